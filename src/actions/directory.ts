@@ -1,0 +1,77 @@
+import { emptyDirectory, evolveDirectory, type Directory } from '#streams/directory.ts'
+import { sleep } from '../base/backoff.ts'
+import type { Log } from '../base/log.ts'
+import { asError } from '../base/errors.ts'
+import type { Role } from '../base/role.ts'
+import type { Bus } from '../nats/connect.ts'
+import { follow } from '../nats/follow.ts'
+import { lastSequence } from '../nats/load.ts'
+
+/** The directory of this process, kept up to date from CONTROL within milliseconds. */
+export interface LiveDirectory extends Role {
+  now: Directory
+  /** Resolves to true once sequence `seq` of CONTROL is folded in, to false when `timeoutMs` ends before. */
+  reached (seq: number, timeoutMs: number): Promise<boolean>
+  /** Resolves to true once everything that was in CONTROL when called is folded in; false when it takes longer. Throws when NATS is away. */
+  catchUp (timeoutMs: number): Promise<boolean>
+}
+
+interface Waiter { seq: number, resolve: () => void }
+
+/** Follows CONTROL from its start. Wait for `catchUp` before serving. */
+export function followDirectory (bus: Bus, log: Log): LiveDirectory {
+  const now = emptyDirectory()
+  const stopping = new AbortController()
+  const waiters = new Set<Waiter>()
+  let foldedSeq = 0
+  let trouble: string | null = null
+
+  async function run (): Promise<void> {
+    while (!stopping.signal.aborted) {
+      try {
+        await fold()
+      } catch (error) {
+        tell(asError(error))
+        await sleep(5000, stopping.signal)
+      }
+    }
+  }
+
+  async function fold (): Promise<void> {
+    const facts = follow(bus, { stream: 'CONTROL', filter: 'control.>', afterSeq: foldedSeq, batchMax: 500, gatherMs: 0, signal: stopping.signal, onTrouble: tell })
+    for await (const batch of facts) {
+      for (const recorded of batch) evolveDirectory(now, recorded)
+      foldedSeq = batch.at(-1)!.seq
+      trouble = null
+      for (const waiter of waiters) if (waiter.seq <= foldedSeq) waiter.resolve()
+    }
+  }
+
+  function tell (error: Error): void {
+    trouble = `the directory cannot follow CONTROL: ${error.message}`
+    log.warn({ err: error }, 'directory interrupted')
+  }
+
+  async function reached (seq: number, timeoutMs: number): Promise<boolean> {
+    if (seq <= foldedSeq) return true
+    const timeUp = new AbortController()
+    const waiter: Waiter = { seq, resolve: () => timeUp.abort() }
+    waiters.add(waiter)
+    await sleep(timeoutMs, timeUp.signal)
+    waiters.delete(waiter)
+    return seq <= foldedSeq
+  }
+
+  const running = run()
+  return {
+    name: 'directory',
+    now,
+    reached,
+    catchUp: async timeoutMs => reached(await lastSequence(bus, 'CONTROL'), timeoutMs),
+    trouble: () => trouble,
+    async stop () {
+      stopping.abort()
+      await running
+    }
+  }
+}

@@ -1,0 +1,46 @@
+import type { Static, TSchema } from '@sinclair/typebox'
+import type { Fact, FactType } from '#streams/define.ts'
+import { timestamp, type Clock } from '../base/clock.ts'
+import { newId } from '../base/id.ts'
+import { createAppender, type Appender } from '../nats/append.ts'
+import type { Bus } from '../nats/connect.ts'
+
+/** Where actions write: one appender a stream, shared by the whole process so that everybody's facts share commits. */
+export interface Ledger {
+  bus: Bus
+  clock: Clock
+  requests: Appender
+  emails: Appender
+  control: Appender
+  webhooks: Appender
+}
+
+export function openLedger (bus: Bus, clock: Clock): Ledger {
+  return {
+    bus,
+    clock,
+    requests: createAppender(bus, 'REQUESTS'),
+    emails: createAppender(bus, 'EMAILS'),
+    control: createAppender(bus, 'CONTROL'),
+    webhooks: createAppender(bus, 'WEBHOOKS')
+  }
+}
+
+/** Why a fact is written: whose, for which ask, after which fact. */
+export interface Cause {
+  account: string
+  correlation: string
+  causation: string | null
+}
+
+/** What follows from `fact` carries its account and correlation, and names it as the cause. */
+export function causedBy (fact: Fact): Cause {
+  return { account: fact.account, correlation: fact.correlation, causation: fact.id }
+}
+
+/** Gives data its name, id and time. `id` is handed in when the data already tells it (an event's own body does). */
+export function stamp<Name extends string, Data extends TSchema> (
+  type: FactType<Name, Data>, cause: Cause, data: Static<Data>, nowMs: number, id = newId('ev', nowMs)
+): Fact<Name, Static<Data>> {
+  return { id, type: type.name, version: type.version, time: timestamp(nowMs), ...cause, data }
+}

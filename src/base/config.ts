@@ -1,0 +1,188 @@
+import { Complaint } from './errors.ts'
+
+export const ROLES = ['api', 'sender', 'projector', 'webhooks', 'inbound', 'scheduler'] as const
+export type RoleName = typeof ROLES[number]
+
+/** Everything the environment may say. Read once; the rest of the program receives plain values. Names: contract.md, "How it is run". */
+export interface Config {
+  roles: Set<RoleName>
+  host: string
+  port: number
+  publicUrl: string
+  dataDir: string
+  /** null = made in the data folder; cannot be null with `natsUrl`. */
+  secret: string | null
+  natsUrl: string | null
+  natsCreds: string | null
+  natsReplicas: number
+  databaseUrl: string | null
+  smtpUrl: string | null
+  /** SMTP transactions under way at once in one sender; also the most that can be in doubt when it dies. */
+  smtpConnections: number
+  hostname: string | null
+  apiKey: string | null
+  domains: string[]
+  webhookAllowPrivate: boolean
+  trustProxy: string[]
+  factsRetentionMs: number
+  contentRetentionMs: number
+  natsBin: string | null
+  natsPort: number | null
+  postgresPort: number | null
+  catcherPort: number | null
+  logLevel: string
+}
+
+interface Setting<T> {
+  env: string
+  /** One sentence for `jetpost doctor` and the README. */
+  means: string
+  fallback: T | ((env: Environment) => T)
+  parse: (text: string) => T
+  /** Shown as set or unset only. */
+  secret?: true
+}
+
+type Environment = Record<string, string | undefined>
+type Settings = { [Name in keyof Config]: Setting<Config[Name]> }
+
+const text = (value: string) => value
+
+function url (...protocols: string[]) {
+  return (value: string): string => {
+    for (const part of value.split(',')) {
+      if (!protocols.includes(URL.parse(part.trim())?.protocol ?? '')) throw new Error(`must be a URL starting with ${protocols.map(name => `${name}//`).join(' or ')}`)
+    }
+    return value
+  }
+}
+
+function integer (min: number, max: number) {
+  return (value: string): number => {
+    const number = Number(value)
+    if (!/^\d+$/.test(value) || number < min || number > max) throw new Error(`must be a whole number from ${min} to ${max}`)
+    return number
+  }
+}
+
+function boolean (value: string): boolean {
+  if (/^(true|1|yes|on)$/i.test(value)) return true
+  if (/^(false|0|no|off)$/i.test(value)) return false
+  throw new Error('must be true or false')
+}
+
+const UNIT_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** `90d`, `12h`, `30m` in ms. */
+function duration (minMs: number) {
+  return (value: string): number => {
+    const match = /^(\d+)([mhd])$/.exec(value)
+    const ms = match === null ? 0 : Number(match[1]) * UNIT_MS[match[2]!]!
+    if (ms < minMs) throw new Error(`must be a duration like 90d or 12h, at least ${minMs / UNIT_MS.h!} h`)
+    return ms
+  }
+}
+
+function list (value: string): string[] {
+  return value.split(',').map(part => part.trim()).filter(part => part !== '')
+}
+
+function roles (value: string): Set<RoleName> {
+  if (value === 'all') return new Set(ROLES)
+  const names = list(value)
+  const unknown = names.filter(name => !(ROLES as readonly string[]).includes(name))
+  if (names.length === 0 || unknown.length > 0) throw new Error(`must be all or a list of ${ROLES.join(', ')}`)
+  return new Set(names as RoleName[])
+}
+
+const LOOPBACK = new Set(['127.0.0.1', '::1', 'localhost'])
+const port = integer(1, 65_535)
+
+/** Every setting: environment name, meaning, default, reading. */
+export const settings: Settings = {
+  roles: { env: 'JETPOST_ROLES', means: `what this process does: all, or a list of ${ROLES.join(', ')}`, fallback: new Set(ROLES), parse: roles },
+  host: { env: 'HOST', means: 'address the HTTP server listens on', fallback: '127.0.0.1', parse: text },
+  port: { env: 'PORT', means: 'port of the HTTP server', fallback: 8080, parse: integer(0, 65_535) },
+  publicUrl: {
+    env: 'JETPOST_PUBLIC_URL',
+    means: 'where clients reach it',
+    fallback: env => `http://localhost:${env.PORT ?? 8080}`,
+    parse: value => url('http:', 'https:')(value).replace(/\/+$/, '')
+  },
+  dataDir: { env: 'JETPOST_DATA_DIR', means: 'folder of the embedded servers and the generated secret', fallback: './data', parse: text },
+  secret: {
+    env: 'JETPOST_SECRET',
+    means: 'seals recoverable secrets and signs tokens; required with NATS_URL',
+    fallback: null,
+    secret: true,
+    parse: value => {
+      if (value.length < 32) throw new Error('must have at least 32 characters')
+      return value
+    }
+  },
+  natsUrl: { env: 'NATS_URL', means: 'a NATS server to use instead of the embedded one', fallback: null, secret: true, parse: url('nats:', 'tls:') },
+  natsCreds: { env: 'NATS_CREDS', means: 'path of a NATS credentials file', fallback: null, parse: text },
+  natsReplicas: { env: 'JETPOST_NATS_REPLICAS', means: 'copies of each stream: 1, or 3 or 5 on a cluster', fallback: 1, parse: integer(1, 5) },
+  databaseUrl: { env: 'DATABASE_URL', means: 'a PostgreSQL database to use instead of the embedded one', fallback: null, secret: true, parse: url('postgres:', 'postgresql:') },
+  smtpUrl: { env: 'SMTP_URL', means: 'relay for outgoing mail; unset = the built-in catcher', fallback: null, secret: true, parse: url('smtp:', 'smtps:') },
+  smtpConnections: { env: 'JETPOST_SMTP_CONNECTIONS', means: 'SMTP transactions at once', fallback: 100, parse: integer(1, 1000) },
+  hostname: { env: 'JETPOST_HOSTNAME', means: 'our name in EHLO', fallback: null, parse: text },
+  apiKey: {
+    env: 'JETPOST_API_KEY',
+    means: "a full-access key of the first account; a new value revokes the old",
+    fallback: null,
+    secret: true,
+    parse: value => {
+      if (!/^jp_(live|test)_[A-Za-z0-9_-]{16,200}$/.test(value)) throw new Error('must look like jp_live_… or jp_test_… with at least 16 characters after that')
+      return value
+    }
+  },
+  domains: { env: 'JETPOST_DOMAINS', means: "domains the first account starts with, besides the sandbox's", fallback: [], parse: list },
+  webhookAllowPrivate: {
+    env: 'JETPOST_WEBHOOK_ALLOW_PRIVATE',
+    means: 'may webhooks go to http and private addresses',
+    fallback: env => env.NATS_URL === undefined && LOOPBACK.has(env.HOST ?? '127.0.0.1'),
+    parse: boolean
+  },
+  trustProxy: { env: 'JETPOST_TRUST_PROXY', means: 'addresses whose X-Forwarded-For is believed', fallback: [], parse: list },
+  factsRetentionMs: { env: 'JETPOST_RETENTION', means: 'how long facts about mail are kept', fallback: 90 * UNIT_MS.d!, parse: duration(5 * UNIT_MS.d!) },
+  contentRetentionMs: { env: 'JETPOST_CONTENT_RETENTION', means: "how long mail's content is kept", fallback: 30 * UNIT_MS.d!, parse: duration(5 * UNIT_MS.d!) },
+  natsBin: { env: 'JETPOST_NATS_BIN', means: 'a nats-server binary for the embedded NATS', fallback: null, parse: text },
+  natsPort: { env: 'JETPOST_NATS_PORT', means: 'port of the embedded NATS', fallback: null, parse: port },
+  postgresPort: { env: 'JETPOST_POSTGRES_PORT', means: 'port of the embedded PostgreSQL', fallback: null, parse: port },
+  catcherPort: { env: 'JETPOST_CATCHER_PORT', means: 'SMTP port of the built-in mail catcher; unset = a free one', fallback: null, parse: port },
+  logLevel: { env: 'JETPOST_LOG_LEVEL', means: 'trace, debug, info, warn, error or silent', fallback: 'info', parse: text }
+}
+
+/** Reads the environment; throws one Complaint that names every fault. */
+export function readConfig (env: Environment): Config {
+  const faults: string[] = []
+  const config: Record<string, unknown> = {}
+  for (const [name, setting] of Object.entries(settings) as Array<[string, Setting<unknown>]>) {
+    const value = env[setting.env]
+    try {
+      if (value !== undefined && value !== '') config[name] = setting.parse(value)
+      else config[name] = typeof setting.fallback === 'function' ? (setting.fallback as (env: Environment) => unknown)(env) : setting.fallback
+    } catch (error) {
+      faults.push(`${setting.env} ${(error as Error).message}`)
+    }
+  }
+  if (config.natsUrl != null && config.secret === null) faults.push('JETPOST_SECRET must be set when NATS_URL is (at least 32 random characters)')
+  if (faults.length > 0) throw new Complaint(`These settings cannot be used: ${faults.join('; ')}.`)
+  return config as unknown as Config
+}
+
+/** Every setting as `jetpost doctor` shows it: secrets as set or unset. */
+export function describeConfig (env: Environment): Array<{ name: string, value: string, means: string }> {
+  const config = readConfig(env)
+  return Object.entries(settings).map(([name, setting]) => {
+    const value: unknown = config[name as keyof Config]
+    const shown = setting.secret === true ? (value === null ? 'unset' : 'set') : show(value)
+    return { name: setting.env, value: shown, means: setting.means }
+  })
+}
+
+function show (value: unknown): string {
+  if (value instanceof Set || Array.isArray(value)) return [...value].join(',')
+  return value === null ? 'unset' : String(value)
+}

@@ -1,0 +1,8 @@
+/** A worker of this process: it starts, runs until told to stop, and says how it is. */
+export interface Role {
+  name: string
+  /** Takes no new work from now on, finishes what it holds, and resolves. Called once, bounded by the caller. */
+  stop (): Promise<void>
+  /** null when all is well, else why not, in words for an operator. */
+  trouble (): string | null
+}

@@ -1,0 +1,46 @@
+import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
+
+/** Seals and opens what must be recoverable (webhook and DKIM secrets) with a key derived from JETPOST_SECRET. */
+export interface Vault {
+  /** AES-256-GCM, `v1.<nonce>.<ciphertext+tag>` in base64url. `context` (say, the endpoint's id) must be the same when opened. */
+  seal (plain: string, context: string): string
+  /** Throws when the text was changed, sealed for another context or with another JETPOST_SECRET. */
+  open (sealed: string, context: string): string
+}
+
+export function createVault (secret: string): Vault {
+  const key = Buffer.from(hkdfSync('sha256', secret, 'jetpost', 'seal', 32))
+  return {
+    seal (plain, context) {
+      const nonce = randomBytes(12)
+      const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(context))
+      const sealed = Buffer.concat([cipher.update(plain, 'utf8'), cipher.final(), cipher.getAuthTag()])
+      return `v1.${nonce.toString('base64url')}.${sealed.toString('base64url')}`
+    },
+    open (sealed, context) {
+      const [version, nonce, body] = sealed.split('.')
+      if (version !== 'v1' || nonce === undefined || body === undefined) throw new Error('not a sealed secret')
+      const bytes = Buffer.from(body, 'base64url')
+      const decipher = createDecipheriv('aes-256-gcm', key, Buffer.from(nonce, 'base64url')).setAAD(Buffer.from(context))
+      decipher.setAuthTag(bytes.subarray(-16))
+      return Buffer.concat([decipher.update(bytes.subarray(0, -16)), decipher.final()]).toString('utf8')
+    }
+  }
+}
+
+/** SHA-256 in lower-case hex. */
+export function sha256Hex (text: string | Uint8Array): string {
+  return createHash('sha256').update(text).digest('hex')
+}
+
+/** Compares in constant time; strings of different lengths are unequal. */
+export function sameSecret (a: string, b: string): boolean {
+  const left = Buffer.from(a)
+  const right = Buffer.from(b)
+  return left.length === right.length && timingSafeEqual(left, right)
+}
+
+/** A new random secret: `prefix` and 256 bits in base64url. */
+export function newSecret (prefix: string): string {
+  return prefix + randomBytes(32).toString('base64url')
+}

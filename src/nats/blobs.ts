@@ -1,0 +1,28 @@
+import { StorageType } from 'nats'
+import { CONTENT_BUCKET } from '#streams/topology.ts'
+import { deadline } from '../base/errors.ts'
+import type { Bus } from './connect.ts'
+
+const TIMEOUT_MS = 10_000
+
+/** Bodies too big for a fact. */
+export interface Blobs {
+  put (name: string, bytes: Uint8Array): Promise<void>
+  /** null when there is none. */
+  get (name: string): Promise<Uint8Array | null>
+  /** Names and when each was written, for the sweep. */
+  list (): Promise<Array<{ name: string, writtenMs: number }>>
+  remove (name: string): Promise<void>
+}
+
+/** Opens the object store CONTENT; every call ends within 10 s. */
+export async function openBlobs (bus: Bus): Promise<Blobs> {
+  const store = await bus.js.views.os(CONTENT_BUCKET, { storage: StorageType.File })
+  const within = <T>(promise: Promise<T>) => deadline(promise, TIMEOUT_MS, 'the object store did not answer in time')
+  return {
+    put: async (name, bytes) => void await within(store.putBlob({ name }, bytes)),
+    get: name => within(store.getBlob(name)),
+    list: async () => (await within(store.list())).map(({ name, mtime }) => ({ name, writtenMs: Date.parse(mtime) })),
+    remove: async name => void await within(store.delete(name))
+  }
+}

@@ -1,0 +1,76 @@
+import { connect, credsAuthenticator, Events, type ConnectionOptions, type JetStreamClient, type NatsConnection } from 'nats'
+import { readFile } from 'node:fs/promises'
+import { deadline } from '../base/errors.ts'
+import type { Log } from '../base/log.ts'
+
+/** One connection to NATS, and since when it has stood without a break. */
+export interface Bus {
+  nc: NatsConnection
+  js: JetStreamClient
+  /** Unix ms since when the connection is up; null while it is down. */
+  upSinceMs (): number | null
+  close (): Promise<void>
+}
+
+export interface BusOptions {
+  /** `nats://[user:password@]host:port`, several parted by commas. */
+  url: string
+  /** Path of a .creds file, or null. */
+  creds: string | null
+  /** Shown in the server's connection list. */
+  name: string
+  log: Log
+}
+
+/** Connects and keeps connecting for ever; rejects when the first connection takes over `timeoutMs`. */
+export async function connectBus (options: BusOptions, timeoutMs = 30_000): Promise<Bus> {
+  const connecting = connect(await connectionOptions(options))
+  const nc = await deadline(connecting, timeoutMs, `NATS did not answer within ${timeoutMs / 1000} s`).catch(error => {
+    connecting.then(late => late.close(), () => {})
+    throw error
+  })
+  let since: number | null = Date.now()
+  void watch(nc, options.log, value => { since = value })
+  return { nc, js: nc.jetstream({ timeout: 5000 }), upSinceMs: () => since, close: () => closeBus(nc) }
+}
+
+async function connectionOptions (options: BusOptions): Promise<ConnectionOptions> {
+  const urls = options.url.split(',').map(url => new URL(url.trim()))
+  const { username, password } = urls[0]!
+  return {
+    servers: urls.map(url => url.host),
+    ...(username === '' ? {} : { user: decodeURIComponent(username), pass: decodeURIComponent(password) }),
+    ...(options.creds === null ? {} : { authenticator: credsAuthenticator(await readFile(options.creds)) }),
+    ...(urls[0]!.protocol === 'tls:' ? { tls: {} } : {}),
+    name: options.name,
+    noEcho: true,
+    waitOnFirstConnect: true,
+    maxReconnectAttempts: -1,
+    reconnectTimeWait: 100,
+    reconnectJitter: 100,
+    // Two missed pings of 5 s: a server that hangs is left within 15 s.
+    pingInterval: 5000,
+    maxPingOut: 2
+  }
+}
+
+async function watch (nc: NatsConnection, log: Log, set: (since: number | null) => void): Promise<void> {
+  for await (const status of nc.status()) {
+    if (status.type === Events.Disconnect) {
+      set(null)
+      log.warn('nats disconnected')
+    } else if (status.type === Events.Reconnect) {
+      set(Date.now())
+      log.info('nats connected again')
+    } else if (status.type === Events.Error) {
+      log.warn({ error: String(status.data) }, 'nats reports an error')
+    }
+  }
+}
+
+/** Flushes what is on its way for at most 2 s, then closes. */
+async function closeBus (nc: NatsConnection): Promise<void> {
+  if (nc.isClosed()) return
+  await deadline(nc.flush(), 2000, 'flush took too long').catch(() => {})
+  await nc.close()
+}

@@ -1,0 +1,86 @@
+import { consumerPlans, CONTENT_BUCKET, streamPlans, type ConsumerPlan, type Retention, type StreamPlan } from '#streams/topology.ts'
+import { Complaint } from '../base/errors.ts'
+import { sleep } from '../base/backoff.ts'
+import type { Log } from '../base/log.ts'
+import { api, CONSUMER_NOT_FOUND, isUnanswered, JetStreamError, STREAM_NOT_FOUND } from './api.ts'
+import type { Bus } from './connect.ts'
+
+/** What may change under a running service; any other difference is a drift that a person must look at. */
+const MOVABLE = new Set(['subjects', 'max_age', 'max_msgs_per_subject', 'duplicate_window', 'discard'])
+const UNSAID: Record<string, unknown> = { max_age: 0, max_msgs_per_subject: -1, duplicate_window: 0 }
+
+export interface EnsureOptions {
+  retention: Retention
+  /** Copies of each stream: 1 on one server, 3 on a cluster. */
+  replicas: number
+  log: Log
+}
+
+/** Makes the streams and durable consumers as planned, moves what may move, and complains in a sentence about any other difference. */
+export async function ensureTopology (bus: Bus, options: EnsureOptions): Promise<void> {
+  await waitForJetStream(bus)
+  for (const plan of streamPlans(options.retention)) await ensureStream(bus, plan, options)
+  for (const plan of [consumerPlans.sender, consumerPlans.senderDue, ...consumerPlans.deliveries, consumerPlans.deliveriesDue]) {
+    await ensureConsumer(bus, plan)
+  }
+  await bus.js.views.os(CONTENT_BUCKET, { ttl: options.retention.contentMs * 1e6, replicas: options.replicas })
+}
+
+/** After a start the server answers before its JetStream does. */
+async function waitForJetStream (bus: Bus, timeoutMs = 30_000): Promise<void> {
+  for (const endMs = Date.now() + timeoutMs; ;) {
+    try {
+      return void await api(bus, 'INFO', undefined, 2000)
+    } catch (error) {
+      if (!isUnanswered(error) || Date.now() > endMs) throw new Complaint(`NATS answers but its JetStream does not: ${(error as Error).message}`)
+    }
+    await sleep(100)
+  }
+}
+
+async function ensureStream (bus: Bus, plan: StreamPlan, options: EnsureOptions): Promise<void> {
+  const wanted = { ...plan, num_replicas: options.replicas, ...(options.replicas > 1 ? { persist_mode: undefined } : {}) }
+  const found = await api<{ config: Record<string, unknown> }>(bus, `STREAM.INFO.${plan.name}`, undefined).catch(unlessMissing(STREAM_NOT_FOUND))
+  if (found === null) return void await api(bus, `STREAM.CREATE.${plan.name}`, wanted)
+  const different = Object.entries(wanted).filter(([name, value]) => !same(value, found.config[name], UNSAID[name])).map(([name]) => name)
+  const fixed = different.filter(name => !MOVABLE.has(name))
+  if (fixed.length > 0) {
+    throw new Complaint(`The stream ${plan.name} differs from what this version of Jetpost expects in ${fixed.join(', ')}, which cannot be changed in place: ` +
+      'restore its configuration, or start with streams made by this version.')
+  }
+  if (different.length === 0) return
+  options.log.info({ stream: plan.name, changed: different }, 'stream brought up to date')
+  await api(bus, `STREAM.UPDATE.${plan.name}`, { ...found.config, ...wanted })
+}
+
+async function ensureConsumer (bus: Bus, plan: ConsumerPlan): Promise<void> {
+  const { stream, ...config } = plan
+  // CREATE with an existing name updates what may be updated, and refuses the rest with its reason.
+  await api(bus, `CONSUMER.CREATE.${stream}.${config.durable_name}.${config.filter_subject}`, { stream_name: stream, config })
+}
+
+/** Makes again a durable consumer or stream that somebody deleted under us. True when it was missing. */
+export async function repair (bus: Bus, plan: ConsumerPlan, options: EnsureOptions): Promise<boolean> {
+  const there = await api(bus, `CONSUMER.INFO.${plan.stream}.${plan.durable_name}`, undefined).then(() => true, error => {
+    if (error instanceof JetStreamError && [CONSUMER_NOT_FOUND, STREAM_NOT_FOUND].includes(error.code)) return false
+    throw error
+  })
+  if (there) return false
+  options.log.warn({ stream: plan.stream, consumer: plan.durable_name }, 'consumer is gone from the server and made again')
+  const streamPlan = streamPlans(options.retention).find(candidate => candidate.name === plan.stream)!
+  await ensureStream(bus, streamPlan, options)
+  await ensureConsumer(bus, plan)
+  return true
+}
+
+function unlessMissing (code: number) {
+  return (error: unknown): null => {
+    if (error instanceof JetStreamError && error.code === code) return null
+    throw error
+  }
+}
+
+function same (wanted: unknown, found: unknown, unsaid: unknown): boolean {
+  if (wanted === undefined) return true
+  return JSON.stringify(wanted) === JSON.stringify(found ?? unsaid ?? false)
+}

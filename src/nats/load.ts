@@ -1,0 +1,77 @@
+import { createInbox, type Msg } from 'nats'
+import { decodeFact, type AnyFact } from '#streams/catalog.ts'
+import type { Recorded } from '#streams/define.ts'
+import { deadline } from '../base/errors.ts'
+import { api } from './api.ts'
+import type { Bus } from './connect.ts'
+
+const TIMEOUT_MS = 2000
+/** A subject holds one entity: far fewer facts than this, or something is wrong. */
+const FACTS_MAX = 1000
+
+type Get = { seq: number } | { last_by_subj: string } | { seq: number, next_by_subj: string }
+
+/** One stored message by sequence, by subject's last, or the first on a subject from a sequence on; null when there is none. */
+async function get (bus: Bus, stream: string, query: Get): Promise<Msg | null> {
+  const message = await bus.nc.request(`$JS.API.DIRECT.GET.${stream}`, JSON.stringify(query), { timeout: TIMEOUT_MS })
+  const code = message.headers?.code ?? 0
+  if (code === 404) return null
+  if (code >= 400) throw new Error(`JetStream could not read ${stream}: ${message.headers?.description}`)
+  return message
+}
+
+/** A message as a recorded fact; throws when it does not fit its schema. */
+function recorded (message: Msg): Recorded<AnyFact> {
+  return {
+    fact: decodeFact(message.data),
+    seq: Number(message.headers?.get('Nats-Sequence')),
+    subject: message.headers?.get('Nats-Subject') ?? message.subject
+  }
+}
+
+/** The fact at a sequence, or null when it is gone. Deadline 2 s. */
+export async function loadFact (bus: Bus, stream: string, seq: number): Promise<Recorded<AnyFact> | null> {
+  const message = await get(bus, stream, { seq })
+  return message === null ? null : recorded(message)
+}
+
+/** The last fact on a subject (wildcards allowed), or null. */
+export async function loadLast (bus: Bus, stream: string, subject: string): Promise<Recorded<AnyFact> | null> {
+  const message = await get(bus, stream, { last_by_subj: subject })
+  return message === null ? null : recorded(message)
+}
+
+/** `Nats-Msg-Id` and sequence of the first message on `subject` after `seq`, or null: who won the race for that place. */
+export async function winnerAfter (bus: Bus, stream: string, subject: string, seq: number): Promise<{ id: string, seq: number } | null> {
+  const message = await get(bus, stream, { seq: seq + 1, next_by_subj: subject })
+  return message === null ? null : { id: message.headers?.get('Nats-Msg-Id') ?? '', seq: Number(message.headers?.get('Nats-Sequence')) }
+}
+
+/** All facts of one subject, oldest first: one request, many answers, ended by a 204. Deadline 2 s. */
+export async function loadSubject (bus: Bus, stream: string, subject: string): Promise<Recorded<AnyFact>[]> {
+  const inbox = createInbox()
+  const facts: Recorded<AnyFact>[] = []
+  const subscription = bus.nc.subscribe(inbox)
+  const read = (async () => {
+    for await (const message of subscription) {
+      const code = message.headers?.code ?? 0
+      if (code === 204 || code === 404) return
+      if (code >= 400) throw new Error(`JetStream could not read ${stream}: ${message.headers?.description}`)
+      if (code === 0 && message.data.length === 0 && message.headers === undefined) throw new Error('JetStream is not there')
+      facts.push(recorded(message))
+    }
+  })()
+  try {
+    bus.nc.publish(`$JS.API.DIRECT.GET.${stream}`, JSON.stringify({ seq: 1, next_by_subj: subject, batch: FACTS_MAX }), { reply: inbox })
+    await deadline(read, TIMEOUT_MS, `JetStream did not answer for ${stream} within ${TIMEOUT_MS} ms`)
+    return facts
+  } finally {
+    subscription.unsubscribe()
+  }
+}
+
+/** The stream's last sequence now; 0 when it is empty. */
+export async function lastSequence (bus: Bus, stream: string): Promise<number> {
+  const info = await api<{ state: { last_seq: number } }>(bus, `STREAM.INFO.${stream}`, undefined, TIMEOUT_MS)
+  return info.state.last_seq
+}

@@ -1,0 +1,62 @@
+import { Type } from '@sinclair/typebox'
+import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
+import { accountFacts } from './account/facts.ts'
+import { Id, Nullable, Time, type Fact, type FactOf } from './define.ts'
+import { deliveryFacts } from './delivery/facts.ts'
+import { domainFacts } from './domain/facts.ts'
+import { emailFacts } from './email/facts.ts'
+import { keyFacts } from './key/facts.ts'
+import { webhookFacts } from './webhook/facts.ts'
+
+const types = [...emailFacts, ...accountFacts, ...keyFacts, ...domainFacts, ...webhookFacts, ...deliveryFacts]
+
+/** Every fact there is, told apart by `type`. */
+export type AnyFact = FactOf<typeof types[number]>
+
+const byName = new Map(types.map(type => [type.name as string, type]))
+const checks = new Map<string, TypeCheck<ReturnType<typeof envelope>>>()
+
+function envelope (type: typeof types[number]) {
+  return Type.Object({
+    id: Id('ev'),
+    type: Type.Literal(type.name),
+    version: Type.Literal(type.version),
+    time: Time,
+    account: Id('acc'),
+    causation: Nullable(Id('ev')),
+    correlation: Type.String({ minLength: 1, maxLength: 200 }),
+    data: type.data
+  })
+}
+
+/** Compiles a type's check once, at its first use. */
+function checkOf (name: string) {
+  const known = checks.get(name)
+  if (known !== undefined) return known
+  const type = byName.get(name)
+  if (type === undefined) throw new Error(`unknown fact type ${JSON.stringify(name)}`)
+  const check = TypeCompiler.Compile(envelope(type))
+  checks.set(name, check)
+  return check
+}
+
+/** Throws when the fact is of no known type or does not fit its schema. The message names the place, never the value: it may be private. */
+export function checkFact (fact: Fact): AnyFact {
+  const check = checkOf(fact.type)
+  if (check.Check(fact)) return fact as AnyFact
+  const fault = check.Errors(fact).First()
+  throw new Error(`${fact.type} does not fit its schema at ${fault?.path}: ${fault?.message}`)
+}
+
+const encoder = new TextEncoder()
+const decoder = new TextDecoder('utf-8', { fatal: true })
+
+/** The bytes of a fact for the log; throws like checkFact. */
+export function encodeFact (fact: Fact): Uint8Array {
+  return encoder.encode(JSON.stringify(checkFact(fact)))
+}
+
+/** Reads a fact from the log; throws when it is not JSON or like checkFact. */
+export function decodeFact (bytes: Uint8Array): AnyFact {
+  return checkFact(JSON.parse(decoder.decode(bytes)) as Fact)
+}

@@ -1,0 +1,57 @@
+import { Type, type Static, type TSchema } from '@sinclair/typebox'
+
+/** One thing that happened, as it lies in the log: the JSON body of one JetStream message. */
+export interface Fact<Name extends string = string, Data = unknown> {
+  /** `ev_…`, unique; also the message's `Nats-Msg-Id`, and the event's id in webhooks. */
+  id: string
+  /** Stored name, past tense: `email.delivered`. */
+  type: Name
+  /** Version of the schema of `data`, from 1. */
+  version: number
+  /** When it happened: RFC 3339 UTC with milliseconds. */
+  time: string
+  /** `acc_…`, whose it is. */
+  account: string
+  /** Id of the fact that led to this one; null when somebody outside asked. */
+  causation: string | null
+  /** Shared by all that one ask led to: the request id it came with. */
+  correlation: string
+  data: Data
+}
+
+/** A fact together with its place in its stream. */
+export interface Recorded<F extends Fact = Fact> {
+  fact: F
+  /** Sequence in the stream, from 1. */
+  seq: number
+  subject: string
+}
+
+/** The declaration of a kind of fact: name, version and the schema of its data. */
+export interface FactType<Name extends string, Data extends TSchema> {
+  name: Name
+  version: number
+  data: Data
+}
+
+export type FactOf<T> = T extends FactType<infer Name, infer Data> ? Fact<Name, Static<Data>> : never
+
+export function factType<Name extends string, Data extends TSchema> (name: Name, version: number, data: Data): FactType<Name, Data> {
+  return { name, version, data }
+}
+
+/** A no with a code: the answer of a rule, a value and not a throw. */
+export class Refusal {
+  readonly code: string
+  readonly message: string
+  constructor (code: string, message: string) {
+    this.code = code
+    this.message = message
+  }
+}
+
+/** The small schemas that facts share. */
+export const Time = Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$' })
+export const Sequence = Type.Integer({ minimum: 1 })
+export const Id = (prefix: string) => Type.String({ pattern: `^${prefix}_[0-9a-z]{1,64}$` })
+export const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])

@@ -1,0 +1,55 @@
+import { Type } from '@sinclair/typebox'
+import { factType, Id, Nullable, Sequence, Time, type FactOf } from '../define.ts'
+import { EventTypeSchema } from '../webhook/facts.ts'
+
+/** One event owed to one endpoint. `delivery` derives from both, `event.seq` is the fact's place in EMAILS, where the body's bytes lie. */
+export const DeliveryRequested = factType('delivery.requested', 1, Type.Object({
+  delivery: Id('whd'),
+  webhook: Id('wh'),
+  event: Type.Object({ id: Id('ev'), type: EventTypeSchema, seq: Sequence }),
+  email: Id('em')
+}))
+
+/** One HTTP request to an endpoint and what came of it. `status` null = no answer, `error` says why. */
+export const DeliveryAttempted = factType('delivery.attempted', 1, Type.Object({
+  delivery: Id('whd'),
+  webhook: Id('wh'),
+  attempt: Type.Integer({ minimum: 1 }),
+  result: Type.Union([Type.Literal('delivered'), Type.Literal('retrying'), Type.Literal('failed')]),
+  status: Nullable(Type.Integer()),
+  error: Nullable(Type.String({ maxLength: 500 })),
+  /** The answer's first 4,096 bytes as text. */
+  response: Type.String({ maxLength: 4096 }),
+  durationMs: Type.Integer({ minimum: 0 }),
+  firstAttemptAt: Time,
+  nextAttemptAt: Nullable(Time)
+}))
+
+/** Not tried now because its endpoint is failing; it waits for its time like any retry. */
+export const DeliveryParked = factType('delivery.parked', 1, Type.Object({
+  delivery: Id('whd'),
+  webhook: Id('wh'),
+  /** Attempts made so far. */
+  attempts: Type.Integer({ minimum: 0 }),
+  firstAttemptAt: Time,
+  nextAttemptAt: Time
+}))
+
+/** Given up without another request. */
+export const DeliveryFailed = factType('delivery.failed', 1, Type.Object({
+  delivery: Id('whd'),
+  webhook: Id('wh'),
+  reason: Type.Union([Type.Literal('endpoint_deleted'), Type.Literal('endpoint_disabled'), Type.Literal('expired'), Type.Literal('event_gone')])
+}))
+
+/** The fan-out's cursor of one partition: every fact of EMAILS up to `through` has its deliveries in the log. */
+export const FanoutAdvanced = factType('fanout.advanced', 1, Type.Object({ partition: Type.Integer({ minimum: 0 }), through: Type.Integer({ minimum: 0 }) }))
+
+export const deliveryFacts = [DeliveryRequested, DeliveryAttempted, DeliveryParked, DeliveryFailed, FanoutAdvanced] as const
+
+export type DeliveryRequested = FactOf<typeof DeliveryRequested>
+export type DeliveryAttempted = FactOf<typeof DeliveryAttempted>
+export type DeliveryParked = FactOf<typeof DeliveryParked>
+export type DeliveryFailed = FactOf<typeof DeliveryFailed>
+export type FanoutAdvanced = FactOf<typeof FanoutAdvanced>
+export type DeliveryFact = DeliveryRequested | DeliveryAttempted | DeliveryParked | DeliveryFailed | FanoutAdvanced

@@ -1,0 +1,126 @@
+import { Type } from '@sinclair/typebox'
+import { factType, Id, Nullable, Sequence, Time, type FactOf } from '../define.ts'
+
+/** Where a recipient stands in a message's headers; bcc stands nowhere. */
+export const RecipientKind = Type.Union([Type.Literal('to'), Type.Literal('cc'), Type.Literal('bcc')])
+
+const Mailbox = Type.Object({ address: Type.String(), name: Nullable(Type.String()) })
+
+/** The bodies of a message; when both are null they lie in the object store CONTENT under the email's id. */
+export const Content = Type.Object({ html: Nullable(Type.String()), text: Nullable(Type.String()) })
+
+/** The command that was accepted: what is to be sent, to whom. Stream REQUESTS; the only fact that holds content. */
+export const EmailRequested = factType('email.requested', 1, Type.Object({
+  email: Id('em'),
+  /** The key that asked. */
+  key: Id('key'),
+  /** Asked with a test key: goes to the built-in catcher only. */
+  test: Type.Boolean(),
+  from: Mailbox,
+  recipients: Type.Array(Type.Object({ address: Type.String(), name: Nullable(Type.String()), kind: RecipientKind }), { minItems: 1, maxItems: 50 }),
+  subject: Type.String(),
+  content: Nullable(Content),
+  tags: Type.Array(Type.String()),
+  metadata: Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Boolean(), Type.Null()])),
+  /** No server's final verdict by then = `failed`. */
+  expiresAt: Time,
+  /** What follows a doubt: one more copy, or none. */
+  onDoubt: Type.Union([Type.Literal('retry'), Type.Literal('hold')])
+}))
+
+/** What every fact of one recipient says: which email, which recipient (counted from 0), and where its request lies in REQUESTS. */
+const recipient = {
+  email: Id('em'),
+  n: Type.Integer({ minimum: 0, maximum: 49 }),
+  request: Sequence,
+  to: Type.String(),
+  /** The number of this fact among those of its recipient, from 1; `sequence` in webhooks. */
+  sequence: Type.Integer({ minimum: 1 })
+}
+
+/** An SMTP reply: `code` the three digits, `enhanced` RFC 3463's status or null, `text` all lines as received, at most 1,000 characters. */
+export const Reply = Type.Object({ code: Type.Integer({ minimum: 200, maximum: 599 }), enhanced: Nullable(Type.String()), text: Type.String({ maxLength: 1000 }) })
+
+/** How far a transaction had come. */
+export const Stage = Type.Union((['connect', 'ehlo', 'mail', 'rcpt', 'data'] as const).map(stage => Type.Literal(stage)))
+
+/** One transaction with one server: `host` we spoke to, TLS as negotiated (null = plain), `ms` from the first command to the reply. */
+const transaction = {
+  attempt: Type.Integer({ minimum: 1 }),
+  host: Nullable(Type.String()),
+  tls: Nullable(Type.Object({ version: Type.String(), cipher: Type.String(), verified: Type.Boolean() })),
+  via: Type.Union([Type.Literal('relay'), Type.Literal('mx')]),
+  ms: Type.Integer({ minimum: 0 })
+}
+
+/** The very bytes of the webhook event (spec 6.2): the same on every try, replay and backfill. */
+const event = { event: Type.String() }
+
+/** The claim, appended before the final dot: from here until an outcome only this worker may finish the transaction (design, "Sending"). */
+export const EmailAttempted = factType('email.attempted', 1, Type.Object({
+  ...recipient,
+  attempt: Type.Integer({ minimum: 1 }),
+  worker: Type.String(),
+  leaseUntil: Time,
+  messageId: Type.String(),
+  /** The Date header: the first claim's on every copy, so that Exchange and Cyrus drop a second one. */
+  date: Time,
+  /** Version of the code that made the message, and the SHA-256 of its bytes, in hex. */
+  renderer: Type.String(),
+  digest: Type.String()
+}))
+
+/** The server took it: 2xx after the dot. */
+export const EmailDelivered = factType('email.delivered', 1, Type.Object({ ...recipient, ...transaction, reply: Reply, ...event }))
+
+/** Not now: a 4xx, or no conversation at all (`reply` null, `error` says why). `first` marks the deferral that is an event for everyone. */
+export const EmailDeferred = factType('email.deferred', 1, Type.Object({
+  ...recipient,
+  ...transaction,
+  stage: Stage,
+  reply: Nullable(Reply),
+  error: Nullable(Type.String({ maxLength: 1000 })),
+  nextAttemptAt: Time,
+  first: Type.Boolean(),
+  ...event
+}))
+
+/** A server said no for good. */
+export const EmailBounced = factType('email.bounced', 1, Type.Object({
+  ...recipient,
+  ...transaction,
+  stage: Stage,
+  reply: Reply,
+  class: Type.String(),
+  ...event
+}))
+
+/** The budget ended without a server's final verdict. */
+export const EmailFailed = factType('email.failed', 1, Type.Object({
+  ...recipient,
+  attempt: Type.Integer({ minimum: 0 }),
+  reason: Type.Union([Type.Literal('expired'), Type.Literal('unsendable')]),
+  detail: Nullable(Type.String({ maxLength: 1000 })),
+  ...event
+}))
+
+/** The sender died (`sender`), or the line did (`line`), between the final dot and the recorded reply. `held` = no further copy goes out by itself. */
+export const EmailInDoubt = factType('email.in_doubt', 1, Type.Object({
+  ...recipient,
+  attempt: Type.Integer({ minimum: 1 }),
+  cause: Type.Union([Type.Literal('sender'), Type.Literal('line')]),
+  held: Type.Boolean(),
+  nextAttemptAt: Nullable(Time)
+}))
+
+export const emailFacts = [EmailRequested, EmailAttempted, EmailDelivered, EmailDeferred, EmailBounced, EmailFailed, EmailInDoubt] as const
+
+export type EmailRequested = FactOf<typeof EmailRequested>
+export type EmailAttempted = FactOf<typeof EmailAttempted>
+export type EmailDelivered = FactOf<typeof EmailDelivered>
+export type EmailDeferred = FactOf<typeof EmailDeferred>
+export type EmailBounced = FactOf<typeof EmailBounced>
+export type EmailFailed = FactOf<typeof EmailFailed>
+export type EmailInDoubt = FactOf<typeof EmailInDoubt>
+/** The facts of one recipient, stream EMAILS. */
+export type RecipientFact = EmailAttempted | EmailDelivered | EmailDeferred | EmailBounced | EmailFailed | EmailInDoubt

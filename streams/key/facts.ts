@@ -1,0 +1,40 @@
+import { Type } from '@sinclair/typebox'
+import { factType, Id, Nullable, Time, type FactOf } from '../define.ts'
+
+export const SCOPES = [
+  'emails:send', 'emails:read', 'templates:read', 'templates:write', 'domains:read', 'domains:write', 'keys:read', 'keys:write',
+  'webhooks:read', 'webhooks:write', 'suppressions:read', 'suppressions:write', 'erasures:write', 'dashboard', 'full'
+] as const
+export type Scope = typeof SCOPES[number]
+
+/** The classes of spec section 8: each key has one window a minute for each. */
+export const LIMIT_CLASSES = ['emails:send', 'emails:list', 'templates:create', 'other'] as const
+export type LimitClass = typeof LIMIT_CLASSES[number]
+
+/** Requests a minute by class, where the operator differs from the spec's. */
+export const Limits = Type.Partial(Type.Object(Object.fromEntries(
+  LIMIT_CLASSES.map(name => [name, Type.Integer({ minimum: 1, maximum: 10_000_000 })])
+) as Record<LimitClass, ReturnType<typeof Type.Integer>>))
+
+export const KeyCreated = factType('key.created', 1, Type.Object({
+  key: Id('key'),
+  name: Type.String({ minLength: 1, maxLength: 200 }),
+  /** SHA-256 of the secret, hex; the secret itself is nowhere. */
+  hash: Type.String({ pattern: '^[0-9a-f]{64}$' }),
+  /** What lists show of it: its first characters. */
+  hint: Type.String({ maxLength: 16 }),
+  test: Type.Boolean(),
+  scopes: Type.Array(Type.Union(SCOPES.map(scope => Type.Literal(scope))), { minItems: 1 }),
+  /** Names, or `*` for every domain of the account. */
+  domains: Type.Array(Type.String(), { minItems: 1, maxItems: 1000 }),
+  expiresAt: Nullable(Time)
+}))
+
+export const KeyLimitsChanged = factType('key.limits_changed', 1, Type.Object({ key: Id('key'), limits: Limits }))
+
+export const KeyRevoked = factType('key.revoked', 1, Type.Object({ key: Id('key') }))
+
+export const keyFacts = [KeyCreated, KeyLimitsChanged, KeyRevoked] as const
+
+export type KeyCreated = FactOf<typeof KeyCreated>
+export type KeyFact = KeyCreated | FactOf<typeof KeyLimitsChanged> | FactOf<typeof KeyRevoked>

@@ -1,0 +1,34 @@
+/** Mail is spread over this many shards by its id; order holds within one, and a stream can be split by it. */
+export const SHARDS = 16
+/** Webhook endpoints are spread over this many partitions by their id. */
+export const PARTITIONS = 8
+
+/** FNV-1a, 32 bit: stable for ever, since subjects in the log depend on it. */
+function hash (text: string): number {
+  let value = 0x811c9dc5
+  for (let i = 0; i < text.length; i++) value = Math.imul(value ^ text.charCodeAt(i), 0x01000193)
+  return value >>> 0
+}
+
+export const shardOf = (email: string): number => hash(email) % SHARDS
+export const partitionOf = (webhook: string): number => hash(webhook) % PARTITIONS
+
+/** One subject for each kind of entity; `email.…` and `control.…` have one subject an entity, so its last sequence is its version. */
+export const subjects = {
+  request: (account: string, email: string) => `request.${shardOf(email)}.${account}`,
+  recipient: (account: string, email: string, n: number) => `email.${shardOf(email)}.${account}.${email}.${n}`,
+  account: (account: string) => `control.${account}.account.${account}`,
+  key: (account: string, key: string) => `control.${account}.key.${key}`,
+  webhook: (account: string, webhook: string) => `control.${account}.webhook.${webhook}`,
+  /** One subject a name, whoever owns it: so that one account owns one. Host names hold no underscore, so the dots can be told. */
+  domain: (name: string) => `control.domain.${name.replaceAll('.', '_')}`,
+  delivery: (partition: number) => `webhook.${partition}.delivery`,
+  deliveryOutcome: (partition: number) => `webhook.${partition}.outcome`,
+  fanoutCursor: (partition: number) => `webhook.${partition}.cursor`,
+  scheduleSend: (account: string, email: string, n: number) => `schedule.send.${shardOf(email)}.${account}.${email}.${n}`,
+  dueSend: (account: string, email: string, n: number) => `due.send.${shardOf(email)}.${account}.${email}.${n}`,
+  scheduleDelivery: (partition: number, delivery: string) => `schedule.delivery.${partition}.${delivery}`,
+  dueDelivery: (partition: number, delivery: string) => `due.delivery.${partition}.${delivery}`,
+  limit: (window: number, key: string, limitClass: string) => `limit.${window}.${key}.${limitClass.replace(':', '-')}`,
+  heartbeat: (worker: string) => `heartbeat.${worker}`
+} as const

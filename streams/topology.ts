@@ -1,0 +1,89 @@
+import { PARTITIONS } from './subjects.ts'
+
+const second = 1_000_000_000
+const day = 86_400 * second
+
+/** A JetStream stream as its API takes it: durations in nanoseconds, -1 for no limit. */
+export interface StreamPlan {
+  name: string
+  subjects: string[]
+  storage: 'file' | 'memory'
+  discard: 'old' | 'new'
+  max_age: number
+  max_msgs_per_subject: number
+  duplicate_window: number
+  allow_direct: true
+  deny_delete?: boolean
+  deny_purge?: boolean
+  allow_atomic?: boolean
+  allow_msg_ttl?: boolean
+  allow_msg_schedules?: boolean
+  allow_msg_counter?: boolean
+  allow_rollup_hdrs?: boolean
+  persist_mode?: 'async'
+}
+
+/** A durable pull consumer as the API takes it. Facts alone are the truth: its acks are a convenience that a crash may forget. */
+export interface ConsumerPlan {
+  stream: string
+  durable_name: string
+  filter_subject: string
+  ack_policy: 'explicit'
+  /** Nanoseconds until an unacknowledged message comes again. */
+  ack_wait: number
+  max_ack_pending: number
+  max_deliver: -1
+}
+
+/** What the operator may choose. */
+export interface Retention {
+  factsMs: number
+  contentMs: number
+}
+
+const stream = (name: string, subjects: string[], rest: Partial<StreamPlan>): StreamPlan => ({
+  name,
+  subjects,
+  storage: 'file',
+  discard: 'old',
+  max_age: 0,
+  max_msgs_per_subject: -1,
+  duplicate_window: 120 * second,
+  allow_direct: true,
+  ...rest
+})
+
+/** Every stream, with why it lives as it does: README.md. */
+export function streamPlans (retention: Retention): StreamPlan[] {
+  return [
+    stream('REQUESTS', ['request.>', 'claim.>'], { discard: 'new', max_age: retention.contentMs * 1e6, allow_atomic: true, allow_msg_ttl: true, deny_purge: true }),
+    stream('EMAILS', ['email.>'], { discard: 'new', max_age: retention.factsMs * 1e6, allow_atomic: true, deny_purge: true }),
+    stream('CONTROL', ['control.>'], { discard: 'new', allow_atomic: true, deny_purge: true }),
+    // No fsync for schedules: every one is derived from a fact, and the sweep makes again what a power cut took.
+    stream('SCHEDULE', ['schedule.>', 'due.>'], { max_age: 40 * day, allow_msg_schedules: true, allow_rollup_hdrs: true, persist_mode: 'async' }),
+    stream('WEBHOOKS', ['webhook.>'], { discard: 'new', max_age: 30 * day, allow_atomic: true, deny_purge: true }),
+    stream('LIMITS', ['limit.>'], { storage: 'memory', max_age: 180 * second, max_msgs_per_subject: 1, duplicate_window: 0, allow_msg_counter: true }),
+    stream('HEARTBEATS', ['heartbeat.>'], { storage: 'memory', max_age: 180 * second, max_msgs_per_subject: 1, duplicate_window: 0 })
+  ]
+}
+
+const consumer = (streamName: string, name: string, filter: string): ConsumerPlan => ({
+  stream: streamName,
+  durable_name: name,
+  filter_subject: filter,
+  ack_policy: 'explicit',
+  ack_wait: 30 * second,
+  max_ack_pending: 4000,
+  max_deliver: -1
+})
+
+/** Every durable consumer. Followers (projections, fan-out, directory) have none: their cursor is theirs. */
+export const consumerPlans = {
+  sender: consumer('REQUESTS', 'sender', 'request.>'),
+  senderDue: consumer('SCHEDULE', 'sender-due', 'due.send.>'),
+  deliveries: Array.from({ length: PARTITIONS }, (_, partition) => consumer('WEBHOOKS', `deliveries-${partition}`, `webhook.${partition}.delivery`)),
+  deliveriesDue: consumer('SCHEDULE', 'deliveries-due', 'due.delivery.>')
+}
+
+/** The object store for content beyond half the server's max_payload; one object an email, named by its id. */
+export const CONTENT_BUCKET = 'CONTENT'
