@@ -3,6 +3,9 @@ import { PARTITIONS } from './subjects.ts'
 const second = 1_000_000_000
 const day = 86_400 * second
 
+/** The object store for content beyond half the server's max_payload; one object an email, named by its id. */
+export const CONTENT_BUCKET = 'CONTENT'
+
 /** A JetStream stream as its API takes it: durations in nanoseconds, -1 for no limit. */
 export interface StreamPlan {
   name: string
@@ -62,8 +65,10 @@ export function streamPlans (retention: Retention): StreamPlan[] {
     // No fsync for schedules: every one is derived from a fact, and the sweep makes again what a power cut took.
     stream('SCHEDULE', ['schedule.>', 'due.>'], { max_age: 40 * day, allow_msg_schedules: true, allow_rollup_hdrs: true, persist_mode: 'async' }),
     stream('WEBHOOKS', ['webhook.>'], { discard: 'new', max_age: 30 * day, allow_atomic: true, deny_purge: true }),
-    stream('LIMITS', ['limit.>'], { storage: 'memory', max_age: 180 * second, max_msgs_per_subject: 1, duplicate_window: 0, allow_msg_counter: true }),
-    stream('HEARTBEATS', ['heartbeat.>'], { storage: 'memory', max_age: 180 * second, max_msgs_per_subject: 1, duplicate_window: 0 })
+    // The object store's stream, as the client would lay it out: chunks under C, descriptions under M.
+    stream(`OBJ_${CONTENT_BUCKET}`, [`$O.${CONTENT_BUCKET}.C.>`, `$O.${CONTENT_BUCKET}.M.>`], { discard: 'new', max_age: retention.contentMs * 1e6, allow_rollup_hdrs: true }),
+    stream('LIMITS', ['limit.>'], { storage: 'memory', max_age: 180 * second, max_msgs_per_subject: 1, allow_msg_counter: true }),
+    stream('HEARTBEATS', ['heartbeat.>'], { storage: 'memory', max_age: 180 * second, max_msgs_per_subject: 1 })
   ]
 }
 
@@ -84,6 +89,3 @@ export const consumerPlans = {
   deliveries: Array.from({ length: PARTITIONS }, (_, partition) => consumer('WEBHOOKS', `deliveries-${partition}`, `webhook.${partition}.delivery`)),
   deliveriesDue: consumer('SCHEDULE', 'deliveries-due', 'due.delivery.>')
 }
-
-/** The object store for content beyond half the server's max_payload; one object an email, named by its id. */
-export const CONTENT_BUCKET = 'CONTENT'

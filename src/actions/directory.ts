@@ -1,11 +1,11 @@
 import { emptyDirectory, evolveDirectory, type Directory } from '#streams/directory.ts'
-import { sleep } from '../base/backoff.ts'
-import type { Log } from '../base/log.ts'
-import { asError } from '../base/errors.ts'
-import type { Role } from '../base/role.ts'
-import type { Bus } from '../nats/connect.ts'
-import { follow } from '../nats/follow.ts'
-import { lastSequence } from '../nats/load.ts'
+import { sleep } from '#src/base/backoff.ts'
+import type { Log } from '#src/base/log.ts'
+import { asError } from '#src/base/errors.ts'
+import type { Role } from '#src/base/role.ts'
+import type { Bus } from '#src/nats/connect.ts'
+import { follow } from '#src/nats/follow.ts'
+import { lastSequence } from '#src/nats/load.ts'
 
 /** The directory of this process, kept up to date from CONTROL within milliseconds. */
 export interface LiveDirectory extends Role {

@@ -1,9 +1,9 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import type { Fact, FactType } from '#streams/define.ts'
-import { timestamp, type Clock } from '../base/clock.ts'
-import { newId } from '../base/id.ts'
-import { createAppender, type Appender } from '../nats/append.ts'
-import type { Bus } from '../nats/connect.ts'
+import { timestamp, type Clock } from '#src/base/clock.ts'
+import { newId } from '#src/base/id.ts'
+import { createAppender, type Appender } from '#src/nats/append.ts'
+import type { Bus } from '#src/nats/connect.ts'
 
 /** Where actions write: one appender a stream, shared by the whole process so that everybody's facts share commits. */
 export interface Ledger {

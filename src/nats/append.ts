@@ -2,10 +2,10 @@ import { headers, type MsgHdrs } from 'nats'
 import { randomUUID } from 'node:crypto'
 import { encodeFact } from '#streams/catalog.ts'
 import type { Fact } from '#streams/define.ts'
-import { sleep } from '../base/backoff.ts'
-import { asError } from '../base/errors.ts'
-import { DUPLICATE_IN_BATCH, isUnanswered, JetStreamError, WRONG_LAST_SEQUENCE, WRONG_LAST_SEQUENCE_UNKNOWN } from './api.ts'
+import { sleep } from '#src/base/backoff.ts'
+import { asError } from '#src/base/errors.ts'
 import type { Bus } from './connect.ts'
+import { Conflict, DUPLICATE_IN_BATCH, isUnanswered, JetStreamError, LogUnavailable, WRONG_LAST_SEQUENCE, WRONG_LAST_SEQUENCE_UNKNOWN } from './errors.ts'
 import { winnerAfter } from './load.ts'
 
 /** One fact to append. `expectedSeq` = the last sequence its subject must have (0 = none yet); left out = whatever it has. */
@@ -15,21 +15,6 @@ export interface Append {
   expectedSeq?: number
   /** Seconds after which the message leaves the log by itself. */
   ttlS?: number
-}
-
-/** The subject has moved on since it was read: read again, decide again. Nothing of the part was stored. */
-export class Conflict extends Error {
-  override name = 'Conflict'
-}
-
-/** The log could not take the part within its time. It may have been stored all the same when `doubt` is true. */
-export class LogUnavailable extends Error {
-  override name = 'LogUnavailable'
-  readonly doubt: boolean
-  constructor (message: string, doubt: boolean) {
-    super(message)
-    this.doubt = doubt
-  }
 }
 
 /** Appends to one stream, many callers to a commit. */

@@ -1,6 +1,5 @@
-import { StorageType } from 'nats'
 import { CONTENT_BUCKET } from '#streams/topology.ts'
-import { deadline } from '../base/errors.ts'
+import { deadline } from '#src/base/errors.ts'
 import type { Bus } from './connect.ts'
 
 const TIMEOUT_MS = 10_000
@@ -15,9 +14,9 @@ export interface Blobs {
   remove (name: string): Promise<void>
 }
 
-/** Opens the object store CONTENT; every call ends within 10 s. */
+/** Opens the object store, whose stream is part of the topology; every call ends within 10 s. */
 export async function openBlobs (bus: Bus): Promise<Blobs> {
-  const store = await bus.js.views.os(CONTENT_BUCKET, { storage: StorageType.File })
+  const store = await bus.js.views.os(CONTENT_BUCKET)
   const within = <T>(promise: Promise<T>) => deadline(promise, TIMEOUT_MS, 'the object store did not answer in time')
   return {
     put: async (name, bytes) => void await within(store.putBlob({ name }, bytes)),

@@ -1,7 +1,7 @@
 import { connect, credsAuthenticator, Events, type ConnectionOptions, type JetStreamClient, type NatsConnection } from 'nats'
 import { readFile } from 'node:fs/promises'
-import { deadline } from '../base/errors.ts'
-import type { Log } from '../base/log.ts'
+import { deadline } from '#src/base/errors.ts'
+import type { Log } from '#src/base/log.ts'
 
 /** One connection to NATS, and since when it has stood without a break. */
 export interface Bus {

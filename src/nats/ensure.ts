@@ -1,9 +1,10 @@
-import { consumerPlans, CONTENT_BUCKET, streamPlans, type ConsumerPlan, type Retention, type StreamPlan } from '#streams/topology.ts'
-import { Complaint } from '../base/errors.ts'
-import { sleep } from '../base/backoff.ts'
-import type { Log } from '../base/log.ts'
-import { api, CONSUMER_NOT_FOUND, isUnanswered, JetStreamError, STREAM_NOT_FOUND } from './api.ts'
+import { consumerPlans, streamPlans, type ConsumerPlan, type Retention, type StreamPlan } from '#streams/topology.ts'
+import { Complaint } from '#src/base/errors.ts'
+import { sleep } from '#src/base/backoff.ts'
+import type { Log } from '#src/base/log.ts'
+import { api } from './api.ts'
 import type { Bus } from './connect.ts'
+import { CONSUMER_NOT_FOUND, isUnanswered, JetStreamError, STREAM_NOT_FOUND } from './errors.ts'
 
 /** What may change under a running service; any other difference is a drift that a person must look at. */
 const MOVABLE = new Set(['subjects', 'max_age', 'max_msgs_per_subject', 'duplicate_window', 'discard'])
@@ -23,7 +24,6 @@ export async function ensureTopology (bus: Bus, options: EnsureOptions): Promise
   for (const plan of [consumerPlans.sender, consumerPlans.senderDue, ...consumerPlans.deliveries, consumerPlans.deliveriesDue]) {
     await ensureConsumer(bus, plan)
   }
-  await bus.js.views.os(CONTENT_BUCKET, { ttl: options.retention.contentMs * 1e6, replicas: options.replicas })
 }
 
 /** After a start the server answers before its JetStream does. */

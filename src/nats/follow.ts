@@ -1,8 +1,8 @@
 import { DeliverPolicy, type ConsumerMessages, type JsMsg } from 'nats'
 import { decodeFact, type AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
-import { sleep } from '../base/backoff.ts'
-import { asError } from '../base/errors.ts'
+import { sleep } from '#src/base/backoff.ts'
+import { asError } from '#src/base/errors.ts'
 import type { Bus } from './connect.ts'
 
 export interface FollowOptions {

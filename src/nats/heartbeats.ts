@@ -1,6 +1,7 @@
 import { subjects } from '#streams/subjects.ts'
-import { api, isUnanswered, JetStreamError, NO_MESSAGE } from './api.ts'
+import { api } from './api.ts'
 import type { Bus } from './connect.ts'
+import { isUnanswered, JetStreamError, NO_MESSAGE } from './errors.ts'
 
 const BEAT_MS = 2000
 /** A worker is dead when NATS has stood for so long and holds no younger sign of it. */

@@ -1,7 +1,7 @@
 import { createInbox, type Msg } from 'nats'
 import { decodeFact, type AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
-import { deadline } from '../base/errors.ts'
+import { deadline } from '#src/base/errors.ts'
 import { api } from './api.ts'
 import type { Bus } from './connect.ts'
 

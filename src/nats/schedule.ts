@@ -1,8 +1,8 @@
 import { headers } from 'nats'
-import { sleep } from '../base/backoff.ts'
-import { timestamp } from '../base/clock.ts'
-import { isUnanswered, JetStreamError } from './api.ts'
+import { sleep } from '#src/base/backoff.ts'
+import { timestamp } from '#src/base/clock.ts'
 import type { Bus } from './connect.ts'
+import { isUnanswered, JetStreamError } from './errors.ts'
 
 export interface Schedule {
   /** One schedule a subject: the same again replaces it. */

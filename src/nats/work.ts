@@ -1,8 +1,8 @@
 import type { ConsumerMessages, JsMsg } from 'nats'
 import type { ConsumerPlan } from '#streams/topology.ts'
-import { sleep } from '../base/backoff.ts'
-import { asError } from '../base/errors.ts'
-import type { Role } from '../base/role.ts'
+import { sleep } from '#src/base/backoff.ts'
+import { asError } from '#src/base/errors.ts'
+import type { Role } from '#src/base/role.ts'
 import type { Bus } from './connect.ts'
 
 /** One message to work on. Its acknowledgement may be forgotten by a crash: look at the facts before acting on a redelivered one. */

@@ -1,0 +1,18 @@
+import { AccountCreated } from '#streams/account/facts.ts'
+import { Refusal } from '#streams/define.ts'
+import { nameFault } from '#streams/key/decide.ts'
+import { subjects } from '#streams/subjects.ts'
+import { newId } from '#src/base/id.ts'
+import type { Desk } from './desk.ts'
+import { stamp } from './ledger.ts'
+
+/** Makes an account; `id` is given only for the first one, which every node knows by name. Throws Conflict when that one is there already. */
+export async function createAccount (
+  desk: Desk, correlation: string, name: string, id = newId('acc', desk.ledger.clock.nowMs())
+): Promise<{ account: string, seq: number } | Refusal> {
+  const fault = nameFault(name)
+  if (fault !== null) return fault
+  const fact = stamp(AccountCreated, { account: id, correlation, causation: null }, { account: id, name }, desk.ledger.clock.nowMs())
+  const [seq] = await desk.ledger.control.append([{ subject: subjects.account(id), fact, expectedSeq: 0 }])
+  return { account: id, seq: seq! }
+}

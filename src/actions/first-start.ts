@@ -1,0 +1,69 @@
+import { Refusal } from '#streams/define.ts'
+import { subjects } from '#streams/subjects.ts'
+import { Complaint } from '#src/base/errors.ts'
+import { sha256Hex, newSecret } from '#src/base/secret.ts'
+import { Conflict } from '#src/nats/errors.ts'
+import { createAccount } from './account.ts'
+import type { Desk } from './desk.ts'
+import { addDomain } from './domain.ts'
+import { createKey, revokeKey } from './key.ts'
+
+/** The account that every installation starts with. Its id is fixed, so that nodes starting together make one. */
+export const FIRST_ACCOUNT = 'acc_first'
+const FIRST_KEY = 'key_first'
+/** Name of the key that JETPOST_API_KEY fixes. */
+const OPERATOR_KEY_NAME = 'JETPOST_API_KEY'
+
+/** Makes what a new installation needs: account, key, domains. Safe to run at every start and on many nodes at once.
+ *  Resolves to the first key's secret when it was made just now, else null. */
+export async function firstStart (desk: Desk, wish: { apiKey: string | null, domains: string[] }): Promise<string | null> {
+  await unlessThere(createAccount(desk, 'first-start', 'First account', FIRST_ACCOUNT))
+  const asker = { account: FIRST_ACCOUNT, correlation: 'first-start' }
+  for (const name of wish.domains) {
+    const added = await unlessThere(addDomain(desk, asker, name))
+    if (added instanceof Refusal) throw new Complaint(`JETPOST_DOMAINS: ${added.message}`)
+  }
+  const made = wish.apiKey === null ? await firstKey(desk) : await operatorKey(desk, wish.apiKey)
+  await desk.directory.catchUp(10_000)
+  return made
+}
+
+async function firstKey (desk: Desk): Promise<string | null> {
+  if (desk.directory.now.versions.has(subjects.key(FIRST_ACCOUNT, FIRST_KEY))) return null
+  return await fullKey(desk, { secret: newSecret('jp_live_'), id: FIRST_KEY }, 'First key')
+}
+
+/** The operator's own key replaces the one fixed before. */
+async function operatorKey (desk: Desk, secret: string): Promise<null> {
+  const hash = sha256Hex(secret)
+  const asker = { account: FIRST_ACCOUNT, correlation: 'first-start' }
+  for (const key of desk.directory.now.keys.values()) {
+    if (key.account === FIRST_ACCOUNT && key.name === OPERATOR_KEY_NAME && key.hash !== hash) await revokeKey(desk, asker, key.id)
+  }
+  if (desk.directory.now.keysByHash.has(hash)) return null
+  // A value that was revoked and comes back is a new key: its id counts on.
+  for (let again = 0; ; again++) {
+    const id = `key_${hash.slice(0, 24)}${again === 0 ? '' : again}`
+    if (desk.directory.now.versions.has(subjects.key(FIRST_ACCOUNT, id))) continue
+    await fullKey(desk, { secret, id }, OPERATOR_KEY_NAME)
+    return null
+  }
+}
+
+async function fullKey (desk: Desk, given: { secret: string, id: string }, name: string): Promise<string | null> {
+  const asker = { account: FIRST_ACCOUNT, correlation: 'first-start' }
+  const test = given.secret.startsWith('jp_test_')
+  const made = await unlessThere(createKey(desk, asker, { name, test, scopes: ['full'], domains: ['*'], expiresMs: null }, given))
+  if (made instanceof Refusal) throw new Complaint(made.message)
+  return made === null ? null : made.secret
+}
+
+/** null when it was there before, or another node was quicker. */
+async function unlessThere<T> (creation: Promise<T>): Promise<T | null> {
+  try {
+    return await creation
+  } catch (error) {
+    if (error instanceof Conflict) return null
+    throw error
+  }
+}

@@ -1,0 +1,37 @@
+import { parseArgs, type ParseArgsConfig } from 'node:util'
+import { Complaint } from '#src/base/errors.ts'
+
+export interface Command {
+  usage: string
+  means: string
+  run (args: string[]): Promise<void>
+}
+
+const usageErrors = new WeakSet<Complaint>()
+
+/** A Complaint about the command line itself: exit code 2. */
+export function usageError (message: string): Complaint {
+  const complaint = new Complaint(message)
+  usageErrors.add(complaint)
+  return complaint
+}
+usageError.is = (error: Complaint): boolean => usageErrors.has(error)
+
+/** node:util's parseArgs, with our kind of complaint. Every command takes --json. */
+export function readArgs<T extends NonNullable<ParseArgsConfig['options']>> (args: string[], options: T) {
+  try {
+    return parseArgs({ args, options: { ...options, json: { type: 'boolean' as const, default: false } }, allowPositionals: true })
+  } catch (error) {
+    throw usageError((error as Error).message)
+  }
+}
+
+/** Rows as JSON, or as columns a person can read. */
+export function print (rows: Array<Record<string, unknown>>, json: boolean): void {
+  if (json) return console.log(JSON.stringify(rows, null, 2))
+  if (rows.length === 0) return console.log('(none)')
+  const names = Object.keys(rows[0]!)
+  const cells = [names, ...rows.map(row => names.map(name => String(row[name] ?? '')))]
+  const widths = names.map((_name, i) => Math.max(...cells.map(row => row[i]!.length)))
+  for (const row of cells) console.log(row.map((cell, i) => cell.padEnd(widths[i]!)).join('  ').trimEnd())
+}

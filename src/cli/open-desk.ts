@@ -1,0 +1,48 @@
+import { Refusal } from '#streams/define.ts'
+import type { Desk } from '#src/actions/desk.ts'
+import { followDirectory } from '#src/actions/directory.ts'
+import { openLedger } from '#src/actions/ledger.ts'
+import { systemClock } from '#src/base/clock.ts'
+import { readConfig, type Config } from '#src/base/config.ts'
+import { Complaint } from '#src/base/errors.ts'
+import { newId } from '#src/base/id.ts'
+import { createLog } from '#src/base/log.ts'
+import { createVault } from '#src/base/secret.ts'
+import { readServers } from '#src/embedded/kept.ts'
+import { Conflict } from '#src/nats/errors.ts'
+import { openBlobs } from '#src/nats/blobs.ts'
+import { connectBus } from '#src/nats/connect.ts'
+import { secretOf } from '#src/base/secret-file.ts'
+
+/** A desk from the shell, beside the running service: the same actions, the same facts. Closed again when `use` ends. */
+export async function atDesk<T> (use: (desk: Desk, correlation: string) => Promise<T>): Promise<T> {
+  const config = readConfig(process.env)
+  const log = createLog('error')
+  const bus = await connectBus({ url: await natsUrlOf(config), creds: config.natsCreds, name: 'jetpost cli', log }, 5000)
+    .catch(error => { throw new Complaint(`NATS cannot be reached: ${(error as Error).message}`) })
+  const directory = followDirectory(bus, log)
+  try {
+    if (!await directory.catchUp(30_000)) throw new Complaint('NATS did not give the directory within 30 s.')
+    const vault = createVault(config.secret ?? await secretOf(config.dataDir))
+    const desk: Desk = { ledger: openLedger(bus, systemClock), directory, blobs: await openBlobs(bus), vault, webhookAllowPrivate: config.webhookAllowPrivate }
+    return await use(desk, newId('cli', Date.now()))
+  } catch (error) {
+    throw error instanceof Conflict ? new Complaint('Somebody else changed this at the same moment: look and try again.') : error
+  } finally {
+    await directory.stop()
+    await bus.close()
+  }
+}
+
+async function natsUrlOf (config: Config): Promise<string> {
+  if (config.natsUrl !== null) return config.natsUrl
+  const servers = await readServers(config.dataDir)
+  if (servers?.nats == null) throw new Complaint(`No Jetpost runs on the data folder ${config.dataDir}: start it there, or set NATS_URL.`)
+  return servers.nats
+}
+
+/** What an action gave, or its refusal as a sentence. */
+export function granted<T> (result: T | Refusal): T {
+  if (result instanceof Refusal) throw new Complaint(result.message)
+  return result
+}

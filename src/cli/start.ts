@@ -1,0 +1,56 @@
+import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
+import { readConfig, type Config } from '#src/base/config.ts'
+import { createLog } from '#src/base/log.ts'
+import { openHouse, type House } from '#src/main.ts'
+import type { Command } from './command.ts'
+
+export const start: Command = {
+  usage: 'jetpost start',
+  means: 'runs the service: all of it, or the roles in JETPOST_ROLES',
+  async run () {
+    const config = readConfig(process.env)
+    const log = createLog(config.logLevel)
+    // A person reads the welcome; a program reads one line of JSON on stdout, and finds the welcome on stderr.
+    const say = (line: string) => { (process.stdout.isTTY ? process.stdout : process.stderr).write(`${line}\n`) }
+    const stopped = stopOnSignal(log.flush.bind(log))
+    const house = await openHouse(config, log, say)
+    welcome(house, config, say)
+    if (!process.stdout.isTTY) process.stdout.write(`${JSON.stringify({ event: 'ready', url: house.url })}\n`)
+    await stopped.asked
+    say('Stopping: what is under way is finished first.')
+    await house.stop()
+    stopped.done()
+  }
+}
+
+/** Two signals: the first drains, the second gives up waiting. */
+function stopOnSignal (flush: () => void): { asked: Promise<void>, done: () => void } {
+  const asked = new Promise<void>(resolve => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+      process.once(signal, () => {
+        resolve()
+        process.once(signal, () => process.exit(1))
+      })
+    }
+  })
+  return {
+    asked,
+    done: () => {
+      flush()
+      process.exit(0)
+    }
+  }
+}
+
+function welcome ({ url, firstKey }: House, config: Config, say: (line: string) => void): void {
+  say(`\nJetpost serves at ${url}`)
+  if (config.roles.has('sender') && config.smtpUrl === null) say(`Mail goes to the built-in catcher: ${url}/catcher`)
+  if (!config.roles.has('api')) return
+  if (firstKey !== null) say(`Your first API key, shown only now: ${firstKey}`)
+  say(`Send a mail:\n\n${curl(url, firstKey ?? '$JETPOST_API_KEY')}\n`)
+}
+
+function curl (url: string, key: string): string {
+  const body = { from: `Jetpost <hello@${SANDBOX_DOMAIN}>`, to: 'ada@example.com', subject: 'It works', html: '<h1>It works</h1>' }
+  return `curl ${url}/api/emails \\\n  -H "Authorization: Bearer ${key}" \\\n  -H "Content-Type: application/json" \\\n  -d '${JSON.stringify(body)}'`
+}

@@ -1,0 +1,151 @@
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest, RawReplyDefaultExpression, RawRequestDefaultExpression, RawServerDefault } from 'fastify'
+import type { Key } from '#streams/directory.ts'
+import { mayDo } from '#streams/key/decide.ts'
+import type { Scope } from '#streams/key/facts.ts'
+import type { Desk } from '#src/actions/desk.ts'
+import { isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
+import type { Counters } from '#src/nats/counters.ts'
+import type { Log } from '#src/base/log.ts'
+import { createAuthenticator } from './auth.ts'
+import { answer, asProblem, forbidden, invalid, malformedJson, methodNotAllowed, notFound, Problem, rateLimited, unauthorized, unavailable, type Fault } from './errors.ts'
+import { compileValidator, SchemaFaults } from './faults.ts'
+import { createLimiter, limitClassOf, limitHeaders, type Limiter, type Standing } from './limits.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Who asks; set before anything else happens under /api. */
+    key: Key | null
+    /** The request's place in its window, on its way. */
+    standing: Promise<Standing> | Standing | null
+  }
+  interface FastifyContextConfig {
+    /** What the key must allow for this route. */
+    scope?: Scope
+  }
+}
+
+/** A Fastify instance whose routes infer their types from TypeBox schemas. */
+export type Api = FastifyInstance<RawServerDefault, RawRequestDefaultExpression, RawReplyDefaultExpression, FastifyBaseLogger, TypeBoxTypeProvider>
+
+export interface ApiOptions {
+  desk: Desk
+  counters: Counters
+  log: Log
+}
+
+/** What holds for all of /api, in the contract's order: 401 → 429 → 400/413/415 → 403 scope → 422 → the route's own. Returns the limiter,
+ *  for what the HTTP parser refuses before any of this runs. */
+export function apiContext (app: Api, { desk, counters, log }: ApiOptions): Limiter {
+  const { clock } = desk.ledger
+  const authenticator = createAuthenticator(desk.directory, clock)
+  const limiter = createLimiter(counters, clock)
+  const allowed = rememberMethods(app)
+
+  app.decorateRequest('key', null)
+  app.decorateRequest('standing', null)
+  app.setValidatorCompiler(({ schema }) => compileValidator(schema as Parameters<typeof compileValidator>[0]))
+  parseJsonStrictly(app)
+
+  app.addHook('onRequest', async request => {
+    const limitClass = limitClassOf(request.method, pathOf(request))
+    const found = authenticator.keyOf(request.headers.authorization, request.ip)
+    request.key = found instanceof Promise ? await found : found
+    if (request.key === null) {
+      request.standing = limiter.countStranger(request.ip, limitClass)
+      throw unauthorized()
+    }
+    // On its way while the body arrives; looked at before anything else is answered.
+    request.standing = limiter.count(request.key, limitClass)
+  })
+
+  app.addHook('preValidation', async request => {
+    await refuseOverLimit(request)
+    const { scope } = request.routeOptions.config
+    if (scope !== undefined && !mayDo(request.key!, scope)) throw forbidden()
+  })
+
+  app.addHook('onSend', async (request, reply) => {
+    const standing = await request.standing
+    if (standing !== null) reply.headers(limitHeaders(standing))
+  })
+
+  app.setNotFoundHandler((request: FastifyRequest) => {
+    const methods = allowed(pathOf(request))
+    throw methods.length > 0 ? methodNotAllowed(methods) : notFound()
+  })
+
+  app.setErrorHandler(async (error, request, reply) => {
+    // A body that cannot be read is only looked at after the window: 429 comes before 400, 413 and 415.
+    const over = await refuseOverLimit(request).then(() => null, (problem: Problem) => problem)
+    return answer(reply, over ?? problemOf(error, request, log))
+  })
+  return limiter
+}
+
+async function refuseOverLimit (request: FastifyRequest): Promise<void> {
+  const standing = await request.standing
+  if (request.key !== null && standing !== null && standing.retryAfterS !== null) throw rateLimited(standing.retryAfterS)
+}
+
+function problemOf (error: unknown, request: FastifyRequest, log: Log): Problem {
+  if (error instanceof LogUnavailable || isUnanswered(error)) {
+    log.warn({ requestId: request.id, err: error }, 'the log does not take or tell')
+    return unavailable('log_unavailable', 'The log cannot take this now')
+  }
+  const problem = asProblem(error)
+  if (problem !== null) return problem
+  log.error({ requestId: request.id, err: error }, 'request failed')
+  return new Problem(500, { error: 'Internal server error', code: 'internal', request_id: request.id })
+}
+
+/** The faults found by the schema; a route adds its own and refuses with all of them at once. */
+export function schemaFaults (request: FastifyRequest): Fault[] {
+  const error: unknown = request.validationError
+  if (error === undefined) return []
+  if (error instanceof SchemaFaults) return error.faults
+  throw error
+}
+
+/** Refuses with 422 when the schema found anything: for routes without rules beyond it. */
+export function refuseFaults (request: FastifyRequest, faults: Fault[] = []): void {
+  const all = [...schemaFaults(request), ...faults]
+  if (all.length > 0) throw invalid(all)
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+/** JSON and nothing else; bytes that are not UTF-8, and keys that reach for a prototype, are malformed. */
+function parseJsonStrictly (app: Api): void {
+  app.removeAllContentTypeParsers()
+  const parse = app.getDefaultJsonParser('error', 'error')
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+    let text: string
+    try {
+      text = utf8.decode(body as Buffer)
+    } catch {
+      return done(malformedJson())
+    }
+    void parse(request, text, (error, value) => error === null ? done(null, value) : done(malformedJson()))
+  })
+}
+
+function pathOf (request: FastifyRequest): string {
+  const query = request.url.indexOf('?')
+  return query === -1 ? request.url : request.url.slice(0, query)
+}
+
+/** Which methods a path has, for 405's Allow: asked only after no route was found. */
+function rememberMethods (app: Api): (path: string) => string[] {
+  const routes: Array<{ pattern: RegExp, method: string }> = []
+  app.addHook('onRoute', ({ url, method }) => {
+    const pattern = new RegExp(`^${url.replaceAll(/:[^/]+/g, '[^/]+')}$`)
+    for (const name of [method].flat()) routes.push({ pattern, method: name })
+  })
+  return path => [...new Set(routes.filter(route => route.pattern.test(path)).map(route => route.method))].sort()
+}
+
+/** The 202's and 201's own headers and body are the route's; this is how it says where the new thing is. */
+export function created (reply: FastifyReply, status: 201 | 202, location: string): FastifyReply {
+  return reply.code(status).header('location', location)
+}

@@ -1,0 +1,200 @@
+import { hostname } from 'node:os'
+import { emails } from '#projections/emails/project.ts'
+import { projections } from '#projections/list.ts'
+import type { ConsumerPlan } from '#streams/topology.ts'
+import type { Desk } from '#src/actions/desk.ts'
+import { followDirectory } from '#src/actions/directory.ts'
+import { firstStart } from '#src/actions/first-start.ts'
+import { openLedger } from '#src/actions/ledger.ts'
+import { systemClock } from '#src/base/clock.ts'
+import type { Config } from '#src/base/config.ts'
+import { Complaint, deadline } from '#src/base/errors.ts'
+import { newId } from '#src/base/id.ts'
+import type { Log } from '#src/base/log.ts'
+import type { Role } from '#src/base/role.ts'
+import { createVault } from '#src/base/secret.ts'
+import { lockDataDir } from '#src/embedded/lock.ts'
+import { startEmbedded } from '#src/embedded/start.ts'
+import { buildHttp } from './http.ts'
+import { startCatcher, type Catcher } from '#src/in/catcher/server.ts'
+import type { Part } from '#src/in/ops/health.ts'
+import { createMetrics, watchGauges, type Metrics } from '#src/in/ops/metrics.ts'
+import { openBlobs } from '#src/nats/blobs.ts'
+import { connectBus, type Bus } from '#src/nats/connect.ts'
+import { createCounters, type Counters } from '#src/nats/counters.ts'
+import { ensureTopology, repair, type EnsureOptions } from '#src/nats/ensure.ts'
+import { startHeartbeats } from '#src/nats/heartbeats.ts'
+import { createProjectors, type Projector } from '#src/out/projector/run.ts'
+import { createView } from '#src/out/projector/view.ts'
+import { startSweep } from '#src/out/scheduler/sweep.ts'
+import { startSender, type Sender } from '#src/out/smtp/run.ts'
+import { finishedDeliveries } from '#src/out/webhooks/finished.ts'
+import { startWebhooks } from '#src/out/webhooks/run.ts'
+import { keepMigrated } from '#src/postgres/migrate.ts'
+import { createPool, type Pool } from '#src/postgres/pool.ts'
+import { secretOf } from '#src/base/secret-file.ts'
+
+/** A running Jetpost process. */
+export interface House {
+  /** Where its HTTP server listens. */
+  url: string
+  /** The first account's key when this start made it: shown once, nowhere else to be had. */
+  firstKey: string | null
+  /** Takes nothing new, finishes what it holds, stops everything it started. Safe to call twice. */
+  stop (): Promise<void>
+}
+
+const ROLE_STOP_MS = 30_000
+
+/** Starts the roles asked for, in order; what was started is stopped again when a later step fails. */
+export async function openHouse (config: Config, log: Log, say: (line: string) => void): Promise<House> {
+  const stack = new AsyncDisposableStack()
+  try {
+    return await furnish(config, log, say, stack)
+  } catch (error) {
+    await stack.disposeAsync()
+    throw error
+  }
+}
+
+async function furnish (config: Config, log: Log, say: (line: string) => void, stack: AsyncDisposableStack): Promise<House> {
+  const { natsUrl, databaseUrl } = await openServers(config, log, say, stack)
+  const vault = createVault(config.secret ?? await secretOf(config.dataDir))
+  const bus = await connectBus({ url: natsUrl, creds: config.natsCreds, name: `jetpost ${hostname()}`, log })
+  stack.defer(() => bus.close())
+  const topology = { retention: { factsMs: config.factsRetentionMs, contentMs: config.contentRetentionMs }, replicas: config.natsReplicas, log }
+  await ensureTopology(bus, topology)
+  const pool = createPool(databaseUrl, log)
+  stack.defer(() => pool.end())
+  const database = keepMigrated(databaseUrl, log)
+  stack.defer(() => database.stop())
+
+  const directory = followDirectory(bus, log)
+  stack.defer(() => directory.stop())
+  if (!await directory.catchUp(60_000)) throw new Complaint('NATS holds more accounts, keys and domains than could be read within 60 s.')
+  const desk: Desk = { ledger: openLedger(bus, systemClock), directory, blobs: await openBlobs(bus), vault, webhookAllowPrivate: config.webhookAllowPrivate }
+  const firstKey = await firstStart(desk, config)
+
+  const rooms: Rooms = { config, log, bus, pool, desk, topology, metrics: createMetrics(), stack, counters: createCounters(bus), catcher: null, sender: null, projectors: [], roles: [directory, database] }
+  await startRoles(rooms)
+  return await openDoors(rooms, firstKey)
+}
+
+/** What the parts of one process share. */
+interface Rooms {
+  config: Config
+  log: Log
+  bus: Bus
+  pool: Pool
+  desk: Desk
+  topology: EnsureOptions
+  metrics: Metrics
+  stack: AsyncDisposableStack
+  counters: Counters
+  catcher: Catcher | null
+  sender: Sender | null
+  projectors: Projector[]
+  roles: Array<Pick<Role, 'name' | 'trouble'>>
+}
+
+async function openServers (config: Config, log: Log, say: (line: string) => void, stack: AsyncDisposableStack): Promise<{ natsUrl: string, databaseUrl: string }> {
+  const { dataDir, natsBin, natsPort, postgresPort } = config
+  if (config.natsUrl !== null && config.databaseUrl !== null) return { natsUrl: config.natsUrl, databaseUrl: config.databaseUrl }
+  const release = await lockDataDir(dataDir)
+  stack.defer(release)
+  const wanted = { nats: config.natsUrl === null, postgres: config.databaseUrl === null }
+  const embedded = await startEmbedded({ dataDir, ...wanted, natsBin, natsPort, postgresPort, log, say })
+  stack.defer(() => embedded.stop())
+  return { natsUrl: config.natsUrl ?? embedded.natsUrl!, databaseUrl: config.databaseUrl ?? embedded.databaseUrl! }
+}
+
+async function startRoles (rooms: Rooms): Promise<void> {
+  const { config, log, bus, pool, desk, metrics } = rooms
+  let sweepSoon = () => {}
+  const mend = async (plan: ConsumerPlan) => {
+    const missing = await repair(bus, plan, rooms.topology)
+    if (missing) sweepSoon()
+    return missing
+  }
+  if (config.roles.has('sender')) {
+    const catcher = await startCatcher({ port: config.catcherPort, host: '127.0.0.1', keepMax: 500, log })
+    rooms.stack.defer(() => catcher.stop())
+    rooms.catcher = catcher
+    const worker = newId('w', Date.now())
+    const heartbeats = startHeartbeats(bus, worker)
+    rooms.stack.defer(() => heartbeats.stop())
+    rooms.sender = startSender({
+      ledger: desk.ledger,
+      blobs: desk.blobs,
+      heartbeats,
+      worker,
+      repair: mend,
+      smtpUrl: config.smtpUrl,
+      catcherUrl: catcher.url,
+      connections: config.smtpConnections,
+      hostname: config.hostname ?? hostname(),
+      log: log.child({ role: 'sender' }),
+      onAttempt: ({ result, durationMs }) => metrics.smtpAttempt(result, durationMs / 1000)
+    })
+    keep(rooms, rooms.sender)
+  }
+  if (config.roles.has('webhooks')) {
+    keep(rooms, startWebhooks({
+      ledger: desk.ledger,
+      directory: desk.directory,
+      vault: desk.vault,
+      repair: mend,
+      allowPrivate: config.webhookAllowPrivate,
+      isDone: finishedDeliveries(pool),
+      log: log.child({ role: 'webhooks' }),
+      onAttempt: ({ result, durationMs }) => metrics.webhookAttempt(result, durationMs / 1000)
+    }))
+  }
+  if (config.roles.has('projector')) {
+    rooms.projectors = createProjectors({ bus, pool, log: log.child({ role: 'projector' }), projections })
+    for (const projector of rooms.projectors) keep(rooms, projector)
+  }
+  if (config.roles.has('scheduler')) {
+    const sweep = startSweep({ bus, pool, blobs: desk.blobs, repair: mend, log: log.child({ role: 'scheduler' }) })
+    sweepSoon = () => sweep.soon()
+    keep(rooms, sweep)
+  }
+}
+
+/** The role's trouble shows in readyz; its stop is bounded, so that one that hangs does not keep the rest from stopping. */
+function keep (rooms: Rooms, role: Role): void {
+  rooms.roles.push(role)
+  rooms.stack.defer(() => deadline(role.stop(), ROLE_STOP_MS, `${role.name} did not stop in time`).catch(error => rooms.log.warn({ err: error }, 'cut off')))
+}
+
+async function openDoors (rooms: Rooms, firstKey: string | null): Promise<House> {
+  const { config, desk, bus, pool, metrics, counters, log, stack } = rooms
+  watchGauges(metrics, {
+    appendsPending: () => ({ REQUESTS: desk.ledger.requests.pending(), EMAILS: desk.ledger.emails.pending(), WEBHOOKS: desk.ledger.webhooks.pending() }),
+    smtpInFlight: () => rooms.sender?.inFlight() ?? 0,
+    limitsInexact: () => counters.inexact(),
+    projectionLagS: () => Object.fromEntries(rooms.projectors.map(projector => [projector.name, projector.lagS()]))
+  })
+  const app = buildHttp({
+    api: config.roles.has('api') ? { desk, counters, reads: { pool, view: createView(bus, pool), projection: emails } } : null,
+    catcher: rooms.catcher,
+    parts: parts(rooms),
+    metrics,
+    trustProxy: config.trustProxy,
+    log
+  })
+  stack.defer(() => deadline(app.close(), 15_000, 'HTTP requests did not end in time').catch(error => log.warn({ err: error }, 'cut off')))
+  const url = await app.listen({ host: config.host, port: config.port }).catch((error: NodeJS.ErrnoException) => {
+    throw error.code === 'EADDRINUSE' ? new Complaint(`Port ${config.port} is taken: set PORT to a free one.`) : error
+  })
+  let stopping: Promise<void> | null = null
+  return { url, firstKey, stop: () => (stopping ??= stack.disposeAsync()) }
+}
+
+function parts ({ bus, pool, roles }: Rooms): Part[] {
+  return [
+    { name: 'nats', check: () => (bus.upSinceMs() === null ? 'not connected' : null) },
+    { name: 'postgres', check: async () => await pool.trouble() },
+    ...roles.map(role => ({ name: role.name, check: () => role.trouble() }))
+  ]
+}

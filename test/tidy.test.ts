@@ -1,0 +1,145 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, normalize, relative } from 'node:path'
+import t from 'tap'
+
+const root = join(import.meta.dirname, '..')
+
+/** The house from the ground up: imports go down, and rooms of one floor do not know each other. See README.md, "The house". */
+const floors = [
+  ['src/base', 'streams'],
+  ['projections'],
+  ['src/nats', 'src/postgres', 'src/content', 'src/embedded'],
+  ['src/actions'],
+  ['src/in/api', 'src/in/catcher', 'src/in/ops', 'src/out/smtp', 'src/out/webhooks', 'src/out/projector', 'src/out/scheduler'],
+  ['src/http.ts'],
+  ['src/main.ts'],
+  ['src/cli'],
+  ['src/bin.js'],
+  ['test']
+]
+
+/** Which packages the pure rooms may use; `node:` counts as one. */
+const pure: Record<string, string[]> = {
+  streams: ['@sinclair/typebox'],
+  projections: ['@sinclair/typebox'],
+  'src/content': ['node:crypto', 'html-to-text', 'parse5']
+}
+
+/** Started from outside by name, so nobody needs to import them. */
+const entries = [/^src\/bin\.js$/, /\.test\.ts$/, /^test\/support\/(up|down|keeper|prepare|embedded-child|.*-child)\.(ts|js)$/, /^test\/bench\//]
+
+interface Source { path: string, text: string, imports: string[] }
+
+const sources = ['streams', 'projections', 'src', 'test'].flatMap(list).map(read)
+const paths = new Set(sources.map(source => source.path))
+
+function list (folder: string): string[] {
+  return readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
+    .filter(entry => entry.isFile() && /\.(ts|js)$/.test(entry.name))
+    .map(entry => relative(root, join(entry.parentPath, entry.name)))
+}
+
+function read (path: string): Source {
+  const text = readFileSync(join(root, path), 'utf8')
+  const imports = [...text.matchAll(/(?:\bfrom\s*|\bimport\s*\(?\s*)'([^']+)'/g)].map(match => resolve(path, match[1]!))
+  return { path, text, imports }
+}
+
+/** Our own files as paths from the root, packages as their names. */
+function resolve (from: string, name: string): string {
+  if (name.startsWith('#')) return name.slice(1)
+  return name.startsWith('.') ? normalize(join(dirname(from), name)) : name
+}
+
+function roomOf (path: string): string {
+  const parts = path.split('/')
+  if (parts[0] !== 'src' || parts.length === 2) return path === 'src/cli.ts' ? 'src/cli' : path === 'src/node-version.js' ? 'src/bin.js' : parts.length === 2 && parts[0] === 'src' ? path : parts[0]!
+  return parts.slice(0, parts[1] === 'in' || parts[1] === 'out' ? 3 : 2).join('/')
+}
+
+const floorOf = (room: string): number => floors.findIndex(rooms => rooms.includes(room))
+
+t.test('every room has its floor', async t => {
+  const unknown = [...new Set(sources.map(source => roomOf(source.path)))].filter(room => floorOf(room) === -1)
+  t.strictSame(unknown, [], 'rooms that are not in the plan of the house')
+})
+
+t.test('arrows point one way', async t => {
+  const wrong = sources.flatMap(({ path, imports }) => imports
+    .filter(target => paths.has(target) && roomOf(target) !== roomOf(path) && floorOf(roomOf(target)) >= floorOf(roomOf(path)))
+    .map(target => `${path} → ${target}`))
+  t.strictSame(wrong, [])
+})
+
+t.test('crossing a room is visible in the import', async t => {
+  const hidden = sources.filter(source => !source.path.startsWith('test/')).flatMap(({ path, text }) => [...text.matchAll(/(?:\bfrom\s*|\bimport\s*\(?\s*)'(\.[^']+)'/g)]
+    .filter(match => { const target = resolve(path, match[1]!); return paths.has(target) && roomOf(target) !== roomOf(path) && path !== 'src/cli.ts' && path !== 'src/bin.js' })
+    .map(match => `${path}: ${match[1]}`))
+  t.strictSame(hidden, [])
+})
+
+t.test('every import of ours leads to a file', async t => {
+  const lost = sources.flatMap(({ path, imports }) => imports.filter(target => /^(streams|projections|src|test)\//.test(target) && !paths.has(target)).map(target => `${path} → ${target}`))
+  t.strictSame(lost, [])
+})
+
+t.test('there is no import ring', async t => {
+  const imports = new Map(sources.map(({ path, imports }) => [path, imports.filter(target => paths.has(target))]))
+  const done = new Set<string>()
+  const rings: string[] = []
+  const walk = (path: string, trail: string[]): void => {
+    if (trail.includes(path)) return void rings.push([...trail.slice(trail.indexOf(path)), path].join(' → '))
+    if (done.has(path)) return
+    for (const target of imports.get(path)!) walk(target, [...trail, path])
+    done.add(path)
+  }
+  for (const path of paths) walk(path, [])
+  t.strictSame(rings, [])
+})
+
+t.test('no file is dead', async t => {
+  const used = new Set(sources.flatMap(source => source.imports))
+  const dead = [...paths].filter(path => !used.has(path) && !entries.some(entry => entry.test(path)) &&
+    !sources.some(source => source.path !== path && source.text.includes(`/${path.split('/').at(-1)!}'`)))
+  t.strictSame(dead, [])
+})
+
+t.test('the pure rooms stay pure', async t => {
+  const impure = sources.flatMap(({ path, imports }) => {
+    const room = roomOf(path)
+    const allowed = pure[room]
+    if (allowed === undefined) return []
+    return imports.filter(target => !paths.has(target) && !allowed.some(name => target === name || target.startsWith(`${name}/`))).map(target => `${path} → ${target}`)
+  })
+  t.strictSame(impure, [])
+})
+
+t.test('only actions write facts', async t => {
+  const writers = sources.filter(({ path, imports }) => imports.includes('src/nats/append.ts') && !['src/actions', 'src/nats', 'test'].includes(roomOf(path)))
+  t.strictSame(writers.map(source => source.path), [])
+})
+
+t.test('no leftovers', async t => {
+  const banned: Array<[RegExp, string]> = [
+    [/\b(TODO|FIXME|XXX)\b/, 'a promise to come back'],
+    [/\bconsole\.(log|error|warn)\b/, 'console: use the log, or the CLI\'s print'],
+    [/\bdebugger\b/, 'a breakpoint'],
+    [/\.only\(/, 'a test that hides the others'],
+    [/process\.env\b/, 'the environment is read in base/config.ts alone']
+  ]
+  const speakers = /^(src\/cli|src\/bin\.js|src\/node-version\.js|test\/)/
+  const found = sources.filter(source => source.path !== 'test/tidy.test.ts').flatMap(({ path, text }) => banned
+    .filter(([pattern]) => pattern.test(text))
+    .filter(([, what]) => !((what.startsWith('console') || what.startsWith('the environment')) && speakers.test(path)))
+    .map(([, what]) => `${path}: ${what}`))
+  t.strictSame(found, [])
+})
+
+t.test('lines and files are not too long', async t => {
+  const long = sources.flatMap(({ path, text }) => {
+    const lines = text.split('\n')
+    const wide = lines.findIndex(line => line.length > 200)
+    return [...(wide === -1 ? [] : [`${path}:${wide + 1} is over 200 characters`]), ...(lines.length > 500 ? [`${path} has over 500 lines`] : [])]
+  })
+  t.strictSame(long, [])
+})
