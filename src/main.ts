@@ -6,7 +6,7 @@ import type { Desk } from '#src/actions/desk.ts'
 import { followDirectory } from '#src/actions/directory.ts'
 import { firstStart } from '#src/actions/first-start.ts'
 import { openLedger } from '#src/actions/ledger.ts'
-import { systemClock } from '#src/base/clock.ts'
+import { systemClock, type Clock } from '#src/base/clock.ts'
 import type { Config } from '#src/base/config.ts'
 import { Complaint, deadline } from '#src/base/errors.ts'
 import { newId } from '#src/base/id.ts'
@@ -40,25 +40,37 @@ export interface House {
   url: string
   /** The first account's key when this start made it: shown once, nowhere else to be had. */
   firstKey: string | null
+  /** Whether this process has folded sequence `seq` of CONTROL. */
+  hasSeen (seq: number): Promise<boolean>
   /** Takes nothing new, finishes what it holds, stops everything it started. Safe to call twice. */
   stop (): Promise<void>
 }
 
 const ROLE_STOP_MS = 30_000
 
+/** What a house stands in, beside its settings. */
+export interface Surroundings {
+  log: Log
+  /** Tells an operator what the start is busy with. */
+  say (line: string): void
+  /** Time as actions see it; tests bring their own. */
+  clock?: Clock
+}
+
 /** Starts the roles asked for, in order; what was started is stopped again when a later step fails. */
-export async function openHouse (config: Config, log: Log, say: (line: string) => void): Promise<House> {
+export async function openHouse (config: Config, surroundings: Surroundings): Promise<House> {
   const stack = new AsyncDisposableStack()
   try {
-    return await furnish(config, log, say, stack)
+    return await furnish(config, surroundings, stack)
   } catch (error) {
     await stack.disposeAsync()
     throw error
   }
 }
 
-async function furnish (config: Config, log: Log, say: (line: string) => void, stack: AsyncDisposableStack): Promise<House> {
-  const { natsUrl, databaseUrl } = await openServers(config, log, say, stack)
+async function furnish (config: Config, surroundings: Surroundings, stack: AsyncDisposableStack): Promise<House> {
+  const { log, clock = systemClock } = surroundings
+  const { natsUrl, databaseUrl } = await openServers(config, surroundings, stack)
   const vault = createVault(config.secret ?? await secretOf(config.dataDir))
   const bus = await connectBus({ url: natsUrl, creds: config.natsCreds, name: `jetpost ${hostname()}`, log })
   stack.defer(() => bus.close())
@@ -72,10 +84,11 @@ async function furnish (config: Config, log: Log, say: (line: string) => void, s
   const directory = followDirectory(bus, log)
   stack.defer(() => directory.stop())
   if (!await directory.catchUp(60_000)) throw new Complaint('NATS holds more accounts, keys and domains than could be read within 60 s.')
-  const desk: Desk = { ledger: openLedger(bus, systemClock), directory, blobs: await openBlobs(bus), vault, webhookAllowPrivate: config.webhookAllowPrivate }
+  const desk: Desk = { ledger: openLedger(bus, clock), directory, blobs: await openBlobs(bus), vault, webhookAllowPrivate: config.webhookAllowPrivate }
   const firstKey = await firstStart(desk, config)
 
-  const rooms: Rooms = { config, log, bus, pool, desk, topology, metrics: createMetrics(), stack, counters: createCounters(bus), catcher: null, sender: null, projectors: [], roles: [directory, database] }
+  const shared = { config, log, bus, pool, desk, topology, stack, metrics: createMetrics(), counters: createCounters(bus) }
+  const rooms: Rooms = { ...shared, catcher: null, sender: null, projectors: [], roles: [directory, database] }
   await startRoles(rooms)
   return await openDoors(rooms, firstKey)
 }
@@ -97,7 +110,7 @@ interface Rooms {
   roles: Array<Pick<Role, 'name' | 'trouble'>>
 }
 
-async function openServers (config: Config, log: Log, say: (line: string) => void, stack: AsyncDisposableStack): Promise<{ natsUrl: string, databaseUrl: string }> {
+async function openServers (config: Config, { log, say }: Surroundings, stack: AsyncDisposableStack): Promise<{ natsUrl: string, databaseUrl: string }> {
   const { dataDir, natsBin, natsPort, postgresPort } = config
   if (config.natsUrl !== null && config.databaseUrl !== null) return { natsUrl: config.natsUrl, databaseUrl: config.databaseUrl }
   const release = await lockDataDir(dataDir)
@@ -188,7 +201,7 @@ async function openDoors (rooms: Rooms, firstKey: string | null): Promise<House>
     throw error.code === 'EADDRINUSE' ? new Complaint(`Port ${config.port} is taken: set PORT to a free one.`) : error
   })
   let stopping: Promise<void> | null = null
-  return { url, firstKey, stop: () => (stopping ??= stack.disposeAsync()) }
+  return { url, firstKey, hasSeen: seq => desk.directory.reached(seq, 0), stop: () => (stopping ??= stack.disposeAsync()) }
 }
 
 function parts ({ bus, pool, roles }: Rooms): Part[] {

@@ -13,7 +13,7 @@ export const start: Command = {
     // A person reads the welcome; a program reads one line of JSON on stdout, and finds the welcome on stderr.
     const say = (line: string) => { (process.stdout.isTTY ? process.stdout : process.stderr).write(`${line}\n`) }
     const stopped = stopOnSignal(log.flush.bind(log))
-    const house = await openHouse(config, log, say)
+    const house = await openHouse(config, { log, say })
     welcome(house, config, say)
     if (!process.stdout.isTTY) process.stdout.write(`${JSON.stringify({ event: 'ready', url: house.url })}\n`)
     await stopped.asked

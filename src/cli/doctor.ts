@@ -1,0 +1,90 @@
+import { streamPlans } from '#streams/topology.ts'
+import { describeConfig, readConfig, type Config } from '#src/base/config.ts'
+import { createLog } from '#src/base/log.ts'
+import { readServers, type ServerUrls } from '#src/embedded/kept.ts'
+import { api } from '#src/nats/api.ts'
+import { connectBus, type Bus } from '#src/nats/connect.ts'
+import { createPool } from '#src/postgres/pool.ts'
+import packageJson from '../../package.json' with { type: 'json' }
+import { print, readArgs, type Command } from './command.ts'
+
+interface Check {
+  name: string
+  /** null = could not be told. */
+  ok: boolean | null
+  says: string
+}
+
+export const doctor: Command = {
+  usage: 'jetpost doctor [--json]',
+  means: 'settings as understood, and whether what they point to answers; --json adds the embedded servers\' credentials for their owner',
+  async run (args) {
+    const { values: { json } } = readArgs(args, {})
+    const config = readConfig(process.env)
+    const servers = readServers(config.dataDir)
+    const checks = await examine(config, servers)
+    if (checks.some(check => check.ok === false)) process.exitCode = 1
+    const settings = describeConfig(process.env)
+    if (json) return void process.stdout.write(`${JSON.stringify({ version: packageJson.version, settings, checks, servers }, null, 2)}\n`)
+    print(settings.map(({ name, value, means }) => ({ setting: name, value, means })), false)
+    process.stdout.write('\n')
+    print(checks.map(({ name, ok, says }) => ({ check: name, result: ok === null ? '?' : ok ? 'ok' : 'FAILED', says })), false)
+  }
+}
+
+async function examine (config: Config, servers: ServerUrls | null): Promise<Check[]> {
+  const natsUrl = config.natsUrl ?? servers?.nats ?? null
+  const databaseUrl = config.databaseUrl ?? servers?.postgres ?? null
+  const major = Number(process.versions.node.split('.')[0])
+  return [
+    { name: 'node', ok: major >= 24, says: `Node ${process.versions.node}` },
+    ...natsUrl === null ? [notRunning('nats')] : await examineNats(config, natsUrl),
+    databaseUrl === null ? notRunning('postgres') : await examinePostgres(databaseUrl)
+  ]
+}
+
+function notRunning (name: string): Check {
+  return { name, ok: null, says: 'embedded, and no Jetpost runs in the data folder' }
+}
+
+async function examineNats (config: Config, url: string): Promise<Check[]> {
+  const bus = await connectBus({ url, creds: config.natsCreds, name: 'jetpost doctor', log: createLog('silent') }, 3000).catch((error: Error) => error)
+  if (bus instanceof Error) return [{ name: 'nats', ok: false, says: bus.message }]
+  try {
+    const { version, max_payload } = bus.nc.info!
+    return [
+      { name: 'nats', ok: atLeast(version, '2.14'), says: `nats-server ${version}, max_payload ${max_payload} bytes` },
+      await examineStreams(bus, config),
+      { name: 'sync_interval', ok: config.natsUrl === null ? true : null, says: config.natsUrl === null ? 'always' : 'unknown to clients: the server\'s jetstream block needs sync_interval: always' }
+    ]
+  } finally {
+    await bus.close()
+  }
+}
+
+async function examineStreams (bus: Bus, config: Config): Promise<Check> {
+  try {
+    const { streams } = await api<{ streams: string[] }>(bus, 'STREAM.NAMES', {})
+    const missing = streamPlans({ factsMs: config.factsRetentionMs, contentMs: config.contentRetentionMs }).filter(plan => !(streams ?? []).includes(plan.name))
+    return { name: 'streams', ok: missing.length === 0, says: missing.length === 0 ? 'all there' : `missing until the next start: ${missing.map(plan => plan.name).join(', ')}` }
+  } catch (error) {
+    return { name: 'streams', ok: false, says: (error as Error).message }
+  }
+}
+
+async function examinePostgres (url: string): Promise<Check> {
+  const pool = createPool(url, createLog('silent'))
+  try {
+    const { rows } = await pool.query<{ version: string, migrations: string }>(
+      "select current_setting('server_version') as version, coalesce((select max(name) from migrations), 'none') as migrations")
+    return { name: 'postgres', ok: true, says: `PostgreSQL ${rows[0]!.version}, migrated to ${rows[0]!.migrations}` }
+  } catch (error) {
+    return { name: 'postgres', ok: false, says: (error as Error).message }
+  } finally {
+    await pool.end()
+  }
+}
+
+function atLeast (version: string, least: string): boolean {
+  return version.localeCompare(least, 'en', { numeric: true }) >= 0
+}

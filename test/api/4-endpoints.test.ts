@@ -1,0 +1,166 @@
+import t from 'tap'
+import { FROM, openTestHouse } from '../support/house.ts'
+
+const house = await openTestHouse(t, { env: { JETPOST_DOMAINS: 'shop.example,news.example' } })
+
+t.test('4.1 POST /api/emails accepts from, to, subject and html with a Bearer key', async t => {
+  const answer = await house.send({ from: 'Shop <orders@shop.example>', to: 'ada@example.com' })
+  t.equal(answer.status, 202)
+  t.match(answer.body, { id: /^em_[0-9a-z]{26}$/, email_id: answer.body.id, status: 'queued', created_at: /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/ })
+  t.equal(answer.headers.get('location'), `/api/emails/${answer.body.id}`)
+})
+
+t.test('4.1.1 a from on a domain not linked to the key is 403', async t => {
+  const foreign = await house.send({ from: 'a@elsewhere.example' })
+  t.equal(foreign.status, 403)
+  t.strictSame(foreign.body, { error: 'Insufficient API key permissions' })
+  t.equal((await house.send({ from: 'a@sub.shop.example' })).status, 403, 'a subdomain is another domain')
+})
+
+t.test('4.1.1 a key linked to several domains sends from each of them and from no other', async t => {
+  const key = await house.newKey({ scopes: ['emails:send'], domains: ['shop.example', 'news.example'] })
+  t.equal((await house.send({ from: 'a@shop.example' }, key.secret)).status, 202)
+  t.equal((await house.send({ from: 'a@NEWS.example' }, key.secret)).status, 202)
+  t.equal((await house.send({ from: FROM }, key.secret)).status, 403)
+})
+
+t.test('4.1.2 a scope that does not allow sending is 403', async t => {
+  const key = await house.newKey({ scopes: ['emails:read', 'webhooks:write'], domains: ['*'] })
+  const answer = await house.send({}, key.secret)
+  t.equal(answer.status, 403)
+  t.strictSame(answer.body, { error: 'Insufficient API key permissions' })
+  t.equal((await house.send({ to: 'not an address' }, key.secret)).status, 403, 'and the scope is looked at before the fields')
+})
+
+t.test('4.1 all faults of a request are named at once, and typos are not dropped', async t => {
+  const { status, body } = await house.request('POST', '/api/emails', {
+    body: { from: 'nobody', to: ['ada@example.com', 'b@', 7], subjct: 'x', html: 5, tags: ['ok', ''], metadata: { a: { b: 1 } }, 'reply-to': 'x' }
+  })
+  t.equal(status, 422)
+  t.equal(body.error, 'Validation failed')
+  t.equal(body.code, 'validation_failed')
+  const named = Object.fromEntries(body.details.map((fault: { field: string, code: string }) => [fault.field, fault.code]))
+  t.match(named, { from: 'invalid_address', subject: 'required', subjct: 'unknown_field', 'reply-to': 'unknown_field', html: 'invalid_value', 'tags[1]': 'too_short' })
+  t.ok(Object.keys(named).some(field => field.startsWith('to')), 'to')
+  t.ok(Object.keys(named).some(field => field.startsWith('metadata')), 'metadata')
+})
+
+t.test('4.1 one of html and text is required, either will do', async t => {
+  t.match((await house.send({ html: undefined })).body, { details: [{ field: 'html', code: 'required' }] })
+  t.equal((await house.send({ html: undefined, text: 'Hello' })).status, 202)
+})
+
+t.test('4.1 a line break in the subject or a NUL in a body is refused', async t => {
+  t.match((await house.send({ subject: 'Hi\r\nBcc: x@example.com' })).body, { details: [{ field: 'subject', code: 'invalid_characters' }] })
+  t.match((await house.send({ html: 'a\0b' })).body, { details: [{ field: 'html', code: 'invalid_characters' }] })
+  t.match((await house.send({ from: 'A\nB <hello@sandbox.jetpost.test>' })).body, { details: [{ field: 'from', code: 'invalid_address' }] })
+})
+
+t.test('4.1 limits of the contract: subject 998, bodies 2 MB, 20 tags, 8 kB of metadata, 50 recipients', async t => {
+  t.equal((await house.send({ subject: 'x'.repeat(998) })).status, 202)
+  t.equal((await house.send({ subject: 'x'.repeat(999) })).status, 422)
+  t.equal((await house.send({ html: 'x'.repeat(2 * 1024 * 1024 + 1) })).status, 422)
+  t.equal((await house.send({ tags: Array(21).fill('t') })).status, 422)
+  t.equal((await house.send({ metadata: { a: 'x'.repeat(8200) } })).status, 422)
+  t.equal((await house.send({ to: Array.from({ length: 51 }, (_, i) => `r${i}@example.com`) })).status, 422)
+})
+
+t.test('4.1 content too big for a fact goes by the object store and arrives whole', async t => {
+  const html = `<p>${'é'.repeat(1_000_000)}</p>`
+  const answer = await house.send({ html, to: 'big@example.com' })
+  t.equal(answer.status, 202)
+  await house.settled(answer.body.id, 'delivered')
+  const caught = await house.caught('big@example.com')
+  t.equal(caught.html?.trimEnd().length, html.length)
+})
+
+t.test('4.2 GET /api/emails lists newest first, without bodies, page by page, stable while mail arrives', async t => {
+  const key = await house.newAccountKey()
+  const ids: string[] = []
+  for (let i = 0; i < 5; i++) ids.unshift((await house.send({ subject: `n ${i}` }, key)).body.id)
+  const first = await house.request('GET', '/api/emails?limit=2', { key })
+  t.equal(first.status, 200)
+  t.strictSame(first.body.data.map((email: { id: string }) => email.id), ids.slice(0, 2))
+  t.equal(first.body.has_more, true)
+  t.notOk('html' in first.body.data[0])
+  await house.send({ subject: 'newer' }, key)
+  const second = await house.request('GET', `/api/emails?limit=3&cursor=${first.body.next_cursor}`, { key })
+  t.strictSame(second.body.data.map((email: { id: string }) => email.id), ids.slice(2))
+  t.equal(second.body.has_more, false)
+  t.equal(second.body.next_cursor, null)
+})
+
+t.test('4.2 the list filters by status, addresses, domain, tag, metadata, time, event and text', async t => {
+  const key = await house.newAccountKey()
+  const since = new Date().toISOString()
+  const one = (await house.send({ to: 'ada@one.example', subject: 'Order 77', tags: ['orders'], metadata: { order: 77, vip: true } }, key)).body.id
+  const two = (await house.send({ to: 'Bob <bob@two.example>', subject: 'News', tags: ['news'], text: 'x' }, key)).body.id
+  await house.settled(one, 'delivered')
+  await house.settled(two, 'delivered')
+  const ids = async (query: string) => (await house.request('GET', `/api/emails?${query}`, { key })).body.data.map((email: { id: string }) => email.id)
+  t.strictSame(await ids('status=delivered'), [two, one])
+  t.strictSame(await ids('status=bounced'), [])
+  t.strictSame(await ids('to=ADA@one.example'), [one])
+  t.strictSame(await ids(`from=${FROM}`), [two, one])
+  t.strictSame(await ids('domain=sandbox.jetpost.test'), [two, one])
+  t.strictSame(await ids('tag=orders'), [one])
+  t.strictSame(await ids('metadata[order]=77&metadata[vip]=true'), [one])
+  t.strictSame(await ids('q=order%2077'), [one])
+  t.strictSame(await ids('event=email.delivered'), [two, one])
+  t.strictSame(await ids(`created_after=${since}&tag=news`), [two])
+  t.strictSame(await ids(`created_before=${since}`), [])
+  const faults = await house.request('GET', '/api/emails?stauts=delivered&limit=0&cursor=x&created_after=yesterday', { key })
+  t.equal(faults.status, 422)
+  t.strictSame(faults.body.details.map((fault: { field: string }) => fault.field).sort(), ['created_after', 'limit', 'stauts'])
+})
+
+t.test('4.2 what was accepted is in the very next read', async t => {
+  for (let i = 0; i < 10; i++) {
+    const { body } = await house.send({ subject: `read ${i}` })
+    const list = await house.request('GET', '/api/emails?limit=1')
+    t.equal(list.body.data[0].id, body.id)
+  }
+})
+
+t.test('GET /api/emails/{id} has recipients and the timeline with the server\'s own reply', async t => {
+  const { body: { id } } = await house.send({ to: ['ada@example.com', 'bob@example.com'], tags: ['a'], metadata: { k: 'v' } })
+  const email = await house.settled(id, 'delivered')
+  t.match(email, { id, email_id: id, from: FROM, to: ['ada@example.com', 'bob@example.com'], subject: 'Hello', tags: ['a'], metadata: { k: 'v' } })
+  t.match(email.recipients, [{ address: 'ada@example.com', status: 'delivered', attempts: 1 }, { address: 'bob@example.com', status: 'delivered', attempts: 1 }])
+  const types = email.timeline.filter((entry: { n?: number }) => entry.n === 0).map((entry: { type: string }) => entry.type)
+  t.strictSame(types, ['email.attempted', 'email.delivered'])
+  t.match(email.timeline.find((entry: { type: string }) => entry.type === 'email.delivered'), { smtp_code: 250, response: /^250 /, ms: Number, attempt: 1 })
+})
+
+t.test('another account\'s email is a 404, and in no list of ours', async t => {
+  const key = await house.newAccountKey()
+  const { body: { id } } = await house.send()
+  const foreign = await house.request('GET', `/api/emails/${id}`, { key })
+  t.equal(foreign.status, 404)
+  t.strictSame(foreign.body, { error: 'Not found' })
+  t.strictSame((await house.request('GET', '/api/emails', { key })).body.data, [])
+})
+
+t.test('2.4 webhook endpoints: created with a secret shown once, listed, read, deleted', async t => {
+  const made = await house.request('POST', '/api/webhooks', { body: { url: 'http://127.0.0.1:9/hook', events: ['email.delivered', 'email.bounced'] } })
+  t.equal(made.status, 201)
+  t.match(made.body, { id: /^wh_/, secret: /^whsec_/, events: ['email.delivered', 'email.bounced'], status: 'enabled' })
+  const { id } = made.body
+  const listed = await house.request('GET', '/api/webhooks')
+  t.equal(listed.body.data[0].id, id)
+  t.notOk('secret' in listed.body.data[0])
+  t.equal((await house.request('GET', `/api/webhooks/${id}`)).body.url, 'http://127.0.0.1:9/hook')
+  t.equal((await house.request('GET', `/api/webhooks/${id}`, { key: await house.newAccountKey() })).status, 404)
+  t.equal((await house.request('DELETE', `/api/webhooks/${id}`, { key: await house.newAccountKey() })).status, 404)
+  t.equal((await house.request('DELETE', `/api/webhooks/${id}`)).status, 204)
+  t.equal((await house.request('GET', `/api/webhooks/${id}`)).status, 404)
+  t.equal((await house.request('DELETE', `/api/webhooks/${id}`)).status, 404)
+})
+
+t.test('2.4 an endpoint with a wrong URL or unknown types is refused', async t => {
+  const { status, body } = await house.request('POST', '/api/webhooks', { body: { url: 'ftp://x', events: ['email.sent'], secret: 'x' } })
+  t.equal(status, 422)
+  t.strictSame(body.details.map((fault: { field: string }) => fault.field).sort(), ['events[0]', 'secret'])
+  const wrong = await house.request('POST', '/api/webhooks', { body: { url: 'ftp://x.example', events: ['email.delivered'] } })
+  t.match(wrong.body, { details: [{ field: 'url' }] })
+})

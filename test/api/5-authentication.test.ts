@@ -1,0 +1,75 @@
+import { request as httpRequest } from 'node:http'
+import t, { type Test } from 'tap'
+import { API_KEY, openTestHouse } from '../support/house.ts'
+
+const house = await openTestHouse(t)
+const unauthorized = { error: 'Unauthorized' }
+
+async function with401 (t: Test, name: string, headers: Record<string, string>): Promise<void> {
+  const answer = await house.request('GET', '/api/emails', { key: null, headers })
+  t.equal(answer.status, 401, name)
+  t.strictSame(answer.body, unauthorized, name)
+}
+
+t.test('5 a missing Authorization header is 401', async t => {
+  await with401(t, 'missing', {})
+})
+
+t.test('5 an invalid key is 401', async t => {
+  await with401(t, 'unknown', { authorization: 'Bearer jp_live_nobody-holds-this-key-at-all' })
+  await with401(t, 'other case', { authorization: `Bearer ${API_KEY.toUpperCase()}` })
+})
+
+t.test('5 a malformed Bearer token is 401', async t => {
+  await with401(t, 'other scheme', { authorization: `Basic ${API_KEY}` })
+  await with401(t, 'no scheme', { authorization: API_KEY })
+  await with401(t, 'two tokens', { authorization: `Bearer ${API_KEY} ${API_KEY}` })
+  await with401(t, 'empty', { authorization: 'Bearer ' })
+  await with401(t, '10 kB', { authorization: `Bearer ${'x'.repeat(10_000)}` })
+  await with401(t, 'comma', { authorization: `Bearer ${API_KEY}, Bearer ${API_KEY}` })
+})
+
+t.test('5 an expired key is 401, also one that expires while it is in use', async t => {
+  const gone = await house.newKey({ expiresMs: Date.now() - 1000 })
+  t.strictSame((await house.send({}, gone.secret)).body, unauthorized)
+  const soon = await house.newKey({ expiresMs: Date.now() + 1500 })
+  t.equal((await house.send({}, soon.secret)).status, 202)
+  let status = 0
+  for (const endMs = Date.now() + 10_000; status !== 401 && Date.now() < endMs;) status = (await house.request('GET', '/api/webhooks', { key: soon.secret })).status
+  t.equal(status, 401)
+})
+
+t.test('5 a revoked key stops within a second', async t => {
+  const key = await house.newKey({})
+  t.equal((await house.send({}, key.secret)).status, 202)
+  await house.revokeKey(key.id)
+  t.equal((await house.send({}, key.secret)).status, 401)
+})
+
+t.test('5 a key made elsewhere works here at once', async t => {
+  const key = await house.newKey({}, { wait: false })
+  t.equal((await house.send({}, key.secret)).status, 202)
+})
+
+t.test('5 401 comes before everything else: unknown paths, broken bodies, other methods', async t => {
+  for (const [method, path] of [['GET', '/api/nothing'], ['POST', '/api/emails'], ['PUT', '/api/emails'], ['OPTIONS', '/api/emails'], ['GET', '/api/'], ['GET', '/api']] as const) {
+    const answer = await house.request(method, path, { key: null, ...(method === 'POST' ? { raw: '{' } : {}) })
+    t.equal(answer.status, 401, `${method} ${path}`)
+    t.strictSame(answer.body, unauthorized)
+  }
+})
+
+t.test('5 the scheme\'s case does not matter', async t => {
+  t.equal((await house.request('GET', '/api/emails', { key: null, headers: { authorization: `bearer ${API_KEY}` } })).status, 200)
+})
+
+t.test('5 two Authorization headers are malformed', async t => {
+  const status = await new Promise((resolve, reject) => {
+    const request = httpRequest(`${house.url}/api/emails`, { headers: ['authorization', `Bearer ${API_KEY}`, 'authorization', 'Bearer other'] as never }, response => {
+      response.resume()
+      resolve(response.statusCode)
+    })
+    request.on('error', reject).end()
+  })
+  t.equal(status, 401)
+})

@@ -1,0 +1,75 @@
+import { connect } from 'node:net'
+import t from 'tap'
+import { openTestHouse } from '../support/house.ts'
+
+const house = await openTestHouse(t)
+const HEADERS = ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset', 'x-request-id']
+
+t.test('7 every answer carries the headers, and every error is an object with a string error', async t => {
+  const requests: Array<[string, number, Parameters<typeof house.request>]> = [
+    ['accepted', 202, ['POST', '/api/emails', { body: { from: 'a@sandbox.jetpost.test', to: 'b@example.com', subject: 's', text: 't' } }]],
+    ['list', 200, ['GET', '/api/emails']],
+    ['head', 200, ['HEAD', '/api/emails']],
+    ['malformed JSON', 400, ['POST', '/api/emails', { raw: '{"from":' }]],
+    ['empty body', 400, ['POST', '/api/emails', { raw: '' }]],
+    ['prototype', 400, ['POST', '/api/emails', { raw: '{"__proto__":{"a":1}}' }]],
+    ['no key', 401, ['GET', '/api/emails', { key: null }]],
+    ['foreign domain', 403, ['POST', '/api/emails', { body: { from: 'a@x.example', to: 'b@example.com', subject: 's', text: 't' } }]],
+    ['unknown path', 404, ['GET', '/api/nothing']],
+    ['unknown email', 404, ['GET', '/api/emails/em_nothing']],
+    ['other method', 405, ['DELETE', '/api/emails']],
+    ['options', 405, ['OPTIONS', '/api/emails']],
+    ['too large', 413, ['POST', '/api/emails', { raw: `{"html":"${'x'.repeat(20 * 1024 * 1024)}"}` }]],
+    ['other type', 415, ['POST', '/api/emails', { raw: 'from=a', headers: { 'content-type': 'application/x-www-form-urlencoded' } }]],
+    ['no object', 422, ['POST', '/api/emails', { body: [] }]]
+  ]
+  for (const [name, status, call] of requests) {
+    const answer = await house.request(...call)
+    t.equal(answer.status, status, name)
+    for (const header of HEADERS) t.ok(answer.headers.get(header), `${name}: ${header}`)
+    if (status >= 400) t.type(answer.body.error, 'string', name)
+  }
+})
+
+t.test('7 405 says what is allowed', async t => {
+  t.equal((await house.request('PUT', '/api/webhooks/wh_1')).headers.get('allow'), 'DELETE, GET, HEAD')
+})
+
+t.test('7 the body of 401, 403 and 429 is the spec\'s and nothing more', async t => {
+  t.strictSame((await house.request('GET', '/api/emails', { key: null })).body, { error: 'Unauthorized' })
+  const key = await house.newKey({ scopes: ['emails:read'] })
+  t.strictSame((await house.send({}, key.secret)).body, { error: 'Insufficient API key permissions' })
+})
+
+t.test('7 what the HTTP parser refuses carries the headers too', async t => {
+  for (const [bytes, status] of [['GARBAGE\r\n\r\n', 400], [`GET / HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(40_000)}\r\n\r\n`, 431], ['POST /api/emails HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n', 400]] as const) {
+    const answer = await speak(bytes)
+    t.match(answer, new RegExp(`^HTTP/1.1 ${status} `))
+    for (const header of HEADERS) t.match(answer.toLowerCase(), `\r\n${header}: `, `${status} ${header}`)
+    t.type(JSON.parse(answer.slice(answer.indexOf('\r\n\r\n') + 4)).error, 'string')
+  }
+})
+
+t.test('7 a request id that the caller sends comes back, a strange one does not', async t => {
+  t.equal((await house.request('GET', '/api/emails', { headers: { 'x-request-id': 'trace-0123456789' } })).headers.get('x-request-id'), 'trace-0123456789')
+  t.match((await house.request('GET', '/api/emails', { headers: { 'x-request-id': 'a"b<script>' } })).headers.get('x-request-id'), /^req_/)
+})
+
+t.test('7 bytes that are not UTF-8 are malformed, not replaced', async t => {
+  const response = await fetch(`${house.url}/api/emails`, {
+    method: 'POST',
+    headers: { authorization: 'Bearer jp_live_test-key-of-the-house', 'content-type': 'application/json' },
+    body: Buffer.from('{"subject":"\xff"}', 'latin1')
+  })
+  t.equal(response.status, 400)
+})
+
+/** Sends raw bytes, resolves to all that comes back. */
+function speak (bytes: string): Promise<string> {
+  const { hostname, port } = new URL(house.url)
+  return new Promise((resolve, reject) => {
+    let text = ''
+    const socket = connect(Number(port), hostname, () => socket.write(bytes))
+    socket.setEncoding('utf8').setTimeout(5000, () => socket.destroy()).on('data', chunk => { text += chunk }).on('close', () => resolve(text)).on('error', reject)
+  })
+}

@@ -1,0 +1,83 @@
+import t from 'tap'
+import type { Clock } from '#src/base/clock.ts'
+import { freshAccount, freshDatabase } from '../support/servers.ts'
+import { openTestHouse, type Answer, type TestHouse } from '../support/house.ts'
+
+/** The minute stands still until a test turns it: a window never ends in the middle of a test by chance. */
+let nowMs = Math.ceil(Date.now() / 60_000) * 60_000 + 10_000
+const clock: Clock = { nowMs: () => nowMs }
+
+const natsUrl = freshAccount().natsUrl
+const databaseUrl = await freshDatabase(t)
+const house = await openTestHouse(t, { clock, natsUrl, databaseUrl })
+const second = await openTestHouse(t, { clock, natsUrl, databaseUrl, env: { JETPOST_ROLES: 'api' } })
+
+async function many (count: number, request: (i: number) => Promise<Answer>): Promise<Answer[]> {
+  return await Promise.all(Array.from({ length: count }, (_, i) => request(i)))
+}
+
+function statuses (answers: Answer[]): Record<number, number> {
+  const counts: Record<number, number> = {}
+  for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1
+  return counts
+}
+
+for (const [name, limit, request] of [
+  ['POST /api/emails 100', 100, (house: TestHouse, key: string) => house.send({}, key)],
+  ['GET /api/emails 300', 300, (house: TestHouse, key: string) => house.request('GET', '/api/emails', { key })],
+  ['POST /api/templates 60', 60, (house: TestHouse, key: string) => house.request('POST', '/api/templates', { key, body: {} })],
+  ['all other endpoints 60', 60, (house: TestHouse, key: string) => house.request('GET', '/api/webhooks', { key })]
+] as const) {
+  t.test(`8 ${name} requests a minute, exact over two nodes`, async t => {
+    const key = (await house.newKey({})).secret
+    const answers = await many(limit + 20, i => request(i % 2 === 0 ? house : second, key))
+    t.equal(statuses(answers)[429], 20)
+    const remaining = answers.filter(answer => answer.status !== 429).map(answer => Number(answer.headers.get('x-ratelimit-remaining'))).sort((a, b) => a - b)
+    t.strictSame(remaining, Array.from({ length: limit }, (_, i) => i), 'every place in the window is given once')
+    t.ok(answers.every(answer => answer.headers.get('x-ratelimit-limit') === String(limit)))
+  })
+}
+
+t.test('8.1 past the limit the answer is 429 with retryAfter, and the window resets on the minute', async t => {
+  const key = (await house.newKey({})).secret
+  await many(100, () => house.send({}, key))
+  const over = await house.send({}, key)
+  t.equal(over.status, 429)
+  t.strictSame(over.body, { error: 'Rate limit exceeded', retryAfter: 50 })
+  t.equal(over.headers.get('retry-after'), '50')
+  t.equal(over.headers.get('x-ratelimit-remaining'), '0')
+  t.equal(Number(over.headers.get('x-ratelimit-reset')) % 60, 0)
+  t.equal(Number(over.headers.get('x-ratelimit-reset')) * 1000 - nowMs, 50_000)
+  t.equal((await house.request('GET', '/api/emails', { key })).status, 200, 'another class has a window of its own')
+  nowMs += 49_900
+  t.strictSame((await house.send({}, key)).body, { error: 'Rate limit exceeded', retryAfter: 1 }, 'never less than 1')
+  nowMs += 200
+  t.equal((await house.send({}, key)).status, 202, 'a new window')
+})
+
+t.test('8 429 comes before 400, 413, 415, 403 and 422', async t => {
+  const key = (await house.newKey({ scopes: ['emails:send'] })).secret
+  await many(100, () => house.send({}, key))
+  for (const [name, options] of Object.entries({
+    malformed: { raw: '{' },
+    'too large': { raw: ' '.repeat(20 * 1024 * 1024 + 1) },
+    'other type': { raw: 'x', headers: { 'content-type': 'text/plain' } },
+    invalid: { body: {} }
+  })) t.equal((await house.request('POST', '/api/emails', { key, ...options })).status, 429, name)
+})
+
+t.test('8 refused requests count, and 401 stays 401 past the window', async t => {
+  const key = (await house.newKey({})).secret
+  await many(99, () => house.request('POST', '/api/emails', { key, raw: '{' }))
+  t.equal((await house.send({}, key)).headers.get('x-ratelimit-remaining'), '0')
+  const strangers = await many(70, () => house.request('GET', '/api/webhooks', { key: null }))
+  t.strictSame(statuses(strangers), { 401: 70 })
+  t.equal(strangers.at(-1)!.headers.get('x-ratelimit-limit'), '60')
+  t.equal(strangers.at(-1)!.headers.get('x-ratelimit-remaining'), '0')
+})
+
+t.test('8.3 the operator can raise a key\'s limit', async t => {
+  const key = await house.newKey({})
+  await house.limitKey(key.id, { 'emails:send': 130 })
+  t.strictSame(statuses(await many(140, () => house.send({}, key.secret))), { 202: 130, 429: 10 })
+})

@@ -1,0 +1,50 @@
+import t from 'tap'
+import { describeConfig, readConfig } from '#src/base/config.ts'
+import { idTimeMs, newId } from '#src/base/id.ts'
+import { createVault, newSecret, sameSecret } from '#src/base/secret.ts'
+
+t.test('the environment is understood whole, or every fault is named in one complaint', async t => {
+  const config = readConfig({})
+  t.match(config, { host: '127.0.0.1', port: 8080, publicUrl: 'http://localhost:8080', webhookAllowPrivate: true, factsRetentionMs: 90 * 86_400_000 })
+  t.equal(readConfig({ HOST: '0.0.0.0' }).webhookAllowPrivate, false, 'not on a public address')
+  t.throws(() => readConfig({ PORT: 'x', JETPOST_ROLES: 'api,cook', NATS_URL: 'nats://h', JETPOST_CONTENT_RETENTION: '1d' }), {
+    message: /PORT must.*|JETPOST_ROLES must be all or a list/
+  })
+  try {
+    readConfig({ PORT: 'x', JETPOST_ROLES: 'api,cook', NATS_URL: 'nats://h', JETPOST_CONTENT_RETENTION: '1d' })
+  } catch (error) {
+    for (const name of ['PORT', 'JETPOST_ROLES', 'JETPOST_CONTENT_RETENTION', 'JETPOST_SECRET']) t.match((error as Error).message, name)
+  }
+})
+
+t.test('doctor shows secrets as set or unset', async t => {
+  const secret = 'jp_live_very-secret-operator-key'
+  const shown = JSON.stringify(describeConfig({ JETPOST_API_KEY: secret, SMTP_URL: 'smtp://user:hunter2@mail.example' }))
+  t.notMatch(shown, secret)
+  t.notMatch(shown, 'hunter2')
+  t.match(shown, '"name":"SMTP_URL","value":"set"')
+})
+
+t.test('ids sort by time and say it', async t => {
+  const ids = [1, 1000, 1_763_700_000_000, 1_763_700_000_001].map(ms => newId('em', ms))
+  t.strictSame([...ids].sort(), ids)
+  t.equal(idTimeMs(ids[2]!), 1_763_700_000_000)
+  t.equal(idTimeMs('em_x'), null)
+  t.equal(new Set(Array.from({ length: 10_000 }, () => newId('em', 5))).size, 10_000)
+})
+
+t.test('what is sealed opens with the same secret and context only', async t => {
+  const vault = createVault('a'.repeat(32))
+  const sealed = vault.seal('whsec_x', 'wh_1')
+  t.equal(vault.open(sealed, 'wh_1'), 'whsec_x')
+  t.not(vault.seal('whsec_x', 'wh_1'), sealed, 'never the same twice')
+  t.throws(() => vault.open(sealed, 'wh_2'))
+  t.throws(() => createVault('b'.repeat(32)).open(sealed, 'wh_1'))
+  t.throws(() => vault.open(sealed.slice(0, -2), 'wh_1'))
+})
+
+t.test('secrets are long and compared whole', async t => {
+  t.match(newSecret('jp_live_'), /^jp_live_[A-Za-z0-9_-]{43}$/)
+  t.ok(sameSecret('abc', 'abc'))
+  t.notOk(sameSecret('abc', 'abcd'))
+})

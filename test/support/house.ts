@@ -1,0 +1,122 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import PostalMime, { type Email } from 'postal-mime'
+import { Refusal } from '#streams/define.ts'
+import type { LimitClass } from '#streams/key/facts.ts'
+import { createAccount } from '#src/actions/account.ts'
+import type { Desk } from '#src/actions/desk.ts'
+import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
+import { createKey, limitKey, revokeKey, type NewKey } from '#src/actions/key.ts'
+import type { Clock } from '#src/base/clock.ts'
+import { readConfig } from '#src/base/config.ts'
+import { createLog } from '#src/base/log.ts'
+import { openHouse, type House } from '#src/main.ts'
+import { openSecondDesk } from './second-desk.ts'
+import { freshAccount, freshDatabase, type Ending } from './servers.ts'
+
+export const API_KEY = 'jp_live_test-key-of-the-house'
+export const FROM = 'hello@sandbox.jetpost.test'
+
+export interface Answer {
+  status: number
+  headers: Headers
+  body: any
+}
+
+/** The whole of Jetpost in this process, on a NATS account and a database of its own; closed with the test. */
+export interface TestHouse extends House {
+  request (method: string, path: string, options?: { key?: string | null, body?: unknown, headers?: Record<string, string>, raw?: string }): Promise<Answer>
+  /** POST /api/emails with defaults for what a test does not care about. */
+  send (fields?: Record<string, unknown>, key?: string): Promise<Answer>
+  /** Made by another node: this one learns of it from the log. `wait: false` does not give it the time. */
+  newKey (key: Partial<NewKey>, options?: { account?: string, wait?: boolean }): Promise<{ id: string, secret: string }>
+  revokeKey (id: string): Promise<void>
+  limitKey (id: string, limits: Partial<Record<LimitClass, number>>): Promise<void>
+  /** A full key of a new account. */
+  newAccountKey (): Promise<string>
+  /** The newest mail the built-in catcher has for an address. */
+  caught (address: string): Promise<Email>
+  /** Reads an email until it is in one of these states, at most 20 s. */
+  settled (id: string, ...statuses: string[]): Promise<any>
+}
+
+export interface Wishes {
+  env?: Record<string, string>
+  clock?: Clock
+  natsUrl?: string
+  databaseUrl?: string
+}
+
+export async function openTestHouse (t: Ending, { env = {}, clock, natsUrl, databaseUrl }: Wishes = {}): Promise<TestHouse> {
+  const config = readConfig({
+    NATS_URL: natsUrl ?? freshAccount().natsUrl,
+    DATABASE_URL: databaseUrl ?? await freshDatabase(t),
+    JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters',
+    JETPOST_API_KEY: API_KEY,
+    JETPOST_WEBHOOK_ALLOW_PRIVATE: 'true',
+    PORT: '0',
+    ...env
+  })
+  const house = await openHouse(config, { log: createLog(process.env.JETPOST_LOG_LEVEL ?? 'silent'), say: () => {}, clock })
+  t.teardown(() => house.stop())
+  const elsewhere = await openSecondDesk(t, config.natsUrl!)
+  return furnish(house, elsewhere)
+}
+
+function furnish (house: House, elsewhere: Desk): TestHouse {
+  const request: TestHouse['request'] = async (method, path, { key = API_KEY, body, headers = {}, raw } = {}) => {
+    const response = await fetch(house.url + path, {
+      method,
+      headers: {
+        ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+        ...(body === undefined && raw === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers
+      },
+      body: raw ?? (body === undefined ? undefined : JSON.stringify(body)),
+      signal: AbortSignal.timeout(30_000)
+    })
+    const text = await response.text()
+    const json = response.headers.get('content-type')?.startsWith('application/json') === true && text !== ''
+    return { status: response.status, headers: response.headers, body: json ? JSON.parse(text) : text }
+  }
+  const send: TestHouse['send'] = (fields = {}, key = API_KEY) =>
+    request('POST', '/api/emails', { key, body: { from: FROM, to: 'ada@example.com', subject: 'Hello', html: '<p>Hello</p>', ...fields } })
+  const settled: TestHouse['settled'] = async (id, ...statuses) => {
+    let last
+    for (const endMs = Date.now() + 20_000; Date.now() < endMs; await wait(50)) {
+      last = await request('GET', `/api/emails/${id}`)
+      if (last.status === 200 && statuses.includes(last.body.status)) return last.body
+    }
+    throw new Error(`email ${id} did not become ${statuses.join(' or ')}: ${JSON.stringify(last?.body)}`)
+  }
+  const seen = async (seq: number): Promise<void> => {
+    for (const endMs = Date.now() + 5000; Date.now() < endMs; await wait(5)) if (await house.hasSeen(seq)) return
+    throw new Error(`the house has not seen ${seq} of CONTROL`)
+  }
+  const newKey: TestHouse['newKey'] = async (wish, { account = FIRST_ACCOUNT, wait = true } = {}) => {
+    const defaults: NewKey = { name: 'test', test: false, scopes: ['full'], domains: ['*'], expiresMs: null }
+    const made = granted(await createKey(elsewhere, { account, correlation: 'test' }, { ...defaults, ...wish }))
+    if (wait) await seen(made.seq)
+    await elsewhere.directory.reached(made.seq, 5000)
+    return { id: made.key, secret: made.secret }
+  }
+  return {
+    ...house,
+    request,
+    send,
+    settled,
+    newKey,
+    revokeKey: async id => await seen(granted(await revokeKey(elsewhere, { account: FIRST_ACCOUNT, correlation: 'test' }, id)).seq),
+    limitKey: async (id, limits) => await seen(granted(await limitKey(elsewhere, 'test', id, limits)).seq),
+    newAccountKey: async () => (await newKey({}, { account: granted(await createAccount(elsewhere, 'test', 'Another')).account })).secret,
+    caught: async address => {
+      const { body } = await request('GET', '/catcher.json')
+      const message = body.find((message: { to: string[] }) => message.to.includes(address))
+      return await PostalMime.parse((await request('GET', `/catcher/${message.id}.eml`)).body)
+    }
+  }
+}
+
+function granted<T> (result: T | Refusal): T {
+  if (result instanceof Refusal) throw new Error(result.message)
+  return result
+}
