@@ -13,7 +13,6 @@ import { newId } from '#src/base/id.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
 import { createVault } from '#src/base/secret.ts'
-import { lockDataDir } from '#src/embedded/lock.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
 import { buildHttp } from './http.ts'
 import { startCatcher, type Catcher } from '#src/in/catcher/server.ts'
@@ -53,6 +52,8 @@ export interface Surroundings {
   log: Log
   /** Tells an operator what the start is busy with. */
   say (line: string): void
+  /** Gives up a start that is not finished. */
+  signal?: AbortSignal
   /** Time as actions see it; tests bring their own. */
   clock?: Clock
 }
@@ -110,13 +111,11 @@ interface Rooms {
   roles: Array<Pick<Role, 'name' | 'trouble'>>
 }
 
-async function openServers (config: Config, { log, say }: Surroundings, stack: AsyncDisposableStack): Promise<{ natsUrl: string, databaseUrl: string }> {
+async function openServers (config: Config, { log, say, signal }: Surroundings, stack: AsyncDisposableStack): Promise<{ natsUrl: string, databaseUrl: string }> {
   const { dataDir, natsBin, natsPort, postgresPort } = config
   if (config.natsUrl !== null && config.databaseUrl !== null) return { natsUrl: config.natsUrl, databaseUrl: config.databaseUrl }
-  const release = await lockDataDir(dataDir)
-  stack.defer(release)
   const wanted = { nats: config.natsUrl === null, postgres: config.databaseUrl === null }
-  const embedded = await startEmbedded({ dataDir, ...wanted, natsBin, natsPort, postgresPort, log, say })
+  const embedded = await startEmbedded({ dataDir, ...wanted, natsBin, natsPort, postgresPort, log, say, signal })
   stack.defer(() => embedded.stop())
   return { natsUrl: config.natsUrl ?? embedded.natsUrl!, databaseUrl: config.databaseUrl ?? embedded.databaseUrl! }
 }

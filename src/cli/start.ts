@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { readConfig, type Config } from '#src/base/config.ts'
 import { createLog } from '#src/base/log.ts'
@@ -12,34 +13,27 @@ export const start: Command = {
     const log = createLog(config.logLevel)
     // A person reads the welcome; a program reads one line of JSON on stdout, and finds the welcome on stderr.
     const say = (line: string) => { (process.stdout.isTTY ? process.stdout : process.stderr).write(`${line}\n`) }
-    const stopped = stopOnSignal(log.flush.bind(log))
-    const house = await openHouse(config, { log, say })
+    const stop = onFirstSignal()
+    const house = await openHouse(config, { log, say, signal: stop.signal })
     welcome(house, config, say)
     if (!process.stdout.isTTY) process.stdout.write(`${JSON.stringify({ event: 'ready', url: house.url })}\n`)
-    await stopped.asked
+    if (!stop.signal.aborted) await once(stop.signal, 'abort')
     say('Stopping: what is under way is finished first.')
     await house.stop()
-    stopped.done()
+    log.flush()
   }
 }
 
-/** Two signals: the first drains, the second gives up waiting. */
-function stopOnSignal (flush: () => void): { asked: Promise<void>, done: () => void } {
-  const asked = new Promise<void>(resolve => {
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-      process.once(signal, () => {
-        resolve()
-        process.once(signal, () => process.exit(1))
-      })
-    }
-  })
-  return {
-    asked,
-    done: () => {
-      flush()
-      process.exit(0)
-    }
+/** The first signal stops with grace; a second one does not wait. */
+function onFirstSignal (): AbortController {
+  const stop = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => {
+      if (stop.signal.aborted) process.exit(1)
+      stop.abort()
+    })
   }
+  return stop
 }
 
 function welcome ({ url, firstKey }: House, config: Config, say: (line: string) => void): void {

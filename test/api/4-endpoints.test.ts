@@ -95,8 +95,8 @@ t.test('4.2 the list filters by status, addresses, domain, tag, metadata, time, 
   const since = new Date().toISOString()
   const one = (await house.send({ to: 'ada@one.example', subject: 'Order 77', tags: ['orders'], metadata: { order: 77, vip: true } }, key)).body.id
   const two = (await house.send({ to: 'Bob <bob@two.example>', subject: 'News', tags: ['news'], text: 'x' }, key)).body.id
-  await house.settled(one, 'delivered')
-  await house.settled(two, 'delivered')
+  await house.settled(one, 'delivered', key)
+  await house.settled(two, 'delivered', key)
   const ids = async (query: string) => (await house.request('GET', `/api/emails?${query}`, { key })).body.data.map((email: { id: string }) => email.id)
   t.strictSame(await ids('status=delivered'), [two, one])
   t.strictSame(await ids('status=bounced'), [])

@@ -10,6 +10,18 @@ const BEARER = /^bearer ([A-Za-z0-9._~+/=-]{1,256})$/i
 const CATCH_UPS_A_SECOND = { address: 5, all: 50 }
 const CATCH_UP_MS = 1000
 
+/** The one Authorization header of a request; undefined when there is none, or more than one: Node would keep the first and say nothing. */
+export function authorizationOf (rawHeaders: string[]): string | undefined {
+  let found: string | undefined
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i]!
+    if (name.length !== 13 || name.toLowerCase() !== 'authorization') continue
+    if (found !== undefined) return undefined
+    found = rawHeaders[i + 1]!
+  }
+  return found
+}
+
 export interface Authenticator {
   /** The live key that the Authorization header names, or null = 401. Rejects never. */
   keyOf (authorization: string | undefined, address: string): Key | null | Promise<Key | null>

@@ -7,7 +7,7 @@ import type { Desk } from '#src/actions/desk.ts'
 import { isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import type { Counters } from '#src/nats/counters.ts'
 import type { Log } from '#src/base/log.ts'
-import { createAuthenticator } from './auth.ts'
+import { authorizationOf, createAuthenticator } from './auth.ts'
 import { answer, asProblem, forbidden, invalid, malformedJson, methodNotAllowed, notFound, Problem, rateLimited, unauthorized, unavailable, type Fault } from './errors.ts'
 import { compileValidator, SchemaFaults } from './faults.ts'
 import { createLimiter, limitClassOf, limitHeaders, type Limiter, type Standing } from './limits.ts'
@@ -49,7 +49,7 @@ export function apiContext (app: Api, { desk, counters, log }: ApiOptions): Limi
 
   app.addHook('onRequest', async request => {
     const limitClass = limitClassOf(request.method, pathOf(request))
-    const found = authenticator.keyOf(request.headers.authorization, request.ip)
+    const found = authenticator.keyOf(authorizationOf(request.raw.rawHeaders), request.ip)
     request.key = found instanceof Promise ? await found : found
     if (request.key === null) {
       request.standing = limiter.countStranger(request.ip, limitClass)

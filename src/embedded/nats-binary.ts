@@ -1,0 +1,135 @@
+import { accessSync, constants, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { delimiter, isAbsolute, join, resolve } from 'node:path'
+import { Complaint } from '#src/base/errors.ts'
+import { buildNatsServer } from './nats-build.ts'
+import { downloadNatsServer } from './nats-download.ts'
+import { isAlive } from './orphan.ts'
+import { run } from './run.ts'
+
+/** The one we fetch or build. */
+export const NATS_VERSION = '2.15.2'
+/** The oldest we accept from the operator: atomic batches that share their fsyncs, schedules and counters. */
+const NATS_MINOR_MIN = 15
+const VERSION_MS = 5_000
+
+export interface NatsSearch {
+  /** JETPOST_NATS_BIN */
+  natsBin: string | null
+  /** Takes the binary when the user's cache folder cannot be written. */
+  dataDir: string
+  say: (line: string) => void
+  signal: AbortSignal
+}
+
+/** The path of a nats-server that is new enough: JETPOST_NATS_BIN, PATH, our cache, the official release, `go install`, in this order.
+ *  Throws a Complaint of one sentence when there is none, or when JETPOST_NATS_BIN is set and unfit (it is never passed over). */
+export async function findNatsServer (search: NatsSearch): Promise<string> {
+  if (search.natsBin !== null) return await operatorsChoice(search.natsBin)
+  return await onPath() ?? await inCache(search) ?? await fetched(search)
+}
+
+async function operatorsChoice (natsBin: string): Promise<string> {
+  const file = resolve(natsBin)
+  const version = await versionOf(file)
+  if (version === null) throw new Complaint(`JETPOST_NATS_BIN is ${file}, which is not a nats-server that runs here.`)
+  if (!isNewEnough(version)) {
+    throw new Complaint(`JETPOST_NATS_BIN is nats-server ${version} and Jetpost needs 2.${NATS_MINOR_MIN} or newer.`)
+  }
+  return file
+}
+
+async function onPath (): Promise<string | null> {
+  const folders = (process.env.PATH ?? '').split(delimiter).filter(isAbsolute)
+  for (const folder of folders) {
+    const file = join(folder, 'nats-server')
+    if (isExecutable(file) && isNewEnough(await versionOf(file) ?? '')) return file
+  }
+  return null
+}
+
+async function inCache ({ dataDir }: NatsSearch): Promise<string | null> {
+  for (const folder of cacheFolders(dataDir)) {
+    const file = join(folder, cachedName())
+    if (isExecutable(file) && await versionOf(file) === NATS_VERSION) return file
+  }
+  return null
+}
+
+async function fetched (search: NatsSearch): Promise<string> {
+  const folder = writableCache(search.dataDir)
+  const workshop = openWorkshop(folder)
+  const order = { folder: workshop, version: NATS_VERSION, say: search.say, signal: search.signal }
+  try {
+    const made = await downloadNatsServer(order) ?? await buildNatsServer(order)
+    if (search.signal.aborted) throw new Complaint('Jetpost was stopped while it was fetching nats-server.')
+    if (made === null || await versionOf(made) !== NATS_VERSION) throw new Complaint(howToInstall())
+    const file = join(folder, cachedName())
+    renameSync(made, file)   // atomic: another Jetpost sees the whole binary or none
+    return file
+  } finally {
+    rmSync(workshop, { recursive: true, force: true })
+  }
+}
+
+/** A folder of our own beside the cached file, so that moving the result is a rename; those of processes that were killed go. */
+function openWorkshop (folder: string): string {
+  const leftovers = readdirSync(folder).filter(name => /^new-\d+$/.test(name) && !isAlive(Number(name.slice('new-'.length))))
+  for (const name of leftovers) rmSync(join(folder, name), { recursive: true, force: true })
+  const workshop = join(folder, `new-${process.pid}`)
+  mkdirSync(workshop, { recursive: true })
+  return workshop
+}
+
+function howToInstall (): string {
+  return `No nats-server ${NATS_VERSION.replace(/\.\d+$/, '')} or newer was found and it could be neither downloaded nor built: ` +
+    'install it (`brew install nats-server`, or on Linux the .deb, .rpm or archive from https://github.com/nats-io/nats-server/releases, ' +
+    'as apt has none this new) and set JETPOST_NATS_BIN if it is not on PATH, ' +
+    `or run \`docker run -p 4222:4222 nats:${NATS_VERSION} -js\` and set NATS_URL=nats://127.0.0.1:4222.`
+}
+
+/** "2.15.2", or null when the file is not a nats-server that runs on this machine. */
+async function versionOf (file: string): Promise<string | null> {
+  const { code, output } = await run(file, ['--version'], { timeoutMs: VERSION_MS })
+  return code === 0 ? /nats-server: v(\d+\.\d+\.\d+\S*)/.exec(output)?.[1] ?? null : null
+}
+
+function isNewEnough (version: string): boolean {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  return major > 2 || (major === 2 && minor >= NATS_MINOR_MIN)
+}
+
+function isExecutable (file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+function cachedName (): string {
+  return `nats-server-${NATS_VERSION}-${process.platform}-${process.arch}`
+}
+
+function cacheFolders (dataDir: string): string[] {
+  const own = join(dataDir, 'cache')
+  const xdg = process.env.XDG_CACHE_HOME ?? ''
+  if (isAbsolute(xdg)) return [join(xdg, 'jetpost'), own]
+  try {
+    return [join(homedir(), '.cache', 'jetpost'), own]
+  } catch {   // a uid without a passwd entry and without HOME
+    return [own]
+  }
+}
+
+function writableCache (dataDir: string): string {
+  for (const folder of cacheFolders(dataDir)) {
+    try {
+      mkdirSync(folder, { recursive: true })
+      accessSync(folder, constants.W_OK)
+      return folder
+    } catch { /* a home that cannot be written: the next one */ }
+  }
+  throw new Complaint(`Neither the cache folder nor ${dataDir} can be written, so nats-server cannot be fetched: set JETPOST_NATS_BIN.`)
+}

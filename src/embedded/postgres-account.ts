@@ -1,0 +1,65 @@
+import { chownSync, statSync } from 'node:fs'
+import { Complaint } from '#src/base/errors.ts'
+import { lastLine, run } from './run.ts'
+
+const ACCOUNTS = ['postgres', 'nobody']
+const RUN_MS = 5_000
+
+/** Whom PostgreSQL runs as. It refuses to run as root. */
+export interface Account {
+  /** Prefixes a command so that it runs as this account. */
+  wrap (file: string, args: string[]): [file: string, args: string[]]
+  /** Hands a file or folder over to this account. */
+  own (path: string): void
+}
+
+const OURSELVES: Account = { wrap: (file, args) => [file, args], own: () => {} }
+
+/**
+ * Ourselves, unless we are root: then the owner of the database `folder` when there is one, else the user `postgres`, else `nobody` (a
+ * number without a passwd entry does not do, initdb looks itself up).
+ *
+ * The data folder is root's, 0700, and node_modules may lie under /root: the account gets root's right to pass (CAP_DAC_OVERRIDE) and
+ * nothing else of root's. Throws a Complaint where that is not possible.
+ */
+export async function postgresAccount (folder: string): Promise<Account> {
+  if (process.getuid!() !== 0) return OURSELVES
+  const { uid, gid } = ownerOf(folder) ?? await firstAccount()
+  // no_setuid_fixup: without it access(2), by which initdb looks for its neighbours, ignores the capability of whoever is not root.
+  const drop = [
+    `--reuid=${uid}`, `--regid=${gid}`, '--clear-groups',
+    '--securebits=+no_setuid_fixup', '--inh-caps=+dac_override', '--ambient-caps=+dac_override'
+  ]
+  const { code, output } = await run('setpriv', [...drop, 'true'], { timeoutMs: RUN_MS })
+  if (code !== 0) {
+    throw new Complaint('PostgreSQL does not run as root and Jetpost could not start it as another user ' +
+      `(setpriv: ${lastLine(output)}): run Jetpost as an ordinary user, or set DATABASE_URL to a PostgreSQL of your own.`)
+  }
+  return {
+    wrap: (file, args) => ['setpriv', [...drop, file, ...args]],
+    own: path => chownSync(path, uid, gid)
+  }
+}
+
+interface Ids { uid: number, gid: number }
+
+/** An existing database stays its owner's. */
+function ownerOf (folder: string): Ids | null {
+  const found = statSync(folder, { throwIfNoEntry: false })
+  return found === undefined || found.uid === 0 ? null : { uid: found.uid, gid: found.gid }
+}
+
+async function firstAccount (): Promise<Ids> {
+  for (const name of ACCOUNTS) {
+    const ids = await idsOf(name)
+    if (ids !== null) return ids
+  }
+  throw new Complaint(`PostgreSQL does not run as root and there is no user ${ACCOUNTS.join(' or ')} to run it as: ` +
+    'run Jetpost as an ordinary user, or set DATABASE_URL to a PostgreSQL of your own.')
+}
+
+async function idsOf (name: string): Promise<Ids | null> {
+  const [user, group] = await Promise.all(['-u', '-g'].map(flag => run('id', [flag, name], { timeoutMs: RUN_MS })))
+  if (user!.code !== 0 || group!.code !== 0) return null
+  return { uid: Number(user!.output), gid: Number(group!.output) }
+}
