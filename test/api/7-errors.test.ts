@@ -1,4 +1,3 @@
-import { connect } from 'node:net'
 import t from 'tap'
 import { openTestHouse } from '../support/house.ts'
 
@@ -43,7 +42,7 @@ t.test('7 the body of 401, 403 and 429 is the spec\'s and nothing more', async t
 
 t.test('7 what the HTTP parser refuses carries the headers too', async t => {
   for (const [bytes, status] of [['GARBAGE\r\n\r\n', 400], [`GET / HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(40_000)}\r\n\r\n`, 431], ['POST /api/emails HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n', 400]] as const) {
-    const answer = await speak(bytes)
+    const answer = await house.speak(bytes)
     t.match(answer, new RegExp(`^HTTP/1.1 ${status} `))
     for (const header of HEADERS) t.match(answer.toLowerCase(), `\r\n${header}: `, `${status} ${header}`)
     t.type(JSON.parse(answer.slice(answer.indexOf('\r\n\r\n') + 4)).error, 'string')
@@ -63,13 +62,3 @@ t.test('7 bytes that are not UTF-8 are malformed, not replaced', async t => {
   })
   t.equal(response.status, 400)
 })
-
-/** Sends raw bytes, resolves to all that comes back. */
-function speak (bytes: string): Promise<string> {
-  const { hostname, port } = new URL(house.url)
-  return new Promise((resolve, reject) => {
-    let text = ''
-    const socket = connect(Number(port), hostname, () => socket.write(bytes))
-    socket.setEncoding('utf8').setTimeout(5000, () => socket.destroy()).on('data', chunk => { text += chunk }).on('close', () => resolve(text)).on('error', reject)
-  })
-}

@@ -1,3 +1,4 @@
+import { connect } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import PostalMime, { type Email } from 'postal-mime'
 import { Refusal } from '#streams/define.ts'
@@ -27,6 +28,8 @@ export interface TestHouse extends House {
   request (method: string, path: string, options?: { key?: string | null, body?: unknown, headers?: Record<string, string>, raw?: string }): Promise<Answer>
   /** POST /api/emails with defaults for what a test does not care about. */
   send (fields?: Record<string, unknown>, key?: string): Promise<Answer>
+  /** Sends raw bytes, resolves to all that comes back until the line closes. */
+  speak (bytes: string): Promise<string>
   /** Made by another node: this one learns of it from the log. `wait: false` does not give it the time. */
   newKey (key: Partial<NewKey>, options?: { account?: string, wait?: boolean }): Promise<{ id: string, secret: string }>
   revokeKey (id: string): Promise<void>
@@ -108,6 +111,7 @@ function furnish (house: House, elsewhere: Desk): TestHouse {
     request,
     send,
     settled,
+    speak: bytes => speak(house.url, bytes),
     newKey,
     revokeKey: async id => await seen(granted(await revokeKey(elsewhere, { account: FIRST_ACCOUNT, correlation: 'test' }, id)).seq),
     limitKey: async (id, limits) => await seen(granted(await limitKey(elsewhere, 'test', id, limits)).seq),
@@ -123,4 +127,14 @@ function furnish (house: House, elsewhere: Desk): TestHouse {
 function granted<T> (result: T | Refusal): T {
   if (result instanceof Refusal) throw new Error(result.message)
   return result
+}
+
+function speak (url: string, bytes: string): Promise<string> {
+  const { hostname, port } = new URL(url)
+  return new Promise((resolve, reject) => {
+    let text = ''
+    const socket = connect(Number(port), hostname, () => socket.write(bytes))
+    socket.setEncoding('utf8').setTimeout(5000, () => socket.destroy())
+    socket.on('data', chunk => { text += chunk }).on('close', () => resolve(text)).on('error', reject)
+  })
 }

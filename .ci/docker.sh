@@ -1,0 +1,64 @@
+# Sourced by run: an engine for testcontainers, and an image of NATS that needs no registry.
+
+readonly NATS_VERSION=2.15.2
+readonly NATS_IMAGE="jetpost-test-nats:$NATS_VERSION"
+readonly ENGINE_WAIT_S=40
+dockerd_pid=''
+
+apt_install() {
+  local packages=(docker.io docker-compose iptables)
+  export DEBIAN_FRONTEND=noninteractive
+  for attempt in 1 2; do
+    # Recommended packages too: cgroupfs-mount is what an engine started by hand needs where nothing mounts cgroups.
+    if apt-get update -qq && apt-get install -y -qq "${packages[@]}" > "$work/apt.log" 2>&1; then return 0; fi
+    echo "apt failed (attempt $attempt)"
+  done
+  tail -n 40 "$work/apt.log"
+  return 1
+}
+
+engine_answers() {
+  timeout 10 docker info > /dev/null 2>&1
+}
+
+# One try with the given flags. Waits until it answers, or is dead, or the time is up.
+start_dockerd() {
+  echo "starting dockerd $*"
+  setsid dockerd --data-root "$work/docker" --exec-root "$work/docker-exec" --pidfile "$work/dockerd.pid" "$@" \
+    < /dev/null >> "$work/dockerd.log" 2>&1 &
+  dockerd_pid=$!
+  local ends_at=$((SECONDS + ENGINE_WAIT_S))
+  while ((SECONDS < ends_at)) && kill -0 "$dockerd_pid" 2> /dev/null; do
+    if engine_answers; then return 0; fi
+    sleep 1
+  done
+  stop_dockerd
+  return 1
+}
+
+stop_dockerd() {
+  if [[ -z $dockerd_pid ]]; then return 0; fi
+  kill "$dockerd_pid" 2> /dev/null || true
+  local ends_at=$((SECONDS + ENGINE_WAIT_S))
+  while ((SECONDS < ends_at)) && kill -0 "$dockerd_pid" 2> /dev/null; do sleep 0.2; done
+  kill -9 "$dockerd_pid" 2> /dev/null || true
+  dockerd_pid=''
+}
+
+# The better storage driver and the kernel's packet filter first; without the filter ports are still published, by docker-proxy.
+ensure_engine() {
+  if engine_answers; then return 0; fi
+  start_dockerd && return 0
+  start_dockerd --storage-driver=vfs && return 0
+  start_dockerd --storage-driver=vfs --iptables=false --ip6tables=false && return 0
+  tail -n 60 "$work/dockerd.log"
+  echo 'No Docker engine could be started, and this run must not fall back to the embedded binary.'
+  return 1
+}
+
+# By import, not by build: the image is one static file, and needs no builder.
+build_nats_image() {
+  CGO_ENABLED=0 GOBIN="$work/bin" go install "github.com/nats-io/nats-server/v2@v$NATS_VERSION"
+  tar -C "$work/bin" -c nats-server | docker import --change 'ENTRYPOINT ["/nats-server"]' - "$NATS_IMAGE" > /dev/null
+  docker run --rm "$NATS_IMAGE" --version
+}

@@ -1,0 +1,43 @@
+import { join } from 'node:path'
+import { Client } from 'pg'
+import { createLog } from '#src/base/log.ts'
+import { startEmbedded } from '#src/embedded/start.ts'
+import { migrate } from '#src/postgres/migrate.ts'
+import { TEMPLATE, databaseUrl } from './handover.ts'
+import type { Opening } from './opening.ts'
+
+const CREATE_TIMEOUT_MS = 30_000
+
+/** One embedded PostgreSQL for all tests, with a migrated database for them to clone. It dies with this process. */
+export async function openPostgres ({ folder, say, signal }: Opening): Promise<{ adminUrl: string, stop (): Promise<void> }> {
+  const servers = await startEmbedded({
+    dataDir: join(folder, 'postgres'),
+    nats: false,
+    postgres: true,
+    natsBin: null,
+    natsPort: null,
+    postgresPort: null,
+    log: createLog('warn'),
+    say,
+    signal
+  })
+  const adminUrl = servers.databaseUrl!
+  try {
+    await makeTemplate(adminUrl)
+  } catch (error) {
+    await servers.stop()
+    throw error
+  }
+  return { adminUrl, stop: servers.stop }
+}
+
+async function makeTemplate (adminUrl: string): Promise<void> {
+  const client = new Client({ connectionString: adminUrl, connectionTimeoutMillis: CREATE_TIMEOUT_MS, query_timeout: CREATE_TIMEOUT_MS })
+  await client.connect()
+  try {
+    await client.query(`create database ${TEMPLATE}`)
+  } finally {
+    await client.end()
+  }
+  await migrate(databaseUrl(adminUrl, TEMPLATE))
+}
