@@ -1,0 +1,62 @@
+import { spawn } from 'node:child_process'
+import t from 'tap'
+import { API_KEY, openTestHouse } from '../support/house.ts'
+import { freshAccount, freshDatabase } from '../support/servers.ts'
+
+const natsUrl = freshAccount().natsUrl
+const databaseUrl = await freshDatabase(t)
+const house = await openTestHouse(t, { natsUrl, databaseUrl })
+const env = { PATH: process.env.PATH, NATS_URL: natsUrl, DATABASE_URL: databaseUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters' }
+
+/** Runs the program as an operator would; resolves to what it printed and its exit code. */
+async function jetpost (args: string[], extra: Record<string, string> = {}): Promise<{ code: number | null, out: string, err: string }> {
+  const child = spawn(process.execPath, ['src/bin.js', ...args], { env: { ...env, ...extra }, stdio: ['ignore', 'pipe', 'pipe'] })
+  let out = ''
+  let err = ''
+  child.stdout.setEncoding('utf8').on('data', text => { out += text })
+  child.stderr.setEncoding('utf8').on('data', text => { err += text })
+  const code = await new Promise<number | null>((resolve, reject) => child.on('close', resolve).on('error', reject))
+  return { code, out, err }
+}
+
+t.test('help and version; what is not understood ends with 2 and a sentence', async t => {
+  t.match(await jetpost(['help']), { code: 0, out: /jetpost keys/ })
+  t.match(await jetpost(['--version']), { code: 0, out: /^\d+\.\d+\.\d+\n$/ })
+  t.match(await jetpost(['dance']), { code: 2, err: 'There is no command "dance"' })
+  t.match(await jetpost(['keys', 'create', '--colour', 'red']), { code: 2, err: '--colour' })
+  t.match(await jetpost(['start'], { PORT: 'x' }), { code: 1, err: /PORT must be a whole number/ })
+})
+
+t.test('an account, its domain and its key are made in the shell and work at once', async t => {
+  const [{ id: account }] = JSON.parse((await jetpost(['accounts', 'create', 'Shop', '--json'])).out)
+  t.match(await jetpost(['domains', 'add', 'Shop.example', '--account', account]), { code: 0, out: /shop\.example/ })
+  const made = await jetpost(['keys', 'create', '--account', account, '--domains', 'shop.example', '--scopes', 'emails:send', '--json'])
+  const [{ id, key }] = JSON.parse(made.out)
+  t.equal((await house.send({ from: 'a@shop.example' }, key)).status, 202)
+  t.equal((await house.send({ from: 'a@other.example' }, key)).status, 403)
+  t.match(await jetpost(['domains', 'add', 'shop.example']), { code: 1, err: 'belongs to another account' })
+  t.match(await jetpost(['keys', 'limit', id, 'emails:send=5', '--account', account]), { code: 0 })
+  t.equal((await house.send({ from: 'a@shop.example' }, key)).headers.get('x-ratelimit-limit'), '5')
+  const listed = await jetpost(['keys', 'list', '--account', account, '--json'])
+  t.match(JSON.parse(listed.out), [{ id, domains: 'shop.example', limits: 'emails:send=5' }])
+  t.notMatch(listed.out, key, 'never shown again')
+  t.match(await jetpost(['keys', 'revoke', id, '--account', account]), { code: 0 })
+  t.equal((await house.send({ from: 'a@shop.example' }, key)).status, 401)
+})
+
+t.test('a new JETPOST_API_KEY revokes the old', async t => {
+  const second = await openTestHouse(t, { natsUrl, databaseUrl, env: { JETPOST_API_KEY: 'jp_live_another-key-of-the-house', JETPOST_ROLES: 'api' } })
+  t.equal((await second.request('GET', '/api/webhooks', { key: 'jp_live_another-key-of-the-house' })).status, 200)
+  t.equal((await house.request('GET', '/api/webhooks', { key: API_KEY })).status, 401)
+})
+
+t.test('doctor names settings and checks, and no secret', async t => {
+  const { code, out } = await jetpost(['doctor', '--json'], { JETPOST_API_KEY: API_KEY, SMTP_URL: 'smtp://u:hunter2@127.0.0.1:2525' })
+  t.equal(code, 0)
+  const report = JSON.parse(out)
+  t.match(report.settings.find((setting: { name: string }) => setting.name === 'SMTP_URL'), { value: 'set' })
+  t.strictSame(report.checks.map((check: { name: string, ok: boolean | null }) => [check.name, check.ok]),
+    [['node', true], ['nats', true], ['streams', true], ['sync_interval', null], ['postgres', true]])
+  for (const secret of [API_KEY, 'hunter2', env.JETPOST_SECRET, new URL(natsUrl).password]) t.notMatch(out, secret)
+  t.match(await jetpost(['doctor', '--json'], { DATABASE_URL: 'postgres://u:p@127.0.0.1:1/x' }), { code: 1, out: /ECONNREFUSED/ })
+})

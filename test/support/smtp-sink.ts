@@ -1,0 +1,215 @@
+import { createServer, type Server, type Socket } from 'node:net'
+import { once } from 'node:events'
+
+/** What the sink does when a transaction comes to a stage: say this reply (CRLF added), say nothing for ever, cut the line by RST, or say it late. */
+export type Act = string | 'hang' | 'reset' | { afterMs: number, reply: string }
+
+/** Acts by stage; `body` = as soon as the first bytes after 354 are in; `dot` = when the final dot is. What is left out goes well. */
+export interface Behaviour {
+  mail?: Act
+  rcpt?: Act
+  data?: Act
+  body?: Act
+  dot?: Act
+}
+
+/** One message that came as far as DATA. */
+export interface Received {
+  from: string
+  to: string
+  /** As it came, dot-stuffing undone; what had come of it when the line broke. */
+  raw: Buffer
+  messageId: string | null
+  date: string | null
+  /** The final dot came. */
+  dot: boolean
+  /** It was answered with 2xx. */
+  accepted: boolean
+  /** Unix ms of the dot, or of the line's end. */
+  atMs: number
+}
+
+export interface Sink {
+  /** `smtp://127.0.0.1:port` */
+  url: string
+  port: number
+  /** All messages, in the order they ended. */
+  received: Received[]
+  /** The address behaves so for the next `times` transactions; several calls queue up; at the end all goes well again. */
+  replies (address: string, behaviour: Behaviour, times?: number): void
+  /** What the next connections are greeted with; null = properly. */
+  greet (act: Act | null): void
+  /** RCPT commands seen for the address. */
+  attempts (address: string): number
+  /** Accepted messages, by Message-ID. */
+  copies (): Map<string, Received[]>
+  /** Resolves once `count` messages ended with a dot, or rejects after `timeoutMs`. */
+  dots (count: number, timeoutMs?: number): Promise<Received[]>
+  /** Connections open now. */
+  connections (): number
+  stop (): Promise<void>
+}
+
+export interface SinkOptions {
+  /** 0 = a free one. */
+  port?: number
+  /** Announced after EHLO. */
+  extensions?: string[]
+}
+
+const END = Buffer.from('\r\n.\r\n')
+
+/** A scriptable SMTP server on a raw socket: everything a real one may do wrong, it does when told. */
+export async function startSink ({ port = 0, extensions = ['PIPELINING', '8BITMIME', 'SMTPUTF8', 'SIZE 26214400'] }: SinkOptions = {}): Promise<Sink> {
+  const received: Received[] = []
+  const scripts = new Map<string, Behaviour[]>()
+  const rcpts = new Map<string, number>()
+  const sockets = new Set<Socket>()
+  let greeting: Act | null = null
+  let onDot = () => {}
+
+  const server: Server = createServer(socket => {
+    sockets.add(socket)
+    socket.setNoDelay(true)
+    socket.on('error', () => {})
+    socket.on('close', () => sockets.delete(socket))
+    serve(socket)
+  })
+  server.listen(port, '127.0.0.1')
+  await once(server, 'listening')
+  const bound = (server.address() as { port: number }).port
+
+  function perform (socket: Socket, act: Act): void {
+    if (act === 'hang') return
+    if (act === 'reset') return void socket.resetAndDestroy()
+    if (typeof act === 'object') return void setTimeout(() => socket.writable && socket.write(`${act.reply}\r\n`), act.afterMs)
+    socket.write(`${act}\r\n`)
+    if (act.startsWith('421')) socket.end()
+  }
+
+  function behaviourOf (address: string): Behaviour {
+    return scripts.get(address)?.shift() ?? {}
+  }
+
+  function serve (socket: Socket): void {
+    let buffer = Buffer.alloc(0)
+    let from = ''
+    let to: string | null = null
+    let behaviour: Behaviour = {}
+    let body: Buffer[] | null = null
+    let searchFrom = 0
+
+    socket.on('data', chunk => {
+      buffer = buffer.length === 0 ? chunk : Buffer.concat([buffer, chunk])
+      while (buffer.length > 0) if (!(body === null ? command() : data())) return
+    })
+    socket.on('close', () => { if (body !== null) ended(buffer, false) })
+    perform(socket, greeting ?? '220 sink ready')
+
+    function command (): boolean {
+      const end = buffer.indexOf('\r\n')
+      if (end === -1) return false
+      const line = buffer.subarray(0, end).toString()
+      buffer = buffer.subarray(end + 2)
+      answer(line)
+      return true
+    }
+
+    function answer (line: string): void {
+      const verb = line.slice(0, 4).toUpperCase()
+      if (verb === 'EHLO') return void socket.write(['sink', ...extensions].map((word, i) => `250${i === extensions.length ? ' ' : '-'}${word}\r\n`).join(''))
+      if (verb === 'MAIL') {
+        from = pathOf(line)
+        to = null
+        // Which address it is about is known at RCPT only: a refusal of MAIL is scripted for the sender.
+        return perform(socket, scripts.has(from) ? behaviourOf(from).mail ?? '250 ok' : '250 ok')
+      }
+      if (verb === 'RCPT') return recipient(pathOf(line))
+      if (verb === 'DATA') return begin()
+      if (verb === 'QUIT') return void socket.end('221 bye\r\n')
+      socket.write(verb === 'RSET' || verb === 'NOOP' ? '250 ok\r\n' : '502 not here\r\n')
+    }
+
+    function recipient (address: string): void {
+      rcpts.set(address, (rcpts.get(address) ?? 0) + 1)
+      behaviour = behaviourOf(address)
+      const act = behaviour.rcpt ?? '250 ok'
+      if (typeof act === 'string' && act.startsWith('2')) to = address
+      perform(socket, act)
+    }
+
+    function begin (): void {
+      if (to === null) return void socket.write('503 no recipients\r\n')
+      const act = behaviour.data ?? '354 go ahead'
+      perform(socket, act)
+      if (typeof act === 'string' && act.startsWith('354')) {
+        body = []
+        searchFrom = 0
+      }
+    }
+
+    function data (): boolean {
+      if (behaviour.body !== undefined) {
+        perform(socket, behaviour.body)
+        behaviour = {}
+      }
+      const end = buffer.indexOf(END, searchFrom)
+      if (end === -1) {
+        searchFrom = Math.max(0, buffer.length - END.length + 1)
+        return false
+      }
+      const message = buffer.subarray(0, end + 2)
+      buffer = buffer.subarray(end + END.length)
+      const act = behaviour.dot ?? '250 2.0.0 queued'
+      ended(message, true, typeof act === 'string' && act.startsWith('2'))
+      perform(socket, act)
+      return true
+    }
+
+    function ended (bytes: Buffer, dot: boolean, accepted = false): void {
+      body = null
+      const raw = Buffer.from(bytes.toString('latin1').replaceAll('\r\n..', '\r\n.'), 'latin1')
+      received.push({ from, to: to!, raw, messageId: headerOf(raw, 'message-id'), date: headerOf(raw, 'date'), dot, accepted, atMs: Date.now() })
+      if (dot) onDot()
+    }
+  }
+
+  async function dots (count: number, timeoutMs = 10_000): Promise<Received[]> {
+    const endMs = Date.now() + timeoutMs
+    for (;;) {
+      const done = received.filter(message => message.dot)
+      if (done.length >= count) return done
+      if (Date.now() > endMs) throw new Error(`${done.length} of ${count} messages came in ${timeoutMs} ms`)
+      await new Promise<void>(resolve => {
+        const timer = setTimeout(resolve, 100)
+        onDot = () => { clearTimeout(timer); resolve() }
+      })
+    }
+  }
+
+  return {
+    url: `smtp://127.0.0.1:${bound}`,
+    port: bound,
+    received,
+    replies: (address, behaviour, times = 1) => void scripts.set(address, [...scripts.get(address) ?? [], ...Array<Behaviour>(times).fill(behaviour)]),
+    greet: act => { greeting = act },
+    attempts: address => rcpts.get(address) ?? 0,
+    copies: () => Map.groupBy(received.filter(message => message.accepted), message => message.messageId ?? ''),
+    dots,
+    connections: () => sockets.size,
+    async stop () {
+      for (const socket of sockets) socket.destroy()
+      server.close()
+      await once(server, 'close')
+    }
+  }
+}
+
+function pathOf (line: string): string {
+  return /<([^>]*)>/.exec(line)?.[1] ?? ''
+}
+
+function headerOf (raw: Buffer, name: string): string | null {
+  const head = raw.subarray(0, 16_384).toString('latin1').split('\r\n\r\n')[0]!
+  return new RegExp(`^${name}: (.*)$`, 'im').exec(head)?.[1]?.trim() ?? null
+}
