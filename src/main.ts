@@ -21,12 +21,12 @@ import { createMetrics, watchGauges, type Metrics } from '#src/in/ops/metrics.ts
 import { openBlobs } from '#src/nats/blobs.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { createCounters, type Counters } from '#src/nats/counters.ts'
-import { ensureTopology, repair, type EnsureOptions } from '#src/nats/ensure.ts'
+import { ensureTopology, keepTopology, repair, type EnsureOptions } from '#src/nats/ensure.ts'
 import { startHeartbeats } from '#src/nats/heartbeats.ts'
 import { createProjectors, type Projector } from '#src/out/projector/run.ts'
 import { createView } from '#src/out/projector/view.ts'
 import { startSweep } from '#src/out/scheduler/sweep.ts'
-import { startSender, type Sender } from '#src/out/smtp/run.ts'
+import { startSender, type Sender, type SenderTimings } from '#src/out/smtp/run.ts'
 import { finishedDeliveries } from '#src/out/webhooks/finished.ts'
 import { startWebhooks } from '#src/out/webhooks/run.ts'
 import { keepMigrated } from '#src/postgres/migrate.ts'
@@ -56,6 +56,8 @@ export interface Surroundings {
   signal?: AbortSignal
   /** Time as actions see it; tests bring their own. */
   clock?: Clock
+  /** What tests shorten of the sender's patience. */
+  timings?: Partial<SenderTimings>
 }
 
 /** Starts the roles asked for, in order; what was started is stopped again when a later step fails. */
@@ -77,6 +79,8 @@ async function furnish (config: Config, surroundings: Surroundings, stack: Async
   stack.defer(() => bus.close())
   const topology = { retention: { factsMs: config.factsRetentionMs, contentMs: config.contentRetentionMs }, replicas: config.natsReplicas, log }
   await ensureTopology(bus, topology)
+  const streams = keepTopology(bus, topology)
+  stack.defer(() => streams.stop())
   const pool = createPool(databaseUrl, log)
   stack.defer(() => pool.end())
   const database = keepMigrated(databaseUrl, log)
@@ -89,7 +93,7 @@ async function furnish (config: Config, surroundings: Surroundings, stack: Async
   const firstKey = await firstStart(desk, config)
 
   const shared = { config, log, bus, pool, desk, topology, stack, metrics: createMetrics(), counters: createCounters(bus) }
-  const rooms: Rooms = { ...shared, catcher: null, sender: null, projectors: [], roles: [directory, database] }
+  const rooms: Rooms = { ...shared, timings: surroundings.timings ?? {}, catcher: null, sender: null, projectors: [], roles: [streams, directory, database] }
   await startRoles(rooms)
   return await openDoors(rooms, firstKey)
 }
@@ -102,6 +106,7 @@ interface Rooms {
   pool: Pool
   desk: Desk
   topology: EnsureOptions
+  timings: Partial<SenderTimings>
   metrics: Metrics
   stack: AsyncDisposableStack
   counters: Counters
@@ -145,6 +150,7 @@ async function startRoles (rooms: Rooms): Promise<void> {
       catcherUrl: catcher.url,
       connections: config.smtpConnections,
       hostname: config.hostname ?? hostname(),
+      timings: rooms.timings,
       log: log.child({ role: 'sender' }),
       onAttempt: ({ result, durationMs }) => metrics.smtpAttempt(result, durationMs / 1000)
     })

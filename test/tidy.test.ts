@@ -41,7 +41,7 @@ function list (folder: string): string[] {
 
 function read (path: string): Source {
   const text = readFileSync(join(root, path), 'utf8')
-  const imports = [...text.matchAll(/(?:\bfrom\s*|\bimport\s*\(?\s*)'([^']+)'/g)].map(match => resolve(path, match[1]!))
+  const imports = [...text.matchAll(/(?:\bfrom\s*|\bimport\s*\(?\s*)'([^'\n]+)'/g)].map(match => resolve(path, match[1]!))
   return { path, text, imports }
 }
 
@@ -51,9 +51,13 @@ function resolve (from: string, name: string): string {
   return name.startsWith('.') ? normalize(join(dirname(from), name)) : name
 }
 
+/** Files that stand in src itself are rooms of their own; these two belong to another. */
+const lodgers: Record<string, string> = { 'src/cli.ts': 'src/cli', 'src/node-version.js': 'src/bin.js' }
+
 function roomOf (path: string): string {
   const parts = path.split('/')
-  if (parts[0] !== 'src' || parts.length === 2) return path === 'src/cli.ts' ? 'src/cli' : path === 'src/node-version.js' ? 'src/bin.js' : parts.length === 2 && parts[0] === 'src' ? path : parts[0]!
+  if (parts[0] !== 'src') return parts[0]!
+  if (parts.length === 2) return lodgers[path] ?? path
   return parts.slice(0, parts[1] === 'in' || parts[1] === 'out' ? 3 : 2).join('/')
 }
 
@@ -72,8 +76,10 @@ t.test('arrows point one way', async t => {
 })
 
 t.test('crossing a room is visible in the import', async t => {
-  const hidden = sources.filter(source => !source.path.startsWith('test/')).flatMap(({ path, text }) => [...text.matchAll(/(?:\bfrom\s*|\bimport\s*\(?\s*)'(\.[^']+)'/g)]
-    .filter(match => { const target = resolve(path, match[1]!); return paths.has(target) && roomOf(target) !== roomOf(path) && path !== 'src/cli.ts' && path !== 'src/bin.js' })
+  // The files that stand in src itself (main, http, cli) are neighbours, and so are a test's.
+  const inRooms = sources.filter(({ path }) => !path.startsWith('test/') && !/^src\/[^/]+$/.test(path))
+  const hidden = inRooms.flatMap(({ path, text }) => [...text.matchAll(/(?:\bfrom\s*|\bimport\s*\(?\s*)'(\.[^'\n]+)'/g)]
+    .filter(match => { const target = resolve(path, match[1]!); return paths.has(target) && roomOf(target) !== roomOf(path) })
     .map(match => `${path}: ${match[1]}`))
   t.strictSame(hidden, [])
 })
@@ -128,9 +134,12 @@ t.test('no leftovers', async t => {
     [/process\.env\b/, 'the environment is read in base/config.ts alone']
   ]
   const speakers = /^(src\/cli|src\/bin\.js|src\/node-version\.js|test\/)/
+  // The machine's own environment, PATH and HOME, is not a setting of ours.
+  const machinists = /^src\/embedded\//
   const found = sources.filter(source => source.path !== 'test/tidy.test.ts').flatMap(({ path, text }) => banned
     .filter(([pattern]) => pattern.test(text))
     .filter(([, what]) => !((what.startsWith('console') || what.startsWith('the environment')) && speakers.test(path)))
+    .filter(([, what]) => !(what.startsWith('the environment') && machinists.test(path)))
     .map(([, what]) => `${path}: ${what}`))
   t.strictSame(found, [])
 })
@@ -138,8 +147,10 @@ t.test('no leftovers', async t => {
 t.test('lines and files are not too long', async t => {
   const long = sources.flatMap(({ path, text }) => {
     const lines = text.split('\n')
-    const wide = lines.findIndex(line => line.length > 200)
-    return [...(wide === -1 ? [] : [`${path}:${wide + 1} is over 200 characters`]), ...(lines.length > 500 ? [`${path} has over 500 lines`] : [])]
+    // Tables of cases may be wider than what is read as prose.
+    const widthMax = path.startsWith('test/') ? 240 : 180
+    const wide = lines.findIndex(line => line.length > widthMax)
+    return [...(wide === -1 ? [] : [`${path}:${wide + 1} is over ${widthMax} characters`]), ...(lines.length > 500 ? [`${path} has over 500 lines`] : [])]
   })
   t.strictSame(long, [])
 })

@@ -38,11 +38,12 @@ export function followDirectory (bus: Bus, log: Log): LiveDirectory {
   }
 
   async function fold (): Promise<void> {
-    const facts = follow(bus, { stream: 'CONTROL', filter: 'control.>', afterSeq: foldedSeq, batchMax: 500, gatherMs: 0, signal: stopping.signal, onTrouble: tell })
+    const facts = follow(bus, {
+      stream: 'CONTROL', filter: 'control.>', afterSeq: foldedSeq, batchMax: 500, gatherMs: 0, signal: stopping.signal, onTrouble: tell, onFollowing: () => { trouble = null }
+    })
     for await (const batch of facts) {
       for (const recorded of batch) evolveDirectory(now, recorded)
       foldedSeq = batch.at(-1)!.seq
-      trouble = null
       for (const waiter of waiters) if (waiter.seq <= foldedSeq) waiter.resolve()
     }
   }

@@ -14,7 +14,8 @@ const options = {
 } as const
 
 export const keys: Command = {
-  usage: 'jetpost keys [list | create [--name n] [--scopes a,b] [--domains a,b] [--expires <RFC 3339>] [--test] | limit <key id> <class>=<per minute>… | revoke <key id>] [--account <id>] [--json]',
+  usage: 'jetpost keys [list | create [--name n] [--scopes a,b] [--domains a,b] [--expires <RFC 3339>] [--test] | ' +
+    'limit <key id> <class>=<per minute>… | revoke <key id>] [--account <id>] [--json]',
   means: 'API keys; a new key is shown once. Classes: emails:send, emails:list, templates:create, other',
   async run (args) {
     const { positionals: [verb = 'list', ...rest], values } = readArgs(args, options)

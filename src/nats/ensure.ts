@@ -1,7 +1,9 @@
+import { Events } from 'nats'
 import { consumerPlans, streamPlans, type ConsumerPlan, type Retention, type StreamPlan } from '#streams/topology.ts'
-import { Complaint } from '#src/base/errors.ts'
+import { asError, Complaint } from '#src/base/errors.ts'
 import { sleep } from '#src/base/backoff.ts'
 import type { Log } from '#src/base/log.ts'
+import type { Role } from '#src/base/role.ts'
 import { api } from './api.ts'
 import type { Bus } from './connect.ts'
 import { CONSUMER_NOT_FOUND, isUnanswered, JetStreamError, STREAM_NOT_FOUND } from './errors.ts'
@@ -24,6 +26,29 @@ export async function ensureTopology (bus: Bus, options: EnsureOptions): Promise
   for (const plan of [consumerPlans.sender, consumerPlans.senderDue, ...consumerPlans.deliveries, consumerPlans.deliveriesDue]) {
     await ensureConsumer(bus, plan)
   }
+}
+
+/** Ensures the topology again after every reconnect: a server that was started anew has lost the streams it kept in memory, and without heartbeats
+ *  nothing is sent. Tries until it succeeds; ends with the bus, or sooner when told to. */
+export function keepTopology (bus: Bus, options: EnsureOptions): Role {
+  const stopping = new AbortController()
+  let trouble: string | null = null
+
+  async function run (): Promise<void> {
+    for await (const { type } of bus.nc.status()) if (type === Events.Reconnect) await again()
+  }
+
+  async function again (): Promise<void> {
+    while (!stopping.signal.aborted && bus.upSinceMs() !== null) {
+      trouble = await ensureTopology(bus, options).then(() => null, error => `the streams cannot be ensured: ${asError(error).message}`)
+      if (trouble === null) return
+      options.log.warn({ reason: trouble }, 'streams not ensured after a reconnect')
+      await sleep(500, stopping.signal)
+    }
+  }
+
+  void run()
+  return { name: 'streams', trouble: () => trouble, stop: async () => stopping.abort() }
 }
 
 /** After a start the server answers before its JetStream does. */

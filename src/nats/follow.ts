@@ -17,6 +17,8 @@ export interface FollowOptions {
   signal: AbortSignal
   /** Told of each interruption; following goes on by itself. */
   onTrouble: (error: Error) => void
+  /** Told whenever following has begun, at first and after an interruption. */
+  onFollowing?: () => void
 }
 
 /** The facts of a stream in order, from a place on and for ever, in batches; ends when `signal` is aborted.
@@ -32,9 +34,14 @@ export async function * follow (bus: Bus, options: FollowOptions): AsyncGenerato
       await sleep(250, options.signal)
       continue
     }
-    for await (const batch of batches(messages, options)) {
-      after = batch.at(-1)!.seq
-      yield batch.map(read)
+    try {
+      for await (const batch of batches(messages, options)) {
+        after = batch.at(-1)!.seq
+        yield batch.map(read)
+      }
+    } finally {
+      // Who leaves early, or meets a fact that does not fit, must not leave a consumer behind that goes on pulling.
+      messages.stop()
     }
   }
 }
@@ -53,6 +60,7 @@ async function open (bus: Bus, options: FollowOptions, after: number): Promise<C
     if (error instanceof Error) options.onTrouble(error)
   })
   if (options.signal.aborted) stop()
+  options.onFollowing?.()
   return messages
 }
 

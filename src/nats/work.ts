@@ -63,7 +63,9 @@ export function work (bus: Bus, options: WorkOptions): Role {
     await options.repair(options.plan)
     const consumer = await bus.js.consumers.get(options.plan.stream, options.plan.durable_name)
     const messages = await consumer.consume({ max_messages: Math.max(2, options.concurrency), expires: 10_000, abort_on_missing_resource: true })
-    stopping.signal.addEventListener('abort', () => messages.stop(), { once: true })
+    const stop = () => messages.stop()
+    stopping.signal.addEventListener('abort', stop, { once: true })
+    void messages.closed().then(() => stopping.signal.removeEventListener('abort', stop))
     if (stopping.signal.aborted) messages.stop()
     trouble = null
     return messages

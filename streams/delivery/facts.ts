@@ -1,19 +1,24 @@
-import { Type } from '@sinclair/typebox'
+import { Type, type Static } from '@sinclair/typebox'
 import { factType, Id, Nullable, Sequence, Time, type FactOf } from '../define.ts'
 import { EventTypeSchema } from '../webhook/facts.ts'
 
-/** One event owed to one endpoint. `delivery` derives from both, `event.seq` is the fact's place in EMAILS, where the body's bytes lie. */
-export const DeliveryRequested = factType('delivery.requested', 1, Type.Object({
+/** What every fact of a delivery says: `delivery` derives from event and endpoint, `event.seq` is the fact's place in EMAILS, where the body's bytes lie.
+ *  Repeated on each fact, so that outcomes alone tell what still waits, and for whom. */
+const owed = {
   delivery: Id('whd'),
   webhook: Id('wh'),
   event: Type.Object({ id: Id('ev'), type: EventTypeSchema, seq: Sequence }),
   email: Id('em')
-}))
+}
+export const Owed = Type.Object(owed)
+export type Owed = Static<typeof Owed>
+
+/** One event owed to one endpoint. */
+export const DeliveryRequested = factType('delivery.requested', 1, Owed)
 
 /** One HTTP request to an endpoint and what came of it. `status` null = no answer, `error` says why. */
 export const DeliveryAttempted = factType('delivery.attempted', 1, Type.Object({
-  delivery: Id('whd'),
-  webhook: Id('wh'),
+  ...owed,
   attempt: Type.Integer({ minimum: 1 }),
   result: Type.Union([Type.Literal('delivered'), Type.Literal('retrying'), Type.Literal('failed')]),
   status: Nullable(Type.Integer()),
@@ -25,20 +30,20 @@ export const DeliveryAttempted = factType('delivery.attempted', 1, Type.Object({
   nextAttemptAt: Nullable(Time)
 }))
 
-/** Not tried now because its endpoint is failing; it waits for its time like any retry. */
+/** Not tried now because its endpoint is failing or has enough waiting; it waits for its time like any retry. */
 export const DeliveryParked = factType('delivery.parked', 1, Type.Object({
-  delivery: Id('whd'),
-  webhook: Id('wh'),
+  ...owed,
   /** Attempts made so far. */
   attempts: Type.Integer({ minimum: 0 }),
+  /** Of the first attempt, or of the first parking when none has been made: the 24 hours count from here. */
   firstAttemptAt: Time,
   nextAttemptAt: Time
 }))
 
 /** Given up without another request. */
 export const DeliveryFailed = factType('delivery.failed', 1, Type.Object({
-  delivery: Id('whd'),
-  webhook: Id('wh'),
+  ...owed,
+  attempts: Type.Integer({ minimum: 0 }),
   reason: Type.Union([Type.Literal('endpoint_deleted'), Type.Literal('endpoint_disabled'), Type.Literal('expired'), Type.Literal('event_gone')])
 }))
 

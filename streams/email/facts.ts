@@ -80,6 +80,7 @@ export const EmailDeferred = factType('email.deferred', 1, Type.Object({
   stage: Stage,
   reply: Nullable(Reply),
   error: Nullable(Type.String({ maxLength: 1000 })),
+  class: Type.String(),
   nextAttemptAt: Time,
   first: Type.Boolean(),
   ...event

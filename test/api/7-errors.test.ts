@@ -41,7 +41,11 @@ t.test('7 the body of 401, 403 and 429 is the spec\'s and nothing more', async t
 })
 
 t.test('7 what the HTTP parser refuses carries the headers too', async t => {
-  for (const [bytes, status] of [['GARBAGE\r\n\r\n', 400], [`GET / HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(40_000)}\r\n\r\n`, 431], ['POST /api/emails HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n', 400]] as const) {
+  for (const [bytes, status] of [
+    ['GARBAGE\r\n\r\n', 400],
+    [`GET / HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(40_000)}\r\n\r\n`, 431],
+    ['POST /api/emails HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n', 400]
+  ] as const) {
     const answer = await house.speak(bytes)
     t.match(answer, new RegExp(`^HTTP/1.1 ${status} `))
     for (const header of HEADERS) t.match(answer.toLowerCase(), `\r\n${header}: `, `${status} ${header}`)

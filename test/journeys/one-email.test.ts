@@ -69,6 +69,9 @@ t.test('health: alive, ready by part, metrics without anybody\'s data', async t 
   t.equal(ready.status, 200)
   t.ok(ready.body.parts.every((part: { ready: boolean }) => part.ready))
   const { body } = await house.request('GET', '/metrics', { key: null })
-  for (const name of ['jetpost_http_request_seconds', 'jetpost_smtp_attempts_total{result="delivered"}', 'jetpost_webhook_attempt_seconds', 'jetpost_appends_pending', 'jetpost_projection_lag_seconds']) t.match(body, name)
+  for (const name of [
+    'jetpost_http_request_seconds', 'jetpost_smtp_attempts_total{result="delivered"}', 'jetpost_webhook_attempt_seconds', 'jetpost_appends_pending',
+    'jetpost_projection_lag_seconds'
+  ]) t.match(body, name)
   t.notMatch(body, 'example.com')
 })

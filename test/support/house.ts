@@ -71,16 +71,10 @@ export async function openTestHouse (t: Ending, { env = {}, clock, natsUrl, data
 
 function furnish (house: House, elsewhere: Desk): TestHouse {
   const request: TestHouse['request'] = async (method, path, { key = API_KEY, body, headers = {}, raw } = {}) => {
-    const response = await fetch(house.url + path, {
-      method,
-      headers: {
-        ...(key === null ? {} : { authorization: `Bearer ${key}` }),
-        ...(body === undefined && raw === undefined ? {} : { 'content-type': 'application/json' }),
-        ...headers
-      },
-      body: raw ?? (body === undefined ? undefined : JSON.stringify(body)),
-      signal: AbortSignal.timeout(30_000)
-    })
+    const payload = raw ?? (body === undefined ? null : JSON.stringify(body))
+    const own = { ...(key === null ? {} : { authorization: `Bearer ${key}` }), ...(payload === null ? {} : { 'content-type': 'application/json' }) }
+    const init: RequestInit = { method, headers: { ...own, ...headers }, body: payload, signal: AbortSignal.timeout(30_000) }
+    const response = await fetch(house.url + path, init)
     const text = await response.text()
     const json = response.headers.get('content-type')?.startsWith('application/json') === true && text !== ''
     return { status: response.status, headers: response.headers, body: json ? JSON.parse(text) : text }

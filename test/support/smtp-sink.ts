@@ -1,8 +1,9 @@
 import { createServer, type Server, type Socket } from 'node:net'
 import { once } from 'node:events'
 
-/** What the sink does when a transaction comes to a stage: say this reply (CRLF added), say nothing for ever, cut the line by RST, or say it late. */
-export type Act = string | 'hang' | 'reset' | { afterMs: number, reply: string }
+/** What the sink does when a transaction comes to a stage: say this reply (CRLF added), say nothing for ever, cut the line by RST, say it and cut
+ *  the line at once, or say it late. */
+export type Act = string | 'hang' | 'reset' | { reply: string, thenReset: true } | { reply: string, afterMs: number }
 
 /** Acts by stage; `body` = as soon as the first bytes after 354 are in; `dot` = when the final dot is. What is left out goes well. */
 export interface Behaviour {
@@ -82,6 +83,10 @@ export async function startSink ({ port = 0, extensions = ['PIPELINING', '8BITMI
   function perform (socket: Socket, act: Act): void {
     if (act === 'hang') return
     if (act === 'reset') return void socket.resetAndDestroy()
+    if (typeof act === 'object' && 'thenReset' in act) {
+      socket.write(`${act.reply}\r\n`)
+      return void socket.resetAndDestroy()
+    }
     if (typeof act === 'object') return void setTimeout(() => socket.writable && socket.write(`${act.reply}\r\n`), act.afterMs)
     socket.write(`${act}\r\n`)
     if (act.startsWith('421')) socket.end()
@@ -96,14 +101,14 @@ export async function startSink ({ port = 0, extensions = ['PIPELINING', '8BITMI
     let from = ''
     let to: string | null = null
     let behaviour: Behaviour = {}
-    let body: Buffer[] | null = null
+    let inBody = false
     let searchFrom = 0
 
     socket.on('data', chunk => {
       buffer = buffer.length === 0 ? chunk : Buffer.concat([buffer, chunk])
-      while (buffer.length > 0) if (!(body === null ? command() : data())) return
+      while (buffer.length > 0) if (!(inBody ? data() : command())) return
     })
-    socket.on('close', () => { if (body !== null) ended(buffer, false) })
+    socket.on('close', () => { if (inBody) ended(buffer, false) })
     perform(socket, greeting ?? '220 sink ready')
 
     function command (): boolean {
@@ -142,10 +147,8 @@ export async function startSink ({ port = 0, extensions = ['PIPELINING', '8BITMI
       if (to === null) return void socket.write('503 no recipients\r\n')
       const act = behaviour.data ?? '354 go ahead'
       perform(socket, act)
-      if (typeof act === 'string' && act.startsWith('354')) {
-        body = []
-        searchFrom = 0
-      }
+      inBody = (typeof act === 'object' ? act.reply : act).startsWith('354')
+      searchFrom = 0
     }
 
     function data (): boolean {
@@ -167,7 +170,7 @@ export async function startSink ({ port = 0, extensions = ['PIPELINING', '8BITMI
     }
 
     function ended (bytes: Buffer, dot: boolean, accepted = false): void {
-      body = null
+      inBody = false
       const raw = Buffer.from(bytes.toString('latin1').replaceAll('\r\n..', '\r\n.'), 'latin1')
       received.push({ from, to: to!, raw, messageId: headerOf(raw, 'message-id'), date: headerOf(raw, 'date'), dot, accepted, atMs: Date.now() })
       if (dot) onDot()

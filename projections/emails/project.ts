@@ -1,0 +1,141 @@
+import { domainOf } from '#streams/address.ts'
+import type { AnyFact } from '#streams/catalog.ts'
+import type { Recorded } from '#streams/define.ts'
+import type { EmailRequested, RecipientFact } from '#streams/email/facts.ts'
+import { json, sql, type Projection, type Sql } from '../define.ts'
+import { mailboxText } from './mailbox.ts'
+import { changeOf, foldChanges, unseen, type Change } from './recipient.ts'
+import { rollUp } from './status.ts'
+
+/** What was asked and what became of it: the rows behind GET /api/emails. Holds no content of mail. */
+export const emails: Projection = {
+  name: 'emails',
+  version: 1,
+  streams: [{ stream: 'REQUESTS', filter: 'request.>' }, { stream: 'EMAILS', filter: 'email.>' }],
+  project
+}
+
+function project (facts: readonly Recorded<AnyFact>[]): Sql[] {
+  const requests = facts.filter(isRequest)
+  const outcomes = facts.filter(isOutcome)
+  if (requests.length + outcomes.length === 0) return []
+  const touched = new Set([...requests, ...outcomes].map(({ fact }) => fact.data.email))
+  return [
+    ...(requests.length === 0 ? [] : [insertEmails(requests)]),
+    upsertRecipients(foldChanges([...requests.flatMap(unseen), ...outcomes.map(changeOf)])),
+    ...(outcomes.length === 0 ? [] : [insertTimeline(outcomes)]),
+    upsertStates([...touched].sort())
+  ]
+}
+
+function isRequest (recorded: Recorded<AnyFact>): recorded is Recorded<EmailRequested> {
+  return recorded.fact.type === 'email.requested'
+}
+
+function isOutcome (recorded: Recorded<AnyFact>): recorded is Recorded<RecipientFact> {
+  return recorded.subject.startsWith('email.')
+}
+
+function insertEmails (requests: Recorded<EmailRequested>[]): Sql {
+  return sql`
+    insert into emails (id, account, key, test, from_address, from_name, from_domain, to_list, cc_list, bcc_list,
+      subject, tags, metadata, created_at, request_seq, search)
+    select id, account, key, test, from_address, from_name, from_domain, to_list, cc_list, bcc_list,
+      subject, tags, metadata, created_at, request_seq, search
+    from json_populate_recordset(null::emails, ${json(requests.map(emailRow))}::json)
+    order by id
+    on conflict (id) do nothing`
+}
+
+function emailRow ({ fact, seq }: Recorded<EmailRequested>): object {
+  const { email, key, test, from, recipients, subject, tags, metadata } = fact.data
+  const listOf = (kind: string) => recipients.filter(recipient => recipient.kind === kind).map(mailboxText)
+  return {
+    id: email,
+    account: fact.account,
+    key,
+    test,
+    from_address: from.address,
+    from_name: from.name,
+    from_domain: domainOf(from.address),
+    to_list: listOf('to'),
+    cc_list: listOf('cc'),
+    bcc_list: listOf('bcc'),
+    subject,
+    tags,
+    metadata,
+    created_at: fact.time,
+    request_seq: seq,
+    search: [subject, mailboxText(from), ...recipients.map(mailboxText)].join('\n')
+  }
+}
+
+/** Columns follow the highest sequence or the latest time, whichever order the facts come in. */
+function upsertRecipients (changes: Change[]): Sql {
+  return sql`
+    insert into recipients as old (email, n, account, address, name, kind, request_seq, status, status_seq, attempts,
+      attempted_at, delivered_at, deferred_at, bounced_at, failed_at, in_doubt_at, next_attempt_at, wake_at,
+      reply_seq, smtp_code, enhanced_code, response, host, error)
+    select email, n, account, address, name, kind, request_seq, status, status_seq, attempts,
+      attempted_at, delivered_at, deferred_at, bounced_at, failed_at, in_doubt_at, next_attempt_at, wake_at,
+      reply_seq, smtp_code, enhanced_code, response, host, error
+    from json_populate_recordset(null::recipients, ${json(changes)}::json)
+    order by email, n
+    on conflict (email, n) do update set
+      name = coalesce(old.name, excluded.name),
+      kind = coalesce(old.kind, excluded.kind),
+      request_seq = greatest(old.request_seq, excluded.request_seq),
+      attempts = greatest(old.attempts, excluded.attempts),
+      attempted_at = greatest(old.attempted_at, excluded.attempted_at),
+      delivered_at = greatest(old.delivered_at, excluded.delivered_at),
+      deferred_at = greatest(old.deferred_at, excluded.deferred_at),
+      bounced_at = greatest(old.bounced_at, excluded.bounced_at),
+      failed_at = greatest(old.failed_at, excluded.failed_at),
+      in_doubt_at = greatest(old.in_doubt_at, excluded.in_doubt_at),
+      status = case when excluded.status_seq > old.status_seq then excluded.status else old.status end,
+      next_attempt_at = case when excluded.status_seq > old.status_seq then excluded.next_attempt_at else old.next_attempt_at end,
+      wake_at = case when excluded.status_seq > old.status_seq then excluded.wake_at else old.wake_at end,
+      status_seq = greatest(old.status_seq, excluded.status_seq),
+      smtp_code = case when excluded.reply_seq > old.reply_seq then excluded.smtp_code else old.smtp_code end,
+      enhanced_code = case when excluded.reply_seq > old.reply_seq then excluded.enhanced_code else old.enhanced_code end,
+      response = case when excluded.reply_seq > old.reply_seq then excluded.response else old.response end,
+      host = case when excluded.reply_seq > old.reply_seq then excluded.host else old.host end,
+      error = case when excluded.reply_seq > old.reply_seq then excluded.error else old.error end,
+      reply_seq = greatest(old.reply_seq, excluded.reply_seq)`
+}
+
+function insertTimeline (outcomes: Recorded<RecipientFact>[]): Sql {
+  return sql`
+    insert into timeline (email, seq, n, id, type, time, data)
+    select email, seq, n, id, type, time, data
+    from json_populate_recordset(null::timeline, ${json(outcomes.map(timelineRow))}::json)
+    order by email, seq
+    on conflict (email, seq) do nothing`
+}
+
+function timelineRow ({ fact, seq }: Recorded<RecipientFact>): object {
+  // What has a column of its own stays out of `data`, and so do the event's bytes: they lie in the log.
+  const data = { ...fact.data, email: undefined, n: undefined, event: undefined }
+  return { email: fact.data.email, seq, n: fact.data.n, id: fact.id, type: fact.type, time: fact.time, data }
+}
+
+/** Only emails whose request is seen have a state: facts that came before it are counted when it comes. */
+function upsertStates (touched: string[]): Sql {
+  return sql`
+    insert into email_states as old (id, account, created_at, status, events)
+    select emails.id, emails.account, emails.created_at, state.status, state.events
+    from emails join (
+      select email, ${rollUp} as status, array_remove(array[
+        case when bool_or(delivered_at is not null) then 'email.delivered' end,
+        case when bool_or(coalesce(bounced_at, deferred_at, failed_at) is not null) then 'email.bounced' end,
+        case when bool_or(opened_at is not null) then 'email.opened' end,
+        case when bool_or(clicked_at is not null) then 'email.clicked' end,
+        case when bool_or(complained_at is not null) then 'email.complained' end,
+        case when bool_or(unsubscribed_at is not null) then 'email.unsubscribed' end], null) as events
+      from recipients where email = any(${touched}::text[]) group by email
+    ) state on state.email = emails.id
+    where emails.id = any(${touched}::text[])
+    order by emails.id
+    on conflict (id) do update set status = excluded.status, events = excluded.events
+    where (old.status, old.events) is distinct from (excluded.status, excluded.events)`
+}

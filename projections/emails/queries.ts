@@ -1,0 +1,352 @@
+import { Type, type Static } from '@sinclair/typebox'
+import { EVENT_TYPES, type EventType } from '#streams/webhook/facts.ts'
+import { all, json, sql, type Query, type Sql } from '../define.ts'
+import { mailboxText } from './mailbox.ts'
+import { EmailStatus, RecipientStatus } from './status.ts'
+
+const TIMELINE_MAX = 5000
+
+const Nullable = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T) => Type.Union([schema, Type.Null()])
+const Text = Type.String()
+const TimeOrNull = Nullable(Text)
+
+const summary = {
+  id: Text,
+  /** The same as `id`, under the name it has in webhooks. */
+  email_id: Text,
+  from: Text,
+  to: Type.Array(Text),
+  cc: Type.Array(Text),
+  bcc: Type.Array(Text),
+  subject: Text,
+  status: EmailStatus,
+  tags: Type.Array(Text),
+  metadata: Type.Record(Text, Type.Union([Text, Type.Number(), Type.Boolean(), Type.Null()])),
+  test: Type.Boolean(),
+  key_id: Text,
+  created_at: Text
+}
+
+/** An email in a list. */
+export const EmailSummary = Type.Object(summary)
+export type EmailSummary = Static<typeof EmailSummary>
+
+/** The answer of GET /api/emails (contract, "lists"). */
+export const EmailPage = Type.Object({ data: Type.Array(EmailSummary), has_more: Type.Boolean(), next_cursor: Nullable(Text) })
+export type EmailPage = Static<typeof EmailPage>
+
+/** The last answer of a server; without one (`smtp_code` null) `error` says why. */
+const LastResponse = Type.Object({
+  smtp_code: Nullable(Type.Integer()),
+  enhanced_code: Nullable(Text),
+  response: Nullable(Text),
+  host: Nullable(Text),
+  error: Nullable(Text)
+})
+
+export const RecipientRecord = Type.Object({
+  /** Place in the request, from 0. */
+  n: Type.Integer(),
+  address: Text,
+  name: Nullable(Text),
+  kind: Type.Union([Type.Literal('to'), Type.Literal('cc'), Type.Literal('bcc')]),
+  status: RecipientStatus,
+  attempts: Type.Integer(),
+  attempted_at: TimeOrNull,
+  delivered_at: TimeOrNull,
+  deferred_at: TimeOrNull,
+  bounced_at: TimeOrNull,
+  failed_at: TimeOrNull,
+  in_doubt_at: TimeOrNull,
+  opened_at: TimeOrNull,
+  clicked_at: TimeOrNull,
+  complained_at: TimeOrNull,
+  unsubscribed_at: TimeOrNull,
+  next_attempt_at: TimeOrNull,
+  last_response: Nullable(LastResponse)
+})
+
+/** One fact; which of the optional fields are there depends on `type`. */
+export const TimelineEntry = Type.Object({
+  id: Type.Optional(Text),
+  type: Text,
+  time: Text,
+  n: Type.Optional(Type.Integer()),
+  recipient: Type.Optional(Text),
+  /** Number among the recipient's facts, as in webhooks. */
+  sequence: Type.Optional(Type.Integer()),
+  attempt: Type.Optional(Type.Integer()),
+  message_id: Type.Optional(Text),
+  stage: Type.Optional(Text),
+  smtp_code: Type.Optional(Nullable(Type.Integer())),
+  enhanced_code: Type.Optional(Nullable(Text)),
+  response: Type.Optional(Nullable(Text)),
+  error: Type.Optional(Nullable(Text)),
+  host: Type.Optional(Nullable(Text)),
+  via: Type.Optional(Text),
+  tls: Type.Optional(Nullable(Type.Object({ version: Text, cipher: Text, verified: Type.Boolean() }))),
+  /** From the first command to the reply. */
+  ms: Type.Optional(Type.Integer()),
+  class: Type.Optional(Text),
+  reason: Type.Optional(Text),
+  detail: Type.Optional(Nullable(Text)),
+  cause: Type.Optional(Text),
+  held: Type.Optional(Type.Boolean()),
+  next_attempt_at: Type.Optional(TimeOrNull)
+})
+type TimelineEntry = Static<typeof TimelineEntry>
+
+/** The answer of GET /api/emails/{id}. */
+export const EmailRecord = Type.Object({ ...summary, recipients: Type.Array(RecipientRecord), timeline: Type.Array(TimelineEntry) })
+export type EmailRecord = Static<typeof EmailRecord>
+
+/** `email.bounced` and `bounced` are the same filter. */
+export const EventFilter = Type.Union(EVENT_TYPES.flatMap(type => [type, type.slice('email.'.length)]).map(name => Type.Literal(name)))
+
+/** The filters of GET /api/emails that this view can answer; all given ones must hold. */
+export interface EmailFilters {
+  status?: Static<typeof EmailStatus>
+  /** Address of any recipient, whole, in any case of letters. */
+  to?: string
+  /** The sender's address, likewise. */
+  from?: string
+  /** The sender's domain. */
+  domain?: string
+  tag?: string
+  /** Name → value as text; `"7"` finds the string and the number, `"true"` the string and the boolean. */
+  metadata?: Record<string, string>
+  /** RFC 3339: at or after. */
+  created_after?: string
+  /** RFC 3339: before. */
+  created_before?: string
+  /** Some recipient has had this event (spec 6.1). */
+  event?: Static<typeof EventFilter>
+  /** Substring of subject, sender or a recipient, in any case of letters. */
+  q?: string
+}
+
+/** The place in a list after which a page begins: lists are ordered by time and id, newest first. */
+export interface Cursor {
+  createdAt: string
+  id: string
+}
+
+/** The cursor of an earlier answer, or null when the text is none of ours. */
+export function parseCursor (text: string): Cursor | null {
+  const match = text.length > 200 ? null : /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (em_[0-9a-z]{1,64})$/.exec(Buffer.from(text, 'base64url').toString('latin1'))
+  const [, createdAt, id] = match ?? []
+  // V8 reads 30 February as 2 March, Postgres refuses it.
+  if (createdAt === undefined || id === undefined || isoOrNull(new Date(createdAt)) !== createdAt) return null
+  return { createdAt, id }
+}
+
+function cursorText ({ created_at, id }: EmailSummary): string {
+  return Buffer.from(`${created_at} ${id}`).toString('base64url')
+}
+
+export interface ListOptions {
+  account: string
+  filters: EmailFilters
+  /** Rows a page, from 1. */
+  limit: number
+  cursor: Cursor | null
+}
+
+const COLUMNS = sql`emails.id, emails.key, emails.test, emails.from_address, emails.from_name, emails.to_list, emails.cc_list, emails.bcc_list,
+  emails.subject, emails.tags, emails.metadata, emails.created_at, email_states.status`
+
+/** A page of an account's emails, newest first. Stable: a new row comes before the first page, never into a later one. */
+export function listEmails ({ account, filters, limit, cursor }: ListOptions): Query<EmailPage> {
+  // The table whose index is walked: what only the states know is looked for there.
+  const driver = filters.status === undefined && filters.event === undefined ? sql`emails` : sql`email_states`
+  const conditions = [
+    sql`emails.account = ${account} and email_states.account = ${account}`,
+    ...(cursor === null ? [] : [sql`(${driver}.created_at, ${driver}.id) < (${cursor.createdAt}::timestamptz, ${cursor.id})`]),
+    ...(filters.created_after === undefined ? [] : [sql`${driver}.created_at >= ${filters.created_after}::timestamptz`]),
+    ...(filters.created_before === undefined ? [] : [sql`${driver}.created_at < ${filters.created_before}::timestamptz`]),
+    ...filterConditions(account, filters)
+  ]
+  return {
+    sql: sql`select ${COLUMNS} from emails join email_states on email_states.id = emails.id
+      where ${all(conditions)} order by ${driver}.created_at desc, ${driver}.id desc limit ${limit + 1}`,
+    read: rows => {
+      const data = (rows as unknown as EmailRow[]).slice(0, limit).map(summaryOf)
+      const more = rows.length > limit
+      return { data, has_more: more, next_cursor: more ? cursorText(data.at(-1)!) : null }
+    }
+  }
+}
+
+function filterConditions (account: string, { status, to, from, domain, tag, metadata, event, q }: EmailFilters): Sql[] {
+  return [
+    ...(status === undefined ? [] : [sql`email_states.status = ${status}`]),
+    ...(event === undefined ? [] : [HAS_EVENT[eventType(event)]]),
+    ...(from === undefined ? [] : [sql`lower(emails.from_address) = lower(${from})`]),
+    ...(domain === undefined ? [] : [sql`emails.from_domain = ${domain.toLowerCase()}`]),
+    ...(to === undefined ? [] : [sql`emails.id in (select email from recipients where account = ${account} and lower(address) = lower(${to}))`]),
+    ...(tag === undefined ? [] : [sql`emails.tags <> '{}' and emails.tags @> ${[tag]}::text[]`]),
+    ...Object.entries(metadata ?? {}).map(([name, value]) => metadataCondition(name, value)),
+    ...(q === undefined ? [] : [sql`emails.search ilike ${`%${q.replaceAll(/[\\%_]/g, '\\$&')}%`}`])
+  ]
+}
+
+/** Literals, not parameters: only so can the partial indexes serve. */
+const HAS_EVENT: Record<EventType, Sql> = {
+  'email.delivered': sql`email_states.events @> '{email.delivered}'`,
+  'email.bounced': sql`email_states.events @> '{email.bounced}'`,
+  'email.opened': sql`email_states.events @> '{email.opened}'`,
+  'email.clicked': sql`email_states.events @> '{email.clicked}'`,
+  'email.complained': sql`email_states.events @> '{email.complained}'`,
+  'email.unsubscribed': sql`email_states.events @> '{email.unsubscribed}'`
+}
+
+function eventType (event: string): EventType {
+  return EVENT_TYPES.find(type => type === event || type === `email.${event}`)!
+}
+
+/** A query string knows only text, metadata also numbers, booleans and null: whatever the text may mean is looked for. */
+function metadataCondition (name: string, value: string): Sql {
+  const meanings: unknown[] = [value]
+  if (/^(true|false|null|-?(0|[1-9]\d{0,15})(\.\d{1,15})?)$/.test(value)) meanings.push(JSON.parse(value))
+  const found = meanings.map(meaning => sql`emails.metadata @> ${json({ [name]: meaning })}::jsonb`)
+  return sql`emails.metadata <> '{}' and (${found.reduce((left, right) => sql`${left} or ${right}`)})`
+}
+
+/** One email with its recipients and everything that happened; null when the account has none of that id. */
+export function getEmail ({ account, id }: { account: string, id: string }): Query<EmailRecord | null> {
+  return {
+    sql: sql`select ${COLUMNS},
+      (select jsonb_agg(to_jsonb(recipients) order by n) from recipients where email = emails.id) as recipients,
+      (select jsonb_agg(to_jsonb(facts) order by seq) from (select * from timeline where email = emails.id order by seq limit ${TIMELINE_MAX}) facts) as timeline
+      from emails join email_states on email_states.id = emails.id
+      where emails.account = ${account} and emails.id = ${id}`,
+    read: ([row]) => (row === undefined ? null : recordOf(row as unknown as DetailedRow))
+  }
+}
+
+/** A recipient that something should have happened to by now. */
+export interface OverdueRecipient {
+  account: string
+  email: string
+  n: number
+  /** Where the request lies in REQUESTS. */
+  requestSeq: number
+}
+
+/** Recipients whose next attempt, or whose claim's lease, was over more than `graceS` seconds ago (below 0: is over within so many) and of
+ *  whom nothing was heard since: for the sweep that makes lost schedules again. The longest overdue first. */
+export function overdueRecipients (limit: number, graceS: number): Query<OverdueRecipient[]> {
+  return {
+    sql: sql`select account, email, n, request_seq from recipients
+      where wake_at < now() - make_interval(secs => ${graceS}) order by wake_at limit ${limit}`,
+    read: rows => (rows as unknown as Array<OverdueRecipient & { request_seq: number }>)
+      .map(({ account, email, n, request_seq }) => ({ account, email, n, requestSeq: request_seq }))
+  }
+}
+
+/** Which of these emails there are. */
+export function knownEmails (ids: string[]): Query<Set<string>> {
+  return { sql: sql`select id from emails where id = any(${ids}::text[])`, read: rows => new Set(rows.map(row => row.id as string)) }
+}
+
+interface EmailRow {
+  id: string
+  key: string
+  test: boolean
+  from_address: string
+  from_name: string | null
+  to_list: string[]
+  cc_list: string[]
+  bcc_list: string[]
+  subject: string
+  status: EmailSummary['status']
+  tags: string[]
+  metadata: EmailSummary['metadata']
+  created_at: Date
+}
+
+/** Rows inside jsonb: times are text there, in PostgreSQL's own form. */
+interface RecipientRow extends Omit<Static<typeof RecipientRecord>, 'last_response'>, Static<typeof LastResponse> {
+  reply_seq: number
+}
+
+interface FactRow {
+  id: string
+  type: string
+  time: string
+  n: number
+  data: Record<string, unknown>
+}
+
+interface DetailedRow extends EmailRow {
+  recipients: RecipientRow[]
+  timeline: FactRow[] | null
+}
+
+function summaryOf (row: EmailRow): EmailSummary {
+  return {
+    id: row.id,
+    email_id: row.id,
+    from: mailboxText({ address: row.from_address, name: row.from_name }),
+    to: row.to_list,
+    cc: row.cc_list,
+    bcc: row.bcc_list,
+    subject: row.subject,
+    status: row.status,
+    tags: row.tags,
+    metadata: row.metadata,
+    test: row.test,
+    key_id: row.key,
+    created_at: row.created_at.toISOString()
+  }
+}
+
+function recordOf (row: DetailedRow): EmailRecord {
+  const summary = summaryOf(row)
+  const asked = { type: 'email.requested', time: summary.created_at }
+  return { ...summary, recipients: row.recipients.map(recipientOf), timeline: [asked, ...(row.timeline ?? []).map(entryOf)] }
+}
+
+function recipientOf (row: RecipientRow): Static<typeof RecipientRecord> {
+  const { smtp_code, enhanced_code, response, host, error } = row
+  return {
+    n: row.n,
+    address: row.address,
+    name: row.name,
+    kind: row.kind,
+    status: row.status,
+    attempts: row.attempts,
+    attempted_at: time(row.attempted_at),
+    delivered_at: time(row.delivered_at),
+    deferred_at: time(row.deferred_at),
+    bounced_at: time(row.bounced_at),
+    failed_at: time(row.failed_at),
+    in_doubt_at: time(row.in_doubt_at),
+    opened_at: time(row.opened_at),
+    clicked_at: time(row.clicked_at),
+    complained_at: time(row.complained_at),
+    unsubscribed_at: time(row.unsubscribed_at),
+    next_attempt_at: time(row.next_attempt_at),
+    last_response: row.reply_seq === 0 ? null : { smtp_code, enhanced_code, response, host, error }
+  }
+}
+
+/** Data of a fact under the names the API uses; what a client has no use for (worker, lease, digest) stays out. */
+function entryOf ({ id, type, time: at, n, data }: FactRow): TimelineEntry {
+  const { to, sequence, attempt, messageId, stage, reply, error, host, via, tls, ms, reason, detail, cause, held, nextAttemptAt } = data
+  const answer = reply as { code: number, enhanced: string | null, text: string } | null | undefined
+  const said = answer === undefined ? {} : { smtp_code: answer?.code ?? null, enhanced_code: answer?.enhanced ?? null, response: answer?.text ?? null }
+  const entry = {
+    id, type, time: time(at)!, n, recipient: to, sequence, attempt, message_id: messageId, stage, ...said, error, host, via, tls, ms,
+    class: data.class, reason, detail, cause, held, next_attempt_at: nextAttemptAt
+  }
+  return Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== undefined)) as TimelineEntry
+}
+
+function time (text: string | null): string | null {
+  return text === null ? null : new Date(text).toISOString()
+}
+
+function isoOrNull (date: Date): string | null {
+  return Number.isNaN(date.getTime()) ? null : date.toISOString()
+}

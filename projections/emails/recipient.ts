@@ -1,0 +1,123 @@
+import type { Recorded } from '#streams/define.ts'
+import type { EmailRequested, RecipientFact } from '#streams/email/facts.ts'
+import { fold, pick } from '../fold.ts'
+import type { RecipientStatus } from './status.ts'
+
+/** What one fact, or several of one recipient, say about its row. Times RFC 3339; sequences are of EMAILS, 0 = none yet. */
+export interface Change {
+  email: string
+  n: number
+  account: string
+  address: string
+  request_seq: number
+  status: RecipientStatus
+  status_seq: number
+  attempts: number
+  reply_seq: number
+  name?: string | null
+  kind?: string
+  attempted_at?: string
+  delivered_at?: string
+  deferred_at?: string
+  bounced_at?: string
+  failed_at?: string
+  in_doubt_at?: string
+  next_attempt_at?: string | null
+  wake_at?: string | null
+  smtp_code?: number | null
+  enhanced_code?: string | null
+  response?: string | null
+  host?: string | null
+  error?: string | null
+}
+
+/** The columns that follow the fact with the highest sequence together, and those that follow the last answer of a server. */
+const WITH_STATUS = ['status_seq', 'status', 'next_attempt_at', 'wake_at'] as const
+const WITH_REPLY = ['reply_seq', 'smtp_code', 'enhanced_code', 'response', 'host', 'error'] as const
+
+/** The recipients of a request, nothing done yet. */
+export function unseen ({ fact, seq }: Recorded<EmailRequested>): Change[] {
+  return fact.data.recipients.map(({ address, name, kind }, n) => ({
+    email: fact.data.email,
+    n,
+    account: fact.account,
+    address,
+    name,
+    kind,
+    request_seq: seq,
+    status: 'queued',
+    status_seq: 0,
+    attempts: 0,
+    reply_seq: 0
+  }))
+}
+
+/** What a fact of EMAILS changes. */
+export function changeOf ({ fact, seq }: Recorded<RecipientFact>): Change {
+  const { email, n, to, request, attempt } = fact.data
+  const common = { email, n, account: fact.account, address: to, request_seq: request, status_seq: seq, attempts: attempt, reply_seq: 0 }
+  switch (fact.type) {
+    case 'email.attempted':
+      // The first attempt is REQUESTS' own, which gives it out again until it is settled. A later one came by schedule, and should that be lost
+      // with its worker, the end of the lease is when somebody must look.
+      return { ...common, status: 'sending', attempted_at: fact.time, wake_at: attempt === 1 ? null : fact.data.leaseUntil }
+    case 'email.delivered':
+      return { ...common, status: 'delivered', delivered_at: fact.time, ...replyOf(fact.data, seq) }
+    case 'email.deferred':
+      return { ...common, status: 'deferred', deferred_at: fact.time, ...dueAt(fact.data.nextAttemptAt), ...replyOf(fact.data, seq) }
+    case 'email.bounced':
+      return { ...common, status: 'bounced', bounced_at: fact.time, ...replyOf(fact.data, seq) }
+    case 'email.failed':
+      return { ...common, status: 'failed', failed_at: fact.time }
+    case 'email.in_doubt':
+      return { ...common, status: 'in_doubt', in_doubt_at: fact.time, ...dueAt(fact.data.nextAttemptAt) }
+  }
+}
+
+function dueAt (time: string | null): Partial<Change> {
+  return { next_attempt_at: time, wake_at: time }
+}
+
+type Answered = Extract<RecipientFact, { data: { reply: unknown } }>['data']
+
+function replyOf (data: Answered, seq: number): Partial<Change> {
+  const { reply, host } = data
+  return {
+    reply_seq: seq,
+    smtp_code: reply?.code ?? null,
+    enhanced_code: reply?.enhanced ?? null,
+    response: reply?.text ?? null,
+    host,
+    error: 'error' in data ? data.error : null
+  }
+}
+
+/** One change a recipient. */
+export function foldChanges (changes: Change[]): Change[] {
+  return fold(changes, change => `${change.email}.${change.n}`, merge)
+}
+
+/** The same law as the upsert's, so that it does not matter how facts were batched. */
+function merge (a: Change, b: Change): Change {
+  return {
+    ...a,
+    ...pick(b.status_seq > a.status_seq ? b : a, WITH_STATUS),
+    ...pick(b.reply_seq > a.reply_seq ? b : a, WITH_REPLY),
+    name: a.name ?? b.name,
+    kind: a.kind ?? b.kind,
+    request_seq: Math.max(a.request_seq, b.request_seq),
+    attempts: Math.max(a.attempts, b.attempts),
+    attempted_at: later(a.attempted_at, b.attempted_at),
+    delivered_at: later(a.delivered_at, b.delivered_at),
+    deferred_at: later(a.deferred_at, b.deferred_at),
+    bounced_at: later(a.bounced_at, b.bounced_at),
+    failed_at: later(a.failed_at, b.failed_at),
+    in_doubt_at: later(a.in_doubt_at, b.in_doubt_at)
+  }
+}
+
+/** Of two times in the facts' one form, the later. */
+function later (a: string | undefined, b: string | undefined): string | undefined {
+  if (a === undefined || b === undefined) return a ?? b
+  return a > b ? a : b
+}

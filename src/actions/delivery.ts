@@ -1,0 +1,100 @@
+import { createHash } from 'node:crypto'
+import type { Fact } from '#streams/define.ts'
+import type { GiveUpReason } from '#streams/delivery/decide.ts'
+import { DeliveryAttempted, DeliveryFailed, DeliveryParked, DeliveryRequested, FanoutAdvanced, type Owed } from '#streams/delivery/facts.ts'
+import { pendingAfter, type Pending } from '#streams/delivery/state.ts'
+import { partitionOf, subjects } from '#streams/subjects.ts'
+import { timestamp } from '#src/base/clock.ts'
+import type { Append } from '#src/nats/append.ts'
+import { Conflict } from '#src/nats/errors.ts'
+import { loadLast } from '#src/nats/load.ts'
+import { schedule } from '#src/nats/schedule.ts'
+import { causedBy, stamp, type Cause, type Ledger } from './ledger.ts'
+
+/** An outcome is repeated for so long before its job goes back to the server, which would mean one more request: while the log is away nothing else can go on anyway. */
+const RECORD_TIMEOUT_MS = 600_000
+
+/** How far the fan-out of one partition has come: every fact of EMAILS up to `through` has its deliveries; `seq` is where WEBHOOKS says so, 0 = nowhere yet. */
+export interface FanoutCursor { through: number, seq: number }
+
+/** One event for one endpoint, with the fact that is the event. */
+export interface NewDelivery { fact: Fact, owed: Owed }
+
+/** The id of a delivery: the same for the same event and endpoint, whoever makes it and however often. */
+export function deliveryId (event: string, webhook: string): string {
+  const digest = createHash('sha256').update(`${event} ${webhook}`).digest('hex')
+  return `whd_${BigInt(`0x${digest}`).toString(32).padStart(26, '0').slice(-26)}`
+}
+
+/** Reads a partition's cursor from the log. Throws when it cannot be read. */
+export async function readFanoutCursor (ledger: Ledger, partition: number): Promise<FanoutCursor> {
+  const last = await loadLast(ledger.bus, 'WEBHOOKS', subjects.fanoutCursor(partition))
+  return last?.fact.type === 'fanout.advanced' ? { through: last.fact.data.through, seq: last.seq } : { through: 0, seq: 0 }
+}
+
+/** Appends deliveries and the cursor that says so: all or nothing, and nothing when the cursor is no longer where it was read (null), since then
+ *  somebody else has made them. Throws LogUnavailable. */
+export async function requestDeliveries (
+  ledger: Ledger, partition: number, cursor: FanoutCursor, through: number, deliveries: NewDelivery[]
+): Promise<FanoutCursor | null> {
+  const nowMs = ledger.clock.nowMs()
+  const subject = subjects.delivery(partition)
+  const advanced = stamp(FanoutAdvanced, FANOUT, { partition, through }, nowMs)
+  const part: Append[] = [
+    ...deliveries.map(({ fact, owed }) => ({ subject, fact: stamp(DeliveryRequested, causedBy(fact), owed, nowMs) })),
+    { subject: subjects.fanoutCursor(partition), fact: advanced, expectedSeq: cursor.seq }
+  ]
+  try {
+    const seqs = await ledger.webhooks.append(part)
+    return { through, seq: seqs.at(-1)! }
+  } catch (error) {
+    if (error instanceof Conflict) return null
+    throw error
+  }
+}
+
+/** The cursor belongs to no account: it is of all of them. */
+const FANOUT: Cause = { account: 'acc_0', correlation: 'fanout', causation: null }
+
+export type AttemptData = Omit<DeliveryAttempted['data'], keyof Owed>
+
+/** Records one attempt; a retry is scheduled before this resolves. Throws LogUnavailable. */
+export function recordAttempt (ledger: Ledger, pending: Pending, data: AttemptData): Promise<void> {
+  return record(ledger, pending, stamp(DeliveryAttempted, causeOf(pending), { ...pending.owed, ...data }, ledger.clock.nowMs()))
+}
+
+/** Puts a delivery off without a request, from `firstMs` (when its 24 hours began) to `untilMs`. Throws LogUnavailable. */
+export function parkDelivery (ledger: Ledger, pending: Pending, firstMs: number, untilMs: number): Promise<void> {
+  const data = { ...pending.owed, attempts: pending.attempts, firstAttemptAt: timestamp(firstMs), nextAttemptAt: timestamp(untilMs) }
+  return record(ledger, pending, stamp(DeliveryParked, causeOf(pending), data, ledger.clock.nowMs()))
+}
+
+/** Gives a delivery up without a request. Throws LogUnavailable. */
+export function failDelivery (ledger: Ledger, pending: Pending, reason: GiveUpReason): Promise<void> {
+  return record(ledger, pending, stamp(DeliveryFailed, causeOf(pending), { ...pending.owed, attempts: pending.attempts, reason }, ledger.clock.nowMs()))
+}
+
+/** The fact and, when the delivery goes on, its schedule: both are durable, or its cause is not acknowledged. */
+async function record (ledger: Ledger, pending: Pending, fact: DeliveryAttempted | DeliveryParked | DeliveryFailed): Promise<void> {
+  const after = pendingAfter(fact)
+  await Promise.all([
+    ledger.webhooks.append([{ subject: subjects.deliveryOutcome(partitionOf(pending.owed.webhook)), fact }], RECORD_TIMEOUT_MS),
+    after == null ? null : scheduleDelivery(ledger, after, RECORD_TIMEOUT_MS)
+  ])
+}
+
+/** Has the delivery come back at its `dueAt`. Safe to repeat: one delivery, one schedule. */
+export async function scheduleDelivery ({ bus }: Pick<Ledger, 'bus'>, pending: Pending, timeoutMs: number): Promise<void> {
+  const { delivery, webhook } = pending.owed
+  const partition = partitionOf(webhook)
+  await schedule(bus, {
+    subject: subjects.scheduleDelivery(partition, delivery),
+    target: subjects.dueDelivery(partition, delivery),
+    atMs: Date.parse(pending.dueAt!),
+    payload: pending
+  }, timeoutMs)
+}
+
+function causeOf ({ account, correlation, causation }: Pending): Cause {
+  return { account, correlation, causation }
+}

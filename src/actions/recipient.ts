@@ -1,0 +1,154 @@
+import type { TSchema } from '@sinclair/typebox'
+import type { FactType, Recorded } from '#streams/define.ts'
+import { Refusal } from '#streams/define.ts'
+import { decide, messageIdOf, type Command, type Decision, type Given, type RetryPlan } from '#streams/email/decide.ts'
+import { eventBody, eventOf } from '#streams/email/event.ts'
+import {
+  EmailAttempted, EmailBounced, EmailDeferred, EmailDelivered, EmailFailed, EmailInDoubt, type EmailRequested, type RecipientFact
+} from '#streams/email/facts.ts'
+import { evolve, newRecipient, type Recipient } from '#streams/email/state.ts'
+import { subjects } from '#streams/subjects.ts'
+import { backoffMs, sleep } from '#src/base/backoff.ts'
+import { timestamp } from '#src/base/clock.ts'
+import { newId } from '#src/base/id.ts'
+import type { Log } from '#src/base/log.ts'
+import type { Bus } from '#src/nats/connect.ts'
+import { Conflict } from '#src/nats/errors.ts'
+import { loadSubject } from '#src/nats/load.ts'
+import { schedule } from '#src/nats/schedule.ts'
+import { causedBy, stamp, type Ledger } from './ledger.ts'
+
+/** Which recipient: the request as it lies in REQUESTS, and the place among its recipients. */
+export interface Addressee {
+  request: Recorded<EmailRequested>
+  n: number
+}
+
+/** A recipient as last seen; `seq` is its subject's last sequence then, 0 when it has no fact. */
+export interface Seen {
+  state: Recipient
+  seq: number
+}
+
+/** The only writer of facts about recipients. */
+export interface Recipients {
+  /** What a recipient is taken for without reading: nothing has happened yet. Right for nearly every first delivery, and the log tells when not. */
+  unread (): Seen
+  /** Reads the subject. Throws when NATS does not answer. */
+  load (addressee: Addressee): Promise<Seen>
+  /** Appends the claim within `timeoutMs`. Throws Conflict or LogUnavailable; a Refusal when the rules forbid it. */
+  claim (addressee: Addressee, seen: Seen, claim: Omit<Extract<Command, { name: 'Claim' }>, 'name'>, options: ClaimOptions): Promise<Seen | Refusal>
+  /** Records what has happened, however long NATS is away: it resolves once the log says it, or something that makes it void. */
+  record (addressee: Addressee, seen: Seen, command: Exclude<Command, { name: 'Claim' }>, voidClaim: string | null): Promise<Seen>
+}
+
+export interface ClaimOptions {
+  voidClaim: string | null
+  timeoutMs: number
+}
+
+export interface RecipientsOptions {
+  ledger: Ledger
+  log: Log
+  random: () => number
+  retry: RetryPlan
+}
+
+const TYPES: Record<Decision['type'], FactType<string, TSchema>> = {
+  'email.attempted': EmailAttempted,
+  'email.delivered': EmailDelivered,
+  'email.deferred': EmailDeferred,
+  'email.bounced': EmailBounced,
+  'email.failed': EmailFailed,
+  'email.in_doubt': EmailInDoubt
+}
+
+export function openRecipients ({ ledger, log, random, retry }: RecipientsOptions): Recipients {
+  async function load (addressee: Addressee): Promise<Seen> {
+    let seen: Seen = unread()
+    for (const { fact, seq } of await loadSubject(ledger.bus, 'EMAILS', subjectOf(addressee))) {
+      seen = { state: evolve(seen.state, fact as RecipientFact), seq }
+    }
+    return seen
+  }
+
+  async function claim (addressee: Addressee, seen: Seen, command: Omit<Extract<Command, { name: 'Claim' }>, 'name'>, options: ClaimOptions): Promise<Seen | Refusal> {
+    const nowMs = ledger.clock.nowMs()
+    const decision = decide(seen.state, { name: 'Claim', ...command }, given(addressee, nowMs, options.voidClaim))
+    if (decision === null || decision instanceof Refusal) return decision ?? new Refusal('settled', 'There is nothing to claim.')
+    return append(addressee, seen, factOf(addressee, seen, decision, nowMs), options.timeoutMs)
+  }
+
+  async function record (addressee: Addressee, seen: Seen, command: Command, voidClaim: string | null): Promise<Seen> {
+    for (let current = seen; ;) {
+      const nowMs = ledger.clock.nowMs()
+      const decision = decide(current.state, command, given(addressee, nowMs, voidClaim))
+      if (decision === null || decision instanceof Refusal) return current
+      const stored = await appendSurely(addressee, current, factOf(addressee, current, decision, nowMs))
+      if (stored !== null) return stored
+      current = await untilDone('recipient cannot be read', () => load(addressee))
+    }
+  }
+
+  /** The same fact again and again until the log has it; null when the subject has moved on. */
+  function appendSurely (addressee: Addressee, seen: Seen, fact: RecipientFact): Promise<Seen | null> {
+    return untilDone('outcome waits to be stored', () => append(addressee, seen, fact, 5000).catch(error => {
+      if (error instanceof Conflict) return null
+      throw error
+    }))
+  }
+
+  async function untilDone<T> (trouble: string, act: () => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await act()
+      } catch (error) {
+        log.warn({ err: error, attempt }, trouble)
+      }
+      await sleep(backoffMs(attempt, 100, 2000))
+    }
+  }
+
+  async function append (addressee: Addressee, seen: Seen, fact: RecipientFact, timeoutMs: number): Promise<Seen> {
+    const [seq] = await ledger.emails.append([{ subject: subjectOf(addressee), fact, expectedSeq: seen.seq }], timeoutMs)
+    return { state: evolve(seen.state, fact), seq: seq! }
+  }
+
+  function given ({ request }: Addressee, nowMs: number, voidClaim: string | null): Given {
+    return { nowMs, request: request.fact.data, random, retry, voidClaim }
+  }
+
+  return { unread, load, claim, record }
+}
+
+function unread (): Seen {
+  return { state: newRecipient(), seq: 0 }
+}
+
+/** Which recipient a due message is about; `request` = its sequence in REQUESTS. */
+export interface DueSend { account: string, email: string, n: number, request: number }
+
+/** Has the recipient come back to a sender at `atMs` (Unix ms; a past time is at once). Safe to repeat: one recipient, one schedule.
+ *  Throws when the log does not take it within a minute. */
+export function scheduleSend (bus: Bus, due: DueSend, atMs: number): Promise<void> {
+  const names = [due.account, due.email, due.n] as const
+  return schedule(bus, { subject: subjects.scheduleSend(...names), target: subjects.dueSend(...names), atMs, payload: due })
+}
+
+export function subjectOf ({ request: { fact }, n }: Addressee): string {
+  return subjects.recipient(fact.account, fact.data.email, n)
+}
+
+/** Stamps a decision, and gives it the very bytes of its webhook event where it is one. */
+function factOf ({ request, n }: Addressee, { state }: Seen, decision: Decision, nowMs: number): RecipientFact {
+  const { fact: { data: asked } } = request
+  const to = asked.recipients[n]!.address
+  const sequence = state.facts + 1
+  const id = newId('ev', nowMs)
+  const event = eventOf(decision)
+  const body = event === null
+    ? {}
+    : { event: eventBody({ id, createdAt: timestamp(nowMs), ...event, request: asked, recipient: { to, messageId: messageIdOf(asked, n), sequence } }) }
+  const data = { email: asked.email, n, request: request.seq, to, sequence, ...decision.data, ...body }
+  return stamp(TYPES[decision.type], causedBy(request.fact), data, nowMs, id) as RecipientFact
+}

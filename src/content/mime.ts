@@ -1,0 +1,61 @@
+import { createHash } from 'node:crypto'
+import type { Mailbox } from '#streams/address.ts'
+import type { EmailRequested } from '#streams/email/facts.ts'
+import { addressHeader, textHeader } from './headers.ts'
+import { encodeText } from './transfer.ts'
+
+/** Goes up whenever the same input would make other bytes: claims keep it, so that a copy can be told from its first. */
+export const RENDERER = '1'
+
+export interface Message {
+  /** With its angle brackets. */
+  messageId: string
+  /** RFC 3339. */
+  date: string
+  from: Mailbox
+  /** All of them; those in bcc are named nowhere. */
+  recipients: EmailRequested['data']['recipients']
+  subject: string
+  html: string | null
+  text: string | null
+}
+
+const END = Buffer.from('\r\n')
+
+/** The message as it goes out, CRLF line ends only: RFC 5322 headers, then one part, or text and html as alternatives.
+ *  The bytes are a pure function of the input. Headers are ASCII unless an address has a local part that is not. */
+export function composeMessage (message: Message): Buffer {
+  const head = envelopeHeaders(message)
+  const { html, text, messageId } = message
+  if (html !== null && text !== null) return alternatives(head, messageId, text, html)
+  const [type, body] = html !== null ? ['html', html] : ['plain', text ?? '']
+  return Buffer.concat([...part(head, type, body), END])
+}
+
+function envelopeHeaders ({ messageId, date, from, recipients, subject }: Message): string {
+  const to = recipients.filter(({ kind }) => kind === 'to')
+  const cc = recipients.filter(({ kind }) => kind === 'cc')
+  return addressHeader('From', [from]) +
+    (to.length === 0 && cc.length === 0 ? 'To: undisclosed-recipients:;\r\n' : '') +
+    (to.length === 0 ? '' : addressHeader('To', to)) +
+    (cc.length === 0 ? '' : addressHeader('Cc', cc)) +
+    textHeader('Subject', subject) +
+    `Date: ${new Date(date).toUTCString().replace('GMT', '+0000')}\r\n` +
+    `Message-ID: ${messageId}\r\n` +
+    'MIME-Version: 1.0\r\n'
+}
+
+function alternatives (head: string, messageId: string, text: string, html: string): Buffer {
+  // "=_" can stand in neither of the two encodings, so the boundary is in no body.
+  const boundary = `=_${createHash('sha256').update(messageId).digest('hex').slice(0, 32)}`
+  return Buffer.concat([
+    ...part(`${head}Content-Type: multipart/alternative;\r\n boundary="${boundary}"\r\n\r\n--${boundary}\r\n`, 'plain', text),
+    ...part(`\r\n--${boundary}\r\n`, 'html', html),
+    Buffer.from(`\r\n--${boundary}--\r\n`)
+  ])
+}
+
+function part (head: string, type: string, body: string): Buffer[] {
+  const { encoding, bytes } = encodeText(body)
+  return [Buffer.from(`${head}Content-Type: text/${type}; charset=utf-8\r\nContent-Transfer-Encoding: ${encoding}\r\n\r\n`), bytes]
+}

@@ -1,0 +1,154 @@
+import type { Recorded } from '#streams/define.ts'
+import { decodeFact } from '#streams/catalog.ts'
+import { RETRY, type RetryPlan } from '#streams/email/decide.ts'
+import type { EmailRequested } from '#streams/email/facts.ts'
+import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
+import type { Ledger } from '#src/actions/ledger.ts'
+import { openRecipients, subjectOf, type Addressee, type DueSend } from '#src/actions/recipient.ts'
+import type { Log } from '#src/base/log.ts'
+import type { Role } from '#src/base/role.ts'
+import type { Blobs } from '#src/nats/blobs.ts'
+import type { Heartbeats } from '#src/nats/heartbeats.ts'
+import { loadFact } from '#src/nats/load.ts'
+import { work, type Job } from '#src/nats/work.ts'
+import { createDeliver, isHeard, type AttemptReport, type Content, type Occasion, type Waiting } from './deliver.ts'
+import { createPool, Stopped } from './pool.ts'
+import { SMTP_TIMEOUTS, type SmtpTimeouts } from './session.ts'
+import { parseTarget } from './target.ts'
+
+export interface SenderOptions {
+  ledger: Ledger
+  blobs: Blobs
+  heartbeats: Heartbeats
+  /** Our id among senders; never used again by another process. */
+  worker: string
+  /** Makes a consumer again that is gone from the server. */
+  repair: (plan: ConsumerPlan) => Promise<boolean>
+  /** The relay; null = everything goes to the catcher, as the mail of test keys always does. */
+  smtpUrl: string | null
+  catcherUrl: string
+  /** Transactions under way at once; also the most that can be in doubt when this process dies. */
+  connections: number
+  /** Our name in EHLO. */
+  hostname: string
+  log: Log
+  random?: () => number
+  onAttempt?: (attempt: AttemptReport) => void
+  timings?: Partial<SenderTimings>
+}
+
+/** What tests shorten. */
+export interface SenderTimings {
+  retry: RetryPlan
+  smtp: SmtpTimeouts
+  leaseMs: number
+  claimMs: number
+  patienceMs: number
+}
+
+/** The lease outlives the dot's timeout, and NATS's change of leaders after that. A target may be away for a minute (a restart) before its mail
+ *  is deferred by schedule: then 10,000 mails behind a dead relay hold no place in the queue, and cost one fact and one schedule a try. */
+const TIMINGS: SenderTimings = { retry: RETRY, smtp: SMTP_TIMEOUTS, leaseMs: 660_000, claimMs: 30_000, patienceMs: 60_000 }
+
+export interface Sender extends Role {
+  /** Recipients being worked on. */
+  inFlight (): number
+}
+
+/** Not reading a new recipient's facts saves a fifth of the work (research/claim-cost.md); an old one may have some, if its consumer was made
+ *  again and begins at the stream's start. */
+const FRESH_MS = 300_000
+
+/** Sends what is requested and what comes due, until stopped. A request's message is acknowledged once each of its recipients has an outcome or
+ *  a schedule in the log. */
+export function startSender (options: SenderOptions): Sender {
+  const { ledger, log, random = Math.random, onAttempt = () => {} } = options
+  const timings = { ...TIMINGS, ...options.timings }
+  const catcher = parseTarget(options.catcherUrl)
+  const relay = options.smtpUrl === null ? catcher : parseTarget(options.smtpUrl)
+  const pool = createPool({ connections: options.connections, hostname: options.hostname, timeouts: timings.smtp })
+  const deliver = createDeliver({
+    bus: ledger.bus,
+    clock: ledger.clock,
+    recipients: openRecipients({ ledger, log, random, retry: timings.retry }),
+    heartbeats: options.heartbeats,
+    worker: options.worker,
+    pool,
+    targetOf: request => (request.test ? catcher : relay),
+    timeouts: timings.smtp,
+    leaseMs: timings.leaseMs,
+    claimMs: timings.claimMs,
+    patienceMs: timings.patienceMs,
+    log,
+    onAttempt
+  })
+  const inFlight = new Map<string, Promise<Waiting>>()
+
+  /** One at a time for each recipient: who comes second (a due message, a second delivery) shares what the first finds. */
+  function once (addressee: Addressee, content: Content | null, occasion: Occasion): Promise<Waiting> {
+    const subject = subjectOf(addressee)
+    const running = inFlight.get(subject)
+    if (running !== undefined) return running
+    const started = deliver(addressee, content, occasion).finally(() => inFlight.delete(subject))
+    inFlight.set(subject, started)
+    return started
+  }
+
+  async function handleRequest (job: Job): Promise<void> {
+    const fact = decodeFact(job.bytes) as EmailRequested
+    const request = { fact, seq: job.seq, subject: job.subject }
+    const content = await contentOf(fact)
+    const fresh = !job.redelivered && ledger.clock.nowMs() - Date.parse(fact.time) < FRESH_MS
+    const results = await Promise.allSettled(fact.data.recipients.map((_recipient, n) => once({ request, n }, content, fresh ? 'new' : 'again')))
+    settle(job, results)
+  }
+
+  async function handleDue (job: Job): Promise<void> {
+    const due = JSON.parse(new TextDecoder().decode(job.bytes)) as DueSend
+    const found = await loadFact(ledger.bus, 'REQUESTS', due.request)
+    if (found === null || found.fact.type !== 'email.requested') {
+      log.warn({ email: due.email, n: due.n }, 'due, but its request is gone')
+      return job.ack()
+    }
+    const request = found as Recorded<EmailRequested>
+    settle(job, await Promise.allSettled([once({ request, n: due.n }, await contentOf(request.fact), 'due')]))
+  }
+
+  /** Bodies ride in the request, or lie in the object store; null when they are in neither. */
+  async function contentOf ({ data }: EmailRequested): Promise<Content | null> {
+    if (data.content !== null) return data.content
+    const bytes = await options.blobs.get(data.email)
+    return bytes === null ? null : JSON.parse(new TextDecoder().decode(bytes)) as Content
+  }
+
+  function settle (job: Job, results: Array<PromiseSettledResult<Waiting>>): void {
+    const waits = results.map(result => (result.status === 'fulfilled' ? result.value : afterFailure(result.reason)))
+    const pending = waits.filter(wait => wait !== null)
+    if (pending.length === 0) job.ack()
+    else job.again(Math.min(...pending))
+  }
+
+  /** Milliseconds until somebody tries again. */
+  function afterFailure (error: unknown): number {
+    if (error instanceof Stopped) return 100
+    log.warn({ err: error }, 'sending interrupted')
+    return 5000
+  }
+
+  // A quarter more than there are connections: the next mail is composed and waiting when one comes free.
+  const concurrency = Math.ceil(options.connections * 1.25) + 1
+  const shared = { concurrency, repair: options.repair, onTrouble: (error: Error) => log.warn({ err: error }, 'sender interrupted') }
+  const roles = [
+    work(ledger.bus, { ...shared, plan: consumerPlans.sender, name: 'sender', handle: handleRequest }),
+    work(ledger.bus, { ...shared, plan: consumerPlans.senderDue, name: 'sender-due', handle: handleDue })
+  ]
+  return {
+    name: 'sender',
+    inFlight: () => inFlight.size,
+    trouble: () => (isHeard(options.heartbeats) ? roles.map(role => role.trouble()).find(trouble => trouble !== null) ?? null : 'NATS does not hear our heartbeat'),
+    async stop () {
+      pool.stop()
+      await Promise.all(roles.map(role => role.stop()))
+    }
+  }
+}

@@ -1,0 +1,46 @@
+import { Complaint } from '#src/base/errors.ts'
+
+/** How TLS is used: `opportunistic` = when offered; `required` = or not at all; `unverified` = required, with any certificate; `off`. */
+const TLS_MODES = ['opportunistic', 'required', 'unverified', 'off'] as const
+type TlsMode = typeof TLS_MODES[number]
+
+/** A server to hand mail to. */
+export interface Target {
+  host: string
+  port: number
+  /** TLS from the first byte. */
+  secure: boolean
+  tls: TlsMode
+  /** Whether the certificate must be good. */
+  verify: boolean
+  auth: { user: string, pass: string } | null
+}
+
+/** Reads `smtp[s]://[user:password@]host[:port][?tls=…]`; throws a Complaint that never shows the URL, since it holds a password. */
+export function parseTarget (url: string): Target {
+  const parsed = URL.parse(url)
+  const secure = parsed?.protocol === 'smtps:'
+  if (parsed === null || parsed.hostname === '' || !(secure || parsed.protocol === 'smtp:')) {
+    throw new Complaint('SMTP_URL must look like smtp://user:password@host:587, or smtps://… for TLS from the start.')
+  }
+  const tls = tlsMode(parsed.searchParams, secure)
+  const auth = parsed.username === '' ? null : { user: decodeURIComponent(parsed.username), pass: decodeURIComponent(parsed.password) }
+  return {
+    host: parsed.hostname.replaceAll(/[[\]]/g, ''),
+    port: parsed.port === '' ? (secure ? 465 : auth === null ? 25 : 587) : Number(parsed.port),
+    secure,
+    tls,
+    // Any encryption is better than none when nothing else is at stake; a password goes to none but the named host.
+    verify: tls === 'required' || (tls === 'opportunistic' && auth !== null),
+    auth
+  }
+}
+
+function tlsMode (options: URLSearchParams, secure: boolean): TlsMode {
+  for (const name of options.keys()) {
+    if (name !== 'tls') throw new Complaint(`SMTP_URL has an option ${name} that Jetpost does not know; it knows tls.`)
+  }
+  const mode = options.get('tls') ?? (secure ? 'required' : 'opportunistic')
+  if (!(TLS_MODES as readonly string[]).includes(mode)) throw new Complaint(`SMTP_URL: tls is one of ${TLS_MODES.join(', ')}.`)
+  return mode as TlsMode
+}

@@ -1,0 +1,89 @@
+import ipaddr from 'ipaddr.js'
+import { lookup as lookupByHost, promises as dns, type LookupAddress } from 'node:dns'
+import { isIP, type LookupFunction } from 'node:net'
+import { buildConnector } from 'undici'
+import { asError } from '#src/base/errors.ts'
+
+/** The address may not be called. Says why in words for the owner of the endpoint. */
+export class TargetRefused extends Error {
+  override name = 'TargetRefused'
+}
+
+const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
+
+/** True for an address of the public internet. Everything special is not: private, loopback, link-local, CGNAT, multicast, documentation, and every
+ *  form in which IPv6 carries an IPv4 address elsewhere (mapped ones count as what they carry). Source: IANA special-purpose registries, RFC 6890. */
+export function isPublic (address: string): boolean {
+  if (!ipaddr.isValid(address)) return false
+  const parsed = ipaddr.process(address)
+  if (parsed.range() !== 'unicast') return false
+  return parsed.kind() === 'ipv4' || (parsed.match(GLOBAL_UNICAST) && !isIsatap(parsed as ipaddr.IPv6))
+}
+
+/** An interface id 0:5efe or 200:5efe carries an IPv4 address. Source: RFC 5214 6.1. */
+function isIsatap ({ parts }: ipaddr.IPv6): boolean {
+  return (parts[4]! & ~0x200) === 0 && parts[5] === 0x5efe
+}
+
+const CONNECT_TIMEOUT_MS = 5000
+/** The system's resolver blocks a thread of Node's four while it waits: with two at most, names without an answer leave the others free. */
+const SYSTEM_LOOKUPS_MAX = 2
+const SYSTEM_WAITING_MAX = 200
+
+/** Makes connections for undici and checks where they go: after DNS, at the moment of connecting, and to the very addresses that were checked, so that
+ *  a name cannot change its mind in between. `allowPrivate` lets every address pass. */
+export function createConnector (allowPrivate: boolean): buildConnector.connector {
+  const resolve = createResolver()
+  const lookup: LookupFunction = (host, options, callback) => {
+    resolve(host).then(found => {
+      const addresses = allowed(found, options.family)
+      if (addresses.length === 0) throw new TargetRefused(`${host} has no address that may be called`)
+      if (options.all === true) callback(null, addresses)
+      else callback(null, addresses[0]!.address, addresses[0]!.family)
+    }).catch(error => callback(asError(error), '', 0))
+  }
+  function allowed (found: LookupAddress[], family: unknown): LookupAddress[] {
+    return found.filter(({ address, family: its }) => (allowPrivate || isPublic(address)) && (family !== 4 && family !== 6 ? true : its === family))
+  }
+  const connect = buildConnector({ timeout: CONNECT_TIMEOUT_MS, lookup, autoSelectFamily: true, autoSelectFamilyAttemptTimeout: 250 })
+  return (options, callback) => {
+    const host = options.hostname.replace(/^\[(.*)\]$/, '$1')
+    // A literal is not looked up.
+    if (!allowPrivate && isIP(host) !== 0 && !isPublic(host)) return callback(new TargetRefused(`${host} is not a public address`), null)
+    connect(options, callback)
+  }
+}
+
+type Resolve = (host: string) => Promise<LookupAddress[]>
+
+/** Names with a dot are asked of DNS without blocking a thread; the rest, and what DNS does not know (the hosts file does), of the system. */
+function createResolver (): Resolve {
+  const resolver = new dns.Resolver({ timeout: 2000, tries: 2 })
+  let looking = 0
+  const waiting: Array<() => void> = []
+
+  async function ask (host: string): Promise<LookupAddress[]> {
+    const [four, six] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
+    return [
+      ...(four.status === 'fulfilled' ? four.value.map(address => ({ address, family: 4 })) : []),
+      ...(six.status === 'fulfilled' ? six.value.map(address => ({ address, family: 6 })) : [])
+    ]
+  }
+
+  async function askSystem (host: string): Promise<LookupAddress[]> {
+    if (waiting.length >= SYSTEM_WAITING_MAX) throw new Error(`too many names wait to be resolved, ${host} among them`)
+    if (looking >= SYSTEM_LOOKUPS_MAX) await new Promise<void>(go => waiting.push(go))
+    looking++
+    try {
+      return await new Promise((found, fail) => lookupByHost(host, { all: true }, (error, addresses) => error === null ? found(addresses) : fail(error)))
+    } finally {
+      looking--
+      waiting.shift()?.()
+    }
+  }
+
+  return async host => {
+    const known = host.includes('.') ? await ask(host) : []
+    return known.length > 0 ? known : await askSystem(host)
+  }
+}

@@ -1,0 +1,48 @@
+import { deadline } from '../../base/errors.ts'
+
+/** Which of these deliveries have come to their end, by the view of deliveries; null when it cannot say now. */
+export type IsDone = (deliveries: string[]) => Promise<Set<string> | null>
+
+/** Remembers what this process has finished: acknowledgements may be forgotten by the server, and one request too many is worth avoiding. */
+export interface Memory {
+  has (key: string): boolean
+  add (key: string): void
+}
+
+/** Bounded: the oldest is forgotten first. */
+export function createMemory (max: number): Memory {
+  const keys = new Set<string>()
+  return {
+    has: key => keys.has(key),
+    add (key) {
+      keys.add(key)
+      if (keys.size > max) keys.delete(keys.values().next().value!)
+    }
+  }
+}
+
+const ASK_MAX = 500
+const ANSWER_MS = 2000
+const AWAY_MS = 10_000
+
+/** Asks the view about many deliveries at once. False when it knows nothing or is away: then the request is made, at least once holds. */
+export function createDoneCheck (isDone: IsDone | undefined): (delivery: string) => Promise<boolean> {
+  const waiting: Array<{ delivery: string, tell: (done: boolean) => void }> = []
+  let awayUntilMs = 0
+
+  async function ask (): Promise<void> {
+    const asked = waiting.splice(0, ASK_MAX)
+    if (waiting.length > 0) setImmediate(() => void ask())
+    const done = await deadline(isDone!(asked.map(({ delivery }) => delivery)), ANSWER_MS, 'the view of deliveries did not answer').catch(() => null)
+    if (done === null) awayUntilMs = Date.now() + AWAY_MS
+    for (const { delivery, tell } of asked) tell(done?.has(delivery) ?? false)
+  }
+
+  return delivery => {
+    if (isDone === undefined || Date.now() < awayUntilMs) return Promise.resolve(false)
+    return new Promise(tell => {
+      if (waiting.length === 0) setImmediate(() => void ask())
+      waiting.push({ delivery, tell })
+    })
+  }
+}

@@ -1,0 +1,19 @@
+import type { Role } from '../../base/role.ts'
+import { createBodies } from './bodies.ts'
+import { startDispatch, type DispatchOptions } from './dispatch.ts'
+import { startFanout } from './fanout.ts'
+
+const BODIES_BYTES_MAX = 32 * 1024 * 1024
+
+export type WebhooksOptions = Omit<DispatchOptions, 'bodies'>
+
+/** The role `webhooks`: from facts to deliveries to requests. Any number of processes may run it. */
+export function startWebhooks (options: WebhooksOptions): Role {
+  const bodies = createBodies(BODIES_BYTES_MAX)
+  const parts = [startFanout({ ...options, bodies }), startDispatch({ ...options, bodies })]
+  return {
+    name: 'webhooks',
+    trouble: () => parts.map(part => part.trouble()).find(trouble => trouble !== null) ?? null,
+    stop: async () => void await Promise.all(parts.map(part => part.stop()))
+  }
+}

@@ -1,0 +1,58 @@
+import { DatabaseError, Pool as PgPool, types } from 'pg'
+import { errorCode } from '#src/base/errors.ts'
+import type { Log } from '#src/base/log.ts'
+
+/** Connections to PostgreSQL, shared by the process. */
+export interface Pool extends PgPool {
+  /** null when the server answers, else why it does not, in words for an operator. */
+  trouble (): Promise<string | null>
+}
+
+const CONNECTIONS_MAX = 10
+const CONNECT_MS = 2000
+const STATEMENT_MS = 5000
+/** The server ends a statement itself; this is for a server that says nothing any more. */
+const SILENCE_MS = STATEMENT_MS + 1000
+const IDLE_MS = 30_000
+
+const INT8 = 20
+
+/** Opens no connection yet. Every wait is bounded: 2 s for a connection, 5 s for a statement. */
+export function createPool (databaseUrl: string, log: Log): Pool {
+  const pool = new PgPool({
+    connectionString: databaseUrl,
+    application_name: 'jetpost',
+    max: CONNECTIONS_MAX,
+    connectionTimeoutMillis: CONNECT_MS,
+    idleTimeoutMillis: IDLE_MS,
+    statement_timeout: STATEMENT_MS,
+    query_timeout: SILENCE_MS,
+    keepAlive: true,
+    types: { getTypeParser }
+  })
+  // An idle connection that breaks tells nobody else, and unheard it would end the process.
+  pool.on('error', error => log.warn({ code: errorCode(error), reason: error.message }, 'postgres dropped an idle connection'))
+  // Nor does one in a transaction that breaks between two statements: the next statement says so.
+  pool.on('connect', client => client.on('error', () => {}))
+  return Object.assign(pool, {
+    trouble: () => pool.query('select 1').then(() => null, (error: Error) => `no answer: ${error.message}`)
+  })
+}
+
+/** bigint as number: sequences stay below 2^53. */
+function getTypeParser (oid: number, format?: 'text' | 'binary'): (text: string) => unknown {
+  return oid === INT8 ? Number : types.getTypeParser(oid, format as 'text')
+}
+
+/** Classes of SQLSTATE, and states, that speak of the server and not of the statement: connection, too many of them, shutting down or starting
+ *  up, and a statement out of time. Source: PostgreSQL appendix A. */
+const SERVER_STATES = /^(08...|53300|57P0[1-5]|57014)$/
+const SOCKET_CODES = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOTFOUND', 'EAI_AGAIN', 'ENOENT'])
+/** What pg itself says when the line is gone; it has no codes for it. */
+const CLIENT_SAYS = /^(Connection terminated|timeout exceeded when trying to connect|timeout expired|Query read timeout|Client (has encountered a connection error|was closed))/
+
+/** True when PostgreSQL is away or too slow to answer: try again later, nothing is wrong with the statement. */
+export function isUnavailable (error: unknown): boolean {
+  if (error instanceof DatabaseError) return SERVER_STATES.test(error.code ?? '')
+  return SOCKET_CODES.has(errorCode(error)) || (error instanceof Error && CLIENT_SAYS.test(error.message))
+}

@@ -1,0 +1,95 @@
+import type { AnyFact } from '../catalog.ts'
+import type { Webhook } from '../directory.ts'
+import type { EventType } from '../webhook/facts.ts'
+import type { DeliveryFailed } from './facts.ts'
+import type { Pending } from './state.ts'
+
+const HOUR_MS = 3_600_000
+
+/** Seconds between attempts, by how many have been made: 23 h 42 m 35 s in all. Source: contract, "Webhooks". */
+export const GAPS_S: readonly number[] = [5, 30, 120, 600, 1800, 3600, 7200, 14_400, 21_600, 36_000]
+/** "Failed deliveries are retried with exponential backoff for up to 24 hours" (spec 6.4). */
+export const RETRY_MS_MAX = 24 * HOUR_MS
+/** A schedule fires a little late, seconds when thousands are due at once: that much past the 24 hours still counts as in time. */
+const LATE_MS_MAX = 60_000
+const JITTER = 0.1
+/** Facts older than this are not fanned out: it is the age of the log of deliveries, so an older fact's cursor may have left it. */
+export const EVENT_AGE_MS_MAX = 30 * 24 * HOUR_MS
+
+export interface RetryInput {
+  /** Attempts made, from 1. */
+  attempts: number
+  /** Unix ms of the first one. */
+  firstMs: number
+  /** Unix ms now: gaps count from the end of an attempt. */
+  nowMs: number
+  /** What the receiver's `Retry-After` asks for in ms, or null. */
+  retryAfterMs: number | null
+  /** In [0, 1). */
+  random: () => number
+  gapsS?: readonly number[]
+}
+
+/** Unix ms of the next attempt, or null to give up. A gap is shortened by up to 10 %; `Retry-After` may lengthen it; nothing passes 24 h after the first
+ *  attempt: what would, is tried a last time right then. Source: contract, "Webhooks". */
+export function retryAtMs ({ attempts, firstMs, nowMs, retryAfterMs, random, gapsS = GAPS_S }: RetryInput): number | null {
+  const gapS = gapsS[attempts - 1]
+  const endMs = firstMs + RETRY_MS_MAX
+  if (gapS === undefined || nowMs >= endMs) return null
+  const gapMs = gapS * 1000 * (1 - JITTER * random())
+  return Math.round(Math.min(endMs, nowMs + Math.max(gapMs, retryAfterMs ?? 0)))
+}
+
+/** Unix ms until which a delivery waits whose endpoint is failing or has enough waiting, or null when its 24 hours are over. It waits about as long again as
+ *  it already has (between the first and the fifth gap, up to 25 % less), so a long outage costs it few turns, and it is back soon after a short one. */
+export function parkUntilMs (firstMs: number, nowMs: number, random: () => number, gapsS: readonly number[] = GAPS_S): number | null {
+  const endMs = firstMs + RETRY_MS_MAX
+  if (nowMs >= endMs) return null
+  const leastMs = gapsS[0]! * 1000
+  const mostMs = (gapsS[4] ?? gapsS.at(-1)!) * 1000
+  const waitMs = Math.min(Math.max(nowMs - firstMs, leastMs), mostMs) * (1 - 0.25 * random())
+  return Math.round(Math.min(endMs, nowMs + waitMs))
+}
+
+export type GiveUpReason = DeliveryFailed['data']['reason']
+
+/** Why a delivery is not to be tried, or null when it is. `webhook` is undefined once deleted. One never attempted may be late: it was we who were. */
+export function whyNot (pending: Pending, webhook: Webhook | undefined, nowMs: number): GiveUpReason | null {
+  if (webhook === undefined || webhook.account !== pending.account) return 'endpoint_deleted'
+  if (webhook.disabled !== null) return 'endpoint_disabled'
+  return pending.attempts > 0 && nowMs > Date.parse(pending.firstAttemptAt!) + RETRY_MS_MAX + LATE_MS_MAX ? 'expired' : null
+}
+
+/** 2xx is success. Source: contract, "Webhooks". */
+export function isSuccess (status: number | null): boolean {
+  return status !== null && status >= 200 && status < 300
+}
+
+/** The receiver says that nobody will ever listen there again: the endpoint is disabled. Source: contract, "Webhooks"; RFC 9110 15.5.11. */
+export function isGone (status: number | null): boolean {
+  return status === 410
+}
+
+/** The callback each fact of EMAILS stands for; the others stand for none. Source: spec 6.1. */
+const EVENTS: Partial<Record<AnyFact['type'], EventType>> = {
+  'email.delivered': 'email.delivered',
+  'email.bounced': 'email.bounced',
+  'email.deferred': 'email.bounced',
+  'email.failed': 'email.bounced'
+}
+
+/** An event ready to go out: its type, its very bytes as text, and which email it is about. */
+export interface Event { type: EventType, body: string, email: string }
+
+/** The event a fact is, or null. Of the deferrals only the first is one (contract, "Webhooks"). */
+export function eventIn (fact: AnyFact): Event | null {
+  const type = EVENTS[fact.type]
+  if (type === undefined || !('event' in fact.data) || typeof fact.data.event !== 'string') return null
+  if (fact.type === 'email.deferred' && !fact.data.first) return null
+  return { type, body: fact.data.event, email: fact.data.email }
+}
+
+/** Is the event the endpoint's? Its account's, of a type it listens to, not before it began to. */
+export function isFor (webhook: Webhook, fact: AnyFact, type: EventType): boolean {
+  return webhook.account === fact.account && webhook.disabled === null && webhook.events.includes(type) && fact.time >= webhook.startAt
+}

@@ -1,0 +1,161 @@
+import type { Static } from '@sinclair/typebox'
+import { domainOf } from '../address.ts'
+import { Refusal } from '../define.ts'
+import type { EmailRequested, RecipientFact, Reply, Stage } from './facts.ts'
+import { isTerminal, type Recipient } from './state.ts'
+
+export type SmtpReply = Static<typeof Reply>
+export type SmtpStage = Static<typeof Stage>
+
+/** Gaps between attempts: `firstS`, doubling, at most `maxS`, all in seconds. */
+export interface RetryPlan { firstS: number, maxS: number }
+
+/** 5 min passes default greylisting; 4 h is the widest gap RFC 5321 4.5.4.1 and its senders know. */
+export const RETRY: RetryPlan = { firstS: 300, maxS: 14_400 }
+const JITTER = 0.2
+/** A host in trouble says nothing about the message: the gaps stop growing here (20 min), so that mail flows again soon after the host does. */
+const HOST_TROUBLE_STEP_MAX = 3
+/** A server that always resets after the dot would get one more copy with every retry. The first such doubt gets its retry,
+ *  the second says that it is the server's way; sender deaths are our own and rarer, but no message is worth a sixth copy. */
+const LINE_DOUBTS_MAX = 2
+const DOUBTS_MAX = 5
+
+/** Seconds until the next attempt after `attempt` (counted from 1): doubles from 5 min to at most 4 h, ±20 % by `random()` in [0, 1). */
+export function retryAfterS (attempt: number, random: () => number, plan: RetryPlan = RETRY): number {
+  const gapS = Math.min(plan.maxS, plan.firstS * 2 ** Math.min(attempt - 1, 30))
+  return gapS * (1 - JITTER + 2 * JITTER * random())
+}
+
+/** The Message-ID of every copy for one recipient: it names the recipient too, so that whatever comes back can be told apart. */
+export function messageIdOf (request: Pick<EmailRequested['data'], 'email' | 'from'>, n: number): string {
+  return `<${request.email}.${n}@${domainOf(request.from.address)}>`
+}
+
+/** What came of a transaction, before it is a fact. `hostTrouble` = the server or the way to it, not this message, was the matter. */
+export type Outcome =
+  | { kind: 'delivered', reply: SmtpReply }
+  | { kind: 'deferred', reply: SmtpReply | null, error: string | null, class: string, hostTrouble: boolean }
+  | { kind: 'bounced', reply: SmtpReply, class: string }
+
+export interface Transaction {
+  host: string | null
+  tls: { version: string, cipher: string, verified: boolean } | null
+  via: 'relay' | 'mx'
+  /** Milliseconds from the first command to the reply. */
+  ms: number
+}
+
+export type Command =
+  | { name: 'Claim', worker: string, leaseUntil: string, messageId: string, date: string, renderer: string, digest: string }
+  | { name: 'RecordOutcome', attempt: number, stage: SmtpStage, transaction: Transaction, outcome: Outcome }
+  | { name: 'Doubt', attempt: number, cause: 'sender' | 'line' }
+  | { name: 'Fail', reason: 'expired' | 'unsendable', detail: string | null }
+
+/** What a rule may know besides the state. */
+export interface Given {
+  nowMs: number
+  request: Pick<EmailRequested['data'], 'expiresAt' | 'onDoubt'>
+  random: () => number
+  retry: RetryPlan
+  /** Id of a claim of our own under which no dot was sent: it binds nobody. */
+  voidClaim: string | null
+}
+
+type Shared = 'email' | 'n' | 'request' | 'to' | 'sequence' | 'event'
+type DecisionOf<F> = F extends RecipientFact ? { type: F['type'], data: Omit<F['data'], Shared> } : never
+
+/** A fact yet without its recipient, id and time. */
+export type Decision = DecisionOf<RecipientFact>
+
+/** The fact that follows, nothing when it has been said, or why not. */
+export function decide (state: Recipient, command: Command, given: Given): Decision | null | Refusal {
+  switch (command.name) {
+    case 'Claim': return claim(state, command, given)
+    case 'RecordOutcome': return recordOutcome(state, command, given)
+    case 'Doubt': return doubt(state, command, given)
+    case 'Fail': return fail(state, command, given)
+  }
+}
+
+type Named<Name extends Command['name']> = Extract<Command, { name: Name }>
+
+function claim (state: Recipient, command: Named<'Claim'>, given: Given): Decision | Refusal {
+  const { name: _name, ...data } = command
+  const refusal = refuseTransaction(state, given)
+  if (refusal !== null) return refusal
+  return { type: 'email.attempted', data: { ...data, attempt: state.attempts + 1, date: state.date ?? data.date } }
+}
+
+/** A transaction may begin unless the recipient is settled, held or somebody else's. */
+function refuseTransaction (state: Recipient, given: Given): Refusal | null {
+  if (isTerminal(state)) return new Refusal('settled', `The recipient is ${state.status}.`)
+  if (state.held) return new Refusal('held', 'The recipient is in doubt and held.')
+  if (state.status === 'sending' && state.claim?.id !== given.voidClaim) return new Refusal('claimed', 'Another worker holds the claim.')
+  return null
+}
+
+function recordOutcome (state: Recipient, command: Named<'RecordOutcome'>, given: Given): Decision | null | Refusal {
+  const { attempt, outcome } = command
+  if (isTerminal(state)) return null
+  if (attempt > state.attempts) return refuseTransaction(state, given) ?? outcomeFact(state, command, given)
+  // A late reply to an attempt that others have given up: only a delivery still matters, the newer attempt will learn the rest.
+  if (attempt < state.attempts) return outcome.kind === 'delivered' ? outcomeFact(state, command, given) : null
+  return state.status === 'sending' || state.status === 'in_doubt' ? outcomeFact(state, command, given) : null
+}
+
+function outcomeFact (state: Recipient, { attempt, stage, transaction, outcome }: Named<'RecordOutcome'>, given: Given): Decision {
+  const shared = { attempt, ...transaction }
+  switch (outcome.kind) {
+    case 'delivered': return { type: 'email.delivered', data: { ...shared, reply: outcome.reply } }
+    case 'bounced': return { type: 'email.bounced', data: { ...shared, stage, reply: outcome.reply, class: outcome.class } }
+    case 'deferred': {
+      const { reply, error, class: why, hostTrouble } = outcome
+      const step = hostTrouble ? Math.min(attempt, HOST_TROUBLE_STEP_MAX) : attempt
+      return { type: 'email.deferred', data: { ...shared, stage, reply, error, class: why, nextAttemptAt: retryAt(step, given), first: state.deferrals === 0 } }
+    }
+  }
+}
+
+/** Never past the budget's end: then the verdict is `failed`, and not later. */
+function retryAt (attempt: number, given: Given): string {
+  const atMs = given.nowMs + retryAfterS(attempt, given.random, given.retry) * 1000
+  return new Date(Math.min(atMs, Date.parse(given.request.expiresAt))).toISOString()
+}
+
+function doubt (state: Recipient, { attempt, cause }: Named<'Doubt'>, given: Given): Decision | null {
+  if (state.status !== 'sending' || state.claim?.attempt !== attempt) return null
+  const line = state.doubts.line + (cause === 'line' ? 1 : 0)
+  const held = given.request.onDoubt === 'hold' || line >= LINE_DOUBTS_MAX || state.doubts.sender + state.doubts.line + 1 >= DOUBTS_MAX
+  // The line's peer may need a while to recover; a dead sender leaves nothing to wait for.
+  const next = cause === 'line' ? retryAt(1, given) : new Date(given.nowMs).toISOString()
+  return { type: 'email.in_doubt', data: { attempt, cause, held, nextAttemptAt: held ? null : next } }
+}
+
+function fail (state: Recipient, { reason, detail }: Named<'Fail'>, given: Given): Decision | null | Refusal {
+  if (isTerminal(state)) return null
+  return refuseTransaction(state, given) ?? { type: 'email.failed', data: { attempt: state.attempts, reason, detail } }
+}
+
+/** What a worker who holds the recipient has to do now. */
+export type Step =
+  | { do: 'nothing' }
+  | { do: 'send' }
+  | { do: 'fail' }
+  /** Its time has not come: the schedule must be in place. */
+  | { do: 'schedule', atMs: number }
+  /** Another worker is at it, until then at the latest. */
+  | { do: 'wait', untilMs: number }
+  | { do: 'doubt', attempt: number }
+
+/** `claimantGone` = the worker of the live claim is dead for certain. */
+export function nextStep (state: Recipient, given: Pick<Given, 'nowMs' | 'request' | 'voidClaim'>, claimantGone: boolean): Step {
+  if (isTerminal(state) || state.held) return { do: 'nothing' }
+  if (state.status === 'sending' && state.claim !== null && state.claim.id !== given.voidClaim) {
+    const leaseEndsMs = Date.parse(state.claim.leaseUntil)
+    return claimantGone || given.nowMs > leaseEndsMs ? { do: 'doubt', attempt: state.claim.attempt } : { do: 'wait', untilMs: leaseEndsMs }
+  }
+  const expiresMs = Date.parse(given.request.expiresAt)
+  if (given.nowMs >= expiresMs) return { do: 'fail' }
+  const dueMs = state.nextAttemptAt === null ? 0 : Date.parse(state.nextAttemptAt)
+  return dueMs > given.nowMs ? { do: 'schedule', atMs: dueMs } : { do: 'send' }
+}

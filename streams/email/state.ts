@@ -1,0 +1,70 @@
+import type { RecipientFact } from './facts.ts'
+
+/** What the contract calls a recipient's status, as far as sending goes. */
+export type RecipientStatus = 'queued' | 'sending' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed'
+
+/** The claim on one transaction: until `leaseUntil` only `worker` may finish it. */
+export interface Claim {
+  /** Id of the fact. */
+  id: string
+  attempt: number
+  worker: string
+  leaseUntil: string
+}
+
+/** One recipient of one email, folded from the facts of its subject. */
+export interface Recipient {
+  status: RecipientStatus
+  /** Facts so far; the next one's `sequence` is one more. */
+  facts: number
+  /** Transactions begun so far; the number of the last one. */
+  attempts: number
+  /** The last claim, whatever became of it; null before the first. */
+  claim: Claim | null
+  /** The Date header of the first claim, which every copy carries. */
+  date: string | null
+  /** When the next attempt is due; null when none is. */
+  nextAttemptAt: string | null
+  deferrals: number
+  doubts: { sender: number, line: number }
+  /** In doubt, and no further copy goes out by itself. */
+  held: boolean
+}
+
+export function newRecipient (): Recipient {
+  return {
+    status: 'queued',
+    facts: 0,
+    attempts: 0,
+    claim: null,
+    date: null,
+    nextAttemptAt: null,
+    deferrals: 0,
+    doubts: { sender: 0, line: 0 },
+    held: false
+  }
+}
+
+/** What the state becomes with one more fact. The table is in README.md. */
+export function evolve (before: Recipient, fact: RecipientFact): Recipient {
+  const state = { ...before, facts: before.facts + 1, attempts: Math.max(before.attempts, fact.data.attempt), nextAttemptAt: null, held: false }
+  switch (fact.type) {
+    case 'email.attempted': {
+      const { attempt, worker, leaseUntil, date } = fact.data
+      return { ...state, status: 'sending', claim: { id: fact.id, attempt, worker, leaseUntil }, date: before.date ?? date }
+    }
+    case 'email.delivered': return { ...state, status: 'delivered' }
+    case 'email.bounced': return { ...state, status: 'bounced' }
+    case 'email.failed': return { ...state, status: 'failed' }
+    case 'email.deferred': return { ...state, status: 'deferred', deferrals: before.deferrals + 1, nextAttemptAt: fact.data.nextAttemptAt }
+    case 'email.in_doubt': {
+      const { cause, held, nextAttemptAt } = fact.data
+      return { ...state, status: 'in_doubt', doubts: { ...before.doubts, [cause]: before.doubts[cause] + 1 }, held, nextAttemptAt }
+    }
+  }
+}
+
+/** True when a server's verdict, or the end of the budget, has settled it. */
+export function isTerminal (state: Recipient): boolean {
+  return state.status === 'delivered' || state.status === 'bounced' || state.status === 'failed'
+}

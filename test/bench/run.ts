@@ -1,0 +1,43 @@
+/**
+ * `npm run bench` measures all there is, `npm run bench accept` one of it. Each takes a minute or so, starts its own servers and prints what it found;
+ * every run is kept as one line of JSON in node_modules/.cache, with `--record` in results.jsonl beside this file, to be committed.
+ */
+import { execFileSync } from 'node:child_process'
+import { appendFileSync, mkdirSync } from 'node:fs'
+import { cpus, loadavg, totalmem } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import { benchAccept } from './accept.ts'
+import { benchEndToEnd } from './end-to-end.ts'
+
+const ROOT = join(import.meta.dirname, '..', '..')
+const benches: Record<string, () => Promise<Record<string, unknown>>> = { accept: benchAccept, 'end-to-end': benchEndToEnd }
+
+const { positionals, values } = parseArgs({ allowPositionals: true, options: { record: { type: 'boolean', default: false } } })
+const names = positionals.length === 0 ? Object.keys(benches) : positionals
+const unknown = names.filter(name => benches[name] === undefined)
+if (unknown.length > 0) {
+  console.error(`There is no bench ${unknown.join(', ')}: there are ${Object.keys(benches).join(', ')}.`)
+  process.exit(2)
+}
+
+const path = values.record ? fileURLToPath(new URL('results.jsonl', import.meta.url)) : join(ROOT, 'node_modules', '.cache', 'jetpost-bench', 'results.jsonl')
+mkdirSync(dirname(path), { recursive: true })
+const machine = { cpu: cpus()[0]?.model ?? 'unknown', cores: cpus().length, memoryGib: Math.round(totalmem() / 2 ** 30), node: process.version }
+for (const name of names) {
+  const busyBefore = loadavg()[0]
+  const result = await benches[name]!()
+  appendFileSync(path, `${JSON.stringify({ bench: name, at: new Date().toISOString(), commit: commit(), machine, busyBefore, result })}\n`)
+}
+console.log(`\n${machine.cores} × ${machine.cpu}, Node ${machine.node}; kept in ${path}`)
+
+/** With + behind it when files differ from it. */
+function commit (): string {
+  const git = (...args: string[]) => execFileSync('git', args, { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim()
+  try {
+    return `${git('rev-parse', '--short', 'HEAD')}${git('status', '--porcelain', '--untracked-files=no') === '' ? '' : '+'}`
+  } catch {
+    return 'unknown'
+  }
+}

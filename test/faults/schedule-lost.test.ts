@@ -1,0 +1,71 @@
+import { connect } from 'nats'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { readConfig } from '#src/base/config.ts'
+import { createLog } from '#src/base/log.ts'
+import { readServers } from '#src/embedded/kept.ts'
+import { openHouse } from '#src/main.ts'
+import { closedLoop, type Shot } from '../support/load.ts'
+import { openWorld, reckon, smallMail, subscribe, type World } from '../support/reckoning.ts'
+import { request, TREE_KEY } from '../support/tree.ts'
+
+/** A key's window takes no more. */
+const EMAILS = 100
+const LATER_EVERY = 3
+/** Schedules of facts that the views had not seen yet when they were lost come back with the second look, after a minute. */
+const RECOVERY_MS = 120_000
+t.setTimeout(240_000)
+
+t.test('SCHEDULE deleted under load, with mail waiting for its next attempt: everything still goes out, once', async t => {
+  const world = await openWorld(t)
+  const { url, natsUrl } = await openQuickHouse(t, world)
+  const jetpost = { request: (method: string, path: string, body?: unknown) => request(url, method, path, body) }
+  await subscribe(jetpost, world)
+  for (let i = 0; i < EMAILS; i += LATER_EVERY) world.mail.replies(`user${i}@example.com`, { rcpt: '451 4.7.1 greylisted, come back later' })
+  let deleted: Promise<void> | null = null
+  const shots: Shot[] = []
+  await closedLoop({
+    url,
+    key: TREE_KEY,
+    inFlight: 5,
+    acceptedMax: EMAILS,
+    durationMs: 60_000,
+    body: smallMail,
+    onShot: shot => {
+      if (shots.push(shot) === Math.round(EMAILS / 2)) deleted = deleteSchedules(natsUrl, world)
+    }
+  })
+  await deleted
+  const { doubled, doubted } = await reckon(t, jetpost, world, shots, RECOVERY_MS)
+  t.strictSame({ doubled, doubted }, { doubled: 0, doubted: 0 })
+  t.ok(world.mail.attempts('user0@example.com') >= 2, 'what was put off was tried again')
+})
+
+/** Everything in this process, with retries after seconds instead of minutes. */
+async function openQuickHouse (t: Test, { smtpUrl }: World): Promise<{ url: string, natsUrl: string }> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'jetpost-schedule-'))
+  const config = readConfig({ JETPOST_DATA_DIR: dataDir, JETPOST_API_KEY: TREE_KEY, JETPOST_NATS_BIN: process.env.JETPOST_NATS_BIN, SMTP_URL: smtpUrl, PORT: '0' })
+  const house = await openHouse(config, { log: createLog('error'), say: () => {}, timings: { retry: { firstS: 5, maxS: 10 } } })
+  t.teardown(async () => {
+    await house.stop()
+    rmSync(dataDir, { recursive: true, force: true })
+  })
+  return { url: house.url, natsUrl: readServers(dataDir)!.nats! }
+}
+
+/** Once something waits in it. */
+async function deleteSchedules (natsUrl: string, { mail }: World): Promise<void> {
+  const { host, username, password } = new URL(natsUrl)
+  const nc = await connect({ servers: host, user: username, pass: password })
+  try {
+    const { streams } = await nc.jetstreamManager()
+    for (let look = 0; look < 100 && (await streams.info('SCHEDULE')).state.messages === 0; look++) await sleep(50)
+    if ((await streams.info('SCHEDULE')).state.messages === 0) throw new Error(`nothing waits, after ${mail.received.length} mails`)
+    await streams.delete('SCHEDULE')
+  } finally {
+    await nc.close()
+  }
+}

@@ -1,0 +1,133 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import type { LiveDirectory } from '#src/actions/directory.ts'
+import type { CreatedWebhook } from '#src/actions/webhook.ts'
+import { createBodies } from '#src/out/webhooks/bodies.ts'
+import { startFanout } from '#src/out/webhooks/fanout.ts'
+import { createLog } from '#src/base/log.ts'
+import { sleep } from '#src/base/backoff.ts'
+import type { Role } from '#src/base/role.ts'
+import type { AnyFact } from '#streams/catalog.ts'
+import type { Ledger } from '#src/actions/ledger.ts'
+import { openHookRig, type Happened } from '../support/hook-rig.ts'
+import { startHookSink } from '../support/hook-sink.ts'
+
+const CHILD = fileURLToPath(new URL('../support/hook-child.ts', import.meta.url))
+
+const requested = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.requested').map(({ data }) => `${data.event.id} ${data.webhook}`)
+
+/** A fan-out alone, as one more process would run it. */
+function startOne (ledger: Ledger, directory: LiveDirectory): Role {
+  return startFanout({ ledger, directory, bodies: createBodies(1_000_000), log: createLog('silent') })
+}
+
+t.test('two fan-outs on one log with random restarts make exactly one delivery of each event for each endpoint', async t => {
+  const rig = await openHookRig(t)
+  const hooks: CreatedWebhook[] = []
+  for (let i = 0; i < 12; i++) hooks.push(await rig.listen(`http://127.0.0.1:9/${i}`))
+  const running = new Set<Role>()
+  t.teardown(() => Promise.all([...running].map(role => role.stop())))
+  const stopping = new AbortController()
+  const keepOne = async () => {
+    const ledger = await rig.another()
+    while (!stopping.signal.aborted) {
+      const role = startOne(ledger, rig.directory)
+      running.add(role)
+      await sleep(20 + Math.random() * 400, stopping.signal)
+      running.delete(role)
+      await role.stop()
+    }
+  }
+  const keepers = [keepOne(), keepOne()]
+  const events: Happened[] = []
+  for (let i = 0; i < 40; i++) {
+    events.push(...await Promise.all(Array.from({ length: 15 }, () => rig.happen('delivered'))))
+    await sleep(Math.random() * 100)
+  }
+  const pairs = new Set(events.flatMap(event => hooks.map(({ webhook }) => `${event.id} ${webhook.id}`)))
+  await rig.facts(facts => new Set(requested(facts)).size === pairs.size, 60_000)
+  stopping.abort()
+  await Promise.all(keepers)
+  // One that starts from the log's cursors now finds nothing left to do; one more event shows that it looked.
+  running.add(startOne(rig.ledger, rig.directory))
+  const last = await rig.happen('delivered')
+  const found = requested(await rig.facts(facts => requested(facts).filter(pair => pair.startsWith(last.id)).length === hooks.length))
+  for (const { webhook } of hooks) pairs.add(`${last.id} ${webhook.id}`)
+  t.equal(found.length, pairs.size, 'none twice')
+  t.same(new Set(found), pairs, 'none missing, none invented')
+})
+
+t.test('two whole processes deliver every event to its endpoint, none twice', async t => {
+  const rig = await openHookRig(t)
+  const sink = await startHookSink()
+  t.teardown(() => sink.stop())
+  await rig.listen(sink.url)
+  rig.start()
+  rig.start({ ledger: await rig.another() })
+  const events = await Promise.all(Array.from({ length: 400 }, () => rig.happen('delivered')))
+  const ids = () => new Set(sink.requests.map(request => request.headers['webhook-id']))
+  await sink.waitFor(() => ids().size === events.length, 20_000)
+  t.equal(sink.requests.length, events.length)
+})
+
+t.test('a fact with more endpoints than an append holds is fanned out whole, and the next one after it', async t => {
+  const rig = await openHookRig(t)
+  await Promise.all(Array.from({ length: 300 }, (_, i) => rig.listen(`http://127.0.0.1:9/${i}`)))
+  const role = startOne(rig.ledger, rig.directory)
+  t.teardown(() => role.stop())
+  const events = await Promise.all(Array.from({ length: 30 }, () => rig.happen('delivered')))
+  const facts = requested(await rig.facts(facts => requested(facts).length >= 300 * events.length, 30_000))
+  t.equal(facts.length, 300 * events.length)
+  t.equal(new Set(facts).size, facts.length)
+  t.equal(role.trouble(), null)
+})
+
+t.test('the server restarted or its acknowledgements forgotten: what has been delivered is not sent again', async t => {
+  const rig = await openHookRig(t)
+  const sink = await startHookSink()
+  t.teardown(() => sink.stop())
+  await rig.listen(sink.url)
+  rig.start()
+  const events = await Promise.all(Array.from({ length: 50 }, () => rig.happen('delivered')))
+  await sink.waitFor(requests => requests.length === events.length)
+  // A second role is a second process without that memory: the view tells it.
+  const jsm = await rig.ledger.bus.nc.jetstreamManager()
+  const old = new Set((await rig.facts(facts => requested(facts).length === events.length)).flatMap(fact => fact.type === 'delivery.requested' ? [fact.data.delivery] : []))
+  rig.start({ ledger: await rig.another(), isDone: async ids => new Set(ids.filter(id => old.has(id))) })
+  for (let partition = 0; partition < 8; partition++) await jsm.consumers.delete('WEBHOOKS', `deliveries-${partition}`)
+  const last = await rig.happen('delivered')
+  await sink.waitFor(requests => requests.some(request => request.headers['webhook-id'] === last.id), 20_000)
+  await sleep(500)
+  t.equal(sink.requests.length, events.length + 1)
+})
+
+t.test('kill -9 of the process in the middle, thrice: every event arrives', async t => {
+  const rig = await openHookRig(t)
+  const sink = await startHookSink()
+  t.teardown(() => sink.stop())
+  sink.answers((_request, index) => index % 10 === 0 ? { status: 500 } : { delayMs: 10 })
+  await rig.listen(sink.url)
+  // What a dead process held comes again after ack_wait, 30 s by plan.
+  const jsm = await rig.ledger.bus.nc.jetstreamManager()
+  const consumers = [...Array.from({ length: 8 }, (_, partition) => ['WEBHOOKS', `deliveries-${partition}`]), ['SCHEDULE', 'deliveries-due']]
+  for (const [stream, consumer] of consumers) await jsm.consumers.update(stream!, consumer!, { ack_wait: 2_000_000_000 })
+  const events: Happened[] = []
+  for (let i = 0; i < 3; i++) {
+    const child = fork(CHILD, [rig.natsUrl], { stdio: 'inherit' })
+    t.teardown(() => { child.kill('SIGKILL') })
+    await once(child, 'message')
+    const before = sink.requests.length
+    events.push(...await Promise.all(Array.from({ length: 100 }, () => rig.happen('delivered'))))
+    await sink.waitFor(requests => requests.length >= before + 30)
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+  }
+  rig.start()
+  const delivered = () => new Set(sink.requests.filter((_request, index) => index % 10 !== 0).map(request => request.headers['webhook-id']))
+  await sink.waitFor(() => delivered().size === events.length, 30_000)
+  const bodies = new Set(sink.requests.map(request => request.body.toString()))
+  t.same(bodies, new Set(events.map(event => event.body)), 'the same bytes on every try')
+  t.comment(`${sink.requests.length} requests for ${events.length} events`)
+})

@@ -1,0 +1,72 @@
+import Fastify from 'fastify'
+import { pino } from 'pino'
+import t, { type Test } from 'tap'
+import { composeMessage } from '#src/content/mime.ts'
+import { catcherPages } from '#src/in/catcher/pages.ts'
+import { startCatcher, type Catcher } from '#src/in/catcher/server.ts'
+import { closeSession, openSession, SMTP_TIMEOUTS } from '#src/out/smtp/session.ts'
+import { parseTarget } from '#src/out/smtp/target.ts'
+import { transact } from '#src/out/smtp/transact.ts'
+
+const LOCAL = { host: 'localhost:8080' }
+
+async function openCatcher (t: Test, keepMax = 500) {
+  const catcher = await startCatcher({ port: null, host: '127.0.0.1', keepMax, log: pino({ level: 'silent' }) })
+  const app = Fastify()
+  await app.register(catcherPages, { catcher })
+  t.teardown(async () => {
+    await app.close()
+    await catcher.stop()
+  })
+  return { catcher, app }
+}
+
+async function send (catcher: Catcher, subjects: string[], html = '<p>Hello <script>alert(1)</script></p>'): Promise<void> {
+  const session = await openSession(parseTarget(catcher.url), 'sender.test', SMTP_TIMEOUTS)
+  for (const [i, subject] of subjects.entries()) {
+    const from = { address: 'shop@example.com', name: null }
+    const message = composeMessage({ messageId: `<${i}@example.com>`, date: '2026-11-21T06:20:00.000Z', from, recipients: [], subject, html, text: 'Hello' })
+    const gate = { claim: async () => true, mayFinish: () => true }
+    await transact(session, { from: from.address, to: 'ada@example.net', message, utf8: false }, gate, SMTP_TIMEOUTS)
+  }
+  closeSession(session)
+}
+
+t.test('caught mail can be read, and does no harm', async t => {
+  const { catcher, app } = await openCatcher(t)
+  t.match((await app.inject({ url: '/catcher', headers: LOCAL })).body, 'No mail yet')
+  await send(catcher, ['<b>one</b>', 'two'])
+  const list = await app.inject({ url: '/catcher', headers: LOCAL })
+  t.match(list.body, '&lt;b&gt;one&lt;/b&gt;')
+  t.ok(list.body.indexOf('>two<') < list.body.indexOf('&gt;one&lt;'), 'newest first')
+  const { data } = (await app.inject({ url: '/catcher.json', headers: LOCAL })).json()
+  t.match(data, [{ subject: 'two', from: 'shop@example.com', to: ['ada@example.net'] }, { subject: '<b>one</b>' }])
+  const page = await app.inject({ url: `/catcher/${data[0].id}`, headers: LOCAL })
+  t.match(page.body, /<iframe[^>]+sandbox=/)
+  t.notMatch(page.body, '<script>')
+  t.match(page.headers['content-security-policy'], /default-src 'none'/)
+  const html = await app.inject({ url: `/catcher/${data[0].id}.html`, headers: LOCAL })
+  t.match(html.headers['content-security-policy'], /^sandbox /)
+  const raw = await app.inject({ url: `/catcher/${data[0].id}.eml`, headers: LOCAL })
+  t.match(raw.headers['content-type'], 'message/rfc822')
+  t.match(raw.body, 'Subject: two')
+  t.equal((await app.inject({ url: '/catcher/msg_none', headers: LOCAL })).statusCode, 404)
+})
+
+t.test('only the newest are kept', async t => {
+  const { catcher } = await openCatcher(t, 3)
+  await send(catcher, ['1', '2', '3', '4', '5'])
+  t.equal(catcher.messages().length, 3)
+  t.match(catcher.messages()[0]!.raw.toString(), 'Subject: 5')
+})
+
+t.test('strangers find nothing', async t => {
+  const { app } = await openCatcher(t)
+  const asked = await Promise.all([
+    app.inject({ url: '/catcher', headers: LOCAL, remoteAddress: '203.0.113.9' }),
+    app.inject({ url: '/catcher', headers: { ...LOCAL, 'x-forwarded-for': '203.0.113.9' } }),
+    app.inject({ url: '/catcher.json', headers: { host: 'rebound.example.com' } }),
+    app.inject({ url: '/catcher/msg_1.eml', headers: LOCAL, remoteAddress: '10.0.0.1' })
+  ])
+  t.same(asked.map(({ statusCode }) => statusCode), [404, 404, 404, 404])
+})

@@ -1,0 +1,491 @@
+import { createConnection, createServer, type Socket } from 'node:net'
+import { once } from 'node:events'
+import t, { type Test } from 'tap'
+import { pino } from 'pino'
+import { SMTPServer } from 'smtp-server'
+import { openLedger, stamp, type Ledger } from '#src/actions/ledger.ts'
+import { sleep } from '#src/base/backoff.ts'
+import { systemClock, timestamp } from '#src/base/clock.ts'
+import { newId } from '#src/base/id.ts'
+import { openBlobs } from '#src/nats/blobs.ts'
+import { connectBus, type Bus } from '#src/nats/connect.ts'
+import { ensureTopology, repair } from '#src/nats/ensure.ts'
+import { startHeartbeats } from '#src/nats/heartbeats.ts'
+import { loadSubject } from '#src/nats/load.ts'
+import { createProjectors } from '#src/out/projector/run.ts'
+import { startSweep } from '#src/out/scheduler/sweep.ts'
+import { startSender, type Sender, type SenderTimings } from '#src/out/smtp/run.ts'
+import { closeSession, openSession } from '#src/out/smtp/session.ts'
+import { parseTarget } from '#src/out/smtp/target.ts'
+import { transact } from '#src/out/smtp/transact.ts'
+import { createPool } from '#src/postgres/pool.ts'
+import { projections } from '#projections/list.ts'
+import { EmailAttempted, EmailRequested, type RecipientFact } from '#streams/email/facts.ts'
+import { subjects } from '#streams/subjects.ts'
+import { freshAccount, freshDatabase } from '../support/servers.ts'
+import { startSink, type Sink, type SinkOptions } from '../support/smtp-sink.ts'
+
+const ACCOUNT = 'acc_1'
+const log = pino({ level: process.env.JETPOST_LOG_LEVEL ?? 'silent' }, pino.destination(2))
+const topology = { retention: { factsMs: 90 * 86_400_000, contentMs: 30 * 86_400_000 }, replicas: 1, log }
+const SMTP_QUICK = { connectMs: 1000, greetingMs: 1000, commandMs: 700, bodyMs: 2000, dotMs: 2000 }
+
+type Ask = Partial<EmailRequested['data']>
+
+/** A sender on NATS and a sink, with short times, and hands to see what it does. */
+interface Rig {
+  bus: Bus
+  ledger: Ledger
+  sink: Sink
+  sender: Sender
+  ask (to: string | string[], ask?: Ask): Promise<string>
+  facts (email: string, n?: number): Promise<RecipientFact[]>
+  /** Waits until the recipient's facts are of these types, in this order. */
+  told (email: string, types: string[], n?: number): Promise<RecipientFact[]>
+}
+
+interface RigOptions {
+  timings?: Partial<SenderTimings>
+  natsUrl?: string
+  connections?: number
+  sink?: SinkOptions
+  smtpUrl?: string
+  onRepair?: () => void
+}
+
+async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> {
+  const natsUrl = options.natsUrl ?? freshAccount().natsUrl
+  const sink = await startSink(options.sink)
+  const bus = await connectBus({ url: natsUrl, creds: null, name: 'test', log })
+  await ensureTopology(bus, topology)
+  const ledger = openLedger(bus, systemClock)
+  const worker = newId('w', Date.now())
+  const heartbeats = startHeartbeats(bus, worker)
+  const sender = startSender({
+    ledger,
+    blobs: await openBlobs(bus),
+    heartbeats,
+    worker,
+    repair: async plan => {
+      const missing = await repair(bus, plan, topology)
+      if (missing) options.onRepair?.()
+      return missing
+    },
+    smtpUrl: options.smtpUrl ?? sink.url,
+    catcherUrl: sink.url,
+    connections: options.connections ?? 10,
+    hostname: 'sender.test',
+    log,
+    timings: { retry: { firstS: 0.5, maxS: 2 }, smtp: SMTP_QUICK, claimMs: 2000, ...options.timings }
+  })
+  t.teardown(async () => {
+    await sender.stop()
+    heartbeats.stop()
+    await bus.close()
+    await sink.stop()
+  })
+
+  async function ask (to: string | string[], more: Ask = {}): Promise<string> {
+    const email = more.email ?? newId('em', Date.now())
+    const recipients = [to].flat().map(address => ({ address, name: null, kind: 'to' as const }))
+    const fact = stamp(EmailRequested, { account: ACCOUNT, correlation: 'test', causation: null }, {
+      email,
+      key: 'key_1',
+      test: false,
+      from: { address: 'shop@example.com', name: 'Shop' },
+      recipients,
+      subject: 'Your order',
+      content: { html: '<p>Hello\n.dot\n</p>', text: null },
+      tags: ['a'],
+      metadata: { order: 7 },
+      expiresAt: timestamp(Date.now() + 3_600_000),
+      onDoubt: 'retry',
+      ...more
+    }, Date.now())
+    await ledger.requests.append([{ subject: subjects.request(ACCOUNT, email), fact }])
+    return email
+  }
+
+  async function facts (email: string, n = 0): Promise<RecipientFact[]> {
+    return (await loadSubject(bus, 'EMAILS', subjects.recipient(ACCOUNT, email, n))).map(({ fact }) => fact as RecipientFact)
+  }
+
+  async function told (email: string, types: string[], n = 0): Promise<RecipientFact[]> {
+    for (const endMs = Date.now() + 15_000; ;) {
+      const found = await facts(email, n).catch(() => [])
+      if (found.length >= types.length || Date.now() > endMs) {
+        t.same(found.map(fact => fact.type), types.map(type => `email.${type}`))
+        return found
+      }
+      await sleep(20)
+    }
+  }
+
+  return { bus, ledger, sink, sender, ask, facts, told }
+}
+
+function eventOf (fact: RecipientFact | undefined): { id: string, type: string, created_at: string, data: Record<string, any> } {
+  return JSON.parse((fact!.data as { event: string }).event)
+}
+
+t.test('a mail is claimed, sent and delivered', async t => {
+  const { ask, told, sink } = await openRig(t)
+  const email = await ask('a@example.net')
+  const [claim, delivered] = await told(email, ['attempted', 'delivered'])
+  const [copy] = await sink.dots(1)
+  t.equal(copy!.messageId, `<${email}.0@example.com>`)
+  t.equal(copy!.from, 'shop@example.com')
+  t.match(claim!.data, { attempt: 1, sequence: 1, messageId: copy!.messageId, to: 'a@example.net' })
+  t.match(delivered!.data, { attempt: 1, sequence: 2, via: 'relay', host: '127.0.0.1', tls: null, reply: { code: 250, enhanced: '2.0.0' } })
+  const event = eventOf(delivered)
+  t.same(Object.keys(event), ['id', 'type', 'created_at', 'data'])
+  t.equal(event.id, delivered!.id)
+  t.equal(event.created_at, delivered!.time)
+  t.match(event, {
+    type: 'email.delivered',
+    data: { email_id: email, from: 'shop@example.com', to: 'a@example.net', subject: 'Your order', smtp_response: '250 2.0.0 queued', tags: ['a'], metadata: { order: 7 }, message_id: copy!.messageId, sequence: 2, via: 'relay' }
+  })
+})
+
+t.test('each of many recipients has a transaction and facts of its own', async t => {
+  const { ask, told, sink } = await openRig(t, { connections: 4 })
+  const to = Array.from({ length: 50 }, (_, i) => `r${i}@example.net`)
+  sink.replies('r7@example.net', { rcpt: '550 5.1.1 no such user' })
+  const email = await ask(to)
+  await sink.dots(49)
+  t.ok(sink.connections() <= 4, 'within the limit of connections')
+  for (const n of to.keys()) await told(email, n === 7 ? ['bounced'] : ['attempted', 'delivered'], n)
+  t.equal(new Set(sink.received.map(({ messageId }) => messageId)).size, 49)
+})
+
+t.test('550 at RCPT is a bounce, without a claim, and the connection goes on', async t => {
+  const { ask, told, sink } = await openRig(t, { connections: 1 })
+  sink.replies('gone@example.net', { rcpt: '550 5.1.1 no such user' })
+  const [bounced] = await told(await ask('gone@example.net'), ['bounced'])
+  t.match(bounced!.data, { stage: 'rcpt', class: 'userunknown', attempt: 1, reply: { code: 550, enhanced: '5.1.1' } })
+  t.match(eventOf(bounced), {
+    type: 'email.bounced',
+    data: { smtp_response: '550 5.1.1 no such user', bounce: { type: 'hard', class: 'userunknown', code: 550, enhanced_code: '5.1.1', final: true, next_attempt_at: null } }
+  })
+  await told(await ask('next@example.net'), ['attempted', 'delivered'])
+  t.equal(sink.connections(), 1)
+})
+
+t.test('550 after the dot is a bounce', async t => {
+  const { ask, told, sink } = await openRig(t)
+  sink.replies('spam@example.net', { dot: '550 5.7.1 looks like spam' })
+  const [, bounced] = await told(await ask('spam@example.net'), ['attempted', 'bounced'])
+  t.match(bounced!.data, { stage: 'data', class: 'spamdetected' })
+})
+
+t.test('451 is deferred, and delivered when due', async t => {
+  const { ask, told, sink } = await openRig(t)
+  sink.replies('grey@example.net', { rcpt: '451 4.7.1 greylisted, try again later' })
+  const email = await ask('grey@example.net')
+  const [deferred] = await told(email, ['deferred', 'attempted', 'delivered'])
+  t.match(deferred!.data, { stage: 'rcpt', first: true, class: 'speeding', error: null, reply: { code: 451 } })
+  t.match(eventOf(deferred).data.bounce, { type: 'soft', final: false, code: 451, next_attempt_at: (deferred!.data as { nextAttemptAt: string }).nextAttemptAt })
+  t.equal(sink.attempts('grey@example.net'), 2)
+})
+
+t.test('a server that hangs is left after its time, and the mail deferred', async t => {
+  const { ask, told, sink } = await openRig(t)
+  sink.replies('slow@example.net', { rcpt: 'hang' })
+  const [deferred] = await told(await ask('slow@example.net'), ['deferred', 'attempted', 'delivered'])
+  t.match(deferred!.data, { stage: 'mail', reply: null, error: /in time/ })
+})
+
+t.test('a server that is slow at the dot is waited for', async t => {
+  const { ask, told, sink } = await openRig(t)
+  sink.replies('slow@example.net', { dot: { afterMs: 900, reply: '250 2.0.0 at last' } })
+  await told(await ask('slow@example.net'), ['attempted', 'delivered'])
+  t.equal(sink.attempts('slow@example.net'), 1)
+})
+
+t.test('a line that dies after the dot is a doubt, and one more copy goes out, the same to the receiver', async t => {
+  const { ask, told, sink } = await openRig(t)
+  sink.replies('doubt@example.net', { dot: 'reset' })
+  const [, doubt] = await told(await ask('doubt@example.net'), ['attempted', 'in_doubt', 'attempted', 'delivered'])
+  t.match(doubt!.data, { cause: 'line', held: false, attempt: 1 })
+  const [first, second] = await sink.dots(2)
+  t.same([first!.messageId, first!.date], [second!.messageId, second!.date])
+  t.same(first!.raw, second!.raw, 'byte for byte')
+})
+
+t.test('with on_doubt hold no second copy goes out', async t => {
+  const { ask, told, sink } = await openRig(t)
+  sink.replies('doubt@example.net', { dot: 'reset' })
+  const [, doubt] = await told(await ask('doubt@example.net', { onDoubt: 'hold' }), ['attempted', 'in_doubt'])
+  t.match(doubt!.data, { held: true, nextAttemptAt: null })
+  await told(await ask('next@example.net'), ['attempted', 'delivered'])
+  await sleep(1000)
+  t.equal(sink.attempts('doubt@example.net'), 1)
+})
+
+t.test('a server that always resets after the dot gets two copies, no more', async t => {
+  const { ask, told, sink } = await openRig(t)
+  sink.replies('never@example.net', { dot: 'reset' }, 9)
+  const facts = await told(await ask('never@example.net'), ['attempted', 'in_doubt', 'attempted', 'in_doubt'])
+  t.match(facts.at(-1)!.data, { held: true })
+  await sleep(1500)
+  t.equal(sink.attempts('never@example.net'), 2)
+})
+
+t.test('a line that dies before the dot is no doubt', async t => {
+  const { ask, told, sink } = await openRig(t)
+  sink.replies('cut@example.net', { data: { reply: '354 go ahead', thenReset: true } })
+  const [deferred] = await told(await ask('cut@example.net'), ['deferred', 'attempted', 'delivered'])
+  t.match(deferred!.data, { attempt: 1, reply: null })
+})
+
+t.test('the gate before the dot', async t => {
+  const sink = await startSink()
+  t.teardown(() => sink.stop())
+  const target = parseTarget(sink.url)
+  const mail = { from: 'a@example.com', to: 'b@example.net', message: Buffer.from('Subject: x\r\n\r\n.x\r\n'), utf8: false }
+  const slowly = (granted: boolean) => async () => { await sleep(200); return granted }
+  const send = async (gate: { claim: () => Promise<boolean>, mayFinish: () => boolean }) => {
+    const session = await openSession(target, 'sender.test', SMTP_QUICK)
+    const ending = await transact(session, mail, gate, SMTP_QUICK)
+    t.teardown(() => closeSession(session))
+    await sleep(50)
+    return { ending, usable: session.usable, last: sink.received.at(-1)! }
+  }
+  t.match(await send({ claim: slowly(true), mayFinish: () => true }), { ending: { kind: 'reply', reply: { code: 250 } }, usable: true, last: { dot: true } })
+  t.match(await send({ claim: slowly(false), mayFinish: () => true }), { ending: { kind: 'dropped' }, usable: false, last: { dot: false } })
+  t.match(await send({ claim: slowly(true), mayFinish: () => false }), { ending: { kind: 'dropped' }, usable: false, last: { dot: false } }, 'an old claim')
+  sink.replies('b@example.net', { body: 'reset' })
+  t.match(await send({ claim: slowly(true), mayFinish: () => true }), { ending: { kind: 'broken', stage: 'data', dotSent: false }, usable: false, last: { dot: false } })
+  sink.replies('b@example.net', { body: '451 4.3.0 changed my mind' })
+  t.match(await send({ claim: slowly(true), mayFinish: () => true }), { ending: { kind: 'reply', reply: { code: 451 } }, usable: false, last: { dot: false } })
+  sink.replies('b@example.net', { body: '250 2.0.0 before its time' })
+  t.match(await send({ claim: slowly(true), mayFinish: () => true }), { ending: { kind: 'broken', dotSent: false }, usable: false, last: { dot: false } })
+  t.equal(sink.received.filter(({ dot }) => dot).length, 1)
+})
+
+t.test('a refusal in the middle of the body is taken at its word', async t => {
+  const { bus, ask, told, sink } = await openRig(t)
+  sink.replies('full@example.net', { body: '552 5.2.2 mailbox full' })
+  const email = newId('em', Date.now())
+  await (await openBlobs(bus)).put(email, Buffer.from(JSON.stringify({ html: 'x'.repeat(12_000_000), text: null })))
+  const facts = await told(await ask('full@example.net', { email, content: null }), ['bounced'])
+  t.match(facts[0]!.data, { stage: 'data', class: 'mailboxfull' })
+  await sleep(300)
+  t.notOk(sink.received[0]?.dot, 'no dot follows')
+})
+
+t.test('garbage counts as a broken line where it comes', async t => {
+  const { ask, told, sink } = await openRig(t)
+  sink.replies('early@example.net', { rcpt: 'what?' })
+  sink.replies('late@example.net', { dot: '2 what?' })
+  await told(await ask('early@example.net'), ['deferred', 'attempted', 'delivered'])
+  await told(await ask('late@example.net'), ['attempted', 'in_doubt', 'attempted', 'delivered'])
+})
+
+t.test('421 defers, and the target is left alone for a while', async t => {
+  const { ask, told, sink } = await openRig(t)
+  sink.replies('busy@example.net', { rcpt: '421 4.3.2 closing' })
+  const [deferred] = await told(await ask('busy@example.net'), ['deferred'])
+  t.match(deferred!.data, { reply: { code: 421 } })
+})
+
+t.test('a relay that is down costs no attempt at first, and a deferral by schedule later', async t => {
+  const down = await startSink()
+  await down.stop()
+  const { ask, told, facts } = await openRig(t, { smtpUrl: down.url, timings: { patienceMs: 3000 } })
+  const email = await ask('a@example.net')
+  await sleep(1500)
+  t.same(await facts(email), [], 'waits in the queue')
+  const up = await startSink({ port: down.port })
+  t.teardown(() => up.stop())
+  await told(email, ['attempted', 'delivered'])
+})
+
+t.test('a relay that stays down has its mail deferred', async t => {
+  const down = await startSink()
+  await down.stop()
+  const { ask, told } = await openRig(t, { smtpUrl: down.url, timings: { patienceMs: 0, retry: { firstS: 600, maxS: 600 } } })
+  const emails = await Promise.all(Array.from({ length: 50 }, (_, i) => ask(`r${i}@example.net`)))
+  for (const email of emails) {
+    const [deferred] = await told(email, ['deferred'])
+    t.match(deferred!.data, { stage: 'connect', reply: null, error: /ECONNREFUSED/, class: 'networkerror' })
+  }
+})
+
+t.test('the mail of a test key goes to the catcher, whatever the relay', async t => {
+  const elsewhere = await startSink()
+  t.teardown(() => elsewhere.stop())
+  const { ask, told, sink } = await openRig(t, { smtpUrl: elsewhere.url })
+  await told(await ask('a@example.net', { test: true }), ['attempted', 'delivered'])
+  t.equal(sink.received.length, 1)
+  t.equal(elsewhere.received.length, 0)
+})
+
+t.test('when the budget ends, the recipient has failed', async t => {
+  const { ask, told, sink } = await openRig(t, { timings: { retry: { firstS: 60, maxS: 60 } } })
+  sink.replies('grey@example.net', { rcpt: '451 4.7.1 not yet' })
+  const email = await ask('grey@example.net', { expiresAt: timestamp(Date.now() + 600) })
+  const failed = (await told(email, ['deferred', 'failed'])).at(-1)
+  t.match(failed!.data, { reason: 'expired' })
+  t.match(eventOf(failed), { type: 'email.bounced', data: { bounce: { type: 'soft', class: 'expired', final: true } } })
+})
+
+t.test('content in the object store is sent, and content that is gone is said so', async t => {
+  const { bus, ask, told, sink } = await openRig(t)
+  await told(await ask('lost@example.net', { content: null }), ['failed'])
+  const blobs = await openBlobs(bus)
+  const email = newId('em', Date.now())
+  await blobs.put(email, Buffer.from(JSON.stringify({ html: null, text: 'from the store' })))
+  await told(await ask('a@example.net', { email, content: null }), ['attempted', 'delivered'])
+  t.match(sink.received.at(-1)!.raw.toString(), 'from the store')
+})
+
+t.test('a claim that somebody else holds: no dot', async t => {
+  const { ledger, ask, facts, sink } = await openRig(t)
+  sink.replies('a@example.net', { data: { afterMs: 500, reply: '354 go ahead' } })
+  const email = await ask('a@example.net')
+  await ledger.emails.append([{ subject: subjects.recipient(ACCOUNT, email, 0), fact: claimOf(email, 'w_other', 60_000), expectedSeq: 0 }])
+  await sleep(1500)
+  t.equal(sink.received.filter(({ dot }) => dot).length, 0)
+  t.same((await facts(email)).map(({ type }) => type), ['email.attempted'], 'the other is waited for')
+})
+
+t.test('a claim whose lease is over is a doubt of the sender, and sent again with its Date', async t => {
+  const { ledger, ask, told, sink } = await openRig(t)
+  const email = newId('em', Date.now())
+  const other = claimOf(email, 'w_other', 300)
+  await ledger.emails.append([{ subject: subjects.recipient(ACCOUNT, email, 0), fact: other, expectedSeq: 0 }])
+  await ask('a@example.net', { email })
+  const [, doubt, again] = await told(email, ['attempted', 'in_doubt', 'attempted', 'delivered'])
+  t.match(doubt!.data, { cause: 'sender', held: false, attempt: 1 })
+  t.match(again!.data, { attempt: 2, date: (other.data as { date: string }).date })
+  t.equal(sink.received.at(-1)!.date, 'Sat, 21 Nov 2026 06:20:00 +0000')
+})
+
+t.test('NATS unreachable between body and claim: no dot; back again, the mail goes out once', async t => {
+  const line = await cuttableLine(t, freshAccount().natsUrl)
+  const { ask, told, sink } = await openRig(t, { natsUrl: line.url, timings: { claimMs: 1500 } })
+  sink.replies('a@example.net', { data: { afterMs: 300, reply: '354 go ahead' } })
+  const email = await ask('a@example.net')
+  while (sink.attempts('a@example.net') === 0) await sleep(10)
+  line.cut()
+  await sleep(3000)
+  t.equal(sink.received.filter(({ dot }) => dot).length, 0, 'no dot while nobody could write the claim down')
+  line.mend()
+  const facts = await told(email, ['attempted', 'delivered'])
+  t.equal(facts.at(-1)!.type, 'email.delivered')
+  t.equal(sink.received.filter(({ dot }) => dot).length, 1)
+})
+
+t.test('NATS unreachable between dot and outcome: kept in memory, no second copy', async t => {
+  const line = await cuttableLine(t, freshAccount().natsUrl)
+  const { ask, told, sink } = await openRig(t, { natsUrl: line.url })
+  sink.replies('a@example.net', { dot: { afterMs: 500, reply: '250 ok' } })
+  const email = await ask('a@example.net')
+  await sink.dots(1)
+  line.cut()
+  await sleep(6000)
+  line.mend()
+  await told(email, ['attempted', 'delivered'])
+  t.equal(sink.attempts('a@example.net'), 1)
+})
+
+t.test('TLS when offered, and a login; refused, it is the host that is in trouble', async t => {
+  const server = new SMTPServer({
+    logger: false,
+    onAuth: ({ username, password }, _session, callback) => {
+      const error = Object.assign(new Error('5.7.8 no'), { responseCode: 535 })
+      callback(username === 'me' && password === 'right' ? null : error, { user: 'me' })
+    },
+    onData: (stream, _session, callback) => { stream.resume().on('end', () => callback(null, '2.0.0 taken')) }
+  })
+  server.on('error', () => {})
+  server.listen(0, '127.0.0.1')
+  await once(server.server, 'listening')
+  t.teardown(() => new Promise<void>(resolve => server.close(() => resolve())))
+  const { port } = server.server.address() as { port: number }
+
+  const right = await openRig(t, { smtpUrl: `smtp://me:right@127.0.0.1:${port}?tls=unverified` })
+  const [, delivered] = await right.told(await right.ask('a@example.net'), ['attempted', 'delivered'])
+  t.match(delivered!.data, { tls: { version: /^TLSv1/, verified: false }, reply: { text: '250 2.0.0 taken' } })
+
+  const wrong = await openRig(t, { smtpUrl: `smtp://me:wrong@127.0.0.1:${port}?tls=unverified`, timings: { patienceMs: 0, retry: { firstS: 600, maxS: 600 } } })
+  const [refused] = await wrong.told(await wrong.ask('a@example.net'), ['deferred'])
+  t.match(refused!.data, { stage: 'ehlo', class: 'securityerror', reply: { code: 535 } })
+
+  const strict = await openRig(t, { smtpUrl: `smtp://me:right@127.0.0.1:${port}`, timings: { patienceMs: 0, retry: { firstS: 600, maxS: 600 } } })
+  const [distrusted] = await strict.told(await strict.ask('a@example.net'), ['deferred'])
+  t.match(distrusted!.data, { stage: 'ehlo', reply: null, error: /certificate/ }, 'no password goes to a server that is not who it says')
+})
+
+t.test('the stream of schedules is deleted: what waited goes out all the same', async t => {
+  const pool = createPool(await freshDatabase(t), log)
+  t.teardown(() => pool.end())
+  let soon = () => {}
+  const { bus, ask, told, sink } = await openRig(t, { onRepair: () => soon(), timings: { retry: { firstS: 4, maxS: 4 } } })
+  const projectors = createProjectors({ bus, pool, log, projections })
+  const sweep = startSweep({ bus, pool, blobs: await openBlobs(bus), repair: plan => repair(bus, plan, topology), log })
+  t.teardown(async () => {
+    await sweep.stop()
+    await Promise.all(projectors.map(projector => projector.stop()))
+  })
+  soon = () => sweep.soon()
+  const to = Array.from({ length: 20 }, (_, i) => `r${i}@example.net`)
+  for (const address of to) sink.replies(address, { rcpt: '451 4.7.1 later' })
+  const email = await ask(to)
+  for (const n of to.keys()) await told(email, ['deferred'], n)
+  await bus.nc.request('$JS.API.STREAM.DELETE.SCHEDULE')
+  await sink.dots(20, 60_000)
+  for (const n of to.keys()) await told(email, ['deferred', 'attempted', 'delivered'], n)
+})
+
+t.test('told to stop, it finishes what it has begun and begins nothing', async t => {
+  const { ask, facts, sink, sender } = await openRig(t, { connections: 2 })
+  for (let i = 0; i < 8; i++) sink.replies(`r${i}@example.net`, { dot: { afterMs: 400, reply: '250 ok' } })
+  const emails = await Promise.all(Array.from({ length: 8 }, (_, i) => ask(`r${i}@example.net`)))
+  await sink.dots(2)
+  await sender.stop()
+  const states = await Promise.all(emails.map(async email => (await facts(email)).map(({ type }) => type).join()))
+  t.ok(states.every(state => state === '' || state === 'email.attempted,email.delivered'), 'nothing is left half done')
+  t.ok(states.includes(''), 'the rest is left to others')
+})
+
+/** A claim by another worker whose lease ends in `leaseMs`. */
+function claimOf (email: string, worker: string, leaseMs: number): RecipientFact {
+  const nowMs = Date.now()
+  return stamp(EmailAttempted, { account: ACCOUNT, correlation: 'test', causation: null }, {
+    email,
+    n: 0,
+    request: 1,
+    to: 'a@example.net',
+    sequence: 1,
+    attempt: 1,
+    worker,
+    leaseUntil: timestamp(nowMs + leaseMs),
+    messageId: `<${email}.0@example.com>`,
+    date: '2026-11-21T06:20:00.000Z',
+    renderer: '1',
+    digest: ''
+  }, nowMs)
+}
+
+/** A line to NATS that can be cut: those who connect meanwhile find nobody. */
+async function cuttableLine (t: Test, natsUrl: string): Promise<{ url: string, cut (): void, mend (): void }> {
+  const { hostname, port } = new URL(natsUrl)
+  const ends = new Set<Socket>()
+  let open = true
+  const server = createServer(near => {
+    if (!open) return void near.destroy()
+    const far = createConnection(Number(port), hostname)
+    for (const [one, other] of [[near, far], [far, near]] as const) {
+      ends.add(one)
+      one.on('error', () => {}).on('close', () => { ends.delete(one); other.destroy() })
+      one.pipe(other)
+    }
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => void server.close())
+  const url = natsUrl.replace(`${hostname}:${port}`, `127.0.0.1:${(server.address() as { port: number }).port}`)
+  return { url, cut () { open = false; for (const end of ends) end.destroy() }, mend () { open = true } }
+}

@@ -1,0 +1,251 @@
+import { spawnSync } from 'node:child_process'
+import { createHmac } from 'node:crypto'
+import t from 'tap'
+import { deleteWebhook } from '#src/actions/webhook.ts'
+import type { AnyFact } from '#streams/catalog.ts'
+import { startHookSink, type HookSink } from '../support/hook-sink.ts'
+import { openHookRig } from '../support/hook-rig.ts'
+import type { Ending } from '../support/servers.ts'
+
+async function openSink (t: Ending): Promise<HookSink> {
+  const sink = await startHookSink()
+  t.teardown(() => sink.stop())
+  return sink
+}
+
+t.test('6.2 the service sends POST <webhook_url> with the event as its JSON body', async t => {
+  const [rig, sink] = [await openHookRig(t), await openSink(t)]
+  rig.start()
+  await rig.listen(`${sink.url}/hooks?tenant=7`)
+  const event = await rig.happen('delivered')
+  const [request] = await sink.waitFor(requests => requests.length > 0)
+  t.equal(request!.path, '/hooks?tenant=7')
+  t.equal(request!.headers['content-type'], 'application/json')
+  t.equal(request!.body.toString('utf8'), event.body, 'the very bytes of the fact')
+})
+
+t.test('6.3 the signature is HMAC-SHA256 over the raw body, keyed with the signing secret, in lowercase hex after sha256=', async t => {
+  const [rig, sink] = [await openHookRig(t), await openSink(t)]
+  rig.start()
+  const { secret } = await rig.listen(sink.url)
+  await rig.happen('delivered')
+  const [request] = await sink.waitFor(requests => requests.length > 0)
+  const header = request!.headers['x-service-signature']!
+  t.match(header, /^sha256=[0-9a-f]{64}$/)
+  t.equal(header, `sha256=${createHmac('sha256', secret).update(request!.body).digest('hex')}`)
+  const openssl = spawnSync('openssl', ['dgst', '-sha256', '-hmac', secret], { input: request!.body, encoding: 'utf8' })
+  t.equal(openssl.stdout.trim().split(' ').at(-1), header.slice('sha256='.length), 'openssl agrees')
+})
+
+t.test('the three Standard Webhooks headers go beside it, keyed with the decoded secret', async t => {
+  const [rig, sink] = [await openHookRig(t), await openSink(t)]
+  rig.start()
+  const { secret } = await rig.listen(sink.url)
+  const event = await rig.happen('delivered')
+  const [request] = await sink.waitFor(requests => requests.length > 0)
+  const { 'webhook-id': id, 'webhook-timestamp': time, 'webhook-signature': signature } = request!.headers
+  t.match(secret, /^whsec_[A-Za-z0-9+/]{43}=$/)
+  t.equal(id, event.id)
+  t.ok(Math.abs(Number(time) - Date.now() / 1000) < 5)
+  const key = Buffer.from(secret.slice(6), 'base64')
+  t.equal(signature, `v1,${createHmac('sha256', key).update(`${id}.${time}.${event.body}`).digest('base64')}`)
+})
+
+t.test('6.1 an endpoint subscribes to a subset of the types; types can be routed to different endpoints', async t => {
+  const [rig, delivered, bounced] = [await openHookRig(t), await openSink(t), await openSink(t)]
+  rig.start()
+  await rig.listen(delivered.url, ['email.delivered', 'email.opened'])
+  await rig.listen(bounced.url, ['email.bounced'])
+  const bounce = await rig.happen('bounced')
+  const delivery = await rig.happen('delivered')
+  const deferral = await rig.happen('deferred')
+  await rig.happen('deferred', { first: false })
+  const last = await rig.happen('bounced')
+  const bodies = async (sink: HookSink, count: number) => (await sink.waitFor(requests => requests.length >= count)).map(request => request.body.toString())
+  t.same((await bodies(bounced, 3)).sort(), [bounce.body, deferral.body, last.body].sort(), 'deferrals after the first are no event')
+  t.same(await bodies(delivered, 1), [delivery.body])
+})
+
+t.test('an endpoint hears nothing of what happened before it was there, or of another account', async t => {
+  const [rig, sink] = [await openHookRig(t), await openSink(t)]
+  await rig.happen('delivered')
+  await new Promise(resolve => setTimeout(resolve, 5))
+  await rig.listen(sink.url)
+  const event = await rig.happen('delivered')
+  rig.start()
+  const requests = await sink.waitFor(requests => requests.length > 0)
+  await rig.facts(facts => facts.some(fact => fact.type === 'delivery.attempted'))
+  t.same(requests.map(request => request.body.toString()), [event.body])
+})
+
+t.test('6.4 failed deliveries are retried with growing gaps, with the same id and the same bytes', async t => {
+  const [rig, sink] = [await openHookRig(t), await openSink(t)]
+  const statuses = [500, 404, 302, 200]
+  sink.answers((_request, index) => ({ status: statuses[index]!, body: `answer ${index}` }))
+  rig.start()
+  await rig.listen(sink.url)
+  const event = await rig.happen('delivered')
+  const requests = await sink.waitFor(requests => requests.length === 4)
+  t.ok(requests.every(request => request.body.toString() === event.body && request.headers['webhook-id'] === event.id))
+  const gapsMs = requests.slice(1).map((request, i) => request.at - requests[i]!.at)
+  // The test's gaps are 50, 300 and 1,200 ms; the server may fire schedules some hundred ms late.
+  t.ok(gapsMs[0]! >= 45 && gapsMs[1]! >= 290 && gapsMs[2]! >= 1190 && gapsMs[2]! < 3000, `gaps ${gapsMs}`)
+  const attempts = (await rig.facts(facts => facts.filter(fact => fact.type === 'delivery.attempted').length === 4)).filter(fact => fact.type === 'delivery.attempted')
+  t.same(attempts.map(({ data }) => [data.attempt, data.result, data.status, data.response]), [
+    [1, 'retrying', 500, 'answer 0'], [2, 'retrying', 404, 'answer 1'], [3, 'retrying', 302, 'answer 2'], [4, 'delivered', 200, 'answer 3']
+  ])
+})
+
+t.test('6.4 after the last gap the delivery is failed and stays visible', async t => {
+  const [rig, sink] = [await openHookRig(t), await openSink(t)]
+  sink.answers(() => ({ reset: true }))
+  rig.start({ gapsS: [0.02, 0.05] })
+  await rig.listen(sink.url)
+  await rig.happen('delivered')
+  const facts = await rig.facts(facts => facts.some(fact => fact.type === 'delivery.attempted' && fact.data.result === 'failed'))
+  const attempts = facts.filter(fact => fact.type === 'delivery.attempted')
+  t.same(attempts.map(({ data }) => [data.attempt, data.result, data.status, data.error]), [
+    [1, 'retrying', null, 'connection reset'],
+    [2, 'retrying', null, 'connection reset'],
+    [3, 'failed', null, 'connection reset']
+  ])
+  t.equal(attempts[2]!.data.nextAttemptAt, null)
+})
+
+t.test('Retry-After is obeyed when it asks for more than the gap', async t => {
+  const [rig, sink] = [await openHookRig(t), await openSink(t)]
+  sink.answers((_request, index) => index === 0 ? { status: 429, headers: { 'Retry-After': '2' } } : {})
+  rig.start()
+  await rig.listen(sink.url)
+  await rig.happen('delivered')
+  const [first, second] = await sink.waitFor(requests => requests.length === 2)
+  t.ok(second!.at - first!.at >= 1990, `waited ${second!.at - first!.at} ms`)
+})
+
+t.test('a redirect is a failure and is not followed', async t => {
+  const [rig, sink, other] = [await openHookRig(t), await openSink(t), await openSink(t)]
+  sink.answers(() => ({ status: 307, headers: { Location: other.url } }))
+  rig.start({ gapsS: [0.02] })
+  await rig.listen(sink.url)
+  await rig.happen('delivered')
+  await rig.facts(facts => facts.some(fact => fact.type === 'delivery.attempted' && fact.data.result === 'failed'))
+  t.equal(sink.requests.length, 2)
+  t.equal(other.requests.length, 0)
+})
+
+t.test('410 disables the endpoint; what is owed to it fails as endpoint_disabled', async t => {
+  const [rig, sink] = [await openHookRig(t), await openSink(t)]
+  sink.answers((_request, index) => ({ status: index === 0 ? 500 : 410 }))
+  rig.start({ gapsS: [1, 1] })
+  const { webhook } = await rig.listen(sink.url)
+  await rig.happen('delivered')
+  await sink.waitFor(requests => requests.length === 1)
+  await rig.happen('delivered')
+  const facts = await rig.facts(facts => facts.some(fact => fact.type === 'delivery.failed'))
+  const gone = facts.find(fact => fact.type === 'delivery.attempted' && fact.data.status === 410)
+  t.match(gone, { data: { result: 'failed', nextAttemptAt: null } })
+  t.match(facts.find(fact => fact.type === 'delivery.failed'), { data: { reason: 'endpoint_disabled', attempts: 1 } })
+  t.equal(rig.directory.now.webhooks.get(webhook.id)?.disabled, 'gone')
+  t.equal(sink.requests.length, 2)
+})
+
+t.test('DELETE ends what is pending as failed with endpoint_deleted', async t => {
+  const [rig, sink] = [await openHookRig(t), await openSink(t)]
+  sink.answers(() => ({ status: 500 }))
+  rig.start({ gapsS: [1, 1] })
+  const { webhook } = await rig.listen(sink.url)
+  await rig.happen('delivered')
+  await sink.waitFor(requests => requests.length === 1)
+  await deleteWebhook(rig, rig.asker, webhook.id)
+  const facts = await rig.facts(facts => facts.some(fact => fact.type === 'delivery.failed'))
+  t.match(facts.find(fact => fact.type === 'delivery.failed'), { data: { reason: 'endpoint_deleted', attempts: 1 } })
+  t.equal(sink.requests.length, 1)
+})
+
+t.test('private targets are refused when they are not allowed, by address and by name', async t => {
+  const [rig, sink] = [await openHookRig(t), await openSink(t)]
+  rig.start({ allowPrivate: false, gapsS: [0.02] })
+  const targets = [sink.url, `http://localhost:${sink.port}`, `http://[::ffff:127.0.0.1]:${sink.port}`, `http://0x7f000001:${sink.port}`]
+  for (const url of targets) await rig.listen(url)
+  await rig.happen('delivered')
+  const failed = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.attempted' && fact.data.result === 'failed')
+  const facts = failed(await rig.facts(facts => failed(facts).length === targets.length))
+  t.ok(facts.every(fact => fact.type === 'delivery.attempted' && fact.data.error?.startsWith('target refused: ')))
+  t.equal(sink.requests.length, 0)
+})
+
+t.test('one slow or dead endpoint delays no other', async t => {
+  const rig = await openHookRig(t)
+  const sinks = await Promise.all(Array.from({ length: 6 }, () => openSink(t)))
+  const [hanging, resetting, ...living] = sinks
+  hanging!.answers(() => ({ hang: true }))
+  resetting!.answers(() => ({ reset: true }))
+  for (const sink of sinks) await rig.listen(sink.url)
+  await rig.listen('http://127.0.0.1:9/nobody')
+  rig.start()
+  const events = await Promise.all(Array.from({ length: 300 }, () => rig.happen('delivered')))
+  const startMs = Date.now()
+  for (const sink of living) await sink.waitFor(requests => requests.length >= 300)
+  // A hanging request lasts 2 s here: waiting for as much as two of them would show.
+  t.ok(Date.now() - startMs < 4000, `${Date.now() - startMs} ms`)
+  for (const sink of living) t.equal(new Set(sink.requests.map(request => request.headers['webhook-id'])).size, events.length)
+  t.ok(hanging!.atOnceMax() <= 8, 'its own lane bounds what it holds')
+  const parked = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.parked')
+  t.ok(parked(await rig.facts(facts => parked(facts).length >= 300, 20_000)).length >= 300, 'the dead ones wait as schedules')
+})
+
+t.test('an endpoint that comes back gets all it missed', async t => {
+  const [rig, sink] = [await openHookRig(t), await openSink(t)]
+  let up = false
+  sink.answers(() => ({ status: up ? 200 : 503 }))
+  rig.start()
+  await rig.listen(sink.url)
+  const events = await Promise.all(Array.from({ length: 60 }, () => rig.happen('delivered')))
+  await rig.facts(facts => facts.some(fact => fact.type === 'delivery.parked'))
+  up = true
+  const delivered = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.attempted' && fact.data.result === 'delivered').length
+  await rig.facts(facts => delivered(facts) === events.length, 30_000)
+  t.pass()
+})
+
+t.test('a 2xx whose body never ends is a success, kept to 4,096 bytes', async t => {
+  const [rig, sink] = [await openHookRig(t), await openSink(t)]
+  sink.answers((_request, index) => index === 0 ? { dribble: true, body: 'ok' } : { body: 'é'.repeat(100_000) })
+  rig.start()
+  await rig.listen(sink.url)
+  await rig.happen('delivered')
+  await rig.happen('delivered')
+  const attempts = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.attempted')
+  const facts = attempts(await rig.facts(facts => attempts(facts).length === 2))
+  const [short, long] = facts.map(fact => fact.type === 'delivery.attempted' ? fact.data : null).sort((a, b) => a!.response.length - b!.response.length)
+  t.match(short, { result: 'delivered', response: /^ok\.*$/ })
+  t.match(long, { result: 'delivered', response: 'é'.repeat(2048) })
+})
+
+t.test('the events of one email arrive in their order', async t => {
+  const [rig, sink] = [await openHookRig(t), await openSink(t)]
+  sink.answers(() => ({ delayMs: Math.random() * 20 }))
+  rig.start()
+  await rig.listen(sink.url)
+  const first = await rig.happen('deferred')
+  const events = [first]
+  for (let i = 0; i < 20; i++) events.push(await rig.happen('bounced', { email: first.email }))
+  const requests = await sink.waitFor(requests => requests.length === events.length)
+  t.same(requests.map(request => request.headers['webhook-id']), events.map(event => event.id))
+})
+
+t.test('a restart in the middle loses nothing', async t => {
+  const [rig, sink] = [await openHookRig(t), await openSink(t)]
+  sink.answers(() => ({ delayMs: 5 }))
+  await rig.listen(sink.url)
+  let role = rig.start()
+  const events = []
+  for (let i = 0; i < 5; i++) {
+    events.push(...await Promise.all(Array.from({ length: 60 }, () => rig.happen('delivered'))))
+    await role.stop()
+    role = rig.start()
+  }
+  const ids = () => new Set(sink.requests.map(request => request.headers['webhook-id']))
+  await sink.waitFor(() => ids().size === events.length, 30_000)
+  t.equal(sink.requests.length, events.length, 'a stop drains: nothing was sent twice')
+})

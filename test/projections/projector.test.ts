@@ -1,0 +1,231 @@
+import t from 'tap'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { emails } from '#projections/emails/project.ts'
+import { getEmail } from '#projections/emails/queries.ts'
+import type { AnyFact } from '#streams/catalog.ts'
+import { subjects } from '#streams/subjects.ts'
+import { systemClock } from '#src/base/clock.ts'
+import { createLog } from '#src/base/log.ts'
+import { openLedger, type Ledger } from '#src/actions/ledger.ts'
+import { connectBus, type Bus } from '#src/nats/connect.ts'
+import { ensureTopology } from '#src/nats/ensure.ts'
+import { createProjectors, type Projector } from '#src/out/projector/run.ts'
+import { createView } from '#src/out/projector/view.ts'
+import { moveCheckpoints, readPositions, waitFor } from '#src/postgres/checkpoint.ts'
+import { createPool, type Pool } from '#src/postgres/pool.ts'
+import { ask, inTransaction } from '#src/postgres/run.ts'
+import { ACCOUNT, attempted, delivered, requested } from '../support/facts.ts'
+import { freshAccount, freshDatabase, type Ending } from '../support/servers.ts'
+import { allRows, freshPool } from './view.ts'
+
+const log = createLog('silent')
+
+async function openBus (t: Ending): Promise<{ bus: Bus, ledger: Ledger }> {
+  const bus = await connectBus({ url: freshAccount().natsUrl, creds: null, name: 'projector test', log })
+  t.teardown(() => bus.close())
+  await ensureTopology(bus, { retention: { factsMs: 90 * 86_400_000, contentMs: 30 * 86_400_000 }, replicas: 1, log })
+  return { bus, ledger: openLedger(bus, systemClock) }
+}
+
+function project (t: Ending, bus: Bus, pool: Pool): Projector {
+  const [projector] = createProjectors({ bus, pool, log, projections: { emails } })
+  t.teardown(() => projector!.stop())
+  return projector!
+}
+
+/** An email in the log, asked for and delivered; ids from `from` on. */
+async function mail (ledger: Ledger, from: number, count: number): Promise<string[]> {
+  const ids = Array.from({ length: count }, (_, i) => `em_${String(from + i).padStart(4, '0')}`)
+  const recipient = (email: string) => subjects.recipient(ACCOUNT, email, 0)
+  await Promise.all(ids.map(async email => {
+    await ledger.requests.append([{ subject: subjects.request(ACCOUNT, email), fact: now(requested({ email })) }])
+    await ledger.emails.append([{ subject: recipient(email), fact: now(attempted({ email })) }, { subject: recipient(email), fact: now(delivered({ email })) }])
+  }))
+  return ids
+}
+
+/** The builders' world begins at a fixed time; these happen now. */
+function now<F extends AnyFact> (fact: F): F {
+  return { ...fact, time: new Date().toISOString() }
+}
+
+async function deliveredCount (pool: Pool): Promise<number> {
+  return Number((await pool.query("select count(*) as n from email_states where status = 'delivered'")).rows[0].n)
+}
+
+async function until (holds: () => boolean | Promise<boolean>, timeoutMs = 20_000): Promise<boolean> {
+  for (const endMs = Date.now() + timeoutMs; Date.now() < endMs; await sleep(20)) if (await holds()) return true
+  return false
+}
+
+t.test('a read that waits for its view sees what was written before it', async t => {
+  const { bus, ledger } = await openBus(t)
+  const pool = await freshPool(t)
+  const view = createView(bus, pool)
+  t.equal(await view.caughtUp(emails), true, 'empty streams have nothing to wait for')
+  await mail(ledger, 0, 1)
+  t.equal(await view.caughtUp(emails, 100), false, 'nobody projects')
+  const projector = project(t, bus, pool)
+  t.equal(await view.caughtUp(emails, 10_000), true)
+  for (let i = 1; i < 20; i++) {
+    const [id] = await mail(ledger, i, 1)
+    t.equal(await view.caughtUp(emails), true)
+    t.match(await ask(pool, getEmail({ account: ACCOUNT, id: id! })), { status: 'delivered', timeline: { length: 3 } })
+  }
+  t.equal(projector.trouble(), null)
+  t.equal(projector.lagS(), 0)
+})
+
+t.test('subjects the projection does not read hold nobody up', async t => {
+  const { bus, ledger } = await openBus(t)
+  const pool = await freshPool(t)
+  const view = createView(bus, pool)
+  project(t, bus, pool)
+  await mail(ledger, 0, 1)
+  t.equal(await view.caughtUp(emails, 10_000), true)
+  await bus.js.publish('claim.acc_test.0123', 'not for views')
+  t.equal(await view.caughtUp(emails, 500), true)
+  await (await bus.nc.jetstreamManager()).streams.deleteMessage('REQUESTS', 2)
+  t.equal(await view.caughtUp(emails, 500), true)
+})
+
+t.test('of two projectors only one writes a range, and nothing is lost', async t => {
+  const { bus, ledger } = await openBus(t)
+  const url = await freshDatabase(t)
+  const pools = [createPool(url, log), createPool(url, log)]
+  t.teardown(async () => { await Promise.all(pools.map(pool => pool.end())) })
+  await recordMoves(pools[0]!)
+  const projectors = pools.map(pool => project(t, bus, pool))
+  for (let i = 0; i < 10; i++) {
+    await mail(ledger, i * 20, 20)
+    await sleep(30)
+  }
+  t.equal(await createView(bus, pools[0]!).caughtUp(emails, 10_000), true)
+  t.equal(await deliveredCount(pools[0]!), 200)
+  t.strictSame(await readPositions(pools[0]!, emails), { REQUESTS: 200, EMAILS: 400 })
+  // The one that has been writing goes away: the other takes over.
+  await projectors[0]!.stop()
+  await mail(ledger, 200, 5)
+  t.equal(await createView(bus, pools[0]!).caughtUp(emails, 10_000), true)
+  t.equal(await deliveredCount(pools[0]!), 205)
+  const { rows: gaps } = await pools[0]!.query(`select * from (
+    select stream, before, lag(after, 1, 0::bigint) over (partition by stream order by n) as expected from moves) as moves where before <> expected`)
+  t.strictSame(gaps, [], 'each range follows the one before')
+})
+
+/** Keeps every committed move of a checkpoint in a table `moves`. */
+async function recordMoves (pool: Pool): Promise<void> {
+  await pool.query(`
+    create table moves (n serial, stream text, before bigint, after bigint);
+    create function record_move () returns trigger language plpgsql as $$ begin
+      insert into moves (stream, before, after) values (new.stream, case when tg_op = 'INSERT' then 0 else old.position end, new.position);
+      return null;
+    end $$;
+    create trigger record_move after insert or update on checkpoints for each row execute function record_move ()`)
+}
+
+t.test('a checkpoint moves only from where it is', async t => {
+  const pool = await freshPool(t)
+  const move = (from: number, to: number, gate?: Promise<void>) => inTransaction(pool, async run => {
+    const moved = await moveCheckpoints(run, emails, [{ stream: 'EMAILS', from, to }])
+    await gate
+    return moved
+  })
+  const { promise: gate, resolve: open } = Promise.withResolvers<void>()
+  const first = move(0, 5, gate)
+  await sleep(100)
+  const second = move(0, 7)
+  open()
+  t.strictSame(await Promise.all([first, second]), [true, false])
+  t.strictSame(await Promise.all([move(5, 9), move(5, 8)]).then(moved => moved.toSorted()), [false, true])
+  t.equal(await move(3, 12), false)
+  t.equal(await waitFor(pool, emails, { EMAILS: 8 }, 100), true)
+  t.equal(await waitFor(pool, emails, { EMAILS: 8, REQUESTS: 1 }, 50), false)
+})
+
+t.test('PostgreSQL may be away: the projection waits, says so and catches up', async t => {
+  const { bus, ledger } = await openBus(t)
+  const url = new URL(await freshDatabase(t))
+  const line = await openLine(t, url.hostname, Number(url.port))
+  url.port = String(line.port)
+  url.hostname = '127.0.0.1'
+  const pool = createPool(url.href, log)
+  t.teardown(() => pool.end())
+  const projector = project(t, bus, pool)
+  await mail(ledger, 0, 10)
+  t.equal(await createView(bus, pool).caughtUp(emails, 10_000), true)
+  line.cut()
+  await mail(ledger, 10, 10)
+  t.ok(await until(() => projector.trouble() !== null))
+  t.match(projector.trouble(), /PostgreSQL does not answer/)
+  t.ok(projector.lagS() > 0)
+  line.mend()
+  t.equal(await until(() => projector.trouble() === null), true)
+  t.equal(await createView(bus, pool).caughtUp(emails, 10_000), true)
+  t.equal(await deliveredCount(pool), 20)
+})
+
+t.test('a commit that a crash took is made again', async t => {
+  const { bus, ledger } = await openBus(t)
+  const pool = await freshPool(t)
+  project(t, bus, pool)
+  await mail(ledger, 0, 5)
+  t.equal(await createView(bus, pool).caughtUp(emails, 10_000), true)
+  const expected = await allRows(pool, 'emails')
+  await pool.query('truncate emails, email_states, recipients, timeline, checkpoints')
+  await mail(ledger, 5, 1)
+  t.ok(await until(async () => await deliveredCount(pool) === 6))
+  await pool.query("delete from emails where id = 'em_0005'")
+  t.strictSame((await allRows(pool, 'emails')).emails, expected.emails)
+})
+
+t.test('a fact that does not fit stops its projection with a word, and no other', async t => {
+  const { bus, ledger } = await openBus(t)
+  const pool = await freshPool(t)
+  const [sick, sound] = createProjectors({ bus, pool, log, projections: { emails, requests: { ...emails, name: 'requests', streams: emails.streams.slice(0, 1) } } })
+  t.teardown(async () => { await Promise.all([sick!.stop(), sound!.stop()]) })
+  await bus.js.publish('email.0.acc_test.em_x.0', JSON.stringify({ type: 'email.unheard_of' }))
+  t.ok(await until(() => sick!.trouble() !== null))
+  t.match(sick!.trouble(), /cannot read a fact: unknown fact type "email.unheard_of"/)
+  await mail(ledger, 0, 1)
+  t.ok(await until(async () => (await pool.query('select id from emails')).rows.length === 1))
+  t.equal(sound!.trouble(), null)
+})
+
+t.test('what the tables do not take stops the projection with a word', async t => {
+  const { bus, ledger } = await openBus(t)
+  const pool = await freshPool(t)
+  await pool.query("alter table emails add check (subject <> 'Hello')")
+  const projector = project(t, bus, pool)
+  await mail(ledger, 0, 1)
+  t.ok(await until(() => projector.trouble() !== null))
+  t.match(projector.trouble(), /PostgreSQL does not take what facts say: .*\(23514\)/)
+  t.strictSame(await readPositions(pool, emails), { REQUESTS: 0, EMAILS: 0 })
+})
+
+interface Line {
+  port: number
+  /** Breaks all connections and refuses new ones. */
+  cut (): void
+  mend (): void
+}
+
+/** A wire to a server that a test can cut. */
+async function openLine (t: Ending, host: string, port: number): Promise<Line> {
+  const sockets = new Set<Socket>()
+  let whole = true
+  const server: Server = createServer(near => {
+    if (!whole) return void near.destroy()
+    const far = connect(port, host)
+    for (const [socket, other] of [[near, far], [far, near]] as const) {
+      sockets.add(socket)
+      socket.on('error', () => {}).on('close', () => { sockets.delete(socket); other.destroy() })
+    }
+    near.pipe(far).pipe(near)
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const cut = () => { whole = false; for (const socket of sockets) socket.destroy() }
+  t.teardown(async () => { cut(); await new Promise(resolve => server.close(resolve)) })
+  return { port: (server.address() as { port: number }).port, cut, mend: () => { whole = true } }
+}

@@ -1,0 +1,126 @@
+import t from 'tap'
+import type { AnyFact } from '#streams/catalog.ts'
+import { eventIn, GAPS_S, isFor, isGone, isSuccess, parkUntilMs, RETRY_MS_MAX, retryAtMs, whyNot } from '#streams/delivery/decide.ts'
+import { pendingAfter, tryKey, type Pending } from '#streams/delivery/state.ts'
+import type { Webhook } from '#streams/directory.ts'
+
+const FIRST_MS = Date.parse('2026-01-01T00:00:00.000Z')
+const HOUR_MS = 3_600_000
+const none = () => 0
+const almostOne = () => 0.999_999
+
+/** The gaps a receiver sees that always fails at once, in seconds. */
+function gapsSeen (random: () => number, retryAfterMs: number | null = null): { gapsS: number[], endS: number } {
+  const gapsS: number[] = []
+  let nowMs = FIRST_MS
+  for (let attempts = 1; ; attempts++) {
+    const nextMs = retryAtMs({ attempts, firstMs: FIRST_MS, nowMs, retryAfterMs, random })
+    if (nextMs === null) return { gapsS, endS: (nowMs - FIRST_MS) / 1000 }
+    gapsS.push((nextMs - nowMs) / 1000)
+    nowMs = nextMs
+  }
+}
+
+t.test('6.4 the gaps are 5 s, 30 s, 2 m, 10 m, 30 m, 1 h, 2 h, 4 h, 6 h, 10 h: to the second, 23 h 42 m 35 s in all', async t => {
+  const { gapsS, endS } = gapsSeen(none)
+  t.same(gapsS, [5, 30, 120, 600, 1800, 3600, 7200, 14_400, 21_600, 36_000])
+  t.equal(endS, 23 * 3600 + 42 * 60 + 35)
+})
+
+t.test('jitter takes up to a tenth, and adds nothing', async t => {
+  const { gapsS } = gapsSeen(almostOne)
+  for (const [i, gapS] of gapsS.entries()) t.ok(gapS >= 0.9 * GAPS_S[i]! && gapS < 0.901 * GAPS_S[i]!, `${gapS}`)
+})
+
+t.test('Retry-After lengthens a gap, never shortens it', async t => {
+  const at = (retryAfterMs: number) => retryAtMs({ attempts: 2, firstMs: FIRST_MS, nowMs: FIRST_MS, retryAfterMs, random: none })
+  t.equal(at(10_000), FIRST_MS + 30_000)
+  t.equal(at(45_000), FIRST_MS + 45_000)
+})
+
+t.test('6.4 no Retry-After and no slow receiver makes it longer than 24 hours', async t => {
+  for (const retryAfterMs of [null, 1000, HOUR_MS, 5 * HOUR_MS, 23 * HOUR_MS, 1e12]) {
+    const { gapsS, endS } = gapsSeen(none, retryAfterMs)
+    t.ok(endS <= 24 * 3600, `${retryAfterMs}: ${endS} s`)
+    t.ok(gapsS.length <= 10)
+  }
+  t.equal(gapsSeen(none, 1e12).endS, 24 * 3600, 'a last try at the very end')
+  t.equal(retryAtMs({ attempts: 3, firstMs: FIRST_MS, nowMs: FIRST_MS + RETRY_MS_MAX, retryAfterMs: null, random: none }), null)
+})
+
+t.test('a parked delivery waits about as long as it already has, and not past its 24 hours', async t => {
+  t.equal(parkUntilMs(FIRST_MS, FIRST_MS, none), FIRST_MS + 5000)
+  t.equal(parkUntilMs(FIRST_MS, FIRST_MS + 60_000, none), FIRST_MS + 120_000)
+  t.equal(parkUntilMs(FIRST_MS, FIRST_MS + 60_000, almostOne), FIRST_MS + 105_000)
+  t.equal(parkUntilMs(FIRST_MS, FIRST_MS + 10 * HOUR_MS, none), FIRST_MS + 10.5 * HOUR_MS)
+  t.equal(parkUntilMs(FIRST_MS, FIRST_MS + RETRY_MS_MAX - 1, none), FIRST_MS + RETRY_MS_MAX)
+  t.equal(parkUntilMs(FIRST_MS, FIRST_MS + RETRY_MS_MAX, none), null)
+  let turns = 0
+  for (let nowMs: number | null = FIRST_MS; nowMs !== null; nowMs = parkUntilMs(FIRST_MS, nowMs, almostOne)) turns++
+  t.ok(turns < 100, `${turns} turns in a day`)
+})
+
+t.test('2xx is success, 410 is the end, all else failure', async t => {
+  t.same([200, 201, 204, 299].map(isSuccess), [true, true, true, true])
+  t.same([null, 100, 199, 300, 301, 304, 400, 410, 429, 500, 503].filter(status => isSuccess(status)), [])
+  t.same([null, 404, 410, 411].filter(status => isGone(status)), [410])
+})
+
+const webhook: Webhook = {
+  id: 'wh_1', account: 'acc_1', url: 'https://example.com/', events: ['email.delivered'], sealedSecret: '', startAt: '2026-01-01T00:00:00.000Z', createdAt: '2026-01-01T00:00:00.000Z', disabled: null
+}
+const pending: Pending = {
+  owed: { delivery: 'whd_1', webhook: 'wh_1', event: { id: 'ev_1', type: 'email.delivered', seq: 7 }, email: 'em_1' },
+  account: 'acc_1', correlation: 'req_1', causation: 'ev_2', attempts: 0, firstAttemptAt: null, dueAt: null
+}
+
+t.test('a delivery ends with its endpoint, or when a retry would come after 24 hours', async t => {
+  t.equal(whyNot(pending, webhook, FIRST_MS), null)
+  t.equal(whyNot(pending, undefined, FIRST_MS), 'endpoint_deleted')
+  t.equal(whyNot(pending, { ...webhook, account: 'acc_2' }, FIRST_MS), 'endpoint_deleted')
+  t.equal(whyNot(pending, { ...webhook, disabled: 'gone' }, FIRST_MS), 'endpoint_disabled')
+  const retry = { ...pending, attempts: 3, firstAttemptAt: '2026-01-01T00:00:00.000Z' }
+  t.equal(whyNot(retry, webhook, FIRST_MS + RETRY_MS_MAX + 1000), null, 'a schedule that fired late')
+  t.equal(whyNot(retry, webhook, FIRST_MS + RETRY_MS_MAX + 61_000), 'expired')
+  t.equal(whyNot({ ...retry, attempts: 0 }, webhook, FIRST_MS + RETRY_MS_MAX + 61_000), null, 'never tried: it was we who were late')
+})
+
+const fact = (type: string, data: Record<string, unknown> = {}) =>
+  ({ id: 'ev_1', type, version: 1, time: '2026-01-01T00:00:00.000Z', account: 'acc_1', causation: null, correlation: 'req_1', data: { email: 'em_1', event: '{}', ...data } }) as unknown as AnyFact
+
+t.test('6.1 the events: delivered, bounced (also the first deferral and the end of the budget), and nothing else', async t => {
+  t.equal(eventIn(fact('email.delivered'))?.type, 'email.delivered')
+  t.equal(eventIn(fact('email.bounced'))?.type, 'email.bounced')
+  t.equal(eventIn(fact('email.failed'))?.type, 'email.bounced')
+  t.equal(eventIn(fact('email.deferred', { first: true }))?.type, 'email.bounced')
+  t.equal(eventIn(fact('email.deferred', { first: false })), null)
+  t.equal(eventIn(fact('email.attempted', { event: undefined })), null)
+  t.equal(eventIn(fact('email.in_doubt', { event: undefined })), null)
+})
+
+t.test('an event is for the endpoints of its account that listen to its type, from their start on', async t => {
+  const delivered = fact('email.delivered')
+  t.equal(isFor(webhook, delivered, 'email.delivered'), true)
+  t.equal(isFor({ ...webhook, account: 'acc_2' }, delivered, 'email.delivered'), false)
+  t.equal(isFor(webhook, delivered, 'email.bounced'), false)
+  t.equal(isFor({ ...webhook, disabled: 'gone' }, delivered, 'email.delivered'), false)
+  t.equal(isFor({ ...webhook, startAt: '2026-01-01T00:00:00.001Z' }, delivered, 'email.delivered'), false)
+})
+
+t.test('outcomes alone tell what is pending', async t => {
+  const { owed } = pending
+  const requested = pendingAfter(fact('delivery.requested', owed))
+  t.match(requested, { owed, attempts: 0, firstAttemptAt: null, dueAt: null, account: 'acc_1', causation: 'ev_1' })
+  const firstAttemptAt = '2026-01-01T00:00:00.000Z'
+  const nextAttemptAt = '2026-01-01T00:00:05.000Z'
+  t.match(pendingAfter(fact('delivery.parked', { ...owed, attempts: 2, firstAttemptAt, nextAttemptAt })), { owed, attempts: 2, firstAttemptAt, dueAt: nextAttemptAt })
+  t.match(pendingAfter(fact('delivery.attempted', { ...owed, attempt: 3, firstAttemptAt, nextAttemptAt })), { owed, attempts: 3, firstAttemptAt, dueAt: nextAttemptAt })
+  t.equal(pendingAfter(fact('delivery.attempted', { ...owed, attempt: 3, firstAttemptAt, nextAttemptAt: null })), null)
+  t.equal(pendingAfter(fact('delivery.failed', owed)), null)
+  t.equal(pendingAfter(fact('email.delivered')), undefined)
+})
+
+t.test('a redelivery has the key of its try, a retry another', async t => {
+  t.equal(tryKey(pending), tryKey({ ...pending, causation: null }))
+  t.not(tryKey(pending), tryKey({ ...pending, dueAt: '2026-01-01T00:00:05.000Z' }))
+})

@@ -1,0 +1,64 @@
+import t from 'tap'
+import { eventBody, eventOf } from '#streams/email/event.ts'
+import type { EmailRequested } from '#streams/email/facts.ts'
+
+const REQUEST: EmailRequested['data'] = {
+  email: 'em_1',
+  key: 'key_1',
+  test: false,
+  from: { address: 'shop@example.com', name: 'Shop' },
+  recipients: [{ address: 'ada@example.net', name: 'Ada', kind: 'to' }],
+  subject: 'Zoë',
+  content: { html: 'secret', text: null },
+  tags: [],
+  metadata: {},
+  expiresAt: '2026-11-24T10:00:00.000Z',
+  onDoubt: 'retry'
+}
+const TRANSACTION = { attempt: 1, host: 'mx', tls: null, via: 'relay' as const, ms: 1 }
+
+function bodyOf (event: ReturnType<typeof eventOf>): Record<string, any> {
+  const recipient = { to: 'ada@example.net', messageId: '<em_1.0@example.com>', sequence: 2 }
+  return JSON.parse(eventBody({ id: 'ev_1', createdAt: '2026-11-21T10:00:00.000Z', ...event!, request: REQUEST, recipient }))
+}
+
+t.test('spec 6.2: a delivered event', async t => {
+  const reply = { code: 250, enhanced: '2.0.0', text: '250 2.0.0 ok' }
+  t.strictSame(bodyOf(eventOf({ type: 'email.delivered', data: { ...TRANSACTION, reply } })), {
+    id: 'ev_1',
+    type: 'email.delivered',
+    created_at: '2026-11-21T10:00:00.000Z',
+    data: {
+      email_id: 'em_1',
+      from: 'shop@example.com',
+      to: 'ada@example.net',
+      subject: 'Zoë',
+      smtp_response: '250 2.0.0 ok',
+      tags: [],
+      metadata: {},
+      message_id: '<em_1.0@example.com>',
+      sequence: 2,
+      via: 'relay'
+    }
+  })
+})
+
+t.test('a final no is hard, a deferral soft, the end of the budget soft and final', async t => {
+  const reply = { code: 550, enhanced: null, text: '550 no' }
+  t.match(bodyOf(eventOf({ type: 'email.bounced', data: { ...TRANSACTION, stage: 'rcpt', reply, class: 'undefined' } })), {
+    type: 'email.bounced',
+    data: { smtp_response: '550 no', bounce: { type: 'hard', class: 'undefined', code: 550, enhanced_code: null, final: true, next_attempt_at: null } }
+  })
+  const deferred = { ...TRANSACTION, stage: 'connect', reply: null, error: 'refused', class: 'networkerror', nextAttemptAt: '2026-11-21T10:05:00.000Z', first: true } as const
+  const soft = bodyOf(eventOf({ type: 'email.deferred', data: deferred }))
+  t.match(soft, { type: 'email.bounced', data: { bounce: { type: 'soft', class: 'networkerror', code: null, final: false, next_attempt_at: '2026-11-21T10:05:00.000Z' } } })
+  t.notOk('smtp_response' in soft.data, 'nobody replied')
+  t.match(bodyOf(eventOf({ type: 'email.failed', data: { attempt: 3, reason: 'expired', detail: null } })), {
+    type: 'email.bounced',
+    data: { bounce: { type: 'soft', class: 'expired', final: true, next_attempt_at: null } }
+  })
+})
+
+t.test('claims and doubts are no events', async t => {
+  t.equal(eventOf({ type: 'email.in_doubt', data: { attempt: 1, cause: 'line', held: true, nextAttemptAt: null } }), null)
+})

@@ -1,0 +1,144 @@
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { Refusal } from '#streams/define.ts'
+import { decide, nextStep, retryAfterS, RETRY, type Command, type Decision, type Given, type Outcome } from '#streams/email/decide.ts'
+import type { RecipientFact } from '#streams/email/facts.ts'
+import { evolve, newRecipient, type Recipient } from '#streams/email/state.ts'
+
+const NOW_MS = Date.parse('2026-11-21T10:00:00.000Z')
+const EXPIRES_AT = '2026-11-24T10:00:00.000Z'
+const TRANSACTION = { host: 'mx.example.net', tls: null, via: 'relay' as const, ms: 12 }
+const YES = { code: 250, enhanced: '2.0.0', text: '250 2.0.0 ok' }
+const NO = { code: 550, enhanced: '5.1.1', text: '550 5.1.1 no such user' }
+const CLAIM: Command = { name: 'Claim', worker: 'w_1', leaseUntil: '2026-11-21T10:11:00.000Z', messageId: '<m@example.com>', date: '2026-11-21T10:00:00.000Z', renderer: '1', digest: 'd' }
+
+function given (more: Partial<Given> = {}): Given {
+  return { nowMs: NOW_MS, request: { expiresAt: EXPIRES_AT, onDoubt: 'retry' }, random: () => 0.5, retry: RETRY, voidClaim: null, ...more }
+}
+
+function record (attempt: number, outcome: Outcome): Command {
+  return { name: 'RecordOutcome', attempt, stage: 'data', transaction: TRANSACTION, outcome }
+}
+
+const deferred: Outcome = { kind: 'deferred', reply: null, error: 'no answer', class: 'networkerror', hostTrouble: false }
+const delivered: Outcome = { kind: 'delivered', reply: YES }
+const bounced: Outcome = { kind: 'bounced', reply: NO, class: 'userunknown' }
+
+/** The state after these commands, each of which must be allowed; facts get the ids f1, f2 … */
+function after (commands: Command[], context = given()): Recipient {
+  return commands.reduce((state, command) => {
+    const decision = decide(state, command, context)
+    if (decision === null || decision instanceof Refusal) throw new Error(`${command.name} was not allowed`)
+    return evolve(state, asFact(decision, state.facts + 1))
+  }, newRecipient())
+}
+
+function asFact (decision: Decision, n: number): RecipientFact {
+  return { id: `f${n}`, ...decision } as unknown as RecipientFact
+}
+
+const doubt = (attempt: number, cause: 'sender' | 'line'): Command => ({ name: 'Doubt', attempt, cause })
+const hold = given({ request: { expiresAt: EXPIRES_AT, onDoubt: 'hold' } })
+
+const STATES: Record<string, { state: Recipient, attempt: number, voidClaim?: string }> = {
+  queued: { state: newRecipient(), attempt: 1 },
+  'sending, own': { state: after([CLAIM]), attempt: 1 },
+  'sending, void': { state: after([CLAIM]), attempt: 1, voidClaim: 'f1' },
+  deferred: { state: after([record(1, deferred)]), attempt: 2 },
+  in_doubt: { state: after([CLAIM, doubt(1, 'line')]), attempt: 1 },
+  'in_doubt, held': { state: after([CLAIM, doubt(1, 'line')], hold), attempt: 1 },
+  delivered: { state: after([CLAIM, record(1, delivered)]), attempt: 1 },
+  bounced: { state: after([record(1, bounced)]), attempt: 1 },
+  failed: { state: after([{ name: 'Fail', reason: 'expired', detail: null }]), attempt: 1 }
+}
+
+const COLUMNS: Record<string, (attempt: number) => Command> = {
+  Claim: () => CLAIM,
+  delivered: attempt => record(attempt, delivered),
+  deferred: attempt => record(attempt, deferred),
+  bounced: attempt => record(attempt, bounced),
+  Doubt: attempt => doubt(attempt, 'sender'),
+  Fail: () => ({ name: 'Fail', reason: 'expired', detail: null })
+}
+
+t.test('every transition is as the table in the README says', async t => {
+  const readme = readFileSync(new URL('../../streams/email/README.md', import.meta.url), 'utf8')
+  const [head, , ...rows] = readme.split('\n').filter(line => line.startsWith('|')).slice(0, 2 + Object.keys(STATES).length)
+    .map(line => line.slice(1, -1).split('|').map(cell => cell.trim()))
+  t.same(rows.map(([name]) => name), Object.keys(STATES))
+  t.same(head!.slice(1), Object.keys(COLUMNS))
+  for (const [name, ...cells] of rows) {
+    for (const [i, cell] of cells.entries()) {
+      const { state, attempt, voidClaim } = STATES[name!]!
+      const decision = decide(state, COLUMNS[head![i + 1]!]!(attempt), given({ voidClaim: voidClaim ?? null }))
+      const result = decision === null ? '·' : decision instanceof Refusal ? 'no' : evolve(state, asFact(decision, 9)).status
+      t.equal(result, cell, `${name}, then ${head![i + 1]}`)
+    }
+  }
+})
+
+t.test('every copy has the Date of the first claim', async t => {
+  const state = after([CLAIM, doubt(1, 'sender')])
+  const again = decide(state, { ...CLAIM, date: '2026-11-21T10:20:00.000Z' } as Command, given())
+  t.match(again, { type: 'email.attempted', data: { attempt: 2, date: '2026-11-21T10:00:00.000Z' } })
+})
+
+t.test('a dead sender is followed by a copy at once, a dead line by one after the first gap', async t => {
+  t.match(decide(after([CLAIM]), doubt(1, 'sender'), given()), { data: { held: false, nextAttemptAt: '2026-11-21T10:00:00.000Z' } })
+  t.match(decide(after([CLAIM]), doubt(1, 'line'), given()), { data: { held: false, nextAttemptAt: '2026-11-21T10:05:00.000Z' } })
+})
+
+t.test('the second doubt of the line is held, and the fifth of any cause', async t => {
+  const once = [CLAIM, doubt(1, 'line'), CLAIM]
+  t.match(decide(after(once), doubt(2, 'line'), given()), { data: { held: true, nextAttemptAt: null } })
+  t.match(decide(after(once), doubt(2, 'sender'), given()), { data: { held: false } })
+  const four = [1, 2, 3, 4].flatMap(attempt => [CLAIM, doubt(attempt, 'sender')])
+  t.match(decide(after([...four, CLAIM]), doubt(5, 'sender'), given()), { data: { held: true } })
+  t.match(decide(after([CLAIM]), doubt(1, 'sender'), hold), { data: { held: true } })
+})
+
+t.test('a late reply to an overtaken attempt counts only when it is a delivery', async t => {
+  const state = after([CLAIM, doubt(1, 'sender'), CLAIM])
+  t.equal(decide(state, record(1, deferred), given()), null)
+  t.equal(decide(state, record(1, bounced), given()), null)
+  t.match(decide(state, record(1, delivered), given()), { type: 'email.delivered', data: { attempt: 1 } })
+})
+
+t.test('the first deferral is marked as such', async t => {
+  const first = decide(newRecipient(), record(1, deferred), given())
+  t.match(first, { data: { first: true, nextAttemptAt: '2026-11-21T10:05:00.000Z' } })
+  t.match(decide(after([record(1, deferred)]), record(2, deferred), given()), { data: { first: false, nextAttemptAt: '2026-11-21T10:10:00.000Z' } })
+})
+
+t.test('the gaps double from 5 minutes to 4 hours, give or take a fifth', async t => {
+  t.same([1, 2, 3, 4, 5, 6, 7, 8, 500].map(attempt => retryAfterS(attempt, () => 0.5)), [300, 600, 1200, 2400, 4800, 9600, 14_400, 14_400, 14_400])
+  t.equal(retryAfterS(1, () => 0), 240)
+  t.equal(Math.round(retryAfterS(1, () => 0.999999)), 360)
+})
+
+t.test('while the host is in trouble the gaps stop growing at 20 minutes', async t => {
+  const trouble: Outcome = { ...deferred, hostTrouble: true }
+  const state = after(Array.from({ length: 8 }, (_, i) => record(i + 1, trouble)))
+  t.equal(state.nextAttemptAt, '2026-11-21T10:20:00.000Z')
+})
+
+t.test('no attempt is put off past the end of the budget', async t => {
+  const soon = given({ request: { expiresAt: '2026-11-21T10:01:00.000Z', onDoubt: 'retry' } })
+  t.match(decide(newRecipient(), record(1, deferred), soon), { data: { nextAttemptAt: '2026-11-21T10:01:00.000Z' } })
+})
+
+t.test('what a worker does next', async t => {
+  const step = (state: Recipient, nowMs = NOW_MS, gone = false, voidClaim: string | null = null) => nextStep(state, given({ nowMs, voidClaim }), gone)
+  t.same(step(newRecipient()), { do: 'send' })
+  t.same(step(after([CLAIM])), { do: 'wait', untilMs: NOW_MS + 660_000 })
+  t.same(step(after([CLAIM]), NOW_MS, true), { do: 'doubt', attempt: 1 })
+  t.same(step(after([CLAIM]), NOW_MS + 660_001), { do: 'doubt', attempt: 1 })
+  t.same(step(after([CLAIM]), NOW_MS, false, 'f1'), { do: 'send' })
+  t.same(step(after([record(1, deferred)])), { do: 'schedule', atMs: NOW_MS + 300_000 })
+  t.same(step(after([record(1, deferred)]), NOW_MS + 300_000), { do: 'send' })
+  t.same(step(after([CLAIM, doubt(1, 'sender')])), { do: 'send' })
+  t.same(step(after([CLAIM, doubt(1, 'sender')], hold)), { do: 'nothing' })
+  t.same(step(after([CLAIM, record(1, delivered)])), { do: 'nothing' })
+  t.same(step(newRecipient(), Date.parse(EXPIRES_AT)), { do: 'fail' })
+  t.same(step(after([CLAIM]), NOW_MS + 1000, false), { do: 'wait', untilMs: NOW_MS + 660_000 }, 'a live claim outlives the budget')
+})

@@ -1,0 +1,157 @@
+import type { Asker } from '#src/actions/desk.ts'
+import { followDirectory, type LiveDirectory } from '#src/actions/directory.ts'
+import { openLedger, stamp, type Ledger } from '#src/actions/ledger.ts'
+import { createWebhook, type CreatedWebhook } from '#src/actions/webhook.ts'
+import { sleep } from '#src/base/backoff.ts'
+import { systemClock, timestamp } from '#src/base/clock.ts'
+import { newId } from '#src/base/id.ts'
+import { createLog } from '#src/base/log.ts'
+import type { Role } from '#src/base/role.ts'
+import { createVault } from '#src/base/secret.ts'
+import { connectBus, type Bus } from '#src/nats/connect.ts'
+import { ensureTopology, repair } from '#src/nats/ensure.ts'
+import { follow } from '#src/nats/follow.ts'
+import { startWebhooks, type WebhooksOptions } from '#src/out/webhooks/run.ts'
+import type { AnyFact } from '#streams/catalog.ts'
+import { Refusal, type Recorded } from '#streams/define.ts'
+import { EmailBounced, EmailDeferred, EmailDelivered } from '#streams/email/facts.ts'
+import { subjects } from '#streams/subjects.ts'
+import { EVENT_TYPES, type EventType } from '#streams/webhook/facts.ts'
+import { freshAccount, type Ending } from './servers.ts'
+
+const ACCOUNT = 'acc_01test'
+const SECRET = 'a-secret-for-tests-with-at-least-32-characters'
+const RETENTION = { factsMs: 90 * 86_400_000, contentMs: 30 * 86_400_000 }
+/** The contract's gaps, a hundred times as fast. */
+const QUICK_GAPS_S = [0.05, 0.3, 1.2, 6, 18, 36, 72, 144, 216, 360]
+
+const log = createLog(process.env.JETPOST_LOG_LEVEL ?? 'silent')
+const topology = { retention: RETENTION, replicas: 1, log }
+
+/** The role alone with a connection of its own, as a process of its own runs it; never stopped. */
+export async function runHooks (natsUrl: string): Promise<void> {
+  const bus = await connectBus({ url: natsUrl, creds: null, name: 'hook child', log })
+  const directory = followDirectory(bus, log)
+  await directory.catchUp(5000)
+  const ledger = openLedger(bus, systemClock)
+  startWebhooks({ ledger, directory, vault: createVault(SECRET), log, allowPrivate: true, gapsS: QUICK_GAPS_S, timeoutMs: 2000, repair: plan => repair(bus, plan, topology) })
+}
+
+/** An event that was put into the log, with the bytes that must reach the endpoint. */
+export interface Happened { id: string, email: string, body: string }
+
+export interface HookRig {
+  natsUrl: string
+  ledger: Ledger
+  directory: LiveDirectory
+  /** Makes an endpoint and waits until it is known here. */
+  listen (url: string, events?: readonly EventType[]): Promise<CreatedWebhook>
+  /** Appends facts of new recipients, or of one email when given. */
+  happen (type: 'delivered' | 'bounced' | 'deferred', extra?: { email?: string, first?: boolean, text?: string }): Promise<Happened>
+  /** Starts the role; stopped with the test, or before. */
+  start (options?: Partial<WebhooksOptions>): Role
+  /** All facts of WEBHOOKS once `enough` says so. */
+  facts (enough: (facts: AnyFact[]) => boolean, timeoutMs?: number): Promise<AnyFact[]>
+  /** A ledger with a connection of its own, as another process would have. */
+  another (): Promise<Ledger>
+  asker: Asker
+}
+
+/** Streams, directory and the webhook role, without the rest of the house: facts go straight into the log. */
+export async function openHookRig (t: Ending): Promise<HookRig> {
+  const { natsUrl } = freshAccount()
+  const buses: Bus[] = []
+  const connect = async () => {
+    const bus = await connectBus({ url: natsUrl, creds: null, name: 'hook rig', log })
+    buses.push(bus)
+    return bus
+  }
+  const bus = await connect()
+  await ensureTopology(bus, topology)
+  const ledger = openLedger(bus, systemClock)
+  const directory = followDirectory(bus, log)
+  const vault = createVault(SECRET)
+  const roles = new Set<Role>()
+  const asker = { account: ACCOUNT, correlation: 'req_test' }
+  t.teardown(async () => {
+    await Promise.all([...roles].map(role => role.stop()))
+    await directory.stop()
+    await Promise.all(buses.map(each => each.close()))
+  })
+
+  async function listen (url: string, events: readonly EventType[] = EVENT_TYPES): Promise<CreatedWebhook> {
+    const made = await createWebhook({ ledger, directory, vault, webhookAllowPrivate: true }, asker, { url, events: [...events] })
+    if (made instanceof Refusal) throw new Error(made.message)
+    if (!await directory.reached(made.seq, 5000)) throw new Error('the directory did not see the endpoint')
+    return made
+  }
+
+  function start (options: Partial<WebhooksOptions> = {}): Role {
+    const role = startWebhooks({
+      ledger, directory, vault, log, allowPrivate: true, random: () => 0, gapsS: QUICK_GAPS_S, timeoutMs: 2000, repair: plan => repair((options.ledger ?? ledger).bus, plan, topology), ...options
+    })
+    const kept: Role = { ...role, stop: async () => { if (roles.delete(kept)) await role.stop() } }
+    roles.add(kept)
+    return kept
+  }
+
+  return {
+    natsUrl,
+    ledger,
+    directory,
+    listen,
+    start,
+    asker,
+    another: async () => openLedger(await connect(), systemClock),
+    happen: (type, extra) => happen(ledger, type, extra),
+    facts: (enough, timeoutMs) => readWebhooks(bus, enough, timeoutMs)
+  }
+}
+
+async function happen (
+  ledger: Ledger, type: 'delivered' | 'bounced' | 'deferred', { email = newId('em', Date.now()), first = true, text = 'Grüße ☃' }: { email?: string, first?: boolean, text?: string } = {}
+): Promise<Happened> {
+  const nowMs = Date.now()
+  const id = newId('ev', nowMs)
+  const eventType = type === 'deferred' ? 'email.bounced' : `email.${type}`
+  const body = JSON.stringify({
+    id,
+    type: eventType,
+    created_at: timestamp(nowMs),
+    data: { email_id: email, from: 'hello@example.com', to: 'ada@example.net', subject: text, smtp_response: '250 ok', tags: [], metadata: {} }
+  })
+  const recipient = { email, n: 0, request: 1, to: 'ada@example.net', sequence: 1, event: body }
+  const transaction = { attempt: 1, host: 'mx.example.net', tls: null, via: 'relay' as const, ms: 12 }
+  const reply = { code: 250, enhanced: null, text: '250 ok' }
+  const cause = { account: ACCOUNT, correlation: 'req_test', causation: null }
+  const shared = { ...recipient, ...transaction, stage: 'data' as const, class: 'other' }
+  const fact = {
+    delivered: () => stamp(EmailDelivered, cause, { ...recipient, ...transaction, reply }, nowMs, id),
+    bounced: () => stamp(EmailBounced, cause, { ...shared, reply }, nowMs, id),
+    deferred: () => stamp(EmailDeferred, cause, { ...shared, reply, error: null, nextAttemptAt: timestamp(nowMs + 300_000), first }, nowMs, id)
+  }[type]()
+  await ledger.emails.append([{ subject: subjects.recipient(ACCOUNT, email, 0), fact }])
+  return { id, email, body }
+}
+
+/** Reads WEBHOOKS from its start until it says enough. */
+async function readWebhooks (bus: Bus, enough: (facts: AnyFact[]) => boolean, timeoutMs = 10_000): Promise<AnyFact[]> {
+  const done = new AbortController()
+  const found: AnyFact[] = []
+  void sleep(timeoutMs, done.signal).then(() => done.abort())
+  const options = { stream: 'WEBHOOKS', filter: 'webhook.>', afterSeq: 0, batchMax: 500, gatherMs: 5, signal: done.signal, onTrouble: () => {} }
+  for await (const batch of follow(bus, options)) {
+    found.push(...batch.map(({ fact }: Recorded<AnyFact>) => fact))
+    if (enough(found)) {
+      done.abort()
+      return found
+    }
+  }
+  throw new Error(`WEBHOOKS has not enough after ${timeoutMs} ms: ${JSON.stringify(countByType(found))}`)
+}
+
+function countByType (facts: AnyFact[]): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const { type } of facts) counts[type] = (counts[type] ?? 0) + 1
+  return counts
+}
