@@ -42,6 +42,8 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
     trustProxy: options.trustProxy.length === 0 ? false : options.trustProxy,
     genReqId: request => requestIdOf(request.headers['x-request-id']),
     routerOptions: { maxParamLength: 200 },
+    // While it stops, what still comes in on open lines is served and told that the line closes: a bare 503 would lack the headers.
+    return503OnClosing: false,
     clientErrorHandler: (error, socket) => refuseAtParser(error, socket, limiter),
     frameworkErrors: (error, _request, reply) => { void answer(reply, asProblem(error)!) }
   })

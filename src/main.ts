@@ -85,6 +85,7 @@ async function furnish (config: Config, surroundings: Surroundings, stack: Async
   stack.defer(() => pool.end())
   const database = keepMigrated(databaseUrl, log)
   stack.defer(() => database.stop())
+  await database.firstTry
 
   const directory = followDirectory(bus, log)
   stack.defer(() => directory.stop())
@@ -191,7 +192,7 @@ async function openDoors (rooms: Rooms, firstKey: string | null): Promise<House>
     appendsPending: () => ({ REQUESTS: desk.ledger.requests.pending(), EMAILS: desk.ledger.emails.pending(), WEBHOOKS: desk.ledger.webhooks.pending() }),
     smtpInFlight: () => rooms.sender?.inFlight() ?? 0,
     limitsInexact: () => counters.inexact(),
-    projectionLagS: () => Object.fromEntries(rooms.projectors.map(projector => [projector.name, projector.lagS()]))
+    projectionLagS: () => Object.fromEntries(rooms.projectors.map(({ projection, lagS }) => [projection, lagS()]))
   })
   const app = buildHttp({
     api: config.roles.has('api') ? { desk, counters, reads: { pool, view: createView(bus, pool), projection: emails } } : null,

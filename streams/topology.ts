@@ -3,7 +3,7 @@ import { PARTITIONS } from './subjects.ts'
 const second = 1_000_000_000
 const day = 86_400 * second
 
-/** The object store for content beyond half the server's max_payload; one object an email, named by its id. */
+/** The object store for content beyond 256 kB; one object an email, named by its id. */
 export const CONTENT_BUCKET = 'CONTENT'
 
 /** A JetStream stream as its API takes it: durations in nanoseconds, -1 for no limit. */

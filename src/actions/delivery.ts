@@ -11,10 +11,12 @@ import { loadLast } from '#src/nats/load.ts'
 import { schedule } from '#src/nats/schedule.ts'
 import { causedBy, stamp, type Cause, type Ledger } from './ledger.ts'
 
-/** An outcome is repeated for so long before its job goes back to the server, which would mean one more request: while the log is away nothing else can go on anyway. */
+/** An outcome is repeated for so long before its job goes back to the server, which would mean one more request: while the log is away
+ *  nothing else can go on anyway. */
 const RECORD_TIMEOUT_MS = 600_000
 
-/** How far the fan-out of one partition has come: every fact of EMAILS up to `through` has its deliveries; `seq` is where WEBHOOKS says so, 0 = nowhere yet. */
+/** How far the fan-out of one partition has come: every fact of EMAILS up to `through` has its deliveries; `seq` is where WEBHOOKS says so,
+ *  0 = nowhere yet. */
 export interface FanoutCursor { through: number, seq: number }
 
 /** One event for one endpoint, with the fact that is the event. */
@@ -32,8 +34,8 @@ export async function readFanoutCursor (ledger: Ledger, partition: number): Prom
   return last?.fact.type === 'fanout.advanced' ? { through: last.fact.data.through, seq: last.seq } : { through: 0, seq: 0 }
 }
 
-/** Appends deliveries and the cursor that says so: all or nothing, and nothing when the cursor is no longer where it was read (null), since then
- *  somebody else has made them. Throws LogUnavailable. */
+/** Appends deliveries and the cursor that says so: all or nothing, and nothing when the cursor is no longer where it was read (null), since
+ *  then somebody else has made them. Throws LogUnavailable. */
 export async function requestDeliveries (
   ledger: Ledger, partition: number, cursor: FanoutCursor, through: number, deliveries: NewDelivery[]
 ): Promise<FanoutCursor | null> {
@@ -71,7 +73,8 @@ export function parkDelivery (ledger: Ledger, pending: Pending, firstMs: number,
 
 /** Gives a delivery up without a request. Throws LogUnavailable. */
 export function failDelivery (ledger: Ledger, pending: Pending, reason: GiveUpReason): Promise<void> {
-  return record(ledger, pending, stamp(DeliveryFailed, causeOf(pending), { ...pending.owed, attempts: pending.attempts, reason }, ledger.clock.nowMs()))
+  const data = { ...pending.owed, attempts: pending.attempts, reason }
+  return record(ledger, pending, stamp(DeliveryFailed, causeOf(pending), data, ledger.clock.nowMs()))
 }
 
 /** The fact and, when the delivery goes on, its schedule: both are durable, or its cause is not acknowledged. */

@@ -52,11 +52,14 @@ export async function requestEmail (desk: Desk, key: Key, correlation: string, d
   return { email, createdAt: fact.time }
 }
 
+/** Content above this is not kept in the fact: who follows REQUESTS holds up to a thousand of them in memory, and a commit carries many. */
+const CONTENT_BYTES_MAX = 256 * 1024
+
 type Content = { html: string | null, text: string | null }
 
 /** Content small enough stays in the fact; bigger goes to the object store first, so that an accepted email never lacks it. */
 async function stow (desk: Desk, email: string, content: Content): Promise<Content | null> {
-  const sizeMax = (desk.ledger.bus.nc.info?.max_payload ?? 1_048_576) / 2
+  const sizeMax = Math.min(CONTENT_BYTES_MAX, (desk.ledger.bus.nc.info?.max_payload ?? 1_048_576) / 2)
   // UTF-8 and JSON escapes make at most six bytes of a character: most mail is decided without encoding it twice.
   const length = (content.html?.length ?? 0) + (content.text?.length ?? 0)
   if (length * 6 <= sizeMax) return content

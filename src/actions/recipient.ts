@@ -37,10 +37,12 @@ export interface Recipients {
   /** Reads the subject. Throws when NATS does not answer. */
   load (addressee: Addressee): Promise<Seen>
   /** Appends the claim within `timeoutMs`. Throws Conflict or LogUnavailable; a Refusal when the rules forbid it. */
-  claim (addressee: Addressee, seen: Seen, claim: Omit<Extract<Command, { name: 'Claim' }>, 'name'>, options: ClaimOptions): Promise<Seen | Refusal>
+  claim (addressee: Addressee, seen: Seen, claim: ClaimData, options: ClaimOptions): Promise<Seen | Refusal>
   /** Records what has happened, however long NATS is away: it resolves once the log says it, or something that makes it void. */
   record (addressee: Addressee, seen: Seen, command: Exclude<Command, { name: 'Claim' }>, voidClaim: string | null): Promise<Seen>
 }
+
+type ClaimData = Omit<Extract<Command, { name: 'Claim' }>, 'name'>
 
 export interface ClaimOptions {
   voidClaim: string | null
@@ -72,7 +74,7 @@ export function openRecipients ({ ledger, log, random, retry }: RecipientsOption
     return seen
   }
 
-  async function claim (addressee: Addressee, seen: Seen, command: Omit<Extract<Command, { name: 'Claim' }>, 'name'>, options: ClaimOptions): Promise<Seen | Refusal> {
+  async function claim (addressee: Addressee, seen: Seen, command: ClaimData, options: ClaimOptions): Promise<Seen | Refusal> {
     const nowMs = ledger.clock.nowMs()
     const decision = decide(seen.state, { name: 'Claim', ...command }, given(addressee, nowMs, options.voidClaim))
     if (decision === null || decision instanceof Refusal) return decision ?? new Refusal('settled', 'There is nothing to claim.')

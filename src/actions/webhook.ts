@@ -20,6 +20,8 @@ export interface CreatedWebhook {
 /** What making an endpoint needs. */
 export type WebhookDesk = Pick<Desk, 'ledger' | 'directory' | 'vault' | 'webhookAllowPrivate'>
 
+type EndingDesk = Pick<Desk, 'ledger' | 'directory'>
+
 /** Makes an endpoint that gets the chosen events from now on. Throws LogUnavailable. */
 export async function createWebhook (desk: WebhookDesk, asker: Asker, { url, events }: NewWebhook): Promise<CreatedWebhook | Refusal> {
   const fault = urlFault(url, desk.webhookAllowPrivate) ?? eventsFault(events) ?? countFault(countOf(desk, asker.account))
@@ -46,7 +48,7 @@ function countOf (desk: Pick<Desk, 'directory'>, account: string): number {
 }
 
 /** Ends an endpoint; what is still owed to it ends as failed (`endpoint_deleted`). Throws LogUnavailable. */
-export async function deleteWebhook (desk: Pick<Desk, 'ledger' | 'directory'>, asker: Asker, id: string): Promise<{ seq: number } | Refusal> {
+export async function deleteWebhook (desk: EndingDesk, asker: Asker, id: string): Promise<{ seq: number } | Refusal> {
   const webhook = desk.directory.now.webhooks.get(id)
   if (webhook === undefined || webhook.account !== asker.account) return new Refusal('not_found', `There is no webhook ${id}.`)
   const fact = stamp(WebhookDeleted, { ...asker, causation: null }, { webhook: id }, desk.ledger.clock.nowMs())
@@ -54,8 +56,9 @@ export async function deleteWebhook (desk: Pick<Desk, 'ledger' | 'directory'>, a
   return { seq: seq! }
 }
 
-/** Stops callbacks to an endpoint that said 410; null when this process knows that it is over already. A second fact would change nothing. Throws LogUnavailable. */
-export async function disableWebhook (desk: Pick<Desk, 'ledger' | 'directory'>, cause: Cause, webhook: Webhook): Promise<number | null> {
+/** Stops callbacks to an endpoint that said 410; null when this process knows that it is over already. A second fact would change nothing.
+ *  Throws LogUnavailable. */
+export async function disableWebhook (desk: EndingDesk, cause: Cause, webhook: Webhook): Promise<number | null> {
   const known = desk.directory.now.webhooks.get(webhook.id)
   if (known === undefined || known.disabled !== null) return null
   const fact = stamp(WebhookDisabled, cause, { webhook: webhook.id, reason: 'gone' }, desk.ledger.clock.nowMs())

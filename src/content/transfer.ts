@@ -26,7 +26,8 @@ export function encodeText (text: string): Encoded {
   for (let i = 0; i < bytes.length; i++) escaped += 1 - PLAIN[bytes[i]!]!
   // Line ends count as escaped here and are not, which errs on the side of base64 by a hair.
   const qpSize = bytes.length + 2 * escaped
-  return qpSize <= bytes.length * 1.37 + lineEnds(text) * 4 ? { encoding: 'quoted-printable', bytes: quotedPrintable(bytes) } : { encoding: 'base64', bytes: base64(bytes) }
+  if (qpSize <= bytes.length * 1.37 + lineEnds(text) * 4) return { encoding: 'quoted-printable', bytes: quotedPrintable(bytes) }
+  return { encoding: 'base64', bytes: base64(bytes) }
 }
 
 function lineEnds (text: string): number {

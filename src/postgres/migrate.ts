@@ -75,29 +75,40 @@ async function apply (client: Client, { number, name, checksum, text }: Migratio
   await client.query('insert into migrations (number, name, checksum) values ($1, $2, $3)', [number, name, checksum])
 }
 
+export interface Migrations extends Role {
+  /** Settled by the first try: resolves also when PostgreSQL is away, rejects with a Complaint when the database is not for this version. */
+  firstTry: Promise<void>
+}
+
 /** Migrates as soon as PostgreSQL is there, in the background: accepting and sending do not wait for it. `trouble` says why it is not done yet. */
-export function keepMigrated (databaseUrl: string, log: Log): Role {
+export function keepMigrated (databaseUrl: string, log: Log): Migrations {
   const stopping = new AbortController()
   let trouble: string | null = 'not migrated yet'
 
-  async function run (): Promise<void> {
-    for (let attempt = 1; !stopping.signal.aborted; attempt++) {
-      try {
-        await migrate(databaseUrl, log)
-        trouble = null
-        return
-      } catch (thrown) {
-        const error = asError(thrown)
-        if (trouble !== error.message) log.warn({ reason: error.message }, 'database not migrated')
-        trouble = error.message
-      }
-      await sleep(backoffMs(attempt, 100, 5000), stopping.signal)
+  async function attempt (): Promise<void> {
+    try {
+      await migrate(databaseUrl, log)
+      trouble = null
+    } catch (thrown) {
+      const error = asError(thrown)
+      if (trouble !== error.message) log.warn({ reason: error.message }, 'database not migrated')
+      trouble = error.message
+      if (error instanceof Complaint) throw error
     }
   }
 
-  const running = run()
+  async function goOn (): Promise<void> {
+    for (let times = 1; trouble !== null && !stopping.signal.aborted; times++) {
+      await sleep(backoffMs(times, 100, 5000), stopping.signal)
+      if (!stopping.signal.aborted) await attempt().catch(() => {})
+    }
+  }
+
+  const firstTry = attempt()
+  const running = firstTry.then(goOn, goOn)
   return {
     name: 'migrations',
+    firstTry,
     trouble: () => trouble,
     async stop () {
       stopping.abort()

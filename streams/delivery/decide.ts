@@ -30,8 +30,8 @@ export interface RetryInput {
   gapsS?: readonly number[]
 }
 
-/** Unix ms of the next attempt, or null to give up. A gap is shortened by up to 10 %; `Retry-After` may lengthen it; nothing passes 24 h after the first
- *  attempt: what would, is tried a last time right then. Source: contract, "Webhooks". */
+/** Unix ms of the next attempt, or null to give up. A gap is shortened by up to 10 %; `Retry-After` may lengthen it; nothing passes 24 h
+ *  after the first attempt: what would, is tried a last time right then. Source: contract, "Webhooks". */
 export function retryAtMs ({ attempts, firstMs, nowMs, retryAfterMs, random, gapsS = GAPS_S }: RetryInput): number | null {
   const gapS = gapsS[attempts - 1]
   const endMs = firstMs + RETRY_MS_MAX
@@ -40,8 +40,9 @@ export function retryAtMs ({ attempts, firstMs, nowMs, retryAfterMs, random, gap
   return Math.round(Math.min(endMs, nowMs + Math.max(gapMs, retryAfterMs ?? 0)))
 }
 
-/** Unix ms until which a delivery waits whose endpoint is failing or has enough waiting, or null when its 24 hours are over. It waits about as long again as
- *  it already has (between the first and the fifth gap, up to 25 % less), so a long outage costs it few turns, and it is back soon after a short one. */
+/** Unix ms until which a delivery waits whose endpoint is failing or has enough waiting, or null when its 24 hours are over. It waits about
+ *  as long again as it already has (between the first and the fifth gap, up to 25 % less), so a long outage costs it few turns, and it is
+ *  back soon after a short one. */
 export function parkUntilMs (firstMs: number, nowMs: number, random: () => number, gapsS: readonly number[] = GAPS_S): number | null {
   const endMs = firstMs + RETRY_MS_MAX
   if (nowMs >= endMs) return null
@@ -53,7 +54,8 @@ export function parkUntilMs (firstMs: number, nowMs: number, random: () => numbe
 
 export type GiveUpReason = DeliveryFailed['data']['reason']
 
-/** Why a delivery is not to be tried, or null when it is. `webhook` is undefined once deleted. One never attempted may be late: it was we who were. */
+/** Why a delivery is not to be tried, or null when it is. `webhook` is undefined once deleted. One never attempted may be late: it was we
+ *  who were. */
 export function whyNot (pending: Pending, webhook: Webhook | undefined, nowMs: number): GiveUpReason | null {
   if (webhook === undefined || webhook.account !== pending.account) return 'endpoint_deleted'
   if (webhook.disabled !== null) return 'endpoint_disabled'

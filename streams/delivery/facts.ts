@@ -2,8 +2,8 @@ import { Type, type Static } from '@sinclair/typebox'
 import { factType, Id, Nullable, Sequence, Time, type FactOf } from '../define.ts'
 import { EventTypeSchema } from '../webhook/facts.ts'
 
-/** What every fact of a delivery says: `delivery` derives from event and endpoint, `event.seq` is the fact's place in EMAILS, where the body's bytes lie.
- *  Repeated on each fact, so that outcomes alone tell what still waits, and for whom. */
+/** What every fact of a delivery says: `delivery` derives from event and endpoint, `event.seq` is the fact's place in EMAILS, where the
+ *  body's bytes lie. Repeated on each fact, so that outcomes alone tell what still waits, and for whom. */
 const owed = {
   delivery: Id('whd'),
   webhook: Id('wh'),
@@ -44,11 +44,14 @@ export const DeliveryParked = factType('delivery.parked', 1, Type.Object({
 export const DeliveryFailed = factType('delivery.failed', 1, Type.Object({
   ...owed,
   attempts: Type.Integer({ minimum: 0 }),
-  reason: Type.Union([Type.Literal('endpoint_deleted'), Type.Literal('endpoint_disabled'), Type.Literal('expired'), Type.Literal('event_gone')])
+  reason: Type.Union((['endpoint_deleted', 'endpoint_disabled', 'expired', 'event_gone'] as const).map(reason => Type.Literal(reason)))
 }))
 
 /** The fan-out's cursor of one partition: every fact of EMAILS up to `through` has its deliveries in the log. */
-export const FanoutAdvanced = factType('fanout.advanced', 1, Type.Object({ partition: Type.Integer({ minimum: 0 }), through: Type.Integer({ minimum: 0 }) }))
+export const FanoutAdvanced = factType('fanout.advanced', 1, Type.Object({
+  partition: Type.Integer({ minimum: 0 }),
+  through: Type.Integer({ minimum: 0 })
+}))
 
 export const deliveryFacts = [DeliveryRequested, DeliveryAttempted, DeliveryParked, DeliveryFailed, FanoutAdvanced] as const
 

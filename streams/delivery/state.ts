@@ -23,8 +23,10 @@ export function pendingAfter (fact: AnyFact): Pending | null | undefined {
   switch (fact.type) {
     case 'delivery.requested':
       return { ...envelope(fact, fact.data), attempts: 0, firstAttemptAt: null, dueAt: null }
-    case 'delivery.parked':
-      return { ...envelope(fact, fact.data), attempts: fact.data.attempts, firstAttemptAt: fact.data.firstAttemptAt, dueAt: fact.data.nextAttemptAt }
+    case 'delivery.parked': {
+      const { attempts, firstAttemptAt, nextAttemptAt } = fact.data
+      return { ...envelope(fact, fact.data), attempts, firstAttemptAt, dueAt: nextAttemptAt }
+    }
     case 'delivery.attempted': {
       const { nextAttemptAt, attempt, firstAttemptAt } = fact.data
       return nextAttemptAt === null ? null : { ...envelope(fact, fact.data), attempts: attempt, firstAttemptAt, dueAt: nextAttemptAt }
@@ -36,7 +38,9 @@ export function pendingAfter (fact: AnyFact): Pending | null | undefined {
   }
 }
 
-function envelope (fact: AnyFact, { delivery, webhook, event, email }: Owed): Pick<Pending, 'owed' | 'account' | 'correlation' | 'causation'> {
+type Envelope = Pick<Pending, 'owed' | 'account' | 'correlation' | 'causation'>
+
+function envelope (fact: AnyFact, { delivery, webhook, event, email }: Owed): Envelope {
   return { owed: { delivery, webhook, event, email }, account: fact.account, correlation: fact.correlation, causation: fact.id }
 }
 

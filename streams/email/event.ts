@@ -1,5 +1,5 @@
 import type { EventType } from '../webhook/facts.ts'
-import type { Decision } from './decide.ts'
+import type { Decision, SmtpReply } from './decide.ts'
 import type { EmailRequested } from './facts.ts'
 
 /** Why a bounce: `hard` = a server's final no, `soft` = not now, or never within the budget. Source: contract, "Webhooks". */
@@ -73,9 +73,8 @@ export function eventOf (decision: Decision): { type: EventType, extra: EventExt
   }
 }
 
-function bounced (
-  reply: { code: number, enhanced: string | null, text: string } | null, why: Pick<BounceDetail, 'type' | 'class' | 'final' | 'next_attempt_at'>
-): { type: EventType, extra: EventExtra } {
-  const bounce = { type: why.type, class: why.class, code: reply?.code ?? null, enhanced_code: reply?.enhanced ?? null, final: why.final, next_attempt_at: why.next_attempt_at }
+function bounced (reply: SmtpReply | null, why: Pick<BounceDetail, 'type' | 'class' | 'final' | 'next_attempt_at'>): { type: EventType, extra: EventExtra } {
+  const { type, class: name, final, next_attempt_at: next } = why
+  const bounce = { type, class: name, code: reply?.code ?? null, enhanced_code: reply?.enhanced ?? null, final, next_attempt_at: next }
   return { type: 'email.bounced', extra: { ...(reply === null ? {} : { smtp_response: reply.text }), bounce } }
 }

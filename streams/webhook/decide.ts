@@ -10,7 +10,8 @@ export interface NewWebhook {
   events: EventType[]
 }
 
-/** Where callbacks may go, as far as the text tells; the address is checked when the connection is made. `plain` = http is allowed. Source: contract, "Webhooks". */
+/** Where callbacks may go, as far as the text tells; the address is checked when the connection is made. `plain` = http is allowed. Source:
+ *  contract, "Webhooks". */
 export function urlFault (text: string, plain: boolean): Refusal | null {
   const url = text.length > URL_LENGTH_MAX || text.trim() !== text ? null : URL.parse(text)
   if (url === null) return new Refusal('invalid_url', `A webhook's URL is absolute and has at most ${URL_LENGTH_MAX} characters.`)

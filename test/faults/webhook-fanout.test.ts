@@ -16,7 +16,8 @@ import { startHookSink } from '../support/hook-sink.ts'
 
 const CHILD = fileURLToPath(new URL('../support/hook-child.ts', import.meta.url))
 
-const requested = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.requested').map(({ data }) => `${data.event.id} ${data.webhook}`)
+const requestsIn = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.requested')
+const requested = (facts: AnyFact[]) => requestsIn(facts).map(({ data }) => `${data.event.id} ${data.webhook}`)
 
 /** A fan-out alone, as one more process would run it. */
 function startOne (ledger: Ledger, directory: LiveDirectory): Role {
@@ -94,7 +95,8 @@ t.test('the server restarted or its acknowledgements forgotten: what has been de
   await sink.waitFor(requests => requests.length === events.length)
   // A second role is a second process without that memory: the view tells it.
   const jsm = await rig.ledger.bus.nc.jetstreamManager()
-  const old = new Set((await rig.facts(facts => requested(facts).length === events.length)).flatMap(fact => fact.type === 'delivery.requested' ? [fact.data.delivery] : []))
+  const facts = await rig.facts(facts => requested(facts).length === events.length)
+  const old = new Set(requestsIn(facts).map(({ data }) => data.delivery))
   rig.start({ ledger: await rig.another(), isDone: async ids => new Set(ids.filter(id => old.has(id))) })
   for (let partition = 0; partition < 8; partition++) await jsm.consumers.delete('WEBHOOKS', `deliveries-${partition}`)
   const last = await rig.happen('delivered')
@@ -111,8 +113,9 @@ t.test('kill -9 of the process in the middle, thrice: every event arrives', asyn
   await rig.listen(sink.url)
   // What a dead process held comes again after ack_wait, 30 s by plan.
   const jsm = await rig.ledger.bus.nc.jetstreamManager()
-  const consumers = [...Array.from({ length: 8 }, (_, partition) => ['WEBHOOKS', `deliveries-${partition}`]), ['SCHEDULE', 'deliveries-due']]
-  for (const [stream, consumer] of consumers) await jsm.consumers.update(stream!, consumer!, { ack_wait: 2_000_000_000 })
+  const hurry = { ack_wait: 2_000_000_000 }
+  for (let partition = 0; partition < 8; partition++) await jsm.consumers.update('WEBHOOKS', `deliveries-${partition}`, hurry)
+  await jsm.consumers.update('SCHEDULE', 'deliveries-due', hurry)
   const events: Happened[] = []
   for (let i = 0; i < 3; i++) {
     const child = fork(CHILD, [rig.natsUrl], { stdio: 'inherit' })

@@ -1,132 +1,22 @@
-import { createConnection, createServer, type Socket } from 'node:net'
 import { once } from 'node:events'
-import t, { type Test } from 'tap'
-import { pino } from 'pino'
 import { SMTPServer } from 'smtp-server'
-import { openLedger, stamp, type Ledger } from '#src/actions/ledger.ts'
+import t from 'tap'
 import { sleep } from '#src/base/backoff.ts'
-import { systemClock, timestamp } from '#src/base/clock.ts'
+import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { openBlobs } from '#src/nats/blobs.ts'
-import { connectBus, type Bus } from '#src/nats/connect.ts'
-import { ensureTopology, repair } from '#src/nats/ensure.ts'
-import { startHeartbeats } from '#src/nats/heartbeats.ts'
-import { loadSubject } from '#src/nats/load.ts'
+import { repair } from '#src/nats/ensure.ts'
 import { createProjectors } from '#src/out/projector/run.ts'
 import { startSweep } from '#src/out/scheduler/sweep.ts'
-import { startSender, type Sender, type SenderTimings } from '#src/out/smtp/run.ts'
 import { closeSession, openSession } from '#src/out/smtp/session.ts'
 import { parseTarget } from '#src/out/smtp/target.ts'
 import { transact } from '#src/out/smtp/transact.ts'
 import { createPool } from '#src/postgres/pool.ts'
 import { projections } from '#projections/list.ts'
-import { EmailAttempted, EmailRequested, type RecipientFact } from '#streams/email/facts.ts'
 import { subjects } from '#streams/subjects.ts'
+import { ACCOUNT, claimOf, cuttableLine, eventOf, log, openRig, SMTP_QUICK, topology } from '../support/sender-rig.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
-import { startSink, type Sink, type SinkOptions } from '../support/smtp-sink.ts'
-
-const ACCOUNT = 'acc_1'
-const log = pino({ level: process.env.JETPOST_LOG_LEVEL ?? 'silent' }, pino.destination(2))
-const topology = { retention: { factsMs: 90 * 86_400_000, contentMs: 30 * 86_400_000 }, replicas: 1, log }
-const SMTP_QUICK = { connectMs: 1000, greetingMs: 1000, commandMs: 700, bodyMs: 2000, dotMs: 2000 }
-
-type Ask = Partial<EmailRequested['data']>
-
-/** A sender on NATS and a sink, with short times, and hands to see what it does. */
-interface Rig {
-  bus: Bus
-  ledger: Ledger
-  sink: Sink
-  sender: Sender
-  ask (to: string | string[], ask?: Ask): Promise<string>
-  facts (email: string, n?: number): Promise<RecipientFact[]>
-  /** Waits until the recipient's facts are of these types, in this order. */
-  told (email: string, types: string[], n?: number): Promise<RecipientFact[]>
-}
-
-interface RigOptions {
-  timings?: Partial<SenderTimings>
-  natsUrl?: string
-  connections?: number
-  sink?: SinkOptions
-  smtpUrl?: string
-  onRepair?: () => void
-}
-
-async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> {
-  const natsUrl = options.natsUrl ?? freshAccount().natsUrl
-  const sink = await startSink(options.sink)
-  const bus = await connectBus({ url: natsUrl, creds: null, name: 'test', log })
-  await ensureTopology(bus, topology)
-  const ledger = openLedger(bus, systemClock)
-  const worker = newId('w', Date.now())
-  const heartbeats = startHeartbeats(bus, worker)
-  const sender = startSender({
-    ledger,
-    blobs: await openBlobs(bus),
-    heartbeats,
-    worker,
-    repair: async plan => {
-      const missing = await repair(bus, plan, topology)
-      if (missing) options.onRepair?.()
-      return missing
-    },
-    smtpUrl: options.smtpUrl ?? sink.url,
-    catcherUrl: sink.url,
-    connections: options.connections ?? 10,
-    hostname: 'sender.test',
-    log,
-    timings: { retry: { firstS: 0.5, maxS: 2 }, smtp: SMTP_QUICK, claimMs: 2000, ...options.timings }
-  })
-  t.teardown(async () => {
-    await sender.stop()
-    heartbeats.stop()
-    await bus.close()
-    await sink.stop()
-  })
-
-  async function ask (to: string | string[], more: Ask = {}): Promise<string> {
-    const email = more.email ?? newId('em', Date.now())
-    const recipients = [to].flat().map(address => ({ address, name: null, kind: 'to' as const }))
-    const fact = stamp(EmailRequested, { account: ACCOUNT, correlation: 'test', causation: null }, {
-      email,
-      key: 'key_1',
-      test: false,
-      from: { address: 'shop@example.com', name: 'Shop' },
-      recipients,
-      subject: 'Your order',
-      content: { html: '<p>Hello\n.dot\n</p>', text: null },
-      tags: ['a'],
-      metadata: { order: 7 },
-      expiresAt: timestamp(Date.now() + 3_600_000),
-      onDoubt: 'retry',
-      ...more
-    }, Date.now())
-    await ledger.requests.append([{ subject: subjects.request(ACCOUNT, email), fact }])
-    return email
-  }
-
-  async function facts (email: string, n = 0): Promise<RecipientFact[]> {
-    return (await loadSubject(bus, 'EMAILS', subjects.recipient(ACCOUNT, email, n))).map(({ fact }) => fact as RecipientFact)
-  }
-
-  async function told (email: string, types: string[], n = 0): Promise<RecipientFact[]> {
-    for (const endMs = Date.now() + 15_000; ;) {
-      const found = await facts(email, n).catch(() => [])
-      if (found.length >= types.length || Date.now() > endMs) {
-        t.same(found.map(fact => fact.type), types.map(type => `email.${type}`))
-        return found
-      }
-      await sleep(20)
-    }
-  }
-
-  return { bus, ledger, sink, sender, ask, facts, told }
-}
-
-function eventOf (fact: RecipientFact | undefined): { id: string, type: string, created_at: string, data: Record<string, any> } {
-  return JSON.parse((fact!.data as { event: string }).event)
-}
+import { startSink } from '../support/smtp-sink.ts'
 
 t.test('a mail is claimed, sent and delivered', async t => {
   const { ask, told, sink } = await openRig(t)
@@ -143,7 +33,18 @@ t.test('a mail is claimed, sent and delivered', async t => {
   t.equal(event.created_at, delivered!.time)
   t.match(event, {
     type: 'email.delivered',
-    data: { email_id: email, from: 'shop@example.com', to: 'a@example.net', subject: 'Your order', smtp_response: '250 2.0.0 queued', tags: ['a'], metadata: { order: 7 }, message_id: copy!.messageId, sequence: 2, via: 'relay' }
+    data: {
+      email_id: email,
+      from: 'shop@example.com',
+      to: 'a@example.net',
+      subject: 'Your order',
+      smtp_response: '250 2.0.0 queued',
+      tags: ['a'],
+      metadata: { order: 7 },
+      message_id: copy!.messageId,
+      sequence: 2,
+      via: 'relay'
+    }
   })
 })
 
@@ -449,43 +350,3 @@ t.test('told to stop, it finishes what it has begun and begins nothing', async t
   t.ok(states.every(state => state === '' || state === 'email.attempted,email.delivered'), 'nothing is left half done')
   t.ok(states.includes(''), 'the rest is left to others')
 })
-
-/** A claim by another worker whose lease ends in `leaseMs`. */
-function claimOf (email: string, worker: string, leaseMs: number): RecipientFact {
-  const nowMs = Date.now()
-  return stamp(EmailAttempted, { account: ACCOUNT, correlation: 'test', causation: null }, {
-    email,
-    n: 0,
-    request: 1,
-    to: 'a@example.net',
-    sequence: 1,
-    attempt: 1,
-    worker,
-    leaseUntil: timestamp(nowMs + leaseMs),
-    messageId: `<${email}.0@example.com>`,
-    date: '2026-11-21T06:20:00.000Z',
-    renderer: '1',
-    digest: ''
-  }, nowMs)
-}
-
-/** A line to NATS that can be cut: those who connect meanwhile find nobody. */
-async function cuttableLine (t: Test, natsUrl: string): Promise<{ url: string, cut (): void, mend (): void }> {
-  const { hostname, port } = new URL(natsUrl)
-  const ends = new Set<Socket>()
-  let open = true
-  const server = createServer(near => {
-    if (!open) return void near.destroy()
-    const far = createConnection(Number(port), hostname)
-    for (const [one, other] of [[near, far], [far, near]] as const) {
-      ends.add(one)
-      one.on('error', () => {}).on('close', () => { ends.delete(one); other.destroy() })
-      one.pipe(other)
-    }
-  })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => void server.close())
-  const url = natsUrl.replace(`${hostname}:${port}`, `127.0.0.1:${(server.address() as { port: number }).port}`)
-  return { url, cut () { open = false; for (const end of ends) end.destroy() }, mend () { open = true } }
-}

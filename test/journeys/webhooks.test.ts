@@ -7,6 +7,8 @@ import { startHookSink, type HookSink } from '../support/hook-sink.ts'
 import { openHookRig } from '../support/hook-rig.ts'
 import type { Ending } from '../support/servers.ts'
 
+const attemptsIn = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.attempted')
+
 async function openSink (t: Ending): Promise<HookSink> {
   const sink = await startHookSink()
   t.teardown(() => sink.stop())
@@ -61,7 +63,10 @@ t.test('6.1 an endpoint subscribes to a subset of the types; types can be routed
   const deferral = await rig.happen('deferred')
   await rig.happen('deferred', { first: false })
   const last = await rig.happen('bounced')
-  const bodies = async (sink: HookSink, count: number) => (await sink.waitFor(requests => requests.length >= count)).map(request => request.body.toString())
+  const bodies = async (sink: HookSink, count: number) => {
+    const requests = await sink.waitFor(requests => requests.length >= count)
+    return requests.map(request => request.body.toString())
+  }
   t.same((await bodies(bounced, 3)).sort(), [bounce.body, deferral.body, last.body].sort(), 'deferrals after the first are no event')
   t.same(await bodies(delivered, 1), [delivery.body])
 })
@@ -90,7 +95,7 @@ t.test('6.4 failed deliveries are retried with growing gaps, with the same id an
   const gapsMs = requests.slice(1).map((request, i) => request.at - requests[i]!.at)
   // The test's gaps are 50, 300 and 1,200 ms; the server may fire schedules some hundred ms late.
   t.ok(gapsMs[0]! >= 45 && gapsMs[1]! >= 290 && gapsMs[2]! >= 1190 && gapsMs[2]! < 3000, `gaps ${gapsMs}`)
-  const attempts = (await rig.facts(facts => facts.filter(fact => fact.type === 'delivery.attempted').length === 4)).filter(fact => fact.type === 'delivery.attempted')
+  const attempts = attemptsIn(await rig.facts(facts => attemptsIn(facts).length === 4))
   t.same(attempts.map(({ data }) => [data.attempt, data.result, data.status, data.response]), [
     [1, 'retrying', 500, 'answer 0'], [2, 'retrying', 404, 'answer 1'], [3, 'retrying', 302, 'answer 2'], [4, 'delivered', 200, 'answer 3']
   ])
@@ -103,7 +108,7 @@ t.test('6.4 after the last gap the delivery is failed and stays visible', async 
   await rig.listen(sink.url)
   await rig.happen('delivered')
   const facts = await rig.facts(facts => facts.some(fact => fact.type === 'delivery.attempted' && fact.data.result === 'failed'))
-  const attempts = facts.filter(fact => fact.type === 'delivery.attempted')
+  const attempts = attemptsIn(facts)
   t.same(attempts.map(({ data }) => [data.attempt, data.result, data.status, data.error]), [
     [1, 'retrying', null, 'connection reset'],
     [2, 'retrying', null, 'connection reset'],
@@ -168,9 +173,9 @@ t.test('private targets are refused when they are not allowed, by address and by
   const targets = [sink.url, `http://localhost:${sink.port}`, `http://[::ffff:127.0.0.1]:${sink.port}`, `http://0x7f000001:${sink.port}`]
   for (const url of targets) await rig.listen(url)
   await rig.happen('delivered')
-  const failed = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.attempted' && fact.data.result === 'failed')
-  const facts = failed(await rig.facts(facts => failed(facts).length === targets.length))
-  t.ok(facts.every(fact => fact.type === 'delivery.attempted' && fact.data.error?.startsWith('target refused: ')))
+  const failed = (facts: AnyFact[]) => attemptsIn(facts).filter(({ data }) => data.result === 'failed')
+  const attempts = failed(await rig.facts(facts => failed(facts).length === targets.length))
+  t.ok(attempts.every(({ data }) => data.error?.startsWith('target refused: ')))
   t.equal(sink.requests.length, 0)
 })
 
@@ -203,7 +208,7 @@ t.test('an endpoint that comes back gets all it missed', async t => {
   const events = await Promise.all(Array.from({ length: 60 }, () => rig.happen('delivered')))
   await rig.facts(facts => facts.some(fact => fact.type === 'delivery.parked'))
   up = true
-  const delivered = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.attempted' && fact.data.result === 'delivered').length
+  const delivered = (facts: AnyFact[]) => attemptsIn(facts).filter(({ data }) => data.result === 'delivered').length
   await rig.facts(facts => delivered(facts) === events.length, 30_000)
   t.pass()
 })
@@ -215,9 +220,8 @@ t.test('a 2xx whose body never ends is a success, kept to 4,096 bytes', async t 
   await rig.listen(sink.url)
   await rig.happen('delivered')
   await rig.happen('delivered')
-  const attempts = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.attempted')
-  const facts = attempts(await rig.facts(facts => attempts(facts).length === 2))
-  const [short, long] = facts.map(fact => fact.type === 'delivery.attempted' ? fact.data : null).sort((a, b) => a!.response.length - b!.response.length)
+  const attempts = attemptsIn(await rig.facts(facts => attemptsIn(facts).length === 2))
+  const [short, long] = attempts.map(({ data }) => data).sort((a, b) => a.response.length - b.response.length)
   t.match(short, { result: 'delivered', response: /^ok\.*$/ })
   t.match(long, { result: 'delivered', response: 'é'.repeat(2048) })
 })

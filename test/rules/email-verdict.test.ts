@@ -32,7 +32,8 @@ t.test('the first digit says whether again, the class says why, and whether to s
 })
 
 t.test('what the host says about itself or us is no verdict on the message', async t => {
-  for (const [text, stage] of [['421 4.3.2 closing', 'rcpt'], ['554 no service here', 'connect'], ['535 5.7.8 bad password', 'ehlo'], ['530 5.7.0 log in first', 'mail']] as const) {
+  const said = [['421 4.3.2 closing', 'rcpt'], ['554 no service here', 'connect'], ['535 5.7.8 bad password', 'ehlo'], ['530 5.7.0 log in', 'mail']] as const
+  for (const [text, stage] of said) {
     t.match(verdictOf(parseReply(text)!, stage), { kind: 'deferred', suppress: false, hostTrouble: true }, text)
   }
 })

@@ -10,7 +10,15 @@ const EXPIRES_AT = '2026-11-24T10:00:00.000Z'
 const TRANSACTION = { host: 'mx.example.net', tls: null, via: 'relay' as const, ms: 12 }
 const YES = { code: 250, enhanced: '2.0.0', text: '250 2.0.0 ok' }
 const NO = { code: 550, enhanced: '5.1.1', text: '550 5.1.1 no such user' }
-const CLAIM: Command = { name: 'Claim', worker: 'w_1', leaseUntil: '2026-11-21T10:11:00.000Z', messageId: '<m@example.com>', date: '2026-11-21T10:00:00.000Z', renderer: '1', digest: 'd' }
+const CLAIM: Command = {
+  name: 'Claim',
+  worker: 'w_1',
+  leaseUntil: '2026-11-21T10:11:00.000Z',
+  messageId: '<m@example.com>',
+  date: '2026-11-21T10:00:00.000Z',
+  renderer: '1',
+  digest: 'd'
+}
 
 function given (more: Partial<Given> = {}): Given {
   return { nowMs: NOW_MS, request: { expiresAt: EXPIRES_AT, onDoubt: 'retry' }, random: () => 0.5, retry: RETRY, voidClaim: null, ...more }

@@ -62,7 +62,9 @@ t.test('whatever goes in comes out of another parser the same', async t => {
     const raw = composeMessage({
       ...BASE, subject, html, text,
       from: { address: 'shop@example.com', name: name === '' ? null : name },
-      recipients: Array.from({ length: Math.ceil(random() * 6) }, (_, i) => ({ address: `r${i}@example.net`, name: random() < 0.5 ? null : name || null, kind: i < 3 ? 'to' as const : 'cc' as const }))
+      recipients: Array.from({ length: Math.ceil(random() * 6) }, (_, i) => {
+        return { address: `r${i}@example.net`, name: random() < 0.5 ? null : name || null, kind: i < 3 ? 'to' : 'cc' }
+      })
     })
     const parsed = await PostalMime.parse(raw)
     checkForm(t, raw)

@@ -16,6 +16,7 @@ import type { AnyFact } from '#streams/catalog.ts'
 import { Refusal, type Recorded } from '#streams/define.ts'
 import { EmailBounced, EmailDeferred, EmailDelivered } from '#streams/email/facts.ts'
 import { subjects } from '#streams/subjects.ts'
+import type { ConsumerPlan } from '#streams/topology.ts'
 import { EVENT_TYPES, type EventType } from '#streams/webhook/facts.ts'
 import { freshAccount, type Ending } from './servers.ts'
 
@@ -34,11 +35,15 @@ export async function runHooks (natsUrl: string): Promise<void> {
   const directory = followDirectory(bus, log)
   await directory.catchUp(5000)
   const ledger = openLedger(bus, systemClock)
-  startWebhooks({ ledger, directory, vault: createVault(SECRET), log, allowPrivate: true, gapsS: QUICK_GAPS_S, timeoutMs: 2000, repair: plan => repair(bus, plan, topology) })
+  const repairIt = (plan: ConsumerPlan) => repair(bus, plan, topology)
+  const quick = { allowPrivate: true, gapsS: QUICK_GAPS_S, timeoutMs: 2000 }
+  startWebhooks({ ledger, directory, vault: createVault(SECRET), log, repair: repairIt, ...quick })
 }
 
 /** An event that was put into the log, with the bytes that must reach the endpoint. */
 export interface Happened { id: string, email: string, body: string }
+
+interface Extra { email?: string, first?: boolean }
 
 export interface HookRig {
   natsUrl: string
@@ -47,7 +52,7 @@ export interface HookRig {
   /** Makes an endpoint and waits until it is known here. */
   listen (url: string, events?: readonly EventType[]): Promise<CreatedWebhook>
   /** Appends facts of new recipients, or of one email when given. */
-  happen (type: 'delivered' | 'bounced' | 'deferred', extra?: { email?: string, first?: boolean, text?: string }): Promise<Happened>
+  happen (type: 'delivered' | 'bounced' | 'deferred', extra?: Extra): Promise<Happened>
   /** Starts the role; stopped with the test, or before. */
   start (options?: Partial<WebhooksOptions>): Role
   /** All facts of WEBHOOKS once `enough` says so. */
@@ -88,7 +93,16 @@ export async function openHookRig (t: Ending): Promise<HookRig> {
 
   function start (options: Partial<WebhooksOptions> = {}): Role {
     const role = startWebhooks({
-      ledger, directory, vault, log, allowPrivate: true, random: () => 0, gapsS: QUICK_GAPS_S, timeoutMs: 2000, repair: plan => repair((options.ledger ?? ledger).bus, plan, topology), ...options
+      ledger,
+      directory,
+      vault,
+      log,
+      allowPrivate: true,
+      random: () => 0,
+      gapsS: QUICK_GAPS_S,
+      timeoutMs: 2000,
+      repair: plan => repair((options.ledger ?? ledger).bus, plan, topology),
+      ...options
     })
     const kept: Role = { ...role, stop: async () => { if (roles.delete(kept)) await role.stop() } }
     roles.add(kept)
@@ -108,9 +122,8 @@ export async function openHookRig (t: Ending): Promise<HookRig> {
   }
 }
 
-async function happen (
-  ledger: Ledger, type: 'delivered' | 'bounced' | 'deferred', { email = newId('em', Date.now()), first = true, text = 'Grüße ☃' }: { email?: string, first?: boolean, text?: string } = {}
-): Promise<Happened> {
+async function happen (ledger: Ledger, type: 'delivered' | 'bounced' | 'deferred', extra: Extra = {}): Promise<Happened> {
+  const { email = newId('em', Date.now()), first = true } = extra
   const nowMs = Date.now()
   const id = newId('ev', nowMs)
   const eventType = type === 'deferred' ? 'email.bounced' : `email.${type}`
@@ -118,7 +131,7 @@ async function happen (
     id,
     type: eventType,
     created_at: timestamp(nowMs),
-    data: { email_id: email, from: 'hello@example.com', to: 'ada@example.net', subject: text, smtp_response: '250 ok', tags: [], metadata: {} }
+    data: { email_id: email, from: 'hello@example.com', to: 'ada@example.net', subject: 'Grüße ☃', tags: [], metadata: {} }
   })
   const recipient = { email, n: 0, request: 1, to: 'ada@example.net', sequence: 1, event: body }
   const transaction = { attempt: 1, host: 'mx.example.net', tls: null, via: 'relay' as const, ms: 12 }
@@ -128,7 +141,7 @@ async function happen (
   const fact = {
     delivered: () => stamp(EmailDelivered, cause, { ...recipient, ...transaction, reply }, nowMs, id),
     bounced: () => stamp(EmailBounced, cause, { ...shared, reply }, nowMs, id),
-    deferred: () => stamp(EmailDeferred, cause, { ...shared, reply, error: null, nextAttemptAt: timestamp(nowMs + 300_000), first }, nowMs, id)
+    deferred: () => stamp(EmailDeferred, cause, { ...shared, reply, error: null, nextAttemptAt: timestamp(nowMs), first }, nowMs, id)
   }[type]()
   await ledger.emails.append([{ subject: subjects.recipient(ACCOUNT, email, 0), fact }])
   return { id, email, body }
@@ -139,7 +152,8 @@ async function readWebhooks (bus: Bus, enough: (facts: AnyFact[]) => boolean, ti
   const done = new AbortController()
   const found: AnyFact[] = []
   void sleep(timeoutMs, done.signal).then(() => done.abort())
-  const options = { stream: 'WEBHOOKS', filter: 'webhook.>', afterSeq: 0, batchMax: 500, gatherMs: 5, signal: done.signal, onTrouble: () => {} }
+  const { signal } = done
+  const options = { stream: 'WEBHOOKS', filter: 'webhook.>', afterSeq: 0, batchMax: 500, gatherMs: 5, signal, onTrouble: () => {} }
   for await (const batch of follow(bus, options)) {
     found.push(...batch.map(({ fact }: Recorded<AnyFact>) => fact))
     if (enough(found)) {

@@ -11,7 +11,8 @@ export interface HookRequest {
   at: number
 }
 
-/** How the sink answers. `hang` = never; `reset` = cuts the line; `dribble` = a status, then a body that never ends; `delayMs` before any of it. */
+/** How the sink answers. `hang` = never; `reset` = cuts the line; `dribble` = a status, then a body that never ends; `delayMs` before any
+ *  of it. */
 export interface HookAnswer {
   status?: number
   headers?: Record<string, string>
@@ -95,7 +96,8 @@ async function take (incoming: IncomingMessage): Promise<HookRequest> {
   return { path: incoming.url ?? '', headers: incoming.headers as Record<string, string>, body: Buffer.concat(chunks), at: Date.now() }
 }
 
-async function answer (outgoing: ServerResponse, { status = 200, headers = {}, body = '', delayMs = 0, hang, reset, dribble }: HookAnswer): Promise<void> {
+async function answer (outgoing: ServerResponse, told: HookAnswer): Promise<void> {
+  const { status = 200, headers = {}, body = '', delayMs = 0, hang, reset, dribble } = told
   if (delayMs > 0) await new Promise(resolve => setTimeout(resolve, delayMs).unref())
   if (hang === true) return
   if (reset === true) return void outgoing.socket?.resetAndDestroy()

@@ -30,7 +30,7 @@ export async function catcherPages (app: FastifyInstance, { catcher }: { catcher
     if (mail === null) return await notFound(reply)
     if (form === '.eml') return await reply.type('message/rfc822').send(mail.raw)
     const parsed = await PostalMime.parse(mail.raw)
-    if (form === '.html') return await reply.header('content-security-policy', MAIL_POLICY).type('text/html; charset=utf-8').send(`<base target="_blank">${parsed.html ?? ''}`)
+    if (form === '.html') return await htmlPart(reply, parsed)
     return await page(reply, mailPage(mail, parsed))
   })
 }
@@ -43,6 +43,10 @@ function isLocal ({ socket, headers }: FastifyRequest): boolean {
 
 function notFound (reply: FastifyReply): FastifyReply {
   return reply.code(404).send({ error: 'Not found' })
+}
+
+function htmlPart (reply: FastifyReply, { html: body = '' }: Email): FastifyReply {
+  return reply.header('content-security-policy', MAIL_POLICY).type('text/html; charset=utf-8').send(`<base target="_blank">${body}`)
 }
 
 function page (reply: FastifyReply, body: Html): FastifyReply {
@@ -81,16 +85,18 @@ function listPage (rows: Summary[]): Html {
 }
 
 function row ({ id, received_at: receivedAt, from, to, subject }: Summary): Html {
-  return html`<tr><td><time>${receivedAt.slice(11, 19)}</time></td><td>${from}</td><td>${to.join(', ')}</td><td><a href="/catcher/${id}">${subject || '(no subject)'}</a></td></tr>`
+  const link = html`<a href="/catcher/${id}">${subject || '(no subject)'}</a>`
+  return html`<tr><td><time>${receivedAt.slice(11, 19)}</time></td><td>${from}</td><td>${to.join(', ')}</td><td>${link}</td></tr>`
 }
 
 function mailPage (mail: CaughtMail, { subject, headers, text, html: body }: Email): Html {
+  const frame = html`<iframe title="HTML part" sandbox="allow-popups allow-popups-to-escape-sandbox" src="/catcher/${mail.id}.html"></iframe>`
   const lines = headers.map(({ key, value }) => html`<tr><th>${key}</th><td>${value}</td></tr>`)
   return layout(subject ?? '(no subject)', html``, html`
 <nav><a href="/catcher">← All mail</a> <a href="/catcher/${mail.id}.eml">Source</a></nav>
 <h1>${subject || '(no subject)'}</h1>
 <p>Envelope: ${mail.from || '<>'} → ${mail.to.join(', ')}, ${mail.raw.length} bytes, ${timestamp(mail.receivedMs)}</p>
-${body === undefined ? html`` : html`<h2>HTML</h2><iframe title="HTML part" sandbox="allow-popups allow-popups-to-escape-sandbox" src="/catcher/${mail.id}.html"></iframe>`}
+${body === undefined ? html`` : html`<h2>HTML</h2>${frame}`}
 ${text === undefined ? html`` : html`<h2>Text</h2><pre>${text}</pre>`}
 <h2>Headers</h2><table class="headers"><tbody>${lines}</tbody></table>`)
 }

@@ -55,7 +55,7 @@ export async function startCatcher ({ port, host, keepMax, log }: CatcherOptions
     while (kept.length > keepMax || keptBytes > KEPT_BYTES_MAX) keptBytes -= kept.shift()!.raw.length
   }
 
-  function onData (stream: SMTPServerDataStream, session: SMTPServerSession, callback: (error?: Error | null, message?: string) => void): void {
+  function onData (stream: SMTPServerDataStream, session: SMTPServerSession, callback: (error?: Error | null, text?: string) => void): void {
     const chunks: Buffer[] = []
     let bytes = 0
     stream.on('data', (chunk: Buffer) => {
@@ -65,8 +65,10 @@ export async function startCatcher ({ port, host, keepMax, log }: CatcherOptions
     stream.on('end', () => {
       if (bytes > MESSAGE_BYTES_MAX) return callback(refusal(552, '5.3.4 The message is too big'))
       const { mailFrom, rcptTo } = session.envelope
-      const id = newId('msg', Date.now())
-      keep({ id, receivedMs: Date.now(), from: mailFrom === false ? '' : mailFrom.address, to: rcptTo.map(({ address }) => address), raw: Buffer.concat(chunks) })
+      const receivedMs = Date.now()
+      const id = newId('msg', receivedMs)
+      const from = mailFrom === false ? '' : mailFrom.address
+      keep({ id, receivedMs, from, to: rcptTo.map(({ address }) => address), raw: Buffer.concat(chunks) })
       callback(null, `2.0.0 caught as ${id}`)
     })
   }

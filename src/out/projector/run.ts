@@ -13,6 +13,8 @@ import { inTransaction } from '#src/postgres/run.ts'
 import { together } from './together.ts'
 
 export interface Projector extends Role {
+  /** Its projection's name. */
+  projection: string
   /** Age in seconds of the oldest fact it holds and has not written; 0 when it has written all it was given. */
   lagS (): number
 }
@@ -142,6 +144,7 @@ function createProjector (projection: Projection, { bus, pool, log: parent }: Pr
   const running = run()
   return {
     name,
+    projection: projection.name,
     trouble: () => trouble ?? (Date.now() - busTrouble.toldMs < TROUBLE_STAYS_MS ? busTrouble.text : null),
     lagS: () => (oldestMs === null ? 0 : Math.max(0, (Date.now() - oldestMs) / 1000)),
     async stop () {

@@ -6,6 +6,7 @@ import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import { scheduleDelivery } from '#src/actions/delivery.ts'
 import { scheduleSend } from '#src/actions/recipient.ts'
 import { sleep } from '#src/base/backoff.ts'
+import { timestamp } from '#src/base/clock.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
@@ -121,7 +122,10 @@ export function startSweep ({ bus, pool, blobs, repair, log }: SweepOptions): Sw
       looksLeft = LOOKS_AFTER_LOSS
       wake.abort()
     },
-    trouble: () => (Date.now() - lastDoneMs < EVERY_MS + PATIENCE_MS ? null : `the sweep has not been through since ${new Date(lastDoneMs).toISOString()}: ${lastError?.message}`),
+    trouble () {
+      if (Date.now() - lastDoneMs < EVERY_MS + PATIENCE_MS) return null
+      return `the sweep has not been through since ${timestamp(lastDoneMs)}: ${lastError?.message}`
+    },
     async stop () {
       stopping.abort()
       await running

@@ -1,6 +1,6 @@
 import { Refusal } from '#streams/define.ts'
 import { domainOf } from '#streams/address.ts'
-import { messageIdOf, nextStep, type Outcome, type SmtpStage, type Transaction } from '#streams/email/decide.ts'
+import { messageIdOf, nextStep, type Command, type Outcome, type SmtpStage, type Transaction } from '#streams/email/decide.ts'
 import type { EmailRequested } from '#streams/email/facts.ts'
 import { scheduleSend, type Addressee, type Recipients, type Seen } from '#src/actions/recipient.ts'
 import { sleep } from '#src/base/backoff.ts'
@@ -15,7 +15,7 @@ import { Suspended, type Pool } from './pool.ts'
 import { HostTrouble, type Session, type SmtpTimeouts } from './session.ts'
 import type { Target } from './target.ts'
 import { transact, type Ending } from './transact.ts'
-import { verdictOf } from './verdict.ts'
+import { outcomeOf } from './verdict.ts'
 
 /** What one attempt came to, for logs and metrics; never an address or a word of the message. */
 export interface AttemptReport {
@@ -25,7 +25,7 @@ export interface AttemptReport {
   domain: string
   host: string | null
   stage: SmtpStage
-  result: 'delivered' | 'deferred' | 'bounced' | 'failed' | 'in_doubt' | 'dropped'
+  result: 'delivered' | 'deferred' | 'bounced' | 'failed' | 'in_doubt'
   class: string
   code: number | null
   durationMs: number
@@ -56,15 +56,13 @@ export interface DeliverOptions {
 /** null = settled: an outcome or a schedule is stored. Else how many ms to wait before looking again. */
 export type Waiting = number | null
 
-/** Why a recipient is looked at: `new` = its request came for the first time, `again` = not for the first time, `due` = its schedule says so. */
+/** Why a recipient is looked at: its request came for the first time (`new`), or not for the first (`again`), or its schedule says so. */
 export type Occasion = 'new' | 'again' | 'due'
 
 export type Deliver = (addressee: Addressee, content: Content | null, occasion: Occasion) => Promise<Waiting>
 
 const WAIT_MAX_MS = 5000
-/** No transaction begins while it could not be finished anyway. */
 const UNHEARD_WAIT_MS = 250
-const HEARD_LOOK_MS = 250
 /** A schedule fires by NATS's clock and is judged by ours. */
 const DUE_SLACK_MS = 2000
 
@@ -73,6 +71,12 @@ interface Progress {
   seen: Seen
   /** Id of a claim of ours under which no dot was sent. */
   voidClaim: string | null
+}
+
+/** What a report is made of. */
+interface Said extends Pick<AttemptReport, 'attempt' | 'stage' | 'result' | 'class' | 'code'> {
+  transaction: Transaction
+  seen: Seen
 }
 
 /** Brings one recipient as far as it can be brought now: the five steps of design.md, "Sending to one recipient". */
@@ -94,19 +98,22 @@ export function createDeliver (options: DeliverOptions): Deliver {
         case 'wait':
           return Math.min(WAIT_MAX_MS, Math.max(250, step.untilMs - given.nowMs))
         case 'doubt':
-          progress = { seen: await recipients.record(addressee, seen, { name: 'Doubt', attempt: step.attempt, cause: 'sender' }, null), voidClaim: null }
+          progress = await note(addressee, progress, { name: 'Doubt', attempt: step.attempt, cause: 'sender' })
           break
         case 'fail':
-          progress = { seen: await recipients.record(addressee, seen, { name: 'Fail', reason: 'expired', detail: null }, voidClaim), voidClaim }
+          progress = await note(addressee, progress, { name: 'Fail', reason: 'expired', detail: null })
           break
         case 'send': {
-          if (!isHeard(heartbeats)) return UNHEARD_WAIT_MS
           const next = await attempt(addressee, content, progress)
           if (typeof next === 'number') return next
           progress = next
         }
       }
     }
+  }
+
+  async function note (addressee: Addressee, progress: Progress, command: Exclude<Command, { name: 'Claim' }>): Promise<Progress> {
+    return { ...progress, seen: await recipients.record(addressee, progress.seen, command, progress.voidClaim) }
   }
 
   /** Our own claim without our knowing of it is an earlier life's: nobody is at work under it. */
@@ -120,13 +127,10 @@ export function createDeliver (options: DeliverOptions): Deliver {
   }
 
   async function attempt (addressee: Addressee, content: Content | null, progress: Progress): Promise<Progress | number> {
-    const { fact: { data: request } } = addressee.request
-    if (content === null) {
-      return { ...progress, seen: await recipients.record(addressee, progress.seen, { name: 'Fail', reason: 'unsendable', detail: 'the content is gone' }, progress.voidClaim) }
-    }
+    if (content === null) return await note(addressee, progress, { name: 'Fail', reason: 'unsendable', detail: 'the content is gone' })
     // A claim that may not be finished would be void, and the next one too: better none until NATS hears us again.
-    if (!isHeard()) return HEARD_LOOK_MS
-    const target = options.targetOf(request)
+    if (!isHeard(heartbeats)) return UNHEARD_WAIT_MS
+    const target = options.targetOf(addressee.request.fact.data)
     try {
       return await pool.use(target, session => new Attempt(addressee, progress).run(target, session, content))
     } catch (error) {
@@ -136,42 +140,26 @@ export function createDeliver (options: DeliverOptions): Deliver {
     }
   }
 
-  function isHeard (): boolean {
-    return Date.now() - heartbeats.lastBeatMs() < DEAD_AFTER_MS / 2
-  }
-
   /** The target has been away for long: the recipient waits by schedule, not in the queue. */
   async function putOff (addressee: Addressee, progress: Progress, target: Target, { stage, reply, message }: HostTrouble): Promise<Progress> {
-    const outcome: Outcome = { kind: 'deferred', reply, error: reply === null ? message : null, class: reply === null ? 'networkerror' : verdictOf(reply, stage).class, hostTrouble: true }
+    const outcome: Outcome = reply === null ? unanswered(message, true) : outcomeOf(reply, stage)
     const transaction = { host: target.host, tls: null, via: 'relay' as const, ms: 0 }
-    return await recordOutcome(addressee, progress, progress.seen.state.attempts + 1, stage, transaction, outcome)
+    return await conclude(addressee, progress, { name: 'RecordOutcome', attempt: progress.seen.state.attempts + 1, stage, transaction, outcome })
   }
 
-  async function recordOutcome (
-    addressee: Addressee, progress: Progress, attempt: number, stage: SmtpStage, transaction: Transaction, outcome: Outcome
-  ): Promise<Progress> {
-    const seen = await recipients.record(addressee, progress.seen, { name: 'RecordOutcome', attempt, stage, transaction, outcome }, progress.voidClaim)
-    report(addressee, attempt, transaction, stage, outcome.kind, outcome.kind === 'delivered' ? 'delivered' : outcome.class, outcome.reply?.code ?? null, seen)
-    return { ...progress, seen }
+  /** Records what came of a transaction, and says so. */
+  async function conclude (addressee: Addressee, progress: Progress, command: Extract<Command, { name: 'RecordOutcome' }>): Promise<Progress> {
+    const after = await note(addressee, progress, command)
+    const { attempt, stage, transaction, outcome } = command
+    const why = outcome.kind === 'delivered' ? 'delivered' : outcome.class
+    report(addressee, { attempt, stage, transaction, result: outcome.kind, class: why, code: outcome.reply?.code ?? null, seen: after.seen })
+    return after
   }
 
-  function report (
-    addressee: Addressee, attempt: number, transaction: Transaction, stage: SmtpStage, result: AttemptReport['result'], why: string, code: number | null, seen: Seen
-  ): void {
-    const { data } = addressee.request.fact
-    const entry: AttemptReport = {
-      email: data.email,
-      n: addressee.n,
-      attempt,
-      domain: domainOf(data.recipients[addressee.n]!.address),
-      host: transaction.host,
-      stage,
-      result,
-      class: why,
-      code,
-      durationMs: transaction.ms,
-      next: seen.state.nextAttemptAt
-    }
+  function report ({ request, n }: Addressee, said: Said): void {
+    const { email, recipients: all } = request.fact.data
+    const { transaction: { host, ms }, seen, ...rest } = said
+    const entry = { email, n, ...rest, domain: domainOf(all[n]!.address), host, durationMs: ms, next: seen.state.nextAttemptAt }
     options.log.info(entry, 'smtp attempt')
     options.onAttempt(entry)
   }
@@ -191,26 +179,27 @@ export function createDeliver (options: DeliverOptions): Deliver {
     }
 
     async run (target: Target, session: Session, content: Content): Promise<Progress> {
-      const { fact: { data: request } } = this.addressee.request
-      const { address } = request.recipients[this.addressee.n]!
-      const messageId = messageIdOf(request, this.addressee.n)
+      const { request: { fact: { data: request } }, n } = this.addressee
+      const messageId = messageIdOf(request, n)
       const date = this.progress.seen.state.date ?? timestamp(clock.nowMs())
-      const message = composeMessage({ ...content, messageId, date, from: request.from, recipients: request.recipients, subject: request.subject })
-      const utf8 = NON_ASCII.test(request.from.address) || request.recipients.some(recipient => recipient.kind !== 'bcc' && NON_ASCII.test(recipient.address)) || NON_ASCII.test(address)
+      const { from, recipients: all, subject } = request
+      const message = composeMessage({ ...content, messageId, date, from, recipients: all, subject })
+      const mail = { from: from.address, to: all[n]!.address, message, utf8: hasRawUtf8(request, n) }
       const gate = { claim: () => this.claim(messageId, date, message), mayFinish: () => this.mayFinish() }
       const worn = session.messages > 0
       const beginMs = performance.now()
-      const ending = await transact(session, { from: request.from.address, to: address, message, utf8 }, gate, timeouts)
+      const ending = await transact(session, mail, gate, timeouts)
       const transaction: Transaction = { host: session.host, tls: session.tls, via: 'relay', ms: Math.round(performance.now() - beginMs) }
       // The server had closed a kept session, and we found out by using it: that says nothing about this message.
-      if (worn && this.claimed === null && isStale(ending)) return this.progress
+      if (worn && this.claimed === null && !this.lost && isStale(ending)) return this.progress
       return this.settle(ending, target, transaction)
     }
 
     private async claim (messageId: string, date: string, message: Buffer): Promise<boolean> {
       const { seen, voidClaim } = this.progress
       const atMs = clock.nowMs()
-      const command = { worker, leaseUntil: timestamp(atMs + options.leaseMs), messageId, date, renderer: RENDERER, digest: sha256Hex(message) }
+      const leaseUntil = timestamp(atMs + options.leaseMs)
+      const command = { worker, leaseUntil, messageId, date, renderer: RENDERER, digest: sha256Hex(message) }
       try {
         const after = await recipients.claim(this.addressee, seen, command, { voidClaim, timeoutMs: options.claimMs })
         if (after instanceof Refusal) return false
@@ -218,44 +207,42 @@ export function createDeliver (options: DeliverOptions): Deliver {
         return true
       } catch (error) {
         this.lost = true
-        if (!(error instanceof Conflict)) options.log.warn({ err: error, email: this.addressee.request.fact.data.email }, 'no claim, so no dot')
+        const { email } = this.addressee.request.fact.data
+        if (!(error instanceof Conflict)) options.log.warn({ err: error, email }, 'no claim, so no dot')
         return false
       }
     }
 
     /** A claim that grew old on its way, or a heart that NATS has not heard: somebody else may be about to take over. */
     private mayFinish (): boolean {
-      const nowMs = clock.nowMs()
-      return this.claimed !== null && nowMs - this.claimed.atMs < options.leaseMs / 2 && isHeard()
+      return this.claimed !== null && clock.nowMs() - this.claimed.atMs < options.leaseMs / 2 && isHeard(heartbeats)
     }
 
     private async settle (ending: Ending, target: Target, transaction: Transaction): Promise<Progress> {
       if (this.lost || ending.kind === 'dropped') return await this.lookAgain()
       const progress = { ...this.progress, seen: this.claimed?.seen ?? this.progress.seen }
-      const attempt = this.claimed === null ? progress.seen.state.attempts + 1 : progress.seen.state.attempts
-      switch (ending.kind) {
-        case 'reply': {
-          const { stage, reply } = ending
-          const verdict = verdictOf(reply, stage)
-          if (verdict.hostTrouble) pool.blame(target, new HostTrouble(reply.text, stage, reply))
-          const outcome: Outcome = verdict.kind === 'deferred' ? { ...verdict, kind: 'deferred', reply, error: null } : verdict.kind === 'bounced' ? { kind: 'bounced', reply, class: verdict.class } : { kind: 'delivered', reply }
-          return await recordOutcome(this.addressee, progress, attempt, stage, transaction, outcome)
-        }
-        case 'broken':
-          if (ending.dotSent) return await this.doubt(progress, attempt, transaction)
-          return await recordOutcome(this.addressee, progress, attempt, ending.stage, transaction, { kind: 'deferred', reply: null, error: ending.error, class: 'networkerror', hostTrouble: false })
-        case 'unsendable': {
-          const seen = await recipients.record(this.addressee, progress.seen, { name: 'Fail', reason: 'unsendable', detail: ending.detail }, progress.voidClaim)
-          report(this.addressee, attempt, transaction, 'mail', 'failed', 'unsendable', null, seen)
-          return { ...progress, seen }
-        }
+      const attempt = progress.seen.state.attempts + (this.claimed === null ? 1 : 0)
+      if (ending.kind === 'unsendable') return await this.giveUp(progress, attempt, transaction, ending.detail)
+      const { stage } = ending
+      if (ending.kind === 'reply') {
+        const outcome = outcomeOf(ending.reply, stage)
+        if (outcome.kind === 'deferred' && outcome.hostTrouble) pool.blame(target, new HostTrouble(ending.reply.text, stage, ending.reply))
+        return await conclude(this.addressee, progress, { name: 'RecordOutcome', attempt, stage, transaction, outcome })
       }
+      if (ending.dotSent) return await this.doubt(progress, attempt, transaction)
+      return await conclude(this.addressee, progress, { name: 'RecordOutcome', attempt, stage, transaction, outcome: unanswered(ending.error, false) })
+    }
+
+    private async giveUp (progress: Progress, attempt: number, transaction: Transaction, detail: string): Promise<Progress> {
+      const after = await note(this.addressee, progress, { name: 'Fail', reason: 'unsendable', detail })
+      report(this.addressee, { attempt, stage: 'mail', transaction, result: 'failed', class: 'unsendable', code: null, seen: after.seen })
+      return after
     }
 
     private async doubt (progress: Progress, attempt: number, transaction: Transaction): Promise<Progress> {
-      const seen = await recipients.record(this.addressee, progress.seen, { name: 'Doubt', attempt, cause: 'line' }, null)
-      report(this.addressee, attempt, transaction, 'data', 'in_doubt', 'networkerror', null, seen)
-      return { ...progress, seen }
+      const after = await note(this.addressee, progress, { name: 'Doubt', attempt, cause: 'line' })
+      report(this.addressee, { attempt, stage: 'data', transaction, result: 'in_doubt', class: 'networkerror', code: null, seen: after.seen })
+      return after
     }
 
     /** No dot was sent. Whatever claim of ours the log holds is void; we alone know that, so the looking goes on until NATS answers. */
@@ -264,7 +251,8 @@ export function createDeliver (options: DeliverOptions): Deliver {
       for (;;) {
         const seen = await recipients.load(this.addressee).catch(() => null)
         const claim = seen?.state.claim ?? null
-        if (seen !== null) return { seen, voidClaim: claim?.worker === worker && claim.attempt === mine ? claim.id : this.progress.voidClaim }
+        const isMine = claim?.worker === worker && claim.attempt === mine
+        if (seen !== null) return { seen, voidClaim: isMine ? claim.id : this.progress.voidClaim }
         await sleep(500)
       }
     }
@@ -279,6 +267,16 @@ export function isHeard (heartbeats: Heartbeats): boolean {
 }
 
 const NON_ASCII = /\P{ASCII}/u
+
+/** Domains are A-labels, so only local parts can have it: the envelope's two, and those that the headers name. */
+function hasRawUtf8 ({ from, recipients }: EmailRequested['data'], n: number): boolean {
+  return NON_ASCII.test(from.address) || recipients.some(({ address, kind }, i) => (i === n || kind !== 'bcc') && NON_ASCII.test(address))
+}
+
+/** Nobody said anything that could be kept as a reply. */
+function unanswered (error: string, hostTrouble: boolean): Outcome {
+  return { kind: 'deferred', reply: null, error, class: 'networkerror', hostTrouble }
+}
 
 function isStale (ending: Ending): boolean {
   if (ending.kind === 'broken') return ending.stage === 'mail' && !ending.dotSent

@@ -145,7 +145,10 @@ export function startSender (options: SenderOptions): Sender {
   return {
     name: 'sender',
     inFlight: () => inFlight.size,
-    trouble: () => (isHeard(options.heartbeats) ? roles.map(role => role.trouble()).find(trouble => trouble !== null) ?? null : 'NATS does not hear our heartbeat'),
+    trouble () {
+      if (!isHeard(options.heartbeats)) return 'NATS does not hear our heartbeat'
+      return roles.map(role => role.trouble()).find(trouble => trouble !== null) ?? null
+    },
     async stop () {
       pool.stop()
       await Promise.all(roles.map(role => role.stop()))

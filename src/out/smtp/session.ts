@@ -74,7 +74,8 @@ export async function openSession (target: Target, hostname: string, timeouts: S
     connection.close()
     throw asTrouble(error, connection)
   }
-  const session = { connection, host: target.host, tls: tlsOf(connection), messages: 0, usable: true, dirty: false, smtpUtf8: extensionsOf(connection).includes('SMTPUTF8') }
+  const smtpUtf8 = extensionsOf(connection).includes('SMTPUTF8')
+  const session = { connection, host: target.host, tls: tlsOf(connection), messages: 0, usable: true, dirty: false, smtpUtf8 }
   connection.on('end', () => { session.usable = false })
   return session
 }

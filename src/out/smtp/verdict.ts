@@ -1,4 +1,4 @@
-import type { SmtpReply, SmtpStage } from '#streams/email/decide.ts'
+import type { Outcome, SmtpReply, SmtpStage } from '#streams/email/decide.ts'
 
 /** What a reply means for the recipient. */
 export interface Verdict {
@@ -17,7 +17,8 @@ const GONE = new Set(['userunknown', 'hostunknown', 'hasmoved', 'notaccept'])
 /** About the session: log in first, encrypt first, wrong order, closing. They would be said to any message. */
 const SESSION_CODES = new Set([421, 503, 530, 534, 535, 538])
 
-/** What servers write, most telling first: reputation and policy before mailboxes, since blocks like to mention users. Addresses are cut out before. */
+/** What servers write, most telling first: reputation and policy before mailboxes, since blocks like to mention users. Addresses are cut out
+ *  before. */
 const TEXTS: Array<[RegExp, string]> = [
   [/\b(blocked|block ?list|black ?list|deny ?list|spamhaus|barracuda|rbl|dnsbl)\b/i, 'blocked'],
   [/reputation/i, 'badreputation'],
@@ -31,7 +32,8 @@ const TEXTS: Array<[RegExp, string]> = [
   [/rate limit|too (?:fast|frequent|many (?:messages|recipients|emails))|throttl|grey ?list|try again later/i, 'speeding'],
   [/relay(?:ing)? (?:access )?(?:denied|not permitted|not allowed)|unable to relay|not permitted to relay/i, 'norelaying'],
   [/(?:mailbox|account|user|address).{0,30}(?:disabled|suspended|inactive|deactivated)/i, 'suspend'],
-  [/(?:user|recipient|mailbox|address|account|person).{0,40}(?:unknown|not found|does ?n[o']t exist|no longer|invalid|unavailable|rejected: (?:user|undeliverable))|no such (?:user|mailbox|recipient|address|person)|unknown (?:user|recipient|local part|mailbox)/i, 'userunknown'],
+  [/(?:user|recipient|mailbox|address|account|person).{0,40}(?:unknown|not found|does ?n[o']t exist|no longer|invalid|unavailable)/i, 'userunknown'],
+  [/no such (?:user|mailbox|recipient|address|person)|unknown (?:user|recipient|local part|mailbox)/i, 'userunknown'],
   [/(?:domain|host).{0,30}(?:not found|unknown|does ?n[o']t exist)|unrouteable/i, 'hostunknown'],
   [/has moved|user moved/i, 'hasmoved'],
   [/does not accept (?:mail|email)/i, 'notaccept']
@@ -39,13 +41,14 @@ const TEXTS: Array<[RegExp, string]> = [
 
 /** RFC 3463 and its registry, without the first digit: subject.detail, or subject alone. */
 const STATUSES: Record<string, string> = {
-  '1.1': 'userunknown', '1.3': 'userunknown', '1.2': 'hostunknown', '1.10': 'hostunknown', '1.6': 'hasmoved', '1.7': 'rejected', '1.8': 'rejected',
-  '2.1': 'suspend', '2.2': 'mailboxfull', '2.3': 'mesgtoobig', '2': 'undefined',
-  '3.1': 'systemfull', '3.2': 'notaccept', '3.4': 'mesgtoobig', '3': 'systemerror',
-  '4.5': 'systemerror', '4.7': 'expired', '4': 'networkerror',
-  '5': 'syntaxerror', '6.7': 'contenterror', '6': 'contenterror',
-  '7.13': 'suspend', '7.17': 'userunknown', '7.18': 'hostunknown', '7.25': 'requireptr', '7.20': 'authfailure', '7.21': 'authfailure', '7.22': 'authfailure',
-  '7.23': 'authfailure', '7.24': 'authfailure', '7.26': 'authfailure', '7.28': 'speeding', '7': 'policyviolation'
+  1.1: 'userunknown', 1.3: 'userunknown', 1.2: 'hostunknown', '1.10': 'hostunknown', 1.6: 'hasmoved', 1.7: 'rejected', 1.8: 'rejected',
+  2: 'undefined', 2.1: 'suspend', 2.2: 'mailboxfull', 2.3: 'mesgtoobig',
+  3: 'systemerror', 3.1: 'systemfull', 3.2: 'notaccept', 3.4: 'mesgtoobig',
+  4: 'networkerror', 4.5: 'systemerror', 4.7: 'expired',
+  5: 'syntaxerror',
+  6: 'contenterror',
+  7: 'policyviolation', 7.13: 'suspend', 7.17: 'userunknown', 7.18: 'hostunknown', '7.20': 'authfailure', 7.21: 'authfailure',
+  7.22: 'authfailure', 7.23: 'authfailure', 7.24: 'authfailure', 7.25: 'requireptr', 7.26: 'authfailure', 7.28: 'speeding'
 }
 
 /** A reply as the lines came, or null when it is none: three digits, the first 2, 4 or 5. Source: RFC 5321 4.2. */
@@ -70,6 +73,16 @@ export function verdictOf (reply: SmtpReply, stage: SmtpStage): Verdict {
   const final = reply.code >= 500 && !hostTrouble
   const why = hostTrouble ? hostClass(reply) : classOf(reply, stage)
   return { kind: final ? 'bounced' : 'deferred', class: why, suppress: final && GONE.has(why), hostTrouble }
+}
+
+/** The verdict as what is recorded of it. */
+export function outcomeOf (reply: SmtpReply, stage: SmtpStage): Outcome {
+  const { kind, class: why, hostTrouble } = verdictOf(reply, stage)
+  switch (kind) {
+    case 'delivered': return { kind, reply }
+    case 'bounced': return { kind, reply, class: why }
+    case 'deferred': return { kind, reply, error: null, class: why, hostTrouble }
+  }
 }
 
 function hostClass (reply: SmtpReply): string {

@@ -6,11 +6,11 @@ import { eventIn, isGone, isSuccess, retryAtMs } from '#streams/delivery/decide.
 import type { DeliveryAttempted } from '#streams/delivery/facts.ts'
 import type { Pending } from '#streams/delivery/state.ts'
 import type { Webhook } from '#streams/directory.ts'
-import { timestamp } from '../../base/clock.ts'
-import { idTimeMs } from '../../base/id.ts'
-import type { Log } from '../../base/log.ts'
-import type { Vault } from '../../base/secret.ts'
-import { loadFact } from '../../nats/load.ts'
+import { timestamp } from '#src/base/clock.ts'
+import { idTimeMs } from '#src/base/id.ts'
+import type { Log } from '#src/base/log.ts'
+import type { Vault } from '#src/base/secret.ts'
+import { loadFact } from '#src/nats/load.ts'
 import type { Bodies } from './bodies.ts'
 import type { Answer, Poster } from './post.ts'
 import { signatureHeaders } from './sign.ts'
@@ -30,7 +30,8 @@ export interface AttemptOptions {
 /** Told of each request, for metrics. */
 export type OnAttempt = (attempt: { result: DeliveryAttempted['data']['result'], status: number | null, durationMs: number }) => void
 
-/** One try: `fine` as the lane wants it, true = success, false = failure, null = no request was made. `record` makes it durable: the lane need not wait for it. */
+/** One try: `fine` as the lane wants it, true = success, false = failure, null = no request was made. `record` makes it durable: the lane
+ *  need not wait for it. */
 export interface Try {
   fine: boolean | null
   record (): Promise<void>
@@ -40,6 +41,14 @@ export interface Try {
 const YOUNG_MS = 60_000
 const DISABLED_MS = 2000
 const SECRETS_MAX = 10_000
+/** In place of a request that could not be signed. */
+const UNSIGNED: Answer = {
+  status: null,
+  error: 'the signing secret cannot be opened: JETPOST_SECRET has changed',
+  response: '',
+  retryAfterMs: null,
+  durationMs: 0
+}
 
 /** Makes one request to an endpoint. Throws when the event cannot be read now. */
 export function createAttempt (options: AttemptOptions): (pending: Pending, webhook: Webhook) => Promise<Try> {
@@ -67,7 +76,7 @@ export function createAttempt (options: AttemptOptions): (pending: Pending, webh
 
   async function request (pending: Pending, webhook: Webhook, body: Uint8Array): Promise<Answer> {
     const secret = secretOf(webhook)
-    if (secret === null) return { status: null, error: 'the signing secret cannot be opened: JETPOST_SECRET has changed', response: '', retryAfterMs: null, durationMs: 0 }
+    if (secret === null) return UNSIGNED
     const timestampS = Math.floor(ledger.clock.nowMs() / 1000)
     return await options.poster.post(new URL(webhook.url), {
       'Content-Type': 'application/json',
@@ -106,9 +115,10 @@ export function createAttempt (options: AttemptOptions): (pending: Pending, webh
     const nextMs = over ? null : retryAtMs({ attempts: attempt, firstMs, nowMs: startedMs + durationMs, retryAfterMs, random, gapsS })
     const result = isSuccess(status) ? 'delivered' : nextMs === null ? 'failed' : 'retrying'
     const nextAttemptAt = nextMs === null ? null : timestamp(nextMs)
-    await recordAttempt(ledger, pending, { attempt, result, status, error, response, durationMs, firstAttemptAt: timestamp(firstMs), nextAttemptAt })
+    const outcome = { attempt, result, status, error, durationMs, nextAttemptAt } as const
+    await recordAttempt(ledger, pending, { ...outcome, response, firstAttemptAt: timestamp(firstMs) })
     options.onAttempt?.({ result, status, durationMs })
-    log.info({ ...idsOf(pending), host: new URL(webhook.url).host, attempt, status, error, result, durationMs, nextAttemptAt }, 'webhook attempt')
+    log.info({ ...idsOf(pending), host: new URL(webhook.url).host, ...outcome }, 'webhook attempt')
   }
 
   return attempt

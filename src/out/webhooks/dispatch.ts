@@ -7,12 +7,12 @@ import { GAPS_S, parkUntilMs, whyNot } from '#streams/delivery/decide.ts'
 import { Pending, pendingAfter, tryKey } from '#streams/delivery/state.ts'
 import type { Webhook } from '#streams/directory.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
-import { timestamp } from '../../base/clock.ts'
-import { asError } from '../../base/errors.ts'
-import type { Log } from '../../base/log.ts'
-import type { Role } from '../../base/role.ts'
-import type { Vault } from '../../base/secret.ts'
-import { work, type Job } from '../../nats/work.ts'
+import { timestamp } from '#src/base/clock.ts'
+import { asError } from '#src/base/errors.ts'
+import type { Log } from '#src/base/log.ts'
+import type { Role } from '#src/base/role.ts'
+import type { Vault } from '#src/base/secret.ts'
+import { work, type Job } from '#src/nats/work.ts'
 import { createAttempt, idsOf, type OnAttempt } from './attempt.ts'
 import type { Bodies } from './bodies.ts'
 import { createLane, type Lane, type LaneRules } from './lane.ts'
@@ -44,13 +44,14 @@ export interface DispatchOptions {
 /** Deliveries of one partition, and those that come due, held in this process at once. */
 const PARTITION_PLACES = 1000
 const DUE_PLACES = 2000
-/** Of the places still free one endpoint gets half, and never more than these: however many endpoints hang, some stay free for the others. */
+/** Of the places still free one endpoint gets half, and never more than these: however many endpoints hang, some stay free for the
+ *  others. */
 const LANE_PLACES_MAX = 500
 const LANE_CONCURRENCY = 8
 const LANE_FAILURES_MAX = 5
 const LANE_PROBES_WAITING_MAX = 2
-/** What has to wait no longer than this goes back to the server for so long, without a word in the log; so many at most, for they count against the
- *  consumer's unacknowledged ones. What waits longer is parked. */
+/** What has to wait no longer than this goes back to the server for so long, without a word in the log; so many at most, for they count
+ *  against the consumer's unacknowledged ones. What waits longer is parked. */
 const NAP_MS_MAX = 2000
 const NAPS_MAX = 1000
 const TIMEOUT_MS = 15_000
@@ -199,7 +200,8 @@ export function startDispatch (options: DispatchOptions): Role {
     const nowMs = clock.nowMs()
     const waitMs = Math.max(1, untilMs - nowMs)
     // A place is booked by a guess: who has waited in vain waits half as long again, so that a wrong guess costs few turns.
-    if (waitMs > NAP_MS_MAX || source.naps >= NAPS_MAX) return await park(pending, Math.max(untilMs, nowMs + (nowMs - startOf(pending)) / 2))
+    const longerMs = Math.max(untilMs, nowMs + (nowMs - startOf(pending)) / 2)
+    if (waitMs > NAP_MS_MAX || source.naps >= NAPS_MAX) return await park(pending, longerMs)
     order.parked(placeOf(pending), pending.owed.event.seq, untilMs)
     source.naps++
     setTimeout(() => source.naps--, waitMs).unref()

@@ -6,12 +6,12 @@ import type { Recorded } from '#streams/define.ts'
 import { EVENT_AGE_MS_MAX, eventIn, isFor, type Event } from '#streams/delivery/decide.ts'
 import type { Webhook } from '#streams/directory.ts'
 import { PARTITIONS, partitionOf } from '#streams/subjects.ts'
-import { sleep } from '../../base/backoff.ts'
-import { timestamp } from '../../base/clock.ts'
-import { asError } from '../../base/errors.ts'
-import type { Log } from '../../base/log.ts'
-import type { Role } from '../../base/role.ts'
-import { follow } from '../../nats/follow.ts'
+import { sleep } from '#src/base/backoff.ts'
+import { timestamp } from '#src/base/clock.ts'
+import { asError } from '#src/base/errors.ts'
+import type { Log } from '#src/base/log.ts'
+import type { Role } from '#src/base/role.ts'
+import { follow } from '#src/nats/follow.ts'
 import type { Bodies } from './bodies.ts'
 
 export interface FanoutOptions {
@@ -28,7 +28,8 @@ const GATHER_MS = 2
 const PART_MAX = 500
 /** Deliveries held in memory at once: a fact of an account with 1,000 endpoints makes 1,000. */
 const HELD_MAX = 2000
-/** A partition without deliveries moves its cursor this seldom. What it has not moved over is looked at again after a restart, nothing more. */
+/** A partition without deliveries moves its cursor this seldom. What it has not moved over is looked at again after a restart, nothing
+ *  more. */
 const LAZY_MS = 5000
 const LAZY_FACTS = 2000
 /** Another process does the same work: this one looks on, so often, and takes over when nothing moves. */
@@ -38,8 +39,9 @@ const CATCH_UP_MS = 2000
 /** A fact's deliveries in one partition. */
 interface Batch { seq: number, deliveries: NewDelivery[] }
 
-/** Makes one delivery of every event for every endpoint that listens, exactly once: the deliveries of a stretch of facts and the cursor behind it are one
- *  atomic append for each partition, refused when the cursor has moved since. So it may be killed, repeated and run twice. */
+/** Makes one delivery of every event for every endpoint that listens, exactly once: the deliveries of a stretch of facts and the cursor
+ *  behind it are one atomic append for each partition, refused when the cursor has moved since. So it may be killed, repeated and run
+ *  twice. */
 export function startFanout (options: FanoutOptions): Role {
   const { ledger, directory, bodies, log } = options
   const stopping = new AbortController()
@@ -60,8 +62,8 @@ export function startFanout (options: FanoutOptions): Role {
     cursors = await readCursors()
     movedMs = cursors.map(() => ledger.clock.nowMs())
     const afterSeq = Math.min(...cursors.map(cursor => cursor.through))
-    const facts = follow(ledger.bus, { stream: 'EMAILS', filter: 'email.>', afterSeq, batchMax: ROUND_MAX, gatherMs: GATHER_MS, signal, onTrouble: tell })
-    for await (const batch of facts) {
+    const options = { stream: 'EMAILS', filter: 'email.>', afterSeq, batchMax: ROUND_MAX, gatherMs: GATHER_MS, signal, onTrouble: tell }
+    for await (const batch of follow(ledger.bus, options)) {
       await lookOn(batch.at(-1)!.seq)
       // Every endpoint made before a fact was read is known before that fact is fanned out.
       await untilDone(async () => { if (!await directory.catchUp(CATCH_UP_MS)) throw new Error('the directory is behind') })

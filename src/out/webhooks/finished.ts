@@ -3,7 +3,8 @@ import type { Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/run.ts'
 import type { IsDone } from './redelivery.ts'
 
-/** Which deliveries the view knows to be over; null when PostgreSQL does not answer: then a delivery may go out once more, which at least once allows. */
+/** Which deliveries the view knows to be over; null when PostgreSQL does not answer: then a delivery may go out once more, which at least
+ *  once allows. */
 export function finishedDeliveries (pool: Pool): IsDone {
   return async deliveries => {
     const states = await ask(pool, deliveryStates(deliveries)).catch(() => null)

@@ -1,5 +1,5 @@
 import ipaddr from 'ipaddr.js'
-import { lookup as lookupByHost, promises as dns, type LookupAddress } from 'node:dns'
+import { promises as dns, type LookupAddress } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
 import { buildConnector } from 'undici'
 import { asError } from '#src/base/errors.ts'
@@ -11,8 +11,9 @@ export class TargetRefused extends Error {
 
 const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
 
-/** True for an address of the public internet. Everything special is not: private, loopback, link-local, CGNAT, multicast, documentation, and every
- *  form in which IPv6 carries an IPv4 address elsewhere (mapped ones count as what they carry). Source: IANA special-purpose registries, RFC 6890. */
+/** True for an address of the public internet. Everything special is not: private, loopback, link-local, CGNAT, multicast, documentation,
+ *  and every form in which IPv6 carries an IPv4 address elsewhere (mapped ones count as what they carry). Source: IANA special-purpose
+ *  registries, RFC 6890. */
 export function isPublic (address: string): boolean {
   if (!ipaddr.isValid(address)) return false
   const parsed = ipaddr.process(address)
@@ -30,8 +31,8 @@ const CONNECT_TIMEOUT_MS = 5000
 const SYSTEM_LOOKUPS_MAX = 2
 const SYSTEM_WAITING_MAX = 200
 
-/** Makes connections for undici and checks where they go: after DNS, at the moment of connecting, and to the very addresses that were checked, so that
- *  a name cannot change its mind in between. `allowPrivate` lets every address pass. */
+/** Makes connections for undici and checks where they go: after DNS, at the moment of connecting, and to the very addresses that were
+ *  checked, so that a name cannot change its mind in between. `allowPrivate` lets every address pass. */
 export function createConnector (allowPrivate: boolean): buildConnector.connector {
   const resolve = createResolver()
   const lookup: LookupFunction = (host, options, callback) => {
@@ -43,7 +44,8 @@ export function createConnector (allowPrivate: boolean): buildConnector.connecto
     }).catch(error => callback(asError(error), '', 0))
   }
   function allowed (found: LookupAddress[], family: unknown): LookupAddress[] {
-    return found.filter(({ address, family: its }) => (allowPrivate || isPublic(address)) && (family !== 4 && family !== 6 ? true : its === family))
+    const wanted = family === 4 || family === 6 ? [family] : [4, 6]
+    return found.filter(({ address, family: its }) => wanted.includes(its) && (allowPrivate || isPublic(address)))
   }
   const connect = buildConnector({ timeout: CONNECT_TIMEOUT_MS, lookup, autoSelectFamily: true, autoSelectFamilyAttemptTimeout: 250 })
   return (options, callback) => {
@@ -56,7 +58,8 @@ export function createConnector (allowPrivate: boolean): buildConnector.connecto
 
 type Resolve = (host: string) => Promise<LookupAddress[]>
 
-/** Names with a dot are asked of DNS without blocking a thread; the rest, and what DNS does not know (the hosts file does), of the system. */
+/** Names with a dot are asked of DNS without blocking a thread; the rest, and what DNS does not know (the hosts file does), of the
+ *  system. */
 function createResolver (): Resolve {
   const resolver = new dns.Resolver({ timeout: 2000, tries: 2 })
   let looking = 0
@@ -75,7 +78,7 @@ function createResolver (): Resolve {
     if (looking >= SYSTEM_LOOKUPS_MAX) await new Promise<void>(go => waiting.push(go))
     looking++
     try {
-      return await new Promise((found, fail) => lookupByHost(host, { all: true }, (error, addresses) => error === null ? found(addresses) : fail(error)))
+      return await dns.lookup(host, { all: true })
     } finally {
       looking--
       waiting.shift()?.()

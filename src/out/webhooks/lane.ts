@@ -17,7 +17,8 @@ export interface LaneJob {
   run (): Promise<boolean | null>
 }
 
-/** `ran`; `full` = enough waits here, come back at a booked time; `failing` = the endpoint fails, come back later; `released` = this process stops. */
+/** `ran`; `full` = enough waits here, come back at a booked time; `failing` = the endpoint fails, come back later; `released` = this
+ *  process stops. */
 export type LaneEnd = 'ran' | 'full' | 'failing' | 'released'
 
 export interface LaneRules {
@@ -37,8 +38,9 @@ export interface LaneRules {
 
 interface Entry { job: LaneJob, end: (end: LaneEnd) => void }
 
-/** A lane of its own for each endpoint, so that one which hangs, fails or is slow holds up nobody else: it has its own places, and what finds none is
- *  parked. While an endpoint fails it is probed, one request at a time with growing pauses; the first success opens the lane again. */
+/** A lane of its own for each endpoint, so that one which hangs, fails or is slow holds up nobody else: it has its own places, and what
+ *  finds none is parked. While an endpoint fails it is probed, one request at a time with growing pauses; the first success opens the lane
+ *  again. */
 export function createLane (rules: LaneRules): Lane {
   const queue: Entry[] = []
   const running = new Set<string>()

@@ -36,8 +36,8 @@ export interface PosterOptions {
   timeoutMs: number
 }
 
-/** A pool of connections for each origin, so that one that hangs costs the others nothing. Two endpoints of one origin share a pool but no limit:
- *  each endpoint's lane has its own. Redirects are not followed. */
+/** A pool of connections for each origin, so that one that hangs costs the others nothing. Two endpoints of one origin share a pool but no
+ *  limit: each endpoint's lane has its own. Redirects are not followed. */
 export function createPoster ({ allowPrivate, timeoutMs }: PosterOptions): Poster {
   const connect = createConnector(allowPrivate)
   const pools = new Map<string, Pool>()
@@ -63,7 +63,8 @@ export function createPoster ({ allowPrivate, timeoutMs }: PosterOptions): Poste
     const timer = setTimeout(() => timeUp.abort(), timeoutMs)
     const spent = () => Math.round(performance.now() - startMs)
     try {
-      const answer = await poolOf(url.origin).request({ path: url.pathname + url.search, method: 'POST', headers, body, signal: timeUp.signal })
+      const path = url.pathname + url.search
+      const answer = await poolOf(url.origin).request({ path, method: 'POST', headers, body, signal: timeUp.signal })
       const response = await readStart(answer.body)
       return { status: answer.statusCode, error: null, response, retryAfterMs: retryAfterMs(answer.headers), durationMs: spent() }
     } catch (error) {

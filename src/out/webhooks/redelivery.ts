@@ -1,9 +1,10 @@
-import { deadline } from '../../base/errors.ts'
+import { deadline } from '#src/base/errors.ts'
 
 /** Which of these deliveries have come to their end, by the view of deliveries; null when it cannot say now. */
 export type IsDone = (deliveries: string[]) => Promise<Set<string> | null>
 
-/** Remembers what this process has finished: acknowledgements may be forgotten by the server, and one request too many is worth avoiding. */
+/** Remembers what this process has finished: acknowledgements may be forgotten by the server, and one request too many is worth
+ *  avoiding. */
 export interface Memory {
   has (key: string): boolean
   add (key: string): void
@@ -33,7 +34,8 @@ export function createDoneCheck (isDone: IsDone | undefined): (delivery: string)
   async function ask (): Promise<void> {
     const asked = waiting.splice(0, ASK_MAX)
     if (waiting.length > 0) setImmediate(() => void ask())
-    const done = await deadline(isDone!(asked.map(({ delivery }) => delivery)), ANSWER_MS, 'the view of deliveries did not answer').catch(() => null)
+    const answer = isDone!(asked.map(({ delivery }) => delivery))
+    const done = await deadline(answer, ANSWER_MS, 'the view of deliveries did not answer').catch(() => null)
     if (done === null) awayUntilMs = Date.now() + AWAY_MS
     for (const { delivery, tell } of asked) tell(done?.has(delivery) ?? false)
   }

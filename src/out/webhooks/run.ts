@@ -1,4 +1,4 @@
-import type { Role } from '../../base/role.ts'
+import type { Role } from '#src/base/role.ts'
 import { createBodies } from './bodies.ts'
 import { startDispatch, type DispatchOptions } from './dispatch.ts'
 import { startFanout } from './fanout.ts'
