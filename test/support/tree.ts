@@ -120,9 +120,13 @@ export async function startTree ({ env = {}, dataDir }: TreeOptions = {}): Promi
   async function dispose (): Promise<void> {
     for (const pid of tree.family()) signal(pid, 'SIGCONT')
     await kill9()
+    process.off('exit', dieToo)
     if (dataDir === undefined) rmSync(folder, { recursive: true, force: true })
   }
 
+  // A test that crashes or runs out of time must not leave it behind; what it started dies with it.
+  const dieToo = () => { if (child !== null) signal(tree.pid(), 'SIGKILL') }
+  process.once('exit', dieToo)
   try {
     await start()
     await liftLimits(tree)

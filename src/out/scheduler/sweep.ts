@@ -1,6 +1,6 @@
+import { overdueDeliveryFacts } from '#projections/deliveries/queries.ts'
 import { emails } from '#projections/emails/project.ts'
-import { overdueRecipients } from '#projections/emails/queries.ts'
-import { sql, type Query } from '#projections/define.ts'
+import { knownEmails, overdueRecipients } from '#projections/emails/queries.ts'
 import { pendingAfter } from '#streams/delivery/state.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import { scheduleDelivery } from '#src/actions/delivery.ts'
@@ -131,17 +131,4 @@ export function startSweep ({ bus, pool, blobs, repair, log }: SweepOptions): Sw
       await running
     }
   }
-}
-
-/** Where in WEBHOOKS the last fact lies of each delivery whose next attempt was due more than `graceS` seconds ago. */
-function overdueDeliveryFacts (limit: number, graceS: number): Query<number[]> {
-  return {
-    sql: sql`select state_seq from deliveries where next_attempt_at < now() - make_interval(secs => ${graceS}) order by next_attempt_at limit ${limit}`,
-    read: rows => rows.map(row => row.state_seq as number)
-  }
-}
-
-/** Which of these emails there are. */
-function knownEmails (ids: string[]): Query<Set<string>> {
-  return { sql: sql`select id from emails where id = any(${ids}::text[])`, read: rows => new Set(rows.map(row => row.id as string)) }
 }
