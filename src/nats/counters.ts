@@ -57,8 +57,9 @@ export function createCounters (bus: Bus): Counters {
       const riders = entry.waiting.splice(0)
       const total = await increment(subject, riders.length)
       if (total === null) inexact += riders.length
-      const last = total ?? entry.seen + riders.length
-      entry.seen = Math.max(entry.seen, last)
+      // A server that lost its memory counts anew: what this node has seen still counts here.
+      const last = Math.max(total ?? 0, entry.seen + riders.length)
+      entry.seen = last
       riders.forEach((resolve, i) => resolve({ position: last - riders.length + 1 + i, exact: total !== null }))
     }
     entry.flying = false

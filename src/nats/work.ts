@@ -29,6 +29,11 @@ export interface WorkOptions {
   onTrouble (error: Error): void
 }
 
+/** When told to stop, what was fetched and not begun is handed back for so long, or it would wait out its ack_wait. */
+const HANDBACK_MS = 100
+/** Longer than that, so that it does not come back here. */
+const NOT_HERE_MS = 1000
+
 interface Held {
   message: JsMsg
   settled: boolean
@@ -63,10 +68,13 @@ export function work (bus: Bus, options: WorkOptions): Role {
     await options.repair(options.plan)
     const consumer = await bus.js.consumers.get(options.plan.stream, options.plan.durable_name)
     const messages = await consumer.consume({ max_messages: Math.max(2, options.concurrency), expires: 10_000, abort_on_missing_resource: true })
-    const stop = () => messages.stop()
+    const stop = () => {
+      free?.()
+      setTimeout(() => messages.stop(), HANDBACK_MS)
+    }
     stopping.signal.addEventListener('abort', stop, { once: true })
     void messages.closed().then(() => stopping.signal.removeEventListener('abort', stop))
-    if (stopping.signal.aborted) messages.stop()
+    if (stopping.signal.aborted) stop()
     trouble = null
     return messages
   }
@@ -76,8 +84,9 @@ export function work (bus: Bus, options: WorkOptions): Role {
       const known = held.get(message.seq)
       // It came again while we are at it (the server restarted): the newest handle is the one to acknowledge.
       if (known !== undefined) known.message = message
+      else if (stopping.signal.aborted) message.nak(NOT_HERE_MS)
       else void start(message)
-      if (held.size >= options.concurrency) await new Promise<void>(resolve => { free = resolve })
+      if (held.size >= options.concurrency && !stopping.signal.aborted) await new Promise<void>(resolve => { free = resolve })
     }
     const reason = await messages.closed()
     if (reason instanceof Error && !stopping.signal.aborted) tell(reason)

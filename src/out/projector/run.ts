@@ -35,8 +35,8 @@ interface Batch {
 class Overtaken extends Error {}
 
 const BATCH_MAX = 500
-/** Short, because while one transaction runs the next batch gathers by itself. */
-const GATHER_MS = 5
+/** A transaction costs PostgreSQL about the same however few facts it brings; a read waits this long at most (design, "Projections"). */
+const GATHER_MS = 20
 /** PostgreSQL says so when the database has not been migrated yet. */
 const UNDEFINED_TABLE = '42P01'
 const FAULT_PAUSE_MS = 5000

@@ -13,7 +13,7 @@ import type { Vault } from '#src/base/secret.ts'
 import { loadFact } from '#src/nats/load.ts'
 import type { Bodies } from './bodies.ts'
 import type { Answer, Poster } from './post.ts'
-import { signatureHeaders } from './sign.ts'
+import { signatureHeaders, signingKeys, type SigningKeys } from './sign.ts'
 
 export interface AttemptOptions {
   ledger: Ledger
@@ -53,7 +53,7 @@ const UNSIGNED: Answer = {
 /** Makes one request to an endpoint. Throws when the event cannot be read now. */
 export function createAttempt (options: AttemptOptions): (pending: Pending, webhook: Webhook) => Promise<Try> {
   const { ledger, directory, log, random, gapsS } = options
-  const secrets = new Map<string, string>()
+  const opened = new Map<string, SigningKeys>()
 
   async function attempt (pending: Pending, webhook: Webhook): Promise<Try> {
     const body = await bodyOf(pending)
@@ -75,25 +75,25 @@ export function createAttempt (options: AttemptOptions): (pending: Pending, webh
   }
 
   async function request (pending: Pending, webhook: Webhook, body: Uint8Array): Promise<Answer> {
-    const secret = secretOf(webhook)
-    if (secret === null) return UNSIGNED
+    const keys = keysOf(webhook)
+    if (keys === null) return UNSIGNED
     const timestampS = Math.floor(ledger.clock.nowMs() / 1000)
     return await options.poster.post(new URL(webhook.url), {
       'Content-Type': 'application/json',
       'User-Agent': 'Jetpost',
-      ...signatureHeaders({ secret, id: pending.owed.event.id, timestampS, body })
+      ...signatureHeaders({ keys, id: pending.owed.event.id, timestampS, body })
     }, body)
   }
 
   /** Opened once and kept: opening costs as much as the signature. Null when it cannot be opened. */
-  function secretOf ({ id, sealedSecret }: Webhook): string | null {
-    const known = secrets.get(sealedSecret)
+  function keysOf ({ id, sealedSecret }: Webhook): SigningKeys | null {
+    const known = opened.get(sealedSecret)
     if (known !== undefined) return known
     try {
-      const secret = options.vault.open(sealedSecret, id)
-      secrets.set(sealedSecret, secret)
-      if (secrets.size > SECRETS_MAX) secrets.delete(secrets.keys().next().value!)
-      return secret
+      const keys = signingKeys(options.vault.open(sealedSecret, id))
+      opened.set(sealedSecret, keys)
+      if (opened.size > SECRETS_MAX) opened.delete(opened.keys().next().value!)
+      return keys
     } catch {
       return null
     }
