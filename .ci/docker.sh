@@ -10,7 +10,7 @@ apt_install() {
   export DEBIAN_FRONTEND=noninteractive
   for attempt in 1 2; do
     # Recommended packages too: cgroupfs-mount is what an engine started by hand needs where nothing mounts cgroups.
-    if apt-get update -qq && apt-get install -y -qq "${packages[@]}" > "$work/apt.log" 2>&1; then return 0; fi
+    if timeout 300 apt-get update -qq && timeout 600 apt-get install -y -qq "${packages[@]}" > "$work/apt.log" 2>&1; then return 0; fi
     echo "apt failed (attempt $attempt)"
   done
   tail -n 40 "$work/apt.log"
@@ -58,7 +58,7 @@ ensure_engine() {
 
 # By import, not by build: the image is one static file, and needs no builder.
 build_nats_image() {
-  CGO_ENABLED=0 GOBIN="$work/bin" go install "github.com/nats-io/nats-server/v2@v$NATS_VERSION"
+  CGO_ENABLED=0 GOBIN="$work/bin" timeout 600 go install "github.com/nats-io/nats-server/v2@v$NATS_VERSION"
   tar -C "$work/bin" -c nats-server | docker import --change 'ENTRYPOINT ["/nats-server"]' - "$NATS_IMAGE" > /dev/null
-  docker run --rm "$NATS_IMAGE" --version
+  timeout 60 docker run --rm "$NATS_IMAGE" --version
 }

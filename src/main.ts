@@ -45,7 +45,9 @@ export interface House {
   stop (): Promise<void>
 }
 
-const ROLE_STOP_MS = 30_000
+/** Together below docker-compose.yml's stop_grace_period. */
+const HTTP_STOP_MS = 6000
+const ROLE_STOP_MS = 25_000
 
 /** What a house stands in, beside its settings. */
 export interface Surroundings {
@@ -127,38 +129,34 @@ async function openServers (config: Config, { log, say, signal }: Surroundings, 
 }
 
 async function startRoles (rooms: Rooms): Promise<void> {
-  const { config, log, bus, pool, desk, metrics } = rooms
+  const { config, log, bus, pool, desk, metrics, stack } = rooms
+  const working: Role[] = []
   let sweepSoon = () => {}
   const mend = async (plan: ConsumerPlan) => {
     const missing = await repair(bus, plan, rooms.topology)
     if (missing) sweepSoon()
     return missing
   }
-  if (config.roles.has('sender')) {
-    const catcher = await startCatcher({ port: config.catcherPort, host: '127.0.0.1', keepMax: 500, log })
-    rooms.stack.defer(() => catcher.stop())
-    rooms.catcher = catcher
-    const worker = newId('w', Date.now())
-    const heartbeats = startHeartbeats(bus, worker)
-    rooms.stack.defer(() => heartbeats.stop())
+  const outbox = config.roles.has('sender') ? await openOutbox(rooms) : null
+  // All at once: the sender must not go on taking mail while others finish, and together they stay within what an operator's stop allows.
+  stack.defer(async () => void await Promise.all(working.map(role => stopInTime(role, log))))
+  if (outbox !== null) {
     rooms.sender = startSender({
+      ...outbox,
       ledger: desk.ledger,
       blobs: desk.blobs,
-      heartbeats,
-      worker,
       repair: mend,
       smtpUrl: config.smtpUrl,
-      catcherUrl: catcher.url,
       connections: config.smtpConnections,
       hostname: config.hostname ?? hostname(),
       timings: rooms.timings,
       log: log.child({ role: 'sender' }),
       onAttempt: ({ result, durationMs }) => metrics.smtpAttempt(result, durationMs / 1000)
     })
-    keep(rooms, rooms.sender)
+    working.push(rooms.sender)
   }
   if (config.roles.has('webhooks')) {
-    keep(rooms, startWebhooks({
+    working.push(startWebhooks({
       ledger: desk.ledger,
       directory: desk.directory,
       vault: desk.vault,
@@ -171,19 +169,31 @@ async function startRoles (rooms: Rooms): Promise<void> {
   }
   if (config.roles.has('projector')) {
     rooms.projectors = createProjectors({ bus, pool, log: log.child({ role: 'projector' }), projections })
-    for (const projector of rooms.projectors) keep(rooms, projector)
+    working.push(...rooms.projectors)
   }
   if (config.roles.has('scheduler')) {
     const sweep = startSweep({ bus, pool, blobs: desk.blobs, repair: mend, log: log.child({ role: 'scheduler' }) })
     sweepSoon = () => sweep.soon()
-    keep(rooms, sweep)
+    working.push(sweep)
   }
+  rooms.roles.push(...working)
 }
 
-/** The role's trouble shows in readyz; its stop is bounded, so that one that hangs does not keep the rest from stopping. */
-function keep (rooms: Rooms, role: Role): void {
-  rooms.roles.push(role)
-  rooms.stack.defer(() => deadline(role.stop(), ROLE_STOP_MS, `${role.name} did not stop in time`).catch(error => rooms.log.warn({ err: error }, 'cut off')))
+/** What a sender stands on, and what must outlive it: the catcher, and the sign that it lives. */
+async function openOutbox (rooms: Rooms) {
+  const { config, log, bus, stack } = rooms
+  const catcher = await startCatcher({ port: config.catcherPort, host: '127.0.0.1', keepMax: 500, log })
+  stack.defer(() => catcher.stop())
+  rooms.catcher = catcher
+  const worker = newId('w', Date.now())
+  const heartbeats = startHeartbeats(bus, worker)
+  stack.defer(() => heartbeats.stop())
+  return { catcherUrl: catcher.url, worker, heartbeats }
+}
+
+/** One that hangs does not keep the others from stopping. */
+async function stopInTime (role: Role, log: Log): Promise<void> {
+  await deadline(role.stop(), ROLE_STOP_MS, `${role.name} did not stop in time`).catch(error => log.warn({ err: error }, 'cut off'))
 }
 
 async function openDoors (rooms: Rooms, firstKey: string | null): Promise<House> {
@@ -202,7 +212,7 @@ async function openDoors (rooms: Rooms, firstKey: string | null): Promise<House>
     trustProxy: config.trustProxy,
     log
   })
-  stack.defer(() => deadline(app.close(), 15_000, 'HTTP requests did not end in time').catch(error => log.warn({ err: error }, 'cut off')))
+  stack.defer(() => deadline(app.close(), HTTP_STOP_MS, 'HTTP requests did not end in time').catch(error => log.warn({ err: error }, 'cut off')))
   const url = await app.listen({ host: config.host, port: config.port }).catch((error: NodeJS.ErrnoException) => {
     throw error.code === 'EADDRINUSE' ? new Complaint(`Port ${config.port} is taken: set PORT to a free one.`) : error
   })

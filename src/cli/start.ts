@@ -21,6 +21,8 @@ export const start: Command = {
     say('Stopping: what is under way is finished first.')
     await house.stop()
     log.flush()
+    // Whatever was cut off may still hold a socket or a timer, and would keep the process for minutes.
+    process.exit()
   }
 }
 

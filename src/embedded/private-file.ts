@@ -1,4 +1,4 @@
-import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, chmodSync, writeSync } from 'node:fs'
+import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, chmodSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 
 /** Makes `folder` (and its parents) readable by its owner alone: 0700. */
@@ -12,7 +12,8 @@ export function writePrivateFile (path: string, text: string): void {
   const beside = `${path}.new`
   const file = openSync(beside, 'w', 0o600)
   try {
-    writeSync(file, text)
+    // Not writeSync: on a disk that is nearly full it writes a part and says so in a number.
+    writeFileSync(file, text)
     fsyncSync(file)
   } finally {
     closeSync(file)

@@ -1,4 +1,4 @@
-import { closeSync, copyFileSync, openSync, readSync, statSync, truncateSync } from 'node:fs'
+import { closeSync, copyFileSync, openSync, readSync, rmSync, statSync, truncateSync } from 'node:fs'
 
 const SIZE_BYTES_MAX = 10 * 1024 * 1024
 const TAIL_BYTES = 4096
@@ -9,11 +9,20 @@ export function sizeBytes (path: string): number {
 }
 
 /** Keeps a server's log below about 20 MB: past 10 MB it is copied to `<path>.1` and emptied. The server may go on writing meanwhile,
- *  because it appends; what it writes during the copy is lost. */
+ *  because it appends; what it writes during the copy is lost. Never throws: on a full disk the copy is given up, the emptying is not. */
 export function boundLog (path: string): void {
-  if (sizeBytes(path) <= SIZE_BYTES_MAX) return
-  copyFileSync(path, `${path}.1`)
-  truncateSync(path, 0)
+  try {
+    if (sizeBytes(path) <= SIZE_BYTES_MAX) return
+    rmSync(`${path}.1`, { force: true })
+    copyFileSync(path, `${path}.1`)
+  } catch {
+    rmSync(`${path}.1`, { force: true })
+  }
+  try {
+    truncateSync(path, 0)
+  } catch {
+    // A log that cannot be emptied is no reason to stop the service; the next look tries again.
+  }
 }
 
 /** The line that says most about an end: the last one with FATAL, PANIC or ERROR in it, else the last. Only what came after `fromBytes`. */

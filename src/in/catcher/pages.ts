@@ -7,8 +7,8 @@ import { Html, html } from './html.ts'
 const LOOPBACK = /^(::1|(::ffff:)?127\.\d+\.\d+\.\d+)$/
 const LOCAL_HOST = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/i
 const PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-/** A caught mail may show its pictures and styles, as in a mail program; it runs nothing and reaches nothing of ours. */
-const MAIL_POLICY = "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data: http: https:; frame-ancestors 'self'"
+/** A caught mail may show its pictures and styles, as in a mail program; it runs nothing, and asks nothing of plain-http neighbours. */
+const MAIL_POLICY = "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data: https:; frame-ancestors 'self'"
 
 /** `/catcher` and what is under it: the caught mail, to read in a browser or by script. For loopback clients only: others find nothing here. */
 export async function catcherPages (app: FastifyInstance, { catcher }: { catcher: Catcher }): Promise<void> {

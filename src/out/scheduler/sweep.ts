@@ -53,6 +53,7 @@ export function startSweep ({ bus, pool, blobs, repair, log }: SweepOptions): Sw
   const stopping = new AbortController()
   let wake = new AbortController()
   let looksLeft = 0
+  let orphansDueMs = 0
   let lastDoneMs = Date.now()
   let lastError: Error | null = null
 
@@ -71,6 +72,7 @@ export function startSweep ({ bus, pool, blobs, repair, log }: SweepOptions): Sw
     try {
       await (everything ? sweep(-AHEAD_S, ALL_MAX) : sweep(GRACE_S, OVERDUE_MAX))
       lastDoneMs = Date.now()
+      await sweepOrphans()
       return looksLeft === LOOKS_AFTER_LOSS ? 0 : looksLeft > 0 ? SECOND_LOOK_MS : EVERY_MS
     } catch (error) {
       if (everything) looksLeft = LOOKS_AFTER_LOSS
@@ -86,9 +88,18 @@ export function startSweep ({ bus, pool, blobs, repair, log }: SweepOptions): Sw
     await each(recipients, ({ account, email, n, requestSeq }) => scheduleSend(bus, { account, email, n, request: requestSeq }, Date.now()))
     const deliveries = await ask(pool, overdueDeliveryFacts(limit, graceS))
     await each(deliveries, remindDelivery)
-    const orphans = await removeOrphans()
-    if (recipients.length + deliveries.length + orphans > 0) {
-      log.info({ recipients: recipients.length, deliveries: deliveries.length, orphans, everything: graceS < 0 }, 'swept')
+    if (recipients.length + deliveries.length > 0) log.info({ recipients: recipients.length, deliveries: deliveries.length, everything: graceS < 0 }, 'swept')
+  }
+
+  /** On a clock of its own, and whatever becomes of it: a store that is slow to list must not keep mail from being swept. */
+  async function sweepOrphans (): Promise<void> {
+    if (Date.now() < orphansDueMs) return
+    orphansDueMs = Date.now() + BLOB_AGE_MS
+    try {
+      const orphans = await removeOrphans()
+      if (orphans > 0) log.info({ orphans }, 'content without an email removed')
+    } catch (error) {
+      log.warn({ err: error }, 'orphaned content not swept')
     }
   }
 
