@@ -94,6 +94,8 @@ async function furnish (config: Config, surroundings: Surroundings, stack: Async
   if (!await directory.catchUp(60_000)) throw new Complaint('NATS holds more accounts, keys and domains than could be read within 60 s.')
   const desk: Desk = { ledger: openLedger(bus, clock), directory, blobs: await openBlobs(bus), vault, webhookAllowPrivate: config.webhookAllowPrivate }
   const firstKey = await firstStart(desk, config)
+  // At once, whatever becomes of the rest of this start: nobody can ask for it again.
+  if (firstKey !== null) surroundings.say(`Your first API key, shown only now: ${firstKey}`)
 
   const shared = { config, log, bus, pool, desk, topology, stack, metrics: createMetrics(), counters: createCounters(bus) }
   const rooms: Rooms = { ...shared, timings: surroundings.timings ?? {}, catcher: null, sender: null, projectors: [], roles: [streams, directory, database] }

@@ -63,7 +63,7 @@ export function streamPlans (retention: Retention): StreamPlan[] {
     stream('EMAILS', ['email.>'], { discard: 'new', max_age: retention.factsMs * 1e6, allow_atomic: true, deny_purge: true }),
     stream('CONTROL', ['control.>'], { discard: 'new', allow_atomic: true, deny_purge: true }),
     // No fsync for schedules: every one is derived from a fact, and the sweep makes again what a power cut took.
-    stream('SCHEDULE', ['schedule.>', 'due.>'], { max_age: 40 * day, allow_msg_schedules: true, allow_rollup_hdrs: true, persist_mode: 'async' }),
+    stream('SCHEDULE', ['schedule.>', 'due.>'], { max_age: 40 * day, allow_msg_schedules: true, allow_msg_ttl: true, allow_rollup_hdrs: true, persist_mode: 'async' }),
     stream('WEBHOOKS', ['webhook.>'], { discard: 'new', max_age: 30 * day, allow_atomic: true, deny_purge: true }),
     // The object store's stream, as the client would lay it out: chunks under C, descriptions under M.
     stream(`OBJ_${CONTENT_BUCKET}`, [`$O.${CONTENT_BUCKET}.C.>`, `$O.${CONTENT_BUCKET}.M.>`], { discard: 'new', max_age: retention.contentMs * 1e6, allow_rollup_hdrs: true }),

@@ -42,7 +42,6 @@ function welcome ({ url, firstKey }: House, config: Config, say: (line: string) 
   say(`\nJetpost serves at ${url}`)
   if (config.roles.has('sender') && config.smtpUrl === null) say(`Mail goes to the built-in catcher: ${url}/catcher`)
   if (!config.roles.has('api')) return
-  if (firstKey !== null) say(`Your first API key, shown only now: ${firstKey}`)
   say(`Send a mail:\n\n${curl(url, firstKey ?? '$JETPOST_API_KEY')}\n`)
 }
 

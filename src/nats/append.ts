@@ -1,4 +1,4 @@
-import { headers, type MsgHdrs } from 'nats'
+import { headers, NatsError, type MsgHdrs } from 'nats'
 import { randomUUID } from 'node:crypto'
 import { encodeFact } from '#streams/catalog.ts'
 import type { Fact } from '#streams/define.ts'
@@ -20,7 +20,7 @@ export interface Append {
 /** Appends to one stream, many callers to a commit. */
 export interface Appender {
   /** Appends facts that belong together: all of them or none; resolves to their sequences once they are durable.
-   *  Throws Conflict, LogUnavailable, or the schema's error. `timeoutMs` bounds the whole. */
+   *  Throws Conflict, LogUnavailable, or the schema's error. It waits `timeoutMs` at most, and 2 s more for a commit that is on its way. */
   append (part: Append[], timeoutMs?: number): Promise<number[]>
   /** Messages waiting or on their way. */
   pending (): number
@@ -36,6 +36,7 @@ interface Message {
 
 interface Part {
   messages: Message[]
+  bytes: number
   endMs: number
   /** A commit with it went unanswered: it may be stored. */
   doubt: boolean
@@ -55,6 +56,11 @@ const PLAIN_MAX = 6
 const BATCH_MAX = 256
 const BATCH_BYTES_MAX = 4 * 1024 * 1024
 const WAITING_MAX = 20_000
+const WAITING_BYTES_MAX = 64 * 1024 * 1024
+const LATE_LOOK_MS = 100
+const SILENCE_PAUSE_MS = 50
+/** err_codes that say "not now": no leader, an open batch lost its beginning with its server, too many open batches. */
+const PASSING = new Set([10008, 10176, 10210])
 /** How long a commit after a full one waits for company: for `growth` times as many messages, `ms` at most. */
 export interface Patience { growth: number, ms: number }
 
@@ -69,6 +75,7 @@ export function createAppender (bus: Bus, stream: string, patience = EAGER): App
   const batchPrefix = randomUUID().slice(0, 8)
   let batches = 0
   let messagesWaiting = 0
+  let bytesWaiting = 0
   let messagesFlying = 0
   let running = false
   let lastCommit = 0
@@ -76,10 +83,15 @@ export function createAppender (bus: Bus, stream: string, patience = EAGER): App
 
   function append (facts: Append[], timeoutMs = 5000): Promise<number[]> {
     return new Promise((resolve, reject) => {
-      if (messagesWaiting + facts.length > WAITING_MAX) return reject(new LogUnavailable(`${messagesWaiting} facts wait for ${stream}`, false))
+      if (messagesWaiting + facts.length > WAITING_MAX || bytesWaiting > WAITING_BYTES_MAX) {
+        return reject(new LogUnavailable(`${messagesWaiting} facts wait for ${stream}`, false))
+      }
       // Encoded (and so checked) here: a fact that does not fit fails its caller alone.
-      waiting.push({ messages: facts.map(encode), endMs: Date.now() + timeoutMs, doubt: false, resolve, reject })
-      messagesWaiting += facts.length
+      const messages = facts.map(encode)
+      const bytes = messages.reduce((sum, message) => sum + message.bytes.length, 0)
+      waiting.push({ messages, bytes, endMs: Date.now() + timeoutMs, doubt: false, resolve, reject })
+      messagesWaiting += messages.length
+      bytesWaiting += bytes
       if (enough !== null && messagesWaiting >= enough.count) enough.go()
       if (!running) {
         running = true
@@ -90,16 +102,50 @@ export function createAppender (bus: Bus, stream: string, patience = EAGER): App
   }
 
   async function run (): Promise<void> {
+    const lateLook = setInterval(dropLate, LATE_LOOK_MS)
     while (waiting.length > 0) {
       await linger()
       const parts = take()
-      messagesFlying = size(parts)
-      lastCommit = messagesFlying
-      await commit(parts).catch(error => { for (const part of parts) part.reject(asError(error)) })
+      messagesFlying = lastCommit = size(parts)
+      const silent = await commit(parts).catch(error => rejectAll(parts, asError(error)))
       messagesFlying = 0
+      if (silent.length > 0) await putBack(silent)
     }
+    clearInterval(lateLook)
     running = false
     lastCommit = 0
+  }
+
+  /** Whoever waits hears in time, also behind a server that does not answer. */
+  function dropLate (): void {
+    const nowMs = Date.now()
+    for (const part of waiting.filter(part => part.endMs <= nowMs)) {
+      waiting.splice(waiting.indexOf(part), 1)
+      forget(part)
+      part.reject(new LogUnavailable(`${stream} did not acknowledge in time`, part.doubt))
+    }
+  }
+
+  /** Silence may mean stored: the same messages go out again, first in line, and their ids make the repetition harmless. */
+  async function putBack (parts: Part[]): Promise<void> {
+    for (const part of parts) {
+      part.doubt = true
+      messagesWaiting += part.messages.length
+      bytesWaiting += part.bytes
+    }
+    waiting.unshift(...parts)
+    dropLate()
+    await sleep(SILENCE_PAUSE_MS)
+  }
+
+  function rejectAll (parts: Part[], error: Error): [] {
+    for (const part of parts) part.reject(error)
+    return []
+  }
+
+  function forget (part: Part): void {
+    messagesWaiting -= part.messages.length
+    bytesWaiting -= part.bytes
   }
 
   /** After a full batch: until as many wait as patience asks for, or its time is over. */
@@ -119,87 +165,71 @@ export function createAppender (bus: Bus, stream: string, patience = EAGER): App
     let parts = 0
     for (const part of waiting) {
       count += part.messages.length
-      bytes += part.messages.reduce((sum, message) => sum + message.bytes.length, 0)
+      bytes += part.bytes
       if (parts > 0 && (count > BATCH_MAX || bytes > BATCH_BYTES_MAX)) break
       parts++
     }
     const taken = waiting.splice(0, parts)
-    for (const part of taken) messagesWaiting -= part.messages.length
+    for (const part of taken) forget(part)
     return taken
   }
 
-  /** Settles every part: stored, refused, or out of time. */
-  async function commit (parts: Part[]): Promise<void> {
+  /** Settles what the server answers for; resolves to the parts it said nothing about. */
+  async function commit (parts: Part[]): Promise<Part[]> {
     if (parts.length === 1 || (parts.length <= PLAIN_MAX && parts.every(part => part.messages.length === 1))) {
-      return void await Promise.all(parts.map(commitAlone))
+      return (await Promise.all(parts.map(commitAlone))).flat()
     }
-    const answer = await publishBatch(parts.flatMap(part => part.messages)).catch(unanswered)
-    if (answer instanceof Error) return await commitAgain(parts)
+    const answer = await publishBatch(parts.flatMap(part => part.messages)).catch(asAnswer)
+    if (answer === null) return parts
     if (answer.error === undefined) return settle(parts, answer)
     // One member's fault refuses all: halved until the faulty one stands alone.
     const half = parts.length >> 1
-    await commit(parts.slice(0, half))
-    await commit(parts.slice(half))
+    return [...await commit(parts.slice(0, half)), ...await commit(parts.slice(half))]
   }
 
-  /** Silence may mean stored: the same messages go out again, and their ids make the repetition harmless. */
-  async function commitAgain (parts: Part[]): Promise<void> {
-    for (const part of parts) part.doubt = true
-    const late = parts.filter(part => Date.now() >= part.endMs)
-    for (const part of late) giveUp(part)
-    await sleep(50)
-    if (late.length < parts.length) await commit(parts.filter(part => !late.includes(part)))
+  async function commitAlone (part: Part): Promise<Part[]> {
+    const single = part.messages.length === 1
+    const answer = await (single ? publishPlain(part.messages[0]!) : publishBatch(part.messages)).catch(asAnswer)
+    if (answer === null) return [part]
+    return answer.error === undefined ? settle([part], answer) : await judge(part, answer.error)
   }
 
-  function giveUp (part: Part): void {
-    part.reject(new LogUnavailable(`${stream} did not acknowledge in time`, part.doubt))
-  }
-
-  function settle (parts: Part[], ack: Ack): void {
+  function settle (parts: Part[], ack: Ack): [] {
     let next = ack.seq - size(parts) + 1
     for (const part of parts) part.resolve(part.messages.map(() => next++))
-  }
-
-  /** Repeats one part until it is stored, refused or out of time; its `Nats-Msg-Id`s make the repetition harmless. */
-  async function commitAlone (part: Part): Promise<void> {
-    while (Date.now() < part.endMs) {
-      const single = part.messages.length === 1
-      const answer = await (single ? publishPlain(part.messages[0]!) : publishBatch(part.messages)).catch(unanswered)
-      if (answer instanceof Error) {
-        part.doubt = true
-        await sleep(50)
-      } else if (answer.error === undefined) {
-        return settle([part], answer)
-      } else {
-        const verdict = await judge(part, answer.error).catch(unanswered)
-        if (!(verdict instanceof Error)) return verdict.settle(part)
-      }
-    }
-    giveUp(part)
+    return []
   }
 
   /** A refusal may be our own earlier success (research/webhooks-and-streams.md C4): look who holds the place before believing it. */
-  async function judge (part: Part, error: NonNullable<Ack['error']>): Promise<{ settle: (part: Part) => void }> {
-    if (![WRONG_LAST_SEQUENCE, WRONG_LAST_SEQUENCE_UNKNOWN, DUPLICATE_IN_BATCH].includes(error.err_code)) {
-      const refusal = new LogUnavailable(new JetStreamError(error.err_code, error.description).message, false)
-      return { settle: part => part.reject(refusal) }
+  async function judge (part: Part, { err_code: code, description }: NonNullable<Ack['error']>): Promise<Part[]> {
+    if (PASSING.has(code)) return [part]
+    if (![WRONG_LAST_SEQUENCE, WRONG_LAST_SEQUENCE_UNKNOWN, DUPLICATE_IN_BATCH].includes(code)) {
+      part.reject(new LogUnavailable(new JetStreamError(code, description).message, part.doubt))
+      return []
     }
-    const index = part.messages.findIndex(message => message.expectedSeq !== undefined)
-    const firstSeq = index === -1 ? await storedBefore(part, error.err_code) : await wonBefore(part, index)
-    if (firstSeq === null) return { settle: part => part.reject(new Conflict(`${stream} has moved on: ${error.description}`)) }
-    return { settle: part => part.resolve(part.messages.map((_message, i) => firstSeq + i)) }
+    const firstSeq = await earlierSuccess(part, code, description).catch(asUnknown)
+    if (firstSeq === 'unknown') return [part]
+    if (firstSeq === null) part.reject(new Conflict(`${stream} has moved on: ${description}`))
+    else part.resolve(part.messages.map((_message, i) => firstSeq + i))
+    return []
   }
 
-  /** The part's first sequence when its message with an expectation holds the place it asked for. */
-  async function wonBefore (part: Part, index: number): Promise<number | null> {
-    const { subject, id, expectedSeq } = part.messages[index]!
-    const winner = await winnerAfter(bus, stream, subject, expectedSeq!)
-    return winner?.id === id ? winner.seq - index : null
-  }
-
-  /** A part is stored wholly or not at all: when one id is known, publishing the first again answers with its sequence and stores nothing. */
-  async function storedBefore (part: Part, code: number): Promise<number | null> {
-    return code === DUPLICATE_IN_BATCH ? (await publishPlain(part.messages[0]!)).seq : null
+  /** The part's first sequence when it is stored already, null when somebody else was there first, `unknown` when that cannot be told yet.
+   *  A part is stored wholly or not at all, so one of its messages speaks for all. */
+  async function earlierSuccess (part: Part, code: number, description: string): Promise<number | null | 'unknown'> {
+    const expected = part.messages.map((message, index) => ({ ...message, index })).filter(message => message.expectedSeq !== undefined)
+    if (expected.length === 0) {
+      // One of its ids is known: published again, the first answers with its sequence and stores nothing.
+      const answer = await publishPlain(part.messages[0]!)
+      return answer.error === undefined ? answer.seq : 'unknown'
+    }
+    for (const { subject, id, expectedSeq, index } of expected) {
+      const winner = await winnerAfter(bus, stream, subject, expectedSeq!)
+      if (winner !== null) return winner.id === id ? winner.seq - index : null
+    }
+    // Something is there that this replica does not show yet, or is still on its way: ask again. Else the expectation was never true.
+    const lastSeq = Number(/wrong last sequence: (\d+)/.exec(description)?.[1] ?? Infinity)
+    return code !== WRONG_LAST_SEQUENCE || expected.every(message => lastSeq > message.expectedSeq!) ? 'unknown' : null
   }
 
   async function publishPlain (message: Message): Promise<Ack> {
@@ -243,8 +273,14 @@ function headersOf (message: Message): MsgHdrs {
   return head
 }
 
-/** Silence becomes a value to look at; anything else is a fault of ours and goes up. */
-function unanswered (error: unknown): Error {
-  if (isUnanswered(error)) return error as Error
+/** Silence is no answer: null. What the client itself refuses to send is a refusal like the server's. Anything else is a fault of ours and goes up. */
+function asAnswer (error: unknown): Ack | null {
+  if (isUnanswered(error)) return null
+  if (error instanceof NatsError) return { seq: 0, error: { err_code: 0, description: error.message } }
+  throw error
+}
+
+function asUnknown (error: unknown): 'unknown' {
+  if (isUnanswered(error)) return 'unknown'
   throw error
 }

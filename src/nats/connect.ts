@@ -48,6 +48,8 @@ async function connectionOptions (options: BusOptions): Promise<ConnectionOption
     noAsyncTraces: true,
     waitOnFirstConnect: true,
     maxReconnectAttempts: -1,
+    // A server that is just being reconfigured may refuse us twice; giving up for good would leave a process that lives and does nothing.
+    ignoreAuthErrorAbort: true,
     reconnectTimeWait: 100,
     reconnectJitter: 100,
     // Two missed pings of 5 s: a server that hangs is left within 15 s.

@@ -11,7 +11,7 @@ export interface Position {
 }
 
 export interface Counters {
-  /** Counts one request of `key` in `limitClass` and window (minutes since 1970). Never rejects; answers within 250 ms. */
+  /** Counts one request of `key` in `limitClass` and window (minutes since 1970). Never rejects; answers within 500 ms: what is on its way, and its own turn. */
   count (key: string, limitClass: string, window: number, limit: number): Promise<Position>
   /** Requests decided without NATS so far. */
   inexact (): number

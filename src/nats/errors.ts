@@ -1,4 +1,4 @@
-import { NatsError } from 'nats'
+import { ErrorCode, NatsError } from 'nats'
 
 /** JetStream's own no: `code` is its err_code. Source: nats-server errors.json. */
 export class JetStreamError extends Error {
@@ -18,9 +18,14 @@ export const WRONG_LAST_SEQUENCE_UNKNOWN = 10164
 export const DUPLICATE_IN_BATCH = 10201
 export const NO_MESSAGE = 10037
 
+const UNANSWERED = new Set<string>([
+  ErrorCode.Timeout, ErrorCode.NoResponders, ErrorCode.Disconnect, ErrorCode.ConnectionClosed, ErrorCode.ConnectionDraining, ErrorCode.ConnectionRefused,
+  ErrorCode.ConnectionTimeout, ErrorCode.Cancelled
+])
+
 /** True when the answer never came (timeout, nobody there, line cut): what was asked may have been done. */
 export function isUnanswered (error: unknown): boolean {
-  return error instanceof NatsError
+  return error instanceof NatsError && UNANSWERED.has(error.code)
 }
 
 /** The subject has moved on since it was read: read again, decide again. Nothing of the part was stored. */

@@ -20,6 +20,8 @@ export async function schedule (bus: Bus, { subject, target, atMs, payload }: Sc
   const head = headers()
   head.set('Nats-Schedule', `@at ${timestamp(atMs)}`)
   head.set('Nats-Schedule-Target', target)
+  // What came due is not kept for long: after a longer stop the sweep finds who was forgotten.
+  head.set('Nats-Schedule-TTL', '24h')
   for (const endMs = Date.now() + timeoutMs; ;) {
     try {
       const answer = await bus.nc.request(subject, JSON.stringify(payload), { headers: head, timeout: 2000 })

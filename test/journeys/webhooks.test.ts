@@ -170,7 +170,7 @@ t.test('DELETE ends what is pending as failed with endpoint_deleted', async t =>
 t.test('private targets are refused when they are not allowed, by address and by name', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   rig.start({ allowPrivate: false, gapsS: [0.02] })
-  const targets = [sink.url, `http://localhost:${sink.port}`, `http://[::ffff:127.0.0.1]:${sink.port}`, `http://0x7f000001:${sink.port}`]
+  const targets = [sink.url, ...['127.0.0.1', 'localhost', '[::ffff:127.0.0.1]', '0x7f000001'].map(host => `https://${host}:${sink.port}`)]
   for (const url of targets) await rig.listen(url)
   await rig.happen('delivered')
   const failed = (facts: AnyFact[]) => attemptsIn(facts).filter(({ data }) => data.result === 'failed')

@@ -62,7 +62,7 @@ export function startFanout (options: FanoutOptions): Role {
     cursors = await readCursors()
     movedMs = cursors.map(() => ledger.clock.nowMs())
     const afterSeq = Math.min(...cursors.map(cursor => cursor.through))
-    const options = { stream: 'EMAILS', filter: 'email.>', afterSeq, batchMax: ROUND_MAX, gatherMs: GATHER_MS, signal, onTrouble: tell }
+    const options = { stream: 'EMAILS', filter: 'email.>', afterSeq, batchMax: ROUND_MAX, gatherMs: GATHER_MS, signal, onTrouble: tell, onFollowing: () => { trouble = null } }
     for await (const batch of follow(ledger.bus, options)) {
       await lookOn(batch.at(-1)!.seq)
       // Every endpoint made before a fact was read is known before that fact is fanned out.

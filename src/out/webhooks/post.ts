@@ -58,6 +58,8 @@ export function createPoster ({ allowPrivate, timeoutMs }: PosterOptions): Poste
   }
 
   async function post (url: URL, headers: Record<string, string>, body: Uint8Array): Promise<Answer> {
+    // Checked when the endpoint was made; the operator may have changed the rule since.
+    if (!allowPrivate && url.protocol !== 'https:') return { status: null, error: 'target refused: only https is allowed', response: '', retryAfterMs: null, durationMs: 0 }
     const startMs = performance.now()
     const timeUp = new AbortController()
     const timer = setTimeout(() => timeUp.abort(), timeoutMs)
