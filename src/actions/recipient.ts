@@ -4,7 +4,7 @@ import { Refusal } from '#streams/define.ts'
 import { decide, messageIdOf, type Command, type Decision, type Given, type RetryPlan } from '#streams/email/decide.ts'
 import { eventBody, eventOf } from '#streams/email/event.ts'
 import {
-  EmailAttempted, EmailBounced, EmailDeferred, EmailDelivered, EmailFailed, EmailInDoubt, type EmailRequested, type RecipientFact
+  EmailAttempted, EmailBounced, EmailDeferred, EmailDelivered, EmailFailed, EmailInDoubt, EmailRequested, type RecipientFact
 } from '#streams/email/facts.ts'
 import { evolve, newRecipient, type Recipient } from '#streams/email/state.ts'
 import { subjects } from '#streams/subjects.ts'
@@ -39,7 +39,13 @@ export interface Recipients {
   /** Appends the claim within `timeoutMs`. Throws Conflict or LogUnavailable; a Refusal when the rules forbid it. */
   claim (addressee: Addressee, seen: Seen, claim: ClaimData, options: ClaimOptions): Promise<Seen | Refusal>
   /** Records what has happened, however long NATS is away: it resolves once the log says it, or something that makes it void. */
-  record (addressee: Addressee, seen: Seen, command: Exclude<Command, { name: 'Claim' }>, voidClaim: string | null): Promise<Seen>
+  record (addressee: Addressee, seen: Seen, command: Exclude<Command, { name: 'Claim' }>, voidClaim: string | null): Promise<Recording>
+}
+
+/** `stored` = the fact is in the log; else what the log says makes it void. */
+export interface Recording {
+  seen: Seen
+  stored: boolean
 }
 
 type ClaimData = Omit<Extract<Command, { name: 'Claim' }>, 'name'>
@@ -81,13 +87,13 @@ export function openRecipients ({ ledger, log, random, retry }: RecipientsOption
     return append(addressee, seen, factOf(addressee, seen, decision, nowMs), options.timeoutMs)
   }
 
-  async function record (addressee: Addressee, seen: Seen, command: Command, voidClaim: string | null): Promise<Seen> {
+  async function record (addressee: Addressee, seen: Seen, command: Command, voidClaim: string | null): Promise<Recording> {
     for (let current = seen; ;) {
       const nowMs = ledger.clock.nowMs()
       const decision = decide(current.state, command, given(addressee, nowMs, voidClaim))
-      if (decision === null || decision instanceof Refusal) return current
+      if (decision === null || decision instanceof Refusal) return { seen: current, stored: false }
       const stored = await appendSurely(addressee, current, factOf(addressee, current, decision, nowMs))
-      if (stored !== null) return stored
+      if (stored !== null) return { seen: stored, stored: true }
       current = await untilDone('recipient cannot be read', () => load(addressee))
     }
   }
@@ -135,6 +141,39 @@ export interface DueSend { account: string, email: string, n: number, request: n
 export function scheduleSend (bus: Bus, due: DueSend, atMs: number): Promise<void> {
   const names = [due.account, due.email, due.n] as const
   return schedule(bus, { subject: subjects.scheduleSend(...names), target: subjects.dueSend(...names), atMs, payload: due })
+}
+
+/** Long enough that the missing request, and not the end of its budget, is what is said. */
+const STAND_IN_MS = 86_400_000
+
+/** In the place of a request that is gone from the log, for a last word about a recipient who still waits: what the recipient's facts tell of it.
+ *  What they do not tell is empty: subject and tags before the first event, and the address of one without any fact. Throws when NATS does not
+ *  answer. */
+export async function standInFor ({ bus, clock }: Ledger, { account, email, n, request }: DueSend): Promise<Recorded<EmailRequested>> {
+  const facts = (await loadSubject(bus, 'EMAILS', subjects.recipient(account, email, n))).map(({ fact }) => fact as RecipientFact)
+  const last = facts.at(-1)
+  const told = facts.map(eventDataOf).findLast(data => data !== null) ?? { from: '', subject: '', tags: [], metadata: {} }
+  const nowMs = clock.nowMs()
+  const cause = { account, correlation: last?.correlation ?? email, causation: null }
+  const fact = stamp(EmailRequested, cause, {
+    email,
+    key: '',
+    test: false,
+    from: { address: told.from, name: null },
+    recipients: Array.from({ length: n + 1 }, () => ({ address: last?.data.to ?? '', name: null, kind: 'to' as const })),
+    subject: told.subject,
+    content: null,
+    tags: told.tags,
+    metadata: told.metadata,
+    expiresAt: timestamp(nowMs + STAND_IN_MS),
+    onDoubt: 'retry'
+  }, nowMs, last?.causation ?? newId('ev', nowMs))
+  return { fact: fact as EmailRequested, seq: request, subject: subjects.request(account, email) }
+}
+
+/** What a fact's webhook event says of the request, or null for a fact without one. */
+function eventDataOf ({ data }: RecipientFact): Pick<EmailRequested['data'], 'subject' | 'tags' | 'metadata'> & { from: string } | null {
+  return 'event' in data ? JSON.parse(data.event).data : null
 }
 
 export function subjectOf ({ request: { fact }, n }: Addressee): string {

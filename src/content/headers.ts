@@ -24,14 +24,20 @@ export function textHeader (name: string, value: string): string {
   return fold(name, plain ? text.split(' ') : encodedWords(text, LINE_MAX - name.length - 2))
 }
 
+/** `hidden` = named, but not to be written to: an empty group whose name is the address, for readers that take no address beyond ASCII.
+ *  Source: RFC 6857 3.1. */
+export interface HeaderMailbox extends Mailbox { hidden?: boolean }
+
 /** `Name: mailbox, mailbox`, folded between mailboxes, and within one where it must be. */
-export function addressHeader (name: string, mailboxes: Mailbox[]): string {
+export function addressHeader (name: string, mailboxes: HeaderMailbox[]): string {
   const parts = mailboxes.map(mailbox => mailboxTokens(mailbox))
   for (const tokens of parts.slice(0, -1)) tokens.push(`${tokens.pop()!},`)
   return fold(name, parts.flat())
 }
 
-function mailboxTokens ({ address, name }: Mailbox): string[] {
+function mailboxTokens ({ address, name, hidden }: HeaderMailbox): string[] {
+  // The colon stands apart: an encoded-word may be as long as a line.
+  if (hidden === true) return [...encodedWords(address, PHRASE_MAX), ':;']
   return name === null ? [address] : [...phrase(oneLine(name)), `<${address}>`]
 }
 

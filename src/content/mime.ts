@@ -5,7 +5,7 @@ import { addressHeader, textHeader } from './headers.ts'
 import { encodeText } from './transfer.ts'
 
 /** Goes up whenever the same input would make other bytes: claims keep it, so that a copy can be told from its first. */
-export const RENDERER = '1'
+export const RENDERER = '2'
 
 export interface Message {
   /** With its angle brackets. */
@@ -18,12 +18,22 @@ export interface Message {
   subject: string
   html: string | null
   text: string | null
+  /** Whether addresses beyond ASCII may stand raw in the headers (RFC 6532), since the message's own way takes them; else they are shown as
+   *  empty groups. */
+  utf8?: boolean
 }
 
 const END = Buffer.from('\r\n')
+/** Domains are A-labels: only local parts can have it. */
+const NON_ASCII = /\P{ASCII}/u
+
+/** Whether an address needs SMTPUTF8 (RFC 6531) on its way. */
+export function isBeyondAscii (address: string): boolean {
+  return NON_ASCII.test(address)
+}
 
 /** The message as it goes out, CRLF line ends only: RFC 5322 headers, then one part, or text and html as alternatives.
- *  The bytes are a pure function of the input. Headers are ASCII unless an address has a local part that is not. */
+ *  The bytes are a pure function of the input. Headers are ASCII unless `utf8` lets an address stand as it is. */
 export function composeMessage (message: Message): Buffer {
   const head = envelopeHeaders(message)
   const { html, text, messageId } = message
@@ -32,9 +42,10 @@ export function composeMessage (message: Message): Buffer {
   return Buffer.concat([...part(head, type, body), END])
 }
 
-function envelopeHeaders ({ messageId, date, from, recipients, subject }: Message): string {
-  const to = recipients.filter(({ kind }) => kind === 'to')
-  const cc = recipients.filter(({ kind }) => kind === 'cc')
+function envelopeHeaders ({ messageId, date, from, recipients, subject, utf8 = false }: Message): string {
+  const shown = recipients.map(recipient => ({ ...recipient, hidden: !utf8 && isBeyondAscii(recipient.address) }))
+  const to = shown.filter(({ kind }) => kind === 'to')
+  const cc = shown.filter(({ kind }) => kind === 'cc')
   return addressHeader('From', [from]) +
     (to.length === 0 && cc.length === 0 ? 'To: undisclosed-recipients:;\r\n' : '') +
     (to.length === 0 ? '' : addressHeader('To', to)) +

@@ -47,8 +47,9 @@ export interface Transaction {
 
 export type Command =
   | { name: 'Claim', worker: string, leaseUntil: string, messageId: string, date: string, renderer: string, digest: string }
-  | { name: 'RecordOutcome', attempt: number, stage: SmtpStage, transaction: Transaction, outcome: Outcome }
-  | { name: 'Doubt', attempt: number, cause: 'sender' | 'line' }
+  /** `claim` = id of the claim the transaction was finished under; null when it ended before it had one. */
+  | { name: 'RecordOutcome', claim: string | null, attempt: number, stage: SmtpStage, transaction: Transaction, outcome: Outcome }
+  | { name: 'Doubt', claim: string, cause: 'sender' | 'line' }
   | { name: 'Fail', reason: 'expired' | 'unsendable', detail: string | null }
 
 /** What a rule may know besides the state. */
@@ -94,13 +95,21 @@ function refuseTransaction (state: Recipient, given: Given): Refusal | null {
   return null
 }
 
-function recordOutcome (state: Recipient, command: Named<'RecordOutcome'>, given: Given): Decision | null | Refusal {
-  const { attempt, outcome } = command
+function recordOutcome (state: Recipient, command: Named<'RecordOutcome'>, given: Given): Decision | null {
   if (isTerminal(state)) return null
-  if (attempt > state.attempts) return refuseTransaction(state, given) ?? outcomeFact(state, command, given)
-  // A late reply to an attempt that others have given up: only a delivery still matters, the newer attempt will learn the rest.
-  if (attempt < state.attempts) return outcome.kind === 'delivered' ? outcomeFact(state, command, given) : null
-  return state.status === 'sending' || state.status === 'in_doubt' ? outcomeFact(state, command, given) : null
+  const counts = command.claim === null ? countsUnclaimed(state, command.attempt, given) : countsClaimed(state, command.claim, command.outcome)
+  return counts ? outcomeFact(state, command, given) : null
+}
+
+/** Before the dot nothing was done: what came of it says nothing about a transaction of somebody else's, nor does it resolve a held doubt. */
+function countsUnclaimed (state: Recipient, attempt: number, given: Given): boolean {
+  return attempt > state.attempts && refuseTransaction(state, given) === null
+}
+
+/** A late reply under a claim that others have given up: only a delivery still matters, the newer attempt will learn the rest. */
+function countsClaimed (state: Recipient, claim: string, outcome: Outcome): boolean {
+  if (outcome.kind === 'delivered') return true
+  return state.claim?.id === claim && (state.status === 'sending' || state.status === 'in_doubt')
 }
 
 function outcomeFact (state: Recipient, { attempt, stage, transaction, outcome }: Named<'RecordOutcome'>, given: Given): Decision {
@@ -122,8 +131,9 @@ function retryAt (attempt: number, given: Given): string {
   return new Date(Math.min(atMs, Date.parse(given.request.expiresAt))).toISOString()
 }
 
-function doubt (state: Recipient, { attempt, cause }: Named<'Doubt'>, given: Given): Decision | null {
-  if (state.status !== 'sending' || state.claim?.attempt !== attempt) return null
+function doubt (state: Recipient, { claim, cause }: Named<'Doubt'>, given: Given): Decision | null {
+  if (state.status !== 'sending' || state.claim?.id !== claim) return null
+  const { attempt } = state.claim
   const line = state.doubts.line + (cause === 'line' ? 1 : 0)
   const held = given.request.onDoubt === 'hold' || line >= LINE_DOUBTS_MAX || state.doubts.sender + state.doubts.line + 1 >= DOUBTS_MAX
   // The line's peer may need a while to recover; a dead sender leaves nothing to wait for.
@@ -145,14 +155,14 @@ export type Step =
   | { do: 'schedule', atMs: number }
   /** Another worker is at it, until then at the latest. */
   | { do: 'wait', untilMs: number }
-  | { do: 'doubt', attempt: number }
+  | { do: 'doubt', claim: string }
 
 /** `claimantGone` = the worker of the live claim is dead for certain. */
 export function nextStep (state: Recipient, given: Pick<Given, 'nowMs' | 'request' | 'voidClaim'>, claimantGone: boolean): Step {
   if (isTerminal(state) || state.held) return { do: 'nothing' }
   if (state.status === 'sending' && state.claim !== null && state.claim.id !== given.voidClaim) {
     const leaseEndsMs = Date.parse(state.claim.leaseUntil)
-    return claimantGone || given.nowMs > leaseEndsMs ? { do: 'doubt', attempt: state.claim.attempt } : { do: 'wait', untilMs: leaseEndsMs }
+    return claimantGone || given.nowMs > leaseEndsMs ? { do: 'doubt', claim: state.claim.id } : { do: 'wait', untilMs: leaseEndsMs }
   }
   const expiresMs = Date.parse(given.request.expiresAt)
   if (given.nowMs >= expiresMs) return { do: 'fail' }

@@ -8,6 +8,7 @@ import { api } from '#src/nats/api.ts'
 import { createAppender } from '#src/nats/append.ts'
 import { follow } from '#src/nats/follow.ts'
 import { openBus } from '../support/bus.ts'
+import { until } from '../support/wait.ts'
 
 const { bus } = await openBus(t)
 const control = createAppender(bus, 'CONTROL')
@@ -19,11 +20,6 @@ function create (): Promise<number[]> {
 }
 
 const consumers = async () => (await api<{ consumers: string[] | null }>(bus, 'CONSUMER.NAMES.CONTROL', {})).consumers ?? []
-
-async function until (state: () => boolean | Promise<boolean>): Promise<void> {
-  for (const endMs = Date.now() + 10_000; Date.now() < endMs; await wait(20)) if (await state()) return
-  throw new Error('the state was not reached in 10 s')
-}
 
 t.test('a follower whose consumer is lost goes on after the last fact it gave: each once, in order, and no consumer is left behind', async t => {
   const stopping = new AbortController()

@@ -9,6 +9,7 @@ import { startHeartbeats } from '#src/nats/heartbeats.ts'
 import { schedule } from '#src/nats/schedule.ts'
 import { work } from '#src/nats/work.ts'
 import { openBus } from '../support/bus.ts'
+import { until } from '../support/wait.ts'
 
 const { bus, topology } = await openBus(t)
 
@@ -75,20 +76,60 @@ t.test('the object store keeps what a fact cannot hold', async t => {
   t.equal(await blobs.get('em_big'), null)
 })
 
-t.test('a worker that beats is alive; who never did is dead only after NATS has stood for 15 s', async t => {
-  const heartbeats = startHeartbeats(bus, 'w_1')
-  await until(() => heartbeats.lastBeatMs() > 0)
-  t.equal(await heartbeats.isDead('w_1'), false)
-  t.equal(await heartbeats.isDead('w_never'), false, 'too early to tell')
-  const old = { ...bus, upSinceMs: () => Date.now() - 20_000 }
-  const judge = startHeartbeats(old, 'w_2')
-  t.equal(await judge.isDead('w_never'), true)
+/** A hundredth of the real times, or it would take minutes. */
+const DEAD_MS = 1500
+const BREAK_MS = DEAD_MS / 2
+
+t.test('a worker that beats is alive; who never did is dead only after we have been heard for long enough', async t => {
+  const heartbeats = startHeartbeats(bus, 'w_1', DEAD_MS)
+  const judge = startHeartbeats(bus, 'w_2', DEAD_MS)
+  t.teardown(() => { heartbeats.stop(); judge.stop() })
+  t.equal(judge.heardForMs(), 0)
+  await until(() => judge.heardForMs() > 0)
+  t.equal(await judge.isDead('w_never'), false, 'too early to tell')
+  await until(() => judge.heardForMs() > DEAD_MS)
+  await until(() => judge.isDead('w_never'))
   t.equal(await judge.isDead('w_1'), false)
+  t.equal(await judge.isDead('w_2'), false)
   heartbeats.stop()
-  judge.stop()
+  t.equal(await judge.isDead('w_1'), false, 'silent for a moment')
+  await until(() => judge.isDead('w_1'))
 })
 
-async function until (state: () => boolean | Promise<boolean>): Promise<void> {
-  for (const endMs = Date.now() + 10_000; Date.now() < endMs; await wait(20)) if (await state()) return
-  throw new Error('the state was not reached in 10 s')
-}
+t.test('a stream of heartbeats made again has forgotten the living: nobody is dead by it for a while', async t => {
+  const judge = startHeartbeats(bus, 'w_3', DEAD_MS)
+  t.teardown(() => judge.stop())
+  await until(() => judge.heardForMs() > DEAD_MS)
+  await until(() => judge.isDead('w_never'))
+  await api(bus, 'STREAM.DELETE.HEARTBEATS', undefined)
+  await ensureTopology(bus, topology)
+  const madeMs = Date.now()
+  while (Date.now() - madeMs < DEAD_MS - 300) {
+    t.equal(await judge.isDead('w_never'), false)
+    await wait(100)
+  }
+  t.ok(judge.heardForMs() > DEAD_MS, 'although we were heard all the time')
+  await until(() => judge.isDead('w_never'))
+})
+
+t.test('a clock that is an hour ahead of the server kills nobody', async t => {
+  const { now } = Date
+  t.teardown(() => { Date.now = now })
+  Date.now = () => now() + 3_600_000
+  const living = startHeartbeats(bus, 'w_4', DEAD_MS)
+  const judge = startHeartbeats(bus, 'w_5', DEAD_MS)
+  t.teardown(() => { living.stop(); judge.stop() })
+  await until(() => judge.heardForMs() > DEAD_MS + 100)
+  t.equal(await judge.isDead('w_4'), false)
+  await until(() => judge.isDead('w_never'))
+})
+
+t.test('a pause ends the time for which we have been heard, and the next beat begins a new one', async t => {
+  const heartbeats = startHeartbeats(bus, 'w_6', DEAD_MS)
+  t.teardown(() => heartbeats.stop())
+  await until(() => heartbeats.heardForMs() > BREAK_MS)
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, BREAK_MS + 100)
+  t.equal(heartbeats.heardForMs(), 0, 'not heard')
+  await until(() => heartbeats.heardForMs() > 0)
+  t.ok(heartbeats.heardForMs() < BREAK_MS, 'heard again, but only just')
+})

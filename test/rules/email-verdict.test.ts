@@ -40,7 +40,8 @@ t.test('what the host says about itself or us is no verdict on the message', asy
 
 t.test('SMTP_URL', async t => {
   t.same(parseTarget('smtp://127.0.0.1:2525'), { host: '127.0.0.1', port: 2525, secure: false, tls: 'opportunistic', verify: false, auth: null })
-  t.match(parseTarget('smtp://me%40x:p%2Fw@mail.example.com'), { port: 587, verify: true, auth: { user: 'me@x', pass: 'p/w' } })
+  t.match(parseTarget('smtp://me%40x:p%2Fw@mail.example.com'), { port: 587, tls: 'required', verify: true, auth: { user: 'me@x', pass: 'p/w' } })
+  t.match(parseTarget('smtp://u:p@h?tls=opportunistic'), { tls: 'opportunistic', verify: true }, 'a password in plain only when it is asked for')
   t.match(parseTarget('smtps://mail.example.com'), { port: 465, secure: true, tls: 'required', verify: true })
   t.match(parseTarget('smtp://u:p@[::1]:25?tls=unverified'), { host: '::1', tls: 'unverified', verify: false })
   t.throws(() => parseTarget('smtp://u:secret@h?tsl=off'), { message: /^(?!.*secret).*tsl/ })

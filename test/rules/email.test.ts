@@ -24,8 +24,8 @@ function given (more: Partial<Given> = {}): Given {
   return { nowMs: NOW_MS, request: { expiresAt: EXPIRES_AT, onDoubt: 'retry' }, random: () => 0.5, retry: RETRY, voidClaim: null, ...more }
 }
 
-function record (attempt: number, outcome: Outcome): Command {
-  return { name: 'RecordOutcome', attempt, stage: 'data', transaction: TRANSACTION, outcome }
+function record (attempt: number, outcome: Outcome, claim: string | null = null): Command {
+  return { name: 'RecordOutcome', claim, attempt, stage: 'data', transaction: TRANSACTION, outcome }
 }
 
 const deferred: Outcome = { kind: 'deferred', reply: null, error: 'no answer', class: 'networkerror', hostTrouble: false }
@@ -45,27 +45,29 @@ function asFact (decision: Decision, n: number): RecipientFact {
   return { id: `f${n}`, ...decision } as unknown as RecipientFact
 }
 
-const doubt = (attempt: number, cause: 'sender' | 'line'): Command => ({ name: 'Doubt', attempt, cause })
+const doubt = (claim: string, cause: 'sender' | 'line'): Command => ({ name: 'Doubt', claim, cause })
 const hold = given({ request: { expiresAt: EXPIRES_AT, onDoubt: 'hold' } })
 
-const STATES: Record<string, { state: Recipient, attempt: number, voidClaim?: string }> = {
-  queued: { state: newRecipient(), attempt: 1 },
-  'sending, own': { state: after([CLAIM]), attempt: 1 },
-  'sending, void': { state: after([CLAIM]), attempt: 1, voidClaim: 'f1' },
-  deferred: { state: after([record(1, deferred)]), attempt: 2 },
-  in_doubt: { state: after([CLAIM, doubt(1, 'line')]), attempt: 1 },
-  'in_doubt, held': { state: after([CLAIM, doubt(1, 'line')], hold), attempt: 1 },
-  delivered: { state: after([CLAIM, record(1, delivered)]), attempt: 1 },
-  bounced: { state: after([record(1, bounced)]), attempt: 1 },
-  failed: { state: after([{ name: 'Fail', reason: 'expired', detail: null }]), attempt: 1 }
+/** `claim` = the one that outcomes come under. */
+const STATES: Record<string, { state: Recipient, attempt: number, claim: string | null, voidClaim?: string }> = {
+  queued: { state: newRecipient(), attempt: 1, claim: null },
+  'sending, own': { state: after([CLAIM]), attempt: 1, claim: 'f1' },
+  'sending, void': { state: after([CLAIM]), attempt: 2, claim: null, voidClaim: 'f1' },
+  "sending, another's": { state: after([CLAIM]), attempt: 1, claim: null },
+  deferred: { state: after([record(1, deferred)]), attempt: 2, claim: null },
+  in_doubt: { state: after([CLAIM, doubt('f1', 'line')]), attempt: 2, claim: null },
+  'in_doubt, held': { state: after([CLAIM, doubt('f1', 'line')], hold), attempt: 1, claim: 'f1' },
+  delivered: { state: after([CLAIM, record(1, delivered, 'f1')]), attempt: 1, claim: 'f1' },
+  bounced: { state: after([record(1, bounced)]), attempt: 1, claim: null },
+  failed: { state: after([{ name: 'Fail', reason: 'expired', detail: null }]), attempt: 1, claim: null }
 }
 
-const COLUMNS: Record<string, (attempt: number) => Command> = {
+const COLUMNS: Record<string, (attempt: number, claim: string | null) => Command> = {
   Claim: () => CLAIM,
-  delivered: attempt => record(attempt, delivered),
-  deferred: attempt => record(attempt, deferred),
-  bounced: attempt => record(attempt, bounced),
-  Doubt: attempt => doubt(attempt, 'sender'),
+  delivered: (attempt, claim) => record(attempt, delivered, claim),
+  deferred: (attempt, claim) => record(attempt, deferred, claim),
+  bounced: (attempt, claim) => record(attempt, bounced, claim),
+  Doubt: () => doubt('f1', 'sender'),
   Fail: () => ({ name: 'Fail', reason: 'expired', detail: null })
 }
 
@@ -77,8 +79,8 @@ t.test('every transition is as the table in the README says', async t => {
   t.same(head!.slice(1), Object.keys(COLUMNS))
   for (const [name, ...cells] of rows) {
     for (const [i, cell] of cells.entries()) {
-      const { state, attempt, voidClaim } = STATES[name!]!
-      const decision = decide(state, COLUMNS[head![i + 1]!]!(attempt), given({ voidClaim: voidClaim ?? null }))
+      const { state, attempt, claim, voidClaim } = STATES[name!]!
+      const decision = decide(state, COLUMNS[head![i + 1]!]!(attempt, claim), given({ voidClaim: voidClaim ?? null }))
       const result = decision === null ? '·' : decision instanceof Refusal ? 'no' : evolve(state, asFact(decision, 9)).status
       t.equal(result, cell, `${name}, then ${head![i + 1]}`)
     }
@@ -86,30 +88,45 @@ t.test('every transition is as the table in the README says', async t => {
 })
 
 t.test('every copy has the Date of the first claim', async t => {
-  const state = after([CLAIM, doubt(1, 'sender')])
+  const state = after([CLAIM, doubt('f1', 'sender')])
   const again = decide(state, { ...CLAIM, date: '2026-11-21T10:20:00.000Z' } as Command, given())
   t.match(again, { type: 'email.attempted', data: { attempt: 2, date: '2026-11-21T10:00:00.000Z' } })
 })
 
 t.test('a dead sender is followed by a copy at once, a dead line by one after the first gap', async t => {
-  t.match(decide(after([CLAIM]), doubt(1, 'sender'), given()), { data: { held: false, nextAttemptAt: '2026-11-21T10:00:00.000Z' } })
-  t.match(decide(after([CLAIM]), doubt(1, 'line'), given()), { data: { held: false, nextAttemptAt: '2026-11-21T10:05:00.000Z' } })
+  t.match(decide(after([CLAIM]), doubt('f1', 'sender'), given()), { data: { held: false, nextAttemptAt: '2026-11-21T10:00:00.000Z' } })
+  t.match(decide(after([CLAIM]), doubt('f1', 'line'), given()), { data: { held: false, nextAttemptAt: '2026-11-21T10:05:00.000Z' } })
 })
 
 t.test('the second doubt of the line is held, and the fifth of any cause', async t => {
-  const once = [CLAIM, doubt(1, 'line'), CLAIM]
-  t.match(decide(after(once), doubt(2, 'line'), given()), { data: { held: true, nextAttemptAt: null } })
-  t.match(decide(after(once), doubt(2, 'sender'), given()), { data: { held: false } })
-  const four = [1, 2, 3, 4].flatMap(attempt => [CLAIM, doubt(attempt, 'sender')])
-  t.match(decide(after([...four, CLAIM]), doubt(5, 'sender'), given()), { data: { held: true } })
-  t.match(decide(after([CLAIM]), doubt(1, 'sender'), hold), { data: { held: true } })
+  const once = [CLAIM, doubt('f1', 'line'), CLAIM]
+  t.match(decide(after(once), doubt('f3', 'line'), given()), { data: { held: true, nextAttemptAt: null } })
+  t.match(decide(after(once), doubt('f3', 'sender'), given()), { data: { held: false } })
+  const four = ['f1', 'f3', 'f5', 'f7'].flatMap(claim => [CLAIM, doubt(claim, 'sender')])
+  t.match(decide(after([...four, CLAIM]), doubt('f9', 'sender'), given()), { data: { held: true } })
+  t.match(decide(after([CLAIM]), doubt('f1', 'sender'), hold), { data: { held: true } })
 })
 
 t.test('a late reply to an overtaken attempt counts only when it is a delivery', async t => {
-  const state = after([CLAIM, doubt(1, 'sender'), CLAIM])
-  t.equal(decide(state, record(1, deferred), given()), null)
-  t.equal(decide(state, record(1, bounced), given()), null)
-  t.match(decide(state, record(1, delivered), given()), { type: 'email.delivered', data: { attempt: 1 } })
+  const state = after([CLAIM, doubt('f1', 'sender'), CLAIM])
+  t.equal(decide(state, record(1, deferred, 'f1'), given()), null)
+  t.equal(decide(state, record(1, bounced, 'f1'), given()), null)
+  t.equal(decide(state, doubt('f1', 'line'), given()), null)
+  t.match(decide(state, record(1, delivered, 'f1'), given()), { type: 'email.delivered', data: { attempt: 1 } })
+  const refusedSince = after([CLAIM, doubt('f1', 'sender'), record(2, deferred)])
+  t.equal(decide(refusedSince, record(1, deferred, 'f1'), given()), null)
+  t.match(decide(refusedSince, record(1, delivered, 'f1'), given()), { type: 'email.delivered', data: { attempt: 1 } })
+})
+
+t.test("what came before the dot leaves another's live claim and a held doubt alone", async t => {
+  for (const attempt of [1, 2]) {
+    t.equal(decide(after([CLAIM]), record(attempt, deferred), given()), null)
+    t.equal(decide(after([CLAIM]), record(attempt, bounced), given({ voidClaim: 'f0' })), null)
+    t.equal(decide(after([CLAIM, doubt('f1', 'line')], hold), record(attempt, deferred), hold), null)
+    t.equal(decide(after([CLAIM, doubt('f1', 'line')], hold), record(attempt, bounced), hold), null)
+  }
+  t.equal(decide(after([CLAIM]), record(1, deferred, 'f0'), given()), null, 'nor does a reply under a claim of the same number that never was')
+  t.equal(decide(after([CLAIM]), doubt('f0', 'line'), given()), null)
 })
 
 t.test('the first deferral is marked as such', async t => {
@@ -139,14 +156,14 @@ t.test('what a worker does next', async t => {
   const step = (state: Recipient, nowMs = NOW_MS, gone = false, voidClaim: string | null = null) => nextStep(state, given({ nowMs, voidClaim }), gone)
   t.same(step(newRecipient()), { do: 'send' })
   t.same(step(after([CLAIM])), { do: 'wait', untilMs: NOW_MS + 660_000 })
-  t.same(step(after([CLAIM]), NOW_MS, true), { do: 'doubt', attempt: 1 })
-  t.same(step(after([CLAIM]), NOW_MS + 660_001), { do: 'doubt', attempt: 1 })
+  t.same(step(after([CLAIM]), NOW_MS, true), { do: 'doubt', claim: 'f1' })
+  t.same(step(after([CLAIM]), NOW_MS + 660_001), { do: 'doubt', claim: 'f1' })
   t.same(step(after([CLAIM]), NOW_MS, false, 'f1'), { do: 'send' })
   t.same(step(after([record(1, deferred)])), { do: 'schedule', atMs: NOW_MS + 300_000 })
   t.same(step(after([record(1, deferred)]), NOW_MS + 300_000), { do: 'send' })
-  t.same(step(after([CLAIM, doubt(1, 'sender')])), { do: 'send' })
-  t.same(step(after([CLAIM, doubt(1, 'sender')], hold)), { do: 'nothing' })
-  t.same(step(after([CLAIM, record(1, delivered)])), { do: 'nothing' })
+  t.same(step(after([CLAIM, doubt('f1', 'sender')])), { do: 'send' })
+  t.same(step(after([CLAIM, doubt('f1', 'sender')], hold)), { do: 'nothing' })
+  t.same(step(after([CLAIM, record(1, delivered, 'f1')])), { do: 'nothing' })
   t.same(step(newRecipient(), Date.parse(EXPIRES_AT)), { do: 'fail' })
   t.same(step(after([CLAIM]), NOW_MS + 1000, false), { do: 'wait', untilMs: NOW_MS + 660_000 }, 'a live claim outlives the budget')
 })

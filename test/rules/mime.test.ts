@@ -105,9 +105,19 @@ t.test('bcc stands nowhere', async t => {
 })
 
 t.test('an address beyond ASCII stands raw, and only then has the message 8-bit bytes', async t => {
-  const raw = composeMessage({ ...BASE, recipients: [{ address: 'jörg@xn--mnchen-3ya.example', name: 'Jörg', kind: 'to' }] })
+  const raw = composeMessage({ ...BASE, utf8: true, recipients: [{ address: 'jörg@xn--mnchen-3ya.example', name: 'Jörg', kind: 'to' }] })
   t.match(raw.toString(), '<jörg@xn--mnchen-3ya.example>')
   t.notMatch(raw.toString().replaceAll('jörg@', ''), /\P{ASCII}/u)
+})
+
+t.test('without leave for UTF-8 an address beyond ASCII is shown as an empty group, and stands in no one\'s way', async t => {
+  const other = (local: string) => ({ address: `${local}@xn--mnchen-3ya.example`, name: 'Jörg', kind: 'to' as const })
+  const raw = composeMessage({ ...BASE, recipients: [other('jörg'), ...BASE.recipients, other('ü'.repeat(32)), other('ä')] })
+  checkForm(t, raw)
+  const { to } = await PostalMime.parse(raw)
+  const group = (local: string) => ({ name: `${local}@xn--mnchen-3ya.example`, group: [] })
+  t.match(to, [group('jörg'), { address: 'ada@example.net' }, group('ü'.repeat(32)), group('ä')])
+  t.equal(to?.length, 4)
 })
 
 t.test('dates are RFC 5322', async t => {

@@ -6,11 +6,12 @@ import { openLedger, stamp, type Ledger } from '#src/actions/ledger.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { systemClock, timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
-import { openBlobs } from '#src/nats/blobs.ts'
+import { openBlobs, type Blobs } from '#src/nats/blobs.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { ensureTopology, repair } from '#src/nats/ensure.ts'
-import { startHeartbeats } from '#src/nats/heartbeats.ts'
+import { startHeartbeats, type Heartbeats } from '#src/nats/heartbeats.ts'
 import { loadSubject } from '#src/nats/load.ts'
+import type { AttemptReport } from '#src/out/smtp/deliver.ts'
 import { startSender, type Sender, type SenderTimings } from '#src/out/smtp/run.ts'
 import { EmailAttempted, EmailRequested, type RecipientFact } from '#streams/email/facts.ts'
 import { subjects } from '#streams/subjects.ts'
@@ -30,6 +31,8 @@ export interface Rig {
   ledger: Ledger
   sink: Sink
   sender: Sender
+  /** What the sender has reported of its attempts. */
+  reports: AttemptReport[]
   ask (to: string | string[], ask?: Ask): Promise<string>
   facts (email: string, n?: number): Promise<RecipientFact[]>
   /** Waits until the recipient's facts are of these types, in this order. */
@@ -43,6 +46,9 @@ export interface RigOptions {
   sink?: SinkOptions
   smtpUrl?: string
   onRepair?: () => void
+  /** Puts something between the sender and its heart, or its store. */
+  heartbeats?: (real: Heartbeats) => Heartbeats
+  blobs?: (real: Blobs) => Blobs
 }
 
 export async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> {
@@ -53,10 +59,12 @@ export async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> 
   const ledger = openLedger(bus, systemClock)
   const worker = newId('w', Date.now())
   const heartbeats = startHeartbeats(bus, worker)
+  const blobs = await openBlobs(bus)
+  const reports: AttemptReport[] = []
   const sender = startSender({
     ledger,
-    blobs: await openBlobs(bus),
-    heartbeats,
+    blobs: options.blobs?.(blobs) ?? blobs,
+    heartbeats: options.heartbeats?.(heartbeats) ?? heartbeats,
     worker,
     repair: async plan => {
       const missing = await repair(bus, plan, topology)
@@ -68,6 +76,7 @@ export async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> 
     connections: options.connections ?? 10,
     hostname: 'sender.test',
     log,
+    onAttempt: report => reports.push(report),
     timings: { retry: { firstS: 0.5, maxS: 2 }, smtp: SMTP_QUICK, claimMs: 2000, ...options.timings }
   })
   t.teardown(async () => {
@@ -113,7 +122,7 @@ export async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> 
     }
   }
 
-  return { bus, ledger, sink, sender, ask, facts, told }
+  return { bus, ledger, sink, sender, reports, ask, facts, told }
 }
 
 /** The webhook event that a fact carries. */

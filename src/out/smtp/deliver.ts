@@ -5,12 +5,13 @@ import type { EmailRequested } from '#streams/email/facts.ts'
 import { scheduleSend, type Addressee, type Recipients, type Seen } from '#src/actions/recipient.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { timestamp, type Clock } from '#src/base/clock.ts'
+import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import { sha256Hex } from '#src/base/secret.ts'
-import { composeMessage, RENDERER } from '#src/content/mime.ts'
+import { composeMessage, isBeyondAscii, RENDERER } from '#src/content/mime.ts'
 import { Conflict } from '#src/nats/errors.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { DEAD_AFTER_MS, type Heartbeats } from '#src/nats/heartbeats.ts'
+import type { Heartbeats } from '#src/nats/heartbeats.ts'
 import { Suspended, type Pool } from './pool.ts'
 import { HostTrouble, type Session, type SmtpTimeouts } from './session.ts'
 import type { Target } from './target.ts'
@@ -34,6 +35,12 @@ export interface AttemptReport {
 
 export type Content = NonNullable<EmailRequested['data']['content']>
 
+/** Why there is no content: nothing can be sent any more. */
+export interface Missing { missing: string }
+
+/** Fetches the content when it is needed: up to 4 MB, which many recipients that only wait for a connection must not hold. */
+export type ContentSource = () => Promise<Content | Missing>
+
 export interface DeliverOptions {
   bus: Bus
   clock: Clock
@@ -49,6 +56,8 @@ export interface DeliverOptions {
   claimMs: number
   /** A target in trouble for less than this keeps its mail waiting in the queue; afterwards it is deferred by schedule. */
   patienceMs: number
+  /** Aborted when the sender is told to stop. */
+  stopping: AbortSignal
   log: Log
   onAttempt: (report: AttemptReport) => void
 }
@@ -59,9 +68,11 @@ export type Waiting = number | null
 /** Why a recipient is looked at: its request came for the first time (`new`), or not for the first (`again`), or its schedule says so. */
 export type Occasion = 'new' | 'again' | 'due'
 
-export type Deliver = (addressee: Addressee, content: Content | null, occasion: Occasion) => Promise<Waiting>
+/** `content` = where it comes from, or why there is none. */
+export type Deliver = (addressee: Addressee, content: ContentSource | Missing, occasion: Occasion) => Promise<Waiting>
 
 const WAIT_MAX_MS = 5000
+const CONTENT_WAIT_MS = 2000
 const UNHEARD_WAIT_MS = 250
 /** A schedule fires by NATS's clock and is judged by ours. */
 const DUE_SLACK_MS = 2000
@@ -81,9 +92,9 @@ interface Said extends Pick<AttemptReport, 'attempt' | 'stage' | 'result' | 'cla
 
 /** Brings one recipient as far as it can be brought now: the five steps of design.md, "Sending to one recipient". */
 export function createDeliver (options: DeliverOptions): Deliver {
-  const { clock, recipients, heartbeats, worker, pool, timeouts } = options
+  const { clock, recipients, heartbeats, worker, pool, timeouts, stopping } = options
 
-  async function deliver (addressee: Addressee, content: Content | null, occasion: Occasion): Promise<Waiting> {
+  async function deliver (addressee: Addressee, content: ContentSource | Missing, occasion: Occasion): Promise<Waiting> {
     let progress: Progress = { seen: occasion === 'new' ? recipients.unread() : await recipients.load(addressee), voidClaim: null }
     for (let slackMs = occasion === 'due' ? DUE_SLACK_MS : 0; ; slackMs = 0) {
       const { seen, voidClaim } = progress
@@ -98,22 +109,29 @@ export function createDeliver (options: DeliverOptions): Deliver {
         case 'wait':
           return Math.min(WAIT_MAX_MS, Math.max(250, step.untilMs - given.nowMs))
         case 'doubt':
-          progress = await note(addressee, progress, { name: 'Doubt', attempt: step.attempt, cause: 'sender' })
+          progress = await judge(addressee, progress, { name: 'Doubt', claim: step.claim, cause: 'sender' })
           break
         case 'fail':
-          progress = await note(addressee, progress, { name: 'Fail', reason: 'expired', detail: null })
+          progress = await judge(addressee, progress, { name: 'Fail', reason: 'expired', detail: null })
           break
         case 'send': {
           const next = await attempt(addressee, content, progress)
-          if (typeof next === 'number') return next
-          progress = next
+          if (typeof next !== 'number') {
+            progress = next
+          } else {
+            // That a claim of ours is void only we know: given back to the queue, the recipient would come to somebody who takes it for a doubt.
+            if (!holdsVoidClaim(progress) || stopping.aborted) return next
+            await sleep(next, stopping)
+          }
         }
       }
     }
   }
 
-  async function note (addressee: Addressee, progress: Progress, command: Exclude<Command, { name: 'Claim' }>): Promise<Progress> {
-    return { ...progress, seen: await recipients.record(addressee, progress.seen, command, progress.voidClaim) }
+  /** Records what follows from the facts alone, without a transaction. */
+  async function judge (addressee: Addressee, progress: Progress, command: Exclude<Command, { name: 'Claim' }>): Promise<Progress> {
+    const { seen } = await recipients.record(addressee, progress.seen, command, progress.voidClaim)
+    return { ...progress, seen }
   }
 
   /** Our own claim without our knowing of it is an earlier life's: nobody is at work under it. */
@@ -126,10 +144,10 @@ export function createDeliver (options: DeliverOptions): Deliver {
     return scheduleSend(options.bus, { account: fact.account, email: fact.data.email, n, request: seq }, atMs)
   }
 
-  async function attempt (addressee: Addressee, content: Content | null, progress: Progress): Promise<Progress | number> {
-    if (content === null) return await note(addressee, progress, { name: 'Fail', reason: 'unsendable', detail: 'the content is gone' })
+  async function attempt (addressee: Addressee, content: ContentSource | Missing, progress: Progress): Promise<Progress | number> {
+    if ('missing' in content) return await unsendable(addressee, progress, content)
     // A claim that may not be finished would be void, and the next one too: better none until NATS hears us again.
-    if (!isHeard(heartbeats)) return UNHEARD_WAIT_MS
+    if (heartbeats.heardForMs() === 0) return UNHEARD_WAIT_MS
     const target = options.targetOf(addressee.request.fact.data)
     try {
       return await pool.use(target, session => new Attempt(addressee, progress).run(target, session, content))
@@ -140,20 +158,23 @@ export function createDeliver (options: DeliverOptions): Deliver {
     }
   }
 
-  /** The target has been away for long: the recipient waits by schedule, not in the queue. */
+  function unsendable (addressee: Addressee, progress: Progress, { missing }: Missing): Promise<Progress> {
+    return judge(addressee, progress, { name: 'Fail', reason: 'unsendable', detail: missing })
+  }
+
+  /** The target has been away for long: the recipient waits by schedule, not in the queue. Nothing was tried, so there is no attempt to report. */
   async function putOff (addressee: Addressee, progress: Progress, target: Target, { stage, reply, message }: HostTrouble): Promise<Progress> {
     const outcome: Outcome = reply === null ? unanswered(message, true) : outcomeOf(reply, stage)
     const transaction = { host: target.host, tls: null, via: 'relay' as const, ms: 0 }
-    return await conclude(addressee, progress, { name: 'RecordOutcome', attempt: progress.seen.state.attempts + 1, stage, transaction, outcome })
+    const attempt = progress.seen.state.attempts + 1
+    return await judge(addressee, progress, { name: 'RecordOutcome', claim: null, attempt, stage, transaction, outcome })
   }
 
-  /** Records what came of a transaction, and says so. */
-  async function conclude (addressee: Addressee, progress: Progress, command: Extract<Command, { name: 'RecordOutcome' }>): Promise<Progress> {
-    const after = await note(addressee, progress, command)
-    const { attempt, stage, transaction, outcome } = command
-    const why = outcome.kind === 'delivered' ? 'delivered' : outcome.class
-    report(addressee, { attempt, stage, transaction, result: outcome.kind, class: why, code: outcome.reply?.code ?? null, seen: after.seen })
-    return after
+  /** Records what came of a transaction, and says so. What the log has no room for any more did not happen to the recipient. */
+  async function conclude (addressee: Addressee, progress: Progress, command: Exclude<Command, { name: 'Claim' }>, said: Omit<Said, 'seen'>): Promise<Progress> {
+    const { seen, stored } = await recipients.record(addressee, progress.seen, command, progress.voidClaim)
+    if (stored) report(addressee, { ...said, seen })
+    return { ...progress, seen }
   }
 
   function report ({ request, n }: Addressee, said: Said): void {
@@ -168,8 +189,8 @@ export function createDeliver (options: DeliverOptions): Deliver {
   class Attempt {
     private readonly addressee: Addressee
     private readonly progress: Progress
-    /** The claim once it is stored, and when it was asked for. */
-    private claimed: { seen: Seen, atMs: number } | null = null
+    /** The claim once it is stored, and when it was asked for, by the calendar's clock and by the steady one. */
+    private claimed: { seen: Seen, id: string, atMs: number, steadyMs: number } | null = null
     /** Nobody knows whether the log has the claim, or somebody else was there first. */
     private lost = false
 
@@ -178,13 +199,28 @@ export function createDeliver (options: DeliverOptions): Deliver {
       this.progress = progress
     }
 
-    async run (target: Target, session: Session, content: Content): Promise<Progress> {
+    async run (target: Target, session: Session, source: ContentSource): Promise<Progress | number> {
+      const content = await source().catch(asError)
+      if (content instanceof Error) return this.comeBack(content)
+      if ('missing' in content) return await unsendable(this.addressee, this.progress, content)
+      return await this.send(target, session, content)
+    }
+
+    private comeBack (error: Error): number {
+      options.log.warn({ err: error, email: this.addressee.request.fact.data.email }, 'content cannot be read now')
+      return CONTENT_WAIT_MS
+    }
+
+    private async send (target: Target, session: Session, content: Content): Promise<Progress> {
       const { request: { fact: { data: request } }, n } = this.addressee
       const messageId = messageIdOf(request, n)
       const date = this.progress.seen.state.date ?? timestamp(clock.nowMs())
       const { from, recipients: all, subject } = request
-      const message = composeMessage({ ...content, messageId, date, from, recipients: all, subject })
-      const mail = { from: from.address, to: all[n]!.address, message, utf8: hasRawUtf8(request, n) }
+      const to = all[n]!.address
+      // Only its own envelope decides: no recipient fails because another's address is beyond ASCII.
+      const utf8 = isBeyondAscii(from.address) || isBeyondAscii(to)
+      const message = composeMessage({ ...content, messageId, date, from, recipients: all, subject, utf8 })
+      const mail = { from: from.address, to, message, utf8 }
       const gate = { claim: () => this.claim(messageId, date, message), mayFinish: () => this.mayFinish() }
       const worn = session.messages > 0
       const beginMs = performance.now()
@@ -198,12 +234,13 @@ export function createDeliver (options: DeliverOptions): Deliver {
     private async claim (messageId: string, date: string, message: Buffer): Promise<boolean> {
       const { seen, voidClaim } = this.progress
       const atMs = clock.nowMs()
+      const steadyMs = performance.now()
       const leaseUntil = timestamp(atMs + options.leaseMs)
       const command = { worker, leaseUntil, messageId, date, renderer: RENDERER, digest: sha256Hex(message) }
       try {
         const after = await recipients.claim(this.addressee, seen, command, { voidClaim, timeoutMs: options.claimMs })
         if (after instanceof Refusal) return false
-        this.claimed = { seen: after, atMs }
+        this.claimed = { seen: after, id: after.state.claim!.id, atMs, steadyMs }
         return true
       } catch (error) {
         this.lost = true
@@ -213,9 +250,13 @@ export function createDeliver (options: DeliverOptions): Deliver {
       }
     }
 
-    /** A claim that grew old on its way, or a heart that NATS has not heard: somebody else may be about to take over. */
+    /** Not with a claim that grew old on its way, nor when NATS has not heard our heart all the time since: somebody else may have taken us for
+     *  dead, and the newest beat does not undo that. */
     private mayFinish (): boolean {
-      return this.claimed !== null && clock.nowMs() - this.claimed.atMs < options.leaseMs / 2 && isHeard(heartbeats)
+      if (this.claimed === null) return false
+      const ageMs = performance.now() - this.claimed.steadyMs
+      const young = Math.max(ageMs, clock.nowMs() - this.claimed.atMs) < options.leaseMs / 2
+      return young && heartbeats.heardForMs() > ageMs
     }
 
     private async settle (ending: Ending, target: Target, transaction: Transaction): Promise<Progress> {
@@ -227,22 +268,26 @@ export function createDeliver (options: DeliverOptions): Deliver {
       if (ending.kind === 'reply') {
         const outcome = outcomeOf(ending.reply, stage)
         if (outcome.kind === 'deferred' && outcome.hostTrouble) pool.blame(target, new HostTrouble(ending.reply.text, stage, ending.reply))
-        return await conclude(this.addressee, progress, { name: 'RecordOutcome', attempt, stage, transaction, outcome })
+        return await this.outcome(progress, attempt, stage, transaction, outcome)
       }
       if (ending.dotSent) return await this.doubt(progress, attempt, transaction)
-      return await conclude(this.addressee, progress, { name: 'RecordOutcome', attempt, stage, transaction, outcome: unanswered(ending.error, false) })
+      return await this.outcome(progress, attempt, stage, transaction, unanswered(ending.error, false))
+    }
+
+    private async outcome (progress: Progress, attempt: number, stage: SmtpStage, transaction: Transaction, outcome: Outcome): Promise<Progress> {
+      const command = { name: 'RecordOutcome', claim: this.claimed?.id ?? null, attempt, stage, transaction, outcome } as const
+      const why = outcome.kind === 'delivered' ? 'delivered' : outcome.class
+      return await conclude(this.addressee, progress, command, { attempt, stage, transaction, result: outcome.kind, class: why, code: outcome.reply?.code ?? null })
     }
 
     private async giveUp (progress: Progress, attempt: number, transaction: Transaction, detail: string): Promise<Progress> {
-      const after = await note(this.addressee, progress, { name: 'Fail', reason: 'unsendable', detail })
-      report(this.addressee, { attempt, stage: 'mail', transaction, result: 'failed', class: 'unsendable', code: null, seen: after.seen })
-      return after
+      const said = { attempt, stage: 'mail', transaction, result: 'failed', class: 'unsendable', code: null } as const
+      return await conclude(this.addressee, progress, { name: 'Fail', reason: 'unsendable', detail }, said)
     }
 
     private async doubt (progress: Progress, attempt: number, transaction: Transaction): Promise<Progress> {
-      const after = await note(this.addressee, progress, { name: 'Doubt', attempt, cause: 'line' })
-      report(this.addressee, { attempt, stage: 'data', transaction, result: 'in_doubt', class: 'networkerror', code: null, seen: after.seen })
-      return after
+      const said = { attempt, stage: 'data', transaction, result: 'in_doubt', class: 'networkerror', code: null } as const
+      return await conclude(this.addressee, progress, { name: 'Doubt', claim: this.claimed!.id, cause: 'line' }, said)
     }
 
     /** No dot was sent. Whatever claim of ours the log holds is void; we alone know that, so the looking goes on until NATS answers. */
@@ -261,16 +306,9 @@ export function createDeliver (options: DeliverOptions): Deliver {
   return deliver
 }
 
-/** NATS has heard our heartbeat lately: nobody will take us for dead. */
-export function isHeard (heartbeats: Heartbeats): boolean {
-  return Date.now() - heartbeats.lastBeatMs() < DEAD_AFTER_MS / 2
-}
-
-const NON_ASCII = /\P{ASCII}/u
-
-/** Domains are A-labels, so only local parts can have it: the envelope's two, and those that the headers name. */
-function hasRawUtf8 ({ from, recipients }: EmailRequested['data'], n: number): boolean {
-  return NON_ASCII.test(from.address) || recipients.some(({ address, kind }, i) => (i === n || kind !== 'bcc') && NON_ASCII.test(address))
+/** The live claim is ours, and no dot was sent under it. */
+function holdsVoidClaim ({ seen: { state }, voidClaim }: Progress): boolean {
+  return state.status === 'sending' && voidClaim !== null && state.claim?.id === voidClaim
 }
 
 /** Nobody said anything that could be kept as a reply. */

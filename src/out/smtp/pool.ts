@@ -70,19 +70,27 @@ export function createPool ({ connections, hostname, timeouts }: PoolOptions): P
 
   async function use<T> (target: Target, act: (session: Session) => Promise<T>): Promise<T> {
     const session = await acquire(target)
+    const before = session.messages
     try {
-      return await act(session)
+      const result = await act(session)
+      if (session.usable && session.messages > before) recovered(target)
+      return result
     } finally {
       release(target, session)
     }
   }
 
   async function acquire (target: Target): Promise<Session> {
-    for (;;) {
+    for (let woken = false; ; woken = true) {
       if (stopped) throw new Stopped('the pool is stopped')
       const known = takeIdle(target)
       if (known !== null) return known
-      refuseSuspended(target)
+      const sick = health.get(target)
+      if (sick !== undefined && isSuspended(sick)) {
+        // The place it was woken for is still free: the next in line may have it, or nobody would.
+        if (woken) wakeNext()
+        throw suspendedBy(sick)
+      }
       if (open >= connections) closeAnyIdle()
       if (open < connections) return await connect(target)
       const handed = await new Promise<Session | null>((go, fail) => waiting.push({ target, go, fail }))
@@ -90,11 +98,23 @@ export function createPool ({ connections, hostname, timeouts }: PoolOptions): P
     }
   }
 
-  function refuseSuspended (target: Target): void {
-    const sick = health.get(target)
-    if (sick === undefined) return
+  function isSuspended ({ probing, untilMs }: Health): boolean {
+    return probing || Date.now() < untilMs
+  }
+
+  function suspendedBy ({ trouble, untilMs, sinceMs }: Health): Suspended {
     const nowMs = Date.now()
-    if (sick.probing || nowMs < sick.untilMs) throw new Suspended(sick.trouble, Math.max(250, sick.untilMs - nowMs), nowMs - sick.sinceMs)
+    return new Suspended(trouble, Math.max(250, untilMs - nowMs), nowMs - sinceMs)
+  }
+
+  /** A transaction went through: what was the matter is over, unless it is so fresh that the target is still being left alone. */
+  function recovered (target: Target): void {
+    const sick = health.get(target)
+    if (sick !== undefined && !isSuspended(sick)) health.delete(target)
+  }
+
+  function wakeNext (): void {
+    waiting.shift()?.go(null)
   }
 
   async function connect (target: Target): Promise<Session> {
@@ -110,19 +130,23 @@ export function createPool ({ connections, hostname, timeouts }: PoolOptions): P
       closed()
       const trouble = error instanceof HostTrouble ? error : new HostTrouble(asError(error).message, 'connect', null)
       blame(target, trouble)
-      const { sinceMs, untilMs } = health.get(target)!
-      throw new Suspended(trouble, untilMs - Date.now(), Date.now() - sinceMs)
+      throw suspendedBy(health.get(target)!)
     }
   }
 
-  /** Many sessions fail together; the first to say so counts for all. */
+  /** Many sessions fail together; the first to say so counts for all. Whoever waits for the target need not wait in line. */
   function blame (target: Target, trouble: HostTrouble): void {
     const nowMs = Date.now()
     const before = health.get(target)
     if (before !== undefined && nowMs < before.untilMs && !before.probing) return
     const failures = (before?.failures ?? 0) + 1
     const untilMs = nowMs + backoffMs(failures, SUSPEND_FIRST_MS, SUSPEND_MAX_MS)
-    health.set(target, { trouble, sinceMs: before?.sinceMs ?? nowMs, failures, untilMs, probing: false })
+    const sick = { trouble, sinceMs: before?.sinceMs ?? nowMs, failures, untilMs, probing: false }
+    health.set(target, sick)
+    for (const waiter of waiting.filter(waiter => waiter.target === target)) {
+      waiting.splice(waiting.indexOf(waiter), 1)
+      waiter.fail(suspendedBy(sick))
+    }
   }
 
   function release (target: Target, session: Session): void {
@@ -146,12 +170,12 @@ export function createPool ({ connections, hostname, timeouts }: PoolOptions): P
     if (index !== -1) return waiting.splice(index, 1)[0]!.go(session)
     idle.set(target, (idle.get(target) ?? new Set()).add(session))
     idleTimers.set(session, setTimeout(() => closeIdle(target, session), IDLE_MS).unref())
-    waiting.shift()?.go(null)
+    wakeNext()
   }
 
   function closed (): void {
     open--
-    waiting.shift()?.go(null)
+    wakeNext()
   }
 
   function takeIdle (target: Target): Session | null {

@@ -4,14 +4,14 @@ import { RETRY, type RetryPlan } from '#streams/email/decide.ts'
 import type { EmailRequested } from '#streams/email/facts.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import type { Ledger } from '#src/actions/ledger.ts'
-import { openRecipients, subjectOf, type Addressee, type DueSend } from '#src/actions/recipient.ts'
+import { openRecipients, standInFor, subjectOf, type Addressee, type DueSend } from '#src/actions/recipient.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
 import type { Blobs } from '#src/nats/blobs.ts'
 import type { Heartbeats } from '#src/nats/heartbeats.ts'
 import { loadFact } from '#src/nats/load.ts'
 import { work, type Job } from '#src/nats/work.ts'
-import { createDeliver, isHeard, type AttemptReport, type Content, type Occasion, type Waiting } from './deliver.ts'
+import { createDeliver, type AttemptReport, type Content, type ContentSource, type Missing, type Occasion, type Waiting } from './deliver.ts'
 import { createPool, Stopped } from './pool.ts'
 import { SMTP_TIMEOUTS, type SmtpTimeouts } from './session.ts'
 import { parseTarget } from './target.ts'
@@ -46,9 +46,10 @@ export interface SenderTimings {
   patienceMs: number
 }
 
-/** The lease outlives the dot's timeout, and NATS's change of leaders after that. A target may be away for a minute (a restart) before its mail
- *  is deferred by schedule: then 10,000 mails behind a dead relay hold no place in the queue, and cost one fact and one schedule a try. */
-const TIMINGS: SenderTimings = { retry: RETRY, smtp: SMTP_TIMEOUTS, leaseMs: 660_000, claimMs: 30_000, patienceMs: 60_000 }
+/** The dot goes out in the first half of the lease; the other half outlives the dot's timeout, and a minute of NATS being away after that. A target
+ *  may be away for a minute (a restart) before its mail is deferred by schedule: then 10,000 mails behind a dead relay hold no place in the queue,
+ *  and cost one fact and one schedule a try. */
+const TIMINGS: SenderTimings = { retry: RETRY, smtp: SMTP_TIMEOUTS, leaseMs: 2 * (SMTP_TIMEOUTS.dotMs + 60_000), claimMs: 30_000, patienceMs: 60_000 }
 
 export interface Sender extends Role {
   /** Recipients being worked on. */
@@ -64,6 +65,8 @@ const FRESH_MS = 300_000
 export function startSender (options: SenderOptions): Sender {
   const { ledger, log, random = Math.random, onAttempt = () => {} } = options
   const timings = { ...TIMINGS, ...options.timings }
+  if (timings.leaseMs / 2 <= timings.smtp.dotMs) throw new Error('half a lease must outlive the wait for the reply to the dot')
+  const stopping = new AbortController()
   const catcher = parseTarget(options.catcherUrl)
   const relay = options.smtpUrl === null ? catcher : parseTarget(options.smtpUrl)
   const pool = createPool({ connections: options.connections, hostname: options.hostname, timeouts: timings.smtp })
@@ -79,13 +82,14 @@ export function startSender (options: SenderOptions): Sender {
     leaseMs: timings.leaseMs,
     claimMs: timings.claimMs,
     patienceMs: timings.patienceMs,
+    stopping: stopping.signal,
     log,
     onAttempt
   })
   const inFlight = new Map<string, Promise<Waiting>>()
 
   /** One at a time for each recipient: who comes second (a due message, a second delivery) shares what the first finds. */
-  function once (addressee: Addressee, content: Content | null, occasion: Occasion): Promise<Waiting> {
+  function once (addressee: Addressee, content: ContentSource | Missing, occasion: Occasion): Promise<Waiting> {
     const subject = subjectOf(addressee)
     const running = inFlight.get(subject)
     if (running !== undefined) return running
@@ -97,7 +101,7 @@ export function startSender (options: SenderOptions): Sender {
   async function handleRequest (job: Job): Promise<void> {
     const fact = decodeFact(job.bytes) as EmailRequested
     const request = { fact, seq: job.seq, subject: job.subject }
-    const content = await contentOf(fact)
+    const content = contentOf(fact)
     const fresh = !job.redelivered && ledger.clock.nowMs() - Date.parse(fact.time) < FRESH_MS
     const results = await Promise.allSettled(fact.data.recipients.map((_recipient, n) => once({ request, n }, content, fresh ? 'new' : 'again')))
     settle(job, results)
@@ -106,19 +110,20 @@ export function startSender (options: SenderOptions): Sender {
   async function handleDue (job: Job): Promise<void> {
     const due = JSON.parse(new TextDecoder().decode(job.bytes)) as DueSend
     const found = await loadFact(ledger.bus, 'REQUESTS', due.request)
-    if (found === null || found.fact.type !== 'email.requested') {
-      log.warn({ email: due.email, n: due.n }, 'due, but its request is gone')
-      return job.ack()
-    }
-    const request = found as Recorded<EmailRequested>
-    settle(job, await Promise.allSettled([once({ request, n: due.n }, await contentOf(request.fact), 'due')]))
+    const kept = found?.fact.type === 'email.requested'
+    if (!kept) log.warn({ email: due.email, n: due.n }, 'due, but its request is gone')
+    const request = kept ? found as Recorded<EmailRequested> : await standInFor(ledger, due)
+    const content = kept ? contentOf(request.fact) : { missing: 'the request is gone' }
+    settle(job, await Promise.allSettled([once({ request, n: due.n }, content, 'due')]))
   }
 
-  /** Bodies ride in the request, or lie in the object store; null when they are in neither. */
-  async function contentOf ({ data }: EmailRequested): Promise<Content | null> {
-    if (data.content !== null) return data.content
-    const bytes = await options.blobs.get(data.email)
-    return bytes === null ? null : JSON.parse(new TextDecoder().decode(bytes)) as Content
+  /** Bodies ride in the request, or lie in the object store. */
+  function contentOf ({ data }: EmailRequested): ContentSource {
+    return async () => {
+      if (data.content !== null) return data.content
+      const bytes = await options.blobs.get(data.email)
+      return bytes === null ? { missing: 'the content is gone' } : JSON.parse(new TextDecoder().decode(bytes)) as Content
+    }
   }
 
   function settle (job: Job, results: Array<PromiseSettledResult<Waiting>>): void {
@@ -146,10 +151,11 @@ export function startSender (options: SenderOptions): Sender {
     name: 'sender',
     inFlight: () => inFlight.size,
     trouble () {
-      if (!isHeard(options.heartbeats)) return 'NATS does not hear our heartbeat'
+      if (options.heartbeats.heardForMs() === 0) return 'NATS does not hear our heartbeat'
       return roles.map(role => role.trouble()).find(trouble => trouble !== null) ?? null
     },
     async stop () {
+      stopping.abort()
       pool.stop()
       await Promise.all(roles.map(role => role.stop()))
     }

@@ -101,6 +101,9 @@ function login (connection: SMTPConnection, auth: { user: string, pass: string }
 function asTrouble (thrown: unknown, { lastServerResponse }: SMTPConnection): HostTrouble {
   const error = asError(thrown) as Error & { response?: string, command?: string }
   const greeted = lastServerResponse !== false && !(error.command === 'CONN' && error.response !== undefined)
+  if (error.command === 'STARTTLS' && error.response !== undefined) {
+    return new HostTrouble(printable(`the server gives no TLS, which is required: ${error.response}`), 'ehlo', null)
+  }
   return new HostTrouble(printable(error.message), greeted ? 'ehlo' : 'connect', parseReply(error.response ?? ''))
 }
 

@@ -23,24 +23,25 @@ export function parseTarget (url: string): Target {
   if (parsed === null || parsed.hostname === '' || !(secure || parsed.protocol === 'smtp:')) {
     throw new Complaint('SMTP_URL must look like smtp://user:password@host:587, or smtps://… for TLS from the start.')
   }
-  const tls = tlsMode(parsed.searchParams, secure)
   const auth = parsed.username === '' ? null : { user: decodeURIComponent(parsed.username), pass: decodeURIComponent(parsed.password) }
+  const tls = tlsMode(parsed.searchParams, secure || auth !== null)
   return {
     host: parsed.hostname.replaceAll(/[[\]]/g, ''),
     port: parsed.port === '' ? (secure ? 465 : auth === null ? 25 : 587) : Number(parsed.port),
     secure,
     tls,
-    // Any encryption is better than none when nothing else is at stake; a password goes to none but the named host.
+    // Any encryption is better than none when nothing else is at stake. A password goes to none but the named host, and in plain only when
+    // the URL says `off`, or `opportunistic` (then whoever is on the line can strip the offer of TLS).
     verify: tls === 'required' || (tls === 'opportunistic' && auth !== null),
     auth
   }
 }
 
-function tlsMode (options: URLSearchParams, secure: boolean): TlsMode {
+function tlsMode (options: URLSearchParams, guarded: boolean): TlsMode {
   for (const name of options.keys()) {
     if (name !== 'tls') throw new Complaint(`SMTP_URL has an option ${name} that Jetpost does not know; it knows tls.`)
   }
-  const mode = options.get('tls') ?? (secure ? 'required' : 'opportunistic')
+  const mode = options.get('tls') ?? (guarded ? 'required' : 'opportunistic')
   if (!(TLS_MODES as readonly string[]).includes(mode)) throw new Complaint(`SMTP_URL: tls is one of ${TLS_MODES.join(', ')}.`)
   return mode as TlsMode
 }

@@ -1,0 +1,178 @@
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import t from 'tap'
+import { scheduleSend } from '#src/actions/recipient.ts'
+import { stamp } from '#src/actions/ledger.ts'
+import { sleep } from '#src/base/backoff.ts'
+import { newId } from '#src/base/id.ts'
+import { api } from '#src/nats/api.ts'
+import { openBlobs } from '#src/nats/blobs.ts'
+import { startSender, type SenderOptions } from '#src/out/smtp/run.ts'
+import { EmailDelivered, type RecipientFact } from '#streams/email/facts.ts'
+import { subjects } from '#streams/subjects.ts'
+import { ACCOUNT, claimOf, eventOf, openRig, SMTP_QUICK, type Rig } from '../support/sender-rig.ts'
+
+const types = (facts: RecipientFact[]) => facts.map(({ type }) => type)
+
+async function claimed ({ ledger }: Rig, email: string, worker = 'w_other'): Promise<void> {
+  const fact = claimOf(email, worker, 60_000)
+  await ledger.emails.append([{ subject: subjects.recipient(ACCOUNT, email, 0), fact, expectedSeq: 0 }])
+}
+
+async function attempted ({ sink }: Rig, address: string): Promise<void> {
+  while (sink.attempts(address) === 0) await sleep(10)
+}
+
+for (const reply of ['450 4.2.0 not now', '550 5.1.1 no such user']) {
+  t.test(`${reply.slice(0, 3)} at RCPT while another holds the claim: the other goes on`, async t => {
+    const rig = await openRig(t)
+    rig.sink.replies('a@example.net', { rcpt: { reply, afterMs: 500 } })
+    const email = await rig.ask('a@example.net')
+    await attempted(rig, 'a@example.net')
+    await claimed(rig, email)
+    await sleep(1500)
+    t.same(types(await rig.facts(email)), ['email.attempted'])
+    t.same(rig.reports, [], 'what was not recorded is not reported')
+  })
+}
+
+t.test('a claim of ours without a dot is no doubt, however long NATS does not hear us after it', async t => {
+  let deaf = false
+  const rig = await openRig(t, { heartbeats: real => ({ ...real, heardForMs: () => (deaf ? 0 : real.heardForMs()) }) })
+  rig.sink.replies('a@example.net', { data: { reply: '354 go ahead', afterMs: 500 } })
+  const email = await rig.ask('a@example.net', { onDoubt: 'hold' })
+  await attempted(rig, 'a@example.net')
+  deaf = true
+  await sleep(2500)
+  t.same(types(await rig.facts(email)), ['email.attempted'])
+  t.equal(rig.sink.received.filter(({ dot }) => dot).length, 0)
+  deaf = false
+  await rig.told(email, ['attempted', 'attempted', 'delivered'])
+})
+
+t.test('a claim of ours without a dot is no doubt, though the content cannot be read at the next try', async t => {
+  let [deaf, gets] = [false, 0]
+  const rig = await openRig(t, {
+    heartbeats: real => ({ ...real, heardForMs: () => (deaf ? 0 : real.heardForMs()) }),
+    blobs: real => ({ ...real, get: async name => { if (++gets === 2) throw new Error('not now'); return await real.get(name) } })
+  })
+  rig.sink.replies('a@example.net', { data: { reply: '354 go ahead', afterMs: 500 } })
+  const email = newId('em', Date.now())
+  await (await openBlobs(rig.bus)).put(email, Buffer.from(JSON.stringify({ html: null, text: 'from the store' })))
+  await rig.ask('a@example.net', { email, content: null })
+  await attempted(rig, 'a@example.net')
+  deaf = true
+  while ((await rig.facts(email)).length === 0) await sleep(20)
+  await sleep(300)
+  deaf = false
+  await rig.told(email, ['attempted', 'attempted', 'delivered'])
+  t.equal(gets, 3)
+})
+
+t.test('a sender that was paused since its claim sends no dot, though its newest beat is heard', async t => {
+  let paused = false
+  const rig = await openRig(t, { heartbeats: real => ({ ...real, heardForMs: () => Math.min(real.heardForMs(), paused ? 0.001 : Infinity) }) })
+  rig.sink.replies('a@example.net', { data: { reply: '354 go ahead', afterMs: 500 } })
+  const email = await rig.ask('a@example.net')
+  await attempted(rig, 'a@example.net')
+  paused = true
+  while ((await rig.facts(email)).length === 0) await sleep(20)
+  await sleep(300)
+  t.equal(rig.sink.received.filter(({ dot }) => dot).length, 0)
+  paused = false
+  while (rig.sink.received.filter(({ dot }) => dot).length === 0) await sleep(20)
+  await sleep(300)
+  const all = types(await rig.facts(email))
+  t.equal(all.at(-1), 'email.delivered')
+  t.notOk(all.includes('email.in_doubt'))
+})
+
+t.test('half a lease must outlive the wait for the reply to the dot', async t => {
+  const options = { timings: { leaseMs: 2 * SMTP_QUICK.dotMs, smtp: SMTP_QUICK } } as SenderOptions
+  t.throws(() => startSender(options), /half a lease/)
+})
+
+t.test('a delivery that is void by then is not reported', async t => {
+  const rig = await openRig(t)
+  rig.sink.replies('a@example.net', { dot: { reply: '250 ok', afterMs: 700 } })
+  const email = await rig.ask('a@example.net')
+  const [claim] = await rig.told(email, ['attempted'])
+  const { email: _email, n, request, to } = claim!.data
+  const other = stamp(EmailDelivered, { account: ACCOUNT, correlation: 'test', causation: null }, {
+    email, n, request, to, sequence: 2, attempt: 1, host: null, tls: null, via: 'relay', ms: 1, reply: { code: 250, enhanced: null, text: '250 ok' }, event: '{}'
+  }, Date.now())
+  await rig.ledger.emails.append([{ subject: subjects.recipient(ACCOUNT, email, 0), fact: other }])
+  await sleep(1500)
+  t.same(types(await rig.facts(email)), ['email.attempted', 'email.delivered'])
+  t.same(rig.reports, [])
+})
+
+t.test('what is put off without a try is no attempt', async t => {
+  const rig = await openRig(t, { smtpUrl: 'smtp://127.0.0.1:1', timings: { patienceMs: 0, retry: { firstS: 600, maxS: 600 } } })
+  await rig.told(await rig.ask('a@example.net'), ['deferred'])
+  t.same(rig.reports, [])
+})
+
+t.test('due, but its request is gone: the recipient has failed, and the event says what is known', async t => {
+  const rig = await openRig(t, { timings: { retry: { firstS: 2, maxS: 2 } } })
+  rig.sink.replies('a@example.net', { rcpt: '451 4.7.1 later' })
+  const email = await rig.ask('a@example.net')
+  const [deferred] = await rig.told(email, ['deferred'])
+  await api(rig.bus, 'STREAM.MSG.DELETE.REQUESTS', { seq: deferred!.data.request })
+  const failed = (await rig.told(email, ['deferred', 'failed'])).at(-1)
+  t.match(failed!.data, { to: 'a@example.net', reason: 'unsendable', detail: 'the request is gone', sequence: 2 })
+  t.equal(failed!.causation, deferred!.causation)
+  const known = { from: 'shop@example.com', to: 'a@example.net', subject: 'Your order', tags: ['a'], metadata: { order: 7 }, message_id: `<${email}.0@example.com>` }
+  t.match(eventOf(failed), { type: 'email.bounced', data: known })
+  const never = newId('em', Date.now())
+  await scheduleSend(rig.bus, { account: ACCOUNT, email: never, n: 3, request: 999 }, Date.now())
+  const [lost] = await rig.told(never, ['failed'], 3)
+  t.match(eventOf(lost), { data: { to: '', subject: '', tags: [], metadata: {} } })
+})
+
+t.test('content is fetched once a connection is there for it', async t => {
+  let gets = 0
+  const rig = await openRig(t, { connections: 1, blobs: real => ({ ...real, get: async name => { gets++; return await real.get(name) } }) })
+  const store = await openBlobs(rig.bus)
+  for (const address of ['a@example.net', 'b@example.net', 'c@example.net']) {
+    rig.sink.replies(address, { dot: { reply: '250 ok', afterMs: 400 } })
+    const email = newId('em', Date.now())
+    await store.put(email, Buffer.from(JSON.stringify({ html: null, text: 'from the store' })))
+    await rig.ask(address, { email, content: null })
+  }
+  await rig.sink.dots(1)
+  t.equal(gets, 1)
+  await rig.sink.dots(3)
+  t.equal(gets, 3)
+})
+
+t.test('a server without SMTPUTF8 takes mail for an address in ASCII, whoever else it is to', async t => {
+  const rig = await openRig(t, { sink: { extensions: ['PIPELINING', '8BITMIME'] } })
+  const email = await rig.ask(['jörg@example.net', 'b@example.net'])
+  await rig.told(email, ['attempted', 'delivered'], 1)
+  const [failed] = await rig.told(email, ['failed'], 0)
+  t.match(failed!.data, { reason: 'unsendable', detail: /5\.6\.7/ })
+  const head = rig.sink.received[0]!.raw.toString().split('\r\n\r\n')[0]!
+  t.notMatch(head, /\P{ASCII}/u)
+  t.match(head, /^To: =\?UTF-8\?[BQ]\?\S+\?= :;, b@example\.net\r$/m)
+})
+
+t.test('no TLS offered: no password goes out, and the mail waits', async t => {
+  let said = ''
+  const server = createServer(socket => {
+    socket.on('error', () => {}).write('220 plain ready\r\n')
+    socket.on('data', bytes => {
+      said += bytes.toString()
+      socket.write(/^EHLO/i.test(bytes.toString()) ? '250-plain\r\n250 AUTH PLAIN LOGIN\r\n' : '502 5.5.1 not here\r\n')
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => void server.close())
+  const { port } = server.address() as { port: number }
+  const rig = await openRig(t, { smtpUrl: `smtp://me:secret@127.0.0.1:${port}`, timings: { patienceMs: 0, retry: { firstS: 600, maxS: 600 } } })
+  const [deferred] = await rig.told(await rig.ask('a@example.net'), ['deferred'])
+  t.match(deferred!.data, { stage: 'ehlo', reply: null, error: /gives no TLS, which is required: 502/ })
+  t.match(said, /STARTTLS/)
+  t.notMatch(said, /AUTH/i)
+})

@@ -1,0 +1,29 @@
+/** The sender role in a process of its own, to be paused or killed: `sender-child.ts <NATS URL> <SMTP URL>`. Tells its parent by IPC once it runs,
+ *  and ends with it. */
+import { openLedger } from '#src/actions/ledger.ts'
+import { systemClock } from '#src/base/clock.ts'
+import { newId } from '#src/base/id.ts'
+import { openBlobs } from '#src/nats/blobs.ts'
+import { connectBus } from '#src/nats/connect.ts'
+import { repair } from '#src/nats/ensure.ts'
+import { startHeartbeats } from '#src/nats/heartbeats.ts'
+import { startSender } from '#src/out/smtp/run.ts'
+import { log, topology } from './sender-rig.ts'
+
+process.on('disconnect', () => process.exit())
+const [natsUrl, smtpUrl] = [process.argv[2]!, process.argv[3]!]
+const bus = await connectBus({ url: natsUrl, creds: null, name: 'sender child', log })
+const worker = newId('w', Date.now())
+startSender({
+  ledger: openLedger(bus, systemClock),
+  blobs: await openBlobs(bus),
+  heartbeats: startHeartbeats(bus, worker),
+  worker,
+  repair: plan => repair(bus, plan, topology),
+  smtpUrl,
+  catcherUrl: smtpUrl,
+  connections: 20,
+  hostname: 'sender.test',
+  log
+})
+process.send?.('running')
