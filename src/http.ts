@@ -1,17 +1,17 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import Fastify, { type FastifyInstance } from 'fastify'
-import { STATUS_CODES } from 'node:http'
-import type { Socket } from 'node:net'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { Log } from '#src/base/log.ts'
 import { newId } from '#src/base/id.ts'
 import { systemClock } from '#src/base/clock.ts'
 import type { Desk } from '#src/actions/desk.ts'
 import { apiContext } from '#src/in/api/context.ts'
-import { answer, asProblem } from '#src/in/api/errors.ts'
+import { answer, malformedUrl, missingHost } from '#src/in/api/errors.ts'
 import { sendRoutes } from '#src/in/api/emails.ts'
 import { readRoutes, type Reads } from '#src/in/api/email-reads.ts'
 import { webhookRoutes } from '#src/in/api/webhooks.ts'
-import { limitHeaders, type Limiter } from '#src/in/api/limits.ts'
+import type { Limiter } from '#src/in/api/limits.ts'
+import { parserRefusals } from '#src/in/api/parser.ts'
+import { lacksHost, pathOf } from '#src/in/api/target.ts'
 import { catcherPages } from '#src/in/catcher/pages.ts'
 import type { Catcher } from '#src/in/catcher/server.ts'
 import { healthRoutes, type Part } from '#src/in/ops/health.ts'
@@ -29,25 +29,37 @@ export interface HttpOptions {
 }
 
 const REQUEST_BYTES_MAX = 20 * 1024 * 1024
+/** More than the head of a request holds: an id of any length is one that nobody has. */
+const PARAM_CHARS_MAX = 64 * 1024
 
 /** The one HTTP server, for main and tests alike: api, catcher and ops, each a context with its own rules. */
 export function buildHttp (options: HttpOptions): FastifyInstance {
   const { log, metrics } = options
   let limiter: Limiter | null = null
-  const app = Fastify({
+  const parser = parserRefusals(() => limiter)
+  const app: FastifyInstance = Fastify({
     bodyLimit: REQUEST_BYTES_MAX,
     // A request that takes longer to arrive holds a socket for nothing.
     requestTimeout: 60_000,
     keepAliveTimeout: 72_000,
     trustProxy: options.trustProxy.length === 0 ? false : options.trustProxy,
     genReqId: request => requestIdOf(request.headers['x-request-id']),
-    routerOptions: { maxParamLength: 200 },
+    routerOptions: { maxParamLength: PARAM_CHARS_MAX },
+    // Node would answer without our headers; see lacksHost.
+    http: { requireHostHeader: false },
     // While it stops, what still comes in on open lines is served and told that the line closes: a bare 503 would lack the headers.
     return503OnClosing: false,
-    clientErrorHandler: (error, socket) => refuseAtParser(error, socket, limiter),
-    frameworkErrors: (error, _request, reply) => { void answer(reply, asProblem(error)!) }
+    clientErrorHandler: parser.refuse,
+    frameworkErrors: (_error, request, reply) => refuseUrl(app, request, reply, options.api !== null)
   })
-  app.addHook('onRequest', async (request, reply) => { reply.header('x-request-id', request.id) })
+  app.server.on('request', parser.expect)
+  // What a client expects beside 100-continue is not ours to promise: served as if it had not been said (RFC 9110 10.1.1).
+  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id)
+    // Under /api the key and the window come first.
+    if (lacksHost(request.raw) && request.server.prefix !== '/api') return await answer(reply, missingHost())
+  })
   app.addHook('onResponse', async (request, reply) => {
     metrics.request(request.routeOptions.url ?? 'none', reply.statusCode, reply.elapsedTime / 1000)
     const line = { requestId: request.id, method: request.method, route: request.routeOptions.url, status: reply.statusCode, durationMs: Math.round(reply.elapsedTime) }
@@ -74,20 +86,11 @@ function requestIdOf (given: string | string[] | undefined): string {
   return typeof given === 'string' && /^[A-Za-z0-9._-]{8,100}$/.test(given) ? given : newId('req', systemClock.nowMs())
 }
 
-const PARSER_STATUS: Record<string, number> = { HPE_HEADER_OVERFLOW: 431, ERR_HTTP_REQUEST_TIMEOUT: 408 }
-
-/** What the HTTP parser refuses never becomes a request; it gets the same headers all the same. */
-function refuseAtParser (error: NodeJS.ErrnoException, socket: Socket, limiter: Limiter | null): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
-  const status = PARSER_STATUS[error.code ?? ''] ?? 400
-  const body = JSON.stringify({ error: STATUS_CODES[status], code: 'malformed_request' })
-  const headers = {
-    'content-type': 'application/json; charset=utf-8',
-    'content-length': String(Buffer.byteLength(body)),
-    connection: 'close',
-    'x-request-id': newId('req', systemClock.nowMs()),
-    ...(limiter === null ? {} : limitHeaders(limiter.countStranger(socket.remoteAddress ?? '', 'other')))
-  }
-  const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`).join('')
-  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head}\r\n${body}`)
+/** A URL that cannot be decoded has no route. Under /api it is led to that room's "not found" all the same: keys, windows and headers hold. */
+function refuseUrl (app: FastifyInstance, request: FastifyRequest, reply: FastifyReply, hasApi: boolean): void {
+  const { raw } = request
+  if (!hasApi || !/^\/api(\/|$)/.test(pathOf(request.url))) return void answer(reply.header('x-request-id', request.id), malformedUrl())
+  // The room sees that the URL is not the original one, and says so instead of 404.
+  Object.assign(raw, { originalUrl: raw.url, url: '/api/' })
+  app.routing(raw, reply.raw)
 }

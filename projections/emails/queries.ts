@@ -21,7 +21,8 @@ const summary = {
   subject: Text,
   status: EmailStatus,
   tags: Type.Array(Text),
-  metadata: Type.Record(Text, Type.Union([Text, Type.Number(), Type.Boolean(), Type.Null()])),
+  /** Any name, also one with a line break in it. */
+  metadata: Type.Record(Type.String({ pattern: '^[^]*$' }), Type.Union([Text, Type.Number(), Type.Boolean(), Type.Null()])),
   test: Type.Boolean(),
   key_id: Text,
   created_at: Text

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import { Complaint } from './errors.ts'
 
 export const ROLES = ['api', 'sender', 'projector', 'webhooks', 'inbound', 'scheduler'] as const
@@ -87,6 +88,24 @@ function list (value: string): string[] {
   return value.split(',').map(part => part.trim()).filter(part => part !== '')
 }
 
+/** Names of ranges that Fastify knows: 127.0.0.0/8 and ::1, link-local and private addresses. */
+const PROXY_NAMES = ['loopback', 'linklocal', 'uniquelocal']
+
+function proxies (value: string): string[] {
+  const entries = list(value)
+  const wrong = entries.filter(entry => !PROXY_NAMES.includes(entry) && !isAddressRange(entry))
+  if (wrong.length > 0) throw new Error(`must be a list of IP addresses, ranges like 10.0.0.0/8, or ${PROXY_NAMES.join(', ')}, not ${wrong.join(', ')}`)
+  return entries
+}
+
+/** An IP address, or one with the length of its prefix. */
+function isAddressRange (entry: string): boolean {
+  const [address = '', bits, ...rest] = entry.split('/')
+  const version = isIP(address)
+  if (version === 0 || rest.length > 0) return false
+  return bits === undefined || (/^[1-9]\d{0,2}$/.test(bits) && Number(bits) <= (version === 6 ? 128 : 32))
+}
+
 function roles (value: string): Set<RoleName> {
   if (value === 'all') return new Set(ROLES)
   const names = list(value)
@@ -144,7 +163,7 @@ export const settings: Settings = {
     fallback: env => env.NATS_URL === undefined && LOOPBACK.has(env.HOST ?? '127.0.0.1'),
     parse: boolean
   },
-  trustProxy: { env: 'JETPOST_TRUST_PROXY', means: 'addresses whose X-Forwarded-For is believed', fallback: [], parse: list },
+  trustProxy: { env: 'JETPOST_TRUST_PROXY', means: 'addresses and ranges whose X-Forwarded-For is believed', fallback: [], parse: proxies },
   factsRetentionMs: { env: 'JETPOST_RETENTION', means: 'how long facts about mail are kept', fallback: 90 * UNIT_MS.d!, parse: duration(5 * UNIT_MS.d!) },
   contentRetentionMs: { env: 'JETPOST_CONTENT_RETENTION', means: "how long mail's content is kept", fallback: 30 * UNIT_MS.d!, parse: duration(5 * UNIT_MS.d!) },
   natsBin: { env: 'JETPOST_NATS_BIN', means: 'a nats-server binary for the embedded NATS', fallback: null, parse: text },

@@ -21,7 +21,8 @@ export const EmailRequested = factType('email.requested', 1, Type.Object({
   subject: Type.String(),
   content: Nullable(Content),
   tags: Type.Array(Type.String()),
-  metadata: Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Boolean(), Type.Null()])),
+  /** Any name, also one with a line break in it. */
+  metadata: Type.Record(Type.String({ pattern: '^[^]*$' }), Type.Union([Type.String(), Type.Number(), Type.Boolean(), Type.Null()])),
   /** No server's final verdict by then = `failed`. */
   expiresAt: Time,
   /** What follows a doubt: one more copy, or none. */

@@ -1,4 +1,6 @@
+import { Value } from '@sinclair/typebox/value'
 import t from 'tap'
+import { EmailRequested } from '#streams/email/facts.ts'
 import { FROM, openTestHouse } from '../support/house.ts'
 
 const house = await openTestHouse(t, { env: { JETPOST_DOMAINS: 'shop.example,news.example' } })
@@ -54,6 +56,36 @@ t.test('4.1 a line break in the subject or a NUL in a body is refused', async t 
   t.match((await house.send({ subject: 'Hi\r\nBcc: x@example.com' })).body, { details: [{ field: 'subject', code: 'invalid_characters' }] })
   t.match((await house.send({ html: 'a\0b' })).body, { details: [{ field: 'html', code: 'invalid_characters' }] })
   t.match((await house.send({ from: 'A\nB <hello@sandbox.jetpost.test>' })).body, { details: [{ field: 'from', code: 'invalid_address' }] })
+})
+
+t.test('4.1 no control character reaches a header by the subject', async t => {
+  for (const sign of ['\x1b', '\t', '\x7f', '\x85']) t.match((await house.send({ subject: `a${sign}b` })).body, { details: [{ field: 'subject', code: 'invalid_characters' }] })
+})
+
+t.test('4.1 metadata: every name is looked at, also one with a line break; empty names and control characters are refused', async t => {
+  const named = async (metadata: object) => (await house.send({ metadata })).body.details?.map((fault: { field: string, code: string }) => [fault.field, fault.code])
+  t.strictSame(await named({ 'a\u2028b': { nested: 1 } }), [['metadata.a\u2028b', 'invalid_value']])
+  t.strictSame(await named({ 'a\nb': 'x' }), [['metadata.a\nb', 'invalid_name']])
+  t.strictSame(await named({ '': 'x', 'a\x1b': 'x', ok: 'x' }), [['metadata.', 'invalid_name'], ['metadata.a\x1b', 'invalid_name']])
+  const { body: { id } } = await house.send({ metadata: { 'a\u2028b': 'x' } })
+  t.strictSame((await house.request('GET', `/api/emails/${id}`)).body.metadata, { 'a\u2028b': 'x' })
+})
+
+t.test('4.1 metadata: a fact whose values are not scalars does not fit, whatever their names', async t => {
+  const { metadata } = EmailRequested.data.properties
+  t.ok(Value.Check(metadata, { 'a\nb': 1 }))
+  t.notOk(Value.Check(metadata, { 'a\nb': { nested: 1 } }))
+})
+
+t.test('4.1 metadata that is very deep or very wide is refused like any other', async t => {
+  const head = JSON.stringify({ from: FROM, to: 'ada@example.com', subject: 's', html: 'h' }).slice(0, -1)
+  const deep = await house.request('POST', '/api/emails', { raw: `${head},"metadata":{"a":${'['.repeat(200_000)}${']'.repeat(200_000)}}}` })
+  t.equal(deep.status, 422)
+  t.strictSame(deep.body.details.map((fault: { field: string }) => fault.field), ['metadata.a'])
+  const wide = await house.send({ metadata: Object.fromEntries(Array.from({ length: 50_000 }, (_, i) => [`k${i}`, '\0'])) })
+  t.strictSame(wide.body.details, [{ field: 'metadata', code: 'too_many', message: 'metadata has at most 50 values.' }])
+  const faulty = await house.send({ to: Array(50).fill('x'), tags: Array(20).fill('\0') })
+  t.equal(faulty.body.details.length, 50, 'and no answer lists faults without end')
 })
 
 t.test('4.1 limits of the contract: subject 998, bodies 2 MB, 20 tags, 8 kB of metadata, 50 recipients', async t => {
@@ -155,6 +187,21 @@ t.test('2.4 webhook endpoints: created with a secret shown once, listed, read, d
   t.equal((await house.request('DELETE', `/api/webhooks/${id}`)).status, 204)
   t.equal((await house.request('GET', `/api/webhooks/${id}`)).status, 404)
   t.equal((await house.request('DELETE', `/api/webhooks/${id}`)).status, 404)
+})
+
+t.test('2.4 a Content-Type without a body does not hinder: some clients send it on every request', async t => {
+  const { body: { id } } = await house.request('POST', '/api/webhooks', { body: { url: 'http://127.0.0.1:9/hook', events: ['email.delivered'] } })
+  const headers = { 'content-type': 'application/json' }
+  t.equal((await house.request('GET', `/api/webhooks/${id}`, { headers })).status, 200)
+  t.equal((await house.request('HEAD', `/api/webhooks/${id}`, { headers })).status, 200)
+  t.equal((await house.request('DELETE', `/api/webhooks/${id}`, { headers })).status, 204)
+})
+
+t.test('an id that nobody can have is a 404, however long or strange', async t => {
+  for (const id of ['x'.repeat(250), 'x'.repeat(10_000), '%00', 'em_%00', '%2F']) {
+    t.equal((await house.request('GET', `/api/emails/${id}`)).status, 404, `email ${id.slice(0, 20)}`)
+    t.equal((await house.request('GET', `/api/webhooks/${id}`)).status, 404, `webhook ${id.slice(0, 20)}`)
+  }
 })
 
 t.test('2.4 an endpoint with a wrong URL or unknown types is refused', async t => {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { openTestHouse } from '../support/house.ts'
+import { API_KEY, openTestHouse } from '../support/house.ts'
 
 const house = await openTestHouse(t)
 const HEADERS = ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset', 'x-request-id']
@@ -51,6 +51,52 @@ t.test('7 what the HTTP parser refuses carries the headers too', async t => {
     for (const header of HEADERS) t.match(answer.toLowerCase(), `\r\n${header}: `, `${status} ${header}`)
     t.type(JSON.parse(answer.slice(answer.indexOf('\r\n\r\n') + 4)).error, 'string')
   }
+})
+
+const KEYED = `Host: x\r\nConnection: close\r\nAuthorization: Bearer ${API_KEY}\r\n`
+const HOSTLESS = KEYED.replace('Host: x\r\n', '')
+const MAIL = JSON.stringify({ from: 'a@sandbox.jetpost.test', to: 'b@example.com', subject: 's', text: 't' })
+
+t.test('7 what Node or the router would refuse by themselves carries the headers, and 401 comes first', async t => {
+  for (const [name, head, keyed, status] of [
+    ['a strange Expect', 'GET /api/emails HTTP/1.1\r\nExpect: banana', KEYED, 200],
+    ['no Host', 'GET /api/emails HTTP/1.1', HOSTLESS, 400],
+    ['no Host, unknown path', 'GET /api/nothing HTTP/1.1', HOSTLESS, 400],
+    ['a URL that cannot be decoded', 'GET /api/%zz HTTP/1.1', KEYED, 400],
+    ['such a URL in absolute form', 'GET http://x/%61pi/%zz HTTP/1.1', KEYED, 400],
+    ['such a URL with a method of its own', 'PATCH /api/%c0 HTTP/1.1', KEYED, 400]
+  ] as const) {
+    for (const [authorization, wanted] of [[keyed, status], [keyed.replace(API_KEY, 'x'), 401]] as const) {
+      const answer = await house.speak(`${head}\r\n${authorization}\r\n`)
+      t.match(answer, new RegExp(`^HTTP/1.1 ${wanted} `), `${name} ${wanted}`)
+      for (const header of HEADERS) t.match(answer.toLowerCase(), `\r\n${header}: `, `${name} ${header}`)
+      if (wanted >= 400) t.type(JSON.parse(answer.slice(answer.indexOf('\r\n\r\n') + 4)).error, 'string', name)
+    }
+  }
+  t.match(await house.speak(`GET /%zz HTTP/1.1\r\n${KEYED}\r\n`), /^HTTP\/1.1 400 /, 'outside /api too')
+  t.match(await house.speak(`GET /healthz HTTP/1.1\r\n${HOSTLESS}\r\n`), /^HTTP\/1.1 400 /)
+})
+
+t.test('7 the second request of a pipeline without Host is a 400 with the headers', async t => {
+  const first = `GET /api/emails HTTP/1.1\r\n${KEYED.replace('Connection: close\r\n', '')}\r\n`
+  const [, ...answers] = (await house.speak(`${first}GET /api/emails HTTP/1.1\r\n${HOSTLESS}\r\n`)).split('HTTP/1.1 ')
+  t.equal(answers.length, 2)
+  t.match(answers[0], /^200 /)
+  t.match(answers[1], /^400 /)
+  for (const header of HEADERS) t.match(answers[1]!.toLowerCase(), `\r\n${header}: `)
+})
+
+t.test('7 a refusal by the parser never takes the place of an answer that is still to come', async t => {
+  const post = `POST /api/emails HTTP/1.1\r\n${KEYED.replace('Connection: close\r\n', '')}Content-Type: application/json\r\n`
+  const whole = `${post}Content-Length: ${MAIL.length}\r\n\r\n${MAIL}`
+  for (const rest of ['GARBAGE\r\n\r\n', `${post}Transfer-Encoding: chunked\r\n\r\nnot-a-length\r\n`]) {
+    const answer = await house.speak(whole + rest)
+    t.match(answer, /^HTTP\/1.1 202 /, 'the accepted mail is answered as such')
+    t.equal(answer.split('HTTP/1.1 ').length, 2, 'and then the line ends')
+  }
+  const own = await house.speak(`${post}Transfer-Encoding: chunked\r\n\r\nnot-a-length\r\n`)
+  t.match(own, /^HTTP\/1.1 400 /, 'a body of wrong form is refused in its own place')
+  t.equal(own.split('HTTP/1.1 ').length, 2)
 })
 
 t.test('7 a request id that the caller sends comes back, a strange one does not', async t => {

@@ -1,5 +1,6 @@
 import t from 'tap'
 import type { Clock } from '#src/base/clock.ts'
+import { readConfig } from '#src/base/config.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 import { openTestHouse, type Answer, type TestHouse } from '../support/house.ts'
 
@@ -64,6 +65,50 @@ t.test('8 429 comes before 400, 413, 415, 403 and 422', async t => {
     'other type': { raw: 'x', headers: { 'content-type': 'text/plain' } },
     invalid: { body: {} }
   })) t.equal((await house.request('POST', '/api/emails', { key, ...options })).status, 429, name)
+})
+
+t.test('8 a request counts in its class however its path is spelt', async t => {
+  const limitOf = async (target: string, method = 'POST') => {
+    const answer = await house.speak(`${method} ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ${key}\r\n\r\n`)
+    return Number(/x-ratelimit-limit: (\d+)/i.exec(answer)?.[1])
+  }
+  const key = (await house.newKey({})).secret
+  for (const path of ['/api/emails', '/api/%65mails', '/%61pi/emails', 'http://x/api/emails', 'HTTPS://x/api/%65mails?a=/', '/api/emails#x', '/api/emails?x']) {
+    t.equal(await limitOf(path), 100, `POST ${path}`)
+    t.equal(await limitOf(path, 'GET'), 300, `GET ${path}`)
+  }
+  const templates = await house.newKey({})
+  await house.limitKey(templates.id, { 'templates:create': 61 })
+  for (const path of ['/api/templates', '/api/t%65mplates', 'http://x/api/templates', '/api/templates#x']) {
+    const answer = await house.speak(`POST ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ${templates.secret}\r\n\r\n`)
+    t.match(answer.toLowerCase(), 'x-ratelimit-limit: 61\r\n', `POST ${path}`)
+  }
+  t.match(await house.speak(`PUT /api/%65mails HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ${key}\r\n\r\n`), /^HTTP\/1.1 405 [^]*allow: GET, HEAD, POST\r\n/i)
+})
+
+t.test('8 a key past its window is told so before a big body is read', async t => {
+  const key = await house.newKey({})
+  await house.limitKey(key.id, { 'emails:send': 1 })
+  await house.send({}, key.secret)
+  for (const length of ['Content-Length: 20000000', 'Transfer-Encoding: chunked']) {
+    const head = `POST /api/emails HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ${key.secret}\r\nContent-Type: application/json\r\n${length}\r\n\r\n`
+    t.match(await house.speak(head), /^HTTP\/1.1 429 [^]*"Rate limit exceeded"/, length)
+  }
+})
+
+t.test('8 a URL that cannot be decoded counts like any other', async t => {
+  const key = (await house.newKey({})).secret
+  const bad = await many(60, () => house.request('GET', '/api/%zz', { key }))
+  t.strictSame(statuses(bad), { 400: 60 })
+  t.equal((await house.request('GET', '/api/%zz', { key })).status, 429)
+})
+
+t.test('8 JETPOST_TRUST_PROXY takes addresses, ranges and the names of ranges, and a sentence tells what is wrong', async t => {
+  const trusted = (JETPOST_TRUST_PROXY: string) => readConfig({ JETPOST_TRUST_PROXY }).trustProxy
+  t.strictSame(trusted('loopback, 10.0.0.0/8,fd00::/8,192.0.2.1,::1'), ['loopback', '10.0.0.0/8', 'fd00::/8', '192.0.2.1', '::1'])
+  for (const wrong of ['proxy.example', '10.0.0.0/33', '10.0.0.0/0', '10.0.0.0/', '10.0.0.0/8/8', '1', 'true']) {
+    t.throws(() => trusted(`loopback,${wrong}`), new RegExp(`JETPOST_TRUST_PROXY must be a list of IP addresses.*not ${wrong}\\.`))
+  }
 })
 
 t.test('8 refused requests count, and 401 stays 401 past the window', async t => {

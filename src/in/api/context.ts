@@ -8,9 +8,12 @@ import { isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import type { Counters } from '#src/nats/counters.ts'
 import type { Log } from '#src/base/log.ts'
 import { authorizationOf, createAuthenticator } from './auth.ts'
-import { answer, asProblem, forbidden, invalid, malformedJson, methodNotAllowed, notFound, Problem, rateLimited, unauthorized, unavailable, type Fault } from './errors.ts'
+import {
+  answer, asProblem, forbidden, invalid, malformedJson, malformedUrl, methodNotAllowed, missingHost, notFound, Problem, rateLimited, unauthorized, unavailable, type Fault
+} from './errors.ts'
 import { compileValidator, SchemaFaults } from './faults.ts'
 import { createLimiter, limitClassOf, limitHeaders, type Limiter, type Standing } from './limits.ts'
+import { lacksHost, pathOf } from './target.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -48,7 +51,8 @@ export function apiContext (app: Api, { desk, counters, log }: ApiOptions): Limi
   parseJsonStrictly(app)
 
   app.addHook('onRequest', async request => {
-    const limitClass = limitClassOf(request.method, pathOf(request))
+    // By the route that will serve it, however its path is spelt.
+    const limitClass = limitClassOf(request.method, request.routeOptions.url ?? pathOf(request.url))
     const found = authenticator.keyOf(authorizationOf(request.raw.rawHeaders), request.ip)
     request.key = found instanceof Promise ? await found : found
     if (request.key === null) {
@@ -59,8 +63,14 @@ export function apiContext (app: Api, { desk, counters, log }: ApiOptions): Limi
     request.standing = limiter.count(request.key, limitClass)
   })
 
+  app.addHook('preParsing', async request => {
+    // Small bodies arrive while the window is asked for; big ones are not held in memory for a key that is past it.
+    if (mayBeBig(request)) await refuseOverLimit(request)
+  })
+
   app.addHook('preValidation', async request => {
     await refuseOverLimit(request)
+    if (lacksHost(request.raw)) throw missingHost()
     const { scope } = request.routeOptions.config
     if (scope !== undefined && !mayDo(request.key!, scope)) throw forbidden()
   })
@@ -71,7 +81,8 @@ export function apiContext (app: Api, { desk, counters, log }: ApiOptions): Limi
   })
 
   app.setNotFoundHandler((request: FastifyRequest) => {
-    const methods = allowed(pathOf(request))
+    if (request.originalUrl !== request.url) throw malformedUrl()
+    const methods = allowed(pathOf(request.url))
     throw methods.length > 0 ? methodNotAllowed(methods) : notFound()
   })
 
@@ -88,10 +99,18 @@ async function refuseOverLimit (request: FastifyRequest): Promise<void> {
   if (request.key !== null && standing !== null && standing.retryAfterS !== null) throw rateLimited(standing.retryAfterS)
 }
 
+const OVERLAP_BYTES_MAX = 64 * 1024
+
+/** True when a body is announced that is above 64 kB, or of no length known yet. */
+function mayBeBig ({ headers }: FastifyRequest): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > OVERLAP_BYTES_MAX
+}
+
 function problemOf (error: unknown, request: FastifyRequest, log: Log): Problem {
   if (error instanceof LogUnavailable || isUnanswered(error)) {
     log.warn({ requestId: request.id, err: error }, 'the log does not take or tell')
-    return unavailable('log_unavailable', 'The log cannot take this now')
+    const doubt = error instanceof LogUnavailable && error.doubt
+    return unavailable('log_unavailable', doubt ? 'It may have been accepted: look before sending again' : 'The log cannot take this now')
   }
   const problem = asProblem(error)
   if (problem !== null) return problem
@@ -126,13 +145,10 @@ function parseJsonStrictly (app: Api): void {
     } catch {
       return done(malformedJson())
     }
+    // Some clients name the type on each request, also where there is nothing to send.
+    if (text === '' && request.routeOptions.schema?.body === undefined) return done(null, undefined)
     void parse(request, text, (error, value) => error === null ? done(null, value) : done(malformedJson()))
   })
-}
-
-function pathOf (request: FastifyRequest): string {
-  const query = request.url.indexOf('?')
-  return query === -1 ? request.url : request.url.slice(0, query)
 }
 
 /** Which methods a path has, for 405's Allow: asked only after no route was found. */

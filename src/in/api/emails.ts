@@ -8,10 +8,18 @@ import { forbidden, invalid, type Fault } from './errors.ts'
 
 const BODY_BYTES_MAX = 2 * 1024 * 1024
 const METADATA_BYTES_MAX = 8 * 1024
+const METADATA_VALUES_MAX = 50
 const RECIPIENTS_MAX = 50
+const TAGS_MAX = 20
+
+// C0, DEL and C1: the same rule as for names.
+const CONTROL = /\p{Cc}/u
 
 const Tag = Type.String({ minLength: 1, maxLength: 128, description: 'A tag has 1 to 128 characters.' })
 const MetadataValue = Type.Union([Type.String(), Type.Number(), Type.Boolean(), Type.Null()], { description: 'A metadata value is a string, number, boolean or null.' })
+
+/** Without a pattern a record's names are those without a line break, and the values of others would pass unseen. */
+const AnyName = Type.String({ pattern: '^[^]*$' })
 
 /** Spec 2.1 and 4.1, with the fields of contract.md "Send fields". */
 export const SendRequest = Type.Object({
@@ -20,8 +28,8 @@ export const SendRequest = Type.Object({
   subject: Type.String({ minLength: 1, maxLength: 998, description: 'subject has 1 to 998 characters.' }),
   html: Type.Optional(Type.String({ description: 'html is a string.' })),
   text: Type.Optional(Type.String({ description: 'text is a string.' })),
-  tags: Type.Optional(Type.Array(Tag, { maxItems: 20, description: 'tags is a list of at most 20 strings.' })),
-  metadata: Type.Optional(Type.Record(Type.String({ minLength: 1 }), MetadataValue, { description: 'metadata is an object of at most 50 scalar values.' }))
+  tags: Type.Optional(Type.Array(Tag, { maxItems: TAGS_MAX, description: 'tags is a list of at most 20 strings.' })),
+  metadata: Type.Optional(Type.Record(AnyName, MetadataValue, { description: 'metadata is an object of at most 50 scalar values.' }))
 }, { additionalProperties: false, description: 'The body is a JSON object.' })
 type SendRequest = Static<typeof SendRequest>
 
@@ -87,7 +95,7 @@ function readRecipients (to: unknown, say: Say): Mailbox[] {
 
 function readSubject (subject: unknown, say: Say): void {
   if (typeof subject !== 'string') return
-  if (/[\r\n\0]/.test(subject)) say('subject', 'invalid_characters', 'subject is one line without NUL.')
+  if (CONTROL.test(subject)) say('subject', 'invalid_characters', 'subject is one line without control characters.')
   else if (!subject.isWellFormed()) say('subject', 'invalid_characters', 'subject holds half a surrogate pair.')
 }
 
@@ -102,15 +110,19 @@ function readBodies ({ html, text }: SendRequest, say: Say): void {
 
 function readLabels ({ tags, metadata }: SendRequest, say: Say): void {
   if (Array.isArray(tags)) {
-    for (const [i, tag] of tags.entries()) if (!isPlain(tag)) say(`tags[${i}]`, 'invalid_characters', 'A tag holds no NUL and whole characters only.')
+    for (const [i, tag] of tags.slice(0, TAGS_MAX).entries()) if (!isPlain(tag)) say(`tags[${i}]`, 'invalid_characters', 'A tag holds no NUL and whole characters only.')
   }
   if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) return
-  const json = JSON.stringify(metadata)
-  if (Object.keys(metadata).length > 50) say('metadata', 'too_many', 'metadata has at most 50 values.')
-  else if (Buffer.byteLength(json) > METADATA_BYTES_MAX) say('metadata', 'too_long', 'metadata is at most 8 kB of JSON.')
-  for (const [name, value] of Object.entries(metadata)) {
-    if (!isPlain(name) || !isPlain(value)) say(`metadata.${name.slice(0, 100)}`, 'invalid_characters', 'Metadata holds no NUL and whole characters only.')
+  const entries = Object.entries(metadata)
+  if (entries.length > METADATA_VALUES_MAX) return say('metadata', 'too_many', 'metadata has at most 50 values.')
+  for (const [name, value] of entries) {
+    const field = `metadata.${name.slice(0, 100)}`
+    if (name === '' || CONTROL.test(name) || !name.isWellFormed()) say(field, 'invalid_name', 'A metadata name is not empty and has no control characters.')
+    else if (!isPlain(value)) say(field, 'invalid_characters', 'A metadata value holds no NUL and whole characters only.')
   }
+  // What is nested was refused by the schema, and may be nested deeper than our stack.
+  const flat = entries.every(([, value]) => typeof value !== 'object' || value === null)
+  if (flat && Buffer.byteLength(JSON.stringify(metadata)) > METADATA_BYTES_MAX) say('metadata', 'too_long', 'metadata is at most 8 kB of JSON.')
 }
 
 function isPlain (value: unknown): boolean {

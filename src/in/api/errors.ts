@@ -7,6 +7,9 @@ export interface Fault {
   message: string
 }
 
+/** Named at once, but not without end. */
+export const FAULTS_MAX = 50
+
 /** An answer that is not a success, thrown from anywhere under /api and answered by the one error handler. */
 export class Problem extends Error {
   readonly status: number
@@ -30,7 +33,10 @@ export const rateLimited = (retryAfterS: number) =>
 export const notFound = () => new Problem(404, { error: 'Not found' })
 export const methodNotAllowed = (allow: string[]) => new Problem(405, { error: 'Method not allowed', code: 'method_not_allowed' }, { allow: allow.join(', ') })
 export const conflict = (code: string, message: string) => new Problem(409, { error: message, code })
-export const invalid = (details: Fault[]) => new Problem(422, { error: 'Validation failed', code: 'validation_failed', details })
+export const invalid = (details: Fault[]) => new Problem(422, { error: 'Validation failed', code: 'validation_failed', details: details.slice(0, FAULTS_MAX) })
+export const malformedJson = () => new Problem(400, { error: 'The body is not valid JSON', code: 'malformed_json' })
+export const malformedUrl = () => new Problem(400, { error: 'The URL is malformed', code: 'malformed_request' })
+export const missingHost = () => new Problem(400, { error: 'The request has no Host header', code: 'malformed_request' })
 export const unavailable = (code: string, message: string, retryAfterS = 2) =>
   new Problem(503, { error: message, code }, { 'retry-after': String(retryAfterS) })
 
@@ -40,11 +46,8 @@ const FASTIFY: Record<string, () => Problem> = {
   FST_ERR_CTP_BODY_TOO_LARGE: () => new Problem(413, { error: 'The request body is larger than 20 MB', code: 'body_too_large' }),
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: () => new Problem(400, { error: 'The body is not as long as Content-Length says', code: 'malformed_request' }),
   FST_ERR_CTP_EMPTY_JSON_BODY: () => malformedJson(),
-  FST_ERR_CTP_INVALID_JSON_BODY: () => malformedJson(),
-  FST_ERR_BAD_URL: () => new Problem(400, { error: 'The URL is malformed', code: 'malformed_request' })
+  FST_ERR_CTP_INVALID_JSON_BODY: () => malformedJson()
 }
-
-export const malformedJson = () => new Problem(400, { error: 'The body is not valid JSON', code: 'malformed_json' })
 
 /** What was thrown, as a Problem; null when we did not foresee it. */
 export function asProblem (error: unknown): Problem | null {

@@ -1,9 +1,6 @@
 import type { TSchema } from '@sinclair/typebox'
 import { TypeCompiler, ValueErrorType, type ValueError } from '@sinclair/typebox/compiler'
-import type { Fault } from './errors.ts'
-
-/** Named at once, but not without end. */
-const FAULTS_MAX = 50
+import { FAULTS_MAX, type Fault } from './errors.ts'
 
 /** The faults of a value that does not fit a schema; thrown to Fastify by its validator, read back by the route. */
 export class SchemaFaults extends Error {

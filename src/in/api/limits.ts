@@ -62,7 +62,7 @@ export function createLimiter (counters: Counters, clock: Clock): Limiter {
   }
 }
 
-/** The class of spec section 8 that a request falls into. HEAD counts as the GET it asks about. */
+/** The class of spec section 8 that a request falls into; `path` as the router reads it. HEAD counts as the GET it asks about. */
 export function limitClassOf (method: string, path: string): LimitClass {
   if (path === '/api/emails' && method === 'POST') return 'emails:send'
   if (path === '/api/emails' && (method === 'GET' || method === 'HEAD')) return 'emails:list'

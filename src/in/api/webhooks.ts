@@ -5,7 +5,7 @@ import { EventTypeSchema } from '#streams/webhook/facts.ts'
 import type { Desk } from '#src/actions/desk.ts'
 import { createWebhook, deleteWebhook } from '#src/actions/webhook.ts'
 import { created, refuseFaults, type Api } from './context.ts'
-import { conflict, invalid, notFound } from './errors.ts'
+import { conflict, invalid, notFound, unavailable } from './errors.ts'
 import { ListQuery, pageOf } from './pages.ts'
 
 const CreateRequest = Type.Object({
@@ -25,7 +25,7 @@ const CreateAnswer = Type.Composite([WebhookAnswer, Type.Object({ secret: Type.S
 const ListAnswer = Type.Object({ data: Type.Array(WebhookAnswer), has_more: Type.Boolean(), next_cursor: Type.Union([Type.String(), Type.Null()]) })
 const IdParams = Type.Object({ id: Type.String() })
 
-/** How long a write waits until this node's directory has it. */
+/** How long a read waits for this node's directory to hold what was written before it came, and a write to hold what it wrote. */
 const SEEN_MS = 2000
 
 /** Endpoints are read from the directory in memory: a write on another node is caught up with before each read. */
@@ -38,7 +38,7 @@ export function webhookRoutes (app: Api, desk: Desk): void {
     refuseFaults(request)
     const made = await createWebhook(desk, { account: request.key!.account, correlation: request.id }, request.body)
     if (made instanceof Refusal) throw refusalOf(made)
-    await desk.directory.reached(made.seq, SEEN_MS)
+    await sawOwnWrite(desk, made.seq)
     created(reply, 201, `/api/webhooks/${made.webhook.id}`)
     return { ...answerOf(made.webhook), secret: made.secret }
   })
@@ -49,7 +49,7 @@ export function webhookRoutes (app: Api, desk: Desk): void {
     attachValidation: true
   }, async request => {
     refuseFaults(request)
-    await desk.directory.catchUp(SEEN_MS)
+    await seeAllWrites(desk)
     const own = [...desk.directory.now.webhooks.values()].filter(webhook => webhook.account === request.key!.account)
     return pageOf(own, request.query, answerOf)
   })
@@ -58,7 +58,7 @@ export function webhookRoutes (app: Api, desk: Desk): void {
     config: { scope: 'webhooks:read' },
     schema: { params: IdParams, response: { 200: WebhookAnswer } }
   }, async request => {
-    await desk.directory.catchUp(SEEN_MS)
+    await seeAllWrites(desk)
     const webhook = desk.directory.now.webhooks.get(request.params.id)
     if (webhook === undefined || webhook.account !== request.key!.account) throw notFound()
     return answerOf(webhook)
@@ -68,12 +68,22 @@ export function webhookRoutes (app: Api, desk: Desk): void {
     config: { scope: 'webhooks:write' },
     schema: { params: IdParams, response: { 204: Type.Null() } }
   }, async (request, reply) => {
-    await desk.directory.catchUp(SEEN_MS)
+    await seeAllWrites(desk)
     const deleted = await deleteWebhook(desk, { account: request.key!.account, correlation: request.id }, request.params.id)
     if (deleted instanceof Refusal) throw notFound()
-    await desk.directory.reached(deleted.seq, SEEN_MS)
+    await sawOwnWrite(desk, deleted.seq)
     return reply.code(204).send(null)
   })
+}
+
+/** 503 when this node's directory stays behind the log: an answer from before somebody's write would deny it. */
+async function seeAllWrites ({ directory }: Desk): Promise<void> {
+  if (!await directory.catchUp(SEEN_MS)) throw unavailable('projection_behind', 'This node is behind the log')
+}
+
+/** The write is stored, whether this node sees it in time or not: a 503 would ask for a second one. The next read waits for it, or says 503. */
+async function sawOwnWrite ({ directory }: Desk, seq: number): Promise<void> {
+  await directory.reached(seq, SEEN_MS)
 }
 
 function refusalOf (refusal: Refusal): Error {

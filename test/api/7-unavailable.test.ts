@@ -1,0 +1,82 @@
+import t from 'tap'
+import { emptyDirectory, type Key, type Webhook } from '#streams/directory.ts'
+import { emails } from '#projections/emails/project.ts'
+import type { Desk } from '#src/actions/desk.ts'
+import { systemClock } from '#src/base/clock.ts'
+import { createLog } from '#src/base/log.ts'
+import { createVault, sha256Hex } from '#src/base/secret.ts'
+import { buildHttp } from '#src/http.ts'
+import type { Reads } from '#src/in/api/email-reads.ts'
+import { createMetrics } from '#src/in/ops/metrics.ts'
+import { LogUnavailable } from '#src/nats/errors.ts'
+import { API_KEY, FROM } from '../support/house.ts'
+
+const key: Key = {
+  id: 'key_1', account: 'acc_1', name: 'k', hash: sha256Hex(API_KEY), hint: '', test: false, scopes: ['full'], domains: ['*'], expiresMs: null, limits: {}, createdAt: ''
+}
+const webhook: Webhook = { id: 'wh_1', account: 'acc_1', url: 'https://a.example', events: ['email.delivered'], sealedSecret: '', startAt: '', createdAt: '', disabled: null }
+const mail = { from: FROM, to: 'ada@example.com', subject: 's', text: 't' }
+const hook = { url: 'https://a.example/hook', events: ['email.delivered'] }
+
+/** How the servers behind the API do. */
+interface Trouble {
+  catchUp?: boolean
+  /** What an append does; without it the fact is stored. */
+  append?: () => Promise<number[]>
+  caughtUp?: () => Promise<boolean>
+}
+
+/** The HTTP side alone: what lies behind it fails as told, which no real server does on command. */
+async function ask (method: 'GET' | 'POST' | 'DELETE', url: string, body: object | undefined, { catchUp = true, append = async () => [7], caughtUp = async () => false }: Trouble) {
+  const now = emptyDirectory()
+  now.keysByHash.set(key.hash, key)
+  now.webhooks.set(webhook.id, webhook)
+  const directory = { now, catchUp: async () => catchUp, reached: async () => catchUp }
+  const ledger = { clock: systemClock, requests: { append }, control: { append }, bus: { nc: {} } }
+  const desk = { directory, ledger, vault: createVault('x'.repeat(32)), webhookAllowPrivate: true, blobs: {} } as unknown as Desk
+  const reads = { pool: {}, view: { caughtUp }, projection: emails } as unknown as Reads
+  const counters = { count: async () => ({ position: 1, exact: true }), inexact: () => 0 }
+  const app = buildHttp({ api: { desk, counters, reads }, catcher: null, parts: [], metrics: createMetrics(), trustProxy: [], log: createLog('silent') })
+  const answer = await app.inject({ method, url, headers: { authorization: `Bearer ${API_KEY}` }, payload: body })
+  await app.close()
+  return answer
+}
+
+t.test('7 every 503 has Retry-After and the headers of every answer', async t => {
+  const gone = { append: async () => { throw new LogUnavailable('away', false) } }
+  for (const answer of await Promise.all([ask('GET', '/api/emails', undefined, {}), ask('GET', '/api/webhooks', undefined, { catchUp: false }), ask('POST', '/api/emails', mail, gone)])) {
+    t.equal(answer.statusCode, 503)
+    for (const header of ['retry-after', 'x-ratelimit-limit', 'x-request-id']) t.ok(answer.headers[header], header)
+  }
+})
+
+t.test('7 a node that is behind the log says so instead of denying a write: 503 projection_behind', async t => {
+  for (const [method, url] of [['GET', '/api/webhooks'], ['GET', '/api/webhooks/wh_1'], ['DELETE', '/api/webhooks/wh_2']] as const) {
+    const answer = await ask(method, url, undefined, { catchUp: false })
+    t.equal(answer.statusCode, 503, `${method} ${url}`)
+    t.equal(answer.json().code, 'projection_behind')
+  }
+  t.equal((await ask('GET', '/api/emails', undefined, {})).json().code, 'projection_behind')
+})
+
+t.test('7 what is stored is answered as stored, though this node has not seen it yet', async t => {
+  const answer = await ask('POST', '/api/webhooks', hook, { catchUp: false })
+  t.equal(answer.statusCode, 201)
+  t.match(answer.json(), { secret: /^whsec_/ })
+})
+
+t.test('7 503 log_unavailable tells whether it may have been accepted', async t => {
+  const refused = await ask('POST', '/api/emails', mail, { append: async () => { throw new LogUnavailable('full', false) } })
+  t.strictSame(refused.json(), { error: 'The log cannot take this now', code: 'log_unavailable' })
+  const unsure = await ask('POST', '/api/emails', mail, { append: async () => { throw new LogUnavailable('late', true) } })
+  t.equal(unsure.statusCode, 503)
+  t.strictSame(unsure.json(), { error: 'It may have been accepted: look before sending again', code: 'log_unavailable' })
+})
+
+t.test('7 a PostgreSQL that says nothing makes a read wait 2 s and no longer', async t => {
+  const beginMs = performance.now()
+  const answer = await ask('GET', '/api/emails', undefined, { caughtUp: () => new Promise(() => {}) })
+  t.equal(answer.statusCode, 503)
+  t.equal(answer.json().code, 'view_unavailable')
+  t.ok(performance.now() - beginMs < 4000)
+})
