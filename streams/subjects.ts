@@ -1,5 +1,5 @@
 /** Mail is spread over this many shards by its id; order holds within one, and a stream can be split by it. */
-export const SHARDS = 16
+const SHARDS = 16
 /** Webhook endpoints are spread over this many partitions by their id. */
 export const PARTITIONS = 8
 

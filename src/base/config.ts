@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { Complaint } from './errors.ts'
 
-export const ROLES = ['api', 'sender', 'projector', 'webhooks', 'inbound', 'scheduler'] as const
+const ROLES = ['api', 'sender', 'projector', 'webhooks', 'inbound', 'scheduler'] as const
 export type RoleName = typeof ROLES[number]
 
 /** Everything the environment may say. Read once; the rest of the program receives plain values. Names: contract.md, "How it is run". */

@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto'
+import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto'
 
 /** Seals and opens what must be recoverable (webhook and DKIM secrets) with a key derived from JETPOST_SECRET. */
 export interface Vault {
@@ -31,13 +31,6 @@ export function createVault (secret: string): Vault {
 /** SHA-256 in lower-case hex. */
 export function sha256Hex (text: string | Uint8Array): string {
   return createHash('sha256').update(text).digest('hex')
-}
-
-/** Compares in constant time; strings of different lengths are unequal. */
-export function sameSecret (a: string, b: string): boolean {
-  const left = Buffer.from(a)
-  const right = Buffer.from(b)
-  return left.length === right.length && timingSafeEqual(left, right)
 }
 
 /** A new random secret: `prefix` and 256 bits in base64url. */

@@ -8,7 +8,7 @@ import { isAlive } from './orphan.ts'
 import { run } from './run.ts'
 
 /** The one we fetch or build. */
-export const NATS_VERSION = '2.15.2'
+const NATS_VERSION = '2.15.2'
 /** The oldest we accept from the operator: atomic batches that share their fsyncs, schedules and counters. */
 const NATS_MINOR_MIN = 15
 const VERSION_MS = 5_000

@@ -9,7 +9,7 @@ const PORT_MAX = 30_000
 const TRIES_MAX = 100
 
 /** Can somebody listen on this port of 127.0.0.1 now? */
-export function isFree (port: number): Promise<boolean> {
+function isFree (port: number): Promise<boolean> {
   return new Promise(resolve => {
     const probe = createServer()
     probe.once('error', () => resolve(false))

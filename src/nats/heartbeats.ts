@@ -4,7 +4,7 @@ import type { Bus } from './connect.ts'
 import { isUnanswered, JetStreamError, NO_MESSAGE } from './errors.ts'
 
 /** A worker is dead when we have been heard for so long without a break, and its last sign is so much older than ours. */
-export const DEAD_AFTER_MS = 15_000
+const DEAD_AFTER_MS = 15_000
 
 export interface Heartbeats {
   /** For how many ms the server has acknowledged our beats without a break, until now; 0 while it does not hear us. Nobody who follows the rule of

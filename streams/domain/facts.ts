@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox'
-import { factType, Id, type FactOf } from '../define.ts'
+import { factType, Id } from '../define.ts'
 
 /** A domain became one account's; `name` in lower-case A-labels. */
 export const DomainAdded = factType('domain.added', 1, Type.Object({ domain: Id('dom'), name: Type.String() }))
@@ -7,5 +7,3 @@ export const DomainAdded = factType('domain.added', 1, Type.Object({ domain: Id(
 export const DomainRemoved = factType('domain.removed', 1, Type.Object({ domain: Id('dom'), name: Type.String() }))
 
 export const domainFacts = [DomainAdded, DomainRemoved] as const
-
-export type DomainFact = FactOf<typeof DomainAdded> | FactOf<typeof DomainRemoved>

@@ -37,4 +37,3 @@ export const KeyRevoked = factType('key.revoked', 1, Type.Object({ key: Id('key'
 export const keyFacts = [KeyCreated, KeyLimitsChanged, KeyRevoked] as const
 
 export type KeyCreated = FactOf<typeof KeyCreated>
-export type KeyFact = KeyCreated | FactOf<typeof KeyLimitsChanged> | FactOf<typeof KeyRevoked>

@@ -26,4 +26,3 @@ export const WebhookDeleted = factType('webhook.deleted', 1, Type.Object({ webho
 export const webhookFacts = [WebhookCreated, WebhookDisabled, WebhookDeleted] as const
 
 export type WebhookCreated = FactOf<typeof WebhookCreated>
-export type WebhookFact = WebhookCreated | FactOf<typeof WebhookDisabled> | FactOf<typeof WebhookDeleted>

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { describeConfig, readConfig } from '#src/base/config.ts'
 import { idTimeMs, newId } from '#src/base/id.ts'
-import { createVault, newSecret, sameSecret } from '#src/base/secret.ts'
+import { createVault, newSecret } from '#src/base/secret.ts'
 
 t.test('the environment is understood whole, or every fault is named in one complaint', async t => {
   const config = readConfig({})
@@ -43,8 +43,6 @@ t.test('what is sealed opens with the same secret and context only', async t => 
   t.throws(() => vault.open(sealed.slice(0, -2), 'wh_1'))
 })
 
-t.test('secrets are long and compared whole', async t => {
+t.test('secrets are long', async t => {
   t.match(newSecret('jp_live_'), /^jp_live_[A-Za-z0-9_-]{43}$/)
-  t.ok(sameSecret('abc', 'abc'))
-  t.notOk(sameSecret('abc', 'abcd'))
 })

@@ -103,7 +103,7 @@ async function readList (jetpost: Jetpost): Promise<Map<string, string>> {
 }
 
 /** Copies that a dot ended and the server took, by email. */
-export function copiesById (mail: Sink): Map<string, Received[]> {
+function copiesById (mail: Sink): Map<string, Received[]> {
   return Map.groupBy(mail.received.filter(message => message.accepted), message => /<(em_\w+)\./.exec(message.messageId ?? '')?.[1] ?? 'unknown')
 }
 

@@ -22,7 +22,7 @@ const MetadataValue = Type.Union([Type.String(), Type.Number(), Type.Boolean(), 
 const AnyName = Type.String({ pattern: '^[^]*$' })
 
 /** Spec 2.1 and 4.1, with the fields of contract.md "Send fields". */
-export const SendRequest = Type.Object({
+const SendRequest = Type.Object({
   from: Type.String({ description: 'from is an address, or a name and an address: "Ada <ada@example.com>".' }),
   to: Type.Union([Type.String(), Type.Array(Type.String(), { minItems: 1, maxItems: RECIPIENTS_MAX })], { description: 'to is an address or a list of 1 to 50 addresses.' }),
   subject: Type.String({ minLength: 1, maxLength: 998, description: 'subject has 1 to 998 characters.' }),
@@ -33,7 +33,7 @@ export const SendRequest = Type.Object({
 }, { additionalProperties: false, description: 'The body is a JSON object.' })
 type SendRequest = Static<typeof SendRequest>
 
-export const SendAnswer = Type.Object({ id: Type.String(), email_id: Type.String(), status: Type.Literal('queued'), created_at: Type.String() })
+const SendAnswer = Type.Object({ id: Type.String(), email_id: Type.String(), status: Type.Literal('queued'), created_at: Type.String() })
 
 export function sendRoutes (app: Api, desk: Desk): void {
   app.post('/emails', {
