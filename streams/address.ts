@@ -8,7 +8,7 @@ export interface Mailbox {
 const ATOM = /^[^\s\p{C}\p{Z}()<>[\]:;@\\,."]+(\.[^\s\p{C}\p{Z}()<>[\]:;@\\,."]+)*$/u
 const DOMAIN = /^[\p{L}\p{M}\p{N}-]+(\.[\p{L}\p{M}\p{N}-]+)+$/u
 const LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
-// C0, DEL and C1 never reach a header (contract: "CR, LF and NUL never reach a header").
+// C0, DEL and C1 never reach a header: CR and LF would begin another.
 const CONTROL = /\p{Cc}/u
 
 /** The domain as lower-case A-labels, or null when it is not a host name of two or more labels. Source: RFC 5321 4.1.2, RFC 5890. */

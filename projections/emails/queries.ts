@@ -32,7 +32,7 @@ const summary = {
 export const EmailSummary = Type.Object(summary)
 export type EmailSummary = Static<typeof EmailSummary>
 
-/** The answer of GET /api/emails (contract, "lists"). */
+/** The answer of GET /api/emails. */
 export const EmailPage = Type.Object({ data: Type.Array(EmailSummary), has_more: Type.Boolean(), next_cursor: Nullable(Text) })
 export type EmailPage = Static<typeof EmailPage>
 

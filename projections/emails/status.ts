@@ -1,7 +1,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { sql, type Sql } from '../define.ts'
 
-/** Statuses of a recipient (contract, "Status") from which something is still to come, the liveliest first. */
+/** Statuses of a recipient from which something is still to come, the liveliest first. */
 const OPEN = ['sending', 'queued', 'scheduled', 'deferred', 'in_doubt'] as const
 const ENDED = ['delivered', 'bounced', 'failed', 'suppressed', 'canceled'] as const
 

@@ -25,7 +25,7 @@ export interface Accepted {
   createdAt: string
 }
 
-/** How long servers may take to give a final verdict. Source: contract.md, "Status". */
+/** How long servers may take to give a final verdict. RFC 5321 4.5.4.1 allows 4–5 days; after three nobody waits for a mail any more. */
 const BUDGET_MS = 72 * 3_600_000
 /** The accepting append is given up after so long: the client hears 503 and may try again. */
 const ACCEPT_TIMEOUT_MS = 5000

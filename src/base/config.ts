@@ -4,7 +4,7 @@ import { Complaint } from './errors.ts'
 const ROLES = ['api', 'sender', 'projector', 'webhooks', 'inbound', 'scheduler'] as const
 export type RoleName = typeof ROLES[number]
 
-/** Everything the environment may say. Read once; the rest of the program receives plain values. Names: contract.md, "How it is run". */
+/** Everything the environment may say. Read once; the rest of the program receives plain values. The same names stand in README.md, "Settings". */
 export interface Config {
   roles: Set<RoleName>
   host: string

@@ -13,8 +13,6 @@ export interface Append {
   subject: string
   fact: Fact
   expectedSeq?: number
-  /** Seconds after which the message leaves the log by itself. */
-  ttlS?: number
 }
 
 /** Appends to one stream, many callers to a commit. */
@@ -31,7 +29,6 @@ interface Message {
   id: string
   bytes: Uint8Array
   expectedSeq: number | undefined
-  ttlS: number | undefined
 }
 
 interface Part {
@@ -46,12 +43,11 @@ interface Part {
 
 interface Ack {
   seq: number
-  count?: number
   error?: { err_code: number, description: string }
 }
 
 /** An atomic batch costs about 3 ms whatever its size, a plain publish one fsync: with this many waiting the plain ones are quicker
- *  (research/performance.md 2; 16 was no better than 6 in research/claim-cost.md). */
+ *  (16 was no better than 6). */
 const PLAIN_MAX = 6
 const BATCH_MAX = 256
 const BATCH_BYTES_MAX = 4 * 1024 * 1024
@@ -59,15 +55,16 @@ const WAITING_MAX = 20_000
 const WAITING_BYTES_MAX = 64 * 1024 * 1024
 const LATE_LOOK_MS = 100
 const SILENCE_PAUSE_MS = 50
+const ANSWER_MS = 2000
 /** err_codes that say "not now": no leader, an open batch lost its beginning with its server, too many open batches. */
 const PASSING = new Set([10008, 10176, 10210])
+
 /** How long a commit after a full one waits for company: for `growth` times as many messages, `ms` at most. */
 export interface Patience { growth: number, ms: number }
 
 /** Callers answered by one batch come back together: a short wait makes one full batch of two halves. Waiting for more than came before only
  *  delays them (50 callers: 4,400 a second instead of 5,200). */
 const EAGER: Patience = { growth: 0.9, ms: 2 }
-const ANSWER_MS = 2000
 
 /** Group commit for one stream. While one commit is on its way the next one gathers, so that an fsync is shared by all who wait for it. */
 export function createAppender (bus: Bus, stream: string, patience = EAGER): Appender {
@@ -200,7 +197,7 @@ export function createAppender (bus: Bus, stream: string, patience = EAGER): App
     return []
   }
 
-  /** A refusal may be our own earlier success (research/webhooks-and-streams.md C4): look who holds the place before believing it. */
+  /** A refusal may be our own earlier success (one server checks the expectation before the id): look who holds the place before believing it. */
   async function judge (part: Part, { err_code: code, description }: NonNullable<Ack['error']>): Promise<Part[]> {
     if (PASSING.has(code)) return [part]
     if (![WRONG_LAST_SEQUENCE, WRONG_LAST_SEQUENCE_UNKNOWN, DUPLICATE_IN_BATCH].includes(code)) {
@@ -261,15 +258,14 @@ function size (parts: Part[]): number {
   return parts.reduce((sum, part) => sum + part.messages.length, 0)
 }
 
-function encode ({ subject, fact, expectedSeq, ttlS }: Append): Message {
-  return { subject, id: fact.id, bytes: encodeFact(fact), expectedSeq, ttlS }
+function encode ({ subject, fact, expectedSeq }: Append): Message {
+  return { subject, id: fact.id, bytes: encodeFact(fact), expectedSeq }
 }
 
 function headersOf (message: Message): MsgHdrs {
   const head = headers()
   head.set('Nats-Msg-Id', message.id)
   if (message.expectedSeq !== undefined) head.set('Nats-Expected-Last-Subject-Sequence', String(message.expectedSeq))
-  if (message.ttlS !== undefined) head.set('Nats-TTL', `${message.ttlS}s`)
   return head
 }
 

@@ -29,7 +29,7 @@ const ANSWER_MS = 250
 const WINDOWS_MAX = 100_000
 
 /** Fixed windows counted in the stream LIMITS: one increment of a key is on its way at a time, and who comes meanwhile rides the next as `+n`.
- *  So a key costs one round trip however hard it is used (research/webhooks-and-streams.md E). */
+ *  So a key costs one round trip however hard it is used. */
 export function createCounters (bus: Bus): Counters {
   const windows = new Map<string, Window>()
   let inexact = 0

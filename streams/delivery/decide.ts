@@ -83,7 +83,7 @@ const EVENTS: Partial<Record<AnyFact['type'], EventType>> = {
 /** An event ready to go out: its type, its very bytes as text, and which email it is about. */
 export interface Event { type: EventType, body: string, email: string }
 
-/** The event a fact is, or null. Of the deferrals only the first is one (contract, "Webhooks"). */
+/** The event a fact is, or null. Of the deferrals only the first is one: those between it and the end are no news. */
 export function eventIn (fact: AnyFact): Event | null {
   const type = EVENTS[fact.type]
   if (type === undefined || !('event' in fact.data) || typeof fact.data.event !== 'string') return null

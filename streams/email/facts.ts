@@ -57,7 +57,7 @@ const transaction = {
 /** The very bytes of the webhook event (spec 6.2): the same on every try, replay and backfill. */
 const event = { event: Type.String() }
 
-/** The claim, appended before the final dot: from here until an outcome only this worker may finish the transaction (design, "Sending"). */
+/** The claim, appended before the final dot: from here until an outcome only this worker may finish the transaction. */
 export const EmailAttempted = factType('email.attempted', 1, Type.Object({
   ...recipient,
   attempt: Type.Integer({ minimum: 1 }),

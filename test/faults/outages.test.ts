@@ -92,13 +92,19 @@ async function openDatabase (t: Test): Promise<{ url: string, start (): Promise<
   return { url: running.databaseUrl!, stop: () => running.stop(), start: async () => { running = await open() } }
 }
 
-t.test('PostgreSQL silent on open lines: reads answer 503 in time, accepting and sending go on', async t => {
+/** A tree with its peers that has been under load for a second. */
+async function openUnderLoad (t: Test) {
   const world = await openWorld(t)
   const tree = await startTree({ env: { SMTP_URL: world.smtpUrl } })
   t.teardown(tree.dispose)
   await subscribe(tree, world)
   const { shots, stop } = load(tree)
   await sleep(1000)
+  return { world, tree, shots, stop }
+}
+
+t.test('PostgreSQL silent on open lines: reads answer 503 in time, accepting and sending go on', async t => {
+  const { world, tree, shots, stop } = await openUnderLoad(t)
   const silent = tree.family().filter(pid => pid !== tree.pid() && pid !== tree.natsPid())
   const mark = shots.length
   for (const pid of silent) signal(pid, 'SIGSTOP')
@@ -111,12 +117,7 @@ t.test('PostgreSQL silent on open lines: reads answer 503 in time, accepting and
 })
 
 t.test(`NATS silent for ${NATS_AWAY_MS / 1000} s under load: 503 with Retry-After, nothing lost, recovery by itself`, async t => {
-  const world = await openWorld(t)
-  const tree = await startTree({ env: { SMTP_URL: world.smtpUrl } })
-  t.teardown(tree.dispose)
-  await subscribe(tree, world)
-  const { shots, stop } = load(tree)
-  await sleep(1000)
+  const { world, tree, shots, stop } = await openUnderLoad(t)
   const nats = tree.natsPid()!
   signal(nats, 'SIGSTOP')
   const answer = await tree.request('POST', '/api/emails', JSON.parse(smallMail(999_999)))

@@ -23,7 +23,7 @@ const RFC3339 = '^\\d{4}-\\d\\d-\\d\\d[Tt]\\d\\d:\\d\\d:\\d\\d(\\.\\d{1,9})?([Zz
 const Time = (name: string) => Type.Optional(Type.String({ pattern: RFC3339, description: `${name} is a time like 2026-11-21T12:00:00Z.` }))
 const Text = (name: string, max: number) => Type.Optional(Type.String({ minLength: 1, maxLength: max, description: `${name} has 1 to ${max} characters.` }))
 
-/** Source: contract.md, "GET /api/emails". `metadata[name]` stands beside these. */
+/** What GET /api/emails may be asked; `metadata[name]` stands beside these. */
 const ListEmailsQuery = Type.Composite([ListQuery, Type.Object({
   status: Type.Optional(Type.Union(EmailStatus.anyOf, { description: 'status is one of the states of an email.' })),
   to: Text('to', 320),

@@ -21,7 +21,7 @@ const MetadataValue = Type.Union([Type.String(), Type.Number(), Type.Boolean(), 
 /** Without a pattern a record's names are those without a line break, and the values of others would pass unseen. */
 const AnyName = Type.String({ pattern: '^[^]*$' })
 
-/** Spec 2.1 and 4.1, with the fields of contract.md "Send fields". */
+/** Spec 2.1 and 4.1, and the fields they leave open: several recipients, text, tags, metadata. */
 const SendRequest = Type.Object({
   from: Type.String({ description: 'from is an address, or a name and an address: "Ada <ada@example.com>".' }),
   to: Type.Union([Type.String(), Type.Array(Type.String(), { minItems: 1, maxItems: RECIPIENTS_MAX })], { description: 'to is an address or a list of 1 to 50 addresses.' }),

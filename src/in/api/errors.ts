@@ -29,7 +29,7 @@ export const forbidden = () => new Problem(403, { error: 'Insufficient API key p
 export const rateLimited = (retryAfterS: number) =>
   new Problem(429, { error: 'Rate limit exceeded', retryAfter: retryAfterS }, { 'retry-after': String(retryAfterS) })
 
-/** The rest: contract.md, "errors". */
+/** The rest, which the spec leaves open: always a string `error`, with a `code` where a program may want to tell. */
 export const notFound = () => new Problem(404, { error: 'Not found' })
 export const methodNotAllowed = (allow: string[]) => new Problem(405, { error: 'Method not allowed', code: 'method_not_allowed' }, { allow: allow.join(', ') })
 export const conflict = (code: string, message: string) => new Problem(409, { error: message, code })

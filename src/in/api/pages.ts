@@ -1,7 +1,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { invalid } from './errors.ts'
 
-/** What every list takes. Source: contract.md, "lists". */
+/** What every list takes. */
 export const ListQuery = Type.Object({
   limit: Type.Optional(Type.String({ pattern: '^([1-9]|[1-9][0-9]|100)$', description: 'limit is a number from 1 to 100.' })),
   cursor: Type.Optional(Type.String({ maxLength: 500, description: 'cursor is the next_cursor of an earlier answer.' }))

@@ -35,7 +35,7 @@ interface Batch {
 class Overtaken extends Error {}
 
 const BATCH_MAX = 500
-/** A transaction costs PostgreSQL about the same however few facts it brings; a read waits this long at most (design, "Projections"). */
+/** A transaction costs PostgreSQL about the same however few facts it brings; a read waits this long at most. */
 const GATHER_MS = 20
 /** PostgreSQL says so when the database has not been migrated yet. */
 const UNDEFINED_TABLE = '42P01'

@@ -1,7 +1,6 @@
 import type { Projection } from '#projections/define.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { lastSequenceUnder } from '#src/nats/last.ts'
-import { lastSequence } from '#src/nats/load.ts'
+import { lastSequence, lastSequenceUnder } from '#src/nats/load.ts'
 import { readPositions, waitFor, type Positions, type View } from '#src/postgres/checkpoint.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 

@@ -90,7 +90,8 @@ interface Said extends Pick<AttemptReport, 'attempt' | 'stage' | 'result' | 'cla
   seen: Seen
 }
 
-/** Brings one recipient as far as it can be brought now: the five steps of design.md, "Sending to one recipient". */
+/** Brings one recipient as far as it can be brought now: look at the facts, claim before the final dot,
+ *  look at the clock, record the reply, doubt what others left behind (streams/email/README.md). */
 export function createDeliver (options: DeliverOptions): Deliver {
   const { clock, recipients, heartbeats, worker, pool, timeouts, stopping } = options
 
