@@ -35,11 +35,18 @@ export function parseAddress (text: string): string | null {
 /** `a@b.c`, `Name <a@b.c>` or `"Name, Inc." <a@b.c>`; null when it is none of these. */
 export function parseMailbox (text: string): Mailbox | null {
   if (text.length > 1000 || CONTROL.test(text)) return null
-  const match = /^(?:"((?:[^"\\]|\\.)*)"|([^<>"]*))\s*<([^<>]+)>$/u.exec(text.trim())
-  const address = parseAddress(match === null ? text.trim() : match[3]!.trim())
-  if (address === null) return null
-  const name = match === null ? '' : (match[1]?.replaceAll(/\\(.)/g, '$1') ?? match[2]!).trim()
-  return { address, name: name === '' ? null : name }
+  const trimmed = text.trim()
+  const open = trimmed.endsWith('>') ? trimmed.lastIndexOf('<') : -1
+  const address = parseAddress(open === -1 ? trimmed : trimmed.slice(open + 1, -1).trim())
+  const name = open === -1 ? '' : parsePhrase(trimmed.slice(0, open).trim())
+  return address === null || name === null ? null : { address, name: name === '' ? null : name }
+}
+
+/** A display name, out of its quotes; null when it is neither plain nor quoted. */
+function parsePhrase (text: string): string | null {
+  if (!/["<>]/.test(text)) return text
+  const quoted = /^"((?:[^"\\]|\\.)*)"$/u.exec(text)
+  return quoted === null ? null : quoted[1]!.replaceAll(/\\(.)/gu, '$1').trim()
 }
 
 /** The part after the @ of a normalised address. */

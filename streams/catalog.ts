@@ -6,9 +6,13 @@ import { deliveryFacts } from './delivery/facts.ts'
 import { domainFacts } from './domain/facts.ts'
 import { emailFacts } from './email/facts.ts'
 import { keyFacts } from './key/facts.ts'
+import { suppressionFacts } from './suppression/facts.ts'
+import { templateFacts } from './template/facts.ts'
 import { webhookFacts } from './webhook/facts.ts'
 
-const types = [...emailFacts, ...accountFacts, ...keyFacts, ...domainFacts, ...webhookFacts, ...deliveryFacts]
+const types = [
+  ...emailFacts, ...accountFacts, ...keyFacts, ...domainFacts, ...webhookFacts, ...deliveryFacts, ...suppressionFacts, ...templateFacts
+]
 
 /** Every fact there is, told apart by `type`. */
 export type AnyFact = FactOf<typeof types[number]>

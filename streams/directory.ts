@@ -1,5 +1,7 @@
 import type { AnyFact } from './catalog.ts'
 import type { Recorded } from './define.ts'
+import type { DkimKey, DomainStatus, RecordState } from './domain/facts.ts'
+import { NO_DEFAULTS, type SendDefaults } from './email/defaults.ts'
 import type { LimitClass, Scope } from './key/facts.ts'
 import type { EventType } from './webhook/facts.ts'
 
@@ -11,23 +13,44 @@ export interface Key {
   name: string
   hash: string
   hint: string
+  /** The secret before the last rotation, while it still works; Unix ms. */
+  previous: { hash: string, untilMs: number } | null
   test: boolean
   scopes: Scope[]
   domains: string[]
   /** Unix ms, or null for never. */
   expiresMs: number | null
+  defaults: SendDefaults
   limits: Partial<Record<LimitClass, number>>
   createdAt: string
 }
 
-export interface Domain { id: string, account: string, name: string, createdAt: string }
+export interface Domain {
+  id: string
+  account: string
+  name: string
+  dkim: DkimKey
+  defaults: SendDefaults
+  status: DomainStatus
+  /** As DNS showed them when they last changed; empty before the first look. */
+  records: RecordState[]
+  failingSince: string | null
+  /** When DNS last said something new; null before the first look. */
+  checkedAt: string | null
+  createdAt: string
+}
 
 export interface Webhook {
   id: string
   account: string
   url: string
   events: EventType[]
+  paused: boolean
+  /** Requests at once; null = the dispatcher's choice. */
+  concurrency: number | null
   sealedSecret: string
+  /** The secret before the last rotation, while it still signs; Unix ms. */
+  previous: { sealedSecret: string, untilMs: number } | null
   startAt: string
   createdAt: string
   /** Why nothing is sent to it, or null when it is live. */
@@ -37,7 +60,7 @@ export interface Webhook {
 /** What the stream CONTROL says now, folded into memory: who holds which key, owns which domain, listens where. */
 export interface Directory {
   accounts: Map<string, Account>
-  /** By the SHA-256 of the secret. */
+  /** By the SHA-256 of the secret; a key in rotation stands under both. */
   keysByHash: Map<string, Key>
   keys: Map<string, Key>
   /** By name. */
@@ -59,14 +82,13 @@ export function evolveDirectory (directory: Directory, { fact, seq, subject }: R
       directory.accounts.set(fact.account, { id: fact.account, name: fact.data.name, createdAt: fact.time })
       break
     case 'key.created':
-      addKey(directory, {
-        ...fact.data,
-        id: fact.data.key,
-        account: fact.account,
-        expiresMs: fact.data.expiresAt === null ? null : Date.parse(fact.data.expiresAt),
-        limits: {},
-        createdAt: fact.time
-      })
+      addKey(directory, fact)
+      break
+    case 'key.changed':
+      changeKey(directory, fact.data)
+      break
+    case 'key.rotated':
+      rotateKey(directory, fact.data)
       break
     case 'key.limits_changed': {
       const key = directory.keys.get(fact.data.key)
@@ -74,17 +96,30 @@ export function evolveDirectory (directory: Directory, { fact, seq, subject }: R
       break
     }
     case 'key.revoked':
-      directory.keysByHash.delete(directory.keys.get(fact.data.key)?.hash ?? '')
-      directory.keys.delete(fact.data.key)
+      removeKey(directory, fact.data.key)
       break
     case 'domain.added':
-      directory.domains.set(fact.data.name, { id: fact.data.domain, account: fact.account, name: fact.data.name, createdAt: fact.time })
+      addDomain(directory, fact)
+      break
+    case 'domain.changed': {
+      const domain = directory.domains.get(fact.data.name)
+      if (domain !== undefined) domain.defaults = fact.data.defaults
+      break
+    }
+    case 'domain.checked':
+      checkDomain(directory, fact)
       break
     case 'domain.removed':
       directory.domains.delete(fact.data.name)
       break
     case 'webhook.created':
-      directory.webhooks.set(fact.data.webhook, { ...fact.data, id: fact.data.webhook, account: fact.account, createdAt: fact.time, disabled: null })
+      addWebhook(directory, fact)
+      break
+    case 'webhook.changed':
+    case 'webhook.secret_rotated':
+    case 'webhook.rotation_finished':
+    case 'webhook.enabled':
+      changeWebhook(directory, fact)
       break
     case 'webhook.disabled': {
       const webhook = directory.webhooks.get(fact.data.webhook)
@@ -99,8 +134,75 @@ export function evolveDirectory (directory: Directory, { fact, seq, subject }: R
   }
 }
 
-function addKey (directory: Directory, { id, account, name, hash, hint, test, scopes, domains, expiresMs, limits, createdAt }: Key): void {
-  const key = { id, account, name, hash, hint, test, scopes, domains, expiresMs, limits, createdAt }
+type Named<Name extends AnyFact['type']> = Extract<AnyFact, { type: Name }>
+
+function addKey (directory: Directory, { data, account, time }: Named<'key.created'>): void {
+  const { key: id, expiresAt, ...rest } = data
+  const key = { ...rest, id, account, previous: null, expiresMs: msOf(expiresAt), limits: {}, createdAt: time }
   directory.keys.set(id, key)
+  directory.keysByHash.set(key.hash, key)
+}
+
+function changeKey (directory: Directory, { key: id, expiresAt, ...powers }: Named<'key.changed'>['data']): void {
+  const key = directory.keys.get(id)
+  if (key !== undefined) Object.assign(key, powers, { expiresMs: msOf(expiresAt) })
+}
+
+function rotateKey (directory: Directory, { key: id, hash, hint, previousUntil }: Named<'key.rotated'>['data']): void {
+  const key = directory.keys.get(id)
+  if (key === undefined) return
+  if (key.previous !== null) directory.keysByHash.delete(key.previous.hash)
+  Object.assign(key, { hash, hint, previous: { hash: key.hash, untilMs: Date.parse(previousUntil) } })
   directory.keysByHash.set(hash, key)
+}
+
+function removeKey (directory: Directory, id: string): void {
+  const key = directory.keys.get(id)
+  if (key === undefined) return
+  directory.keysByHash.delete(key.hash)
+  if (key.previous !== null) directory.keysByHash.delete(key.previous.hash)
+  directory.keys.delete(id)
+}
+
+function addDomain (directory: Directory, { data: { domain: id, name, dkim }, account, time }: Named<'domain.added'>): void {
+  const unseen = { status: 'pending' as const, records: [], failingSince: null, checkedAt: null }
+  directory.domains.set(name, { id, account, name, dkim, defaults: NO_DEFAULTS, ...unseen, createdAt: time })
+}
+
+function checkDomain (directory: Directory, { data: { name, status, records, failingSince }, time }: Named<'domain.checked'>): void {
+  const domain = directory.domains.get(name)
+  if (domain !== undefined) Object.assign(domain, { status, records, failingSince, checkedAt: time })
+}
+
+function addWebhook (directory: Directory, { data, account, time }: Named<'webhook.created'>): void {
+  const { webhook: id, ...rest } = data
+  directory.webhooks.set(id, { ...rest, id, account, previous: null, createdAt: time, disabled: null })
+}
+
+type WebhookChange = Named<'webhook.changed' | 'webhook.secret_rotated' | 'webhook.rotation_finished' | 'webhook.enabled'>
+
+function changeWebhook (directory: Directory, { type, data }: WebhookChange): void {
+  const webhook = directory.webhooks.get(data.webhook)
+  if (webhook === undefined) return
+  switch (type) {
+    case 'webhook.changed': {
+      const { webhook: _id, ...settings } = data
+      Object.assign(webhook, settings)
+      break
+    }
+    case 'webhook.secret_rotated':
+      webhook.previous = { sealedSecret: webhook.sealedSecret, untilMs: Date.parse(data.previousUntil) }
+      webhook.sealedSecret = data.sealedSecret
+      break
+    case 'webhook.rotation_finished':
+      webhook.previous = null
+      break
+    case 'webhook.enabled':
+      webhook.disabled = null
+      break
+  }
+}
+
+function msOf (time: string | null): number | null {
+  return time === null ? null : Date.parse(time)
 }

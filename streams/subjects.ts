@@ -20,6 +20,12 @@ export const subjects = {
   account: (account: string) => `control.${account}.account.${account}`,
   key: (account: string, key: string) => `control.${account}.key.${key}`,
   webhook: (account: string, webhook: string) => `control.${account}.webhook.${webhook}`,
+  /** `hash` of the folded address. Beside `control.`: there may be millions, and nobody holds them all in memory. */
+  suppression: (account: string, hash: string) => `suppression.${account}.${hash}`,
+  /** Beside `control.`: templates are large, and read where they are used. */
+  template: (account: string, template: string) => `template.${account}.${template}`,
+  /** `hash` of an idempotency key. */
+  claim: (account: string, hash: string) => `claim.${account}.${hash}`,
   /** One subject a name, whoever owns it: so that one account owns one. Host names hold no underscore, so the dots can be told. */
   domain: (name: string) => `control.domain.${name.replaceAll('.', '_')}`,
   delivery: (partition: number) => `webhook.${partition}.delivery`,
@@ -29,6 +35,10 @@ export const subjects = {
   dueSend: (account: string, email: string, n: number) => `due.send.${shardOf(email)}.${account}.${email}.${n}`,
   scheduleDelivery: (partition: number, delivery: string) => `schedule.delivery.${partition}.${delivery}`,
   dueDelivery: (partition: number, delivery: string) => `due.delivery.${partition}.${delivery}`,
+  /** `*` = all that a paused endpoint holds. */
+  scheduleHeld: (webhook: string, delivery: string) => `schedule.held.${webhook}.${delivery}`,
+  scheduleRelease: (webhook: string) => `schedule.release.${webhook}`,
+  dueRelease: (webhook: string) => `due.delivery.release.${webhook}`,
   limit: (window: number, key: string, limitClass: string) => `limit.${window}.${key}.${limitClass.replace(':', '-')}`,
   heartbeat: (worker: string) => `heartbeat.${worker}`
 } as const

@@ -56,17 +56,24 @@ const stream = (name: string, subjects: string[], rest: Partial<StreamPlan>): St
   ...rest
 })
 
+/** How long an idempotency key is kept, in ms. Source: contract, "Idempotency". */
+export const CLAIM_MS = 7 * 86_400_000
+
 /** Every stream, with why it lives as it does: README.md. */
 export function streamPlans (retention: Retention): StreamPlan[] {
+  const contentNs = retention.contentMs * 1e6
+  const scheduled = { allow_msg_schedules: true, allow_msg_ttl: true, allow_rollup_hdrs: true, persist_mode: 'async' } as const
   return [
-    stream('REQUESTS', ['request.>', 'claim.>'], { discard: 'new', max_age: retention.contentMs * 1e6, allow_atomic: true, allow_msg_ttl: true, deny_purge: true }),
-    stream('EMAILS', ['email.>'], { discard: 'new', max_age: retention.factsMs * 1e6, allow_atomic: true, deny_purge: true }),
-    stream('CONTROL', ['control.>'], { discard: 'new', allow_atomic: true, deny_purge: true }),
+    // Where content is kept for less than claims are, each request carries its own TTL.
+    stream('REQUESTS', ['request.>', 'claim.>'], { discard: 'new', max_age: Math.max(contentNs, CLAIM_MS * 1e6), allow_atomic: true, allow_msg_ttl: true, deny_purge: true }),
+    // Whoever can still send must see what was said about it: facts outlive content.
+    stream('EMAILS', ['email.>'], { discard: 'new', max_age: Math.max(retention.factsMs * 1e6, contentNs + 10 * day), allow_atomic: true, deny_purge: true }),
+    stream('CONTROL', ['control.>', 'suppression.>', 'template.>'], { discard: 'new', allow_atomic: true, deny_purge: true }),
     // No fsync for schedules: every one is derived from a fact, and the sweep makes again what a power cut took.
-    stream('SCHEDULE', ['schedule.>', 'due.>'], { max_age: 40 * day, allow_msg_schedules: true, allow_msg_ttl: true, allow_rollup_hdrs: true, persist_mode: 'async' }),
+    stream('SCHEDULE', ['schedule.>', 'due.>'], { max_age: contentNs + 10 * day, ...scheduled }),
     stream('WEBHOOKS', ['webhook.>'], { discard: 'new', max_age: 30 * day, allow_atomic: true, deny_purge: true }),
     // The object store's stream, as the client would lay it out: chunks under C, descriptions under M.
-    stream(`OBJ_${CONTENT_BUCKET}`, [`$O.${CONTENT_BUCKET}.C.>`, `$O.${CONTENT_BUCKET}.M.>`], { discard: 'new', max_age: retention.contentMs * 1e6, allow_rollup_hdrs: true }),
+    stream(`OBJ_${CONTENT_BUCKET}`, [`$O.${CONTENT_BUCKET}.C.>`, `$O.${CONTENT_BUCKET}.M.>`], { discard: 'new', max_age: contentNs, allow_rollup_hdrs: true }),
     stream('LIMITS', ['limit.>'], { storage: 'memory', max_age: 180 * second, max_msgs_per_subject: 1, allow_msg_counter: true }),
     stream('HEARTBEATS', ['heartbeat.>'], { storage: 'memory', max_age: 180 * second, max_msgs_per_subject: 1 })
   ]

@@ -10,6 +10,10 @@ const HOUR_MS = 3_600_000
 export const GAPS_S: readonly number[] = [5, 30, 120, 600, 1800, 3600, 7200, 14_400, 21_600, 36_000]
 /** "Failed deliveries are retried with exponential backoff for up to 24 hours" (spec 6.4). */
 export const RETRY_MS_MAX = 24 * HOUR_MS
+/** "A pause holds them and stops their clock for up to 24 h" (contract, "Webhooks"). */
+const HOLD_MS_MAX = 24 * HOUR_MS
+/** Resuming brings forward what is held; should that get lost, it comes back by itself as often as this. */
+const HOLD_TURN_MS = HOUR_MS
 /** A schedule fires a little late, seconds when thousands are due at once: that much past the 24 hours still counts as in time. */
 const LATE_MS_MAX = 60_000
 const JITTER = 0.1
@@ -52,6 +56,22 @@ export function parkUntilMs (firstMs: number, nowMs: number, random: () => numbe
   return Math.round(Math.min(endMs, nowMs + waitMs))
 }
 
+/** Unix ms until which a paused endpoint's delivery is held, or null when its 24 hours are over, the 24 that a pause may stop them included.
+ *  They began at `firstMs`. */
+export function holdUntilMs (firstMs: number, nowMs: number): number | null {
+  const endMs = firstMs + RETRY_MS_MAX + HOLD_MS_MAX
+  return nowMs >= endMs ? null : Math.min(endMs, nowMs + HOLD_TURN_MS)
+}
+
+/** A delivery whose endpoint is no longer paused: the time it was held does not count as part of its 24 hours, which begin anew for one never
+ *  attempted. */
+export function letGo (pending: Pending, nowMs: number): Pending {
+  if (pending.heldAt === null) return pending
+  if (pending.attempts === 0) return { ...pending, heldAt: null, firstAttemptAt: null }
+  const heldMs = Math.min(nowMs - Date.parse(pending.heldAt), HOLD_MS_MAX)
+  return { ...pending, heldAt: null, firstAttemptAt: new Date(Date.parse(pending.firstAttemptAt!) + heldMs).toISOString() }
+}
+
 export type GiveUpReason = DeliveryFailed['data']['reason']
 
 /** Why a delivery is not to be tried, or null when it is. `webhook` is undefined once deleted. One never attempted may be late: it was we
@@ -59,7 +79,8 @@ export type GiveUpReason = DeliveryFailed['data']['reason']
 export function whyNot (pending: Pending, webhook: Webhook | undefined, nowMs: number): GiveUpReason | null {
   if (webhook === undefined || webhook.account !== pending.account) return 'endpoint_deleted'
   if (webhook.disabled !== null) return 'endpoint_disabled'
-  return pending.attempts > 0 && nowMs > Date.parse(pending.firstAttemptAt!) + RETRY_MS_MAX + LATE_MS_MAX ? 'expired' : null
+  const { attempts, firstAttemptAt } = letGo(pending, nowMs)
+  return attempts > 0 && nowMs > Date.parse(firstAttemptAt!) + RETRY_MS_MAX + LATE_MS_MAX ? 'expired' : null
 }
 
 /** 2xx is success. Source: contract, "Webhooks". */

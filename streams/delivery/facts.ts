@@ -1,5 +1,5 @@
 import { Type, type Static } from '@sinclair/typebox'
-import { factType, Id, Nullable, Sequence, Time, type FactOf } from '../define.ts'
+import { factType, Id, Nullable, Time, type FactOf } from '../define.ts'
 import { EventTypeSchema } from '../webhook/facts.ts'
 
 /** What every fact of a delivery says: `delivery` derives from event and endpoint, `event.seq` is the fact's place in EMAILS, where the
@@ -7,8 +7,11 @@ import { EventTypeSchema } from '../webhook/facts.ts'
 const owed = {
   delivery: Id('whd'),
   webhook: Id('wh'),
-  event: Type.Object({ id: Id('ev'), type: EventTypeSchema, seq: Sequence }),
-  email: Id('em')
+  /** `seq` 0: a test event, no fact of EMAILS. */
+  event: Type.Object({ id: Id('ev'), type: EventTypeSchema, seq: Type.Integer({ minimum: 0 }) }),
+  email: Id('em'),
+  /** A test event's bytes, which lie nowhere else: made up, about nobody. */
+  test: Type.Optional(Type.String({ maxLength: 4096 }))
 }
 export const Owed = Type.Object(owed)
 export type Owed = Static<typeof Owed>
@@ -30,14 +33,16 @@ export const DeliveryAttempted = factType('delivery.attempted', 1, Type.Object({
   nextAttemptAt: Nullable(Time)
 }))
 
-/** Not tried now because its endpoint is failing or has enough waiting; it waits for its time like any retry. */
+/** Not tried now because its endpoint is paused, is failing or has enough waiting; it waits for its time like any retry. */
 export const DeliveryParked = factType('delivery.parked', 1, Type.Object({
   ...owed,
   /** Attempts made so far. */
   attempts: Type.Integer({ minimum: 0 }),
   /** Of the first attempt, or of the first parking when none has been made: the 24 hours count from here. */
   firstAttemptAt: Time,
-  nextAttemptAt: Time
+  nextAttemptAt: Time,
+  /** Since when its endpoint's pause holds it. */
+  heldAt: Type.Optional(Time)
 }))
 
 /** Given up without another request. */

@@ -14,7 +14,9 @@ export const Pending = Type.Object({
   /** When the 24 hours began; null before the first attempt or parking. */
   firstAttemptAt: Nullable(Time),
   /** The time it was scheduled for; null when it comes straight from the fan-out. With the delivery's id it names this one try. */
-  dueAt: Nullable(Time)
+  dueAt: Nullable(Time),
+  /** Since when its endpoint's pause holds it; null when none does. */
+  heldAt: Nullable(Time)
 })
 export type Pending = Static<typeof Pending>
 
@@ -22,14 +24,15 @@ export type Pending = Static<typeof Pending>
 export function pendingAfter (fact: AnyFact): Pending | null | undefined {
   switch (fact.type) {
     case 'delivery.requested':
-      return { ...envelope(fact, fact.data), attempts: 0, firstAttemptAt: null, dueAt: null }
+      return { ...envelope(fact, fact.data), attempts: 0, firstAttemptAt: null, dueAt: null, heldAt: null }
     case 'delivery.parked': {
-      const { attempts, firstAttemptAt, nextAttemptAt } = fact.data
-      return { ...envelope(fact, fact.data), attempts, firstAttemptAt, dueAt: nextAttemptAt }
+      const { attempts, firstAttemptAt, nextAttemptAt, heldAt = null } = fact.data
+      return { ...envelope(fact, fact.data), attempts, firstAttemptAt, dueAt: nextAttemptAt, heldAt }
     }
     case 'delivery.attempted': {
       const { nextAttemptAt, attempt, firstAttemptAt } = fact.data
-      return nextAttemptAt === null ? null : { ...envelope(fact, fact.data), attempts: attempt, firstAttemptAt, dueAt: nextAttemptAt }
+      if (nextAttemptAt === null) return null
+      return { ...envelope(fact, fact.data), attempts: attempt, firstAttemptAt, dueAt: nextAttemptAt, heldAt: null }
     }
     case 'delivery.failed':
       return null
@@ -40,8 +43,8 @@ export function pendingAfter (fact: AnyFact): Pending | null | undefined {
 
 type Envelope = Pick<Pending, 'owed' | 'account' | 'correlation' | 'causation'>
 
-function envelope (fact: AnyFact, { delivery, webhook, event, email }: Owed): Envelope {
-  return { owed: { delivery, webhook, event, email }, account: fact.account, correlation: fact.correlation, causation: fact.id }
+function envelope (fact: AnyFact, { delivery, webhook, event, email, test }: Owed): Envelope {
+  return { owed: { delivery, webhook, event, email, ...(test === undefined ? {} : { test }) }, account: fact.account, correlation: fact.correlation, causation: fact.id }
 }
 
 /** Names one try of one delivery: what comes twice under the same key is the same message again, a retry never is. */

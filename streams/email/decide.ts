@@ -1,6 +1,7 @@
 import type { Static } from '@sinclair/typebox'
 import { domainOf } from '../address.ts'
 import { Refusal } from '../define.ts'
+import type { SuppressionReason } from '../suppression/facts.ts'
 import type { EmailRequested, RecipientFact, Reply, Stage } from './facts.ts'
 import { isTerminal, type Recipient } from './state.ts'
 
@@ -31,6 +32,19 @@ export function messageIdOf (request: Pick<EmailRequested['data'], 'email' | 'fr
   return `<${request.email}.${n}@${domainOf(request.from.address)}>`
 }
 
+/** A time that has passed by no more than this means now: clocks differ, and a request may be sent again. */
+const PAST_MS_MAX = 300_000
+/** What must be left of the content's time when a scheduled email goes out: three days of attempts, and one. */
+const SCHEDULE_MARGIN_MS = 4 * 86_400_000
+
+/** Why nothing can be scheduled for then, or null. Unix ms; `contentEndsMs` = when the content is gone. */
+export function scheduleFault (atMs: number, nowMs: number, contentEndsMs: number): Refusal | null {
+  if (atMs < nowMs - PAST_MS_MAX) return new Refusal('in_the_past', 'scheduled_at lies in the past.')
+  const lastMs = contentEndsMs - SCHEDULE_MARGIN_MS
+  if (atMs <= lastMs) return null
+  return new Refusal('too_late', `scheduled_at is ${new Date(lastMs).toISOString()} at the latest: content is not kept for longer.`)
+}
+
 /** What came of a transaction, before it is a fact. `hostTrouble` = the server or the way to it, not this message, was the matter. */
 export type Outcome =
   | { kind: 'delivered', reply: SmtpReply }
@@ -46,11 +60,15 @@ export interface Transaction {
 }
 
 export type Command =
-  | { name: 'Claim', worker: string, leaseUntil: string, messageId: string, date: string, renderer: string, digest: string }
+  | { name: 'Claim', worker: string, leaseUntil: string, messageId: string, date: string, renderer: string, digest: string, due: boolean }
   /** `claim` = id of the claim the transaction was finished under; null when it ended before it had one. */
   | { name: 'RecordOutcome', claim: string | null, attempt: number, stage: SmtpStage, transaction: Transaction, outcome: Outcome }
   | { name: 'Doubt', claim: string, cause: 'sender' | 'line' }
   | { name: 'Fail', reason: 'expired' | 'unsendable', detail: string | null }
+  | { name: 'Suppress', reason: SuppressionReason }
+  | { name: 'Cancel' }
+  | { name: 'Reschedule', scheduledAt: string, expiresAt: string }
+  | { name: 'Retry', expiresAt: string }
 
 /** What a rule may know besides the state. */
 export interface Given {
@@ -75,6 +93,10 @@ export function decide (state: Recipient, command: Command, given: Given): Decis
     case 'RecordOutcome': return recordOutcome(state, command, given)
     case 'Doubt': return doubt(state, command, given)
     case 'Fail': return fail(state, command, given)
+    case 'Suppress': return refuseTransaction(state, given) ?? { type: 'email.suppressed', data: { reason: command.reason } }
+    case 'Cancel': return cancel(state)
+    case 'Reschedule': return reschedule(state, command)
+    case 'Retry': return retry(state, command)
   }
 }
 
@@ -96,7 +118,9 @@ function refuseTransaction (state: Recipient, given: Given): Refusal | null {
 }
 
 function recordOutcome (state: Recipient, command: Named<'RecordOutcome'>, given: Given): Decision | null {
-  if (isTerminal(state)) return null
+  // Only its delivery tells more than a cancel: an earlier copy was on its way when the others were called off.
+  const arrivedAfterAll = state.status === 'canceled' && command.claim !== null && command.outcome.kind === 'delivered'
+  if (isTerminal(state) && !arrivedAfterAll) return null
   const counts = command.claim === null ? countsUnclaimed(state, command.attempt, given) : countsClaimed(state, command.claim, command.outcome)
   return counts ? outcomeFact(state, command, given) : null
 }
@@ -120,15 +144,15 @@ function outcomeFact (state: Recipient, { attempt, stage, transaction, outcome }
     case 'deferred': {
       const { reply, error, class: why, hostTrouble } = outcome
       const step = hostTrouble ? Math.min(attempt, HOST_TROUBLE_STEP_MAX) : attempt
-      return { type: 'email.deferred', data: { ...shared, stage, reply, error, class: why, nextAttemptAt: retryAt(step, given), first: state.deferrals === 0 } }
+      return { type: 'email.deferred', data: { ...shared, stage, reply, error, class: why, nextAttemptAt: retryAt(state, step, given), first: state.deferrals === 0 } }
     }
   }
 }
 
 /** Never past the budget's end: then the verdict is `failed`, and not later. */
-function retryAt (attempt: number, given: Given): string {
+function retryAt (state: Recipient, attempt: number, given: Given): string {
   const atMs = given.nowMs + retryAfterS(attempt, given.random, given.retry) * 1000
-  return new Date(Math.min(atMs, Date.parse(given.request.expiresAt))).toISOString()
+  return new Date(Math.min(atMs, Date.parse(state.expiresAt ?? given.request.expiresAt))).toISOString()
 }
 
 function doubt (state: Recipient, { claim, cause }: Named<'Doubt'>, given: Given): Decision | null {
@@ -137,13 +161,36 @@ function doubt (state: Recipient, { claim, cause }: Named<'Doubt'>, given: Given
   const line = state.doubts.line + (cause === 'line' ? 1 : 0)
   const held = given.request.onDoubt === 'hold' || line >= LINE_DOUBTS_MAX || state.doubts.sender + state.doubts.line + 1 >= DOUBTS_MAX
   // The line's peer may need a while to recover; a dead sender leaves nothing to wait for.
-  const next = cause === 'line' ? retryAt(1, given) : new Date(given.nowMs).toISOString()
+  const next = cause === 'line' ? retryAt(state, 1, given) : new Date(given.nowMs).toISOString()
   return { type: 'email.in_doubt', data: { attempt, cause, held, nextAttemptAt: held ? null : next } }
 }
 
 function fail (state: Recipient, { reason, detail }: Named<'Fail'>, given: Given): Decision | null | Refusal {
   if (isTerminal(state)) return null
   return refuseTransaction(state, given) ?? { type: 'email.failed', data: { attempt: state.attempts, reason, detail } }
+}
+
+/** Whoever waits can be called off; a claim may be a second from its dot, and what is in doubt may have arrived. */
+function cancel (state: Recipient): Decision | null | Refusal {
+  switch (state.status) {
+    case 'canceled': return null
+    case 'scheduled':
+    case 'queued':
+    case 'deferred': return { type: 'email.canceled', data: {} }
+    default: return new Refusal('not_cancelable', `The recipient is ${state.status}.`)
+  }
+}
+
+function reschedule (state: Recipient, { scheduledAt, expiresAt }: Named<'Reschedule'>): Decision | null | Refusal {
+  if (state.status !== 'scheduled') return new Refusal('not_scheduled', `The recipient is ${state.status}.`)
+  if (state.nextAttemptAt === scheduledAt) return null
+  return { type: 'email.rescheduled', data: { scheduledAt, expiresAt } }
+}
+
+/** After an end without a delivery, or when a person takes the risk of a second copy. */
+function retry (state: Recipient, { expiresAt }: Named<'Retry'>): Decision | Refusal {
+  const ended = state.status === 'bounced' || state.status === 'failed' || state.status === 'suppressed' || state.held
+  return ended ? { type: 'email.retry_requested', data: { expiresAt } } : new Refusal('not_retryable', `The recipient is ${state.status}.`)
 }
 
 /** What a worker who holds the recipient has to do now. */
@@ -164,7 +211,7 @@ export function nextStep (state: Recipient, given: Pick<Given, 'nowMs' | 'reques
     const leaseEndsMs = Date.parse(state.claim.leaseUntil)
     return claimantGone || given.nowMs > leaseEndsMs ? { do: 'doubt', claim: state.claim.id } : { do: 'wait', untilMs: leaseEndsMs }
   }
-  const expiresMs = Date.parse(given.request.expiresAt)
+  const expiresMs = Date.parse(state.expiresAt ?? given.request.expiresAt)
   if (given.nowMs >= expiresMs) return { do: 'fail' }
   const dueMs = state.nextAttemptAt === null ? 0 : Date.parse(state.nextAttemptAt)
   return dueMs > given.nowMs ? { do: 'schedule', atMs: dueMs } : { do: 'send' }

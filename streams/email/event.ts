@@ -57,6 +57,10 @@ export function eventOf (decision: Decision): { type: EventType, extra: EventExt
   switch (decision.type) {
     case 'email.attempted':
     case 'email.in_doubt':
+    case 'email.suppressed':
+    case 'email.rescheduled':
+    case 'email.canceled':
+    case 'email.retry_requested':
       return null
     case 'email.delivered':
       return { type: 'email.delivered', extra: { smtp_response: decision.data.reply.text, via: decision.data.via } }

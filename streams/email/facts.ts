@@ -1,13 +1,22 @@
 import { Type } from '@sinclair/typebox'
 import { factType, Id, Nullable, Sequence, Time, type FactOf } from '../define.ts'
+import { REASONS } from '../suppression/facts.ts'
 
 /** Where a recipient stands in a message's headers; bcc stands nowhere. */
 export const RecipientKind = Type.Union([Type.Literal('to'), Type.Literal('cc'), Type.Literal('bcc')])
 
 const Mailbox = Type.Object({ address: Type.String(), name: Nullable(Type.String()) })
 
-/** The bodies of a message; when both are null they lie in the object store CONTENT under the email's id. */
-export const Content = Type.Object({ html: Nullable(Type.String()), text: Nullable(Type.String()) })
+/** What a message holds: bodies, and each attachment's bytes in base64, in the order of `attachments`. */
+export const Content = Type.Object({ html: Nullable(Type.String()), text: Nullable(Type.String()), files: Type.Array(Type.String()) })
+
+/** A file that comes along; with a `contentId` it is an image in the text. */
+const Attachment = Type.Object({
+  filename: Type.String(),
+  contentType: Type.String(),
+  contentId: Nullable(Type.String()),
+  sizeBytes: Type.Integer({ minimum: 0 })
+})
 
 /** The command that was accepted: what is to be sent, to whom. Stream REQUESTS; the only fact that holds content. */
 export const EmailRequested = factType('email.requested', 1, Type.Object({
@@ -18,11 +27,23 @@ export const EmailRequested = factType('email.requested', 1, Type.Object({
   test: Type.Boolean(),
   from: Mailbox,
   recipients: Type.Array(Type.Object({ address: Type.String(), name: Nullable(Type.String()), kind: RecipientKind }), { minItems: 1, maxItems: 50 }),
+  replyTo: Type.Array(Mailbox),
   subject: Type.String(),
+  /** The sender's own, in their order. */
+  headers: Type.Array(Type.Object({ name: Type.String(), value: Type.String() })),
+  attachments: Type.Array(Attachment),
+  /** null = it lies in the object store CONTENT under the email's id. */
   content: Nullable(Content),
+  /** What the content was made from. */
+  template: Nullable(Type.Object({ id: Id('tpl'), version: Type.Integer({ minimum: 1 }) })),
+  track: Type.Object({ opens: Type.Boolean(), clicks: Type.Boolean() }),
+  /** May its recipients unsubscribe: then those who have get no mail like it. */
+  unsubscribe: Type.Boolean(),
   tags: Type.Array(Type.String()),
   /** Any name, also one with a line break in it. */
   metadata: Type.Record(Type.String({ pattern: '^[^]*$' }), Type.Union([Type.String(), Type.Number(), Type.Boolean(), Type.Null()])),
+  /** Not before then; null = at once. */
+  scheduledAt: Nullable(Time),
   /** No server's final verdict by then = `failed`. */
   expiresAt: Time,
   /** What follows a doubt: one more copy, or none. */
@@ -68,7 +89,9 @@ export const EmailAttempted = factType('email.attempted', 1, Type.Object({
   date: Time,
   /** Version of the code that made the message, and the SHA-256 of its bytes, in hex. */
   renderer: Type.String(),
-  digest: Type.String()
+  digest: Type.String(),
+  /** Came by schedule: no job of REQUESTS stands behind it. */
+  due: Type.Boolean()
 }))
 
 /** The server took it: 2xx after the dot. */
@@ -115,7 +138,34 @@ export const EmailInDoubt = factType('email.in_doubt', 1, Type.Object({
   nextAttemptAt: Nullable(Time)
 }))
 
-export const emailFacts = [EmailRequested, EmailAttempted, EmailDelivered, EmailDeferred, EmailBounced, EmailFailed, EmailInDoubt] as const
+/** Not sent: why, as the suppressions stood. */
+export const EmailSuppressed = factType('email.suppressed', 1, Type.Object({
+  ...recipient,
+  reason: Type.Union(REASONS.map(reason => Type.Literal(reason)))
+}))
+
+/** To be sent at another time; its budget ends at `expiresAt`. */
+export const EmailRescheduled = factType('email.rescheduled', 1, Type.Object({ ...recipient, scheduledAt: Time, expiresAt: Time }))
+
+/** Not to be sent (any more). */
+export const EmailCanceled = factType('email.canceled', 1, Type.Object(recipient))
+
+/** What had ended without a delivery is to be sent again, with a budget until `expiresAt`. */
+export const EmailRetryRequested = factType('email.retry_requested', 1, Type.Object({ ...recipient, expiresAt: Time }))
+
+/** An Idempotency-Key is taken: in one atomic append with the requests it let in, so that no crash can part them. `bodyHash` = SHA-256 of the
+ *  canonical body; `answer` = the answer it got, and gets again. Lives 7 days. */
+export const RequestClaimed = factType('request.claimed', 1, Type.Object({
+  hash: Type.String({ pattern: '^[0-9a-f]{64}$' }),
+  bodyHash: Type.String({ pattern: '^[0-9a-f]{64}$' }),
+  emails: Type.Array(Id('em'), { minItems: 1, maxItems: 100 }),
+  answer: Type.Object({ status: Type.Integer(), location: Nullable(Type.String()), body: Type.Unknown() })
+}))
+
+export const emailFacts = [
+  EmailRequested, EmailAttempted, EmailDelivered, EmailDeferred, EmailBounced, EmailFailed, EmailInDoubt, EmailSuppressed, EmailRescheduled, EmailCanceled,
+  EmailRetryRequested, RequestClaimed
+] as const
 
 export type EmailRequested = FactOf<typeof EmailRequested>
 export type EmailAttempted = FactOf<typeof EmailAttempted>
@@ -124,5 +174,12 @@ export type EmailDeferred = FactOf<typeof EmailDeferred>
 export type EmailBounced = FactOf<typeof EmailBounced>
 export type EmailFailed = FactOf<typeof EmailFailed>
 export type EmailInDoubt = FactOf<typeof EmailInDoubt>
+export type EmailSuppressed = FactOf<typeof EmailSuppressed>
+export type EmailRescheduled = FactOf<typeof EmailRescheduled>
+export type EmailCanceled = FactOf<typeof EmailCanceled>
+export type EmailRetryRequested = FactOf<typeof EmailRetryRequested>
+export type RequestClaimed = FactOf<typeof RequestClaimed>
 /** The facts of one recipient, stream EMAILS. */
-export type RecipientFact = EmailAttempted | EmailDelivered | EmailDeferred | EmailBounced | EmailFailed | EmailInDoubt
+export type RecipientFact =
+  | EmailAttempted | EmailDelivered | EmailDeferred | EmailBounced | EmailFailed | EmailInDoubt
+  | EmailSuppressed | EmailRescheduled | EmailCanceled | EmailRetryRequested

@@ -1,7 +1,7 @@
 import type { RecipientFact } from './facts.ts'
 
-/** What the contract calls a recipient's status, as far as sending goes. */
-export type RecipientStatus = 'queued' | 'sending' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed'
+/** What the contract calls a recipient's status. */
+export type RecipientStatus = 'scheduled' | 'queued' | 'sending' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
 
 /** The claim on one transaction: until `leaseUntil` only `worker` may finish it. */
 export interface Claim {
@@ -29,25 +29,30 @@ export interface Recipient {
   doubts: { sender: number, line: number }
   /** In doubt, and no further copy goes out by itself. */
   held: boolean
+  /** When the budget ends, where it is not the request's any more. */
+  expiresAt: string | null
 }
 
-export function newRecipient (): Recipient {
+/** `scheduledAt` = when the request wants to be sent; null = at once. */
+export function newRecipient (scheduledAt: string | null): Recipient {
   return {
-    status: 'queued',
+    status: scheduledAt === null ? 'queued' : 'scheduled',
     facts: 0,
     attempts: 0,
     claim: null,
     date: null,
-    nextAttemptAt: null,
+    nextAttemptAt: scheduledAt,
     deferrals: 0,
     doubts: { sender: 0, line: 0 },
-    held: false
+    held: false,
+    expiresAt: null
   }
 }
 
 /** What the state becomes with one more fact. The table is in README.md. */
 export function evolve (before: Recipient, fact: RecipientFact): Recipient {
-  const state = { ...before, facts: before.facts + 1, attempts: Math.max(before.attempts, fact.data.attempt), nextAttemptAt: null, held: false }
+  const attempts = 'attempt' in fact.data ? Math.max(before.attempts, fact.data.attempt) : before.attempts
+  const state = { ...before, facts: before.facts + 1, attempts, nextAttemptAt: null, held: false }
   switch (fact.type) {
     case 'email.attempted': {
       const { attempt, worker, leaseUntil, date } = fact.data
@@ -56,6 +61,10 @@ export function evolve (before: Recipient, fact: RecipientFact): Recipient {
     case 'email.delivered': return { ...state, status: 'delivered' }
     case 'email.bounced': return { ...state, status: 'bounced' }
     case 'email.failed': return { ...state, status: 'failed' }
+    case 'email.suppressed': return { ...state, status: 'suppressed' }
+    case 'email.canceled': return { ...state, status: 'canceled' }
+    case 'email.rescheduled': return { ...state, status: 'scheduled', nextAttemptAt: fact.data.scheduledAt, expiresAt: fact.data.expiresAt }
+    case 'email.retry_requested': return { ...state, status: 'queued', expiresAt: fact.data.expiresAt }
     case 'email.deferred': return { ...state, status: 'deferred', deferrals: before.deferrals + 1, nextAttemptAt: fact.data.nextAttemptAt }
     case 'email.in_doubt': {
       const { cause, held, nextAttemptAt } = fact.data
@@ -64,7 +73,9 @@ export function evolve (before: Recipient, fact: RecipientFact): Recipient {
   }
 }
 
-/** True when a server's verdict, or the end of the budget, has settled it. */
+const TERMINAL: ReadonlySet<RecipientStatus> = new Set(['delivered', 'bounced', 'failed', 'suppressed', 'canceled'])
+
+/** True when a server's verdict, the end of the budget, a suppression or a person has settled it. */
 export function isTerminal (state: Recipient): boolean {
-  return state.status === 'delivered' || state.status === 'bounced' || state.status === 'failed'
+  return TERMINAL.has(state.status)
 }

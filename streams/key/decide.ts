@@ -1,6 +1,13 @@
+import { parseDomain } from '../address.ts'
 import { Refusal } from '../define.ts'
 import type { Key } from '../directory.ts'
-import type { LimitClass, Scope } from './facts.ts'
+import { SCOPES, type LimitClass, type Scope } from './facts.ts'
+
+/** Keys an account may have: every process holds all of them in memory. */
+export const KEYS_MAX = 10_000
+/** How long the secret before a rotation goes on working, in seconds. */
+export const OVERLAP_S_MAX = 7 * 86_400
+export const OVERLAP_S_DEFAULT = 86_400
 
 /** Requests a minute of each class, where no operator said otherwise. Source: spec section 8. */
 export const DEFAULT_LIMITS: Record<LimitClass, number> = { 'emails:send': 100, 'emails:list': 300, 'templates:create': 60, other: 60 }
@@ -13,8 +20,19 @@ export function isLive (key: Key, nowMs: number): boolean {
   return key.expiresMs === null || key.expiresMs > nowMs
 }
 
+/** Whether the secret with this hash opens the key: the one it has, or the one before while a rotation overlaps. */
+export function opens (key: Key, hash: string, nowMs: number): boolean {
+  const known = key.hash === hash || (key.previous?.hash === hash && previousUntilMs(key, nowMs) !== null)
+  return known && isLive(key, nowMs)
+}
+
+/** Until when the secret before the last rotation works, or null when it works no more. */
+export function previousUntilMs ({ previous }: Key, nowMs: number): number | null {
+  return previous !== null && previous.untilMs > nowMs ? previous.untilMs : null
+}
+
 /** Spec 5: the scope must include the action. */
-export function mayDo (key: Key, scope: Scope): boolean {
+export function mayDo (key: Powers, scope: Scope): boolean {
   return key.scopes.includes('full') || key.scopes.includes(scope)
 }
 
@@ -27,7 +45,81 @@ export function maySendFrom (key: Key, domain: string, owner: string | undefined
 /** The built-in domain every account may send from and to. */
 export const SANDBOX_DOMAIN = 'sandbox.jetpost.test'
 
-/** A name between 1 and 200 characters with something to see in it. */
+/** What a key may do, from where, until when, and whether its mail goes out. */
+export type Powers = Pick<Key, 'scopes' | 'domains' | 'expiresMs' | 'test'>
+
+/** A key that may do nothing: within every other. */
+export const NO_POWERS: Powers = { scopes: [], domains: [], expiresMs: 0, test: true }
+
+/** Whether `wanted` is in nothing more than `held`. A key makes, changes, rotates and ends only keys within its own powers, before and after: so no
+ *  chain of grants leads above the key it began with. A live key is more than a test key, whose mail goes nowhere. */
+export function isWithin (wanted: Powers, held: Powers): boolean {
+  return wanted.scopes.every(scope => mayDo(held, scope)) &&
+    (held.domains.includes('*') || wanted.domains.every(domain => held.domains.includes(domain))) &&
+    (held.expiresMs === null || (wanted.expiresMs !== null && wanted.expiresMs <= held.expiresMs)) &&
+    (wanted.test || !held.test)
+}
+
+/** What the key that asks may not hand on; `held` is that key as it is now, or undefined when it has been revoked since it came in. */
+export function grantFault (held: Key | undefined, wanted: Powers[], nowMs: number): Refusal | null {
+  if (held === undefined || !isLive(held, nowMs)) return new Refusal('unauthorized', 'The key that asks is no more.')
+  const granted = mayDo(held, 'keys:write') && wanted.every(powers => isWithin(powers, held))
+  return granted ? null : new Refusal('insufficient_permissions', 'A key cannot grant more than it holds.')
+}
+
+/** Beginning of the ids of keys whose secret JETPOST_API_KEY fixes; no other key's goes on with a letter. */
+export const FIXED_KEY = 'key_env'
+
+/** A new secret for a fixed key would end with the next start, and the old one come back. */
+export function rotationFault (key: Key, nowMs: number): Refusal | null {
+  return fixedFault(key) ?? (isLive(key, nowMs) ? null : new Refusal('key_expired', 'The key has expired: give it a later expires_at first.'))
+}
+
+/** The operator's key is everybody's last way in, so that only its name and what it says about mail may be changed. */
+export function powersFault (key: Key, change: Partial<Powers>): Refusal | null {
+  const { scopes, domains, expiresMs } = change
+  return scopes === undefined && domains === undefined && expiresMs === undefined ? null : fixedFault(key)
+}
+
+function fixedFault ({ id }: Key): Refusal | null {
+  if (!id.startsWith(FIXED_KEY)) return null
+  return new Refusal('key_fixed', 'JETPOST_API_KEY fixes this key: the operator changes its secret there; its scopes, domains and end stay as they are.')
+}
+
+/** `count` = the keys the account already has. */
+export function countFault (count: number): Refusal | null {
+  return count < KEYS_MAX ? null : new Refusal('too_many_keys', `An account has at most ${KEYS_MAX} keys.`)
+}
+
+/** A name between 1 and 200 characters with something to see in it, and nothing that a terminal would obey. */
 export function nameFault (name: string): Refusal | null {
-  return name.trim() === '' || name.length > 200 ? new Refusal('invalid_name', 'A name has 1 to 200 characters.') : null
+  const fine = name.trim() !== '' && name.length <= 200 && !/\p{Cc}/u.test(name) && name.isWellFormed()
+  return fine ? null : new Refusal('invalid_name', 'A name has 1 to 200 characters, and no control characters.')
+}
+
+/** `full` stands alone: beside others it would look as if they narrowed it. */
+export function scopesFault (scopes: string[]): Refusal | null {
+  const fine = scopes.length > 0 && scopes.every(scope => (SCOPES as readonly string[]).includes(scope)) && isAlone('full', scopes)
+  return fine ? null : new Refusal('invalid_scope', `Scopes are ["full"], or one or more of ${SCOPES.filter(scope => scope !== 'full').join(', ')}.`)
+}
+
+/** `*` stands alone, for the same reason. The names need not be the account's yet. */
+export function domainsFault (domains: string[]): Refusal | null {
+  const fine = domains.length > 0 && domains.every(name => name === '*' || parseDomain(name) !== null) && isAlone('*', domains)
+  return fine ? null : new Refusal('invalid_domain', 'Domains are ["*"], or one or more domain names.')
+}
+
+/** `*` or a domain as lower-case A-labels, each once, however they were spelt. */
+export function foldDomains (domains: string[]): string[] {
+  return [...new Set(domains.map(name => parseDomain(name) ?? name))]
+}
+
+function isAlone (all: string, names: string[]): boolean {
+  return !names.includes(all) || new Set(names).size === 1
+}
+
+/** An end lies ahead, in a year of four digits. */
+export function expiryFault (expiresMs: number, nowMs: number): Refusal | null {
+  if (expiresMs <= nowMs) return new Refusal('in_the_past', 'The end of a key lies ahead.')
+  return expiresMs < Date.UTC(10_000, 0) ? null : new Refusal('invalid_value', 'The end of a key is before the year 10000.')
 }

@@ -1,5 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import { factType, Id, Nullable, Time, type FactOf } from '../define.ts'
+import { SendDefaults } from '../email/defaults.ts'
 
 export const SCOPES = [
   'emails:send', 'emails:read', 'templates:read', 'templates:write', 'domains:read', 'domains:write', 'keys:read', 'keys:write',
@@ -16,24 +17,41 @@ export const Limits = Type.Partial(Type.Object(Object.fromEntries(
   LIMIT_CLASSES.map(name => [name, Type.Integer({ minimum: 1, maximum: 10_000_000 })])
 ) as Record<LimitClass, ReturnType<typeof Type.Integer>>))
 
+/** What may be changed about a key. */
+const powers = {
+  name: Type.String({ minLength: 1, maxLength: 200 }),
+  scopes: Type.Array(Type.Union(SCOPES.map(scope => Type.Literal(scope))), { minItems: 1 }),
+  /** Names, or `*` for every domain of the account. */
+  domains: Type.Array(Type.String(), { minItems: 1, maxItems: 1000 }),
+  expiresAt: Nullable(Time),
+  defaults: SendDefaults
+}
+
 export const KeyCreated = factType('key.created', 1, Type.Object({
   key: Id('key'),
-  name: Type.String({ minLength: 1, maxLength: 200 }),
+  ...powers,
   /** SHA-256 of the secret, hex; the secret itself is nowhere. */
   hash: Type.String({ pattern: '^[0-9a-f]{64}$' }),
   /** What lists show of it: its first characters. */
   hint: Type.String({ maxLength: 16 }),
-  test: Type.Boolean(),
-  scopes: Type.Array(Type.Union(SCOPES.map(scope => Type.Literal(scope))), { minItems: 1 }),
-  /** Names, or `*` for every domain of the account. */
-  domains: Type.Array(Type.String(), { minItems: 1, maxItems: 1000 }),
-  expiresAt: Nullable(Time)
+  test: Type.Boolean()
+}))
+
+/** All of what may be changed, as it is from now on. */
+export const KeyChanged = factType('key.changed', 1, Type.Object({ key: Id('key'), ...powers }))
+
+/** The key has a new secret; the one before it works until `previousUntil`, and any older one no more. */
+export const KeyRotated = factType('key.rotated', 1, Type.Object({
+  key: Id('key'),
+  hash: Type.String({ pattern: '^[0-9a-f]{64}$' }),
+  hint: Type.String({ maxLength: 16 }),
+  previousUntil: Time
 }))
 
 export const KeyLimitsChanged = factType('key.limits_changed', 1, Type.Object({ key: Id('key'), limits: Limits }))
 
 export const KeyRevoked = factType('key.revoked', 1, Type.Object({ key: Id('key') }))
 
-export const keyFacts = [KeyCreated, KeyLimitsChanged, KeyRevoked] as const
+export const keyFacts = [KeyCreated, KeyChanged, KeyRotated, KeyLimitsChanged, KeyRevoked] as const
 
 export type KeyCreated = FactOf<typeof KeyCreated>

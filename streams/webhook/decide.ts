@@ -1,19 +1,36 @@
-import { Refusal } from '../define.ts'
-import { EVENT_TYPES, type EventType } from './facts.ts'
+import type { TSchema } from '@sinclair/typebox'
+import { Refusal, type FactType } from '../define.ts'
+import type { Webhook } from '../directory.ts'
+import { EVENT_TYPES, WebhookChanged, WebhookDeleted, WebhookEnabled, WebhookRotationFinished, WebhookSecretRotated, type EventType } from './facts.ts'
 
 /** Endpoints an account may have: those of one partition, about an eighth, and a cursor must fit one atomic append (1,000 messages). */
 export const WEBHOOKS_MAX = 1000
 const URL_LENGTH_MAX = 2048
+// The URL parser drops some of them and encodes others: what would be called is not what was said.
+const CONTROL = /\p{Cc}/u
 
-export interface NewWebhook {
+/** How long the secret before a rotation goes on signing. Source: contract, "Webhooks". */
+const OVERLAP_MS = 24 * 3_600_000
+
+/** What its owner decides about an endpoint. */
+export interface WebhookSettings {
   url: string
   events: EventType[]
+  paused: boolean
+  /** Requests at once, 1 to 100; null = the dispatcher's choice. */
+  concurrency: number | null
 }
+
+/** What is left out stays as it is. `enabled` brings back an endpoint that said 410. */
+export type WebhookChanges = Partial<WebhookSettings> & { enabled?: true }
+
+/** A fact to be: its type and data. */
+export interface WebhookDecision { type: FactType<string, TSchema>, data: unknown }
 
 /** Where callbacks may go, as far as the text tells; the address is checked when the connection is made. `plain` = http is allowed. Source:
  *  contract, "Webhooks". */
 export function urlFault (text: string, plain: boolean): Refusal | null {
-  const url = text.length > URL_LENGTH_MAX || text.trim() !== text ? null : URL.parse(text)
+  const url = text.length > URL_LENGTH_MAX || text.trim() !== text || CONTROL.test(text) ? null : URL.parse(text)
   if (url === null) return new Refusal('invalid_url', `A webhook's URL is absolute and has at most ${URL_LENGTH_MAX} characters.`)
   if (url.protocol !== 'https:' && !(plain && url.protocol === 'http:')) {
     return new Refusal('invalid_url', plain ? "A webhook's URL starts with https:// or http://." : "A webhook's URL starts with https://.")
@@ -31,4 +48,44 @@ export function eventsFault (events: readonly string[]): Refusal | null {
 /** `count` = the endpoints the account already has. */
 export function countFault (count: number): Refusal | null {
   return count < WEBHOOKS_MAX ? null : new Refusal('too_many_webhooks', `An account has at most ${WEBHOOKS_MAX} webhooks.`)
+}
+
+/** What changes: nothing when all is so already. The order of events says nothing. */
+export function decideChange (webhook: Webhook, { enabled, ...changes }: WebhookChanges): WebhookDecision[] {
+  const { id, url, events, paused, concurrency } = webhook
+  const settings: WebhookSettings = { url, events, paused, concurrency, ...changes }
+  const sameEvents = settings.events.length === events.length && settings.events.every(name => events.includes(name))
+  const same = settings.url === url && settings.paused === paused && settings.concurrency === concurrency && sameEvents
+  return [
+    ...(same ? [] : [{ type: WebhookChanged, data: { webhook: id, ...settings } }]),
+    ...(enabled === true && webhook.disabled !== null ? [{ type: WebhookEnabled, data: { webhook: id } }] : [])
+  ]
+}
+
+/** The secret that still signs beside the present one, or null when no rotation is under way. */
+export function overlapOf ({ previous }: Webhook, nowMs: number): Webhook['previous'] {
+  return previous !== null && nowMs < previous.untilMs ? previous : null
+}
+
+/** A new secret. Refused during an overlap: receivers that still check by the oldest secret would be cut off without notice. */
+export function decideRotation (webhook: Webhook, sealedSecret: string, nowMs: number): WebhookDecision[] | Refusal {
+  if (overlapOf(webhook, nowMs) !== null) return new Refusal('rotation_under_way', 'The secret before the last rotation still signs: finish that rotation first.')
+  const previousUntil = new Date(nowMs + OVERLAP_MS).toISOString()
+  return [{ type: WebhookSecretRotated, data: { webhook: webhook.id, sealedSecret, previousUntil } }]
+}
+
+/** The end of an overlap before its time. */
+export function decideFinish (webhook: Webhook, nowMs: number): WebhookDecision[] | Refusal {
+  if (overlapOf(webhook, nowMs) === null) return new Refusal('no_rotation', 'No rotation of the secret is under way.')
+  return [{ type: WebhookRotationFinished, data: { webhook: webhook.id } }]
+}
+
+export function decideDelete (webhook: Webhook): WebhookDecision[] {
+  return [{ type: WebhookDeleted, data: { webhook: webhook.id } }]
+}
+
+/** A test event shows that callbacks arrive now: where none are sent it is refused, not kept for later. */
+export function testFault ({ disabled, paused }: Webhook): Refusal | null {
+  if (disabled !== null) return new Refusal('webhook_disabled', 'The webhook is disabled: enable it first.')
+  return paused ? new Refusal('webhook_paused', 'The webhook is paused: resume it first.') : null
 }

@@ -1,20 +1,41 @@
 import { Type } from '@sinclair/typebox'
-import { factType, Id, Time, type FactOf } from '../define.ts'
+import { factType, Id, Nullable, Time, type FactOf } from '../define.ts'
 
 /** The event types of spec 6.1, in its order. */
 export const EVENT_TYPES = ['email.delivered', 'email.bounced', 'email.opened', 'email.clicked', 'email.complained', 'email.unsubscribed'] as const
 export type EventType = typeof EVENT_TYPES[number]
 export const EventTypeSchema = Type.Union(EVENT_TYPES.map(name => Type.Literal(name)))
 
-export const WebhookCreated = factType('webhook.created', 1, Type.Object({
-  webhook: Id('wh'),
+/** What may be changed about an endpoint. */
+const settings = {
   url: Type.String({ maxLength: 2048 }),
   events: Type.Array(EventTypeSchema, { minItems: 1 }),
+  /** What is owed to it waits. */
+  paused: Type.Boolean(),
+  /** Requests at once; null = the dispatcher's choice. */
+  concurrency: Nullable(Type.Integer({ minimum: 1, maximum: 100 }))
+}
+
+export const WebhookCreated = factType('webhook.created', 1, Type.Object({
+  webhook: Id('wh'),
+  ...settings,
   /** The signing secret, sealed for the context of the webhook's id. */
   sealedSecret: Type.String(),
   /** Facts from this time on are its. */
   startAt: Time
 }))
+
+/** All of what may be changed, as it is from now on. */
+export const WebhookChanged = factType('webhook.changed', 1, Type.Object({ webhook: Id('wh'), ...settings }))
+
+/** A new signing secret. Until `previousUntil` the one before it signs too: alone in the spec's header, beside the new one in Standard Webhooks'. */
+export const WebhookSecretRotated = factType('webhook.secret_rotated', 1, Type.Object({ webhook: Id('wh'), sealedSecret: Type.String(), previousUntil: Time }))
+
+/** The overlap is over before its time. */
+export const WebhookRotationFinished = factType('webhook.rotation_finished', 1, Type.Object({ webhook: Id('wh') }))
+
+/** What was disabled gets its events again, from now on. */
+export const WebhookEnabled = factType('webhook.enabled', 1, Type.Object({ webhook: Id('wh') }))
 
 export const WebhookDisabled = factType('webhook.disabled', 1, Type.Object({
   webhook: Id('wh'),
@@ -23,6 +44,8 @@ export const WebhookDisabled = factType('webhook.disabled', 1, Type.Object({
 
 export const WebhookDeleted = factType('webhook.deleted', 1, Type.Object({ webhook: Id('wh') }))
 
-export const webhookFacts = [WebhookCreated, WebhookDisabled, WebhookDeleted] as const
+export const webhookFacts = [
+  WebhookCreated, WebhookChanged, WebhookSecretRotated, WebhookRotationFinished, WebhookEnabled, WebhookDisabled, WebhookDeleted
+] as const
 
 export type WebhookCreated = FactOf<typeof WebhookCreated>

@@ -1,0 +1,82 @@
+import { Refusal } from '../define.ts'
+
+/** A header of the sender's own. */
+export interface OwnHeader { name: string, value: string }
+
+/** A fault of one header, or (`at` = null) of all together. */
+export interface HeaderFault { at: number | null, fault: Refusal }
+
+export const HEADERS_MAX = 50
+/** A line with an encoded-word has at most 76 characters; a name that is longer leaves no room for one. Source: RFC 2047 2. */
+const NAME_MAX = 76
+/** So that it can stand on one line even where there is no space to fold at. Source: RFC 5322 2.1.1. */
+const OCTETS_MAX = 998
+
+/** Printable ASCII but for the colon. Source: RFC 5322 2.2. */
+const FTEXT = /^[\x21-\x39\x3b-\x7e]+$/
+// C0, DEL and C1: CR and LF would begin another header.
+const CONTROL = /\p{Cc}/u
+const ASCII = /^\p{ASCII}*$/u
+
+/** What a sender may not write, and why. Lower case; `*` stands for any ending. */
+const RESERVED = [
+  { names: 'from to cc bcc reply-to subject', why: 'it is a field of the request' },
+  { names: 'sender resent-*', why: 'it would name another sender than the one whose domain was checked' },
+  { names: 'date message-id', why: 'a second copy of a mail is told by it, so it is made here' },
+  { names: 'return-path received* delivered-to', why: 'mail servers write it on the way, and some take what is there already for a loop' },
+  { names: 'dkim-signature arc-* authentication-results', why: 'it vouches for a message, and is written by whoever signs or checks it' },
+  { names: 'mime-version content-*', why: 'it describes how the message is built' }
+]
+
+/** Written here for mail whose recipients can unsubscribe, left to the sender for other mail. */
+const UNSUBSCRIBE = 'list-unsubscribe list-unsubscribe-post'
+
+/** Ids, addresses and keywords: encoded-words in them would be read as they stand. Source: RFC 2047 5. */
+const STRUCTURED = 'in-reply-to references list-* auto-submitted precedence feedback-id importance priority x-priority'
+
+/** At most one of each. Source: RFC 5322 3.6, RFC 2369 2. */
+const ONCE = 'in-reply-to references list-*'
+
+/** What is wrong with one header, or null. `unsubscribe` = the message gets List-Unsubscribe headers of ours. */
+export function headerFault ({ name, value }: OwnHeader, { unsubscribe }: { unsubscribe: boolean }): Refusal | null {
+  return nameFault(name, unsubscribe) ?? valueFault(name, value)
+}
+
+/** Every fault of a sender's headers, each header's first one. */
+export function headerFaults (headers: OwnHeader[], options: { unsubscribe: boolean }): HeaderFault[] {
+  if (headers.length > HEADERS_MAX) return [{ at: null, fault: new Refusal('too_many', `A message has at most ${HEADERS_MAX} headers of its own.`) }]
+  const seen = new Set<string>()
+  return headers.flatMap((header, at) => {
+    const name = header.name.toLowerCase()
+    const repeated = seen.has(name) && isOneOf(ONCE, name)
+    seen.add(name)
+    const fault = headerFault(header, options) ?? (repeated ? new Refusal('not_unique', `${header.name} can be there only once.`) : null)
+    return fault === null ? [] : [{ at, fault }]
+  })
+}
+
+function nameFault (name: string, unsubscribe: boolean): Refusal | null {
+  if (!FTEXT.test(name) || name.length > NAME_MAX) {
+    return new Refusal('invalid_name', `A header's name is 1 to ${NAME_MAX} printable ASCII characters without space and colon.`)
+  }
+  const why = RESERVED.find(({ names }) => isOneOf(names, name.toLowerCase()))?.why
+  if (why !== undefined) return new Refusal('reserved_header', `${name} cannot be set: ${why}.`)
+  if (!unsubscribe || !isOneOf(UNSUBSCRIBE, name.toLowerCase())) return null
+  return new Refusal('reserved_header', `${name} is written here for mail with "unsubscribe": true; set that to false to write your own.`)
+}
+
+function valueFault (name: string, value: string): Refusal | null {
+  if (CONTROL.test(value) || !value.isWellFormed()) return new Refusal('invalid_characters', `${name} is one line of whole characters, without control characters.`)
+  if (value.trim() === '') return new Refusal('too_short', `${name} is empty.`)
+  if (name.length + 2 + octets(value) > OCTETS_MAX) return new Refusal('too_long', `${name} has at most ${OCTETS_MAX} octets, name and value together.`)
+  if (ASCII.test(value) || !isOneOf(STRUCTURED, name.toLowerCase())) return null
+  return new Refusal('invalid_characters', `${name} is ASCII.`)
+}
+
+function isOneOf (names: string, name: string): boolean {
+  return names.split(' ').some(one => one.endsWith('*') ? name.startsWith(one.slice(0, -1)) : name === one)
+}
+
+function octets (text: string): number {
+  return new TextEncoder().encode(text).length
+}

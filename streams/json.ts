@@ -1,0 +1,35 @@
+import { Refusal } from './define.ts'
+
+/** Deeper than this nothing is meant to be read by people, and who walks it may do so by recursion. */
+const DEPTH_MAX = 32
+
+/** True when objects and lists stand more than `max` deep in each other. */
+export function isDeeperThan (value: unknown, max: number): boolean {
+  let level = [value].filter(isBranch)
+  for (let depth = 1; level.length > 0; depth++) {
+    if (depth > max) return true
+    level = level.flatMap(branch => Object.values(branch)).filter(isBranch)
+  }
+  return false
+}
+
+/** Why a value of any shape is not kept, or null. `name` = what to call it. JSON may hold NUL, half surrogate pairs and numbers beyond all bounds;
+ *  no view and no mail can. */
+export function jsonFault (name: string, value: unknown): Refusal | null {
+  if (isDeeperThan(value, DEPTH_MAX)) return new Refusal('too_deep', `${name} is nested at most ${DEPTH_MAX} deep.`)
+  for (let level = [value]; level.length > 0; level = level.filter(isBranch).flatMap(branch => Object.values(branch))) {
+    const texts = level.flatMap(inner => (isBranch(inner) && !Array.isArray(inner) ? Object.keys(inner) : typeof inner === 'string' ? inner : []))
+    if (!texts.every(isPlain)) return new Refusal('invalid_characters', `${name} holds no NUL and whole characters only.`)
+    if (level.some(inner => typeof inner === 'number' && !Number.isFinite(inner))) return new Refusal('invalid_value', `${name} holds a number too large to be one.`)
+  }
+  return null
+}
+
+/** Text that every view and every mail can hold. */
+export function isPlain (text: string): boolean {
+  return text.isWellFormed() && !text.includes('\0')
+}
+
+function isBranch (value: unknown): value is object {
+  return typeof value === 'object' && value !== null
+}

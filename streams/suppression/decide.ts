@@ -1,0 +1,32 @@
+import { domainOf, parseAddress } from '../address.ts'
+import { Refusal } from '../define.ts'
+import { SANDBOX_DOMAIN } from '../key/decide.ts'
+import type { Standing, SuppressionReason } from './facts.ts'
+
+/** A normalised address as suppressions compare it: in lower case, the local part too. RFC 5321 2.4 lets a host tell `Ada@` from `ada@`; no provider
+ *  does, and whoever has asked for no more mail must not get it because a sender spells the name otherwise. */
+export function foldAddress (address: string): string {
+  return address.toLowerCase()
+}
+
+/** Test addresses run the whole pipeline again and again: nothing that becomes of their mail stands against them. */
+export function isSandbox (address: string): boolean {
+  return domainOf(address) === SANDBOX_DOMAIN
+}
+
+/** The normalised address, when it can be suppressed. */
+export function suppressible (text: string): string | Refusal {
+  const address = parseAddress(text)
+  if (address === null) return new Refusal('invalid_address', 'address is not a mail address.')
+  return isSandbox(address) ? new Refusal('sandbox_address', `Addresses of ${SANDBOX_DOMAIN} are never suppressed.`) : address
+}
+
+/** All that stands once `entry` does; null when its reason stands already, whose first time and email then stay. */
+export function withReason (standing: readonly Standing[], entry: Standing): Standing[] | null {
+  return standing.some(({ reason }) => reason === entry.reason) ? null : [...standing, entry]
+}
+
+/** Which of the reasons holds back a mail, or null. `unsubscribe` = its recipients may unsubscribe. */
+export function heldBack (standing: readonly Standing[], unsubscribe: boolean): SuppressionReason | null {
+  return standing.find(({ reason }) => reason !== 'unsubscribe' || unsubscribe)?.reason ?? null
+}

@@ -1,0 +1,30 @@
+import { Type, type Static } from '@sinclair/typebox'
+import { factType, Id, Nullable, type FactOf } from '../define.ts'
+
+/** A value a template wants: without a fallback (null) and `required`, a send that lacks it is refused. */
+export const Variable = Type.Object({
+  name: Type.String({ minLength: 1, maxLength: 100 }),
+  type: Type.Union((['string', 'number', 'boolean', 'object', 'list'] as const).map(name => Type.Literal(name))),
+  required: Type.Boolean(),
+  fallback: Type.Unknown()
+})
+export type Variable = Static<typeof Variable>
+
+/** One version of a template, never changed afterwards; the first has version 1. `layout` = the template whose `{{{content}}}` it fills. */
+export const TemplateVersioned = factType('template.versioned', 1, Type.Object({
+  template: Id('tpl'),
+  version: Type.Integer({ minimum: 1 }),
+  name: Type.String({ minLength: 1, maxLength: 200 }),
+  subject: Nullable(Type.String()),
+  html: Nullable(Type.String()),
+  text: Nullable(Type.String()),
+  variables: Type.Array(Variable, { maxItems: 100 }),
+  layout: Nullable(Id('tpl'))
+}))
+
+export const TemplateDeleted = factType('template.deleted', 1, Type.Object({ template: Id('tpl') }))
+
+export const templateFacts = [TemplateVersioned, TemplateDeleted] as const
+
+export type TemplateVersioned = FactOf<typeof TemplateVersioned>
+export type TemplateDeleted = FactOf<typeof TemplateDeleted>
