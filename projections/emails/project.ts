@@ -38,17 +38,19 @@ function isOutcome (recorded: Recorded<AnyFact>): recorded is Recorded<Recipient
 
 function insertEmails (requests: Recorded<EmailRequested>[]): Sql {
   return sql`
-    insert into emails (id, account, key, test, from_address, from_name, from_domain, to_list, cc_list, bcc_list,
-      subject, tags, metadata, created_at, request_seq, search)
-    select id, account, key, test, from_address, from_name, from_domain, to_list, cc_list, bcc_list,
-      subject, tags, metadata, created_at, request_seq, search
+    insert into emails (id, account, key, test, from_address, from_name, from_domain, to_list, cc_list, bcc_list, reply_to_list,
+      subject, headers, attachments, template, template_version, track_opens, track_clicks, unsubscribe,
+      tags, metadata, created_at, request_seq, search)
+    select id, account, key, test, from_address, from_name, from_domain, to_list, cc_list, bcc_list, reply_to_list,
+      subject, headers, attachments, template, template_version, track_opens, track_clicks, unsubscribe,
+      tags, metadata, created_at, request_seq, search
     from json_populate_recordset(null::emails, ${json(requests.map(emailRow))}::json)
     order by id
     on conflict (id) do nothing`
 }
 
 function emailRow ({ fact, seq }: Recorded<EmailRequested>): object {
-  const { email, key, test, from, recipients, subject, tags, metadata } = fact.data
+  const { email, key, test, from, recipients, replyTo, subject, headers, attachments, template, track, unsubscribe, tags, metadata } = fact.data
   const listOf = (kind: string) => recipients.filter(recipient => recipient.kind === kind).map(mailboxText)
   return {
     id: email,
@@ -61,7 +63,16 @@ function emailRow ({ fact, seq }: Recorded<EmailRequested>): object {
     to_list: listOf('to'),
     cc_list: listOf('cc'),
     bcc_list: listOf('bcc'),
+    reply_to_list: replyTo.map(mailboxText),
     subject,
+    headers,
+    attachments: attachments.map(({ filename, contentType, contentId, sizeBytes }) =>
+      ({ filename, content_type: contentType, content_id: contentId, size_bytes: sizeBytes })),
+    template: template?.id ?? null,
+    template_version: template?.version ?? null,
+    track_opens: track.opens,
+    track_clicks: track.clicks,
+    unsubscribe,
     tags,
     metadata,
     created_at: fact.time,
@@ -74,11 +85,11 @@ function emailRow ({ fact, seq }: Recorded<EmailRequested>): object {
 function upsertRecipients (changes: Change[]): Sql {
   return sql`
     insert into recipients as old (email, n, account, address, name, kind, request_seq, status, status_seq, attempts,
-      attempted_at, delivered_at, deferred_at, bounced_at, failed_at, in_doubt_at, next_attempt_at, wake_at,
-      reply_seq, smtp_code, enhanced_code, response, host, error)
+      attempted_at, delivered_at, deferred_at, bounced_at, failed_at, in_doubt_at, suppressed_at, canceled_at, next_attempt_at, wake_at,
+      scheduled_at, scheduled_seq, reply_seq, smtp_code, enhanced_code, response, host, error)
     select email, n, account, address, name, kind, request_seq, status, status_seq, attempts,
-      attempted_at, delivered_at, deferred_at, bounced_at, failed_at, in_doubt_at, next_attempt_at, wake_at,
-      reply_seq, smtp_code, enhanced_code, response, host, error
+      attempted_at, delivered_at, deferred_at, bounced_at, failed_at, in_doubt_at, suppressed_at, canceled_at, next_attempt_at, wake_at,
+      scheduled_at, scheduled_seq, reply_seq, smtp_code, enhanced_code, response, host, error
     from json_populate_recordset(null::recipients, ${json(changes)}::json)
     order by email, n
     on conflict (email, n) do update set
@@ -92,10 +103,14 @@ function upsertRecipients (changes: Change[]): Sql {
       bounced_at = greatest(old.bounced_at, excluded.bounced_at),
       failed_at = greatest(old.failed_at, excluded.failed_at),
       in_doubt_at = greatest(old.in_doubt_at, excluded.in_doubt_at),
+      suppressed_at = greatest(old.suppressed_at, excluded.suppressed_at),
+      canceled_at = greatest(old.canceled_at, excluded.canceled_at),
       status = case when excluded.status_seq > old.status_seq then excluded.status else old.status end,
       next_attempt_at = case when excluded.status_seq > old.status_seq then excluded.next_attempt_at else old.next_attempt_at end,
       wake_at = case when excluded.status_seq > old.status_seq then excluded.wake_at else old.wake_at end,
       status_seq = greatest(old.status_seq, excluded.status_seq),
+      scheduled_at = case when excluded.scheduled_seq > old.scheduled_seq then excluded.scheduled_at else old.scheduled_at end,
+      scheduled_seq = greatest(old.scheduled_seq, excluded.scheduled_seq),
       smtp_code = case when excluded.reply_seq > old.reply_seq then excluded.smtp_code else old.smtp_code end,
       enhanced_code = case when excluded.reply_seq > old.reply_seq then excluded.enhanced_code else old.enhanced_code end,
       response = case when excluded.reply_seq > old.reply_seq then excluded.response else old.response end,
@@ -122,8 +137,8 @@ function timelineRow ({ fact, seq }: Recorded<RecipientFact>): object {
 /** Only emails whose request is seen have a state: facts that came before it are counted when it comes. */
 function upsertStates (touched: string[]): Sql {
   return sql`
-    insert into email_states as old (id, account, created_at, status, events)
-    select emails.id, emails.account, emails.created_at, state.status, state.events
+    insert into email_states as old (id, account, created_at, status, events, scheduled_at)
+    select emails.id, emails.account, emails.created_at, state.status, state.events, state.scheduled_at
     from emails join (
       select email, ${rollUp} as status, array_remove(array[
         case when bool_or(delivered_at is not null) then 'email.delivered' end,
@@ -131,11 +146,12 @@ function upsertStates (touched: string[]): Sql {
         case when bool_or(opened_at is not null) then 'email.opened' end,
         case when bool_or(clicked_at is not null) then 'email.clicked' end,
         case when bool_or(complained_at is not null) then 'email.complained' end,
-        case when bool_or(unsubscribed_at is not null) then 'email.unsubscribed' end], null) as events
+        case when bool_or(unsubscribed_at is not null) then 'email.unsubscribed' end], null) as events,
+        (array_agg(scheduled_at order by scheduled_seq desc))[1] as scheduled_at
       from recipients where email = any(${touched}::text[]) group by email
     ) state on state.email = emails.id
     where emails.id = any(${touched}::text[])
     order by emails.id
-    on conflict (id) do update set status = excluded.status, events = excluded.events
-    where (old.status, old.events) is distinct from (excluded.status, excluded.events)`
+    on conflict (id) do update set status = excluded.status, events = excluded.events, scheduled_at = excluded.scheduled_at
+    where (old.status, old.events, old.scheduled_at) is distinct from (excluded.status, excluded.events, excluded.scheduled_at)`
 }

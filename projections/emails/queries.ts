@@ -2,104 +2,10 @@ import { Type, type Static } from '@sinclair/typebox'
 import { EVENT_TYPES, type EventType } from '#streams/webhook/facts.ts'
 import { all, json, sql, type Query, type Sql } from '../define.ts'
 import { mailboxText } from './mailbox.ts'
-import { EmailStatus, RecipientStatus } from './status.ts'
+import type { EmailPage, EmailRecord, EmailSummary, LastResponse, RecipientRecord, TimelineEntry } from './records.ts'
+import type { EmailStatus } from './status.ts'
 
 const TIMELINE_MAX = 5000
-
-const Nullable = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T) => Type.Union([schema, Type.Null()])
-const Text = Type.String()
-const TimeOrNull = Nullable(Text)
-
-const summary = {
-  id: Text,
-  /** The same as `id`, under the name it has in webhooks. */
-  email_id: Text,
-  from: Text,
-  to: Type.Array(Text),
-  cc: Type.Array(Text),
-  bcc: Type.Array(Text),
-  subject: Text,
-  status: EmailStatus,
-  tags: Type.Array(Text),
-  /** Any name, also one with a line break in it. */
-  metadata: Type.Record(Type.String({ pattern: '^[^]*$' }), Type.Union([Text, Type.Number(), Type.Boolean(), Type.Null()])),
-  test: Type.Boolean(),
-  key_id: Text,
-  created_at: Text
-}
-
-/** An email in a list. */
-export const EmailSummary = Type.Object(summary)
-export type EmailSummary = Static<typeof EmailSummary>
-
-/** The answer of GET /api/emails. */
-export const EmailPage = Type.Object({ data: Type.Array(EmailSummary), has_more: Type.Boolean(), next_cursor: Nullable(Text) })
-export type EmailPage = Static<typeof EmailPage>
-
-/** The last answer of a server; without one (`smtp_code` null) `error` says why. */
-const LastResponse = Type.Object({
-  smtp_code: Nullable(Type.Integer()),
-  enhanced_code: Nullable(Text),
-  response: Nullable(Text),
-  host: Nullable(Text),
-  error: Nullable(Text)
-})
-
-export const RecipientRecord = Type.Object({
-  /** Place in the request, from 0. */
-  n: Type.Integer(),
-  address: Text,
-  name: Nullable(Text),
-  kind: Type.Union([Type.Literal('to'), Type.Literal('cc'), Type.Literal('bcc')]),
-  status: RecipientStatus,
-  attempts: Type.Integer(),
-  attempted_at: TimeOrNull,
-  delivered_at: TimeOrNull,
-  deferred_at: TimeOrNull,
-  bounced_at: TimeOrNull,
-  failed_at: TimeOrNull,
-  in_doubt_at: TimeOrNull,
-  opened_at: TimeOrNull,
-  clicked_at: TimeOrNull,
-  complained_at: TimeOrNull,
-  unsubscribed_at: TimeOrNull,
-  next_attempt_at: TimeOrNull,
-  last_response: Nullable(LastResponse)
-})
-
-/** One fact; which of the optional fields are there depends on `type`. */
-export const TimelineEntry = Type.Object({
-  id: Type.Optional(Text),
-  type: Text,
-  time: Text,
-  n: Type.Optional(Type.Integer()),
-  recipient: Type.Optional(Text),
-  /** Number among the recipient's facts, as in webhooks. */
-  sequence: Type.Optional(Type.Integer()),
-  attempt: Type.Optional(Type.Integer()),
-  message_id: Type.Optional(Text),
-  stage: Type.Optional(Text),
-  smtp_code: Type.Optional(Nullable(Type.Integer())),
-  enhanced_code: Type.Optional(Nullable(Text)),
-  response: Type.Optional(Nullable(Text)),
-  error: Type.Optional(Nullable(Text)),
-  host: Type.Optional(Nullable(Text)),
-  via: Type.Optional(Text),
-  tls: Type.Optional(Nullable(Type.Object({ version: Text, cipher: Text, verified: Type.Boolean() }))),
-  /** From the first command to the reply. */
-  ms: Type.Optional(Type.Integer()),
-  class: Type.Optional(Text),
-  reason: Type.Optional(Text),
-  detail: Type.Optional(Nullable(Text)),
-  cause: Type.Optional(Text),
-  held: Type.Optional(Type.Boolean()),
-  next_attempt_at: Type.Optional(TimeOrNull)
-})
-type TimelineEntry = Static<typeof TimelineEntry>
-
-/** The answer of GET /api/emails/{id}. */
-export const EmailRecord = Type.Object({ ...summary, recipients: Type.Array(RecipientRecord), timeline: Type.Array(TimelineEntry) })
-export type EmailRecord = Static<typeof EmailRecord>
 
 /** `email.bounced` and `bounced` are the same filter. */
 export const EventFilter = Type.Union(EVENT_TYPES.flatMap(type => [type, type.slice('email.'.length)]).map(name => Type.Literal(name)))
@@ -116,6 +22,7 @@ export interface EmailFilters {
   tag?: string
   /** Name → value as text; `"7"` finds the string and the number, `"true"` the string and the boolean. */
   metadata?: Record<string, string>
+  template_id?: string
   /** RFC 3339: at or after. */
   created_after?: string
   /** RFC 3339: before. */
@@ -154,12 +61,14 @@ export interface ListOptions {
 }
 
 const COLUMNS = sql`emails.id, emails.key, emails.test, emails.from_address, emails.from_name, emails.to_list, emails.cc_list, emails.bcc_list,
-  emails.subject, emails.tags, emails.metadata, emails.created_at, email_states.status`
+  emails.reply_to_list, emails.subject, emails.template, emails.template_version, emails.tags, emails.metadata, emails.created_at,
+  email_states.status, email_states.scheduled_at`
 
 /** A page of an account's emails, newest first. Stable: a new row comes before the first page, never into a later one. */
 export function listEmails ({ account, filters, limit, cursor }: ListOptions): Query<EmailPage> {
-  // The table whose index is walked: what only the states know is looked for there.
-  const driver = filters.status === undefined && filters.event === undefined ? sql`emails` : sql`email_states`
+  // The table whose index is walked: what only the states know is looked for there. Nearly every email is delivered, so no index tells those apart.
+  const { status, event } = filters
+  const driver = status === undefined && (event === undefined || eventType(event) === 'email.delivered') ? sql`emails` : sql`email_states`
   const conditions = [
     sql`emails.account = ${account} and email_states.account = ${account}`,
     ...(cursor === null ? [] : [sql`(${driver}.created_at, ${driver}.id) < (${cursor.createdAt}::timestamptz, ${cursor.id})`]),
@@ -178,13 +87,14 @@ export function listEmails ({ account, filters, limit, cursor }: ListOptions): Q
   }
 }
 
-function filterConditions (account: string, { status, to, from, domain, tag, metadata, event, q }: EmailFilters): Sql[] {
+function filterConditions (account: string, { status, to, from, domain, tag, metadata, template_id, event, q }: EmailFilters): Sql[] {
   return [
     ...(status === undefined ? [] : [sql`email_states.status = ${status}`]),
     ...(event === undefined ? [] : [HAS_EVENT[eventType(event)]]),
     ...(from === undefined ? [] : [sql`lower(emails.from_address) = lower(${from})`]),
     ...(domain === undefined ? [] : [sql`emails.from_domain = ${domain.toLowerCase()}`]),
     ...(to === undefined ? [] : [sql`emails.id in (select email from recipients where account = ${account} and lower(address) = lower(${to}))`]),
+    ...(template_id === undefined ? [] : [sql`emails.template = ${template_id}`]),
     ...(tag === undefined ? [] : [sql`emails.tags <> '{}' and emails.tags @> ${[tag]}::text[]`]),
     ...Object.entries(metadata ?? {}).map(([name, value]) => metadataCondition(name, value)),
     ...(q === undefined ? [] : [sql`emails.search ilike ${`%${q.replaceAll(/[\\%_]/g, '\\$&')}%`}`])
@@ -216,13 +126,18 @@ function metadataCondition (name: string, value: string): Sql {
 /** One email with its recipients and everything that happened; null when the account has none of that id. */
 export function getEmail ({ account, id }: { account: string, id: string }): Query<EmailRecord | null> {
   return {
-    sql: sql`select ${COLUMNS},
+    sql: sql`select ${COLUMNS}, emails.headers, emails.attachments, emails.track_opens, emails.track_clicks, emails.unsubscribe,
       (select jsonb_agg(to_jsonb(recipients) order by n) from recipients where email = emails.id) as recipients,
       (select jsonb_agg(to_jsonb(facts) order by seq) from (select * from timeline where email = emails.id order by seq limit ${TIMELINE_MAX}) facts) as timeline
       from emails join email_states on email_states.id = emails.id
       where emails.account = ${account} and emails.id = ${id}`,
     read: ([row]) => (row === undefined ? null : recordOf(row as unknown as DetailedRow))
   }
+}
+
+/** Where the request of an email lies in REQUESTS; null when the account has none of that id. */
+export function findRequest ({ account, id }: { account: string, id: string }): Query<number | null> {
+  return { sql: sql`select request_seq from emails where account = ${account} and id = ${id}`, read: ([row]) => (row?.request_seq as number | undefined) ?? null }
 }
 
 /** A recipient that something should have happened to by now. */
@@ -232,16 +147,18 @@ export interface OverdueRecipient {
   n: number
   /** Where the request lies in REQUESTS. */
   requestSeq: number
+  /** When somebody should have looked, or should look; Unix ms. */
+  wakeMs: number
 }
 
 /** Recipients whose next attempt, or whose claim's lease, was over more than `graceS` seconds ago (below 0: is over within so many) and of
  *  whom nothing was heard since: for the sweep that makes lost schedules again. The longest overdue first. */
 export function overdueRecipients (limit: number, graceS: number): Query<OverdueRecipient[]> {
   return {
-    sql: sql`select account, email, n, request_seq from recipients
+    sql: sql`select account, email, n, request_seq, wake_at from recipients
       where wake_at < now() - make_interval(secs => ${graceS}) order by wake_at limit ${limit}`,
-    read: rows => (rows as unknown as Array<OverdueRecipient & { request_seq: number }>)
-      .map(({ account, email, n, request_seq }) => ({ account, email, n, requestSeq: request_seq }))
+    read: rows => (rows as unknown as Array<Omit<OverdueRecipient, 'requestSeq' | 'wakeMs'> & { request_seq: number, wake_at: Date }>)
+      .map(({ account, email, n, request_seq, wake_at }) => ({ account, email, n, requestSeq: request_seq, wakeMs: wake_at.getTime() }))
   }
 }
 
@@ -259,10 +176,14 @@ interface EmailRow {
   to_list: string[]
   cc_list: string[]
   bcc_list: string[]
+  reply_to_list: string[]
   subject: string
+  template: string | null
+  template_version: number | null
   status: EmailSummary['status']
   tags: string[]
   metadata: EmailSummary['metadata']
+  scheduled_at: Date | null
   created_at: Date
 }
 
@@ -279,7 +200,9 @@ interface FactRow {
   data: Record<string, unknown>
 }
 
-interface DetailedRow extends EmailRow {
+interface DetailedRow extends EmailRow, Pick<EmailRecord, 'headers' | 'attachments' | 'unsubscribe'> {
+  track_opens: boolean
+  track_clicks: boolean
   recipients: RecipientRow[]
   timeline: FactRow[] | null
 }
@@ -292,10 +215,13 @@ function summaryOf (row: EmailRow): EmailSummary {
     to: row.to_list,
     cc: row.cc_list,
     bcc: row.bcc_list,
+    reply_to: row.reply_to_list,
     subject: row.subject,
     status: row.status,
     tags: row.tags,
     metadata: row.metadata,
+    template: row.template === null ? null : { id: row.template, version: row.template_version! },
+    scheduled_at: row.scheduled_at?.toISOString() ?? null,
     test: row.test,
     key_id: row.key,
     created_at: row.created_at.toISOString()
@@ -305,7 +231,9 @@ function summaryOf (row: EmailRow): EmailSummary {
 function recordOf (row: DetailedRow): EmailRecord {
   const summary = summaryOf(row)
   const asked = { type: 'email.requested', time: summary.created_at }
-  return { ...summary, recipients: row.recipients.map(recipientOf), timeline: [asked, ...(row.timeline ?? []).map(entryOf)] }
+  const { headers, attachments, unsubscribe, track_opens: opens, track_clicks: clicks } = row
+  const rest = { headers, attachments, track: { opens, clicks }, unsubscribe }
+  return { ...summary, ...rest, recipients: row.recipients.map(recipientOf), timeline: [asked, ...(row.timeline ?? []).map(entryOf)] }
 }
 
 function recipientOf (row: RecipientRow): Static<typeof RecipientRecord> {
@@ -323,6 +251,8 @@ function recipientOf (row: RecipientRow): Static<typeof RecipientRecord> {
     bounced_at: time(row.bounced_at),
     failed_at: time(row.failed_at),
     in_doubt_at: time(row.in_doubt_at),
+    suppressed_at: time(row.suppressed_at),
+    canceled_at: time(row.canceled_at),
     opened_at: time(row.opened_at),
     clicked_at: time(row.clicked_at),
     complained_at: time(row.complained_at),
@@ -334,12 +264,12 @@ function recipientOf (row: RecipientRow): Static<typeof RecipientRecord> {
 
 /** Data of a fact under the names the API uses; what a client has no use for (worker, lease, digest) stays out. */
 function entryOf ({ id, type, time: at, n, data }: FactRow): TimelineEntry {
-  const { to, sequence, attempt, messageId, stage, reply, error, host, via, tls, ms, reason, detail, cause, held, nextAttemptAt } = data
+  const { to, sequence, attempt, messageId, stage, reply, error, host, via, tls, ms, reason, detail, cause, held, scheduledAt, nextAttemptAt } = data
   const answer = reply as { code: number, enhanced: string | null, text: string } | null | undefined
   const said = answer === undefined ? {} : { smtp_code: answer?.code ?? null, enhanced_code: answer?.enhanced ?? null, response: answer?.text ?? null }
   const entry = {
     id, type, time: time(at)!, n, recipient: to, sequence, attempt, message_id: messageId, stage, ...said, error, host, via, tls, ms,
-    class: data.class, reason, detail, cause, held, next_attempt_at: nextAttemptAt
+    class: data.class, reason, detail, cause, held, scheduled_at: scheduledAt, next_attempt_at: nextAttemptAt
   }
   return Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== undefined)) as TimelineEntry
 }

@@ -14,6 +14,8 @@ export interface Change {
   status_seq: number
   attempts: number
   reply_seq: number
+  scheduled_seq: number
+  scheduled_at?: string | null
   name?: string | null
   kind?: string
   attempted_at?: string
@@ -22,6 +24,8 @@ export interface Change {
   bounced_at?: string
   failed_at?: string
   in_doubt_at?: string
+  suppressed_at?: string
+  canceled_at?: string
   next_attempt_at?: string | null
   wake_at?: string | null
   smtp_code?: number | null
@@ -31,8 +35,9 @@ export interface Change {
   error?: string | null
 }
 
-/** The columns that follow the fact with the highest sequence together, and those that follow the last answer of a server. */
+/** The columns that follow the fact with the highest sequence together, the last one that set a time, and the last answer of a server. */
 const WITH_STATUS = ['status_seq', 'status', 'next_attempt_at', 'wake_at'] as const
+const WITH_SCHEDULE = ['scheduled_seq', 'scheduled_at'] as const
 const WITH_REPLY = ['reply_seq', 'smtp_code', 'enhanced_code', 'response', 'host', 'error'] as const
 
 /** The recipients of a request, nothing done yet. */
@@ -45,7 +50,10 @@ export function unseen ({ fact, seq }: Recorded<EmailRequested>): Change[] {
     name,
     kind,
     request_seq: seq,
-    status: 'queued',
+    status: fact.data.scheduledAt === null ? 'queued' : 'scheduled',
+    ...dueAt(fact.data.scheduledAt),
+    scheduled_at: fact.data.scheduledAt,
+    scheduled_seq: 0,
     status_seq: 0,
     attempts: 0,
     reply_seq: 0
@@ -54,13 +62,14 @@ export function unseen ({ fact, seq }: Recorded<EmailRequested>): Change[] {
 
 /** What a fact of EMAILS changes. */
 export function changeOf ({ fact, seq }: Recorded<RecipientFact>): Change {
-  const { email, n, to, request, attempt } = fact.data
-  const common = { email, n, account: fact.account, address: to, request_seq: request, status_seq: seq, attempts: attempt, reply_seq: 0 }
+  const { email, n, to, request } = fact.data
+  const attempts = 'attempt' in fact.data ? fact.data.attempt : 0
+  const common = { email, n, account: fact.account, address: to, request_seq: request, status_seq: seq, attempts, reply_seq: 0, scheduled_seq: -1 }
   switch (fact.type) {
     case 'email.attempted':
-      // The first attempt is REQUESTS' own, which gives it out again until it is settled. A later one came by schedule, and should that be lost
-      // with its worker, the end of the lease is when somebody must look.
-      return { ...common, status: 'sending', attempted_at: fact.time, wake_at: attempt === 1 ? null : fact.data.leaseUntil }
+      // REQUESTS gives its own job out again until it is settled. One that came by schedule may be lost with its worker: then the end of the lease
+      // is when somebody must look.
+      return { ...common, status: 'sending', attempted_at: fact.time, wake_at: fact.data.due ? fact.data.leaseUntil : null }
     case 'email.delivered':
       return { ...common, status: 'delivered', delivered_at: fact.time, ...replyOf(fact.data, seq) }
     case 'email.deferred':
@@ -71,6 +80,14 @@ export function changeOf ({ fact, seq }: Recorded<RecipientFact>): Change {
       return { ...common, status: 'failed', failed_at: fact.time }
     case 'email.in_doubt':
       return { ...common, status: 'in_doubt', in_doubt_at: fact.time, ...dueAt(fact.data.nextAttemptAt) }
+    case 'email.suppressed':
+      return { ...common, status: 'suppressed', suppressed_at: fact.time }
+    case 'email.rescheduled':
+      return { ...common, status: 'scheduled', ...dueAt(fact.data.scheduledAt), scheduled_at: fact.data.scheduledAt, scheduled_seq: seq }
+    case 'email.canceled':
+      return { ...common, status: 'canceled', canceled_at: fact.time }
+    case 'email.retry_requested':
+      return { ...common, status: 'queued', wake_at: fact.time }
   }
 }
 
@@ -103,6 +120,7 @@ function merge (a: Change, b: Change): Change {
     ...a,
     ...pick(b.status_seq > a.status_seq ? b : a, WITH_STATUS),
     ...pick(b.reply_seq > a.reply_seq ? b : a, WITH_REPLY),
+    ...pick(b.scheduled_seq > a.scheduled_seq ? b : a, WITH_SCHEDULE),
     name: a.name ?? b.name,
     kind: a.kind ?? b.kind,
     request_seq: Math.max(a.request_seq, b.request_seq),
@@ -112,7 +130,9 @@ function merge (a: Change, b: Change): Change {
     deferred_at: later(a.deferred_at, b.deferred_at),
     bounced_at: later(a.bounced_at, b.bounced_at),
     failed_at: later(a.failed_at, b.failed_at),
-    in_doubt_at: later(a.in_doubt_at, b.in_doubt_at)
+    in_doubt_at: later(a.in_doubt_at, b.in_doubt_at),
+    suppressed_at: later(a.suppressed_at, b.suppressed_at),
+    canceled_at: later(a.canceled_at, b.canceled_at)
   }
 }
 
