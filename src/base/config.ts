@@ -21,8 +21,12 @@ export interface Config {
   /** SMTP transactions under way at once in one sender; also the most that can be in doubt when it dies. */
   smtpConnections: number
   hostname: string | null
+  bounceDomain: string | null
+  /** `host:port` of the resolver; null = the system's. */
+  dns: string | null
   apiKey: string | null
   domains: string[]
+  requireVerifiedDomains: boolean
   webhookAllowPrivate: boolean
   trustProxy: string[]
   factsRetentionMs: number
@@ -64,6 +68,32 @@ function integer (min: number, max: number) {
     if (!/^\d+$/.test(value) || number < min || number > max) throw new Error(`must be a whole number from ${min} to ${max}`)
     return number
   }
+}
+
+function hostName (value: string): string {
+  if (!/^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/i.test(value)) throw new Error('must be a host name')
+  return value.toLowerCase()
+}
+
+/** Where to listen. A name whose last label is a number is an IPv4 address gone wrong. */
+function address (value: string): string {
+  if (isIP(value) === 0 && !/^([a-z0-9_-]+\.)*[a-z0-9_-]*[a-z][a-z0-9_-]*$/i.test(value)) throw new Error('must be an IP address or a host name')
+  return value
+}
+
+function oneOf (...names: string[]) {
+  return (value: string): string => {
+    if (!names.includes(value)) throw new Error(`must be one of ${names.join(', ')}`)
+    return value
+  }
+}
+
+/** An IP address, or one with its port: `10.0.0.2`, `127.0.0.1:5353`, `[::1]:53`. */
+function resolver (value: string): string {
+  const match = /^(?:\[([0-9a-f:.]+)\]|([0-9.]+))(?::(\d{1,5}))?$/i.exec(value)
+  const address = match?.[1] ?? match?.[2] ?? value
+  if (isIP(address) === 0 || Number(match?.[3] ?? 53) > 65_535) throw new Error('must be the IP address of a resolver, with its port if that is not 53: 127.0.0.1:5353, [::1]:53')
+  return value
 }
 
 function boolean (value: string): boolean {
@@ -120,7 +150,7 @@ const port = integer(1, 65_535)
 /** Every setting: environment name, meaning, default, reading. */
 export const settings: Settings = {
   roles: { env: 'JETPOST_ROLES', means: `what this process does: all, or a list of ${ROLES.join(', ')}`, fallback: new Set(ROLES), parse: roles },
-  host: { env: 'HOST', means: 'address the HTTP server listens on', fallback: '127.0.0.1', parse: text },
+  host: { env: 'HOST', means: 'address the HTTP server listens on', fallback: '127.0.0.1', parse: address },
   port: { env: 'PORT', means: 'port of the HTTP server', fallback: 8080, parse: integer(0, 65_535) },
   publicUrl: {
     env: 'JETPOST_PUBLIC_URL',
@@ -146,6 +176,8 @@ export const settings: Settings = {
   smtpUrl: { env: 'SMTP_URL', means: 'relay for outgoing mail; unset = the built-in catcher', fallback: null, secret: true, parse: url('smtp:', 'smtps:') },
   smtpConnections: { env: 'JETPOST_SMTP_CONNECTIONS', means: 'SMTP transactions at once', fallback: 100, parse: integer(1, 1000) },
   hostname: { env: 'JETPOST_HOSTNAME', means: 'our name in EHLO', fallback: null, parse: text },
+  bounceDomain: { env: 'JETPOST_BOUNCE_DOMAIN', means: 'host that bounces come back to (the return path); unset = none', fallback: null, parse: hostName },
+  dns: { env: 'JETPOST_DNS', means: "resolver for mail and domain checks, host:port; unset = the system's", fallback: null, parse: resolver },
   apiKey: {
     env: 'JETPOST_API_KEY',
     means: "a full-access key of the first account; a new value revokes the old",
@@ -157,6 +189,12 @@ export const settings: Settings = {
     }
   },
   domains: { env: 'JETPOST_DOMAINS', means: "domains the first account starts with, besides the sandbox's", fallback: [], parse: list },
+  requireVerifiedDomains: {
+    env: 'JETPOST_REQUIRE_VERIFIED_DOMAINS',
+    means: 'is mail refused from a domain whose DNS is not verified; unset = yes, but not on the embedded servers',
+    fallback: env => env.NATS_URL !== undefined,
+    parse: boolean
+  },
   webhookAllowPrivate: {
     env: 'JETPOST_WEBHOOK_ALLOW_PRIVATE',
     means: 'may webhooks go to http and private addresses',
@@ -170,7 +208,12 @@ export const settings: Settings = {
   natsPort: { env: 'JETPOST_NATS_PORT', means: 'port of the embedded NATS', fallback: null, parse: port },
   postgresPort: { env: 'JETPOST_POSTGRES_PORT', means: 'port of the embedded PostgreSQL', fallback: null, parse: port },
   catcherPort: { env: 'JETPOST_CATCHER_PORT', means: 'SMTP port of the built-in mail catcher; unset = a free one', fallback: null, parse: port },
-  logLevel: { env: 'JETPOST_LOG_LEVEL', means: 'trace, debug, info, warn, error or silent', fallback: 'info', parse: text }
+  logLevel: {
+    env: 'JETPOST_LOG_LEVEL',
+    means: 'trace, debug, info, warn, error, fatal or silent',
+    fallback: 'info',
+    parse: oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent')
+  }
 }
 
 /** Reads the environment; throws one Complaint that names every fault. */

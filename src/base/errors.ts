@@ -14,11 +14,16 @@ export function errorCode (thrown: unknown): string {
   return typeof code === 'string' || typeof code === 'number' ? String(code) : ''
 }
 
-/** Rejects with `message` when `promise` has not settled within `timeoutMs`. The promise itself goes on: the caller must not need its result. */
+/** The answer did not come in time. */
+export class Late extends Error {
+  override name = 'Late'
+}
+
+/** Rejects with Late when `promise` has not settled within `timeoutMs`. The promise itself goes on: the caller must not need its result. */
 export async function deadline<T> (promise: Promise<T>, timeoutMs: number, message: string): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(message)), timeoutMs)
+    timer = setTimeout(() => reject(new Late(message)), timeoutMs)
   })
   try {
     return await Promise.race([promise, late])

@@ -8,11 +8,13 @@ import type { Bus } from './connect.ts'
 import { Conflict, DUPLICATE_IN_BATCH, isUnanswered, JetStreamError, LogUnavailable, WRONG_LAST_SEQUENCE, WRONG_LAST_SEQUENCE_UNKNOWN } from './errors.ts'
 import { winnerAfter } from './load.ts'
 
-/** One fact to append. `expectedSeq` = the last sequence its subject must have (0 = none yet); left out = whatever it has. */
+/** One fact to append. `expectedSeq` = the last sequence its subject must have (0 = none yet); left out = whatever it has. `ttlMs` = how long it lives;
+ *  left out = as long as its stream keeps facts. */
 export interface Append {
   subject: string
   fact: Fact
   expectedSeq?: number
+  ttlMs?: number
 }
 
 /** Appends to one stream, many callers to a commit. */
@@ -29,6 +31,7 @@ interface Message {
   id: string
   bytes: Uint8Array
   expectedSeq: number | undefined
+  ttlMs: number | undefined
 }
 
 interface Part {
@@ -53,6 +56,8 @@ const BATCH_MAX = 256
 const BATCH_BYTES_MAX = 4 * 1024 * 1024
 const WAITING_MAX = 20_000
 const WAITING_BYTES_MAX = 64 * 1024 * 1024
+/** Parts above this leave a quarter of the room to the others: a few big batches must not keep everybody's mail out. */
+const BIG_BYTES = 1024 * 1024
 const LATE_LOOK_MS = 100
 const SILENCE_PAUSE_MS = 50
 const ANSWER_MS = 2000
@@ -80,12 +85,13 @@ export function createAppender (bus: Bus, stream: string, patience = EAGER): App
 
   function append (facts: Append[], timeoutMs = 5000): Promise<number[]> {
     return new Promise((resolve, reject) => {
-      if (messagesWaiting + facts.length > WAITING_MAX || bytesWaiting > WAITING_BYTES_MAX) {
-        return reject(new LogUnavailable(`${messagesWaiting} facts wait for ${stream}`, false))
-      }
       // Encoded (and so checked) here: a fact that does not fit fails its caller alone.
       const messages = facts.map(encode)
       const bytes = messages.reduce((sum, message) => sum + message.bytes.length, 0)
+      const room = bytes > BIG_BYTES ? WAITING_BYTES_MAX * 3 / 4 : WAITING_BYTES_MAX
+      if (messagesWaiting + facts.length > WAITING_MAX || bytesWaiting + bytes > room) {
+        return reject(new LogUnavailable(`${messagesWaiting} facts wait for ${stream}`, false))
+      }
       waiting.push({ messages, bytes, endMs: Date.now() + timeoutMs, doubt: false, resolve, reject })
       messagesWaiting += messages.length
       bytesWaiting += bytes
@@ -258,13 +264,14 @@ function size (parts: Part[]): number {
   return parts.reduce((sum, part) => sum + part.messages.length, 0)
 }
 
-function encode ({ subject, fact, expectedSeq }: Append): Message {
-  return { subject, id: fact.id, bytes: encodeFact(fact), expectedSeq }
+function encode ({ subject, fact, expectedSeq, ttlMs }: Append): Message {
+  return { subject, id: fact.id, bytes: encodeFact(fact), expectedSeq, ttlMs }
 }
 
 function headersOf (message: Message): MsgHdrs {
   const head = headers()
   head.set('Nats-Msg-Id', message.id)
+  if (message.ttlMs !== undefined) head.set('Nats-TTL', `${Math.ceil(message.ttlMs / 1000)}s`)
   if (message.expectedSeq !== undefined) head.set('Nats-Expected-Last-Subject-Sequence', String(message.expectedSeq))
   return head
 }

@@ -1,4 +1,5 @@
 import { ErrorCode, NatsError } from 'nats'
+import { Late } from '#src/base/errors.ts'
 
 /** JetStream's own no: `code` is its err_code. Source: nats-server errors.json. */
 export class JetStreamError extends Error {
@@ -25,7 +26,7 @@ const UNANSWERED = new Set<string>([
 
 /** True when the answer never came (timeout, nobody there, line cut): what was asked may have been done. */
 export function isUnanswered (error: unknown): boolean {
-  return error instanceof NatsError && UNANSWERED.has(error.code)
+  return error instanceof Late || (error instanceof NatsError && UNANSWERED.has(error.code))
 }
 
 /** The subject has moved on since it was read: read again, decide again. Nothing of the part was stored. */

@@ -48,10 +48,15 @@ export async function winnerAfter (bus: Bus, stream: string, subject: string, se
   return message === null ? null : { id: message.headers?.get('Nats-Msg-Id') ?? '', seq: Number(message.headers?.get('Nats-Sequence')) }
 }
 
-/** All facts of one subject, oldest first: one request, many answers, ended by a 204. Deadline 2 s. */
+/** All facts of one subject, oldest first. Deadline 2 s. */
 export async function loadSubject (bus: Bus, stream: string, subject: string): Promise<Recorded<AnyFact>[]> {
+  return (await loadMessages(bus, stream, subject, FACTS_MAX)).map(recorded)
+}
+
+/** The first messages on a subject (wildcards allowed), at most `max`: one request, many answers, ended by a 204. Deadline 2 s. */
+export async function loadMessages (bus: Bus, stream: string, subject: string, max: number): Promise<Msg[]> {
   const inbox = createInbox()
-  const facts: Recorded<AnyFact>[] = []
+  const messages: Msg[] = []
   const subscription = bus.nc.subscribe(inbox)
   const read = (async () => {
     for await (const message of subscription) {
@@ -59,13 +64,13 @@ export async function loadSubject (bus: Bus, stream: string, subject: string): P
       if (code === 204 || code === 404) return
       if (code >= 400) throw new Error(`JetStream could not read ${stream}: ${message.headers?.description}`)
       if (code === 0 && message.data.length === 0 && message.headers === undefined) throw new Error('JetStream is not there')
-      facts.push(recorded(message))
+      messages.push(message)
     }
   })()
   try {
-    bus.nc.publish(`$JS.API.DIRECT.GET.${stream}`, JSON.stringify({ seq: 1, next_by_subj: subject, batch: FACTS_MAX }), { reply: inbox })
+    bus.nc.publish(`$JS.API.DIRECT.GET.${stream}`, JSON.stringify({ seq: 1, next_by_subj: subject, batch: max }), { reply: inbox })
     await deadline(read, TIMEOUT_MS, `JetStream did not answer for ${stream} within ${TIMEOUT_MS} ms`)
-    return facts
+    return messages
   } finally {
     subscription.unsubscribe()
   }

@@ -1,8 +1,10 @@
-import { headers } from 'nats'
+import { headers, type Msg } from 'nats'
 import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
+import { api } from './api.ts'
 import type { Bus } from './connect.ts'
 import { isUnanswered, JetStreamError } from './errors.ts'
+import { lastSequence, loadMessages } from './load.ts'
 
 export interface Schedule {
   /** One schedule a subject: the same again replaces it. */
@@ -14,17 +16,21 @@ export interface Schedule {
   payload: unknown
 }
 
+/** What came due is not kept for long: after a longer stop the sweep finds who was forgotten. */
+const DUE_TTL = '24h'
+const FIRED_AT_ONCE = 500
+const ANSWER_MS = 2000
+
 /** Stores a message schedule (server ADR-51) and resolves once the server has it. Tries until `timeoutMs` is over, then throws.
  *  Safe to repeat: the subject is the identity. */
 export async function schedule (bus: Bus, { subject, target, atMs, payload }: Schedule, timeoutMs = 60_000): Promise<void> {
   const head = headers()
   head.set('Nats-Schedule', `@at ${timestamp(atMs)}`)
   head.set('Nats-Schedule-Target', target)
-  // What came due is not kept for long: after a longer stop the sweep finds who was forgotten.
-  head.set('Nats-Schedule-TTL', '24h')
+  head.set('Nats-Schedule-TTL', DUE_TTL)
   for (const endMs = Date.now() + timeoutMs; ;) {
     try {
-      const answer = await bus.nc.request(subject, JSON.stringify(payload), { headers: head, timeout: 2000 })
+      const answer = await bus.nc.request(subject, JSON.stringify(payload), { headers: head, timeout: ANSWER_MS })
       const { error } = answer.json<{ error?: { err_code: number, description: string } }>()
       if (error === undefined) return
       throw new JetStreamError(error.err_code, error.description)
@@ -33,4 +39,30 @@ export async function schedule (bus: Bus, { subject, target, atMs, payload }: Sc
     }
     await sleep(100)
   }
+}
+
+/** Has every schedule stored now under `filter` (wildcards allowed) come due at once and removes it: in the order they were stored, neighbours
+ *  (up to 500) by `rank`, for those that were due together once before may have changed places. Throws when NATS does not answer; safe to repeat. */
+export async function fireNow (bus: Bus, filter: string, rank: (payload: unknown) => number): Promise<void> {
+  const lastSeq = await lastSequence(bus, 'SCHEDULE')
+  for (;;) {
+    const waiting = (await loadMessages(bus, 'SCHEDULE', filter, FIRED_AT_ONCE)).filter(message => seqOf(message) <= lastSeq)
+    if (waiting.length === 0) return
+    const ranks = new Map(waiting.map(message => [message, rank(message.json())]))
+    await Promise.all(waiting.toSorted((a, b) => ranks.get(a)! - ranks.get(b)!).map(message => fire(bus, message)))
+    await api(bus, 'STREAM.PURGE.SCHEDULE', { filter, seq: seqOf(waiting.at(-1)!) + 1 }, ANSWER_MS)
+  }
+}
+
+async function fire (bus: Bus, scheduled: Msg): Promise<void> {
+  const head = headers()
+  head.set('Nats-Msg-Id', `fired ${seqOf(scheduled)}`)
+  head.set('Nats-TTL', DUE_TTL)
+  const answer = await bus.nc.request(scheduled.headers!.get('Nats-Schedule-Target'), scheduled.data, { headers: head, timeout: ANSWER_MS })
+  const { error } = answer.json<{ error?: { err_code: number, description: string } }>()
+  if (error !== undefined) throw new JetStreamError(error.err_code, error.description)
+}
+
+function seqOf (message: Msg): number {
+  return Number(message.headers?.get('Nats-Sequence'))
 }

@@ -1,0 +1,156 @@
+import { createInbox, ErrorCode, NatsError, type Msg } from 'nats'
+import { decodeFact, type AnyFact } from '#streams/catalog.ts'
+import { api } from './api.ts'
+import type { Bus } from './connect.ts'
+import { JetStreamError, NO_MESSAGE } from './errors.ts'
+
+/** Reads the last facts of many subjects of one stream, many callers to a request. */
+export interface Lookup {
+  /** The last fact of each subject, in their order; null = it has none. Exact subjects only. Waits 2 s at most. An error is never "it has none": silence, a
+   *  refusal and an answer with a gap throw what `isUnanswered` knows; a fact that does not fit its schema throws too. */
+  last (subjects: readonly string[]): Promise<Array<AnyFact | null>>
+}
+
+/** Some of a caller's subjects: as many as fit one request. */
+interface Rider {
+  subjects: readonly string[]
+  timer: NodeJS.Timeout
+  resolve: (facts: Array<AnyFact | null>) => void
+  reject: (error: Error) => void
+}
+
+const ANSWER_MS = 2000
+/** The server refuses above 1024. */
+const SUBJECTS_MAX = 512
+const WAITING_MAX = 20_000
+
+/** One request is on its way at a time; who comes meanwhile rides the next, so that no answer is older than its question. Any replica of the stream may
+ *  answer, also one that has not heard of the newest facts: to decide upon a fact, read it with `lastAtLeader`. */
+export function createLookup (bus: Bus, stream: string): Lookup {
+  const waiting = new Set<Rider>()
+  let subjectsWaiting = 0
+  let flying = false
+
+  async function last (subjects: readonly string[]): Promise<Array<AnyFact | null>> {
+    if (subjects.some(subject => /[*>]/.test(subject))) throw new Error('only exact subjects can be looked up')
+    const parts = Array.from({ length: Math.ceil(subjects.length / SUBJECTS_MAX) }, (_, i) => subjects.slice(i * SUBJECTS_MAX, (i + 1) * SUBJECTS_MAX))
+    return (await Promise.all(parts.map(ride))).flat()
+  }
+
+  function ride (subjects: readonly string[]): Promise<Array<AnyFact | null>> {
+    return new Promise((resolve, reject) => {
+      if (subjectsWaiting + subjects.length > WAITING_MAX) return reject(unanswered(stream, `${subjectsWaiting} subjects wait already`))
+      const timer = setTimeout(() => {
+        leave(rider)
+        reject(unanswered(stream, `no answer within ${ANSWER_MS} ms`))
+      }, ANSWER_MS)
+      const rider = { subjects, timer, resolve, reject }
+      waiting.add(rider)
+      subjectsWaiting += subjects.length
+      if (flying) return
+      flying = true
+      // One turn of the event loop gathers those who came with it.
+      setImmediate(() => void fly())
+    })
+  }
+
+  function leave (rider: Rider): void {
+    if (waiting.delete(rider)) subjectsWaiting -= rider.subjects.length
+  }
+
+  async function fly (): Promise<void> {
+    while (waiting.size > 0) {
+      const riders = board()
+      const answer = await ask(bus, stream, new Set(riders.flatMap(({ subjects }) => subjects))).catch((error: Error) => error)
+      for (const rider of riders) settle(rider, answer)
+    }
+    flying = false
+  }
+
+  function board (): Rider[] {
+    const riders: Rider[] = []
+    let count = 0
+    for (const rider of waiting) {
+      count += rider.subjects.length
+      if (count > SUBJECTS_MAX) break
+      leave(rider)
+      riders.push(rider)
+    }
+    return riders
+  }
+
+  return { last }
+}
+
+function settle ({ subjects, timer, resolve, reject }: Rider, answer: Map<string, Uint8Array> | Error): void {
+  clearTimeout(timer)
+  if (answer instanceof Error) return reject(answer)
+  try {
+    resolve(subjects.map(subject => {
+      const bytes = answer.get(subject)
+      return bytes === undefined ? null : decodeFact(bytes)
+    }))
+  } catch (error) {
+    // Decoded for each caller: a fact that does not fit fails those who asked for it, and nobody else.
+    reject(error as Error)
+  }
+}
+
+/** Subject → the bytes of its last message, for those that have one. */
+async function ask (bus: Bus, stream: string, subjects: ReadonlySet<string>): Promise<Map<string, Uint8Array>> {
+  const { promise, resolve, reject } = Promise.withResolvers<Map<string, Uint8Array>>()
+  const read = createReader(stream, subjects)
+  const timer = setTimeout(() => reject(unanswered(stream, `no answer within ${ANSWER_MS} ms`)), ANSWER_MS)
+  const inbox = createInbox()
+  let subscription
+  try {
+    subscription = bus.nc.subscribe(inbox, {
+      callback: (error, message) => {
+        const answer = error ?? read(message)
+        if (answer instanceof Error) reject(answer)
+        else if (answer !== null) resolve(answer)
+      }
+    })
+    bus.nc.publish(`$JS.API.DIRECT.GET.${stream}`, JSON.stringify({ multi_last: [...subjects] }), { reply: inbox })
+    return await promise
+  } finally {
+    clearTimeout(timer)
+    subscription?.unsubscribe()
+  }
+}
+
+/** Takes the messages of one answer as they come; gives null until it is whole, or an error once it cannot become so. The server sends the last message of
+ *  each subject that has one, then a 204. Each says which sequence went before it in this answer (0 = none), the 204 as well, so that a gap shows wherever it
+ *  is. When no subject has any, a 404 "No Results" is all; any other 404 is a message that could not be read. Source: nats-server ADR-31, getDirectMulti. */
+function createReader (stream: string, subjects: ReadonlySet<string>) {
+  const found = new Map<string, Uint8Array>()
+  let before = '0'
+  return ({ headers, data }: Msg): Map<string, Uint8Array> | Error | null => {
+    const header = (name: string): string => headers?.get(name) ?? ''
+    const code = headers?.code ?? 0
+    if (code === 404 && headers!.description === 'No Results' && found.size === 0) return found
+    if (code !== 0 && code !== 204) return unanswered(stream, headers!.status)
+    if (header('Nats-Last-Sequence') !== before) return unanswered(stream, 'a part of the answer is lost')
+    if (code === 204) return found.size > 0 && header('Nats-Num-Pending') === '0' ? found : unanswered(stream, 'the answer is cut short')
+    if (!subjects.has(header('Nats-Subject'))) return unanswered(stream, 'the answer is to another question')
+    found.set(header('Nats-Subject'), data)
+    before = header('Nats-Sequence')
+    return null
+  }
+}
+
+function unanswered (stream: string, why: string): NatsError {
+  return new NatsError(`${stream} cannot be looked up: ${why}`, ErrorCode.Timeout)
+}
+
+/** The last fact of a subject and its sequence as the stream's leader knows them, or null: what was acknowledged is there. Deadline 2 s. Throws what
+ *  `isUnanswered` knows, or JetStreamError. */
+export async function lastAtLeader (bus: Bus, stream: string, subject: string): Promise<{ fact: AnyFact, seq: number } | null> {
+  try {
+    const { message } = await api<{ message: { seq: number, data: string } }>(bus, `STREAM.MSG.GET.${stream}`, { last_by_subj: subject }, ANSWER_MS)
+    return { fact: decodeFact(Buffer.from(message.data, 'base64')), seq: message.seq }
+  } catch (error) {
+    if (error instanceof JetStreamError && error.code === NO_MESSAGE) return null
+    throw error
+  }
+}
