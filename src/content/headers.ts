@@ -1,9 +1,11 @@
 import type { Mailbox } from '#streams/address.ts'
 
-/** Longest line of a folded header, without CRLF. Source: RFC 5322 2.1.1. */
-const LINE_MAX = 78
+/** Longest line of a folded header, without CRLF: RFC 5322 2.1.1 would have 78, but not for one with an encoded-word. Source: RFC 2047 2. */
+const LINE_MAX = 76
 /** Longest encoded-word, and what frames its text. Source: RFC 2047 2. */
 const WORD_MAX = 75
+/** Room for one character of any kind, however long the header's name is. */
+const WORD_MIN = 24
 /** What a display name may take of the first line, beside the longest of our field names. */
 const PHRASE_MAX = 66
 const B_FRAME = '=?UTF-8?B?'
@@ -11,7 +13,7 @@ const Q_FRAME = '=?UTF-8?Q?'
 const FRAME_END = '?='
 
 /** Control characters, among them CR, LF and NUL, end up as one space: no value can start a header of its own. */
-function oneLine (text: string): string {
+export function oneLine (text: string): string {
   return text.replaceAll(/\p{Cc}+/gu, ' ').toWellFormed()
 }
 
@@ -19,9 +21,17 @@ function oneLine (text: string): string {
 export function textHeader (name: string, value: string): string {
   const text = oneLine(value)
   if (text === '') return `${name}: \r\n`
+  const room = LINE_MAX - name.length - 2
   // Spaces at the edges and in rows do not survive unfolding, and a word too long for a line could not be folded.
-  const plain = /^[\x21-\x7e]+( [\x21-\x7e]+)*$/.test(text) && !text.includes('=?') && text.split(' ').every(word => word.length < LINE_MAX - name.length - 2)
-  return fold(name, plain ? text.split(' ') : encodedWords(text, LINE_MAX - name.length - 2))
+  const plain = /^[\x21-\x7e]+( [\x21-\x7e]+)*$/.test(text) && !text.includes('=?') && text.split(' ').every(word => word.length < room)
+  return fold(name, plain ? text.split(' ') : encodedWords(text, Math.max(room, WORD_MIN)))
+}
+
+/** `Name: value` as a sender gave it. ASCII stays as it is, for it may hold ids, addresses or encoded-words, and is only folded; the rest is text. */
+export function ownHeader (name: string, value: string): string {
+  const text = oneLine(value).trim()
+  // Rows of spaces stay together: a line of nothing but spaces would end the headers for some readers.
+  return /^\p{ASCII}*$/u.test(text) ? fold(name, text.split(/(?<=[^ ]) /)) : textHeader(name, text)
 }
 
 /** `hidden` = named, but not to be written to: an empty group whose name is the address, for readers that take no address beyond ASCII.
@@ -43,9 +53,19 @@ function mailboxTokens ({ address, name, hidden }: HeaderMailbox): string[] {
 
 /** A display name: as it is, quoted, or encoded. Source: RFC 5322 3.2.5, RFC 2047 5 (3). */
 function phrase (name: string): string[] {
-  const quoted = `"${name.replaceAll(/["\\]/g, '\\$&')}"`
-  if (quoted.length > PHRASE_MAX || !/^[\x20-\x7e]*$/.test(name) || name.includes('=?')) return encodedWords(name, PHRASE_MAX)
-  return /^[\w!#$%&'*+/=?^`{|}~-]+( [\w!#$%&'*+/=?^`{|}~-]+)*$/.test(name) ? name.split(' ') : [quoted]
+  const string = quoted(name)
+  if (string.length > PHRASE_MAX || !isPrintable(name)) return encodedWords(name, PHRASE_MAX)
+  return /^[\w!#$%&'*+/=?^`{|}~-]+( [\w!#$%&'*+/=?^`{|}~-]+)*$/.test(name) ? name.split(' ') : [string]
+}
+
+/** Whether the text can stand as it is, and is not taken for an encoded-word. */
+export function isPrintable (text: string): boolean {
+  return /^[\x20-\x7e]*$/.test(text) && !text.includes('=?')
+}
+
+/** Source: RFC 5322 3.2.4. */
+export function quoted (text: string): string {
+  return `"${text.replaceAll(/["\\]/g, '\\$&')}"`
 }
 
 /** Joins tokens with spaces, on a new line wherever the present one would grow too long. */
@@ -62,7 +82,7 @@ function fold (name: string, tokens: string[]): string {
 }
 
 /** The text as encoded-words of at most 75 characters, the first of at most `firstMax`; characters are never split. */
-function encodedWords (text: string, firstMax: number): string[] {
+export function encodedWords (text: string, firstMax: number): string[] {
   const inQ = qWidth(text) <= Buffer.byteLength(text) * 4 / 3
   const words: string[] = []
   let chunk = ''

@@ -1,11 +1,13 @@
 import { createHash } from 'node:crypto'
 import type { Mailbox } from '#streams/address.ts'
+import type { OwnHeader } from '#streams/email/headers.ts'
 import type { EmailRequested } from '#streams/email/facts.ts'
-import { addressHeader, textHeader } from './headers.ts'
-import { encodeText } from './transfer.ts'
+import { fileHead, type MessageFile } from './file-head.ts'
+import { addressHeader, ownHeader, textHeader } from './headers.ts'
+import { base64Lines, encodeText } from './transfer.ts'
 
 /** Goes up whenever the same input would make other bytes: claims keep it, so that a copy can be told from its first. */
-export const RENDERER = '2'
+export const RENDERER = '3'
 
 export interface Message {
   /** With its angle brackets. */
@@ -15,13 +17,20 @@ export interface Message {
   from: Mailbox
   /** All of them; those in bcc are named nowhere. */
   recipients: EmailRequested['data']['recipients']
+  replyTo: Mailbox[]
   subject: string
+  /** The sender's own, in their order, after ours. */
+  headers: OwnHeader[]
   html: string | null
   text: string | null
+  attachments: MessageFile[]
   /** Whether addresses beyond ASCII may stand raw in the headers (RFC 6532), since the message's own way takes them; else they are shown as
    *  empty groups. */
   utf8?: boolean
 }
+
+/** A part: its Content- headers, an empty line and its body, without the last line end. */
+type Part = Buffer[]
 
 const END = Buffer.from('\r\n')
 /** Domains are A-labels: only local parts can have it. */
@@ -32,41 +41,57 @@ export function isBeyondAscii (address: string): boolean {
   return NON_ASCII.test(address)
 }
 
-/** The message as it goes out, CRLF line ends only: RFC 5322 headers, then one part, or text and html as alternatives.
+/** The message as it goes out, CRLF line ends only: RFC 5322 headers, then mixed(alternative(text, related(html, images…)), files…), where what
+ *  would hold one part is that part. What has a `contentId` goes beside the html, and as a file when there is none.
  *  The bytes are a pure function of the input. Headers are ASCII unless `utf8` lets an address stand as it is. */
 export function composeMessage (message: Message): Buffer {
-  const head = envelopeHeaders(message)
-  const { html, text, messageId } = message
-  if (html !== null && text !== null) return alternatives(head, messageId, text, html)
-  const [type, body] = html !== null ? ['html', html] : ['plain', text ?? '']
-  return Buffer.concat([...part(head, type, body), END])
+  const { html, text, attachments, messageId } = message
+  // A text beside the html would be shown as one more body.
+  const isImage = ({ contentId, contentType }: MessageFile) => html !== null && contentId !== null && !/^text\//i.test(contentType)
+  const images = attachments.filter(isImage).map(file => filePart(file, 'inline'))
+  const files = attachments.filter(file => !isImage(file)).map(file => filePart(file, 'attachment'))
+  const related = html === null ? [] : [together('related', messageId, [textPart('html', html), ...images])]
+  const plain = text === null && html !== null ? [] : [textPart('plain', text ?? '')]
+  const body = together('mixed', messageId, [together('alternative', messageId, [...plain, ...related]), ...files])
+  return Buffer.concat([Buffer.from(envelopeHeaders(message)), ...body, END])
 }
 
-function envelopeHeaders ({ messageId, date, from, recipients, subject, utf8 = false }: Message): string {
+function envelopeHeaders ({ messageId, date, from, recipients, replyTo, subject, headers, utf8 = false }: Message): string {
   const shown = recipients.map(recipient => ({ ...recipient, hidden: !utf8 && isBeyondAscii(recipient.address) }))
   const to = shown.filter(({ kind }) => kind === 'to')
   const cc = shown.filter(({ kind }) => kind === 'cc')
+  // One that may not be shown cannot be answered to: without it answers go to `from`, with it nowhere.
+  const answers = replyTo.filter(({ address }) => utf8 || !isBeyondAscii(address))
   return addressHeader('From', [from]) +
     (to.length === 0 && cc.length === 0 ? 'To: undisclosed-recipients:;\r\n' : '') +
     (to.length === 0 ? '' : addressHeader('To', to)) +
     (cc.length === 0 ? '' : addressHeader('Cc', cc)) +
+    (answers.length === 0 ? '' : addressHeader('Reply-To', answers)) +
     textHeader('Subject', subject) +
     `Date: ${new Date(date).toUTCString().replace('GMT', '+0000')}\r\n` +
     `Message-ID: ${messageId}\r\n` +
-    'MIME-Version: 1.0\r\n'
+    'MIME-Version: 1.0\r\n' +
+    headers.map(({ name, value }) => ownHeader(name, value)).join('')
 }
 
-function alternatives (head: string, messageId: string, text: string, html: string): Buffer {
-  // "=_" can stand in neither of the two encodings, so the boundary is in no body.
-  const boundary = `=_${createHash('sha256').update(messageId).digest('hex').slice(0, 32)}`
-  return Buffer.concat([
-    ...part(`${head}Content-Type: multipart/alternative;\r\n boundary="${boundary}"\r\n\r\n--${boundary}\r\n`, 'plain', text),
-    ...part(`\r\n--${boundary}\r\n`, 'html', html),
-    Buffer.from(`\r\n--${boundary}--\r\n`)
-  ])
+function textPart (type: string, text: string): Part {
+  const { encoding, bytes } = encodeText(text)
+  return [Buffer.from(`Content-Type: text/${type}; charset=utf-8\r\nContent-Transfer-Encoding: ${encoding}\r\n\r\n`), bytes]
 }
 
-function part (head: string, type: string, body: string): Buffer[] {
-  const { encoding, bytes } = encodeText(body)
-  return [Buffer.from(`${head}Content-Type: text/${type}; charset=utf-8\r\nContent-Transfer-Encoding: ${encoding}\r\n\r\n`), bytes]
+function filePart (file: MessageFile, disposition: 'inline' | 'attachment'): Part {
+  return [Buffer.from(`${fileHead(file, disposition)}\r\n`), base64Lines(file.content)]
+}
+
+/** Several parts as one of this multipart type; one stays what it is. */
+function together (type: 'mixed' | 'alternative' | 'related', messageId: string, parts: Part[]): Part {
+  if (parts.length === 1) return parts[0]!
+  // "=_" can stand in neither of the two encodings, so the boundary is in no body; that of another type begins otherwise.
+  const boundary = `=_${type}_${createHash('sha256').update(messageId).digest('hex').slice(0, 32)}`
+  const root = type === 'related' ? '\r\n type="text/html";' : ''
+  return [
+    Buffer.from(`Content-Type: multipart/${type};${root}\r\n boundary="${boundary}"\r\n`),
+    ...parts.flatMap(part => [Buffer.from(`\r\n--${boundary}\r\n`), ...part]),
+    Buffer.from(`\r\n--${boundary}--`)
+  ]
 }

@@ -9,8 +9,10 @@ const CR = 0x0d
 const LF = 0x0a
 const SPACE = 0x20
 const EQUALS = 0x3d
-/** One less than the 76 allowed: the last place is the soft break's `=`. */
-const QP_LINE_MAX = 75
+/** Source: RFC 2045 6.7 and 6.8. */
+const LINE_MAX = 76
+/** The last place is the soft break's `=`. */
+const QP_LINE_MAX = LINE_MAX - 1
 
 /** 1 = stands for itself in quoted-printable. Source: RFC 2045 6.7. */
 const PLAIN = new Uint8Array(256)
@@ -27,7 +29,7 @@ export function encodeText (text: string): Encoded {
   // Line ends count as escaped here and are not, which errs on the side of base64 by a hair.
   const qpSize = bytes.length + 2 * escaped
   if (qpSize <= bytes.length * 1.37 + lineEnds(text) * 4) return { encoding: 'quoted-printable', bytes: quotedPrintable(bytes) }
-  return { encoding: 'base64', bytes: base64(bytes) }
+  return { encoding: 'base64', bytes: base64Lines(bytes.toString('base64')) }
 }
 
 function lineEnds (text: string): number {
@@ -36,13 +38,16 @@ function lineEnds (text: string): number {
   return count
 }
 
-function base64 (bytes: Buffer): Buffer {
-  const text = bytes.toString('base64')
-  const lines = Math.ceil(text.length / 76)
-  const out = Buffer.allocUnsafe(text.length + 2 * lines)
+/** Base64 in lines of 76 characters, without the last line end. */
+export function base64Lines (text: string): Buffer {
+  const ends = 2 * Math.ceil(text.length / LINE_MAX)
+  const out = Buffer.allocUnsafe(text.length + ends)
+  // Written as far to the right as there will be line ends, then moved to its place line by line: the text is copied once.
+  out.write(text, ends, 'latin1')
   let at = 0
-  for (let i = 0; i < text.length; i += 76) {
-    at += out.write(text.slice(i, i + 76), at, 'latin1')
+  for (let i = ends; i < out.length; i += LINE_MAX) {
+    out.copyWithin(at, i, i + LINE_MAX)
+    at += Math.min(LINE_MAX, out.length - i)
     out[at++] = CR
     out[at++] = LF
   }
