@@ -3,17 +3,23 @@ import type { Fact } from '#streams/define.ts'
 import type { GiveUpReason } from '#streams/delivery/decide.ts'
 import { DeliveryAttempted, DeliveryFailed, DeliveryParked, DeliveryRequested, FanoutAdvanced, type Owed } from '#streams/delivery/facts.ts'
 import { pendingAfter, type Pending } from '#streams/delivery/state.ts'
+import { testEventBody } from '#streams/delivery/test-event.ts'
 import { partitionOf, subjects } from '#streams/subjects.ts'
+import type { EventType } from '#streams/webhook/facts.ts'
 import { timestamp } from '#src/base/clock.ts'
+import { newId } from '#src/base/id.ts'
 import type { Append } from '#src/nats/append.ts'
 import { Conflict } from '#src/nats/errors.ts'
 import { loadLast } from '#src/nats/load.ts'
-import { schedule } from '#src/nats/schedule.ts'
+import { fireNow, schedule } from '#src/nats/schedule.ts'
+import type { Asker } from './desk.ts'
 import { causedBy, stamp, type Cause, type Ledger } from './ledger.ts'
 
 /** An outcome is repeated for so long before its job goes back to the server, which would mean one more request: while the log is away
  *  nothing else can go on anyway. */
 const RECORD_TIMEOUT_MS = 600_000
+const RELEASE_DELAY_MS = 500
+const RELEASE_TIMEOUT_MS = 5000
 
 /** How far the fan-out of one partition has come: every fact of EMAILS up to `through` has its deliveries; `seq` is where WEBHOOKS says so,
  *  0 = nowhere yet. */
@@ -58,6 +64,17 @@ export async function requestDeliveries (
 /** The cursor belongs to no account: it is of all of them. */
 const FANOUT: Cause = { account: 'acc_0', correlation: 'fanout', causation: null }
 
+/** Owes an endpoint a made-up event, whatever it listens to; it goes the way of all others. Throws LogUnavailable. */
+export async function requestTestDelivery (ledger: Ledger, asker: Asker, webhook: string, type: EventType): Promise<Owed> {
+  const nowMs = ledger.clock.nowMs()
+  const [id, email] = [newId('ev', nowMs), newId('em', nowMs)]
+  const test = testEventBody({ id, type, email, createdAt: timestamp(nowMs) })
+  const owed: Owed = { delivery: deliveryId(id, webhook), webhook, event: { id, type, seq: 0 }, email, test }
+  const fact = stamp(DeliveryRequested, { ...asker, causation: null }, owed, nowMs, id)
+  await ledger.webhooks.append([{ subject: subjects.delivery(partitionOf(webhook)), fact }])
+  return owed
+}
+
 export type AttemptData = Omit<DeliveryAttempted['data'], keyof Owed>
 
 /** Records one attempt; a retry is scheduled before this resolves. Throws LogUnavailable. */
@@ -67,7 +84,8 @@ export function recordAttempt (ledger: Ledger, pending: Pending, data: AttemptDa
 
 /** Puts a delivery off without a request, from `firstMs` (when its 24 hours began) to `untilMs`. Throws LogUnavailable. */
 export function parkDelivery (ledger: Ledger, pending: Pending, firstMs: number, untilMs: number): Promise<void> {
-  const data = { ...pending.owed, attempts: pending.attempts, firstAttemptAt: timestamp(firstMs), nextAttemptAt: timestamp(untilMs) }
+  const held = pending.heldAt === null ? {} : { heldAt: pending.heldAt }
+  const data = { ...pending.owed, attempts: pending.attempts, firstAttemptAt: timestamp(firstMs), nextAttemptAt: timestamp(untilMs), ...held }
   return record(ledger, pending, stamp(DeliveryParked, causeOf(pending), data, ledger.clock.nowMs()))
 }
 
@@ -91,11 +109,23 @@ export async function scheduleDelivery ({ bus }: Pick<Ledger, 'bus'>, pending: P
   const { delivery, webhook } = pending.owed
   const partition = partitionOf(webhook)
   await schedule(bus, {
-    subject: subjects.scheduleDelivery(partition, delivery),
+    subject: pending.heldAt === null ? subjects.scheduleDelivery(partition, delivery) : subjects.scheduleHeld(webhook, delivery),
     target: subjects.dueDelivery(partition, delivery),
     atMs: Date.parse(pending.dueAt!),
     payload: pending
   }, timeoutMs)
+}
+
+/** Has whoever makes deliveries bring forward those that a pause has held. A little later: by then every process has heard that it is over,
+ *  and holds nothing more. Safe to repeat. Throws when NATS does not answer. */
+export async function askForRelease ({ bus, clock }: Pick<Ledger, 'bus' | 'clock'>, webhook: string): Promise<void> {
+  const [subject, target] = [subjects.scheduleRelease(webhook), subjects.dueRelease(webhook)]
+  await schedule(bus, { subject, target, atMs: clock.nowMs() + RELEASE_DELAY_MS, payload: {} }, RELEASE_TIMEOUT_MS)
+}
+
+/** Has all that is held for an endpoint come due now, in the order of its events. Safe to repeat. Throws when NATS does not answer. */
+export async function releaseHeld ({ bus }: Pick<Ledger, 'bus'>, webhook: string): Promise<void> {
+  await fireNow(bus, subjects.scheduleHeld(webhook, '*'), payload => (payload as Pending).owed.event.seq)
 }
 
 function causeOf ({ account, correlation, causation }: Pending): Cause {

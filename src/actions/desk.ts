@@ -1,7 +1,10 @@
 import type { Vault } from '#src/base/secret.ts'
+import type { Dns } from '#src/dns/resolve.ts'
 import type { Blobs } from '#src/nats/blobs.ts'
 import type { LiveDirectory } from './directory.ts'
 import type { Ledger } from './ledger.ts'
+import type { SuppressionBook } from './suppression-book.ts'
+import type { TemplateShelf } from './template-shelf.ts'
 
 /** What actions need: where to write, what is known, where big bodies go, how secrets are sealed. */
 export interface Desk {
@@ -9,8 +12,22 @@ export interface Desk {
   directory: LiveDirectory
   blobs: Blobs
   vault: Vault
+  suppressions: SuppressionBook
+  templates: TemplateShelf
+  dns: Dns
+  settings: DeskSettings
+}
+
+/** What the operator decided. */
+export interface DeskSettings {
   /** May webhooks go to http and private addresses. */
   webhookAllowPrivate: boolean
+  /** Is mail refused from a domain whose DNS is not verified. */
+  requireVerifiedDomains: boolean
+  /** Host of the return path, or null when there is none. */
+  bounceDomain: string | null
+  /** How long content is kept. */
+  contentRetentionMs: number
 }
 
 /** Who asks, and under which id everything that follows can be found. */

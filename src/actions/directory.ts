@@ -1,20 +1,23 @@
 import { emptyDirectory, evolveDirectory, type Directory } from '#streams/directory.ts'
 import { sleep } from '#src/base/backoff.ts'
 import type { Log } from '#src/base/log.ts'
-import { asError } from '#src/base/errors.ts'
+import { asError, Late } from '#src/base/errors.ts'
 import type { Role } from '#src/base/role.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { follow } from '#src/nats/follow.ts'
-import { lastSequence } from '#src/nats/load.ts'
+import { lastSequence, lastSequenceUnder } from '#src/nats/load.ts'
 
 /** The directory of this process, kept up to date from CONTROL within milliseconds. */
 export interface LiveDirectory extends Role {
   now: Directory
   /** Resolves to true once sequence `seq` of CONTROL is folded in, to false when `timeoutMs` ends before. */
   reached (seq: number, timeoutMs: number): Promise<boolean>
-  /** Resolves to true once everything that was in CONTROL when called is folded in; false when it takes longer. Throws when NATS is away. */
+  /** Resolves to true once everything that was in CONTROL under `control.` when called is folded in; false when it takes longer. Throws when NATS is away. */
   catchUp (timeoutMs: number): Promise<boolean>
 }
+
+/** Without suppressions and templates, which are too many and too large to hold. */
+const FILTER = 'control.>'
 
 interface Waiter { seq: number, resolve: () => void }
 
@@ -39,7 +42,7 @@ export function followDirectory (bus: Bus, log: Log): LiveDirectory {
 
   async function fold (): Promise<void> {
     const facts = follow(bus, {
-      stream: 'CONTROL', filter: 'control.>', afterSeq: foldedSeq, batchMax: 500, gatherMs: 0, signal: stopping.signal, onTrouble: tell, onFollowing: () => { trouble = null }
+      stream: 'CONTROL', filter: FILTER, afterSeq: foldedSeq, batchMax: 500, gatherMs: 0, signal: stopping.signal, onTrouble: tell, onFollowing: () => { trouble = null }
     })
     for await (const batch of facts) {
       for (const recorded of batch) evolveDirectory(now, recorded)
@@ -63,16 +66,32 @@ export function followDirectory (bus: Bus, log: Log): LiveDirectory {
     return seq <= foldedSeq
   }
 
+  /** The stream's last sequence may be a suppression's or a template's, which are not folded: it proves "all seen", and never "behind". */
+  async function catchUp (timeoutMs: number): Promise<boolean> {
+    if (await lastSequence(bus, 'CONTROL') <= foldedSeq) return true
+    return await reached(await lastSequenceUnder(bus, 'CONTROL', FILTER), timeoutMs)
+  }
+
   const running = run()
   return {
     name: 'directory',
     now,
     reached,
-    catchUp: async timeoutMs => reached(await lastSequence(bus, 'CONTROL'), timeoutMs),
+    catchUp,
     trouble: () => trouble,
     async stop () {
       stopping.abort()
       await running
     }
   }
+}
+
+const CATCH_UP_MS = 5000
+
+/** Whose a domain is, or null. When it does not seem to be `expected`'s, the directory catches up with the log first. Throws when it cannot. */
+export async function ownerOf (directory: Pick<LiveDirectory, 'now' | 'catchUp'>, domain: string, expected: string): Promise<string | null> {
+  const owner = () => directory.now.domains.get(domain)?.account ?? null
+  if (owner() === expected) return expected
+  if (!await directory.catchUp(CATCH_UP_MS)) throw new Late('the directory is behind the log')
+  return owner()
 }

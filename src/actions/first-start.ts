@@ -1,4 +1,6 @@
 import { Refusal } from '#streams/define.ts'
+import { NO_DEFAULTS } from '#streams/email/defaults.ts'
+import { FIXED_KEY } from '#streams/key/decide.ts'
 import { subjects } from '#streams/subjects.ts'
 import { Complaint } from '#src/base/errors.ts'
 import { sha256Hex, newSecret } from '#src/base/secret.ts'
@@ -11,7 +13,7 @@ import { createKey, revokeKey } from './key.ts'
 /** The account that every installation starts with. Its id is fixed, so that nodes starting together make one. */
 export const FIRST_ACCOUNT = 'acc_first'
 const FIRST_KEY = 'key_first'
-/** Name of the key that JETPOST_API_KEY fixes. */
+/** Name of the key that JETPOST_API_KEY fixes. It may be given another: such keys are known by their id. */
 const OPERATOR_KEY_NAME = 'JETPOST_API_KEY'
 
 /** Makes what a new installation needs: account, key, domains. Safe to run at every start and on many nodes at once.
@@ -36,14 +38,16 @@ async function firstKey (desk: Desk): Promise<string | null> {
 /** The operator's own key replaces the one fixed before. */
 async function operatorKey (desk: Desk, secret: string): Promise<null> {
   const hash = sha256Hex(secret)
-  const asker = { account: FIRST_ACCOUNT, correlation: 'first-start' }
+  const asker = { account: FIRST_ACCOUNT, correlation: 'first-start', by: null }
   for (const key of desk.directory.now.keys.values()) {
-    if (key.account === FIRST_ACCOUNT && key.name === OPERATOR_KEY_NAME && key.hash !== hash) await revokeKey(desk, asker, key.id)
+    if (key.account === FIRST_ACCOUNT && key.id.startsWith(FIXED_KEY) && key.hash !== hash) await revokeKey(desk, asker, key.id)
   }
-  if (desk.directory.now.keysByHash.has(hash)) return null
+  const known = desk.directory.now.keysByHash.get(hash)
+  if (known?.hash === hash) return null
+  if (known !== undefined) throw new Complaint(`JETPOST_API_KEY is the secret that ${known.id} had before it was rotated: set the new one.`)
   // A value that was revoked and comes back is a new key: its id counts on.
   for (let again = 0; ; again++) {
-    const id = `key_${hash.slice(0, 24)}${again === 0 ? '' : again}`
+    const id = `${FIXED_KEY}${hash.slice(0, 24)}${again === 0 ? '' : again}`
     if (desk.directory.now.versions.has(subjects.key(FIRST_ACCOUNT, id))) continue
     await fullKey(desk, { secret, id }, OPERATOR_KEY_NAME)
     return null
@@ -53,7 +57,7 @@ async function operatorKey (desk: Desk, secret: string): Promise<null> {
 async function fullKey (desk: Desk, given: { secret: string, id: string }, name: string): Promise<string | null> {
   const asker = { account: FIRST_ACCOUNT, correlation: 'first-start' }
   const test = given.secret.startsWith('jp_test_')
-  const made = await unlessThere(createKey(desk, asker, { name, test, scopes: ['full'], domains: ['*'], expiresMs: null }, given))
+  const made = await unlessThere(createKey(desk, asker, { name, test, scopes: ['full'], domains: ['*'], expiresMs: null, defaults: NO_DEFAULTS }, given))
   if (made instanceof Refusal) throw new Complaint(made.message)
   return made === null ? null : made.secret
 }

@@ -1,10 +1,11 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { FactType, Recorded } from '#streams/define.ts'
 import { Refusal } from '#streams/define.ts'
-import { decide, messageIdOf, type Command, type Decision, type Given, type RetryPlan } from '#streams/email/decide.ts'
+import { decide, messageIdOf, RETRY, type Command, type Decision, type Given, type RetryPlan } from '#streams/email/decide.ts'
 import { eventBody, eventOf } from '#streams/email/event.ts'
 import {
-  EmailAttempted, EmailBounced, EmailDeferred, EmailDelivered, EmailFailed, EmailInDoubt, EmailRequested, type RecipientFact
+  EmailAttempted, EmailBounced, EmailCanceled, EmailDeferred, EmailDelivered, EmailFailed, EmailInDoubt, EmailRequested, EmailRescheduled,
+  EmailRetryRequested, EmailSuppressed, type RecipientFact
 } from '#streams/email/facts.ts'
 import { evolve, newRecipient, type Recipient } from '#streams/email/state.ts'
 import { subjects } from '#streams/subjects.ts'
@@ -17,6 +18,7 @@ import { Conflict } from '#src/nats/errors.ts'
 import { loadSubject } from '#src/nats/load.ts'
 import { schedule } from '#src/nats/schedule.ts'
 import { causedBy, stamp, type Ledger } from './ledger.ts'
+import { amongRivals } from './rivals.ts'
 
 /** Which recipient: the request as it lies in REQUESTS, and the place among its recipients. */
 export interface Addressee {
@@ -33,7 +35,7 @@ export interface Seen {
 /** The only writer of facts about recipients. */
 export interface Recipients {
   /** What a recipient is taken for without reading: nothing has happened yet. Right for nearly every first delivery, and the log tells when not. */
-  unread (): Seen
+  unread (addressee: Addressee): Seen
   /** Reads the subject. Throws when NATS does not answer. */
   load (addressee: Addressee): Promise<Seen>
   /** Appends the claim within `timeoutMs`. Throws Conflict or LogUnavailable; a Refusal when the rules forbid it. */
@@ -68,23 +70,21 @@ const TYPES: Record<Decision['type'], FactType<string, TSchema>> = {
   'email.deferred': EmailDeferred,
   'email.bounced': EmailBounced,
   'email.failed': EmailFailed,
-  'email.in_doubt': EmailInDoubt
+  'email.in_doubt': EmailInDoubt,
+  'email.suppressed': EmailSuppressed,
+  'email.rescheduled': EmailRescheduled,
+  'email.canceled': EmailCanceled,
+  'email.retry_requested': EmailRetryRequested
 }
 
 export function openRecipients ({ ledger, log, random, retry }: RecipientsOptions): Recipients {
-  async function load (addressee: Addressee): Promise<Seen> {
-    let seen: Seen = unread()
-    for (const { fact, seq } of await loadSubject(ledger.bus, 'EMAILS', subjectOf(addressee))) {
-      seen = { state: evolve(seen.state, fact as RecipientFact), seq }
-    }
-    return seen
-  }
+  const load = (addressee: Addressee) => loadRecipient(ledger.bus, addressee)
 
   async function claim (addressee: Addressee, seen: Seen, command: ClaimData, options: ClaimOptions): Promise<Seen | Refusal> {
     const nowMs = ledger.clock.nowMs()
     const decision = decide(seen.state, { name: 'Claim', ...command }, given(addressee, nowMs, options.voidClaim))
     if (decision === null || decision instanceof Refusal) return decision ?? new Refusal('settled', 'There is nothing to claim.')
-    return append(addressee, seen, factOf(addressee, seen, decision, nowMs), options.timeoutMs)
+    return appendFact(ledger, addressee, seen, factOf(addressee, seen, decision, nowMs), options.timeoutMs)
   }
 
   async function record (addressee: Addressee, seen: Seen, command: Command, voidClaim: string | null): Promise<Recording> {
@@ -100,7 +100,7 @@ export function openRecipients ({ ledger, log, random, retry }: RecipientsOption
 
   /** The same fact again and again until the log has it; null when the subject has moved on. */
   function appendSurely (addressee: Addressee, seen: Seen, fact: RecipientFact): Promise<Seen | null> {
-    return untilDone('outcome waits to be stored', () => append(addressee, seen, fact, 5000).catch(error => {
+    return untilDone('outcome waits to be stored', () => appendFact(ledger, addressee, seen, fact, 5000).catch(error => {
       if (error instanceof Conflict) return null
       throw error
     }))
@@ -117,11 +117,6 @@ export function openRecipients ({ ledger, log, random, retry }: RecipientsOption
     }
   }
 
-  async function append (addressee: Addressee, seen: Seen, fact: RecipientFact, timeoutMs: number): Promise<Seen> {
-    const [seq] = await ledger.emails.append([{ subject: subjectOf(addressee), fact, expectedSeq: seen.seq }], timeoutMs)
-    return { state: evolve(seen.state, fact), seq: seq! }
-  }
-
   function given ({ request }: Addressee, nowMs: number, voidClaim: string | null): Given {
     return { nowMs, request: request.fact.data, random, retry, voidClaim }
   }
@@ -129,18 +124,56 @@ export function openRecipients ({ ledger, log, random, retry }: RecipientsOption
   return { unread, load, claim, record }
 }
 
-function unread (): Seen {
-  return { state: newRecipient(), seq: 0 }
+function unread ({ request }: Addressee): Seen {
+  return { state: newRecipient(request.fact.data.scheduledAt), seq: 0 }
+}
+
+/** Reads the facts of a recipient. Throws when NATS does not answer. */
+export async function loadRecipient (bus: Bus, addressee: Addressee): Promise<Seen> {
+  let seen = unread(addressee)
+  for (const { fact, seq } of await loadSubject(bus, 'EMAILS', subjectOf(addressee))) seen = { state: evolve(seen.state, fact as RecipientFact), seq }
+  return seen
+}
+
+const CHANGE_TIMEOUT_MS = 5000
+
+/** What a client asks of a recipient; `null` = nothing, it is left as it is. */
+export type Change = Extract<Command, { name: 'Cancel' | 'Reschedule' | 'Retry' }> | null
+
+/** What a client asks of some recipients, decided by the log: all are read, decided upon and changed in one append, and all over again when somebody else was
+ *  quicker. Resolves, in their order, to what each is now, and the refusal where the rules forbid it (a change of null refuses nothing and changes
+ *  nothing). Throws LogUnavailable, or Conflict when there is no end of rivals. */
+export async function changeRecipients (
+  ledger: Ledger, changes: ReadonlyArray<{ addressee: Addressee, change: Change }>
+): Promise<Array<{ seen: Seen, refusal: Refusal | null }>> {
+  return await amongRivals(async () => {
+    const nowMs = ledger.clock.nowMs()
+    const decided = await Promise.all(changes.map(async ({ addressee, change }) => {
+      const seen = await loadRecipient(ledger.bus, addressee)
+      const given = { nowMs, request: addressee.request.fact.data, random: Math.random, retry: RETRY, voidClaim: null }
+      const decision = change === null ? null : decide(seen.state, change, given)
+      if (decision === null || decision instanceof Refusal) return { addressee, seen, refusal: decision, fact: null }
+      return { addressee, seen, refusal: null, fact: factOf(addressee, seen, decision, nowMs) }
+    }))
+    const part = decided.flatMap(({ addressee, seen, fact }) => (fact === null ? [] : { subject: subjectOf(addressee), fact, expectedSeq: seen.seq }))
+    const seqs = part.length === 0 ? [] : await ledger.emails.append(part, CHANGE_TIMEOUT_MS)
+    return decided.map(({ seen, refusal, fact }) => ({ seen: fact === null ? seen : { state: evolve(seen.state, fact), seq: seqs.shift()! }, refusal }))
+  })
+}
+
+async function appendFact ({ emails }: Ledger, addressee: Addressee, seen: Seen, fact: RecipientFact, timeoutMs: number): Promise<Seen> {
+  const [seq] = await emails.append([{ subject: subjectOf(addressee), fact, expectedSeq: seen.seq }], timeoutMs)
+  return { state: evolve(seen.state, fact), seq: seq! }
 }
 
 /** Which recipient a due message is about; `request` = its sequence in REQUESTS. */
 export interface DueSend { account: string, email: string, n: number, request: number }
 
 /** Has the recipient come back to a sender at `atMs` (Unix ms; a past time is at once). Safe to repeat: one recipient, one schedule.
- *  Throws when the log does not take it within a minute. */
-export function scheduleSend (bus: Bus, due: DueSend, atMs: number): Promise<void> {
+ *  Throws when the log does not take it within `timeoutMs`. */
+export function scheduleSend (bus: Bus, due: DueSend, atMs: number, timeoutMs = 60_000): Promise<void> {
   const names = [due.account, due.email, due.n] as const
-  return schedule(bus, { subject: subjects.scheduleSend(...names), target: subjects.dueSend(...names), atMs, payload: due })
+  return schedule(bus, { subject: subjects.scheduleSend(...names), target: subjects.dueSend(...names), atMs, payload: due }, timeoutMs)
 }
 
 /** Long enough that the missing request, and not the end of its budget, is what is said. */
@@ -161,10 +194,17 @@ export async function standInFor ({ bus, clock }: Ledger, { account, email, n, r
     test: false,
     from: { address: told.from, name: null },
     recipients: Array.from({ length: n + 1 }, () => ({ address: last?.data.to ?? '', name: null, kind: 'to' as const })),
+    replyTo: [],
     subject: told.subject,
+    headers: [],
+    attachments: [],
     content: null,
+    template: null,
+    track: { opens: false, clicks: false },
+    unsubscribe: false,
     tags: told.tags,
     metadata: told.metadata,
+    scheduledAt: null,
     expiresAt: timestamp(nowMs + STAND_IN_MS),
     onDoubt: 'retry'
   }, nowMs, last?.causation ?? newId('ev', nowMs))

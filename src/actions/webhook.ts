@@ -1,38 +1,46 @@
 import { randomBytes } from 'node:crypto'
+import { checkFact, type AnyFact } from '#streams/catalog.ts'
 import { Refusal } from '#streams/define.ts'
-import type { Webhook } from '#streams/directory.ts'
+import { emptyDirectory, evolveDirectory, type Webhook } from '#streams/directory.ts'
 import { subjects } from '#streams/subjects.ts'
-import { countFault, eventsFault, urlFault, type NewWebhook } from '#streams/webhook/decide.ts'
-import { WebhookCreated, WebhookDeleted, WebhookDisabled } from '#streams/webhook/facts.ts'
+import {
+  countFault, decideChange, decideDelete, decideFinish, decideRotation, eventsFault, testFault, urlFault, type WebhookChanges, type WebhookDecision,
+  type WebhookSettings
+} from '#streams/webhook/decide.ts'
+import { WebhookCreated, WebhookDisabled, type EventType } from '#streams/webhook/facts.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
-import type { Asker, Desk } from './desk.ts'
+import { askForRelease, requestTestDelivery } from './delivery.ts'
+import type { Asker, Desk, DeskSettings } from './desk.ts'
 import { stamp, type Cause } from './ledger.ts'
+import { amongRivalsOf } from './rivals.ts'
 
-export interface CreatedWebhook {
+export interface ChangedWebhook {
   webhook: Webhook
-  /** `whsec_…`, shown now and never again. */
-  secret: string
-  /** In CONTROL: a node whose directory has reached it knows the endpoint. */
+  /** In CONTROL: a node whose directory has reached it knows the endpoint like this; 0 when nothing changed. */
   seq: number
 }
 
-/** What making an endpoint needs. */
-export type WebhookDesk = Pick<Desk, 'ledger' | 'directory' | 'vault' | 'webhookAllowPrivate'>
+/** `secret` is `whsec_…`, shown now and never again. */
+export interface CreatedWebhook extends ChangedWebhook { secret: string }
 
-type EndingDesk = Pick<Desk, 'ledger' | 'directory'>
+/** What making an endpoint needs. */
+export type WebhookDesk = Pick<Desk, 'ledger' | 'directory' | 'vault'> & { settings: Pick<DeskSettings, 'webhookAllowPrivate'> }
+
+type DecidingDesk = Pick<Desk, 'ledger' | 'directory'>
 
 /** Makes an endpoint that gets the chosen events from now on. Throws LogUnavailable. */
-export async function createWebhook (desk: WebhookDesk, asker: Asker, { url, events }: NewWebhook): Promise<CreatedWebhook | Refusal> {
-  const fault = urlFault(url, desk.webhookAllowPrivate) ?? eventsFault(events) ?? countFault(countOf(desk, asker.account))
+export async function createWebhook (desk: WebhookDesk, asker: Asker, settings: WebhookSettings): Promise<CreatedWebhook | Refusal> {
+  const fault = urlFault(settings.url, desk.settings.webhookAllowPrivate) ?? eventsFault(settings.events) ?? countFault(countOf(desk, asker.account))
   if (fault !== null) return fault
   const nowMs = desk.ledger.clock.nowMs()
   const id = newId('wh', nowMs)
   const secret = newSigningSecret()
-  const data = { url, events, sealedSecret: desk.vault.seal(secret, id), startAt: timestamp(nowMs) }
+  const { url, events, paused, concurrency } = settings
+  const data = { url, events, paused, concurrency, sealedSecret: desk.vault.seal(secret, id), startAt: timestamp(nowMs) }
   const fact = stamp(WebhookCreated, { ...asker, causation: null }, { webhook: id, ...data }, nowMs)
   const [seq] = await desk.ledger.control.append([{ subject: subjects.webhook(asker.account, id), fact, expectedSeq: 0 }])
-  return { webhook: { ...data, id, account: asker.account, createdAt: fact.time, disabled: null }, secret, seq: seq! }
+  return { webhook: { ...data, id, account: asker.account, previous: null, createdAt: fact.time, disabled: null }, secret, seq: seq! }
 }
 
 /** `whsec_` and 256 bits in standard base64: the whole text is the key of the spec's signature, the decoded part that of Standard Webhooks,
@@ -47,18 +55,86 @@ function countOf (desk: Pick<Desk, 'directory'>, account: string): number {
   return count
 }
 
-/** Ends an endpoint; what is still owed to it ends as failed (`endpoint_deleted`). Throws LogUnavailable. */
-export async function deleteWebhook (desk: EndingDesk, asker: Asker, id: string): Promise<{ seq: number } | Refusal> {
+/** Changes what is given. What a pause has held goes out once it is over. Throws LogUnavailable, Conflict, or the client's error when NATS
+ *  does not answer: said again, it does what is left to do. */
+export async function changeWebhook (desk: WebhookDesk, asker: Asker, id: string, changes: WebhookChanges): Promise<ChangedWebhook | Refusal> {
+  const { url, events } = changes
+  const fault = (url === undefined ? null : urlFault(url, desk.settings.webhookAllowPrivate)) ?? (events === undefined ? null : eventsFault(events))
+  if (fault !== null) return fault
+  const changed = await act(desk, asker, id, webhook => decideChange(webhook, changes))
+  // Also when it was not paused: the first time may have got no further than the fact.
+  if (changes.paused === false && !(changed instanceof Refusal)) await askForRelease(desk.ledger, id)
+  return changed
+}
+
+/** Gives an endpoint a new signing secret; for 24 hours the one before signs too. Throws LogUnavailable or Conflict. */
+export async function rotateSecret (desk: WebhookDesk, asker: Asker, id: string): Promise<CreatedWebhook | Refusal> {
+  const secret = newSigningSecret()
+  const sealed = desk.vault.seal(secret, id)
+  const rotated = await act(desk, asker, id, (webhook, nowMs) => decideRotation(webhook, sealed, nowMs))
+  return rotated instanceof Refusal ? rotated : { ...rotated, secret }
+}
+
+/** From now on only the new secret signs. Throws LogUnavailable or Conflict. */
+export async function finishRotation (desk: DecidingDesk, asker: Asker, id: string): Promise<ChangedWebhook | Refusal> {
+  return await act(desk, asker, id, decideFinish)
+}
+
+/** Ends an endpoint; what is still owed to it ends as failed (`endpoint_deleted`). Throws LogUnavailable or Conflict. */
+export async function deleteWebhook (desk: DecidingDesk, asker: Asker, id: string): Promise<ChangedWebhook | Refusal> {
+  return await act(desk, asker, id, decideDelete)
+}
+
+/** Sends a made-up event of `type`, or of the first type the endpoint listens to, to it alone. Throws LogUnavailable. */
+export async function testWebhook (
+  desk: DecidingDesk, asker: Asker, id: string, type?: EventType
+): Promise<{ event: string, delivery: string } | Refusal> {
+  const webhook = ownWebhook(desk, asker, id)
+  if (webhook instanceof Refusal) return webhook
+  const fault = testFault(webhook)
+  if (fault !== null) return fault
+  const owed = await requestTestDelivery(desk.ledger, asker, id, type ?? webhook.events[0]!)
+  return { event: owed.event.id, delivery: owed.delivery }
+}
+
+/** Decides on what this process knows and appends the facts, if nothing has happened to the endpoint since; else it catches up and decides
+ *  again. Throws LogUnavailable or Conflict. */
+async function act (
+  desk: DecidingDesk, asker: Asker, id: string, decide: (webhook: Webhook, nowMs: number) => WebhookDecision[] | Refusal
+): Promise<ChangedWebhook | Refusal> {
+  const subject = subjects.webhook(asker.account, id)
+  return await amongRivalsOf(desk.directory, async () => {
+    const webhook = ownWebhook(desk, asker, id)
+    if (webhook instanceof Refusal) return webhook
+    const nowMs = desk.ledger.clock.nowMs()
+    const decided = decide(webhook, nowMs)
+    if (decided instanceof Refusal) return decided
+    const facts = decided.map(({ type, data }) => checkFact(stamp(type, { ...asker, causation: null }, data, nowMs)))
+    const after = evolved(webhook, facts)
+    if (facts.length === 0) return { webhook: after, seq: 0 }
+    const seqs = await desk.ledger.control.append(facts.map((fact, i) =>
+      ({ subject, fact, ...(i === 0 ? { expectedSeq: desk.directory.now.versions.get(subject)! } : {}) })))
+    return { webhook: after, seq: seqs.at(-1)! }
+  })
+}
+
+function ownWebhook (desk: Pick<Desk, 'directory'>, asker: Asker, id: string): Webhook | Refusal {
   const webhook = desk.directory.now.webhooks.get(id)
-  if (webhook === undefined || webhook.account !== asker.account) return new Refusal('not_found', `There is no webhook ${id}.`)
-  const fact = stamp(WebhookDeleted, { ...asker, causation: null }, { webhook: id }, desk.ledger.clock.nowMs())
-  const [seq] = await desk.ledger.control.append([{ subject: subjects.webhook(asker.account, id), fact }])
-  return { seq: seq! }
+  return webhook === undefined || webhook.account !== asker.account ? new Refusal('not_found', `There is no webhook ${id}.`) : webhook
+}
+
+/** As it is after `facts`, by the directory's own fold; as it was when they end it. */
+function evolved (webhook: Webhook, facts: AnyFact[]): Webhook {
+  const directory = emptyDirectory()
+  const copy = { ...webhook }
+  directory.webhooks.set(webhook.id, copy)
+  for (const fact of facts) evolveDirectory(directory, { fact, seq: 0, subject: '' })
+  return copy
 }
 
 /** Stops callbacks to an endpoint that said 410; null when this process knows that it is over already. A second fact would change nothing.
  *  Throws LogUnavailable. */
-export async function disableWebhook (desk: EndingDesk, cause: Cause, webhook: Webhook): Promise<number | null> {
+export async function disableWebhook (desk: DecidingDesk, cause: Cause, webhook: Webhook): Promise<number | null> {
   const known = desk.directory.now.webhooks.get(webhook.id)
   if (known === undefined || known.disabled !== null) return null
   const fact = stamp(WebhookDisabled, cause, { webhook: webhook.id, reason: 'gone' }, desk.ledger.clock.nowMs())

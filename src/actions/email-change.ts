@@ -1,0 +1,133 @@
+import { domainOf } from '#streams/address.ts'
+import { Refusal, type Recorded } from '#streams/define.ts'
+import type { Key } from '#streams/directory.ts'
+import { scheduleFault } from '#streams/email/decide.ts'
+import type { EmailRequested } from '#streams/email/facts.ts'
+import type { RecipientStatus } from '#streams/email/state.ts'
+import { maySendFrom } from '#streams/key/decide.ts'
+import { heldBack } from '#streams/suppression/decide.ts'
+import { sleep } from '#src/base/backoff.ts'
+import { timestamp } from '#src/base/clock.ts'
+import { loadFact } from '#src/nats/load.ts'
+import type { Desk } from './desk.ts'
+import { changeRecipients, loadRecipient, scheduleSend, type Change } from './recipient.ts'
+
+/** A recipient of an email, and how it stands. */
+export interface Standing {
+  n: number
+  address: string
+  status: RecipientStatus
+  /** An earlier copy's fate is not known: it may be there. */
+  may_have_arrived?: true
+}
+
+/** What a change did: the recipients it reached, and those it came too late (or too early) for. */
+export interface Changed {
+  changed: Standing[]
+  others: Standing[]
+}
+
+/** An email's request as it lies in REQUESTS. */
+export type Request = Recorded<EmailRequested>
+
+/** Whether a claim leads to a delivery or to another wait is known soon, mostly: a cancel is worth that wait, and no more. */
+const SENDING_LOOK_MS = 100
+const SENDING_LOOKS = 20
+/** A schedule that cannot be stored in time is made by the sweep. */
+const SCHEDULE_TIMEOUT_MS = 2000
+/** How often somebody else may move a recipient while its schedule is being stored. */
+const MOVES_MAX = 5
+
+/** The request at a place in REQUESTS; null when it is gone, and with it all that could still be sent. Throws when NATS does not answer. */
+export async function loadRequest (desk: Desk, seq: number): Promise<Request | null> {
+  const found = await loadFact(desk.ledger.bus, 'REQUESTS', seq)
+  return found?.fact.type === 'email.requested' ? found as Request : null
+}
+
+/** Whether a key may change an email: as for sending it, `from` must be on a domain of the key's (spec 4.1 rule 1); and a test key has no say in live mail. */
+export function mayChange (desk: Pick<Desk, 'directory'>, key: Key, { fact: { data } }: Request): boolean {
+  const domain = domainOf(data.from.address)
+  return maySendFrom(key, domain, desk.directory.now.domains.get(domain)?.account) && (data.test || !key.test)
+}
+
+/** Calls an email off for every recipient that still waits. Refuses `not_cancelable` when there is none. Decided by the log.
+ *  Throws LogUnavailable or Conflict. */
+export async function cancelEmail (desk: Desk, request: Request): Promise<Changed | Refusal> {
+  for (let look = 0; ; look++) {
+    const result = await changeAll(desk, request, () => ({ name: 'Cancel' }))
+    if (look >= SENDING_LOOKS || !result.others.some(({ status }) => status === 'sending')) {
+      return result.changed.length > 0 ? result : new NotChanged('not_cancelable', 'No recipient can be canceled any more', result.others)
+    }
+    await sleep(SENDING_LOOK_MS)
+  }
+}
+
+/** Moves a scheduled email to another time; its budget begins anew there. Refuses `not_scheduled`, and a time at which its content would be gone.
+ *  Throws LogUnavailable or Conflict. */
+export async function rescheduleEmail (desk: Desk, request: Request, atMs: number): Promise<Changed | Refusal> {
+  const { contentRetentionMs } = desk.settings
+  const endMs = Date.parse(request.fact.time) + contentRetentionMs
+  const refusal = scheduleFault(atMs, desk.ledger.clock.nowMs(), endMs)
+  if (refusal !== null) return refusal
+  const expiresAt = timestamp(Math.min(endMs, atMs + budgetMs(request)))
+  const result = await changeAll(desk, request, () => ({ name: 'Reschedule', scheduledAt: timestamp(atMs), expiresAt }))
+  await remind(desk, request, result.changed, atMs)
+  return result.changed.length > 0 ? result : new NotChanged('not_scheduled', 'No recipient is scheduled any more', result.others)
+}
+
+/** Sends an email again to those who did not get it: bounced, failed, held in doubt, or no longer suppressed. Refuses `not_retryable`.
+ *  Throws LogUnavailable, Conflict, or when NATS does not answer. */
+export async function retryEmail (desk: Desk, request: Request): Promise<Changed | Refusal> {
+  const { fact: { account, time, data } } = request
+  const nowMs = desk.ledger.clock.nowMs()
+  const expiresAt = timestamp(Math.min(Date.parse(time) + desk.settings.contentRetentionMs, nowMs + budgetMs(request)))
+  const standing = await desk.suppressions.standing(account, data.recipients.map(({ address }) => address))
+  const result = await changeAll(desk, request, n => (heldBack(standing[n]!, data.unsubscribe) === null ? { name: 'Retry', expiresAt } : null))
+  await remind(desk, request, result.changed, nowMs)
+  return result.changed.length > 0 ? result : new NotChanged('not_retryable', 'No recipient has ended without a delivery and may get mail', result.others)
+}
+
+/** A refusal that says how the recipients stand. */
+export class NotChanged extends Refusal {
+  readonly others: Standing[]
+  constructor (code: string, message: string, others: Standing[]) {
+    super(code, message)
+    this.others = others
+  }
+}
+
+async function changeAll (desk: Desk, request: Request, changeOf: (n: number) => Change): Promise<Changed> {
+  const { recipients } = request.fact.data
+  const changes = recipients.map((_recipient, n) => ({ addressee: { request, n }, change: changeOf(n) }))
+  const results = await changeRecipients(desk.ledger, changes)
+  const all = results.map(({ seen: { state }, refusal }, n) => {
+    const doubted = state.doubts.sender + state.doubts.line > 0 && state.status !== 'delivered'
+    const standing: Standing = { n, address: recipients[n]!.address, status: state.status, ...(doubted ? { may_have_arrived: true } : {}) }
+    return { changed: refusal === null && changes[n]!.change !== null, standing }
+  })
+  return { changed: all.filter(({ changed }) => changed).map(({ standing }) => standing), others: all.filter(({ changed }) => !changed).map(({ standing }) => standing) }
+}
+
+/** Has the recipients come back to a sender. When the schedule cannot be stored now the change holds all the same: the sweep finds who is overdue. */
+async function remind (desk: Desk, request: Request, recipients: Standing[], atMs: number): Promise<void> {
+  await Promise.all(recipients.map(({ n }) => remindOne(desk, request, n, atMs).catch(() => {})))
+}
+
+/** Whoever moved it meanwhile may have stored his schedule before ours: the facts say which time holds. */
+async function remindOne (desk: Desk, request: Request, n: number, atMs: number): Promise<void> {
+  const { bus } = desk.ledger
+  const { fact, seq } = request
+  let dueMs = atMs
+  for (let moves = 0; moves < MOVES_MAX; moves++) {
+    await scheduleSend(bus, { account: fact.account, email: fact.data.email, n, request: seq }, dueMs, SCHEDULE_TIMEOUT_MS)
+    const { state } = await loadRecipient(bus, { request, n })
+    const holdsMs = state.nextAttemptAt === null ? dueMs : Date.parse(state.nextAttemptAt)
+    if (holdsMs === dueMs) return
+    dueMs = holdsMs
+  }
+}
+
+/** How long the request gave servers for their verdict. */
+function budgetMs ({ fact: { time, data } }: Request): number {
+  return Date.parse(data.expiresAt) - Date.parse(data.scheduledAt ?? time)
+}

@@ -1,0 +1,61 @@
+import { parseAddress } from '#streams/address.ts'
+import { Refusal } from '#streams/define.ts'
+import { suppressible, withReason } from '#streams/suppression/decide.ts'
+import { SuppressionAdded, SuppressionRemoved, type SuppressionReason } from '#streams/suppression/facts.ts'
+import { suppressionOf, type Suppression, type SuppressionFact } from '#streams/suppression/state.ts'
+import { subjects } from '#streams/subjects.ts'
+import { timestamp } from '#src/base/clock.ts'
+import type { Asker, Desk } from './desk.ts'
+import { stamp, type Cause } from './ledger.ts'
+import { amongRivals } from './rivals.ts'
+import { readSuppression, suppressionHash } from './suppression-book.ts'
+
+type WritingDesk = Pick<Desk, 'ledger'>
+
+export interface NewSuppression {
+  /** In any spelling. */
+  address: string
+  reason: SuppressionReason
+  /** The email that told, or null. */
+  email: string | null
+}
+
+/** Gives an address no more mail, for one more reason; saying a reason twice is no fact. `created` = nothing stood before. The address stays as it was
+ *  first given, and erased when it was. Refuses `invalid_address` and `sandbox_address`. Throws LogUnavailable or Conflict. */
+export async function suppress (
+  desk: WritingDesk, asker: Asker | Cause, { address: text, reason, email }: NewSuppression
+): Promise<{ suppression: Suppression, created: boolean } | Refusal> {
+  const address = suppressible(text)
+  if (address instanceof Refusal) return address
+  const { before, after } = await change(desk, asker.account, address, (now, hash, nowMs) => {
+    const standing = withReason(now.standing, { reason, email, since: timestamp(nowMs) })
+    if (standing === null) return null
+    const data = { hash, address: now.standing.length > 0 ? now.address : address, reason, standing }
+    return stamp(SuppressionAdded, { causation: null, ...asker }, data, nowMs)
+  })
+  return { suppression: after, created: before.standing.length === 0 }
+}
+
+/** Lets an address have mail again, whatever the reasons were. Refuses `not_found`. Throws LogUnavailable or Conflict. */
+export async function unsuppress (desk: WritingDesk, asker: Asker | Cause, text: string): Promise<void | Refusal> {
+  const notFound = new Refusal('not_found', 'This address is not suppressed.')
+  const address = parseAddress(text)
+  if (address === null) return notFound
+  const { before } = await change(desk, asker.account, address, (now, hash, nowMs) =>
+    now.standing.length === 0 ? null : stamp(SuppressionRemoved, { causation: null, ...asker }, { hash, address: now.address }, nowMs))
+  if (before.standing.length === 0) return notFound
+}
+
+/** Reads, decides, appends, and begins again when somebody else was quicker. `decide` gives null when there is nothing to do. */
+async function change (
+  { ledger }: WritingDesk, account: string, address: string, decide: (now: Suppression, hash: string, nowMs: number) => SuppressionFact | null
+): Promise<{ before: Suppression, after: Suppression }> {
+  const hash = suppressionHash(address)
+  return await amongRivals(async () => {
+    const { seq, ...before } = await readSuppression(ledger.bus, account, address)
+    const fact = decide(before, hash, ledger.clock.nowMs())
+    if (fact === null) return { before, after: before }
+    await ledger.control.append([{ subject: subjects.suppression(account, hash), fact, expectedSeq: seq }])
+    return { before, after: suppressionOf(fact) }
+  })
+}
