@@ -39,8 +39,8 @@ const LOOKS_AFTER_LOSS = 2
 /** Postgres may be away for a while without anybody missing a sweep. */
 const PATIENCE_MS = 600_000
 const GRACE_S = 60
-/** The widest gap between two webhook attempts is 10 h, between two SMTP attempts 4 h: beyond this nothing waits. */
-const AHEAD_S = 12 * 3600
+/** Retries wait for hours, scheduled mail for as long as its content is kept. */
+const AHEAD_S = 400 * 86_400
 const OVERDUE_MAX = 10_000
 const ALL_MAX = 200_000
 const AT_ONCE = 100
@@ -84,7 +84,7 @@ export function startSweep ({ bus, pool, blobs, repair, log }: SweepOptions): Sw
   async function sweep (graceS: number, limit: number): Promise<void> {
     for (const plan of [consumerPlans.senderDue, consumerPlans.deliveriesDue]) await repair(plan)
     const recipients = await ask(pool, overdueRecipients(limit, graceS))
-    await each(recipients, ({ account, email, n, requestSeq }) => scheduleSend(bus, { account, email, n, request: requestSeq }, Date.now()))
+    await each(recipients, ({ account, email, n, requestSeq, wakeMs }) => scheduleSend(bus, { account, email, n, request: requestSeq }, Math.max(wakeMs, Date.now())))
     const deliveries = await ask(pool, overdueDeliveryFacts(limit, graceS))
     await each(deliveries, remindDelivery)
     if (recipients.length + deliveries.length > 0) log.info({ recipients: recipients.length, deliveries: deliveries.length, everything: graceS < 0 }, 'swept')

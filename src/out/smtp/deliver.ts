@@ -8,7 +8,8 @@ import { timestamp, type Clock } from '#src/base/clock.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import { sha256Hex } from '#src/base/secret.ts'
-import { composeMessage, isBeyondAscii, RENDERER } from '#src/content/mime.ts'
+import { composeFor, type Content } from '#src/content/compose.ts'
+import { RENDERER } from '#src/content/mime.ts'
 import { Conflict } from '#src/nats/errors.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import type { Heartbeats } from '#src/nats/heartbeats.ts'
@@ -33,8 +34,6 @@ export interface AttemptReport {
   next: string | null
 }
 
-export type Content = NonNullable<EmailRequested['data']['content']>
-
 /** Why there is no content: nothing can be sent any more. */
 export interface Missing { missing: string }
 
@@ -48,6 +47,8 @@ export interface DeliverOptions {
   heartbeats: Heartbeats
   worker: string
   pool: Pool
+  /** What keeps this recipient from getting mail, as the command that says so, or null. Throws when that cannot be told: then nothing is sent. */
+  obstacleTo: (addressee: Addressee) => Promise<Extract<Command, { name: 'Suppress' | 'Fail' }> | null>
   /** Where the mail of this request goes. */
   targetOf: (request: EmailRequested['data']) => Target
   timeouts: SmtpTimeouts
@@ -96,7 +97,7 @@ export function createDeliver (options: DeliverOptions): Deliver {
   const { clock, recipients, heartbeats, worker, pool, timeouts, stopping } = options
 
   async function deliver (addressee: Addressee, content: ContentSource | Missing, occasion: Occasion): Promise<Waiting> {
-    let progress: Progress = { seen: occasion === 'new' ? recipients.unread() : await recipients.load(addressee), voidClaim: null }
+    let progress: Progress = { seen: occasion === 'new' ? recipients.unread(addressee) : await recipients.load(addressee), voidClaim: null }
     for (let slackMs = occasion === 'due' ? DUE_SLACK_MS : 0; ; slackMs = 0) {
       const { seen, voidClaim } = progress
       const given = { nowMs: clock.nowMs() + slackMs, request: addressee.request.fact.data, voidClaim }
@@ -104,9 +105,14 @@ export function createDeliver (options: DeliverOptions): Deliver {
       switch (step.do) {
         case 'nothing':
           return null
-        case 'schedule':
+        case 'schedule': {
           await remind(addressee, step.atMs)
-          return null
+          // Whoever moved it meanwhile may have stored his schedule before ours.
+          const moved = seen.state.status === 'scheduled' ? await recipients.load(addressee) : seen
+          if (moved.seq === seen.seq) return null
+          progress = { ...progress, seen: moved }
+          break
+        }
         case 'wait':
           return Math.min(WAIT_MAX_MS, Math.max(250, step.untilMs - given.nowMs))
         case 'doubt':
@@ -116,7 +122,12 @@ export function createDeliver (options: DeliverOptions): Deliver {
           progress = await judge(addressee, progress, { name: 'Fail', reason: 'expired', detail: null })
           break
         case 'send': {
-          const next = await attempt(addressee, content, progress)
+          const obstacle = await options.obstacleTo(addressee)
+          if (obstacle !== null) {
+            progress = await judge(addressee, progress, obstacle)
+            break
+          }
+          const next = await attempt(addressee, content, progress, occasion)
           if (typeof next !== 'number') {
             progress = next
           } else {
@@ -145,13 +156,13 @@ export function createDeliver (options: DeliverOptions): Deliver {
     return scheduleSend(options.bus, { account: fact.account, email: fact.data.email, n, request: seq }, atMs)
   }
 
-  async function attempt (addressee: Addressee, content: ContentSource | Missing, progress: Progress): Promise<Progress | number> {
+  async function attempt (addressee: Addressee, content: ContentSource | Missing, progress: Progress, occasion: Occasion): Promise<Progress | number> {
     if ('missing' in content) return await unsendable(addressee, progress, content)
     // A claim that may not be finished would be void, and the next one too: better none until NATS hears us again.
     if (heartbeats.heardForMs() === 0) return UNHEARD_WAIT_MS
     const target = options.targetOf(addressee.request.fact.data)
     try {
-      return await pool.use(target, session => new Attempt(addressee, progress).run(target, session, content))
+      return await pool.use(target, session => new Attempt(addressee, progress, occasion).run(target, session, content))
     } catch (error) {
       if (!(error instanceof Suspended)) throw error
       if (error.downForMs < options.patienceMs) return Math.min(WAIT_MAX_MS, error.retryInMs)
@@ -190,14 +201,16 @@ export function createDeliver (options: DeliverOptions): Deliver {
   class Attempt {
     private readonly addressee: Addressee
     private readonly progress: Progress
+    private readonly occasion: Occasion
     /** The claim once it is stored, and when it was asked for, by the calendar's clock and by the steady one. */
     private claimed: { seen: Seen, id: string, atMs: number, steadyMs: number } | null = null
     /** Nobody knows whether the log has the claim, or somebody else was there first. */
     private lost = false
 
-    constructor (addressee: Addressee, progress: Progress) {
+    constructor (addressee: Addressee, progress: Progress, occasion: Occasion) {
       this.addressee = addressee
       this.progress = progress
+      this.occasion = occasion
     }
 
     async run (target: Target, session: Session, source: ContentSource): Promise<Progress | number> {
@@ -216,12 +229,8 @@ export function createDeliver (options: DeliverOptions): Deliver {
       const { request: { fact: { data: request } }, n } = this.addressee
       const messageId = messageIdOf(request, n)
       const date = this.progress.seen.state.date ?? timestamp(clock.nowMs())
-      const { from, recipients: all, subject } = request
-      const to = all[n]!.address
-      // Only its own envelope decides: no recipient fails because another's address is beyond ASCII.
-      const utf8 = isBeyondAscii(from.address) || isBeyondAscii(to)
-      const message = composeMessage({ ...content, messageId, date, from, recipients: all, subject, utf8 })
-      const mail = { from: from.address, to, message, utf8 }
+      const { message, utf8 } = composeFor(request, n, content, { messageId, date })
+      const mail = { from: request.from.address, to: request.recipients[n]!.address, message, utf8 }
       const gate = { claim: () => this.claim(messageId, date, message), mayFinish: () => this.mayFinish() }
       const worn = session.messages > 0
       const beginMs = performance.now()
@@ -237,7 +246,7 @@ export function createDeliver (options: DeliverOptions): Deliver {
       const atMs = clock.nowMs()
       const steadyMs = performance.now()
       const leaseUntil = timestamp(atMs + options.leaseMs)
-      const command = { worker, leaseUntil, messageId, date, renderer: RENDERER, digest: sha256Hex(message) }
+      const command = { worker, leaseUntil, messageId, date, renderer: RENDERER, digest: sha256Hex(message), due: this.occasion === 'due' }
       try {
         const after = await recipients.claim(this.addressee, seen, command, { voidClaim, timeoutMs: options.claimMs })
         if (after instanceof Refusal) return false

@@ -2,16 +2,21 @@ import type { Recorded } from '#streams/define.ts'
 import { decodeFact } from '#streams/catalog.ts'
 import { RETRY, type RetryPlan } from '#streams/email/decide.ts'
 import type { EmailRequested } from '#streams/email/facts.ts'
+import { domainOf } from '#streams/address.ts'
+import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
+import { heldBack } from '#streams/suppression/decide.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
+import { readContent } from '#src/actions/email-content.ts'
 import type { Ledger } from '#src/actions/ledger.ts'
 import { openRecipients, standInFor, subjectOf, type Addressee, type DueSend } from '#src/actions/recipient.ts'
+import type { SuppressionBook } from '#src/actions/suppression-book.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
 import type { Blobs } from '#src/nats/blobs.ts'
 import type { Heartbeats } from '#src/nats/heartbeats.ts'
 import { loadFact } from '#src/nats/load.ts'
 import { work, type Job } from '#src/nats/work.ts'
-import { createDeliver, type AttemptReport, type Content, type ContentSource, type Missing, type Occasion, type Waiting } from './deliver.ts'
+import { createDeliver, type AttemptReport, type ContentSource, type DeliverOptions, type Missing, type Occasion, type Waiting } from './deliver.ts'
 import { createPool, Stopped } from './pool.ts'
 import { SMTP_TIMEOUTS, type SmtpTimeouts } from './session.ts'
 import { parseTarget } from './target.ts'
@@ -19,6 +24,9 @@ import { parseTarget } from './target.ts'
 export interface SenderOptions {
   ledger: Ledger
   blobs: Blobs
+  suppressions: SuppressionBook
+  /** Whose a domain is, or null. A node that does not know it for `expected`'s makes sure first. Throws when that cannot be told. */
+  ownerOf: (domain: string, expected: string) => Promise<string | null>
   heartbeats: Heartbeats
   /** Our id among senders; never used again by another process. */
   worker: string
@@ -77,6 +85,7 @@ export function startSender (options: SenderOptions): Sender {
     heartbeats: options.heartbeats,
     worker: options.worker,
     pool,
+    obstacleTo,
     targetOf: request => (request.test ? catcher : relay),
     timeouts: timings.smtp,
     leaseMs: timings.leaseMs,
@@ -88,11 +97,23 @@ export function startSender (options: SenderOptions): Sender {
   })
   const inFlight = new Map<string, Promise<Waiting>>()
 
+  /** Accepted long ago, maybe: the domain may have been given up since, and the recipient may want no more mail. */
+  async function obstacleTo ({ request: { fact: { account, data } }, n }: Addressee): ReturnType<DeliverOptions['obstacleTo']> {
+    const domain = domainOf(data.from.address)
+    if (domain !== SANDBOX_DOMAIN && await options.ownerOf(domain, account) !== account) {
+      return { name: 'Fail', reason: 'unsendable', detail: 'the sending domain is no longer of this account' }
+    }
+    const [standing] = await options.suppressions.standing(account, [data.recipients[n]!.address])
+    const reason = heldBack(standing!, data.unsubscribe)
+    return reason === null ? null : { name: 'Suppress', reason }
+  }
+
   /** One at a time for each recipient: who comes second (a due message, a second delivery) shares what the first finds. */
   function once (addressee: Addressee, content: ContentSource | Missing, occasion: Occasion): Promise<Waiting> {
     const subject = subjectOf(addressee)
     const running = inFlight.get(subject)
-    if (running !== undefined) return running
+    // What has come due may be more than the running one knows of: a retry that was asked for while it ended.
+    if (running !== undefined) return occasion === 'due' ? running.then(() => once(addressee, content, 'due'), () => once(addressee, content, 'due')) : running
     const started = deliver(addressee, content, occasion).finally(() => inFlight.delete(subject))
     inFlight.set(subject, started)
     return started
@@ -117,13 +138,8 @@ export function startSender (options: SenderOptions): Sender {
     settle(job, await Promise.allSettled([once({ request, n: due.n }, content, 'due')]))
   }
 
-  /** Bodies ride in the request, or lie in the object store. */
   function contentOf ({ data }: EmailRequested): ContentSource {
-    return async () => {
-      if (data.content !== null) return data.content
-      const bytes = await options.blobs.get(data.email)
-      return bytes === null ? { missing: 'the content is gone' } : JSON.parse(new TextDecoder().decode(bytes)) as Content
-    }
+    return async () => await readContent(options.blobs, data) ?? { missing: 'the content is gone' }
   }
 
   function settle (job: Job, results: Array<PromiseSettledResult<Waiting>>): void {

@@ -1,11 +1,12 @@
 import { Value } from '@sinclair/typebox/value'
-import { failDelivery, parkDelivery } from '#src/actions/delivery.ts'
+import { failDelivery, parkDelivery, releaseHeld } from '#src/actions/delivery.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
 import type { Ledger } from '#src/actions/ledger.ts'
 import { decodeFact } from '#streams/catalog.ts'
-import { GAPS_S, parkUntilMs, whyNot } from '#streams/delivery/decide.ts'
+import { GAPS_S, holdUntilMs, letGo, parkUntilMs, whyNot } from '#streams/delivery/decide.ts'
 import { Pending, pendingAfter, tryKey } from '#streams/delivery/state.ts'
 import type { Webhook } from '#streams/directory.ts'
+import { subjects } from '#streams/subjects.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { asError } from '#src/base/errors.ts'
@@ -47,6 +48,7 @@ const DUE_PLACES = 2000
 /** Of the places still free one endpoint gets half, and never more than these: however many endpoints hang, some stay free for the
  *  others. */
 const LANE_PLACES_MAX = 500
+/** Unless the endpoint's owner chose another number. */
 const LANE_CONCURRENCY = 8
 const LANE_FAILURES_MAX = 5
 const LANE_PROBES_WAITING_MAX = 2
@@ -54,6 +56,7 @@ const LANE_PROBES_WAITING_MAX = 2
  *  against the consumer's unacknowledged ones. What waits longer is parked. */
 const NAP_MS_MAX = 2000
 const NAPS_MAX = 1000
+const LONGER_MS_MAX = 900_000
 const TIMEOUT_MS = 15_000
 const REMEMBERED_MAX = 50_000
 /** Beyond, lanes that have nothing to remember are forgotten. */
@@ -62,6 +65,8 @@ const CATCH_UP_MS = 2000
 /** A message handed out within this of its time comes for the first time; with others the view is asked. */
 const FRESH_MS = 30_000
 const RELEASE_MS = 50
+
+const RELEASE = subjects.dueRelease('')
 
 /** One consumer's jobs in this process: those at work or waiting here, and those sent back for a nap. */
 interface Source { places: number, held: number, naps: number }
@@ -78,8 +83,7 @@ export function startDispatch (options: DispatchOptions): Role {
   const order = createOrder(REMEMBERED_MAX)
   const isDone = createDoneCheck(options.isDone)
   const lanes = new Map<string, Lane>()
-  const rules: LaneRules = {
-    concurrency: LANE_CONCURRENCY,
+  const rules: Omit<LaneRules, 'concurrency'> = {
     failuresMax: LANE_FAILURES_MAX,
     probesWaitingMax: LANE_PROBES_WAITING_MAX,
     pauseMs: gapsS[0]! * 200,
@@ -105,6 +109,7 @@ export function startDispatch (options: DispatchOptions): Role {
   }
 
   async function handle (job: Job, source: Source): Promise<void> {
+    if (job.subject.startsWith(RELEASE)) return await release(job.subject.slice(RELEASE.length), job)
     const { pending, sinceMs } = read(job)
     const key = tryKey(pending)
     if (finished.has(key) || (mayBeOld(job, key, sinceMs) && await isDone(pending.owed.delivery))) return job.ack()
@@ -125,10 +130,12 @@ export function startDispatch (options: DispatchOptions): Role {
   }
 
   /** Brings one delivery a step further, durably: null; or says in how many ms it is to come again. */
-  async function deal (pending: Pending, source: Source): Promise<number | null> {
-    const { webhook, event } = pending.owed
+  async function deal (due: Pending, source: Source): Promise<number | null> {
+    const { webhook, event } = due.owed
     const endpoint = await endpointOf(webhook)
-    if (refusal(pending, endpoint) !== null) return await refuse(pending, endpoint)
+    if (refusal(due, endpoint) !== null) return await refuse(due, endpoint)
+    if (endpoint!.paused) return await hold(due)
+    const pending = letGo(due, clock.nowMs())
     const lane = laneOf(webhook)
     const behindMs = order.waitsUntil(placeOf(pending), event.seq, clock.nowMs())
     if (behindMs !== null) return await putOff(pending, Math.max(behindMs + 1, lane.book()), source)
@@ -146,10 +153,14 @@ export function startDispatch (options: DispatchOptions): Role {
     let record: () => Promise<unknown> = () => Promise.resolve()
     const run = async () => {
       try {
-        // It may have waited in its lane: the endpoint may have gone meanwhile.
+        // It may have waited in its lane: the endpoint may have gone or been paused meanwhile.
         const endpoint = directory.now.webhooks.get(pending.owed.webhook)
         if (endpoint === undefined || refusal(pending, endpoint) !== null) {
           record = () => refuse(pending, endpoint)
+          return null
+        }
+        if (endpoint.paused) {
+          record = () => hold(pending)
           return null
         }
         const tried = await attempt(pending, endpoint)
@@ -166,7 +177,8 @@ export function startDispatch (options: DispatchOptions): Role {
   }
 
   function laneOf (webhook: string): Lane {
-    const lane = lanes.get(webhook) ?? createLane(rules)
+    const concurrency = () => directory.now.webhooks.get(webhook)?.concurrency ?? LANE_CONCURRENCY
+    const lane = lanes.get(webhook) ?? createLane({ ...rules, concurrency })
     if (stopping) lane.close()
     lanes.set(webhook, lane)
     if (lanes.size > LANES_MAX) for (const [id, other] of lanes) if (other !== lane && other.idle()) lanes.delete(id)
@@ -199,8 +211,8 @@ export function startDispatch (options: DispatchOptions): Role {
   async function putOff (pending: Pending, untilMs: number, source: Source): Promise<number | null> {
     const nowMs = clock.nowMs()
     const waitMs = Math.max(1, untilMs - nowMs)
-    // A place is booked by a guess: who has waited in vain waits half as long again, so that a wrong guess costs few turns.
-    const longerMs = Math.max(untilMs, nowMs + (nowMs - startOf(pending)) / 2)
+    // A place is booked by a guess: who has waited in vain waits half as long again (15 min at most), so that a wrong guess costs few turns.
+    const longerMs = Math.max(untilMs, nowMs + Math.min((nowMs - startOf(pending)) / 2, LONGER_MS_MAX))
     if (waitMs > NAP_MS_MAX || source.naps >= NAPS_MAX) return await park(pending, longerMs)
     order.parked(placeOf(pending), pending.owed.event.seq, untilMs)
     source.naps++
@@ -214,10 +226,24 @@ export function startDispatch (options: DispatchOptions): Role {
       await failDelivery(ledger, pending, 'expired')
       return null
     }
-    order.parked(placeOf(pending), pending.owed.event.seq, untilMs)
+    // What is held comes back when its pause ends: nobody can tell others how long to wait for it.
+    if (pending.heldAt === null) order.parked(placeOf(pending), pending.owed.event.seq, untilMs)
     await parkDelivery(ledger, pending, startOf(pending), untilMs)
     log.debug({ ...idsOf(pending), nextAttemptAt: timestamp(untilMs) }, 'webhook delivery parked')
     return null
+  }
+
+  /** Its endpoint is paused. */
+  function hold (pending: Pending): Promise<null> {
+    const nowMs = clock.nowMs()
+    return park({ ...pending, heldAt: pending.heldAt ?? timestamp(nowMs) }, holdUntilMs(startOf(pending), nowMs))
+  }
+
+  /** A pause is over: what it has held is due now. */
+  async function release (webhook: string, job: Job): Promise<void> {
+    if (!await directory.catchUp(CATCH_UP_MS)) throw new Error('the directory is behind')
+    if (directory.now.webhooks.get(webhook)?.paused !== true) await releaseHeld(ledger, webhook)
+    job.ack()
   }
 
   function startOf ({ firstAttemptAt }: Pending): number {

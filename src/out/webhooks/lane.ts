@@ -22,8 +22,8 @@ export interface LaneJob {
 export type LaneEnd = 'ran' | 'full' | 'failing' | 'released'
 
 export interface LaneRules {
-  /** Jobs at once while all is well. */
-  concurrency: number
+  /** Jobs at once while all is well; may change. */
+  concurrency (): number
   /** Failures in a row that make the lane a failing one: from then on one job at a time. */
   failuresMax: number
   /** Jobs that may wait for the next probe of a failing lane; the others are parked. */
@@ -74,7 +74,7 @@ export function createLane (rules: LaneRules): Lane {
   }
 
   function mayRun (): boolean {
-    if (closed || running.size >= (failing() ? 1 : rules.concurrency)) return false
+    if (closed || running.size >= (failing() ? 1 : rules.concurrency())) return false
     const waitMs = failing() ? nextProbeMs - rules.nowMs() : 0
     if (waitMs > 0) timer ??= setTimeout(() => { timer = null; pump() }, waitMs)
     return waitMs <= 0
@@ -103,7 +103,7 @@ export function createLane (rules: LaneRules): Lane {
   }
 
   function book (): number {
-    bookedMs = Math.max(bookedMs, rules.nowMs() + rules.bookMsMin) + durationMs / rules.concurrency
+    bookedMs = Math.max(bookedMs, rules.nowMs() + rules.bookMsMin) + durationMs / rules.concurrency()
     return Math.round(bookedMs)
   }
 
