@@ -5,9 +5,19 @@ import { newId } from '#src/base/id.ts'
 import { systemClock } from '#src/base/clock.ts'
 import type { Desk } from '#src/actions/desk.ts'
 import { apiContext } from '#src/in/api/context.ts'
-import { answer, malformedUrl, missingHost } from '#src/in/api/errors.ts'
+import { answer, malformedUrl, missingHost, notFound } from '#src/in/api/errors.ts'
+import { batchRoutes } from '#src/in/api/batches.ts'
+import { domainRoutes } from '#src/in/api/domains.ts'
+import { emailActionRoutes } from '#src/in/api/email-actions.ts'
+import { contentRoutes } from '#src/in/api/email-content.ts'
+import { readRoutes } from '#src/in/api/email-reads.ts'
 import { sendRoutes } from '#src/in/api/emails.ts'
-import { readRoutes, type Reads } from '#src/in/api/email-reads.ts'
+import { createAcceptor } from '#src/in/api/idempotency.ts'
+import { keyRoutes } from '#src/in/api/keys.ts'
+import { apiDescription, rememberRoutes } from '#src/in/api/openapi.ts'
+import type { Reads } from '#src/in/api/reads.ts'
+import { suppressionRoutes } from '#src/in/api/suppressions.ts'
+import { templateRoutes } from '#src/in/api/templates.ts'
 import { webhookRoutes } from '#src/in/api/webhooks.ts'
 import type { Limiter } from '#src/in/api/limits.ts'
 import { parserRefusals } from '#src/in/api/parser.ts'
@@ -21,6 +31,8 @@ import type { Counters } from '#src/nats/counters.ts'
 export interface HttpOptions {
   /** What /api needs; null in a process without the role `api`. */
   api: { desk: Desk, counters: Counters, reads: Reads } | null
+  /** Where clients reach it. */
+  publicUrl: string
   catcher: Catcher | null
   parts: Part[]
   metrics: Metrics
@@ -65,18 +77,29 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
     const line = { requestId: request.id, method: request.method, route: request.routeOptions.url, status: reply.statusCode, durationMs: Math.round(reply.elapsedTime) }
     log.debug(line, 'request')
   })
+  app.setNotFoundHandler(async (_request, reply) => await answer(reply, notFound()))
   healthRoutes(app, options.parts)
   metricsRoute(app, metrics)
   if (options.catcher !== null) void app.register(catcherPages, { catcher: options.catcher })
   const { api } = options
   if (api !== null) {
+    const routes = rememberRoutes(app)
     void app.register(async plain => {
       const context = plain.withTypeProvider<TypeBoxTypeProvider>()
       limiter = apiContext(context, { desk: api.desk, counters: api.counters, log })
-      sendRoutes(context, api.desk)
+      const acceptor = createAcceptor(api.desk)
+      sendRoutes(context, api.desk, acceptor)
+      batchRoutes(context, api.desk, acceptor)
       readRoutes(context, api.reads)
+      emailActionRoutes(context, api.desk, api.reads)
+      contentRoutes(context, api.desk, api.reads)
+      templateRoutes(context, api.desk, api.reads)
+      domainRoutes(context, api.desk)
+      keyRoutes(context, api.desk)
       webhookRoutes(context, api.desk)
+      suppressionRoutes(context, api.desk, api.reads)
     }, { prefix: '/api' })
+    void app.register(apiDescription, { routes, publicUrl: options.publicUrl })
   }
   return app
 }

@@ -1,11 +1,10 @@
 import { hostname } from 'node:os'
-import { emails } from '#projections/emails/project.ts'
 import { projections } from '#projections/list.ts'
 import type { ConsumerPlan } from '#streams/topology.ts'
 import type { Desk } from '#src/actions/desk.ts'
-import { followDirectory } from '#src/actions/directory.ts'
+import { followDirectory, ownerOf } from '#src/actions/directory.ts'
 import { firstStart } from '#src/actions/first-start.ts'
-import { openLedger } from '#src/actions/ledger.ts'
+import { openDesk } from '#src/actions/open-desk.ts'
 import { systemClock, type Clock } from '#src/base/clock.ts'
 import type { Config } from '#src/base/config.ts'
 import { Complaint, deadline } from '#src/base/errors.ts'
@@ -18,13 +17,13 @@ import { buildHttp } from './http.ts'
 import { startCatcher, type Catcher } from '#src/in/catcher/server.ts'
 import type { Part } from '#src/in/ops/health.ts'
 import { createMetrics, watchGauges, type Metrics } from '#src/in/ops/metrics.ts'
-import { openBlobs } from '#src/nats/blobs.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { createCounters, type Counters } from '#src/nats/counters.ts'
 import { ensureTopology, keepTopology, repair, type EnsureOptions } from '#src/nats/ensure.ts'
 import { startHeartbeats } from '#src/nats/heartbeats.ts'
 import { createProjectors, type Projector } from '#src/out/projector/run.ts'
 import { createView } from '#src/out/projector/view.ts'
+import { startDomainChecks } from '#src/out/scheduler/domain-checks.ts'
 import { startSweep } from '#src/out/scheduler/sweep.ts'
 import { startSender, type Sender, type SenderTimings } from '#src/out/smtp/run.ts'
 import { finishedDeliveries } from '#src/out/webhooks/finished.ts'
@@ -91,8 +90,8 @@ async function furnish (config: Config, surroundings: Surroundings, stack: Async
 
   const directory = followDirectory(bus, log)
   stack.defer(() => directory.stop())
-  if (!await directory.catchUp(60_000)) throw new Complaint('NATS holds more accounts, keys and domains than could be read within 60 s.')
-  const desk: Desk = { ledger: openLedger(bus, clock), directory, blobs: await openBlobs(bus), vault, webhookAllowPrivate: config.webhookAllowPrivate }
+  if (!await directory.catchUp(60_000)) throw new Complaint(directory.trouble() ?? 'NATS holds more accounts, keys and domains than could be read within 60 s.')
+  const desk = await openDesk({ bus, clock, directory, vault, config })
   const firstKey = await firstStart(desk, config)
   // At once, whatever becomes of the rest of this start: nobody can ask for it again.
   if (firstKey !== null) surroundings.say(`Your first API key, shown only now: ${firstKey}`)
@@ -147,6 +146,8 @@ async function startRoles (rooms: Rooms): Promise<void> {
       ...outbox,
       ledger: desk.ledger,
       blobs: desk.blobs,
+      suppressions: desk.suppressions,
+      ownerOf: (domain, expected) => ownerOf(desk.directory, domain, expected),
       repair: mend,
       smtpUrl: config.smtpUrl,
       connections: config.smtpConnections,
@@ -176,7 +177,7 @@ async function startRoles (rooms: Rooms): Promise<void> {
   if (config.roles.has('scheduler')) {
     const sweep = startSweep({ bus, pool, blobs: desk.blobs, repair: mend, log: log.child({ role: 'scheduler' }) })
     sweepSoon = () => sweep.soon()
-    working.push(sweep)
+    working.push(sweep, startDomainChecks({ desk, log: log.child({ role: 'domain checks' }) }))
   }
   rooms.roles.push(...working)
 }
@@ -207,7 +208,8 @@ async function openDoors (rooms: Rooms, firstKey: string | null): Promise<House>
     projectionLagS: () => Object.fromEntries(rooms.projectors.map(({ projection, lagS }) => [projection, lagS()]))
   })
   const app = buildHttp({
-    api: config.roles.has('api') ? { desk, counters, reads: { pool, view: createView(bus, pool), projection: emails } } : null,
+    api: config.roles.has('api') ? { desk, counters, reads: { pool, view: createView(bus, pool) } } : null,
+    publicUrl: config.publicUrl,
     catcher: rooms.catcher,
     parts: parts(rooms),
     metrics,
@@ -216,7 +218,8 @@ async function openDoors (rooms: Rooms, firstKey: string | null): Promise<House>
   })
   stack.defer(() => deadline(app.close(), HTTP_STOP_MS, 'HTTP requests did not end in time').catch(error => log.warn({ err: error }, 'cut off')))
   const url = await app.listen({ host: config.host, port: config.port }).catch((error: NodeJS.ErrnoException) => {
-    throw error.code === 'EADDRINUSE' ? new Complaint(`Port ${config.port} is taken: set PORT to a free one.`) : error
+    if (error.code === 'EADDRINUSE') throw new Complaint(`Port ${config.port} is taken: set PORT to a free one.`)
+    throw error.code === undefined ? error : new Complaint(`HOST ${config.host} with PORT ${config.port} cannot be listened on: ${error.code}.`)
   })
   let stopping: Promise<void> | null = null
   return { url, firstKey, hasSeen: seq => desk.directory.reached(seq, 0), stop: () => (stopping ??= stack.disposeAsync()) }

@@ -1,14 +1,19 @@
-import { isLive } from '#streams/key/decide.ts'
+import { opens } from '#streams/key/decide.ts'
 import type { Key } from '#streams/directory.ts'
+import { sleep } from '#src/base/backoff.ts'
 import { sha256Hex } from '#src/base/secret.ts'
 import type { Clock } from '#src/base/clock.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
 
 /** `Bearer`, one space, one token of the characters of RFC 6750 2.1. Longer than any key of ours is malformed. */
 const BEARER = /^bearer ([A-Za-z0-9._~+/=-]{1,256})$/i
-/** An unknown key makes this node catch up with the log before it says 401: so often a second for one address, and in all. */
-const CATCH_UPS_A_SECOND = { address: 5, all: 50 }
-const CATCH_UP_MS = 1000
+/** An unknown key makes this node look at the log before it says 401. Looks are shared by all who wait for one, and this far apart: a flood of
+ *  strangers costs NATS no more than one of them, and delays no key made a moment ago. */
+const LOOK_GAP_MS = 20
+const LOOK_MS = 1000
+/** So many requests a second of one address may wait for a look; the others get their 401 from what is known. */
+const LOOKS_A_SECOND = 100
+const ADDRESSES_MAX = 10_000
 
 /** The one Authorization header of a request; undefined when there is none, or more than one: Node would keep the first and say nothing. */
 export function authorizationOf (rawHeaders: string[]): string | undefined {
@@ -29,31 +34,28 @@ export interface Authenticator {
 
 /** Knows keys by the directory. A key made a moment ago on another node is found by catching up once. */
 export function createAuthenticator (directory: LiveDirectory, clock: Clock): Authenticator {
+  const look = sharedLook(directory)
   let second = 0
-  let spent = new Map<string, number>()
-  let spentInAll = 0
+  let waited = new Map<string, number>()
 
   function find (hash: string): Key | null {
     const key = directory.now.keysByHash.get(hash)
-    return key !== undefined && isLive(key, clock.nowMs()) ? key : null
+    return key !== undefined && opens(key, hash, clock.nowMs()) ? key : null
   }
 
-  function mayCatchUp (address: string): boolean {
+  function mayWait (address: string): boolean {
     const now = Math.floor(clock.nowMs() / 1000)
-    if (now !== second) {
+    if (now !== second || waited.size > ADDRESSES_MAX) {
       second = now
-      spent = new Map()
-      spentInAll = 0
+      waited = new Map()
     }
-    const used = spent.get(address) ?? 0
-    if (used >= CATCH_UPS_A_SECOND.address || spentInAll >= CATCH_UPS_A_SECOND.all) return false
-    spent.set(address, used + 1)
-    spentInAll++
-    return true
+    const count = (waited.get(address) ?? 0) + 1
+    waited.set(address, count)
+    return count <= LOOKS_A_SECOND
   }
 
-  async function findAfterCatchingUp (hash: string): Promise<Key | null> {
-    await directory.catchUp(CATCH_UP_MS).catch(() => false)
+  async function findAfterLook (hash: string): Promise<Key | null> {
+    await look()
     return find(hash)
   }
 
@@ -65,7 +67,23 @@ export function createAuthenticator (directory: LiveDirectory, clock: Clock): Au
       const hash = sha256Hex(token)
       const key = find(hash)
       if (key !== null || directory.now.keysByHash.has(hash)) return key
-      return /^jp_(live|test)_/.test(token) && mayCatchUp(address) ? findAfterCatchingUp(hash) : null
+      return /^jp_(live|test)_/.test(token) && mayWait(address) ? findAfterLook(hash) : null
     }
   }
+}
+
+/** Resolves once the directory holds all that was in the log at the call, or could not within its time. */
+function sharedLook (directory: LiveDirectory): () => Promise<void> {
+  let next: Promise<void> | null = null
+  let lastMs = 0
+
+  async function begin (): Promise<void> {
+    await sleep(Math.max(0, lastMs + LOOK_GAP_MS - performance.now()))
+    lastMs = performance.now()
+    // Who comes from now on may know of later writes than this look will see.
+    next = null
+    await directory.catchUp(LOOK_MS).catch(() => false)
+  }
+
+  return () => (next ??= begin())
 }

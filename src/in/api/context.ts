@@ -1,15 +1,17 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest, RawReplyDefaultExpression, RawRequestDefaultExpression, RawServerDefault } from 'fastify'
 import type { Key } from '#streams/directory.ts'
+import { isDeeperThan } from '#streams/json.ts'
 import { mayDo } from '#streams/key/decide.ts'
 import type { Scope } from '#streams/key/facts.ts'
 import type { Desk } from '#src/actions/desk.ts'
-import { isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
+import { Conflict, isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import type { Counters } from '#src/nats/counters.ts'
 import type { Log } from '#src/base/log.ts'
 import { authorizationOf, createAuthenticator } from './auth.ts'
 import {
-  answer, asProblem, forbidden, invalid, malformedJson, malformedUrl, methodNotAllowed, missingHost, notFound, Problem, rateLimited, unauthorized, unavailable, type Fault
+  answer, asProblem, conflict, forbidden, invalid, malformedJson, malformedUrl, methodNotAllowed, missingHost, notFound, Problem, rateLimited, tooDeep,
+  unauthorized, unavailable, unsupportedMediaType, type Fault
 } from './errors.ts'
 import { compileValidator, SchemaFaults } from './faults.ts'
 import { createLimiter, limitClassOf, limitHeaders, type Limiter, type Standing } from './limits.ts'
@@ -25,6 +27,10 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** What the key must allow for this route. */
     scope?: Scope
+    /** Statuses it can answer beyond those that all routes can, for the description. */
+    errors?: number[]
+    /** Whether an Idempotency-Key may come with it. */
+    idempotent?: boolean
   }
 }
 
@@ -71,8 +77,12 @@ export function apiContext (app: Api, { desk, counters, log }: ApiOptions): Limi
   app.addHook('preValidation', async request => {
     await refuseOverLimit(request)
     if (lacksHost(request.raw)) throw missingHost()
+    // What is nowhere is that, whatever came with it.
+    if (request.is404) return
     const { scope } = request.routeOptions.config
     if (scope !== undefined && !mayDo(request.key!, scope)) throw forbidden()
+    const unread = unreadFaults(request)
+    if (unread.length > 0) throw invalid(unread)
   })
 
   app.addHook('onSend', async (request, reply) => {
@@ -80,18 +90,40 @@ export function apiContext (app: Api, { desk, counters, log }: ApiOptions): Limi
     if (standing !== null) reply.headers(limitHeaders(standing))
   })
 
-  app.setNotFoundHandler((request: FastifyRequest) => {
-    if (request.originalUrl !== request.url) throw malformedUrl()
+  const absent = (request: FastifyRequest): Problem => {
+    if (request.originalUrl !== request.url) return malformedUrl()
     const methods = allowed(pathOf(request.url))
-    throw methods.length > 0 ? methodNotAllowed(methods) : notFound()
-  })
+    return methods.length > 0 ? methodNotAllowed(methods) : notFound()
+  }
+  app.setNotFoundHandler((request: FastifyRequest) => { throw absent(request) })
 
   app.setErrorHandler(async (error, request, reply) => {
     // A body that cannot be read is only looked at after the window: 429 comes before 400, 413 and 415.
     const over = await refuseOverLimit(request).then(() => null, (problem: Problem) => problem)
-    return answer(reply, over ?? problemOf(error, request, log))
+    // Fastify reads a body, and refuses it, before it says that there is nobody to read it.
+    const problem = request.is404 && !(error instanceof Problem) ? absent(request) : problemOf(error, request, log)
+    return answer(reply, over ?? problem)
   })
   return limiter
+}
+
+/** What came with a request and its route does not read: an Idempotency-Key, a query, a body. Nothing that was sent is silently dropped. */
+function unreadFaults ({ headers, query, body, routeOptions: { config, schema } }: FastifyRequest): Fault[] {
+  const faults: Fault[] = []
+  if (config.idempotent !== true && headers['idempotency-key'] !== undefined) {
+    faults.push({ field: 'Idempotency-Key', code: 'not_supported', message: 'Idempotency-Key is for POST /api/emails and /api/emails/batch.' })
+  }
+  if (schema?.querystring === undefined) {
+    for (const field of Object.keys(query as object)) faults.push({ field, code: 'unknown_field', message: `${field} is not a parameter of this request.` })
+  }
+  if (schema?.body === undefined && body !== undefined && !isEmptyObject(body)) {
+    faults.push({ field: 'body', code: 'not_supported', message: 'This request takes no body.' })
+  }
+  return faults
+}
+
+function isEmptyObject (value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && Object.keys(value).length === 0
 }
 
 async function refuseOverLimit (request: FastifyRequest): Promise<void> {
@@ -107,6 +139,7 @@ function mayBeBig ({ headers }: FastifyRequest): boolean {
 }
 
 function problemOf (error: unknown, request: FastifyRequest, log: Log): Problem {
+  if (error instanceof Conflict) return conflict('conflict', 'Others changed this at the same moment: read it, and try again')
   if (error instanceof LogUnavailable || isUnanswered(error)) {
     log.warn({ requestId: request.id, err: error }, 'the log does not take or tell')
     const doubt = error instanceof LogUnavailable && error.doubt
@@ -132,13 +165,23 @@ export function refuseFaults (request: FastifyRequest, faults: Fault[] = []): vo
   if (all.length > 0) throw invalid(all)
 }
 
+/** No request of ours is deeper than a batch of emails with variables; whoever reads a body may do so by recursion. */
+const DEPTH_MAX = 64
+
 const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+/** False for a body that is compressed, or in other letters than ours: taken as it is it would be garbage. */
+function isPlainJson ({ headers }: FastifyRequest): boolean {
+  const charset = /;\s*charset\s*=\s*"?([^";\s]*)/i.exec(headers['content-type'] ?? '')?.[1] ?? 'utf-8'
+  return (headers['content-encoding'] ?? 'identity') === 'identity' && /^(utf-?8|us-ascii)$/i.test(charset)
+}
 
 /** JSON and nothing else; bytes that are not UTF-8, and keys that reach for a prototype, are malformed. */
 function parseJsonStrictly (app: Api): void {
   app.removeAllContentTypeParsers()
   const parse = app.getDefaultJsonParser('error', 'error')
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+    if (!isPlainJson(request)) return done(unsupportedMediaType())
     let text: string
     try {
       text = utf8.decode(body as Buffer)
@@ -146,9 +189,15 @@ function parseJsonStrictly (app: Api): void {
       return done(malformedJson())
     }
     // Some clients name the type on each request, also where there is nothing to send.
-    if (text === '' && request.routeOptions.schema?.body === undefined) return done(null, undefined)
-    void parse(request, text, (error, value) => error === null ? done(null, value) : done(malformedJson()))
+    if (text === '' && !needsBody(request)) return done(null, undefined)
+    void parse(request, text, (error, value) => done(error !== null ? malformedJson() : isDeeperThan(value, DEPTH_MAX) ? tooDeep() : null, value))
   })
+}
+
+/** False where there is no body to be had, or where the schema takes null for it. */
+function needsBody ({ routeOptions: { schema } }: FastifyRequest): boolean {
+  const body = schema?.body as { anyOf?: Array<{ type?: string }> } | undefined
+  return body !== undefined && body.anyOf?.some(({ type }) => type === 'null') !== true
 }
 
 /** Which methods a path has, for 405's Allow: asked only after no route was found. */
@@ -161,7 +210,7 @@ function rememberMethods (app: Api): (path: string) => string[] {
   return path => [...new Set(routes.filter(route => route.pattern.test(path)).map(route => route.method))].sort()
 }
 
-/** The 202's and 201's own headers and body are the route's; this is how it says where the new thing is. */
-export function created (reply: FastifyReply, status: 201 | 202, location: string): FastifyReply {
+/** The answer's body is the route's; this is how it says where the new thing is. */
+export function created (reply: FastifyReply, status: 201, location: string): FastifyReply {
   return reply.code(status).header('location', location)
 }

@@ -1,3 +1,4 @@
+import { Type } from '@sinclair/typebox'
 import type { FastifyReply } from 'fastify'
 
 /** One fault of a request, named for the client. `field` as in the body: `to[1]`, `metadata.order`. */
@@ -7,8 +8,15 @@ export interface Fault {
   message: string
 }
 
+/** An error body as it is described, where one stands inside an answer. */
+export const ProblemBody = Type.Object({
+  error: Type.String(),
+  code: Type.Optional(Type.String()),
+  details: Type.Optional(Type.Array(Type.Object({ field: Type.String(), code: Type.String(), message: Type.String() })))
+})
+
 /** Named at once, but not without end. */
-export const FAULTS_MAX = 50
+export const FAULTS_MAX = 1000
 
 /** An answer that is not a success, thrown from anywhere under /api and answered by the one error handler. */
 export class Problem extends Error {
@@ -31,10 +39,13 @@ export const rateLimited = (retryAfterS: number) =>
 
 /** The rest, which the spec leaves open: always a string `error`, with a `code` where a program may want to tell. */
 export const notFound = () => new Problem(404, { error: 'Not found' })
+export const gone = () => new Problem(404, { error: 'Not found', code: 'content_expired' })
 export const methodNotAllowed = (allow: string[]) => new Problem(405, { error: 'Method not allowed', code: 'method_not_allowed' }, { allow: allow.join(', ') })
-export const conflict = (code: string, message: string) => new Problem(409, { error: message, code })
+export const conflict = (code: string, message: string, more: Record<string, unknown> = {}) => new Problem(409, { error: message, code, ...more })
 export const invalid = (details: Fault[]) => new Problem(422, { error: 'Validation failed', code: 'validation_failed', details: details.slice(0, FAULTS_MAX) })
 export const malformedJson = () => new Problem(400, { error: 'The body is not valid JSON', code: 'malformed_json' })
+export const unsupportedMediaType = () => new Problem(415, { error: 'The body must be application/json, in UTF-8 and as it is', code: 'unsupported_media_type' })
+export const tooDeep = () => new Problem(400, { error: 'The body is nested too deeply', code: 'malformed_json' })
 export const malformedUrl = () => new Problem(400, { error: 'The URL is malformed', code: 'malformed_request' })
 export const missingHost = () => new Problem(400, { error: 'The request has no Host header', code: 'malformed_request' })
 export const unavailable = (code: string, message: string, retryAfterS = 2) =>
@@ -42,7 +53,7 @@ export const unavailable = (code: string, message: string, retryAfterS = 2) =>
 
 /** Fastify's own refusals, by its error code. */
 const FASTIFY: Record<string, () => Problem> = {
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: () => new Problem(415, { error: 'Content-Type must be application/json', code: 'unsupported_media_type' }),
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: () => unsupportedMediaType(),
   FST_ERR_CTP_BODY_TOO_LARGE: () => new Problem(413, { error: 'The request body is larger than 20 MB', code: 'body_too_large' }),
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: () => new Problem(400, { error: 'The body is not as long as Content-Length says', code: 'malformed_request' }),
   FST_ERR_CTP_EMPTY_JSON_BODY: () => malformedJson(),

@@ -22,13 +22,22 @@ export function compileValidator (schema: TSchema) {
 
 function faultsOf (errors: Iterable<ValueError>): Fault[] {
   const faults = new Map<string, Fault>()
-  for (const error of errors) {
+  for (const error of meant(errors)) {
     const fault = faultOf(error)
     // The first error at a place says most: a missing field is also "not a string".
     if (!faults.has(fault.field)) faults.set(fault.field, fault)
     if (faults.size >= FAULTS_MAX) break
   }
   return [...faults.values()]
+}
+
+/** What is meant to be an object or nothing is an object: its own faults say where. */
+function * meant (errors: Iterable<ValueError>): Iterable<ValueError> {
+  for (const error of errors) {
+    const { anyOf: [some, none] = [] } = error.schema as { anyOf?: TSchema[] }
+    if (some?.type === 'object' && none?.type === 'null') yield * meant(error.errors[0]!)
+    else yield error
+  }
 }
 
 const CODES: Partial<Record<ValueErrorType, string>> = {
@@ -47,7 +56,23 @@ function faultOf (error: ValueError): Fault {
   const code = CODES[error.type] ?? 'invalid_value'
   if (code === 'unknown_field') return { field, code, message: `${field} is not a field of this request.` }
   if (code === 'required') return { field, code, message: `${field} is required.` }
-  return { field, code, message: (error.schema.description as string | undefined) ?? `${error.message}.` }
+  return { field, code, message: (error.schema.description as string | undefined) ?? `${field} is ${wordsFor(error.schema)}.` }
+}
+
+const TYPES: Record<string, string> = {
+  string: 'a string', integer: 'a whole number', number: 'a number', boolean: 'true or false', object: 'an object', array: 'a list', null: 'null'
+}
+
+/** What a value of a schema is that has no words of its own. */
+function wordsFor ({ anyOf, const: only, type, minLength, maxLength, minItems, maxItems, minimum, maximum }: TSchema): string {
+  if (anyOf !== undefined) return (anyOf as TSchema[]).map(wordsFor).join(' or ')
+  if (only !== undefined) return JSON.stringify(only)
+  const bounds = [bound('at least', minimum), bound('at most', maximum), bound('not shorter than', minLength ?? minItems), bound('not longer than', maxLength ?? maxItems)]
+  return [TYPES[type as string] ?? 'something else', ...bounds].filter(words => words !== '').join(', ')
+}
+
+function bound (words: string, value: unknown): string {
+  return value === undefined ? '' : `${words} ${String(value)}`
 }
 
 /** `/to/1` → `to[1]`, `/metadata/order` → `metadata.order`. */

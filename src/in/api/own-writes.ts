@@ -1,0 +1,15 @@
+import type { Desk } from '#src/actions/desk.ts'
+import { unavailable } from './errors.ts'
+
+/** How long a read waits for this node's directory to hold what was written before it came, and a write to hold what it wrote. */
+const SEEN_MS = 2000
+
+/** For reads from the directory. 503 when this node's stays behind the log: an answer from before somebody's write would deny it. */
+export async function seeAllWrites ({ directory }: Desk): Promise<void> {
+  if (!await directory.catchUp(SEEN_MS)) throw unavailable('projection_behind', 'This node is behind the log')
+}
+
+/** The write is stored, whether this node sees it in time or not: a 503 would ask for a second one. The next read waits for it, or says 503. */
+export async function sawOwnWrite ({ directory }: Desk, seq: number): Promise<void> {
+  await directory.reached(seq, SEEN_MS)
+}
