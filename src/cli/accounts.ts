@@ -6,12 +6,12 @@ export const accounts: Command = {
   usage: 'jetpost accounts [list | create <name>] [--json]',
   means: 'accounts: each has its own keys, domains, mail and webhooks',
   async run (args) {
-    const { positionals: [verb = 'list', name], values } = readArgs(args, {})
-    if (verb === 'list') {
+    const { positionals: [verb = 'list', name, ...more], values } = readArgs(args, {})
+    if (verb === 'list' && name === undefined) {
       const rows = await atDesk(async desk => [...desk.directory.now.accounts.values()])
       return print(rows.map(({ id, name, createdAt }) => ({ id, name, created_at: createdAt })), values.json)
     }
-    if (verb !== 'create' || name === undefined) throw usageError(`usage: ${accounts.usage}`)
+    if (verb !== 'create' || name === undefined || more.length > 0) throw usageError(`usage: ${accounts.usage}`)
     const made = await atDesk(async (desk, correlation) => granted(await createAccount(desk, correlation, name)))
     print([{ id: made.account, name }], values.json)
   }

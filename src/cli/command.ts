@@ -4,6 +4,8 @@ import { Complaint } from '#src/base/errors.ts'
 export interface Command {
   usage: string
   means: string
+  /** What --help adds. */
+  details?: string
   run (args: string[]): Promise<void>
 }
 
@@ -16,6 +18,11 @@ export function usageError (message: string): Complaint {
   return complaint
 }
 usageError.is = (error: Complaint): boolean => usageErrors.has(error)
+
+/** For a command that is only its name. */
+export function takeNothing (args: string[], usage: string): void {
+  if (args.length > 0) throw usageError(`usage: ${usage}`)
+}
 
 /** node:util's parseArgs, with our kind of complaint. Every command takes --json. */
 export function readArgs<T extends NonNullable<ParseArgsConfig['options']>> (args: string[], options: T) {

@@ -6,7 +6,7 @@ import { api } from '#src/nats/api.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { createPool } from '#src/postgres/pool.ts'
 import packageJson from '../../package.json' with { type: 'json' }
-import { print, readArgs, type Command } from './command.ts'
+import { print, readArgs, takeNothing, type Command } from './command.ts'
 
 interface Check {
   name: string
@@ -19,7 +19,8 @@ export const doctor: Command = {
   usage: 'jetpost doctor [--json]',
   means: 'settings as understood, and whether what they point to answers; --json adds the embedded servers\' credentials for their owner',
   async run (args) {
-    const { values: { json } } = readArgs(args, {})
+    const { values: { json }, positionals } = readArgs(args, {})
+    takeNothing(positionals, doctor.usage)
     const config = readConfig(process.env)
     const servers = readServers(config.dataDir)
     const checks = await examine(config, servers)

@@ -1,25 +1,76 @@
-import { addDomain, removeDomain } from '#src/actions/domain.ts'
+import { parseDomain } from '#streams/address.ts'
+import type { Domain } from '#streams/directory.ts'
+import type { SeenRecord } from '#streams/domain/records.ts'
+import { addDomain, checkDomain, removeDomain } from '#src/actions/domain.ts'
+import type { Asker, Desk } from '#src/actions/desk.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
+import { Complaint } from '#src/base/errors.ts'
+import { DnsUnavailable } from '#src/dns/resolve.ts'
+import { domainAnswer } from '#src/in/api/domains.ts'
 import { print, readArgs, usageError, type Command } from './command.ts'
-import { atDesk, granted } from './open-desk.ts'
+import { atDesk, granted, knownAccount } from './open-desk.ts'
 
 export const domains: Command = {
-  usage: 'jetpost domains [list | add <name> | remove <name>] [--account <id>] [--json]',
-  means: 'domains an account may send from; --account defaults to the first account',
+  usage: 'jetpost domains [list | add <name> | show <name> | verify <name> | remove <name>] [--account <id>] [--json]',
+  means: 'domains an account may send from, and the DNS records they need; --account defaults to the first account',
   async run (args) {
-    const { positionals: [verb = 'list', name], values } = readArgs(args, { account: { type: 'string', default: FIRST_ACCOUNT } })
-    const { account, json } = values
-    if (verb === 'list') {
-      const rows = await atDesk(async desk => [...desk.directory.now.domains.values()].filter(domain => domain.account === account))
-      return print(rows.map(domain => ({ id: domain.id, name: domain.name, created_at: domain.createdAt })), json)
-    }
-    if (name === undefined || (verb !== 'add' && verb !== 'remove')) throw usageError(`usage: ${domains.usage}`)
+    const { positionals: [verb = 'list', name, ...more], values } = readArgs(args, { account: { type: 'string', default: FIRST_ACCOUNT } })
+    if (verb === 'list' && name === undefined) return await list(values.account, values.json)
+    const act = verbs.get(verb)
+    if (act === undefined || name === undefined || more.length > 0) throw usageError(`usage: ${domains.usage}`)
     await atDesk(async (desk, correlation) => {
-      if (!desk.directory.now.accounts.has(account)) throw usageError(`There is no account ${account}.`)
-      const asker = { account, correlation }
-      if (verb === 'remove') return void granted(await removeDomain(desk, asker, name))
-      const added = granted(await addDomain(desk, asker, name))
-      print([{ id: added.domain, name: added.name }], json)
+      const domain = await act(desk, { account: knownAccount(desk, values.account), correlation }, name)
+      if (verb === 'remove') return print([{ id: domain.id, name: domain.name, removed: true }], values.json)
+      show(domainAnswer(desk, domain), values.json)
     })
   }
+}
+
+type Act = (desk: Desk, asker: Asker, name: string) => Promise<Domain>
+
+/** Each resolves to the domain it was about. */
+const verbs = new Map<string, Act>([
+  ['add', async (desk, asker, name) => granted(await addDomain(desk, asker, name)).domain],
+  ['show', async (desk, { account }, name) => owned(desk, account, name)],
+  ['verify', async (desk, asker, name) => granted(await check(desk, asker, owned(desk, asker.account, name))).domain],
+  ['remove', async (desk, asker, name) => granted(await removeDomain(desk, asker, owned(desk, asker.account, name))).domain]
+])
+
+async function check (desk: Desk, asker: Asker, domain: Domain) {
+  return await checkDomain(desk, asker, domain).catch(error => {
+    throw error instanceof DnsUnavailable ? new Complaint(`${error.message}. Nothing has changed.`) : error
+  })
+}
+
+function owned (desk: Desk, account: string, text: string): Domain {
+  const domain = desk.directory.now.domains.get(parseDomain(text) ?? '')
+  if (domain?.account !== account) throw new Complaint(`There is no domain ${text}.`)
+  return domain
+}
+
+async function list (account: string, json: boolean): Promise<void> {
+  const rows = await atDesk(async desk => {
+    knownAccount(desk, account)
+    return [...desk.directory.now.domains.values()].filter(domain => domain.account === account).map(domain => domainAnswer(desk, domain))
+  })
+  print(json ? rows : rows.map(({ id, name, status, created_at }) => ({ id, name, status, created_at })), json)
+}
+
+/** The records as a zone file takes them; what is no record is a comment there. */
+function show (domain: ReturnType<typeof domainAnswer>, json: boolean): void {
+  if (json) return print([domain], true)
+  const { name, status, records, failing_since: failingSince } = domain
+  console.log(`; ${name}: ${status}${failingSince === null ? '' : `, its records are wrong since ${failingSince}`}`)
+  const width = Math.max(...records.map(record => record.name.length)) + 1
+  for (const record of records) {
+    console.log(`; ${record.purpose} (${record.required ? 'required' : 'advice'}): ${record.state}`)
+    for (const text of record.state === 'wrong' ? record.found : []) console.log(`;   found ${JSON.stringify(text)}`)
+    console.log(`${`${record.name}.`.padEnd(width)}  IN  ${record.type.padEnd(5)}  ${zoneValue(record)}`)
+  }
+}
+
+/** A TXT in strings of at most 255 octets. Source: RFC 1035 3.3, 5.1. */
+function zoneValue ({ type, value }: SeenRecord): string {
+  if (type === 'CNAME') return `${value}.`
+  return value.match(/.{1,255}/g)!.map(part => `"${part}"`).join(' ')
 }

@@ -1,8 +1,15 @@
-import type { LimitClass, Scope } from '#streams/key/facts.ts'
+import type { Key } from '#streams/directory.ts'
+import { NO_DEFAULTS } from '#streams/email/defaults.ts'
+import { OVERLAP_S_DEFAULT, OVERLAP_S_MAX } from '#streams/key/decide.ts'
+import { LIMIT_CLASSES, type LimitClass, type Scope } from '#streams/key/facts.ts'
+import type { Desk } from '#src/actions/desk.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
-import { createKey, limitKey, revokeKey } from '#src/actions/key.ts'
+import { grantKey, limitKey, ownKey, revokeKey, rotateKey, type KeyAsker } from '#src/actions/key.ts'
+import { parseTime, timestamp } from '#src/base/clock.ts'
+import { Complaint } from '#src/base/errors.ts'
+import { keyAnswer } from '#src/in/api/keys.ts'
 import { print, readArgs, usageError, type Command } from './command.ts'
-import { atDesk, granted } from './open-desk.ts'
+import { atDesk, granted, knownAccount } from './open-desk.ts'
 
 const options = {
   account: { type: 'string', default: FIRST_ACCOUNT },
@@ -10,54 +17,117 @@ const options = {
   scopes: { type: 'string', default: 'full' },
   domains: { type: 'string', default: '*' },
   expires: { type: 'string' },
-  test: { type: 'boolean', default: false }
+  test: { type: 'boolean', default: false },
+  overlap: { type: 'string', default: `${OVERLAP_S_DEFAULT}s` }
 } as const
 
+type Values = ReturnType<typeof readArgs<typeof options>>['values']
+
 export const keys: Command = {
-  usage: 'jetpost keys [list | create [--name n] [--scopes a,b] [--domains a,b] [--expires <RFC 3339>] [--test] | ' +
-    'limit <key id> <class>=<per minute>… | revoke <key id>] [--account <id>] [--json]',
-  means: 'API keys; a new key is shown once. Classes: emails:send, emails:list, templates:create, other',
+  usage: 'jetpost keys [list | create [--name n] [--scopes a,b] [--domains a,b] [--expires <RFC 3339>] [--test] | show <key id> | ' +
+    'rotate <key id> [--overlap 24h] | limit <key id> <class>=<per minute>… | revoke <key id>] [--account <id>] [--json]',
+  means: 'API keys; a secret is shown once. A rotated key answers to its old secret for the overlap (0 to 7d). ' +
+    `Classes: ${LIMIT_CLASSES.join(', ')}`,
   async run (args) {
     const { positionals: [verb = 'list', ...rest], values } = readArgs(args, options)
-    if (verb === 'list') return await list(values.account, values.json)
-    if (verb === 'create') return await create(values)
-    if (verb === 'limit' && rest.length > 1) return await limit(rest[0]!, rest.slice(1))
-    if (verb === 'revoke' && rest.length === 1) return await revoke(values.account, rest[0]!)
+    const [id] = rest
+    if (verb === 'list' && id === undefined) return await list(values)
+    if (verb === 'create' && id === undefined) return await create(values)
+    if (verb === 'limit' && rest.length > 1) return await limit(values, id!, rest.slice(1))
+    if (id === undefined || rest.length > 1) throw usageError(`usage: ${keys.usage}`)
+    if (verb === 'show') return await show(values, id)
+    if (verb === 'rotate') return await rotate(values, id)
+    if (verb === 'revoke') return await revoke(values, id)
     throw usageError(`usage: ${keys.usage}`)
   }
 }
 
-async function list (account: string, json: boolean): Promise<void> {
-  const rows = await atDesk(async desk => [...desk.directory.now.keys.values()].filter(key => key.account === account))
-  print(rows.map(key => ({
-    id: key.id,
-    name: key.name,
-    key: key.hint,
-    scopes: key.scopes.join(','),
-    domains: key.domains.join(','),
-    limits: Object.entries(key.limits).map(([name, value]) => `${name}=${value}`).join(' '),
-    expires_at: key.expiresMs === null ? 'never' : new Date(key.expiresMs).toISOString(),
-    created_at: key.createdAt
-  })), json)
+/** At the desk as the operator, about keys of this account. */
+async function atKeys<T> (account: string, use: (desk: Desk, asker: KeyAsker) => Promise<T>): Promise<T> {
+  return await atDesk(async (desk, correlation) => await use(desk, { account: knownAccount(desk, account), correlation, by: null }))
 }
 
-async function create (values: { account: string, name: string, scopes: string, domains: string, expires?: string, test: boolean, json: boolean }): Promise<void> {
-  const expiresMs = values.expires === undefined ? null : Date.parse(values.expires)
-  if (Number.isNaN(expiresMs)) throw usageError('--expires takes a time like 2027-01-31T12:00:00Z.')
-  const made = await atDesk(async (desk, correlation) => {
-    if (!desk.directory.now.accounts.has(values.account)) throw usageError(`There is no account ${values.account}.`)
-    const { name, test } = values
-    const wanted = { name, test, scopes: values.scopes.split(',') as Scope[], domains: values.domains.split(','), expiresMs }
-    return granted(await createKey(desk, { account: values.account, correlation }, wanted))
-  })
-  print([{ id: made.key, key: made.secret }], values.json)
+async function list ({ account, json }: Values): Promise<void> {
+  const own = await atKeys(account, async desk => [...desk.directory.now.keys.values()].filter(key => key.account === account))
+  print(json ? own.map(answerOf) : own.map(rowOf), json)
 }
 
-async function limit (id: string, pairs: string[]): Promise<void> {
-  const limits = Object.fromEntries(pairs.map(pair => pair.split('=')).map(([name, value]) => [name, Number(value)])) as Partial<Record<LimitClass, number>>
-  await atDesk(async (desk, correlation) => granted(await limitKey(desk, correlation, id, limits)))
+const answerOf = (key: Key) => keyAnswer(key, Date.now())
+
+function rowOf ({ id, name, hint, scopes, domains, limits, expiresMs, createdAt }: Key) {
+  return {
+    id,
+    name,
+    key: hint,
+    scopes: scopes.join(),
+    domains: domains.join(),
+    limits: pairsOf(limits),
+    expires_at: expiresMs === null ? 'never' : timestamp(expiresMs),
+    created_at: createdAt
+  }
 }
 
-async function revoke (account: string, id: string): Promise<void> {
-  await atDesk(async (desk, correlation) => granted(await revokeKey(desk, { account, correlation }, id)))
+function pairsOf (limits: Partial<Record<LimitClass, number>>): string {
+  return Object.entries(limits).map(([name, value]) => `${name}=${value}`).join(' ')
+}
+
+/** One key with everything about it: its limits as they hold, what it says about mail, its secret before. */
+async function show ({ account, json }: Values, id: string): Promise<void> {
+  const key = await atKeys(account, async (desk, asker) => owned(desk, asker, id))
+  const answer = answerOf(key)
+  if (json) return print([answer], true)
+  const { limits, track, unsubscribe, test, previous_expires_at } = answer
+  const row = { ...rowOf(key), test, limits: pairsOf(limits), track_opens: track.opens, track_clicks: track.clicks, unsubscribe, previous_expires_at }
+  print(Object.entries(row).map(([field, value]) => ({ field, value: value ?? '-' })), false)
+}
+
+function owned (desk: Desk, asker: KeyAsker, id: string): Key {
+  const key = ownKey(desk, asker, id)
+  if (key === undefined) throw new Complaint(`There is no key ${id}.`)
+  return key
+}
+
+async function create ({ account, name, scopes, domains, expires, test, json }: Values): Promise<void> {
+  const expiresMs = expires === undefined ? null : parseTime(expires)
+  if (expires !== undefined && expiresMs === null) throw usageError('--expires takes a time like 2027-01-31T12:00:00Z.')
+  const wanted = { name, test, scopes: scopes.split(',') as Scope[], domains: domains.split(','), expiresMs, defaults: NO_DEFAULTS }
+  const { key, secret } = await atKeys(account, async (desk, asker) => granted(await grantKey(desk, asker, wanted)))
+  print([json ? { key: secret, ...answerOf(key) } : { id: key.id, key: secret }], json)
+}
+
+async function rotate ({ account, overlap, json }: Values, id: string): Promise<void> {
+  const overlapS = secondsOf(overlap)
+  const { key, secret } = await atKeys(account, async (desk, asker) => granted(await rotateKey(desk, asker, id, overlapS)))
+  const answer = answerOf(key)
+  print([json ? { key: secret, ...answer } : { id, key: secret, previous_expires_at: answer.previous_expires_at ?? 'now' }], json)
+}
+
+const UNIT_S: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400 }
+
+/** `24h`, `90m`, `0`. */
+function secondsOf (text: string): number {
+  const match = /^(\d{1,9})([smhd])$/.exec(text === '0' ? '0s' : text)
+  const seconds = match === null ? Infinity : Number(match[1]) * UNIT_S[match[2]!]!
+  if (seconds > OVERLAP_S_MAX) throw usageError('--overlap takes a duration like 24h, 90m or 0, at most 7d.')
+  return seconds
+}
+
+async function limit ({ account, json }: Values, id: string, pairs: string[]): Promise<void> {
+  const limits = Object.fromEntries(pairs.map(limitOfPair))
+  const { key } = await atKeys(account, async (desk, asker) => granted(await limitKey(desk, asker.correlation, owned(desk, asker, id).id, limits)))
+  const answer = answerOf(key)
+  print([json ? answer : { id, limits: pairsOf(answer.limits) }], json)
+}
+
+/** `other=600`. */
+function limitOfPair (pair: string): [LimitClass, number] {
+  const [, name, value] = /^([^=]+)=(\d{1,8})$/.exec(pair) ?? []
+  const known = LIMIT_CLASSES.find(one => one === name)
+  if (known === undefined) throw usageError(`${JSON.stringify(pair)} is no limit: that is a class, = and a whole number, and the classes are ${LIMIT_CLASSES.join(', ')}.`)
+  return [known, Number(value)]
+}
+
+async function revoke ({ account, json }: Values, id: string): Promise<void> {
+  await atKeys(account, async (desk, asker) => granted(await revokeKey(desk, asker, id)))
+  print([{ id, revoked: true }], json)
 }

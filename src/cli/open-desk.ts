@@ -1,37 +1,41 @@
 import { Refusal } from '#streams/define.ts'
 import type { Desk } from '#src/actions/desk.ts'
 import { followDirectory } from '#src/actions/directory.ts'
-import { openLedger } from '#src/actions/ledger.ts'
+import { openDesk } from '#src/actions/open-desk.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { readConfig, type Config } from '#src/base/config.ts'
 import { Complaint } from '#src/base/errors.ts'
 import { newId } from '#src/base/id.ts'
-import { createLog } from '#src/base/log.ts'
+import { createLog, type Log } from '#src/base/log.ts'
 import { createVault } from '#src/base/secret.ts'
 import { readServers } from '#src/embedded/kept.ts'
 import { Conflict } from '#src/nats/errors.ts'
-import { openBlobs } from '#src/nats/blobs.ts'
-import { connectBus } from '#src/nats/connect.ts'
+import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { secretOf } from '#src/base/secret-file.ts'
+import { usageError } from './command.ts'
 
 /** A desk from the shell, beside the running service: the same actions, the same facts. Closed again when `use` ends. */
 export async function atDesk<T> (use: (desk: Desk, correlation: string) => Promise<T>): Promise<T> {
   const config = readConfig(process.env)
   const log = createLog('error')
-  const bus = await connectBus({ url: await natsUrlOf(config), creds: config.natsCreds, name: 'jetpost cli', log }, 5000)
-    .catch(error => { throw new Complaint(`NATS cannot be reached: ${(error as Error).message}`) })
+  const bus = await openBus(config, log)
   const directory = followDirectory(bus, log)
   try {
     if (!await directory.catchUp(30_000)) throw new Complaint('NATS did not give the directory within 30 s.')
     const vault = createVault(config.secret ?? await secretOf(config.dataDir))
-    const desk: Desk = { ledger: openLedger(bus, systemClock), directory, blobs: await openBlobs(bus), vault, webhookAllowPrivate: config.webhookAllowPrivate }
-    return await use(desk, newId('cli', Date.now()))
+    return await use(await openDesk({ bus, clock: systemClock, directory, vault, config }), newId('cli', Date.now()))
   } catch (error) {
     throw error instanceof Conflict ? new Complaint('Somebody else changed this at the same moment: look and try again.') : error
   } finally {
     await directory.stop()
     await bus.close()
   }
+}
+
+/** The NATS of the running service. Throws a Complaint when it does not answer within 5 s. */
+export async function openBus (config: Config, log: Log): Promise<Bus> {
+  return await connectBus({ url: await natsUrlOf(config), creds: config.natsCreds, name: 'jetpost cli', log }, 5000)
+    .catch(error => { throw new Complaint(`NATS cannot be reached: ${(error as Error).message}`) })
 }
 
 async function natsUrlOf (config: Config): Promise<string> {
@@ -41,8 +45,14 @@ async function natsUrlOf (config: Config): Promise<string> {
   return servers.nats
 }
 
-/** What an action gave, or its refusal as a sentence. */
+/** Throws a Complaint about the command line when there is no such account. */
+export function knownAccount ({ directory }: Desk, account: string): string {
+  if (!directory.now.accounts.has(account)) throw usageError(`There is no account ${account}.`)
+  return account
+}
+
+/** What an action gave, or its refusal as a sentence: about the command line where what that says would be wrong at any time. */
 export function granted<T> (result: T | Refusal): T {
-  if (result instanceof Refusal) throw new Complaint(result.message)
-  return result
+  if (!(result instanceof Refusal)) return result
+  throw /^(invalid_|in_the_past$)/.test(result.code) ? usageError(result.message) : new Complaint(result.message)
 }

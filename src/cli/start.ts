@@ -3,12 +3,13 @@ import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { readConfig, type Config } from '#src/base/config.ts'
 import { createLog } from '#src/base/log.ts'
 import { openHouse, type House } from '#src/main.ts'
-import type { Command } from './command.ts'
+import { takeNothing, type Command } from './command.ts'
 
 export const start: Command = {
   usage: 'jetpost start',
   means: 'runs the service: all of it, or the roles in JETPOST_ROLES',
-  async run () {
+  async run (args) {
+    takeNothing(args, start.usage)
     const config = readConfig(process.env)
     const log = createLog(config.logLevel)
     // A person reads the welcome; a program reads one line of JSON on stdout, and finds the welcome on stderr.

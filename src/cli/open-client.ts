@@ -1,0 +1,20 @@
+import { readConfig } from '#src/base/config.ts'
+import { Complaint } from '#src/base/errors.ts'
+import { Jetpost, JetpostError } from '#src/client/client.ts'
+
+/** The API as its clients have it, with the key of the environment. What it refuses is a Complaint. */
+export async function atApi<T> (use: (jetpost: Jetpost) => Promise<T>): Promise<T> {
+  const { publicUrl, apiKey } = readConfig(process.env)
+  if (apiKey === null) throw new Complaint('Set JETPOST_API_KEY to an API key: jetpost keys create makes one.')
+  try {
+    return await use(new Jetpost({ url: publicUrl, key: apiKey }))
+  } catch (error) {
+    throw error instanceof JetpostError ? new Complaint(sentence(error, publicUrl)) : error
+  }
+}
+
+function sentence ({ status, message, requestId }: JetpostError, url: string): string {
+  if (status === null) return `${message}: is JETPOST_PUBLIC_URL, ${url}, where Jetpost serves?`
+  if (status === 401) return `${message}: the key in JETPOST_API_KEY is not one of ${url}.`
+  return status < 500 ? message : `${message} (request ${requestId})`
+}

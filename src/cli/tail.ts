@@ -1,0 +1,115 @@
+import { once } from 'node:events'
+import type { AnyFact } from '#streams/catalog.ts'
+import type { Recorded } from '#streams/define.ts'
+import { emailFacts, type RecipientFact } from '#streams/email/facts.ts'
+import { readConfig } from '#src/base/config.ts'
+import { createLog } from '#src/base/log.ts'
+import { api } from '#src/nats/api.ts'
+import type { Bus } from '#src/nats/connect.ts'
+import { JetStreamError, NO_MESSAGE } from '#src/nats/errors.ts'
+import { follow } from '#src/nats/follow.ts'
+import { lastSequence } from '#src/nats/load.ts'
+import { readArgs, usageError, type Command } from './command.ts'
+import { openBus } from './open-desk.ts'
+import { oneLine } from './text.ts'
+
+const STREAM = 'EMAILS'
+/** `email.requested` lies in REQUESTS. */
+const TYPES: string[] = emailFacts.map(({ name }) => name).filter(name => name.startsWith('email.') && name !== 'email.requested')
+const TYPE_WIDTH = Math.max(...TYPES.map(type => type.length))
+const BATCH_MAX = 256
+const GATHER_MS = 5
+
+const options = {
+  account: { type: 'string' },
+  type: { type: 'string', multiple: true, default: [] as string[] },
+  since: { type: 'string' }
+} as const
+
+export const tail: Command = {
+  usage: 'jetpost tail [--account <id>] [--type <type>…] [--since 1h] [--json]',
+  means: 'what happens to emails, as it happens, until Ctrl-C; --since begins that long ago (s, m, h, d)',
+  details: `  --type  any number of times: ${TYPES.join(', ')}\n  --json  each fact whole, one a line, with \`seq\`, its place in the stream`,
+  async run (args) {
+    const { values, positionals } = readArgs(args, options)
+    const { account, type: types, since, json } = values
+    const unknown = types.find(type => !TYPES.includes(type))
+    if (positionals.length > 0) throw usageError(`usage: ${tail.usage}`)
+    if (unknown !== undefined) throw usageError(`There is no type ${unknown}: the types are ${TYPES.join(', ')}.`)
+    if (account !== undefined && !/^acc_[0-9a-z]{1,64}$/.test(account)) throw usageError('--account takes an id like acc_first.')
+    const fromMs = since === undefined ? null : Date.now() - durationMs(since)
+    const say = json ? ({ fact, seq }: Recorded<AnyFact>) => JSON.stringify({ seq, ...fact }) : lineOf
+    await tailBus({ filter: `email.*.${account ?? '*'}.>`, wanted: new Set(types), fromMs, say })
+  }
+}
+
+interface Tail {
+  filter: string
+  /** Empty = all. */
+  wanted: Set<string>
+  /** Unix ms; null = from now on. */
+  fromMs: number | null
+  say (recorded: Recorded<AnyFact>): string
+}
+
+async function tailBus ({ filter, wanted, fromMs, say }: Tail): Promise<void> {
+  const stop = stopped()
+  const bus = await openBus(readConfig(process.env), createLog('error'))
+  try {
+    const afterSeq = await lastBefore(bus, fromMs)
+    const onTrouble = ({ message }: Error) => { if (!stop.aborted) process.stderr.write(`jetpost: interrupted: ${message}\n`) }
+    for await (const batch of follow(bus, { stream: STREAM, filter, afterSeq, batchMax: BATCH_MAX, gatherMs: GATHER_MS, signal: stop, onTrouble })) {
+      const lines = batch.filter(({ fact }) => wanted.size === 0 || wanted.has(fact.type)).map(say)
+      if (lines.length > 0) await write(`${lines.join('\n')}\n`, stop)
+    }
+  } finally {
+    await bus.close()
+  }
+}
+
+/** Aborted by Ctrl-C, and when nobody reads us any more (`| head`). */
+function stopped (): AbortSignal {
+  const stop = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
+  process.stdout.on('error', () => stop.abort())
+  return stop.signal
+}
+
+/** The sequence of the last fact before a time; of the last of all when there is none from then on. */
+async function lastBefore (bus: Bus, fromMs: number | null): Promise<number> {
+  if (fromMs === null) return await lastSequence(bus, STREAM)
+  try {
+    const ask = { start_time: new Date(fromMs).toISOString(), next_by_subj: '>' }
+    const { message } = await api<{ message: { seq: number } }>(bus, `STREAM.MSG.GET.${STREAM}`, ask)
+    return message.seq - 1
+  } catch (error) {
+    if (error instanceof JetStreamError && error.code === NO_MESSAGE) return await lastSequence(bus, STREAM)
+    throw error
+  }
+}
+
+/** Waits while the reader is slower than the mail. */
+async function write (text: string, signal: AbortSignal): Promise<void> {
+  if (!process.stdout.write(text)) await once(process.stdout, 'drain', { signal }).catch(() => {})
+}
+
+function lineOf ({ fact }: Recorded<AnyFact>): string {
+  const { time, type, data } = fact as RecipientFact
+  return [time, type.padEnd(TYPE_WIDTH), data.email, oneLine(data.to), about(data)].join('  ').trimEnd()
+}
+
+/** A server's words; else why, or when. */
+function about (data: RecipientFact['data']): string {
+  const { reply, error, detail, reason, cause, class: kind, nextAttemptAt, scheduledAt } = data as Record<string, unknown> & { reply?: { text: string } | null }
+  const words = [reply?.text ?? error, detail, kind ?? reason ?? cause]
+  const times = [nextAttemptAt == null ? null : `next attempt ${nextAttemptAt}`, scheduledAt == null ? null : `for ${scheduledAt}`]
+  return [...words, ...times].filter(word => word != null).map(word => oneLine(String(word))).join('  ')
+}
+
+const UNIT_MS: Record<string, number> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+function durationMs (text: string): number {
+  const [, count, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? []
+  if (count === undefined) throw usageError('--since takes a duration like 30s, 15m, 1h or 2d.')
+  return Number(count) * UNIT_MS[unit!]!
+}

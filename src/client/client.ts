@@ -1,0 +1,93 @@
+import { Caller, type CallOptions, type SendOptions } from './caller.ts'
+import type { SendBatchAnswer, SendBatchRequest } from './types.ts'
+
+export type { Answer, Arguments, CallOptions, JetpostOptions, OperationName, SendOptions } from './caller.ts'
+export { JetpostError } from './error.ts'
+export type { Operations } from './operations.ts'
+export type * from './types.ts'
+export * from './webhook.ts'
+
+export interface BatchOptions extends SendOptions {
+  /** `strict`: all are accepted, or none (unless told). `permissive`: those without fault; the others have their error in their place. */
+  mode?: SendBatchRequest['mode']
+}
+
+/** The API of a Jetpost. Every method throws JetpostError; what it takes and answers stands under its operationId in `Operations`.
+ *
+ *      const jetpost = new Jetpost({ url: 'https://mail.example.com', key: process.env.JETPOST_API_KEY })
+ *      const { id } = await jetpost.emails.send({ from: 'ada@example.com', to: 'grace@example.com', subject: 'Hello', text: 'Hello' })
+ */
+export class Jetpost extends Caller {
+  readonly emails = {
+    /** Answers once the email is durably accepted. Safe to repeat: the tries of one call send it once. */
+    send: this.method('sendEmail'),
+    /** Up to 100 emails in one durable append; answers are in the order of `emails`. Safe to repeat, like `send`. */
+    sendBatch: async (emails: SendBatchRequest['emails'], { mode, ...options }: BatchOptions = {}): Promise<SendBatchAnswer['data']> =>
+      (await this.request('sendBatch', { emails, mode }, options)).data,
+    /** The email, the state of each recipient, and all that happened. */
+    get: this.method('getEmail'),
+    /** All emails that the filters find, newest first. */
+    list: this.all('listEmails'),
+    page: this.method('listEmails'),
+    content: this.method('getEmailContent'),
+    /** The RFC 5322 message of the `n`th recipient, counted from 0. */
+    raw: (id: string, n = 0, options?: CallOptions): Promise<Uint8Array> => this.request('getEmailRaw', id, { recipient: n }, options),
+    reschedule: this.method('rescheduleEmail'),
+    cancel: this.method('cancelEmail'),
+    retry: this.method('retryEmail')
+  }
+
+  readonly templates = {
+    create: this.method('createTemplate'),
+    get: this.method('getTemplate'),
+    list: this.all('listTemplates'),
+    page: this.method('listTemplates'),
+    update: this.method('updateTemplate'),
+    delete: this.method('deleteTemplate'),
+    versions: this.all('listTemplateVersions'),
+    versionsPage: this.method('listTemplateVersions'),
+    preview: this.method('previewTemplate')
+  }
+
+  readonly domains = {
+    create: this.method('createDomain'),
+    get: this.method('getDomain'),
+    list: this.all('listDomains'),
+    page: this.method('listDomains'),
+    update: this.method('updateDomain'),
+    delete: this.method('deleteDomain'),
+    verify: this.method('verifyDomain')
+  }
+
+  readonly keys = {
+    /** The secret is `key` in the answer, and nowhere else. */
+    create: this.method('createKey'),
+    get: this.method('getKey'),
+    list: this.all('listKeys'),
+    page: this.method('listKeys'),
+    update: this.method('changeKey'),
+    /** It stops everywhere within a second. */
+    delete: this.method('revokeKey'),
+    rotate: this.method('rotateKey')
+  }
+
+  readonly webhooks = {
+    /** The signing secret is `secret` in the answer, and nowhere else. */
+    create: this.method('createWebhook'),
+    get: this.method('getWebhook'),
+    list: this.all('listWebhooks'),
+    page: this.method('listWebhooks'),
+    update: this.method('updateWebhook'),
+    delete: this.method('deleteWebhook'),
+    rotateSecret: this.method('rotateWebhookSecret'),
+    test: this.method('testWebhook')
+  }
+
+  readonly suppressions = {
+    create: this.method('createSuppression'),
+    get: this.method('getSuppression'),
+    list: this.all('listSuppressions'),
+    page: this.method('listSuppressions'),
+    delete: this.method('deleteSuppression')
+  }
+}

@@ -1,0 +1,756 @@
+// Made from the OpenAPI document by `npm run client`: what is changed here by hand is lost.
+
+export interface CancelEmailAnswer {
+  id: string
+  canceled: Array<{
+    n: number
+    address: string
+    status:
+      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
+    /** An earlier copy's fate is not known: it may be there. */
+    may_have_arrived?: true
+  }>
+  gone: Array<{
+    n: number
+    address: string
+    status:
+      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
+    /** An earlier copy's fate is not known: it may be there. */
+    may_have_arrived?: true
+  }>
+}
+
+export interface ChangeKeyRequest {
+  /** name has 1 to 200 characters. */
+  name?: string
+  /** scopes is a list of scopes, or ["full"]. */
+  scopes?: Array<
+    | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write' | 'keys:read' | 'keys:write'
+    | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write' | 'erasures:write' | 'dashboard' | 'full'>
+  /** domains is a list of 1 to 1000 domain names the key may send from, or ["*"] for every domain of the account. */
+  domains?: string[]
+  /** expires_at is a time with its offset, like 2026-11-21T12:00:00Z, or null for never. */
+  expires_at?: string | null
+  /** track is an object with opens and clicks: whether they are tracked in mail that does not say so itself. */
+  track?: {
+    /** track.opens is true, false, or null where the domain decides. */
+    opens?: boolean | null
+    /** track.clicks is true, false, or null where the domain decides. */
+    clicks?: boolean | null
+  }
+  /** unsubscribe is true, false, or null where the domain decides. */
+  unsubscribe?: boolean | null
+}
+
+export interface CreateDomainRequest {
+  /** name is a domain to send from. */
+  name: string
+}
+
+export interface CreateKeyAnswer {
+  /** The secret, shown only here. */
+  key: string
+  id: string
+  name: string
+  /** How the secret begins. */
+  hint: string
+  scopes: Array<
+    | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write' | 'keys:read' | 'keys:write'
+    | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write' | 'erasures:write' | 'dashboard' | 'full'>
+  domains: string[]
+  test: boolean
+  expires_at: string | null
+  /** Requests a minute, as the operator has set them. */
+  limits: {
+    'emails:send': number
+    'emails:list': number
+    'templates:create': number
+    other: number
+  }
+  track: {
+    opens: boolean | null
+    clicks: boolean | null
+  }
+  unsubscribe: boolean | null
+  /** Until when the secret before the last rotation works, or null when it works no more. */
+  previous_expires_at: string | null
+  created_at: string
+}
+
+export interface CreateKeyRequest {
+  /** name has 1 to 200 characters. */
+  name: string
+  /** scopes is a list of scopes, or ["full"]. */
+  scopes: Array<
+    | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write' | 'keys:read' | 'keys:write'
+    | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write' | 'erasures:write' | 'dashboard' | 'full'>
+  /** domains is a list of 1 to 1000 domain names the key may send from, or ["*"] for every domain of the account. */
+  domains: string[]
+  /** expires_at is a time with its offset, like 2026-11-21T12:00:00Z, or null for never. */
+  expires_at?: string | null
+  /** track is an object with opens and clicks: whether they are tracked in mail that does not say so itself. */
+  track?: {
+    /** track.opens is true, false, or null where the domain decides. */
+    opens?: boolean | null
+    /** track.clicks is true, false, or null where the domain decides. */
+    clicks?: boolean | null
+  }
+  /** unsubscribe is true, false, or null where the domain decides. */
+  unsubscribe?: boolean | null
+  /** test is true for a key whose mail goes to the built-in catcher only. */
+  test?: boolean
+}
+
+/** Without a reason it is `manual`; the others are for lists brought along from elsewhere. */
+export interface CreateSuppressionRequest {
+  /** address is a mail address. */
+  address: string
+  /** reason is one of bounce, complaint, unsubscribe, manual. */
+  reason?: 'bounce' | 'complaint' | 'unsubscribe' | 'manual'
+}
+
+/** One of html and text is required. */
+export interface CreateTemplateRequest {
+  /** name has 1 to 200 characters. */
+  name: string
+  /** subject has 1 to 998 characters. */
+  subject?: string | null
+  /** html is Mustache, at most 256 kB. */
+  html?: string | null
+  /** text is Mustache, at most 128 kB. */
+  text?: string | null
+  /** variables is a list of at most 100 declarations. */
+  variables?: Array<{
+    /** The name of a variable is 1 to 100 letters, digits, _ and -, the first a letter or _. */
+    name: string
+    /** type is string, number, boolean, object or list. */
+    type: 'string' | 'number' | 'boolean' | 'object' | 'list'
+    /** required is true, or false as when left out. */
+    required?: boolean
+    /** What stands in for the variable where it is not given or null; of its type. null = nothing. */
+    fallback?: unknown
+  }>
+  /** layout_id is the id of a template whose bodies hold {{{content}}}. */
+  layout_id?: string | null
+}
+
+export interface CreateWebhookAnswer {
+  id: string
+  url: string
+  events: Array<'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained' | 'email.unsubscribed'>
+  paused: boolean
+  concurrency: number | null
+  /** disabled: the endpoint answered 410. A pause is no status. */
+  status: 'enabled' | 'disabled'
+  disabled_reason: string | null
+  /** While both secrets sign: when the one before the rotation ceases to. null when none is under way. */
+  secret_rotation: {
+    previous_expires_at: string
+  } | null
+  created_at: string
+  /** The signing secret, shown now and never again. */
+  secret: string
+}
+
+export interface CreateWebhookRequest {
+  /** url is where events are POSTed to. */
+  url: string
+  /** events is a list of event types, each once. */
+  events: Array<'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained' | 'email.unsubscribed'>
+  /** paused is true or false: while true nothing is sent, and what is owed waits, its 24 hours stopped for up to 24 hours. */
+  paused?: boolean
+  /** concurrency is the number of requests at once from one webhooks process, 1 to 100, or null for its own choice, 8. */
+  concurrency?: number | null
+}
+
+export interface Domain {
+  id: string
+  name: string
+  status: 'pending' | 'verified' | 'failed'
+  records: Array<{
+    purpose: 'dkim' | 'return_path' | 'dmarc'
+    type: 'TXT' | 'CNAME'
+    /** Whole name, without a final dot. */
+    name: string
+    /** As one string; DNS carries a TXT of more than 255 octets in several. */
+    value: string
+    /** Whether the domain is not verified without it. */
+    required: boolean
+    state: 'unchecked' | 'ok' | 'missing' | 'wrong'
+    /** What DNS showed, at most 5 records of 500 characters. */
+    found: string[]
+  }>
+  track: {
+    opens: boolean | null
+    clicks: boolean | null
+  }
+  unsubscribe: boolean | null
+  created_at: string
+  /** When DNS last showed something new. */
+  checked_at: string | null
+  /** Since when the records of a verified domain have been wrong; after 72 hours it has failed. */
+  failing_since: string | null
+}
+
+export interface Email {
+  id: string
+  email_id: string
+  from: string
+  to: string[]
+  cc: string[]
+  bcc: string[]
+  reply_to: string[]
+  subject: string
+  status:
+    | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
+    | 'partial'
+  tags: string[]
+  metadata: Record<string, string | number | boolean | null>
+  template: {
+    id: string
+    version: number
+  } | null
+  scheduled_at: string | null
+  test: boolean
+  key_id: string
+  created_at: string
+  headers: Array<{
+    name: string
+    value: string
+  }>
+  attachments: Array<{
+    filename: string
+    content_type: string
+    content_id: string | null
+    size_bytes: number
+  }>
+  track: {
+    opens: boolean
+    clicks: boolean
+  }
+  unsubscribe: boolean
+  recipients: Array<{
+    n: number
+    address: string
+    name: string | null
+    kind: 'to' | 'cc' | 'bcc'
+    status:
+      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
+    attempts: number
+    attempted_at: string | null
+    delivered_at: string | null
+    deferred_at: string | null
+    bounced_at: string | null
+    failed_at: string | null
+    in_doubt_at: string | null
+    suppressed_at: string | null
+    canceled_at: string | null
+    opened_at: string | null
+    clicked_at: string | null
+    complained_at: string | null
+    unsubscribed_at: string | null
+    next_attempt_at: string | null
+    last_response: {
+      smtp_code: number | null
+      enhanced_code: string | null
+      response: string | null
+      host: string | null
+      error: string | null
+    } | null
+  }>
+  timeline: Array<{
+    id?: string
+    type: string
+    time: string
+    n?: number
+    recipient?: string
+    sequence?: number
+    attempt?: number
+    message_id?: string
+    stage?: string
+    smtp_code?: number | null
+    enhanced_code?: string | null
+    response?: string | null
+    error?: string | null
+    host?: string | null
+    via?: string
+    tls?: {
+      version: string
+      cipher: string
+      verified: boolean
+    } | null
+    ms?: number
+    class?: string
+    reason?: string
+    detail?: string | null
+    cause?: string
+    held?: boolean
+    scheduled_at?: string
+    next_attempt_at?: string | null
+  }>
+}
+
+export interface EmailContent {
+  id: string
+  subject: string
+  html: string | null
+  text: string | null
+  attachments: Array<{
+    filename: string
+    content_type: string
+    content_id: string | null
+    size_bytes: number
+  }>
+}
+
+export interface Key {
+  id: string
+  name: string
+  /** How the secret begins. */
+  hint: string
+  scopes: Array<
+    | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write' | 'keys:read' | 'keys:write'
+    | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write' | 'erasures:write' | 'dashboard' | 'full'>
+  domains: string[]
+  test: boolean
+  expires_at: string | null
+  /** Requests a minute, as the operator has set them. */
+  limits: {
+    'emails:send': number
+    'emails:list': number
+    'templates:create': number
+    other: number
+  }
+  track: {
+    opens: boolean | null
+    clicks: boolean | null
+  }
+  unsubscribe: boolean | null
+  /** Until when the secret before the last rotation works, or null when it works no more. */
+  previous_expires_at: string | null
+  created_at: string
+}
+
+export interface ListDomainsAnswer {
+  data: Domain[]
+  has_more: boolean
+  next_cursor: string | null
+}
+
+export interface ListEmailsAnswer {
+  data: Array<{
+    id: string
+    email_id: string
+    from: string
+    to: string[]
+    cc: string[]
+    bcc: string[]
+    reply_to: string[]
+    subject: string
+    status:
+      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
+      | 'partial'
+    tags: string[]
+    metadata: Record<string, string | number | boolean | null>
+    template: {
+      id: string
+      version: number
+    } | null
+    scheduled_at: string | null
+    test: boolean
+    key_id: string
+    created_at: string
+  }>
+  has_more: boolean
+  next_cursor: string | null
+}
+
+export interface ListKeysAnswer {
+  data: Key[]
+  has_more: boolean
+  next_cursor: string | null
+}
+
+export interface ListSuppressionsAnswer {
+  data: Suppression[]
+  has_more: boolean
+  next_cursor: string | null
+}
+
+export interface ListTemplateVersionsAnswer {
+  data: Array<{
+    version: number
+    name: string
+    subject: string | null
+    created_at: string
+  }>
+  has_more: boolean
+  next_cursor: string | null
+}
+
+export interface ListTemplatesAnswer {
+  data: Array<{
+    id: string
+    version: number
+    name: string
+    subject: string | null
+    layout_id: string | null
+    created_at: string
+    updated_at: string
+  }>
+  has_more: boolean
+  next_cursor: string | null
+}
+
+export interface ListWebhooksAnswer {
+  data: Webhook[]
+  has_more: boolean
+  next_cursor: string | null
+}
+
+export interface PreviewTemplateAnswer {
+  version: number
+  subject: string | null
+  html: string | null
+  text: string | null
+  missing: string[]
+}
+
+export interface PreviewTemplateRequest {
+  /** variables is an object of what the template is filled with. */
+  variables?: Record<string, unknown>
+  /** version is a whole number from 1; left out, the newest. */
+  version?: number
+}
+
+export interface Problem {
+  error: string
+  code?: string
+  details?: Array<{
+    field: string
+    code: string
+    message: string
+  }>
+}
+
+export interface RescheduleEmailAnswer {
+  id: string
+  scheduled_at: string
+  rescheduled: Array<{
+    n: number
+    address: string
+    status:
+      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
+    /** An earlier copy's fate is not known: it may be there. */
+    may_have_arrived?: true
+  }>
+  gone: Array<{
+    n: number
+    address: string
+    status:
+      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
+    /** An earlier copy's fate is not known: it may be there. */
+    may_have_arrived?: true
+  }>
+}
+
+export interface RescheduleEmailRequest {
+  /** scheduled_at is a time with its offset, like 2026-11-21T12:00:00Z. */
+  scheduled_at: string
+}
+
+export interface RetryEmailAnswer {
+  id: string
+  retried: Array<{
+    n: number
+    address: string
+    status:
+      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
+    /** An earlier copy's fate is not known: it may be there. */
+    may_have_arrived?: true
+  }>
+  others: Array<{
+    n: number
+    address: string
+    status:
+      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
+    /** An earlier copy's fate is not known: it may be there. */
+    may_have_arrived?: true
+  }>
+}
+
+export interface RotateKeyRequest {
+  /** overlap_s is a number of seconds from 0 to 604800. */
+  overlap_s?: number
+}
+
+export interface RotateWebhookSecretAnswer {
+  id: string
+  url: string
+  events: Array<'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained' | 'email.unsubscribed'>
+  paused: boolean
+  concurrency: number | null
+  /** disabled: the endpoint answered 410. A pause is no status. */
+  status: 'enabled' | 'disabled'
+  disabled_reason: string | null
+  /** While both secrets sign: when the one before the rotation ceases to. null when none is under way. */
+  secret_rotation: {
+    previous_expires_at: string
+  } | null
+  created_at: string
+  /** The signing secret, shown now and never again. */
+  secret?: string
+}
+
+export interface RotateWebhookSecretRequest {
+  /** finish is true to end the overlap of the last rotation now. */
+  finish?: boolean
+}
+
+export interface SendBatchAnswer {
+  data: Array<SendEmailAnswer | Problem>
+}
+
+export interface SendBatchRequest {
+  /** emails is a list of 1 to 100 emails. */
+  emails: SendEmailRequest[]
+  /** mode is strict (all are accepted or none; the default) or permissive (those without fault are). */
+  mode?: 'strict' | 'permissive'
+}
+
+export interface SendEmailAnswer {
+  id: string
+  email_id: string
+  status: 'queued' | 'scheduled' | 'suppressed'
+  created_at: string
+  suppressed?: string[]
+}
+
+export interface SendEmailRequest {
+  /** from is an address, or a name and an address: "Ada <ada@example.com>". */
+  from: string
+  /** to is an address or a list of 1 to 50 addresses. */
+  to: string | string[]
+  /** cc is an address or a list of 0 to 50 addresses. */
+  cc?: string | string[]
+  /** bcc is an address or a list of 0 to 50 addresses. */
+  bcc?: string | string[]
+  /** reply_to is an address or a list of 0 to 10 addresses. */
+  reply_to?: string | string[]
+  /** subject has 1 to 998 characters. Only a template that has one may stand in for it. */
+  subject?: string
+  /** html is a string of at most 2 MB. */
+  html?: string
+  /** text is a string of at most 2 MB. */
+  text?: string
+  /** template_id is the id of a template, which stands in for html and text. */
+  template_id?: string
+  /** variables is an object of what the template is filled with. */
+  variables?: Record<string, unknown>
+  /** headers is an object of at most 50 header fields, name to value. */
+  headers?: Record<string, string>
+  /** attachments is a list of at most 20 files, 10 MB in all. */
+  attachments?: Array<{
+    /** filename is a string. */
+    filename: string
+    /** content is the file in base64. */
+    content: string
+    /** content_type is a media type like image/png. */
+    content_type?: string
+    /** content_id is the name that html refers to as cid:…. */
+    content_id?: string
+  }>
+  /** tags is a list of at most 20 strings. */
+  tags?: string[]
+  /** metadata is an object of at most 50 scalar values. */
+  metadata?: Record<string, string | number | boolean | null>
+  /** scheduled_at is a time with its offset, like 2026-11-21T12:00:00Z. */
+  scheduled_at?: string
+  /** expires_in is a number of seconds from 300 to 432000. */
+  expires_in?: number
+  /** track is an object with opens and clicks. */
+  track?: {
+    /** opens is true or false. */
+    opens?: boolean
+    /** clicks is true or false. */
+    clicks?: boolean
+  }
+  /** unsubscribe is true or false. */
+  unsubscribe?: boolean
+  /** on_doubt is retry or hold. */
+  on_doubt?: 'retry' | 'hold'
+}
+
+export interface Suppression {
+  /** As it was first given; null when it has been erased. */
+  address: string | null
+  /** Oldest first. An `unsubscribe` alone holds back only mail sent with `unsubscribe: true`. */
+  reasons: Array<{
+    reason: 'bounce' | 'complaint' | 'unsubscribe' | 'manual'
+    /** The email that told. */
+    email_id: string | null
+    since: string
+  }>
+  created_at: string
+}
+
+export interface Template {
+  id: string
+  version: number
+  name: string
+  subject: string | null
+  layout_id: string | null
+  created_at: string
+  updated_at: string
+  html: string | null
+  text: string | null
+  variables: Array<{
+    name: string
+    type: 'string' | 'number' | 'boolean' | 'object' | 'list'
+    required: boolean
+    fallback: unknown
+  }>
+}
+
+export interface TestWebhookAnswer {
+  /** The event's id. */
+  id: string
+  delivery_id: string
+}
+
+export interface TestWebhookRequest {
+  /** type is one of email.delivered, email.bounced, email.opened, email.clicked, email.complained, email.unsubscribed. */
+  type?: 'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained' | 'email.unsubscribed'
+}
+
+/** What holds for mail from the domain that does not say it itself. What is left out stays as it is. */
+export interface UpdateDomainRequest {
+  /** track is an object with opens and clicks: whether they are tracked in mail that does not say so itself. */
+  track?: {
+    /** track.opens is true, false, or null for no default. */
+    opens?: boolean | null
+    /** track.clicks is true, false, or null for no default. */
+    clicks?: boolean | null
+  }
+  /** unsubscribe is true, false, or null for no default. */
+  unsubscribe?: boolean | null
+}
+
+/** What it leaves out stays as it is; null takes a subject, a body or the layout away. */
+export interface UpdateTemplateRequest {
+  /** name has 1 to 200 characters. */
+  name?: string
+  /** subject has 1 to 998 characters. */
+  subject?: string | null
+  /** html is Mustache, at most 256 kB. */
+  html?: string | null
+  /** text is Mustache, at most 128 kB. */
+  text?: string | null
+  /** variables is a list of at most 100 declarations. */
+  variables?: Array<{
+    /** The name of a variable is 1 to 100 letters, digits, _ and -, the first a letter or _. */
+    name: string
+    /** type is string, number, boolean, object or list. */
+    type: 'string' | 'number' | 'boolean' | 'object' | 'list'
+    /** required is true, or false as when left out. */
+    required?: boolean
+    /** What stands in for the variable where it is not given or null; of its type. null = nothing. */
+    fallback?: unknown
+  }>
+  /** layout_id is the id of a template whose bodies hold {{{content}}}. */
+  layout_id?: string | null
+}
+
+export interface UpdateWebhookRequest {
+  /** url is where events are POSTed to. */
+  url?: string
+  /** events is a list of event types, each once. */
+  events?: Array<'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained' | 'email.unsubscribed'>
+  /** paused is true or false: while true nothing is sent, and what is owed waits, its 24 hours stopped for up to 24 hours. */
+  paused?: boolean
+  /** concurrency is the number of requests at once from one webhooks process, 1 to 100, or null for its own choice, 8. */
+  concurrency?: number | null
+  /** status can be set to "enabled": an endpoint that answered 410 gets events again, from now on. */
+  status?: 'enabled'
+}
+
+export interface Webhook {
+  id: string
+  url: string
+  events: Array<'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained' | 'email.unsubscribed'>
+  paused: boolean
+  concurrency: number | null
+  /** disabled: the endpoint answered 410. A pause is no status. */
+  status: 'enabled' | 'disabled'
+  disabled_reason: string | null
+  /** While both secrets sign: when the one before the rotation ceases to. null when none is under way. */
+  secret_rotation: {
+    previous_expires_at: string
+  } | null
+  created_at: string
+}
+
+export interface ListEmailsQuery {
+  /** limit is a number from 1 to 100. */
+  limit?: number
+  /** cursor is the next_cursor of an earlier answer. */
+  cursor?: string
+  /** status is one of the states of an email. */
+  status?:
+    | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
+    | 'partial'
+  /** to has 1 to 320 characters. */
+  to?: string
+  /** from has 1 to 320 characters. */
+  from?: string
+  /** domain has 1 to 253 characters. */
+  domain?: string
+  /** tag has 1 to 128 characters. */
+  tag?: string
+  /** template_id has 1 to 100 characters. */
+  template_id?: string
+  /** metadata is at most 5 filters like metadata[order]=7. */
+  metadata?: Record<string, string>
+  /** created_after is a time with its offset, like 2026-11-21T12:00:00Z. */
+  created_after?: string
+  /** created_before is a time with its offset, like 2026-11-21T12:00:00Z. */
+  created_before?: string
+  /** event is one of the event types. */
+  event?:
+    | 'email.delivered' | 'delivered' | 'email.bounced' | 'bounced' | 'email.opened' | 'opened' | 'email.clicked' | 'clicked'
+    | 'email.complained' | 'complained' | 'email.unsubscribed' | 'unsubscribed'
+  /** q has 1 to 200 characters. */
+  q?: string
+}
+
+export interface GetEmailRawQuery {
+  /** recipient is the place of a recipient, from 0: each has a message of its own. */
+  recipient?: number
+}
+
+export interface PageQuery {
+  /** limit is a number from 1 to 100. */
+  limit?: number
+  /** cursor is the next_cursor of an earlier answer. */
+  cursor?: string
+}
+
+export interface GetTemplateQuery {
+  /** version is a whole number from 1; left out, the newest. */
+  version?: number
+}
+
+export interface ListSuppressionsQuery {
+  /** limit is a number from 1 to 100. */
+  limit?: number
+  /** cursor is the next_cursor of an earlier answer. */
+  cursor?: string
+  /** reason is one of bounce, complaint, unsubscribe, manual. */
+  reason?: 'bounce' | 'complaint' | 'unsubscribe' | 'manual'
+  /** address is a mail address. */
+  address?: string
+  /** created_after is a time with its offset, like 2026-11-21T12:00:00Z. */
+  created_after?: string
+  /** created_before is a time with its offset, like 2026-11-21T12:00:00Z. */
+  created_before?: string
+}
