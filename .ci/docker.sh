@@ -1,4 +1,4 @@
-# Sourced by run: an engine for testcontainers, and an image of NATS that needs no registry.
+# Sourced by run: the machine's packages, an engine for testcontainers, and an image of NATS that needs no registry.
 
 readonly NATS_VERSION=2.15.2
 readonly NATS_IMAGE="jetpost-test-nats:$NATS_VERSION"
@@ -6,7 +6,7 @@ readonly ENGINE_WAIT_S=40
 dockerd_pid=''
 
 apt_install() {
-  local packages=(docker.io docker-compose iptables)
+  local packages=(docker.io docker-compose iptables python3-venv)
   export DEBIAN_FRONTEND=noninteractive
   for attempt in 1 2; do
     # Recommended packages too: cgroupfs-mount is what an engine started by hand needs where nothing mounts cgroups.

@@ -6,9 +6,9 @@ const root = join(import.meta.dirname, '..')
 
 /** The house from the ground up: imports go down, and rooms of one floor do not know each other. See README.md, "The house". */
 const floors = [
-  ['src/base', 'streams'],
+  ['src/base', 'src/client', 'streams'],
   ['projections'],
-  ['src/nats', 'src/postgres', 'src/content', 'src/embedded'],
+  ['src/nats', 'src/postgres', 'src/dns', 'src/content', 'src/embedded'],
   ['src/actions'],
   ['src/in/api', 'src/in/catcher', 'src/in/ops', 'src/out/smtp', 'src/out/webhooks', 'src/out/projector', 'src/out/scheduler'],
   ['src/http.ts'],
@@ -22,8 +22,12 @@ const floors = [
 const pure: Record<string, string[]> = {
   streams: ['@sinclair/typebox'],
   projections: ['@sinclair/typebox'],
+  'src/client': [],
   'src/content': ['node:crypto', 'html-to-text', 'parse5']
 }
+
+/** Read by a person in the editor's hints; see test/support/client-generator.ts. */
+const generated = /^src\/client\/types\.ts$/
 
 /** Started from outside by name, so nobody needs to import them. */
 const entries = [/^src\/bin\.js$/, /\.test\.ts$/, /^test\/support\/(up|down|keeper|prepare|embedded-child|.*-child)\.(ts|js)$/, /^test\/bench\//]
@@ -150,7 +154,7 @@ t.test('lines and files are not too long', async t => {
     // Tables of cases may be wider than what is read as prose.
     const widthMax = path.startsWith('test/') ? 240 : 180
     const wide = lines.findIndex(line => line.length > widthMax)
-    return [...(wide === -1 ? [] : [`${path}:${wide + 1} is over ${widthMax} characters`]), ...(lines.length > 500 ? [`${path} has over 500 lines`] : [])]
+    return [...(wide === -1 ? [] : [`${path}:${wide + 1} is over ${widthMax} characters`]), ...(lines.length > 500 && !generated.test(path) ? [`${path} has over 500 lines`] : [])]
   })
   t.strictSame(long, [])
 })

@@ -30,8 +30,19 @@ t.test('7 every answer carries the headers, and every error is an object with a 
   }
 })
 
+t.test('7 a body that is compressed or in other letters is 415, and what is nowhere is 404 in the same form', async t => {
+  const body = { from: 'a@sandbox.jetpost.test', to: 'b@example.com', subject: 's', text: 't' }
+  for (const [name, value] of [['content-encoding', 'gzip'], ['content-type', 'application/json; charset=utf-16']] as const) {
+    t.equal((await house.request('POST', '/api/emails', { body, headers: { [name]: value } })).status, 415, name)
+  }
+  for (const charset of ['utf-8', '"UTF-8"', 'us-ascii']) {
+    t.equal((await house.request('POST', '/api/emails', { body, headers: { 'content-type': `application/json; charset=${charset}` } })).status, 202, charset)
+  }
+  for (const path of ['/', '/nope', '//api/emails', '/API/emails']) t.match(await house.request('GET', path), { status: 404, body: { error: 'Not found' } }, path)
+})
+
 t.test('7 405 says what is allowed', async t => {
-  t.equal((await house.request('PUT', '/api/webhooks/wh_1')).headers.get('allow'), 'DELETE, GET, HEAD')
+  t.equal((await house.request('PUT', '/api/webhooks/wh_1')).headers.get('allow'), 'DELETE, GET, HEAD, PATCH')
 })
 
 t.test('7 the body of 401, 403 and 429 is the spec\'s and nothing more', async t => {

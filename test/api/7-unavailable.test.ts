@@ -1,42 +1,51 @@
 import t from 'tap'
+import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import { emptyDirectory, type Key, type Webhook } from '#streams/directory.ts'
-import { emails } from '#projections/emails/project.ts'
 import type { Desk } from '#src/actions/desk.ts'
 import { systemClock } from '#src/base/clock.ts'
+import { deadline } from '#src/base/errors.ts'
 import { createLog } from '#src/base/log.ts'
 import { createVault, sha256Hex } from '#src/base/secret.ts'
 import { buildHttp } from '#src/http.ts'
-import type { Reads } from '#src/in/api/email-reads.ts'
+import type { Reads } from '#src/in/api/reads.ts'
 import { createMetrics } from '#src/in/ops/metrics.ts'
-import { LogUnavailable } from '#src/nats/errors.ts'
+import { Conflict, LogUnavailable } from '#src/nats/errors.ts'
 import { API_KEY, FROM } from '../support/house.ts'
 
 const key: Key = {
-  id: 'key_1', account: 'acc_1', name: 'k', hash: sha256Hex(API_KEY), hint: '', test: false, scopes: ['full'], domains: ['*'], expiresMs: null, limits: {}, createdAt: ''
+  id: 'key_1', account: 'acc_1', name: 'k', hash: sha256Hex(API_KEY), hint: '', previous: null, test: false, scopes: ['full'], domains: ['*'],
+  expiresMs: null, defaults: NO_DEFAULTS, limits: {}, createdAt: ''
 }
-const webhook: Webhook = { id: 'wh_1', account: 'acc_1', url: 'https://a.example', events: ['email.delivered'], sealedSecret: '', startAt: '', createdAt: '', disabled: null }
+const webhook: Webhook = {
+  id: 'wh_1', account: 'acc_1', url: 'https://a.example', events: ['email.delivered'], paused: false, concurrency: null, sealedSecret: '', previous: null,
+  startAt: '', createdAt: '', disabled: null
+}
+const settings = { webhookAllowPrivate: true, requireVerifiedDomains: false, bounceDomain: null, contentRetentionMs: 30 * 86_400_000 }
+const suppressions = { standing: async (_account: string, addresses: string[]) => addresses.map(() => []) }
 const mail = { from: FROM, to: 'ada@example.com', subject: 's', text: 't' }
 const hook = { url: 'https://a.example/hook', events: ['email.delivered'] }
 
 /** How the servers behind the API do. */
 interface Trouble {
   catchUp?: boolean
+  /** What storing large content does; without it, it is stored. */
+  put?: () => Promise<void>
   /** What an append does; without it the fact is stored. */
   append?: () => Promise<number[]>
   caughtUp?: () => Promise<boolean>
 }
 
 /** The HTTP side alone: what lies behind it fails as told, which no real server does on command. */
-async function ask (method: 'GET' | 'POST' | 'DELETE', url: string, body: object | undefined, { catchUp = true, append = async () => [7], caughtUp = async () => false }: Trouble) {
+async function ask (method: 'GET' | 'POST' | 'DELETE', url: string, body: object | undefined, { catchUp = true, put = async () => {}, append = async () => [7], caughtUp = async () => false }: Trouble) {
   const now = emptyDirectory()
   now.keysByHash.set(key.hash, key)
   now.webhooks.set(webhook.id, webhook)
   const directory = { now, catchUp: async () => catchUp, reached: async () => catchUp }
   const ledger = { clock: systemClock, requests: { append }, control: { append }, bus: { nc: {} } }
-  const desk = { directory, ledger, vault: createVault('x'.repeat(32)), webhookAllowPrivate: true, blobs: {} } as unknown as Desk
-  const reads = { pool: {}, view: { caughtUp }, projection: emails } as unknown as Reads
+  const desk = { directory, ledger, vault: createVault('x'.repeat(32)), settings, suppressions, blobs: { put } } as unknown as Desk
+  const reads = { pool: {}, view: { caughtUp } } as unknown as Reads
   const counters = { count: async () => ({ position: 1, exact: true }), inexact: () => 0 }
-  const app = buildHttp({ api: { desk, counters, reads }, catcher: null, parts: [], metrics: createMetrics(), trustProxy: [], log: createLog('silent') })
+  const app = buildHttp({ api: { desk, counters, reads }, catcher: null, parts: [], metrics: createMetrics(), publicUrl: 'http://localhost:8080', trustProxy: [], log: createLog('silent') })
   const answer = await app.inject({ method, url, headers: { authorization: `Bearer ${API_KEY}` }, payload: body })
   await app.close()
   return answer
@@ -71,6 +80,16 @@ t.test('7 503 log_unavailable tells whether it may have been accepted', async t 
   const unsure = await ask('POST', '/api/emails', mail, { append: async () => { throw new LogUnavailable('late', true) } })
   t.equal(unsure.statusCode, 503)
   t.strictSame(unsure.json(), { error: 'It may have been accepted: look before sending again', code: 'log_unavailable' })
+})
+
+t.test('7 a store that is silent, and others who were quicker, are no fault of ours', async t => {
+  const large = { ...mail, text: 'x'.repeat(600_000) }
+  const silent = await ask('POST', '/api/emails', large, { put: () => deadline(new Promise(() => {}), 10, 'the object store did not answer in time') })
+  t.equal(silent.statusCode, 503)
+  t.match(silent.json(), { code: 'log_unavailable' })
+  const rivals = await ask('POST', '/api/webhooks', hook, { append: async () => { throw new Conflict('moved on') } })
+  t.equal(rivals.statusCode, 409)
+  t.match(rivals.json(), { code: 'conflict' })
 })
 
 t.test('7 a PostgreSQL that says nothing makes a read wait 2 s and no longer', async t => {

@@ -10,9 +10,10 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { benchAccept } from './accept.ts'
 import { benchEndToEnd } from './end-to-end.ts'
+import { benchLists } from './lists.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
-const benches: Record<string, () => Promise<Record<string, unknown>>> = { accept: benchAccept, 'end-to-end': benchEndToEnd }
+const benches: Record<string, () => Promise<Record<string, unknown>>> = { accept: benchAccept, 'end-to-end': benchEndToEnd, lists: benchLists }
 
 const { positionals, values } = parseArgs({ allowPositionals: true, options: { record: { type: 'boolean', default: false } } })
 const names = positionals.length === 0 ? Object.keys(benches) : positionals

@@ -11,6 +11,7 @@ import { ensureTopology } from '#src/nats/ensure.ts'
 import { loadSubject } from '#src/nats/load.ts'
 import { EmailRequested } from '#streams/email/facts.ts'
 import { subjects } from '#streams/subjects.ts'
+import { PLAIN } from '../support/facts.ts'
 import { ACCOUNT, log, topology } from '../support/sender-rig.ts'
 import { freshAccount } from '../support/servers.ts'
 import { startSink } from '../support/smtp-sink.ts'
@@ -76,7 +77,8 @@ async function ask (bus: Bus, addresses: string[]): Promise<string[]> {
       from: { address: 'shop@example.com', name: 'Shop' },
       recipients: [{ address, name: null, kind: 'to' }],
       subject: 'Your order',
-      content: { html: null, text: 'Hello' },
+      ...PLAIN,
+      content: { html: null, text: 'Hello', files: [] },
       tags: [],
       metadata: {},
       expiresAt: timestamp(Date.now() + 3_600_000),

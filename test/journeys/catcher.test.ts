@@ -25,7 +25,7 @@ async function send (catcher: Catcher, subjects: string[], html = '<p>Hello <scr
   const session = await openSession(parseTarget(catcher.url), 'sender.test', SMTP_TIMEOUTS)
   for (const [i, subject] of subjects.entries()) {
     const from = { address: 'shop@example.com', name: null }
-    const message = composeMessage({ messageId: `<${i}@example.com>`, date: '2026-11-21T06:20:00.000Z', from, recipients: [], subject, html, text: 'Hello' })
+    const message = composeMessage({ messageId: `<${i}@example.com>`, date: '2026-11-21T06:20:00.000Z', from, recipients: [], replyTo: [], subject, headers: [], attachments: [], html, text: 'Hello' })
     const gate = { claim: async () => true, mayFinish: () => true }
     await transact(session, { from: from.address, to: 'ada@example.net', message, utf8: false }, gate, SMTP_TIMEOUTS)
   }

@@ -24,7 +24,27 @@ t.test('help and version; what is not understood ends with 2 and a sentence', as
   t.match(await jetpost(['--version']), { code: 0, out: /^\d+\.\d+\.\d+\n$/ })
   t.match(await jetpost(['dance']), { code: 2, err: 'There is no command "dance"' })
   t.match(await jetpost(['keys', 'create', '--colour', 'red']), { code: 2, err: '--colour' })
+  t.match(await jetpost(['constructor']), { code: 2, err: 'There is no command "constructor"' })
   t.match(await jetpost(['start'], { PORT: 'x' }), { code: 1, err: /PORT must be a whole number/ })
+})
+
+t.test('words that a command does not take end with 2, and -h tells what it takes', async t => {
+  const surplus = [['accounts', 'create', 'a', 'b', 'c'], ['accounts', 'list', 'x'], ['doctor', 'extra'], ['start', 'extra', '--port'], ['start', '--json'], ['migrate', 'x'], ['domains', 'list', 'x'], ['keys', 'list', 'x']]
+  for (const args of surplus) t.match(await jetpost(args), { code: 2, out: '', err: `usage: jetpost ${args[0]}` }, args.join(' '))
+  for (const name of ['start', 'doctor', 'accounts', 'keys', 'domains', 'send', 'tail', 'trace', 'migrate']) {
+    for (const option of ['-h', '--help']) t.match(await jetpost([name, option]), { code: 0, out: `jetpost ${name}` }, `${name} ${option}`)
+  }
+})
+
+t.test('settings that cannot be used end with 1 and a sentence, no stack', async t => {
+  for (const [settings, sentence] of [
+    [{ HOST: '999.1.1.1' }, 'HOST must be an IP address'], [{ JETPOST_LOG_LEVEL: 'loud' }, 'JETPOST_LOG_LEVEL must be one of trace'], [{ HOST: 'no-such-host.invalid' }, 'HOST no-such-host.invalid with PORT 8080 cannot be listened on: E']
+  ] as const) {
+    const { code, err } = await jetpost(['start'], settings)
+    t.equal(code, 1)
+    t.match(err, sentence)
+    t.notMatch(err, /^ {4}at /m)
+  }
 })
 
 t.test('an account, its domain and its key are made in the shell and work at once', async t => {
@@ -35,10 +55,11 @@ t.test('an account, its domain and its key are made in the shell and work at onc
   t.equal((await house.send({ from: 'a@shop.example' }, key)).status, 202)
   t.equal((await house.send({ from: 'a@other.example' }, key)).status, 403)
   t.match(await jetpost(['domains', 'add', 'shop.example']), { code: 1, err: 'belongs to another account' })
-  t.match(await jetpost(['keys', 'limit', id, 'emails:send=5', '--account', account]), { code: 0 })
+  t.match(await jetpost(['keys', 'limit', id, 'emails:send=5']), { code: 1, err: `There is no key ${id}` }, 'the first account has no such key')
+  t.match(await jetpost(['keys', 'limit', id, 'emails:send=5', '--account', account]), { code: 0, out: /emails:send=5 emails:list=300/ })
   t.equal((await house.send({ from: 'a@shop.example' }, key)).headers.get('x-ratelimit-limit'), '5')
   const listed = await jetpost(['keys', 'list', '--account', account, '--json'])
-  t.match(JSON.parse(listed.out), [{ id, domains: 'shop.example', limits: 'emails:send=5' }])
+  t.match(JSON.parse(listed.out), [{ id, domains: ['shop.example'], scopes: ['emails:send'], expires_at: null, limits: { 'emails:send': 5, other: 60 } }])
   t.notMatch(listed.out, key, 'never shown again')
   t.match(await jetpost(['keys', 'revoke', id, '--account', account]), { code: 0 })
   t.equal((await house.send({ from: 'a@shop.example' }, key)).status, 401)

@@ -1,11 +1,14 @@
 import { spawnSync } from 'node:child_process'
 import { createHmac } from 'node:crypto'
 import t from 'tap'
-import { deleteWebhook } from '#src/actions/webhook.ts'
+import { releaseHeld } from '#src/actions/delivery.ts'
+import { changeWebhook, deleteWebhook, testWebhook } from '#src/actions/webhook.ts'
+import { lastSequenceUnder } from '#src/nats/load.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { startHookSink, type HookSink } from '../support/hook-sink.ts'
-import { openHookRig } from '../support/hook-rig.ts'
+import { openHookRig, type HookRig } from '../support/hook-rig.ts'
 import type { Ending } from '../support/servers.ts'
+import { until } from '../support/wait.ts'
 
 const attemptsIn = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.attempted')
 
@@ -252,4 +255,137 @@ t.test('a restart in the middle loses nothing', async t => {
   const ids = () => new Set(sink.requests.map(request => request.headers['webhook-id']))
   await sink.waitFor(() => ids().size === events.length, 30_000)
   t.equal(sink.requests.length, events.length, 'a stop drains: nothing was sent twice')
+})
+
+const parkedIn = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.parked')
+
+/** Pauses or resumes, and waits until this process has heard. */
+async function pause (rig: HookRig, id: string, paused: boolean): Promise<void> {
+  const changed = await changeWebhook(rig.desk, rig.asker, id, { paused })
+  if ('code' in changed) throw new Error(changed.message)
+  await rig.directory.reached(changed.seq, 5000)
+}
+
+t.test('a pause holds what is owed; after it all of it goes out in its order, and nothing twice', async t => {
+  const [rig, sink, other] = [await openHookRig(t), await openSink(t), await openSink(t)]
+  rig.start()
+  const { webhook } = await rig.listen(sink.url, ['email.bounced'], { concurrency: 1 })
+  await rig.listen(other.url)
+  await pause(rig, webhook.id, true)
+  const first = await rig.happen('deferred')
+  const events = [first]
+  for (let i = 0; i < 30; i++) events.push(await rig.happen('bounced', i % 3 === 0 ? { email: first.email } : {}))
+  const held = parkedIn(await rig.facts(facts => parkedIn(facts).length === events.length))
+  t.ok(held.every(({ data }) => data.attempts === 0 && data.heldAt !== undefined && Date.parse(data.nextAttemptAt) - Date.parse(data.heldAt) === 3_600_000))
+  await other.waitFor(requests => requests.length === events.length)
+  t.equal(sink.requests.length, 0)
+  await pause(rig, webhook.id, false)
+  await sink.waitFor(requests => requests.length === events.length)
+  t.same(sink.requests.map(request => request.headers['webhook-id']), events.map(event => event.id))
+  const last = await rig.happen('bounced')
+  await sink.waitFor(requests => requests.some(request => request.headers['webhook-id'] === last.id))
+  t.equal(sink.requests.length, events.length + 1)
+  await until(async () => await lastSequenceUnder(rig.ledger.bus, 'SCHEDULE', 'schedule.held.>') === 0)
+})
+
+t.test('a pause takes what waits in the lane, and what comes due; the retry goes on after it', async t => {
+  const [rig, sink] = [await openHookRig(t), await openSink(t)]
+  sink.answers((_request, index) => index === 0 ? { status: 500, delayMs: 300 } : {})
+  rig.start({ gapsS: [0.05, 0.3] })
+  const { webhook } = await rig.listen(sink.url, undefined, { concurrency: 1 })
+  const events = [await rig.happen('delivered'), await rig.happen('delivered')]
+  await sink.waitFor(requests => requests.length === 1)
+  await pause(rig, webhook.id, true)
+  const facts = await rig.facts(facts => parkedIn(facts).filter(({ data }) => data.heldAt !== undefined).length === 2)
+  t.same(parkedIn(facts).map(({ data }) => data.attempts).sort(), [0, 1])
+  t.equal(sink.requests.length, 1)
+  await pause(rig, webhook.id, false)
+  await sink.waitFor(requests => requests.length === 3)
+  t.same(new Set(sink.requests.map(request => request.headers['webhook-id'])), new Set(events.map(event => event.id)))
+})
+
+t.test('the 24 hours of a delivery do not run while it is held', async t => {
+  const [rig, sink] = [await openHookRig(t), await openSink(t)]
+  let aheadMs = 0
+  const ledger = { ...rig.ledger, clock: { nowMs: () => Date.now() + aheadMs } }
+  sink.answers((_request, index) => ({ status: index === 0 ? 500 : 200 }))
+  rig.start({ ledger, gapsS: [0.05, 0.3] })
+  const { webhook } = await rig.listen(sink.url)
+  await rig.happen('delivered')
+  await sink.waitFor(requests => requests.length === 1)
+  await pause(rig, webhook.id, true)
+  await rig.facts(facts => parkedIn(facts).length === 1)
+  aheadMs = 47 * 3_600_000
+  await pause(rig, webhook.id, false)
+  const attempts = attemptsIn(await rig.facts(facts => attemptsIn(facts).length === 2))
+  t.match(attempts[1], { data: { attempt: 2, result: 'delivered' } })
+  t.equal(Date.parse(attempts[1]!.data.firstAttemptAt) - Date.parse(attempts[0]!.data.firstAttemptAt), 24 * 3_600_000, 'a pause of 47 hours stopped them for 24')
+})
+
+t.test('what a pause of its own holds longer than 48 hours is failed as expired', async t => {
+  const [rig, sink] = [await openHookRig(t), await openSink(t)]
+  let aheadMs = 0
+  rig.start({ ledger: { ...rig.ledger, clock: { nowMs: () => Date.now() + aheadMs } } })
+  const { webhook } = await rig.listen(sink.url)
+  await pause(rig, webhook.id, true)
+  await rig.happen('delivered')
+  await rig.facts(facts => parkedIn(facts).length === 1)
+  aheadMs = 49 * 3_600_000
+  // As its own hour would: it comes due while the pause lasts.
+  await releaseHeld(rig.ledger, webhook.id)
+  const facts = await rig.facts(facts => facts.some(fact => fact.type === 'delivery.failed'))
+  t.match(facts.find(fact => fact.type === 'delivery.failed'), { data: { reason: 'expired', attempts: 0 } })
+  t.equal(sink.requests.length, 0)
+})
+
+t.test('an endpoint gets as many requests at once as its owner allows', async t => {
+  const [rig, one, many] = [await openHookRig(t), await openSink(t), await openSink(t)]
+  for (const sink of [one, many]) sink.answers(() => ({ delayMs: 100 }))
+  rig.start()
+  const { webhook } = await rig.listen(one.url, undefined, { concurrency: 1 })
+  await rig.listen(many.url, undefined, { concurrency: 20 })
+  await Promise.all(Array.from({ length: 30 }, () => rig.happen('delivered')))
+  await many.waitFor(requests => requests.length === 30)
+  await one.waitFor(requests => requests.length >= 3)
+  t.equal(one.atOnceMax(), 1)
+  t.ok(many.atOnceMax() > 8 && many.atOnceMax() <= 20, `${many.atOnceMax()} at once`)
+  await changeWebhook(rig.desk, rig.asker, webhook.id, { concurrency: 5 })
+  await one.waitFor(requests => requests.length === 30)
+  t.ok(one.atOnceMax() > 1 && one.atOnceMax() <= 5, `${one.atOnceMax()} at once after the change`)
+})
+
+t.test('a test event goes the real way: its endpoint alone, the same bytes on every try, signed', async t => {
+  const [rig, sink, other] = [await openHookRig(t), await openSink(t), await openSink(t)]
+  sink.answers((_request, index) => ({ status: index < 2 ? 500 : 200 }))
+  rig.start()
+  const { webhook, secret } = await rig.listen(sink.url, ['email.delivered'])
+  await rig.listen(other.url)
+  const sent = await testWebhook(rig.desk, rig.asker, webhook.id, 'email.clicked')
+  if ('code' in sent) throw new Error(sent.message)
+  const requests = await sink.waitFor(requests => requests.length === 3)
+  const body = requests[0]!.body.toString()
+  t.match(JSON.parse(body), { id: sent.event, type: 'email.clicked', data: { test: true, click: { url: String } } })
+  t.ok(requests.every(request => request.body.toString() === body && request.headers['webhook-id'] === sent.event))
+  t.equal(requests[2]!.headers['x-service-signature'], `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`)
+  const attempts = attemptsIn(await rig.facts(facts => attemptsIn(facts).length === 3))
+  t.same(attempts.map(({ data }) => [data.delivery, data.result]), [[sent.delivery, 'retrying'], [sent.delivery, 'retrying'], [sent.delivery, 'delivered']])
+  await rig.happen('delivered')
+  await other.waitFor(requests => requests.length === 1)
+  t.notMatch(JSON.parse(other.requests[0]!.body.toString()), { data: { test: true } })
+})
+
+t.test('an endpoint that is enabled again hears what happens from then on', async t => {
+  const [rig, sink] = [await openHookRig(t), await openSink(t)]
+  sink.answers((_request, index) => ({ status: index === 0 ? 410 : 200 }))
+  rig.start()
+  const { webhook } = await rig.listen(sink.url)
+  await rig.happen('delivered')
+  await rig.facts(facts => attemptsIn(facts).length === 1)
+  t.equal(rig.directory.now.webhooks.get(webhook.id)?.disabled, 'gone')
+  const changed = await changeWebhook(rig.desk, rig.asker, webhook.id, { enabled: true })
+  if ('code' in changed) throw new Error(changed.message)
+  await rig.directory.reached(changed.seq, 5000)
+  const event = await rig.happen('delivered')
+  await sink.waitFor(requests => requests.length === 2)
+  t.equal(sink.requests[1]!.headers['webhook-id'], event.id)
 })

@@ -7,6 +7,7 @@ import { createAppender, type Append } from '#src/nats/append.ts'
 import { Conflict, LogUnavailable } from '#src/nats/errors.ts'
 import { loadSubject } from '#src/nats/load.ts'
 import { openBus } from '../support/bus.ts'
+import { requested } from '../support/facts.ts'
 
 const { bus } = await openBus(t)
 
@@ -37,6 +38,20 @@ t.test('one bad member of a commit fails alone', async t => {
   const results = await Promise.allSettled([...Array.from({ length: 40 }, () => control.append([creation(undefined, 0)])), control.append([creation(taken.fact.account, 0)])])
   t.equal(results.filter(result => result.status === 'fulfilled').length, 40)
   t.ok((results.at(-1) as PromiseRejectedResult).reason instanceof Conflict)
+})
+
+t.test('a few big parts leave room for small ones', async t => {
+  const requests = createAppender(bus, 'REQUESTS')
+  const ask = (size: number): Append => {
+    const fact = requested({ email: newId('em', Date.now()), content: { html: null, text: 'x'.repeat(size), files: [] } })
+    return { subject: subjects.request(fact.account, fact.data.email), fact: { ...fact, id: newId('ev', Date.now()) } }
+  }
+  const big = Array.from({ length: 9 }, () => requests.append(Array.from({ length: 9 }, () => ask(900_000)), 30_000))
+  const small = Array.from({ length: 50 }, () => requests.append([ask(100)], 30_000))
+  const refused = (await Promise.allSettled(big)).filter(result => result.status === 'rejected')
+  t.ok(refused.length > 0 && refused.length < 9)
+  t.ok(refused.every(({ reason }) => reason instanceof LogUnavailable && !reason.doubt))
+  t.equal((await Promise.all(small)).length, 50)
 })
 
 t.test('a part is stored wholly or not at all', async t => {

@@ -4,7 +4,7 @@ import { getEmail, overdueRecipients } from '#projections/emails/queries.ts'
 import { rollUp } from '#projections/emails/status.ts'
 import { sql } from '#projections/define.ts'
 import { ask } from '#src/postgres/run.ts'
-import { ACCOUNT, attempted, bounced, deferred, delivered, failed, inDoubt, recorded, requested, timeAt } from '../support/facts.ts'
+import { ACCOUNT, attempted, bounced, canceled, deferred, delivered, failed, inDoubt, recorded, requested, rescheduled, retryRequested, suppressed, timeAt } from '../support/facts.ts'
 import { allRows, apply, clear, cut, freshPool, randomOf, shuffled } from './view.ts'
 
 const record = (id: string, account = ACCOUNT) => getEmail({ account, id })
@@ -100,7 +100,9 @@ function story () {
   const requests = recorded([
     requested({ email: 'em_a', recipients: three, tags: ['x'] }),
     requested({ email: 'em_b', metadata: { k: 'v' } }),
-    requested({ email: 'em_c' })
+    requested({ email: 'em_c' }),
+    requested({ email: 'em_d', scheduledAt: timeAt(500), template: { id: 'tpl_a', version: 2 }, headers: [{ name: 'X-A', value: 'b' }] }),
+    requested({ email: 'em_e' })
   ])
   const outcomes = recorded([
     attempted({ email: 'em_a', n: 0, to: 'ada@example.net' }),
@@ -117,7 +119,11 @@ function story () {
     attempted({ email: 'em_c' }),
     deferred({ email: 'em_c' }),
     failed({ email: 'em_a', n: 2, to: 'cat@example.net', attempt: 1 }),
-    inDoubt({ email: 'em_c', held: true, nextAttemptAt: null })
+    inDoubt({ email: 'em_c', held: true, nextAttemptAt: null }),
+    rescheduled({ email: 'em_d' }),
+    canceled({ email: 'em_d' }),
+    suppressed({ email: 'em_e' }),
+    retryRequested({ email: 'em_e' })
   ])
   return [...requests, ...outcomes]
 }
@@ -127,7 +133,7 @@ t.test('facts in any order, in any batches, and all of them twice give the same 
   const facts = story()
   for (const one of facts) await apply(pool, emails, [one])
   const expected = await allRows(pool, 'emails')
-  t.equal(expected.timeline?.length, 15)
+  t.equal(expected.timeline?.length, 19)
   t.match(await ask(pool, record('em_a')), { status: 'partial' })
 
   await apply(pool, emails, facts)
@@ -183,13 +189,18 @@ t.test('recipients are overdue when their time has passed and nothing was heard'
     deferred({ email: 'em_soon', nextAttemptAt: past(30) }),
     inDoubt({ email: 'em_doubt', nextAttemptAt: past(90) }),
     inDoubt({ email: 'em_held', held: true, nextAttemptAt: null }),
-    attempted({ email: 'em_first', attempt: 1, leaseUntil: past(200) }),
-    attempted({ email: 'em_dead', attempt: 2, leaseUntil: past(200) }),
+    attempted({ email: 'em_first', leaseUntil: past(200) }),
+    attempted({ email: 'em_dead', due: true, leaseUntil: past(200) }),
+    requested({ email: 'em_scheduled', scheduledAt: past(80) }),
+    requested({ email: 'em_called_off', scheduledAt: past(80) }),
+    canceled({ email: 'em_called_off' }),
+    retryRequested({ email: 'em_again' }),
     deferred({ email: 'em_done', nextAttemptAt: past(300) }),
     delivered({ email: 'em_done', attempt: 2 })
   ]))
   const overdue = await ask(pool, overdueRecipients(10, 60))
-  t.strictSame(overdue.map(({ email }) => email), ['em_dead', 'em_deferred', 'em_doubt'])
-  t.strictSame(overdue[1], { account: ACCOUNT, email: 'em_deferred', n: 2, requestSeq: 41 })
+  t.strictSame(overdue.map(({ email }) => email), ['em_again', 'em_dead', 'em_deferred', 'em_doubt', 'em_scheduled'])
+  t.match(overdue[2], { account: ACCOUNT, email: 'em_deferred', n: 2, requestSeq: 41 })
+  t.ok(overdue.every(({ wakeMs }) => wakeMs < Date.now() - 60_000))
   t.equal((await ask(pool, overdueRecipients(2, 60))).length, 2)
 })

@@ -1,5 +1,4 @@
 import type { Projection } from '#projections/define.ts'
-import { projections } from '#projections/list.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { createLog } from '#src/base/log.ts'
@@ -22,10 +21,10 @@ export async function apply (pool: Pool, projection: Projection, batch: Array<Re
   })
 }
 
-const TABLES = { emails: ['emails', 'email_states', 'recipients', 'timeline'], deliveries: ['deliveries'] }
+const TABLES = { emails: ['emails', 'email_states', 'recipients', 'timeline'], deliveries: ['deliveries'], suppressions: ['suppressions'], templates: ['templates', 'template_versions'] }
 
 /** All rows of a projection's tables, each table sorted. */
-export async function allRows (pool: Pool, name: keyof typeof projections): Promise<Record<string, string[]>> {
+export async function allRows (pool: Pool, name: keyof typeof TABLES): Promise<Record<string, string[]>> {
   const tables: Record<string, string[]> = {}
   for (const table of TABLES[name]) {
     const { rows } = await pool.query<{ row: unknown }>(`select to_jsonb(${table}) as row from ${table}`)
@@ -35,7 +34,7 @@ export async function allRows (pool: Pool, name: keyof typeof projections): Prom
 }
 
 /** Empties a projection's tables. */
-export async function clear (pool: Pool, name: keyof typeof projections): Promise<void> {
+export async function clear (pool: Pool, name: keyof typeof TABLES): Promise<void> {
   await pool.query(`truncate ${TABLES[name].join(', ')}`)
 }
 

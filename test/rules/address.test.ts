@@ -20,6 +20,9 @@ t.test('a local part of 64 octets is the longest', async t => {
 })
 
 t.test('a mailbox may have a name', async t => {
+  t.equal(parseMailbox(`a${' '.repeat(900)}a`), null)
+  t.equal(parseMailbox('<<a@example.com>'), null)
+  t.equal(parseMailbox('"a" b <a@example.com>'), null)
   t.strictSame(parseMailbox('ada@example.com'), { address: 'ada@example.com', name: null })
   t.strictSame(parseMailbox('Ada Lovelace <ada@example.com>'), { address: 'ada@example.com', name: 'Ada Lovelace' })
   t.strictSame(parseMailbox('"Lovelace, \\"Ada\\"" <ada@example.com>'), { address: 'ada@example.com', name: 'Lovelace, "Ada"' })

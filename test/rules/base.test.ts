@@ -1,4 +1,5 @@
 import t from 'tap'
+import { parseTime } from '#src/base/clock.ts'
 import { describeConfig, readConfig } from '#src/base/config.ts'
 import { idTimeMs, newId } from '#src/base/id.ts'
 import { createVault, newSecret } from '#src/base/secret.ts'
@@ -15,6 +16,19 @@ t.test('the environment is understood whole, or every fault is named in one comp
   } catch (error) {
     for (const name of ['PORT', 'JETPOST_ROLES', 'JETPOST_CONTENT_RETENTION', 'JETPOST_SECRET']) t.match((error as Error).message, name)
   }
+})
+
+t.test('a host that is none and a log level that is none are told as such', async t => {
+  for (const HOST of ['127.0.0.1', '0.0.0.0', '::', '::1', 'localhost', 'api.internal', 'my_service', 'h2']) t.equal(readConfig({ HOST }).host, HOST)
+  for (const HOST of ['999.1.1.1', '127.0.0.1:80', 'a b', 'http://localhost', '1.2.3', '-.']) t.throws(() => readConfig({ HOST }), { message: 'HOST must be an IP address or a host name' }, HOST)
+  for (const JETPOST_LOG_LEVEL of ['silent', 'trace', 'warn']) t.equal(readConfig({ JETPOST_LOG_LEVEL }).logLevel, JETPOST_LOG_LEVEL)
+  for (const JETPOST_LOG_LEVEL of ['loud', 'INFO']) t.throws(() => readConfig({ JETPOST_LOG_LEVEL }), { message: 'JETPOST_LOG_LEVEL must be one of trace,' }, JETPOST_LOG_LEVEL)
+})
+
+t.test('a time has a date that there is, an hour of a day, and its offset', async t => {
+  t.equal(parseTime('2026-11-21T12:00:00Z'), Date.UTC(2026, 10, 21, 12))
+  t.equal(parseTime('2024-02-29t23:59:59.5+02:00'), Date.UTC(2024, 1, 29, 21, 59, 59, 500))
+  for (const text of ['2026-11-21T24:00:00Z', '2026-11-21T12:60:00Z', '2026-11-21T12:00:60Z', '2026-02-29T12:00:00Z', '2026-11-21T12:00:00', '2026-11-21', '2026-11-21T12:00:00+24:00', 'tomorrow', '']) t.equal(parseTime(text), null, text)
 })
 
 t.test('doctor shows secrets as set or unset', async t => {

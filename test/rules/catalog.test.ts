@@ -1,4 +1,5 @@
 import t from 'tap'
+import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import { checkFact, decodeFact, encodeFact } from '#streams/catalog.ts'
 import { AccountCreated } from '#streams/account/facts.ts'
 import { KeyCreated } from '#streams/key/facts.ts'
@@ -19,6 +20,6 @@ t.test('a fact that does not fit is refused when appended and when read, without
   t.throws(() => checkFact({ ...fact, time: '2025-11-21' }), /\/time/)
   t.throws(() => checkFact({ ...fact, version: 2 }), /\/version/)
   t.throws(() => checkFact({ ...fact, type: 'account.renamed' }), /unknown fact type/)
-  const secretive = stamp(KeyCreated, cause, { key: 'key_1', name: 'k', hash: 'not-a-hash', hint: '', test: false, scopes: ['full'], domains: ['*'], expiresAt: null }, 0)
+  const secretive = stamp(KeyCreated, cause, { key: 'key_1', name: 'k', hash: 'not-a-hash', hint: '', test: false, scopes: ['full'], domains: ['*'], expiresAt: null, defaults: NO_DEFAULTS }, 0)
   t.throws(() => encodeFact(secretive), { message: /^(?!.*not-a-hash).*\/data\/hash/ })
 })

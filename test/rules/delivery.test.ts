@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { AnyFact } from '#streams/catalog.ts'
-import { eventIn, GAPS_S, isFor, isGone, isSuccess, parkUntilMs, RETRY_MS_MAX, retryAtMs, whyNot } from '#streams/delivery/decide.ts'
+import { eventIn, GAPS_S, holdUntilMs, isFor, isGone, isSuccess, letGo, parkUntilMs, RETRY_MS_MAX, retryAtMs, whyNot } from '#streams/delivery/decide.ts'
 import { pendingAfter, tryKey, type Pending } from '#streams/delivery/state.ts'
 import type { Webhook } from '#streams/directory.ts'
 
@@ -67,11 +67,12 @@ t.test('2xx is success, 410 is the end, all else failure', async t => {
 })
 
 const webhook: Webhook = {
-  id: 'wh_1', account: 'acc_1', url: 'https://example.com/', events: ['email.delivered'], sealedSecret: '', startAt: '2026-01-01T00:00:00.000Z', createdAt: '2026-01-01T00:00:00.000Z', disabled: null
+  id: 'wh_1', account: 'acc_1', url: 'https://example.com/', events: ['email.delivered'], paused: false, concurrency: null, sealedSecret: '', previous: null,
+  startAt: '2026-01-01T00:00:00.000Z', createdAt: '2026-01-01T00:00:00.000Z', disabled: null
 }
 const pending: Pending = {
   owed: { delivery: 'whd_1', webhook: 'wh_1', event: { id: 'ev_1', type: 'email.delivered', seq: 7 }, email: 'em_1' },
-  account: 'acc_1', correlation: 'req_1', causation: 'ev_2', attempts: 0, firstAttemptAt: null, dueAt: null
+  account: 'acc_1', correlation: 'req_1', causation: 'ev_2', attempts: 0, firstAttemptAt: null, dueAt: null, heldAt: null
 }
 
 t.test('a delivery ends with its endpoint, or when a retry would come after 24 hours', async t => {
@@ -83,6 +84,24 @@ t.test('a delivery ends with its endpoint, or when a retry would come after 24 h
   t.equal(whyNot(retry, webhook, FIRST_MS + RETRY_MS_MAX + 1000), null, 'a schedule that fired late')
   t.equal(whyNot(retry, webhook, FIRST_MS + RETRY_MS_MAX + 61_000), 'expired')
   t.equal(whyNot({ ...retry, attempts: 0 }, webhook, FIRST_MS + RETRY_MS_MAX + 61_000), null, 'never tried: it was we who were late')
+})
+
+t.test('a pause stops the 24 hours of a delivery from when its turn came, for 24 hours at most', async t => {
+  const held: Pending = { ...pending, attempts: 3, firstAttemptAt: '2026-01-01T00:00:00.000Z', heldAt: '2026-01-01T02:00:00.000Z' }
+  const at = (hours: number) => FIRST_MS + hours * HOUR_MS
+  t.match(letGo(held, at(5)), { heldAt: null, firstAttemptAt: '2026-01-01T03:00:00.000Z', attempts: 3 })
+  t.match(letGo(held, at(40)), { heldAt: null, firstAttemptAt: '2026-01-02T00:00:00.000Z' })
+  t.match(letGo({ ...held, attempts: 0 }, at(40)), { heldAt: null, firstAttemptAt: null }, 'those of one never tried have not begun')
+  t.equal(letGo(pending, at(5)), pending, 'one that nothing holds stays as it is')
+  t.equal(whyNot(held, webhook, at(25.9)), null, 'the hours it was held do not count')
+  t.equal(whyNot(held, webhook, at(47.9)), null)
+  t.equal(whyNot(held, webhook, at(48.1)), 'expired', 'after 24 hours of pause they do')
+})
+
+t.test('what is held comes back every hour, and ends when 24 hours and those of the pause are over', async t => {
+  t.equal(holdUntilMs(FIRST_MS, FIRST_MS), FIRST_MS + HOUR_MS)
+  t.equal(holdUntilMs(FIRST_MS, FIRST_MS + 47.5 * HOUR_MS), FIRST_MS + 48 * HOUR_MS)
+  t.equal(holdUntilMs(FIRST_MS, FIRST_MS + 48 * HOUR_MS), null)
 })
 
 const fact = (type: string, data: Record<string, unknown> = {}) =>
@@ -114,6 +133,9 @@ t.test('outcomes alone tell what is pending', async t => {
   const firstAttemptAt = '2026-01-01T00:00:00.000Z'
   const nextAttemptAt = '2026-01-01T00:00:05.000Z'
   t.match(pendingAfter(fact('delivery.parked', { ...owed, attempts: 2, firstAttemptAt, nextAttemptAt })), { owed, attempts: 2, firstAttemptAt, dueAt: nextAttemptAt })
+  const heldAt = '2026-01-01T00:00:01.000Z'
+  t.match(pendingAfter(fact('delivery.parked', { ...owed, attempts: 2, firstAttemptAt, nextAttemptAt, heldAt })), { dueAt: nextAttemptAt, heldAt })
+  t.equal(pendingAfter(fact('delivery.requested', { ...owed, test: '{}' }))?.owed.test, '{}', 'the bytes of a test event ride along')
   t.match(pendingAfter(fact('delivery.attempted', { ...owed, attempt: 3, firstAttemptAt, nextAttemptAt })), { owed, attempts: 3, firstAttemptAt, dueAt: nextAttemptAt })
   t.equal(pendingAfter(fact('delivery.attempted', { ...owed, attempt: 3, firstAttemptAt, nextAttemptAt: null })), null)
   t.equal(pendingAfter(fact('delivery.failed', owed)), null)

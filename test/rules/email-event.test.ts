@@ -1,6 +1,7 @@
 import t from 'tap'
 import { eventBody, eventOf } from '#streams/email/event.ts'
 import type { EmailRequested } from '#streams/email/facts.ts'
+import { PLAIN } from '../support/facts.ts'
 
 const REQUEST: EmailRequested['data'] = {
   email: 'em_1',
@@ -9,7 +10,8 @@ const REQUEST: EmailRequested['data'] = {
   from: { address: 'shop@example.com', name: 'Shop' },
   recipients: [{ address: 'ada@example.net', name: 'Ada', kind: 'to' }],
   subject: 'Zoë',
-  content: { html: 'secret', text: null },
+  ...PLAIN,
+  content: { html: 'secret', text: null, files: [] },
   tags: [],
   metadata: {},
   expiresAt: '2026-11-24T10:00:00.000Z',

@@ -17,7 +17,8 @@ const CLAIM: Command = {
   messageId: '<m@example.com>',
   date: '2026-11-21T10:00:00.000Z',
   renderer: '1',
-  digest: 'd'
+  digest: 'd',
+  due: false
 }
 
 function given (more: Partial<Given> = {}): Given {
@@ -33,12 +34,12 @@ const delivered: Outcome = { kind: 'delivered', reply: YES }
 const bounced: Outcome = { kind: 'bounced', reply: NO, class: 'userunknown' }
 
 /** The state after these commands, each of which must be allowed; facts get the ids f1, f2 … */
-function after (commands: Command[], context = given()): Recipient {
+function after (commands: Command[], context = given(), scheduledAt: string | null = null): Recipient {
   return commands.reduce((state, command) => {
     const decision = decide(state, command, context)
     if (decision === null || decision instanceof Refusal) throw new Error(`${command.name} was not allowed`)
     return evolve(state, asFact(decision, state.facts + 1))
-  }, newRecipient())
+  }, newRecipient(scheduledAt))
 }
 
 function asFact (decision: Decision, n: number): RecipientFact {
@@ -50,7 +51,8 @@ const hold = given({ request: { expiresAt: EXPIRES_AT, onDoubt: 'hold' } })
 
 /** `claim` = the one that outcomes come under. */
 const STATES: Record<string, { state: Recipient, attempt: number, claim: string | null, voidClaim?: string }> = {
-  queued: { state: newRecipient(), attempt: 1, claim: null },
+  scheduled: { state: newRecipient('2026-11-22T10:00:00.000Z'), attempt: 1, claim: null },
+  queued: { state: newRecipient(null), attempt: 1, claim: null },
   'sending, own': { state: after([CLAIM]), attempt: 1, claim: 'f1' },
   'sending, void': { state: after([CLAIM]), attempt: 2, claim: null, voidClaim: 'f1' },
   "sending, another's": { state: after([CLAIM]), attempt: 1, claim: null },
@@ -59,7 +61,9 @@ const STATES: Record<string, { state: Recipient, attempt: number, claim: string 
   'in_doubt, held': { state: after([CLAIM, doubt('f1', 'line')], hold), attempt: 1, claim: 'f1' },
   delivered: { state: after([CLAIM, record(1, delivered, 'f1')]), attempt: 1, claim: 'f1' },
   bounced: { state: after([record(1, bounced)]), attempt: 1, claim: null },
-  failed: { state: after([{ name: 'Fail', reason: 'expired', detail: null }]), attempt: 1, claim: null }
+  failed: { state: after([{ name: 'Fail', reason: 'expired', detail: null }]), attempt: 1, claim: null },
+  suppressed: { state: after([{ name: 'Suppress', reason: 'bounce' }]), attempt: 1, claim: null },
+  canceled: { state: after([{ name: 'Cancel' }]), attempt: 1, claim: null }
 }
 
 const COLUMNS: Record<string, (attempt: number, claim: string | null) => Command> = {
@@ -68,7 +72,11 @@ const COLUMNS: Record<string, (attempt: number, claim: string | null) => Command
   deferred: (attempt, claim) => record(attempt, deferred, claim),
   bounced: (attempt, claim) => record(attempt, bounced, claim),
   Doubt: () => doubt('f1', 'sender'),
-  Fail: () => ({ name: 'Fail', reason: 'expired', detail: null })
+  Fail: () => ({ name: 'Fail', reason: 'expired', detail: null }),
+  Suppress: () => ({ name: 'Suppress', reason: 'complaint' }),
+  Cancel: () => ({ name: 'Cancel' }),
+  Reschedule: () => ({ name: 'Reschedule', scheduledAt: '2026-11-23T10:00:00.000Z', expiresAt: '2026-11-26T10:00:00.000Z' }),
+  Retry: () => ({ name: 'Retry', expiresAt: '2026-11-27T10:00:00.000Z' })
 }
 
 t.test('every transition is as the table in the README says', async t => {
@@ -130,7 +138,7 @@ t.test("what came before the dot leaves another's live claim and a held doubt al
 })
 
 t.test('the first deferral is marked as such', async t => {
-  const first = decide(newRecipient(), record(1, deferred), given())
+  const first = decide(newRecipient(null), record(1, deferred), given())
   t.match(first, { data: { first: true, nextAttemptAt: '2026-11-21T10:05:00.000Z' } })
   t.match(decide(after([record(1, deferred)]), record(2, deferred), given()), { data: { first: false, nextAttemptAt: '2026-11-21T10:10:00.000Z' } })
 })
@@ -149,12 +157,42 @@ t.test('while the host is in trouble the gaps stop growing at 20 minutes', async
 
 t.test('no attempt is put off past the end of the budget', async t => {
   const soon = given({ request: { expiresAt: '2026-11-21T10:01:00.000Z', onDoubt: 'retry' } })
-  t.match(decide(newRecipient(), record(1, deferred), soon), { data: { nextAttemptAt: '2026-11-21T10:01:00.000Z' } })
+  t.match(decide(newRecipient(null), record(1, deferred), soon), { data: { nextAttemptAt: '2026-11-21T10:01:00.000Z' } })
+})
+
+t.test('a schedule holds until its time, a new one in its place, and both give a budget of their own', async t => {
+  const scheduledAt = '2026-11-22T10:00:00.000Z'
+  const scheduled = newRecipient(scheduledAt)
+  const long = given({ request: { expiresAt: '2026-11-25T10:00:00.000Z', onDoubt: 'retry' } })
+  t.same(nextStep(scheduled, long, false), { do: 'schedule', atMs: Date.parse(scheduledAt) })
+  t.same(nextStep(scheduled, { ...long, nowMs: Date.parse(scheduledAt) }, false), { do: 'send' })
+  const moved: Command = { name: 'Reschedule', scheduledAt: '2026-11-30T10:00:00.000Z', expiresAt: '2026-12-03T10:00:00.000Z' }
+  const later = after([moved], long, scheduledAt)
+  t.same(nextStep(later, { ...long, nowMs: Date.parse(scheduledAt) }, false), { do: 'schedule', atMs: Date.parse(moved.scheduledAt) })
+  t.same(nextStep(later, { ...long, nowMs: Date.parse(moved.scheduledAt) }, false), { do: 'send' }, "the request's own budget is over, the new one is not")
+  t.same(nextStep(later, { ...long, nowMs: Date.parse(moved.expiresAt) }, false), { do: 'fail' })
+  t.equal(decide(later, moved, long), null, 'the same again is no fact')
+})
+
+t.test('what is sent again has a new budget, goes at once and counts its attempts on', async t => {
+  const again = after([CLAIM, record(1, bounced, 'f1'), { name: 'Retry', expiresAt: '2026-12-30T10:00:00.000Z' }])
+  t.match(again, { status: 'queued', attempts: 1, expiresAt: '2026-12-30T10:00:00.000Z' })
+  t.same(nextStep(again, given({ nowMs: Date.parse(EXPIRES_AT) }), false), { do: 'send' })
+  t.match(decide(again, CLAIM, given()), { data: { attempt: 2 } })
+  t.match(decide(again, record(2, deferred), given({ nowMs: Date.parse(EXPIRES_AT) })), { data: { nextAttemptAt: '2026-11-24T10:10:00.000Z' } }, 'the old budget binds nobody')
+})
+
+t.test('an earlier copy that arrives after a cancel is a delivery all the same; nothing else is said any more', async t => {
+  const state = after([CLAIM, doubt('f1', 'sender'), record(2, deferred), { name: 'Cancel' }])
+  t.equal(state.status, 'canceled')
+  t.match(decide(state, record(1, delivered, 'f1'), given()), { type: 'email.delivered' })
+  t.equal(decide(state, record(1, bounced, 'f1'), given()), null)
+  t.equal(decide(state, record(3, delivered), given()), null)
 })
 
 t.test('what a worker does next', async t => {
   const step = (state: Recipient, nowMs = NOW_MS, gone = false, voidClaim: string | null = null) => nextStep(state, given({ nowMs, voidClaim }), gone)
-  t.same(step(newRecipient()), { do: 'send' })
+  t.same(step(newRecipient(null)), { do: 'send' })
   t.same(step(after([CLAIM])), { do: 'wait', untilMs: NOW_MS + 660_000 })
   t.same(step(after([CLAIM]), NOW_MS, true), { do: 'doubt', claim: 'f1' })
   t.same(step(after([CLAIM]), NOW_MS + 660_001), { do: 'doubt', claim: 'f1' })
@@ -164,6 +202,6 @@ t.test('what a worker does next', async t => {
   t.same(step(after([CLAIM, doubt('f1', 'sender')])), { do: 'send' })
   t.same(step(after([CLAIM, doubt('f1', 'sender')], hold)), { do: 'nothing' })
   t.same(step(after([CLAIM, record(1, delivered, 'f1')])), { do: 'nothing' })
-  t.same(step(newRecipient(), Date.parse(EXPIRES_AT)), { do: 'fail' })
+  t.same(step(newRecipient(null), Date.parse(EXPIRES_AT)), { do: 'fail' })
   t.same(step(after([CLAIM]), NOW_MS + 1000, false), { do: 'wait', untilMs: NOW_MS + 660_000 }, 'a live claim outlives the budget')
 })

@@ -1,101 +1,173 @@
+import assert from 'node:assert/strict'
+import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import PostalMime from 'postal-mime'
+import type { MessageFile } from '#src/content/file-head.ts'
 import { composeMessage, type Message } from '#src/content/mime.ts'
+import { readMessage, readWords, type ReadPart } from '../support/mime-reader.ts'
 
 const BASE: Message = {
   messageId: '<em_1.0@example.com>',
   date: '2026-11-21T06:20:00.000Z',
   from: { address: 'shop@example.com', name: null },
   recipients: [{ address: 'ada@example.net', name: null, kind: 'to' }],
+  replyTo: [],
   subject: 'Hello',
+  headers: [],
   html: '<p>Hello</p>',
-  text: null
+  text: null,
+  attachments: []
+}
+const FILE: MessageFile = { filename: 'a.bin', contentType: 'application/octet-stream', contentId: null, content: Buffer.from('file').toString('base64') }
+
+const ALPHABETS = ['abc XYZ 019', 'äöüß éè ñ', '日本語のテキスト', '👋🏽👨‍👩‍👧😀', '=?._-"\\,;:<>()@', '. ..\n.', ' \t', 'x'.repeat(40), '\r\n', '\n', '--=_']
+const SEED = { seed: 20261121 }
+
+/** Text of all sorts of characters, and of rows of one sort. */
+function anyText (lengthMax: number): fc.Arbitrary<string> {
+  const piece = fc.oneof(...ALPHABETS.flatMap(alphabet => [fc.constantFrom(...alphabet), fc.constant(alphabet)]))
+  return fc.array(piece, { maxLength: lengthMax }).map(pieces => pieces.join(''))
 }
 
-/** A small generator of numbers in [0, 1) that gives the same row for the same seed (mulberry32). */
-function seeded (seed: number): () => number {
-  return () => {
-    seed = (seed + 0x6d2b79f5) | 0
-    let value = Math.imul(seed ^ (seed >>> 15), 1 | seed)
-    value = (value + Math.imul(value ^ (value >>> 7), 61 | value)) ^ value
-    return ((value ^ (value >>> 14)) >>> 0) / 4294967296
-  }
-}
+const anyLine = (lengthMax: number) => anyText(lengthMax).map(text => text.replaceAll(/[\r\n\t]/g, ' '))
+const anyName = anyLine(60).map(name => name.trim() || null)
+const anyFile: fc.Arbitrary<MessageFile> = fc.record({
+  filename: fc.oneof(anyText(40), fc.string({ unit: 'binary', minLength: 1, maxLength: 255 }), fc.constantFrom('a"b\\c.txt', `${'x'.repeat(200)}.pdf`, 'ü'.repeat(200), "it's 100% (a*b).pdf")),
+  contentType: fc.constantFrom('application/pdf', 'image/png', 'text/csv; charset=iso-8859-1', 'text/html', 'message/rfc822', 'multipart/mixed; boundary="x"', 'a/b; c="d; e=\\"f\\""'),
+  contentId: fc.option(fc.stringMatching(/^[\w!#$%&'*+/=?^`{|}~.@-]{1,128}$/)),
+  content: fc.oneof(fc.uint8Array({ maxLength: 400 }), fc.integer({ min: 0, max: 65_536 }).map(size => Buffer.alloc(size, 'any bytes\r\n--=_')))
+    .map(bytes => Buffer.from(bytes).toString('base64'))
+})
 
-const ALPHABETS = ['abc XYZ 019', 'äöüß éè ñ', '日本語のテキスト', '👋🏽👨‍👩‍👧😀', '=?._-"\\,;:<>()@', '. ..\n.', ' \t', 'x'.repeat(40), '\r\n', '\n']
-
-function randomText (random: () => number, lengthMax: number, single: boolean): string {
-  let text = ''
-  for (const length = random() * lengthMax; text.length < length;) {
-    const chars = [...ALPHABETS[Math.floor(random() * ALPHABETS.length)]!]
-    text += random() < 0.3 ? chars.join('') : chars[Math.floor(random() * chars.length)]!
-  }
-  return single ? text.replaceAll(/[\r\n\t]/g, ' ') : text
-}
+const anyMessage: fc.Arbitrary<Message> = fc.record({
+  messageId: fc.stringMatching(/^<em_[0-9a-z]{1,26}\.\d@example\.com>$/),
+  date: fc.constant(BASE.date),
+  from: fc.record({ address: fc.constant('shop@example.com'), name: anyName }),
+  recipients: fc.array(fc.record({ address: fc.constant('r@example.net'), name: anyName, kind: fc.constantFrom('to' as const, 'cc' as const, 'bcc' as const) }), { minLength: 1, maxLength: 6 }),
+  replyTo: fc.array(fc.record({ address: fc.constant('answers@example.com'), name: anyName }), { maxLength: 3 }),
+  subject: anyLine(80),
+  headers: fc.array(fc.record({ name: fc.stringMatching(/^X-[!-9;-~]{1,74}$/), value: anyLine(60).map(value => value.trim() || 'x') }), { maxLength: 5 }),
+  html: fc.option(anyText(400)),
+  text: fc.option(anyText(400)),
+  attachments: fc.array(anyFile, { maxLength: 6 })
+})
 
 /** What no transport keeps: the kind of line end, and the last one. */
-const lines = (text: string | undefined) => (text ?? '').replaceAll('\r\n', '\n').replace(/\n+$/, '')
-const squeezed = (text: string | undefined) => (text ?? '').replaceAll(/\s+/g, ' ').trim()
+const lines = (text: string | undefined | null) => (text ?? '').replaceAll(/\r\n|\r/g, '\n').replace(/\n+$/, '')
+const squeezed = (text: string | undefined | null) => (text ?? '').replaceAll(/\s+/g, ' ').trim()
+/** How a control character in a name, which the API refuses, would come out. */
+const harmless = (text: string) => text.replaceAll(/\p{Cc}+/gu, ' ').toWellFormed()
 
-function checkForm (t: Test, raw: Buffer): void {
+function formFaults (raw: Buffer): string[] {
   const text = raw.toString('latin1')
   const end = text.indexOf('\r\n\r\n')
-  const faults = [
+  const rows = text.split('\r\n')
+  return [
     /[^\r]\n|\r[^\n]/.test(text) && 'a bare CR or LF',
-    text.slice(0, end).split('\r\n').some(line => line.length > 78) && 'a long header line',
-    text.slice(0, end).split('\r\n').some(line => line.trim() === '') && 'an empty header line',
-    (text.slice(0, end).match(/=\?[^\s]*\?=/g) ?? []).some(word => word.length > 75) && 'a long encoded-word',
-    text.slice(end).split('\r\n').some(line => line.length > 76) && 'a long body line',
-    /[^\x20-\x7e\r\n\t]/.test(text) && 'an 8-bit or control character',
-    / \r\n/.test(text.slice(end)) && 'white space at the end of a line'
+    rows.some(row => row.length > 998) && 'a line too long',
+    text.slice(0, end).split('\r\n').some(row => row.trim() === '') && 'an empty header line',
+    rows.some(row => row.length > 76 && /^(From|To|Cc|Reply-To|Subject| ).*=\?.*\?=/.test(row)) && 'a long line with an encoded-word',
+    (text.match(/=\?UTF-8\?[BQ]\?[^\s?]*\?=/g) ?? []).some(word => word.length > 75) && 'a long encoded-word',
+    /=\?UTF-8\?[BQ]\?\?=/.test(text.slice(0, end)) && 'an empty encoded-word',
+    /[^\x20-\x7e\r\n\t]/.test(text) && 'an 8-bit or control character'
   ].filter(fault => fault !== false)
-  t.same(faults, [])
 }
 
-t.test('whatever goes in comes out of another parser the same', async t => {
-  for (let seed = 1; seed <= 300; seed++) {
-    const random = seeded(seed)
-    const subject = randomText(random, 200, true)
-    const name = randomText(random, 120, true).trim()
-    const html = random() < 0.8 ? randomText(random, 3000, false) : null
-    const text = html === null || random() < 0.6 ? randomText(random, 2000, false) : null
-    const raw = composeMessage({
-      ...BASE, subject, html, text,
-      from: { address: 'shop@example.com', name: name === '' ? null : name },
-      recipients: Array.from({ length: Math.ceil(random() * 6) }, (_, i) => {
-        return { address: `r${i}@example.net`, name: random() < 0.5 ? null : name || null, kind: i < 3 ? 'to' : 'cc' }
-      })
-    })
-    const parsed = await PostalMime.parse(raw)
-    checkForm(t, raw)
-    t.equal(squeezed(parsed.subject), squeezed(subject), `subject, seed ${seed}`)
-    t.equal(squeezed(parsed.from?.name), squeezed(name), `from, seed ${seed}`)
-    t.equal(parsed.from?.address, 'shop@example.com')
-    if (html !== null && html !== '') t.equal(lines(parsed.html), lines(html.replaceAll(/\r\n|\r/g, '\n')), `html, seed ${seed}`)
-    if (text !== null && text !== '') t.equal(lines(parsed.text), lines(text.replaceAll(/\r\n|\r/g, '\n')), `text, seed ${seed}`)
-  }
+function checkForm (t: Test, raw: Buffer): void {
+  t.strictSame(formFaults(raw), [])
+}
+
+/** `mixed(alternative(plain, html), pdf)`, the types without what is before the slash. */
+function shapeOf ({ type, parts }: ReadPart): string {
+  const kind = type.split('/')[1]!
+  return parts.length === 0 ? kind : `${kind}(${parts.map(shapeOf).join(', ')})`
+}
+
+function leaves (part: ReadPart): ReadPart[] {
+  return part.parts.length === 0 ? [part] : part.parts.flatMap(leaves)
+}
+
+/** The files in the order they stand in: those beside the html, then the others. */
+function inOrder ({ html, attachments }: Message): Array<MessageFile & { inline: boolean }> {
+  const all = attachments.map(file => ({ ...file, inline: html !== null && file.contentId !== null && !file.contentType.startsWith('text/') }))
+  return [...all.filter(file => file.inline), ...all.filter(file => !file.inline)]
+}
+
+const carried = (type: string) => /^(message|multipart)\//.test(type) ? 'application/octet-stream' : type.split(';')[0]
+
+t.test('whatever goes in comes out of our strict reader the same, byte for byte', async () => {
+  fc.assert(fc.property(anyMessage, message => {
+    const raw = composeMessage(message)
+    assert.deepEqual(formFaults(raw), [])
+    const read = readMessage(raw)
+    const [bodies, files] = [leaves(read).filter(part => part.filename === null), leaves(read).filter(part => part.filename !== null)]
+    const texts = [message.text ?? (message.html === null ? '' : null), message.html].filter(text => text !== null)
+    assert.deepEqual(bodies.map(({ body }) => lines(body.toString())), texts.map(text => lines(text.toWellFormed())))
+    assert.deepEqual(files.map(file => ({ filename: file.filename, type: file.type, contentId: file.contentId, inline: file.disposition === 'inline', content: file.body.toString('base64') })),
+      inOrder(message).map(({ filename, contentType, contentId, inline, content }) => ({ filename: harmless(filename), type: carried(contentType), contentId, inline, content })))
+    assert.deepEqual(files.map(({ parameters }) => readWords(parameters.name!)), files.map(({ filename }) => filename))
+    assert.deepEqual(read.headers.filter(({ name }) => name.startsWith('X-')).map(({ name, value }) => ({ name, value: squeezed(readWords(value)) })),
+      message.headers.map(({ name, value }) => ({ name, value: squeezed(readWords(value)) })))
+  }), { ...SEED, numRuns: 400 })
 })
 
-t.test('the same input makes the same bytes, and the boundary is in no body', async t => {
-  const message = { ...BASE, text: '--=_ =_ trap', html: '<p>--=_</p>' }
-  t.same(composeMessage(message), composeMessage(message))
-  const boundary = /boundary="(.*)"/.exec(composeMessage(message).toString())![1]!
-  t.equal(composeMessage(message).toString().split(`--${boundary}`).length, 4)
-  t.ok(boundary.length <= 70)
+t.test('whatever goes in comes out of postal-mime the same', async () => {
+  await fc.assert(fc.asyncProperty(anyMessage, async message => {
+    const parsed = await PostalMime.parse(composeMessage(message), { attachmentEncoding: 'base64' })
+    assert.equal(squeezed(parsed.subject), squeezed(message.subject))
+    assert.deepEqual({ address: parsed.from?.address, name: squeezed(parsed.from?.name) }, { address: 'shop@example.com', name: squeezed(message.from.name) })
+    assert.deepEqual((parsed.replyTo ?? []).map(({ name }) => squeezed(name)), message.replyTo.map(({ name }) => squeezed(name)))
+    if (message.html !== null) assert.equal(lines(parsed.html), lines(message.html))
+    if (message.text !== null && message.text !== '') assert.equal(lines(parsed.text), lines(message.text))
+    assert.deepEqual(parsed.attachments.map(file => ({ filename: file.filename ?? '', type: file.mimeType, contentId: file.contentId ?? null, disposition: file.disposition, content: file.content })),
+      inOrder(message).map(({ filename, contentType, contentId, inline, content }) => {
+        return { filename: harmless(filename), type: carried(contentType), contentId: contentId === null ? null : `<${contentId}>`, disposition: inline ? 'inline' : 'attachment', content }
+      }))
+  }), { ...SEED, numRuns: 300 })
 })
 
-t.test('text comes before html', async t => {
-  const raw = composeMessage({ ...BASE, text: 'first' }).toString()
-  t.ok(raw.indexOf('text/plain') < raw.indexOf('text/html'))
+t.test('bodies and files stand where mail programs look for them', t => {
+  const image = { ...FILE, contentType: 'image/png', contentId: 'logo' }
+  const cases: Array<[Partial<Message>, string]> = [
+    [{}, 'html'],
+    [{ html: null, text: 'x' }, 'plain'],
+    [{ text: 'x' }, 'alternative(plain, html)'],
+    [{ attachments: [image] }, 'related(html, png)'],
+    [{ text: 'x', attachments: [image, image] }, 'alternative(plain, related(html, png, png))'],
+    [{ attachments: [FILE] }, 'mixed(html, octet-stream)'],
+    [{ text: 'x', attachments: [FILE, image, FILE] }, 'mixed(alternative(plain, related(html, png)), octet-stream, octet-stream)'],
+    [{ html: null, text: 'x', attachments: [image] }, 'mixed(plain, png)'],
+    [{ attachments: [image, { ...image, contentType: 'text/css' }] }, 'mixed(related(html, png), css)'],
+    [{ html: null, attachments: [FILE] }, 'mixed(plain, octet-stream)']
+  ]
+  for (const [fields, shape] of cases) t.equal(shapeOf(readMessage(composeMessage({ ...BASE, ...fields }))), shape)
+  t.equal(readMessage(composeMessage({ ...BASE, attachments: [image] })).parameters.type, 'text/html')
+  t.end()
+})
+
+t.test('a multipart ends where its boundary says, and with no other', t => {
+  const trap = '--=_mixed --=_alternative_ =_related'
+  const message = { ...BASE, text: trap, html: trap, attachments: [FILE, { ...FILE, contentType: 'image/png', contentId: 'x' }] }
+  const raw = composeMessage(message).toString()
+  t.equal(raw, composeMessage(structuredClone(message)).toString(), 'the same input makes the same bytes')
+  const boundaries = [...raw.matchAll(/boundary="(.*)"/g)].map(match => match[1]!)
+  t.equal(new Set(boundaries).size, 3)
+  t.ok(boundaries.every(boundary => boundary.length <= 70))
+  for (const boundary of boundaries) t.equal(raw.split(`--${boundary}`).length, 4)
+  t.notMatch(composeMessage({ ...message, messageId: '<em_2.0@example.com>' }).toString(), boundaries[0]!)
+  t.end()
 })
 
 t.test('no value starts a header of its own', async t => {
   const evil = 'x\r\nBcc: victim@example.org\r\n\r\nbody\0'
+  const mailbox = { address: 'shop@example.com', name: evil }
   const raw = composeMessage({
-    ...BASE, subject: evil, from: { address: 'shop@example.com', name: evil }, recipients: [{ address: 'ada@example.net', name: evil, kind: 'to' }]
+    ...BASE, subject: evil, from: mailbox, replyTo: [mailbox], recipients: [{ ...mailbox, kind: 'to' }], headers: [{ name: 'X-Evil', value: evil }],
+    attachments: [{ filename: evil, contentType: `image/png; x=${evil}`, contentId: evil, content: '' }]
   })
   const { headers } = await PostalMime.parse(raw)
-  t.same(headers.map(({ key }) => key), ['from', 'to', 'subject', 'date', 'message-id', 'mime-version', 'content-type', 'content-transfer-encoding'])
+  t.same(headers.map(({ key }) => key), ['from', 'to', 'reply-to', 'subject', 'date', 'message-id', 'mime-version', 'x-evil', 'content-type'])
+  t.notMatch(raw.toString(), /^Bcc/m)
 })
 
 t.test('bcc stands nowhere', async t => {
@@ -118,6 +190,46 @@ t.test('without leave for UTF-8 an address beyond ASCII is shown as an empty gro
   const group = (local: string) => ({ name: `${local}@xn--mnchen-3ya.example`, group: [] })
   t.match(to, [group('jörg'), { address: 'ada@example.net' }, group('ü'.repeat(32)), group('ä')])
   t.equal(to?.length, 4)
+})
+
+t.test('answers go where they can be sent to', async t => {
+  const replyTo = [{ address: 'jörg@example.com', name: null }, { address: 'help@example.com', name: 'Help' }]
+  const answerTo = async (fields: Partial<Message>) => (await PostalMime.parse(composeMessage({ ...BASE, ...fields }))).replyTo?.map(({ address }) => address)
+  t.strictSame(await answerTo({ replyTo, utf8: true }), ['jörg@example.com', 'help@example.com'])
+  t.strictSame(await answerTo({ replyTo }), ['help@example.com'])
+  t.strictSame(await answerTo({ replyTo: replyTo.slice(0, 1) }), undefined)
+})
+
+t.test("a sender's own headers come after ours, in order and as they are, folded at spaces alone", t => {
+  const url = `<https://example.com/${'u'.repeat(200)}>`
+  const references = Array.from({ length: 10 }, (_, i) => `<message-number-${i}@example.com>`).join(' ')
+  const headers = [
+    { name: 'List-Unsubscribe', value: `${url}, <mailto:leave@example.com>` },
+    { name: 'References', value: references },
+    { name: 'X-Coded', value: '=?UTF-8?Q?gr=C3=BCn?=' },
+    { name: 'X-Spaces', value: `wide${' '.repeat(100)}apart` },
+    { name: `X-${'n'.repeat(74)}`, value: '👋🏽 grün' },
+    { name: 'x-spaces', value: 'grün und blau' }
+  ]
+  const raw = composeMessage({ ...BASE, headers })
+  checkForm(t, raw)
+  const read = readMessage(raw).headers
+  t.strictSame(read.map(({ name }) => name), ['From', 'To', 'Subject', 'Date', 'Message-ID', 'MIME-Version', ...headers.map(({ name }) => name), 'Content-Type', 'Content-Transfer-Encoding'])
+  t.strictSame(read.slice(6, 10), headers.slice(0, 4))
+  t.strictSame(read.slice(10, 12).map(({ value }) => readWords(value)), ['👋🏽 grün', 'grün und blau'])
+  t.end()
+})
+
+t.test('a filename reads the same in old mail programs and new ones', t => {
+  const headOf = (filename: string) => /Content-Type: application[^]*?\r\n\r\n/.exec(composeMessage({ ...BASE, attachments: [{ ...FILE, filename }] }).toString())![0]
+  const long = `${'long '.repeat(40)}.pdf`
+  t.match(headOf(long), `filename="${long}"`)
+  t.match(headOf('a "b".txt'), 'filename="a \\"b\\".txt"')
+  t.match(headOf('Grüße.txt'), "filename*=UTF-8''Gr%C3%BC%C3%9Fe.txt")
+  t.match(headOf('Grüße.txt'), 'name="=?UTF-8?B?R3LDvMOfZS50eHQ=?="')
+  t.match(headOf('=?UTF-8?Q?x?='), "filename*=UTF-8''%3D%3FUTF-8%3FQ%3Fx%3F%3D")
+  t.match(headOf('ü'.repeat(20)), 'filename*1*=')
+  t.end()
 })
 
 t.test('dates are RFC 5322', async t => {

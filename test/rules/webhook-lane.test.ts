@@ -1,7 +1,7 @@
 import t from 'tap'
 import { createLane, type Lane, type LaneEnd, type LaneRules } from '#src/out/webhooks/lane.ts'
 
-const RULES: LaneRules = { concurrency: 2, failuresMax: 3, probesWaitingMax: 1, pauseMs: 20, pauseMsMax: 40, bookMsMin: 100, nowMs: () => Date.now() }
+const RULES: LaneRules = { concurrency: () => 2, failuresMax: 3, probesWaitingMax: 1, pauseMs: 20, pauseMsMax: 40, bookMsMin: 100, nowMs: () => Date.now() }
 
 /** A job that ends when told. */
 function job (lane: Lane, key: string, limit = 10) {

@@ -1,5 +1,12 @@
 import t from 'tap'
-import { countFault, eventsFault, urlFault, WEBHOOKS_MAX } from '#streams/webhook/decide.ts'
+import { Refusal } from '#streams/define.ts'
+import { testEventBody } from '#streams/delivery/test-event.ts'
+import type { Webhook } from '#streams/directory.ts'
+import { eventOf } from '#streams/email/event.ts'
+import {
+  countFault, decideChange, decideFinish, decideRotation, eventsFault, overlapOf, testFault, urlFault, WEBHOOKS_MAX, type WebhookDecision
+} from '#streams/webhook/decide.ts'
+import { EVENT_TYPES, type EventType } from '#streams/webhook/facts.ts'
 
 t.test('a URL is absolute, https, and carries no credentials', async t => {
   for (const url of ['https://example.com', 'https://example.com:8443/hooks?tenant=7#x', `https://example.com/${'a'.repeat(2028)}`]) t.equal(urlFault(url, false), null, url.slice(0, 50))
@@ -24,4 +31,66 @@ t.test('6.1 an endpoint subscribes to any subset of the types', async t => {
 t.test('an account has a bounded number of endpoints', async t => {
   t.equal(countFault(WEBHOOKS_MAX - 1), null)
   t.equal(countFault(WEBHOOKS_MAX)?.code, 'too_many_webhooks')
+})
+
+const webhook: Webhook = {
+  id: 'wh_1', account: 'acc_1', url: 'https://example.com/', events: ['email.delivered', 'email.bounced'], paused: false, concurrency: null, sealedSecret: 'old', previous: null,
+  startAt: '2026-01-01T00:00:00.000Z', createdAt: '2026-01-01T00:00:00.000Z', disabled: null
+}
+const NOW_MS = Date.parse('2026-01-02T00:00:00.000Z')
+const DAY_MS = 86_400_000
+const facts = (decided: WebhookDecision[] | Refusal) => decided instanceof Refusal ? decided.code : decided.map(({ type, data }) => [type.name, data])
+
+t.test('a change says all that may be changed as it is from now on', async t => {
+  const { url, events } = webhook
+  t.same(facts(decideChange(webhook, { paused: true })), [['webhook.changed', { webhook: 'wh_1', url, events, paused: true, concurrency: null }]])
+  t.same(facts(decideChange(webhook, { concurrency: 3, events: ['email.clicked'] })), [['webhook.changed', { webhook: 'wh_1', url, events: ['email.clicked'], paused: false, concurrency: 3 }]])
+  t.same(facts(decideChange({ ...webhook, concurrency: 3 }, { concurrency: null })), [['webhook.changed', { webhook: 'wh_1', url, events, paused: false, concurrency: null }]])
+})
+
+t.test('the same said again makes no fact, nor does another order of events', async t => {
+  const { url, paused, concurrency } = webhook
+  t.same(decideChange(webhook, {}), [])
+  t.same(decideChange(webhook, { url, paused, concurrency, events: ['email.bounced', 'email.delivered'], enabled: true }), [])
+})
+
+t.test('a disabled endpoint is enabled, with its new URL when there is one', async t => {
+  const gone = { ...webhook, disabled: 'gone' }
+  t.same(facts(decideChange(gone, { enabled: true })), [['webhook.enabled', { webhook: 'wh_1' }]])
+  t.same((facts(decideChange(gone, { url: 'https://example.org/', enabled: true })) as unknown[][]).map(([name]) => name), ['webhook.changed', 'webhook.enabled'])
+  t.same((facts(decideChange(gone, { url: 'https://example.org/' })) as unknown[][]).map(([name]) => name), ['webhook.changed'], 'only when asked for')
+})
+
+t.test('a rotation overlaps for 24 hours or until it is finished, and no second one begins meanwhile', async t => {
+  t.same(facts(decideRotation(webhook, 'new', NOW_MS)), [['webhook.secret_rotated', { webhook: 'wh_1', sealedSecret: 'new', previousUntil: '2026-01-03T00:00:00.000Z' }]])
+  const rotated = { ...webhook, sealedSecret: 'new', previous: { sealedSecret: 'old', untilMs: NOW_MS + DAY_MS } }
+  t.equal(overlapOf(webhook, NOW_MS), null)
+  t.equal(overlapOf(rotated, NOW_MS + DAY_MS - 1), rotated.previous)
+  t.equal(overlapOf(rotated, NOW_MS + DAY_MS), null)
+  t.equal(facts(decideRotation(rotated, 'newer', NOW_MS + DAY_MS - 1)), 'rotation_under_way')
+  t.equal((facts(decideRotation(rotated, 'newer', NOW_MS + DAY_MS)) as unknown[]).length, 1)
+  t.same(facts(decideFinish(rotated, NOW_MS)), [['webhook.rotation_finished', { webhook: 'wh_1' }]])
+  t.equal(facts(decideFinish(rotated, NOW_MS + DAY_MS)), 'no_rotation')
+  t.equal(facts(decideFinish(webhook, NOW_MS)), 'no_rotation')
+})
+
+t.test('a test event goes where events go', async t => {
+  t.equal(testFault(webhook), null)
+  t.equal(testFault({ ...webhook, paused: true })?.code, 'webhook_paused')
+  t.equal(testFault({ ...webhook, disabled: 'gone', paused: true })?.code, 'webhook_disabled')
+})
+
+t.test('6.2 a test event has the fields of its type, marked as a test', async t => {
+  const of = (type: EventType) => JSON.parse(testEventBody({ id: 'ev_1', type, createdAt: '2026-01-01T00:00:00.000Z', email: 'em_1' }))
+  for (const type of EVENT_TYPES) {
+    t.match(of(type), { id: 'ev_1', type, created_at: '2026-01-01T00:00:00.000Z' })
+    t.match(of(type).data, { email_id: 'em_1', from: String, to: String, subject: String, tags: [], metadata: {}, message_id: String, sequence: 1, test: true }, type)
+  }
+  t.type(of('email.delivered').data.smtp_response, 'string')
+  t.type(of('email.clicked').data.click.url, 'string')
+  const real = eventOf({
+    type: 'email.bounced',
+    data: { attempt: 1, host: 'mx', tls: null, via: 'mx', ms: 1, stage: 'rcpt', class: 'no_such_user', reply: { code: 550, enhanced: '5.1.1', text: '550 no' } }
+  })!.extra
+  t.same(Object.keys(of('email.bounced').data.bounce), Object.keys(real.bounce!), 'as a real bounce has them')
 })

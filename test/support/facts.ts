@@ -2,7 +2,8 @@ import type { AnyFact } from '#streams/catalog.ts'
 import type { Fact, FactType, FactOf, Recorded } from '#streams/define.ts'
 import { DeliveryAttempted, DeliveryFailed, DeliveryParked, DeliveryRequested } from '#streams/delivery/facts.ts'
 import {
-  EmailAttempted, EmailBounced, EmailDeferred, EmailDelivered, EmailFailed, EmailInDoubt, EmailRequested, type RecipientFact
+  EmailAttempted, EmailBounced, EmailCanceled, EmailDeferred, EmailDelivered, EmailFailed, EmailInDoubt, EmailRequested, EmailRescheduled,
+  EmailRetryRequested, EmailSuppressed, type RecipientFact
 } from '#streams/email/facts.ts'
 import { shardOf, subjects } from '#streams/subjects.ts'
 import type { Static, TSchema } from '@sinclair/typebox'
@@ -12,6 +13,11 @@ type Outcome<T> = Partial<Data<T>> & { email: string }
 
 const START_MS = Date.parse('2026-11-21T10:00:00.000Z')
 export const ACCOUNT = 'acc_test'
+
+/** A request that asks for nothing special. */
+export const PLAIN = {
+  replyTo: [], headers: [], attachments: [], template: null, track: { opens: true, clicks: true }, unsubscribe: true, scheduledAt: null
+}
 
 let made = 0
 
@@ -54,7 +60,8 @@ export function requested (given: Outcome<typeof EmailRequested>, account = ACCO
     from: { address: 'news@example.com', name: null },
     recipients: [{ address: 'ada@example.net', name: null, kind: 'to' }],
     subject: 'Hello',
-    content: { html: '<p>Hello</p>', text: null },
+    ...PLAIN,
+    content: { html: '<p>Hello</p>', text: null, files: [] },
     tags: [],
     metadata: {},
     expiresAt: timeAt(259_200),
@@ -71,6 +78,7 @@ export function attempted (given: Outcome<typeof EmailAttempted>): EmailAttempte
     date: timeAt(0),
     renderer: '1',
     digest: '00',
+    due: false,
     ...first(given)
   })
 }
@@ -110,6 +118,28 @@ export function failed (given: Outcome<typeof EmailFailed>): EmailFailed {
 
 export function inDoubt (given: Outcome<typeof EmailInDoubt>): EmailInDoubt {
   return fact(EmailInDoubt, { cause: 'sender', held: false, nextAttemptAt: timeAt(made + 60), ...first(given) })
+}
+
+export function rescheduled (given: Outcome<typeof EmailRescheduled>): EmailRescheduled {
+  return fact(EmailRescheduled, { ...toldOf(given), scheduledAt: timeAt(made + 3600), expiresAt: timeAt(made + 7200), ...given })
+}
+
+export function canceled (given: Outcome<typeof EmailCanceled>): EmailCanceled {
+  return fact(EmailCanceled, { ...toldOf(given), ...given })
+}
+
+export function suppressed (given: Outcome<typeof EmailSuppressed>): EmailSuppressed {
+  return fact(EmailSuppressed, { ...toldOf(given), reason: 'bounce', ...given })
+}
+
+export function retryRequested (given: Outcome<typeof EmailRetryRequested>): EmailRetryRequested {
+  return fact(EmailRetryRequested, { ...toldOf(given), expiresAt: timeAt(made + 259_200), ...given })
+}
+
+/** Recipient 0 of an email, in no attempt. */
+function toldOf ({ email }: { email: string }) {
+  const { attempt: _attempt, ...recipient } = first({ email })
+  return recipient
 }
 
 /** One event owed to one endpoint. */

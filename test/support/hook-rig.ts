@@ -1,7 +1,7 @@
 import type { Asker } from '#src/actions/desk.ts'
 import { followDirectory, type LiveDirectory } from '#src/actions/directory.ts'
 import { openLedger, stamp, type Ledger } from '#src/actions/ledger.ts'
-import { createWebhook, type CreatedWebhook } from '#src/actions/webhook.ts'
+import { createWebhook, type CreatedWebhook, type WebhookDesk } from '#src/actions/webhook.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { systemClock, timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
@@ -17,6 +17,7 @@ import { Refusal, type Recorded } from '#streams/define.ts'
 import { EmailBounced, EmailDeferred, EmailDelivered } from '#streams/email/facts.ts'
 import { subjects } from '#streams/subjects.ts'
 import type { ConsumerPlan } from '#streams/topology.ts'
+import type { WebhookSettings } from '#streams/webhook/decide.ts'
 import { EVENT_TYPES, type EventType } from '#streams/webhook/facts.ts'
 import { freshAccount, type Ending } from './servers.ts'
 
@@ -49,8 +50,10 @@ export interface HookRig {
   natsUrl: string
   ledger: Ledger
   directory: LiveDirectory
+  /** What actions on endpoints need. */
+  desk: WebhookDesk
   /** Makes an endpoint and waits until it is known here. */
-  listen (url: string, events?: readonly EventType[]): Promise<CreatedWebhook>
+  listen (url: string, events?: readonly EventType[], settings?: Partial<WebhookSettings>): Promise<CreatedWebhook>
   /** Appends facts of new recipients, or of one email when given. */
   happen (type: 'delivered' | 'bounced' | 'deferred', extra?: Extra): Promise<Happened>
   /** Starts the role; stopped with the test, or before. */
@@ -76,6 +79,7 @@ export async function openHookRig (t: Ending): Promise<HookRig> {
   const ledger = openLedger(bus, systemClock)
   const directory = followDirectory(bus, log)
   const vault = createVault(SECRET)
+  const desk: WebhookDesk = { ledger, directory, vault, settings: { webhookAllowPrivate: true } }
   const roles = new Set<Role>()
   const asker = { account: ACCOUNT, correlation: 'req_test' }
   t.teardown(async () => {
@@ -84,8 +88,8 @@ export async function openHookRig (t: Ending): Promise<HookRig> {
     await Promise.all(buses.map(each => each.close()))
   })
 
-  async function listen (url: string, events: readonly EventType[] = EVENT_TYPES): Promise<CreatedWebhook> {
-    const made = await createWebhook({ ledger, directory, vault, webhookAllowPrivate: true }, asker, { url, events: [...events] })
+  async function listen (url: string, events: readonly EventType[] = EVENT_TYPES, settings: Partial<WebhookSettings> = {}): Promise<CreatedWebhook> {
+    const made = await createWebhook(desk, asker, { url, events: [...events], paused: false, concurrency: null, ...settings })
     if (made instanceof Refusal) throw new Error(made.message)
     if (!await directory.reached(made.seq, 5000)) throw new Error('the directory did not see the endpoint')
     return made
@@ -113,6 +117,7 @@ export async function openHookRig (t: Ending): Promise<HookRig> {
     natsUrl,
     ledger,
     directory,
+    desk,
     listen,
     start,
     asker,

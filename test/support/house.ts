@@ -2,6 +2,7 @@ import { connect } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import PostalMime, { type Email } from 'postal-mime'
 import { Refusal } from '#streams/define.ts'
+import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import type { LimitClass } from '#streams/key/facts.ts'
 import { createAccount } from '#src/actions/account.ts'
 import type { Desk } from '#src/actions/desk.ts'
@@ -56,6 +57,7 @@ export async function openTestHouse (t: Ending, { env = {}, clock, natsUrl, data
     JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters',
     JETPOST_API_KEY: API_KEY,
     JETPOST_WEBHOOK_ALLOW_PRIVATE: 'true',
+    JETPOST_REQUIRE_VERIFIED_DOMAINS: 'false',
     PORT: '0',
     ...env
   })
@@ -94,7 +96,7 @@ function furnish (house: House, elsewhere: Desk): TestHouse {
     throw new Error(`the house has not seen ${seq} of CONTROL`)
   }
   const newKey: TestHouse['newKey'] = async (wish, { account = FIRST_ACCOUNT, wait = true } = {}) => {
-    const defaults: NewKey = { name: 'test', test: false, scopes: ['full'], domains: ['*'], expiresMs: null }
+    const defaults: NewKey = { name: 'test', test: false, scopes: ['full'], domains: ['*'], expiresMs: null, defaults: NO_DEFAULTS }
     const made = granted(await createKey(elsewhere, { account, correlation: 'test' }, { ...defaults, ...wish }))
     if (wait) await seen(made.seq)
     await elsewhere.directory.reached(made.seq, 5000)
@@ -107,7 +109,7 @@ function furnish (house: House, elsewhere: Desk): TestHouse {
     settled,
     speak: bytes => speak(house.url, bytes),
     newKey,
-    revokeKey: async id => await seen(granted(await revokeKey(elsewhere, { account: FIRST_ACCOUNT, correlation: 'test' }, id)).seq),
+    revokeKey: async id => await seen(granted(await revokeKey(elsewhere, { account: FIRST_ACCOUNT, correlation: 'test', by: null }, id)).seq),
     limitKey: async (id, limits) => await seen(granted(await limitKey(elsewhere, 'test', id, limits)).seq),
     newAccountKey: async () => (await newKey({}, { account: granted(await createAccount(elsewhere, 'test', 'Another')).account })).secret,
     caught: async address => {

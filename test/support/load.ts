@@ -20,6 +20,8 @@ export interface LoadOptions {
   key: string
   /** The JSON body of request `i`. */
   body: (i: number) => string
+  /** Its Idempotency-Key; left out = none. */
+  idempotencyKey?: (i: number) => string
   /** Requests under way at once: exactly so many in a closed loop, at most so many at a fixed rate. */
   inFlight: number
   /** Ends after so many accepted ones … */
@@ -71,6 +73,7 @@ function openLoad (options: LoadOptions) {
   const { acceptedMax = Infinity, durationMs, signal } = options
   const pool = new Pool(options.url, { connections: options.inFlight, pipelining: 1, headersTimeout: ANSWER_MS, bodyTimeout: ANSWER_MS, connectTimeout: ANSWER_MS })
   const headers = { authorization: `Bearer ${options.key}`, 'content-type': 'application/json' }
+  const headersOf = (i: number) => (options.idempotencyKey === undefined ? headers : { ...headers, 'idempotency-key': options.idempotencyKey(i) })
   const endMs = performance.now() + durationMs
   const shots: Shot[] = []
   let next = 0
@@ -87,7 +90,7 @@ function openLoad (options: LoadOptions) {
   }
 
   async function ask (i: number): Promise<Pick<Shot, 'status' | 'id' | 'retryAfterS'>> {
-    const { statusCode, headers: answered, body } = await pool.request({ method: 'POST', path: '/api/emails', headers, body: options.body(i) })
+    const { statusCode, headers: answered, body } = await pool.request({ method: 'POST', path: '/api/emails', headers: headersOf(i), body: options.body(i) })
     const text = await body.text()
     const retryAfter = answered['retry-after']
     return { status: statusCode, id: statusCode === 202 ? JSON.parse(text).id : null, retryAfterS: retryAfter === undefined ? null : Number(retryAfter) }

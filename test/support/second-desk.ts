@@ -1,10 +1,9 @@
 import type { Desk } from '#src/actions/desk.ts'
 import { followDirectory } from '#src/actions/directory.ts'
-import { openLedger } from '#src/actions/ledger.ts'
+import { openDesk } from '#src/actions/open-desk.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
 import { createVault } from '#src/base/secret.ts'
-import { openBlobs } from '#src/nats/blobs.ts'
 import { connectBus } from '#src/nats/connect.ts'
 import type { Ending } from './servers.ts'
 
@@ -19,5 +18,6 @@ export async function openSecondDesk (t: Ending, natsUrl: string): Promise<Desk>
   })
   await directory.catchUp(10_000)
   const vault = createVault('a-secret-for-tests-with-at-least-32-characters')
-  return { ledger: openLedger(bus, systemClock), directory, blobs: await openBlobs(bus), vault, webhookAllowPrivate: true }
+  const config = { webhookAllowPrivate: true, requireVerifiedDomains: false, bounceDomain: null, contentRetentionMs: 30 * 86_400_000, dns: null }
+  return await openDesk({ bus, clock: systemClock, directory, vault, config })
 }

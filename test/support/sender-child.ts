@@ -1,6 +1,7 @@
 /** The sender role in a process of its own, to be paused or killed: `sender-child.ts <NATS URL> <SMTP URL>`. Tells its parent by IPC once it runs,
  *  and ends with it. */
 import { openLedger } from '#src/actions/ledger.ts'
+import { openSuppressionBook } from '#src/actions/suppression-book.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { openBlobs } from '#src/nats/blobs.ts'
@@ -17,6 +18,8 @@ const worker = newId('w', Date.now())
 startSender({
   ledger: openLedger(bus, systemClock),
   blobs: await openBlobs(bus),
+  suppressions: openSuppressionBook(bus),
+  ownerOf: async (_domain, expected) => expected,
   heartbeats: startHeartbeats(bus, worker),
   worker,
   repair: plan => repair(bus, plan, topology),

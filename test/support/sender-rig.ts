@@ -3,6 +3,7 @@ import { createConnection, createServer, type Socket } from 'node:net'
 import { pino } from 'pino'
 import type { Test } from 'tap'
 import { openLedger, stamp, type Ledger } from '#src/actions/ledger.ts'
+import { openSuppressionBook } from '#src/actions/suppression-book.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { systemClock, timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
@@ -15,6 +16,7 @@ import type { AttemptReport } from '#src/out/smtp/deliver.ts'
 import { startSender, type Sender, type SenderTimings } from '#src/out/smtp/run.ts'
 import { EmailAttempted, EmailRequested, type RecipientFact } from '#streams/email/facts.ts'
 import { subjects } from '#streams/subjects.ts'
+import { PLAIN } from './facts.ts'
 import { freshAccount } from './servers.ts'
 import { startSink, type Sink, type SinkOptions } from './smtp-sink.ts'
 
@@ -64,6 +66,8 @@ export async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> 
   const sender = startSender({
     ledger,
     blobs: options.blobs?.(blobs) ?? blobs,
+    suppressions: openSuppressionBook(bus),
+    ownerOf: async (_domain, expected) => expected,
     heartbeats: options.heartbeats?.(heartbeats) ?? heartbeats,
     worker,
     repair: async plan => {
@@ -96,7 +100,8 @@ export async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> 
       from: { address: 'shop@example.com', name: 'Shop' },
       recipients,
       subject: 'Your order',
-      content: { html: '<p>Hello\n.dot\n</p>', text: null },
+      ...PLAIN,
+      content: { html: '<p>Hello\n.dot\n</p>', text: null, files: [] },
       tags: ['a'],
       metadata: { order: 7 },
       expiresAt: timestamp(Date.now() + 3_600_000),
@@ -145,7 +150,8 @@ export function claimOf (email: string, worker: string, leaseMs: number): Recipi
     messageId: `<${email}.0@example.com>`,
     date: '2026-11-21T06:20:00.000Z',
     renderer: '1',
-    digest: ''
+    digest: '',
+    due: false
   }, nowMs)
 }
 

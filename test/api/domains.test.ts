@@ -1,0 +1,208 @@
+import { createPrivateKey, createPublicKey } from 'node:crypto'
+import t from 'tap'
+import { openDnsServer } from '../support/dns-server.ts'
+import { API_KEY, openTestHouse } from '../support/house.ts'
+import { openSecondDesk } from '../support/second-desk.ts'
+import { freshAccount, freshDatabase } from '../support/servers.ts'
+
+const dns = await openDnsServer(t)
+const natsUrl = freshAccount().natsUrl
+const databaseUrl = await freshDatabase(t)
+const env = { JETPOST_DNS: dns.address, JETPOST_BOUNCE_DOMAIN: 'bounces.jetpost.example', JETPOST_DOMAINS: 'first.example' }
+const house = await openTestHouse(t, { natsUrl, databaseUrl, env })
+const second = await openTestHouse(t, { natsUrl, databaseUrl, env: { ...env, JETPOST_ROLES: 'api' } })
+const desk = await openSecondDesk(t, natsUrl)
+
+const add = async (name: string, key = API_KEY) => await house.request('POST', '/api/domains', { key, body: { name } })
+const verify = async (id: string, key = API_KEY) => await house.request('POST', `/api/domains/${id}/verify`, { key })
+const states = ({ body }: { body: any }) => Object.fromEntries(body.records.map((record: { purpose: string, state: string }) => [record.purpose, record.state]))
+
+t.test('a domain is added with the records to publish', async t => {
+  const { status, headers, body } = await add('Shop.Example')
+  t.equal(status, 201)
+  t.equal(headers.get('location'), `/api/domains/${body.id}`)
+  t.match(body, {
+    id: /^dom_[0-9a-z]{26}$/, name: 'shop.example', status: 'pending', track: { opens: null, clicks: null }, unsubscribe: null, checked_at: null, failing_since: null
+  })
+  t.match(body.records, [
+    { purpose: 'dkim', type: 'TXT', name: /^jp\d{8}[0-9a-f]{6}\._domainkey\.shop\.example$/, value: /^v=DKIM1; k=rsa; p=[A-Za-z0-9+/]{392}$/, required: true, state: 'unchecked', found: [] },
+    { purpose: 'return_path', type: 'CNAME', name: 'jp-bounces.shop.example', value: 'bounces.jetpost.example', required: false, state: 'unchecked' },
+    { purpose: 'dmarc', type: 'TXT', name: '_dmarc.shop.example', value: 'v=DMARC1; p=none', required: false, state: 'unchecked' }
+  ])
+  t.strictSame((await house.request('GET', `/api/domains/${body.id}`)).body, body)
+  t.strictSame((await second.request('GET', `/api/domains/${body.id}`)).body, body, 'and so does another node say')
+  const again = await add('shop.example')
+  t.equal(again.status, 200, 'saying it again is no fault')
+  t.strictSame(again.body, body)
+})
+
+t.test('the private half of its key is sealed, fits the public one, and is in no answer', async t => {
+  const { body } = await add('sealed.example')
+  await desk.directory.catchUp(5000)
+  const { id, dkim } = desk.directory.now.domains.get('sealed.example')!
+  const pem = desk.vault.open(dkim.sealedKey, id)
+  t.equal(createPublicKey(pem).export({ type: 'spki', format: 'der' }).toString('base64'), dkim.publicKey)
+  t.equal(createPrivateKey(pem).asymmetricKeyDetails?.modulusLength, 2048)
+  t.throws(() => desk.vault.open(dkim.sealedKey, 'dom_other'))
+  for (const answer of [body, (await house.request('GET', '/api/domains')).body]) {
+    t.notMatch(JSON.stringify(answer), 'PRIVATE')
+    t.notMatch(JSON.stringify(answer), dkim.sealedKey)
+    t.notMatch(JSON.stringify(answer), /sealed_?key/i)
+  }
+})
+
+t.test("the operator's domains have one key, however many nodes start with them", async t => {
+  await desk.directory.catchUp(5000)
+  const before = desk.directory.now.domains.get('first.example')!.dkim.selector
+  await openTestHouse(t, { natsUrl, databaseUrl, env: { ...env, JETPOST_ROLES: 'api' } })
+  await desk.directory.catchUp(5000)
+  t.equal(desk.directory.now.domains.get('first.example')!.dkim.selector, before)
+})
+
+t.test('what is no domain to send from is refused, and all faults are named', async t => {
+  for (const name of ['localhost', '127.0.0.1', '[::1]', 'sandbox.jetpost.test', 'a@b.example', 'shop.example/', '', ' ', 'x'.repeat(999)]) {
+    t.match(await add(name), { status: 422, body: { code: 'validation_failed', details: [{ field: 'name', code: 'invalid_domain' }] } }, name.slice(0, 20))
+  }
+  const { status, body } = await house.request('POST', '/api/domains', { body: { name: 7, region: 'eu' } })
+  t.equal(status, 422)
+  t.same(body.details.map(({ field, code }: { field: string, code: string }) => [field, code]).sort(), [['name', 'invalid_value'], ['region', 'unknown_field']])
+  const both = await house.request('POST', '/api/domains', { body: { name: 'bad x', foo: 1 } })
+  t.same(both.body.details.map(({ field, code }: { field: string, code: string }) => [field, code]).sort(), [['foo', 'unknown_field'], ['name', 'invalid_domain']])
+  t.match((await house.request('POST', '/api/domains', { body: {} })).body, { details: [{ field: 'name', code: 'required' }] })
+  t.equal((await add('bücher.example')).body.name, 'xn--bcher-kva.example')
+})
+
+t.test('a name belongs to one account, and is nobody else\'s to see or touch', async t => {
+  const { body: { id } } = await add('mine.example')
+  const key = await house.newAccountKey()
+  t.match(await add('mine.example', key), { status: 409, body: { code: 'domain_taken' } })
+  for (const [method, path, body] of [['GET', ''], ['PATCH', '', { unsubscribe: true }], ['DELETE', ''], ['POST', '/verify']] as const) {
+    t.match(await house.request(method, `/api/domains/${id}${path}`, { key, ...(body === undefined ? {} : { body }) }), { status: 404, body: { error: 'Not found' } }, `${method} ${path}`)
+  }
+  t.same((await house.request('GET', '/api/domains', { key })).body, { data: [], has_more: false, next_cursor: null })
+  for (const strange of ['x', 'dom_0', '%00', 'mine.example', 'x'.repeat(1000)]) t.equal((await house.request('GET', `/api/domains/${strange}`)).status, 404, strange.slice(0, 20))
+})
+
+t.test('of two who add a name at the same moment one has it', async t => {
+  const ours = await Promise.all([house, second].map(async node => await node.request('POST', '/api/domains', { body: { name: 'same.example' } })))
+  t.same(ours.map(({ status }) => status).sort(), [200, 201])
+  t.equal(ours[0]!.body.id, ours[1]!.body.id)
+  const key = await house.newAccountKey()
+  const rivals = await Promise.all([house.request('POST', '/api/domains', { body: { name: 'rival.example' } }), second.request('POST', '/api/domains', { key, body: { name: 'rival.example' } })])
+  t.same(rivals.map(({ status }) => status).sort(), [201, 409])
+})
+
+t.test('domains are listed newest first, page by page', async t => {
+  const key = await house.newAccountKey()
+  const names = ['a.example.org', 'b.example.org', 'c.example.org']
+  for (const name of names) await add(name, key)
+  const first = await second.request('GET', '/api/domains?limit=2', { key })
+  t.same(first.body.data.map(({ name }: { name: string }) => name), ['c.example.org', 'b.example.org'])
+  t.equal(first.body.has_more, true)
+  const rest = await house.request('GET', `/api/domains?limit=2&cursor=${first.body.next_cursor}`, { key })
+  t.same(rest.body.data.map(({ name }: { name: string }) => name), ['a.example.org'])
+  const foreign = Buffer.from('2026-11-21T12:00:00.000Z key_0').toString('base64url')
+  const faulty = await house.request('GET', `/api/domains?status=verified&cursor=${foreign}`, { key })
+  t.same(faulty.body.details.map(({ field, code }: { field: string, code: string }) => [field, code]).sort(), [['cursor', 'invalid_cursor'], ['status', 'unknown_field']])
+})
+
+t.test('a domain says what holds for its mail; what is left out stays', async t => {
+  const { body: { id } } = await add('defaults.example')
+  const patch = async (body: unknown) => await house.request('PATCH', `/api/domains/${id}`, { body })
+  t.match(await patch({ track: { opens: false }, unsubscribe: true }), { status: 200, body: { track: { opens: false, clicks: null }, unsubscribe: true } })
+  t.match((await patch({ track: { clicks: true, opens: null } })).body, { track: { opens: null, clicks: true }, unsubscribe: true })
+  t.match((await second.request('GET', `/api/domains/${id}`)).body, { track: { opens: null, clicks: true }, unsubscribe: true })
+  const seq = async () => { await desk.directory.catchUp(5000); return desk.directory.now.versions.get('control.domain.defaults_example') }
+  const before = await seq()
+  t.equal((await patch({})).status, 200)
+  t.equal((await patch({ unsubscribe: true })).status, 200)
+  t.equal(await seq(), before, 'said twice, happened once')
+  const { status, body } = await patch({ track: { opens: 'yes', views: true }, unsubscribe: 1, name: 'x.example' })
+  t.equal(status, 422)
+  t.same(body.details.map(({ field }: { field: string }) => field).sort(), ['name', 'track.opens', 'track.views', 'unsubscribe'])
+  const both = await Promise.all([house.request('PATCH', `/api/domains/${id}`, { body: { track: { opens: true } } }), second.request('PATCH', `/api/domains/${id}`, { body: { unsubscribe: false } })])
+  t.same(both.map(({ status }) => status), [200, 200])
+  t.match((await house.request('GET', `/api/domains/${id}`)).body, { track: { opens: true, clicks: true }, unsubscribe: false }, 'two at once lose nothing')
+})
+
+t.test('a domain given up is gone on every node, and free for another', async t => {
+  const { body: { id, records } } = await add('gone.example')
+  t.equal((await house.send({ from: 'a@gone.example' })).status, 202)
+  t.equal((await house.request('DELETE', `/api/domains/${id}`)).status, 204)
+  t.equal((await second.request('GET', `/api/domains/${id}`)).status, 404)
+  t.equal((await house.request('DELETE', `/api/domains/${id}`)).status, 404)
+  t.equal((await house.send({ from: 'a@gone.example' })).status, 403)
+  const again = await add('gone.example', await house.newAccountKey())
+  t.equal(again.status, 201)
+  t.not(again.body.id, id)
+  t.not(again.body.records[0].name, records[0].name, 'and its key is another')
+})
+
+t.test('a domain is verified once its DKIM record is in DNS', async t => {
+  const { body } = await add('dns.example')
+  const [dkim, returnPath, dmarc] = body.records
+  t.match(await verify(body.id), { status: 200, body: { status: 'pending', checked_at: String } })
+  dns.txt(dkim.name, 'v=DKIM1; p=other')
+  dns.cname(returnPath.name, 'elsewhere.example')
+  dns.txt(dmarc.name, 'v=spf1 -all')
+  const wrong = await verify(body.id)
+  t.same(states(wrong), { dkim: 'wrong', return_path: 'wrong', dmarc: 'wrong' })
+  t.match(wrong.body, { status: 'pending', records: [{ found: ['v=DKIM1; p=other'] }, { found: ['elsewhere.example'] }, { found: ['v=spf1 -all'] }] })
+  dns.txt(dkim.name, 'v=spf1 -all', ['p=', ...dkim.value.split('p=')[1].match(/.{1,100}/g), '; t=y'])
+  dns.cname(returnPath.name, 'BOUNCES.jetpost.example')
+  dns.forget(dmarc.name)
+  dns.txt('_dmarc.example', 'v=DMARC1; p=reject')
+  const right = await verify(body.id)
+  t.match(right.body, { status: 'verified', failing_since: null })
+  t.same(states(right), { dkim: 'ok', return_path: 'ok', dmarc: 'missing' }, 'nobody asks a top-level domain for its policy')
+  t.strictSame((await second.request('GET', `/api/domains/${body.id}`)).body, right.body, 'known to another node at once')
+  t.strictSame((await verify(body.id)).body, right.body, 'and asking again says the same')
+  dns.forget(dkim.name)
+  t.match((await verify(body.id)).body, { status: 'verified', failing_since: String, records: [{ state: 'missing' }, {}, {}] }, 'a record that goes missing does not stop mail at once')
+})
+
+t.test("a subdomain's policy may be its parent's", async t => {
+  const { body } = await add('mail.parent.example')
+  dns.txt('_dmarc.parent.example', 'v=DMARC1; p=quarantine')
+  t.match(states(await verify(body.id)), { dmarc: 'ok' })
+})
+
+t.test('while DNS does not say, nothing changes and the client is told to come again', async t => {
+  const { body } = await add('silent.example')
+  for (const failure of ['SERVFAIL', 'REFUSED', 'silence'] as const) {
+    dns.fails(body.records[0].name, failure)
+    const answer = await verify(body.id)
+    t.match(answer, { status: 503, body: { error: String, code: 'dns_unavailable' } }, failure)
+    t.ok(Number(answer.headers.get('retry-after')) > 0)
+  }
+  t.strictSame((await house.request('GET', `/api/domains/${body.id}`)).body, body)
+  dns.txt(body.records[0].name, body.records[0].value)
+  dns.fails(body.records[1].name, 'SERVFAIL')
+  const told = await verify(body.id)
+  t.equal(told.body.status, 'verified', 'advice does not hold it up')
+  t.match(states(told), { dkim: 'ok', return_path: 'unchecked' })
+})
+
+t.test('a flood of records is looked through and not repeated', async t => {
+  const { body } = await add('flood.example')
+  dns.txt(body.records[0].name, ...Array.from({ length: 500 }, (_, i) => `junk ${i}\x1b[2J`))
+  const { body: { records: [dkim] } } = await verify(body.id)
+  t.equal(dkim.state, 'wrong')
+  t.equal(dkim.found.length, 5)
+  t.notMatch(dkim.found.join(''), '\x1b')
+})
+
+t.test('the scope decides who may look and who may change', async t => {
+  const { body: { id } } = await add('scoped.example')
+  const reader = (await house.newKey({ scopes: ['domains:read'] })).secret
+  const writer = (await house.newKey({ scopes: ['domains:write'] })).secret
+  const forbidden = { status: 403, body: { error: 'Insufficient API key permissions' } }
+  t.match(await add('other.example', reader), forbidden)
+  t.match(await house.request('PATCH', `/api/domains/${id}`, { key: reader, body: { unknown: 1 } }), forbidden)
+  t.match(await house.request('DELETE', `/api/domains/${id}`, { key: reader }), forbidden)
+  t.match(await verify(id, reader), forbidden)
+  t.match(await house.request('GET', '/api/domains', { key: writer }), forbidden)
+  t.match(await house.request('GET', `/api/domains/${id}`, { key: writer }), forbidden)
+  t.equal((await house.request('GET', `/api/domains/${id}`, { key: reader })).status, 200)
+  t.equal((await verify(id, writer)).status, 200)
+})

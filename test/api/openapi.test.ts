@@ -1,0 +1,238 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { STATUS_CODES } from 'node:http'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { LIMIT_CLASSES, SCOPES } from '#streams/key/facts.ts'
+import packageJson from '../../package.json' with { type: 'json' }
+import { API_KEY, openTestHouse, type Answer } from '../support/house.ts'
+import { createTally, lookUp, readDescription, referencesIn, type Operation } from '../support/openapi.ts'
+import { recipes, type Call } from '../support/requests.ts'
+
+const PUBLIC_URL = 'https://mail.example.com'
+const house = await openTestHouse(t, { env: { JETPOST_PUBLIC_URL: PUBLIC_URL, JETPOST_DOMAINS: 'example.com' } })
+const answer = await house.request('GET', '/openapi.json', { key: null })
+const described = readDescription(answer.body)
+const { document, operations } = described
+const tally = createTally()
+
+t.test('the document is for anybody, and in no window', async t => {
+  t.equal(answer.status, 200)
+  t.equal(answer.headers.get('content-type'), 'application/json; charset=utf-8')
+  t.ok(answer.headers.get('x-request-id'))
+  t.equal(answer.headers.get('x-ratelimit-limit'), null)
+})
+
+t.test('the document is OpenAPI 3.1: what it is about, where it is, how to get in', async t => {
+  t.equal(document.openapi, '3.1.0')
+  t.equal(document.info.version, packageJson.version)
+  t.strictSame(document.info.license, { name: 'MIT', identifier: 'MIT' })
+  t.strictSame(document.servers, [{ url: PUBLIC_URL }])
+  t.match(document.components.securitySchemes.key, { type: 'http', scheme: 'bearer' })
+  t.strictSame(Object.keys(document).sort(), ['components', 'info', 'openapi', 'paths', 'security', 'servers', 'tags'])
+})
+
+t.test('every reference leads somewhere, and everything that is shared is used', async t => {
+  const references = referencesIn(document)
+  t.doesNotThrow(() => references.forEach(reference => lookUp(document, reference)))
+  const shared = ['headers', 'responses', 'schemas'].flatMap(kind => Object.keys(document.components[kind]).map(name => `#/components/${kind}/${name}`))
+  t.strictSame(shared.filter(name => !references.includes(name)), [])
+  const links = operations.flatMap(({ responses }) => [...responses.values()].flatMap(response => Object.values(response.links)))
+  t.ok(links.length > 0)
+  for (const { operationId, parameters } of links) {
+    const names = operations.find(({ id }) => id === operationId)?.parameters.map(({ name }) => name) ?? []
+    t.ok(Object.keys(parameters).every(name => names.includes(name)), `a link to ${operationId}`)
+  }
+})
+
+t.test('every operation has a name of its own, words for people, its scope and its limit', async t => {
+  t.equal(new Set(operations.map(({ id }) => id)).size, operations.length)
+  for (const { id, summary, description, tags, scope, limitClass, path, parameters } of operations) {
+    t.match(id, /^[a-z]+[A-Z][A-Za-z]+$/, `${id}: a name like listEmails`)
+    t.match(summary, /^[A-Z].+[^.]$/, `${id}: a summary without a full stop`)
+    for (const tag of tags) t.ok(document.tags.find(({ name }: { name: string }) => name === tag)?.description, `${id}: the tag ${tag} is described in openapi-parts.ts`)
+    t.equal(tags.length, 1, `${id}: one tag`)
+    t.ok(scope === null || (SCOPES.includes(scope as never) && description.includes(`\`${scope}\``)), `${id}: scope`)
+    t.ok(LIMIT_CLASSES.includes(limitClass as never) && /\d+ requests a minute/.test(description), `${id}: limit`)
+    const inPath = parameters.filter(parameter => parameter.in === 'path').map(({ name }) => `{${name}}`)
+    t.strictSame(inPath, path.match(/\{\w+\}/g) ?? [], `${id}: the parameters of its path`)
+  }
+})
+
+t.test('every schema is one, in strict mode, every body and success has an example, and every example fits its schema', async t => {
+  for (const { id, parameters, body, responses } of operations) {
+    for (const { name, schema } of parameters) t.doesNotThrow(() => described.mismatch(schema, ''), `${id}: ${name}`)
+    if (body !== null) t.ok(body.examples.length > 0, `${id}: its body has an example`)
+    for (const example of body?.examples ?? []) t.strictSame(described.mismatch(body!.schema, example), [], `${id}: example`)
+    for (const [status, { content, headers }] of responses) {
+      for (const { schema } of Object.values(headers)) described.mismatch(schema, '')
+      for (const [type, { schema = {}, example, examples = {} }] of Object.entries(content)) {
+        const all = [...(example === undefined ? [] : [example]), ...Object.values(examples).map(({ value }) => value)]
+        if (status < 300 && type === 'application/json') t.ok(all.length > 0, `${id}: its ${status} has an example`)
+        t.strictSame(all.flatMap(value => described.mismatch(schema, value)), [], `${id}: examples of ${status}`)
+        described.mismatch(schema, null)
+      }
+    }
+  }
+})
+
+t.test('every route of the API is described, and nothing else', async t => {
+  const folder = join(import.meta.dirname, '..', '..', 'src', 'in', 'api')
+  const sources = readdirSync(folder).filter(name => !name.startsWith('openapi')).map(name => readFileSync(join(folder, name), 'utf8'))
+  const routes = sources.flatMap(text => [...text.matchAll(/\bapp\.(get|post|put|patch|delete)\(\s*'([^']+)'/g)].map(([, method, url]) => `${method!.toUpperCase()} /api${url!.replaceAll(/:(\w+)/g, '{$1}')}`))
+  t.strictSame(operations.map(({ method, path }) => `${method} ${path}`).sort(), routes.sort())
+  t.notOk(sources.some(text => /\bapp\.(route|all|head|options)\(|\bapp\.(get|post|put|patch|delete)\((?!\s*')/.test(text)), 'routes are written so that this test sees them')
+})
+
+t.test('the methods of a path are the ones that its 405 allows', async t => {
+  for (const path of Object.keys(document.paths)) {
+    const asked = path.replaceAll(/\{\w+\}/g, 'x')
+    const documented = [...new Set(operations.filter(operation => matches(operation, asked)).map(({ method }) => method))]
+    const refused = await house.request('PROPFIND', asked)
+    t.equal(refused.status, 405, path)
+    t.equal(refused.headers.get('allow'), [...documented, ...(documented.includes('GET') ? ['HEAD'] : [])].sort().join(', '), path)
+  }
+})
+
+function matches ({ path }: Operation, asked: string): boolean {
+  return new RegExp(`^${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(asked)
+}
+
+interface Ask { key?: string | null, headers?: Record<string, string>, raw?: string }
+
+/** Sends a call and holds the answer against the document. */
+async function ask (t: Test, operation: Operation, call: Call, status: number, { key = API_KEY, headers, raw }: Ask = {}): Promise<Answer> {
+  const body = raw === undefined && operation.body !== null ? call.body ?? operation.body.examples[0] : undefined
+  return note(t, operation, status, await house.request(operation.method, target(operation, call), { key, headers, raw, body }))
+}
+
+function note (t: Test, operation: Operation, status: number, answer: Answer): Answer {
+  tally.count(operation.id, answer.status)
+  t.equal(answer.status, status, `${operation.id} ${status} ${STATUS_CODES[status]}${answer.status === status ? '' : `: ${JSON.stringify(answer.body)}`}`)
+  t.strictSame(described.faultsOf(operation, answer), [], `${operation.id} ${answer.status} is as described`)
+  return answer
+}
+
+function target ({ path }: Operation, { params = {}, query }: Call): string {
+  const filled = path.replaceAll(/\{(\w+)\}/g, (_all, name: string) => encodeURIComponent(params[name] ?? 'x'))
+  return query === undefined ? filled : `${filled}?${query}`
+}
+
+/** Lines that the usual client would not send. */
+async function speak (head: string[]): Promise<Answer> {
+  const text = await house.speak([...head, `Authorization: Bearer ${API_KEY}`, 'Connection: close', '', ''].join('\r\n'))
+  const [lines, ...rest] = text.split('\r\n\r\n')
+  const [first, ...fields] = lines!.split('\r\n')
+  const headers = new Headers(fields.map(field => [field.slice(0, field.indexOf(':')), field.slice(field.indexOf(':') + 1).trim()] as [string, string]))
+  return { status: Number(first!.split(' ')[1]), headers, body: JSON.parse(rest.join('\r\n\r\n')) }
+}
+
+const own = (await house.request('GET', '/api/keys?limit=100')).body.data.find((key: { name: string }) => key.name === 'JETPOST_API_KEY')
+await house.limitKey(own.id, Object.fromEntries(LIMIT_CLASSES.map(name => [name, 100_000])))
+
+const without = new Map<string, Promise<{ secret: string }>>()
+/** A key that may do everything but this. */
+function keyWithout (scope: string): Promise<{ secret: string }> {
+  const made = without.get(scope) ?? house.newKey({ scopes: SCOPES.filter(name => name !== scope && name !== 'full') })
+  without.set(scope, made)
+  return made
+}
+
+const stranger = await house.newAccountKey()
+
+for (const operation of operations) {
+  const { id, method, path, responses, body, scope, limitClass, parameters } = operation
+  const recipe = recipes[id]
+  const success = Math.max(...[...responses.keys()].filter(status => status < 300))
+
+  t.test(`${method} ${path} does what ${id} says`, async t => {
+    if (recipe === undefined) return void t.fail(`${id} has no recipe: say in test/support/requests.ts how to make a request of it that succeeds.`)
+    const call = await recipe.valid(house)
+    await ask(t, operation, call, success)
+    await ask(t, operation, call, 401, { key: null })
+    if (scope !== null) await ask(t, operation, call, 403, { key: (await keyWithout(scope)).secret })
+
+    await t.test('malformed requests', async t => {
+      const head = `${method} ${target(operation, call)} HTTP/1.1`
+      note(t, operation, 400, await speak([head]))
+      if (method === 'GET') return
+      await ask(t, operation, call, 400, { raw: '{"a":' })
+      note(t, operation, 413, await speak([head, 'Host: x', 'Content-Type: application/json', `Content-Length: ${21 * 1024 * 1024}`]))
+      await ask(t, operation, call, 415, { raw: 'a=b', headers: { 'content-type': 'application/x-www-form-urlencoded' } })
+    })
+
+    const idempotent = parameters.some(({ name }) => name === 'Idempotency-Key')
+    const keyed = await ask(t, operation, call, 422, { headers: { 'idempotency-key': idempotent ? 'é' : 'once' } })
+    t.match(keyed.body.details, [{ field: 'Idempotency-Key' }])
+    if (body !== null) {
+      const filled = { ...(call.body ?? body.examples[0]) as object, no_such_field: 1 }
+      t.match((await ask(t, operation, { ...call, body: filled }, 422)).body.details, [{ field: 'no_such_field', code: 'unknown_field' }])
+    }
+    if (parameters.some(parameter => parameter.in === 'query')) {
+      t.match((await ask(t, operation, { ...call, query: 'no_such_parameter=1' }, 422)).body.details, [{ field: 'no_such_parameter', code: 'unknown_field' }])
+    }
+
+    if (call.params !== undefined) {
+      const again = await recipe.valid(house)
+      await ask(t, operation, again, 404, { key: stranger })
+      for (const change of [nobody, () => 'x', () => '\0', () => 'é'.repeat(300)]) await ask(t, operation, { ...again, params: mapValues(again.params!, change) }, 404)
+    }
+
+    if (idempotent) {
+      const headers = { 'idempotency-key': `once for ${id}` }
+      const first = await ask(t, operation, call, success, { headers })
+      const second = await ask(t, operation, call, success, { headers })
+      t.strictSame([second.body, second.headers.get('idempotency-replayed')], [first.body, 'true'])
+      await ask(t, operation, { body: otherThan(call.body ?? body!.examples[0]) }, 409, { headers })
+    }
+
+    for (const [status, make] of Object.entries(recipe.also ?? {})) if (typeof make !== 'string') await ask(t, operation, await make(house), Number(status))
+
+    await t.test('its window', async t => {
+      const key = await house.newKey({})
+      await house.limitKey(key.id, { [limitClass]: 1 })
+      const again = await recipe.valid(house)
+      const send = () => house.request(method, target(operation, again), { key: key.secret, body: body === null ? undefined : again.body ?? body.examples[0] })
+      let last = await send()
+      // Another minute may begin between two.
+      for (let i = 0; i < 3 && last.status !== 429; i++) last = await send()
+      t.equal(note(t, operation, 429, last).headers.get('x-ratelimit-limit'), '1')
+    })
+  })
+}
+
+/** An id as there are, that nobody has. */
+function nobody (value: string): string {
+  return /^[a-z]+_/.test(value) ? value.replace(/_.*/, `_${'0'.repeat(26)}`) : `nobody-${value}`
+}
+
+function mapValues (object: Record<string, string>, change: (value: string) => string): Record<string, string> {
+  return Object.fromEntries(Object.entries(object).map(([name, value]) => [name, change(value)]))
+}
+
+/** The same with another word in it. */
+function otherThan (body: unknown): object {
+  return JSON.parse(JSON.stringify(body).replaceAll('Hello', 'Good evening'))
+}
+
+/** Faults of ours and of the servers behind us: test/faults and api/7-unavailable have them. */
+const ELSEWHERE = new Set([500, 503])
+
+t.test('every status that is described has been seen, and no other', async t => {
+  for (const line of tally.lines(operations)) t.comment(line)
+  const missing = operations.flatMap(({ id, responses }) => [...responses.keys()]
+    .filter(status => !ELSEWHERE.has(status) && tally.of(id, status) === 0 && typeof recipes[id]?.also?.[status] !== 'string')
+    .map(status => `${id} ${status}`))
+  t.strictSame(missing, [])
+})
+
+t.test('/docs shows it with files of our own, under a policy that allows no others', async t => {
+  const page = await house.request('GET', '/docs/', { key: null })
+  t.equal(page.status, 200)
+  t.match(page.headers.get('content-security-policy'), /default-src 'none'; script-src 'self';/)
+  t.ok(page.headers.get('x-request-id'))
+  t.notMatch(page.body, /https?:\/\/|<script>|<style>/)
+  const files = [...page.body.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => new URL(path, `${house.url}/docs/`).pathname)
+  t.ok(files.length >= 5)
+  for (const file of files) t.equal((await house.request('GET', file, { key: null })).status, 200, file)
+  t.strictSame((await house.request('GET', '/docs/json', { key: null })).body, document, 'the page shows this very document')
+})

@@ -1,0 +1,212 @@
+import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { API_KEY, FROM, openTestHouse } from '../support/house.ts'
+import { freshAccount, freshDatabase } from '../support/servers.ts'
+import { startSink } from '../support/smtp-sink.ts'
+import { until } from '../support/wait.ts'
+
+const mail = await startSink()
+const natsUrl = freshAccount().natsUrl
+const house = await openTestHouse(t, { natsUrl, databaseUrl: await freshDatabase(t), env: { SMTP_URL: mail.url } })
+t.teardown(() => mail.stop())
+const env = { PATH: process.env.PATH, NATS_URL: natsUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters', JETPOST_API_KEY: API_KEY, JETPOST_PUBLIC_URL: house.url }
+const folder = mkdtempSync(join(tmpdir(), 'jetpost-cli-'))
+t.teardown(() => rmSync(folder, { recursive: true }))
+
+/** A program takes its time to start on a machine that is busy. */
+const START_MS = 60_000
+
+interface Shell {
+  child: ChildProcessWithoutNullStreams
+  /** What it has printed so far. */
+  out (): string
+  /** How it ended, and all it printed. */
+  end: Promise<{ code: number | null, out: string, err: string }>
+}
+
+/** The program as an operator runs it. */
+function jetpost (args: string[], extra: Record<string, string> = {}): Shell {
+  const child = spawn(process.execPath, ['src/bin.js', ...args], { env: { ...env, ...extra }, stdio: 'pipe' })
+  let out = ''
+  let err = ''
+  child.stdout.setEncoding('utf8').on('data', text => { out += text })
+  child.stderr.setEncoding('utf8').on('data', text => { err += text })
+  return { child, out: () => out, end: once(child, 'close').then(([code]) => ({ code, out, err })) }
+}
+
+/** What a command printed with --json; it must have ended with `code`. */
+async function json (t: Test, args: string[], code = 0): Promise<any> {
+  const shell = jetpost([...args, '--json'])
+  shell.child.stdin.end()
+  const ended = await shell.end
+  t.equal(ended.code, code, ended.err)
+  return JSON.parse(ended.out)[0]
+}
+
+const plain = ['send', '--from', FROM, '--to', 'ada@example.com', '--subject', 'Hello', '--text', 'Hello']
+
+t.test('jetpost send sends what it is told', async t => {
+  const file = join(folder, 'Zeichnung – 1.csv')
+  writeFileSync(file, 'a,b\n1,2\n')
+  const shell = jetpost(['send', '--from', `Ada <${FROM}>`, '--to', 'ada@example.com', '--to', 'Grace <grace@example.com>', '--cc', 'cc@example.com', '--bcc', 'bcc@example.com',
+    '--reply-to', 'back@example.com', '--subject', 'Grüße', '--html-file', '-', '--text', 'Hello', '--attach', file, '--tag', 'a', '--tag', 'b',
+    '--meta', 'order=7=8', '--meta', 'vip:=true', '--wait', '--json'])
+  shell.child.stdin.end('<p>Grüße</p>')
+  const { code, out, err } = await shell.end
+  const [email] = JSON.parse(out)
+  t.equal(code, 0)
+  t.match(err, `${email.id} is accepted`)
+  t.match(email, {
+    status: 'delivered', from: `Ada <${FROM}>`, to: ['ada@example.com', 'Grace <grace@example.com>'], cc: ['cc@example.com'], bcc: ['bcc@example.com'],
+    reply_to: ['back@example.com'], subject: 'Grüße', tags: ['a', 'b'], metadata: { order: '7=8', vip: true }, attachments: [{ filename: 'Zeichnung – 1.csv', content_type: 'text/csv' }]
+  })
+  const { body } = await house.request('GET', `/api/emails/${email.id}/content`)
+  t.match(body, { html: '<p>Grüße</p>', text: 'Hello' })
+  t.ok(mail.received.some(({ to, raw }) => to === 'grace@example.com' && raw.includes('YSxiCjEsMgo=')), 'with the file')
+})
+
+t.test('jetpost send fills a template, and what it needs that is no text', async t => {
+  const { body: template } = await house.request('POST', '/api/templates', {
+    body: { name: 'Order', subject: 'Order {{order}}', text: '{{#items}}{{title}} {{/items}}{{name}}', variables: [{ name: 'items', type: 'list', required: true }] }
+  })
+  const send = ['send', '--from', FROM, '--to', 'ada@example.com', '--template', template.id, '--var', 'order=1042', '--var', 'name=Ada']
+  const { id } = await json(t, [...send, '--var', 'items:=[{"title":"Ink"}]'])
+  t.match((await house.request('GET', `/api/emails/${id}/content`)).body, { subject: 'Order 1042', text: 'Ink Ada' })
+  t.match(await jetpost(send).end, { code: 1, err: /^jetpost: Validation failed: .*items.*\n$/ })
+})
+
+t.test('jetpost send schedules, and sends once under one key', async t => {
+  const at = new Date(Date.now() + 3_600_000).toISOString()
+  const first = await json(t, [...plain, '--at', at, '--idempotency-key', 'shell-1'])
+  t.match(first, { status: 'scheduled' })
+  t.equal((await json(t, [...plain, '--at', at, '--idempotency-key', 'shell-1'])).id, first.id)
+  t.match(await jetpost([...plain, '--idempotency-key', 'shell-1']).end, { code: 1, out: '' })
+})
+
+t.test('jetpost send --wait ends with 1 when somebody did not get it, and says why', async t => {
+  mail.replies('gone@example.net', { rcpt: '550 5.1.1 no such user' })
+  const { code, out } = await jetpost(['send', '--from', FROM, '--to', 'ada@example.com', '--to', 'gone@example.net', '--subject', 'x', '--text', 'x', '--wait']).end
+  t.equal(code, 1)
+  t.match(out, /^id +recipient +status +response\n/)
+  t.match(out, /ada@example\.com +delivered +250 /)
+  t.match(out, /gone@example\.net +bounced +550 5\.1\.1 no such user\n/)
+})
+
+t.test('what jetpost send cannot do it says in a sentence, without the key', async t => {
+  const cases: Array<[string[], Record<string, string>, number, RegExp]> = [
+    [plain, { JETPOST_API_KEY: '' }, 1, /^jetpost: Set JETPOST_API_KEY to an API key: jetpost keys create makes one\.\n$/],
+    [plain, { JETPOST_API_KEY: 'jp_live_somebody-elses-key' }, 1, /^jetpost: Unauthorized: the key in JETPOST_API_KEY is not one of http.*\n$/],
+    [['trace', 'em_1'], { JETPOST_PUBLIC_URL: 'http://127.0.0.1:9' }, 1, /cannot be reached: is JETPOST_PUBLIC_URL, http:\/\/127\.0\.0\.1:9, where Jetpost serves\?\n$/],
+    [[...plain, '--to', 'nobody'], {}, 1, /^jetpost: Validation failed: to\[1\] .*\n$/],
+    [[...plain, '--attach', join(folder, 'none')], {}, 1, /none cannot be read: ENOENT\.\n$/],
+    [['send', '--to', 'ada@example.com'], {}, 2, /--from and --to are needed/],
+    [[...plain, '--colour', 'red'], {}, 2, /--colour/],
+    [[...plain, 'more'], {}, 2, /What is "more"\?/],
+    [[...plain, '--text-file', '-'], {}, 2, /Either --text or --text-file/],
+    [[...plain, '--meta', 'order'], {}, 2, /--meta takes a name and a value/],
+    [[...plain, '--meta', 'order:=x'], {}, 2, /--meta order:= takes JSON/],
+    [['send', '--from', FROM, '--to', 'a@b.c', '--html-file', '-', '--text-file', '-'], {}, 2, /can be standard input/]
+  ]
+  await Promise.all(cases.map(async ([args, extra, code, err]) => {
+    const shell = jetpost(args, extra)
+    shell.child.stdin.end()
+    const ended = await shell.end
+    t.match(ended, { code, out: '', err }, args.slice(-2).join(' '))
+    t.notMatch(ended.err, extra.JETPOST_API_KEY || API_KEY)
+  }))
+  t.match(await jetpost(['send', '--help']).end, { code: 0, out: /--idempotency-key <key> +the same key/ })
+})
+
+t.test('jetpost trace shows an email as a tree, in one line for whatever strangers wrote', async t => {
+  mail.replies('later@example.net', { rcpt: '451 4.7.1 come\x1b[31m back later' })
+  const { body: { id } } = await house.send({ from: `Ada <${FROM}>`, to: ['ada@example.com', 'later@example.net'], subject: 'Hello', tags: ['a'], metadata: { order: '7\n8' } })
+  await until(async () => {
+    const { body } = await house.request('GET', `/api/emails/${id}`)
+    return body.recipients.every(({ status }: { status: string }) => ['delivered', 'deferred'].includes(status))
+  })
+  const { code, out } = await jetpost(['trace', id]).end
+  t.equal(code, 0)
+  const lines = out.trimEnd().split('\n')
+  t.equal(lines[0], `${id}  deferred  "Hello"`)
+  for (const pattern of [
+    /^├─ request {2}2\d{3}-.*Z$/,
+    new RegExp(`^│  ├─ from {7}Ada <${FROM}>$`),
+    /^│ {2}├─ metadata {3}order=7 8$/,
+    /^├─ recipients$/,
+    /^│ {2}├─ to {3}ada@example\.com {4}delivered$/,
+    /^│ {2}└─ to {3}later@example\.net {2}deferred {2}next attempt 2.*Z$/,
+    /^└─ timeline$/,
+    /^ {3}[├└]─ 2.*Z {2}email\.delivered +ada@example\.com {2}attempt 1 {2}250 .* ms$/,
+    /^ {3}[├└]─ 2.*Z {2}email\.deferred +later@example\.net {2}attempt 1 {2}451 4\.7\.1 come.?\[31m back later .* next attempt 2.*Z$/
+  ]) t.ok(lines.some(line => pattern.test(line)), `${pattern} in\n${out}`)
+  t.notMatch(lines.join(''), /\p{Cc}/u, 'nothing that a terminal obeys')
+  t.match(await json(t, ['trace', id]), { id, recipients: [{ status: 'delivered' }, { status: 'deferred' }] })
+  t.match(await jetpost(['trace', 'em_none']).end, { code: 1, err: 'jetpost: There is no email em_none.\n' })
+  t.match(await jetpost(['trace']).end, { code: 2, err: /usage: jetpost trace/ })
+})
+
+t.test('jetpost tail shows what happens as it happens, and ends with Ctrl-C', async t => {
+  const all = jetpost(['tail'])
+  const bounced = jetpost(['tail', '--type', 'email.bounced', '--json'])
+  const sent: string[] = []
+  // It begins when it is there: what it does not show was before that.
+  await until(async () => {
+    const gone = `gone-${sent.length}@example.org`
+    mail.replies(gone, { rcpt: '550 5.1.1 no such user' })
+    const { body: { id } } = await house.send({ to: ['ada@example.com', gone] })
+    sent.push(id)
+    await house.settled(id, 'partial')
+    return [/email\.attempted/, /email\.delivered/, /email\.bounced/].every(type => type.test(all.out())) && bounced.out().includes('email.bounced')
+  }, START_MS)
+  for (const { child, end } of [all, bounced]) {
+    child.kill('SIGINT')
+    t.match(await end, { code: 0, err: '' })
+  }
+  const lines = all.out().trimEnd().split('\n')
+  t.ok(lines.every(line => /^2\S+Z {2}email\.\w+ +em_\S+ {2}\S+@\S+/.test(line)))
+  t.ok(lines.some(line => /email\.bounced .*gone-\d+@example\.org {2}550 5\.1\.1 no such user/.test(line)))
+  const facts = bounced.out().trimEnd().split('\n').map(line => JSON.parse(line))
+  t.match(facts[0], { type: 'email.bounced', account: 'acc_first', data: { to: /^gone-/, reply: { code: 550 } } })
+  t.ok(facts.every(({ seq, type, data }) => seq > 0 && type === 'email.bounced' && sent.includes(data.email)))
+})
+
+t.test('jetpost tail --since begins in the past, and --account shows one account', async t => {
+  const key = await house.newAccountKey()
+  t.equal((await house.request('POST', '/api/domains', { key, body: { name: 'tail.example' } })).status, 201)
+  const { body: { id } } = await house.send({ from: 'a@tail.example' }, key)
+  await house.settled(id, 'delivered', key)
+  const { body: { id: own } } = await house.send()
+  await house.settled(own, 'delivered')
+  const every = jetpost(['tail', '--since', '1h', '--type', 'email.delivered'])
+  await until(() => every.out().includes(own), START_MS)
+  t.ok(every.out().includes(id), 'of all accounts')
+  const account = jetpost(['tail', '--since', '1h', '--account', 'acc_first', '--type', 'email.delivered'])
+  await until(() => account.out().includes(own), START_MS)
+  t.notOk(account.out().includes(id))
+  const future = jetpost(['tail', '--since', '0s', '--json'])
+  account.child.stdout.destroy()
+  await until(async () => {
+    await house.settled((await house.send()).body.id, 'delivered')
+    return future.out().includes('email.delivered') && account.child.exitCode !== null
+  }, START_MS)
+  t.equal(account.child.exitCode, 0, 'nobody reads it any more')
+  t.notOk(future.out().includes(own))
+  for (const { child } of [every, future]) child.kill('SIGTERM')
+  for (const { end } of [every, future]) t.match(await end, { code: 0 })
+})
+
+t.test('jetpost tail says what it does not know', async t => {
+  const cases: Array<[string[], RegExp]> = [
+    [['--type', 'email.lost'], /There is no type email\.lost: the types are email\.attempted/],
+    [['--account', '>'], /--account takes an id/],
+    [['--since', 'yesterday'], /--since takes a duration/],
+    [['more'], /usage: jetpost tail/],
+    [['--colour'], /--colour/]
+  ]
+  await Promise.all(cases.map(async ([args, err]) => t.match(await jetpost(['tail', ...args]).end, { code: 2, out: '', err }, args.join(' '))))
+  t.match(await jetpost(['tail'], { NATS_URL: 'nats://127.0.0.1:9' }).end, { code: 1, err: /NATS cannot be reached/ })
+})

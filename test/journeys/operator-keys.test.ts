@@ -1,0 +1,81 @@
+import { execFile } from 'node:child_process'
+import t from 'tap'
+import { API_KEY, openTestHouse } from '../support/house.ts'
+import { freshAccount, freshDatabase } from '../support/servers.ts'
+
+const natsUrl = freshAccount().natsUrl
+const databaseUrl = await freshDatabase(t)
+const house = await openTestHouse(t, { natsUrl, databaseUrl })
+const env = { PATH: process.env.PATH, NATS_URL: natsUrl, DATABASE_URL: databaseUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters' }
+
+/** Runs `jetpost keys …` as an operator would. */
+function keys (...args: string[]): Promise<{ code: unknown, out: string, err: string }> {
+  return new Promise(resolve => execFile(process.execPath, ['src/bin.js', 'keys', ...args], { env }, (error, out, err) => resolve({ code: error?.code ?? 0, out, err })))
+}
+
+const statusOf = async (key: string) => (await house.request('GET', '/api/keys', { key })).status
+
+t.test('a key is made, shown, rotated and revoked in the shell', async t => {
+  const made = await keys('create', '--name', 'Shop', '--domains', 'Bücher.example,xn--bcher-kva.example', '--scopes', 'keys:read', '--expires', '2099-01-01T00:00:00+01:00', '--json')
+  const [{ id, key }] = JSON.parse(made.out)
+  t.match(JSON.parse((await keys('limit', id, 'other=70', '--json')).out), [{ id, limits: { other: 70 } }])
+  const [shown] = JSON.parse((await keys('show', id, '--json')).out)
+  t.match(shown, {
+    id,
+    name: 'Shop',
+    domains: ['xn--bcher-kva.example'],
+    scopes: ['keys:read'],
+    test: false,
+    limits: { 'emails:send': 100, 'emails:list': 300, 'templates:create': 60, other: 70 },
+    expires_at: '2098-12-31T23:00:00.000Z',
+    previous_expires_at: null
+  })
+  t.strictSame(shown, (await house.request('GET', `/api/keys/${id}`)).body, 'as the API shows it')
+  const [rotated] = JSON.parse((await keys('rotate', id, '--overlap', '2h', '--json')).out)
+  t.ok(Math.abs(Date.parse(rotated.previous_expires_at) - Date.now() - 7_200_000) < 60_000)
+  for (const secret of [key, rotated.key]) t.equal(await statusOf(secret), 200)
+  const plain = await keys('show', id)
+  t.match(plain.out, rotated.previous_expires_at)
+  for (const secret of [key, rotated.key]) t.notMatch(plain.out, secret, 'never shown again')
+  const [last] = JSON.parse((await keys('rotate', id, '--overlap', '0', '--json')).out)
+  t.strictSame(await Promise.all([key, rotated.key, last.key].map(statusOf)), [401, 401, 200])
+  t.equal(last.previous_expires_at, null)
+  t.strictSame(JSON.parse((await keys('revoke', id, '--json')).out), [{ id, revoked: true }])
+  t.equal(await statusOf(last.key), 401)
+  t.match(await keys('show', id), { code: 1, err: `There is no key ${id}` })
+  t.match(await keys('rotate', id), { code: 1, err: `There is no key ${id}` })
+})
+
+t.test('a command line that is not understood says why', async t => {
+  for (const overlap of ['8d', 'soon', '-1', '1w']) t.match(await keys('rotate', 'key_x', `--overlap=${overlap}`), { code: 2, err: '--overlap takes' }, overlap)
+  for (const args of [['show'], ['rotate'], ['revoke'], ['show', 'a', 'b'], ['dance', 'x'], ['limit', 'x']]) t.match(await keys(...args), { code: 2, err: 'usage: jetpost keys' }, args.join(' '))
+  t.match(await keys('create', '--expires', '2099-02-30T00:00:00Z'), { code: 2, err: '--expires' })
+  for (const expires of ['2020-01-01T00:00:00Z', '9999-12-31T23:59:59-01:00']) t.match(await keys('create', '--expires', expires), { out: '', err: /^jetpost: The end of a key .*\.\n$/ }, expires)
+  t.match(await keys('create', '--scopes', 'full,emails:send'), { code: 2, err: 'Scopes are' })
+  t.match(await keys('create', '--scopes', 'emails:sned'), { code: 2, err: 'Scopes are' })
+  for (const pair of ['other=1e3', 'other=0x10', 'other=', 'other', 'other=1=2', 'other=-1', '=5', 'others=5', 'constructor=5', 'other= 5']) {
+    t.match(await keys('limit', 'key_x', pair), { code: 2, err: 'is no limit' }, pair)
+  }
+  const { id } = await house.newKey({})
+  for (const pair of ['other=0', 'other=10000001']) t.match(await keys('limit', id, pair), { code: 2, err: 'Limits are whole numbers' }, pair)
+  for (const args of [[], ['list'], ['create'], ['show', 'x'], ['rotate', 'x'], ['limit', 'x', 'other=5'], ['revoke', 'x']]) {
+    t.match(await keys(...args, '--account', 'acc_none'), { code: 2, out: '', err: 'There is no account acc_none' }, args.join(' '))
+  }
+})
+
+t.test('a new JETPOST_API_KEY ends the old one, whatever that is called by now, and no key that has taken its name', async t => {
+  const { body: { data } } = await house.request('GET', '/api/keys')
+  const { id } = data.find((key: { name: string }) => key.name === 'JETPOST_API_KEY')
+  t.equal((await house.request('PATCH', `/api/keys/${id}`, { body: { name: 'Renamed' } })).status, 200)
+  const namesake = await house.newKey({ name: 'JETPOST_API_KEY' })
+  await openTestHouse(t, { natsUrl, databaseUrl, env: { JETPOST_API_KEY: 'jp_live_another-key-of-the-house', JETPOST_ROLES: 'api' } })
+  t.equal(await statusOf('jp_live_another-key-of-the-house'), 200)
+  t.equal(await statusOf(API_KEY), 401)
+  t.equal(await statusOf(namesake.secret), 200)
+})
+
+t.test('a secret that was rotated away cannot be fixed by JETPOST_API_KEY: it would work for the overlap and then no more', async t => {
+  const { id, secret } = await house.newKey({})
+  await keys('rotate', id)
+  await t.rejects(openTestHouse(t, { natsUrl, databaseUrl, env: { JETPOST_API_KEY: secret, JETPOST_ROLES: 'api' } }), { message: `JETPOST_API_KEY is the secret that ${id} had before` })
+})

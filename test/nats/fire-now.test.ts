@@ -1,0 +1,35 @@
+import t from 'tap'
+import { lastSequenceUnder, loadMessages } from '#src/nats/load.ts'
+import { fireNow, schedule } from '#src/nats/schedule.ts'
+import { openBus } from '../support/bus.ts'
+
+const { bus } = await openBus(t)
+const HOUR_MS = 3_600_000
+
+/** Held for an hour under an endpoint's name. */
+const hold = (webhook: string, rank: number, delivery = `whd_${rank}`) => schedule(bus, {
+  subject: `schedule.held.${webhook}.${delivery}`, target: `due.delivery.1.${delivery}`, atMs: Date.now() + HOUR_MS, payload: { webhook, rank }
+})
+const fire = (webhook: string) => fireNow(bus, `schedule.held.${webhook}.*`, payload => (payload as { rank: number }).rank)
+const due = async () => (await loadMessages(bus, 'SCHEDULE', 'due.delivery.1.*', 2000)).map(message => message.json<{ webhook: string, rank: number }>())
+
+t.test('more schedules than are read at once come due in order, once, and are gone; others stay', async t => {
+  const ranks = Array.from({ length: 1200 }, (_, i) => i)
+  // As they lie in a stream that has fired them once already: neighbours have changed places.
+  for (const rank of ranks) await hold('wh_a', rank ^ 1)
+  await hold('wh_b', 0, 'whd_other')
+  await fire('wh_a')
+  const fired = await due()
+  t.ok(fired.every(({ webhook }) => webhook === 'wh_a'))
+  t.same(fired.map(({ rank }) => rank), ranks)
+  t.equal(await lastSequenceUnder(bus, 'SCHEDULE', 'schedule.held.wh_a.*'), 0)
+  t.not(await lastSequenceUnder(bus, 'SCHEDULE', 'schedule.held.wh_b.*'), 0)
+  await fire('wh_a')
+  t.equal((await due()).length, 1200, 'nothing is left to fire')
+})
+
+t.test('fired by two at once it comes once', async t => {
+  for (let i = 0; i < 20; i++) await hold('wh_c', i, `whd_c${i}`)
+  await Promise.all([fire('wh_c'), fire('wh_c')])
+  t.equal((await due()).filter(({ webhook }) => webhook === 'wh_c').length, 20)
+})

@@ -1,0 +1,40 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { leash, type Command } from '#src/embedded/leash.ts'
+import { findNatsServer } from '#src/embedded/nats-binary.ts'
+import { choosePort } from '#src/embedded/ports.ts'
+import { accountNames, natsConfig } from './nats-config.ts'
+import type { Ending } from './servers.ts'
+
+/** A nats-server of the test's own, for tests that take it away; ended with the test. */
+export interface OwnNats {
+  natsUrl: string
+  /** SIGKILL; resolves when it is gone. */
+  kill (): Promise<void>
+  /** Starts it again on the same port and store; does not wait until it answers. */
+  start (): Promise<void>
+}
+
+export async function openOwnNats (t: Ending): Promise<OwnNats> {
+  const folder = mkdtempSync(join(tmpdir(), 'jetpost-nats-'))
+  t.teardown(async () => rmSync(folder, { recursive: true, force: true }))
+  const port = await choosePort(null, null, '')
+  const file = await findNatsServer({ natsBin: process.env.JETPOST_NATS_BIN || null, dataDir: folder, say: () => {}, signal: AbortSignal.timeout(60_000) })
+  const config = join(folder, 'nats-server.conf')
+  writeFileSync(config, natsConfig(`127.0.0.1:${port}`, folder, 'secret'))
+  const logFile = join(folder, 'nats-server.log')
+  const command: Command = { file, args: ['--config', config], env: process.env, logFile, stopSignal: 'SIGTERM', forceSignal: 'SIGKILL' }
+  let server = await leash(command)
+  t.teardown(() => server.stop())
+  return {
+    natsUrl: `nats://${accountNames()[0]}:secret@127.0.0.1:${port}`,
+    async kill () {
+      process.kill(server.pid, 'SIGKILL')
+      await server.exited
+    },
+    async start () {
+      server = await leash(command)
+    }
+  }
+}

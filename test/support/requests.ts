@@ -1,0 +1,143 @@
+import type { TestHouse } from './house.ts'
+
+/** What goes into a request. Without `body` it is the first example of the document. */
+export interface Call {
+  params?: Record<string, string>
+  /** Without the question mark. */
+  query?: string
+  body?: unknown
+}
+
+type Make = (house: TestHouse) => Promise<Call>
+
+/** How to get an operation to do its work, and to answer what not every operation can. */
+export interface Recipe {
+  /** A request that succeeds, whatever it is about made before. May be made any number of times. */
+  valid: Make
+  /** Status → a request that is answered with it, or why a test of the API alone cannot have it. */
+  also?: Record<number, Make | string>
+}
+
+const simply: Make = async () => ({})
+let made = 0
+const fresh = (text: string): string => text.replace('#', String(++made))
+const inHours = (hours: number): string => new Date(Date.now() + hours * 3_600_000).toISOString()
+
+/** What POST answers; throws when it is no success. */
+async function post (house: TestHouse, path: string, body?: unknown): Promise<any> {
+  const answer = await house.request('POST', path, { body })
+  if (answer.status >= 300) throw new Error(`POST ${path} answered ${answer.status}: ${JSON.stringify(answer.body)}`)
+  return answer.body
+}
+
+/** The id of a new thing. */
+const anew = (path: string, body: () => unknown): Make => async house => ({ params: { id: (await post(house, path, body())).id } })
+
+const sent: Make = async house => ({ params: { id: (await house.send()).body.id } })
+const scheduled: Make = async house => ({ params: { id: (await house.send({ scheduled_at: inHours(1) })).body.id } })
+const delivered: Make = async house => {
+  const { body: { id } } = await house.send()
+  await house.settled(id, 'delivered')
+  return { params: { id } }
+}
+const undelivered: Make = async house => {
+  const address = fresh('gone-#@example.com')
+  await post(house, '/api/suppressions', { address })
+  const { body: { id } } = await house.send({ to: address })
+  await house.settled(id, 'suppressed')
+  await house.request('DELETE', `/api/suppressions/${address}`)
+  return { params: { id } }
+}
+
+const newDomain = (): Call => ({ body: { name: fresh('d#.example') } })
+const newSuppression = (): Call => ({ body: { address: fresh('s-#@example.com') } })
+const domain = anew('/api/domains', () => newDomain().body)
+const key = anew('/api/keys', () => ({ name: fresh('Key #'), scopes: ['emails:send'], domains: ['*'] }))
+/** Nobody listens there. */
+const HOOK = 'http://127.0.0.1:9/'
+const webhook = anew('/api/webhooks', () => ({ url: HOOK, events: ['email.delivered'] }))
+const template = anew('/api/templates', () => ({ name: fresh('Template #'), subject: 'Hello {{name}}', html: '<p>Hello {{name}}</p>' }))
+/** That of another. */
+const layout: Make = async house => {
+  const { id } = await post(house, '/api/templates', { name: 'Layout', html: '<main>{{{content}}}</main>' })
+  await post(house, '/api/templates', { name: 'Inside', subject: 'Hello', html: '<p>Hello</p>', layout_id: id })
+  return { params: { id } }
+}
+const suppression: Make = async house => ({ params: { address: (await post(house, '/api/suppressions', newSuppression().body)).address } })
+
+const RIVALS = 'only when others change it at the same moment, again and again'
+const TOO_MANY = 'takes more of them than this test should make: the tests of the operation have it'
+
+/** The same request twice: the second is the one to look at. */
+const twice = (path: string, make: () => Call): Make => async house => {
+  const call = make()
+  await post(house, path, call.body)
+  return call
+}
+
+const taken: Make = async house => {
+  const body = { name: fresh('d#.example') }
+  await house.request('POST', '/api/domains', { key: await house.newAccountKey(), body })
+  return { body }
+}
+const fixed: Make = async house => {
+  const { body } = await house.request('GET', '/api/keys?limit=100')
+  return { params: { id: body.data.find((key: { name: string }) => key.name === 'JETPOST_API_KEY').id } }
+}
+const rotated: Make = async house => {
+  const call = await webhook(house)
+  await post(house, `/api/webhooks/${call.params!.id}/rotate-secret`, {})
+  return call
+}
+const paused = anew('/api/webhooks', () => ({ url: HOOK, events: ['email.delivered'], paused: true }))
+
+/** By operationId: an operation without an entry fails the test. */
+export const recipes: Record<string, Recipe> = {
+  sendEmail: { valid: simply },
+  sendBatch: { valid: simply },
+  listEmails: { valid: simply },
+  getEmail: { valid: sent },
+  getEmailContent: { valid: sent },
+  getEmailRaw: { valid: sent },
+  rescheduleEmail: {
+    valid: async house => ({ ...await scheduled(house), body: { scheduled_at: inHours(2) } }),
+    also: { 409: async house => ({ ...await delivered(house), body: { scheduled_at: inHours(2) } }) }
+  },
+  cancelEmail: { valid: scheduled, also: { 409: delivered } },
+  retryEmail: { valid: undelivered, also: { 409: delivered } },
+
+  createTemplate: { valid: simply, also: { 409: TOO_MANY } },
+  listTemplates: { valid: simply },
+  getTemplate: { valid: template },
+  updateTemplate: { valid: template, also: { 409: async house => ({ ...await layout(house), body: { html: '<p>No place for content</p>' } }) } },
+  deleteTemplate: { valid: template, also: { 409: layout } },
+  listTemplateVersions: { valid: template },
+  previewTemplate: { valid: template },
+
+  createDomain: { valid: async () => newDomain(), also: { 200: twice('/api/domains', newDomain), 409: taken } },
+  listDomains: { valid: simply },
+  getDomain: { valid: domain },
+  updateDomain: { valid: domain, also: { 409: RIVALS } },
+  deleteDomain: { valid: domain, also: { 409: RIVALS } },
+  verifyDomain: { valid: domain, also: { 409: RIVALS } },
+
+  createKey: { valid: simply, also: { 409: TOO_MANY } },
+  listKeys: { valid: simply },
+  getKey: { valid: key },
+  changeKey: { valid: async house => ({ ...await key(house), body: { name: 'Another name' } }), also: { 409: async house => ({ ...await fixed(house), body: { expires_at: null } }) } },
+  revokeKey: { valid: key },
+  rotateKey: { valid: key, also: { 409: fixed } },
+
+  createWebhook: { valid: simply, also: { 409: TOO_MANY } },
+  listWebhooks: { valid: simply },
+  getWebhook: { valid: webhook },
+  updateWebhook: { valid: webhook, also: { 409: RIVALS } },
+  deleteWebhook: { valid: webhook, also: { 409: RIVALS } },
+  rotateWebhookSecret: { valid: webhook, also: { 409: rotated } },
+  testWebhook: { valid: webhook, also: { 409: paused } },
+
+  createSuppression: { valid: async () => newSuppression(), also: { 200: twice('/api/suppressions', newSuppression), 409: RIVALS } },
+  listSuppressions: { valid: simply },
+  getSuppression: { valid: suppression },
+  deleteSuppression: { valid: suppression, also: { 409: RIVALS } }
+}
