@@ -20,6 +20,7 @@ BEYOND_SCHEMAS = {
     ("content_type", "invalid_value"): "a media type",
     ("content_id", "invalid_value"): "half a mail address",
     ("headers", "too_short"): "a field of white space is empty",
+    ("to", "too_many"): "with cc and bcc",
     ("variables", "not_unique"): "by name",
 }
 

@@ -61,7 +61,7 @@ async function stranger (): Promise<string> {
   const [account] = JSON.parse(await tree.cli('accounts', 'create', 'Another', '--json')) as Array<{ id: string }>
   const [made] = JSON.parse(await tree.cli('keys', 'create', '--account', account!.id, '--json')) as Array<{ key: string }>
   const [listed] = await keysOf(account!.id)
-  await tree.cli('keys', 'limit', listed!.id, ...WINDOW)
+  await tree.cli('keys', 'limit', listed!.id, ...WINDOW, '--account', account!.id)
   return made!.key
 }
 
