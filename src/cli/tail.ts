@@ -3,6 +3,7 @@ import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { emailFacts, type RecipientFact } from '#streams/email/facts.ts'
 import { readConfig } from '#src/base/config.ts'
+import { asError, Complaint } from '#src/base/errors.ts'
 import { createLog } from '#src/base/log.ts'
 import { api } from '#src/nats/api.ts'
 import type { Bus } from '#src/nats/connect.ts'
@@ -62,6 +63,9 @@ async function tailBus ({ filter, wanted, fromMs, say }: Tail): Promise<void> {
       const lines = batch.filter(({ fact }) => wanted.size === 0 || wanted.has(fact.type)).map(say)
       if (lines.length > 0) await write(`${lines.join('\n')}\n`, stop)
     }
+  } catch (error) {
+    // Following outlives all else: a fact that this version cannot read ends it.
+    throw new Complaint(`The log cannot be followed any further: ${asError(error).message}`)
   } finally {
     await bus.close()
   }

@@ -65,9 +65,9 @@ export class Jetpost extends Caller {
     get: this.method('getKey'),
     list: this.all('listKeys'),
     page: this.method('listKeys'),
-    update: this.method('changeKey'),
+    update: this.method('updateKey'),
     /** It stops everywhere within a second. */
-    delete: this.method('revokeKey'),
+    delete: this.method('deleteKey'),
     rotate: this.method('rotateKey')
   }
 

@@ -1,12 +1,12 @@
 // Made from the OpenAPI document by `npm run client`: what is changed here by hand is lost.
 
 import type {
-  CancelEmailAnswer, ChangeKeyRequest, CreateDomainRequest, CreateKeyAnswer, CreateKeyRequest, CreateSuppressionRequest,
-  CreateTemplateRequest, CreateWebhookAnswer, CreateWebhookRequest, Domain, Email, EmailContent, Key, ListDomainsAnswer, ListEmailsAnswer,
-  ListKeysAnswer, ListSuppressionsAnswer, ListTemplateVersionsAnswer, ListTemplatesAnswer, ListWebhooksAnswer, PreviewTemplateAnswer,
-  PreviewTemplateRequest, RescheduleEmailAnswer, RescheduleEmailRequest, RetryEmailAnswer, RotateKeyRequest, RotateWebhookSecretAnswer,
-  RotateWebhookSecretRequest, SendBatchAnswer, SendBatchRequest, SendEmailAnswer, SendEmailRequest, Suppression, Template, TestWebhookAnswer,
-  TestWebhookRequest, UpdateDomainRequest, UpdateTemplateRequest, UpdateWebhookRequest, Webhook, ListEmailsQuery, GetEmailRawQuery, PageQuery,
+  CancelEmailAnswer, CreateDomainRequest, CreateKeyAnswer, CreateKeyRequest, CreateSuppressionRequest, CreateTemplateRequest,
+  CreateWebhookAnswer, CreateWebhookRequest, Domain, Email, EmailContent, Key, ListDomainsAnswer, ListEmailsAnswer, ListKeysAnswer,
+  ListSuppressionsAnswer, ListTemplateVersionsAnswer, ListTemplatesAnswer, ListWebhooksAnswer, PreviewTemplateAnswer, PreviewTemplateRequest,
+  RescheduleEmailAnswer, RescheduleEmailRequest, RetryEmailAnswer, RotateKeyRequest, RotateWebhookSecretAnswer, RotateWebhookSecretRequest,
+  SendBatchAnswer, SendBatchRequest, SendEmailAnswer, SendEmailRequest, Suppression, Template, TestWebhookAnswer, TestWebhookRequest,
+  UpdateDomainRequest, UpdateKeyRequest, UpdateTemplateRequest, UpdateWebhookRequest, Webhook, ListEmailsQuery, GetEmailRawQuery, PageQuery,
   GetTemplateQuery, ListSuppressionsQuery
 } from './types.ts'
 
@@ -77,10 +77,10 @@ export interface Operations {
   getKey: { takes: [id: string], answer: Key }
   /** Change a key. What is left out stays. Neither before nor after may the key hold more than the one that asks. Of the key that the
    *  operator has fixed, scopes, domains and end stay as they are. Scope: `keys:write`. */
-  changeKey: { takes: [id: string, body: ChangeKeyRequest], answer: Key }
+  updateKey: { takes: [id: string, body: UpdateKeyRequest], answer: Key }
   /** Revoke a key. It stops everywhere within a second, with all its secrets. A key may revoke itself, and keys that hold no more than
    *  it does. Scope: `keys:write`. */
-  revokeKey: { takes: [id: string], answer: undefined }
+  deleteKey: { takes: [id: string], answer: undefined }
   /** Give a key a new secret. The secret before works `overlap_s` seconds longer (86400 when left out; 0 ends it at once), and any older
    *  one no more. Both are one key, with one id and one window. Scope: `keys:write`. */
   rotateKey: { takes: [id: string, body?: RotateKeyRequest], answer: CreateKeyAnswer }
@@ -139,8 +139,8 @@ export const operations = {
   createKey: { method: 'POST', path: '/api/keys', takes: ['body'] },
   listKeys: { method: 'GET', path: '/api/keys', takes: ['query'] },
   getKey: { method: 'GET', path: '/api/keys/{id}', takes: ['id'] },
-  changeKey: { method: 'PATCH', path: '/api/keys/{id}', takes: ['id', 'body'] },
-  revokeKey: { method: 'DELETE', path: '/api/keys/{id}', takes: ['id'] },
+  updateKey: { method: 'PATCH', path: '/api/keys/{id}', takes: ['id', 'body'] },
+  deleteKey: { method: 'DELETE', path: '/api/keys/{id}', takes: ['id'] },
   rotateKey: { method: 'POST', path: '/api/keys/{id}/rotate', takes: ['id', 'body'] },
   createWebhook: { method: 'POST', path: '/api/webhooks', takes: ['body'] },
   listWebhooks: { method: 'GET', path: '/api/webhooks', takes: ['query'] },

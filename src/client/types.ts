@@ -20,28 +20,6 @@ export interface CancelEmailAnswer {
   }>
 }
 
-export interface ChangeKeyRequest {
-  /** name has 1 to 200 characters. */
-  name?: string
-  /** scopes is a list of scopes, or ["full"]. */
-  scopes?: Array<
-    | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write' | 'keys:read' | 'keys:write'
-    | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write' | 'erasures:write' | 'dashboard' | 'full'>
-  /** domains is a list of 1 to 1000 domain names the key may send from, or ["*"] for every domain of the account. */
-  domains?: string[]
-  /** expires_at is a time with its offset, like 2026-11-21T12:00:00Z, or null for never. */
-  expires_at?: string | null
-  /** track is an object with opens and clicks: whether they are tracked in mail that does not say so itself. */
-  track?: {
-    /** track.opens is true, false, or null where the domain decides. */
-    opens?: boolean | null
-    /** track.clicks is true, false, or null where the domain decides. */
-    clicks?: boolean | null
-  }
-  /** unsubscribe is true, false, or null where the domain decides. */
-  unsubscribe?: boolean | null
-}
-
 export interface CreateDomainRequest {
   /** name is a domain to send from. */
   name: string
@@ -633,6 +611,28 @@ export interface UpdateDomainRequest {
     clicks?: boolean | null
   }
   /** unsubscribe is true, false, or null for no default. */
+  unsubscribe?: boolean | null
+}
+
+export interface UpdateKeyRequest {
+  /** name has 1 to 200 characters. */
+  name?: string
+  /** scopes is a list of scopes, or ["full"]. */
+  scopes?: Array<
+    | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write' | 'keys:read' | 'keys:write'
+    | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write' | 'erasures:write' | 'dashboard' | 'full'>
+  /** domains is a list of 1 to 1000 domain names the key may send from, or ["*"] for every domain of the account. */
+  domains?: string[]
+  /** expires_at is a time with its offset, like 2026-11-21T12:00:00Z, or null for never. */
+  expires_at?: string | null
+  /** track is an object with opens and clicks: whether they are tracked in mail that does not say so itself. */
+  track?: {
+    /** track.opens is true, false, or null where the domain decides. */
+    opens?: boolean | null
+    /** track.clicks is true, false, or null where the domain decides. */
+    clicks?: boolean | null
+  }
+  /** unsubscribe is true, false, or null where the domain decides. */
   unsubscribe?: boolean | null
 }
 

@@ -124,8 +124,8 @@ export const recipes: Record<string, Recipe> = {
   createKey: { valid: simply, also: { 409: TOO_MANY } },
   listKeys: { valid: simply },
   getKey: { valid: key },
-  changeKey: { valid: async house => ({ ...await key(house), body: { name: 'Another name' } }), also: { 409: async house => ({ ...await fixed(house), body: { expires_at: null } }) } },
-  revokeKey: { valid: key },
+  updateKey: { valid: async house => ({ ...await key(house), body: { name: 'Another name' } }), also: { 409: async house => ({ ...await fixed(house), body: { expires_at: null } }) } },
+  deleteKey: { valid: key },
   rotateKey: { valid: key, also: { 409: fixed } },
 
   createWebhook: { valid: simply, also: { 409: TOO_MANY } },

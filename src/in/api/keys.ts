@@ -147,7 +147,7 @@ function changingRoutes (app: Api, desk: Desk): void {
   app.patch('/keys/:id', {
     config: { scope: 'keys:write', errors: [404, 409] },
     schema: {
-      operationId: 'changeKey',
+      operationId: 'updateKey',
       summary: 'Change a key',
       description: 'What is left out stays. Neither before nor after may the key hold more than the one that asks. ' +
         'Of the key that the operator has fixed, scopes, domains and end stay as they are.',
@@ -168,7 +168,7 @@ function changingRoutes (app: Api, desk: Desk): void {
   app.delete('/keys/:id', {
     config: { scope: 'keys:write', errors: [404] },
     schema: {
-      operationId: 'revokeKey',
+      operationId: 'deleteKey',
       summary: 'Revoke a key',
       description: 'It stops everywhere within a second, with all its secrets. A key may revoke itself, and keys that hold no more than it does.',
       tags,
