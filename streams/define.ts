@@ -55,3 +55,5 @@ export const Time = Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:
 export const Sequence = Type.Integer({ minimum: 1 })
 export const Id = (prefix: string) => Type.String({ pattern: `^${prefix}_[0-9a-z]{1,64}$` })
 export const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
+/** A name in a record, also one with a line break: without a pattern the values of such names would pass unseen. */
+export const AnyName = Type.String({ pattern: '^[^]*$' })

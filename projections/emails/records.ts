@@ -1,5 +1,5 @@
 import { Type, type Static } from '@sinclair/typebox'
-import { Nullable } from '#streams/define.ts'
+import { AnyName, Nullable } from '#streams/define.ts'
 import { EmailStatus, RecipientStatus } from './status.ts'
 
 const Text = Type.String()
@@ -17,8 +17,7 @@ const summary = {
   subject: Text,
   status: EmailStatus,
   tags: Type.Array(Text),
-  /** Any name, also one with a line break in it. */
-  metadata: Type.Record(Type.String({ pattern: '^[^]*$' }), Type.Union([Text, Type.Number(), Type.Boolean(), Type.Null()])),
+  metadata: Type.Record(AnyName, Type.Union([Text, Type.Number(), Type.Boolean(), Type.Null()])),
   template: Nullable(Type.Object({ id: Text, version: Type.Integer() })),
   /** When it is, or was, to be sent, as it was last asked; null = at once. */
   scheduled_at: TimeOrNull,

@@ -95,3 +95,10 @@ export async function ownerOf (directory: Pick<LiveDirectory, 'now' | 'catchUp'>
   if (!await directory.catchUp(CATCH_UP_MS)) throw new Late('the directory is behind the log')
   return owner()
 }
+
+/** How many of these an account has. */
+export function countOf (things: Iterable<{ account: string }>, account: string): number {
+  let count = 0
+  for (const thing of things) if (thing.account === account) count++
+  return count
+}

@@ -8,6 +8,7 @@ import { subjects } from '#streams/subjects.ts'
 import { newId } from '#src/base/id.ts'
 import { DnsUnavailable, type Dns } from '#src/dns/resolve.ts'
 import type { Asker, Desk } from './desk.ts'
+import { countOf } from './directory.ts'
 import { newDkimKey } from './dkim-key.ts'
 import { stamp } from './ledger.ts'
 import { amongRivalsOf } from './rivals.ts'
@@ -28,8 +29,7 @@ export async function addDomain (desk: DomainDesk, asker: Asker, text: string): 
     const owned = domains.get(name)
     if (owned?.account === asker.account) return { domain: owned, seq: versionOf(desk, name), isNew: false }
     if (owned !== undefined) return new Refusal('domain_taken', `${name} belongs to another account.`)
-    const count = [...domains.values()].filter(({ account }) => account === asker.account).length
-    return countFault(count) ?? { ...await register(desk, asker, name), isNew: true }
+    return countFault(countOf(domains.values(), asker.account)) ?? { ...await register(desk, asker, name), isNew: true }
   })
 }
 

@@ -1,16 +1,13 @@
-import { domainOf } from '#streams/address.ts'
-import { Refusal, type Recorded } from '#streams/define.ts'
+import { Refusal } from '#streams/define.ts'
 import type { Key } from '#streams/directory.ts'
 import { scheduleFault } from '#streams/email/decide.ts'
-import type { EmailRequested } from '#streams/email/facts.ts'
 import type { RecipientStatus } from '#streams/email/state.ts'
-import { maySendFrom } from '#streams/key/decide.ts'
 import { heldBack } from '#streams/suppression/decide.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
-import { loadFact } from '#src/nats/load.ts'
 import type { Desk } from './desk.ts'
-import { changeRecipients, loadRecipient, scheduleSend, type Change } from './recipient.ts'
+import { linkFault } from './email.ts'
+import { changeRecipients, loadRecipient, scheduleSend, type Change, type Request } from './recipient.ts'
 
 /** A recipient of an email, and how it stands. */
 export interface Standing {
@@ -27,9 +24,6 @@ export interface Changed {
   others: Standing[]
 }
 
-/** An email's request as it lies in REQUESTS. */
-export type Request = Recorded<EmailRequested>
-
 /** Whether a claim leads to a delivery or to another wait is known soon, mostly: a cancel is worth that wait, and no more. */
 const SENDING_LOOK_MS = 100
 const SENDING_LOOKS = 20
@@ -38,16 +32,9 @@ const SCHEDULE_TIMEOUT_MS = 2000
 /** How often somebody else may move a recipient while its schedule is being stored. */
 const MOVES_MAX = 5
 
-/** The request at a place in REQUESTS; null when it is gone, and with it all that could still be sent. Throws when NATS does not answer. */
-export async function loadRequest (desk: Desk, seq: number): Promise<Request | null> {
-  const found = await loadFact(desk.ledger.bus, 'REQUESTS', seq)
-  return found?.fact.type === 'email.requested' ? found as Request : null
-}
-
 /** Whether a key may change an email: as for sending it, `from` must be on a domain of the key's (spec 4.1 rule 1); and a test key has no say in live mail. */
 export function mayChange (desk: Pick<Desk, 'directory'>, key: Key, { fact: { data } }: Request): boolean {
-  const domain = domainOf(data.from.address)
-  return maySendFrom(key, domain, desk.directory.now.domains.get(domain)?.account) && (data.test || !key.test)
+  return linkFault(desk, key, data) === null && (data.test || !key.test)
 }
 
 /** Calls an email off for every recipient that still waits. Refuses `not_cancelable` when there is none. Decided by the log.

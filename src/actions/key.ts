@@ -11,6 +11,7 @@ import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { newSecret, sha256Hex } from '#src/base/secret.ts'
 import type { Asker, Desk } from './desk.ts'
+import { countOf } from './directory.ts'
 import { stamp } from './ledger.ts'
 import { amongRivalsOf } from './rivals.ts'
 
@@ -52,7 +53,7 @@ export async function grantKey (desk: KeyDesk, asker: KeyAsker, wanted: NewKey):
 
 async function makeKey (desk: KeyDesk, { account, correlation }: Asker, wanted: NewKey, given?: { secret: string, id: string }): Promise<OpenKey | Refusal> {
   const nowMs = desk.ledger.clock.nowMs()
-  const fault = fieldsFault(wanted, nowMs) ?? countFault(countOf(desk, account))
+  const fault = fieldsFault(wanted, nowMs) ?? countFault(countOf(desk.directory.now.keys.values(), account))
   if (fault !== null) return fault
   const { secret, ...marks } = openSecret(wanted.test, given?.secret)
   const { expiresMs, ...data } = { ...folded(wanted), ...marks }
@@ -65,12 +66,6 @@ async function makeKey (desk: KeyDesk, { account, correlation }: Asker, wanted: 
 /** A secret, and what is kept of it. */
 function openSecret (test: boolean, secret = newSecret(test ? 'jp_test_' : 'jp_live_')): { secret: string, hash: string, hint: string } {
   return { secret, hash: sha256Hex(secret), hint: `${secret.slice(0, 12)}…` }
-}
-
-function countOf (desk: KeyDesk, account: string): number {
-  let count = 0
-  for (const key of desk.directory.now.keys.values()) if (key.account === account) count++
-  return count
 }
 
 function fieldsFault ({ name, scopes, domains, expiresMs = null }: KeyChange, nowMs: number): Refusal | null {

@@ -15,14 +15,23 @@ import { newId } from '#src/base/id.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { Conflict } from '#src/nats/errors.ts'
-import { loadSubject } from '#src/nats/load.ts'
+import { loadFact, loadSubject } from '#src/nats/load.ts'
 import { schedule } from '#src/nats/schedule.ts'
 import { causedBy, stamp, type Ledger } from './ledger.ts'
 import { amongRivals } from './rivals.ts'
 
+/** An email's request as it lies in REQUESTS. */
+export type Request = Recorded<EmailRequested>
+
+/** The request at a place in REQUESTS; null when it is gone, and with it all that could still be sent. Throws when NATS does not answer. */
+export async function loadRequest (bus: Bus, seq: number): Promise<Request | null> {
+  const found = await loadFact(bus, 'REQUESTS', seq)
+  return found?.fact.type === 'email.requested' ? found as Request : null
+}
+
 /** Which recipient: the request as it lies in REQUESTS, and the place among its recipients. */
 export interface Addressee {
-  request: Recorded<EmailRequested>
+  request: Request
   n: number
 }
 
@@ -182,7 +191,7 @@ const STAND_IN_MS = 86_400_000
 /** In the place of a request that is gone from the log, for a last word about a recipient who still waits: what the recipient's facts tell of it.
  *  What they do not tell is empty: subject and tags before the first event, and the address of one without any fact. Throws when NATS does not
  *  answer. */
-export async function standInFor ({ bus, clock }: Ledger, { account, email, n, request }: DueSend): Promise<Recorded<EmailRequested>> {
+export async function standInFor ({ bus, clock }: Ledger, { account, email, n, request }: DueSend): Promise<Request> {
   const facts = (await loadSubject(bus, 'EMAILS', subjects.recipient(account, email, n))).map(({ fact }) => fact as RecipientFact)
   const last = facts.at(-1)
   const told = facts.map(eventDataOf).findLast(data => data !== null) ?? { from: '', subject: '', tags: [], metadata: {} }

@@ -12,6 +12,7 @@ import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { askForRelease, requestTestDelivery } from './delivery.ts'
 import type { Asker, Desk, DeskSettings } from './desk.ts'
+import { countOf } from './directory.ts'
 import { stamp, type Cause } from './ledger.ts'
 import { amongRivalsOf } from './rivals.ts'
 
@@ -31,7 +32,8 @@ type DecidingDesk = Pick<Desk, 'ledger' | 'directory'>
 
 /** Makes an endpoint that gets the chosen events from now on. Throws LogUnavailable. */
 export async function createWebhook (desk: WebhookDesk, asker: Asker, settings: WebhookSettings): Promise<CreatedWebhook | Refusal> {
-  const fault = urlFault(settings.url, desk.settings.webhookAllowPrivate) ?? eventsFault(settings.events) ?? countFault(countOf(desk, asker.account))
+  const fault = urlFault(settings.url, desk.settings.webhookAllowPrivate) ?? eventsFault(settings.events) ??
+    countFault(countOf(desk.directory.now.webhooks.values(), asker.account))
   if (fault !== null) return fault
   const nowMs = desk.ledger.clock.nowMs()
   const id = newId('wh', nowMs)
@@ -47,12 +49,6 @@ export async function createWebhook (desk: WebhookDesk, asker: Asker, settings: 
  *  whose libraries do not read base64url. */
 function newSigningSecret (): string {
   return `whsec_${randomBytes(32).toString('base64')}`
-}
-
-function countOf (desk: Pick<Desk, 'directory'>, account: string): number {
-  let count = 0
-  for (const webhook of desk.directory.now.webhooks.values()) if (webhook.account === account) count++
-  return count
 }
 
 /** Changes what is given. What a pause has held goes out once it is over. Throws LogUnavailable, Conflict, or the client's error when NATS

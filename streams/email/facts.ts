@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox'
-import { factType, Id, Nullable, Sequence, Time, type FactOf } from '../define.ts'
+import { AnyName, factType, Id, Nullable, Sequence, Time, type FactOf } from '../define.ts'
 import { REASONS } from '../suppression/facts.ts'
 
 /** Where a recipient stands in a message's headers; bcc stands nowhere. */
@@ -40,8 +40,7 @@ export const EmailRequested = factType('email.requested', 1, Type.Object({
   /** May its recipients unsubscribe: then those who have get no mail like it. */
   unsubscribe: Type.Boolean(),
   tags: Type.Array(Type.String()),
-  /** Any name, also one with a line break in it. */
-  metadata: Type.Record(Type.String({ pattern: '^[^]*$' }), Type.Union([Type.String(), Type.Number(), Type.Boolean(), Type.Null()])),
+  metadata: Type.Record(AnyName, Type.Union([Type.String(), Type.Number(), Type.Boolean(), Type.Null()])),
   /** Not before then; null = at once. */
   scheduledAt: Nullable(Time),
   /** No server's final verdict by then = `failed`. */

@@ -1,17 +1,14 @@
-import { execFile } from 'node:child_process'
 import t from 'tap'
 import { API_KEY, openTestHouse } from '../support/house.ts'
+import { jetpost } from '../support/jetpost.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 
 const natsUrl = freshAccount().natsUrl
 const databaseUrl = await freshDatabase(t)
 const house = await openTestHouse(t, { natsUrl, databaseUrl })
-const env = { PATH: process.env.PATH, NATS_URL: natsUrl, DATABASE_URL: databaseUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters' }
+const env = { NATS_URL: natsUrl, DATABASE_URL: databaseUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters' }
 
-/** Runs `jetpost keys …` as an operator would. */
-function keys (...args: string[]): Promise<{ code: unknown, out: string, err: string }> {
-  return new Promise(resolve => execFile(process.execPath, ['src/bin.js', 'keys', ...args], { env }, (error, out, err) => resolve({ code: error?.code ?? 0, out, err })))
-}
+const keys = (...args: string[]) => jetpost(['keys', ...args], env)
 
 const statusOf = async (key: string) => (await house.request('GET', '/api/keys', { key })).status
 

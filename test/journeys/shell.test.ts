@@ -1,23 +1,14 @@
-import { spawn } from 'node:child_process'
 import t from 'tap'
 import { API_KEY, openTestHouse } from '../support/house.ts'
+import { jetpost as runJetpost } from '../support/jetpost.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 
 const natsUrl = freshAccount().natsUrl
 const databaseUrl = await freshDatabase(t)
 const house = await openTestHouse(t, { natsUrl, databaseUrl })
-const env = { PATH: process.env.PATH, NATS_URL: natsUrl, DATABASE_URL: databaseUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters' }
+const env = { NATS_URL: natsUrl, DATABASE_URL: databaseUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters' }
 
-/** Runs the program as an operator would; resolves to what it printed and its exit code. */
-async function jetpost (args: string[], extra: Record<string, string> = {}): Promise<{ code: number | null, out: string, err: string }> {
-  const child = spawn(process.execPath, ['src/bin.js', ...args], { env: { ...env, ...extra }, stdio: ['ignore', 'pipe', 'pipe'] })
-  let out = ''
-  let err = ''
-  child.stdout.setEncoding('utf8').on('data', text => { out += text })
-  child.stderr.setEncoding('utf8').on('data', text => { err += text })
-  const code = await new Promise<number | null>((resolve, reject) => child.on('close', resolve).on('error', reject))
-  return { code, out, err }
-}
+const jetpost = (args: string[], extra: Record<string, string> = {}) => runJetpost(args, { ...env, ...extra })
 
 t.test('help and version; what is not understood ends with 2 and a sentence', async t => {
   t.match(await jetpost(['help']), { code: 0, out: /jetpost keys/ })

@@ -1,5 +1,6 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { parseMailbox, type Mailbox } from '#streams/address.ts'
+import { AnyName } from '#streams/define.ts'
 import { scheduleFault } from '#streams/email/decide.ts'
 import { headerFaults } from '#streams/email/headers.ts'
 import { isPlain, jsonFault } from '#streams/json.ts'
@@ -22,9 +23,6 @@ const TIME = timeMessage('scheduled_at')
 
 const Tag = Type.String({ minLength: 1, maxLength: 128, description: 'A tag has 1 to 128 characters.' })
 const MetadataValue = Type.Union([Type.String(), Type.Number(), Type.Boolean(), Type.Null()], { description: 'A metadata value is a string, number, boolean or null.' })
-
-/** Without a pattern a record's names are those without a line break, and the values of others would pass unseen. */
-const AnyName = Type.String({ pattern: '^[^]*$' })
 
 const addresses = (name: string, min: number, max: number) => Type.Union([Type.String(), Type.Array(Type.String(), { minItems: min, maxItems: max })], {
   description: `${name} is an address or a list of ${min} to ${max} addresses.`

@@ -5,7 +5,8 @@ import { RecipientStatus } from '#projections/emails/status.ts'
 import { Refusal } from '#streams/define.ts'
 import type { Key } from '#streams/directory.ts'
 import type { Desk } from '#src/actions/desk.ts'
-import { cancelEmail, loadRequest, mayChange, NotChanged, rescheduleEmail, retryEmail, type Changed, type Request } from '#src/actions/email-change.ts'
+import { cancelEmail, mayChange, NotChanged, rescheduleEmail, retryEmail, type Changed } from '#src/actions/email-change.ts'
+import { loadRequest, type Request } from '#src/actions/recipient.ts'
 import { parseTime, timestamp } from '#src/base/clock.ts'
 import { refuseFaults, type Api } from './context.ts'
 import { conflict, forbidden, notFound } from './errors.ts'
@@ -102,7 +103,7 @@ export async function findEmail (desk: Desk, reads: Reads, { params: { id }, key
   if (!isEmailId(id)) throw notFound()
   const seq = await answerFrom(reads, emails, findRequest({ account: key!.account, id }))
   if (seq === null) throw notFound()
-  return { email: id, found: await loadRequest(desk, seq) }
+  return { email: id, found: await loadRequest(desk.ledger.bus, seq) }
 }
 
 /** Who could not be reached stands in the refusal too. */

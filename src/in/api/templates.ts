@@ -4,7 +4,7 @@ import { templates } from '#projections/templates/project.ts'
 import {
   countTemplates, getTemplate, isLayoutInUse, listTemplates, listVersions, parseTemplateCursor, parseVersionCursor, TemplatePage, TemplateRecord, VersionPage
 } from '#projections/templates/queries.ts'
-import type { Refusal } from '#streams/define.ts'
+import { AnyName, type Refusal } from '#streams/define.ts'
 import { InvalidTemplate } from '#streams/template/decide.ts'
 import type { Desk } from '#src/actions/desk.ts'
 import { isTemplateId } from '#src/actions/template-shelf.ts'
@@ -24,9 +24,6 @@ const VERSION = '^[1-9][0-9]{0,8}$'
 const VersionQuery = Type.Object({
   version: Type.Optional(Type.String({ pattern: VERSION, description: 'version is a whole number from 1; left out, the newest.' }))
 }, { additionalProperties: false })
-
-/** Without a pattern a record's names are those without a line break, and the values of others would pass unseen. */
-const AnyName = Type.String({ pattern: '^[^]*$' })
 
 const PreviewRequest = orNothing(Type.Object({
   variables: Type.Optional(Type.Record(AnyName, Type.Unknown(), { description: 'variables is an object of what the template is filled with.' })),

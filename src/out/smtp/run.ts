@@ -1,4 +1,3 @@
-import type { Recorded } from '#streams/define.ts'
 import { decodeFact } from '#streams/catalog.ts'
 import { RETRY, type RetryPlan } from '#streams/email/decide.ts'
 import type { EmailRequested } from '#streams/email/facts.ts'
@@ -8,13 +7,12 @@ import { heldBack } from '#streams/suppression/decide.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import { readContent } from '#src/actions/email-content.ts'
 import type { Ledger } from '#src/actions/ledger.ts'
-import { openRecipients, standInFor, subjectOf, type Addressee, type DueSend } from '#src/actions/recipient.ts'
+import { loadRequest, openRecipients, standInFor, subjectOf, type Addressee, type DueSend } from '#src/actions/recipient.ts'
 import type { SuppressionBook } from '#src/actions/suppression-book.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
 import type { Blobs } from '#src/nats/blobs.ts'
 import type { Heartbeats } from '#src/nats/heartbeats.ts'
-import { loadFact } from '#src/nats/load.ts'
 import { work, type Job } from '#src/nats/work.ts'
 import { createDeliver, type AttemptReport, type ContentSource, type DeliverOptions, type Missing, type Occasion, type Waiting } from './deliver.ts'
 import { createPool, Stopped } from './pool.ts'
@@ -130,11 +128,10 @@ export function startSender (options: SenderOptions): Sender {
 
   async function handleDue (job: Job): Promise<void> {
     const due = JSON.parse(new TextDecoder().decode(job.bytes)) as DueSend
-    const found = await loadFact(ledger.bus, 'REQUESTS', due.request)
-    const kept = found?.fact.type === 'email.requested'
-    if (!kept) log.warn({ email: due.email, n: due.n }, 'due, but its request is gone')
-    const request = kept ? found as Recorded<EmailRequested> : await standInFor(ledger, due)
-    const content = kept ? contentOf(request.fact) : { missing: 'the request is gone' }
+    const kept = await loadRequest(ledger.bus, due.request)
+    if (kept === null) log.warn({ email: due.email, n: due.n }, 'due, but its request is gone')
+    const request = kept ?? await standInFor(ledger, due)
+    const content = kept === null ? { missing: 'the request is gone' } : contentOf(request.fact)
     settle(job, await Promise.allSettled([once({ request, n: due.n }, content, 'due')]))
   }
 
