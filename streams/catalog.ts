@@ -5,13 +5,14 @@ import { Id, Nullable, Time, type Fact, type FactOf } from './define.ts'
 import { deliveryFacts } from './delivery/facts.ts'
 import { domainFacts } from './domain/facts.ts'
 import { emailFacts } from './email/facts.ts'
+import { inboundFacts } from './inbound/facts.ts'
 import { keyFacts } from './key/facts.ts'
 import { suppressionFacts } from './suppression/facts.ts'
 import { templateFacts } from './template/facts.ts'
 import { webhookFacts } from './webhook/facts.ts'
 
 const types = [
-  ...emailFacts, ...accountFacts, ...keyFacts, ...domainFacts, ...webhookFacts, ...deliveryFacts, ...suppressionFacts, ...templateFacts
+  ...emailFacts, ...accountFacts, ...keyFacts, ...domainFacts, ...webhookFacts, ...deliveryFacts, ...suppressionFacts, ...templateFacts, ...inboundFacts
 ]
 
 /** Every fact there is, told apart by `type`. */

@@ -1,6 +1,7 @@
 import type { AnyFact } from './catalog.ts'
 import type { Recorded } from './define.ts'
-import type { DkimKey, DomainStatus, RecordState } from './domain/facts.ts'
+import type { DomainStatus, RecordState } from './domain/facts.ts'
+import { firstKeys, turned, withNext, type DomainKeys } from './domain/keys.ts'
 import { NO_DEFAULTS, type SendDefaults } from './email/defaults.ts'
 import type { LimitClass, Scope } from './key/facts.ts'
 import type { EventType } from './webhook/facts.ts'
@@ -29,7 +30,7 @@ export interface Domain {
   id: string
   account: string
   name: string
-  dkim: DkimKey
+  dkim: DomainKeys
   defaults: SendDefaults
   status: DomainStatus
   /** As DNS showed them when they last changed; empty before the first look. */
@@ -101,13 +102,12 @@ export function evolveDirectory (directory: Directory, { fact, seq, subject }: R
     case 'domain.added':
       addDomain(directory, fact)
       break
-    case 'domain.changed': {
-      const domain = directory.domains.get(fact.data.name)
-      if (domain !== undefined) domain.defaults = fact.data.defaults
-      break
-    }
+    case 'domain.changed':
     case 'domain.checked':
-      checkDomain(directory, fact)
+    case 'domain.rotation_started':
+    case 'domain.keys_switched':
+    case 'domain.keys_retired':
+      changeDomain(directory, fact)
       break
     case 'domain.removed':
       directory.domains.delete(fact.data.name)
@@ -166,12 +166,33 @@ function removeKey (directory: Directory, id: string): void {
 
 function addDomain (directory: Directory, { data: { domain: id, name, dkim }, account, time }: Named<'domain.added'>): void {
   const unseen = { status: 'pending' as const, records: [], failingSince: null, checkedAt: null }
-  directory.domains.set(name, { id, account, name, dkim, defaults: NO_DEFAULTS, ...unseen, createdAt: time })
+  directory.domains.set(name, { id, account, name, dkim: firstKeys(dkim), defaults: NO_DEFAULTS, ...unseen, createdAt: time })
 }
 
-function checkDomain (directory: Directory, { data: { name, status, records, failingSince }, time }: Named<'domain.checked'>): void {
-  const domain = directory.domains.get(name)
-  if (domain !== undefined) Object.assign(domain, { status, records, failingSince, checkedAt: time })
+type DomainChange = Named<'domain.changed' | 'domain.checked' | 'domain.rotation_started' | 'domain.keys_switched' | 'domain.keys_retired'>
+
+function changeDomain (directory: Directory, { type, data, time }: DomainChange): void {
+  const domain = directory.domains.get(data.name)
+  if (domain === undefined) return
+  switch (type) {
+    case 'domain.changed':
+      domain.defaults = data.defaults
+      break
+    case 'domain.checked': {
+      const { status, records, failingSince } = data
+      Object.assign(domain, { status, records, failingSince, checkedAt: time })
+      break
+    }
+    case 'domain.rotation_started':
+      domain.dkim = withNext(domain.dkim, data.dkim, time)
+      break
+    case 'domain.keys_switched':
+      domain.dkim = turned(domain.dkim, { name: 'switched', previousUntil: data.previousUntil })
+      break
+    case 'domain.keys_retired':
+      domain.dkim = turned(domain.dkim, { name: 'retired' })
+      break
+  }
 }
 
 function addWebhook (directory: Directory, { data, account, time }: Named<'webhook.created'>): void {

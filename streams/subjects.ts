@@ -17,6 +17,11 @@ export const partitionOf = (webhook: string): number => hash(webhook) % PARTITIO
 export const subjects = {
   request: (account: string, email: string) => `request.${shardOf(email)}.${account}`,
   recipient: (account: string, email: string, n: number) => `email.${shardOf(email)}.${account}.${email}.${n}`,
+  /** What the recipient did with it: beside the outcomes, or a click during DATA would come between a claim and its outcome. */
+  mark: (account: string, email: string, n: number) => `email.${shardOf(email)}.${account}.${email}.${n}.mark`,
+  /** Of a recipient whose account is not known. */
+  recipientOfAny: (email: string, n: number) => `email.${shardOf(email)}.*.${email}.${n}`,
+  inbound: 'inbound.mail',
   account: (account: string) => `control.${account}.account.${account}`,
   key: (account: string, key: string) => `control.${account}.key.${key}`,
   webhook: (account: string, webhook: string) => `control.${account}.webhook.${webhook}`,

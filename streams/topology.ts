@@ -68,6 +68,8 @@ export function streamPlans (retention: Retention): StreamPlan[] {
     stream('REQUESTS', ['request.>', 'claim.>'], { discard: 'new', max_age: Math.max(contentNs, CLAIM_MS * 1e6), allow_atomic: true, allow_msg_ttl: true, deny_purge: true }),
     // Whoever can still send must see what was said about it: facts outlive content.
     stream('EMAILS', ['email.>'], { discard: 'new', max_age: Math.max(retention.factsMs * 1e6, contentNs + 10 * day), allow_atomic: true, deny_purge: true }),
+    // Mail that came in holds other people's words, like content.
+    stream('INBOUND', ['inbound.>'], { discard: 'new', max_age: contentNs, allow_atomic: true, deny_purge: true }),
     stream('CONTROL', ['control.>', 'suppression.>', 'template.>'], { discard: 'new', allow_atomic: true, deny_purge: true }),
     // No fsync for schedules: every one is derived from a fact, and the sweep makes again what a power cut took.
     stream('SCHEDULE', ['schedule.>', 'due.>'], { max_age: contentNs + 10 * day, ...scheduled }),
@@ -93,6 +95,8 @@ const consumer = (streamName: string, name: string, filter: string): ConsumerPla
 export const consumerPlans = {
   sender: consumer('REQUESTS', 'sender', 'request.>'),
   senderDue: consumer('SCHEDULE', 'sender-due', 'due.send.>'),
+  inbound: consumer('INBOUND', 'inbound', 'inbound.>'),
+  reactions: consumer('EMAILS', 'reactions', 'email.>'),
   deliveries: Array.from({ length: PARTITIONS }, (_, partition) => consumer('WEBHOOKS', `deliveries-${partition}`, `webhook.${partition}.delivery`)),
   deliveriesDue: consumer('SCHEDULE', 'deliveries-due', 'due.delivery.>')
 }

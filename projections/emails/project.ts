@@ -1,7 +1,7 @@
 import { domainOf } from '#streams/address.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
-import type { EmailRequested, RecipientFact } from '#streams/email/facts.ts'
+import type { EmailRequested, MarkFact, RecipientFact } from '#streams/email/facts.ts'
 import { json, sql, type Projection, type Sql } from '../define.ts'
 import { mailboxText } from './mailbox.ts'
 import { changeOf, foldChanges, unseen, type Change } from './recipient.ts'
@@ -32,7 +32,7 @@ function isRequest (recorded: Recorded<AnyFact>): recorded is Recorded<EmailRequ
   return recorded.fact.type === 'email.requested'
 }
 
-function isOutcome (recorded: Recorded<AnyFact>): recorded is Recorded<RecipientFact> {
+function isOutcome (recorded: Recorded<AnyFact>): recorded is Recorded<RecipientFact | MarkFact> {
   return recorded.subject.startsWith('email.')
 }
 
@@ -85,11 +85,11 @@ function emailRow ({ fact, seq }: Recorded<EmailRequested>): object {
 function upsertRecipients (changes: Change[]): Sql {
   return sql`
     insert into recipients as old (email, n, account, address, name, kind, request_seq, status, status_seq, attempts,
-      attempted_at, delivered_at, deferred_at, bounced_at, failed_at, in_doubt_at, suppressed_at, canceled_at, next_attempt_at, wake_at,
-      scheduled_at, scheduled_seq, reply_seq, smtp_code, enhanced_code, response, host, error)
+      attempted_at, delivered_at, deferred_at, bounced_at, failed_at, in_doubt_at, suppressed_at, canceled_at,
+      opened_at, clicked_at, complained_at, unsubscribed_at, next_attempt_at, wake_at, scheduled_at, scheduled_seq, reply_seq, smtp_code, enhanced_code, response, host, error)
     select email, n, account, address, name, kind, request_seq, status, status_seq, attempts,
-      attempted_at, delivered_at, deferred_at, bounced_at, failed_at, in_doubt_at, suppressed_at, canceled_at, next_attempt_at, wake_at,
-      scheduled_at, scheduled_seq, reply_seq, smtp_code, enhanced_code, response, host, error
+      attempted_at, delivered_at, deferred_at, bounced_at, failed_at, in_doubt_at, suppressed_at, canceled_at,
+      opened_at, clicked_at, complained_at, unsubscribed_at, next_attempt_at, wake_at, scheduled_at, scheduled_seq, reply_seq, smtp_code, enhanced_code, response, host, error
     from json_populate_recordset(null::recipients, ${json(changes)}::json)
     order by email, n
     on conflict (email, n) do update set
@@ -105,6 +105,10 @@ function upsertRecipients (changes: Change[]): Sql {
       in_doubt_at = greatest(old.in_doubt_at, excluded.in_doubt_at),
       suppressed_at = greatest(old.suppressed_at, excluded.suppressed_at),
       canceled_at = greatest(old.canceled_at, excluded.canceled_at),
+      opened_at = least(old.opened_at, excluded.opened_at),
+      clicked_at = least(old.clicked_at, excluded.clicked_at),
+      complained_at = least(old.complained_at, excluded.complained_at),
+      unsubscribed_at = least(old.unsubscribed_at, excluded.unsubscribed_at),
       status = case when excluded.status_seq > old.status_seq then excluded.status else old.status end,
       next_attempt_at = case when excluded.status_seq > old.status_seq then excluded.next_attempt_at else old.next_attempt_at end,
       wake_at = case when excluded.status_seq > old.status_seq then excluded.wake_at else old.wake_at end,
@@ -119,7 +123,7 @@ function upsertRecipients (changes: Change[]): Sql {
       reply_seq = greatest(old.reply_seq, excluded.reply_seq)`
 }
 
-function insertTimeline (outcomes: Recorded<RecipientFact>[]): Sql {
+function insertTimeline (outcomes: Recorded<RecipientFact | MarkFact>[]): Sql {
   return sql`
     insert into timeline (email, seq, n, id, type, time, data)
     select email, seq, n, id, type, time, data
@@ -128,7 +132,7 @@ function insertTimeline (outcomes: Recorded<RecipientFact>[]): Sql {
     on conflict (email, seq) do nothing`
 }
 
-function timelineRow ({ fact, seq }: Recorded<RecipientFact>): object {
+function timelineRow ({ fact, seq }: Recorded<RecipientFact | MarkFact>): object {
   // What has a column of its own stays out of `data`, and so do the event's bytes: they lie in the log.
   const data = { ...fact.data, email: undefined, n: undefined, event: undefined }
   return { email: fact.data.email, seq, n: fact.data.n, id: fact.id, type: fact.type, time: fact.time, data }

@@ -1,5 +1,5 @@
 import type { Recorded } from '#streams/define.ts'
-import type { EmailRequested, RecipientFact } from '#streams/email/facts.ts'
+import type { EmailRequested, MarkFact, RecipientFact } from '#streams/email/facts.ts'
 import { fold, pick } from '../fold.ts'
 import type { RecipientStatus } from './status.ts'
 
@@ -26,6 +26,10 @@ export interface Change {
   in_doubt_at?: string
   suppressed_at?: string
   canceled_at?: string
+  opened_at?: string
+  clicked_at?: string
+  complained_at?: string
+  unsubscribed_at?: string
   next_attempt_at?: string | null
   wake_at?: string | null
   smtp_code?: number | null
@@ -61,11 +65,22 @@ export function unseen ({ fact, seq }: Recorded<EmailRequested>): Change[] {
 }
 
 /** What a fact of EMAILS changes. */
-export function changeOf ({ fact, seq }: Recorded<RecipientFact>): Change {
+export function changeOf (recorded: Recorded<RecipientFact | MarkFact>): Change {
+  const { fact, seq } = recorded
   const { email, n, to, request } = fact.data
   const attempts = 'attempt' in fact.data ? fact.data.attempt : 0
   const common = { email, n, account: fact.account, address: to, request_seq: request, status_seq: seq, attempts, reply_seq: 0, scheduled_seq: -1 }
+  // A mark is no status: whatever else is known of the recipient goes before it.
+  const mark = { ...common, status: 'queued' as const, status_seq: -1 }
   switch (fact.type) {
+    case 'email.opened':
+      return { ...mark, opened_at: fact.time }
+    case 'email.clicked':
+      return { ...mark, clicked_at: fact.time }
+    case 'email.complained':
+      return { ...mark, complained_at: fact.time }
+    case 'email.unsubscribed':
+      return { ...mark, unsubscribed_at: fact.time }
     case 'email.attempted':
       // REQUESTS gives its own job out again until it is settled. One that came by schedule may be lost with its worker: then the end of the lease
       // is when somebody must look.
@@ -99,10 +114,11 @@ type Answered = Extract<RecipientFact, { data: { reply: unknown } }>['data']
 
 function replyOf (data: Answered, seq: number): Partial<Change> {
   const { reply, host } = data
+  const status = 'status' in data ? data.status : null
   return {
     reply_seq: seq,
     smtp_code: reply?.code ?? null,
-    enhanced_code: reply?.enhanced ?? null,
+    enhanced_code: reply?.enhanced ?? status,
     response: reply?.text ?? null,
     host,
     error: 'error' in data ? data.error : null
@@ -132,7 +148,11 @@ function merge (a: Change, b: Change): Change {
     failed_at: later(a.failed_at, b.failed_at),
     in_doubt_at: later(a.in_doubt_at, b.in_doubt_at),
     suppressed_at: later(a.suppressed_at, b.suppressed_at),
-    canceled_at: later(a.canceled_at, b.canceled_at)
+    canceled_at: later(a.canceled_at, b.canceled_at),
+    opened_at: earlier(a.opened_at, b.opened_at),
+    clicked_at: earlier(a.clicked_at, b.clicked_at),
+    complained_at: earlier(a.complained_at, b.complained_at),
+    unsubscribed_at: earlier(a.unsubscribed_at, b.unsubscribed_at)
   }
 }
 
@@ -140,4 +160,10 @@ function merge (a: Change, b: Change): Change {
 function later (a: string | undefined, b: string | undefined): string | undefined {
   if (a === undefined || b === undefined) return a ?? b
   return a > b ? a : b
+}
+
+/** Marks tell when it happened first. */
+function earlier (a: string | undefined, b: string | undefined): string | undefined {
+  if (a === undefined || b === undefined) return a ?? b
+  return a < b ? a : b
 }

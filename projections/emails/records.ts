@@ -114,6 +114,14 @@ export const TimelineEntry = Type.Object({
   detail: Type.Optional(Nullable(Text)),
   cause: Type.Optional(Text),
   held: Type.Optional(Type.Boolean()),
+  /** RFC 3463, where no reply of a server has it. */
+  status: Type.Optional(Nullable(Text)),
+  /** The mail that told. */
+  report: Type.Optional(Nullable(Text)),
+  url: Type.Optional(Text),
+  machine: Type.Optional(Type.Boolean()),
+  feedback: Type.Optional(Text),
+  by: Type.Optional(Text),
   scheduled_at: Type.Optional(Text),
   next_attempt_at: Type.Optional(TimeOrNull)
 })

@@ -106,17 +106,29 @@ export async function prepareEmail (desk: Desk, { key, correlation, budget }: Pr
   return { email, createdAt: append.fact.time, status, suppressed, append }
 }
 
-type Filled = Pick<Requested, 'subject' | 'template'> & { content: Content, options: ReturnType<typeof resolveOptions> }
+/** What a draft became: rendered, its options resolved. */
+export type Filled = Pick<Requested, 'subject' | 'template'> & { content: Content, options: ReturnType<typeof resolveOptions> }
 
-async function requestOf (desk: Desk, key: Key, correlation: string, draft: Draft, { subject, content, template, options }: Filled) {
+/** Who asks for an email, and how long its content is kept. */
+interface Asked { email: string, key: Pick<Key, 'id' | 'test'>, nowMs: number, contentRetentionMs: number }
+
+async function requestOf (desk: Desk, key: Key, correlation: string, draft: Draft, filled: Filled) {
   const nowMs = desk.ledger.clock.nowMs()
   const email = newId('em', nowMs)
+  const { contentRetentionMs } = desk.settings
+  const data = requestedOf(draft, filled, { email, key, nowMs, contentRetentionMs })
+  const content = await stow(desk, email, filled.content)
+  const fact = stamp(EmailRequested, { account: key.account, correlation, causation: null }, { ...data, content }, nowMs)
+  return { subject: subjects.request(key.account, email), fact, ...(contentRetentionMs < CLAIM_MS ? { ttlMs: contentRetentionMs } : {}) }
+}
+
+/** The request a draft makes, its content with it. */
+export function requestedOf (draft: Draft, { subject, content, template, options }: Filled, { email, key, nowMs, contentRetentionMs }: Asked): Requested {
   // A time that has just passed means now.
   const scheduledMs = draft.scheduledMs === null || draft.scheduledMs <= nowMs ? null : draft.scheduledMs
   const { from, recipients, replyTo, headers, tags, metadata, onDoubt } = draft
-  const { contentRetentionMs } = desk.settings
   const budgetEndsMs = (scheduledMs ?? nowMs) + (draft.expiresInS ?? BUDGET_S) * 1000
-  const fact = stamp(EmailRequested, { account: key.account, correlation, causation: null }, {
+  return {
     email,
     key: key.id,
     test: key.test,
@@ -126,7 +138,7 @@ async function requestOf (desk: Desk, key: Key, correlation: string, draft: Draf
     subject,
     headers,
     attachments: draft.files.map(({ content: _content, ...file }) => file),
-    content: await stow(desk, email, content),
+    content,
     template,
     track: { opens: options.opens, clicks: options.clicks },
     unsubscribe: options.unsubscribe,
@@ -136,8 +148,7 @@ async function requestOf (desk: Desk, key: Key, correlation: string, draft: Draf
     // Nothing can be sent once the content is gone.
     expiresAt: timestamp(Math.min(budgetEndsMs, nowMs + contentRetentionMs)),
     onDoubt
-  }, nowMs)
-  return { subject: subjects.request(key.account, email), fact, ...(contentRetentionMs < CLAIM_MS ? { ttlMs: contentRetentionMs } : {}) }
+  }
 }
 
 /** Accepts emails, all or none: resolves once the log has them durably. With an Idempotency-Key its claim is part of the same append: throws Conflict

@@ -13,6 +13,7 @@ export interface Ledger {
   emails: Appender
   control: Appender
   webhooks: Appender
+  inbound: Appender
 }
 
 /** Nobody stands and waits for facts about mail and callbacks as a client does for its 202: under load they gather longer, which saves the server
@@ -24,7 +25,8 @@ export function openLedger (bus: Bus, clock: Clock): Ledger {
     requests: createAppender(bus, 'REQUESTS'),
     emails: createAppender(bus, 'EMAILS', { growth: 2, ms: 5 }),
     control: createAppender(bus, 'CONTROL'),
-    webhooks: createAppender(bus, 'WEBHOOKS', { growth: 2, ms: 15 })
+    webhooks: createAppender(bus, 'WEBHOOKS', { growth: 2, ms: 15 }),
+    inbound: createAppender(bus, 'INBOUND')
   }
 }
 

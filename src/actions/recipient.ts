@@ -4,18 +4,20 @@ import { Refusal } from '#streams/define.ts'
 import { decide, messageIdOf, RETRY, type Command, type Decision, type Given, type RetryPlan } from '#streams/email/decide.ts'
 import { eventBody, eventOf } from '#streams/email/event.ts'
 import {
-  EmailAttempted, EmailBounced, EmailCanceled, EmailDeferred, EmailDelivered, EmailFailed, EmailInDoubt, EmailRequested, EmailRescheduled,
-  EmailRetryRequested, EmailSuppressed, type RecipientFact
+  EmailAttempted, EmailBounced, EmailCanceled, EmailClicked, EmailComplained, EmailDeferred, EmailDelivered, EmailFailed, EmailInDoubt, EmailOpened, EmailRequested,
+  EmailRescheduled, EmailRetryRequested, EmailSuppressed, EmailUnsubscribed, type MarkFact, type RecipientFact
 } from '#streams/email/facts.ts'
+import { decideMark, evolveMarks, NO_MARKS, withMachine, type Mark, type Marks } from '#streams/email/marks.ts'
 import { evolve, newRecipient, type Recipient } from '#streams/email/state.ts'
 import { subjects } from '#streams/subjects.ts'
 import { backoffMs, sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import type { Log } from '#src/base/log.ts'
+import type { Pointer } from '#src/content/token.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { Conflict } from '#src/nats/errors.ts'
-import { loadFact, loadSubject } from '#src/nats/load.ts'
+import { loadFact, loadLast, loadSubject } from '#src/nats/load.ts'
 import { schedule } from '#src/nats/schedule.ts'
 import { causedBy, stamp, type Ledger } from './ledger.ts'
 import { amongRivals } from './rivals.ts'
@@ -73,7 +75,7 @@ export interface RecipientsOptions {
   retry: RetryPlan
 }
 
-const TYPES: Record<Decision['type'], FactType<string, TSchema>> = {
+const TYPES: Record<Decision['type'] | Mark['type'], FactType<string, TSchema>> = {
   'email.attempted': EmailAttempted,
   'email.delivered': EmailDelivered,
   'email.deferred': EmailDeferred,
@@ -83,7 +85,11 @@ const TYPES: Record<Decision['type'], FactType<string, TSchema>> = {
   'email.suppressed': EmailSuppressed,
   'email.rescheduled': EmailRescheduled,
   'email.canceled': EmailCanceled,
-  'email.retry_requested': EmailRetryRequested
+  'email.retry_requested': EmailRetryRequested,
+  'email.opened': EmailOpened,
+  'email.clicked': EmailClicked,
+  'email.complained': EmailComplained,
+  'email.unsubscribed': EmailUnsubscribed
 }
 
 export function openRecipients ({ ledger, log, random, retry }: RecipientsOptions): Recipients {
@@ -93,7 +99,7 @@ export function openRecipients ({ ledger, log, random, retry }: RecipientsOption
     const nowMs = ledger.clock.nowMs()
     const decision = decide(seen.state, { name: 'Claim', ...command }, given(addressee, nowMs, options.voidClaim))
     if (decision === null || decision instanceof Refusal) return decision ?? new Refusal('settled', 'There is nothing to claim.')
-    return appendFact(ledger, addressee, seen, factOf(addressee, seen, decision, nowMs), options.timeoutMs)
+    return appendFact(ledger, addressee, seen, factOf(addressee, seen.state.facts + 1, decision, nowMs), options.timeoutMs)
   }
 
   async function record (addressee: Addressee, seen: Seen, command: Command, voidClaim: string | null): Promise<Recording> {
@@ -101,7 +107,7 @@ export function openRecipients ({ ledger, log, random, retry }: RecipientsOption
       const nowMs = ledger.clock.nowMs()
       const decision = decide(current.state, command, given(addressee, nowMs, voidClaim))
       if (decision === null || decision instanceof Refusal) return { seen: current, stored: false }
-      const stored = await appendSurely(addressee, current, factOf(addressee, current, decision, nowMs))
+      const stored = await appendSurely(addressee, current, factOf(addressee, current.state.facts + 1, decision, nowMs))
       if (stored !== null) return { seen: stored, stored: true }
       current = await untilDone('recipient cannot be read', () => load(addressee))
     }
@@ -139,9 +145,11 @@ function unread ({ request }: Addressee): Seen {
 
 /** Reads the facts of a recipient. Throws when NATS does not answer. */
 export async function loadRecipient (bus: Bus, addressee: Addressee): Promise<Seen> {
-  let seen = unread(addressee)
-  for (const { fact, seq } of await loadSubject(bus, 'EMAILS', subjectOf(addressee))) seen = { state: evolve(seen.state, fact as RecipientFact), seq }
-  return seen
+  return seenIn(addressee, await loadFacts(bus, addressee))
+}
+
+function seenIn (addressee: Addressee, facts: Recorded<RecipientFact>[]): Seen {
+  return facts.reduce((seen, { fact, seq }) => ({ state: evolve(seen.state, fact), seq }), unread(addressee))
 }
 
 const CHANGE_TIMEOUT_MS = 5000
@@ -162,12 +170,70 @@ export async function changeRecipients (
       const given = { nowMs, request: addressee.request.fact.data, random: Math.random, retry: RETRY, voidClaim: null }
       const decision = change === null ? null : decide(seen.state, change, given)
       if (decision === null || decision instanceof Refusal) return { addressee, seen, refusal: decision, fact: null }
-      return { addressee, seen, refusal: null, fact: factOf(addressee, seen, decision, nowMs) }
+      return { addressee, seen, refusal: null, fact: factOf(addressee, seen.state.facts + 1, decision, nowMs) }
     }))
     const part = decided.flatMap(({ addressee, seen, fact }) => (fact === null ? [] : { subject: subjectOf(addressee), fact, expectedSeq: seen.seq }))
     const seqs = part.length === 0 ? [] : await ledger.emails.append(part, CHANGE_TIMEOUT_MS)
     return decided.map(({ seen, refusal, fact }) => ({ seen: fact === null ? seen : { state: evolve(seen.state, fact), seq: seqs.shift()! }, refusal }))
   })
+}
+
+/** Records what a report that came back says. `stored` = it is in the log; a Refusal = its time has not come, an outcome is under way. Throws LogUnavailable,
+ *  or Conflict when there is no end of rivals. */
+export async function recordReport (ledger: Ledger, addressee: Addressee, command: Extract<Command, { name: 'RecordReport' }>): Promise<{ stored: boolean } | Refusal> {
+  return await amongRivals(async () => {
+    const nowMs = ledger.clock.nowMs()
+    const [recorded, marks] = await Promise.all([loadFacts(ledger.bus, addressee), loadMarks(ledger.bus, addressee)])
+    const seen = seenIn(addressee, recorded)
+    // A mail is read again when its reader died: what it said of an earlier attempt says nothing of one that was asked for since.
+    const isKnown = recorded.some(({ fact }) => fact.type === 'email.bounced' && fact.data.report === command.report)
+    const decision = isKnown ? null : decide(seen.state, command, { nowMs, request: addressee.request.fact.data, random: Math.random, retry: RETRY, voidClaim: null })
+    if (decision === null) return { stored: false }
+    if (decision instanceof Refusal) return decision
+    const fact = factOf(addressee, seen.state.facts + marks.facts + 1, decision, nowMs)
+    await ledger.emails.append([{ subject: subjectOf(addressee), fact, expectedSeq: seen.seq }], CHANGE_TIMEOUT_MS)
+    return { stored: true }
+  })
+}
+
+/** When something happened, in Unix ms, and the id that its fact gets: who tells of the same occasion again tells nothing new. */
+export interface Occasion { id: string, atMs: number }
+
+/** Records what the recipient did with the mail; false = it has been said already. Throws LogUnavailable, or Conflict when there is no end of rivals. */
+export async function recordMark (ledger: Ledger, addressee: Addressee, mark: Mark, occasion = occasionNow(ledger)): Promise<boolean> {
+  const { id, atMs } = occasion
+  return await amongRivals(async () => {
+    const [recorded, marks] = await Promise.all([loadFacts(ledger.bus, addressee), loadMarks(ledger.bus, addressee)])
+    const decision = marks.ids.has(id) ? null : decideMark(marks.state, withMachine(mark, recorded.map(({ fact }) => fact), atMs))
+    if (decision === null) return false
+    const fact = factOf(addressee, recorded.length + marks.facts + 1, decision, atMs, id)
+    await ledger.emails.append([{ subject: markSubjectOf(addressee), fact, expectedSeq: marks.seq }], CHANGE_TIMEOUT_MS)
+    return true
+  })
+}
+
+/** Of what happens now. */
+export function occasionNow ({ clock }: Ledger): Occasion {
+  const atMs = clock.nowMs()
+  return { id: newId('ev', atMs), atMs }
+}
+
+async function loadFacts (bus: Bus, addressee: Addressee): Promise<Recorded<RecipientFact>[]> {
+  return await loadSubject(bus, 'EMAILS', subjectOf(addressee)) as Recorded<RecipientFact>[]
+}
+
+async function loadMarks (bus: Bus, addressee: Addressee): Promise<{ state: Marks, facts: number, ids: Set<string>, seq: number }> {
+  const found = await loadSubject(bus, 'EMAILS', markSubjectOf(addressee))
+  const state = found.reduce((state, { fact }) => evolveMarks(state, fact as MarkFact), NO_MARKS)
+  return { state, facts: found.length, ids: new Set(found.map(({ fact }) => fact.id)), seq: found.at(-1)?.seq ?? 0 }
+}
+
+/** Whom something that came back is about, by the pointer of one of our tokens; null when nothing is known of it any more. Throws when NATS does not answer. */
+export async function addresseeOf (ledger: Ledger, { email, n, request: seq }: Pointer): Promise<Addressee | null> {
+  const request = await loadRequest(ledger.bus, seq)
+  if (request?.fact.data.email === email) return n < request.fact.data.recipients.length ? { request, n } : null
+  const last = await loadLast(ledger.bus, 'EMAILS', subjects.recipientOfAny(email, n))
+  return last === null ? null : { request: await standInFor(ledger, { account: last.fact.account, email, n, request: seq }), n }
 }
 
 async function appendFact ({ emails }: Ledger, addressee: Addressee, seen: Seen, fact: RecipientFact, timeoutMs: number): Promise<Seen> {
@@ -229,16 +295,20 @@ export function subjectOf ({ request: { fact }, n }: Addressee): string {
   return subjects.recipient(fact.account, fact.data.email, n)
 }
 
-/** Stamps a decision, and gives it the very bytes of its webhook event where it is one. */
-function factOf ({ request, n }: Addressee, { state }: Seen, decision: Decision, nowMs: number): RecipientFact {
+function markSubjectOf ({ request: { fact }, n }: Addressee): string {
+  return subjects.mark(fact.account, fact.data.email, n)
+}
+
+/** Stamps a decision, and gives it the very bytes of its webhook event where it is one. `sequence` = its number among all facts of the recipient. */
+function factOf<D extends Decision | Mark> (
+  { request, n }: Addressee, sequence: number, decision: D, nowMs: number, id = newId('ev', nowMs)
+): Extract<RecipientFact | MarkFact, { type: D['type'] }> {
   const { fact: { data: asked } } = request
   const to = asked.recipients[n]!.address
-  const sequence = state.facts + 1
-  const id = newId('ev', nowMs)
   const event = eventOf(decision)
   const body = event === null
     ? {}
     : { event: eventBody({ id, createdAt: timestamp(nowMs), ...event, request: asked, recipient: { to, messageId: messageIdOf(asked, n), sequence } }) }
   const data = { email: asked.email, n, request: request.seq, to, sequence, ...decision.data, ...body }
-  return stamp(TYPES[decision.type], causedBy(request.fact), data, nowMs, id) as RecipientFact
+  return stamp(TYPES[decision.type], causedBy(request.fact), data, nowMs, id) as Extract<RecipientFact | MarkFact, { type: D['type'] }>
 }

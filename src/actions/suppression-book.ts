@@ -1,4 +1,4 @@
-import { foldAddress, isSandbox } from '#streams/suppression/decide.ts'
+import { foldAddress, isSandbox, sandboxStanding } from '#streams/suppression/decide.ts'
 import type { Standing } from '#streams/suppression/facts.ts'
 import { suppressionOf, type Suppression, type SuppressionFact } from '#streams/suppression/state.ts'
 import { subjects } from '#streams/subjects.ts'
@@ -9,7 +9,7 @@ import { createLookup, lastAtLeader } from '#src/nats/lookup.ts'
 /** Who gets no mail, as the log says now. */
 export interface SuppressionBook {
   /** Why each of the addresses gets no mail, in their order; empty = it may. Many callers share one request. Throws when NATS does not answer. */
-  standing (account: string, addresses: readonly string[]): Promise<Standing[][]>
+  standing (account: string, addresses: readonly string[]): Promise<ReadonlyArray<readonly Standing[]>>
 }
 
 export function openSuppressionBook (bus: Bus): SuppressionBook {
@@ -19,7 +19,7 @@ export function openSuppressionBook (bus: Bus): SuppressionBook {
       const asked = addresses.filter(address => !isSandbox(address))
       const last = await lookup.last(asked.map(address => subjects.suppression(account, suppressionHash(address))))
       const found = new Map(asked.map((address, i) => [address, suppressionOf(last[i] as SuppressionFact | null).standing]))
-      return addresses.map(address => (isSandbox(address) ? [] : found.get(address)!))
+      return addresses.map(address => (isSandbox(address) ? sandboxStanding(address) : found.get(address)!))
     }
   }
 }
@@ -29,8 +29,9 @@ export function suppressionHash (address: string): string {
   return sha256Hex(foldAddress(address))
 }
 
-/** One address as the log's leader knows it, and the sequence of its last fact (0 = none). Throws when NATS does not answer. */
-export async function readSuppression (bus: Bus, account: string, address: string): Promise<Suppression & { seq: number }> {
-  const last = await lastAtLeader(bus, 'CONTROL', subjects.suppression(account, suppressionHash(address)))
-  return { ...suppressionOf((last?.fact ?? null) as SuppressionFact | null), seq: last?.seq ?? 0 }
+/** One address as the log's leader knows it, its last fact (null = none) and that one's sequence (0). Throws when NATS does not answer. */
+export async function readSuppression (bus: Bus, account: string, address: string): Promise<{ now: Suppression, last: SuppressionFact | null, seq: number }> {
+  const recorded = await lastAtLeader(bus, 'CONTROL', subjects.suppression(account, suppressionHash(address)))
+  const last = (recorded?.fact ?? null) as SuppressionFact | null
+  return { now: suppressionOf(last), last, seq: recorded?.seq ?? 0 }
 }

@@ -18,16 +18,19 @@ export interface NewSuppression {
   reason: SuppressionReason
   /** The email that told, or null. */
   email: string | null
+  /** When it happened, where that was before now: whoever has lifted the suppressions since knew of it. */
+  happenedAt?: string
 }
 
 /** Gives an address no more mail, for one more reason; saying a reason twice is no fact. `created` = nothing stood before. The address stays as it was
  *  first given, and erased when it was. Refuses `invalid_address` and `sandbox_address`. Throws LogUnavailable or Conflict. */
 export async function suppress (
-  desk: WritingDesk, asker: Asker | Cause, { address: text, reason, email }: NewSuppression
+  desk: WritingDesk, asker: Asker | Cause, { address: text, reason, email, happenedAt }: NewSuppression
 ): Promise<{ suppression: Suppression, created: boolean } | Refusal> {
   const address = suppressible(text)
   if (address instanceof Refusal) return address
-  const { before, after } = await change(desk, asker.account, address, (now, hash, nowMs) => {
+  const { before, after } = await change(desk, asker.account, address, (now, hash, nowMs, last) => {
+    if (happenedAt !== undefined && last?.type === 'suppression.removed' && last.time > happenedAt) return null
     const standing = withReason(now.standing, { reason, email, since: timestamp(nowMs) })
     if (standing === null) return null
     const data = { hash, address: now.standing.length > 0 ? now.address : address, reason, standing }
@@ -48,12 +51,12 @@ export async function unsuppress (desk: WritingDesk, asker: Asker | Cause, text:
 
 /** Reads, decides, appends, and begins again when somebody else was quicker. `decide` gives null when there is nothing to do. */
 async function change (
-  { ledger }: WritingDesk, account: string, address: string, decide: (now: Suppression, hash: string, nowMs: number) => SuppressionFact | null
+  { ledger }: WritingDesk, account: string, address: string, decide: (now: Suppression, hash: string, nowMs: number, last: SuppressionFact | null) => SuppressionFact | null
 ): Promise<{ before: Suppression, after: Suppression }> {
   const hash = suppressionHash(address)
   return await amongRivals(async () => {
-    const { seq, ...before } = await readSuppression(ledger.bus, account, address)
-    const fact = decide(before, hash, ledger.clock.nowMs())
+    const { now: before, last, seq } = await readSuppression(ledger.bus, account, address)
+    const fact = decide(before, hash, ledger.clock.nowMs(), last)
     if (fact === null) return { before, after: before }
     await ledger.control.append([{ subject: subjects.suppression(account, hash), fact, expectedSeq: seq }])
     return { before, after: suppressionOf(fact) }

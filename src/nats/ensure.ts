@@ -23,7 +23,7 @@ export interface EnsureOptions {
 export async function ensureTopology (bus: Bus, options: EnsureOptions): Promise<void> {
   await waitForJetStream(bus)
   for (const plan of streamPlans(options.retention)) await ensureStream(bus, plan, options)
-  for (const plan of [consumerPlans.sender, consumerPlans.senderDue, ...consumerPlans.deliveries, consumerPlans.deliveriesDue]) {
+  for (const plan of Object.values(consumerPlans).flat()) {
     await ensureConsumer(bus, plan)
   }
 }

@@ -98,7 +98,11 @@ const EVENTS: Partial<Record<AnyFact['type'], EventType>> = {
   'email.delivered': 'email.delivered',
   'email.bounced': 'email.bounced',
   'email.deferred': 'email.bounced',
-  'email.failed': 'email.bounced'
+  'email.failed': 'email.bounced',
+  'email.opened': 'email.opened',
+  'email.clicked': 'email.clicked',
+  'email.complained': 'email.complained',
+  'email.unsubscribed': 'email.unsubscribed'
 }
 
 /** An event ready to go out: its type, its very bytes as text, and which email it is about. */

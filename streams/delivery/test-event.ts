@@ -3,10 +3,10 @@ import type { EventType } from '../webhook/facts.ts'
 /** What each type adds to the data that all have. */
 const EXTRAS: Record<EventType, Record<string, unknown>> = {
   'email.delivered': { via: 'mx' },
-  'email.bounced': { bounce: { type: 'hard', class: 'no_such_user', code: 550, enhanced_code: '5.1.1', final: true, next_attempt_at: null } },
+  'email.bounced': { bounce: { type: 'hard', class: 'userunknown', code: 550, enhanced_code: '5.1.1', final: true, next_attempt_at: null, reason: null } },
   'email.opened': { machine: false },
   'email.clicked': { click: { url: 'https://example.com/' }, machine: false },
-  'email.complained': {},
+  'email.complained': { complaint: { type: 'abuse' } },
   'email.unsubscribed': {}
 }
 
@@ -29,6 +29,7 @@ export function testEventBody ({ id, type, createdAt, email }: { id: string, typ
       metadata: {},
       message_id: `<${email}@example.com>`,
       sequence: 1,
+      template_id: null,
       ...EXTRAS[type],
       test: true
     }

@@ -3,7 +3,8 @@ import { Refusal } from '../define.ts'
 import type { Domain } from '../directory.ts'
 import { SANDBOX_DOMAIN } from '../key/decide.ts'
 import type { DomainStatus, RecordState } from './facts.ts'
-import { judge, type Purpose, type WantedRecord } from './records.ts'
+import type { KeyTurn } from './keys.ts'
+import { judge, wantedRecords, type WantedRecord } from './records.ts'
 
 const DOMAINS_MAX = 1000
 /** Names of records are longer than the domain's, and DNS ends at 253. */
@@ -27,8 +28,8 @@ export function isVerifiedEnough (domain: Pick<Domain, 'status'> | undefined, re
   return !required || domain === undefined || domain.status === 'verified'
 }
 
-/** What DNS said: TXT records, or the target of a CNAME. A purpose that is left out: it did not say. */
-export type Look = Partial<Record<Purpose, string[]>>
+/** What DNS said, by the name of the wanted record: TXT records, or the target of a CNAME. A name that is left out: it did not say. */
+export type Look = Partial<Record<string, string[]>>
 
 /** What a look changes. */
 export interface Checked {
@@ -43,12 +44,12 @@ const WRONG_MAX_MS = 72 * HOUR_MS
 
 /** What the domain is after a look; null when that is nothing new, or DNS did not say enough to tell. */
 export function afterLook (domain: Domain, wanted: WantedRecord[], look: Look, nowMs: number): Checked | null {
-  if (wanted.some(({ purpose, required }) => required && look[purpose] === undefined)) return null
+  if (wanted.some(({ name, required }) => required && look[name] === undefined)) return null
   const records = wanted.flatMap(record => {
-    const found = look[record.purpose]
-    return found === undefined ? domain.records.filter(({ purpose }) => purpose === record.purpose) : judge(record, found)
+    const found = look[record.name]
+    return found === undefined ? domain.records.filter(({ name }) => name === record.name) : judge(record, found)
   })
-  const right = wanted.every(({ purpose, required }) => !required || records.some(record => record.purpose === purpose && record.state === 'ok'))
+  const right = wanted.every(({ name, required }) => !required || records.some(record => record.name === name && record.state === 'ok'))
   const checked = { ...standing(domain, right, nowMs), records }
   return isSame(checked, domain) ? null : checked
 }
@@ -62,8 +63,28 @@ function standing ({ status, failingSince }: Domain, right: boolean, nowMs: numb
 
 function isSame (a: Checked, b: Checked): boolean {
   const text = ({ status, failingSince, records }: Checked) =>
-    JSON.stringify([status, failingSince, records.map(({ purpose, state, found }) => [purpose, state, found])])
+    JSON.stringify([status, failingSince, records.map(({ name, state, found }) => [name, state, found])])
   return text(a) === text(b)
+}
+
+/** Receivers verify mail when it reaches them, and a relay or forwarder may have held it for 5 days. Source: RFC 5321 4.5.4.1. */
+const OVERLAP_MS = 7 * 24 * HOUR_MS
+
+/** One rotation at a time: the records of the one before are still asked for. */
+export function rotationFault ({ name, dkim: { next, previous } }: Pick<Domain, 'name' | 'dkim'>): Refusal | null {
+  const refuse = (why: string) => new Refusal('rotation_under_way', `The keys of ${name} are being rotated: ${why}.`)
+  if (next !== null) return refuse('the new ones sign once their records are seen in DNS')
+  return previous === null ? null : refuse(`the records of the old ones are to stay until ${previous.until}`)
+}
+
+/** What a look and the time do to the keys of a domain; null = nothing. New ones sign from the first look that shows the one that every receiver reads;
+ *  the old ones are retired after the overlap. */
+export function keyTurn (domain: Domain, look: Look, nowMs: number): KeyTurn | null {
+  const { previous } = domain.dkim
+  if (previous !== null && nowMs >= Date.parse(previous.until)) return { name: 'retired' }
+  const awaited = wantedRecords(domain, null).find(({ stage }) => stage === 'next')
+  if (awaited === undefined || judge(awaited, look[awaited.name] ?? []).state !== 'ok') return null
+  return { name: 'switched', previousUntil: new Date(nowMs + OVERLAP_MS).toISOString() }
 }
 
 /** What one process remembers of its looks at a domain. */
@@ -80,15 +101,28 @@ export interface Watch {
 
 const MINUTE_MS = 60_000
 
-/** Unix ms of the next look. A new domain is looked at each minute, then at gaps of a tenth of its age up to an hour; not at once, since a resolver would
- *  remember that there was nothing. A verified one every 6 to 12 h, hourly while something is wrong; a failed one daily. */
-export function nextLookMs ({ status, failingSince, createdAt }: Domain, { lookedMs, told, sinceMs, luck }: Watch): number {
-  if (status === 'pending') {
-    const createdMs = Date.parse(createdAt)
-    const fromMs = lookedMs ?? createdMs
-    return fromMs + Math.min(HOUR_MS, Math.max(MINUTE_MS, (fromMs - createdMs) / 10))
-  }
+/** Unix ms of the next look: by the domain's status, or sooner for the sake of its rotation. */
+export function nextLookMs (domain: Domain, watch: Watch): number {
+  return Math.min(settledLookMs(domain, watch), rotationLookMs(domain, watch))
+}
+
+/** A new domain is awaited. A verified one is looked at every 6 to 12 h, hourly while something is wrong; a failed one daily. */
+function settledLookMs ({ status, failingSince, createdAt }: Domain, { lookedMs, told, sinceMs, luck }: Watch): number {
+  if (status === 'pending') return awaitedLookMs(Date.parse(createdAt), lookedMs)
   const wide = status === 'failed' ? 24 * HOUR_MS : (6 + 6 * luck) * HOUR_MS
   const gapMs = status === 'verified' && (failingSince !== null || !told) ? HOUR_MS : wide
   return lookedMs === null ? sinceMs + luck * gapMs : lookedMs + gapMs
+}
+
+function rotationLookMs ({ dkim: { next, previous } }: Domain, { lookedMs }: Watch): number {
+  if (next !== null) return awaitedLookMs(Date.parse(next.since), lookedMs)
+  if (previous === null) return Infinity
+  const untilMs = Date.parse(previous.until)
+  return lookedMs === null || lookedMs < untilMs ? untilMs : lookedMs + HOUR_MS
+}
+
+/** Each minute, then at gaps of a tenth of the wait up to an hour; not at once, since a resolver would remember that there was nothing. */
+function awaitedLookMs (sinceMs: number, lookedMs: number | null): number {
+  const fromMs = Math.max(sinceMs, lookedMs ?? sinceMs)
+  return fromMs + Math.min(HOUR_MS, Math.max(MINUTE_MS, (fromMs - sinceMs) / 10))
 }

@@ -1,5 +1,6 @@
 import type { Domain } from '../directory.ts'
-import type { RecordState } from './facts.ts'
+import type { DkimKey, RecordState } from './facts.ts'
+import type { PublishedKey } from './keys.ts'
 
 export type Purpose = RecordState['purpose']
 
@@ -12,6 +13,10 @@ export interface WantedRecord {
   value: string
   /** Whether the domain is not verified without it. */
   required: boolean
+  /** Where in a rotation it stands: that of a `next` key is awaited, of a `previous` one kept until `removableAt`, a `removable` one of no use. */
+  stage: 'current' | 'next' | 'previous' | 'removable'
+  /** RFC 3339; null unless there is such a time. */
+  removableAt: string | null
 }
 
 /** A wanted record as DNS showed it last; `unchecked` = nobody has looked yet, or DNS did not say. */
@@ -19,37 +24,82 @@ export type SeenRecord = WantedRecord & { state: RecordState['state'] | 'uncheck
 
 const RETURN_PATH_LABEL = 'jp-bounces'
 
-/** What is to be published for a domain. `bounceDomain` = host of the return path, or null when there is none.
- *  Only DKIM is required: it alone makes DMARC pass, since it is aligned. A return path of the domain's own aligns SPF as well, and one is not needed
+/** Is it a host that a domain's return path has, whoever's the domain is now? */
+export const isReturnPath = (host: string): boolean => host.startsWith(`${RETURN_PATH_LABEL}.`)
+
+/** The domain whose return path a host is. */
+export const returnPathDomain = (host: string): string => host.slice(RETURN_PATH_LABEL.length + 1)
+
+/** What is to be published for a domain, and what was. `bounceDomain` = host of the return path, or null when there is none.
+ *  Only DKIM with RSA is required: it alone makes DMARC pass everywhere, since it is aligned. A return path of the domain's own aligns SPF as well, and one is not needed
  *  where the bounce host lies within the domain. DMARC is the domain owner's own policy, so it is advice. Source: RFC 6376, RFC 7208, RFC 9989. */
 export function wantedRecords ({ name, dkim }: Pick<Domain, 'name' | 'dkim'>, bounceDomain: string | null): WantedRecord[] {
-  const key: WantedRecord = {
-    purpose: 'dkim', type: 'TXT', name: `${dkim.selector}._domainkey.${name}`, value: `v=DKIM1; k=rsa; p=${dkim.publicKey}`, required: true
-  }
-  const policy: WantedRecord = { purpose: 'dmarc', type: 'TXT', name: `_dmarc.${name}`, value: 'v=DMARC1; p=none', required: false }
-  if (bounceDomain === null || `.${bounceDomain}`.endsWith(`.${name}`)) return [key, policy]
-  return [key, { purpose: 'return_path', type: 'CNAME', name: `${RETURN_PATH_LABEL}.${name}`, value: bounceDomain, required: false }, policy]
+  const { active, next, previous, retired } = dkim
+  return [
+    ...active.map(key => keyRecord(key, name, 'current')),
+    ...(next?.keys ?? []).map(key => keyRecord(key, name, 'next')),
+    ...returnPathRecords(name, bounceDomain),
+    { purpose: 'dmarc', type: 'TXT', name: `_dmarc.${name}`, value: 'v=DMARC1; p=none', required: false, stage: 'current', removableAt: null },
+    ...(previous?.keys ?? []).map(key => keyRecord(key, name, 'previous', previous!.until)),
+    ...retired.map(key => keyRecord(key, name, 'removable'))
+  ]
 }
 
-/** The wanted records, each with what DNS last showed of it. */
+/** Source: RFC 6376 3.6.1, RFC 8463 4. */
+function keyRecord (key: PublishedKey, domain: string, stage: WantedRecord['stage'], removableAt: string | null = null): WantedRecord {
+  const { algorithm, publicKey } = key
+  const type = algorithm === 'rsa-sha256' ? 'rsa' : 'ed25519'
+  const value = `v=DKIM1; k=${type}; p=${publicKey}`
+  return { purpose: 'dkim', type: 'TXT', name: keyName(key, domain), value, required: type === 'rsa' && stage === 'current', stage, removableAt }
+}
+
+function keyName ({ selector }: PublishedKey, domain: string): string {
+  return `${selector}._domainkey.${domain}`
+}
+
+function returnPathRecords (name: string, bounceDomain: string | null): WantedRecord[] {
+  if (bounceDomain === null || liesWithin(bounceDomain, name)) return []
+  return [{ purpose: 'return_path', type: 'CNAME', name: returnPathName(name), value: bounceDomain, required: false, stage: 'current', removableAt: null }]
+}
+
+const liesWithin = (host: string, domain: string): boolean => `.${host}`.endsWith(`.${domain}`)
+const returnPathName = (domain: string): string => `${RETURN_PATH_LABEL}.${domain}`
+
+/** The host that mail from a domain comes back to; null where nothing comes back. It is the domain's own once DNS leads from there to `bounceDomain`,
+ *  since SPF is then aligned: before that bounces would be lost. */
+export function returnPathHost ({ name, records }: Pick<Domain, 'name' | 'records'>, bounceDomain: string | null): string | null {
+  if (bounceDomain === null || liesWithin(bounceDomain, name)) return bounceDomain
+  const own = returnPathName(name)
+  return records.some(record => record.name === own && record.state === 'ok') ? own : bounceDomain
+}
+
+/** The keys that sign now. RSA always does: it is what every receiver reads, and one look that missed its record must not cost the domain its DMARC. Ed25519
+ *  is left out when DNS shows RSA's record and not its own: a signature that nobody can verify is no better than none, and looks worse. */
+export function signingKeys ({ name, dkim, records }: Pick<Domain, 'name' | 'dkim' | 'records'>): DkimKey[] {
+  const stateOf = (key: DkimKey) => records.find(record => record.name === keyName(key, name))?.state
+  const isSeen = dkim.active.some(key => key.algorithm === 'rsa-sha256' && stateOf(key) === 'ok')
+  return dkim.active.filter(key => key.algorithm === 'rsa-sha256' || !isSeen || !['missing', 'wrong'].includes(stateOf(key) ?? 'unchecked'))
+}
+
+/** The wanted records, each with what DNS last showed of it. What is of no use is shown while it is there. */
 export function seenRecords (domain: Domain, bounceDomain: string | null): SeenRecord[] {
   return wantedRecords(domain, bounceDomain).map(record => {
-    const { state, found } = domain.records.find(({ purpose }) => purpose === record.purpose) ?? { state: 'unchecked' as const, found: [] }
+    const { state, found } = domain.records.find(({ name }) => name === record.name) ?? { state: 'unchecked' as const, found: [] }
     return { ...record, state, found }
-  })
+  }).filter(({ stage, state }) => stage !== 'removable' || state === 'ok')
 }
 
 /** What `found` (TXT records, or the target of a CNAME) says of a wanted record. Several records are fine when one of them is right. */
 export function judge (record: WantedRecord, found: string[]): RecordState {
   const right = found.filter(text => isRight(record, text))
-  const { purpose } = record
-  if (right.length > 0) return { purpose, state: 'ok', found: shown(right) }
-  return { purpose, state: found.length === 0 ? 'missing' : 'wrong', found: shown(found) }
+  const { name, purpose } = record
+  if (right.length > 0) return { name, purpose, state: 'ok', found: shown(right) }
+  return { name, purpose, state: found.length === 0 ? 'missing' : 'wrong', found: shown(found) }
 }
 
 function isRight ({ purpose, value }: WantedRecord, text: string): boolean {
   switch (purpose) {
-    case 'dkim': return isKey(text, tagsOf(value)!.get('p')!)
+    case 'dkim': return isKey(text, tagsOf(value)!)
     case 'return_path': return text === value
     case 'dmarc': return isPolicy(text) && /^(none|quarantine|reject)$/i.test(tagsOf(text)?.get('p') ?? '')
   }
@@ -57,12 +107,12 @@ function isRight ({ purpose, value }: WantedRecord, text: string): boolean {
 
 /** Compared by its tags, as a receiver reads them: their order and blanks say nothing, v= and k= have defaults, t= does not matter for what we sign.
  *  Source: RFC 6376 3.6.1. */
-function isKey (text: string, publicKey: string): boolean {
+function isKey (text: string, wanted: Map<string, string>): boolean {
   const tags = tagsOf(text)
   if (tags === null) return false
   const lists = (name: string, ...values: string[]) => tags.get(name)?.split(':').some(value => values.includes(value.trim())) ?? true
-  return (tags.get('v') ?? 'DKIM1') === 'DKIM1' && (tags.get('k') ?? 'rsa') === 'rsa' && lists('h', 'sha256') && lists('s', '*', 'email') &&
-    tags.get('p')?.replaceAll(/\s/g, '') === publicKey
+  return (tags.get('v') ?? 'DKIM1') === 'DKIM1' && (tags.get('k') ?? 'rsa') === wanted.get('k') && lists('h', 'sha256') && lists('s', '*', 'email') &&
+    tags.get('p')?.replaceAll(/\s/g, '') === wanted.get('p')
 }
 
 /** `a=1; b=2` as a map, or null when it is no such list or names a tag twice. Source: RFC 6376 3.2. */

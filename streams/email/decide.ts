@@ -34,6 +34,8 @@ export function messageIdOf (request: Pick<EmailRequested['data'], 'email' | 'fr
 
 /** A time that has passed by no more than this means now: clocks differ, and a request may be sent again. */
 const PAST_MS_MAX = 300_000
+/** After a lease: clocks differ, and the sender's own words, or the doubt that another sender records, are to come first. */
+const LEASE_OVER_MS = 300_000
 /** What must be left of the content's time when a scheduled email goes out: three days of attempts, and one. */
 const SCHEDULE_MARGIN_MS = 4 * 86_400_000
 
@@ -49,7 +51,8 @@ export function scheduleFault (atMs: number, nowMs: number, contentEndsMs: numbe
 export type Outcome =
   | { kind: 'delivered', reply: SmtpReply }
   | { kind: 'deferred', reply: SmtpReply | null, error: string | null, class: string, hostTrouble: boolean }
-  | { kind: 'bounced', reply: SmtpReply, class: string }
+  /** `reply` null: no server was asked, and `error` and `status` (RFC 3463) say why. */
+  | { kind: 'bounced', reply: SmtpReply | null, status: string | null, error: string | null, class: string }
 
 export interface Transaction {
   host: string | null
@@ -63,6 +66,8 @@ export type Command =
   | { name: 'Claim', worker: string, leaseUntil: string, messageId: string, date: string, renderer: string, digest: string, due: boolean }
   /** `claim` = id of the claim the transaction was finished under; null when it ended before it had one. */
   | { name: 'RecordOutcome', claim: string | null, attempt: number, stage: SmtpStage, transaction: Transaction, outcome: Outcome }
+  /** A report came back that says no for good; `report` = the mail it came in. */
+  | { name: 'RecordReport', report: string, host: string | null, reply: SmtpReply | null, status: string | null, error: string | null, class: string }
   | { name: 'Doubt', claim: string, cause: 'sender' | 'line' }
   | { name: 'Fail', reason: 'expired' | 'unsendable', detail: string | null }
   | { name: 'Suppress', reason: SuppressionReason }
@@ -91,6 +96,7 @@ export function decide (state: Recipient, command: Command, given: Given): Decis
   switch (command.name) {
     case 'Claim': return claim(state, command, given)
     case 'RecordOutcome': return recordOutcome(state, command, given)
+    case 'RecordReport': return recordReport(state, command, given)
     case 'Doubt': return doubt(state, command, given)
     case 'Fail': return fail(state, command, given)
     case 'Suppress': return refuseTransaction(state, given) ?? { type: 'email.suppressed', data: { reason: command.reason } }
@@ -140,12 +146,30 @@ function outcomeFact (state: Recipient, { attempt, stage, transaction, outcome }
   const shared = { attempt, ...transaction }
   switch (outcome.kind) {
     case 'delivered': return { type: 'email.delivered', data: { ...shared, reply: outcome.reply } }
-    case 'bounced': return { type: 'email.bounced', data: { ...shared, stage, reply: outcome.reply, class: outcome.class } }
+    case 'bounced': {
+      const { reply, status, error, class: why } = outcome
+      return { type: 'email.bounced', data: { ...shared, stage, reply, status, error, class: why, report: null } }
+    }
     case 'deferred': {
       const { reply, error, class: why, hostTrouble } = outcome
       const step = hostTrouble ? Math.min(attempt, HOST_TROUBLE_STEP_MAX) : attempt
       return { type: 'email.deferred', data: { ...shared, stage, reply, error, class: why, nextAttemptAt: retryAt(state, step, given), first: state.deferrals === 0 } }
     }
+  }
+}
+
+/** Only of what has gone out, or may have. While a claim is live its outcome comes first: the report may be quicker than the reply it follows. Once the
+ *  lease is over nobody may be there to say so, and the report is what is known. */
+function recordReport (state: Recipient, { name: _name, ...said }: Named<'RecordReport'>, { nowMs }: Given): Decision | null | Refusal {
+  const isLive = state.status === 'sending' && state.claim !== null && nowMs <= Date.parse(state.claim.leaseUntil) + LEASE_OVER_MS
+  if (isLive) return new Refusal('claimed', 'The outcome of the transaction comes first.')
+  switch (state.status) {
+    case 'sending':
+    case 'delivered':
+    case 'deferred':
+    case 'in_doubt':
+      return { type: 'email.bounced', data: { ...said, attempt: state.attempts, stage: 'data', tls: null, via: 'mx', ms: 0 } }
+    default: return null
   }
 }
 

@@ -1,5 +1,6 @@
 import type { EventType } from '../webhook/facts.ts'
 import type { Decision, SmtpReply } from './decide.ts'
+import type { Mark } from './marks.ts'
 import type { EmailRequested } from './facts.ts'
 
 /** Why a bounce: `hard` = a server's final no, `soft` = not now, or never within the budget. Source: contract, "Webhooks". */
@@ -11,6 +12,8 @@ export interface BounceDetail {
   enhanced_code: string | null
   final: boolean
   next_attempt_at: string | null
+  /** Our own words, where no server said any. */
+  reason: string | null
 }
 
 /** What an event adds to the data that all have. */
@@ -18,6 +21,10 @@ export interface EventExtra {
   smtp_response?: string
   bounce?: BounceDetail
   via?: 'relay' | 'mx'
+  click?: { url: string }
+  complaint?: { type: string }
+  /** Opened or clicked by a program, as far as can be told. */
+  machine?: boolean
 }
 
 export interface EventInput {
@@ -47,13 +54,14 @@ export function eventBody ({ id, type, createdAt, request, recipient, extra }: E
       metadata: request.metadata,
       message_id: recipient.messageId,
       sequence: recipient.sequence,
+      template_id: request.template?.id ?? null,
       ...rest
     }
   })
 }
 
 /** The event a decision makes, or null for the facts that are none of the six types. */
-export function eventOf (decision: Decision): { type: EventType, extra: EventExtra } | null {
+export function eventOf (decision: Decision | Mark): { type: EventType, extra: EventExtra } | null {
   switch (decision.type) {
     case 'email.attempted':
     case 'email.in_doubt':
@@ -65,20 +73,38 @@ export function eventOf (decision: Decision): { type: EventType, extra: EventExt
     case 'email.delivered':
       return { type: 'email.delivered', extra: { smtp_response: decision.data.reply.text, via: decision.data.via } }
     case 'email.bounced': {
-      const { reply } = decision.data
-      return bounced(reply, { type: 'hard', class: decision.data.class, final: true, next_attempt_at: null })
+      const { reply, status, error, class: name, report } = decision.data
+      // A relay's time can be over, too: nobody has said no.
+      const type = name === 'expired' ? 'soft' : 'hard'
+      const why = { type, class: name, final: true, next_attempt_at: null } as const
+      return report === null ? bounced(reply, why, { status, reason: error }) : bounced(reply, why, { status, said: error })
     }
     case 'email.deferred': {
-      const { reply, class: why, nextAttemptAt } = decision.data
-      return bounced(reply, { type: 'soft', class: why, final: false, next_attempt_at: nextAttemptAt })
+      const { reply, error, class: why, nextAttemptAt } = decision.data
+      return bounced(reply, { type: 'soft', class: why, final: false, next_attempt_at: nextAttemptAt }, { reason: error })
     }
     case 'email.failed':
-      return bounced(null, { type: 'soft', class: decision.data.reason, final: true, next_attempt_at: null })
+      return bounced(null, { type: 'soft', class: decision.data.reason, final: true, next_attempt_at: null }, { reason: decision.data.detail })
+    case 'email.opened':
+      return { type: 'email.opened', extra: { machine: decision.data.machine } }
+    case 'email.clicked':
+      return { type: 'email.clicked', extra: { click: { url: decision.data.url }, machine: decision.data.machine } }
+    case 'email.complained':
+      return { type: 'email.complained', extra: { complaint: { type: decision.data.feedback } } }
+    case 'email.unsubscribed':
+      return { type: 'email.unsubscribed', extra: {} }
   }
 }
 
-function bounced (reply: SmtpReply | null, why: Pick<BounceDetail, 'type' | 'class' | 'final' | 'next_attempt_at'>): { type: EventType, extra: EventExtra } {
+type Why = Pick<BounceDetail, 'type' | 'class' | 'final' | 'next_attempt_at'>
+/** Where no server replied to us: `said` = the words of one, as a report has them; `reason` = our own. */
+interface Unreplied { status?: string | null, said?: string | null, reason?: string | null }
+
+function bounced (reply: SmtpReply | null, why: Why, { status = null, said = null, reason = null }: Unreplied): { type: EventType, extra: EventExtra } {
   const { type, class: name, final, next_attempt_at: next } = why
-  const bounce = { type, class: name, code: reply?.code ?? null, enhanced_code: reply?.enhanced ?? null, final, next_attempt_at: next }
-  return { type: 'email.bounced', extra: { ...(reply === null ? {} : { smtp_response: reply.text }), bounce } }
+  const words = reply?.text ?? said
+  const bounce = {
+    type, class: name, code: reply?.code ?? null, enhanced_code: reply?.enhanced ?? status, final, next_attempt_at: next, reason: words === null ? reason : null
+  }
+  return { type: 'email.bounced', extra: { ...(words === null ? {} : { smtp_response: words }), bounce } }
 }

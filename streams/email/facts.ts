@@ -109,13 +109,17 @@ export const EmailDeferred = factType('email.deferred', 1, Type.Object({
   ...event
 }))
 
-/** A server said no for good. */
+/** A no for good: a server's reply, a domain that takes no mail (`reply` null, `error` says why), or a report that came back later (`report` names it;
+ *  `host` is then who said no, as the report has it). `status` = RFC 3463's, whoever told it. */
 export const EmailBounced = factType('email.bounced', 1, Type.Object({
   ...recipient,
   ...transaction,
   stage: Stage,
-  reply: Reply,
+  reply: Nullable(Reply),
+  status: Nullable(Type.String()),
+  error: Nullable(Type.String({ maxLength: 1000 })),
   class: Type.String(),
+  report: Nullable(Id('in')),
   ...event
 }))
 
@@ -152,6 +156,23 @@ export const EmailCanceled = factType('email.canceled', 1, Type.Object(recipient
 /** What had ended without a delivery is to be sent again, with a budget until `expiresAt`. */
 export const EmailRetryRequested = factType('email.retry_requested', 1, Type.Object({ ...recipient, expiresAt: Time }))
 
+/** The pixel was loaded. `machine` = by a program, as far as can be told: a proxy, a scanner, a prefetch. */
+export const EmailOpened = factType('email.opened', 1, Type.Object({ ...recipient, machine: Type.Boolean(), ...event }))
+
+/** A link was followed. */
+export const EmailClicked = factType('email.clicked', 1, Type.Object({ ...recipient, url: Type.String({ maxLength: 8192 }), machine: Type.Boolean(), ...event }))
+
+/** Called spam. `feedback` = RFC 5965's Feedback-Type; `report` = the mail that told. */
+export const EmailComplained = factType('email.complained', 1, Type.Object({ ...recipient, feedback: Type.String({ maxLength: 100 }), report: Nullable(Id('in')), ...event }))
+
+/** No more mail like it, please: said by a mail program's button (`one-click`, RFC 8058), on our page, by mail, or in a feedback report. */
+export const EmailUnsubscribed = factType('email.unsubscribed', 1, Type.Object({
+  ...recipient,
+  by: Type.Union((['one-click', 'page', 'mail', 'report'] as const).map(way => Type.Literal(way))),
+  report: Nullable(Id('in')),
+  ...event
+}))
+
 /** An Idempotency-Key is taken: in one atomic append with the requests it let in, so that no crash can part them. `bodyHash` = SHA-256 of the
  *  canonical body; `answer` = the answer it got, and gets again. Lives 7 days. */
 export const RequestClaimed = factType('request.claimed', 1, Type.Object({
@@ -163,7 +184,7 @@ export const RequestClaimed = factType('request.claimed', 1, Type.Object({
 
 export const emailFacts = [
   EmailRequested, EmailAttempted, EmailDelivered, EmailDeferred, EmailBounced, EmailFailed, EmailInDoubt, EmailSuppressed, EmailRescheduled, EmailCanceled,
-  EmailRetryRequested, RequestClaimed
+  EmailRetryRequested, EmailOpened, EmailClicked, EmailComplained, EmailUnsubscribed, RequestClaimed
 ] as const
 
 export type EmailRequested = FactOf<typeof EmailRequested>
@@ -177,8 +198,14 @@ export type EmailSuppressed = FactOf<typeof EmailSuppressed>
 export type EmailRescheduled = FactOf<typeof EmailRescheduled>
 export type EmailCanceled = FactOf<typeof EmailCanceled>
 export type EmailRetryRequested = FactOf<typeof EmailRetryRequested>
+export type EmailOpened = FactOf<typeof EmailOpened>
+export type EmailClicked = FactOf<typeof EmailClicked>
+export type EmailComplained = FactOf<typeof EmailComplained>
+export type EmailUnsubscribed = FactOf<typeof EmailUnsubscribed>
 export type RequestClaimed = FactOf<typeof RequestClaimed>
-/** The facts of one recipient, stream EMAILS. */
+/** What a recipient did with the mail; on a subject of its own, so that none of it comes between a claim and its outcome. */
+export type MarkFact = EmailOpened | EmailClicked | EmailComplained | EmailUnsubscribed
+/** What became of sending to one recipient. */
 export type RecipientFact =
   | EmailAttempted | EmailDelivered | EmailDeferred | EmailBounced | EmailFailed | EmailInDoubt
   | EmailSuppressed | EmailRescheduled | EmailCanceled | EmailRetryRequested

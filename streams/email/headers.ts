@@ -25,7 +25,8 @@ const RESERVED = [
   { names: 'date message-id', why: 'a second copy of a mail is told by it, so it is made here' },
   { names: 'return-path received* delivered-to', why: 'mail servers write it on the way, and some take what is there already for a loop' },
   { names: 'dkim-signature arc-* authentication-results', why: 'it vouches for a message, and is written by whoever signs or checks it' },
-  { names: 'mime-version content-*', why: 'it describes how the message is built' }
+  { names: 'mime-version content-*', why: 'it describes how the message is built' },
+  { names: 'cfbl-*', why: 'complaints come back by it' }
 ]
 
 /** Written here for mail whose recipients can unsubscribe, left to the sender for other mail. */

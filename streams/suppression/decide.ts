@@ -14,6 +14,13 @@ export function isSandbox (address: string): boolean {
   return domainOf(address) === SANDBOX_DOMAIN
 }
 
+const SANDBOX_SUPPRESSED: readonly Standing[] = [{ reason: 'manual', email: null, since: '2026-11-21T00:00:00.000Z' }]
+
+/** What stands against a test address: something against `suppressed@`, with any label, nothing against the others. */
+export function sandboxStanding (address: string): readonly Standing[] {
+  return /^suppressed(\+|@)/i.test(address) ? SANDBOX_SUPPRESSED : []
+}
+
 /** The normalised address, when it can be suppressed. */
 export function suppressible (text: string): string | Refusal {
   const address = parseAddress(text)

@@ -1,10 +1,13 @@
 import t from 'tap'
 import { emails } from '#projections/emails/project.ts'
-import { getEmail, overdueRecipients } from '#projections/emails/queries.ts'
+import { getEmail, overdueRecipients, unheardEmails, type UnheardEmail } from '#projections/emails/queries.ts'
 import { rollUp } from '#projections/emails/status.ts'
 import { sql } from '#projections/define.ts'
 import { ask } from '#src/postgres/run.ts'
-import { ACCOUNT, attempted, bounced, canceled, deferred, delivered, failed, inDoubt, recorded, requested, rescheduled, retryRequested, suppressed, timeAt } from '../support/facts.ts'
+import {
+  ACCOUNT, attempted, bounced, canceled, clicked, complained, deferred, delivered, failed, inDoubt, opened, recorded, requested, rescheduled, retryRequested, suppressed, timeAt,
+  unsubscribed
+} from '../support/facts.ts'
 import { allRows, apply, clear, cut, freshPool, randomOf, shuffled } from './view.ts'
 
 const record = (id: string, account = ACCOUNT) => getEmail({ account, id })
@@ -123,7 +126,10 @@ function story () {
     rescheduled({ email: 'em_d' }),
     canceled({ email: 'em_d' }),
     suppressed({ email: 'em_e' }),
-    retryRequested({ email: 'em_e' })
+    retryRequested({ email: 'em_e' }),
+    opened({ email: 'em_a' }),
+    clicked({ email: 'em_a', n: 1, to: 'ben@example.net' }),
+    opened({ email: 'em_a' })
   ])
   return [...requests, ...outcomes]
 }
@@ -133,7 +139,7 @@ t.test('facts in any order, in any batches, and all of them twice give the same 
   const facts = story()
   for (const one of facts) await apply(pool, emails, [one])
   const expected = await allRows(pool, 'emails')
-  t.equal(expected.timeline?.length, 19)
+  t.equal(expected.timeline?.length, 22)
   t.match(await ask(pool, record('em_a')), { status: 'partial' })
 
   await apply(pool, emails, facts)
@@ -144,6 +150,36 @@ t.test('facts in any order, in any batches, and all of them twice give the same 
     for (const batch of cut(shuffled([...facts, ...facts], random), 9, random)) await apply(pool, emails, batch)
     t.strictSame(await allRows(pool, 'emails'), expected, `seed ${seed}`)
   }
+})
+
+t.test('marks have their first times and are no status, also when they come before everything else', async t => {
+  const pool = await freshPool(t)
+  const email = 'em_marks'
+  const [request, first, click, again, claim, complaint, outcome, gone] = [
+    requested({ email }), opened({ email, machine: true }), clicked({ email }), opened({ email }), attempted({ email }), complained({ email }), delivered({ email }), unsubscribed({ email })
+  ]
+  await apply(pool, emails, recorded([first!, click!], 20))
+  await apply(pool, emails, recorded([request!], 3))
+  t.match(await ask(pool, record(email)), { status: 'queued', recipients: [{ status: 'queued', opened_at: first!.time, clicked_at: click!.time, complained_at: null }] })
+  await apply(pool, emails, recorded([again!, claim!, complaint!, outcome!, gone!], 22))
+  const row = await ask(pool, record(email))
+  t.match(row, { status: 'delivered', recipients: [{ opened_at: first!.time, complained_at: complaint!.time, unsubscribed_at: gone!.time, attempts: 1 }] })
+  t.match(row?.timeline.filter(({ type }) => type !== 'email.attempted').map(({ type, machine, url, feedback, by }) => ({ type, machine, url, feedback, by })), [
+    { type: 'email.requested' }, { type: 'email.opened', machine: true }, { type: 'email.clicked', url: 'https://shop.example/', machine: false }, { type: 'email.opened', machine: false },
+    { type: 'email.complained', feedback: 'abuse' }, { type: 'email.delivered' }, { type: 'email.unsubscribed', by: 'one-click' }
+  ])
+  const { rows } = await pool.query('select events from email_states where id = $1', [email])
+  t.same(rows, [{ events: ['email.delivered', 'email.opened', 'email.clicked', 'email.complained', 'email.unsubscribed'] }])
+})
+
+t.test('a report after the delivery is a bounce, with its own words', async t => {
+  const pool = await freshPool(t)
+  const email = 'em_report'
+  await apply(pool, emails, recorded([requested({ email })], 1))
+  await apply(pool, emails, recorded([attempted({ email }), delivered({ email }), bounced({ email, reply: null, status: '5.2.2', error: 'mailbox is full', class: 'mailboxfull', report: 'in_1' })], 1))
+  const row = await ask(pool, record(email))
+  t.match(row, { status: 'bounced', recipients: [{ last_response: { smtp_code: null, enhanced_code: '5.2.2', response: null, error: 'mailbox is full' } }] })
+  t.match(row?.timeline.at(-1), { type: 'email.bounced', status: '5.2.2', error: 'mailbox is full', class: 'mailboxfull', report: 'in_1' })
 })
 
 t.test("an email's status is the roll-up of its recipients'", async t => {
@@ -198,9 +234,41 @@ t.test('recipients are overdue when their time has passed and nothing was heard'
     deferred({ email: 'em_done', nextAttemptAt: past(300) }),
     delivered({ email: 'em_done', attempt: 2 })
   ]))
-  const overdue = await ask(pool, overdueRecipients(10, 60))
+  const overdue = await ask(pool, overdueRecipients({ limit: 10, graceS: 60, after: null }))
   t.strictSame(overdue.map(({ email }) => email), ['em_again', 'em_dead', 'em_deferred', 'em_doubt', 'em_scheduled'])
   t.match(overdue[2], { account: ACCOUNT, email: 'em_deferred', n: 2, requestSeq: 41 })
   t.ok(overdue.every(({ wakeMs }) => wakeMs < Date.now() - 60_000))
-  t.equal((await ask(pool, overdueRecipients(2, 60))).length, 2)
+  const first = await ask(pool, overdueRecipients({ limit: 2, graceS: 60, after: null }))
+  t.strictSame([...first, ...await ask(pool, overdueRecipients({ limit: 10, graceS: 60, after: first[1]! }))], overdue, 'page after page')
+})
+
+t.test('recipients of whom nothing was ever heard are found among the emails on their way, page after page', async t => {
+  const pool = await freshPool(t)
+  const two = [{ address: 'a@example.net', name: null, kind: 'to' as const }, { address: 'b@example.net', name: null, kind: 'to' as const }]
+  await apply(pool, emails, recorded([
+    requested({ email: 'em_other' }, 'acc_other'),
+    requested({ email: 'em_half', recipients: two }),
+    delivered({ email: 'em_half', n: 0 }),
+    requested({ email: 'em_quiet' }),
+    requested({ email: 'em_begun' }),
+    attempted({ email: 'em_begun' }),
+    requested({ email: 'em_opened' }),
+    opened({ email: 'em_opened' }),
+    requested({ email: 'em_done' }),
+    delivered({ email: 'em_done' }),
+    requested({ email: 'em_later', scheduledAt: timeAt(90) }),
+    requested({ email: 'em_again' }),
+    retryRequested({ email: 'em_again' })
+  ]))
+  const found = await ask(pool, unheardEmails({ limit: 10, after: null }))
+  t.strictSame(found.map(({ email, ns }) => [email, ...ns]), [['em_other', 0], ['em_half', 1], ['em_quiet', 0], ['em_begun'], ['em_opened', 0], ['em_again']])
+  t.strictSame(found.slice(0, 3).map(({ account, requestSeq }) => [account, requestSeq]), [['acc_other', 1], [ACCOUNT, 2], [ACCOUNT, 4]])
+  const paged: UnheardEmail[] = []
+  for (let after: UnheardEmail | null = null; ;) {
+    const page: UnheardEmail[] = await ask(pool, unheardEmails({ limit: 1, after }))
+    if (page.length === 0) break
+    paged.push(...page)
+    after = page[0]!
+  }
+  t.strictSame(paged, found)
 })

@@ -21,7 +21,7 @@ t.test('what mail people set themselves is let through', async t => {
 t.test('what Jetpost writes, and what changes the way or the build of a message, is refused in any case of letters, with the reason', async t => {
   const reserved = [
     'From', 'Sender', 'To', 'Cc', 'Bcc', 'Reply-To', 'Subject', 'Date', 'Message-ID', 'Return-Path', 'Received', 'Received-SPF', 'Delivered-To', 'Resent-From', 'Resent-Bcc',
-    'DKIM-Signature', 'ARC-Seal', 'ARC-Authentication-Results', 'Authentication-Results', 'MIME-Version', 'Content-Type', 'Content-Transfer-Encoding', 'Content-ID', 'Content-Anything'
+    'DKIM-Signature', 'ARC-Seal', 'ARC-Authentication-Results', 'Authentication-Results', 'MIME-Version', 'Content-Type', 'Content-Transfer-Encoding', 'Content-ID', 'Content-Anything', 'CFBL-Address', 'CFBL-Feedback-ID'
   ]
   for (const name of reserved) {
     for (const spelt of [name, name.toLowerCase(), name.toUpperCase()]) t.equal(codeOf(spelt), 'reserved_header', spelt)

@@ -40,6 +40,7 @@ t.test('spec 6.2: a delivered event', async t => {
       metadata: {},
       message_id: '<em_1.0@example.com>',
       sequence: 2,
+      template_id: null,
       via: 'relay'
     }
   })
@@ -47,7 +48,7 @@ t.test('spec 6.2: a delivered event', async t => {
 
 t.test('a final no is hard, a deferral soft, the end of the budget soft and final', async t => {
   const reply = { code: 550, enhanced: null, text: '550 no' }
-  t.match(bodyOf(eventOf({ type: 'email.bounced', data: { ...TRANSACTION, stage: 'rcpt', reply, class: 'undefined' } })), {
+  t.match(bodyOf(eventOf({ type: 'email.bounced', data: { ...TRANSACTION, stage: 'rcpt', reply, status: null, error: null, class: 'undefined', report: null } })), {
     type: 'email.bounced',
     data: { smtp_response: '550 no', bounce: { type: 'hard', class: 'undefined', code: 550, enhanced_code: null, final: true, next_attempt_at: null } }
   })
@@ -55,9 +56,21 @@ t.test('a final no is hard, a deferral soft, the end of the budget soft and fina
   const soft = bodyOf(eventOf({ type: 'email.deferred', data: deferred }))
   t.match(soft, { type: 'email.bounced', data: { bounce: { type: 'soft', class: 'networkerror', code: null, final: false, next_attempt_at: '2026-11-21T10:05:00.000Z' } } })
   t.notOk('smtp_response' in soft.data, 'nobody replied')
+  t.equal(soft.data.bounce.reason, 'refused', 'in our own words')
+  const nowhere = { ...TRANSACTION, stage: 'connect', reply: null, status: '5.1.10', error: 'it has a null MX', class: 'hostunknown', report: null } as const
+  const gone = bodyOf(eventOf({ type: 'email.bounced', data: nowhere }))
+  t.match(gone, { data: { bounce: { type: 'hard', enhanced_code: '5.1.10', reason: 'it has a null MX' } } })
+  t.notOk('smtp_response' in gone.data)
   t.match(bodyOf(eventOf({ type: 'email.failed', data: { attempt: 3, reason: 'expired', detail: null } })), {
     type: 'email.bounced',
     data: { bounce: { type: 'soft', class: 'expired', final: true, next_attempt_at: null } }
+  })
+})
+
+t.test('what a report says are the words of a server; that a relay has tried for too long is soft', async t => {
+  const reported = { ...TRANSACTION, stage: 'data', reply: null, status: '4.4.7', error: 'connect to mx: timed out', class: 'expired', report: 'in_1' } as const
+  t.match(bodyOf(eventOf({ type: 'email.bounced', data: reported })), {
+    data: { smtp_response: 'connect to mx: timed out', bounce: { type: 'soft', class: 'expired', enhanced_code: '4.4.7', final: true, reason: null } }
   })
 })
 

@@ -31,7 +31,7 @@ function record (attempt: number, outcome: Outcome, claim: string | null = null)
 
 const deferred: Outcome = { kind: 'deferred', reply: null, error: 'no answer', class: 'networkerror', hostTrouble: false }
 const delivered: Outcome = { kind: 'delivered', reply: YES }
-const bounced: Outcome = { kind: 'bounced', reply: NO, class: 'userunknown' }
+const bounced: Outcome = { kind: 'bounced', reply: NO, status: '5.1.1', error: null, class: 'userunknown' }
 
 /** The state after these commands, each of which must be allowed; facts get the ids f1, f2 … */
 function after (commands: Command[], context = given(), scheduledAt: string | null = null): Recipient {
@@ -50,12 +50,13 @@ const doubt = (claim: string, cause: 'sender' | 'line'): Command => ({ name: 'Do
 const hold = given({ request: { expiresAt: EXPIRES_AT, onDoubt: 'hold' } })
 
 /** `claim` = the one that outcomes come under. */
-const STATES: Record<string, { state: Recipient, attempt: number, claim: string | null, voidClaim?: string }> = {
+const STATES: Record<string, { state: Recipient, attempt: number, claim: string | null, voidClaim?: string, nowMs?: number }> = {
   scheduled: { state: newRecipient('2026-11-22T10:00:00.000Z'), attempt: 1, claim: null },
   queued: { state: newRecipient(null), attempt: 1, claim: null },
   'sending, own': { state: after([CLAIM]), attempt: 1, claim: 'f1' },
   'sending, void': { state: after([CLAIM]), attempt: 2, claim: null, voidClaim: 'f1' },
   "sending, another's": { state: after([CLAIM]), attempt: 1, claim: null },
+  'sending, lease over': { state: after([CLAIM]), attempt: 1, claim: null, nowMs: Date.parse('2026-11-21T10:16:00.001Z') },
   deferred: { state: after([record(1, deferred)]), attempt: 2, claim: null },
   in_doubt: { state: after([CLAIM, doubt('f1', 'line')]), attempt: 2, claim: null },
   'in_doubt, held': { state: after([CLAIM, doubt('f1', 'line')], hold), attempt: 1, claim: 'f1' },
@@ -71,6 +72,7 @@ const COLUMNS: Record<string, (attempt: number, claim: string | null) => Command
   delivered: (attempt, claim) => record(attempt, delivered, claim),
   deferred: (attempt, claim) => record(attempt, deferred, claim),
   bounced: (attempt, claim) => record(attempt, bounced, claim),
+  Report: () => ({ name: 'RecordReport', report: 'in_1', host: null, reply: null, status: '5.1.1', error: 'no such user', class: 'userunknown' }),
   Doubt: () => doubt('f1', 'sender'),
   Fail: () => ({ name: 'Fail', reason: 'expired', detail: null }),
   Suppress: () => ({ name: 'Suppress', reason: 'complaint' }),
@@ -87,8 +89,8 @@ t.test('every transition is as the table in the README says', async t => {
   t.same(head!.slice(1), Object.keys(COLUMNS))
   for (const [name, ...cells] of rows) {
     for (const [i, cell] of cells.entries()) {
-      const { state, attempt, claim, voidClaim } = STATES[name!]!
-      const decision = decide(state, COLUMNS[head![i + 1]!]!(attempt, claim), given({ voidClaim: voidClaim ?? null }))
+      const { state, attempt, claim, voidClaim, nowMs = NOW_MS } = STATES[name!]!
+      const decision = decide(state, COLUMNS[head![i + 1]!]!(attempt, claim), given({ nowMs, voidClaim: voidClaim ?? null }))
       const result = decision === null ? '·' : decision instanceof Refusal ? 'no' : evolve(state, asFact(decision, 9)).status
       t.equal(result, cell, `${name}, then ${head![i + 1]}`)
     }
@@ -135,6 +137,16 @@ t.test("what came before the dot leaves another's live claim and a held doubt al
   }
   t.equal(decide(after([CLAIM]), record(1, deferred, 'f0'), given()), null, 'nor does a reply under a claim of the same number that never was')
   t.equal(decide(after([CLAIM]), doubt('f0', 'line'), given()), null)
+})
+
+t.test('a report waits for the outcome until five minutes after the lease; what the sender says later of a recipient that bounced is void', async t => {
+  const report = COLUMNS.Report!(1, null)
+  const leaseOverMs = Date.parse('2026-11-21T10:16:00.000Z')
+  t.match(decide(after([CLAIM]), report, given({ nowMs: leaseOverMs })), { code: 'claimed' })
+  t.match(decide(after([CLAIM]), report, given({ nowMs: leaseOverMs + 1 })), { type: 'email.bounced', data: { attempt: 1, report: 'in_1' } })
+  const bouncedSince = after([CLAIM, report], given({ nowMs: leaseOverMs + 1 }))
+  t.equal(decide(bouncedSince, record(1, delivered, 'f1'), given()), null)
+  t.equal(decide(bouncedSince, doubt('f1', 'sender'), given()), null)
 })
 
 t.test('the first deferral is marked as such', async t => {

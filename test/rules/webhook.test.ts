@@ -90,7 +90,7 @@ t.test('6.2 a test event has the fields of its type, marked as a test', async t 
   t.type(of('email.clicked').data.click.url, 'string')
   const real = eventOf({
     type: 'email.bounced',
-    data: { attempt: 1, host: 'mx', tls: null, via: 'mx', ms: 1, stage: 'rcpt', class: 'no_such_user', reply: { code: 550, enhanced: '5.1.1', text: '550 no' } }
+    data: { attempt: 1, host: 'mx', tls: null, via: 'mx', ms: 1, stage: 'rcpt', class: 'userunknown', reply: { code: 550, enhanced: '5.1.1', text: '550 no' }, status: null, error: null, report: null }
   })!.extra
   t.same(Object.keys(of('email.bounced').data.bounce), Object.keys(real.bounce!), 'as a real bounce has them')
 })

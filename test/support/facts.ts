@@ -2,10 +2,10 @@ import type { AnyFact } from '#streams/catalog.ts'
 import type { Fact, FactType, FactOf, Recorded } from '#streams/define.ts'
 import { DeliveryAttempted, DeliveryFailed, DeliveryParked, DeliveryRequested } from '#streams/delivery/facts.ts'
 import {
-  EmailAttempted, EmailBounced, EmailCanceled, EmailDeferred, EmailDelivered, EmailFailed, EmailInDoubt, EmailRequested, EmailRescheduled,
-  EmailRetryRequested, EmailSuppressed, type RecipientFact
+  EmailAttempted, EmailBounced, EmailCanceled, EmailClicked, EmailComplained, EmailDeferred, EmailDelivered, EmailFailed, EmailInDoubt, EmailOpened, EmailRequested,
+  EmailRescheduled, EmailRetryRequested, EmailSuppressed, EmailUnsubscribed, type MarkFact, type RecipientFact
 } from '#streams/email/facts.ts'
-import { shardOf, subjects } from '#streams/subjects.ts'
+import { subjects } from '#streams/subjects.ts'
 import type { Static, TSchema } from '@sinclair/typebox'
 
 type Data<T> = T extends FactType<string, infer Schema> ? Static<Schema> : never
@@ -106,7 +106,10 @@ export function bounced (given: Outcome<typeof EmailBounced>): EmailBounced {
     ...transaction,
     stage: 'rcpt',
     reply: { code: 550, enhanced: '5.1.1', text: '550 5.1.1 no such user' },
-    class: 'no_such_user',
+    status: '5.1.1',
+    error: null,
+    class: 'userunknown',
+    report: null,
     event: '{}',
     ...first(given)
   })
@@ -172,6 +175,16 @@ export function deliveryFailed (given: Partial<Data<typeof DeliveryFailed>>): De
   return fact(DeliveryFailed, { ...owed, attempts: 1, reason: 'endpoint_deleted', ...given })
 }
 
+/** What a recipient did with the mail. */
+function marked (given: { email: string }) {
+  return { n: 0, request: 1, to: 'ada@example.net', sequence: 3, event: '{}', ...given }
+}
+
+export const opened = (given: Outcome<typeof EmailOpened>): EmailOpened => fact(EmailOpened, { machine: false, ...marked(given) })
+export const clicked = (given: Outcome<typeof EmailClicked>): EmailClicked => fact(EmailClicked, { url: 'https://shop.example/', machine: false, ...marked(given) })
+export const complained = (given: Outcome<typeof EmailComplained>): EmailComplained => fact(EmailComplained, { feedback: 'abuse', report: 'in_1', ...marked(given) })
+export const unsubscribed = (given: Outcome<typeof EmailUnsubscribed>): EmailUnsubscribed => fact(EmailUnsubscribed, { by: 'one-click', report: null, ...marked(given) })
+
 /** Facts as they lie in a stream, from sequence `fromSeq` on. */
 export function recorded (facts: AnyFact[], fromSeq = 1): Array<Recorded<AnyFact>> {
   return facts.map((one, i) => ({ fact: one, seq: fromSeq + i, subject: subjectOf(one) }))
@@ -179,10 +192,12 @@ export function recorded (facts: AnyFact[], fromSeq = 1): Array<Recorded<AnyFact
 
 function subjectOf (one: AnyFact): string {
   if (one.type === 'email.requested') return subjects.request(one.account, one.data.email)
-  if (one.type.startsWith('email.')) return recipientSubject(one as RecipientFact)
+  if (one.type.startsWith('email.')) return recipientSubject(one as RecipientFact | MarkFact)
   return one.type === 'delivery.requested' ? subjects.delivery(0) : subjects.deliveryOutcome(0)
 }
 
-function recipientSubject ({ account, data }: RecipientFact): string {
-  return `email.${shardOf(data.email)}.${account}.${data.email}.${data.n}`
+const MARKS = new Set(['email.opened', 'email.clicked', 'email.complained', 'email.unsubscribed'])
+
+function recipientSubject ({ type, account, data }: RecipientFact | MarkFact): string {
+  return MARKS.has(type) ? subjects.mark(account, data.email, data.n) : subjects.recipient(account, data.email, data.n)
 }
