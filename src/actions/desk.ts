@@ -1,6 +1,8 @@
 import type { Vault } from '#src/base/secret.ts'
+import type { Tokens } from '#src/content/token.ts'
 import type { Dns } from '#src/dns/resolve.ts'
 import type { Blobs } from '#src/nats/blobs.ts'
+import type { Compose } from './composer.ts'
 import type { LiveDirectory } from './directory.ts'
 import type { Ledger } from './ledger.ts'
 import type { SuppressionBook } from './suppression-book.ts'
@@ -15,6 +17,8 @@ export interface Desk {
   suppressions: SuppressionBook
   templates: TemplateShelf
   dns: Dns
+  tokens: Tokens
+  compose: Compose
   settings: DeskSettings
 }
 
@@ -26,6 +30,8 @@ export interface DeskSettings {
   requireVerifiedDomains: boolean
   /** Host of the return path, or null when there is none. */
   bounceDomain: string | null
+  /** Where tracking and unsubscribe links lead. */
+  trackingUrl: string
   /** How long content is kept. */
   contentRetentionMs: number
 }

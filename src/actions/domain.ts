@@ -1,7 +1,10 @@
 import { Refusal, type Fact } from '#streams/define.ts'
 import type { Domain } from '#streams/directory.ts'
-import { afterLook, countFault, ownableName, type Look } from '#streams/domain/decide.ts'
-import { DomainAdded, DomainChanged, DomainChecked, DomainRemoved } from '#streams/domain/facts.ts'
+import { afterLook, countFault, keyTurn, ownableName, rotationFault, type Look } from '#streams/domain/decide.ts'
+import {
+  DomainAdded, DomainChanged, DomainChecked, DomainKeysRetired, DomainKeysSwitched, DomainRemoved, DomainRotationStarted
+} from '#streams/domain/facts.ts'
+import { firstKeys, turned, withNext, type KeyTurn } from '#streams/domain/keys.ts'
 import { policyNames, policyOf, wantedRecords, type WantedRecord } from '#streams/domain/records.ts'
 import { NO_DEFAULTS, type SendDefaults } from '#streams/email/defaults.ts'
 import { subjects } from '#streams/subjects.ts'
@@ -9,8 +12,8 @@ import { newId } from '#src/base/id.ts'
 import { DnsUnavailable, type Dns } from '#src/dns/resolve.ts'
 import type { Asker, Desk } from './desk.ts'
 import { countOf } from './directory.ts'
-import { newDkimKey } from './dkim-key.ts'
-import { stamp } from './ledger.ts'
+import { newDkimKeys } from './dkim-key.ts'
+import { stamp, type Cause } from './ledger.ts'
 import { amongRivalsOf } from './rivals.ts'
 
 /** A domain as it is after an action. `seq` is in CONTROL: a node whose directory has reached it knows. */
@@ -19,7 +22,7 @@ export interface DomainNow { domain: Domain, seq: number }
 /** What the actions here need. */
 export type DomainDesk = Pick<Desk, 'ledger' | 'directory' | 'vault' | 'dns' | 'settings'>
 
-/** Makes a domain the account's, with a new DKIM key. A name belongs to one account: refused when it is another's, `isNew: false` when it is this one's
+/** Makes a domain the account's, with new DKIM keys. A name belongs to one account: refused when it is another's, `isNew: false` when it is this one's
  *  already. Throws LogUnavailable or Conflict. */
 export async function addDomain (desk: DomainDesk, asker: Asker, text: string): Promise<DomainNow & { isNew: boolean } | Refusal> {
   const name = ownableName(text)
@@ -37,11 +40,11 @@ async function register (desk: DomainDesk, asker: Asker, name: string): Promise<
   const expectedSeq = versionOf(desk, name)
   const nowMs = desk.ledger.clock.nowMs()
   const id = newId('dom', nowMs)
-  const dkim = await newDkimKey(desk.vault, id, nowMs)
+  const dkim = await newDkimKeys(desk.vault, id, nowMs)
   const fact = stamp(DomainAdded, { ...asker, causation: null }, { domain: id, name, dkim }, nowMs)
   const [seq] = await desk.ledger.control.append([{ subject: subjects.domain(name), fact, expectedSeq }])
   const unseen = { status: 'pending' as const, records: [], failingSince: null, checkedAt: null }
-  return { domain: { id, account: asker.account, name, dkim, defaults: NO_DEFAULTS, ...unseen, createdAt: fact.time }, seq: seq! }
+  return { domain: { id, account: asker.account, name, dkim: firstKeys(dkim), defaults: NO_DEFAULTS, ...unseen, createdAt: fact.time }, seq: seq! }
 }
 
 /** Sets what the domain says about mail that does not say it itself; what is left out stays. Throws LogUnavailable or Conflict. */
@@ -51,7 +54,7 @@ export async function changeDomain (desk: DomainDesk, asker: Asker, domain: Doma
     const names = Object.keys(defaults) as Array<keyof SendDefaults>
     if (names.every(name => defaults[name] === current.defaults[name])) return null
     const { id, name } = current
-    return { fact: stamp(DomainChanged, { ...asker, causation: null }, { domain: id, name, defaults }, nowMs), after: { ...current, defaults } }
+    return { facts: [stamp(DomainChanged, { ...asker, causation: null }, { domain: id, name, defaults }, nowMs)], after: { ...current, defaults } }
   })
 }
 
@@ -59,28 +62,52 @@ export async function changeDomain (desk: DomainDesk, asker: Asker, domain: Doma
 export async function removeDomain (desk: DomainDesk, asker: Asker, domain: Domain): Promise<DomainNow | Refusal> {
   return await change(desk, domain, (current, nowMs) => {
     const { id, name } = current
-    return { fact: stamp(DomainRemoved, { ...asker, causation: null }, { domain: id, name }, nowMs), after: current }
+    return { facts: [stamp(DomainRemoved, { ...asker, causation: null }, { domain: id, name }, nowMs)], after: current }
   })
 }
 
-/** Looks at the domain's records in DNS and keeps what is new, within 5 s and the append. Safe to repeat, and on many nodes at once.
- *  Throws DnsUnavailable when DNS does not say, LogUnavailable or Conflict. */
-export async function checkDomain (desk: DomainDesk, asker: Asker, domain: Domain): Promise<DomainNow | Refusal> {
-  const wanted = wantedRecords(domain, desk.settings.bounceDomain)
-  const look = await lookAt(desk.dns, domain.name, wanted)
+/** Makes the keys that are to sign next; those that sign do so until a look finds the new ones in DNS. Refused while a rotation is under way.
+ *  Throws LogUnavailable or Conflict. */
+export async function rotateDomainKeys (desk: DomainDesk, asker: Asker, domain: Domain): Promise<DomainNow | Refusal> {
+  // Before the work of making keys, and again by the log as it is then.
+  const fault = rotationFault(domain)
+  if (fault !== null) return fault
+  const keys = await newDkimKeys(desk.vault, domain.id, desk.ledger.clock.nowMs())
   return await change(desk, domain, (current, nowMs) => {
-    const checked = afterLook(current, wanted, look, nowMs)
-    if (checked === null) return null
+    const fault = rotationFault(current)
+    if (fault !== null) return fault
     const { id, name } = current
-    const fact = stamp(DomainChecked, { ...asker, causation: null }, { domain: id, name, ...checked }, nowMs)
-    return { fact, after: { ...current, ...checked, checkedAt: fact.time } }
+    const fact = stamp(DomainRotationStarted, { ...asker, causation: null }, { domain: id, name, dkim: keys }, nowMs)
+    return { facts: [fact], after: { ...current, dkim: withNext(current.dkim, keys, fact.time) } }
   })
+}
+
+/** Looks at the domain's records in DNS and keeps what is new, within 5 s and the append; keys in rotation take their turn by it. Safe to repeat, and on
+ *  many nodes at once. Throws DnsUnavailable when DNS does not say, LogUnavailable or Conflict. */
+export async function checkDomain (desk: DomainDesk, asker: Asker, domain: Domain): Promise<DomainNow | Refusal> {
+  const look = await lookAt(desk.dns, domain.name, wantedRecords(domain, desk.settings.bounceDomain))
+  const cause = { ...asker, causation: null }
+  return await change(desk, domain, (current, nowMs) => {
+    const turn = keyTurn(current, look, nowMs)
+    const after = turn === null ? current : { ...current, dkim: turned(current.dkim, turn) }
+    const checked = afterLook(after, wantedRecords(after, desk.settings.bounceDomain), look, nowMs)
+    const facts = turn === null ? [] : [turnFact(cause, current, turn, nowMs)]
+    if (checked === null) return { facts, after }
+    const { id, name } = current
+    const fact = stamp(DomainChecked, cause, { domain: id, name, ...checked }, nowMs)
+    return { facts: [...facts, fact], after: { ...after, ...checked, checkedAt: fact.time } }
+  })
+}
+
+function turnFact (cause: Cause, { id: domain, name }: Domain, turn: KeyTurn, nowMs: number): Fact {
+  if (turn.name === 'retired') return stamp(DomainKeysRetired, cause, { domain, name }, nowMs)
+  return stamp(DomainKeysSwitched, cause, { domain, name, previousUntil: turn.previousUntil }, nowMs)
 }
 
 async function lookAt (dns: Dns, name: string, wanted: WantedRecord[]): Promise<Look> {
   const answers = await Promise.all(wanted.map(async record => {
     const found = record.required ? await ask(dns, name, record) : await unlessUnsaid(ask(dns, name, record))
-    return [record.purpose, found ?? undefined] as const
+    return [record.name, found ?? undefined] as const
   }))
   return Object.fromEntries(answers)
 }
@@ -101,18 +128,22 @@ async function unlessUnsaid<T> (answer: Promise<T>): Promise<T | null> {
   })
 }
 
+/** What is to be said of a domain, and what it is then. */
+interface Said { facts: Fact[], after: Domain }
+
 /** Appends what is to be said of the domain as the log has it now, null = nothing; a refusal when it is gone, or another's since. */
-async function change (
-  desk: DomainDesk, { id, name }: Domain, say: (current: Domain, nowMs: number) => { fact: Fact, after: Domain } | null
-): Promise<DomainNow | Refusal> {
+async function change (desk: DomainDesk, { id, name }: Domain, say: (current: Domain, nowMs: number) => Said | Refusal | null): Promise<DomainNow | Refusal> {
   return await amongRivalsOf(desk.directory, async () => {
     const current = desk.directory.now.domains.get(name)
     if (current?.id !== id) return new Refusal('not_found', `There is no domain ${name}.`)
     const expectedSeq = versionOf(desk, name)
     const said = say(current, desk.ledger.clock.nowMs())
-    if (said === null) return { domain: current, seq: expectedSeq }
-    const [seq] = await desk.ledger.control.append([{ subject: subjects.domain(name), fact: said.fact, expectedSeq }])
-    return { domain: said.after, seq: seq! }
+    if (said instanceof Refusal) return said
+    if (said === null || said.facts.length === 0) return { domain: current, seq: expectedSeq }
+    // All or none: what the first expects holds for those behind it.
+    const subject = subjects.domain(name)
+    const seqs = await desk.ledger.control.append(said.facts.map((fact, i) => (i === 0 ? { subject, fact, expectedSeq } : { subject, fact })))
+    return { domain: said.after, seq: seqs.at(-1)! }
   })
 }
 

@@ -1,8 +1,8 @@
 import type { EmailRequested } from '#streams/email/facts.ts'
 import { messageIdOf } from '#streams/email/decide.ts'
-import { composeFor, type Content } from '#src/content/compose.ts'
+import type { Content } from '#src/content/compose.ts'
 import type { Blobs } from '#src/nats/blobs.ts'
-import type { Ledger } from './ledger.ts'
+import type { Desk } from './desk.ts'
 import { loadRecipient, type Addressee } from './recipient.ts'
 
 /** Bodies and files ride in the request, or lie in the object store; null = they are gone. Throws when NATS does not answer. */
@@ -13,8 +13,8 @@ export async function readContent (blobs: Blobs, { email, content }: EmailReques
 }
 
 /** The message that a recipient got, or will get if it went out at the request's time. Throws when NATS does not answer. */
-export async function readMessage ({ bus }: Ledger, addressee: Addressee, content: Content): Promise<Buffer> {
+export async function readMessage ({ ledger, compose }: Pick<Desk, 'ledger' | 'compose'>, addressee: Addressee, content: Content): Promise<Buffer> {
   const { request: { fact }, n } = addressee
-  const { state } = await loadRecipient(bus, addressee)
-  return composeFor(fact.data, n, content, { messageId: messageIdOf(fact.data, n), date: state.date ?? fact.time }).message
+  const { state } = await loadRecipient(ledger.bus, addressee)
+  return compose(addressee, content, { messageId: messageIdOf(fact.data, n), date: state.date ?? fact.time }).message
 }

@@ -56,7 +56,9 @@ export class Jetpost extends Caller {
     page: this.method('listDomains'),
     update: this.method('updateDomain'),
     delete: this.method('deleteDomain'),
-    verify: this.method('verifyDomain')
+    verify: this.method('verifyDomain'),
+    /** The new keys sign once their records, which it answers, are seen in DNS. */
+    rotateDkim: this.method('rotateDomainKeys')
   }
 
   readonly keys = {

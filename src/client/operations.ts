@@ -35,8 +35,8 @@ export interface Operations {
   retryEmail: { takes: [id: string], answer: RetryEmailAnswer }
   /** The bodies of an email and its list of attachments. Scope: `emails:read`. */
   getEmailContent: { takes: [id: string], answer: EmailContent }
-  /** The message of a recipient as it goes out. RFC 5322 bytes. `recipient` is the place in `recipients`, 0 unless told. Scope:
-   *  `emails:read`. */
+  /** The message of a recipient as it goes out. RFC 5322 bytes, as strong as the mail itself: who has them can unsubscribe its
+   *  recipient. `recipient` is the place in `recipients`, 0 unless told. Scope: `emails:read`. */
   getEmailRaw: { takes: [id: string, query?: GetEmailRawQuery], answer: Uint8Array }
   /** Create a template. Mustache (github.com/mustache/spec 1.4, the core modules) in subject, html and text; {{name}} is escaped in
    *  html. An account has at most 10,000 templates. Scope: `templates:write`. */
@@ -66,6 +66,9 @@ export interface Operations {
   updateDomain: { takes: [id: string, body: UpdateDomainRequest], answer: Domain }
   /** Give a domain up. Scope: `domains:write`. */
   deleteDomain: { takes: [id: string], answer: undefined }
+  /** Make new DKIM keys; they sign once their records are seen in DNS, and the old records are to stay for 7 days more. Scope:
+   *  `domains:write`. */
+  rotateDomainKeys: { takes: [id: string], answer: Domain }
   /** Look at the DNS records of a domain now. Scope: `domains:write`. */
   verifyDomain: { takes: [id: string], answer: Domain }
   /** Create a key. The secret is `key` in this answer and nowhere else. A key grants no more than it holds: scopes, domains, time, and a
@@ -135,6 +138,7 @@ export const operations = {
   getDomain: { method: 'GET', path: '/api/domains/{id}', takes: ['id'] },
   updateDomain: { method: 'PATCH', path: '/api/domains/{id}', takes: ['id', 'body'] },
   deleteDomain: { method: 'DELETE', path: '/api/domains/{id}', takes: ['id'] },
+  rotateDomainKeys: { method: 'POST', path: '/api/domains/{id}/rotate-dkim', takes: ['id'] },
   verifyDomain: { method: 'POST', path: '/api/domains/{id}/verify', takes: ['id'] },
   createKey: { method: 'POST', path: '/api/keys', takes: ['body'] },
   listKeys: { method: 'GET', path: '/api/keys', takes: ['query'] },

@@ -154,6 +154,10 @@ export interface Domain {
     value: string
     /** Whether the domain is not verified without it. */
     required: boolean
+    /** While keys are rotated: those of `next` are to be published, and sign once DNS shows them; those of `previous` are to stay until
+     *  `removable_at`; what is `removable` may go. */
+    stage: 'current' | 'next' | 'previous' | 'removable'
+    removable_at: string | null
     state: 'unchecked' | 'ok' | 'missing' | 'wrong'
     /** What DNS showed, at most 5 records of 500 characters. */
     found: string[]
@@ -263,6 +267,12 @@ export interface Email {
     detail?: string | null
     cause?: string
     held?: boolean
+    status?: string | null
+    report?: string | null
+    url?: string
+    machine?: boolean
+    feedback?: string
+    by?: string
     scheduled_at?: string
     next_attempt_at?: string | null
   }>

@@ -11,7 +11,7 @@ export interface EventData {
   message_id: string
   /** The number of this event's fact among those of its recipient: events may arrive in another order. */
   sequence: number
-  template_id?: string
+  template_id: string | null
   /** A made-up event that was asked for. */
   test?: true
 }
@@ -25,6 +25,8 @@ export interface Bounce {
   enhanced_code: string | null
   final: boolean
   next_attempt_at: string | null
+  /** Jetpost's own words, where no server said any. */
+  reason: string | null
 }
 
 interface Event<Type extends string, Extra = unknown> {
@@ -41,7 +43,7 @@ export type WebhookEvent =
   | Event<'email.bounced', { bounce: Bounce }>
   | Event<'email.opened', { machine: boolean }>
   | Event<'email.clicked', { click: { url: string }, machine: boolean }>
-  | Event<'email.complained'>
+  | Event<'email.complained', { complaint: { type: string } }>
   | Event<'email.unsubscribed'>
 
 type Body = string | Uint8Array | ArrayBuffer

@@ -1,5 +1,10 @@
 import type { EmailRequested } from '#streams/email/facts.ts'
+import type { OwnHeader } from '#streams/email/headers.ts'
+import { signMessage, type DkimSigner } from './dkim.ts'
+import { trackHtml } from './links.ts'
 import { composeMessage, isBeyondAscii } from './mime.ts'
+import { textFromHtml } from './text.ts'
+import { CLICK_URL_MAX, type Pointer, type Tokens } from './token.ts'
 
 export type Content = NonNullable<EmailRequested['data']['content']>
 
@@ -11,12 +16,85 @@ export interface Copy {
   date: string
 }
 
-/** The message that goes to recipient `n`, as its bytes; `utf8` = it needs SMTPUTF8 on its way. A pure function of its input. */
-export function composeFor (request: EmailRequested['data'], n: number, content: Content, copy: Copy): { message: Buffer, utf8: boolean } {
+/** What a message gets of the house it leaves. */
+export interface Outfit {
+  tokens: Tokens
+  /** Origin of tracking and unsubscribe links. */
+  trackingUrl: string
+  /** Host of the return path; null = bounces go to whoever the mail is from. */
+  returnPathHost: string | null
+  signers: readonly DkimSigner[]
+}
+
+/** A recipient's message as it goes out, and its envelope: `from` = the sender, `envelopeId` = what a bounce names it by (RFC 3461's ENVID), `utf8` = it needs
+ *  SMTPUTF8 on its way. */
+export interface Composed { from: string, envelopeId: string, message: Buffer, utf8: boolean }
+
+/** Stands for the recipient's own unsubscribe page wherever a body has it; for nothing in mail that nobody can unsubscribe from. */
+const UNSUBSCRIBE_URL = '%unsubscribe_url%'
+
+/** The message for one recipient of the request at `pointer`, signed. A pure function of its input. */
+export function composeFor (request: EmailRequested['data'], pointer: Pointer, content: Content, copy: Copy, outfit: Outfit): Composed {
   const { from, recipients, replyTo, subject, headers, attachments } = request
   // Only its own envelope decides: no recipient fails because another's address is beyond ASCII.
-  const utf8 = isBeyondAscii(from.address) || isBeyondAscii(recipients[n]!.address)
+  const utf8 = isBeyondAscii(from.address) || isBeyondAscii(recipients[pointer.n]!.address)
   const files = attachments.map((attachment, i) => ({ ...attachment, content: content.files[i]! }))
-  const message = composeMessage({ ...copy, html: content.html, text: content.text, from, recipients, replyTo, subject, headers, attachments: files, utf8 })
-  return { message, utf8 }
+  const envelopeId = outfit.tokens.mint('return', pointer)
+  const message = composeMessage({
+    ...copy,
+    ...bodies(request, pointer, content, outfit),
+    from,
+    recipients,
+    replyTo,
+    subject,
+    headers: [...ourHeaders(request, pointer, outfit, envelopeId), ...headers],
+    attachments: files,
+    utf8
+  })
+  const timeS = Math.floor(Date.parse(copy.date) / 1000)
+  const sender = outfit.returnPathHost === null ? from.address : `b+${envelopeId}@${outfit.returnPathHost}`
+  return { from: sender, envelopeId, message: signMessage(message, outfit.signers, timeS), utf8 }
+}
+
+function bodies (request: EmailRequested['data'], pointer: Pointer, content: Content, outfit: Outfit): { html: string | null, text: string | null } {
+  const { html } = content
+  // Made from what the sender wrote: nobody reads a tracking link. What was made of one html serves all its recipients, so what differs comes last.
+  const text = content.text ?? (html === null ? null : textFromHtml(html) || null)
+  const personal = (body: string | null) => body === null ? null : withUnsubscribeUrl(body, request, pointer, outfit)
+  return { html: personal(html === null ? null : tracked(html, request, pointer, outfit)), text: personal(text) }
+}
+
+function withUnsubscribeUrl (body: string, request: EmailRequested['data'], pointer: Pointer, outfit: Outfit): string {
+  if (!body.includes(UNSUBSCRIBE_URL)) return body
+  return body.replaceAll(UNSUBSCRIBE_URL, request.unsubscribe ? unsubscribeUrl(pointer, outfit) : '')
+}
+
+function tracked (html: string, { track: { opens, clicks } }: EmailRequested['data'], pointer: Pointer, { tokens, trackingUrl }: Outfit): string {
+  if (!opens && !clicks) return html
+  const token = tokens.clicks(pointer)
+  // What leads to our page has yet to get its place in it.
+  const isOurs = (url: string) => url.includes(UNSUBSCRIBE_URL)
+  const click = (url: string) => (url.length > CLICK_URL_MAX || isOurs(url) ? url : `${trackingUrl}/c/${token(url)}`)
+  return trackHtml(html, { click: clicks ? click : null, pixel: opens ? `${trackingUrl}/o/${tokens.mint('open', pointer)}.gif` : null })
+}
+
+function unsubscribeUrl (pointer: Pointer, { tokens, trackingUrl }: Outfit): string {
+  return `${trackingUrl}/u/${tokens.mint('unsubscribe', pointer)}`
+}
+
+/** List-Unsubscribe (RFC 2369, 8058), Feedback-ID (Gmail's: the last of its fields stays the same for ever), and where complaints go (RFC 9477). */
+function ourHeaders ({ key, headers, unsubscribe }: EmailRequested['data'], pointer: Pointer, outfit: Outfit, returnToken: string): OwnHeader[] {
+  const { tokens, returnPathHost: host } = outfit
+  const mailto = host === null ? '' : `, <mailto:u+${tokens.mint('unsubscribe', pointer)}@${host}?subject=unsubscribe>`
+  const ours = [
+    ...(unsubscribe
+      ? [{ name: 'List-Unsubscribe', value: `<${unsubscribeUrl(pointer, outfit)}>${mailto}` }, { name: 'List-Unsubscribe-Post', value: 'List-Unsubscribe=One-Click' }]
+      : []),
+    { name: 'Feedback-ID', value: `${key}:jetpost` },
+    ...(host === null ? [] : [{ name: 'CFBL-Address', value: `fbl@${host}; report=arf` }]),
+    // Whatever comes back with our headers in it can prove what it is about.
+    { name: 'CFBL-Feedback-ID', value: returnToken }
+  ]
+  const own = new Set(headers.map(({ name }) => name.toLowerCase()))
+  return ours.filter(({ name }) => !own.has(name.toLowerCase()))
 }

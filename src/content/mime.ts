@@ -7,7 +7,7 @@ import { addressHeader, ownHeader, textHeader } from './headers.ts'
 import { base64Lines, encodeText } from './transfer.ts'
 
 /** Goes up whenever the same input would make other bytes: claims keep it, so that a copy can be told from its first. */
-export const RENDERER = '3'
+export const RENDERER = '4'
 
 export interface Message {
   /** With its angle brackets. */

@@ -113,6 +113,8 @@ t.test('templates, domains, keys, webhooks and suppressions are made, read, chan
   const domain = await jetpost.domains.create({ name: 'client.example' })
   t.match(await jetpost.domains.update(domain.id, { unsubscribe: false }), { unsubscribe: false })
   t.ok((await collect(jetpost.domains.list())).some(({ name }) => name === 'client.example'))
+  t.equal((await jetpost.domains.rotateDkim(domain.id)).records.filter(({ stage }) => stage === 'next').length, 2)
+  t.match(await errorOf(jetpost.domains.rotateDkim(domain.id)), { status: 409, code: 'rotation_under_way' })
   await jetpost.domains.delete(domain.id)
 
   const key = await jetpost.keys.create({ name: 'Reader', scopes: ['emails:read'], domains: ['*'] })

@@ -15,7 +15,10 @@ const desk = await openSecondDesk(t, natsUrl)
 
 const add = async (name: string, key = API_KEY) => await house.request('POST', '/api/domains', { key, body: { name } })
 const verify = async (id: string, key = API_KEY) => await house.request('POST', `/api/domains/${id}/verify`, { key })
-const states = ({ body }: { body: any }) => Object.fromEntries(body.records.map((record: { purpose: string, state: string }) => [record.purpose, record.state]))
+const rotate = async (id: string, key = API_KEY) => await house.request('POST', `/api/domains/${id}/rotate-dkim`, { key })
+/** By purpose, of keys by their kind; of those in rotation the stage goes before. */
+const states = ({ body }: { body: any }) => Object.fromEntries(body.records.map(({ purpose, name, stage, state }: Record<string, string>) =>
+  [`${stage === 'current' ? '' : `${stage} `}${purpose === 'dkim' ? name!.split('.')[0]!.split('-')[1] : purpose}`, state]))
 
 t.test('a domain is added with the records to publish', async t => {
   const { status, headers, body } = await add('Shop.Example')
@@ -25,7 +28,8 @@ t.test('a domain is added with the records to publish', async t => {
     id: /^dom_[0-9a-z]{26}$/, name: 'shop.example', status: 'pending', track: { opens: null, clicks: null }, unsubscribe: null, checked_at: null, failing_since: null
   })
   t.match(body.records, [
-    { purpose: 'dkim', type: 'TXT', name: /^jp\d{8}[0-9a-f]{6}\._domainkey\.shop\.example$/, value: /^v=DKIM1; k=rsa; p=[A-Za-z0-9+/]{392}$/, required: true, state: 'unchecked', found: [] },
+    { purpose: 'dkim', type: 'TXT', name: /^jp\d{8}[0-9a-f]{6}-rsa\._domainkey\.shop\.example$/, value: /^v=DKIM1; k=rsa; p=[A-Za-z0-9+/]{392}$/, required: true, state: 'unchecked', found: [] },
+    { purpose: 'dkim', type: 'TXT', name: /^jp\d{8}[0-9a-f]{6}-ed25519\._domainkey\.shop\.example$/, value: /^v=DKIM1; k=ed25519; p=[A-Za-z0-9+/]{43}=$/, required: false, state: 'unchecked' },
     { purpose: 'return_path', type: 'CNAME', name: 'jp-bounces.shop.example', value: 'bounces.jetpost.example', required: false, state: 'unchecked' },
     { purpose: 'dmarc', type: 'TXT', name: '_dmarc.shop.example', value: 'v=DMARC1; p=none', required: false, state: 'unchecked' }
   ])
@@ -36,27 +40,29 @@ t.test('a domain is added with the records to publish', async t => {
   t.strictSame(again.body, body)
 })
 
-t.test('the private half of its key is sealed, fits the public one, and is in no answer', async t => {
+t.test('the private halves of its keys are sealed, fit the public ones, and are in no answer', async t => {
   const { body } = await add('sealed.example')
   await desk.directory.catchUp(5000)
   const { id, dkim } = desk.directory.now.domains.get('sealed.example')!
-  const pem = desk.vault.open(dkim.sealedKey, id)
-  t.equal(createPublicKey(pem).export({ type: 'spki', format: 'der' }).toString('base64'), dkim.publicKey)
-  t.equal(createPrivateKey(pem).asymmetricKeyDetails?.modulusLength, 2048)
-  t.throws(() => desk.vault.open(dkim.sealedKey, 'dom_other'))
-  for (const answer of [body, (await house.request('GET', '/api/domains')).body]) {
+  const pems = dkim.active.map(key => desk.vault.open(key.sealedKey, id))
+  const [rsa, ed25519] = pems.map(pem => createPublicKey(pem).export({ type: 'spki', format: 'der' }))
+  t.equal(rsa!.toString('base64'), dkim.active[0]!.publicKey)
+  t.equal(ed25519!.subarray(-32).toString('base64'), dkim.active[1]!.publicKey)
+  t.match(pems.map(pem => createPrivateKey(pem).asymmetricKeyType), ['rsa', 'ed25519'])
+  t.throws(() => desk.vault.open(dkim.active[0]!.sealedKey, 'dom_other'))
+  for (const answer of [body, (await house.request('GET', '/api/domains')).body, (await rotate(body.id)).body]) {
     t.notMatch(JSON.stringify(answer), 'PRIVATE')
-    t.notMatch(JSON.stringify(answer), dkim.sealedKey)
+    t.notMatch(JSON.stringify(answer), dkim.active[0]!.sealedKey)
     t.notMatch(JSON.stringify(answer), /sealed_?key/i)
   }
 })
 
-t.test("the operator's domains have one key, however many nodes start with them", async t => {
+t.test("the operator's domains have one pair of keys, however many nodes start with them", async t => {
   await desk.directory.catchUp(5000)
-  const before = desk.directory.now.domains.get('first.example')!.dkim.selector
+  const before = desk.directory.now.domains.get('first.example')!.dkim.active[0]!.selector
   await openTestHouse(t, { natsUrl, databaseUrl, env: { ...env, JETPOST_ROLES: 'api' } })
   await desk.directory.catchUp(5000)
-  t.equal(desk.directory.now.domains.get('first.example')!.dkim.selector, before)
+  t.equal(desk.directory.now.domains.get('first.example')!.dkim.active[0]!.selector, before)
 })
 
 t.test('what is no domain to send from is refused, and all faults are named', async t => {
@@ -76,7 +82,7 @@ t.test('a name belongs to one account, and is nobody else\'s to see or touch', a
   const { body: { id } } = await add('mine.example')
   const key = await house.newAccountKey()
   t.match(await add('mine.example', key), { status: 409, body: { code: 'domain_taken' } })
-  for (const [method, path, body] of [['GET', ''], ['PATCH', '', { unsubscribe: true }], ['DELETE', ''], ['POST', '/verify']] as const) {
+  for (const [method, path, body] of [['GET', ''], ['PATCH', '', { unsubscribe: true }], ['DELETE', ''], ['POST', '/verify'], ['POST', '/rotate-dkim']] as const) {
     t.match(await house.request(method, `/api/domains/${id}${path}`, { key, ...(body === undefined ? {} : { body }) }), { status: 404, body: { error: 'Not found' } }, `${method} ${path}`)
   }
   t.same((await house.request('GET', '/api/domains', { key })).body, { data: [], has_more: false, next_cursor: null })
@@ -140,25 +146,26 @@ t.test('a domain given up is gone on every node, and free for another', async t 
 
 t.test('a domain is verified once its DKIM record is in DNS', async t => {
   const { body } = await add('dns.example')
-  const [dkim, returnPath, dmarc] = body.records
+  const [dkim, small, returnPath, dmarc] = body.records
   t.match(await verify(body.id), { status: 200, body: { status: 'pending', checked_at: String } })
   dns.txt(dkim.name, 'v=DKIM1; p=other')
   dns.cname(returnPath.name, 'elsewhere.example')
   dns.txt(dmarc.name, 'v=spf1 -all')
   const wrong = await verify(body.id)
-  t.same(states(wrong), { dkim: 'wrong', return_path: 'wrong', dmarc: 'wrong' })
-  t.match(wrong.body, { status: 'pending', records: [{ found: ['v=DKIM1; p=other'] }, { found: ['elsewhere.example'] }, { found: ['v=spf1 -all'] }] })
+  t.same(states(wrong), { rsa: 'wrong', ed25519: 'missing', return_path: 'wrong', dmarc: 'wrong' })
+  t.match(wrong.body, { status: 'pending', records: [{ found: ['v=DKIM1; p=other'] }, { found: [] }, { found: ['elsewhere.example'] }, { found: ['v=spf1 -all'] }] })
   dns.txt(dkim.name, 'v=spf1 -all', ['p=', ...dkim.value.split('p=')[1].match(/.{1,100}/g), '; t=y'])
+  dns.txt(small.name, small.value)
   dns.cname(returnPath.name, 'BOUNCES.jetpost.example')
   dns.forget(dmarc.name)
   dns.txt('_dmarc.example', 'v=DMARC1; p=reject')
   const right = await verify(body.id)
   t.match(right.body, { status: 'verified', failing_since: null })
-  t.same(states(right), { dkim: 'ok', return_path: 'ok', dmarc: 'missing' }, 'nobody asks a top-level domain for its policy')
+  t.same(states(right), { rsa: 'ok', ed25519: 'ok', return_path: 'ok', dmarc: 'missing' }, 'nobody asks a top-level domain for its policy')
   t.strictSame((await second.request('GET', `/api/domains/${body.id}`)).body, right.body, 'known to another node at once')
   t.strictSame((await verify(body.id)).body, right.body, 'and asking again says the same')
   dns.forget(dkim.name)
-  t.match((await verify(body.id)).body, { status: 'verified', failing_since: String, records: [{ state: 'missing' }, {}, {}] }, 'a record that goes missing does not stop mail at once')
+  t.match((await verify(body.id)).body, { status: 'verified', failing_since: String, records: [{ state: 'missing' }, {}, {}, {}] }, 'a record that goes missing does not stop mail at once')
 })
 
 t.test("a subdomain's policy may be its parent's", async t => {
@@ -177,10 +184,59 @@ t.test('while DNS does not say, nothing changes and the client is told to come a
   }
   t.strictSame((await house.request('GET', `/api/domains/${body.id}`)).body, body)
   dns.txt(body.records[0].name, body.records[0].value)
-  dns.fails(body.records[1].name, 'SERVFAIL')
+  for (const advice of body.records.slice(1, 3)) dns.fails(advice.name, 'SERVFAIL')
   const told = await verify(body.id)
   t.equal(told.body.status, 'verified', 'advice does not hold it up')
-  t.match(states(told), { dkim: 'ok', return_path: 'unchecked' })
+  t.match(states(told), { rsa: 'ok', ed25519: 'unchecked', return_path: 'unchecked' })
+})
+
+t.test('keys are rotated: the new ones sign once DNS shows them, the old records are to stay', async t => {
+  const { body } = await add('rotated.example')
+  const [rsa, ed25519] = body.records
+  for (const { name, value } of [rsa, ed25519]) dns.txt(name, value)
+  await verify(body.id)
+  const signs = async () => {
+    await desk.directory.catchUp(5000)
+    return desk.directory.now.domains.get('rotated.example')!.dkim.active.map(({ selector }) => `${selector}._domainkey.rotated.example`)
+  }
+  const { status, body: waiting } = await rotate(body.id)
+  t.equal(status, 200)
+  t.equal(waiting.status, 'verified', 'it goes on being so')
+  t.match(states({ body: waiting }), { rsa: 'ok', ed25519: 'ok', 'next rsa': 'unchecked', 'next ed25519': 'unchecked' })
+  const [, , nextRsa, nextEd25519] = waiting.records
+  t.notSame([nextRsa.name, nextRsa.value], [rsa.name, rsa.value])
+  t.match([nextRsa, nextEd25519], [{ required: false, removable_at: null }, { required: false, removable_at: null }])
+  t.strictSame((await second.request('GET', `/api/domains/${body.id}`)).body, waiting, 'known to another node at once')
+
+  t.match(await rotate(body.id), { status: 409, body: { error: String, code: 'rotation_under_way' } })
+  const seen = await verify(body.id)
+  t.match(states(seen), { rsa: 'ok', 'next rsa': 'missing' })
+  t.same(await signs(), [rsa.name, ed25519.name])
+
+  dns.txt(nextEd25519.name, nextEd25519.value)
+  await verify(body.id)
+  t.same(await signs(), [rsa.name, ed25519.name], 'not every receiver reads that alone')
+  dns.txt(nextRsa.name, nextRsa.value)
+  const switched = await verify(body.id)
+  t.same(states(switched), { rsa: 'ok', ed25519: 'ok', return_path: 'missing', dmarc: 'missing', 'previous rsa': 'ok', 'previous ed25519': 'ok' })
+  t.same(await signs(), [nextRsa.name, nextEd25519.name])
+  const kept = switched.body.records.filter((record: { stage: string }) => record.stage === 'previous')
+  t.same(kept.map(({ name, required }: { name: string, required: boolean }) => [name, required]), [[rsa.name, false], [ed25519.name, false]])
+  const days = kept.map((record: { removable_at: string }) => (Date.parse(record.removable_at) - Date.now()) / 86_400_000)
+  t.ok(days.every((count: number) => count > 6.99 && count <= 7))
+  t.match(await rotate(body.id), { status: 409, body: { code: 'rotation_under_way' } })
+  t.strictSame((await verify(body.id)).body, switched.body, 'and asking again says the same')
+  t.strictSame((await second.request('GET', `/api/domains/${body.id}`)).body, switched.body)
+  dns.forget(rsa.name)
+  t.match((await verify(body.id)).body, { status: 'verified', failing_since: null }, 'what signs no more is not required')
+})
+
+t.test('of two who rotate at the same moment one does', async t => {
+  const { body: { id } } = await add('raced.example')
+  const both = await Promise.all([house, second].map(async node => await node.request('POST', `/api/domains/${id}/rotate-dkim`)))
+  t.same(both.map(({ status }) => status).sort(), [200, 409])
+  t.equal((await rotate(`${id}x`)).status, 404)
+  t.match(await house.request('POST', `/api/domains/${id}/rotate-dkim`, { body: { now: true } }), { status: 422, body: { details: [{ field: 'body', code: 'not_supported' }] } })
 })
 
 t.test('a flood of records is looked through and not repeated', async t => {
@@ -201,8 +257,10 @@ t.test('the scope decides who may look and who may change', async t => {
   t.match(await house.request('PATCH', `/api/domains/${id}`, { key: reader, body: { unknown: 1 } }), forbidden)
   t.match(await house.request('DELETE', `/api/domains/${id}`, { key: reader }), forbidden)
   t.match(await verify(id, reader), forbidden)
+  t.match(await rotate(id, reader), forbidden)
   t.match(await house.request('GET', '/api/domains', { key: writer }), forbidden)
   t.match(await house.request('GET', `/api/domains/${id}`, { key: writer }), forbidden)
   t.equal((await house.request('GET', `/api/domains/${id}`, { key: reader })).status, 200)
   t.equal((await verify(id, writer)).status, 200)
+  t.equal((await rotate(id, writer)).status, 200)
 })

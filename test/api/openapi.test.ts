@@ -2,8 +2,15 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { STATUS_CODES } from 'node:http'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { testEventBody } from '#streams/delivery/test-event.ts'
+import type { Decision } from '#streams/email/decide.ts'
+import { eventBody, eventOf } from '#streams/email/event.ts'
+import type { Mark } from '#streams/email/marks.ts'
 import { LIMIT_CLASSES, SCOPES } from '#streams/key/facts.ts'
+import { EVENT_TYPES } from '#streams/webhook/facts.ts'
+import { signatureHeaders, signingKeys } from '#src/out/webhooks/sign.ts'
 import packageJson from '../../package.json' with { type: 'json' }
+import { requested } from '../support/facts.ts'
 import { API_KEY, openTestHouse, type Answer } from '../support/house.ts'
 import { createTally, lookUp, readDescription, referencesIn, type Operation } from '../support/openapi.ts'
 import { recipes, type Call } from '../support/requests.ts'
@@ -28,13 +35,13 @@ t.test('the document is OpenAPI 3.1: what it is about, where it is, how to get i
   t.strictSame(document.info.license, { name: 'MIT', identifier: 'MIT' })
   t.strictSame(document.servers, [{ url: PUBLIC_URL }])
   t.match(document.components.securitySchemes.key, { type: 'http', scheme: 'bearer' })
-  t.strictSame(Object.keys(document).sort(), ['components', 'info', 'openapi', 'paths', 'security', 'servers', 'tags'])
+  t.strictSame(Object.keys(document).sort(), ['components', 'info', 'openapi', 'paths', 'security', 'servers', 'tags', 'webhooks'])
 })
 
 t.test('every reference leads somewhere, and everything that is shared is used', async t => {
   const references = referencesIn(document)
   t.doesNotThrow(() => references.forEach(reference => lookUp(document, reference)))
-  const shared = ['headers', 'responses', 'schemas'].flatMap(kind => Object.keys(document.components[kind]).map(name => `#/components/${kind}/${name}`))
+  const shared = ['headers', 'parameters', 'responses', 'schemas'].flatMap(kind => Object.keys(document.components[kind]).map(name => `#/components/${kind}/${name}`))
   t.strictSame(shared.filter(name => !references.includes(name)), [])
   const links = operations.flatMap(({ responses }) => [...responses.values()].flatMap(response => Object.values(response.links)))
   t.ok(links.length > 0)
@@ -74,6 +81,90 @@ t.test('every schema is one, in strict mode, every body and success has an examp
     }
   }
 })
+
+t.test('every event has its webhook, with examples that fit', async t => {
+  t.strictSame(Object.keys(document.webhooks), [...EVENT_TYPES])
+  for (const type of EVENT_TYPES) {
+    const { post: { operationId, security, requestBody: { content } } } = document.webhooks[type]
+    const { schema, examples } = content['application/json']
+    t.notOk(operations.some(({ id }) => id === operationId), `${operationId} is a name of its own`)
+    t.strictSame(security, [], `${type} carries no key of ours`)
+    t.ok(Object.values<{ value: any }>(examples).every(({ value }) => value.type === type), type)
+    t.strictSame(Object.values<{ value: any }>(examples).flatMap(({ value }) => described.mismatch(schema, value)), [], type)
+  }
+})
+
+t.test('what proves a webhook is described as it is sent', async t => {
+  const [keys, previous] = ['a', 'b'].map(letter => signingKeys(`whsec_${Buffer.from(letter.repeat(32)).toString('base64')}`))
+  for (const before of [null, previous!]) {
+    const sent = signatureHeaders({ keys: keys!, previous: before, id: 'ev_1', timestampS: 1_795_000_000, body: Buffer.from('{}') })
+    for (const type of EVENT_TYPES) {
+      const parameters = document.webhooks[type].post.parameters.map(({ $ref }: { $ref: string }) => lookUp(document, $ref))
+      t.strictSame(parameters.map(({ name }: { name: string }) => name), Object.keys(sent))
+      for (const { name, schema } of parameters) t.strictSame(described.mismatch(schema, sent[name]), [], name)
+    }
+  }
+})
+
+const TRANSACTION = { attempt: 1, host: 'mx.example.net', tls: null, via: 'mx' as const, ms: 9 }
+const REPLY = { code: 550, enhanced: '5.1.1', text: '550 5.1.1 no such user' }
+const NO_REPLY = { ...TRANSACTION, stage: 'connect' as const, reply: null }
+/** Everything that an event is made of, with and without what may be missing. */
+const HAPPENED: Array<Decision | Mark> = [
+  { type: 'email.delivered', data: { ...TRANSACTION, reply: { code: 250, enhanced: null, text: '250 ok' } } },
+  { type: 'email.delivered', data: { ...TRANSACTION, via: 'relay', reply: { code: 250, enhanced: '2.0.0', text: '250 2.0.0 ok' } } },
+  { type: 'email.bounced', data: { ...TRANSACTION, stage: 'rcpt', reply: REPLY, status: null, error: null, class: 'userunknown', report: null } },
+  { type: 'email.bounced', data: { ...NO_REPLY, host: null, status: '5.1.10', error: 'example.net takes no mail', class: 'notaccept', report: null } },
+  { type: 'email.bounced', data: { ...NO_REPLY, stage: 'data', status: '5.2.2', error: 'smtp; 552 5.2.2 mailbox full', class: 'mailboxfull', report: 'in_1' } },
+  { type: 'email.bounced', data: { ...NO_REPLY, stage: 'data', status: null, error: null, class: 'undefined', report: 'in_1' } },
+  { type: 'email.deferred', data: { ...TRANSACTION, stage: 'rcpt', reply: { ...REPLY, code: 451 }, error: null, class: 'speeding', nextAttemptAt: '2026-11-21T10:05:00.000Z', first: true } },
+  { type: 'email.deferred', data: { ...NO_REPLY, error: 'connect ECONNREFUSED', class: 'networkerror', nextAttemptAt: '2026-11-21T10:05:00.000Z', first: false } },
+  { type: 'email.failed', data: { attempt: 3, reason: 'expired', detail: null } },
+  { type: 'email.failed', data: { attempt: 0, reason: 'unsendable', detail: 'its content is gone' } },
+  { type: 'email.opened', data: { machine: true } },
+  { type: 'email.clicked', data: { url: 'https://shop.example/', machine: false } },
+  { type: 'email.complained', data: { feedback: 'abuse', report: 'in_1' } },
+  { type: 'email.unsubscribed', data: { by: 'one-click', report: null } }
+]
+
+/** An event as an endpoint gets it. */
+function eventFor (happened: Decision | Mark, fields: object): any {
+  const recipient = { to: 'ada@example.net', messageId: '<em_1.0@example.com>', sequence: 2 }
+  return JSON.parse(eventBody({ id: 'ev_1', createdAt: '2026-11-21T10:00:00.000Z', ...eventOf(happened)!, request: requested({ email: 'em_1', ...fields }).data, recipient }))
+}
+
+t.test('real events have all that is described, and nothing else', async t => {
+  const seen = new Map<string, Set<string>>()
+  for (const happened of HAPPENED) {
+    for (const fields of [{}, { template: { id: 'tpl_1', version: 2 }, tags: ['a'], metadata: { text: 'x', number: 1.5, flag: true, none: null } }]) {
+      const event = eventFor(happened, fields)
+      t.strictSame(described.mismatch(closed(schemaOf(event.type)), event), [], `${happened.type} as ${event.type}`)
+      seen.set(event.type, new Set([...seen.get(event.type) ?? [], ...Object.keys(event.data)]))
+    }
+  }
+  for (const type of EVENT_TYPES) t.strictSame([...seen.get(type) ?? []].sort(), Object.keys(schemaOf(type).properties.data.properties).filter(name => name !== 'test').sort(), `${type}: each key has been seen`)
+})
+
+t.test('a test event is as the real ones are described', async t => {
+  for (const type of EVENT_TYPES) {
+    const event = JSON.parse(testEventBody({ id: 'ev_1', type, createdAt: '2026-11-21T10:00:00.000Z', email: 'em_1' }))
+    t.strictSame(described.mismatch(closed(schemaOf(type)), event), [], type)
+    t.strictSame(Object.keys(event.data.bounce ?? {}), Object.keys(schemaOf(type).properties.data.properties.bounce?.properties ?? {}), type)
+  }
+})
+
+/** The schema of an event's body in the document. */
+function schemaOf (type: string): any {
+  return lookUp(document, document.webhooks[type].post.requestBody.content['application/json'].schema.$ref)
+}
+
+/** The schema with every object in it closed: to receivers it is open, since keys may be added. */
+function closed (schema: any): any {
+  if (typeof schema !== 'object' || schema === null) return schema
+  if (Array.isArray(schema)) return schema.map(closed)
+  const inside = Object.fromEntries(Object.entries(schema).map(([name, child]) => [name, closed(child)]))
+  return schema.type === 'object' && schema.properties !== undefined ? { ...inside, additionalProperties: false } : inside
+}
 
 t.test('every route of the API is described, and nothing else', async t => {
   const folder = join(import.meta.dirname, '..', '..', 'src', 'in', 'api')

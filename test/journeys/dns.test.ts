@@ -2,11 +2,10 @@ import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import t from 'tap'
 import { subjects } from '#streams/subjects.ts'
-import { addDomain, type DomainNow } from '#src/actions/domain.ts'
+import { addDomain, rotateDomainKeys, type DomainNow } from '#src/actions/domain.ts'
 import { followDirectory } from '#src/actions/directory.ts'
 import { openDesk } from '#src/actions/open-desk.ts'
 import { createLog } from '#src/base/log.ts'
-import { createVault } from '#src/base/secret.ts'
 import { DnsUnavailable, openDns } from '#src/dns/resolve.ts'
 import { connectBus } from '#src/nats/connect.ts'
 import { loadSubject } from '#src/nats/load.ts'
@@ -84,8 +83,8 @@ async function openCheckers (t: Ending, servers: DnsServer[]) {
   const checkers = await Promise.all(servers.map(async server => {
     const bus = await connectBus({ url: natsUrl, creds: null, name: 'test', log })
     const directory = followDirectory(bus, log)
-    const config = { webhookAllowPrivate: false, requireVerifiedDomains: true, bounceDomain: null, contentRetentionMs: 30 * 24 * HOUR_MS, dns: server.address }
-    const desk = await openDesk({ bus, clock, directory, vault: createVault('a-secret-for-tests-with-at-least-32-characters'), config })
+    const config = { webhookAllowPrivate: false, requireVerifiedDomains: true, bounceDomain: null, trackingUrl: 'http://localhost:8080', contentRetentionMs: 30 * 24 * HOUR_MS, dns: server.address }
+    const desk = await openDesk({ bus, clock, directory, secret: 'a-secret-for-tests-with-at-least-32-characters', config })
     const checks = startDomainChecks({ desk, log, everyMs: 20 })
     t.teardown(async () => {
       await checks.stop()
@@ -99,23 +98,25 @@ async function openCheckers (t: Ending, servers: DnsServer[]) {
     clock,
     checks: checkers.map(({ checks }) => checks),
     add: async (name: string) => (await addDomain(desk, { account: 'acc_first', correlation: 'test' }, name) as DomainNow).domain,
+    rotate: async (name: string) => await rotateDomainKeys(desk, { account: 'acc_first', correlation: 'test' }, desk.directory.now.domains.get(name)!),
     now: (name: string) => desk.directory.now.domains.get(name)!,
     types: async (name: string) => (await loadSubject(desk.ledger.bus, 'CONTROL', subjects.domain(name))).map(({ fact }) => fact.type)
   }
 }
 
+const keyRecord = (name: string, { selector }: { selector: string }) => `${selector}._domainkey.${name}`
 const questions = (server: DnsServer, name: string) => server.asked.filter(question => question.name === name).length
 
 t.test('a domain is looked at again and again, and only what is new is recorded', async t => {
   const { clock, checks: [checks], add, now, types } = await openCheckers(t, [server])
   const { name, dkim } = await add('shop.example')
-  const record = `${dkim.selector}._domainkey.${name}`
+  const record = keyRecord(name, dkim.active[0]!)
   const later = async (ms: number) => {
     const before = questions(server, record)
     clock.ms += ms
     await until(() => questions(server, record) > before)
   }
-  server.txt(record, `v=DKIM1; p=${dkim.publicKey}`)
+  server.txt(record, `v=DKIM1; p=${dkim.active[0]!.publicKey}`)
   clock.ms += 59_000
   const elder = await add('elder.example')
   t.equal(questions(server, record), 0, 'not in its first minute')
@@ -130,21 +131,21 @@ t.test('a domain is looked at again and again, and only what is new is recorded'
   server.txt(record, 'v=DKIM1; p=other')
   await later(HOUR_MS)
   await until(() => now(name).status === 'failed')
-  server.txt(record, `v=DKIM1; p=${dkim.publicKey}`)
+  server.txt(record, `v=DKIM1; p=${dkim.active[0]!.publicKey}`)
   await later(24 * HOUR_MS)
   await until(() => now(name).status === 'verified')
   await later(12 * HOUR_MS)
   t.equal(checks!.trouble(), null)
   await checks!.stop()
   t.same(await types(name), ['domain.added', 'domain.checked', 'domain.checked', 'domain.checked', 'domain.checked'])
-  t.match(now(elder.name), { status: 'pending', records: [{ purpose: 'dkim', state: 'missing' }, { purpose: 'dmarc', state: 'missing' }] })
+  t.match(now(elder.name), { status: 'pending', records: [{ purpose: 'dkim', state: 'missing' }, { purpose: 'dkim', state: 'missing' }, { purpose: 'dmarc', state: 'missing' }] })
 })
 
 t.test('of two processes that see the same one records it', async t => {
   const servers = [await openDnsServer(t), await openDnsServer(t)]
   const { clock, checks, add, now, types } = await openCheckers(t, servers)
   const domains = await Promise.all(Array.from({ length: 20 }, (_, i) => add(`shop-${i}.example`)))
-  const records = domains.map(({ name, dkim }) => ({ name: `${dkim.selector}._domainkey.${name}`, value: `p=${dkim.publicKey}` }))
+  const records = domains.map(({ name, dkim }) => ({ name: keyRecord(name, dkim.active[0]!), value: `p=${dkim.active[0]!.publicKey}` }))
   for (const server of servers) for (const { name, value } of records) server.txt(name, value)
   clock.ms += MINUTE_MS
   await until(() => servers.every(server => server.asked.length > 0) && domains.every(({ name }) => now(name).status === 'verified'))
@@ -152,11 +153,44 @@ t.test('of two processes that see the same one records it', async t => {
   for (const { name } of domains) t.same(await types(name), ['domain.added', 'domain.checked'])
 })
 
+t.test('a rotation is carried through by itself: awaited each minute, switched when it is seen, retired after seven days', async t => {
+  const server = await openDnsServer(t)
+  const { clock, checks: [checks], add, rotate, now, types } = await openCheckers(t, [server])
+  const { name, dkim: { active: [old] } } = await add('turned.example')
+  const publish = (key: { selector: string, publicKey: string }) => server.txt(keyRecord(name, key), `v=DKIM1; p=${key.publicKey}`)
+  publish(old!)
+  clock.ms += MINUTE_MS
+  await until(() => now(name)?.status === 'verified')
+
+  const { domain: { dkim: { next } } } = await rotate(name) as DomainNow
+  const fresh = next!.keys[0]!
+  clock.ms += MINUTE_MS
+  await until(() => now(name).records.some(record => record.name === keyRecord(name, fresh) && record.state === 'missing'))
+  t.equal(now(name).dkim.active[0]!.selector, old!.selector)
+  t.match(await rotate(name), { code: 'rotation_under_way' })
+  publish(fresh)
+  clock.ms += MINUTE_MS
+  await until(() => now(name).dkim.active[0]!.selector === fresh.selector)
+  t.match(now(name), { status: 'verified', failingSince: null, dkim: { next: null, previous: { until: new Date(clock.ms + 7 * 24 * HOUR_MS).toISOString() } } })
+
+  clock.ms += 7 * 24 * HOUR_MS - 1
+  await until(() => questions(server, keyRecord(name, fresh)) > 1)
+  t.not(now(name).dkim.previous, null)
+  clock.ms += 1
+  await until(() => now(name).dkim.previous === null)
+  t.match(now(name).dkim, { active: [{ selector: fresh.selector }, {}], retired: [{ selector: old!.selector }, {}] })
+  await checks!.stop()
+  t.same(await types(name), [
+    'domain.added', 'domain.checked', 'domain.rotation_started', 'domain.checked', 'domain.keys_switched', 'domain.checked', 'domain.keys_retired'
+  ])
+  t.not((await rotate(name) as DomainNow).domain.dkim.next, null, 'and then another may begin')
+})
+
 t.test('a role that is told to stop does not wait for a silent resolver beyond its 5 s', async t => {
   const silent = await openDnsServer(t)
   const { clock, checks: [checks], add, now } = await openCheckers(t, [silent])
   const { name, dkim } = await add('silent.example')
-  const record = `${dkim.selector}._domainkey.${name}`
+  const record = keyRecord(name, dkim.active[0]!)
   silent.fails(record, 'silence')
   clock.ms += MINUTE_MS
   await until(() => questions(silent, record) > 0)

@@ -30,10 +30,11 @@ t.test('a domain is added, published from what is printed, verified and given up
   t.same(recordsOf(added.out), wanted)
   dns.txt(wanted[0][0], 'v=DKIM1; p=other')
   t.match((await domains('verify', 'shop.example')).out, /; dkim \(required\): wrong\n;   found "v=DKIM1; p=other"/)
+  t.ok(recordsOf(added.out)[0]![2]!.length > 255, 'which is why it stands in parts')
   dns.txt(wanted[0][0], wanted[0][2])
-  t.match((await domains('verify', 'shop.example')).out, /; shop\.example: verified\n; dkim \(required\): ok\n/)
+  t.match((await domains('verify', 'shop.example')).out, /; shop\.example: verified\n; dkim \(required\): ok\n[^;].*\n; dkim \(advice\): missing\n/)
   t.match(await domains('show', 'SHOP.example'), { code: 0, out: /verified/ })
-  t.match(JSON.parse((await domains('show', 'shop.example', '--json')).out), [{ name: 'shop.example', status: 'verified', records: [{ purpose: 'dkim', state: 'ok' }, {}, {}] }])
+  t.match(JSON.parse((await domains('show', 'shop.example', '--json')).out), [{ name: 'shop.example', status: 'verified', records: [{ purpose: 'dkim', state: 'ok' }, {}, {}, {}] }])
   t.match((await domains()).out, /shop\.example\s+verified/)
   dns.fails(wanted[0][0], 'SERVFAIL')
   t.match(await domains('verify', 'shop.example'), { code: 1, err: /DNS does not say: ESERVFAIL/ })
@@ -43,8 +44,23 @@ t.test('a domain is added, published from what is printed, verified and given up
   t.match(await domains('show', 'shop.example'), { code: 1, err: 'There is no domain shop.example.' })
 })
 
+t.test('keys are rotated in the shell; what is printed is the zone to publish', async t => {
+  const before = recordsOf((await domains('add', 'rotated.example')).out)
+  const rotated = await domains('rotate', 'rotated.example')
+  t.equal(rotated.code, 0)
+  t.match(rotated.out, /; dkim \(a new key, signs once it is seen\): unchecked\n\S+-rsa\._domainkey\.rotated\.example\.\s/)
+  const both = recordsOf(rotated.out)
+  t.equal(both.length, before.length + 2)
+  for (const record of before) t.ok(both.some(other => other.join() === record.join()), `${record[0]} stays`)
+  t.match(await domains('rotate', 'rotated.example'), { code: 1, err: 'The keys of rotated.example are being rotated' })
+  for (const [name, type, value] of both) if (type === 'TXT') dns.txt(name!, value!)
+  const switched = (await domains('verify', 'rotated.example')).out
+  t.match(switched, /; dkim \(an old key, to stay until \d{4}-\d\d-\d\dT[\d:.]+Z\): ok\n/)
+  t.same(recordsOf(switched).sort(), both.sort(), 'the same records, in other places')
+})
+
 t.test('what is not understood ends with 2, what cannot be with 1', async t => {
-  for (const args of [['add'], ['show'], ['dance', 'x.example'], ['constructor', 'x.example'], ['show', 'x.example', 'more']]) t.match(await domains(...args), { code: 2, err: 'usage: jetpost domains' })
+  for (const args of [['add'], ['show'], ['rotate'], ['dance', 'x.example'], ['constructor', 'x.example'], ['show', 'x.example', 'more']]) t.match(await domains(...args), { code: 2, err: 'usage: jetpost domains' })
   t.match(await domains('add', 'localhost'), { code: 2, err: 'A domain to send from is' })
   for (const args of [[], ['list'], ['add', 'x.example']]) t.match(await domains(...args, '--account', 'acc_none'), { code: 2, out: '', err: 'There is no account acc_none' }, args.join(' '))
 })

@@ -5,7 +5,7 @@ import type { Domain } from '#streams/directory.ts'
 import { ownableName } from '#streams/domain/decide.ts'
 import { DOMAIN_STATUSES } from '#streams/domain/facts.ts'
 import { seenRecords } from '#streams/domain/records.ts'
-import { addDomain, changeDomain, checkDomain, removeDomain, type DomainNow } from '#src/actions/domain.ts'
+import { addDomain, changeDomain, checkDomain, removeDomain, rotateDomainKeys, type DomainNow } from '#src/actions/domain.ts'
 import type { Desk } from '#src/actions/desk.ts'
 import { DnsUnavailable } from '#src/dns/resolve.ts'
 import { created, refuseFaults, type Api } from './context.ts'
@@ -33,11 +33,18 @@ const RecordAnswer = Type.Object({
   name: Type.String({ description: 'Whole name, without a final dot.' }),
   value: Type.String({ description: 'As one string; DNS carries a TXT of more than 255 octets in several.' }),
   required: Type.Boolean({ description: 'Whether the domain is not verified without it.' }),
+  stage: Type.Union((['current', 'next', 'previous', 'removable'] as const).map(name => Type.Literal(name)), {
+    description: 'While keys are rotated: those of `next` are to be published, and sign once DNS shows them; those of `previous` are to stay until `removable_at`; ' +
+      'what is `removable` may go.'
+  }),
+  removable_at: Nullable(Type.String()),
   state: OneOf('unchecked', 'ok', 'missing', 'wrong'),
   found: Type.Array(Type.String(), { description: 'What DNS showed, at most 5 records of 500 characters.' })
 })
 
-const DKIM_VALUE = 'v=DKIM1; k=rsa; p=MIIBIj…'
+const RSA_VALUE = 'v=DKIM1; k=rsa; p=MIIBIj…'
+const ED25519_VALUE = 'v=DKIM1; k=ed25519; p=11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo='
+const LASTING = { stage: 'current' as const, removable_at: null }
 const DomainAnswer = Type.Object({
   id: Type.String(),
   name: Type.String(),
@@ -53,8 +60,9 @@ const DomainAnswer = Type.Object({
     name: 'example.com',
     status: 'verified',
     records: [
-      { purpose: 'dkim', type: 'TXT', name: 'jp20261120a1b2c3._domainkey.example.com', value: DKIM_VALUE, required: true, state: 'ok', found: [DKIM_VALUE] },
-      { purpose: 'dmarc', type: 'TXT', name: '_dmarc.example.com', value: 'v=DMARC1; p=none', required: false, state: 'missing', found: [] }
+      { purpose: 'dkim', type: 'TXT', name: 'jp20261120a1b2c3-rsa._domainkey.example.com', value: RSA_VALUE, required: true, ...LASTING, state: 'ok', found: [RSA_VALUE] },
+      { purpose: 'dkim', type: 'TXT', name: 'jp20261120a1b2c3-ed25519._domainkey.example.com', value: ED25519_VALUE, required: false, ...LASTING, state: 'missing', found: [] },
+      { purpose: 'dmarc', type: 'TXT', name: '_dmarc.example.com', value: 'v=DMARC1; p=none', required: false, ...LASTING, state: 'missing', found: [] }
     ],
     track: { opens: null, clicks: null },
     unsubscribe: null,
@@ -135,6 +143,20 @@ function changingRoutes (app: Api, desk: Desk): void {
     return reply.code(204).send(null)
   })
 
+  app.post('/domains/:id/rotate-dkim', {
+    config: { scope: 'domains:write', errors: [404, 409] },
+    schema: {
+      operationId: 'rotateDomainKeys',
+      summary: 'Make new DKIM keys; they sign once their records are seen in DNS, and the old records are to stay for 7 days more',
+      tags,
+      params: IdParams,
+      response: { 200: DomainAnswer }
+    }
+  }, async request => {
+    const domain = await ownDomain(desk, request, request.params.id)
+    return await answerOnceSeen(desk, await rotateDomainKeys(desk, askerOf(request), domain))
+  })
+
   app.post('/domains/:id/verify', {
     config: { scope: 'domains:write', errors: [404, 409] },
     schema: { operationId: 'verifyDomain', summary: 'Look at the DNS records of a domain now', tags, params: IdParams, response: { 200: DomainAnswer } }
@@ -162,6 +184,6 @@ async function answerOnceSeen (desk: Desk, result: DomainNow | Refusal): Promise
 /** A domain as the API shows it. */
 export function domainAnswer ({ settings }: Pick<Desk, 'settings'>, domain: Domain): Static<typeof DomainAnswer> {
   const { id, name, status, defaults, createdAt, checkedAt, failingSince } = domain
-  const records = seenRecords(domain, settings.bounceDomain)
+  const records = seenRecords(domain, settings.bounceDomain).map(({ removableAt, ...record }) => ({ ...record, removable_at: removableAt }))
   return { id, name, status, records, ...answerOfDefaults(defaults), created_at: createdAt, checked_at: checkedAt, failing_since: failingSince }
 }

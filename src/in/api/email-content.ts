@@ -50,7 +50,7 @@ export function contentRoutes (app: Api, desk: Desk, reads: Reads): void {
       ...shared,
       operationId: 'getEmailRaw',
       summary: 'The message of a recipient as it goes out',
-      description: 'RFC 5322 bytes. `recipient` is the place in `recipients`, 0 unless told.',
+      description: 'RFC 5322 bytes, as strong as the mail itself: who has them can unsubscribe its recipient. `recipient` is the place in `recipients`, 0 unless told.',
       querystring: RawQuery,
       produces: ['message/rfc822']
     },
@@ -60,7 +60,7 @@ export function contentRoutes (app: Api, desk: Desk, reads: Reads): void {
     const { found, content } = await find(request)
     const n = Number(request.query.recipient ?? 0)
     if (n >= found.fact.data.recipients.length) throw invalid([{ field: 'recipient', code: 'invalid_value', message: 'recipient is not one of this email.' }])
-    const message = await readMessage(desk.ledger, { request: found, n }, content)
+    const message = await readMessage(desk, { request: found, n }, content)
     return await reply.type('message/rfc822').send(message)
   })
 

@@ -5,6 +5,7 @@ import { ProblemBody } from './errors.ts'
 import { limitClassOf } from './limits.ts'
 import { errorResponse, ERROR_RESPONSES, ERROR_SCHEMAS, HEADERS, headersOf, INTRODUCTION, TAGS, type Json } from './openapi-parts.ts'
 import { createModels, portable, type Models } from './openapi-schemas.ts'
+import { eventModels, SIGNATURE_HEADERS, webhooksOf } from './openapi-webhooks.ts'
 
 /** An object's schema as TypeBox leaves it. */
 interface ObjectSchema {
@@ -45,7 +46,7 @@ export interface DocumentOptions {
 export function documentOf (routes: ApiRoute[], { publicUrl, version }: DocumentOptions): Json {
   // Where two are alike, the one that GET answers is the thing itself.
   const sorted = routes.toSorted((a, b) => Number(b.method === 'GET') - Number(a.method === 'GET'))
-  const models = createModels([['Problem', ProblemBody], ...sorted.flatMap(namedSchemas)])
+  const models = createModels([['Problem', ProblemBody], ...sorted.flatMap(namedSchemas), ...eventModels])
   const paths: Record<string, Json> = {}
   for (const route of routes) (paths[pathOf(route.url)] ??= {})[route.method.toLowerCase()] = operationOf(route, models, routes)
   const used = new Set(routes.flatMap(route => route.schema.tags ?? []))
@@ -56,8 +57,10 @@ export function documentOf (routes: ApiRoute[], { publicUrl, version }: Document
     security: [{ key: [] }],
     tags: [...new Set([...Object.keys(TAGS), ...used])].filter(name => used.has(name)).map(name => ({ name, description: TAGS[name] })),
     paths,
+    webhooks: webhooksOf(models),
     components: {
       securitySchemes: { key: { type: 'http', scheme: 'bearer', description: 'An API key: `jp_live_…`, or `jp_test_…`, whose mail goes to the built-in catcher only.' } },
+      parameters: SIGNATURE_HEADERS,
       headers: HEADERS,
       responses: ERROR_RESPONSES,
       schemas: { ...ERROR_SCHEMAS, ...models.components() }

@@ -24,6 +24,8 @@ A key sees its own account only: what belongs to another is a 404.
 Unknown fields are faults, and so are unknown parameters of a list. Another method on a path is a 405 whose \`Allow\` names the ones there are.
 What is no HTTP gets 400, 408 or 431, in the same form.
 
+**Webhooks.** What your endpoint gets is described under \`webhooks\`, one for each type of event. Keys may be added to their bodies: take no offence at those.
+
 **Lists** come newest first, a page at a time: pass \`next_cursor\` as \`cursor\` for the next one. **Times** are RFC 3339 in UTC.
 **Reads** show every write that was answered with 2xx before, or answer 503.`
 

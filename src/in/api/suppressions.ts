@@ -87,7 +87,7 @@ export function suppressionRoutes (app: Api, desk: Desk, reads: Reads): void {
   }, async request => {
     const address = parseAddress(request.params.address)
     if (address === null) throw notFound()
-    const suppression = await readSuppression(desk.ledger.bus, request.key!.account, address)
+    const { now: suppression } = await readSuppression(desk.ledger.bus, request.key!.account, address)
     if (suppression.standing.length === 0) throw notFound()
     return recordOf(suppression)
   })

@@ -48,18 +48,21 @@ export function startDomainChecks ({ desk, log, everyMs = EVERY_MS }: DomainChec
   }
 
   async function check (domain: Domain): Promise<void> {
-    const { id, account, status } = domain
+    const { id, account, name, status, dkim } = domain
+    const signsWith = dkim.active[0]!.selector
     const watch = watches.get(id)!
     watch.lookedMs = desk.ledger.clock.nowMs()
     try {
       const checked = await checkDomain(desk, { account, correlation: 'domain-checks' }, domain)
       watch.told = true
-      if (checked instanceof Refusal || checked.domain.status === status) return
-      log.info({ domain: id, name: domain.name, before: status, status: checked.domain.status }, 'domain has another status')
+      if (checked instanceof Refusal) return
+      const { status: now, dkim: { active: [key] } } = checked.domain
+      if (now !== status) log.info({ domain: id, name, before: status, status: now }, 'domain has another status')
+      if (key!.selector !== signsWith) log.info({ domain: id, name, before: signsWith, selector: key!.selector }, 'domain signs with other keys')
     } catch (error) {
       watch.told = false
       const level = error instanceof DnsUnavailable ? 'debug' : 'warn'
-      log[level]({ domain: id, name: domain.name, err: error }, 'domain not checked')
+      log[level]({ domain: id, name, err: error }, 'domain not checked')
     }
   }
 
