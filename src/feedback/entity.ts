@@ -1,0 +1,152 @@
+import { decodeWords } from 'postal-mime'
+import { decodeText } from './charset.ts'
+
+/** One part of a message. Leaves have `text`, decoded; multiparts have `parts`. */
+export interface Entity {
+  /** Lower case, without parameters. */
+  type: string
+  params: Record<string, string>
+  headers: Field[]
+  /** Decoded; at most TEXT_LENGTH_MAX characters. */
+  text: string
+  parts: Entity[]
+}
+
+/** `name` in lower case, `value` unfolded. */
+export interface Field { name: string, value: string }
+
+/** A report carries its headers and a few lines: more octets than these are the returned message's, and are not read. */
+export const RAW_OCTETS_MAX = 524_288
+const PARTS_MAX = 60
+const DEPTH_MAX = 6
+const FIELDS_MAX = 400
+const VALUE_LENGTH_MAX = 4000
+const TEXT_LENGTH_MAX = 131_072
+
+/** What is left of the parts a message may have. */
+interface Budget { parts: number }
+
+/** A message as a tree. Our own splitter rather than postal-mime's: that one takes 2.7 s for 100,000 tiny parts, melts the parts into one text, and loses
+ *  reports whose boundary is wrong. Linear, bounded, throws nothing. Source: RFC 5322, 2045, 2046; what breaks them is read as it was meant. */
+export function readEntity (raw: Uint8Array): Entity {
+  const octets = Buffer.from(raw.buffer, raw.byteOffset, Math.min(raw.byteLength, RAW_OCTETS_MAX)).toString('latin1')
+  // Mailbox files put a line of their own before the headers, and some senders an empty one.
+  const text = octets.replaceAll('\r\n', '\n').replaceAll('\r', '\n').replace(/^\n{1,9}/, '').replace(/^>?From [^\n]{0,998}\n/, '')
+  return readPart(text, 'text/plain', 0, { parts: PARTS_MAX })
+}
+
+/** The fields at the head of a text, and where the rest begins. A line that is no field ends them. */
+export function readFields (text: string): { fields: Field[], end: number } {
+  const fields: Field[] = []
+  let at = 0
+  while (at < text.length && fields.length < FIELDS_MAX) {
+    const stop = lineEnd(text, at)
+    const line = text.slice(at, Math.min(stop, at + VALUE_LENGTH_MAX))
+    if (line.trim() === '') return { fields, end: Math.min(stop + 1, text.length) }
+    const last = fields.at(-1)
+    if (/^[ \t]/.test(line) && last !== undefined) {
+      if (last.value.length < VALUE_LENGTH_MAX) last.value += ` ${line.trim()}`
+    } else {
+      const field = readField(line)
+      if (field === null) return { fields, end: at }
+      fields.push(field)
+    }
+    at = stop + 1
+  }
+  return { fields, end: Math.min(at, text.length) }
+}
+
+function readField (line: string): Field | null {
+  const match = /^([!-9;-~]{1,80})[ \t]*:(.*)$/.exec(line)
+  return match === null ? null : { name: match[1]!.toLowerCase(), value: match[2]!.trim() }
+}
+
+/** The first field of that name, its encoded words read, or null. */
+export function fieldOf (fields: Field[], name: string): string | null {
+  const value = fields.find(field => field.name === name)?.value
+  return value === undefined ? null : readWords(value)
+}
+
+/** All fields of these names, as they came. */
+export function fieldsOf (fields: Field[], ...names: string[]): string[] {
+  return fields.filter(field => names.includes(field.name)).map(field => field.value)
+}
+
+/** Encoded words (RFC 2047) and bare 8-bit text. */
+function readWords (value: string): string {
+  if (!value.includes('=?')) return decodeText(value, null)
+  try {
+    return decodeWords(value)
+  } catch {
+    return value
+  }
+}
+
+function readPart (text: string, fallback: string, depth: number, budget: Budget): Entity {
+  const { fields, end } = readFields(text)
+  const { type, params } = readType(fieldsOf(fields, 'content-type')[0] ?? fallback)
+  const body = text.slice(end)
+  // Some lose the header of the whole, and with it all that says that there are parts.
+  const split = type.startsWith('multipart/') || (depth === 0 && fieldsOf(fields, 'content-type').length === 0)
+  const parts = split && depth < DEPTH_MAX ? partsOf(body, params['boundary']?.trim() ?? '', budget) : []
+  const children = parts.map(part => readPart(part, type === 'multipart/digest' ? 'message/rfc822' : 'text/plain', depth + 1, budget))
+  const encoding = fieldsOf(fields, 'content-transfer-encoding')[0] ?? ''
+  const leaf = children.length === 0
+  return { type, params, headers: fields, text: leaf ? decodeText(decodeBody(body.slice(0, TEXT_LENGTH_MAX), encoding), params['charset'] ?? null) : '', parts: children }
+}
+
+function readType (value: string): { type: string, params: Record<string, string> } {
+  const params: Record<string, string> = {}
+  for (const [, name, quoted, token] of value.matchAll(/;[ \t]*([\w*-]{1,40})[ \t]*=[ \t]*(?:"([^"]*)"|([^\s;"]+))/g)) params[name!.toLowerCase()] ??= quoted ?? token!
+  const type = /^[\w.+-]+\/[\w.+-]+/.exec(value.trim())?.[0].toLowerCase()
+  return { type: type ?? 'text/plain', params }
+}
+
+function partsOf (body: string, announced: string, budget: Budget): string[] {
+  if (announced !== '' && `\n${body}`.includes(`\n--${announced}`)) return splitParts(body, announced, budget)
+  const boundary = boundaryIn(body)
+  if (boundary === null) return []
+  // Before a delimiter that nobody has announced, somebody may have said something.
+  const before = body.slice(0, `\n${body}`.indexOf(`\n--${boundary}`)).trim()
+  return [...(before === '' ? [] : [`\n${before}\n`]), ...splitParts(body, boundary, budget)]
+}
+
+/** The texts between the delimiters; none when there is no such delimiter. */
+function splitParts (body: string, boundary: string, budget: Budget): string[] {
+  const parts: string[] = []
+  const padded = `\n${body}`
+  const mark = `\n--${boundary}`
+  let start = -1
+  for (let at = padded.indexOf(mark); at !== -1 && budget.parts > 0; at = padded.indexOf(mark, at + mark.length)) {
+    const stop = lineEnd(padded, at + 1)
+    const rest = padded.slice(at + mark.length, Math.min(stop, at + mark.length + 80)).trim()
+    // A longer boundary may begin with this one.
+    if (rest !== '' && rest !== '--') continue
+    if (start !== -1) {
+      parts.push(padded.slice(start, at + 1))
+      budget.parts--
+    }
+    start = rest === '--' ? -1 : Math.min(stop + 1, padded.length)
+    if (rest === '--') break
+  }
+  if (start !== -1 && budget.parts-- > 0) parts.push(padded.slice(start))
+  return parts
+}
+
+/** A delimiter that was never announced still has a Content- field under it. One that the body itself announces is the returned message's. */
+function boundaryIn (body: string): string | null {
+  const text = body.slice(0, TEXT_LENGTH_MAX)
+  const boundary = /^--([!-~]{4,70})\nContent-/m.exec(text)?.[1] ?? null
+  return boundary === null || text.includes(`boundary="${boundary}`) || text.includes(`boundary=${boundary}`) ? null : boundary
+}
+
+function decodeBody (body: string, encoding: string): string {
+  if (/base64/i.test(encoding)) return Buffer.from(body, 'base64').toString('latin1')
+  if (!/quoted-printable/i.test(encoding)) return body
+  return body.replaceAll(/=\n/g, '').replaceAll(/=([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+}
+
+function lineEnd (text: string, from: number): number {
+  const end = text.indexOf('\n', from)
+  return end === -1 ? text.length : end
+}

@@ -1,0 +1,97 @@
+import { readFields, type Field } from './entity.ts'
+
+/** What a person was meant to read, and the headers of the returned message that came after it. */
+export interface Prose { head: string, returned: Field[], returnedText: string }
+
+/** More than any explanation, and little enough for every pattern. */
+const HEAD_LENGTH_MAX = 16_000
+
+/** Lines after which the returned message begins, each alone on its line: a phrase, mostly between dashes. */
+const COPY_PHRASES = [
+  'below this line is (?:a copy of|the original|the first).*', 'this is a copy of (?:the|your) (?:message|mail).*', 'the (?:header|body) of the original message.*',
+  'the body of the message is.*',
+  'original (?:message|mail|e-?mail|text|header).*', 'unsent (?:message|mail).*', 'returned (?:message|mail).*',
+  'message (?:header|headers|header lines|text|body|copy|contents?|returned)\\b.*',
+  'header of (?:the )?(?:original )?message.*', 'headers? follows?.*', 'included is a copy of the message.*',
+  '(?:below|here|following|attached) is (?:a copy of|the first|your) .*',
+  '(?:the )?first (?:few |several )?lines of (?:the|your) .*', 'unterhalb dieser zeile.*', 'ursprungligt meddelande.*', '(?:původní|puvodni) zpráv.*',
+  '(?:kopia|treść|oryginalna) wiadomoś.*', 'di seguito .*', 'заголов\\S{1,3} .*',
+  'possibly truncated original message.*', '(?:start|begin(?:ning)?) of (?:the )?(?:returned|original|forwarded) (?:message|mail).*', 'undelivered message.*',
+  'the (?:header and top|first) \\d+ (?:lines|kb) .*', 'a copy of (?:the|your) (?:original )?(?:message|mail).*', 'message non-deliverable.*',
+  'mail (?:header|text|message)s? follows.*',
+  'text of (?:the )?(?:original )?message.*', 'your (?:original )?message (?:reads|follows|was|text).*', 'the original message (?:follows|headers?|is|was attached).*',
+  'rejected message.*',
+  'forwarded message.*', 'failed message.*', 'start of (?:message|transcript) copy.*', 'copy of (?:the )?(?:original )?message.*', 'server generated copy.*',
+  '(?:es folgt|nachfolgend|im folgenden|dies ist eine kopie|originalnachricht|ursprüngliche (?:nachricht|mail|e-mail)|kopie der nachricht|der header der).*',
+  '(?:message d.origine|message original|copie du message|en-t[êe]tes? d.origine|ci-dessous).*',
+  '(?:mensaje original|cabeceras? (?:del )?(?:mensaje )?original|copia del mensaje).*',
+  '(?:mensagem original|cabeçalhos? (?:da mensagem )?origina).*', '(?:messaggio originale|intestazioni originali|intestazioni originarie).*',
+  '(?:oorspronkelijk bericht|originele bericht).*',
+  '(?:исходное сообщение|оригинал(?:ьное)? (?:сообщени|письм)|текст (?:исходного )?(?:сообщения|письма)).*', '(?:原始邮件|原邮件|原信|原始信息|原始郵件|以下是原).*',
+  '(?:元のメッセージ|オリジナルメッセージ|送信されたメッセージ|原文|以下は元|元メール|送信メール|返送メール|このメールのヘッダ|オリジナルのメッセージ).*', '(?:원본 ?메시지|원본 ?메일|원래 메시지).*'
+]
+const COPY_LINE = new RegExp(`^[ \\t]{0,20}[-=_*|#> ]{0,60}(?:${COPY_PHRASES.join('|')})$`, 'iu')
+/** A phrase without dashes, colon or full stop around it may be part of a sentence. */
+const COPY_FRAME = /^[ \t]{0,20}[-=_*|#>]{2}|[:.。：)]\s*$|[-=_*|#]{2,}\s*$|follow(?:s|ing)?\s*$/i
+const HEADER_LINE = /^(?:[!-9;-~]{2,60}:(?: |$|[<"a-z\d])|[ \t]+\S)/i
+const TELLING_HEADER = /^(?:return-path|received|message-id|mime-version|dkim-signature|x-[\w-]+|from|date|subject):/i
+
+/** Parts what the mail server says from what it gives back: nothing in a returned message may pass for a diagnosis. */
+export function partProse (text: string): Prose {
+  const lines = text.slice(0, 131_072).split('\n')
+  const cut = lines.findIndex((_, n) => isCopyLine(lines, n) || isHeaderBlock(lines, n))
+  if (cut === -1) return { head: text.slice(0, HEAD_LENGTH_MAX), returned: [], returnedText: '' }
+  const rest = lines.slice(isHeaderBlock(lines, cut) ? cut : cut + 1)
+  const start = rest.findIndex((_, n) => n > 40 || isHeaderBlock(rest, n) || /^[ \t>|]*[\w-]{2,40}:\s/.test(rest[n]!))
+  const returnedText = withoutMargin(rest.slice(Math.max(start, 0))).join('\n')
+  const head = lines.slice(0, cut).join('\n').slice(0, HEAD_LENGTH_MAX)
+  return { head, returned: readFields(returnedText.trimStart()).fields, returnedText }
+}
+
+function isCopyLine (lines: string[], n: number): boolean {
+  const line = lines[n]!
+  if (line.length > 200 || !COPY_LINE.test(line) || !COPY_FRAME.test(line)) return false
+  if (!/^[ \t]*[-=*|#]{3}/.test(line) && !headsCopy(lines, n + 1)) return false
+  // `Your message was not delivered` and its kin speak of the message; they do not head it.
+  return !/(?:not|could|cannot|can't|failed|rejected by|received at|unable|wasn't|has been|size)/i.test(line) || /^[ \t]*[-=*|#]{3}/.test(line)
+}
+
+/** Behind a heading without dashes a header has to come, or nothing at all: some tell of the message first, and of the reason last. */
+function headsCopy (lines: string[], from: number): boolean {
+  const next = lines.slice(from, from + 12).filter(line => line.trim() !== '')
+  return next.length === 0 || next.some(line => TELLING_HEADER.test(line.replace(/^[ \t>|]+/, '')))
+}
+
+/** Quoted or set in, as its first line is. */
+function withoutMargin (lines: string[]): string[] {
+  const margin = /^[ \t>|]{0,16}/.exec(lines.find(line => line.trim() !== '') ?? '')![0]
+  return margin === '' ? lines : lines.map(line => line.startsWith(margin) ? line.slice(margin.length) : line.replace(/^[ \t]{0,8}[>|][ \t]?/, ''))
+}
+
+/** Four header lines in a row, one of them no letter writer's. The whole may be quoted or set in. */
+function isHeaderBlock (lines: string[], n: number): boolean {
+  const [margin] = /^[>|]{0,2}[ \t]{0,12}/.exec(lines[n]!)!
+  if (!TELLING_HEADER.test(lines[n]!.slice(margin.length))) return false
+  const block = lines.slice(n, n + 4).map(line => line.startsWith(margin) ? line.slice(margin.length) : line)
+  if (block.length < 4 && n + block.length < lines.length) return false
+  return block.length >= 3 && block.every(line => HEADER_LINE.test(line)) && (/^(?:return-path|received|message-id|x-|dkim|mime)/i.test(block[0]!) || countNames(block) >= 3)
+}
+
+function countNames (block: string[]): number {
+  return block.filter(line => TELLING_HEADER.test(line)).length
+}
+
+const ENTITIES: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', nbsp: ' ', apos: "'" }
+
+/** The text of a page, a line for each block. Linear, without a tree: it is read by patterns, not people. */
+export function htmlText (html: string): string {
+  const flat = /<pre\b/i.test(html) ? html : html.split('\n').map(line => line.trim()).join(' ')
+  return flat
+    .replaceAll(/<(style|script|title)\b[^<>]*>[^<]*<\/\1>/gi, ' ')
+    .replaceAll(/<!--[^<>]*-->/g, ' ')
+    .replaceAll(/<\/?(?:br|p|div|tr|li|ul|h\d|table|pre|blockquote|hr)\b[^<>]*>/gi, '\n')
+    .replaceAll(/<\/?[a-z][^<>]*>/gi, ' ')
+    .replaceAll(/&(amp|lt|gt|quot|nbsp|apos);/gi, (_, name: string) => ENTITIES[name.toLowerCase()]!)
+    .replaceAll(/&#(\d{1,6});/g, (_, point: string) => String.fromCodePoint(Number(point)))
+    .replaceAll(/[ \t]{2,64}/g, ' ')
+}

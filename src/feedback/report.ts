@@ -1,0 +1,192 @@
+import type { BounceClass } from '#streams/email/classes.ts'
+import { addressesIn, sameAddress } from './addresses.ts'
+import { readFeedback, readForwardedComplaint, type Feedback } from './arf.ts'
+import { isAutoReply } from './auto-reply.ts'
+import { readDeliveryStatus, type Action, type DeliveryStatus, type StatusBlock } from './dsn.ts'
+import { fieldOf, type Field } from './entity.ts'
+import type { Form } from './forms.ts'
+import { readEvidence, type Evidence } from './evidence.ts'
+import { isAggregate, isAnswer, isBounce } from './gate.ts'
+import { readDisposition } from './mdn.ts'
+import { isTelling, meaningOf, withoutBoilerplate, type Clues } from './meaning.ts'
+import { formsOf, readPlain, textsFor } from './plain.ts'
+import { printable, verdictOnAddress } from './reply.ts'
+import { knownIn, viewOf, type View } from './view.ts'
+import { DELAYS, SUCCESS, SUCCESS_SUBJECTS, UNSUBSCRIBE } from './words.ts'
+
+/** What came back, gravest first. `soft` with the action `delayed` is no verdict yet. */
+export type Kind = 'hard' | 'complaint' | 'unsubscribe' | 'soft' | 'auto-reply' | 'delivered' | 'none'
+
+export interface ReportedRecipient {
+  /** As the report has it, domain in lower case; null when it keeps it to itself. */
+  address: string | null
+  kind: Kind
+  action: Action | null
+  /** `x.y.z`, the most telling one. */
+  status: string | null
+  /** A class of `streams/email/classes.ts`; for feedback its type, for answering machines `auto-reply`. */
+  reason: BounceClass | (string & {})
+  /** SMTP reply code. */
+  code: number | null
+  /** At most 1,000 characters. */
+  diagnostic: string | null
+  remoteMta: string | null
+}
+
+export interface Report {
+  kind: Kind
+  recipients: ReportedRecipient[]
+  /** As the reporter states it, lower case; null when this is no feedback. */
+  feedbackType: string | null
+  evidence: Evidence
+  /** For whoever reads mail to an unsubscribe address: any such mail counts, unless a machine wrote it. */
+  subject: string | null
+  from: string | null
+  autoSubmitted: boolean
+}
+
+type Finding = Pick<Report, 'kind' | 'recipients' | 'feedbackType'> & { fields: Field[] }
+
+const GRAVITY: Kind[] = ['hard', 'complaint', 'unsubscribe', 'soft', 'auto-reply', 'delivered', 'none']
+const NOTHING: Finding = { kind: 'none', recipients: [], feedbackType: null, fields: [] }
+
+/** What a message to one of our return addresses says. Reads the first 512 kB; bounded, linear, and throws nothing whatever it is given. Who sent it, and
+ *  whether what it points to is ours, is not judged here. */
+export async function readReport (raw: Uint8Array): Promise<Report> {
+  return interpret(raw)
+}
+
+function interpret (raw: Uint8Array): Report {
+  const view = viewOf(raw)
+  const { fields, ...finding } = findingOf(view)
+  return {
+    ...finding,
+    evidence: readEvidence(view.top, fields, view.returned),
+    subject: view.subject === null ? null : printable(view.subject),
+    from: addressesIn(fieldOf(view.top, 'from') ?? '', 1)[0] ?? null,
+    autoSubmitted: isAutoReply(view.top)
+  }
+}
+
+function findingOf (view: View): Finding {
+  if (isAggregate(view.top)) return NOTHING
+  return feedbackFinding(view) ?? statusFinding(view) ?? dispositionFinding(view) ?? complaintFinding(view) ?? plainFinding(view) ?? letterFinding(view) ?? NOTHING
+}
+
+function feedbackFinding (view: View): Finding | null {
+  const part = view.feedback.find(({ declared }) => declared || !isAnswer(view.top))
+  const feedback = part === undefined ? null : readFeedback(part.text, view.returned, part.declared)
+  return feedback === null ? null : fromFeedback(feedback)
+}
+
+function complaintFinding (view: View): Finding | null {
+  const feedback = readForwardedComplaint(view.top, view.returned, view)
+  return feedback === null ? null : fromFeedback(feedback)
+}
+
+function fromFeedback ({ type, kind, addresses, fields }: Feedback): Finding {
+  const recipients = (addresses.length === 0 ? [null] : addresses).map(address => machine(address, kind, type))
+  return { kind, recipients, feedbackType: type, fields }
+}
+
+/** What a status part says. One that is not declared as such is believed only in a mail that is a bounce by its other signs. */
+function statusFinding (view: View): Finding | null {
+  if (isAnswer(view.top) && !view.isReport) return null
+  const forms = formsOf(view.head)
+  const believed = view.statuses.filter(({ declared }) => declared || isBounce(view.top, { forms, report: true, copy: view.hasCopy, head: view.head, diagnosed: true }))
+  const read = believed.map(({ text, declared }) => readDeliveryStatus(declared ? text : fromFirstField(text)))
+  const status: DeliveryStatus = { blocks: distinct(read.flatMap(({ blocks }) => blocks)), fields: read.flatMap(({ fields }) => fields) }
+  if (status.blocks.length === 0) return null
+  const plain = readPlain(view.head, forms, knownIn(view))
+  const addresses = status.blocks.map((block, n) => block.address ?? plain[status.blocks.length === 1 ? 0 : n]?.address ?? null)
+  const recipients = status.blocks.map((block, n) => fromBlock(view, block, addresses[n]!, addresses.filter(address => address !== null)))
+  return { kind: gravest(recipients), recipients, feedbackType: null, fields: status.fields }
+}
+
+function fromBlock (view: View, block: StatusBlock, address: string | null, addresses: string[]): ReportedRecipient {
+  const action = block.action ?? actionOf(view, block.status)
+  const { status, diagnostic } = block
+  const remoteMta = block.remoteMta === null ? null : printable(block.remoteMta)
+  if (action !== 'failed' && action !== 'delayed') {
+    return { address, kind: 'delivered', action, status, reason: 'delivered', code: null, diagnostic: diagnostic === null ? null : printable(diagnostic), remoteMta }
+  }
+  const texts = [diagnostic ?? '', ...textsFor(view.head, address, addresses)]
+  return failure(address, action, { texts, status, code: null, category: block.category }, remoteMta)
+}
+
+function failure (address: string | null, action: 'failed' | 'delayed', clues: Clues, remoteMta: string | null): ReportedRecipient {
+  const { reason, status, code, diagnostic } = meaningOf(clues)
+  if (action === 'delayed') return { address, kind: 'soft', action, status, reason: reason === 'undefined' ? 'expired' : reason, code, diagnostic, remoteMta }
+  return { address, kind: verdictOnAddress(reason, { code, status }), action, status, reason, code, diagnostic, remoteMta }
+}
+
+/** A receipt, or a filter's refusal in the form of one. */
+function dispositionFinding (view: View): Finding | null {
+  const read = view.dispositions.map(text => readDisposition(text, `${view.subject ?? ''}\n${view.head}`)).find(one => one !== null)
+  if (read === undefined) return null
+  const { address, refused, fields } = read
+  const texts = textsFor(view.head, address, [])
+  const recipient = refused ? failure(address, 'failed', { texts, status: null, code: null, category: 'refused by a personal filter' }, null) : machine(address, 'auto-reply')
+  return { kind: recipient.kind, recipients: [recipient], feedbackType: null, fields }
+}
+
+/** What a server wrote for people, without a readable status part. */
+function plainFinding (view: View): Finding | null {
+  if (isAnswer(view.top)) return null
+  const forms = formsOf(view.head)
+  const recipients = recipientsIn(view, forms)
+  const diagnosed = recipients.some(({ address, reason }) => address !== null && isTelling(reason))
+  if (!isBounce(view.top, { forms, report: view.isReport, copy: view.hasCopy, head: view.head, diagnosed })) return null
+  const read = isSuccess(view) ? recipients.map(({ address }) => machine(address, 'delivered')) : recipients
+  return { kind: gravest(read), recipients: read, feedbackType: null, fields: [] }
+}
+
+/** Both must say so: a failure likes to be told under a general subject. */
+function isSuccess (view: View): boolean {
+  return SUCCESS_SUBJECTS.test(view.subject ?? '') && SUCCESS.test(view.head)
+}
+
+function recipientsIn (view: View, forms: Form[]): ReportedRecipient[] {
+  const action = actionOf(view, null) === 'delayed' ? 'delayed' : 'failed'
+  const found = readPlain(view.head, forms, knownIn(view))
+  const subject = withoutBoilerplate(view.subject ?? '')
+  return found.map(({ address, texts }) => {
+    // With one recipient alone everything is said of that one, and before any number.
+    const whole = texts.at(-1) ?? ''
+    const clues = [...(found.length === 1 ? texts : texts.slice(0, -1)), `${whole}\n${subject}`]
+    return failure(address, action, { texts: clues, status: null, code: null, category: null }, null)
+  })
+}
+
+/** Mail that is no report: written by a machine in answer, or by somebody who wants no more. */
+function letterFinding (view: View): Finding | null {
+  const from = addressesIn(fieldOf(view.top, 'from') ?? '', 1)[0] ?? null
+  const kind = isAutoReply(view.top) ? 'auto-reply' : UNSUBSCRIBE.test(view.subject ?? '') ? 'unsubscribe' : null
+  if (kind === null) return null
+  return { kind, recipients: [machine(from, kind)], feedbackType: null, fields: [] }
+}
+
+function machine (address: string | null, kind: Kind, reason: string = kind): ReportedRecipient {
+  return { address, kind, action: null, status: null, reason, code: null, diagnostic: null, remoteMta: null }
+}
+
+function actionOf (view: View, status: string | null): Action {
+  if (status?.startsWith('2') === true) return 'delivered'
+  const final = /permanent|given up|giving up|will not (?:be )?(?:retr|continu)|no further|could not be delivered for/i.test(view.head)
+  return !final && (DELAYS.test(view.head) || /\bdelay|^\W{0,3}warning\b|verzög|retard/i.test(view.subject ?? '')) ? 'delayed' : 'failed'
+}
+
+/** The text from where its fields begin: people are greeted first. */
+function fromFirstField (text: string): string {
+  return text.slice(Math.max(text.search(/^(?:Reporting-MTA|(?:Final|Original)-Recipient)[ \t]*:/im), 0))
+}
+
+/** Each address once, its failure before anything else that is said of it. */
+function distinct (blocks: StatusBlock[]): StatusBlock[] {
+  const sorted = [...blocks].sort((a, b) => Number(b.action === 'failed') - Number(a.action === 'failed'))
+  return sorted.filter(({ address }, n) => address === null || sorted.findIndex(other => other.address !== null && sameAddress(other.address, address)) === n)
+}
+
+function gravest (recipients: ReportedRecipient[]): Kind {
+  return GRAVITY.find(kind => recipients.some(recipient => recipient.kind === kind)) ?? 'none'
+}

@@ -1,0 +1,62 @@
+import type { BounceClass } from '#streams/email/classes.ts'
+import type { SmtpStage } from '#streams/email/decide.ts'
+import { plainLetters, type Diagnostic } from './diagnostic.ts'
+
+/** One line of the table. A phrase is written in plain lower-case letters and found at the start of a word; `~` stands for up to 40 characters of the same
+ *  sentence, `(a|b)`, `?`, `.` and `$` mean what they mean in a regular expression. Nothing may repeat without bound, so matching stays linear. */
+export interface Rule {
+  class: BounceClass
+  phrases: readonly string[]
+  /** Texts that use the same words for something else. */
+  unless?: readonly string[]
+  /** Only with this subject.detail of the enhanced code … */
+  status?: readonly string[]
+  /** … this first digit of the basic one … */
+  digit?: 4 | 5
+  /** … at this stage. */
+  stage?: SmtpStage
+  /** Look at what wraps the last server's words, too. */
+  wrapped?: true
+}
+
+export interface Matcher { rule: Rule, pattern: RegExp, except: RegExp | null }
+
+export function compile (rule: Rule): Matcher {
+  return { rule, pattern: anyOf(rule.phrases), except: rule.unless === undefined ? null : anyOf(rule.unless) }
+}
+
+function anyOf (phrases: readonly string[]): RegExp {
+  const sources = phrases.map(phrase => plainLetters(phrase).replaceAll('~', '(?:[^.;!]|[.](?! )){0,40}?').replaceAll('\\w', '[\\p{L}\\d]'))
+  // A word boundary is ASCII's business: elsewhere words are told apart by other means, or not at all.
+  return new RegExp(sources.map(source => /^[([]*[a-z\d]/.test(source) ? `\\b(?:${source})` : `(?:${source})`).join('|'), 'u')
+}
+
+/** Before RCPT nobody has named a recipient: "host not found" answers EHLO, "user unknown" our own address. Only that there is no such host is said at connecting. */
+const LATER: Partial<Record<SmtpStage, readonly BounceClass[]>> = {
+  connect: ['userunknown', 'hasmoved', 'suspend', 'mailboxfull', 'filtered'],
+  ehlo: ['userunknown', 'hostunknown', 'hasmoved', 'suspend', 'mailboxfull', 'filtered'],
+  mail: ['userunknown', 'hostunknown', 'hasmoved']
+}
+
+/** Does the rule speak about this diagnostic? */
+export function applies ({ rule, pattern, except }: Matcher, diagnostic: Diagnostic): boolean {
+  if (!holds(rule, diagnostic) || isTooEarly(rule.class, diagnostic.stage)) return false
+  const texts = rule.wrapped === true ? [diagnostic.words, diagnostic.all] : [diagnostic.words]
+  return texts.some(text => pattern.test(text) && except?.test(text) !== true)
+}
+
+function holds ({ status, digit, stage }: Rule, diagnostic: Diagnostic): boolean {
+  if (stage !== undefined && stage !== diagnostic.stage) return false
+  if (digit !== undefined && digit !== firstDigit(diagnostic)) return false
+  return status === undefined || (diagnostic.status !== null && status.includes(diagnostic.status.slice(2)))
+}
+
+/** Can a reply at this stage not mean the class? */
+export function isTooEarly (why: BounceClass, stage: SmtpStage | null): boolean {
+  return stage !== null && LATER[stage]?.includes(why) === true
+}
+
+function firstDigit ({ code, status }: Diagnostic): number | null {
+  if (code !== null) return Math.trunc(code / 100)
+  return status === null ? null : Number(status[0])
+}
