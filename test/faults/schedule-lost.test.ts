@@ -8,9 +8,17 @@ import { readConfig } from '#src/base/config.ts'
 import { createLog } from '#src/base/log.ts'
 import { readServers } from '#src/embedded/kept.ts'
 import { openHouse } from '#src/main.ts'
+import { api } from '#src/nats/api.ts'
+import { loadMessages } from '#src/nats/load.ts'
+import { openBus } from '../support/bus.ts'
+import { openDnsServer } from '../support/dns-server.ts'
+import { openTestHouse } from '../support/house.ts'
 import { closedLoop, type Shot } from '../support/load.ts'
 import { openWorld, reckon, smallMail, subscribe, type World } from '../support/reckoning.ts'
+import { freshAccount } from '../support/servers.ts'
+import { startSink } from '../support/smtp-sink.ts'
 import { request, TREE_KEY } from '../support/tree.ts'
+import { until } from '../support/wait.ts'
 
 /** A key's window takes no more. */
 const EMAILS = 100
@@ -42,6 +50,25 @@ t.test('SCHEDULE deleted under load, with mail waiting for its next attempt: eve
   const { doubled, doubted } = await reckon(t, jetpost, world, shots, RECOVERY_MS)
   t.strictSame({ doubled, doubted }, { doubled: 0, doubted: 0 })
   t.ok(world.mail.attempts('user0@example.com') >= 2, 'what was put off was tried again')
+})
+
+t.test('SCHEDULE deleted while mail for a slow domain has nothing but a place in its line: it still goes out', async t => {
+  const { natsUrl } = freshAccount()
+  const dns = await openDnsServer(t)
+  const mx = await startSink({ host: '127.0.0.2' })
+  t.teardown(() => mx.stop())
+  dns.mx('slow.example', [10, 'mx.slow.example'])
+  dns.host('mx.slow.example', ['127.0.0.2'])
+  const direct = { SMTP_URL: 'direct:', JETPOST_DNS: dns.address, JETPOST_MX_PORT: String(mx.port), JETPOST_MX_ALLOW_PRIVATE: 'true', JETPOST_HOSTNAME: 'sender.test' }
+  const house = await openTestHouse(t, { natsUrl, env: direct })
+  const to = Array.from({ length: 40 }, (_, i) => `r${i}@slow.example`)
+  for (const address of to) mx.replies(address, { dot: { reply: '250 ok', afterMs: 3000 } })
+  for (const address of to) await house.send({ to: address })
+  const { bus } = await openBus(t, natsUrl)
+  await until(async () => (await loadMessages(bus, 'SCHEDULE', 'schedule.send.>', 20)).length > 5, 30_000)
+  await api(bus, 'STREAM.DELETE.SCHEDULE', undefined)
+  await until(() => new Set(mx.received.map(message => message.to)).size === to.length, RECOVERY_MS)
+  t.equal(mx.received.length, to.length, 'each once')
 })
 
 /** Everything in this process, with retries after seconds instead of minutes. */

@@ -90,7 +90,7 @@ t.test('moved right after it was accepted, the earlier time holds', async t => {
 })
 
 t.test('what bounced is sent again when asked, and what was delivered is not', async t => {
-  sink.replies('full@example.net', { rcpt: '550 5.1.1 no such user' })
+  sink.replies('full@example.net', { rcpt: '550 5.7.1 not by our policy' })
   const { body } = await house.send({ to: ['full@example.net', 'fine@example.net'] })
   await house.settled(body.id, 'partial')
   t.match(await act(body.id, 'retry'), { status: 202, body: { id: body.id, retried: [{ n: 0, address: 'full@example.net', status: 'queued' }], others: [{ n: 1, status: 'delivered' }] } })

@@ -139,11 +139,21 @@ t.test('a line that dies before the dot is no doubt', async t => {
   t.match(deferred!.data, { attempt: 1, reply: null })
 })
 
+t.test('where the server knows bounces (RFC 3461) it is told how: headers only, named by us; elsewhere it hears nothing of it', async t => {
+  for (const [extensions, mail, rcpt] of [
+    [['PIPELINING', 'DSN'], 'MAIL FROM:<shop@example.com> RET=HDRS ENVID=e1', 'RCPT TO:<ada@example.net> NOTIFY=FAILURE,DELAY'], [[], 'MAIL FROM:<shop@example.com>', 'RCPT TO:<ada@example.net>']
+  ] as const) {
+    const { ask, told, sink } = await openRig(t, { sink: { extensions: [...extensions] } })
+    await told(await ask('ada@example.net'), ['attempted', 'delivered'])
+    t.strictSame(sink.received[0]!.commands, [mail, rcpt])
+  }
+})
+
 t.test('the gate before the dot', async t => {
   const sink = await startSink()
   t.teardown(() => sink.stop())
   const target = parseTarget(sink.url)
-  const mail = { from: 'a@example.com', to: 'b@example.net', message: Buffer.from('Subject: x\r\n\r\n.x\r\n'), utf8: false }
+  const mail = { from: 'a@example.com', to: 'b@example.net', envelopeId: 'e1', message: Buffer.from('Subject: x\r\n\r\n.x\r\n'), utf8: false }
   const slowly = (granted: boolean) => async () => { await sleep(200); return granted }
   const send = async (gate: { claim: () => Promise<boolean>, mayFinish: () => boolean }) => {
     const session = await openSession(target, 'sender.test', SMTP_QUICK)

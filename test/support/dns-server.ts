@@ -18,6 +18,12 @@ export interface DnsServer {
   /** From now on the name has these TXT records; none = the name is there, without them. */
   txt (name: string, ...records: Txt[]): void
   cname (name: string, target: string): void
+  /** MX hosts as [preference, name]; '' is the null MX. None = the name is there, without them. */
+  mx (name: string, ...hosts: Array<[number, string]>): void
+  /** Its addresses, IPv4 and IPv6 alike. */
+  host (name: string, addresses: string[], ttlS?: number): void
+  /** Names by the name of their address, such as `1.2.0.192.in-addr.arpa`. */
+  ptr (name: string, ...names: string[]): void
   fails (name: string, failure: Failure): void
   /** The name is gone: NXDOMAIN, as for every name never heard of. */
   forget (name: string): void
@@ -38,8 +44,23 @@ export async function openDnsServer (t: Ending): Promise<DnsServer> {
     const held = zone.get(name.toLowerCase()) ?? 'NXDOMAIN'
     if (held === 'silence') return null
     const rcode = typeof held === 'string' ? RCODES[held] : 0
-    const answers = typeof held === 'string' ? [] : held.filter(answer => answer.type === type)
+    const answers = typeof held === 'string' ? [] : followed(held, type!)
     return { type: 'response', id: query.id, flags: RECURSION_DESIRED | RECURSION_AVAILABLE | rcode, questions: query.questions, answers }
+  }
+
+  /** As a resolver answers: an alias together with what it leads to. */
+  function followed (held: Answer[], type: string): Answer[] {
+    const alias = held.find(answer => answer.type === 'CNAME')
+    if (alias === undefined || type === 'CNAME') return held.filter(answer => answer.type === type)
+    const target = zone.get(String((alias as { data: unknown }).data).toLowerCase())
+    return [alias, ...(Array.isArray(target) ? followed(target, type) : [])]
+  }
+
+  /** Puts records in the place of the name's others of their types. */
+  function put (name: string, types: string[], records: Answer[]): void {
+    const held = zone.get(name)
+    const others = Array.isArray(held) ? held.filter(answer => !types.includes(answer.type) && answer.type !== 'CNAME') : []
+    zone.set(name, [...others, ...records])
   }
 
   const { udp, tcp, port } = await listen()
@@ -67,8 +88,11 @@ export async function openDnsServer (t: Ending): Promise<DnsServer> {
   return {
     address: `127.0.0.1:${port}`,
     asked,
-    txt: (name, ...records) => void zone.set(name, records.map(record => ({ type: 'TXT', name, ttl: 300, data: partsOf(record) }))),
+    txt: (name, ...records) => put(name, ['TXT'], records.map(record => ({ type: 'TXT', name, ttl: 300, data: partsOf(record) }))),
+    mx: (name, ...hosts) => put(name, ['MX'], hosts.map(([preference, exchange]) => ({ type: 'MX', name, ttl: 300, data: { preference, exchange: exchange || '.' } }))),
+    host: (name, addresses, ttl = 300) => put(name, ['A', 'AAAA'], addresses.map(data => ({ type: data.includes(':') ? 'AAAA' : 'A', name, ttl, data }))),
     cname: (name, target) => void zone.set(name, [{ type: 'CNAME', name, ttl: 300, data: target }]),
+    ptr: (name, ...names) => put(name, ['PTR'], names.map(data => ({ type: 'PTR', name, ttl: 300, data }))),
     fails: (name, failure) => void zone.set(name, failure),
     forget: name => void zone.delete(name)
   }

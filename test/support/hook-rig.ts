@@ -145,7 +145,7 @@ async function happen (ledger: Ledger, type: 'delivered' | 'bounced' | 'deferred
   const shared = { ...recipient, ...transaction, stage: 'data' as const, class: 'other' }
   const fact = {
     delivered: () => stamp(EmailDelivered, cause, { ...recipient, ...transaction, reply }, nowMs, id),
-    bounced: () => stamp(EmailBounced, cause, { ...shared, reply }, nowMs, id),
+    bounced: () => stamp(EmailBounced, cause, { ...shared, reply, status: null, error: null, report: null }, nowMs, id),
     deferred: () => stamp(EmailDeferred, cause, { ...shared, reply, error: null, nextAttemptAt: timestamp(nowMs), first }, nowMs, id)
   }[type]()
   await ledger.emails.append([{ subject: subjects.recipient(ACCOUNT, email, 0), fact }])

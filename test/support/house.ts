@@ -95,6 +95,11 @@ function furnish (house: House, elsewhere: Desk): TestHouse {
     for (const endMs = Date.now() + 5000; Date.now() < endMs; await wait(5)) if (await house.hasSeen(seq)) return
     throw new Error(`the house has not seen ${seq} of CONTROL`)
   }
+  /** The other node may not have heard yet of what this one has just made. */
+  const upToDate = async (): Promise<Desk> => {
+    await elsewhere.directory.catchUp(5000)
+    return elsewhere
+  }
   const newKey: TestHouse['newKey'] = async (wish, { account = FIRST_ACCOUNT, wait = true } = {}) => {
     const defaults: NewKey = { name: 'test', test: false, scopes: ['full'], domains: ['*'], expiresMs: null, defaults: NO_DEFAULTS }
     const made = granted(await createKey(elsewhere, { account, correlation: 'test' }, { ...defaults, ...wish }))
@@ -109,8 +114,8 @@ function furnish (house: House, elsewhere: Desk): TestHouse {
     settled,
     speak: bytes => speak(house.url, bytes),
     newKey,
-    revokeKey: async id => await seen(granted(await revokeKey(elsewhere, { account: FIRST_ACCOUNT, correlation: 'test', by: null }, id)).seq),
-    limitKey: async (id, limits) => await seen(granted(await limitKey(elsewhere, 'test', id, limits)).seq),
+    revokeKey: async id => await seen(granted(await revokeKey(await upToDate(), { account: FIRST_ACCOUNT, correlation: 'test', by: null }, id)).seq),
+    limitKey: async (id, limits) => await seen(granted(await limitKey(await upToDate(), 'test', id, limits)).seq),
     newAccountKey: async () => (await newKey({}, { account: granted(await createAccount(elsewhere, 'test', 'Another')).account })).secret,
     caught: async address => {
       const { body } = await request('GET', '/catcher.json')

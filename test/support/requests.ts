@@ -89,6 +89,11 @@ const rotated: Make = async house => {
   await post(house, `/api/webhooks/${call.params!.id}/rotate-secret`, {})
   return call
 }
+const inRotation: Make = async house => {
+  const call = await domain(house)
+  await post(house, `/api/domains/${call.params!.id}/rotate-dkim`)
+  return call
+}
 const paused = anew('/api/webhooks', () => ({ url: HOOK, events: ['email.delivered'], paused: true }))
 
 /** By operationId: an operation without an entry fails the test. */
@@ -120,6 +125,7 @@ export const recipes: Record<string, Recipe> = {
   updateDomain: { valid: domain, also: { 409: RIVALS } },
   deleteDomain: { valid: domain, also: { 409: RIVALS } },
   verifyDomain: { valid: domain, also: { 409: RIVALS } },
+  rotateDomainKeys: { valid: domain, also: { 409: inRotation } },
 
   createKey: { valid: simply, also: { 409: TOO_MANY } },
   listKeys: { valid: simply },

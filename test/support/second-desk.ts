@@ -3,7 +3,6 @@ import { followDirectory } from '#src/actions/directory.ts'
 import { openDesk } from '#src/actions/open-desk.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
-import { createVault } from '#src/base/secret.ts'
 import { connectBus } from '#src/nats/connect.ts'
 import type { Ending } from './servers.ts'
 
@@ -17,7 +16,7 @@ export async function openSecondDesk (t: Ending, natsUrl: string): Promise<Desk>
     await bus.close()
   })
   await directory.catchUp(10_000)
-  const vault = createVault('a-secret-for-tests-with-at-least-32-characters')
-  const config = { webhookAllowPrivate: true, requireVerifiedDomains: false, bounceDomain: null, contentRetentionMs: 30 * 86_400_000, dns: null }
-  return await openDesk({ bus, clock: systemClock, directory, vault, config })
+  const secret = 'a-secret-for-tests-with-at-least-32-characters'
+  const config = { webhookAllowPrivate: true, requireVerifiedDomains: false, bounceDomain: null, trackingUrl: 'http://localhost:8080', contentRetentionMs: 30 * 86_400_000, dns: null }
+  return await openDesk({ bus, clock: systemClock, directory, secret, config })
 }

@@ -9,7 +9,8 @@ import { connectBus } from '#src/nats/connect.ts'
 import { repair } from '#src/nats/ensure.ts'
 import { startHeartbeats } from '#src/nats/heartbeats.ts'
 import { startSender } from '#src/out/smtp/run.ts'
-import { log, topology } from './sender-rig.ts'
+import { openDns } from '#src/dns/resolve.ts'
+import { composePlainly, log, topology } from './sender-rig.ts'
 
 process.on('disconnect', () => process.exit())
 const [natsUrl, smtpUrl] = [process.argv[2]!, process.argv[3]!]
@@ -20,11 +21,15 @@ startSender({
   blobs: await openBlobs(bus),
   suppressions: openSuppressionBook(bus),
   ownerOf: async (_domain, expected) => expected,
+  compose: composePlainly,
   heartbeats: startHeartbeats(bus, worker),
   worker,
   repair: plan => repair(bus, plan, topology),
   smtpUrl,
   catcherUrl: smtpUrl,
+  dns: openDns(null),
+  mxPort: 25,
+  mxAllowPrivate: true,
   connections: 20,
   hostname: 'sender.test',
   log

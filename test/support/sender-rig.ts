@@ -7,13 +7,15 @@ import { openSuppressionBook } from '#src/actions/suppression-book.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { systemClock, timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
+import { composeMessage, isBeyondAscii } from '#src/content/mime.ts'
+import { openDns } from '#src/dns/resolve.ts'
 import { openBlobs, type Blobs } from '#src/nats/blobs.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { ensureTopology, repair } from '#src/nats/ensure.ts'
 import { startHeartbeats, type Heartbeats } from '#src/nats/heartbeats.ts'
 import { loadSubject } from '#src/nats/load.ts'
 import type { AttemptReport } from '#src/out/smtp/deliver.ts'
-import { startSender, type Sender, type SenderTimings } from '#src/out/smtp/run.ts'
+import { startSender, type Sender, type SenderOptions, type SenderTimings } from '#src/out/smtp/run.ts'
 import { EmailAttempted, EmailRequested, type RecipientFact } from '#streams/email/facts.ts'
 import { subjects } from '#streams/subjects.ts'
 import { PLAIN } from './facts.ts'
@@ -23,7 +25,7 @@ import { startSink, type Sink, type SinkOptions } from './smtp-sink.ts'
 export const ACCOUNT = 'acc_1'
 export const log = pino({ level: process.env.JETPOST_LOG_LEVEL ?? 'silent' }, pino.destination(2))
 export const topology = { retention: { factsMs: 90 * 86_400_000, contentMs: 30 * 86_400_000 }, replicas: 1, log }
-export const SMTP_QUICK = { connectMs: 1000, greetingMs: 1000, commandMs: 700, bodyMs: 2000, dotMs: 2000 }
+export const SMTP_QUICK = { connectMs: 1000, greetingMs: 1000, commandMs: 700, bodyMs: 2000, dotMs: 2000, strangerMs: 1000 }
 
 type Ask = Partial<EmailRequested['data']>
 
@@ -51,6 +53,16 @@ export interface RigOptions {
   /** Puts something between the sender and its heart, or its store. */
   heartbeats?: (real: Heartbeats) => Heartbeats
   blobs?: (real: Blobs) => Blobs
+  /** Direct mode: `host:port` of the resolver, and what else is not as usual. */
+  dns?: string
+  direct?: Partial<Pick<SenderOptions, 'mxPort' | 'mxAllowPrivate' | 'trust' | 'onPolicyFault' | 'log'>>
+}
+
+/** The message without what the house adds to it: no tracking, no signature, bounces to whoever it is from. */
+export const composePlainly: SenderOptions['compose'] = ({ request: { fact: { data } }, n }, content, copy) => {
+  const { from, recipients, replyTo, subject, headers } = data
+  const utf8 = isBeyondAscii(from.address) || isBeyondAscii(recipients[n]!.address)
+  return { from: from.address, envelopeId: 'e1', utf8, message: composeMessage({ ...copy, from, recipients, replyTo, subject, headers, attachments: [], html: content.html, text: content.text, utf8 }) }
 }
 
 export async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> {
@@ -68,6 +80,7 @@ export async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> 
     blobs: options.blobs?.(blobs) ?? blobs,
     suppressions: openSuppressionBook(bus),
     ownerOf: async (_domain, expected) => expected,
+    compose: composePlainly,
     heartbeats: options.heartbeats?.(heartbeats) ?? heartbeats,
     worker,
     repair: async plan => {
@@ -77,11 +90,15 @@ export async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> 
     },
     smtpUrl: options.smtpUrl ?? sink.url,
     catcherUrl: sink.url,
+    dns: openDns(options.dns ?? null),
+    mxPort: sink.port,
+    mxAllowPrivate: true,
     connections: options.connections ?? 10,
     hostname: 'sender.test',
     log,
     onAttempt: report => reports.push(report),
-    timings: { retry: { firstS: 0.5, maxS: 2 }, smtp: SMTP_QUICK, claimMs: 2000, ...options.timings }
+    timings: { retry: { firstS: 0.5, maxS: 2 }, smtp: SMTP_QUICK, claimMs: 2000, ...options.timings },
+    ...options.direct
   })
   t.teardown(async () => {
     await sender.stop()

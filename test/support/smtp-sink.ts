@@ -1,5 +1,6 @@
 import { createServer, type Server, type Socket } from 'node:net'
 import { once } from 'node:events'
+import { TLSSocket } from 'node:tls'
 
 /** What the sink does when a transaction comes to a stage: say this reply (CRLF added), say nothing for ever, cut the line by RST, say it and cut
  *  the line at once, or say it late. */
@@ -18,6 +19,8 @@ export interface Behaviour {
 export interface Received {
   from: string
   to: string
+  /** Its MAIL and RCPT commands. */
+  commands: string[]
   /** As it came, dot-stuffing undone; what had come of it when the line broke. */
   raw: Buffer
   messageId: string | null
@@ -48,35 +51,47 @@ export interface Sink {
   dots (count: number, timeoutMs?: number): Promise<Received[]>
   /** Connections open now. */
   connections (): number
+  /** Connections made so far, and the most that were open at once. */
+  sessions (): { made: number, most: number }
   stop (): Promise<void>
 }
 
 export interface SinkOptions {
   /** 0 = a free one. */
   port?: number
-  /** Announced after EHLO. */
-  extensions?: string[]
+  /** Announced after EHLO; null = EHLO is refused, HELO is not. */
+  extensions?: string[] | null
+  /** Address to listen on; loopback has many. */
+  host?: string
+  /** With a certificate STARTTLS works; `broken` = it is offered, and then the line speaks no TLS; `refused` = offered, and then not now. */
+  tls?: { key: string, cert: string } | 'broken' | 'refused'
+  /** Every mail is the last of its connection. */
+  closesAfterMail?: boolean
 }
 
 const END = Buffer.from('\r\n.\r\n')
 
 /** A scriptable SMTP server on a raw socket: everything a real one may do wrong, it does when told. */
-export async function startSink ({ port = 0, extensions = ['PIPELINING', '8BITMIME', 'SMTPUTF8', 'SIZE 26214400'] }: SinkOptions = {}): Promise<Sink> {
+export async function startSink (options: SinkOptions = {}): Promise<Sink> {
+  const { port = 0, host = '127.0.0.1', extensions = ['PIPELINING', '8BITMIME', 'SMTPUTF8', 'SIZE 26214400'], tls, closesAfterMail = false } = options
   const received: Received[] = []
   const scripts = new Map<string, Behaviour[]>()
   const rcpts = new Map<string, number>()
   const sockets = new Set<Socket>()
   let greeting: Act | null = null
   let onDot = () => {}
+  const sessions = { made: 0, most: 0 }
 
   const server: Server = createServer(socket => {
     sockets.add(socket)
+    sessions.made++
+    sessions.most = Math.max(sessions.most, sockets.size)
     socket.setNoDelay(true)
     socket.on('error', () => {})
     socket.on('close', () => sockets.delete(socket))
     serve(socket)
   })
-  server.listen(port, '127.0.0.1')
+  server.listen(port, host)
   await once(server, 'listening')
   const bound = (server.address() as { port: number }).port
 
@@ -96,20 +111,23 @@ export async function startSink ({ port = 0, extensions = ['PIPELINING', '8BITMI
     return scripts.get(address)?.shift() ?? {}
   }
 
-  function serve (socket: Socket): void {
+  function serve (socket: Socket, secure = false): void {
     let buffer = Buffer.alloc(0)
     let from = ''
     let to: string | null = null
+    let commands: string[] = []
     let behaviour: Behaviour = {}
     let inBody = false
     let searchFrom = 0
 
-    socket.on('data', chunk => {
+    socket.on('data', listen)
+    socket.on('close', () => { if (inBody) ended(buffer, false) })
+    if (!secure) perform(socket, greeting ?? '220 sink ready')
+
+    function listen (chunk: Buffer<ArrayBuffer>): void {
       buffer = buffer.length === 0 ? chunk : Buffer.concat([buffer, chunk])
       while (buffer.length > 0) if (!(inBody ? data() : command())) return
-    })
-    socket.on('close', () => { if (inBody) ended(buffer, false) })
-    perform(socket, greeting ?? '220 sink ready')
+    }
 
     function command (): boolean {
       const end = buffer.indexOf('\r\n')
@@ -122,17 +140,39 @@ export async function startSink ({ port = 0, extensions = ['PIPELINING', '8BITMI
 
     function answer (line: string): void {
       const verb = line.slice(0, 4).toUpperCase()
-      if (verb === 'EHLO') return void socket.write(['sink', ...extensions].map((word, i) => `250${i === extensions.length ? ' ' : '-'}${word}\r\n`).join(''))
+      if (verb === 'EHLO') return hello()
+      if (verb === 'HELO') return void socket.write('250 sink\r\n')
+      if (verb === 'STAR' && tls !== undefined) return startTls()
       if (verb === 'MAIL') {
         from = pathOf(line)
         to = null
+        commands = [line]
         // Which address it is about is known at RCPT only: a refusal of MAIL is scripted for the sender.
         return perform(socket, scripts.has(from) ? behaviourOf(from).mail ?? '250 ok' : '250 ok')
       }
-      if (verb === 'RCPT') return recipient(pathOf(line))
+      if (verb === 'RCPT') {
+        commands.push(line)
+        return recipient(pathOf(line))
+      }
       if (verb === 'DATA') return begin()
       if (verb === 'QUIT') return void socket.end('221 bye\r\n')
       socket.write(verb === 'RSET' || verb === 'NOOP' ? '250 ok\r\n' : '502 not here\r\n')
+    }
+
+    function hello (): void {
+      if (extensions === null) return void socket.write('502 no EHLO here\r\n')
+      const words = ['sink', ...extensions, ...(tls !== undefined && !secure ? ['STARTTLS'] : [])]
+      socket.write(words.map((word, i) => `250${i === words.length - 1 ? ' ' : '-'}${word}\r\n`).join(''))
+    }
+
+    function startTls (): void {
+      if (tls === 'refused') return void socket.write('454 4.7.0 TLS not available now\r\n')
+      socket.write('220 go ahead\r\n')
+      socket.off('data', listen)
+      if (tls === 'broken') return void socket.once('data', () => socket.end('this is not TLS\r\n'))
+      const secured = new TLSSocket(socket, { isServer: true, ...tls })
+      secured.on('error', () => {})
+      serve(secured, true)
     }
 
     function recipient (address: string): void {
@@ -166,13 +206,14 @@ export async function startSink ({ port = 0, extensions = ['PIPELINING', '8BITMI
       const act = behaviour.dot ?? '250 2.0.0 queued'
       ended(message, true, typeof act === 'string' && act.startsWith('2'))
       perform(socket, act)
+      if (closesAfterMail) socket.end()
       return true
     }
 
     function ended (bytes: Buffer, dot: boolean, accepted = false): void {
       inBody = false
       const raw = Buffer.from(bytes.toString('latin1').replaceAll('\r\n..', '\r\n.'), 'latin1')
-      received.push({ from, to: to!, raw, messageId: headerOf(raw, 'message-id'), date: headerOf(raw, 'date'), dot, accepted, atMs: Date.now() })
+      received.push({ from, to: to!, commands, raw, messageId: headerOf(raw, 'message-id'), date: headerOf(raw, 'date'), dot, accepted, atMs: Date.now() })
       if (dot) onDot()
     }
   }
@@ -191,7 +232,7 @@ export async function startSink ({ port = 0, extensions = ['PIPELINING', '8BITMI
   }
 
   return {
-    url: `smtp://127.0.0.1:${bound}`,
+    url: `smtp://${host}:${bound}`,
     port: bound,
     received,
     replies: (address, behaviour, times = 1) => void scripts.set(address, [...scripts.get(address) ?? [], ...Array<Behaviour>(times).fill(behaviour)]),
@@ -200,6 +241,7 @@ export async function startSink ({ port = 0, extensions = ['PIPELINING', '8BITMI
     copies: () => Map.groupBy(received.filter(message => message.accepted), message => message.messageId ?? ''),
     dots,
     connections: () => sockets.size,
+    sessions: () => ({ ...sessions }),
     async stop () {
       for (const socket of sockets) socket.destroy()
       server.close()

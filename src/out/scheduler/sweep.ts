@@ -1,7 +1,9 @@
+import type { Query } from '#projections/define.ts'
 import { overdueDeliveryFacts } from '#projections/deliveries/queries.ts'
 import { emails } from '#projections/emails/project.ts'
-import { knownEmails, overdueRecipients } from '#projections/emails/queries.ts'
+import { knownEmails, overdueRecipients, unheardEmails, type OverdueRecipient, type UnheardEmail } from '#projections/emails/queries.ts'
 import { pendingAfter } from '#streams/delivery/state.ts'
+import { subjects } from '#streams/subjects.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import { scheduleDelivery } from '#src/actions/delivery.ts'
 import { scheduleSend } from '#src/actions/recipient.ts'
@@ -13,6 +15,7 @@ import type { Role } from '#src/base/role.ts'
 import type { Blobs } from '#src/nats/blobs.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { lastSequenceUnder, loadFact } from '#src/nats/load.ts'
+import { ackFloorOf, lastSequencesOf } from '#src/nats/lookup.ts'
 import { waitFor } from '#src/postgres/checkpoint.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/run.ts'
@@ -27,27 +30,31 @@ export interface SweepOptions {
 }
 
 export interface Sweep extends Role {
-  /** The schedules are lost: store those of all that waits again, now and once more when the views have caught up. */
+  /** The schedules are lost: store those of all that waits again, now and twice more when the views and the senders have caught up. */
   soon (): void
 }
 
 const EVERY_MS = 300_000
 const AGAIN_MS = 30_000
-/** Views of facts that came just before the loss are seconds behind. */
-const SECOND_LOOK_MS = 60_000
-const LOOKS_AFTER_LOSS = 2
+/** After the first look, and after the second: views of facts that came just before the loss are seconds behind, and senders still hold what was asked before
+ *  mail that has only a booked place. */
+const LOOK_AGAIN_MS = [15_000, 60_000]
+const LOOKS_AFTER_LOSS = 1 + LOOK_AGAIN_MS.length
+const STORE_MS = 60_000
 /** Postgres may be away for a while without anybody missing a sweep. */
 const PATIENCE_MS = 600_000
 const GRACE_S = 60
 /** Retries wait for hours, scheduled mail for as long as its content is kept. */
 const AHEAD_S = 400 * 86_400
-const OVERDUE_MAX = 10_000
-const ALL_MAX = 200_000
+const PAGE = 2000
+const DELIVERIES_MAX = { overdue: 10_000, all: 200_000 }
+const VIEW_MS = 5000
 const AT_ONCE = 100
 const BLOB_AGE_MS = 3_600_000
 
 /** Schedules are derived, and can be lost. Whatever the views say should have happened by now gets its schedule again, due at once; who receives it
- *  looks at the facts before acting, so one too many does no harm. At start and every 5 min; after a loss, also for what is not due yet. */
+ *  looks at the facts before acting, so one too many does no harm; but what still has its schedule keeps it: its time may be a place in a line, later than the
+ *  views know. At start and every 5 min; after a loss, also for what is not due yet. */
 export function startSweep ({ bus, pool, blobs, repair, log }: SweepOptions): Sweep {
   const stopping = new AbortController()
   let wake = new AbortController()
@@ -69,10 +76,11 @@ export function startSweep ({ bus, pool, blobs, repair, log }: SweepOptions): Sw
     const everything = looksLeft > 0
     looksLeft = Math.max(0, looksLeft - 1)
     try {
-      await (everything ? sweep(-AHEAD_S, ALL_MAX) : sweep(GRACE_S, OVERDUE_MAX))
+      await (everything ? sweep(-AHEAD_S, DELIVERIES_MAX.all) : sweep(GRACE_S, DELIVERIES_MAX.overdue))
       lastDoneMs = Date.now()
       await sweepOrphans()
-      return looksLeft === LOOKS_AFTER_LOSS ? 0 : looksLeft > 0 ? SECOND_LOOK_MS : EVERY_MS
+      if (looksLeft === LOOKS_AFTER_LOSS) return 0
+      return looksLeft > 0 ? LOOK_AGAIN_MS.at(-looksLeft)! : EVERY_MS
     } catch (error) {
       if (everything) looksLeft = LOOKS_AFTER_LOSS
       lastError = asError(error)
@@ -81,13 +89,55 @@ export function startSweep ({ bus, pool, blobs, repair, log }: SweepOptions): Sw
     }
   }
 
-  async function sweep (graceS: number, limit: number): Promise<void> {
-    for (const plan of [consumerPlans.senderDue, consumerPlans.deliveriesDue]) await repair(plan)
-    const recipients = await ask(pool, overdueRecipients(limit, graceS))
-    await each(recipients, ({ account, email, n, requestSeq, wakeMs }) => scheduleSend(bus, { account, email, n, request: requestSeq }, Math.max(wakeMs, Date.now())))
-    const deliveries = await ask(pool, overdueDeliveryFacts(limit, graceS))
+  async function sweep (graceS: number, deliveriesMax: number): Promise<void> {
+    for (const plan of [consumerPlans.sender, consumerPlans.senderDue, consumerPlans.deliveriesDue]) await repair(plan)
+    const overdue = await sweepOverdue(graceS)
+    const unheard = await sweepUnheard()
+    const deliveries = await ask(pool, overdueDeliveryFacts(deliveriesMax, graceS))
     await each(deliveries, remindDelivery)
-    if (recipients.length + deliveries.length > 0) log.info({ recipients: recipients.length, deliveries: deliveries.length, everything: graceS < 0 }, 'swept')
+    if (overdue + unheard + deliveries.length > 0) log.info({ overdue, unheard, deliveries: deliveries.length, everything: graceS < 0 }, 'swept')
+  }
+
+  /** Those whose time the views know. Resolves to how many had lost their schedule. */
+  async function sweepOverdue (graceS: number): Promise<number> {
+    let found = 0
+    await pages<OverdueRecipient>(after => overdueRecipients({ limit: PAGE, graceS, after }), async page => { found += await remind(page) })
+    return found
+  }
+
+  /** Those who have nothing but a place booked in a line: no fact tells of it. Whose request is acknowledged has a fact or a schedule; once the view has seen
+   *  what was in the log after that, who has no fact there must have a schedule. */
+  async function sweepUnheard (): Promise<number> {
+    const acknowledged = await ackFloorOf(bus, consumerPlans.sender)
+    const facts = await lastSequenceUnder(bus, 'EMAILS', 'email.>')
+    if (!await waitFor(pool, emails, { EMAILS: facts }, VIEW_MS)) return 0
+    let found = 0
+    await pages<UnheardEmail>(after => unheardEmails({ limit: PAGE, after }), async page => {
+      const settled = page.filter(({ requestSeq }) => requestSeq <= acknowledged)
+      found += await remind(settled.flatMap(({ ns, createdMs, ...rest }) => ns.map(n => ({ ...rest, n, wakeMs: createdMs }))))
+      // The oldest come first: what follows waits for the sender still.
+      return settled.length > 0
+    })
+    return found
+  }
+
+  /** Page after page, until the last or until `act` says false. */
+  async function pages<T> (query: (after: T | null) => Query<T[]>, act: (page: T[]) => Promise<boolean | void>): Promise<void> {
+    for (let after: T | null = null; !stopping.signal.aborted;) {
+      const page: T[] = await ask(pool, query(after))
+      if (page.length === 0 || await act(page) === false || page.length < PAGE) return
+      after = page.at(-1)!
+    }
+  }
+
+  /** Stores the schedules that are not there; resolves to their number. What has come due and was not worked off yet needs none either. */
+  async function remind (recipients: OverdueRecipient[]): Promise<number> {
+    const worked = await ackFloorOf(bus, consumerPlans.senderDue)
+    const names = recipients.map(({ account, email, n }) => [subjects.scheduleSend(account, email, n), subjects.dueSend(account, email, n)] as const)
+    const stored = await lastSequencesOf(bus, 'SCHEDULE', names.flat())
+    const lost = recipients.filter((_recipient, i) => !stored.has(names[i]![0]) && (stored.get(names[i]![1]) ?? 0) <= worked)
+    await each(lost, ({ account, email, n, requestSeq, wakeMs }) => scheduleSend(bus, { account, email, n, request: requestSeq }, Math.max(wakeMs, Date.now())))
+    return lost.length
   }
 
   /** On a clock of its own, and whatever becomes of it: a store that is slow to list must not keep mail from being swept. */
@@ -105,7 +155,7 @@ export function startSweep ({ bus, pool, blobs, repair, log }: SweepOptions): Sw
   async function remindDelivery (seq: number): Promise<void> {
     const found = await loadFact(bus, 'WEBHOOKS', seq)
     const pending = found === null ? null : pendingAfter(found.fact)
-    if (pending != null && pending.dueAt !== null) await scheduleDelivery({ bus }, pending, SECOND_LOOK_MS)
+    if (pending != null && pending.dueAt !== null) await scheduleDelivery({ bus }, pending, STORE_MS)
   }
 
   /** Content is written before its email is accepted; when that never happened, nobody will ask for it. A view that is behind must not judge. */
@@ -113,7 +163,7 @@ export function startSweep ({ bus, pool, blobs, repair, log }: SweepOptions): Sw
     const old = (await blobs.list()).filter(({ writtenMs }) => writtenMs < Date.now() - BLOB_AGE_MS).map(({ name }) => name)
     if (old.length === 0) return 0
     const requests = await lastSequenceUnder(bus, 'REQUESTS', 'request.>')
-    if (!await waitFor(pool, emails, { REQUESTS: requests }, 5000)) return 0
+    if (!await waitFor(pool, emails, { REQUESTS: requests }, VIEW_MS)) return 0
     const known = await ask(pool, knownEmails(old))
     const orphans = old.filter(name => !known.has(name))
     await each(orphans, name => blobs.remove(name))

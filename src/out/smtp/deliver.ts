@@ -1,23 +1,25 @@
 import { Refusal } from '#streams/define.ts'
 import { domainOf } from '#streams/address.ts'
+import { isOperators } from '#streams/email/classes.ts'
 import { messageIdOf, nextStep, type Command, type Outcome, type SmtpStage, type Transaction } from '#streams/email/decide.ts'
-import type { EmailRequested } from '#streams/email/facts.ts'
 import { scheduleSend, type Addressee, type Recipients, type Seen } from '#src/actions/recipient.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { timestamp, type Clock } from '#src/base/clock.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import { sha256Hex } from '#src/base/secret.ts'
-import { composeFor, type Content } from '#src/content/compose.ts'
+import type { Composed, Content, Copy } from '#src/content/compose.ts'
 import { RENDERER } from '#src/content/mime.ts'
 import { Conflict } from '#src/nats/errors.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import type { Heartbeats } from '#src/nats/heartbeats.ts'
-import { Suspended, type Pool } from './pool.ts'
+import { Crowded, Suspended, type Pool } from './pool.ts'
+import type { NoWay } from './route.ts'
 import { HostTrouble, type Session, type SmtpTimeouts } from './session.ts'
-import type { Target } from './target.ts'
+import type { Place } from './site.ts'
+import type { Relay } from './target.ts'
 import { transact, type Ending } from './transact.ts'
-import { outcomeOf } from './verdict.ts'
+import { outcomeOf } from '#src/feedback/reply.ts'
 
 /** What one attempt came to, for logs and metrics; never an address or a word of the message. */
 export interface AttemptReport {
@@ -49,13 +51,16 @@ export interface DeliverOptions {
   pool: Pool
   /** What keeps this recipient from getting mail, as the command that says so, or null. Throws when that cannot be told: then nothing is sent. */
   obstacleTo: (addressee: Addressee) => Promise<Extract<Command, { name: 'Suppress' | 'Fail' }> | null>
-  /** Where the mail of this request goes. */
-  targetOf: (request: EmailRequested['data']) => Target
+  /** The message as it goes out to this recipient, and the return path it goes under. */
+  compose: (addressee: Addressee, content: Content, copy: Copy) => Composed
+  /** Where this recipient's mail goes. Throws Crowded. */
+  destinationOf: (addressee: Addressee) => Promise<Relay | Place | NoWay>
   timeouts: SmtpTimeouts
   leaseMs: number
   /** How long NATS may take for a claim before the line is dropped. */
   claimMs: number
-  /** A target in trouble for less than this keeps its mail waiting in the queue; afterwards it is deferred by schedule. */
+  /** A relay in trouble for less than this keeps its mail waiting in the queue; afterwards it is deferred by schedule. Hosts that stay away for longer than
+   *  this are not asked again for a mail that has been deferred already. */
   patienceMs: number
   /** Aborted when the sender is told to stop. */
   stopping: AbortSignal
@@ -128,13 +133,10 @@ export function createDeliver (options: DeliverOptions): Deliver {
             break
           }
           const next = await attempt(addressee, content, progress, occasion)
-          if (typeof next !== 'number') {
-            progress = next
-          } else {
-            // That a claim of ours is void only we know: given back to the queue, the recipient would come to somebody who takes it for a doubt.
-            if (!holdsVoidClaim(progress) || stopping.aborted) return next
-            await sleep(next, stopping)
-          }
+          if (typeof next !== 'number') progress = next
+          // That a claim of ours is void only we know: given back to the queue, the recipient would come to somebody who takes it for a doubt.
+          else if (holdsVoidClaim(progress) && !stopping.aborted) await sleep(Math.min(next, WAIT_MAX_MS), stopping)
+          else return await comeBack(addressee, seen, next)
         }
       }
     }
@@ -152,6 +154,14 @@ export function createDeliver (options: DeliverOptions): Deliver {
     return state.claim.worker === worker || await heartbeats.isDead(state.claim.worker)
   }
 
+  /** Soon, by the queue; or later, by a schedule: nothing has happened to the recipient meanwhile. */
+  async function comeBack (addressee: Addressee, { state }: Seen, inMs: number): Promise<Waiting> {
+    if (inMs <= WAIT_MAX_MS) return inMs
+    const endsMs = Date.parse(state.expiresAt ?? addressee.request.fact.data.expiresAt)
+    await remind(addressee, Math.min(clock.nowMs() + inMs, endsMs))
+    return null
+  }
+
   function remind ({ request: { fact, seq }, n }: Addressee, atMs: number): Promise<void> {
     return scheduleSend(options.bus, { account: fact.account, email: fact.data.email, n, request: seq }, atMs)
   }
@@ -160,24 +170,43 @@ export function createDeliver (options: DeliverOptions): Deliver {
     if ('missing' in content) return await unsendable(addressee, progress, content)
     // A claim that may not be finished would be void, and the next one too: better none until NATS hears us again.
     if (heartbeats.heardForMs() === 0) return UNHEARD_WAIT_MS
-    const target = options.targetOf(addressee.request.fact.data)
+    const startMs = performance.now()
+    const place = await options.destinationOf(addressee).catch(crowded)
+    if (typeof place === 'number') return place
+    if ('outcome' in place) return await turnBack(addressee, progress, place, Math.round(performance.now() - startMs))
     try {
-      return await pool.use(target, session => new Attempt(addressee, progress, occasion).run(target, session, content))
+      return await pool.use(place, session => new Attempt(addressee, progress, occasion, place).run(session, content))
     } catch (error) {
-      if (!(error instanceof Suspended)) throw error
-      if (error.downForMs < options.patienceMs) return Math.min(WAIT_MAX_MS, error.retryInMs)
-      return await putOff(addressee, progress, target, error.trouble)
+      if (!(error instanceof Suspended)) return crowded(error)
+      return await waitOrPutOff(addressee, progress, place, error)
     }
+  }
+
+  async function waitOrPutOff (addressee: Addressee, progress: Progress, place: Relay | Place, error: Suspended): Promise<Progress | number> {
+    if (place.via === 'relay' && error.downForMs < options.patienceMs) return Math.min(WAIT_MAX_MS, error.retryInMs)
+    // It has been said already that this mail waits.
+    if (progress.seen.state.status === 'deferred' && error.retryInMs > options.patienceMs) return error.retryInMs
+    return await putOff(addressee, progress, place, error.trouble)
+  }
+
+  /** Nobody can be asked: DNS itself has settled it, or does not say. */
+  async function turnBack (addressee: Addressee, progress: Progress, { outcome }: NoWay, ms: number): Promise<Progress> {
+    const transaction = { host: null, tls: null, via: 'mx' as const, ms }
+    const attempt = progress.seen.state.attempts + 1
+    const command = { name: 'RecordOutcome', claim: null, attempt, stage: 'connect', transaction, outcome } as const
+    return await conclude(addressee, progress, command, { attempt, stage: 'connect', transaction, result: outcome.kind, class: outcome.class, code: null })
   }
 
   function unsendable (addressee: Addressee, progress: Progress, { missing }: Missing): Promise<Progress> {
     return judge(addressee, progress, { name: 'Fail', reason: 'unsendable', detail: missing })
   }
 
-  /** The target has been away for long: the recipient waits by schedule, not in the queue. Nothing was tried, so there is no attempt to report. */
-  async function putOff (addressee: Addressee, progress: Progress, target: Target, { stage, reply, message }: HostTrouble): Promise<Progress> {
-    const outcome: Outcome = reply === null ? unanswered(message, true) : outcomeOf(reply, stage)
-    const transaction = { host: target.host, tls: null, via: 'relay' as const, ms: 0 }
+  /** The hosts are away: the recipient waits by schedule, not in the queue. Nothing was tried, so there is no attempt to report. */
+  async function putOff (addressee: Addressee, progress: Progress, place: Relay | Place, trouble: HostTrouble): Promise<Progress> {
+    const { stage, reply, message } = trouble
+    const outcome: Outcome = reply === null ? unanswered(message, true, trouble.class) : outcomeOf(reply, stage)
+    const host = 'host' in place ? place.host : trouble.host
+    const transaction = { host, tls: null, via: place.via, ms: 0 }
     const attempt = progress.seen.state.attempts + 1
     return await judge(addressee, progress, { name: 'RecordOutcome', claim: null, attempt, stage, transaction, outcome })
   }
@@ -193,7 +222,9 @@ export function createDeliver (options: DeliverOptions): Deliver {
     const { email, recipients: all } = request.fact.data
     const { transaction: { host, ms }, seen, ...rest } = said
     const entry = { email, n, ...rest, domain: domainOf(all[n]!.address), host, durationMs: ms, next: seen.state.nextAttemptAt }
-    options.log.info(entry, 'smtp attempt')
+    // What is said against us is for the operator to mend, not the recipient's fault.
+    if (isOperators(entry.class)) options.log.warn(entry, 'smtp attempt: the receiver refuses us')
+    else options.log.info(entry, 'smtp attempt')
     options.onAttempt(entry)
   }
 
@@ -202,43 +233,44 @@ export function createDeliver (options: DeliverOptions): Deliver {
     private readonly addressee: Addressee
     private readonly progress: Progress
     private readonly occasion: Occasion
+    private readonly place: Relay | Place
     /** The claim once it is stored, and when it was asked for, by the calendar's clock and by the steady one. */
     private claimed: { seen: Seen, id: string, atMs: number, steadyMs: number } | null = null
     /** Nobody knows whether the log has the claim, or somebody else was there first. */
     private lost = false
 
-    constructor (addressee: Addressee, progress: Progress, occasion: Occasion) {
+    constructor (addressee: Addressee, progress: Progress, occasion: Occasion, place: Relay | Place) {
       this.addressee = addressee
       this.progress = progress
       this.occasion = occasion
+      this.place = place
     }
 
-    async run (target: Target, session: Session, source: ContentSource): Promise<Progress | number> {
+    async run (session: Session, source: ContentSource): Promise<Progress | number> {
       const content = await source().catch(asError)
-      if (content instanceof Error) return this.comeBack(content)
+      if (content instanceof Error) return this.waitForContent(content)
       if ('missing' in content) return await unsendable(this.addressee, this.progress, content)
-      return await this.send(target, session, content)
+      return await this.send(session, content)
     }
 
-    private comeBack (error: Error): number {
+    private waitForContent (error: Error): number {
       options.log.warn({ err: error, email: this.addressee.request.fact.data.email }, 'content cannot be read now')
       return CONTENT_WAIT_MS
     }
 
-    private async send (target: Target, session: Session, content: Content): Promise<Progress> {
+    private async send (session: Session, content: Content): Promise<Progress> {
       const { request: { fact: { data: request } }, n } = this.addressee
       const messageId = messageIdOf(request, n)
       const date = this.progress.seen.state.date ?? timestamp(clock.nowMs())
-      const { message, utf8 } = composeFor(request, n, content, { messageId, date })
-      const mail = { from: request.from.address, to: request.recipients[n]!.address, message, utf8 }
-      const gate = { claim: () => this.claim(messageId, date, message), mayFinish: () => this.mayFinish() }
+      const mail = { ...options.compose(this.addressee, content, { messageId, date }), to: request.recipients[n]!.address }
+      const gate = { claim: () => this.claim(messageId, date, mail.message), mayFinish: () => this.mayFinish() }
       const worn = session.messages > 0
       const beginMs = performance.now()
       const ending = await transact(session, mail, gate, timeouts)
-      const transaction: Transaction = { host: session.host, tls: session.tls, via: 'relay', ms: Math.round(performance.now() - beginMs) }
+      const transaction: Transaction = { host: session.host, tls: session.tls, via: this.place.via, ms: Math.round(performance.now() - beginMs) }
       // The server had closed a kept session, and we found out by using it: that says nothing about this message.
       if (worn && this.claimed === null && !this.lost && isStale(ending)) return this.progress
-      return this.settle(ending, target, transaction)
+      return this.settle(ending, transaction)
     }
 
     private async claim (messageId: string, date: string, message: Buffer): Promise<boolean> {
@@ -269,7 +301,7 @@ export function createDeliver (options: DeliverOptions): Deliver {
       return young && heartbeats.heardForMs() > ageMs
     }
 
-    private async settle (ending: Ending, target: Target, transaction: Transaction): Promise<Progress> {
+    private async settle (ending: Ending, transaction: Transaction): Promise<Progress> {
       if (this.lost || ending.kind === 'dropped') return await this.lookAgain()
       const progress = { ...this.progress, seen: this.claimed?.seen ?? this.progress.seen }
       const attempt = progress.seen.state.attempts + (this.claimed === null ? 1 : 0)
@@ -277,11 +309,16 @@ export function createDeliver (options: DeliverOptions): Deliver {
       const { stage } = ending
       if (ending.kind === 'reply') {
         const outcome = outcomeOf(ending.reply, stage)
-        if (outcome.kind === 'deferred' && outcome.hostTrouble) pool.blame(target, new HostTrouble(ending.reply.text, stage, ending.reply))
+        if (outcome.kind !== 'delivered') this.tellPool(outcome, new HostTrouble(ending.reply.text, stage, ending.reply, { host: transaction.host }))
         return await this.outcome(progress, attempt, stage, transaction, outcome)
       }
       if (ending.dotSent) return await this.doubt(progress, attempt, transaction)
       return await this.outcome(progress, attempt, stage, transaction, unanswered(ending.error, false))
+    }
+
+    private tellPool (outcome: Outcome, trouble: HostTrouble): void {
+      if (outcome.kind === 'deferred' && outcome.hostTrouble) pool.blame(this.place, trouble)
+      pool.heard(this.place, trouble)
     }
 
     private async outcome (progress: Progress, attempt: number, stage: SmtpStage, transaction: Transaction, outcome: Outcome): Promise<Progress> {
@@ -322,8 +359,14 @@ function holdsVoidClaim ({ seen: { state }, voidClaim }: Progress): boolean {
 }
 
 /** Nobody said anything that could be kept as a reply. */
-function unanswered (error: string, hostTrouble: boolean): Outcome {
-  return { kind: 'deferred', reply: null, error, class: 'networkerror', hostTrouble }
+function unanswered (error: string, hostTrouble: boolean, why = 'networkerror'): Outcome {
+  return { kind: 'deferred', reply: null, error, class: why, hostTrouble }
+}
+
+/** In how many ms a place is booked; whatever else was thrown is thrown on. */
+function crowded (error: unknown): number {
+  if (error instanceof Crowded) return error.retryInMs
+  throw error
 }
 
 function isStale (ending: Ending): boolean {

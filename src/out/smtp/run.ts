@@ -12,12 +12,15 @@ import type { SuppressionBook } from '#src/actions/suppression-book.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
 import type { Blobs } from '#src/nats/blobs.ts'
+import type { Dns } from '#src/dns/resolve.ts'
 import type { Heartbeats } from '#src/nats/heartbeats.ts'
 import { work, type Job } from '#src/nats/work.ts'
+import { createDestinations, type Trust } from './destination.ts'
 import { createDeliver, type AttemptReport, type ContentSource, type DeliverOptions, type Missing, type Occasion, type Waiting } from './deliver.ts'
+import type { PolicyFault } from './mx.ts'
 import { createPool, Stopped } from './pool.ts'
+import { ROUTE_TIMINGS, type RouteTimings } from './route.ts'
 import { SMTP_TIMEOUTS, type SmtpTimeouts } from './session.ts'
-import { parseTarget } from './target.ts'
 
 export interface SenderOptions {
   ledger: Ledger
@@ -25,14 +28,20 @@ export interface SenderOptions {
   suppressions: SuppressionBook
   /** Whose a domain is, or null. A node that does not know it for `expected`'s makes sure first. Throws when that cannot be told. */
   ownerOf: (domain: string, expected: string) => Promise<string | null>
+  compose: DeliverOptions['compose']
   heartbeats: Heartbeats
   /** Our id among senders; never used again by another process. */
   worker: string
   /** Makes a consumer again that is gone from the server. */
   repair: (plan: ConsumerPlan) => Promise<boolean>
-  /** The relay; null = everything goes to the catcher, as the mail of test keys always does. */
+  /** The relay; `direct:` = straight to the MX hosts of each recipient's domain; null = everything goes to the catcher, as the mail of test keys and to
+   *  the sandbox always does. */
   smtpUrl: string | null
   catcherUrl: string
+  /** Direct mode: the resolver, the port that MX hosts are spoken to on, and whether they may have private addresses. */
+  dns: Dns
+  mxPort: number
+  mxAllowPrivate: boolean
   /** Transactions under way at once; also the most that can be in doubt when this process dies. */
   connections: number
   /** Our name in EHLO. */
@@ -40,6 +49,10 @@ export interface SenderOptions {
   log: Log
   random?: () => number
   onAttempt?: (attempt: AttemptReport) => void
+  /** Told of each session that a domain's MTA-STS policy does not allow. */
+  onPolicyFault?: (fault: PolicyFault) => void
+  /** For tests. */
+  trust?: Trust
   timings?: Partial<SenderTimings>
 }
 
@@ -50,12 +63,20 @@ export interface SenderTimings {
   leaseMs: number
   claimMs: number
   patienceMs: number
+  route: RouteTimings
 }
 
 /** The dot goes out in the first half of the lease; the other half outlives the dot's timeout, and a minute of NATS being away after that. A target
  *  may be away for a minute (a restart) before its mail is deferred by schedule: then 10,000 mails behind a dead relay hold no place in the queue,
  *  and cost one fact and one schedule a try. */
-const TIMINGS: SenderTimings = { retry: RETRY, smtp: SMTP_TIMEOUTS, leaseMs: 2 * (SMTP_TIMEOUTS.dotMs + 60_000), claimMs: 30_000, patienceMs: 60_000 }
+const TIMINGS: SenderTimings = {
+  retry: RETRY,
+  smtp: SMTP_TIMEOUTS,
+  leaseMs: 2 * (SMTP_TIMEOUTS.dotMs + 60_000),
+  claimMs: 30_000,
+  patienceMs: 60_000,
+  route: ROUTE_TIMINGS
+}
 
 export interface Sender extends Role {
   /** Recipients being worked on. */
@@ -73,9 +94,7 @@ export function startSender (options: SenderOptions): Sender {
   const timings = { ...TIMINGS, ...options.timings }
   if (timings.leaseMs / 2 <= timings.smtp.dotMs) throw new Error('half a lease must outlive the wait for the reply to the dot')
   const stopping = new AbortController()
-  const catcher = parseTarget(options.catcherUrl)
-  const relay = options.smtpUrl === null ? catcher : parseTarget(options.smtpUrl)
-  const pool = createPool({ connections: options.connections, hostname: options.hostname, timeouts: timings.smtp })
+  const pool = createPool({ connections: options.connections, hostname: options.hostname, timeouts: timings.smtp, random })
   const deliver = createDeliver({
     bus: ledger.bus,
     clock: ledger.clock,
@@ -84,7 +103,10 @@ export function startSender (options: SenderOptions): Sender {
     worker: options.worker,
     pool,
     obstacleTo,
-    targetOf: request => (request.test ? catcher : relay),
+    compose: options.compose,
+    destinationOf: createDestinations({
+      ...options, random, timeouts: timings.smtp, routeTimings: timings.route, nowMs: () => ledger.clock.nowMs(), stopping: stopping.signal
+    }),
     timeouts: timings.smtp,
     leaseMs: timings.leaseMs,
     claimMs: timings.claimMs,

@@ -1,8 +1,9 @@
+import { isIP } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import SMTPConnection from 'nodemailer/lib/smtp-connection'
 import type { SmtpReply, SmtpStage, Transaction } from '#streams/email/decide.ts'
 import { asError, deadline } from '#src/base/errors.ts'
-import { parseReply, printable } from './verdict.ts'
+import { parseReply, printable } from '#src/feedback/reply.ts'
 import type { Target } from './target.ts'
 
 /** How long we wait, in ms. Source: RFC 5321 4.5.3.2. */
@@ -15,19 +16,47 @@ export interface SmtpTimeouts {
   bodyMs: number
   /** The reply to the final dot. Never shorter: the server may have the message long before it says so. */
   dotMs: number
+  /** Greeting, EHLO and the reply to MAIL, each, of a site that nobody knows yet. */
+  strangerMs: number
 }
 
-export const SMTP_TIMEOUTS: SmtpTimeouts = { connectMs: 30_000, greetingMs: 60_000, commandMs: 300_000, bodyMs: 900_000, dotMs: 600_000 }
+export const SMTP_TIMEOUTS: SmtpTimeouts = { connectMs: 30_000, greetingMs: 60_000, commandMs: 300_000, bodyMs: 900_000, dotMs: 600_000, strangerMs: 30_000 }
+
+/** For opening a session at a site that has never answered a mail: whoever only holds connections holds them for less. */
+export function forStranger (timeouts: SmtpTimeouts): SmtpTimeouts {
+  const { greetingMs, commandMs, strangerMs } = timeouts
+  return { ...timeouts, greetingMs: Math.min(greetingMs, strangerMs), commandMs: Math.min(commandMs, strangerMs) }
+}
+
+/** What is known of trouble with a server, beside its words. */
+interface Circumstances {
+  /** The server's name, where it is one of several. */
+  host?: string | null
+  /** TLS was begun and did not come about. */
+  inTls?: boolean
+  /** The server gives no TLS, which is required. */
+  noTls?: boolean
+  /** Why, in one word, when the server said nothing. */
+  class?: string
+}
 
 /** The server cannot be reached, or wants nothing from us: no message is to blame. */
 export class HostTrouble extends Error {
   override name = 'HostTrouble'
   readonly stage: SmtpStage
   readonly reply: SmtpReply | null
-  constructor (message: string, stage: SmtpStage, reply: SmtpReply | null) {
+  readonly host: string | null
+  readonly inTls: boolean
+  readonly noTls: boolean
+  readonly class: string
+  constructor (message: string, stage: SmtpStage, reply: SmtpReply | null, { host = null, inTls = false, noTls = false, class: why = 'networkerror' }: Circumstances = {}) {
     super(message)
     this.stage = stage
     this.reply = reply
+    this.host = host
+    this.inTls = inTls
+    this.noTls = noTls
+    this.class = why
   }
 }
 
@@ -38,23 +67,30 @@ export interface Session {
   tls: Transaction['tls']
   /** Transactions begun on it. */
   messages: number
+  /** Those that came to their end with a reply. */
+  replies: number
   /** False once it must not be used again. */
   usable: boolean
   /** A refused transaction may still be open on it: RSET first. */
   dirty: boolean
   /** The server takes UTF-8 in addresses and headers (RFC 6531). */
   smtpUtf8: boolean
+  /** How long the reply to MAIL may take, until it has answered a mail. */
+  mailMs: number
 }
 
 /** Connects, says EHLO, turns on TLS and logs in, as the target asks; throws HostTrouble. `hostname` is our name in EHLO. */
 export async function openSession (target: Target, hostname: string, timeouts: SmtpTimeouts): Promise<Session> {
   const connection = new SMTPConnection({
-    host: target.host,
+    host: target.address ?? target.host,
+    servername: isIP(target.host) === 0 ? target.host : undefined,
     port: target.port,
     secure: target.secure,
     ignoreTLS: target.tls === 'off',
+    // A no to STARTTLS is no reason to go away, for a stranger.
+    opportunisticTLS: target.tls === 'opportunistic' && target.address !== null,
     requireTLS: !target.secure && (target.tls === 'required' || target.tls === 'unverified'),
-    tls: { rejectUnauthorized: target.verify, minVersion: 'TLSv1.2' },
+    tls: { rejectUnauthorized: target.verify, minVersion: 'TLSv1.2', ca: target.ca },
     name: hostname,
     // Its connection timeout spans all until the last EHLO; connecting itself is timed below.
     connectionTimeout: timeouts.connectMs + timeouts.greetingMs,
@@ -72,10 +108,10 @@ export async function openSession (target: Target, hostname: string, timeouts: S
     if (target.auth !== null) await deadline(login(connection, target.auth), timeouts.commandMs, 'timeout')
   } catch (error) {
     connection.close()
-    throw asTrouble(error, connection)
+    throw asTrouble(error, connection, target)
   }
   const smtpUtf8 = extensionsOf(connection).includes('SMTPUTF8')
-  const session = { connection, host: target.host, tls: tlsOf(connection), messages: 0, usable: true, dirty: false, smtpUtf8 }
+  const session = { connection, host: target.host, tls: tlsOf(connection), messages: 0, replies: 0, usable: true, dirty: false, smtpUtf8, mailMs: timeouts.commandMs }
   connection.on('end', () => { session.usable = false })
   return session
 }
@@ -98,13 +134,17 @@ function login (connection: SMTPConnection, auth: { user: string, pass: string }
   })
 }
 
-function asTrouble (thrown: unknown, { lastServerResponse }: SMTPConnection): HostTrouble {
+function asTrouble (thrown: unknown, connection: SMTPConnection, { host }: Target): HostTrouble {
   const error = asError(thrown) as Error & { response?: string, command?: string }
+  const { lastServerResponse } = connection
   const greeted = lastServerResponse !== false && !(error.command === 'CONN' && error.response !== undefined)
   if (error.command === 'STARTTLS' && error.response !== undefined) {
-    return new HostTrouble(printable(`the server gives no TLS, which is required: ${error.response}`), 'ehlo', null)
+    return new HostTrouble(printable(`the server gives no TLS, which is required: ${error.response}`), 'ehlo', null, { host, noTls: true, class: 'failedstarttls' })
   }
-  return new HostTrouble(printable(error.message), greeted ? 'ehlo' : 'connect', parseReply(error.response ?? ''))
+  const inTls = connection.upgrading === true
+  return new HostTrouble(printable(error.message), greeted ? 'ehlo' : 'connect', parseReply(error.response ?? ''), {
+    host, inTls, class: inTls ? 'failedstarttls' : 'networkerror'
+  })
 }
 
 function tlsOf (connection: SMTPConnection): Session['tls'] {

@@ -6,18 +6,26 @@ type TlsMode = typeof TLS_MODES[number]
 
 /** A server to hand mail to. */
 export interface Target {
+  /** Its name: certificates are checked against it, facts tell it. */
   host: string
+  /** Where to connect; null = wherever the name leads. */
+  address: string | null
   port: number
   /** TLS from the first byte. */
   secure: boolean
   tls: TlsMode
   /** Whether the certificate must be good. */
   verify: boolean
+  /** PEM of the authority to trust in place of the well-known ones. */
+  ca: string | undefined
   auth: { user: string, pass: string } | null
 }
 
+/** The operator's own relay: everything goes through it. */
+export interface Relay extends Target { via: 'relay' }
+
 /** Reads `smtp[s]://[user:password@]host[:port][?tls=…]`; throws a Complaint that never shows the URL, since it holds a password. */
-export function parseTarget (url: string): Target {
+export function parseTarget (url: string): Relay {
   const parsed = URL.parse(url)
   const secure = parsed?.protocol === 'smtps:'
   if (parsed === null || parsed.hostname === '' || !(secure || parsed.protocol === 'smtp:')) {
@@ -26,13 +34,16 @@ export function parseTarget (url: string): Target {
   const auth = parsed.username === '' ? null : { user: decodeURIComponent(parsed.username), pass: decodeURIComponent(parsed.password) }
   const tls = tlsMode(parsed.searchParams, secure || auth !== null)
   return {
+    via: 'relay',
     host: parsed.hostname.replaceAll(/[[\]]/g, ''),
+    address: null,
     port: parsed.port === '' ? (secure ? 465 : auth === null ? 25 : 587) : Number(parsed.port),
     secure,
     tls,
     // Any encryption is better than none when nothing else is at stake. A password goes to none but the named host, and in plain only when
     // the URL says `off`, or `opportunistic` (then whoever is on the line can strip the offer of TLS).
     verify: tls === 'required' || (tls === 'opportunistic' && auth !== null),
+    ca: undefined,
     auth
   }
 }

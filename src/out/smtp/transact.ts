@@ -1,14 +1,15 @@
-import { Readable } from 'node:stream'
+import type { Readable, Transform } from 'node:stream'
 import type { SMTPConnectionSendInfo, SMTPEnvelope } from 'nodemailer/lib/smtp-connection'
 import type { SmtpReply, SmtpStage } from '#streams/email/decide.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { closeSession, type Session, type SmtpTimeouts } from './session.ts'
-import { parseReply, printable } from './verdict.ts'
+import { parseReply, printable } from '#src/feedback/reply.ts'
 
 export interface Mail {
   from: string
   to: string
   message: Buffer
+  envelopeId: string
   /** It has raw UTF-8 in an address. */
   utf8: boolean
 }
@@ -36,7 +37,14 @@ interface Result { error: SendError | null, info?: SMTPConnectionSendInfo }
 
 type SendError = Error & { code?: string, command?: string, response?: string }
 
-const CHUNK_BYTES = 64 * 1024
+/** nodemailer's, on its way to the socket; `lastByte` = the last that went through it. */
+type DataStream = Transform & { lastByte: number }
+
+const LF = 0x0a
+const DOT = Buffer.from('.')
+const LINE_DOT = Buffer.from('\r\n.')
+/** With so much of the body left the claim is asked for: both are on their way together. */
+const CLAIM_BYTES = 64 * 1024
 const DRAIN_LOOK_MS = 10
 
 /** Sends one mail. Before the final dot it asks `gate`; without its yes, no dot goes out and the line is dropped. Never rejects.
@@ -50,6 +58,7 @@ export async function transact (session: Session, mail: Mail, gate: Gate, timeou
   const whole = ending.kind === 'reply' && (sending.dotSent || !sending.bodyBegun) && ending.reply.code !== 421
   if (!whole && ending.kind !== 'unsendable') closeSession(session)
   session.dirty = whole && !sending.dotSent
+  if (whole) session.replies++
   return ending
 }
 
@@ -77,7 +86,7 @@ class Sending {
   }
 
   async run (): Promise<Ending> {
-    this.limit(this.timeouts.commandMs, 'no reply to MAIL, RCPT or DATA in time')
+    this.limitCommands()
     const { error, info } = await this.send()
     clearTimeout(this.timer)
     // The claim may be on its way while the line dies: what follows must know whether it is stored.
@@ -87,8 +96,10 @@ class Sending {
 
   private async send (): Promise<Result> {
     const { connection } = this.session
-    const { from, to, message, utf8 } = this.mail
-    const envelope: SMTPEnvelope = { from, to: [to], size: message.length, use8BitMime: utf8 }
+    const { from, to, message, envelopeId, utf8 } = this.mail
+    // Only of use where the server offers DSN (RFC 3461): the returned headers name the mail as well as the whole of it would.
+    const dsn = { envid: envelopeId, ret: 'HDRS', notify: ['FAILURE', 'DELAY'] } as const
+    const envelope: SMTPEnvelope = { from, to: [to], size: message.length, use8BitMime: utf8, dsn: { ...dsn, notify: [...dsn.notify] } }
     // nodemailer forgets its callback when it finds the socket gone as it is about to write: then its end is the sign.
     const onEnd = () => setImmediate(() => this.end({ error: new Error('Connection closed') }))
     connection.once('end', onEnd)
@@ -103,60 +114,67 @@ class Sending {
     return result
   }
 
-  /** The message as a stream that gives everything but its end, which is the dot: that waits for the gate. Source: nodemailer's DataStream
-   *  writes the dot when its input ends, and nothing when it is destroyed. */
+  /** What nodemailer takes for a stream: asked to pour the message into its own, which writes the dot when it ends, and nothing when it does not. The
+   *  message goes past its look at every byte (a tenth of a mail's cost), for it has its line ends and its dots already. Source: nodemailer's DataStream. */
   private body (): Readable {
-    const { message } = this.mail
-    let at = 0
-    let asked = false
-    const body = new Readable({
-      highWaterMark: CHUNK_BYTES,
-      read: () => {
-        if (!this.bodyBegun) {
-          this.bodyBegun = true
-          this.limit(this.timeouts.bodyMs, 'the body was not taken in time')
-        }
-        if (at < message.length) {
-          body.push(message.subarray(at, at += CHUNK_BYTES))
-        } else if (!asked) {
-          asked = true
-          this.claiming = this.pass(body)
-        }
-      }
-    })
-    return body
+    const pipe = (line: DataStream) => {
+      this.bodyBegun = true
+      this.limit(this.timeouts.bodyMs, 'the body was not taken in time')
+      line.push(dotStuffed(this.mail.message))
+      line.lastByte = LF
+      this.claiming = this.pass(line)
+    }
+    return { pipe } as unknown as Readable
   }
 
   /** Through the gate: the dot, or the end of the line. */
-  private async pass (body: Readable): Promise<void> {
+  private async pass (line: DataStream): Promise<void> {
+    // A server may say no in the middle of a big mail: then nothing was attempted that could be in doubt.
+    while (!this.over && this.unwritten(line) > CLAIM_BYTES) await sleep(DRAIN_LOOK_MS)
+    if (this.over) return
     const claimed = await this.gate.claim()
     // A dot behind a body that the server is slow to take would go out at a time nobody knows.
-    while (claimed && !this.over && this.unwritten(body) > 0) await sleep(DRAIN_LOOK_MS)
+    while (claimed && !this.over && this.unwritten(line) > 0) await sleep(DRAIN_LOOK_MS)
     if (this.over) return
     if (claimed && this.gate.mayFinish()) {
       this.dotSent = true
       this.limit(this.timeouts.dotMs, 'no reply to the final dot in time')
-      body.push(null)
+      line.end()
     } else {
       this.dropped = true
-      body.destroy(new Error('no claim, no dot'))
+      this.end({ error: new Error('no claim, no dot') })
     }
   }
 
-  private unwritten (body: Readable): number {
+  private unwritten (line: DataStream): number {
     const socket = this.session.connection._socket
-    return body.readableLength + (socket ? socket.writableLength : 0)
+    return line.readableLength + (socket ? socket.writableLength : 0)
+  }
+
+  /** All three may be on their way together, but a stranger must answer the first of them soon. */
+  private limitCommands (): void {
+    const { connection, replies, mailMs } = this.session
+    const { commandMs } = this.timeouts
+    const words = 'no reply to MAIL, RCPT or DATA in time'
+    if (replies > 0 || mailMs >= commandMs) return this.limit(commandMs, words)
+    const before = connection.lastServerResponse
+    this.timer = setTimeout(() => {
+      if (connection.lastServerResponse === before) this.expire(words)
+      else this.limit(commandMs - mailMs, words)
+    }, mailMs)
   }
 
   /** One deadline at a time; when it passes the line is dropped. */
   private limit (ms: number, words: string): void {
     clearTimeout(this.timer)
-    this.timer = setTimeout(() => {
-      this.timedOut = words
-      const socket = this.session.connection._socket
-      if (socket) socket.destroy()
-      this.end({ error: new Error(words) })
-    }, ms)
+    this.timer = setTimeout(() => this.expire(words), ms)
+  }
+
+  private expire (words: string): void {
+    this.timedOut = words
+    const socket = this.session.connection._socket
+    if (socket) socket.destroy()
+    this.end({ error: new Error(words) })
   }
 
   private accepted (info: SMTPConnectionSendInfo): Ending {
@@ -182,4 +200,15 @@ class Sending {
     if (this.bodyBegun || command === 'DATA') return 'data'
     return command === 'RCPT TO' ? 'rcpt' : 'mail'
   }
+}
+
+/** A line that begins with a dot gets one more. `message` has CRLF line ends only, and ends with one. Source: RFC 5321 4.5.2. */
+function dotStuffed (message: Buffer): Buffer {
+  const parts: Buffer[] = message[0] === DOT[0] ? [DOT] : []
+  let from = 0
+  for (let at = message.indexOf(LINE_DOT); at !== -1; at = message.indexOf(LINE_DOT, from)) {
+    parts.push(message.subarray(from, at + LINE_DOT.length), DOT)
+    from = at + LINE_DOT.length
+  }
+  return parts.length === 0 ? message : Buffer.concat([...parts, message.subarray(from)])
 }

@@ -1,6 +1,6 @@
 import { Pool, type buildConnector, type Dispatcher } from 'undici'
 import { asError, errorCode } from '#src/base/errors.ts'
-import { createConnector, TargetRefused } from './guard.ts'
+import { createConnector, TargetRefused } from '#src/dns/guard.ts'
 
 /** What came of one request. */
 export interface Answer {

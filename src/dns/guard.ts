@@ -31,10 +31,16 @@ const CONNECT_TIMEOUT_MS = 5000
 const SYSTEM_LOOKUPS_MAX = 2
 const SYSTEM_WAITING_MAX = 200
 
+export interface ConnectorOptions {
+  /** How names are resolved; else by DNS and the system. */
+  resolve?: Resolve
+  /** PEM of the authority to trust in place of the well-known ones. */
+  ca?: string
+}
+
 /** Makes connections for undici and checks where they go: after DNS, at the moment of connecting, and to the very addresses that were
  *  checked, so that a name cannot change its mind in between. `allowPrivate` lets every address pass. */
-export function createConnector (allowPrivate: boolean): buildConnector.connector {
-  const resolve = createResolver()
+export function createConnector (allowPrivate: boolean, { resolve = createResolver(), ca }: ConnectorOptions = {}): buildConnector.connector {
   const lookup: LookupFunction = (host, options, callback) => {
     resolve(host).then(found => {
       const addresses = allowed(found, options.family)
@@ -47,16 +53,34 @@ export function createConnector (allowPrivate: boolean): buildConnector.connecto
     const wanted = family === 4 || family === 6 ? [family] : [4, 6]
     return found.filter(({ address, family: its }) => wanted.includes(its) && (allowPrivate || isPublic(address)))
   }
-  const connect = buildConnector({ timeout: CONNECT_TIMEOUT_MS, lookup, autoSelectFamily: true, autoSelectFamilyAttemptTimeout: 250 })
+  const connect = buildConnector({ timeout: CONNECT_TIMEOUT_MS, lookup, ca, autoSelectFamily: true, autoSelectFamilyAttemptTimeout: 250 })
   return (options, callback) => {
     const host = options.hostname.replace(/^\[(.*)\]$/, '$1')
-    // A literal is not looked up.
-    if (!allowPrivate && isIP(host) !== 0 && !isPublic(host)) return callback(new TargetRefused(`${host} is not a public address`), null)
+    const fault = allowPrivate ? null : nameFault(host)
+    if (fault !== null) return callback(new TargetRefused(fault), null)
     connect(options, callback)
   }
 }
 
-type Resolve = (host: string) => Promise<LookupAddress[]>
+/** Names that lead nowhere but into the own net. Source: RFC 6761 6.3, RFC 6762 3, RFC 8375; ICANN keeps `internal` for it. */
+const PRIVATE_NAME = /(^|\.)(localhost|local|internal|home\.arpa)\.?$/i
+
+/** What is wrong with a host as it is written; a literal is not looked up. */
+function nameFault (host: string): string | null {
+  if (isIP(host) !== 0) return isPublic(host) ? null : `${host} is not a public address`
+  return PRIVATE_NAME.test(host) ? `${host} is a name of private networks` : null
+}
+
+/** Why a URL's host may not be called, or null: as a connection would find now. One that has no address at present is not refused for it. */
+export async function hostFault (hostname: string, resolve: Resolve = createResolver()): Promise<string | null> {
+  const host = hostname.replace(/^\[(.*)\]$/, '$1')
+  const fault = nameFault(host)
+  if (fault !== null || isIP(host) !== 0) return fault
+  const found = await resolve(host).catch(() => [])
+  return found.length > 0 && !found.some(({ address }) => isPublic(address)) ? `${host} has no public address` : null
+}
+
+export type Resolve = (host: string) => Promise<LookupAddress[]>
 
 /** Names with a dot are asked of DNS without blocking a thread; the rest, and what DNS does not know (the hosts file does), of the
  *  system. */
