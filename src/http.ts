@@ -26,10 +26,11 @@ import { catcherPages } from '#src/in/catcher/pages.ts'
 import type { Catcher } from '#src/in/catcher/server.ts'
 import { healthRoutes, type Part } from '#src/in/ops/health.ts'
 import { metricsRoute, type Metrics } from '#src/in/ops/metrics.ts'
+import { trackingPages } from '#src/in/tracking/context.ts'
 import type { Counters } from '#src/nats/counters.ts'
 
 export interface HttpOptions {
-  /** What /api needs; null in a process without the role `api`. */
+  /** What /api and tracking need; null in a process without the role `api`. */
   api: { desk: Desk, counters: Counters, reads: Reads } | null
   /** Where clients reach it. */
   publicUrl: string
@@ -44,7 +45,7 @@ const REQUEST_BYTES_MAX = 20 * 1024 * 1024
 /** More than the head of a request holds: an id of any length is one that nobody has. */
 const PARAM_CHARS_MAX = 64 * 1024
 
-/** The one HTTP server, for main and tests alike: api, catcher and ops, each a context with its own rules. */
+/** The one HTTP server, for main and tests alike: api, tracking, catcher and ops, each a context with its own rules. */
 export function buildHttp (options: HttpOptions): FastifyInstance {
   const { log, metrics } = options
   let limiter: Limiter | null = null
@@ -83,6 +84,7 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
   if (options.catcher !== null) void app.register(catcherPages, { catcher: options.catcher })
   const { api } = options
   if (api !== null) {
+    void app.register(trackingPages, { desk: api.desk, registry: metrics.registry, log })
     const routes = rememberRoutes(app)
     void app.register(async plain => {
       const context = plain.withTypeProvider<TypeBoxTypeProvider>()

@@ -4,6 +4,7 @@ import type { ConsumerPlan } from '#streams/topology.ts'
 import type { Desk } from '#src/actions/desk.ts'
 import { followDirectory, ownerOf } from '#src/actions/directory.ts'
 import { firstStart } from '#src/actions/first-start.ts'
+import { keepInbound } from '#src/actions/inbound.ts'
 import { openDesk } from '#src/actions/open-desk.ts'
 import { systemClock, type Clock } from '#src/base/clock.ts'
 import type { Config } from '#src/base/config.ts'
@@ -11,18 +12,20 @@ import { Complaint, deadline } from '#src/base/errors.ts'
 import { newId } from '#src/base/id.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
-import { createVault } from '#src/base/secret.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
 import { buildHttp } from './http.ts'
 import { startCatcher, type Catcher } from '#src/in/catcher/server.ts'
 import type { Part } from '#src/in/ops/health.ts'
 import { createMetrics, watchGauges, type Metrics } from '#src/in/ops/metrics.ts'
+import { startInbound, type Inbound } from '#src/in/smtp/server.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { createCounters, type Counters } from '#src/nats/counters.ts'
 import { ensureTopology, keepTopology, repair, type EnsureOptions } from '#src/nats/ensure.ts'
 import { startHeartbeats } from '#src/nats/heartbeats.ts'
+import { startInboundWorker } from '#src/out/inbound/run.ts'
 import { createProjectors, type Projector } from '#src/out/projector/run.ts'
 import { createView } from '#src/out/projector/view.ts'
+import { startReactions } from '#src/out/reactions/run.ts'
 import { startDomainChecks } from '#src/out/scheduler/domain-checks.ts'
 import { startSweep } from '#src/out/scheduler/sweep.ts'
 import { startSender, type Sender, type SenderTimings } from '#src/out/smtp/run.ts'
@@ -36,6 +39,8 @@ import { secretOf } from '#src/base/secret-file.ts'
 export interface House {
   /** Where its HTTP server listens. */
   url: string
+  /** Port of the inbound listener; null = there is none. */
+  inboundPort: number | null
   /** The first account's key when this start made it: shown once, nowhere else to be had. */
   firstKey: string | null
   /** Whether this process has folded sequence `seq` of CONTROL. */
@@ -75,7 +80,7 @@ export async function openHouse (config: Config, surroundings: Surroundings): Pr
 async function furnish (config: Config, surroundings: Surroundings, stack: AsyncDisposableStack): Promise<House> {
   const { log, clock = systemClock } = surroundings
   const { natsUrl, databaseUrl } = await openServers(config, surroundings, stack)
-  const vault = createVault(config.secret ?? await secretOf(config.dataDir))
+  const secret = config.secret ?? await secretOf(config.dataDir)
   const bus = await connectBus({ url: natsUrl, creds: config.natsCreds, name: `jetpost ${hostname()}`, log })
   stack.defer(() => bus.close())
   const topology = { retention: { factsMs: config.factsRetentionMs, contentMs: config.contentRetentionMs }, replicas: config.natsReplicas, log }
@@ -91,13 +96,13 @@ async function furnish (config: Config, surroundings: Surroundings, stack: Async
   const directory = followDirectory(bus, log)
   stack.defer(() => directory.stop())
   if (!await directory.catchUp(60_000)) throw new Complaint(directory.trouble() ?? 'NATS holds more accounts, keys and domains than could be read within 60 s.')
-  const desk = await openDesk({ bus, clock, directory, vault, config })
+  const desk = await openDesk({ bus, clock, directory, secret, config })
   const firstKey = await firstStart(desk, config)
   // At once, whatever becomes of the rest of this start: nobody can ask for it again.
   if (firstKey !== null) surroundings.say(`Your first API key, shown only now: ${firstKey}`)
 
   const shared = { config, log, bus, pool, desk, topology, stack, metrics: createMetrics(), counters: createCounters(bus) }
-  const rooms: Rooms = { ...shared, timings: surroundings.timings ?? {}, catcher: null, sender: null, projectors: [], roles: [streams, directory, database] }
+  const rooms: Rooms = { ...shared, timings: surroundings.timings ?? {}, catcher: null, inbound: null, sender: null, projectors: [], roles: [streams, directory, database] }
   await startRoles(rooms)
   return await openDoors(rooms, firstKey)
 }
@@ -115,6 +120,7 @@ interface Rooms {
   stack: AsyncDisposableStack
   counters: Counters
   catcher: Catcher | null
+  inbound: Inbound | null
   sender: Sender | null
   projectors: Projector[]
   roles: Array<Pick<Role, 'name' | 'trouble'>>
@@ -148,13 +154,17 @@ async function startRoles (rooms: Rooms): Promise<void> {
       blobs: desk.blobs,
       suppressions: desk.suppressions,
       ownerOf: (domain, expected) => ownerOf(desk.directory, domain, expected),
+      compose: desk.compose,
       repair: mend,
       smtpUrl: config.smtpUrl,
+      dns: desk.dns,
+      mxPort: config.mxPort,
+      mxAllowPrivate: config.mxAllowPrivate,
       connections: config.smtpConnections,
       hostname: config.hostname ?? hostname(),
       timings: rooms.timings,
       log: log.child({ role: 'sender' }),
-      onAttempt: ({ result, durationMs }) => metrics.smtpAttempt(result, durationMs / 1000)
+      onAttempt: ({ result, class: why, durationMs }) => metrics.smtpAttempt(result, why, durationMs / 1000)
     })
     working.push(rooms.sender)
   }
@@ -172,20 +182,42 @@ async function startRoles (rooms: Rooms): Promise<void> {
   }
   if (config.roles.has('projector')) {
     rooms.projectors = createProjectors({ bus, pool, log: log.child({ role: 'projector' }), projections })
-    working.push(...rooms.projectors)
+    working.push(...rooms.projectors, startReactions({ ledger: desk.ledger, repair: mend, log: log.child({ role: 'reactions' }) }))
   }
   if (config.roles.has('scheduler')) {
     const sweep = startSweep({ bus, pool, blobs: desk.blobs, repair: mend, log: log.child({ role: 'scheduler' }) })
     sweepSoon = () => sweep.soon()
     working.push(sweep, startDomainChecks({ desk, log: log.child({ role: 'domain checks' }) }))
   }
+  if (config.roles.has('inbound')) {
+    const inboundLog = log.child({ role: 'inbound' })
+    working.push(startInboundWorker({ ledger: desk.ledger, tokens: desk.tokens, repair: mend, log: inboundLog, onMail: ({ kind, outcome }) => metrics.inboundMail(kind, outcome) }))
+    rooms.inbound = await openInbound(rooms, inboundLog)
+  }
   rooms.roles.push(...working)
+}
+
+/** null = nothing listens: mail comes to another process, or not at all. */
+async function openInbound ({ config, desk, stack }: Rooms, log: Log): Promise<Inbound | null> {
+  const { inboundPort: port, inboundHost: host, bounceDomain, tlsCert, tlsKey } = config
+  if (port === null) return null
+  if (bounceDomain === null) log.warn('JETPOST_INBOUND_PORT is set and JETPOST_BOUNCE_DOMAIN is not: no mail says where to come back to')
+  const { directory, tokens, ledger } = desk
+  const inbound = await startInbound({ port, host, hostname: config.hostname ?? bounceDomain ?? hostname(), bounceDomain, tlsCert, tlsKey, directory, tokens, ledger, log })
+  stack.defer(() => inbound.stop())
+  return inbound
 }
 
 /** What a sender stands on, and what must outlive it: the catcher, and the sign that it lives. */
 async function openOutbox (rooms: Rooms) {
   const { config, log, bus, stack } = rooms
-  const catcher = await startCatcher({ port: config.catcherPort, host: '127.0.0.1', keepMax: 500, log })
+  const catcher = await startCatcher({
+    port: config.catcherPort,
+    host: '127.0.0.1',
+    keepMax: 500,
+    comeBack: mail => keepInbound(rooms.desk.ledger, mail),
+    log
+  })
   stack.defer(() => catcher.stop())
   rooms.catcher = catcher
   const worker = newId('w', Date.now())
@@ -202,7 +234,12 @@ async function stopInTime (role: Role, log: Log): Promise<void> {
 async function openDoors (rooms: Rooms, firstKey: string | null): Promise<House> {
   const { config, desk, bus, pool, metrics, counters, log, stack } = rooms
   watchGauges(metrics, {
-    appendsPending: () => ({ REQUESTS: desk.ledger.requests.pending(), EMAILS: desk.ledger.emails.pending(), WEBHOOKS: desk.ledger.webhooks.pending() }),
+    appendsPending: () => ({
+      REQUESTS: desk.ledger.requests.pending(),
+      EMAILS: desk.ledger.emails.pending(),
+      WEBHOOKS: desk.ledger.webhooks.pending(),
+      INBOUND: desk.ledger.inbound.pending()
+    }),
     smtpInFlight: () => rooms.sender?.inFlight() ?? 0,
     limitsInexact: () => counters.inexact(),
     projectionLagS: () => Object.fromEntries(rooms.projectors.map(({ projection, lagS }) => [projection, lagS()]))
@@ -222,7 +259,7 @@ async function openDoors (rooms: Rooms, firstKey: string | null): Promise<House>
     throw error.code === undefined ? error : new Complaint(`HOST ${config.host} with PORT ${config.port} cannot be listened on: ${error.code}.`)
   })
   let stopping: Promise<void> | null = null
-  return { url, firstKey, hasSeen: seq => desk.directory.reached(seq, 0), stop: () => (stopping ??= stack.disposeAsync()) }
+  return { url, inboundPort: rooms.inbound?.port ?? null, firstKey, hasSeen: seq => desk.directory.reached(seq, 0), stop: () => (stopping ??= stack.disposeAsync()) }
 }
 
 function parts ({ bus, pool, roles }: Rooms): Part[] {

@@ -10,6 +10,8 @@ export interface Config {
   host: string
   port: number
   publicUrl: string
+  /** Where tracking and unsubscribe links lead. */
+  trackingUrl: string
   dataDir: string
   /** null = made in the data folder; cannot be null with `natsUrl`. */
   secret: string | null
@@ -20,8 +22,17 @@ export interface Config {
   smtpUrl: string | null
   /** SMTP transactions under way at once in one sender; also the most that can be in doubt when it dies. */
   smtpConnections: number
+  /** Port that MX hosts are spoken to on. */
+  mxPort: number
+  mxAllowPrivate: boolean
   hostname: string | null
   bounceDomain: string | null
+  inboundHost: string
+  /** null = no inbound listener. */
+  inboundPort: number | null
+  /** PEM files of the inbound listener's certificate; null = self-signed. */
+  tlsCert: string | null
+  tlsKey: string | null
   /** `host:port` of the resolver; null = the system's. */
   dns: string | null
   apiKey: string | null
@@ -60,6 +71,27 @@ function url (...protocols: string[]) {
     }
     return value
   }
+}
+
+/** One address of a web server, to which paths are added: `https://mail.example.com`, or below a path that a proxy takes off again. */
+function webUrl (value: string): string {
+  const { protocol, username, search, hash } = URL.parse(value) ?? {}
+  if ((protocol !== 'http:' && protocol !== 'https:') || username !== '' || search !== '' || hash !== '' || value.includes(',')) {
+    throw new Error('must be one http:// or https:// URL without user name, query and fragment')
+  }
+  return value.replace(/\/+$/, '')
+}
+
+function smtpUrl (value: string): string {
+  if (value === 'direct:') return value
+  if (!/^smtps?:$/.test(URL.parse(value)?.protocol ?? '')) throw new Error('must be a URL starting with smtp:// or smtps://, or direct:')
+  return value
+}
+
+/** A host name, or an address literal. Source: RFC 5321 4.1.1.1. */
+function ehloName (value: string): string {
+  if (!/^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|\[[a-z0-9:.]{3,60}\])$/i.test(value)) throw new Error('must be a host name')
+  return value
 }
 
 function integer (min: number, max: number) {
@@ -156,7 +188,13 @@ export const settings: Settings = {
     env: 'JETPOST_PUBLIC_URL',
     means: 'where clients reach it',
     fallback: env => `http://localhost:${env.PORT ?? 8080}`,
-    parse: value => url('http:', 'https:')(value).replace(/\/+$/, '')
+    parse: webUrl
+  },
+  trackingUrl: {
+    env: 'JETPOST_TRACKING_URL',
+    means: 'where tracking and unsubscribe links lead; unset = the public URL',
+    fallback: env => env.JETPOST_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://localhost:${env.PORT ?? 8080}`,
+    parse: webUrl
   },
   dataDir: { env: 'JETPOST_DATA_DIR', means: 'folder of the embedded servers and the generated secret', fallback: './data', parse: text },
   secret: {
@@ -173,10 +211,27 @@ export const settings: Settings = {
   natsCreds: { env: 'NATS_CREDS', means: 'path of a NATS credentials file', fallback: null, parse: text },
   natsReplicas: { env: 'JETPOST_NATS_REPLICAS', means: 'copies of each stream: 1, or 3 or 5 on a cluster', fallback: 1, parse: integer(1, 5) },
   databaseUrl: { env: 'DATABASE_URL', means: 'a PostgreSQL database to use instead of the embedded one', fallback: null, secret: true, parse: url('postgres:', 'postgresql:') },
-  smtpUrl: { env: 'SMTP_URL', means: 'relay for outgoing mail; unset = the built-in catcher', fallback: null, secret: true, parse: url('smtp:', 'smtps:') },
+  smtpUrl: {
+    env: 'SMTP_URL',
+    means: "relay for outgoing mail; direct: = straight to the recipients' servers; unset = the built-in catcher",
+    fallback: null,
+    secret: true,
+    parse: smtpUrl
+  },
   smtpConnections: { env: 'JETPOST_SMTP_CONNECTIONS', means: 'SMTP transactions at once', fallback: 100, parse: integer(1, 1000) },
-  hostname: { env: 'JETPOST_HOSTNAME', means: 'our name in EHLO', fallback: null, parse: text },
+  mxPort: { env: 'JETPOST_MX_PORT', means: 'port of MX hosts in direct mode', fallback: 25, parse: port },
+  mxAllowPrivate: { env: 'JETPOST_MX_ALLOW_PRIVATE', means: 'may MX hosts have private addresses', fallback: false, parse: boolean },
+  hostname: { env: 'JETPOST_HOSTNAME', means: 'our name in EHLO', fallback: null, parse: ehloName },
   bounceDomain: { env: 'JETPOST_BOUNCE_DOMAIN', means: 'host that bounces come back to (the return path); unset = none', fallback: null, parse: hostName },
+  inboundHost: { env: 'JETPOST_INBOUND_HOST', means: 'address the inbound listener is on; unset = that of HTTP', fallback: env => env.HOST ?? '127.0.0.1', parse: address },
+  inboundPort: {
+    env: 'JETPOST_INBOUND_PORT',
+    means: 'SMTP port for what comes back (bounces, complaints, unsubscribes); unset = no listener',
+    fallback: null,
+    parse: integer(0, 65_535)
+  },
+  tlsCert: { env: 'JETPOST_TLS_CERT', means: "PEM file of the inbound listener's certificate chain; unset = self-signed", fallback: null, parse: text },
+  tlsKey: { env: 'JETPOST_TLS_KEY', means: "PEM file of that certificate's key", fallback: null, parse: text },
   dns: { env: 'JETPOST_DNS', means: "resolver for mail and domain checks, host:port; unset = the system's", fallback: null, parse: resolver },
   apiKey: {
     env: 'JETPOST_API_KEY',
@@ -217,13 +272,15 @@ export const settings: Settings = {
 }
 
 /** Reads the environment; throws one Complaint that names every fault. */
-export function readConfig (env: Environment): Config {
+export function readConfig (environment: Environment): Config {
+  // What a compose file passes on without having a value is not there.
+  const env = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''))
   const faults: string[] = []
   const config: Record<string, unknown> = {}
   for (const [name, setting] of Object.entries(settings) as Array<[string, Setting<unknown>]>) {
     const value = env[setting.env]
     try {
-      if (value !== undefined && value !== '') config[name] = setting.parse(value)
+      if (value !== undefined) config[name] = setting.parse(value)
       else config[name] = typeof setting.fallback === 'function' ? (setting.fallback as (env: Environment) => unknown)(env) : setting.fallback
     } catch (error) {
       faults.push(`${setting.env} ${(error as Error).message}`)

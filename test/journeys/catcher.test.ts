@@ -11,7 +11,7 @@ import { transact } from '#src/out/smtp/transact.ts'
 const LOCAL = { host: 'localhost:8080' }
 
 async function openCatcher (t: Test, keepMax = 500) {
-  const catcher = await startCatcher({ port: null, host: '127.0.0.1', keepMax, log: pino({ level: 'silent' }) })
+  const catcher = await startCatcher({ port: null, host: '127.0.0.1', keepMax, comeBack: async () => {}, log: pino({ level: 'silent' }) })
   const app = Fastify()
   await app.register(catcherPages, { catcher })
   t.teardown(async () => {
@@ -27,7 +27,7 @@ async function send (catcher: Catcher, subjects: string[], html = '<p>Hello <scr
     const from = { address: 'shop@example.com', name: null }
     const message = composeMessage({ messageId: `<${i}@example.com>`, date: '2026-11-21T06:20:00.000Z', from, recipients: [], replyTo: [], subject, headers: [], attachments: [], html, text: 'Hello' })
     const gate = { claim: async () => true, mayFinish: () => true }
-    await transact(session, { from: from.address, to: 'ada@example.net', message, utf8: false }, gate, SMTP_TIMEOUTS)
+    await transact(session, { from: from.address, to: 'ada@example.net', message, envelopeId: 'e1', utf8: false }, gate, SMTP_TIMEOUTS)
   }
   closeSession(session)
 }

@@ -1,9 +1,13 @@
 import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { SMTPServer, type SMTPServerDataStream, type SMTPServerSession } from 'smtp-server'
+import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { newId } from '#src/base/id.ts'
 import { deadline } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
+import type { InboundMail } from '#src/actions/inbound.ts'
+import { timestamp } from '#src/base/clock.ts'
+import { complaintAbout, mannerOf, refusalOf, type Manner } from './sandbox.ts'
 
 /** A mail that was caught. */
 export interface CaughtMail {
@@ -34,6 +38,8 @@ export interface CatcherOptions {
   host: string
   /** How many mails are kept. */
   keepMax: number
+  /** Takes the complaint that a test address makes, as if it had come by SMTP. */
+  comeBack: (mail: InboundMail) => Promise<unknown>
   log: Log
 }
 
@@ -45,7 +51,7 @@ const STOP_MS = 2000
 
 /** Listens for SMTP without TLS or login, so on a loopback host only. Keeps the newest `keepMax` mails, and 200 MB, in memory.
  *  Rejects when the port is taken. */
-export async function startCatcher ({ port, host, keepMax, log }: CatcherOptions): Promise<Catcher> {
+export async function startCatcher ({ port, host, keepMax, comeBack, log }: CatcherOptions): Promise<Catcher> {
   const kept: CaughtMail[] = []
   let keptBytes = 0
 
@@ -68,9 +74,28 @@ export async function startCatcher ({ port, host, keepMax, log }: CatcherOptions
       const receivedMs = Date.now()
       const id = newId('msg', receivedMs)
       const from = mailFrom === false ? '' : mailFrom.address
-      keep({ id, receivedMs, from, to: rcptTo.map(({ address }) => address), raw: Buffer.concat(chunks) })
-      callback(null, `2.0.0 caught as ${id}`)
+      const mail = { id, receivedMs, from, to: rcptTo.map(({ address }) => address), raw: Buffer.concat(chunks) }
+      keep(mail)
+      answer(mail, session, callback)
     })
+  }
+
+  function answer (mail: CaughtMail, session: SMTPServerSession, callback: (error?: Error | null, text?: string) => void): void {
+    const manners = new Set<Manner>(mail.to.map(mannerOf))
+    if (manners.has('indoubt')) return hangUp(session)
+    const done = manners.has('complained') ? complain(mail) : Promise.resolve()
+    done.then(() => callback(null, `2.0.0 caught as ${mail.id}`), () => callback(refusal(451, '4.3.0 The complaint could not be kept')))
+  }
+
+  async function complain ({ from, to, raw, receivedMs }: CaughtMail): Promise<void> {
+    const address = to.find(address => mannerOf(address) === 'complained')!
+    const report = complaintAbout({ from, to: address, raw, date: timestamp(receivedMs) })
+    await comeBack({ from: '', to: [`fbl@${SANDBOX_DOMAIN}`], remote: '127.0.0.1', raw: report, sizeBytes: report.length })
+  }
+
+  /** Takes the dot and says nothing: who sent it cannot know what became of the mail. */
+  function hangUp ({ id }: SMTPServerSession): void {
+    for (const connection of server.connections) if (connection.session.id === id) connection.close()
   }
 
   const server = new SMTPServer({
@@ -84,8 +109,10 @@ export async function startCatcher ({ port, host, keepMax, log }: CatcherOptions
     socketTimeout: 120_000,
     closeTimeout: STOP_MS,
     logger: false,
-    onRcptTo: (_address, session, callback) => {
-      callback(session.envelope.rcptTo.length >= RECIPIENTS_MAX ? refusal(452, '4.5.3 Too many recipients') : null)
+    onRcptTo: ({ address }, session, callback) => {
+      if (session.envelope.rcptTo.length >= RECIPIENTS_MAX) return callback(refusal(452, '4.5.3 Too many recipients'))
+      const no = refusalOf(mannerOf(address))
+      callback(no === null ? null : refusal(no.responseCode, no.message))
     },
     onData
   })

@@ -15,10 +15,12 @@ export interface Gauges {
 export interface Metrics {
   registry: Registry
   request (route: string, status: number, seconds: number): void
-  /** One SMTP transaction's end: delivered, deferred, bounced, in_doubt … */
-  smtpAttempt (result: string, seconds: number): void
+  /** One SMTP transaction's end: delivered, deferred, bounced, in_doubt … and why. */
+  smtpAttempt (result: string, why: string, seconds: number): void
   /** One webhook request's end: delivered, retrying, failed. */
   webhookAttempt (result: string, seconds: number): void
+  /** One mail that came back: how it was read, and what it led to. */
+  inboundMail (kind: string, outcome: string): void
 }
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60]
@@ -30,15 +32,19 @@ export function createMetrics (): Metrics {
   const requests = new Histogram({ name: 'jetpost_http_request_seconds', help: 'HTTP requests by route and status', labelNames: ['route', 'status'], buckets: SECONDS, registers })
   const smtp = new Histogram({ name: 'jetpost_smtp_attempt_seconds', help: 'SMTP transactions by result', labelNames: ['result'], buckets: SECONDS, registers })
   const smtpTotal = new Counter({ name: 'jetpost_smtp_attempts_total', help: 'SMTP transactions by result', labelNames: ['result'], registers })
+  const failures = new Counter({ name: 'jetpost_smtp_failures_total', help: 'Deferrals, bounces and failures by class', labelNames: ['result', 'class'], registers })
   const webhooks = new Histogram({ name: 'jetpost_webhook_attempt_seconds', help: 'Webhook requests by result', labelNames: ['result'], buckets: SECONDS, registers })
+  const inbound = new Counter({ name: 'jetpost_inbound_mails_total', help: 'Mails that came back, by kind and by what they led to', labelNames: ['kind', 'outcome'], registers })
   return {
     registry,
     request: (route, status, seconds) => requests.observe({ route, status }, seconds),
-    smtpAttempt: (result, seconds) => {
+    smtpAttempt: (result, why, seconds) => {
       smtp.observe({ result }, seconds)
       smtpTotal.inc({ result })
+      if (result !== 'delivered') failures.inc({ result, class: why })
     },
-    webhookAttempt: (result, seconds) => webhooks.observe({ result }, seconds)
+    webhookAttempt: (result, seconds) => webhooks.observe({ result }, seconds),
+    inboundMail: (kind, outcome) => inbound.inc({ kind, outcome })
   }
 }
 
