@@ -1,46 +1,30 @@
-import { readConfig } from '#src/base/config.ts'
 import { Complaint } from '#src/base/errors.ts'
-import { accounts } from '#src/cli/accounts.ts'
-import { doctor } from '#src/cli/doctor.ts'
-import { domains } from '#src/cli/domains.ts'
-import { keys } from '#src/cli/keys.ts'
-import { send } from '#src/cli/send.ts'
-import { start } from '#src/cli/start.ts'
-import { tail } from '#src/cli/tail.ts'
-import { trace } from '#src/cli/trace.ts'
-import { takeNothing, usageError, type Command } from '#src/cli/command.ts'
-import { migrate } from '#src/postgres/migrate.ts'
+import { usageError, type Command } from '#src/cli/command.ts'
 import packageJson from '../package.json' with { type: 'json' }
 
-const commands: Record<string, Command> = {
-  start,
-  doctor,
-  accounts,
-  keys,
-  domains,
-  send,
-  tail,
-  trace,
-  migrate: {
-    usage: 'jetpost migrate',
-    means: 'brings the PostgreSQL schema up to date (DATABASE_URL; the embedded one is migrated at every start)',
-    async run (args) {
-      takeNothing(args, 'jetpost migrate')
-      const { databaseUrl } = readConfig(process.env)
-      if (databaseUrl === null) throw new Complaint('Set DATABASE_URL: the embedded PostgreSQL is migrated by `jetpost start`.')
-      await migrate(databaseUrl)
-    }
-  }
+/** Each loads only what it needs: the whole of Jetpost takes longer to load than most of them to do. */
+const commands: Record<string, () => Promise<Command>> = {
+  start: async () => (await import('#src/cli/start.ts')).start,
+  doctor: async () => (await import('#src/cli/doctor.ts')).doctor,
+  accounts: async () => (await import('#src/cli/accounts.ts')).accounts,
+  keys: async () => (await import('#src/cli/keys.ts')).keys,
+  domains: async () => (await import('#src/cli/domains.ts')).domains,
+  send: async () => (await import('#src/cli/send.ts')).send,
+  tail: async () => (await import('#src/cli/tail.ts')).tail,
+  trace: async () => (await import('#src/cli/trace.ts')).trace,
+  explain: async () => (await import('#src/cli/explain.ts')).explain,
+  migrate: async () => (await import('#src/cli/migrate.ts')).migrate
 }
 
 /** Runs one command line; the exit code is 0 when done, 1 when it could not be, 2 when it was not understood. */
 export async function run (argv: string[]): Promise<void> {
   const [name = 'help', ...rest] = argv
   if (name === '--version' || name === 'version') return console.log(packageJson.version)
-  if (name === '--help' || name === '-h' || name === 'help') return console.log(help())
+  if (name === '--help' || name === '-h' || name === 'help') return console.log(await help())
   try {
-    const command = Object.hasOwn(commands, name) ? commands[name] : undefined
-    if (command === undefined) throw usageError(`There is no command ${JSON.stringify(name)}: see jetpost help.`)
+    const load = Object.hasOwn(commands, name) ? commands[name] : undefined
+    if (load === undefined) throw usageError(`There is no command ${JSON.stringify(name)}: see jetpost help.`)
+    const command = await load()
     if (rest.includes('--help') || rest.includes('-h')) return console.log([command.usage, command.means, ...(command.details === undefined ? [] : [command.details])].join('\n\n'))
     await command.run(rest)
   } catch (error) {
@@ -48,11 +32,13 @@ export async function run (argv: string[]): Promise<void> {
     console.error(`jetpost: ${error.message}`)
     process.exitCode = usageError.is(error) ? 2 : 1
   }
-  // A connection that was given up may still be trying.
+  // What was printed must be out before a connection that was given up, and may still be trying, is cut off.
+  await new Promise<void>(resolve => process.stdout.write('', () => resolve()))
   process.exit()
 }
 
-function help (): string {
-  const lines = Object.values(commands).map(({ usage, means }) => `  ${usage}\n      ${means}`)
+async function help (): Promise<string> {
+  const all = await Promise.all(Object.values(commands).map(load => load()))
+  const lines = all.map(({ usage, means }) => `  ${usage}\n      ${means}`)
   return `Jetpost ${packageJson.version}: sends email, and tells what became of it.\n\n${lines.join('\n')}\n\nSettings come from the environment: jetpost doctor shows them.`
 }

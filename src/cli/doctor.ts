@@ -7,13 +7,7 @@ import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { createPool } from '#src/postgres/pool.ts'
 import packageJson from '../../package.json' with { type: 'json' }
 import { print, readArgs, takeNothing, type Command } from './command.ts'
-
-interface Check {
-  name: string
-  /** null = could not be told. */
-  ok: boolean | null
-  says: string
-}
+import { examineMail, type Check } from './doctor-mail.ts'
 
 export const doctor: Command = {
   usage: 'jetpost doctor [--json]',
@@ -37,11 +31,12 @@ async function examine (config: Config, servers: ServerUrls | null): Promise<Che
   const natsUrl = config.natsUrl ?? servers?.nats ?? null
   const databaseUrl = config.databaseUrl ?? servers?.postgres ?? null
   const major = Number(process.versions.node.split('.')[0])
-  return [
-    { name: 'node', ok: major >= 24, says: `Node ${process.versions.node}` },
-    ...natsUrl === null ? [notRunning('nats')] : await examineNats(config, natsUrl),
-    databaseUrl === null ? notRunning('postgres') : await examinePostgres(databaseUrl)
-  ]
+  const found = await Promise.all([
+    natsUrl === null ? [notRunning('nats')] : examineNats(config, natsUrl),
+    databaseUrl === null ? [notRunning('postgres')] : examinePostgres(databaseUrl),
+    examineMail(config)
+  ])
+  return [{ name: 'node', ok: major >= 24, says: `Node ${process.versions.node}` }, ...found.flat()]
 }
 
 function notRunning (name: string): Check {
@@ -78,14 +73,14 @@ async function examineStreams (bus: Bus, config: Config): Promise<Check> {
   }
 }
 
-async function examinePostgres (url: string): Promise<Check> {
+async function examinePostgres (url: string): Promise<Check[]> {
   const pool = createPool(url, createLog('silent'))
   try {
     const { rows } = await pool.query<{ version: string, migrations: string }>(
       "select current_setting('server_version') as version, coalesce((select max(name) from migrations), 'none') as migrations")
-    return { name: 'postgres', ok: true, says: `PostgreSQL ${rows[0]!.version}, migrated to ${rows[0]!.migrations}` }
+    return [{ name: 'postgres', ok: true, says: `PostgreSQL ${rows[0]!.version}, migrated to ${rows[0]!.migrations}` }]
   } catch (error) {
-    return { name: 'postgres', ok: false, says: (error as Error).message }
+    return [{ name: 'postgres', ok: false, says: (error as Error).message }]
   } finally {
     await pool.end()
   }

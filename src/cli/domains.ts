@@ -1,7 +1,6 @@
 import { parseDomain } from '#streams/address.ts'
 import type { Domain } from '#streams/directory.ts'
-import type { SeenRecord } from '#streams/domain/records.ts'
-import { addDomain, checkDomain, removeDomain } from '#src/actions/domain.ts'
+import { addDomain, checkDomain, removeDomain, rotateDomainKeys } from '#src/actions/domain.ts'
 import type { Asker, Desk } from '#src/actions/desk.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { Complaint } from '#src/base/errors.ts'
@@ -11,7 +10,7 @@ import { print, readArgs, usageError, type Command } from './command.ts'
 import { atDesk, granted, knownAccount } from './open-desk.ts'
 
 export const domains: Command = {
-  usage: 'jetpost domains [list | add <name> | show <name> | verify <name> | remove <name>] [--account <id>] [--json]',
+  usage: 'jetpost domains [list | add <name> | show <name> | verify <name> | rotate <name> | remove <name>] [--account <id>] [--json]',
   means: 'domains an account may send from, and the DNS records they need; --account defaults to the first account',
   async run (args) {
     const { positionals: [verb = 'list', name, ...more], values } = readArgs(args, { account: { type: 'string', default: FIRST_ACCOUNT } })
@@ -33,6 +32,7 @@ const verbs = new Map<string, Act>([
   ['add', async (desk, asker, name) => granted(await addDomain(desk, asker, name)).domain],
   ['show', async (desk, { account }, name) => owned(desk, account, name)],
   ['verify', async (desk, asker, name) => granted(await check(desk, asker, owned(desk, asker.account, name))).domain],
+  ['rotate', async (desk, asker, name) => granted(await rotateDomainKeys(desk, asker, owned(desk, asker.account, name))).domain],
   ['remove', async (desk, asker, name) => granted(await removeDomain(desk, asker, owned(desk, asker.account, name))).domain]
 ])
 
@@ -56,21 +56,34 @@ async function list (account: string, json: boolean): Promise<void> {
   print(json ? rows : rows.map(({ id, name, status, created_at }) => ({ id, name, status, created_at })), json)
 }
 
-/** The records as a zone file takes them; what is no record is a comment there. */
-function show (domain: ReturnType<typeof domainAnswer>, json: boolean): void {
+type Answer = ReturnType<typeof domainAnswer>
+type RecordAnswer = Answer['records'][number]
+
+/** The records as a zone file takes them; what is no record is a comment there, and so is one that may go. */
+function show (domain: Answer, json: boolean): void {
   if (json) return print([domain], true)
   const { name, status, records, failing_since: failingSince } = domain
   console.log(`; ${name}: ${status}${failingSince === null ? '' : `, its records are wrong since ${failingSince}`}`)
   const width = Math.max(...records.map(record => record.name.length)) + 1
   for (const record of records) {
-    console.log(`; ${record.purpose} (${record.required ? 'required' : 'advice'}): ${record.state}`)
+    console.log(`; ${record.purpose} (${useOf(record)}): ${record.state}`)
     for (const text of record.state === 'wrong' ? record.found : []) console.log(`;   found ${JSON.stringify(text)}`)
-    console.log(`${`${record.name}.`.padEnd(width)}  IN  ${record.type.padEnd(5)}  ${zoneValue(record)}`)
+    const line = `${`${record.name}.`.padEnd(width)}  IN  ${record.type.padEnd(5)}  ${zoneValue(record)}`
+    console.log(record.stage === 'removable' ? `; ${line}` : line)
+  }
+}
+
+function useOf ({ stage, required, removable_at: removableAt }: RecordAnswer): string {
+  switch (stage) {
+    case 'current': return required ? 'required' : 'advice'
+    case 'next': return 'a new key, signs once it is seen'
+    case 'previous': return `an old key, to stay until ${removableAt}`
+    case 'removable': return 'an old key, may be removed'
   }
 }
 
 /** A TXT in strings of at most 255 octets. Source: RFC 1035 3.3, 5.1. */
-function zoneValue ({ type, value }: SeenRecord): string {
+function zoneValue ({ type, value }: RecordAnswer): string {
   if (type === 'CNAME') return `${value}.`
   return value.match(/.{1,255}/g)!.map(part => `"${part}"`).join(' ')
 }

@@ -7,7 +7,6 @@ import { readConfig, type Config } from '#src/base/config.ts'
 import { Complaint } from '#src/base/errors.ts'
 import { newId } from '#src/base/id.ts'
 import { createLog, type Log } from '#src/base/log.ts'
-import { createVault } from '#src/base/secret.ts'
 import { readServers } from '#src/embedded/kept.ts'
 import { Conflict } from '#src/nats/errors.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
@@ -22,8 +21,8 @@ export async function atDesk<T> (use: (desk: Desk, correlation: string) => Promi
   const directory = followDirectory(bus, log)
   try {
     if (!await directory.catchUp(30_000)) throw new Complaint('NATS did not give the directory within 30 s.')
-    const vault = createVault(config.secret ?? await secretOf(config.dataDir))
-    return await use(await openDesk({ bus, clock: systemClock, directory, vault, config }), newId('cli', Date.now()))
+    const secret = config.secret ?? await secretOf(config.dataDir)
+    return await use(await openDesk({ bus, clock: systemClock, directory, secret, config }), newId('cli', Date.now()))
   } catch (error) {
     throw error instanceof Conflict ? new Complaint('Somebody else changed this at the same moment: look and try again.') : error
   } finally {

@@ -39,11 +39,27 @@ function onFirstSignal (): AbortController {
   return stop
 }
 
-function welcome ({ url, firstKey }: House, config: Config, say: (line: string) => void): void {
+function welcome ({ url, firstKey, inboundPort }: House, config: Config, say: (line: string) => void): void {
   say(`\nJetpost serves at ${url}`)
   if (config.roles.has('sender') && config.smtpUrl === null) say(`Mail goes to the built-in catcher: ${url}/catcher`)
+  for (const line of aboutBounces(config, inboundPort)) say(line)
+  for (const line of hints(config)) say(line)
   if (!config.roles.has('api')) return
   say(`Send a mail:\n\n${curl(url, firstKey ?? '$JETPOST_API_KEY')}\n`)
+}
+
+function aboutBounces ({ inboundHost, bounceDomain }: Config, port: number | null): string[] {
+  if (port === null || bounceDomain === null) return []
+  return [`Bounces come to ${bounceDomain} on ${inboundHost.includes(':') ? `[${inboundHost}]` : inboundHost}:${port}`]
+}
+
+/** What direct mode wants of an operator: a relay would see to both. */
+function hints ({ roles, smtpUrl, hostname, bounceDomain }: Config): string[] {
+  if (!roles.has('sender') || smtpUrl !== 'direct:') return []
+  return [
+    ...hostname === null ? ['Set JETPOST_HOSTNAME to a name whose address has it as its PTR: many servers take no mail from others.'] : [],
+    ...bounceDomain === null ? ['Set JETPOST_BOUNCE_DOMAIN and JETPOST_INBOUND_PORT: without them a bounce that comes later is heard by nobody.'] : []
+  ]
 }
 
 function curl (url: string, key: string): string {

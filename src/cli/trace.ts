@@ -76,17 +76,30 @@ function timeline ({ recipients: all, timeline: entries }: Email): Branch {
 
 /** What a fact says beyond its type, in words as short as they can be. */
 function about (entry: Entry): string[] {
-  const { attempt, stage, response, error, host, tls, ms, class: kind, reason, detail, cause, held, scheduled_at, next_attempt_at: next } = entry
+  const { attempt, response, error, class: kind, reason, detail, cause, held, url, machine, feedback, by, scheduled_at, next_attempt_at: next } = entry
   return [
     attempt === undefined ? null : `attempt ${attempt}`,
     response ?? error ?? null,
-    kind ?? reason ?? null,
+    kind ?? reason ?? feedback ?? by ?? null,
     detail ?? null,
+    url ?? null,
+    machine === true ? 'by a machine' : null,
     cause === undefined ? null : `the ${cause} was lost${held === true ? ', held' : ''}`,
-    host == null ? null : `${host}${stage === undefined ? '' : ` at ${stage}`}`,
-    tls === undefined ? null : tls === null ? 'no TLS' : `${tls.version}${tls.verified ? '' : ', not verified'}`,
-    ms === undefined ? null : `${ms} ms`,
+    ...transaction(entry),
     scheduled_at === undefined ? null : `for ${scheduled_at}`,
     next == null ? null : `next attempt ${next}`
   ].filter(text => text !== null).map(oneLine)
+}
+
+/** How the words came to us. Where no server was asked there is nothing to tell, and a bounce mail does not know. */
+function transaction ({ type, report, response, host, stage, tls, ms }: Entry): Array<string | null> {
+  if (type === 'email.bounced' && report != null) return [host == null ? 'told by a report' : `told by a report of ${host}`]
+  if (response == null && host == null) return []
+  // No TLS is no news before it could be spoken of.
+  const untold = tls === undefined || (tls === null && stage === 'connect')
+  return [
+    host == null ? null : `${host}${stage === undefined ? '' : ` at ${stage}`}`,
+    untold ? null : tls === null ? 'no TLS' : `${tls.version}${tls.verified ? '' : ', not verified'}`,
+    ms === undefined ? null : `${ms} ms`
+  ]
 }

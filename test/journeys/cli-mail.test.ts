@@ -1,17 +1,20 @@
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { API_KEY, FROM, openTestHouse } from '../support/house.ts'
+import { arf, dsn, handIn } from '../support/inbound-peer.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 import { startSink } from '../support/smtp-sink.ts'
 import { until } from '../support/wait.ts'
 
 const mail = await startSink()
 const natsUrl = freshAccount().natsUrl
-const house = await openTestHouse(t, { natsUrl, databaseUrl: await freshDatabase(t), env: { SMTP_URL: mail.url } })
+const house = await openTestHouse(t, { natsUrl, databaseUrl: await freshDatabase(t), env: { SMTP_URL: mail.url, JETPOST_INBOUND_PORT: '0', JETPOST_BOUNCE_DOMAIN: 'bounces.shop.example' } })
 t.teardown(() => mail.stop())
 const env = { PATH: process.env.PATH, NATS_URL: natsUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters', JETPOST_API_KEY: API_KEY, JETPOST_PUBLIC_URL: house.url }
 const folder = mkdtempSync(join(tmpdir(), 'jetpost-cli-'))
@@ -147,6 +150,53 @@ t.test('jetpost trace shows an email as a tree, in one line for whatever strange
   t.match(await json(t, ['trace', id]), { id, recipients: [{ status: 'delivered' }, { status: 'deferred' }] })
   t.match(await jetpost(['trace', 'em_none']).end, { code: 1, err: 'jetpost: There is no email em_none.\n' })
   t.match(await jetpost(['trace']).end, { code: 2, err: /usage: jetpost trace/ })
+})
+
+t.test('jetpost trace tells who clicked what, and how what came back came', async t => {
+  const { body: { id } } = await house.send({ to: 'reader@example.com', html: '<a href="https://shop.example/?a=1">shop</a>' })
+  await house.settled(id, 'delivered')
+  const { raw, from } = mail.received.find(({ to }) => to === 'reader@example.com')!
+  const link = /http:\/\/localhost:0(\/c\/[\w.-]+)/.exec(raw.toString().replaceAll('=\r\n', ''))![1]
+  await fetch(house.url + link, { redirect: 'manual', headers: { 'user-agent': 'Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)' } })
+  const heard = async (type: string) => await until(async () => (await house.request('GET', `/api/emails/${id}`)).body.timeline.some((entry: { type: string }) => entry.type === type), START_MS)
+  await heard('email.clicked')
+  t.match(await handIn(house.inboundPort!, { to: 'fbl@bounces.shop.example', raw: arf({ returned: raw.toString().split('\r\n\r\n')[0]! }) }), /^250/)
+  await heard('email.complained')
+  t.match(await handIn(house.inboundPort!, { to: from, raw: dsn({ to: 'reader@example.com' }) }), /^250/)
+  await heard('email.bounced')
+  const { out } = await jetpost(['trace', id]).end
+  const lineWith = (type: string) => out.split('\n').find(line => line.includes(` ${type} `))!
+  t.match(lineWith('email.clicked'), / {2}https:\/\/shop\.example\/\?a=1 {2}by a machine$/)
+  t.match(lineWith('email.delivered'), / {2}attempt 1 {2}250 .* {2}127\.0\.0\.1 {2}no TLS {2}\d+ ms$/)
+  t.match(lineWith('email.complained'), / {2}abuse$/)
+  t.match(lineWith('email.bounced'), / {2}userunknown {2}told by a report of mailbox\.example\.net$/)
+  t.notMatch(lineWith('email.bounced'), /TLS|\d ms/, 'nothing of a transaction that there was not')
+  const { timeline } = await json(t, ['trace', id])
+  const entry = timeline.find(({ type }: { type: string }) => type === 'email.bounced')
+  t.match(entry, { report: /^in_/, host: 'mailbox.example.net' })
+  for (const name of ['tls', 'ms', 'via', 'stage']) t.notOk(name in entry, name)
+})
+
+t.test('jetpost trace tells of a transaction only where there was one', async t => {
+  const { body: { id } } = await house.send()
+  const { timeline: [asked], ...email } = await house.settled(id, 'delivered')
+  const entry = { type: 'email.deferred', time: asked.time, attempt: 1, smtp_code: null, enhanced_code: null, response: null, tls: null, ms: 7, via: 'mx', class: 'networkerror', next_attempt_at: null }
+  const timeline = [
+    { ...entry, stage: 'connect', host: null, error: 'no way there' },
+    { ...entry, stage: 'connect', host: 'mx.example.net', error: 'connect ECONNREFUSED' },
+    { ...entry, stage: 'mail', host: 'mx.example.net', error: 'the line broke' },
+    { ...entry, type: 'email.unsubscribed', attempt: undefined, class: undefined, tls: undefined, ms: undefined, by: 'one-click' }
+  ]
+  const api = createServer((_request, response) => void response.setHeader('content-type', 'application/json').end(JSON.stringify({ ...email, timeline }))).listen(0, '127.0.0.1')
+  await once(api, 'listening')
+  t.teardown(() => { api.close(); api.closeAllConnections() })
+  const { out } = await jetpost(['trace', id], { JETPOST_PUBLIC_URL: `http://127.0.0.1:${(api.address() as AddressInfo).port}` }).end
+  t.same(out.trimEnd().split('\n').slice(-timeline.length).map(line => line.split(/ {2,}/).slice(3).join(' | ')), [
+    'attempt 1 | no way there | networkerror',
+    'attempt 1 | connect ECONNREFUSED | networkerror | mx.example.net at connect | 7 ms',
+    'attempt 1 | the line broke | networkerror | mx.example.net at mail | no TLS | 7 ms',
+    'one-click'
+  ])
 })
 
 t.test('jetpost tail shows what happens as it happens, and ends with Ctrl-C', async t => {

@@ -1,6 +1,9 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import t from 'tap'
 import { API_KEY, openTestHouse } from '../support/house.ts'
 import { jetpost as runJetpost } from '../support/jetpost.ts'
+import { openRelay } from '../support/relay.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 
 const natsUrl = freshAccount().natsUrl
@@ -62,13 +65,39 @@ t.test('a new JETPOST_API_KEY revokes the old', async t => {
   t.equal((await house.request('GET', '/api/webhooks', { key: API_KEY })).status, 401)
 })
 
+t.test('start says where bounces come to, and what direct mode wants', async t => {
+  const settings = { ...env, DATABASE_URL: databaseUrl, JETPOST_ROLES: 'sender,inbound', PORT: '0', JETPOST_LOG_LEVEL: 'silent', JETPOST_INBOUND_PORT: '0', JETPOST_DNS: '127.0.0.1:9' }
+  const cases: Array<[Record<string, string>, RegExp[], RegExp[]]> = [
+    [{ JETPOST_BOUNCE_DOMAIN: 'bounces.shop.example', SMTP_URL: 'direct:' }, [/^Bounces come to bounces\.shop\.example on 127\.0\.0\.1:\d+$/m, /^Set JETPOST_HOSTNAME /m], [/JETPOST_BOUNCE_DOMAIN/]],
+    [{ JETPOST_HOSTNAME: 'mail.shop.example', SMTP_URL: 'direct:' }, [/^Set JETPOST_BOUNCE_DOMAIN /m], [/JETPOST_HOSTNAME/, /Bounces come/]],
+    [{}, [/^Mail goes to the built-in catcher/m], [/Set JETPOST/, /Bounces come/]]
+  ]
+  await Promise.all(cases.map(async ([extra, said, unsaid]) => {
+    const { code, err } = await startAndStop({ ...settings, ...extra })
+    t.equal(code, 0, err)
+    for (const pattern of said) t.match(err, pattern)
+    for (const pattern of unsaid) t.notMatch(err, pattern)
+  }))
+})
+
+/** Runs `jetpost start` until it serves, then stops it as an operator would. */
+async function startAndStop (settings: Record<string, string>): Promise<{ code: number | null, err: string }> {
+  const child = spawn(process.execPath, ['src/bin.js', 'start'], { env: { PATH: process.env.PATH, ...settings }, stdio: ['ignore', 'pipe', 'pipe'] })
+  let err = ''
+  child.stderr.setEncoding('utf8').on('data', text => { err += text })
+  child.stdout.setEncoding('utf8').once('data', () => child.kill('SIGTERM'))
+  const [code] = await once(child, 'close')
+  return { code, err }
+}
+
 t.test('doctor names settings and checks, and no secret', async t => {
-  const { code, out } = await jetpost(['doctor', '--json'], { JETPOST_API_KEY: API_KEY, SMTP_URL: 'smtp://u:hunter2@127.0.0.1:2525' })
+  const relay = await openRelay(t)
+  const { code, out } = await jetpost(['doctor', '--json'], { JETPOST_API_KEY: API_KEY, SMTP_URL: relay.url('u', 'hunter2', '?tls=off') })
   t.equal(code, 0)
   const report = JSON.parse(out)
   t.match(report.settings.find((setting: { name: string }) => setting.name === 'SMTP_URL'), { value: 'set' })
   t.strictSame(report.checks.map((check: { name: string, ok: boolean | null }) => [check.name, check.ok]),
-    [['node', true], ['nats', true], ['streams', true], ['sync_interval', null], ['postgres', true]])
+    [['node', true], ['nats', true], ['streams', true], ['sync_interval', null], ['postgres', true], ['smtp', true], ['inbound', true]])
   for (const secret of [API_KEY, 'hunter2', env.JETPOST_SECRET, new URL(natsUrl).password]) t.notMatch(out, secret)
   t.match(await jetpost(['doctor', '--json'], { DATABASE_URL: 'postgres://u:p@127.0.0.1:1/x' }), { code: 1, out: /ECONNREFUSED/ })
 })

@@ -1,0 +1,115 @@
+import { hostname } from 'node:os'
+import type { Config } from '#src/base/config.ts'
+import { DnsUnavailable, openDns, type ReverseDns } from '#src/dns/resolve.ts'
+import { openCertificate } from '#src/in/smtp/certificate.ts'
+import { HostTrouble, openSession, quitSession, SMTP_TIMEOUTS } from '#src/out/smtp/session.ts'
+import { parseTarget } from '#src/out/smtp/target.ts'
+import { oneLine } from './text.ts'
+
+export interface Check {
+  name: string
+  /** null = could not be told. */
+  ok: boolean | null
+  says: string
+}
+
+type Finding = Omit<Check, 'name'>
+
+/** Whoever waits for an answer here is a person. */
+const STEP_MS = 5000
+
+/** Whether mail gets out, and whether what comes back finds us. Within 20 s. */
+export async function examineMail (config: Config): Promise<Check[]> {
+  const dns = openDns(config.dns)
+  const [smtp, inbound] = await Promise.all([examineSmtp(config, dns), examineInbound(config, dns)])
+  return [together('smtp', smtp), together('inbound', inbound)]
+}
+
+/** The worst of them decides; what is well is not dwelt on beside what is not. */
+function together (name: string, findings: Finding[]): Check {
+  const wrong = findings.filter(({ ok }) => ok !== true)
+  const ok = findings.some(finding => finding.ok === false) ? false : wrong.length > 0 ? null : true
+  return { name, ok, says: (wrong.length > 0 ? wrong : findings).map(({ says }) => says).join('; ') }
+}
+
+async function examineSmtp ({ smtpUrl, hostname: name }: Config, dns: ReverseDns): Promise<Finding[]> {
+  if (smtpUrl === null) return [{ ok: true, says: 'mail goes to the built-in catcher' }]
+  if (smtpUrl !== 'direct:') return [await examineRelay(smtpUrl, name ?? hostname())]
+  if (name === null) return [{ ok: false, says: `JETPOST_HOSTNAME is unset, so the recipients' servers are told ${hostname()}: set it to a name whose address has it as its PTR` }]
+  return await examineName(name, dns)
+}
+
+/** As the sender does it: greeting, EHLO, TLS and login. What went wrong never shows the URL, since it holds a password. */
+async function examineRelay (url: string, name: string): Promise<Finding> {
+  try {
+    const target = parseTarget(url)
+    const session = await openSession(target, name, { ...SMTP_TIMEOUTS, connectMs: STEP_MS, greetingMs: STEP_MS, commandMs: STEP_MS })
+    quitSession(session)
+    const tls = session.tls === null ? 'without TLS' : `${session.tls.version}${session.tls.verified ? '' : ', not verified'}`
+    return { ok: true, says: `${target.host}:${target.port} answers, ${tls}${target.auth === null ? '' : ', logged in'}` }
+  } catch (error) {
+    return { ok: false, says: error instanceof HostTrouble ? oneLine(`${error.host}: ${error.message}`) : (error as Error).message }
+  }
+}
+
+/** Many servers take mail only from an address whose name leads back to it. That port 25 is open outward, and by which address we leave, only a mail shows. */
+async function examineName (name: string, dns: ReverseDns): Promise<Finding[]> {
+  try {
+    const { addresses = [] } = await dns.addresses(name) ?? {}
+    if (addresses.length === 0) return [{ ok: false, says: `JETPOST_HOSTNAME ${name} has no address` }]
+    return await Promise.all(addresses.map(async address => await examineAddress(address, name, dns)))
+  } catch (error) {
+    return [unsaid(`the address of JETPOST_HOSTNAME ${name}`, error)]
+  }
+}
+
+async function examineAddress (address: string, name: string, dns: ReverseDns): Promise<Finding> {
+  try {
+    const names = await dns.names(address)
+    if (names.includes(name.toLowerCase().replace(/\.$/, ''))) return { ok: true, says: `straight to the recipients' servers: ${name} is ${address}, whose PTR is ${name}` }
+    return { ok: false, says: `JETPOST_HOSTNAME ${name} is ${address}, whose PTR is ${names.length === 0 ? 'missing' : oneLine(names.join(', '))}` }
+  } catch (error) {
+    return unsaid(`the PTR of ${address}`, error)
+  }
+}
+
+async function examineInbound (config: Config, dns: ReverseDns): Promise<Finding[]> {
+  const { inboundPort: port, bounceDomain } = config
+  if (port === null && bounceDomain === null) return [nothingBack(config)]
+  const aimless = { ok: false, says: `JETPOST_INBOUND_PORT is ${port} and JETPOST_BOUNCE_DOMAIN is unset: no mail says where to come back to` }
+  return [
+    ...port === null ? [] : [await examineCertificate(config)],
+    bounceDomain === null ? aimless : await examineMx(bounceDomain, dns)
+  ]
+}
+
+/** A relay hears of bounces in our place; in direct mode nobody does. */
+function nothingBack ({ smtpUrl }: Config): Finding {
+  if (smtpUrl !== 'direct:') return { ok: true, says: 'off: JETPOST_INBOUND_PORT and JETPOST_BOUNCE_DOMAIN are unset' }
+  return { ok: null, says: 'JETPOST_INBOUND_PORT and JETPOST_BOUNCE_DOMAIN are unset: a bounce that comes later is heard by nobody' }
+}
+
+async function examineCertificate ({ tlsCert, tlsKey, hostname: name, bounceDomain }: Config): Promise<Finding> {
+  if (tlsCert === null && tlsKey === null) return { ok: true, says: 'a self-signed certificate' }
+  try {
+    await openCertificate({ tlsCert, tlsKey, hostname: name ?? bounceDomain ?? hostname() })
+    return { ok: true, says: `the certificate of ${tlsCert}` }
+  } catch (error) {
+    return { ok: false, says: (error as Error).message }
+  }
+}
+
+async function examineMx (domain: string, dns: ReverseDns): Promise<Finding> {
+  try {
+    const hosts = (await dns.mx(domain) ?? []).map(({ exchange }) => exchange).filter(exchange => exchange !== '')
+    if (hosts.length === 0) return { ok: false, says: `JETPOST_BOUNCE_DOMAIN ${domain} has no MX record that leads to a host` }
+    return { ok: true, says: `bounces come to ${domain}, whose MX is ${oneLine(hosts.join(', '))}` }
+  } catch (error) {
+    return unsaid(`the MX of JETPOST_BOUNCE_DOMAIN ${domain}`, error)
+  }
+}
+
+function unsaid (what: string, error: unknown): Finding {
+  if (error instanceof DnsUnavailable) return { ok: null, says: `${what} is unknown: ${error.message}` }
+  throw error
+}

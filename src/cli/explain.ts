@@ -1,0 +1,72 @@
+import { readFileSync } from 'node:fs'
+import { asError, Complaint } from '#src/base/errors.ts'
+import { readArgs, usageError, type Command } from './command.ts'
+import { explainers } from './explain/explainers.ts'
+import { Unexplained, type Explainer, type Input } from './explain/input.ts'
+import { linesOf } from './explain/lines.ts'
+
+const options = {
+  jsonl: { type: 'boolean', default: false },
+  stage: { type: 'string' },
+  data: { type: 'string' }
+} as const
+
+/** Longer than any mail that is kept in base64. */
+const LINE_BYTES_MAX = 40 * 1024 * 1024
+
+export const explain: Command = {
+  usage: `jetpost explain <${Object.keys(explainers).join('|')}> [<input>] [--stage rcpt] [--data '{…}'] | --jsonl`,
+  means: 'what Jetpost makes of an input, by the very code that does the work',
+  details: `  The input is the argument, or what stands on standard input (also as -): a mail for bounce, a reply for reply, html for track, a template for render (with
+  --data), an address, a webhook's URL, the API's body for mime. The answer is JSON.
+  --jsonl  one JSON object a line in, {"op","id",…}, and one out, until the input ends; bytes travel as base64`,
+  async run (args) {
+    // Who reads has had enough: there is nobody to tell.
+    process.stdout.on('error', () => process.exit())
+    const { values, positionals } = readArgs(args, options)
+    if (values.jsonl) return await explainLines()
+    const [op = '', text = '-', ...rest] = positionals
+    const explainer = Object.hasOwn(explainers, op) ? explainers[op] : undefined
+    if (explainer === undefined || rest.length > 0) throw usageError(`usage: ${explain.usage}`)
+    if (op === 'bounce' && text !== '-') throw usageError('The mail stands on standard input: jetpost explain bounce < mail.eml')
+    const answer = await answerOf(explainer, () => explainer.fromText(text === '-' ? readFileSync(0) : Buffer.from(text), values))
+    console.log(JSON.stringify(answer, null, 2))
+    if ('error' in answer) process.exitCode = 1
+  }
+}
+
+/** One line, one answer, in their order, until the input ends. */
+async function explainLines (): Promise<void> {
+  for await (const line of linesOf(process.stdin, LINE_BYTES_MAX)) {
+    if (line?.trim() === '') continue
+    const answer = `${JSON.stringify(await answerLine(line))}\n`
+    if (!process.stdout.write(answer)) await new Promise(resolve => process.stdout.once('drain', resolve))
+  }
+}
+
+async function answerLine (line: string | null): Promise<Record<string, unknown>> {
+  const input = line === null ? null : parsed(line)
+  if (input === null) return { id: null, error: line === null ? `a line has at most ${LINE_BYTES_MAX} bytes` : 'not a JSON object' }
+  const { op, id = null } = input
+  const explainer = typeof op === 'string' && Object.hasOwn(explainers, op) ? explainers[op] : undefined
+  return { id, ...(explainer === undefined ? { error: `op is one of ${Object.keys(explainers).join(', ')}` } : await answerOf(explainer, () => input)) }
+}
+
+function parsed (line: string): Input | null {
+  try {
+    const value: unknown = JSON.parse(line)
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Input : null
+  } catch {
+    return null
+  }
+}
+
+async function answerOf (explainer: Explainer, read: () => Input): Promise<Record<string, unknown>> {
+  try {
+    return await explainer.explain(read())
+  } catch (error) {
+    if (error instanceof Complaint) throw error
+    // Whatever a stranger's input does, the next one is still answered.
+    return { error: error instanceof Unexplained ? error.message : `this input was too much: ${asError(error).message}` }
+  }
+}
