@@ -8,9 +8,9 @@ const root = join(import.meta.dirname, '..')
 const floors = [
   ['src/base', 'src/client', 'streams'],
   ['projections'],
-  ['src/nats', 'src/postgres', 'src/dns', 'src/content', 'src/embedded'],
+  ['src/nats', 'src/postgres', 'src/dns', 'src/content', 'src/feedback', 'src/embedded'],
   ['src/actions'],
-  ['src/in/api', 'src/in/catcher', 'src/in/ops', 'src/out/smtp', 'src/out/webhooks', 'src/out/projector', 'src/out/scheduler'],
+  ['src/in/api', 'src/in/catcher', 'src/in/ops', 'src/in/smtp', 'src/in/tracking', 'src/out/smtp', 'src/out/webhooks', 'src/out/projector', 'src/out/scheduler', 'src/out/inbound', 'src/out/reactions'],
   ['src/http.ts'],
   ['src/main.ts'],
   ['src/cli'],
@@ -23,7 +23,8 @@ const pure: Record<string, string[]> = {
   streams: ['@sinclair/typebox'],
   projections: ['@sinclair/typebox'],
   'src/client': [],
-  'src/content': ['node:crypto', 'html-to-text', 'parse5']
+  'src/content': ['node:crypto', 'html-to-text', 'parse5'],
+  'src/feedback': ['postal-mime']
 }
 
 /** Read by a person in the editor's hints; see test/support/client-generator.ts. */
@@ -31,6 +32,9 @@ const generated = /^src\/client\/types\.ts$/
 
 /** Started from outside by name, so nobody needs to import them. */
 const entries = [/^src\/bin\.js$/, /\.test\.ts$/, /^test\/support\/(up|down|keeper|prepare|embedded-child|.*-child)\.(ts|js)$/, /^test\/bench\//]
+
+/** A statement that imports, or the last line of one, or an import() amid code; not the words in a string. */
+const IMPORT = /^(?:import|export|\})[^'\n]*\bfrom\s*'([^'\n]+)'|(?:^|[=(\s])import\s*\(?\s*'([^'\n]+)'/gm
 
 interface Source { path: string, text: string, imports: string[] }
 
@@ -45,7 +49,7 @@ function list (folder: string): string[] {
 
 function read (path: string): Source {
   const text = readFileSync(join(root, path), 'utf8')
-  const imports = [...text.matchAll(/(?:\bfrom\s*|\bimport\s*\(?\s*)'([^'\n]+)'/g)].map(match => resolve(path, match[1]!))
+  const imports = [...text.matchAll(IMPORT)].map(match => resolve(path, (match[1] ?? match[2])!))
   return { path, text, imports }
 }
 
@@ -82,9 +86,9 @@ t.test('arrows point one way', async t => {
 t.test('crossing a room is visible in the import', async t => {
   // The files that stand in src itself (main, http, cli) are neighbours, and so are a test's.
   const inRooms = sources.filter(({ path }) => !path.startsWith('test/') && !/^src\/[^/]+$/.test(path))
-  const hidden = inRooms.flatMap(({ path, text }) => [...text.matchAll(/(?:\bfrom\s*|\bimport\s*\(?\s*)'(\.[^'\n]+)'/g)]
-    .filter(match => { const target = resolve(path, match[1]!); return paths.has(target) && roomOf(target) !== roomOf(path) })
-    .map(match => `${path}: ${match[1]}`))
+  const hidden = inRooms.flatMap(({ path, text }) => [...text.matchAll(IMPORT)].map(match => (match[1] ?? match[2])!)
+    .filter(name => { const target = resolve(path, name); return name.startsWith('.') && paths.has(target) && roomOf(target) !== roomOf(path) })
+    .map(name => `${path}: ${name}`))
   t.strictSame(hidden, [])
 })
 

@@ -9,11 +9,14 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { benchAccept } from './accept.ts'
+import { benchDkim } from './dkim.ts'
 import { benchEndToEnd } from './end-to-end.ts'
 import { benchLists } from './lists.ts'
+import { benchMime } from './mime.ts'
+import { benchSender } from './sender.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
-const benches: Record<string, () => Promise<Record<string, unknown>>> = { accept: benchAccept, 'end-to-end': benchEndToEnd, lists: benchLists }
+const benches: Record<string, () => Promise<Record<string, unknown>>> = { accept: benchAccept, dkim: benchDkim, 'end-to-end': benchEndToEnd, lists: benchLists, mime: benchMime, sender: benchSender }
 
 const { positionals, values } = parseArgs({ allowPositionals: true, options: { record: { type: 'boolean', default: false } } })
 const names = positionals.length === 0 ? Object.keys(benches) : positionals
