@@ -229,7 +229,7 @@ t.test('an html is read once for all whom it goes to', t => {
   const html = '<p><a href="https://a.example/">x</a></p>'
   const plan = planOf(html)
   t.equal(planOf(`${html.slice(0, 10)}${html.slice(10)}`), plan)
-  for (let i = 0; i < 20; i++) planOf(`<a href="https://a.example/${String(i).padEnd(1_000_000, 'x')}">x</a>`)
+  for (let i = 0; i < 40; i++) planOf(`<a href="https://a.example/${String(i).padEnd(500_000, 'x')}">x</a>`)
   t.not(planOf(html), plan, 'what is not asked for makes room')
   t.strictSame(planOf(html), plan)
   t.end()
