@@ -2,6 +2,7 @@ import { createPrivateKey, type KeyObject } from 'node:crypto'
 import type { Domain } from '#streams/directory.ts'
 import type { DkimKey } from '#streams/domain/facts.ts'
 import { signingKeys } from '#streams/domain/records.ts'
+import { Memory } from '#src/base/memory.ts'
 import type { Vault } from '#src/base/secret.ts'
 import type { DkimSigner } from '#src/content/dkim.ts'
 
@@ -11,14 +12,12 @@ const KEYS_MAX = 4096
 /** Who signs the mail of a domain now, RSA first. Keys are opened once, and those used last are kept.
  *  Throws when JETPOST_SECRET is not the one that a key was sealed with. */
 export function openDkimSigners (vault: Vault, keysMax = KEYS_MAX): (domain: Domain) => DkimSigner[] {
-  const opened = new Map<string, KeyObject>()
+  const opened = new Memory<KeyObject>(keysMax)
 
   function open ({ sealedKey }: DkimKey, context: string): KeyObject {
     const key = opened.get(sealedKey) ?? createPrivateKey(vault.open(sealedKey, context))
-    // Last in the map = used last.
-    opened.delete(sealedKey)
+    // Set again, it is the last to be forgotten.
     opened.set(sealedKey, key)
-    if (opened.size > keysMax) opened.delete(opened.keys().next().value!)
     return key
   }
 

@@ -167,8 +167,7 @@ export async function changeRecipients (
     const nowMs = ledger.clock.nowMs()
     const decided = await Promise.all(changes.map(async ({ addressee, change }) => {
       const seen = await loadRecipient(ledger.bus, addressee)
-      const given = { nowMs, request: addressee.request.fact.data, random: Math.random, retry: RETRY, voidClaim: null }
-      const decision = change === null ? null : decide(seen.state, change, given)
+      const decision = change === null ? null : decide(seen.state, change, givenNow(addressee, nowMs))
       if (decision === null || decision instanceof Refusal) return { addressee, seen, refusal: decision, fact: null }
       return { addressee, seen, refusal: null, fact: factOf(addressee, seen.state.facts + 1, decision, nowMs) }
     }))
@@ -176,6 +175,11 @@ export async function changeRecipients (
     const seqs = part.length === 0 ? [] : await ledger.emails.append(part, CHANGE_TIMEOUT_MS)
     return decided.map(({ seen, refusal, fact }) => ({ seen: fact === null ? seen : { state: evolve(seen.state, fact), seq: seqs.shift()! }, refusal }))
   })
+}
+
+/** For who holds no claim. */
+function givenNow ({ request }: Addressee, nowMs: number): Given {
+  return { nowMs, request: request.fact.data, random: Math.random, retry: RETRY, voidClaim: null }
 }
 
 /** Records what a report that came back says. `stored` = it is in the log; a Refusal = its time has not come, an outcome is under way. Throws LogUnavailable,
@@ -187,7 +191,7 @@ export async function recordReport (ledger: Ledger, addressee: Addressee, comman
     const seen = seenIn(addressee, recorded)
     // A mail is read again when its reader died: what it said of an earlier attempt says nothing of one that was asked for since.
     const isKnown = recorded.some(({ fact }) => fact.type === 'email.bounced' && fact.data.report === command.report)
-    const decision = isKnown ? null : decide(seen.state, command, { nowMs, request: addressee.request.fact.data, random: Math.random, retry: RETRY, voidClaim: null })
+    const decision = isKnown ? null : decide(seen.state, command, givenNow(addressee, nowMs))
     if (decision === null) return { stored: false }
     if (decision instanceof Refusal) return decision
     const fact = factOf(addressee, seen.state.facts + marks.facts + 1, decision, nowMs)

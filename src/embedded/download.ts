@@ -1,5 +1,6 @@
 import { Agent, request } from 'node:https'
 import type { IncomingMessage } from 'node:http'
+import { readAtMost } from '#src/base/read.ts'
 
 const CONNECT_MS = 3_000
 const TOTAL_MS = 120_000
@@ -12,7 +13,7 @@ export async function download (url: string, signal: AbortSignal): Promise<Buffe
   const agent = new Agent({ proxyEnv: process.env })
   const total = AbortSignal.any([signal, AbortSignal.timeout(TOTAL_MS)])
   try {
-    return await body(await follow(url, agent, total))
+    return await readAtMost(await follow(url, agent, total), SIZE_BYTES_MAX, 'the answer is larger than 64 MB')
   } finally {
     agent.destroy()
   }
@@ -42,15 +43,4 @@ function get (url: string, agent: Agent, signal: AbortSignal): Promise<IncomingM
     asked.once('error', error => { connected(); reject(error) })
     asked.end()
   })
-}
-
-async function body (response: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = []
-  let sizeBytes = 0
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    sizeBytes += chunk.length
-    if (sizeBytes > SIZE_BYTES_MAX) throw new Error('the answer is larger than 64 MB')
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks)
 }

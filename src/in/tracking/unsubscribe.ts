@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { domainOf } from '#streams/address.ts'
 import type { Desk } from '#src/actions/desk.ts'
 import { addresseeOf, type Addressee } from '#src/actions/recipient.ts'
 import { unsubscribe } from '#src/actions/unsubscribe.ts'
@@ -35,7 +36,7 @@ function isOurForm (body: Buffer | undefined): boolean {
 
 function partiesOf ({ request: { fact: { data } }, n }: Addressee): Parties {
   const { address: from } = data.from
-  return { to: masked(data.recipients[n]!.address), from: from.slice(from.lastIndexOf('@') + 1) }
+  return { to: masked(data.recipients[n]!.address), from: domainOf(from) }
 }
 
 /** Enough to know one's own address by, whoever else the mail was forwarded to. */

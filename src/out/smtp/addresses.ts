@@ -1,5 +1,5 @@
 import type { Dns } from '#src/dns/resolve.ts'
-import { Memory } from './memory.ts'
+import { Memory } from '#src/base/memory.ts'
 
 const HOSTS_MAX = 10_000
 const HOLD_MS_MIN = 1000

@@ -1,10 +1,11 @@
 import { isIPv6 } from 'node:net'
-import { Client, type Dispatcher } from 'undici'
+import { Client } from 'undici'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import { createConnector } from '#src/dns/guard.ts'
 import { DnsUnavailable, type Dns } from '#src/dns/resolve.ts'
-import { Memory } from './memory.ts'
+import { Memory } from '#src/base/memory.ts'
+import { readAtMost } from '#src/base/read.ts'
 import { Crowded } from './pool.ts'
 import { parsePolicy, policyId, type StsPolicy } from './sts-policy.ts'
 import { Turns } from './turns.ts'
@@ -127,7 +128,7 @@ export function createPolicies (options: PoliciesOptions): Policies {
     try {
       const signal = AbortSignal.any([AbortSignal.timeout(fetchMs), stopping])
       const answer = await client.request({ method: 'GET', path: '/.well-known/mta-sts.txt', signal })
-      const text = await readBody(answer)
+      const text = (await readAtMost(answer.body, POLICY_BYTES_MAX, 'the policy is too large')).toString('utf8')
       const type = String(answer.headers['content-type'] ?? '')
       if (answer.statusCode !== 200 || !/^text\/plain\s*(;|$)/i.test(type)) throw new Error(`${host} answers ${answer.statusCode} with ${type.slice(0, 60)}`)
       const policy = parsePolicy(text)
@@ -146,15 +147,4 @@ async function within (ms: number, work: Promise<unknown>): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<false>()
   const timer = setTimeout(() => resolve(false), ms).unref()
   return await Promise.race([work.then(() => true), promise]).finally(() => clearTimeout(timer))
-}
-
-async function readBody ({ body }: Dispatcher.ResponseData): Promise<string> {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  for await (const chunk of body as AsyncIterable<Buffer>) {
-    bytes += chunk.length
-    if (bytes > POLICY_BYTES_MAX) throw new Error('the policy is too large')
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString('utf8')
 }

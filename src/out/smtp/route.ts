@@ -1,7 +1,7 @@
 import type { Outcome } from '#streams/email/decide.ts'
 import type { Dns, MxRecord } from '#src/dns/resolve.ts'
 import { asError } from '#src/base/errors.ts'
-import { Memory } from './memory.ts'
+import { Memory } from '#src/base/memory.ts'
 import type { Policies } from './mta-sts.ts'
 import type { OpenMx } from './mx.ts'
 import { setOf, siteOf } from './shaping.ts'

@@ -1,5 +1,5 @@
 import type { HostTrouble, Session } from './session.ts'
-import { Memory } from './memory.ts'
+import { Memory } from '#src/base/memory.ts'
 import { Pace } from './pace.ts'
 import type { Shape } from './shaping.ts'
 import type { Relay } from './target.ts'
