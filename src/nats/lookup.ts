@@ -1,8 +1,10 @@
-import { createInbox, ErrorCode, NatsError, type Msg } from 'nats'
+import { ErrorCode, NatsError, type Msg } from 'nats'
 import { decodeFact, type AnyFact } from '#streams/catalog.ts'
+import type { Recorded } from '#streams/define.ts'
 import type { ConsumerPlan } from '#streams/topology.ts'
 import { api } from './api.ts'
 import type { Bus } from './connect.ts'
+import { ANSWER_MS, askDirect } from './direct.ts'
 import { JetStreamError, NO_MESSAGE } from './errors.ts'
 
 /** Reads the last facts of many subjects of one stream, many callers to a request. */
@@ -16,11 +18,12 @@ export interface Lookup {
 interface Rider {
   subjects: readonly string[]
   timer: NodeJS.Timeout
+  /** On the steady clock. */
+  endsAtMs: number
   resolve: (facts: Array<AnyFact | null>) => void
   reject: (error: Error) => void
 }
 
-const ANSWER_MS = 2000
 /** The server refuses above 1024. */
 const SUBJECTS_MAX = 512
 const WAITING_MAX = 20_000
@@ -45,7 +48,7 @@ export function createLookup (bus: Bus, stream: string): Lookup {
         leave(rider)
         reject(unanswered(stream, `no answer within ${ANSWER_MS} ms`))
       }, ANSWER_MS)
-      const rider = { subjects, timer, resolve, reject }
+      const rider = { subjects, timer, endsAtMs: performance.now() + ANSWER_MS, resolve, reject }
       waiting.add(rider)
       subjectsWaiting += subjects.length
       if (flying) return
@@ -62,7 +65,9 @@ export function createLookup (bus: Bus, stream: string): Lookup {
   async function fly (): Promise<void> {
     while (waiting.size > 0) {
       const riders = board()
-      const answer = await ask(bus, stream, new Set(riders.flatMap(({ subjects }) => subjects))).catch((error: Error) => error)
+      // No longer than its last rider has: a flight that nobody waits for any more must not keep the next from taking off.
+      const leftMs = riders.at(-1)!.endsAtMs - performance.now()
+      const answer = await ask(bus, stream, new Set(riders.flatMap(({ subjects }) => subjects)), leftMs).catch((error: Error) => error)
       for (const rider of riders) settle(rider, answer)
     }
     flying = false
@@ -100,31 +105,14 @@ function settle ({ subjects, timer, resolve, reject }: Rider, answer: Map<string
 interface Last { bytes: Uint8Array, seq: number }
 
 /** Subject → its last message, for those that have one. */
-async function ask (bus: Bus, stream: string, subjects: ReadonlySet<string>): Promise<Map<string, Last>> {
-  const { promise, resolve, reject } = Promise.withResolvers<Map<string, Last>>()
-  const read = createReader(stream, subjects)
-  const timer = setTimeout(() => reject(unanswered(stream, `no answer within ${ANSWER_MS} ms`)), ANSWER_MS)
-  const inbox = createInbox()
-  let subscription
-  try {
-    subscription = bus.nc.subscribe(inbox, {
-      callback: (error, message) => {
-        const answer = error ?? read(message)
-        if (answer instanceof Error) reject(answer)
-        else if (answer !== null) resolve(answer)
-      }
-    })
-    bus.nc.publish(`$JS.API.DIRECT.GET.${stream}`, JSON.stringify({ multi_last: [...subjects] }), { reply: inbox })
-    return await promise
-  } finally {
-    clearTimeout(timer)
-    subscription?.unsubscribe()
-  }
+async function ask (bus: Bus, stream: string, subjects: ReadonlySet<string>, timeoutMs?: number): Promise<Map<string, Last>> {
+  const silence = unanswered(stream, `no answer within ${ANSWER_MS} ms`)
+  return await askDirect(bus, stream, { question: { multi_last: [...subjects] }, read: createReader(stream, subjects), silence, timeoutMs })
 }
 
-/** Takes the messages of one answer as they come; gives null until it is whole, or an error once it cannot become so. The server sends the last message of
- *  each subject that has one, then a 204. Each says which sequence went before it in this answer (0 = none), the 204 as well, so that a gap shows wherever it
- *  is. When no subject has any, a 404 "No Results" is all; any other 404 is a message that could not be read. Source: nats-server ADR-31, getDirectMulti. */
+/** The server sends the last message of each subject that has one, then a 204. Each says which sequence went before it in this answer (0 = none), the 204
+ *  as well, so that a gap shows wherever it is. When no subject has any, a 404 "No Results" is all; any other 404 is a message that could not be read.
+ *  Source: nats-server ADR-31, getDirectMulti. */
 function createReader (stream: string, subjects: ReadonlySet<string>) {
   const found = new Map<string, Last>()
   let before = '0'
@@ -168,6 +156,20 @@ export async function lastAtLeader (bus: Bus, stream: string, subject: string): 
   try {
     const { message } = await api<{ message: { seq: number, data: string } }>(bus, `STREAM.MSG.GET.${stream}`, { last_by_subj: subject }, ANSWER_MS)
     return { fact: decodeFact(Buffer.from(message.data, 'base64')), seq: message.seq }
+  } catch (error) {
+    if (error instanceof JetStreamError && error.code === NO_MESSAGE) return null
+    throw error
+  }
+}
+
+interface Stored { message: { subject: string, seq: number, data: string } }
+
+/** The fact at a sequence as the stream's leader knows it, or null when it is gone for good: a replica that has fallen behind says so of what it has yet to
+ *  hear. Deadline 2 s. Throws what `isUnanswered` knows, or JetStreamError. */
+export async function factAtLeader (bus: Bus, stream: string, seq: number): Promise<Recorded<AnyFact> | null> {
+  try {
+    const { message } = await api<Stored>(bus, `STREAM.MSG.GET.${stream}`, { seq }, ANSWER_MS)
+    return { fact: decodeFact(Buffer.from(message.data, 'base64')), seq: message.seq, subject: message.subject }
   } catch (error) {
     if (error instanceof JetStreamError && error.code === NO_MESSAGE) return null
     throw error

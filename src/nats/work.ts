@@ -11,6 +11,8 @@ export interface Job {
   seq: number
   bytes: Uint8Array
   redelivered: boolean
+  /** How often it was handed out, to anybody: from 1. */
+  turn: number
   /** Done, never again. Only after what it led to is durable. */
   ack (): void
   /** Again after so many ms; holds a pending place meanwhile, so only for short waits. */
@@ -105,8 +107,10 @@ export function work (bus: Bus, options: WorkOptions): Role {
       seq: message.seq,
       bytes: message.data,
       redelivered: message.redelivered,
+      turn: message.info.deliveryCount,
       ack: () => settle(latest => latest.ack()),
-      again: delayMs => settle(latest => latest.nak(delayMs))
+      // The server takes whole nanoseconds only, and a fraction of one as no delay at all.
+      again: delayMs => settle(latest => latest.nak(Math.ceil(delayMs)))
     }
     try {
       await options.handle(job)

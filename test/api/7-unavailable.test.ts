@@ -17,8 +17,8 @@ const key: Key = {
   expiresMs: null, defaults: NO_DEFAULTS, limits: {}, createdAt: ''
 }
 const webhook: Webhook = {
-  id: 'wh_1', account: 'acc_1', url: 'https://a.example', events: ['email.delivered'], paused: false, concurrency: null, sealedSecret: '', previous: null,
-  startAt: '', createdAt: '', disabled: null
+  id: 'wh_1', account: 'acc_1', url: 'https://a.example', events: ['email.delivered'], paused: false, concurrency: null, batch: null, everyDeferral: false, sealedSecret: '', previous: null,
+  startAt: '', createdAt: '', failingSince: null, workedAt: null, disabled: null
 }
 const settings = { webhookAllowPrivate: true, requireVerifiedDomains: false, bounceDomain: null, contentRetentionMs: 30 * 86_400_000 }
 const suppressions = { standing: async (_account: string, addresses: string[]) => addresses.map(() => []) }

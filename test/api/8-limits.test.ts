@@ -17,6 +17,22 @@ async function many (count: number, request: (i: number) => Promise<Answer>): Pr
   return await Promise.all(Array.from({ length: count }, (_, i) => request(i)))
 }
 
+/** Exactness is promised while NATS answers in time. On a machine that has other things to do it may not: then this was no example, and the next key is one. */
+async function whileNatsAnswers (act: (key: string) => Promise<Answer[]>): Promise<Answer[]> {
+  for (let tries = 1; ; tries++) {
+    const before = await inexact()
+    const answers = await act((await house.newKey({})).secret)
+    if (await inexact() === before) return answers
+    if (tries === 5) throw new Error('NATS does not answer in time')
+  }
+}
+
+/** Requests that were decided without NATS so far, on both nodes. */
+async function inexact (): Promise<number> {
+  const pages = await Promise.all([house, second].map(node => node.request('GET', '/metrics', { key: null })))
+  return pages.reduce((sum, { body }) => sum + Number(/^jetpost_limits_inexact (\d+)$/m.exec(body)![1]), 0)
+}
+
 function statuses (answers: Answer[]): Record<number, number> {
   const counts: Record<number, number> = {}
   for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1
@@ -30,8 +46,7 @@ for (const [name, limit, request] of [
   ['all other endpoints 60', 60, (house: TestHouse, key: string) => house.request('GET', '/api/webhooks', { key })]
 ] as const) {
   t.test(`8 ${name} requests a minute, exact over two nodes`, async t => {
-    const key = (await house.newKey({})).secret
-    const answers = await many(limit * 1.5, i => request(i % 2 === 0 ? house : second, key))
+    const answers = await whileNatsAnswers(key => many(limit * 1.5, i => request(i % 2 === 0 ? house : second, key)))
     t.equal(statuses(answers)[429], limit / 2)
     const remaining = answers.filter(answer => answer.status !== 429).map(answer => Number(answer.headers.get('x-ratelimit-remaining'))).sort((a, b) => a - b)
     t.strictSame(remaining, Array.from({ length: limit }, (_, i) => i), 'every place in the window is given once')

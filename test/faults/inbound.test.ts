@@ -24,6 +24,8 @@ import { startSink } from '../support/smtp-sink.ts'
 import { signal, startTree, type Tree } from '../support/tree.ts'
 import { until } from '../support/wait.ts'
 
+// They wait more than they work, and share nothing: some run beside each other.
+t.jobs = 3
 t.setTimeout(240_000)
 const HOST = 'bounces.jetpost.test'
 const MAILS = 20

@@ -12,7 +12,7 @@ import { signal, startTree, TREE_KEY, type Tree, type TreeAnswer } from '../supp
 const LONG = process.env.JETPOST_TEST_LONG === '1'
 t.setTimeout(LONG ? 600_000 : 240_000)
 const POSTGRES_AWAY_MS = LONG ? 30_000 : 5000
-const QUICK_STOPS = LONG ? 15 : 4
+const QUICK_STOPS = LONG ? 15 : 2
 const NATS_AWAY_MS = LONG ? 10_000 : 7000
 const RECOVERY_MS = 90_000
 

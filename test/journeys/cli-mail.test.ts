@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { COMPILED } from '../support/compiled.ts'
 import { API_KEY, FROM, openTestHouse } from '../support/house.ts'
 import { arf, dsn, handIn } from '../support/inbound-peer.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
@@ -16,7 +17,7 @@ const mail = await startSink()
 const natsUrl = freshAccount().natsUrl
 const house = await openTestHouse(t, { natsUrl, databaseUrl: await freshDatabase(t), env: { SMTP_URL: mail.url, JETPOST_INBOUND_PORT: '0', JETPOST_BOUNCE_DOMAIN: 'bounces.shop.example' } })
 t.teardown(() => mail.stop())
-const env = { PATH: process.env.PATH, NATS_URL: natsUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters', JETPOST_API_KEY: API_KEY, JETPOST_PUBLIC_URL: house.url }
+const env = { PATH: process.env.PATH, ...COMPILED, NATS_URL: natsUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters', JETPOST_API_KEY: API_KEY, JETPOST_PUBLIC_URL: house.url }
 const folder = mkdtempSync(join(tmpdir(), 'jetpost-cli-'))
 t.teardown(() => rmSync(folder, { recursive: true }))
 

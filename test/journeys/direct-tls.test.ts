@@ -60,6 +60,9 @@ async function deferredBy ({ ask, told }: Pick<DirectRig, 'ask' | 'told'>, addre
   return (await told(await ask(address), ['deferred']))[0]!.data
 }
 
+// They wait more than they work, and share nothing: some run beside each other.
+t.jobs = 3
+
 t.test('TLS is used when offered, whatever the certificate, and recorded', async t => {
   const rig = await openDirect(t, { direct: { trust: { ca: authority.ca, policyPort: 1, policyLookAgainMs: 60_000 } } })
   await rig.mxHost('mx1.example.net', 2, { tls: good })

@@ -3,6 +3,9 @@ import { openDirect } from '../support/direct-rig.ts'
 import { eventOf } from '../support/sender-rig.ts'
 import { until } from '../support/wait.ts'
 
+// They wait more than they work, and share nothing: some run beside each other.
+t.jobs = 3
+
 t.test('mail goes to the best MX host, and facts say which', async t => {
   const { ask, told, dns, mxHost, sink: catcher } = await openDirect(t)
   const [best, other] = [await mxHost('mx1.example.net', 2), await mxHost('mx2.example.net', 3)]

@@ -4,12 +4,13 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { deadline } from '#src/base/errors.ts'
 import t from 'tap'
+import { COMPILED } from '../support/compiled.ts'
 import { readMessage } from '../support/mime-reader.ts'
 
 const BIN = fileURLToPath(new URL('../../src/bin.js', import.meta.url))
 const base64 = (text: string) => Buffer.from(text).toString('base64')
 
-const child = spawn(process.execPath, [BIN, 'explain', '--jsonl'], { stdio: ['pipe', 'pipe', 'inherit'] })
+const child = spawn(process.execPath, [BIN, 'explain', '--jsonl'], { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, ...COMPILED } })
 const answers = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
 t.teardown(() => void child.kill())
 
@@ -80,7 +81,7 @@ t.test('it ends with its input', async t => {
 
 /** One run of the shell with this on standard input. */
 async function shell (args: string[], input: string | Buffer = '', env: Record<string, string> = {}): Promise<{ code: number | null, out: string, err: string }> {
-  const run = spawn(process.execPath, [BIN, 'explain', ...args], { stdio: 'pipe', env: { ...process.env, ...env } })
+  const run = spawn(process.execPath, [BIN, 'explain', ...args], { stdio: 'pipe', env: { ...process.env, ...COMPILED, ...env } })
   const text = async (stream: AsyncIterable<Buffer>) => { const parts: Buffer[] = []; for await (const part of stream) parts.push(part); return Buffer.concat(parts).toString() }
   run.stdin.on('error', () => {}).end(input)
   const [out, err] = await deadline(Promise.all([text(run.stdout), text(run.stderr)]), 30_000, 'no answer')

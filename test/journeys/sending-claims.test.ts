@@ -12,6 +12,9 @@ import { EmailDelivered, type RecipientFact } from '#streams/email/facts.ts'
 import { subjects } from '#streams/subjects.ts'
 import { ACCOUNT, claimOf, eventOf, openRig, SMTP_QUICK, type Rig } from '../support/sender-rig.ts'
 
+// They wait more than they work, and share nothing: some run beside each other.
+t.jobs = 2
+
 const types = (facts: RecipientFact[]) => facts.map(({ type }) => type)
 
 async function claimed ({ ledger }: Rig, email: string, worker = 'w_other'): Promise<void> {

@@ -18,6 +18,9 @@ import { ACCOUNT, claimOf, cuttableLine, eventOf, log, openRig, SMTP_QUICK, topo
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 import { startSink } from '../support/smtp-sink.ts'
 
+// They wait more than they work, and share nothing: some run beside each other.
+t.jobs = 2
+
 t.test('a mail is claimed, sent and delivered', async t => {
   const { ask, told, sink } = await openRig(t)
   const email = await ask('a@example.net')

@@ -1,9 +1,13 @@
 import t from 'tap'
 import { lastSequenceUnder, loadMessages } from '#src/nats/load.ts'
 import { fireNow, schedule } from '#src/nats/schedule.ts'
+import { createLog } from '#src/base/log.ts'
+import { connectBus } from '#src/nats/connect.ts'
+import { isUnanswered } from '#src/nats/errors.ts'
 import { openBus } from '../support/bus.ts'
+import { losing } from '../support/poor-line.ts'
 
-const { bus } = await openBus(t)
+const { bus, natsUrl } = await openBus(t)
 const HOUR_MS = 3_600_000
 
 /** Held for an hour under an endpoint's name. */
@@ -32,4 +36,17 @@ t.test('fired by two at once it comes once', async t => {
   for (let i = 0; i < 20; i++) await hold('wh_c', i, `whd_c${i}`)
   await Promise.all([fire('wh_c'), fire('wh_c')])
   t.equal((await due()).filter(({ webhook }) => webhook === 'wh_c').length, 20)
+})
+
+t.test('a part of the answer is lost: nothing is purged that has not come due, and the next time all of them do', async t => {
+  for (let i = 0; i < 5; i++) await hold('wh_d', i, `whd_d${i}`)
+  const relay = await connectBus({ url: natsUrl, creds: null, name: 'relay', log: createLog('silent') })
+  t.teardown(() => relay.close())
+  for (const lost of [1, 3, 5]) {
+    const line = losing(bus, relay, 'schedule.held.wh_d.*', lost)
+    const error = await fireNow(line.bus, 'schedule.held.wh_d.*', () => 0).then(() => null, (thrown: unknown) => thrown)
+    t.ok(line.hasLost() && isUnanswered(error), `part ${lost}: ${error}`)
+  }
+  await fire('wh_d')
+  t.same((await due()).filter(({ webhook }) => webhook === 'wh_d').map(({ rank }) => rank), [0, 1, 2, 3, 4])
 })

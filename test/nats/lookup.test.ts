@@ -10,7 +10,7 @@ import { api } from '#src/nats/api.ts'
 import { createAppender } from '#src/nats/append.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { isUnanswered } from '#src/nats/errors.ts'
-import { createLookup, lastAtLeader } from '#src/nats/lookup.ts'
+import { createLookup, factAtLeader, lastAtLeader } from '#src/nats/lookup.ts'
 import { openBus } from '../support/bus.ts'
 import { openOwnNats } from '../support/own-nats.ts'
 import { freshAccount } from '../support/servers.ts'
@@ -134,6 +134,15 @@ t.test('the leader tells the last fact of a subject and its sequence, or that th
   t.match(await lastAtLeader(bus, 'CONTROL', subjectOf('leader')), { seq, fact: { data: { address: 'leader' } } })
 })
 
+t.test('the leader tells the fact at a sequence, or that it is gone', async t => {
+  const [seq] = await store(bus, ['placed'])
+  t.match(await factAtLeader(bus, 'CONTROL', seq!), { seq, subject: subjectOf('placed'), fact: { data: { address: 'placed' } } })
+  t.equal(await factAtLeader(bus, 'CONTROL', seq! + 1), null)
+  await api(bus, 'STREAM.MSG.DELETE.CONTROL', { seq })
+  t.equal(await factAtLeader(bus, 'CONTROL', seq!), null)
+  await t.rejects(factAtLeader(bus, 'NONE', seq!))
+})
+
 /** The parts of an answer as the server words them; forged, they say what no real server says on command. */
 type Part = { head: MsgHdrs, body?: string }
 const fact = (name: string, seq: number, before: number, pending: number): Part => {
@@ -218,7 +227,7 @@ t.test('a server that is killed and started again in the middle: errors perhaps,
   const server = await openOwnNats(t)
   const { bus } = await openBus(t, server.natsUrl)
   const survivor = createLookup(bus, 'CONTROL')
-  const names = Array.from({ length: 200 }, (_, i) => `kept ${i}`)
+  const names = Array.from({ length: 60 }, (_, i) => `kept ${i}`)
   await store(bus, names)
   const counts = { found: 0, unanswered: 0 }
   const over = new AbortController()

@@ -40,6 +40,40 @@ t.test('a window counts every request once, over several nodes', async t => {
   t.equal(next.position, 1, 'the next window starts anew')
 })
 
+t.test('a process that was busy while the answer came takes it all the same', async t => {
+  const counters = createCounters(bus)
+  const window = Math.floor(Date.now() / 60_000)
+  const counting = counters.count('key_busy', 'other', window, 1000)
+  await new Promise(setImmediate)
+  // Longer than it waits for an answer.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 400)
+  t.strictSame(await counting, { position: 1, exact: true })
+  t.equal(counters.inexact(), 0)
+})
+
+t.test('a job that is sent round again for part of a millisecond stays away for as long', async t => {
+  const seen: Array<{ sequence: number, atMs: number }> = []
+  const worker = work(bus, {
+    plan: consumerPlans.senderDue,
+    name: 'again',
+    concurrency: 4,
+    handle: async job => {
+      seen.push({ sequence: job.seq, atMs: performance.now() })
+      if (seen.length < 2) job.again(1000 / 3)
+      else job.ack()
+    },
+    repair: plan => repair(bus, plan, topology),
+    onTrouble: () => {}
+  })
+  t.teardown(() => worker.stop())
+  await bus.js.publish('due.send.1.acc_1.em_again.0', '{}')
+  await until(() => seen.length === 2)
+  const [first, second] = seen
+  t.equal(second!.sequence, first!.sequence)
+  // The server counts from when it heard of it, a moment later.
+  t.ok(second!.atMs - first!.atMs > 300, `${second!.atMs - first!.atMs} ms`)
+})
+
 t.test('a schedule comes due, is replaced by a later one on its subject, and survives the loss of its stream', async t => {
   const due: string[] = []
   const worker = work(bus, {

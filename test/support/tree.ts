@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { deadline } from '#src/base/errors.ts'
+import { COMPILED } from './compiled.ts'
 import { isAlive } from './handover.ts'
 
 const BIN = fileURLToPath(new URL('../../src/bin.js', import.meta.url))
@@ -67,7 +68,7 @@ export interface TreeOptions {
 /** Starts a tree and lifts its key's limits out of the way. `dispose` kills what is left of it and removes its folder. */
 export async function startTree ({ env = {}, dataDir }: TreeOptions = {}): Promise<Tree & { dispose (): Promise<void> }> {
   const folder = dataDir ?? mkdtempSync(join(tmpdir(), 'jetpost-tree-'))
-  const settings: NodeJS.ProcessEnv = { ...cleanEnvironment(), JETPOST_DATA_DIR: folder, JETPOST_API_KEY: TREE_KEY, JETPOST_LOG_LEVEL: 'warn', ...env }
+  const settings: NodeJS.ProcessEnv = { ...cleanEnvironment(), ...COMPILED, JETPOST_DATA_DIR: folder, JETPOST_API_KEY: TREE_KEY, JETPOST_LOG_LEVEL: 'warn', ...env }
   const logFile = join(folder, 'jetpost.log')
   let child: ChildProcess | null = null
   let exited: Promise<[number | null, NodeJS.Signals | null]> = Promise.resolve([null, null])
