@@ -49,11 +49,18 @@ export interface Webhook {
   paused: boolean
   /** Requests at once; null = the dispatcher's choice. */
   concurrency: number | null
+  /** Several events in one request; null = one event a request. */
+  batch: { maxEvents: number, maxWaitMs: number } | null
+  everyDeferral: boolean
   sealedSecret: string
   /** The secret before the last rotation, while it still signs; Unix ms. */
   previous: { sealedSecret: string, untilMs: number } | null
   startAt: string
   createdAt: string
+  /** Since when it has done nothing but fail, once that is said; null = it works, or nobody knows. */
+  failingSince: string | null
+  /** When it last worked after it was said to be failing. */
+  workedAt: string | null
   /** Why nothing is sent to it, or null when it is live. */
   disabled: string | null
 }
@@ -121,11 +128,11 @@ export function evolveDirectory (directory: Directory, { fact, seq, subject }: R
     case 'webhook.enabled':
       changeWebhook(directory, fact)
       break
-    case 'webhook.disabled': {
-      const webhook = directory.webhooks.get(fact.data.webhook)
-      if (webhook !== undefined) webhook.disabled = fact.data.reason
+    case 'webhook.failing':
+    case 'webhook.recovered':
+    case 'webhook.disabled':
+      judgeWebhook(directory, fact)
       break
-    }
     case 'webhook.deleted':
       directory.webhooks.delete(fact.data.webhook)
       break
@@ -197,7 +204,7 @@ function changeDomain (directory: Directory, { type, data, time }: DomainChange)
 
 function addWebhook (directory: Directory, { data, account, time }: Named<'webhook.created'>): void {
   const { webhook: id, ...rest } = data
-  directory.webhooks.set(id, { ...rest, id, account, previous: null, createdAt: time, disabled: null })
+  directory.webhooks.set(id, { ...rest, id, account, previous: null, createdAt: time, failingSince: null, workedAt: null, disabled: null })
 }
 
 type WebhookChange = Named<'webhook.changed' | 'webhook.secret_rotated' | 'webhook.rotation_finished' | 'webhook.enabled'>
@@ -208,6 +215,8 @@ function changeWebhook (directory: Directory, { type, data }: WebhookChange): vo
   switch (type) {
     case 'webhook.changed': {
       const { webhook: _id, ...settings } = data
+      // What failed was another address, or what its owner has mended meanwhile.
+      if (settings.url !== webhook.url || (webhook.paused && !settings.paused)) webhook.failingSince = null
       Object.assign(webhook, settings)
       break
     }
@@ -220,6 +229,24 @@ function changeWebhook (directory: Directory, { type, data }: WebhookChange): vo
       break
     case 'webhook.enabled':
       webhook.disabled = null
+      webhook.failingSince = null
+      break
+  }
+}
+
+function judgeWebhook (directory: Directory, { type, data, time }: Named<'webhook.failing' | 'webhook.recovered' | 'webhook.disabled'>): void {
+  const webhook = directory.webhooks.get(data.webhook)
+  if (webhook === undefined) return
+  switch (type) {
+    case 'webhook.failing':
+      webhook.failingSince = data.since
+      break
+    case 'webhook.recovered':
+      webhook.failingSince = null
+      webhook.workedAt = time
+      break
+    case 'webhook.disabled':
+      webhook.disabled = data.reason
       break
   }
 }

@@ -34,16 +34,28 @@ export const subjects = {
   /** One subject a name, whoever owns it: so that one account owns one. Host names hold no underscore, so the dots can be told. */
   domain: (name: string) => `control.domain.${name.replaceAll('.', '_')}`,
   delivery: (partition: number) => `webhook.${partition}.delivery`,
+  /** What a replay asks for again: apart, so that it never stands before what is new. */
+  deliveryAgain: (partition: number) => `webhook.${partition}.again`,
   deliveryOutcome: (partition: number) => `webhook.${partition}.outcome`,
   fanoutCursor: (partition: number) => `webhook.${partition}.cursor`,
+  /** Events of one endpoint that wait for their batch, and how far they have been put into batches. */
+  batchMember: (webhook: string) => `webhook.${partitionOf(webhook)}.member.${webhook}`,
+  batchCursor: (webhook: string) => `webhook.${partitionOf(webhook)}.batch.${webhook}`,
+  replay: (webhook: string, replay: string) => `webhook.${partitionOf(webhook)}.replay.${webhook}.${replay}`,
   scheduleSend: (account: string, email: string, n: number) => `schedule.send.${shardOf(email)}.${account}.${email}.${n}`,
   dueSend: (account: string, email: string, n: number) => `due.send.${shardOf(email)}.${account}.${email}.${n}`,
-  scheduleDelivery: (partition: number, delivery: string) => `schedule.delivery.${partition}.${delivery}`,
+  /** `*` = all that waits for an endpoint. */
+  scheduleDelivery: (webhook: string, delivery: string) => `schedule.delivery.${webhook}.${delivery}`,
   dueDelivery: (partition: number, delivery: string) => `due.delivery.${partition}.${delivery}`,
   /** `*` = all that a paused endpoint holds. */
   scheduleHeld: (webhook: string, delivery: string) => `schedule.held.${webhook}.${delivery}`,
   scheduleRelease: (webhook: string) => `schedule.release.${webhook}`,
   dueRelease: (webhook: string) => `due.delivery.release.${webhook}`,
+  scheduleBatch: (webhook: string) => `schedule.batch.${webhook}`,
+  dueBatch: (webhook: string) => `due.batch.${webhook}`,
+  /** `*` = all replays of an endpoint that wait for longer. */
+  scheduleReplay: (webhook: string, replay: string) => `schedule.replay.${webhook}.${replay}`,
+  dueReplay: (webhook: string, replay: string) => `due.replay.${webhook}.${replay}`,
   limit: (window: number, key: string, limitClass: string) => `limit.${window}.${key}.${limitClass.replace(':', '-')}`,
   heartbeat: (worker: string) => `heartbeat.${worker}`
 } as const

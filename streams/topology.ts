@@ -98,5 +98,10 @@ export const consumerPlans = {
   inbound: consumer('INBOUND', 'inbound', 'inbound.>'),
   reactions: consumer('EMAILS', 'reactions', 'email.>'),
   deliveries: Array.from({ length: PARTITIONS }, (_, partition) => consumer('WEBHOOKS', `deliveries-${partition}`, `webhook.${partition}.delivery`)),
-  deliveriesDue: consumer('SCHEDULE', 'deliveries-due', 'due.delivery.>')
+  deliveriesAgain: consumer('WEBHOOKS', 'deliveries-again', 'webhook.*.again'),
+  deliveriesDue: consumer('SCHEDULE', 'deliveries-due', 'due.delivery.>'),
+  batchMembers: consumer('WEBHOOKS', 'batch-members', 'webhook.*.member.>'),
+  batchesDue: consumer('SCHEDULE', 'batches-due', 'due.batch.>'),
+  replays: consumer('WEBHOOKS', 'replays', 'webhook.*.replay.>'),
+  replaysDue: consumer('SCHEDULE', 'replays-due', 'due.replay.>')
 }

@@ -44,6 +44,18 @@ export function retryAtMs ({ attempts, firstMs, nowMs, retryAfterMs, random, gap
   return Math.round(Math.min(endMs, nowMs + Math.max(gapMs, retryAfterMs ?? 0)))
 }
 
+const WEEKDAY = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)/
+const ZONED = /GMT$/
+
+/** Milliseconds that `Retry-After` asks for, from 0 on: seconds (however many) or an HTTP date in any of its three forms. Null for silence, and for
+ *  nonsense, which counts as silence. Source: RFC 9110 10.2.3, 5.6.7. */
+export function retryAfterMs (text: string | null, nowMs: number): number | null {
+  if (text === null) return null
+  if (/^\d+$/.test(text)) return Math.min(Number(text) * 1000, Number.MAX_SAFE_INTEGER)
+  const untilMs = WEEKDAY.test(text) ? Date.parse(ZONED.test(text) ? text : `${text} GMT`) : NaN
+  return Number.isNaN(untilMs) ? null : Math.max(0, untilMs - nowMs)
+}
+
 /** Unix ms until which a delivery waits whose endpoint is failing or has enough waiting, or null when its 24 hours are over. It waits about
  *  as long again as it already has (between the first and the fifth gap, up to 25 % less), so a long outage costs it few turns, and it is
  *  back soon after a short one. */
@@ -106,17 +118,23 @@ const EVENTS: Partial<Record<AnyFact['type'], EventType>> = {
 }
 
 /** An event ready to go out: its type, its very bytes as text, and which email it is about. */
-export interface Event { type: EventType, body: string, email: string }
+export interface Event {
+  type: EventType
+  body: string
+  email: string
+  /** A deferral between the first and the end: an event for those only who ask for it. */
+  between: boolean
+}
 
-/** The event a fact is, or null. Of the deferrals only the first is one: those between it and the end are no news. */
+/** The event a fact is, or null. */
 export function eventIn (fact: AnyFact): Event | null {
   const type = EVENTS[fact.type]
-  if (type === undefined || !('event' in fact.data) || typeof fact.data.event !== 'string') return null
-  if (fact.type === 'email.deferred' && !fact.data.first) return null
-  return { type, body: fact.data.event, email: fact.data.email }
+  if (type === undefined || !('email' in fact.data) || !('event' in fact.data) || typeof fact.data.event !== 'string') return null
+  return { type, body: fact.data.event, email: fact.data.email, between: fact.type === 'email.deferred' && !fact.data.first }
 }
 
 /** Is the event the endpoint's? Its account's, of a type it listens to, not before it began to. */
-export function isFor (webhook: Webhook, fact: AnyFact, type: EventType): boolean {
-  return webhook.account === fact.account && webhook.disabled === null && webhook.events.includes(type) && fact.time >= webhook.startAt
+export function isFor (webhook: Webhook, fact: AnyFact, { type, between }: Pick<Event, 'type' | 'between'>): boolean {
+  const wanted = webhook.events.includes(type) && (webhook.everyDeferral || !between)
+  return wanted && webhook.account === fact.account && webhook.disabled === null && fact.time >= webhook.startAt
 }

@@ -43,11 +43,11 @@ export function pendingAfter (fact: AnyFact): Pending | null | undefined {
 
 type Envelope = Pick<Pending, 'owed' | 'account' | 'correlation' | 'causation'>
 
-function envelope (fact: AnyFact, { delivery, webhook, event, email, test }: Owed): Envelope {
-  return { owed: { delivery, webhook, event, email, ...(test === undefined ? {} : { test }) }, account: fact.account, correlation: fact.correlation, causation: fact.id }
+function envelope (fact: AnyFact, { delivery, webhook, replay, events, batch, test }: Owed): Envelope {
+  return { owed: { delivery, webhook, replay, events, batch, ...(test === undefined ? {} : { test }) }, account: fact.account, correlation: fact.correlation, causation: fact.id }
 }
 
 /** Names one try of one delivery: what comes twice under the same key is the same message again, a retry never is. */
 export function tryKey ({ owed, dueAt }: Pending): string {
-  return `${owed.delivery} ${dueAt ?? 'first'}`
+  return `${owed.delivery} ${owed.replay ?? ''} ${dueAt ?? 'first'}`
 }

@@ -1,7 +1,10 @@
 import type { TSchema } from '@sinclair/typebox'
 import { Refusal, type FactType } from '../define.ts'
 import type { Webhook } from '../directory.ts'
-import { EVENT_TYPES, WebhookChanged, WebhookDeleted, WebhookEnabled, WebhookRotationFinished, WebhookSecretRotated, type EventType } from './facts.ts'
+import {
+  EVENT_TYPES, WebhookChanged, WebhookDeleted, WebhookDisabled, WebhookEnabled, WebhookFailing, WebhookRecovered, WebhookRotationFinished, WebhookSecretRotated,
+  type EventType
+} from './facts.ts'
 
 /** Endpoints an account may have: those of one partition, about an eighth, and a cursor must fit one atomic append (1,000 messages). */
 export const WEBHOOKS_MAX = 1000
@@ -19,9 +22,13 @@ export interface WebhookSettings {
   paused: boolean
   /** Requests at once, 1 to 100; null = the dispatcher's choice. */
   concurrency: number | null
+  /** Several events in one request; null = one event a request. */
+  batch: { maxEvents: number, maxWaitMs: number } | null
+  /** Is each deferral an event for it, or only the first and the end. */
+  everyDeferral: boolean
 }
 
-/** What is left out stays as it is. `enabled` brings back an endpoint that said 410. */
+/** What is left out stays as it is. `enabled` brings back an endpoint that is disabled. */
 export type WebhookChanges = Partial<WebhookSettings> & { enabled?: true }
 
 /** A fact to be: its type and data. */
@@ -52,14 +59,46 @@ export function countFault (count: number): Refusal | null {
 
 /** What changes: nothing when all is so already. The order of events says nothing. */
 export function decideChange (webhook: Webhook, { enabled, ...changes }: WebhookChanges): WebhookDecision[] {
-  const { id, url, events, paused, concurrency } = webhook
-  const settings: WebhookSettings = { url, events, paused, concurrency, ...changes }
-  const sameEvents = settings.events.length === events.length && settings.events.every(name => events.includes(name))
-  const same = settings.url === url && settings.paused === paused && settings.concurrency === concurrency && sameEvents
+  const { id, url, events, paused, concurrency, batch, everyDeferral } = webhook
+  const before: WebhookSettings = { url, events, paused, concurrency, batch, everyDeferral }
+  const settings = { ...before, ...changes }
   return [
-    ...(same ? [] : [{ type: WebhookChanged, data: { webhook: id, ...settings } }]),
+    ...(sameSettings(before, settings) ? [] : [{ type: WebhookChanged, data: { webhook: id, ...settings } }]),
     ...(enabled === true && webhook.disabled !== null ? [{ type: WebhookEnabled, data: { webhook: id } }] : [])
   ]
+}
+
+function sameSettings (a: WebhookSettings, b: WebhookSettings): boolean {
+  const { events, batch, ...plain } = a
+  const sameEvents = events.length === b.events.length && b.events.every(name => events.includes(name))
+  const sameBatch = batch?.maxEvents === b.batch?.maxEvents && batch?.maxWaitMs === b.batch?.maxWaitMs
+  return sameEvents && sameBatch && Object.entries(plain).every(([name, value]) => value === b[name as keyof typeof plain])
+}
+
+/** An endpoint that has failed for as long is said to be failing; said at once it would be a fact for every hiccup, kept for ever. */
+const FAILING_SAID_MS = 15 * 60_000
+/** "Five days of nothing but failure disable the endpoint, and say so" (contract, "Webhooks"). */
+export const FAILING_MS_MAX = 5 * 24 * 3_600_000
+
+/** What a failure means for an endpoint that, as far as this process saw, has done nothing but fail since `sinceMs`. */
+export function decideFailure (webhook: Webhook, sinceMs: number, nowMs: number): WebhookDecision[] {
+  const { id, disabled, failingSince, workedAt } = webhook
+  if (disabled !== null) return []
+  if (failingSince !== null) {
+    return nowMs - Date.parse(failingSince) < FAILING_MS_MAX ? [] : [{ type: WebhookDisabled, data: { webhook: id, reason: 'failing' } }]
+  }
+  const begunMs = Math.max(sinceMs, workedAt === null ? 0 : Date.parse(workedAt))
+  return nowMs - begunMs < FAILING_SAID_MS ? [] : [{ type: WebhookFailing, data: { webhook: id, since: new Date(begunMs).toISOString() } }]
+}
+
+/** What 410 means. */
+export function decideGone ({ id, disabled }: Webhook): WebhookDecision[] {
+  return disabled === null ? [{ type: WebhookDisabled, data: { webhook: id, reason: 'gone' } }] : []
+}
+
+/** What a success means. */
+export function decideSuccess ({ id, failingSince }: Webhook): WebhookDecision[] {
+  return failingSince === null ? [] : [{ type: WebhookRecovered, data: { webhook: id } }]
 }
 
 /** The secret that still signs beside the present one, or null when no rotation is under way. */

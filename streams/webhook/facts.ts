@@ -6,6 +6,10 @@ export const EVENT_TYPES = ['email.delivered', 'email.bounced', 'email.opened', 
 export type EventType = typeof EVENT_TYPES[number]
 export const EventTypeSchema = Type.Union(EVENT_TYPES.map(name => Type.Literal(name)))
 
+/** Events in one request, and how long the first of them may wait for the others. */
+export const BATCH_EVENTS_MAX = 100
+export const BATCH_WAIT_MS_MAX = 60_000
+
 /** What may be changed about an endpoint. */
 const settings = {
   url: Type.String({ maxLength: 2048 }),
@@ -13,7 +17,14 @@ const settings = {
   /** What is owed to it waits. */
   paused: Type.Boolean(),
   /** Requests at once; null = the dispatcher's choice. */
-  concurrency: Nullable(Type.Integer({ minimum: 1, maximum: 100 }))
+  concurrency: Nullable(Type.Integer({ minimum: 1, maximum: 100 })),
+  /** Several events in one request; null = one event a request. */
+  batch: Nullable(Type.Object({
+    maxEvents: Type.Integer({ minimum: 1, maximum: BATCH_EVENTS_MAX }),
+    maxWaitMs: Type.Integer({ minimum: 100, maximum: BATCH_WAIT_MS_MAX })
+  })),
+  /** Is each deferral an event for it, or only the first and the end. */
+  everyDeferral: Type.Boolean()
 }
 
 export const WebhookCreated = factType('webhook.created', 1, Type.Object({
@@ -21,7 +32,7 @@ export const WebhookCreated = factType('webhook.created', 1, Type.Object({
   ...settings,
   /** The signing secret, sealed for the context of the webhook's id. */
   sealedSecret: Type.String(),
-  /** Facts from this time on are its. */
+  /** Facts from this time on are its; before it was created: the log's are brought after. */
   startAt: Time
 }))
 
@@ -37,15 +48,23 @@ export const WebhookRotationFinished = factType('webhook.rotation_finished', 1, 
 /** What was disabled gets its events again, from now on. */
 export const WebhookEnabled = factType('webhook.enabled', 1, Type.Object({ webhook: Id('wh') }))
 
+/** It has failed without a success since then; said once it has for a while. */
+export const WebhookFailing = factType('webhook.failing', 1, Type.Object({ webhook: Id('wh'), since: Time }))
+
+/** The first success after that. */
+export const WebhookRecovered = factType('webhook.recovered', 1, Type.Object({ webhook: Id('wh') }))
+
+/** `gone` = it answered 410; `failing` = five days of nothing but failure. */
 export const WebhookDisabled = factType('webhook.disabled', 1, Type.Object({
   webhook: Id('wh'),
-  reason: Type.Union([Type.Literal('gone')])
+  reason: Type.Union([Type.Literal('gone'), Type.Literal('failing')])
 }))
 
 export const WebhookDeleted = factType('webhook.deleted', 1, Type.Object({ webhook: Id('wh') }))
 
 export const webhookFacts = [
-  WebhookCreated, WebhookChanged, WebhookSecretRotated, WebhookRotationFinished, WebhookEnabled, WebhookDisabled, WebhookDeleted
+  WebhookCreated, WebhookChanged, WebhookSecretRotated, WebhookRotationFinished, WebhookEnabled, WebhookFailing, WebhookRecovered, WebhookDisabled,
+  WebhookDeleted
 ] as const
 
 export type WebhookCreated = FactOf<typeof WebhookCreated>
