@@ -13,5 +13,8 @@ install_peers() {
     { tail -n 40 "$work/peers.log"; return 1; }
   id Debian-exim > /dev/null 2>&1 || useradd --system --no-create-home Debian-exim
   chmod 755 "$work"
-  export JETPOST_TEST_EXIM="$work/exim/usr/sbin/exim4"
+  python3 -m venv "$work/peers"
+  timeout 300 "$work/peers/bin/pip" install --quiet --disable-pip-version-check -r test/peers/requirements.txt >> "$work/peers.log" 2>&1 ||
+    { tail -n 40 "$work/peers.log"; return 1; }
+  export JETPOST_TEST_EXIM="$work/exim/usr/sbin/exim4" JETPOST_TEST_PYTHON="$work/peers/bin/python"
 }

@@ -18,6 +18,7 @@ import { startCatcher, type Catcher } from '#src/in/catcher/server.ts'
 import type { Part } from '#src/in/ops/health.ts'
 import { createMetrics, watchGauges, type Metrics } from '#src/in/ops/metrics.ts'
 import { startInbound, type Inbound } from '#src/in/smtp/server.ts'
+import { createResolver } from '#src/dns/guard.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { createCounters, type Counters } from '#src/nats/counters.ts'
 import { ensureTopology, keepTopology, repair, type EnsureOptions } from '#src/nats/ensure.ts'
@@ -29,6 +30,7 @@ import { startReactions } from '#src/out/reactions/run.ts'
 import { startDomainChecks } from '#src/out/scheduler/domain-checks.ts'
 import { startSweep } from '#src/out/scheduler/sweep.ts'
 import { startSender, type Sender, type SenderTimings } from '#src/out/smtp/run.ts'
+import { failedPages, waitingDeliveries } from '#src/out/webhooks/failed.ts'
 import { finishedDeliveries } from '#src/out/webhooks/finished.ts'
 import { startWebhooks } from '#src/out/webhooks/run.ts'
 import { keepMigrated } from '#src/postgres/migrate.ts'
@@ -175,7 +177,10 @@ async function startRoles (rooms: Rooms): Promise<void> {
       vault: desk.vault,
       repair: mend,
       allowPrivate: config.webhookAllowPrivate,
+      resolve: createResolver(config.dns),
       isDone: finishedDeliveries(pool),
+      failedDeliveries: failedPages(pool),
+      backlog: waitingDeliveries(pool),
       log: log.child({ role: 'webhooks' }),
       onAttempt: ({ result, durationMs }) => metrics.webhookAttempt(result, durationMs / 1000)
     }))

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
 import type { Fact } from '#streams/define.ts'
 import type { GiveUpReason } from '#streams/delivery/decide.ts'
-import { DeliveryAttempted, DeliveryFailed, DeliveryParked, DeliveryRequested, FanoutAdvanced, type Owed } from '#streams/delivery/facts.ts'
+import { BatchJoined, DeliveryAttempted, DeliveryFailed, DeliveryParked, DeliveryRequested, FanoutAdvanced, type Owed } from '#streams/delivery/facts.ts'
 import { pendingAfter, type Pending } from '#streams/delivery/state.ts'
 import { testEventBody } from '#streams/delivery/test-event.ts'
+import type { Webhook } from '#streams/directory.ts'
 import { partitionOf, subjects } from '#streams/subjects.ts'
 import type { EventType } from '#streams/webhook/facts.ts'
 import { timestamp } from '#src/base/clock.ts'
@@ -14,6 +15,7 @@ import { loadLast } from '#src/nats/load.ts'
 import { fireNow, schedule } from '#src/nats/schedule.ts'
 import type { Asker } from './desk.ts'
 import { causedBy, stamp, type Cause, type Ledger } from './ledger.ts'
+import { wakeReplays } from './replay-wait.ts'
 
 /** An outcome is repeated for so long before its job goes back to the server, which would mean one more request: while the log is away
  *  nothing else can go on anyway. */
@@ -28,9 +30,12 @@ export interface FanoutCursor { through: number, seq: number }
 /** One event for one endpoint, with the fact that is the event. */
 export interface NewDelivery { fact: Fact, owed: Owed }
 
-/** The id of a delivery: the same for the same event and endpoint, whoever makes it and however often. */
-export function deliveryId (event: string, webhook: string): string {
-  const digest = createHash('sha256').update(`${event} ${webhook}`).digest('hex')
+/** One event for one endpoint that wants batches: it waits for the others. */
+export interface NewMember { fact: Fact, member: BatchJoined['data'] }
+
+/** The id of a delivery: the same for the same events and endpoint, whoever makes it and however often. */
+export function deliveryId (events: ReadonlyArray<{ id: string }>, webhook: string): string {
+  const digest = createHash('sha256').update([...events.map(({ id }) => id), webhook].join(' ')).digest('hex')
   return `whd_${BigInt(`0x${digest}`).toString(32).padStart(26, '0').slice(-26)}`
 }
 
@@ -43,17 +48,26 @@ export async function readFanoutCursor (ledger: Ledger, partition: number): Prom
 /** Appends deliveries and the cursor that says so: all or nothing, and nothing when the cursor is no longer where it was read (null), since
  *  then somebody else has made them. Throws LogUnavailable. */
 export async function requestDeliveries (
-  ledger: Ledger, partition: number, cursor: FanoutCursor, through: number, deliveries: NewDelivery[]
+  ledger: Ledger, partition: number, cursor: FanoutCursor, through: number, owed: Array<NewDelivery | NewMember>
 ): Promise<FanoutCursor | null> {
   const nowMs = ledger.clock.nowMs()
-  const subject = subjects.delivery(partition)
-  const advanced = stamp(FanoutAdvanced, FANOUT, { partition, through }, nowMs)
-  const part: Append[] = [
-    ...deliveries.map(({ fact, owed }) => ({ subject, fact: stamp(DeliveryRequested, causedBy(fact), owed, nowMs) })),
-    { subject: subjects.fanoutCursor(partition), fact: advanced, expectedSeq: cursor.seq }
-  ]
+  return await advanceFanout(ledger, partition, cursor, through, owed.map(each => appendOf(partition, each, nowMs)))
+}
+
+function appendOf (partition: number, owed: NewDelivery | NewMember, nowMs: number): Append {
+  const cause = causedBy(owed.fact)
+  if ('owed' in owed) return { subject: subjects.delivery(partition), fact: stamp(DeliveryRequested, cause, owed.owed, nowMs) }
+  return { subject: subjects.batchMember(owed.member.webhook), fact: stamp(BatchJoined, cause, owed.member, nowMs) }
+}
+
+/** Appends `facts` together with a partition's cursor at `through`: all or nothing, and nothing when the cursor is no longer where it was read, or
+ *  a fact's expectation does not hold (null). Throws LogUnavailable. */
+export async function advanceFanout (
+  ledger: Ledger, partition: number, cursor: FanoutCursor, through: number, facts: Append[]
+): Promise<FanoutCursor | null> {
+  const advanced = stamp(FanoutAdvanced, FANOUT, { partition, through }, ledger.clock.nowMs())
   try {
-    const seqs = await ledger.webhooks.append(part)
+    const seqs = await ledger.webhooks.append([...facts, { subject: subjects.fanoutCursor(partition), fact: advanced, expectedSeq: cursor.seq }])
     return { through, seq: seqs.at(-1)! }
   } catch (error) {
     if (error instanceof Conflict) return null
@@ -65,11 +79,12 @@ export async function requestDeliveries (
 const FANOUT: Cause = { account: 'acc_0', correlation: 'fanout', causation: null }
 
 /** Owes an endpoint a made-up event, whatever it listens to; it goes the way of all others. Throws LogUnavailable. */
-export async function requestTestDelivery (ledger: Ledger, asker: Asker, webhook: string, type: EventType): Promise<Owed> {
+export async function requestTestDelivery (ledger: Ledger, asker: Asker, { id: webhook, batch }: Pick<Webhook, 'id' | 'batch'>, type: EventType): Promise<Owed> {
   const nowMs = ledger.clock.nowMs()
   const [id, email] = [newId('ev', nowMs), newId('em', nowMs)]
   const test = testEventBody({ id, type, email, createdAt: timestamp(nowMs) })
-  const owed: Owed = { delivery: deliveryId(id, webhook), webhook, event: { id, type, seq: 0 }, email, test }
+  const events = [{ id, type, seq: 0, email }]
+  const owed: Owed = { delivery: deliveryId(events, webhook), webhook, replay: null, events, batch: batch !== null, test }
   const fact = stamp(DeliveryRequested, { ...asker, causation: null }, owed, nowMs, id)
   await ledger.webhooks.append([{ subject: subjects.delivery(partitionOf(webhook)), fact }])
   return owed
@@ -95,13 +110,12 @@ export function failDelivery (ledger: Ledger, pending: Pending, reason: GiveUpRe
   return record(ledger, pending, stamp(DeliveryFailed, causeOf(pending), data, ledger.clock.nowMs()))
 }
 
-/** The fact and, when the delivery goes on, its schedule: both are durable, or its cause is not acknowledged. */
+/** The fact and, when the delivery goes on, its schedule: both are durable, or its cause is not acknowledged. The fact first: what follows from the
+ *  schedule must never stand before it in the log. */
 async function record (ledger: Ledger, pending: Pending, fact: DeliveryAttempted | DeliveryParked | DeliveryFailed): Promise<void> {
   const after = pendingAfter(fact)
-  await Promise.all([
-    ledger.webhooks.append([{ subject: subjects.deliveryOutcome(partitionOf(pending.owed.webhook)), fact }], RECORD_TIMEOUT_MS),
-    after == null ? null : scheduleDelivery(ledger, after, RECORD_TIMEOUT_MS)
-  ])
+  await ledger.webhooks.append([{ subject: subjects.deliveryOutcome(partitionOf(pending.owed.webhook)), fact }], RECORD_TIMEOUT_MS)
+  if (after != null) await scheduleDelivery(ledger, after, RECORD_TIMEOUT_MS)
 }
 
 /** Has the delivery come back at its `dueAt`. Safe to repeat: one delivery, one schedule. */
@@ -109,23 +123,26 @@ export async function scheduleDelivery ({ bus }: Pick<Ledger, 'bus'>, pending: P
   const { delivery, webhook } = pending.owed
   const partition = partitionOf(webhook)
   await schedule(bus, {
-    subject: pending.heldAt === null ? subjects.scheduleDelivery(partition, delivery) : subjects.scheduleHeld(webhook, delivery),
+    subject: pending.heldAt === null ? subjects.scheduleDelivery(webhook, delivery) : subjects.scheduleHeld(webhook, delivery),
     target: subjects.dueDelivery(partition, delivery),
     atMs: Date.parse(pending.dueAt!),
     payload: pending
   }, timeoutMs)
 }
 
-/** Has whoever makes deliveries bring forward those that a pause has held. A little later: by then every process has heard that it is over,
- *  and holds nothing more. Safe to repeat. Throws when NATS does not answer. */
+/** Has whoever makes deliveries bring forward those that a pause has held, or, of an endpoint that is deleted or disabled, all that waits. A little
+ *  later: by then every process has heard of it, and holds nothing more. Safe to repeat. Throws when NATS does not answer. */
 export async function askForRelease ({ bus, clock }: Pick<Ledger, 'bus' | 'clock'>, webhook: string): Promise<void> {
   const [subject, target] = [subjects.scheduleRelease(webhook), subjects.dueRelease(webhook)]
   await schedule(bus, { subject, target, atMs: clock.nowMs() + RELEASE_DELAY_MS, payload: {} }, RELEASE_TIMEOUT_MS)
 }
 
-/** Has all that is held for an endpoint come due now, in the order of its events. Safe to repeat. Throws when NATS does not answer. */
-export async function releaseHeld ({ bus }: Pick<Ledger, 'bus'>, webhook: string): Promise<void> {
-  await fireNow(bus, subjects.scheduleHeld(webhook, '*'), payload => (payload as Pending).owed.event.seq)
+/** Has what is held for an endpoint come due now, in the order of its events, and its replays that wait looked at; with `all` what waits for a retry, too.
+ *  Safe to repeat. Throws when NATS does not answer. */
+export async function releaseWaiting ({ bus }: Pick<Ledger, 'bus'>, webhook: string, all: boolean): Promise<void> {
+  const waiting = [subjects.scheduleHeld(webhook, '*'), ...(all ? [subjects.scheduleDelivery(webhook, '*')] : [])]
+  for (const filter of waiting) await fireNow(bus, filter, payload => (payload as Pending).owed.events[0]!.seq)
+  await wakeReplays({ bus }, webhook)
 }
 
 function causeOf ({ account, correlation, causation }: Pending): Cause {

@@ -4,12 +4,14 @@ import { Refusal } from '#streams/define.ts'
 import { emptyDirectory, evolveDirectory, type Webhook } from '#streams/directory.ts'
 import { subjects } from '#streams/subjects.ts'
 import {
-  countFault, decideChange, decideDelete, decideFinish, decideRotation, eventsFault, testFault, urlFault, type WebhookChanges, type WebhookDecision,
-  type WebhookSettings
+  countFault, decideChange, decideDelete, decideFailure, decideFinish, decideGone, decideRotation, decideSuccess, eventsFault, testFault, urlFault,
+  type WebhookChanges, type WebhookDecision, type WebhookSettings
 } from '#streams/webhook/decide.ts'
-import { WebhookCreated, WebhookDisabled, type EventType } from '#streams/webhook/facts.ts'
+import { WebhookCreated, type EventType } from '#streams/webhook/facts.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
+import { literalFault } from '#src/dns/guard.ts'
+import { isUnanswered } from '#src/nats/errors.ts'
 import { askForRelease, requestTestDelivery } from './delivery.ts'
 import type { Asker, Desk, DeskSettings } from './desk.ts'
 import { countOf } from './directory.ts'
@@ -30,19 +32,27 @@ export type WebhookDesk = Pick<Desk, 'ledger' | 'directory' | 'vault'> & { setti
 
 type DecidingDesk = Pick<Desk, 'ledger' | 'directory'>
 
-/** Makes an endpoint that gets the chosen events from now on. Throws LogUnavailable. */
-export async function createWebhook (desk: WebhookDesk, asker: Asker, settings: WebhookSettings): Promise<CreatedWebhook | Refusal> {
-  const fault = urlFault(settings.url, desk.settings.webhookAllowPrivate) ?? eventsFault(settings.events) ??
+/** Makes an endpoint that gets the chosen events from now on, or from `startAt` on, be it in the past. Throws LogUnavailable. */
+export async function createWebhook (desk: WebhookDesk, asker: Asker, settings: WebhookSettings & { startAt?: string }): Promise<CreatedWebhook | Refusal> {
+  const fault = targetFault(settings.url, desk.settings.webhookAllowPrivate) ?? eventsFault(settings.events) ??
     countFault(countOf(desk.directory.now.webhooks.values(), asker.account))
   if (fault !== null) return fault
   const nowMs = desk.ledger.clock.nowMs()
   const id = newId('wh', nowMs)
   const secret = newSigningSecret()
-  const { url, events, paused, concurrency } = settings
-  const data = { url, events, paused, concurrency, sealedSecret: desk.vault.seal(secret, id), startAt: timestamp(nowMs) }
+  const { startAt = timestamp(nowMs), ...chosen } = settings
+  const data = { ...chosen, sealedSecret: desk.vault.seal(secret, id), startAt }
   const fact = stamp(WebhookCreated, { ...asker, causation: null }, { webhook: id, ...data }, nowMs)
   const [seq] = await desk.ledger.control.append([{ subject: subjects.webhook(asker.account, id), fact, expectedSeq: 0 }])
-  return { webhook: { ...data, id, account: asker.account, previous: null, createdAt: fact.time, disabled: null }, secret, seq: seq! }
+  return { webhook: { ...data, id, account: asker.account, previous: null, createdAt: fact.time, failingSince: null, workedAt: null, disabled: null }, secret, seq: seq! }
+}
+
+/** Where callbacks may not go, as far as it can be told without asking DNS; a name's addresses are looked at when it is called. */
+export function targetFault (url: string, allowPrivate: boolean): Refusal | null {
+  const fault = urlFault(url, allowPrivate)
+  if (fault !== null || allowPrivate) return fault
+  const why = literalFault(new URL(url).hostname)
+  return why === null ? null : new Refusal('invalid_url', `A webhook's URL leads to the public internet: ${why}.`)
 }
 
 /** `whsec_` and 256 bits in standard base64: the whole text is the key of the spec's signature, the decoded part that of Standard Webhooks,
@@ -55,7 +65,7 @@ function newSigningSecret (): string {
  *  does not answer: said again, it does what is left to do. */
 export async function changeWebhook (desk: WebhookDesk, asker: Asker, id: string, changes: WebhookChanges): Promise<ChangedWebhook | Refusal> {
   const { url, events } = changes
-  const fault = (url === undefined ? null : urlFault(url, desk.settings.webhookAllowPrivate)) ?? (events === undefined ? null : eventsFault(events))
+  const fault = (url === undefined ? null : targetFault(url, desk.settings.webhookAllowPrivate)) ?? (events === undefined ? null : eventsFault(events))
   if (fault !== null) return fault
   const changed = await act(desk, asker, id, webhook => decideChange(webhook, changes))
   // Also when it was not paused: the first time may have got no further than the fact.
@@ -78,7 +88,14 @@ export async function finishRotation (desk: DecidingDesk, asker: Asker, id: stri
 
 /** Ends an endpoint; what is still owed to it ends as failed (`endpoint_deleted`). Throws LogUnavailable or Conflict. */
 export async function deleteWebhook (desk: DecidingDesk, asker: Asker, id: string): Promise<ChangedWebhook | Refusal> {
-  return await act(desk, asker, id, decideDelete)
+  const deleted = await act(desk, asker, id, decideDelete)
+  if (!(deleted instanceof Refusal)) await endWaiting(desk, id)
+  return deleted
+}
+
+/** What waits for an endpoint that is over ends at once; should NATS not answer, when its time comes. */
+async function endWaiting ({ ledger }: DecidingDesk, id: string): Promise<void> {
+  await askForRelease(ledger, id).catch(error => { if (!isUnanswered(error)) throw error })
 }
 
 /** Sends a made-up event of `type`, or of the first type the endpoint listens to, to it alone. Throws LogUnavailable. */
@@ -89,8 +106,8 @@ export async function testWebhook (
   if (webhook instanceof Refusal) return webhook
   const fault = testFault(webhook)
   if (fault !== null) return fault
-  const owed = await requestTestDelivery(desk.ledger, asker, id, type ?? webhook.events[0]!)
-  return { event: owed.event.id, delivery: owed.delivery }
+  const owed = await requestTestDelivery(desk.ledger, asker, webhook, type ?? webhook.events[0]!)
+  return { event: owed.events[0]!.id, delivery: owed.delivery }
 }
 
 /** Decides on what this process knows and appends the facts, if nothing has happened to the endpoint since; else it catches up and decides
@@ -108,13 +125,19 @@ async function act (
     const facts = decided.map(({ type, data }) => checkFact(stamp(type, { ...asker, causation: null }, data, nowMs)))
     const after = evolved(webhook, facts)
     if (facts.length === 0) return { webhook: after, seq: 0 }
-    const seqs = await desk.ledger.control.append(facts.map((fact, i) =>
-      ({ subject, fact, ...(i === 0 ? { expectedSeq: desk.directory.now.versions.get(subject)! } : {}) })))
-    return { webhook: after, seq: seqs.at(-1)! }
+    return { webhook: after, seq: await appendFacts(desk, subject, facts) }
   })
 }
 
-function ownWebhook (desk: Pick<Desk, 'directory'>, asker: Asker, id: string): Webhook | Refusal {
+/** Behind what this process knows of the subject; resolves to the last one's sequence. Throws Conflict when it has moved on. */
+async function appendFacts ({ ledger, directory }: DecidingDesk, subject: string, facts: AnyFact[]): Promise<number> {
+  const expectedSeq = directory.now.versions.get(subject)!
+  const seqs = await ledger.control.append(facts.map((fact, i) => ({ subject, fact, ...(i === 0 ? { expectedSeq } : {}) })))
+  return seqs.at(-1)!
+}
+
+/** The account's endpoint, by what this process knows. */
+export function ownWebhook (desk: Pick<Desk, 'directory'>, asker: Pick<Asker, 'account'>, id: string): Webhook | Refusal {
   const webhook = desk.directory.now.webhooks.get(id)
   return webhook === undefined || webhook.account !== asker.account ? new Refusal('not_found', `There is no webhook ${id}.`) : webhook
 }
@@ -128,12 +151,28 @@ function evolved (webhook: Webhook, facts: AnyFact[]): Webhook {
   return copy
 }
 
-/** Stops callbacks to an endpoint that said 410; null when this process knows that it is over already. A second fact would change nothing.
- *  Throws LogUnavailable. */
-export async function disableWebhook (desk: DecidingDesk, cause: Cause, webhook: Webhook): Promise<number | null> {
-  const known = desk.directory.now.webhooks.get(webhook.id)
-  if (known === undefined || known.disabled !== null) return null
-  const fact = stamp(WebhookDisabled, cause, { webhook: webhook.id, reason: 'gone' }, desk.ledger.clock.nowMs())
-  const [seq] = await desk.ledger.control.append([{ subject: subjects.webhook(webhook.account, webhook.id), fact }])
-  return seq!
+/** What an answer of its server says about an endpoint: 410, or since when (Unix ms) it has done nothing but fail, or that it works. */
+export type WebhookNews = { gone: true } | { failingSinceMs: number } | { works: true }
+
+/** Who answered: the endpoint, and its URL when it was asked. */
+export interface Answered { id: string, url: string }
+
+/** Tells in the log what an answer changes: null when nothing, or when the endpoint is no more, or elsewhere by now. Throws LogUnavailable or Conflict. */
+export async function judgeWebhook (desk: DecidingDesk, cause: Cause, { id, url }: Answered, news: WebhookNews): Promise<ChangedWebhook | null> {
+  const judged = await amongRivalsOf(desk.directory, async () => {
+    const webhook = desk.directory.now.webhooks.get(id)
+    const nowMs = desk.ledger.clock.nowMs()
+    const decided = webhook?.url === url ? decideNews(webhook, news, nowMs) : []
+    if (decided.length === 0) return null
+    const facts = decided.map(({ type, data }) => checkFact(stamp(type, cause, data, nowMs)))
+    const after = evolved(webhook!, facts)
+    return { webhook: after, seq: await appendFacts(desk, subjects.webhook(webhook!.account, id), facts) }
+  })
+  if (judged !== null && judged.webhook.disabled !== null) await endWaiting(desk, id)
+  return judged
+}
+
+function decideNews (webhook: Webhook, news: WebhookNews, nowMs: number): WebhookDecision[] {
+  if ('gone' in news) return decideGone(webhook)
+  return 'works' in news ? decideSuccess(webhook) : decideFailure(webhook, news.failingSinceMs, nowMs)
 }

@@ -6,12 +6,13 @@ export interface Clock {
 
 export const systemClock: Clock = { nowMs: () => Date.now() }
 
-let last = { ms: NaN, text: '' }
+let last = { s: NaN, text: '' }
 
-/** RFC 3339 UTC with milliseconds and `Z`, the one form of time in facts and answers. Under load many facts share one: it is written once. */
+/** RFC 3339 UTC with milliseconds and `Z`, the one form of time in facts and answers. Under load many share a second: it is written once. */
 export function timestamp (ms: number): string {
-  if (ms !== last.ms) last = { ms, text: new Date(ms).toISOString() }
-  return last.text
+  const s = Math.floor(ms / 1000)
+  if (s !== last.s) last = { s, text: new Date(s * 1000).toISOString().slice(0, -4) }
+  return `${last.text}${String(Math.floor(ms - s * 1000)).padStart(3, '0')}Z`
 }
 
 const RFC3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](?:[01]\d|2[0-3]):\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/

@@ -232,7 +232,7 @@ export const settings: Settings = {
   },
   tlsCert: { env: 'JETPOST_TLS_CERT', means: "PEM file of the inbound listener's certificate chain; unset = self-signed", fallback: null, parse: text },
   tlsKey: { env: 'JETPOST_TLS_KEY', means: "PEM file of that certificate's key", fallback: null, parse: text },
-  dns: { env: 'JETPOST_DNS', means: "resolver for mail and domain checks, host:port; unset = the system's", fallback: null, parse: resolver },
+  dns: { env: 'JETPOST_DNS', means: "resolver for mail, webhooks and domain checks, host:port; unset = the system's", fallback: null, parse: resolver },
   apiKey: {
     env: 'JETPOST_API_KEY',
     means: "a full-access key of the first account; a new value revokes the old",

@@ -10,14 +10,18 @@ export class TargetRefused extends Error {
 }
 
 const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
+/** `::8.8.8.8`, as resolvers write it, is read by ipaddr.js as if it were mapped; it is an IPv6 address of nobody. Source: RFC 4291 2.5.5.1. */
+const COMPATIBLE = /^::[\d.]+$/
+/** Where Azure's hosts tell their guests about themselves, keys included: an address like any other, that only they can call. */
+const AZURE_HOST = '168.63.129.16'
 
-/** True for an address of the public internet. Everything special is not: private, loopback, link-local, CGNAT, multicast, documentation,
- *  and every form in which IPv6 carries an IPv4 address elsewhere (mapped ones count as what they carry). Source: IANA special-purpose
- *  registries, RFC 6890. */
+/** True for an address of the public internet. Everything special is not: private, loopback, link-local, CGNAT, multicast, documentation, where
+ *  clouds keep metadata, and every form in which IPv6 carries an IPv4 address elsewhere (mapped ones count as what they carry). Source: IANA
+ *  special-purpose registries, RFC 6890. */
 export function isPublic (address: string): boolean {
-  if (!ipaddr.isValid(address)) return false
+  if (!ipaddr.isValid(address) || COMPATIBLE.test(address)) return false
   const parsed = ipaddr.process(address)
-  if (parsed.range() !== 'unicast') return false
+  if (parsed.range() !== 'unicast' || parsed.toString() === AZURE_HOST) return false
   return parsed.kind() === 'ipv4' || (parsed.match(GLOBAL_UNICAST) && !isIsatap(parsed as ipaddr.IPv6))
 }
 
@@ -56,25 +60,30 @@ export function createConnector (allowPrivate: boolean, { resolve = createResolv
   const connect = buildConnector({ timeout: CONNECT_TIMEOUT_MS, lookup, ca, autoSelectFamily: true, autoSelectFamilyAttemptTimeout: 250 })
   return (options, callback) => {
     const host = options.hostname.replace(/^\[(.*)\]$/, '$1')
-    const fault = allowPrivate ? null : nameFault(host)
+    const fault = allowPrivate ? null : literalFault(host)
     if (fault !== null) return callback(new TargetRefused(fault), null)
     connect(options, callback)
   }
 }
 
-/** Names that lead nowhere but into the own net. Source: RFC 6761 6.3, RFC 6762 3, RFC 8375; ICANN keeps `internal` for it. */
-const PRIVATE_NAME = /(^|\.)(localhost|local|internal|home\.arpa)\.?$/i
+/** An IPv6 literal without its brackets. */
+const bare = (hostname: string) => hostname.replace(/^\[(.*)\]$/, '$1')
 
-/** What is wrong with a host as it is written; a literal is not looked up. */
-function nameFault (host: string): string | null {
+/** Names that lead nowhere but into the own net. Source: RFC 6761 6.3, RFC 6762 3, RFC 8375; ICANN keeps `internal` for it. */
+const PRIVATE_NAME = /(^|\.)(localhost|local|internal|home\.arpa)$/i
+
+/** Why a URL's host may not be called as it is written, or null; nothing is looked up. Dots at its end, however many, say nothing: what a resolver makes of
+ *  two is its own affair. */
+export function literalFault (written: string): string | null {
+  const host = bare(written).replace(/\.+$/, '')
   if (isIP(host) !== 0) return isPublic(host) ? null : `${host} is not a public address`
   return PRIVATE_NAME.test(host) ? `${host} is a name of private networks` : null
 }
 
 /** Why a URL's host may not be called, or null: as a connection would find now. One that has no address at present is not refused for it. */
 export async function hostFault (hostname: string, resolve: Resolve = createResolver()): Promise<string | null> {
-  const host = hostname.replace(/^\[(.*)\]$/, '$1')
-  const fault = nameFault(host)
+  const host = bare(hostname)
+  const fault = literalFault(host)
   if (fault !== null || isIP(host) !== 0) return fault
   const found = await resolve(host).catch(() => [])
   return found.length > 0 && !found.some(({ address }) => isPublic(address)) ? `${host} has no public address` : null
@@ -83,9 +92,10 @@ export async function hostFault (hostname: string, resolve: Resolve = createReso
 export type Resolve = (host: string) => Promise<LookupAddress[]>
 
 /** Names with a dot are asked of DNS without blocking a thread; the rest, and what DNS does not know (the hosts file does), of the
- *  system. */
-function createResolver (): Resolve {
+ *  system. `server` = `host:port` of a resolver, or null for the system's. */
+export function createResolver (server: string | null = null): Resolve {
   const resolver = new dns.Resolver({ timeout: 2000, tries: 2 })
+  if (server !== null) resolver.setServers([server])
   let looking = 0
   const waiting: Array<() => void> = []
 
@@ -100,12 +110,14 @@ function createResolver (): Resolve {
   async function askSystem (host: string): Promise<LookupAddress[]> {
     if (waiting.length >= SYSTEM_WAITING_MAX) throw new Error(`too many names wait to be resolved, ${host} among them`)
     if (looking >= SYSTEM_LOOKUPS_MAX) await new Promise<void>(go => waiting.push(go))
-    looking++
+    else looking++
     try {
       return await dns.lookup(host, { all: true })
     } finally {
-      looking--
-      waiting.shift()?.()
+      // Handed on, not given back: else a newcomer could take it before the one who waited.
+      const next = waiting.shift()
+      if (next === undefined) looking--
+      else next()
     }
   }
 

@@ -1,9 +1,9 @@
-import { createInbox, type Msg } from 'nats'
+import type { Msg } from 'nats'
 import { decodeFact, type AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
-import { deadline } from '#src/base/errors.ts'
 import { api } from './api.ts'
 import type { Bus } from './connect.ts'
+import { askDirect, createPartReader, unread } from './direct.ts'
 import { JetStreamError, NO_MESSAGE } from './errors.ts'
 
 const TIMEOUT_MS = 2000
@@ -53,27 +53,24 @@ export async function loadSubject (bus: Bus, stream: string, subject: string): P
   return (await loadMessages(bus, stream, subject, FACTS_MAX)).map(recorded)
 }
 
-/** The first messages on a subject (wildcards allowed), at most `max`: one request, many answers, ended by a 204. Deadline 2 s. */
-export async function loadMessages (bus: Bus, stream: string, subject: string, max: number): Promise<Msg[]> {
-  const inbox = createInbox()
-  const messages: Msg[] = []
-  const subscription = bus.nc.subscribe(inbox)
-  const read = (async () => {
-    for await (const message of subscription) {
-      const code = message.headers?.code ?? 0
-      if (code === 204 || code === 404) return
-      if (code >= 400) throw new Error(`JetStream could not read ${stream}: ${message.headers?.description}`)
-      if (code === 0 && message.data.length === 0 && message.headers === undefined) throw new Error('JetStream is not there')
-      messages.push(message)
-    }
-  })()
-  try {
-    bus.nc.publish(`$JS.API.DIRECT.GET.${stream}`, JSON.stringify({ seq: 1, next_by_subj: subject, batch: max }), { reply: inbox })
-    await deadline(read, TIMEOUT_MS, `JetStream did not answer for ${stream} within ${TIMEOUT_MS} ms`)
-    return messages
-  } finally {
-    subscription.unsubscribe()
-  }
+/** The first facts on a subject after a sequence, at most `max`, oldest first. Deadline 2 s. */
+export async function loadAfter (bus: Bus, stream: string, subject: string, afterSeq: number, max: number): Promise<Recorded<AnyFact>[]> {
+  return (await loadMessages(bus, stream, subject, max, afterSeq)).map(recorded)
+}
+
+/** The first fact on a subject after a sequence, and how many there are from it on; null when there is none. Deadline 2 s. */
+export async function loadFirstAfter (bus: Bus, stream: string, subject: string, afterSeq: number): Promise<{ first: Recorded<AnyFact>, count: number } | null> {
+  const [message] = await loadMessages(bus, stream, subject, 1, afterSeq)
+  return message === undefined ? null : { first: recorded(message), count: 1 + Number(message.headers?.get('Nats-Num-Pending')) }
+}
+
+/** The first messages on a subject (wildcards allowed) after a sequence, at most `max`: one request, many answers. Deadline 2 s. Throws what `isUnanswered`
+ *  knows for silence, a refusal and an answer with a gap. */
+export async function loadMessages (bus: Bus, stream: string, subject: string, max: number, afterSeq = 0): Promise<Msg[]> {
+  const question = { seq: afterSeq + 1, next_by_subj: subject, batch: max }
+  const silence = unread(stream, `no answer within ${TIMEOUT_MS} ms`)
+  const { messages } = await askDirect(bus, stream, { question, read: createPartReader(stream), silence, timeoutMs: TIMEOUT_MS })
+  return messages
 }
 
 /** The stream's last sequence now; 0 when it is empty. */
@@ -91,5 +88,20 @@ export async function lastSequenceUnder (bus: Bus, stream: string, filter: strin
   } catch (error) {
     if (error instanceof JetStreamError && error.code === NO_MESSAGE) return 0
     throw error
+  }
+}
+
+/** Subjects on one page of the server's answer. */
+const PAGE = 100_000
+
+/** Every subject under a filter that a stream holds messages on. */
+export async function subjectsUnder (bus: Bus, stream: string, filter: string): Promise<string[]> {
+  const found: string[] = []
+  for (;;) {
+    const ask = { subjects_filter: filter, offset: found.length }
+    const { state } = await api<{ state: { subjects?: Record<string, number> } }>(bus, `STREAM.INFO.${stream}`, ask)
+    const page = Object.keys(state.subjects ?? {})
+    found.push(...page)
+    if (page.length < PAGE) return found
   }
 }

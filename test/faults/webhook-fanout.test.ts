@@ -3,21 +3,29 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import type { LiveDirectory } from '#src/actions/directory.ts'
-import type { CreatedWebhook } from '#src/actions/webhook.ts'
+import { changeWebhook, type CreatedWebhook } from '#src/actions/webhook.ts'
 import { createBodies } from '#src/out/webhooks/bodies.ts'
 import { startFanout } from '#src/out/webhooks/fanout.ts'
+import { startGather } from '#src/out/webhooks/gather.ts'
 import { createLog } from '#src/base/log.ts'
 import { sleep } from '#src/base/backoff.ts'
 import type { Role } from '#src/base/role.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Ledger } from '#src/actions/ledger.ts'
-import { openHookRig, type Happened } from '../support/hook-rig.ts'
+import { openHookRig, type Happened, type HookRig } from '../support/hook-rig.ts'
 import { startHookSink } from '../support/hook-sink.ts'
 
 const CHILD = fileURLToPath(new URL('../support/hook-child.ts', import.meta.url))
 
 const requestsIn = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.requested')
-const requested = (facts: AnyFact[]) => requestsIn(facts).map(({ data }) => `${data.event.id} ${data.webhook}`)
+const requested = (facts: AnyFact[]) => requestsIn(facts).map(({ data }) => `${data.events[0]!.id} ${data.webhook}`)
+
+/** Each event a delivery brings to its endpoint. */
+const pairsIn = (facts: AnyFact[]) => requestsIn(facts).flatMap(({ data }) => data.events.map(({ id }) => `${id} ${data.webhook}`))
+
+function startGatherer ({ directory }: HookRig, ledger: Ledger): Role {
+  return startGather({ ledger, directory, repair: async () => false, log: createLog('silent') })
+}
 
 /** A fan-out alone, as one more process would run it. */
 function startOne (ledger: Ledger, directory: LiveDirectory): Role {
@@ -60,6 +68,50 @@ t.test('two fan-outs on one log with random restarts make exactly one delivery o
   t.same(new Set(found), pairs, 'none missing, none invented')
 })
 
+t.test('endpoints with batches and without, two processes restarted at random: every event is in exactly one delivery to each', async t => {
+  const rig = await openHookRig(t)
+  const batches = [null, { maxEvents: 7, maxWaitMs: 100 }, { maxEvents: 100, maxWaitMs: 60_000 }, { maxEvents: 1, maxWaitMs: 500 }]
+  const hooks: CreatedWebhook[] = []
+  for (let i = 0; i < 12; i++) hooks.push(await rig.listen(`http://127.0.0.1:9/${i}`, undefined, { batch: batches[i % 4]! }))
+  const stopping = new AbortController()
+  const keepOne = async () => {
+    const ledger = await rig.another()
+    while (!stopping.signal.aborted) {
+      const parts = [startOne(ledger, rig.directory), startGatherer(rig, ledger)]
+      await sleep(50 + Math.random() * 600, stopping.signal)
+      await Promise.all(parts.map(part => part.stop()))
+    }
+  }
+  const keepers = [keepOne(), keepOne()]
+  const events: Happened[] = []
+  for (let i = 0; i < 40; i++) {
+    events.push(...await Promise.all(Array.from({ length: 15 }, () => rig.happen('delivered'))))
+    await sleep(Math.random() * 100)
+  }
+  // Two keep less than a full batch back for a minute: without their setting it goes out at once.
+  const fanned = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'batch.joined').length === events.length * 9
+  await rig.facts(fanned, 60_000)
+  for (const { webhook } of hooks) await changeWebhook(rig.desk, rig.asker, webhook.id, { batch: null })
+  const pairs = new Set(events.flatMap(event => hooks.map(({ webhook }) => `${event.id} ${webhook.id}`)))
+  await rig.facts(facts => new Set(pairsIn(facts)).size === pairs.size, 60_000)
+  stopping.abort()
+  await Promise.all(keepers)
+  const parts = [startOne(rig.ledger, rig.directory), startGatherer(rig, rig.ledger)]
+  t.teardown(() => Promise.all(parts.map(part => part.stop())))
+  const last = await rig.happen('delivered')
+  const facts = await rig.facts(facts => pairsIn(facts).filter(pair => pair.startsWith(last.id)).length === hooks.length)
+  for (const { webhook } of hooks) pairs.add(`${last.id} ${webhook.id}`)
+  const found = pairsIn(facts)
+  t.equal(found.length, pairs.size, 'none twice')
+  t.same(new Set(found), pairs, 'none missing, none invented')
+  const ofSeven = requestsIn(facts).filter(({ data }) => data.webhook === hooks[1]!.webhook.id && data.batch)
+  t.ok(ofSeven.some(({ data }) => data.events.length === 7), 'some are full')
+  for (const { webhook } of hooks) {
+    const places = requestsIn(facts).filter(({ data }) => data.webhook === webhook.id).flatMap(({ data }) => data.events.map(({ seq }) => seq))
+    t.same(places, places.toSorted((a, b) => a - b), 'in their order')
+  }
+})
+
 t.test('two whole processes deliver every event to its endpoint, none twice', async t => {
   const rig = await openHookRig(t)
   const sink = await startHookSink()
@@ -97,7 +149,7 @@ t.test('the server restarted or its acknowledgements forgotten: what has been de
   const jsm = await rig.ledger.bus.nc.jetstreamManager()
   const facts = await rig.facts(facts => requested(facts).length === events.length)
   const old = new Set(requestsIn(facts).map(({ data }) => data.delivery))
-  rig.start({ ledger: await rig.another(), isDone: async ids => new Set(ids.filter(id => old.has(id))) })
+  rig.start({ ledger: await rig.another(), isDone: async runs => runs.map(({ delivery }) => old.has(delivery)) })
   for (let partition = 0; partition < 8; partition++) await jsm.consumers.delete('WEBHOOKS', `deliveries-${partition}`)
   const last = await rig.happen('delivered')
   await sink.waitFor(requests => requests.some(request => request.headers['webhook-id'] === last.id), 20_000)

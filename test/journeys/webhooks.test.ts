@@ -1,10 +1,13 @@
 import { spawnSync } from 'node:child_process'
 import { createHmac } from 'node:crypto'
 import t from 'tap'
-import { releaseHeld } from '#src/actions/delivery.ts'
+import { releaseWaiting } from '#src/actions/delivery.ts'
 import { changeWebhook, deleteWebhook, testWebhook } from '#src/actions/webhook.ts'
 import { lastSequenceUnder } from '#src/nats/load.ts'
 import type { AnyFact } from '#streams/catalog.ts'
+import { Refusal } from '#streams/define.ts'
+import { GAPS_S } from '#streams/delivery/decide.ts'
+import { partitionOf } from '#streams/subjects.ts'
 import { startHookSink, type HookRequest, type HookSink } from '../support/hook-sink.ts'
 import { openHookRig, type HookRig } from '../support/hook-rig.ts'
 import type { Ending } from '../support/servers.ts'
@@ -144,7 +147,7 @@ t.test('a redirect is a failure and is not followed', async t => {
 t.test('410 disables the endpoint; what is owed to it fails as endpoint_disabled', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   sink.answers((_request, index) => ({ status: index === 0 ? 500 : 410 }))
-  rig.start({ gapsS: [1, 1] })
+  rig.start({ gapsS: [3600, 3600] })
   const { webhook } = await rig.listen(sink.url)
   await rig.happen('delivered')
   await sink.waitFor(requests => requests.length === 1)
@@ -157,13 +160,32 @@ t.test('410 disables the endpoint; what is owed to it fails as endpoint_disabled
   t.equal(sink.requests.length, 2)
 })
 
-t.test('DELETE ends what is pending as failed with endpoint_deleted', async t => {
+t.test('a 410 of an address that the endpoint has left is a failure like any other, and the retry goes to the new one', async t => {
+  const [rig, old, sink] = [await openHookRig(t), await openSink(t), await openSink(t)]
+  let answerNow = () => {}
+  const moved = new Promise<void>(resolve => { answerNow = resolve })
+  old.answers(() => ({ status: 410, until: moved }))
+  rig.start()
+  const { webhook } = await rig.listen(old.url)
+  const { id } = await rig.happen('delivered')
+  await old.waitFor(requests => requests.length === 1)
+  const changed = await changeWebhook(rig.desk, rig.asker, webhook.id, { url: sink.url })
+  if (changed instanceof Refusal) throw new Error(changed.message)
+  await rig.directory.reached(changed.seq, 5000)
+  answerNow()
+  const [retry] = await sink.waitFor(requests => requests.length === 1)
+  t.equal(JSON.parse(retry!.body.toString()).id, id)
+  t.equal(rig.directory.now.webhooks.get(webhook.id)?.disabled, null)
+})
+
+t.test('DELETE ends what is pending as failed with endpoint_deleted, at once', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   sink.answers(() => ({ status: 500 }))
-  rig.start({ gapsS: [1, 1] })
+  rig.start({ gapsS: [3600, 3600] })
   const { webhook } = await rig.listen(sink.url)
   await rig.happen('delivered')
   await sink.waitFor(requests => requests.length === 1)
+  await rig.facts(facts => facts.some(fact => fact.type === 'delivery.attempted'))
   await deleteWebhook(rig, rig.asker, webhook.id)
   const facts = await rig.facts(facts => facts.some(fact => fact.type === 'delivery.failed'))
   t.match(facts.find(fact => fact.type === 'delivery.failed'), { data: { reason: 'endpoint_deleted', attempts: 1 } })
@@ -198,6 +220,23 @@ t.test('one slow or dead endpoint delays no other', async t => {
   t.ok(hanging!.atOnceMax() <= 8, 'its own lane bounds what it holds')
   const parked = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.parked')
   t.ok(parked(await rig.facts(facts => parked(facts).length >= 300, 20_000)).length >= 300, 'the dead ones wait as schedules')
+})
+
+t.test('an endpoint that is slow, with now and then a quick answer, does not hold up another of its partition behind all that waits for it', async t => {
+  const [rig, slow, quick] = [await openHookRig(t), await openSink(t), await openSink(t)]
+  slow.answers((_request, index) => index % 8 < 2 ? {} : { delayMs: 700 })
+  const { webhook: first } = await rig.listen(slow.url, ['email.delivered'])
+  let second: string
+  do second = (await rig.listen(quick.url, ['email.bounced'], { paused: true })).webhook.id
+  while (partitionOf(second) !== partitionOf(first.id))
+  const changed = await changeWebhook(rig.desk, rig.asker, second, { paused: false })
+  if (changed instanceof Refusal) throw new Error(changed.message)
+  await rig.directory.reached(changed.seq, 5000)
+  for (let i = 0; i < 6; i++) await Promise.all(Array.from({ length: 250 }, () => rig.happen('delivered')))
+  await Promise.all(Array.from({ length: 20 }, () => rig.happen('bounced')))
+  rig.start({ gapsS: GAPS_S, timeoutMs: 15_000 })
+  await quick.waitFor(requests => requests.length >= 20)
+  t.ok(slow.requests.length < 300, `${slow.requests.length} of 1,500 by then`)
 })
 
 t.test('an endpoint that comes back gets all it missed', async t => {
@@ -330,7 +369,7 @@ t.test('what a pause of its own holds longer than 48 hours is failed as expired'
   await rig.facts(facts => parkedIn(facts).length === 1)
   aheadMs = 49 * 3_600_000
   // As its own hour would: it comes due while the pause lasts.
-  await releaseHeld(rig.ledger, webhook.id)
+  await releaseWaiting(rig.ledger, webhook.id, false)
   const facts = await rig.facts(facts => facts.some(fact => fact.type === 'delivery.failed'))
   t.match(facts.find(fact => fact.type === 'delivery.failed'), { data: { reason: 'expired', attempts: 0 } })
   t.equal(sink.requests.length, 0)
@@ -379,7 +418,7 @@ t.test('an endpoint that is enabled again hears what happens from then on', asyn
   const { webhook } = await rig.listen(sink.url)
   await rig.happen('delivered')
   await rig.facts(facts => attemptsIn(facts).length === 1)
-  t.equal(rig.directory.now.webhooks.get(webhook.id)?.disabled, 'gone')
+  await until(() => rig.directory.now.webhooks.get(webhook.id)?.disabled === 'gone')
   const changed = await changeWebhook(rig.desk, rig.asker, webhook.id, { enabled: true })
   if ('code' in changed) throw new Error(changed.message)
   await rig.directory.reached(changed.seq, 5000)

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { AnyFact } from '#streams/catalog.ts'
-import { eventIn, GAPS_S, holdUntilMs, isFor, isGone, isSuccess, letGo, parkUntilMs, RETRY_MS_MAX, retryAtMs, whyNot } from '#streams/delivery/decide.ts'
+import { eventIn, GAPS_S, holdUntilMs, isFor, isGone, isSuccess, letGo, parkUntilMs, RETRY_MS_MAX, retryAfterMs, retryAtMs, whyNot } from '#streams/delivery/decide.ts'
 import { pendingAfter, tryKey, type Pending } from '#streams/delivery/state.ts'
 import type { Webhook } from '#streams/directory.ts'
 
@@ -38,6 +38,16 @@ t.test('Retry-After lengthens a gap, never shortens it', async t => {
   t.equal(at(45_000), FIRST_MS + 45_000)
 })
 
+t.test('Retry-After is seconds or one of the three HTTP dates; nonsense counts as silence', async t => {
+  const nowMs = Date.parse('2026-01-01T00:00:00.400Z')
+  const of = (text: string | null) => retryAfterMs(text, nowMs)
+  t.same(['0', '120', '0007', '86400000'].map(of), [0, 120_000, 7000, 86_400_000_000])
+  t.ok(of('9'.repeat(400))! >= 24 * HOUR_MS, 'however many')
+  for (const date of ['Thu, 01 Jan 2026 00:01:00 GMT', 'Thursday, 01-Jan-26 00:01:00 GMT', 'Thu Jan  1 00:01:00 2026']) t.equal(of(date), 59_600, date)
+  t.equal(of('Thu, 01 Jan 2020 00:00:00 GMT'), 0, 'over')
+  for (const text of [null, '', '-1', '-120', '1.5', '1e3', '0x10', '5 s', 'soon', '2026-01-01T00:01:00Z', 'Thursday', 'Thu, 99 Jan 2026 00:00:00 GMT', 'NaN', 'Infinity']) t.equal(of(text), null, String(text))
+})
+
 t.test('6.4 no Retry-After and no slow receiver makes it longer than 24 hours', async t => {
   for (const retryAfterMs of [null, 1000, HOUR_MS, 5 * HOUR_MS, 23 * HOUR_MS, 1e12]) {
     const { gapsS, endS } = gapsSeen(none, retryAfterMs)
@@ -67,11 +77,11 @@ t.test('2xx is success, 410 is the end, all else failure', async t => {
 })
 
 const webhook: Webhook = {
-  id: 'wh_1', account: 'acc_1', url: 'https://example.com/', events: ['email.delivered'], paused: false, concurrency: null, sealedSecret: '', previous: null,
-  startAt: '2026-01-01T00:00:00.000Z', createdAt: '2026-01-01T00:00:00.000Z', disabled: null
+  id: 'wh_1', account: 'acc_1', url: 'https://example.com/', events: ['email.delivered'], paused: false, concurrency: null, batch: null, everyDeferral: false, sealedSecret: '', previous: null,
+  startAt: '2026-01-01T00:00:00.000Z', createdAt: '2026-01-01T00:00:00.000Z', failingSince: null, workedAt: null, disabled: null
 }
 const pending: Pending = {
-  owed: { delivery: 'whd_1', webhook: 'wh_1', event: { id: 'ev_1', type: 'email.delivered', seq: 7 }, email: 'em_1' },
+  owed: { delivery: 'whd_1', webhook: 'wh_1', replay: null, events: [{ id: 'ev_1', type: 'email.delivered', seq: 7, email: 'em_1' }], batch: false },
   account: 'acc_1', correlation: 'req_1', causation: 'ev_2', attempts: 0, firstAttemptAt: null, dueAt: null, heldAt: null
 }
 
@@ -112,18 +122,22 @@ t.test('6.1 the events: delivered, bounced (also the first deferral and the end 
   t.equal(eventIn(fact('email.bounced'))?.type, 'email.bounced')
   t.equal(eventIn(fact('email.failed'))?.type, 'email.bounced')
   t.equal(eventIn(fact('email.deferred', { first: true }))?.type, 'email.bounced')
-  t.equal(eventIn(fact('email.deferred', { first: false })), null)
+  t.equal(eventIn(fact('email.deferred', { first: true }))?.between, false)
+  t.equal(eventIn(fact('email.deferred', { first: false }))?.between, true, 'for those who ask for it')
   t.equal(eventIn(fact('email.attempted', { event: undefined })), null)
   t.equal(eventIn(fact('email.in_doubt', { event: undefined })), null)
 })
 
 t.test('an event is for the endpoints of its account that listen to its type, from their start on', async t => {
   const delivered = fact('email.delivered')
-  t.equal(isFor(webhook, delivered, 'email.delivered'), true)
-  t.equal(isFor({ ...webhook, account: 'acc_2' }, delivered, 'email.delivered'), false)
-  t.equal(isFor(webhook, delivered, 'email.bounced'), false)
-  t.equal(isFor({ ...webhook, disabled: 'gone' }, delivered, 'email.delivered'), false)
-  t.equal(isFor({ ...webhook, startAt: '2026-01-01T00:00:00.001Z' }, delivered, 'email.delivered'), false)
+  const event = { type: 'email.delivered', between: false } as const
+  t.equal(isFor(webhook, delivered, event), true)
+  t.equal(isFor({ ...webhook, account: 'acc_2' }, delivered, event), false)
+  t.equal(isFor(webhook, delivered, { type: 'email.bounced', between: false }), false)
+  t.equal(isFor(webhook, delivered, { ...event, between: true }), false)
+  t.equal(isFor({ ...webhook, everyDeferral: true }, delivered, { ...event, between: true }), true)
+  t.equal(isFor({ ...webhook, disabled: 'gone' }, delivered, event), false)
+  t.equal(isFor({ ...webhook, startAt: '2026-01-01T00:00:00.001Z' }, delivered, event), false)
 })
 
 t.test('outcomes alone tell what is pending', async t => {
@@ -145,4 +159,5 @@ t.test('outcomes alone tell what is pending', async t => {
 t.test('a redelivery has the key of its try, a retry another', async t => {
   t.equal(tryKey(pending), tryKey({ ...pending, causation: null }))
   t.not(tryKey(pending), tryKey({ ...pending, dueAt: '2026-01-01T00:00:05.000Z' }))
+  t.not(tryKey(pending), tryKey({ ...pending, owed: { ...pending.owed, replay: 'rpl_1' } }), 'so has a replay')
 })

@@ -1,10 +1,12 @@
 import t from 'tap'
 import { Refusal } from '#streams/define.ts'
 import { testEventBody } from '#streams/delivery/test-event.ts'
-import type { Webhook } from '#streams/directory.ts'
+import { targetFault } from '#src/actions/webhook.ts'
+import type { AnyFact } from '#streams/catalog.ts'
+import { emptyDirectory, evolveDirectory, type Webhook } from '#streams/directory.ts'
 import { eventOf } from '#streams/email/event.ts'
 import {
-  countFault, decideChange, decideFinish, decideRotation, eventsFault, overlapOf, testFault, urlFault, WEBHOOKS_MAX, type WebhookDecision
+  countFault, decideChange, decideFailure, decideFinish, decideGone, decideRotation, decideSuccess, eventsFault, FAILING_MS_MAX, overlapOf, testFault, urlFault, WEBHOOKS_MAX, type WebhookChanges, type WebhookDecision
 } from '#streams/webhook/decide.ts'
 import { EVENT_TYPES, type EventType } from '#streams/webhook/facts.ts'
 
@@ -14,6 +16,15 @@ t.test('a URL is absolute, https, and carries no credentials', async t => {
     '', 'example.com', '/hooks', 'ftp://example.com', 'javascript:alert(1)', 'file:///etc/passwd', 'http://example.com', 'https://', 'https://user@example.com', 'https://user:pw@example.com',
     'https://:pw@example.com', ' https://example.com', 'https://example.com\n', `https://example.com/${'a'.repeat(2029)}`
   ]) t.equal(urlFault(url, false)?.code, 'invalid_url', JSON.stringify(url.slice(0, 50)))
+})
+
+t.test('an endpoint whose URL already says that it is private is refused when it is made', async t => {
+  for (const host of ['127.0.0.1', '[::1]', '[::ffff:10.0.0.1]', '169.254.169.254', '0x7f.1', 'localhost', 'mail.internal', 'localhost..']) {
+    t.equal(targetFault(`https://${host}/`, false)?.code, 'invalid_url', host)
+    t.equal(targetFault(`https://${host}/`, true), null, host)
+  }
+  for (const host of ['8.8.8.8', '[2001:4860:4860::8888]', 'example.com']) t.equal(targetFault(`https://${host}/`, false), null, host)
+  t.equal(targetFault('nonsense', false)?.code, 'invalid_url')
 })
 
 t.test('http only where private targets are allowed', async t => {
@@ -34,8 +45,9 @@ t.test('an account has a bounded number of endpoints', async t => {
 })
 
 const webhook: Webhook = {
-  id: 'wh_1', account: 'acc_1', url: 'https://example.com/', events: ['email.delivered', 'email.bounced'], paused: false, concurrency: null, sealedSecret: 'old', previous: null,
-  startAt: '2026-01-01T00:00:00.000Z', createdAt: '2026-01-01T00:00:00.000Z', disabled: null
+  id: 'wh_1', account: 'acc_1', url: 'https://example.com/', events: ['email.delivered', 'email.bounced'], paused: false, concurrency: null, batch: null, everyDeferral: false,
+  sealedSecret: 'old', previous: null,
+  startAt: '2026-01-01T00:00:00.000Z', createdAt: '2026-01-01T00:00:00.000Z', failingSince: null, workedAt: null, disabled: null
 }
 const NOW_MS = Date.parse('2026-01-02T00:00:00.000Z')
 const DAY_MS = 86_400_000
@@ -43,9 +55,16 @@ const facts = (decided: WebhookDecision[] | Refusal) => decided instanceof Refus
 
 t.test('a change says all that may be changed as it is from now on', async t => {
   const { url, events } = webhook
-  t.same(facts(decideChange(webhook, { paused: true })), [['webhook.changed', { webhook: 'wh_1', url, events, paused: true, concurrency: null }]])
-  t.same(facts(decideChange(webhook, { concurrency: 3, events: ['email.clicked'] })), [['webhook.changed', { webhook: 'wh_1', url, events: ['email.clicked'], paused: false, concurrency: 3 }]])
-  t.same(facts(decideChange({ ...webhook, concurrency: 3 }, { concurrency: null })), [['webhook.changed', { webhook: 'wh_1', url, events, paused: false, concurrency: null }]])
+  const before = { webhook: 'wh_1', url, events, paused: false, concurrency: null, batch: null, everyDeferral: false }
+  const batch = { maxEvents: 10, maxWaitMs: 500 }
+  const changed = (from: Webhook, changes: WebhookChanges) => facts(decideChange(from, changes))
+  t.same(changed(webhook, { paused: true }), [['webhook.changed', { ...before, paused: true }]])
+  t.same(changed(webhook, { concurrency: 3, events: ['email.clicked'] }), [['webhook.changed', { ...before, concurrency: 3, events: ['email.clicked'] }]])
+  t.same(changed({ ...webhook, concurrency: 3 }, { concurrency: null }), [['webhook.changed', before]])
+  t.same(changed(webhook, { batch, everyDeferral: true }), [['webhook.changed', { ...before, batch, everyDeferral: true }]])
+  t.same(changed({ ...webhook, batch }, { batch: { ...batch, maxWaitMs: 501 } }), [['webhook.changed', { ...before, batch: { maxEvents: 10, maxWaitMs: 501 } }]])
+  t.same(changed({ ...webhook, batch }, { batch: null }), [['webhook.changed', before]])
+  t.same(changed({ ...webhook, batch }, { batch: { ...batch } }), [], 'the same in another object')
 })
 
 t.test('the same said again makes no fact, nor does another order of events', async t => {
@@ -72,6 +91,39 @@ t.test('a rotation overlaps for 24 hours or until it is finished, and no second 
   t.same(facts(decideFinish(rotated, NOW_MS)), [['webhook.rotation_finished', { webhook: 'wh_1' }]])
   t.equal(facts(decideFinish(rotated, NOW_MS + DAY_MS)), 'no_rotation')
   t.equal(facts(decideFinish(webhook, NOW_MS)), 'no_rotation')
+})
+
+t.test('nothing but failure is said after a quarter of an hour and disables after five days; a success ends it', async t => {
+  const minute = 60_000
+  const at = (sinceMs: number, nowMs: number, from: Partial<Webhook> = {}) => facts(decideFailure({ ...webhook, ...from }, sinceMs, nowMs))
+  t.same(at(NOW_MS, NOW_MS + 14 * minute), [])
+  t.same(at(NOW_MS, NOW_MS + 15 * minute), [['webhook.failing', { webhook: 'wh_1', since: '2026-01-02T00:00:00.000Z' }]])
+  t.same(at(NOW_MS - DAY_MS, NOW_MS + 14 * minute, { workedAt: '2026-01-02T00:00:00.000Z' }), [], 'elsewhere it has worked since')
+  const failing = { failingSince: '2026-01-02T00:00:00.000Z' }
+  t.same(at(NOW_MS, NOW_MS + FAILING_MS_MAX - 1, failing), [])
+  t.same(at(NOW_MS, NOW_MS + FAILING_MS_MAX, failing), [['webhook.disabled', { webhook: 'wh_1', reason: 'failing' }]])
+  t.same(at(NOW_MS, NOW_MS + FAILING_MS_MAX, { ...failing, disabled: 'gone' }), [])
+  t.same(facts(decideSuccess({ ...webhook, ...failing })), [['webhook.recovered', { webhook: 'wh_1' }]])
+  t.same(facts(decideSuccess(webhook)), [])
+  t.same(facts(decideGone(webhook)), [['webhook.disabled', { webhook: 'wh_1', reason: 'gone' }]])
+  t.same(facts(decideGone({ ...webhook, disabled: 'failing' })), [])
+})
+
+t.test('what an endpoint failed at is forgotten with its address, and with the pause in which its owner mended it', async t => {
+  const after = (from: Partial<Webhook>, changes: WebhookChanges): string | null => {
+    const directory = emptyDirectory()
+    const failing = { ...webhook, failingSince: '2026-01-02T00:00:00.000Z', ...from }
+    directory.webhooks.set('wh_1', failing)
+    for (const { type, data } of decideChange(failing, changes)) {
+      const fact = { id: 'ev_1', type: type.name, version: 1, time: '2026-01-03T00:00:00.000Z', account: 'acc_1', causation: null, correlation: 'req_1', data }
+      evolveDirectory(directory, { fact: fact as AnyFact, seq: 1, subject: '' })
+    }
+    return directory.webhooks.get('wh_1')!.failingSince
+  }
+  t.equal(after({}, { concurrency: 3 }), '2026-01-02T00:00:00.000Z')
+  t.equal(after({}, { paused: true }), '2026-01-02T00:00:00.000Z')
+  t.equal(after({ paused: true }, { paused: false }), null)
+  t.equal(after({}, { url: 'https://example.com/new' }), null)
 })
 
 t.test('a test event goes where events go', async t => {

@@ -1,7 +1,7 @@
-/** The webhook role in a process of its own, to be killed: `hook-child.ts <NATS URL>`. Tells its parent by IPC once it runs, and ends with
- *  it. */
+/** The webhook role in a process of its own, to be killed: `hook-child.ts <NATS URL> [ChildOptions as JSON]`. Tells its parent by IPC once it runs,
+ *  and ends with it. */
 import { runHooks } from './hook-rig.ts'
 
 process.on('disconnect', () => process.exit())
-await runHooks(process.argv[2]!)
+await runHooks(process.argv[2]!, JSON.parse(process.argv[3] ?? '{}'))
 process.send?.('running')

@@ -11,12 +11,15 @@ import { createVault } from '#src/base/secret.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { ensureTopology, repair } from '#src/nats/ensure.ts'
 import { follow } from '#src/nats/follow.ts'
+import type { IsDone } from '#src/out/webhooks/redelivery.ts'
 import { startWebhooks, type WebhooksOptions } from '#src/out/webhooks/run.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { Refusal, type Recorded } from '#streams/define.ts'
+import type { DeliveryAttempted, DeliveryFailed } from '#streams/delivery/facts.ts'
+import { pendingAfter } from '#streams/delivery/state.ts'
 import { EmailBounced, EmailDeferred, EmailDelivered } from '#streams/email/facts.ts'
 import { subjects } from '#streams/subjects.ts'
-import type { ConsumerPlan } from '#streams/topology.ts'
+import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import type { WebhookSettings } from '#streams/webhook/decide.ts'
 import { EVENT_TYPES, type EventType } from '#streams/webhook/facts.ts'
 import { freshAccount, type Ending } from './servers.ts'
@@ -30,15 +33,42 @@ const QUICK_GAPS_S = [0.05, 0.3, 1.2, 6, 18, 36, 72, 144, 216, 360]
 const log = createLog(process.env.JETPOST_LOG_LEVEL ?? 'silent')
 const topology = { retention: RETENTION, replicas: 1, log }
 
+/** How a process of its own runs the role. */
+export interface ChildOptions {
+  gapsS?: readonly number[]
+  timeoutMs?: number
+  /** What a dead process held comes again after so long, 30 s by plan. The consumers must have been made so. */
+  ackWaitMs?: number
+}
+
+/** Before consumers are made, and in every process that works on them. */
+export function hurry (ackWaitMs: number): void {
+  for (const plan of Object.values(consumerPlans).flat()) plan.ack_wait = ackWaitMs * 1e6
+}
+
 /** The role alone with a connection of its own, as a process of its own runs it; never stopped. */
-export async function runHooks (natsUrl: string): Promise<void> {
+export async function runHooks (natsUrl: string, { ackWaitMs, ...options }: ChildOptions = {}): Promise<void> {
+  if (ackWaitMs !== undefined) hurry(ackWaitMs)
   const bus = await connectBus({ url: natsUrl, creds: null, name: 'hook child', log })
   const directory = followDirectory(bus, log)
   await directory.catchUp(5000)
   const ledger = openLedger(bus, systemClock)
   const repairIt = (plan: ConsumerPlan) => repair(bus, plan, topology)
-  const quick = { allowPrivate: true, gapsS: QUICK_GAPS_S, timeoutMs: 2000 }
-  startWebhooks({ ledger, directory, vault: createVault(SECRET), log, repair: repairIt, ...quick })
+  const quick = { allowPrivate: true, gapsS: QUICK_GAPS_S, timeoutMs: 2000, ...options }
+  startWebhooks({ ledger, directory, vault: createVault(SECRET), log, repair: repairIt, isDone: viewOf(bus), ...quick })
+}
+
+/** What the view of deliveries knows, without PostgreSQL: which are over. */
+function viewOf (bus: Bus): IsDone {
+  const over = new Set<string>()
+  const read = async () => {
+    const options = { stream: 'WEBHOOKS', filter: 'webhook.*.outcome', afterSeq: 0, batchMax: 500, gatherMs: 5, signal: new AbortController().signal, onTrouble: () => {} }
+    for await (const batch of follow(bus, options)) {
+      for (const { fact } of batch) if (fact.type.startsWith('delivery.') && pendingAfter(fact) === null) over.add((fact as DeliveryAttempted | DeliveryFailed).data.delivery)
+    }
+  }
+  void read()
+  return async runs => runs.map(({ delivery, replay }) => replay === null && over.has(delivery))
 }
 
 /** An event that was put into the log, with the bytes that must reach the endpoint. */
@@ -53,7 +83,7 @@ export interface HookRig {
   /** What actions on endpoints need. */
   desk: WebhookDesk
   /** Makes an endpoint and waits until it is known here. */
-  listen (url: string, events?: readonly EventType[], settings?: Partial<WebhookSettings>): Promise<CreatedWebhook>
+  listen (url: string, events?: readonly EventType[], settings?: Partial<WebhookSettings> & { startAt?: string }): Promise<CreatedWebhook>
   /** Appends facts of new recipients, or of one email when given. */
   happen (type: 'delivered' | 'bounced' | 'deferred', extra?: Extra): Promise<Happened>
   /** Starts the role; stopped with the test, or before. */
@@ -66,8 +96,7 @@ export interface HookRig {
 }
 
 /** Streams, directory and the webhook role, without the rest of the house: facts go straight into the log. */
-export async function openHookRig (t: Ending): Promise<HookRig> {
-  const { natsUrl } = freshAccount()
+export async function openHookRig (t: Ending, natsUrl = freshAccount().natsUrl): Promise<HookRig> {
   const buses: Bus[] = []
   const connect = async () => {
     const bus = await connectBus({ url: natsUrl, creds: null, name: 'hook rig', log })
@@ -88,8 +117,8 @@ export async function openHookRig (t: Ending): Promise<HookRig> {
     await Promise.all(buses.map(each => each.close()))
   })
 
-  async function listen (url: string, events: readonly EventType[] = EVENT_TYPES, settings: Partial<WebhookSettings> = {}): Promise<CreatedWebhook> {
-    const made = await createWebhook(desk, asker, { url, events: [...events], paused: false, concurrency: null, ...settings })
+  async function listen (url: string, events: readonly EventType[] = EVENT_TYPES, settings: Partial<WebhookSettings> & { startAt?: string } = {}): Promise<CreatedWebhook> {
+    const made = await createWebhook(desk, asker, { url, events: [...events], paused: false, concurrency: null, batch: null, everyDeferral: false, ...settings })
     if (made instanceof Refusal) throw new Error(made.message)
     if (!await directory.reached(made.seq, 5000)) throw new Error('the directory did not see the endpoint')
     return made
@@ -153,7 +182,7 @@ async function happen (ledger: Ledger, type: 'delivered' | 'bounced' | 'deferred
 }
 
 /** Reads WEBHOOKS from its start until it says enough. */
-async function readWebhooks (bus: Bus, enough: (facts: AnyFact[]) => boolean, timeoutMs = 10_000): Promise<AnyFact[]> {
+async function readWebhooks (bus: Bus, enough: (facts: AnyFact[]) => boolean, timeoutMs = 30_000): Promise<AnyFact[]> {
   const done = new AbortController()
   const found: AnyFact[] = []
   void sleep(timeoutMs, done.signal).then(() => done.abort())

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
+import type { Writable } from 'node:stream'
 import { deadline } from '#src/base/errors.ts'
 
 /** One callback as it came in: the very bytes. */
@@ -11,16 +12,20 @@ export interface HookRequest {
   at: number
 }
 
-/** How the sink answers. `hang` = never; `reset` = cuts the line; `dribble` = a status, then a body that never ends; `delayMs` before any
- *  of it. */
+/** How the sink answers. `hang` = never; `reset` = cuts the line; `close` = ends it without a word; `dribble` = a status, then a body that never ends;
+ *  `raw` = these bytes as they are, `more` again and again after them; `delayMs` and `until` before any of it. */
 export interface HookAnswer {
   status?: number
   headers?: Record<string, string>
   body?: string
   delayMs?: number
+  until?: Promise<void>
   hang?: boolean
   reset?: boolean
+  close?: boolean
   dribble?: boolean
+  raw?: string
+  more?: string
 }
 
 export interface HookSink {
@@ -62,7 +67,7 @@ export async function startHookSink (): Promise<HookSink> {
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
 
-  async function waitFor (enough: (requests: HookRequest[]) => boolean, timeoutMs = 10_000): Promise<HookRequest[]> {
+  async function waitFor (enough: (requests: HookRequest[]) => boolean, timeoutMs = 30_000): Promise<HookRequest[]> {
     let watcher = () => {}
     const seen = new Promise<void>(resolve => {
       watcher = () => { if (enough(requests)) resolve() }
@@ -97,15 +102,23 @@ async function take (incoming: IncomingMessage): Promise<HookRequest> {
 }
 
 async function answer (outgoing: ServerResponse, told: HookAnswer): Promise<void> {
-  const { status = 200, headers = {}, body = '', delayMs = 0, hang, reset, dribble } = told
+  const { status = 200, headers = {}, body = '', delayMs = 0, hang, reset, close, dribble, raw, more } = told
+  await told.until
   if (delayMs > 0) await new Promise(resolve => setTimeout(resolve, delayMs).unref())
   if (hang === true) return
   if (reset === true) return void outgoing.socket?.resetAndDestroy()
+  if (raw !== undefined) outgoing.socket?.write(raw)
+  if (close === true) return void outgoing.socket?.end()
+  if (raw !== undefined) return drip(outgoing.socket, more ?? '')
   outgoing.writeHead(status, headers)
   if (dribble !== true) return void outgoing.end(body)
   outgoing.write(body)
-  const drip = setInterval(() => outgoing.write('.'), 50).unref()
-  outgoing.on('close', () => clearInterval(drip))
+  drip(outgoing, '.')
+}
+
+function drip (line: Writable | null, text: string): void {
+  const timer = setInterval(() => line?.write(text), 50).unref()
+  line?.on('close', () => clearInterval(timer))
 }
 
 /** Lets nothing linger, hanging requests least of all. */

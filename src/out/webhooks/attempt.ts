@@ -1,18 +1,20 @@
 import { failDelivery, recordAttempt } from '#src/actions/delivery.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
-import type { Ledger } from '#src/actions/ledger.ts'
-import { disableWebhook } from '#src/actions/webhook.ts'
-import { eventIn, isGone, isSuccess, retryAtMs } from '#streams/delivery/decide.ts'
-import type { DeliveryAttempted } from '#streams/delivery/facts.ts'
+import type { Cause, Ledger } from '#src/actions/ledger.ts'
+import { judgeWebhook } from '#src/actions/webhook.ts'
+import { isGone, isSuccess, retryAfterMs, retryAtMs } from '#streams/delivery/decide.ts'
+import type { DeliveryAttempted, Member } from '#streams/delivery/facts.ts'
 import type { Pending } from '#streams/delivery/state.ts'
 import type { Webhook } from '#streams/directory.ts'
 import { overlapOf } from '#streams/webhook/decide.ts'
 import { timestamp } from '#src/base/clock.ts'
+import { asError } from '#src/base/errors.ts'
 import { idTimeMs } from '#src/base/id.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Vault } from '#src/base/secret.ts'
-import { loadFact } from '#src/nats/load.ts'
-import type { Bodies } from './bodies.ts'
+import { bodyOf, type Bodies } from './bodies.ts'
+import type { Health } from './health.ts'
+import type { Ran } from './lane.ts'
 import type { Answer, Poster } from './post.ts'
 import { signatureHeaders, signingKeys, type SigningKeys } from './sign.ts'
 
@@ -22,6 +24,7 @@ export interface AttemptOptions {
   vault: Vault
   bodies: Bodies
   poster: Poster
+  health: Health
   log: Log
   random: () => number
   gapsS: readonly number[]
@@ -31,12 +34,8 @@ export interface AttemptOptions {
 /** Told of each request, for metrics. */
 export type OnAttempt = (attempt: { result: DeliveryAttempted['data']['result'], status: number | null, durationMs: number }) => void
 
-/** One try: `fine` as the lane wants it, true = success, false = failure, null = no request was made. `record` makes it durable: the lane
- *  need not wait for it. */
-export interface Try {
-  fine: boolean | null
-  record (): Promise<void>
-}
+/** One try, as the lane wants it. `record` makes it durable: the lane need not wait for it. */
+export interface Try extends Ran { record (): Promise<void> }
 
 /** A fact younger than this that cannot be read has not reached every copy of the log yet. */
 const YOUNG_MS = 60_000
@@ -46,48 +45,70 @@ const SECRETS_MAX = 10_000
 const UNSIGNED: Answer = {
   status: null,
   error: 'the signing secret cannot be opened: JETPOST_SECRET has changed',
+  errorKind: 'unsigned',
   response: '',
-  retryAfterMs: null,
+  retryAfter: null,
   durationMs: 0
 }
 
+/** What was asked, and what came of it. `url` as it was then: the endpoint's may change meanwhile. */
+interface Asked { url: string, headers: Record<string, string>, answer: Answer, startedMs: number }
+
+/** When the delivery was first tried, when this answer came, and when the next attempt is due (null = never), Unix ms. */
+interface After { firstMs: number, nowMs: number, nextMs: number | null }
+
 /** Makes one request to an endpoint. Throws when the event cannot be read now. */
 export function createAttempt (options: AttemptOptions): (pending: Pending, webhook: Webhook) => Promise<Try> {
-  const { ledger, directory, log, random, gapsS } = options
+  const { ledger, directory, health, log, random, gapsS } = options
   const opened = new Map<string, SigningKeys>()
 
   async function attempt (pending: Pending, webhook: Webhook): Promise<Try> {
-    const body = await bodyOf(pending)
-    if (body === null) return { fine: null, record: () => failDelivery(ledger, pending, 'event_gone') }
+    const body = await bodyOf(ledger.bus, options.bodies, pending.owed)
+    if ('missing' in body) return untried(pending, body.missing)
+    const asked = await ask(pending, webhook, body)
+    const { status } = asked.answer
+    const fine = isSuccess(status)
+    // What an address says that the endpoint has left since is no more than a failure.
+    const gone = isGone(status) && asked.url === webhook.url
+    const after = afterwards(pending, asked, fine || gone)
+    const record = () => keep(pending, asked, after)
+    if (gone) return await giveUp(pending, webhook, record)
+    if (isTelling(pending, asked.answer)) health.heard(webhook, asked.url, causeOf(pending), fine)
+    return { fine, holdMs: holdMsOf(asked.answer, after), record }
+  }
+
+  /** The next in the lane must know. Whether the endpoint can be disabled now or not, its answer stands, and is recorded before: it is not asked again. */
+  async function giveUp (pending: Pending, webhook: Webhook, record: () => Promise<void>): Promise<Try> {
+    await record()
+    const said = { account: pending.account, webhook: webhook.id, host: new URL(webhook.url).host }
+    try {
+      const judged = await judgeWebhook({ ledger, directory }, causeOf(pending), webhook, { gone: true })
+      if (judged !== null) await directory.reached(judged.seq, DISABLED_MS)
+      log.warn(said, 'webhook endpoint said 410 and is disabled')
+    } catch (error) {
+      log.warn({ err: asError(error), ...said }, 'webhook endpoint said 410 and could not be disabled: the next event will tell')
+    }
+    return { fine: false, holdMs: 0, record: () => Promise.resolve() }
+  }
+
+  /** The members of a batch stay what they are: without one of them it is not sent at all. */
+  function untried (pending: Pending, missing: Member[]): Try {
+    const young = missing.find(({ id }) => ledger.clock.nowMs() - (idTimeMs(id) ?? 0) < YOUNG_MS)
+    if (young !== undefined) throw new Error(`event ${young.id} cannot be read yet`)
+    return { fine: null, holdMs: 0, record: () => failDelivery(ledger, pending, 'event_gone') }
+  }
+
+  async function ask ({ owed }: Pending, webhook: Webhook, body: Uint8Array): Promise<Asked> {
     const startedMs = ledger.clock.nowMs()
-    const answer = await request(pending, webhook, body)
-    if (isGone(answer.status)) await disable(pending, webhook)
-    return { fine: isSuccess(answer.status), record: () => keep(pending, webhook, answer, startedMs) }
-  }
-
-  async function bodyOf ({ owed: { event, test } }: Pending): Promise<Uint8Array | null> {
-    if (test !== undefined) return Buffer.from(test)
-    const known = options.bodies.get(event.id)
-    if (known !== null) return known
-    const recorded = await loadFact(ledger.bus, 'EMAILS', event.seq)
-    const found = recorded?.fact.id === event.id ? eventIn(recorded.fact) : null
-    if (found !== null) return Buffer.from(found.body)
-    if (ledger.clock.nowMs() - (idTimeMs(event.id) ?? 0) < YOUNG_MS) throw new Error(`event ${event.id} cannot be read yet`)
-    return null
-  }
-
-  async function request (pending: Pending, webhook: Webhook, body: Uint8Array): Promise<Answer> {
-    const nowMs = ledger.clock.nowMs()
-    const overlap = overlapOf(webhook, nowMs)
+    const { url } = webhook
+    const plain = { 'Content-Type': 'application/json', 'User-Agent': 'Jetpost' }
+    const overlap = overlapOf(webhook, startedMs)
     const keys = keysOf(webhook.id, webhook.sealedSecret)
     const previous = overlap === null ? null : keysOf(webhook.id, overlap.sealedSecret)
-    if (keys === null || (overlap !== null && previous === null)) return UNSIGNED
-    const timestampS = Math.floor(nowMs / 1000)
-    return await options.poster.post(new URL(webhook.url), {
-      'Content-Type': 'application/json',
-      'User-Agent': 'Jetpost',
-      ...signatureHeaders({ keys, previous, id: pending.owed.event.id, timestampS, body })
-    }, body)
+    if (keys === null || (overlap !== null && previous === null)) return { url, headers: plain, answer: UNSIGNED, startedMs }
+    const id = owed.batch ? owed.delivery : owed.events[0]!.id
+    const headers = { ...plain, ...signatureHeaders({ keys, previous, id, timestampS: Math.floor(startedMs / 1000), body }) }
+    return { url, headers, answer: await options.poster.post(new URL(url), headers, body), startedMs }
   }
 
   /** Opened once and kept: opening costs as much as the signature. Null when it cannot be opened. */
@@ -104,32 +125,45 @@ export function createAttempt (options: AttemptOptions): (pending: Pending, webh
     }
   }
 
-  /** The next in the lane must know. */
-  async function disable ({ account, correlation, causation }: Pending, webhook: Webhook): Promise<void> {
-    const seq = await disableWebhook({ ledger, directory }, { account, correlation, causation }, webhook)
-    if (seq !== null) await directory.reached(seq, DISABLED_MS)
-    log.warn({ account, webhook: webhook.id, host: new URL(webhook.url).host }, 'webhook endpoint said 410 and is disabled')
+  /** `over`: nothing follows. */
+  function afterwards (pending: Pending, { answer, startedMs }: Asked, over: boolean): After {
+    const firstMs = pending.attempts === 0 ? startedMs : Date.parse(pending.firstAttemptAt!)
+    const nowMs = startedMs + answer.durationMs
+    const retry = { attempts: pending.attempts + 1, firstMs, nowMs, retryAfterMs: retryAfterMs(answer.retryAfter, nowMs), random, gapsS }
+    return { firstMs, nowMs, nextMs: over ? null : retryAtMs(retry) }
   }
 
   /** Records the attempt with what follows. */
-  async function keep (pending: Pending, webhook: Webhook, answer: Answer, startedMs: number): Promise<void> {
-    const attempt = pending.attempts + 1
-    const firstMs = pending.attempts === 0 ? startedMs : Date.parse(pending.firstAttemptAt!)
-    const { status, error, response, retryAfterMs, durationMs } = answer
-    const over = isSuccess(status) || isGone(status)
-    const nextMs = over ? null : retryAtMs({ attempts: attempt, firstMs, nowMs: startedMs + durationMs, retryAfterMs, random, gapsS })
+  async function keep (pending: Pending, { url, headers, answer }: Asked, { firstMs, nextMs }: After): Promise<void> {
+    const { status, error, errorKind, response, durationMs } = answer
     const result = isSuccess(status) ? 'delivered' : nextMs === null ? 'failed' : 'retrying'
     const nextAttemptAt = nextMs === null ? null : timestamp(nextMs)
-    const outcome = { attempt, result, status, error, durationMs, nextAttemptAt } as const
-    await recordAttempt(ledger, pending, { ...outcome, response, firstAttemptAt: timestamp(firstMs) })
+    const outcome = { attempt: pending.attempts + 1, result, status, error, errorKind, durationMs, nextAttemptAt } as const
+    await recordAttempt(ledger, pending, { ...outcome, request: { url, headers }, response, firstAttemptAt: timestamp(firstMs) })
     options.onAttempt?.({ result, status, durationMs })
-    log.info({ ...idsOf(pending), host: new URL(webhook.url).host, ...outcome }, 'webhook attempt')
+    log.info({ ...idsOf(pending), host: new URL(url).host, ...outcome }, 'webhook attempt')
   }
 
   return attempt
 }
 
+/** Does the answer tell how the endpoint is doing? None was asked for when the request could not be signed; and a first failure is not enough: the retries may
+ *  say otherwise, and there may have been no other event for days. */
+function isTelling ({ attempts }: Pending, { status, errorKind }: Answer): boolean {
+  return errorKind !== 'unsigned' && (isSuccess(status) || attempts > 0)
+}
+
+/** As long as the endpoint asks to be left alone, but not beyond this delivery's next attempt: the last of its 24 hours is made whatever `Retry-After` says. */
+function holdMsOf ({ status, retryAfter }: Answer, { nowMs, nextMs }: After): number {
+  const askedMs = status === 429 || status === 503 ? retryAfterMs(retryAfter, nowMs) ?? 0 : 0
+  return nextMs === null ? askedMs : Math.min(askedMs, nextMs - nowMs)
+}
+
+function causeOf ({ account, correlation, causation }: Pending): Cause {
+  return { account, correlation, causation }
+}
+
 /** What every line about a delivery names. */
 export function idsOf ({ owed, account, correlation }: Pending) {
-  return { delivery: owed.delivery, webhook: owed.webhook, event: owed.event.id, email: owed.email, account, correlation }
+  return { delivery: owed.delivery, webhook: owed.webhook, event: owed.events[0]!.id, email: owed.events[0]!.email, events: owed.events.length, account, correlation }
 }

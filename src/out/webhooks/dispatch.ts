@@ -1,9 +1,9 @@
 import { Value } from '@sinclair/typebox/value'
-import { failDelivery, parkDelivery, releaseHeld } from '#src/actions/delivery.ts'
+import { failDelivery, parkDelivery, releaseWaiting } from '#src/actions/delivery.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
 import type { Ledger } from '#src/actions/ledger.ts'
 import { decodeFact } from '#streams/catalog.ts'
-import { GAPS_S, holdUntilMs, letGo, parkUntilMs, whyNot } from '#streams/delivery/decide.ts'
+import { GAPS_S, holdUntilMs, letGo, parkUntilMs, RETRY_MS_MAX, whyNot } from '#streams/delivery/decide.ts'
 import { Pending, pendingAfter, tryKey } from '#streams/delivery/state.ts'
 import type { Webhook } from '#streams/directory.ts'
 import { subjects } from '#streams/subjects.ts'
@@ -13,10 +13,12 @@ import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
 import type { Vault } from '#src/base/secret.ts'
+import type { Resolve } from '#src/dns/guard.ts'
 import { work, type Job } from '#src/nats/work.ts'
 import { createAttempt, idsOf, type OnAttempt } from './attempt.ts'
 import type { Bodies } from './bodies.ts'
-import { createLane, type Lane, type LaneRules } from './lane.ts'
+import { createHealth } from './health.ts'
+import { createLane, type Lane, type LaneRules, type Ran } from './lane.ts'
 import { createOrder } from './order.ts'
 import { createPoster } from './post.ts'
 import { createDoneCheck, createMemory, type IsDone } from './redelivery.ts'
@@ -30,6 +32,8 @@ export interface DispatchOptions {
   repair (plan: ConsumerPlan): Promise<boolean>
   /** May http and private addresses be called. */
   allowPrivate: boolean
+  /** How their names are resolved; else by DNS and the system. */
+  resolve?: Resolve
   log: Log
   /** Asked about messages that may have been handled before a crash. */
   isDone?: IsDone
@@ -45,13 +49,21 @@ export interface DispatchOptions {
 /** Deliveries of one partition, and those that come due, held in this process at once. */
 const PARTITION_PLACES = 1000
 const DUE_PLACES = 2000
-/** Of the places still free one endpoint gets half, and never more than these: however many endpoints hang, some stay free for the
- *  others. */
+const AGAIN_PLACES = 200
+/** Of the places still free one endpoint gets half, and never more than these unless it is quick: however many endpoints hang, some stay free
+ *  for the others. */
 const LANE_PLACES_MAX = 500
 /** Unless the endpoint's owner chose another number. */
 const LANE_CONCURRENCY = 8
 const LANE_FAILURES_MAX = 5
+/** What an endpoint works off within so long is not put off. */
+const LANE_BRISK_S = 3
+/** At an endpoint that is never idle, a replay still gets a turn in so many; one that waits for longer gives its place back. */
+const LANE_BACKGROUND_TURNS = 16
+const LANE_BACKGROUND_MS_MAX = 5000
 const LANE_PROBES_WAITING_MAX = 2
+/** `Retry-After` keeps probes away for so long at most. */
+const LANE_HOLD_MS_MAX = 900_000
 /** What has to wait no longer than this goes back to the server for so long, without a word in the log; so many at most, for they count
  *  against the consumer's unacknowledged ones. What waits longer is parked. */
 const NAP_MS_MAX = 2000
@@ -75,8 +87,9 @@ interface Source { places: number, held: number, naps: number }
 export function startDispatch (options: DispatchOptions): Role {
   const { ledger, directory, log, random = Math.random, gapsS = GAPS_S } = options
   const { clock } = ledger
-  const poster = createPoster({ allowPrivate: options.allowPrivate, timeoutMs: options.timeoutMs ?? TIMEOUT_MS })
-  const attempt = createAttempt({ ...options, poster, random, gapsS })
+  const poster = createPoster({ ...options, timeoutMs: options.timeoutMs ?? TIMEOUT_MS })
+  const health = createHealth(options)
+  const attempt = createAttempt({ ...options, poster, health, random, gapsS })
   const finished = createMemory(REMEMBERED_MAX)
   const napped = createMemory(REMEMBERED_MAX)
   const gone = createMemory(REMEMBERED_MAX)
@@ -88,6 +101,10 @@ export function startDispatch (options: DispatchOptions): Role {
     probesWaitingMax: LANE_PROBES_WAITING_MAX,
     pauseMs: gapsS[0]! * 200,
     pauseMsMax: gapsS[1]! * 1000,
+    holdMsMax: LANE_HOLD_MS_MAX,
+    briskS: LANE_BRISK_S,
+    backgroundTurns: LANE_BACKGROUND_TURNS,
+    backgroundMsMax: LANE_BACKGROUND_MS_MAX,
     bookMsMin: gapsS[0]! * 50,
     nowMs: () => clock.nowMs()
   }
@@ -112,7 +129,7 @@ export function startDispatch (options: DispatchOptions): Role {
     if (job.subject.startsWith(RELEASE)) return await release(job.subject.slice(RELEASE.length), job)
     const { pending, sinceMs } = read(job)
     const key = tryKey(pending)
-    if (finished.has(key) || (mayBeOld(job, key, sinceMs) && await isDone(pending.owed.delivery))) return job.ack()
+    if (finished.has(key) || (mayBeOld(job, key, sinceMs) && await isDone(pending.owed))) return job.ack()
     const againMs = await deal(pending, source)
     if (againMs === null) {
       finished.add(key)
@@ -131,19 +148,20 @@ export function startDispatch (options: DispatchOptions): Role {
 
   /** Brings one delivery a step further, durably: null; or says in how many ms it is to come again. */
   async function deal (due: Pending, source: Source): Promise<number | null> {
-    const { webhook, event } = due.owed
+    const { webhook } = due.owed
+    const { seq } = due.owed.events[0]!
     const endpoint = await endpointOf(webhook)
     if (refusal(due, endpoint) !== null) return await refuse(due, endpoint)
     if (endpoint!.paused) return await hold(due)
     const pending = letGo(due, clock.nowMs())
     const lane = laneOf(webhook)
-    const behindMs = order.waitsUntil(placeOf(pending), event.seq, clock.nowMs())
-    if (behindMs !== null) return await putOff(pending, Math.max(behindMs + 1, lane.book()), source)
+    const behindMs = order.waitsUntil(placeOf(pending), seq, clock.nowMs())
+    if (behindMs !== null) return await putOff(pending, Math.max(behindMs + 1, lane.book(isAgain(pending))), source)
     const { end, record } = await drive(pending, lane, source)
     if (end === 'released') return RELEASE_MS
-    if (end === 'full') return await putOff(pending, lane.book(), source)
+    if (end === 'full') return await putOff(pending, lane.book(isAgain(pending)), source)
     if (end === 'failing') return await park(pending, parkUntilMs(startOf(pending), clock.nowMs(), random, gapsS))
-    order.settled(placeOf(pending), event.seq)
+    settle(pending)
     await record()
     return null
   }
@@ -151,28 +169,29 @@ export function startDispatch (options: DispatchOptions): Role {
   /** Through the lane, if it has a place; `record` then makes durable what came of it, or throws what went wrong on our side. */
   async function drive (pending: Pending, lane: Lane, source: Source) {
     let record: () => Promise<unknown> = () => Promise.resolve()
-    const run = async () => {
+    const run = async (): Promise<Ran> => {
       try {
         // It may have waited in its lane: the endpoint may have gone or been paused meanwhile.
         const endpoint = directory.now.webhooks.get(pending.owed.webhook)
         if (endpoint === undefined || refusal(pending, endpoint) !== null) {
           record = () => refuse(pending, endpoint)
-          return null
+          return NOTHING
         }
         if (endpoint.paused) {
           record = () => hold(pending)
-          return null
+          return NOTHING
         }
         const tried = await attempt(pending, endpoint)
         record = tried.record
-        return tried.fine
+        return tried
       } catch (error) {
         record = () => Promise.reject(asError(error))
-        return null
+        return NOTHING
       }
     }
-    const limit = Math.min(LANE_PLACES_MAX, Math.max(1, (source.places - source.held) >> 1))
-    const end = await lane.offer({ key: pending.owed.email, run }, limit)
+    const free = source.places - source.held
+    const room = { share: Math.min(LANE_PLACES_MAX, Math.max(1, free >> 1)), most: source.places * 3 >> 2 }
+    const end = await lane.offer({ key: keyOf(pending), background: isAgain(pending), run }, room)
     return { end, record }
   }
 
@@ -202,6 +221,7 @@ export function startDispatch (options: DispatchOptions): Role {
   async function refuse (pending: Pending, endpoint: Webhook | undefined): Promise<null> {
     const reason = refusal(pending, endpoint)!
     if (endpoint === undefined) lanes.delete(pending.owed.webhook)
+    settle(pending)
     await failDelivery(ledger, pending, reason)
     log.info({ ...idsOf(pending), attempts: pending.attempts, reason }, 'webhook delivery given up')
     return null
@@ -210,11 +230,12 @@ export function startDispatch (options: DispatchOptions): Role {
   /** A short wait is a nap, a long one is parked. Later events of the same email wait behind either. */
   async function putOff (pending: Pending, untilMs: number, source: Source): Promise<number | null> {
     const nowMs = clock.nowMs()
+    const endMs = startOf(pending) + RETRY_MS_MAX
     const waitMs = Math.max(1, untilMs - nowMs)
     // A place is booked by a guess: who has waited in vain waits half as long again (15 min at most), so that a wrong guess costs few turns.
     const longerMs = Math.max(untilMs, nowMs + Math.min((nowMs - startOf(pending)) / 2, LONGER_MS_MAX))
-    if (waitMs > NAP_MS_MAX || source.naps >= NAPS_MAX) return await park(pending, longerMs)
-    order.parked(placeOf(pending), pending.owed.event.seq, untilMs)
+    if (waitMs > NAP_MS_MAX || source.naps >= NAPS_MAX) return await park(pending, nowMs >= endMs ? null : Math.min(longerMs, endMs))
+    order.parked(placeOf(pending), pending.owed.events[0]!.seq, untilMs)
     source.naps++
     setTimeout(() => source.naps--, waitMs).unref()
     return waitMs
@@ -223,14 +244,20 @@ export function startDispatch (options: DispatchOptions): Role {
   /** Durable in the log and by schedule; `untilMs` null = its 24 hours are over. */
   async function park (pending: Pending, untilMs: number | null): Promise<null> {
     if (untilMs === null) {
+      settle(pending)
       await failDelivery(ledger, pending, 'expired')
       return null
     }
     // What is held comes back when its pause ends: nobody can tell others how long to wait for it.
-    if (pending.heldAt === null) order.parked(placeOf(pending), pending.owed.event.seq, untilMs)
+    if (pending.heldAt === null) order.parked(placeOf(pending), pending.owed.events[0]!.seq, untilMs)
     await parkDelivery(ledger, pending, startOf(pending), untilMs)
     log.debug({ ...idsOf(pending), nextAttemptAt: timestamp(untilMs) }, 'webhook delivery parked')
     return null
+  }
+
+  /** Nobody waits for it any more. */
+  function settle (pending: Pending): void {
+    order.settled(placeOf(pending), pending.owed.events[0]!.seq)
   }
 
   /** Its endpoint is paused. */
@@ -239,10 +266,12 @@ export function startDispatch (options: DispatchOptions): Role {
     return park({ ...pending, heldAt: pending.heldAt ?? timestamp(nowMs) }, holdUntilMs(startOf(pending), nowMs))
   }
 
-  /** A pause is over: what it has held is due now. */
+  /** A pause is over: what it has held is due now. Or the endpoint is: all that waits for it ends now, and not when its time would come. */
   async function release (webhook: string, job: Job): Promise<void> {
     if (!await directory.catchUp(CATCH_UP_MS)) throw new Error('the directory is behind')
-    if (directory.now.webhooks.get(webhook)?.paused !== true) await releaseHeld(ledger, webhook)
+    const endpoint = directory.now.webhooks.get(webhook)
+    const over = endpoint === undefined || endpoint.disabled !== null
+    if (over || !endpoint.paused) await releaseWaiting(ledger, webhook, over)
     job.ack()
   }
 
@@ -250,7 +279,11 @@ export function startDispatch (options: DispatchOptions): Role {
     return firstAttemptAt === null ? clock.nowMs() : Date.parse(firstAttemptAt)
   }
 
-  const workers = [...consumerPlans.deliveries.map(plan => start(plan, PARTITION_PLACES)), start(consumerPlans.deliveriesDue, DUE_PLACES)]
+  const workers = [
+    ...consumerPlans.deliveries.map(plan => start(plan, PARTITION_PLACES)),
+    start(consumerPlans.deliveriesAgain, AGAIN_PLACES),
+    start(consumerPlans.deliveriesDue, DUE_PLACES)
+  ]
   return {
     name: 'webhook dispatch',
     trouble: () => workers.map(worker => worker.trouble()).find(trouble => trouble !== null) ?? null,
@@ -258,7 +291,7 @@ export function startDispatch (options: DispatchOptions): Role {
       stopping = true
       for (const lane of lanes.values()) lane.close()
       await Promise.all(workers.map(worker => worker.stop()))
-      await poster.close()
+      await Promise.all([poster.close(), health.settled()])
     }
   }
 }
@@ -275,6 +308,21 @@ function read (job: Job): { pending: Pending, sinceMs: number } {
   return { pending, sinceMs: Date.parse(fact.time) }
 }
 
-function placeOf ({ owed: { webhook, email } }: Pending): string {
-  return `${webhook} ${email}`
+/** Nothing was asked of the endpoint. */
+const NOTHING: Ran = { fine: null, holdMs: 0 }
+
+/** A replay asks for it. */
+function isAgain ({ owed }: Pending): boolean {
+  return owed.replay !== null
+}
+
+/** Whose order is kept at an endpoint: an email's; batches hold events of many, and go one after the other. What goes out again has an order of
+ *  its own: what is new never waits for it. */
+function keyOf (pending: Pending): string {
+  const { batch, events } = pending.owed
+  return `${isAgain(pending) ? 'again ' : ''}${batch ? 'batch' : events[0]!.email}`
+}
+
+function placeOf (pending: Pending): string {
+  return `${pending.owed.webhook} ${keyOf(pending)}`
 }

@@ -1,8 +1,9 @@
-import { readFanoutCursor, requestDeliveries, deliveryId, type FanoutCursor, type NewDelivery } from '#src/actions/delivery.ts'
+import { requestDeliveries, deliveryId, type NewDelivery, type NewMember } from '#src/actions/delivery.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
 import type { Ledger } from '#src/actions/ledger.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
+import { wantsBackfill } from '#streams/delivery/backfill.ts'
 import { EVENT_AGE_MS_MAX, eventIn, isFor, type Event } from '#streams/delivery/decide.ts'
 import type { Webhook } from '#streams/directory.ts'
 import { PARTITIONS, partitionOf } from '#streams/subjects.ts'
@@ -13,6 +14,7 @@ import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
 import { follow } from '#src/nats/follow.ts'
 import type { Bodies } from './bodies.ts'
+import { ALL, createFanoutPlace, TURN_MS } from './fanout-place.ts'
 
 export interface FanoutOptions {
   ledger: Ledger
@@ -28,93 +30,123 @@ const GATHER_MS = 2
 const PART_MAX = 500
 /** Deliveries held in memory at once: a fact of an account with 1,000 endpoints makes 1,000. */
 const HELD_MAX = 2000
-/** A partition without deliveries moves its cursor this seldom. What it has not moved over is looked at again after a restart, nothing
- *  more. */
-const LAZY_MS = 5000
-const LAZY_FACTS = 2000
 /** Another process does the same work: this one looks on, so often, and takes over when nothing moves. */
 const STANDBY_MS = 500
-const CATCH_UP_MS = 2000
 
+/** Endpoints that want what happened before they were there are looked for so often, also when nothing happens. */
+const OPENING_MS = 1000
 /** A fact's deliveries in one partition. */
-interface Batch { seq: number, deliveries: NewDelivery[] }
+interface Batch { seq: number, deliveries: Array<NewDelivery | NewMember> }
+
+/** Facts that are gone over together: those after the place reached so far, up to `through`. */
+interface Stretch { facts: Recorded<AnyFact>[], through: number }
+
+/** Who listens, by account; facts before `oldest` are none of most. */
+interface Listeners { webhooks: Map<string, Webhook[]>, nowMs: number, oldest: string }
 
 /** Makes one delivery of every event for every endpoint that listens, exactly once: the deliveries of a stretch of facts and the cursor
  *  behind it are one atomic append for each partition, refused when the cursor has moved since. So it may be killed, repeated and run
- *  twice. */
+ *  twice. An endpoint that wants batches gets a member for its next batch instead of a delivery. */
 export function startFanout (options: FanoutOptions): Role {
   const { ledger, directory, bodies, log } = options
   const stopping = new AbortController()
-  const { signal } = stopping
-  let cursors: FanoutCursor[] = []
-  let movedMs: number[] = []
+  /** Ends one following of the facts, so that the next begins from the cursors. */
+  let restart = new AbortController()
+  let { signal } = stopping
+  const place = createFanoutPlace(options)
+  let turn: Promise<void> = Promise.resolve()
   let standby = false
   let trouble: string | null = null
 
   async function run (): Promise<void> {
-    while (!signal.aborted) {
-      await followFacts().catch(error => tell(asError(error)))
-      await sleep(1000, signal)
+    while (!stopping.signal.aborted) {
+      const failed = await followFacts().then(() => false, error => { tell(asError(error)); return true })
+      if (failed) await sleep(1000, stopping.signal)
     }
   }
 
   async function followFacts (): Promise<void> {
-    cursors = await readCursors()
-    movedMs = cursors.map(() => ledger.clock.nowMs())
-    const afterSeq = Math.min(...cursors.map(cursor => cursor.through))
-    const options = { stream: 'EMAILS', filter: 'email.>', afterSeq, batchMax: ROUND_MAX, gatherMs: GATHER_MS, signal, onTrouble: tell, onFollowing: () => { trouble = null } }
-    for await (const batch of follow(ledger.bus, options)) {
-      await lookOn(batch.at(-1)!.seq)
-      // Every endpoint made before a fact was read is known before that fact is fanned out.
-      await untilDone(async () => { if (!await directory.catchUp(CATCH_UP_MS)) throw new Error('the directory is behind') })
-      await fanOut(batch)
+    restart = new AbortController()
+    signal = AbortSignal.any([stopping.signal, restart.signal])
+    const afterSeq = await place.begin(restart, signal)
+    const options = { stream: 'EMAILS', filter: 'email.>', afterSeq, batchMax: ROUND_MAX, gatherMs: GATHER_MS, signal }
+    const facts = follow(ledger.bus, { ...options, onTrouble: tell, onFollowing: () => { trouble = null } })
+    const openings = openAll()
+    try {
+      for await (const batch of facts) {
+        await inTurn(async () => {
+          await lookOn(batch.at(-1)!.seq)
+          await fanOut(batch)
+        })
+      }
+    } finally {
+      restart.abort()
+      await openings
+    }
+  }
+
+  /** Cursors are one's at a time. */
+  function inTurn (step: () => Promise<void>): Promise<void> {
+    const mine = turn.then(step)
+    turn = mine.catch(() => {})
+    return mine
+  }
+
+  /** Opening a backfill does not wait for the next event. */
+  async function openAll (): Promise<void> {
+    while (!signal.aborted) {
+      if (place.hasUnopened()) await inTurn(() => untilDone(() => place.learn(ALL, null)))
+      await sleep(OPENING_MS, signal)
     }
   }
 
   /** As long as others move the cursors they are the ones who work. */
   async function lookOn (through: number): Promise<void> {
-    while (standby && !signal.aborted && cursors.some(cursor => cursor.through < through)) {
+    while (standby && !signal.aborted && ALL.some(partition => place.cursor(partition).through < through)) {
       await sleep(STANDBY_MS, signal)
-      await untilDone(async () => {
-        const before = cursors
-        cursors = await readCursors()
-        standby = cursors.some((cursor, partition) => cursor.seq !== before[partition]!.seq)
-      })
+      await untilDone(async () => { standby = await place.rereadAll() })
     }
   }
 
   async function fanOut (facts: Recorded<AnyFact>[]): Promise<void> {
-    const webhooks = webhooksOf(new Set(facts.map(({ fact }) => fact.account)))
-    const oldest = timestamp(ledger.clock.nowMs() - EVENT_AGE_MS_MAX)
+    const accounts = accountsOf(facts)
+    await untilDone(() => place.learn(ALL, accounts))
+    let listeners = listenersOf(accounts)
     let owed = emptyPartitions()
-    let held = 0
-    for (const recorded of facts) {
+    let [held, from] = [0, 0]
+    for (const [i, recorded] of facts.entries()) {
       if (signal.aborted) return
-      if (recorded.fact.time >= oldest) held += sort(recorded, webhooks.get(recorded.fact.account) ?? [], owed)
-      if (held < HELD_MAX) continue
-      await append(owed, recorded.seq)
-      owed = emptyPartitions()
-      held = 0
+      held += sort(recorded, listeners, owed)
+      if (held < HELD_MAX && i < facts.length - 1) continue
+      await append({ facts: facts.slice(from, i + 1), through: recorded.seq }, owed)
+      // An append that was refused may have opened a backfill: the rest of the round is that endpoint's, too.
+      listeners = listenersOf(accounts)
+      owed = emptyPartitions();
+      [held, from] = [0, i + 1]
     }
-    await append(owed, facts.at(-1)!.seq)
   }
 
-  function webhooksOf (accounts: Set<string>): Map<string, Webhook[]> {
-    const found = new Map<string, Webhook[]>()
+  function listenersOf (accounts: Set<string>): Listeners {
+    const nowMs = ledger.clock.nowMs()
+    const found: Listeners['webhooks'] = new Map()
     for (const webhook of directory.now.webhooks.values()) {
-      if (!accounts.has(webhook.account)) continue
+      // One that was made while we learned is opened the next time.
+      if (!accounts.has(webhook.account) || !place.isListening(webhook, nowMs)) continue
       const its = found.get(webhook.account)
       if (its === undefined) found.set(webhook.account, [webhook])
       else its.push(webhook)
     }
-    return found
+    return { webhooks: found, nowMs, oldest: timestamp(nowMs - EVENT_AGE_MS_MAX) }
   }
 
   /** Adds a fact's deliveries to those of their partitions; says how many. */
-  function sort ({ fact, seq }: Recorded<AnyFact>, webhooks: Webhook[], owed: Batch[][]): number {
+  function sort ({ fact, seq }: Recorded<AnyFact>, { webhooks, nowMs, oldest }: Listeners, owed: Batch[][]): number {
     const event = eventIn(fact)
-    const listening = event === null ? [] : webhooks.filter(webhook => isFor(webhook, fact, event.type))
-    if (event === null || listening.length === 0) return 0
+    if (event === null) return 0
+    let listening = (webhooks.get(fact.account) ?? []).filter(webhook => isFor(webhook, fact, event))
+    // The cursor that an opening has moved is still in the log: what it left to us may be as old as it likes.
+    if (fact.time < oldest) listening = listening.filter(webhook => wantsBackfill(webhook, nowMs))
+    if (listening.length === 0) return 0
     bodies.put(fact.id, event.body)
     for (const webhook of listening) {
       const batches = owed[partitionOf(webhook.id)]!
@@ -124,34 +156,61 @@ export function startFanout (options: FanoutOptions): Role {
     return listening.length
   }
 
-  async function append (owed: Batch[][], through: number): Promise<void> {
+  async function append (stretch: Stretch, owed: Batch[][]): Promise<void> {
     await Promise.all(owed.map(async (batches, partition) => {
-      if (batches.length > 0 || isLazyEnough(partition, through)) await untilDone(() => advance(partition, batches, through))
+      if (batches.length > 0 || (!standby && place.isLate(partition, stretch.through))) await advance(partition, stretch, batches)
     }))
-    if (!signal.aborted) trouble = null
+    if (signal.aborted) return
+    place.goneOver(stretch.through)
+    trouble = null
   }
 
-  function isLazyEnough (partition: number, through: number): boolean {
-    return !standby && (through - cursors[partition]!.through >= LAZY_FACTS || ledger.clock.nowMs() - movedMs[partition]! >= LAZY_MS)
+  /** Moves a partition's cursor over a stretch together with the deliveries on the way. What others have done meanwhile is left out, and the rest
+   *  sorted again: they may have opened a backfill there. */
+  async function advance (partition: number, stretch: Stretch, sorted: Batch[]): Promise<void> {
+    let batches: Batch[] | null = sorted
+    await untilDone(async () => {
+      while (!signal.aborted && place.cursor(partition).through < stretch.through) {
+        if (batches === null) {
+          batches = await sortAgain(partition, stretch)
+          continue
+        }
+        const known = batches
+        // Until it is answered: whether it was stored, or somebody else's, only the log tells.
+        batches = null
+        const moved = await step(partition, known, stretch.through)
+        if (moved) batches = known
+        else await beaten()
+      }
+    })
   }
 
-  /** Moves a partition's cursor to `through` together with the deliveries on the way; what others have done meanwhile is left out. */
-  async function advance (partition: number, batches: Batch[], through: number): Promise<void> {
-    while (!signal.aborted && cursors[partition]!.through < through) {
-      const open = batches.filter(batch => batch.seq > cursors[partition]!.through)
-      const part = firstPart(open)
-      const upTo = part.length === open.length ? through : part.at(-1)!.seq
-      const moved = await requestDeliveries(ledger, partition, cursors[partition]!, upTo, part.flatMap(batch => batch.deliveries))
-        // Whether it was stored is not known: the cursor in the log tells.
-        .catch(async error => { await reread(partition); throw error })
-      if (moved === null) standby = true
-      cursors[partition] = moved ?? await readFanoutCursor(ledger, partition)
-      movedMs[partition] = ledger.clock.nowMs()
-    }
+  /** Another was quicker, and the copy of the log that we read may not have heard of it yet. */
+  async function beaten (): Promise<void> {
+    standby = true
+    await sleep(TURN_MS, signal)
   }
 
-  async function reread (partition: number): Promise<void> {
-    cursors[partition] = await readFanoutCursor(ledger, partition)
+  /** One append; false when the cursor is no longer where it was. */
+  async function step (partition: number, batches: Batch[], through: number): Promise<boolean> {
+    const cursor = place.cursor(partition)
+    const open = batches.filter(batch => batch.seq > cursor.through)
+    const part = firstPart(open)
+    const upTo = part.length === open.length ? through : part.at(-1)!.seq
+    const moved = await requestDeliveries(ledger, partition, cursor, upTo, part.flatMap(batch => batch.deliveries))
+    if (moved === null) return false
+    place.moved(partition, moved)
+    return true
+  }
+
+  async function sortAgain (partition: number, { facts }: Stretch): Promise<Batch[]> {
+    const accounts = accountsOf(facts)
+    await place.reread(partition)
+    await place.learn([partition], accounts)
+    const listeners = listenersOf(accounts)
+    const owed = emptyPartitions()
+    for (const recorded of facts) sort(recorded, listeners, owed)
+    return owed[partition]!
   }
 
   /** Again and again until it works or we stop: facts are never skipped. */
@@ -166,12 +225,8 @@ export function startFanout (options: FanoutOptions): Role {
     }
   }
 
-  function readCursors (): Promise<FanoutCursor[]> {
-    return Promise.all(Array.from({ length: PARTITIONS }, (_, partition) => readFanoutCursor(ledger, partition)))
-  }
-
   function tell (error: Error): void {
-    if (signal.aborted) return
+    if (stopping.signal.aborted) return
     trouble = `events wait for their fan-out: ${error.message}`
     log.warn({ err: error }, 'fan-out interrupted')
   }
@@ -187,12 +242,19 @@ export function startFanout (options: FanoutOptions): Role {
   }
 }
 
+function accountsOf (facts: Recorded<AnyFact>[]): Set<string> {
+  return new Set(facts.map(({ fact }) => fact.account))
+}
+
 function emptyPartitions (): Batch[][] {
   return Array.from({ length: PARTITIONS }, () => [])
 }
 
-function deliveryOf (fact: AnyFact, seq: number, { type, email }: Event, webhook: Webhook): NewDelivery {
-  return { fact, owed: { delivery: deliveryId(fact.id, webhook.id), webhook: webhook.id, event: { id: fact.id, type, seq }, email } }
+function deliveryOf (fact: AnyFact, seq: number, { type, email }: Event, webhook: Webhook): NewDelivery | NewMember {
+  const event = { id: fact.id, type, seq, email }
+  if (webhook.batch !== null) return { fact, member: { webhook: webhook.id, event } }
+  const events = [event]
+  return { fact, owed: { delivery: deliveryId(events, webhook.id), webhook: webhook.id, replay: null, events, batch: false } }
 }
 
 /** The first facts whose deliveries fit one append; at least one fact. */

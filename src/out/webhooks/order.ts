@@ -3,28 +3,55 @@ export interface Order {
   /** Unix ms until which an earlier event of the same place is parked, or null when none is. `seq` is the event's place in the log. */
   waitsUntil (place: string, seq: number, nowMs: number): number | null
   parked (place: string, seq: number, untilMs: number): void
+  /** It is over, however it ended: nobody waits for it any more. */
   settled (place: string, seq: number): void
 }
 
-/** Bounded: beyond `max` places the oldest is forgotten, and order there is no longer kept. */
+/** Parked in one place and remembered. An email has few events; of batches, which all share a place, very many may be parked. */
+const ENTRIES_MAX = 64
+
+/** Bounded: in one place the soonest are forgotten first, for they are back first; beyond `max` entries in all, the places that nothing was parked in for the
+ *  longest time. What is forgotten is not waited for. */
 export function createOrder (max: number): Order {
   const places = new Map<string, Map<number, number>>()
+  let count = 0
+
+  function forget (place: string, seq: number): void {
+    const waiting = places.get(place)
+    if (waiting?.delete(seq) === true) count--
+    if (waiting?.size === 0) places.delete(place)
+  }
+
+  function forgetOldest (): void {
+    const [oldest, waiting] = places.entries().next().value!
+    places.delete(oldest)
+    count -= waiting.size
+  }
+
   return {
     waitsUntil (place, seq, nowMs) {
-      let latestMs = nowMs
-      for (const [other, untilMs] of places.get(place) ?? []) if (other < seq && untilMs > latestMs) latestMs = untilMs
-      return latestMs > nowMs ? latestMs : null
+      let latestMs: number | null = null
+      for (const [other, untilMs] of places.get(place) ?? []) {
+        if (untilMs <= nowMs) forget(place, other)
+        else if (other < seq && untilMs > (latestMs ?? 0)) latestMs = untilMs
+      }
+      return latestMs
     },
     parked (place, seq, untilMs) {
       const waiting = places.get(place) ?? new Map<number, number>()
+      if (!waiting.has(seq)) count++
       waiting.set(seq, untilMs)
+      places.delete(place)
       places.set(place, waiting)
-      if (places.size > max) places.delete(places.keys().next().value!)
+      if (waiting.size > ENTRIES_MAX) forget(place, soonestOf(waiting))
+      while (count > max) forgetOldest()
     },
-    settled (place, seq) {
-      const waiting = places.get(place)
-      waiting?.delete(seq)
-      if (waiting?.size === 0) places.delete(place)
-    }
+    settled: forget
   }
+}
+
+function soonestOf (waiting: Map<number, number>): number {
+  let [soonest, soonestMs] = [0, Infinity]
+  for (const [seq, untilMs] of waiting) if (untilMs < soonestMs) [soonest, soonestMs] = [seq, untilMs]
+  return soonest
 }

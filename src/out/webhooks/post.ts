@@ -1,6 +1,7 @@
-import { Pool, type buildConnector, type Dispatcher } from 'undici'
+import { errors, Pool, type buildConnector, type Dispatcher } from 'undici'
+import type { ErrorKind } from '#streams/delivery/facts.ts'
 import { asError, errorCode } from '#src/base/errors.ts'
-import { createConnector, TargetRefused } from '#src/dns/guard.ts'
+import { createConnector, TargetRefused, type Resolve } from '#src/dns/guard.ts'
 
 /** What came of one request. */
 export interface Answer {
@@ -8,10 +9,11 @@ export interface Answer {
   status: number | null
   /** Why there is none, in words without anything of ours in it. */
   error: string | null
+  errorKind: ErrorKind | null
   /** The body's first 4,096 bytes as text. */
   response: string
-  /** What `Retry-After` asks for, or null. */
-  retryAfterMs: number | null
+  /** What `Retry-After` says, or null. */
+  retryAfter: string | null
   durationMs: number
 }
 
@@ -28,18 +30,20 @@ const RESPONSE_BYTES_MAX = 4096
 const BODY_MS_MAX = 2000
 const HEADER_BYTES_MAX = 16_384
 /** Origins whose connections are kept; the one not used for longest is closed first. */
-const POOLS_MAX = 512
+const POOLS_MAX = 4096
 
 export interface PosterOptions {
   allowPrivate: boolean
   /** From the first byte of DNS to the last of the answer. */
   timeoutMs: number
+  /** How names are resolved; else by DNS and the system. */
+  resolve?: Resolve
 }
 
 /** A pool of connections for each origin, so that one that hangs costs the others nothing. Two endpoints of one origin share a pool but no
  *  limit: each endpoint's lane has its own. Redirects are not followed. */
-export function createPoster ({ allowPrivate, timeoutMs }: PosterOptions): Poster {
-  const connect = createConnector(allowPrivate)
+export function createPoster ({ allowPrivate, timeoutMs, resolve }: PosterOptions): Poster {
+  const connect = createConnector(allowPrivate, { resolve })
   const pools = new Map<string, Pool>()
 
   function poolOf (origin: string): Pool {
@@ -59,22 +63,8 @@ export function createPoster ({ allowPrivate, timeoutMs }: PosterOptions): Poste
 
   async function post (url: URL, headers: Record<string, string>, body: Uint8Array): Promise<Answer> {
     // Checked when the endpoint was made; the operator may have changed the rule since.
-    if (!allowPrivate && url.protocol !== 'https:') return { status: null, error: 'target refused: only https is allowed', response: '', retryAfterMs: null, durationMs: 0 }
-    const startMs = performance.now()
-    const timeUp = new AbortController()
-    const timer = setTimeout(() => timeUp.abort(), timeoutMs)
-    const spent = () => Math.round(performance.now() - startMs)
-    try {
-      const path = url.pathname + url.search
-      const answer = await poolOf(url.origin).request({ path, method: 'POST', headers, body, signal: timeUp.signal })
-      const response = await readStart(answer.body)
-      return { status: answer.statusCode, error: null, response, retryAfterMs: retryAfterMs(answer.headers), durationMs: spent() }
-    } catch (error) {
-      const why = timeUp.signal.aborted ? `no answer within ${timeoutMs / 1000} s` : reasonOf(error)
-      return { status: null, error: why, response: '', retryAfterMs: null, durationMs: spent() }
-    } finally {
-      clearTimeout(timer)
-    }
+    if (!allowPrivate && url.protocol !== 'https:') return unanswered({ error: 'target refused: only https is allowed', errorKind: 'refused' }, 0)
+    return await exchange(poolOf(url.origin), { path: url.pathname + url.search, method: 'POST', headers, body }, timeoutMs)
   }
 
   return {
@@ -98,53 +88,104 @@ function openPool (origin: string, connect: buildConnector.connector, timeoutMs:
   })
 }
 
-/** The first bytes of the body as text; the rest is not read. A body that breaks off or dribbles changes nothing: the status is known. */
-async function readStart (body: Dispatcher.ResponseData['body']): Promise<string> {
-  const chunks: Buffer[] = []
-  let size = 0
-  const timer = setTimeout(() => body.destroy(), BODY_MS_MAX)
-  try {
-    for await (const chunk of body) {
-      chunks.push(chunk)
-      size += chunk.length
-      if (size >= RESPONSE_BYTES_MAX) break
+/** One request and the start of its answer; what comes beyond is not read. Once the status is known, a body that breaks off or dribbles
+ *  changes nothing. On undici's bare handler: a stream for each answer costs half as much again as the request. */
+function exchange (pool: Pool, request: Dispatcher.DispatchOptions, timeoutMs: number): Promise<Answer> {
+  return new Promise(resolve => {
+    const startMs = performance.now()
+    const chunks: Buffer[] = []
+    let size = 0
+    let head: { status: number, retryAfter: string | null } | null = null
+    let running: Dispatcher.DispatchController | null = null
+    let over = false
+    let timer = setTimeout(cut, timeoutMs)
+
+    function end (reason: Reason): void {
+      if (over) return
+      over = true
+      clearTimeout(timer)
+      const durationMs = Math.round(performance.now() - startMs)
+      resolve(head === null ? unanswered(reason, durationMs) : { ...head, error: null, errorKind: null, response: textOf(chunks), durationMs })
     }
-  } catch {
-    // What came is what there is.
-  } finally {
-    clearTimeout(timer)
-    body.destroy()
-  }
+
+    function cut (): void {
+      end({ error: `no answer within ${timeoutMs / 1000} s`, errorKind: 'timeout' })
+      running?.abort(new Error('enough'))
+    }
+
+    pool.dispatch(request, {
+      onRequestStart (controller) {
+        running = controller
+        if (over) controller.abort(new Error('too late'))
+      },
+      onResponseStart (_controller, status, headers) {
+        if (status < 200) return
+        const retryAfter = headers['retry-after']
+        head = { status, retryAfter: retryAfter === undefined ? null : String(retryAfter) }
+        clearTimeout(timer)
+        timer = setTimeout(cut, Math.min(BODY_MS_MAX, startMs + timeoutMs - performance.now()))
+      },
+      onResponseData (_controller, chunk) {
+        chunks.push(chunk)
+        size += chunk.length
+        if (size >= RESPONSE_BYTES_MAX) cut()
+      },
+      onResponseEnd: () => end({ error: 'an answer without a status', errorKind: 'protocol' }),
+      onResponseError: (_controller, error) => end(reasonOf(error))
+    })
+  })
+}
+
+function textOf (chunks: Buffer[]): string {
   // PostgreSQL's text holds no NUL.
   return Buffer.concat(chunks).subarray(0, RESPONSE_BYTES_MAX).toString('utf8').replaceAll('\0', '\uFFFD')
 }
 
-/** Seconds or an HTTP date; nonsense counts as silence. Source: RFC 9110 10.2.3. */
-function retryAfterMs (headers: Dispatcher.ResponseData['headers']): number | null {
-  const text = String(headers['retry-after'] ?? '')
-  if (/^\d{1,9}$/.test(text)) return Number(text) * 1000
-  const untilMs = Date.parse(text)
-  return Number.isNaN(untilMs) ? null : Math.max(0, untilMs - Date.now())
+type Reason = Pick<Answer, 'error' | 'errorKind'>
+
+function unanswered (reason: Reason, durationMs: number): Answer {
+  return { status: null, ...reason, response: '', retryAfter: null, durationMs }
 }
 
-const REASONS: Record<string, string> = {
-  ECONNREFUSED: 'connection refused',
-  ECONNRESET: 'connection reset',
-  EPIPE: 'connection reset',
-  ENOTFOUND: 'host name not found',
-  EAI_AGAIN: 'host name could not be resolved',
-  EHOSTUNREACH: 'host unreachable',
-  ENETUNREACH: 'network unreachable',
-  ETIMEDOUT: 'connection timed out',
-  UND_ERR_CONNECT_TIMEOUT: 'connection timed out',
-  UND_ERR_SOCKET: 'connection closed before an answer',
-  UND_ERR_HEADERS_OVERFLOW: 'headers too large'
+/** What an error's code means, in our words. */
+const REASONS: Record<string, [ErrorKind, string]> = {
+  ECONNREFUSED: ['connect', 'connection refused'],
+  EHOSTUNREACH: ['connect', 'host unreachable'],
+  ENETUNREACH: ['connect', 'network unreachable'],
+  ECONNRESET: ['reset', 'connection reset'],
+  EPIPE: ['reset', 'connection reset'],
+  ENOTFOUND: ['dns', 'host name not found'],
+  EAI_AGAIN: ['dns', 'host name could not be resolved'],
+  ETIMEDOUT: ['timeout', 'connection timed out'],
+  UND_ERR_CONNECT_TIMEOUT: ['timeout', 'connection timed out'],
+  UND_ERR_HEADERS_OVERFLOW: ['protocol', 'headers too large']
 }
 
-function reasonOf (thrown: unknown): string {
+/** Those of whole families, with the error's own words. */
+const FAMILIES: Array<[RegExp, ErrorKind]> = [
+  [/^(ERR_TLS_|ERR_SSL_|EPROTO$|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|INVALID_CA$|HOSTNAME_MISMATCH$)/, 'tls'],
+  [/^EAI_/, 'dns']
+]
+
+function reasonOf (thrown: unknown): Reason {
   const error = asError(thrown)
-  if (error instanceof TargetRefused) return `target refused: ${error.message}`
+  if (error instanceof TargetRefused) return { error: `target refused: ${error.message}`.slice(0, 500), errorKind: 'refused' }
   const inner = error instanceof AggregateError ? asError(error.errors[0]) : error
   const code = errorCode(inner)
-  return (REASONS[code] ?? `${code === '' ? inner.name : code}: ${inner.message}`).slice(0, 500)
+  if (inner instanceof errors.HTTPParserError) return { error: `not an answer in HTTP: ${inner.message}`.slice(0, 500), errorKind: 'protocol' }
+  if (code === 'UND_ERR_SOCKET') return socketReason(inner)
+  const [errorKind, words] = REASONS[code] ?? [familyOf(code), `${code === '' ? inner.name : code}: ${inner.message}`]
+  // PostgreSQL's text holds no NUL, and a certificate may say anything.
+  return { error: words.replaceAll('\0', '\uFFFD').slice(0, 500), errorKind }
+}
+
+function familyOf (code: string): ErrorKind {
+  return FAMILIES.find(([family]) => family.test(code))?.[1] ?? 'other'
+}
+
+/** One code for a line that ended and for an answer nobody may give to a POST (100 unasked, 101). */
+function socketReason ({ message }: Error): Reason {
+  return message.startsWith('bad ')
+    ? { error: `not an answer to a request: ${message}`, errorKind: 'protocol' }
+    : { error: 'connection closed before an answer', errorKind: 'reset' }
 }

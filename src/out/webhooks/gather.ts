@@ -1,0 +1,106 @@
+import type { LiveDirectory } from '#src/actions/directory.ts'
+import type { Ledger } from '#src/actions/ledger.ts'
+import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
+import { sleep } from '#src/base/backoff.ts'
+import { asError } from '#src/base/errors.ts'
+import type { Log } from '#src/base/log.ts'
+import type { Role } from '#src/base/role.ts'
+import { subjectsUnder } from '#src/nats/load.ts'
+import { work, type Job } from '#src/nats/work.ts'
+import { createGatherer, type Gatherer } from './gatherer.ts'
+
+export interface GatherOptions {
+  ledger: Ledger
+  directory: LiveDirectory
+  /** Makes a consumer again that is missing on the server. */
+  repair (plan: ConsumerPlan): Promise<boolean>
+  log: Log
+}
+
+/** Members that wait for a look at their endpoint's, and schedules that have fired. */
+const MEMBER_PLACES = 2000
+const DUE_PLACES = 200
+/** Every endpoint with members is looked at when we start, and so often: a schedule may have been lost. */
+const ROUND_MS = 300_000
+const ROUND_AGAIN_MS = 5000
+const ROUND_AT_ONCE = 20
+/** Endpoints change; what waits for them is then due at another time. */
+const HEED_MS = 1000
+/** Beyond, gatherers with nothing to wait for are forgotten. */
+const GATHERERS_MAX = 10_000
+
+/** Puts the events of endpoints that want batches into batches. Messages of the two consumers only wake it: what waits, and what is done, is read
+ *  from the log each time. */
+export function startGather (options: GatherOptions): Role {
+  const { ledger, log } = options
+  const stopping = new AbortController()
+  const gatherers = new Map<string, Gatherer>()
+  let trouble: string | null = null
+
+  function gathererOf (subject: string): Gatherer {
+    const webhook = subject.slice(subject.lastIndexOf('.') + 1)
+    const gatherer = gatherers.get(webhook) ?? createGatherer(options, webhook)
+    if (stopping.signal.aborted) gatherer.close()
+    gatherers.set(webhook, gatherer)
+    if (gatherers.size > GATHERERS_MAX) for (const [id, other] of gatherers) if (other !== gatherer && other.idle()) gatherers.delete(id)
+    return gatherer
+  }
+
+  function start (plan: ConsumerPlan, concurrency: number, settled: (gatherer: Gatherer, job: Job) => Promise<void>): Role {
+    return work(ledger.bus, {
+      plan,
+      name: plan.durable_name,
+      concurrency,
+      repair: options.repair,
+      onTrouble: error => log.warn({ err: error, consumer: plan.durable_name }, 'webhook batches interrupted'),
+      async handle (job) {
+        await settled(gathererOf(job.subject), job)
+        job.ack()
+      }
+    })
+  }
+
+  async function lookAround (): Promise<void> {
+    while (!stopping.signal.aborted) {
+      const done = await lookAtAll().catch(tell)
+      await sleep(done === true ? ROUND_MS : ROUND_AGAIN_MS, stopping.signal)
+    }
+  }
+
+  async function lookAtAll (): Promise<true> {
+    const members = await subjectsUnder(ledger.bus, 'WEBHOOKS', consumerPlans.batchMembers.filter_subject)
+    const failed: PromiseRejectedResult[] = []
+    while (members.length > 0 && !stopping.signal.aborted) {
+      const looks = await Promise.allSettled(members.splice(0, ROUND_AT_ONCE).map(subject => gathererOf(subject).look()))
+      failed.push(...looks.filter(look => look.status === 'rejected'))
+    }
+    if (failed.length > 0) throw failed[0]!.reason
+    trouble = null
+    return true
+  }
+
+  function tell (thrown: unknown): false {
+    if (stopping.signal.aborted) return false
+    const error = asError(thrown)
+    trouble = `batches may wait: ${error.message}`
+    log.warn({ err: error }, 'webhook batches could not be looked at')
+    return false
+  }
+
+  const workers = [
+    start(consumerPlans.batchMembers, MEMBER_PLACES, (gatherer, { seq }) => gatherer.joined(seq)),
+    start(consumerPlans.batchesDue, DUE_PLACES, gatherer => gatherer.fired())
+  ]
+  const round = lookAround()
+  const heed = setInterval(() => { for (const gatherer of gatherers.values()) gatherer.heed() }, HEED_MS)
+  return {
+    name: 'webhook batches',
+    trouble: () => workers.map(worker => worker.trouble()).find(trouble => trouble !== null) ?? trouble,
+    async stop () {
+      stopping.abort()
+      clearInterval(heed)
+      for (const gatherer of gatherers.values()) gatherer.close()
+      await Promise.all([round, ...workers.map(worker => worker.stop())])
+    }
+  }
+}

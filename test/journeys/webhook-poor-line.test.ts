@@ -1,0 +1,148 @@
+import t from 'tap'
+import { createLog } from '#src/base/log.ts'
+import { Conflict, LogUnavailable } from '#src/nats/errors.ts'
+import type { Role } from '#src/base/role.ts'
+import { bodyOf, createBodies } from '#src/out/webhooks/bodies.ts'
+import { startFanout } from '#src/out/webhooks/fanout.ts'
+import { createGatherer } from '#src/out/webhooks/gatherer.ts'
+import type { AnyFact } from '#streams/catalog.ts'
+import { PARTITIONS, partitionOf, subjects } from '#streams/subjects.ts'
+import { consumerPlans } from '#streams/topology.ts'
+import { openHookRig, type HookRig } from '../support/hook-rig.ts'
+import { startHookSink, type HookSink } from '../support/hook-sink.ts'
+import { losing, over, stale } from '../support/poor-line.ts'
+import type { Ending } from '../support/servers.ts'
+import { until } from '../support/wait.ts'
+
+const log = createLog('silent')
+const BATCH = { maxEvents: 100, maxWaitMs: 1000 }
+
+async function openSink (t: Ending): Promise<HookSink> {
+  const sink = await startHookSink()
+  t.teardown(() => sink.stop())
+  return sink
+}
+
+const factsOf = <Name extends AnyFact['type']>(facts: AnyFact[], name: Name) => facts.filter((fact): fact is Extract<AnyFact, { type: Name }> => fact.type === name)
+
+/** Five events that wait for their batch, and nobody there yet who makes it. */
+async function fiveWaiting (t: Ending, rig: HookRig): Promise<{ webhook: string, ids: string[] }> {
+  const { webhook: { id } } = await rig.listen('http://127.0.0.1:9/', undefined, { batch: BATCH })
+  const fanout = startFanout({ ledger: rig.ledger, directory: rig.directory, bodies: createBodies(1000), log })
+  stopWith(t, fanout)
+  const ids: string[] = []
+  for (let i = 0; i < 5; i++) ids.push((await rig.happen('delivered')).id)
+  await rig.facts(facts => factsOf(facts, 'batch.joined').length === 5)
+  return { webhook: id, ids }
+}
+
+function stopWith (t: Ending, role: Pick<Role, 'stop'>): void {
+  t.teardown(() => role.stop())
+}
+
+for (const lost of [1, 3, 5]) {
+  t.test(`part ${lost} of the five that tell who is in a batch is lost: the batch is whole after all`, async t => {
+    const rig = await openHookRig(t)
+    const { webhook, ids } = await fiveWaiting(t, rig)
+    const line = losing(rig.ledger.bus, (await rig.another()).bus, `"${subjects.batchMember(webhook)}","batch":5`, lost)
+    const gatherer = createGatherer({ ledger: over(rig.ledger, line.bus), directory: rig.directory, log }, webhook)
+    t.teardown(() => gatherer.close())
+    // Tells that it could not be read; the gatherer looks again by itself.
+    await gatherer.look().catch(() => {})
+    const facts = await rig.facts(facts => factsOf(facts, 'batch.formed').length > 0)
+    t.ok(line.hasLost())
+    t.same(factsOf(facts, 'delivery.requested').map(({ data }) => data.events.map(({ id }) => id)), [ids])
+  })
+}
+
+t.test('batches that others make, as long as the log we read has not heard of them, are tried for with a pause between', async t => {
+  const rig = await openHookRig(t)
+  const { webhook, ids } = await fiveWaiting(t, rig)
+  let appends = 0
+  let beaten = true
+  const webhooks = {
+    ...rig.ledger.webhooks,
+    append: async (...part: Parameters<typeof rig.ledger.webhooks.append>) => {
+      appends++
+      if (beaten) throw new Conflict('somebody was quicker')
+      return await rig.ledger.webhooks.append(...part)
+    }
+  }
+  const gatherer = createGatherer({ ledger: { ...rig.ledger, webhooks }, directory: rig.directory, log }, webhook)
+  t.teardown(() => gatherer.close())
+  void gatherer.look().catch(() => {})
+  await until(() => appends > 0)
+  await new Promise(resolve => setTimeout(resolve, 1500))
+  t.ok(appends <= 20, `${appends} tries in 1.5 s`)
+  beaten = false
+  const facts = await rig.facts(facts => factsOf(facts, 'batch.formed').length > 0)
+  t.same(factsOf(facts, 'delivery.requested').flatMap(({ data }) => data.events.map(({ id }) => id)), ids)
+})
+
+t.test('a fan-out whose log has not heard where its cursor is makes pauses between its tries, and nothing twice', async t => {
+  const rig = await openHookRig(t)
+  const { webhook } = await rig.listen('http://127.0.0.1:9/')
+  stopWith(t, startFanout({ ledger: rig.ledger, directory: rig.directory, bodies: createBodies(1000), log }))
+  await rig.happen('delivered')
+  await rig.facts(facts => factsOf(facts, 'delivery.requested').length === 1)
+  let behind = true
+  let reads = 0
+  const another = await rig.another()
+  const bus = stale(another.bus, (_subject, question) => {
+    const asked = question.includes('.cursor"')
+    if (asked) reads++
+    return asked && behind
+  })
+  stopWith(t, startFanout({ ledger: over(another, bus), directory: rig.directory, bodies: createBodies(1000), log }))
+  await until(() => reads > PARTITIONS)
+  const before = reads
+  await new Promise(resolve => setTimeout(resolve, 1500))
+  t.ok(reads - before <= 20, `${reads - before} reads in 1.5 s`)
+  behind = false
+  await rig.happen('delivered')
+  const facts = await rig.facts(facts => factsOf(facts, 'delivery.requested').length === 2)
+  t.same(factsOf(facts, 'delivery.requested').map(({ data }) => data.webhook), [webhook.id, webhook.id])
+})
+
+t.test('a replica that has not heard of an event yet: its bytes are the leader\'s, and only what the leader does not have is gone', async t => {
+  const rig = await openHookRig(t)
+  const event = await rig.happen('delivered')
+  const bus = stale(rig.ledger.bus, subject => subject.endsWith('.EMAILS'))
+  const member = (id: string, seq: number) => ({ id, type: 'email.delivered' as const, seq, email: event.email })
+  const owed = (events: ReturnType<typeof member>[]) => ({ delivery: 'whd_1', webhook: 'wh_1', replay: null, events, batch: events.length > 1 })
+  const body = await bodyOf(bus, createBodies(0), owed([member(event.id, 1)]))
+  t.equal('missing' in body ? null : Buffer.from(body).toString(), event.body)
+  t.same(await bodyOf(bus, createBodies(0), owed([member(event.id, 1), member('ev_gone', 9)])), { missing: [member('ev_gone', 9)] })
+})
+
+t.test('410 while the log of settings takes nothing: the answer is recorded and not asked for again, and the next event disables the endpoint', async t => {
+  const [rig, sink] = [await openHookRig(t), await openSink(t)]
+  sink.answers(() => ({ status: 410 }))
+  let away = true
+  let refused = 0
+  const control = {
+    ...rig.ledger.control,
+    append: async (...part: Parameters<typeof rig.ledger.control.append>) => {
+      if (!away) return await rig.ledger.control.append(...part)
+      refused++
+      throw new LogUnavailable('CONTROL takes nothing', false)
+    }
+  }
+  rig.start({ ledger: { ...rig.ledger, control } })
+  const { webhook } = await rig.listen(sink.url)
+  const attempts = (facts: AnyFact[]) => factsOf(facts, 'delivery.attempted')
+  await rig.happen('delivered')
+  t.match(attempts(await rig.facts(facts => attempts(facts).length === 1)), [{ data: { status: 410, result: 'failed', nextAttemptAt: null } }])
+  await until(() => refused > 0)
+  const jsm = await rig.ledger.bus.nc.jetstreamManager()
+  const [plan] = consumerPlans.deliveries.filter((_plan, partition) => partition === partitionOf(webhook.id))
+  await until(async () => (await jsm.consumers.info('WEBHOOKS', plan!.durable_name)).num_ack_pending === 0)
+  t.equal(sink.requests.length, 1)
+  t.equal(rig.directory.now.webhooks.get(webhook.id)!.disabled, null)
+  away = false
+  await rig.happen('delivered')
+  await until(() => rig.directory.now.webhooks.get(webhook.id)!.disabled === 'gone')
+  await rig.facts(facts => attempts(facts).length === 2)
+  await rig.happen('bounced')
+  t.equal(sink.requests.length, 2)
+})
