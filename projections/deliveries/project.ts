@@ -1,117 +1,209 @@
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
-import type { DeliveryFact } from '#streams/delivery/facts.ts'
+import type { DeliveryAttempted, DeliveryFact, Member } from '#streams/delivery/facts.ts'
 import { json, sql, type Projection, type Sql } from '../define.ts'
 import { fold, pick } from '../fold.ts'
 
-/** Where each webhook event stands on its way to each endpoint. Reads the fan-out's cursors too and skips them: one filter keeps one order. */
+/** Where each delivery stands on its way to its endpoint, and every request made for it. Reads whatever else lies in WEBHOOKS too and skips it: one filter
+ *  keeps one order. */
 export const deliveries: Projection = {
   name: 'deliveries',
-  version: 1,
+  version: 2,
   streams: [{ stream: 'WEBHOOKS', filter: 'webhook.>' }],
   project
 }
 
-type Step = Exclude<DeliveryFact, { type: 'fanout.advanced' }>
+type Step = Exclude<DeliveryFact, { type: 'fanout.advanced' | `batch.${string}` }>
+
+export const DELIVERY_STATES = ['pending', 'retrying', 'delivered', 'failed'] as const
+export type DeliveryStateName = typeof DELIVERY_STATES[number]
 
 /** What one fact, or several of one delivery, say about its row. */
 interface Change {
   id: string
   account: string
   webhook: string
-  state: 'pending' | 'retrying' | 'delivered' | 'failed'
+  event?: string
+  event_type?: string
+  event_seq?: number
+  email?: string
+  events?: string[]
+  event_types?: string[]
+  event_seqs?: number[]
+  emails?: string[]
+  first_seq: number
+  requested_at: string
+  replay: string
+  batch: boolean
+  test: boolean
+  state: DeliveryStateName
   state_seq: number
-  attempts: number
-  attempt_seq: number
-  event: string
-  event_type: string
-  event_seq: number
-  email: string
-  created_at?: string
-  first_attempt_at?: string | null
+  state_at: string
   next_attempt_at?: string | null
   ended_at?: string | null
   reason?: string
+  attempts: number
+  first_attempt_at?: string
+  attempt_seq: number
   http_status?: number | null
   error?: string | null
+  error_kind?: string | null
   duration_ms?: number
 }
 
-/** The columns that follow the fact with the highest sequence together, and those of the last HTTP request. */
-const WITH_STATE = ['state_seq', 'state', 'next_attempt_at', 'ended_at', 'reason'] as const
-const WITH_ATTEMPT = ['attempt_seq', 'http_status', 'error', 'duration_ms'] as const
+/** The columns that follow the first fact, those that follow the run's last one, and those of its last request. */
+const WITH_FIRST = ['first_seq', 'requested_at'] as const
+const WITH_STATE = ['state_seq', 'state', 'state_at', 'next_attempt_at', 'ended_at', 'reason', 'batch', 'test'] as const
+const WITH_ATTEMPT = ['attempt_seq', 'http_status', 'error', 'error_kind', 'duration_ms'] as const
 
 function project (facts: readonly Recorded<AnyFact>[]): Sql[] {
-  const changes = fold(facts.filter(isStep).map(changeOf), change => change.id, merge)
-  return changes.length === 0 ? [] : [upsert(changes)]
+  const steps = facts.filter(isStep)
+  const requests = steps.filter(isRequest)
+  const changes = fold(steps.map(changeOf), change => change.id, merge)
+  return [...(changes.length === 0 ? [] : [upsert(changes)]), ...(requests.length === 0 ? [] : [insertAttempts(requests)])]
 }
 
 function isStep (recorded: Recorded<AnyFact>): recorded is Recorded<Step> {
   return recorded.fact.type.startsWith('delivery.')
 }
 
+function isRequest (recorded: Recorded<Step>): recorded is Recorded<DeliveryAttempted> {
+  return recorded.fact.type === 'delivery.attempted'
+}
+
 function changeOf ({ fact, seq }: Recorded<Step>): Change {
-  const { delivery, webhook, event, email } = fact.data
-  const owed = { id: delivery, account: fact.account, webhook, event: event.id, event_type: event.type, event_seq: event.seq, email }
-  const common = { ...owed, state_seq: seq, attempts: 0, attempt_seq: 0 }
+  const { delivery: id, webhook, replay, events, batch, test } = fact.data
+  const common = {
+    id,
+    account: fact.account,
+    webhook,
+    ...contentsOf(events),
+    first_seq: seq,
+    requested_at: fact.time,
+    replay: replay ?? '',
+    batch,
+    test: test !== undefined,
+    state_seq: seq,
+    state_at: fact.time,
+    attempts: 0,
+    attempt_seq: 0
+  }
   switch (fact.type) {
     case 'delivery.requested':
-      return { ...common, state: 'pending', created_at: fact.time }
-    case 'delivery.attempted': {
-      const { result, attempt, firstAttemptAt, nextAttemptAt, status, error, durationMs } = fact.data
-      return {
-        ...common,
-        state: result,
-        attempts: attempt,
-        first_attempt_at: firstAttemptAt,
-        next_attempt_at: nextAttemptAt,
-        ended_at: result === 'retrying' ? null : fact.time,
-        attempt_seq: seq,
-        http_status: status,
-        error,
-        duration_ms: durationMs
-      }
-    }
-    case 'delivery.parked': {
-      const { attempts, firstAttemptAt, nextAttemptAt } = fact.data
-      return { ...common, state: 'retrying', attempts, first_attempt_at: firstAttemptAt, next_attempt_at: nextAttemptAt }
-    }
+      return { ...common, state: 'pending' }
+    case 'delivery.attempted':
+      return { ...common, ...attemptOf(fact, seq) }
+    case 'delivery.parked':
+      return { ...common, state: 'retrying', attempts: fact.data.attempts, next_attempt_at: fact.data.nextAttemptAt }
     case 'delivery.failed':
       return { ...common, state: 'failed', attempts: fact.data.attempts, ended_at: fact.time, reason: fact.data.reason }
   }
 }
 
-/** The same law as the upsert's, so that it does not matter how facts were batched. */
-function merge (a: Change, b: Change): Change {
+function contentsOf (events: Member[]): Partial<Change> {
+  if (events.length === 1) {
+    const { id, type, seq, email } = events[0]!
+    return { event: id, event_type: type, event_seq: seq, email }
+  }
   return {
-    ...a,
-    ...pick(b.state_seq > a.state_seq ? b : a, WITH_STATE),
-    ...pick(b.attempt_seq > a.attempt_seq ? b : a, WITH_ATTEMPT),
-    created_at: a.created_at ?? b.created_at,
-    attempts: Math.max(a.attempts, b.attempts),
-    first_attempt_at: a.first_attempt_at ?? b.first_attempt_at
+    events: events.map(({ id }) => id),
+    event_types: events.map(({ type }) => type),
+    event_seqs: events.map(({ seq }) => seq),
+    emails: events.map(({ email }) => email)
   }
 }
 
+function attemptOf ({ time, data }: DeliveryAttempted, seq: number) {
+  const { result, attempt, firstAttemptAt, nextAttemptAt, status, error, errorKind, durationMs } = data
+  return {
+    state: result,
+    next_attempt_at: nextAttemptAt,
+    ended_at: result === 'retrying' ? null : time,
+    attempts: attempt,
+    first_attempt_at: firstAttemptAt,
+    attempt_seq: seq,
+    http_status: status,
+    error,
+    error_kind: errorKind,
+    duration_ms: durationMs
+  }
+}
+
+/** The same law as the upsert's, so that it does not matter how facts were batched. What has arrived has arrived: when two processes had a delivery at the same
+ *  time, the other's failure says nothing. A delivered row's last request is the one that arrived. */
+function merge (a: Change, b: Change): Change {
+  const first = pick(b.first_seq < a.first_seq ? b : a, WITH_FIRST)
+  if (a.replay !== b.replay) return { ...(b.replay > a.replay ? b : a), ...first }
+  return {
+    ...a,
+    ...first,
+    ...pick(leads(b, a, 'state_seq') ? b : a, WITH_STATE),
+    ...pick(leads(b, a, 'attempt_seq') ? b : a, WITH_ATTEMPT),
+    attempts: Math.max(a.attempts, b.attempts),
+    first_attempt_at: earliest(a.first_attempt_at, b.first_attempt_at)
+  }
+}
+
+function leads (b: Change, a: Change, by: 'state_seq' | 'attempt_seq'): boolean {
+  const [arrived, had] = [b.state === 'delivered', a.state === 'delivered']
+  return arrived === had ? b[by] > a[by] : arrived
+}
+
+function earliest (a: string | undefined, b: string | undefined): string | undefined {
+  return a === undefined || (b !== undefined && b < a) ? b : a
+}
+
+const LATER_RUN = sql`excluded.replay > old.replay`
+const SAME_RUN = sql`excluded.replay = old.replay`
+const LATER_STATE = sql`(excluded.replay, excluded.state = 'delivered', excluded.state_seq) > (old.replay, old.state = 'delivered', old.state_seq)`
+const LATER_ATTEMPT = sql`(excluded.replay, excluded.state = 'delivered', excluded.attempt_seq) > (old.replay, old.state = 'delivered', old.attempt_seq)`
+
 function upsert (changes: Change[]): Sql {
   return sql`
-    insert into deliveries as old (id, account, webhook, event, event_type, event_seq, email, created_at,
-      state, state_seq, attempts, first_attempt_at, next_attempt_at, ended_at, reason, attempt_seq, http_status, error, duration_ms)
-    select id, account, webhook, event, event_type, event_seq, email, created_at,
-      state, state_seq, attempts, first_attempt_at, next_attempt_at, ended_at, reason, attempt_seq, http_status, error, duration_ms
+    insert into deliveries as old (id, account, webhook, event, event_type, event_seq, email, events, event_types, event_seqs, emails, first_seq, requested_at,
+      replay, batch, test, state, state_seq, state_at, next_attempt_at, ended_at, reason,
+      attempts, first_attempt_at, attempt_seq, http_status, error, error_kind, duration_ms)
+    select id, account, webhook, event, event_type, event_seq, email, events, event_types, event_seqs, emails, first_seq, requested_at,
+      replay, batch, test, state, state_seq, state_at, next_attempt_at, ended_at, reason,
+      attempts, first_attempt_at, attempt_seq, http_status, error, error_kind, duration_ms
     from json_populate_recordset(null::deliveries, ${json(changes)}::json)
     order by id
     on conflict (id) do update set
-      created_at = coalesce(old.created_at, excluded.created_at),
-      attempts = greatest(old.attempts, excluded.attempts),
-      first_attempt_at = coalesce(old.first_attempt_at, excluded.first_attempt_at),
-      state = case when excluded.state_seq > old.state_seq then excluded.state else old.state end,
-      next_attempt_at = case when excluded.state_seq > old.state_seq then excluded.next_attempt_at else old.next_attempt_at end,
-      ended_at = case when excluded.state_seq > old.state_seq then excluded.ended_at else old.ended_at end,
-      reason = case when excluded.state_seq > old.state_seq then excluded.reason else old.reason end,
-      state_seq = greatest(old.state_seq, excluded.state_seq),
-      http_status = case when excluded.attempt_seq > old.attempt_seq then excluded.http_status else old.http_status end,
-      error = case when excluded.attempt_seq > old.attempt_seq then excluded.error else old.error end,
-      duration_ms = case when excluded.attempt_seq > old.attempt_seq then excluded.duration_ms else old.duration_ms end,
-      attempt_seq = greatest(old.attempt_seq, excluded.attempt_seq)`
+      requested_at = case when excluded.first_seq < old.first_seq then excluded.requested_at else old.requested_at end,
+      first_seq = least(old.first_seq, excluded.first_seq),
+      replay = greatest(old.replay, excluded.replay),
+      state = case when ${LATER_STATE} then excluded.state else old.state end,
+      state_at = case when ${LATER_STATE} then excluded.state_at else old.state_at end,
+      next_attempt_at = case when ${LATER_STATE} then excluded.next_attempt_at else old.next_attempt_at end,
+      ended_at = case when ${LATER_STATE} then excluded.ended_at else old.ended_at end,
+      reason = case when ${LATER_STATE} then excluded.reason else old.reason end,
+      batch = case when ${LATER_STATE} then excluded.batch else old.batch end,
+      test = case when ${LATER_STATE} then excluded.test else old.test end,
+      state_seq = case when ${LATER_STATE} then excluded.state_seq else old.state_seq end,
+      http_status = case when ${LATER_ATTEMPT} then excluded.http_status else old.http_status end,
+      error = case when ${LATER_ATTEMPT} then excluded.error else old.error end,
+      error_kind = case when ${LATER_ATTEMPT} then excluded.error_kind else old.error_kind end,
+      duration_ms = case when ${LATER_ATTEMPT} then excluded.duration_ms else old.duration_ms end,
+      attempt_seq = case when ${LATER_ATTEMPT} then excluded.attempt_seq else old.attempt_seq end,
+      attempts = case when ${LATER_RUN} then excluded.attempts when ${SAME_RUN} then greatest(old.attempts, excluded.attempts) else old.attempts end,
+      first_attempt_at = case when ${LATER_RUN} then excluded.first_attempt_at
+        when ${SAME_RUN} then least(old.first_attempt_at, excluded.first_attempt_at) else old.first_attempt_at end`
+}
+
+function insertAttempts (requests: Recorded<DeliveryAttempted>[]): Sql {
+  const rows = requests.map(({ fact: { time, data }, seq }) => ({
+    seq,
+    delivery: data.delivery,
+    replay: data.replay ?? '',
+    attempt: data.attempt,
+    at: time,
+    duration_ms: data.durationMs,
+    http_status: data.status,
+    response: data.response,
+    error: data.error,
+    error_kind: data.errorKind,
+    url: data.request.url,
+    headers: data.request.headers
+  }))
+  return sql`insert into delivery_attempts select * from json_populate_recordset(null::delivery_attempts, ${json(rows)}::json) order by seq on conflict do nothing`
 }

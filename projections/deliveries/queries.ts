@@ -1,27 +1,324 @@
-import { sql, type Query } from '../define.ts'
+import type { DeliveryFailed, ErrorKind, Member } from '#streams/delivery/facts.ts'
+import type { EventType } from '#streams/webhook/facts.ts'
+import { all, sql, type Query, type Sql } from '../define.ts'
+import { DELIVERY_STATES, type DeliveryStateName } from './project.ts'
 
-/** Where in WEBHOOKS the last fact lies of each delivery whose next attempt was due more than `graceS` seconds ago (below 0: is due within so
- *  many) and of which nothing was heard since: for the sweep that makes lost schedules again. The longest overdue first. */
-export function overdueDeliveryFacts (limit: number, graceS: number): Query<number[]> {
+/** Requests that are shown of one delivery, the last ones; a run of it has 11 at most, and any number of replays may follow. */
+const ATTEMPTS_MAX = 100
+
+/** A delivery as lists show it. All but what it is and when it was asked for speaks of its last run: the greatest replay, or the first. */
+export interface DeliverySummary {
+  id: string
+  webhook: string
+  /** One, unless it is a batch; oldest first. `seq` 0 = a test event. */
+  events: Member[]
+  batch: boolean
+  test: boolean
+  replay: string | null
+  state: DeliveryStateName
+  /** When it was first asked for, as far as the log still knows. */
+  requestedAt: Date
+  firstAttemptAt: Date | null
+  nextAttemptAt: Date | null
+  endedAt: Date | null
+  /** Why it was given up without another request. */
+  reason: DeliveryFailed['data']['reason'] | null
+  attempts: number
+  /** Of the last request; null when there was none. */
+  last: LastAttempt | null
+}
+
+export interface LastAttempt {
+  status: number | null
+  error: string | null
+  errorKind: ErrorKind | null
+  durationMs: number
+}
+
+/** One HTTP request. */
+export interface DeliveryAttempt extends LastAttempt {
+  /** Its place in WEBHOOKS. */
+  seq: number
+  replay: string | null
+  /** From 1, anew in each run. */
+  attempt: number
+  at: Date
+  /** The answer's first 4,096 bytes as text. */
+  response: string
+  url: string
+  headers: Record<string, string>
+}
+
+export interface DeliveryRecord extends DeliverySummary {
+  /** The requests of all its runs, oldest first, when there are very many only the last ones. */
+  tries: DeliveryAttempt[]
+}
+
+export interface DeliveryPage {
+  deliveries: DeliverySummary[]
+  /** For the next page; null when this is the last one. */
+  nextCursor: string | null
+}
+
+/** All given ones must hold. */
+export interface DeliveryFilters {
+  webhook?: string
+  event?: string
+  email?: string
+  state?: DeliveryStateName
+  /** Why its last request had no answer. */
+  errorKind?: ErrorKind
+  /** When it was first asked for: RFC 3339, at or after; before. */
+  since?: string
+  until?: string
+}
+
+/** A place in a list that is ordered by a time and the delivery's id. */
+export interface DeliveryPlace { at: string, id: string }
+
+/** Opaque to whoever keeps it; 200 characters at most. */
+export function placeText ({ at, id }: DeliveryPlace): string {
+  return Buffer.from(`${at} ${id}`).toString('base64url')
+}
+
+/** The place in a text of ours, or null when it is none. */
+export function parsePlace (text: string): DeliveryPlace | null {
+  const match = text.length > 200 ? null : /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (whd_[0-9a-z]{1,64})$/.exec(Buffer.from(text, 'base64url').toString('latin1'))
+  const [, at, id] = match ?? []
+  if (at === undefined || id === undefined) return null
+  const ms = Date.parse(at)
+  // V8 reads 30 February as 2 March, Postgres refuses it.
+  return Number.isNaN(ms) || new Date(ms).toISOString() !== at ? null : { at, id }
+}
+
+const COLUMNS = sql`id, webhook, event, event_type, event_seq, email, events, event_types, event_seqs, emails, batch, test, replay, state, requested_at,
+  first_attempt_at, next_attempt_at, ended_at, reason, attempts, attempt_seq, http_status, error, error_kind, duration_ms`
+
+/** A page of an account's deliveries, the newest request first. Stable: a new one comes before the first page, never into a later one, and a replay does not
+ *  move what it repeats. `limit` from 1. */
+export function listDeliveries (
+  { account, filters, limit, cursor }: { account: string, filters: DeliveryFilters, limit: number, cursor: DeliveryPlace | null }
+): Query<DeliveryPage> {
+  const { event, email, errorKind } = filters
+  const select = event !== undefined || email !== undefined ? byContents : errorKind !== undefined ? byError : byState
   return {
-    sql: sql`select state_seq from deliveries where next_attempt_at < now() - make_interval(secs => ${graceS}) order by next_attempt_at limit ${limit}`,
-    read: rows => rows.map(row => row.state_seq as number)
+    sql: select(account, filters, conditionsOf(filters, cursor), sql`order by requested_at desc, id desc limit ${limit + 1}`),
+    read: rows => {
+      const deliveries = (rows as unknown as DeliveryRow[]).slice(0, limit).map(summaryOf)
+      const last = deliveries.at(-1)
+      return { deliveries, nextCursor: last === undefined || rows.length <= limit ? null : placeText({ at: last.requestedAt.toISOString(), id: last.id }) }
+    }
   }
 }
 
+function conditionsOf ({ webhook, errorKind, since, until }: DeliveryFilters, cursor: DeliveryPlace | null): Sql[] {
+  return [
+    ...(webhook === undefined ? [] : [sql`webhook = ${webhook}`]),
+    ...(errorKind === undefined ? [] : [sql`error_kind = ${errorKind}`]),
+    ...(since === undefined ? [] : [sql`requested_at >= ${since}::timestamptz`]),
+    ...(until === undefined ? [] : [sql`requested_at < ${until}::timestamptz`]),
+    ...(cursor === null ? [] : [sql`(requested_at, id) < (${cursor.at}::timestamptz, ${cursor.id})`])
+  ]
+}
+
+/** The states side by side, each in the order of its index. */
+function byState (account: string, { state }: DeliveryFilters, conditions: Sql[], inOrder: Sql): Sql {
+  const states = DELIVERY_STATES.filter(name => state === undefined || name === state)
+  return sql`select page.* from unnest(${states}::text[]) as states (name) cross join lateral (
+      select ${COLUMNS} from deliveries where account = ${account} and state = states.name and ${all(conditions)} ${inOrder}) page ${inOrder}`
+}
+
+function byError (account: string, { state }: DeliveryFilters, conditions: Sql[], inOrder: Sql): Sql {
+  return sql`select ${COLUMNS} from deliveries where ${all([sql`account = ${account}`, ...stateIs(state), ...conditions])} ${inOrder}`
+}
+
+/** An event has few deliveries, and so has an email: all of them are fetched and then looked through. `offset 0` keeps the planner from walking a long list
+ *  in order instead, in the hope of meeting one soon. */
+function byContents (account: string, { event, email, state }: DeliveryFilters, conditions: Sql[], inOrder: Sql): Sql {
+  const [one, many] = event === undefined ? [sql`email = ${email}`, sql`emails @> ${[email]}::text[]`] : [sql`event = ${event}`, sql`events @> ${[event]}::text[]`]
+  const further = event === undefined || email === undefined ? sql`true` : sql`(email = ${email} or emails @> ${[email]}::text[])`
+  const filtered = all([sql`account = ${account}`, further, ...stateIs(state), ...conditions])
+  return sql`select ${COLUMNS} from (
+      (select * from deliveries where ${one} offset 0) union all (select * from deliveries where ${many} offset 0)) found
+    where ${filtered} ${inOrder}`
+}
+
+function stateIs (state: DeliveryStateName | undefined): Sql[] {
+  return state === undefined ? [] : [sql`state = ${state}`]
+}
+
+/** One delivery with its last requests; null when the account has none of that id. */
+export function getDelivery ({ account, id }: { account: string, id: string }): Query<DeliveryRecord | null> {
+  return {
+    sql: sql`select ${COLUMNS}, (select jsonb_agg(to_jsonb(last) order by seq) from (
+        select * from delivery_attempts where delivery = deliveries.id order by seq desc limit ${ATTEMPTS_MAX}) last) as tries
+      from deliveries where account = ${account} and id = ${id}`,
+    read: ([row]) => (row === undefined ? null : { ...summaryOf(row as unknown as DeliveryRow), tries: ((row.tries ?? []) as AttemptRow[]).map(attemptOf) })
+  }
+}
+
+/** Where in WEBHOOKS the last fact of a delivery's last run lies, with all that is owed; null when the account has none of that id. */
+export function deliveryPlace ({ account, id }: { account: string, id: string }): Query<number | null> {
+  return { sql: sql`select state_seq from deliveries where account = ${account} and id = ${id}`, read: ([row]) => (row?.state_seq as number | undefined) ?? null }
+}
+
+/** A stretch of an endpoint's failures: RFC 3339, from `from` on, before `to`. */
+export interface FailedRange { account: string, webhook: string, from: string, to: string }
+
+export interface FailedDelivery {
+  id: string
+  /** Where in WEBHOOKS the fact lies that says so, with all that is owed. */
+  stateSeq: number
+  endedAt: Date
+}
+
+/** A page of the deliveries that failed then and were not asked for again since, the longest ago first; `after` = the place of the last one of the page
+ *  before, which is its `endedAt` and id. */
+export function failedDeliveries (range: FailedRange, { limit, after }: { limit: number, after: DeliveryPlace | null }): Query<FailedDelivery[]> {
+  const beyond = after === null ? sql`` : sql`and (ended_at, id) > (${after.at}::timestamptz, ${after.id})`
+  return {
+    sql: sql`select id, state_seq as "stateSeq", ended_at as "endedAt" from deliveries where ${failedIn(range)} ${beyond} order by ended_at, id limit ${limit}`,
+    read: rows => rows as unknown as FailedDelivery[]
+  }
+}
+
+function failedIn ({ account, webhook, from, to }: FailedRange): Sql {
+  return sql`account = ${account} and webhook = ${webhook} and state = 'failed' and ended_at >= ${from}::timestamptz and ended_at < ${to}::timestamptz`
+}
+
+/** Where a delivery stands in its last run. */
 export interface DeliveryState {
   delivery: string
-  state: 'pending' | 'retrying' | 'delivered' | 'failed'
-  attempts: number
-  firstAttemptAt: Date | null
-  nextAttemptAt: Date | null
+  replay: string | null
+  state: DeliveryStateName
 }
 
 /** Where deliveries stand, by id. One that is not there is not known to the view yet. */
 export function deliveryStates (ids: string[]): Query<Map<string, DeliveryState>> {
   return {
-    sql: sql`select id as delivery, state, attempts, first_attempt_at as "firstAttemptAt", next_attempt_at as "nextAttemptAt"
-      from deliveries where id = any(${ids}::text[])`,
+    sql: sql`select id as delivery, nullif(replay, '') as replay, state from deliveries where id = any(${ids}::text[])`,
     read: rows => new Map((rows as unknown as DeliveryState[]).map(row => [row.delivery, row]))
   }
+}
+
+/** A delivery that something should have happened to by now. */
+export interface WaitingDelivery {
+  id: string
+  webhook: string
+  replay: string | null
+  /** Where in WEBHOOKS the last fact of its run lies, with all that is needed to go on. */
+  stateSeq: number
+  /** When it is to be tried; null = at once. */
+  nextAttemptAt: Date | null
+}
+
+const WAITING = sql`id, webhook, nullif(replay, '') as replay, state_seq as "stateSeq", next_attempt_at as "nextAttemptAt"`
+
+/** Deliveries of all accounts whose next attempt was due more than `graceS` seconds ago (below 0: is due within so many) and of which nothing was heard since:
+ *  for the sweep that makes lost schedules again. The longest overdue first; `after` = the last of the page before. */
+export function overdueDeliveries ({ limit, graceS, after }: { limit: number, graceS: number, after: WaitingDelivery | null }): Query<WaitingDelivery[]> {
+  const beyond = after === null ? sql`` : sql`and (next_attempt_at, id) > (${after.nextAttemptAt!.toISOString()}::timestamptz, ${after.id})`
+  return {
+    sql: sql`select ${WAITING} from deliveries
+      where next_attempt_at < now() - make_interval(secs => ${graceS}) ${beyond} order by next_attempt_at, id limit ${limit}`,
+    read: rows => rows as unknown as WaitingDelivery[]
+  }
+}
+
+/** Deliveries of all accounts asked for more than `graceS` seconds ago of which nothing was heard since, in the order of the log; `after` = the last of the
+ *  page before. */
+export function unheardDeliveries ({ limit, graceS, after }: { limit: number, graceS: number, after: WaitingDelivery | null }): Query<WaitingDelivery[]> {
+  return {
+    sql: sql`select ${WAITING} from deliveries
+      where state = 'pending' and state_seq > ${after?.stateSeq ?? 0} and state_at < now() - make_interval(secs => ${graceS}) order by state_seq limit ${limit}`,
+    read: rows => rows as unknown as WaitingDelivery[]
+  }
+}
+
+/** Takes out of the view what WEBHOOKS no longer holds, as a replay of it would: deliveries, also those that never ended (nobody can go on with one whose last
+ *  fact is gone), and requests, whose facts lie before `before`. Each takes `limit` at most, and none that somebody is just writing; answers how many. */
+export function pruneDeliveries ({ before, limit }: { before: number, limit: number }): Query<number> {
+  return {
+    sql: sql`with gone as (delete from deliveries where id = any(array(
+        select id from deliveries where state_seq < ${before} order by state_seq limit ${limit} for update skip locked)) returning 1)
+      select count(*) as count from gone`,
+    read: ([row]) => row!.count as number
+  }
+}
+
+export function pruneAttempts ({ before, limit }: { before: number, limit: number }): Query<number> {
+  return {
+    sql: sql`with gone as (delete from delivery_attempts where seq = any(array(
+        select seq from delivery_attempts where seq < ${before} order by seq limit ${limit} for update skip locked)) returning 1)
+      select count(*) as count from gone`,
+    read: ([row]) => row!.count as number
+  }
+}
+
+interface DeliveryRow {
+  id: string
+  webhook: string
+  event: string | null
+  event_type: EventType
+  event_seq: number
+  email: string
+  events: string[]
+  event_types: EventType[]
+  event_seqs: number[]
+  emails: string[]
+  batch: boolean
+  test: boolean
+  replay: string
+  state: DeliveryStateName
+  requested_at: Date
+  first_attempt_at: Date | null
+  next_attempt_at: Date | null
+  ended_at: Date | null
+  reason: DeliverySummary['reason']
+  attempts: number
+  attempt_seq: number
+  http_status: number | null
+  error: string | null
+  error_kind: ErrorKind | null
+  duration_ms: number
+}
+
+type LastRow = Pick<DeliveryRow, 'http_status' | 'error' | 'error_kind' | 'duration_ms'>
+
+/** A row inside jsonb: times are text there, in PostgreSQL's own form. */
+interface AttemptRow extends LastRow, Pick<DeliveryAttempt, 'seq' | 'attempt' | 'response' | 'url' | 'headers'> {
+  replay: string
+  at: string
+}
+
+function summaryOf (row: DeliveryRow): DeliverySummary {
+  return {
+    id: row.id,
+    webhook: row.webhook,
+    events: eventsOf(row),
+    batch: row.batch,
+    test: row.test,
+    replay: row.replay === '' ? null : row.replay,
+    state: row.state,
+    requestedAt: row.requested_at,
+    firstAttemptAt: row.first_attempt_at,
+    nextAttemptAt: row.next_attempt_at,
+    endedAt: row.ended_at,
+    reason: row.reason,
+    attempts: row.attempts,
+    last: row.attempt_seq === 0 ? null : lastOf(row)
+  }
+}
+
+function eventsOf (row: DeliveryRow): Member[] {
+  if (row.event !== null) return [{ id: row.event, type: row.event_type, seq: row.event_seq, email: row.email }]
+  return row.events.map((id, i) => ({ id, type: row.event_types[i]!, seq: Number(row.event_seqs[i]), email: row.emails[i]! }))
+}
+
+function lastOf ({ http_status: status, error, error_kind: errorKind, duration_ms: durationMs }: LastRow): LastAttempt {
+  return { status, error, errorKind, durationMs }
+}
+
+function attemptOf ({ seq, replay, attempt, at, response, url, headers, ...row }: AttemptRow): DeliveryAttempt {
+  return { seq, replay: replay === '' ? null : replay, attempt, at: new Date(at), ...lastOf(row), response, url, headers }
 }

@@ -1,17 +1,27 @@
 import t, { type Test } from 'tap'
+import { deliveries } from '#projections/deliveries/project.ts'
 import { emails } from '#projections/emails/project.ts'
-import { consumerPlans } from '#streams/topology.ts'
-import { subjects } from '#streams/subjects.ts'
+import { pendingAfter } from '#streams/delivery/state.ts'
+import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
+import { partitionOf, subjects } from '#streams/subjects.ts'
+import { scheduleDelivery } from '#src/actions/delivery.ts'
 import { openLedger } from '#src/actions/ledger.ts'
 import { scheduleSend } from '#src/actions/recipient.ts'
 import { systemClock } from '#src/base/clock.ts'
+import { api } from '#src/nats/api.ts'
 import { openBlobs } from '#src/nats/blobs.ts'
 import { repair } from '#src/nats/ensure.ts'
+import { lastSequence } from '#src/nats/load.ts'
 import { lastSequencesOf } from '#src/nats/lookup.ts'
+import { createProjectors } from '#src/out/projector/run.ts'
+import { openDeliveryCare } from '#src/out/scheduler/deliveries.ts'
 import { startSweep } from '#src/out/scheduler/sweep.ts'
+import { waitFor } from '#src/postgres/checkpoint.ts'
 import { apply, freshPool } from '../projections/view.ts'
 import { openBus } from '../support/bus.ts'
-import { ACCOUNT, deferred, delivered, recorded, requested } from '../support/facts.ts'
+import {
+  ACCOUNT, deferred, delivered, deliveryAttempted, deliveryFailed, deliveryParked, deliveryRequested, deliverySubject, recorded, requested, type DeliveryStep
+} from '../support/facts.ts'
 import { log, topology } from '../support/sender-rig.ts'
 import { until } from '../support/wait.ts'
 
@@ -37,7 +47,7 @@ async function openYard (t: Test) {
 
 t.test('who lost his schedule gets one, behind thousands who have theirs and keep it', async t => {
   const { bus, pool, sweep, scheduled, come } = await openYard(t)
-  const booked = Array.from({ length: 4100 }, (_, i) => `em_booked${i}`)
+  const booked = Array.from({ length: 2100 }, (_, i) => `em_booked${i}`)
   const facts = recorded([...booked.map(email => deferred({ email, nextAttemptAt: past(900) })), deferred({ email: 'em_lost', nextAttemptAt: past(120) })])
   for (let i = 0; i < facts.length; i += 500) await apply(pool, emails, facts.slice(i, i + 500))
   for (let i = 0; i < booked.length; i += 500) await Promise.all(booked.slice(i, i + 500).map(email => scheduled(email, HOUR_MS)))
@@ -86,4 +96,139 @@ t.test('of whose request is settled without a fact or a schedule is seen to; who
   sweep()
   await until(async () => (await come(['em_forgotten'])).length > 0)
   t.same(await come(names), ['em_forgotten'])
+})
+
+const WEBHOOK = 'wh_one'
+const PARTITION = partitionOf(WEBHOOK)
+
+/** A bus with deliveries in its log, and the sweep's hands for them; the view follows unless it is told not to. */
+async function openDeliveryYard (t: Test, { follows = true } = {}) {
+  const { bus, topology } = await openBus(t)
+  const pool = await freshPool(t)
+  const ledger = openLedger(bus, systemClock)
+  const repaired = (plan: ConsumerPlan) => repair(bus, plan, topology)
+  const stopping = new AbortController()
+  t.teardown(async () => stopping.abort())
+  const care = openDeliveryCare({ bus, pool, repair: repaired, log, signal: stopping.signal })
+  if (follows) {
+    const projectors = createProjectors({ bus, pool, log, projections: { deliveries } })
+    t.teardown(async () => { await Promise.all(projectors.map(projector => projector.stop())) })
+  }
+
+  async function happened (facts: DeliveryStep[]): Promise<void> {
+    for (let i = 0; i < facts.length; i += 400) {
+      const part = facts.slice(i, i + 400).map(fact => ({ subject: deliverySubject(fact), fact }))
+      await ledger.webhooks.append(part)
+    }
+    if (follows) t.ok(await waitFor(pool, deliveries, { WEBHOOKS: await lastSequence(bus, 'WEBHOOKS') }, 10_000))
+  }
+
+  /** As the dispatcher does after the fact. */
+  async function scheduled (facts: DeliveryStep[]): Promise<void> {
+    for (let i = 0; i < facts.length; i += 200) await Promise.all(facts.slice(i, i + 200).map(fact => scheduleDelivery({ bus }, pendingAfter(fact)!, 5000)))
+  }
+
+  /** Where in SCHEDULE anything lies that would bring these back; 0 = there is nothing. */
+  async function waits (ids: string[]): Promise<number[]> {
+    const found = await lastSequencesOf(bus, 'SCHEDULE', ids.flatMap(all))
+    return ids.map(id => Math.max(...all(id).map(subject => found.get(subject) ?? 0)))
+  }
+
+  /** Takes what waits on a consumer and acknowledges it, the first `count` messages. */
+  async function worked (plan: ConsumerPlan, count: number): Promise<void> {
+    await repaired(plan)
+    const consumer = await bus.js.consumers.get(plan.stream, plan.durable_name)
+    for (let i = 0; i < count; i++) t.ok(await (await consumer.next())!.ackAck())
+  }
+
+  return { bus, pool, care, repaired, happened, scheduled, waits, worked }
+}
+
+const all = (id: string) => [subjects.scheduleDelivery(WEBHOOK, id), subjects.scheduleHeld(WEBHOOK, id), subjects.dueDelivery(PARTITION, id)]
+const cameDue = async (yard: { waits (ids: string[]): Promise<number[]> }, id: string, before = 0) => await until(async () => (await yard.waits([id]))[0]! > before)
+const parked = (delivery: string, secondsAgo: number, more = {}) => deliveryParked({ delivery, nextAttemptAt: past(secondsAgo), ...more })
+const asked = (delivery: string, secondsAgo: number, replay: string | null = null): DeliveryStep => ({ ...deliveryRequested({ delivery, replay }), time: past(secondsAgo) })
+
+t.test('a delivery that lost its schedule gets one, behind thousands who have theirs and keep it', async t => {
+  const yard = await openDeliveryYard(t)
+  const { care, happened, scheduled, waits } = yard
+  const later = Array.from({ length: 2050 }, (_, i) => parked(`whd_later${i}`, -3600))
+  const held = parked('whd_held', -3600, { heldAt: past(10) })
+  const lost = [parked('whd_lost', -1800), parked('whd_heldlost', -7200, { heldAt: past(10) }), deliveryAttempted({ delivery: 'whd_retry', result: 'retrying', status: 500, nextAttemptAt: past(-7200) })]
+  await happened([...later, held, ...lost])
+  await scheduled([...later, held])
+  const safe = [...later, held].map(({ data }) => data.delivery)
+  const before = await waits(safe)
+  t.ok(before.every(seq => seq > 0))
+  t.equal(await care.remind(60), 0, 'nothing is due')
+  t.equal(await care.remind(-400 * 86_400), lost.length, 'with what is due later')
+  t.strictSame(await waits(safe), before)
+  t.ok((await waits(lost.map(({ data }) => data.delivery))).every(seq => seq > 0))
+  t.equal(await care.remind(-400 * 86_400), 0)
+})
+
+t.test('what has come due and waits for its turn is not asked for again; what was put down without a word is', async t => {
+  const yard = await openDeliveryYard(t)
+  const { care, happened, scheduled, waits, worked } = yard
+  const facts = ['whd_dropped', 'whd_waits', 'whd_lost', 'whd_recent'].map(id => parked(id, id === 'whd_recent' ? 10 : 300))
+  await happened([...facts, parked('whd_over', 300), deliveryFailed({ delivery: 'whd_over' })])
+  for (const fact of facts.slice(0, 2)) {
+    await scheduled([fact])
+    await until(async () => (await lastSequencesOf(yard.bus, 'SCHEDULE', [subjects.dueDelivery(PARTITION, fact.data.delivery)])).size === 1)
+  }
+  await worked(consumerPlans.deliveriesDue, 1)
+  const [droppedBefore, waitsBefore] = await waits(['whd_dropped', 'whd_waits'])
+  t.equal(await care.remind(60), 2)
+  await cameDue(yard, 'whd_dropped', droppedBefore)
+  await cameDue(yard, 'whd_lost')
+  t.strictSame(await waits(['whd_waits', 'whd_recent', 'whd_over']), [waitsBefore, 0, 0])
+})
+
+t.test('a delivery whose request is acknowledged and of which nothing was heard is asked for again; who is not acknowledged waits for its turn', async t => {
+  const yard = await openDeliveryYard(t)
+  const { bus, care, happened, waits, worked } = yard
+  await happened([
+    asked('whd_forgotten', 600), asked('whd_done', 600), deliveryAttempted({ delivery: 'whd_done' }), asked('whd_recent', 10), asked('whd_inhand', 600),
+    asked('whd_again', 600, 'rpl_1'), asked('whd_againinhand', 600, 'rpl_1')
+  ])
+  t.equal(await care.remind(60), 0, 'nobody has begun')
+  await worked(consumerPlans.deliveries[PARTITION]!, 3)
+  await worked(consumerPlans.deliveriesAgain, 1)
+  t.equal(await care.remind(60), 2)
+  await cameDue(yard, 'whd_forgotten')
+  await cameDue(yard, 'whd_again')
+  t.strictSame(await waits(['whd_done', 'whd_recent', 'whd_inhand', 'whd_againinhand']), [0, 0, 0, 0])
+  t.equal(await care.remind(60), 0, 'both wait for their turn now')
+  const consumer = await bus.js.consumers.get('SCHEDULE', consumerPlans.deliveriesDue.durable_name)
+  const [first, second] = [await consumer.next(), await consumer.next()]
+  t.same([first, second].map(message => message!.json<{ owed: { replay: string | null } }>().owed.replay).sort(), [null, 'rpl_1'].sort())
+})
+
+t.test('as long as the view is behind, nothing is asked for again', async t => {
+  const { pool, care, happened, waits, bus, repaired } = await openDeliveryYard(t, { follows: false })
+  const lost = parked('whd_lost', 300)
+  await happened([lost])
+  await apply(pool, deliveries, recorded([lost]))
+  t.equal(await care.remind(60), 0, 'what came after may tell how it ended')
+  const projectors = createProjectors({ bus, pool, log, projections: { deliveries } })
+  t.teardown(async () => { await Promise.all(projectors.map(projector => projector.stop())) })
+  t.ok(await waitFor(pool, deliveries, { WEBHOOKS: 1 }, 10_000))
+  t.equal(await care.remind(60), 1)
+  t.ok((await waits(['whd_lost']))[0]! > 0)
+  t.notOk(await repaired(consumerPlans.deliveriesDue), 'its consumer is there')
+})
+
+t.test('what has left the log leaves the view with the sweep, and the stream of schedules deleted is filled again', async t => {
+  const { bus, pool, happened, scheduled, waits, repaired } = await openDeliveryYard(t)
+  const later = parked('whd_later', -3600)
+  await happened([asked('whd_old', 600), deliveryAttempted({ delivery: 'whd_old' }), later, deliveryAttempted({ delivery: 'whd_new' })])
+  await scheduled([later])
+  for (const seq of [1, 2]) await api(bus, 'STREAM.MSG.DELETE.WEBHOOKS', { seq })
+  await api(bus, 'STREAM.DELETE.SCHEDULE', undefined)
+  const sweep = startSweep({ bus, pool, blobs: await openBlobs(bus), repair: async plan => await repaired(plan).then(missing => { if (missing) sweep.soon(); return missing }), log })
+  t.teardown(() => sweep.stop())
+  await until(async () => (await pool.query('select id from deliveries')).rowCount === 2)
+  await until(async () => (await waits(['whd_later']).catch(() => [0]))[0]! > 0)
+  t.same((await pool.query('select id from deliveries order by id')).rows.map(({ id }) => id), ['whd_later', 'whd_new'])
+  t.same((await pool.query('select seq from delivery_attempts')).rows, [{ seq: 4 }])
 })

@@ -21,7 +21,7 @@ export async function apply (pool: Pool, projection: Projection, batch: Array<Re
   })
 }
 
-const TABLES = { emails: ['emails', 'email_states', 'recipients', 'timeline'], deliveries: ['deliveries'], suppressions: ['suppressions'], templates: ['templates', 'template_versions'] }
+const TABLES = { emails: ['emails', 'email_states', 'recipients', 'timeline'], deliveries: ['deliveries', 'delivery_attempts'], suppressions: ['suppressions'], templates: ['templates', 'template_versions'] }
 
 /** All rows of a projection's tables, each table sorted. */
 export async function allRows (pool: Pool, name: keyof typeof TABLES): Promise<Record<string, string[]>> {

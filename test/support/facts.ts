@@ -1,11 +1,11 @@
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Fact, FactType, FactOf, Recorded } from '#streams/define.ts'
-import { DeliveryAttempted, DeliveryFailed, DeliveryParked, DeliveryRequested } from '#streams/delivery/facts.ts'
+import { DeliveryAttempted, DeliveryFailed, DeliveryParked, DeliveryRequested, type Member } from '#streams/delivery/facts.ts'
 import {
   EmailAttempted, EmailBounced, EmailCanceled, EmailClicked, EmailComplained, EmailDeferred, EmailDelivered, EmailFailed, EmailInDoubt, EmailOpened, EmailRequested,
   EmailRescheduled, EmailRetryRequested, EmailSuppressed, EmailUnsubscribed, type MarkFact, type RecipientFact
 } from '#streams/email/facts.ts'
-import { subjects } from '#streams/subjects.ts'
+import { partitionOf, subjects } from '#streams/subjects.ts'
 import type { Static, TSchema } from '@sinclair/typebox'
 
 type Data<T> = T extends FactType<string, infer Schema> ? Static<Schema> : never
@@ -145,8 +145,11 @@ function toldOf ({ email }: { email: string }) {
   return recipient
 }
 
+/** An event of mail, by a number. */
+export const member = (n: number): Member => ({ id: `ev_${n}`, type: 'email.delivered', seq: n, email: `em_${n}` })
+
 /** One event owed to one endpoint. */
-const owed = { delivery: 'whd_one', webhook: 'wh_one', event: { id: 'ev_event', type: 'email.delivered' as const, seq: 7 }, email: 'em_one' }
+const owed = { delivery: 'whd_one', webhook: 'wh_one', replay: null, events: [{ id: 'ev_event', type: 'email.delivered' as const, seq: 7, email: 'em_one' }], batch: false }
 
 export function deliveryRequested (given: Partial<Data<typeof DeliveryRequested>>): DeliveryRequested {
   return fact(DeliveryRequested, { ...owed, ...given })
@@ -159,6 +162,8 @@ export function deliveryAttempted (given: Partial<Data<typeof DeliveryAttempted>
     result: 'delivered',
     status: 200,
     error: null,
+    errorKind: null,
+    request: { url: 'https://example.com/hooks', headers: { 'webhook-id': 'ev_event' } },
     response: 'ok',
     durationMs: 12,
     firstAttemptAt: timeAt(0),
@@ -193,7 +198,16 @@ export function recorded (facts: AnyFact[], fromSeq = 1): Array<Recorded<AnyFact
 function subjectOf (one: AnyFact): string {
   if (one.type === 'email.requested') return subjects.request(one.account, one.data.email)
   if (one.type.startsWith('email.')) return recipientSubject(one as RecipientFact | MarkFact)
-  return one.type === 'delivery.requested' ? subjects.delivery(0) : subjects.deliveryOutcome(0)
+  return one.type.startsWith('delivery.') ? deliverySubject(one as DeliveryStep) : subjects.fanoutCursor(0)
+}
+
+export type DeliveryStep = DeliveryRequested | DeliveryAttempted | DeliveryParked | DeliveryFailed
+
+/** Where a fact of a delivery lies in WEBHOOKS. */
+export function deliverySubject ({ type, data: { webhook, replay } }: DeliveryStep): string {
+  const partition = partitionOf(webhook)
+  if (type !== 'delivery.requested') return subjects.deliveryOutcome(partition)
+  return replay === null ? subjects.delivery(partition) : subjects.deliveryAgain(partition)
 }
 
 const MARKS = new Set(['email.opened', 'email.clicked', 'email.complained', 'email.unsubscribed'])

@@ -1,11 +1,7 @@
-import type { Query } from '#projections/define.ts'
-import { overdueDeliveryFacts } from '#projections/deliveries/queries.ts'
 import { emails } from '#projections/emails/project.ts'
 import { knownEmails, overdueRecipients, unheardEmails, type OverdueRecipient, type UnheardEmail } from '#projections/emails/queries.ts'
-import { pendingAfter } from '#streams/delivery/state.ts'
 import { subjects } from '#streams/subjects.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
-import { scheduleDelivery } from '#src/actions/delivery.ts'
 import { scheduleSend } from '#src/actions/recipient.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
@@ -14,11 +10,13 @@ import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
 import type { Blobs } from '#src/nats/blobs.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { lastSequenceUnder, loadFact } from '#src/nats/load.ts'
+import { lastSequenceUnder } from '#src/nats/load.ts'
 import { ackFloorOf, lastSequencesOf } from '#src/nats/lookup.ts'
 import { waitFor } from '#src/postgres/checkpoint.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/run.ts'
+import { openDeliveryCare } from './deliveries.ts'
+import { each, PAGE, pages } from './pages.ts'
 
 export interface SweepOptions {
   bus: Bus
@@ -40,16 +38,13 @@ const AGAIN_MS = 30_000
  *  mail that has only a booked place. */
 const LOOK_AGAIN_MS = [15_000, 60_000]
 const LOOKS_AFTER_LOSS = 1 + LOOK_AGAIN_MS.length
-const STORE_MS = 60_000
 /** Postgres may be away for a while without anybody missing a sweep. */
 const PATIENCE_MS = 600_000
 const GRACE_S = 60
 /** Retries wait for hours, scheduled mail for as long as its content is kept. */
 const AHEAD_S = 400 * 86_400
-const PAGE = 2000
-const DELIVERIES_MAX = { overdue: 10_000, all: 200_000 }
 const VIEW_MS = 5000
-const AT_ONCE = 100
+const TIDY_MS = 3_600_000
 const BLOB_AGE_MS = 3_600_000
 
 /** Schedules are derived, and can be lost. Whatever the views say should have happened by now gets its schedule again, due at once; who receives it
@@ -57,17 +52,19 @@ const BLOB_AGE_MS = 3_600_000
  *  views know. At start and every 5 min; after a loss, also for what is not due yet. */
 export function startSweep ({ bus, pool, blobs, repair, log }: SweepOptions): Sweep {
   const stopping = new AbortController()
+  const { signal } = stopping
+  const care = openDeliveryCare({ bus, pool, repair, log, signal })
   let wake = new AbortController()
   let looksLeft = 0
-  let orphansDueMs = 0
+  let tidyDueMs = 0
   let lastDoneMs = Date.now()
   let lastError: Error | null = null
 
   async function run (): Promise<void> {
-    while (!stopping.signal.aborted) {
+    while (!signal.aborted) {
       const pauseMs = await turn()
       wake = new AbortController()
-      await sleep(pauseMs, AbortSignal.any([wake.signal, stopping.signal]))
+      await sleep(pauseMs, AbortSignal.any([wake.signal, signal]))
     }
   }
 
@@ -76,9 +73,9 @@ export function startSweep ({ bus, pool, blobs, repair, log }: SweepOptions): Sw
     const everything = looksLeft > 0
     looksLeft = Math.max(0, looksLeft - 1)
     try {
-      await (everything ? sweep(-AHEAD_S, DELIVERIES_MAX.all) : sweep(GRACE_S, DELIVERIES_MAX.overdue))
+      await sweep(everything ? -AHEAD_S : GRACE_S)
       lastDoneMs = Date.now()
-      await sweepOrphans()
+      await tidyUp()
       if (looksLeft === LOOKS_AFTER_LOSS) return 0
       return looksLeft > 0 ? LOOK_AGAIN_MS.at(-looksLeft)! : EVERY_MS
     } catch (error) {
@@ -89,19 +86,18 @@ export function startSweep ({ bus, pool, blobs, repair, log }: SweepOptions): Sw
     }
   }
 
-  async function sweep (graceS: number, deliveriesMax: number): Promise<void> {
-    for (const plan of [consumerPlans.sender, consumerPlans.senderDue, consumerPlans.deliveriesDue]) await repair(plan)
+  async function sweep (graceS: number): Promise<void> {
+    for (const plan of [consumerPlans.sender, consumerPlans.senderDue]) await repair(plan)
     const overdue = await sweepOverdue(graceS)
     const unheard = await sweepUnheard()
-    const deliveries = await ask(pool, overdueDeliveryFacts(deliveriesMax, graceS))
-    await each(deliveries, remindDelivery)
-    if (overdue + unheard + deliveries.length > 0) log.info({ overdue, unheard, deliveries: deliveries.length, everything: graceS < 0 }, 'swept')
+    const deliveries = await care.remind(graceS)
+    if (overdue + unheard + deliveries > 0) log.info({ overdue, unheard, deliveries, everything: graceS < 0 }, 'swept')
   }
 
   /** Those whose time the views know. Resolves to how many had lost their schedule. */
   async function sweepOverdue (graceS: number): Promise<number> {
     let found = 0
-    await pages<OverdueRecipient>(after => overdueRecipients({ limit: PAGE, graceS, after }), async page => { found += await remind(page) })
+    await pages<OverdueRecipient>(pool, signal, after => overdueRecipients({ limit: PAGE, graceS, after }), async page => { found += await remind(page) })
     return found
   }
 
@@ -112,7 +108,7 @@ export function startSweep ({ bus, pool, blobs, repair, log }: SweepOptions): Sw
     const facts = await lastSequenceUnder(bus, 'EMAILS', 'email.>')
     if (!await waitFor(pool, emails, { EMAILS: facts }, VIEW_MS)) return 0
     let found = 0
-    await pages<UnheardEmail>(after => unheardEmails({ limit: PAGE, after }), async page => {
+    await pages<UnheardEmail>(pool, signal, after => unheardEmails({ limit: PAGE, after }), async page => {
       const settled = page.filter(({ requestSeq }) => requestSeq <= acknowledged)
       found += await remind(settled.flatMap(({ ns, createdMs, ...rest }) => ns.map(n => ({ ...rest, n, wakeMs: createdMs }))))
       // The oldest come first: what follows waits for the sender still.
@@ -121,41 +117,31 @@ export function startSweep ({ bus, pool, blobs, repair, log }: SweepOptions): Sw
     return found
   }
 
-  /** Page after page, until the last or until `act` says false. */
-  async function pages<T> (query: (after: T | null) => Query<T[]>, act: (page: T[]) => Promise<boolean | void>): Promise<void> {
-    for (let after: T | null = null; !stopping.signal.aborted;) {
-      const page: T[] = await ask(pool, query(after))
-      if (page.length === 0 || await act(page) === false || page.length < PAGE) return
-      after = page.at(-1)!
-    }
-  }
-
   /** Stores the schedules that are not there; resolves to their number. What has come due and was not worked off yet needs none either. */
   async function remind (recipients: OverdueRecipient[]): Promise<number> {
     const worked = await ackFloorOf(bus, consumerPlans.senderDue)
     const names = recipients.map(({ account, email, n }) => [subjects.scheduleSend(account, email, n), subjects.dueSend(account, email, n)] as const)
     const stored = await lastSequencesOf(bus, 'SCHEDULE', names.flat())
     const lost = recipients.filter((_recipient, i) => !stored.has(names[i]![0]) && (stored.get(names[i]![1]) ?? 0) <= worked)
-    await each(lost, ({ account, email, n, requestSeq, wakeMs }) => scheduleSend(bus, { account, email, n, request: requestSeq }, Math.max(wakeMs, Date.now())))
+    await each(lost, signal, ({ account, email, n, requestSeq, wakeMs }) => scheduleSend(bus, { account, email, n, request: requestSeq }, Math.max(wakeMs, Date.now())))
     return lost.length
   }
 
   /** On a clock of its own, and whatever becomes of it: a store that is slow to list must not keep mail from being swept. */
-  async function sweepOrphans (): Promise<void> {
-    if (Date.now() < orphansDueMs) return
-    orphansDueMs = Date.now() + BLOB_AGE_MS
-    try {
-      const orphans = await removeOrphans()
-      if (orphans > 0) log.info({ orphans }, 'content without an email removed')
-    } catch (error) {
-      log.warn({ err: error }, 'orphaned content not swept')
-    }
+  async function tidyUp (): Promise<void> {
+    if (Date.now() < tidyDueMs) return
+    tidyDueMs = Date.now() + TIDY_MS
+    await tidy('content without an email', removeOrphans)
+    await tidy('deliveries that have left the log', care.prune)
   }
 
-  async function remindDelivery (seq: number): Promise<void> {
-    const found = await loadFact(bus, 'WEBHOOKS', seq)
-    const pending = found === null ? null : pendingAfter(found.fact)
-    if (pending != null && pending.dueAt !== null) await scheduleDelivery({ bus }, pending, STORE_MS)
+  async function tidy (what: string, remove: () => Promise<number>): Promise<void> {
+    try {
+      const removed = await remove()
+      if (removed > 0) log.info({ what, removed }, 'tidied up')
+    } catch (error) {
+      log.warn({ what, err: error }, 'not tidied up')
+    }
   }
 
   /** Content is written before its email is accepted; when that never happened, nobody will ask for it. A view that is behind must not judge. */
@@ -166,13 +152,8 @@ export function startSweep ({ bus, pool, blobs, repair, log }: SweepOptions): Sw
     if (!await waitFor(pool, emails, { REQUESTS: requests }, VIEW_MS)) return 0
     const known = await ask(pool, knownEmails(old))
     const orphans = old.filter(name => !known.has(name))
-    await each(orphans, name => blobs.remove(name))
+    await each(orphans, signal, name => blobs.remove(name))
     return orphans.length
-  }
-
-  /** So many at once, and none after the role was told to stop. */
-  async function each<T> (items: T[], act: (item: T) => Promise<void>): Promise<void> {
-    for (let i = 0; i < items.length && !stopping.signal.aborted; i += AT_ONCE) await Promise.all(items.slice(i, i + AT_ONCE).map(act))
   }
 
   const running = run()

@@ -1,0 +1,12 @@
+import { sql, type Query } from '../define.ts'
+
+/** How many of an endpoint's deliveries that replays have asked for wait for a place of their own: never tried, or due within `soonS` seconds; each kind is
+ *  counted up to `max`. What an endpoint has refused and is tried again in some hours is not in the way of more. */
+export function replayBacklog ({ account, webhook, soonS, max }: { account: string, webhook: string, soonS: number, max: number }): Query<number> {
+  const waiting = sql`select 1 from deliveries where account = ${account} and webhook = ${webhook} and state = 'retrying' and replay <> ''`
+  return {
+    sql: sql`select (select count(*) from (${waiting} and attempts = 0 limit ${max}) untried)
+      + (select count(*) from (${waiting} and attempts > 0 and next_attempt_at < now() + make_interval(secs => ${soonS}) limit ${max}) due) as count`,
+    read: ([row]) => Number(row!.count)
+  }
+}
