@@ -12,6 +12,8 @@ import { emailActionRoutes } from '#src/in/api/email-actions.ts'
 import { contentRoutes } from '#src/in/api/email-content.ts'
 import { readRoutes } from '#src/in/api/email-reads.ts'
 import { sendRoutes } from '#src/in/api/emails.ts'
+import { eventRoutes } from '#src/in/api/events.ts'
+import type { StreamLimits } from '#src/in/api/event-stream.ts'
 import { createAcceptor } from '#src/in/api/idempotency.ts'
 import { keyRoutes } from '#src/in/api/keys.ts'
 import { apiDescription, rememberRoutes } from '#src/in/api/openapi.ts'
@@ -31,7 +33,7 @@ import type { Counters } from '#src/nats/counters.ts'
 
 export interface HttpOptions {
   /** What /api and tracking need; null in a process without the role `api`. */
-  api: { desk: Desk, counters: Counters, reads: Reads } | null
+  api: { desk: Desk, counters: Counters, reads: Reads, streams?: Partial<StreamLimits> } | null
   /** Where clients reach it. */
   publicUrl: string
   catcher: Catcher | null
@@ -74,7 +76,8 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
     if (lacksHost(request.raw) && request.server.prefix !== '/api') return await answer(reply, missingHost())
   })
   app.addHook('onResponse', async (request, reply) => {
-    metrics.request(request.routeOptions.url ?? 'none', reply.statusCode, reply.elapsedTime / 1000)
+    // A stream lasts as long as its reader likes: that is not how long it took to answer.
+    if (!isStream(reply)) metrics.request(request.routeOptions.url ?? 'none', reply.statusCode, reply.elapsedTime / 1000)
     const line = { requestId: request.id, method: request.method, route: request.routeOptions.url, status: reply.statusCode, durationMs: Math.round(reply.elapsedTime) }
     log.debug(line, 'request')
   })
@@ -100,10 +103,15 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
       keyRoutes(context, api.desk)
       webhookRoutes(context, api.desk)
       suppressionRoutes(context, api.desk, api.reads)
+      eventRoutes(context, api.desk, { log, streams: api.streams ?? {} })
     }, { prefix: '/api' })
     void app.register(apiDescription, { routes, publicUrl: options.publicUrl })
   }
   return app
+}
+
+function isStream (reply: FastifyReply): boolean {
+  return String(reply.getHeader('content-type')).startsWith('text/event-stream')
 }
 
 /** The caller's own id when it is a harmless one, so that its logs and ours meet; else a new one. */

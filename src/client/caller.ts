@@ -100,6 +100,23 @@ export class Caller {
     }
   }
 
+  /** An operation's answer as it comes in, for as long as it comes: what was thrown, or answered with a refusal, is a JetpostError. The answer must have begun
+   *  within the time for one try; its end is `signal`'s matter. */
+  protected async begin<Name extends OperationName> (name: Name, args: Arguments<Name>, more: Record<string, string>, signal: AbortSignal): Promise<Response | JetpostError> {
+    const { url, init } = this.#requestOf(operations[name], args)
+    for (const [header, value] of Object.entries(more)) (init.headers as Headers).set(header, value)
+    const late = new AbortController()
+    const timer = setTimeout(() => late.abort(), this.#options.timeoutMs)
+    try {
+      const response = await this.#options.fetch(url, { ...init, signal: AbortSignal.any([late.signal, signal]) })
+      return response.ok ? response : refusedBy(response, await response.text())
+    } catch (cause) {
+      return unreached(url, late.signal.aborted ? this.#options.timeoutMs : null, cause)
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
   #requestOf ({ method, path, takes, idempotent }: Operation, args: unknown[]): Prepared {
     const { url, key } = this.#options
     const given = new Map(takes.map((name, i) => [name, args[i]]))
@@ -125,10 +142,15 @@ export class Caller {
       return isJson ? await response.json() : new Uint8Array(await response.arrayBuffer())
     } catch (cause) {
       signal?.throwIfAborted()
-      if (timeout.aborted) return new JetpostError(`There was no answer within ${ms} ms`, { code: 'timeout', cause })
-      return new JetpostError(`Jetpost at ${url.origin} cannot be reached`, { code: 'network_error', cause })
+      return unreached(url, timeout.aborted ? ms : null, cause)
     }
   }
+}
+
+/** `timeoutMs` = the time that was over, if it was. */
+function unreached (url: URL, timeoutMs: number | null, cause: unknown): JetpostError {
+  if (timeoutMs !== null) return new JetpostError(`There was no answer within ${timeoutMs} ms`, { code: 'timeout', cause })
+  return new JetpostError(`Jetpost at ${url.origin} cannot be reached`, { code: 'network_error', cause })
 }
 
 /** Throws for what is no address of a service; what fetch would say of one with a password in it holds the password. */
@@ -146,10 +168,11 @@ function segment (name: string, value: unknown): string {
   return encodeURIComponent(value)
 }
 
-/** `metadata: { order: '7' }` goes as `metadata[order]=7`. */
+/** `metadata: { order: '7' }` goes as `metadata[order]=7`, and `type: ['a', 'b']` as `type=a&type=b`. */
 function queryOf (query: unknown): Array<[string, string]> {
   return Object.entries(query ?? {}).flatMap(([name, value]): Array<[string, string]> => {
     if (value === undefined) return []
+    if (Array.isArray(value)) return value.map(one => [name, String(one)])
     if (typeof value === 'object') return Object.entries(value as object).map(([key, one]) => [`${name}[${key}]`, String(one)])
     return [[name, String(value)]]
   })
@@ -170,12 +193,13 @@ function wasRefused (error: unknown): boolean {
 }
 
 /** Doubling, with jitter; after what the service asks for, where it does. */
-function waitAfter (tries: number, { retryAfterS }: JetpostError): number {
+export function waitAfter (tries: number, { retryAfterS }: Pick<JetpostError, 'retryAfterS'>): number {
   const ownMs = Math.min(WAIT_MS_MAX, FIRST_WAIT_MS * 2 ** (tries - 1)) * (0.5 + Math.random() / 2)
   return (retryAfterS ?? 0) * 1000 + ownMs
 }
 
-function sleep (ms: number, signal: AbortSignal | undefined): Promise<void> {
+/** Rejects with what `signal` was aborted with. */
+export function sleep (ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = () => { clearTimeout(timer); reject(signal!.reason) }
     const timer = setTimeout(() => { signal?.removeEventListener('abort', stop); resolve() }, ms)

@@ -1,9 +1,11 @@
 import { Caller, type CallOptions, type SendOptions } from './caller.ts'
-import type { SendBatchAnswer, SendBatchRequest } from './types.ts'
+import { tail, type TailedEvent } from './tail.ts'
+import type { ListEventsQuery, SendBatchAnswer, SendBatchRequest, WebhookEvent } from './types.ts'
 
 export type { Answer, Arguments, CallOptions, JetpostOptions, OperationName, SendOptions } from './caller.ts'
 export { JetpostError } from './error.ts'
 export type { Operations } from './operations.ts'
+export type { TailedEvent } from './tail.ts'
 export type * from './types.ts'
 export * from './webhook.ts'
 
@@ -11,6 +13,9 @@ export interface BatchOptions extends SendOptions {
   /** `strict`: all are accepted, or none (unless told). `permissive`: those without fault; the others have their error in their place. */
   mode?: SendBatchRequest['mode']
 }
+
+/** What is followed, and from where: without `after` and `created_after` from now on. */
+export type TailOptions = Omit<ListEventsQuery, 'limit'> & CallOptions
 
 /** The API of a Jetpost. Every method throws JetpostError; what it takes and answers stands under its operationId in `Operations`.
  *
@@ -35,6 +40,18 @@ export class Jetpost extends Caller {
     reschedule: this.method('rescheduleEmail'),
     cancel: this.method('cancelEmail'),
     retry: this.method('retryEmail')
+  }
+
+  readonly events = {
+    /** All events that the filters find, from `query.after` on, oldest first, until there are no more. */
+    list: (query: ListEventsQuery = {}, options?: CallOptions): AsyncGenerator<WebhookEvent, void, void> => this.#listEvents(query, options),
+    /** One page, and the cursor to go on from: also when it is empty. */
+    page: this.method('listEvents'),
+    /** Events as they happen, until `signal` says so. A line that breaks is taken up where it was. */
+    tail: ({ signal, ...query }: TailOptions = {}): AsyncGenerator<TailedEvent, void, void> => tail(
+      async (cursor, line) => await this.begin('listEvents', [query], { accept: 'text/event-stream', ...(cursor === null ? {} : { 'last-event-id': cursor }) }, line),
+      signal
+    )
   }
 
   readonly templates = {
@@ -91,5 +108,13 @@ export class Jetpost extends Caller {
     list: this.all('listSuppressions'),
     page: this.method('listSuppressions'),
     delete: this.method('deleteSuppression')
+  }
+  async * #listEvents (query: ListEventsQuery, options?: CallOptions): AsyncGenerator<WebhookEvent, void, void> {
+    for (let { after } = query; ;) {
+      const page = await this.request('listEvents', { ...query, after }, options)
+      yield * page.data
+      if (!page.has_more) return
+      after = page.next_cursor
+    }
   }
 }

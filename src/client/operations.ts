@@ -2,12 +2,12 @@
 
 import type {
   CancelEmailAnswer, CreateDomainRequest, CreateKeyAnswer, CreateKeyRequest, CreateSuppressionRequest, CreateTemplateRequest,
-  CreateWebhookAnswer, CreateWebhookRequest, Domain, Email, EmailContent, Key, ListDomainsAnswer, ListEmailsAnswer, ListKeysAnswer,
-  ListSuppressionsAnswer, ListTemplateVersionsAnswer, ListTemplatesAnswer, ListWebhooksAnswer, PreviewTemplateAnswer, PreviewTemplateRequest,
-  RescheduleEmailAnswer, RescheduleEmailRequest, RetryEmailAnswer, RotateKeyRequest, RotateWebhookSecretAnswer, RotateWebhookSecretRequest,
-  SendBatchAnswer, SendBatchRequest, SendEmailAnswer, SendEmailRequest, Suppression, Template, TestWebhookAnswer, TestWebhookRequest,
-  UpdateDomainRequest, UpdateKeyRequest, UpdateTemplateRequest, UpdateWebhookRequest, Webhook, ListEmailsQuery, GetEmailRawQuery, PageQuery,
-  GetTemplateQuery, ListSuppressionsQuery
+  CreateWebhookAnswer, CreateWebhookRequest, Domain, Email, EmailContent, Key, ListDomainsAnswer, ListEmailsAnswer, ListEventsAnswer,
+  ListKeysAnswer, ListSuppressionsAnswer, ListTemplateVersionsAnswer, ListTemplatesAnswer, ListWebhooksAnswer, PreviewTemplateAnswer,
+  PreviewTemplateRequest, RescheduleEmailAnswer, RescheduleEmailRequest, RetryEmailAnswer, RotateKeyRequest, RotateWebhookSecretAnswer,
+  RotateWebhookSecretRequest, SendBatchAnswer, SendBatchRequest, SendEmailAnswer, SendEmailRequest, Suppression, Template, TestWebhookAnswer,
+  TestWebhookRequest, UpdateDomainRequest, UpdateKeyRequest, UpdateTemplateRequest, UpdateWebhookRequest, Webhook, ListEmailsQuery,
+  GetEmailRawQuery, PageQuery, GetTemplateQuery, ListSuppressionsQuery, ListEventsQuery
 } from './types.ts'
 
 /** What each operation takes and answers, by its operationId. */
@@ -113,6 +113,15 @@ export interface Operations {
   getSuppression: { takes: [address: string], answer: Suppression }
   /** Let an address have mail again. Whatever the reasons were, all of them end. Scope: `suppressions:write`. */
   deleteSuppression: { takes: [address: string], answer: undefined }
+  /** Read events, or follow them as they happen. The same events that webhooks get, the same bodies, oldest first, for as long as facts
+   *  are kept. Test events are none of them, and neither are deferrals between an email's first and its end. All filters given must
+   *  hold; `created_after` is inclusive, `created_before` is not. Pass `next_cursor` as `after`, again and again, and you miss nothing
+   *  and get nothing twice. It does not need the view: it answers while PostgreSQL is away. With `Accept: text/event-stream` it is a
+   *  stream of server-sent events that goes on for ever, each with `id` (a cursor), `event` (its type) and `data` (its body on one
+   *  line). It begins after `Last-Event-ID`, else after `after`, else at `created_after`, else now. A comment comes every 15 seconds
+   *  when nothing else does. It counts as one request, takes no `limit`, and ends with its key; an account can have 20 of them on one
+   *  node, and for one more gets 503 `too_many_streams`. Whoever reads nothing for a minute is cut off. Scope: `emails:read`. */
+  listEvents: { takes: [query?: ListEventsQuery], answer: ListEventsAnswer }
 }
 
 /** How each is asked for: `takes` names what stands in its path, then body and query. */
@@ -156,5 +165,6 @@ export const operations = {
   createSuppression: { method: 'POST', path: '/api/suppressions', takes: ['body'] },
   listSuppressions: { method: 'GET', path: '/api/suppressions', takes: ['query'] },
   getSuppression: { method: 'GET', path: '/api/suppressions/{address}', takes: ['address'] },
-  deleteSuppression: { method: 'DELETE', path: '/api/suppressions/{address}', takes: ['address'] }
+  deleteSuppression: { method: 'DELETE', path: '/api/suppressions/{address}', takes: ['address'] },
+  listEvents: { method: 'GET', path: '/api/events', takes: ['query'] }
 } as const

@@ -118,9 +118,19 @@ export interface CreateWebhookAnswer {
   events: Array<'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained' | 'email.unsubscribed'>
   paused: boolean
   concurrency: number | null
-  /** disabled: the endpoint answered 410. A pause is no status. */
+  batch: {
+    max_events: number
+    max_wait_ms: number
+  } | null
+  every_deferral: boolean
+  /** Events from then on are its. */
+  start_at: string
+  /** disabled: nothing is sent. A pause is no status. */
   status: 'enabled' | 'disabled'
-  disabled_reason: string | null
+  /** `gone` = it answered 410; `failing` = it did nothing but fail for five days. */
+  disabled_reason: 'gone' | 'failing' | null
+  /** Since when it has done nothing but fail, once it has for a quarter of an hour; null = it works, as far as is known. */
+  failing_since: string | null
   /** While both secrets sign: when the one before the rotation ceases to. null when none is under way. */
   secret_rotation: {
     previous_expires_at: string
@@ -133,12 +143,24 @@ export interface CreateWebhookAnswer {
 export interface CreateWebhookRequest {
   /** url is where events are POSTed to. */
   url: string
-  /** events is a list of event types, each once. */
+  /** events is a list of at least one event type, each once. */
   events: Array<'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained' | 'email.unsubscribed'>
-  /** paused is true or false: while true nothing is sent, and what is owed waits, its 24 hours stopped for up to 24 hours. */
+  /** paused is true or false. While true nothing is sent, and what is owed waits, its 24 hours stopped for up to 24 hours. */
   paused?: boolean
   /** concurrency is the number of requests at once from one webhooks process, 1 to 100, or null for its own choice, 8. */
   concurrency?: number | null
+  /** batch is an object with max_events and max_wait_ms, or null for one event a request. */
+  batch?: {
+    /** batch.max_events is the most events in one request, 1 to 100. */
+    max_events: number
+    /** batch.max_wait_ms is how long an event may wait for others, in ms, 100 to 60000. */
+    max_wait_ms: number
+  } | null
+  /** every_deferral is true or false. While true each deferral of an email is an event, else only the first is, and how it ends. */
+  every_deferral?: boolean
+  /** start_at is a time with its offset, like 2026-11-21T12:00:00Z. Events from then on are sent: past ones too, as far back as they are
+   *  kept. Now unless told. */
+  start_at?: string
 }
 
 export interface Domain {
@@ -278,6 +300,114 @@ export interface Email {
   }>
 }
 
+/** The email was rejected (hard), or put off or given up (soft). */
+export interface EmailBouncedEvent {
+  /** The same on every try of every delivery: what has been seen need not be done again. */
+  id: string
+  type: 'email.bounced'
+  created_at: string
+  data: {
+    /** Identifier of the email. */
+    email_id: string
+    /** The sender's bare address. */
+    from: string
+    /** The bare address of the one recipient that this is about. */
+    to: string
+    subject: string
+    tags: string[]
+    metadata: Record<string, string | number | boolean | null>
+    /** The Message-ID of the mail that this recipient got. */
+    message_id: string
+    /** The number of what happened among all that happened to this recipient: events may arrive in another order. */
+    sequence: number
+    /** What the content was made from. */
+    template_id: string | null
+    /** A made-up event that was asked for. */
+    test?: true
+    /** A server's words, its reply or what a bounce mail quotes, wherever there are any. */
+    smtp_response?: string
+    bounce: {
+      /** `hard` = a final no; `soft` = not now, or, with `final`, never within the time there was. */
+      type: 'hard' | 'soft'
+      /** Why, in a word, such as `userunknown`, `mailboxfull` or `spamdetected`; `expired` when the time was over. */
+      class: string
+      /** The three digits of the server's reply; null when there was none. */
+      code: number | null
+      /** Status as RFC 3463 has it. */
+      enhanced_code: string | null
+      /** Nothing more is tried. */
+      final: boolean
+      next_attempt_at: string | null
+      /** In our words, where no server said any. */
+      reason: string | null
+    }
+  }
+}
+
+/** A tracked link was followed. */
+export interface EmailClickedEvent {
+  /** The same on every try of every delivery: what has been seen need not be done again. */
+  id: string
+  type: 'email.clicked'
+  created_at: string
+  data: {
+    /** Identifier of the email. */
+    email_id: string
+    /** The sender's bare address. */
+    from: string
+    /** The bare address of the one recipient that this is about. */
+    to: string
+    subject: string
+    tags: string[]
+    metadata: Record<string, string | number | boolean | null>
+    /** The Message-ID of the mail that this recipient got. */
+    message_id: string
+    /** The number of what happened among all that happened to this recipient: events may arrive in another order. */
+    sequence: number
+    /** What the content was made from. */
+    template_id: string | null
+    /** A made-up event that was asked for. */
+    test?: true
+    click: {
+      /** Where the link leads. */
+      url: string
+    }
+    /** By a program, as far as can be told: a proxy, a scanner, a prefetch. */
+    machine: boolean
+  }
+}
+
+/** The recipient marked the email as spam. */
+export interface EmailComplainedEvent {
+  /** The same on every try of every delivery: what has been seen need not be done again. */
+  id: string
+  type: 'email.complained'
+  created_at: string
+  data: {
+    /** Identifier of the email. */
+    email_id: string
+    /** The sender's bare address. */
+    from: string
+    /** The bare address of the one recipient that this is about. */
+    to: string
+    subject: string
+    tags: string[]
+    metadata: Record<string, string | number | boolean | null>
+    /** The Message-ID of the mail that this recipient got. */
+    message_id: string
+    /** The number of what happened among all that happened to this recipient: events may arrive in another order. */
+    sequence: number
+    /** What the content was made from. */
+    template_id: string | null
+    /** A made-up event that was asked for. */
+    test?: true
+    complaint: {
+      /** As RFC 5965 names it: `abuse`, `fraud`, … */
+      type: string
+    }
+  }
+}
+
 export interface EmailContent {
   id: string
   subject: string
@@ -289,6 +419,93 @@ export interface EmailContent {
     content_id: string | null
     size_bytes: number
   }>
+}
+
+/** The recipient's mail server accepted the email. */
+export interface EmailDeliveredEvent {
+  /** The same on every try of every delivery: what has been seen need not be done again. */
+  id: string
+  type: 'email.delivered'
+  created_at: string
+  data: {
+    /** Identifier of the email. */
+    email_id: string
+    /** The sender's bare address. */
+    from: string
+    /** The bare address of the one recipient that this is about. */
+    to: string
+    subject: string
+    tags: string[]
+    metadata: Record<string, string | number | boolean | null>
+    /** The Message-ID of the mail that this recipient got. */
+    message_id: string
+    /** The number of what happened among all that happened to this recipient: events may arrive in another order. */
+    sequence: number
+    /** What the content was made from. */
+    template_id: string | null
+    /** A made-up event that was asked for. */
+    test?: true
+    /** The words of the server that took it. */
+    smtp_response: string
+    /** Through the operator's relay, or straight to the recipient's server. */
+    via: 'relay' | 'mx'
+  }
+}
+
+/** The tracking pixel was loaded. */
+export interface EmailOpenedEvent {
+  /** The same on every try of every delivery: what has been seen need not be done again. */
+  id: string
+  type: 'email.opened'
+  created_at: string
+  data: {
+    /** Identifier of the email. */
+    email_id: string
+    /** The sender's bare address. */
+    from: string
+    /** The bare address of the one recipient that this is about. */
+    to: string
+    subject: string
+    tags: string[]
+    metadata: Record<string, string | number | boolean | null>
+    /** The Message-ID of the mail that this recipient got. */
+    message_id: string
+    /** The number of what happened among all that happened to this recipient: events may arrive in another order. */
+    sequence: number
+    /** What the content was made from. */
+    template_id: string | null
+    /** A made-up event that was asked for. */
+    test?: true
+    /** By a program, as far as can be told: a proxy, a scanner, a prefetch. */
+    machine: boolean
+  }
+}
+
+/** The recipient wants no more mail like it. */
+export interface EmailUnsubscribedEvent {
+  /** The same on every try of every delivery: what has been seen need not be done again. */
+  id: string
+  type: 'email.unsubscribed'
+  created_at: string
+  data: {
+    /** Identifier of the email. */
+    email_id: string
+    /** The sender's bare address. */
+    from: string
+    /** The bare address of the one recipient that this is about. */
+    to: string
+    subject: string
+    tags: string[]
+    metadata: Record<string, string | number | boolean | null>
+    /** The Message-ID of the mail that this recipient got. */
+    message_id: string
+    /** The number of what happened among all that happened to this recipient: events may arrive in another order. */
+    sequence: number
+    /** What the content was made from. */
+    template_id: string | null
+    /** A made-up event that was asked for. */
+    test?: true
+  }
 }
 
 export interface Key {
@@ -351,6 +568,14 @@ export interface ListEmailsAnswer {
   }>
   has_more: boolean
   next_cursor: string | null
+}
+
+export interface ListEventsAnswer {
+  data: WebhookEvent[]
+  /** There is more to look at: a page may be short, or empty, and not be the last. */
+  has_more: boolean
+  /** What to pass as `after` for what comes then; also when there is nothing yet. */
+  next_cursor: string
 }
 
 export interface ListKeysAnswer {
@@ -478,9 +703,19 @@ export interface RotateWebhookSecretAnswer {
   events: Array<'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained' | 'email.unsubscribed'>
   paused: boolean
   concurrency: number | null
-  /** disabled: the endpoint answered 410. A pause is no status. */
+  batch: {
+    max_events: number
+    max_wait_ms: number
+  } | null
+  every_deferral: boolean
+  /** Events from then on are its. */
+  start_at: string
+  /** disabled: nothing is sent. A pause is no status. */
   status: 'enabled' | 'disabled'
-  disabled_reason: string | null
+  /** `gone` = it answered 410; `failing` = it did nothing but fail for five days. */
+  disabled_reason: 'gone' | 'failing' | null
+  /** Since when it has done nothing but fail, once it has for a quarter of an hour; null = it works, as far as is known. */
+  failing_since: string | null
   /** While both secrets sign: when the one before the rotation ceases to. null when none is under way. */
   secret_rotation: {
     previous_expires_at: string
@@ -674,13 +909,22 @@ export interface UpdateTemplateRequest {
 export interface UpdateWebhookRequest {
   /** url is where events are POSTed to. */
   url?: string
-  /** events is a list of event types, each once. */
+  /** events is a list of at least one event type, each once. */
   events?: Array<'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained' | 'email.unsubscribed'>
-  /** paused is true or false: while true nothing is sent, and what is owed waits, its 24 hours stopped for up to 24 hours. */
+  /** paused is true or false. While true nothing is sent, and what is owed waits, its 24 hours stopped for up to 24 hours. */
   paused?: boolean
   /** concurrency is the number of requests at once from one webhooks process, 1 to 100, or null for its own choice, 8. */
   concurrency?: number | null
-  /** status can be set to "enabled": an endpoint that answered 410 gets events again, from now on. */
+  /** batch is an object with max_events and max_wait_ms, or null for one event a request. */
+  batch?: {
+    /** batch.max_events is the most events in one request, 1 to 100. */
+    max_events: number
+    /** batch.max_wait_ms is how long an event may wait for others, in ms, 100 to 60000. */
+    max_wait_ms: number
+  } | null
+  /** every_deferral is true or false. While true each deferral of an email is an event, else only the first is, and how it ends. */
+  every_deferral?: boolean
+  /** status can be set to "enabled": an endpoint that was disabled gets events again, from now on. */
   status?: 'enabled'
 }
 
@@ -690,15 +934,29 @@ export interface Webhook {
   events: Array<'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained' | 'email.unsubscribed'>
   paused: boolean
   concurrency: number | null
-  /** disabled: the endpoint answered 410. A pause is no status. */
+  batch: {
+    max_events: number
+    max_wait_ms: number
+  } | null
+  every_deferral: boolean
+  /** Events from then on are its. */
+  start_at: string
+  /** disabled: nothing is sent. A pause is no status. */
   status: 'enabled' | 'disabled'
-  disabled_reason: string | null
+  /** `gone` = it answered 410; `failing` = it did nothing but fail for five days. */
+  disabled_reason: 'gone' | 'failing' | null
+  /** Since when it has done nothing but fail, once it has for a quarter of an hour; null = it works, as far as is known. */
+  failing_since: string | null
   /** While both secrets sign: when the one before the rotation ceases to. null when none is under way. */
   secret_rotation: {
     previous_expires_at: string
   } | null
   created_at: string
 }
+
+/** Something that happened to an email, told apart by `type`. */
+export type WebhookEvent =
+  | EmailDeliveredEvent | EmailBouncedEvent | EmailOpenedEvent | EmailClickedEvent | EmailComplainedEvent | EmailUnsubscribedEvent
 
 export interface ListEmailsQuery {
   /** limit is a number from 1 to 100. */
@@ -759,6 +1017,21 @@ export interface ListSuppressionsQuery {
   reason?: 'bounce' | 'complaint' | 'unsubscribe' | 'manual'
   /** address is a mail address. */
   address?: string
+  /** created_after is a time with its offset, like 2026-11-21T12:00:00Z. */
+  created_after?: string
+  /** created_before is a time with its offset, like 2026-11-21T12:00:00Z. */
+  created_before?: string
+}
+
+export interface ListEventsQuery {
+  /** after is the next_cursor of an earlier answer, or the id of an event of a stream. */
+  after?: string
+  /** limit is a number from 1 to 100. */
+  limit?: number
+  /** type is an event type, or several: type=email.opened&type=email.clicked. */
+  type?: Array<'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained' | 'email.unsubscribed'>
+  /** email_id is the id of an email. */
+  email_id?: string
   /** created_after is a time with its offset, like 2026-11-21T12:00:00Z. */
   created_after?: string
   /** created_before is a time with its offset, like 2026-11-21T12:00:00Z. */

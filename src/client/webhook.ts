@@ -1,50 +1,18 @@
-/** What every event says of its email. Source: spec 6.2; after `metadata` Jetpost's own. */
-export interface EventData {
-  email_id: string
-  from: string
-  to: string
-  subject: string
-  /** The receiving server's words, wherever it said any. */
-  smtp_response?: string
-  tags: string[]
-  metadata: Record<string, string | number | boolean | null>
-  message_id: string
-  /** The number of this event's fact among those of its recipient: events may arrive in another order. */
-  sequence: number
-  template_id: string | null
-  /** A made-up event that was asked for. */
-  test?: true
-}
+import type { WebhookEvent } from './types.ts'
 
-/** `hard` = a server's final no; `soft` = not now, or, with `final`, never within the time there was. */
-export interface Bounce {
-  type: 'hard' | 'soft'
-  /** Why, in a word; `expired` when the time was over. */
-  class: string
-  code: number | null
-  enhanced_code: string | null
-  final: boolean
-  next_attempt_at: string | null
-  /** Jetpost's own words, where no server said any. */
-  reason: string | null
-}
-
-interface Event<Type extends string, Extra = unknown> {
-  /** The same on every try of every delivery: what has been seen need not be done again. */
+/** Several events in one request, for an endpoint with `batch`; each is what it would be alone. */
+export interface WebhookBatch {
+  object: 'batch'
+  /** The same on every try, with the same events in it. */
   id: string
-  type: Type
-  created_at: string
-  data: EventData & Extra
+  /** Oldest first. */
+  events: WebhookEvent[]
 }
 
-/** Something that happened to an email, told apart by `type`. */
-export type WebhookEvent =
-  | Event<'email.delivered', { via: 'relay' | 'mx' }>
-  | Event<'email.bounced', { bounce: Bounce }>
-  | Event<'email.opened', { machine: boolean }>
-  | Event<'email.clicked', { click: { url: string }, machine: boolean }>
-  | Event<'email.complained', { complaint: { type: string } }>
-  | Event<'email.unsubscribed'>
+/** Whether a request of a webhook is several events. */
+export function isBatch (body: WebhookEvent | WebhookBatch): body is WebhookBatch {
+  return 'object' in body && body.object === 'batch'
+}
 
 type Body = string | Uint8Array | ArrayBuffer
 
@@ -64,9 +32,9 @@ export class WebhookSignatureError extends Error {
   override readonly name = 'WebhookSignatureError'
 }
 
-/** The event of a webhook request, once its signature holds. The headers of Standard Webhooks, which bind the time as well, are looked at where they are,
+/** The event of a webhook request, or the batch of events, once its signature holds. The headers of Standard Webhooks, which bind the time as well, are looked at where they are,
  *  else `X-Service-Signature`. Throws WebhookSignatureError. Source: spec 6.3; standardwebhooks.com. */
-export async function verifyWebhook ({ body, headers, secret, toleranceS }: SignedRequest): Promise<WebhookEvent> {
+export async function verifyWebhook ({ body, headers, secret, toleranceS }: SignedRequest): Promise<WebhookEvent | WebhookBatch> {
   const bytes = bytesOf(body)
   const secrets = [secret].flat()
   const header = readerOf(headers)
@@ -75,7 +43,7 @@ export async function verifyWebhook ({ body, headers, secret, toleranceS }: Sign
   if (isStandard) checkTime(header('webhook-timestamp'), toleranceS ?? TOLERANCE_S)
   const holds = isStandard ? await holdsStandard(bytes, header, secrets) : await holdsPlain(bytes, header('x-service-signature'), secrets)
   if (!holds) throw new WebhookSignatureError('The signature is not one of this body with this secret')
-  return JSON.parse(new TextDecoder().decode(bytes)) as WebhookEvent
+  return JSON.parse(new TextDecoder().decode(bytes)) as WebhookEvent | WebhookBatch
 }
 
 const TOLERANCE_S = 300

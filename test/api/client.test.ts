@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -7,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inspect, promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { Jetpost, JetpostError, verifyWebhook, WebhookSignatureError, type JetpostOptions, type SignedRequest } from '#src/client/client.ts'
+import { isBatch, Jetpost, JetpostError, verifyWebhook, WebhookSignatureError, type JetpostOptions, type SignedRequest, type TailedEvent, type WebhookBatch, type WebhookEvent } from '#src/client/client.ts'
 import { clientFiles } from '../support/client-generator.ts'
 import { startHookSink, type HookAnswer, type HookSink } from '../support/hook-sink.ts'
 import { API_KEY, FROM, openTestHouse } from '../support/house.ts'
@@ -53,9 +54,10 @@ t.test('what is generated is up to date', async t => {
 
 t.test('every operation of the document has a method, and no method is of another', async t => {
   const { asked, client } = await openSink(t, [{ body: '{"data":[],"has_more":false,"next_cursor":null}' }])
-  const { emails, templates, domains, keys, webhooks, suppressions, ...rest } = client
+  const { emails, events: { tail, ...events }, templates, domains, keys, webhooks, suppressions, ...rest } = client
   t.strictSame(Object.keys(rest), [], 'this test knows all rooms')
-  for (const room of [emails, templates, domains, keys, webhooks, suppressions]) {
+  t.type(tail, 'function', 'of the same operation as events.list; see below')
+  for (const room of [emails, events, templates, domains, keys, webhooks, suppressions]) {
     for (const method of Object.values(room) as Array<(...args: unknown[]) => unknown>) {
       const answer = method('x', {})
       await (Symbol.asyncIterator in Object(answer) ? collect(answer as AsyncIterable<unknown>) : answer)
@@ -291,7 +293,7 @@ t.test('a webhook request is verified, and nothing else is', async t => {
   const sent = await jetpost.emails.send({ ...mail, tags: ['verify'], metadata: { order: 7 } })
   const [request] = await sink.waitFor(requests => requests.some(({ body }) => String(body).includes(sent.id)))
   const { body, headers } = request!
-  const event = await verifyWebhook({ body, headers, secret })
+  const event = await verifyWebhook({ body, headers, secret }) as WebhookEvent
   t.match(event, { type: 'email.delivered', data: { email_id: sent.id, tags: ['verify'], metadata: { order: 7 }, via: 'relay' } })
   if (event.type === 'email.delivered') t.equal(event.data.via, 'relay', 'the type tells what it holds')
 
@@ -329,6 +331,92 @@ t.test('a webhook request is verified, and nothing else is', async t => {
   const requests = await sink.waitFor(all => all.some(({ headers }) => headers['webhook-id'] === testEvent))
   const rotated = requests.find(({ headers }) => headers['webhook-id'] === testEvent)!
   for (const either of [secret, next!]) t.match(await verifyWebhook({ ...rotated, secret: either }), { data: { test: true } }, 'while a secret is rotated, with either')
+})
+
+t.test('a batch is verified whole, and told from an event', async t => {
+  const secret = `whsec_${Buffer.from('s'.repeat(32)).toString('base64')}`
+  const event = { id: 'ev_1', type: 'email.opened', created_at: '2026-11-21T10:00:00.000Z', data: { email_id: 'em_1', machine: false } }
+  const body = JSON.stringify({ object: 'batch', id: 'whd_1', events: [event, { ...event, id: 'ev_2' }] })
+  const headers = { 'x-service-signature': `sha256=${createHmac('sha256', secret).update(body).digest('hex')}` }
+  const batch = await verifyWebhook({ body, headers, secret })
+  t.ok(isBatch(batch))
+  t.strictSame((batch as WebhookBatch).events.map(({ id }) => id), ['ev_1', 'ev_2'])
+  t.notOk(isBatch(event as never))
+  await t.rejects(verifyWebhook({ body: body.replace('ev_2', 'ev_3'), headers, secret }), WebhookSignatureError)
+})
+
+t.test('events are listed to their end, and go on from a page\'s cursor', async t => {
+  const { next_cursor: begin } = await endOf()
+  const ids: string[] = []
+  for (let i = 0; i < 5; i++) ids.push((await jetpost.emails.send(mail)).id)
+  await Promise.all(ids.map(id => house.settled(id, 'delivered')))
+  const listed = await collect(jetpost.events.list({ after: begin, limit: 2, type: ['email.delivered', 'email.bounced'] }))
+  t.strictSame(listed.map(({ data }) => data.email_id).sort(), [...ids].sort())
+  const page = await jetpost.events.page({ after: begin, limit: 2 })
+  t.match(page, { has_more: true, data: listed.slice(0, 2) })
+  t.strictSame(await collect(jetpost.events.list({ after: page.next_cursor })), listed.slice(2))
+  t.strictSame(await collect(jetpost.events.list({ after: begin, type: ['email.clicked'] })), [])
+  t.strictSame((await collect(jetpost.events.list({ after: begin, email_id: ids[0] }))).map(({ data }) => data.email_id), [ids[0]])
+})
+
+async function endOf (): Promise<{ next_cursor: string }> {
+  let page = await jetpost.events.page({ limit: 100 })
+  while (page.has_more) page = await jetpost.events.page({ after: page.next_cursor, limit: 100 })
+  return page
+}
+
+t.test('events are followed over lines that break: none is missed, none comes twice', async t => {
+  const { next_cursor: after } = await endOf()
+  const asked: Array<{ after: string | null, resumed: string | null }> = []
+  const lines: AbortController[] = []
+  const client = new Jetpost({
+    url: house.url,
+    key: API_KEY,
+    fetch: async (url, init) => {
+      const line = new AbortController()
+      lines.push(line)
+      asked.push({ after: (url as URL).searchParams.get('after'), resumed: new Headers(init!.headers).get('last-event-id') })
+      // Now and then nobody is there.
+      if (lines.length % 3 === 2) throw new TypeError('the line was cut')
+      return await fetch(url, { ...init, signal: AbortSignal.any([line.signal, init!.signal!]) })
+    }
+  })
+  const enough = new AbortController()
+  const sent: string[] = []
+  const seen: TailedEvent[] = []
+  const sending = (async () => { for (let i = 0; i < 12; i++) sent.push((await jetpost.emails.send(mail)).id) })()
+  for await (const one of client.events.tail({ after, type: ['email.delivered'], signal: enough.signal })) {
+    seen.push(one)
+    if (seen.length % 4 === 0) lines.at(-1)!.abort()
+    if (seen.length === 12) enough.abort()
+  }
+  await sending
+  t.strictSame(seen.map(({ event }) => event.data.email_id).sort(), sent.sort())
+  t.ok(lines.length >= 3, `${lines.length} lines`)
+  t.strictSame(asked[0], { after, resumed: null })
+  t.ok(asked.slice(1).every(({ resumed }) => seen.some(({ cursor }) => cursor === resumed)), 'each begins where the one before broke off')
+  t.strictSame((await collect(jetpost.events.list({ after: seen[5]!.cursor, type: ['email.delivered'] }))).map(({ id }) => id), seen.slice(6).map(({ event }) => event.id), 'its cursors are those of pages')
+})
+
+t.test('following ends with its signal, also between two tries, and throws what no other try would heal', async t => {
+  const follow = (client: Jetpost, signal?: AbortSignal) => collect(client.events.tail({ signal }))
+  t.match(await errorOf(follow(new Jetpost({ url: house.url, key: 'jp_live_nobody' }))), { status: 401 })
+  t.match(await errorOf(collect(jetpost.events.tail({ after: 'x' }))), { status: 422, details: [{ field: 'after', code: 'invalid_cursor' }] }, 'in the words of who asked')
+  t.strictSame(await follow(jetpost, AbortSignal.abort()), [])
+  const { id, secret } = await house.newKey({})
+  const key = new Jetpost({ url: house.url, key: secret })
+  const revoked = errorOf(follow(key))
+  await key.emails.page()
+  await house.revokeKey(id)
+  t.match(await revoked, { status: 401 }, 'a key that is revoked')
+  for (const trouble of [{ status: 503, headers: { 'retry-after': '60' } }, { hang: true }, { reset: true }]) {
+    const { sink, client } = await openSink(t, [trouble])
+    const enough = new AbortController()
+    const following = follow(client, enough.signal)
+    await sink.waitFor(requests => requests.length === 1)
+    enough.abort()
+    t.strictSame(await following, [], inspect(trouble))
+  }
 })
 
 t.test('an old event is not taken for a new one', async t => {

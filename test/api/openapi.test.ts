@@ -83,7 +83,7 @@ t.test('every schema is one, in strict mode, every body and success has an examp
 })
 
 t.test('every event has its webhook, with examples that fit', async t => {
-  t.strictSame(Object.keys(document.webhooks), [...EVENT_TYPES])
+  t.strictSame(Object.keys(document.webhooks), [...EVENT_TYPES, 'batch'])
   for (const type of EVENT_TYPES) {
     const { post: { operationId, security, requestBody: { content } } } = document.webhooks[type]
     const { schema, examples } = content['application/json']
@@ -92,6 +92,23 @@ t.test('every event has its webhook, with examples that fit', async t => {
     t.ok(Object.values<{ value: any }>(examples).every(({ value }) => value.type === type), type)
     t.strictSame(Object.values<{ value: any }>(examples).flatMap(({ value }) => described.mismatch(schema, value)), [], type)
   }
+})
+
+t.test('a batch has its webhook, and so has what is in it', async t => {
+  const { schema, examples } = document.webhooks.batch.post.requestBody.content['application/json']
+  const bodies = Object.values<{ value: any }>(examples).map(({ value }) => value)
+  t.ok(bodies.length > 0)
+  for (const body of bodies) {
+    t.strictSame(described.mismatch(schema, body), [])
+    t.not(described.mismatch(schema, { ...body, events: [{ ...body.events[0], type: 'email.sent' }] }).length, 0, 'only events that there are')
+    t.not(described.mismatch(schema, { ...body, events: [] }).length, 0, 'never empty')
+  }
+})
+
+t.test('when a webhook is tried again is said, also what becomes of one that fails and fails', async t => {
+  const { description } = document.tags.find(({ name }: { name: string }) => name === 'Webhooks')
+  t.match(description, /after 5 s, 30 s, 2 min, 10 min, 30 min, 1 h, 2 h, 4 h, 6 h, 10 h,/)
+  for (const word of [/24 hours/, /while few/, /probed, one request at a time/, /at most 30 min later/]) t.match(description, word)
 })
 
 t.test('what proves a webhook is described as it is sent', async t => {

@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto'
 import t from 'tap'
 import { EVENT_TYPES } from '#streams/webhook/facts.ts'
+import type { Fault } from '#src/in/api/errors.ts'
 import { startHookSink, type HookRequest, type HookSink } from '../support/hook-sink.ts'
 import { openTestHouse, type Answer, type TestHouse } from '../support/house.ts'
 import { openSecondDesk } from '../support/second-desk.ts'
@@ -30,20 +31,23 @@ const faultsOf = ({ body }: Answer) => body.details?.map(({ field, code }: { fie
 
 t.test('2.4 an endpoint is made with its settings, and shows them', async t => {
   const plain = await create()
-  t.match(plain.body, { paused: false, concurrency: null, status: 'enabled', disabled_reason: null, secret_rotation: null })
+  t.match(plain.body, { paused: false, concurrency: null, batch: null, every_deferral: false, status: 'enabled', disabled_reason: null, failing_since: null, secret_rotation: null })
+  t.equal(plain.body.start_at, plain.body.created_at, 'from now on')
   t.equal(plain.headers.get('location'), `/api/webhooks/${plain.body.id}`)
-  const made = await create({ paused: true, concurrency: 100 })
+  const settings = { paused: true, concurrency: 100, batch: { max_events: 50, max_wait_ms: 2000 }, every_deferral: true }
+  const made = await create(settings)
   t.equal(made.status, 201)
   const { secret, ...shown } = made.body
   t.match(secret, /^whsec_/)
-  t.match(shown, { paused: true, concurrency: 100 })
+  t.match(shown, settings)
   t.strictSame((await get(shown.id)).body, shown)
   t.strictSame((await house.request('GET', '/api/webhooks?limit=1')).body.data, [shown])
 })
 
 t.test('PATCH changes what it names and leaves the rest', async t => {
   const { body: { secret: _secret, ...made } } = await create()
-  const changes = { url: 'http://127.0.0.1:9/new', events: ['email.bounced', 'email.clicked'], paused: true, concurrency: 3 }
+  const batch = { max_events: 100, max_wait_ms: 60_000 }
+  const changes = { url: 'http://127.0.0.1:9/new', events: ['email.bounced', 'email.clicked'], paused: true, concurrency: 3, batch, every_deferral: true }
   for (const [name, value] of Object.entries(changes)) {
     const before = (await get(made.id)).body
     const { status, body } = await patch(made.id, { [name]: value })
@@ -52,21 +56,52 @@ t.test('PATCH changes what it names and leaves the rest', async t => {
   }
   t.strictSame((await get(made.id)).body, { ...made, ...changes })
   t.equal((await patch(made.id, { concurrency: null })).body.concurrency, null)
-  t.strictSame((await patch(made.id, {})).body, { ...made, ...changes, concurrency: null })
+  t.equal((await patch(made.id, { batch: { max_events: 1, max_wait_ms: 100 } })).body.batch.max_events, 1)
+  t.equal((await patch(made.id, { batch: null })).body.batch, null)
+  t.strictSame((await patch(made.id, {})).body, { ...made, ...changes, concurrency: null, batch: null })
 })
 
 t.test('the same said again makes no fact', async t => {
-  const { body: { id } } = await create({ concurrency: 2 })
+  const { body: { id } } = await create({ concurrency: 2, batch: { max_events: 10, max_wait_ms: 500 }, every_deferral: true })
   const version = async () => {
     await elsewhere.directory.catchUp(5000)
     return [...elsewhere.directory.now.versions].find(([subject]) => subject.endsWith(id))![1]
   }
   const before = await version()
-  const again = { url: 'http://127.0.0.1:9/hook', events: ['email.delivered'], paused: false, concurrency: 2, status: 'enabled' }
+  const again = { url: 'http://127.0.0.1:9/hook', events: ['email.delivered'], paused: false, concurrency: 2, batch: { max_wait_ms: 500, max_events: 10 }, every_deferral: true, status: 'enabled' }
   t.strictSame((await patch(id, again)).body, (await get(id)).body)
   t.equal(await version(), before)
   await patch(id, { ...again, concurrency: 3 })
   t.not(await version(), before)
+})
+
+t.test('start_at is a time in the past, as far back as events are kept, or in the future; it is shown, and stays', async t => {
+  const inHours = (hours: number) => new Date(Date.now() + hours * HOUR_MS).toISOString()
+  for (const start of [inHours(-1), inHours(-24 * 89), inHours(24 * 30)]) {
+    const { status, body } = await create({ start_at: start })
+    t.equal(status, 201)
+    t.equal(body.start_at, start)
+    t.equal((await get(body.id)).body.start_at, start)
+    t.strictSame(faultsOf(await patch(body.id, { start_at: start })), [['start_at', 'unknown_field']])
+  }
+  t.equal((await create({ start_at: '2026-11-21T12:00:00.5+02:00' })).body.start_at, '2026-11-21T10:00:00.500Z')
+  for (const [start, code] of [
+    [inHours(-24 * 91), 'too_early'], ['0000-01-01T00:00:00Z', 'too_early'], ['9999-12-31T23:00:00-10:00', 'too_late'], ['2026-11-21T12:00:00', 'invalid_value'], ['2026-02-30T00:00:00Z', 'invalid_value'],
+    ['yesterday', 'invalid_value'], [7, 'invalid_value'], [null, 'invalid_value']
+  ]) {
+    const answer = await create({ start_at: start, url: 'ftp://x' })
+    t.strictSame(faultsOf(answer).sort(), [['start_at', code], ['url', 'invalid_url']], String(start))
+  }
+})
+
+t.test('an endpoint that begins in the future gets nothing before', async t => {
+  const [sink, now] = [await openSink(t), await openSink(t)]
+  const { body: { id } } = await create({ url: sink.url, start_at: new Date(Date.now() + HOUR_MS).toISOString() })
+  await create({ url: now.url })
+  await house.send()
+  await now.waitFor(requests => requests.length === 1)
+  await callback(sink, id)
+  t.equal(sink.requests.length, 1, 'nothing but what it asked for itself')
 })
 
 t.test('a change on one node is in the next read on another', async t => {
@@ -97,15 +132,13 @@ t.test('changes at the same moment on two nodes are all kept', async t => {
 
 t.test('422 names every fault at once', async t => {
   const { body: { id } } = await create()
-  const wrong = { url: 'ftp://x', events: ['email.sent'], paused: 'yes', concurrency: 0, batch: { max_events: 10 }, start_at: '2026-01-01T00:00:00Z', secret: 'x' }
+  const wrong = { url: 'ftp://x', events: ['email.sent'], paused: 'yes', concurrency: 0, batch: { max_events: 101, wait: 1 }, every_deferral: 1, start_at: '2026-01-01T00:00:00Z', secret: 'x' }
   const named = [
-    ['batch', 'unknown_field'], ['concurrency', 'invalid_value'], ['events[0]', 'invalid_value'], ['paused', 'invalid_value'],
-    ['secret', 'unknown_field'], ['start_at', 'unknown_field'], ['url', 'invalid_url']
+    ['batch.max_events', 'invalid_value'], ['batch.max_wait_ms', 'required'], ['batch.wait', 'unknown_field'], ['concurrency', 'invalid_value'], ['events[0]', 'invalid_value'],
+    ['every_deferral', 'invalid_value'], ['paused', 'invalid_value'], ['secret', 'unknown_field']
   ]
-  for (const answer of [await house.request('POST', '/api/webhooks', { body: wrong }), await patch(id, wrong)]) {
-    t.equal(answer.status, 422)
-    t.strictSame(faultsOf(answer).sort(), named)
-  }
+  t.strictSame(faultsOf(await house.request('POST', '/api/webhooks', { body: wrong })).sort(), [...named, ['start_at', 'too_early'], ['url', 'invalid_url']])
+  t.strictSame(faultsOf(await patch(id, wrong)).sort(), [...named, ['start_at', 'unknown_field'], ['url', 'invalid_url']])
   t.strictSame(faultsOf(await house.request('POST', '/api/webhooks', { body: {} })).sort(), [['events', 'required'], ['url', 'required']])
 })
 
@@ -114,11 +147,12 @@ t.test('422 for each value that means nothing', async t => {
   for (const [field, value] of [
     ['url', 'not a url'], ['url', 'https://user:pw@example.com'], ['url', `https://example.com/${'a'.repeat(2048)}`], ['url', 7], ['url', null],
     ['events', []], ['events', ['email.clicked', 'email.clicked']], ['events', 'email.clicked'], ['paused', null], ['paused', 1],
-    ['concurrency', 101], ['concurrency', 1.5], ['concurrency', '5'], ['status', 'disabled'], ['status', 'paused']
+    ['batch', true], ['batch', { max_events: 0, max_wait_ms: 100 }], ['batch', { max_events: 1, max_wait_ms: 99 }], ['batch', { max_events: 1, max_wait_ms: 60_001 }], ['batch', { max_events: 1.5, max_wait_ms: 100 }],
+    ['batch', {}], ['every_deferral', null], ['every_deferral', 'yes'], ['concurrency', 101], ['concurrency', 1.5], ['concurrency', '5'], ['status', 'disabled'], ['status', 'paused']
   ] as const) {
     const answer = await patch(id, { [field]: value })
     t.equal(answer.status, 422, `${field} ${JSON.stringify(value)?.slice(0, 40)}`)
-    t.equal(faultsOf(answer)[0][0].replace(/\[.*/, ''), field)
+    t.equal(faultsOf(answer)[0][0].replace(/[[.].*/, ''), field)
     if (field !== 'status') t.equal((await create({ [field]: value })).status, 422, `POST ${field}`)
   }
   t.strictSame(faultsOf(await create({ status: 'enabled' })), [['status', 'unknown_field']], 'a new one is enabled')
@@ -134,6 +168,19 @@ t.test('a message says what is wanted in words of its own', async t => {
   t.equal(details.length, 4)
   t.notMatch(JSON.stringify(details), /Expected/)
   t.match(details.find(({ field }: { field: string }) => field === 'events[0]').message, /^events\[0\] is "email\.delivered" or "email\.bounced" or /)
+})
+
+t.test('each fault is one sentence, which says what would be right', async t => {
+  const { body: { id } } = await create()
+  const [batch, time] = ['batch is an object with max_events and max_wait_ms, or null for one event a request.', 'start_at is a time with its offset, like 2026-11-21T12:00:00Z.']
+  const events = 'events is a list of at least one event type, each once.'
+  const [paused, everyDeferral] = ['paused is true or false.', 'every_deferral is true or false.']
+  for (const [field, value, message] of [
+    ['events', [], events], ['events', ['email.opened', 'email.opened'], events], ['batch', [], batch], ['batch', true, batch], ['paused', null, paused], ['every_deferral', 1, everyDeferral]
+  ] as const) {
+    t.strictSame((await patch(id, { [field]: value })).body.details.map((fault: Fault) => [fault.field, fault.message]), [[field, message]], JSON.stringify(value))
+  }
+  for (const start of [null, 7, 'soon']) t.strictSame((await create({ start_at: start })).body.details.map((fault: Fault) => [fault.field, fault.message]), [['start_at', time]], String(start))
 })
 
 t.test('what needs no field needs no body', async t => {

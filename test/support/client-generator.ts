@@ -169,7 +169,7 @@ function wrapped (parts: string[], glue: string, width: number): string[] {
 function typesFile (shapes: Map<string, Json>): string {
   const declarations = [...shapes].map(([name, schema]) => {
     const type = typeOf(withoutNull(schema), 1)
-    const declared = type.startsWith('{') ? `export interface ${name} ${type}\n` : `export type ${name} = ${type}\n`
+    const declared = type.startsWith('{') ? `export interface ${name} ${type}\n` : `export type ${name} =${type.startsWith('\n') ? '' : ' '}${type}\n`
     const about = (schema.description ?? '').replace(/^The body is a JSON object(, or nothing)?\. ?/, '')
     return about === '' ? declared : `${comment(about)}\n${declared}`
   })

@@ -111,6 +111,8 @@ export const recipes: Record<string, Recipe> = {
   cancelEmail: { valid: scheduled, also: { 409: delivered } },
   retryEmail: { valid: undelivered, also: { 409: delivered } },
 
+  listEvents: { valid: async house => { await delivered(house); return { query: 'type=email.delivered&type=email.bounced&limit=2' } } },
+
   createTemplate: { valid: simply, also: { 409: TOO_MANY } },
   listTemplates: { valid: simply },
   getTemplate: { valid: template },

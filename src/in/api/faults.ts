@@ -56,7 +56,12 @@ function faultOf (error: ValueError): Fault {
   const code = CODES[error.type] ?? 'invalid_value'
   if (code === 'unknown_field') return { field, code, message: `${field} is not a field of this request.` }
   if (code === 'required') return { field, code, message: `${field} is required.` }
-  return { field, code, message: (error.schema.description as string | undefined) ?? `${field} is ${wordsFor(error.schema)}.` }
+  return { field, code, message: firstSentence(error.schema.description as string | undefined) ?? `${field} is ${wordsFor(error.schema)}.` }
+}
+
+/** What a field is; the rest of a description, what comes of it, is for readers of the document. */
+function firstSentence (description: string | undefined): string | undefined {
+  return description?.replace(/\. [A-Z].*$/s, '.')
 }
 
 const TYPES: Record<string, string> = {

@@ -27,6 +27,7 @@ export interface ApiRoute {
     tags?: string[]
     params?: ObjectSchema
     querystring?: ObjectSchema
+    headers?: ObjectSchema
     body?: ObjectSchema
     response?: Record<string, ResponseSchema>
     /** What else than JSON a 200 may be. */
@@ -108,8 +109,12 @@ function parametersOf ({ url, schema, config }: ApiRoute): Json[] {
   const path = [...url.matchAll(/:(\w+)/g)].map(([, name]) => ({ ...parameter('path', name!, schema.params?.properties?.[name!] ?? { type: 'string' }), required: true }))
   const query = Object.entries(schema.querystring?.properties ?? {}).map(([name, given]) =>
     ({ ...parameter('query', name, given), required: schema.querystring!.required?.includes(name) ?? false }))
-  return [...path, ...query, ...(config.idempotent === true ? [IDEMPOTENCY_KEY] : [])]
+  const headers = Object.entries(schema.headers?.properties ?? {}).map(([name, given]) => ({ ...parameter('header', HEADER_NAMES[name] ?? name, given), required: false }))
+  return [...path, ...query, ...headers, ...(config.idempotent === true ? [IDEMPOTENCY_KEY] : [])]
 }
+
+/** As they are written; Node has them in small letters. */
+const HEADER_NAMES: Record<string, string> = { 'last-event-id': 'Last-Event-ID' }
 
 const IDEMPOTENCY_KEY = {
   name: 'Idempotency-Key',
@@ -121,8 +126,13 @@ const IDEMPOTENCY_KEY = {
 
 function parameter (place: string, name: string, given: Json): Json {
   const { description, ...schema } = portable(given, name) as Json
-  const style = schema.type === 'object' ? { style: 'deepObject', explode: true } : {}
-  return { name, in: place, description, ...style, schema, examples: examplesOf(given) }
+  return { name, in: place, description, ...styleOf(schema), schema, examples: examplesOf(given) }
+}
+
+/** `metadata[order]=7`, and `type=a&type=b`. */
+function styleOf ({ type }: Json): Json {
+  if (type === 'object') return { style: 'deepObject', explode: true }
+  return type === 'array' ? { style: 'form', explode: true } : {}
 }
 
 function successesOf ({ schema: { response = {}, produces }, config }: ApiRoute, models: Models, links: Json): Json {

@@ -1,14 +1,27 @@
 import { STATUS_CODES } from 'node:http'
+import { GAPS_S } from '#streams/delivery/decide.ts'
 
 export type Json = Record<string, unknown>
+
+/** `5 s`, `2 min`, `10 h`. */
+function timeOf (s: number): string {
+  return s < 60 ? `${s} s` : s < 3600 ? `${s / 60} min` : `${s / 3600} h`
+}
+
+const WEBHOOKS = `Endpoints that are told what happens to mail.
+
+An event that is not answered with 2xx within 15 s is tried again: after ${GAPS_S.map(timeOf).join(', ')}, later where \`Retry-After\` says so, and no more
+once 24 hours are over. The gaps hold while few of an endpoint's deliveries fail. An endpoint that fails again and again is probed, one request at a time; what else
+waits for it comes back after about as long as it has already waited, at most 30 min later, and its 24 hours stay what they are.`
 
 /** What each tag is about; a route's tag stands here. */
 export const TAGS: Record<string, string> = {
   Emails: 'Send mail, look at what became of it, change your mind before it goes.',
+  Events: 'What happened to mail, in order: to read, or to follow as it happens.',
   Templates: 'Mustache templates with versions that never change.',
   Domains: 'The domains mail is sent from, and the DNS records they need.',
   Keys: 'API keys: what they may do, from which domains, until when.',
-  Webhooks: 'Endpoints that are told what happens to mail.',
+  Webhooks: WEBHOOKS,
   Suppressions: 'Addresses that get no more mail.'
 }
 
@@ -24,7 +37,8 @@ A key sees its own account only: what belongs to another is a 404.
 Unknown fields are faults, and so are unknown parameters of a list. Another method on a path is a 405 whose \`Allow\` names the ones there are.
 What is no HTTP gets 400, 408 or 431, in the same form.
 
-**Webhooks.** What your endpoint gets is described under \`webhooks\`, one for each type of event. Keys may be added to their bodies: take no offence at those.
+**Webhooks.** What your endpoint gets is described under \`webhooks\`, one for each type of event, and one for several in a batch. Keys may be added to their
+bodies: take no offence at those. The same events can be read and followed at \`/api/events\`, oldest first.
 
 **Lists** come newest first, a page at a time: pass \`next_cursor\` as \`cursor\` for the next one. **Times** are RFC 3339 in UTC.
 **Reads** show every write that was answered with 2xx before, or answer 503.`
@@ -88,7 +102,7 @@ const ERRORS: Record<number, { name: string, schema?: string, description: strin
   500: { name: 'InternalError', description: 'Our fault; the log knows more.', example: { error: 'Internal server error', code: 'internal' } },
   503: {
     name: 'Unavailable',
-    description: 'The log or a view of it does not answer in time.',
+    description: 'The log or a view of it does not answer in time, or there are too many streams.',
     example: { error: 'The log cannot take this now', code: 'log_unavailable' },
     headers: ['Retry-After']
   }

@@ -1,6 +1,6 @@
-import { Type, type TProperties } from '@sinclair/typebox'
+import { Type, type TProperties, type TSchema } from '@sinclair/typebox'
 import { AnyName, Nullable } from '#streams/define.ts'
-import { EVENT_TYPES, type EventType } from '#streams/webhook/facts.ts'
+import { BATCH_EVENTS_MAX, EVENT_TYPES, type EventType } from '#streams/webhook/facts.ts'
 import { ref, type Json } from './openapi-parts.ts'
 import type { Models } from './openapi-schemas.ts'
 
@@ -94,13 +94,31 @@ function bodyOf (type: EventType) {
   })
 }
 
+/** Any of them, told apart by `type`. */
+export const AnyEvent = Type.Union(EVENT_TYPES.map(type => EVENT_BODIES[type]), { description: 'Something that happened to an email, told apart by `type`.' })
+
+const EventBatch = Type.Object({
+  object: Type.Literal('batch'),
+  id: Text('Of the delivery: the same on every try, with the same events in it.'),
+  events: Type.Array(AnyEvent, { minItems: 1, maxItems: BATCH_EVENTS_MAX, description: 'Oldest first, each as it would come alone, to the byte.' })
+}, {
+  description: 'Several events in one request, for an endpoint with `batch`.',
+  examples: [{
+    object: 'batch',
+    id: 'whd_5tq2h8c0n4r7k1m3v6e9a2j8gb',
+    events: [EVENT_BODIES['email.delivered'].examples[0], { ...EVENT_BODIES['email.opened'].examples[0], id: 'ev_01m7ysg3n9r4x6s8v0b2d4f6h8' }]
+  }]
+})
+
 /** `email.delivered` → `EmailDelivered`. */
 function nameOf (type: EventType): string {
   return type.split('.').map(word => word.charAt(0).toUpperCase() + word.slice(1)).join('')
 }
 
 /** The bodies under the names they have in the document. */
-export const eventModels = EVENT_TYPES.map(type => [`${nameOf(type)}Event`, EVENT_BODIES[type]] as [string, unknown])
+export const eventModels: Array<[string, unknown]> = [
+  ...EVENT_TYPES.map(type => [`${nameOf(type)}Event`, EVENT_BODIES[type]] as [string, unknown]), ['WebhookEvent', AnyEvent], ['WebhookBatch', EventBatch]
+]
 
 const header = (name: string, description: string, pattern: string): Json => ({ name, in: 'header', required: true, description, schema: { type: 'string', pattern } })
 
@@ -108,28 +126,28 @@ const header = (name: string, description: string, pattern: string): Json => ({ 
 export const SIGNATURE_HEADERS: Record<string, Json> = {
   ServiceSignature: header('X-Service-Signature', "`sha256=` and the HMAC-SHA256 of the raw body in lower-case hex, keyed with the endpoint's signing secret as it was shown. " +
     'While a rotation overlaps it keeps the old secret.', '^sha256=[0-9a-f]{64}$'),
-  WebhookId: header('webhook-id', "The event's `id`.", '^\\S+$'),
+  WebhookId: header('webhook-id', "The event's `id`, or the batch's.", '^\\S+$'),
   WebhookTimestamp: header('webhook-timestamp', 'When this try was signed, in Unix seconds.', '^\\d+$'),
   WebhookSignature: header('webhook-signature', '`v1,` and the HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<raw body>` in base64, keyed with what the base64 after ' +
     '`whsec_` stands for. While a rotation overlaps there are two, the new first, with a space between.', '^v1,[A-Za-z0-9+/]{43}=( v1,[A-Za-z0-9+/]{43}=)*$')
 }
 
 const RESPONSES = {
-  '2XX': { description: 'Taken. Anything else, a redirect too, or nothing within 15 s, is tried again for up to 24 hours.' },
+  '2XX': { description: 'Taken. Anything else, a redirect too, or nothing within 15 s, is tried again for up to 24 hours; when, the tag Webhooks says.' },
   410: { description: 'No more of this: the endpoint is disabled.' }
 }
 
 /** The document's `webhooks`: what Jetpost sends to endpoints. Source: https://spec.openapis.org/oas/v3.1.0#openapi-object */
 export function webhooksOf (models: Models): Json {
-  return Object.fromEntries(EVENT_TYPES.map(type => [type, { post: requestOf(type, models) }]))
+  const single = EVENT_TYPES.map(type => [type, { post: requestOf(`on${nameOf(type)}`, MEANINGS[type], EVENT_BODIES[type], models) }])
+  return { ...Object.fromEntries(single), batch: { post: requestOf('onBatch', 'Several things happened', EventBatch, models) } }
 }
 
-function requestOf (type: EventType, models: Models): Json {
-  const body = EVENT_BODIES[type]
+function requestOf (operationId: string, summary: string, body: TSchema, models: Models): Json {
   const examples = Object.fromEntries((body.examples as unknown[]).map((value, i) => [`example ${i + 1}`, { value }]))
   return {
-    operationId: `on${nameOf(type)}`,
-    summary: MEANINGS[type],
+    operationId,
+    summary,
     tags: ['Webhooks'],
     security: [],
     parameters: Object.keys(SIGNATURE_HEADERS).map(name => ref('parameters', name)),

@@ -1,40 +1,68 @@
 import { Type, type Static } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
-import { Nullable } from '#streams/define.ts'
+import { Nullable, Refusal } from '#streams/define.ts'
 import type { Webhook } from '#streams/directory.ts'
-import { overlapOf, urlFault } from '#streams/webhook/decide.ts'
-import { EVENT_TYPES, EventTypeSchema } from '#streams/webhook/facts.ts'
+import { overlapOf } from '#streams/webhook/decide.ts'
+import { BATCH_EVENTS_MAX, BATCH_WAIT_MS_MAX, EVENT_TYPES, EventTypeSchema } from '#streams/webhook/facts.ts'
 import type { Desk } from '#src/actions/desk.ts'
-import { changeWebhook, createWebhook, deleteWebhook, finishRotation, rotateSecret, testWebhook } from '#src/actions/webhook.ts'
-import { timestamp } from '#src/base/clock.ts'
+import { changeWebhook, createWebhook, deleteWebhook, finishRotation, rotateSecret, targetFault, testWebhook } from '#src/actions/webhook.ts'
+import { parseTime, timestamp } from '#src/base/clock.ts'
+import { ageMsMax } from '#src/nats/pages.ts'
 import { created, refuseFaults, type Api } from './context.ts'
-import { notFound } from './errors.ts'
+import { notFound, type Fault } from './errors.ts'
 import { sawOwnWrite, seeAllWrites } from './own-writes.ts'
 import { listAnswer, ListQuery, pageOf, placeAmong, readPage } from './pages.ts'
-import { askerOf, fieldFaults, granted, IdParams, orNothing } from './params.ts'
+import { askerOf, fieldFaults, granted, IdParams, orNothing, timeMessage } from './params.ts'
 
 const EventTypeField = Type.Union(EventTypeSchema.anyOf, { description: `type is one of ${EVENT_TYPES.join(', ')}.` })
+/** Below that nothing is gained: a request of its own would be there sooner. */
+const BATCH_WAIT_MS_MIN = 100
+const BATCH = 'batch is an object with max_events and max_wait_ms, or null for one event a request.'
 const settings = {
   url: Type.String({ maxLength: 2048, description: 'url is where events are POSTed to.' }),
-  events: Type.Array(EventTypeSchema, { minItems: 1, uniqueItems: true, description: 'events is a list of event types, each once.' }),
-  paused: Type.Boolean({ description: 'paused is true or false: while true nothing is sent, and what is owed waits, its 24 hours stopped for up to 24 hours.' }),
+  events: Type.Array(EventTypeSchema, { minItems: 1, uniqueItems: true, description: 'events is a list of at least one event type, each once.' }),
+  paused: Type.Boolean({ description: 'paused is true or false. While true nothing is sent, and what is owed waits, its 24 hours stopped for up to 24 hours.' }),
   concurrency: Type.Union([Type.Integer({ minimum: 1, maximum: 100 }), Type.Null()], {
     description: 'concurrency is the number of requests at once from one webhooks process, 1 to 100, or null for its own choice, 8.'
+  }),
+  batch: Type.Union([
+    Type.Object({
+      max_events: Type.Integer({ minimum: 1, maximum: BATCH_EVENTS_MAX, description: `batch.max_events is the most events in one request, 1 to ${BATCH_EVENTS_MAX}.` }),
+      max_wait_ms: Type.Integer({
+        minimum: BATCH_WAIT_MS_MIN,
+        maximum: BATCH_WAIT_MS_MAX,
+        description: `batch.max_wait_ms is how long an event may wait for others, in ms, ${BATCH_WAIT_MS_MIN} to ${BATCH_WAIT_MS_MAX}.`
+      })
+    }, { additionalProperties: false, description: BATCH }),
+    Type.Null()
+  ], { description: BATCH }),
+  every_deferral: Type.Boolean({
+    description: "every_deferral is true or false. While true each deferral of an email is an event, else only the first is, and how it ends."
   })
 }
+const START_AT = timeMessage('start_at')
 const BODY = { additionalProperties: false, description: 'The body is a JSON object.' }
 
 const CreateRequest = Type.Object({
   url: settings.url,
   events: settings.events,
   paused: Type.Optional(settings.paused),
-  concurrency: Type.Optional(settings.concurrency)
-}, { ...BODY, examples: [{ url: 'https://example.com/hooks', events: ['email.delivered', 'email.bounced'] }] })
+  concurrency: Type.Optional(settings.concurrency),
+  batch: Type.Optional(settings.batch),
+  every_deferral: Type.Optional(settings.every_deferral),
+  start_at: Type.Optional(Type.String({ maxLength: 40, description: `${START_AT} Events from then on are sent: past ones too, as far back as they are kept. Now unless told.` }))
+}, {
+  ...BODY,
+  examples: [
+    { url: 'https://example.com/hooks', events: ['email.delivered', 'email.bounced'] },
+    { url: 'https://example.com/hooks', events: [...EVENT_TYPES], batch: { max_events: 100, max_wait_ms: 5000 }, every_deferral: true }
+  ]
+})
 
 const ChangeRequest = Type.Object({
   ...Type.Partial(Type.Object(settings)).properties,
-  status: Type.Optional(Type.Literal('enabled', { description: 'status can be set to "enabled": an endpoint that answered 410 gets events again, from now on.' }))
-}, { ...BODY, examples: [{ paused: true }, { url: 'https://example.com/new', status: 'enabled' }] })
+  status: Type.Optional(Type.Literal('enabled', { description: 'status can be set to "enabled": an endpoint that was disabled gets events again, from now on.' }))
+}, { ...BODY, examples: [{ paused: true }, { url: 'https://example.com/new', status: 'enabled' }, { batch: null }] })
 
 const RotateRequest = orNothing(Type.Object({
   finish: Type.Optional(Type.Boolean({ description: 'finish is true to end the overlap of the last rotation now.' }))
@@ -48,8 +76,12 @@ const EXAMPLE = {
   events: ['email.delivered', 'email.bounced'],
   paused: false,
   concurrency: null,
+  batch: null,
+  every_deferral: false,
+  start_at: '2026-11-21T12:00:00.000Z',
   status: 'enabled',
   disabled_reason: null,
+  failing_since: null,
   secret_rotation: null,
   created_at: '2026-11-21T12:00:00.000Z'
 }
@@ -59,8 +91,16 @@ const WebhookAnswer = Type.Object({
   events: Type.Array(EventTypeSchema),
   paused: Type.Boolean(),
   concurrency: Nullable(Type.Integer()),
-  status: Type.Union([Type.Literal('enabled'), Type.Literal('disabled')], { description: 'disabled: the endpoint answered 410. A pause is no status.' }),
-  disabled_reason: Nullable(Type.String()),
+  batch: Nullable(Type.Object({ max_events: Type.Integer(), max_wait_ms: Type.Integer() })),
+  every_deferral: Type.Boolean(),
+  start_at: Type.String({ description: 'Events from then on are its.' }),
+  status: Type.Union([Type.Literal('enabled'), Type.Literal('disabled')], { description: 'disabled: nothing is sent. A pause is no status.' }),
+  disabled_reason: Type.Union([Type.Literal('gone'), Type.Literal('failing'), Type.Null()], {
+    description: '`gone` = it answered 410; `failing` = it did nothing but fail for five days.'
+  }),
+  failing_since: Type.Union([Type.String(), Type.Null()], {
+    description: 'Since when it has done nothing but fail, once it has for a quarter of an hour; null = it works, as far as is known.'
+  }),
   secret_rotation: Type.Union([Type.Object({ previous_expires_at: Type.String() }), Type.Null()], {
     description: 'While both secrets sign: when the one before the rotation ceases to. null when none is under way.'
   }),
@@ -79,7 +119,7 @@ const tags = ['Webhooks']
 
 /** Endpoints are read from the directory in memory: a write on another node is caught up with before each read and each change. */
 export function webhookRoutes (app: Api, desk: Desk): void {
-  const answerOf = (webhook: Webhook) => describe(webhook, desk.ledger.clock.nowMs())
+  const answerOf = (webhook: Webhook) => describeWebhook(webhook, desk.ledger.clock.nowMs())
   makingRoute(app, desk, answerOf)
   readingRoutes(app, desk, answerOf)
   changingRoutes(app, desk, answerOf)
@@ -95,9 +135,10 @@ function makingRoute (app: Api, desk: Desk, answerOf: AnswerOf): void {
     schema: { operationId: 'createWebhook', summary: 'Create a webhook endpoint', tags, body: CreateRequest, response: { 201: CreateAnswer } },
     attachValidation: true
   }, async (request, reply) => {
-    refuseSettings(request, desk)
-    const { paused = false, concurrency = null, ...rest } = request.body
-    const made = granted(await createWebhook(desk, askerOf(request), { ...rest, paused, concurrency }))
+    refuseSettings(request, desk, startFaults(request, await keptSince(request, desk)))
+    const { start_at: startAt, ...body } = request.body
+    const start = startAt === undefined ? {} : { startAt: timestamp(parseTime(startAt)!) }
+    const made = granted(await createWebhook(desk, askerOf(request), { ...PLAIN, ...settingsOf(body), ...start }))
     await sawOwnWrite(desk, made.seq)
     created(reply, 201, `/api/webhooks/${made.webhook.id}`)
     return { ...answerOf(made.webhook), secret: made.secret }
@@ -141,9 +182,9 @@ function changingRoutes (app: Api, desk: Desk, answerOf: AnswerOf): void {
     attachValidation: true
   }, async request => {
     refuseSettings(request, desk)
-    const { status, ...changes } = request.body
+    const { status, ...body } = request.body
     await seeAllWrites(desk)
-    const changed = granted(await changeWebhook(desk, askerOf(request), request.params.id, { ...changes, ...(status === undefined ? {} : { enabled: true }) }))
+    const changed = granted(await changeWebhook(desk, askerOf(request), request.params.id, { ...settingsOf(body), ...(status === undefined ? {} : { enabled: true }) }))
     await sawOwnWrite(desk, changed.seq)
     return answerOf(changed.webhook)
   })
@@ -204,12 +245,44 @@ function testingRoute (app: Api, desk: Desk): void {
 }
 
 /** 422 with every fault of schema and meaning together. */
-function refuseSettings (request: FastifyRequest, desk: Desk): void {
-  refuseFaults(request, fieldFaults(request, 'url', url => urlFault(url, desk.settings.webhookAllowPrivate)))
+function refuseSettings (request: FastifyRequest, desk: Desk, more: Fault[] = []): void {
+  refuseFaults(request, [...fieldFaults(request, 'url', url => targetFault(url, desk.settings.webhookAllowPrivate)), ...more])
 }
 
-function describe (webhook: Webhook, nowMs: number): Static<typeof WebhookAnswer> {
-  const { id, url, events, paused, concurrency, disabled, createdAt } = webhook
+/** Unix ms: the oldest event that is still there may be as old, if somebody asks for past ones. Throws what `isUnanswered` knows. */
+async function keptSince (request: FastifyRequest, { ledger: { bus, clock } }: Desk): Promise<number> {
+  const { start_at: startAt } = (request.body ?? {}) as { start_at?: unknown }
+  const nowMs = clock.nowMs()
+  const startMs = typeof startAt === 'string' ? parseTime(startAt) : null
+  return startMs === null || startMs >= nowMs ? nowMs : nowMs - await ageMsMax(bus, 'EMAILS')
+}
+
+const START_MS_MAX = Date.UTC(9999, 11, 31)
+
+function startFaults (request: FastifyRequest, keptSinceMs: number): Fault[] {
+  return fieldFaults(request, 'start_at', text => {
+    const ms = parseTime(text)
+    if (ms === null) return new Refusal('invalid_value', START_AT)
+    if (ms > START_MS_MAX) return new Refusal('too_late', 'start_at is before the last day of the year 9999.')
+    return ms < keptSinceMs ? new Refusal('too_early', `start_at is not before ${new Date(keptSinceMs).toISOString()}: older events are not kept.`) : null
+  })
+}
+
+const PLAIN = { paused: false, concurrency: null, batch: null, everyDeferral: false }
+
+type Settings = Partial<Pick<Static<typeof CreateRequest>, 'paused' | 'concurrency' | 'batch' | 'every_deferral'>>
+
+/** As the log has them. */
+function settingsOf<Body extends Settings> ({ batch, every_deferral: everyDeferral, ...plain }: Body) {
+  return {
+    ...plain,
+    ...(batch === undefined ? {} : { batch: batch === null ? null : { maxEvents: batch.max_events, maxWaitMs: batch.max_wait_ms } }),
+    ...(everyDeferral === undefined ? {} : { everyDeferral })
+  }
+}
+
+export function describeWebhook (webhook: Webhook, nowMs: number): Static<typeof WebhookAnswer> {
+  const { id, url, events, paused, concurrency, batch, everyDeferral, startAt, disabled, failingSince, createdAt } = webhook
   const overlap = overlapOf(webhook, nowMs)
   return {
     id,
@@ -217,8 +290,12 @@ function describe (webhook: Webhook, nowMs: number): Static<typeof WebhookAnswer
     events,
     paused,
     concurrency,
+    batch: batch === null ? null : { max_events: batch.maxEvents, max_wait_ms: batch.maxWaitMs },
+    every_deferral: everyDeferral,
+    start_at: startAt,
     status: disabled === null ? 'enabled' : 'disabled',
-    disabled_reason: disabled,
+    disabled_reason: disabled as 'gone' | 'failing' | null,
+    failing_since: failingSince,
     secret_rotation: overlap === null ? null : { previous_expires_at: timestamp(overlap.untilMs) },
     created_at: createdAt
   }
