@@ -9,9 +9,11 @@ const commands: Record<string, () => Promise<Command>> = {
   accounts: async () => (await import('#src/cli/accounts.ts')).accounts,
   keys: async () => (await import('#src/cli/keys.ts')).keys,
   domains: async () => (await import('#src/cli/domains.ts')).domains,
+  webhooks: async () => (await import('#src/cli/webhooks.ts')).webhooks,
   send: async () => (await import('#src/cli/send.ts')).send,
   tail: async () => (await import('#src/cli/tail.ts')).tail,
   trace: async () => (await import('#src/cli/trace.ts')).trace,
+  replay: async () => (await import('#src/cli/replay.ts')).replay,
   explain: async () => (await import('#src/cli/explain.ts')).explain,
   migrate: async () => (await import('#src/cli/migrate.ts')).migrate
 }

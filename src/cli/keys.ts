@@ -8,7 +8,7 @@ import { grantKey, limitKey, ownKey, revokeKey, rotateKey, type KeyAsker } from 
 import { parseTime, timestamp } from '#src/base/clock.ts'
 import { Complaint } from '#src/base/errors.ts'
 import { keyAnswer } from '#src/in/api/keys.ts'
-import { print, readArgs, usageError, type Command } from './command.ts'
+import { print, readArgs, takeOnly, usageError, type Command } from './command.ts'
 import { atDesk, granted, knownAccount } from './open-desk.ts'
 
 const options = {
@@ -23,14 +23,25 @@ const options = {
 
 type Values = ReturnType<typeof readArgs<typeof options>>['values']
 
+/** What each verb takes besides --account and --json. */
+const takes = new Map<string, Array<keyof typeof options>>([
+  ['list', []],
+  ['create', ['name', 'scopes', 'domains', 'expires', 'test']],
+  ['show', []],
+  ['rotate', ['overlap']],
+  ['limit', []],
+  ['revoke', []]
+])
+
 export const keys: Command = {
   usage: 'jetpost keys [list | create [--name n] [--scopes a,b] [--domains a,b] [--expires <RFC 3339>] [--test] | show <key id> | ' +
     'rotate <key id> [--overlap 24h] | limit <key id> <class>=<per minute>… | revoke <key id>] [--account <id>] [--json]',
   means: 'API keys; a secret is shown once. A rotated key answers to its old secret for the overlap (0 to 7d). ' +
     `Classes: ${LIMIT_CLASSES.join(', ')}`,
   async run (args) {
-    const { positionals: [verb = 'list', ...rest], values } = readArgs(args, options)
+    const { positionals: [verb = 'list', ...rest], values, given } = readArgs(args, options)
     const [id] = rest
+    takeOnly(given, [...takes.get(verb) ?? given, 'account', 'json'], `keys ${verb}`)
     if (verb === 'list' && id === undefined) return await list(values)
     if (verb === 'create' && id === undefined) return await create(values)
     if (verb === 'limit' && rest.length > 1) return await limit(values, id!, rest.slice(1))

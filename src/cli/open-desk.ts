@@ -1,4 +1,5 @@
 import { Refusal } from '#streams/define.ts'
+import { subjects } from '#streams/subjects.ts'
 import type { Desk } from '#src/actions/desk.ts'
 import { followDirectory } from '#src/actions/directory.ts'
 import { openDesk } from '#src/actions/open-desk.ts'
@@ -10,6 +11,7 @@ import { createLog, type Log } from '#src/base/log.ts'
 import { readServers } from '#src/embedded/kept.ts'
 import { Conflict } from '#src/nats/errors.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
+import { lastAtLeader } from '#src/nats/lookup.ts'
 import { secretOf } from '#src/base/secret-file.ts'
 import { usageError } from './command.ts'
 
@@ -46,8 +48,17 @@ async function natsUrlOf (config: Config): Promise<string> {
 
 /** Throws a Complaint about the command line when there is no such account. */
 export function knownAccount ({ directory }: Desk, account: string): string {
-  if (!directory.now.accounts.has(account)) throw usageError(`There is no account ${account}.`)
+  if (!directory.now.accounts.has(account)) throw noAccount(account)
   return account
+}
+
+/** The same without a desk; for an id that is one. */
+export async function seekAccount (bus: Bus, account: string): Promise<void> {
+  if (await lastAtLeader(bus, 'CONTROL', subjects.account(account)) === null) throw noAccount(account)
+}
+
+function noAccount (account: string): Complaint {
+  return usageError(`There is no account ${account}.`)
 }
 
 /** What an action gave, or its refusal as a sentence: about the command line where what that says would be wrong at any time. */

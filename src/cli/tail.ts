@@ -5,13 +5,12 @@ import { emailFacts, type RecipientFact } from '#streams/email/facts.ts'
 import { readConfig } from '#src/base/config.ts'
 import { asError, Complaint } from '#src/base/errors.ts'
 import { createLog } from '#src/base/log.ts'
-import { api } from '#src/nats/api.ts'
-import type { Bus } from '#src/nats/connect.ts'
-import { JetStreamError, NO_MESSAGE } from '#src/nats/errors.ts'
 import { follow } from '#src/nats/follow.ts'
 import { lastSequence } from '#src/nats/load.ts'
+import { sequenceBefore } from '#src/nats/pages.ts'
 import { readArgs, usageError, type Command } from './command.ts'
-import { openBus } from './open-desk.ts'
+import { openBus, seekAccount } from './open-desk.ts'
+import { sinceMs, stopped } from './since.ts'
 import { oneLine } from './text.ts'
 
 const STREAM = 'EMAILS'
@@ -38,13 +37,15 @@ export const tail: Command = {
     if (positionals.length > 0) throw usageError(`usage: ${tail.usage}`)
     if (unknown !== undefined) throw usageError(`There is no type ${unknown}: the types are ${TYPES.join(', ')}.`)
     if (account !== undefined && !/^acc_[0-9a-z]{1,64}$/.test(account)) throw usageError('--account takes an id like acc_first.')
-    const fromMs = since === undefined ? null : Date.now() - durationMs(since)
+    const fromMs = since === undefined ? null : sinceMs(since)
     const say = json ? ({ fact, seq }: Recorded<AnyFact>) => JSON.stringify({ seq, ...fact }) : lineOf
-    await tailBus({ filter: `email.*.${account ?? '*'}.>`, wanted: new Set(types), fromMs, say })
+    await tailBus({ account, filter: `email.*.${account ?? '*'}.>`, wanted: new Set(types), fromMs, say })
   }
 }
 
 interface Tail {
+  /** Of all unless told. */
+  account: string | undefined
   filter: string
   /** Empty = all. */
   wanted: Set<string>
@@ -53,11 +54,12 @@ interface Tail {
   say (recorded: Recorded<AnyFact>): string
 }
 
-async function tailBus ({ filter, wanted, fromMs, say }: Tail): Promise<void> {
+async function tailBus ({ account, filter, wanted, fromMs, say }: Tail): Promise<void> {
   const stop = stopped()
   const bus = await openBus(readConfig(process.env), createLog('error'))
   try {
-    const afterSeq = await lastBefore(bus, fromMs)
+    if (account !== undefined) await seekAccount(bus, account)
+    const afterSeq = fromMs === null ? await lastSequence(bus, STREAM) : await sequenceBefore(bus, STREAM, fromMs)
     const onTrouble = ({ message }: Error) => { if (!stop.aborted) process.stderr.write(`jetpost: interrupted: ${message}\n`) }
     for await (const batch of follow(bus, { stream: STREAM, filter, afterSeq, batchMax: BATCH_MAX, gatherMs: GATHER_MS, signal: stop, onTrouble })) {
       const lines = batch.filter(({ fact }) => wanted.size === 0 || wanted.has(fact.type)).map(say)
@@ -65,30 +67,9 @@ async function tailBus ({ filter, wanted, fromMs, say }: Tail): Promise<void> {
     }
   } catch (error) {
     // Following outlives all else: a fact that this version cannot read ends it.
-    throw new Complaint(`The log cannot be followed any further: ${asError(error).message}`)
+    throw error instanceof Complaint ? error : new Complaint(`The log cannot be followed any further: ${asError(error).message}`)
   } finally {
     await bus.close()
-  }
-}
-
-/** Aborted by Ctrl-C, and when nobody reads us any more (`| head`). */
-function stopped (): AbortSignal {
-  const stop = new AbortController()
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
-  process.stdout.on('error', () => stop.abort())
-  return stop.signal
-}
-
-/** The sequence of the last fact before a time; of the last of all when there is none from then on. */
-async function lastBefore (bus: Bus, fromMs: number | null): Promise<number> {
-  if (fromMs === null) return await lastSequence(bus, STREAM)
-  try {
-    const ask = { start_time: new Date(fromMs).toISOString(), next_by_subj: '>' }
-    const { message } = await api<{ message: { seq: number } }>(bus, `STREAM.MSG.GET.${STREAM}`, ask)
-    return message.seq - 1
-  } catch (error) {
-    if (error instanceof JetStreamError && error.code === NO_MESSAGE) return await lastSequence(bus, STREAM)
-    throw error
   }
 }
 
@@ -108,12 +89,4 @@ function about (data: RecipientFact['data']): string {
   const words = [reply?.text ?? error, detail, kind ?? reason ?? cause]
   const times = [nextAttemptAt == null ? null : `next attempt ${nextAttemptAt}`, scheduledAt == null ? null : `for ${scheduledAt}`]
   return [...words, ...times].filter(word => word != null).map(word => oneLine(String(word))).join('  ')
-}
-
-const UNIT_MS: Record<string, number> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
-
-function durationMs (text: string): number {
-  const [, count, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? []
-  if (count === undefined) throw usageError('--since takes a duration like 30s, 15m, 1h or 2d.')
-  return Number(count) * UNIT_MS[unit!]!
 }

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import t from 'tap'
+import { COMPILED } from '../support/compiled.ts'
 import { API_KEY, openTestHouse } from '../support/house.ts'
 import { jetpost as runJetpost } from '../support/jetpost.ts'
 import { openRelay } from '../support/relay.ts'
@@ -24,10 +25,23 @@ t.test('help and version; what is not understood ends with 2 and a sentence', as
 
 t.test('words that a command does not take end with 2, and -h tells what it takes', async t => {
   const surplus = [['accounts', 'create', 'a', 'b', 'c'], ['accounts', 'list', 'x'], ['doctor', 'extra'], ['start', 'extra', '--port'], ['start', '--json'], ['migrate', 'x'], ['domains', 'list', 'x'], ['keys', 'list', 'x']]
-  for (const args of surplus) t.match(await jetpost(args), { code: 2, out: '', err: `usage: jetpost ${args[0]}` }, args.join(' '))
-  for (const name of ['start', 'doctor', 'accounts', 'keys', 'domains', 'send', 'tail', 'trace', 'migrate']) {
-    for (const option of ['-h', '--help']) t.match(await jetpost([name, option]), { code: 0, out: `jetpost ${name}` }, `${name} ${option}`)
+  await Promise.all(surplus.map(async args => t.match(await jetpost(args), { code: 2, out: '', err: `usage: jetpost ${args[0]}` }, args.join(' '))))
+  for (const name of ['start', 'doctor', 'accounts', 'keys', 'domains', 'send', 'tail', 'trace', 'webhooks', 'replay', 'migrate']) {
+    await Promise.all(['-h', '--help'].map(async option => t.match(await jetpost([name, option]), { code: 0, out: `jetpost ${name}` }, `${name} ${option}`)))
   }
+})
+
+t.test('an option of another verb ends with 2, and so does an account that is none', async t => {
+  const { id } = await house.newKey({})
+  const cases: Array<[string[], string]> = [
+    [['keys', 'revoke', id, '--overlap', '24h'], '--overlap is no option of keys revoke, which takes --account, --json.'],
+    [['keys', 'rotate', id, '--expires', '2099-01-01T00:00:00Z'], '--expires is no option of keys rotate'],
+    [['keys', '--test'], '--test is no option of keys list'],
+    [['tail', '--account', 'acc_none'], 'There is no account acc_none.'],
+    [['replay', '--to', 'http://127.0.0.1:1/', '--follow', '--account', 'acc_none'], 'There is no account acc_none.']
+  ]
+  await Promise.all(cases.map(async ([args, err]) => t.match(await jetpost(args), { code: 2, out: '', err }, args.join(' '))))
+  t.match(JSON.parse((await jetpost(['keys', 'show', id, '--json'])).out), [{ id, previous_expires_at: null }], 'neither revoked nor rotated')
 })
 
 t.test('settings that cannot be used end with 1 and a sentence, no stack', async t => {
@@ -82,7 +96,7 @@ t.test('start says where bounces come to, and what direct mode wants', async t =
 
 /** Runs `jetpost start` until it serves, then stops it as an operator would. */
 async function startAndStop (settings: Record<string, string>): Promise<{ code: number | null, err: string }> {
-  const child = spawn(process.execPath, ['src/bin.js', 'start'], { env: { PATH: process.env.PATH, ...settings }, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(process.execPath, ['src/bin.js', 'start'], { env: { PATH: process.env.PATH, ...COMPILED, ...settings }, stdio: ['ignore', 'pipe', 'pipe'] })
   let err = ''
   child.stderr.setEncoding('utf8').on('data', text => { err += text })
   child.stdout.setEncoding('utf8').once('data', () => child.kill('SIGTERM'))

@@ -1,0 +1,126 @@
+import { randomBytes } from 'node:crypto'
+import type { AnyFact } from '#streams/catalog.ts'
+import { eventIn, isSuccess } from '#streams/delivery/decide.ts'
+import { urlFault } from '#streams/webhook/decide.ts'
+import { EVENT_TYPES } from '#streams/webhook/facts.ts'
+import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
+import { readConfig } from '#src/base/config.ts'
+import { createLog } from '#src/base/log.ts'
+import type { Bus } from '#src/nats/connect.ts'
+import { follow } from '#src/nats/follow.ts'
+import { lastSequenceUnder } from '#src/nats/load.ts'
+import { sequenceBefore } from '#src/nats/pages.ts'
+import { createPoster, type Answer } from '#src/out/webhooks/post.ts'
+import { signatureHeaders, signingKeys } from '#src/out/webhooks/sign.ts'
+import { readArgs, usageError, type Command } from './command.ts'
+import { openBus, seekAccount } from './open-desk.ts'
+import { sinceMs, stopped } from './since.ts'
+import { oneLine } from './text.ts'
+
+const STREAM = 'EMAILS'
+const BATCH_MAX = 100
+const GATHER_MS = 5
+/** As for an endpoint. */
+const TIMEOUT_MS = 15_000
+/** By how much the clock that stamped a fact may be ahead of the one that stored it. */
+const SKEW_MS = 10 * 60_000
+const TYPE_WIDTH = Math.max(...EVENT_TYPES.map(type => type.length))
+
+const options = {
+  account: { type: 'string', default: FIRST_ACCOUNT },
+  to: { type: 'string' },
+  since: { type: 'string' },
+  type: { type: 'string', multiple: true, default: [] as string[] },
+  secret: { type: 'string' },
+  follow: { type: 'boolean', default: false }
+} as const
+
+export const replay: Command = {
+  usage: 'jetpost replay --to <url> [--since 1h] [--follow] [--type <type>…] [--secret whsec_…] [--account <id>] [--json]',
+  means: 'posts webhook events of the past to any URL from this shell, one after the other, for whoever builds a receiver; exit code 1 when one was not taken',
+  details: `  --to      where to, http and private addresses too; no endpoint is needed, and nothing is recorded
+  --since   begins that long ago (s, m, h, d); without it --follow is needed
+  --follow  goes on with what happens, until Ctrl-C
+  --type    any number of times: ${EVENT_TYPES.join(', ')}
+  --secret  signs with it; else with one made for this run, which is printed first
+  --json    one object a line`,
+  async run (args) {
+    const { values, positionals } = readArgs(args, options)
+    const { account, to, since, type: types, secret = `whsec_${randomBytes(32).toString('base64')}`, json } = values
+    if (positionals.length > 0 || to === undefined || (since === undefined && !values.follow)) throw usageError(`usage: ${replay.usage}`)
+    const fault = urlFault(to, true)
+    const unknown = types.find(type => !(EVENT_TYPES as readonly string[]).includes(type))
+    if (fault !== null) throw usageError(fault.message)
+    if (unknown !== undefined) throw usageError(`There is no type ${unknown}: the types are ${EVENT_TYPES.join(', ')}.`)
+    if (!/^acc_[0-9a-z]{1,64}$/.test(account)) throw usageError('--account takes an id like acc_first.')
+    if (!/^whsec_[A-Za-z0-9+/]{16,}={0,2}$/.test(secret)) throw usageError('--secret takes a signing secret: whsec_ and base64.')
+    const fromMs = since === undefined ? Date.now() : sinceMs(since)
+    await postAll({ account, url: new URL(to), fromMs, types: new Set(types), secret, isNew: values.secret === undefined, goOn: values.follow, json })
+  }
+}
+
+interface Run {
+  account: string
+  url: URL
+  fromMs: number
+  /** Empty = all. */
+  types: ReadonlySet<string>
+  secret: string
+  /** Made for this run. */
+  isNew: boolean
+  goOn: boolean
+  json: boolean
+}
+
+async function postAll (run: Run): Promise<void> {
+  const stop = stopped()
+  const bus = await openBus(readConfig(process.env), createLog('error'))
+  const poster = createPoster({ allowPrivate: true, timeoutMs: TIMEOUT_MS })
+  const keys = signingKeys(run.secret)
+  let [taken, failed] = [0, 0]
+  try {
+    await seekAccount(bus, run.account)
+    if (run.isNew) process.stderr.write(`Signed with ${run.secret}\n`)
+    for await (const fact of events(bus, run, stop)) {
+      const { body, type, email } = eventIn(fact)!
+      const bytes = Buffer.from(body)
+      const timestampS = Math.floor(Date.now() / 1000)
+      const headers = { 'Content-Type': 'application/json', 'User-Agent': 'Jetpost', ...signatureHeaders({ keys, previous: null, id: fact.id, timestampS, body: bytes }) }
+      const answer = await poster.post(run.url, headers, bytes)
+      if (isSuccess(answer.status)) taken++
+      else failed++
+      console.log(run.json ? jsonOf(fact, type, email, answer) : lineOf(fact, type, email, answer))
+    }
+  } finally {
+    await poster.close()
+    await bus.close()
+  }
+  process.stderr.write(`${taken} taken, ${failed} not.\n`)
+  if (failed > 0) process.exitCode = 1
+}
+
+/** The facts that are events, oldest first: up to the last there was at the start, or for ever. */
+async function * events (bus: Bus, { account, fromMs, types, goOn }: Run, signal: AbortSignal): AsyncGenerator<AnyFact> {
+  const filter = `email.*.${account}.>`
+  const last = goOn ? Infinity : await lastSequenceUnder(bus, STREAM, filter)
+  const afterSeq = await sequenceBefore(bus, STREAM, fromMs - SKEW_MS)
+  if (afterSeq >= last) return
+  const onTrouble = ({ message }: Error) => { if (!signal.aborted) process.stderr.write(`jetpost: interrupted: ${message}\n`) }
+  for await (const batch of follow(bus, { stream: STREAM, filter, afterSeq, batchMax: BATCH_MAX, gatherMs: GATHER_MS, signal, onTrouble })) {
+    for (const { fact, seq } of batch) {
+      const event = eventIn(fact)
+      const wanted = event !== null && !event.between && (types.size === 0 || types.has(event.type)) && Date.parse(fact.time) >= fromMs
+      if (signal.aborted) return
+      if (wanted) yield fact
+      if (seq >= last) return
+    }
+  }
+}
+
+function jsonOf ({ id, time }: AnyFact, type: string, email: string, { status, error, durationMs }: Answer): string {
+  return JSON.stringify({ event: id, type, email, created_at: time, status, error, duration_ms: durationMs })
+}
+
+function lineOf ({ id, time }: AnyFact, type: string, email: string, { status, error, durationMs }: Answer): string {
+  return [time, type.padEnd(TYPE_WIDTH), id, email, status ?? oneLine(error ?? ''), `${durationMs} ms`].join('  ')
+}

@@ -1,0 +1,152 @@
+import { DELIVERY_STATES } from '#projections/deliveries/project.ts'
+import {
+  getDelivery, listDeliveries, parsePlace, type DeliveryAttempt, type DeliveryFilters, type DeliveryPage, type DeliveryPlace, type DeliveryRecord, type DeliverySummary
+} from '#projections/deliveries/queries.ts'
+import { ERROR_KINDS } from '#streams/delivery/facts.ts'
+import { owedIn } from '#streams/replay/decide.ts'
+import { replayDelivery } from '#src/actions/replay.ts'
+import type { Desk } from '#src/actions/desk.ts'
+import { timestamp } from '#src/base/clock.ts'
+import { Complaint } from '#src/base/errors.ts'
+import { loadFact } from '#src/nats/load.ts'
+import { bodyOf, createBodies } from '#src/out/webhooks/bodies.ts'
+import { findDelivery } from '#src/out/webhooks/failed.ts'
+import type { Pool } from '#src/postgres/pool.ts'
+import { ask } from '#src/postgres/run.ts'
+import { print, usageError } from '../command.ts'
+import { granted } from '../open-desk.ts'
+import { momentMs } from '../since.ts'
+import { oneLine } from '../text.ts'
+import { asAsker, atView, type Values } from './options.ts'
+
+const LIMIT_MAX = 1000
+
+/** `deliveries [<webhook>]`: the newest first. */
+export async function listThem (webhook: string | undefined, values: Values): Promise<void> {
+  const { account, json } = values
+  const limit = /^\d{1,4}$/.test(values.limit) ? Number(values.limit) : 0
+  if (limit < 1 || limit > LIMIT_MAX) throw usageError(`--limit takes a whole number, 1 to ${LIMIT_MAX}.`)
+  const [filters, cursor] = [filtersOf(webhook, values), placeIn(values.cursor)]
+  const page = await atView(async pool => {
+    const found = await ask(pool, listDeliveries({ account, filters, limit, cursor }))
+    if (found.deliveries.length === 0) await seek(pool, account, webhook)
+    return found
+  })
+  tell(page, webhook === undefined, json)
+}
+
+function filtersOf (webhook: string | undefined, { state, event, email, error, since, until }: Values): DeliveryFilters {
+  return {
+    webhook,
+    state: oneOf(DELIVERY_STATES, state, 'state'),
+    event,
+    email,
+    errorKind: oneOf(ERROR_KINDS, error, 'error'),
+    since: since === undefined ? undefined : timestamp(momentMs('since', since)),
+    until: until === undefined ? undefined : timestamp(momentMs('until', until))
+  }
+}
+
+function oneOf<T extends string> (names: readonly T[], text: string | undefined, what: string): T | undefined {
+  const known = names.find(name => name === text)
+  if (text !== undefined && known === undefined) throw usageError(`There is no ${what} ${text}: the ${what}s are ${names.join(', ')}.`)
+  return known
+}
+
+function placeIn (cursor: string | undefined): DeliveryPlace | null {
+  const place = cursor === undefined ? null : parsePlace(cursor)
+  if (cursor !== undefined && place === null) throw usageError('--cursor takes what a list before gave as its next one.')
+  return place
+}
+
+/** Complains where there is nothing to be found: no such account, or no such endpoint and no delivery of one that is deleted. */
+async function seek (pool: Pool, account: string, webhook: string | undefined): Promise<void> {
+  const isThere = await asAsker(account, async ({ directory }) => webhook === undefined || directory.now.webhooks.get(webhook)?.account === account)
+  if (isThere) return
+  const { deliveries } = await ask(pool, listDeliveries({ account, filters: { webhook }, limit: 1, cursor: null }))
+  if (deliveries.length === 0) throw new Complaint(`There is no webhook ${webhook}.`)
+}
+
+/** With the endpoint of each where they may be of several. */
+function tell ({ deliveries, nextCursor }: DeliveryPage, several: boolean, json: boolean): void {
+  if (json) return console.log(JSON.stringify({ data: deliveries.map(answerOf), has_more: nextCursor !== null, next_cursor: nextCursor }, null, 2))
+  print(deliveries.map(delivery => (several ? { ...rowOf(delivery), webhook: delivery.webhook } : rowOf(delivery))), false)
+  if (nextCursor !== null) console.log(`\nthe next: --cursor ${nextCursor}`)
+}
+
+/** `delivery <id>`: every request made for it, and its body. */
+export async function showOne (id: string, { account, json }: Values): Promise<void> {
+  const [record, body] = await atView(async pool => {
+    const found = await ask(pool, getDelivery({ account, id }))
+    if (found === null) throw new Complaint(`There is no delivery ${id}.`)
+    return [found, await asAsker(account, async desk => await readBody(desk, pool, account, id))] as const
+  })
+  if (json) return print([{ ...answerOf(record), requests: record.tries.map(tryAnswer), body }], true)
+  print(Object.entries(rowOf(record)).map(([field, value]) => ({ field, value: value === '' ? '-' : value })), false)
+  for (const each of record.tries) tellTry(each)
+  console.log(`\nbody\n  ${body === null ? 'is no longer kept' : oneLine(body)}`)
+}
+
+/** The bytes as they go out, as text; null when the log no longer holds them. */
+async function readBody ({ ledger: { bus } }: Pick<Desk, 'ledger'>, pool: Pool, account: string, id: string): Promise<string | null> {
+  const seq = await findDelivery(pool)(account, id)
+  const recorded = seq === null ? null : await loadFact(bus, 'WEBHOOKS', seq)
+  const owed = recorded === null ? null : owedIn(recorded.fact)
+  const body = owed === null ? null : await bodyOf(bus, createBodies(0), owed)
+  return body === null || 'missing' in body ? null : Buffer.from(body).toString('utf8')
+}
+
+/** `resend <id>`. */
+export async function resend (id: string, { account, json }: Values): Promise<void> {
+  const owed = await atView(async pool => await asAsker(account, async (desk, asker) => granted(await replayDelivery(desk, asker, id, findDelivery(pool)))))
+  print([{ id: owed.delivery, webhook: owed.webhook, replay: owed.replay }], json)
+}
+
+function answerOf ({ id, webhook, events, batch, test, replay, state, requestedAt, firstAttemptAt, nextAttemptAt, endedAt, reason, attempts, last }: DeliverySummary) {
+  return {
+    id,
+    webhook,
+    state,
+    reason,
+    events: events.map(event => ({ id: event.id, type: event.type, email: event.email })),
+    batch,
+    test,
+    replay,
+    attempts,
+    status: last?.status ?? null,
+    error: last?.error ?? null,
+    error_kind: last?.errorKind ?? null,
+    duration_ms: last?.durationMs ?? null,
+    requested_at: requestedAt,
+    first_attempt_at: firstAttemptAt,
+    next_attempt_at: nextAttemptAt,
+    ended_at: endedAt
+  }
+}
+
+function rowOf (delivery: DeliverySummary) {
+  const { id, state, reason, events, test, attempts, status, error, requested_at: requested, next_attempt_at: next } = answerOf(delivery)
+  const [first] = events
+  return {
+    id,
+    state: reason === null ? state : `${state} (${reason})`,
+    event: events.length === 1 ? `${first!.type}${test ? ' (test)' : ''}` : `${events.length} events`,
+    email: events.length === 1 ? first!.email : '',
+    attempts,
+    last: status ?? oneLine(error ?? ''),
+    requested_at: requested.toISOString(),
+    next_attempt_at: next?.toISOString() ?? ''
+  }
+}
+
+function tryAnswer ({ at, attempt, replay, status, error, errorKind, durationMs, response, url, headers }: DeliveryAttempt) {
+  return { at, attempt, replay, status, error, error_kind: errorKind, duration_ms: durationMs, request: { url, headers }, response }
+}
+
+function tellTry ({ at, attempt, replay, status, error, errorKind, durationMs, response, url, headers }: DeliveryRecord['tries'][number]): void {
+  const what = status === null ? `${errorKind ?? 'no answer'}: ${oneLine(error ?? '')}` : String(status)
+  console.log(`\n${at.toISOString()}  attempt ${attempt}${replay === null ? '' : ` of ${replay}`}  ${what}  ${durationMs} ms`)
+  console.log(`  POST ${oneLine(url)}`)
+  for (const [name, value] of Object.entries(headers)) console.log(`  ${oneLine(`${name}: ${value}`)}`)
+  if (response !== '') console.log(`  answered ${JSON.stringify(oneLine(response).slice(0, 200))}`)
+}

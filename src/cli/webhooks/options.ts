@@ -1,0 +1,65 @@
+import type { Asker, Desk } from '#src/actions/desk.ts'
+import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
+import { readConfig } from '#src/base/config.ts'
+import { Complaint, deadline } from '#src/base/errors.ts'
+import { createLog } from '#src/base/log.ts'
+import { readServers } from '#src/embedded/kept.ts'
+import { createPool, isUnavailable, type Pool } from '#src/postgres/pool.ts'
+import type { readArgs } from '../command.ts'
+import { atDesk, knownAccount } from '../open-desk.ts'
+
+const text = { type: 'string' } as const
+const flag = { type: 'boolean', default: false } as const
+const END_MS = 500
+
+export const webhookOptions = {
+  account: { type: 'string', default: FIRST_ACCOUNT },
+  type: text,
+  state: text,
+  event: text,
+  email: text,
+  error: text,
+  since: text,
+  until: text,
+  limit: { type: 'string', default: '25' },
+  cursor: text,
+  failed: flag,
+  all: flag,
+  from: text,
+  to: text,
+  pace: text,
+  'dry-run': flag,
+  finish: flag
+} as const
+
+export type Values = ReturnType<typeof readArgs<typeof webhookOptions>>['values']
+
+export interface Verb {
+  /** Besides --account and --json. */
+  takes: ReadonlyArray<keyof typeof webhookOptions>
+  /** What it does with the id it was given, */
+  about?: (id: string, values: Values) => Promise<void>
+  /** and what without one. Where one is missing that is no way to use it. */
+  alone?: (values: Values) => Promise<void>
+}
+
+/** At the desk as the operator, for this account. */
+export async function asAsker<T> (account: string, use: (desk: Desk, asker: Asker) => Promise<T>): Promise<T> {
+  return await atDesk(async (desk, correlation) => await use(desk, { account: knownAccount(desk, account), correlation }))
+}
+
+/** With the view: DATABASE_URL, or the PostgreSQL of the Jetpost that runs on the data folder. */
+export async function atView<T> (use: (pool: Pool) => Promise<T>): Promise<T> {
+  const config = readConfig(process.env)
+  const url = config.databaseUrl ?? readServers(config.dataDir)?.postgres ?? null
+  if (url === null) throw new Complaint(`No Jetpost runs on the data folder ${config.dataDir}: start it there, or set DATABASE_URL.`)
+  const pool = createPool(url, createLog('silent'))
+  try {
+    return await use(pool)
+  } catch (error) {
+    throw isUnavailable(error) ? new Complaint(`PostgreSQL cannot be reached: ${(error as Error).message}`) : error
+  } finally {
+    // A server that says nothing is not waited for once more.
+    await deadline(pool.end(), END_MS, 'PostgreSQL is still busy').catch(() => {})
+  }
+}

@@ -1,0 +1,52 @@
+import { REPLAY_PACE, type ReplayState, type ReplayWish } from '#streams/replay/decide.ts'
+import { cancelReplay, countReplay, replaysOf, requestReplay } from '#src/actions/replay.ts'
+import type { FailedPage } from '#src/actions/replay-page.ts'
+import { Complaint } from '#src/base/errors.ts'
+import { failedPages } from '#src/out/webhooks/failed.ts'
+import { print, usageError } from '../command.ts'
+import { granted } from '../open-desk.ts'
+import { sinceMs, timeMs } from '../since.ts'
+import { asAsker, atView, type Values } from './options.ts'
+
+/** `replay <webhook>`, or what it would send. */
+export async function startReplay (webhook: string, values: Values): Promise<void> {
+  const { account, json } = values
+  const wish = wishOf(values)
+  if (values['dry-run']) return await count(webhook, wish, values)
+  print([rowOf(await asAsker(account, async (desk, asker) => granted(await requestReplay(desk, asker, webhook, wish))))], json)
+}
+
+function wishOf ({ failed, all, since, from, to, pace }: Values): ReplayWish {
+  if (failed === all) throw usageError('Either --failed or --all: what failed, or every event.')
+  if ((since === undefined) === (from === undefined)) throw usageError('Either --since or --from: from when on.')
+  return {
+    what: failed ? 'failed' : 'window',
+    fromMs: since === undefined ? timeMs('from', from!) : sinceMs(since),
+    toMs: to === undefined ? Date.now() : timeMs('to', to),
+    pace: pace === undefined ? REPLAY_PACE : /^\d{1,5}$/.test(pace) ? Number(pace) : NaN
+  }
+}
+
+async function count (webhook: string, wish: ReplayWish, { account, json }: Values): Promise<void> {
+  const counted = async (failed?: FailedPage) => await asAsker(account, async (desk, asker) => granted(await countReplay(desk, asker, webhook, wish, failed)))
+  const { deliveries, events, types, whole } = wish.what === 'failed' ? await atView(async pool => await counted(failedPages(pool))) : await counted()
+  if (json) return print([{ deliveries, events, types, whole }], true)
+  print([{ deliveries: whole ? deliveries : `more than ${deliveries}`, events, ...types }], false)
+}
+
+/** `replays <webhook>`: the newest first. */
+export async function listReplays (webhook: string, { account, json }: Values): Promise<void> {
+  print(await asAsker(account, async desk => {
+    if (desk.directory.now.webhooks.get(webhook)?.account !== account) throw new Complaint(`There is no webhook ${webhook}.`)
+    return (await replaysOf(desk, webhook)).map(rowOf)
+  }), json)
+}
+
+/** `cancel-replay <replay>`. */
+export async function cancel (replay: string, { account, json }: Values): Promise<void> {
+  print([rowOf(await asAsker(account, async (desk, asker) => granted(await cancelReplay(desk, asker, replay))))], json)
+}
+
+function rowOf ({ replay, webhook, what, state, waits, from, to, pace, made, changedAt }: ReplayState) {
+  return { id: replay, webhook, what, state, waits_for: waits, from, to, pace, made, changed_at: changedAt }
+}
