@@ -11,8 +11,9 @@ export interface Helper {
   stop (): Promise<void>
 }
 
-export function startHelper (script: string): Helper {
-  const child = spawn(process.execPath, [fileURLToPath(new URL(script, import.meta.url))], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+/** `stderr` = a file's descriptor, for what is not to be seen: a log that is written as in production. */
+export function startHelper (script: string, stderr: number | 'inherit' = 'inherit'): Helper {
+  const child = spawn(process.execPath, [fileURLToPath(new URL(script, import.meta.url))], { stdio: ['ignore', 'inherit', stderr, 'ipc'] })
   const exited = once(child, 'exit')
   return {
     pid: child.pid!,

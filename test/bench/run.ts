@@ -14,9 +14,20 @@ import { benchEndToEnd } from './end-to-end.ts'
 import { benchLists } from './lists.ts'
 import { benchMime } from './mime.ts'
 import { benchSender } from './sender.ts'
+import { benchWebhookIsolation } from './webhook-isolation.ts'
+import { benchWebhooks } from './webhooks.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
-const benches: Record<string, () => Promise<Record<string, unknown>>> = { accept: benchAccept, dkim: benchDkim, 'end-to-end': benchEndToEnd, lists: benchLists, mime: benchMime, sender: benchSender }
+const benches: Record<string, () => Promise<Record<string, unknown>>> = {
+  accept: benchAccept,
+  dkim: benchDkim,
+  'end-to-end': benchEndToEnd,
+  lists: benchLists,
+  mime: benchMime,
+  sender: benchSender,
+  'webhook-isolation': benchWebhookIsolation,
+  webhooks: benchWebhooks
+}
 
 const { positionals, values } = parseArgs({ allowPositionals: true, options: { record: { type: 'boolean', default: false } } })
 const names = positionals.length === 0 ? Object.keys(benches) : positionals
