@@ -66,7 +66,7 @@ export function createLookup (bus: Bus, stream: string): Lookup {
     while (waiting.size > 0) {
       const riders = board()
       // No longer than its last rider has: a flight that nobody waits for any more must not keep the next from taking off.
-      const leftMs = riders.at(-1)!.endsAtMs - performance.now()
+      const leftMs = Math.max(1, riders.at(-1)!.endsAtMs - performance.now())
       const answer = await ask(bus, stream, new Set(riders.flatMap(({ subjects }) => subjects)), leftMs).catch((error: Error) => error)
       for (const rider of riders) settle(rider, answer)
     }

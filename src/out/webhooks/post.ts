@@ -123,7 +123,7 @@ function exchange (pool: Pool, request: Dispatcher.DispatchOptions, timeoutMs: n
         const retryAfter = headers['retry-after']
         head = { status, retryAfter: retryAfter === undefined ? null : String(retryAfter) }
         clearTimeout(timer)
-        timer = setTimeout(cut, Math.min(BODY_MS_MAX, startMs + timeoutMs - performance.now()))
+        timer = setTimeout(cut, Math.max(1, Math.min(BODY_MS_MAX, startMs + timeoutMs - performance.now())))
       },
       onResponseData (_controller, chunk) {
         chunks.push(chunk)
