@@ -145,6 +145,7 @@ export async function releaseWaiting ({ bus }: Pick<Ledger, 'bus'>, webhook: str
   await wakeReplays({ bus }, webhook)
 }
 
-function causeOf ({ account, correlation, causation }: Pending): Cause {
+/** What led to a delivery, for what follows from it. */
+export function causeOf ({ account, correlation, causation }: Pending): Cause {
   return { account, correlation, causation }
 }

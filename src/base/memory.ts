@@ -17,6 +17,10 @@ export class Memory<T> {
     if (this.entries.size > this.max) this.entries.delete(this.entries.keys().next().value!)
   }
 
+  has (key: string): boolean {
+    return this.entries.has(key)
+  }
+
   some (holds: (value: T, key: string) => boolean): boolean {
     for (const [key, value] of this.entries) if (holds(value, key)) return true
     return false

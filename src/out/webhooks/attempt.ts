@@ -1,6 +1,6 @@
-import { failDelivery, recordAttempt } from '#src/actions/delivery.ts'
+import { causeOf, failDelivery, recordAttempt } from '#src/actions/delivery.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
-import type { Cause, Ledger } from '#src/actions/ledger.ts'
+import type { Ledger } from '#src/actions/ledger.ts'
 import { judgeWebhook } from '#src/actions/webhook.ts'
 import { isGone, isSuccess, retryAfterMs, retryAtMs } from '#streams/delivery/decide.ts'
 import type { DeliveryAttempted, Member } from '#streams/delivery/facts.ts'
@@ -11,6 +11,7 @@ import { timestamp } from '#src/base/clock.ts'
 import { asError } from '#src/base/errors.ts'
 import { idTimeMs } from '#src/base/id.ts'
 import type { Log } from '#src/base/log.ts'
+import { Memory } from '#src/base/memory.ts'
 import type { Vault } from '#src/base/secret.ts'
 import { bodyOf, type Bodies } from './bodies.ts'
 import type { Health } from './health.ts'
@@ -60,7 +61,7 @@ interface After { firstMs: number, nowMs: number, nextMs: number | null }
 /** Makes one request to an endpoint. Throws when the event cannot be read now. */
 export function createAttempt (options: AttemptOptions): (pending: Pending, webhook: Webhook) => Promise<Try> {
   const { ledger, directory, health, log, random, gapsS } = options
-  const opened = new Map<string, SigningKeys>()
+  const opened = new Memory<SigningKeys>(SECRETS_MAX)
 
   async function attempt (pending: Pending, webhook: Webhook): Promise<Try> {
     const body = await bodyOf(ledger.bus, options.bodies, pending.owed)
@@ -118,7 +119,6 @@ export function createAttempt (options: AttemptOptions): (pending: Pending, webh
     try {
       const keys = signingKeys(options.vault.open(sealedSecret, id))
       opened.set(sealedSecret, keys)
-      if (opened.size > SECRETS_MAX) opened.delete(opened.keys().next().value!)
       return keys
     } catch {
       return null
@@ -157,10 +157,6 @@ function isTelling ({ attempts }: Pending, { status, errorKind }: Answer): boole
 function holdMsOf ({ status, retryAfter }: Answer, { nowMs, nextMs }: After): number {
   const askedMs = status === 429 || status === 503 ? retryAfterMs(retryAfter, nowMs) ?? 0 : 0
   return nextMs === null ? askedMs : Math.min(askedMs, nextMs - nowMs)
-}
-
-function causeOf ({ account, correlation, causation }: Pending): Cause {
-  return { account, correlation, causation }
 }
 
 /** What every line about a delivery names. */

@@ -11,6 +11,7 @@ import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
+import { Memory } from '#src/base/memory.ts'
 import type { Role } from '#src/base/role.ts'
 import type { Vault } from '#src/base/secret.ts'
 import type { Resolve } from '#src/dns/guard.ts'
@@ -21,7 +22,7 @@ import { createHealth } from './health.ts'
 import { createLane, type Lane, type LaneRules, type Ran } from './lane.ts'
 import { createOrder } from './order.ts'
 import { createPoster } from './post.ts'
-import { createDoneCheck, createMemory, type IsDone } from './redelivery.ts'
+import { createDoneCheck, type IsDone } from './redelivery.ts'
 
 export interface DispatchOptions {
   ledger: Ledger
@@ -90,9 +91,10 @@ export function startDispatch (options: DispatchOptions): Role {
   const poster = createPoster({ ...options, timeoutMs: options.timeoutMs ?? TIMEOUT_MS })
   const health = createHealth(options)
   const attempt = createAttempt({ ...options, poster, health, random, gapsS })
-  const finished = createMemory(REMEMBERED_MAX)
-  const napped = createMemory(REMEMBERED_MAX)
-  const gone = createMemory(REMEMBERED_MAX)
+  /** Acknowledgements may be forgotten by the server, and one request too many is worth avoiding. */
+  const finished = new Memory<true>(REMEMBERED_MAX)
+  const napped = new Memory<true>(REMEMBERED_MAX)
+  const gone = new Memory<true>(REMEMBERED_MAX)
   const order = createOrder(REMEMBERED_MAX)
   const isDone = createDoneCheck(options.isDone)
   const lanes = new Map<string, Lane>()
@@ -132,10 +134,10 @@ export function startDispatch (options: DispatchOptions): Role {
     if (finished.has(key) || (mayBeOld(job, key, sinceMs) && await isDone(pending.owed))) return job.ack()
     const againMs = await deal(pending, source)
     if (againMs === null) {
-      finished.add(key)
+      finished.set(key, true)
       job.ack()
     } else {
-      napped.add(key)
+      napped.set(key, true)
       job.again(againMs)
     }
   }
@@ -210,7 +212,7 @@ export function startDispatch (options: DispatchOptions): Role {
     if (known !== undefined || gone.has(webhook)) return known
     if (!await directory.catchUp(CATCH_UP_MS)) throw new Error('the directory is behind')
     const found = directory.now.webhooks.get(webhook)
-    if (found === undefined) gone.add(webhook)
+    if (found === undefined) gone.set(webhook, true)
     return found
   }
 

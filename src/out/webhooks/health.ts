@@ -5,6 +5,7 @@ import type { Webhook } from '#streams/directory.ts'
 import { subjects } from '#streams/subjects.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
+import { Memory } from '#src/base/memory.ts'
 
 /** Notices how long endpoints have done nothing but fail, and has the log say so. */
 export interface Health {
@@ -28,7 +29,7 @@ const FAILING_MAX = 10_000
 const HEARD_MS = 2000
 
 export function createHealth ({ ledger, directory, log }: HealthOptions): Health {
-  const failing = new Map<string, Failing>()
+  const failing = new Memory<Failing>(FAILING_MAX)
   /** One append at a time for each endpoint. */
   const telling = new Map<string, Promise<void>>()
 
@@ -46,9 +47,7 @@ export function createHealth ({ ledger, directory, log }: HealthOptions): Health
     const known = failing.get(id)
     if (known?.version === version) return known.sinceMs
     const nowMs = ledger.clock.nowMs()
-    failing.delete(id)
     failing.set(id, { sinceMs: nowMs, version })
-    if (failing.size > FAILING_MAX) failing.delete(failing.keys().next().value!)
     return nowMs
   }
 

@@ -7,25 +7,6 @@ export interface Run { delivery: string, replay: string | null }
  *  overruled is at its end. */
 export type IsDone = (runs: Run[]) => Promise<boolean[] | null>
 
-/** Remembers what this process has finished: acknowledgements may be forgotten by the server, and one request too many is worth
- *  avoiding. */
-export interface Memory {
-  has (key: string): boolean
-  add (key: string): void
-}
-
-/** Bounded: the oldest is forgotten first. */
-export function createMemory (max: number): Memory {
-  const keys = new Set<string>()
-  return {
-    has: key => keys.has(key),
-    add (key) {
-      keys.add(key)
-      if (keys.size > max) keys.delete(keys.values().next().value!)
-    }
-  }
-}
-
 const ASK_MAX = 500
 const ANSWER_MS = 2000
 const AWAY_MS = 10_000

@@ -10,6 +10,7 @@ import { lookAgainMs, waitsBefore, type ReplayWake, type WaitReason } from '#str
 import { consumerPlans } from '#streams/topology.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
+import { Memory } from '#src/base/memory.ts'
 import { api } from '#src/nats/api.ts'
 import { lastAtLeader } from '#src/nats/lookup.ts'
 
@@ -144,15 +145,13 @@ export function idsIn (subject: string): { webhook: string, replay: string } {
 
 /** Believes an answer for a while; the oldest of more than `max` is forgotten. */
 function remembered (knownMs: number, max: number, ask: (key: string) => Promise<boolean>): (key: string) => Promise<boolean> {
-  const answers = new Map<string, { answer: Promise<boolean>, atMs: number }>()
+  const answers = new Memory<{ answer: Promise<boolean>, atMs: number }>(max)
   return key => {
     const nowMs = performance.now()
     const known = answers.get(key)
     if (known !== undefined && nowMs - known.atMs < knownMs) return known.answer
     const answer = ask(key)
-    answers.delete(key)
     answers.set(key, { answer, atMs: nowMs })
-    if (answers.size > max) answers.delete(answers.keys().next().value!)
     return answer
   }
 }
