@@ -1,13 +1,12 @@
 import type { LiveDirectory } from '#src/actions/directory.ts'
 import type { Ledger } from '#src/actions/ledger.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
-import { sleep } from '#src/base/backoff.ts'
-import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
 import { subjectsUnder } from '#src/nats/load.ts'
 import { work, type Job } from '#src/nats/work.ts'
 import { createGatherer, type Gatherer } from './gatherer.ts'
+import { startRounds } from './rounds.ts'
 
 export interface GatherOptions {
   ledger: Ledger
@@ -20,9 +19,7 @@ export interface GatherOptions {
 /** Members that wait for a look at their endpoint's, and schedules that have fired. */
 const MEMBER_PLACES = 2000
 const DUE_PLACES = 200
-/** Every endpoint with members is looked at when we start, and so often: a schedule may have been lost. */
-const ROUND_MS = 300_000
-const ROUND_AGAIN_MS = 5000
+/** Endpoints with members, in a round. */
 const ROUND_AT_ONCE = 20
 /** Endpoints change; what waits for them is then due at another time. */
 const HEED_MS = 1000
@@ -35,7 +32,6 @@ export function startGather (options: GatherOptions): Role {
   const { ledger, log } = options
   const stopping = new AbortController()
   const gatherers = new Map<string, Gatherer>()
-  let trouble: string | null = null
 
   function gathererOf (subject: string): Gatherer {
     const webhook = subject.slice(subject.lastIndexOf('.') + 1)
@@ -60,14 +56,7 @@ export function startGather (options: GatherOptions): Role {
     })
   }
 
-  async function lookAround (): Promise<void> {
-    while (!stopping.signal.aborted) {
-      const done = await lookAtAll().catch(tell)
-      await sleep(done === true ? ROUND_MS : ROUND_AGAIN_MS, stopping.signal)
-    }
-  }
-
-  async function lookAtAll (): Promise<true> {
+  async function lookAtAll (): Promise<void> {
     const members = await subjectsUnder(ledger.bus, 'WEBHOOKS', consumerPlans.batchMembers.filter_subject)
     const failed: PromiseRejectedResult[] = []
     while (members.length > 0 && !stopping.signal.aborted) {
@@ -75,32 +64,22 @@ export function startGather (options: GatherOptions): Role {
       failed.push(...looks.filter(look => look.status === 'rejected'))
     }
     if (failed.length > 0) throw failed[0]!.reason
-    trouble = null
-    return true
-  }
-
-  function tell (thrown: unknown): false {
-    if (stopping.signal.aborted) return false
-    const error = asError(thrown)
-    trouble = `batches may wait: ${error.message}`
-    log.warn({ err: error }, 'webhook batches could not be looked at')
-    return false
   }
 
   const workers = [
     start(consumerPlans.batchMembers, MEMBER_PLACES, (gatherer, { seq }) => gatherer.joined(seq)),
     start(consumerPlans.batchesDue, DUE_PLACES, gatherer => gatherer.fired())
   ]
-  const round = lookAround()
+  const rounds = startRounds({ look: lookAtAll, meaning: 'webhook batches may wait', signal: stopping.signal, log })
   const heed = setInterval(() => { for (const gatherer of gatherers.values()) gatherer.heed() }, HEED_MS)
   return {
     name: 'webhook batches',
-    trouble: () => workers.map(worker => worker.trouble()).find(trouble => trouble !== null) ?? trouble,
+    trouble: () => workers.map(worker => worker.trouble()).find(trouble => trouble !== null) ?? rounds.trouble(),
     async stop () {
       stopping.abort()
       clearInterval(heed)
       for (const gatherer of gatherers.values()) gatherer.close()
-      await Promise.all([round, ...workers.map(worker => worker.stop())])
+      await Promise.all([rounds.ended, ...workers.map(worker => worker.stop())])
     }
   }
 }

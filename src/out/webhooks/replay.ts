@@ -3,13 +3,12 @@ import type { AnyFact } from '#streams/catalog.ts'
 import { groupsOf, replayFactIn } from '#streams/replay/decide.ts'
 import { subjects } from '#streams/subjects.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
-import { sleep } from '#src/base/backoff.ts'
-import { asError } from '#src/base/errors.ts'
 import type { Role } from '#src/base/role.ts'
 import { subjectsUnder } from '#src/nats/load.ts'
 import { createLookup } from '#src/nats/lookup.ts'
 import { work, type Job } from '#src/nats/work.ts'
 import { createReplayer, idsIn, type ReplayerOptions, type Turn } from './replayer.ts'
+import { startRounds } from './rounds.ts'
 
 export interface ReplaysOptions extends ReplayerOptions {
   /** Makes a consumer again that is missing on the server. */
@@ -19,9 +18,7 @@ export interface ReplaysOptions extends ReplayerOptions {
 /** Replays that have their turn in this process at once: those that go on, those that were put off. */
 const GOING_PLACES = 16
 const DUE_PLACES = 8
-/** All that are under way are looked at when we start, and so often: a schedule may have been lost. */
-const ROUND_MS = 300_000
-const ROUND_AGAIN_MS = 5000
+/** Replays under way, in a round. */
 const ROUND_AT_ONCE = 500
 /** What has come further within so long is still at it. */
 const STILL_MS = 60_000
@@ -33,7 +30,6 @@ export function startReplays (options: ReplaysOptions): Role {
   const { log, ledger: { bus, clock } } = options
   const turn = createReplayer(options)
   const stopping = new AbortController()
-  let trouble: string | null = null
 
   function start (plan: ConsumerPlan, concurrency: number, turnOf: (job: Job) => Turn): Role {
     return work(bus, {
@@ -50,29 +46,20 @@ export function startReplays (options: ReplaysOptions): Role {
     })
   }
 
-  async function lookAround (): Promise<void> {
-    while (!stopping.signal.aborted) {
-      const done = await lookAtAll().catch(tell)
-      await sleep(done ? ROUND_MS : ROUND_AGAIN_MS, stopping.signal)
-    }
-  }
-
   /** Gives a turn to all that stand still and that no schedule will wake. */
-  async function lookAtAll (): Promise<true> {
+  async function lookAtAll (): Promise<void> {
     const scheduled = new Set((await subjectsUnder(bus, 'SCHEDULE', subjects.scheduleReplay('*', '*'))).map(subject => idsIn(subject).replay))
     const all = await subjectsUnder(bus, 'WEBHOOKS', consumerPlans.replays.filter_subject)
     const failed: PromiseRejectedResult[] = []
     for (const group of groupsOf(all.filter(subject => !scheduled.has(idsIn(subject).replay)), ROUND_AT_ONCE)) {
       const facts = await createLookup(bus, 'WEBHOOKS').last(group)
       for (const few of groupsOf(group.filter((_subject, i) => standsStill(facts[i]!)), DUE_PLACES)) {
-        if (stopping.signal.aborted) return true
+        if (stopping.signal.aborted) return
         const turns = await Promise.allSettled(few.map(subject => turn({ subject, seq: null, nth: Infinity, wake: null })))
         failed.push(...turns.filter(turn => turn.status === 'rejected'))
       }
     }
     if (failed.length > 0) throw failed[0]!.reason
-    trouble = null
-    return true
   }
 
   function standsStill (fact: AnyFact | null): boolean {
@@ -80,25 +67,17 @@ export function startReplays (options: ReplaysOptions): Role {
     return last !== null && last.type !== 'replay.ended' && Date.parse(last.time) < clock.nowMs() - STILL_MS
   }
 
-  function tell (thrown: unknown): false {
-    if (stopping.signal.aborted) return false
-    const error = asError(thrown)
-    trouble = `replays may wait: ${error.message}`
-    log.warn({ err: error }, 'replays could not be looked at')
-    return false
-  }
-
   const workers = [
     start(consumerPlans.replays, GOING_PLACES, ({ subject, seq, turn: nth }) => ({ subject, seq, nth, wake: null })),
     start(consumerPlans.replaysDue, DUE_PLACES, ({ bytes, turn: nth }) => wokenTurn(bytes, nth))
   ]
-  const round = lookAround()
+  const rounds = startRounds({ look: lookAtAll, meaning: 'replays may wait', signal: stopping.signal, log })
   return {
     name: 'webhook replays',
-    trouble: () => workers.map(worker => worker.trouble()).find(trouble => trouble !== null) ?? trouble,
+    trouble: () => workers.map(worker => worker.trouble()).find(trouble => trouble !== null) ?? rounds.trouble(),
     async stop () {
       stopping.abort()
-      await Promise.all([round, ...workers.map(worker => worker.stop())])
+      await Promise.all([rounds.ended, ...workers.map(worker => worker.stop())])
     }
   }
 }
