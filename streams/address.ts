@@ -21,6 +21,9 @@ export function parseDomain (domain: string): string | null {
   return labels.length > 1 && labels.every(label => LABEL.test(label)) && !/^\d+$/.test(labels.at(-1)!) ? ascii : null
 }
 
+/** In the place of an address that was erased: nobody's, for `invalid` is no domain of the DNS (RFC 2606, 2; RFC 6761, 6.4). */
+export const ERASED = 'erased@erased.invalid'
+
 /** A bare address, normalised, or null. Dot-atoms and their UTF-8 form; no quoted local parts, comments or literals.
  *  Source: RFC 5321 4.5.3.1 (64 and 254 octets), RFC 6531. */
 export function parseAddress (text: string): string | null {
@@ -29,7 +32,7 @@ export function parseAddress (text: string): string | null {
   const domain = at > 0 ? parseDomain(text.slice(at + 1)) : null
   if (domain === null || !ATOM.test(local) || octets(local) > 64) return null
   const address = `${local}@${domain}`
-  return octets(address) <= 254 ? address : null
+  return octets(address) <= 254 && address.toLowerCase() !== ERASED ? address : null
 }
 
 /** `a@b.c`, `Name <a@b.c>` or `"Name, Inc." <a@b.c>`; null when it is none of these. */

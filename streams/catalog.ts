@@ -5,16 +5,22 @@ import { Id, Nullable, Time, type Fact, type FactOf } from './define.ts'
 import { deliveryFacts } from './delivery/facts.ts'
 import { domainFacts } from './domain/facts.ts'
 import { emailFacts } from './email/facts.ts'
+import { erasureFacts } from './erasure/facts.ts'
 import { inboundFacts } from './inbound/facts.ts'
 import { keyFacts } from './key/facts.ts'
 import { replayFacts } from './replay/facts.ts'
 import { suppressionFacts } from './suppression/facts.ts'
 import { templateFacts } from './template/facts.ts'
+import { usageFacts } from './usage/facts.ts'
 import { webhookFacts } from './webhook/facts.ts'
 
 const types = [
-  ...emailFacts, ...accountFacts, ...keyFacts, ...domainFacts, ...webhookFacts, ...deliveryFacts, ...replayFacts, ...suppressionFacts, ...templateFacts, ...inboundFacts
+  ...emailFacts, ...accountFacts, ...keyFacts, ...domainFacts, ...webhookFacts, ...deliveryFacts, ...replayFacts, ...suppressionFacts, ...templateFacts, ...inboundFacts,
+  ...erasureFacts, ...usageFacts
 ]
+
+/** Every type in its present version; all versions from 1 on can be read. */
+export const factTypes: ReadonlyArray<{ name: string, version: number }> = types
 
 /** Every fact there is, told apart by `type`. */
 export type AnyFact = FactOf<typeof types[number]>
@@ -35,13 +41,20 @@ function envelope (type: typeof types[number]) {
   })
 }
 
+/** A fact that this code does not know: a newer Jetpost wrote it, and can read it. */
+export class Newer extends Error {}
+
+function typeOf (name: string) {
+  const type = byName.get(name)
+  if (type === undefined) throw new Newer(`unknown fact type ${JSON.stringify(name)}`)
+  return type
+}
+
 /** Compiles a type's check once, at its first use. */
 function checkOf (name: string) {
   const known = checks.get(name)
   if (known !== undefined) return known
-  const type = byName.get(name)
-  if (type === undefined) throw new Error(`unknown fact type ${JSON.stringify(name)}`)
-  const check = TypeCompiler.Compile(envelope(type))
+  const check = TypeCompiler.Compile(envelope(typeOf(name)))
   checks.set(name, check)
   return check
 }
@@ -62,7 +75,15 @@ export function encodeFact (fact: Fact): Uint8Array {
   return Buffer.from(JSON.stringify(checkFact(fact)))
 }
 
-/** Reads a fact from the log; throws when it is not JSON or like checkFact. */
+/** Reads a fact from the log, of whatever version; throws when it is not JSON or like checkFact. */
 export function decodeFact (bytes: Uint8Array): AnyFact {
-  return checkFact(JSON.parse(decoder.decode(bytes)) as Fact)
+  return checkFact(upcast(JSON.parse(decoder.decode(bytes)) as Fact))
+}
+
+/** A fact of any version as one of the present version; what is none is left as it is, for the check to refuse. */
+export function upcast (fact: Fact): Fact {
+  const { version: present, past } = typeOf(fact.type)
+  if (fact.version === present || !Number.isInteger(fact.version) || fact.version < 1) return fact
+  if (fact.version > present) throw new Newer(`${fact.type} has version ${fact.version}, and this Jetpost knows ${present}: it was written by a newer one`)
+  return { ...fact, version: present, data: past.slice(fact.version - 1).reduce((data, step) => step(data), fact.data) }
 }

@@ -27,17 +27,24 @@ export interface Recorded<F extends Fact = Fact> {
   subject: string
 }
 
+/** What data of one version is in the next: pure, and for ever, since the log keeps what was written. */
+export type Upcast = (data: any) => unknown
+
 /** The declaration of a kind of fact: name, version and the schema of its data. */
 export interface FactType<Name extends string, Data extends TSchema> {
   name: Name
   version: number
   data: Data
+  /** The steps from version 1 to this one, in order: one fewer than there are versions. */
+  past: readonly Upcast[]
 }
 
 export type FactOf<T> = T extends FactType<infer Name, infer Data> ? Fact<Name, Static<Data>> : never
 
-export function factType<Name extends string, Data extends TSchema> (name: Name, version: number, data: Data): FactType<Name, Data> {
-  return { name, version, data }
+/** A changed shape is a new version, with a step that leads there from the one before: `past`. */
+export function factType<Name extends string, Data extends TSchema> (name: Name, version: number, data: Data, past: readonly Upcast[] = []): FactType<Name, Data> {
+  if (past.length !== version - 1) throw new Error(`${name} has version ${version} and ${past.length} steps that lead there`)
+  return { name, version, data, past }
 }
 
 /** A no with a code: the answer of a rule, a value and not a throw. */

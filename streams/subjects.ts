@@ -1,5 +1,5 @@
 /** Mail is spread over this many shards by its id; order holds within one, and a stream can be split by it. */
-const SHARDS = 16
+export const SHARDS = 16
 /** Webhook endpoints are spread over this many partitions by their id. */
 export const PARTITIONS = 8
 
@@ -21,12 +21,28 @@ export const subjects = {
   mark: (account: string, email: string, n: number) => `email.${shardOf(email)}.${account}.${email}.${n}.mark`,
   /** Of a recipient whose account is not known. */
   recipientOfAny: (email: string, n: number) => `email.${shardOf(email)}.*.${email}.${n}`,
+  /** All that lies in EMAILS about one email; `*` = of whatever account, which the server looks for longer. */
+  ofEmail: (account: string, email: string) => `email.${shardOf(email)}.${account}.${email}.>`,
+  /** Requests of a shard without their content, in the order of REQUESTS. One subject for all: one an email would double the subjects the server holds. */
+  record: (shard: number) => `email.${shard}.record`,
+  /** Where the request of an email lies now; only of those that were moved. */
+  moved: (account: string, email: string) => `email.${shardOf(email)}.${account}.${email}.request`,
+  movedOfAny: (email: string) => `email.${shardOf(email)}.*.${email}.request`,
+  /** Records that stand in the place of others: apart, so that those are in the order of REQUESTS. */
+  recordAgain: (shard: number) => `email.${shard}.record.again`,
+  /** Of all shards. */
+  records: 'email.*.record',
+  recordsAgain: 'email.*.record.again',
   inbound: 'inbound.mail',
   account: (account: string) => `control.${account}.account.${account}`,
   key: (account: string, key: string) => `control.${account}.key.${key}`,
   webhook: (account: string, webhook: string) => `control.${account}.webhook.${webhook}`,
   /** `hash` of the folded address. Beside `control.`: there may be millions, and nobody holds them all in memory. */
   suppression: (account: string, hash: string) => `suppression.${account}.${hash}`,
+  /** Beside `control.`: nobody holds them in memory. */
+  erasure: (account: string, erasure: string) => `erasure.${account}.${erasure}`,
+  /** `month` as in `2026-11`. */
+  usage: (account: string, month: string) => `usage.${account}.${month}`,
   /** Beside `control.`: templates are large, and read where they are used. */
   template: (account: string, template: string) => `template.${account}.${template}`,
   /** `hash` of an idempotency key. */

@@ -70,7 +70,7 @@ export function streamPlans (retention: Retention): StreamPlan[] {
     stream('EMAILS', ['email.>'], { discard: 'new', max_age: Math.max(retention.factsMs * 1e6, contentNs + 10 * day), allow_atomic: true, deny_purge: true }),
     // Mail that came in holds other people's words, like content.
     stream('INBOUND', ['inbound.>'], { discard: 'new', max_age: contentNs, allow_atomic: true, deny_purge: true }),
-    stream('CONTROL', ['control.>', 'suppression.>', 'template.>'], { discard: 'new', allow_atomic: true, deny_purge: true }),
+    stream('CONTROL', ['control.>', 'suppression.>', 'template.>', 'erasure.>', 'usage.>'], { discard: 'new', allow_atomic: true, deny_purge: true }),
     // No fsync for schedules: every one is derived from a fact, and the sweep makes again what a power cut took.
     stream('SCHEDULE', ['schedule.>', 'due.>'], { max_age: contentNs + 10 * day, ...scheduled }),
     stream('WEBHOOKS', ['webhook.>'], { discard: 'new', max_age: 30 * day, allow_atomic: true, deny_purge: true }),

@@ -5,9 +5,9 @@ import { decide, messageIdOf, RETRY, type Command, type Decision, type Given, ty
 import { eventBody, eventOf } from '#streams/email/event.ts'
 import {
   EmailAttempted, EmailBounced, EmailCanceled, EmailClicked, EmailComplained, EmailDeferred, EmailDelivered, EmailFailed, EmailInDoubt, EmailOpened, EmailRequested,
-  EmailRescheduled, EmailRetryRequested, EmailSuppressed, EmailUnsubscribed, type MarkFact, type RecipientFact
+  EmailRescheduled, EmailRetryRequested, EmailSuppressed, EmailUnsubscribed, type MarkFact, type RecipientFact, type SubjectFact
 } from '#streams/email/facts.ts'
-import { decideMark, evolveMarks, NO_MARKS, withMachine, type Mark, type Marks } from '#streams/email/marks.ts'
+import { decideMark, evolveMarks, NO_MARKS, withMachine, type Mark, type MarkDecision, type Marks } from '#streams/email/marks.ts'
 import { evolve, newRecipient, type Recipient } from '#streams/email/state.ts'
 import { subjects } from '#streams/subjects.ts'
 import { backoffMs, sleep } from '#src/base/backoff.ts'
@@ -25,10 +25,21 @@ import { amongRivals } from './rivals.ts'
 /** An email's request as it lies in REQUESTS. */
 export type Request = Recorded<EmailRequested>
 
-/** The request at a place in REQUESTS; null when it is gone, and with it all that could still be sent. Throws when NATS does not answer. */
-export async function loadRequest (bus: Bus, seq: number): Promise<Request | null> {
+/** The request of an email that lies at a place in REQUESTS, or has been moved from there; null when it is gone, and with it all that could still be sent.
+ *  Throws when NATS does not answer. */
+export async function loadRequest (bus: Bus, seq: number, email: string): Promise<Request | null> {
+  return await requestAt(bus, seq, email) ?? await movedRequest(bus, email)
+}
+
+async function requestAt (bus: Bus, seq: number, email: string): Promise<Request | null> {
   const found = await loadFact(bus, 'REQUESTS', seq)
-  return found?.fact.type === 'email.requested' ? found as Request : null
+  return found?.fact.type === 'email.requested' && found.fact.data.email === email ? found as Request : null
+}
+
+/** An erasure takes a recipient out of a request: the others' lies elsewhere from then on. */
+async function movedRequest (bus: Bus, email: string): Promise<Request | null> {
+  const moved = await loadLast(bus, 'EMAILS', subjects.movedOfAny(email))
+  return moved?.fact.type === 'email.moved' ? await requestAt(bus, moved.fact.data.request, email) : null
 }
 
 /** Which recipient: the request as it lies in REQUESTS, and the place among its recipients. */
@@ -148,16 +159,16 @@ export async function loadRecipient (bus: Bus, addressee: Addressee): Promise<Se
   return seenIn(addressee, await loadFacts(bus, addressee))
 }
 
-function seenIn (addressee: Addressee, facts: Recorded<RecipientFact>[]): Seen {
+function seenIn (addressee: Addressee, facts: Recorded<SubjectFact>[]): Seen {
   return facts.reduce((seen, { fact, seq }) => ({ state: evolve(seen.state, fact), seq }), unread(addressee))
 }
 
 const CHANGE_TIMEOUT_MS = 5000
 
-/** What a client asks of a recipient; `null` = nothing, it is left as it is. */
-export type Change = Extract<Command, { name: 'Cancel' | 'Reschedule' | 'Retry' }> | null
+/** What is asked of a recipient from outside of its sending; `null` = nothing, it is left as it is. */
+export type Change = Extract<Command, { name: 'Cancel' | 'Reschedule' | 'Retry' | 'Doubt' }> | null
 
-/** What a client asks of some recipients, decided by the log: all are read, decided upon and changed in one append, and all over again when somebody else was
+/** What is asked of some recipients, decided by the log: all are read, decided upon and changed in one append, and all over again when somebody else was
  *  quicker. Resolves, in their order, to what each is now, and the refusal where the rules forbid it (a change of null refuses nothing and changes
  *  nothing). Throws LogUnavailable, or Conflict when there is no end of rivals. */
 export async function changeRecipients (
@@ -208,7 +219,9 @@ export async function recordMark (ledger: Ledger, addressee: Addressee, mark: Ma
   const { id, atMs } = occasion
   return await amongRivals(async () => {
     const [recorded, marks] = await Promise.all([loadFacts(ledger.bus, addressee), loadMarks(ledger.bus, addressee)])
-    const decision = marks.ids.has(id) ? null : decideMark(marks.state, withMachine(mark, recorded.map(({ fact }) => fact), atMs))
+    const facts = recorded.map(({ fact }) => fact)
+    const isNew = facts.every(isOutcome) && !marks.ids.has(id)
+    const decision = isNew ? decideMark(marks.state, withMachine(mark, facts, atMs)) : null
     if (decision === null) return false
     const fact = factOf(addressee, recorded.length + marks.facts + 1, decision, atMs, id)
     await ledger.emails.append([{ subject: markSubjectOf(addressee), fact, expectedSeq: marks.seq }], CHANGE_TIMEOUT_MS)
@@ -222,20 +235,26 @@ export function occasionNow ({ clock }: Ledger): Occasion {
   return { id: newId('ev', atMs), atMs }
 }
 
-async function loadFacts (bus: Bus, addressee: Addressee): Promise<Recorded<RecipientFact>[]> {
-  return await loadSubject(bus, 'EMAILS', subjectOf(addressee)) as Recorded<RecipientFact>[]
+async function loadFacts (bus: Bus, addressee: Addressee): Promise<Recorded<SubjectFact>[]> {
+  return await loadSubject(bus, 'EMAILS', subjectOf(addressee)) as Recorded<SubjectFact>[]
+}
+
+/** Any but the one that stands in the place of all. */
+function isOutcome (fact: SubjectFact): fact is RecipientFact {
+  return fact.type !== 'email.erased'
 }
 
 async function loadMarks (bus: Bus, addressee: Addressee): Promise<{ state: Marks, facts: number, ids: Set<string>, seq: number }> {
   const found = await loadSubject(bus, 'EMAILS', markSubjectOf(addressee))
-  const state = found.reduce((state, { fact }) => evolveMarks(state, fact as MarkFact), NO_MARKS)
+  // Of who is forgotten nothing more is counted.
+  const state = found.filter(({ fact }) => fact.type !== 'email.erased').reduce((state, { fact }) => evolveMarks(state, fact as MarkFact), NO_MARKS)
   return { state, facts: found.length, ids: new Set(found.map(({ fact }) => fact.id)), seq: found.at(-1)?.seq ?? 0 }
 }
 
 /** Whom something that came back is about, by the pointer of one of our tokens; null when nothing is known of it any more. Throws when NATS does not answer. */
 export async function addresseeOf (ledger: Ledger, { email, n, request: seq }: Pointer): Promise<Addressee | null> {
-  const request = await loadRequest(ledger.bus, seq)
-  if (request?.fact.data.email === email) return n < request.fact.data.recipients.length ? { request, n } : null
+  const request = await loadRequest(ledger.bus, seq, email)
+  if (request !== null) return n < request.fact.data.recipients.length ? { request, n } : null
   const last = await loadLast(ledger.bus, 'EMAILS', subjects.recipientOfAny(email, n))
   return last === null ? null : { request: await standInFor(ledger, { account: last.fact.account, email, n, request: seq }), n }
 }
@@ -262,7 +281,7 @@ const STAND_IN_MS = 86_400_000
  *  What they do not tell is empty: subject and tags before the first event, and the address of one without any fact. Throws when NATS does not
  *  answer. */
 export async function standInFor ({ bus, clock }: Ledger, { account, email, n, request }: DueSend): Promise<Request> {
-  const facts = (await loadSubject(bus, 'EMAILS', subjects.recipient(account, email, n))).map(({ fact }) => fact as RecipientFact)
+  const facts = (await loadSubject(bus, 'EMAILS', subjects.recipient(account, email, n))).map(({ fact }) => fact as SubjectFact)
   const last = facts.at(-1)
   const told = facts.map(eventDataOf).findLast(data => data !== null) ?? { from: '', subject: '', tags: [], metadata: {} }
   const nowMs = clock.nowMs()
@@ -291,7 +310,7 @@ export async function standInFor ({ bus, clock }: Ledger, { account, email, n, r
 }
 
 /** What a fact's webhook event says of the request, or null for a fact without one. */
-function eventDataOf ({ data }: RecipientFact): Pick<EmailRequested['data'], 'subject' | 'tags' | 'metadata'> & { from: string } | null {
+function eventDataOf ({ data }: SubjectFact): Pick<EmailRequested['data'], 'subject' | 'tags' | 'metadata'> & { from: string } | null {
   return 'event' in data ? JSON.parse(data.event).data : null
 }
 
@@ -304,7 +323,7 @@ function markSubjectOf ({ request: { fact }, n }: Addressee): string {
 }
 
 /** Stamps a decision, and gives it the very bytes of its webhook event where it is one. `sequence` = its number among all facts of the recipient. */
-function factOf<D extends Decision | Mark> (
+function factOf<D extends Decision | MarkDecision> (
   { request, n }: Addressee, sequence: number, decision: D, nowMs: number, id = newId('ev', nowMs)
 ): Extract<RecipientFact | MarkFact, { type: D['type'] }> {
   const { fact: { data: asked } } = request
@@ -313,6 +332,8 @@ function factOf<D extends Decision | Mark> (
   const body = event === null
     ? {}
     : { event: eventBody({ id, createdAt: timestamp(nowMs), ...event, request: asked, recipient: { to, messageId: messageIdOf(asked, n), sequence } }) }
-  const data = { email: asked.email, n, request: request.seq, to, sequence, ...decision.data, ...body }
+  // Without an event nothing else says what the fact is counted by.
+  const counted = decision.type === 'email.suppressed' || decision.type === 'email.canceled' ? { from: asked.from.address, tags: asked.tags } : {}
+  const data = { email: asked.email, n, request: request.seq, to, sequence, ...counted, ...decision.data, ...body }
   return stamp(TYPES[decision.type], causedBy(request.fact), data, nowMs, id) as Extract<RecipientFact | MarkFact, { type: D['type'] }>
 }

@@ -15,6 +15,8 @@ export interface Append {
   fact: Fact
   expectedSeq?: number
   ttlMs?: number
+  /** What the server knows a repetition by, where the fact's own id has been in this stream before. */
+  msgId?: string
 }
 
 /** Appends to one stream, many callers to a commit. */
@@ -262,8 +264,8 @@ function size (parts: Part[]): number {
   return parts.reduce((sum, part) => sum + part.messages.length, 0)
 }
 
-function encode ({ subject, fact, expectedSeq, ttlMs }: Append): Message {
-  return { subject, id: fact.id, bytes: encodeFact(fact), expectedSeq, ttlMs }
+function encode ({ subject, fact, expectedSeq, ttlMs, msgId }: Append): Message {
+  return { subject, id: msgId ?? fact.id, bytes: encodeFact(fact), expectedSeq, ttlMs }
 }
 
 /** What the client needs of its MsgHdrs is their bytes; made by itself, name by name, they cost it as much as the rest of the publish. No value

@@ -1,5 +1,5 @@
 import type { ConsumerMessages, JsMsg } from 'nats'
-import { decodeFact, type AnyFact } from '#streams/catalog.ts'
+import { decodeFact, Newer, type AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { asError } from '#src/base/errors.ts'
@@ -18,8 +18,19 @@ export interface FollowOptions {
   signal: AbortSignal
   /** Told of each interruption; following goes on by itself. */
   onTrouble: (error: Error) => void
-  /** Told whenever following has begun, at first and after an interruption. */
-  onFollowing?: () => void
+  /** Told whenever following has begun, at first and after an interruption: by which consumer. */
+  onFollowing?: (consumer: string) => void
+}
+
+/** What lies at a place of a stream: a fact, or why it cannot be read as one. */
+export interface Found {
+  seq: number
+  subject: string
+  fact: AnyFact | null
+  /** '' = it can. */
+  reason: string
+  /** A newer Jetpost can. */
+  newer: boolean
 }
 
 /** An unused consumer leaves the server by itself after this. */
@@ -29,7 +40,16 @@ const REOPEN_MS = 100
 /** The facts of a stream in order, from a place on and for ever, in batches; ends when `signal` is aborted. Interruptions are told and gone over:
  *  it goes on after the last fact it gave. The consumer on the server is throw-away: the cursor is the caller's.
  *  Throws only when a fact does not fit its schema. */
-export async function * follow (bus: Bus, options: FollowOptions): AsyncGenerator<Recorded<AnyFact>[]> {
+export function follow (bus: Bus, options: FollowOptions): AsyncGenerator<Recorded<AnyFact>[]> {
+  return followAs(bus, options, message => ({ fact: decodeFact(message.data), seq: message.seq, subject: message.subject }))
+}
+
+/** The same, and what cannot be read as a fact comes along. */
+export function followAll (bus: Bus, options: FollowOptions): AsyncGenerator<Found[]> {
+  return followAs(bus, options, find)
+}
+
+async function * followAs<T extends { seq: number }> (bus: Bus, options: FollowOptions, read: (message: JsMsg) => T): AsyncGenerator<T[]> {
   let after = options.afterSeq
   while (!options.signal.aborted) {
     const messages = await open(bus, options, after).catch(error => {
@@ -71,7 +91,7 @@ async function open (bus: Bus, options: FollowOptions, after: number): Promise<C
   options.signal.addEventListener('abort', stop, { once: true })
   void messages.closed().then(() => options.signal.removeEventListener('abort', stop))
   if (options.signal.aborted) stop()
-  options.onFollowing?.()
+  options.onFollowing?.(name)
   return messages
 }
 
@@ -112,6 +132,11 @@ function inOrder (messages: ConsumerMessages, onTrouble: (error: Error) => void)
   }
 }
 
-function read (message: JsMsg): Recorded<AnyFact> {
-  return { fact: decodeFact(message.data), seq: message.seq, subject: message.subject }
+/** Reads a message as a fact, or says why it is none. */
+export function find ({ seq, subject, data }: Pick<JsMsg, 'seq' | 'subject' | 'data'>): Found {
+  try {
+    return { seq, subject, fact: decodeFact(data), reason: '', newer: false }
+  } catch (error) {
+    return { seq, subject, fact: null, reason: asError(error).message, newer: error instanceof Newer }
+  }
 }

@@ -85,7 +85,7 @@ export interface Given {
   voidClaim: string | null
 }
 
-type Shared = 'email' | 'n' | 'request' | 'to' | 'sequence' | 'event'
+type Shared = 'email' | 'n' | 'request' | 'to' | 'sequence' | 'event' | 'from' | 'tags'
 type DecisionOf<F> = F extends RecipientFact ? { type: F['type'], data: Omit<F['data'], Shared> } : never
 
 /** A fact yet without its recipient, id and time. */
@@ -93,6 +93,7 @@ export type Decision = DecisionOf<RecipientFact>
 
 /** The fact that follows, nothing when it has been said, or why not. */
 export function decide (state: Recipient, command: Command, given: Given): Decision | null | Refusal {
+  if (state.erased) return decideNothing(command)
   switch (command.name) {
     case 'Claim': return claim(state, command, given)
     case 'RecordOutcome': return recordOutcome(state, command, given)
@@ -104,6 +105,12 @@ export function decide (state: Recipient, command: Command, given: Given): Decis
     case 'Reschedule': return reschedule(state, command)
     case 'Retry': return retry(state, command)
   }
+}
+
+/** Of who is forgotten nothing more is said: what has happened is void, and what is asked for is refused. */
+function decideNothing ({ name }: Command): null | Refusal {
+  const tells = name === 'RecordOutcome' || name === 'RecordReport' || name === 'Doubt' || name === 'Fail'
+  return tells ? null : new Refusal('erased', 'The recipient is erased.')
 }
 
 type Named<Name extends Command['name']> = Extract<Command, { name: Name }>
@@ -230,7 +237,7 @@ export type Step =
 
 /** `claimantGone` = the worker of the live claim is dead for certain. */
 export function nextStep (state: Recipient, given: Pick<Given, 'nowMs' | 'request' | 'voidClaim'>, claimantGone: boolean): Step {
-  if (isTerminal(state) || state.held) return { do: 'nothing' }
+  if (isTerminal(state) || state.held || state.erased) return { do: 'nothing' }
   if (state.status === 'sending' && state.claim !== null && state.claim.id !== given.voidClaim) {
     const leaseEndsMs = Date.parse(state.claim.leaseUntil)
     return claimantGone || given.nowMs > leaseEndsMs ? { do: 'doubt', claim: state.claim.id } : { do: 'wait', untilMs: leaseEndsMs }

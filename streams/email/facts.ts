@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox'
-import { AnyName, factType, Id, Nullable, Sequence, Time, type FactOf } from '../define.ts'
+import { AnyName, factType, Id, Nullable, Sequence, Time, type FactOf, type Upcast } from '../define.ts'
 import { REASONS } from '../suppression/facts.ts'
 
 /** Where a recipient stands in a message's headers; bcc stands nowhere. */
@@ -18,8 +18,8 @@ const Attachment = Type.Object({
   sizeBytes: Type.Integer({ minimum: 0 })
 })
 
-/** The command that was accepted: what is to be sent, to whom. Stream REQUESTS; the only fact that holds content. */
-export const EmailRequested = factType('email.requested', 1, Type.Object({
+/** What is asked for, without its content. */
+const asked = {
   email: Id('em'),
   /** The key that asked. */
   key: Id('key'),
@@ -32,8 +32,6 @@ export const EmailRequested = factType('email.requested', 1, Type.Object({
   /** The sender's own, in their order. */
   headers: Type.Array(Type.Object({ name: Type.String(), value: Type.String() })),
   attachments: Type.Array(Attachment),
-  /** null = it lies in the object store CONTENT under the email's id. */
-  content: Nullable(Content),
   /** What the content was made from. */
   template: Nullable(Type.Object({ id: Id('tpl'), version: Type.Integer({ minimum: 1 }) })),
   track: Type.Object({ opens: Type.Boolean(), clicks: Type.Boolean() }),
@@ -47,7 +45,20 @@ export const EmailRequested = factType('email.requested', 1, Type.Object({
   expiresAt: Time,
   /** What follows a doubt: one more copy, or none. */
   onDoubt: Type.Union([Type.Literal('retry'), Type.Literal('hold')])
+}
+
+/** The command that was accepted: what is to be sent, to whom. Stream REQUESTS; the only fact that holds content. */
+export const EmailRequested = factType('email.requested', 1, Type.Object({
+  ...asked,
+  /** null = it lies in the object store CONTENT under the email's id. */
+  content: Nullable(Content)
 }))
+
+/** A request without its content: what is known of an email for as long as its facts are kept. `request` = where it lies, or lay, in REQUESTS. */
+export const EmailRecorded = factType('email.recorded', 1, Type.Object({ ...asked, request: Sequence, requestedAt: Time }))
+
+/** A request has got another place in REQUESTS. */
+export const EmailMoved = factType('email.moved', 1, Type.Object({ email: Id('em'), from: Sequence, request: Sequence }))
 
 /** What every fact of one recipient says: which email, which recipient (counted from 0), and where its request lies in REQUESTS. */
 const recipient = {
@@ -141,26 +152,37 @@ export const EmailInDoubt = factType('email.in_doubt', 1, Type.Object({
   nextAttemptAt: Nullable(Time)
 }))
 
+/** What is counted by: the sender's bare address, and the request's tags. Facts with an event say it there. */
+const counted = { from: Type.String(), tags: Type.Array(Type.String()) }
+/** Version 1 did not say. */
+const uncounted: Upcast = data => ({ ...data, from: '', tags: [] })
+
 /** Not sent: why, as the suppressions stood. */
-export const EmailSuppressed = factType('email.suppressed', 1, Type.Object({
+export const EmailSuppressed = factType('email.suppressed', 2, Type.Object({
   ...recipient,
+  ...counted,
   reason: Type.Union(REASONS.map(reason => Type.Literal(reason)))
-}))
+}), [uncounted])
 
 /** To be sent at another time; its budget ends at `expiresAt`. */
 export const EmailRescheduled = factType('email.rescheduled', 1, Type.Object({ ...recipient, scheduledAt: Time, expiresAt: Time }))
 
 /** Not to be sent (any more). */
-export const EmailCanceled = factType('email.canceled', 1, Type.Object(recipient))
+export const EmailCanceled = factType('email.canceled', 2, Type.Object({ ...recipient, ...counted }), [uncounted])
 
 /** What had ended without a delivery is to be sent again, with a budget until `expiresAt`. */
 export const EmailRetryRequested = factType('email.retry_requested', 1, Type.Object({ ...recipient, expiresAt: Time }))
 
-/** The pixel was loaded. `machine` = by a program, as far as can be told: a proxy, a scanner, a prefetch. */
-export const EmailOpened = factType('email.opened', 1, Type.Object({ ...recipient, machine: Type.Boolean(), ...event }))
+/** By a program or not, as far as can be told: a proxy, a scanner, a prefetch. `first` = no person had done so before, and this is one. */
+const visit = { machine: Type.Boolean(), first: Type.Boolean() }
+/** Version 1 did not tell the first from the others. */
+const untold: Upcast = data => ({ ...data, first: false })
+
+/** The pixel was loaded. */
+export const EmailOpened = factType('email.opened', 2, Type.Object({ ...recipient, ...visit, ...event }), [untold])
 
 /** A link was followed. */
-export const EmailClicked = factType('email.clicked', 1, Type.Object({ ...recipient, url: Type.String({ maxLength: 8192 }), machine: Type.Boolean(), ...event }))
+export const EmailClicked = factType('email.clicked', 2, Type.Object({ ...recipient, url: Type.String({ maxLength: 8192 }), ...visit, ...event }), [untold])
 
 /** Called spam. `feedback` = RFC 5965's Feedback-Type; `report` = the mail that told. */
 export const EmailComplained = factType('email.complained', 1, Type.Object({ ...recipient, feedback: Type.String({ maxLength: 100 }), report: Nullable(Id('in')), ...event }))
@@ -171,6 +193,14 @@ export const EmailUnsubscribed = factType('email.unsubscribed', 1, Type.Object({
   by: Type.Union((['one-click', 'page', 'mail', 'report'] as const).map(way => Type.Literal(way))),
   report: Nullable(Id('in')),
   ...event
+}))
+
+/** The person is forgotten: in the place of all facts of a recipient, which are deleted. `to` is nobody's address. `past` = those facts without anything
+ *  personal, each with where it lay in EMAILS and when it was stored there, oldest first; read them with `pastOf`. */
+export const EmailErased = factType('email.erased', 1, Type.Object({
+  ...recipient,
+  erasure: Id('era'),
+  past: Type.Array(Type.Object({ seq: Sequence, storedAt: Time, fact: Type.Unknown() }))
 }))
 
 /** An Idempotency-Key is taken: in one atomic append with the requests it let in, so that no crash can part them. `bodyHash` = SHA-256 of the
@@ -184,10 +214,13 @@ export const RequestClaimed = factType('request.claimed', 1, Type.Object({
 
 export const emailFacts = [
   EmailRequested, EmailAttempted, EmailDelivered, EmailDeferred, EmailBounced, EmailFailed, EmailInDoubt, EmailSuppressed, EmailRescheduled, EmailCanceled,
-  EmailRetryRequested, EmailOpened, EmailClicked, EmailComplained, EmailUnsubscribed, RequestClaimed
+  EmailRetryRequested, EmailOpened, EmailClicked, EmailComplained, EmailUnsubscribed, EmailErased, EmailRecorded, EmailMoved, RequestClaimed
 ] as const
 
 export type EmailRequested = FactOf<typeof EmailRequested>
+export type EmailRecorded = FactOf<typeof EmailRecorded>
+export type EmailMoved = FactOf<typeof EmailMoved>
+export type EmailErased = FactOf<typeof EmailErased>
 export type EmailAttempted = FactOf<typeof EmailAttempted>
 export type EmailDelivered = FactOf<typeof EmailDelivered>
 export type EmailDeferred = FactOf<typeof EmailDeferred>
@@ -209,3 +242,5 @@ export type MarkFact = EmailOpened | EmailClicked | EmailComplained | EmailUnsub
 export type RecipientFact =
   | EmailAttempted | EmailDelivered | EmailDeferred | EmailBounced | EmailFailed | EmailInDoubt
   | EmailSuppressed | EmailRescheduled | EmailCanceled | EmailRetryRequested
+/** All that may lie on a recipient's subject. */
+export type SubjectFact = RecipientFact | EmailErased

@@ -5,20 +5,28 @@ const OPENS_MAX = 100
 const CLICKS_MAX = 200
 
 /** What a recipient has done with the mail so far. */
-export interface Marks { opens: number, clicks: number, complained: boolean, unsubscribed: boolean }
+export interface Marks {
+  opens: number
+  clicks: number
+  /** By a person. */
+  opened: boolean
+  clicked: boolean
+  complained: boolean
+  unsubscribed: boolean
+}
 
-export const NO_MARKS: Marks = { opens: 0, clicks: 0, complained: false, unsubscribed: false }
+export const NO_MARKS: Marks = { opens: 0, clicks: 0, opened: false, clicked: false, complained: false, unsubscribed: false }
 
 export function evolveMarks (marks: Marks, fact: MarkFact): Marks {
   switch (fact.type) {
-    case 'email.opened': return { ...marks, opens: marks.opens + 1 }
-    case 'email.clicked': return { ...marks, clicks: marks.clicks + 1 }
+    case 'email.opened': return { ...marks, opens: marks.opens + 1, opened: marks.opened || !fact.data.machine }
+    case 'email.clicked': return { ...marks, clicks: marks.clicks + 1, clicked: marks.clicked || !fact.data.machine }
     case 'email.complained': return { ...marks, complained: true }
     case 'email.unsubscribed': return { ...marks, unsubscribed: true }
   }
 }
 
-type Shared = 'email' | 'n' | 'request' | 'to' | 'sequence' | 'event'
+type Shared = 'email' | 'n' | 'request' | 'to' | 'sequence' | 'event' | 'first'
 
 /** What a recipient did, yet without the recipient, id and time. */
 export type Mark =
@@ -27,12 +35,18 @@ export type Mark =
   | { type: 'email.complained', data: Omit<EmailComplained['data'], Shared> }
   | { type: 'email.unsubscribed', data: Omit<EmailUnsubscribed['data'], Shared> }
 
-/** The mark as the fact that follows, or null when it has been said, or said often enough. Opens and clicks count each time; a complaint and an unsubscribe
- *  are said once. */
-export function decideMark (marks: Marks, mark: Mark): Mark | null {
+/** A mark's fact yet without the recipient, id and time. */
+export type MarkDecision =
+  | { type: 'email.opened', data: Omit<EmailOpened['data'], Exclude<Shared, 'first'>> }
+  | { type: 'email.clicked', data: Omit<EmailClicked['data'], Exclude<Shared, 'first'>> }
+  | Extract<Mark, { type: 'email.complained' | 'email.unsubscribed' }>
+
+/** The mark as the fact that follows, or null when it has been said, or said often enough. Opens and clicks count each time, and the first of a person is told
+ *  from the others; a complaint and an unsubscribe are said once. */
+export function decideMark (marks: Marks, mark: Mark): MarkDecision | null {
   switch (mark.type) {
-    case 'email.opened': return marks.opens < OPENS_MAX ? mark : null
-    case 'email.clicked': return marks.clicks < CLICKS_MAX ? mark : null
+    case 'email.opened': return marks.opens < OPENS_MAX ? { type: mark.type, data: { ...mark.data, first: !mark.data.machine && !marks.opened } } : null
+    case 'email.clicked': return marks.clicks < CLICKS_MAX ? { type: mark.type, data: { ...mark.data, first: !mark.data.machine && !marks.clicked } } : null
     case 'email.complained': return marks.complained ? null : mark
     case 'email.unsubscribed': return marks.unsubscribed ? null : mark
   }

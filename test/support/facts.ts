@@ -128,16 +128,19 @@ export function rescheduled (given: Outcome<typeof EmailRescheduled>): EmailResc
 }
 
 export function canceled (given: Outcome<typeof EmailCanceled>): EmailCanceled {
-  return fact(EmailCanceled, { ...toldOf(given), ...given })
+  return fact(EmailCanceled, { ...toldOf(given), ...COUNTED, ...given })
 }
 
 export function suppressed (given: Outcome<typeof EmailSuppressed>): EmailSuppressed {
-  return fact(EmailSuppressed, { ...toldOf(given), reason: 'bounce', ...given })
+  return fact(EmailSuppressed, { ...toldOf(given), ...COUNTED, reason: 'bounce', ...given })
 }
 
 export function retryRequested (given: Outcome<typeof EmailRetryRequested>): EmailRetryRequested {
   return fact(EmailRetryRequested, { ...toldOf(given), expiresAt: timeAt(made + 259_200), ...given })
 }
+
+/** What facts without an event are counted by. */
+const COUNTED = { from: 'news@example.com', tags: [] }
 
 /** Recipient 0 of an email, in no attempt. */
 function toldOf ({ email }: { email: string }) {
@@ -185,8 +188,8 @@ function marked (given: { email: string }) {
   return { n: 0, request: 1, to: 'ada@example.net', sequence: 3, event: '{}', ...given }
 }
 
-export const opened = (given: Outcome<typeof EmailOpened>): EmailOpened => fact(EmailOpened, { machine: false, ...marked(given) })
-export const clicked = (given: Outcome<typeof EmailClicked>): EmailClicked => fact(EmailClicked, { url: 'https://shop.example/', machine: false, ...marked(given) })
+export const opened = (given: Outcome<typeof EmailOpened>): EmailOpened => fact(EmailOpened, { machine: false, first: true, ...marked(given) })
+export const clicked = (given: Outcome<typeof EmailClicked>): EmailClicked => fact(EmailClicked, { url: 'https://shop.example/', machine: false, first: true, ...marked(given) })
 export const complained = (given: Outcome<typeof EmailComplained>): EmailComplained => fact(EmailComplained, { feedback: 'abuse', report: 'in_1', ...marked(given) })
 export const unsubscribed = (given: Outcome<typeof EmailUnsubscribed>): EmailUnsubscribed => fact(EmailUnsubscribed, { by: 'one-click', report: null, ...marked(given) })
 

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { domainOf } from '#streams/address.ts'
+import { isErased } from '#streams/email/erase.ts'
 import type { Desk } from '#src/actions/desk.ts'
 import { addresseeOf, type Addressee } from '#src/actions/recipient.ts'
 import { unsubscribe } from '#src/actions/unsubscribe.ts'
@@ -27,7 +28,10 @@ export function unsubscribeRoutes (app: FastifyInstance, desk: Desk): void {
 /** Who wants to unsubscribe; 404 when the token is not ours, 410 when nothing is known of its mail any more. Throws when NATS does not answer. */
 async function find ({ tokens, ledger }: Desk, request: FastifyRequest<Rest>): Promise<Addressee | 404 | 410> {
   const pointer = tokens.read('unsubscribe', tokenOf(request))
-  return pointer === null ? 404 : await addresseeOf(ledger, pointer) ?? 410
+  if (pointer === null) return 404
+  const addressee = await addresseeOf(ledger, pointer)
+  // Whose mail it was is forgotten: nothing can be promised to whoever this is.
+  return addressee === null || isErased(addressee.request.fact.data.recipients[addressee.n]!.address) ? 410 : addressee
 }
 
 function isOurForm (body: Buffer | undefined): boolean {
