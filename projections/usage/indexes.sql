@@ -1,0 +1,1 @@
+-- None: its primary key finds the months of an account.
