@@ -1,3 +1,4 @@
+import { isErased } from '#streams/email/erase.ts'
 import type { Desk } from './desk.ts'
 import { causedBy } from './ledger.ts'
 import { recordMark, type Addressee } from './recipient.ts'
@@ -8,6 +9,8 @@ import { suppress } from './suppression.ts'
 export async function unsubscribe ({ ledger }: Pick<Desk, 'ledger'>, addressee: Addressee, by: 'one-click' | 'page'): Promise<void> {
   if (await recordMark(ledger, addressee, { type: 'email.unsubscribed', data: { by, report: null } })) return
   const { request: { fact }, n } = addressee
-  if (fact.data.test) return
-  await suppress({ ledger }, causedBy(fact), { address: fact.data.recipients[n]!.address, reason: 'unsubscribe', email: fact.data.email })
+  const { address } = fact.data.recipients[n]!
+  // Whose mail it was is forgotten: there is nobody left to suppress.
+  if (fact.data.test || isErased(address)) return
+  await suppress({ ledger }, causedBy(fact), { address, reason: 'unsubscribe', email: fact.data.email })
 }

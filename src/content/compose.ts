@@ -1,3 +1,4 @@
+import { isErased } from '#streams/email/erase.ts'
 import type { EmailRequested } from '#streams/email/facts.ts'
 import type { OwnHeader } from '#streams/email/headers.ts'
 import { signMessage, type DkimSigner } from './dkim.ts'
@@ -44,7 +45,8 @@ export function composeFor (request: EmailRequested['data'], pointer: Pointer, c
     ...copy,
     ...bodies(request, pointer, content, outfit),
     from,
-    recipients,
+    // Nobody else is shown that there was one.
+    recipients: recipients.filter(({ address }) => !isErased(address)),
     replyTo,
     subject,
     headers: [...ourHeaders(request, pointer, outfit, envelopeId), ...headers],

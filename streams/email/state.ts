@@ -1,4 +1,5 @@
-import type { RecipientFact } from './facts.ts'
+import { isMark, pastOf } from './erase.ts'
+import type { EmailErased, MarkFact, RecipientFact, SubjectFact } from './facts.ts'
 
 /** What the contract calls a recipient's status. */
 export type RecipientStatus = 'scheduled' | 'queued' | 'sending' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
@@ -31,6 +32,8 @@ export interface Recipient {
   held: boolean
   /** When the budget ends, where it is not the request's any more. */
   expiresAt: string | null
+  /** The person is forgotten: it stays as it stood, and nothing is done about it any more. */
+  erased: boolean
 }
 
 /** `scheduledAt` = when the request wants to be sent; null = at once. */
@@ -45,12 +48,14 @@ export function newRecipient (scheduledAt: string | null): Recipient {
     deferrals: 0,
     doubts: { sender: 0, line: 0 },
     held: false,
-    expiresAt: null
+    expiresAt: null,
+    erased: false
   }
 }
 
 /** What the state becomes with one more fact. The table is in README.md. */
-export function evolve (before: Recipient, fact: RecipientFact): Recipient {
+export function evolve (before: Recipient, fact: SubjectFact): Recipient {
+  if (fact.type === 'email.erased') return forgotten(fact)
   const attempts = 'attempt' in fact.data ? Math.max(before.attempts, fact.data.attempt) : before.attempts
   const state = { ...before, facts: before.facts + 1, attempts, nextAttemptAt: null, held: false }
   switch (fact.type) {
@@ -71,6 +76,17 @@ export function evolve (before: Recipient, fact: RecipientFact): Recipient {
       return { ...state, status: 'in_doubt', doubts: { ...before.doubts, [cause]: before.doubts[cause] + 1 }, held, nextAttemptAt }
     }
   }
+}
+
+/** What the facts before it came to, which may be gone or not. */
+function forgotten (fact: EmailErased): Recipient {
+  const past = pastOf(fact).map(({ fact }) => fact).filter(isOutcome)
+  const state = past.reduce(evolve, newRecipient(null))
+  return { ...state, facts: fact.data.past.length + 1, nextAttemptAt: null, erased: true }
+}
+
+function isOutcome (fact: RecipientFact | MarkFact): fact is RecipientFact {
+  return !isMark(fact)
 }
 
 const TERMINAL: ReadonlySet<RecipientStatus> = new Set(['delivered', 'bounced', 'failed', 'suppressed', 'canceled'])

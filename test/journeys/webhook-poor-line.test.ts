@@ -1,13 +1,18 @@
 import t from 'tap'
+import { causedBy, stamp } from '#src/actions/ledger.ts'
 import { createLog } from '#src/base/log.ts'
 import { Conflict, LogUnavailable } from '#src/nats/errors.ts'
 import type { Role } from '#src/base/role.ts'
-import { bodyOf, createBodies } from '#src/out/webhooks/bodies.ts'
+import { bodyOf, createBodies, NO_BODIES } from '#src/out/webhooks/bodies.ts'
 import { startFanout } from '#src/out/webhooks/fanout.ts'
 import { createGatherer } from '#src/out/webhooks/gatherer.ts'
+import { ERASED } from '#streams/address.ts'
 import type { AnyFact } from '#streams/catalog.ts'
+import { redact } from '#streams/email/erase.ts'
+import { EmailErased } from '#streams/email/facts.ts'
 import { PARTITIONS, partitionOf, subjects } from '#streams/subjects.ts'
 import { consumerPlans } from '#streams/topology.ts'
+import { delivered } from '../support/facts.ts'
 import { openHookRig, type HookRig } from '../support/hook-rig.ts'
 import { startHookSink, type HookSink } from '../support/hook-sink.ts'
 import { losing, over, stale } from '../support/poor-line.ts'
@@ -110,9 +115,25 @@ t.test('a replica that has not heard of an event yet: its bytes are the leader\'
   const bus = stale(rig.ledger.bus, subject => subject.endsWith('.EMAILS'))
   const member = (id: string, seq: number) => ({ id, type: 'email.delivered' as const, seq, email: event.email })
   const owed = (events: ReturnType<typeof member>[]) => ({ delivery: 'whd_1', webhook: 'wh_1', replay: null, events, batch: events.length > 1 })
-  const body = await bodyOf(bus, createBodies(0), owed([member(event.id, 1)]))
+  const body = await bodyOf(bus, NO_BODIES, owed([member(event.id, 1)]))
   t.equal('missing' in body ? null : Buffer.from(body).toString(), event.body)
-  t.same(await bodyOf(bus, createBodies(0), owed([member(event.id, 1), member('ev_gone', 9)])), { missing: [member('ev_gone', 9)] })
+  t.same(await bodyOf(bus, NO_BODIES, owed([member(event.id, 1), member('ev_gone', 9)])), { missing: [member('ev_gone', 9)] })
+})
+
+t.test('a batch goes without the events of people who are forgotten, and not at all without any other', async t => {
+  const rig = await openHookRig(t)
+  const event = await rig.happen('delivered')
+  const forgotten = delivered({ email: 'em_forgotten' })
+  const past = [{ seq: 9, storedAt: forgotten.time, fact: redact(forgotten) }]
+  const erased = stamp(EmailErased, causedBy(forgotten), { email: 'em_forgotten', n: 0, request: 1, to: ERASED, sequence: 2, erasure: 'era_1', past }, Date.parse(forgotten.time))
+  await rig.ledger.emails.append([{ subject: subjects.recipient(forgotten.account, 'em_forgotten', 0), fact: erased }])
+  const member = (id: string, seq: number, email: string) => ({ id, type: 'email.delivered' as const, seq, email })
+  const batch = (...events: ReturnType<typeof member>[]) => ({ delivery: 'whd_1', webhook: 'wh_1', replay: null, events, batch: true })
+  const [there, gone, lost] = [member(event.id, 1, event.email), member(forgotten.id, 9, 'em_forgotten'), member('ev_lost', 10, 'em_forgotten')]
+  const body = await bodyOf(rig.ledger.bus, NO_BODIES, batch(there, gone))
+  t.equal('missing' in body ? null : Buffer.from(body).toString(), `{"object":"batch","id":"whd_1","events":[${event.body}]}`)
+  t.same(await bodyOf(rig.ledger.bus, NO_BODIES, batch(there, gone, lost)), { missing: [gone, lost] })
+  t.same(await bodyOf(rig.ledger.bus, NO_BODIES, batch(gone)), { missing: [gone] })
 })
 
 t.test('410 while the log of settings takes nothing: the answer is recorded and not asked for again, and the next event disables the endpoint', async t => {

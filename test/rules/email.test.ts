@@ -64,7 +64,8 @@ const STATES: Record<string, { state: Recipient, attempt: number, claim: string 
   bounced: { state: after([record(1, bounced)]), attempt: 1, claim: null },
   failed: { state: after([{ name: 'Fail', reason: 'expired', detail: null }]), attempt: 1, claim: null },
   suppressed: { state: after([{ name: 'Suppress', reason: 'bounce' }]), attempt: 1, claim: null },
-  canceled: { state: after([{ name: 'Cancel' }]), attempt: 1, claim: null }
+  canceled: { state: after([{ name: 'Cancel' }]), attempt: 1, claim: null },
+  erased: { state: { ...after([CLAIM]), erased: true }, attempt: 1, claim: 'f1' }
 }
 
 const COLUMNS: Record<string, (attempt: number, claim: string | null) => Command> = {

@@ -9,7 +9,7 @@ import type { Desk } from '#src/actions/desk.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { Complaint } from '#src/base/errors.ts'
 import { loadFact } from '#src/nats/load.ts'
-import { bodyOf, createBodies } from '#src/out/webhooks/bodies.ts'
+import { bodyOf, NO_BODIES } from '#src/out/webhooks/bodies.ts'
 import { findDelivery } from '#src/out/webhooks/failed.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/run.ts'
@@ -92,7 +92,7 @@ async function readBody ({ ledger: { bus } }: Pick<Desk, 'ledger'>, pool: Pool, 
   const seq = await findDelivery(pool)(account, id)
   const recorded = seq === null ? null : await loadFact(bus, 'WEBHOOKS', seq)
   const owed = recorded === null ? null : owedIn(recorded.fact)
-  const body = owed === null ? null : await bodyOf(bus, createBodies(0), owed)
+  const body = owed === null ? null : await bodyOf(bus, NO_BODIES, owed)
   return body === null || 'missing' in body ? null : Buffer.from(body).toString('utf8')
 }
 

@@ -1,5 +1,6 @@
 import { decodeFact } from '#streams/catalog.ts'
 import { RETRY, type RetryPlan } from '#streams/email/decide.ts'
+import { isErased } from '#streams/email/erase.ts'
 import type { EmailRequested } from '#streams/email/facts.ts'
 import { domainOf } from '#streams/address.ts'
 import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
@@ -143,14 +144,16 @@ export function startSender (options: SenderOptions): Sender {
     const fact = decodeFact(job.bytes) as EmailRequested
     const request = { fact, seq: job.seq, subject: job.subject }
     const content = contentOf(fact)
-    const fresh = !job.redelivered && ledger.clock.nowMs() - Date.parse(fact.time) < FRESH_MS
+    // What an erasure left of a request has had its first delivery, and nobody in the place of some recipient.
+    const isRest = fact.data.recipients.some(({ address }) => isErased(address))
+    const fresh = !job.redelivered && !isRest && ledger.clock.nowMs() - Date.parse(fact.time) < FRESH_MS
     const results = await Promise.allSettled(fact.data.recipients.map((_recipient, n) => once({ request, n }, content, fresh ? 'new' : 'again')))
     settle(job, results)
   }
 
   async function handleDue (job: Job): Promise<void> {
     const due = JSON.parse(new TextDecoder().decode(job.bytes)) as DueSend
-    const kept = await loadRequest(ledger.bus, due.request)
+    const kept = await loadRequest(ledger.bus, due.request, due.email)
     if (kept === null) log.warn({ email: due.email, n: due.n }, 'due, but its request is gone')
     const request = kept ?? await standInFor(ledger, due)
     const content = kept === null ? { missing: 'the request is gone' } : contentOf(request.fact)

@@ -13,7 +13,7 @@ import { idTimeMs } from '#src/base/id.ts'
 import type { Log } from '#src/base/log.ts'
 import { Memory } from '#src/base/memory.ts'
 import type { Vault } from '#src/base/secret.ts'
-import { bodyOf, type Bodies } from './bodies.ts'
+import { bodyOf, NO_BODIES, type Bodies } from './bodies.ts'
 import type { Health } from './health.ts'
 import type { Ran } from './lane.ts'
 import type { Answer, Poster } from './post.ts'
@@ -64,7 +64,8 @@ export function createAttempt (options: AttemptOptions): (pending: Pending, webh
   const opened = new Memory<SigningKeys>(SECRETS_MAX)
 
   async function attempt (pending: Pending, webhook: Webhook): Promise<Try> {
-    const body = await bodyOf(ledger.bus, options.bodies, pending.owed)
+    // What is tried again is read in the log: memory would go on telling of somebody who is forgotten there.
+    const body = await bodyOf(ledger.bus, pending.attempts === 0 ? options.bodies : NO_BODIES, pending.owed)
     if ('missing' in body) return untried(pending, body.missing)
     const asked = await ask(pending, webhook, body)
     const { status } = asked.answer
@@ -92,7 +93,7 @@ export function createAttempt (options: AttemptOptions): (pending: Pending, webh
     return { fine: false, holdMs: 0, record: () => Promise.resolve() }
   }
 
-  /** The members of a batch stay what they are: without one of them it is not sent at all. */
+  /** The members of a batch stay what they are: without one of them that is not forgotten it is not sent at all. */
   function untried (pending: Pending, missing: Member[]): Try {
     const young = missing.find(({ id }) => ledger.clock.nowMs() - (idTimeMs(id) ?? 0) < YOUNG_MS)
     if (young !== undefined) throw new Error(`event ${young.id} cannot be read yet`)

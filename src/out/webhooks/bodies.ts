@@ -1,13 +1,18 @@
-import type { Bus } from '#src/nats/connect.ts'
-import { loadFact } from '#src/nats/load.ts'
-import { factAtLeader } from '#src/nats/lookup.ts'
 import { eventIn } from '#streams/delivery/decide.ts'
 import type { Member, Owed } from '#streams/delivery/facts.ts'
+import { pastOf } from '#streams/email/erase.ts'
+import { subjects } from '#streams/subjects.ts'
+import type { Bus } from '#src/nats/connect.ts'
+import { loadHistory } from '#src/nats/history.ts'
+import { loadFact } from '#src/nats/load.ts'
+import { factAtLeader } from '#src/nats/lookup.ts'
 
 /** The bytes of recent events, so that a delivery right after its fan-out needs no read of the log. Full, it forgets the oldest. */
 export interface Bodies {
   put (event: string, body: string): void
   get (event: string): Uint8Array | null
+  /** Forgets it: its person is forgotten. */
+  drop (event: string): void
 }
 
 /** Not Buffer.from, which cuts small ones out of a slab of 64 kB: a body that is kept would keep what else was cut out of it. */
@@ -28,7 +33,11 @@ export function createBodies (bytesMax: number): Bodies {
         bytes -= its.length
       }
     },
-    get: event => bodies.get(event) ?? null
+    get: event => bodies.get(event) ?? null,
+    drop (event) {
+      bytes -= bodies.get(event)?.length ?? 0
+      bodies.delete(event)
+    }
   }
 }
 
@@ -38,16 +47,30 @@ const READS_MAX = 16
 /** The members of a delivery that the log does not hold (any more). */
 export interface Missing { missing: Member[] }
 
-/** The very bytes of a delivery, the same on every try: the event's, or a batch of them. Throws when the log cannot be read. Source: contract,
- *  "Webhooks". */
-export async function bodyOf (bus: Bus, bodies: Bodies, owed: Owed): Promise<Uint8Array | Missing> {
-  const found = owed.test === undefined ? await membersOf(bus, bodies, owed.events) : [Buffer.from(owed.test)]
+/** The very bytes of a delivery, the same on every try: the event's, or a batch of them, without the events of people who are forgotten since. Throws when the log
+ *  cannot be read. Source: contract, "Webhooks". */
+export async function bodyOf (bus: Bus, bodies: Pick<Bodies, 'get'>, owed: Owed): Promise<Uint8Array | Missing> {
+  const found: Array<Uint8Array | null> = owed.test === undefined ? await membersOf(bus, bodies, owed.events) : [Buffer.from(owed.test)]
   const missing = owed.events.filter((_event, i) => found[i] == null)
-  if (missing.length > 0) return { missing }
-  return owed.batch ? batchOf(owed.delivery, found as Uint8Array[]) : found[0]!
+  const there = found.filter(body => body !== null)
+  const whole = missing.length === 0 || (there.length > 0 && await areErased(bus, missing))
+  if (!whole) return { missing }
+  return owed.batch ? batchOf(owed.delivery, there) : there[0]!
 }
 
-async function membersOf (bus: Bus, bodies: Bodies, events: Member[]): Promise<Array<Uint8Array | null>> {
+/** Nothing is remembered: all is read in the log. */
+export const NO_BODIES: Pick<Bodies, 'get'> = { get: () => null }
+
+/** Whether it is because their people are forgotten that these events are gone. */
+async function areErased (bus: Bus, events: readonly Member[]): Promise<boolean> {
+  for (const { id, email } of events) {
+    const facts = await loadHistory(bus, 'EMAILS', subjects.ofEmail('*', email))
+    if (!facts.some(({ fact }) => fact.type === 'email.erased' && pastOf(fact).some(past => past.fact.id === id))) return false
+  }
+  return true
+}
+
+async function membersOf (bus: Bus, bodies: Pick<Bodies, 'get'>, events: Member[]): Promise<Array<Uint8Array | null>> {
   const found: Array<Uint8Array | null> = events.map(({ id }) => bodies.get(id))
   const unknown = [...found.keys()].filter(i => found[i] === null)
   const read = async () => {

@@ -6,13 +6,14 @@ import type { FailedPage } from '#src/actions/replay-page.ts'
 import { readPositions } from '#src/postgres/checkpoint.ts'
 import { isUnavailable, type Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/run.ts'
+import { liveSet } from '#src/postgres/sets.ts'
 import type { Backlog } from './replayer.ts'
 
 /** The failed deliveries of an endpoint by the view, page by page; null when it is behind or PostgreSQL does not answer. Throws the driver's error when it
  *  answers with one. */
 export function failedPages (pool: Pool): FailedPage {
   return async ({ after, limit, seenSeq, ...range }) => {
-    const positions = await readPositions(pool, deliveries).catch(unlessAway)
+    const positions = await readPositions(pool, liveSet(deliveries)).catch(unlessAway)
     if (positions === null || positions.WEBHOOKS! < seenSeq) return null
     const rows = await ask(pool, failedDeliveries(range, { limit, after: after === '' ? null : parsePlace(after) })).catch(unlessAway)
     return rows?.map(({ id, stateSeq, endedAt }) => ({ place: placeText({ at: endedAt.toISOString(), id }), owedSeq: stateSeq })) ?? null

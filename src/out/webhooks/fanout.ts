@@ -6,6 +6,7 @@ import type { Recorded } from '#streams/define.ts'
 import { wantsBackfill } from '#streams/delivery/backfill.ts'
 import { EVENT_AGE_MS_MAX, eventIn, isFor, type Event } from '#streams/delivery/decide.ts'
 import type { Webhook } from '#streams/directory.ts'
+import { pastOf } from '#streams/email/erase.ts'
 import { PARTITIONS, partitionOf } from '#streams/subjects.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
@@ -141,6 +142,7 @@ export function startFanout (options: FanoutOptions): Role {
 
   /** Adds a fact's deliveries to those of their partitions; says how many. */
   function sort ({ fact, seq }: Recorded<AnyFact>, { webhooks, nowMs, oldest }: Listeners, owed: Batch[][]): number {
+    if (fact.type === 'email.erased') for (const past of pastOf(fact)) bodies.drop(past.fact.id)
     const event = eventIn(fact)
     if (event === null) return 0
     let listening = (webhooks.get(fact.account) ?? []).filter(webhook => isFor(webhook, fact, event))

@@ -1,0 +1,132 @@
+import { Type, type Static } from '@sinclair/typebox'
+import { Nullable } from '#streams/define.ts'
+import { ErasureCounts } from '#streams/erasure/facts.ts'
+import type { Erasure } from '#streams/erasure/state.ts'
+import { Sql, sql, type Query } from '../define.ts'
+
+const DAY_MS = 86_400_000
+/** WEBHOOKS keeps what receivers answered for so long. */
+const ANSWERS_DAYS = 30
+
+/** What an erasure cannot reach, and by when it is gone. */
+const Remain = Type.Object({
+  what: Type.String(),
+  /** Null: no clock of ours decides; `what` says what does. */
+  until: Nullable(Type.String())
+})
+type Remain = Static<typeof Remain>
+
+export const ErasureRecord = Type.Object({
+  id: Type.String(),
+  status: Type.Union([Type.Literal('pending'), Type.Literal('completed')]),
+  /** SHA-256 of the address in lower case, hex. */
+  address_hash: Type.String(),
+  requested_at: Type.String(),
+  completed_at: Nullable(Type.String()),
+  counts: ErasureCounts,
+  remains: Type.Array(Remain)
+}, {
+  examples: [{
+    id: 'era_01m7ysevjmwmdcr41jq5rymhkp',
+    status: 'completed',
+    address_hash: 'b5fc85e55755f9e0d030a10ab4429b6b2944855f90c5af2ea85f1f9f1c2aee1e',
+    requested_at: '2026-11-21T12:00:00.000Z',
+    completed_at: '2026-11-21T12:00:31.000Z',
+    counts: { emails: 12, recipients: 12, canceled: 1, suppressions: 1, inbound: 2, messages: 49 },
+    remains: [{ what: 'Words of webhook receivers in the log of deliveries, should they have repeated the address.', until: '2026-12-21T12:00:31.000Z' }]
+  }]
+})
+export type ErasureRecord = Static<typeof ErasureRecord>
+
+export const ErasurePage = Type.Object({ data: Type.Array(ErasureRecord), has_more: Type.Boolean(), next_cursor: Nullable(Type.String()) }, {
+  examples: [{ data: ErasureRecord.examples, has_more: false, next_cursor: null }]
+})
+export type ErasurePage = Static<typeof ErasurePage>
+
+type Standing = Pick<Erasure, 'id' | 'hash' | 'requestedAt' | 'completedAt' | 'counts'>
+
+/** The receipt, so far. `contentMs` = how long the log keeps content. */
+export function receiptOf ({ id, hash, requestedAt, completedAt, counts }: Standing, contentMs: number): ErasureRecord {
+  const remains = completedAt === null ? [] : remainsAfter(Date.parse(completedAt), contentMs)
+  return { id, status: completedAt === null ? 'pending' : 'completed', address_hash: hash, requested_at: requestedAt, completed_at: completedAt, counts, remains }
+}
+
+/** Said of every erasure, whether there was such a thing or not: nobody can look there. */
+function remainsAfter (completedMs: number, contentMs: number): Remain[] {
+  const after = (ms: number) => new Date(completedMs + ms).toISOString()
+  return [
+    { what: 'Mail of other recipients that names the address in its text, its headers or its sender: it is theirs.', until: after(contentMs) },
+    { what: 'Words of webhook receivers in the log of deliveries, should they have repeated the address.', until: after(ANSWERS_DAYS * DAY_MS) },
+    { what: 'Free space in the pages of PostgreSQL: until it is written over; that of the views goes at once with `jetpost rebuild all`.', until: null },
+    { what: "PostgreSQL's write-ahead log: until its segments are written over, at the latest by as much as max_wal_size.", until: null },
+    { what: 'The Raft log of NATS servers in a cluster: until their next snapshot.', until: null },
+    { what: 'Backups made before: until they are thrown away. A restored one has to be erased from again.', until: null }
+  ]
+}
+
+export interface Cursor { requestedAt: string, id: string }
+
+/** The cursor of an earlier answer, or null when the text is none of ours. */
+export function parseCursor (text: string): Cursor | null {
+  const match = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (era_[0-9a-z]{1,64})$/.exec(Buffer.from(text, 'base64url').toString('latin1'))
+  const [, requestedAt, id] = match ?? []
+  if (requestedAt === undefined || id === undefined || Number.isNaN(Date.parse(requestedAt))) return null
+  return new Date(requestedAt).toISOString() === requestedAt ? { requestedAt, id } : null
+}
+
+interface Row { id: string, hash: string, requested_at: Date, completed_at: Date | null, counts: Record<string, number> }
+
+const STEPS = Object.keys(ErasureCounts.properties).map(name => new Sql([`'${name}', coalesce(sum((counts->>'${name}')::bigint), 0)`], []))
+  .reduce((left, right) => sql`${left}, ${right}`)
+/** Under way, the sum of the steps so far. */
+const COLUMNS = sql`id, hash, requested_at, completed_at, coalesce(counts, (select jsonb_build_object(${STEPS}) from erasure_steps where erasure = erasures.id)) as counts`
+
+function standingOf (row: Row): Standing {
+  const counts = row.counts as unknown as ErasureCounts
+  return { id: row.id, hash: row.hash, requestedAt: row.requested_at.toISOString(), completedAt: row.completed_at?.toISOString() ?? null, counts }
+}
+
+export interface ListOptions { account: string, limit: number, cursor: Cursor | null, contentMs: number }
+
+/** A page of an account's erasures, newest first. */
+export function listErasures ({ account, limit, cursor, contentMs }: ListOptions): Query<ErasurePage> {
+  const beyond = cursor === null ? sql`` : sql`and (requested_at, id) < (${cursor.requestedAt}::timestamptz, ${cursor.id})`
+  return {
+    sql: sql`select ${COLUMNS} from erasures where account = ${account} ${beyond} order by requested_at desc, id desc limit ${limit + 1}`,
+    read: rows => {
+      const page = (rows as unknown as Row[]).slice(0, limit).map(standingOf)
+      const more = rows.length > limit
+      const { requestedAt, id } = page.at(-1) ?? { requestedAt: '', id: '' }
+      return {
+        data: page.map(standing => receiptOf(standing, contentMs)), has_more: more, next_cursor: more ? Buffer.from(`${requestedAt} ${id}`).toString('base64url') : null
+      }
+    }
+  }
+}
+
+interface GetOptions { account: string, contentMs: number }
+
+/** One erasure; null when the account has none of that id. */
+export function getErasure ({ account, id, contentMs }: GetOptions & { id: string }): Query<ErasureRecord | null> {
+  return { sql: sql`select ${COLUMNS} from erasures where account = ${account} and id = ${id}`, read: rows => first(rows, contentMs) }
+}
+
+/** The one that is under way for an address, or null. */
+export function pendingErasure ({ account, hash, contentMs }: GetOptions & { hash: string }): Query<ErasureRecord | null> {
+  return {
+    sql: sql`select ${COLUMNS} from erasures where account = ${account} and hash = ${hash} and completed_at is null order by requested_at, id limit 1`,
+    read: rows => first(rows, contentMs)
+  }
+}
+
+function first ([row]: readonly Record<string, unknown>[], contentMs: number): ErasureRecord | null {
+  return row === undefined ? null : receiptOf(standingOf(row as unknown as Row), contentMs)
+}
+
+/** What is under way in all accounts, the oldest first. */
+export function pendingErasures (limit: number): Query<Array<{ account: string, id: string }>> {
+  return {
+    sql: sql`select account, id from erasures where completed_at is null order by requested_at, id limit ${limit}`,
+    read: rows => rows as unknown as Array<{ account: string, id: string }>
+  }
+}

@@ -1,0 +1,62 @@
+import { RequestClaimed } from '#streams/email/facts.ts'
+import type { Doomed } from '#streams/erasure/decide.ts'
+import type { Erasure } from '#streams/erasure/state.ts'
+import { subjects } from '#streams/subjects.ts'
+import { SuppressionAdded, SuppressionRemoved } from '#streams/suppression/facts.ts'
+import type { SuppressionFact } from '#streams/suppression/state.ts'
+import { CLAIM_MS, consumerPlans } from '#streams/topology.ts'
+import { loadHistory } from '#src/nats/history.ts'
+import { ackFloorOf, factAtLeader, lastAtLeader } from '#src/nats/lookup.ts'
+import { withoutAddress, type Findings } from './erasure-find.ts'
+import { causedBy, stamp, type Ledger } from './ledger.ts'
+import { amongRivals } from './rivals.ts'
+
+/** What stands against the address goes on standing, by its hash alone. Gives what may be deleted then. Throws LogUnavailable, Conflict, or when NATS does not
+ *  answer. */
+export async function eraseSuppression ({ bus, control, clock }: Ledger, { account, hash }: Pick<Erasure, 'account' | 'hash'>): Promise<Doomed[]> {
+  const subject = subjects.suppression(account, hash)
+  return await amongRivals(async () => {
+    const facts = await loadHistory(bus, 'CONTROL', subject)
+    const last = facts.at(-1)
+    if (last === undefined) return []
+    const said = last.fact as SuppressionFact
+    const nameless = said.data.address === null
+    if (!nameless) await control.append([{ subject, fact: withoutName(said, clock.nowMs()), expectedSeq: last.seq }])
+    const seqs = (nameless ? facts.slice(0, -1) : facts).map(({ seq }) => seq)
+    return seqs.length === 0 ? [] : [{ stream: 'CONTROL', seqs, counts: { suppressions: 1 } }]
+  })
+}
+
+/** As of when it was said first: what happened before that is known already. */
+function withoutName (said: SuppressionFact, nowMs: number): SuppressionFact {
+  const cause = causedBy(said)
+  const fact = said.type === 'suppression.added'
+    ? stamp(SuppressionAdded, cause, { ...said.data, address: null }, nowMs)
+    : stamp(SuppressionRemoved, cause, { ...said.data, address: null }, nowMs)
+  return { ...fact, time: said.time } as SuppressionFact
+}
+
+/** Idempotency-Keys stay taken, for as long as they were to: their answers no longer name the address. Gives what may be deleted then. */
+export async function eraseClaims (ledger: Ledger, address: string, claims: ReadonlySet<number>): Promise<Doomed[]> {
+  for (const seq of claims) await eraseClaim(ledger, address, seq)
+  return claims.size === 0 ? [] : [{ stream: 'REQUESTS', seqs: [...claims], counts: {} }]
+}
+
+async function eraseClaim ({ bus, requests, clock }: Ledger, address: string, seq: number): Promise<void> {
+  const found = await factAtLeader(bus, 'REQUESTS', seq)
+  if (found?.fact.type !== 'request.claimed') return
+  const { subject, fact: { time, data, account, correlation, causation } } = found
+  // Its place is taken: somebody has done it.
+  if ((await lastAtLeader(bus, 'REQUESTS', subject))!.seq !== seq) return
+  const nowMs = clock.nowMs()
+  const answer = { ...data.answer, body: withoutAddress(data.answer.body, address) }
+  const fact = { ...stamp(RequestClaimed, { account, correlation, causation }, { ...data, answer }, nowMs), time }
+  await requests.append([{ subject, fact, expectedSeq: seq, ttlMs: Math.max(1000, Date.parse(time) + CLAIM_MS - nowMs) }])
+}
+
+/** Mails that came back and have been read, which is all they were kept for; those that have not been yet stay where they are. */
+export async function readMails ({ bus }: Pick<Ledger, 'bus'>, { inbound }: Pick<Findings, 'inbound'>): Promise<Doomed[]> {
+  if (inbound.size === 0) return []
+  const floor = await ackFloorOf(bus, consumerPlans.inbound)
+  return [...inbound].filter(seq => seq <= floor).map(seq => ({ stream: 'INBOUND', seqs: [seq], counts: { inbound: 1 } }))
+}

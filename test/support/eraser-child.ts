@@ -1,0 +1,15 @@
+// A Jetpost that does nothing but forget people, on the servers in argv[2] and argv[3], to be killed: prints "ready", then works until then.
+import { readConfig } from '#src/base/config.ts'
+import { createLog } from '#src/base/log.ts'
+import { openHouse } from '#src/main.ts'
+
+const config = readConfig({
+  NATS_URL: process.argv[2]!,
+  DATABASE_URL: process.argv[3]!,
+  JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters',
+  JETPOST_REQUIRE_VERIFIED_DOMAINS: 'false',
+  JETPOST_ROLES: 'scheduler',
+  PORT: '0'
+})
+await openHouse(config, { log: createLog('silent'), say: () => {} })
+console.log('ready')
