@@ -1,23 +1,27 @@
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { subjects } from '#streams/subjects.ts'
+import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { COMPILED } from '../support/compiled.ts'
+import { deferred, unsubscribed } from '../support/facts.ts'
+import { startHookSink } from '../support/hook-sink.ts'
 import { API_KEY, FROM, openTestHouse } from '../support/house.ts'
 import { arf, dsn, handIn } from '../support/inbound-peer.ts'
+import { openSecondDesk } from '../support/second-desk.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 import { startSink } from '../support/smtp-sink.ts'
 import { until } from '../support/wait.ts'
 
 const mail = await startSink()
 const natsUrl = freshAccount().natsUrl
-const house = await openTestHouse(t, { natsUrl, databaseUrl: await freshDatabase(t), env: { SMTP_URL: mail.url, JETPOST_INBOUND_PORT: '0', JETPOST_BOUNCE_DOMAIN: 'bounces.shop.example' } })
+const databaseUrl = await freshDatabase(t)
+const house = await openTestHouse(t, { natsUrl, databaseUrl, env: { SMTP_URL: mail.url, JETPOST_INBOUND_PORT: '0', JETPOST_BOUNCE_DOMAIN: 'bounces.shop.example' } })
 t.teardown(() => mail.stop())
-const env = { PATH: process.env.PATH, ...COMPILED, NATS_URL: natsUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters', JETPOST_API_KEY: API_KEY, JETPOST_PUBLIC_URL: house.url }
+const env = { PATH: process.env.PATH, ...COMPILED, NATS_URL: natsUrl, DATABASE_URL: databaseUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters', JETPOST_API_KEY: API_KEY, JETPOST_PUBLIC_URL: house.url }
 const folder = mkdtempSync(join(tmpdir(), 'jetpost-cli-'))
 t.teardown(() => rmSync(folder, { recursive: true }))
 
@@ -104,7 +108,7 @@ t.test('what jetpost send cannot do it says in a sentence, without the key', asy
   const cases: Array<[string[], Record<string, string>, number, RegExp]> = [
     [plain, { JETPOST_API_KEY: '' }, 1, /^jetpost: Set JETPOST_API_KEY to an API key: jetpost keys create makes one\.\n$/],
     [plain, { JETPOST_API_KEY: 'jp_live_somebody-elses-key' }, 1, /^jetpost: Unauthorized: the key in JETPOST_API_KEY is not one of http.*\n$/],
-    [['trace', 'em_1'], { JETPOST_PUBLIC_URL: 'http://127.0.0.1:9' }, 1, /cannot be reached: is JETPOST_PUBLIC_URL, http:\/\/127\.0\.0\.1:9, where Jetpost serves\?\n$/],
+    [plain, { JETPOST_PUBLIC_URL: 'http://127.0.0.1:9' }, 1, /cannot be reached: is JETPOST_PUBLIC_URL, http:\/\/127\.0\.0\.1:9, where Jetpost serves\?\n$/],
     [[...plain, '--to', 'nobody'], {}, 1, /^jetpost: Validation failed: to\[1\] .*\n$/],
     [[...plain, '--attach', join(folder, 'none')], {}, 1, /none cannot be read: ENOENT\.\n$/],
     [['send', '--to', 'ada@example.com'], {}, 2, /--from and --to are needed/],
@@ -127,30 +131,75 @@ t.test('what jetpost send cannot do it says in a sentence, without the key', asy
 
 t.test('jetpost trace shows an email as a tree, in one line for whatever strangers wrote', async t => {
   mail.replies('later@example.net', { rcpt: '451 4.7.1 come\x1b[31m back later' })
-  const { body: { id } } = await house.send({ from: `Ada <${FROM}>`, to: ['ada@example.com', 'later@example.net'], subject: 'Hello', tags: ['a'], metadata: { order: '7\n8' } })
+  const { body: { id, created_at: begin } } = await house.send({ from: `Ada <${FROM}>`, to: ['ada@example.com', 'later@example.net'], subject: 'Hello', tags: ['a'], metadata: { order: '7\n8' } })
   await until(async () => {
     const { body } = await house.request('GET', `/api/emails/${id}`)
     return body.recipients.every(({ status }: { status: string }) => ['delivered', 'deferred'].includes(status))
   })
-  const { code, out } = await jetpost(['trace', id]).end
-  t.equal(code, 0)
+  const { code, out, err } = await jetpost(['trace', id]).end
+  t.equal(code, 0, err)
   const lines = out.trimEnd().split('\n')
   t.equal(lines[0], `${id}  deferred  "Hello"`)
   for (const pattern of [
     /^├─ request {2}2\d{3}-.*Z$/,
     new RegExp(`^│  ├─ from {7}Ada <${FROM}>$`),
     /^│ {2}├─ metadata {3}order=7 8$/,
-    /^├─ recipients$/,
-    /^│ {2}├─ to {3}ada@example\.com {4}delivered$/,
-    /^│ {2}└─ to {3}later@example\.net {2}deferred {2}next attempt 2.*Z$/,
-    /^└─ timeline$/,
-    /^ {3}[├└]─ 2.*Z {2}email\.delivered +ada@example\.com {2}attempt 1 {2}250 .* ms$/,
-    /^ {3}[├└]─ 2.*Z {2}email\.deferred +later@example\.net {2}attempt 1 {2}451 4\.7\.1 come.?\[31m back later .* next attempt 2.*Z$/
+    /^└─ recipients$/,
+    /^ {3}├─ to {3}ada@example\.com {4}delivered$/,
+    /^ {3}│ {2}├─ #\d+ {2}2.*Z {2}\+\d+ ms +email\.attempted {2}attempt 1$/,
+    /^ {3}│ {2}└─ #\d+ {2}2.*Z {2}\+\d+ ms +email\.delivered {2}attempt 1 {2}250 .* ms$/,
+    /^ {3}└─ to {3}later@example\.net {2}deferred {2}next attempt 2.*Z$/,
+    /^ {6}└─ #\d+ {2}2.*Z {2}\+\d+ ms +email\.deferred +attempt 1 {2}451 4\.7\.1 come.?\[31m back later .* next attempt 2.*Z$/
   ]) t.ok(lines.some(line => pattern.test(line)), `${pattern} in\n${out}`)
   t.notMatch(lines.join(''), /\p{Cc}/u, 'nothing that a terminal obeys')
-  t.match(await json(t, ['trace', id]), { id, recipients: [{ status: 'delivered' }, { status: 'deferred' }] })
-  t.match(await jetpost(['trace', 'em_none']).end, { code: 1, err: 'jetpost: There is no email em_none.\n' })
+  const traced = await json(t, ['trace', id])
+  t.match(traced, { id, trouble: null, recipients: [{ status: 'delivered', facts: [{ type: 'email.attempted', deliveries: [] }, { type: 'email.delivered', smtp_code: 250 }] }, { status: 'deferred' }] })
+  for (const { time, seq, stored_at: stored, after_ms: afterMs } of traced.recipients[0].facts) {
+    t.ok(seq > 0 && Date.parse(stored) >= Date.parse(time) - 1)
+    t.equal(afterMs, Date.parse(time) - Date.parse(begin))
+  }
+  t.match(await json(t, ['trace', id, '--as-of', begin]), { id, status: 'queued', recipients: [{ status: 'queued', facts: [] }, { status: 'queued', facts: [] }] })
+  t.match(await jetpost(['trace', id, '--as-of', '1h']).end, { code: 1, err: /^jetpost: There was no email em_\w+ yet at 2.*Z: it was asked for at 2.*Z\.\n$/ })
+  t.match(await jetpost(['trace', id, '--as-of', 'then']).end, { code: 2, err: /--as-of takes a duration/ })
+  t.match(await jetpost(['trace', id, '--as-of', '2999-01-01T00:00:00Z']).end, { code: 2, err: /--as-of is a time in the past/ })
+  for (const none of ['em_none', 'em_*', '>']) t.match(await jetpost(['trace', none]).end, { code: 1, err: `jetpost: There is no email ${none}.\n` })
   t.match(await jetpost(['trace']).end, { code: 2, err: /usage: jetpost trace/ })
+})
+
+t.test('jetpost trace shows under each event what endpoints were told of it, also of another account', async t => {
+  const key = await house.newAccountKey()
+  const sink = await startHookSink()
+  t.teardown(() => sink.stop())
+  sink.answers((_request, index) => ({ status: index === 0 ? 500 : 200 }))
+  const { status } = await house.request('POST', '/api/webhooks', { key, body: { url: sink.url, events: ['email.delivered'] } })
+  t.equal(status, 201)
+  const { body: { id } } = await house.send({ to: 'told@example.com' }, key)
+  let fact: any
+  await until(async () => {
+    ;[, fact] = (await json(t, ['trace', id])).recipients[0].facts
+    return fact?.deliveries?.[0]?.state === 'delivered'
+  }, START_MS)
+  t.match(fact, { type: 'email.delivered', deliveries: [{ url: sink.url, state: 'delivered', attempts: [{ attempt: 1, status: 500, error: null }, { attempt: 2, status: 200 }] }] })
+  const { out } = await jetpost(['trace', id]).end
+  const tail = out.trimEnd().split('\n').slice(-3)
+  t.match(tail[0], new RegExp(`^ {9}└─ → ${sink.url}  delivered  whd_`))
+  t.match(tail[1], /^ {12}├─ 2.*Z {2}attempt 1 {2}500 {2}\d+ ms$/)
+  t.match(tail[2], /^ {12}└─ 2.*Z {2}attempt 2 {2}200 {2}\d+ ms$/)
+  const between = new Date(Date.parse(fact.deliveries[0].attempts[1].at) - 1).toISOString()
+  t.match(await json(t, ['trace', id, '--as-of', between]), { recipients: [{ facts: [{}, { deliveries: [{ state: 'retrying', attempts: [{ status: 500 }] }] }] }] })
+})
+
+t.test('without PostgreSQL jetpost trace shows what the log has, and says what is missing', async t => {
+  const { body: { id } } = await house.send({ to: 'ada@example.com', subject: 'From the log' })
+  await house.settled(id, 'delivered')
+  const away = { DATABASE_URL: 'postgres://u:p@127.0.0.1:1/x' }
+  const { code, out } = await jetpost(['trace', id], away).end
+  t.equal(code, 0)
+  t.match(out, new RegExp(`^${id}  delivered  "From the log"\n`))
+  t.match(out, /email\.delivered {2}attempt 1 {2}250 /)
+  t.match(out, /^└─ what was sent to webhooks is not known now: PostgreSQL cannot be reached: .*ECONNREFUSED/m)
+  t.match(await jetpost(['trace', 'em_none'], away).end, { code: 1, err: /^jetpost: The log has nothing of an email em_none that is to be found without PostgreSQL\. PostgreSQL cannot be reached: / })
+  t.match(await jetpost(['trace', id], { NATS_URL: 'nats://127.0.0.1:9' }).end, { code: 1, err: /^jetpost: NATS cannot be reached/ })
 })
 
 t.test('jetpost trace tells who clicked what, and how what came back came', async t => {
@@ -171,28 +220,28 @@ t.test('jetpost trace tells who clicked what, and how what came back came', asyn
   t.match(lineWith('email.delivered'), / {2}attempt 1 {2}250 .* {2}127\.0\.0\.1 {2}no TLS {2}\d+ ms$/)
   t.match(lineWith('email.complained'), / {2}abuse$/)
   t.match(lineWith('email.bounced'), / {2}userunknown {2}told by a report of mailbox\.example\.net$/)
-  t.notMatch(lineWith('email.bounced'), /TLS|\d ms/, 'nothing of a transaction that there was not')
-  const { timeline } = await json(t, ['trace', id])
-  const entry = timeline.find(({ type }: { type: string }) => type === 'email.bounced')
+  t.notMatch(lineWith('email.bounced').split('email.bounced')[1], /TLS|\d ms/, 'nothing of a transaction that there was not')
+  const { recipients: [{ facts }] } = await json(t, ['trace', id])
+  const entry = facts.find(({ type }: { type: string }) => type === 'email.bounced')
   t.match(entry, { report: /^in_/, host: 'mailbox.example.net' })
   for (const name of ['tls', 'ms', 'via', 'stage']) t.notOk(name in entry, name)
 })
 
 t.test('jetpost trace tells of a transaction only where there was one', async t => {
-  const { body: { id } } = await house.send()
-  const { timeline: [asked], ...email } = await house.settled(id, 'delivered')
-  const entry = { type: 'email.deferred', time: asked.time, attempt: 1, smtp_code: null, enhanced_code: null, response: null, tls: null, ms: 7, via: 'mx', class: 'networkerror', next_attempt_at: null }
-  const timeline = [
-    { ...entry, stage: 'connect', host: null, error: 'no way there' },
-    { ...entry, stage: 'connect', host: 'mx.example.net', error: 'connect ECONNREFUSED' },
-    { ...entry, stage: 'mail', host: 'mx.example.net', error: 'the line broke' },
-    { ...entry, type: 'email.unsubscribed', attempt: undefined, class: undefined, tls: undefined, ms: undefined, by: 'one-click' }
+  const { body: { id } } = await house.send({ to: 'lost@example.com' })
+  await house.settled(id, 'delivered')
+  const { ledger } = await openSecondDesk(t, natsUrl)
+  const nowhere = { email: id, to: 'lost@example.com', reply: null, tls: null, ms: 7, class: 'networkerror' }
+  const facts = [
+    deferred({ ...nowhere, stage: 'connect', host: null, error: 'no way there' }),
+    deferred({ ...nowhere, stage: 'connect', host: 'mx.example.net', error: 'connect ECONNREFUSED' }),
+    deferred({ ...nowhere, stage: 'mail', host: 'mx.example.net', error: 'the line broke' }),
+    unsubscribed({ email: id, to: 'lost@example.com' })
   ]
-  const api = createServer((_request, response) => void response.setHeader('content-type', 'application/json').end(JSON.stringify({ ...email, timeline }))).listen(0, '127.0.0.1')
-  await once(api, 'listening')
-  t.teardown(() => { api.close(); api.closeAllConnections() })
-  const { out } = await jetpost(['trace', id], { JETPOST_PUBLIC_URL: `http://127.0.0.1:${(api.address() as AddressInfo).port}` }).end
-  t.same(out.trimEnd().split('\n').slice(-timeline.length).map(line => line.split(/ {2,}/).slice(3).join(' | ')), [
+  const subjectOf = (fact: { type: string }) => (fact.type === 'email.deferred' ? subjects.recipient : subjects.mark)(FIRST_ACCOUNT, id, 0)
+  for (const fact of facts) await ledger.emails.append([{ subject: subjectOf(fact), fact: { ...fact, account: FIRST_ACCOUNT } }])
+  const { out } = await jetpost(['trace', id]).end
+  t.same(out.trimEnd().split('\n').slice(-facts.length).map(line => line.split(/ {2,}/).slice(5).join(' | ').replace(/ \| next attempt .*/, '')), [
     'attempt 1 | no way there | networkerror',
     'attempt 1 | connect ECONNREFUSED | networkerror | mx.example.net at connect | 7 ms',
     'attempt 1 | the line broke | networkerror | mx.example.net at mail | no TLS | 7 ms',

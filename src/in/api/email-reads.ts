@@ -1,11 +1,14 @@
 import { Type, type Static } from '@sinclair/typebox'
+import { findAsked } from '#projections/emails/as-of.ts'
 import { emails } from '#projections/emails/project.ts'
 import { EventFilter, getEmail, listEmails, parseCursor, type EmailFilters } from '#projections/emails/queries.ts'
 import { EmailPage, EmailRecord } from '#projections/emails/records.ts'
 import { EmailStatus } from '#projections/emails/status.ts'
 import { parseAddress, parseDomain } from '#streams/address.ts'
-import { parseTime, timestamp } from '#src/base/clock.ts'
-import type { Api } from './context.ts'
+import type { Desk } from '#src/actions/desk.ts'
+import { emailAsOf } from '#src/actions/email-past.ts'
+import { parseTime, timestamp, type Clock } from '#src/base/clock.ts'
+import { refuseFaults, type Api } from './context.ts'
 import { notFound, type Fault } from './errors.ts'
 import { ListQuery, readPage } from './pages.ts'
 import { IdParams, isEmailId, timeMessage } from './params.ts'
@@ -33,9 +36,19 @@ const ListEmailsQuery = Type.Composite([ListQuery, Type.Object({
   q: Text('q', 200)
 })], { additionalProperties: false })
 
+const AS_OF = timeMessage('as_of')
+const GetEmailQuery = Type.Object({
+  as_of: Type.Optional(Type.String({
+    maxLength: 40,
+    description: `${AS_OF} The answer is then what was known of the email at that moment: what was recorded up to it, to the millisecond; an email that was asked for ` +
+      'later is not there.',
+    examples: ['2026-11-21T12:00:00Z']
+  }))
+}, { additionalProperties: false })
+
 const METADATA_FILTER = /^metadata\[([^\]]{1,200})\]$/
 
-export function readRoutes (app: Api, reads: Reads): void {
+export function readRoutes (app: Api, { ledger: { bus, clock } }: Pick<Desk, 'ledger'>, reads: Reads): void {
   app.get('/emails', {
     config: { scope: 'emails:read' },
     schema: {
@@ -61,14 +74,32 @@ export function readRoutes (app: Api, reads: Reads): void {
       description: 'The email, the state of each recipient, and in its timeline all that happened to it, with the words of the servers it was handed to.',
       tags: ['Emails'],
       params: IdParams,
+      querystring: GetEmailQuery,
       response: { 200: EmailRecord }
-    }
+    },
+    attachValidation: true
   }, async request => {
-    if (!isEmailId(request.params.id)) throw notFound()
-    const email = await answerFrom(reads, emails, getEmail({ account: request.key!.account, id: request.params.id }))
+    const { params: { id }, query: { as_of: asOf } } = request
+    refuseFaults(request, momentFaults(asOf, clock))
+    if (!isEmailId(id)) throw notFound()
+    const { account } = request.key!
+    const email = asOf === undefined ? await answerFrom(reads, emails, getEmail({ account, id })) : await past(account, id, parseTime(asOf)!)
     if (email === null) throw notFound()
     return email
   })
+
+  /** What was asked stands in the view, what was known of it then in the log. */
+  async function past (account: string, id: string, atMs: number): Promise<EmailRecord | null> {
+    const asked = await answerFrom(reads, emails, findAsked({ account, id }))
+    return asked === null ? null : await emailAsOf(bus, asked, atMs)
+  }
+}
+
+/** What the schema cannot say of a moment in the past; what it has refused may be of any type. */
+function momentFaults (asOf: unknown, clock: Clock): Fault[] {
+  const ms = typeof asOf === 'string' && asOf.length <= 40 ? parseTime(asOf) : NaN
+  if (ms === null) return [{ field: 'as_of', code: 'invalid_value', message: AS_OF }]
+  return ms > clock.nowMs() ? [{ field: 'as_of', code: 'invalid_value', message: 'as_of is not in the future.' }] : []
 }
 
 /** A query string with its `metadata[name]` gathered in one object, as OpenAPI's deepObject means them. A `metadata` without brackets stays for the schema to refuse. */
