@@ -1,0 +1,47 @@
+/** How far something that takes a while has come, on stderr: on a terminal a line that is written over, elsewhere only lines. */
+export interface Gauge {
+  add (bytes: number): void
+  /** A line of its own, and what follows is counted anew, under another name. */
+  say (line: string): void
+  next (name: string, totalBytes: number | null): void
+}
+
+const EVERY_MS = 200
+
+export function openGauge (): Gauge {
+  let name = ''
+  let total: number | null = null
+  let bytes = 0
+  let shownMs = 0
+
+  function show (text: string): void {
+    if (process.stderr.isTTY) process.stderr.write(`\r${text}\u001b[K`)
+  }
+
+  return {
+    next (nextName, totalBytes) {
+      name = nextName
+      total = totalBytes
+      bytes = 0
+    },
+    add (more) {
+      bytes += more
+      if (Date.now() - shownMs < EVERY_MS) return
+      shownMs = Date.now()
+      show(`${name} ${sizeText(bytes)}${total === null || total === 0 ? '' : ` of ${sizeText(total)}, ${Math.floor(bytes / total * 100)} %`}`)
+    },
+    say (line) {
+      show('')
+      process.stderr.write(`${line}\n`)
+    }
+  }
+}
+
+const UNITS = ['B', 'kB', 'MB', 'GB', 'TB']
+
+/** `12 kB`, `3.4 GB`. */
+export function sizeText (bytes: number): string {
+  const power = Math.min(UNITS.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)))
+  const value = bytes / 1000 ** power
+  return `${power === 0 || value >= 10 ? Math.round(value) : value.toFixed(1)} ${UNITS[power]}`
+}
