@@ -22,7 +22,7 @@ export function sql (strings: TemplateStringsArray, ...values: unknown[]): Sql {
   const pieces = [strings[0]!]
   const bound: unknown[] = []
   values.forEach((value, i) => {
-    const inner = value instanceof Sql ? value : new Sql(['', ''], [storable(value)])
+    const inner = value instanceof Sql ? value : new Sql(['', ''], [value instanceof Rows ? value : storable(value)])
     pieces[pieces.length - 1] += inner.pieces[0]!
     pieces.push(...inner.pieces.slice(1))
     pieces[pieces.length - 1] += strings[i + 1]!
@@ -43,6 +43,33 @@ export function json (value: unknown): string {
   return /\\u(?:0000|d[89a-f])/.test(text) ? JSON.stringify(storable(value)) : text
 }
 
+/** Rows on their way to a table, as a parameter: one JSON text, unless whoever runs the statement brings them in another way. */
+export class Rows {
+  readonly table: string
+  readonly rows: readonly object[]
+  readonly areNew: boolean
+  constructor (table: string, rows: readonly object[], areNew: boolean) {
+    this.table = table
+    this.rows = rows
+    this.areNew = areNew
+  }
+
+  /** What the driver asks for. */
+  toPostgres (): string {
+    return json(this.rows)
+  }
+}
+
+/** `select … from ${given('emails', rows)}`: rows of a table's type; columns that are not told are null. */
+export function given (table: string, rows: readonly object[]): Sql {
+  return new Sql([`json_populate_recordset(null::${table}, `, '::json)'], [new Rows(table, rows, false)])
+}
+
+/** The same for a statement that inserts them as they are, and that hardly ever finds one of them there: where none is, inserting is all it does. */
+export function givenNew (table: string, rows: readonly object[]): Sql {
+  return new Sql([`json_populate_recordset(null::${table}, `, '::json)'], [new Rows(table, rows, true)])
+}
+
 function storable (value: unknown): unknown {
   if (typeof value === 'string') return value.toWellFormed().replaceAll('\0', '\uFFFD')
   if (Array.isArray(value)) return value.map(storable)
@@ -55,14 +82,30 @@ export interface Source {
   stream: string
   /** Subject filter, wildcards allowed. */
   filter: string
+  /** The part of it that a shard has, of 0 to SHARDS - 1; null = nothing. Only where no row is made of facts of two shards: they may be read side by side. */
+  shard?: (shard: number) => string | null
+  /** Where another stream tells the same a little later: up to `upTo` of its last fact on `subject` a view that is made anew need not read this one. */
+  retold?: { stream: string, subject (shard: number): string, upTo (fact: AnyFact): number }
 }
 
-/** A view in the making: facts in, SQL out. A changed shape is a new version and a rebuild. */
+/** How rows leave with the facts they are made of. */
+export interface Aging {
+  /** The stream whose age decides. */
+  stream: string
+  /** Table → which of its rows are of things that began before `horizonMs` (Unix), as a condition. What has a fact at all that is older does not count: such
+   *  rows are as they should be only until facts of theirs are gone. */
+  rows (horizonMs: number): Record<string, Sql>
+}
+
+/** A view in the making: facts in, SQL out. Its tables are made by `tables.sql` and `indexes.sql` in the folder of its name. A changed shape is a new version
+ *  and a rebuild. */
 export interface Projection {
   name: string
   version: number
   /** One entry a stream: the checkpoint is kept by stream. */
   streams: readonly Source[]
+  /** Left out = its facts are kept for ever, and so are its rows. */
+  aging?: Aging
   /** The statements for a batch of facts, to be run in order in one transaction. Pure. Facts may come twice, and those of different streams
    *  in any order: the rows come out the same. */
   project (facts: readonly Recorded<AnyFact>[]): Sql[]

@@ -14,7 +14,13 @@ const commands: Record<string, () => Promise<Command>> = {
   tail: async () => (await import('#src/cli/tail.ts')).tail,
   trace: async () => (await import('#src/cli/trace.ts')).trace,
   replay: async () => (await import('#src/cli/replay.ts')).replay,
+  erase: async () => (await import('#src/cli/erase.ts')).erase,
+  erasures: async () => (await import('#src/cli/erase.ts')).erasures,
   explain: async () => (await import('#src/cli/explain.ts')).explain,
+  backup: async () => (await import('#src/cli/backup.ts')).backup,
+  restore: async () => (await import('#src/cli/restore.ts')).restore,
+  rebuild: async () => (await import('#src/cli/rebuild.ts')).rebuild,
+  verify: async () => (await import('#src/cli/verify.ts')).verify,
   migrate: async () => (await import('#src/cli/migrate.ts')).migrate
 }
 

@@ -12,12 +12,14 @@ import { emailActionRoutes } from '#src/in/api/email-actions.ts'
 import { contentRoutes } from '#src/in/api/email-content.ts'
 import { readRoutes } from '#src/in/api/email-reads.ts'
 import { sendRoutes } from '#src/in/api/emails.ts'
+import { erasureRoutes } from '#src/in/api/erasures.ts'
 import { eventRoutes } from '#src/in/api/events.ts'
 import type { StreamLimits } from '#src/in/api/event-stream.ts'
 import { createAcceptor } from '#src/in/api/idempotency.ts'
 import { keyRoutes } from '#src/in/api/keys.ts'
 import { apiDescription, rememberRoutes } from '#src/in/api/openapi.ts'
 import type { Reads } from '#src/in/api/reads.ts'
+import { statsRoutes } from '#src/in/api/stats.ts'
 import { suppressionRoutes } from '#src/in/api/suppressions.ts'
 import { templateRoutes } from '#src/in/api/templates.ts'
 import { webhookRoutes } from '#src/in/api/webhooks.ts'
@@ -95,7 +97,7 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
       const acceptor = createAcceptor(api.desk)
       sendRoutes(context, api.desk, acceptor)
       batchRoutes(context, api.desk, acceptor)
-      readRoutes(context, api.reads)
+      readRoutes(context, api.desk, api.reads)
       emailActionRoutes(context, api.desk, api.reads)
       contentRoutes(context, api.desk, api.reads)
       templateRoutes(context, api.desk, api.reads)
@@ -103,6 +105,8 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
       keyRoutes(context, api.desk)
       webhookRoutes(context, api.desk)
       suppressionRoutes(context, api.desk, api.reads)
+      erasureRoutes(context, api.desk, api.reads)
+      statsRoutes(context, api.reads, api.desk.ledger.clock)
       eventRoutes(context, api.desk, { log, streams: api.streams ?? {} })
     }, { prefix: '/api' })
     void app.register(apiDescription, { routes, publicUrl: options.publicUrl })

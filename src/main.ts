@@ -24,16 +24,19 @@ import { createCounters, type Counters } from '#src/nats/counters.ts'
 import { ensureTopology, keepTopology, repair, type EnsureOptions } from '#src/nats/ensure.ts'
 import { startHeartbeats } from '#src/nats/heartbeats.ts'
 import { startInboundWorker } from '#src/out/inbound/run.ts'
+import { openBuilder, type Servers } from '#src/out/projector/build.ts'
 import { createProjectors, type Projector } from '#src/out/projector/run.ts'
 import { createView } from '#src/out/projector/view.ts'
+import { startRecorder } from '#src/out/reactions/record.ts'
 import { startReactions } from '#src/out/reactions/run.ts'
+import { startErasures } from '#src/out/scheduler/erasures.ts'
 import { startDomainChecks } from '#src/out/scheduler/domain-checks.ts'
 import { startSweep } from '#src/out/scheduler/sweep.ts'
+import { startUsage } from '#src/out/scheduler/usage.ts'
 import { startSender, type Sender, type SenderTimings } from '#src/out/smtp/run.ts'
 import { failedPages, waitingDeliveries } from '#src/out/webhooks/failed.ts'
 import { finishedDeliveries } from '#src/out/webhooks/finished.ts'
 import { startWebhooks } from '#src/out/webhooks/run.ts'
-import { keepMigrated } from '#src/postgres/migrate.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { secretOf } from '#src/base/secret-file.ts'
 
@@ -91,9 +94,6 @@ async function furnish (config: Config, surroundings: Surroundings, stack: Async
   stack.defer(() => streams.stop())
   const pool = createPool(databaseUrl, log)
   stack.defer(() => pool.end())
-  const database = keepMigrated(databaseUrl, log)
-  stack.defer(() => database.stop())
-  await database.firstTry
 
   const directory = followDirectory(bus, log)
   stack.defer(() => directory.stop())
@@ -103,8 +103,9 @@ async function furnish (config: Config, surroundings: Surroundings, stack: Async
   // At once, whatever becomes of the rest of this start: nobody can ask for it again.
   if (firstKey !== null) surroundings.say(`Your first API key, shown only now: ${firstKey}`)
 
-  const shared = { config, log, bus, pool, desk, topology, stack, metrics: createMetrics(), counters: createCounters(bus) }
-  const rooms: Rooms = { ...shared, timings: surroundings.timings ?? {}, catcher: null, inbound: null, sender: null, projectors: [], roles: [streams, directory, database] }
+  const servers = { natsUrl, natsCreds: config.natsCreds, databaseUrl }
+  const shared = { config, log, bus, pool, desk, topology, servers, stack, metrics: createMetrics(), counters: createCounters(bus) }
+  const rooms: Rooms = { ...shared, timings: surroundings.timings ?? {}, catcher: null, inbound: null, sender: null, projectors: [], roles: [streams, directory] }
   await startRoles(rooms)
   return await openDoors(rooms, firstKey)
 }
@@ -117,6 +118,7 @@ interface Rooms {
   pool: Pool
   desk: Desk
   topology: EnsureOptions
+  servers: Servers
   timings: Partial<SenderTimings>
   metrics: Metrics
   stack: AsyncDisposableStack
@@ -186,13 +188,21 @@ async function startRoles (rooms: Rooms): Promise<void> {
     }))
   }
   if (config.roles.has('projector')) {
-    rooms.projectors = createProjectors({ bus, pool, log: log.child({ role: 'projector' }), projections })
-    working.push(...rooms.projectors, startReactions({ ledger: desk.ledger, repair: mend, log: log.child({ role: 'reactions' }) }))
+    const ground = { bus, pool, log: log.child({ role: 'projector' }) }
+    rooms.projectors = createProjectors({ ...ground, projections, build: openBuilder({ ...ground, ...rooms.servers }).build })
+    const { ledger } = desk
+    working.push(
+      ...rooms.projectors,
+      startReactions({ ledger, repair: mend, log: log.child({ role: 'reactions' }) }),
+      startRecorder({ ledger, log: log.child({ role: 'records' }) })
+    )
   }
   if (config.roles.has('scheduler')) {
     const sweep = startSweep({ bus, pool, blobs: desk.blobs, repair: mend, log: log.child({ role: 'scheduler' }) })
     sweepSoon = () => sweep.soon()
-    working.push(sweep, startDomainChecks({ desk, log: log.child({ role: 'domain checks' }) }))
+    const months = startUsage({ desk, pool, view: createView(bus, pool), log: log.child({ role: 'usage' }) })
+    working.push(sweep, startDomainChecks({ desk, log: log.child({ role: 'domain checks' }) }), months)
+    working.push(startErasures({ desk, pool, view: createView(bus, pool), log: log.child({ role: 'erasures' }) }))
   }
   if (config.roles.has('inbound')) {
     const inboundLog = log.child({ role: 'inbound' })
@@ -247,7 +257,8 @@ async function openDoors (rooms: Rooms, firstKey: string | null): Promise<House>
     }),
     smtpInFlight: () => rooms.sender?.inFlight() ?? 0,
     limitsInexact: () => counters.inexact(),
-    projectionLagS: () => Object.fromEntries(rooms.projectors.map(({ projection, lagS }) => [projection, lagS()]))
+    projectionLag: () => Object.fromEntries(rooms.projectors.map(({ projection, lag }) => [projection, lag()])),
+    projectionParked: () => Object.fromEntries(rooms.projectors.map(({ projection, parked }) => [projection, parked()]))
   })
   const app = buildHttp({
     api: config.roles.has('api') ? { desk, counters, reads: { pool, view: createView(bus, pool) } } : null,
@@ -271,6 +282,11 @@ function parts ({ bus, pool, roles }: Rooms): Part[] {
   return [
     { name: 'nats', check: () => (bus.upSinceMs() === null ? 'not connected' : null) },
     { name: 'postgres', check: async () => await pool.trouble() },
-    ...roles.map(role => ({ name: role.name, check: () => role.trouble() }))
+    ...roles.map(role => ({ name: role.name, check: () => role.trouble(), ...('lag' in role ? { tell: () => standingOf(role as Projector) } : {}) }))
   ]
+}
+
+function standingOf ({ lag, parked }: Projector): Record<string, unknown> {
+  const { facts, seconds } = lag()
+  return { lag: { facts, seconds: Math.round(seconds * 1000) / 1000 }, parked: parked() }
 }

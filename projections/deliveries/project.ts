@@ -1,7 +1,8 @@
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import type { DeliveryAttempted, DeliveryFact, Member } from '#streams/delivery/facts.ts'
-import { json, sql, type Projection, type Sql } from '../define.ts'
+import { PARTITIONS } from '#streams/subjects.ts'
+import { given, givenNew, sql, type Projection, type Sql } from '../define.ts'
 import { fold, pick } from '../fold.ts'
 
 /** Where each delivery stands on its way to its endpoint, and every request made for it. Reads whatever else lies in WEBHOOKS too and skips it: one filter
@@ -9,9 +10,20 @@ import { fold, pick } from '../fold.ts'
 export const deliveries: Projection = {
   name: 'deliveries',
   version: 2,
-  streams: [{ stream: 'WEBHOOKS', filter: 'webhook.>' }],
+  streams: [{ stream: 'WEBHOOKS', filter: 'webhook.>', shard: shard => (shard < PARTITIONS ? `webhook.${shard}.>` : null) }],
+  // Which rows leave, and when, the sweep decides by sequences: this says only which can be compared. A delivery goes on for a day after its first fact, and of
+  // what a replay asks for again the first fact stays the one it had.
+  aging: {
+    stream: 'WEBHOOKS',
+    rows: horizonMs => ({
+      deliveries: sql`requested_at < to_timestamp(${horizonMs + DAY_MS}::float8 / 1000)`,
+      delivery_attempts: sql`at < to_timestamp(${horizonMs}::float8 / 1000)`
+    })
+  },
   project
 }
+
+const DAY_MS = 86_400_000
 
 type Step = Exclude<DeliveryFact, { type: 'fanout.advanced' | `batch.${string}` }>
 
@@ -166,7 +178,7 @@ function upsert (changes: Change[]): Sql {
     select id, account, webhook, event, event_type, event_seq, email, events, event_types, event_seqs, emails, first_seq, requested_at,
       replay, batch, test, state, state_seq, state_at, next_attempt_at, ended_at, reason,
       attempts, first_attempt_at, attempt_seq, http_status, error, error_kind, duration_ms
-    from json_populate_recordset(null::deliveries, ${json(changes)}::json)
+    from ${given('deliveries', changes)}
     order by id
     on conflict (id) do update set
       requested_at = case when excluded.first_seq < old.first_seq then excluded.requested_at else old.requested_at end,
@@ -205,5 +217,5 @@ function insertAttempts (requests: Recorded<DeliveryAttempted>[]): Sql {
     url: data.request.url,
     headers: data.request.headers
   }))
-  return sql`insert into delivery_attempts select * from json_populate_recordset(null::delivery_attempts, ${json(rows)}::json) order by seq on conflict do nothing`
+  return sql`insert into delivery_attempts select * from ${givenNew('delivery_attempts', rows)} order by seq on conflict do nothing`
 }

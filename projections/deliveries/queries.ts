@@ -150,10 +150,21 @@ function stateIs (state: DeliveryStateName | undefined): Sql[] {
 /** One delivery with its last requests; null when the account has none of that id. */
 export function getDelivery ({ account, id }: { account: string, id: string }): Query<DeliveryRecord | null> {
   return {
-    sql: sql`select ${COLUMNS}, (select jsonb_agg(to_jsonb(last) order by seq) from (
-        select * from delivery_attempts where delivery = deliveries.id order by seq desc limit ${ATTEMPTS_MAX}) last) as tries
-      from deliveries where account = ${account} and id = ${id}`,
-    read: ([row]) => (row === undefined ? null : { ...summaryOf(row as unknown as DeliveryRow), tries: ((row.tries ?? []) as AttemptRow[]).map(attemptOf) })
+    sql: sql`select ${COLUMNS}, ${TRIES} from deliveries where account = ${account} and id = ${id}`,
+    read: ([row]) => (row === undefined ? null : recordOf(row))
+  }
+}
+
+const TRIES = sql`(select jsonb_agg(to_jsonb(last) order by seq) from (
+    select * from delivery_attempts where delivery = deliveries.id order by seq desc limit ${ATTEMPTS_MAX}) last) as tries`
+
+/** All that was sent, or is to be, about one email, each with its last requests: the first asked for first, `limit` at most. */
+export function deliveriesAbout ({ account, email, limit }: { account: string, email: string, limit: number }): Query<DeliveryRecord[]> {
+  return {
+    sql: sql`select ${COLUMNS}, ${TRIES} from (
+        (select * from deliveries where email = ${email} offset 0) union all (select * from deliveries where emails @> ${[email]}::text[] offset 0)) deliveries
+      where account = ${account} order by requested_at, id limit ${limit}`,
+    read: rows => rows.map(recordOf)
   }
 }
 
@@ -308,6 +319,10 @@ function summaryOf (row: DeliveryRow): DeliverySummary {
     attempts: row.attempts,
     last: row.attempt_seq === 0 ? null : lastOf(row)
   }
+}
+
+function recordOf (row: Record<string, unknown>): DeliveryRecord {
+  return { ...summaryOf(row as unknown as DeliveryRow), tries: ((row.tries ?? []) as AttemptRow[]).map(attemptOf) }
 }
 
 function eventsOf (row: DeliveryRow): Member[] {

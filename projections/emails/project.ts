@@ -1,60 +1,90 @@
 import { domainOf } from '#streams/address.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
-import type { EmailRequested, MarkFact, RecipientFact } from '#streams/email/facts.ts'
-import { json, sql, type Projection, type Sql } from '../define.ts'
+import { isErased, pastOf } from '#streams/email/erase.ts'
+import type { EmailErased, MarkFact, RecipientFact } from '#streams/email/facts.ts'
+import { subjects } from '#streams/subjects.ts'
+import { floorId } from '#src/base/id.ts'
+import { given, givenNew, sql, type Projection, type Sql } from '../define.ts'
+import { fold } from '../fold.ts'
+import { askedIn, type Asked } from './asked.ts'
 import { mailboxText } from './mailbox.ts'
-import { changeOf, foldChanges, unseen, type Change } from './recipient.ts'
+import { changeOf, erasureOf, foldChanges, unseen, type Change } from './recipient.ts'
 import { rollUp } from './status.ts'
 
 /** What was asked and what became of it: the rows behind GET /api/emails. Holds no content of mail. */
 export const emails: Projection = {
   name: 'emails',
   version: 1,
-  streams: [{ stream: 'REQUESTS', filter: 'request.>' }, { stream: 'EMAILS', filter: 'email.>' }],
+  streams: [
+    {
+      stream: 'REQUESTS',
+      filter: 'request.>',
+      shard: shard => `request.${shard}.>`,
+      retold: { stream: 'EMAILS', subject: subjects.record, upTo: fact => (fact.type === 'email.recorded' ? fact.data.request : 0) }
+    },
+    { stream: 'EMAILS', filter: 'email.>', shard: shard => `email.${shard}.>` }
+  ],
+  aging: {
+    stream: 'EMAILS',
+    rows: horizonMs => {
+      const floor = floorId('em', horizonMs)
+      return { emails: sql`id < ${floor}`, email_states: sql`id < ${floor}`, recipients: sql`email < ${floor}`, timeline: sql`email < ${floor}` }
+    }
+  },
   project
 }
 
 function project (facts: readonly Recorded<AnyFact>[]): Sql[] {
-  const requests = facts.filter(isRequest)
-  const outcomes = facts.filter(isOutcome)
-  if (requests.length + outcomes.length === 0) return []
-  const touched = new Set([...requests, ...outcomes].map(({ fact }) => fact.data.email))
+  const requests = facts.flatMap(askedIn)
+  const erased = facts.filter(isErasure)
+  const outcomes = [...facts.filter(isOutcome), ...erased.flatMap(({ fact }) => pastOf(fact))]
+  if (requests.length + outcomes.length + erased.length === 0) return []
+  const touched = new Set([...requests.map(({ email }) => email), ...[...outcomes, ...erased].map(({ fact }) => fact.data.email)])
   return [
     ...(requests.length === 0 ? [] : [insertEmails(requests)]),
-    upsertRecipients(foldChanges([...requests.flatMap(unseen), ...outcomes.map(changeOf)])),
-    ...(outcomes.length === 0 ? [] : [insertTimeline(outcomes)]),
+    upsertRecipients(foldChanges([...requests.flatMap(unseen), ...outcomes.map(changeOf), ...erased.map(erasureOf)])),
+    ...(outcomes.length + erased.length === 0 ? [] : [insertTimeline([...outcomes.map(timelineRow), ...erased.map(erasureRow)])]),
     upsertStates([...touched].sort())
   ]
 }
 
-function isRequest (recorded: Recorded<AnyFact>): recorded is Recorded<EmailRequested> {
-  return recorded.fact.type === 'email.requested'
+/** Beside the marks it says only that there will be no more. */
+export function isErasure (recorded: Recorded<AnyFact>): recorded is Recorded<EmailErased> {
+  return recorded.fact.type === 'email.erased' && !recorded.subject.endsWith('.mark')
 }
 
-function isOutcome (recorded: Recorded<AnyFact>): recorded is Recorded<RecipientFact | MarkFact> {
-  return recorded.subject.startsWith('email.')
+export function isOutcome (recorded: Recorded<AnyFact>): recorded is Recorded<RecipientFact | MarkFact> {
+  return 'sequence' in recorded.fact.data && recorded.fact.type !== 'email.erased'
 }
 
-function insertEmails (requests: Recorded<EmailRequested>[]): Sql {
+/** Of two words about an email the one that knows of more erased recipients holds, and of those the one with the later request; else they say the same. */
+function insertEmails (requests: Asked[]): Sql {
   return sql`
-    insert into emails (id, account, key, test, from_address, from_name, from_domain, to_list, cc_list, bcc_list, reply_to_list,
+    insert into emails as old (id, account, key, test, from_address, from_name, from_domain, to_list, cc_list, bcc_list, reply_to_list,
       subject, headers, attachments, template, template_version, track_opens, track_clicks, unsubscribe,
-      tags, metadata, created_at, request_seq, search)
+      tags, metadata, created_at, request_seq, search, erased)
     select id, account, key, test, from_address, from_name, from_domain, to_list, cc_list, bcc_list, reply_to_list,
       subject, headers, attachments, template, template_version, track_opens, track_clicks, unsubscribe,
-      tags, metadata, created_at, request_seq, search
-    from json_populate_recordset(null::emails, ${json(requests.map(emailRow))}::json)
+      tags, metadata, created_at, request_seq, search, erased
+    from ${givenNew('emails', fold(requests.map(emailRow), ({ id }) => id, latest))}
     order by id
-    on conflict (id) do nothing`
+    on conflict (id) do update set to_list = excluded.to_list, cc_list = excluded.cc_list, bcc_list = excluded.bcc_list, reply_to_list = excluded.reply_to_list,
+      subject = excluded.subject, headers = excluded.headers, attachments = excluded.attachments, metadata = excluded.metadata, request_seq = excluded.request_seq,
+      search = excluded.search, erased = excluded.erased
+    where (excluded.erased, excluded.request_seq) > (old.erased, old.request_seq)`
 }
 
-function emailRow ({ fact, seq }: Recorded<EmailRequested>): object {
-  const { email, key, test, from, recipients, replyTo, subject, headers, attachments, template, track, unsubscribe, tags, metadata } = fact.data
+function latest<Row extends { erased: number, request_seq: number }> (a: Row, b: Row): Row {
+  return b.erased > a.erased || (b.erased === a.erased && b.request_seq > a.request_seq) ? b : a
+}
+
+export function emailRow (asked: Asked) {
+  const { email, account, key, test, from, recipients, replyTo, subject, headers, attachments, template, track, unsubscribe, tags, metadata, at, request } = asked
   const listOf = (kind: string) => recipients.filter(recipient => recipient.kind === kind).map(mailboxText)
   return {
     id: email,
-    account: fact.account,
+    account,
     key,
     test,
     from_address: from.address,
@@ -75,9 +105,10 @@ function emailRow ({ fact, seq }: Recorded<EmailRequested>): object {
     unsubscribe,
     tags,
     metadata,
-    created_at: fact.time,
-    request_seq: seq,
-    search: [subject, mailboxText(from), ...recipients.map(mailboxText)].join('\n')
+    created_at: at,
+    request_seq: request,
+    search: [subject, mailboxText(from), ...recipients.map(mailboxText)].join('\n'),
+    erased: recipients.filter(({ address }) => isErased(address)).length
   }
 }
 
@@ -86,14 +117,17 @@ function upsertRecipients (changes: Change[]): Sql {
   return sql`
     insert into recipients as old (email, n, account, address, name, kind, request_seq, status, status_seq, attempts,
       attempted_at, delivered_at, deferred_at, bounced_at, failed_at, in_doubt_at, suppressed_at, canceled_at,
-      opened_at, clicked_at, complained_at, unsubscribed_at, next_attempt_at, wake_at, scheduled_at, scheduled_seq, reply_seq, smtp_code, enhanced_code, response, host, error)
+      opened_at, clicked_at, complained_at, unsubscribed_at, next_attempt_at, wake_at, scheduled_at, scheduled_seq,
+      reply_seq, smtp_code, enhanced_code, response, host, error, erased)
     select email, n, account, address, name, kind, request_seq, status, status_seq, attempts,
       attempted_at, delivered_at, deferred_at, bounced_at, failed_at, in_doubt_at, suppressed_at, canceled_at,
-      opened_at, clicked_at, complained_at, unsubscribed_at, next_attempt_at, wake_at, scheduled_at, scheduled_seq, reply_seq, smtp_code, enhanced_code, response, host, error
-    from json_populate_recordset(null::recipients, ${json(changes)}::json)
+      opened_at, clicked_at, complained_at, unsubscribed_at, next_attempt_at, wake_at, scheduled_at, scheduled_seq,
+      reply_seq, smtp_code, enhanced_code, response, host, error, erased
+    from ${given('recipients', changes)}
     order by email, n
     on conflict (email, n) do update set
-      name = coalesce(old.name, excluded.name),
+      address = case when excluded.erased then excluded.address else old.address end,
+      name = case when old.erased or excluded.erased then null else coalesce(old.name, excluded.name) end,
       kind = coalesce(old.kind, excluded.kind),
       request_seq = greatest(old.request_seq, excluded.request_seq),
       attempts = greatest(old.attempts, excluded.attempts),
@@ -117,25 +151,37 @@ function upsertRecipients (changes: Change[]): Sql {
       scheduled_seq = greatest(old.scheduled_seq, excluded.scheduled_seq),
       smtp_code = case when excluded.reply_seq > old.reply_seq then excluded.smtp_code else old.smtp_code end,
       enhanced_code = case when excluded.reply_seq > old.reply_seq then excluded.enhanced_code else old.enhanced_code end,
-      response = case when excluded.reply_seq > old.reply_seq then excluded.response else old.response end,
-      host = case when excluded.reply_seq > old.reply_seq then excluded.host else old.host end,
-      error = case when excluded.reply_seq > old.reply_seq then excluded.error else old.error end,
-      reply_seq = greatest(old.reply_seq, excluded.reply_seq)`
+      response = case when old.erased or excluded.erased then null when excluded.reply_seq > old.reply_seq then excluded.response else old.response end,
+      host = case when old.erased or excluded.erased then null when excluded.reply_seq > old.reply_seq then excluded.host else old.host end,
+      error = case when old.erased or excluded.erased then null when excluded.reply_seq > old.reply_seq then excluded.error else old.error end,
+      reply_seq = greatest(old.reply_seq, excluded.reply_seq),
+      erased = old.erased or excluded.erased
+    -- A record says again what the request has said: nothing to write, and nothing for the server to tidy up.
+    where excluded.status_seq <> 0 or old.kind is null or excluded.erased and not old.erased or excluded.request_seq > old.request_seq
+      or coalesce(excluded.opened_at, excluded.clicked_at, excluded.complained_at, excluded.unsubscribed_at) is not null`
 }
 
-function insertTimeline (outcomes: Recorded<RecipientFact | MarkFact>[]): Sql {
+function insertTimeline (rows: TimelineRow[]): Sql {
   return sql`
-    insert into timeline (email, seq, n, id, type, time, data)
-    select email, seq, n, id, type, time, data
-    from json_populate_recordset(null::timeline, ${json(outcomes.map(timelineRow))}::json)
+    insert into timeline as old (email, seq, n, id, type, time, data, erased)
+    select email, seq, n, id, type, time, data, erased
+    from ${givenNew('timeline', fold(rows, ({ email, seq }) => `${email}.${seq}`, (a, b) => (b.erased ? b : a)))}
     order by email, seq
-    on conflict (email, seq) do nothing`
+    on conflict (email, seq) do update set data = excluded.data, erased = true where excluded.erased and not old.erased`
 }
 
-function timelineRow ({ fact, seq }: Recorded<RecipientFact | MarkFact>): object {
+export function timelineRow ({ fact, seq }: Recorded<RecipientFact | MarkFact>) {
   // What has a column of its own stays out of `data`, and so do the event's bytes: they lie in the log.
   const data = { ...fact.data, email: undefined, n: undefined, event: undefined }
-  return { email: fact.data.email, seq, n: fact.data.n, id: fact.id, type: fact.type, time: fact.time, data }
+  return { email: fact.data.email, seq, n: fact.data.n, id: fact.id, type: fact.type, time: fact.time, data, erased: isErased(fact.data.to) }
+}
+
+type TimelineRow = ReturnType<typeof timelineRow> | ReturnType<typeof erasureRow>
+
+/** That the person was forgotten, and by which erasure: its own entry. */
+export function erasureRow ({ fact, seq }: Recorded<EmailErased>) {
+  const { email, n, to, request, sequence, erasure } = fact.data
+  return { email, seq, n, id: fact.id, type: fact.type, time: fact.time, data: { to, request, sequence, erasure }, erased: true }
 }
 
 /** Only emails whose request is seen have a state: facts that came before it are counted when it comes. */

@@ -5,7 +5,7 @@ import { mailboxText } from './mailbox.ts'
 import type { EmailPage, EmailRecord, EmailSummary, LastResponse, RecipientRecord, TimelineEntry } from './records.ts'
 import type { EmailStatus } from './status.ts'
 
-const TIMELINE_MAX = 5000
+export const TIMELINE_MAX = 5000
 
 /** `email.bounced` and `bounced` are the same filter. */
 export const EventFilter = Type.Union(EVENT_TYPES.flatMap(type => [type, type.slice('email.'.length)]).map(name => Type.Literal(name)))
@@ -201,7 +201,7 @@ export function knownEmails (ids: string[]): Query<Set<string>> {
   return { sql: sql`select id from emails where id = any(${ids}::text[])`, read: rows => new Set(rows.map(row => row.id as string)) }
 }
 
-interface EmailRow {
+export interface EmailRow {
   id: string
   key: string
   test: boolean
@@ -222,7 +222,7 @@ interface EmailRow {
 }
 
 /** Rows inside jsonb: times are text there, in PostgreSQL's own form. */
-interface RecipientRow extends Omit<Static<typeof RecipientRecord>, 'last_response'>, Static<typeof LastResponse> {
+export interface RecipientRow extends Omit<Static<typeof RecipientRecord>, 'last_response'>, Static<typeof LastResponse> {
   reply_seq: number
 }
 
@@ -234,7 +234,7 @@ interface FactRow {
   data: Record<string, unknown>
 }
 
-interface DetailedRow extends EmailRow, Pick<EmailRecord, 'headers' | 'attachments' | 'unsubscribe'> {
+export interface DetailedRow extends EmailRow, Pick<EmailRecord, 'headers' | 'attachments' | 'unsubscribe'> {
   track_opens: boolean
   track_clicks: boolean
   recipients: RecipientRow[]
@@ -262,7 +262,7 @@ function summaryOf (row: EmailRow): EmailSummary {
   }
 }
 
-function recordOf (row: DetailedRow): EmailRecord {
+export function recordOf (row: DetailedRow): EmailRecord {
   const summary = summaryOf(row)
   const asked = { type: 'email.requested', time: summary.created_at }
   const { headers, attachments, unsubscribe, track_opens: opens, track_clicks: clicks } = row

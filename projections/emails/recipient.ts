@@ -1,6 +1,9 @@
 import type { Recorded } from '#streams/define.ts'
-import type { EmailRequested, MarkFact, RecipientFact } from '#streams/email/facts.ts'
+import { ERASED } from '#streams/address.ts'
+import { isErased, isMark, pastOf } from '#streams/email/erase.ts'
+import type { EmailErased, MarkFact, RecipientFact } from '#streams/email/facts.ts'
 import { fold, pick } from '../fold.ts'
+import type { Asked } from './asked.ts'
 import type { RecipientStatus } from './status.ts'
 
 /** What one fact, or several of one recipient, say about its row. Times RFC 3339; sequences are of EMAILS, 0 = none yet. */
@@ -15,6 +18,8 @@ export interface Change {
   attempts: number
   reply_seq: number
   scheduled_seq: number
+  /** The person is forgotten: no address, no name, no words of servers. */
+  erased: boolean
   scheduled_at?: string | null
   name?: string | null
   kind?: string
@@ -45,22 +50,23 @@ const WITH_SCHEDULE = ['scheduled_seq', 'scheduled_at'] as const
 const WITH_REPLY = ['reply_seq', 'smtp_code', 'enhanced_code', 'response', 'host', 'error'] as const
 
 /** The recipients of a request, nothing done yet. */
-export function unseen ({ fact, seq }: Recorded<EmailRequested>): Change[] {
-  return fact.data.recipients.map(({ address, name, kind }, n) => ({
-    email: fact.data.email,
+export function unseen ({ email, account, recipients, scheduledAt, request }: Asked): Change[] {
+  return recipients.map(({ address, name, kind }, n) => ({
+    email,
     n,
-    account: fact.account,
+    account,
     address,
     name,
     kind,
-    request_seq: seq,
-    status: fact.data.scheduledAt === null ? 'queued' : 'scheduled',
-    ...dueAt(fact.data.scheduledAt),
-    scheduled_at: fact.data.scheduledAt,
+    request_seq: request,
+    status: scheduledAt === null ? 'queued' : 'scheduled',
+    ...dueAt(scheduledAt),
+    scheduled_at: scheduledAt,
     scheduled_seq: 0,
     status_seq: 0,
     attempts: 0,
-    reply_seq: 0
+    reply_seq: 0,
+    erased: isErased(address)
   }))
 }
 
@@ -69,7 +75,7 @@ export function changeOf (recorded: Recorded<RecipientFact | MarkFact>): Change 
   const { fact, seq } = recorded
   const { email, n, to, request } = fact.data
   const attempts = 'attempt' in fact.data ? fact.data.attempt : 0
-  const common = { email, n, account: fact.account, address: to, request_seq: request, status_seq: seq, attempts, reply_seq: 0, scheduled_seq: -1 }
+  const common = { email, n, account: fact.account, address: to, request_seq: request, status_seq: seq, attempts, reply_seq: 0, scheduled_seq: -1, erased: isErased(to) }
   // A mark is no status: whatever else is known of the recipient goes before it.
   const mark = { ...common, status: 'queued' as const, status_seq: -1 }
   switch (fact.type) {
@@ -106,6 +112,14 @@ export function changeOf (recorded: Recorded<RecipientFact | MarkFact>): Change 
   }
 }
 
+/** The person is forgotten: the status stays what its facts came to, and nothing is waited for any more. */
+export function erasureOf ({ fact, seq }: Recorded<EmailErased>): Change {
+  const { email, n, request } = fact.data
+  const last = pastOf(fact).findLast(({ fact }) => !isMark(fact))
+  const status = last === undefined ? 'canceled' : changeOf(last).status
+  return { email, n, account: fact.account, address: ERASED, request_seq: request, status, status_seq: seq, attempts: 0, reply_seq: 0, scheduled_seq: -1, erased: true }
+}
+
 function dueAt (time: string | null): Partial<Change> {
   return { next_attempt_at: time, wake_at: time }
 }
@@ -132,6 +146,14 @@ export function foldChanges (changes: Change[]): Change[] {
 
 /** The same law as the upsert's, so that it does not matter how facts were batched. */
 function merge (a: Change, b: Change): Change {
+  const erased = a.erased || b.erased
+  const merged = mergeTold(a, b)
+  return erased ? { ...merged, erased, address: (a.erased ? a : b).address, ...NOTHING_PERSONAL } : merged
+}
+
+const NOTHING_PERSONAL = { name: null, response: null, host: null, error: null }
+
+function mergeTold (a: Change, b: Change): Change {
   return {
     ...a,
     ...pick(b.status_seq > a.status_seq ? b : a, WITH_STATUS),

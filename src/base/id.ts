@@ -28,6 +28,11 @@ export function newId (prefix: string, nowMs: number): string {
   return `${prefix}_${timePart(nowMs)}${random}`
 }
 
+/** Not above any id of this kind that was made at `ms` (Unix) or later, and above all that were made before. */
+export function floorId (prefix: string, ms: number): string {
+  return `${prefix}_${timePart(Math.max(0, ms))}`
+}
+
 /** Unix milliseconds that `id` was made at, or null when it is not one of ours. */
 export function idTimeMs (id: string): number | null {
   const match = /^[a-z]+_([0-9a-hjkmnp-tv-z]{10})[0-9a-hjkmnp-tv-z]{16}$/.exec(id)

@@ -1,10 +1,13 @@
+import { projections } from '#projections/list.ts'
 import { streamPlans } from '#streams/topology.ts'
 import { describeConfig, readConfig, type Config } from '#src/base/config.ts'
 import { createLog } from '#src/base/log.ts'
 import { readServers, type ServerUrls } from '#src/embedded/kept.ts'
 import { api } from '#src/nats/api.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
-import { createPool } from '#src/postgres/pool.ts'
+import { countParked } from '#src/out/projector/parked.ts'
+import { createPool, type Pool } from '#src/postgres/pool.ts'
+import { isMade, liveSet } from '#src/postgres/sets.ts'
 import packageJson from '../../package.json' with { type: 'json' }
 import { print, readArgs, takeNothing, type Command } from './command.ts'
 import { examineMail, type Check } from './doctor-mail.ts'
@@ -76,14 +79,27 @@ async function examineStreams (bus: Bus, config: Config): Promise<Check> {
 async function examinePostgres (url: string): Promise<Check[]> {
   const pool = createPool(url, createLog('silent'))
   try {
-    const { rows } = await pool.query<{ version: string, migrations: string }>(
-      "select current_setting('server_version') as version, coalesce((select max(name) from migrations), 'none') as migrations")
-    return [{ name: 'postgres', ok: true, says: `PostgreSQL ${rows[0]!.version}, migrated to ${rows[0]!.migrations}` }]
+    const { rows: [found] } = await pool.query<{ version: string }>("select current_setting('server_version') as version")
+    return [{ name: 'postgres', ok: true, says: `PostgreSQL ${found!.version}` }, await examineViews(pool)]
   } catch (error) {
     return [{ name: 'postgres', ok: false, says: (error as Error).message }]
   } finally {
     await pool.end()
   }
+}
+
+async function examineViews (pool: Pool): Promise<Check> {
+  const found = await Promise.all(Object.values(projections).map(async projection => {
+    const set = liveSet(projection)
+    return { name: projection.name, parked: await isMade(pool, set) ? await countParked(pool, set) : null }
+  }))
+  const missing = found.filter(({ parked }) => parked === null).map(({ name }) => name)
+  const parked = found.filter(view => (view.parked ?? 0) > 0).map(view => `${view.name} (${view.parked})`)
+  const says = [
+    ...(missing.length === 0 ? [] : [`made from the log at the next start, or by jetpost migrate before: ${missing.join(', ')}`]),
+    ...(parked.length === 0 ? [] : [`with facts that could not be written: ${parked.join(', ')}`])
+  ]
+  return { name: 'views', ok: parked.length > 0 ? false : missing.length > 0 ? null : true, says: says.join('; ') || 'all there' }
 }
 
 function atLeast (version: string, least: string): boolean {

@@ -1,15 +1,17 @@
-import { readConfig } from '#src/base/config.ts'
-import { Complaint } from '#src/base/errors.ts'
-import { migrate as migrateDatabase } from '#src/postgres/migrate.ts'
-import { takeNothing, type Command } from './command.ts'
+import { projections } from '#projections/list.ts'
+import { isMade, liveSet } from '#src/postgres/sets.ts'
+import { readArgs, usageError, type Command } from './command.ts'
+import { makeViews } from './views.ts'
 
 export const migrate: Command = {
-  usage: 'jetpost migrate',
-  means: 'brings the PostgreSQL schema up to date (DATABASE_URL; the embedded one is migrated at every start)',
+  usage: 'jetpost migrate [--json]',
+  means: 'makes the views of this version beside those of the running one, so that the next start finds them ready',
+  details: `  Without it the first process of this version does the same when it starts, and reads wait until it is done. The running version goes on with its own views,
+  which are dropped a week after the last process of it is gone.
+  --json  one object for each view`,
   async run (args) {
-    takeNothing(args, 'jetpost migrate')
-    const { databaseUrl } = readConfig(process.env)
-    if (databaseUrl === null) throw new Complaint('Set DATABASE_URL: the embedded PostgreSQL is migrated by `jetpost start`.')
-    await migrateDatabase(databaseUrl)
+    const { values: { json }, positionals } = readArgs(args, {})
+    if (positionals.length > 0) throw usageError(`usage: ${migrate.usage}`)
+    await makeViews(Object.values(projections), { json, why: 'this version has none', isNeeded: async (pool, projection) => !await isMade(pool, liveSet(projection)) })
   }
 }

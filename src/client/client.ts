@@ -1,6 +1,6 @@
 import { Caller, type CallOptions, type SendOptions } from './caller.ts'
 import { tail, type TailedEvent } from './tail.ts'
-import type { ListEventsQuery, SendBatchAnswer, SendBatchRequest, WebhookEvent } from './types.ts'
+import type { Email, ListEventsQuery, SendBatchAnswer, SendBatchRequest, WebhookEvent } from './types.ts'
 
 export type { Answer, Arguments, CallOptions, JetpostOptions, OperationName, SendOptions } from './caller.ts'
 export { JetpostError } from './error.ts'
@@ -30,7 +30,9 @@ export class Jetpost extends Caller {
     sendBatch: async (emails: SendBatchRequest['emails'], { mode, ...options }: BatchOptions = {}): Promise<SendBatchAnswer['data']> =>
       (await this.request('sendBatch', { emails, mode }, options)).data,
     /** The email, the state of each recipient, and all that happened. */
-    get: this.method('getEmail'),
+    get: (id: string, options?: CallOptions): Promise<Email> => this.request('getEmail', id, {}, options),
+    /** The same as it was known at a time, RFC 3339. */
+    getAsOf: (id: string, time: string, options?: CallOptions): Promise<Email> => this.request('getEmail', id, { as_of: time }, options),
     /** All emails that the filters find, newest first. */
     list: this.all('listEmails'),
     page: this.method('listEmails'),
@@ -109,6 +111,20 @@ export class Jetpost extends Caller {
     page: this.method('listSuppressions'),
     delete: this.method('deleteSuppression')
   }
+
+  readonly erasures = {
+    /** Forgets a person: answers when it is durably noted, `get` tells when it is done. */
+    create: this.method('createErasure'),
+    get: this.method('getErasure'),
+    list: this.all('listErasures'),
+    page: this.method('listErasures')
+  }
+
+  readonly stats = {
+    /** Counts and rates by hour, day or month. */
+    get: this.method('getStats')
+  }
+
   async * #listEvents (query: ListEventsQuery, options?: CallOptions): AsyncGenerator<WebhookEvent, void, void> {
     for (let { after } = query; ;) {
       const page = await this.request('listEvents', { ...query, after }, options)

@@ -1,13 +1,14 @@
 // Made from the OpenAPI document by `npm run client`: what is changed here by hand is lost.
 
 import type {
-  CancelEmailAnswer, CreateDomainRequest, CreateKeyAnswer, CreateKeyRequest, CreateSuppressionRequest, CreateTemplateRequest,
-  CreateWebhookAnswer, CreateWebhookRequest, Domain, Email, EmailContent, Key, ListDomainsAnswer, ListEmailsAnswer, ListEventsAnswer,
-  ListKeysAnswer, ListSuppressionsAnswer, ListTemplateVersionsAnswer, ListTemplatesAnswer, ListWebhooksAnswer, PreviewTemplateAnswer,
-  PreviewTemplateRequest, RescheduleEmailAnswer, RescheduleEmailRequest, RetryEmailAnswer, RotateKeyRequest, RotateWebhookSecretAnswer,
-  RotateWebhookSecretRequest, SendBatchAnswer, SendBatchRequest, SendEmailAnswer, SendEmailRequest, Suppression, Template, TestWebhookAnswer,
-  TestWebhookRequest, UpdateDomainRequest, UpdateKeyRequest, UpdateTemplateRequest, UpdateWebhookRequest, Webhook, ListEmailsQuery,
-  GetEmailRawQuery, PageQuery, GetTemplateQuery, ListSuppressionsQuery, ListEventsQuery
+  CancelEmailAnswer, CreateDomainRequest, CreateErasureRequest, CreateKeyAnswer, CreateKeyRequest, CreateSuppressionRequest,
+  CreateTemplateRequest, CreateWebhookAnswer, CreateWebhookRequest, Domain, Email, EmailContent, Erasure, Key, ListDomainsAnswer,
+  ListEmailsAnswer, ListErasuresAnswer, ListEventsAnswer, ListKeysAnswer, ListSuppressionsAnswer, ListTemplateVersionsAnswer,
+  ListTemplatesAnswer, ListWebhooksAnswer, PreviewTemplateAnswer, PreviewTemplateRequest, RescheduleEmailAnswer, RescheduleEmailRequest,
+  RetryEmailAnswer, RotateKeyRequest, RotateWebhookSecretAnswer, RotateWebhookSecretRequest, SendBatchAnswer, SendBatchRequest,
+  SendEmailAnswer, SendEmailRequest, Stats, Suppression, Template, TestWebhookAnswer, TestWebhookRequest, UpdateDomainRequest,
+  UpdateKeyRequest, UpdateTemplateRequest, UpdateWebhookRequest, Webhook, ListEmailsQuery, GetEmailQuery, GetEmailRawQuery, PageQuery,
+  GetTemplateQuery, ListSuppressionsQuery, GetStatsQuery, ListEventsQuery
 } from './types.ts'
 
 /** What each operation takes and answers, by its operationId. */
@@ -23,7 +24,7 @@ export interface Operations {
   sendBatch: { takes: [body: SendBatchRequest], answer: SendBatchAnswer }
   /** Look at an email. The email, the state of each recipient, and in its timeline all that happened to it, with the words of the
    *  servers it was handed to. Scope: `emails:read`. */
-  getEmail: { takes: [id: string], answer: Email }
+  getEmail: { takes: [id: string, query?: GetEmailQuery], answer: Email }
   /** Move a scheduled email to another time. Lists the recipients that were moved and those that had gone; 409 when all had. Scope:
    *  `emails:send`. */
   rescheduleEmail: { takes: [id: string, body: RescheduleEmailRequest], answer: RescheduleEmailAnswer }
@@ -113,6 +114,24 @@ export interface Operations {
   getSuppression: { takes: [address: string], answer: Suppression }
   /** Let an address have mail again. Whatever the reasons were, all of them end. Scope: `suppressions:write`. */
   deleteSuppression: { takes: [address: string], answer: undefined }
+  /** Forget a person. Calls off what still waits for the address, and takes it out of the log and of every view, with all that was said
+   *  to it and about it. What is counted stays: statuses, times, and that it is suppressed, by its hash alone. Asked again while it is
+   *  under way, it answers with the same erasure. Scope: `erasures:write`. */
+  createErasure: { takes: [body: CreateErasureRequest], answer: Erasure }
+  /** List erasures. Those of the account, newest first. Scope: `erasures:write`. */
+  listErasures: { takes: [query?: PageQuery], answer: ListErasuresAnswer }
+  /** The receipt of an erasure. Scope: `erasures:write`. */
+  getErasure: { takes: [id: string], answer: Erasure }
+  /** Count what became of mail. How many recipients mail was accepted for, and what became of it. Each thing counts in the hour (UTC) in
+   *  which it happened, so a click of today on a mail of yesterday is today's. Without `from` it is the last 24 hours, 30 days or 12
+   *  months; `from` and `to` are widened to whole buckets, of which there are at most 744. All filters given must hold; `domain` = the
+   *  sender's, `destination` = the recipient's. A recipient that was tried again after a bounce may count as both `bounced` and
+   *  `delivered`, and so does one whose mail came back later. Opens and clicks by programs are not counted; the email's timeline has
+   *  them. Mail of test keys is counted like any other. Recipients that were erased stay in all counts; their `destination` is the empty
+   *  one. Unlike other reads this one may be a second behind: mail counts as accepted once it is written down for it. Hours and days are
+   *  known for as long as what happened to mail is kept. Months are closed from the fourth day after they end on, and then stay for ever
+   *  by `domain`; by `tag` and `destination` they go with their days. Scope: `emails:read`. */
+  getStats: { takes: [query?: GetStatsQuery], answer: Stats }
   /** Read events, or follow them as they happen. The same events that webhooks get, the same bodies, oldest first, for as long as facts
    *  are kept. Test events are none of them, and neither are deferrals between an email's first and its end. All filters given must
    *  hold; `created_after` is inclusive, `created_before` is not. Pass `next_cursor` as `after`, again and again, and you miss nothing
@@ -129,7 +148,7 @@ export const operations = {
   sendEmail: { method: 'POST', path: '/api/emails', takes: ['body'], idempotent: true },
   listEmails: { method: 'GET', path: '/api/emails', takes: ['query'] },
   sendBatch: { method: 'POST', path: '/api/emails/batch', takes: ['body'], idempotent: true },
-  getEmail: { method: 'GET', path: '/api/emails/{id}', takes: ['id'] },
+  getEmail: { method: 'GET', path: '/api/emails/{id}', takes: ['id', 'query'] },
   rescheduleEmail: { method: 'PATCH', path: '/api/emails/{id}', takes: ['id', 'body'] },
   cancelEmail: { method: 'POST', path: '/api/emails/{id}/cancel', takes: ['id'] },
   retryEmail: { method: 'POST', path: '/api/emails/{id}/retry', takes: ['id'] },
@@ -166,5 +185,9 @@ export const operations = {
   listSuppressions: { method: 'GET', path: '/api/suppressions', takes: ['query'] },
   getSuppression: { method: 'GET', path: '/api/suppressions/{address}', takes: ['address'] },
   deleteSuppression: { method: 'DELETE', path: '/api/suppressions/{address}', takes: ['address'] },
+  createErasure: { method: 'POST', path: '/api/erasures', takes: ['body'] },
+  listErasures: { method: 'GET', path: '/api/erasures', takes: ['query'] },
+  getErasure: { method: 'GET', path: '/api/erasures/{id}', takes: ['id'] },
+  getStats: { method: 'GET', path: '/api/stats', takes: ['query'] },
   listEvents: { method: 'GET', path: '/api/events', takes: ['query'] }
 } as const

@@ -25,6 +25,11 @@ export interface CreateDomainRequest {
   name: string
 }
 
+export interface CreateErasureRequest {
+  /** address is a mail address. */
+  address: string
+}
+
 export interface CreateKeyAnswer {
   /** The secret, shown only here. */
   key: string
@@ -508,6 +513,26 @@ export interface EmailUnsubscribedEvent {
   }
 }
 
+export interface Erasure {
+  id: string
+  status: 'pending' | 'completed'
+  address_hash: string
+  requested_at: string
+  completed_at: string | null
+  counts: {
+    emails: number
+    recipients: number
+    canceled: number
+    suppressions: number
+    inbound: number
+    messages: number
+  }
+  remains: Array<{
+    what: string
+    until: string | null
+  }>
+}
+
 export interface Key {
   id: string
   name: string
@@ -566,6 +591,12 @@ export interface ListEmailsAnswer {
     key_id: string
     created_at: string
   }>
+  has_more: boolean
+  next_cursor: string | null
+}
+
+export interface ListErasuresAnswer {
+  data: Erasure[]
   has_more: boolean
   next_cursor: string | null
 }
@@ -804,6 +835,127 @@ export interface SendEmailRequest {
   on_doubt?: 'retry' | 'hold'
 }
 
+export interface Stats {
+  interval: string
+  /** Where the first bucket begins. */
+  from: string
+  /** Where the last bucket ends. */
+  to: string
+  totals: {
+    /** Asked for: recipients of the emails that were accepted. */
+    accepted: number
+    /** Not sent, since the address is suppressed. */
+    suppressed: number
+    /** Called off before they were sent. */
+    canceled: number
+    /** Accepted by their mail server. */
+    delivered: number
+    /** Put off at least once. */
+    deferred: number
+    /** Rejected for good, at once or by a mail that came back later. */
+    bounced: number
+    /** Given up: no server gave a final answer in time. */
+    failed: number
+    /** Opened by a person; the first time counts. */
+    opened: number
+    /** A link followed by a person; the first time counts. */
+    clicked: number
+    /** Marked as spam. */
+    complained: number
+    /** Unsubscribed. */
+    unsubscribed: number
+    /** `delivered` of those that were settled: `delivered` + `bounced` + `failed`. Null where there are none. */
+    delivery_rate: number | null
+    /** `bounced` of those that were settled: `delivered` + `bounced` + `failed`. Null where there are none. */
+    bounce_rate: number | null
+    /** `opened` of `delivered`. Both count when they happen: in a short stretch of time it may be above 1. Null where there are none. */
+    open_rate: number | null
+    /** `clicked` of `delivered`. Null where there are none. */
+    click_rate: number | null
+    /** `complained` of `delivered`. Null where there are none. */
+    complaint_rate: number | null
+    /** `unsubscribed` of `delivered`. Null where there are none. */
+    unsubscribe_rate: number | null
+  }
+  /** Oldest first, those without mail as well. */
+  buckets: Array<{
+    /** A bucket lasts until the next one starts. */
+    start: string
+    /** Asked for: recipients of the emails that were accepted. */
+    accepted: number
+    /** Not sent, since the address is suppressed. */
+    suppressed: number
+    /** Called off before they were sent. */
+    canceled: number
+    /** Accepted by their mail server. */
+    delivered: number
+    /** Put off at least once. */
+    deferred: number
+    /** Rejected for good, at once or by a mail that came back later. */
+    bounced: number
+    /** Given up: no server gave a final answer in time. */
+    failed: number
+    /** Opened by a person; the first time counts. */
+    opened: number
+    /** A link followed by a person; the first time counts. */
+    clicked: number
+    /** Marked as spam. */
+    complained: number
+    /** Unsubscribed. */
+    unsubscribed: number
+    /** `delivered` of those that were settled: `delivered` + `bounced` + `failed`. Null where there are none. */
+    delivery_rate: number | null
+    /** `bounced` of those that were settled: `delivered` + `bounced` + `failed`. Null where there are none. */
+    bounce_rate: number | null
+    /** `opened` of `delivered`. Both count when they happen: in a short stretch of time it may be above 1. Null where there are none. */
+    open_rate: number | null
+    /** `clicked` of `delivered`. Null where there are none. */
+    click_rate: number | null
+    /** `complained` of `delivered`. Null where there are none. */
+    complaint_rate: number | null
+    /** `unsubscribed` of `delivered`. Null where there are none. */
+    unsubscribe_rate: number | null
+  }>
+  /** With `group_by`: what each comes to in the whole time, at most the 100 of which most was accepted. */
+  groups?: Array<{
+    name: string
+    /** Asked for: recipients of the emails that were accepted. */
+    accepted: number
+    /** Not sent, since the address is suppressed. */
+    suppressed: number
+    /** Called off before they were sent. */
+    canceled: number
+    /** Accepted by their mail server. */
+    delivered: number
+    /** Put off at least once. */
+    deferred: number
+    /** Rejected for good, at once or by a mail that came back later. */
+    bounced: number
+    /** Given up: no server gave a final answer in time. */
+    failed: number
+    /** Opened by a person; the first time counts. */
+    opened: number
+    /** A link followed by a person; the first time counts. */
+    clicked: number
+    /** Marked as spam. */
+    complained: number
+    /** Unsubscribed. */
+    unsubscribed: number
+    /** `delivered` of those that were settled: `delivered` + `bounced` + `failed`. Null where there are none. */
+    delivery_rate: number | null
+    /** `bounced` of those that were settled: `delivered` + `bounced` + `failed`. Null where there are none. */
+    bounce_rate: number | null
+    /** `opened` of `delivered`. Both count when they happen: in a short stretch of time it may be above 1. Null where there are none. */
+    open_rate: number | null
+    /** `clicked` of `delivered`. Null where there are none. */
+    click_rate: number | null
+    /** `complained` of `delivered`. Null where there are none. */
+    complaint_rate: number | null
+    /** `unsubscribed` of `delivered`. Null where there are none. */
+    unsubscribe_rate: number | null
+  }>
+}
+
 export interface Suppression {
   /** As it was first given; null when it has been erased. */
   address: string | null
@@ -991,6 +1143,12 @@ export interface ListEmailsQuery {
   q?: string
 }
 
+export interface GetEmailQuery {
+  /** as_of is a time with its offset, like 2026-11-21T12:00:00Z. The answer is then what was known of the email at that moment: what was
+   *  recorded up to it, to the millisecond; an email that was asked for later is not there. */
+  as_of?: string
+}
+
 export interface GetEmailRawQuery {
   /** recipient is the place of a recipient, from 0: each has a message of its own. */
   recipient?: number
@@ -1021,6 +1179,23 @@ export interface ListSuppressionsQuery {
   created_after?: string
   /** created_before is a time with its offset, like 2026-11-21T12:00:00Z. */
   created_before?: string
+}
+
+export interface GetStatsQuery {
+  /** interval is one of hour, day, month. */
+  interval?: 'hour' | 'day' | 'month'
+  /** from is a time with its offset, like 2026-11-21T12:00:00Z. */
+  from?: string
+  /** to is a time with its offset, like 2026-11-21T12:00:00Z. */
+  to?: string
+  /** domain is the name of a domain. */
+  domain?: string
+  /** tag has 1 to 128 characters. */
+  tag?: string
+  /** destination is the name of a domain. */
+  destination?: string
+  /** group_by is one of domain, tag, destination. */
+  group_by?: 'domain' | 'tag' | 'destination'
 }
 
 export interface ListEventsQuery {

@@ -1,4 +1,5 @@
 import { Events } from 'nats'
+import { RESTORING } from '#streams/backup.ts'
 import { consumerPlans, streamPlans, type ConsumerPlan, type Retention, type StreamPlan } from '#streams/topology.ts'
 import { asError, Complaint } from '#src/base/errors.ts'
 import { sleep } from '#src/base/backoff.ts'
@@ -63,10 +64,14 @@ async function waitForJetStream (bus: Bus, timeoutMs = 30_000): Promise<void> {
   }
 }
 
+/** As the server tells it. */
+type StreamConfig = Record<string, unknown> & { metadata?: Record<string, string> }
+
 async function ensureStream (bus: Bus, plan: StreamPlan, options: EnsureOptions): Promise<void> {
   const wanted = { ...plan, num_replicas: options.replicas, ...(options.replicas > 1 ? { persist_mode: undefined } : {}) }
-  const found = await api<{ config: Record<string, unknown> }>(bus, `STREAM.INFO.${plan.name}`, undefined).catch(unlessMissing(STREAM_NOT_FOUND))
+  const found = await api<{ config: StreamConfig }>(bus, `STREAM.INFO.${plan.name}`, undefined).catch(unlessMissing(STREAM_NOT_FOUND))
   if (found === null) return void await api(bus, `STREAM.CREATE.${plan.name}`, wanted)
+  if (found.config.metadata?.[RESTORING] !== undefined) throw new Complaint('A restore of this log was not finished: run jetpost restore again.')
   const different = Object.entries(wanted).filter(([name, value]) => !same(value, found.config[name], UNSAID[name])).map(([name]) => name)
   const fixed = different.filter(name => !MOVABLE.has(name))
   if (fixed.length > 0) {

@@ -2,6 +2,7 @@ import type { PoolClient, QueryConfig } from 'pg'
 import type { Query, Sql } from '#projections/define.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Pool } from './pool.ts'
+import { searchPath, type ViewSet } from './sets.ts'
 
 /** Asks a view. Throws the driver's error; see isUnavailable. */
 export async function ask<Answer> (pool: Pool, { sql, read }: Query<Answer>): Promise<Answer> {
@@ -14,15 +15,16 @@ export type Run = (statement: Sql) => Promise<number>
 
 const STATEMENT_MS = 30_000
 
-/** Runs `work` in one transaction: what it resolves to is committed, and when it throws nothing is.
+/** Runs `work` in one transaction among the tables of a set: what it resolves to is committed, and when it throws nothing is.
  *  Without waiting for the disk: views are made from the log, a commit that a power cut takes is taken together with its checkpoint, and the
  *  fsyncs are left to the log. Without sequential scans: batches find their rows by key, and statistics that lag behind a growing table say
  *  otherwise (measured: 13 % of the server's time). A statement may take 30 s here. */
-export async function inTransaction<T> (pool: Pool, work: (run: Run) => Promise<T>): Promise<T> {
+export async function inTransaction<T> (pool: Pool, set: ViewSet, work: (run: Run, client: PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect()
   try {
-    await client.query(`begin; set local synchronous_commit = off; set local statement_timeout = ${STATEMENT_MS}; set local enable_seqscan = off`)
-    const result = await work(runIn(client))
+    await client.query(`begin; set local synchronous_commit = off; set local statement_timeout = ${STATEMENT_MS}; set local enable_seqscan = off;
+      set local search_path = ${searchPath([set])}`)
+    const result = await work(runIn(client), client)
     await client.query('commit')
     client.release()
     return result

@@ -1,5 +1,6 @@
-import { Client } from 'pg'
 import t from 'tap'
+import { createLog } from '#src/base/log.ts'
+import { createPool } from '#src/postgres/pool.ts'
 import { TEMPLATES_MAX } from '#streams/template/decide.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { newRenderBudget } from '#src/content/mustache.ts'
@@ -313,8 +314,7 @@ t.test('2.3 the largest template is stored, read and sent', async t => {
 })
 
 t.test('2.3 an account has at most 10,000 templates', async t => {
-  const database = new Client({ connectionString: databaseUrl })
-  await database.connect()
+  const database = createPool(databaseUrl, createLog('silent'))
   const secret = await house.newAccountKey()
   const create = () => house.request('POST', '/api/templates', { key: secret, body: { name: 'x', html: 'x' } })
   const { body: first } = await create()

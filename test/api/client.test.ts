@@ -54,10 +54,10 @@ t.test('what is generated is up to date', async t => {
 
 t.test('every operation of the document has a method, and no method is of another', async t => {
   const { asked, client } = await openSink(t, [{ body: '{"data":[],"has_more":false,"next_cursor":null}' }])
-  const { emails, events: { tail, ...events }, templates, domains, keys, webhooks, suppressions, ...rest } = client
+  const { emails, events: { tail, ...events }, templates, domains, keys, webhooks, suppressions, erasures, stats, ...rest } = client
   t.strictSame(Object.keys(rest), [], 'this test knows all rooms')
   t.type(tail, 'function', 'of the same operation as events.list; see below')
-  for (const room of [emails, events, templates, domains, keys, webhooks, suppressions]) {
+  for (const room of [emails, events, templates, domains, keys, webhooks, suppressions, erasures, stats]) {
     for (const method of Object.values(room) as Array<(...args: unknown[]) => unknown>) {
       const answer = method('x', {})
       await (Symbol.asyncIterator in Object(answer) ? collect(answer as AsyncIterable<unknown>) : answer)

@@ -7,7 +7,8 @@ import { sql, type Query } from '#projections/define.ts'
 import { createLog } from '#src/base/log.ts'
 import { newId } from '#src/base/id.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
-import { migrate } from '#src/postgres/migrate.ts'
+import { emails } from '#projections/emails/project.ts'
+import { makeEmpty } from '#src/out/projector/build.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/run.ts'
 import { ms, print, ratio, rate } from './report.ts'
@@ -49,7 +50,7 @@ export async function benchLists (): Promise<Record<string, unknown>> {
   const servers = await startEmbedded(options)
   const pool = createPool(servers.databaseUrl!, createLog('error'))
   try {
-    await migrate(servers.databaseUrl!)
+    await makeEmpty(pool, emails)
     await fill(pool)
     return await measure(pool)
   } finally {

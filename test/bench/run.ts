@@ -13,6 +13,7 @@ import { benchDkim } from './dkim.ts'
 import { benchEndToEnd } from './end-to-end.ts'
 import { benchLists } from './lists.ts'
 import { benchMime } from './mime.ts'
+import { benchRebuild } from './rebuild.ts'
 import { benchSender } from './sender.ts'
 import { benchWebhookIsolation } from './webhook-isolation.ts'
 import { benchWebhooks } from './webhooks.ts'
@@ -24,6 +25,7 @@ const benches: Record<string, () => Promise<Record<string, unknown>>> = {
   'end-to-end': benchEndToEnd,
   lists: benchLists,
   mime: benchMime,
+  rebuild: benchRebuild,
   sender: benchSender,
   'webhook-isolation': benchWebhookIsolation,
   webhooks: benchWebhooks

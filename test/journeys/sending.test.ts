@@ -6,6 +6,7 @@ import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { openBlobs } from '#src/nats/blobs.ts'
 import { repair } from '#src/nats/ensure.ts'
+import { openBuilder } from '#src/out/projector/build.ts'
 import { createProjectors } from '#src/out/projector/run.ts'
 import { startSweep } from '#src/out/scheduler/sweep.ts'
 import { closeSession, openSession } from '#src/out/smtp/session.ts'
@@ -337,7 +338,7 @@ t.test('the stream of schedules is deleted: what waited goes out all the same', 
   t.teardown(() => pool.end())
   let soon = () => {}
   const { bus, ask, told, sink } = await openRig(t, { onRepair: () => soon(), timings: { retry: { firstS: 4, maxS: 4 } } })
-  const projectors = createProjectors({ bus, pool, log, projections })
+  const projectors = createProjectors({ bus, pool, log, projections, build: openBuilder({ bus, pool, log }).build })
   const sweep = startSweep({ bus, pool, blobs: await openBlobs(bus), repair: plan => repair(bus, plan, topology), log })
   t.teardown(async () => {
     await sweep.stop()

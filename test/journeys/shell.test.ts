@@ -26,7 +26,7 @@ t.test('help and version; what is not understood ends with 2 and a sentence', as
 t.test('words that a command does not take end with 2, and -h tells what it takes', async t => {
   const surplus = [['accounts', 'create', 'a', 'b', 'c'], ['accounts', 'list', 'x'], ['doctor', 'extra'], ['start', 'extra', '--port'], ['start', '--json'], ['migrate', 'x'], ['domains', 'list', 'x'], ['keys', 'list', 'x']]
   await Promise.all(surplus.map(async args => t.match(await jetpost(args), { code: 2, out: '', err: `usage: jetpost ${args[0]}` }, args.join(' '))))
-  for (const name of ['start', 'doctor', 'accounts', 'keys', 'domains', 'send', 'tail', 'trace', 'webhooks', 'replay', 'migrate']) {
+  for (const name of ['start', 'doctor', 'accounts', 'keys', 'domains', 'send', 'tail', 'trace', 'webhooks', 'replay', 'erase', 'erasures', 'backup', 'restore', 'rebuild', 'verify', 'migrate']) {
     await Promise.all(['-h', '--help'].map(async option => t.match(await jetpost([name, option]), { code: 0, out: `jetpost ${name}` }, `${name} ${option}`)))
   }
 })
@@ -111,7 +111,7 @@ t.test('doctor names settings and checks, and no secret', async t => {
   const report = JSON.parse(out)
   t.match(report.settings.find((setting: { name: string }) => setting.name === 'SMTP_URL'), { value: 'set' })
   t.strictSame(report.checks.map((check: { name: string, ok: boolean | null }) => [check.name, check.ok]),
-    [['node', true], ['nats', true], ['streams', true], ['sync_interval', null], ['postgres', true], ['smtp', true], ['inbound', true]])
+    [['node', true], ['nats', true], ['streams', true], ['sync_interval', null], ['postgres', true], ['views', true], ['smtp', true], ['inbound', true]])
   for (const secret of [API_KEY, 'hunter2', env.JETPOST_SECRET, new URL(natsUrl).password]) t.notMatch(out, secret)
   t.match(await jetpost(['doctor', '--json'], { DATABASE_URL: 'postgres://u:p@127.0.0.1:1/x' }), { code: 1, out: /ECONNREFUSED/ })
 })

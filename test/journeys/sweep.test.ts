@@ -13,6 +13,7 @@ import { openBlobs } from '#src/nats/blobs.ts'
 import { repair } from '#src/nats/ensure.ts'
 import { lastSequence } from '#src/nats/load.ts'
 import { lastSequencesOf } from '#src/nats/lookup.ts'
+import { openBuilder } from '#src/out/projector/build.ts'
 import { createProjectors } from '#src/out/projector/run.ts'
 import { openDeliveryCare } from '#src/out/scheduler/deliveries.ts'
 import { startSweep } from '#src/out/scheduler/sweep.ts'
@@ -111,7 +112,7 @@ async function openDeliveryYard (t: Test, { follows = true } = {}) {
   t.teardown(async () => stopping.abort())
   const care = openDeliveryCare({ bus, pool, repair: repaired, log, signal: stopping.signal })
   if (follows) {
-    const projectors = createProjectors({ bus, pool, log, projections: { deliveries } })
+    const projectors = createProjectors({ bus, pool, log, projections: { deliveries }, build: openBuilder({ bus, pool, log }).build })
     t.teardown(async () => { await Promise.all(projectors.map(projector => projector.stop())) })
   }
 
@@ -210,7 +211,7 @@ t.test('as long as the view is behind, nothing is asked for again', async t => {
   await happened([lost])
   await apply(pool, deliveries, recorded([lost]))
   t.equal(await care.remind(60), 0, 'what came after may tell how it ended')
-  const projectors = createProjectors({ bus, pool, log, projections: { deliveries } })
+  const projectors = createProjectors({ bus, pool, log, projections: { deliveries }, build: openBuilder({ bus, pool, log }).build })
   t.teardown(async () => { await Promise.all(projectors.map(projector => projector.stop())) })
   t.ok(await waitFor(pool, deliveries, { WEBHOOKS: 1 }, 10_000))
   t.equal(await care.remind(60), 1)

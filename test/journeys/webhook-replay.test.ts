@@ -5,6 +5,7 @@ import { advanceReplay, readPage } from '#src/actions/replay-page.ts'
 import { changeWebhook, deleteWebhook } from '#src/actions/webhook.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { createLog } from '#src/base/log.ts'
+import { openBuilder } from '#src/out/projector/build.ts'
 import { createProjectors } from '#src/out/projector/run.ts'
 import { lastAtLeader } from '#src/nats/lookup.ts'
 import { failedPages, findDelivery } from '#src/out/webhooks/failed.ts'
@@ -33,7 +34,7 @@ async function openView (t: Ending, rig: HookRig) {
   const log = createLog('silent')
   const databaseUrl = await freshDatabase(t)
   const pool = createPool(databaseUrl, log)
-  const projectors = createProjectors({ bus: rig.ledger.bus, pool, log, projections: { deliveries } })
+  const projectors = createProjectors({ bus: rig.ledger.bus, pool, log, projections: { deliveries }, build: openBuilder({ bus: rig.ledger.bus, pool, log }).build })
   t.teardown(async () => {
     await Promise.all(projectors.map(projector => projector.stop()))
     await pool.end()

@@ -3,6 +3,8 @@ import { emails } from '#projections/emails/project.ts'
 import { getEmail, overdueRecipients, unheardEmails, type UnheardEmail } from '#projections/emails/queries.ts'
 import { rollUp } from '#projections/emails/status.ts'
 import { sql } from '#projections/define.ts'
+import { EmailRecorded } from '#streams/email/facts.ts'
+import { causedBy, stamp } from '#src/actions/ledger.ts'
 import { ask } from '#src/postgres/run.ts'
 import {
   ACCOUNT, attempted, bounced, canceled, clicked, complained, deferred, delivered, failed, inDoubt, opened, recorded, requested, rescheduled, retryRequested, suppressed, timeAt,
@@ -150,6 +152,19 @@ t.test('facts in any order, in any batches, and all of them twice give the same 
     for (const batch of cut(shuffled([...facts, ...facts], random), 9, random)) await apply(pool, emails, batch)
     t.strictSame(await allRows(pool, 'emails'), expected, `seed ${seed}`)
   }
+})
+
+t.test('a record that comes in one batch with a mark takes nothing of it away', async t => {
+  const pool = await freshPool(t)
+  const request = requested({ email: 'em_1' })
+  const { content: _content, ...asked } = request.data
+  await apply(pool, emails, [{ fact: request, seq: 1, subject: 'request.0.acc_test' }])
+  await apply(pool, emails, [
+    { fact: stamp(EmailRecorded, causedBy(request), { ...asked, request: 1, requestedAt: request.time }, Date.parse(request.time)) as EmailRecorded, seq: 1, subject: 'email.0.record' },
+    { fact: opened({ email: 'em_1' }), seq: 2, subject: 'email.0.acc_test.em_1.0.mark' }
+  ])
+  t.strictSame((await pool.query('select opened_at is not null as opened, kind from recipients')).rows, [{ opened: true, kind: 'to' }])
+  t.strictSame((await pool.query('select events from email_states')).rows, [{ events: ['email.opened'] }])
 })
 
 t.test('marks have their first times and are no status, also when they come before everything else', async t => {

@@ -21,9 +21,9 @@ t.test('a view that is behind or away is waited for', async t => {
 
 t.test('a view that cannot be asked says so: nobody waits for it in vain', async t => {
   const pool = await freshPool(t)
-  await pool.query('alter table deliveries rename to elsewhere')
-  await t.rejects(failed(pool), { code: '42P01' })
-  await t.rejects(waiting(pool), { code: '42P01' })
-  await pool.query('alter table checkpoints rename to further')
-  await t.rejects(failed(pool, 1), { code: '42P01' })
+  await pool.query('alter table deliveries rename state to elsewhere')
+  await t.rejects(failed(pool), { code: '42703' })
+  await t.rejects(waiting(pool), { code: '42703' })
+  await pool.query('alter table jetpost_deliveries_2.checkpoints rename position to further')
+  await t.rejects(failed(pool, 1), { code: '42703' })
 })

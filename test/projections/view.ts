@@ -4,6 +4,7 @@ import type { Recorded } from '#streams/define.ts'
 import { createLog } from '#src/base/log.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { inTransaction } from '#src/postgres/run.ts'
+import { liveSet } from '#src/postgres/sets.ts'
 import { freshDatabase, type Ending } from '../support/servers.ts'
 
 /** A pool on a database of the test's own, closed with it. */
@@ -16,7 +17,7 @@ export async function freshPool (t: Ending): Promise<Pool> {
 
 /** Runs a batch of facts through a projection into the tables. */
 export async function apply (pool: Pool, projection: Projection, batch: Array<Recorded<AnyFact>>): Promise<void> {
-  await inTransaction(pool, async run => {
+  await inTransaction(pool, liveSet(projection), async run => {
     for (const statement of projection.project(batch)) await run(statement)
   })
 }

@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** The database with all migrations that each test clones. */
+/** The database with every view, empty, that each test clones. */
 export const TEMPLATE = 'jetpost_template'
 
 /** What `up.ts` leaves for the test files of its run: where the two servers are and how to get in. */

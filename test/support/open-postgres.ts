@@ -2,13 +2,15 @@ import { join } from 'node:path'
 import { Client } from 'pg'
 import { createLog } from '#src/base/log.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
-import { migrate } from '#src/postgres/migrate.ts'
+import { projections } from '#projections/list.ts'
+import { makeEmpty } from '#src/out/projector/build.ts'
+import { createPool } from '#src/postgres/pool.ts'
 import { TEMPLATE, databaseUrl } from './handover.ts'
 import type { Opening } from './opening.ts'
 
 const CREATE_TIMEOUT_MS = 30_000
 
-/** One embedded PostgreSQL for all tests, with a migrated database for them to clone. It dies with this process. */
+/** One embedded PostgreSQL for all tests, with a database that has every view, empty, for them to clone. It dies with this process. */
 export async function openPostgres ({ folder, say, signal }: Opening): Promise<{ adminUrl: string, stop (): Promise<void> }> {
   const servers = await startEmbedded({
     dataDir: join(folder, 'postgres'),
@@ -39,5 +41,7 @@ async function makeTemplate (adminUrl: string): Promise<void> {
   } finally {
     await client.end()
   }
-  await migrate(databaseUrl(adminUrl, TEMPLATE))
+  const pool = createPool(databaseUrl(adminUrl, TEMPLATE), createLog('warn'))
+  for (const projection of Object.values(projections)) await makeEmpty(pool, projection)
+  await pool.end()
 }

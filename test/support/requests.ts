@@ -147,5 +147,11 @@ export const recipes: Record<string, Recipe> = {
   createSuppression: { valid: async () => newSuppression(), also: { 200: twice('/api/suppressions', newSuppression), 409: RIVALS } },
   listSuppressions: { valid: simply },
   getSuppression: { valid: suppression },
-  deleteSuppression: { valid: suppression, also: { 409: RIVALS } }
+  deleteSuppression: { valid: suppression, also: { 409: RIVALS } },
+
+  createErasure: { valid: async () => newSuppression() },
+  listErasures: { valid: simply },
+  getErasure: { valid: anew('/api/erasures', () => newSuppression().body) },
+
+  getStats: { valid: async house => { await delivered(house); return { query: 'interval=hour&group_by=domain' } } }
 }

@@ -103,7 +103,7 @@ export async function findEmail (desk: Desk, reads: Reads, { params: { id }, key
   if (!isEmailId(id)) throw notFound()
   const seq = await answerFrom(reads, emails, findRequest({ account: key!.account, id }))
   if (seq === null) throw notFound()
-  return { email: id, found: await loadRequest(desk.ledger.bus, seq) }
+  return { email: id, found: await loadRequest(desk.ledger.bus, seq, id) }
 }
 
 /** Who could not be reached stands in the refusal too. */

@@ -22,7 +22,9 @@ export const TAGS: Record<string, string> = {
   Domains: 'The domains mail is sent from, and the DNS records they need.',
   Keys: 'API keys: what they may do, from which domains, until when.',
   Webhooks: WEBHOOKS,
-  Suppressions: 'Addresses that get no more mail.'
+  Suppressions: 'Addresses that get no more mail.',
+  Erasures: 'People who are to be forgotten, and the receipts.',
+  Stats: 'How much mail there was, and what became of it.'
 }
 
 export const INTRODUCTION = `Send mail over HTTP; hear by signed webhooks what becomes of it.

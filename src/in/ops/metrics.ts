@@ -8,8 +8,10 @@ export interface Gauges {
   smtpInFlight (): number
   /** Requests decided without NATS, since the start. */
   limitsInexact (): number
-  /** Seconds since the last fact a projection has seen was written, by projection. */
-  projectionLagS (): Record<string, number>
+  /** What a projection has not written yet, by projection: facts, and the age of the oldest. */
+  projectionLag (): Record<string, { facts: number, seconds: number }>
+  /** Facts a projection could not write, by projection. */
+  projectionParked (): Record<string, number>
 }
 
 export interface Metrics {
@@ -52,7 +54,10 @@ export function createMetrics (): Metrics {
 export function watchGauges (metrics: Metrics, gauges: Gauges): void {
   const registers = [metrics.registry]
   gauge('jetpost_appends_pending', 'Facts waiting for a commit', 'stream', gauges.appendsPending)
-  gauge('jetpost_projection_lag_seconds', 'Age of the oldest fact a projection has not seen', 'projection', gauges.projectionLagS)
+  const lag = (unit: 'facts' | 'seconds') => () => Object.fromEntries(Object.entries(gauges.projectionLag()).map(([name, figures]) => [name, figures[unit]]))
+  gauge('jetpost_projection_lag_facts', 'Facts a projection has not written yet', 'projection', lag('facts'))
+  gauge('jetpost_projection_lag_seconds', 'Age of the oldest fact a projection has not written yet', 'projection', lag('seconds'))
+  gauge('jetpost_projection_parked', 'Facts a projection could not write and goes on without', 'projection', gauges.projectionParked)
   gauge('jetpost_smtp_in_flight', 'SMTP transactions under way', null, () => ({ '': gauges.smtpInFlight() }))
   gauge('jetpost_limits_inexact', 'Requests whose window was decided without NATS', null, () => ({ '': gauges.limitsInexact() }))
 

@@ -1,49 +1,55 @@
-import type { Projection } from '#projections/define.ts'
-import type { AnyFact } from '#streams/catalog.ts'
-import type { Recorded } from '#streams/define.ts'
+import type { Projection, Source } from '#projections/define.ts'
 import { backoffMs, sleep } from '#src/base/backoff.ts'
 import { asError, errorCode } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { follow } from '#src/nats/follow.ts'
-import { moveCheckpoints, readPositions, type Positions } from '#src/postgres/checkpoint.ts'
-import { isUnavailable, type Pool } from '#src/postgres/pool.ts'
-import { inTransaction } from '#src/postgres/run.ts'
+import { followAll } from '#src/nats/follow.ts'
+import { isUnanswered } from '#src/nats/errors.ts'
+import { lastSequence } from '#src/nats/load.ts'
+import { readPositions, type Positions } from '#src/postgres/checkpoint.ts'
+import { isMissing, isUnavailable, type Pool } from '#src/postgres/pool.ts'
+import { isMade, liveSet } from '#src/postgres/sets.ts'
+import { Busy } from './alone.ts'
+import type { BuildView } from './build.ts'
+import { createLagMeter, type Lag } from './lag.ts'
+import { countParked, retryParked } from './parked.ts'
+import { progressText } from './progress.ts'
+import { markUsed, tidy } from './swap.ts'
 import { together } from './together.ts'
+import { createWriter, Overtaken, type Item } from './write.ts'
 
 export interface Projector extends Role {
   /** Its projection's name. */
   projection: string
-  /** Age in seconds of the oldest fact it holds and has not written; 0 when it has written all it was given. */
-  lagS (): number
+  lag (): Lag
+  /** Facts that could not be written, by the last look. */
+  parked (): number
 }
 
 export interface ProjectorOptions {
   bus: Bus
   pool: Pool
   log: Log
+  /** Makes a view anew from the log, beside the one that is read. */
+  build: BuildView
 }
 
 /** Facts of one stream, in order, at least one. */
-interface Batch {
-  stream: string
-  facts: Recorded<AnyFact>[]
-}
-
-/** Another projector has moved the checkpoint. */
-class Overtaken extends Error {}
+type Batch = Item[]
 
 const BATCH_MAX = 500
 /** A transaction costs PostgreSQL about the same however few facts it brings; a read waits this long at most. */
 const GATHER_MS = 20
-/** PostgreSQL says so when the database has not been migrated yet. */
-const UNDEFINED_TABLE = '42P01'
 const FAULT_PAUSE_MS = 5000
+/** Before a view that is gone is made anew: it may be the database that is. */
+const MISSING_PAUSE_MS = 500
 /** Between two looks at a rival's checkpoint. */
 const LOOK_MS = 500
 /** Following goes on by itself and tells of each failure anew within this time: after it, silence means it works. */
 const TROUBLE_STAYS_MS = 10_000
+/** Between two looks at what is parked or left over. */
+const TEND_MS = 600_000
 
 /** One projector for each projection. */
 export function createProjectors ({ projections, ...options }: ProjectorOptions & { projections: Record<string, Projection> }): Projector[] {
@@ -51,62 +57,122 @@ export function createProjectors ({ projections, ...options }: ProjectorOptions 
 }
 
 /** Writes the facts of a projection's streams into its tables for ever, one transaction at a time: the rows, and the checkpoint by
- *  compare-and-set. Any number may run: one writes, the others find the checkpoint moved and wait. Outlives NATS and PostgreSQL being away. */
-function createProjector (projection: Projection, { bus, pool, log: parent }: ProjectorOptions): Projector {
+ *  compare-and-set. Any number may run: one writes, the others find the checkpoint moved and wait. Makes the view where there is none, or one of another log.
+ *  Outlives NATS and PostgreSQL being away. */
+function createProjector (projection: Projection, { bus, pool, log: parent, build }: ProjectorOptions): Projector {
+  const set = liveSet(projection)
   const name = `projection ${projection.name}`
   const log = parent.child({ projection: projection.name })
   const stopping = new AbortController()
-  let trouble: string | null = null
+  const meter = createLagMeter(bus)
+  const writer = createWriter({ pool, set, onParked })
+  let trouble: string | null = 'starting'
   let busTrouble = { text: '', toldMs: -Infinity }
-  let oldestMs: number | null = null
+  let parked = 0
+  let tendDueMs = 0
 
   async function run (): Promise<void> {
     let overtaken = false
     while (!stopping.signal.aborted) {
       try {
         if (overtaken) await patiently(untilStill)
-        await followOn(await patiently(() => readPositions(pool, projection)))
+        const positions = await patiently(ready)
+        await patiently(tend)
+        await followOn(positions)
+        overtaken = false
       } catch (error) {
-        oldestMs = null
+        meter.lost()
         overtaken = error instanceof Overtaken
-        if (!overtaken) await rest(`cannot read a fact: ${asError(error).message}`)
+        if (isMissing(error)) await rest(`the view is not there: ${asError(error).message}`, MISSING_PAUSE_MS)
+        else if (!overtaken) await rest(`facts cannot be followed: ${asError(error).message}`)
       }
     }
   }
 
-  /** Follows from `positions` until told to stop, a fact cannot be read, or another projector moves the checkpoint. */
+  /** Where to go on from. Makes the view first where that is needed. */
+  async function ready (): Promise<Positions> {
+    for (;;) {
+      stopping.signal.throwIfAborted()
+      const why = await whyAnew()
+      if (why === null) return await readPositions(pool, set)
+      await make(why)
+    }
+  }
+
+  /** null = there is a view by this code's texts, of this log. */
+  async function whyAnew (): Promise<string | null> {
+    if (!await isMade(pool, set)) return 'it is not there'
+    const positions = await readPositions(pool, set)
+    for (const { stream } of projection.streams) {
+      if (positions[stream]! > await lastSequence(bus, stream)) return `it has seen more of ${stream} than there is: the log is another one`
+    }
+    return null
+  }
+
+  async function make (why: string): Promise<void> {
+    tell(`the view is made from the log: ${why}`)
+    try {
+      await build(projection, {
+        why,
+        signal: stopping.signal,
+        onProgress: progress => { trouble = `the view is made from the log: ${progressText(progress)}` },
+        isNeeded: async () => await whyAnew() !== null
+      })
+    } catch (error) {
+      if (!(error instanceof Busy)) throw error
+      tell('the view is made from the log by another process')
+      await sleep(LOOK_MS, stopping.signal)
+    }
+  }
+
+  /** Follows from `positions` until told to stop, another projector moves the checkpoint, or the log turns out to be another one. */
   async function followOn (positions: Positions): Promise<void> {
     const ending = new AbortController()
-    const signal = AbortSignal.any([stopping.signal, ending.signal])
     try {
-      for await (const batches of together(projection.streams.map(({ stream, filter }) => read(stream, filter, positions[stream]!, signal)))) {
-        oldestMs = Math.min(...batches.map(({ facts }) => Date.parse(facts[0]!.fact.time)))
-        await patiently(() => write(batches, positions))
-        oldestMs = null
+      for await (const batches of together(projection.streams.map(source => read(source, positions, ending)))) {
+        const items = batches.flat()
+        meter.holds(items)
+        // When PostgreSQL went away in the middle of a batch that was halved, its first half is written.
+        await patiently(() => writer.write(items.filter(({ stream, seq }) => seq > positions[stream]!), positions))
+        meter.wrote(items)
+        await patiently(tend)
       }
     } finally {
       ending.abort()
     }
   }
 
-  async function * read (stream: string, filter: string, afterSeq: number, signal: AbortSignal): AsyncGenerator<Batch> {
-    for await (const facts of follow(bus, { stream, filter, afterSeq, batchMax: BATCH_MAX, gatherMs: GATHER_MS, signal, onTrouble })) yield { stream, facts }
+  async function * read ({ stream, filter }: Source, positions: Positions, ending: AbortController): AsyncGenerator<Batch> {
+    const signal = AbortSignal.any([stopping.signal, ending.signal])
+    const onFollowing = (consumer: string) => {
+      meter.follows(stream, consumer)
+      endIfForeign(stream, positions, ending).catch(onTrouble)
+    }
+    for await (const found of followAll(bus, { stream, filter, afterSeq: positions[stream]!, batchMax: BATCH_MAX, gatherMs: GATHER_MS, signal, onTrouble, onFollowing })) {
+      yield found.map(item => ({ stream, ...item }))
+    }
   }
 
-  async function write (batches: Batch[], positions: Positions): Promise<void> {
-    const moves = batches.map(({ stream, facts }) => ({ stream, from: positions[stream]!, to: facts.at(-1)!.seq }))
-    const statements = projection.project(batches.flatMap(({ facts }) => facts))
-    await inTransaction(pool, async run => {
-      if (!await moveCheckpoints(run, projection, moves)) throw new Overtaken()
-      for (const statement of statements) await run(statement)
-    })
-    for (const { stream, to } of moves) positions[stream] = to
+  /** A stream that was lost is made again, empty, by whoever finds it missing. */
+  async function endIfForeign (stream: string, positions: Positions, ending: AbortController): Promise<void> {
+    if (positions[stream]! > await lastSequence(bus, stream)) ending.abort()
+  }
+
+  /** At first and now and then: tries what is parked once more, and clears away what is left of earlier views. */
+  async function tend (): Promise<void> {
+    if (Date.now() < tendDueMs) return
+    await retryParked(bus, pool, set, log)
+    parked = await countParked(pool, set)
+    await markUsed(pool, set)
+    const dropped = await tidy(pool, projection).catch(error => log.warn({ reason: asError(error).message }, 'what is left of earlier views stays for now'))
+    if (dropped?.length) log.info({ dropped }, 'what was left of earlier views is dropped')
+    tendDueMs = Date.now() + TEND_MS
   }
 
   /** Returns once nobody has moved the checkpoint between two looks: whoever overtook us is gone, or there is nothing to do. */
   async function untilStill (): Promise<void> {
     for (let before = ''; !stopping.signal.aborted;) {
-      const now = JSON.stringify(await readPositions(pool, projection))
+      const now = JSON.stringify(await readPositions(pool, set))
       if (now === before) return
       before = now
       await sleep(LOOK_MS, stopping.signal)
@@ -121,10 +187,10 @@ function createProjector (projection: Projection, { bus, pool, log: parent }: Pr
         trouble = null
         return result
       } catch (error) {
-        if (error instanceof Overtaken || stopping.signal.aborted) throw error
-        const away = isUnavailable(error) || errorCode(error) === UNDEFINED_TABLE
+        if (error instanceof Overtaken || stopping.signal.aborted || isMissing(error)) throw error
         // The message alone: the driver's other fields quote rows.
-        if (away) await rest(`PostgreSQL does not answer: ${asError(error).message}`, backoffMs(tries, 100, 2000))
+        if (isUnanswered(error)) await rest(`NATS does not answer: ${asError(error).message}`)
+        else if (isUnavailable(error)) await rest(`PostgreSQL does not answer: ${asError(error).message}`, backoffMs(tries, 100, 2000))
         else await rest(`PostgreSQL does not take what facts say: ${asError(error).message} (${errorCode(error)})`)
       }
     }
@@ -132,13 +198,22 @@ function createProjector (projection: Projection, { bus, pool, log: parent }: Pr
 
   async function rest (why: string, pauseMs = FAULT_PAUSE_MS): Promise<void> {
     if (stopping.signal.aborted) return
+    tell(why)
+    await sleep(pauseMs, stopping.signal)
+  }
+
+  function tell (why: string): void {
     if (trouble !== why) log.warn({ reason: why }, 'projection interrupted')
     trouble = why
-    await sleep(pauseMs, stopping.signal)
   }
 
   function onTrouble (error: Error): void {
     busTrouble = { text: `NATS does not give its facts: ${error.message}`, toldMs: Date.now() }
+  }
+
+  function onParked (item: Pick<Item, 'stream' | 'seq' | 'subject'>, reason: string): void {
+    parked++
+    log.error({ ...item, reason }, 'fact parked: the view goes on without it')
   }
 
   const running = run()
@@ -146,9 +221,11 @@ function createProjector (projection: Projection, { bus, pool, log: parent }: Pr
     name,
     projection: projection.name,
     trouble: () => trouble ?? (Date.now() - busTrouble.toldMs < TROUBLE_STAYS_MS ? busTrouble.text : null),
-    lagS: () => (oldestMs === null ? 0 : Math.max(0, (Date.now() - oldestMs) / 1000)),
+    lag: meter.read,
+    parked: () => parked,
     async stop () {
       stopping.abort()
+      meter.stop()
       await running
     }
   }

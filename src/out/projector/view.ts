@@ -3,6 +3,7 @@ import type { Bus } from '#src/nats/connect.ts'
 import { lastSequence, lastSequenceUnder } from '#src/nats/load.ts'
 import { readPositions, waitFor, type Positions, type View } from '#src/postgres/checkpoint.ts'
 import type { Pool } from '#src/postgres/pool.ts'
+import { liveSet } from '#src/postgres/sets.ts'
 
 /** How reads wait for their view. One look at the streams and one at the checkpoint when nothing is behind, which is nearly always.
  *  A stream's last sequence may belong to a subject the projection does not read (REQUESTS holds claims) or to a message that is gone, so it
@@ -12,7 +13,7 @@ export function createView (bus: Bus, pool: Pool): View {
   async function lagging (projection: Projection): Promise<Projection['streams']> {
     const [last, seen] = await Promise.all([
       Promise.all(projection.streams.map(async ({ stream }) => await lastSequence(bus, stream))),
-      readPositions(pool, projection)
+      readPositions(pool, liveSet(projection))
     ])
     return projection.streams.filter(({ stream }, i) => seen[stream]! < last[i]!)
   }

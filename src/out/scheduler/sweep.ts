@@ -1,5 +1,6 @@
 import { emails } from '#projections/emails/project.ts'
 import { knownEmails, overdueRecipients, unheardEmails, type OverdueRecipient, type UnheardEmail } from '#projections/emails/queries.ts'
+import { stats } from '#projections/stats/project.ts'
 import { subjects } from '#streams/subjects.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import { scheduleSend } from '#src/actions/recipient.ts'
@@ -17,6 +18,7 @@ import type { Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/run.ts'
 import { openDeliveryCare } from './deliveries.ts'
 import { each, PAGE, pages } from './pages.ts'
+import { deleteAged } from './retention.ts'
 
 export interface SweepOptions {
   bus: Bus
@@ -133,6 +135,7 @@ export function startSweep ({ bus, pool, blobs, repair, log }: SweepOptions): Sw
     tidyDueMs = Date.now() + TIDY_MS
     await tidy('content without an email', removeOrphans)
     await tidy('deliveries that have left the log', care.prune)
+    await tidy('rows whose facts have left the log', async () => await deleteAged({ bus, pool, projections: [emails, stats], nowMs: Date.now, signal }))
   }
 
   async function tidy (what: string, remove: () => Promise<number>): Promise<void> {

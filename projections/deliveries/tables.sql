@@ -1,8 +1,3 @@
--- The log of webhook deliveries: where each stands, and every request made for it. Another shape needs version 2 of the projection, which reads WEBHOOKS
--- from its beginning. Breaks the projector of `deliveries` in older processes, and nothing else of theirs but the check for requests already made.
-drop table deliveries;
-delete from checkpoints where projection = 'deliveries' and version = 1;
-
 -- What is owed to one endpoint, in one request.
 create table deliveries (
   id text collate "C" primary key,
@@ -43,20 +38,6 @@ create table deliveries (
   duration_ms integer
 ) with (fillfactor = 80);
 
--- Lists go through the states one by one: so a state that is rare among very many costs no more than one that all have.
-create index deliveries_newest on deliveries (account, state, requested_at desc, id desc);
-create index deliveries_of_webhook on deliveries (account, webhook, state, requested_at desc, id desc);
-create index deliveries_error on deliveries (account, error_kind, requested_at desc, id desc) where error_kind is not null;
-create index deliveries_event on deliveries (event) where event is not null;
-create index deliveries_email on deliveries (email) where email is not null;
-create index deliveries_events on deliveries using gin (events) where events is not null;
-create index deliveries_emails on deliveries using gin (emails) where emails is not null;
-create index deliveries_failed on deliveries (account, webhook, ended_at, id) where state = 'failed';
--- Without the account: the sweep asks for everybody's.
-create index deliveries_overdue on deliveries (next_attempt_at, id) where next_attempt_at is not null;
-create index deliveries_pending on deliveries (state_seq) where state = 'pending';
-create index deliveries_ended on deliveries (state_seq) where ended_at is not null;
-
 -- Every request, written once and never changed.
 create table delivery_attempts (
   -- Where it lies in WEBHOOKS.
@@ -74,5 +55,3 @@ create table delivery_attempts (
   url text not null,
   headers jsonb not null
 );
-
-create index delivery_attempts_delivery on delivery_attempts (delivery, seq);

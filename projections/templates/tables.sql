@@ -21,6 +21,3 @@ create table templates (
   layout text collate "C",
   seq bigint not null
 );
-
-create index templates_newest on templates (account, id desc) where version is not null;
-create index templates_layout on templates (layout) where layout is not null;

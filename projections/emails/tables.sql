@@ -1,4 +1,4 @@
--- What was asked. Written once and never changed, so that its indexes (the dear ones: GIN) are paid once an email.
+-- What was asked. Written once, so that its indexes (the dear ones: GIN) are paid once an email; again only when a recipient is erased.
 create table emails (
   id text collate "C" primary key,
   account text collate "C" not null,
@@ -11,19 +11,27 @@ create table emails (
   to_list text[] not null,
   cc_list text[] not null,
   bcc_list text[] not null,
+  reply_to_list text[] not null,
   subject text not null,
+  -- Names only: [{"name", "value"}] as they were given.
+  headers jsonb not null,
+  -- Without their bytes: [{"filename", "content_type", "content_id", "size_bytes"}].
+  attachments jsonb not null,
+  template text collate "C",
+  template_version integer,
+  track_opens boolean not null,
+  track_clicks boolean not null,
+  unsubscribe boolean not null,
   tags text[] not null,
   metadata jsonb not null,
   created_at timestamptz not null,
   -- Where the request lies in REQUESTS.
   request_seq bigint not null,
   -- What a substring search looks at: subject, sender and recipients, a line each.
-  search text not null
+  search text not null,
+  -- How many of the recipients are erased: of two words about an email the one that knows of more holds.
+  erased smallint not null
 );
-
-create index emails_newest on emails (account, created_at desc, id desc);
-create index emails_from on emails (account, lower(from_address), created_at desc, id desc);
-create index emails_domain on emails (account, from_domain, created_at desc, id desc);
 
 -- What became of it: the roll-up of its recipients. Apart from emails, because it changes and they do not.
 create table email_states (
@@ -32,11 +40,10 @@ create table email_states (
   created_at timestamptz not null,
   status text collate "C" not null,
   -- The webhook event types (spec 6.1) that some recipient has had.
-  events text[] not null
+  events text[] not null,
+  -- As the latest word of its recipients has it.
+  scheduled_at timestamptz
 ) with (fillfactor = 80);
-
-create index email_states_status on email_states (account, status, created_at desc, id desc);
-create index email_states_bounced on email_states (account, created_at desc, id desc) where events @> '{email.bounced}';
 
 -- A column for each kind of fact; `status` and what goes with it follow the fact with the highest sequence in EMAILS, `status_seq`.
 create table recipients (
@@ -57,6 +64,8 @@ create table recipients (
   bounced_at timestamptz,
   failed_at timestamptz,
   in_doubt_at timestamptz,
+  suppressed_at timestamptz,
+  canceled_at timestamptz,
   opened_at timestamptz,
   clicked_at timestamptz,
   complained_at timestamptz,
@@ -64,6 +73,9 @@ create table recipients (
   next_attempt_at timestamptz,
   -- When somebody should look again if nothing has happened by then: the next attempt, or the end of a claim's lease. Null = nothing to wait for.
   wake_at timestamptz,
+  -- When it is, or was, to be sent, as the request (0) or the last fact that moved it says; -1 = not known yet.
+  scheduled_at timestamptz,
+  scheduled_seq bigint not null,
   -- The last answer of a server, or why there was none, and the sequence of the fact that told it.
   reply_seq bigint not null,
   smtp_code smallint,
@@ -71,14 +83,12 @@ create table recipients (
   response text,
   host text,
   error text,
+  -- The person is forgotten: whatever else is told of the recipient, nothing personal comes back.
+  erased boolean not null,
   primary key (email, n)
 ) with (fillfactor = 50);
 
-create index recipients_address on recipients (account, lower(address), email);
--- Without the account: the sweep asks for everybody's.
-create index recipients_overdue on recipients (wake_at) where wake_at is not null;
-
--- Every fact of EMAILS, without the webhook's bytes.
+-- Every fact of a recipient, without the webhook's bytes.
 create table timeline (
   email text collate "C" not null,
   seq bigint not null,
@@ -87,20 +97,6 @@ create table timeline (
   type text collate "C" not null,
   time timestamptz not null,
   data jsonb not null,
+  erased boolean not null,
   primary key (email, seq)
 );
-
--- The account leads in the GIN indexes too, and substrings are found by trigrams, where the server carries these two extensions (contrib,
--- trusted since 13). Where it does not, the same queries run, only slower.
-do $$
-begin
-  create extension if not exists btree_gin;
-  create extension if not exists pg_trgm;
-  create index emails_tags on emails using gin (account, tags) where tags <> '{}';
-  create index emails_metadata on emails using gin (account, metadata jsonb_path_ops) where metadata <> '{}';
-  create index emails_search on emails using gin (account, search gin_trgm_ops);
-exception when insufficient_privilege or feature_not_supported or undefined_file then
-  create index emails_tags on emails using gin (tags) where tags <> '{}';
-  create index emails_metadata on emails using gin (metadata jsonb_path_ops) where metadata <> '{}';
-end
-$$;

@@ -1,0 +1,119 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { emails } from '#projections/emails/project.ts'
+import { createLog } from '#src/base/log.ts'
+import { startEmbedded } from '#src/embedded/start.ts'
+import { connectBus } from '#src/nats/connect.ts'
+import { ensureTopology } from '#src/nats/ensure.ts'
+import { openBuilder } from '#src/out/projector/build.ts'
+import { verifyView } from '#src/out/projector/verify/view.ts'
+import { createPool, type Pool } from '#src/postgres/pool.ts'
+import { liveSet, makeIndexes, makeTables } from '#src/postgres/sets.ts'
+import { startHelper, type Helper } from './child.ts'
+import type { Built, RebuildQuestion, Served } from './rebuild-child.ts'
+import { ms, print, rate, ratio } from './report.ts'
+
+const EMAILS = Number(process.env.JETPOST_BENCH_EMAILS ?? 1_000_000)
+const PER_S = 200
+const DAY_MS = 86_400_000
+const LONG_MS = 3_600_000
+const DAYS = { factsMs: 90 * DAY_MS, contentMs: 30 * DAY_MS }
+
+/** Seconds for the same rows by COPY, and for the same indexes on them. */
+interface Copied { rows: number, copyS: number, indexS: number }
+
+/** The view `emails` made anew from the facts of very many emails, beside COPY of the very rows it is made of; then once more while mail comes and lists are read. */
+export async function benchRebuild (): Promise<Record<string, unknown>> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'jetpost-bench-'))
+  const log = createLog('silent')
+  const servers = await startEmbedded({ dataDir, nats: true, postgres: true, natsBin: null, natsPort: null, postgresPort: null, log, say: () => {} })
+  const urls = { natsUrl: servers.natsUrl!, databaseUrl: servers.databaseUrl! }
+  const bus = await connectBus({ url: urls.natsUrl, creds: null, name: 'bench', log })
+  const pool = createPool(urls.databaseUrl, log)
+  try {
+    await ensureTopology(bus, { retention: DAYS, replicas: 1, log })
+    const facts = await asHelper(async helper => await helper.ask<number>({ ...urls, ask: 'load', emails: EMAILS } satisfies RebuildQuestion, LONG_MS))
+    const alone = await asHelper(async helper => await helper.ask<Built>({ ...urls, ask: 'build' } satisfies RebuildQuestion, LONG_MS))
+    const copied = await copy(pool)
+    const { built: busy, served } = await whileServing(urls)
+    const { tables } = await verifyView(emails, { bus, pool, builder: openBuilder({ bus, pool, log, ...urls }), nowMs: Date.now, signal: new AbortController().signal, onProgress: () => {} })
+    const wrong = tables.reduce((sum, { missing, surplus, different }) => sum + missing + surplus + different, 0)
+    return report({ facts, alone, copied, busy, served, wrong })
+  } finally {
+    await pool.end()
+    await bus.close()
+    await servers.stop()
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+}
+
+async function asHelper<T> (use: (helper: Helper) => Promise<T>): Promise<T> {
+  const helper = startHelper('rebuild-child.ts')
+  try {
+    return await use(helper)
+  } finally {
+    await helper.stop()
+  }
+}
+
+/** By way of the server's own files: nothing but COPY. */
+async function copy (pool: Pool): Promise<Copied> {
+  const raw = { projection: emails, schema: 'bench_copy' }
+  const client = await pool.connect()
+  const run = async (text: string) => {
+    const query = { text, query_timeout: LONG_MS }
+    return await client.query(query)
+  }
+  try {
+    await run(`set statement_timeout = ${LONG_MS}; set synchronous_commit = off; set maintenance_work_mem = '256MB'`)
+    const { rows: [{ data_directory: folder }] } = await run('show data_directory')
+    await run('begin')
+    await makeTables(client, raw)
+    await run('commit')
+    const tables = ['emails', 'email_states', 'recipients', 'timeline']
+    let rows = 0
+    for (const table of tables) rows += (await run(`copy ${liveSet(emails).schema}.${table} to '${folder}/bench_${table}'`)).rowCount!
+    await run('checkpoint')
+    const beginMs = performance.now()
+    for (const table of tables) await run(`copy bench_copy.${table} from '${folder}/bench_${table}'`)
+    const copyS = (performance.now() - beginMs) / 1000
+    await run('begin')
+    await makeIndexes({ query: run } as typeof client, raw)
+    await run('commit')
+    const indexS = (performance.now() - beginMs) / 1000 - copyS
+    await run('drop schema bench_copy cascade')
+    return { rows, copyS, indexS }
+  } finally {
+    client.release(true)
+  }
+}
+
+async function whileServing (urls: { natsUrl: string, databaseUrl: string }): Promise<{ built: Built, served: Served }> {
+  return await asHelper(async service => {
+    await service.ask({ ...urls, ask: 'serve', perS: PER_S, from: EMAILS } satisfies RebuildQuestion, LONG_MS)
+    await wait(2000)
+    const built = await asHelper(async helper => await helper.ask<Built>({ ...urls, ask: 'build' } satisfies RebuildQuestion, LONG_MS))
+    await wait(2000)
+    return { built, served: await service.ask<Served>({ ...urls, ask: 'stop' } satisfies RebuildQuestion, LONG_MS) }
+  })
+}
+
+interface Found { facts: number, alone: Built, copied: Copied, busy: Built, served: Served, wrong: number }
+
+function report ({ facts, alone, copied, busy, served, wrong }: Found): Record<string, unknown> {
+  const copyS = copied.copyS + copied.indexS
+  const [perS, rawPerS, busyPerS] = [facts / alone.seconds, facts / copyS, busy.facts / busy.seconds]
+  const row = (name: string, built: Built, perS: number): string[] =>
+    [name, rate(perS), ratio(perS / rawPerS), ms(built.readS), ms(built.seconds - built.readS), `${built.rssMb[Math.floor(built.rssMb.length / 4)] ?? '-'}`, `${Math.max(...built.rssMb)}`]
+  print(`The view emails made anew: ${rate(EMAILS)} emails, ${rate(facts)} facts, ${rate(copied.rows)} rows`, [
+    ['', 'facts a second', '÷ COPY', 's for rows', 's for indexes', 'MB at a quarter', 'MB at most'],
+    row('jetpost rebuild', alone, perS),
+    row(`the same, with ${PER_S} emails/s coming and lists being read`, busy, busyPerS),
+    ['COPY of the same rows, and the same indexes', rate(rawPerS), '1.00', ms(copied.copyS), ms(copied.indexS), '', '']
+  ])
+  console.log(`\n  Meanwhile ${rate(served.sent)} emails were sent and ${rate(served.reads)} reads made, the slowest in ${served.worstMs} ms; ${served.failed} failed, ${served.missing} rows were missing.` +
+    `\n  Against a view made once more from the log ${wrong} rows were wrong.`)
+  return { emails: EMAILS, facts, alone, copied, toCopy: perS / rawPerS, busy, served, wrong }
+}
