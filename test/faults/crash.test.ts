@@ -9,8 +9,8 @@ const LONG = process.env.JETPOST_TEST_LONG === '1'
 t.jobs = LONG ? 1 : 3
 t.setTimeout(LONG ? 900_000 : 240_000)
 const EMAILS = LONG ? 2000 : 300
-const TREE_KILLS = LONG ? 3 : 2
-const NATS_KILLS = LONG ? 6 : 2
+const TREE_KILLS = LONG ? 3 : 1
+const NATS_KILLS = LONG ? 6 : 1
 /** A claim's sender is dead after 15 s without heartbeat, and what it held comes again after 30 s. */
 const RECOVERY_MS = 120_000
 

@@ -52,7 +52,7 @@ t.test('killed again and again, it is finished all the same, and counts everythi
   await rowsAnew(t, { natsUrl: natsUrl!, databaseUrl: databaseUrl!, pool })
 })
 
-t.test('two people of the same emails are forgotten at the same time, by two workers each', async t => {
+t.test('two people of the same emails are forgotten at the same time, by two workers each', { skip: LONG ? false : 'npm run test:long' }, async t => {
   const { natsUrl, databaseUrl, folder } = await servers(t)
   const mail = await startSink()
   t.teardown(() => mail.stop())

@@ -196,7 +196,7 @@ function askedTwice ({ told }: Model): string[] {
   return pairs.filter((pair, i) => pairs.indexOf(pair) !== i)
 }
 
-t.test('each event reaches each endpoint or fails by schedule, the same bytes on every try, whoever is killed meanwhile', async t => {
+t.test('each event reaches each endpoint or fails by schedule, the same bytes on every try, whoever is killed meanwhile', { skip: LONG ? false : 'npm run test:long' }, async t => {
   const model = await openModel(t)
   const { rig, nats, endpoints, told } = model
   const processes = [openProcess(t, nats.natsUrl), openProcess(t, nats.natsUrl)]
