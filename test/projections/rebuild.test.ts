@@ -146,7 +146,7 @@ t.test('a builder that is killed at any moment is gone on from by the next', asy
   }
   const progress = async () => await pool.query<{ position: number }>('select position from jetpost_emails_1_build.progress order by part, stream').then(({ rows }) => rows.map(({ position }) => position), () => null)
   let before: number[] = []
-  for (let kills = 0; kills < (LONG ? 3 : 1); kills++) {
+  for (let kills = 0; kills < (LONG ? 3 : 2); kills++) {
     const { child, ended } = start()
     await until(async () => child.exitCode !== null || ((await progress())?.some((position, i) => position > (before[i] ?? 0)) ?? false))
     await sleep(Math.random() * 100)
