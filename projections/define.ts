@@ -97,6 +97,16 @@ export interface Aging {
   rows (horizonMs: number): Record<string, Sql>
 }
 
+/** Takes rows that meet the condition out of a table, `limit` at most, and none that somebody is just writing; answers how many. By their places: so one statement
+ *  does for every table, whatever its key. */
+export function deleteSome (table: Sql, condition: Sql, limit: number): Query<number> {
+  return {
+    sql: sql`with gone as (delete from ${table} where ctid = any(array(select ctid from ${table} where ${condition} limit ${limit} for update skip locked)) returning 1)
+      select count(*) as count from gone`,
+    read: ([row]) => row!.count as number
+  }
+}
+
 /** A view in the making: facts in, SQL out. Its tables are made by `tables.sql` and `indexes.sql` in the folder of its name. A changed shape is a new version
  *  and a rebuild. */
 export interface Projection {

@@ -1,6 +1,6 @@
 import type { DeliveryFailed, ErrorKind, Member } from '#streams/delivery/facts.ts'
 import type { EventType } from '#streams/webhook/facts.ts'
-import { all, sql, type Query, type Sql } from '../define.ts'
+import { all, deleteSome, sql, type Query, type Sql } from '../define.ts'
 import { DELIVERY_STATES, type DeliveryStateName } from './project.ts'
 
 /** Requests that are shown of one delivery, the last ones; a run of it has 11 at most, and any number of replays may follow. */
@@ -249,21 +249,11 @@ export function unheardDeliveries ({ limit, graceS, after }: { limit: number, gr
 /** Takes out of the view what WEBHOOKS no longer holds, as a replay of it would: deliveries, also those that never ended (nobody can go on with one whose last
  *  fact is gone), and requests, whose facts lie before `before`. Each takes `limit` at most, and none that somebody is just writing; answers how many. */
 export function pruneDeliveries ({ before, limit }: { before: number, limit: number }): Query<number> {
-  return {
-    sql: sql`with gone as (delete from deliveries where id = any(array(
-        select id from deliveries where state_seq < ${before} order by state_seq limit ${limit} for update skip locked)) returning 1)
-      select count(*) as count from gone`,
-    read: ([row]) => row!.count as number
-  }
+  return deleteSome(sql`deliveries`, sql`state_seq < ${before}`, limit)
 }
 
 export function pruneAttempts ({ before, limit }: { before: number, limit: number }): Query<number> {
-  return {
-    sql: sql`with gone as (delete from delivery_attempts where seq = any(array(
-        select seq from delivery_attempts where seq < ${before} order by seq limit ${limit} for update skip locked)) returning 1)
-      select count(*) as count from gone`,
-    read: ([row]) => row!.count as number
-  }
+  return deleteSome(sql`delivery_attempts`, sql`seq < ${before}`, limit)
 }
 
 interface DeliveryRow {

@@ -62,7 +62,7 @@ const CAUSES: ReadonlySet<string> = new Set(['email.bounced', 'email.complained'
 
 /** Puts one fact in the place of all that is known of a recipient; gives what may be deleted then, null while somebody has yet to read it. The mark's subject
  *  gets its end as well, in the same append: a mark that is on its way to it is refused there. Throws LogUnavailable, Conflict, or when NATS does not answer. */
-export async function eraseRecipient (ledger: Ledger, erasure: Erasure, email: string, n: number): Promise<{ seqs: number[], canceled: boolean } | null> {
+async function eraseRecipient (ledger: Ledger, erasure: Erasure, email: string, n: number): Promise<{ seqs: number[], canceled: boolean } | null> {
   return await amongRivals(async () => {
     const [facts, marks] = await Promise.all([
       loadHistory(ledger.bus, 'EMAILS', subjects.recipient(erasure.account, email, n)), loadHistory(ledger.bus, 'EMAILS', subjects.mark(erasure.account, email, n))

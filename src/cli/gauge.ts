@@ -14,10 +14,6 @@ export function openGauge (): Gauge {
   let bytes = 0
   let shownMs = 0
 
-  function show (text: string): void {
-    if (process.stderr.isTTY) process.stderr.write(`\r${text}\u001b[K`)
-  }
-
   return {
     next (nextName, totalBytes) {
       name = nextName
@@ -28,13 +24,18 @@ export function openGauge (): Gauge {
       bytes += more
       if (Date.now() - shownMs < EVERY_MS) return
       shownMs = Date.now()
-      show(`${name} ${sizeText(bytes)}${total === null || total === 0 ? '' : ` of ${sizeText(total)}, ${Math.floor(bytes / total * 100)} %`}`)
+      drawOver(`${name} ${sizeText(bytes)}${total === null || total === 0 ? '' : ` of ${sizeText(total)}, ${Math.floor(bytes / total * 100)} %`}`)
     },
     say (line) {
-      show('')
+      drawOver('')
       process.stderr.write(`${line}\n`)
     }
   }
+}
+
+/** A line on the terminal in the place of the one before it; '' = none. Where there is no terminal, nothing. */
+export function drawOver (text: string): void {
+  if (process.stderr.isTTY) process.stderr.write(`\r${text}\u001b[K`)
 }
 
 const UNITS = ['B', 'kB', 'MB', 'GB', 'TB']

@@ -7,6 +7,7 @@ import { openBuilder, type Builder, type Progress, type Servers } from '#src/out
 import { leftText, progressText } from '#src/out/projector/progress.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import type { Pool } from '#src/postgres/pool.ts'
+import { drawOver } from './gauge.ts'
 import { openBus } from './open-desk.ts'
 import { stopped } from './since.ts'
 import { atView } from './webhooks/options.ts'
@@ -67,16 +68,15 @@ const LINE_MS = 5000
 
 /** How far it is, on stderr: a bar that is drawn over on a terminal, else a line now and then. */
 function openBar (name: string): { show (progress: Progress): void, end (): void } {
-  const isTerminal = process.stderr.isTTY
   let saidMs = performance.now()
   return {
     show (progress) {
-      if (isTerminal) return void process.stderr.write(`\r${barText(name, progress)}\u001b[K`)
+      if (process.stderr.isTTY) return drawOver(barText(name, progress))
       if (performance.now() - saidMs < LINE_MS) return
       saidMs = performance.now()
       process.stderr.write(`${name}: ${lineText(progress)}\n`)
     },
-    end: () => void (isTerminal && process.stderr.write('\r\u001b[K'))
+    end: () => drawOver('')
   }
 }
 

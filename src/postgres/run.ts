@@ -1,4 +1,4 @@
-import type { PoolClient, QueryConfig } from 'pg'
+import type { ClientBase, PoolClient, QueryConfig } from 'pg'
 import type { Query, Sql } from '#projections/define.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Pool } from './pool.ts'
@@ -31,6 +31,19 @@ export async function inTransaction<T> (pool: Pool, set: ViewSet, work: (run: Ru
   } catch (error) {
     // Closing the connection rolls back, whatever state it is in.
     client.release(asError(error))
+    throw error
+  }
+}
+
+/** The same with a connection that the caller has, and none of these settings: rolled back when `work` throws. */
+export async function transact<T> (client: Pick<ClientBase, 'query'>, work: () => Promise<T>): Promise<T> {
+  await client.query('begin')
+  try {
+    const result = await work()
+    await client.query('commit')
+    return result
+  } catch (error) {
+    await client.query('rollback').catch(() => {})
     throw error
   }
 }

@@ -33,13 +33,21 @@ export function searchPath (sets = Object.values(projections).map(liveSet)): str
 
 const FOLDER = new URL('../../projections/', import.meta.url)
 
-async function sqlOf ({ projection: { name } }: ViewSet, file: 'tables' | 'indexes'): Promise<string> {
-  return await readFile(new URL(`${name}/${file}.sql`, FOLDER), 'utf8')
+/** What the tables of a set, and then its indexes, are made by. */
+interface Texts { tables: string, indexes: string }
+
+async function textsOf ({ projection: { name } }: ViewSet): Promise<Texts> {
+  const [tables, indexes] = await Promise.all(['tables', 'indexes'].map(async file => await readFile(new URL(`${name}/${file}.sql`, FOLDER), 'utf8')))
+  return { tables: tables!, indexes: indexes! }
 }
 
-/** What a set is made by: another text, another set. */
+/** Another version or another text, another set. */
 export async function fingerprintOf (set: ViewSet): Promise<string> {
-  return sha256Hex(`${set.projection.version}\n${await sqlOf(set, 'tables')}\n${await sqlOf(set, 'indexes')}`)
+  return fingerprintBy(set, await textsOf(set))
+}
+
+function fingerprintBy ({ projection: { version } }: ViewSet, { tables, indexes }: Texts): string {
+  return sha256Hex(`${version}\n${tables}\n${indexes}`)
 }
 
 /** Any number will do, as long as all Jetposts of all versions use the same. */
@@ -49,11 +57,12 @@ const OWN_TABLES = ['about', 'checkpoints', 'parked']
 
 /** Whether the set is there with all its tables, made by the same texts as this code has. */
 export async function isMade (client: Pick<PoolClient, 'query'>, set: ViewSet): Promise<boolean> {
-  const names = [...OWN_TABLES, ...tablesIn(await sqlOf(set, 'tables'))].map(name => `${set.schema}.${name}`)
+  const texts = await textsOf(set)
+  const names = [...OWN_TABLES, ...tablesIn(texts.tables)].map(name => `${set.schema}.${name}`)
   const { rows: [found] } = await client.query<{ whole: boolean }>('select bool_and(to_regclass(name) is not null) as whole from unnest($1::text[]) as name', [names])
   if (!found!.whole) return false
   const { rows: [about] } = await client.query<{ fingerprint: string }>(`select fingerprint from ${set.schema}.about`)
-  return about?.fingerprint === await fingerprintOf(set)
+  return about?.fingerprint === fingerprintBy(set, texts)
 }
 
 function tablesIn (text: string): string[] {
@@ -73,12 +82,13 @@ export async function makeTables (client: Pick<PoolClient, 'query'>, set: ViewSe
     -- Facts that could not be written into it, and why.
     create table parked (stream text collate "C", seq bigint, subject text not null, reason text not null, parked_at timestamptz not null default now(),
       primary key (stream, seq))`)
-  await client.query('insert into about (fingerprint) values ($1)', [await fingerprintOf(set)])
-  await client.query(await sqlOf(set, 'tables'))
+  const texts = await textsOf(set)
+  await client.query('insert into about (fingerprint) values ($1)', [fingerprintBy(set, texts)])
+  await client.query(texts.tables)
 }
 
 /** The rest of the indexes, which a set needs before it is read. */
 export async function makeIndexes (client: Pick<PoolClient, 'query'>, set: ViewSet): Promise<void> {
   await client.query(`set local search_path = ${set.schema}, public`)
-  await client.query(await sqlOf(set, 'indexes'))
+  await client.query((await textsOf(set)).indexes)
 }

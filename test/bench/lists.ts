@@ -8,9 +8,9 @@ import { createLog } from '#src/base/log.ts'
 import { newId } from '#src/base/id.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
 import { emails } from '#projections/emails/project.ts'
-import { makeEmpty } from '#src/out/projector/build.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/run.ts'
+import { makeEmpty } from '../support/empty-view.ts'
 import { ms, print, ratio, rate } from './report.ts'
 
 const EMAILS = Number(process.env.JETPOST_BENCH_EMAILS ?? 1_000_000)

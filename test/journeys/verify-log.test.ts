@@ -9,33 +9,17 @@ import { UsageClosed } from '#streams/usage/facts.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { stamp } from '#src/actions/ledger.ts'
 import { newId } from '#src/base/id.ts'
-import { createLog } from '#src/base/log.ts'
 import { api } from '#src/nats/api.ts'
 import { openBlobs } from '#src/nats/blobs.ts'
-import { connectBus } from '#src/nats/connect.ts'
 import { lastSequence, loadSubject } from '#src/nats/load.ts'
 import { proveLog, type LogReport } from '#src/out/projector/verify/log.ts'
-import { createPool } from '#src/postgres/pool.ts'
 import { deferred, deliveryRequested } from '../support/facts.ts'
-import { startHookSink } from '../support/hook-sink.ts'
-import { openTestHouse } from '../support/house.ts'
-import { live } from '../support/lived.ts'
-import { freshAccount, freshDatabase } from '../support/servers.ts'
+import { openLived } from '../support/lived.ts'
 import { until } from '../support/wait.ts'
 
-const { natsUrl } = freshAccount()
-const databaseUrl = await freshDatabase(t)
-let passedMs = 0
-const house = await openTestHouse(t, { natsUrl, databaseUrl, clock: { nowMs: () => Date.now() + passedMs } })
-const hooks = await startHookSink()
-t.teardown(() => hooks.stop())
-const log = createLog('silent')
-const bus = await connectBus({ url: natsUrl, creds: null, name: 'test', log })
-t.teardown(() => bus.close())
-const pool = createPool(databaseUrl, log)
-t.teardown(() => pool.end())
+const { house, bus, pool, emails } = await openLived(t)
 const blobs = await openBlobs(bus)
-const { big, delivered: deliveredEmail } = await live(house, hooks, ms => { passedMs += ms })
+const { big, delivered: deliveredEmail } = emails
 
 const prove = async (laterMs = 0): Promise<LogReport> => await proveLog({ bus, pool, nowMs: () => Date.now() + laterMs, signal: new AbortController().signal, onProgress: () => {} })
 const CAUSE = { account: FIRST_ACCOUNT, correlation: 'test', causation: null }

@@ -4,30 +4,13 @@ import { subjects } from '#streams/subjects.ts'
 import { UsageClosed } from '#streams/usage/facts.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { stamp } from '#src/actions/ledger.ts'
-import { createLog } from '#src/base/log.ts'
 import { verify, type Report } from '#src/cli/verify.ts'
-import { connectBus } from '#src/nats/connect.ts'
-import { createPool } from '#src/postgres/pool.ts'
 import { liveSet } from '#src/postgres/sets.ts'
 import { runHere } from '../support/command.ts'
-import { startHookSink } from '../support/hook-sink.ts'
-import { openTestHouse } from '../support/house.ts'
-import { live } from '../support/lived.ts'
-import { freshAccount, freshDatabase } from '../support/servers.ts'
+import { openLived } from '../support/lived.ts'
 import { until } from '../support/wait.ts'
 
-const { natsUrl } = freshAccount()
-const databaseUrl = await freshDatabase(t)
-let passedMs = 0
-const house = await openTestHouse(t, { natsUrl, databaseUrl, clock: { nowMs: () => Date.now() + passedMs } })
-const hooks = await startHookSink()
-t.teardown(() => hooks.stop())
-const log = createLog('silent')
-const bus = await connectBus({ url: natsUrl, creds: null, name: 'test', log })
-t.teardown(() => bus.close())
-const pool = createPool(databaseUrl, log)
-t.teardown(() => pool.end())
-await live(house, hooks, ms => { passedMs += ms }, ['two@example.com', 'a@example.com'])
+const { natsUrl, databaseUrl, house, bus, pool, log } = await openLived(t, ['two@example.com', 'a@example.com'])
 for (const month of ['2020-01', '2020-02']) {
   const counts = { accepted: 1, suppressed: 0, canceled: 0, delivered: 1, deferred: 0, bounced: 0, failed: 0, opened: 0, clicked: 0, complained: 0, unsubscribed: 0 }
   const fact = stamp(UsageClosed, { account: FIRST_ACCOUNT, correlation: 'test', causation: null }, { month, domains: [{ domain: 'example.com', counts }, { domain: 'example.net', counts }] }, Date.now())

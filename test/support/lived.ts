@@ -1,15 +1,36 @@
 import type { Email } from 'postal-mime'
-import type { HookSink } from './hook-sink.ts'
-import type { TestHouse } from './house.ts'
+import { createLog } from '#src/base/log.ts'
+import { connectBus } from '#src/nats/connect.ts'
+import { createPool } from '#src/postgres/pool.ts'
+import { startHookSink, type HookSink } from './hook-sink.ts'
+import { openTestHouse, type TestHouse } from './house.ts'
+import { freshAccount, freshDatabase } from './servers.ts'
 import { until } from './wait.ts'
 
 const BROWSER = { 'user-agent': 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0' }
 const HTML = '<p>Hello <a href="https://shop.example/sale">sale</a></p>'
 
+/** A house that has lived, and its servers as another process has them. See `live`. */
+export async function openLived (t: Parameters<typeof openTestHouse>[0], forgotten: readonly string[] = []) {
+  const { natsUrl } = freshAccount()
+  const databaseUrl = await freshDatabase(t)
+  let passedMs = 0
+  const house = await openTestHouse(t, { natsUrl, databaseUrl, clock: { nowMs: () => Date.now() + passedMs } })
+  const hooks = await startHookSink()
+  t.teardown(() => hooks.stop())
+  const log = createLog('silent')
+  const bus = await connectBus({ url: natsUrl, creds: null, name: 'test', log })
+  t.teardown(() => bus.close())
+  const pool = createPool(databaseUrl, log)
+  t.teardown(() => pool.end())
+  const emails = await live(house, hooks, ms => { passedMs += ms }, forgotten)
+  return { natsUrl, databaseUrl, house, bus, pool, log, emails }
+}
+
 /** Has a house live through a little of everything: mail of all fates, marks, schedules, a batch, a template, suppressions, callbacks one by one and in batches; at
  *  its end some want to be forgotten: `two@example.com` was one of three, `a@example.com` came with an Idempotency-Key. `passed` lets time pass on its clock, so that
  *  people can have read their mail. `big` = an email whose content lies in the object store. */
-export async function live (house: TestHouse, hooks: HookSink, passed: (ms: number) => void, forgotten: readonly string[] = []): Promise<{ big: string, delivered: string }> {
+async function live (house: TestHouse, hooks: HookSink, passed: (ms: number) => void, forgotten: readonly string[] = []): Promise<{ big: string, delivered: string }> {
   const at = (name: string) => `${name}@sandbox.jetpost.test`
   const send = async (fields: Record<string, unknown>) => (await house.send({ html: HTML, ...fields })).body.id as string
   const ask = async (method: string, path: string, body?: unknown) => {

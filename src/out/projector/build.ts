@@ -8,12 +8,12 @@ import type { Bus } from '#src/nats/connect.ts'
 import { lastSequence, lastSequenceUnder } from '#src/nats/load.ts'
 import { moveCheckpoints, readPositions, type Positions } from '#src/postgres/checkpoint.ts'
 import type { Pool } from '#src/postgres/pool.ts'
-import { inTransaction } from '#src/postgres/run.ts'
+import { inTransaction, transact } from '#src/postgres/run.ts'
 import { liveSet, makeIndexes, makeTables, setInTheMaking, type ViewSet } from '#src/postgres/sets.ts'
 import { alone } from './alone.ts'
 import { lookAtRetold, type Part } from './cut.ts'
 import { fillPart, readOn, type ReadingOptions } from './part.ts'
-import { finish, inTransaction as inOneGo, prepare, type Plan } from './prepare.ts'
+import { finish, prepare, type Plan } from './prepare.ts'
 import { createProgress, type OnProgress } from './progress.ts'
 import { dropRetired, isThere, swap } from './swap.ts'
 import { fillOnThread, type Servers } from './threads.ts'
@@ -207,23 +207,9 @@ function nameOf ({ projection }: ViewSet): keyof typeof projections | null {
 }
 
 async function makeFirst (client: Client, projection: Projection): Promise<Filled> {
-  await inOneGo(client, async () => {
+  await transact(client, async () => {
     await makeTables(client, liveSet(projection))
     await makeIndexes(client, liveSet(projection))
   })
   return { positions: Object.fromEntries(projection.streams.map(({ stream }) => [stream, 0])), facts: 0, seconds: 0 }
-}
-
-/** Makes the live set of a projection, empty, where there is none. */
-export async function makeEmpty (pool: Pool, projection: Projection): Promise<void> {
-  const set = liveSet(projection)
-  const client = await pool.connect()
-  try {
-    await client.query('begin')
-    await makeTables(client, set)
-    await makeIndexes(client, set)
-    await client.query('commit')
-  } finally {
-    client.release(true)
-  }
 }

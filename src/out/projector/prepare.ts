@@ -1,6 +1,7 @@
 import type { Client } from 'pg'
 import { isMade, makeIndexes, makeTables, type ViewSet } from '#src/postgres/sets.ts'
 import type { Positions } from '#src/postgres/checkpoint.ts'
+import { transact } from '#src/postgres/run.ts'
 import { beginningOf, cut, nameOf, type Part, type Retold } from './cut.ts'
 
 export interface Plan {
@@ -18,7 +19,7 @@ export async function prepare (client: Client, set: ViewSet, plan: Plan): Promis
   if (left !== 'nothing') return left
   const sources = cut(set.projection, plan.parts)
   const parts = sources.map((of, n) => ({ n, sources: of, positions: beginningOf(set.projection, plan.retold, n, sources.length) }))
-  await inTransaction(client, async () => {
+  await transact(client, async () => {
     await client.query(`drop schema if exists ${set.schema} cascade`)
     await makeTables(client, set)
     await client.query(`create table ${set.schema}.progress (part integer, stream text collate "C", position bigint not null, cut text not null,
@@ -44,7 +45,7 @@ async function leftOver (client: Client, set: ViewSet, { upTo }: Plan): Promise<
 
 /** The end of a fill: where all parts have come together, and what the set needs before it is read. */
 export async function finish (client: Client, set: ViewSet, upTo: Positions, indexes: boolean): Promise<void> {
-  await inTransaction(client, async () => {
+  await transact(client, async () => {
     await client.query("set local maintenance_work_mem = '256MB'")
     if (indexes) await makeIndexes(client, set)
     const rows = Object.entries(upTo).filter(([, position]) => position > 0).map(([stream, position]) => ({ stream, position }))
@@ -55,17 +56,4 @@ export async function finish (client: Client, set: ViewSet, upTo: Positions, ind
     const { rows: tables } = await client.query<{ name: string }>("select relname as name from pg_class where relnamespace = $1::regnamespace and relkind = 'r'", [set.schema])
     await client.query(`analyze ${tables.map(({ name }) => `${set.schema}.${name}`).join(', ')}`)
   })
-}
-
-/** On the builder's own connection. */
-export async function inTransaction<T> (client: Client, work: () => Promise<T>): Promise<T> {
-  await client.query('begin')
-  try {
-    const result = await work()
-    await client.query('commit')
-    return result
-  } catch (error) {
-    await client.query('rollback').catch(() => {})
-    throw error
-  }
 }

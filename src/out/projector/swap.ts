@@ -4,8 +4,8 @@ import { sleep } from '#src/base/backoff.ts'
 import { asError, Complaint, errorCode } from '#src/base/errors.ts'
 import type { Positions } from '#src/postgres/checkpoint.ts'
 import type { Pool } from '#src/postgres/pool.ts'
+import { transact } from '#src/postgres/run.ts'
 import { liveSet, setInTheMaking, type ViewSet } from '#src/postgres/sets.ts'
-import { inTransaction } from './prepare.ts'
 
 /** What the live one was, until it is dropped. */
 function retired (projection: Projection): ViewSet {
@@ -29,7 +29,7 @@ export async function swap (client: Client, pool: Pool, projection: Projection, 
     signal.throwIfAborted()
     try {
       await dropSet(pool, old)
-      return await inTransaction(client, async () => {
+      return await transact(client, async () => {
         await client.query(`set local lock_timeout = ${HOLD_MS}`)
         const positions = await hold(client, live)
         await bringTo(positions, AbortSignal.any([signal, AbortSignal.timeout(HOLD_MS)]))

@@ -1,6 +1,5 @@
 import { deliveries } from '#projections/deliveries/project.ts'
 import { overdueDeliveries, pruneAttempts, pruneDeliveries, unheardDeliveries, type WaitingDelivery } from '#projections/deliveries/queries.ts'
-import type { Query } from '#projections/define.ts'
 import { pendingAfter } from '#streams/delivery/state.ts'
 import { partitionOf, subjects } from '#streams/subjects.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
@@ -12,8 +11,7 @@ import { lastSequenceUnder, loadFact } from '#src/nats/load.ts'
 import { ackFloorOf, lastSequencesOf } from '#src/nats/lookup.ts'
 import { waitFor } from '#src/postgres/checkpoint.ts'
 import type { Pool } from '#src/postgres/pool.ts'
-import { ask } from '#src/postgres/run.ts'
-import { each, PAGE, pages } from './pages.ts'
+import { deletePages, each, PAGE, pages } from './pages.ts'
 
 export interface DeliveryCareOptions {
   bus: Bus
@@ -102,13 +100,8 @@ export function openDeliveryCare ({ bus, pool, repair, log, signal }: DeliveryCa
   /** By the place in the log and not by the clock: so the view holds what reading the log anew would give. */
   async function prune (): Promise<number> {
     const { state } = await api<{ state: { first_seq: number } }>(bus, 'STREAM.INFO.WEBHOOKS', undefined, ANSWER_MS)
-    return await pruneWith(pruneAttempts, state.first_seq) + await pruneWith(pruneDeliveries, state.first_seq)
-  }
-
-  async function pruneWith (query: (page: { before: number, limit: number }) => Query<number>, before: number): Promise<number> {
-    let removed = 0
-    for (let count = PAGE; count === PAGE && !signal.aborted; removed += count) count = await ask(pool, query({ before, limit: PAGE }))
-    return removed
+    const page = { before: state.first_seq, limit: PAGE }
+    return await deletePages(pool, signal, pruneAttempts(page)) + await deletePages(pool, signal, pruneDeliveries(page))
   }
 
   return { remind, prune }

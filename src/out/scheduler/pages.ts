@@ -19,3 +19,10 @@ export async function pages<T> (pool: Pool, signal: AbortSignal, query: (after: 
 export async function each<T> (items: T[], signal: AbortSignal, act: (item: T) => Promise<unknown>): Promise<void> {
   for (let i = 0; i < items.length && !signal.aborted; i += AT_ONCE) await Promise.all(items.slice(i, i + AT_ONCE).map(act))
 }
+
+/** Deletes page after page until there is no more, or `signal` is given; resolves to the number of rows. `query` takes PAGE rows at most and answers how many. */
+export async function deletePages (pool: Pool, signal: AbortSignal, query: Query<number>): Promise<number> {
+  let removed = 0
+  for (let count = PAGE; count === PAGE && !signal.aborted; removed += count) count = await ask(pool, query)
+  return removed
+}

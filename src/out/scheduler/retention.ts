@@ -1,10 +1,9 @@
-import { sql, type Projection, type Query, type Sql } from '#projections/define.ts'
+import { deleteSome, type Projection } from '#projections/define.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { ageMsMax } from '#src/nats/pages.ts'
 import type { Pool } from '#src/postgres/pool.ts'
-import { ask } from '#src/postgres/run.ts'
 import { liveSet, qualified } from '#src/postgres/sets.ts'
-import { PAGE } from './pages.ts'
+import { deletePages, PAGE } from './pages.ts'
 
 export interface RetentionOptions {
   bus: Bus
@@ -31,17 +30,7 @@ async function deleteOf (projection: Projection, { bus, pool, nowMs, signal }: R
   if (!Number.isFinite(ageMs)) return 0
   let removed = 0
   for (const [table, condition] of Object.entries(aging.rows(nowMs() - ageMs))) {
-    const query = pageOf(qualified(liveSet(projection), table), condition)
-    for (let count = PAGE; count === PAGE && !signal.aborted; removed += count) count = await ask(pool, query)
+    removed += await deletePages(pool, signal, deleteSome(qualified(liveSet(projection), table), condition, PAGE))
   }
   return removed
-}
-
-/** By their places: so one statement does for every table, whatever its key. Whoever else is at it has rows of his own. */
-function pageOf (table: Sql, condition: Sql): Query<number> {
-  return {
-    sql: sql`with gone as (delete from ${table} where ctid = any(array(select ctid from ${table} where ${condition} limit ${PAGE} for update skip locked)) returning 1)
-      select count(*) as count from gone`,
-    read: ([row]) => row!.count as number
-  }
 }

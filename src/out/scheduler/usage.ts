@@ -8,8 +8,8 @@ import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
-import { api } from '#src/nats/api.ts'
 import type { View } from '#src/postgres/checkpoint.ts'
+import { ageMsMax } from '#src/nats/pages.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/run.ts'
 import { liveSet, qualified } from '#src/postgres/sets.ts'
@@ -53,7 +53,7 @@ export function startUsage ({ desk, pool, view, log, everyMs = EVERY_MS }: Usage
 
   /** False when the view is too far behind to tell, or lacks something. */
   async function round (): Promise<boolean> {
-    const horizonMs = clock.nowMs() - await keptMs()
+    const horizonMs = clock.nowMs() - await ageMsMax(bus, 'EMAILS')
     const settled = [...desk.directory.now.accounts.values()].flatMap(({ id, createdAt }) =>
       settledMonths({ nowMs: clock.nowMs(), horizonMs, bornMs: Date.parse(createdAt) }).map(month => ({ account: id, month, name: `${id} ${month}` })))
     done = new Set(settled.map(({ name }) => name).filter(name => done.has(name)))
@@ -76,12 +76,6 @@ export function startUsage ({ desk, pool, view, log, everyMs = EVERY_MS }: Usage
   async function close (account: string, month: string): Promise<void> {
     const domains = await ask(pool, countsOfMonth({ account, month, limit: DOMAINS_MAX }))
     if (domains.length > 0 && await closeMonth(desk.ledger, account, { month, domains })) log.info({ account, month }, 'month closed')
-  }
-
-  /** How long facts about mail are kept; what is not bounded is kept for ever. */
-  async function keptMs (): Promise<number> {
-    const { config } = await api<{ config: { max_age: number } }>(bus, 'STREAM.INFO.EMAILS', undefined)
-    return config.max_age === 0 ? Infinity : config.max_age / 1e6
   }
 
   const running = run()

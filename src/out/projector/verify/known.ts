@@ -1,5 +1,5 @@
 import type { StreamName } from './book.ts'
-import type { StreamState } from './read.ts'
+import type { StreamState } from './state.ts'
 
 /** What is known of the streams when all is read. */
 export interface Known {

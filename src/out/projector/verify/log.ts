@@ -3,6 +3,7 @@ import { CONTENT_BUCKET } from '#streams/topology.ts'
 import { asError } from '#src/base/errors.ts'
 import { CONTENT_STREAM } from '#src/nats/blob-places.ts'
 import type { Bus } from '#src/nats/connect.ts'
+import { messagesIn, type Message } from '#src/nats/scan.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { dropBook, numberOf, openBook, STREAMS, type Book, type StreamName } from './book.ts'
 import { atDesk, holdAlone } from './desk.ts'
@@ -11,7 +12,7 @@ import { explainGaps } from './gaps.ts'
 import type { Gone, Known } from './known.ts'
 import { isCopy, isNamed, isPlaced, placeOf } from './place.ts'
 import { askQuestions } from './questions.ts'
-import { messagesIn, stateOf, type Message, type StreamState } from './read.ts'
+import { stateOf, type StreamState } from './state.ts'
 
 export interface LogOptions {
   bus: Bus
@@ -80,7 +81,7 @@ async function readStream (options: LogOptions, book: Book, findings: Findings, 
     if (next.seq > before.seq + 1) book.gap({ stream: number, low: before.seq + 1, high: next.seq - 1, beforeMs: before.storedMs, afterMs: next.storedMs })
     before = next
   }
-  for await (const messages of messagesIn(options.bus, stream, { after: 0, end: last })) {
+  for await (const messages of messagesIn(options.bus, { stream, afterSeq: 0, endSeq: last })) {
     options.signal.throwIfAborted()
     for (const message of messages) {
       upTo(message)
@@ -119,7 +120,7 @@ function decode (bytes: Uint8Array): AnyFact | Error {
 
 /** What was appended meanwhile: what has been read may be explained by it. */
 async function readLate (options: LogOptions, book: Book, stream: StreamName, after: number, end: number): Promise<void> {
-  for await (const messages of messagesIn(options.bus, stream, { after, end })) {
+  for await (const messages of messagesIn(options.bus, { stream, afterSeq: after, endSeq: end })) {
     options.signal.throwIfAborted()
     for (const { seq, msgId, bytes } of messages) {
       const decoded = decode(bytes)
@@ -133,7 +134,7 @@ async function readLate (options: LogOptions, book: Book, stream: StreamName, af
 /** The object store's descriptions, one an object. Source: nats-server ADR-20. */
 async function readObjects (bus: Bus, book: Book): Promise<void> {
   const { last } = await stateOf(bus, CONTENT_STREAM)
-  for await (const messages of messagesIn(bus, CONTENT_STREAM, { after: 0, end: last, filter: `$O.${CONTENT_BUCKET}.M.>` })) {
+  for await (const messages of messagesIn(bus, { stream: CONTENT_STREAM, filters: [`$O.${CONTENT_BUCKET}.M.>`], afterSeq: 0, endSeq: last })) {
     for (const { seq, bytes, storedMs } of messages) {
       const { name, deleted } = JSON.parse(Buffer.from(bytes).toString()) as { name: string, deleted?: boolean }
       if (deleted !== true) book.object(name, seq, Math.floor(storedMs))
