@@ -69,7 +69,7 @@ function createProjector (projection: Projection, { bus, pool, log: parent, buil
   let trouble: string | null = 'starting'
   let busTrouble = { text: '', toldMs: -Infinity }
   let parked = 0
-  let tendDueMs = 0
+  let retryDueMs = 0
 
   async function run (): Promise<void> {
     let overtaken = false
@@ -77,7 +77,7 @@ function createProjector (projection: Projection, { bus, pool, log: parent, buil
       try {
         if (overtaken) await patiently(untilStill)
         const positions = await patiently(ready)
-        await patiently(tend)
+        await patiently(tryParked)
         await followOn(positions)
         overtaken = false
       } catch (error) {
@@ -135,7 +135,7 @@ function createProjector (projection: Projection, { bus, pool, log: parent, buil
         // When PostgreSQL went away in the middle of a batch that was halved, its first half is written.
         await patiently(() => writer.write(items.filter(({ stream, seq }) => seq > positions[stream]!), positions))
         meter.wrote(items)
-        await patiently(tend)
+        await patiently(tryParked)
       }
     } finally {
       ending.abort()
@@ -158,15 +158,19 @@ function createProjector (projection: Projection, { bus, pool, log: parent, buil
     if (positions[stream]! > await lastSequence(bus, stream)) ending.abort()
   }
 
-  /** At first and now and then: tries what is parked once more, and clears away what is left of earlier views. */
-  async function tend (): Promise<void> {
-    if (Date.now() < tendDueMs) return
+  /** Before it follows, and now and then. */
+  async function tryParked (): Promise<void> {
+    if (Date.now() < retryDueMs) return
     await retryParked(bus, pool, set, log)
     parked = await countParked(pool, set)
+    retryDueMs = Date.now() + TEND_MS
+  }
+
+  /** Says that this version is in use, and clears away what is left of earlier views: not at the start, where it would hold up the first look. */
+  async function tend (): Promise<void> {
     await markUsed(pool, set)
-    const dropped = await tidy(pool, projection).catch(error => log.warn({ reason: asError(error).message }, 'what is left of earlier views stays for now'))
-    if (dropped?.length) log.info({ dropped }, 'what was left of earlier views is dropped')
-    tendDueMs = Date.now() + TEND_MS
+    const dropped = await tidy(pool, projection)
+    if (dropped.length > 0) log.info({ dropped }, 'what was left of earlier views is dropped')
   }
 
   /** Returns once nobody has moved the checkpoint between two looks: whoever overtook us is gone, or there is nothing to do. */
@@ -216,6 +220,9 @@ function createProjector (projection: Projection, { bus, pool, log: parent, buil
     log.error({ ...item, reason }, 'fact parked: the view goes on without it')
   }
 
+  const tending = setInterval(() => {
+    tend().catch(error => log.warn({ reason: asError(error).message }, 'what is left of earlier views stays for now'))
+  }, TEND_MS)
   const running = run()
   return {
     name,
@@ -225,6 +232,7 @@ function createProjector (projection: Projection, { bus, pool, log: parent, buil
     parked: () => parked,
     async stop () {
       stopping.abort()
+      clearInterval(tending)
       meter.stop()
       await running
     }
