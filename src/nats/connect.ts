@@ -36,16 +36,20 @@ export async function connectBus (options: BusOptions, timeoutMs = 30_000): Prom
 
 async function connectionOptions (options: BusOptions): Promise<ConnectionOptions> {
   const urls = options.url.split(',').map(url => new URL(url.trim()))
-  const { username, password } = urls[0]!
+  const { username, password, protocol } = urls[0]!
+  const isTls = protocol === 'tls:'
   return {
     servers: urls.map(url => url.host),
     ...(username === '' ? {} : { user: decodeURIComponent(username), pass: decodeURIComponent(password) }),
     ...(options.creds === null ? {} : { authenticator: credsAuthenticator(await readFile(options.creds)) }),
-    ...(urls[0]!.protocol === 'tls:' ? { tls: {} } : {}),
+    ...(isTls ? { tls: {} } : {}),
     name: options.name,
     noEcho: true,
     // Else every request makes an Error for its stack, a twelfth of the accepting process's time.
     noAsyncTraces: true,
+    // Names are the system's to look up: the client's own way asks name servers only, reads no hosts file, and waits half a minute for a mute one.
+    // With TLS it must be the client's: that is where it takes the name in the certificate from.
+    resolve: isTls,
     waitOnFirstConnect: true,
     maxReconnectAttempts: -1,
     // A server that is just being reconfigured may refuse us twice; giving up for good would leave a process that lives and does nothing.

@@ -12,6 +12,9 @@ OF_SCHEMAS = {"unknown_field", "required", "invalid_value", "too_short", "too_lo
 BEYOND_SCHEMAS = {
     ("created_after", "invalid_value"): "a leap second, an offset of a day",
     ("created_before", "invalid_value"): "likewise",
+    ("from", "invalid_value"): "likewise, of the counts",
+    ("to", "invalid_value"): "likewise, of the counts",
+    ("as_of", "invalid_value"): "likewise, or a time to come",
     ("scheduled_at", "invalid_value"): "likewise",
     ("expires_at", "invalid_value"): "likewise",
     ("recipient", "invalid_value"): "the email has not so many",

@@ -30,7 +30,8 @@ export async function startNatsContainer (): Promise<TestNats> {
     throw error
   })
   return {
-    host: container.getHost(),
+    // By number: the name may be one that only a name server is asked for.
+    host: container.getHost() === 'localhost' ? '127.0.0.1' : container.getHost(),
     port: container.getMappedPort(PORT),
     password,
     about: `testcontainers (image ${image})`,

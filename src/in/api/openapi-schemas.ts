@@ -1,4 +1,5 @@
 import { ref, type Json } from './openapi-parts.ts'
+import { timeMessage } from './params.ts'
 
 /** Bodies and answers under names of their own. What equals one of them, at any depth of another, is a reference to it. */
 export interface Models {
@@ -69,9 +70,10 @@ function anyNamed (schema: Json): Json {
   return values === undefined ? schema : { ...rest, additionalProperties: values }
 }
 
-/** What is called `…_at` is a time. The format says more than a pattern can. */
+/** What is called `…_at`, or described as one, is a time. The format says more than a pattern can. */
 function timed (schema: Json, key: string): Json {
-  if (!/^time$|_(at|after|before)$/.test(key) || ![schema.type].flat().includes('string')) return schema
+  const isTime = /^time$|_(at|after|before)$/.test(key) || String(schema.description).startsWith(timeMessage(key))
+  if (!isTime || ![schema.type].flat().includes('string')) return schema
   const { pattern: _pattern, ...rest } = schema
   return { ...rest, format: 'date-time' }
 }
