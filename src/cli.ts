@@ -24,8 +24,16 @@ const commands: Record<string, () => Promise<Command>> = {
   migrate: async () => (await import('#src/cli/migrate.ts')).migrate
 }
 
-/** Runs one command line; the exit code is 0 when done, 1 when it could not be, 2 when it was not understood. */
+/** Runs one command line, and ends the process. */
 export async function run (argv: string[]): Promise<void> {
+  await execute(argv)
+  // What was printed must be out before a connection that was given up, and may still be trying, is cut off.
+  await new Promise<void>(resolve => process.stdout.write('', () => resolve()))
+  process.exit()
+}
+
+/** Runs one command line; the exit code will be 0 when done, 1 when it could not be, 2 when it was not understood. */
+export async function execute (argv: string[]): Promise<void> {
   const [name = 'help', ...rest] = argv
   if (name === '--version' || name === 'version') return console.log(packageJson.version)
   if (name === '--help' || name === '-h' || name === 'help') return console.log(await help())
@@ -40,9 +48,6 @@ export async function run (argv: string[]): Promise<void> {
     console.error(`jetpost: ${error.message}`)
     process.exitCode = usageError.is(error) ? 2 : 1
   }
-  // What was printed must be out before a connection that was given up, and may still be trying, is cut off.
-  await new Promise<void>(resolve => process.stdout.write('', () => resolve()))
-  process.exit()
 }
 
 async function help (): Promise<string> {

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { openTestHouse } from '../support/house.ts'
-import { jetpost } from '../support/jetpost.ts'
+import { jetpostHere } from '../support/command.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 
 const SECRET = 'a-secret-for-tests-with-at-least-32-characters'
@@ -52,14 +52,14 @@ t.test('its scope opens it, no other does, and not for another account', async t
 
 t.test('the shell asks for the same', async t => {
   const env = { NATS_URL: natsUrl, DATABASE_URL: databaseUrl, JETPOST_SECRET: SECRET }
-  const asked = await jetpost(['erase', 'Dora@example.com', '--json'], env)
+  const asked = await jetpostHere(['erase', 'Dora@example.com', '--json'], env)
   t.equal(asked.code, 0, asked.err)
   const [erasure] = JSON.parse(asked.out)
   t.match(erasure, { id: /^era_/, status: 'pending', recipients: 0 })
   t.equal((await ask('dora@example.com')).body.id, erasure.id)
-  t.equal(JSON.parse((await jetpost(['erase', 'dora@example.com', '--json'], env)).out)[0].id, erasure.id)
-  t.match(JSON.parse((await jetpost(['erasures', '--json'], env)).out), [{ id: erasure.id, status: 'pending', completed_at: '' }])
-  t.match(await jetpost(['erase', 'dora'], env), { code: 2, err: /not a mail address/ })
-  t.match(await jetpost(['erase'], env), { code: 2, err: /usage: jetpost erase/ })
-  t.match(await jetpost(['erasures', '--account', 'acc_nobody'], env), { code: 2, err: /no account/ })
+  t.equal(JSON.parse((await jetpostHere(['erase', 'dora@example.com', '--json'], env)).out)[0].id, erasure.id)
+  t.match(JSON.parse((await jetpostHere(['erasures', '--json'], env)).out), [{ id: erasure.id, status: 'pending', completed_at: '' }])
+  t.match(await jetpostHere(['erase', 'dora'], env), { code: 2, err: /not a mail address/ })
+  t.match(await jetpostHere(['erase'], env), { code: 2, err: /usage: jetpost erase/ })
+  t.match(await jetpostHere(['erasures', '--account', 'acc_nobody'], env), { code: 2, err: /no account/ })
 })

@@ -17,6 +17,7 @@ import { readEvents, type EventReader } from '../support/event-reader.ts'
 import { clicked, deferred, delivered, opened } from '../support/facts.ts'
 import { startHookSink } from '../support/hook-sink.ts'
 import { API_KEY, openTestHouse, type Answer } from '../support/house.ts'
+import { LONG_ONLY } from '../support/long.ts'
 import { openOwnNats } from '../support/own-nats.ts'
 import { openSecondDesk } from '../support/second-desk.ts'
 import { freshAccount, freshDatabase, type Ending } from '../support/servers.ts'
@@ -473,7 +474,7 @@ t.test('stopping a house ends its streams', async t => {
   t.pass('they have ended')
 })
 
-t.test('while NATS is away a stream stays and its line is kept alive; then it catches up', { timeout: 60_000 }, async t => {
+t.test('while NATS is away a stream stays and its line is kept alive; then it catches up', { timeout: 60_000, ...LONG_ONLY }, async t => {
   const nats = await openOwnNats(t)
   const node = await openTestHouse(t, { natsUrl: nats.natsUrl, databaseUrl: await freshDatabase(t), env: { JETPOST_ROLES: 'api' } })
   const desk = await openSecondDesk(t, nats.natsUrl)

@@ -6,6 +6,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { LIMIT_CLASSES } from '#streams/key/facts.ts'
 import { API_KEY, FROM, openTestHouse, type Answer, type TestHouse } from '../support/house.ts'
+import { LONG } from '../support/long.ts'
 import { readMessage, type ReadPart } from '../support/mime-reader.ts'
 import { lookUp, readDescription, type Operation } from '../support/openapi.ts'
 import { recipes } from '../support/requests.ts'
@@ -14,7 +15,6 @@ import { freshAccount } from '../support/servers.ts'
 import { startSink } from '../support/smtp-sink.ts'
 import { until } from '../support/wait.ts'
 
-const LONG = process.env.JETPOST_TEST_LONG === '1'
 const SEED = { seed: 20261121 }
 const MB = 1024 * 1024
 

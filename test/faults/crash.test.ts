@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { closedLoop, fixedRate, type Shot } from '../support/load.ts'
+import { LONG, LONG_ONLY } from '../support/long.ts'
 import { openWorld, reckon, smallMail, subscribe, type World } from '../support/reckoning.ts'
 import { signal, startTree, TREE_KEY, untilGone, type Tree } from '../support/tree.ts'
 
-const LONG = process.env.JETPOST_TEST_LONG === '1'
 // They wait more than they work, and share nothing: some run beside each other.
 t.jobs = LONG ? 1 : 3
 t.setTimeout(LONG ? 900_000 : 240_000)
@@ -57,7 +57,7 @@ async function killUnderLoad (tree: Tree, { mail }: World, round: number): Promi
   return shots
 }
 
-t.test(`kill -9 of nats-server, ${NATS_KILLS} times under load: nothing is lost, nothing is sent twice, the service comes back by itself`, async t => {
+t.test(`kill -9 of nats-server, ${NATS_KILLS} times under load: nothing is lost, nothing is sent twice, the service comes back by itself`, LONG_ONLY, async t => {
   const { tree, world } = await open(t)
   const jetpost = tree.pid()
   const over = new AbortController()
@@ -90,7 +90,7 @@ async function untilAccepting (tree: Tree): Promise<void> {
   }
 }
 
-t.test('SIGTERM under load: ends by itself with everything it started, and the next start goes on without a doubt', async t => {
+t.test('SIGTERM under load: ends by itself with everything it started, and the next start goes on without a doubt', LONG_ONLY, async t => {
   const { tree, world } = await open(t)
   const over = new AbortController()
   const load = closedLoop({ url: tree.url, key: TREE_KEY, inFlight: 50, durationMs: 60_000, body: mailOf(0), signal: over.signal })

@@ -7,6 +7,7 @@ import { createLog } from '#src/base/log.ts'
 import { createPool } from '#src/postgres/pool.ts'
 import { erase, filesWith, needles, receipt, rowsAnew, servers, tablesWith } from '../support/erasure-rig.ts'
 import { openTestHouse } from '../support/house.ts'
+import { LONG, LONG_ONLY } from '../support/long.ts'
 import { startSink } from '../support/smtp-sink.ts'
 import { openBus } from '../support/bus.ts'
 import { until } from '../support/wait.ts'
@@ -16,8 +17,6 @@ const BOB = 'bob-2c44@stays.example'
 const CAROL = 'carol-88d1@stays.example'
 const CONTENT = 'what-was-said-5d1c9e'
 const CHILD = fileURLToPath(new URL('../support/eraser-child.ts', import.meta.url))
-
-const LONG = process.env.JETPOST_TEST_LONG === '1'
 
 t.test('killed again and again, it is finished all the same, and counts everything once', async t => {
   const { natsUrl, databaseUrl, folder } = await servers(t)
@@ -52,7 +51,7 @@ t.test('killed again and again, it is finished all the same, and counts everythi
   await rowsAnew(t, { natsUrl: natsUrl!, databaseUrl: databaseUrl!, pool })
 })
 
-t.test('two people of the same emails are forgotten at the same time, by two workers each', { skip: LONG ? false : 'npm run test:long' }, async t => {
+t.test('two people of the same emails are forgotten at the same time, by two workers each', LONG_ONLY, async t => {
   const { natsUrl, databaseUrl, folder } = await servers(t)
   const mail = await startSink()
   t.teardown(() => mail.stop())

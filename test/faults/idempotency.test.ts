@@ -1,9 +1,9 @@
 import t from 'tap'
 import { closedLoop, type Shot } from '../support/load.ts'
+import { LONG } from '../support/long.ts'
 import { openWorld, smallMail } from '../support/reckoning.ts'
 import { startTree, TREE_KEY, type Tree } from '../support/tree.ts'
 
-const LONG = process.env.JETPOST_TEST_LONG === '1'
 t.setTimeout(LONG ? 600_000 : 120_000)
 const KILLS = LONG ? 5 : 1
 const EMAILS = LONG ? 1000 : 200

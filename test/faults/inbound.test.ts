@@ -17,6 +17,7 @@ import { emptyDirectory } from '#streams/directory.ts'
 import { openBus } from '../support/bus.ts'
 import { openTestHouse } from '../support/house.ts'
 import { dsn, handIn } from '../support/inbound-peer.ts'
+import { LONG_ONLY } from '../support/long.ts'
 import { openOwnNats } from '../support/own-nats.ts'
 import { openWorld, subscribe, smallMail } from '../support/reckoning.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
@@ -128,7 +129,7 @@ t.test(`killed with -9 right after the last of ${MAILS} bounces was taken: each 
   t.strictSame([...events().values()].sort(), [...ids].sort(), 'one event each')
 })
 
-t.test('NATS frozen: 451, and what had come in all the same is one fact when its sender tries again', async t => {
+t.test('NATS frozen: 451, and what had come in all the same is one fact when its sender tries again', LONG_ONLY, async t => {
   const { tree, world, port, ids } = await openDelivered(t)
   const nats = tree.natsPid()!
   const { from, to } = world.mail.received[0]!

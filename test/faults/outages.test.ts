@@ -6,10 +6,10 @@ import t, { type Test } from 'tap'
 import { createLog } from '#src/base/log.ts'
 import { startEmbedded, type Embedded } from '#src/embedded/start.ts'
 import { fixedRate, type Shot } from '../support/load.ts'
+import { LONG, LONG_ONLY } from '../support/long.ts'
 import { openWorld, reckon, smallMail, subscribe } from '../support/reckoning.ts'
 import { signal, startTree, TREE_KEY, type Tree, type TreeAnswer } from '../support/tree.ts'
 
-const LONG = process.env.JETPOST_TEST_LONG === '1'
 t.setTimeout(LONG ? 600_000 : 240_000)
 const POSTGRES_AWAY_MS = LONG ? 30_000 : 5000
 const QUICK_STOPS = LONG ? 15 : 2
@@ -103,7 +103,7 @@ async function openUnderLoad (t: Test) {
   return { world, tree, shots, stop }
 }
 
-t.test('PostgreSQL silent on open lines: reads answer 503 in time, accepting and sending go on', async t => {
+t.test('PostgreSQL silent on open lines: reads answer 503 in time, accepting and sending go on', LONG_ONLY, async t => {
   const { world, tree, shots, stop } = await openUnderLoad(t)
   const silent = tree.family().filter(pid => pid !== tree.pid() && pid !== tree.natsPid())
   const mark = shots.length
@@ -116,7 +116,7 @@ t.test('PostgreSQL silent on open lines: reads answer 503 in time, accepting and
   t.strictSame({ doubled, doubted }, { doubled: 0, doubted: 0 })
 })
 
-t.test(`NATS silent for ${NATS_AWAY_MS / 1000} s under load: 503 with Retry-After, nothing lost, recovery by itself`, async t => {
+t.test(`NATS silent for ${NATS_AWAY_MS / 1000} s under load: 503 with Retry-After, nothing lost, recovery by itself`, LONG_ONLY, async t => {
   const { world, tree, shots, stop } = await openUnderLoad(t)
   const nats = tree.natsPid()!
   signal(nats, 'SIGSTOP')

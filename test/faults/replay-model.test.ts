@@ -14,6 +14,7 @@ import { COMPILED } from '../support/compiled.ts'
 import { startHookSink } from '../support/hook-sink.ts'
 import { API_KEY, openTestHouse } from '../support/house.ts'
 import { jetpost } from '../support/jetpost.ts'
+import { LONG } from '../support/long.ts'
 import { openOwnNats, type OwnNats } from '../support/own-nats.ts'
 import { openChance, type Chance } from '../support/random.ts'
 import { allViews, foldLog, readTables } from '../support/replay-model.ts'
@@ -21,7 +22,6 @@ import { freshDatabase } from '../support/servers.ts'
 import { startSink, type Sink } from '../support/smtp-sink.ts'
 import { until } from '../support/wait.ts'
 
-const LONG = process.env.JETPOST_TEST_LONG === '1'
 t.setTimeout(LONG ? 900_000 : 240_000)
 const STORM_MS = LONG ? 180_000 : 5000
 const HANDS = LONG ? 6 : 3

@@ -14,6 +14,7 @@ import { openBus } from '../support/bus.ts'
 import { openDnsServer } from '../support/dns-server.ts'
 import { openTestHouse } from '../support/house.ts'
 import { closedLoop, type Shot } from '../support/load.ts'
+import { LONG_ONLY } from '../support/long.ts'
 import { openWorld, reckon, smallMail, subscribe, type World } from '../support/reckoning.ts'
 import { freshAccount } from '../support/servers.ts'
 import { startSink } from '../support/smtp-sink.ts'
@@ -54,7 +55,7 @@ t.test('SCHEDULE deleted under load, with mail waiting for its next attempt: eve
   t.ok(world.mail.attempts('user0@example.com') >= 2, 'what was put off was tried again')
 })
 
-t.test('SCHEDULE deleted while mail for a slow domain has nothing but a place in its line: it still goes out', { skip: process.env.JETPOST_TEST_LONG === '1' ? false : 'npm run test:long' }, async t => {
+t.test('SCHEDULE deleted while mail for a slow domain has nothing but a place in its line: it still goes out', LONG_ONLY, async t => {
   const { natsUrl } = freshAccount()
   const dns = await openDnsServer(t)
   const mx = await startSink({ host: '127.0.0.2' })

@@ -12,11 +12,11 @@ import { loadSubject } from '#src/nats/load.ts'
 import { EmailRequested } from '#streams/email/facts.ts'
 import { subjects } from '#streams/subjects.ts'
 import { PLAIN } from '../support/facts.ts'
+import { LONG } from '../support/long.ts'
 import { ACCOUNT, log, topology } from '../support/sender-rig.ts'
 import { freshAccount } from '../support/servers.ts'
 import { startSink } from '../support/smtp-sink.ts'
 
-const LONG = process.env.JETPOST_TEST_LONG === '1'
 t.setTimeout(180_000)
 const CHILD = fileURLToPath(new URL('../support/sender-child.ts', import.meta.url))
 const EMAILS = 400

@@ -11,11 +11,11 @@ import { subjects } from '#streams/subjects.ts'
 import { hurry, openHookRig, type HookRig } from '../support/hook-rig.ts'
 import { faultsInEnds, faultsSeen, illegal, kindsOf, overtaking, play, tell, unfinished, type Endpoint, type Told } from '../support/hook-model.ts'
 import { startHookSink } from '../support/hook-sink.ts'
+import { LONG, LONG_ONLY } from '../support/long.ts'
 import { openOwnNats, type OwnNats } from '../support/own-nats.ts'
 import { openChance, type Chance } from '../support/random.ts'
 import { until } from '../support/wait.ts'
 
-const LONG = process.env.JETPOST_TEST_LONG === '1'
 t.setTimeout(LONG ? 900_000 : 240_000)
 
 const CHILD = fileURLToPath(new URL('../support/hook-child.ts', import.meta.url))
@@ -196,7 +196,7 @@ function askedTwice ({ told }: Model): string[] {
   return pairs.filter((pair, i) => pairs.indexOf(pair) !== i)
 }
 
-t.test('each event reaches each endpoint or fails by schedule, the same bytes on every try, whoever is killed meanwhile', { skip: LONG ? false : 'npm run test:long' }, async t => {
+t.test('each event reaches each endpoint or fails by schedule, the same bytes on every try, whoever is killed meanwhile', LONG_ONLY, async t => {
   const model = await openModel(t)
   const { rig, nats, endpoints, told } = model
   const processes = [openProcess(t, nats.natsUrl), openProcess(t, nats.natsUrl)]

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { openDnsServer } from '../support/dns-server.ts'
 import { openTestHouse } from '../support/house.ts'
-import { jetpost } from '../support/jetpost.ts'
+import { jetpostHere } from '../support/command.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 
 const dns = await openDnsServer(t)
@@ -10,7 +10,7 @@ const databaseUrl = await freshDatabase(t)
 const settings = { JETPOST_DNS: dns.address, JETPOST_BOUNCE_DOMAIN: 'bounces.jetpost.example' }
 const house = await openTestHouse(t, { natsUrl, databaseUrl, env: settings })
 const env = { ...settings, NATS_URL: natsUrl, DATABASE_URL: databaseUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters' }
-const domains = async (...args: string[]) => await jetpost(['domains', ...args], env)
+const domains = async (...args: string[]) => await jetpostHere(['domains', ...args], env)
 
 /** The records of a zone file: name, type, and the strings joined. */
 function recordsOf (zone: string): string[][] {

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { API_KEY, openTestHouse } from '../support/house.ts'
-import { jetpost } from '../support/jetpost.ts'
+import { jetpostHere } from '../support/command.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 
 const natsUrl = freshAccount().natsUrl
@@ -8,7 +8,7 @@ const databaseUrl = await freshDatabase(t)
 const house = await openTestHouse(t, { natsUrl, databaseUrl })
 const env = { NATS_URL: natsUrl, DATABASE_URL: databaseUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters' }
 
-const keys = (...args: string[]) => jetpost(['keys', ...args], env)
+const keys = (...args: string[]) => jetpostHere(['keys', ...args], env)
 
 const statusOf = async (key: string) => (await house.request('GET', '/api/keys', { key })).status
 

@@ -2,6 +2,7 @@ import t from 'tap'
 import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { openTestHouse, type Answer } from '../support/house.ts'
+import { LONG } from '../support/long.ts'
 import { openSecondDesk } from '../support/second-desk.ts'
 import { freshAccount } from '../support/servers.ts'
 import { startSink } from '../support/smtp-sink.ts'
@@ -147,7 +148,7 @@ t.test('the content and the message of an email, for as long as they are kept', 
 })
 
 t.test('cancel raced with the due time: the answer is what the mail server saw', async t => {
-  const races = process.env.JETPOST_TEST_LONG === '1' ? 500 : 60
+  const races = LONG ? 500 : 60
   const addresses = Array.from({ length: races }, (_, i) => `race-${i}@example.net`)
   const at = Date.now() + 2000
   const emails = await Promise.all(addresses.map(async to => (await house.send({ to, scheduled_at: timestamp(at) })).body.id as string))
@@ -174,7 +175,7 @@ t.test('cancel raced with the due time: the answer is what the mail server saw',
 })
 
 t.test('scheduled mail holds no place among the senders', async t => {
-  const many = process.env.JETPOST_TEST_LONG === '1' ? 100_000 : 1000
+  const many = LONG ? 100_000 : 1000
   const { secret, id } = await house.newKey({})
   await house.limitKey(id, { other: 1_000_000 })
   for (let sent = 0; sent < many; sent += 1000) {

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import t from 'tap'
+import { jetpostHere } from '../support/command.ts'
 import { COMPILED } from '../support/compiled.ts'
 import { API_KEY, openTestHouse } from '../support/house.ts'
 import { jetpost as runJetpost } from '../support/jetpost.ts'
@@ -13,21 +14,22 @@ const house = await openTestHouse(t, { natsUrl, databaseUrl })
 const env = { NATS_URL: natsUrl, DATABASE_URL: databaseUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters' }
 
 const jetpost = (args: string[], extra: Record<string, string> = {}) => runJetpost(args, { ...env, ...extra })
+const here = (args: string[]) => jetpostHere(args, env)
 
 t.test('help and version; what is not understood ends with 2 and a sentence', async t => {
   t.match(await jetpost(['help']), { code: 0, out: /jetpost keys/ })
-  t.match(await jetpost(['--version']), { code: 0, out: /^\d+\.\d+\.\d+\n$/ })
+  t.match(await here(['--version']), { code: 0, out: /^\d+\.\d+\.\d+\n$/ })
   t.match(await jetpost(['dance']), { code: 2, err: 'There is no command "dance"' })
-  t.match(await jetpost(['keys', 'create', '--colour', 'red']), { code: 2, err: '--colour' })
-  t.match(await jetpost(['constructor']), { code: 2, err: 'There is no command "constructor"' })
+  t.match(await here(['keys', 'create', '--colour', 'red']), { code: 2, err: '--colour' })
+  t.match(await here(['constructor']), { code: 2, err: 'There is no command "constructor"' })
   t.match(await jetpost(['start'], { PORT: 'x' }), { code: 1, err: /PORT must be a whole number/ })
 })
 
 t.test('words that a command does not take end with 2, and -h tells what it takes', async t => {
   const surplus = [['accounts', 'create', 'a', 'b', 'c'], ['accounts', 'list', 'x'], ['doctor', 'extra'], ['start', 'extra', '--port'], ['start', '--json'], ['migrate', 'x'], ['domains', 'list', 'x'], ['keys', 'list', 'x']]
-  await Promise.all(surplus.map(async args => t.match(await jetpost(args), { code: 2, out: '', err: `usage: jetpost ${args[0]}` }, args.join(' '))))
+  await Promise.all(surplus.map(async args => t.match(await here(args), { code: 2, out: '', err: `usage: jetpost ${args[0]}` }, args.join(' '))))
   for (const name of ['start', 'doctor', 'accounts', 'keys', 'domains', 'send', 'tail', 'trace', 'webhooks', 'replay', 'erase', 'erasures', 'backup', 'restore', 'rebuild', 'verify', 'migrate']) {
-    await Promise.all(['-h', '--help'].map(async option => t.match(await jetpost([name, option]), { code: 0, out: `jetpost ${name}` }, `${name} ${option}`)))
+    await Promise.all(['-h', '--help'].map(async option => t.match(await here([name, option]), { code: 0, out: `jetpost ${name}` }, `${name} ${option}`)))
   }
 })
 
@@ -40,8 +42,8 @@ t.test('an option of another verb ends with 2, and so does an account that is no
     [['tail', '--account', 'acc_none'], 'There is no account acc_none.'],
     [['replay', '--to', 'http://127.0.0.1:1/', '--follow', '--account', 'acc_none'], 'There is no account acc_none.']
   ]
-  await Promise.all(cases.map(async ([args, err]) => t.match(await jetpost(args), { code: 2, out: '', err }, args.join(' '))))
-  t.match(JSON.parse((await jetpost(['keys', 'show', id, '--json'])).out), [{ id, previous_expires_at: null }], 'neither revoked nor rotated')
+  await Promise.all(cases.map(async ([args, err]) => t.match(await here(args), { code: 2, out: '', err }, args.join(' '))))
+  t.match(JSON.parse((await here(['keys', 'show', id, '--json'])).out), [{ id, previous_expires_at: null }], 'neither revoked nor rotated')
 })
 
 t.test('settings that cannot be used end with 1 and a sentence, no stack', async t => {
@@ -56,20 +58,20 @@ t.test('settings that cannot be used end with 1 and a sentence, no stack', async
 })
 
 t.test('an account, its domain and its key are made in the shell and work at once', async t => {
-  const [{ id: account }] = JSON.parse((await jetpost(['accounts', 'create', 'Shop', '--json'])).out)
-  t.match(await jetpost(['domains', 'add', 'Shop.example', '--account', account]), { code: 0, out: /shop\.example/ })
-  const made = await jetpost(['keys', 'create', '--account', account, '--domains', 'shop.example', '--scopes', 'emails:send', '--json'])
+  const [{ id: account }] = JSON.parse((await here(['accounts', 'create', 'Shop', '--json'])).out)
+  t.match(await here(['domains', 'add', 'Shop.example', '--account', account]), { code: 0, out: /shop\.example/ })
+  const made = await here(['keys', 'create', '--account', account, '--domains', 'shop.example', '--scopes', 'emails:send', '--json'])
   const [{ id, key }] = JSON.parse(made.out)
   t.equal((await house.send({ from: 'a@shop.example' }, key)).status, 202)
   t.equal((await house.send({ from: 'a@other.example' }, key)).status, 403)
-  t.match(await jetpost(['domains', 'add', 'shop.example']), { code: 1, err: 'belongs to another account' })
-  t.match(await jetpost(['keys', 'limit', id, 'emails:send=5']), { code: 1, err: `There is no key ${id}` }, 'the first account has no such key')
-  t.match(await jetpost(['keys', 'limit', id, 'emails:send=5', '--account', account]), { code: 0, out: /emails:send=5 emails:list=300/ })
+  t.match(await here(['domains', 'add', 'shop.example']), { code: 1, err: 'belongs to another account' })
+  t.match(await here(['keys', 'limit', id, 'emails:send=5']), { code: 1, err: `There is no key ${id}` }, 'the first account has no such key')
+  t.match(await here(['keys', 'limit', id, 'emails:send=5', '--account', account]), { code: 0, out: /emails:send=5 emails:list=300/ })
   t.equal((await house.send({ from: 'a@shop.example' }, key)).headers.get('x-ratelimit-limit'), '5')
-  const listed = await jetpost(['keys', 'list', '--account', account, '--json'])
+  const listed = await here(['keys', 'list', '--account', account, '--json'])
   t.match(JSON.parse(listed.out), [{ id, domains: ['shop.example'], scopes: ['emails:send'], expires_at: null, limits: { 'emails:send': 5, other: 60 } }])
   t.notMatch(listed.out, key, 'never shown again')
-  t.match(await jetpost(['keys', 'revoke', id, '--account', account]), { code: 0 })
+  t.match(await here(['keys', 'revoke', id, '--account', account]), { code: 0 })
   t.equal((await house.send({ from: 'a@shop.example' }, key)).status, 401)
 })
 

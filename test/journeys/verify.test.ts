@@ -4,9 +4,9 @@ import { subjects } from '#streams/subjects.ts'
 import { UsageClosed } from '#streams/usage/facts.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { stamp } from '#src/actions/ledger.ts'
-import { verify, type Report } from '#src/cli/verify.ts'
+import type { Report } from '#src/cli/verify.ts'
 import { liveSet } from '#src/postgres/sets.ts'
-import { runHere } from '../support/command.ts'
+import { jetpostHere } from '../support/command.ts'
 import { openLived } from '../support/lived.ts'
 import { until } from '../support/wait.ts'
 
@@ -19,7 +19,7 @@ for (const month of ['2020-01', '2020-02']) {
 
 /** As the program does it: the exit code, and what is printed. */
 async function run (...args: string[]): Promise<{ code: number, out: string, err: string }> {
-  const ended = await runHere(verify, args, { NATS_URL: natsUrl, DATABASE_URL: databaseUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters' })
+  const ended = await jetpostHere(['verify', ...args], { NATS_URL: natsUrl, DATABASE_URL: databaseUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters' })
   const code = Number(process.exitCode ?? 0)
   process.exitCode = 0
   return { ...ended, code: ended.code === 0 ? code : ended.code }

@@ -16,11 +16,11 @@ import { replayFactIn, type ReplayWish } from '#streams/replay/decide.ts'
 import { subjects } from '#streams/subjects.ts'
 import { openHookRig, type Happened, type HookRig } from '../support/hook-rig.ts'
 import { startHookSink, type HookRequest, type HookSink } from '../support/hook-sink.ts'
+import { LONG, LONG_ONLY } from '../support/long.ts'
 import { freshDatabase, type Ending } from '../support/servers.ts'
 import { until } from '../support/wait.ts'
 
 const DAY_MS = 86_400_000
-const LONG = process.env.JETPOST_TEST_LONG === '1'
 t.jobs = 4
 
 async function openSink (t: Ending): Promise<HookSink> {
@@ -372,7 +372,7 @@ t.test('two roles that stop and start in the middle make no page twice and leave
   t.equal(arrived(await rig.facts(facts => arrived(facts).size === count, 60_000)).size, count)
 })
 
-t.test('what is new overtakes a big replay', async t => {
+t.test('what is new overtakes a big replay', LONG_ONLY, async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   rig.start()
   const { webhook } = await rig.listen(sink.url, undefined, { concurrency: 2 })

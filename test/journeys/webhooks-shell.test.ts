@@ -3,9 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer, type AddressInfo, type Socket } from 'node:net'
 import t from 'tap'
-import { replay as replayCommand } from '#src/cli/replay.ts'
-import { webhooks as webhooksCommand } from '#src/cli/webhooks.ts'
-import { runHere } from '../support/command.ts'
+import { jetpostHere } from '../support/command.ts'
 import { openTestHouse } from '../support/house.ts'
 import { startHookSink, type HookRequest } from '../support/hook-sink.ts'
 import { jetpost as runJetpost } from '../support/jetpost.ts'
@@ -21,8 +19,8 @@ t.teardown(() => sink.stop())
 const withoutView = { NATS_URL: natsUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters' }
 const env = { ...withoutView, DATABASE_URL: databaseUrl }
 const jetpost = async (...args: string[]) => await runJetpost(args, env)
-const webhooks = async (...args: string[]) => await runHere(webhooksCommand, args, env)
-const quiet = async (...args: string[]) => await runHere(webhooksCommand, args, withoutView)
+const webhooks = async (...args: string[]) => await jetpostHere(['webhooks', ...args], env)
+const quiet = async (...args: string[]) => await jetpostHere(['webhooks', ...args], withoutView)
 const json = async (...args: string[]) => read(await webhooks(...args, '--json'))
 const deliveries = async (...args: string[]) => (await json('deliveries', ...args)).data
 
@@ -194,8 +192,8 @@ t.test('a stretch of the past is counted, sent again and canceled in the shell, 
   const [slow] = read(await quiet('replay', id, '--all', '--from', new Date(Date.now() - 3_600_000).toISOString(), '--pace', '1', '--json'))
   t.match(read(await quiet('cancel-replay', slow.id, '--json')), [{ id: slow.id, state: 'canceled' }])
   t.match(await webhooks('cancel-replay', replay.id), { code: 1, err: 'The replay is over already.' })
-  t.match(await runHere(webhooksCommand, ['deliveries', id], { ...withoutView, JETPOST_DATA_DIR: '/nonexistent' }), { code: 1, err: 'No Jetpost runs on the data folder' })
-  t.match(await runHere(webhooksCommand, ['deliveries', id], { ...withoutView, DATABASE_URL: 'postgres://u:p@127.0.0.1:1/x' }), { code: 1, err: 'PostgreSQL cannot be reached' })
+  t.match(await jetpostHere(['webhooks', 'deliveries', id], { ...withoutView, JETPOST_DATA_DIR: '/nonexistent' }), { code: 1, err: 'No Jetpost runs on the data folder' })
+  t.match(await jetpostHere(['webhooks', 'deliveries', id], { ...withoutView, DATABASE_URL: 'postgres://u:p@127.0.0.1:1/x' }), { code: 1, err: 'PostgreSQL cannot be reached' })
   await forget(id)
 })
 
@@ -222,7 +220,7 @@ t.test('a dry run does not wait long for a PostgreSQL that says nothing', async 
   })
   const { id } = await listen('/mute')
   const env = { ...withoutView, DATABASE_URL: `postgres://u:p@127.0.0.1:${(mute.address() as AddressInfo).port}/x` }
-  t.match(await runHere(webhooksCommand, ['replay', id, '--failed', '--since', '1h', '--dry-run'], env), { code: 1, out: '', err: 'is PostgreSQL there?' })
+  t.match(await jetpostHere(['webhooks', 'replay', id, '--failed', '--since', '1h', '--dry-run'], env), { code: 1, out: '', err: 'is PostgreSQL there?' })
   t.ok(sockets.length <= 2, 'each try may take 2 s')
   await forget(id)
 })
@@ -308,5 +306,5 @@ t.test('jetpost replay says what it does not know', async t => {
     [['--to', sink.url, '--since', '1h', '--account', '>'], '--account takes an id'],
     [['--to', sink.url, '--since', '1h', '--secret', 'hunter2'], '--secret takes a signing secret']
   ]
-  for (const [args, err] of cases) t.match(await runHere(replayCommand, args, env), { code: 2, out: '', err }, args.join(' '))
+  for (const [args, err] of cases) t.match(await jetpostHere(['replay', ...args], env), { code: 2, out: '', err }, args.join(' '))
 })

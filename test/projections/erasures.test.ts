@@ -13,6 +13,7 @@ import { shardOf, subjects } from '#streams/subjects.ts'
 import { ask } from '#src/postgres/run.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { ACCOUNT, attempted, bounced, canceled, clicked, deferred, delivered, inDoubt, opened, recorded, requested, rescheduled, timeAt } from '../support/facts.ts'
+import { LONG } from '../support/long.ts'
 import { openChance, type Chance } from '../support/random.ts'
 import { allRows, apply, clear, cut, freshPool, shuffled } from './view.ts'
 
@@ -72,8 +73,6 @@ async function rowsAfter (pool: Pool, facts: Array<Recorded<AnyFact>>, chance: C
   for (const batch of cut(facts, 6, () => chance.next())) await apply(pool, emails, batch)
   return await allRows(pool, 'emails')
 }
-
-const LONG = process.env.JETPOST_TEST_LONG === '1'
 
 t.test('rows that lived through an erasure are those of the log after it, in any order, twice', async t => {
   const pool = await freshPool(t)

@@ -9,8 +9,6 @@ import { getEmail, listEmails } from '#projections/emails/queries.ts'
 import { openLedger, type Ledger } from '#src/actions/ledger.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
-import { migrate } from '#src/cli/migrate.ts'
-import { rebuild as rebuildCommand } from '#src/cli/rebuild.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { lastSequence } from '#src/nats/load.ts'
 import { dropSet, openBuilder, type Builder, type Progress } from '#src/out/projector/build.ts'
@@ -26,9 +24,10 @@ import { liveSet, setInTheMaking, type ViewSet } from '#src/postgres/sets.ts'
 import { subjects } from '#streams/subjects.ts'
 import { loadMail } from '../bench/rebuild-facts.ts'
 import { openBus } from '../support/bus.ts'
-import { runHere } from '../support/command.ts'
+import { jetpostHere } from '../support/command.ts'
 import { COMPILED } from '../support/compiled.ts'
 import { ACCOUNT, attempted, delivered, requested } from '../support/facts.ts'
+import { LONG } from '../support/long.ts'
 import { freshDatabase, servers, type Ending } from '../support/servers.ts'
 import { until } from '../support/wait.ts'
 
@@ -71,8 +70,6 @@ async function mail (ledger: Ledger, email: string): Promise<void> {
 }
 
 const seen = async ({ bus, pool }: Pick<Ground, 'bus' | 'pool'>): Promise<boolean> => await createView(bus, pool).caughtUp(emails, 10_000)
-
-const LONG = process.env.JETPOST_TEST_LONG === '1'
 
 t.test('a view that is made anew comes out equal, while mail comes and is read at once', async t => {
   const ground = await openGround(t)
@@ -173,16 +170,16 @@ t.test('the shell says what it made, and what was there already', async t => {
   const { bus, pool, natsUrl, databaseUrl } = await openGround(t)
   await loadMail(bus, 20)
   const env = { NATS_URL: natsUrl, DATABASE_URL: databaseUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters' }
-  t.match(await runHere(rebuildCommand, ['emails'], env), { code: 0, out: /^emails 1: made from [6-9]\d facts in [\d.]+ s, [\d,]+ a second\n$/ })
+  t.match(await jetpostHere(['rebuild', 'emails'], env), { code: 0, out: /^emails 1: made from [6-9]\d facts in [\d.]+ s, [\d,]+ a second\n$/ })
   t.equal((await pool.query('select from emails')).rowCount, 20)
-  t.match(await runHere(rebuildCommand, ['everything'], env), { code: 2, err: /There is no projection "everything": there are emails, / })
-  t.match(await runHere(rebuildCommand, [], env), { code: 2, err: /usage: jetpost rebuild/ })
+  t.match(await jetpostHere(['rebuild', 'everything'], env), { code: 2, err: /There is no projection "everything": there are emails, / })
+  t.match(await jetpostHere(['rebuild'], env), { code: 2, err: /usage: jetpost rebuild/ })
   await dropSet(pool, liveSet(emails))
-  const lines = (await runHere(migrate, [], env)).out.trim().split('\n')
+  const lines = (await jetpostHere(['migrate'], env)).out.trim().split('\n')
   t.match(lines[0], /^emails 1: made from /)
   t.strictSame(lines.slice(1), Object.values(projections).filter(({ name }) => name !== 'emails').map(({ name, version }) => `${name} ${version}: is there already`))
   t.equal((await pool.query('select from emails')).rowCount, 20)
-  t.match(JSON.parse((await runHere(migrate, ['--json'], env)).out.split('\n')[0]!), { projection: 'emails', version: 1, made: false })
+  t.match(JSON.parse((await jetpostHere(['migrate', '--json'], env)).out.split('\n')[0]!), { projection: 'emails', version: 1, made: false })
 })
 
 t.test('of two at once the second hears of the first', async t => {

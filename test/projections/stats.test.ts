@@ -14,6 +14,7 @@ import { ask } from '#src/postgres/run.ts'
 import {
   ACCOUNT, attempted, bounced, canceled, clicked, complained, deferred, delivered, failed, inDoubt, opened, requested, rescheduled, retryRequested, suppressed, timeAt, unsubscribed
 } from '../support/facts.ts'
+import { LONG } from '../support/long.ts'
 import { chanceOf, openChance, type Chance } from '../support/random.ts'
 import { apply, cut, freshPool, shuffled } from './view.ts'
 
@@ -67,8 +68,6 @@ async function counted (pool: Pool, table: 'stats_hours' | 'stats_destinations')
     return [key.join(' '), Object.fromEntries(COUNTED.filter(name => row[name] !== 0).map(name => [name, row[name]]))]
   }))
 }
-
-const LONG = process.env.JETPOST_TEST_LONG === '1'
 
 t.test('each thing counts in its hour, by the sender\'s domain, by each tag and by where it went', async t => {
   const pool = await freshPool(t)

@@ -5,6 +5,7 @@ import { dkimVerify } from 'mailauth/lib/dkim/verify.js'
 import t from 'tap'
 import { signMessage, type DkimSigner } from '#src/content/dkim.ts'
 import { composeMessage, type Message } from '#src/content/mime.ts'
+import { LONG } from '../support/long.ts'
 
 const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 })
 const ed25519 = generateKeyPairSync('ed25519')
@@ -56,7 +57,6 @@ const anyField = fc.record({
 const anyRaw: fc.Arbitrary<Buffer> = fc.tuple(fc.array(anyField, { maxLength: 12 }), anyLines, fc.constantFrom('', '\r\n', '\r\n\r\n\r\n', ' \r\n\t\r\n'))
   .map(([fields, lines, end]) => Buffer.from(['From: shop@example.com', ...fields, '', lines].join('\r\n') + end))
 
-const LONG = process.env.JETPOST_TEST_LONG !== undefined
 const OPTIONS = { seed: 20261121, numRuns: LONG ? 4000 : 200 }
 
 t.test('whatever is composed and signed, another verifier passes both signatures', { timeout: 600_000 }, async () => {

@@ -2,8 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { readReport } from '#src/feedback/report.ts'
+import { LONG } from '../support/long.ts'
 
-const LONG = process.env['JETPOST_TEST_LONG'] === '1'
 const ROUNDS = LONG ? 100_000 : 2000
 const FOLDER = join(import.meta.dirname, '../fixtures/bounces')
 const SEEDS = readdirSync(FOLDER).filter(name => name.endsWith('.eml')).map(name => readFileSync(join(FOLDER, name)))

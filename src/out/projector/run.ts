@@ -77,6 +77,7 @@ function createProjector (projection: Projection, { bus, pool, log: parent, buil
       try {
         if (overtaken) await patiently(untilStill)
         const positions = await patiently(ready)
+        await patiently(() => markUsed(pool, set))
         await patiently(tryParked)
         await followOn(positions)
         overtaken = false
@@ -166,7 +167,7 @@ function createProjector (projection: Projection, { bus, pool, log: parent, buil
     retryDueMs = Date.now() + TEND_MS
   }
 
-  /** Says that this version is in use, and clears away what is left of earlier views: not at the start, where it would hold up the first look. */
+  /** Says again that this version is in use, and clears away what is left of earlier views: not at the start, where it would hold up the first look. */
   async function tend (): Promise<void> {
     await markUsed(pool, set)
     const dropped = await tidy(pool, projection)
