@@ -10,6 +10,7 @@ const commands: Record<string, () => Promise<Command>> = {
   keys: async () => (await import('#src/cli/keys.ts')).keys,
   domains: async () => (await import('#src/cli/domains.ts')).domains,
   webhooks: async () => (await import('#src/cli/webhooks.ts')).webhooks,
+  dashboard: async () => (await import('#src/cli/dashboard.ts')).dashboard,
   send: async () => (await import('#src/cli/send.ts')).send,
   tail: async () => (await import('#src/cli/tail.ts')).tail,
   trace: async () => (await import('#src/cli/trace.ts')).trace,

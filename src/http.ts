@@ -16,9 +16,10 @@ import { erasureRoutes } from '#src/in/api/erasures.ts'
 import { eventRoutes } from '#src/in/api/events.ts'
 import type { StreamLimits } from '#src/in/api/event-stream.ts'
 import { createAcceptor } from '#src/in/api/idempotency.ts'
+import { createInsiders, insideFetch, type Insiders } from '#src/in/api/insiders.ts'
 import { keyRoutes } from '#src/in/api/keys.ts'
 import { apiDescription, rememberRoutes } from '#src/in/api/openapi.ts'
-import type { Reads } from '#src/in/api/reads.ts'
+import type { Reads } from '#src/postgres/reads.ts'
 import { statsRoutes } from '#src/in/api/stats.ts'
 import { suppressionRoutes } from '#src/in/api/suppressions.ts'
 import { templateRoutes } from '#src/in/api/templates.ts'
@@ -28,6 +29,8 @@ import { parserRefusals } from '#src/in/api/parser.ts'
 import { lacksHost, pathOf } from '#src/in/api/target.ts'
 import { catcherPages } from '#src/in/catcher/pages.ts'
 import type { Catcher } from '#src/in/catcher/server.ts'
+import { dashboardContext } from '#src/in/dashboard/context.ts'
+import type { Operations } from '#src/in/dashboard/operations.ts'
 import { healthRoutes, type Part } from '#src/in/ops/health.ts'
 import { metricsRoute, type Metrics } from '#src/in/ops/metrics.ts'
 import { trackingPages } from '#src/in/tracking/context.ts'
@@ -38,6 +41,8 @@ export interface HttpOptions {
   api: { desk: Desk, counters: Counters, reads: Reads, streams?: Partial<StreamLimits> } | null
   /** Where clients reach it. */
   publicUrl: string
+  /** What the dashboard needs beside the API; null = there is no dashboard. */
+  operations: Operations | null
   catcher: Catcher | null
   parts: Part[]
   metrics: Metrics
@@ -87,13 +92,14 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
   healthRoutes(app, options.parts)
   metricsRoute(app, metrics)
   if (options.catcher !== null) void app.register(catcherPages, { catcher: options.catcher })
-  const { api } = options
+  const { api, operations } = options
   if (api !== null) {
     void app.register(trackingPages, { desk: api.desk, registry: metrics.registry, log })
     const routes = rememberRoutes(app)
+    const insiders = createInsiders()
     void app.register(async plain => {
       const context = plain.withTypeProvider<TypeBoxTypeProvider>()
-      limiter = apiContext(context, { desk: api.desk, counters: api.counters, log })
+      limiter = apiContext(context, { desk: api.desk, counters: api.counters, insiders, log })
       const acceptor = createAcceptor(api.desk)
       sendRoutes(context, api.desk, acceptor)
       batchRoutes(context, api.desk, acceptor)
@@ -110,8 +116,25 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
       eventRoutes(context, api.desk, { log, streams: api.streams ?? {} })
     }, { prefix: '/api' })
     void app.register(apiDescription, { routes, publicUrl: options.publicUrl })
+    if (operations !== null) openDashboard(app, { ...options, api, operations }, insiders)
   }
   return app
+}
+
+function openDashboard (app: FastifyInstance, { api, operations, catcher, publicUrl, log }: HttpOptions & { api: NonNullable<HttpOptions['api']>, operations: Operations }, insiders: Insiders): void {
+  void app.register(dashboardContext, {
+    prefix: '/dashboard',
+    rooms: {
+      desk: api.desk,
+      reads: api.reads,
+      fetchAs: (key, correlation) => insideFetch(app, insiders, key, correlation),
+      operations,
+      mailbox: catcher,
+      publicUrl,
+      log: log.child({ role: 'dashboard' })
+    }
+  })
+  app.get('/', async (_request, reply) => await reply.redirect('/dashboard', 303))
 }
 
 function isStream (reply: FastifyReply): boolean {

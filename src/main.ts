@@ -6,6 +6,7 @@ import { followDirectory, ownerOf } from '#src/actions/directory.ts'
 import { firstStart } from '#src/actions/first-start.ts'
 import { keepInbound } from '#src/actions/inbound.ts'
 import { openDesk } from '#src/actions/open-desk.ts'
+import { LINK_PATH, mintLink, operatorsKey } from '#src/actions/session.ts'
 import { systemClock, type Clock } from '#src/base/clock.ts'
 import type { Config } from '#src/base/config.ts'
 import { Complaint, deadline } from '#src/base/errors.ts'
@@ -15,6 +16,7 @@ import type { Role } from '#src/base/role.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
 import { buildHttp } from './http.ts'
 import { startCatcher, type Catcher } from '#src/in/catcher/server.ts'
+import type { Operations } from '#src/in/dashboard/operations.ts'
 import type { Part } from '#src/in/ops/health.ts'
 import { createMetrics, watchGauges, type Metrics } from '#src/in/ops/metrics.ts'
 import { startInbound, type Inbound } from '#src/in/smtp/server.ts'
@@ -48,6 +50,8 @@ export interface House {
   inboundPort: number | null
   /** The first account's key when this start made it: shown once, nowhere else to be had. */
   firstKey: string | null
+  /** A link into the dashboard, below `url`, that works once within 15 minutes; null where there is none, or no key for it. */
+  signInPath: string | null
   /** Whether this process has folded sequence `seq` of CONTROL. */
   hasSeen (seq: number): Promise<boolean>
   /** Takes nothing new, finishes what it holds, stops everything it started. Safe to call twice. */
@@ -265,6 +269,7 @@ async function openDoors (rooms: Rooms, firstKey: string | null): Promise<House>
     publicUrl: config.publicUrl,
     catcher: rooms.catcher,
     parts: parts(rooms),
+    operations: openOperations(rooms),
     metrics,
     trustProxy: config.trustProxy,
     log
@@ -275,7 +280,9 @@ async function openDoors (rooms: Rooms, firstKey: string | null): Promise<House>
     throw error.code === undefined ? error : new Complaint(`HOST ${config.host} with PORT ${config.port} cannot be listened on: ${error.code}.`)
   })
   let stopping: Promise<void> | null = null
-  return { url, inboundPort: rooms.inbound?.port ?? null, firstKey, hasSeen: seq => desk.directory.reached(seq, 0), stop: () => (stopping ??= stack.disposeAsync()) }
+  const key = config.roles.has('api') ? operatorsKey(desk) : null
+  const signInPath = key === null ? null : LINK_PATH + mintLink(desk, key)
+  return { url, inboundPort: rooms.inbound?.port ?? null, firstKey, signInPath, hasSeen: seq => desk.directory.reached(seq, 0), stop: () => (stopping ??= stack.disposeAsync()) }
 }
 
 function parts ({ bus, pool, roles }: Rooms): Part[] {
@@ -289,4 +296,14 @@ function parts ({ bus, pool, roles }: Rooms): Part[] {
 function standingOf ({ lag, parked }: Projector): Record<string, unknown> {
   const { facts, seconds } = lag()
   return { lag: { facts, seconds: Math.round(seconds * 1000) / 1000 }, parked: parked() }
+}
+
+/** What the dashboard shows of the installation, and lets its operator do. */
+function openOperations (rooms: Rooms): Operations {
+  return {
+    parts: async () => await Promise.all(parts(rooms).map(async ({ name, check }) => ({ name, reason: await Promise.resolve(check()).catch((error: Error) => error.message) }))),
+    streams: async () => [],
+    projections: async () => [],
+    rebuild: async () => 'not yet'
+  }
 }

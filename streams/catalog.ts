@@ -9,6 +9,7 @@ import { erasureFacts } from './erasure/facts.ts'
 import { inboundFacts } from './inbound/facts.ts'
 import { keyFacts } from './key/facts.ts'
 import { replayFacts } from './replay/facts.ts'
+import { sessionFacts } from './session/facts.ts'
 import { suppressionFacts } from './suppression/facts.ts'
 import { templateFacts } from './template/facts.ts'
 import { usageFacts } from './usage/facts.ts'
@@ -16,7 +17,7 @@ import { webhookFacts } from './webhook/facts.ts'
 
 const types = [
   ...emailFacts, ...accountFacts, ...keyFacts, ...domainFacts, ...webhookFacts, ...deliveryFacts, ...replayFacts, ...suppressionFacts, ...templateFacts, ...inboundFacts,
-  ...erasureFacts, ...usageFacts
+  ...erasureFacts, ...usageFacts, ...sessionFacts
 ]
 
 /** Every type in its present version; all versions from 1 on can be read. */

@@ -65,6 +65,22 @@ export interface Webhook {
   disabled: string | null
 }
 
+/** Somebody's way into the dashboard. */
+export interface Session {
+  id: string
+  account: string
+  /** Id of the key it was opened with: as long as that one opens the dashboard, so does this. */
+  key: string
+  /** SHA-256 of the secret in the cookie. */
+  hash: string
+  previousHash: string | null
+  /** Since when it has this secret, Unix ms. */
+  secretMs: number
+  /** When it ends, Unix ms. */
+  untilMs: number
+  createdAt: string
+}
+
 /** What the stream CONTROL says now, folded into memory: who holds which key, owns which domain, listens where. */
 export interface Directory {
   accounts: Map<string, Account>
@@ -74,12 +90,14 @@ export interface Directory {
   /** By name. */
   domains: Map<string, Domain>
   webhooks: Map<string, Webhook>
+  /** By id; those that are over leave when the next one is opened. */
+  sessions: Map<string, Session>
   /** Last sequence of every subject seen, for the next append there: entity id or domain name → sequence. */
   versions: Map<string, number>
 }
 
 export function emptyDirectory (): Directory {
-  return { accounts: new Map(), keysByHash: new Map(), keys: new Map(), domains: new Map(), webhooks: new Map(), versions: new Map() }
+  return { accounts: new Map(), keysByHash: new Map(), keys: new Map(), domains: new Map(), webhooks: new Map(), sessions: new Map(), versions: new Map() }
 }
 
 /** Folds one fact of CONTROL into the directory, in place: it is as large as the installation. */
@@ -135,6 +153,17 @@ export function evolveDirectory (directory: Directory, { fact, seq, subject }: R
       break
     case 'webhook.deleted':
       directory.webhooks.delete(fact.data.webhook)
+      break
+    case 'session.opened':
+      openSession(directory, fact)
+      break
+    case 'session.rotated': {
+      const session = directory.sessions.get(fact.data.session)
+      if (session !== undefined) Object.assign(session, { hash: fact.data.hash, previousHash: session.hash, secretMs: Date.parse(fact.time) })
+      break
+    }
+    case 'session.ended':
+      directory.sessions.delete(fact.data.session)
       break
     default:
       throw new Error(`${fact.type} does not belong on CONTROL`)
@@ -249,6 +278,13 @@ function judgeWebhook (directory: Directory, { type, data, time }: Named<'webhoo
       webhook.disabled = data.reason
       break
   }
+}
+
+function openSession ({ sessions }: Directory, { data, account, time }: Named<'session.opened'>): void {
+  const openedMs = Date.parse(time)
+  for (const { id, untilMs } of sessions.values()) if (untilMs <= openedMs) sessions.delete(id)
+  const { session: id, key, hash, until } = data
+  sessions.set(id, { id, account, key, hash, previousHash: null, secretMs: openedMs, untilMs: Date.parse(until), createdAt: time })
 }
 
 function msOf (time: string | null): number | null {

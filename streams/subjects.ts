@@ -36,6 +36,7 @@ export const subjects = {
   inbound: 'inbound.mail',
   account: (account: string) => `control.${account}.account.${account}`,
   key: (account: string, key: string) => `control.${account}.key.${key}`,
+  session: (account: string, session: string) => `control.${account}.session.${session}`,
   webhook: (account: string, webhook: string) => `control.${account}.webhook.${webhook}`,
   /** `hash` of the folded address. Beside `control.`: there may be millions, and nobody holds them all in memory. */
   suppression: (account: string, hash: string) => `suppression.${account}.${hash}`,

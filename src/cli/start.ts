@@ -39,13 +39,14 @@ function onFirstSignal (): AbortController {
   return stop
 }
 
-function welcome ({ url, firstKey, inboundPort }: House, config: Config, say: (line: string) => void): void {
+function welcome ({ url, firstKey, signInPath, inboundPort }: House, config: Config, say: (line: string) => void): void {
   say(`\nJetpost serves at ${url}`)
   if (config.roles.has('sender') && config.smtpUrl === null) say(`Mail goes to the built-in catcher: ${url}/catcher`)
   for (const line of aboutBounces(config, inboundPort)) say(line)
   for (const line of hints(config)) say(line)
   if (!config.roles.has('api')) return
-  say(`Send a mail:\n\n${curl(url, firstKey ?? '$JETPOST_API_KEY')}\n`)
+  if (signInPath !== null) say(`\nThe dashboard, by a link that works once within 15 minutes (jetpost dashboard makes another):\n\n${url}${signInPath}`)
+  say(`\nSend a mail:\n\n${curl(url, firstKey ?? '$JETPOST_API_KEY')}\n`)
 }
 
 function aboutBounces ({ inboundHost, bounceDomain }: Config, port: number | null): string[] {

@@ -7,7 +7,7 @@ import { deadline } from '#src/base/errors.ts'
 import { createLog } from '#src/base/log.ts'
 import { createVault, sha256Hex } from '#src/base/secret.ts'
 import { buildHttp } from '#src/http.ts'
-import type { Reads } from '#src/in/api/reads.ts'
+import type { Reads } from '#src/postgres/reads.ts'
 import { createMetrics } from '#src/in/ops/metrics.ts'
 import { Conflict, LogUnavailable } from '#src/nats/errors.ts'
 import { API_KEY, FROM } from '../support/house.ts'
@@ -45,7 +45,7 @@ async function ask (method: 'GET' | 'POST' | 'DELETE', url: string, body: object
   const desk = { directory, ledger, vault: createVault('x'.repeat(32)), settings, suppressions, blobs: { put } } as unknown as Desk
   const reads = { pool: {}, view: { caughtUp } } as unknown as Reads
   const counters = { count: async () => ({ position: 1, exact: true }), inexact: () => 0 }
-  const app = buildHttp({ api: { desk, counters, reads }, catcher: null, parts: [], metrics: createMetrics(), publicUrl: 'http://localhost:8080', trustProxy: [], log: createLog('silent') })
+  const app = buildHttp({ api: { desk, counters, reads }, operations: null, catcher: null, parts: [], metrics: createMetrics(), publicUrl: 'http://localhost:8080', trustProxy: [], log: createLog('silent') })
   const answer = await app.inject({ method, url, headers: { authorization: `Bearer ${API_KEY}` }, payload: body })
   await app.close()
   return answer

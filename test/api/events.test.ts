@@ -72,7 +72,7 @@ async function stream (t: Ending, options: Parameters<typeof readEvents>[1] = {}
 async function openNode (t: Ending, streams: Partial<StreamLimits>, desk: Desk) {
   const api = { desk, counters: createCounters(desk.ledger.bus), reads: {} as never, streams }
   const metrics = createMetrics()
-  const app = buildHttp({ api, catcher: null, parts: [], metrics, publicUrl: 'http://localhost:8080', trustProxy: [], log: createLog('silent') })
+  const app = buildHttp({ api, operations: null, catcher: null, parts: [], metrics, publicUrl: 'http://localhost:8080', trustProxy: [], log: createLog('silent') })
   t.teardown(() => app.close())
   return { app, metrics, url: await app.listen({ host: '127.0.0.1', port: 0 }) }
 }

@@ -8,6 +8,7 @@ import { suppress, unsuppress } from '#src/actions/suppression.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { loadSubject } from '#src/nats/load.ts'
 import { openTestHouse } from '../support/house.ts'
+import { LONG_ONLY } from '../support/long.ts'
 import { openOwnNats } from '../support/own-nats.ts'
 import { openSecondDesk } from '../support/second-desk.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
@@ -255,7 +256,7 @@ t.test('while PostgreSQL is away addresses are suppressed, looked at and lifted;
   t.equal((await lonely.request('DELETE', pathOf('ada@example.com'))).status, 204)
 })
 
-t.test('while NATS is away nobody is said to be free: 503, and again the truth when it is back', async t => {
+t.test('while NATS is away nobody is said to be free: 503, and again the truth when it is back', LONG_ONLY, async t => {
   const nats = await openOwnNats(t)
   const stranded = await openTestHouse(t, { natsUrl: nats.natsUrl })
   await stranded.request('POST', '/api/suppressions', { body: { address: 'ada@example.com' } })

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { closedLoop, type Shot } from '../support/load.ts'
-import { LONG } from '../support/long.ts'
+import { LONG, LONG_ONLY } from '../support/long.ts'
 import { openWorld, smallMail } from '../support/reckoning.ts'
 import { startTree, TREE_KEY, type Tree } from '../support/tree.ts'
 
@@ -8,7 +8,7 @@ t.setTimeout(LONG ? 600_000 : 120_000)
 const KILLS = LONG ? 5 : 1
 const EMAILS = LONG ? 1000 : 200
 
-t.test(`kill -9 of everything, ${KILLS} times while keyed requests are accepted: asked again, each key has one email, the one it was answered with`, async t => {
+t.test(`kill -9 of everything, ${KILLS} times while keyed requests are accepted: asked again, each key has one email, the one it was answered with`, LONG_ONLY, async t => {
   const world = await openWorld(t)
   const tree = await startTree({ env: { SMTP_URL: world.smtpUrl } })
   t.teardown(tree.dispose)

@@ -42,7 +42,7 @@ async function openListener (t: Test, natsUrl: string) {
   return { port: inbound.port, bus }
 }
 
-t.test('while NATS is away a mail is not taken: 451, and 250 once it is back and has it', async t => {
+t.test('while NATS is away a mail is not taken: 451, and 250 once it is back and has it', LONG_ONLY, async t => {
   const nats = await openOwnNats(t)
   const { port, bus } = await openListener(t, nats.natsUrl)
   const mail = { to: `b+${tokens.mint('return', { email: newId('em', Date.now()), n: 0, request: 1 })}@${HOST}`, raw: 'Subject: x\r\n\r\n' }

@@ -14,6 +14,7 @@ import type { AnyFact } from '#streams/catalog.ts'
 import type { Ledger } from '#src/actions/ledger.ts'
 import { openHookRig, type Happened, type HookRig } from '../support/hook-rig.ts'
 import { startHookSink } from '../support/hook-sink.ts'
+import { LONG_ONLY } from '../support/long.ts'
 
 const CHILD = fileURLToPath(new URL('../support/hook-child.ts', import.meta.url))
 
@@ -32,7 +33,7 @@ function startOne (ledger: Ledger, directory: LiveDirectory): Role {
   return startFanout({ ledger, directory, bodies: createBodies(1_000_000), log: createLog('silent') })
 }
 
-t.test('two fan-outs on one log with random restarts make exactly one delivery of each event for each endpoint', async t => {
+t.test('two fan-outs on one log with random restarts make exactly one delivery of each event for each endpoint', LONG_ONLY, async t => {
   const rig = await openHookRig(t)
   const hooks: CreatedWebhook[] = []
   for (let i = 0; i < 12; i++) hooks.push(await rig.listen(`http://127.0.0.1:9/${i}`))

@@ -28,7 +28,7 @@ t.test('help and version; what is not understood ends with 2 and a sentence', as
 t.test('words that a command does not take end with 2, and -h tells what it takes', async t => {
   const surplus = [['accounts', 'create', 'a', 'b', 'c'], ['accounts', 'list', 'x'], ['doctor', 'extra'], ['start', 'extra', '--port'], ['start', '--json'], ['migrate', 'x'], ['domains', 'list', 'x'], ['keys', 'list', 'x']]
   await Promise.all(surplus.map(async args => t.match(await here(args), { code: 2, out: '', err: `usage: jetpost ${args[0]}` }, args.join(' '))))
-  for (const name of ['start', 'doctor', 'accounts', 'keys', 'domains', 'send', 'tail', 'trace', 'webhooks', 'replay', 'erase', 'erasures', 'backup', 'restore', 'rebuild', 'verify', 'migrate']) {
+  for (const name of ['start', 'doctor', 'accounts', 'keys', 'domains', 'dashboard', 'send', 'tail', 'trace', 'webhooks', 'replay', 'erase', 'erasures', 'backup', 'restore', 'rebuild', 'verify', 'migrate']) {
     await Promise.all(['-h', '--help'].map(async option => t.match(await here([name, option]), { code: 0, out: `jetpost ${name}` }, `${name} ${option}`)))
   }
 })

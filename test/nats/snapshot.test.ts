@@ -11,10 +11,11 @@ import { api } from '#src/nats/api.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { askDirect, createPartReader, unread } from '#src/nats/direct.ts'
 import { copyStream, restoreStream, type StreamAbout } from '#src/nats/snapshot.ts'
+import { LONG } from '../support/long.ts'
 import { openOwnNats } from '../support/own-nats.ts'
 import { until } from '../support/wait.ts'
 
-const MESSAGES = 100_000
+const MESSAGES = LONG ? 100_000 : 30_000
 const BATCH = 1000
 const SOON = { silenceMs: 500, endMs: 500 }
 
@@ -68,7 +69,7 @@ async function * inPieces (archive: Buffer, bytes = 100_000): AsyncGenerator<Uin
   for (let i = 0; i < archive.length; i += bytes) yield archive.subarray(i, i + bytes)
 }
 
-t.test('a hundred thousand messages with headers, gaps and lives of their own come back as they were, while others are appended', async t => {
+t.test('many messages with headers, gaps and lives of their own come back as they were, while others are appended', async t => {
   const source = await openQuickNats(t)
   const bus = await openOwnBus(t, source.natsUrl)
   await make(bus, 'MANY')
@@ -76,7 +77,7 @@ t.test('a hundred thousand messages with headers, gaps and lives of their own co
     const extra: Record<string, string> = b === 0 ? { 'Nats-TTL': '1h' } : {}
     await publish(bus, `b${b}`, Array.from({ length: BATCH }, (_, i) => ({ subject: `MANY.${(b + i) % 977}`, body: `${b + i} ${'ü'.repeat(i % 50)}`, extra: { ...extra, 'X-Place': `${b + i}` } })))
   }
-  const gone = [1, 2, 777, 50_000, MESSAGES]
+  const gone = [1, 2, 777, 20_000, MESSAGES]
   for (const seq of gone) await api(bus, 'STREAM.MSG.DELETE.MANY', { seq })
   await make(bus, 'NONE')
   await make(bus, 'LARGE')

@@ -10,6 +10,7 @@ import type { Recorded } from '#streams/define.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/run.ts'
 import { ACCOUNT, deliveryAttempted, deliveryFailed, deliveryParked, deliveryRequested, member, recorded, timeAt, type DeliveryStep } from '../support/facts.ts'
+import { LONG } from '../support/long.ts'
 import { apply, cut, freshPool, randomOf, shuffled } from './view.ts'
 
 const past = (seconds: number) => new Date(Date.now() - seconds * 1000).toISOString()
@@ -147,7 +148,7 @@ t.test('whatever happens, in any order, in any batches and twice: the rows are t
     const told = random() < 0.5 ? [...facts, ...facts] : shuffled([...facts, ...facts], random)
     for (const batch of cut(told, 6, random)) await apply(pool, deliveries, batch)
     t.strictSame(await allRows(pool), expected)
-  }), { numRuns: 60 })
+  }), { numRuns: LONG ? 300 : 30 })
 })
 
 t.test('what has arrived has arrived: what another process meets with the same delivery later adds its request, no more', async t => {

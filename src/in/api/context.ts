@@ -8,12 +8,14 @@ import type { Desk } from '#src/actions/desk.ts'
 import { Conflict, isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import type { Counters } from '#src/nats/counters.ts'
 import type { Log } from '#src/base/log.ts'
+import { ViewUnavailable } from '#src/postgres/reads.ts'
 import { authorizationOf, createAuthenticator } from './auth.ts'
 import {
   answer, asProblem, conflict, forbidden, invalid, malformedJson, malformedUrl, methodNotAllowed, missingHost, notFound, Problem, rateLimited, tooDeep,
   unauthorized, unavailable, unsupportedMediaType, type Fault
 } from './errors.ts'
 import { compileValidator, SchemaFaults } from './faults.ts'
+import type { Insiders } from './insiders.ts'
 import { createLimiter, limitClassOf, limitHeaders, type Limiter, type Standing } from './limits.ts'
 import { lacksHost, pathOf } from './target.ts'
 
@@ -40,12 +42,13 @@ export type Api = FastifyInstance<RawServerDefault, RawRequestDefaultExpression,
 export interface ApiOptions {
   desk: Desk
   counters: Counters
+  insiders: Insiders
   log: Log
 }
 
 /** What holds for all of /api, in the contract's order: 401 → 429 → 400/413/415 → 403 scope → 422 → the route's own. Returns the limiter,
  *  for what the HTTP parser refuses before any of this runs. */
-export function apiContext (app: Api, { desk, counters, log }: ApiOptions): Limiter {
+export function apiContext (app: Api, { desk, counters, insiders, log }: ApiOptions): Limiter {
   const { clock } = desk.ledger
   const authenticator = createAuthenticator(desk.directory, clock)
   const limiter = createLimiter(counters, clock)
@@ -59,7 +62,11 @@ export function apiContext (app: Api, { desk, counters, log }: ApiOptions): Limi
   app.addHook('onRequest', async request => {
     // By the route that will serve it, however its path is spelt.
     const limitClass = limitClassOf(request.method, request.routeOptions.url ?? pathOf(request.url))
-    const found = authenticator.keyOf(authorizationOf(request.raw.rawHeaders), request.ip)
+    const authorization = authorizationOf(request.raw.rawHeaders)
+    request.key = insiders.keyOf(authorization)
+    // Whoever let them in has counted them, or need not.
+    if (request.key !== null) return
+    const found = authenticator.keyOf(authorization, request.ip)
     request.key = found instanceof Promise ? await found : found
     if (request.key === null) {
       request.standing = limiter.countStranger(request.ip, limitClass)
@@ -145,6 +152,7 @@ function problemOf (error: unknown, request: FastifyRequest, log: Log): Problem 
     const doubt = error instanceof LogUnavailable && error.doubt
     return unavailable('log_unavailable', doubt ? 'It may have been accepted: look before sending again' : 'The log cannot take this now')
   }
+  if (error instanceof ViewUnavailable) return unavailable(error.code, error.message)
   const problem = asProblem(error)
   if (problem !== null) return problem
   log.error({ requestId: request.id, err: error }, 'request failed')

@@ -8,10 +8,10 @@ import type { Desk } from '#src/actions/desk.ts'
 import { cancelEmail, mayChange, NotChanged, rescheduleEmail, retryEmail, type Changed } from '#src/actions/email-change.ts'
 import { loadRequest, type Request } from '#src/actions/recipient.ts'
 import { parseTime, timestamp } from '#src/base/clock.ts'
+import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { refuseFaults, type Api } from './context.ts'
 import { conflict, forbidden, notFound } from './errors.ts'
 import { fieldFaults, granted, IdParams, isEmailId, timeMessage } from './params.ts'
-import { answerFrom, type Reads } from './reads.ts'
 
 const Recipients = Type.Array(Type.Object({
   n: Type.Integer(),

@@ -9,7 +9,7 @@ import { refuseFaults, type Api } from './context.ts'
 import { findEmail } from './email-actions.ts'
 import { gone, invalid } from './errors.ts'
 import { IdParams } from './params.ts'
-import type { Reads } from './reads.ts'
+import type { Reads } from '#src/postgres/reads.ts'
 
 const ContentAnswer = Type.Object({
   id: Type.String(),

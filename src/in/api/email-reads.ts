@@ -8,11 +8,11 @@ import { parseAddress, parseDomain } from '#streams/address.ts'
 import type { Desk } from '#src/actions/desk.ts'
 import { emailAsOf } from '#src/actions/email-past.ts'
 import { parseTime, timestamp, type Clock } from '#src/base/clock.ts'
+import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { refuseFaults, type Api } from './context.ts'
 import { notFound, type Fault } from './errors.ts'
 import { ListQuery, readPage } from './pages.ts'
 import { IdParams, isEmailId, timeMessage } from './params.ts'
-import { answerFrom, type Reads } from './reads.ts'
 
 const Time = (name: string) => Type.Optional(Type.String({ maxLength: 40, description: timeMessage(name) }))
 const Text = (name: string, max: number) => Type.Optional(Type.String({ minLength: 1, maxLength: max, description: `${name} has 1 to ${max} characters.` }))

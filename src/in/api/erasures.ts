@@ -6,11 +6,11 @@ import { parseAddress } from '#streams/address.ts'
 import type { Desk } from '#src/actions/desk.ts'
 import { requestErasure } from '#src/actions/erasure.ts'
 import { suppressionHash } from '#src/actions/suppression-book.ts'
+import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { refuseFaults, type Api } from './context.ts'
 import { notFound } from './errors.ts'
 import { ListQuery, readPage } from './pages.ts'
 import { askerOf, fieldFaults, granted, IdParams } from './params.ts'
-import { answerFrom, type Reads } from './reads.ts'
 
 const EraseRequest = Type.Object({
   address: Type.String({ maxLength: 320, description: 'address is a mail address.' })

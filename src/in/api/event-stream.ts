@@ -1,15 +1,12 @@
 import { once } from 'node:events'
 import { Readable, type Writable } from 'node:stream'
-import type { AnyFact } from '#streams/catalog.ts'
-import type { Recorded } from '#streams/define.ts'
 import { sleep } from '#src/base/backoff.ts'
-import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
+import { createDoorbell } from '#src/nats/doorbell.ts'
 import { isUnanswered, JetStreamError } from '#src/nats/errors.ts'
-import { follow } from '#src/nats/follow.ts'
 import { unavailable } from './errors.ts'
 import { cursorsOf } from './event-cursors.ts'
-import { looksAfter, placeNow, STREAM, type FeedDesk, type FeedEvent, type Wanted } from './feed.ts'
+import { looksAfter, STREAM, type FeedDesk, type FeedEvent, type Wanted } from './feed.ts'
 
 /** How patient streams are, and how many there may be. */
 export interface StreamLimits {
@@ -24,8 +21,6 @@ export interface StreamLimits {
 const LIMITS: StreamLimits = { heartbeatMs: 15_000, stallMs: 60_000, accountMax: 20, processMax: 500 }
 /** How often each stream's key and reader are looked at: a revoked key's streams end within a second. */
 const WATCH_MS = 250
-const GATHER_MS = 20
-const FACTS_MAX = 500
 const AGAIN_MS = 1000
 /** Clients wait as long before they come again. */
 const RETRY_MS = 2000
@@ -59,8 +54,7 @@ interface Listener extends Listening {
 export function createEventStreams (desk: FeedDesk, log: Log, limits: Partial<StreamLimits> = {}): EventStreams {
   const { heartbeatMs, stallMs, accountMax, processMax } = { ...LIMITS, ...limits }
   const listeners = new Map<Listener, Writable>()
-  let following: AbortController | null = null
-  let running = Promise.resolve()
+  const doorbell = createDoorbell(desk.ledger.bus, { stream: STREAM, filter: 'email.>' }, log)
   let watch: NodeJS.Timeout | undefined
   let stopped = false
 
@@ -76,21 +70,19 @@ export function createEventStreams (desk: FeedDesk, log: Log, limits: Partial<St
     return Readable.from(written(listener), { objectMode: false, highWaterMark: 0 })
   }
 
-  /** The first one begins to follow and to watch, the last one ends both. */
+  /** The first one begins to watch, the last one ends that. */
   function join (listener: Listener, line: Writable): void {
+    if (listeners.size === 0) watch = setInterval(look, WATCH_MS)
     listeners.set(listener, line)
-    if (following === null) {
-      following = new AbortController()
-      running = ringAlong(following.signal)
-      watch = setInterval(look, WATCH_MS)
-    }
+    const leave = doorbell.listen(listener.wanted.account, () => {
+      listener.rung = true
+      listener.wake()
+    })
     line.once('close', () => {
+      leave()
       listener.ending.abort()
       listeners.delete(listener)
-      if (listeners.size > 0) return
-      following?.abort()
-      following = null
-      clearInterval(watch)
+      if (listeners.size === 0) clearInterval(watch)
     })
   }
 
@@ -99,30 +91,6 @@ export function createEventStreams (desk: FeedDesk, log: Log, limits: Partial<St
       // Who was told to end and is still there does not take what is left.
       if (ending.signal.aborted || (offeredMs !== null && performance.now() - offeredMs > stallMs)) line.destroy()
       else if (!stands()) ending.abort()
-    }
-  }
-
-  /** Rings wherever something may have happened. What it was, each reads for itself: so nothing is held here, and nothing skipped. */
-  async function ringAlong (signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      try {
-        const options = { stream: STREAM, filter: 'email.>', afterSeq: await placeNow(desk), batchMax: FACTS_MAX, gatherMs: GATHER_MS, signal }
-        const onTrouble = (err: Error) => log.warn({ err }, 'streams of events are interrupted')
-        for await (const facts of follow(desk.ledger.bus, { ...options, onTrouble, onFollowing: () => ring(null) })) ring(facts)
-      } catch (error) {
-        log.warn({ err: asError(error) }, 'streams of events are interrupted')
-        await sleep(AGAIN_MS, signal)
-      }
-    }
-  }
-
-  /** null = everywhere. */
-  function ring (facts: Recorded<AnyFact>[] | null): void {
-    const accounts = facts === null ? null : new Set(facts.map(({ fact }) => fact.account))
-    for (const listener of listeners.keys()) {
-      if (accounts !== null && !accounts.has(listener.wanted.account)) continue
-      listener.rung = true
-      listener.wake()
     }
   }
 
@@ -175,7 +143,7 @@ export function createEventStreams (desk: FeedDesk, log: Log, limits: Partial<St
     const lines = [...listeners.values()]
     for (const { ending } of listeners.keys()) ending.abort()
     await Promise.all(lines.map(line => once(line, 'close').catch(() => {})))
-    await running
+    await doorbell.stop()
   }
 
   return { open, stop }

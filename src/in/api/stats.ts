@@ -8,10 +8,10 @@ import { closedDomains, closedMonths, type UsageOptions } from '#projections/usa
 import { parseDomain } from '#streams/address.ts'
 import { monthOf, monthStartMs } from '#streams/usage/months.ts'
 import { parseTime, timestamp, type Clock } from '#src/base/clock.ts'
+import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { refuseFaults, schemaFaults, type Api } from './context.ts'
 import type { Fault } from './errors.ts'
 import { timeMessage } from './params.ts'
-import { answerFrom, type Reads } from './reads.ts'
 
 const Time = (name: string) => Type.Optional(Type.String({ maxLength: 40, description: timeMessage(name) }))
 const Domain = (name: string) => Type.Optional(Type.String({ maxLength: 253, description: `${name} is the name of a domain.` }))

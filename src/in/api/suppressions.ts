@@ -8,11 +8,11 @@ import { parseTime } from '#src/base/clock.ts'
 import type { Desk } from '#src/actions/desk.ts'
 import { readSuppression, suppressionHash } from '#src/actions/suppression-book.ts'
 import { suppress, unsuppress } from '#src/actions/suppression.ts'
+import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { created, refuseFaults, schemaFaults, type Api } from './context.ts'
 import { notFound, type Fault } from './errors.ts'
 import { ListQuery, readPage } from './pages.ts'
 import { askerOf, fieldFaults, granted, timeMessage } from './params.ts'
-import { answerFrom, type Reads } from './reads.ts'
 
 const Reason = Type.Union(REASONS.map(reason => Type.Literal(reason)), { description: `reason is one of ${REASONS.join(', ')}.` })
 const Address = Type.String({ maxLength: 320, description: 'address is a mail address.' })

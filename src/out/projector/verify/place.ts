@@ -73,6 +73,9 @@ export function placeOf (fact: AnyFact): string {
     case 'webhook.recovered':
     case 'webhook.disabled':
     case 'webhook.deleted': return subjects.webhook(account, fact.data.webhook)
+    case 'session.opened':
+    case 'session.rotated':
+    case 'session.ended': return subjects.session(account, fact.data.session)
     case 'delivery.requested': return (fact.data.replay === null ? subjects.delivery : subjects.deliveryAgain)(partitionOf(fact.data.webhook))
     case 'delivery.attempted':
     case 'delivery.parked':

@@ -1,0 +1,143 @@
+import { Refusal } from '#streams/define.ts'
+import type { Key, Session } from '#streams/directory.ts'
+import { isLive, opens } from '#streams/key/decide.ts'
+import { isOpen, LINK_MS, mayOpenDashboard, SESSION_MS, SESSIONS_MAX, shouldRotate } from '#streams/session/decide.ts'
+import { SessionEnded, SessionOpened, SessionRotated } from '#streams/session/facts.ts'
+import { subjects } from '#streams/subjects.ts'
+import { timestamp } from '#src/base/clock.ts'
+import { newId } from '#src/base/id.ts'
+import { newSecret, sha256Hex } from '#src/base/secret.ts'
+import type { Append } from '#src/nats/append.ts'
+import { Conflict } from '#src/nats/errors.ts'
+import type { Asker, Desk } from './desk.ts'
+import { FIRST_ACCOUNT } from './first-start.ts'
+import { stamp } from './ledger.ts'
+
+type SessionDesk = Pick<Desk, 'ledger' | 'directory'>
+
+/** A way into the dashboard that was opened just now. */
+export interface OpenSession {
+  session: string
+  /** What the browser keeps: `<session>.<secret>`, nowhere else to be had. */
+  ticket: string
+  /** In CONTROL: a node whose directory has reached it knows the session. */
+  seq: number
+}
+
+/** Who stands behind a ticket. */
+export interface Visitor {
+  session: Session
+  key: Key
+  /** A new ticket is due. */
+  stale: boolean
+}
+
+/** Where a sign-in link leads, before its token. */
+export const LINK_PATH = '/dashboard/link?token='
+const LINK_CONTEXT = 'sign-in link'
+/** For a session or a key that was made a moment ago on another node. */
+const LOOK_MS = 1000
+
+/** Opens a session for whoever holds the secret of a key that opens the dashboard. Throws LogUnavailable. */
+export async function signIn (desk: SessionDesk, correlation: string, secret: string): Promise<OpenSession | Refusal> {
+  const hash = sha256Hex(secret)
+  const known = () => desk.directory.now.keysByHash.get(hash)
+  if (known() === undefined) await desk.directory.catchUp(LOOK_MS)
+  const key = known()
+  if (key === undefined || !opens(key, hash, desk.ledger.clock.nowMs())) return new Refusal('unknown_key', 'No live key has this secret.')
+  return await openSession(desk, correlation, key)
+}
+
+/** A token that opens a session once, within 15 minutes, without the key's secret. */
+export function mintLink (desk: SessionDesk & Pick<Desk, 'vault'>, key: Key): string {
+  const nowMs = desk.ledger.clock.nowMs()
+  const sealed = desk.vault.seal(JSON.stringify({ session: newId('ses', nowMs), key: key.id, untilMs: nowMs + LINK_MS }), LINK_CONTEXT)
+  return Buffer.from(sealed).toString('base64url')
+}
+
+/** Opens the session that a link stands for. Throws LogUnavailable. */
+export async function signInByLink (desk: SessionDesk & Pick<Desk, 'vault'>, correlation: string, token: string): Promise<OpenSession | Refusal> {
+  const link = readLink(desk, token)
+  if (link === null) return new Refusal('invalid_link', 'This is no sign-in link of this Jetpost.')
+  if (link.untilMs <= desk.ledger.clock.nowMs()) return new Refusal('expired_link', 'This sign-in link was good for 15 minutes, and they are over.')
+  const key = desk.directory.now.keys.get(link.key)
+  if (key === undefined) return new Refusal('unknown_key', 'The key behind this sign-in link is no more.')
+  try {
+    return await openSession(desk, correlation, key, link.session)
+  } catch (error) {
+    if (error instanceof Conflict) return new Refusal('used_link', 'This sign-in link has been used: each works once.')
+    throw error
+  }
+}
+
+function readLink ({ vault }: Pick<Desk, 'vault'>, token: string): { session: string, key: string, untilMs: number } | null {
+  try {
+    return JSON.parse(vault.open(Buffer.from(token, 'base64url').toString(), LINK_CONTEXT)) as { session: string, key: string, untilMs: number }
+  } catch {
+    return null
+  }
+}
+
+/** Of the first account: what an operator at this machine signs in with; null when there is none. */
+export function operatorsKey ({ directory, ledger: { clock } }: SessionDesk): Key | null {
+  const own = [...directory.now.keys.values()].filter(key => key.account === FIRST_ACCOUNT && isLive(key, clock.nowMs()) && mayOpenDashboard(key) && !key.test)
+  return own.find(({ scopes }) => scopes.includes('full')) ?? own[0] ?? null
+}
+
+async function openSession (desk: SessionDesk, correlation: string, key: Key, id?: string): Promise<OpenSession | Refusal> {
+  const nowMs = desk.ledger.clock.nowMs()
+  if (!isLive(key, nowMs)) return new Refusal('unknown_key', 'The key has expired.')
+  if (!mayOpenDashboard(key)) return new Refusal('insufficient_permissions', 'This key does not open the dashboard: it takes the scope full or dashboard.')
+  const session = id ?? newId('ses', nowMs)
+  const secret = newSecret('')
+  const data = { session, key: key.id, hash: sha256Hex(secret), until: timestamp(nowMs + SESSION_MS) }
+  const asker = { account: key.account, correlation }
+  const fact = stamp(SessionOpened, { ...asker, causation: null }, data, nowMs)
+  const opened = { subject: subjects.session(key.account, session), fact, expectedSeq: 0 }
+  const excess = sessionsOf(desk, key.id).toSorted((a, b) => b.createdAt.localeCompare(a.createdAt)).slice(SESSIONS_MAX - 1)
+  const seqs = await desk.ledger.control.append([...endings(desk, asker, excess), opened])
+  return { session, ticket: `${session}.${secret}`, seq: seqs.at(-1)! }
+}
+
+/** Who comes with this ticket; null = nobody. One that another node has just given out is looked for in the log, once. */
+export async function visitorOf (desk: SessionDesk, ticket: string): Promise<Visitor | null> {
+  const [, id, secret] = /^(ses_[0-9a-z]{26})\.([A-Za-z0-9_-]{43})$/.exec(ticket) ?? []
+  if (id === undefined || secret === undefined) return null
+  const hash = sha256Hex(secret)
+  const { sessions } = desk.directory.now
+  if (sessions.get(id)?.hash !== hash && sessions.get(id)?.previousHash !== hash) await desk.directory.catchUp(LOOK_MS).catch(() => false)
+  const session = sessions.get(id)
+  const key = session === undefined ? undefined : desk.directory.now.keys.get(session.key)
+  const nowMs = desk.ledger.clock.nowMs()
+  if (session === undefined || !isOpen(session, key, hash, nowMs)) return null
+  return { session, key: key!, stale: shouldRotate(session, hash, nowMs) }
+}
+
+/** Gives a session a new secret; null when another request of it was quicker. Throws LogUnavailable. */
+export async function rotateSession (desk: SessionDesk, { account, correlation }: Asker, { id }: Session): Promise<string | null> {
+  const secret = newSecret('')
+  const subject = subjects.session(account, id)
+  const fact = stamp(SessionRotated, { account, correlation, causation: null }, { session: id, hash: sha256Hex(secret) }, desk.ledger.clock.nowMs())
+  try {
+    await desk.ledger.control.append([{ subject, fact, expectedSeq: desk.directory.now.versions.get(subject)! }])
+    return `${id}.${secret}`
+  } catch (error) {
+    if (error instanceof Conflict) return null
+    throw error
+  }
+}
+
+/** Ends sessions everywhere, all or none; resolves to the sequence after which no node knows them. Throws LogUnavailable. */
+export async function endSessions (desk: SessionDesk, asker: Asker, sessions: Session[]): Promise<number> {
+  return sessions.length === 0 ? 0 : (await desk.ledger.control.append(endings(desk, asker, sessions))).at(-1)!
+}
+
+function endings ({ ledger: { clock } }: SessionDesk, { account, correlation }: Asker, sessions: Session[]): Append[] {
+  const cause = { account, correlation, causation: null }
+  return sessions.map(({ id }) => ({ subject: subjects.session(account, id), fact: stamp(SessionEnded, cause, { session: id }, clock.nowMs()) }))
+}
+
+/** The open sessions of a key. */
+export function sessionsOf ({ directory: { now } }: SessionDesk, key: string): Session[] {
+  return [...now.sessions.values()].filter(session => session.key === key)
+}

@@ -1,0 +1,23 @@
+import { LINK_PATH, mintLink, operatorsKey } from '#src/actions/session.ts'
+import { readConfig } from '#src/base/config.ts'
+import { Complaint } from '#src/base/errors.ts'
+import { print, readArgs, usageError, type Command } from './command.ts'
+import { atDesk } from './open-desk.ts'
+
+export const dashboard: Command = {
+  usage: 'jetpost dashboard [--json]',
+  means: 'prints a link that signs you in to the dashboard once, within 15 minutes',
+  async run (args) {
+    const { values: { json }, positionals } = readArgs(args, {})
+    if (positionals.length > 0) throw usageError(`usage: ${dashboard.usage}`)
+    const { publicUrl } = readConfig(process.env)
+    const token = await atDesk(async desk => {
+      const key = operatorsKey(desk)
+      if (key === null) throw new Complaint('The first account has no live key that opens the dashboard: make one with jetpost keys create --scopes full.')
+      return mintLink(desk, key)
+    })
+    const url = `${publicUrl}${LINK_PATH}${token}`
+    if (json) print([{ url }], true)
+    else console.log(url)
+  }
+}

@@ -1,0 +1,33 @@
+import { html } from '#src/base/html.ts'
+import { endSessions, sessionsOf } from '#src/actions/session.ts'
+import { act, badge, heading, table, time } from '../parts.ts'
+import type { DashboardRooms } from '../rooms.ts'
+import type { Pages, Visit } from '../visit.ts'
+
+const SEEN_MS = 2000
+
+/** Where this key is signed in, and how to end that. */
+export function sessionsPages (pages: Pages, { desk }: DashboardRooms): void {
+  pages.get('/sessions', async visit => ({
+    title: 'Sessions',
+    section: null,
+    page: html`${heading('Sessions', act(visit, 'Sign out everywhere', {
+      action: '/dashboard/sessions/end', confirm: 'Every browser that signed in with this key is signed out, this one too.', confirmLabel: 'Sign out everywhere', danger: true
+    }))}
+<p class="hint">Signed in with the key <strong>${visit.key.name}</strong>. A session ends after 14 days, after a day without use, and with its key.</p>
+${table('Sessions of this key', [
+  { name: 'Session', kind: 'wide', cell: ({ id }) => html`<code>${id}</code> ${id === visit.session.id && badge('this browser', 'good')}` },
+  { name: 'Signed in', cell: ({ createdAt }) => time(createdAt, visit.nowMs) },
+  { name: 'Ends', cell: ({ untilMs }) => time(new Date(untilMs), visit.nowMs) }
+], own(visit))}`
+  }))
+
+  pages.post('/sessions/end', async visit => {
+    await desk.directory.reached(await endSessions(desk, visit.asker, own(visit)), SEEN_MS)
+    return { to: '/dashboard/sign-in' }
+  })
+
+  function own (visit: Visit) {
+    return sessionsOf(desk, visit.key.id).toSorted((a, b) => b.createdAt.localeCompare(a.createdAt))
+  }
+}

@@ -1,0 +1,67 @@
+import type { AnyFact } from '#streams/catalog.ts'
+import type { Recorded } from '#streams/define.ts'
+import { sleep } from '#src/base/backoff.ts'
+import { asError } from '#src/base/errors.ts'
+import type { Log } from '#src/base/log.ts'
+import type { Bus } from './connect.ts'
+import { follow } from './follow.ts'
+import { lastSequence } from './load.ts'
+
+const GATHER_MS = 20
+const FACTS_MAX = 500
+const AGAIN_MS = 1000
+
+/** Tells those who listen that something may have happened in their account: what it was, each reads for itself. So nothing is held here, and nothing skipped.
+ *  It follows the log only while somebody listens. */
+export interface Doorbell {
+  /** `ring` is called from now on, until the function that this returns is. */
+  listen (account: string, ring: () => void): () => void
+  /** Resolves once it follows no more. */
+  stop (): Promise<void>
+}
+
+export function createDoorbell (bus: Bus, { stream, filter }: { stream: string, filter: string }, log: Log): Doorbell {
+  const listeners = new Set<{ account: string, ring: () => void }>()
+  let following: AbortController | null = null
+  let running = Promise.resolve()
+
+  async function run (signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        const options = { stream, filter, afterSeq: await lastSequence(bus, stream), batchMax: FACTS_MAX, gatherMs: GATHER_MS, signal }
+        const onTrouble = (err: Error) => log.warn({ err, stream }, 'nobody is told what happens, for now')
+        for await (const facts of follow(bus, { ...options, onTrouble, onFollowing: () => ring(null) })) ring(facts)
+      } catch (error) {
+        log.warn({ err: asError(error), stream }, 'nobody is told what happens, for now')
+        await sleep(AGAIN_MS, signal)
+      }
+    }
+  }
+
+  /** null = everywhere. */
+  function ring (facts: Recorded<AnyFact>[] | null): void {
+    const accounts = facts === null ? null : new Set(facts.map(({ fact }) => fact.account))
+    for (const listener of listeners) if (accounts === null || accounts.has(listener.account)) listener.ring()
+  }
+
+  return {
+    listen (account, ringThem) {
+      const listener = { account, ring: ringThem }
+      listeners.add(listener)
+      if (following === null) {
+        following = new AbortController()
+        running = run(following.signal)
+      }
+      return () => {
+        listeners.delete(listener)
+        if (listeners.size > 0) return
+        following?.abort()
+        following = null
+      }
+    },
+    async stop () {
+      following?.abort()
+      await running
+    }
+  }
+}

@@ -1,0 +1,21 @@
+import { Type } from '@sinclair/typebox'
+import { factType, Id, Time } from '../define.ts'
+
+/** SHA-256 of the secret in the browser's cookie, hex; the secret itself is nowhere. */
+const Hash = Type.String({ pattern: '^[0-9a-f]{64}$' })
+
+/** Somebody signed in to the dashboard with a key, or with a link that stands for one. */
+export const SessionOpened = factType('session.opened', 1, Type.Object({
+  session: Id('ses'),
+  key: Id('key'),
+  hash: Hash,
+  /** When it ends, however it is used. */
+  until: Time
+}))
+
+/** The browser has a new secret; the one before works for another minute, for requests that were under way. */
+export const SessionRotated = factType('session.rotated', 1, Type.Object({ session: Id('ses'), hash: Hash }))
+
+export const SessionEnded = factType('session.ended', 1, Type.Object({ session: Id('ses') }))
+
+export const sessionFacts = [SessionOpened, SessionRotated, SessionEnded] as const

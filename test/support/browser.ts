@@ -1,0 +1,52 @@
+import chromium from '@sparticuz/chromium'
+import { chromium as driver, type Browser, type BrowserContext, type Page } from 'playwright-core'
+import type { Ending } from './servers.ts'
+
+export type { Page } from 'playwright-core'
+
+let running: Promise<Browser> | null = null
+
+/** One Chromium for a test file, closed with `t`. It reaches loopback only. */
+async function openBrowser (t: Ending): Promise<Browser> {
+  if (running !== null) return await running
+  running = launch()
+  t.teardown(async () => {
+    await (await running!).close()
+    running = null
+  })
+  return await running
+}
+
+async function launch (): Promise<Browser> {
+  const executablePath = process.env.JETPOST_TEST_CHROMIUM || await chromium.executablePath()
+  const args = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-dev-shm-usage']
+  return await driver.launch({ executablePath, args, headless: true, timeout: 60_000 })
+}
+
+export interface Wish {
+  /** CSS pixels. */
+  width?: number
+  height?: number
+  dark?: boolean
+}
+
+/** A page in a browser of its own, without any cookies, and what it complained of. */
+export async function openPage (t: Ending, url: string, { width = 1280, height = 900, dark = false }: Wish = {}): Promise<{ page: Page, complaints: string[], context: BrowserContext }> {
+  const browser = await openBrowser(t)
+  const context = await browser.newContext({ baseURL: url, viewport: { width, height }, colorScheme: dark ? 'dark' : 'light', reducedMotion: 'reduce', permissions: ['clipboard-read', 'clipboard-write'] })
+  context.setDefaultTimeout(15_000)
+  t.teardown(async () => await context.close())
+  const page = await context.newPage()
+  const complaints: string[] = []
+  page.on('pageerror', error => complaints.push(`${page.url()}: ${error.message}`))
+  page.on('console', message => { if (message.type() === 'error' && /content security policy|Refused to/i.test(message.text())) complaints.push(`${page.url()}: ${message.text()}`) })
+  return { page, complaints, context }
+}
+
+/** Signs in with a key as a person would. */
+export async function signIn (page: Page, key: string): Promise<void> {
+  await page.goto('/dashboard')
+  await page.getByLabel('API key').fill(key)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.waitForURL('**/dashboard')
+}
