@@ -7,6 +7,8 @@ import { Sql, sql, type Query } from '../define.ts'
 const DAY_MS = 86_400_000
 /** WEBHOOKS keeps what receivers answered for so long. */
 const ANSWERS_DAYS = 30
+/** Views that no process has used for so long are dropped. */
+const UNUSED_DAYS = 7
 
 /** What an erasure cannot reach, and by when it is gone. */
 const Remain = Type.Object({
@@ -45,17 +47,23 @@ export type ErasurePage = Static<typeof ErasurePage>
 
 type Standing = Pick<Erasure, 'id' | 'hash' | 'requestedAt' | 'completedAt' | 'counts'>
 
-/** The receipt, so far. `contentMs` = how long the log keeps content. */
-export function receiptOf ({ id, hash, requestedAt, completedAt, counts }: Standing, contentMs: number): ErasureRecord {
-  const remains = completedAt === null ? [] : remainsAfter(Date.parse(completedAt), contentMs)
+/** How long the log keeps content, and facts about mail, in ms. */
+export interface Kept { contentMs: number, factsMs: number }
+
+/** The receipt, so far. */
+export function receiptOf ({ id, hash, requestedAt, completedAt, counts }: Standing, kept: Kept): ErasureRecord {
+  const remains = completedAt === null ? [] : remainsAfter(Date.parse(completedAt), kept)
   return { id, status: completedAt === null ? 'pending' : 'completed', address_hash: hash, requested_at: requestedAt, completed_at: completedAt, counts, remains }
 }
 
 /** Said of every erasure, whether there was such a thing or not: nobody can look there. */
-function remainsAfter (completedMs: number, contentMs: number): Remain[] {
+function remainsAfter (completedMs: number, { contentMs, factsMs }: Kept): Remain[] {
   const after = (ms: number) => new Date(completedMs + ms).toISOString()
   return [
-    { what: 'Mail of other recipients that names the address in its text, its headers or its sender: it is theirs.', until: after(contentMs) },
+    { what: 'Mail of other recipients that names the address in its text or its files: it is theirs.', until: after(contentMs) },
+    { what: 'What is known of such mail without its text, should its subject, headers, sender, tags or metadata name the address.', until: after(factsMs) },
+    { what: 'Mail in the built-in catcher, where there is one: until others take its place, or the process ends.', until: null },
+    { what: 'Views of an earlier version of Jetpost, kept to go back to: until they have not been in use for as long.', until: after(UNUSED_DAYS * DAY_MS) },
     { what: 'Words of webhook receivers in the log of deliveries, should they have repeated the address.', until: after(ANSWERS_DAYS * DAY_MS) },
     { what: 'Free space in the pages of PostgreSQL: until it is written over; that of the views goes at once with `jetpost rebuild all`.', until: null },
     { what: "PostgreSQL's write-ahead log: until its segments are written over, at the latest by as much as max_wal_size.", until: null },
@@ -86,10 +94,10 @@ function standingOf (row: Row): Standing {
   return { id: row.id, hash: row.hash, requestedAt: row.requested_at.toISOString(), completedAt: row.completed_at?.toISOString() ?? null, counts }
 }
 
-export interface ListOptions { account: string, limit: number, cursor: Cursor | null, contentMs: number }
+export interface ListOptions { account: string, limit: number, cursor: Cursor | null, kept: Kept }
 
 /** A page of an account's erasures, newest first. */
-export function listErasures ({ account, limit, cursor, contentMs }: ListOptions): Query<ErasurePage> {
+export function listErasures ({ account, limit, cursor, kept }: ListOptions): Query<ErasurePage> {
   const beyond = cursor === null ? sql`` : sql`and (requested_at, id) < (${cursor.requestedAt}::timestamptz, ${cursor.id})`
   return {
     sql: sql`select ${COLUMNS} from erasures where account = ${account} ${beyond} order by requested_at desc, id desc limit ${limit + 1}`,
@@ -98,35 +106,35 @@ export function listErasures ({ account, limit, cursor, contentMs }: ListOptions
       const more = rows.length > limit
       const { requestedAt, id } = page.at(-1) ?? { requestedAt: '', id: '' }
       return {
-        data: page.map(standing => receiptOf(standing, contentMs)), has_more: more, next_cursor: more ? Buffer.from(`${requestedAt} ${id}`).toString('base64url') : null
+        data: page.map(standing => receiptOf(standing, kept)), has_more: more, next_cursor: more ? Buffer.from(`${requestedAt} ${id}`).toString('base64url') : null
       }
     }
   }
 }
 
-interface GetOptions { account: string, contentMs: number }
+interface GetOptions { account: string, kept: Kept }
 
 /** One erasure; null when the account has none of that id. */
-export function getErasure ({ account, id, contentMs }: GetOptions & { id: string }): Query<ErasureRecord | null> {
-  return { sql: sql`select ${COLUMNS} from erasures where account = ${account} and id = ${id}`, read: rows => first(rows, contentMs) }
+export function getErasure ({ account, id, kept }: GetOptions & { id: string }): Query<ErasureRecord | null> {
+  return { sql: sql`select ${COLUMNS} from erasures where account = ${account} and id = ${id}`, read: rows => first(rows, kept) }
 }
 
 /** The one that is under way for an address, or null. */
-export function pendingErasure ({ account, hash, contentMs }: GetOptions & { hash: string }): Query<ErasureRecord | null> {
+export function pendingErasure ({ account, hash, kept }: GetOptions & { hash: string }): Query<ErasureRecord | null> {
   return {
     sql: sql`select ${COLUMNS} from erasures where account = ${account} and hash = ${hash} and completed_at is null order by requested_at, id limit 1`,
-    read: rows => first(rows, contentMs)
+    read: rows => first(rows, kept)
   }
 }
 
-function first ([row]: readonly Record<string, unknown>[], contentMs: number): ErasureRecord | null {
-  return row === undefined ? null : receiptOf(standingOf(row as unknown as Row), contentMs)
+function first ([row]: readonly Record<string, unknown>[], kept: Kept): ErasureRecord | null {
+  return row === undefined ? null : receiptOf(standingOf(row as unknown as Row), kept)
 }
 
 /** What is under way in all accounts, the oldest first. */
-export function pendingErasures (limit: number): Query<Array<{ account: string, id: string }>> {
+export function pendingErasures (limit: number): Query<Array<{ account: string, id: string, requestedAt: Date }>> {
   return {
-    sql: sql`select account, id from erasures where completed_at is null order by requested_at, id limit ${limit}`,
-    read: rows => rows as unknown as Array<{ account: string, id: string }>
+    sql: sql`select account, id, requested_at as "requestedAt" from erasures where completed_at is null order by requested_at, id limit ${limit}`,
+    read: rows => rows as unknown as Array<{ account: string, id: string, requestedAt: Date }>
   }
 }

@@ -32,8 +32,9 @@ export interface DeskSettings {
   bounceDomain: string | null
   /** Where tracking and unsubscribe links lead. */
   trackingUrl: string
-  /** How long content is kept. */
+  /** How long content is kept, and facts about mail. */
   contentRetentionMs: number
+  factsRetentionMs: number
 }
 
 /** Who asks, and under which id everything that follows can be found. */

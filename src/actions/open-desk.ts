@@ -12,7 +12,7 @@ import { openLedger } from './ledger.ts'
 import { openSuppressionBook } from './suppression-book.ts'
 import { openTemplateShelf } from './template-shelf.ts'
 
-export type DeskConfig = Pick<Config, 'webhookAllowPrivate' | 'requireVerifiedDomains' | 'bounceDomain' | 'trackingUrl' | 'contentRetentionMs' | 'dns'>
+export type DeskConfig = Pick<Config, 'webhookAllowPrivate' | 'requireVerifiedDomains' | 'bounceDomain' | 'trackingUrl' | 'contentRetentionMs' | 'factsRetentionMs' | 'dns'>
 
 export interface DeskOptions {
   bus: Bus

@@ -83,7 +83,7 @@ async function openCheckers (t: Ending, servers: DnsServer[]) {
   const checkers = await Promise.all(servers.map(async server => {
     const bus = await connectBus({ url: natsUrl, creds: null, name: 'test', log })
     const directory = followDirectory(bus, log)
-    const config = { webhookAllowPrivate: false, requireVerifiedDomains: true, bounceDomain: null, trackingUrl: 'http://localhost:8080', contentRetentionMs: 30 * 24 * HOUR_MS, dns: server.address }
+    const config = { webhookAllowPrivate: false, requireVerifiedDomains: true, bounceDomain: null, trackingUrl: 'http://localhost:8080', contentRetentionMs: 30 * 24 * HOUR_MS, factsRetentionMs: 90 * 86_400_000, dns: server.address }
     const desk = await openDesk({ bus, clock, directory, secret: 'a-secret-for-tests-with-at-least-32-characters', config })
     const checks = startDomainChecks({ desk, log, everyMs: 20 })
     t.teardown(async () => {

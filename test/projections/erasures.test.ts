@@ -121,7 +121,7 @@ t.test('erasures, how far they are, and their receipts', async t => {
   const chance = openChance(t)
   const facts = [...erasureFacts('era_a', 10, 3, true), ...erasureFacts('era_b', 20, 2, false), ...erasureFacts('era_c', 30, 0, false)]
   for (const batch of cut(shuffled([...facts, ...facts], () => chance.next()), 3, () => chance.next())) await apply(pool, erasures, batch)
-  const options = { account: ACCOUNT, contentMs: 30 * DAY_MS }
+  const options = { account: ACCOUNT, kept: { contentMs: 30 * DAY_MS, factsMs: 90 * DAY_MS } }
   const first = await ask(pool, listErasures({ ...options, limit: 2, cursor: null }))
   t.match(first, { data: [{ id: 'era_c', counts: NOTHING_ERASED }, { id: 'era_b', status: 'pending', counts: { emails: 2, messages: 4 }, remains: [] }], has_more: true })
   const second = await ask(pool, listErasures({ ...options, limit: 2, cursor: parseCursor(first.next_cursor!) }))
@@ -130,7 +130,7 @@ t.test('erasures, how far they are, and their receipts', async t => {
   t.match(await ask(pool, getErasure({ ...options, id: 'era_b' })), { id: 'era_b', address_hash: HASH })
   t.match(await ask(pool, pendingErasure({ ...options, hash: HASH })), { id: 'era_b' })
   t.equal(await ask(pool, pendingErasure({ ...options, hash: 'cd'.repeat(32) })), null)
-  t.same(await ask(pool, pendingErasures(10)), [{ account: ACCOUNT, id: 'era_b' }, { account: ACCOUNT, id: 'era_c' }])
+  t.same(await ask(pool, pendingErasures(10)), [{ account: ACCOUNT, id: 'era_b', requestedAt: new Date(timeAt(20)) }, { account: ACCOUNT, id: 'era_c', requestedAt: new Date(timeAt(30)) }])
   for (const text of ['', 'x', Buffer.from('2026-02-30T00:00:00.000Z era_a').toString('base64url')]) t.equal(parseCursor(text), null)
 })
 
@@ -147,9 +147,11 @@ t.test('without its first fact, which is deleted in the end, an erasure is the s
 
 t.test('what remains is said of what is done, with when it is gone', t => {
   const standing = { id: 'era_a', hash: HASH, requestedAt: timeAt(1), completedAt: '2026-11-22T00:00:00.000Z', counts: NOTHING_ERASED }
-  const { remains } = receiptOf(standing, 5 * DAY_MS)
-  t.same(remains.map(({ until }) => until), ['2026-11-27T00:00:00.000Z', '2026-12-22T00:00:00.000Z', null, null, null, null])
+  const kept = { contentMs: 5 * DAY_MS, factsMs: 90 * DAY_MS }
+  const { remains } = receiptOf(standing, kept)
+  const days = remains.map(({ until }) => (until === null ? null : (Date.parse(until) - Date.parse(standing.completedAt)) / DAY_MS))
+  t.same(days, [5, 90, null, 7, 30, null, null, null, null])
   t.ok(remains.every(({ what, until }) => until !== null || /until/.test(what)), 'where no clock decides, it says what does')
-  t.same(receiptOf({ ...standing, completedAt: null }, DAY_MS).remains, [])
+  t.same(receiptOf({ ...standing, completedAt: null }, kept).remains, [])
   t.end()
 })

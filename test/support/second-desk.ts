@@ -17,6 +17,6 @@ export async function openSecondDesk (t: Ending, natsUrl: string): Promise<Desk>
   })
   await directory.catchUp(10_000)
   const secret = 'a-secret-for-tests-with-at-least-32-characters'
-  const config = { webhookAllowPrivate: true, requireVerifiedDomains: false, bounceDomain: null, trackingUrl: 'http://localhost:8080', contentRetentionMs: 30 * 86_400_000, dns: null }
+  const config = { webhookAllowPrivate: true, requireVerifiedDomains: false, bounceDomain: null, trackingUrl: 'http://localhost:8080', contentRetentionMs: 30 * 86_400_000, factsRetentionMs: 90 * 86_400_000, dns: null }
   return await openDesk({ bus, clock: systemClock, directory, secret, config })
 }

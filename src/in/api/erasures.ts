@@ -23,7 +23,8 @@ const EraseRequest = Type.Object({
 /** The work is the scheduler's: here it is asked for, and looked at. */
 export function erasureRoutes (app: Api, desk: Desk, reads: Reads): void {
   const shared = { tags: ['Erasures'] }
-  const { contentRetentionMs: contentMs } = desk.settings
+  const { contentRetentionMs: contentMs, factsRetentionMs: factsMs } = desk.settings
+  const kept = { contentMs, factsMs }
 
   app.post('/erasures', {
     config: { scope: 'erasures:write' },
@@ -41,8 +42,8 @@ export function erasureRoutes (app: Api, desk: Desk, reads: Reads): void {
     refuseFaults(request, fieldFaults(request, 'address', text => parseAddress(text) ?? new Refusal('invalid_address', 'address is not a mail address.')))
     const { account } = request.key!
     const { address } = request.body
-    const pending = await answerFrom(reads, erasures, pendingErasure({ account, hash: suppressionHash(parseAddress(address)!), contentMs }))
-    const receipt = pending ?? receiptOf(granted(await requestErasure(desk, askerOf(request), address)), contentMs)
+    const pending = await answerFrom(reads, erasures, pendingErasure({ account, hash: suppressionHash(parseAddress(address)!), kept }))
+    const receipt = pending ?? receiptOf(granted(await requestErasure(desk, askerOf(request), address)), kept)
     void reply.code(202).header('location', `/api/erasures/${receipt.id}`)
     return receipt
   })
@@ -60,7 +61,7 @@ export function erasureRoutes (app: Api, desk: Desk, reads: Reads): void {
     attachValidation: true
   }, async request => {
     const { limit, before } = readPage(request, parseCursor)
-    return await answerFrom(reads, erasures, listErasures({ account: request.key!.account, limit, cursor: before, contentMs }))
+    return await answerFrom(reads, erasures, listErasures({ account: request.key!.account, limit, cursor: before, kept }))
   })
 
   app.get('/erasures/:id', {
@@ -73,7 +74,7 @@ export function erasureRoutes (app: Api, desk: Desk, reads: Reads): void {
       response: { 200: ErasureRecord }
     }
   }, async request => {
-    const receipt = await answerFrom(reads, erasures, getErasure({ account: request.key!.account, id: request.params.id, contentMs }))
+    const receipt = await answerFrom(reads, erasures, getErasure({ account: request.key!.account, id: request.params.id, kept }))
     if (receipt === null) throw notFound()
     return receipt
   })

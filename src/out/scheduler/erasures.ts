@@ -35,6 +35,8 @@ const PENDING_MAX = 100
 const AT_ONCE = 4
 const VIEW_MS = 60_000
 const PATIENCE_MS = 3_600_000
+/** Beyond the longest that mail under way may take, something is wrong. */
+const PENDING_MS_MAX = 4 * 86_400_000
 /** The views that hold addresses, or what was made of them. */
 const VIEWS = [emails, suppressions, stats]
 
@@ -47,6 +49,7 @@ export function startErasures ({ desk, pool, view, log, everyMs = EVERY_MS, quie
   const { signal } = stopping
   let hands = new Map<string, Eraser>()
   let failingSinceMs: number | null = null
+  let oldestMs: number | null = null
 
   async function run (): Promise<void> {
     while (!signal.aborted) {
@@ -54,13 +57,14 @@ export function startErasures ({ desk, pool, view, log, everyMs = EVERY_MS, quie
         if (!isUnavailable(error)) log.warn({ err: asError(error) }, 'erasures interrupted')
         return false
       })
-      failingSinceMs = fine ? null : failingSinceMs ?? Date.now()
+      failingSinceMs = fine ? null : failingSinceMs ?? desk.ledger.clock.nowMs()
       await sleep(everyMs, signal)
     }
   }
 
   async function lookAround (): Promise<boolean> {
     const pending = await ask(pool, pendingErasures(PENDING_MAX))
+    oldestMs = pending[0]?.requestedAt.getTime() ?? null
     hands = new Map(pending.map(({ account, id }) => [id, hands.get(id) ?? createEraser({ desk, account, id, quietMs, signal })]))
     const waiting = [...hands]
     const came: Array<{ id: string, to: Turn }> = []
@@ -94,10 +98,16 @@ export function startErasures ({ desk, pool, view, log, everyMs = EVERY_MS, quie
     await view.caughtUp(erasures)
   }
 
+  function trouble (): string | null {
+    const nowMs = desk.ledger.clock.nowMs()
+    if (failingSinceMs !== null && nowMs - failingSinceMs >= PATIENCE_MS) return `erasures have made no progress since ${timestamp(failingSinceMs)}`
+    return oldestMs !== null && nowMs - oldestMs >= PENDING_MS_MAX ? `an erasure has not come to its end since ${timestamp(oldestMs)}` : null
+  }
+
   const running = run()
   return {
     name: 'erasures',
-    trouble: () => (failingSinceMs === null || Date.now() - failingSinceMs < PATIENCE_MS ? null : `erasures have made no progress since ${timestamp(failingSinceMs)}`),
+    trouble,
     async stop () {
       stopping.abort()
       await running
