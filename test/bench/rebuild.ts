@@ -35,8 +35,11 @@ export async function benchRebuild (): Promise<Record<string, unknown>> {
   try {
     await ensureTopology(bus, { retention: DAYS, replicas: 1, log })
     const facts = await asHelper(async helper => await helper.ask<number>({ ...urls, ask: 'load', emails: EMAILS } satisfies RebuildQuestion, LONG_MS))
+    console.log(`  ${rate(facts)} facts are loaded`)
     const alone = await asHelper(async helper => await helper.ask<Built>({ ...urls, ask: 'build' } satisfies RebuildQuestion, LONG_MS))
+    console.log(`  made anew in ${ms(alone.seconds)} s`)
     const copied = await copy(pool)
+    console.log(`  copied in ${ms(copied.copyS + copied.indexS)} s`)
     const { built: busy, served } = await whileServing(urls)
     const { tables } = await verifyView(emails, { bus, pool, builder: openBuilder({ bus, pool, log, ...urls }), nowMs: Date.now, signal: new AbortController().signal, onProgress: () => {} })
     const wrong = tables.reduce((sum, { missing, surplus, different }) => sum + missing + surplus + different, 0)
@@ -113,7 +116,7 @@ function report ({ facts, alone, copied, busy, served, wrong }: Found): Record<s
     row(`the same, with ${PER_S} emails/s coming and lists being read`, busy, busyPerS),
     ['COPY of the same rows, and the same indexes', rate(rawPerS), '1.00', ms(copied.copyS), ms(copied.indexS), '', '']
   ])
-  console.log(`\n  Meanwhile ${rate(served.sent)} emails were sent and ${rate(served.reads)} reads made, the slowest in ${served.worstMs} ms; ${served.failed} failed, ${served.missing} rows were missing.` +
+  console.log(`\n  Meanwhile ${rate(served.sent)} emails were sent, the slowest through all its appends in ${served.worstSendMs} ms, and ${rate(served.reads)} reads made, the slowest in ${served.worstMs} ms; ${served.failed} failed, ${served.missing} rows were missing.` +
     `\n  Against a view made once more from the log ${wrong} rows were wrong.`)
   return { emails: EMAILS, facts, alone, copied, toCopy: perS / rawPerS, busy, served, wrong }
 }
