@@ -121,7 +121,9 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
   return app
 }
 
-function openDashboard (app: FastifyInstance, { api, operations, catcher, publicUrl, log }: HttpOptions & { api: NonNullable<HttpOptions['api']>, operations: Operations }, insiders: Insiders): void {
+type DashboardOptions = HttpOptions & { api: NonNullable<HttpOptions['api']>, operations: Operations }
+
+function openDashboard (app: FastifyInstance, { api, operations, catcher, publicUrl, log }: DashboardOptions, insiders: Insiders): void {
   void app.register(dashboardContext, {
     prefix: '/dashboard',
     rooms: {

@@ -116,7 +116,9 @@ function report ({ facts, alone, copied, busy, served, wrong }: Found): Record<s
     row(`the same, with ${PER_S} emails/s coming and lists being read`, busy, busyPerS),
     ['COPY of the same rows, and the same indexes', rate(rawPerS), '1.00', ms(copied.copyS), ms(copied.indexS), '', '']
   ])
-  console.log(`\n  Meanwhile ${rate(served.sent)} emails were sent, the slowest through all its appends in ${served.worstSendMs} ms, and ${rate(served.reads)} reads made, the slowest in ${served.worstMs} ms; ${served.failed} failed, ${served.missing} rows were missing.` +
+  const { sent, worstSendMs, reads, worstMs, failed, missing } = served
+  console.log(`\n  Meanwhile ${rate(sent)} emails were sent, the slowest through all its appends in ${worstSendMs} ms,` +
+    ` and ${rate(reads)} reads made, the slowest in ${worstMs} ms; ${failed} failed, ${missing} rows were missing.` +
     `\n  Against a view made once more from the log ${wrong} rows were wrong.`)
   return { emails: EMAILS, facts, alone, copied, toCopy: perS / rawPerS, busy, served, wrong }
 }
