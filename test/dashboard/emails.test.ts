@@ -2,6 +2,10 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
+import { emailFacts } from '#streams/email/facts.ts'
+import type { Email } from '#src/client/types.ts'
+import { timeline } from '#src/in/dashboard/pages/email-timeline.ts'
+import type { Visit } from '#src/in/dashboard/visit.ts'
 import { openPage, signIn, type Page } from '../support/browser.ts'
 import { visit } from '../support/dashboard.ts'
 import { API_KEY, FROM, openTestHouse } from '../support/house.ts'
@@ -264,10 +268,30 @@ t.test('an email to very many is shown in parts', async t => {
   t.equal(first.html.split('data-name="Recipient"').length - 1, 10)
   t.match(first.html, /data-name="Recipient"><a [^>]*>r41@example.com/, 'who did not get it comes first')
   t.equal(await count('?all=1', 'data-name="Recipient"'), 50)
-  t.match(first.html, '2 to 101 of 101')
-  t.equal(await count('', '<p class="told">'), 100)
+  t.match(first.html, '52 to 101 of 101')
+  t.equal(await count('', '<p class="told">'), 50)
   t.equal(await count('?until=1', '<p class="told">'), 1)
   t.equal(await count('?recipient=41', '<p class="told">'), 3, 'accepted, tried, put off')
+})
+
+t.test('every fact of a timeline is told in words', async t => {
+  const { body } = await house.request('GET', '/api/emails?limit=1')
+  const email = (await house.request('GET', `/api/emails/${body.data[0].id}`)).body as Email
+  const visit = { url: '/', query: new URLSearchParams() } as Visit
+  const told = (entry: object) => timeline(visit, { email: { ...email, timeline: [{ type: '', time: email.created_at, ...entry }] }, n: null, momentOf: () => undefined }).text
+  // Those that hold no news of a recipient are no part of one.
+  const types = emailFacts.map(({ name }) => name).filter(name => !['email.recorded', 'email.moved', 'request.claimed'].includes(name))
+  for (const type of types) {
+    t.notMatch(told({ type, attempt: 1 }), /undefined|null/, type)
+    t.match(told({ type, attempt: 1 }), /<strong>[A-Z]/, type)
+  }
+  t.match(told({ type: 'email.deferred', host: 'mx.example.net', class: 'mailboxfull', next_attempt_at: '2026-11-22T10:00:00.000Z', smtp_code: 452, response: '452 4.2.2 Full' }),
+    /Put off by mx\.example\.net.*The mailbox is full\. The next attempt is at 2026-11-22 10:00:00\.000 UTC\..*<code>452 4\.2\.2 Full/s)
+  t.match(told({ type: 'email.in_doubt', cause: 'line', held: true }), 'The line broke before the server answered: it may have the mail. No further copy goes out by itself')
+  t.match(told({ type: 'email.bounced', report: 'in_1', host: 'mx.example.net', class: 'userunknown', status: '5.1.1' }), 'A report says that it was rejected by mx.example.net. There is no such mailbox.')
+  t.match(told({ type: 'email.delivered', host: 'mx.example.net', smtp_code: 250, response: '', tls: { version: 'TLSv1.3', cipher: 'AES', verified: false }, ms: 1234 }),
+    /<code>250<.*TLSv1\.3, AES, certificate not verified · 1\.2 s to the reply/s)
+  t.match(told({ type: 'email.clicked', url: 'https://a.example/?<b>', machine: true }), /Link followed by a program.*https:\/\/a\.example\/\?&lt;b&gt;/s)
 })
 
 t.test('content that is gone says so, and so does a person who was forgotten', async t => {

@@ -7,7 +7,7 @@ import { counted, reasonOf, shownAddress } from './email-words.ts'
 type Entry = Email['timeline'][number]
 
 /** Of very long timelines as many are on one page. */
-const PART = 100
+const PART = 50
 
 /** What a fact says. */
 interface Told {
