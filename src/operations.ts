@@ -51,7 +51,7 @@ const HOUR_MS = 3_600_000
 /** Whoever looks within this time sees the same. */
 const SHARED_MS = 1000
 /** Counting all mail of a week takes longer, and changes little. */
-const FARES_SHARED_MS = 15_000
+const FARES_SHARED_MS = 10_000
 
 const ALL = Object.values<Projection>(projections)
 

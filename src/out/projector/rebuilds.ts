@@ -46,15 +46,18 @@ export function createRebuilds ({ build, nowMs }: { build: BuildView, nowMs: () 
     if (stopped) return 'This process stops.'
     const before = runs.get(projection.name)
     if (before?.isOver === false) return before.ending.signal.aborted ? 'The one before is being ended: try again in a moment.' : `The view ${projection.name} is being made already.`
-    const { promise: begun, resolve: onBegun } = Promise.withResolvers<void>()
-    const run = start(projection, onBegun)
+    const { promise: begun, resolve } = Promise.withResolvers<true>()
+    const run = start(projection, () => resolve(true))
     try {
-      await deadline(Promise.race([begun, run.ended]), BEGIN_MS, 'PostgreSQL does not answer: try again in a moment.')
+      if (await deadline(Promise.race([begun, run.ended]), BEGIN_MS, 'PostgreSQL does not answer: try again in a moment.') === true) return null
+      // It has not begun: what is told is how the one before went.
+      if (before === undefined) runs.delete(projection.name)
+      else runs.set(projection.name, before)
+      return run.rebuild.reason ?? 'It was stopped before it began.'
     } catch (error) {
       run.ending.abort(error)
       return asError(error).message
     }
-    return run.rebuild.state === 'failed' ? run.rebuild.reason : null
   }
 
   function start (projection: Projection, onBegun: () => void): Run {

@@ -15,8 +15,7 @@ export function accountsPages (pages: Pages, { desk: { directory } }: DashboardR
     return operationsPage('/accounts', html`<section class="card"><h2>Accounts</h2>
 <p class="hint">Each has its own keys, domains, mail and webhooks, and sees nothing of the others. <code>jetpost accounts create "Name"</code> makes one, and <code>jetpost keys</code> its first key.</p>
 ${table('Accounts', [
-  { name: 'Account', kind: 'wide', cell: ({ id, name }) => html`<strong>${name}</strong> ${id === visit.account.id && html`<span class="hint">yours: it runs this installation</span>`}` },
-  { name: 'Id', cell: ({ id }) => copyable(id, 'Copy the id') },
+  { name: 'Account', kind: 'wide', cell: ({ id, name }) => html`<strong>${name}</strong> ${id === visit.account.id && html`<span class="hint">yours: it runs this installation</span>`}<br>${copyable(id, 'Copy the id')}` },
   { name: 'Keys', kind: 'num', cell: ({ id }) => number(keys.get(id) ?? 0) },
   { name: 'Domains', kind: 'num', cell: ({ id }) => number(domains.get(id) ?? 0) },
   { name: 'Webhooks', kind: 'num', cell: ({ id }) => number(webhooks.get(id) ?? 0) },

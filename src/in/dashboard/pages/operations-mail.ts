@@ -16,7 +16,8 @@ export function mailPages (pages: Pages, { operations }: DashboardRooms): void {
     const { value: { mails, older }, troubles } = await operations.mail({ before: numberIn(visit.query.get('cursor')), onlyToPeople: !isAll })
     return operationsPage('/mail', html`<form method="get" action="${PAGE}" class="filters">
 ${select('show', 'Show', [['people', 'Mail to postmaster and abuse'], ['all', 'All mail that came in']], isAll ? 'all' : 'people', html`data-submit`)}
-<noscript><button>Show</button></noscript></form>
+<noscript><button>Show</button></noscript>
+<p class="hint field grow">Bounces, complaints and unsubscriptions are read by Jetpost itself. What people write to your bounce domain is for you to read.</p></form>
 ${troubleBox(troubles)}${mails.length > 0 ? listOf(visit, mails) : troubles.length === 0 && nothing(older)}${pager(visit, older === null ? null : String(older))}`)
   })
 
@@ -67,11 +68,16 @@ Set <code>JETPOST_INBOUND_PORT</code> and <code>JETPOST_BOUNCE_DOMAIN</code> to 
 
 const senderOf = ({ from }: MailReport): string => (from === '' ? '<>' : from)
 
+function summaryOf (mail: MailReport): Html {
+  const { seq, subject, to } = mail
+  const others = to.length > 3 && ` and ${to.length - 3} more`
+  return html`<a href="${PAGE}/${seq}">${subject === null || subject === '' ? 'Without a subject' : subject}</a><br>
+<span class="hint">from <code>${senderOf(mail)}</code> to <code>${to.slice(0, 3).join(', ')}</code>${others}</span>`
+}
+
 function listOf (visit: Visit, mails: MailReport[]): Html {
   return table('Mail that came in', [
-    { name: 'Subject', kind: 'wide', cell: ({ seq, subject }) => html`<a href="${PAGE}/${seq}">${subject === null || subject === '' ? 'Without a subject' : subject}</a>` },
-    { name: 'From', cell: mail => html`<code>${senderOf(mail)}</code>` },
-    { name: 'To', cell: ({ to }) => html`<code>${to.slice(0, 3).join(', ')}${to.length > 3 && ` and ${to.length - 3} more`}</code>` },
+    { name: 'Mail', kind: 'wide', cell: summaryOf },
     { name: 'Size', kind: 'num', cell: ({ sizeBytes }) => sizeText(sizeBytes) },
     { name: 'Came', cell: ({ at }) => time(at, visit.nowMs) }
   ], mails)

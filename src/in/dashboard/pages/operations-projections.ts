@@ -88,12 +88,16 @@ function rebuildOf (visit: Visit, { name, view, factsMax, isMadeElsewhere, rebui
 
 function progressOf (name: string, { stage, done, total, perS, leftS }: RebuildReport): Html {
   const share = total === 0 ? 0 : done / total
-  const bar = stage === 'beginning' ? html`<progress aria-label="Rebuild of ${name}"></progress>` : html`<progress aria-label="Rebuild of ${name}" max="${Math.max(1, total)}" value="${done}"></progress>`
+  const bar = stage === 'facts' || stage === 'indexes' ? barOf(name, total, done) : html`<progress aria-label="Rebuild of ${name}"></progress>`
   const speed = [...(perS === 0 ? [] : [`${number(Math.round(perS))} a second`]), ...(leftS === null ? [] : [`${spanText(Math.ceil(leftS) * 1000)} left`])]
   const text = stage === 'facts'
     ? [`${Math.floor(share * 100)} %, ${number(done)} of ${counted(total, 'fact')}`, ...speed].join(' · ')
     : STAGES[stage]
   return html`<div class="steps">${bar}<span class="hint">${text}</span></div>`
+}
+
+function barOf (name: string, total: number, done: number): Html {
+  return html`<progress aria-label="Rebuild of ${name}" max="${Math.max(1, total)}" value="${done}"></progress>`
 }
 
 const STAGES = {

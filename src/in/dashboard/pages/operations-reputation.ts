@@ -54,7 +54,7 @@ function complaints (rate: RateReport): Html {
 function cell (rate: number | null, part: number, of: number, judgement: Judgement): Html {
   if (of === 0) return html`<span class="none">–</span>`
   const word = judgement === 'over' ? badge('too many', 'bad') : judgement === 'near' ? badge('watch', 'warn') : null
-  return html`${percent(rate)} ${word}<br><span class="hint">${number(part)} of ${number(of)}</span>`
+  return html`${percent(rate)}<br><span class="hint">${number(part)} of ${number(of)}</span>${word !== null && html`<br>${word}`}`
 }
 
 /** What is over its limit, in sentences. */

@@ -13,7 +13,7 @@ export function streamsPages (pages: Pages, { operations }: DashboardRooms): voi
     const [streams, consumers] = await Promise.all([operations.streams(), operations.consumers()])
     return operationsPage('/streams', html`<div ${refreshed(visit, EVERY_S, 'streams')}>
 ${troubleBox([...streams.troubles, ...consumers.troubles])}
-<section class="card"><h2>Streams</h2>
+${streams.value.length > 0 && html`<section class="card"><h2>Streams</h2>
 <p class="hint">Facts are appended and never changed; a stream lets go of what is older than it keeps.</p>
 ${table('Streams', [
   { name: 'Stream', kind: 'wide', cell: ({ name }) => html`<strong>${name}</strong><br><span class="hint">${HOLDS[name] ?? ''}</span>` },
@@ -22,8 +22,8 @@ ${table('Streams', [
   { name: 'Oldest', cell: ({ firstAt }) => time(firstAt, visit.nowMs) },
   { name: 'Kept', cell: ({ ageMsMax }) => (ageMsMax === 0 ? 'for ever' : spanText(ageMsMax)) },
   { name: 'Copies', cell: copies }
-], streams.value)}</section>
-<section class="card"><h2>Consumers</h2>
+], streams.value)}</section>`}
+${consumers.value.length > 0 && html`<section class="card"><h2>Consumers</h2>
 <p class="hint">Work that is shared: each message goes to one worker, and comes again when nobody says that it is done.</p>
 ${table('Consumers', [
   { name: 'Consumer', cell: ({ name, stream }) => html`<strong>${name}</strong><br><span class="hint">of ${stream}</span>` },
@@ -31,7 +31,7 @@ ${table('Consumers', [
   { name: 'In work', kind: 'num', cell: ({ ackPending }) => number(ackPending) },
   { name: 'Given again', kind: 'num', cell: ({ redelivered }) => number(redelivered) },
   { name: 'What it means', kind: 'wide', cell: meaning }
-], consumers.value)}</section></div>`)
+], consumers.value)}</section>`}</div>`)
   })
 }
 
