@@ -4,6 +4,7 @@ import { openLedger } from '#src/actions/ledger.ts'
 import { keepInbound } from '#src/actions/inbound.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
+import { standingOf } from '#src/in/dashboard/pages/operations-streams.ts'
 import { createPool } from '#src/postgres/pool.ts'
 import { loadMail } from '../bench/rebuild-facts.ts'
 import { openPage, signIn } from '../support/browser.ts'
@@ -16,7 +17,7 @@ import { freshDatabase } from '../support/servers.ts'
 import { until } from '../support/wait.ts'
 
 t.setTimeout(180_000)
-const MAILS = 2000
+const MAILS = 1000
 const AT = '/dashboard/operations'
 
 /** A house with some mail in its log, at the end of wires that can be cut; `bus` and `pool` are at its servers by others. */
@@ -85,6 +86,13 @@ t.test('sending domains over the usual limits are named', async t => {
   t.match(text, /few.example acc_x 50.0 % 5 of 10 50.0 % 5 of 10 20.0 % 1 of 5/)
   t.match(await textAt(''), /10.0 % of the mail of old-list.example bounced in the last 24 hours.*0.50 % of the mail of spam.example was called spam in the last 7 days/)
   await pool.query("delete from jetpost_stats_1.stats_hours where account = 'acc_x'")
+})
+
+t.test('of a consumer it says what it means that messages wait', async t => {
+  const consumer = { name: 'sender', stream: 'REQUESTS', pending: 0, ackPending: 0, ackPendingMax: 4000, redelivered: 0, waiting: 1 }
+  const standings = [{}, { ackPending: 3 }, { pending: 5 }, { pending: 5000 }, { pending: 5000, ackPending: 4000 }, { pending: 5, waiting: 0 }].map(some => standingOf({ ...consumer, ...some }))
+  t.strictSame(standings.map(({ state }) => state), ['idle', 'working', 'working', 'behind', 'behind', 'nobody'])
+  t.match(standings.at(-1), { means: '5 messages, and nobody asks for them: emails that were accepted wait to be sent. Is there a process with the role sender?' })
 })
 
 t.test('it says how roles, streams, consumers and views stand', async t => {
@@ -199,7 +207,7 @@ t.test('NATS or PostgreSQL away: the pages come, and say which', async t => {
   await until(async () => !await ready())
   await until(async () => /PostgreSQL does not answer.*emails version 1 .* not known/.test(await textAt('/projections')))
   for (const path of ['', '/parked']) t.match(await textAt(path), /PostgreSQL does not answer/, path)
-  await until(async () => /REQUESTS .* 2,000 /.test(await textAt('/streams')))
+  await until(async () => /REQUESTS .* 1,000 /.test(await textAt('/streams')))
   t.match(await operator.post(`${AT}/projections/emails/rebuild`), { status: 422, html: /PostgreSQL does not answer/ })
   postgresLine!.mend()
   await until(ready)

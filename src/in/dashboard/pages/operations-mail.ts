@@ -38,7 +38,8 @@ ${troubleBox(troubles)}${mails.length > 0 ? listOf(visit, mails) : troubles.leng
   ['Size', sizeText(about.sizeBytes)],
   ['Id', html`<code>${about.id}</code>`]
 ])}</section>
-<section class="card"><h2>Source</h2><p class="hint">Written by a stranger: nothing in it is to be trusted, least of all who it says it is from.${rest}${raw.length > SHOWN_BYTES_MAX && ' This is its beginning.'}</p>
+<section class="card"><h2>Source</h2>
+<p class="hint">Written by a stranger: nothing in it is to be trusted, least of all who it says it is from.${rest}${raw.length > SHOWN_BYTES_MAX && ' This is its beginning.'}</p>
 ${codeBlock(source, 'Source of the mail')}</section>`
     }
   })
@@ -62,7 +63,8 @@ function numberIn (text: string | null): number | null {
 
 function nothing (older: number | null): Html {
   if (older !== null) return empty('None here', 'None of the mails that were looked through is of this kind. There are older ones.')
-  return empty('No mail to read', html`Complaints about mail from here are written to <code>abuse@</code> and <code>postmaster@</code> your bounce domain, and whoever runs it should read them: they come here.
+  return empty('No mail to read', html`Complaints about mail from here are written to <code>abuse@</code> and <code>postmaster@</code> your bounce domain,
+and whoever runs it should read them: they come here.
 Set <code>JETPOST_INBOUND_PORT</code> and <code>JETPOST_BOUNCE_DOMAIN</code> to receive mail.`)
 }
 

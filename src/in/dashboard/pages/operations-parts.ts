@@ -53,13 +53,12 @@ export function sizeText (bytes: number): string {
   return `${power === 0 || value >= 10 ? Math.round(value) : value.toFixed(1)}\u00a0${SIZES[power]}`
 }
 
-const UNITS: Array<[ms: number, one: string, many: string]> = [[86_400_000, 'day', 'days'], [3_600_000, 'hour', 'hours'], [60_000, 'minute', 'minutes'], [1000, 'second', 'seconds']]
+const UNITS: Array<[ms: number, name: string]> = [[86_400_000, 'day'], [3_600_000, 'hour'], [60_000, 'minute'], [1000, 'second']]
 
 /** `3 minutes`, rounded down. */
 export function spanText (ms: number): string {
-  const [size, one, many] = UNITS.find(([unitMs]) => ms >= unitMs) ?? UNITS.at(-1)!
-  const count = Math.floor(ms / size)
-  return `${count} ${count === 1 ? one : many}`
+  const [size, name] = UNITS.find(([unitMs]) => ms >= unitMs) ?? UNITS.at(-1)!
+  return counted(Math.floor(ms / size), name)
 }
 
 /** `1 fact`, `3 facts`. */

@@ -1,5 +1,5 @@
 import { html, type Html } from '#src/base/html.ts'
-import type { Operations } from '../operations.ts'
+import type { ConsumerReport, Operations, ProjectionReport, StreamReport } from '../operations.ts'
 import { badge, facts, refreshed, table, time } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import type { Answer, Pages, Visit } from '../visit.ts'
@@ -29,7 +29,7 @@ const EVERY_S = 5
 async function statusPage (visit: Visit, operations: Operations): Promise<Answer> {
   const { host, roles, version, sinceMs } = operations.process
   const [parts, others] = await Promise.all([operations.parts(), othersIn(operations)])
-  const matters = [...parts.flatMap(({ name, reason }): Matter[] => (reason === null ? [] : [{ text: `${name} is not ready: ${reason}.`, at: null, tone: 'bad' }])), ...others]
+  const matters = [...parts.flatMap(({ name, reason }) => (reason === null ? [] : [matter('bad', `${name} is not ready: ${reason}.`)])), ...others]
   return operationsPage('', html`<div ${refreshed(visit, EVERY_S, 'status')}>
 ${mattersBox(matters)}
 <section class="card"><h2>This process</h2>${facts([
@@ -55,25 +55,37 @@ const LAG_S = 60
 
 async function othersIn (operations: Operations): Promise<Matter[]> {
   const [streams, consumers, projections, reputation] = await Promise.all([operations.streams(), operations.consumers(), operations.projections(), operations.reputation()])
-  const silences = [...streams.troubles, ...consumers.troubles, ...projections.troubles, ...reputation.troubles]
+  const silences = new Set([...streams.troubles, ...consumers.troubles, ...projections.troubles, ...reputation.troubles])
   return [
-    ...[...new Set(silences)].map((text): Matter => ({ text, at: null, tone: 'bad' })),
-    ...streams.value.flatMap(({ name, replicasBehind }): Matter[] => (replicasBehind.length === 0 ? [] : [{
-      text: `The stream ${name} has copies that are behind or away: ${replicasBehind.join(', ')}.`, at: '/streams', tone: 'warn'
-    }])),
-    ...consumers.value.flatMap((consumer): Matter[] => {
-      const { state, means } = standingOf(consumer)
-      return state === 'nobody' || state === 'behind' ? [{ text: `${consumer.name}: ${means}`, at: '/streams', tone: state === 'nobody' ? 'bad' : 'warn' }] : []
-    }),
-    ...projections.value.flatMap((projection): Matter[] => {
-      const { name, lag, view } = projection
-      const late = isBehind(projection) && lag !== null && (lag.facts > LAG_FACTS || lag.seconds > LAG_S)
-      return [
-        ...(late ? [{ text: `The view ${name} is ${counted(lag.facts, 'fact')} behind the log, by ${spanText(lag.seconds * 1000)}.`, at: '/projections' as const, tone: 'warn' as const }] : []),
-        ...((view?.parked ?? 0) > 0 ? [{ text: `${counted(view!.parked, 'fact')} could not be written into the view ${name}.`, at: '/parked' as const, tone: 'warn' as const }] : [])
-      ]
-    }),
-    ...reputation.value.flatMap(alarmsIn).map((text): Matter => ({ text, at: '/reputation', tone: 'bad' }))
+    ...[...silences].map(text => matter('bad', text)),
+    ...streams.value.flatMap(ofStream),
+    ...consumers.value.flatMap(ofConsumer),
+    ...projections.value.flatMap(ofProjection),
+    ...reputation.value.flatMap(alarmsIn).map(text => matter('bad', text, '/reputation'))
+  ]
+}
+
+function matter (tone: Matter['tone'], text: string, at: Tab | null = null): Matter {
+  return { text, at, tone }
+}
+
+function ofStream ({ name, replicasBehind }: StreamReport): Matter[] {
+  return replicasBehind.length === 0 ? [] : [matter('warn', `The stream ${name} has copies that are behind or away: ${replicasBehind.join(', ')}.`, '/streams')]
+}
+
+function ofConsumer (consumer: ConsumerReport): Matter[] {
+  const { state, means } = standingOf(consumer)
+  if (state === 'idle' || state === 'working') return []
+  return [matter(state === 'nobody' ? 'bad' : 'warn', `${consumer.name}: ${means}`, '/streams')]
+}
+
+function ofProjection (projection: ProjectionReport): Matter[] {
+  const { name, lag, view } = projection
+  const isLate = isBehind(projection) && lag !== null && (lag.facts > LAG_FACTS || lag.seconds > LAG_S)
+  const parked = view?.parked ?? 0
+  return [
+    ...(isLate ? [matter('warn', `The view ${name} is ${counted(lag.facts, 'fact')} behind the log, by ${spanText(lag.seconds * 1000)}.`, '/projections')] : []),
+    ...(parked > 0 ? [matter('warn', `${counted(parked, 'fact')} could not be written into the view ${name}.`, '/parked')] : [])
   ]
 }
 
