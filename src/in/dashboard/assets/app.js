@@ -21,6 +21,12 @@
   }
   setInterval(keepTimes, 5000)
 
+  // What is drawn anew keeps what somebody has opened, and what a script has drawn into elements with data-own.
+  Object.assign(Idiomorph.defaults.callbacks, {
+    beforeAttributeUpdated: (name, element) => name !== 'open' || element.localName !== 'details',
+    beforeNodeMorphed: node => node.dataset?.own === undefined
+  })
+
   /** One line to the server a page that somebody looks at; when they come back to it, it looks at everything once. */
   function listen (url) {
     let line = null
@@ -58,9 +64,6 @@
     if (!document.hidden) open()
   }
   if (document.body.dataset.live !== undefined) listen(document.body.dataset.live)
-
-  // What somebody has opened, or shut, stays as it is when a part of the page is drawn anew.
-  Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !(name === 'open' && node instanceof HTMLDetailsElement)
 
   async function copy (button) {
     const text = button.dataset.copy

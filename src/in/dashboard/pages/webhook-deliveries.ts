@@ -7,7 +7,7 @@ import { badge, empty, field, heading, live, pager, select, table, time, withQue
 import type { DashboardRooms } from '../rooms.ts'
 import { Unfit, type Pages, type Visit } from '../visit.ts'
 import { fromView, UNREADABLE } from './webhook-reads.ts'
-import { answerText, deliveryBadge, ERROR_WORDS, eventsText, momentIn, momentText } from './webhook-words.ts'
+import { answerText, deliveryBadge, ERROR_WORDS, eventsText, idIn, momentIn, momentText } from './webhook-words.ts'
 
 const PAGE = 25
 const FILTERS = ['state', 'error', 'event', 'email', 'since', 'until']
@@ -36,11 +36,17 @@ function filtersIn ({ query }: Visit): DeliveryFilters {
     const ms = momentIn(name, text(name) ?? null)
     return ms === null ? undefined : timestamp(ms)
   }
+  const id = (kind: 'ev' | 'em', name: string) => {
+    const given = text(name)
+    const known = given === undefined ? undefined : idIn(kind, given)
+    if (known === null) throw new Unfit(`${name} is an id that begins with ${kind}_.`)
+    return known
+  }
   return {
     state: oneOf(DELIVERY_STATES, 'state', text('state')),
     errorKind: oneOf(ERROR_KINDS, 'error', text('error')),
-    event: text('event'),
-    email: text('email'),
+    event: id('ev', 'event'),
+    email: id('em', 'email'),
     since: moment('since'),
     until: moment('until')
   }

@@ -85,6 +85,11 @@ export function eventsText ({ events }: Pick<DeliverySummary, 'events'>): string
   return events.length === 1 ? events[0]!.type : `${events.length} events`
 }
 
+/** The id that was asked for, if it is one of that kind. */
+export function idIn (kind: 'ev' | 'em' | 'whd', text: string): string | null {
+  return new RegExp(`^${kind}_[0-9a-z]{1,64}$`).test(text) ? text : null
+}
+
 /** Of a field for a time, which is in UTC, or of a link: Unix ms; null = it is empty. Throws Unfit. */
 export function momentIn (name: string, text: string | null): number | null {
   if (text === null || text === '') return null
