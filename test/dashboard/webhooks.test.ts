@@ -143,6 +143,7 @@ t.test('a pause holds what is owed and a replay, which can be canceled; resuming
   const email = await deliver()
   await row('None yet').waitFor()
   t.match(await me.get(endpoint), { html: /Nothing is sent while the endpoint is paused/ })
+  t.equal((await me.post(`${endpoint}/test`, { type: 'email.opened' })).status, 409)
   await page.goto(`${endpoint}/replay?what=window&since=1`)
   await page.getByRole('button', { name: /Send these \d again/ }).click()
   await page.locator('#replays').getByText('Waits: the endpoint is paused').waitFor()

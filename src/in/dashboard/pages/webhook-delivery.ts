@@ -10,7 +10,7 @@ import { act, badge, codeBlock, copyable, exact, facts, heading, live, number, t
 import type { DashboardRooms } from '../rooms.ts'
 import { granted, Missing, type Pages, type Visit } from '../visit.ts'
 import { findIn } from './webhook-reads.ts'
-import { adviceFor, answerText, deliveryBadge, eventsText, idIn, isFine } from './webhook-words.ts'
+import { adviceFor, answerText, deliveryBadge, eventsText, idIn, isFine, nextTry } from './webhook-words.ts'
 
 /** What is longer is not shown but saved. */
 const SHOWN_MAX = 64 * 1024
@@ -33,8 +33,9 @@ export function deliveryPages (pages: Pages, rooms: DashboardRooms): void {
 
   pages.post('/webhooks/deliveries/:id/replay', async visit => {
     const id = idOf(visit)
-    granted(await replayDelivery(rooms.desk, visit.asker, id, findIn(rooms)))
-    return { to: `/dashboard/webhooks/deliveries/${id}`, notice: 'It is sent again: the same id, the same bytes.' }
+    const { webhook } = granted(await replayDelivery(rooms.desk, visit.asker, id, findIn(rooms)))
+    const paused = rooms.desk.directory.now.webhooks.get(webhook)?.paused === true
+    return { to: `/dashboard/webhooks/deliveries/${id}`, notice: paused ? 'It goes out again once its endpoint is resumed.' : 'It goes out again: the same id, the same bytes.' }
   })
 }
 
@@ -75,7 +76,7 @@ ${advice !== null && html`<p class="box warn"><strong>${answerText(last!)}.</str
     ['Asked for', time(requestedAt, nowMs)],
     firstAttemptAt === null ? null : ['First attempt', time(firstAttemptAt, nowMs)],
     ['Attempts', delivery.attempts],
-    nextAttemptAt === null ? null : ['Next try', time(nextAttemptAt, nowMs)],
+    nextAttemptAt === null ? null : ['Next try', nextTry(nextAttemptAt, nowMs)],
     endedAt === null ? null : ['Ended', time(endedAt, nowMs)],
     delivery.replay === null ? null : ['Sent again by', html`<code>${delivery.replay}</code>`]
   ])}</section>
