@@ -186,9 +186,9 @@ t.test('settings are changed, the secret is rotated, and the old one ends when s
 })
 
 t.test('filters stand in the URL, and lists go on page by page', async t => {
-  const { id } = (await house.request('POST', '/api/webhooks', { body: { url: `${sink.url}/many`, events: ['email.delivered'] } })).body
+  const { id } = (await house.request('POST', '/api/webhooks', { body: { url: `${sink.url}/many?"><img src=x onerror=window.hit=1><i a='`, events: ['email.delivered'] } })).body
   const [first] = await Promise.all(Array.from({ length: 27 }, deliver))
-  await sink.waitFor(requests => requests.filter(({ path }) => path === '/many').length === 27)
+  await sink.waitFor(requests => requests.filter(({ path }) => path.startsWith('/many')).length === 27)
   const path = `/dashboard/webhooks/${id}`
   await until(async () => !/pending/.test((await me.get(`${path}?state=pending`)).html.split('<tbody>')[1] ?? ''))
   const links = (html: string) => [...html.matchAll(/href="(\/dashboard\/webhooks\/deliveries\/whd_\w+)"/g)].map(([, link]) => link!)
@@ -209,6 +209,10 @@ t.test('filters stand in the URL, and lists go on page by page', async t => {
   await page.goto(path)
   await page.getByLabel('State', { exact: true }).selectOption('delivered')
   await page.waitForURL(/state=delivered/)
+  for (const shown of [path, '/dashboard/webhooks', '/dashboard/webhooks/deliveries', rest[0]!, `${path}/edit`, `${path}/replay`]) {
+    await page.goto(shown)
+    t.equal(await page.locator('main img, main i').count(), 0, 'its URL is a text')
+  }
   await page.goto(path)
   await confirmed('Delete the endpoint', 'Delete it')
   await page.getByText('The endpoint is deleted.').waitFor()
