@@ -42,7 +42,8 @@ export function createLiveLines (bus: Bus, view: View, log: Log): LiveLines {
     const own = [...lines.keys()].filter(line => line.account === account).length
     if (own >= ACCOUNT_MAX || lines.size >= PROCESS_MAX) throw new Unfit('Too many pages of the dashboard are open at the same time.')
     if (socket.destroyed) return Readable.from([])
-    const line: Line = { account, rung: new Set(), wake: () => {}, ending: new AbortController() }
+    // What has happened since the page was drawn nobody has told it.
+    const line: Line = { account, rung: new Set(KINDS), wake: () => {}, ending: new AbortController() }
     lines.set(line, socket)
     const leave = bells.map(({ kind, bell }) => bell.listen(account, () => {
       line.rung.add(kind)
