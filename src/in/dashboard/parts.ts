@@ -107,13 +107,15 @@ export interface FormOptions {
   confirm?: string
   /** On the button that goes on, where `confirm` asks. */
   confirmLabel?: string
+  /** Whoever leaves the page with something typed and not sent is asked first. */
+  guard?: boolean
   class?: string
 }
 
 /** A form that only this visitor can send. */
-export function form (visit: Visit, { action, confirm, confirmLabel, class: name = '' }: FormOptions, body: Value): Html {
+export function form (visit: Visit, { action, confirm, confirmLabel, guard = false, class: name = '' }: FormOptions, body: Value): Html {
   const asking = confirm === undefined ? NONE : html` data-confirm="${confirm}" data-confirm-label="${confirmLabel ?? 'Go on'}"`
-  return html`<form method="post" action="${action}" class="${name}"${asking}><input type="hidden" name="csrf" value="${visit.csrf}">${body}</form>`
+  return html`<form method="post" action="${action}" class="${name}"${asking}${guard && html` data-guard`}><input type="hidden" name="csrf" value="${visit.csrf}">${body}</form>`
 }
 
 /** One button that does something. `fields` go with it. */
@@ -218,4 +220,16 @@ export function number (value: number): string {
 /** `0.0312` → `3.12 %`. */
 export function percent (rate: number | null): string {
   return rate === null ? '–' : `${(rate * 100).toFixed(rate > 0 && rate < 0.01 ? 2 : 1)} %`
+}
+
+/** Views of one thing, each with its own URL. */
+export function tabs (label: string, views: Array<{ to: string, text: string, current: boolean }>): Html {
+  const links = views.map(({ to, text, current }) => html`<li><a href="${to}"${current && html` aria-current="page"`}>${text}</a></li>`)
+  return html`<nav aria-label="${label}"><ul class="tabs">${links}</ul></nav>`
+}
+
+/** `1234` → `1.2 kB`. */
+export function size (bytes: number): string {
+  if (bytes < 1000) return `${bytes} B`
+  return bytes < 1_000_000 ? `${(bytes / 1000).toFixed(1)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`
 }
