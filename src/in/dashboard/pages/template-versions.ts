@@ -88,5 +88,5 @@ function diffBlock (part: string, lines: Line[]): Html {
 function lineOf (sign: Line['sign'], text: string): Html {
   const line = `${sign === '-' ? '−' : sign} ${text}`
   if (sign === ' ') return html`${line}\n`
-  return sign === '-' ? html`<del>${line}</del>\n` : html`<ins>${line}</ins>\n`
+  return sign === '-' ? html`<del>${line}\n</del>` : html`<ins>${line}\n</ins>`
 }

@@ -147,7 +147,7 @@ async function listPage (visit: Visit, { reads, publicUrl }: DashboardRooms): Pr
   const names = await answerFrom(reads, templates, declaredNames({ account: visit.account.id, ids: data.map(({ id }) => id) }))
   const page = html`${heading('Templates', html`<a class="button primary" href="/dashboard/templates/new">New template</a>`)}
 ${data.length === 0 ? nothingYet(publicUrl) : table('Templates, newest first', [
-    { name: 'Name', kind: 'wide', cell: ({ id, name }) => html`<a href="/dashboard/templates/${id}">${name}</a>` },
+    { name: 'Name', cell: ({ id, name }) => html`<a href="/dashboard/templates/${id}">${name}</a>` },
     { name: 'Subject', cell: ({ subject }) => subject ?? html`<span class="none">of the mail</span>` },
     { name: 'Variables', kind: 'late', cell: ({ id }) => variablesCell(names.get(id) ?? []) },
     { name: 'Version', kind: 'num', cell: ({ version }) => version },
