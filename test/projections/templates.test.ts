@@ -1,6 +1,6 @@
 import t from 'tap'
 import { templates } from '#projections/templates/project.ts'
-import { countTemplates, getTemplate, isLayoutInUse, listTemplates, listVersions, parseTemplateCursor, parseVersionCursor } from '#projections/templates/queries.ts'
+import { countTemplates, declaredNames, getTemplate, isLayoutInUse, listTemplates, listVersions, parseTemplateCursor, parseVersionCursor } from '#projections/templates/queries.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { subjects } from '#streams/subjects.ts'
@@ -42,7 +42,11 @@ t.test('the newest version is the template, and the others are kept', async t =>
   t.strictSame(await ask(pool, get('tpl_a', 1)), {
     id: 'tpl_a', version: 1, name: 'v1', subject: 'one', html: '<p>1</p>', text: 'a\uFFFDb "quoted" \\', variables, layout_id: null, created_at: first.fact.time, updated_at: first.fact.time
   })
-  t.equal(await ask(pool, get('tpl_a', 3)), null)
+  t.equal(await ask(pool, get('tpl_a', 4)), null)
+  t.strictSame(await ask(pool, declaredNames({ account: ACCOUNT, ids: ['tpl_a', 'tpl_none'] })), new Map([['tpl_a', []]]))
+  await apply(pool, templates, [versioned('tpl_a', 3, { variables })])
+  t.strictSame(await ask(pool, declaredNames({ account: ACCOUNT, ids: ['tpl_a'] })), new Map([['tpl_a', ['order', 'items']]]))
+  t.strictSame(await ask(pool, declaredNames({ account: 'acc_other', ids: ['tpl_a'] })), new Map())
   t.equal(await ask(pool, get('tpl_a', null, 'acc_other')), null)
 })
 

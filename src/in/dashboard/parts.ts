@@ -107,13 +107,15 @@ export interface FormOptions {
   confirm?: string
   /** On the button that goes on, where `confirm` asks. */
   confirmLabel?: string
+  /** Whoever leaves the page with something typed and not sent is asked first. */
+  guard?: boolean
   class?: string
 }
 
 /** A form that only this visitor can send. */
-export function form (visit: Visit, { action, confirm, confirmLabel, class: name = '' }: FormOptions, body: Value): Html {
+export function form (visit: Visit, { action, confirm, confirmLabel, guard = false, class: name = '' }: FormOptions, body: Value): Html {
   const asking = confirm === undefined ? NONE : html` data-confirm="${confirm}" data-confirm-label="${confirmLabel ?? 'Go on'}"`
-  return html`<form method="post" action="${action}" class="${name}"${asking}><input type="hidden" name="csrf" value="${visit.csrf}">${body}</form>`
+  return html`<form method="post" action="${action}" class="${name}"${asking}${guard && html` data-guard`}><input type="hidden" name="csrf" value="${visit.csrf}">${body}</form>`
 }
 
 /** One button that does something. `fields` go with it. */
@@ -225,4 +227,13 @@ export function percent (rate: number | null): string {
 export function tabs (label: string, items: Array<{ text: string, href: string, isCurrent: boolean }>): Html {
   const links = items.map(({ text, href, isCurrent }) => html`<li><a href="${href}"${isCurrent && html` aria-current="page"`}>${text}</a></li>`)
   return html`<nav aria-label="${label}"><ul class="tabs">${links}</ul></nav>`
+}
+
+const SIZES = ['B', 'kB', 'MB', 'GB', 'TB']
+
+/** `12 kB`, `3.4 GB`, never on two lines. */
+export function size (bytes: number): string {
+  const power = Math.min(SIZES.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)))
+  const value = bytes / 1000 ** power
+  return `${power === 0 || value >= 10 ? Math.round(value) : value.toFixed(1)}\u00a0${SIZES[power]}`
 }

@@ -124,6 +124,11 @@
     for (const button of document.querySelectorAll('form button:disabled')) button.disabled = false
   })
 
+  // What somebody has typed and not sent is not lost by one wrong click.
+  addEventListener('input', event => { event.target.form?.toggleAttribute('data-typed', true) })
+  addEventListener('submit', event => { if (!event.defaultPrevented) event.target.removeAttribute('data-typed') })
+  addEventListener('beforeunload', event => { if (document.querySelector('form[data-guard][data-typed]') !== null) event.preventDefault() })
+
   addEventListener('change', event => {
     if (event.target.matches('[data-submit]')) event.target.form.requestSubmit()
   })

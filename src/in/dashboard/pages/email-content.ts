@@ -1,8 +1,8 @@
-import type { FastifyReply } from 'fastify'
 import PostalMime from 'postal-mime'
 import { JetpostError } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
 import type { Email, EmailContent } from '#src/client/types.ts'
+import { framed, mailFrame } from '../mail-frame.ts'
 import { select, withQuery } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import { Missing, type Pages, type Visit } from '../visit.ts'
@@ -13,17 +13,12 @@ const SHOWN_CHARS_MAX = 60_000
 /** Of pictures that came along in one preview, in base64. */
 const PICTURES_CHARS_MAX = 20_000_000
 
-/** Mail in a frame runs nothing, is of no origin, sends nothing, and loads nothing; its pictures only when somebody asks for them. */
-const FRAME_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; img-src data:"
-
 /** What is in an email, each behind a URL of its own: the HTML for the frame of its preview, and the source to keep. */
 export function emailContentPages (pages: Pages): void {
   pages.get('/emails/:id/frame', async visit => {
     const content = await contentOf(visit)
     if (content?.html == null) throw new Missing('This email has no HTML part, or it is no longer kept.')
-    const body = await withPictures(visit, content.html)
-    const policy = visit.query.get('images') === '1' ? `${FRAME_POLICY} https: http:` : FRAME_POLICY
-    return { send: reply => alone(reply, policy).type('text/html; charset=utf-8').send(body) }
+    return framed(await withPictures(visit, content.html), { images: visit.query.get('images') === '1' })
   })
 
   pages.get('/emails/:id/source', async visit => {
@@ -31,18 +26,7 @@ export function emailContentPages (pages: Pages): void {
     if (raw === null) throw new Missing('The content of this email is no longer kept.')
     const name = `${visit.params.id}-${recipientOf(visit)}.eml`
     const disposition = `attachment; filename="${name}"`
-    return { send: reply => alone(reply, "sandbox; default-src 'none'").type('message/rfc822').header('content-disposition', disposition).send(Buffer.from(raw)) }
-  })
-}
-
-/** A document of somebody else's, which has nothing to do with the page around it. */
-function alone (reply: FastifyReply, policy: string): FastifyReply {
-  return reply.headers({
-    'content-security-policy': policy,
-    'referrer-policy': 'no-referrer',
-    'x-dns-prefetch-control': 'off',
-    // A sandbox and a policy about openers exclude each other where somebody opens it by itself.
-    'cross-origin-opener-policy': 'unsafe-none'
+    return { send: reply => reply.headers({ 'content-security-policy': "sandbox; default-src 'none'", 'content-disposition': disposition }).type('message/rfc822').send(Buffer.from(raw)) }
   })
 }
 
@@ -88,18 +72,18 @@ export async function previewTab (visit: Visit, rooms: DashboardRooms, { id }: E
   if (content === null) return goneBox(rooms)
   const text = content.text !== null && html`<section class="card" aria-labelledby="text-title"><h2 id="text-title">Text</h2>
 <pre tabindex="0" role="region" aria-label="The text part">${shortened(content.text)}</pre></section>`
-  return html`${content.html !== null && framed(visit, id)}${text}
+  return html`${content.html !== null && htmlPart(visit, id)}${text}
 ${content.html === null && html`<p class="hint">This email has no HTML part.</p>`}
 ${content.text === null && html`<p class="hint">No text was given with it: what goes out beside the HTML is made from it, see the source.</p>`}`
 }
 
-function framed (visit: Visit, id: string): Html {
+function htmlPart (visit: Visit, id: string): Html {
   const isOpen = visit.query.get('images') === '1'
   const pictures = isOpen
     ? html`Pictures of other servers are shown. <a href="${withQuery(visit, { images: null })}">Hide them</a>`
     : html`Pictures of other servers are not loaded: that would tell them that somebody looked. <a href="${withQuery(visit, { images: '1' })}">Show them</a>`
-  return html`<section class="card" aria-labelledby="html-title"><h2 id="html-title">HTML</h2><p class="hint">${pictures} Links and scripts are off.</p>
-<iframe class="frame" title="The HTML part" sandbox src="/dashboard/emails/${id}/frame${isOpen && '?images=1'}"></iframe></section>`
+  return html`<section class="card" aria-labelledby="html-title"><h2 id="html-title">HTML</h2><p class="hint">${pictures} Nothing in it runs; links open beside the page.</p>
+${mailFrame(`/dashboard/emails/${id}/frame${isOpen ? '?images=1' : ''}`, 'The HTML part')}</section>`
 }
 
 /** The message of one recipient as it goes out. */

@@ -1,9 +1,9 @@
 import { html, type Html } from '#src/base/html.ts'
 import type { MailReport } from '../operations.ts'
-import { codeBlock, empty, facts, heading, pager, select, table, time } from '../parts.ts'
+import { codeBlock, empty, facts, heading, pager, select, size, table, time } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import { Missing, type Pages, type Visit } from '../visit.ts'
-import { operationsPage, sizeText, troubleBox } from './operations-parts.ts'
+import { operationsPage, troubleBox } from './operations-parts.ts'
 
 const PAGE = '/dashboard/operations/mail'
 /** Of the source; the whole of what is kept is to be had as a file. */
@@ -24,7 +24,7 @@ ${troubleBox(troubles)}${mails.length > 0 ? listOf(visit, mails) : troubles.leng
   pages.get('/operations/mail/:seq', async visit => {
     const { about, raw } = await mailOf(visit)
     const source = raw.toString('utf8', 0, SHOWN_BYTES_MAX)
-    const rest = raw.length < about.sizeBytes ? ` Of ${sizeText(about.sizeBytes)} the first ${sizeText(raw.length)} were kept.` : ''
+    const rest = raw.length < about.sizeBytes ? ` Of ${size(about.sizeBytes)} the first ${size(raw.length)} were kept.` : ''
     const download = html`<a class="button" href="${PAGE}/${about.seq}/source" download>Download the source</a>`
     return {
       title: about.subject ?? 'Mail',
@@ -35,7 +35,7 @@ ${troubleBox(troubles)}${mails.length > 0 ? listOf(visit, mails) : troubles.leng
   ['To', html`<code>${about.to.join(', ')}</code>`],
   ['Came', time(about.at, visit.nowMs)],
   ['From the host', html`<code>${about.remote}</code>`],
-  ['Size', sizeText(about.sizeBytes)],
+  ['Size'(about.sizeBytes)],
   ['Id', html`<code>${about.id}</code>`]
 ])}</section>
 <section class="card"><h2>Source</h2>
@@ -80,7 +80,7 @@ function summaryOf (mail: MailReport): Html {
 function listOf (visit: Visit, mails: MailReport[]): Html {
   return table('Mail that came in', [
     { name: 'Mail', kind: 'wide', cell: summaryOf },
-    { name: 'Size', kind: 'num', cell: ({ sizeBytes }) => sizeText(sizeBytes) },
+    { name: 'Size', kind: 'num', cell: ({ sizeBytes }) => size(sizeBytes) },
     { name: 'Came', cell: ({ at }) => time(at, visit.nowMs) }
   ], mails)
 }

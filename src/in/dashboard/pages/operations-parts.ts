@@ -1,6 +1,6 @@
 import { html, type Html, type Value } from '#src/base/html.ts'
 import { Untold } from '../operations.ts'
-import { heading } from '../parts.ts'
+import { heading, tabs } from '../parts.ts'
 import { Missing, Unfit, type Answer, type Handler, type Pages } from '../visit.ts'
 
 const TABS: Array<[path: Tab, text: string]> = [
@@ -20,8 +20,8 @@ export function tabName (tab: Tab): string {
 
 /** A page of Operations, with the way to the others. */
 export function operationsPage (tab: Tab, body: Value): Answer {
-  const links = TABS.map(([path, text]) => html`<li><a href="/dashboard/operations${path}"${path === tab && html` aria-current="page"`}>${text}</a></li>`)
-  const page = html`${heading('Operations')}<nav aria-label="Operations"><ul class="tabs">${links}</ul></nav>${body}`
+  const views = TABS.map(([path, text]) => ({ href: `/dashboard/operations${path}`, text, isCurrent: path === tab }))
+  const page = html`${heading('Operations')}${tabs('Operations', views)}${body}`
   return { title: tab === '' ? 'Operations' : `${tabName(tab)} · Operations`, section: 'operations', page }
 }
 
@@ -42,15 +42,6 @@ export function operatorsOnly (pages: Pages): Pages {
 export function troubleBox (troubles: string[]): Html | null {
   const told = [...new Set(troubles)]
   return told.length === 0 ? null : html`<div class="box bad" role="status">${told.map(text => html`<div>${text}</div>`)}</div>`
-}
-
-const SIZES = ['B', 'kB', 'MB', 'GB', 'TB']
-
-/** `12 kB`, `3.4 GB`, never on two lines. */
-export function sizeText (bytes: number): string {
-  const power = Math.min(SIZES.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)))
-  const value = bytes / 1000 ** power
-  return `${power === 0 || value >= 10 ? Math.round(value) : value.toFixed(1)}\u00a0${SIZES[power]}`
 }
 
 const UNITS: Array<[ms: number, name: string]> = [[86_400_000, 'day'], [3_600_000, 'hour'], [60_000, 'minute'], [1000, 'second']]

@@ -1,9 +1,9 @@
 import { html, type Html, type Value } from '#src/base/html.ts'
 import type { ProjectionReport, RebuildReport } from '../operations.ts'
-import { act, badge, number, refreshed, table, time } from '../parts.ts'
+import { act, badge, number, refreshed, size, table, time } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import { Missing, Unfit, type Pages, type Visit } from '../visit.ts'
-import { counted, operationsPage, sizeText, spanText, troubleBox } from './operations-parts.ts'
+import { counted, operationsPage, spanText, troubleBox } from './operations-parts.ts'
 
 const EVERY_S = 5
 const PAGE = '/dashboard/operations/projections'
@@ -22,7 +22,7 @@ ${table('Projections', [
   { name: 'View', kind: 'wide', cell: ({ name, version }) => html`<strong>${name}</strong> <span class="hint">version ${version}<br>${SHOWS[name]!}</span>` },
   { name: 'State', cell: stateOf },
   { name: 'Parked', kind: 'num', cell: ({ view }) => parkedOf(view) },
-  { name: 'Size', kind: 'num', cell: ({ view }) => (view === null ? none() : sizeText(view.bytes)) },
+  { name: 'Size', kind: 'num', cell: ({ view }) => (view === null ? none() : size(view.bytes)) },
   { name: 'Made', cell: ({ view }) => time(view?.madeAt, visit.nowMs) },
   { name: 'Rebuild', kind: 'wide', cell: projection => rebuildOf(visit, projection) }
 ], value)}</section></div>
@@ -82,7 +82,7 @@ function rebuildOf (visit: Visit, { name, view, factsMax, isMadeElsewhere, rebui
   if (rebuild?.state === 'running') return html`${progressOf(name, rebuild)}${act(visit, 'Stop', { action: `${PAGE}/${name}/stop` })}`
   if (isMadeElsewhere) return html`${badge('being made', 'busy')} <span class="hint">by another process, or by the projector itself</span>`
   const facts = factsMax === null ? 'the facts of its streams' : `up to ${counted(factsMax, 'fact')}`
-  const disk = view === null ? '' : ` and writes a second copy of about ${sizeText(view.bytes)}`
+  const disk = view === null ? '' : ` and writes a second copy of about ${size(view.bytes)}`
   const cost = `It reads ${facts}${disk}; then the two change places.`
   const confirm = `Make the view ${name} anew? ${cost} Nobody waits: reading, accepting and sending go on, though NATS and PostgreSQL have more to do meanwhile.`
   return html`${endOf(visit, rebuild)}${act(visit, 'Rebuild', { action: `${PAGE}/${name}/rebuild`, confirm, confirmLabel: `Rebuild ${name}` })}`

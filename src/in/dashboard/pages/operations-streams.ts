@@ -1,9 +1,9 @@
 import { html, type Html } from '#src/base/html.ts'
 import type { ConsumerReport, StreamReport } from '../operations.ts'
-import { badge, number, refreshed, table, time } from '../parts.ts'
+import { badge, number, refreshed, size, table, time } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import type { Pages } from '../visit.ts'
-import { counted, operationsPage, sizeText, spanText, troubleBox } from './operations-parts.ts'
+import { counted, operationsPage, spanText, troubleBox } from './operations-parts.ts'
 
 const EVERY_S = 5
 
@@ -18,7 +18,7 @@ ${streams.value.length > 0 && html`<section class="card"><h2>Streams</h2>
 ${table('Streams', [
   { name: 'Stream', kind: 'wide', cell: ({ name }) => html`<strong>${name}</strong><br><span class="hint">${HOLDS[name] ?? ''}</span>` },
   { name: 'Messages', kind: 'num', cell: ({ messages }) => number(messages) },
-  { name: 'Size', kind: 'num', cell: ({ bytes }) => sizeText(bytes) },
+  { name: 'Size', kind: 'num', cell: ({ bytes }) => size(bytes) },
   { name: 'Oldest', cell: ({ firstAt }) => time(firstAt, visit.nowMs) },
   { name: 'Kept', cell: ({ ageMsMax }) => (ageMsMax === 0 ? 'for ever' : spanText(ageMsMax)) },
   { name: 'Copies', kind: 'late', cell: copies }
