@@ -97,7 +97,7 @@ export function nameField (typed: KeyFields, faults: Faults): Html {
 /** What it may do, from where, until when. */
 export function powerFields (typed: KeyFields, domains: string[], faults: Faults): Html {
   const box = (scope: Scope) => checkbox('scopes', scope, html`<code>${scope}</code><br><span class="hint">${MEANINGS[scope]}</span>`, typed.scopes.includes(scope))
-  const fault = faults.of('scopes')
+  const fault = faults.of('scopes') !== null && typed.scopes.length === 0 ? 'Tick at least one.' : faults.of('scopes')
   return html`<fieldset><legend>What it may do</legend>${fault !== null && html`<p class="fault">${fault}</p>`}<div class="checks">${box('full')}</div>
 <div class="checks">${SCOPES.filter(scope => scope !== 'full').map(box)}</div></fieldset>
 <div class="columns">${field({ name: 'domains', label: 'Domains it may send from', value: typed.domains, rows: 3, code: true, hint: domainsHint(domains) }, faults)}

@@ -127,10 +127,13 @@ function complaintsIn ({ complained, delivered, complaint_rate: rate }: Figures,
   return { tone: 'bad', what: `${percent(rate)} of mail was marked as spam`, why, to: '/dashboard/emails?event=complained', step: 'See who complained' }
 }
 
+const SILENT = 'PostgreSQL or NATS is slow or away. What was accepted is safe in the log; lists may not be up to date.'
+
 /** Of the installation. */
 async function operationsOf ({ operations }: DashboardRooms): Promise<Concern[]> {
-  const [parts, views] = await Promise.all([operations.parts(), operations.projections()])
+  const [parts, views] = await Promise.all([orBehind(operations.parts()), orBehind(operations.projections())])
   const concern = (tone: Concern['tone'], what: string, why: Value): Concern => ({ tone, what, why, to: '/dashboard/operations', step: 'Open operations' })
+  if (parts === null || views === null) return [concern('bad', 'Something does not answer', SILENT)]
   return [
     ...parts.flatMap(({ name, reason }) => (reason === null ? [] : [concern('bad', `The part ${name} is not ready`, reason)])),
     ...views.filter(({ lagSeconds }) => lagSeconds > LAG_S).map(({ name, lagFacts, lagSeconds }) => concern('warn', `The view ${name} is behind the log`,

@@ -1,6 +1,5 @@
 import { queueOf, type Queue } from '#projections/emails/queue.ts'
 import type { Clock } from '#src/base/clock.ts'
-import { deadline, Late } from '#src/base/errors.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { Memory } from '#src/base/memory.ts'
 import { ask } from '#src/postgres/run.ts'
@@ -28,8 +27,8 @@ export function createQueues ({ pool }: Reads, clock: Clock): Queues {
 
   async function count (account: string, counted: Counted): Promise<void> {
     try {
-      const queue = await orBehind(ask(pool, queueOf({ account, max: COUNTED_MAX })))
-      if (queue !== null) Object.assign(counted, { queue, atMs: clock.nowMs() })
+      const queue = await ask(pool, queueOf({ account, max: COUNTED_MAX }))
+      Object.assign(counted, { queue, atMs: clock.nowMs() })
     } finally {
       counted.counting = null
     }
@@ -39,11 +38,7 @@ export function createQueues ({ pool }: Reads, clock: Clock): Queues {
     const counted = known.get(account) ?? { queue: null, atMs: -KEPT_MS, counting: null }
     known.set(account, counted)
     if (clock.nowMs() - counted.atMs >= FRESH_MS) counted.counting ??= count(account, counted)
-    try {
-      if (counted.counting !== null) await deadline(counted.counting, PATIENCE_MS, 'the queue is still being counted')
-    } catch (error) {
-      if (!(error instanceof Late)) throw error
-    }
+    if (counted.counting !== null) await orBehind(counted.counting, PATIENCE_MS)
     return clock.nowMs() - counted.atMs < KEPT_MS ? counted.queue : null
   }
 }
