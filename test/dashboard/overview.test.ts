@@ -117,6 +117,25 @@ t.test('what is counted is read from indexes, however many emails there are', as
   }
 })
 
+t.test('while a view does not answer the page comes without it', async t => {
+  const visitor = await visit(house, await house.newAccountKey())
+  const pool = createPool(databaseUrl, createLog('silent'))
+  const client = await pool.connect()
+  t.teardown(async () => {
+    client.release()
+    await pool.end()
+  })
+  await client.query('begin; lock table email_states, stats_hours in access exclusive mode')
+  const startMs = performance.now()
+  const { status, html } = await visitor.get('/dashboard')
+  await client.query('rollback')
+  t.equal(status, 200)
+  t.ok(performance.now() - startMs < 5000, 'before the statement is given up')
+  t.match(html, 'The figures cannot be read just now')
+  t.match(html, 'What needs attention')
+  t.match((await visitor.get('/dashboard')).html, 'From nothing to the first email', 'and it is back')
+})
+
 t.test('the page is small, and says what it loads', async t => {
   const { html } = await (await visit(house, API_KEY)).get('/dashboard?period=7d')
   t.ok(html.length < 60_000, `${html.length}`)
