@@ -6,6 +6,7 @@ import type { Domain, Key, Webhook } from '#streams/directory.ts'
 import { html, type Html, type Value } from '#src/base/html.ts'
 import { ask } from '#src/postgres/run.ts'
 import { number, percent, time } from '../parts.ts'
+import type { ProjectionReport } from '../operations.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import type { Visit } from '../visit.ts'
 import { sumOf } from './overview-figures.ts'
@@ -34,13 +35,20 @@ const LAG_S = 15
 const SHOWN_MAX = 5
 const COUNTED_MAX = 1000
 
+/** What is looked at by others, too; null = nobody knows now. */
+export interface Known {
+  queue: Promise<Queue | null>
+  /** Of the installation: for its operators alone. */
+  views: Promise<ProjectionReport[] | null>
+}
+
 /** All there is to look at, the worst first. */
-export async function concernsOf (visit: Visit, rooms: DashboardRooms, queue: Promise<Queue | null>): Promise<Concern[]> {
+export async function concernsOf (visit: Visit, rooms: DashboardRooms, { queue, views }: Known): Promise<Concern[]> {
   const { desk: { directory: { now }, settings }, reads } = rooms
   const own = <T extends { account: string }>(things: Map<string, T>): T[] => [...things.values()].filter(({ account }) => account === visit.account.id)
   const webhooks = own(now.webhooks)
   const waiting = orBehind(ask(reads.pool, failedWaiting({ account: visit.account.id, webhooks: webhooks.map(({ id }) => id), max: COUNTED_MAX })))
-  const [reputation, waits, operations] = await Promise.all([reputationOf(visit), waiting, visit.isOperator ? operationsOf(rooms) : []])
+  const [reputation, waits, operations] = await Promise.all([reputationOf(visit), waiting, visit.isOperator ? operationsOf(rooms, views) : []])
   const all = [
     ...operations,
     ...shown(webhooks.flatMap(webhook => endpointConcern(webhook, visit.nowMs)), '/dashboard/webhooks', 'endpoints'),
@@ -130,8 +138,8 @@ function complaintsIn ({ complained, delivered, complaint_rate: rate }: Figures,
 const SILENT = 'PostgreSQL or NATS is slow or away. What was accepted is safe in the log; lists may not be up to date.'
 
 /** Of the installation. */
-async function operationsOf ({ operations }: DashboardRooms): Promise<Concern[]> {
-  const [parts, views] = await Promise.all([orBehind(operations.parts()), orBehind(operations.projections())])
+async function operationsOf ({ operations }: DashboardRooms, reports: Known['views']): Promise<Concern[]> {
+  const [parts, views] = await Promise.all([orBehind(operations.parts()), reports])
   const concern = (tone: Concern['tone'], what: string, why: Value): Concern => ({ tone, what, why, to: '/dashboard/operations', step: 'Open operations' })
   if (parts === null || views === null) return [concern('bad', 'Something does not answer', SILENT)]
   return [

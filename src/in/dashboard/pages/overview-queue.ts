@@ -5,6 +5,7 @@ import { Memory } from '#src/base/memory.ts'
 import { ask } from '#src/postgres/run.ts'
 import type { Reads } from '#src/postgres/reads.ts'
 import { number, time } from '../parts.ts'
+import type { ProjectionReport } from '../operations.ts'
 import { orBehind } from './overview-parts.ts'
 
 /** Emails of one state are counted so far. */
@@ -45,10 +46,13 @@ export function createQueues ({ pool }: Reads, clock: Clock): Queues {
 
 const NAMES = { queued: 'Queued', sending: 'Sending', deferred: 'Put off, tried again', scheduled: 'Scheduled' } as const
 
-export function queueCard ({ counts, oldestAt }: Queue, nowMs: number): Html {
+/** `views` = those of the installation, for its operators; null = they are not told. */
+export function queueCard ({ counts, oldestAt }: Queue, views: ProjectionReport[] | null, nowMs: number): Html {
   const states = (Object.keys(NAMES) as Array<keyof typeof NAMES>).map(status => {
     const count = counts[status] >= COUNTED_MAX ? `${number(COUNTED_MAX)} or more` : number(counts[status])
     return html`<div><dt>${NAMES[status]}</dt><dd>${counts[status] === 0 ? count : html`<a href="/dashboard/emails?status=${status}">${count}</a>`}</dd></div>`
   })
-  return html`<section class="card"><h2>On the way</h2><dl class="facts tight">${states}<div><dt>Oldest that is queued</dt><dd>${time(oldestAt, nowMs)}</dd></div></dl></section>`
+  const lagS = views === null || views.length === 0 ? null : Math.round(Math.max(...views.map(({ lagSeconds }) => lagSeconds)))
+  return html`<section class="card"><h2>On the way</h2><dl class="facts tight">${states}<div><dt>Oldest that is queued</dt><dd>${time(oldestAt, nowMs)}</dd></div>
+${lagS !== null && html`<div><dt>Lists behind the log</dt><dd><a href="/dashboard/operations">${number(lagS)} s</a></dd></div>`}</dl></section>`
 }

@@ -19,16 +19,16 @@ export function overviewPages (pages: Pages, rooms: DashboardRooms): void {
 
   pages.get('/', async visit => {
     const period = periodOf(visit.query)
-    const waiting = queueOf(visit.account.id)
+    const known = { queue: queueOf(visit.account.id), views: visit.isOperator ? orBehind(rooms.operations.projections()) : Promise.resolve(null) }
     const newestMail = orBehind(visit.api.emails.page({ limit: 1 }))
-    const [newest, queue, figures, concerns] = await Promise.all([newestMail, waiting, figuresFor(visit, period), concernsOf(visit, rooms, waiting)])
+    const [newest, queue, views, figures, concerns] = await Promise.all([newestMail, known.queue, known.views, figuresFor(visit, period), concernsOf(visit, rooms, known)])
     const { telling, faults } = figures
     // Figures outlive the emails they are of.
     const hasMail = newest === null || newest.data.length > 0 || (telling?.now.accepted ?? 0) > 0
     const start = startCard(visit, rooms, hasMail)
     const attention = hasMail || concerns.length > 0 ? concernsCard(concerns) : null
     const numbers = telling === null ? html`${faults === NO_FAULTS ? BEHIND : faultBox(faults)}` : html`${tiles(telling)}${charts(telling)}`
-    const body = hasMail ? html`${attention}${queue !== null && queueCard(queue, visit.nowMs)}${numbers}${start}` : html`${start}${attention}`
+    const body = hasMail ? html`${attention}${queue !== null && queueCard(queue, views, visit.nowMs)}${numbers}${start}` : html`${start}${attention}`
     const page = html`${heading('Overview')}${hasMail && filters(visit, rooms, period, faults)}
 <div ${hasMail ? refreshed(visit, REDRAWN_S, ID) : live(visit, 'emails', ID)}>${body}</div>`
     return { title: 'Overview', section: 'overview', page, assets: CHART_ASSETS, status: faults === NO_FAULTS ? 200 : 422 }
