@@ -35,7 +35,7 @@ ${troubleBox(troubles)}${mails.length > 0 ? listOf(visit, mails) : troubles.leng
   ['To', html`<code>${about.to.join(', ')}</code>`],
   ['Came', time(about.at, visit.nowMs)],
   ['From the host', html`<code>${about.remote}</code>`],
-  ['Size'(about.sizeBytes)],
+  ['Size', size(about.sizeBytes)],
   ['Id', html`<code>${about.id}</code>`]
 ])}</section>
 <section class="card"><h2>Source</h2>
