@@ -178,7 +178,8 @@ function faultOf (error: unknown, requestId: string): Fault {
   if (error instanceof JetpostError && error.status !== null && error.status < 500) return apiFault(error, error.status)
   if (error instanceof JetpostError && error.status === 503) return { status: 503, title: 'Not just now', text: `${error.message}. ${GOES_ON}` }
   const status = (error as { statusCode?: unknown }).statusCode
-  if (typeof status === 'number' && status < 500) return { status, title: 'This was not understood', text: status === 413 ? 'What was sent is too big.' : 'The request is malformed.' }
+  const unread = status === 413 ? 'What was sent is too big.' : 'The request is malformed.'
+  if (typeof status === 'number' && status < 500) return { status, title: 'This was not understood', text: unread }
   return { status: 500, title: 'Something went wrong', text: `It is in the log of Jetpost under ${requestId}.` }
 }
 

@@ -211,7 +211,8 @@ function redrawn ({ url }: Visit, trigger: string, id: string): Html {
 
 /** A head line with what can be done there. */
 export function heading (title: Value, actions: Value = null, above: Value = null): Html {
-  return html`<div class="head"><div>${above !== null && html`<p class="above">${above}</p>`}<h1>${title}</h1></div>${actions !== null && html`<div class="actions">${actions}</div>`}</div>`
+  const beside = actions !== null && html`<div class="actions">${actions}</div>`
+  return html`<div class="head"><div>${above !== null && html`<p class="above">${above}</p>`}<h1>${title}</h1></div>${beside}</div>`
 }
 
 export function number (value: number): string {

@@ -26,7 +26,8 @@ export function emailContentPages (pages: Pages): void {
     if (raw === null) throw new Missing('The content of this email is no longer kept.')
     const name = `${visit.params.id}-${recipientOf(visit)}.eml`
     const disposition = `attachment; filename="${name}"`
-    return { send: reply => reply.headers({ 'content-security-policy': "sandbox; default-src 'none'", 'content-disposition': disposition }).type('message/rfc822').send(Buffer.from(raw)) }
+    const headers = { 'content-security-policy': "sandbox; default-src 'none'", 'content-disposition': disposition }
+    return { send: reply => reply.headers(headers).type('message/rfc822').send(Buffer.from(raw)) }
   })
 }
 

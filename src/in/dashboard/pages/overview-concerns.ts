@@ -144,10 +144,10 @@ async function operationsOf ({ operations }: DashboardRooms, reports: Known['vie
   if (parts === null || views === null) return [concern('bad', 'Something does not answer', SILENT)]
   return [
     ...parts.flatMap(({ name, reason }) => (reason === null ? [] : [concern('bad', `The part ${name} is not ready`, reason)])),
-    ...views.filter(({ lagSeconds }) => lagSeconds > LAG_S).map(({ name, lagFacts, lagSeconds }) => concern('warn', `The view ${name} is behind the log`,
-      `By ${number(lagFacts)} facts, the oldest of them ${number(Math.round(lagSeconds))} s old. Sending goes on; lists show less than has happened.`)),
-    ...views.filter(({ parkedCount }) => parkedCount > 0).map(({ name, parkedCount }) => concern('bad', `Facts are missing in the view ${name}: ${number(parkedCount)}`,
-      'They could not be written and are parked: they are in the log, and lists do without them.'))
+    ...views.flatMap(({ name, lag }) => (lag === null || lag.seconds <= LAG_S ? [] : [concern('warn', `The view ${name} is behind the log`,
+      `By ${number(lag.facts)} facts, the oldest of them ${number(Math.round(lag.seconds))} s old. Sending goes on; lists show less than has happened.`)])),
+    ...views.flatMap(({ name, view }) => (view === null || view.parked === 0 ? [] : [concern('bad', `Facts are missing in the view ${name}: ${number(view.parked)}`,
+      'They could not be written and are parked: they are in the log, and lists do without them.')]))
   ]
 }
 

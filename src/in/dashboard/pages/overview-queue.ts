@@ -52,7 +52,8 @@ export function queueCard ({ counts, oldestAt }: Queue, views: ProjectionReport[
     const count = counts[status] >= COUNTED_MAX ? `${number(COUNTED_MAX)} or more` : number(counts[status])
     return html`<div><dt>${NAMES[status]}</dt><dd>${counts[status] === 0 ? count : html`<a href="/dashboard/emails?status=${status}">${count}</a>`}</dd></div>`
   })
-  const lagS = views === null || views.length === 0 ? null : Math.round(Math.max(...views.map(({ lagSeconds }) => lagSeconds)))
+  const lags = (views ?? []).flatMap(({ lag }) => lag?.seconds ?? [])
+  const lagS = lags.length === 0 ? null : Math.round(Math.max(...lags))
   return html`<section class="card"><h2>On the way</h2><dl class="facts tight">${states}<div><dt>Oldest that is queued</dt><dd>${time(oldestAt, nowMs)}</dd></div>
 ${lagS !== null && html`<div><dt>Lists behind the log</dt><dd><a href="/dashboard/operations">${number(lagS)} s</a></dd></div>`}</dl></section>`
 }

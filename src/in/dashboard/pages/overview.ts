@@ -1,6 +1,7 @@
 import { html, type Html } from '#src/base/html.ts'
 import { CHART_ASSETS } from '../charts.ts'
-import { faultBox, faultsIn, field, heading, live, NO_FAULTS, refreshed, select, withQuery, type Faults } from '../parts.ts'
+import { faultBox, faultsIn, field, heading, live, NO_FAULTS, refreshed, select, tabs, withQuery, type Faults } from '../parts.ts'
+import type { ProjectionReport } from '../operations.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import type { Pages, Visit } from '../visit.ts'
 import { concernsCard, concernsOf } from './overview-concerns.ts'
@@ -19,7 +20,7 @@ export function overviewPages (pages: Pages, rooms: DashboardRooms): void {
 
   pages.get('/', async visit => {
     const period = periodOf(visit.query)
-    const known = { queue: queueOf(visit.account.id), views: visit.isOperator ? orBehind(rooms.operations.projections()) : Promise.resolve(null) }
+    const known = { queue: queueOf(visit.account.id), views: visit.isOperator ? viewsOf(rooms) : Promise.resolve(null) }
     const newestMail = orBehind(visit.api.emails.page({ limit: 1 }))
     const [newest, queue, views, figures, concerns] = await Promise.all([newestMail, known.queue, known.views, figuresFor(visit, period), concernsOf(visit, rooms, known)])
     const { telling, faults } = figures
@@ -35,6 +36,11 @@ export function overviewPages (pages: Pages, rooms: DashboardRooms): void {
   })
 }
 
+async function viewsOf ({ operations }: DashboardRooms): Promise<ProjectionReport[] | null> {
+  const told = await orBehind(operations.projections())
+  return told === null || told.troubles.length > 0 ? null : told.value
+}
+
 /** Null = the view cannot tell now, or the filters are none. */
 async function figuresFor (visit: Visit, period: Period): Promise<{ telling: Telling | null, faults: Faults }> {
   try {
@@ -48,8 +54,8 @@ function filters (visit: Visit, { desk: { directory: { now } } }: DashboardRooms
   const names = [...now.domains.values()].filter(({ account }) => account === visit.account.id).map(({ name }) => name).sort()
   const chosen = visit.query.get('domain') ?? ''
   const listed = chosen === '' || names.includes(chosen) ? names : [chosen, ...names]
-  const tabs = PERIODS.map(({ name, text }) => html`<li><a href="${withQuery(visit, { period: name })}"${name === period.name && html` aria-current="page"`}>${text}</a></li>`)
-  return html`<nav aria-label="Period"><ul class="tabs">${tabs}</ul></nav>
+  const periods = PERIODS.map(({ name, text }) => ({ href: withQuery(visit, { period: name }), text, isCurrent: name === period.name }))
+  return html`${tabs('Period', periods)}
 <form class="filters" method="get" action="/dashboard"><input type="hidden" name="period" value="${period.name}">
 ${select('domain', 'Sender\'s domain', [['', 'All'], ...listed.map((name): [string, string] => [name, name])], chosen, html`data-submit`)}
 ${field({ name: 'tag', label: 'Tag', value: visit.query.get('tag') ?? '', type: 'search' }, faults)}<button>Show</button></form>`
