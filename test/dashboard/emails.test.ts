@@ -235,7 +235,7 @@ t.test('mail in the preview runs nothing, reaches nothing, and loads pictures wh
   t.match(page.url(), 'images=1')
   t.match(await page.title(), 'Hello')
   const frame = await me.get(`/dashboard/emails/${id}/frame`)
-  t.match(frame.headers.get('content-security-policy'), /^sandbox; default-src 'none';/)
+  t.match(frame.headers.get('content-security-policy'), /^sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none';/)
   t.notMatch(frame.headers.get('content-security-policy'), 'http')
 })
 
