@@ -50,7 +50,8 @@ export function createDoorbell (bus: Bus, { stream, filter }: { stream: string, 
       listeners.add(listener)
       if (following === null) {
         following = new AbortController()
-        running = run(following.signal)
+        // The one before may still be on its way out.
+        running = Promise.all([running, run(following.signal)]).then(() => {})
       }
       return () => {
         listeners.delete(listener)
