@@ -219,3 +219,9 @@ export function number (value: number): string {
 export function percent (rate: number | null): string {
   return rate === null ? '–' : `${(rate * 100).toFixed(rate > 0 && rate < 0.01 ? 2 : 1)} %`
 }
+
+/** Parts of a page that have URLs of their own. */
+export function tabs (label: string, items: Array<{ text: string, href: string, isCurrent: boolean }>): Html {
+  const links = items.map(({ text, href, isCurrent }) => html`<li><a href="${href}"${isCurrent && html` aria-current="page"`}>${text}</a></li>`)
+  return html`<nav aria-label="${label}"><ul class="tabs">${links}</ul></nav>`
+}

@@ -1,8 +1,78 @@
-import { html } from '#src/base/html.ts'
+import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
+import { html, type Html } from '#src/base/html.ts'
+import type { ListEmailsAnswer } from '#src/client/types.ts'
+import { badge, codeBlock, empty, faultBox, faultsIn, heading, live, pager, table, time, type Faults } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
-import { heading } from '../parts.ts'
-import type { Pages } from '../visit.ts'
+import type { Pages, Visit } from '../visit.ts'
+import { emailActions } from './email-actions.ts'
+import { emailContentPages } from './email-content.ts'
+import { newEmailPages } from './email-new.ts'
+import { emailPage } from './email-page.ts'
+import { shownAddress, subjectOf } from './email-words.ts'
+import { filterForm, readFilters, withoutBlanks, type Filters } from './emails-filters.ts'
 
-export function emailsPages (pages: Pages, _rooms: DashboardRooms): void {
-  pages.get('/emails', async () => ({ title: 'Emails', section: 'emails', page: html`${heading('Emails')}` }))
+const ROWS = 25
+type Summary = ListEmailsAnswer['data'][number]
+
+/** Emails: the list, one of them, and a new one. */
+export function emailsPages (pages: Pages, rooms: DashboardRooms): void {
+  pages.get('/emails', async visit => {
+    const tidy = withoutBlanks(visit.url, visit.query)
+    if (tidy !== null) return { to: tidy }
+    const filters = readFilters(visit.query)
+    const { found, faults } = await find(visit, filters)
+    const page = html`${heading('Emails', html`<a class="button primary" href="/dashboard/emails/new">Send an email</a>`)}
+${filterForm(filters, faults)}${faultBox(faults)}
+${found !== null && html`<div ${live(visit, 'emails', 'rows')}>${listOf(visit, rooms, found, filters)}</div>`}`
+    return { title: 'Emails', section: 'emails', status: found === null ? 422 : 200, page }
+  })
+
+  newEmailPages(pages)
+  emailPage(pages, rooms)
+  emailContentPages(pages)
+  emailActions(pages)
+}
+
+/** A page of the list, or what is wrong with the filters. */
+async function find ({ api, query }: Visit, { asked, faults }: Filters): Promise<{ found: ListEmailsAnswer | null, faults: Faults }> {
+  if (faults.summary !== null) return { found: null, faults }
+  const cursor = query.get('cursor') ?? undefined
+  return await api.emails.page({ ...asked, limit: ROWS, cursor }).then(found => ({ found, faults }), error => ({ found: null, faults: faultsIn(error) }))
+}
+
+function listOf (visit: Visit, rooms: DashboardRooms, { data, next_cursor: next }: ListEmailsAnswer, { count }: Filters): Html {
+  if (data.length > 0) return html`${rowsOf(visit, data)}${pager(visit, next)}`
+  if (count > 0) return empty('Nothing found', 'No email fits all of the filters.', html`<p><a class="button" href="/dashboard/emails">Clear the filters</a></p>`)
+  if (visit.query.has('cursor')) return empty('Nothing here', 'There are no older emails.', html`<p><a class="button" href="/dashboard/emails">Newest</a></p>`)
+  return firstSteps(rooms)
+}
+
+function rowsOf ({ nowMs }: Visit, rows: Summary[]): Html {
+  return table('Emails, newest first', [
+    { name: 'Subject', kind: 'wide', cell: ({ id, subject }) => html`<a href="/dashboard/emails/${id}">${subjectOf(subject)}</a>` },
+    { name: 'To', cell: toCell },
+    { name: 'Status', cell: row => statusCell(row, nowMs) },
+    { name: 'Tags', kind: 'late', cell: ({ tags }) => tags.join(', ') },
+    { name: 'Accepted', cell: ({ created_at: at }) => time(at, nowMs) }
+  ], rows)
+}
+
+function toCell ({ to, cc, bcc }: Summary): Html {
+  const [first, ...others] = [...to, ...cc, ...bcc]
+  return html`${shownAddress(first ?? '')}${others.length > 0 && html` <span class="hint">and ${others.length} more</span>`}`
+}
+
+function statusCell ({ status, scheduled_at: at, test }: Summary, nowMs: number): Html {
+  return html`${badge(status)}${test && html` ${badge('test')}`}${status === 'scheduled' && html` <span class="hint">${time(at, nowMs)}</span>`}`
+}
+
+function firstSteps ({ publicUrl }: DashboardRooms): Html {
+  const from = `hello@${SANDBOX_DOMAIN}`
+  const to = `delivered@${SANDBOX_DOMAIN}`
+  const body = JSON.stringify({ from, to, subject: 'It works', text: 'It works' })
+  const curl = `curl ${publicUrl}/api/emails \\\n  -H "Authorization: Bearer $JETPOST_API_KEY" \\\n  -H "Content-Type: application/json" \\\n  -d '${body}'`
+  const first = new URLSearchParams({ from, to, subject: 'It works', text: 'It works' }).toString()
+  return empty('No email yet', html`Emails appear here as soon as they are accepted, and change as they are sent, opened and clicked.
+This one goes to the built-in catcher; ${html`<a href="/dashboard/keys">make a key</a>`} if you have none for it.`,
+  html`${codeBlock(curl, 'The first email by curl')}<p>Or <a href="/dashboard/emails/new?${first}">send it from this page</a>.</p>`)
 }

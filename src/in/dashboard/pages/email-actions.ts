@@ -1,0 +1,94 @@
+import { isErased } from '#streams/email/erase.ts'
+import { html, type Html } from '#src/base/html.ts'
+import type { Email } from '#src/client/types.ts'
+import { act, exact, faultBox, faultsIn, field, form, heading, NO_FAULTS, type Faults } from '../parts.ts'
+import { Missing, type Pages, type Visit } from '../visit.ts'
+import { counted, named, subjectOf } from './email-words.ts'
+import { typedTime, utcTime } from './email-times.ts'
+
+type Recipient = Email['recipients'][number]
+
+const CANCELABLE: ReadonlySet<string> = new Set(['scheduled', 'queued', 'deferred'])
+const RETRYABLE: ReadonlySet<string> = new Set(['bounced', 'failed', 'suppressed'])
+
+/** What somebody can still do about an email. */
+export function emailActions (pages: Pages): void {
+  pages.post('/emails/:id/cancel', async visit => {
+    const { id, canceled, gone } = await visit.api.emails.cancel(visit.params.id!)
+    const late = gone.length === 0 ? '' : ` It came too late for ${named(gone.map(({ address }) => address))}.`
+    return { to: `/dashboard/emails/${id}`, notice: `Canceled for ${counted(canceled.length, 'recipient')}.${late}` }
+  })
+
+  pages.post('/emails/:id/retry', async visit => {
+    const { id, retried, others } = await visit.api.emails.retry(visit.params.id!)
+    const rest = others.length === 0 ? '' : ` ${counted(others.length, 'other is', 'others are')} left as they were.`
+    return { to: `/dashboard/emails/${id}`, notice: `On its way again to ${named(retried.map(({ address }) => address))}.${rest}` }
+  })
+
+  pages.get('/emails/:id/reschedule', async visit => {
+    const email = await visit.api.emails.get(visit.params.id!)
+    return rescheduling(visit, email, typedTime(email.scheduled_at), NO_FAULTS)
+  })
+
+  pages.post('/emails/:id/reschedule', async visit => {
+    const typed = visit.form.get('scheduled_at') ?? ''
+    try {
+      const { id, scheduled_at: at } = await visit.api.emails.reschedule(visit.params.id!, { scheduled_at: utcTime(typed) })
+      return { to: `/dashboard/emails/${id}`, notice: `Moved to ${exact(at)}.` }
+    } catch (error) {
+      const faults = faultsIn(error)
+      return rescheduling(visit, await visit.api.emails.get(visit.params.id!), typed, faults)
+    }
+  })
+
+  pages.post('/emails/:id/suppress', async visit => {
+    const { id, recipients } = await visit.api.emails.get(visit.params.id!)
+    const recipient = recipients.find(({ n }) => String(n) === visit.form.get('n'))
+    if (recipient === undefined || isErased(recipient.address)) throw new Missing('This email has no such recipient.')
+    await visit.api.suppressions.create({ address: recipient.address })
+    return { to: `/dashboard/emails/${id}`, notice: `${recipient.address} gets no mail of this account any more, until it is taken off the suppressions.` }
+  })
+}
+
+function rescheduling (visit: Visit, { id, subject }: Email, typed: string, faults: Faults) {
+  const url = `/dashboard/emails/${id}`
+  const page = html`${heading('Send at another time', null, html`<a href="/dashboard/emails">Emails</a> / <a href="${url}">${subjectOf(subject)}</a>`)}${faultBox(faults)}
+${form(visit, { action: `${url}/reschedule`, class: 'card fields' }, html`
+${field({ name: 'scheduled_at', label: 'Send at (UTC)', type: 'datetime-local', value: typed, required: true }, faults)}
+<div class="actions"><button class="primary">Move it</button><a class="button" href="${url}">Leave it</a></div>`)}`
+  return { title: 'Send at another time', section: 'emails' as const, status: faults.summary === null ? 200 : 422, page }
+}
+
+/** Buttons for what makes sense as the email stands. */
+export function actionsFor (visit: Visit, { id, recipients }: Email): Html | null {
+  const url = `/dashboard/emails/${id}`
+  const waiting = recipients.filter(({ status }) => CANCELABLE.has(status))
+  const ended = recipients.filter(recipient => !isErased(recipient.address) && (RETRYABLE.has(recipient.status) || isHeld(recipient)))
+  const isScheduled = recipients.some(({ status }) => status === 'scheduled')
+  if (waiting.length + ended.length === 0) return null
+  return html`${isScheduled && html`<a class="button" href="${url}/reschedule">Send at another time</a>`}
+${ended.length > 0 && act(visit, 'Send again', { action: `${url}/retry`, confirm: askAgain(ended), confirmLabel: 'Send again' })}
+${waiting.length > 0 && act(visit, 'Cancel the email', { action: `${url}/cancel`, confirm: askCancel(waiting), confirmLabel: 'Cancel the email', danger: true })}`
+}
+
+/** In doubt with nothing to come: a person decides. */
+function isHeld ({ status, next_attempt_at: next }: Recipient): boolean {
+  return status === 'in_doubt' && next === null
+}
+
+function askAgain (recipients: Recipient[]): string {
+  const doubted = recipients.some(isHeld) ? ' Where it is in doubt, it may arrive twice.' : ''
+  return `It is sent again to ${named(recipients.map(({ address }) => address))}. Addresses that are still suppressed are left out.${doubted}`
+}
+
+function askCancel (recipients: Recipient[]): string {
+  return `It will not be sent to ${named(recipients.map(({ address }) => address))}. This cannot be undone.`
+}
+
+/** For an address that takes no mail: no more of it. */
+export function suppressAct (visit: Visit, id: string, { n, address, status, complained_at: complained }: Recipient): Html | null {
+  if ((status !== 'bounced' && status !== 'failed' && complained === null) || isErased(address)) return null
+  return act(visit, 'Suppress', {
+    action: `/dashboard/emails/${id}/suppress`, fields: { n: String(n) }, confirm: `${address} gets no mail of this account any more, until it is taken off the suppressions.`, confirmLabel: 'Suppress'
+  })
+}

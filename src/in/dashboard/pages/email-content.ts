@@ -1,0 +1,107 @@
+import type { FastifyReply } from 'fastify'
+import PostalMime from 'postal-mime'
+import { JetpostError } from '#src/client/client.ts'
+import { html, type Html } from '#src/base/html.ts'
+import type { Email, EmailContent } from '#src/client/types.ts'
+import { select, withQuery } from '../parts.ts'
+import type { DashboardRooms } from '../rooms.ts'
+import { Missing, type Pages, type Visit } from '../visit.ts'
+import { counted, shownAddress } from './email-words.ts'
+
+/** Of a text or a source as much is shown on a page; the rest is a download away. */
+const SHOWN_CHARS_MAX = 60_000
+
+/** Mail in a frame runs nothing, is of no origin, sends nothing, and loads nothing; its pictures only when somebody asks for them. */
+const FRAME_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; img-src data:"
+
+/** What is in an email, each behind a URL of its own: the HTML for the frame of its preview, and the source to keep. */
+export function emailContentPages (pages: Pages): void {
+  pages.get('/emails/:id/frame', async visit => {
+    const content = await contentOf(visit)
+    if (content?.html == null) throw new Missing('This email has no HTML part, or it is no longer kept.')
+    const body = await withPictures(visit, content.html)
+    const policy = visit.query.get('images') === '1' ? `${FRAME_POLICY} https: http:` : FRAME_POLICY
+    return { send: reply => alone(reply, policy).type('text/html; charset=utf-8').send(body) }
+  })
+
+  pages.get('/emails/:id/source', async visit => {
+    const raw = await rawOf(visit)
+    if (raw === null) throw new Missing('The content of this email is no longer kept.')
+    const name = `${visit.params.id}-${recipientOf(visit)}.eml`
+    return { send: reply => alone(reply, "sandbox; default-src 'none'").type('message/rfc822').header('content-disposition', `attachment; filename="${name}"`).send(Buffer.from(raw)) }
+  })
+}
+
+/** A document of somebody else's, which has nothing to do with the page around it. */
+function alone (reply: FastifyReply, policy: string): FastifyReply {
+  return reply.headers({ 'content-security-policy': policy, 'referrer-policy': 'no-referrer', 'cross-origin-opener-policy': 'unsafe-none' })
+}
+
+async function contentOf ({ api, params }: Visit): Promise<EmailContent | null> {
+  return await unlessGone(api.emails.content(params.id!))
+}
+
+async function rawOf (visit: Visit): Promise<Uint8Array | null> {
+  return await unlessGone(visit.api.emails.raw(visit.params.id!, recipientOf(visit)))
+}
+
+function recipientOf ({ query }: Visit): number {
+  const n = Number(query.get('recipient') ?? 0)
+  return Number.isInteger(n) && n >= 0 && n < 50 ? n : 0
+}
+
+async function unlessGone<T> (asked: Promise<T>): Promise<T | null> {
+  return await asked.catch(error => {
+    if (error instanceof JetpostError && error.code === 'content_expired') return null
+    throw error
+  })
+}
+
+/** Pictures that came along stand in the HTML themselves: a frame without an origin can ask for none. */
+async function withPictures (visit: Visit, body: string): Promise<string> {
+  if (!/\bcid:/i.test(body)) return body
+  const raw = await rawOf(visit)
+  const { attachments } = raw === null ? { attachments: [] } : await PostalMime.parse(raw, { attachmentEncoding: 'base64' })
+  const pictures = new Map(attachments.flatMap(({ contentId, mimeType, content }) =>
+    (contentId === undefined || !/^image\/[a-z0-9.+-]+$/i.test(mimeType) ? [] : [[contentId.replaceAll(/^<|>$/g, ''), `data:${mimeType};base64,${String(content)}`] as const])))
+  return body.replaceAll(/\bcid:([^"'\s<>)]+)/gi, (whole, id: string) => pictures.get(id) ?? whole)
+}
+
+/** The HTML as a mail program would show it, and the text beside it. */
+export async function previewTab (visit: Visit, rooms: DashboardRooms, { id }: Email): Promise<Html> {
+  const content = await contentOf(visit)
+  if (content === null) return goneBox(rooms)
+  return html`${content.html !== null && framed(visit, id)}${content.text !== null && html`<section class="card" aria-labelledby="text-title"><h2 id="text-title">Text</h2>
+<pre tabindex="0" role="region" aria-label="The text part">${shortened(content.text)}</pre></section>`}
+${content.html === null && html`<p class="hint">This email has no HTML part.</p>`}${content.text === null && html`<p class="hint">No text was given with it: what goes out beside the HTML is made from it, see the source.</p>`}`
+}
+
+function framed (visit: Visit, id: string): Html {
+  const isOpen = visit.query.get('images') === '1'
+  const pictures = isOpen
+    ? html`Pictures of other servers are shown. <a href="${withQuery(visit, { images: null })}">Hide them</a>`
+    : html`Pictures of other servers are not loaded: that would tell them that somebody looked. <a href="${withQuery(visit, { images: '1' })}">Show them</a>`
+  return html`<section class="card" aria-labelledby="html-title"><h2 id="html-title">HTML</h2><p class="hint">${pictures} Links and scripts are off.</p>
+<iframe class="frame" title="The HTML part" sandbox src="/dashboard/emails/${id}/frame${isOpen && '?images=1'}"></iframe></section>`
+}
+
+/** The message of one recipient as it goes out. */
+export async function sourceTab (visit: Visit, rooms: DashboardRooms, { id, recipients }: Email): Promise<Html> {
+  const raw = await rawOf(visit)
+  if (raw === null) return goneBox(rooms)
+  const n = recipientOf(visit)
+  const choice = recipients.length === 1 ? null : html`<form method="get" action="/dashboard/emails/${id}" class="filters"><input type="hidden" name="tab" value="source">
+${select('recipient', 'Recipient', recipients.map(({ n: place, address }) => [String(place), shownAddress(address)]), String(n), html`data-submit`)}<noscript><button>Show</button></noscript></form>`
+  return html`<section class="card" aria-labelledby="source-title"><h2 id="source-title">Source</h2>
+<p class="hint">${counted(raw.length, 'byte')} of RFC 5322, as it goes to this recipient; with it one can unsubscribe them. <a href="/dashboard/emails/${id}/source?recipient=${n}" download>Download</a></p>
+${choice}<div class="code"><pre tabindex="0" role="region" aria-label="The source"><code>${shortened(new TextDecoder().decode(raw.subarray(0, SHOWN_CHARS_MAX + 1)))}</code></pre></div></section>`
+}
+
+function shortened (text: string): string {
+  return text.length <= SHOWN_CHARS_MAX ? text : `${text.slice(0, SHOWN_CHARS_MAX)}\n… (shortened)`
+}
+
+function goneBox ({ desk }: DashboardRooms): Html {
+  const days = Math.round(desk.settings.contentRetentionMs / 86_400_000)
+  return html`<p class="box calm">The content of this email is no longer kept. It goes ${counted(days, 'day')} after the email was accepted, or when all of its recipients were erased; what became of the email stays.</p>`
+}

@@ -1,0 +1,53 @@
+import { knownAt } from '#projections/emails/as-of.ts'
+import { factsOf } from '#src/actions/email-past.ts'
+import { timestamp } from '#src/base/clock.ts'
+import { html, type Html } from '#src/base/html.ts'
+import type { Email } from '#src/client/types.ts'
+import { exact, withQuery } from '../parts.ts'
+import type { DashboardRooms } from '../rooms.ts'
+import type { Visit } from '../visit.ts'
+
+/** The moments at which something became known of an email, as the log has them: a fact is stored a little after it happened. */
+export interface Moments {
+  /** RFC 3339, oldest first; the first is the request. */
+  all: string[]
+  /** When the fact with this id became known. */
+  of: Map<string, string>
+}
+
+/** Throws when NATS does not answer. */
+export async function momentsOf ({ desk }: DashboardRooms, visit: Visit, id: string, createdAt: string): Promise<Moments> {
+  const facts = knownAt(await factsOf(desk.ledger.bus, { account: visit.account.id, id }), Infinity)
+  // Nothing is known before the request is, whatever another machine's clock says.
+  const atOf = (storedMs: number) => timestamp(Math.max(storedMs, Date.parse(createdAt)))
+  const of = new Map(facts.map(({ fact, storedMs }) => [fact.id, atOf(storedMs)]))
+  return { all: [...new Set([createdAt, ...of.values()])].sort(), of }
+}
+
+/** Where a step of the slider leads: the email as it was known then; the last step is now. */
+export function stepUrl (visit: Visit, { all }: Moments): string | null {
+  const step = Number(visit.query.get('step') ?? NaN)
+  if (!visit.query.has('step')) return null
+  const at = Number.isInteger(step) ? all[step - 1] : undefined
+  return withQuery(visit, { step: null, as_of: step >= all.length ? null : at ?? null })
+}
+
+/** A slider over the moments. It submits itself when it is moved; without a script a button does. */
+export function slider (visit: Visit, email: Email, { all }: Moments): Html | null {
+  if (all.length < 2) return null
+  const asOf = visit.query.get('as_of')
+  const now = all.length
+  const step = asOf === null ? now : Math.max(1, all.filter(at => Date.parse(at) <= Date.parse(asOf)).length)
+  const text = asOf === null ? 'now' : exact(asOf)
+  const link = (to: number, words: string) => (to < 1 || to > now ? null : html`<a class="button" href="${withQuery(visit, { as_of: to === now ? null : all[to - 1]! })}">${words}</a>`)
+  return html`<form method="get" action="/dashboard/emails/${email.id}" class="slider">
+<label for="step">As it was known <span class="at">${text}</span></label>
+<div>${link(step - 1, 'Earlier')}<input type="range" id="step" name="step" min="1" max="${now}" value="${step}" aria-valuetext="${text}"${asOf !== null && html` autofocus`} data-submit>${link(step + 1, 'Later')}
+<noscript><button>Show</button></noscript></div></form>`
+}
+
+/** Said above all when the page is of the past. */
+export function pastBanner (visit: Visit, asOf: string): Html {
+  return html`<p class="box warn" role="note">As it was known at <strong>${exact(asOf)}</strong>: what came later is left out.
+<a href="${withQuery(visit, { as_of: null })}">Back to now</a></p>`
+}

@@ -1,0 +1,143 @@
+import { html, type Html } from '#src/base/html.ts'
+import type { Email } from '#src/client/types.ts'
+import { exact, withQuery } from '../parts.ts'
+import type { Visit } from '../visit.ts'
+import { counted, reasonOf, shownAddress } from './email-words.ts'
+
+type Entry = Email['timeline'][number]
+
+/** Of very long timelines as many are on one page. */
+const PART = 100
+
+/** What a fact says. */
+interface Told {
+  tone: 'good' | 'bad' | 'warn' | 'busy' | ''
+  title: string
+  /** Why, and what comes next, in sentences. */
+  more?: Array<string | null>
+}
+
+export interface TimelineOptions {
+  email: Email
+  /** One recipient's facts only; null = everybody's. */
+  n: number | null
+  /** When a fact was known, by its id: to look at the email as it was then. */
+  momentOf (id: string): string | undefined
+}
+
+/** All that happened, the first first. */
+export function timeline (visit: Visit, { email, n, momentOf }: TimelineOptions): Html {
+  const entries = email.timeline.filter(entry => n === null || entry.n === undefined || entry.n === n)
+  const parts = Math.ceil(entries.length / PART)
+  const wish = Number(visit.query.get('part') ?? parts)
+  const part = Number.isInteger(wish) && wish >= 1 && wish <= parts ? wish : parts
+  const isAlone = email.recipients.length === 1
+  const lines = entries.slice((part - 1) * PART, part * PART).map(entry => {
+    const at = entry.id === undefined ? undefined : momentOf(entry.id)
+    return line(entry, { email, isAlone, href: at === undefined ? null : withQuery(visit, { as_of: at }) })
+  })
+  return html`<ol class="timeline">${lines}</ol>${parts > 1 && pages(visit, part, parts)}`
+}
+
+function pages (visit: Visit, part: number, parts: number): Html {
+  const link = (to: number, text: string) => html`<a class="button" href="${withQuery(visit, { part: String(to) })}">${text}</a>`
+  return html`<nav class="pager" aria-label="Parts of the timeline">${part > 1 && link(part - 1, 'Earlier')}<span class="hint">Part ${part} of ${parts}</span>${part < parts && link(part + 1, 'Later')}</nav>`
+}
+
+function line (entry: Entry, { email, isAlone, href }: { email: Email, isAlone: boolean, href: string | null }): Html {
+  const { tone, title, more = [] } = telling(entry, email)
+  const sinceMs = Date.parse(entry.time) - Date.parse(email.created_at)
+  const clock = html`<span class="at">${exact(entry.time)}</span>`
+  const whom = isAlone || entry.recipient === undefined ? null : shownAddress(entry.recipient)
+  const sentences = more.filter(text => text !== null && text !== '').join(' ')
+  const wire = transaction(entry)
+  const said = spoken(entry)
+  return html`<li class="${tone}"><p class="told"><strong>${title}</strong>${whom !== null && html` <span class="whom">${whom}</span>`}</p>
+${sentences !== '' && html`<p>${sentences}</p>`}${said !== null && html`<p class="said"><code>${said}</code></p>`}
+<p class="hint">${href === null ? clock : html`<a href="${href}" title="The email as it was known then">${clock}</a>`}${sinceMs > 0 && ` · after ${span(sinceMs)}`}${wire !== '' && ` · ${wire}`}</p></li>`
+}
+
+/** `270 ms`, `4.2 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`. */
+function span (ms: number): string {
+  if (ms < 1000) return `${ms} ms`
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`
+  const units: Array<[string, number]> = [['d', 86_400_000], ['h', 3_600_000], ['min', 60_000], ['s', 1000]]
+  const from = units.findIndex(([, size]) => ms >= size)
+  const [[big, bigMs], [small, smallMs]] = [units[from]!, units[from + 1]!]
+  const rest = Math.floor(ms % bigMs / smallMs)
+  return `${Math.floor(ms / bigMs)} ${big}${rest === 0 ? '' : ` ${rest} ${small}`}`
+}
+
+function telling (entry: Entry, email: Email): Told {
+  const { type, attempt, host, next_attempt_at: next, reason, detail, held, scheduled_at: at } = entry
+  const server = host ?? 'the server'
+  const again = next == null ? null : `The next attempt is at ${exact(next)}.`
+  switch (type) {
+    case 'email.requested': return { tone: '', title: 'Accepted', more: [`For ${counted(email.recipients.length, 'recipient')}.`, email.test ? 'Asked with a test key: it goes to the built-in catcher only.' : null] }
+    case 'email.attempted': return { tone: '', title: `Attempt ${attempt} began` }
+    case 'email.delivered': return { tone: 'good', title: host == null ? 'Delivered' : `Delivered to ${host}`, more: [entry.via === 'relay' ? 'The relay took it to pass it on.' : null] }
+    case 'email.deferred': return { tone: 'warn', title: host == null ? 'Put off' : `Put off by ${host}`, more: [reasonOf(entry.class), again] }
+    case 'email.bounced': return bounced(entry)
+    case 'email.failed': return { tone: 'bad', title: 'Given up', more: [reason === 'expired' ? 'No server gave a final answer in the time there was.' : 'It could not be sent.', withStop(detail)] }
+    case 'email.in_doubt': return { tone: 'warn', title: 'In doubt', more: [doubt(entry, server), held === true ? 'No further copy goes out by itself: send it again if you take the risk of a second copy.' : again] }
+    case 'email.suppressed': return { tone: 'warn', title: 'Not sent', more: [`The address is suppressed${SUPPRESSED[reason ?? ''] ?? '.'}`] }
+    case 'email.rescheduled': return { tone: 'busy', title: 'Moved to another time', more: [at === undefined ? null : `It is to be sent at ${exact(at)}.`] }
+    case 'email.canceled': return { tone: '', title: 'Canceled', more: ['It will not be sent.'] }
+    case 'email.retry_requested': return { tone: 'busy', title: 'To be sent again', more: ['Somebody asked for it.'] }
+    case 'email.opened': return { tone: entry.machine === true ? '' : 'good', title: entry.machine === true ? 'Opened by a program' : 'Opened', more: [byProgram(entry)] }
+    case 'email.clicked': return { tone: entry.machine === true ? '' : 'good', title: entry.machine === true ? 'Link followed by a program' : 'Clicked', more: [byProgram(entry)] }
+    case 'email.complained': return { tone: 'bad', title: 'Reported as spam', more: [entry.feedback === undefined ? null : `The report calls it “${entry.feedback}”.`] }
+    case 'email.unsubscribed': return { tone: 'warn', title: 'Unsubscribed', more: [UNSUBSCRIBED[entry.by ?? ''] ?? null] }
+    case 'email.erased': return { tone: '', title: 'Erased', more: ['This person was forgotten: addresses and words are gone, what is counted stays.'] }
+    default: return { tone: '', title: type }
+  }
+}
+
+const SUPPRESSED: Record<string, string> = {
+  bounce: ' because mail to it bounced.', complaint: ' because its owner reported mail as spam.', unsubscribe: ' because its owner unsubscribed.', manual: ' by hand.'
+}
+const UNSUBSCRIBED: Record<string, string> = {
+  'one-click': 'By the button of a mail program.', page: 'On the unsubscribe page.', mail: 'By mail.', report: 'In a feedback report.'
+}
+
+function bounced ({ report, host, class: kind }: Entry): Told {
+  const by = host == null ? '' : ` by ${host}`
+  if (report == null) return { tone: 'bad', title: `Rejected for good${by}`, more: [reasonOf(kind)] }
+  return { tone: 'bad', title: 'Came back', more: [`A report says that it was rejected${by}.`, reasonOf(kind)] }
+}
+
+function doubt ({ cause }: Entry, server: string): string {
+  return cause === 'line' ? `The line to ${server} broke before it answered: it may have the mail.` : 'The sender stopped before the answer was recorded: the mail may have arrived.'
+}
+
+function byProgram ({ machine }: Entry): string | null {
+  return machine === true ? 'A proxy, a scanner or a prefetch, as far as can be told; it is not counted.' : null
+}
+
+function withStop (text: string | null | undefined): string | null {
+  return text == null || text === '' ? null : /[.!?]$/.test(text) ? text : `${text}.`
+}
+
+/** The very words of a server, or why there were none; the link that was followed. */
+function spoken ({ smtp_code: code, enhanced_code: enhanced, response, error, url, status }: Entry): string | null {
+  if (url !== undefined) return url
+  if (code == null) return response ?? error ?? status ?? null
+  // A server's words begin with its code, as a rule; after an erasure there are none, and the code alone is left.
+  return response?.startsWith(String(code)) === true ? response : [code, enhanced, response].filter(part => part != null && part !== '').join(' ')
+}
+
+/** How the words came to us. */
+function transaction (entry: Entry): string {
+  const { type, attempt, stage, tls, ms, host, response, message_id: messageId } = entry
+  if (type === 'email.attempted') return messageId ?? ''
+  const met = host != null || response != null
+  return [
+    attempt === undefined || type === 'email.failed' ? null : `attempt ${attempt}`,
+    stage === undefined ? null : `at ${STAGES[stage] ?? stage}`,
+    // No TLS is no news before it could be spoken of.
+    !met || tls === undefined || (tls === null && stage === 'connect') ? null : tls === null ? 'without TLS' : `${tls.version}, ${tls.cipher}${tls.verified ? '' : ', certificate not verified'}`,
+    !met || ms === undefined ? null : `${span(ms)} to the reply`
+  ].filter(text => text !== null).join(' · ')
+}
+
+const STAGES: Record<string, string> = { connect: 'the connection', ehlo: 'EHLO', mail: 'MAIL FROM', rcpt: 'RCPT TO', data: 'DATA' }

@@ -1,0 +1,90 @@
+import { parseAddress, parseDomain } from '#streams/address.ts'
+import { EVENT_TYPES } from '#streams/webhook/facts.ts'
+import { EmailStatus } from '#projections/emails/status.ts'
+import { parseTime, timestamp } from '#src/base/clock.ts'
+import { html, type Html } from '#src/base/html.ts'
+import type { ListEmailsQuery } from '#src/client/types.ts'
+import { field, select, type Faults } from '../parts.ts'
+
+const NAMES = ['q', 'status', 'event', 'to', 'from', 'domain', 'tag', 'template_id', 'metadata', 'created_after', 'created_before'] as const
+type Name = typeof NAMES[number]
+
+/** Those that most lists are asked by; the rest is folded away until one of them is used. */
+const FIRST: readonly Name[] = ['q', 'status', 'event']
+const DAY = /^\d{4}-\d\d-\d\d$/
+const DAY_MS = 86_400_000
+
+/** What a list of emails is asked by, as it was typed, and as the API is to be asked. */
+export interface Filters {
+  typed: Record<Name, string>
+  asked: ListEmailsQuery
+  faults: Faults
+  /** How many there are. */
+  count: number
+}
+
+/** The filters in a URL. The API looks for whole addresses and finds none for a half one: here that is said. */
+export function readFilters (query: URLSearchParams): Filters {
+  const typed = Object.fromEntries(NAMES.map(name => [name, query.get(name)?.trim() ?? ''])) as Record<Name, string>
+  const given = NAMES.filter(name => typed[name] !== '')
+  const wrong = new Map(given.flatMap(name => { const fault = faultOf(name, typed[name]); return fault === null ? [] : [[name as string, fault] as const] }))
+  return {
+    typed,
+    asked: wrong.size > 0 ? {} : Object.fromEntries(given.map(name => [name, askedAs(name, typed[name])])),
+    faults: { of: name => wrong.get(name) ?? null, summary: wrong.size === 0 ? null : [...wrong.values()].join(' ') },
+    count: given.length
+  }
+}
+
+function faultOf (name: Name, text: string): string | null {
+  switch (name) {
+    case 'to':
+    case 'from': return parseAddress(text) === null ? 'A whole address, like ada@example.com; the search finds parts of one.' : null
+    case 'domain': return parseDomain(text) === null ? 'A domain, like example.com.' : null
+    case 'metadata': return /^[^=\]]+=/.test(text) ? null : 'A name and a value, like order=7.'
+    case 'created_after':
+    case 'created_before': return timeIn(text) === null ? 'A day, like 2026-11-21.' : null
+    default: return null
+  }
+}
+
+/** A day is the moment it begins in UTC; a full time is itself. */
+function timeIn (text: string): number | null {
+  return parseTime(DAY.test(text) ? `${text}T00:00:00Z` : text)
+}
+
+function askedAs (name: Name, text: string): unknown {
+  if (name === 'created_after') return timestamp(timeIn(text)!)
+  // Whoever says a day means all of it.
+  if (name === 'created_before') return timestamp(timeIn(text)! + (DAY.test(text) ? DAY_MS : 0))
+  if (name !== 'metadata') return text
+  const cut = text.indexOf('=')
+  return { [text.slice(0, cut)]: text.slice(cut + 1) }
+}
+
+/** The same page without filters that say nothing, as a form sends them; null when there are none such. */
+export function withoutBlanks (url: string, query: URLSearchParams): string | null {
+  const said = [...query].filter(([, value]) => value.trim() !== '')
+  if (said.length === query.size) return null
+  const text = new URLSearchParams(said).toString()
+  return url.split('?')[0]! + (text === '' ? '' : `?${text}`)
+}
+
+/** The form above the list. `faults` = of the filters, whoever found them. */
+export function filterForm ({ typed, count }: Filters, faults: Faults): Html {
+  const line = (name: Name, label: string, more: object = {}) => field({ name, label, value: typed[name], ...more }, faults)
+  const day = (name: Name, label: string) => line(name, label, { type: typed[name] === '' || DAY.test(typed[name]) && timeIn(typed[name]) !== null ? 'date' : 'text' })
+  const rare = NAMES.filter(name => !FIRST.includes(name))
+  const used = rare.some(name => typed[name] !== '')
+  return html`<form method="get" action="/dashboard/emails" role="search" aria-label="Emails">
+<div class="filters"><div class="grow field">${line('q', 'Search', { type: 'search', placeholder: 'Subject, sender or recipient' })}</div>
+${select('status', 'Status', [['', 'Any'], ...EmailStatus.anyOf.map(({ const: state }): [string, string] => [state, state.replaceAll('_', ' ')])], typed.status, html`data-submit`)}
+${select('event', 'Event', [['', 'Any'], ...EVENT_TYPES.map((type): [string, string] => [type, type.slice('email.'.length)])], typed.event, html`data-submit`)}
+<button class="primary">Search</button>${count > 0 && html`<a class="button" href="/dashboard/emails">Clear</a>`}</div>
+<details class="more"${used && html` open`}><summary>More filters</summary>
+<div class="columns">
+${line('to', 'To')}${line('from', 'From')}${line('domain', 'Sending domain')}${line('tag', 'Tag')}
+${line('metadata', 'Metadata', { placeholder: 'order=7' })}${line('template_id', 'Template', { placeholder: 'tpl_…' })}
+${day('created_after', 'From (UTC day)')}${day('created_before', 'Until (UTC day)')}
+</div></details></form>`
+}
