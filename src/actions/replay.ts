@@ -74,12 +74,15 @@ export interface ReplayCount {
   /** More than deliveries where they go out in batches. */
   events: number
   types: Partial<Record<EventType, number>>
-  /** False = there are more: counting stopped at 100,000 deliveries. */
+  /** False = there may be more: counting stopped at 100,000 deliveries, or was told to. */
   whole: boolean
 }
 
-/** The dry run: what `requestReplay` with this wish would send, read as it would be; nothing changes. Throws what `isUnanswered` knows. */
-export async function countReplay (desk: ReplayDesk, asker: Asker, id: string, wish: ReplayWish, failed?: FailedPage): Promise<ReplayCount | Refusal> {
+/** The dry run: what `requestReplay` with this wish would send, read as it would be; nothing changes. Once `enough` is aborted it answers what it has counted
+ *  so far. Throws what `isUnanswered` knows. */
+export async function countReplay (
+  desk: ReplayDesk, asker: Asker, id: string, wish: ReplayWish, failed?: FailedPage, enough?: AbortSignal
+): Promise<ReplayCount | Refusal> {
   const draft = await draftOf(desk, asker, id, wish)
   if (draft instanceof Refusal) return draft
   const seenSeq = await lastSequence(desk.ledger.bus, 'WEBHOOKS')
@@ -87,7 +90,7 @@ export async function countReplay (desk: ReplayDesk, asker: Asker, id: string, w
   const count: ReplayCount = { deliveries: 0, events: 0, types: {}, whole: true }
   // In the largest pages, however few at a time it would then be sent.
   const quick = { ...draft.webhook, failingSince: null }
-  for (let { place } = draft.data; count.deliveries < COUNTED_MAX;) {
+  for (let { place } = draft.data; count.deliveries < COUNTED_MAX && enough?.aborted !== true;) {
     const page = await readPage(desk.ledger, quick, { ...draft.data, place, pace: PACE_MAX }, patient, seenSeq)
     if (page === null) return new Refusal('view_behind', 'The log of deliveries cannot be read now: is PostgreSQL there?')
     for (const { owed } of page.deliveries) add(count, owed)

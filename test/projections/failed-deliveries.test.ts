@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createLog } from '#src/base/log.ts'
-import { failedPages, waitingDeliveries } from '#src/out/webhooks/failed.ts'
+import { failedPages, waitingDeliveries } from '#src/actions/delivery-view.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { freshPool } from './view.ts'
 

@@ -3,14 +3,12 @@ import {
   getDelivery, listDeliveries, parsePlace, type DeliveryAttempt, type DeliveryFilters, type DeliveryPage, type DeliveryPlace, type DeliveryRecord, type DeliverySummary
 } from '#projections/deliveries/queries.ts'
 import { ERROR_KINDS } from '#streams/delivery/facts.ts'
-import { owedIn } from '#streams/replay/decide.ts'
+import { readBody } from '#src/actions/delivery-body.ts'
+import { findDelivery } from '#src/actions/delivery-view.ts'
 import { replayDelivery } from '#src/actions/replay.ts'
 import type { Desk } from '#src/actions/desk.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { Complaint } from '#src/base/errors.ts'
-import { loadFact } from '#src/nats/load.ts'
-import { bodyOf, NO_BODIES } from '#src/out/webhooks/bodies.ts'
-import { findDelivery } from '#src/out/webhooks/failed.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/run.ts'
 import { print, usageError } from '../command.ts'
@@ -79,7 +77,7 @@ export async function showOne (id: string, { account, json }: Values): Promise<v
   const [record, body] = await atView(async pool => {
     const found = await ask(pool, getDelivery({ account, id }))
     if (found === null) throw new Complaint(`There is no delivery ${id}.`)
-    return [found, await asAsker(account, async desk => await readBody(desk, pool, account, id))] as const
+    return [found, await asAsker(account, async desk => await bodyAt(desk, pool, account, id))] as const
   })
   if (json) return print([{ ...answerOf(record), requests: record.tries.map(tryAnswer), body }], true)
   print(Object.entries(rowOf(record)).map(([field, value]) => ({ field, value: value === '' ? '-' : value })), false)
@@ -88,12 +86,9 @@ export async function showOne (id: string, { account, json }: Values): Promise<v
 }
 
 /** The bytes as they go out, as text; null when the log no longer holds them. */
-async function readBody ({ ledger: { bus } }: Pick<Desk, 'ledger'>, pool: Pool, account: string, id: string): Promise<string | null> {
+async function bodyAt ({ ledger: { bus } }: Pick<Desk, 'ledger'>, pool: Pool, account: string, id: string): Promise<string | null> {
   const seq = await findDelivery(pool)(account, id)
-  const recorded = seq === null ? null : await loadFact(bus, 'WEBHOOKS', seq)
-  const owed = recorded === null ? null : owedIn(recorded.fact)
-  const body = owed === null ? null : await bodyOf(bus, NO_BODIES, owed)
-  return body === null || 'missing' in body ? null : Buffer.from(body).toString('utf8')
+  return seq === null ? null : await readBody(bus, seq)
 }
 
 /** `resend <id>`. */

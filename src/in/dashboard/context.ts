@@ -1,6 +1,5 @@
 import cookie from '@fastify/cookie'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { Refusal } from '#streams/define.ts'
 import { asVisitor, isOpen } from '#streams/session/decide.ts'
 import { Jetpost, JetpostError } from '#src/client/client.ts'
 import type { Desk } from '#src/actions/desk.ts'
@@ -192,12 +191,6 @@ function apiFault ({ message }: JetpostError, status: number): Fault {
   if (status === 404) return { status, title: 'Not here', text: 'There is no such thing in this account; it may have been deleted.' }
   if (status === 403) return { status, title: 'Not allowed', text: 'The key you signed in with may not do this.' }
   return { status, title: 'This cannot be done', text: message }
-}
-
-/** What an action refused, as an error for the page. */
-export function granted<T> (result: T | Refusal): T {
-  if (!(result instanceof Refusal)) return result
-  throw result.code === 'not_found' ? new Missing(result.message) : new Unfit(result.message)
 }
 
 function takeForms (app: FastifyInstance): void {

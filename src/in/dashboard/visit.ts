@@ -1,4 +1,5 @@
 import type { FastifyReply } from 'fastify'
+import { Refusal } from '#streams/define.ts'
 import type { Key, Session } from '#streams/directory.ts'
 import type { Jetpost } from '#src/client/client.ts'
 import type { Asker } from '#src/actions/desk.ts'
@@ -54,3 +55,9 @@ export class Missing extends Error {}
 
 /** What was asked for cannot be done, in a sentence for whoever asked. */
 export class Unfit extends Error {}
+
+/** What an action refused, as an error for the page. */
+export function granted<T> (result: T | Refusal): T {
+  if (!(result instanceof Refusal)) return result
+  throw result.code === 'not_found' ? new Missing(result.message) : new Unfit(result.message)
+}

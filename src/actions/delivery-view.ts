@@ -1,13 +1,13 @@
+import type { Webhook } from '#streams/directory.ts'
 import { replayBacklog } from '#projections/deliveries/backlog.ts'
 import { deliveryPlace, failedDeliveries, parsePlace, placeText } from '#projections/deliveries/queries.ts'
 import { deliveries } from '#projections/deliveries/project.ts'
-import type { FindDelivery } from '#src/actions/replay.ts'
-import type { FailedPage } from '#src/actions/replay-page.ts'
 import { readPositions } from '#src/postgres/checkpoint.ts'
 import { isUnavailable, type Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/run.ts'
 import { liveSet } from '#src/postgres/sets.ts'
-import type { Backlog } from './replayer.ts'
+import type { FindDelivery } from './replay.ts'
+import type { FailedPage } from './replay-page.ts'
 
 /** The failed deliveries of an endpoint by the view, page by page; null when it is behind or PostgreSQL does not answer. Throws the driver's error when it
  *  answers with one. */
@@ -24,7 +24,7 @@ export function failedPages (pool: Pool): FailedPage {
 const SOON_S = 60
 
 /** How many of an endpoint's deliveries that replays have asked for are in the way of more; null when PostgreSQL does not answer. Throws like `failedPages`. */
-export function waitingDeliveries (pool: Pool): Backlog {
+export function waitingDeliveries (pool: Pool): (webhook: Pick<Webhook, 'account' | 'id'>, max: number) => Promise<number | null> {
   return async ({ account, id: webhook }, max) => await ask(pool, replayBacklog({ account, webhook, soonS: SOON_S, max })).catch(unlessAway)
 }
 
