@@ -16,8 +16,8 @@ import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
 import { buildHttp } from './http.ts'
+import { openOperations, type OpenOperations } from './operations.ts'
 import { startCatcher, type Catcher } from '#src/in/catcher/server.ts'
-import type { Operations } from '#src/in/dashboard/operations.ts'
 import type { Part } from '#src/in/ops/health.ts'
 import { createMetrics, watchGauges, type Metrics } from '#src/in/ops/metrics.ts'
 import { startInbound, type Inbound } from '#src/in/smtp/server.ts'
@@ -60,6 +60,7 @@ export interface House {
 
 /** Together below docker-compose.yml's stop_grace_period. */
 const HTTP_STOP_MS = 6000
+const TOOLS_STOP_MS = 3000
 const ROLE_STOP_MS = 25_000
 
 /** What a house stands in, beside its settings. */
@@ -269,7 +270,7 @@ async function openDoors (rooms: Rooms, firstKey: string | null): Promise<House>
     publicUrl: config.publicUrl,
     catcher: rooms.catcher,
     parts: parts(rooms),
-    operations: openOperations(rooms),
+    operations: openTools(rooms),
     metrics,
     trustProxy: config.trustProxy,
     log
@@ -285,6 +286,16 @@ async function openDoors (rooms: Rooms, firstKey: string | null): Promise<House>
   return { url, inboundPort: rooms.inbound?.port ?? null, firstKey, signInPath, hasSeen: seq => desk.directory.reached(seq, 0), stop: () => (stopping ??= stack.disposeAsync()) }
 }
 
+/** For the operator's pages, where there are any. */
+function openTools (rooms: Rooms): OpenOperations | null {
+  const { config, bus, pool, servers, topology, desk, stack, log } = rooms
+  if (!config.roles.has('api')) return null
+  const { retention } = topology
+  const tools = openOperations({ bus, pool, servers, retention, parts: parts(rooms), roles: config.roles, clock: desk.ledger.clock, log: log.child({ role: 'operations' }) })
+  stack.defer(() => deadline(tools.stop(), TOOLS_STOP_MS, 'a rebuild did not end in time').catch(error => log.warn({ err: error }, 'cut off')))
+  return tools
+}
+
 function parts ({ bus, pool, roles }: Rooms): Part[] {
   return [
     { name: 'nats', check: () => (bus.upSinceMs() === null ? 'not connected' : null) },
@@ -296,14 +307,4 @@ function parts ({ bus, pool, roles }: Rooms): Part[] {
 function standingOf ({ lag, parked }: Projector): Record<string, unknown> {
   const { facts, seconds } = lag()
   return { lag: { facts, seconds: Math.round(seconds * 1000) / 1000 }, parked: parked() }
-}
-
-/** What the dashboard shows of the installation, and lets its operator do. */
-function openOperations (rooms: Rooms): Operations {
-  return {
-    parts: async () => await Promise.all(parts(rooms).map(async ({ name, check }) => ({ name, reason: await Promise.resolve(check()).catch((error: Error) => error.message) }))),
-    streams: async () => [],
-    projections: async () => [],
-    rebuild: async () => 'not yet'
-  }
 }

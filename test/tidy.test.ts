@@ -11,7 +11,7 @@ const floors = [
   ['src/nats', 'src/postgres', 'src/dns', 'src/content', 'src/feedback', 'src/embedded'],
   ['src/actions'],
   ['src/in/api', 'src/in/catcher', 'src/in/dashboard', 'src/in/ops', 'src/in/smtp', 'src/in/tracking', 'src/out/smtp', 'src/out/webhooks', 'src/out/projector', 'src/out/scheduler', 'src/out/inbound', 'src/out/reactions'],
-  ['src/http.ts'],
+  ['src/http.ts', 'src/operations.ts'],
   ['src/main.ts'],
   ['src/cli'],
   ['src/bin.js'],

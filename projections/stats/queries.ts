@@ -1,5 +1,5 @@
-import { countsOf, SUMS, type Counts } from '../counts.ts'
-import { all, sql, type Query, type Sql } from '../define.ts'
+import { COUNTED, countsOf, eachCount, SUMS, type Counts } from '../counts.ts'
+import { all, Sql, sql, type Query } from '../define.ts'
 
 export const INTERVALS = ['hour', 'day', 'month'] as const
 export type Interval = typeof INTERVALS[number]
@@ -83,6 +83,28 @@ export function countsOfMonth ({ account, month, limit }: { account: string, mon
       where account = ${account} and tag = '' and hour >= ${start} and hour < ((${`${month}-01`}::timestamp + interval '1 month') at time zone 'UTC')
       group by domain order by sum(accepted) desc, domain limit ${limit}`,
     read: rows => rows.map(row => ({ domain: row.domain as string, counts: countsOf(row) }))
+  }
+}
+
+/** How the mail of a sender's domain fares, since `fromMs` and, of that, since `recentMs`. */
+export interface Fare { account: string, domain: string, all: Counts, recent: Counts }
+
+const RECENT_SUMS = eachCount((column, name) => sql`coalesce(sum(${column}) filter (where hour >= past.recent), 0)::bigint as ${new Sql([`recent_${name}`], [])}`)
+
+/** Of all accounts, for who runs them: at most `limit`, those first that most came back of. Times as in StatsOptions. */
+export function fares ({ fromMs, recentMs, limit }: { fromMs: number, recentMs: number, limit: number }): Query<Fare[]> {
+  return {
+    sql: sql`
+      select account, domain, ${SUMS}, ${RECENT_SUMS} from stats_hours, (select ${time(recentMs)} as recent) as past
+      where tag = '' and domain <> '' and hour >= ${time(fromMs)}
+      group by account, domain having sum(delivered + bounced + failed + complained) > 0
+      order by sum(bounced + complained) desc, sum(accepted) desc, domain limit ${limit}`,
+    read: rows => rows.map(row => ({
+      account: row.account as string,
+      domain: row.domain as string,
+      all: countsOf(row),
+      recent: countsOf(Object.fromEntries(COUNTED.map(name => [name, row[`recent_${name}`]])))
+    }))
   }
 }
 

@@ -28,10 +28,13 @@ export async function listParked (pool: Pool, set: ViewSet, after: Pick<ParkedFa
 }
 
 /** Tries the parked facts of a set once more: another version of the code, or of the server, may take them. Facts may come in any order, so a late one is as
- *  good as one in time. Throws when NATS or PostgreSQL does not answer. */
-export async function retryParked (bus: Bus, pool: Pool, set: ViewSet, log: Log): Promise<void> {
+ *  good as one in time. Between two of them it ends when told to. Throws when NATS or PostgreSQL does not answer. */
+export async function retryParked (bus: Bus, pool: Pool, set: ViewSet, log: Log, signal: AbortSignal): Promise<void> {
   for (let page = await listParked(pool, set); page.length > 0; page = await listParked(pool, set, page.at(-1)!)) {
-    for (const parked of page) await retry(bus, pool, set, log, parked)
+    for (const parked of page) {
+      if (signal.aborted) return
+      await retry(bus, pool, set, log, parked)
+    }
   }
 }
 

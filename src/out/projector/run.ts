@@ -162,7 +162,7 @@ function createProjector (projection: Projection, { bus, pool, log: parent, buil
   /** Before it follows, and now and then. */
   async function tryParked (): Promise<void> {
     if (Date.now() < retryDueMs) return
-    await retryParked(bus, pool, set, log)
+    await retryParked(bus, pool, set, log, stopping.signal)
     parked = await countParked(pool, set)
     retryDueMs = Date.now() + TEND_MS
   }

@@ -1,0 +1,112 @@
+import { html, type Html, type Value } from '#src/base/html.ts'
+import type { ProjectionReport, RebuildReport } from '../operations.ts'
+import { act, badge, number, refreshed, table, time } from '../parts.ts'
+import type { DashboardRooms } from '../rooms.ts'
+import { Missing, Unfit, type Pages, type Visit } from '../visit.ts'
+import { counted, operationsPage, sizeText, spanText, troubleBox } from './operations-parts.ts'
+
+const EVERY_S = 5
+const PAGE = '/dashboard/operations/projections'
+
+/** The views, and to make them anew. */
+export function projectionsPages (pages: Pages, { operations, log }: DashboardRooms): void {
+  pages.get('/operations/projections', async visit => {
+    const { value, troubles } = await operations.projections()
+    const runs = value.some(({ rebuild }) => rebuild?.state === 'running')
+    return operationsPage('/projections', html`<div ${refreshed(visit, runs ? 1 : EVERY_S, 'projections')}>
+${troubleBox(troubles)}
+<section class="card"><h2>Projections</h2>
+<p class="hint">Each makes a view of what the log says, in PostgreSQL. A view can be made anew from the log at any time, beside the one that is read; reading, accepting and sending go on.</p>
+${table('Projections', [
+  { name: 'View', kind: 'wide', cell: ({ name, version }) => html`<strong>${name}</strong> <span class="hint">version ${version}</span><br><span class="hint">${SHOWS[name] ?? ''}</span>` },
+  { name: 'State', cell: stateOf },
+  { name: 'Parked', kind: 'num', cell: ({ view }) => parkedOf(view) },
+  { name: 'Size', kind: 'num', cell: ({ view }) => (view === null ? none() : sizeText(view.bytes)) },
+  { name: 'Made', cell: ({ view }) => time(view?.madeAt, visit.nowMs) },
+  { name: 'Rebuild', kind: 'wide', cell: projection => rebuildOf(visit, projection) }
+], value)}</section></div>
+<p class="hint">From a shell: <code>jetpost rebuild emails</code> does the same, and <code>jetpost verify</code> proves views against the log without changing them.</p>`)
+  })
+
+  pages.post('/operations/projections/:name/rebuild', async visit => {
+    const name = known(visit)
+    const refused = await operations.rebuild(name)
+    if (refused !== null) throw new Unfit(refused)
+    log.info({ projection: name, account: visit.account.id, key: visit.key.id }, 'a rebuild was asked for')
+    return { to: PAGE, notice: `The view ${name} is made anew. This page shows how far it is; you may leave it.` }
+  })
+
+  pages.post('/operations/projections/:name/stop', async visit => {
+    const name = known(visit)
+    const notice = operations.endRebuild(name) ? `The rebuild of ${name} is stopped. The next one goes on from where it was.` : `No rebuild of ${name} runs here.`
+    return { to: PAGE, notice }
+  })
+
+  function known ({ params: { name } }: Visit): string {
+    if (!Object.hasOwn(SHOWS, name!)) throw new Missing('There is no such projection.')
+    return name!
+  }
+}
+
+const SHOWS: Record<string, string> = {
+  emails: 'Lists, search, timelines',
+  deliveries: 'Webhook deliveries and their attempts',
+  suppressions: 'Suppressed addresses',
+  templates: 'Templates and their versions',
+  stats: 'Counts and rates by hour',
+  usage: 'Counts of closed months',
+  erasures: 'What was forgotten, and when'
+}
+
+/** Further than a moment. */
+export function isBehind ({ lag }: Pick<ProjectionReport, 'lag'>): boolean {
+  return lag !== null && lag.facts > 0 && lag.seconds >= 2
+}
+
+const none = () => html`<span class="none">–</span>`
+
+function stateOf (projection: ProjectionReport): Html {
+  const { lag, view, isMadeElsewhere } = projection
+  if (view === null) return isMadeElsewhere ? badge('being made', 'busy') : html`<span class="none">not known</span>`
+  if (lag === null) return html`<span class="none">not known</span>`
+  return isBehind(projection) ? html`${badge('behind')}<br><span class="hint">${counted(lag.facts, 'fact')}, ${spanText(lag.seconds * 1000)}</span>` : badge('up to date', 'good')
+}
+
+function parkedOf (view: ProjectionReport['view']): Value {
+  if (view === null) return none()
+  return view.parked === 0 ? '0' : html`<a href="/dashboard/operations/parked">${number(view.parked)}</a>`
+}
+
+function rebuildOf (visit: Visit, { name, view, factsMax, isMadeElsewhere, rebuild }: ProjectionReport): Html {
+  if (rebuild?.state === 'running') return html`${progressOf(name, rebuild)}${act(visit, 'Stop', { action: `${PAGE}/${name}/stop` })}`
+  if (isMadeElsewhere) return html`${badge('being made', 'busy')} <span class="hint">by another process, or by the projector itself</span>`
+  const facts = factsMax === null ? 'the facts of its streams' : `up to ${counted(factsMax, 'fact')}`
+  const disk = view === null ? '' : ` and writes a second copy of about ${sizeText(view.bytes)}`
+  const confirm = `Make the view ${name} anew? It reads ${facts}${disk}; then the two change places. Nobody waits: reading, accepting and sending go on, though NATS and PostgreSQL have more to do meanwhile.`
+  return html`${endOf(visit, rebuild)}${act(visit, 'Rebuild', { action: `${PAGE}/${name}/rebuild`, confirm, confirmLabel: `Rebuild ${name}` })}`
+}
+
+function progressOf (name: string, { stage, done, total, perS, leftS }: RebuildReport): Html {
+  const share = total === 0 ? 0 : done / total
+  const bar = stage === 'beginning' ? html`<progress aria-label="Rebuild of ${name}"></progress>` : html`<progress aria-label="Rebuild of ${name}" max="${Math.max(1, total)}" value="${done}"></progress>`
+  const speed = [...(perS === 0 ? [] : [`${number(Math.round(perS))} a second`]), ...(leftS === null ? [] : [`${spanText(Math.ceil(leftS) * 1000)} left`])]
+  const text = stage === 'facts'
+    ? [`${Math.floor(share * 100)} %, ${number(done)} of ${counted(total, 'fact')}`, ...speed].join(' · ')
+    : STAGES[stage]
+  return html`<div class="steps">${bar}<span class="hint">${text}</span></div>`
+}
+
+const STAGES = {
+  beginning: 'It begins.',
+  indexes: 'All facts are read; its indexes are made.',
+  'catching up': 'It catches up with what came meanwhile.'
+}
+
+function endOf (visit: Visit, rebuild: RebuildReport | null): Html | null {
+  if (rebuild === null || rebuild.state === 'running') return null
+  const when = time(rebuild.endedAt, visit.nowMs)
+  const text = rebuild.state === 'done'
+    ? html`${badge('done')} <span class="hint">${when}: ${counted(rebuild.facts, 'fact')} in ${rebuild.seconds.toFixed(1)} s</span>`
+    : rebuild.state === 'failed' ? html`${badge('failed')} <span class="hint">${when}: ${rebuild.reason}</span>` : html`${badge('stopped')} <span class="hint">${when}; the next one goes on from there</span>`
+  return html`<p role="status">${text}</p>`
+}

@@ -1,0 +1,90 @@
+import type { AnyFact } from '#streams/catalog.ts'
+import type { Recorded } from '#streams/define.ts'
+import type { InboundReceived } from '#streams/inbound/facts.ts'
+import type { Bus } from '#src/nats/connect.ts'
+import { loadFact, lastSequence } from '#src/nats/load.ts'
+import { readAfter, sequenceBefore } from '#src/nats/pages.ts'
+import { isToPeople } from './recipient.ts'
+
+/** A mail that came in, as it was kept. */
+export interface KeptMail {
+  /** In INBOUND. */
+  seq: number
+  id: string
+  /** Of the envelope; '' = a bounce. */
+  from: string
+  to: string[]
+  /** As it stands in the header, encoded words and all; null = there is none. */
+  subject: string | null
+  remote: string
+  sizeBytes: number
+  at: string
+}
+
+export interface KeptPage { mails: KeptMail[], older: number | null }
+
+export interface KeptOptions {
+  /** Only mail that came before this sequence; null = all. */
+  before: number | null
+  /** Leaves out what programs answer: bounces, complaints, unsubscriptions. */
+  onlyToPeople: boolean
+}
+
+const STREAM = 'INBOUND'
+const PAGE = 25
+/** Mails lie on one subject and are as large as they came: so many are looked through for a page, a window at a time, and no more. */
+const WINDOW = 50
+const WINDOWS_MAX = 6
+const BYTES_MAX = 1024 * 1024
+
+/** The newest first. `older` = where to look on, also when there are none on this page. Throws what `isUnanswered` knows. */
+export async function keptMail (bus: Bus, { before, onlyToPeople }: KeptOptions): Promise<KeptPage> {
+  const [last, beforeFirst] = await Promise.all([lastSequence(bus, STREAM), sequenceBefore(bus, STREAM, 0)])
+  const mails: KeptMail[] = []
+  let end = Math.min(before ?? Infinity, last + 1)
+  for (let windows = 0; windows < WINDOWS_MAX && mails.length < PAGE && end > beforeFirst + 1; windows++) {
+    const after = Math.max(beforeFirst, end - WINDOW - 1)
+    const found = await readWindow(bus, after, end)
+    mails.push(...found.filter(({ to }) => !onlyToPeople || to.some(isToPeople)).reverse())
+    end = after + 1
+  }
+  const page = mails.slice(0, PAGE)
+  if (page.length < mails.length) end = page.at(-1)!.seq
+  return { mails: page, older: end > beforeFirst + 1 ? end : null }
+}
+
+/** What lies between two sequences, without its bytes. */
+async function readWindow (bus: Bus, afterSeq: number, endSeq: number): Promise<KeptMail[]> {
+  const found: KeptMail[] = []
+  for (let seq = afterSeq; ;) {
+    const { facts, ended } = await readAfter(bus, STREAM, { filter: null, afterSeq: seq }, endSeq - 1 - seq, BYTES_MAX)
+    found.push(...facts.filter(fact => fact.seq < endSeq).map(mailIn))
+    seq = facts.at(-1)?.seq ?? endSeq
+    if (ended || seq >= endSeq - 1) return found
+  }
+}
+
+/** One with its beginning as it came, up to what is kept; null = it is gone. Throws what `isUnanswered` knows. */
+export async function keptMailAt (bus: Bus, seq: number): Promise<{ about: KeptMail, raw: Buffer } | null> {
+  const recorded = await loadFact(bus, STREAM, seq)
+  return recorded === null ? null : { about: mailIn(recorded), raw: rawOf(recorded) }
+}
+
+function mailIn (recorded: Recorded<AnyFact>): KeptMail {
+  const { time, data: { inbound: id, from, to, remote, sizeBytes } } = recorded.fact as InboundReceived
+  return { seq: recorded.seq, id, from, to, subject: subjectIn(rawOf(recorded)), remote, sizeBytes, at: time }
+}
+
+function rawOf ({ fact }: Recorded<AnyFact>): Buffer {
+  return Buffer.from((fact as InboundReceived).data.raw, 'base64')
+}
+
+const HEAD_BYTES = 16 * 1024
+const SUBJECT_CHARS_MAX = 300
+
+/** By its line alone: whoever wrote it may have written anything, and this is no place to read mail in earnest. */
+function subjectIn (raw: Buffer): string | null {
+  const head = raw.toString('utf8', 0, HEAD_BYTES).split(/\r?\n\r?\n/, 1)[0]!
+  const line = head.split(/\r?\n(?![ \t])/).find(field => /^subject:/i.test(field))
+  return line === undefined ? null : line.slice('subject:'.length).replaceAll(/\s+/g, ' ').trim().slice(0, SUBJECT_CHARS_MAX)
+}
