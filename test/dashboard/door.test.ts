@@ -5,7 +5,7 @@ import t from 'tap'
 import { decodeFact } from '#streams/catalog.ts'
 import { LINK_MS } from '#streams/session/decide.ts'
 import { createLog } from '#src/base/log.ts'
-import { buildHttp } from '#src/http.ts'
+import { buildHttp, type HttpOptions } from '#src/http.ts'
 import { createMetrics } from '#src/in/ops/metrics.ts'
 import { connectBus } from '#src/nats/connect.ts'
 import { lastSequence } from '#src/nats/load.ts'
@@ -239,9 +239,8 @@ t.test('what nobody foresaw is masked, and found again by the id of its request'
   const log = { ...createLog('silent'), error: (line: unknown) => said.push(line), child: () => log, debug () {} } as unknown as ReturnType<typeof createLog>
   const broken = { now: { sessions: { get () { throw new Error('select * from secrets') } } }, look: async () => {} }
   const desk = { directory: broken, settings: { contentRetentionMs: 1 }, ledger: { clock: { nowMs: Date.now }, bus: {} } }
-  const none = async () => []
-  const operations = { parts: none, streams: none, projections: none, rebuild: async () => null }
-  const app = buildHttp({ api: { desk, counters: {}, reads: {} } as unknown as NonNullable<Parameters<typeof buildHttp>[0]['api']>, operations, catcher: null, parts: [], metrics: createMetrics(), publicUrl: house.url, trustProxy: [], log })
+  const rooms = { api: { desk, counters: {}, reads: {} }, operations: {}, catcher: null } as unknown as Pick<HttpOptions, 'api' | 'operations' | 'catcher'>
+  const app = buildHttp({ ...rooms, parts: [], metrics: createMetrics(), publicUrl: house.url, trustProxy: [], log })
   const { cookie } = await visit(house)
   const { statusCode, body, headers } = await app.inject({ url: '/dashboard', headers: { cookie, 'x-request-id': 'my-request-1' } })
   await app.close()

@@ -1,0 +1,31 @@
+import { createLog } from '#src/base/log.ts'
+import type { Bus } from '#src/nats/connect.ts'
+import { startHookSink } from './hook-sink.ts'
+import { openLived } from './lived.ts'
+import type { TestHouse } from './house.ts'
+import { until } from './wait.ts'
+
+export { createLog }
+
+/** A house that has lived a while, with something of everything that the dashboard shows, and so every link and form it can have. */
+export async function openWorld (t: Parameters<typeof openLived>[0]): Promise<{ house: TestHouse, bus: Bus, urls: string[] }> {
+  const { house, bus } = await openLived(t, ['two@example.com'])
+  const hooks = await startHookSink()
+  t.teardown(() => hooks.stop())
+  const ask = async (method: string, path: string, body?: unknown) => {
+    const answer = await house.request(method, path, { body })
+    if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`)
+    return answer.body
+  }
+  hooks.answers(({ path }) => ({ status: path === '/gone' ? 410 : path === '/broken' ? 500 : 200, body: 'no such hook', headers: { 'x-served-by': 'sink' } }))
+  const hook = async (path: string) => await ask('POST', '/api/webhooks', { url: hooks.url + path, events: ['email.delivered'] })
+  const [fine] = await Promise.all([hook('/fine'), hook('/gone'), hook('/broken')])
+  await ask('POST', `/api/webhooks/${fine.id}/rotate-secret`, {})
+  await Promise.all([ask('POST', '/api/domains', { name: 'shop.example' }), ask('POST', '/api/keys', { name: 'Shop', scopes: ['emails:send'], domains: ['*'] }), ask('POST', '/api/suppressions', { address: 'gone@example.com' })])
+  await house.send({ to: 'late@example.com', scheduled_at: new Date(Date.now() + 86_400_000).toISOString() })
+  const last = (await house.send({ to: 'Ada <ada@example.com>', subject: 'Your order', html: '<p>Hello</p>', text: 'Hello', tags: ['order'], metadata: { order: 7 } })).body.id
+  await house.settled(last, 'delivered')
+  await hooks.waitFor(requests => ['/fine', '/gone', '/broken'].every(path => requests.some(request => request.path === path)))
+  await until(async () => (await ask('GET', '/api/webhooks')).data.some((endpoint: { status: string }) => endpoint.status === 'disabled'))
+  return { house, bus, urls: ['/dashboard'] }
+}
