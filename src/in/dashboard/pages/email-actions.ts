@@ -46,7 +46,7 @@ export function emailActions (pages: Pages): void {
     const recipient = recipients.find(({ n }) => String(n) === visit.form.get('n'))
     if (recipient === undefined || isErased(recipient.address)) throw new Missing('This email has no such recipient.')
     await visit.api.suppressions.create({ address: recipient.address })
-    return { to: `/dashboard/emails/${id}`, notice: `${recipient.address} gets no mail of this account any more, until it is taken off the suppressions.` }
+    return { to: `/dashboard/emails/${id}`, notice: noMore(recipient.address) }
   })
 }
 
@@ -85,10 +85,14 @@ function askCancel (recipients: Recipient[]): string {
   return `It will not be sent to ${named(recipients.map(({ address }) => address))}. This cannot be undone.`
 }
 
+function noMore (address: string): string {
+  return `${address} gets no mail of this account any more, until it is taken off the suppressions.`
+}
+
 /** For an address that takes no mail: no more of it. */
 export function suppressAct (visit: Visit, id: string, { n, address, status, complained_at: complained }: Recipient): Html | null {
   if ((status !== 'bounced' && status !== 'failed' && complained === null) || isErased(address)) return null
   return act(visit, 'Suppress', {
-    action: `/dashboard/emails/${id}/suppress`, fields: { n: String(n) }, confirm: `${address} gets no mail of this account any more, until it is taken off the suppressions.`, confirmLabel: 'Suppress'
+    action: `/dashboard/emails/${id}/suppress`, fields: { n: String(n) }, confirm: noMore(address), confirmLabel: 'Suppress'
   })
 }

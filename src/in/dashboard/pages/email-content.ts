@@ -28,7 +28,8 @@ export function emailContentPages (pages: Pages): void {
     const raw = await rawOf(visit)
     if (raw === null) throw new Missing('The content of this email is no longer kept.')
     const name = `${visit.params.id}-${recipientOf(visit)}.eml`
-    return { send: reply => alone(reply, "sandbox; default-src 'none'").type('message/rfc822').header('content-disposition', `attachment; filename="${name}"`).send(Buffer.from(raw)) }
+    const disposition = `attachment; filename="${name}"`
+    return { send: reply => alone(reply, "sandbox; default-src 'none'").type('message/rfc822').header('content-disposition', disposition).send(Buffer.from(raw)) }
   })
 }
 
@@ -62,8 +63,8 @@ async function withPictures (visit: Visit, body: string): Promise<string> {
   if (!/\bcid:/i.test(body)) return body
   const raw = await rawOf(visit)
   const { attachments } = raw === null ? { attachments: [] } : await PostalMime.parse(raw, { attachmentEncoding: 'base64' })
-  const pictures = new Map(attachments.flatMap(({ contentId, mimeType, content }) =>
-    (contentId === undefined || !/^image\/[a-z0-9.+-]+$/i.test(mimeType) ? [] : [[contentId.replaceAll(/^<|>$/g, ''), `data:${mimeType};base64,${String(content)}`] as const])))
+  const images = attachments.filter(({ mimeType }) => /^image\/[a-z0-9.+-]+$/i.test(mimeType))
+  const pictures = new Map(images.map(({ contentId = '', mimeType, content }) => [contentId.replaceAll(/^<|>$/g, ''), `data:${mimeType};base64,${String(content)}`]))
   return body.replaceAll(/\bcid:([^"'\s<>)]+)/gi, (whole, id: string) => pictures.get(id) ?? whole)
 }
 
@@ -71,9 +72,11 @@ async function withPictures (visit: Visit, body: string): Promise<string> {
 export async function previewTab (visit: Visit, rooms: DashboardRooms, { id }: Email): Promise<Html> {
   const content = await contentOf(visit)
   if (content === null) return goneBox(rooms)
-  return html`${content.html !== null && framed(visit, id)}${content.text !== null && html`<section class="card" aria-labelledby="text-title"><h2 id="text-title">Text</h2>
-<pre tabindex="0" role="region" aria-label="The text part">${shortened(content.text)}</pre></section>`}
-${content.html === null && html`<p class="hint">This email has no HTML part.</p>`}${content.text === null && html`<p class="hint">No text was given with it: what goes out beside the HTML is made from it, see the source.</p>`}`
+  const text = content.text !== null && html`<section class="card" aria-labelledby="text-title"><h2 id="text-title">Text</h2>
+<pre tabindex="0" role="region" aria-label="The text part">${shortened(content.text)}</pre></section>`
+  return html`${content.html !== null && framed(visit, id)}${text}
+${content.html === null && html`<p class="hint">This email has no HTML part.</p>`}
+${content.text === null && html`<p class="hint">No text was given with it: what goes out beside the HTML is made from it, see the source.</p>`}`
 }
 
 function framed (visit: Visit, id: string): Html {
@@ -90,11 +93,14 @@ export async function sourceTab (visit: Visit, rooms: DashboardRooms, { id, reci
   const raw = await rawOf(visit)
   if (raw === null) return goneBox(rooms)
   const n = recipientOf(visit)
+  const text = shortened(new TextDecoder().decode(raw.subarray(0, SHOWN_CHARS_MAX + 1)))
+  const options = recipients.map(({ n: place, address }): [string, string] => [String(place), shownAddress(address)])
   const choice = recipients.length === 1 ? null : html`<form method="get" action="/dashboard/emails/${id}" class="filters"><input type="hidden" name="tab" value="source">
-${select('recipient', 'Recipient', recipients.map(({ n: place, address }) => [String(place), shownAddress(address)]), String(n), html`data-submit`)}<noscript><button>Show</button></noscript></form>`
+${select('recipient', 'Recipient', options, String(n), html`data-submit`)}<noscript><button>Show</button></noscript></form>`
   return html`<section class="card" aria-labelledby="source-title"><h2 id="source-title">Source</h2>
-<p class="hint">${counted(raw.length, 'byte')} of RFC 5322, as it goes to this recipient; with it one can unsubscribe them. <a href="/dashboard/emails/${id}/source?recipient=${n}" download>Download</a></p>
-${choice}<div class="code"><pre tabindex="0" role="region" aria-label="The source"><code>${shortened(new TextDecoder().decode(raw.subarray(0, SHOWN_CHARS_MAX + 1)))}</code></pre></div></section>`
+<p class="hint">${counted(raw.length, 'byte')} of RFC 5322, as it goes to this recipient; who has it can unsubscribe them.
+<a href="/dashboard/emails/${id}/source?recipient=${n}" download>Download</a></p>
+${choice}<div class="code"><pre tabindex="0" role="region" aria-label="The source"><code>${text}</code></pre></div></section>`
 }
 
 function shortened (text: string): string {
@@ -103,5 +109,6 @@ function shortened (text: string): string {
 
 function goneBox ({ desk }: DashboardRooms): Html {
   const days = Math.round(desk.settings.contentRetentionMs / 86_400_000)
-  return html`<p class="box calm">The content of this email is no longer kept. It goes ${counted(days, 'day')} after the email was accepted, or when all of its recipients were erased; what became of the email stays.</p>`
+  return html`<p class="box calm">The content of this email is no longer kept. It goes ${counted(days, 'day')} after the email was accepted,
+or when all of its recipients were erased; what became of the email stays.</p>`
 }

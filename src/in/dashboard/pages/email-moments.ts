@@ -32,6 +32,9 @@ export function stepUrl (visit: Visit, { all }: Moments): string | null {
   return withQuery(visit, { step: null, as_of: step >= all.length ? null : at ?? null })
 }
 
+/** What else the page is asked, and goes on being asked when the slider moves. */
+const KEPT = ['recipient', 'all']
+
 /** A slider over the moments. It submits itself when it is moved; without a script a button does. */
 export function slider (visit: Visit, email: Email, { all }: Moments): Html | null {
   if (all.length < 2) return null
@@ -39,11 +42,11 @@ export function slider (visit: Visit, email: Email, { all }: Moments): Html | nu
   const now = all.length
   const step = asOf === null ? now : Math.max(1, all.filter(at => Date.parse(at) <= Date.parse(asOf)).length)
   const text = asOf === null ? 'now' : exact(asOf)
-  const link = (to: number, words: string) => (to < 1 || to > now ? null : html`<a class="button" href="${withQuery(visit, { as_of: to === now ? null : all[to - 1]! })}">${words}</a>`)
-  return html`<form method="get" action="/dashboard/emails/${email.id}" class="slider">
-<label for="step">As it was known <span class="at">${text}</span></label>
-<div>${link(step - 1, 'Earlier')}<input type="range" id="step" name="step" min="1" max="${now}" value="${step}" aria-valuetext="${text}"${asOf !== null && html` autofocus`} data-submit>${link(step + 1, 'Later')}
-<noscript><button>Show</button></noscript></div></form>`
+  const link = (to: number, words: string) => html`<a class="button" href="${withQuery(visit, { as_of: to === now ? null : all[to - 1]! })}">${words}</a>`
+  return html`<form method="get" action="/dashboard/emails/${email.id}" class="slider"><label for="step">As known <span class="at">${text}</span></label>
+${KEPT.flatMap(name => { const value = visit.query.get(name); return value === null ? [] : [html`<input type="hidden" name="${name}" value="${value}">`] })}
+<div>${step > 1 && link(step - 1, 'Earlier')}<input type="range" id="step" name="step" min="1" max="${now}" value="${step}" aria-valuetext="${text}" autocomplete="off"
+${asOf !== null && html` autofocus`} data-submit>${step < now && link(step + 1, 'Later')}<noscript><button>Show</button></noscript></div></form>`
 }
 
 /** Said above all when the page is of the past. */

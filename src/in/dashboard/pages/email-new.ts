@@ -62,20 +62,20 @@ function variablesIn (text: string): Record<string, unknown> | null {
   }
 }
 
-function requestOf ({ from, to, cc, bcc, reply_to: replyTo, subject, html: body, text, template_id: template, tags, scheduled_at: at }: Typed, variables: Record<string, unknown>): SendEmailRequest {
+function requestOf (typed: Typed, variables: Record<string, unknown>): SendEmailRequest {
   return {
-    from: from.trim(),
-    to: listed(to),
-    ...given('cc', listed(cc)),
-    ...given('bcc', listed(bcc)),
-    ...given('reply_to', listed(replyTo)),
-    ...given('subject', subject),
-    ...given('html', body),
-    ...given('text', text),
-    ...given('template_id', template.trim()),
+    from: typed.from.trim(),
+    to: listed(typed.to),
+    ...given('cc', listed(typed.cc)),
+    ...given('bcc', listed(typed.bcc)),
+    ...given('reply_to', listed(typed.reply_to)),
+    ...given('subject', typed.subject),
+    ...given('html', typed.html),
+    ...given('text', typed.text),
+    ...given('template_id', typed.template_id.trim()),
     ...(Object.keys(variables).length === 0 ? {} : { variables }),
-    ...given('tags', tags.split(',').map(tag => tag.trim()).filter(tag => tag !== '')),
-    ...given('scheduled_at', utcTime(at.trim()))
+    ...given('tags', typed.tags.split(',').map(tag => tag.trim()).filter(tag => tag !== '')),
+    ...given('scheduled_at', utcTime(typed.scheduled_at.trim()))
   }
 }
 
@@ -129,5 +129,6 @@ function templateFields (typed: Typed, { data, has_more: more }: ListTemplatesAn
   const choice = more || !isKnown
     ? line('template_id', 'Template', { hint: 'Its id, in place of HTML and text.' })
     : select('template_id', 'Template, in place of HTML and text', [['', 'None'], ...data.map(({ id, name }): [string, string] => [id, name])], typed.template_id)
-  return html`<div class="columns">${choice}${line('variables', 'Variables', { rows: 4, code: true, hint: 'A JSON object, for the template.', placeholder: '{"name": "Ada"}' })}</div>`
+  const variables = line('variables', 'Variables', { rows: 4, code: true, hint: 'A JSON object, for the template.', placeholder: '{"name": "Ada"}' })
+  return html`<div class="columns">${choice}${variables}</div>`
 }

@@ -41,20 +41,22 @@ export function timeline (visit: Visit, { email, n, momentOf }: TimelineOptions)
 
 function pages (visit: Visit, part: number, parts: number): Html {
   const link = (to: number, text: string) => html`<a class="button" href="${withQuery(visit, { part: String(to) })}">${text}</a>`
-  return html`<nav class="pager" aria-label="Parts of the timeline">${part > 1 && link(part - 1, 'Earlier')}<span class="hint">Part ${part} of ${parts}</span>${part < parts && link(part + 1, 'Later')}</nav>`
+  const where = html`<span class="hint">Part ${part} of ${parts}</span>`
+  return html`<nav class="pager" aria-label="Parts of the timeline">${part > 1 && link(part - 1, 'Earlier')}${where}${part < parts && link(part + 1, 'Later')}</nav>`
 }
 
 function line (entry: Entry, { email, isAlone, href }: { email: Email, isAlone: boolean, href: string | null }): Html {
   const { tone, title, more = [] } = telling(entry, email)
   const sinceMs = Date.parse(entry.time) - Date.parse(email.created_at)
-  const clock = html`<span class="at">${exact(entry.time)}</span>`
+  const exactly = html`<span class="at">${exact(entry.time)}</span>`
+  const clock = href === null ? exactly : html`<a href="${href}" title="The email as it was known then">${exactly}</a>`
   const whom = isAlone || entry.recipient === undefined ? null : shownAddress(entry.recipient)
   const sentences = more.filter(text => text !== null && text !== '').join(' ')
   const wire = transaction(entry)
   const said = spoken(entry)
   return html`<li class="${tone}"><p class="told"><strong>${title}</strong>${whom !== null && html` <span class="whom">${whom}</span>`}</p>
 ${sentences !== '' && html`<p>${sentences}</p>`}${said !== null && html`<p class="said"><code>${said}</code></p>`}
-<p class="hint">${href === null ? clock : html`<a href="${href}" title="The email as it was known then">${clock}</a>`}${sinceMs > 0 && ` · after ${span(sinceMs)}`}${wire !== '' && ` · ${wire}`}</p></li>`
+<p class="hint">${clock}${sinceMs > 0 && ` · after ${span(sinceMs)}`}${wire !== '' && ` · ${wire}`}</p></li>`
 }
 
 /** `270 ms`, `4.2 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`. */
@@ -69,30 +71,42 @@ function span (ms: number): string {
 }
 
 function telling (entry: Entry, email: Email): Told {
-  const { type, attempt, host, next_attempt_at: next, reason, detail, held, scheduled_at: at } = entry
-  const server = host ?? 'the server'
+  const { type, host, next_attempt_at: next, scheduled_at: at } = entry
   const again = next == null ? null : `The next attempt is at ${exact(next)}.`
   switch (type) {
-    case 'email.requested': return { tone: '', title: 'Accepted', more: [`For ${counted(email.recipients.length, 'recipient')}.`, email.test ? 'Asked with a test key: it goes to the built-in catcher only.' : null] }
-    case 'email.attempted': return { tone: '', title: `Attempt ${attempt} began` }
-    case 'email.delivered': return { tone: 'good', title: host == null ? 'Delivered' : `Delivered to ${host}`, more: [entry.via === 'relay' ? 'The relay took it to pass it on.' : null] }
-    case 'email.deferred': return { tone: 'warn', title: host == null ? 'Put off' : `Put off by ${host}`, more: [reasonOf(entry.class), again] }
+    case 'email.requested': return accepted(email)
+    case 'email.attempted': return { tone: '', title: `Attempt ${entry.attempt} began` }
+    case 'email.delivered': return { tone: 'good', title: withHost('Delivered to', host) ?? 'Delivered', more: [entry.via === 'relay' ? 'The relay took it to pass it on.' : null] }
+    case 'email.deferred': return { tone: 'warn', title: withHost('Put off by', host) ?? 'Put off', more: [reasonOf(entry.class), again] }
     case 'email.bounced': return bounced(entry)
-    case 'email.failed': return { tone: 'bad', title: 'Given up', more: [reason === 'expired' ? 'No server gave a final answer in the time there was.' : 'It could not be sent.', withStop(detail)] }
-    case 'email.in_doubt': return { tone: 'warn', title: 'In doubt', more: [doubt(entry, server), held === true ? 'No further copy goes out by itself: send it again if you take the risk of a second copy.' : again] }
-    case 'email.suppressed': return { tone: 'warn', title: 'Not sent', more: [`The address is suppressed${SUPPRESSED[reason ?? ''] ?? '.'}`] }
+    case 'email.failed': return { tone: 'bad', title: 'Given up', more: [FAILED[entry.reason ?? ''] ?? null, withStop(entry.detail)] }
+    case 'email.in_doubt': return { tone: 'warn', title: 'In doubt', more: [DOUBTED[entry.cause ?? ''] ?? null, entry.held === true ? HELD : again] }
+    case 'email.suppressed': return { tone: 'warn', title: 'Not sent', more: [`The address is suppressed${SUPPRESSED[entry.reason ?? ''] ?? '.'}`] }
     case 'email.rescheduled': return { tone: 'busy', title: 'Moved to another time', more: [at === undefined ? null : `It is to be sent at ${exact(at)}.`] }
     case 'email.canceled': return { tone: '', title: 'Canceled', more: ['It will not be sent.'] }
     case 'email.retry_requested': return { tone: 'busy', title: 'To be sent again', more: ['Somebody asked for it.'] }
-    case 'email.opened': return { tone: entry.machine === true ? '' : 'good', title: entry.machine === true ? 'Opened by a program' : 'Opened', more: [byProgram(entry)] }
-    case 'email.clicked': return { tone: entry.machine === true ? '' : 'good', title: entry.machine === true ? 'Link followed by a program' : 'Clicked', more: [byProgram(entry)] }
+    case 'email.opened': return visited(entry, 'Opened', 'Opened by a program')
+    case 'email.clicked': return visited(entry, 'Clicked', 'Link followed by a program')
     case 'email.complained': return { tone: 'bad', title: 'Reported as spam', more: [entry.feedback === undefined ? null : `The report calls it “${entry.feedback}”.`] }
     case 'email.unsubscribed': return { tone: 'warn', title: 'Unsubscribed', more: [UNSUBSCRIBED[entry.by ?? ''] ?? null] }
-    case 'email.erased': return { tone: '', title: 'Erased', more: ['This person was forgotten: addresses and words are gone, what is counted stays.'] }
+    case 'email.erased': return { tone: '', title: 'Erased', more: ['This person was forgotten: address and words are gone, what is counted stays.'] }
     default: return { tone: '', title: type }
   }
 }
 
+function accepted ({ recipients, test }: Email): Told {
+  return { tone: '', title: 'Accepted', more: [`For ${counted(recipients.length, 'recipient')}.`, test ? 'Asked with a test key: it goes to the built-in catcher only.' : null] }
+}
+
+function withHost (words: string, host: string | null | undefined): string | null {
+  return host == null ? null : `${words} ${host}`
+}
+
+const FAILED: Record<string, string> = { expired: 'No server gave a final answer in the time there was.', unsendable: 'It could not be sent.' }
+const DOUBTED: Record<string, string> = {
+  line: 'The line broke before the server answered: it may have the mail.', sender: 'The sender stopped before the answer was recorded: the mail may have arrived.'
+}
+const HELD = 'No further copy goes out by itself: send it again if you take the risk of a second one.'
 const SUPPRESSED: Record<string, string> = {
   bounce: ' because mail to it bounced.', complaint: ' because its owner reported mail as spam.', unsubscribe: ' because its owner unsubscribed.', manual: ' by hand.'
 }
@@ -106,12 +120,9 @@ function bounced ({ report, host, class: kind }: Entry): Told {
   return { tone: 'bad', title: 'Came back', more: [`A report says that it was rejected${by}.`, reasonOf(kind)] }
 }
 
-function doubt ({ cause }: Entry, server: string): string {
-  return cause === 'line' ? `The line to ${server} broke before it answered: it may have the mail.` : 'The sender stopped before the answer was recorded: the mail may have arrived.'
-}
-
-function byProgram ({ machine }: Entry): string | null {
-  return machine === true ? 'A proxy, a scanner or a prefetch, as far as can be told; it is not counted.' : null
+function visited ({ machine }: Entry, byPerson: string, byProgram: string): Told {
+  if (machine !== true) return { tone: 'good', title: byPerson }
+  return { tone: '', title: byProgram, more: ['A proxy, a scanner or a prefetch, as far as can be told; it is not counted.'] }
 }
 
 function withStop (text: string | null | undefined): string | null {
@@ -128,16 +139,21 @@ function spoken ({ smtp_code: code, enhanced_code: enhanced, response, error, ur
 
 /** How the words came to us. */
 function transaction (entry: Entry): string {
-  const { type, attempt, stage, tls, ms, host, response, message_id: messageId } = entry
+  const { type, attempt, stage, ms, host, response, message_id: messageId } = entry
   if (type === 'email.attempted') return messageId ?? ''
   const met = host != null || response != null
   return [
     attempt === undefined || type === 'email.failed' ? null : `attempt ${attempt}`,
     stage === undefined ? null : `at ${STAGES[stage] ?? stage}`,
-    // No TLS is no news before it could be spoken of.
-    !met || tls === undefined || (tls === null && stage === 'connect') ? null : tls === null ? 'without TLS' : `${tls.version}, ${tls.cipher}${tls.verified ? '' : ', certificate not verified'}`,
+    met ? secured(entry) : null,
     !met || ms === undefined ? null : `${span(ms)} to the reply`
   ].filter(text => text !== null).join(' · ')
+}
+
+function secured ({ tls, stage }: Entry): string | null {
+  // No TLS is no news before it could be spoken of.
+  if (tls === undefined || (tls === null && stage === 'connect')) return null
+  return tls === null ? 'without TLS' : `${tls.version}, ${tls.cipher}${tls.verified ? '' : ', certificate not verified'}`
 }
 
 const STAGES: Record<string, string> = { connect: 'the connection', ehlo: 'EHLO', mail: 'MAIL FROM', rcpt: 'RCPT TO', data: 'DATA' }

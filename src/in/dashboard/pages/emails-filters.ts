@@ -11,6 +11,19 @@ type Name = typeof NAMES[number]
 
 /** Those that most lists are asked by; the rest is folded away until one of them is used. */
 const FIRST: readonly Name[] = ['q', 'status', 'event']
+const LABELS: Record<Name, string> = {
+  q: 'Search',
+  status: 'Status',
+  event: 'Event',
+  to: 'To',
+  from: 'From',
+  domain: 'Sending domain',
+  tag: 'Tag',
+  template_id: 'Template',
+  metadata: 'Metadata',
+  created_after: 'Since (UTC)',
+  created_before: 'Until (UTC)'
+}
 const DAY = /^\d{4}-\d\d-\d\d$/
 const DAY_MS = 86_400_000
 
@@ -39,11 +52,11 @@ export function readFilters (query: URLSearchParams): Filters {
 function faultOf (name: Name, text: string): string | null {
   switch (name) {
     case 'to':
-    case 'from': return parseAddress(text) === null ? 'A whole address, like ada@example.com; the search finds parts of one.' : null
-    case 'domain': return parseDomain(text) === null ? 'A domain, like example.com.' : null
-    case 'metadata': return /^[^=\]]+=/.test(text) ? null : 'A name and a value, like order=7.'
+    case 'from': return parseAddress(text) === null ? `${LABELS[name]} is a whole address, like ada@example.com; the search finds parts of one.` : null
+    case 'domain': return parseDomain(text) === null ? `${LABELS[name]} is like example.com.` : null
+    case 'metadata': return /^[^=\]]+=/.test(text) ? null : `${LABELS[name]} is a name and a value, like order=7.`
     case 'created_after':
-    case 'created_before': return timeIn(text) === null ? 'A day, like 2026-11-21.' : null
+    case 'created_before': return timeIn(text) === null ? `${LABELS[name]} is a day, like 2026-11-21.` : null
     default: return null
   }
 }
@@ -72,19 +85,20 @@ export function withoutBlanks (url: string, query: URLSearchParams): string | nu
 
 /** The form above the list. `faults` = of the filters, whoever found them. */
 export function filterForm ({ typed, count }: Filters, faults: Faults): Html {
-  const line = (name: Name, label: string, more: object = {}) => field({ name, label, value: typed[name], ...more }, faults)
-  const day = (name: Name, label: string) => line(name, label, { type: typed[name] === '' || DAY.test(typed[name]) && timeIn(typed[name]) !== null ? 'date' : 'text' })
-  const rare = NAMES.filter(name => !FIRST.includes(name))
-  const used = rare.some(name => typed[name] !== '')
+  const line = (name: Name, more: object = {}) => field({ name, label: LABELS[name], value: typed[name], ...more }, faults)
+  const choice = (name: 'status' | 'event', values: string[]) => select(name, LABELS[name], [['', 'Any'], ...values.map(optionOf)], typed[name], html`data-submit`)
+  // What is no day would not show in a browser's field for one.
+  const day = (name: Name) => line(name, { type: typed[name] === '' || (DAY.test(typed[name]) && timeIn(typed[name]) !== null) ? 'date' : 'text' })
+  const isUsed = NAMES.some(name => !FIRST.includes(name) && typed[name] !== '')
   return html`<form method="get" action="/dashboard/emails" role="search" aria-label="Emails">
-<div class="filters"><div class="grow field">${line('q', 'Search', { type: 'search', placeholder: 'Subject, sender or recipient' })}</div>
-${select('status', 'Status', [['', 'Any'], ...EmailStatus.anyOf.map(({ const: state }): [string, string] => [state, state.replaceAll('_', ' ')])], typed.status, html`data-submit`)}
-${select('event', 'Event', [['', 'Any'], ...EVENT_TYPES.map((type): [string, string] => [type, type.slice('email.'.length)])], typed.event, html`data-submit`)}
+<div class="filters"><div class="grow field">${line('q', { type: 'search', placeholder: 'Subject, sender or recipient' })}</div>
+${choice('status', EmailStatus.anyOf.map(({ const: state }) => state))}${choice('event', [...EVENT_TYPES])}
 <button class="primary">Search</button>${count > 0 && html`<a class="button" href="/dashboard/emails">Clear</a>`}</div>
-<details class="more"${used && html` open`}><summary>More filters</summary>
-<div class="columns">
-${line('to', 'To')}${line('from', 'From')}${line('domain', 'Sending domain')}${line('tag', 'Tag')}
-${line('metadata', 'Metadata', { placeholder: 'order=7' })}${line('template_id', 'Template', { placeholder: 'tpl_…' })}
-${day('created_after', 'From (UTC day)')}${day('created_before', 'Until (UTC day)')}
-</div></details></form>`
+<details class="more"${isUsed && html` open`}><summary>More filters</summary>
+<div class="columns">${line('to')}${line('from')}${line('domain')}${line('tag')}${line('metadata', { placeholder: 'order=7' })}${line('template_id', { placeholder: 'tpl_…' })}
+${day('created_after')}${day('created_before')}</div></details></form>`
+}
+
+function optionOf (value: string): [value: string, text: string] {
+  return [value, value.replace(/^email\./, '').replaceAll('_', ' ')]
 }

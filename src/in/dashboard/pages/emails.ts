@@ -50,7 +50,7 @@ function listOf (visit: Visit, rooms: DashboardRooms, { data, next_cursor: next 
 function rowsOf ({ nowMs }: Visit, rows: Summary[]): Html {
   return table('Emails, newest first', [
     { name: 'Subject', kind: 'wide', cell: ({ id, subject }) => html`<a href="/dashboard/emails/${id}">${subjectOf(subject)}</a>` },
-    { name: 'To', cell: toCell },
+    { name: 'To', kind: 'wide', cell: toCell },
     { name: 'Status', cell: row => statusCell(row, nowMs) },
     { name: 'Tags', kind: 'late', cell: ({ tags }) => tags.join(', ') },
     { name: 'Accepted', cell: ({ created_at: at }) => time(at, nowMs) }
@@ -69,10 +69,11 @@ function statusCell ({ status, scheduled_at: at, test }: Summary, nowMs: number)
 function firstSteps ({ publicUrl }: DashboardRooms): Html {
   const from = `hello@${SANDBOX_DOMAIN}`
   const to = `delivered@${SANDBOX_DOMAIN}`
-  const body = JSON.stringify({ from, to, subject: 'It works', text: 'It works' })
+  const mail = { from, to, subject: 'It works', text: 'It works' }
+  const body = JSON.stringify(mail, null, 2)
   const curl = `curl ${publicUrl}/api/emails \\\n  -H "Authorization: Bearer $JETPOST_API_KEY" \\\n  -H "Content-Type: application/json" \\\n  -d '${body}'`
-  const first = new URLSearchParams({ from, to, subject: 'It works', text: 'It works' }).toString()
+  const first = new URLSearchParams(mail).toString()
   return empty('No email yet', html`Emails appear here as soon as they are accepted, and change as they are sent, opened and clicked.
-This one goes to the built-in catcher; ${html`<a href="/dashboard/keys">make a key</a>`} if you have none for it.`,
+This one stays in the built-in catcher; <a href="/dashboard/keys">make a key</a> for it if you have none.`,
   html`${codeBlock(curl, 'The first email by curl')}<p>Or <a href="/dashboard/emails/new?${first}">send it from this page</a>.</p>`)
 }
