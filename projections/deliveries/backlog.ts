@@ -10,3 +10,13 @@ export function replayBacklog ({ account, webhook, soonS, max }: { account: stri
     read: ([row]) => Number(row!.count)
   }
 }
+
+/** How many deliveries of an account's endpoints have failed and wait for somebody to replay them, by endpoint: only those with any, each counted up to `max`. */
+export function failedWaiting ({ account, webhooks, max }: { account: string, webhooks: string[], max: number }): Query<Array<{ webhook: string, count: number }>> {
+  return {
+    sql: sql`select endpoints.id as webhook, found.count from unnest(${webhooks}::text[]) as endpoints (id) cross join lateral (
+        select count(*) as count from (select 1 from deliveries where account = ${account} and webhook = endpoints.id and state = 'failed' limit ${max}) counted) found
+      where found.count > 0 order by found.count desc, endpoints.id`,
+    read: rows => rows.map(row => ({ webhook: row.webhook as string, count: Number(row.count) }))
+  }
+}

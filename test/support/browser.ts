@@ -33,7 +33,7 @@ export interface Wish {
 /** A page in a browser of its own, without any cookies, and what it complained of. */
 export async function openPage (t: Ending, url: string, { width = 1280, height = 900, dark = false }: Wish = {}): Promise<{ page: Page, complaints: string[], context: BrowserContext }> {
   const browser = await openBrowser(t)
-  const context = await browser.newContext({ baseURL: url, viewport: { width, height }, colorScheme: dark ? 'dark' : 'light', reducedMotion: 'reduce', permissions: ['clipboard-read', 'clipboard-write'] })
+  const context = await browser.newContext({ baseURL: url, viewport: { width, height }, colorScheme: dark ? 'dark' : 'light', locale: 'en-GB', reducedMotion: 'reduce', permissions: ['clipboard-read', 'clipboard-write'] })
   context.setDefaultTimeout(15_000)
   t.teardown(async () => await context.close())
   const page = await context.newPage()

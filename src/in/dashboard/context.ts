@@ -105,10 +105,10 @@ export async function dashboardContext (app: FastifyInstance, { rooms }: { rooms
     return show(reply, request, visit, given)
   }
 
-  function show (reply: FastifyReply, request: FastifyRequest, visit: Visit, { page, title, section, status = 200 }: Extract<Answer, { page: Html }>): FastifyReply {
+  function show (reply: FastifyReply, request: FastifyRequest, visit: Visit, { page, title, section, status = 200, assets = [] }: Extract<Answer, { page: Html }>): FastifyReply {
     // A part that is drawn anew does not show it, and so must not take it from the page that does.
     const notice = request.headers['hx-request'] === 'true' ? null : jar.takeNotice(request, reply)
-    return send(reply.code(status), pageFor(visit, { title, section, notice, hasMailbox: rooms.mailbox !== null && visit.isOperator }, page))
+    return send(reply.code(status), pageFor(visit, { title, section, notice, assets, hasMailbox: rooms.mailbox !== null && visit.isOperator }, page))
   }
 
   function visitOf (request: FastifyRequest): Visit {

@@ -1,5 +1,5 @@
 import { Html, html, type Value } from '#src/base/html.ts'
-import { assetUrl } from './assets.ts'
+import { assetUrl, type AssetName } from './assets.ts'
 import { act } from './parts.ts'
 import type { Section, Visit } from './visit.ts'
 
@@ -20,12 +20,14 @@ export interface Frame {
   title: string
   section: Section | null
   notice: string | null
+  /** Beside what every page loads. */
+  assets: AssetName[]
   /** Caught mail can be read here. */
   hasMailbox: boolean
 }
 
 /** A page for somebody who is signed in. */
-export function pageFor (visit: Visit, { title, section, notice, hasMailbox }: Frame, body: Html): Html {
+export function pageFor (visit: Visit, { title, section, notice, assets, hasMailbox }: Frame, body: Html): Html {
   const items = [
     ...MENU,
     ...(visit.isOperator ? [['operations', '/operations', 'Operations'] as const] : []),
@@ -45,7 +47,7 @@ export function pageFor (visit: Visit, { title, section, notice, hasMailbox }: F
 <p id="stale" class="box warn" role="status" hidden>The line to Jetpost is interrupted: what you see may be out of date.</p>
 ${notice !== null && html`<p class="box good" role="status">${notice}</p>`}
 ${body}
-</main>`)
+</main>`, assets)
 }
 
 /** A page for anybody: to sign in, and where something went wrong before it was known who asks. */
@@ -58,7 +60,7 @@ export function bounceThrough (url: string): Html {
   return html`<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=${url}"><title>Jetpost</title></head><body></body></html>`
 }
 
-function documentOf (title: string, marks: Html | null, body: Html): Html {
+function documentOf (title: string, marks: Html | null, body: Html, assets: AssetName[] = []): Html {
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -71,10 +73,14 @@ function documentOf (title: string, marks: Html | null, body: Html): Html {
 <link rel="stylesheet" href="${assetUrl('style.css')}">
 <script defer src="${assetUrl('htmx.js')}"></script>
 <script defer src="${assetUrl('idiomorph.js')}"></script>
-<script defer src="${assetUrl('app.js')}"></script>
+<script defer src="${assetUrl('app.js')}"></script>${assets.map(loaded)}
 </head>
 <body hx-ext="morph"${marks}>${body}
 </body>
 </html>
 `
+}
+
+function loaded (name: AssetName): Html {
+  return name.endsWith('.css') ? html`<link rel="stylesheet" href="${assetUrl(name)}">` : html`<script defer src="${assetUrl(name)}"></script>`
 }

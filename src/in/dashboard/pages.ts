@@ -1,5 +1,6 @@
 import { domainsPages } from './pages/domains.ts'
 import { emailsPages } from './pages/emails.ts'
+import { erasuresPages } from './pages/erasures.ts'
 import { keysPages } from './pages/keys.ts'
 import { mailboxPages } from './pages/mailbox.ts'
 import { operationsPages } from './pages/operations.ts'
@@ -11,5 +12,5 @@ import { webhooksPages } from './pages/webhooks.ts'
 
 /** All pages, in the order of the menu. */
 export const ALL_PAGES = [
-  overviewPages, emailsPages, webhooksPages, templatesPages, domainsPages, keysPages, suppressionsPages, operationsPages, mailboxPages, sessionsPages
+  overviewPages, emailsPages, webhooksPages, templatesPages, domainsPages, keysPages, suppressionsPages, erasuresPages, operationsPages, mailboxPages, sessionsPages
 ]

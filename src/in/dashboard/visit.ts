@@ -4,6 +4,7 @@ import type { Key, Session } from '#streams/directory.ts'
 import type { Jetpost } from '#src/client/client.ts'
 import type { Asker } from '#src/actions/desk.ts'
 import type { Html } from '#src/base/html.ts'
+import type { AssetName } from './assets.ts'
 
 /** One request of somebody who is signed in. */
 export interface Visit {
@@ -34,8 +35,8 @@ export type Section = 'overview' | 'emails' | 'webhooks' | 'templates' | 'domain
 
 /** What a handler answers. */
 export type Answer =
-  /** A page of the dashboard; `section` = where in the menu it stands. */
-  | { page: Html, title: string, section: Section | null, status?: number }
+  /** A page of the dashboard; `section` = where in the menu it stands, `assets` = scripts and styles that it needs and others do not. */
+  | { page: Html, title: string, section: Section | null, status?: number, assets?: AssetName[] }
   /** The browser goes on there, which says `notice` once. */
   | { to: string, notice?: string }
   /** Anything else. */

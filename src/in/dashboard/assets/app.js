@@ -21,6 +21,12 @@
   }
   setInterval(keepTimes, 5000)
 
+  // What is drawn anew keeps what somebody has opened, and what a script has drawn into elements with data-own.
+  Object.assign(Idiomorph.defaults.callbacks, {
+    beforeAttributeUpdated: (name, element) => name !== 'open' || element.localName !== 'details',
+    beforeNodeMorphed: node => node.dataset?.own === undefined
+  })
+
   /** One line to the server a page that somebody looks at; when they come back to it, it looks at everything once. */
   function listen (url) {
     let line = null

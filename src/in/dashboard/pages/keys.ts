@@ -1,8 +1,106 @@
-import { html } from '#src/base/html.ts'
+import { mayDo } from '#streams/key/decide.ts'
+import type { Key as KeyRecord } from '#src/client/client.ts'
+import { html, type Html, type Value } from '#src/base/html.ts'
+import { badge, empty, faultsIn, heading, NO_FAULTS, pager, table, time, type Faults } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
-import { heading } from '../parts.ts'
-import type { Pages } from '../visit.ts'
+import type { Answer, Pages, Visit } from '../visit.ts'
+import { bodyOf, fieldsOf, newKeyForm, type KeyFields } from './key-form.ts'
+import { keyPage, secretPage } from './key-page.ts'
 
-export function keysPages (pages: Pages, _rooms: DashboardRooms): void {
-  pages.get('/keys', async () => ({ title: 'Keys', section: 'keys', page: html`${heading('Keys')}` }))
+/** Who may use the API, and for what. */
+export function keysPages (pages: Pages, rooms: DashboardRooms): void {
+  const { publicUrl, desk } = rooms
+  const domainsOf = ({ account: { id } }: Visit) => [...desk.directory.now.domains.values()].filter(({ account }) => account === id).map(({ name }) => name).sort()
+  const show = async (visit: Visit, faults: Faults = NO_FAULTS, typed: KeyFields | null = null): Promise<Answer> => {
+    const key = await visit.api.keys.get(visit.params.id!)
+    return answer(key.name, keyPage(visit, key, domainsOf(visit), faults, typed), faults)
+  }
+
+  pages.get('/keys', async visit => mayDo(visit.key, 'keys:read') ? answer('Keys', await listPage(visit)) : { ...answer('Keys', unseen(visit)), status: 403 })
+
+  pages.get('/keys/new', async visit => answer('Make a key', newKeyForm(visit, domainsOf(visit), NO_FAULTS, fieldsOf(visit.form))))
+
+  pages.post('/keys', async visit => {
+    const typed = fieldsOf(visit.form)
+    try {
+      const made = await visit.api.keys.create({ ...bodyOf(typed), test: typed.test })
+      return answer('The new key', secretPage(made, 'made', publicUrl))
+    } catch (error) {
+      const faults = faultsIn(error)
+      return answer('Make a key', newKeyForm(visit, domainsOf(visit), faults, typed), faults)
+    }
+  })
+
+  pages.get('/keys/:id', async visit => mayDo(visit.key, 'keys:read') ? await show(visit) : { ...answer('Keys', unseen(visit)), status: 403 })
+
+  pages.post('/keys/:id', async visit => {
+    const { id } = visit.params
+    const typed = fieldsOf(visit.form)
+    try {
+      await visit.api.keys.update(id!, bodyOf(typed, await visit.api.keys.get(id!)))
+      return { to: `/dashboard/keys/${id}`, notice: 'Changed. It holds from the next request on.' }
+    } catch (error) {
+      return await show(visit, faultsIn(error), typed)
+    }
+  })
+
+  pages.post('/keys/:id/rotate', async visit => {
+    try {
+      const rotated = await visit.api.keys.rotate(visit.params.id!, { overlap_s: Number(visit.form.get('overlap_s')) })
+      return answer('The new secret', secretPage(rotated, 'rotated', publicUrl))
+    } catch (error) {
+      return await show(visit, faultsIn(error))
+    }
+  })
+
+  pages.post('/keys/:id/revoke', async visit => {
+    const id = visit.params.id!
+    try {
+      const { name } = await visit.api.keys.get(id)
+      await visit.api.keys.delete(id)
+      // Nobody is there any more to read a notice.
+      return id === visit.key.id ? { to: '/dashboard/sign-in' } : { to: '/dashboard/keys', notice: `The key ${name} is revoked.` }
+    } catch (error) {
+      return await show(visit, faultsIn(error))
+    }
+  })
+}
+
+function answer (title: string, page: Html, faults: Faults = NO_FAULTS): Extract<Answer, { page: Html }> {
+  return { title, section: 'keys', page, status: faults === NO_FAULTS ? 200 : 422 }
+}
+
+/** For a session whose key has no sight of keys: what to do about it. */
+function unseen ({ key }: Visit): Html {
+  return html`${heading('Keys')}${empty('This session may not see keys', html`You signed in with <strong>${key.name}</strong>, whose scopes are ${key.scopes.includes('dashboard') ? html`<code>dashboard</code>` : 'few'}
+and do not hold <code>keys:read</code>: else it could make keys that may do more than itself.`, html`<p>Sign in with a key of scope <code>full</code>, or one that holds <code>keys:read</code> and <code>keys:write</code> as well.
+On the machine that runs Jetpost, <code>jetpost keys list</code> shows them all.</p>`)}`
+}
+
+async function listPage (visit: Visit): Promise<Html> {
+  const cursor = visit.query.get('cursor')
+  const { data, next_cursor: next } = await visit.api.keys.page(cursor === null ? {} : { cursor })
+  const make = mayDo(visit.key, 'keys:write') && html`<a class="button primary" href="/dashboard/keys/new">Make a key</a>`
+  return html`${heading('Keys', make || null)}
+<p class="hint">Each request to the API carries one. Secrets are shown once, when they are made: Jetpost keeps their fingerprints alone.</p>
+${data.length === 0 ? empty('No keys here', 'There are none on this page.') : table<KeyRecord>('Keys of the account', [
+  { name: 'Name', kind: 'wide', cell: key => html`<a href="/dashboard/keys/${key.id}">${key.name}</a> ${key.id === visit.key.id && badge('this session', 'good')}` },
+  { name: 'Secret', cell: ({ hint }) => html`<code>${hint}</code>` },
+  { name: 'May', cell: ({ scopes }) => words(scopes) },
+  { name: 'From', cell: ({ domains }) => (domains[0] === '*' ? 'every domain' : words(domains)) },
+  { name: 'Expires', cell: key => (key.expires_at === null ? html`<span class="none">never</span>` : time(key.expires_at, visit.nowMs)) },
+  { name: 'State', cell: key => stateOf(key, visit.nowMs) }
+], data)}${pager(visit, next)}`
+}
+
+const WORDS_MAX = 3
+
+function words (all: string[]): Value {
+  const more = all.length - WORDS_MAX
+  return html`${all.slice(0, WORDS_MAX).map((word, i) => html`${i > 0 && ', '}<code>${word}</code>`)}${more > 0 && html` <span class="hint">and ${more} more</span>`}`
+}
+
+function stateOf ({ test, expires_at: expiresAt }: KeyRecord, nowMs: number): Html {
+  const isLive = expiresAt === null || Date.parse(expiresAt) > nowMs
+  return html`${isLive ? badge('live') : badge('expired')} ${test && badge('test', 'busy')}`
 }

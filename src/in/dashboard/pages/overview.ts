@@ -1,8 +1,51 @@
-import { html } from '#src/base/html.ts'
+import { html, type Html } from '#src/base/html.ts'
+import { CHART_ASSETS } from '../charts.ts'
+import { faultBox, faultsIn, field, heading, live, NO_FAULTS, refreshed, select, withQuery, type Faults } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
-import { heading } from '../parts.ts'
-import type { Pages } from '../visit.ts'
+import type { Pages, Visit } from '../visit.ts'
+import { concernsCard, concernsOf, queueCard, queueFor } from './overview-concerns.ts'
+import { charts, PERIODS, periodOf, tell, tiles, type Period, type Telling } from './overview-figures.ts'
+import { orBehind } from './overview-parts.ts'
+import { startCard } from './overview-start.ts'
 
-export function overviewPages (pages: Pages, _rooms: DashboardRooms): void {
-  pages.get('/', async () => ({ title: 'Overview', section: 'overview', page: html`${heading('Overview')}` }))
+const ID = 'overview'
+const REDRAWN_S = 10
+const BEHIND = html`<p class="box warn" role="status">The figures cannot be read just now. Sending goes on, and they come back by themselves.</p>`
+
+/** How it goes: what needs somebody, what is on its way, and what became of mail. */
+export function overviewPages (pages: Pages, rooms: DashboardRooms): void {
+  pages.get('/', async visit => {
+    const period = periodOf(visit.query)
+    const waiting = queueFor(visit, rooms)
+    const newestMail = orBehind(visit.api.emails.page({ limit: 1 }))
+    const [newest, queue, figures, concerns] = await Promise.all([newestMail, waiting, figuresFor(visit, period), concernsOf(visit, rooms, waiting)])
+    const hasMail = newest === null || newest.data.length > 0
+    const start = startCard(visit, rooms, hasMail)
+    const attention = hasMail || concerns.length > 0 ? concernsCard(concerns) : null
+    const { telling, faults } = figures
+    const numbers = telling === null ? html`${faults === NO_FAULTS ? BEHIND : faultBox(faults)}` : html`${tiles(telling)}${charts(telling)}`
+    const page = html`${heading('Overview')}${hasMail && filters(visit, rooms, period, faults)}
+<div ${hasMail ? refreshed(visit, REDRAWN_S, ID) : live(visit, 'emails', ID)}>${!hasMail && start}${attention}${hasMail && html`${queue !== null && queueCard(queue, visit.nowMs)}${numbers}${start}`}</div>`
+    return { title: 'Overview', section: 'overview', page, assets: CHART_ASSETS, status: faults === NO_FAULTS ? 200 : 422 }
+  })
+}
+
+/** Null = the view cannot tell now, or the filters are none. */
+async function figuresFor (visit: Visit, period: Period): Promise<{ telling: Telling | null, faults: Faults }> {
+  try {
+    return { telling: await orBehind(tell(visit, period)), faults: NO_FAULTS }
+  } catch (error) {
+    return { telling: null, faults: faultsIn(error) }
+  }
+}
+
+function filters (visit: Visit, { desk: { directory: { now } } }: DashboardRooms, period: Period, faults: Faults): Html {
+  const names = [...now.domains.values()].filter(({ account }) => account === visit.account.id).map(({ name }) => name).sort()
+  const chosen = visit.query.get('domain') ?? ''
+  const listed = chosen === '' || names.includes(chosen) ? names : [chosen, ...names]
+  const tabs = PERIODS.map(({ name, text }) => html`<li><a href="${withQuery(visit, { period: name })}"${name === period.name && html` aria-current="page"`}>${text}</a></li>`)
+  return html`<nav aria-label="Period"><ul class="tabs">${tabs}</ul></nav>
+<form class="filters" method="get" action="/dashboard"><input type="hidden" name="period" value="${period.name}">
+${select('domain', 'Sender\'s domain', [['', 'All'], ...listed.map((name): [string, string] => [name, name])], chosen, html`data-submit`)}
+${field({ name: 'tag', label: 'Tag', value: visit.query.get('tag') ?? '', type: 'search' }, faults)}<button>Show</button></form>`
 }

@@ -1,8 +1,107 @@
-import { html } from '#src/base/html.ts'
-import type { DashboardRooms } from '../rooms.ts'
-import { heading } from '../parts.ts'
-import type { Pages } from '../visit.ts'
+import { REASONS, type SuppressionReason } from '#streams/suppression/facts.ts'
+import type { ListSuppressionsAnswer, ListSuppressionsQuery, Suppression } from '#src/client/client.ts'
+import { html, type Html } from '#src/base/html.ts'
+import { act, badge, empty, faultBox, faultsIn, field, form, heading, NO_FAULTS, pager, select, table, time, type Faults } from '../parts.ts'
+import type { Answer, Pages, Visit } from '../visit.ts'
 
-export function suppressionsPages (pages: Pages, _rooms: DashboardRooms): void {
-  pages.get('/suppressions', async () => ({ title: 'Suppressions', section: 'suppressions', page: html`${heading('Suppressions')}` }))
+const WHY: Record<SuppressionReason, string> = { bounce: 'Bounced', complaint: 'Marked as spam', unsubscribe: 'Unsubscribed', manual: 'Added by hand' }
+const NONE: ListSuppressionsAnswer = { data: [], has_more: false, next_cursor: null }
+
+/** Who gets no mail of the account, and why. */
+export function suppressionsPages (pages: Pages): void {
+  pages.get('/suppressions', async visit => {
+    try {
+      return answer('Suppressions', listPage(visit, await visit.api.suppressions.page(asked(visit.query)), NO_FAULTS))
+    } catch (error) {
+      const faults = faultsIn(error)
+      return answer('Suppressions', listPage(visit, NONE, faults), faults)
+    }
+  })
+
+  pages.get('/suppressions/new', async visit => answer('Suppress an address', newPage(visit, NO_FAULTS)))
+
+  pages.post('/suppressions', async visit => {
+    const address = (visit.form.get('address') ?? '').trim()
+    try {
+      await visit.api.suppressions.create({ address, reason: (visit.form.get('reason') ?? 'manual') as SuppressionReason })
+      return { to: '/dashboard/suppressions', notice: `${address} gets no mail of this account from now on.` }
+    } catch (error) {
+      const faults = faultsIn(error)
+      return answer('Suppress an address', newPage(visit, faults), faults)
+    }
+  })
+
+  pages.post('/suppressions/lift', async visit => {
+    const address = visit.form.get('address') ?? ''
+    try {
+      await visit.api.suppressions.delete(address)
+      return { to: '/dashboard/suppressions', notice: `${address} may have mail again.` }
+    } catch (error) {
+      const faults = faultsIn(error)
+      return answer('Suppressions', listPage(visit, await visit.api.suppressions.page(), faults), faults)
+    }
+  })
+}
+
+function answer (title: string, page: Html, faults: Faults = NO_FAULTS): Answer {
+  return { title, section: 'suppressions', page, status: faults === NO_FAULTS ? 200 : 422 }
+}
+
+function asked (query: URLSearchParams): ListSuppressionsQuery {
+  return Object.fromEntries(['address', 'reason', 'cursor'].flatMap(name => {
+    const value = query.get(name)?.trim() ?? ''
+    return value === '' ? [] : [[name, value]]
+  }))
+}
+
+const ACTIONS = html`<a class="button" href="/dashboard/erasures">Erasures</a><a class="button primary" href="/dashboard/suppressions/new">Suppress an address</a>`
+
+function listPage (visit: Visit, { data, next_cursor: next }: ListSuppressionsAnswer, faults: Faults): Html {
+  const [address, reason] = [visit.query.get('address') ?? '', visit.query.get('reason') ?? '']
+  const isFiltered = address !== '' || reason !== '' || visit.query.has('cursor')
+  return html`${heading('Suppressions', ACTIONS)}
+<p class="hint">Addresses that mail of this account is not sent to: they bounced, complained or unsubscribed, or somebody said so. An unsubscribe holds back only mail that offers to.</p>
+${faultBox(faults)}<form class="filters" method="get" action="/dashboard/suppressions" role="search">${wideField(address, faults)}
+${select('reason', 'Reason', [['', 'All'], ...REASONS.map((name): [string, string] => [name, WHY[name]])], reason, html`data-submit`)}<button>Search</button></form>
+${data.length === 0 ? emptyList(isFiltered, faults) : rowsOf(visit, data)}${pager(visit, next)}`
+}
+
+function wideField (address: string, faults: Faults): Html {
+  return field({ name: 'address', label: 'Address', value: address, type: 'search', placeholder: 'ada@example.com', hint: 'The whole address, in any case of letters.' }, faults)
+}
+
+function emptyList (isFiltered: boolean, faults: Faults): Html | null {
+  if (faults !== NO_FAULTS) return null
+  if (isFiltered) return empty('Nobody here', 'No suppression is like this: mail to the address goes out.', html`<a class="button" href="/dashboard/suppressions">All suppressions</a>`)
+  return empty('Nobody is suppressed', html`An address comes here by itself when its server rejects it for good, or when somebody marks your mail as spam or unsubscribes. Try it with mail
+to <code>bounced@sandbox.jetpost.test</code>: it bounces, and never touches this list.`)
+}
+
+function rowsOf (visit: Visit, data: Suppression[]): Html {
+  return table<Suppression>('Suppressed addresses', [
+    { name: 'Address', kind: 'wide', cell: ({ address }) => address ?? html`<span class="none">forgotten: the hash of the address alone is kept</span>` },
+    {
+      name: 'Why',
+      cell: ({ reasons }) => html`${reasons.map(({ reason, email_id: email, since }) => html`<div>${badge(WHY[reason], reason === 'manual' ? 'calm' : reason === 'unsubscribe' ? 'warn' : 'bad')}
+${time(since, visit.nowMs)}${email !== null && html` · <a href="/dashboard/emails/${email}">the email</a>`}</div>`)}`
+    },
+    { name: 'Since', kind: 'late', cell: ({ created_at: at }) => time(at, visit.nowMs) },
+    { name: 'Lift', cell: ({ address, reasons }) => address !== null && lifting(visit, address, reasons) }
+  ], data)
+}
+
+function lifting (visit: Visit, address: string, reasons: Suppression['reasons']): Html {
+  const warned = reasons.some(({ reason }) => reason === 'complaint' || reason === 'unsubscribe') ? ' They asked not to have it: send only if they have asked for it again since.' : ' If it bounces again, it is suppressed again.'
+  return act(visit, 'Lift', {
+    action: '/dashboard/suppressions/lift', fields: { address }, confirm: `Mail to ${address} goes out again, whatever the reasons were.${warned} Mail that was held back stays unsent.`, confirmLabel: 'Lift it'
+  })
+}
+
+function newPage (visit: Visit, faults: Faults): Html {
+  const reason = visit.form.get('reason') ?? 'manual'
+  return html`${heading('Suppress an address', null, html`<a href="/dashboard/suppressions">Suppressions</a>`)}${faultBox(faults)}
+${form(visit, { action: '/dashboard/suppressions', class: 'card fields' }, html`<p>It gets no mail of this account from now on. What is on its way already may still arrive.</p>
+${field({ name: 'address', label: 'Address', type: 'email', required: true, value: visit.form.get('address') ?? '' }, faults)}
+${select('reason', 'Reason', [...REASONS].reverse().map((name): [string, string] => [name, WHY[name]]), reason)}
+<p class="hint">The other reasons are for lists brought along from elsewhere. An unsubscribe holds back only mail that offers to.</p><div><button class="primary">Suppress it</button></div>`)}`
 }
