@@ -219,3 +219,15 @@ export function number (value: number): string {
 export function percent (rate: number | null): string {
   return rate === null ? '–' : `${(rate * 100).toFixed(rate > 0 && rate < 0.01 ? 2 : 1)} %`
 }
+
+/** Views of one thing, each with its own URL. */
+export function tabs (label: string, views: Array<{ to: string, text: string, current: boolean }>): Html {
+  const links = views.map(({ to, text, current }) => html`<li><a href="${to}"${current && html` aria-current="page"`}>${text}</a></li>`)
+  return html`<nav aria-label="${label}"><ul class="tabs">${links}</ul></nav>`
+}
+
+/** `1234` → `1.2 kB`. */
+export function size (bytes: number): string {
+  if (bytes < 1000) return `${bytes} B`
+  return bytes < 1_000_000 ? `${(bytes / 1000).toFixed(1)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`
+}
