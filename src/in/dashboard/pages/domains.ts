@@ -2,7 +2,7 @@ import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { html, type Html, type Value } from '#src/base/html.ts'
 import { JetpostError } from '#src/client/client.ts'
 import type { Domain } from '#src/client/types.ts'
-import { empty, faultsIn, field, form, heading, NO_FAULTS, pager, table, time, type Faults } from '../parts.ts'
+import { empty, faultBox, faultsIn, field, form, heading, NO_FAULTS, pager, table, time, type Faults } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import type { Answer, Pages, Visit } from '../visit.ts'
 import { defaultsIn, domainPage, statusBadge, troubleOf, type DomainPageOptions } from './domain-page.ts'
@@ -61,7 +61,7 @@ function checkedNotice (domain: Domain): string {
 async function listPage (visit: Visit, name = '', faults: Faults = NO_FAULTS): Promise<Answer> {
   const cursor = visit.query.get('cursor')
   const { data, next_cursor: next } = await visit.api.domains.page({ limit: 25, ...(cursor === null ? {} : { cursor }) })
-  const page = html`${heading('Domains')}
+  const page = html`${heading('Domains')}${faults.of('name') === null && faultBox(faults)}
 ${data.length === 0 ? nothingYet(addForm(visit, name, faults)) : html`<section class="card" aria-label="Add a domain">${addForm(visit, name, faults)}</section>
 ${table<Domain>('Domains, newest first', [
     { name: 'Domain', kind: 'wide', cell: domain => html`<a href="/dashboard/domains/${domain.id}">${domain.name}</a>` },

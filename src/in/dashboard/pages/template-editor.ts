@@ -1,3 +1,4 @@
+import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import type { Template } from '#src/client/types.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { act, checkbox, copyable, faultBox, field, form, heading, NO_FAULTS, select, tabs, type Faults } from '../parts.ts'
@@ -24,6 +25,7 @@ export interface Editing {
 }
 
 const EMPTY_ROWS = 3
+const TEST_ADDRESS = `delivered@${SANDBOX_DOMAIN}`
 const NO_ROW: VariableRow = { name: '', type: 'string', required: false, fallback: '' }
 
 /** The page on which a template is written, what becomes of it beside it. */
@@ -82,7 +84,7 @@ ${row.fallback}</textarea></td></tr>`
   })
   return html`<p class="hint">Mail that lacks a required one is refused. A fallback stands in where none is given: text as it is, all else as JSON.
 A row without a name is left out; save to get more.</p>
-<div class="table plain"><table><caption class="unseen">Declared variables</caption>
+<div class="table rows"><table><caption class="unseen">Declared variables</caption>
 <thead><tr><th scope="col">Name</th><th scope="col">Type</th><th scope="col">Required</th><th scope="col">Fallback</th></tr></thead><tbody>${lines}</tbody></table></div>`
 }
 
@@ -99,9 +101,9 @@ ${checkbox('images', 'yes', 'Fetch pictures from elsewhere in the preview', imag
 
 function testFields ({ id }: Template, { senders }: EditorAids, test: Editing['test'], faults: Faults): Html {
   if (senders.length === 0) return html`<p class="hint">To send a test, you need a domain that your key may send from: see <a href="/dashboard/domains">Domains</a>.</p>`
-  const { from = `hello@${senders[0]}`, to = 'delivered@sandbox.jetpost.test' } = test ?? {}
-  return html`<div class="columns">${field({ name: 'from', label: 'From', value: from, hint: `Of ${senders.slice(0, 5).join(', ')}${senders.length > 5 ? ', …' : ''}.` }, faults)}
-${field({ name: 'to', label: 'To', value: to, hint: 'As it stands, the test address: that mail never leaves Jetpost.' }, faults)}</div>
+  const { from = `hello@${senders[0]}`, to = TEST_ADDRESS } = test ?? {}
+  return html`<div class="columns">${field({ name: 'from', label: 'From', value: from, hint: `On ${senders.slice(0, 5).join(', ')}${senders.length > 5 ? ', …' : ''}.` }, faults)}
+${field({ name: 'to', label: 'To', value: to, hint: html`Mail to <code>${TEST_ADDRESS}</code> never leaves Jetpost.` }, faults)}</div>
 <div class="actions"><button formaction="/dashboard/templates/${id}/test">Save and send a test</button></div>`
 }
 
