@@ -92,6 +92,16 @@ export function getTemplate ({ account, id, version }: { account: string, id: st
   }
 }
 
+/** Names of the variables that some of an account's templates declare, by the template's id. */
+export function declaredNames ({ account, ids }: { account: string, ids: string[] }): Query<Map<string, string[]>> {
+  return {
+    sql: sql`select templates.id, jsonb_path_query_array(shown.variables, '$[*].name') as names
+      from templates join template_versions shown on shown.template = templates.id and shown.version = templates.version
+      where templates.account = ${account} and templates.id = any(${ids}::text[])`,
+    read: rows => new Map(rows.map(({ id, names }) => [id as string, names as string[]]))
+  }
+}
+
 /** How many templates an account has. */
 export function countTemplates (account: string): Query<number> {
   return { sql: sql`select count(*) as count from templates where account = ${account} and version is not null`, read: ([row]) => row!.count as number }

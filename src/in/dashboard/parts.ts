@@ -225,3 +225,9 @@ export function tabs (label: string, items: Array<{ text: string, href: string, 
   const links = items.map(({ text, href, isCurrent }) => html`<li><a href="${href}"${isCurrent && html` aria-current="page"`}>${text}</a></li>`)
   return html`<nav aria-label="${label}"><ul class="tabs">${links}</ul></nav>`
 }
+
+/** `1234` → `1.2 kB`. */
+export function size (bytes: number): string {
+  if (bytes < 1000) return `${bytes} B`
+  return bytes < 1_000_000 ? `${(bytes / 1000).toFixed(1)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`
+}

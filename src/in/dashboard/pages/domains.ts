@@ -1,8 +1,84 @@
-import { html } from '#src/base/html.ts'
+import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
+import { html, type Html, type Value } from '#src/base/html.ts'
+import { JetpostError } from '#src/client/client.ts'
+import type { Domain } from '#src/client/types.ts'
+import { empty, faultBox, faultsIn, field, form, heading, NO_FAULTS, pager, table, time, type Faults } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
-import { heading } from '../parts.ts'
-import type { Pages } from '../visit.ts'
+import type { Answer, Pages, Visit } from '../visit.ts'
+import { defaultsIn, domainPage, statusBadge, troubleOf, type DomainPageOptions } from './domain-page.ts'
 
-export function domainsPages (pages: Pages, _rooms: DashboardRooms): void {
-  pages.get('/domains', async () => ({ title: 'Domains', section: 'domains', page: html`${heading('Domains')}` }))
+/** The account's domains: what to publish in DNS, and how it stands. */
+export function domainsPages (pages: Pages, { desk }: DashboardRooms): void {
+  const { requireVerifiedDomains: isVerifiedRequired } = desk.settings
+  const show = async (visit: Visit, domain: Domain, options: Partial<DomainPageOptions> = {}) => await domainPage(visit, domain, { isVerifiedRequired, ...options })
+
+  pages.get('/domains', async visit => await listPage(visit))
+
+  pages.post('/domains', async visit => {
+    const name = visit.form.get('name')?.trim() ?? ''
+    try {
+      const { id } = await visit.api.domains.create({ name })
+      return { to: `/dashboard/domains/${id}`, notice: 'The domain is yours here. Now publish its records.' }
+    } catch (error) {
+      return await listPage(visit, name, faultsIn(error))
+    }
+  })
+
+  pages.get('/domains/:id', async visit => await show(visit, await visit.api.domains.get(visit.params.id!)))
+
+  pages.post('/domains/:id/verify', async visit => {
+    const id = visit.params.id!
+    try {
+      return { to: `/dashboard/domains/${id}`, notice: checkedNotice(await visit.api.domains.verify(id)) }
+    } catch (error) {
+      if (!(error instanceof JetpostError) || error.code !== 'dns_unavailable') throw error
+      const summary = `${error.message}: nothing was changed. Try again in a moment.`
+      return await show(visit, await visit.api.domains.get(id), { faults: { of: () => null, summary }, status: 503 })
+    }
+  })
+
+  pages.post('/domains/:id/rotate', async visit => {
+    const { id } = await visit.api.domains.rotateDkim(visit.params.id!)
+    return { to: `/dashboard/domains/${id}`, notice: 'New keys are made. Publish the records that are marked as new.' }
+  })
+
+  pages.post('/domains/:id/defaults', async visit => {
+    const { id } = await visit.api.domains.update(visit.params.id!, defaultsIn(visit.form))
+    return { to: `/dashboard/domains/${id}`, notice: 'Saved.' }
+  })
+
+  pages.post('/domains/:id/delete', async visit => {
+    await visit.api.domains.delete(visit.params.id!)
+    return { to: '/dashboard/domains', notice: 'The domain is deleted.' }
+  })
+}
+
+function checkedNotice (domain: Domain): string {
+  const trouble = troubleOf(domain)
+  return trouble === null ? 'Checked: DNS shows all that is required.' : `Checked. Not right yet: ${trouble}.`
+}
+
+async function listPage (visit: Visit, name = '', faults: Faults = NO_FAULTS): Promise<Answer> {
+  const cursor = visit.query.get('cursor')
+  const { data, next_cursor: next } = await visit.api.domains.page({ limit: 25, ...(cursor === null ? {} : { cursor }) })
+  const page = html`${heading('Domains')}${faults.of('name') === null && faultBox(faults)}
+${data.length === 0 ? nothingYet(addForm(visit, name, faults)) : html`<section class="card" aria-label="Add a domain">${addForm(visit, name, faults)}</section>
+${table<Domain>('Domains, newest first', [
+    { name: 'Domain', kind: 'wide', cell: domain => html`<a href="/dashboard/domains/${domain.id}">${domain.name}</a>` },
+    { name: 'Status', cell: statusBadge },
+    { name: 'Needed', cell: (domain): Value => troubleOf(domain) ?? html`<span class="none">–</span>` },
+    { name: 'Added', kind: 'late', cell: ({ created_at: at }) => time(at, visit.nowMs) }
+  ], data)}${pager(visit, next)}`}`
+  return { title: 'Domains', section: 'domains', page, status: faults.summary === null ? 200 : 422 }
+}
+
+function addForm (visit: Visit, name: string, faults: Faults): Html {
+  const input = field({ name: 'name', label: 'Domain to send from', value: name, required: true, placeholder: 'example.com' }, faults)
+  return form(visit, { action: '/dashboard/domains', class: 'filters add' }, html`${input}
+<button class="primary">Add</button>`)
+}
+
+function nothingYet (add: Html): Html {
+  return empty('No domain yet', html`Receivers trust mail that its domain vouches for. Add yours and publish a few DNS records: Jetpost then signs what you
+send from it. Until then, send from any address of <code>${SANDBOX_DOMAIN}</code>, to try things out.`, add)
 }

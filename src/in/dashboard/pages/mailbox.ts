@@ -1,8 +1,144 @@
-import { html } from '#src/base/html.ts'
+import { html, type Html } from '#src/base/html.ts'
+import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
+import type { CaughtMail, Mailbox } from '../mailbox.ts'
+import { badge, codeBlock, copyable, empty, facts, heading, number, pager, refreshed, size, table, tabs, time, withQuery } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
-import { heading } from '../parts.ts'
-import type { Pages } from '../visit.ts'
+import { Missing, type Answer, type Pages, type Visit } from '../visit.ts'
+import { framed, mailFrame } from './mailbox-frame.ts'
+import { emailIdIn, filesOf, htmlWithPictures, readMail, subjectOf, type ReadMail } from './mailbox-mail.ts'
 
-export function mailboxPages (pages: Pages, _rooms: DashboardRooms): void {
-  pages.get('/mailbox', async () => ({ title: 'Mailbox', section: 'mailbox', page: html`${heading('Mailbox')}` }))
+const PAGE_ROWS = 50
+const REFRESH_S = 3
+const SOURCE_CHARS_MAX = 200_000
+
+/** Mail that the built-in catcher took: for whoever runs this installation, and only where it catches mail. */
+export function mailboxPages (pages: Pages, { mailbox, publicUrl }: DashboardRooms): void {
+  pages.get('/mailbox', async visit => await listPage(visit, own(visit), publicUrl))
+
+  pages.get('/mailbox/:id', async visit => {
+    const mail = find(visit)
+    return mailPage(visit, mail, await readMail(mail))
+  })
+
+  pages.get('/mailbox/:id/html', async visit => framed(htmlWithPictures(await readMail(find(visit))), { images: visit.query.has('images') }))
+
+  pages.get('/mailbox/:id/source', async visit => {
+    const { id, raw } = find(visit)
+    return download('message/rfc822', `${id}.eml`, raw)
+  })
+
+  pages.get('/mailbox/:id/files/:place', async visit => {
+    const file = filesOf(await readMail(find(visit)))[Number(visit.params.place)]
+    if (file === undefined) throw new Missing('The mail has no such file.')
+    return download('application/octet-stream', file.name, file.body)
+  })
+
+  function own (visit: Visit): Mailbox {
+    if (mailbox === null || !visit.isOperator) throw new Missing('There is no such page.')
+    return mailbox
+  }
+
+  function find (visit: Visit): CaughtMail {
+    const mail = own(visit).message(visit.params.id!)
+    if (mail === null) throw new Missing('There is no such mail here: the mailbox keeps the newest 500, in memory, until Jetpost stops.')
+    return mail
+  }
 }
+
+async function listPage (visit: Visit, mailbox: Mailbox, publicUrl: string): Promise<Answer> {
+  const all = mailbox.messages()
+  const before = visit.query.get('cursor')
+  const left = before === null ? all : all.filter(({ id }) => id < before)
+  const shown = left.slice(0, PAGE_ROWS)
+  const rows = await Promise.all(shown.map(async mail => ({ ...mail, subject: await subjectOf(mail) })))
+  const body = rows.length === 0 ? nothingYet(publicUrl) : html`${rowsOf(visit, rows)}${pager(visit, left.length > PAGE_ROWS ? shown.at(-1)!.id : null)}`
+  const page = html`${heading('Mailbox', html`<span class="hint">${number(all.length)} caught</span>`)}
+<p class="hint">What goes no further than here: all mail while neither a relay nor sending straight to MX is set up, and always that of test keys and to the test
+addresses. The newest 500 are kept, in memory.</p>
+<div ${refreshed(visit, REFRESH_S, 'caught')}>${body}</div>`
+  return { title: 'Mailbox', section: 'mailbox', page }
+}
+
+function rowsOf (visit: Visit, rows: Array<CaughtMail & { subject: string }>): Html {
+  return table('Caught mail, newest first', [
+    { name: 'Subject', kind: 'wide', cell: ({ id, subject }) => html`<a href="/dashboard/mailbox/${id}">${subject || '(no subject)'}</a>` },
+    { name: 'To', cell: ({ to }) => to.join(', ') },
+    { name: 'From', kind: 'late', cell: ({ from }) => from || '<>' },
+    { name: 'Size', kind: 'num', cell: ({ raw }) => size(raw.length) },
+    { name: 'Received', cell: ({ receivedMs }) => time(new Date(receivedMs), visit.nowMs) }
+  ], rows)
+}
+
+function nothingYet (publicUrl: string): Html {
+  const curl = `curl ${publicUrl}/api/emails -H 'Authorization: Bearer jp_live_…' -H 'Content-Type: application/json' \\
+  -d '{"from":"hello@${SANDBOX_DOMAIN}","to":"ada@example.com","subject":"It works","html":"<h1>It works</h1>"}'`
+  return empty('No mail yet', 'Send one, to any address: it shows up here within seconds.', codeBlock(curl, 'A request that sends mail'))
+}
+
+const VIEWS = { html: 'HTML', text: 'Text', headers: 'Headers', source: 'Source' }
+type View = keyof typeof VIEWS
+
+function mailPage (visit: Visit, mail: CaughtMail, read: ReadMail): Answer {
+  const views = (Object.keys(VIEWS) as View[]).filter(view => (view !== 'html' && view !== 'text') || read[view] !== undefined)
+  const view = views.find(name => name === visit.query.get('view')) ?? views[0]!
+  const subject = read.subject || '(no subject)'
+  const email = emailIdIn(read.messageId)
+  const page = html`${heading(subject, html`${email !== null && html`<a class="button" href="/dashboard/emails/${email}">Open the email</a>`}
+<a class="button" href="/dashboard/mailbox/${mail.id}/source">Download .eml</a>`, html`<a href="/dashboard/mailbox">Mailbox</a>`)}
+<section class="card" aria-label="Envelope">${facts([
+    ['From', mail.from || '<>'],
+    ['To', mail.to.join(', ')],
+    ['Received', time(new Date(mail.receivedMs), visit.nowMs)],
+    ['Size', size(mail.raw.length)],
+    read.messageId === undefined ? null : ['Message-ID', copyable(read.messageId, 'Copy the Message-ID')]
+  ])}</section>
+${tabs('Parts of the mail', views.map(name => ({ href: withQuery(visit, { view: name }), text: VIEWS[name], isCurrent: name === view })))}
+${partOf(visit, mail, read, view)}
+${read.attachments.length > 0 && filesCard(mail, read)}`
+  return { title: subject, section: 'mailbox', page }
+}
+
+function partOf (visit: Visit, mail: CaughtMail, read: ReadMail, view: View): Html {
+  switch (view) {
+    case 'html': return htmlView(visit, mail)
+    case 'text': return codeBlock(read.text!, 'Text of the mail')
+    case 'headers': return table('Headers, in their order', [
+      { name: 'Header', cell: ({ key }) => html`<code>${key}</code>` },
+      { name: 'Value', kind: 'wide', cell: ({ value }) => html`<code>${value}</code>` }
+    ], read.headers)
+    case 'source': return sourceView(mail)
+  }
+}
+
+function htmlView (visit: Visit, { id }: CaughtMail): Html {
+  const images = visit.query.has('images')
+  const hint = images ? 'Pictures are fetched from wherever the mail says.' : 'Pictures from elsewhere are not fetched.'
+  return html`<p class="hint">${hint} <a href="${withQuery(visit, { images: images ? null : '1' })}">${images ? 'Leave them out' : 'Show them'}</a></p>
+${mailFrame(`/dashboard/mailbox/${id}/html${images ? '?images=1' : ''}`, 'HTML of the mail')}`
+}
+
+function sourceView ({ raw }: CaughtMail): Html {
+  const shown = raw.subarray(0, SOURCE_CHARS_MAX).toString('latin1')
+  return html`${raw.length > SOURCE_CHARS_MAX && html`<p class="hint">The first ${size(SOURCE_CHARS_MAX)}; the file has all of it.</p>`}${codeBlock(shown, 'Source of the mail')}`
+}
+
+function filesCard ({ id }: CaughtMail, read: ReadMail): Html {
+  return html`<h2>Files</h2>${table('Files of the mail', [
+    { name: 'Name', kind: 'wide', cell: ({ file, place }) => html`<a href="/dashboard/mailbox/${id}/files/${place}">${file.name}</a>` },
+    { name: 'Type', cell: ({ file }) => badge(file.type, 'calm') },
+    { name: 'Size', kind: 'num', cell: ({ file }) => size(file.body.length) }
+  ], filesOf(read).map((file, place) => ({ file, place })))}`
+}
+
+/** Nothing that a mail brought is shown by the browser in our name: it is saved. */
+function download (type: string, name: string, body: Buffer): Answer {
+  const plain = name.replaceAll(/[^\w.-]+/g, '_').slice(-100)
+  return {
+    send: reply => reply.type(type).headers({
+      'content-disposition': `attachment; filename="${plain}"; filename*=UTF-8''${encodeURIComponent(name.toWellFormed().slice(-200)).replaceAll(/['()*]/g, escaped)}`,
+      'content-security-policy': "sandbox; default-src 'none'"
+    }).send(body)
+  }
+}
+
+const escaped = (char: string): string => `%${char.charCodeAt(0).toString(16).toUpperCase()}`

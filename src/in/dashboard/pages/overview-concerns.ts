@@ -124,7 +124,7 @@ function complaintsIn ({ complained, delivered, complaint_rate: rate }: Figures,
 
 /** Of the installation. */
 async function operationsOf ({ operations }: DashboardRooms): Promise<Concern[]> {
-  const [parts, views] = await Promise.all([operations.parts(), operations.projections()])
+  const [parts, { value: views }] = await Promise.all([operations.parts(), operations.projections()])
   const shared = { to: '/dashboard/operations', step: 'Open operations' }
   return [
     ...parts.filter(({ reason }) => reason !== null).map(({ name, reason }): Concern => ({ ...shared, tone: 'bad', what: `The part ${name} is not ready`, why: reason })),

@@ -1,0 +1,170 @@
+import t from 'tap'
+import { openPage, signIn } from '../support/browser.ts'
+import { visit } from '../support/dashboard.ts'
+import { openDnsServer } from '../support/dns-server.ts'
+import { API_KEY, openTestHouse } from '../support/house.ts'
+
+const dns = await openDnsServer(t)
+const house = await openTestHouse(t, { env: { JETPOST_DNS: dns.address, JETPOST_BOUNCE_DOMAIN: 'bounces.jetpost.example' } })
+const visitor = await visit(house)
+
+interface DnsRecord { purpose: string, type: string, name: string, value: string, stage: string }
+
+const add = async (name: string) => (await house.request('POST', '/api/domains', { body: { name } })).body as { id: string, records: DnsRecord[] }
+const get = async (id: string) => (await house.request('GET', `/api/domains/${id}`)).body
+const rsaOf = (records: DnsRecord[], stage = 'current') => records.find(record => record.value.includes('k=rsa') && record.stage === stage)!
+
+function publish (records: DnsRecord[]): void {
+  for (const { type, name, value } of records) {
+    if (type === 'CNAME') dns.cname(name, value)
+    else dns.txt(name, value)
+  }
+}
+
+t.test('before there is one, the page says why, and takes the first', async t => {
+  const { html } = await visitor.get('/dashboard/domains')
+  t.match(html, 'No domain yet')
+  t.match(html, 'sandbox.jetpost.test')
+  const bad = await visitor.post('/dashboard/domains', { name: 'localhost' })
+  t.equal(bad.status, 422)
+  t.match(bad.html, /aria-invalid="true"/)
+  t.match(bad.html, 'value="localhost"')
+})
+
+t.test('a domain is added, its records are copied, and once they are published it is verified', async t => {
+  const { page, complaints } = await openPage(t, house.url)
+  await signIn(page, API_KEY)
+  await page.goto('/dashboard/domains')
+  await page.getByLabel('Domain to send from').fill('Shop.Example')
+  await page.screenshot({ path: '/tmp/lab/d4-domains-empty.png', fullPage: true })
+  await page.getByRole('button', { name: 'Add', exact: true }).click()
+  await page.getByText('Now publish its records.').waitFor()
+  const id = page.url().split('/').at(-1)!
+  const { records } = await get(id)
+  await page.screenshot({ path: '/tmp/lab/d4-domain-new.png', fullPage: true })
+
+  const pasted = async () => await page.evaluate('navigator.clipboard.readText()')
+  const rsa = rsaOf(records)
+  const card = page.getByRole('region', { name: `DKIM (RSA): ${rsa.name}` })
+  await card.getByRole('button', { name: 'Copy the name of DKIM (RSA)' }).click()
+  await card.getByText('Copied').waitFor()
+  t.equal(await pasted(), rsa.name)
+  await card.getByRole('button', { name: 'Copy the short name of DKIM (RSA)' }).click()
+  await page.waitForFunction('navigator.clipboard.readText().then(text => !text.endsWith("shop.example"))')
+  t.equal(`${await pasted()}.shop.example`, rsa.name)
+  await card.getByRole('button', { name: 'Copy the code' }).click()
+  await page.waitForFunction('navigator.clipboard.readText().then(text => text.startsWith("v=DKIM1"))')
+  t.equal(await pasted(), rsa.value)
+
+  dns.txt(rsa.name, rsa.value.slice(0, 255))
+  dns.cname('jp-bounces.shop.example', 'elsewhere.example')
+  await page.getByRole('button', { name: 'Check now' }).click()
+  await page.getByText('Checked. Not right yet: DKIM (RSA): differs.').waitFor()
+  await card.getByText('It was cut off').waitFor()
+  await page.getByText('The CNAME leads elsewhere.').waitFor()
+  await page.getByText('Nothing is at this name.').first().waitFor()
+  await page.screenshot({ path: '/tmp/lab/d4-domain-wrong.png', fullPage: true })
+
+  publish(records)
+  await page.getByRole('button', { name: 'Check now' }).click()
+  await page.getByText('Checked: DNS shows all that is required.').waitFor()
+  t.equal(await page.locator('#standing .badge', { hasText: 'seen' }).count(), 4)
+  t.equal((await get(id)).status, 'verified')
+  await page.screenshot({ path: '/tmp/lab/d4-domain-ok.png', fullPage: true })
+  await page.goto('/dashboard/domains')
+  await page.getByRole('row', { name: /shop\.example verified/ }).waitFor()
+  t.strictSame(complaints, [])
+})
+
+t.test('the zone file says what the records say, in strings that DNS carries', async t => {
+  const { id, records } = await add('zone.example')
+  const { html } = await visitor.get(`/dashboard/domains/${id}`)
+  const zone = /aria-label="Zone file"><code>([^]*?)<\/code>/.exec(html)![1]!.replaceAll('&quot;', '"')
+  const lines = zone.split('\n')
+  t.equal(lines.length, records.length)
+  const values = lines.map(line => [...line.matchAll(/"([^"]*)"/g)].map(([, text]) => text!))
+  t.ok(values.flat().every(text => text.length <= 255))
+  t.strictSame(values.map(strings => strings.join('')).filter(text => text !== ''), records.filter(({ type }) => type === 'TXT').map(({ value }) => value))
+  t.ok(lines.includes('jp-bounces.zone.example. 3600 IN CNAME bounces.jetpost.example.'))
+})
+
+t.test('what DNS shows instead is text, whatever it is', async t => {
+  const { id, records } = await add('hostile.example')
+  dns.txt(rsaOf(records).name, '<img src=x onerror=alert(1)>')
+  await visitor.post(`/dashboard/domains/${id}/verify`)
+  const { html } = await visitor.get(`/dashboard/domains/${id}`)
+  t.match(html, '&lt;img src=x onerror=alert(1)&gt;')
+  t.notMatch(html, '<img src=x')
+})
+
+t.test('when DNS says nothing, the page says so, and nothing is changed', async t => {
+  const { id, records } = await add('mute.example')
+  dns.fails(rsaOf(records).name, 'SERVFAIL')
+  const { status, html } = await visitor.post(`/dashboard/domains/${id}/verify`)
+  t.equal(status, 503)
+  t.match(html, 'DNS does not say what there is for mute.example now')
+  t.equal((await get(id)).status, 'pending')
+})
+
+t.test('keys are rotated step by step, and the page tells which', async t => {
+  const { id, records } = await add('turn.example')
+  publish(records)
+  await visitor.post(`/dashboard/domains/${id}/verify`)
+  const page = async () => (await visitor.get(`/dashboard/domains/${id}`)).html
+  t.match(await page(), 'Make new keys')
+  t.match(await visitor.post(`/dashboard/domains/${id}/rotate`), { status: 303 })
+  t.match(await page(), 'New keys wait for their records')
+  t.notMatch(await page(), '>Make new keys<')
+  const again = await visitor.post(`/dashboard/domains/${id}/rotate`)
+  t.equal(again.status, 409)
+  t.match(again.html, 'are being rotated')
+  publish((await get(id)).records.filter(({ stage }: DnsRecord) => stage === 'next'))
+  await visitor.post(`/dashboard/domains/${id}/verify`)
+  t.match(await page(), /The new keys sign\. Keep the records of the old ones until <time/)
+  t.match(await page(), /Of the old keys: keep it until <time/)
+})
+
+t.test('what mail from it does where it does not say is set, and taken back', async t => {
+  const { id } = await add('quiet.example')
+  t.match(await visitor.post(`/dashboard/domains/${id}/defaults`, { opens: 'false', clicks: '', unsubscribe: 'true' }), { status: 303 })
+  t.match(await get(id), { track: { opens: false, clicks: null }, unsubscribe: true })
+  t.match((await visitor.get(`/dashboard/domains/${id}`)).html, /name="opens" ><option value="">As usual: on<\/option><option value="true">On<\/option><option value="false" selected>Off/)
+  await visitor.post(`/dashboard/domains/${id}/defaults`, { opens: '', clicks: '', unsubscribe: '' })
+  t.match(await get(id), { track: { opens: null, clicks: null }, unsubscribe: null })
+})
+
+t.test('the keys that may send from it are named, to those who may see keys', async t => {
+  const { id } = await add('senders.example')
+  const fine = await house.newKey({ name: 'Of this domain', scopes: ['emails:send'], domains: ['senders.example'] })
+  await house.newKey({ name: 'Of another', scopes: ['emails:send'], domains: ['shop.example'] })
+  await house.newKey({ name: 'Reads only', scopes: ['emails:read'] })
+  const { html } = await visitor.get(`/dashboard/domains/${id}`)
+  t.match(html, new RegExp(`href="/dashboard/keys/${fine.id}">Of this domain`))
+  t.match(html, 'JETPOST_API_KEY')
+  for (const name of ['Of another', 'Reads only']) t.notMatch(html, name)
+  const { secret } = await house.newKey({ name: 'Looks', scopes: ['dashboard'] })
+  const looker = await visit(house, secret)
+  t.match((await looker.get(`/dashboard/domains/${id}`)).html, 'The key you signed in with may not see keys.')
+})
+
+t.test('a domain is given up, and another account sees none of it before', async t => {
+  const { id } = await add('gone.example')
+  const other = await visit(house, await house.newAccountKey())
+  t.equal((await other.get(`/dashboard/domains/${id}`)).status, 404)
+  for (const act of ['verify', 'rotate', 'defaults', 'delete']) t.equal((await other.post(`/dashboard/domains/${id}/${act}`)).status, 404, act)
+  t.match((await other.get('/dashboard/domains')).html, 'No domain yet')
+  t.match((await other.post('/dashboard/domains', { name: 'gone.example' })).html, 'belongs to another account')
+  t.match(await visitor.post(`/dashboard/domains/${id}/delete`), { status: 303, to: '/dashboard/domains' })
+  t.equal((await visitor.get(`/dashboard/domains/${id}`)).status, 404)
+})
+
+t.test('on a phone it fits', async t => {
+  const { id } = await add('a-rather-long-name-of-a-department.of-a-shop.example')
+  const { page } = await openPage(t, house.url, { width: 390, dark: true })
+  await signIn(page, API_KEY)
+  for (const path of ['', `/${id}`]) {
+    await page.goto(`/dashboard/domains${path}`)
+    t.ok(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), path)
+    await page.screenshot({ path: `/tmp/lab/d4-phone-domains${path === '' ? '' : '-one'}.png`, fullPage: true })
+  }
+})

@@ -1,0 +1,225 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t from 'tap'
+import { openPage, signIn } from '../support/browser.ts'
+import { visit } from '../support/dashboard.ts'
+import { API_KEY, openTestHouse } from '../support/house.ts'
+
+const house = await openTestHouse(t)
+const visitor = await visit(house)
+
+const make = async (fields: Record<string, unknown>) => (await house.request('POST', '/api/templates', { body: { name: 'Receipt', html: '<p>Hello</p>', ...fields } })).body
+const get = async (id: string) => (await house.request('GET', `/api/templates/${id}`)).body
+/** What a browser would send of the form on a page, with `changes`. */
+function fieldsOf (page: string, changes: Record<string, string> = {}): Record<string, string> {
+  const form = /<form[^>]*class="template-form"[^]*?<\/form>/.exec(page)![0]
+  const plain = (text: string) => text.replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&quot;', '"').replaceAll('&#39;', "'").replaceAll('&amp;', '&')
+  const inputs = [...form.matchAll(/<input (?:type="(?:hidden|text)" )?[^>]*?name="([^"]+)"[^>]*?value="([^"]*)"/g)].filter(([tag]) => !tag.includes('checkbox') || tag.includes('checked'))
+  const areas = [...form.matchAll(/<textarea [^>]*?name="([^"]+)"[^>]*>\n([^]*?)<\/textarea>/g)]
+  const choices = [...form.matchAll(/<select [^>]*?name="([^"]+)"[^>]*>[^]*?<option(?: value="([^"]*)")? selected>([^<]*)</g)].map(([tag, name, value, text]) => [tag, name, value ?? text])
+  return { ...Object.fromEntries([...inputs, ...areas, ...choices].map(([, name, value]) => [name!, plain(value!).replaceAll('\n', '\r\n')])), ...changes }
+}
+
+t.test('before there is one, the list says what it is for', async t => {
+  const { status, html } = await visitor.get('/dashboard/templates')
+  t.equal(status, 200)
+  t.match(html, 'No templates yet')
+  t.match(html, '&quot;template_id&quot;:&quot;tpl_…&quot;')
+})
+
+t.test('a template is written, seen while it is typed, saved, sent, and arrives', async t => {
+  const { page, complaints } = await openPage(t, house.url)
+  await signIn(page, API_KEY)
+  await page.goto('/dashboard/templates/new')
+  await page.getByLabel('Name', { exact: true }).fill('Receipt')
+  await page.getByLabel('Subject').fill('Order {{order}}')
+  await page.getByLabel('HTML').fill('<h1>Thank you, {{name}}</h1><p>{{note}}</p>')
+  await page.getByLabel('Name of new variable 1').fill('order')
+  await page.getByLabel('new variable 1 is required').check()
+  await page.getByLabel('Name of new variable 2').fill('name')
+  await page.getByLabel('Fallback of new variable 2').fill('friend')
+  const frame = page.frameLocator('#preview iframe')
+  await frame.getByRole('heading', { name: 'Thank you, friend' }).waitFor()
+  await page.locator('#preview-missing', { hasText: 'order, note' }).waitFor()
+  await page.getByLabel('Sample variables').fill('{"order": "1042", "name": "<b>Ada</b>", "note": "Ink"}')
+  await frame.getByRole('heading', { name: 'Thank you, <b>Ada</b>' }).waitFor()
+  await page.locator('#preview-subject', { hasText: 'Order 1042' }).waitFor()
+  t.equal(await page.locator('#preview-missing').count(), 0)
+  await page.screenshot({ path: '/tmp/lab/d4-new.png', fullPage: true })
+
+  const before = await page.locator('#preview iframe').getAttribute('src')
+  await page.getByLabel('Text', { exact: true }).fill('Thanks, {{name}}')
+  await page.locator('#preview-text', { hasText: 'Thanks, <b>Ada</b>' }).waitFor()
+  t.equal(await page.locator('#preview iframe').getAttribute('src'), before, 'a frame whose HTML is the same is not drawn anew')
+
+  await page.getByLabel('HTML').fill('<h1>Thank you, {{name}}</h1>\n{{#note}}<p>never closed')
+  await page.getByText('html, line 2: {{#note}} is never closed.').waitFor()
+  await page.screenshot({ path: '/tmp/lab/d4-fault.png', fullPage: true })
+  await page.getByRole('button', { name: 'Create the template' }).click()
+  await page.getByRole('alert').getByText('html, line 2').waitFor()
+  t.equal(await page.getByLabel('Subject').inputValue(), 'Order {{order}}', 'what was typed is still there')
+  t.equal(await page.getByLabel('Name of order').inputValue(), 'order')
+
+  await page.getByLabel('HTML').fill('<h1>Thank you, {{name}}</h1><p>{{note}}</p>')
+  await page.getByRole('button', { name: 'Create the template' }).click()
+  await page.getByText('Created. Mail can name it by its id.').waitFor()
+  const id = page.url().split('/').at(-1)!
+  t.match(await get(id), {
+    version: 1, name: 'Receipt', subject: 'Order {{order}}', html: '<h1>Thank you, {{name}}</h1><p>{{note}}</p>', text: 'Thanks, {{name}}', layout_id: null,
+    variables: [{ name: 'order', type: 'string', required: true, fallback: null }, { name: 'name', type: 'string', required: false, fallback: 'friend' }]
+  })
+  t.match(JSON.parse(await page.getByLabel('Sample variables').inputValue()), { order: '1042', note: 'Ink' }, 'its sample variables are remembered')
+
+  await page.getByLabel('HTML').fill('<h1>Many thanks, {{name}}</h1><p>{{note}}</p>')
+  await page.getByLabel('From', { exact: true }).fill('shop@sandbox.jetpost.test')
+  await page.getByLabel('To', { exact: true }).fill('grace@example.com')
+  await page.screenshot({ path: '/tmp/lab/d4-edit.png', fullPage: true })
+  await page.getByRole('button', { name: 'Save and send a test' }).click()
+  await page.waitForURL('**/dashboard/emails/em_*')
+  await house.settled(page.url().split('/').at(-1)!, 'delivered')
+  const mail = await house.caught('grace@example.com')
+  t.equal(mail.subject, 'Order 1042')
+  t.match(mail.html, '<h1>Many thanks, &lt;b&gt;Ada&lt;/b&gt;</h1><p>Ink</p>')
+  t.equal((await get(id)).version, 2)
+  t.strictSame(complaints, [])
+})
+
+/** Somewhere else: what it was asked for. */
+async function openElsewhere (t: { teardown (end: () => void): void }): Promise<{ url: string, asked: string[] }> {
+  const asked: string[] = []
+  const server = createServer((request, response) => {
+    asked.push(request.url!)
+    response.writeHead(200, { 'content-type': 'image/gif' }).end()
+  }).listen(0, '127.0.0.1')
+  t.teardown(() => void server.close().closeAllConnections())
+  await once(server, 'listening')
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked }
+}
+
+t.test('a template with hostile HTML runs nothing in its preview, and reaches neither the page nor the world', async t => {
+  const elsewhere = await openElsewhere(t)
+  const hostile = `<script>parent.document.title = 'taken'; top.location = '${elsewhere.url}'</script>
+<img src=x onerror="parent.document.title = 'taken'"><svg onload="top.document.title = 'taken'"></svg>
+<a href="/dashboard/sessions" target="_top" id="out">out</a><a href="javascript:parent.document.title='taken'" target="_self" id="script">script</a>
+<meta http-equiv="refresh" content="0;url=${elsewhere.url}"><base href="${elsewhere.url}/"><form action="/dashboard/sign-out" method="post"><button id="send">send</button></form>
+<img src="${elsewhere.url}/p.gif"><link rel="stylesheet" href="${elsewhere.url}/s.css"><style>body{background:url(${elsewhere.url}/b.png)}</style><p id="end">the end</p>`
+  const { id } = await make({ name: '<img src=x onerror=alert(1)>', subject: '</strong><script>alert(1)</script>', html: hostile, text: '</pre><script>alert(1)</script>' })
+  const { page } = await openPage(t, house.url)
+  const dialogs: string[] = []
+  page.on('dialog', async dialog => { dialogs.push(dialog.message()); await dialog.dismiss() })
+  await signIn(page, API_KEY)
+  await page.goto(`/dashboard/templates/${id}`)
+  const frame = page.frameLocator('#preview iframe')
+  await frame.locator('#end').waitFor()
+  await frame.locator('#script').click()
+  await frame.locator('#send').click()
+  await frame.locator('#out').click()
+  await page.getByLabel('Name', { exact: true }).fill('Tame')
+  await page.locator('#preview-text', { hasText: '</pre><script>' }).waitFor()
+  t.equal(new URL(page.url()).pathname, `/dashboard/templates/${id}`)
+  t.equal(await page.title(), '<img src=x onerror=alert(1)> · Jetpost')
+  t.strictSame(dialogs, [])
+  t.strictSame(elsewhere.asked, [])
+  const src = await page.locator('#preview iframe').getAttribute('src')
+  const alone = await visitor.get(src!)
+  t.equal(alone.status, 404, 'and no other session is shown it')
+  await page.getByLabel('Fetch pictures from elsewhere in the preview').check()
+  await page.frameLocator('#preview iframe[src$="?images=1"]').locator('#end').waitFor()
+  for (const endMs = Date.now() + 5000; elsewhere.asked.length < 2 && Date.now() < endMs;) await page.waitForTimeout(20)
+  t.strictSame(elsewhere.asked.toSorted(), ['/b.png', '/p.gif'], 'pictures, and nothing but pictures, once they are asked for')
+})
+
+t.test('a save that changes nothing makes no version, and line ends stay as they were', async t => {
+  const made = await make({ html: '<p>\r\n{{name}}</p>\r\n', text: 'a\nb', variables: [{ name: 'name', type: 'string', fallback: '' }, { name: 'list', type: 'list', fallback: [1, { a: null }] }] })
+  const { html } = await visitor.get(`/dashboard/templates/${made.id}`)
+  const fields = fieldsOf(html)
+  t.match(fields, { 'variables.0.fallback': '""', 'variables.1.fallback': '[1,{"a":null}]' })
+  const same = await visitor.post(`/dashboard/templates/${made.id}`, fields)
+  t.match(same, { status: 303, to: `/dashboard/templates/${made.id}` })
+  t.strictSame(await get(made.id), made)
+  await visitor.post(`/dashboard/templates/${made.id}`, { ...fields, subject: 'Hello {{name}}' })
+  t.match(await get(made.id), { version: 2, subject: 'Hello {{name}}', html: made.html, text: made.text, variables: made.variables })
+  const late = await visitor.post(`/dashboard/templates/${made.id}`, { ...fields, subject: 'Late' })
+  t.equal(late.status, 422)
+  t.match(late.html, 'Version 2 was saved after you opened this page')
+  await visitor.post(`/dashboard/templates/${made.id}`, fieldsOf(late.html))
+  t.match(await get(made.id), { version: 3, subject: 'Late' }, 'unless it is said again')
+})
+
+t.test('faults come back beside what was typed', async t => {
+  const { id, version } = await make({})
+  const fields = {
+    version: String(version), name: 'x'.repeat(201), subject: '', html: '<p>{{/a}}</p>', text: '', samples: '{}',
+    'variables.0.name': 'a b', 'variables.0.type': 'string', 'variables.0.fallback': '', 'variables.3.name': 'late', 'variables.3.type': 'number', 'variables.3.fallback': '7'
+  }
+  const bad = await visitor.post(`/dashboard/templates/${id}`, fields)
+  t.equal(bad.status, 422)
+  t.match(bad.html, 'name has 1 to 200 characters.')
+  t.match(bad.html, /id="variable-0-fault">The name of a variable/)
+  t.match(bad.html, 'html, line 1: {{/a}} closes nothing.')
+  t.match(bad.html, /name="variables\.1\.name" value="late"/)
+  const json = await visitor.post(`/dashboard/templates/${id}`, { ...fields, 'variables.3.fallback': 'seven' })
+  t.match(json.html, 'The fallback of late is JSON of its type.')
+  t.match(json.html, />\nseven<\/textarea>/)
+  const test = await visitor.post(`/dashboard/templates/${id}/test`, { version: String(version), name: 'Fine', html: '<p>{{a}}</p>', samples: '[1]', from: 'x@nobody.example', to: 'ada@example.com' })
+  t.match(test.html, 'Sample variables are a JSON object')
+  const sender = await visitor.post(`/dashboard/templates/${id}/test`, fieldsOf(test.html, { samples: '{}' }))
+  t.equal(sender.status, 422)
+  t.match(sender.html, 'value="x@nobody.example"')
+  t.equal((await visitor.get('/dashboard/templates/tpl_none')).status, 404)
+})
+
+t.test('versions are compared, shown and restored', async t => {
+  const { id } = await make({ name: 'Letter', subject: 'One', html: '<p>a</p>\n<p>b</p>\n<p>c</p>' })
+  await house.request('PATCH', `/api/templates/${id}`, { body: { subject: 'Two', html: '<p>a</p>\n<p>B</p>\n<p>c</p>', variables: [{ name: 'who', type: 'string' }] } })
+  const list = await visitor.get(`/dashboard/templates/${id}/versions`)
+  t.match(list.html, /Version 2<\/a> <span class="badge good">newest/)
+  const first = await visitor.get(`/dashboard/templates/${id}/versions/1`)
+  t.match(first.html, 'From version 1 to version 2')
+  t.match(first.html, '<del>− &lt;p&gt;b&lt;/p&gt;</del>')
+  t.match(first.html, '<ins>+ &lt;p&gt;B&lt;/p&gt;</ins>')
+  t.match((await visitor.get(`/dashboard/templates/${id}/versions/2`)).html, 'From version 1 to version 2')
+  for (const version of ['3', '0', 'x']) t.equal((await visitor.get(`/dashboard/templates/${id}/versions/${version}`)).status, 404)
+  t.match(await visitor.post(`/dashboard/templates/${id}/versions/1/restore`), { status: 303, to: `/dashboard/templates/${id}` })
+  t.match(await get(id), { version: 3, subject: 'One', html: '<p>a</p>\n<p>b</p>\n<p>c</p>', variables: [] })
+  t.match((await visitor.get('/dashboard/templates')).html, /Letter<\/a>/)
+})
+
+t.test('a layout is chosen, previewed around the template, and kept from being deleted', async t => {
+  const layout = await make({ name: 'Frame', html: '<header>Shop</header>{{{content}}}' })
+  const { id, version } = await make({ name: 'Inside' })
+  t.match((await visitor.get(`/dashboard/templates/${id}`)).html, new RegExp(`<option value="${layout.id}">Frame</option>`))
+  const preview = await visitor.post('/dashboard/templates/preview', { html: '<p>Hello</p>', layout_id: layout.id, samples: '{}' })
+  const src = /src="([^"]+)"/.exec(preview.html)![1]!
+  const framed = await visitor.get(src)
+  t.match(framed.html, '<header>Shop</header><p>Hello</p>')
+  t.match(framed.headers.get('content-security-policy'), /^sandbox .*default-src 'none'/)
+  t.notMatch(framed.headers.get('content-security-policy'), /allow-scripts|allow-same-origin|https:/)
+  await visitor.post(`/dashboard/templates/${id}`, { version: String(version), name: 'Inside', html: '<p>Hello</p>', layout_id: layout.id })
+  t.equal((await get(id)).layout_id, layout.id)
+  const kept = await visitor.post(`/dashboard/templates/${layout.id}/delete`)
+  t.equal(kept.status, 409)
+  t.match(kept.html, 'Other templates have it for their layout.')
+  t.match(await visitor.post(`/dashboard/templates/${id}/delete`), { status: 303, to: '/dashboard/templates' })
+  t.equal((await visitor.get(`/dashboard/templates/${id}`)).status, 404)
+})
+
+t.test('another account sees none of it', async t => {
+  const { id } = await make({})
+  const other = await visit(house, await house.newAccountKey())
+  for (const path of ['', '/versions', '/versions/1']) t.equal((await other.get(`/dashboard/templates/${id}${path}`)).status, 404, path)
+  for (const path of ['', '/test', '/delete', '/versions/1/restore']) t.equal((await other.post(`/dashboard/templates/${id}${path}`, { name: 'Mine', html: 'x', version: '1' })).status, 404, path)
+  t.match((await other.get('/dashboard/templates')).html, 'No templates yet')
+})
+
+t.test('on a phone it fits, and the dark page is dark', async t => {
+  const { id } = await make({ subject: 'Order {{order}}', html: '<h1>Thank you</h1><table><tr><td>{{#items}}{{title}}{{/items}}</td></tr></table>', variables: [{ name: 'order', type: 'string', required: true }] })
+  const { page } = await openPage(t, house.url, { width: 390, dark: true })
+  await signIn(page, API_KEY)
+  for (const path of ['', '/new', `/${id}`, `/${id}/versions`, `/${id}/versions/1`]) {
+    await page.goto(`/dashboard/templates${path}`)
+    t.ok(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), `${path} is no wider than the phone`)
+    await page.screenshot({ path: `/tmp/lab/d4-phone${path.replaceAll('/', '-').replace(id, 'id')}.png`, fullPage: true })
+  }
+})
