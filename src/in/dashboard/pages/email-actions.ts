@@ -3,7 +3,7 @@ import { html, type Html } from '#src/base/html.ts'
 import type { Email } from '#src/client/types.ts'
 import { act, exact, faultBox, faultsIn, field, form, heading, NO_FAULTS, type Faults } from '../parts.ts'
 import { Missing, type Pages, type Visit } from '../visit.ts'
-import { counted, named, subjectOf } from './email-words.ts'
+import { counted, named, titleOf } from './email-words.ts'
 import { typedTime, utcTime } from './email-times.ts'
 
 type Recipient = Email['recipients'][number]
@@ -50,20 +50,21 @@ export function emailActions (pages: Pages): void {
   })
 }
 
-function rescheduling (visit: Visit, { id, subject }: Email, typed: string, faults: Faults) {
-  const url = `/dashboard/emails/${id}`
-  const page = html`${heading('Send at another time', null, html`<a href="/dashboard/emails">Emails</a> / <a href="${url}">${subjectOf(subject)}</a>`)}${faultBox(faults)}
+function rescheduling (visit: Visit, email: Email, typed: string, faults: Faults) {
+  const url = `/dashboard/emails/${email.id}`
+  const page = html`${heading('Send at another time', null, html`<a href="/dashboard/emails">Emails</a> / <a href="${url}">${titleOf(email)}</a>`)}${faultBox(faults)}
 ${form(visit, { action: `${url}/reschedule`, class: 'card fields' }, html`
 ${field({ name: 'scheduled_at', label: 'Send at (UTC)', type: 'datetime-local', value: typed, required: true }, faults)}
 <div class="actions"><button class="primary">Move it</button><a class="button" href="${url}">Leave it</a></div>`)}`
   return { title: 'Send at another time', section: 'emails' as const, status: faults.summary === null ? 200 : 422, page }
 }
 
-/** Buttons for what makes sense as the email stands. */
-export function actionsFor (visit: Visit, { id, recipients }: Email): Html | null {
+/** Buttons for what makes sense as the email stands. Content that is gone cannot be sent again. */
+export function actionsFor (visit: Visit, { id, recipients, created_at: at }: Email, contentRetentionMs: number): Html | null {
+  const isKept = visit.nowMs < Date.parse(at) + contentRetentionMs
   const url = `/dashboard/emails/${id}`
   const waiting = recipients.filter(({ status }) => CANCELABLE.has(status))
-  const ended = recipients.filter(recipient => !isErased(recipient.address) && (RETRYABLE.has(recipient.status) || isHeld(recipient)))
+  const ended = recipients.filter(recipient => isKept && !isErased(recipient.address) && (RETRYABLE.has(recipient.status) || isHeld(recipient)))
   const isScheduled = recipients.some(({ status }) => status === 'scheduled')
   if (waiting.length + ended.length === 0) return null
   return html`${isScheduled && html`<a class="button" href="${url}/reschedule">Send at another time</a>`}

@@ -1,7 +1,7 @@
 import { html, type Html, type Value } from '#src/base/html.ts'
 import type { Email } from '#src/client/types.ts'
 import { badge, copyable, exact, facts, number, table } from '../parts.ts'
-import { shownAddress } from './email-words.ts'
+import { shownAddress, tagsOf } from './email-words.ts'
 
 /** What was asked, beside content and recipients. */
 export function detailsTab (email: Email): Html {
@@ -35,7 +35,7 @@ function askedFacts (email: Email): Array<[string, Value] | null> {
     ['By the key', html`<a href="/dashboard/keys/${key}"><code>${key}</code></a>${test && html` ${badge('test')}`}`],
     template === null ? null : ['Template', html`<a href="/dashboard/templates/${template.id}"><code>${template.id}</code></a> version ${template.version}`],
     replyTo.length === 0 ? null : ['Reply to', replyTo.map(shownAddress).join(', ')],
-    ['Tags', tags.length === 0 ? '–' : tags.flatMap(tag => [html`<a href="/dashboard/emails?tag=${encodeURIComponent(tag)}">${tag}</a> `])],
+    ['Tags', tags.length === 0 ? '–' : tagsOf(tags, tags.length)],
     ['Tracked', [track.opens && 'opens', track.clicks && 'clicks'].filter(Boolean).join(' and ') || 'nothing'],
     ['Unsubscribe link', unsubscribe ? 'yes' : 'no']
   ]

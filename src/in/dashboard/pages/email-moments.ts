@@ -41,7 +41,7 @@ export function slider (visit: Visit, email: Email, { all }: Moments): Html | nu
   const asOf = visit.query.get('as_of')
   const now = all.length
   const step = asOf === null ? now : Math.max(1, all.filter(at => Date.parse(at) <= Date.parse(asOf)).length)
-  const text = asOf === null ? 'now' : exact(asOf)
+  const text = asOf === null ? 'now' : `at ${exact(asOf)}`
   const link = (to: number, words: string) => html`<a class="button" href="${withQuery(visit, { as_of: to === now ? null : all[to - 1]! })}">${words}</a>`
   return html`<form method="get" action="/dashboard/emails/${email.id}" class="slider"><label for="step">As known <span class="at">${text}</span></label>
 ${KEPT.flatMap(name => { const value = visit.query.get(name); return value === null ? [] : [html`<input type="hidden" name="${name}" value="${value}">`] })}

@@ -11,7 +11,7 @@ import { momentsOf, pastBanner, slider, stepUrl, type Moments } from './email-mo
 import { recipientsTable } from './email-recipients.ts'
 import { timeline } from './email-timeline.ts'
 import { webhooksTab } from './email-webhooks.ts'
-import { named, shownAddress, subjectOf } from './email-words.ts'
+import { named, shownAddress, titleOf } from './email-words.ts'
 
 type Tab = 'timeline' | 'preview' | 'source' | 'details' | 'webhooks'
 
@@ -32,9 +32,9 @@ export function emailPage (pages: Pages, rooms: DashboardRooms): void {
     if (to !== null) return { to }
     const isPast = visit.query.has('as_of')
     const still = tab === 'timeline' ? null : await STILL[tab](visit, rooms, email)
-    const page = html`<div ${isPast ? html`id="email"` : live(visit, 'emails', 'email')}>${head(visit, email)}${tabsOf(visit, tab)}
+    const page = html`<div ${isPast ? html`id="email"` : live(visit, 'emails', 'email')}>${head(visit, rooms, email)}${tabsOf(visit, tab)}
 ${moments !== null && timelineTab(visit, email, moments)}</div>${still}`
-    return { title: subjectOf(email.subject), section: 'emails', page }
+    return { title: titleOf(email), section: 'emails', page }
   })
 }
 
@@ -48,12 +48,12 @@ async function emailOf ({ api, params, query }: Visit): Promise<Email> {
   }
 }
 
-function head (visit: Visit, email: Email): Html {
-  const { id, from, to, cc, bcc, status, scheduled_at: at, created_at: createdAt, test, subject } = email
+function head (visit: Visit, { desk: { settings: { contentRetentionMs } } }: DashboardRooms, email: Email): Html {
+  const { id, from, to, cc, bcc, status, scheduled_at: at, created_at: createdAt, test } = email
   const asOf = visit.query.get('as_of')
   const state = html`${badge(status)}${test && html` ${badge('test')}`}${status === 'scheduled' && html` ${time(at, visit.nowMs)}`}`
   const above = html`<a href="/dashboard/emails">Emails</a> / ${copyable(id, 'Copy the id')}`
-  return html`${heading(subjectOf(subject), asOf === null ? actionsFor(visit, email) : null, above)}
+  return html`${heading(titleOf(email), asOf === null ? actionsFor(visit, email, contentRetentionMs) : null, above)}
 ${asOf !== null && pastBanner(visit, asOf)}
 <section class="card" aria-label="The email">${facts([
   ['Status', state],

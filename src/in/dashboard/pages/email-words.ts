@@ -1,14 +1,26 @@
 import { ERASED } from '#streams/address.ts'
 import { isErased } from '#streams/email/erase.ts'
 import type { BounceClass } from '#streams/email/classes.ts'
+import { html, type Html } from '#src/base/html.ts'
+import type { Email } from '#src/client/types.ts'
+
+const ERASED_TEXT = '(erased)'
 
 /** A mailbox as people read it; of whom is forgotten nothing is left. */
 export function shownAddress (text: string): string {
-  return isErased(text) || text.endsWith(`<${ERASED}>`) ? '(erased)' : text
+  return isErased(text) || text.endsWith(`<${ERASED}>`) ? ERASED_TEXT : text
 }
 
-export function subjectOf (subject: string): string {
-  return subject.trim() === '' ? '(no subject)' : subject
+/** An email's name: its subject, of which nothing is left either when all of its recipients are forgotten. */
+export function titleOf ({ subject, to, cc, bcc }: Pick<Email, 'subject' | 'to' | 'cc' | 'bcc'>): string {
+  if (subject.trim() !== '') return subject
+  return [...to, ...cc, ...bcc].every(text => shownAddress(text) === ERASED_TEXT) ? ERASED_TEXT : '(no subject)'
+}
+
+/** The first few, each cut when it is long. */
+export function tagsOf (tags: string[], most = 3): Html {
+  const shown = tags.slice(0, most).flatMap(tag => [html`<a class="tag" href="/dashboard/emails?tag=${encodeURIComponent(tag)}" title="${tag}">${tag}</a> `])
+  return html`${shown}${tags.length > most && html`<span class="hint">+${tags.length - most}</span>`}`
 }
 
 /** `a, b and 3 more`. */

@@ -39,6 +39,8 @@ export interface Filters {
 /** The filters in a URL. The API looks for whole addresses and finds none for a half one: here that is said. */
 export function readFilters (query: URLSearchParams): Filters {
   const typed = Object.fromEntries(NAMES.map(name => [name, query.get(name)?.trim() ?? ''])) as Record<Name, string>
+  // The API takes an event by its short name as well; the form knows one of them.
+  typed.event = EVENT_TYPES.find(type => type === `email.${typed.event}`) ?? typed.event
   const given = NAMES.filter(name => typed[name] !== '')
   const wrong = new Map(given.flatMap(name => { const fault = faultOf(name, typed[name]); return fault === null ? [] : [[name as string, fault] as const] }))
   return {

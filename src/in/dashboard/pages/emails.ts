@@ -8,7 +8,7 @@ import { emailActions } from './email-actions.ts'
 import { emailContentPages } from './email-content.ts'
 import { newEmailPages } from './email-new.ts'
 import { emailPage } from './email-page.ts'
-import { shownAddress, subjectOf } from './email-words.ts'
+import { shownAddress, tagsOf, titleOf } from './email-words.ts'
 import { filterForm, readFilters, withoutBlanks, type Filters } from './emails-filters.ts'
 
 const ROWS = 25
@@ -49,10 +49,10 @@ function listOf (visit: Visit, rooms: DashboardRooms, { data, next_cursor: next 
 
 function rowsOf ({ nowMs }: Visit, rows: Summary[]): Html {
   return table('Emails, newest first', [
-    { name: 'Subject', kind: 'wide', cell: ({ id, subject }) => html`<a href="/dashboard/emails/${id}">${subjectOf(subject)}</a>` },
+    { name: 'Subject', kind: 'wide', cell: row => html`<a href="/dashboard/emails/${row.id}">${titleOf(row)}</a>` },
     { name: 'To', kind: 'wide', cell: toCell },
     { name: 'Status', cell: row => statusCell(row, nowMs) },
-    { name: 'Tags', kind: 'late', cell: ({ tags }) => tags.join(', ') },
+    { name: 'Tags', kind: 'late', cell: ({ tags }) => tagsOf(tags) },
     { name: 'Accepted', cell: ({ created_at: at }) => time(at, nowMs) }
   ], rows)
 }

@@ -128,12 +128,12 @@ async function operationsOf ({ operations }: DashboardRooms): Promise<Concern[]>
   const shared = { to: '/dashboard/operations', step: 'Open operations' }
   return [
     ...parts.filter(({ reason }) => reason !== null).map(({ name, reason }): Concern => ({ ...shared, tone: 'bad', what: `The part ${name} is not ready`, why: reason })),
-    ...views.filter(({ lagSeconds }) => lagSeconds > LAG_S).map(({ name, lagFacts, lagSeconds }): Concern => ({
-      ...shared, tone: 'warn', what: `The view ${name} is behind the log`, why: `By ${number(lagFacts)} facts, the oldest ${number(Math.round(lagSeconds))} s old. Sending goes on; lists show less than has happened.`
-    })),
-    ...views.filter(({ parkedCount }) => parkedCount > 0).map(({ name, parkedCount }): Concern => ({
-      ...shared, tone: 'bad', what: `${number(parkedCount)} ${parkedCount === 1 ? 'fact is' : 'facts are'} missing in the view ${name}`, why: 'They could not be written and are parked: they are in the log, and lists do without them.'
-    }))
+    ...views.flatMap(({ name, lag }): Concern[] => (lag === null || lag.seconds <= LAG_S ? [] : [{
+      ...shared, tone: 'warn', what: `The view ${name} is behind the log`, why: `By ${number(lag.facts)} facts, the oldest ${number(Math.round(lag.seconds))} s old. Sending goes on; lists show less than has happened.`
+    }])),
+    ...views.flatMap(({ name, view }): Concern[] => (view === null || view.parked === 0 ? [] : [{
+      ...shared, tone: 'bad', what: `${number(view.parked)} ${view.parked === 1 ? 'fact is' : 'facts are'} missing in the view ${name}`, why: 'They could not be written and are parked: they are in the log, and lists do without them.'
+    }]))
   ]
 }
 
