@@ -192,9 +192,10 @@ export function faultBox ({ summary }: Faults): Html {
 /** What happens in the log of the account: the page's parts wait for it. */
 export type Kind = 'emails' | 'deliveries'
 
-/** Attributes of an element that is drawn anew whenever something of `kind` has happened, keeping focus and scrolling as they are. `id` must be the element's. */
-export function live (visit: Visit, kind: Kind, id: string): Html {
-  return redrawn(visit, `live-${kind} from:body`, id)
+/** Attributes of an element that is drawn anew whenever something of `kind` has happened, keeping focus and scrolling as they are. `id` must be the element's. With
+ *  `seconds` by the clock as well, while something goes on there that no log tells. */
+export function live (visit: Visit, kind: Kind, id: string, seconds: number | null = null): Html {
+  return redrawn(visit, `live-${kind} from:body${seconds === null ? '' : `, every ${seconds}s`}`, id)
 }
 
 /** The same by the clock, for what is in no log. */

@@ -1,0 +1,122 @@
+import { REPLAY_PACE, type ReplayWish } from '#streams/replay/decide.ts'
+import { PACE_MAX } from '#streams/replay/facts.ts'
+import { Refusal } from '#streams/define.ts'
+import { failedPages } from '#src/actions/delivery-view.ts'
+import { cancelReplay, countReplay, replaysOf, requestReplay, type ReplayCount } from '#src/actions/replay.ts'
+import { timestamp } from '#src/base/clock.ts'
+import { html, type Html } from '#src/base/html.ts'
+import { empty, facts, field, form, heading, live, number, select, table, type Column } from '../parts.ts'
+import type { DashboardRooms } from '../rooms.ts'
+import { granted, type Answer, type Pages, type Visit } from '../visit.ts'
+import { replayTable } from './webhook-replays.ts'
+import { momentIn, momentText, stretchText } from './webhook-words.ts'
+
+/** Counting reads all that would be sent: nobody waits for longer in front of a page. */
+const COUNT_MS = 8000
+const HOUR_MS = 3_600_000
+
+const SINCE: Array<[hours: string, text: string]> = [
+  ['1', 'The last hour'], ['6', 'The last 6 hours'], ['24', 'The last 24 hours'], ['168', 'The last 7 days'], ['719', 'The last 30 days']
+]
+const SINCE_UNLESS_TOLD = '24'
+const WHAT_WORDS: Record<ReplayWish['what'], string> = { failed: 'What failed', window: 'All events that it listens to' }
+
+/** `/webhooks/:id/replay`: a form, what it would send, and then that. */
+export function replayPages (pages: Pages, rooms: DashboardRooms): void {
+  pages.get('/webhooks/:id/replay', async visit => {
+    const { id, url } = await visit.api.webhooks.get(visit.params.id!)
+    const wish = visit.query.has('what') ? wishIn(visit.query, visit.nowMs) : null
+    const count = wish === null ? null : await dryRun(visit, rooms, id, wish)
+    return replayPage(visit, { id, url }, wish, count)
+  })
+
+  pages.post('/webhooks/:id/replay', async visit => {
+    const id = visit.params.id!
+    granted(await requestReplay(rooms.desk, visit.asker, id, wishIn(visit.form, visit.nowMs)))
+    return { to: `/dashboard/webhooks/${id}#replays`, notice: 'The replay has begun.' }
+  })
+
+  pages.get('/webhooks/:id/replays', async visit => {
+    const { id, url } = await visit.api.webhooks.get(visit.params.id!)
+    const replays = await replaysOf(rooms.desk, id)
+    const list = replays.length === 0 ? empty('No replay', 'None was asked for in the last 30 days.') : replayTable(visit, replays)
+    const page = html`${heading('Replays', null, above(id, url))}<div ${live(visit, 'deliveries', 'replays')}>${list}</div>`
+    return { title: 'Replays', section: 'webhooks', page }
+  })
+
+  pages.post('/webhooks/:id/replays/:replay/cancel', async visit => {
+    granted(await cancelReplay(rooms.desk, visit.asker, visit.params.replay!))
+    return { to: `/dashboard/webhooks/${visit.params.id!}#replays`, notice: 'The replay is canceled.' }
+  })
+}
+
+/** Of the form, or of what was counted: whole times, so that what is confirmed is what was counted. */
+function wishIn (given: URLSearchParams, nowMs: number): ReplayWish {
+  const hours = given.get('since') ?? SINCE_UNLESS_TOLD
+  const pace = given.get('pace') ?? ''
+  return {
+    what: given.get('what') === 'window' ? 'window' : 'failed',
+    fromMs: momentIn('From', given.get('from')) ?? nowMs - (/^\d{1,4}$/.test(hours) ? Number(hours) : NaN) * HOUR_MS,
+    toMs: momentIn('To', given.get('to')) ?? nowMs,
+    pace: pace === '' ? REPLAY_PACE : /^\d{1,5}$/.test(pace) ? Number(pace) : NaN
+  }
+}
+
+async function dryRun ({ asker }: Visit, { desk, reads }: DashboardRooms, id: string, wish: ReplayWish): Promise<ReplayCount | Refusal> {
+  return await countReplay(desk, asker, id, wish, failedPages(reads.pool), AbortSignal.timeout(COUNT_MS))
+}
+
+function replayPage (visit: Visit, { id, url }: { id: string, url: string }, wish: ReplayWish | null, count: ReplayCount | Refusal | null): Answer {
+  const refused = count instanceof Refusal ? count.message : null
+  const page = html`${heading('Replay', null, above(id, url))}
+<section class="card"><p class="hint">What is sent again has the same id and the same bytes as before: a receiver that has taken it already can tell. New events go first.</p>
+${refused !== null && html`<p class="box bad" role="alert">${refused}</p>`}
+${wishForm(visit, id)}</section>
+${wish !== null && count !== null && !(count instanceof Refusal) && found(visit, id, wish, count)}`
+  return { title: 'Replay', section: 'webhooks', page, status: refused === null ? 200 : 422 }
+}
+
+function above (id: string, url: string): Html {
+  return html`<a href="/dashboard/webhooks">Webhooks</a> / <a href="/dashboard/webhooks/${id}">${url}</a>`
+}
+
+function wishForm ({ query, nowMs }: Visit, id: string): Html {
+  const chosen = (name: string, unless: string) => query.get(name) ?? unless
+  const moment = (name: string) => momentText(momentIn(name, query.get(name)))
+  return html`<form method="get" action="/dashboard/webhooks/${id}/replay" class="fields"><div class="columns">
+${select('what', 'What', Object.entries(WHAT_WORDS), chosen('what', 'failed'))}
+${select('since', 'When', SINCE, chosen('since', SINCE_UNLESS_TOLD))}
+${field({ name: 'from', label: 'or from (UTC)', type: 'datetime-local', value: moment('from'), hint: 'Instead of the choice before.' })}
+${field({ name: 'to', label: 'up to (UTC)', type: 'datetime-local', value: moment('to'), hint: `Empty = now, ${timestamp(nowMs).slice(11, 16)} UTC.` })}
+${field({ name: 'pace', label: 'Deliveries a second', type: 'number', value: chosen('pace', String(REPLAY_PACE)), hint: `1 to ${PACE_MAX}.` })}
+</div><div class="actions"><button class="primary">Count what it would send</button></div></form>`
+}
+
+function found (visit: Visit, id: string, { what, fromMs, toMs, pace }: ReplayWish, { deliveries, events, types, whole }: ReplayCount): Html {
+  const [from, to] = [timestamp(fromMs), timestamp(toMs)]
+  const stretch = stretchText(from, to)
+  if (deliveries === 0 && whole) return nothing(what, stretch)
+  const least = whole ? '' : 'at least '
+  const hidden = Object.entries({ what, from, to, pace }).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)
+  const columns: Array<Column<[string, number]>> = [{ name: 'Type', kind: 'wide', cell: ([type]) => type }, { name: 'Events', kind: 'num', cell: ([, n]) => number(n) }]
+  return html`<section class="card" role="status"><h2>It would send ${least}${number(deliveries)} ${deliveries === 1 ? 'delivery' : 'deliveries'}</h2>
+${facts([['What', WHAT_WORDS[what]], ['Then', stretch], ['Events', `${least}${number(events)}`], ['Takes', `${least}${duration(deliveries / pace)}`]])}
+${!whole && html`<p class="hint">Counting stopped there, so that nobody waits for it; the replay goes to the end.</p>`}
+${form(visit, { action: `/dashboard/webhooks/${id}/replay`, class: 'under' }, html`${hidden}<button class="primary">Send ${sentText(deliveries, whole)} again</button>`)}
+${table('Events by type', columns, Object.entries(types))}</section>`
+}
+
+function nothing (what: ReplayWish['what'], stretch: string): Html {
+  const why = what === 'failed' ? 'Nothing that failed then is still failed' : 'No event of its types happened then'
+  return html`<section class="card" role="status"><h2>Nothing to send</h2><p>${why}: ${stretch}.</p></section>`
+}
+
+function sentText (deliveries: number, whole: boolean): string {
+  if (!whole) return 'all of it'
+  return deliveries === 1 ? 'it' : `these ${number(deliveries)}`
+}
+
+function duration (s: number): string {
+  if (s < 90) return `${Math.max(1, Math.ceil(s))} s`
+  return s < 5400 ? `${Math.ceil(s / 60)} min` : `${Math.ceil(s / 3600)} h`
+}
