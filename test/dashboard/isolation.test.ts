@@ -17,10 +17,10 @@ const FLEETING: Record<string, Form> = {
   'POST /operations/parked/:name/retry': { action: '/dashboard/operations/parked/emails/retry', fields: {} }
 }
 
-const { house, bus } = await openWorld(t)
+const { house, bus, seeds } = await openWorld(t)
 const routes = dashboardRoutes()
 const owner = await visit(house)
-const own = await crawl(owner)
+const own = await crawl(owner, seeds)
 const stranger = await visit(house, await house.newAccountKey())
 
 const idsIn = (text: string) => new Set(text.match(/\b(?:em|ev|wh|whd|tpl|dom|key|er|rp|ses|in|msg|acc)_[0-9a-z]{20,26}\b/g) ?? [])
