@@ -3,7 +3,6 @@ import { join } from 'node:path'
 import { openPage, signIn, type Wish } from '../support/browser.ts'
 import { crawl } from '../support/crawl.ts'
 import { visit } from '../support/dashboard.ts'
-import { API_KEY } from '../support/house.ts'
 import { openDemoHouse } from './demo-house.ts'
 
 const LOOKS: Record<string, Wish> = { light: { width: 1280, height: 800 }, dark: { width: 1280, height: 800, dark: true }, phone: { width: 390, height: 844 } }
@@ -16,8 +15,8 @@ export async function takeScreenshots (folder: string): Promise<void> {
   const scope = { teardown: (end: () => unknown) => void ends.push(end) }
   mkdirSync(folder, { recursive: true })
   try {
-    const { house, seeds } = await openDemoHouse(scope)
-    const { pages, shown } = await crawl(await visit(house), seeds)
+    const { house, seeds, key } = await openDemoHouse(scope)
+    const { pages, shown } = await crawl(await visit(house, key), seeds)
     const urls = new Map<string, string>([['sign-in', '/dashboard/sign-in']])
     for (const [name, some] of pages) {
       for (const url of some.filter(url => shown.get(url)!.html.startsWith('<!doctype html>\n<html lang="en">'))) {
@@ -33,7 +32,7 @@ export async function takeScreenshots (folder: string): Promise<void> {
       const { page } = await openPage(scope, house.url, wish)
       await page.goto('/dashboard/sign-in')
       await page.screenshot({ path: join(folder, `sign-in-${look}.png`) })
-      await signIn(page, API_KEY)
+      await signIn(page, key)
       for (const [file, url] of urls) {
         if (file === 'sign-in') continue
         await page.goto(url, { waitUntil: 'load' })

@@ -17,7 +17,7 @@ import { intrusions } from '../support/xss-oracle.ts'
 
 const BOUNCES = 'bounces.example'
 /** Of each kind of page in the browser; all of them are looked through as text. */
-const ALIKE_MAX = LONG ? 30 : 2
+const ALIKE_MAX = LONG ? 30 : 1
 /** All that any page reads from its URL, and some that none does. */
 const NAMES = [
   'q', 'status', 'event', 'to', 'from', 'domain', 'tag', 'template_id', 'metadata', 'created_after', 'created_before', 'cursor', 'as_of', 'tab', 'view', 'recipient', 'images', 'address', 'period', 'what', 'since', 'pace', 'state',
@@ -111,7 +111,7 @@ function urlsOf ({ pages }: Crawl): string[] {
   const next = () => encodeURIComponent(printable(corpus[k++ % corpus.length]!))
   const hostile = (url: string) => `${url.split('?')[0]}?${NAMES.map(name => `${name}=${next()}`).join('&')}`
   return [...pages].flatMap(([name, urls]) => [
-    ...urls.slice(0, ALIKE_MAX), hostile(urls[0]!), ...(name.includes(':') ? [urls[0]!.split('?')[0]!.replace(/\b[a-z]{2,4}_[0-9a-z]{20,}|(?<=mail\/)\d+/, next())] : [])
+    ...urls.slice(-ALIKE_MAX), hostile(urls[0]!), ...(name.includes(':') ? [urls[0]!.split('?')[0]!.replace(/\b[a-z]{2,4}_[0-9a-z]{20,}|(?<=mail\/)\d+/, next())] : [])
   ])
 }
 
@@ -164,7 +164,8 @@ async function prove (t: Parameters<typeof openTestHouse>[0] & { strictSame (fou
     for (const name of ['pwned', 'alert', 'confirm', 'prompt', 'print']) window[name] = () => { window.__pwned++; console.log('PWNED') }
     addEventListener('securitypolicyviolation', event => window.__violations.push(event.violatedDirective + ' ' + event.blockedURI + ' ' + event.sample))`)
   await signIn(page, API_KEY)
-  t.strictSame(await open(page, urls.filter(url => !url.includes('images=1'))), [], `${urls.length} pages ran, showed and reached nothing`)
+  const opened = urls.filter(url => !url.includes('images=1'))
+  t.strictSame(await open(page, opened), [], `${opened.length} pages ran, showed and reached nothing`)
   t.strictSame(visits, [], 'nobody was told')
 }
 
