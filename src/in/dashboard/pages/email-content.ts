@@ -10,6 +10,8 @@ import { counted, shownAddress } from './email-words.ts'
 
 /** Of a text or a source as much is shown on a page; the rest is a download away. */
 const SHOWN_CHARS_MAX = 60_000
+/** Of pictures that came along in one preview, in base64. */
+const PICTURES_CHARS_MAX = 20_000_000
 
 /** Mail in a frame runs nothing, is of no origin, sends nothing, and loads nothing; its pictures only when somebody asks for them. */
 const FRAME_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; img-src data:"
@@ -35,7 +37,13 @@ export function emailContentPages (pages: Pages): void {
 
 /** A document of somebody else's, which has nothing to do with the page around it. */
 function alone (reply: FastifyReply, policy: string): FastifyReply {
-  return reply.headers({ 'content-security-policy': policy, 'referrer-policy': 'no-referrer', 'cross-origin-opener-policy': 'unsafe-none' })
+  return reply.headers({
+    'content-security-policy': policy,
+    'referrer-policy': 'no-referrer',
+    'x-dns-prefetch-control': 'off',
+    // A sandbox and a policy about openers exclude each other where somebody opens it by itself.
+    'cross-origin-opener-policy': 'unsafe-none'
+  })
 }
 
 async function contentOf ({ api, params }: Visit): Promise<EmailContent | null> {
@@ -65,7 +73,13 @@ async function withPictures (visit: Visit, body: string): Promise<string> {
   const { attachments } = raw === null ? { attachments: [] } : await PostalMime.parse(raw, { attachmentEncoding: 'base64' })
   const images = attachments.filter(({ mimeType }) => /^image\/[a-z0-9.+-]+$/i.test(mimeType))
   const pictures = new Map(images.map(({ contentId = '', mimeType, content }) => [contentId.replaceAll(/^<|>$/g, ''), `data:${mimeType};base64,${String(content)}`]))
-  return body.replaceAll(/\bcid:([^"'\s<>)]+)/gi, (whole, id: string) => pictures.get(id) ?? whole)
+  // One picture in a thousand places would be a thousand times as much.
+  let left = PICTURES_CHARS_MAX
+  return body.replaceAll(/\bcid:([^"'\s<>)]+)/gi, (whole, id: string) => {
+    const picture = pictures.get(id)
+    left -= picture?.length ?? 0
+    return picture === undefined || left < 0 ? whole : picture
+  })
 }
 
 /** The HTML as a mail program would show it, and the text beside it. */

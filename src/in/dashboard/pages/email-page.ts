@@ -78,7 +78,7 @@ function timelineTab (visit: Visit, email: Email, moments: Moments): Html {
   const wish = Number(visit.query.get('recipient') ?? NaN)
   const chosen = email.recipients.find(({ n }) => n === wish)
   const only = chosen === undefined ? null : html`<p class="hint">Only what happened to ${shownAddress(chosen.address)}.
-<a href="${withQuery(visit, { recipient: null, part: null })}">Show all</a></p>`
+<a href="${withQuery(visit, { recipient: null, until: null })}">Show all</a></p>`
   return html`${slider(visit, email, moments)}${recipientsTable(visit, email)}
 <section class="card" aria-labelledby="timeline-title"><h2 id="timeline-title">Timeline</h2>${only}
 ${timeline(visit, { email, n: chosen?.n ?? null, momentOf: id => moments.of.get(id) })}</section>`

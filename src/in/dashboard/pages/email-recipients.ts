@@ -27,7 +27,7 @@ ${table('Recipients', [
 
 function recipientCell (visit: Visit, { n, address, name, kind }: Recipient, isOneOfMany: boolean): Html {
   const text = shownAddress(address)
-  const link = isOneOfMany ? html`<a href="${withQuery(visit, { recipient: String(n), part: null })}" title="Only what happened to this recipient">${text}</a>` : text
+  const link = isOneOfMany ? html`<a href="${withQuery(visit, { recipient: String(n), until: null })}" title="Only what happened to this recipient">${text}</a>` : text
   return html`${link}${kind !== 'to' && html` <span class="hint">${kind}</span>`}${name !== null && html`<br><span class="hint">${name}</span>`}`
 }
 

@@ -7,7 +7,7 @@ import { counted, reasonOf, shownAddress } from './email-words.ts'
 type Entry = Email['timeline'][number]
 
 /** Of very long timelines as many are on one page. */
-const PART = 100
+const PART = 50
 
 /** What a fact says. */
 interface Told {
@@ -25,24 +25,24 @@ export interface TimelineOptions {
   momentOf (id: string): string | undefined
 }
 
-/** All that happened, the first first. */
+/** All that happened, oldest first; of very much the last part, and the way to those before. */
 export function timeline (visit: Visit, { email, n, momentOf }: TimelineOptions): Html {
   const entries = email.timeline.filter(entry => n === null || entry.n === undefined || entry.n === n)
-  const parts = Math.ceil(entries.length / PART)
-  const wish = Number(visit.query.get('part') ?? parts)
-  const part = Number.isInteger(wish) && wish >= 1 && wish <= parts ? wish : parts
+  const wish = Number(visit.query.get('until') ?? NaN)
+  const until = Number.isInteger(wish) && wish > 0 ? Math.min(wish, entries.length) : entries.length
+  const from = Math.max(0, until - PART)
   const isAlone = email.recipients.length === 1
-  const lines = entries.slice((part - 1) * PART, part * PART).map(entry => {
+  const lines = entries.slice(from, until).map(entry => {
     const at = entry.id === undefined ? undefined : momentOf(entry.id)
-    return line(entry, { email, isAlone, href: at === undefined ? null : withQuery(visit, { as_of: at }) })
+    return line(entry, { email, isAlone, href: at === undefined ? null : withQuery(visit, { as_of: at, until: null }) })
   })
-  return html`<ol class="timeline">${lines}</ol>${parts > 1 && pages(visit, part, parts)}`
+  return html`<ol class="timeline" start="${from + 1}">${lines}</ol>${entries.length > PART && parts(visit, from, until, entries.length)}`
 }
 
-function pages (visit: Visit, part: number, parts: number): Html {
-  const link = (to: number, text: string) => html`<a class="button" href="${withQuery(visit, { part: String(to) })}">${text}</a>`
-  const where = html`<span class="hint">Part ${part} of ${parts}</span>`
-  return html`<nav class="pager" aria-label="Parts of the timeline">${part > 1 && link(part - 1, 'Earlier')}${where}${part < parts && link(part + 1, 'Later')}</nav>`
+function parts (visit: Visit, from: number, until: number, all: number): Html {
+  const link = (to: number, text: string) => html`<a class="button" href="${withQuery(visit, { until: to >= all ? null : String(to) })}">${text}</a>`
+  const where = html`<span class="hint">${from + 1} to ${until} of ${all}</span>`
+  return html`<nav class="pager" aria-label="Parts of the timeline">${from > 0 && link(from, 'Before')}${where}${until < all && link(until + PART, 'After')}</nav>`
 }
 
 function line (entry: Entry, { email, isAlone, href }: { email: Email, isAlone: boolean, href: string | null }): Html {
@@ -94,8 +94,18 @@ function telling (entry: Entry, email: Email): Told {
   }
 }
 
-function accepted ({ recipients, test }: Email): Told {
-  return { tone: '', title: 'Accepted', more: [`For ${counted(recipients.length, 'recipient')}.`, test ? 'Asked with a test key: it goes to the built-in catcher only.' : null] }
+function accepted ({ recipients, test, scheduled_at: at, timeline }: Email): Told {
+  // Once it was moved, its first time is known no more.
+  const isFirstTime = at !== null && !timeline.some(({ type }) => type === 'email.rescheduled')
+  return {
+    tone: '',
+    title: 'Accepted',
+    more: [
+      `For ${counted(recipients.length, 'recipient')}.`,
+      isFirstTime ? `It is to be sent at ${exact(at)}.` : null,
+      test ? 'Asked with a test key: it goes to the built-in catcher only.' : null
+    ]
+  }
 }
 
 function withHost (words: string, host: string | null | undefined): string | null {
