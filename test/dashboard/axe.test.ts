@@ -18,7 +18,7 @@ const NARROW = LONG ? undefined : ['color-contrast', 'scrollable-region-focusabl
 
 const { house, seeds } = await openWorld(t)
 const { pages: found, shown } = await crawl(await visit(house), seeds)
-const isPage = (url: string) => /^text\/html/.test(shown.get(url)!.headers.get('content-type')!) && shown.get(url)!.html.startsWith('<!doctype html>')
+const isPage = (url: string) => shown.get(url)!.headers.get('content-type')!.startsWith('text/html') && shown.get(url)!.html.startsWith('<!doctype html>')
 const urls = [...found.values()].flatMap(some => spread(some.filter(isPage)))
 
 /** The last ones: what has been through most. */

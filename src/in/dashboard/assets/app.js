@@ -68,9 +68,6 @@
   }
   if (document.body.dataset.live !== undefined) listen(document.body.dataset.live)
 
-  // What somebody has opened, or shut, stays as it is when a part of the page is drawn anew.
-  Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) => !(name === 'open' && node instanceof HTMLDetailsElement)
-
   async function copy (button) {
     const text = button.dataset.copy
     await navigator.clipboard.writeText(text).catch(() => {

@@ -3,11 +3,11 @@ import { listDeliveries, parsePlace, type DeliveryFilters, type DeliveryPlace, t
 import { ERROR_KINDS } from '#streams/delivery/facts.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { html, type Html } from '#src/base/html.ts'
-import { badge, empty, field, heading, live, pager, select, table, time, withQuery, type Column } from '../parts.ts'
+import { badge, empty, field, heading, live, pager, select, table, time, withQuery } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import { Unfit, type Pages, type Visit } from '../visit.ts'
 import { fromView, UNREADABLE } from './webhook-reads.ts'
-import { answerText, deliveryBadge, ERROR_WORDS, eventsText, momentIn, momentText } from './webhook-words.ts'
+import { answerText, deliveryBadge, ERROR_WORDS, eventsText, idIn, momentIn, momentText, nextTry } from './webhook-words.ts'
 
 const PAGE = 25
 const FILTERS = ['state', 'error', 'event', 'email', 'since', 'until']
@@ -36,11 +36,17 @@ function filtersIn ({ query }: Visit): DeliveryFilters {
     const ms = momentIn(name, text(name) ?? null)
     return ms === null ? undefined : timestamp(ms)
   }
+  const id = (kind: 'ev' | 'em', name: string) => {
+    const given = text(name)
+    const known = given === undefined ? undefined : idIn(kind, given)
+    if (known === null) throw new Unfit(`${name} is an id that begins with ${kind}_.`)
+    return known
+  }
   return {
     state: oneOf(DELIVERY_STATES, 'state', text('state')),
     errorKind: oneOf(ERROR_KINDS, 'error', text('error')),
-    event: text('event'),
-    email: text('email'),
+    event: id('ev', 'event'),
+    email: id('em', 'email'),
     since: moment('since'),
     until: moment('until')
   }
@@ -91,22 +97,24 @@ function noneOf (visit: Visit): Html {
     A test event is the quickest way to see one.`)
 }
 
-function rowsOf (visit: Visit, { desk }: DashboardRooms, deliveries: DeliverySummary[], several: boolean): Html {
+/** `several`: each says whose it is. */
+function rowsOf (visit: Visit, rooms: DashboardRooms, deliveries: DeliverySummary[], several: boolean): Html {
   const { nowMs } = visit
-  const endpoint: Column<DeliverySummary> = {
-    name: 'Endpoint',
-    cell: ({ webhook: id }) => {
-      const webhook = desk.directory.now.webhooks.get(id)
-      return webhook?.account === visit.account.id ? html`<a href="/dashboard/webhooks/${id}">${webhook.url}</a>` : html`<span class="none">deleted</span>`
-    }
-  }
   return table<DeliverySummary>('Deliveries', [
-    { name: 'Event', kind: 'wide', cell: one => html`<a href="/dashboard/webhooks/deliveries/${one.id}">${eventsText(one)}</a>${one.test && html` ${badge('test')}`}` },
+    { name: 'Event', kind: 'wide', cell: one => html`${linkTo(one)}${several && html`<br><span class="hint">${endpointOf(visit, rooms, one)}</span>`}` },
     { name: 'State', cell: deliveryBadge },
     { name: 'Last answer', cell: ({ last }) => (last === null ? html`<span class="none">None yet</span>` : answerText(last).slice(0, 120)) },
     { name: 'Attempts', kind: 'num', cell: ({ attempts }) => attempts },
-    ...(several ? [endpoint] : []),
     { name: 'Asked for', cell: ({ requestedAt }) => time(requestedAt, nowMs) },
-    { name: 'Next try', cell: ({ nextAttemptAt }) => time(nextAttemptAt, nowMs) }
+    { name: 'Next try', cell: ({ nextAttemptAt }) => nextTry(nextAttemptAt, nowMs) }
   ], deliveries)
+}
+
+function linkTo (delivery: DeliverySummary): Html {
+  return html`<a href="/dashboard/webhooks/deliveries/${delivery.id}">${eventsText(delivery)}</a>${delivery.test && html` ${badge('test')}`}`
+}
+
+function endpointOf ({ account }: Visit, { desk }: DashboardRooms, { webhook: id }: DeliverySummary): Html {
+  const webhook = desk.directory.now.webhooks.get(id)
+  return webhook?.account === account.id ? html`<a href="/dashboard/webhooks/${id}">${webhook.url}</a>` : html`of a deleted endpoint`
 }

@@ -1,4 +1,4 @@
-import { deliveryPlace, getDelivery, type DeliveryAttempt, type DeliveryRecord } from '#projections/deliveries/queries.ts'
+import { getDelivery, type DeliveryAttempt, type DeliveryRecord } from '#projections/deliveries/queries.ts'
 import { deliveries } from '#projections/deliveries/project.ts'
 import type { Member } from '#streams/delivery/facts.ts'
 import type { Webhook } from '#streams/directory.ts'
@@ -10,7 +10,7 @@ import { act, badge, codeBlock, copyable, exact, facts, heading, live, number, t
 import type { DashboardRooms } from '../rooms.ts'
 import { granted, Missing, type Pages, type Visit } from '../visit.ts'
 import { findIn } from './webhook-reads.ts'
-import { adviceFor, answerText, deliveryBadge, eventsText, isFine } from './webhook-words.ts'
+import { adviceFor, answerText, deliveryBadge, eventsText, idIn, isFine, nextTry } from './webhook-words.ts'
 
 /** What is longer is not shown but saved. */
 const SHOWN_MAX = 64 * 1024
@@ -32,22 +32,31 @@ export function deliveryPages (pages: Pages, rooms: DashboardRooms): void {
   })
 
   pages.post('/webhooks/deliveries/:id/replay', async visit => {
-    const id = visit.params.id!
-    granted(await replayDelivery(rooms.desk, visit.asker, id, findIn(rooms)))
-    return { to: `/dashboard/webhooks/deliveries/${id}`, notice: 'It is sent again: the same id, the same bytes.' }
+    const id = idOf(visit)
+    const { webhook } = granted(await replayDelivery(rooms.desk, visit.asker, id, findIn(rooms)))
+    const paused = rooms.desk.directory.now.webhooks.get(webhook)?.paused === true
+    return { to: `/dashboard/webhooks/deliveries/${id}`, notice: paused ? 'It goes out again once its endpoint is resumed.' : 'It goes out again: the same id, the same bytes.' }
   })
 }
 
-async function recordOf ({ account, params }: Visit, { reads }: DashboardRooms): Promise<DeliveryRecord> {
-  const found = await answerFrom(reads, deliveries, getDelivery({ account: account.id, id: params.id! }))
-  if (found === null) throw new Missing('There is no such delivery in this account. They are kept for 30 days.')
+async function recordOf (visit: Visit, { reads }: DashboardRooms): Promise<DeliveryRecord> {
+  const found = await answerFrom(reads, deliveries, getDelivery({ account: visit.account.id, id: idOf(visit) }))
+  if (found === null) throw new Missing(NONE)
   return found
 }
 
+const NONE = 'There is no such delivery in this account. They are kept for 30 days.'
+
+function idOf ({ params }: Visit): string {
+  const id = idIn('whd', params.id!)
+  if (id === null) throw new Missing(NONE)
+  return id
+}
+
 /** The bytes as they go out, as text; null when the log no longer holds them. */
-async function bodyOf ({ account, params }: Visit, { desk, reads }: DashboardRooms): Promise<string | null> {
-  const seq = await answerFrom(reads, deliveries, deliveryPlace({ account: account.id, id: params.id! }))
-  return seq === null ? null : await readBody(desk.ledger.bus, seq)
+async function bodyOf (visit: Visit, rooms: DashboardRooms): Promise<string | null> {
+  const seq = await findIn(rooms)(visit.account.id, idOf(visit))
+  return seq === null ? null : await readBody(rooms.desk.ledger.bus, seq)
 }
 
 function standing (visit: Visit, { desk }: DashboardRooms, delivery: DeliveryRecord): Html {
@@ -67,7 +76,7 @@ ${advice !== null && html`<p class="box warn"><strong>${answerText(last!)}.</str
     ['Asked for', time(requestedAt, nowMs)],
     firstAttemptAt === null ? null : ['First attempt', time(firstAttemptAt, nowMs)],
     ['Attempts', delivery.attempts],
-    nextAttemptAt === null ? null : ['Next try', time(nextAttemptAt, nowMs)],
+    nextAttemptAt === null ? null : ['Next try', nextTry(nextAttemptAt, nowMs)],
     endedAt === null ? null : ['Ended', time(endedAt, nowMs)],
     delivery.replay === null ? null : ['Sent again by', html`<code>${delivery.replay}</code>`]
   ])}</section>

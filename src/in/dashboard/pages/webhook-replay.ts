@@ -15,6 +15,7 @@ import { momentIn, momentText, stretchText } from './webhook-words.ts'
 const COUNT_MS = 8000
 const HOUR_MS = 3_600_000
 
+/** Not all of the thirty days: they are what is kept, and go on while somebody looks at a count. */
 const SINCE: Array<[hours: string, text: string]> = [
   ['1', 'The last hour'], ['6', 'The last 6 hours'], ['24', 'The last 24 hours'], ['168', 'The last 7 days'], ['719', 'The last 30 days']
 ]
@@ -52,11 +53,11 @@ export function replayPages (pages: Pages, rooms: DashboardRooms): void {
 
 /** Of the form, or of what was counted: whole times, so that what is confirmed is what was counted. */
 function wishIn (given: URLSearchParams, nowMs: number): ReplayWish {
-  const hours = given.get('since') ?? SINCE_UNLESS_TOLD
+  const [hours] = /^\d{1,4}$/.exec(given.get('since') ?? '') ?? [SINCE_UNLESS_TOLD]
   const pace = given.get('pace') ?? ''
   return {
     what: given.get('what') === 'window' ? 'window' : 'failed',
-    fromMs: momentIn('From', given.get('from')) ?? nowMs - (/^\d{1,4}$/.test(hours) ? Number(hours) : NaN) * HOUR_MS,
+    fromMs: momentIn('From', given.get('from')) ?? nowMs - Number(hours) * HOUR_MS,
     toMs: momentIn('To', given.get('to')) ?? nowMs,
     pace: pace === '' ? REPLAY_PACE : /^\d{1,5}$/.test(pace) ? Number(pace) : NaN
   }

@@ -20,6 +20,7 @@ export function secretPage ({ id, title, secret, about }: { id: string, title: s
 <section class="card"><h2>Check that a request is from Jetpost</h2>
 ${codeBlock(VERIFIER, 'How to check a signature')}
 <p class="hint">Each request also carries <code>webhook-id</code>, <code>webhook-timestamp</code> and <code>webhook-signature</code>: any library for Standard
-Webhooks checks those with the same secret, and with them how old a request is. Answer 2xx within 15 seconds; the same event may come twice, always with the same <code>id</code>.</p></section>
+Webhooks checks those with the same secret, and with them how old a request is. Answer 2xx within 15 seconds; the same event may come twice, always with the same
+<code>id</code>.</p></section>
 <p><a class="button primary" href="/dashboard/webhooks/${id}">Go to the endpoint</a></p>`
 }

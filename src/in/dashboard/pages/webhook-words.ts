@@ -73,16 +73,28 @@ export function deliveryBadge ({ state, reason }: Pick<DeliverySummary, 'state' 
 
 /** What came of a request: a status, or why there was none. */
 export function answerText ({ status, error, errorKind }: LastAttempt): string {
-  return status === null ? error ?? ERROR_WORDS[errorKind ?? 'other'] : `HTTP ${status}`
+  if (status !== null) return `HTTP ${status}`
+  const words = error ?? ERROR_WORDS[errorKind ?? 'other']
+  return words.slice(0, 1).toUpperCase() + words.slice(1)
+}
+
+/** When it is tried next; null = never again, or nobody knows. */
+export function nextTry (at: Date | null, nowMs: number): Html {
+  return at !== null && at.getTime() <= nowMs ? html`due` : time(at, nowMs)
 }
 
 export function isFine ({ status }: Pick<DeliveryAttempt, 'status'>): boolean {
   return status !== null && status >= 200 && status < 300
 }
 
-/** `email.delivered`, or how many of which. */
+/** `email.delivered`, or how many. */
 export function eventsText ({ events }: Pick<DeliverySummary, 'events'>): string {
-  return events.length === 1 ? events[0]!.type : `${events.length} events`
+  return events.length === 1 ? events[0]!.type : `Batch of ${events.length} events`
+}
+
+/** The id that was asked for, if it is one of that kind. */
+export function idIn (kind: 'ev' | 'em' | 'whd', text: string): string | null {
+  return new RegExp(`^${kind}_[0-9a-z]{1,64}$`).test(text) ? text : null
 }
 
 /** Of a field for a time, which is in UTC, or of a link: Unix ms; null = it is empty. Throws Unfit. */

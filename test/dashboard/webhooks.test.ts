@@ -1,0 +1,258 @@
+import axe, { type Result } from 'axe-core'
+import t from 'tap'
+import { openPage, signIn, type Page } from '../support/browser.ts'
+import { visit } from '../support/dashboard.ts'
+import { startHookSink, type HookRequest } from '../support/hook-sink.ts'
+import { API_KEY, openTestHouse } from '../support/house.ts'
+import { until } from '../support/wait.ts'
+
+const house = await openTestHouse(t)
+const sink = await startHookSink()
+t.teardown(() => sink.stop())
+const { page, complaints } = await openPage(t, house.url)
+await signIn(page, API_KEY)
+const me = await visit(house)
+
+/** What a receiver may answer to run or to dress something in the page that shows it. */
+const HOSTILE = '<img src=x onerror="window.hit=1"><script>window.hit=1</script></code></pre></details><style>*{display:none}</style>"\'`${1}'
+const PAST = '2027-01-01T00:00'
+let endpoint = ''
+let secret = ''
+
+async function deliver (): Promise<string> {
+  return (await house.send({ to: 'delivered@sandbox.jetpost.test', subject: '</script><b>Hello' })).body.id
+}
+
+const about = (email: string) => (requests: HookRequest[]) => requests.filter(({ body }) => body.includes(email))
+const row = (text: string) => page.getByRole('row').filter({ hasText: text })
+
+/** What the page knows it forgets when it is loaded anew. */
+const stay = async () => await page.evaluate('window.stayed = true')
+const stayed = async () => await page.evaluate('window.stayed === true')
+
+async function confirmed (button: string, confirm: string): Promise<void> {
+  await page.getByRole('button', { name: button }).click()
+  await page.getByRole('dialog').getByRole('button', { name: confirm }).click()
+}
+
+/** The function that the page shows, as a receiver runs it. */
+async function shownCheck (): Promise<(body: Buffer, headers: Record<string, string>, secret: string) => boolean> {
+  const code = await page.getByRole('region', { name: 'How to check a signature' }).innerText()
+  return (await import(`data:text/javascript,${encodeURIComponent(code)}`)).isFromJetpost
+}
+
+t.test('the first endpoint is made: faults stand at their fields, the secret is shown once, and what is beside it checks signatures', async t => {
+  await page.getByRole('link', { name: 'Webhooks' }).click()
+  t.match(await page.locator('.empty').innerText(), /curl .*\/api\/webhooks/, 'an empty page teaches')
+  await page.getByRole('link', { name: 'Make the first one' }).click()
+  await page.getByLabel('URL').fill('ftp://example.com/')
+  for (const type of ['opened', 'clicked', 'complained', 'unsubscribed']) await page.getByRole('checkbox', { name: `email.${type}` }).uncheck()
+  await page.getByText('Batches and pace').click()
+  await page.getByLabel('Requests at once').fill('200')
+  await page.getByRole('button', { name: 'Make the endpoint' }).click()
+  t.match(await page.locator('#field-url-fault').innerText(), /https:\/\//)
+  t.match(await page.locator('#field-concurrency-fault').innerText(), /1 to 100/)
+  t.equal(await page.getByRole('checkbox', { name: 'email.opened' }).isChecked(), false, 'what was chosen is still there')
+  await page.getByLabel('URL').fill(`${sink.url}/hooks`)
+  await page.getByLabel('Requests at once').fill('3')
+  await page.getByRole('button', { name: 'Make the endpoint' }).click()
+  secret = await page.locator('.secret code').innerText()
+  t.match(secret, /^whsec_[\w+/]{43}=$/)
+  await page.getByRole('button', { name: 'Copy the secret' }).click()
+  t.equal(await page.evaluate('navigator.clipboard.readText()'), secret)
+  const check = await shownCheck()
+  await page.getByRole('link', { name: 'Go to the endpoint' }).click()
+  endpoint = new URL(page.url()).pathname
+  t.notMatch(await page.content(), secret)
+  await page.getByLabel('Type').selectOption('email.bounced')
+  await page.getByRole('button', { name: 'Send a test event' }).click()
+  await page.getByText('HTTP 200').first().waitFor()
+  const [{ headers, body }] = sink.requests as [HookRequest]
+  t.match(JSON.parse(body.toString()), { type: 'email.bounced', data: { test: true } })
+  t.equal(check(body, headers, secret), true)
+  t.equal(check(Buffer.concat([body, Buffer.from(' ')]), headers, secret), false)
+  t.equal(check(body, { 'x-service-signature': 'é'.repeat(71) }, secret), false)
+})
+
+t.test('a receiver that breaks is seen without a reload: what was asked and answered is there, and once it is mended the same is sent again', async t => {
+  await page.goto(endpoint)
+  await stay()
+  sink.answers(() => ({ status: 500, headers: { 'retry-after': '3600' }, body: HOSTILE }))
+  const email = await deliver()
+  await row('HTTP 500').waitFor()
+  t.ok(await stayed())
+  await row('HTTP 500').getByRole('link', { name: 'email.delivered' }).click()
+  const payload = JSON.parse(await page.getByRole('region', { name: 'Payload' }).innerText())
+  t.match(payload, { type: 'email.delivered', data: { email_id: email, to: 'delivered@sandbox.jetpost.test', subject: '</script><b>Hello' } })
+  t.equal(await page.getByRole('region', { name: 'Request 1: what was answered' }).innerText(), HOSTILE, 'a text')
+  t.match(await page.getByRole('region', { name: 'Request 1: what was asked' }).innerText(), /POST http:.*\/hooks\n[^]*X-Service-Signature: sha256=/)
+  t.equal(await page.locator('main img, main script, main style').count(), 0)
+  t.match(await page.locator('#delivery .box.warn').innerText(), /HTTP 500\. The receiver itself failed/)
+  t.equal(await page.getByRole('link', { name: email }).getAttribute('href'), `/dashboard/emails/${email}`)
+  sink.answers(() => ({ body: 'thank you' }))
+  await page.getByRole('button', { name: 'Replay this one' }).click()
+  await page.getByText('HTTP 200').waitFor()
+  t.match(await page.locator('.facts').innerText(), /State\s+delivered/)
+  const [first, again] = about(email)(sink.requests) as [HookRequest, HookRequest]
+  t.equal(again.headers['webhook-id'], first.headers['webhook-id'])
+  t.ok(again.body.equals(first.body))
+  await page.getByText('The exact bytes').click()
+  t.equal(await page.getByRole('region', { name: 'The exact bytes' }).innerText(), first.body.toString())
+  const saved = await me.get(`${new URL(page.url()).pathname}/body`)
+  t.equal(saved.html, first.body.toString())
+  t.match(saved.headers.get('content-disposition'), /^attachment/)
+  await page.reload()
+  await page.getByText('HTTP 500').click()
+  await stay()
+  await me.post(`${new URL(page.url()).pathname}/replay`)
+  await page.getByText('HTTP 200').nth(1).waitFor()
+  t.equal(await page.getByRole('region', { name: 'Request 1: what was answered' }).isVisible(), true, 'what somebody has opened stays open')
+  t.ok(await stayed())
+})
+
+t.test('what failed is counted, then sent again: an endpoint that said 410 is disabled and enabled', async t => {
+  sink.answers(() => ({ status: 410 }))
+  await page.goto(endpoint)
+  await stay()
+  const email = await deliver()
+  await page.getByText('Disabled:').waitFor()
+  t.ok(await stayed())
+  t.match(await (await me.get('/dashboard/webhooks')).html, /it answered 410/)
+  t.match(await me.get(`${endpoint}/replay?what=failed`), { status: 422, html: /The webhook is disabled: enable it first/ })
+  sink.answers(() => ({}))
+  await page.getByRole('button', { name: 'Enable' }).click()
+  await page.getByRole('link', { name: 'Replay…' }).click()
+  await page.getByLabel('What').selectOption('failed')
+  await page.getByRole('button', { name: 'Count what it would send' }).click()
+  await page.getByRole('heading', { name: 'It would send 1 delivery' }).waitFor()
+  t.match(await row('email.delivered').innerText(), /1/)
+  t.equal(about(email)(sink.requests).length, 1, 'counting sends nothing')
+  await page.getByRole('button', { name: 'Send it again' }).click()
+  await page.locator('#replays').getByText('done').waitFor()
+  await sink.waitFor(requests => about(email)(requests).length === 2)
+  t.match(await page.locator('#replays').innerText(), /What failed/)
+  await page.goto(`${endpoint}/replay?what=failed`)
+  await page.getByRole('heading', { name: 'Nothing to send' }).waitFor()
+  for (const bad of ['pace=0', `from=${PAST}`, 'from=2020-01-01T00:00']) t.match(await me.get(`${endpoint}/replay?what=window&${bad}`), { status: 422, html: /role="alert"/ }, bad)
+})
+
+t.test('a pause holds what is owed and a replay, which can be canceled; resuming sends it', async t => {
+  await page.goto(endpoint)
+  await page.getByRole('button', { name: 'Pause' }).click()
+  await page.getByText('Paused:', { exact: true }).waitFor()
+  const email = await deliver()
+  await row('None yet').waitFor()
+  t.match(await me.get(endpoint), { html: /Nothing is sent while the endpoint is paused/ })
+  t.equal((await me.post(`${endpoint}/test`, { type: 'email.opened' })).status, 409)
+  await page.goto(`${endpoint}/replay?what=window&since=1`)
+  await page.getByRole('button', { name: /Send these \d again/ }).click()
+  await page.locator('#replays').getByText('Waits: the endpoint is paused').waitFor()
+  await confirmed('Cancel', 'Cancel the replay')
+  await page.locator('#replays').getByText('canceled').waitFor()
+  const before = sink.requests.length
+  await page.getByRole('button', { name: 'Resume' }).click()
+  await sink.waitFor(requests => about(email)(requests).length === 1)
+  await until(async () => !(await me.get(endpoint)).html.includes('None yet'))
+  t.equal(sink.requests.length, before + 1, 'nothing of the replay')
+})
+
+t.test('settings are changed, the secret is rotated, and the old one ends when somebody says so', async t => {
+  await page.goto(endpoint)
+  await page.getByRole('link', { name: 'Edit' }).click()
+  await page.getByLabel('URL').fill(`${sink.url}/moved`)
+  await page.getByLabel('Most events in one request').fill('2')
+  await page.getByRole('button', { name: 'Save' }).click()
+  t.match(await page.locator('.facts').innerText(), /Up to 2 events, or what came within 5000 ms/)
+  await confirmed('Rotate the secret', 'Rotate it')
+  const next = await page.locator('.secret code').innerText()
+  t.match(next, /^whsec_[\w+/]{43}=$/)
+  t.not(next, secret)
+  const check = await shownCheck()
+  await page.getByRole('link', { name: 'Go to the endpoint' }).click()
+  const sent = async () => {
+    const before = sink.requests.length
+    await page.goto(endpoint)
+    await page.getByRole('button', { name: 'Send a test event' }).click()
+    return (await sink.waitFor(requests => requests.length > before)).at(-1)!
+  }
+  const during = await sent()
+  t.equal(during.path, '/moved')
+  t.equal(check(during.body, during.headers, secret), true, 'the old one')
+  await page.goto(endpoint)
+  await confirmed('End that now', 'End it now')
+  await page.getByText('Only the new secret signs').waitFor()
+  const after = await sent()
+  t.equal(check(after.body, after.headers, next), true)
+})
+
+t.test('filters stand in the URL, and lists go on page by page', async t => {
+  const { id } = (await house.request('POST', '/api/webhooks', { body: { url: `${sink.url}/many?"><img src=x onerror=window.hit=1><i a='`, events: ['email.delivered'] } })).body
+  const [first] = await Promise.all(Array.from({ length: 27 }, deliver))
+  await sink.waitFor(requests => requests.filter(({ path }) => path.startsWith('/many')).length === 27)
+  const path = `/dashboard/webhooks/${id}`
+  await until(async () => !/pending/.test((await me.get(`${path}?state=pending`)).html.split('<tbody>')[1] ?? ''))
+  const links = (html: string) => [...html.matchAll(/href="(\/dashboard\/webhooks\/deliveries\/whd_\w+)"/g)].map(([, link]) => link!)
+  const newest = await me.get(path)
+  t.equal(links(newest.html).length, 25)
+  t.match(newest.html, /state=delivered">27</, 'and how the day went is above')
+  t.match(await me.get('/dashboard/webhooks'), { html: /27 delivered/ })
+  const [, older] = /rel="next" href="([^"]+)"/.exec(newest.html)!
+  const rest = links((await me.get(older!.replaceAll('&amp;', '&'))).html)
+  t.equal(new Set([...links(newest.html), ...rest]).size, 27)
+  t.equal(links((await me.get(`/dashboard/webhooks/deliveries?email=${first}`)).html).length, 2, 'of both endpoints')
+  t.equal(links((await me.get(`${path}?email=${first}&state=delivered`)).html).length, 1)
+  t.match(await me.get(`${path}?state=failed`), { html: /Nothing found/ })
+  t.match(await me.get(`${path}?since=${PAST}`), { html: /Nothing found/ })
+  t.match(await me.get(`${path}?error=timeout&event=ev_1`), { html: /Nothing found/ })
+  for (const bad of ['state=lost', 'error=none', 'cursor=abc', 'since=yesterday', 'event=em_1', 'email=%00']) t.equal((await me.get(`${path}?${bad}`)).status, 422, bad)
+  for (const none of ['whd_none', '%00']) t.equal((await me.get(`/dashboard/webhooks/deliveries/${none}`)).status, 404, none)
+  await page.goto(path)
+  await page.getByLabel('State', { exact: true }).selectOption('delivered')
+  await page.waitForURL(/state=delivered/)
+  for (const shown of [path, '/dashboard/webhooks', '/dashboard/webhooks/deliveries', rest[0]!, `${path}/edit`, `${path}/replay`]) {
+    await page.goto(shown)
+    t.equal(await page.locator('main img, main i').count(), 0, 'its URL is a text')
+  }
+  await page.goto(path)
+  await confirmed('Delete the endpoint', 'Delete it')
+  await page.getByText('The endpoint is deleted.').waitFor()
+  t.match(await me.get(rest[0]!), { status: 200, html: /cannot be sent again/ })
+  t.match(await me.post(`${rest[0]}/replay`), { status: 422, html: /deleted/ })
+})
+
+t.test('somebody of another account sees none of it and does nothing to it', async t => {
+  const stranger = await visit(house, await house.newAccountKey())
+  const [delivery] = /\/dashboard\/webhooks\/deliveries\/whd_\w+/.exec((await me.get(endpoint)).html)!
+  const [replay] = /replays\/rpl_\w+/.exec((await me.get(`${endpoint}/replays`)).html) ?? ['replays/rpl_none']
+  t.match(await stranger.get('/dashboard/webhooks'), { html: /No endpoint yet/ })
+  t.match(await stranger.get('/dashboard/webhooks/deliveries'), { html: /No delivery yet/ })
+  for (const path of [endpoint, `${endpoint}/edit`, `${endpoint}/replay?what=window`, `${endpoint}/replays`, delivery, `${delivery}/body`]) t.equal((await stranger.get(path)).status, 404, path)
+  const verbs = ['pause', 'resume', 'enable', 'delete', 'rotate', 'finish', 'replay', `${replay}/cancel`].map(verb => `${endpoint}/${verb}`)
+  for (const path of [...verbs, `${delivery}/replay`]) t.equal((await stranger.post(path)).status, 404, path)
+  t.equal((await stranger.post(`${endpoint}/test`, { type: 'email.opened' })).status, 404)
+  t.equal((await stranger.post(endpoint, { url: 'https://example.com/', events: 'email.opened' })).status, 404)
+})
+
+t.test('no page needs more than a phone is wide, nor has flaws that axe finds', async t => {
+  const delivery = /\/dashboard\/webhooks\/deliveries\/whd_\w+/.exec((await me.get(endpoint)).html)![0]
+  const paths = ['/dashboard/webhooks', '/dashboard/webhooks/new', endpoint, `${endpoint}/edit`, `${endpoint}/replay?what=window`, `${endpoint}/replays`, '/dashboard/webhooks/deliveries', delivery]
+  const { page: phone, complaints: phones } = await openPage(t, house.url, { width: 390, dark: true })
+  await signIn(phone, API_KEY)
+  for (const path of paths) {
+    await phone.goto(path)
+    t.equal(await phone.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, path)
+    t.strictSame(await flaws(phone), [], path)
+  }
+  for (const path of [endpoint, delivery]) {
+    await page.goto(path)
+    t.strictSame(await flaws(page), [], `${path}, wide and light`)
+  }
+  t.strictSame([...complaints, ...phones], [], 'the content policy had nothing to stop')
+  t.equal(await page.evaluate('"hit" in window'), false)
+})
+
+async function flaws (page: Page): Promise<string[]> {
+  await page.evaluate(axe.source)
+  const found = await page.evaluate<Result[]>('axe.run().then(({ violations }) => violations)')
+  return found.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => String(target)).join(', ')}`)
+}
