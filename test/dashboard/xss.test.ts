@@ -151,7 +151,7 @@ async function prove (t: Parameters<typeof openTestHouse>[0] & { strictSame (fou
   const found = await crawl(visitor)
   const urls = urlsOf(found).filter(isPart)
   const broken: string[] = []
-  for (const url of [...new Set([...found.shown.keys(), ...urls])]) {
+  for (const url of new Set([...found.shown.keys(), ...urls])) {
     const { html, headers, status } = found.shown.get(url) ?? await visitor.get(url)
     if (status >= 500) broken.push(`${status} ${url}`)
     const [type, policy] = [headers.get('content-type')!, headers.get('content-security-policy')!]

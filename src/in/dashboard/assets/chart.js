@@ -44,7 +44,9 @@
       ],
       series: [
         { label: 'From', value: (_plot, _seconds, _series, i) => labelsOf()[i] ?? '–' },
-        ...series.map(({ label, tone }, i) => ({ label, stroke: colour(tone), width: 2, dash: DASHES[i], points: { show: times.length < 3 }, value: (_plot, value) => count(value) }))
+        ...series.map(({ label, tone }, i) => ({
+          label, stroke: colour(tone), width: 2, dash: DASHES[i], points: { show: times.length < 3 }, value: (_plot, value) => count(value)
+        }))
       ]
     }, dataOf({ times, series }), canvas)
   }

@@ -6,7 +6,12 @@ import type { Answer, Pages, Visit } from '../visit.ts'
 const REDRAWN_S = 3
 const UNLIKE: Faults = { of: name => (name === 'again' ? 'This is not the same address.' : null), summary: 'Nothing was done: the two addresses are not the same.' }
 const COUNTED: Record<keyof Erasure['counts'], string> = {
-  emails: 'Emails it was in', recipients: 'Times it was a recipient', canceled: 'Not sent any more', suppressions: 'Suppressions', inbound: 'Mails that came back', messages: 'Messages deleted from the log'
+  emails: 'Emails it was in',
+  recipients: 'Times it was a recipient',
+  canceled: 'Not sent any more',
+  suppressions: 'Suppressions',
+  inbound: 'Mails that came back',
+  messages: 'Messages deleted from the log'
 }
 
 /** People who are forgotten: asking for it, and the receipts. */
@@ -16,7 +21,7 @@ export function erasuresPages (pages: Pages): void {
     const { data, next_cursor: next } = await visit.api.erasures.page(cursor === null ? {} : { cursor })
     const list = data.length === 0 ? NOBODY : rowsOf(visit, data)
     const moves = data.some(({ status }) => status === 'pending') ? refreshed(visit, REDRAWN_S, 'erasures') : html`id="erasures"`
-    return answer('Erasures', html`${heading('Erasures', html`<a class="button primary" href="/dashboard/erasures/new">Forget an address</a>`, html`<a href="/dashboard/suppressions">Suppressions</a>`)}
+    return answer('Erasures', html`${heading('Erasures', ASK, html`<a href="/dashboard/suppressions">Suppressions</a>`)}
 <p class="hint">Who asked to be forgotten, known by the hash of the address alone.</p><div ${moves}>${list}</div>${pager(visit, next)}`)
   })
 
@@ -41,7 +46,9 @@ function answer (title: string, page: Html, faults: Faults = NO_FAULTS): Answer 
   return { title, section: 'suppressions', page, status: faults === NO_FAULTS ? 200 : 422 }
 }
 
-const NOBODY = empty('Nobody is forgotten yet', 'When a person asks for it, all that is kept about their address is deleted from the log and from every list. Numbers stay, names do not.')
+const ASK = html`<a class="button primary" href="/dashboard/erasures/new">Forget an address</a>`
+const NOBODY = empty('Nobody is forgotten yet', 'When a person asks for it, what is kept about their address is deleted from the log and from every list. Numbers stay.')
+const FOLLOWS = 'All mail to this address, and what was told of it, is deleted from the log and from every list. Nobody can bring it back.'
 
 function rowsOf (visit: Visit, data: Erasure[]): Html {
   return table<Erasure>('Erasures', [
@@ -60,12 +67,12 @@ function newPage (visit: Visit, faults: Faults): Html {
 ${form(visit, {
   action: '/dashboard/erasures',
   class: 'card fields',
-  confirm: 'All mail to this address, and all that was said by it and about it, is deleted from the log and from every list. Nobody can bring it back, you and Jetpost included.',
+  confirm: FOLLOWS,
   confirmLabel: 'Forget it for good'
-}, html`<div class="box bad"><strong>This cannot be undone.</strong> What still waits for the address is called off. The mail to it, its opens, clicks and replies are deleted from the log and from every list. What is counted stays:
-how many, when, and that it is suppressed, by its hash alone.</div>
-${field({ name: 'address', label: 'Address to forget', type: 'email', required: true, value: address }, faults)}
-${field({ name: 'again', label: 'The same address again', type: 'email', required: true, value: again }, faults)}<div><button class="danger">Forget this address</button></div>`)}`
+}, html`<p class="box bad"><strong>This cannot be undone.</strong> What still waits for the address is called off. The mail to it, and what was told of it, is deleted from the log
+and from every list. What is counted stays: how many, when, and that it is suppressed, by its hash alone.</p>
+${field({ name: 'address', label: 'Address to forget', required: true, value: address }, faults)}
+${field({ name: 'again', label: 'The same address again', required: true, value: again }, faults)}<div><button class="danger">Forget this address</button></div>`)}`
 }
 
 function receiptPage (visit: Visit, erasure: Erasure): Html {
@@ -73,11 +80,13 @@ function receiptPage (visit: Visit, erasure: Erasure): Html {
   const names = Object.keys(COUNTED) as Array<keyof Erasure['counts']>
   return html`${heading('Receipt of an erasure', null, html`<a href="/dashboard/erasures">Erasures</a>`)}
 <div ${status === 'pending' ? refreshed(visit, REDRAWN_S, 'receipt') : html`id="receipt"`}>
-<section class="card"><h2>${badge(status)}</h2>${facts([
-  ['Id', copyable(id, 'Copy the id')],
+<section class="card"><h2>As it stands</h2>${facts([
+  ['State', badge(status)],
   ['Asked', time(requestedAt, visit.nowMs)],
   ['Completed', completedAt === null ? 'not yet: this page shows it by itself' : exact(completedAt)]
-])}<p class="hint">SHA-256 of the address in lower case: whoever knows the address can tell that it is meant.</p><p>${copyable(hash, 'Copy the hash')}</p></section>
+])}<p>${copyable(id, 'Copy the id')}</p><p class="hint">SHA-256 of the address in lower case, by which whoever knows the address can tell that it is meant:<br>
+${copyable(hash, 'Copy the hash')}</p></section>
 <section class="card"><h2>What was done</h2>${facts(names.map(name => [COUNTED[name], number(counts[name])]))}</section>
-${remains.length > 0 && html`<section class="card"><h2>What it cannot reach, and when that is gone</h2><ul>${remains.map(({ what, until }) => html`<li>${what}${until !== null && html` Until ${exact(until)}.`}</li>`)}</ul></section>`}</div>`
+${remains.length > 0 && html`<section class="card"><h2>What it cannot reach, and when that is gone</h2>
+<ul>${remains.map(({ what, until }) => html`<li>${what}${until !== null && html` Gone on ${exact(until)}.`}</li>`)}</ul></section>`}</div>`
 }

@@ -82,11 +82,12 @@ function timeOf (typed: string): string {
   return /T\d\d:\d\d$/.test(typed) ? `${typed}:00Z` : `${typed}Z`
 }
 
+const TEST = 'A test key: its mail goes to the built-in catcher, and nowhere else. This cannot be changed later.'
+
 export function newKeyForm (visit: Visit, domains: string[], faults: Faults, typed: KeyFields): Html {
   return html`${heading('Make a key', null, html`<a href="/dashboard/keys">Keys</a>`)}${faultBox(faults)}
 ${form(visit, { action: '/dashboard/keys', class: 'card fields' }, html`${nameField(typed, faults)}${powerFields(typed, domains, faults)}
-<fieldset><legend>Live or test</legend>${checkbox('test', 'on', 'A test key: its mail goes to the built-in catcher, and nowhere else. This cannot be changed later.', typed.test)}</fieldset>
-${defaultFields(typed)}<div><button class="primary">Make the key</button></div>`)}`
+<fieldset><legend>Live or test</legend>${checkbox('test', 'on', TEST, typed.test)}</fieldset>${defaultFields(typed)}<div><button class="primary">Make the key</button></div>`)}`
 }
 
 export function nameField (typed: KeyFields, faults: Faults): Html {
@@ -95,13 +96,19 @@ export function nameField (typed: KeyFields, faults: Faults): Html {
 
 /** What it may do, from where, until when. */
 export function powerFields (typed: KeyFields, domains: string[], faults: Faults): Html {
-  const boxes = (scopes: readonly Scope[]) => scopes.map(scope => checkbox('scopes', scope, html`<code>${scope}</code> <span class="hint">${MEANINGS[scope]}</span>`, typed.scopes.includes(scope)))
-  const fault = faults.of('scopes')
-  const names = domains.length === 0 ? 'The account has none yet but the sandbox.' : html`The account has ${domains.slice(0, 10).map((name, i) => html`${i > 0 && ', '}<code>${name}</code>`)}${domains.length > 10 && ' and more'}.`
-  return html`<fieldset><legend>What it may do</legend><p class="hint">Everything, or only what is ticked.</p>
-<div class="checks">${boxes(['full', ...SCOPES.filter(scope => scope !== 'full')])}</div>${fault !== null && html`<p class="fault">${fault}</p>`}</fieldset>
-<div class="columns">${field({ name: 'domains', label: 'Domains it may send from', value: typed.domains, rows: 3, code: true, hint: html`One a line; <code>*</code> = every domain of the account. ${names}` }, faults)}
+  const box = (scope: Scope) => checkbox('scopes', scope, html`<code>${scope}</code><br><span class="hint">${MEANINGS[scope]}</span>`, typed.scopes.includes(scope))
+  const fault = faults.of('scopes') !== null && typed.scopes.length === 0 ? 'Tick at least one.' : faults.of('scopes')
+  return html`<fieldset><legend>What it may do</legend>${fault !== null && html`<p class="fault">${fault}</p>`}<div class="checks">${box('full')}</div>
+<div class="checks">${SCOPES.filter(scope => scope !== 'full').map(box)}</div></fieldset>
+<div class="columns">${field({ name: 'domains', label: 'Domains it may send from', value: typed.domains, rows: 3, code: true, hint: domainsHint(domains) }, faults)}
 ${field({ name: 'expires_at', label: 'Expires (UTC)', type: 'datetime-local', value: typed.expires, hint: 'Empty = never.' }, faults)}</div>`
+}
+
+const NAMED_MAX = 10
+
+function domainsHint (domains: string[]): Html {
+  const names = html`${domains.slice(0, NAMED_MAX).map((name, i) => html`${i > 0 && ', '}<code>${name}</code>`)}${domains.length > NAMED_MAX && ' and more'}`
+  return html`One a line; <code>*</code> = every domain of the account. ${domains.length === 0 ? 'It has none yet but the sandbox.' : html`It has ${names}.`}`
 }
 
 const CHOICES: Array<[value: string, text: string]> = [['', 'As the domain says'], ['true', 'Yes'], ['false', 'No']]

@@ -5,7 +5,7 @@ import { badge, empty, faultsIn, heading, NO_FAULTS, pager, table, time, type Fa
 import type { DashboardRooms } from '../rooms.ts'
 import type { Answer, Pages, Visit } from '../visit.ts'
 import { bodyOf, fieldsOf, newKeyForm, type KeyFields } from './key-form.ts'
-import { keyPage, secretPage } from './key-page.ts'
+import { keyPage, READ_ONLY, secretPage } from './key-page.ts'
 
 /** Who may use the API, and for what. */
 export function keysPages (pages: Pages, rooms: DashboardRooms): void {
@@ -16,11 +16,15 @@ export function keysPages (pages: Pages, rooms: DashboardRooms): void {
     return answer(key.name, keyPage(visit, key, domainsOf(visit), faults, typed), faults)
   }
 
-  pages.get('/keys', async visit => mayDo(visit.key, 'keys:read') ? answer('Keys', await listPage(visit)) : { ...answer('Keys', unseen(visit)), status: 403 })
+  const sees = ({ key }: Visit) => mayDo(key, 'keys:read')
+  const changes = ({ key }: Visit) => mayDo(key, 'keys:write')
 
-  pages.get('/keys/new', async visit => answer('Make a key', newKeyForm(visit, domainsOf(visit), NO_FAULTS, fieldsOf(visit.form))))
+  pages.get('/keys', async visit => sees(visit) ? answer('Keys', await listPage(visit)) : refused(visit))
+
+  pages.get('/keys/new', async visit => changes(visit) ? answer('Make a key', newKeyForm(visit, domainsOf(visit), NO_FAULTS, fieldsOf(visit.form))) : refused(visit))
 
   pages.post('/keys', async visit => {
+    if (!changes(visit)) return refused(visit)
     const typed = fieldsOf(visit.form)
     try {
       const made = await visit.api.keys.create({ ...bodyOf(typed), test: typed.test })
@@ -31,7 +35,7 @@ export function keysPages (pages: Pages, rooms: DashboardRooms): void {
     }
   })
 
-  pages.get('/keys/:id', async visit => mayDo(visit.key, 'keys:read') ? await show(visit) : { ...answer('Keys', unseen(visit)), status: 403 })
+  pages.get('/keys/:id', async visit => sees(visit) ? await show(visit) : refused(visit))
 
   pages.post('/keys/:id', async visit => {
     const { id } = visit.params
@@ -66,15 +70,23 @@ export function keysPages (pages: Pages, rooms: DashboardRooms): void {
   })
 }
 
+function refused (visit: Visit): Answer {
+  return { ...answer('Keys', unseen(visit)), status: 403 }
+}
+
 function answer (title: string, page: Html, faults: Faults = NO_FAULTS): Extract<Answer, { page: Html }> {
   return { title, section: 'keys', page, status: faults === NO_FAULTS ? 200 : 422 }
 }
 
-/** For a session whose key has no sight of keys: what to do about it. */
+/** For a session whose key has no sight of keys, or no hand on them: what to do about it. */
 function unseen ({ key }: Visit): Html {
-  return html`${heading('Keys')}${empty('This session may not see keys', html`You signed in with <strong>${key.name}</strong>, whose scopes are ${key.scopes.includes('dashboard') ? html`<code>dashboard</code>` : 'few'}
-and do not hold <code>keys:read</code>: else it could make keys that may do more than itself.`, html`<p>Sign in with a key of scope <code>full</code>, or one that holds <code>keys:read</code> and <code>keys:write</code> as well.
-On the machine that runs Jetpost, <code>jetpost keys list</code> shows them all.</p>`)}`
+  if (mayDo(key, 'keys:read')) return html`${heading('Keys')}${READ_ONLY}`
+  return html`${heading('Keys')}${empty(
+    'This session may not see keys',
+    html`You signed in with <strong>${key.name}</strong>, which opens the dashboard and does not hold <code>keys:read</code>.`,
+    html`<p>Sign in with a key of scope <code>full</code>, or with one that holds <code>keys:read</code> and <code>keys:write</code> beside <code>dashboard</code>.
+On the machine that runs Jetpost, <code>jetpost keys list</code> shows them all.</p>`
+  )}`
 }
 
 async function listPage (visit: Visit): Promise<Html> {
@@ -84,13 +96,16 @@ async function listPage (visit: Visit): Promise<Html> {
   return html`${heading('Keys', make || null)}
 <p class="hint">Each request to the API carries one. Secrets are shown once, when they are made: Jetpost keeps their fingerprints alone.</p>
 ${data.length === 0 ? empty('No keys here', 'There are none on this page.') : table<KeyRecord>('Keys of the account', [
-  { name: 'Name', kind: 'wide', cell: key => html`<a href="/dashboard/keys/${key.id}">${key.name}</a> ${key.id === visit.key.id && badge('this session', 'good')}` },
-  { name: 'Secret', cell: ({ hint }) => html`<code>${hint}</code>` },
+  { name: 'Name', cell: key => nameOf(key, visit) },
   { name: 'May', cell: ({ scopes }) => words(scopes) },
   { name: 'From', cell: ({ domains }) => (domains[0] === '*' ? 'every domain' : words(domains)) },
   { name: 'Expires', cell: key => (key.expires_at === null ? html`<span class="none">never</span>` : time(key.expires_at, visit.nowMs)) },
   { name: 'State', cell: key => stateOf(key, visit.nowMs) }
 ], data)}${pager(visit, next)}`
+}
+
+function nameOf ({ id, name, hint }: KeyRecord, { key }: Visit): Html {
+  return html`<a href="/dashboard/keys/${id}">${name}</a> ${id === key.id && badge('this session', 'good')}<div class="hint"><code>${hint}</code></div>`
 }
 
 const WORDS_MAX = 3

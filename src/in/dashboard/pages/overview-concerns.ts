@@ -1,13 +1,12 @@
 import { failedWaiting } from '#projections/deliveries/backlog.ts'
-import { deliveries } from '#projections/deliveries/project.ts'
-import { emails } from '#projections/emails/project.ts'
-import { queueOf, type Queue } from '#projections/emails/queue.ts'
+import type { Queue } from '#projections/emails/queue.ts'
 import { figuresOf, type Figures } from '#projections/stats/records.ts'
 import { mayDo } from '#streams/key/decide.ts'
 import type { Domain, Key, Webhook } from '#streams/directory.ts'
 import { html, type Html, type Value } from '#src/base/html.ts'
-import { answerFrom } from '#src/postgres/reads.ts'
-import { exact, number, percent, time } from '../parts.ts'
+import { ask } from '#src/postgres/run.ts'
+import { number, percent, time } from '../parts.ts'
+import type { ProjectionReport } from '../operations.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import type { Visit } from '../visit.ts'
 import { sumOf } from './overview-figures.ts'
@@ -36,16 +35,23 @@ const LAG_S = 15
 const SHOWN_MAX = 5
 const COUNTED_MAX = 1000
 
+/** What is looked at by others, too; null = nobody knows now. */
+export interface Known {
+  queue: Promise<Queue | null>
+  /** Of the installation: for its operators alone. */
+  views: Promise<ProjectionReport[] | null>
+}
+
 /** All there is to look at, the worst first. */
-export async function concernsOf (visit: Visit, rooms: DashboardRooms, queue: Promise<Queue | null>): Promise<Concern[]> {
+export async function concernsOf (visit: Visit, rooms: DashboardRooms, { queue, views }: Known): Promise<Concern[]> {
   const { desk: { directory: { now }, settings }, reads } = rooms
   const own = <T extends { account: string }>(things: Map<string, T>): T[] => [...things.values()].filter(({ account }) => account === visit.account.id)
   const webhooks = own(now.webhooks)
-  const waiting = orBehind(answerFrom(reads, deliveries, failedWaiting({ account: visit.account.id, webhooks: webhooks.map(({ id }) => id), max: COUNTED_MAX })))
-  const [reputation, waits, operations] = await Promise.all([reputationOf(visit), waiting, visit.isOperator ? operationsOf(rooms) : []])
+  const waiting = orBehind(ask(reads.pool, failedWaiting({ account: visit.account.id, webhooks: webhooks.map(({ id }) => id), max: COUNTED_MAX })))
+  const [reputation, waits, operations] = await Promise.all([reputationOf(visit), waiting, visit.isOperator ? operationsOf(rooms, views) : []])
   const all = [
     ...operations,
-    ...shown(webhooks.flatMap(endpointConcern), '/dashboard/webhooks', 'endpoints'),
+    ...shown(webhooks.flatMap(webhook => endpointConcern(webhook, visit.nowMs)), '/dashboard/webhooks', 'endpoints'),
     ...shown(own(now.domains).flatMap(domain => domainConcern(domain, settings, visit.nowMs)), '/dashboard/domains', 'domains'),
     ...reputation,
     ...shown((waits ?? []).map(({ webhook, count }) => failedConcern(now.webhooks.get(webhook)!, count)), '/dashboard/webhooks', 'endpoints'),
@@ -58,36 +64,43 @@ export async function concernsOf (visit: Visit, rooms: DashboardRooms, queue: Pr
 /** The first ones, and how many more there are of the kind. */
 function shown (concerns: Concern[], to: string, kind: string): Concern[] {
   const more = concerns.length - SHOWN_MAX
-  return more <= 0 ? concerns : [...concerns.slice(0, SHOWN_MAX), { tone: 'warn', what: `${number(more)} more ${kind}`, why: 'Each needs the same kind of attention.', to, step: `All ${kind}` }]
+  const others: Concern = { tone: 'warn', what: `${number(more)} more ${kind}`, why: 'They need the same kind of attention.', to, step: `All ${kind}` }
+  return more <= 0 ? concerns : [...concerns.slice(0, SHOWN_MAX), others]
 }
 
-function endpointConcern ({ id, url, disabled, failingSince }: Webhook): Concern[] {
+function endpointConcern ({ id, url, disabled, failingSince }: Webhook, nowMs: number): Concern[] {
   const shared = { to: `/dashboard/webhooks/${id}`, step: 'Look at the endpoint' }
-  if (disabled === 'gone') return [{ ...shared, tone: 'bad', what: `The endpoint ${url} is disabled`, why: 'It answered 410 Gone: nothing is sent to it.' }]
-  if (disabled !== null) return [{ ...shared, tone: 'bad', what: `The endpoint ${url} is disabled`, why: 'It did nothing but fail for five days: nothing is sent to it.' }]
+  if (disabled !== null) {
+    const why = disabled === 'gone' ? 'It answered 410 Gone: nothing is sent to it.' : 'It did nothing but fail for five days: nothing is sent to it.'
+    return [{ ...shared, tone: 'bad', what: `The endpoint ${url} is disabled`, why }]
+  }
   if (failingSince === null) return []
-  return [{ ...shared, tone: 'bad', what: `The endpoint ${url} is failing`, why: html`Nothing has got through since ${exact(failingSince)}. After five days of that it is disabled.` }]
+  const why = html`Nothing has got through for long: it has failed since ${time(failingSince, nowMs)}. After five days of that it is disabled.`
+  return [{ ...shared, tone: 'bad', what: `The endpoint ${url} is failing`, why }]
 }
 
 function domainConcern ({ id, name, status, failingSince }: Domain, { requireVerifiedDomains }: { requireVerifiedDomains: boolean }, nowMs: number): Concern[] {
   const shared = { to: `/dashboard/domains/${id}`, step: 'See the DNS records' }
   const follows = requireVerifiedDomains ? 'Mail from it is refused until they are.' : 'Mail from it goes out, and receivers cannot check its signature.'
-  if (status === 'failed') return [{ ...shared, tone: 'bad', what: `The domain ${name} has failed`, why: `Its DNS records have been wrong for more than 72 hours. ${follows}` }]
+  if (status === 'failed') return [{ ...shared, tone: 'bad', what: `The domain ${name} has failed`, why: `Its DNS records were wrong for more than 72 hours. ${follows}` }]
   if (status === 'pending') return [{ ...shared, tone: 'warn', what: `The domain ${name} is not verified`, why: `Its DNS records are not seen as they should be. ${follows}` }]
   if (failingSince === null) return []
-  return [{ ...shared, tone: 'bad', what: `The DNS records of ${name} have gone wrong`, why: html`Since ${time(failingSince, nowMs)}. It counts as failed after 72 hours of that.` }]
+  const why = html`They have been wrong since ${time(failingSince, nowMs)}. After 72 hours of that it counts as failed.`
+  return [{ ...shared, tone: 'bad', what: `The DNS records of ${name} have gone wrong`, why }]
 }
 
 function keyConcern ({ id, name, expiresMs }: Key, nowMs: number): Concern[] {
   if (expiresMs === null || expiresMs > nowMs + KEY_BEFORE_MS || expiresMs < nowMs - KEY_AFTER_MS) return []
   const isOver = expiresMs <= nowMs
-  const why = isOver ? html`It ended ${time(new Date(expiresMs), nowMs)}: whoever still uses it gets 401.` : html`It ends ${time(new Date(expiresMs), nowMs)}: whoever uses it gets 401 from then on.`
-  return [{ tone: 'warn', what: `The key ${name} ${isOver ? 'has expired' : 'expires soon'}`, why, to: `/dashboard/keys/${id}`, step: 'Give it more time' }]
+  const end = time(new Date(expiresMs), nowMs)
+  const why = isOver ? html`It ended ${end}: whoever still uses it gets 401.` : html`It ends ${end}: whoever uses it gets 401 from then on.`
+  return [{ tone: 'warn', what: `The key ${name} ${isOver ? 'has expired' : 'expires soon'}`, why, to: `/dashboard/keys/${id}`, step: 'Look at the key' }]
 }
 
 function failedConcern ({ id, url }: Webhook, count: number): Concern {
   const many = count >= COUNTED_MAX ? `${number(COUNTED_MAX)} or more deliveries` : `${number(count)} ${count === 1 ? 'delivery' : 'deliveries'}`
-  return { tone: 'warn', what: `${many} to ${url} failed`, why: 'Their tries are used up. They wait to be replayed, for 30 days after they were asked for.', to: `/dashboard/webhooks/${id}`, step: 'Replay them' }
+  const why = 'They are not tried any more, and can be replayed for as long as the log of deliveries holds them: 30 days.'
+  return { tone: 'warn', what: `${many} to ${url} failed`, why, to: `/dashboard/webhooks/${id}`, step: 'See them' }
 }
 
 function doubtConcern (queue: Queue | null): Concern[] {
@@ -122,37 +135,20 @@ function complaintsIn ({ complained, delivered, complaint_rate: rate }: Figures,
   return { tone: 'bad', what: `${percent(rate)} of mail was marked as spam`, why, to: '/dashboard/emails?event=complained', step: 'See who complained' }
 }
 
+const SILENT = 'PostgreSQL or NATS is slow or away. What was accepted is safe in the log; lists may not be up to date.'
+
 /** Of the installation. */
-async function operationsOf ({ operations }: DashboardRooms): Promise<Concern[]> {
-  const [parts, { value: views }] = await Promise.all([operations.parts(), operations.projections()])
-  const shared = { to: '/dashboard/operations', step: 'Open operations' }
+async function operationsOf ({ operations }: DashboardRooms, reports: Known['views']): Promise<Concern[]> {
+  const [parts, views] = await Promise.all([orBehind(operations.parts()), reports])
+  const concern = (tone: Concern['tone'], what: string, why: Value): Concern => ({ tone, what, why, to: '/dashboard/operations', step: 'Open operations' })
+  if (parts === null || views === null) return [concern('bad', 'Something does not answer', SILENT)]
   return [
-    ...parts.filter(({ reason }) => reason !== null).map(({ name, reason }): Concern => ({ ...shared, tone: 'bad', what: `The part ${name} is not ready`, why: reason })),
-    ...views.flatMap(({ name, lag }): Concern[] => (lag === null || lag.seconds <= LAG_S ? [] : [{
-      ...shared, tone: 'warn', what: `The view ${name} is behind the log`, why: `By ${number(lag.facts)} facts, the oldest ${number(Math.round(lag.seconds))} s old. Sending goes on; lists show less than has happened.`
-    }])),
-    ...views.flatMap(({ name, view }): Concern[] => (view === null || view.parked === 0 ? [] : [{
-      ...shared, tone: 'bad', what: `${number(view.parked)} ${view.parked === 1 ? 'fact is' : 'facts are'} missing in the view ${name}`, why: 'They could not be written and are parked: they are in the log, and lists do without them.'
-    }]))
+    ...parts.flatMap(({ name, reason }) => (reason === null ? [] : [concern('bad', `The part ${name} is not ready`, reason)])),
+    ...views.flatMap(({ name, lag }) => (lag === null || lag.seconds <= LAG_S ? [] : [concern('warn', `The view ${name} is behind the log`,
+      `By ${number(lag.facts)} facts, the oldest of them ${number(Math.round(lag.seconds))} s old. Sending goes on; lists show less than has happened.`)])),
+    ...views.flatMap(({ name, view }) => (view === null || view.parked === 0 ? [] : [concern('bad', `Facts are missing in the view ${name}: ${number(view.parked)}`,
+      'They could not be written and are parked: they are in the log, and lists do without them.')]))
   ]
-}
-
-/** How much waits in an account; null = the view cannot tell now. */
-export async function queueFor ({ account }: Visit, { reads }: DashboardRooms): Promise<Queue | null> {
-  return await orBehind(answerFrom(reads, emails, queueOf({ account: account.id, max: QUEUE_MAX })))
-}
-
-/** Emails of one state are counted so far. */
-const QUEUE_MAX = 10_000
-
-const NAMES = { queued: 'Queued', sending: 'Sending', deferred: 'Put off, tried again', scheduled: 'Scheduled' } as const
-
-export function queueCard ({ counts, oldestAt }: Queue, nowMs: number): Html {
-  const many = (count: number) => (count >= QUEUE_MAX ? `${number(QUEUE_MAX)} or more` : number(count))
-  return html`<section class="card"><h2>On the way</h2><dl class="facts tight">${Object.entries(NAMES).map(([status, name]) => {
-    const count = counts[status as keyof typeof NAMES]
-    return html`<div><dt>${name}</dt><dd>${count === 0 ? '0' : html`<a href="/dashboard/emails?status=${status}">${many(count)}</a>`}</dd></div>`
-  })}<div><dt>Oldest that is queued</dt><dd>${time(oldestAt, nowMs)}</dd></div></dl></section>`
 }
 
 export function concernsCard (concerns: Concern[]): Html {

@@ -58,7 +58,7 @@ export function sumOf (buckets: Stats['buckets']): Counts {
 
 /** The whole period in figures, each with what it was in the one before. */
 export function tiles ({ period, now, before }: Telling): Html {
-  const rate = (name: 'delivery_rate' | 'bounce_rate' | 'complaint_rate' | 'open_rate' | 'click_rate' | 'unsubscribe_rate') => ({ value: percent(now[name]), before: percent(before[name]) })
+  const rate = (name: Extract<keyof Figures, `${string}_rate`>) => ({ value: percent(now[name]), before: percent(before[name]) })
   const settled = now.delivered + now.bounced + now.failed
   const list = [
     { label: 'Accepted', value: number(now.accepted), before: number(before.accepted), of: 'recipients' },
@@ -72,8 +72,8 @@ export function tiles ({ period, now, before }: Telling): Html {
   ]
   return html`<ul class="tiles wide">${list.map(({ label, value, of, before: was }) => html`<li class="tile"><span class="label">${label}</span>
 <span class="value">${value}</span><span class="hint">${of}<br>before: ${was}</span></li>`)}</ul>
-<p class="hint">The last ${period.text}, each thing counted when it happened; before = the ${period.text} before that. Delivered and bounced are rates of what was settled, complaints
-and the rest of what was delivered. Opens and clicks by programs are not counted.</p>`
+<p class="hint">The last ${period.text}, each thing counted when it happened; before = the ${period.text} before that.
+Delivered and bounced are rates of what was settled, complaints and the rest of what was delivered. Opens and clicks by programs are not counted.</p>`
 }
 
 export function charts ({ period, points }: Telling): Html {

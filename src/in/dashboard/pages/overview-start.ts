@@ -46,9 +46,11 @@ function stepsOf ({ account: { id } }: Visit, { desk: { directory: { now } } }: 
 export function startCard (visit: Visit, rooms: DashboardRooms, hasMail: boolean): Html | null {
   const steps = stepsOf(visit, rooms, hasMail)
   if (hasMail && steps[2]!.done) return null
-  return html`<section class="card"><h2>${hasMail ? 'Next steps' : 'From nothing to the first email'}</h2><ol class="concerns">${steps.map(({ name, text, done, to, link }) =>
-    html`<li class="${done ? 'good' : 'busy'}"><div><strong>${name}</strong> ${done && badge('done')}<p>${text}</p></div>${!done && link !== null && html`<a class="button" href="${to}">${link}</a>`}</li>`)}</ol></section>
-${!hasMail && html`<section class="card"><h2>Send it from the command line</h2><p class="hint">With a key in <code>JETPOST_API_KEY</code>. This page shows what became of it as soon as it is accepted.</p>
+  const lines = steps.map(({ name, text, done, to, link }) => html`<li class="${done ? 'good' : 'busy'}"><div><strong>${name}</strong> ${done && badge('done')}<p>${text}</p></div>
+${!done && link !== null && html`<a class="button" href="${to}">${link}</a>`}</li>`)
+  return html`<section class="card"><h2>${hasMail ? 'Next steps' : 'From nothing to the first email'}</h2><ol class="concerns">${lines}</ol></section>
+${!hasMail && html`<section class="card"><h2>Send it from the command line</h2>
+<p class="hint">With a key in <code>JETPOST_API_KEY</code>. This page shows what became of it as soon as it is accepted.</p>
 ${codeBlock(curlFor(rooms.publicUrl), 'The first email as a command')}</section>`}`
 }
 

@@ -3,9 +3,10 @@ import { CHART_ASSETS } from '../charts.ts'
 import { faultBox, faultsIn, field, heading, live, NO_FAULTS, refreshed, select, withQuery, type Faults } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import type { Pages, Visit } from '../visit.ts'
-import { concernsCard, concernsOf, queueCard, queueFor } from './overview-concerns.ts'
+import { concernsCard, concernsOf } from './overview-concerns.ts'
 import { charts, PERIODS, periodOf, tell, tiles, type Period, type Telling } from './overview-figures.ts'
 import { orBehind } from './overview-parts.ts'
+import { createQueues, queueCard } from './overview-queue.ts'
 import { startCard } from './overview-start.ts'
 
 const ID = 'overview'
@@ -14,18 +15,22 @@ const BEHIND = html`<p class="box warn" role="status">The figures cannot be read
 
 /** How it goes: what needs somebody, what is on its way, and what became of mail. */
 export function overviewPages (pages: Pages, rooms: DashboardRooms): void {
+  const queueOf = createQueues(rooms.reads, rooms.desk.ledger.clock)
+
   pages.get('/', async visit => {
     const period = periodOf(visit.query)
-    const waiting = queueFor(visit, rooms)
+    const known = { queue: queueOf(visit.account.id), views: visit.isOperator ? orBehind(rooms.operations.projections().then(({ value }) => value)) : Promise.resolve(null) }
     const newestMail = orBehind(visit.api.emails.page({ limit: 1 }))
-    const [newest, queue, figures, concerns] = await Promise.all([newestMail, waiting, figuresFor(visit, period), concernsOf(visit, rooms, waiting)])
-    const hasMail = newest === null || newest.data.length > 0
+    const [newest, queue, views, figures, concerns] = await Promise.all([newestMail, known.queue, known.views, figuresFor(visit, period), concernsOf(visit, rooms, known)])
+    const { telling, faults } = figures
+    // Figures outlive the emails they are of.
+    const hasMail = newest === null || newest.data.length > 0 || (telling?.now.accepted ?? 0) > 0
     const start = startCard(visit, rooms, hasMail)
     const attention = hasMail || concerns.length > 0 ? concernsCard(concerns) : null
-    const { telling, faults } = figures
     const numbers = telling === null ? html`${faults === NO_FAULTS ? BEHIND : faultBox(faults)}` : html`${tiles(telling)}${charts(telling)}`
+    const body = hasMail ? html`${attention}${queue !== null && queueCard(queue, views, visit.nowMs)}${numbers}${start}` : html`${start}${attention}`
     const page = html`${heading('Overview')}${hasMail && filters(visit, rooms, period, faults)}
-<div ${hasMail ? refreshed(visit, REDRAWN_S, ID) : live(visit, 'emails', ID)}>${!hasMail && start}${attention}${hasMail && html`${queue !== null && queueCard(queue, visit.nowMs)}${numbers}${start}`}</div>`
+<div ${hasMail ? refreshed(visit, REDRAWN_S, ID) : live(visit, 'emails', ID)}>${body}</div>`
     return { title: 'Overview', section: 'overview', page, assets: CHART_ASSETS, status: faults === NO_FAULTS ? 200 : 422 }
   })
 }

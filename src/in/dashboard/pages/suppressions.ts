@@ -5,6 +5,7 @@ import { act, badge, empty, faultBox, faultsIn, field, form, heading, NO_FAULTS,
 import type { Answer, Pages, Visit } from '../visit.ts'
 
 const WHY: Record<SuppressionReason, string> = { bounce: 'Bounced', complaint: 'Marked as spam', unsubscribe: 'Unsubscribed', manual: 'Added by hand' }
+const TONES = { bounce: 'bad', complaint: 'bad', unsubscribe: 'warn', manual: 'calm' } as const
 const NONE: ListSuppressionsAnswer = { data: [], has_more: false, next_cursor: null }
 
 /** Who gets no mail of the account, and why. */
@@ -60,21 +61,22 @@ function listPage (visit: Visit, { data, next_cursor: next }: ListSuppressionsAn
   const [address, reason] = [visit.query.get('address') ?? '', visit.query.get('reason') ?? '']
   const isFiltered = address !== '' || reason !== '' || visit.query.has('cursor')
   return html`${heading('Suppressions', ACTIONS)}
-<p class="hint">Addresses that mail of this account is not sent to: they bounced, complained or unsubscribed, or somebody said so. An unsubscribe holds back only mail that offers to.</p>
-${faultBox(faults)}<form class="filters" method="get" action="/dashboard/suppressions" role="search">${wideField(address, faults)}
-${select('reason', 'Reason', [['', 'All'], ...REASONS.map((name): [string, string] => [name, WHY[name]])], reason, html`data-submit`)}<button>Search</button></form>
+<p class="hint">Addresses that mail of this account is not sent to: they bounced, complained or unsubscribed, or somebody said so.
+An unsubscribe holds back only mail that offers to.</p>${faultBox(faults)}<form class="filters" method="get" action="/dashboard/suppressions" role="search">
+${field({ name: 'address', label: 'The whole address', value: address, type: 'search', placeholder: 'ada@example.com' }, faults)}
+${select('reason', 'Reason', [['', 'All'], ...choices(REASONS)], reason, html`data-submit`)}<button>Search</button></form>
 ${data.length === 0 ? emptyList(isFiltered, faults) : rowsOf(visit, data)}${pager(visit, next)}`
 }
 
-function wideField (address: string, faults: Faults): Html {
-  return field({ name: 'address', label: 'Address', value: address, type: 'search', placeholder: 'ada@example.com', hint: 'The whole address, in any case of letters.' }, faults)
+function choices (reasons: readonly SuppressionReason[]): Array<[value: string, text: string]> {
+  return reasons.map(name => [name, WHY[name]])
 }
 
 function emptyList (isFiltered: boolean, faults: Faults): Html | null {
   if (faults !== NO_FAULTS) return null
-  if (isFiltered) return empty('Nobody here', 'No suppression is like this: mail to the address goes out.', html`<a class="button" href="/dashboard/suppressions">All suppressions</a>`)
-  return empty('Nobody is suppressed', html`An address comes here by itself when its server rejects it for good, or when somebody marks your mail as spam or unsubscribes. Try it with mail
-to <code>bounced@sandbox.jetpost.test</code>: it bounces, and never touches this list.`)
+  if (isFiltered) return empty('Nobody here', 'No address is suppressed that is like this.', html`<a class="button" href="/dashboard/suppressions">All suppressions</a>`)
+  return empty('Nobody is suppressed', html`An address comes here by itself when its server rejects it for good, or when somebody marks your mail as spam or unsubscribes.
+Mail to the sandbox (<code>bounced@sandbox.jetpost.test</code>) shows how that looks, and never touches this list.`)
 }
 
 function rowsOf (visit: Visit, data: Suppression[]): Html {
@@ -82,26 +84,29 @@ function rowsOf (visit: Visit, data: Suppression[]): Html {
     { name: 'Address', kind: 'wide', cell: ({ address }) => address ?? html`<span class="none">forgotten: the hash of the address alone is kept</span>` },
     {
       name: 'Why',
-      cell: ({ reasons }) => html`${reasons.map(({ reason, email_id: email, since }) => html`<div>${badge(WHY[reason], reason === 'manual' ? 'calm' : reason === 'unsubscribe' ? 'warn' : 'bad')}
-${time(since, visit.nowMs)}${email !== null && html` · <a href="/dashboard/emails/${email}">the email</a>`}</div>`)}`
+      cell: ({ reasons }) => reasons.map(({ reason, email_id: email, since }) => html`<div>${badge(WHY[reason], TONES[reason])} ${time(since, visit.nowMs)}
+${email !== null && html`· <a href="/dashboard/emails/${email}">the email</a>`}</div>`)
     },
-    { name: 'Since', kind: 'late', cell: ({ created_at: at }) => time(at, visit.nowMs) },
     { name: 'Lift', cell: ({ address, reasons }) => address !== null && lifting(visit, address, reasons) }
   ], data)
 }
 
+const ASKED = 'They asked not to have it: send only if they have asked for it again since.'
+const AGAIN = 'If it bounces again, it is suppressed again.'
+
 function lifting (visit: Visit, address: string, reasons: Suppression['reasons']): Html {
-  const warned = reasons.some(({ reason }) => reason === 'complaint' || reason === 'unsubscribe') ? ' They asked not to have it: send only if they have asked for it again since.' : ' If it bounces again, it is suppressed again.'
-  return act(visit, 'Lift', {
-    action: '/dashboard/suppressions/lift', fields: { address }, confirm: `Mail to ${address} goes out again, whatever the reasons were.${warned} Mail that was held back stays unsent.`, confirmLabel: 'Lift it'
-  })
+  const warned = reasons.some(({ reason }) => reason === 'complaint' || reason === 'unsubscribe') ? ASKED : AGAIN
+  const confirm = `Mail to ${address} goes out again, whatever the reasons were. ${warned} Mail that was held back stays unsent.`
+  return act(visit, 'Lift', { action: '/dashboard/suppressions/lift', fields: { address }, confirm, confirmLabel: 'Lift it' })
 }
 
 function newPage (visit: Visit, faults: Faults): Html {
   const reason = visit.form.get('reason') ?? 'manual'
   return html`${heading('Suppress an address', null, html`<a href="/dashboard/suppressions">Suppressions</a>`)}${faultBox(faults)}
-${form(visit, { action: '/dashboard/suppressions', class: 'card fields' }, html`<p>It gets no mail of this account from now on. What is on its way already may still arrive.</p>
-${field({ name: 'address', label: 'Address', type: 'email', required: true, value: visit.form.get('address') ?? '' }, faults)}
-${select('reason', 'Reason', [...REASONS].reverse().map((name): [string, string] => [name, WHY[name]]), reason)}
-<p class="hint">The other reasons are for lists brought along from elsewhere. An unsubscribe holds back only mail that offers to.</p><div><button class="primary">Suppress it</button></div>`)}`
+${form(visit, { action: '/dashboard/suppressions', class: 'card fields' }, html`
+<p>It gets no mail of this account from now on. What a server is taking at this moment may still arrive.</p>
+${field({ name: 'address', label: 'Address', required: true, value: visit.form.get('address') ?? '' }, faults)}
+${select('reason', 'Reason', choices([...REASONS].reverse()), reason)}
+<p class="hint">The other reasons are for lists brought along from elsewhere. An unsubscribe holds back only mail that offers to.</p>
+<div><button class="primary">Suppress it</button></div>`)}`
 }

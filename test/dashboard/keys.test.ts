@@ -1,0 +1,106 @@
+import t from 'tap'
+import { openPage, signIn } from '../support/browser.ts'
+import { visit } from '../support/dashboard.ts'
+import { API_KEY, openTestHouse } from '../support/house.ts'
+
+const house = await openTestHouse(t)
+const secretIn = (html: string) => /data-copy="(jp_(?:live|test)_[A-Za-z0-9_-]{43})"/.exec(html)?.[1]
+const send = async (key: string) => (await house.send({ to: 'delivered@sandbox.jetpost.test' }, key)).status
+
+t.test('a key is made, used, given a new secret, and revoked', async t => {
+  const { page, complaints } = await openPage(t, house.url)
+  await signIn(page, API_KEY)
+  await page.getByRole('link', { name: 'Keys' }).click()
+  t.match(await page.getByRole('row', { name: /JETPOST_API_KEY/ }).textContent(), /this session/)
+  await page.getByRole('link', { name: 'Make a key' }).click()
+  await page.getByLabel('Name').fill('Shop')
+  await page.getByLabel('emails:send').check()
+  await page.getByRole('button', { name: 'Make the key' }).click()
+  await page.getByText('Copy it now').waitFor()
+  const first = secretIn(await page.content())!
+  await page.getByRole('button', { name: 'Copy the secret' }).click()
+  t.equal(await page.evaluate('navigator.clipboard.readText()'), first)
+  t.equal(await send(first), 202)
+  t.equal((await house.request('GET', '/api/emails', { key: first })).status, 403, 'and nothing that was not ticked')
+
+  await page.getByRole('link', { name: 'Shop' }).click()
+  t.notMatch(await page.content(), first, 'it is shown once')
+  await page.getByLabel('The present secret works on for').selectOption('Not at all')
+  await page.getByRole('button', { name: 'Make a new secret' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Make a new secret' }).click()
+  await page.getByText('The secret before works no more.').waitFor()
+  const second = secretIn(await page.content())!
+  t.equal(await send(first), 401)
+  t.equal(await send(second), 202)
+
+  await page.getByRole('link', { name: 'Shop' }).click()
+  await page.getByRole('button', { name: 'Revoke this key' }).click()
+  t.match(await page.getByRole('dialog').textContent(), /Whatever uses Shop gets 401/)
+  await page.getByRole('dialog').getByRole('button', { name: 'Revoke it' }).click()
+  await page.getByText('The key Shop is revoked.').waitFor()
+  t.equal(await page.getByRole('row', { name: /Shop/ }).count(), 0)
+  t.equal(await send(second), 401)
+  t.strictSame(complaints, [])
+})
+
+t.test('the key of the session goes with its session', async t => {
+  const { id, secret } = await house.newKey({ name: 'Mine' })
+  const visitor = await visit(house, secret)
+  t.match((await visitor.get(`/dashboard/keys/${id}`)).html, 'You are signed in with it: this ends your session.')
+  t.match(await visitor.post(`/dashboard/keys/${id}/rotate`, { overlap_s: '3600' }), { status: 200, html: /The secret before works until/ })
+  t.equal((await visitor.get('/dashboard/keys')).status, 200, 'a new secret does not end it')
+  t.match(await visitor.post(`/dashboard/keys/${id}/revoke`), { status: 303, to: '/dashboard/sign-in' })
+  t.match(await visitor.get('/dashboard/keys'), { status: 303, to: /sign-in/ })
+})
+
+t.test('what is said of a key can be said anew, and only what was changed is', async t => {
+  const expiresMs = Date.now() + 86_400_000
+  const { id } = await house.newKey({ name: 'Report', scopes: ['emails:read', 'domains:read'], domains: ['a.example', 'b.example'], expiresMs })
+  const visitor = await visit(house)
+  const present = { name: 'Report', scopes: ['domains:read', 'emails:read'], domains: 'a.example\r\nb.example', expires_at: new Date(expiresMs).toISOString().slice(0, 16), opens: '', clicks: '', unsubscribe: '' }
+  const shown = (await visitor.get(`/dashboard/keys/${id}`)).html
+  for (const text of ['a.example\nb.example', `value="${present.expires_at}"`, 'value="emails:read" checked']) t.match(shown, text)
+  t.match(await visitor.post(`/dashboard/keys/${id}`, { ...present, name: 'Reports', opens: 'false' }), { status: 303, to: `/dashboard/keys/${id}` })
+  const { body: after } = await house.request('GET', `/api/keys/${id}`)
+  t.match(after, { name: 'Reports', domains: ['a.example', 'b.example'], track: { opens: false, clicks: null }, expires_at: new Date(expiresMs).toISOString() })
+  await visitor.post(`/dashboard/keys/${id}`, { ...present, domains: '*', expires_at: '', scopes: ['emails:send'] })
+  t.match((await house.request('GET', `/api/keys/${id}`)).body, { name: 'Report', domains: ['*'], scopes: ['emails:send'], expires_at: null })
+})
+
+t.test('a form that cannot be comes back as it was, with what is wrong', async t => {
+  const visitor = await visit(house)
+  const { status, html } = await visitor.post('/dashboard/keys', { name: 'Half "a" key', domains: 'not a domain!', expires_at: '2020-01-01T00:00', test: 'on' })
+  t.equal(status, 422)
+  t.match(html, 'value="Half &quot;a&quot; key"')
+  for (const fault of ['scopes is a list of scopes', 'is not a domain name', 'The end of a key lies ahead']) t.match(html, fault)
+  t.match(html, /name="test" value="on" checked/)
+  const both = await visitor.post('/dashboard/keys', { name: 'Both', scopes: ['full', 'emails:read'], domains: '*' })
+  t.match(both, { status: 422, html: /Scopes are \[&quot;full&quot;\]/ })
+})
+
+t.test('a key that JETPOST_API_KEY fixes keeps what it holds', async t => {
+  const visitor = await visit(house)
+  const id = /href="\/dashboard\/keys\/(key_env[0-9a-z]+)"/.exec((await visitor.get('/dashboard/keys')).html)![1]!
+  const { html } = await visitor.get(`/dashboard/keys/${id}`)
+  t.match(html, 'fixes this key')
+  t.notMatch(html, /\/rotate"/)
+  const kept = Object.fromEntries([...html.matchAll(/<input type="hidden" name="(scopes|domains|expires_at)" value="([^"]*)">/g)].map(([, name, value]) => [name, value])) as Record<string, string>
+  t.equal((await visitor.post(`/dashboard/keys/${id}`, { ...kept, name: 'The operator', opens: '', clicks: '', unsubscribe: 'false' })).status, 303)
+  t.match((await house.request('GET', `/api/keys/${id}`)).body, { name: 'The operator', scopes: ['full'], unsubscribe: false })
+})
+
+t.test('who may not see keys is told so, and who may not change them is offered nothing', async t => {
+  const other = await house.newKey({ name: 'Other' })
+  const blind = await visit(house, (await house.newKey({ name: 'Watcher', scopes: ['dashboard'] })).secret)
+  for (const path of ['/dashboard/keys', `/dashboard/keys/${other.id}`]) t.match(await blind.get(path), { status: 403, html: /This session may not see keys/ })
+  t.match(await blind.post('/dashboard/keys', { name: 'More', scopes: 'full', domains: '*' }), { status: 403, html: /This session may not see keys/ })
+  t.equal((await blind.post(`/dashboard/keys/${other.id}/revoke`)).status, 403)
+  const seeing = await visit(house, (await house.newKey({ name: 'Auditor', scopes: ['dashboard', 'keys:read'] })).secret)
+  t.notMatch((await seeing.get('/dashboard/keys')).html, 'Make a key')
+  t.match(await seeing.get('/dashboard/keys/new'), { status: 403, html: /may see keys, and not change them/ })
+  t.match(await seeing.get(`/dashboard/keys/${other.id}`), { status: 200, html: /may see keys, and not change them/ })
+  const stranger = await visit(house, await house.newAccountKey())
+  t.equal((await stranger.get(`/dashboard/keys/${other.id}`)).status, 404)
+  t.equal((await stranger.post(`/dashboard/keys/${other.id}/revoke`)).status, 404)
+  t.equal((await house.request('GET', '/api/keys', { key: other.secret })).status, 200)
+})

@@ -1,0 +1,143 @@
+import t from 'tap'
+import { failedWaiting } from '#projections/deliveries/backlog.ts'
+import { queueOf } from '#projections/emails/queue.ts'
+import { judgeWebhook } from '#src/actions/webhook.ts'
+import { createLog } from '#src/base/log.ts'
+import { createPool } from '#src/postgres/pool.ts'
+import { ask } from '#src/postgres/run.ts'
+import { openPage, signIn, type Page } from '../support/browser.ts'
+import { visit } from '../support/dashboard.ts'
+import { startHookSink } from '../support/hook-sink.ts'
+import { API_KEY, openTestHouse } from '../support/house.ts'
+import { openSecondDesk } from '../support/second-desk.ts'
+import { freshAccount, freshDatabase } from '../support/servers.ts'
+import { until } from '../support/wait.ts'
+
+const DAY_MS = 86_400_000
+const { natsUrl } = freshAccount()
+const databaseUrl = await freshDatabase(t)
+const house = await openTestHouse(t, { natsUrl, databaseUrl })
+
+/** What a chart has drawn: pixels that are not as the card behind them. */
+const drawnIn = async (page: Page, chart: string) => await page.locator(`#${chart} canvas`).evaluate((canvas: any) =>
+  canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.filter((value: number, i: number) => i % 4 === 3 && value > 0).length)
+
+t.test('an account without mail is told how to send the first one, and sees what becomes of it', async t => {
+  const key = await house.newAccountKey()
+  const { page, complaints } = await openPage(t, house.url)
+  await signIn(page, key)
+  await page.getByRole('heading', { name: 'From nothing to the first email' }).waitFor()
+  t.match(await page.getByRole('region', { name: 'The first email as a command' }).textContent(), /^curl \S+\/api\/emails \\/)
+  t.equal((await house.send({ to: 'delivered@sandbox.jetpost.test' }, key)).status, 202)
+  await page.getByRole('heading', { name: 'Volume and delivery' }).waitFor()
+  await page.locator('#volume .u-legend').waitFor()
+  t.strictSame(complaints, [])
+})
+
+t.test('charts are drawn, and what is looked at stays while the figures move on', async t => {
+  const key = await house.newAccountKey()
+  const sent = await house.send({ to: ['delivered@sandbox.jetpost.test', 'bounced@sandbox.jetpost.test'], tags: ['invoice'] }, key)
+  await house.settled(sent.body.id, 'partial', key)
+  const { page, complaints } = await openPage(t, house.url, { width: 390 })
+  await page.clock.install()
+  await signIn(page, key)
+  for (const chart of ['volume', 'trouble', 'reading']) t.ok(await drawnIn(page, chart) > 1000, chart)
+  t.ok(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), 'nothing is wider than a phone')
+  await page.locator('#trouble summary').click()
+  const cells = page.locator('#trouble-table td[data-name=Bounced]')
+  const total = async () => (await cells.allTextContents()).reduce((sum, text) => sum + Number(text), 0)
+  await until(async () => { await page.clock.runFor(10_500); return await total() === 1 })
+  const canvas = await page.locator('#trouble canvas').elementHandle()
+  const again = await house.send({ to: 'bounced+again@sandbox.jetpost.test' }, key)
+  await house.settled(again.body.id, 'bounced', key)
+  await until(async () => { await page.clock.runFor(10_500); return await total() === 2 })
+  t.ok(await page.locator('#trouble-table').getAttribute('open') !== null, 'the table is still open')
+  t.ok(await canvas!.evaluate((element: any) => element.isConnected), 'the chart was not made anew')
+  await page.getByRole('link', { name: '30 days' }).click()
+  await page.getByLabel('Tag').fill('invoice')
+  await page.keyboard.press('Enter')
+  await page.waitForURL(/period=30d.*tag=invoice/)
+  t.match(await page.locator('.tile', { hasText: 'Accepted' }).textContent(), /^Accepted\s*2recipients/)
+  t.strictSame(complaints, [])
+})
+
+t.test('what needs attention is named, with its reason and where it is mended', async t => {
+  const sink = await startHookSink()
+  t.teardown(() => sink.stop())
+  sink.answers(() => ({ status: 410 }))
+  const hook = async (path: string, events: string[]) => (await house.request('POST', '/api/webhooks', { body: { url: sink.url + path, events } })).body
+  const [failing, gone] = [await hook('/failing', ['email.opened']), await hook('/gone', ['email.bounced'])]
+  const { body: domain } = await house.request('POST', '/api/domains', { body: { name: 'shop.example' } })
+  const ending = await house.newKey({ name: 'Nightly <b>report</b>', expiresMs: Date.now() + 3 * DAY_MS })
+  await house.newKey({ name: 'Of next year', expiresMs: Date.now() + 300 * DAY_MS })
+  const cause = { account: 'acc_first', correlation: 'test', causation: null }
+  await judgeWebhook(await openSecondDesk(t, natsUrl), cause, failing, { failingSinceMs: Date.now() - 3_600_000 })
+  for (let i = 0; i < 2; i++) await house.send({ to: Array.from({ length: 50 }, (_, n) => `bounced+${i}${n}@sandbox.jetpost.test`) })
+  const { body: later } = await house.send({ scheduled_at: new Date(Date.now() + 3_600_000).toISOString() })
+  await house.settled(later.id, 'scheduled')
+  await until(async () => (await house.request('GET', '/api/stats')).body.totals.bounced === 100)
+  await until(async () => (await house.request('GET', `/api/webhooks/${gone.id}`)).body.status === 'disabled')
+  const visitor = await visit(house)
+  await until(async () => /deliver(y|ies) to \S+\/gone failed/.test((await visitor.get('/dashboard')).html))
+  const { html } = await visitor.get('/dashboard')
+  t.match(html, `The endpoint ${failing.url} is failing`)
+  t.match(html, `The endpoint ${gone.url} is disabled`)
+  t.match(html, /100\.0 % of mail bounced<\/strong><p>100 of 100 recipients in the last 24 hours/)
+  t.match(html, 'The domain shop.example is not verified')
+  t.match(html, 'The key Nightly &lt;b&gt;report&lt;/b&gt; expires soon')
+  t.notMatch(html, 'Of next year')
+  for (const path of [`webhooks/${failing.id}`, `webhooks/${gone.id}`, `domains/${domain.id}`, `keys/${ending.id}`]) t.match(html, `href="/dashboard/${path}"`)
+  t.match(html, /<dt>Scheduled<\/dt><dd><a href="\/dashboard\/emails\?status=scheduled">1<\/a>/)
+  t.notMatch((await (await visit(house, await house.newAccountKey())).get('/dashboard')).html, /shop\.example|Nightly|failing/, 'nothing of another account')
+})
+
+t.test('a session that may not see keys is not told of them, and a filter that is none is said to be', async t => {
+  const { secret } = await house.newKey({ name: 'Watcher', scopes: ['dashboard'] })
+  await house.newKey({ name: 'Soon over', expiresMs: Date.now() + DAY_MS })
+  const visitor = await visit(house, secret)
+  t.notMatch((await visitor.get('/dashboard')).html, 'Soon over')
+  const wrong = await visitor.get('/dashboard?domain=not%20one')
+  t.equal(wrong.status, 422)
+  t.match(wrong.html, 'domain is the name of a domain')
+})
+
+t.test('what is counted is read from indexes, however many emails there are', async t => {
+  const pool = createPool(databaseUrl, createLog('silent'))
+  t.teardown(async () => await pool.end())
+  await pool.query("insert into email_states (id, account, created_at, status, events) select 'em_' || i, 'acc_many', now(), 'delivered', '{}' from generate_series(1, 20000) i")
+  await pool.query("insert into email_states (id, account, created_at, status, events) select 'em_q' || i, 'acc_many', now() - interval '1 hour', 'queued', '{}' from generate_series(1, 40) i")
+  const queue = queueOf({ account: 'acc_many', max: 30 })
+  const { counts, oldestAt } = await ask(pool, queue)
+  t.match(counts, { queued: 30, sending: 0, in_doubt: 0 })
+  t.equal(oldestAt, null, 'more are queued than were counted')
+  t.ok((await ask(pool, queueOf({ account: 'acc_many', max: 50 }))).oldestAt)
+  for (const { sql } of [queue, failedWaiting({ account: 'acc_many', webhooks: ['wh_1'], max: 10 })]) {
+    const { rows } = await pool.query<{ 'QUERY PLAN': string }>(`explain ${sql.text}`, [...sql.values])
+    t.notMatch(rows.map(row => row['QUERY PLAN']).join('\n'), /Seq Scan/)
+  }
+})
+
+t.test('while a view does not answer the page comes without it', async t => {
+  const visitor = await visit(house, await house.newAccountKey())
+  const pool = createPool(databaseUrl, createLog('silent'))
+  const client = await pool.connect()
+  t.teardown(async () => {
+    client.release()
+    await pool.end()
+  })
+  await client.query('begin; lock table email_states, stats_hours in access exclusive mode')
+  const startMs = performance.now()
+  const { status, html } = await visitor.get('/dashboard')
+  await client.query('rollback')
+  t.equal(status, 200)
+  t.ok(performance.now() - startMs < 5000, 'before the statement is given up')
+  t.match(html, 'The figures cannot be read just now')
+  t.match(html, 'What needs attention')
+  t.match((await visitor.get('/dashboard')).html, 'From nothing to the first email', 'and it is back')
+})
+
+t.test('the page is small, and says what it loads', async t => {
+  const { html } = await (await visit(house, API_KEY)).get('/dashboard?period=7d')
+  t.ok(html.length < 60_000, `${html.length}`)
+  t.match(html, /<script defer src="\/dashboard\/assets\/[^"]+\/uplot\.js">/)
+})

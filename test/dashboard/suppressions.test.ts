@@ -1,0 +1,82 @@
+import t from 'tap'
+import { openPage, signIn } from '../support/browser.ts'
+import { visit } from '../support/dashboard.ts'
+import { API_KEY, openTestHouse } from '../support/house.ts'
+import { until } from '../support/wait.ts'
+
+const house = await openTestHouse(t)
+
+t.test('an address is suppressed, gets no mail, is found, and has mail again', async t => {
+  const { page, complaints } = await openPage(t, house.url)
+  await signIn(page, API_KEY)
+  await page.getByRole('link', { name: 'Suppressions' }).click()
+  await page.getByRole('heading', { name: 'Nobody is suppressed' }).waitFor()
+  await page.getByRole('link', { name: 'Suppress an address' }).click()
+  await page.getByLabel('Address').fill('Grace@example.com')
+  await page.getByRole('button', { name: 'Suppress it' }).click()
+  await page.getByText('Grace@example.com gets no mail').waitFor()
+  const held = await house.send({ to: 'grace@example.com' })
+  await house.settled(held.body.id, 'suppressed')
+
+  await page.getByLabel('The whole address').fill('GRACE@example.com')
+  await page.getByRole('button', { name: 'Search' }).click()
+  await page.waitForURL(/address=GRACE/)
+  await page.getByRole('row', { name: /Grace@example.com.*Added by hand/ }).getByRole('button', { name: 'Lift' }).click()
+  t.match(await page.getByRole('dialog').textContent(), /Mail to Grace@example.com goes out again/)
+  await page.getByRole('dialog').getByRole('button', { name: 'Lift it' }).click()
+  await page.getByText('Grace@example.com may have mail again.').waitFor()
+  const sent = await house.send({ to: 'grace@example.com' })
+  await house.settled(sent.body.id, 'delivered')
+  t.strictSame(complaints, [])
+})
+
+t.test('the list tells why, and what is wrong with a search or a form', async t => {
+  const visitor = await visit(house)
+  await visitor.post('/dashboard/suppressions', { address: 'ada@example.com', reason: 'complaint' })
+  await visitor.post('/dashboard/suppressions', { address: 'ben@example.com', reason: 'unsubscribe' })
+  const { html } = await visitor.get('/dashboard/suppressions?reason=complaint')
+  t.match(html, /ada@example\.com.*Marked as spam/s)
+  t.notMatch(html, 'ben@example.com')
+  t.match(html, 'They asked not to have it')
+  t.match(await visitor.get('/dashboard/suppressions?address=nobody%40example.com'), { status: 200, html: /Nobody here/ })
+  t.match(await visitor.get('/dashboard/suppressions?address=nobody'), { status: 422, html: /address is a mail address/ })
+  t.match(await visitor.post('/dashboard/suppressions', { address: '"><b>x' }), { status: 422, html: /value="&quot;&gt;&lt;b&gt;x"/ })
+  t.match(await visitor.post('/dashboard/suppressions/lift', { address: 'nobody@example.com' }), { status: 422 })
+  const stranger = await visit(house, await house.newAccountKey())
+  t.match((await stranger.get('/dashboard/suppressions')).html, 'Nobody is suppressed')
+  t.equal((await stranger.post('/dashboard/suppressions/lift', { address: 'ada@example.com' })).status, 422)
+  t.equal((await house.request('GET', '/api/suppressions/ada@example.com')).status, 200)
+})
+
+t.test('a person is forgotten once it was said twice, and the receipt comes by itself', async t => {
+  const sent = await house.send({ to: 'gone@example.com' })
+  await house.settled(sent.body.id, 'delivered')
+  const { page, complaints } = await openPage(t, house.url)
+  await signIn(page, API_KEY)
+  await page.goto('/dashboard/suppressions')
+  await page.getByRole('link', { name: 'Erasures' }).click()
+  await page.getByRole('heading', { name: 'Nobody is forgotten yet' }).waitFor()
+  await page.getByRole('link', { name: 'Forget an address' }).click()
+  await page.getByLabel('Address to forget').fill('gone@example.com')
+  await page.getByLabel('The same address again').fill('gone@example.com')
+  await page.getByRole('button', { name: 'Forget this address' }).click()
+  t.match(await page.getByRole('dialog').textContent(), /Nobody can bring it back/)
+  await page.getByRole('dialog').getByRole('button', { name: 'Forget it for good' }).click()
+  await page.getByRole('heading', { name: 'Receipt of an erasure' }).waitFor()
+  await page.getByText('What it cannot reach').waitFor({ timeout: 40_000 })
+  t.match(await page.locator('.facts', { hasText: 'Emails it was in' }).textContent(), /Emails it was in1/)
+  await until(async () => (await house.request('GET', `/api/emails/${sent.body.id}`)).body.to?.[0] !== 'gone@example.com')
+  t.notMatch((await (await visit(house)).get('/dashboard/erasures')).html, 'gone@example.com')
+  t.strictSame(complaints, [])
+})
+
+t.test('nobody is forgotten by a slip', async t => {
+  const visitor = await visit(house)
+  const slip = await visitor.post('/dashboard/erasures', { address: 'ada@example.com', again: 'ade@example.com' })
+  t.match(slip, { status: 422, html: /This is not the same address/ })
+  t.match(await visitor.post('/dashboard/erasures', { address: 'ada', again: 'ada' }), { status: 422, html: /address is not a mail address/ })
+  const { html } = await visitor.get('/dashboard/erasures')
+  const id = /era_[0-9a-z]+/.exec(html)![0]
+  const stranger = await visit(house, await house.newAccountKey())
+  t.equal((await stranger.get(`/dashboard/erasures/${id}`)).status, 404)
+})
