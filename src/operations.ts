@@ -6,11 +6,13 @@ import { fares } from '#projections/stats/queries.ts'
 import type { Counts } from '#projections/counts.ts'
 import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { consumerPlans, streamPlans, type Retention } from '#streams/topology.ts'
-import type { Clock } from '#src/base/clock.ts'
-import { timestamp } from '#src/base/clock.ts'
+import { timestamp, type Clock } from '#src/base/clock.ts'
 import { asError, deadline, Late } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
-import { Untold, type ConsumerReport, type FareReport, type Operations, type PartReport, type ProjectionReport, type RateReport, type RebuildReport, type StreamReport, type Told } from '#src/in/dashboard/operations.ts'
+import {
+  Untold, type ConsumerReport, type FareReport, type Operations, type ParkedReport, type PartReport, type ProjectionReport, type RateReport, type RebuildReport,
+  type StreamReport, type Told
+} from '#src/in/dashboard/operations.ts'
 import type { Part } from '#src/in/ops/health.ts'
 import { keptMail, keptMailAt } from '#src/in/smtp/kept.ts'
 import type { Bus } from '#src/nats/connect.ts'
@@ -51,7 +53,7 @@ const HOUR_MS = 3_600_000
 /** Whoever looks within this time sees the same. */
 const SHARED_MS = 1000
 /** Counting all mail of a week takes longer, and changes little. */
-const FARES_SHARED_MS = 15_000
+const FARES_SHARED_MS = 10_000
 
 const ALL = Object.values<Projection>(projections)
 
@@ -60,8 +62,8 @@ export function openOperations ({ bus, pool, servers, retention, parts, roles, c
   const retries = new Map<string, Promise<number>>()
   const stopping = new AbortController()
 
-  const streams = shared(SHARED_MS, async () => await each(streamPlans(retention), async ({ name }) => await streamStanding(line(), name)))
-  const consumers = shared(SHARED_MS, async () => await each(Object.values(consumerPlans).flat(), async plan => await consumerStanding(line(), plan)))
+  const streams = shared(SHARED_MS, async () => await each(streamPlans(retention), ({ name }) => name, async ({ name }) => await streamStanding(line(), name)))
+  const consumers = shared(SHARED_MS, async () => await each(Object.values(consumerPlans).flat(), plan => plan.durable_name, async plan => await consumerStanding(line(), plan)))
 
   /** Nothing is asked of a server that is not there: the client would keep the questions until it is. */
   function line (): Bus {
@@ -106,7 +108,7 @@ export function openOperations ({ bus, pool, servers, retention, parts, roles, c
     return { value: reports, troubles: [...new Set([...seen.troubles, ...behind.troubles])] }
   }
 
-  async function readParked (): Promise<Told<Awaited<ReturnType<Operations['parked']>>['value']>> {
+  async function readParked (): Promise<Told<ParkedReport[]>> {
     const { value, troubles } = await look('The parked facts', (async () => {
       const { found } = await views()
       const parked = ALL.filter(({ name }) => (found.get(name)?.parked ?? 0) > 0)
@@ -174,13 +176,7 @@ export function openOperations ({ bus, pool, servers, retention, parts, roles, c
       const { value, troubles } = await look('The mail that came in', (async () => await keptMail(line(), options))(), 3 * LOOK_MS)
       return { value: value ?? { mails: [], older: null }, troubles }
     },
-    async mailAt (seq) {
-      try {
-        return await keptMailAt(line(), seq)
-      } catch (error) {
-        throw untold('The mail', error)
-      }
-    },
+    mailAt: async seq => await keptMailAt(bus, seq),
     async stop () {
       stopping.abort()
       await Promise.all([rebuilds.stop(), ...[...retries.values()].map(async retry => await retry.catch(() => {}))])
@@ -192,7 +188,7 @@ function projectionOf (name: string): Projection {
   return ALL.find(projection => projection.name === name)!
 }
 
-/** However many ask within a time, one look answers them; there is never a second at the same time. */
+/** However many ask within a time, one look answers them, and until it is over no other begins, unless it is to be forgotten. */
 function shared<T> (ms: number, find: () => Promise<T>): (() => Promise<T>) & { forget (): void } {
   let last: { found: Promise<T>, untilMs: number } | null = null
   const read = (): Promise<T> => {
@@ -216,8 +212,8 @@ async function look<T> (what: string, finding: Promise<T>, ms = LOOK_MS): Promis
 }
 
 /** Of many, each by itself: those that answer, and why others do not, each reason once. */
-async function each<P, T> (plans: P[], find: (plan: P) => Promise<T>): Promise<Told<T[]>> {
-  const found = await Promise.all(plans.map(async plan => await look('JetStream', find(plan))))
+async function each<P, T> (plans: P[], nameOf: (plan: P) => string, find: (plan: P) => Promise<T>): Promise<Told<T[]>> {
+  const found = await Promise.all(plans.map(async plan => await look(nameOf(plan), find(plan))))
   return { value: found.flatMap(({ value }) => (value === null ? [] : [value])), troubles: [...new Set(found.flatMap(({ troubles }) => troubles))] }
 }
 

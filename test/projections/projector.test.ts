@@ -1,5 +1,4 @@
 import t from 'tap'
-import { connect, createServer, type Server, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { emails } from '#projections/emails/project.ts'
 import { getEmail } from '#projections/emails/queries.ts'
@@ -19,6 +18,7 @@ import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { ask, inTransaction } from '#src/postgres/run.ts'
 import { liveSet } from '#src/postgres/sets.ts'
 import { ACCOUNT, attempted, delivered, requested } from '../support/facts.ts'
+import { openLine } from '../support/line.ts'
 import { freshAccount, freshDatabase, type Ending } from '../support/servers.ts'
 import { allRows, freshPool } from './view.ts'
 
@@ -218,29 +218,3 @@ t.test('what the tables do not take is parked alone, and taken once they do', as
   t.strictSame(await listParked(pool, liveSet(emails)), [])
   t.strictSame((await pool.query("select status from email_states where id = 'em_0003'")).rows, [{ status: 'delivered' }])
 })
-
-interface Line {
-  port: number
-  /** Breaks all connections and refuses new ones. */
-  cut (): void
-  mend (): void
-}
-
-/** A wire to a server that a test can cut. */
-async function openLine (t: Ending, host: string, port: number): Promise<Line> {
-  const sockets = new Set<Socket>()
-  let whole = true
-  const server: Server = createServer(near => {
-    if (!whole) return void near.destroy()
-    const far = connect(port, host)
-    for (const [socket, other] of [[near, far], [far, near]] as const) {
-      sockets.add(socket)
-      socket.on('error', () => {}).on('close', () => { sockets.delete(socket); other.destroy() })
-    }
-    near.pipe(far).pipe(near)
-  })
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  const cut = () => { whole = false; for (const socket of sockets) socket.destroy() }
-  t.teardown(async () => { cut(); await new Promise(resolve => server.close(resolve)) })
-  return { port: (server.address() as { port: number }).port, cut, mend: () => { whole = true } }
-}

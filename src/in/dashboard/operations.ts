@@ -18,7 +18,7 @@ export interface Operations {
   reputation (): Promise<Told<FareReport[]>>
   /** Mail that came in, the newest first: before a sequence of INBOUND, and from how many of them `older` begins; null = from the end. */
   mail (options: { before: number | null, onlyToPeople: boolean }): Promise<Told<MailPage>>
-  /** One of them with its source; null = it is gone. Throws Untold. */
+  /** One of them with its source; null = it is gone. Throws what `isUnanswered` knows. */
   mailAt (seq: number): Promise<{ about: MailReport, raw: Buffer } | null>
 }
 

@@ -32,9 +32,10 @@ export interface KeptOptions {
 
 const STREAM = 'INBOUND'
 const PAGE = 25
-/** Mails lie on one subject and are as large as they came: so many are looked through for a page, a window at a time, and no more. */
-const WINDOW = 50
-const WINDOWS_MAX = 6
+/** Mails lie on one subject and are as large as they came: so many are looked through for a page, and no more once they are so large. */
+const WINDOW = 10
+const WINDOWS_MAX = 30
+const LOOKED_AT_CHARS_MAX = 16 * 1024 * 1024
 const BYTES_MAX = 1024 * 1024
 
 /** The newest first. `older` = where to look on, also when there are none on this page. Throws what `isUnanswered` knows. */
@@ -42,10 +43,12 @@ export async function keptMail (bus: Bus, { before, onlyToPeople }: KeptOptions)
   const [last, beforeFirst] = await Promise.all([lastSequence(bus, STREAM), sequenceBefore(bus, STREAM, 0)])
   const mails: KeptMail[] = []
   let end = Math.min(before ?? Infinity, last + 1)
-  for (let windows = 0; windows < WINDOWS_MAX && mails.length < PAGE && end > beforeFirst + 1; windows++) {
+  let chars = 0
+  for (let windows = 0; windows < WINDOWS_MAX && chars < LOOKED_AT_CHARS_MAX && mails.length < PAGE && end > beforeFirst + 1; windows++) {
     const after = Math.max(beforeFirst, end - WINDOW - 1)
     const found = await readWindow(bus, after, end)
-    mails.push(...found.filter(({ to }) => !onlyToPeople || to.some(isToPeople)).reverse())
+    mails.push(...found.mails.filter(({ to }) => !onlyToPeople || to.some(isToPeople)).reverse())
+    chars += found.chars
     end = after + 1
   }
   const page = mails.slice(0, PAGE)
@@ -53,38 +56,38 @@ export async function keptMail (bus: Bus, { before, onlyToPeople }: KeptOptions)
   return { mails: page, older: end > beforeFirst + 1 ? end : null }
 }
 
-/** What lies between two sequences, without its bytes. */
-async function readWindow (bus: Bus, afterSeq: number, endSeq: number): Promise<KeptMail[]> {
-  const found: KeptMail[] = []
+/** What lies between two sequences, without its source, and how much that was. */
+async function readWindow (bus: Bus, afterSeq: number, endSeq: number): Promise<{ mails: KeptMail[], chars: number }> {
+  const mails: KeptMail[] = []
+  let chars = 0
   for (let seq = afterSeq; ;) {
     const { facts, ended } = await readAfter(bus, STREAM, { filter: null, afterSeq: seq }, endSeq - 1 - seq, BYTES_MAX)
-    found.push(...facts.filter(fact => fact.seq < endSeq).map(mailIn))
+    const wanted = facts.filter(fact => fact.seq < endSeq)
+    mails.push(...wanted.map(mailIn))
+    chars += wanted.reduce((sum, { fact }) => sum + (fact as InboundReceived).data.raw.length, 0)
     seq = facts.at(-1)?.seq ?? endSeq
-    if (ended || seq >= endSeq - 1) return found
+    if (ended || seq >= endSeq - 1) return { mails, chars }
   }
 }
 
 /** One with its beginning as it came, up to what is kept; null = it is gone. Throws what `isUnanswered` knows. */
 export async function keptMailAt (bus: Bus, seq: number): Promise<{ about: KeptMail, raw: Buffer } | null> {
   const recorded = await loadFact(bus, STREAM, seq)
-  return recorded === null ? null : { about: mailIn(recorded), raw: rawOf(recorded) }
+  return recorded === null ? null : { about: mailIn(recorded), raw: Buffer.from((recorded.fact as InboundReceived).data.raw, 'base64') }
 }
 
-function mailIn (recorded: Recorded<AnyFact>): KeptMail {
-  const { time, data: { inbound: id, from, to, remote, sizeBytes } } = recorded.fact as InboundReceived
-  return { seq: recorded.seq, id, from, to, subject: subjectIn(rawOf(recorded)), remote, sizeBytes, at: time }
+function mailIn ({ seq, fact }: Recorded<AnyFact>): KeptMail {
+  const { time, data: { inbound: id, from, to, remote, sizeBytes, raw } } = fact as InboundReceived
+  return { seq, id, from, to, subject: subjectIn(raw), remote, sizeBytes, at: time }
 }
 
-function rawOf ({ fact }: Recorded<AnyFact>): Buffer {
-  return Buffer.from((fact as InboundReceived).data.raw, 'base64')
-}
-
-const HEAD_BYTES = 16 * 1024
+/** 16 kB of a mail in base64. */
+const HEAD_CHARS = 4 * Math.ceil(16 * 1024 / 3)
 const SUBJECT_CHARS_MAX = 300
 
 /** By its line alone: whoever wrote it may have written anything, and this is no place to read mail in earnest. */
-function subjectIn (raw: Buffer): string | null {
-  const head = raw.toString('utf8', 0, HEAD_BYTES).split(/\r?\n\r?\n/, 1)[0]!
+function subjectIn (base64: string): string | null {
+  const head = Buffer.from(base64.slice(0, HEAD_CHARS), 'base64').toString().split(/\r?\n\r?\n/, 1)[0]!
   const line = head.split(/\r?\n(?![ \t])/).find(field => /^subject:/i.test(field))
   return line === undefined ? null : line.slice('subject:'.length).replaceAll(/\s+/g, ' ').trim().slice(0, SUBJECT_CHARS_MAX)
 }

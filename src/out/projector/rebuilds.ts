@@ -20,7 +20,7 @@ export interface Rebuild {
   endedMs: number | null
 }
 
-/** Rebuilds that somebody asked this process for: one at a time a projection, whoever makes it. Nothing of them is anybody's request: it can be looked at. */
+/** Rebuilds that somebody asked this process for: one at a time a projection, whoever makes it, and few in all. They go on while nobody waits for them. */
 export interface Rebuilds {
   /** Begins one. A sentence when it cannot be; null = it has begun, and nobody else can be at it. */
   begin (projection: Projection): Promise<string | null>
@@ -31,6 +31,8 @@ export interface Rebuilds {
   stop (): Promise<void>
 }
 
+/** Each takes what processors there are. */
+const RUNNING_MAX = 2
 /** Until it is known whether a rebuild can begin. */
 const BEGIN_MS = 6000
 const ASKED = 'it was asked for in the dashboard'
@@ -45,16 +47,22 @@ export function createRebuilds ({ build, nowMs }: { build: BuildView, nowMs: () 
   async function begin (projection: Projection): Promise<string | null> {
     if (stopped) return 'This process stops.'
     const before = runs.get(projection.name)
-    if (before?.isOver === false) return before.ending.signal.aborted ? 'The one before is being ended: try again in a moment.' : `The view ${projection.name} is being made already.`
-    const { promise: begun, resolve: onBegun } = Promise.withResolvers<void>()
-    const run = start(projection, onBegun)
+    if (before?.isOver === false) {
+      return before.ending.signal.aborted ? 'The one before is being ended: try again in a moment.' : `The view ${projection.name} is being made already.`
+    }
+    if ([...runs.values()].filter(({ isOver }) => !isOver).length >= RUNNING_MAX) return `${RUNNING_MAX} views are being made already: wait until one is done.`
+    const { promise: begun, resolve } = Promise.withResolvers<true>()
+    const run = start(projection, () => resolve(true))
     try {
-      await deadline(Promise.race([begun, run.ended]), BEGIN_MS, 'PostgreSQL does not answer: try again in a moment.')
+      if (await deadline(Promise.race([begun, run.ended]), BEGIN_MS, 'PostgreSQL does not answer: try again in a moment.') === true) return null
+      // It has not begun: what is told is how the one before went.
+      if (before === undefined) runs.delete(projection.name)
+      else runs.set(projection.name, before)
+      return run.rebuild.reason ?? 'It was stopped before it began.'
     } catch (error) {
       run.ending.abort(error)
       return asError(error).message
     }
-    return run.rebuild.state === 'failed' ? run.rebuild.reason : null
   }
 
   function start (projection: Projection, onBegun: () => void): Run {

@@ -1,6 +1,6 @@
 import { sql, type Projection, type Query, type Sql } from '#projections/define.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { lastSequence } from '#src/nats/load.ts'
+import { lastSequence, lastSequenceUnder } from '#src/nats/load.ts'
 import { ahead } from '#src/nats/standing.ts'
 import type { Positions } from '#src/postgres/checkpoint.ts'
 import { isMissing, type Pool } from '#src/postgres/pool.ts'
@@ -57,8 +57,9 @@ export async function inTheMaking (pool: Pool, projections: readonly Projection[
 export async function lagBehind (bus: Bus, { streams }: Projection, positions: Positions, nowMs: number): Promise<Lag> {
   const parts = await Promise.all(streams.map(async ({ stream, filter }) => {
     const seen = positions[stream] ?? 0
-    if (await lastSequence(bus, stream) <= seen) return { count: 0, firstMs: null }
-    return await ahead(bus, stream, filter, seen)
+    // What lies behind may be for others: to count makes a consumer on the server, and is left for when there is something.
+    const isSeen = await lastSequence(bus, stream) <= seen || await lastSequenceUnder(bus, stream, filter) <= seen
+    return isSeen ? { count: 0, firstMs: null } : await ahead(bus, stream, filter, seen)
   }))
   return {
     facts: parts.reduce((sum, { count }) => sum + count, 0),

@@ -5,6 +5,7 @@ import type { Pages, Visit } from '../visit.ts'
 import { operationsPage } from './operations-parts.ts'
 
 const PAGE = 50
+const YOURS = html`<span class="hint">yours: it runs this installation</span>`
 
 /** Who shares this installation. */
 export function accountsPages (pages: Pages, { desk: { directory } }: DashboardRooms): void {
@@ -13,10 +14,10 @@ export function accountsPages (pages: Pages, { desk: { directory } }: DashboardR
     const has = (things: Iterable<{ account: string }>) => countsBy(things, new Set(rows.map(({ id }) => id)))
     const [keys, domains, webhooks] = [has(directory.now.keys.values()), has(directory.now.domains.values()), has(directory.now.webhooks.values())]
     return operationsPage('/accounts', html`<section class="card"><h2>Accounts</h2>
-<p class="hint">Each has its own keys, domains, mail and webhooks, and sees nothing of the others. <code>jetpost accounts create "Name"</code> makes one, and <code>jetpost keys</code> its first key.</p>
+<p class="hint">Each has its own keys, domains, mail and webhooks, and sees nothing of the others.
+<code>jetpost accounts create "Name"</code> makes one, and <code>jetpost keys</code> its first key.</p>
 ${table('Accounts', [
-  { name: 'Account', kind: 'wide', cell: ({ id, name }) => html`<strong>${name}</strong> ${id === visit.account.id && html`<span class="hint">yours: it runs this installation</span>`}` },
-  { name: 'Id', cell: ({ id }) => copyable(id, 'Copy the id') },
+  { name: 'Account', kind: 'wide', cell: ({ id, name }) => html`<strong>${name}</strong> ${id === visit.account.id && YOURS}<br>${copyable(id, 'Copy the id')}` },
   { name: 'Keys', kind: 'num', cell: ({ id }) => number(keys.get(id) ?? 0) },
   { name: 'Domains', kind: 'num', cell: ({ id }) => number(domains.get(id) ?? 0) },
   { name: 'Webhooks', kind: 'num', cell: ({ id }) => number(webhooks.get(id) ?? 0) },

@@ -16,7 +16,8 @@ export function mailPages (pages: Pages, { operations }: DashboardRooms): void {
     const { value: { mails, older }, troubles } = await operations.mail({ before: numberIn(visit.query.get('cursor')), onlyToPeople: !isAll })
     return operationsPage('/mail', html`<form method="get" action="${PAGE}" class="filters">
 ${select('show', 'Show', [['people', 'Mail to postmaster and abuse'], ['all', 'All mail that came in']], isAll ? 'all' : 'people', html`data-submit`)}
-<noscript><button>Show</button></noscript></form>
+<noscript><button>Show</button></noscript>
+<p class="hint field grow">Bounces, complaints and unsubscriptions are read by Jetpost itself. What people write to your bounce domain is for you to read.</p></form>
 ${troubleBox(troubles)}${mails.length > 0 ? listOf(visit, mails) : troubles.length === 0 && nothing(older)}${pager(visit, older === null ? null : String(older))}`)
   })
 
@@ -37,7 +38,8 @@ ${troubleBox(troubles)}${mails.length > 0 ? listOf(visit, mails) : troubles.leng
   ['Size', sizeText(about.sizeBytes)],
   ['Id', html`<code>${about.id}</code>`]
 ])}</section>
-<section class="card"><h2>Source</h2><p class="hint">Written by a stranger: nothing in it is to be trusted, least of all who it says it is from.${rest}${raw.length > SHOWN_BYTES_MAX && ' This is its beginning.'}</p>
+<section class="card"><h2>Source</h2>
+<p class="hint">Written by a stranger: nothing in it is to be trusted, least of all who it says it is from.${rest}${raw.length > SHOWN_BYTES_MAX && ' This is its beginning.'}</p>
 ${codeBlock(source, 'Source of the mail')}</section>`
     }
   })
@@ -61,17 +63,23 @@ function numberIn (text: string | null): number | null {
 
 function nothing (older: number | null): Html {
   if (older !== null) return empty('None here', 'None of the mails that were looked through is of this kind. There are older ones.')
-  return empty('No mail to read', html`Complaints about mail from here are written to <code>abuse@</code> and <code>postmaster@</code> your bounce domain, and whoever runs it should read them: they come here.
+  return empty('No mail to read', html`Complaints about mail from here are written to <code>abuse@</code> and <code>postmaster@</code> your bounce domain,
+and whoever runs it should read them: they come here.
 Set <code>JETPOST_INBOUND_PORT</code> and <code>JETPOST_BOUNCE_DOMAIN</code> to receive mail.`)
 }
 
 const senderOf = ({ from }: MailReport): string => (from === '' ? '<>' : from)
 
+function summaryOf (mail: MailReport): Html {
+  const { seq, subject, to } = mail
+  const others = to.length > 3 && ` and ${to.length - 3} more`
+  return html`<a href="${PAGE}/${seq}">${subject === null || subject === '' ? 'Without a subject' : subject}</a><br>
+<span class="hint">from <code>${senderOf(mail)}</code> to <code>${to.slice(0, 3).join(', ')}</code>${others}</span>`
+}
+
 function listOf (visit: Visit, mails: MailReport[]): Html {
   return table('Mail that came in', [
-    { name: 'Subject', kind: 'wide', cell: ({ seq, subject }) => html`<a href="${PAGE}/${seq}">${subject === null || subject === '' ? 'Without a subject' : subject}</a>` },
-    { name: 'From', cell: mail => html`<code>${senderOf(mail)}</code>` },
-    { name: 'To', cell: ({ to }) => html`<code>${to.slice(0, 3).join(', ')}${to.length > 3 && ` and ${to.length - 3} more`}</code>` },
+    { name: 'Mail', kind: 'wide', cell: summaryOf },
     { name: 'Size', kind: 'num', cell: ({ sizeBytes }) => sizeText(sizeBytes) },
     { name: 'Came', cell: ({ at }) => time(at, visit.nowMs) }
   ], mails)

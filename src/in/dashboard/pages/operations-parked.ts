@@ -6,12 +6,13 @@ import { Missing, type Pages, type Visit } from '../visit.ts'
 import { counted, operationsPage, troubleBox } from './operations-parts.ts'
 
 const PAGE = '/dashboard/operations/parked'
+const NOTHING = 'A fact that a view cannot take is put aside with the reason, and the view goes on without it. It would be listed here.'
 
 /** Facts that views go on without. */
 export function parkedPages (pages: Pages, { operations }: DashboardRooms): void {
   pages.get('/operations/parked', async visit => {
     const { value, troubles } = await operations.parked()
-    const nothing = troubles.length > 0 ? null : empty('Nothing is parked', 'A fact that a view cannot take is put aside with the reason, and the view goes on without it. It would be listed here.')
+    const nothing = troubles.length === 0 && empty('Nothing is parked', NOTHING)
     return operationsPage('/parked', html`${troubleBox(troubles)}${value.length === 0 ? nothing : html`${WHAT_TO_DO}${value.map(report => sectionOf(visit, report))}`}`)
   })
 
@@ -31,7 +32,8 @@ function noticeOf ({ projection, count }: ParkedReport, left: number | null): st
 }
 
 const WHAT_TO_DO = html`<section class="card"><h2>What this is, and what to do</h2>
-<p>These facts are in the log, whole and safe; a view could not take them, so lists and figures lack them. They are tried again at each start, every ten minutes, and when you say so.</p>
+<p>These facts are in the log, whole and safe; a view could not take them, so lists and figures lack them.
+They are tried again at each start, every ten minutes, and when you say so.</p>
 <ul><li><strong>An unknown fact, or one that does not fit:</strong> a newer version of Jetpost wrote it, or something that is not Jetpost. Run the newer version everywhere.</li>
 <li><strong>PostgreSQL refuses a value:</strong> look at the reason, mend the database where it is at fault, and try again.</li>
 <li><strong>Is anything else missing?</strong> <code>jetpost verify</code> compares the view with the log, row by row.</li></ul></section>`

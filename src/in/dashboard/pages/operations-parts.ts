@@ -3,7 +3,7 @@ import { Untold } from '../operations.ts'
 import { heading } from '../parts.ts'
 import { Missing, Unfit, type Answer, type Handler, type Pages } from '../visit.ts'
 
-const TABS: Array<[path: string, text: string]> = [
+const TABS: Array<[path: Tab, text: string]> = [
   ['', 'Status'],
   ['/streams', 'Streams'],
   ['/projections', 'Projections'],
@@ -14,12 +14,15 @@ const TABS: Array<[path: string, text: string]> = [
 ]
 export type Tab = '' | '/streams' | '/projections' | '/parked' | '/reputation' | '/accounts' | '/mail'
 
+export function tabName (tab: Tab): string {
+  return TABS.find(([path]) => path === tab)![1]
+}
+
 /** A page of Operations, with the way to the others. */
 export function operationsPage (tab: Tab, body: Value): Answer {
   const links = TABS.map(([path, text]) => html`<li><a href="/dashboard/operations${path}"${path === tab && html` aria-current="page"`}>${text}</a></li>`)
-  const name = TABS.find(([path]) => path === tab)![1]
   const page = html`${heading('Operations')}<nav aria-label="Operations"><ul class="tabs">${links}</ul></nav>${body}`
-  return { title: tab === '' ? 'Operations' : `${name} · Operations`, section: 'operations', page }
+  return { title: tab === '' ? 'Operations' : `${tabName(tab)} · Operations`, section: 'operations', page }
 }
 
 /** Pages that are there for nobody but the operator: they show, and change, what is everybody's. */
@@ -43,20 +46,19 @@ export function troubleBox (troubles: string[]): Html | null {
 
 const SIZES = ['B', 'kB', 'MB', 'GB', 'TB']
 
-/** `12 kB`, `3.4 GB`. */
+/** `12 kB`, `3.4 GB`, never on two lines. */
 export function sizeText (bytes: number): string {
   const power = Math.min(SIZES.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)))
   const value = bytes / 1000 ** power
-  return `${power === 0 || value >= 10 ? Math.round(value) : value.toFixed(1)} ${SIZES[power]}`
+  return `${power === 0 || value >= 10 ? Math.round(value) : value.toFixed(1)}\u00a0${SIZES[power]}`
 }
 
-const UNITS: Array<[ms: number, one: string, many: string]> = [[86_400_000, 'day', 'days'], [3_600_000, 'hour', 'hours'], [60_000, 'minute', 'minutes'], [1000, 'second', 'seconds']]
+const UNITS: Array<[ms: number, name: string]> = [[86_400_000, 'day'], [3_600_000, 'hour'], [60_000, 'minute'], [1000, 'second']]
 
 /** `3 minutes`, rounded down. */
 export function spanText (ms: number): string {
-  const [size, one, many] = UNITS.find(([unitMs]) => ms >= unitMs) ?? UNITS.at(-1)!
-  const count = Math.floor(ms / size)
-  return `${count} ${count === 1 ? one : many}`
+  const [size, name] = UNITS.find(([unitMs]) => ms >= unitMs) ?? UNITS.at(-1)!
+  return counted(Math.floor(ms / size), name)
 }
 
 /** `1 fact`, `3 facts`. */

@@ -16,9 +16,10 @@ export function projectionsPages (pages: Pages, { operations, log }: DashboardRo
     return operationsPage('/projections', html`<div ${refreshed(visit, runs ? 1 : EVERY_S, 'projections')}>
 ${troubleBox(troubles)}
 <section class="card"><h2>Projections</h2>
-<p class="hint">Each makes a view of what the log says, in PostgreSQL. A view can be made anew from the log at any time, beside the one that is read; reading, accepting and sending go on.</p>
+<p class="hint">Each makes a view of what the log says, in PostgreSQL. A view can be made anew from the log at any time, beside the one that is read;
+reading, accepting and sending go on.</p>
 ${table('Projections', [
-  { name: 'View', kind: 'wide', cell: ({ name, version }) => html`<strong>${name}</strong> <span class="hint">version ${version}</span><br><span class="hint">${SHOWS[name] ?? ''}</span>` },
+  { name: 'View', kind: 'wide', cell: ({ name, version }) => html`<strong>${name}</strong> <span class="hint">version ${version}<br>${SHOWS[name]!}</span>` },
   { name: 'State', cell: stateOf },
   { name: 'Parked', kind: 'num', cell: ({ view }) => parkedOf(view) },
   { name: 'Size', kind: 'num', cell: ({ view }) => (view === null ? none() : sizeText(view.bytes)) },
@@ -32,7 +33,7 @@ ${table('Projections', [
     const name = known(visit)
     const refused = await operations.rebuild(name)
     if (refused !== null) throw new Unfit(refused)
-    log.info({ projection: name, account: visit.account.id, key: visit.key.id }, 'a rebuild was asked for')
+    log.info({ projection: name, account: visit.account.id, keyId: visit.key.id }, 'a rebuild was asked for')
     return { to: PAGE, notice: `The view ${name} is made anew. This page shows how far it is; you may leave it.` }
   })
 
@@ -82,18 +83,23 @@ function rebuildOf (visit: Visit, { name, view, factsMax, isMadeElsewhere, rebui
   if (isMadeElsewhere) return html`${badge('being made', 'busy')} <span class="hint">by another process, or by the projector itself</span>`
   const facts = factsMax === null ? 'the facts of its streams' : `up to ${counted(factsMax, 'fact')}`
   const disk = view === null ? '' : ` and writes a second copy of about ${sizeText(view.bytes)}`
-  const confirm = `Make the view ${name} anew? It reads ${facts}${disk}; then the two change places. Nobody waits: reading, accepting and sending go on, though NATS and PostgreSQL have more to do meanwhile.`
+  const cost = `It reads ${facts}${disk}; then the two change places.`
+  const confirm = `Make the view ${name} anew? ${cost} Nobody waits: reading, accepting and sending go on, though NATS and PostgreSQL have more to do meanwhile.`
   return html`${endOf(visit, rebuild)}${act(visit, 'Rebuild', { action: `${PAGE}/${name}/rebuild`, confirm, confirmLabel: `Rebuild ${name}` })}`
 }
 
 function progressOf (name: string, { stage, done, total, perS, leftS }: RebuildReport): Html {
   const share = total === 0 ? 0 : done / total
-  const bar = stage === 'beginning' ? html`<progress aria-label="Rebuild of ${name}"></progress>` : html`<progress aria-label="Rebuild of ${name}" max="${Math.max(1, total)}" value="${done}"></progress>`
+  const bar = stage === 'facts' || stage === 'indexes' ? barOf(name, total, done) : html`<progress aria-label="Rebuild of ${name}"></progress>`
   const speed = [...(perS === 0 ? [] : [`${number(Math.round(perS))} a second`]), ...(leftS === null ? [] : [`${spanText(Math.ceil(leftS) * 1000)} left`])]
   const text = stage === 'facts'
     ? [`${Math.floor(share * 100)} %, ${number(done)} of ${counted(total, 'fact')}`, ...speed].join(' · ')
     : STAGES[stage]
   return html`<div class="steps">${bar}<span class="hint">${text}</span></div>`
+}
+
+function barOf (name: string, total: number, done: number): Html {
+  return html`<progress aria-label="Rebuild of ${name}" max="${Math.max(1, total)}" value="${done}"></progress>`
 }
 
 const STAGES = {
@@ -105,8 +111,11 @@ const STAGES = {
 function endOf (visit: Visit, rebuild: RebuildReport | null): Html | null {
   if (rebuild === null || rebuild.state === 'running') return null
   const when = time(rebuild.endedAt, visit.nowMs)
-  const text = rebuild.state === 'done'
-    ? html`${badge('done')} <span class="hint">${when}: ${counted(rebuild.facts, 'fact')} in ${rebuild.seconds.toFixed(1)} s</span>`
-    : rebuild.state === 'failed' ? html`${badge('failed')} <span class="hint">${when}: ${rebuild.reason}</span>` : html`${badge('stopped')} <span class="hint">${when}; the next one goes on from there</span>`
-  return html`<p role="status">${text}</p>`
+  const { state, reason, facts, seconds } = rebuild
+  const texts = {
+    done: html`${when}: ${counted(facts, 'fact')} in ${seconds.toFixed(1)} s`,
+    failed: html`${when}: ${reason}`,
+    stopped: html`${when}; the next one goes on from there`
+  }
+  return html`<p role="status">${badge(state)} <span class="hint">${texts[state]}</span></p>`
 }

@@ -13,7 +13,7 @@ export function streamsPages (pages: Pages, { operations }: DashboardRooms): voi
     const [streams, consumers] = await Promise.all([operations.streams(), operations.consumers()])
     return operationsPage('/streams', html`<div ${refreshed(visit, EVERY_S, 'streams')}>
 ${troubleBox([...streams.troubles, ...consumers.troubles])}
-<section class="card"><h2>Streams</h2>
+${streams.value.length > 0 && html`<section class="card"><h2>Streams</h2>
 <p class="hint">Facts are appended and never changed; a stream lets go of what is older than it keeps.</p>
 ${table('Streams', [
   { name: 'Stream', kind: 'wide', cell: ({ name }) => html`<strong>${name}</strong><br><span class="hint">${HOLDS[name] ?? ''}</span>` },
@@ -21,9 +21,9 @@ ${table('Streams', [
   { name: 'Size', kind: 'num', cell: ({ bytes }) => sizeText(bytes) },
   { name: 'Oldest', cell: ({ firstAt }) => time(firstAt, visit.nowMs) },
   { name: 'Kept', cell: ({ ageMsMax }) => (ageMsMax === 0 ? 'for ever' : spanText(ageMsMax)) },
-  { name: 'Copies', cell: copies }
-], streams.value)}</section>
-<section class="card"><h2>Consumers</h2>
+  { name: 'Copies', kind: 'late', cell: copies }
+], streams.value)}</section>`}
+${consumers.value.length > 0 && html`<section class="card"><h2>Consumers</h2>
 <p class="hint">Work that is shared: each message goes to one worker, and comes again when nobody says that it is done.</p>
 ${table('Consumers', [
   { name: 'Consumer', cell: ({ name, stream }) => html`<strong>${name}</strong><br><span class="hint">of ${stream}</span>` },
@@ -31,7 +31,7 @@ ${table('Consumers', [
   { name: 'In work', kind: 'num', cell: ({ ackPending }) => number(ackPending) },
   { name: 'Given again', kind: 'num', cell: ({ redelivered }) => number(redelivered) },
   { name: 'What it means', kind: 'wide', cell: meaning }
-], consumers.value)}</section></div>`)
+], consumers.value)}</section>`}</div>`)
   })
 }
 
@@ -75,15 +75,18 @@ const WORK: Record<string, [what: string, role: string]> = {
 
 export function standingOf ({ name, pending, ackPending, ackPendingMax, waiting }: ConsumerReport): ConsumerState {
   const [what, role] = WORK[name] ?? ['its messages wait', 'of its own']
-  if (pending === 0) return { state: ackPending === 0 ? 'idle' : 'working', means: ackPending === 0 ? 'Nothing waits.' : `${counted(ackPending, 'message')} in work or waiting for another try.` }
-  if (waiting === 0 && ackPending === 0) return { state: 'nobody', means: `${counted(pending, 'message')}, and nobody asks for them: ${what}. Is there a process with the role ${role}?` }
-  if (ackPending >= ackPendingMax) return { state: 'behind', means: `All ${number(ackPendingMax)} places are taken and ${counted(pending, 'message')} more wait: ${what}.` }
-  if (pending >= BEHIND) return { state: 'behind', means: `${counted(pending, 'message')} behind: ${what}. More processes with the role ${role} share the work.` }
-  return { state: 'working', means: `${counted(pending, 'message')} on the way.` }
+  const waits = counted(pending, 'message')
+  if (pending === 0 && ackPending === 0) return { state: 'idle', means: 'Nothing waits.' }
+  if (pending === 0) return { state: 'working', means: `${counted(ackPending, 'message')} in work or waiting for another try.` }
+  if (waiting === 0 && ackPending === 0) return { state: 'nobody', means: `${waits}, and nobody asks for them: ${what}. Is there a process with the role ${role}?` }
+  if (ackPending >= ackPendingMax) return { state: 'behind', means: `All ${number(ackPendingMax)} places are taken and ${waits} more: ${what}.` }
+  if (pending >= BEHIND) return { state: 'behind', means: `${waits} behind: ${what}. More processes with the role ${role} share the work.` }
+  return { state: 'working', means: `${waits} on the way.` }
 }
 
 function meaning (consumer: ConsumerReport): Html {
   const { state, means } = standingOf(consumer)
   if (state === 'idle') return html`<span class="hint">${means}</span>`
-  return state === 'working' ? html`${badge('working', 'busy')} ${means}` : html`${badge(state === 'nobody' ? 'at a standstill' : state, state === 'nobody' ? 'bad' : 'warn')} ${means}`
+  if (state === 'working') return html`${badge('working', 'busy')} ${means}`
+  return html`${state === 'nobody' ? badge('at a standstill', 'bad') : badge('behind')} ${means}`
 }

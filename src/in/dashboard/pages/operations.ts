@@ -1,12 +1,12 @@
-import { html, type Html, type Value } from '#src/base/html.ts'
-import type { Operations, PartReport } from '../operations.ts'
+import { html, type Html } from '#src/base/html.ts'
+import type { ConsumerReport, Operations, ProjectionReport, StreamReport } from '../operations.ts'
 import { badge, facts, refreshed, table, time } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import type { Answer, Pages, Visit } from '../visit.ts'
 import { accountsPages } from './operations-accounts.ts'
 import { mailPages } from './operations-mail.ts'
 import { parkedPages } from './operations-parked.ts'
-import { counted, operationsPage, operatorsOnly, spanText } from './operations-parts.ts'
+import { counted, operationsPage, operatorsOnly, spanText, tabName, type Tab } from './operations-parts.ts'
 import { isBehind, projectionsPages } from './operations-projections.ts'
 import { alarmsIn, reputationPages } from './operations-reputation.ts'
 import { standingOf, streamsPages } from './operations-streams.ts'
@@ -28,8 +28,8 @@ const EVERY_S = 5
 
 async function statusPage (visit: Visit, operations: Operations): Promise<Answer> {
   const { host, roles, version, sinceMs } = operations.process
-  const parts = await operations.parts()
-  const matters = await mattersIn(operations, parts)
+  const [parts, others] = await Promise.all([operations.parts(), othersIn(operations)])
+  const matters = [...parts.flatMap(({ name, reason }) => (reason === null ? [] : [matter('bad', `${name} is not ready: ${reason}.`)])), ...others]
   return operationsPage('', html`<div ${refreshed(visit, EVERY_S, 'status')}>
 ${mattersBox(matters)}
 <section class="card"><h2>This process</h2>${facts([
@@ -48,41 +48,51 @@ ${table('Roles of this process', [
 }
 
 /** What somebody should look at: a sentence, and where. */
-interface Matter { text: string, href: string | null, tone: 'bad' | 'warn' }
+interface Matter { text: string, at: Tab | null, tone: 'bad' | 'warn' }
 
 const LAG_FACTS = 10_000
 const LAG_S = 60
 
-async function mattersIn (operations: Operations, parts: PartReport[]): Promise<Matter[]> {
+async function othersIn (operations: Operations): Promise<Matter[]> {
   const [streams, consumers, projections, reputation] = await Promise.all([operations.streams(), operations.consumers(), operations.projections(), operations.reputation()])
-  const silences = [...streams.troubles, ...consumers.troubles, ...projections.troubles, ...reputation.troubles]
-  const at = (path: string) => `/dashboard/operations${path}`
+  const silences = new Set([...streams.troubles, ...consumers.troubles, ...projections.troubles, ...reputation.troubles])
   return [
-    ...parts.flatMap(({ name, reason }): Matter[] => (reason === null ? [] : [{ text: `${name} is not ready: ${reason}.`, href: null, tone: 'bad' }])),
-    ...[...new Set(silences)].map((text): Matter => ({ text, href: null, tone: 'bad' })),
-    ...streams.value.flatMap(({ name, replicasBehind }): Matter[] => (replicasBehind.length === 0 ? [] : [{
-      text: `The stream ${name} has copies that are behind or away: ${replicasBehind.join(', ')}.`, href: at('/streams'), tone: 'warn'
-    }])),
-    ...consumers.value.flatMap((consumer): Matter[] => {
-      const { state, means } = standingOf(consumer)
-      return state === 'nobody' || state === 'behind' ? [{ text: `${consumer.name}: ${means}`, href: at('/streams'), tone: state === 'nobody' ? 'bad' : 'warn' }] : []
-    }),
-    ...projections.value.flatMap((projection): Matter[] => {
-      const { name, lag, view } = projection
-      const late = isBehind(projection) && lag !== null && (lag.facts > LAG_FACTS || lag.seconds > LAG_S)
-      return [
-        ...(late ? [{ text: `The view ${name} is ${counted(lag.facts, 'fact')} behind the log, by ${spanText(lag.seconds * 1000)}.`, href: at('/projections'), tone: 'warn' as const }] : []),
-        ...((view?.parked ?? 0) > 0 ? [{ text: `${counted(view!.parked, 'fact')} could not be written into the view ${name}.`, href: at('/parked'), tone: 'warn' as const }] : [])
-      ]
-    }),
-    ...reputation.value.flatMap(alarmsIn).map((text): Matter => ({ text, href: at('/reputation'), tone: 'bad' }))
+    ...[...silences].map(text => matter('bad', text)),
+    ...streams.value.flatMap(ofStream),
+    ...consumers.value.flatMap(ofConsumer),
+    ...projections.value.flatMap(ofProjection),
+    ...reputation.value.flatMap(alarmsIn).map(text => matter('bad', text, '/reputation'))
+  ]
+}
+
+function matter (tone: Matter['tone'], text: string, at: Tab | null = null): Matter {
+  return { text, at, tone }
+}
+
+function ofStream ({ name, replicasBehind }: StreamReport): Matter[] {
+  return replicasBehind.length === 0 ? [] : [matter('warn', `The stream ${name} has copies that are behind or away: ${replicasBehind.join(', ')}.`, '/streams')]
+}
+
+function ofConsumer (consumer: ConsumerReport): Matter[] {
+  const { state, means } = standingOf(consumer)
+  if (state === 'idle' || state === 'working') return []
+  return [matter(state === 'nobody' ? 'bad' : 'warn', `${consumer.name}: ${means}`, '/streams')]
+}
+
+function ofProjection (projection: ProjectionReport): Matter[] {
+  const { name, lag, view } = projection
+  const isLate = isBehind(projection) && lag !== null && (lag.facts > LAG_FACTS || lag.seconds > LAG_S)
+  const parked = view?.parked ?? 0
+  return [
+    ...(isLate ? [matter('warn', `The view ${name} is ${counted(lag.facts, 'fact')} behind the log, by ${spanText(lag.seconds * 1000)}.`, '/projections')] : []),
+    ...(parked > 0 ? [matter('warn', `${counted(parked, 'fact')} could not be written into the view ${name}.`, '/parked')] : [])
   ]
 }
 
 function mattersBox (matters: Matter[]): Html {
   if (matters.length === 0) return html`<p class="box good">All is well: every role works, nothing waits for long, and nothing is parked.</p>`
-  const line = ({ text, href, tone }: Matter): Html => {
-    const link: Value = href === null ? null : html` <a href="${href}">Look</a>`
+  const line = ({ text, at, tone }: Matter): Html => {
+    const link = at !== null && html` <a href="/dashboard/operations${at}">${tabName(at)}</a>`
     return html`<li>${badge(tone === 'bad' ? 'wrong' : 'watch', tone)} ${text}${link}</li>`
   }
   return html`<section class="card"><h2>Needs attention</h2><ul class="lines">${matters.map(line)}</ul></section>`
