@@ -29,7 +29,7 @@ import { parserRefusals } from '#src/in/api/parser.ts'
 import { lacksHost, pathOf } from '#src/in/api/target.ts'
 import { catcherPages } from '#src/in/catcher/pages.ts'
 import type { Catcher } from '#src/in/catcher/server.ts'
-import { dashboardContext } from '#src/in/dashboard/context.ts'
+import { dashboardContext, DASHBOARD_HEADERS } from '#src/in/dashboard/context.ts'
 import type { Operations } from '#src/in/dashboard/operations.ts'
 import { healthRoutes, type Part } from '#src/in/ops/health.ts'
 import { metricsRoute, type Metrics } from '#src/in/ops/metrics.ts'
@@ -151,6 +151,7 @@ function requestIdOf (given: string | string[] | undefined): string {
 /** A URL that cannot be decoded has no route. Under /api it is led to that room's "not found" all the same: keys, windows and headers hold. */
 function refuseUrl (app: FastifyInstance, request: FastifyRequest, reply: FastifyReply, hasApi: boolean): void {
   const { raw } = request
+  if (/^\/dashboard(\/|$)/.test(pathOf(request.url))) reply.headers(DASHBOARD_HEADERS)
   if (!hasApi || !/^\/api(\/|$)/.test(pathOf(request.url))) return void answer(reply.header('x-request-id', request.id), malformedUrl())
   // The room sees that the URL is not the original one, and says so instead of 404.
   Object.assign(raw, { originalUrl: raw.url, url: '/api/' })

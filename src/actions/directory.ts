@@ -14,10 +14,16 @@ export interface LiveDirectory extends Role {
   reached (seq: number, timeoutMs: number): Promise<boolean>
   /** Resolves to true once everything that was in CONTROL under `control.` when called is folded in; false when it takes longer. Throws when NATS is away. */
   catchUp (timeoutMs: number): Promise<boolean>
+  /** Resolves once it holds what was in the log at the call, or could not in time. Looks are shared by all who wait for one, and apart: however many
+   *  strangers ask for what does not exist, NATS is asked no more often. */
+  look (): Promise<void>
 }
 
 /** Without suppressions and templates, which are too many and too large to hold. */
 const FILTER = 'control.>'
+
+const LOOK_GAP_MS = 20
+const LOOK_MS = 1000
 
 interface Waiter { seq: number, resolve: () => void }
 
@@ -78,12 +84,28 @@ export function followDirectory (bus: Bus, log: Log): LiveDirectory {
     now,
     reached,
     catchUp,
+    look: sharedLook(catchUp),
     trouble: () => trouble,
     async stop () {
       stopping.abort()
       await running
     }
   }
+}
+
+function sharedLook (catchUp: LiveDirectory['catchUp']): () => Promise<void> {
+  let next: Promise<void> | null = null
+  let lastMs = 0
+
+  async function begin (): Promise<void> {
+    await sleep(Math.max(0, lastMs + LOOK_GAP_MS - performance.now()))
+    lastMs = performance.now()
+    // Who comes from now on may know of later writes than this look will see.
+    next = null
+    await catchUp(LOOK_MS).catch(() => false)
+  }
+
+  return () => (next ??= begin())
 }
 
 const CATCH_UP_MS = 5000

@@ -35,7 +35,7 @@ export interface Visitor {
 /** Where a sign-in link leads, before its token. */
 export const LINK_PATH = '/dashboard/link?token='
 const LINK_CONTEXT = 'sign-in link'
-/** For a session or a key that was made a moment ago on another node. */
+/** For a key that was made a moment ago on another node. */
 const LOOK_MS = 1000
 
 /** Opens a session for whoever holds the secret of a key that opens the dashboard. Throws LogUnavailable. */
@@ -105,7 +105,7 @@ export async function visitorOf (desk: SessionDesk, ticket: string): Promise<Vis
   if (id === undefined || secret === undefined) return null
   const hash = sha256Hex(secret)
   const { sessions } = desk.directory.now
-  if (sessions.get(id)?.hash !== hash && sessions.get(id)?.previousHash !== hash) await desk.directory.catchUp(LOOK_MS).catch(() => false)
+  if (sessions.get(id)?.hash !== hash && sessions.get(id)?.previousHash !== hash) await desk.directory.look()
   const session = sessions.get(id)
   const key = session === undefined ? undefined : desk.directory.now.keys.get(session.key)
   const nowMs = desk.ledger.clock.nowMs()

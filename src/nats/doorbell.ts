@@ -14,7 +14,7 @@ const AGAIN_MS = 1000
 /** Tells those who listen that something may have happened in their account: what it was, each reads for itself. So nothing is held here, and nothing skipped.
  *  It follows the log only while somebody listens. */
 export interface Doorbell {
-  /** `ring` is called from now on, until the function that this returns is. */
+  /** `ring` is called from now on, until the function that this returns is; once as soon as nothing more is missed, since something may have been before. */
   listen (account: string, ring: () => void): () => void
   /** Resolves once it follows no more. */
   stop (): Promise<void>
@@ -23,6 +23,7 @@ export interface Doorbell {
 export function createDoorbell (bus: Bus, { stream, filter }: { stream: string, filter: string }, log: Log): Doorbell {
   const listeners = new Set<{ account: string, ring: () => void }>()
   let following: AbortController | null = null
+  let isFollowed = false
   let running = Promise.resolve()
 
   async function run (signal: AbortSignal): Promise<void> {
@@ -30,12 +31,18 @@ export function createDoorbell (bus: Bus, { stream, filter }: { stream: string, 
       try {
         const options = { stream, filter, afterSeq: await lastSequence(bus, stream), batchMax: FACTS_MAX, gatherMs: GATHER_MS, signal }
         const onTrouble = (err: Error) => log.warn({ err, stream }, 'nobody is told what happens, for now')
-        for await (const facts of follow(bus, { ...options, onTrouble, onFollowing: () => ring(null) })) ring(facts)
+        for await (const facts of follow(bus, { ...options, onTrouble, onFollowing: () => began(signal) })) ring(facts)
       } catch (error) {
         log.warn({ err: asError(error), stream }, 'nobody is told what happens, for now')
         await sleep(AGAIN_MS, signal)
       }
     }
+  }
+
+  function began (signal: AbortSignal): void {
+    if (signal.aborted) return
+    isFollowed = true
+    ring(null)
   }
 
   /** null = everywhere. */
@@ -48,15 +55,18 @@ export function createDoorbell (bus: Bus, { stream, filter }: { stream: string, 
     listen (account, ringThem) {
       const listener = { account, ring: ringThem }
       listeners.add(listener)
+      if (isFollowed) ringThem()
       if (following === null) {
         following = new AbortController()
-        running = run(following.signal)
+        // The one before may still be on its way out.
+        running = Promise.all([running, run(following.signal)]).then(() => {})
       }
       return () => {
         listeners.delete(listener)
         if (listeners.size > 0) return
         following?.abort()
         following = null
+        isFollowed = false
       }
     },
     async stop () {

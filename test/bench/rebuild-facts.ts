@@ -5,10 +5,12 @@ import type { Fact, FactOf, FactType } from '#streams/define.ts'
 import { EmailAttempted, EmailBounced, EmailDeferred, EmailDelivered, EmailOpened, EmailRecorded, EmailRequested } from '#streams/email/facts.ts'
 import { shardOf, subjects } from '#streams/subjects.ts'
 import type { Static, TSchema } from '@sinclair/typebox'
+import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { newId } from '#src/base/id.ts'
 import type { Bus } from '#src/nats/connect.ts'
 
-export const ACCOUNT = 'acc_bench'
+/** The operator's own, which sees every page of the dashboard. */
+export const ACCOUNT = FIRST_ACCOUNT
 /** As many as the server takes in one atomic batch. */
 const BATCH = 1000
 const ANSWER_MS = 30_000

@@ -1,6 +1,7 @@
 /**
  * `npm run bench` measures all there is, `npm run bench accept` one of it. Each takes a minute or so, starts its own servers and prints what it found;
  * every run is kept as one line of JSON in node_modules/.cache, with `--record` in results.jsonl beside this file, to be committed.
+ * `npm run bench screenshots` takes pictures of the dashboard in place of measuring.
  */
 import { execFileSync } from 'node:child_process'
 import { appendFileSync, mkdirSync } from 'node:fs'
@@ -9,11 +10,13 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { benchAccept } from './accept.ts'
+import { benchDashboard } from './dashboard.ts'
 import { benchDkim } from './dkim.ts'
 import { benchEndToEnd } from './end-to-end.ts'
 import { benchLists } from './lists.ts'
 import { benchMime } from './mime.ts'
 import { benchRebuild } from './rebuild.ts'
+import { takeScreenshots } from './screenshots.ts'
 import { benchSender } from './sender.ts'
 import { benchWebhookIsolation } from './webhook-isolation.ts'
 import { benchWebhooks } from './webhooks.ts'
@@ -21,6 +24,7 @@ import { benchWebhooks } from './webhooks.ts'
 const ROOT = join(import.meta.dirname, '..', '..')
 const benches: Record<string, () => Promise<Record<string, unknown>>> = {
   accept: benchAccept,
+  dashboard: benchDashboard,
   dkim: benchDkim,
   'end-to-end': benchEndToEnd,
   lists: benchLists,
@@ -32,6 +36,10 @@ const benches: Record<string, () => Promise<Record<string, unknown>>> = {
 }
 
 const { positionals, values } = parseArgs({ allowPositionals: true, options: { record: { type: 'boolean', default: false } } })
+if (positionals[0] === 'screenshots') {
+  await takeScreenshots(positionals[1] ?? join(ROOT, 'node_modules', '.cache', 'jetpost-screenshots'))
+  process.exit()
+}
 const names = positionals.length === 0 ? Object.keys(benches) : positionals
 const unknown = names.filter(name => benches[name] === undefined)
 if (unknown.length > 0) {

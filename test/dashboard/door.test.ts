@@ -1,16 +1,280 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import t from 'tap'
+import { decodeFact } from '#streams/catalog.ts'
+import { LINK_MS } from '#streams/session/decide.ts'
+import { createLog } from '#src/base/log.ts'
+import { buildHttp, type HttpOptions } from '#src/http.ts'
+import { createMetrics } from '#src/in/ops/metrics.ts'
+import { connectBus } from '#src/nats/connect.ts'
+import { lastSequence } from '#src/nats/load.ts'
+import { scan } from '#src/nats/scan.ts'
 import { openPage, signIn } from '../support/browser.ts'
+import { jetpostHere } from '../support/command.ts'
+import { cookieOf, knock, visit, visitorWith, type Shown } from '../support/dashboard.ts'
 import { API_KEY, openTestHouse } from '../support/house.ts'
+import { freshAccount, freshDatabase } from '../support/servers.ts'
 
-const house = await openTestHouse(t)
+const MINUTE_MS = 60_000
+const SECRET = 'a-secret-for-tests-with-at-least-32-characters'
+const natsUrl = freshAccount().natsUrl
+const databaseUrl = await freshDatabase(t)
+let passedMs = 0
+const house = await openTestHouse(t, { natsUrl, databaseUrl, clock: { nowMs: () => Date.now() + passedMs } })
+const bus = await connectBus({ url: natsUrl, creds: null, name: 'test', log: createLog('silent') })
+t.teardown(() => bus.close())
+
+// Each begins in a minute of its own: there is a limit to how often somebody may try.
+t.beforeEach(() => { passedMs += MINUTE_MS })
+
+const enter = async (key: string, extra: Record<string, string> = {}) => await knock(house, 'POST', '/dashboard/sign-in', { body: { key, ...extra } })
+const follow = async (token: string) => await knock(house, 'POST', '/dashboard/link', { body: { token } })
+const isOpen = async (cookie: string) => (await knock(house, 'GET', '/dashboard/sessions', { cookie })).status === 200
+const tokenIn = (url: string) => new URL(url, house.url).searchParams.get('token')!
 
 t.test('a person signs in with a key, comes to the overview, and signs out', async t => {
   const { page, complaints } = await openPage(t, house.url)
   await signIn(page, API_KEY)
   t.equal(await page.title(), 'Overview · Jetpost')
-  await page.screenshot({ path: '/tmp/lab/overview.png' })
   await page.getByRole('button', { name: 'Sign out' }).click()
   await page.waitForURL('**/sign-in')
-  await page.screenshot({ path: '/tmp/lab/signin.png' })
   t.strictSame(complaints, [])
+})
+
+t.test('keys of scope full and dashboard open it, test keys among them; every other is told why not', async t => {
+  const opens = async (secret: string) => {
+    const entered = await enter(secret)
+    t.match(entered, { status: 303, to: '/dashboard' })
+    return await isOpen(cookieOf(entered)!)
+  }
+  const [own, test, sender, ending, gone] = await Promise.all([
+    house.newKey({ scopes: ['dashboard'] }), house.newKey({ scopes: ['full'], test: true }), house.newKey({ scopes: ['emails:send', 'emails:read'] }), house.newKey({ expiresMs: Date.now() + passedMs + MINUTE_MS }), house.newKey({})
+  ])
+  for (const secret of [API_KEY, ` ${own.secret}\n`, test.secret, ending.secret, gone.secret]) t.ok(await opens(secret))
+  await house.revokeKey(gone.id)
+  passedMs += MINUTE_MS
+  for (const [secret, sentence] of [
+    [sender.secret, 'it takes the scope full or dashboard'], [ending.secret, 'No live key has this secret'], [gone.secret, 'No live key has this secret'],
+    ['jp_live_never-made', 'No live key has this secret'], ['', 'No live key has this secret'], [own.id, 'No live key has this secret']
+  ] as const) {
+    const refused = await enter(secret)
+    t.equal(refused.status, 422)
+    t.match(refused.html, sentence)
+    t.strictSame(refused.headers.getSetCookie(), [])
+  }
+})
+
+t.test('a key that another node has just made opens it at once', async t => {
+  const { secret } = await house.newKey({ scopes: ['dashboard'] }, { wait: false })
+  t.equal((await enter(secret)).status, 303)
+})
+
+t.test('the ticket is out of reach of scripts and other sites', async t => {
+  const [text] = (await enter(API_KEY)).headers.getSetCookie()
+  t.match(text, /^jetpost_session=ses_[0-9a-z]{26}\.[A-Za-z0-9_-]{43}; Path=\/dashboard; Expires=[^;]+; HttpOnly; SameSite=Strict$/)
+  const { page, context } = await openPage(t, house.url)
+  await signIn(page, API_KEY)
+  t.match(await context.cookies(), [{ name: 'jetpost_session', httpOnly: true, sameSite: 'Strict', secure: false }])
+  t.equal(await page.evaluate('document.cookie'), '')
+})
+
+t.test('the link of npm start opens it once; to look at it does not use it up', async t => {
+  const token = tokenIn(house.signInPath!)
+  for (let i = 0; i < 2; i++) {
+    const shown = await knock(house, 'GET', house.signInPath!)
+    t.equal(shown.status, 200)
+    t.match(shown.html, 'Open the dashboard')
+  }
+  const entered = await follow(token)
+  t.match(entered, { status: 303, to: '/dashboard' })
+  t.ok(await isOpen(cookieOf(entered)!))
+  const again = await follow(token)
+  t.equal(again.status, 422)
+  t.match(again.html, 'has been used')
+  t.equal(cookieOf(again), null)
+})
+
+t.test('two who follow a link at the same time: one is let in', async t => {
+  const token = tokenIn((await jetpostHere(['dashboard'], { NATS_URL: natsUrl, JETPOST_SECRET: SECRET })).out.trim())
+  const statuses = (await Promise.all([follow(token), follow(token), follow(token)])).map(({ status }) => status)
+  t.strictSame(statuses.toSorted(), [303, 422, 422])
+})
+
+t.test('jetpost dashboard prints a link, as JSON too, below the public URL', async t => {
+  const env = { NATS_URL: natsUrl, JETPOST_SECRET: SECRET, JETPOST_PUBLIC_URL: 'https://post.example.com' }
+  const plain = await jetpostHere(['dashboard'], env)
+  t.match(plain, { code: 0, out: /^https:\/\/post\.example\.com\/dashboard\/link\?token=[A-Za-z0-9_-]+\n$/ })
+  const [{ url }] = JSON.parse((await jetpostHere(['dashboard', '--json'], env)).out)
+  t.not(url, plain.out.trim(), 'each is another')
+  for (const one of [url, plain.out.trim()]) t.equal((await follow(tokenIn(one))).status, 303)
+  t.match(await jetpostHere(['dashboard', 'me'], env), { code: 2, err: 'usage: jetpost dashboard' })
+})
+
+t.test('a link is good for 15 minutes, of this Jetpost, as it was made', async t => {
+  const made = async (secret: string) => tokenIn((await jetpostHere(['dashboard'], { NATS_URL: natsUrl, JETPOST_SECRET: secret })).out.trim())
+  const behindMs = passedMs
+  const [token, foreign] = [await made(SECRET), await made('another-secret-with-at-least-32-characters')]
+  const middle = token.length >> 1
+  const changed = token.slice(0, middle) + (token[middle] === 'A' ? 'B' : 'A') + token.slice(middle + 1)
+  for (const none of [foreign, changed, '', 'x', token.slice(0, -8), 'A'.repeat(10_000)]) {
+    const refused = await follow(none)
+    t.equal(refused.status, 422)
+    t.match(refused.html, 'no sign-in link of this Jetpost')
+  }
+  // The one who made it has the machine's clock.
+  passedMs = LINK_MS
+  const late = await follow(token)
+  passedMs = behindMs + MINUTE_MS
+  t.equal(late.status, 422)
+  t.match(late.html, 'good for 15 minutes')
+})
+
+t.test('ten tries a minute from an address, then it waits, whatever it brings', async t => {
+  const statuses: number[] = []
+  for (let i = 0; i < 10; i++) statuses.push((await enter(`jp_live_guess-${i}`)).status)
+  t.strictSame(statuses, Array(10).fill(422))
+  const refused = await enter(API_KEY)
+  t.equal(refused.status, 429)
+  t.equal(refused.headers.get('retry-after'), '60')
+  t.match(refused.html, 'wait a minute')
+  t.equal((await follow('x')).status, 429, 'links count with keys')
+  passedMs += MINUTE_MS
+  t.equal((await enter(API_KEY)).status, 303)
+})
+
+t.test('after signing in one comes to where one wanted to go, and nowhere else', async t => {
+  const wanted: Array<[string, string]> = [
+    ['/dashboard/emails?status=bounced', '/dashboard/emails?status=bounced'], ['/dashboard', '/dashboard'], ['', '/dashboard'], ['https://evil.example/dashboard', '/dashboard'], ['//evil.example/dashboard', '/dashboard'],
+    ['/\\evil.example', '/dashboard'], ['\\\\evil.example', '/dashboard'], ['/dashboard/..//evil.example', '/dashboard'], ['/dashboard/../..//evil.example/dashboard', '/dashboard'], ['javascript:alert(1)', '/dashboard'],
+    ['/dashboardx', '/dashboard'], ['/api/keys', '/dashboard'], ['http://here@evil.example/dashboard', '/dashboard'], ['/dashboard\r\nSet-Cookie: a=b', '/dashboard'], ['data:text/html,x', '/dashboard'], [' //evil.example', '/dashboard']
+  ]
+  for (const [to, where] of wanted) {
+    passedMs += MINUTE_MS
+    t.equal((await enter(API_KEY, { to })).to, where, JSON.stringify(to))
+  }
+})
+
+t.test('who is not signed in is led to the door and back; a part of a page leads the whole page there', async t => {
+  t.match(await knock(house, 'GET', '/dashboard/emails?q=a%26b'), { status: 303, to: '/dashboard/sign-in?to=%2Fdashboard%2Femails%3Fq%3Da%2526b' })
+  t.match(await knock(house, 'GET', '/dashboard/nowhere'), { status: 303 }, 'what there is, is not told')
+  const part = await knock(house, 'GET', '/dashboard/emails', { headers: { 'hx-request': 'true' } })
+  t.match(part, { status: 401, html: '' })
+  t.equal(part.headers.get('hx-redirect'), '/dashboard/sign-in?to=%2Fdashboard%2Femails')
+  const posted = await knock(house, 'POST', '/dashboard/sign-out', { body: {}, headers: { referer: `${house.url}/dashboard/domains?a=1` } })
+  t.match(posted, { status: 303, to: '/dashboard/sign-in?to=%2Fdashboard%2Fdomains%3Fa%3D1' })
+  const strange = await knock(house, 'POST', '/dashboard/sign-out', { body: {}, headers: { referer: 'https://evil.example/dashboard/x' } })
+  t.match(strange, { status: 303, to: '/dashboard/sign-in?to=%2Fdashboard' })
+})
+
+t.test('a form takes the token of its own session, from this site; anything else changes nothing', async t => {
+  const [ada, bob] = [await visit(house), await visit(house)]
+  const before = await lastSequence(bus, 'CONTROL')
+  const forms: Array<[string, Record<string, string>, Record<string, string>?]> = [
+    ['no token', { csrf: '' }], ['the token of another session', { csrf: bob.csrf }], ['a token that is none', { csrf: '0'.repeat(64) }], ['a longer one', { csrf: `${ada.csrf}0` }],
+    ['a foreign origin', {}, { origin: 'https://evil.example' }], ['no origin at all', {}, { origin: 'null' }], ['the same host by another port', {}, { origin: 'http://127.0.0.1:1' }],
+    ['another site', {}, { 'sec-fetch-site': 'cross-site' }], ['a neighbour', {}, { 'sec-fetch-site': 'same-site' }], ['another site that says it is none', {}, { 'sec-fetch-site': 'cross-site', origin: house.url }]
+  ]
+  for (const [name, fields, headers] of forms) {
+    const refused = await ada.post('/dashboard/sessions/end', fields, headers)
+    t.equal(refused.status, 403, name)
+    t.match(refused.html, 'Nothing was changed')
+  }
+  t.equal((await knock(house, 'POST', '/dashboard/sessions/end', { cookie: ada.cookie, body: JSON.stringify({ csrf: ada.csrf }), headers: { 'content-type': 'application/json' } })).status, 415)
+  t.equal((await knock(house, 'POST', '/dashboard/sessions/end', { cookie: ada.cookie, body: `csrf=${ada.csrf}`, headers: { 'content-type': 'text/plain' } })).status, 415)
+  t.equal((await knock(house, 'GET', `/dashboard/sessions/end?csrf=${ada.csrf}`, { cookie: ada.cookie })).status, 404)
+  for (const [name, value] of [['sec-fetch-site', 'cross-site'], ['origin', 'https://evil.example']] as const) {
+    t.equal((await knock(house, 'POST', '/dashboard/sign-in', { body: { key: API_KEY }, headers: { [name]: value } })).status, 403, 'nobody is signed in by another site')
+  }
+  t.equal(await lastSequence(bus, 'CONTROL'), before)
+  t.ok(await isOpen(ada.cookie))
+  t.equal((await ada.post('/dashboard/sign-out', {}, { 'sec-fetch-site': 'same-origin', origin: house.url })).status, 303)
+})
+
+t.test('in a browser: a link on another site leads to the page, its form to nothing', async t => {
+  const { port } = new URL(house.url)
+  const target = `http://127.0.0.1:${port}/dashboard`
+  const evil = createServer((_request, response) => response.setHeader('content-type', 'text/html').end(
+    `<a href="${target}/sessions?a=1&amp;b=2">in</a><form method="post" action="${target}/sessions/end"><input name="csrf" value="x"><button>end</button></form>`)).listen(0, '127.0.0.1')
+  t.teardown(() => evil.close())
+  await once(evil, 'listening')
+  const elsewhere = `http://localhost:${(evil.address() as AddressInfo).port}/`
+  const { page, complaints } = await openPage(t, `http://127.0.0.1:${port}`)
+  await signIn(page, API_KEY)
+  await page.goto(elsewhere)
+  await page.getByText('in', { exact: true }).click()
+  await page.waitForURL('**/dashboard/sessions?a=1&b=2')
+  await page.getByRole('heading', { name: 'Sessions' }).waitFor()
+  t.strictSame(complaints, [])
+  await page.goto(elsewhere)
+  await page.getByRole('button', { name: 'end' }).click()
+  await page.waitForURL('**/dashboard/sign-in?to=**')
+  await page.goto('/dashboard/sessions')
+  t.equal(await page.title(), 'Sessions · Jetpost', 'still signed in')
+})
+
+t.test('every answer carries the policy, whatever it is', async t => {
+  const ada = await visit(house)
+  const { cookie } = ada
+  const form = { 'content-type': 'application/x-www-form-urlencoded' }
+  const answers: Array<[number, Promise<Shown>]> = [
+    [200, ada.get('/dashboard')], [200, ada.get('/dashboard/')], [404, ada.get('/dashboard/nowhere')], [404, ada.post('/dashboard/nowhere')], [403, ada.post('/dashboard/sign-out', { csrf: '' })],
+    [200, knock(house, 'GET', '/dashboard/sign-in')], [200, knock(house, 'GET', '/dashboard/link?token=x')], [422, enter('x')], [303, knock(house, 'GET', '/dashboard')], [303, enter(API_KEY)],
+    [401, knock(house, 'GET', '/dashboard/emails', { headers: { 'hx-request': 'true' } })], [200, knock(house, 'GET', '/dashboard/emails', { headers: { 'sec-fetch-site': 'cross-site' } })],
+    [415, knock(house, 'POST', '/dashboard/sign-in', { body: '{}', headers: { 'content-type': 'application/json' } })], [413, knock(house, 'POST', '/dashboard/sign-in', { body: `key=${'x'.repeat(20_000)}`, headers: form })],
+    [400, knock(house, 'GET', '/dashboard/%zz', { cookie })], [404, knock(house, 'GET', '/dashboard/assets/x/nothing.js')], [404, knock(house, 'GET', '/dashboard/assets/x/constructor')], [200, knock(house, 'GET', '/dashboard/assets/x/app.js')],
+    [200, knock(house, 'HEAD', '/dashboard/sessions', { cookie })], [403, knock(house, 'PUT', '/dashboard/sessions', { cookie })], [403, knock(house, 'OPTIONS', '/dashboard/sessions', { cookie })]
+  ]
+  for (const [status, answer] of answers) {
+    const { headers, ...shown } = await answer
+    t.equal(shown.status, status)
+    t.match(headers.get('content-security-policy'), /^default-src 'none'; script-src 'self'; style-src 'self';.*form-action 'self'; base-uri 'none'; frame-ancestors 'none'$/)
+    t.match(Object.fromEntries(headers), { 'x-content-type-options': 'nosniff', 'referrer-policy': 'same-origin', 'cross-origin-opener-policy': 'same-origin', 'cross-origin-resource-policy': 'same-origin', 'x-request-id': /^req_/ })
+    t.equal(headers.get('cache-control'), 'no-store')
+  }
+})
+
+t.test('what nobody foresaw is masked, and found again by the id of its request', async t => {
+  const said: unknown[] = []
+  const log = { ...createLog('silent'), error: (line: unknown) => said.push(line), child: () => log, debug () {} } as unknown as ReturnType<typeof createLog>
+  const broken = { now: { sessions: { get () { throw new Error('select * from secrets') } } }, look: async () => {} }
+  const desk = { directory: broken, settings: { contentRetentionMs: 1 }, ledger: { clock: { nowMs: Date.now }, bus: {} } }
+  const rooms = { api: { desk, counters: {}, reads: {} }, operations: {}, catcher: null } as unknown as Pick<HttpOptions, 'api' | 'operations' | 'catcher'>
+  const app = buildHttp({ ...rooms, parts: [], metrics: createMetrics(), publicUrl: house.url, trustProxy: [], log })
+  const { cookie } = await visit(house)
+  const { statusCode, body, headers } = await app.inject({ url: '/dashboard', headers: { cookie, 'x-request-id': 'my-request-1' } })
+  await app.close()
+  t.equal(statusCode, 500)
+  t.match(body, 'It is in the log of Jetpost under my-request-1.')
+  t.notMatch(body, /secrets|Error|at /)
+  t.match(headers['content-security-policy'], "default-src 'none'")
+  t.match(said, [{ requestId: 'my-request-1', err: { message: 'select * from secrets' } }])
+})
+
+t.test('the id of a request stands in what came of it', async t => {
+  const entered = await knock(house, 'POST', '/dashboard/sign-in', { body: { key: API_KEY }, headers: { 'x-request-id': 'sign-in-of-ada' } })
+  t.equal(entered.headers.get('x-request-id'), 'sign-in-of-ada')
+  const { csrf } = await visitorWith(house, cookieOf(entered)!)
+  await knock(house, 'POST', '/dashboard/sign-out', { cookie: cookieOf(entered)!, body: { csrf }, headers: { 'x-request-id': 'sign-out-of-ada' } })
+  const told: string[] = []
+  await scan(bus, { stream: 'CONTROL', filters: ['control.*.session.>'], afterSeq: 0 }, ({ bytes }) => {
+    const { type, correlation } = decodeFact(bytes)
+    if (correlation.endsWith('-of-ada')) told.push(`${type} ${correlation}`)
+  })
+  t.strictSame(told, ['session.opened sign-in-of-ada', 'session.ended sign-out-of-ada'])
+})
+
+t.test('nobody outside is an insider, and a ticket is no key', async t => {
+  const { cookie } = await visit(house)
+  const ticket = cookie.split('=')[1]!
+  for (const authorization of ['Inside', 'Inside ', 'Inside inside', `Inside ${'A'.repeat(43)}`, `Inside ${ticket}`, `Bearer ${ticket}`, 'Bearer inside', `Inside ${API_KEY}`]) {
+    const { status, body } = await house.request('GET', '/api/keys', { key: null, headers: { authorization, cookie } })
+    t.equal(status, 401, authorization)
+    t.strictSame(body, { error: 'Unauthorized' })
+  }
+})
+
+t.test('an id that would lead elsewhere in the API leads nowhere', async t => {
+  const ada = await visit(house)
+  for (const id of ['..%2Fkeys', '%2e%2e%2fkeys', '..%5Ckeys', '%3Flimit=1', 'x%23', 'x%2F..%2F..%2Fkeys', '%00', '%0d%0a']) t.match((await ada.get(`/dashboard/emails/${id}`)).status, /^4\d\d$/, id)
 })

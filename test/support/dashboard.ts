@@ -13,25 +13,43 @@ export interface Visitor {
 }
 
 /** Signs in to the dashboard of a house. */
-export async function visit (house: TestHouse, key = API_KEY): Promise<Visitor> {
-  const entered = await ask(house, 'POST', '/dashboard/sign-in', { body: new URLSearchParams({ key }) })
+export async function visit (house: Pick<TestHouse, 'url'>, key = API_KEY): Promise<Visitor> {
+  const entered = await knock(house, 'POST', '/dashboard/sign-in', { body: { key } })
   if (entered.status !== 303) throw new Error(`not signed in: ${entered.status} ${entered.html}`)
-  const cookie = entered.headers.getSetCookie()[0]!.split(';')[0]!
-  const { html } = await ask(house, 'GET', '/dashboard/sessions', { cookie })
-  const csrf = /name="csrf" value="([0-9a-f]{64})"/.exec(html)![1]!
+  return await visitorWith(house, cookieOf(entered)!)
+}
+
+/** Somebody who has this cookie. */
+export async function visitorWith (house: Pick<TestHouse, 'url'>, cookie: string): Promise<Visitor> {
+  const { html } = await knock(house, 'GET', '/dashboard/sessions', { cookie })
+  const csrf = csrfIn(html)!
   return {
     cookie,
     csrf,
-    get: async (path, headers) => await ask(house, 'GET', path, { cookie, headers }),
-    post: async (path, fields = {}, headers) => {
-      const pairs = Object.entries({ csrf, ...fields }).flatMap(([name, value]) => [value].flat().map((one): [string, string] => [name, one]))
-      return await ask(house, 'POST', path, { cookie, headers, body: new URLSearchParams(pairs) })
-    }
+    get: async (path, headers) => await knock(house, 'GET', path, { cookie, headers }),
+    post: async (path, fields = {}, headers) => await knock(house, 'POST', path, { cookie, headers, body: { csrf, ...fields } })
   }
 }
 
-async function ask (house: TestHouse, method: string, path: string, { cookie, headers, body }: { cookie?: string, headers?: Record<string, string>, body?: URLSearchParams }): Promise<Shown> {
+/** `name=value` of the ticket that an answer gives; null = it gives none. */
+export function cookieOf ({ headers }: Shown): string | null {
+  return headers.getSetCookie().find(text => text.startsWith('jetpost_session=ses_'))?.split(';')[0] ?? null
+}
+
+/** The token of the forms on a page. */
+export function csrfIn (html: string): string | null {
+  return /name="csrf" value="([0-9a-f]{64})"/.exec(html)?.[1] ?? null
+}
+
+interface Knock { cookie?: string, headers?: Record<string, string>, body?: Record<string, string | string[]> | string }
+
+/** A request to the dashboard as it is said here; redirects are shown, not followed. */
+export async function knock ({ url }: Pick<TestHouse, 'url'>, method: string, path: string, { cookie, headers, body }: Knock = {}): Promise<Shown> {
   const init: RequestInit = { method, redirect: 'manual', headers: { ...(cookie === undefined ? {} : { cookie }), ...headers }, signal: AbortSignal.timeout(30_000) }
-  const response = await fetch(house.url + path, body === undefined ? init : { ...init, body })
+  const response = await fetch(url + path, body === undefined ? init : { ...init, body: typeof body === 'string' ? body : formOf(body) })
   return { status: response.status, to: response.headers.get('location'), html: await response.text(), headers: response.headers }
+}
+
+function formOf (fields: Record<string, string | string[]>): URLSearchParams {
+  return new URLSearchParams(Object.entries(fields).flatMap(([name, value]) => [value].flat().map((one): [string, string] => [name, one])))
 }

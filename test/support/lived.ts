@@ -11,11 +11,11 @@ const BROWSER = { 'user-agent': 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko
 const HTML = '<p>Hello <a href="https://shop.example/sale">sale</a></p>'
 
 /** A house that has lived, and its servers as another process has them. See `live`. */
-export async function openLived (t: Parameters<typeof openTestHouse>[0], forgotten: readonly string[] = []) {
+export async function openLived (t: Parameters<typeof openTestHouse>[0], forgotten: readonly string[] = [], env: Record<string, string> = {}) {
   const { natsUrl } = freshAccount()
   const databaseUrl = await freshDatabase(t)
   let passedMs = 0
-  const house = await openTestHouse(t, { natsUrl, databaseUrl, clock: { nowMs: () => Date.now() + passedMs } })
+  const house = await openTestHouse(t, { natsUrl, databaseUrl, env, clock: { nowMs: () => Date.now() + passedMs } })
   const hooks = await startHookSink()
   t.teardown(() => hooks.stop())
   const log = createLog('silent')

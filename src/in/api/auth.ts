@@ -1,17 +1,13 @@
 import { opens } from '#streams/key/decide.ts'
 import type { Key } from '#streams/directory.ts'
-import { sleep } from '#src/base/backoff.ts'
 import { sha256Hex } from '#src/base/secret.ts'
 import type { Clock } from '#src/base/clock.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
 
 /** `Bearer`, one space, one token of the characters of RFC 6750 2.1. Longer than any key of ours is malformed. */
 const BEARER = /^bearer ([A-Za-z0-9._~+/=-]{1,256})$/i
-/** An unknown key makes this node look at the log before it says 401. Looks are shared by all who wait for one, and this far apart: a flood of
- *  strangers costs NATS no more than one of them, and delays no key made a moment ago. */
-const LOOK_GAP_MS = 20
-const LOOK_MS = 1000
-/** So many requests a second of one address may wait for a look; the others get their 401 from what is known. */
+/** An unknown key makes this node look at the log before it says 401. So many requests a second of one address may wait for that; the others get their 401 from
+ *  what is known. */
 const LOOKS_A_SECOND = 100
 const ADDRESSES_MAX = 10_000
 
@@ -34,7 +30,6 @@ export interface Authenticator {
 
 /** Knows keys by the directory. A key made a moment ago on another node is found by catching up once. */
 export function createAuthenticator (directory: LiveDirectory, clock: Clock): Authenticator {
-  const look = sharedLook(directory)
   let second = 0
   let waited = new Map<string, number>()
 
@@ -55,7 +50,7 @@ export function createAuthenticator (directory: LiveDirectory, clock: Clock): Au
   }
 
   async function findAfterLook (hash: string): Promise<Key | null> {
-    await look()
+    await directory.look()
     return find(hash)
   }
 
@@ -70,20 +65,4 @@ export function createAuthenticator (directory: LiveDirectory, clock: Clock): Au
       return /^jp_(live|test)_/.test(token) && mayWait(address) ? findAfterLook(hash) : null
     }
   }
-}
-
-/** Resolves once the directory holds all that was in the log at the call, or could not within its time. */
-function sharedLook (directory: LiveDirectory): () => Promise<void> {
-  let next: Promise<void> | null = null
-  let lastMs = 0
-
-  async function begin (): Promise<void> {
-    await sleep(Math.max(0, lastMs + LOOK_GAP_MS - performance.now()))
-    lastMs = performance.now()
-    // Who comes from now on may know of later writes than this look will see.
-    next = null
-    await directory.catchUp(LOOK_MS).catch(() => false)
-  }
-
-  return () => (next ??= begin())
 }

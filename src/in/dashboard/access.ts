@@ -10,6 +10,8 @@ import { formOf, type Cookies } from './tickets.ts'
 /** Tries of one address in a minute. A key has 256 bits: this is for the log's sake, and for keys that somebody made up. */
 const TRIES_MAX = 10
 const ADDRESSES_MAX = 10_000
+/** Anybody may send one: there is no reason to read much of it. */
+const FORM_BYTES_MAX = 16 * 1024
 /** How long the answer waits until this node knows of what it has just written. */
 const SEEN_MS = 2000
 
@@ -18,7 +20,7 @@ const MESSAGES: Record<string, string> = { unknown_key: 'No live key has this se
 /** The door: signing in with a key or a link, signing out. */
 export function accessRoutes (app: FastifyInstance, { desk }: { desk: Desk }, jar: Cookies): void {
   const tries = createTries(() => desk.ledger.clock.nowMs())
-  const open = { config: { open: true } }
+  const open = { config: { open: true }, bodyLimit: FORM_BYTES_MAX }
 
   app.get('/sign-in', open, async (request, reply) => {
     const to = targetOf(new URL(request.url, 'http://here').searchParams)
@@ -38,7 +40,7 @@ export function accessRoutes (app: FastifyInstance, { desk }: { desk: Desk }, ja
     return await enter(request, reply, '/dashboard', async () => await signInByLink(desk, request.id, form.get('token') ?? ''))
   })
 
-  app.post('/sign-out', async (request, reply) => {
+  app.post('/sign-out', { bodyLimit: FORM_BYTES_MAX }, async (request, reply) => {
     const { session } = request.visitor!
     await desk.directory.reached(await endSessions(desk, askerOf(request), [session]), SEEN_MS)
     jar.take(reply)

@@ -1,6 +1,6 @@
 import cookie from '@fastify/cookie'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { asVisitor } from '#streams/session/decide.ts'
+import { asVisitor, isOpen } from '#streams/session/decide.ts'
 import { Jetpost, JetpostError } from '#src/client/client.ts'
 import type { Desk } from '#src/actions/desk.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
@@ -33,7 +33,8 @@ const POLICY = [
   "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:", "connect-src 'self'", "frame-src 'self'", "form-action 'self'", "base-uri 'none'",
   "frame-ancestors 'none'"
 ].join('; ')
-const HEADERS = {
+/** On every answer. */
+export const DASHBOARD_HEADERS = {
   'content-security-policy': POLICY,
   'cache-control': 'no-store',
   'x-content-type-options': 'nosniff',
@@ -54,7 +55,7 @@ export async function dashboardContext (app: FastifyInstance, { rooms }: { rooms
   takeForms(app)
 
   app.addHook('onRequest', async (request, reply) => {
-    reply.headers(HEADERS)
+    reply.headers(DASHBOARD_HEADERS)
     if (request.routeOptions.config.open === true) return
     request.visitor = await visitorOf(desk, jar.ticketOf(request))
     if (request.visitor === null) return await showDoor(request, reply)
@@ -81,7 +82,10 @@ export async function dashboardContext (app: FastifyInstance, { rooms }: { rooms
   app.addHook('preClose', async () => await lines.stop())
   app.get('/live', async (request, reply) => {
     const { session, key } = request.visitor!
-    const stands = () => desk.directory.now.sessions.has(session.id) && desk.directory.now.keys.has(key.id)
+    const stands = () => {
+      const now = desk.directory.now.sessions.get(session.id)
+      return now !== undefined && isOpen(now, desk.directory.now.keys.get(key.id), now.hash, desk.ledger.clock.nowMs())
+    }
     return await reply.type('text/event-stream').header('x-accel-buffering', 'no').send(lines.open(visitOf(request), reply.raw, stands))
   })
   const pages: Pages = {
@@ -102,7 +106,8 @@ export async function dashboardContext (app: FastifyInstance, { rooms }: { rooms
   }
 
   function show (reply: FastifyReply, request: FastifyRequest, visit: Visit, { page, title, section, status = 200, assets = [] }: Extract<Answer, { page: Html }>): FastifyReply {
-    const notice = jar.takeNotice(request, reply)
+    // A part that is drawn anew does not show it, and so must not take it from the page that does.
+    const notice = request.headers['hx-request'] === 'true' ? null : jar.takeNotice(request, reply)
     return send(reply.code(status), pageFor(visit, { title, section, notice, assets, hasMailbox: rooms.mailbox !== null && visit.isOperator }, page))
   }
 

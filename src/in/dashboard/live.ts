@@ -22,6 +22,8 @@ const GAP_MS = 1000
 const HEARTBEAT_MS = 15_000
 /** A page that is told something looks at the view: it should be there by then. */
 const VIEW_MS = 2000
+/** How often each line's session and reader are looked at. */
+const WATCH_MS = 250
 const ACCOUNT_MAX = 50
 const PROCESS_MAX = 500
 
@@ -32,18 +34,20 @@ export interface LiveLines {
   stop (): Promise<void>
 }
 
-interface Line { account: string, rung: Set<Kind>, wake: () => void, ending: AbortController }
+interface Line { account: string, stands: () => boolean, rung: Set<Kind>, wake: () => void, ending: AbortController }
 
 export function createLiveLines (bus: Bus, view: View, log: Log): LiveLines {
   const bells = KINDS.map(kind => ({ kind, bell: createDoorbell(bus, SOURCES[kind], log) }))
   const lines = new Map<Line, Writable>()
+  let watch: NodeJS.Timeout | undefined
+  let stopped = false
 
   function open ({ account: { id: account } }: Visit, socket: Writable, stands: () => boolean): Readable {
     const own = [...lines.keys()].filter(line => line.account === account).length
-    if (own >= ACCOUNT_MAX || lines.size >= PROCESS_MAX) throw new Unfit('Too many pages of the dashboard are open at the same time.')
+    if (stopped || own >= ACCOUNT_MAX || lines.size >= PROCESS_MAX) throw new Unfit('Too many pages of the dashboard are open at the same time.')
     if (socket.destroyed) return Readable.from([])
-    // What has happened since the page was drawn nobody has told it.
-    const line: Line = { account, rung: new Set(KINDS), wake: () => {}, ending: new AbortController() }
+    const line: Line = { account, stands, rung: new Set(), wake: () => {}, ending: new AbortController() }
+    if (lines.size === 0) watch = setInterval(look, WATCH_MS)
     lines.set(line, socket)
     const leave = bells.map(({ kind, bell }) => bell.listen(account, () => {
       line.rung.add(kind)
@@ -54,14 +58,23 @@ export function createLiveLines (bus: Bus, view: View, log: Log): LiveLines {
       lines.delete(line)
       line.ending.abort()
       for (const end of leave) end()
+      if (lines.size === 0) clearInterval(watch)
     })
-    return Readable.from(written(line, stands), { objectMode: false, highWaterMark: 0 })
+    return Readable.from(written(line), { objectMode: false, highWaterMark: 0 })
   }
 
-  async function * written (line: Line, stands: () => boolean): AsyncGenerator<string> {
+  function look (): void {
+    for (const [{ ending, stands }, socket] of lines) {
+      // Who was told to end and is still there does not take what is left.
+      if (ending.signal.aborted) socket.destroy()
+      else if (!stands()) ending.abort()
+    }
+  }
+
+  async function * written (line: Line): AsyncGenerator<string> {
     const { rung, ending: { signal } } = line
     yield 'retry: 2000\n\n'
-    while (!signal.aborted && stands()) {
+    while (!signal.aborted) {
       if (rung.size === 0) await woken(line, signal)
       const kinds = [...rung]
       rung.clear()
@@ -75,6 +88,7 @@ export function createLiveLines (bus: Bus, view: View, log: Log): LiveLines {
   return {
     open,
     async stop () {
+      stopped = true
       const sockets = [...lines.values()]
       for (const { ending } of lines.keys()) ending.abort()
       await Promise.all(sockets.map(async socket => await once(socket, 'close').catch(() => {})))

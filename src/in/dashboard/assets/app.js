@@ -39,18 +39,21 @@
       for (const kind of LIVE_KINDS) line.addEventListener(kind, () => tell(kind))
       line.addEventListener('open', () => {
         clearTimeout(timer)
+        timer = null
         if (stale.hidden) return
         stale.hidden = true
         LIVE_KINDS.forEach(tell)
       })
       line.addEventListener('error', () => {
-        clearTimeout(timer)
-        timer = setTimeout(() => { stale.hidden = line === null || line.readyState === EventSource.OPEN }, 4000)
+        // From the first of them on: as long as nobody answers there is one every two seconds.
+        timer ??= setTimeout(() => { stale.hidden = line === null || line.readyState === EventSource.OPEN }, 4000)
         // What the browser has given up it does not take up again.
         if (line?.readyState === EventSource.CLOSED) setTimeout(() => { close(); if (!document.hidden) open() }, 5000)
       })
     }
     function close () {
+      clearTimeout(timer)
+      timer = null
       line?.close()
       line = null
     }

@@ -1,3 +1,4 @@
+import { isOver } from '#streams/session/decide.ts'
 import { html } from '#src/base/html.ts'
 import { endSessions, sessionsOf } from '#src/actions/session.ts'
 import { act, badge, heading, table, time } from '../parts.ts'
@@ -14,12 +15,12 @@ export function sessionsPages (pages: Pages, { desk }: DashboardRooms): void {
     page: html`${heading('Sessions', act(visit, 'Sign out everywhere', {
       action: '/dashboard/sessions/end', confirm: 'Every browser that signed in with this key is signed out, this one too.', confirmLabel: 'Sign out everywhere', danger: true
     }))}
-<p class="hint">Signed in with the key <strong>${visit.key.name}</strong>. A session ends after 14 days, after a day without use, and with its key.</p>
+<p class="hint">Signed in with the key <strong>${visit.key.name}</strong>. A session ends after 14 days, after a day or so without use, and with its key.</p>
 ${table('Sessions of this key', [
   { name: 'Session', kind: 'wide', cell: ({ id }) => html`<code>${id}</code> ${id === visit.session.id && badge('this browser', 'good')}` },
   { name: 'Signed in', cell: ({ createdAt }) => time(createdAt, visit.nowMs) },
   { name: 'Ends', cell: ({ untilMs }) => time(new Date(untilMs), visit.nowMs) }
-], own(visit))}`
+], own(visit).filter(session => !isOver(session, visit.nowMs)))}`
   }))
 
   pages.post('/sessions/end', async visit => {

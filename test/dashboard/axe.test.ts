@@ -1,0 +1,71 @@
+import { createRequire } from 'node:module'
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { openPage, signIn, type Page } from '../support/browser.ts'
+import { crawl } from '../support/crawl.ts'
+import { visit } from '../support/dashboard.ts'
+import { openWorld } from '../support/dashboard-world.ts'
+import { API_KEY, type TestHouse } from '../support/house.ts'
+import { LONG } from '../support/long.ts'
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const PHONE = { width: 390, height: 844 }
+const DESK = { width: 1280, height: 900 }
+/** Of each kind of page, so many: a list's rows are alike. */
+const ALIKE_MAX = LONG ? 30 : 1
+/** What a narrow page can have that a wide one has not. */
+const NARROW = LONG ? undefined : ['color-contrast', 'scrollable-region-focusable', 'target-size', 'aria-hidden-focus', 'page-has-heading-one', 'button-name', 'link-name', 'label']
+
+const { house, seeds } = await openWorld(t)
+const { pages: found, shown } = await crawl(await visit(house), seeds)
+const isPage = (url: string) => shown.get(url)!.headers.get('content-type')!.startsWith('text/html') && shown.get(url)!.html.startsWith('<!doctype html>')
+const urls = [...found.values()].flatMap(some => spread(some.filter(isPage)))
+
+/** The last ones: what has been through most. */
+function spread (some: string[]): string[] {
+  return some.slice(-ALIKE_MAX)
+}
+
+/** What axe-core finds wrong with what is shown; mail in frames is other people's. */
+async function faultsOf (page: Page, rules?: string[]): Promise<string[]> {
+  const options = { iframes: false, resultTypes: ['violations'], ...(rules === undefined ? {} : { runOnly: { type: 'rule', values: rules } }) }
+  return await page.evaluate(`axe.run(document, ${JSON.stringify(options)}).then(({ violations }) =>
+    violations.flatMap(({ id, nodes }) => nodes.map(({ target, failureSummary }) => id + ' ' + target.join(' ') + ': ' + failureSummary)))`)
+}
+
+async function enter (t: Parameters<typeof openPage>[0], at: TestHouse, key: string) {
+  const { page, complaints, context } = await openPage(t, at.url, DESK)
+  // By the debugger: the page's own policy would refuse it.
+  await context.addInitScript({ content: AXE })
+  await signIn(page, key)
+  return { page, complaints }
+}
+
+/** Light, dark and on a phone, without loading it anew. */
+async function look (t: { strictSame (found: unknown, wanted: unknown, message: string): void }, page: Page, url: string): Promise<void> {
+  await page.goto(url, { waitUntil: 'load' })
+  t.strictSame(await faultsOf(page), [], `${url}, light`)
+  await page.emulateMedia({ colorScheme: 'dark' })
+  t.strictSame(await faultsOf(page, ['color-contrast']), [], `${url}, dark`)
+  await page.setViewportSize(PHONE)
+  t.strictSame(await faultsOf(page, NARROW), [], `${url}, on a phone`)
+  t.strictSame(await page.evaluate('Math.max(0, document.documentElement.scrollWidth - innerWidth)'), 0, `${url} is no wider than the phone`)
+  await page.emulateMedia({ colorScheme: 'light' })
+  await page.setViewportSize(DESK)
+}
+
+t.test('axe-core finds nothing on any page of a house that has lived', async t => {
+  t.ok(urls.length > 30, `${urls.length} pages`)
+  const { page, complaints } = await enter(t, house, API_KEY)
+  for (const url of urls) await look(t, page, url)
+  t.strictSame(complaints, [])
+})
+
+t.test('nor where there is nothing yet, at the door, and where something is wrong', async t => {
+  const key = await house.newAccountKey()
+  const { page, complaints } = await enter(t, house, key)
+  const empty = await crawl(await visit(house, key))
+  const lists = [...empty.pages].filter(([name]) => !name.includes(':')).map(([, [url]]) => url!)
+  for (const url of [...lists, '/dashboard/nowhere', '/dashboard/emails/em_none', '/dashboard/emails?cursor=none', '/dashboard/sign-in', '/dashboard/link?token=x']) await look(t, page, url)
+  t.strictSame(complaints, [])
+})

@@ -1,0 +1,122 @@
+import t from 'tap'
+import { openPage, signIn } from '../support/browser.ts'
+import { visit, type Visitor } from '../support/dashboard.ts'
+import { startHookSink } from '../support/hook-sink.ts'
+import { API_KEY, openTestHouse } from '../support/house.ts'
+import { openOwnNats } from '../support/own-nats.ts'
+import { openLine, type LiveLine } from '../support/sse.ts'
+import { until } from '../support/wait.ts'
+
+const MINUTE_MS = 60_000
+/** How long a page may take to hear of it, ms. */
+const HEARD_MS = 2000
+const nats = await openOwnNats(t)
+let passedMs = 0
+const house = await openTestHouse(t, { natsUrl: nats.natsUrl, clock: { nowMs: () => Date.now() + passedMs } })
+const hooks = await startHookSink()
+t.teardown(() => hooks.stop())
+
+t.beforeEach(() => { passedMs += MINUTE_MS })
+
+async function listen (t: { teardown (end: () => void): void }, { cookie }: Visitor): Promise<LiveLine> {
+  const line = await openLine(house, cookie)
+  t.teardown(() => line.close())
+  return line
+}
+
+const kinds = (line: LiveLine) => [...new Set(line.events)].toSorted()
+
+/** Sends mail until a line has heard of something; resolves to how long the one that was heard took. */
+async function heardMs (line: LiveLine, key?: string): Promise<number> {
+  const count = line.events.length
+  const beginMs = Date.now()
+  await house.send({}, key)
+  await line.more(count, 20_000)
+  return Date.now() - beginMs
+}
+
+t.test('a page hears of mail within two seconds, and of its own account only', async t => {
+  const key = await house.newAccountKey()
+  const [own, foreign] = [await listen(t, await visit(house)), await listen(t, await visit(house, key))]
+  t.strictSame([own.status, foreign.status], [200, 200])
+  // Something may have happened before the line was there: each is told once to look.
+  await Promise.all([own, foreign].map(async line => await until(() => kinds(line).length === 2)))
+  const count = foreign.events.length
+  t.ok(await heardMs(own) < HEARD_MS)
+  t.equal(foreign.events.length, count)
+  t.ok(await heardMs(foreign, key) < HEARD_MS)
+})
+
+t.test('it hears of webhook deliveries too', async t => {
+  const ada = await visit(house)
+  const line = await listen(t, ada)
+  await line.more(0)
+  await house.request('POST', '/api/webhooks', { body: { url: hooks.url, events: ['email.delivered'] } })
+  const count = line.events.filter(name => name === 'deliveries').length
+  await house.send()
+  await until(() => line.events.filter(name => name === 'deliveries').length > count, 10_000)
+  t.strictSame(kinds(line), ['deliveries', 'emails'])
+})
+
+t.test('in a browser, what happens reaches the page', async t => {
+  const { page, complaints } = await openPage(t, house.url)
+  await signIn(page, API_KEY)
+  await page.evaluate("window.heard = 0; document.body.addEventListener('live-emails', () => { window.heard++ })")
+  const before = await page.evaluate('window.heard')
+  await house.send()
+  await page.waitForFunction(count => (globalThis as unknown as { heard: number }).heard > Number(count), before, { timeout: 10_000 })
+  t.ok(await page.locator('#stale').isHidden())
+  t.strictSame(complaints, [])
+})
+
+t.test('the line ends with its session: signed out, key revoked, at its end', async t => {
+  const revoked = await house.newKey({ scopes: ['dashboard'] })
+  const ending = await house.newKey({ expiresMs: Date.now() + passedMs + 10 * MINUTE_MS })
+  const [ada, bob, eve, dan] = [await visit(house), await visit(house, revoked.secret), await visit(house, ending.secret), await visit(house)]
+  const [left, gone, over, stays] = [await listen(t, ada), await listen(t, bob), await listen(t, eve), await listen(t, dan)]
+  await ada.post('/dashboard/sign-out')
+  await left.ended()
+  await house.revokeKey(revoked.id)
+  await gone.ended()
+  t.notOk(over.hasEnded())
+  passedMs += 10 * MINUTE_MS
+  await over.ended()
+  t.ok(await heardMs(stays) < HEARD_MS, 'another goes on')
+  t.match(await openLine(house, ada.cookie), { status: 303 })
+})
+
+t.test('an account has so many lines at a time, and room again when one ends', async t => {
+  const [ada, other] = [await visit(house, await house.newAccountKey()), await visit(house)]
+  const lines = await Promise.all(Array.from({ length: 50 }, () => listen(t, ada)))
+  t.ok(lines.every(({ status }) => status === 200))
+  t.equal((await listen(t, ada)).status, 422)
+  t.equal((await listen(t, other)).status, 200, 'others have theirs')
+  lines[0]!.close()
+  await until(async () => (await listen(t, ada)).status === 200, 5000)
+})
+
+t.test('while NATS is away the line stays, and it hears again when it is back', async t => {
+  const ada = await visit(house)
+  const line = await listen(t, ada)
+  await line.more(0)
+  await nats.kill()
+  t.equal((await ada.get('/dashboard/sessions')).status, 200, 'what is known is shown')
+  const refused = await ada.post('/dashboard/sign-out')
+  t.equal(refused.status, 503)
+  t.match(refused.html, 'NATS does not answer just now')
+  await nats.start()
+  await until(async () => (await house.send()).status === 202, 30_000)
+  const count = line.events.length
+  await line.more(count, 20_000)
+  t.notOk(line.hasEnded())
+})
+
+t.test('at the stop every line ends at once, and the page says that it is out of date', async t => {
+  const { page } = await openPage(t, house.url)
+  await signIn(page, API_KEY)
+  const line = await listen(t, await visit(house))
+  const stopped = house.stop()
+  await line.ended()
+  await stopped
+  await page.locator('#stale').waitFor({ timeout: 15_000 })
+})

@@ -1,0 +1,146 @@
+import t from 'tap'
+import { ROTATE_AFTER_MS, ROTATION_OVERLAP_MS, SESSION_IDLE_MS, SESSION_MS, SESSIONS_MAX } from '#streams/session/decide.ts'
+import { createLog } from '#src/base/log.ts'
+import { connectBus } from '#src/nats/connect.ts'
+import { lastSequence } from '#src/nats/load.ts'
+import { cookieOf, knock, visit } from '../support/dashboard.ts'
+import { API_KEY, openTestHouse, type TestHouse } from '../support/house.ts'
+import { freshAccount, freshDatabase } from '../support/servers.ts'
+import { until } from '../support/wait.ts'
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
+const natsUrl = freshAccount().natsUrl
+const databaseUrl = await freshDatabase(t)
+let passedMs = 0
+const clock = { nowMs: () => Date.now() + passedMs }
+const house = await openTestHouse(t, { natsUrl, databaseUrl, clock })
+const other = await openTestHouse(t, { natsUrl, databaseUrl, clock, env: { JETPOST_ROLES: 'api', JETPOST_PUBLIC_URL: 'https://post.example.com' } })
+const bus = await connectBus({ url: natsUrl, creds: null, name: 'test', log: createLog('silent') })
+t.teardown(() => bus.close())
+
+t.beforeEach(() => { passedMs += MINUTE_MS })
+
+const look = async (cookie: string, at: TestHouse = house) => await knock(at, 'GET', '/dashboard/sessions', { cookie })
+const isOpen = async (cookie: string, at?: TestHouse) => (await look(cookie, at)).status === 200
+const isDead = async (cookie: string) => await until(async () => !await isOpen(cookie) && !await isOpen(cookie, other), 1000)
+const ticketsIn = (html: string) => [...html.matchAll(/<code>(ses_[0-9a-z]{26})<\/code>/g)].map(([, id]) => id!)
+
+t.test('a session is good on every node from the first moment, and its cookie Secure where the dashboard is', async t => {
+  const ada = await visit(house)
+  t.ok(await isOpen(ada.cookie, other))
+  const entered = await knock(other, 'POST', '/dashboard/sign-in', { body: { key: API_KEY } })
+  t.match(entered.headers.getSetCookie()[0], /HttpOnly; Secure; SameSite=Strict$/)
+  t.ok(await isOpen(cookieOf(entered)!))
+})
+
+t.test('its secret is replaced once when it is twelve hours old; the one before works for another minute', async t => {
+  const ada = await visit(house)
+  passedMs += ROTATE_AFTER_MS - 2 * MINUTE_MS
+  t.strictSame((await look(ada.cookie)).headers.getSetCookie(), [], 'not sooner')
+  passedMs += 2 * MINUTE_MS
+  const before = await lastSequence(bus, 'CONTROL')
+  const answers = await Promise.all([...Array.from({ length: 5 }, () => look(ada.cookie)), look(ada.cookie, other)])
+  t.strictSame(answers.map(({ status }) => status), Array(6).fill(200), 'all that were under way are served')
+  const given = answers.flatMap(answer => cookieOf(answer) ?? [])
+  t.equal(given.length, 1, 'and one brings the new secret')
+  t.equal(await lastSequence(bus, 'CONTROL'), before + 1)
+  const [renewed] = given as [string]
+  for (const at of [house, other]) t.ok(await isOpen(renewed, at))
+  t.ok(await isOpen(ada.cookie), 'the one before, in its last minute')
+  t.equal((await knock(house, 'POST', '/dashboard/sign-out', { cookie: renewed, body: { csrf: '' } })).status, 403)
+  passedMs += ROTATION_OVERLAP_MS
+  t.notOk(await isOpen(ada.cookie))
+  t.equal((await knock(house, 'POST', '/dashboard/sign-out', { cookie: renewed, body: { csrf: ada.csrf } })).status, 303, 'a form that was open all the while can be sent')
+})
+
+t.test('it ends when nobody uses it for a day and a half', async t => {
+  const [ada, bob] = [await visit(house), await visit(house)]
+  passedMs += SESSION_IDLE_MS - 2 * MINUTE_MS
+  const renewed = cookieOf(await look(ada.cookie))!
+  passedMs += 2 * MINUTE_MS
+  t.notOk(await isOpen(bob.cookie))
+  const { html } = await look(renewed)
+  t.ok(ticketsIn(html).some(id => renewed.includes(id)))
+  t.notOk(ticketsIn(html).some(id => bob.cookie.includes(id)), 'and is shown no more')
+})
+
+t.test('it ends after 14 days, however it is used', async t => {
+  let { cookie } = await visit(house)
+  for (let ageMs = 0; ageMs + 13 * HOUR_MS < SESSION_MS; ageMs += 13 * HOUR_MS) {
+    passedMs += 13 * HOUR_MS
+    const answer = await look(cookie)
+    t.equal(answer.status, 200, `after ${ageMs / HOUR_MS} hours`)
+    cookie = cookieOf(answer) ?? cookie
+  }
+  passedMs += 13 * HOUR_MS
+  t.notOk(await isOpen(cookie))
+})
+
+t.test('signed out, the ticket is dead on every node, and no other', async t => {
+  const [ada, bob] = [await visit(house), await visit(house)]
+  const left = await ada.post('/dashboard/sign-out')
+  t.match(left, { status: 303, to: '/dashboard/sign-in' })
+  t.match(left.headers.getSetCookie()[0], /^jetpost_session=; .*Expires=Thu, 01 Jan 1970/)
+  t.notOk(await isOpen(ada.cookie), 'here with the answer')
+  await isDead(ada.cookie)
+  t.ok(await isOpen(bob.cookie))
+})
+
+t.test('signed out everywhere: all sessions of the key, and of no other', async t => {
+  const { secret } = await house.newKey({ name: 'laptop' })
+  const [ada, again] = [await visit(house, secret), await visit(other, secret)]
+  const owner = await visit(house)
+  t.strictSame(ticketsIn((await ada.get('/dashboard/sessions')).html).length, 2)
+  t.equal((await again.post('/dashboard/sessions/end')).status, 303)
+  for (const { cookie } of [ada, again]) await isDead(cookie)
+  t.ok(await isOpen(owner.cookie))
+})
+
+t.test('it is as good as its key: revoked, expired, or with other scopes', async t => {
+  const [gone, ending] = [await house.newKey({ scopes: ['dashboard'] }), await house.newKey({ expiresMs: clock.nowMs() + HOUR_MS })]
+  const [ada, bob] = [await visit(house, gone.secret), await visit(house, ending.secret)]
+  await house.revokeKey(gone.id)
+  await isDead(ada.cookie)
+  passedMs += HOUR_MS
+  await isDead(bob.cookie)
+  const narrowed = await house.newKey({ scopes: ['dashboard'] })
+  const eve = await visit(house, narrowed.secret)
+  t.equal((await house.request('PATCH', `/api/keys/${narrowed.id}`, { body: { scopes: ['emails:read'] } })).status, 200)
+  await isDead(eve.cookie)
+})
+
+t.test('a key has at most 50 at a time: the one opened longest ago ends', async t => {
+  const { secret } = await house.newKey({})
+  const cookies: string[] = []
+  for (let i = 0; i <= SESSIONS_MAX; i++) {
+    if (i % 5 === 0) passedMs += MINUTE_MS
+    cookies.push(cookieOf(await knock(house, 'POST', '/dashboard/sign-in', { body: { key: secret } }))!)
+  }
+  t.notOk(await isOpen(cookies[0]!))
+  t.ok(await isOpen(cookies[1]!))
+  t.equal(ticketsIn((await look(cookies.at(-1)!)).html).length, SESSIONS_MAX)
+})
+
+t.test('what is no ticket opens nothing', async t => {
+  const { cookie } = await visit(house)
+  const [id, secret] = cookie.slice('jetpost_session='.length).split('.') as [string, string]
+  const foreign = (await visit(house)).cookie.split('.')[1]
+  for (const ticket of ['', id, `${id}.`, `${id}.${foreign}`, `${id}.${secret}x`, `${id}.${secret.slice(1)}`, `.${secret}`, `${id.toUpperCase()}.${secret}`, `ses_${'0'.repeat(26)}.${secret}`, `${'x'.repeat(3000)}`]) {
+    t.notOk(await isOpen(`jetpost_session=${ticket}`), ticket.slice(0, 80))
+  }
+  t.ok(await isOpen(cookie))
+})
+
+t.test('what one page says once the next one says, as text, and no part of a page takes it away', async t => {
+  const ada = await visit(house)
+  const note = `jetpost_notice=${Buffer.from('<b>Done</b>').toString('base64url')}`
+  const shown = async (headers: Record<string, string>) => await knock(house, 'GET', '/dashboard/sessions', { cookie: `${ada.cookie}; ${note}`, headers })
+  const part = await shown({ 'hx-request': 'true' })
+  t.strictSame(part.headers.getSetCookie(), [])
+  t.notMatch(part.html, 'Done')
+  const page = await shown({})
+  t.match(page.html, '&lt;b&gt;Done&lt;/b&gt;')
+  t.match(page.headers.getSetCookie()[0], /^jetpost_notice=; /)
+  t.equal((await knock(house, 'GET', '/dashboard/sessions', { cookie: `${ada.cookie}; jetpost_notice=%ff%00` })).status, 200, 'and one that is none does no harm')
+})

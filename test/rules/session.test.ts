@@ -1,0 +1,88 @@
+import t from 'tap'
+import type { AnyFact } from '#streams/catalog.ts'
+import { emptyDirectory, evolveDirectory, type Key, type Session } from '#streams/directory.ts'
+import { NO_DEFAULTS } from '#streams/email/defaults.ts'
+import { mayDo } from '#streams/key/decide.ts'
+import { SCOPES, type Scope } from '#streams/key/facts.ts'
+import { asVisitor, isOpen, isOver, mayOpenDashboard, ROTATE_AFTER_MS, ROTATION_OVERLAP_MS, SESSION_IDLE_MS, SESSION_MS, shouldRotate } from '#streams/session/decide.ts'
+
+const NOW_MS = Date.parse('2026-11-21T10:00:00.000Z')
+const HOUR_MS = 3_600_000
+
+function key (given: Partial<Key> = {}): Key {
+  return {
+    id: 'key_one', account: 'acc_one', name: 'One', hash: 'a', hint: '', previous: null, test: false, scopes: ['full'], domains: ['*'], expiresMs: null, defaults: NO_DEFAULTS, limits: {}, createdAt: '', ...given
+  }
+}
+
+function session (given: Partial<Session> = {}): Session {
+  return { id: 'ses_one', account: 'acc_one', key: 'key_one', hash: 'now', previousHash: null, secretMs: NOW_MS, untilMs: NOW_MS + SESSION_MS, createdAt: '', ...given }
+}
+
+t.test('a secret opens its session until it is idle, over, or its key is', async t => {
+  const table: Array<[string, Partial<Session>, Partial<Key> | undefined, string, number, boolean]> = [
+    ['at once', {}, {}, 'now', NOW_MS, true],
+    ['another secret', {}, {}, 'then', NOW_MS, false],
+    ['no secret', {}, {}, '', NOW_MS, false],
+    ['a moment before it is idle', {}, {}, 'now', NOW_MS + SESSION_IDLE_MS - 1, true],
+    ['idle', {}, {}, 'now', NOW_MS + SESSION_IDLE_MS, false],
+    ['a moment before its end', { secretMs: NOW_MS + SESSION_MS - HOUR_MS }, {}, 'now', NOW_MS + SESSION_MS - 1, true],
+    ['at its end', { secretMs: NOW_MS + SESSION_MS - HOUR_MS }, {}, 'now', NOW_MS + SESSION_MS, false],
+    ['the secret before, in the overlap', { previousHash: 'then' }, {}, 'then', NOW_MS + ROTATION_OVERLAP_MS - 1, true],
+    ['the secret before, after it', { previousHash: 'then' }, {}, 'then', NOW_MS + ROTATION_OVERLAP_MS, false],
+    ['a key that is no more', {}, undefined, 'now', NOW_MS, false],
+    ['a key until then', {}, { expiresMs: NOW_MS + 1 }, 'now', NOW_MS, true],
+    ['a key that has expired', {}, { expiresMs: NOW_MS }, 'now', NOW_MS, false],
+    ['a key that opens the dashboard no more', {}, { scopes: ['emails:read'] }, 'now', NOW_MS, false]
+  ]
+  for (const [name, of, by, hash, atMs, open] of table) t.equal(isOpen(session(of), by === undefined ? undefined : key(by), hash, atMs), open, name)
+})
+
+t.test('a day without use never ends a session, however its secret had aged', async t => {
+  for (const ageMs of [0, ROTATE_AFTER_MS - 1]) t.notOk(isOver(session(), NOW_MS + ageMs + 24 * HOUR_MS), `last used at ${ageMs} ms`)
+  t.ok(isOver(session(), NOW_MS + 36 * HOUR_MS))
+})
+
+t.test('a secret is replaced from its twelfth hour on, and only the one that is current', async t => {
+  t.notOk(shouldRotate(session(), 'now', NOW_MS + ROTATE_AFTER_MS - 1))
+  t.ok(shouldRotate(session(), 'now', NOW_MS + ROTATE_AFTER_MS))
+  t.notOk(shouldRotate(session({ previousHash: 'then' }), 'then', NOW_MS + ROTATE_AFTER_MS), 'the one before is not')
+})
+
+t.test('full and dashboard open the dashboard, no other scope does', async t => {
+  t.strictSame(SCOPES.filter(scope => mayOpenDashboard(key({ scopes: [scope] }))).toSorted(), ['dashboard', 'full'])
+  t.notOk(mayOpenDashboard(key({ scopes: SCOPES.filter(scope => scope !== 'full' && scope !== 'dashboard') })), 'nor all the others together')
+})
+
+t.test('with the scope dashboard one may do all but see and make keys, and keeps the bounds of the key', async t => {
+  const own = key({ scopes: ['dashboard'], domains: ['a.example'], expiresMs: NOW_MS, test: true })
+  const visitor = asVisitor(own)
+  const may = (scope: Scope) => mayDo(visitor, scope)
+  t.strictSame(SCOPES.filter(scope => !may(scope)).toSorted(), ['full', 'keys:read', 'keys:write'])
+  t.strictSame({ ...visitor, scopes: own.scopes }, own, 'domains, end and kind stay as they are')
+  t.strictSame(own.scopes, ['dashboard'], 'and the key is not changed')
+})
+
+t.test('what a key may do with keys it may in the dashboard, and full is full', async t => {
+  t.ok(mayDo(asVisitor(key({ scopes: ['dashboard', 'keys:read'] })), 'keys:read'))
+  t.notOk(mayDo(asVisitor(key({ scopes: ['dashboard', 'keys:read'] })), 'keys:write'))
+  t.strictSame(asVisitor(key()).scopes, ['full'])
+})
+
+t.test('sessions are folded: opened, given a new secret, ended; those that are over leave when another comes', async t => {
+  const directory = emptyDirectory()
+  const hash = (letter: string) => letter.repeat(64)
+  const tell = (atMs: number, type: string, data: object) => {
+    const fact = { id: 'ev_1', type, version: 1, time: new Date(atMs).toISOString(), account: 'acc_one', causation: null, correlation: 'test', data } as AnyFact
+    evolveDirectory(directory, { fact, seq: 1, subject: 'control.acc_one.session.x' })
+  }
+  tell(NOW_MS, 'session.opened', { session: 'ses_a', key: 'key_one', hash: hash('a'), until: new Date(NOW_MS + HOUR_MS).toISOString() })
+  tell(NOW_MS + 1, 'session.rotated', { session: 'ses_a', hash: hash('b') })
+  t.match(directory.sessions.get('ses_a'), { hash: hash('b'), previousHash: hash('a'), secretMs: NOW_MS + 1, untilMs: NOW_MS + HOUR_MS, key: 'key_one', account: 'acc_one' })
+  tell(NOW_MS + HOUR_MS, 'session.opened', { session: 'ses_b', key: 'key_one', hash: hash('c'), until: new Date(NOW_MS + 2 * HOUR_MS).toISOString() })
+  t.strictSame([...directory.sessions.keys()], ['ses_b'])
+  tell(NOW_MS + HOUR_MS, 'session.ended', { session: 'ses_b' })
+  tell(NOW_MS + HOUR_MS, 'session.rotated', { session: 'ses_b', hash: hash('d') })
+  tell(NOW_MS + HOUR_MS, 'session.ended', { session: 'ses_b' })
+  t.equal(directory.sessions.size, 0, 'said of one that is no more, it is nothing')
+})
