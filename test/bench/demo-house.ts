@@ -14,7 +14,8 @@ const DAYS = 6
 /** Hours of the day, UTC, at which its mail goes out, and how much of it. */
 const DAY: Array<[hour: number, mails: number]> = [[6, 2], [8, 6], [10, 9], [12, 7], [15, 10], [18, 8], [21, 4]]
 const PEOPLE = [
-  'Ingrid Solberg', 'Mateo Fernández', 'Aiko Tanaka', 'Tom Becker', 'Zoë van Dijk', 'Samuel Okafor', 'Priya Raman', 'Lena Hoffmann', 'Oliver Grant', 'Chiara Conti', 'Jakub Nowak', 'Emma Lindqvist', 'Noah Dubois', 'Fatima Rahimi', 'Liam O’Connor', 'Hana Novotná',
+  'Ingrid Solberg', 'Mateo Fernández', 'Aiko Tanaka', 'Tom Becker', 'Zoë van Dijk', 'Samuel Okafor', 'Priya Raman', 'Lena Hoffmann', 'Oliver Grant',
+  'Chiara Conti', 'Jakub Nowak', 'Emma Lindqvist', 'Noah Dubois', 'Fatima Rahimi', 'Liam O’Connor', 'Hana Novotná',
   'Pedro Almeida', 'Maja Kovač', 'Sven Eriksson', 'Grace Mwangi'
 ]
 const HOSTS = ['example.com', 'example.net', 'example.org', 'mail.example']

@@ -8,11 +8,14 @@ import { openWorld } from '../support/dashboard-world.ts'
 import { API_KEY, type TestHouse } from '../support/house.ts'
 import { LONG } from '../support/long.ts'
 
+t.setTimeout(LONG ? 1_800_000 : 240_000)
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const PHONE = { width: 390, height: 844 }
 const DESK = { width: 1280, height: 900 }
 /** Of each kind of page, so many: a list's rows are alike. */
 const ALIKE_MAX = LONG ? 30 : 1
+/** Of every so many pages all three looks; the others light and wide. */
+const WHOLE_EVERY = LONG ? 1 : 8
 /** What a narrow page can have that a wide one has not. */
 const NARROW = LONG ? undefined : ['color-contrast', 'scrollable-region-focusable', 'target-size', 'aria-hidden-focus', 'page-has-heading-one', 'button-name', 'link-name', 'label']
 
@@ -41,10 +44,17 @@ async function enter (t: Parameters<typeof openPage>[0], at: TestHouse, key: str
   return { page, complaints }
 }
 
-/** Light, dark and on a phone, without loading it anew. */
-async function look (t: { strictSame (found: unknown, wanted: unknown, message: string): void }, page: Page, url: string): Promise<void> {
+type Asserts = { strictSame (found: unknown, wanted: unknown, message: string): void }
+
+async function lookAtAll (t: Asserts, page: Page, all: string[]): Promise<void> {
+  for (const [i, url] of all.entries()) await look(t, page, url, i % WHOLE_EVERY === 0)
+}
+
+/** Light; where it is `whole` dark and on a phone, too, without loading it anew. */
+async function look (t: Asserts, page: Page, url: string, whole: boolean): Promise<void> {
   await page.goto(url, { waitUntil: 'load' })
   t.strictSame(await faultsOf(page), [], `${url}, light`)
+  if (!whole) return
   await page.emulateMedia({ colorScheme: 'dark' })
   t.strictSame(await faultsOf(page, ['color-contrast']), [], `${url}, dark`)
   await page.setViewportSize(PHONE)
@@ -57,7 +67,7 @@ async function look (t: { strictSame (found: unknown, wanted: unknown, message: 
 t.test('axe-core finds nothing on any page of a house that has lived', async t => {
   t.ok(urls.length > 30, `${urls.length} pages`)
   const { page, complaints } = await enter(t, house, API_KEY)
-  for (const url of urls) await look(t, page, url)
+  await lookAtAll(t, page, urls)
   t.strictSame(complaints, [])
 })
 
@@ -66,6 +76,6 @@ t.test('nor where there is nothing yet, at the door, and where something is wron
   const { page, complaints } = await enter(t, house, key)
   const empty = await crawl(await visit(house, key))
   const lists = [...empty.pages].filter(([name]) => !name.includes(':')).map(([, [url]]) => url!)
-  for (const url of [...lists, '/dashboard/nowhere', '/dashboard/emails/em_none', '/dashboard/emails?cursor=none', '/dashboard/sign-in', '/dashboard/link?token=x']) await look(t, page, url)
+  await lookAtAll(t, page, [...lists, '/dashboard/nowhere', '/dashboard/emails/em_none', '/dashboard/emails?cursor=none', '/dashboard/sign-in', '/dashboard/link?token=x'])
   t.strictSame(complaints, [])
 })

@@ -222,7 +222,8 @@ t.test('every answer carries the policy, whatever it is', async t => {
     [200, knock(house, 'GET', '/dashboard/sign-in')], [200, knock(house, 'GET', '/dashboard/link?token=x')], [422, enter('x')], [303, knock(house, 'GET', '/dashboard')], [303, enter(API_KEY)],
     [401, knock(house, 'GET', '/dashboard/emails', { headers: { 'hx-request': 'true' } })], [200, knock(house, 'GET', '/dashboard/emails', { headers: { 'sec-fetch-site': 'cross-site' } })],
     [415, knock(house, 'POST', '/dashboard/sign-in', { body: '{}', headers: { 'content-type': 'application/json' } })], [413, knock(house, 'POST', '/dashboard/sign-in', { body: `key=${'x'.repeat(20_000)}`, headers: form })],
-    [400, knock(house, 'GET', '/dashboard/%zz', { cookie })], [404, knock(house, 'GET', '/dashboard/assets/x/nothing.js')], [404, knock(house, 'GET', '/dashboard/assets/x/constructor')], [200, knock(house, 'GET', '/dashboard/assets/x/app.js')],
+    [400, knock(house, 'GET', '/dashboard/%zz', { cookie })], [404, knock(house, 'GET', '/dashboard/assets/x/nothing.js')], [404, knock(house, 'GET', '/dashboard/assets/x/constructor')],
+    [200, knock(house, 'GET', '/dashboard/assets/x/app.js')],
     [200, knock(house, 'HEAD', '/dashboard/sessions', { cookie })], [403, knock(house, 'PUT', '/dashboard/sessions', { cookie })], [403, knock(house, 'OPTIONS', '/dashboard/sessions', { cookie })]
   ]
   for (const [status, answer] of answers) {

@@ -2,6 +2,7 @@ import { createServer } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
+import { deadline } from '#src/base/errors.ts'
 import { openPage, signIn, type Page } from '../support/browser.ts'
 import { crawl, type Crawl } from '../support/crawl.ts'
 import { visit } from '../support/dashboard.ts'
@@ -16,6 +17,9 @@ import { xssCorpus } from '../support/xss-corpus.ts'
 import { intrusions } from '../support/xss-oracle.ts'
 
 const BOUNCES = 'bounces.example'
+const LOOK_MS = 10_000
+/** What a frame can get hold of of the page around it, or of the session; null = nothing. */
+const REACH = "(() => { try { return parent.document.title } catch {} try { return 'cookie ' + document.cookie } catch {} return window.__pwned ? 'ran' : null })()"
 /** Of each kind of page in the browser; all of them are looked through as text. */
 const ALIKE_MAX = LONG ? 30 : 1
 /** All that any page reads from its URL, and some that none does. */
@@ -131,15 +135,16 @@ async function open (page: Page, urls: string[]): Promise<string[]> {
       continue
     }
     const isFrame = /\/(frame|html|previews)\b/.test(url)
-    const { pwned, style, cookie, violations } = await page.evaluate<Seen>(`({ pwned: window.__pwned, cookie: (() => { try { return document.cookie } catch { return '' } })(), violations: window.__violations,
-      style: getComputedStyle(document.documentElement).getPropertyValue('--pwned') })`)
+    const { pwned, style, cookie, violations } = await deadline(page.evaluate<Seen>(`({ pwned: window.__pwned, cookie: (() => { try { return document.cookie } catch { return '' } })(), violations: window.__violations,
+      style: getComputedStyle(document.documentElement).getPropertyValue('--pwned') })`), LOOK_MS, `${url} does not answer`)
     if (pwned !== 0) found.push(`${url}: ran ${pwned} times`)
     if (!isFrame && style !== '') found.push(`${url}: styled`)
     if (cookie !== '') found.push(`${url}: cookie ${cookie}`)
     if (!isFrame) found.push(...violations.map(violation => `${url}: ${violation}`))
     if (new URL(page.url()).pathname !== new URL(url, page.url()).pathname) found.push(`${url}: went to ${page.url()}`)
-    for (const frame of page.frames().slice(1)) {
-      const reached = await frame.evaluate<string | null>("(() => { try { return parent.document.title } catch {} try { return 'cookie ' + document.cookie } catch {} return window.__pwned ? 'ran' : null })()")
+    // One without an address has nothing in it yet, and nobody to ask.
+    for (const frame of page.frames().slice(1).filter(frame => frame.url() !== '')) {
+      const reached = await deadline(frame.evaluate<string | null>(REACH), LOOK_MS, `${frame.url()} does not answer`)
       if (reached !== null) found.push(`${frame.url()}: ${reached}`)
     }
   }

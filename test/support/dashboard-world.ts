@@ -26,7 +26,11 @@ export async function openWorld (t: Parameters<typeof openLived>[0]): Promise<{ 
   const hook = async (path: string) => await ask('POST', '/api/webhooks', { url: hooks.url + path, events: ['email.delivered'] })
   const [fine] = await Promise.all([hook('/fine'), hook('/gone'), hook('/broken')])
   await ask('POST', `/api/webhooks/${fine.id}/rotate-secret`, {})
-  await Promise.all([ask('POST', '/api/domains', { name: 'shop-of-ada.example' }), ask('POST', '/api/keys', { name: 'Till in Lane 4', scopes: ['emails:send'], domains: ['*'] }), ask('POST', '/api/suppressions', { address: 'suppressed-by-hand@customer.example' })])
+  await Promise.all([
+    ask('POST', '/api/domains', { name: 'shop-of-ada.example' }),
+    ask('POST', '/api/keys', { name: 'Till in Lane 4', scopes: ['emails:send'], domains: ['*'] }),
+    ask('POST', '/api/suppressions', { address: 'suppressed-by-hand@customer.example' })
+  ])
   await house.send({ to: 'late@example.com', scheduled_at: new Date(Date.now() + 86_400_000).toISOString() })
   const last = (await house.send({ to: `Ada Lovelace <${CUSTOMER}>`, subject: SUBJECT, html: '<p>Hello</p>', text: 'Hello', tags: ['order'], metadata: { order: 7 } })).body.id
   await house.settled(last, 'delivered')

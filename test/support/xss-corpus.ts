@@ -7,7 +7,8 @@ function elements (trap: string): string[] {
   return [
     '<script>pwned()</script>', '<ScRiPt>pwned()</sCrIpT>', '<script >pwned()</script >', '<script/x>pwned()</script>', `<script src=${trap}/x.js></script>`, `<script src="//${trap.slice(7)}/x.js" defer></script>`,
     `<script type=module>import "${trap}/m.js"</script>`, `<link rel=stylesheet href=${trap}/x.css>`, `<link rel=preload as=script href=${trap}/p.js>`, `<link rel=icon href=${trap}/i.ico>`, `<link rel=prefetch href=${trap}/f>`,
-    `<meta http-equiv=refresh content="0;url=${trap}/r">`, '<meta http-equiv="refresh" content="0;url=javascript:pwned()">', `<meta http-equiv=Content-Security-Policy content="script-src * 'unsafe-inline'">`, '<meta name=referrer content=unsafe-url>',
+    `<meta http-equiv=refresh content="0;url=${trap}/r">`, '<meta http-equiv="refresh" content="0;url=javascript:pwned()">',
+    `<meta http-equiv=Content-Security-Policy content="script-src * 'unsafe-inline'">`, '<meta name=referrer content=unsafe-url>',
     '<meta name="htmx-config" content=\'{"allowEval":true,"selfRequestsOnly":false}\'>', `<base href=${trap}/>`, '<base target=_top href="javascript:pwned()//">', `<iframe src=${trap}/frame></iframe>`, '<iframe src="javascript:pwned()"></iframe>',
     '<iframe srcdoc="<script>parent.pwned()</script>"></iframe>', '<iframe srcdoc="&lt;img src=x onerror=parent.pwned()&gt;"></iframe>', `<object data=${trap}/o></object>`, '<object data="javascript:pwned()"></object>', `<embed src=${trap}/e>`, '<embed src="javascript:pwned()">',
     `<img src=${trap}/i.png>`, `<img srcset="${trap}/s.png 1x">`, `<picture><source srcset=${trap}/p.png><img></picture>`, `<video src=${trap}/v poster=${trap}/po.png></video>`, `<audio src=${trap}/a autoplay></audio>`, `<input type=image src=${trap}/b.png>`,
