@@ -36,7 +36,8 @@ export async function openDemoHouse (scope: Scope): Promise<{ house: TestHouse, 
   let nowMs = startMs
   const begunMs = performance.now()
   const house = await openTestHouse(scope, {
-    natsUrl: servers.natsUrl!, databaseUrl: servers.databaseUrl!, clock: { nowMs: () => Math.round(nowMs + performance.now() - begunMs) }, env: { JETPOST_DNS: dns.address, JETPOST_INBOUND_PORT: '0', JETPOST_BOUNCE_DOMAIN: `bounces.${SHOP}` }
+    natsUrl: servers.natsUrl!, databaseUrl: servers.databaseUrl!, clock: { nowMs: () => Math.round(nowMs + performance.now() - begunMs) },
+    env: { JETPOST_DNS: dns.address, JETPOST_INBOUND_PORT: '0', JETPOST_BOUNCE_DOMAIN: `bounces.${SHOP}` }
   })
   const json = { 'content-type': 'application/json' }
   const isDown = () => nowMs > Date.now() - 30 * HOUR_MS
