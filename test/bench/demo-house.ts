@@ -70,11 +70,18 @@ async function furnish (house: TestHouse, hooks: string, dns: Awaited<ReturnType
   for (const { type, name, value } of domain.records) if (type === 'TXT') dns.txt(name, value)
   await ask(house, 'POST', `/api/domains/${domain.id}/verify`)
   await make('/api/domains', { name: `news.${SHOP}` })
-  for (const [name, scopes] of [['Shop backend', ['emails:send', 'emails:read']], ['Newsletter', ['emails:send', 'templates:read']], ['Support desk', ['dashboard']], ['Metrics export', ['emails:read']]]) await make('/api/keys', { name, scopes, domains: ['*'] })
+  const keys = [
+    ['Shop backend', ['emails:send', 'emails:read']], ['Newsletter', ['emails:send', 'templates:read']], ['Support desk', ['dashboard']], ['Metrics export', ['emails:read']]
+  ]
+  for (const [name, scopes] of keys) await make('/api/keys', { name, scopes, domains: ['*'] })
   const events = ['email.delivered', 'email.bounced', 'email.complained']
   const shop = await make('/api/webhooks', { url: `${hooks}/shop/mail-events`, events })
   await make('/api/webhooks', { url: `${hooks}/crm/events`, events: ['email.opened', 'email.clicked', 'email.delivered'] })
-  await make('/api/templates', { name: 'Order confirmation', subject: 'Your order {{order}} is on its way', html: '<h1>Thank you, {{name}}!</h1><p>We have packed your order <b>{{order}}</b>: it leaves Bergen today.</p><p><a href="https://fjordcycle.example/orders/{{order}}">Follow it</a></p>', text: 'Thank you, {{name}}! Your order {{order}} leaves Bergen today.' })
+  await make('/api/templates', {
+    name: 'Order confirmation', subject: 'Your order {{order}} is on its way',
+    html: '<h1>Thank you, {{name}}!</h1><p>We have packed your order <b>{{order}}</b>: it leaves Bergen today.</p><p><a href="https://fjordcycle.example/orders/{{order}}">Follow it</a></p>',
+    text: 'Thank you, {{name}}! Your order {{order}} leaves Bergen today.'
+  })
   const reset = await make('/api/templates', { name: 'Password reset', subject: 'Choose a new password', html: '<p>Hello {{name}},</p><p><a href="{{link}}">Choose a new password</a>. The link works for an hour.</p>' })
   await ask(house, 'PATCH', `/api/templates/${reset.id}`, { subject: 'Choose a new password for Fjordcycle' })
   for (const address of ['press@example.com', 'old.inbox@example.net']) await make('/api/suppressions', { address })
