@@ -38,7 +38,7 @@ async function faultsOf (page: Page, rules?: string[]): Promise<string[]> {
 
 async function enter (t: Parameters<typeof openPage>[0], at: TestHouse, key: string) {
   const { page, complaints, context } = await openPage(t, at.url, DESK)
-  // By the debugger: the page's own policy would refuse it.
+  // By the browser's own line to us: the page's policy would refuse it.
   await context.addInitScript({ content: AXE })
   await signIn(page, key)
   return { page, complaints }
