@@ -2,6 +2,7 @@ import t from 'tap'
 import type { Clock } from '#src/base/clock.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { openTestHouse, FROM, type TestHouse } from '../support/house.ts'
+import { LONG_ONLY } from '../support/long.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 
 const HOUR_MS = 3_600_000
@@ -89,7 +90,7 @@ t.test('a scheduled email asked for again under its key is answered the same whe
   aheadMs = 0
 })
 
-t.test('many who move one email at once: each is told the truth, and its recipients stay together', async t => {
+t.test('many who move one email at once: each is told the truth, and its recipients stay together', LONG_ONLY, async t => {
   const { body } = await post({ ...mail, to: ['a@example.com', 'b@example.com', 'c@example.com'], scheduled_at: inMs(HOUR_MS) })
   const { secret, id } = await house.newKey({})
   await house.limitKey(id, { other: 1000 })

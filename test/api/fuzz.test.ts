@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { LIMIT_CLASSES } from '#streams/key/facts.ts'
 import { API_KEY, FROM, openTestHouse, type Answer, type TestHouse } from '../support/house.ts'
-import { LONG } from '../support/long.ts'
+import { LONG, LONG_ONLY } from '../support/long.ts'
 import { readMessage, type ReadPart } from '../support/mime-reader.ts'
 import { lookUp, readDescription, type Operation } from '../support/openapi.ts'
 import { recipes } from '../support/requests.ts'
@@ -314,7 +314,7 @@ const HELD_MB_MAX = 150
 const ALIVE_MB_MAX = 40
 const ROUNDS = LONG ? 20 : 2
 
-t.test(`a megabyte of anything in any place is answered, and of ${ROUNDS} rounds of them at most ${ALIVE_MB_MAX} MB stay, ${HELD_MB_MAX} as the system counts`, { timeout: 3_600_000 }, async t => {
+t.test(`a megabyte of anything in any place is answered, and of ${ROUNDS} rounds of them at most ${ALIVE_MB_MAX} MB stay, ${HELD_MB_MAX} as the system counts`, { timeout: 3_600_000, ...LONG_ONLY }, async t => {
   let sent = 0
   const round = async (i: number) => {
     for (const [at, [what, heap]] of HEAPS.entries()) {

@@ -6,6 +6,7 @@ import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import { lastSequence, loadFact } from '#src/nats/load.ts'
 import type { Clock } from '#src/base/clock.ts'
 import { API_KEY, FROM, openTestHouse, type Answer } from '../support/house.ts'
+import { LONG_ONLY } from '../support/long.ts'
 import { openSecondDesk } from '../support/second-desk.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 import { until } from '../support/wait.ts'
@@ -370,7 +371,7 @@ t.test('what the operator has set shows in the answers', async t => {
   t.strictSame((await house.request('GET', `/api/keys/${id}`)).body.limits, { 'emails:send': 500, 'emails:list': 300, 'templates:create': 60, other: 60 })
 })
 
-t.test(`an account has at most ${KEYS_MAX} keys`, async t => {
+t.test(`an account has at most ${KEYS_MAX} keys`, LONG_ONLY, async t => {
   const key = await house.newAccountKey()
   const desk = await openSecondDesk(t, natsUrl)
   const account = [...desk.directory.now.accounts.keys()].at(-1)!

@@ -8,7 +8,7 @@ import { openWorld } from '../support/dashboard-world.ts'
 import { API_KEY, type TestHouse } from '../support/house.ts'
 import { LONG } from '../support/long.ts'
 
-t.setTimeout(LONG ? 1_800_000 : 240_000)
+t.setTimeout(LONG ? 1_800_000 : 580_000)
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const PHONE = { width: 390, height: 844 }
 const DESK = { width: 1280, height: 900 }

@@ -18,7 +18,7 @@ const CAROL = 'carol-88d1@stays.example'
 const CONTENT = 'what-was-said-5d1c9e'
 const CHILD = fileURLToPath(new URL('../support/eraser-child.ts', import.meta.url))
 
-t.test('killed again and again, it is finished all the same, and counts everything once', async t => {
+t.test('killed again and again, it is finished all the same, and counts everything once', LONG_ONLY, async t => {
   const { natsUrl, databaseUrl, folder } = await servers(t)
   const house = await openTestHouse(t, { natsUrl: natsUrl!, databaseUrl: databaseUrl!, env: { JETPOST_ROLES: 'api,sender,projector' } })
   const mails = LONG ? 60 : 12

@@ -118,7 +118,7 @@ accounts { small { jetstream: { max_file: ${storeBytes}, max_mem: 1000000000 }, 
   return `nats://small:small@127.0.0.1:${port}`
 }
 
-t.test(`killed with -9 right after the last of ${MAILS} bounces was taken: each is one fact and one event`, async t => {
+t.test(`killed with -9 right after the last of ${MAILS} bounces was taken: each is one fact and one event`, LONG_ONLY, async t => {
   const { tree, world, port, ids } = await openDelivered(t)
   for (const { from, to } of world.mail.received) t.match(await handIn(port, { to: from, raw: dsn({ to }) }), /^250 /)
   await tree.kill9()

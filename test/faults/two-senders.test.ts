@@ -12,7 +12,7 @@ import { loadSubject } from '#src/nats/load.ts'
 import { EmailRequested } from '#streams/email/facts.ts'
 import { subjects } from '#streams/subjects.ts'
 import { PLAIN } from '../support/facts.ts'
-import { LONG } from '../support/long.ts'
+import { LONG, LONG_ONLY } from '../support/long.ts'
 import { ACCOUNT, log, topology } from '../support/sender-rig.ts'
 import { freshAccount } from '../support/servers.ts'
 import { startSink } from '../support/smtp-sink.ts'
@@ -23,7 +23,7 @@ const EMAILS = 400
 /** Long enough for the other to take it for dead (15 s), or well short of that. */
 const PAUSE_MS = LONG ? 20_000 : 4000
 
-t.test(`two senders, one of them paused for ${PAUSE_MS / 1000} s amid its transactions: all is sent, and no second copy without a doubt`, async t => {
+t.test(`two senders, one of them paused for ${PAUSE_MS / 1000} s amid its transactions: all is sent, and no second copy without a doubt`, LONG_ONLY, async t => {
   const { natsUrl } = freshAccount()
   const sink = await startSink()
   const bus = await connectBus({ url: natsUrl, creds: null, name: 'two senders', log })

@@ -20,6 +20,7 @@ import type { Recorded } from '#streams/define.ts'
 import { partitionOf, subjects } from '#streams/subjects.ts'
 import { openHookRig, type HookRig } from '../support/hook-rig.ts'
 import { startHookSink } from '../support/hook-sink.ts'
+import { LONG_ONLY } from '../support/long.ts'
 
 const CHILD = fileURLToPath(new URL('../support/hook-child.ts', import.meta.url))
 
@@ -71,7 +72,7 @@ function coverage (happened: Recorded<AnyFact>[], facts: AnyFact[], webhook: Web
 }
 const EXACT = { opened: true, missing: 0, doubled: 0, invented: 0 }
 
-t.test('endpoints that start in the past, made amid the mail, fan-outs stopped and killed at random: all from then on is theirs exactly once', async t => {
+t.test('endpoints that start in the past, made amid the mail, fan-outs stopped and killed at random: all from then on is theirs exactly once', LONG_ONLY, async t => {
   const rig = await openHookRig(t)
   for (let i = 0; i < 100; i++) await rig.happen('delivered')
   const stopping = new AbortController()

@@ -69,7 +69,7 @@ t.test('two fan-outs on one log with random restarts make exactly one delivery o
   t.same(new Set(found), pairs, 'none missing, none invented')
 })
 
-t.test('endpoints with batches and without, two processes restarted at random: every event is in exactly one delivery to each', async t => {
+t.test('endpoints with batches and without, two processes restarted at random: every event is in exactly one delivery to each', LONG_ONLY, async t => {
   const rig = await openHookRig(t)
   const batches = [null, { maxEvents: 7, maxWaitMs: 100 }, { maxEvents: 100, maxWaitMs: 60_000 }, { maxEvents: 1, maxWaitMs: 500 }]
   const hooks: CreatedWebhook[] = []

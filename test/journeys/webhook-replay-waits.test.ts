@@ -15,6 +15,7 @@ import { subjects } from '#streams/subjects.ts'
 import { consumerPlans } from '#streams/topology.ts'
 import { openHookRig, type HookRig } from '../support/hook-rig.ts'
 import { startHookSink, type HookSink } from '../support/hook-sink.ts'
+import { LONG_ONLY } from '../support/long.ts'
 import type { Ending } from '../support/servers.ts'
 import { until } from '../support/wait.ts'
 
@@ -72,7 +73,7 @@ t.test('replays of a paused endpoint keep nobody else from going on, say why the
   t.match(await replaysOf(rig.desk, stuck), Array(PLACES).fill({ state: 'done', made: 1, waits: null }))
 })
 
-t.test('nor do those of an endpoint that is behind, which go on when it no longer is', async t => {
+t.test('nor do those of an endpoint that is behind, which go on when it no longer is', LONG_ONLY, async t => {
   let backlog = 500
   const { rig, stuck } = await crowd(t, { backlog: async () => backlog })
   await waitsFor(rig, stuck, 'behind')

@@ -3,6 +3,7 @@ import { countAfter, readBulk, type BulkOptions } from '#src/nats/bulk.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { loadMail } from '../bench/rebuild-facts.ts'
 import { openBus } from '../support/bus.ts'
+import { LONG_ONLY } from '../support/long.ts'
 import { openOwnNats } from '../support/own-nats.ts'
 import { until } from '../support/wait.ts'
 
@@ -60,7 +61,7 @@ t.test('a reader that is slow holds up the server, not the other way round', asy
   t.ok(held <= 2600, `${held} were on their way at most`)
 })
 
-t.test('it goes on after the last message it gave when NATS dies and comes back', async t => {
+t.test('it goes on after the last message it gave when NATS dies and comes back', LONG_ONLY, async t => {
   const nats = await openOwnNats(t)
   const { bus } = await openBus(t, nats.natsUrl)
   const last = await loadMail(bus, 2000)

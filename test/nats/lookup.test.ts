@@ -12,6 +12,7 @@ import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { isUnanswered } from '#src/nats/errors.ts'
 import { createLookup, factAtLeader, lastAtLeader } from '#src/nats/lookup.ts'
 import { openBus } from '../support/bus.ts'
+import { LONG_ONLY } from '../support/long.ts'
 import { openOwnNats } from '../support/own-nats.ts'
 import { freshAccount } from '../support/servers.ts'
 import { until } from '../support/wait.ts'
@@ -223,7 +224,7 @@ t.test('silence is an error after 2 s, for who waits behind it too, and the next
   t.match(await quiet.last([subjectOf('a')]), [{ data: { address: 'a' } }])
 })
 
-t.test('a server that is killed and started again in the middle: errors perhaps, but nobody who is suppressed is taken for free', async t => {
+t.test('a server that is killed and started again in the middle: errors perhaps, but nobody who is suppressed is taken for free', LONG_ONLY, async t => {
   const server = await openOwnNats(t)
   const { bus } = await openBus(t, server.natsUrl)
   const survivor = createLookup(bus, 'CONTROL')

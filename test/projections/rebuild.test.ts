@@ -27,7 +27,7 @@ import { openBus } from '../support/bus.ts'
 import { jetpostHere } from '../support/command.ts'
 import { COMPILED } from '../support/compiled.ts'
 import { ACCOUNT, attempted, delivered, requested } from '../support/facts.ts'
-import { LONG } from '../support/long.ts'
+import { LONG, LONG_ONLY } from '../support/long.ts'
 import { freshDatabase, servers, type Ending } from '../support/servers.ts'
 import { until } from '../support/wait.ts'
 
@@ -129,7 +129,7 @@ t.test('what is told again by records is read once: rows are as from the request
   t.strictSame(await rowsOf(pool, fromRecords), await rowsOf(pool, fromAll))
 })
 
-t.test('a builder that is killed at any moment is gone on from by the next', async t => {
+t.test('a builder that is killed at any moment is gone on from by the next', LONG_ONLY, async t => {
   const { bus, pool, builder, natsUrl, databaseUrl } = await openGround(t)
   const facts = await loadMail(bus, 6000)
   await rebuild(builder)
