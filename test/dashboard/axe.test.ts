@@ -6,7 +6,7 @@ import { crawl } from '../support/crawl.ts'
 import { visit } from '../support/dashboard.ts'
 import { openWorld } from '../support/dashboard-world.ts'
 import { API_KEY, type TestHouse } from '../support/house.ts'
-import { LONG } from '../support/long.ts'
+import { LONG, LONG_ONLY } from '../support/long.ts'
 
 t.setTimeout(LONG ? 1_800_000 : 580_000)
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
@@ -74,7 +74,7 @@ t.test('axe-core finds nothing on any page of a house that has lived', async t =
   t.strictSame(complaints, [])
 })
 
-t.test('nor where there is nothing yet, at the door, and where something is wrong', async t => {
+t.test('nor where there is nothing yet, at the door, and where something is wrong', LONG_ONLY, async t => {
   const key = await house.newAccountKey()
   const { page, complaints } = await enter(t, house, key)
   const empty = await crawl(await visit(house, key))

@@ -14,7 +14,7 @@ import { COMPILED } from '../support/compiled.ts'
 import { startHookSink } from '../support/hook-sink.ts'
 import { API_KEY, openTestHouse } from '../support/house.ts'
 import { jetpost } from '../support/jetpost.ts'
-import { LONG } from '../support/long.ts'
+import { LONG, LONG_ONLY } from '../support/long.ts'
 import { openOwnNats, type OwnNats } from '../support/own-nats.ts'
 import { openChance, type Chance } from '../support/random.ts'
 import { allViews, foldLog, readTables } from '../support/replay-model.ts'
@@ -192,7 +192,7 @@ async function calm (bus: Bus, pools: Pool[]): Promise<void> {
   }, 90_000)
 }
 
-t.test('whatever is asked and whoever is killed: the log folded, the tables, and tables made anew of the log are the same', async t => {
+t.test('whatever is asked and whoever is killed: the log folded, the tables, and tables made anew of the log are the same', LONG_ONLY, async t => {
   const world = await openWorld(t)
   const { env, nats } = world
   const service = openService(t, world)

@@ -86,6 +86,8 @@ t.test('a null MX is a bounce without an attempt', async t => {
   const [bounced] = await told(await ask('a@none.example.net'), ['bounced'])
   t.match(bounced!.data, { class: 'hostunknown', status: '5.1.10', reply: null, error: /null MX/, host: null, via: 'mx', stage: 'connect' })
   t.match(eventOf(bounced).data.bounce, { type: 'hard', class: 'hostunknown', final: true })
+  // Told once the fact is written, which is what was waited for.
+  await until(() => reports.length > 0)
   t.match(reports, [{ result: 'bounced', class: 'hostunknown', host: null, code: null }])
 })
 
