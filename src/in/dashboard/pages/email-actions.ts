@@ -4,7 +4,7 @@ import type { Email } from '#src/client/types.ts'
 import { act, exact, faultBox, faultsIn, field, form, heading, NO_FAULTS, type Faults } from '../parts.ts'
 import { Missing, type Pages, type Visit } from '../visit.ts'
 import { counted, named, titleOf } from './email-words.ts'
-import { typedTime, utcTime } from './email-times.ts'
+import { typedTime, utcTime } from '../times.ts'
 
 type Recipient = Email['recipients'][number]
 

@@ -2,6 +2,7 @@ import PostalMime from 'postal-mime'
 import { JetpostError } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
 import type { Email, EmailContent } from '#src/client/types.ts'
+import { download } from '../download.ts'
 import { framed, mailFrame } from '../mail-frame.ts'
 import { select, withQuery } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
@@ -24,10 +25,7 @@ export function emailContentPages (pages: Pages): void {
   pages.get('/emails/:id/source', async visit => {
     const raw = await rawOf(visit)
     if (raw === null) throw new Missing('The content of this email is no longer kept.')
-    const name = `${visit.params.id}-${recipientOf(visit)}.eml`
-    const disposition = `attachment; filename="${name}"`
-    const headers = { 'content-security-policy': "sandbox; default-src 'none'", 'content-disposition': disposition }
-    return { send: reply => reply.headers(headers).type('message/rfc822').send(Buffer.from(raw)) }
+    return download('message/rfc822', `${visit.params.id}-${recipientOf(visit)}.eml`, Buffer.from(raw))
   })
 }
 

@@ -5,7 +5,7 @@ import { JetpostError } from '#src/client/client.ts'
 import type { ListTemplatesAnswer, SendEmailRequest } from '#src/client/types.ts'
 import { faultBox, faultsIn, field, form, heading, NO_FAULTS, select, type Faults, type Field } from '../parts.ts'
 import type { Answer, Pages, Visit } from '../visit.ts'
-import { utcTime } from './email-times.ts'
+import { utcTime } from '../times.ts'
 import { named } from './email-words.ts'
 
 const FIELDS = ['from', 'to', 'cc', 'bcc', 'reply_to', 'subject', 'html', 'text', 'template_id', 'variables', 'tags', 'scheduled_at'] as const

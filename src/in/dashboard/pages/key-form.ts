@@ -3,6 +3,7 @@ import type { CreateKeyRequest, Key as KeyRecord } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { checkbox, faultBox, field, form, heading, select, type Faults } from '../parts.ts'
 import type { Visit } from '../visit.ts'
+import { typedTime, utcTime } from '../times.ts'
 
 /** What a form says of a key, as it was typed. */
 export interface KeyFields {
@@ -51,7 +52,7 @@ export function fieldsOf (given: URLSearchParams): KeyFields {
 /** The form of a key as it is. */
 export function fieldsIn ({ name, scopes, domains, expires_at: expiresAt, track, unsubscribe, test }: KeyRecord): KeyFields {
   const said = (choice: boolean | null) => (choice === null ? '' : String(choice))
-  return { name, scopes, domains: domains.join('\n'), expires: minuteOf(expiresAt), opens: said(track.opens), clicks: said(track.clicks), unsubscribe: said(unsubscribe), test }
+  return { name, scopes, domains: domains.join('\n'), expires: typedTime(expiresAt), opens: said(track.opens), clicks: said(track.clicks), unsubscribe: said(unsubscribe), test }
 }
 
 /** What is asked of the API. Of a key that is there (`present`) only what was changed: a fixed one lets nothing else be said. */
@@ -65,21 +66,11 @@ export function bodyOf (typed: KeyFields, present: KeyRecord | null = null): Cre
     ...(sameScopes ? {} : { scopes: typed.scopes }),
     ...(same('domains') ? {} : { domains: typed.domains.split(/[\s,;]+/).filter(name => name !== '') }),
     // A form knows minutes: what nobody touched keeps its seconds.
-    ...(same('expires') ? {} : { expires_at: typed.expires === '' ? null : timeOf(typed.expires) }),
+    ...(same('expires') ? {} : { expires_at: typed.expires === '' ? null : utcTime(typed.expires) }),
     track: { opens: choice(typed.opens), clicks: choice(typed.clicks) },
     unsubscribe: choice(typed.unsubscribe)
   }
   return body as CreateKeyRequest
-}
-
-/** As a datetime-local field has it, in UTC. */
-function minuteOf (iso: string | null): string {
-  return iso === null ? '' : iso.slice(0, 16)
-}
-
-/** What is no time is the API's to refuse. */
-function timeOf (typed: string): string {
-  return /T\d\d:\d\d$/.test(typed) ? `${typed}:00Z` : `${typed}Z`
 }
 
 const TEST = 'A test key: its mail goes to the built-in catcher, and nowhere else. This cannot be changed later.'

@@ -1,6 +1,7 @@
 import { html, type Html } from '#src/base/html.ts'
 import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { JetpostError } from '#src/client/client.ts'
+import { download } from '../download.ts'
 import type { CaughtMail, Mailbox } from '../mailbox.ts'
 import { badge, codeBlock, copyable, empty, facts, heading, pager, refreshed, size, table, tabs, time, withQuery } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
@@ -140,16 +141,3 @@ function filesCard ({ id }: CaughtMail, read: ReadMail): Html {
     { name: 'Size', kind: 'num', cell: ({ file }) => size(file.body.length) }
   ], filesOf(read).map((file, place) => ({ file, place })))}</section>`
 }
-
-/** Nothing that a mail brought is shown by the browser in our name: it is saved. */
-function download (type: string, name: string, body: Buffer): Answer {
-  const plain = name.replaceAll(/[^\w.-]+/g, '_').slice(-100)
-  return {
-    send: reply => reply.type(type).headers({
-      'content-disposition': `attachment; filename="${plain}"; filename*=UTF-8''${encodeURIComponent(name.toWellFormed().slice(-200)).replaceAll(/['()*]/g, escaped)}`,
-      'content-security-policy': "sandbox; default-src 'none'"
-    }).send(body)
-  }
-}
-
-const escaped = (char: string): string => `%${char.charCodeAt(0).toString(16).toUpperCase()}`

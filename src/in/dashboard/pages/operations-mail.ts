@@ -1,4 +1,5 @@
 import { html, type Html } from '#src/base/html.ts'
+import { download } from '../download.ts'
 import type { MailReport } from '../operations.ts'
 import { codeBlock, empty, facts, heading, pager, select, size, table, time } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
@@ -46,7 +47,7 @@ ${codeBlock(source, 'Source of the mail')}</section>`
 
   pages.get('/operations/mail/:seq/source', async visit => {
     const { about, raw } = await mailOf(visit)
-    return { send: reply => reply.type('application/octet-stream').header('content-disposition', `attachment; filename="${about.id}.eml"`).send(raw) }
+    return download('application/octet-stream', `${about.id}.eml`, raw)
   })
 
   async function mailOf ({ params: { seq } }: Visit) {

@@ -6,6 +6,7 @@ import { readBody } from '#src/actions/delivery-body.ts'
 import { replayDelivery } from '#src/actions/replay.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { answerFrom } from '#src/postgres/reads.ts'
+import { download } from '../download.ts'
 import { act, badge, codeBlock, copyable, exact, facts, heading, live, number, table, time } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import { granted, Missing, type Pages, type Visit } from '../visit.ts'
@@ -28,7 +29,7 @@ export function deliveryPages (pages: Pages, rooms: DashboardRooms): void {
     await recordOf(visit, rooms)
     const body = await bodyOf(visit, rooms)
     if (body === null) throw new Missing('The log no longer holds what was sent.')
-    return { send: reply => reply.type('application/json').header('content-disposition', `attachment; filename="${visit.params.id!}.json"`).send(body) }
+    return download('application/json', `${visit.params.id!}.json`, body)
   })
 
   pages.post('/webhooks/deliveries/:id/replay', async visit => {
