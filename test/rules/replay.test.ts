@@ -30,7 +30,7 @@ const delivered = (time: string, changes: object = {}): AnyFact => ({ ...envelop
 const deferred = (time: string, first: boolean): AnyFact => ({
   ...envelope, type: 'email.deferred', time, data: { ...recipient, ...transaction, stage: 'data', class: 'other', reply: null, error: 'x', nextAttemptAt: time, first }
 })
-const opened = (time: string): AnyFact => decodeFact(encodeFact({ ...envelope, type: 'email.opened', time, data: { ...recipient, machine: false, client: null } } as unknown as AnyFact))
+const opened = (time: string): AnyFact => decodeFact(encodeFact({ ...envelope, version: 2, type: 'email.opened', time, data: { ...recipient, machine: false, client: null, first: true } }))
 
 t.test('a window has the endpoint\'s events of then, from its first moment and before its last', async t => {
   const has = (fact: AnyFact, webhook = webhookWith(), replay = replayWith()) => isOf(replay, webhook, fact, eventIn(fact)!)
