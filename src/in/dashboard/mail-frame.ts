@@ -1,3 +1,4 @@
+import type { Attachment } from 'postal-mime'
 import { html, type Html } from '#src/base/html.ts'
 import type { Answer } from './visit.ts'
 
@@ -24,6 +25,30 @@ export function framed (body: string, { images, status = 200 }: FramedOptions): 
       .headers({ 'content-security-policy': policy, 'referrer-policy': 'no-referrer', 'x-dns-prefetch-control': 'off', 'cross-origin-opener-policy': 'unsafe-none' })
       .send(`<!doctype html><base target="_blank">${body.replaceAll(LINK, '<x-link')}`)
   }
+}
+
+/** Of pictures that came along in one preview, in base64. */
+const PICTURES_CHARS_MAX = 20_000_000
+
+const PICTURE = /\bcid:([^"'\s<>)]+)/gi
+
+/** Whether the HTML names pictures that came along (RFC 2392). */
+export function namesPictures (body: string): boolean {
+  return body.search(PICTURE) !== -1
+}
+
+/** Pictures that came along stand in the HTML themselves: a frame without an origin can ask for none. */
+export function withPictures (body: string, attachments: Attachment[]): string {
+  const images = attachments.filter(({ mimeType }) => /^image\/[a-z0-9.+-]+$/i.test(mimeType))
+  const pictures = new Map(images.map(({ contentId = '', mimeType, content }) =>
+    [contentId.replaceAll(/^<|>$/g, ''), `data:${mimeType};base64,${Buffer.from(content as ArrayBuffer).toString('base64')}`]))
+  // One picture in a thousand places would be a thousand times as much.
+  let left = PICTURES_CHARS_MAX
+  return body.replaceAll(PICTURE, (whole, id: string) => {
+    const picture = pictures.get(id)
+    left -= picture?.length ?? 0
+    return picture === undefined || left < 0 ? whole : picture
+  })
 }
 
 /** A frame for what `framed` answers at `src`. */

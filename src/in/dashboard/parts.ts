@@ -219,6 +219,11 @@ export function number (value: number): string {
   return value.toLocaleString('en-GB')
 }
 
+/** `1 fact`, `3,000 facts`. */
+export function counted (count: number, one: string, many = `${one}s`): string {
+  return `${number(count)} ${count === 1 ? one : many}`
+}
+
 /** `0.0312` → `3.12 %`. */
 export function percent (rate: number | null): string {
   return rate === null ? '–' : `${(rate * 100).toFixed(rate > 0 && rate < 0.01 ? 2 : 1)} %`

@@ -1,9 +1,9 @@
 import { isErased } from '#streams/email/erase.ts'
 import { html, type Html } from '#src/base/html.ts'
 import type { Email } from '#src/client/types.ts'
-import { act, exact, faultBox, faultsIn, field, form, heading, NO_FAULTS, type Faults } from '../parts.ts'
+import { act, counted, exact, faultBox, faultsIn, field, form, heading, NO_FAULTS, type Faults } from '../parts.ts'
 import { Missing, type Pages, type Visit } from '../visit.ts'
-import { counted, named, titleOf } from './email-words.ts'
+import { named, titleOf } from './email-words.ts'
 import { typedTime, utcTime } from '../times.ts'
 
 type Recipient = Email['recipients'][number]

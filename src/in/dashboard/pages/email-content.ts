@@ -1,25 +1,23 @@
-import PostalMime from 'postal-mime'
+import PostalMime, { type Attachment } from 'postal-mime'
 import { JetpostError } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
 import type { Email, EmailContent } from '#src/client/types.ts'
 import { download } from '../download.ts'
-import { framed, mailFrame } from '../mail-frame.ts'
-import { select, withQuery } from '../parts.ts'
+import { framed, mailFrame, namesPictures, withPictures } from '../mail-frame.ts'
+import { counted, select, withQuery } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import { Missing, type Pages, type Visit } from '../visit.ts'
-import { counted, shownAddress } from './email-words.ts'
+import { shownAddress } from './email-words.ts'
 
 /** Of a text or a source as much is shown on a page; the rest is a download away. */
 const SHOWN_CHARS_MAX = 60_000
-/** Of pictures that came along in one preview, in base64. */
-const PICTURES_CHARS_MAX = 20_000_000
 
 /** What is in an email, each behind a URL of its own: the HTML for the frame of its preview, and the source to keep. */
 export function emailContentPages (pages: Pages): void {
   pages.get('/emails/:id/frame', async visit => {
     const content = await contentOf(visit)
     if (content?.html == null) throw new Missing('This email has no HTML part, or it is no longer kept.')
-    return framed(await withPictures(visit, content.html), { images: visit.query.get('images') === '1' })
+    return framed(withPictures(content.html, await attachmentsOf(visit, content.html)), { images: visit.query.get('images') === '1' })
   })
 
   pages.get('/emails/:id/source', async visit => {
@@ -49,20 +47,9 @@ async function unlessGone<T> (asked: Promise<T>): Promise<T | null> {
   })
 }
 
-/** Pictures that came along stand in the HTML themselves: a frame without an origin can ask for none. */
-async function withPictures (visit: Visit, body: string): Promise<string> {
-  if (!/\bcid:/i.test(body)) return body
-  const raw = await rawOf(visit)
-  const { attachments } = raw === null ? { attachments: [] } : await PostalMime.parse(raw, { attachmentEncoding: 'base64' })
-  const images = attachments.filter(({ mimeType }) => /^image\/[a-z0-9.+-]+$/i.test(mimeType))
-  const pictures = new Map(images.map(({ contentId = '', mimeType, content }) => [contentId.replaceAll(/^<|>$/g, ''), `data:${mimeType};base64,${String(content)}`]))
-  // One picture in a thousand places would be a thousand times as much.
-  let left = PICTURES_CHARS_MAX
-  return body.replaceAll(/\bcid:([^"'\s<>)]+)/gi, (whole, id: string) => {
-    const picture = pictures.get(id)
-    left -= picture?.length ?? 0
-    return picture === undefined || left < 0 ? whole : picture
-  })
+async function attachmentsOf (visit: Visit, body: string): Promise<Attachment[]> {
+  const raw = namesPictures(body) ? await rawOf(visit) : null
+  return raw === null ? [] : (await PostalMime.parse(raw)).attachments
 }
 
 /** The HTML as a mail program would show it, and the text beside it. */

@@ -1,9 +1,9 @@
 import { html, type Html } from '#src/base/html.ts'
 import type { Email } from '#src/client/types.ts'
-import { badge, table, time, withQuery } from '../parts.ts'
+import { badge, counted, table, time, withQuery } from '../parts.ts'
 import type { Visit } from '../visit.ts'
 import { suppressAct } from './email-actions.ts'
-import { counted, shownAddress } from './email-words.ts'
+import { shownAddress } from './email-words.ts'
 
 type Recipient = Email['recipients'][number]
 

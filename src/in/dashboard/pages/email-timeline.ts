@@ -1,8 +1,8 @@
 import { html, type Html } from '#src/base/html.ts'
 import type { Email } from '#src/client/types.ts'
-import { exact, withQuery } from '../parts.ts'
+import { counted, exact, withQuery } from '../parts.ts'
 import type { Visit } from '../visit.ts'
-import { counted, reasonOf, shownAddress } from './email-words.ts'
+import { reasonOf, shownAddress } from './email-words.ts'
 
 type Entry = Email['timeline'][number]
 

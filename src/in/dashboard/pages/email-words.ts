@@ -29,10 +29,6 @@ export function named (names: string[], most = 3): string {
   return names.length > most ? `${shown.join(', ')} and ${names.length - most} more` : shown.join(', ')
 }
 
-export function counted (count: number, one: string, many = `${one}s`): string {
-  return `${count} ${count === 1 ? one : many}`
-}
-
 /** Why mail did not arrive, for people. */
 const REASONS: Record<BounceClass, string> = {
   userunknown: 'There is no such mailbox.',

@@ -1,4 +1,4 @@
-import PostalMime, { type Attachment, type Email } from 'postal-mime'
+import PostalMime, { type Email } from 'postal-mime'
 import type { CaughtMail } from '../mailbox.ts'
 
 /** A mail as it is read. */
@@ -24,26 +24,7 @@ export async function readMail ({ raw }: CaughtMail): Promise<ReadMail> {
 }
 
 export function filesOf ({ attachments }: ReadMail): MailFile[] {
-  return attachments.map(({ filename, mimeType, content }, i) => ({ name: filename ?? `file-${i + 1}`, type: mimeType, body: bytesOf(content) }))
-}
-
-/** What may stand in a page as text instead of a picture of the mail's own. */
-const PICTURES_BYTES_MAX = 8 * 1024 * 1024
-
-/** The HTML with the pictures that the mail itself brings: a frame cannot look them up. */
-export function htmlWithPictures ({ html = '', attachments }: ReadMail): string {
-  let bytesLeft = PICTURES_BYTES_MAX
-  return attachments.reduce((text, { contentId, mimeType, content }) => {
-    const name = contentId?.replaceAll(/^<|>$/g, '') ?? ''
-    if (name === '' || !/^image\/[\w.+-]+$/.test(mimeType) || !text.includes(`cid:${name}`)) return text
-    const body = bytesOf(content)
-    bytesLeft -= body.length
-    return bytesLeft < 0 ? text : text.replace(`cid:${name}`, () => `data:${mimeType};base64,${body.toString('base64')}`)
-  }, html)
-}
-
-function bytesOf (content: Attachment['content']): Buffer {
-  return typeof content === 'string' ? Buffer.from(content) : Buffer.from(content as ArrayBuffer)
+  return attachments.map(({ filename, mimeType, content }, i) => ({ name: filename ?? `file-${i + 1}`, type: mimeType, body: Buffer.from(content as ArrayBuffer) }))
 }
 
 /** The id of the email that a Message-ID of ours names; null for any other. */

@@ -6,8 +6,8 @@ import type { CaughtMail, Mailbox } from '../mailbox.ts'
 import { badge, codeBlock, copyable, empty, facts, heading, pager, refreshed, size, table, tabs, time, withQuery } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import { Missing, type Answer, type Pages, type Visit } from '../visit.ts'
-import { framed, mailFrame } from '../mail-frame.ts'
-import { emailIdIn, filesOf, htmlWithPictures, readMail, subjectOf, type ReadMail } from './mailbox-mail.ts'
+import { framed, mailFrame, withPictures } from '../mail-frame.ts'
+import { emailIdIn, filesOf, readMail, subjectOf, type ReadMail } from './mailbox-mail.ts'
 
 const PAGE_ROWS = 50
 const REFRESH_S = 3
@@ -23,7 +23,10 @@ export function mailboxPages (pages: Pages, { mailbox, publicUrl }: DashboardRoo
     return mailPage(visit, mail, read, await ownEmail(visit, emailIdIn(read.messageId)))
   })
 
-  pages.get('/mailbox/:id/html', async visit => framed(htmlWithPictures(await readMail(find(visit))), { images: visit.query.has('images') }))
+  pages.get('/mailbox/:id/html', async visit => {
+    const { html: body = '', attachments } = await readMail(find(visit))
+    return framed(withPictures(body, attachments), { images: visit.query.has('images') })
+  })
 
   pages.get('/mailbox/:id/source', async visit => {
     const { id, raw } = find(visit)

@@ -1,9 +1,9 @@
 import { html, type Html } from '#src/base/html.ts'
 import type { ParkedReport } from '../operations.ts'
-import { act, empty, number, table, time } from '../parts.ts'
+import { act, counted, empty, number, table, time } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import { Missing, type Pages, type Visit } from '../visit.ts'
-import { counted, operationsPage, troubleBox } from './operations-parts.ts'
+import { operationsPage, troubleBox } from './operations-parts.ts'
 
 const PAGE = '/dashboard/operations/parked'
 const NOTHING = 'A fact that a view cannot take is put aside with the reason, and the view goes on without it. It would be listed here.'

@@ -1,6 +1,6 @@
 import { html, type Html, type Value } from '#src/base/html.ts'
 import { Untold } from '../operations.ts'
-import { heading, tabs } from '../parts.ts'
+import { counted, heading, tabs } from '../parts.ts'
 import { Missing, Unfit, type Answer, type Handler, type Pages } from '../visit.ts'
 
 const TABS: Array<[path: Tab, text: string]> = [
@@ -50,9 +50,4 @@ const UNITS: Array<[ms: number, name: string]> = [[86_400_000, 'day'], [3_600_00
 export function spanText (ms: number): string {
   const [size, name] = UNITS.find(([unitMs]) => ms >= unitMs) ?? UNITS.at(-1)!
   return counted(Math.floor(ms / size), name)
-}
-
-/** `1 fact`, `3 facts`. */
-export function counted (count: number, one: string): string {
-  return `${count.toLocaleString('en-GB')} ${one}${count === 1 ? '' : 's'}`
 }

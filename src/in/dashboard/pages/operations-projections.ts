@@ -1,9 +1,9 @@
 import { html, type Html, type Value } from '#src/base/html.ts'
 import type { ProjectionReport, RebuildReport } from '../operations.ts'
-import { act, badge, number, refreshed, size, table, time } from '../parts.ts'
+import { act, badge, counted, number, refreshed, size, table, time } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import { Missing, Unfit, type Pages, type Visit } from '../visit.ts'
-import { counted, operationsPage, spanText, troubleBox } from './operations-parts.ts'
+import { operationsPage, spanText, troubleBox } from './operations-parts.ts'
 
 const EVERY_S = 5
 const PAGE = '/dashboard/operations/projections'

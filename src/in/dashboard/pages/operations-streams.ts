@@ -1,9 +1,9 @@
 import { html, type Html } from '#src/base/html.ts'
 import type { ConsumerReport, StreamReport } from '../operations.ts'
-import { badge, number, refreshed, size, table, time } from '../parts.ts'
+import { badge, counted, number, refreshed, size, table, time } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import type { Pages } from '../visit.ts'
-import { counted, operationsPage, spanText, troubleBox } from './operations-parts.ts'
+import { operationsPage, spanText, troubleBox } from './operations-parts.ts'
 
 const EVERY_S = 5
 

@@ -5,9 +5,10 @@ import { timestamp } from '#src/base/clock.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { badge, empty, field, heading, live, pager, select, table, time, withQuery } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
+import { momentIn, momentText } from '../times.ts'
 import { Unfit, type Pages, type Visit } from '../visit.ts'
 import { fromView, UNREADABLE } from './webhook-reads.ts'
-import { answerText, deliveryBadge, ERROR_WORDS, eventsText, idIn, momentIn, momentText, nextTry } from './webhook-words.ts'
+import { answerText, deliveryBadge, ERROR_WORDS, eventsText, idIn, nextTry } from './webhook-words.ts'
 
 const PAGE = 25
 const FILTERS = ['state', 'error', 'event', 'email', 'since', 'until']

@@ -2,8 +2,8 @@ import { EVENT_TYPES } from '#streams/webhook/facts.ts'
 import type { CreateWebhookRequest } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { checkbox, faultBox, field, form, type Faults, type Field } from '../parts.ts'
+import { momentIn } from '../times.ts'
 import type { Visit } from '../visit.ts'
-import { momentIn } from './webhook-words.ts'
 
 const EVENT_WORDS: Record<typeof EVENT_TYPES[number], string> = {
   'email.delivered': 'accepted by the mail server of its recipient',

@@ -7,9 +7,10 @@ import { timestamp } from '#src/base/clock.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { empty, facts, field, form, heading, live, number, select, table, type Column } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
+import { momentIn, momentText } from '../times.ts'
 import { granted, type Answer, type Pages, type Visit } from '../visit.ts'
 import { replayTable } from './webhook-replays.ts'
-import { momentIn, momentText, stretchText } from './webhook-words.ts'
+import { stretchText } from './webhook-words.ts'
 
 /** Counting reads all that would be sent: nobody waits for longer in front of a page. */
 const COUNT_MS = 8000

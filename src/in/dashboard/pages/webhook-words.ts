@@ -1,10 +1,8 @@
 import type { DeliveryAttempt, DeliverySummary, LastAttempt } from '#projections/deliveries/queries.ts'
 import type { ErrorKind } from '#streams/delivery/facts.ts'
 import type { Webhook } from '#src/client/client.ts'
-import { parseTime } from '#src/base/clock.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { badge, time } from '../parts.ts'
-import { Unfit } from '../visit.ts'
 
 /** The one word an endpoint's state comes to: what is disabled is not paused as well. */
 function stateOf ({ status, paused, failing_since: failing }: Webhook): 'disabled' | 'paused' | 'failing' | 'enabled' {
@@ -97,22 +95,8 @@ export function idIn (kind: 'ev' | 'em' | 'whd', text: string): string | null {
   return new RegExp(`^${kind}_[0-9a-z]{1,64}$`).test(text) ? text : null
 }
 
-/** Of a field for a time, which is in UTC, or of a link: Unix ms; null = it is empty. Throws Unfit. */
-export function momentIn (name: string, text: string | null): number | null {
-  if (text === null || text === '') return null
-  const [, minute, second = ':00'] = /^(\d{4}-\d\d-\d\dT\d\d:\d\d)(:\d\d)?$/.exec(text) ?? []
-  const ms = parseTime(minute === undefined ? text : `${minute}${second}Z`)
-  if (ms === null) throw new Unfit(`${name} is a time like 2026-11-21T12:00, in UTC.`)
-  return ms
-}
-
 /** A stretch of time, to the minute. */
 export function stretchText (from: string, to: string): string {
   const minute = (iso: string) => iso.slice(0, 16).replace('T', ' ')
   return `${minute(from)} – ${minute(to)} UTC`
-}
-
-/** As a field for a time holds it. */
-export function momentText (ms: number | null): string {
-  return ms === null ? '' : new Date(ms).toISOString().slice(0, 16)
 }
