@@ -158,6 +158,7 @@ t.test('a server that falls silent, gives up or loses a piece ends a copy and a 
     await copyStream(bus, 'X', async more => { bytes += more.length }, SOON)
     return bytes
   }
+  await server.flush()
   await t.rejects(copied(), { name: 'Late', message: 'NATS fell silent' }, 'after the answer')
   perform = inbox => piece(inbox, 1)
   await t.rejects(copied(), { name: 'Late', message: 'NATS fell silent' }, 'after a piece')
@@ -180,6 +181,7 @@ t.test('a server that falls silent, gives up or loses a piece ends a copy and a 
       if (answers-- > 0) message.respond()
     }
   })
+  await server.flush()
   await t.rejects(restoreStream(bus, about, inPieces(Buffer.alloc(300_000)), SOON), { name: 'Late', message: 'NATS fell silent' })
   t.equal(pieces.at(-1), 0, 'the server is told that no more comes')
 })
@@ -194,6 +196,7 @@ t.test('a line that breaks ends a copy, even when it is there again at once', as
       }
     })
   })
+  await server.flush()
   const copying = copyStream(bus, 'X', async () => {})
   copying.catch(() => {})
   await asked

@@ -6,6 +6,7 @@ import type { Projection } from '#projections/define.ts'
 import { emails } from '#projections/emails/project.ts'
 import { projections } from '#projections/list.ts'
 import { getEmail, listEmails } from '#projections/emails/queries.ts'
+import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { openLedger, type Ledger } from '#src/actions/ledger.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
@@ -93,7 +94,7 @@ t.test('a view that is made anew comes out equal, while mail comes and is read a
   }
   const list = async () => {
     for (let before = 0; goesOn; reads++) {
-      const { data } = await ask(pool, listEmails({ account: 'acc_bench', filters: {}, limit: 100, cursor: null }))
+      const { data } = await ask(pool, listEmails({ account: FIRST_ACCOUNT, filters: {}, limit: 100, cursor: null }))
       if (data.length < before) failed.push(`${data.length} rows after ${before}`)
       before = data.length
     }
