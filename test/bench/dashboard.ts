@@ -25,66 +25,89 @@ const PAINTED = `new Promise(resolve => new PerformanceObserver(list => {
   const first = list.getEntriesByName('first-contentful-paint')[0]
   if (first !== undefined) resolve(first.startTime)
 }).observe({ type: 'paint', buffered: true }))`
+type Scope = Parameters<typeof openPage>[0]
 const DAYS = { factsMs: 90 * DAY_MS, contentMs: 30 * DAY_MS }
 
-/** Of one page: ms to its first paint by a browser that has its styles and scripts, and what a browser without them transfers. */
-interface Measured { paintMs: number, bytes: number }
+/** Of one page: ms to its first paint by a browser that has its styles and scripts, with few and with many emails (`few` null = there is no such page then),
+ *  and what a browser without them transfers. */
+interface Measured { few: number | null, many: number, bytes: number }
 
-/** How long each page of the dashboard takes to show something, and how much it transfers, with very many emails in the account beside a hundred. */
+/** A house with so many emails, and its pages: what they are, and the URL of one. */
+interface Side { page: Page, urls: Map<string, string> }
+
+/** How long each page of the dashboard takes to show something, and how much it transfers, with very many emails in the account beside a hundred, in turns. */
 export async function benchDashboard (): Promise<Record<string, unknown>> {
-  const few = await withEmails(FEW)
-  const many = await withEmails(MANY)
-  const rows = [...many].map(([name, { paintMs, bytes }]) => {
-    const before = few.get(name)
-    const growth = before === undefined ? '' : ratio(paintMs / before.paintMs)
-    return [name, before === undefined ? '' : ms(before.paintMs), ms(paintMs), growth, rate(bytes / 1000)]
-  })
-  print(`The dashboard: first paint of its pages, the median of ${TRIES}`, [['', `ms, ${rate(FEW)} emails`, `ms, ${rate(MANY)} emails`, 'ratio', 'kB, first visit'], ...rows])
-  const ratios = [...many].flatMap(([name, { paintMs }]) => (few.has(name) ? [paintMs / few.get(name)!.paintMs] : []))
-  const bytesMax = Math.max(...[...many.values()].map(({ bytes }) => bytes))
-  console.log(`\n  The slowest page takes ${ratio(Math.max(...ratios))} times as long as with ${rate(FEW)}; the biggest transfers ${rate(bytesMax / 1000)} kB.`)
-  return { emails: MANY, few: Object.fromEntries(few), many: Object.fromEntries(many), ratioMax: Math.max(...ratios), bytesMax }
-}
-
-/** On servers of its own; what was opened is closed again in reverse. */
-async function withEmails (emails: number): Promise<Map<string, Measured>> {
   const ends: Array<() => unknown> = []
   const scope = { teardown: (end: () => unknown) => void ends.push(end) }
-  const dataDir = mkdtempSync(join(tmpdir(), 'jetpost-bench-'))
-  scope.teardown(() => rmSync(dataDir, { recursive: true, force: true }))
   try {
-    const log = createLog('silent')
-    const servers = await startEmbedded({ dataDir, nats: true, postgres: true, natsBin: null, natsPort: null, postgresPort: null, log, say: () => {} })
-    scope.teardown(() => servers.stop())
-    const { natsUrl, databaseUrl } = servers as { natsUrl: string, databaseUrl: string }
-    const bus = await connectBus({ url: natsUrl, creds: null, name: 'bench', log })
-    scope.teardown(() => bus.close())
-    const pool = createPool(databaseUrl, log)
-    scope.teardown(() => pool.end())
-    await ensureTopology(bus, { retention: DAYS, replicas: 1, log })
-    await loadMail(bus, emails)
-    const house = await openTestHouse(scope, { natsUrl, databaseUrl })
-    const view = createView(bus, pool)
-    await until(async () => (await Promise.all(Object.values(projections).map(projection => view.caughtUp(projection, 1000).catch(() => false)))).every(Boolean), LONG_MS)
-    return await measure(scope, house)
+    const few = await openSide(scope, FEW)
+    const many = await openSide(scope, MANY)
+    return report(await measure(few, many))
   } finally {
     for (const end of ends.reverse()) await end()
   }
 }
 
-async function measure (scope: Parameters<typeof openPage>[0], house: TestHouse): Promise<Map<string, Measured>> {
+function report (measured: Map<string, Measured>): Record<string, unknown> {
+  const all = [...measured.values()]
+  const growth = ({ few, many }: Measured): number[] => (few === null ? [] : [many / few])
+  const [ratioMax, bytesMax] = [Math.max(...all.flatMap(growth)), Math.max(...all.map(({ bytes }) => bytes))]
+  print(`The dashboard: first paint of its pages, the median of ${TRIES}`, [
+    ['', `ms, ${rate(FEW)} emails`, `ms, ${rate(MANY)} emails`, 'ratio', 'kB, first visit'],
+    ...[...measured].map(([name, page]) => [name, page.few === null ? '' : ms(page.few), ms(page.many), growth(page).map(ratio).join(''), rate(page.bytes / 1000)])
+  ])
+  console.log(`\n  The slowest page takes ${ratio(ratioMax)} times as long as with ${rate(FEW)}; the biggest transfers ${rate(bytesMax / 1000)} kB.`)
+  return { emails: MANY, pages: Object.fromEntries(measured), ratioMax, bytesMax }
+}
+
+/** On servers of its own. */
+async function openSide (scope: Scope, emails: number): Promise<Side> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'jetpost-bench-'))
+  scope.teardown(async () => rmSync(dataDir, { recursive: true, force: true }))
+  const log = createLog('silent')
+  const servers = await startEmbedded({ dataDir, nats: true, postgres: true, natsBin: null, natsPort: null, postgresPort: null, log, say: () => {} })
+  scope.teardown(() => servers.stop())
+  const { natsUrl, databaseUrl } = servers as { natsUrl: string, databaseUrl: string }
+  const bus = await connectBus({ url: natsUrl, creds: null, name: 'bench', log })
+  scope.teardown(() => bus.close())
+  const pool = createPool(databaseUrl, log)
+  scope.teardown(() => pool.end())
+  await ensureTopology(bus, { retention: DAYS, replicas: 1, log })
+  await loadMail(bus, emails)
+  console.log(`  ${rate(emails)} emails are loaded`)
+  const house = await openTestHouse(scope, { natsUrl, databaseUrl })
+  const view = createView(bus, pool)
+  await until(async () => (await Promise.all(Object.values(projections).map(projection => view.caughtUp(projection, 1000).catch(() => false)))).every(Boolean), LONG_MS)
+  console.log('  and are in all views')
+  return await sideOf(scope, house)
+}
+
+async function sideOf (scope: Scope, house: TestHouse): Promise<Side> {
   const { pages } = await crawl(await visit(house))
   const { page } = await openPage(scope, house.url)
   await signIn(page, API_KEY)
-  const measured = new Map<string, Measured>()
-  for (const [name, urls] of pages) {
-    // A name that both runs have, whatever the ids are.
-    for (const url of urls.filter(url => !url.includes('cursor') || name === 'GET /emails').slice(0, 3)) {
-      if (await isDownload(page, url)) continue
+  const urls = new Map<string, string>()
+  for (const [name, some] of pages) {
+    // A name that both sides have, whatever the ids are.
+    for (const url of some.filter(url => !url.includes('cursor') || name === 'GET /emails').slice(0, 3)) {
       const query = [...new URL(url, house.url).searchParams.keys()].join('&')
       const what = name.slice('GET '.length) + (query === '' ? '' : `?${query}`)
-      if (!measured.has(what)) measured.set(what, { paintMs: await paintMs(page, url), bytes: await bytesOf(page, url) })
+      if (!urls.has(what) && !await isDownload(page, url)) urls.set(what, url)
     }
+  }
+  return { page, urls }
+}
+
+async function measure (few: Side, many: Side): Promise<Map<string, Measured>> {
+  const measured = new Map<string, Measured>()
+  for (const [what, url] of many.urls) {
+    const other = few.urls.get(what)
+    const times: { few: number[], many: number[] } = { few: [], many: [] }
+    for (let i = 0; i < TRIES; i++) {
+      times.many.push(await paintMs(many.page, url))
+      if (other !== undefined) times.few.push(await paintMs(few.page, other))
+    }
+    measured.set(what, { few: other === undefined ? null : median(times.few), many: median(times.many), bytes: await bytesOf(many.page, url) })
   }
   return measured
 }
@@ -94,12 +117,8 @@ async function isDownload (page: Page, url: string): Promise<boolean> {
 }
 
 async function paintMs (page: Page, url: string): Promise<number> {
-  const times: number[] = []
-  for (let i = 0; i < TRIES; i++) {
-    await page.goto(url, { waitUntil: 'load' })
-    times.push(await page.evaluate<number>(PAINTED))
-  }
-  return median(times)
+  await page.goto(url, { waitUntil: 'load' })
+  return await page.evaluate<number>(PAINTED)
 }
 
 /** Over the wire, headers and all, with an empty cache. */
