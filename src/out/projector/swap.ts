@@ -75,9 +75,13 @@ export async function dropSet (pool: Pool, { schema }: Pick<ViewSet, 'schema'>, 
       return await withClient(pool, async client => {
         await client.query(`begin; set local lock_timeout = 1000; set local statement_timeout = ${DROP_MS}; set local synchronous_commit = off`)
         const free = !unlessHeld || await isFree(client, schema)
-        const drop = { text: `drop schema if exists ${schema} cascade`, query_timeout: DROP_MS + 1000 }
-        if (free) await client.query(drop)
-        await client.query('commit')
+        const patiently = async (text: string) => {
+          const query = { text, query_timeout: DROP_MS + 1000 }
+          await client.query(query)
+        }
+        if (free) await patiently(`drop schema if exists ${schema} cascade`)
+        // The files go with it: gigabytes of a large view, on a disk that may be busy.
+        await patiently('commit')
         return free
       })
     } catch (error) {
