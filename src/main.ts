@@ -9,7 +9,7 @@ import { keepInbound } from '#src/actions/inbound.ts'
 import { openDesk } from '#src/actions/open-desk.ts'
 import { LINK_PATH, mintLink, operatorsKey } from '#src/actions/session.ts'
 import { systemClock, type Clock } from '#src/base/clock.ts'
-import type { Config } from '#src/base/config.ts'
+import { hasDashboard, type Config } from '#src/base/config.ts'
 import { Complaint, deadline } from '#src/base/errors.ts'
 import { newId } from '#src/base/id.ts'
 import type { Log } from '#src/base/log.ts'
@@ -281,7 +281,7 @@ async function openDoors (rooms: Rooms, firstKey: string | null): Promise<House>
     throw error.code === undefined ? error : new Complaint(`HOST ${config.host} with PORT ${config.port} cannot be listened on: ${error.code}.`)
   })
   let stopping: Promise<void> | null = null
-  const key = config.roles.has('api') ? operatorsKey(desk) : null
+  const key = config.roles.has('api') && hasDashboard(config) ? operatorsKey(desk) : null
   const signInPath = key === null ? null : LINK_PATH + mintLink(desk, key)
   return { url, inboundPort: rooms.inbound?.port ?? null, firstKey, signInPath, hasSeen: seq => desk.directory.reached(seq, 0), stop: () => (stopping ??= stack.disposeAsync()) }
 }
@@ -289,7 +289,7 @@ async function openDoors (rooms: Rooms, firstKey: string | null): Promise<House>
 /** For the operator's pages, where there are any. */
 function openTools (rooms: Rooms): OpenOperations | null {
   const { config, bus, pool, servers, topology, desk, stack, log } = rooms
-  if (!config.roles.has('api')) return null
+  if (!config.roles.has('api') || !hasDashboard(config)) return null
   const { retention } = topology
   const tools = openOperations({ bus, pool, servers, retention, parts: parts(rooms), roles: config.roles, clock: desk.ledger.clock, log: log.child({ role: 'operations' }) })
   stack.defer(() => deadline(tools.stop(), TOOLS_STOP_MS, 'a rebuild did not end in time').catch(error => log.warn({ err: error }, 'cut off')))

@@ -71,6 +71,8 @@ export interface Session {
   account: string
   /** Id of the key it was opened with: as long as that one opens the dashboard, so does this. */
   key: string
+  /** SHA-256 of the key's secret that it was opened with. */
+  keyHash: string
   /** SHA-256 of the secret in the cookie. */
   hash: string
   previousHash: string | null
@@ -280,11 +282,11 @@ function judgeWebhook (directory: Directory, { type, data, time }: Named<'webhoo
   }
 }
 
-function openSession ({ sessions }: Directory, { data, account, time }: Named<'session.opened'>): void {
+function openSession ({ sessions, keys }: Directory, { data, account, time }: Named<'session.opened'>): void {
   const openedMs = Date.parse(time)
   for (const { id, untilMs } of sessions.values()) if (untilMs <= openedMs) sessions.delete(id)
-  const { session: id, key, hash, until } = data
-  sessions.set(id, { id, account, key, hash, previousHash: null, secretMs: openedMs, untilMs: Date.parse(until), createdAt: time })
+  const { session: id, key, hash, until, secret: keyHash = keys.get(key)?.hash ?? '' } = data
+  sessions.set(id, { id, account, key, keyHash, hash, previousHash: null, secretMs: openedMs, untilMs: Date.parse(until), createdAt: time })
 }
 
 function msOf (time: string | null): number | null {

@@ -22,6 +22,8 @@ export interface LiveDirectory extends Role {
 /** Without suppressions and templates, which are too many and too large to hold. */
 const FILTER = 'control.>'
 
+/** How long an answer waits until this node's directory holds what it has written, and a read until it holds what was written before. */
+export const SEEN_MS = 2000
 const LOOK_GAP_MS = 20
 const LOOK_MS = 1000
 

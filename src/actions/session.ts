@@ -1,11 +1,12 @@
 import { Refusal } from '#streams/define.ts'
 import type { Key, Session } from '#streams/directory.ts'
 import { isLive, opens } from '#streams/key/decide.ts'
-import { isOpen, LINK_MS, mayOpenDashboard, SESSION_MS, SESSIONS_MAX, shouldRotate } from '#streams/session/decide.ts'
+import { isOpen, isStale, LINK_MS, mayOpenDashboard, SESSION_MS, SESSIONS_MAX } from '#streams/session/decide.ts'
 import { SessionEnded, SessionOpened, SessionRotated } from '#streams/session/facts.ts'
 import { subjects } from '#streams/subjects.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
+import { deadline } from '#src/base/errors.ts'
 import { newSecret, sha256Hex } from '#src/base/secret.ts'
 import type { Append } from '#src/nats/append.ts'
 import { Conflict } from '#src/nats/errors.ts'
@@ -28,24 +29,25 @@ export interface OpenSession {
 export interface Visitor {
   session: Session
   key: Key
-  /** A new ticket is due. */
-  stale: boolean
+  /** The secret of its ticket when another is due, else null. */
+  staleSecret: string | null
 }
 
 /** Where a sign-in link leads, before its token. */
 export const LINK_PATH = '/dashboard/link?token='
 const LINK_CONTEXT = 'sign-in link'
-/** For a key that was made a moment ago on another node. */
-const LOOK_MS = 1000
+/** No page waits longer for its session's new secret: the next one will bring it. */
+const RENEWAL_MS = 500
 
 /** Opens a session for whoever holds the secret of a key that opens the dashboard. Throws LogUnavailable. */
 export async function signIn (desk: SessionDesk, correlation: string, secret: string): Promise<OpenSession | Refusal> {
   const hash = sha256Hex(secret)
   const known = () => desk.directory.now.keysByHash.get(hash)
-  if (known() === undefined) await desk.directory.catchUp(LOOK_MS)
+  // It may have been made a moment ago on another node.
+  if (known() === undefined) await desk.directory.look()
   const key = known()
   if (key === undefined || !opens(key, hash, desk.ledger.clock.nowMs())) return new Refusal('unknown_key', 'No live key has this secret.')
-  return await openSession(desk, correlation, key)
+  return await openSession(desk, correlation, key, { secret: hash })
 }
 
 /** A token that opens a session once, within 15 minutes, without the key's secret. */
@@ -63,7 +65,7 @@ export async function signInByLink (desk: SessionDesk & Pick<Desk, 'vault'>, cor
   const key = desk.directory.now.keys.get(link.key)
   if (key === undefined) return new Refusal('unknown_key', 'The key behind this sign-in link is no more.')
   try {
-    return await openSession(desk, correlation, key, link.session)
+    return await openSession(desk, correlation, key, { session: link.session })
   } catch (error) {
     if (error instanceof Conflict) return new Refusal('used_link', 'This sign-in link has been used: each works once.')
     throw error
@@ -84,13 +86,13 @@ export function operatorsKey ({ directory, ledger: { clock } }: SessionDesk): Ke
   return own.find(({ scopes }) => scopes.includes('full')) ?? own[0] ?? null
 }
 
-async function openSession (desk: SessionDesk, correlation: string, key: Key, id?: string): Promise<OpenSession | Refusal> {
+async function openSession (desk: SessionDesk, correlation: string, key: Key, way: { secret: string } | { session: string }): Promise<OpenSession | Refusal> {
   const nowMs = desk.ledger.clock.nowMs()
   if (!isLive(key, nowMs)) return new Refusal('unknown_key', 'The key has expired.')
   if (!mayOpenDashboard(key)) return new Refusal('insufficient_permissions', 'This key does not open the dashboard: it takes the scope full or dashboard.')
-  const session = id ?? newId('ses', nowMs)
   const secret = newSecret('')
-  const data = { session, key: key.id, hash: sha256Hex(secret), until: timestamp(nowMs + SESSION_MS) }
+  const data = { session: newId('ses', nowMs), key: key.id, hash: sha256Hex(secret), until: timestamp(nowMs + SESSION_MS), ...way }
+  const { session } = data
   const asker = { account: key.account, correlation }
   const fact = stamp(SessionOpened, { ...asker, causation: null }, data, nowMs)
   const opened = { subject: subjects.session(key.account, session), fact, expectedSeq: 0 }
@@ -110,20 +112,27 @@ export async function visitorOf (desk: SessionDesk, ticket: string): Promise<Vis
   const key = session === undefined ? undefined : desk.directory.now.keys.get(session.key)
   const nowMs = desk.ledger.clock.nowMs()
   if (session === undefined || !isOpen(session, key, hash, nowMs)) return null
-  return { session, key: key!, stale: shouldRotate(session, hash, nowMs) }
+  return { session, key: key!, staleSecret: isStale(session, hash, nowMs) ? secret : null }
 }
 
-/** Gives a session a new secret; null when another request of it was quicker. Throws LogUnavailable. */
-export async function rotateSession (desk: SessionDesk, { account, correlation }: Asker, { id }: Session): Promise<string | null> {
-  const secret = newSecret('')
+/** The ticket that follows one with `staleSecret`, from which alone it is made: who asks again, since the answer never came, is told the same, and the log once.
+ *  null = JETPOST_SECRET was another when it was told. Throws what `isUnanswered` knows, or LogUnavailable. */
+export async function renewTicket (desk: SessionDesk & Pick<Desk, 'vault'>, asker: Asker, { id, hash }: Session, staleSecret: string): Promise<string | null> {
+  const secret = desk.vault.derive(`${id} ${staleSecret}`, 'session')
+  const next = sha256Hex(secret)
+  if (hash === sha256Hex(staleSecret)) await deadline(rotateSession(desk, asker, id, next), RENEWAL_MS, 'the log does not take the new secret')
+  else if (hash !== next) return null
+  return `${id}.${secret}`
+}
+
+async function rotateSession ({ ledger, directory }: SessionDesk, { account, correlation }: Asker, id: string, hash: string): Promise<void> {
   const subject = subjects.session(account, id)
-  const fact = stamp(SessionRotated, { account, correlation, causation: null }, { session: id, hash: sha256Hex(secret) }, desk.ledger.clock.nowMs())
+  const fact = stamp(SessionRotated, { account, correlation, causation: null }, { session: id, hash }, ledger.clock.nowMs())
   try {
-    await desk.ledger.control.append([{ subject, fact, expectedSeq: desk.directory.now.versions.get(subject)! }])
-    return `${id}.${secret}`
+    await ledger.control.append([{ subject, fact, expectedSeq: directory.now.versions.get(subject)! }], RENEWAL_MS)
   } catch (error) {
-    if (error instanceof Conflict) return null
-    throw error
+    // Another request of it was quicker, with the same.
+    if (!(error instanceof Conflict)) throw error
   }
 }
 

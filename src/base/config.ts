@@ -186,7 +186,7 @@ export const settings: Settings = {
   port: { env: 'PORT', means: 'port of the HTTP server', fallback: 8080, parse: integer(0, 65_535) },
   publicUrl: {
     env: 'JETPOST_PUBLIC_URL',
-    means: 'where clients reach it',
+    means: 'where clients reach it; below a path there is no dashboard',
     fallback: env => `http://localhost:${env.PORT ?? 8080}`,
     parse: webUrl
   },
@@ -299,6 +299,11 @@ export function describeConfig (env: Environment): Array<{ name: string, value: 
     const shown = setting.secret === true ? (value === null ? 'unset' : 'set') : show(value)
     return { name: setting.env, value: shown, means: setting.means }
   })
+}
+
+/** Its links, forms and cookies begin at the root of the host: where a proxy takes a path off, keys and tokens would be posted to whatever else is at /dashboard. */
+export function hasDashboard ({ publicUrl }: Pick<Config, 'publicUrl'>): boolean {
+  return new URL(publicUrl).pathname === '/'
 }
 
 function show (value: unknown): string {

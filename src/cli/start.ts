@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
-import { readConfig, type Config } from '#src/base/config.ts'
+import { hasDashboard, readConfig, type Config } from '#src/base/config.ts'
 import { createLog } from '#src/base/log.ts'
 import { openHouse, type House } from '#src/main.ts'
 import { takeNothing, type Command } from './command.ts'
@@ -45,7 +45,10 @@ function welcome ({ url, firstKey, signInPath, inboundPort }: House, config: Con
   for (const line of aboutBounces(config, inboundPort)) say(line)
   for (const line of hints(config)) say(line)
   if (!config.roles.has('api')) return
-  if (signInPath !== null) say(`\nThe dashboard, by a link that works once within 15 minutes (jetpost dashboard makes another):\n\n${url}${signInPath}`)
+  // By http nobody would stay signed in to what is for https.
+  const door = config.publicUrl.startsWith('https:') ? config.publicUrl : url
+  if (signInPath !== null) say(`\nThe dashboard, by a link that works once within 15 minutes (jetpost dashboard makes another):\n\n${door}${signInPath}`)
+  if (!hasDashboard(config)) say('\nNo dashboard: JETPOST_PUBLIC_URL has a path, and the dashboard stands at the root of its host only.')
   say(`\nSend a mail:\n\n${curl(url, firstKey ?? '$JETPOST_API_KEY')}\n`)
 }
 

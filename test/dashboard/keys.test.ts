@@ -5,6 +5,7 @@ import { API_KEY, openTestHouse } from '../support/house.ts'
 
 const house = await openTestHouse(t)
 const secretIn = (html: string) => /data-copy="(jp_(?:live|test)_[A-Za-z0-9_-]{43})"/.exec(html)?.[1]
+const hintIn = (html: string) => /name="hint" value="([^"]+)"/.exec(html)![1]!
 const send = async (key: string) => (await house.send({ to: 'delivered@sandbox.jetpost.test' }, key)).status
 
 t.test('a key is made, used, given a new secret, and revoked', async t => {
@@ -47,10 +48,57 @@ t.test('the key of the session goes with its session', async t => {
   const { id, secret } = await house.newKey({ name: 'Mine' })
   const visitor = await visit(house, secret)
   t.match((await visitor.get(`/dashboard/keys/${id}`)).html, 'You are signed in with it: this ends your session.')
-  t.match(await visitor.post(`/dashboard/keys/${id}/rotate`, { overlap_s: '3600' }), { status: 200, html: /The secret before works until/ })
-  t.equal((await visitor.get('/dashboard/keys')).status, 200, 'a new secret does not end it')
+  const { hint } = (await house.request('GET', `/api/keys/${id}`)).body
+  const rotated = await visitor.post(`/dashboard/keys/${id}/rotate`, { hint, overlap_s: '3600' })
+  t.match(rotated, { status: 200, html: /The secret before works until .*Sessions of this dashboard that were opened with it end with it\./ })
+  t.equal((await visitor.get('/dashboard/keys')).status, 200, 'while the secret before works, so does the session')
   t.match(await visitor.post(`/dashboard/keys/${id}/revoke`), { status: 303, to: '/dashboard/sign-in' })
   t.match(await visitor.get('/dashboard/keys'), { status: 303, to: /sign-in/ })
+})
+
+t.test('the session ends at once with a secret that ends at once, and the new one is shown before', async t => {
+  const { id, secret } = await house.newKey({ name: 'Leaked' })
+  const visitor = await visit(house, secret)
+  const { html } = await visitor.get(`/dashboard/keys/${id}`)
+  t.match(html, 'Whoever signed in here with the present secret is signed out when it ends, you too.')
+  const next = secretIn((await visitor.post(`/dashboard/keys/${id}/rotate`, { hint: hintIn(html), overlap_s: '0' })).html)!
+  t.match(await visitor.get('/dashboard/keys'), { status: 303, to: /sign-in/ })
+  t.equal((await (await visit(house, next)).get('/dashboard/keys')).status, 200)
+})
+
+t.test('a rotation that is sent again changes nothing: the secret in use works on, for a day unless told', async t => {
+  const { id, secret } = await house.newKey({ name: 'Twice', scopes: ['emails:send'] })
+  const visitor = await visit(house)
+  const hint = hintIn((await visitor.get(`/dashboard/keys/${id}`)).html)
+  const next = secretIn((await visitor.post(`/dashboard/keys/${id}/rotate`, { hint })).html)!
+  const { previous_expires_at: until } = (await house.request('GET', `/api/keys/${id}`)).body
+  t.ok(Date.parse(until) > Date.now() + 86_000_000)
+  const again = await visitor.post(`/dashboard/keys/${id}/rotate`, { hint })
+  t.match(again, { status: 422, html: /has got a new secret since its page was opened/ })
+  t.equal(secretIn(again.html), undefined)
+  t.strictSame([await send(secret), await send(next)], [202, 202])
+  t.equal((await visitor.post(`/dashboard/keys/${id}/rotate`, { hint: hintIn((await visitor.get(`/dashboard/keys/${id}`)).html), overlap_s: '0' })).status, 200, 'by its page anew')
+  t.equal(await send(secret), 401)
+})
+
+t.test('in a browser: a page that shows a new key, loaded again, makes no other', async t => {
+  const { page, complaints } = await openPage(t, house.url)
+  await signIn(page, API_KEY)
+  await page.goto('/dashboard/keys/new')
+  await page.getByLabel('Name').fill('Once')
+  await page.getByRole('button', { name: 'Make the key' }).click()
+  await page.getByText('Tick at least one.').waitFor()
+  await page.reload()
+  await page.getByText('Tick at least one.').waitFor()
+  await page.getByLabel('emails:send').check()
+  await page.getByRole('button', { name: 'Make the key' }).click()
+  await page.getByText('Copy it now').waitFor()
+  await page.reload()
+  await page.getByText('This form was sent already.').waitFor()
+  t.equal(secretIn(await page.content()), undefined)
+  const { data } = (await house.request('GET', '/api/keys')).body
+  t.equal(data.filter(({ name }: { name: string }) => name === 'Once').length, 1)
+  t.strictSame(complaints, [])
 })
 
 t.test('what is said of a key can be said anew, and only what was changed is', async t => {

@@ -1,6 +1,9 @@
 import t from 'tap'
+import { ROTATE_AFTER_MS } from '#streams/session/decide.ts'
+import { createLog } from '#src/base/log.ts'
+import { connectBus } from '#src/nats/connect.ts'
 import { openPage, signIn } from '../support/browser.ts'
-import { visit, type Visitor } from '../support/dashboard.ts'
+import { cookieOf, visit, visitorWith, type Visitor } from '../support/dashboard.ts'
 import { startHookSink } from '../support/hook-sink.ts'
 import { API_KEY, openTestHouse } from '../support/house.ts'
 import { openOwnNats } from '../support/own-nats.ts'
@@ -95,6 +98,37 @@ t.test('an account has so many lines at a time, and room again when one ends', a
   await until(async () => (await listen(t, ada)).status === 200, 5000)
 })
 
+t.test('however many pages an account has open, they look at the view together', async t => {
+  const key = await house.newAccountKey()
+  const ada = await visit(house, key)
+  const lines = await Promise.all(Array.from({ length: 40 }, () => listen(t, ada)))
+  await until(() => lines.every(line => kinds(line).length === 2))
+  const bus = await connectBus({ url: nats.natsUrl, creds: null, name: 'test', log: createLog('silent') })
+  t.teardown(() => bus.close())
+  let looks = 0
+  bus.nc.subscribe('$JS.API.STREAM.INFO.EMAILS', { callback: () => { looks++ } })
+  await bus.nc.flush()
+  const counts = lines.map(({ events }) => events.length)
+  await house.send({}, key)
+  await Promise.all(lines.map(async (line, i) => await line.more(counts[i]!, 20_000)))
+  t.ok(looks > 0 && looks < lines.length, `${looks} looks for ${lines.length} pages`)
+})
+
+t.test('a session whose secret is due goes on while NATS is away, and has the next one when it is back', async t => {
+  const ada = await visit(house)
+  passedMs += ROTATE_AFTER_MS
+  await nats.kill()
+  for (let i = 0; i < 3; i++) {
+    const shown = await ada.get('/dashboard/sessions')
+    t.equal(shown.status, 200)
+    t.strictSame(shown.headers.getSetCookie(), [])
+  }
+  await nats.start()
+  let next: string | null = null
+  await until(async () => (next = cookieOf(await ada.get('/dashboard/sessions'))) !== null)
+  t.equal((await (await visitorWith(house, next!)).get('/dashboard/sessions')).status, 200)
+})
+
 t.test('while NATS is away the line stays, and it hears again when it is back', async t => {
   const ada = await visit(house)
   const line = await listen(t, ada)
@@ -104,6 +138,7 @@ t.test('while NATS is away the line stays, and it hears again when it is back', 
   const refused = await ada.post('/dashboard/sign-out')
   t.equal(refused.status, 503)
   t.match(refused.html, 'NATS does not answer just now')
+  t.match(refused.headers.getSetCookie(), [/^jetpost_session=; .*Expires=Thu, 01 Jan 1970/], 'the browser forgets it in any case')
   await nats.start()
   await until(async () => (await house.send()).status === 202, 30_000)
   const count = line.events.length

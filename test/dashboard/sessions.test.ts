@@ -21,20 +21,30 @@ t.teardown(() => bus.close())
 
 t.beforeEach(() => { passedMs += MINUTE_MS })
 
-const look = async (cookie: string, at: TestHouse = house) => await knock(at, 'GET', '/dashboard/sessions', { cookie })
+/** One ticket, by the name that it has under http or https. */
+const look = async (cookie: string, at: TestHouse = house) =>
+  await knock(at, 'GET', '/dashboard/sessions', { cookie: `${at === other ? '__Host-' : ''}${cookie.replace('__Host-', '')}` })
+/** The ticket that follows: with this answer or, where the log was slow, with the next. */
+async function renewed (cookie: string): Promise<string> {
+  let next: string | null = null
+  await until(async () => (next = cookieOf(await look(cookie))) !== null)
+  return next!
+}
 const isOpen = async (cookie: string, at?: TestHouse) => (await look(cookie, at)).status === 200
 const isDead = async (cookie: string) => await until(async () => !await isOpen(cookie) && !await isOpen(cookie, other), 1000)
 const ticketsIn = (html: string) => [...html.matchAll(/<code>(ses_[0-9a-z]{26})<\/code>/g)].map(([, id]) => id!)
 
-t.test('a session is good on every node from the first moment, and its cookie Secure where the dashboard is', async t => {
+t.test('a session is good on every node from the first moment, and its cookie bound to the host by https where the dashboard is', async t => {
   const ada = await visit(house)
   t.ok(await isOpen(ada.cookie, other))
   const entered = await knock(other, 'POST', '/dashboard/sign-in', { body: { key: API_KEY } })
-  t.match(entered.headers.getSetCookie()[0], /HttpOnly; Secure; SameSite=Strict$/)
+  t.match(entered.headers.getSetCookie()[0], /^__Host-jetpost_session=ses_[^;]+; Path=\/; Expires=[^;]+; HttpOnly; Secure; SameSite=Strict$/)
   t.ok(await isOpen(cookieOf(entered)!))
+  const planted = cookieOf(entered)!.replace('__Host-', '')
+  t.equal((await knock(other, 'GET', '/dashboard/sessions', { cookie: planted })).status, 303, 'one that a neighbour can plant is none')
 })
 
-t.test('its secret is replaced once when it is twelve hours old; the one before works for another minute', async t => {
+t.test('its secret is replaced once when it is twelve hours old; whoever still brings the one before is given the new one again, for an hour', async t => {
   const ada = await visit(house)
   passedMs += ROTATE_AFTER_MS - 2 * MINUTE_MS
   t.strictSame((await look(ada.cookie)).headers.getSetCookie(), [], 'not sooner')
@@ -42,26 +52,31 @@ t.test('its secret is replaced once when it is twelve hours old; the one before 
   const before = await lastSequence(bus, 'CONTROL')
   const answers = await Promise.all([...Array.from({ length: 5 }, () => look(ada.cookie)), look(ada.cookie, other)])
   t.strictSame(answers.map(({ status }) => status), Array(6).fill(200), 'all that were under way are served')
-  const given = answers.flatMap(answer => cookieOf(answer) ?? [])
-  t.equal(given.length, 1, 'and one brings the new secret')
+  const next = await renewed(ada.cookie)
+  for (const given of answers.flatMap(answer => cookieOf(answer) ?? [])) t.equal(given.replace('__Host-', ''), next, 'all are told the same')
   t.equal(await lastSequence(bus, 'CONTROL'), before + 1)
-  const [renewed] = given as [string]
-  for (const at of [house, other]) t.ok(await isOpen(renewed, at))
-  t.ok(await isOpen(ada.cookie), 'the one before, in its last minute')
-  t.equal((await knock(house, 'POST', '/dashboard/sign-out', { cookie: renewed, body: { csrf: '' } })).status, 403)
-  passedMs += ROTATION_OVERLAP_MS
+  for (const at of [house, other]) {
+    t.strictSame((await look(next, at)).headers.getSetCookie(), [])
+    t.ok(await isOpen(next, at))
+  }
+  passedMs += ROTATION_OVERLAP_MS - MINUTE_MS
+  // The browser may have been given nothing: it was closed, or its line was.
+  for (const at of [house, other]) t.equal(cookieOf(await look(ada.cookie, at))?.replace('__Host-', ''), next)
+  t.equal(await lastSequence(bus, 'CONTROL'), before + 1, 'and the log is told nothing')
+  t.equal((await knock(house, 'POST', '/dashboard/sign-out', { cookie: next, body: { csrf: '' } })).status, 403)
+  passedMs += MINUTE_MS
   t.notOk(await isOpen(ada.cookie))
-  t.equal((await knock(house, 'POST', '/dashboard/sign-out', { cookie: renewed, body: { csrf: ada.csrf } })).status, 303, 'a form that was open all the while can be sent')
+  t.equal((await knock(house, 'POST', '/dashboard/sign-out', { cookie: next, body: { csrf: ada.csrf } })).status, 303, 'a form that was open all the while can be sent')
 })
 
 t.test('it ends when nobody uses it for a day and a half', async t => {
   const [ada, bob] = [await visit(house), await visit(house)]
   passedMs += SESSION_IDLE_MS - 2 * MINUTE_MS
-  const renewed = cookieOf(await look(ada.cookie))!
+  const next = await renewed(ada.cookie)
   passedMs += 2 * MINUTE_MS
   t.notOk(await isOpen(bob.cookie))
-  const { html } = await look(renewed)
-  t.ok(ticketsIn(html).some(id => renewed.includes(id)))
+  const { html } = await look(next)
+  t.ok(ticketsIn(html).some(id => next.includes(id)))
   t.notOk(ticketsIn(html).some(id => bob.cookie.includes(id)), 'and is shown no more')
 })
 
@@ -69,9 +84,8 @@ t.test('it ends after 14 days, however it is used', async t => {
   let { cookie } = await visit(house)
   for (let ageMs = 0; ageMs + 13 * HOUR_MS < SESSION_MS; ageMs += 13 * HOUR_MS) {
     passedMs += 13 * HOUR_MS
-    const answer = await look(cookie)
-    t.equal(answer.status, 200, `after ${ageMs / HOUR_MS} hours`)
-    cookie = cookieOf(answer) ?? cookie
+    t.equal((await look(cookie)).status, 200, `after ${ageMs / HOUR_MS} hours`)
+    cookie = await renewed(cookie)
   }
   passedMs += 13 * HOUR_MS
   t.notOk(await isOpen(cookie))
@@ -108,6 +122,22 @@ t.test('it is as good as its key: revoked, expired, or with other scopes', async
   const eve = await visit(house, narrowed.secret)
   t.equal((await house.request('PATCH', `/api/keys/${narrowed.id}`, { body: { scopes: ['emails:read'] } })).status, 200)
   await isDead(eve.cookie)
+})
+
+t.test('it ends with the secret it was opened with, also when that was shown after its rotation; the one who has the new secret stays', async t => {
+  const { id, secret } = await house.newKey({ name: 'leaked' })
+  const rotate = async (overlap: number) => (await house.request('POST', `/api/keys/${id}/rotate`, { body: { overlap_s: overlap } })).body.key as string
+  const thief = await visit(other, secret)
+  const next = await rotate(3600)
+  const [late, owner] = [await visit(house, secret), await visit(house, next)]
+  for (const { cookie } of [thief, late, owner]) t.ok(await isOpen(cookie))
+  t.equal(ticketsIn((await owner.get('/dashboard/sessions')).html).length, 3)
+  passedMs += HOUR_MS
+  for (const { cookie } of [thief, late]) await isDead(cookie)
+  t.strictSame(ticketsIn((await owner.get('/dashboard/sessions')).html).length, 1, 'and is shown no more')
+  const last = await rotate(0)
+  await isDead(owner.cookie)
+  t.ok(await isOpen((await visit(house, last)).cookie))
 })
 
 t.test('a key has at most 50 at a time: the one opened longest ago ends', async t => {

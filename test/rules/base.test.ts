@@ -1,8 +1,9 @@
 import t from 'tap'
 import { parseTime } from '#src/base/clock.ts'
-import { describeConfig, readConfig } from '#src/base/config.ts'
+import { describeConfig, hasDashboard, readConfig } from '#src/base/config.ts'
 import { idTimeMs, newId } from '#src/base/id.ts'
 import { createVault, newSecret } from '#src/base/secret.ts'
+import { shared } from '#src/base/shared.ts'
 
 t.test('the environment is understood whole, or every fault is named in one complaint', async t => {
   const config = readConfig({})
@@ -55,6 +56,46 @@ t.test('what is sealed opens with the same secret and context only', async t => 
   t.throws(() => vault.open(sealed, 'wh_2'))
   t.throws(() => createVault('b'.repeat(32)).open(sealed, 'wh_1'))
   t.throws(() => vault.open(sealed.slice(0, -2), 'wh_1'))
+})
+
+t.test('what is derived follows from text, context and secret, and is told by none of them alone', async t => {
+  const derive = (text: string, context: string, secret = 'a'.repeat(32)) => createVault(secret).derive(text, context)
+  t.match(derive('x', 'session'), /^[A-Za-z0-9_-]{43}$/)
+  t.equal(derive('x', 'session'), derive('x', 'session'), 'on every node')
+  t.equal(new Set([derive('x', 'session'), derive('y', 'session'), derive('x', 'other'), derive('x', 'session', 'b'.repeat(32))]).size, 4)
+})
+
+t.test('however many ask, one look at a time is under way, and nobody is told of one that began before', async t => {
+  const looks: Array<() => void> = []
+  let fails = false
+  const ask = shared(async () => {
+    await new Promise<void>(resolve => looks.push(resolve))
+    if (fails) throw new Error('no answer')
+  })
+  const begun = async (count: number) => { while (looks.length < count) await new Promise(setImmediate) }
+  const told: string[] = []
+  const asked = (name: string) => ask().then(() => told.push(name))
+  const first = [asked('first'), asked('beside it')]
+  await begun(1)
+  const later = [asked('later'), asked('later too')]
+  looks[0]!()
+  await Promise.all(first)
+  await begun(2)
+  t.strictSame(told, ['first', 'beside it'], 'who came later waits for another')
+  fails = true
+  looks[1]!()
+  await Promise.all(later)
+  const last = ask()
+  await begun(3)
+  t.equal(looks.length, 3)
+  looks[2]!()
+  await last
+})
+
+t.test('a dashboard is at the root of its host only', async t => {
+  const has = (JETPOST_PUBLIC_URL: string) => hasDashboard(readConfig({ JETPOST_PUBLIC_URL }))
+  t.strictSame(['https://post.example.com', 'https://post.example.com/', 'http://localhost:8080'].map(has), [true, true, true])
+  t.strictSame(['https://example.com/post', 'https://example.com/post/'].map(has), [false, false])
 })
 
 t.test('secrets are long', async t => {

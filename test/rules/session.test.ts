@@ -4,7 +4,7 @@ import { emptyDirectory, evolveDirectory, type Key, type Session } from '#stream
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import { mayDo } from '#streams/key/decide.ts'
 import { SCOPES, type Scope } from '#streams/key/facts.ts'
-import { asVisitor, isOpen, isOver, mayOpenDashboard, ROTATE_AFTER_MS, ROTATION_OVERLAP_MS, SESSION_IDLE_MS, SESSION_MS, shouldRotate } from '#streams/session/decide.ts'
+import { asVisitor, endMs, isOpen, isOver, isStale, mayOpenDashboard, ROTATE_AFTER_MS, ROTATION_OVERLAP_MS, SESSION_IDLE_MS, SESSION_MS } from '#streams/session/decide.ts'
 
 const NOW_MS = Date.parse('2026-11-21T10:00:00.000Z')
 const HOUR_MS = 3_600_000
@@ -16,7 +16,7 @@ function key (given: Partial<Key> = {}): Key {
 }
 
 function session (given: Partial<Session> = {}): Session {
-  return { id: 'ses_one', account: 'acc_one', key: 'key_one', hash: 'now', previousHash: null, secretMs: NOW_MS, untilMs: NOW_MS + SESSION_MS, createdAt: '', ...given }
+  return { id: 'ses_one', account: 'acc_one', key: 'key_one', keyHash: 'a', hash: 'now', previousHash: null, secretMs: NOW_MS, untilMs: NOW_MS + SESSION_MS, createdAt: '', ...given }
 }
 
 t.test('a secret opens its session until it is idle, over, or its key is', async t => {
@@ -33,20 +33,31 @@ t.test('a secret opens its session until it is idle, over, or its key is', async
     ['a key that is no more', {}, undefined, 'now', NOW_MS, false],
     ['a key until then', {}, { expiresMs: NOW_MS + 1 }, 'now', NOW_MS, true],
     ['a key that has expired', {}, { expiresMs: NOW_MS }, 'now', NOW_MS, false],
-    ['a key that opens the dashboard no more', {}, { scopes: ['emails:read'] }, 'now', NOW_MS, false]
+    ['a key that opens the dashboard no more', {}, { scopes: ['emails:read'] }, 'now', NOW_MS, false],
+    ['while the secret before works', {}, { hash: 'b', previous: { hash: 'a', untilMs: NOW_MS + 1 } }, 'now', NOW_MS, true],
+    ['when that one ends', {}, { hash: 'b', previous: { hash: 'a', untilMs: NOW_MS } }, 'now', NOW_MS, false],
+    ['opened with the new secret', { keyHash: 'b' }, { hash: 'b', previous: { hash: 'a', untilMs: 0 } }, 'now', NOW_MS, true],
+    ['after two rotations, whatever the second leaves', {}, { hash: 'c', previous: { hash: 'b', untilMs: NOW_MS + HOUR_MS } }, 'now', NOW_MS, false]
   ]
   for (const [name, of, by, hash, atMs, open] of table) t.equal(isOpen(session(of), by === undefined ? undefined : key(by), hash, atMs), open, name)
 })
 
 t.test('a day without use never ends a session, however its secret had aged', async t => {
-  for (const ageMs of [0, ROTATE_AFTER_MS - 1]) t.notOk(isOver(session(), NOW_MS + ageMs + 24 * HOUR_MS), `last used at ${ageMs} ms`)
-  t.ok(isOver(session(), NOW_MS + 36 * HOUR_MS))
+  for (const ageMs of [0, ROTATE_AFTER_MS - 1]) t.notOk(isOver(session(), key(), NOW_MS + ageMs + 24 * HOUR_MS), `last used at ${ageMs} ms`)
+  t.ok(isOver(session(), key(), NOW_MS + 36 * HOUR_MS))
 })
 
-t.test('a secret is replaced from its twelfth hour on, and only the one that is current', async t => {
-  t.notOk(shouldRotate(session(), 'now', NOW_MS + ROTATE_AFTER_MS - 1))
-  t.ok(shouldRotate(session(), 'now', NOW_MS + ROTATE_AFTER_MS))
-  t.notOk(shouldRotate(session({ previousHash: 'then' }), 'then', NOW_MS + ROTATE_AFTER_MS), 'the one before is not')
+t.test('it is said to end with the secret of its key, when that is sooner', async t => {
+  const rotated = (untilMs: number) => key({ hash: 'b', previous: { hash: 'a', untilMs } })
+  t.equal(endMs(session(), key()), NOW_MS + SESSION_MS)
+  t.equal(endMs(session(), rotated(NOW_MS + HOUR_MS)), NOW_MS + HOUR_MS)
+  t.equal(endMs(session(), rotated(NOW_MS + 2 * SESSION_MS)), NOW_MS + SESSION_MS)
+})
+
+t.test('a secret is replaced from its twelfth hour on, and the one before at once', async t => {
+  t.notOk(isStale(session(), 'now', NOW_MS + ROTATE_AFTER_MS - 1))
+  t.ok(isStale(session(), 'now', NOW_MS + ROTATE_AFTER_MS))
+  t.ok(isStale(session({ previousHash: 'then' }), 'then', NOW_MS))
 })
 
 t.test('full and dashboard open the dashboard, no other scope does', async t => {
@@ -76,11 +87,13 @@ t.test('sessions are folded: opened, given a new secret, ended; those that are o
     const fact = { id: 'ev_1', type, version: 1, time: new Date(atMs).toISOString(), account: 'acc_one', causation: null, correlation: 'test', data } as AnyFact
     evolveDirectory(directory, { fact, seq: 1, subject: 'control.acc_one.session.x' })
   }
+  tell(NOW_MS, 'key.created', { key: 'key_one', name: 'One', hash: hash('k'), hint: '', test: false, scopes: ['full'], domains: ['*'], expiresAt: null, defaults: NO_DEFAULTS })
   tell(NOW_MS, 'session.opened', { session: 'ses_a', key: 'key_one', hash: hash('a'), until: new Date(NOW_MS + HOUR_MS).toISOString() })
   tell(NOW_MS + 1, 'session.rotated', { session: 'ses_a', hash: hash('b') })
-  t.match(directory.sessions.get('ses_a'), { hash: hash('b'), previousHash: hash('a'), secretMs: NOW_MS + 1, untilMs: NOW_MS + HOUR_MS, key: 'key_one', account: 'acc_one' })
-  tell(NOW_MS + HOUR_MS, 'session.opened', { session: 'ses_b', key: 'key_one', hash: hash('c'), until: new Date(NOW_MS + 2 * HOUR_MS).toISOString() })
+  t.match(directory.sessions.get('ses_a'), { hash: hash('b'), previousHash: hash('a'), secretMs: NOW_MS + 1, untilMs: NOW_MS + HOUR_MS, key: 'key_one', keyHash: hash('k'), account: 'acc_one' })
+  tell(NOW_MS + HOUR_MS, 'session.opened', { session: 'ses_b', key: 'key_one', hash: hash('c'), secret: hash('j'), until: new Date(NOW_MS + 2 * HOUR_MS).toISOString() })
   t.strictSame([...directory.sessions.keys()], ['ses_b'])
+  t.equal(directory.sessions.get('ses_b')!.keyHash, hash('j'), 'the secret that was shown, though the key may have another by now')
   tell(NOW_MS + HOUR_MS, 'session.ended', { session: 'ses_b' })
   tell(NOW_MS + HOUR_MS, 'session.rotated', { session: 'ses_b', hash: hash('d') })
   tell(NOW_MS + HOUR_MS, 'session.ended', { session: 'ses_b' })

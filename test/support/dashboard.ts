@@ -33,7 +33,7 @@ export async function visitorWith (house: Pick<TestHouse, 'url'>, cookie: string
 
 /** `name=value` of the ticket that an answer gives; null = it gives none. */
 export function cookieOf ({ headers }: Shown): string | null {
-  return headers.getSetCookie().find(text => text.startsWith('jetpost_session=ses_'))?.split(';')[0] ?? null
+  return headers.getSetCookie().find(text => /^(__Host-)?jetpost_session=ses_/.test(text))?.split(';')[0] ?? null
 }
 
 /** The token of the forms on a page. */

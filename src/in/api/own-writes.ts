@@ -1,8 +1,6 @@
 import type { Desk } from '#src/actions/desk.ts'
+import { SEEN_MS } from '#src/actions/directory.ts'
 import { unavailable } from './errors.ts'
-
-/** How long a read waits for this node's directory to hold what was written before it came, and a write to hold what it wrote. */
-const SEEN_MS = 2000
 
 /** For reads from the directory. 503 when this node's stays behind the log: an answer from before somebody's write would deny it. */
 export async function seeAllWrites ({ directory }: Desk): Promise<void> {

@@ -2,24 +2,31 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Refusal } from '#streams/define.ts'
 import { SESSION_MS } from '#streams/session/decide.ts'
 import type { Desk } from '#src/actions/desk.ts'
+import { SEEN_MS } from '#src/actions/directory.ts'
 import { endSessions, signIn, signInByLink, type OpenSession } from '#src/actions/session.ts'
+import { html, type Value } from '#src/base/html.ts'
 import { Memory } from '#src/base/memory.ts'
+import { sha256Hex } from '#src/base/secret.ts'
 import { linkPage, signInPage } from './pages/sign-in.ts'
 import { formOf, type Cookies } from './tickets.ts'
 
-/** Tries of one address in a minute. A key has 256 bits: this is for the log's sake, and for keys that somebody made up. */
-const TRIES_MAX = 10
-const ADDRESSES_MAX = 10_000
+/** In a minute: an address that fails more often is told to wait. It keeps nobody out who has a key, since behind a proxy that nobody told us of all the world has
+ *  one address, and a key has 256 bits. */
+const FAILURES_MAX = 10
+/** In a minute by one key: each is a fact, and kept for ever. */
+const ENTRIES_MAX = 60
+const KNOWN_MAX = 10_000
 /** Anybody may send one: there is no reason to read much of it. */
 const FORM_BYTES_MAX = 16 * 1024
-/** How long the answer waits until this node knows of what it has just written. */
-const SEEN_MS = 2000
 
 const MESSAGES: Record<string, string> = { unknown_key: 'No live key has this secret. Keys are shown once, when they are made: jetpost keys create makes another.' }
 
+type Opening = (desk: Desk, correlation: string, secret: string) => Promise<OpenSession | Refusal>
+
 /** The door: signing in with a key or a link, signing out. */
-export function accessRoutes (app: FastifyInstance, { desk }: { desk: Desk }, jar: Cookies): void {
-  const tries = createTries(() => desk.ledger.clock.nowMs())
+export function accessRoutes (app: FastifyInstance, { desk, publicUrl }: { desk: Desk, publicUrl: string }, jar: Cookies): void {
+  const elsewhere = html`Your browser would forget the session at once: it is for <a href="${publicUrl}/dashboard">${publicUrl}/dashboard</a> alone. Sign in there.`
+  const [failures, entries] = [countMinutes(() => desk.ledger.clock.nowMs()), countMinutes(() => desk.ledger.clock.nowMs())]
   const open = { config: { open: true }, bodyLimit: FORM_BYTES_MAX }
 
   app.get('/sign-in', open, async (request, reply) => {
@@ -29,28 +36,36 @@ export function accessRoutes (app: FastifyInstance, { desk }: { desk: Desk }, ja
 
   app.post('/sign-in', open, async (request, reply) => {
     const form = formOf(request)
-    const to = targetOf(form)
-    return await enter(request, reply, to, async () => await signIn(desk, request.id, form.get('key')?.trim() ?? ''))
+    return await enter(request, reply, { to: targetOf(form), secret: form.get('key')?.trim() ?? '' }, signIn)
   })
 
   app.get('/link', open, async (request, reply) => page(reply, linkPage(new URL(request.url, 'http://here').searchParams.get('token') ?? '').text))
 
   app.post('/link', open, async (request, reply) => {
-    const form = formOf(request)
-    return await enter(request, reply, '/dashboard', async () => await signInByLink(desk, request.id, form.get('token') ?? ''))
+    return await enter(request, reply, { to: '/dashboard', secret: formOf(request).get('token') ?? '' }, signInByLink)
   })
 
   app.post('/sign-out', { bodyLimit: FORM_BYTES_MAX }, async (request, reply) => {
     const { session } = request.visitor!
-    await desk.directory.reached(await endSessions(desk, askerOf(request), [session]), SEEN_MS)
+    // From this browser in any case, also when the log does not hear of it.
     jar.take(reply)
+    await desk.directory.reached(await endSessions(desk, askerOf(request), [session]), SEEN_MS)
     return await reply.redirect('/dashboard/sign-in', 303)
   })
 
-  async function enter (request: FastifyRequest, reply: FastifyReply, to: string, open: () => Promise<OpenSession | Refusal>): Promise<FastifyReply> {
-    if (!tries.may(request.ip)) return page(reply.code(429).header('retry-after', '60'), signInPage({ to, fault: 'Too many tries from your address: wait a minute.' }).text)
-    const opened = await open()
-    if (opened instanceof Refusal) return page(reply.code(422), signInPage({ to, fault: MESSAGES[opened.code] ?? opened.message }).text)
+  /** `open` takes the secret that was shown, a key's or a link's. */
+  async function enter (request: FastifyRequest, reply: FastifyReply, { to, secret }: { to: string, secret: string }, open: Opening): Promise<FastifyReply> {
+    const refuse = (status: number, fault: Value) => page(reply.code(status), signInPage({ to, fault }).text)
+    const tooMany = () => {
+      reply.header('retry-after', '60')
+      return refuse(429, 'Too many tries: wait a minute.')
+    }
+    if (!jar.areKept(request)) return refuse(422, elsewhere)
+    const hash = sha256Hex(secret)
+    if (entries.of(hash) >= ENTRIES_MAX) return tooMany()
+    const opened = await open(desk, request.id, secret)
+    if (opened instanceof Refusal) return failures.add(request.ip) > FAILURES_MAX ? tooMany() : refuse(422, MESSAGES[opened.code] ?? opened.message)
+    entries.add(hash)
     const { ticket, seq } = opened
     await desk.directory.reached(seq, SEEN_MS)
     jar.give(reply, ticket, desk.ledger.clock.nowMs() + SESSION_MS)
@@ -69,15 +84,20 @@ function targetOf (given: URLSearchParams): string {
   return url !== null && url.origin === 'http://here' && /^\/dashboard(\/|$)/.test(url.pathname) ? url.pathname + url.search : '/dashboard'
 }
 
-function createTries (nowMs: () => number) {
-  const counts = new Memory<{ minute: number, count: number }>(ADDRESSES_MAX)
+/** How often something was done in the present minute, by whom. */
+function countMinutes (nowMs: () => number) {
+  const counts = new Memory<{ minute: number, count: number }>(KNOWN_MAX)
+  const minuteNow = () => Math.floor(nowMs() / 60_000)
+  const of = (who: string): number => {
+    const known = counts.get(who)
+    return known?.minute === minuteNow() ? known.count : 0
+  }
   return {
-    may (address: string): boolean {
-      const minute = Math.floor(nowMs() / 60_000)
-      const known = counts.get(address)
-      const count = known?.minute === minute ? known.count + 1 : 1
-      counts.set(address, { minute, count })
-      return count <= TRIES_MAX
+    of,
+    add (who: string): number {
+      const count = of(who) + 1
+      counts.set(who, { minute: minuteNow(), count })
+      return count
     }
   }
 }

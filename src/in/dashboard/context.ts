@@ -4,7 +4,7 @@ import { asVisitor, isOpen } from '#streams/session/decide.ts'
 import { Jetpost, JetpostError } from '#src/client/client.ts'
 import type { Desk } from '#src/actions/desk.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
-import { rotateSession, visitorOf, type Visitor } from '#src/actions/session.ts'
+import { renewTicket, visitorOf, type Visitor } from '#src/actions/session.ts'
 import { Html, html } from '#src/base/html.ts'
 import { isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import { ViewUnavailable } from '#src/postgres/reads.ts'
@@ -14,7 +14,7 @@ import { bounceThrough, pageFor, plainPage } from './layout.ts'
 import { createLiveLines } from './live.ts'
 import { ALL_PAGES } from './pages.ts'
 import type { DashboardRooms } from './rooms.ts'
-import { cookies, csrfOf, formOf, isCsrf, isForeign, type Cookies } from './tickets.ts'
+import { cookies, csrfOf, formOf, isCsrf, isForeign, isOurs, type Cookies } from './tickets.ts'
 import { Missing, Unfit, type Answer, type Handler, type Pages, type Visit } from './visit.ts'
 
 declare module 'fastify' {
@@ -49,7 +49,7 @@ const API_TIMEOUT_MS = 15_000
 /** `/dashboard` and what is under it: HTML for people, by a session in a cookie. */
 export async function dashboardContext (app: FastifyInstance, { rooms }: { rooms: DashboardRooms }): Promise<void> {
   const { desk, log, publicUrl } = rooms
-  const jar = cookies(publicUrl.startsWith('https:'))
+  const jar = cookies(publicUrl)
   await app.register(cookie)
   app.decorateRequest('visitor', null)
   takeForms(app)
@@ -58,21 +58,21 @@ export async function dashboardContext (app: FastifyInstance, { rooms }: { rooms
     reply.headers(DASHBOARD_HEADERS)
     if (request.routeOptions.config.open === true) return
     request.visitor = await visitorOf(desk, jar.ticketOf(request))
-    if (request.visitor === null) return await showDoor(request, reply)
-    if (request.visitor.stale) await renew(request, reply, desk, jar)
+    if (request.visitor === null) return await showDoor(request, reply, publicUrl)
+    await renew(request.visitor, request.id, reply, desk, jar)
   })
 
   app.addHook('preHandler', async (request, reply) => {
     if (request.method === 'GET' || request.method === 'HEAD') return
     const { visitor } = request
-    const isOwn = !isForeign(request) && (visitor === null || isCsrf(visitor.session, formOf(request).get('csrf') ?? ''))
+    const isOwn = !isForeign(request, publicUrl) && (visitor === null || isCsrf(visitor.session, formOf(request).get('csrf') ?? ''))
     if (!isOwn) return await send(reply.code(403), NOT_SENT)
   })
 
   app.setErrorHandler(async (error, request, reply) => await failed(error, request, reply))
   app.setNotFoundHandler(async (request, reply) => {
     request.visitor ??= await visitorOf(desk, jar.ticketOf(request))
-    if (request.visitor === null) return await showDoor(request, reply)
+    if (request.visitor === null) return await showDoor(request, reply, publicUrl)
     return await failed(new Missing('There is no such page.'), request, reply)
   })
 
@@ -136,7 +136,7 @@ export async function dashboardContext (app: FastifyInstance, { rooms }: { rooms
     if (status === 500) log.error({ requestId: request.id, err: error }, 'a page of the dashboard failed')
     // Not an answer that htmx would put in the place of what is there.
     if (request.visitor === null) return send(reply.code(status), plainPage(title, html`<h1>${title}</h1><p>${text}</p>`))
-    const page = html`<h1>${title}</h1><p>${text}</p><p><a class="button" href="${request.method === 'GET' ? '/dashboard' : backOf(request)}">Go back</a></p>`
+    const page = html`<h1>${title}</h1><p>${text}</p><p><a class="button" href="${request.method === 'GET' ? '/dashboard' : backOf(request, publicUrl)}">Go back</a></p>`
     return show(reply, request, visitOf(request), { page, title, section: null, status })
   }
 }
@@ -145,19 +145,19 @@ const NOT_SENT = plainPage('Not sent', html`<h1>Not sent</h1><p>This form was no
 <p><a class="button" href="/dashboard">Open the dashboard</a></p>`)
 
 /** Who is not signed in is sent to the door, and from there to where they wanted to go. */
-function showDoor (request: FastifyRequest, reply: FastifyReply): FastifyReply {
+function showDoor (request: FastifyRequest, reply: FastifyReply, publicUrl: string): FastifyReply {
   if (request.method === 'GET' && request.headers['sec-fetch-site'] === 'cross-site') return send(reply, bounceThrough(request.url))
-  const to = request.method === 'GET' ? request.url : backOf(request)
+  const to = request.method === 'GET' ? request.url : backOf(request, publicUrl)
   const door = `/dashboard/sign-in?to=${encodeURIComponent(to)}`
   // A part of a page cannot be the door: the page as a whole goes there.
   if (request.headers['hx-request'] === 'true') return reply.code(401).header('hx-redirect', door).send('')
   return reply.redirect(door, 303)
 }
 
-async function renew (request: FastifyRequest, reply: FastifyReply, desk: Desk, jar: Cookies): Promise<void> {
-  const { session } = request.visitor!
-  const ticket = await rotateSession(desk, { account: session.account, correlation: request.id }, session).catch(error => {
-    // Not now, then: the ticket is good for as long again.
+async function renew ({ session, staleSecret }: Visitor, correlation: string, reply: FastifyReply, desk: Desk, jar: Cookies): Promise<void> {
+  if (staleSecret === null) return
+  const ticket = await renewTicket(desk, { account: session.account, correlation }, session, staleSecret).catch(error => {
+    // Whether or not the log has it, the next request is told the same.
     if (error instanceof LogUnavailable || isUnanswered(error)) return null
     throw error
   })
@@ -165,9 +165,10 @@ async function renew (request: FastifyRequest, reply: FastifyReply, desk: Desk, 
 }
 
 /** The page a form stood on, when it is one of ours. */
-function backOf ({ headers: { referer = '', host } }: FastifyRequest): string {
-  const url = URL.canParse(referer) ? new URL(referer) : null
-  return url !== null && url.host === host && url.pathname.startsWith('/dashboard') ? url.pathname + url.search : '/dashboard'
+function backOf ({ headers }: FastifyRequest, publicUrl: string): string {
+  const { referer = '' } = headers
+  const { pathname, search } = isOurs(referer, headers, publicUrl) ? new URL(referer) : { pathname: '', search: '' }
+  return pathname.startsWith('/dashboard') ? pathname + search : '/dashboard'
 }
 
 interface Fault { status: number, title: string, text: string }

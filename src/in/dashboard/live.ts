@@ -5,6 +5,7 @@ import { emails } from '#projections/emails/project.ts'
 import type { Projection } from '#projections/define.ts'
 import { sleep } from '#src/base/backoff.ts'
 import type { Log } from '#src/base/log.ts'
+import { shared } from '#src/base/shared.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { createDoorbell } from '#src/nats/doorbell.ts'
 import type { View } from '#src/postgres/checkpoint.ts'
@@ -37,6 +38,8 @@ export interface LiveLines {
 interface Line { account: string, stands: () => boolean, rung: Set<Kind>, wake: () => void, ending: AbortController }
 
 export function createLiveLines (bus: Bus, view: View, log: Log): LiveLines {
+  // Whatever rings wakes the lines of an account all at once.
+  const looks = Object.fromEntries(KINDS.map(kind => [kind, shared(async () => await view.caughtUp(SOURCES[kind].projection, VIEW_MS))])) as Record<Kind, () => Promise<void>>
   const bells = KINDS.map(kind => ({ kind, bell: createDoorbell(bus, SOURCES[kind], log) }))
   const lines = new Map<Line, Writable>()
   let watch: NodeJS.Timeout | undefined
@@ -78,7 +81,7 @@ export function createLiveLines (bus: Bus, view: View, log: Log): LiveLines {
       if (rung.size === 0) await woken(line, signal)
       const kinds = [...rung]
       rung.clear()
-      await Promise.all(kinds.map(async kind => await view.caughtUp(SOURCES[kind].projection, VIEW_MS).catch(() => false)))
+      await Promise.all(kinds.map(kind => looks[kind]()))
       if (signal.aborted) return
       yield kinds.length === 0 ? ': nothing new\n\n' : kinds.map(kind => `event: ${kind}\ndata:\n\n`).join('')
       await sleep(GAP_MS, signal)

@@ -2,6 +2,7 @@ import { SCOPES, type Scope } from '#streams/key/facts.ts'
 import type { CreateKeyRequest, Key as KeyRecord } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { checkbox, faultBox, field, form, heading, select, type Faults } from '../parts.ts'
+import type { Once } from '../once.ts'
 import type { Visit } from '../visit.ts'
 import { typedTime, utcTime } from '../times.ts'
 
@@ -75,9 +76,9 @@ export function bodyOf (typed: KeyFields, present: KeyRecord | null = null): Cre
 
 const TEST = 'A test key: its mail goes to the built-in catcher, and nowhere else. This cannot be changed later.'
 
-export function newKeyForm (visit: Visit, domains: string[], faults: Faults, typed: KeyFields): Html {
+export function newKeyForm (visit: Visit, once: Once, domains: string[], faults: Faults, typed: KeyFields): Html {
   return html`${heading('Make a key', null, html`<a href="/dashboard/keys">Keys</a>`)}${faultBox(faults)}
-${form(visit, { action: '/dashboard/keys', class: 'card fields' }, html`${nameField(typed, faults)}${powerFields(typed, domains, faults)}
+${form(visit, { action: '/dashboard/keys', class: 'card fields' }, html`${once.mark()}${nameField(typed, faults)}${powerFields(typed, domains, faults)}
 <fieldset><legend>Live or test</legend>${checkbox('test', 'on', TEST, typed.test)}</fieldset>${defaultFields(typed)}<div><button class="primary">Make the key</button></div>`)}`
 }
 

@@ -17,7 +17,7 @@ export function secretPage (key: CreateKeyAnswer, how: 'made' | 'rotated', publi
   return html`${heading(how === 'made' ? 'The new key' : 'The new secret', null, ABOVE)}
 <div class="box secret"><p><strong>Copy it now: it is shown this once and nowhere else.</strong> Jetpost keeps its fingerprint alone.</p>
 ${copyable(key.key, 'Copy the secret')}</div>
-${how === 'rotated' && html`<p>${old}</p>`}
+${how === 'rotated' && html`<p>${old} ${opensDashboard(key) && 'Sessions of this dashboard that were opened with it end with it.'}</p>`}
 ${how === 'made' && sends && html`<section class="card"><h2>Try it</h2><p class="hint">With the key in <code>JETPOST_API_KEY</code>.</p>
 ${codeBlock(curlFor(publicUrl), 'An email as a command')}</section>`}
 <p><a class="button" href="/dashboard/keys/${key.id}">${key.name}</a> <a class="button" href="/dashboard/keys">All keys</a></p>`
@@ -73,9 +73,13 @@ function kept ({ scopes, domains, expires }: KeyFields): Html {
   return html`${scopes.map(scope => hidden('scopes', scope))}${hidden('domains', domains)}${hidden('expires_at', expires)}`
 }
 
-function revoking ({ name, scopes }: KeyRecord, isOwn: boolean): string {
-  const opensDashboard = scopes.includes('full') || scopes.includes('dashboard')
-  const sessions = isOwn ? ' You are signed in with it, and are signed out at once.' : opensDashboard ? ' Whoever is signed in here with it is signed out.' : ''
+function opensDashboard ({ scopes }: Pick<KeyRecord, 'scopes'>): boolean {
+  return scopes.includes('full') || scopes.includes('dashboard')
+}
+
+function revoking (key: KeyRecord, isOwn: boolean): string {
+  const { name } = key
+  const sessions = isOwn ? ' You are signed in with it, and are signed out at once.' : opensDashboard(key) ? ' Whoever is signed in here with it is signed out.' : ''
   return `Whatever uses ${name} gets 401 from now on.${sessions} This cannot be undone.`
 }
 
@@ -83,8 +87,10 @@ const OVERLAPS: Array<[value: string, text: string]> = [['0', 'Not at all'], ['3
 
 const ROTATING = 'The new secret is shown once. The one that is used now ends after the time you chose, and any older one at once.'
 
-function rotation (visit: Visit, { id }: KeyRecord, isOwn: boolean): Html {
-  const fields = html`${select('overlap_s', 'The present secret works on for', OVERLAPS, String(OVERLAP_S_DEFAULT))}<div><button>Make a new secret</button></div>`
-  return html`<section class="card"><h2>Give it a new secret</h2><p>The key stays the same, with its id, scopes and limits. ${isOwn && 'Your session goes on.'}</p>
-${form(visit, { action: `/dashboard/keys/${id}/rotate`, class: 'fields', confirm: ROTATING, confirmLabel: 'Make a new secret' }, fields)}</section>`
+function rotation (visit: Visit, key: KeyRecord, isOwn: boolean): Html {
+  const sessions = `Whoever signed in here with the present secret is signed out when it ends${isOwn ? ', you too' : ''}.`
+  const fields = html`<input type="hidden" name="hint" value="${key.hint}">
+${select('overlap_s', 'The present secret works on for', OVERLAPS, String(OVERLAP_S_DEFAULT))}<div><button>Make a new secret</button></div>`
+  return html`<section class="card"><h2>Give it a new secret</h2><p>The key stays the same, with its id, scopes and limits. ${opensDashboard(key) && sessions}</p>
+${form(visit, { action: `/dashboard/keys/${key.id}/rotate`, class: 'fields', confirm: ROTATING, confirmLabel: 'Make a new secret' }, fields)}</section>`
 }

@@ -3,13 +3,15 @@ import type { Key as KeyRecord } from '#src/client/client.ts'
 import { html, type Html, type Value } from '#src/base/html.ts'
 import { badge, empty, faultsIn, heading, NO_FAULTS, pager, table, time, type Faults } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
-import type { Answer, Pages, Visit } from '../visit.ts'
+import { Unfit, type Answer, type Pages, type Visit } from '../visit.ts'
+import { createOnce } from '../once.ts'
 import { bodyOf, fieldsOf, newKeyForm, type KeyFields } from './key-form.ts'
 import { keyPage, READ_ONLY, secretPage } from './key-page.ts'
 
 /** Who may use the API, and for what. */
 export function keysPages (pages: Pages, rooms: DashboardRooms): void {
   const { publicUrl, desk } = rooms
+  const once = createOnce()
   const domainsOf = ({ account: { id } }: Visit) => [...desk.directory.now.domains.values()].filter(({ account }) => account === id).map(({ name }) => name).sort()
   const show = async (visit: Visit, faults: Faults = NO_FAULTS, typed: KeyFields | null = null): Promise<Answer> => {
     const key = await visit.api.keys.get(visit.params.id!)
@@ -21,17 +23,17 @@ export function keysPages (pages: Pages, rooms: DashboardRooms): void {
 
   pages.get('/keys', async visit => sees(visit) ? answer('Keys', await listPage(visit)) : refused(visit))
 
-  pages.get('/keys/new', async visit => changes(visit) ? answer('Make a key', newKeyForm(visit, domainsOf(visit), NO_FAULTS, fieldsOf(visit.form))) : refused(visit))
+  pages.get('/keys/new', async visit => changes(visit) ? answer('Make a key', newKeyForm(visit, once, domainsOf(visit), NO_FAULTS, fieldsOf(visit.form))) : refused(visit))
 
   pages.post('/keys', async visit => {
     if (!changes(visit)) return refused(visit)
     const typed = fieldsOf(visit.form)
     try {
-      const made = await visit.api.keys.create({ ...bodyOf(typed), test: typed.test })
+      const made = await once.run(visit, async () => await visit.api.keys.create({ ...bodyOf(typed), test: typed.test }))
       return answer('The new key', secretPage(made, 'made', publicUrl))
     } catch (error) {
       const faults = faultsIn(error)
-      return answer('Make a key', newKeyForm(visit, domainsOf(visit), faults, typed), faults)
+      return answer('Make a key', newKeyForm(visit, once, domainsOf(visit), faults, typed), faults)
     }
   })
 
@@ -49,8 +51,12 @@ export function keysPages (pages: Pages, rooms: DashboardRooms): void {
   })
 
   pages.post('/keys/:id/rotate', async visit => {
+    const [id, overlap] = [visit.params.id!, visit.form.get('overlap_s')]
     try {
-      const rotated = await visit.api.keys.rotate(visit.params.id!, { overlap_s: Number(visit.form.get('overlap_s')) })
+      const { hint } = await visit.api.keys.get(id)
+      // A form that was sent again would end the secret in use: only the last one works on beside the new one.
+      if (hint !== visit.form.get('hint')) throw new Unfit(ROTATED)
+      const rotated = await visit.api.keys.rotate(id, overlap === null ? {} : { overlap_s: Number(overlap) })
       return answer('The new secret', secretPage(rotated, 'rotated', publicUrl))
     } catch (error) {
       return await show(visit, faultsIn(error))
@@ -69,6 +75,8 @@ export function keysPages (pages: Pages, rooms: DashboardRooms): void {
     }
   })
 }
+
+const ROTATED = 'This key has got a new secret since its page was opened, and no secret is shown again. To make another one, open the page of the key anew.'
 
 function refused (visit: Visit): Answer {
   return { ...answer('Keys', unseen(visit)), status: 403 }

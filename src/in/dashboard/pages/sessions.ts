@@ -1,11 +1,10 @@
-import { isOver } from '#streams/session/decide.ts'
+import { endMs, isOver } from '#streams/session/decide.ts'
 import { html } from '#src/base/html.ts'
+import { SEEN_MS } from '#src/actions/directory.ts'
 import { endSessions, sessionsOf } from '#src/actions/session.ts'
 import { act, badge, heading, table, time } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import type { Pages, Visit } from '../visit.ts'
-
-const SEEN_MS = 2000
 
 /** Where this key is signed in, and how to end that. */
 export function sessionsPages (pages: Pages, { desk }: DashboardRooms): void {
@@ -15,12 +14,13 @@ export function sessionsPages (pages: Pages, { desk }: DashboardRooms): void {
     page: html`${heading('Sessions', act(visit, 'Sign out everywhere', {
       action: '/dashboard/sessions/end', confirm: 'Every browser that signed in with this key is signed out, this one too.', confirmLabel: 'Sign out everywhere', danger: true
     }))}
-<p class="hint">Signed in with the key <strong>${visit.key.name}</strong>. A session ends after 14 days, after a day or so without use, and with its key.</p>
+<p class="hint">Signed in with the key <strong>${visit.key.name}</strong>. A session ends after 14 days, after a day or so without use, and with its key,
+or the secret of it that it was opened with.</p>
 ${table('Sessions of this key', [
   { name: 'Session', kind: 'wide', cell: ({ id }) => html`<code>${id}</code> ${id === visit.session.id && badge('this browser', 'good')}` },
   { name: 'Signed in', cell: ({ createdAt }) => time(createdAt, visit.nowMs) },
-  { name: 'Ends', cell: ({ untilMs }) => time(new Date(untilMs), visit.nowMs) }
-], own(visit).filter(session => !isOver(session, visit.nowMs)))}`
+  { name: 'Ends', cell: session => time(new Date(endMs(session, visit.key)), visit.nowMs) }
+], own(visit).filter(session => !isOver(session, visit.key, visit.nowMs)))}`
   }))
 
   pages.post('/sessions/end', async visit => {

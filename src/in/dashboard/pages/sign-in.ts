@@ -1,4 +1,4 @@
-import { html, type Html } from '#src/base/html.ts'
+import { html, type Html, type Value } from '#src/base/html.ts'
 import { plainPage } from '../layout.ts'
 import { field, type Field } from '../parts.ts'
 
@@ -7,7 +7,7 @@ const KEY: Field = {
 }
 
 /** `to` = where they wanted to go. */
-export function signInPage ({ to, fault = null }: { to: string, fault?: string | null }): Html {
+export function signInPage ({ to, fault = null }: { to: string, fault?: Value }): Html {
   return plainPage('Sign in', html`<h1>Sign in</h1>
 ${fault !== null && html`<p class="box bad" role="alert">${fault}</p>`}
 <form method="post" action="/dashboard/sign-in">

@@ -181,6 +181,6 @@ function formOf ({ url, events, every_deferral: everyDeferral, batch, concurrenc
 function editPage (visit: Visit, { id, url }: Webhook, given: WebhookForm, faults: Faults): Answer {
   const path = `/dashboard/webhooks/${id}`
   const page = html`${heading('Edit the endpoint', null, html`<a href="/dashboard/webhooks">Webhooks</a> / <a href="${path}">${url}</a>`)}
-<section class="card">${webhookForm(visit, { action: path, label: 'Save', backfill: false }, given, faults)}</section>`
+<section class="card">${webhookForm(visit, { action: path, label: 'Save' }, given, faults)}</section>`
   return { title: 'Edit the endpoint', section: 'webhooks', page, status: faults.summary === null ? 200 : 422 }
 }

@@ -2,6 +2,7 @@ import { EVENT_TYPES } from '#streams/webhook/facts.ts'
 import type { CreateWebhookRequest } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { checkbox, faultBox, field, form, type Faults, type Field } from '../parts.ts'
+import type { Once } from '../once.ts'
 import { momentIn } from '../times.ts'
 import type { Visit } from '../visit.ts'
 
@@ -63,12 +64,12 @@ const URL_FIELD: Field = {
   name: 'url', label: 'URL', type: 'url', required: true, placeholder: 'https://example.com/webhooks/jetpost', code: true, hint: 'Events are POSTed there as JSON, signed.'
 }
 
-/** `backfill`: of an endpoint that is still to be made. */
-export function webhookForm (visit: Visit, { action, label, backfill }: { action: string, label: string, backfill: boolean }, given: WebhookForm, faults: Faults): Html {
-  return form(visit, { action, class: 'fields' }, html`${faultBox(faults)}
+/** `once`: of an endpoint that is still to be made. */
+export function webhookForm (visit: Visit, { action, label, once = null }: { action: string, label: string, once?: Once | null }, given: WebhookForm, faults: Faults): Html {
+  return form(visit, { action, class: 'fields' }, html`${once !== null && once.mark()}${faultBox(faults)}
 ${field({ ...URL_FIELD, value: given.url }, faults)}
 ${eventFields(given, faults)}
-${backfill && field({
+${once !== null && field({
   name: 'start_at', label: 'Events since (UTC)', type: 'datetime-local', value: given.startAt,
   hint: 'Empty = from now on. A time in the past brings what has happened since then, as far back as it is kept.'
 }, faults)}

@@ -3,6 +3,7 @@ import type { DeliveryCounts } from '#projections/deliveries/health.ts'
 import { html, type Html } from '#src/base/html.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import { codeBlock, empty, faultsIn, heading, live, NO_FAULTS, pager, table, type Faults } from '../parts.ts'
+import { createOnce, type Once } from '../once.ts'
 import type { Answer, Pages, Visit } from '../visit.ts'
 import { deliveriesPages } from './webhook-deliveries.ts'
 import { deliveryPages } from './webhook-delivery.ts'
@@ -18,6 +19,7 @@ const COUNT_MAX = 100
 
 /** Endpoints, what was sent to them and what came of it, and sending it again. */
 export function webhooksPages (pages: Pages, rooms: DashboardRooms): void {
+  const once = createOnce()
   pages.get('/webhooks', async visit => {
     const { data, next_cursor: next } = await visit.api.webhooks.page(cursorOf(visit))
     if (data.length === 0 && !visit.query.has('cursor')) return { title: 'Webhooks', section: 'webhooks', page: html`${head}${none(rooms.publicUrl)}` }
@@ -26,16 +28,17 @@ export function webhooksPages (pages: Pages, rooms: DashboardRooms): void {
     return { title: 'Webhooks', section: 'webhooks', page: html`${head}${list}` }
   })
 
-  pages.get('/webhooks/new', async visit => newPage(visit, NEW_FORM, NO_FAULTS))
+  pages.get('/webhooks/new', async visit => newPage(visit, once, NEW_FORM, NO_FAULTS))
 
   pages.post('/webhooks', async visit => {
     const given = formIn(visit)
+    const wanted = { ...settingsIn(given), ...startIn(given) }
     try {
-      const { id, url, secret } = await visit.api.webhooks.create({ ...settingsIn(given), ...startIn(given) })
+      const { id, url, secret } = await once.run(visit, async () => await visit.api.webhooks.create(wanted))
       const page = secretPage({ id, title: 'The endpoint is made', secret, about: `Requests to ${url} are signed with it.` })
       return { title: 'The endpoint is made', section: 'webhooks', page }
     } catch (error) {
-      return newPage(visit, given, faultsIn(error))
+      return newPage(visit, once, given, faultsIn(error))
     }
   })
 
@@ -70,8 +73,8 @@ function none (publicUrl: string): Html {
   return empty('No endpoint yet', text, html`<p><a class="button primary" href="/dashboard/webhooks/new">Make the first one</a></p>${codeBlock(curl, 'The same by the API')}`)
 }
 
-function newPage (visit: Visit, given: WebhookForm, faults: Faults): Answer {
+function newPage (visit: Visit, once: Once, given: WebhookForm, faults: Faults): Answer {
   const page = html`${heading('New endpoint', null, html`<a href="/dashboard/webhooks">Webhooks</a>`)}
-<section class="card">${webhookForm(visit, { action: '/dashboard/webhooks', label: 'Make the endpoint', backfill: true }, given, faults)}</section>`
+<section class="card">${webhookForm(visit, { action: '/dashboard/webhooks', label: 'Make the endpoint', once }, given, faults)}</section>`
   return { title: 'New endpoint', section: 'webhooks', page, status: faults.summary === null ? 200 : 422 }
 }
