@@ -1,4 +1,5 @@
 import { html, type Html, type Value } from '#src/base/html.ts'
+import { judgeLag } from '../judges.ts'
 import type { ProjectionReport, RebuildReport } from '../operations.ts'
 import { act, badge, counted, number, refreshed, size, table, time } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
@@ -59,18 +60,14 @@ const SHOWS: Record<string, string> = {
   erasures: 'What was forgotten, and when'
 }
 
-/** Further than a moment. */
-export function isBehind ({ lag }: Pick<ProjectionReport, 'lag'>): boolean {
-  return lag !== null && lag.facts > 0 && lag.seconds >= 2
-}
-
 const none = () => html`<span class="none">–</span>`
 
-function stateOf (projection: ProjectionReport): Html {
-  const { lag, view, isMadeElsewhere } = projection
+function stateOf ({ lag, view, isMadeElsewhere }: ProjectionReport): Html {
   if (view === null) return isMadeElsewhere ? badge('being made', 'busy') : html`<span class="none">not known</span>`
   if (lag === null) return html`<span class="none">not known</span>`
-  return isBehind(projection) ? html`${badge('behind')}<br><span class="hint">${counted(lag.facts, 'fact')}, ${spanText(lag.seconds * 1000)}</span>` : badge('up to date', 'good')
+  const state = judgeLag(lag)
+  if (state === 'up to date') return badge(state, 'good')
+  return html`${state === 'busy' ? badge('catching up', 'busy') : badge(state)}<br><span class="hint">${counted(lag.facts, 'fact')}, ${spanText(lag.seconds * 1000)}</span>`
 }
 
 function parkedOf (view: ProjectionReport['view']): Value {
