@@ -195,9 +195,9 @@ export function faultBox ({ summary }: Faults): Html {
 export type Kind = 'emails' | 'deliveries'
 
 /** Attributes of an element that is drawn anew whenever something of `kind` has happened, keeping focus and scrolling as they are. `id` must be the element's. With
- *  `seconds` by the clock as well, while something goes on there that no log tells. */
-export function live (visit: Visit, kind: Kind, id: string, seconds: number | null = null): Html {
-  return redrawn(visit, `live-${kind} from:body${seconds === null ? '' : `, every ${seconds}s`}`, id)
+ *  `seconds` by the clock as well, while something goes on there that no log tells. `gapS` = no sooner after another time. */
+export function live (visit: Visit, kind: Kind, id: string, seconds: number | null = null, gapS: number | null = null): Html {
+  return redrawn(visit, `live-${kind} from:body${gapS === null ? '' : ` throttle:${gapS}s`}${seconds === null ? '' : `, every ${seconds}s`}`, id)
 }
 
 /** The same by the clock, for what is in no log. */
