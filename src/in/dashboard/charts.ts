@@ -12,7 +12,7 @@ export interface Series {
   values: number[]
 }
 
-export interface Chart {
+interface Chart {
   /** Of the page's elements. */
   id: string
   title: string

@@ -10,8 +10,8 @@ import { troubleOf } from './domain-records.ts'
 
 /** The account's domains: what to publish in DNS, and how it stands. */
 export function domainsPages (pages: Pages, { desk }: DashboardRooms): void {
-  const { requireVerifiedDomains: isVerifiedRequired } = desk.settings
-  const show = (visit: Visit, domain: Domain, options: Partial<DomainPageOptions> = {}) => domainPage(visit, domain, { directory: desk.directory.now, isVerifiedRequired, ...options })
+  const { directory, settings: { requireVerifiedDomains: isVerifiedRequired } } = desk
+  const show = (visit: Visit, domain: Domain, more: Partial<DomainPageOptions> = {}) => domainPage(visit, domain, { directory: directory.now, isVerifiedRequired, ...more })
 
   pages.get('/domains', async visit => await listPage(visit))
 

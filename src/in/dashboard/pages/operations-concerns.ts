@@ -1,8 +1,8 @@
 import { judgeLag } from '../judges.ts'
 import type { ConsumerReport, Operations, ProjectionReport, StreamReport } from '../operations.ts'
-import { counted } from '../parts.ts'
+import { counted, span } from '../parts.ts'
 import { worstFirst, type Concern } from './concerns.ts'
-import { spanText, tabName, type Tab } from './operations-parts.ts'
+import { tabName, type Tab } from './operations-parts.ts'
 import { alarmsIn } from './operations-reputation.ts'
 import { standingOf } from './operations-streams.ts'
 
@@ -45,7 +45,7 @@ function ofProjection ({ name, lag, view }: ProjectionReport): Concern[] {
   const parked = view?.parked ?? 0
   return [
     ...(lag !== null && judgeLag(lag) === 'behind' ? [concern('warn', '/projections', `The view ${name} is behind the log`,
-      `By ${counted(lag.facts, 'fact')}, and by ${spanText(lag.seconds * 1000)}. Sending goes on; lists show less than has happened.`)] : []),
+      `By ${counted(lag.facts, 'fact')}, and by ${span(lag.seconds * 1000)}. Sending goes on; lists show less than has happened.`)] : []),
     ...(parked > 0 ? [concern('bad', '/parked', `${counted(parked, 'fact')} could not be written into the view ${name}`,
       'What could not be written is parked: it is in the log, and lists do without it.')] : [])
   ]

@@ -92,7 +92,8 @@ function doubtConcern (queue: Queue | null): Concern[] {
   const count = queue?.counts.in_doubt ?? 0
   if (count === 0) return []
   const why = 'The line broke before the mail server\'s last word: they may have arrived, or not. Those that are not held are tried once more.'
-  return [{ tone: 'warn', what: `${countText(count, COUNTED_MAX)} ${count === 1 ? 'email is' : 'emails are'} in doubt`, why, to: '/dashboard/emails?status=in_doubt', step: 'Look at them' }]
+  const what = `${countText(count, COUNTED_MAX)} ${count === 1 ? 'email is' : 'emails are'} in doubt`
+  return [{ tone: 'warn', what, why, to: '/dashboard/emails?status=in_doubt', step: 'Look at them' }]
 }
 
 /** Bounces and complaints of the last day and week; of the week only what the day does not say already. */

@@ -97,8 +97,8 @@ export function tiles ({ period, now, before, points }: Telling): Html {
   ]
   return html`<ul class="tiles wide">${list.map(({ label, value, of, before: was }) => html`<li class="tile"><span class="label">${label}</span>
 <span class="value">${value}</span><span class="hint">${of}<br>before: ${was}</span></li>`)}</ul>
-<p class="hint">Since ${labelOf(period, points[0]!.startMs)} (UTC), each thing counted when it happened; before = the same stretch ${period.text} earlier, its last ${period.interval}
-by the share of the present one that has passed. Delivered and bounced are rates of what was settled, complaints and the rest of what was delivered.
+<p class="hint">Since ${labelOf(period, points[0]!.startMs)} (UTC), each thing counted when it happened; before = the same stretch ${period.text} earlier,
+its last ${period.interval} by the share of the present one that has passed. Delivered and bounced are rates of what was settled, complaints and the rest of what was delivered.
 Opens and clicks by programs are not counted.</p>`
 }
 

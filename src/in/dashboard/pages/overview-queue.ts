@@ -22,7 +22,7 @@ const ACCOUNTS_MAX = 1000
 interface Counted { queue: Queue | null, atMs: number, counting: Promise<void> | null }
 
 /** Tells how much waits in an account, as it was counted last; null = nobody knows. */
-export type Queues = (account: string) => Promise<Queue | null>
+type Queues = (account: string) => Promise<Queue | null>
 
 export function createQueues ({ pool }: Reads, clock: Clock): Queues {
   const known = new Memory<Counted>(ACCOUNTS_MAX)
