@@ -174,7 +174,8 @@ export function openOperations ({ bus, pool, servers, retention, parts, roles, c
     },
     async mail (options) {
       const { value, troubles } = await look('The mail that came in', (async () => await keptMail(line(), options))(), 3 * LOOK_MS)
-      return { value: value ?? { mails: [], older: null }, troubles }
+      if (value === null) return { value: { mails: [], older: null }, troubles }
+      return { value, troubles: value.unread === 0 ? [] : [`Mails that this Jetpost cannot read are left out (${value.unread}): most likely a newer one kept them.`] }
     },
     mailAt: async seq => await keptMailAt(bus, seq),
     async stop () {

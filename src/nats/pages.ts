@@ -3,8 +3,9 @@ import { decodeFact, type AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { api } from './api.ts'
 import type { Bus } from './connect.ts'
-import { ANSWER_MS, askDirect, createPartReader, unread } from './direct.ts'
+import { ANSWER_MS, askDirect, createPartReader, unread, type Part } from './direct.ts'
 import { isUnanswered, JetStreamError, NO_MESSAGE } from './errors.ts'
+import { find, type Found } from './follow.ts'
 import { lastSequence } from './load.ts'
 
 /** A place in a stream, and what is of interest from there on. */
@@ -25,15 +26,25 @@ export interface StreamPage {
 /** The next facts of a stream, oldest first: at most `max`, and none more once they are `bytesMax`. Any replica answers, also one that has not heard of the
  *  newest: what comes after the last of these it never hides. Deadline 2 s. Throws what `isUnanswered` knows for silence, a refusal and an answer with a gap;
  *  for a fact that does not fit its schema, the schema's error. */
-export async function readAfter (bus: Bus, stream: string, { filter, afterSeq }: Place, max: number, bytesMax: number): Promise<StreamPage> {
-  const question = { seq: afterSeq + 1, ...(filter === null ? {} : { next_by_subj: filter }), batch: max, max_bytes: bytesMax }
-  const silence = unread(stream, `no answer within ${ANSWER_MS} ms`)
-  const { messages, ended } = await askDirect(bus, stream, { question, read: createPartReader(stream), silence })
-  return { facts: messages.map(recorded), ended }
+export async function readAfter (bus: Bus, stream: string, place: Place, max: number, bytesMax: number): Promise<StreamPage> {
+  const { messages, ended } = await askAfter(bus, stream, place, max, bytesMax)
+  return { facts: messages.map(message => ({ ...placeOf(message), fact: decodeFact(message.data) })), ended }
 }
 
-function recorded ({ data, headers }: Msg): Recorded<AnyFact> {
-  return { fact: decodeFact(data), seq: Number(headers!.get('Nats-Sequence')), subject: headers!.get('Nats-Subject') }
+/** The same for who goes on where something lies that is no fact, or one of a newer Jetpost. */
+export async function findAfter (bus: Bus, stream: string, place: Place, max: number, bytesMax: number): Promise<{ found: Found[], ended: boolean }> {
+  const { messages, ended } = await askAfter(bus, stream, place, max, bytesMax)
+  return { found: messages.map(message => find({ ...placeOf(message), data: message.data })), ended }
+}
+
+async function askAfter (bus: Bus, stream: string, { filter, afterSeq }: Place, max: number, bytesMax: number): Promise<Part> {
+  const question = { seq: afterSeq + 1, ...(filter === null ? {} : { next_by_subj: filter }), batch: max, max_bytes: bytesMax }
+  const silence = unread(stream, `no answer within ${ANSWER_MS} ms`)
+  return await askDirect(bus, stream, { question, read: createPartReader(stream), silence })
+}
+
+function placeOf ({ headers }: Msg): { seq: number, subject: string } {
+  return { seq: Number(headers!.get('Nats-Sequence')), subject: headers!.get('Nats-Subject') }
 }
 
 interface Stored { message: { subject: string, seq: number, data: string } }

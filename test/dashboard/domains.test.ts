@@ -4,6 +4,7 @@ import { openPage, signIn } from '../support/browser.ts'
 import { visit } from '../support/dashboard.ts'
 import { openDnsServer } from '../support/dns-server.ts'
 import { API_KEY, openTestHouse } from '../support/house.ts'
+import { until } from '../support/wait.ts'
 
 const dns = await openDnsServer(t)
 const house = await openTestHouse(t, { env: { JETPOST_DNS: dns.address, JETPOST_BOUNCE_DOMAIN: 'bounces.jetpost.example' } })
@@ -45,10 +46,10 @@ t.test('a domain is added, its records are copied, and once they are published i
   const pasted = async () => await page.evaluate('navigator.clipboard.readText()')
   const rsa = rsaOf(records)
   const card = page.getByRole('region', { name: `DKIM (RSA): ${rsa.name}` })
-  await card.getByRole('button', { name: 'Copy the name of DKIM (RSA)' }).click()
+  await card.getByRole('button', { name: 'Copy the name of DKIM (RSA)', exact: true }).click()
   await card.getByText('Copied').waitFor()
   t.equal(await pasted(), rsa.name)
-  await card.getByRole('button', { name: 'Copy the short name of DKIM (RSA)' }).click()
+  await card.getByRole('button', { name: 'Copy the name of DKIM (RSA) in the zone shop.example' }).click()
   await page.waitForFunction('navigator.clipboard.readText().then(text => !text.endsWith("shop.example"))')
   t.equal(`${await pasted()}.shop.example`, rsa.name)
   await card.getByRole('button', { name: 'Copy the code' }).click()
@@ -93,6 +94,15 @@ t.test('what DNS shows instead is text, whatever it is', async t => {
   const { html } = await visitor.get(`/dashboard/domains/${id}`)
   t.match(html, '&lt;img src=x onerror=alert(1)&gt;')
   t.notMatch(html, '<img src=x')
+})
+
+t.test('of a domain below another the names are given for both zones it may lie in', async t => {
+  const { id, records } = await add('mail.shop.example')
+  const selector = rsaOf(records).name.split('.')[0]
+  const { html } = await visitor.get(`/dashboard/domains/${id}`)
+  for (const [zone, name] of [['shop.example', `${selector}._domainkey.mail`], ['mail.shop.example', `${selector}._domainkey`]]) {
+    t.match(html, `<dt>Name in the zone ${zone}</dt><dd><span class="copyable"><code>${name}</code>`)
+  }
 })
 
 t.test('when DNS says nothing, the page says so, and nothing is changed', async t => {
@@ -140,6 +150,11 @@ t.test('the keys that may send from it are named, to those who may see keys', as
   t.match(html, new RegExp(`href="/dashboard/keys/${fine.id}">Of this domain`))
   t.match(html, 'JETPOST_API_KEY')
   for (const name of ['Of another', 'Reads only']) t.notMatch(html, name)
+  await house.newKey({ name: 'Soon over', expiresMs: Date.now() + 2000 })
+  t.match((await visitor.get(`/dashboard/domains/${id}`)).html, 'Soon over')
+  await until(async () => !(await visitor.get(`/dashboard/domains/${id}`)).html.includes('Soon over'))
+  for (let i = 0; i < 100; i++) await house.newKey({ name: 'Reads only', scopes: ['emails:read'] }, { wait: i === 99 })
+  t.match((await visitor.get(`/dashboard/domains/${id}`)).html, 'Of this domain', 'however many there are')
   const { secret } = await house.newKey({ name: 'Looks', scopes: ['dashboard'] })
   const looker = await visit(house, secret)
   t.match((await looker.get(`/dashboard/domains/${id}`)).html, 'The key you signed in with may not see keys.')

@@ -154,7 +154,7 @@ t.test('a fact that a view could not take is shown with the reason, and tried ag
   const { html } = await operator.get(`${AT}/parked`)
   t.match(textOf({ html }), /CONTROL \d+ suppression.acc_x.0123 unknown fact type "suppression.<b>unheard<\/b>" /)
   t.notMatch(html, '<b>unheard')
-  t.match(await textAt(''), /1 fact could not be written into the view suppressions/)
+  for (const path of [AT, '/dashboard']) t.match(textOf(await operator.get(path)), /1 fact could not be written into the view suppressions What could not be written is parked/, path)
   const again = await operator.post(`${AT}/parked/suppressions/retry`)
   t.match(again, { status: 303, to: `${AT}/parked` })
   t.match(noticeOf(again), /Tried again: 0 facts of suppressions could be taken, 1 could not/)
@@ -194,10 +194,17 @@ t.test('mail to postmaster and abuse can be read, as text alone', async t => {
   t.equal((await operator.get(`${AT}/mail/999999`)).status, 404)
 })
 
+t.test('of mail that a newer Jetpost kept it says that it is left out', async t => {
+  const { seq } = await bus.js.publish('inbound.mail', JSON.stringify({ type: 'inbound.received', version: 99 }))
+  const page = textOf(await operator.get(`${AT}/mail?show=all`))
+  t.match(page, /Mails that this Jetpost cannot read are left out \(1\).* a bounce/)
+  t.match(await operator.get(`${AT}/mail/${seq}`), { status: 404, html: /kept by a newer Jetpost/ })
+})
+
 t.test('NATS or PostgreSQL away: the pages come, and say which', async t => {
   natsLine!.cut()
   await until(async () => !await ready())
-  await until(async () => /nats is not ready: not connected.*NATS does not answer/.test(await textAt('')))
+  await until(async () => /The part nats is not ready not connected.*Something does not answer NATS does not answer/.test(await textAt('')))
   t.match(await textAt('/streams'), /NATS does not answer: this process is not connected to it/)
   await until(async () => /NATS does not answer.*emails version 1 .* not known 0/.test(await textAt('/projections')))
   t.match(await textAt('/mail'), /NATS does not answer/)
@@ -208,7 +215,7 @@ t.test('NATS or PostgreSQL away: the pages come, and say which', async t => {
   await until(async () => /PostgreSQL does not answer.*emails version 1 .* not known/.test(await textAt('/projections')))
   for (const path of ['', '/parked']) t.match(await textAt(path), /PostgreSQL does not answer/, path)
   await until(async () => /REQUESTS .* 1,000 /.test(await textAt('/streams')))
-  t.match(await operator.post(`${AT}/projections/emails/rebuild`), { status: 422, html: /PostgreSQL does not answer/ })
+  for (const path of ['/projections/emails/rebuild', '/parked/emails/retry']) t.match(await operator.post(AT + path), { status: 422, html: /PostgreSQL does not answer/ }, path)
   postgresLine!.mend()
   await until(ready)
 })

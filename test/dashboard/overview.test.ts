@@ -22,6 +22,12 @@ const house = await openTestHouse(t, { natsUrl, databaseUrl })
 const drawnIn = async (page: Page, chart: string) => await page.locator(`#${chart} canvas`).evaluate((canvas: any) =>
   canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.filter((value: number, i: number) => i % 4 === 3 && value > 0).length)
 
+/** How much of it is in the colour of what is not over. */
+const shadedIn = async (page: Page, chart: string) => await page.locator(`#${chart} canvas`).evaluate((canvas: any) => {
+  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height)
+  return data.filter((value: number, i: number) => i % 4 === 0 && value === 0xe8 && data[i + 1] === 0xee && data[i + 2] === 0xff).length
+})
+
 t.test('an account without mail is told how to send the first one, and sees what becomes of it', async t => {
   const key = await house.newAccountKey()
   const { page, complaints } = await openPage(t, house.url)
@@ -31,7 +37,21 @@ t.test('an account without mail is told how to send the first one, and sees what
   t.equal((await house.send({ to: 'delivered@sandbox.jetpost.test' }, key)).status, 202)
   await page.getByRole('heading', { name: 'Volume and delivery' }).waitFor()
   await page.locator('#volume .u-legend').waitFor()
+  await page.getByRole('navigation', { name: 'Period' }).waitFor()
   t.strictSame(complaints, [])
+})
+
+t.test('what happens is shown without waiting for the clock', async t => {
+  const key = await house.newAccountKey()
+  await house.settled((await house.send({}, key)).body.id, 'delivered', key)
+  const { page } = await openPage(t, house.url)
+  await signIn(page, key)
+  await page.clock.install()
+  await page.clock.pauseAt(Date.now() + 60_000)
+  const redrawn = page.waitForRequest(request => request.headers()['hx-target'] === 'told')
+  await page.goto('/dashboard')
+  await house.send({}, key)
+  await redrawn
 })
 
 t.test('charts are drawn, and what is looked at stays while the figures move on', async t => {
@@ -42,6 +62,8 @@ t.test('charts are drawn, and what is looked at stays while the figures move on'
   await page.clock.install()
   await signIn(page, key)
   for (const chart of ['volume', 'trouble', 'reading']) t.ok(await drawnIn(page, chart) > 1000, chart)
+  t.ok(await shadedIn(page, 'volume') > 100, 'the end that is not over is shaded')
+  t.match(await page.locator('#volume-table tr').last().textContent(), /:00, so far/)
   t.ok(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), 'nothing is wider than a phone')
   await page.locator('#trouble summary').click()
   const cells = page.locator('#trouble-table td[data-name=Bounced]')
@@ -87,8 +109,27 @@ t.test('what needs attention is named, with its reason and where it is mended', 
   t.match(html, 'The key Nightly &lt;b&gt;report&lt;/b&gt; expires soon')
   t.notMatch(html, 'Of next year')
   for (const path of [`webhooks/${failing.id}`, `webhooks/${gone.id}`, `domains/${domain.id}`, `keys/${ending.id}`]) t.match(html, `href="/dashboard/${path}"`)
+  t.match(html, `href="/dashboard/webhooks/${gone.id}?state=failed"`)
   t.match(html, /<dt>Scheduled<\/dt><dd><a href="\/dashboard\/emails\?status=scheduled">1<\/a>/)
   t.notMatch((await (await visit(house, await house.newAccountKey())).get('/dashboard')).html, /shop\.example|Nightly|failing/, 'nothing of another account')
+})
+
+t.test('an endpoint that is deleted while its deliveries are counted is in nobody\'s way', async t => {
+  const { body: { data } } = await house.request('GET', '/api/webhooks')
+  const { id } = data.find(({ url }: { url: string }) => url.endsWith('/gone'))
+  const visitor = await visit(house)
+  const pool = createPool(databaseUrl, createLog('silent'))
+  const client = await pool.connect()
+  t.teardown(async () => {
+    client.release()
+    await pool.end()
+  })
+  await client.query('begin; lock table deliveries in access exclusive mode')
+  const asked = visitor.get('/dashboard')
+  await until(async () => (await client.query("select from pg_locks where not granted and relation = 'deliveries'::regclass")).rowCount! > 0)
+  t.equal((await house.request('DELETE', `/api/webhooks/${id}`)).status, 204)
+  await client.query('rollback')
+  t.match(await asked, { status: 200, html: /What needs attention/ })
 })
 
 t.test('a session that may not see keys is not told of them, and a filter that is none is said to be', async t => {

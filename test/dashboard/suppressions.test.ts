@@ -25,6 +25,7 @@ t.test('an address is suppressed, gets no mail, is found, and has mail again', a
   t.match(await page.getByRole('dialog').textContent(), /Mail to Grace@example.com goes out again/)
   await page.getByRole('dialog').getByRole('button', { name: 'Lift it' }).click()
   await page.getByText('Grace@example.com may have mail again.').waitFor()
+  t.match(page.url(), /address=GRACE/, 'the search stays')
   const sent = await house.send({ to: 'grace@example.com' })
   await house.settled(sent.body.id, 'delivered')
   t.strictSame(complaints, [])
@@ -41,11 +42,32 @@ t.test('the list tells why, and what is wrong with a search or a form', async t 
   t.match(await visitor.get('/dashboard/suppressions?address=nobody%40example.com'), { status: 200, html: /Nobody here/ })
   t.match(await visitor.get('/dashboard/suppressions?address=nobody'), { status: 422, html: /address is a mail address/ })
   t.match(await visitor.post('/dashboard/suppressions', { address: '"><b>x' }), { status: 422, html: /value="&quot;&gt;&lt;b&gt;x"/ })
-  t.match(await visitor.post('/dashboard/suppressions/lift', { address: 'nobody@example.com' }), { status: 422 })
+  for (const address of ['nobody@example.com', '', '..']) t.match(await visitor.post('/dashboard/suppressions/lift', { address }), { status: 422 }, address)
   const stranger = await visit(house, await house.newAccountKey())
   t.match((await stranger.get('/dashboard/suppressions')).html, 'Nobody is suppressed')
   t.equal((await stranger.post('/dashboard/suppressions/lift', { address: 'ada@example.com' })).status, 422)
   t.equal((await house.request('GET', '/api/suppressions/ada@example.com')).status, 200)
+})
+
+t.test('a list stays where it is when something in it is lifted, or cannot be', async t => {
+  const visitor = await visit(house)
+  for (let i = 0; i < 60; i++) await house.request('POST', '/api/suppressions', { body: { address: `many${i}@example.com`, reason: 'complaint' } })
+  await until(async () => /rel="next"/.test((await visitor.get('/dashboard/suppressions?reason=complaint')).html))
+  const lift = 'action="/dashboard/suppressions/lift?reason=complaint"'
+  t.match((await visitor.get('/dashboard/suppressions?reason=complaint')).html, lift)
+  const failed = await visitor.post('/dashboard/suppressions/lift?reason=complaint', { address: 'nobody@example.com' })
+  t.match(failed, { status: 422 })
+  t.match(failed.html, lift)
+  t.match(failed.html, '<option value="complaint" selected>')
+  const [, next] = /rel="next" href="([^"]+)"/.exec(failed.html)!
+  t.match(await visitor.get(next!.replaceAll('&amp;', '&')), { status: 200, html: /Newest/ })
+  t.match(await visitor.post('/dashboard/suppressions/lift?reason=complaint', { address: 'many0@example.com' }), { status: 303, to: '/dashboard/suppressions?reason=complaint' })
+})
+
+t.test('of one who unsubscribed nothing more is said than holds', async t => {
+  const added = await (await visit(house)).post('/dashboard/suppressions', { address: 'eve@example.com', reason: 'unsubscribe' })
+  const cookie = added.headers.getSetCookie().find(line => /notice/i.test(line)) ?? ''
+  t.match(Buffer.from(/=([^;]*)/.exec(cookie)?.[1] ?? '', 'base64url').toString(), 'eve@example.com gets no more mail of this account that offers to unsubscribe.')
 })
 
 t.test('a person is forgotten once it was said twice, and the receipt comes by itself', async t => {

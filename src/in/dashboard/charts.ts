@@ -12,11 +12,11 @@ export interface Series {
   values: number[]
 }
 
-export interface Chart {
+interface Chart {
   /** Of the page's elements. */
   id: string
   title: string
-  /** Unix seconds, and in words: where each point stands. */
+  /** Unix seconds, and in words: where each point begins. The last one is not over, and shaded. */
   times: number[]
   labels: string[]
   /** What the points are of, in a sentence. */
@@ -31,7 +31,7 @@ export function chart ({ id, title, times, labels, note, series }: Chart): Html 
   return html`<figure class="chart" id="${id}" data-chart="${JSON.stringify({ times, labels, series })}">
 <figcaption><h2>${title}</h2></figcaption>
 <div class="canvas" id="${id}-canvas" data-own aria-hidden="true"></div>
-<details id="${id}-table"><summary>As a table</summary><p class="hint">${note}</p>${table(title, [
+<p class="hint">${note}</p><details id="${id}-table"><summary>As a table</summary>${table(title, [
   { name: 'From', cell: ({ label }) => label },
   ...series.map(({ label }, i) => ({ name: label, kind: 'num' as const, cell: ({ figures }: typeof rows[number]) => number(figures[i]!) }))
 ], rows)}</details></figure>`

@@ -29,7 +29,7 @@ const ACCOUNT_MAX = 50
 const PROCESS_MAX = 500
 
 /** Pages that are open in somebody's browser hear what kind of thing has happened in their account, and look for themselves. */
-export interface LiveLines {
+interface LiveLines {
   /** Server-sent events, for as long as `stands` is true and the browser reads `line`. Throws Unfit when there are too many. */
   open (visit: Visit, line: Writable, stands: () => boolean): Readable
   stop (): Promise<void>

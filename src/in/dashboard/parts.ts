@@ -28,13 +28,23 @@ function distance (ms: number): string {
   return ms < 0 ? `${count} ${unit} ago` : `in ${count} ${unit}`
 }
 
+/** A length of time: `270 ms`, `4.2 s`, `3 min 20 s`, `2 h 5 min`, `30 d`. */
+export function span (ms: number): string {
+  if (ms < 1000) return `${Math.floor(ms)} ms`
+  if (ms < 60_000) return `${Math.floor(ms / 100) / 10} s`
+  const from = UNITS.findIndex(([, unitMs]) => ms >= unitMs)
+  const [[big, bigMs], [small, smallMs]] = [UNITS[from]!, UNITS[from + 1]!]
+  const rest = Math.floor(ms % bigMs / smallMs)
+  return `${Math.floor(ms / bigMs)} ${big}${rest === 0 ? '' : ` ${rest} ${small}`}`
+}
+
 /** How good a state is. */
 type Tone = 'good' | 'bad' | 'warn' | 'busy' | 'calm'
 
 const TONES: Record<string, Tone> = {
-  delivered: 'good', verified: 'good', enabled: 'good', ready: 'good', done: 'good', live: 'good', active: 'good', completed: 'good',
-  bounced: 'bad', failed: 'bad', complained: 'bad', disabled: 'bad', not_ready: 'bad', expired: 'bad', revoked: 'bad', missing: 'bad', wrong: 'bad',
-  in_doubt: 'warn', deferred: 'warn', partial: 'warn', retrying: 'warn', failing: 'warn', parked: 'warn', behind: 'warn', unsubscribed: 'warn',
+  delivered: 'good', verified: 'good', enabled: 'good', ready: 'good', done: 'good', live: 'good', completed: 'good',
+  bounced: 'bad', failed: 'bad', complained: 'bad', disabled: 'bad', not_ready: 'bad', expired: 'bad',
+  in_doubt: 'warn', deferred: 'warn', partial: 'warn', retrying: 'warn', failing: 'warn', behind: 'warn', unsubscribed: 'warn',
   queued: 'busy', sending: 'busy', scheduled: 'busy', pending: 'busy', running: 'busy', opened: 'busy', clicked: 'busy'
 }
 
@@ -49,7 +59,7 @@ export function copyable (text: string, label = 'Copy'): Html {
 }
 
 /** `label` says what is copied, for whoever does not see where it stands. */
-export function copyButton (text: string, label: string): Html {
+function copyButton (text: string, label: string): Html {
   return html`<button type="button" class="quiet copy" data-copy="${text}" aria-label="${label}" title="${label}">Copy</button>`
 }
 
@@ -100,7 +110,7 @@ export function withQuery (visit: Visit, changes: Record<string, string | null>)
   return visit.url.split('?')[0]! + (text === '' ? '' : `?${text}`)
 }
 
-export interface FormOptions {
+interface FormOptions {
   /** Where it goes: a path from /dashboard on. */
   action: string
   /** Asked before it goes, where it hurts: what will happen, and that it cannot be undone. */
@@ -195,9 +205,9 @@ export function faultBox ({ summary }: Faults): Html {
 export type Kind = 'emails' | 'deliveries'
 
 /** Attributes of an element that is drawn anew whenever something of `kind` has happened, keeping focus and scrolling as they are. `id` must be the element's. With
- *  `seconds` by the clock as well, while something goes on there that no log tells. */
-export function live (visit: Visit, kind: Kind, id: string, seconds: number | null = null): Html {
-  return redrawn(visit, `live-${kind} from:body${seconds === null ? '' : `, every ${seconds}s`}`, id)
+ *  `seconds` by the clock as well, while something goes on there that no log tells. `gapS` = no sooner after another time. */
+export function live (visit: Visit, kind: Kind, id: string, seconds: number | null = null, gapS: number | null = null): Html {
+  return redrawn(visit, `live-${kind} from:body${gapS === null ? '' : ` throttle:${gapS}s`}${seconds === null ? '' : `, every ${seconds}s`}`, id)
 }
 
 /** The same by the clock, for what is in no log. */

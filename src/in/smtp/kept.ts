@@ -1,9 +1,8 @@
-import type { AnyFact } from '#streams/catalog.ts'
-import type { Recorded } from '#streams/define.ts'
 import type { InboundReceived } from '#streams/inbound/facts.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { loadFact, lastSequence } from '#src/nats/load.ts'
-import { readAfter, sequenceBefore } from '#src/nats/pages.ts'
+import type { Found } from '#src/nats/follow.ts'
+import { lastSequence } from '#src/nats/load.ts'
+import { findAfter, sequenceBefore } from '#src/nats/pages.ts'
 import { isToPeople } from './recipient.ts'
 
 /** A mail that came in, as it was kept. */
@@ -21,7 +20,8 @@ export interface KeptMail {
   at: string
 }
 
-export interface KeptPage { mails: KeptMail[], older: number | null }
+/** `unread` = how many lie among them that this code cannot read. */
+export interface KeptPage { mails: KeptMail[], older: number | null, unread: number }
 
 export interface KeptOptions {
   /** Only mail that came before this sequence; null = all. */
@@ -43,41 +43,51 @@ export async function keptMail (bus: Bus, { before, onlyToPeople }: KeptOptions)
   const [last, beforeFirst] = await Promise.all([lastSequence(bus, STREAM), sequenceBefore(bus, STREAM, 0)])
   const mails: KeptMail[] = []
   let end = Math.min(before ?? Infinity, last + 1)
-  let chars = 0
+  let [chars, unread] = [0, 0]
   for (let windows = 0; windows < WINDOWS_MAX && chars < LOOKED_AT_CHARS_MAX && mails.length < PAGE && end > beforeFirst + 1; windows++) {
     const after = Math.max(beforeFirst, end - WINDOW - 1)
     const found = await readWindow(bus, after, end)
     mails.push(...found.mails.filter(({ to }) => !onlyToPeople || to.some(isToPeople)).reverse())
     chars += found.chars
+    unread += found.unread
     end = after + 1
   }
   const page = mails.slice(0, PAGE)
   if (page.length < mails.length) end = page.at(-1)!.seq
-  return { mails: page, older: end > beforeFirst + 1 ? end : null }
+  return { mails: page, older: end > beforeFirst + 1 ? end : null, unread }
 }
 
 /** What lies between two sequences, without its source, and how much that was. */
-async function readWindow (bus: Bus, afterSeq: number, endSeq: number): Promise<{ mails: KeptMail[], chars: number }> {
+async function readWindow (bus: Bus, afterSeq: number, endSeq: number): Promise<{ mails: KeptMail[], chars: number, unread: number }> {
   const mails: KeptMail[] = []
-  let chars = 0
+  let [chars, unread] = [0, 0]
   for (let seq = afterSeq; ;) {
-    const { facts, ended } = await readAfter(bus, STREAM, { filter: null, afterSeq: seq }, endSeq - 1 - seq, BYTES_MAX)
-    const wanted = facts.filter(fact => fact.seq < endSeq)
-    mails.push(...wanted.map(mailIn))
-    chars += wanted.reduce((sum, { fact }) => sum + (fact as InboundReceived).data.raw.length, 0)
-    seq = facts.at(-1)?.seq ?? endSeq
-    if (ended || seq >= endSeq - 1) return { mails, chars }
+    const { found, ended } = await findAfter(bus, STREAM, { filter: null, afterSeq: seq }, endSeq - 1 - seq, BYTES_MAX)
+    for (const one of found.filter(({ seq: at }) => at < endSeq)) {
+      if (!isMail(one)) unread++
+      else {
+        mails.push(mailIn(one))
+        chars += one.fact.data.raw.length
+      }
+    }
+    seq = found.at(-1)?.seq ?? endSeq
+    if (ended || seq >= endSeq - 1) return { mails, chars, unread }
   }
 }
 
-/** One with its beginning as it came, up to what is kept; null = it is gone. Throws what `isUnanswered` knows. */
+/** One with its beginning as it came, up to what is kept; null = it is gone, or cannot be read by this code. Throws what `isUnanswered` knows. */
 export async function keptMailAt (bus: Bus, seq: number): Promise<{ about: KeptMail, raw: Buffer } | null> {
-  const recorded = await loadFact(bus, STREAM, seq)
-  return recorded === null ? null : { about: mailIn(recorded), raw: Buffer.from((recorded.fact as InboundReceived).data.raw, 'base64') }
+  const { found: [one] } = await findAfter(bus, STREAM, { filter: null, afterSeq: seq - 1 }, 1, BYTES_MAX)
+  return one === undefined || one.seq !== seq || !isMail(one) ? null : { about: mailIn(one), raw: Buffer.from(one.fact.data.raw, 'base64') }
 }
 
-function mailIn ({ seq, fact }: Recorded<AnyFact>): KeptMail {
-  const { time, data: { inbound: id, from, to, remote, sizeBytes, raw } } = fact as InboundReceived
+interface FoundMail { seq: number, fact: InboundReceived }
+
+function isMail (found: Pick<Found, 'seq' | 'fact'>): found is FoundMail {
+  return found.fact?.type === 'inbound.received'
+}
+
+function mailIn ({ seq, fact: { time, data: { inbound: id, from, to, remote, sizeBytes, raw } } }: FoundMail): KeptMail {
   return { seq, id, from, to, subject: subjectIn(raw), remote, sizeBytes, at: time }
 }
 

@@ -30,13 +30,14 @@
   const count = value => (value === null || value === undefined ? '–' : value.toLocaleString('en-GB'))
 
   function plotOf ({ times, series }, canvas, labelsOf) {
-    const [line, soft] = [colour('--line'), colour('--soft')]
+    const [line, soft, shade] = ['--line', '--soft', '--busy-back'].map(colour)
     const axis = { stroke: soft, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 } }
     return new uPlot({
       width: canvas.clientWidth,
       height: HEIGHT,
       tzDate: seconds => uPlot.tzDate(new Date(seconds * 1000), 'Etc/UTC'),
       cursor: { drag: { x: false, y: false } },
+      hooks: { drawClear: [plot => shadeEnd(plot, shade)] },
       scales: { y: { range: (_plot, _min, max) => [0, Math.max(4, max * 1.1)] } },
       axes: [
         { ...axis, values: (_plot, ticks, _axis, _space, incrS) => ticks.map(seconds => tick(seconds, incrS)) },
@@ -49,6 +50,14 @@
         }))
       ]
     }, dataOf({ times, series }), canvas)
+  }
+
+  /** Up to the point that is not over every line seems to fall. */
+  function shadeEnd ({ ctx, bbox, data: [times], valToPos }, shade) {
+    if (times.length < 2) return
+    const [left, right] = times.slice(-2).map(seconds => valToPos(seconds, 'x', true))
+    ctx.fillStyle = shade
+    ctx.fillRect(left, bbox.top, right - left, bbox.height)
   }
 
   const dataOf = ({ times, series }) => [times, ...series.map(({ values }) => values)]

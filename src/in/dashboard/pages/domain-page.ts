@@ -1,15 +1,17 @@
+import type { Directory } from '#streams/directory.ts'
+import { isLive, mayDo, maySendFrom } from '#streams/key/decide.ts'
 import { html, type Html } from '#src/base/html.ts'
-import { JetpostError } from '#src/client/client.ts'
-import type { Domain, Key } from '#src/client/types.ts'
-import { act, badge, codeBlock, copyable, faultBox, facts, form, heading, NO_FAULTS, refreshed, select, table, time, type Faults } from '../parts.ts'
+import type { Domain } from '#src/client/types.ts'
+import { act, badge, codeBlock, copyable, faultBox, facts, form, heading, NO_FAULTS, number, refreshed, select, table, time, type Faults } from '../parts.ts'
 import type { Answer, Visit } from '../visit.ts'
-import { recordCard, recordTitle, zoneFile } from './domain-records.ts'
+import { recordCard, troubleOf, zoneFile } from './domain-records.ts'
 
 /** While something is awaited the page looks by itself. */
 const REFRESH_S = 10
-const KEYS_MAX = 100
+const KEYS_MAX = 25
 
 export interface DomainPageOptions {
+  directory: Directory
   /** Mail from a domain that is not verified is refused here. */
   isVerifiedRequired: boolean
   faults?: Faults
@@ -21,17 +23,8 @@ export function statusBadge ({ status, failing_since: since }: Pick<Domain, 'sta
   return status === 'verified' && since !== null ? badge('verified, failing', 'warn') : badge(status)
 }
 
-/** What is wrong with a domain in a few words; null = nothing that is required. */
-export function troubleOf ({ records }: Pick<Domain, 'records'>): string | null {
-  const wrong = records.filter(({ required, state }) => required && state !== 'ok')
-  if (wrong.length === 0) return null
-  return wrong.map(record => `${recordTitle(record)}: ${WORDS[record.state]}`).join(', ')
-}
-
-const WORDS: Record<Domain['records'][number]['state'], string> = { ok: 'seen', missing: 'missing', wrong: 'differs', unchecked: 'not looked for yet' }
-
 /** Everything about one domain: what to publish, how it stands, what mail from it does, who sends from it. */
-export async function domainPage (visit: Visit, domain: Domain, options: DomainPageOptions): Promise<Answer> {
+export function domainPage (visit: Visit, domain: Domain, options: DomainPageOptions): Answer {
   const { id, name, records } = domain
   const isAwaited = domain.status !== 'verified' || domain.failing_since !== null || records.some(({ stage }) => stage === 'next')
   const own = `/dashboard/domains/${id}${visit.query.has('checked') ? '?checked=1' : ''}`
@@ -40,13 +33,13 @@ export async function domainPage (visit: Visit, domain: Domain, options: DomainP
 ${faultBox(options.faults ?? NO_FAULTS)}
 <div ${isAwaited ? refreshed({ ...visit, url: own }, REFRESH_S, 'standing') : html`id="standing"`}>${checkedBox(visit, domain)}${standing(visit, domain, options)}
 <h2>DNS records</h2>
-<p class="hint">Many providers add the domain to a name by themselves: give them the short one.</p>
+<p class="hint">Many providers add the name of their zone by themselves: give them the short name for the zone that your DNS lies in.</p>
 ${records.map(record => recordCard(record, name, visit.nowMs))}</div>
 <section class="card"><h2>As a zone file</h2><p class="hint">For providers that take whole files, or a name server of your own.</p>
 ${codeBlock(zoneFile(records), 'Zone file')}</section>
 ${rotationCard(visit, domain)}
 ${defaultsCard(visit, domain)}
-${await sendersCard(visit, domain)}
+${sendersCard(visit, domain, options.directory)}
 ${deleteCard(visit, domain)}`
   return { title: name, section: 'domains', page, status: options.status ?? 200 }
 }
@@ -123,30 +116,20 @@ export function defaultsIn (given: URLSearchParams): { track: { opens: boolean |
   return { track: { opens: choice('opens'), clicks: choice('clicks') }, unsubscribe: choice('unsubscribe') }
 }
 
-async function sendersCard (visit: Visit, { name }: Domain): Promise<Html> {
-  const keys = await keysFor(visit, name)
-  const body = keys === null ? html`<p class="hint">The key you signed in with may not see keys.</p>` : keysTable(keys, visit.nowMs)
+function sendersCard (visit: Visit, domain: Domain, directory: Directory): Html {
+  const body = mayDo(visit.key, 'keys:read') ? sendersIn(visit, domain, directory) : html`<p class="hint">The key you signed in with may not see keys.</p>`
   return html`<section class="card"><h2>Who may send from it</h2>${body}</section>`
 }
 
-function keysTable (keys: Key[], nowMs: number): Html {
-  if (keys.length === 0) return html`<p class="hint">No key may: <a href="/dashboard/keys">make one</a> that has the scope <code>emails:send</code> and this domain.</p>`
-  return table('Keys that may send from this domain', [
+function sendersIn ({ account: { id: account }, nowMs }: Visit, { name: domain }: Domain, { keys }: Directory): Html {
+  const found = [...keys.values()].filter(key => key.account === account && isLive(key, nowMs) && mayDo(key, 'emails:send') && maySendFrom(key, domain, account))
+  if (found.length === 0) return html`<p class="hint">No key may: <a href="/dashboard/keys">make one</a> that has the scope <code>emails:send</code> and this domain.</p>`
+  const newest = found.toSorted((a, b) => (a.id < b.id ? 1 : -1)).slice(0, KEYS_MAX)
+  return html`${found.length > KEYS_MAX && html`<p class="hint">${number(found.length)} keys; the newest ${KEYS_MAX}.</p>`}${table('Keys that may send from this domain', [
     { name: 'Key', kind: 'wide', cell: ({ id, name }) => html`<a href="/dashboard/keys/${id}">${name}</a>` },
     { name: 'Domains', cell: ({ domains }) => (domains.includes('*') ? 'every domain' : domains.slice(0, 5).join(', ')) },
-    { name: 'Expires', cell: ({ expires_at: at }) => (at === null ? 'never' : time(at, nowMs)) }
-  ], keys)
-}
-
-/** Of the newest keys; null when the visitor may not see any. */
-async function keysFor ({ api }: Visit, domain: string): Promise<Key[] | null> {
-  try {
-    const { data } = await api.keys.page({ limit: KEYS_MAX })
-    return data.filter(({ scopes, domains }) => (scopes.includes('full') || scopes.includes('emails:send')) && (domains.includes('*') || domains.includes(domain)))
-  } catch (error) {
-    if (error instanceof JetpostError && error.status === 403) return null
-    throw error
-  }
+    { name: 'Expires', cell: ({ expiresMs }) => (expiresMs === null ? 'never' : time(new Date(expiresMs), nowMs)) }
+  ], newest)}`
 }
 
 function deleteCard (visit: Visit, { id, name }: Domain): Html {

@@ -10,7 +10,7 @@ const PURPOSES: Record<DnsRecord['purpose'], { title: string, why: string }> = {
   dmarc: { title: 'DMARC', why: 'Your word to receivers about mail that fails both checks. Any policy of your own is fine; this one asks for nothing yet.' }
 }
 
-const STATES: Record<DnsRecord['state'], { word: string, tone: 'good' | 'bad' | 'warn' | 'calm' }> = {
+const STATES: Record<DnsRecord['state'], { word: string, tone: 'good' | 'bad' | 'calm' }> = {
   ok: { word: 'seen', tone: 'good' },
   missing: { word: 'missing', tone: 'bad' },
   wrong: { word: 'differs', tone: 'bad' },
@@ -29,6 +29,12 @@ export function recordTitle ({ purpose, value }: Pick<DnsRecord, 'purpose' | 'va
   return `DKIM (${value.includes('k=ed25519') ? 'Ed25519' : 'RSA'})`
 }
 
+/** What is wrong with records in a few words; null = nothing that is required. */
+export function troubleOf ({ records }: Pick<Domain, 'records'>): string | null {
+  const wrong = records.filter(({ required, state }) => required && state !== 'ok')
+  return wrong.length === 0 ? null : wrong.map(record => `${recordTitle(record)}: ${STATES[record.state].word}`).join(', ')
+}
+
 /** One record to publish, how it stands, and what to do. */
 export function recordCard (record: DnsRecord, domain: string, nowMs: number): Html {
   const { type, name, value, stage, removable_at: until } = record
@@ -37,7 +43,7 @@ export function recordCard (record: DnsRecord, domain: string, nowMs: number): H
 <div class="head"><h3>${title} ${standBadge(record)}</h3>${recordBadge(record)}</div>
 <p class="hint">${PURPOSES[record.purpose].why}</p>
 ${stageLine(stage, until, nowMs)}
-${facts([['Type', html`<code>${type}</code>`], ['Name', copyable(name, `Copy the name of ${title}`)], withinZone(name, domain, title)])}
+${facts([['Type', html`<code>${type}</code>`], ['Name', copyable(name, `Copy the name of ${title}`)], ...withinZones(name, domain, title)])}
 <div class="value"><p class="hint">Value</p>${codeBlock(value, `Value of ${title}`)}</div>
 ${stage !== 'removable' && remedy(record)}</section>`
 }
@@ -60,9 +66,20 @@ function stageLine (stage: DnsRecord['stage'], until: string | null, nowMs: numb
   }
 }
 
-/** For providers that add the domain to what is typed. */
-function withinZone (name: string, domain: string, title: string): [string, Html] | null {
-  return name.endsWith(`.${domain}`) ? ['Short name', copyable(name.slice(0, -domain.length - 1), `Copy the short name of ${title}`)] : null
+/** What is typed where a provider adds the name of its zone: nobody but the owner knows which zone it is. */
+function withinZones (name: string, domain: string, title: string): Array<[string, Html]> {
+  return zonesOf(domain).map(zone => [`Name in the zone ${zone}`, copyable(name.slice(0, -zone.length - 1), `Copy the name of ${title} in the zone ${zone}`)])
+}
+
+/** Labels below a country's own that names are registered under, as in example.co.uk. */
+const REGISTRIES = new Set(['ac', 'co', 'com', 'edu', 'go', 'gov', 'ne', 'net', 'or', 'org'])
+
+/** Where the DNS of a domain may lie: in a zone of its own, or in that of the name that was registered. */
+export function zonesOf (domain: string): string[] {
+  const labels = domain.split('.')
+  const isShared = labels.at(-1)!.length === 2 && REGISTRIES.has(labels.at(-2)!)
+  const registered = labels.slice(isShared ? -3 : -2).join('.')
+  return registered === domain ? [domain] : [registered, domain]
 }
 
 function remedy (record: DnsRecord): Html | null {
@@ -71,7 +88,7 @@ function remedy (record: DnsRecord): Html | null {
   if (state === 'ok') return found.length === 0 || found[0] === record.value ? null : html`<p class="hint">Found: ${codes(found)}</p>`
   if (state === 'missing') {
     return html`<p class="box warn">Nothing is at this name. If you have just published it, wait: DNS servers remember for a while that there was nothing, mostly 5 minutes
-to an hour. If it stays so, look whether your provider added the domain twice.</p>`
+to an hour. If it stays so, look whether your provider added its zone's name twice, or the name was meant for another zone.</p>`
   }
   return html`<div class="box warn"><p>Found instead: ${codes(found)}</p><p>${wrongAdvice(record)}</p></div>`
 }

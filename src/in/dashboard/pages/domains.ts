@@ -5,12 +5,13 @@ import type { Domain } from '#src/client/types.ts'
 import { empty, faultBox, faultsIn, field, form, heading, NO_FAULTS, pager, table, time, type Faults } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import type { Answer, Pages, Visit } from '../visit.ts'
-import { defaultsIn, domainPage, statusBadge, troubleOf, type DomainPageOptions } from './domain-page.ts'
+import { defaultsIn, domainPage, statusBadge, type DomainPageOptions } from './domain-page.ts'
+import { troubleOf } from './domain-records.ts'
 
 /** The account's domains: what to publish in DNS, and how it stands. */
 export function domainsPages (pages: Pages, { desk }: DashboardRooms): void {
-  const { requireVerifiedDomains: isVerifiedRequired } = desk.settings
-  const show = async (visit: Visit, domain: Domain, options: Partial<DomainPageOptions> = {}) => await domainPage(visit, domain, { isVerifiedRequired, ...options })
+  const { directory, settings: { requireVerifiedDomains: isVerifiedRequired } } = desk
+  const show = (visit: Visit, domain: Domain, more: Partial<DomainPageOptions> = {}) => domainPage(visit, domain, { directory: directory.now, isVerifiedRequired, ...more })
 
   pages.get('/domains', async visit => await listPage(visit))
 
@@ -24,7 +25,7 @@ export function domainsPages (pages: Pages, { desk }: DashboardRooms): void {
     }
   })
 
-  pages.get('/domains/:id', async visit => await show(visit, await visit.api.domains.get(visit.params.id!)))
+  pages.get('/domains/:id', async visit => show(visit, await visit.api.domains.get(visit.params.id!)))
 
   pages.post('/domains/:id/verify', async visit => {
     const id = visit.params.id!
@@ -34,7 +35,7 @@ export function domainsPages (pages: Pages, { desk }: DashboardRooms): void {
     } catch (error) {
       if (!(error instanceof JetpostError) || error.code !== 'dns_unavailable') throw error
       const summary = `${error.message}: nothing was changed. Try again in a moment.`
-      return await show(visit, await visit.api.domains.get(id), { faults: { of: () => null, summary }, status: 503 })
+      return show(visit, await visit.api.domains.get(id), { faults: { of: () => null, summary }, status: 503 })
     }
   })
 
@@ -70,7 +71,7 @@ ${table<Domain>('Domains, newest first', [
 
 function addForm (visit: Visit, name: string, faults: Faults): Html {
   const input = field({ name: 'name', label: 'Domain to send from', value: name, required: true, placeholder: 'example.com' }, faults)
-  return form(visit, { action: '/dashboard/domains', class: 'filters add' }, html`${input}
+  return form(visit, { action: '/dashboard/domains', class: 'filters' }, html`${input}
 <button class="primary">Add</button>`)
 }
 

@@ -1,6 +1,6 @@
 import { html, type Html } from '#src/base/html.ts'
 import type { Email } from '#src/client/types.ts'
-import { counted, exact, withQuery } from '../parts.ts'
+import { counted, exact, span, withQuery } from '../parts.ts'
 import type { Visit } from '../visit.ts'
 import { reasonOf, shownAddress } from './email-words.ts'
 
@@ -17,7 +17,7 @@ interface Told {
   more?: Array<string | null>
 }
 
-export interface TimelineOptions {
+interface TimelineOptions {
   email: Email
   /** One recipient's facts only; null = everybody's. */
   n: number | null
@@ -57,17 +57,6 @@ function line (entry: Entry, { email, isAlone, href }: { email: Email, isAlone: 
   return html`<li class="${tone}"><p class="told"><strong>${title}</strong>${whom !== null && html` <span class="whom">${whom}</span>`}</p>
 ${sentences !== '' && html`<p>${sentences}</p>`}${said !== null && html`<p class="said"><code>${said}</code></p>`}
 <p class="hint">${clock}${sinceMs > 0 && ` · after ${span(sinceMs)}`}${wire !== '' && ` · ${wire}`}</p></li>`
-}
-
-/** `270 ms`, `4.2 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`. */
-function span (ms: number): string {
-  if (ms < 1000) return `${ms} ms`
-  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`
-  const units: Array<[string, number]> = [['d', 86_400_000], ['h', 3_600_000], ['min', 60_000], ['s', 1000]]
-  const from = units.findIndex(([, size]) => ms >= size)
-  const [[big, bigMs], [small, smallMs]] = [units[from]!, units[from + 1]!]
-  const rest = Math.floor(ms % bigMs / smallMs)
-  return `${Math.floor(ms / bigMs)} ${big}${rest === 0 ? '' : ` ${rest} ${small}`}`
 }
 
 function telling (entry: Entry, email: Email): Told {

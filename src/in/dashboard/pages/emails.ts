@@ -1,6 +1,6 @@
-import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { html, type Html } from '#src/base/html.ts'
 import type { ListEmailsAnswer } from '#src/client/types.ts'
+import { curlFor, FIRST_EMAIL } from '../curl.ts'
 import { badge, codeBlock, empty, faultBox, faultsIn, heading, live, pager, table, time, type Faults } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import type { Pages, Visit } from '../visit.ts'
@@ -67,13 +67,8 @@ function statusCell ({ status, scheduled_at: at, test }: Summary, nowMs: number)
 }
 
 function firstSteps ({ publicUrl }: DashboardRooms): Html {
-  const from = `hello@${SANDBOX_DOMAIN}`
-  const to = `delivered@${SANDBOX_DOMAIN}`
-  const mail = { from, to, subject: 'It works', text: 'It works' }
-  const body = JSON.stringify(mail, null, 2)
-  const curl = `curl ${publicUrl}/api/emails \\\n  -H "Authorization: Bearer $JETPOST_API_KEY" \\\n  -H "Content-Type: application/json" \\\n  -d '${body}'`
-  const first = new URLSearchParams(mail).toString()
+  const first = new URLSearchParams(FIRST_EMAIL).toString()
   return empty('No email yet', html`Emails appear here as soon as they are accepted, and change as they are sent, opened and clicked.
 This one stays in the built-in catcher; <a href="/dashboard/keys">make a key</a> for it if you have none.`,
-  html`${codeBlock(curl, 'The first email by curl')}<p>Or <a href="/dashboard/emails/new?${first}">send it from this page</a>.</p>`)
+  html`${codeBlock(curlFor(publicUrl, '/api/emails', FIRST_EMAIL), 'The first email by curl')}<p>Or <a href="/dashboard/emails/new?${first}">send it from this page</a>.</p>`)
 }

@@ -2,10 +2,10 @@ import { DEFAULT_LIMITS, FIXED_KEY, mayDo, OVERLAP_S_DEFAULT } from '#streams/ke
 import { LIMIT_CLASSES, type LimitClass } from '#streams/key/facts.ts'
 import type { CreateKeyAnswer, Key as KeyRecord } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
+import { curlFor, FIRST_EMAIL } from '../curl.ts'
 import { act, badge, codeBlock, copyable, exact, facts, faultBox, form, heading, number, select, time, type Faults } from '../parts.ts'
 import type { Visit } from '../visit.ts'
 import { defaultFields, fieldsIn, nameField, powerFields, type KeyFields } from './key-form.ts'
-import { curlFor } from './overview-start.ts'
 
 const ABOVE = html`<a href="/dashboard/keys">Keys</a>`
 
@@ -19,7 +19,7 @@ export function secretPage (key: CreateKeyAnswer, how: 'made' | 'rotated', publi
 ${copyable(key.key, 'Copy the secret')}</div>
 ${how === 'rotated' && html`<p>${old} ${opensDashboard(key) && 'Sessions of this dashboard that were opened with it end with it.'}</p>`}
 ${how === 'made' && sends && html`<section class="card"><h2>Try it</h2><p class="hint">With the key in <code>JETPOST_API_KEY</code>.</p>
-${codeBlock(curlFor(publicUrl), 'An email as a command')}</section>`}
+${codeBlock(curlFor(publicUrl, '/api/emails', FIRST_EMAIL), 'An email as a command')}</section>`}
 <p><a class="button" href="/dashboard/keys/${key.id}">${key.name}</a> <a class="button" href="/dashboard/keys">All keys</a></p>`
 }
 

@@ -5,7 +5,7 @@ import type { CaughtMail } from '../mailbox.ts'
 export type ReadMail = Email
 
 /** A file of a mail. */
-export interface MailFile { name: string, type: string, body: Buffer }
+interface MailFile { name: string, type: string, body: Buffer }
 
 const subjects = new WeakMap<CaughtMail, string>()
 

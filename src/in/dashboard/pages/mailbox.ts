@@ -1,6 +1,6 @@
 import { html, type Html } from '#src/base/html.ts'
-import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { JetpostError } from '#src/client/client.ts'
+import { curlFor, FIRST_EMAIL } from '../curl.ts'
 import { download } from '../download.ts'
 import type { CaughtMail, Mailbox } from '../mailbox.ts'
 import { badge, codeBlock, copyable, empty, facts, heading, pager, refreshed, size, table, tabs, time, withQuery } from '../parts.ts'
@@ -76,8 +76,7 @@ function rowsOf (visit: Visit, rows: Array<CaughtMail & { subject: string }>): H
 }
 
 function nothingYet (publicUrl: string): Html {
-  const curl = `curl ${publicUrl}/api/emails -H 'Authorization: Bearer jp_live_…' -H 'Content-Type: application/json' \\
-  -d '{"from":"hello@${SANDBOX_DOMAIN}","to":"delivered@${SANDBOX_DOMAIN}","subject":"It works","html":"<h1>It works</h1>"}'`
+  const curl = curlFor(publicUrl, '/api/emails', FIRST_EMAIL)
   return empty('No mail yet', 'Send one to a test address: it shows up here within seconds.', codeBlock(curl, 'A request that sends mail'))
 }
 

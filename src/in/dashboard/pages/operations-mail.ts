@@ -52,7 +52,7 @@ ${codeBlock(source, 'Source of the mail')}</section>`
 
   async function mailOf ({ params: { seq } }: Visit) {
     const found = numberIn(seq!) === null ? null : await operations.mailAt(Number(seq))
-    if (found === null) throw new Missing('There is no such mail; it may be older than mail is kept.')
+    if (found === null) throw new Missing('There is no such mail: it may be older than mail is kept, or kept by a newer Jetpost.')
     return found
   }
 }

@@ -1,5 +1,5 @@
 import { html, type Html } from '#src/base/html.ts'
-import type { ParkedReport } from '../operations.ts'
+import { Untold, type ParkedReport } from '../operations.ts'
 import { act, counted, empty, number, table, time } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import { Missing, type Pages, type Visit } from '../visit.ts'
@@ -17,7 +17,8 @@ export function parkedPages (pages: Pages, { operations }: DashboardRooms): void
   })
 
   pages.post('/operations/parked/:name/retry', async visit => {
-    const { value } = await operations.parked()
+    const { value, troubles } = await operations.parked()
+    if (troubles.length > 0) throw new Untold(troubles.join(' '))
     const report = value.find(({ projection }) => projection === visit.params.name)
     if (report === undefined) throw new Missing('Nothing is parked there any more.')
     const left = await operations.retryParked(report.projection)

@@ -1,6 +1,6 @@
 import { html, type Html, type Value } from '#src/base/html.ts'
 import { Untold } from '../operations.ts'
-import { counted, heading, tabs } from '../parts.ts'
+import { heading, tabs } from '../parts.ts'
 import { Missing, Unfit, type Answer, type Handler, type Pages } from '../visit.ts'
 
 const TABS: Array<[path: Tab, text: string]> = [
@@ -42,12 +42,4 @@ export function operatorsOnly (pages: Pages): Pages {
 export function troubleBox (troubles: string[]): Html | null {
   const told = [...new Set(troubles)]
   return told.length === 0 ? null : html`<div class="box bad" role="status">${told.map(text => html`<div>${text}</div>`)}</div>`
-}
-
-const UNITS: Array<[ms: number, name: string]> = [[86_400_000, 'day'], [3_600_000, 'hour'], [60_000, 'minute'], [1000, 'second']]
-
-/** `3 minutes`, rounded down. */
-export function spanText (ms: number): string {
-  const [size, name] = UNITS.find(([unitMs]) => ms >= unitMs) ?? UNITS.at(-1)!
-  return counted(Math.floor(ms / size), name)
 }

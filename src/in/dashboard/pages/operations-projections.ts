@@ -1,9 +1,10 @@
 import { html, type Html, type Value } from '#src/base/html.ts'
+import { judgeLag } from '../judges.ts'
 import type { ProjectionReport, RebuildReport } from '../operations.ts'
-import { act, badge, counted, number, refreshed, size, table, time } from '../parts.ts'
+import { act, badge, counted, number, refreshed, size, span, table, time } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import { Missing, Unfit, type Pages, type Visit } from '../visit.ts'
-import { operationsPage, spanText, troubleBox } from './operations-parts.ts'
+import { operationsPage, troubleBox } from './operations-parts.ts'
 
 const EVERY_S = 5
 const PAGE = '/dashboard/operations/projections'
@@ -59,18 +60,14 @@ const SHOWS: Record<string, string> = {
   erasures: 'What was forgotten, and when'
 }
 
-/** Further than a moment. */
-export function isBehind ({ lag }: Pick<ProjectionReport, 'lag'>): boolean {
-  return lag !== null && lag.facts > 0 && lag.seconds >= 2
-}
-
 const none = () => html`<span class="none">–</span>`
 
-function stateOf (projection: ProjectionReport): Html {
-  const { lag, view, isMadeElsewhere } = projection
+function stateOf ({ lag, view, isMadeElsewhere }: ProjectionReport): Html {
   if (view === null) return isMadeElsewhere ? badge('being made', 'busy') : html`<span class="none">not known</span>`
   if (lag === null) return html`<span class="none">not known</span>`
-  return isBehind(projection) ? html`${badge('behind')}<br><span class="hint">${counted(lag.facts, 'fact')}, ${spanText(lag.seconds * 1000)}</span>` : badge('up to date', 'good')
+  const state = judgeLag(lag)
+  if (state === 'up to date') return badge(state, 'good')
+  return html`${state === 'busy' ? badge('catching up', 'busy') : badge(state)}<br><span class="hint">${counted(lag.facts, 'fact')}, ${span(lag.seconds * 1000)}</span>`
 }
 
 function parkedOf (view: ProjectionReport['view']): Value {
@@ -91,7 +88,7 @@ function rebuildOf (visit: Visit, { name, view, factsMax, isMadeElsewhere, rebui
 function progressOf (name: string, { stage, done, total, perS, leftS }: RebuildReport): Html {
   const share = total === 0 ? 0 : done / total
   const bar = stage === 'facts' || stage === 'indexes' ? barOf(name, total, done) : html`<progress aria-label="Rebuild of ${name}"></progress>`
-  const speed = [...(perS === 0 ? [] : [`${number(Math.round(perS))} a second`]), ...(leftS === null ? [] : [`${spanText(Math.ceil(leftS) * 1000)} left`])]
+  const speed = [...(perS === 0 ? [] : [`${number(Math.round(perS))} a second`]), ...(leftS === null ? [] : [`${span(Math.ceil(leftS) * 1000)} left`])]
   const text = stage === 'facts'
     ? [`${Math.floor(share * 100)} %, ${number(done)} of ${counted(total, 'fact')}`, ...speed].join(' · ')
     : STAGES[stage]

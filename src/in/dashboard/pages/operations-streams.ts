@@ -1,9 +1,9 @@
 import { html, type Html } from '#src/base/html.ts'
 import type { ConsumerReport, StreamReport } from '../operations.ts'
-import { badge, counted, number, refreshed, size, table, time } from '../parts.ts'
+import { badge, counted, number, refreshed, size, span, table, time } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import type { Pages } from '../visit.ts'
-import { operationsPage, spanText, troubleBox } from './operations-parts.ts'
+import { operationsPage, troubleBox } from './operations-parts.ts'
 
 const EVERY_S = 5
 
@@ -20,7 +20,7 @@ ${table('Streams', [
   { name: 'Messages', kind: 'num', cell: ({ messages }) => number(messages) },
   { name: 'Size', kind: 'num', cell: ({ bytes }) => size(bytes) },
   { name: 'Oldest', cell: ({ firstAt }) => time(firstAt, visit.nowMs) },
-  { name: 'Kept', cell: ({ ageMsMax }) => (ageMsMax === 0 ? 'for ever' : spanText(ageMsMax)) },
+  { name: 'Kept', cell: ({ ageMsMax }) => (ageMsMax === 0 ? 'for ever' : span(ageMsMax)) },
   { name: 'Copies', kind: 'late', cell: copies }
 ], streams.value)}</section>`}
 ${consumers.value.length > 0 && html`<section class="card"><h2>Consumers</h2>
@@ -53,7 +53,7 @@ function copies ({ replicas, replicasBehind, isInMemory }: StreamReport): Html {
 }
 
 /** How a consumer stands, in a word and a sentence. */
-export interface ConsumerState { state: 'idle' | 'working' | 'behind' | 'nobody', means: string }
+interface ConsumerState { state: 'idle' | 'working' | 'behind' | 'nobody', means: string }
 
 /** More than a busy moment leaves waiting. */
 const BEHIND = 1000

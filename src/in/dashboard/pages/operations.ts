@@ -1,15 +1,17 @@
-import { html, type Html } from '#src/base/html.ts'
-import type { ConsumerReport, Operations, ProjectionReport, StreamReport } from '../operations.ts'
-import { badge, counted, facts, refreshed, table, time } from '../parts.ts'
+import { html } from '#src/base/html.ts'
+import type { Operations } from '../operations.ts'
+import { badge, facts, refreshed, table, time } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import type { Answer, Pages, Visit } from '../visit.ts'
+import { concernsCard } from './concerns.ts'
 import { accountsPages } from './operations-accounts.ts'
+import { concernsIn } from './operations-concerns.ts'
 import { mailPages } from './operations-mail.ts'
 import { parkedPages } from './operations-parked.ts'
-import { operationsPage, operatorsOnly, spanText, tabName, type Tab } from './operations-parts.ts'
-import { isBehind, projectionsPages } from './operations-projections.ts'
-import { alarmsIn, reputationPages } from './operations-reputation.ts'
-import { standingOf, streamsPages } from './operations-streams.ts'
+import { operationsPage, operatorsOnly } from './operations-parts.ts'
+import { projectionsPages } from './operations-projections.ts'
+import { reputationPages } from './operations-reputation.ts'
+import { streamsPages } from './operations-streams.ts'
 
 /** How this installation runs, for who runs it. */
 export function operationsPages (all: Pages, rooms: DashboardRooms): void {
@@ -25,13 +27,14 @@ export function operationsPages (all: Pages, rooms: DashboardRooms): void {
 }
 
 const EVERY_S = 5
+const ALL_WELL = html`<p class="box good">All is well: every role works, nothing waits for long, and nothing is parked.</p>`
 
 async function statusPage (visit: Visit, operations: Operations): Promise<Answer> {
   const { host, roles, version, sinceMs } = operations.process
-  const [parts, others] = await Promise.all([operations.parts(), othersIn(operations)])
-  const matters = [...parts.flatMap(({ name, reason }) => (reason === null ? [] : [matter('bad', `${name} is not ready: ${reason}.`)])), ...others]
+  const asked = operations.parts()
+  const [parts, concerns] = await Promise.all([asked, concernsIn(operations, asked)])
   return operationsPage('', html`<div ${refreshed(visit, EVERY_S, 'status')}>
-${mattersBox(matters)}
+${concerns.length === 0 ? ALL_WELL : concernsCard(concerns, '/dashboard/operations')}
 <section class="card"><h2>This process</h2>${facts([
   ['Host', html`<code>${host}</code>`],
   ['Roles', roles.join(', ')],
@@ -45,57 +48,6 @@ ${table('Roles of this process', [
   { name: 'State', cell: ({ reason }) => (reason === null ? badge('ready') : badge('not_ready')) },
   { name: 'What it does, or why it does not', kind: 'wide', cell: ({ name, reason }) => reason ?? html`<span class="hint">${meaningOf(name)}</span>` }
 ], parts)}</section></div>`)
-}
-
-/** What somebody should look at: a sentence, and where. */
-interface Matter { text: string, at: Tab | null, tone: 'bad' | 'warn' }
-
-const LAG_FACTS = 10_000
-const LAG_S = 60
-
-async function othersIn (operations: Operations): Promise<Matter[]> {
-  const [streams, consumers, projections, reputation] = await Promise.all([operations.streams(), operations.consumers(), operations.projections(), operations.reputation()])
-  const silences = new Set([...streams.troubles, ...consumers.troubles, ...projections.troubles, ...reputation.troubles])
-  return [
-    ...[...silences].map(text => matter('bad', text)),
-    ...streams.value.flatMap(ofStream),
-    ...consumers.value.flatMap(ofConsumer),
-    ...projections.value.flatMap(ofProjection),
-    ...reputation.value.flatMap(alarmsIn).map(text => matter('bad', text, '/reputation'))
-  ]
-}
-
-function matter (tone: Matter['tone'], text: string, at: Tab | null = null): Matter {
-  return { text, at, tone }
-}
-
-function ofStream ({ name, replicasBehind }: StreamReport): Matter[] {
-  return replicasBehind.length === 0 ? [] : [matter('warn', `The stream ${name} has copies that are behind or away: ${replicasBehind.join(', ')}.`, '/streams')]
-}
-
-function ofConsumer (consumer: ConsumerReport): Matter[] {
-  const { state, means } = standingOf(consumer)
-  if (state === 'idle' || state === 'working') return []
-  return [matter(state === 'nobody' ? 'bad' : 'warn', `${consumer.name}: ${means}`, '/streams')]
-}
-
-function ofProjection (projection: ProjectionReport): Matter[] {
-  const { name, lag, view } = projection
-  const isLate = isBehind(projection) && lag !== null && (lag.facts > LAG_FACTS || lag.seconds > LAG_S)
-  const parked = view?.parked ?? 0
-  return [
-    ...(isLate ? [matter('warn', `The view ${name} is ${counted(lag.facts, 'fact')} behind the log, by ${spanText(lag.seconds * 1000)}.`, '/projections')] : []),
-    ...(parked > 0 ? [matter('warn', `${counted(parked, 'fact')} could not be written into the view ${name}.`, '/parked')] : [])
-  ]
-}
-
-function mattersBox (matters: Matter[]): Html {
-  if (matters.length === 0) return html`<p class="box good">All is well: every role works, nothing waits for long, and nothing is parked.</p>`
-  const line = ({ text, at, tone }: Matter): Html => {
-    const link = at !== null && html` <a href="/dashboard/operations${at}">${tabName(at)}</a>`
-    return html`<li>${badge(tone === 'bad' ? 'wrong' : 'watch', tone)} ${text}${link}</li>`
-  }
-  return html`<section class="card"><h2>Needs attention</h2><ul class="lines">${matters.map(line)}</ul></section>`
 }
 
 const MEANINGS: Record<string, string> = {

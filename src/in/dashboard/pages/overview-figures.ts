@@ -1,6 +1,7 @@
-import { NOTHING, plus, type Counts } from '#projections/counts.ts'
+import { COUNTED, NOTHING, plus, type Counts } from '#projections/counts.ts'
 import { figuresOf, type Figures } from '#projections/stats/records.ts'
 import type { Stats } from '#src/client/client.ts'
+import { timestamp } from '#src/base/clock.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { chart, type Series } from '../charts.ts'
 import { number, percent } from '../parts.ts'
@@ -9,19 +10,18 @@ import type { Visit } from '../visit.ts'
 /** A stretch of time up to now that is looked at as a whole. */
 export interface Period {
   name: string
-  /** As in "the last 7 days". */
   text: string
   interval: 'hour' | 'day' | 'month'
-  /** Buckets of the API it is made of, the present one among them, and how many of them are one point of a chart. */
-  buckets: number
+  /** Points of its charts, the one that is not over yet among them, and how many of the API's buckets each is made of. */
+  points: number
   joined: number
 }
 
 export const PERIODS: Period[] = [
-  { name: '24h', text: '24 hours', interval: 'hour', buckets: 24, joined: 1 },
-  { name: '7d', text: '7 days', interval: 'hour', buckets: 168, joined: 6 },
-  { name: '30d', text: '30 days', interval: 'day', buckets: 30, joined: 1 },
-  { name: '12m', text: '12 months', interval: 'month', buckets: 12, joined: 1 }
+  { name: '24h', text: '24 hours', interval: 'hour', points: 24, joined: 1 },
+  { name: '7d', text: '7 days', interval: 'hour', points: 28, joined: 6 },
+  { name: '30d', text: '30 days', interval: 'day', points: 30, joined: 1 },
+  { name: '12m', text: '12 months', interval: 'month', points: 12, joined: 1 }
 ]
 
 export function periodOf (query: URLSearchParams): Period {
@@ -33,31 +33,56 @@ interface Point { startMs: number, counts: Counts }
 
 export interface Telling { period: Period, now: Figures, before: Figures, points: Point[] }
 
-/** What became of mail in a period, and in the one before it. */
+/** What became of mail in a period, and in the same stretch of the one before it. */
 export async function tell ({ api, query, nowMs }: Visit, period: Period): Promise<Telling> {
-  const { interval, buckets: count, joined } = period
   const [domain, tag] = [query.get('domain') ?? '', query.get('tag') ?? '']
-  const stats = await api.stats.get({ interval, from: startOf(period, nowMs), ...(domain === '' ? {} : { domain }), ...(tag === '' ? {} : { tag }) })
-  const [before, now] = [stats.buckets.slice(0, -count), stats.buckets.slice(-count)]
-  const points = Array.from({ length: Math.ceil(now.length / joined) }, (_, i) => now.slice(i * joined, (i + 1) * joined))
-    .map(some => ({ startMs: Date.parse(some[0]!.start), counts: sumOf(some) }))
-  return { period, now: figuresOf(sumOf(now)), before: figuresOf(sumOf(before)), points }
+  const stats = await api.stats.get({ ...stretchOf(period, nowMs), ...(domain === '' ? {} : { domain }), ...(tag === '' ? {} : { tag }) })
+  return tellingOf(period, stats.buckets, nowMs)
 }
 
-/** In the first bucket of the period before: the API begins where that does. */
-function startOf ({ interval, buckets }: Period, nowMs: number): string {
+/** What the API is asked for: from where the period before begins. The bucket that begins with this very moment is the present one. */
+export function stretchOf (period: Period, nowMs: number): { interval: Period['interval'], from: string, to: string } {
+  return { interval: period.interval, from: timestamp(startOf(period, 2, nowMs)), to: timestamp(nowMs + 1) }
+}
+
+/** `buckets` = those of the stretch. The last one is not over: the one that it is compared with counts by the same share. */
+export function tellingOf (period: Period, buckets: Stats['buckets'], nowMs: number): Telling {
+  const { interval, joined } = period
+  const beginMs = startOf(period, 1, nowMs)
+  const now = buckets.filter(({ start }) => Date.parse(start) >= beginMs)
+  const before = buckets.slice(0, now.length)
+  const [present, next] = [pointAt(interval, 1, nowMs, 0), pointAt(interval, 1, nowMs, 1)]
+  const passed = (nowMs - present) / (next - present)
+  const points = Array.from({ length: Math.ceil(now.length / joined) }, (_, i) => now.slice(i * joined, (i + 1) * joined))
+    .map(some => ({ startMs: Date.parse(some[0]!.start), counts: sumOf(some) }))
+  return { period, now: figuresOf(sumOf(now)), before: figuresOf(plus(sumOf(before.slice(0, -1)), shareOf(before.at(-1)!, passed))), points }
+}
+
+/** Where the `back`-th of the periods up to now begins, in Unix ms. */
+function startOf ({ interval, points, joined }: Period, back: number, nowMs: number): number {
+  return pointAt(interval, joined, nowMs, 1 - back * points)
+}
+
+const LENGTHS_MS = { hour: 3_600_000, day: 86_400_000 }
+
+/** Where the point of a chart begins that is `by` after the present one: by the clock, so that points stay where they are while time passes. */
+function pointAt (interval: Period['interval'], joined: number, nowMs: number, by: number): number {
   const now = new Date(nowMs)
-  const back = 2 * buckets - 1
-  if (interval === 'month') return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - back)).toISOString()
-  return new Date(nowMs - back * (interval === 'hour' ? 3_600_000 : 86_400_000)).toISOString()
+  if (interval === 'month') return Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + by)
+  const lengthMs = joined * LENGTHS_MS[interval]
+  return nowMs - nowMs % lengthMs + by * lengthMs
 }
 
 export function sumOf (buckets: Stats['buckets']): Counts {
   return buckets.reduce<Counts>(plus, NOTHING)
 }
 
+function shareOf (counts: Counts, share: number): Counts {
+  return Object.fromEntries(COUNTED.map(name => [name, Math.round(counts[name] * share)])) as Counts
+}
+
 /** The whole period in figures, each with what it was in the one before. */
-export function tiles ({ period, now, before }: Telling): Html {
+export function tiles ({ period, now, before, points }: Telling): Html {
   const rate = (name: Extract<keyof Figures, `${string}_rate`>) => ({ value: percent(now[name]), before: percent(before[name]) })
   const settled = now.delivered + now.bounced + now.failed
   const list = [
@@ -72,15 +97,16 @@ export function tiles ({ period, now, before }: Telling): Html {
   ]
   return html`<ul class="tiles wide">${list.map(({ label, value, of, before: was }) => html`<li class="tile"><span class="label">${label}</span>
 <span class="value">${value}</span><span class="hint">${of}<br>before: ${was}</span></li>`)}</ul>
-<p class="hint">The last ${period.text}, each thing counted when it happened; before = the ${period.text} before that.
-Delivered and bounced are rates of what was settled, complaints and the rest of what was delivered. Opens and clicks by programs are not counted.</p>`
+<p class="hint">Since ${labelOf(period, points[0]!.startMs)} (UTC), each thing counted when it happened; before = the same stretch ${period.text} earlier,
+its last ${period.interval} by the share of the present one that has passed. Delivered and bounced are rates of what was settled, complaints and the rest of what was delivered.
+Opens and clicks by programs are not counted.</p>`
 }
 
 export function charts ({ period, points }: Telling): Html {
   const times = points.map(({ startMs }) => startMs / 1000)
-  const labels = points.map(({ startMs }) => labelOf(period, startMs))
+  const labels = points.map(({ startMs }, i) => `${labelOf(period, startMs)}${i === points.length - 1 ? ', so far' : ''}`)
   const of = (label: string, name: keyof Counts, tone: Series['tone']): Series => ({ label, tone, values: points.map(({ counts }) => counts[name]) })
-  const shared = { times, labels, note: `Recipients by ${lengthOf(period)}, in UTC.` }
+  const shared = { times, labels, note: `Recipients by ${lengthOf(period)}, in UTC. The shaded end is not over yet.` }
   const all = [
     { id: 'volume', title: 'Volume and delivery', series: [of('Accepted', 'accepted', '--busy'), of('Delivered', 'delivered', '--good'), of('Deferred', 'deferred', '--warn')] },
     { id: 'trouble', title: 'Bounces and complaints', series: [of('Bounced', 'bounced', '--bad'), of('Complained', 'complained', '--warn'), of('Failed', 'failed', '--busy')] },

@@ -7,9 +7,10 @@ import type { Reads } from '#src/postgres/reads.ts'
 import { number, time } from '../parts.ts'
 import type { ProjectionReport } from '../operations.ts'
 import { orBehind } from './overview-parts.ts'
+import { countText } from './webhook-reads.ts'
 
 /** Emails of one state are counted so far. */
-const COUNTED_MAX = 10_000
+export const COUNTED_MAX = 10_000
 /** What was counted so lately is not counted again, whoever asks. */
 const FRESH_MS = 1000
 /** What was counted so long ago says nothing any more. */
@@ -21,7 +22,7 @@ const ACCOUNTS_MAX = 1000
 interface Counted { queue: Queue | null, atMs: number, counting: Promise<void> | null }
 
 /** Tells how much waits in an account, as it was counted last; null = nobody knows. */
-export type Queues = (account: string) => Promise<Queue | null>
+type Queues = (account: string) => Promise<Queue | null>
 
 export function createQueues ({ pool }: Reads, clock: Clock): Queues {
   const known = new Memory<Counted>(ACCOUNTS_MAX)
@@ -49,7 +50,7 @@ const NAMES = { queued: 'Queued', sending: 'Sending', deferred: 'Put off, tried 
 /** `views` = those of the installation, for its operators; null = they are not told. */
 export function queueCard ({ counts, oldestAt }: Queue, views: ProjectionReport[] | null, nowMs: number): Html {
   const states = (Object.keys(NAMES) as Array<keyof typeof NAMES>).map(status => {
-    const count = counts[status] >= COUNTED_MAX ? `${number(COUNTED_MAX)} or more` : number(counts[status])
+    const count = countText(counts[status], COUNTED_MAX)
     return html`<div><dt>${NAMES[status]}</dt><dd>${counts[status] === 0 ? count : html`<a href="/dashboard/emails?status=${status}">${count}</a>`}</dd></div>`
   })
   const lags = (views ?? []).flatMap(({ lag }) => lag?.seconds ?? [])

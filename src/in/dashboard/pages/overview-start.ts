@@ -1,5 +1,6 @@
 import { mayDo, SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { html, type Html } from '#src/base/html.ts'
+import { curlFor, FIRST_EMAIL } from '../curl.ts'
 import { badge, codeBlock } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import type { Visit } from '../visit.ts'
@@ -51,11 +52,5 @@ ${!done && link !== null && html`<a class="button" href="${to}">${link}</a>`}</l
   return html`<section class="card"><h2>${hasMail ? 'Next steps' : 'From nothing to the first email'}</h2><ol class="concerns">${lines}</ol></section>
 ${!hasMail && html`<section class="card"><h2>Send it from the command line</h2>
 <p class="hint">With a key in <code>JETPOST_API_KEY</code>. This page shows what became of it as soon as it is accepted.</p>
-${codeBlock(curlFor(rooms.publicUrl), 'The first email as a command')}</section>`}`
-}
-
-/** Lines to paste that send an email. */
-export function curlFor (publicUrl: string): string {
-  const body = { from: `Jetpost <hello@${SANDBOX_DOMAIN}>`, to: `delivered@${SANDBOX_DOMAIN}`, subject: 'It works', html: '<h1>It works</h1>' }
-  return `curl ${publicUrl}/api/emails \\\n  -H "Authorization: Bearer $JETPOST_API_KEY" \\\n  -H "Content-Type: application/json" \\\n  -d '${JSON.stringify(body)}'`
+${codeBlock(curlFor(rooms.publicUrl, '/api/emails', FIRST_EMAIL), 'The first email as a command')}</section>`}`
 }

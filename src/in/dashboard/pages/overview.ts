@@ -1,17 +1,19 @@
 import { html, type Html } from '#src/base/html.ts'
 import { CHART_ASSETS } from '../charts.ts'
-import { faultBox, faultsIn, field, heading, live, NO_FAULTS, refreshed, select, tabs, withQuery, type Faults } from '../parts.ts'
+import { faultBox, faultsIn, field, heading, live, NO_FAULTS, select, tabs, withQuery, type Faults } from '../parts.ts'
 import type { ProjectionReport } from '../operations.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import type { Pages, Visit } from '../visit.ts'
-import { concernsCard, concernsOf } from './overview-concerns.ts'
+import { concernsCard } from './concerns.ts'
+import { concernsOf } from './overview-concerns.ts'
 import { charts, PERIODS, periodOf, tell, tiles, type Period, type Telling } from './overview-figures.ts'
 import { orBehind } from './overview-parts.ts'
 import { createQueues, queueCard } from './overview-queue.ts'
 import { startCard } from './overview-start.ts'
 
-const ID = 'overview'
+/** By the clock, and no more often than this when something happens: all of it is much to read. */
 const REDRAWN_S = 10
+const GAP_S = 5
 const BEHIND = html`<p class="box warn" role="status">The figures cannot be read just now. Sending goes on, and they come back by themselves.</p>`
 
 /** How it goes: what needs somebody, what is on its way, and what became of mail. */
@@ -20,18 +22,20 @@ export function overviewPages (pages: Pages, rooms: DashboardRooms): void {
 
   pages.get('/', async visit => {
     const period = periodOf(visit.query)
-    const known = { queue: queueOf(visit.account.id), views: visit.isOperator ? viewsOf(rooms) : Promise.resolve(null) }
-    const newestMail = orBehind(visit.api.emails.page({ limit: 1 }))
-    const [newest, queue, views, figures, concerns] = await Promise.all([newestMail, known.queue, known.views, figuresFor(visit, period), concernsOf(visit, rooms, known)])
+    const [waiting, newestMail] = [queueOf(visit.account.id), orBehind(visit.api.emails.page({ limit: 1 }))]
+    const [newest, queue, views, figures, concerns] = await Promise.all([
+      newestMail, waiting, visit.isOperator ? viewsOf(rooms) : null, figuresFor(visit, period), concernsOf(visit, rooms, waiting)
+    ])
     const { telling, faults } = figures
     // Figures outlive the emails they are of.
     const hasMail = newest === null || newest.data.length > 0 || (telling?.now.accepted ?? 0) > 0
     const start = startCard(visit, rooms, hasMail)
-    const attention = hasMail || concerns.length > 0 ? concernsCard(concerns) : null
+    const attention = hasMail || concerns.length > 0 ? concernsCard(concerns, '/dashboard') : null
     const numbers = telling === null ? html`${faults === NO_FAULTS ? BEHIND : faultBox(faults)}` : html`${tiles(telling)}${charts(telling)}`
     const body = hasMail ? html`${attention}${queue !== null && queueCard(queue, views, visit.nowMs)}${numbers}${start}` : html`${start}${attention}`
-    const page = html`${heading('Overview')}${hasMail && filters(visit, rooms, period, faults)}
-<div ${hasMail ? refreshed(visit, REDRAWN_S, ID) : live(visit, 'emails', ID)}>${body}</div>`
+    // With the first email the filters come; from then on they stay as somebody types into them.
+    const page = html`${heading('Overview')}<div ${hasMail ? html`id="overview"` : live(visit, 'emails', 'overview')}>${hasMail && filters(visit, rooms, period, faults)}
+<div ${live(visit, 'emails', 'told', REDRAWN_S, GAP_S)}>${body}</div></div>`
     return { title: 'Overview', section: 'overview', page, assets: CHART_ASSETS, status: faults === NO_FAULTS ? 200 : 422 }
   })
 }

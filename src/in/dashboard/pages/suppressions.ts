@@ -1,3 +1,4 @@
+import { parseAddress } from '#streams/address.ts'
 import { REASONS, type SuppressionReason } from '#streams/suppression/facts.ts'
 import type { ListSuppressionsAnswer, ListSuppressionsQuery, Suppression } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
@@ -6,13 +7,15 @@ import type { Answer, Pages, Visit } from '../visit.ts'
 
 const WHY: Record<SuppressionReason, string> = { bounce: 'Bounced', complaint: 'Marked as spam', unsubscribe: 'Unsubscribed', manual: 'Added by hand' }
 const TONES = { bounce: 'bad', complaint: 'bad', unsubscribe: 'warn', manual: 'calm' } as const
+const LIST = '/dashboard/suppressions'
+const NO_ADDRESS: Faults = { of: () => null, summary: 'Nothing was lifted: this is no address.' }
 const NONE: ListSuppressionsAnswer = { data: [], has_more: false, next_cursor: null }
 
 /** Who gets no mail of the account, and why. */
 export function suppressionsPages (pages: Pages): void {
   pages.get('/suppressions', async visit => {
     try {
-      return answer('Suppressions', listPage(visit, await visit.api.suppressions.page(asked(visit.query)), NO_FAULTS))
+      return answer('Suppressions', await foundPage(visit, NO_FAULTS))
     } catch (error) {
       const faults = faultsIn(error)
       return answer('Suppressions', listPage(visit, NONE, faults), faults)
@@ -22,10 +25,11 @@ export function suppressionsPages (pages: Pages): void {
   pages.get('/suppressions/new', async visit => answer('Suppress an address', newPage(visit, NO_FAULTS)))
 
   pages.post('/suppressions', async visit => {
-    const address = (visit.form.get('address') ?? '').trim()
+    const [address, reason] = [(visit.form.get('address') ?? '').trim(), (visit.form.get('reason') ?? 'manual') as SuppressionReason]
     try {
-      await visit.api.suppressions.create({ address, reason: (visit.form.get('reason') ?? 'manual') as SuppressionReason })
-      return { to: '/dashboard/suppressions', notice: `${address} gets no mail of this account from now on.` }
+      await visit.api.suppressions.create({ address, reason })
+      const less = reason === 'unsubscribe' ? 'no more mail of this account that offers to unsubscribe' : 'no mail of this account from now on'
+      return { to: LIST, notice: `${address} gets ${less}.` }
     } catch (error) {
       const faults = faultsIn(error)
       return answer('Suppress an address', newPage(visit, faults), faults)
@@ -36,12 +40,17 @@ export function suppressionsPages (pages: Pages): void {
     const address = visit.form.get('address') ?? ''
     try {
       await visit.api.suppressions.delete(address)
-      return { to: '/dashboard/suppressions', notice: `${address} may have mail again.` }
+      return { to: listUrl(visit), notice: `${address} may have mail again.` }
     } catch (error) {
-      const faults = faultsIn(error)
-      return answer('Suppressions', listPage(visit, await visit.api.suppressions.page(), faults), faults)
+      const faults = parseAddress(address) === null ? NO_ADDRESS : faultsIn(error)
+      return answer('Suppressions', await foundPage(visit, faults), faults)
     }
   })
+}
+
+/** The list with the search and the place in it that somebody has come from. */
+function listUrl ({ query }: Visit): string {
+  return query.size === 0 ? LIST : `${LIST}?${query}`
 }
 
 function answer (title: string, page: Html, faults: Faults = NO_FAULTS): Answer {
@@ -56,6 +65,10 @@ function asked (query: URLSearchParams): ListSuppressionsQuery {
 }
 
 const ACTIONS = html`<a class="button" href="/dashboard/erasures">Erasures</a><a class="button primary" href="/dashboard/suppressions/new">Suppress an address</a>`
+
+async function foundPage (visit: Visit, faults: Faults): Promise<Html> {
+  return listPage({ ...visit, url: listUrl(visit) }, await visit.api.suppressions.page(asked(visit.query)), faults)
+}
 
 function listPage (visit: Visit, { data, next_cursor: next }: ListSuppressionsAnswer, faults: Faults): Html {
   const [address, reason] = [visit.query.get('address') ?? '', visit.query.get('reason') ?? '']
@@ -97,7 +110,7 @@ const AGAIN = 'If it bounces again, it is suppressed again.'
 function lifting (visit: Visit, address: string, reasons: Suppression['reasons']): Html {
   const warned = reasons.some(({ reason }) => reason === 'complaint' || reason === 'unsubscribe') ? ASKED : AGAIN
   const confirm = `Mail to ${address} goes out again, whatever the reasons were. ${warned} Mail that was held back stays unsent.`
-  return act(visit, 'Lift', { action: '/dashboard/suppressions/lift', fields: { address }, confirm, confirmLabel: 'Lift it' })
+  return act(visit, 'Lift', { action: visit.url.replace(LIST, `${LIST}/lift`), fields: { address }, confirm, confirmLabel: 'Lift it' })
 }
 
 function newPage (visit: Visit, faults: Faults): Html {

@@ -18,7 +18,7 @@ export interface Rendered {
 }
 
 /** `source` = the line of the template that is meant; null where it is no one line. */
-export interface DraftFault { message: string, source: string | null }
+interface DraftFault { message: string, source: string | null }
 
 const MISSING_MAX = 100
 const SOURCE_CHARS_MAX = 200

@@ -2,7 +2,7 @@ import type { CreateTemplateRequest, Template, UpdateTemplateRequest } from '#sr
 import { JetpostError } from '#src/client/client.ts'
 import { faultsIn, type Faults } from '../parts.ts'
 
-export type VariableType = Template['variables'][number]['type']
+type VariableType = Template['variables'][number]['type']
 export const VARIABLE_TYPES: VariableType[] = ['string', 'number', 'boolean', 'object', 'list']
 
 /** A declared variable as it is typed: its fallback is a text, of what is not a string as JSON. */

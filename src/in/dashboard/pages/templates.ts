@@ -7,6 +7,7 @@ import { Memory } from '#src/base/memory.ts'
 import { JetpostError } from '#src/client/client.ts'
 import type { Template } from '#src/client/types.ts'
 import { answerFrom } from '#src/postgres/reads.ts'
+import { curlFor } from '../curl.ts'
 import { codeBlock, empty, faultsIn, heading, NO_FAULTS, pager, table, time } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import type { Answer, Pages, Visit } from '../visit.ts'
@@ -165,8 +166,7 @@ function variablesCell (names: string[]): Html {
 }
 
 function nothingYet (publicUrl: string): Html {
-  const curl = `curl ${publicUrl}/api/emails -H 'Authorization: Bearer jp_live_…' -H 'Content-Type: application/json' \\
-  -d '{"from":"hello@${SANDBOX_DOMAIN}","to":"ada@example.com","template_id":"tpl_…","variables":{"name":"Ada"}}'`
+  const curl = curlFor(publicUrl, '/api/emails', { from: `hello@${SANDBOX_DOMAIN}`, to: 'ada@example.com', template_id: 'tpl_…', variables: { name: 'Ada' } })
   const text = 'Subject, HTML and text with places for what differs from mail to mail. Write one here, then name it when you send:'
   return empty('No templates yet', text, codeBlock(curl, 'A request that sends from a template'))
 }

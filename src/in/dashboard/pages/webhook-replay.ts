@@ -5,7 +5,7 @@ import { failedPages } from '#src/actions/delivery-view.ts'
 import { cancelReplay, countReplay, replaysOf, requestReplay, type ReplayCount } from '#src/actions/replay.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { html, type Html } from '#src/base/html.ts'
-import { empty, facts, field, form, heading, live, number, select, table, type Column } from '../parts.ts'
+import { empty, facts, field, form, heading, live, number, select, span, table, type Column } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import { momentIn, momentText } from '../times.ts'
 import { granted, type Answer, type Pages, type Visit } from '../visit.ts'
@@ -102,7 +102,7 @@ function found (visit: Visit, id: string, { what, fromMs, toMs, pace }: ReplayWi
   const hidden = Object.entries({ what, from, to, pace }).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)
   const columns: Array<Column<[string, number]>> = [{ name: 'Type', kind: 'wide', cell: ([type]) => type }, { name: 'Events', kind: 'num', cell: ([, n]) => number(n) }]
   return html`<section class="card" role="status"><h2>It would send ${least}${number(deliveries)} ${deliveries === 1 ? 'delivery' : 'deliveries'}</h2>
-${facts([['What', WHAT_WORDS[what]], ['Then', stretch], ['Events', `${least}${number(events)}`], ['Takes', `${least}${duration(deliveries / pace)}`]])}
+${facts([['What', WHAT_WORDS[what]], ['Then', stretch], ['Events', `${least}${number(events)}`], ['Takes', `${least}${span(Math.ceil(deliveries / pace) * 1000)}`]])}
 ${!whole && html`<p class="hint">Counting stopped there, so that nobody waits for it; the replay goes to the end.</p>`}
 ${form(visit, { action: `/dashboard/webhooks/${id}/replay`, class: 'under' }, html`${hidden}<button class="primary">Send ${sentText(deliveries, whole)} again</button>`)}
 ${table('Events by type', columns, Object.entries(types))}</section>`
@@ -116,9 +116,4 @@ function nothing (what: ReplayWish['what'], stretch: string): Html {
 function sentText (deliveries: number, whole: boolean): string {
   if (!whole) return 'all of it'
   return deliveries === 1 ? 'it' : `these ${number(deliveries)}`
-}
-
-function duration (s: number): string {
-  if (s < 90) return `${Math.max(1, Math.ceil(s))} s`
-  return s < 5400 ? `${Math.ceil(s / 60)} min` : `${Math.ceil(s / 3600)} h`
 }

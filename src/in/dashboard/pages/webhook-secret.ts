@@ -2,7 +2,7 @@ import { html, type Html } from '#src/base/html.ts'
 import { codeBlock, copyable, heading } from '../parts.ts'
 
 /** How a receiver tells our requests from others', by the header of spec 6.3; runs as it stands in Node. */
-export const VERIFIER = `import { createHmac, timingSafeEqual } from 'node:crypto'
+const VERIFIER = `import { createHmac, timingSafeEqual } from 'node:crypto'
 
 // body: the raw bytes of the request, before any parsing. secret: whsec_… as it was shown, as a whole.
 export function isFromJetpost (body, headers, secret) {

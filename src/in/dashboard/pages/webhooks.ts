@@ -1,6 +1,7 @@
 import type { Webhook } from '#src/client/client.ts'
 import type { DeliveryCounts } from '#projections/deliveries/health.ts'
 import { html, type Html } from '#src/base/html.ts'
+import { curlFor } from '../curl.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import { codeBlock, empty, faultsIn, heading, live, NO_FAULTS, pager, table, type Faults } from '../parts.ts'
 import { createOnce, type Once } from '../once.ts'
@@ -66,8 +67,7 @@ function listOf ({ nowMs }: Visit, webhooks: Webhook[], counts: Map<string, Deli
 }
 
 function none (publicUrl: string): Html {
-  const curl = `curl ${publicUrl}/api/webhooks -H "Authorization: Bearer $JETPOST_API_KEY" -H 'Content-Type: application/json' \\
-  -d '{"url":"https://example.com/webhooks/jetpost","events":["email.delivered","email.bounced"]}'`
+  const curl = curlFor(publicUrl, '/api/webhooks', { url: 'https://example.com/webhooks/jetpost', events: ['email.delivered', 'email.bounced'] })
   const text = `An endpoint is a URL of yours. Jetpost POSTs to it, signed, as soon as mail is delivered, bounces, is opened or clicked, and tries again for 24 hours when it does
     not answer. Each request, its answer, and a button that sends it again will be here.`
   return empty('No endpoint yet', text, html`<p><a class="button primary" href="/dashboard/webhooks/new">Make the first one</a></p>${codeBlock(curl, 'The same by the API')}`)
