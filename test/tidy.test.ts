@@ -23,7 +23,7 @@ const pure: Record<string, string[]> = {
   streams: ['@sinclair/typebox'],
   projections: ['@sinclair/typebox'],
   'src/client': [],
-  'src/content': ['node:crypto', 'html-to-text', 'parse5'],
+  'src/content': ['node:crypto', 'html-to-text', 'parse5', 'postal-mime'],
   'src/feedback': ['postal-mime']
 }
 

@@ -83,11 +83,11 @@ export function placeText ({ at, id }: DeliveryPlace): string {
 
 /** The place in a text of ours, or null when it is none. */
 export function parsePlace (text: string): DeliveryPlace | null {
-  const match = text.length > 200 ? null : /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (whd_[0-9a-z]{1,64})$/.exec(Buffer.from(text, 'base64url').toString('latin1'))
+  const match = text.length > 200 ? null : /^((?!0000)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (whd_[0-9a-z]{1,64})$/.exec(Buffer.from(text, 'base64url').toString('latin1'))
   const [, at, id] = match ?? []
   if (at === undefined || id === undefined) return null
   const ms = Date.parse(at)
-  // V8 reads 30 February as 2 March, Postgres refuses it.
+  // V8 reads 30 February as 2 March, Postgres refuses it, and the year 0.
   return Number.isNaN(ms) || new Date(ms).toISOString() !== at ? null : { at, id }
 }
 

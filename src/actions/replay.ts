@@ -57,15 +57,19 @@ function laterId (nowMs: number, before: string | null): string {
   return newId('rpl', Math.max(nowMs, (idTimeMs(before ?? '') ?? 0) + 1))
 }
 
-/** Has an endpoint's failed deliveries, or all of its events, of a stretch of the past sent again. The webhooks role does it page by page. Throws
- *  LogUnavailable, or what `isUnanswered` knows. */
-export async function requestReplay (desk: ReplayDesk, asker: Asker, webhook: string, wish: ReplayWish): Promise<ReplayState | Refusal> {
-  const draft = await draftOf(desk, asker, webhook, wish)
-  if (draft instanceof Refusal) return draft
-  const { data, nowMs } = draft
-  const fact = stamp(ReplayRequested, { ...asker, causation: null }, data, nowMs)
-  await desk.ledger.webhooks.append([{ subject: subjects.replay(webhook, data.replay), fact, expectedSeq: 0 }])
-  return stateOf(fact)
+/** Has an endpoint's failed deliveries, or all of its events, of a stretch of the past sent again. The webhooks role does it page by page. `once` = the
+ *  id it is to have, made by whoever may ask twice: said twice, it happens once. Throws LogUnavailable, Conflict, or what `isUnanswered` knows. */
+export async function requestReplay (desk: ReplayDesk, asker: Asker, webhook: string, wish: ReplayWish, once = ''): Promise<ReplayState | Refusal> {
+  return await amongRivals(async () => {
+    const said = await lastOf(desk, asker, once)
+    if (said !== null) return stateOf(said.fact)
+    const draft = await draftOf(desk, asker, webhook, wish, once)
+    if (draft instanceof Refusal) return draft
+    const { data, nowMs } = draft
+    const fact = stamp(ReplayRequested, { ...asker, causation: null }, data, nowMs)
+    await desk.ledger.webhooks.append([{ subject: subjects.replay(webhook, data.replay), fact, expectedSeq: 0 }])
+    return stateOf(fact)
+  })
 }
 
 /** What a replay would send. */
@@ -125,7 +129,7 @@ function add (count: ReplayCount, { events }: Owed): void {
 
 interface Draft { webhook: Webhook, data: Replay, nowMs: number }
 
-async function draftOf (desk: ReplayDesk, asker: Asker, id: string, wish: ReplayWish): Promise<Draft | Refusal> {
+async function draftOf (desk: ReplayDesk, asker: Asker, id: string, wish: ReplayWish, once = ''): Promise<Draft | Refusal> {
   const webhook = ownWebhook(desk, asker, id)
   if (webhook instanceof Refusal) return webhook
   const { bus, clock } = desk.ledger
@@ -137,7 +141,10 @@ async function draftOf (desk: ReplayDesk, asker: Asker, id: string, wish: Replay
   const fault = disabledFault(webhook) ?? replayFault(wish, { keptMs, nowMs, running })
   if (fault !== null) return fault
   const through = what === 'failed' ? 0 : await sequenceBefore(bus, 'EMAILS', toMs + LATE_MS)
-  const data = { replay: laterId(nowMs, replays[0]?.replay ?? null), webhook: id, what, from: timestamp(fromMs), to: timestamp(toMs), through, pace, place: '', made: 0 }
+  const newest = replays[0]?.replay ?? null
+  // An id that was made before others of this endpoint, or by a clock that is ahead, would be out of order.
+  const inOrder = once.startsWith('rpl_') && once > (newest ?? '') && (idTimeMs(once) ?? Infinity) <= nowMs
+  const data = { replay: inOrder ? once : laterId(nowMs, newest), webhook: id, what, from: timestamp(fromMs), to: timestamp(toMs), through, pace, place: '', made: 0 }
   return { webhook, data, nowMs }
 }
 

@@ -2,19 +2,24 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
+import { deliveries } from '#projections/deliveries/project.ts'
 import { emailFacts } from '#streams/email/facts.ts'
 import type { Email } from '#src/client/types.ts'
+import { recipientsTable } from '#src/in/dashboard/pages/email-recipients.ts'
 import { timeline } from '#src/in/dashboard/pages/email-timeline.ts'
 import type { Visit } from '#src/in/dashboard/visit.ts'
 import { openPage, signIn, type Page } from '../support/browser.ts'
 import { visit } from '../support/dashboard.ts'
+import { holdView } from '../support/held-view.ts'
 import { API_KEY, FROM, openTestHouse } from '../support/house.ts'
+import { freshDatabase } from '../support/servers.ts'
 import { startSink } from '../support/smtp-sink.ts'
 import { until } from '../support/wait.ts'
 
 const sink = await startSink()
 t.teardown(() => sink.stop())
-const house = await openTestHouse(t, { env: { SMTP_URL: sink.url } })
+const databaseUrl = await freshDatabase(t)
+const house = await openTestHouse(t, { databaseUrl, env: { SMTP_URL: sink.url } })
 const me = await visit(house)
 const inHours = (hours: number) => new Date(Date.now() + hours * 3_600_000).toISOString()
 const idIn = (to: string | null) => /\/dashboard\/emails\/(em_\w+)$/.exec(to ?? '')?.[1] ?? ''
@@ -25,8 +30,12 @@ async function sent (fields: Record<string, unknown>, status: string): Promise<s
   return id
 }
 
-async function forget (address: string): Promise<{ id: string, erasure: string }> {
-  const id = await sent({ to: address }, 'delivered')
+async function suppress (address: string): Promise<void> {
+  await house.request('POST', '/api/suppressions', { body: { address } })
+}
+
+async function forget (address: string, status: string): Promise<{ id: string, erasure: string }> {
+  const id = await sent({ to: address }, status)
   return { id, erasure: (await house.request('POST', '/api/erasures', { body: { address } })).body.id }
 }
 
@@ -45,10 +54,11 @@ t.test('before the first email the list teaches; the first one appears in it by 
 })
 
 /** Begun early: it takes its time, beside whatever else happens. */
-let forgotten: Promise<{ id: string, erasure: string }>
+let forgotten: Promise<Array<{ id: string, erasure: string }>>
 
 t.test('an email is sent from the page, becomes delivered without a reload, and its timeline tells how', async t => {
-  forgotten = forget('forgotten@example.com')
+  await suppress('held@example.com')
+  forgotten = Promise.all([forget('forgotten@example.com', 'delivered'), forget('held@example.com', 'suppressed')])
   sink.replies('slow@example.com', { dot: { reply: '250 2.0.0 kept as 77', afterMs: 3000 } })
   const { page, complaints } = await openPage(t, house.url)
   await signIn(page, API_KEY)
@@ -163,6 +173,7 @@ t.test('a refused email tells why, is sent again, and its recipient is suppresse
   t.match(html, '550 5.7.1 &lt;script&gt;alert(1)&lt;/script&gt; not wanted')
   t.match(html, 'Rejected for good by 127.0.0.1')
   t.notMatch(html, 'Cancel the email')
+  t.match(html, `action="${url}/suppress"`)
   t.equal((await me.post(`${url}/retry`)).to, url)
   await house.settled(id, 'delivered')
   const after = await me.get(url)
@@ -172,6 +183,28 @@ t.test('a refused email tells why, is sent again, and its recipient is suppresse
   t.equal((await me.post(`${url}/suppress`, { n: '0' })).to, url)
   t.equal((await house.request('GET', '/api/suppressions/gone@example.com')).status, 200)
   t.equal((await me.post(`${url}/suppress`, { n: '1' })).status, 404)
+})
+
+t.test('who is suppressed is told so, and nobody is offered to be who is or never can be', async t => {
+  sink.replies('unknown@example.com', { rcpt: '550 5.1.1 no such user' })
+  const shown = async (to: string, status: string) => (await me.get(`/dashboard/emails/${await sent({ to }, status)}`)).html
+  const link = (address: string) => `<a href="/dashboard/suppressions?address=${encodeURIComponent(address)}">Suppressed</a>`
+  const bounced = await sent({ to: 'unknown@example.com' }, 'bounced')
+  await until(async () => (await house.request('GET', '/api/suppressions/unknown@example.com')).status === 200)
+  for (const html of [(await me.get(`/dashboard/emails/${bounced}`)).html, await shown('unknown@example.com', 'suppressed'), await shown('gone@example.com', 'suppressed')]) {
+    t.match(html, /<a href="\/dashboard\/suppressions\?address=\w+%40example\.com">Suppressed<\/a>/)
+    t.notMatch(html, '/suppress"')
+  }
+  t.match((await me.get(`/dashboard/emails/${bounced}?as_of=${new Date().toISOString()}`)).html, 'data-name="Then"></td>', 'not of the past')
+  await house.request('DELETE', '/api/suppressions/unknown@example.com')
+  const lifted = await me.get(`/dashboard/emails/${bounced}`)
+  t.match(lifted.html, '/suppress"')
+  t.notMatch(lifted.html, link('unknown@example.com'))
+  for (const name of ['bounced', 'suppressed']) {
+    const html = await shown(`${name}@sandbox.jetpost.test`, name)
+    t.match(html, 'A test address')
+    t.notMatch(html, /\/suppress"|\/dashboard\/suppressions\?/)
+  }
 })
 
 t.test('the slider shows the email as it was known, and the way back', async t => {
@@ -234,6 +267,8 @@ t.test('mail in the preview runs nothing, reaches nothing, and loads pictures wh
   t.strictSame(seen, ['/picture'])
   t.match(page.url(), 'images=1')
   t.match(await page.title(), 'Hello')
+  await page.evaluate("document.querySelector('iframe').src = '/dashboard/emails/em_none/frame'")
+  await mail.getByText('There is no such thing in this account').waitFor()
   const frame = await me.get(`/dashboard/emails/${id}/frame`)
   t.match(frame.headers.get('content-security-policy'), /^sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none';/)
   t.notMatch(frame.headers.get('content-security-policy'), 'http')
@@ -251,7 +286,14 @@ t.test('source, details and what endpoints were told', async t => {
   const details = await me.get(`${url}?tab=details`)
   for (const text of ['X-Own', 'a.txt', '<code>order</code>', 'tag=t1', 'Copy the Message-ID']) t.match(details.html, text)
   await until(async () => (await me.get(`${url}?tab=webhooks`)).html.includes('/dashboard/webhooks/deliveries/whd_'))
-  t.match((await me.get(`${url}?tab=webhooks`)).html, 'http://127.0.0.1:9/hook')
+  const rows = async (path: string) => (await me.get(path)).html.split('<tbody>')[1]!.split('</tbody>')[0]!.replaceAll(/<time.*?<\/time>/g, '')
+  await until(async () => /retrying.*Connection refused/s.test(await rows(`${url}?tab=webhooks`)))
+  t.match(await rows(`${url}?tab=webhooks`), '>http://127.0.0.1:9/hook</a>')
+  await until(async () => await rows(`${url}?tab=webhooks`) === await rows(`/dashboard/webhooks/deliveries?email=${id}`))
+  t.match(await me.get(`${url}?tab=webhooks&cursor=x`), { status: 200, html: /role="alert">This link to a page of the list is damaged/ })
+  const letGo = await holdView(databaseUrl, deliveries)
+  t.match(await me.get(`${url}?tab=webhooks`), { status: 200, html: /The log of deliveries cannot be read just now/ })
+  await letGo()
   const { page } = await openPage(t, house.url)
   await signIn(page, API_KEY)
   for (const tab of ['source', 'details', 'webhooks']) {
@@ -291,12 +333,18 @@ t.test('every fact of a timeline is told in words', async t => {
   t.match(told({ type: 'email.bounced', report: 'in_1', host: 'mx.example.net', class: 'userunknown', status: '5.1.1' }), 'A report says that it was rejected by mx.example.net. There is no such mailbox.')
   t.match(told({ type: 'email.delivered', host: 'mx.example.net', smtp_code: 250, response: '', tls: { version: 'TLSv1.3', cipher: 'AES', verified: false }, ms: 1234 }),
     /<code>250<.*TLSv1\.3, AES, certificate not verified · 1\.2 s to the reply/s)
+  const [recipient] = email.recipients
+  const overdue = { ...email, recipients: [{ ...recipient!, status: 'deferred' as const, next_attempt_at: '2026-01-01T00:00:00.000Z' }] }
+  const recipientsOf = (standings: Map<string, []> | null) => recipientsTable({ ...visit, nowMs: Date.now() }, overdue, standings).text
+  t.match(recipientsOf(new Map([[recipient!.address, []]])), 'next attempt due')
+  t.match(recipientsOf(null), /next attempt <time/, 'as it was known')
   t.match(told({ type: 'email.clicked', url: 'https://a.example/?<b>', machine: true }), /Link followed by a program.*https:\/\/a\.example\/\?&lt;b&gt;/s)
 })
 
 t.test('content that is gone says so, and so does a person who was forgotten', async t => {
-  const { id, erasure } = await forgotten
-  await until(async () => (await house.request('GET', `/api/erasures/${erasure}`)).body.completed_at !== null)
+  const [{ id, erasure }, held] = await forgotten as [Awaited<ReturnType<typeof forget>>, Awaited<ReturnType<typeof forget>>]
+  for (const each of [erasure, held.erasure]) await until(async () => (await house.request('GET', `/api/erasures/${each}`)).body.completed_at !== null)
+  t.notMatch((await me.get(`/dashboard/emails/${held.id}`)).html, /erased%40|suppress"/, 'nobody is left to be suppressed')
   const url = `/dashboard/emails/${id}`
   const { html } = await me.get(url)
   t.match(html, '(erased)')

@@ -1,13 +1,20 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
+import { createServer as createListener } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
+import { emails } from '#projections/emails/project.ts'
 import { flaws } from '../support/axe.ts'
 import { openPage, signIn } from '../support/browser.ts'
 import { visit } from '../support/dashboard.ts'
+import { holdView } from '../support/held-view.ts'
 import { API_KEY, openTestHouse } from '../support/house.ts'
+import { handIn, letter } from '../support/inbound-peer.ts'
+import { freshDatabase } from '../support/servers.ts'
 
-const house = await openTestHouse(t)
+const port = await freePort()
+const databaseUrl = await freshDatabase(t)
+const house = await openTestHouse(t, { databaseUrl, env: { JETPOST_CATCHER_PORT: String(port) } })
 const visitor = await visit(house)
 const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 
@@ -17,6 +24,20 @@ async function caught (to: string, fields: Record<string, unknown>): Promise<str
   await house.settled(body.id, 'delivered')
   const { body: list } = await house.request('GET', '/catcher.json')
   return list.data.find((mail: { to: string[], id: string }) => mail.to.includes(to)).id
+}
+
+async function freePort (): Promise<number> {
+  const probe = createListener().listen(0, '127.0.0.1')
+  await once(probe, 'listening')
+  const { port: free } = probe.address() as AddressInfo
+  probe.close()
+  await once(probe, 'close')
+  return free
+}
+
+/** What any program on this machine may hand in; resolves to its id in the mailbox. */
+async function handed (raw: string): Promise<string> {
+  return /caught as (msg_\w+)/.exec(await handIn(port, { from: 'odd@example.com', to: 'ada@example.com', raw }))![1]!
 }
 
 t.test('mail that is caught shows up by itself, and is read part by part', async t => {
@@ -118,4 +139,39 @@ t.test('older mail is a page further, and no page is wider than a phone, or has 
     t.ok(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), path)
     t.strictSame(await flaws(page), [], path)
   }
+})
+
+t.test('mail that no reader can take apart is there with its source, and the others beside it', async t => {
+  const wide = await handed(`Subject: Wide\r\n${`X-Long: ${'x'.repeat(900)}\r\n`.repeat(2500)}\r\nHello\r\n`)
+  const deep = await handed(Array.from({ length: 300 }, (_, i) => `Content-Type: multipart/mixed; boundary=b${i}\r\n${i === 0 ? 'Subject: Deep\r\n' : ''}\r\n--b${i}\r\n`).join(''))
+  await handed(letter('Plain'))
+  const { status, html } = await visitor.get('/dashboard/mailbox')
+  t.equal(status, 200)
+  for (const subject of ['(unreadable)', 'Deep', 'Plain']) t.match(html, `>${subject}</a>`)
+  for (const [id, title, source] of [[wide, '(unreadable)', 'Subject: Wide'], [deep, 'Deep', 'boundary=b299']] as const) {
+    const page = await visitor.get(`/dashboard/mailbox/${id}`)
+    t.match(page, { status: 200, html: /This mail cannot be taken apart/ })
+    t.match(page.html, `<h1>${title}</h1>`)
+    t.match(page.html, source)
+  }
+})
+
+t.test('a source is read as the UTF-8 that it is, and a name is cut between characters', async t => {
+  const file = "Content-Type: text/plain\r\nContent-Disposition: attachment; filename=\"" + '🎉'.repeat(100) + 'x"\r\n\r\nHello\r\n'
+  const id = await handed(`Subject: Grüße\r\n${file}`)
+  t.match((await visitor.get(`/dashboard/mailbox/${id}?view=source`)).html, 'Subject: Grüße')
+  const saved = await visitor.get(`/dashboard/mailbox/${id}/files/0`)
+  t.equal(saved.status, 200)
+  t.match(saved.headers.get('content-disposition'), `filename*=UTF-8''%EF%BF%BD${encodeURIComponent('🎉'.repeat(99))}x`)
+})
+
+t.test('while the view of emails does not answer caught mail is read all the same, without a link to its email', async t => {
+  const id = await caught('behind@example.com', { subject: 'Behind' })
+  t.match(await visitor.get(`/dashboard/mailbox/${id}`), { status: 200, html: /Open the email/ })
+  const letGo = await holdView(databaseUrl, emails)
+  const { status, html } = await visitor.get(`/dashboard/mailbox/${id}`)
+  await letGo()
+  t.equal(status, 200)
+  t.match(html, '<h1>Behind</h1>')
+  t.notMatch(html, 'Open the email')
 })

@@ -1,6 +1,8 @@
 import axe, { type Result } from 'axe-core'
 import t from 'tap'
+import { placeText } from '#projections/deliveries/queries.ts'
 import { openPage, signIn, type Page } from '../support/browser.ts'
+import { waysFrom } from '../support/crawl.ts'
 import { visit } from '../support/dashboard.ts'
 import { startHookSink, type HookRequest } from '../support/hook-sink.ts'
 import { API_KEY, openTestHouse } from '../support/house.ts'
@@ -53,6 +55,8 @@ t.test('the first endpoint is made: faults stand at their fields, the secret is 
   t.match(await page.locator('#field-url-fault').innerText(), /https:\/\//)
   t.match(await page.locator('#field-concurrency-fault').innerText(), /1 to 100/)
   t.equal(await page.getByRole('checkbox', { name: 'email.opened' }).isChecked(), false, 'what was chosen is still there')
+  const late = await me.post('/dashboard/webhooks', { url: 'https://example.com/late', events: 'email.opened', start_at: 'tomorrow' })
+  t.match(late, { status: 422, html: /value="https:\/\/example\.com\/late"[^]*type="text" id="field-start_at"[^>]*aria-invalid="true"[^>]*value="tomorrow"/ }, 'nothing typed is lost')
   await page.getByLabel('URL').fill(`${sink.url}/hooks`)
   await page.getByLabel('Requests at once').fill('3')
   await page.getByRole('button', { name: 'Make the endpoint' }).click()
@@ -133,11 +137,15 @@ t.test('what failed is counted, then sent again: an endpoint that said 410 is di
   t.equal(about(email)(sink.requests).length, 1, 'counting sends nothing')
   await page.getByRole('button', { name: 'Send it again' }).click()
   await page.locator('#replays').getByText('done').waitFor()
+  t.match(await page.locator('#replays').innerText(), /All 1 asked for/)
   await sink.waitFor(requests => about(email)(requests).length === 2)
   t.match(await page.locator('#replays').innerText(), /What failed/)
   await page.goto(`${endpoint}/replay?what=failed`)
   await page.getByRole('heading', { name: 'Nothing to send' }).waitFor()
   for (const bad of ['pace=0', `from=${PAST}`, 'from=2020-01-01T00:00']) t.match(await me.get(`${endpoint}/replay?what=window&${bad}`), { status: 422, html: /role="alert"/ }, bad)
+  const wrong = await me.get(`${endpoint}/replay?what=window&from=yesterday&to=9999-12-31T23:59:59-23:00&pace=7`)
+  t.match(wrong, { status: 422, html: /id="field-from"[^>]*aria-invalid="true"[^>]*value="yesterday"[^]*id="field-to-fault"/ })
+  t.match(wrong.html, 'value="7"')
 })
 
 t.test('a pause holds what is owed and a replay, which can be canceled; resuming sends it', async t => {
@@ -153,12 +161,25 @@ t.test('a pause holds what is owed and a replay, which can be canceled; resuming
   await page.locator('#replays').getByText('Waits: the endpoint is paused').waitFor()
   await confirmed('Cancel', 'Cancel the replay')
   await page.locator('#replays').getByText('canceled').waitFor()
+  await sendTwice(t)
   const before = sink.requests.length
   await page.getByRole('button', { name: 'Resume' }).click()
   await sink.waitFor(requests => about(email)(requests).length === 1)
   await until(async () => !(await me.get(endpoint)).html.includes('None yet'))
   t.equal(sink.requests.length, before + 1, 'nothing of the replay')
 })
+
+/** A form that an impatient hand sends twice. */
+async function sendTwice (t: { equal (found: unknown, wanted: unknown): void }): Promise<void> {
+  const { action, fields } = waysFrom((await me.get(`${endpoint}/replay?what=window&since=1`)).html, endpoint).forms.find(form => form.fields.once !== undefined)!
+  const replays = async () => (await me.get(`${endpoint}/replays`)).html
+  const count = (html: string) => html.split('data-name="What"').length - 1
+  const before = count(await replays())
+  for (const { status } of await Promise.all([me.post(action, fields), me.post(action, fields)])) t.equal(status, 303)
+  t.equal(count(await replays()), before + 1)
+  const cancels = (await replays()).match(/\/dashboard\/webhooks\/\w+\/replays\/\w+\/cancel/g)!
+  for (const path of cancels) t.equal((await me.post(path)).status, 303)
+}
 
 t.test('settings are changed, the secret is rotated, and the old one ends when somebody says so', async t => {
   await page.goto(endpoint)
@@ -199,7 +220,10 @@ t.test('filters stand in the URL, and lists go on page by page', async t => {
   const links = (html: string) => [...html.matchAll(/href="(\/dashboard\/webhooks\/deliveries\/whd_\w+)"/g)].map(([, link]) => link!)
   const newest = await me.get(path)
   t.equal(links(newest.html).length, 25)
-  t.match(newest.html, /state=delivered">27</, 'and how the day went is above')
+  const [, tile] = /href="([^"]*state=delivered[^"]*)">27</.exec(newest.html)!
+  const ofTheDay = (await me.get(tile!.replaceAll('&amp;', '&'))).html
+  t.equal(links(ofTheDay).length, 25, 'a figure leads to what it counts')
+  t.match(ofTheDay, `name="since" autocomplete="off" value="${/since=(.{16})/.exec(tile!)![1]}"`)
   t.match(await me.get('/dashboard/webhooks'), { html: /27 delivered/ })
   const [, older] = /rel="next" href="([^"]+)"/.exec(newest.html)!
   const rest = links((await me.get(older!.replaceAll('&amp;', '&'))).html)
@@ -210,6 +234,13 @@ t.test('filters stand in the URL, and lists go on page by page', async t => {
   t.match(await me.get(`${path}?since=${PAST}`), { html: /Nothing found/ })
   t.match(await me.get(`${path}?error=timeout&event=ev_1`), { html: /Nothing found/ })
   for (const bad of ['state=lost', 'error=none', 'cursor=abc', 'since=yesterday', 'event=em_1', 'email=%00']) t.equal((await me.get(`${path}?${bad}`)).status, 422, bad)
+  const years = ['since=0000-01-01T00:00', 'until=9999-12-31T23:59:59-23:00', `cursor=${placeText({ at: '0000-01-01T00:00:00.000Z', id: 'whd_1' })}`]
+  for (const bad of years) t.equal((await me.get(`/dashboard/webhooks/deliveries?${bad}`)).status, 422, bad)
+  const { html: wrong } = await me.get(`${path}?state=delivered&email=ada@example.com&since=yesterday`)
+  t.match(wrong, 'Deliveries of the last 24 hours', 'the endpoint is there all the same')
+  t.match(wrong, '<option value="delivered" selected>')
+  t.match(wrong, /id="field-email"[^>]*aria-invalid="true"[^>]*value="ada@example.com"[^]*id="field-email-fault">An email is found by its id, em_…, and not by an address/)
+  t.match(wrong, /type="text" id="field-since"[^>]*aria-invalid="true"[^>]*value="yesterday"/)
   for (const none of ['whd_none', '%00']) t.equal((await me.get(`/dashboard/webhooks/deliveries/${none}`)).status, 404, none)
   await page.goto(path)
   await page.getByLabel('State', { exact: true }).selectOption('delivered')
@@ -218,6 +249,16 @@ t.test('filters stand in the URL, and lists go on page by page', async t => {
     await page.goto(shown)
     t.equal(await page.locator('main img, main i').count(), 0, 'its URL is a text')
   }
+  await page.goto(path)
+  t.equal(newest.html.split('hx-get=').length - 1, 1, 'the page asks once when something has happened')
+  await page.getByText('More filters').click()
+  await page.getByLabel('Event', { exact: true }).fill('ev_half')
+  await page.getByLabel('Email', { exact: true }).focus()
+  await stay()
+  await deliver()
+  await page.locator('.tile', { hasText: 'Delivered' }).getByText('28').waitFor()
+  t.equal(await page.getByLabel('Event', { exact: true }).inputValue(), 'ev_half', 'what is half typed stays')
+  t.ok(await stayed())
   await page.goto(path)
   await confirmed('Delete the endpoint', 'Delete it')
   await page.getByText('The endpoint is deleted.').waitFor()

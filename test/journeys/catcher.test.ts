@@ -7,6 +7,7 @@ import { startCatcher, type Catcher } from '#src/in/catcher/server.ts'
 import { closeSession, openSession, SMTP_TIMEOUTS } from '#src/out/smtp/session.ts'
 import { parseTarget } from '#src/out/smtp/target.ts'
 import { transact } from '#src/out/smtp/transact.ts'
+import { handIn } from '../support/inbound-peer.ts'
 
 const LOCAL = { host: 'localhost:8080' }
 
@@ -51,6 +52,18 @@ t.test('caught mail can be read, and does no harm', async t => {
   t.match(raw.headers['content-type'], 'message/rfc822')
   t.match(raw.body, 'Subject: two')
   t.equal((await app.inject({ url: '/catcher/msg_none', headers: LOCAL })).statusCode, 404)
+})
+
+t.test('a mail that no reader can take apart keeps nobody from the others', async t => {
+  const { catcher, app } = await openCatcher(t)
+  const raw = `Subject: Wide\r\n${`X-Long: ${'x'.repeat(900)}\r\n`.repeat(2500)}\r\nHello\r\n`
+  const reply = await handIn(Number(new URL(catcher.url).port), { from: 'odd@example.com', to: 'ada@example.net', raw })
+  await send(catcher, ['plain'])
+  const list = await app.inject({ url: '/catcher', headers: LOCAL })
+  for (const subject of ['(unreadable)', 'plain']) t.match(list.body, `>${subject}</a>`)
+  const page = await app.inject({ url: `/catcher/${/msg_\w+/.exec(reply)![0]}`, headers: LOCAL })
+  t.equal(page.statusCode, 200)
+  t.match(page.body, '<h1>(unreadable)</h1>')
 })
 
 t.test('only the newest are kept', async t => {

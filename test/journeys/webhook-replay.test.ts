@@ -5,6 +5,7 @@ import { cancelReplay, countReplay, replayDelivery, replaysOf, requestReplay } f
 import { advanceReplay, readPage } from '#src/actions/replay-page.ts'
 import { changeWebhook, deleteWebhook } from '#src/actions/webhook.ts'
 import { sleep } from '#src/base/backoff.ts'
+import { idTimeMs, newId } from '#src/base/id.ts'
 import { createLog } from '#src/base/log.ts'
 import { openBuilder } from '#src/out/projector/build.ts'
 import { createProjectors } from '#src/out/projector/run.ts'
@@ -102,6 +103,24 @@ t.test('what nobody knows is not sent again, nor what was owed to an endpoint th
   await rig.directory.reached(seq, 5000)
   t.match(await again(), { code: 'webhook_deleted' })
   t.match(await requestReplay(rig.desk, rig.asker, webhook.id, lately()), { code: 'not_found' })
+})
+
+t.test('a replay that is asked for twice by one id begins once; an id that is out of order is not taken', async t => {
+  const rig = await openHookRig(t)
+  const { webhook } = await rig.listen('http://127.0.0.1:9/')
+  const ask = async (once: string) => granted(await requestReplay(rig.desk, rig.asker, webhook.id, lately(), once)).replay
+  const once = newId('rpl', Date.now() - 10_000)
+  t.strictSame(await Promise.all([ask(once), ask(once)]), [once, once])
+  granted(await cancelReplay(rig.desk, rig.asker, once))
+  t.equal(await ask(once), once, 'also when it is over')
+  t.equal((await replaysOf(rig.desk, webhook.id)).length, 1)
+  for (const odd of [newId('rpl', Date.now() - 20_000), newId('rpl', Date.now() + 60_000), newId('zzz', Date.now() - 1000), 'x']) {
+    const [before] = await replaysOf(rig.desk, webhook.id)
+    const replay = await ask(odd)
+    t.ok(replay !== odd && replay > before!.replay && replay.startsWith('rpl_'), odd)
+    t.ok(idTimeMs(replay)! <= Date.now() + 1000, 'by our clock')
+  }
+  t.match(await requestReplay(rig.desk, { ...rig.asker, account: 'acc_other' }, webhook.id, lately(), once), { code: 'not_found' })
 })
 
 t.test('all that failed since a time is sent again, and nothing else; counted before, it is as many', async t => {

@@ -238,7 +238,8 @@ t.test('pages stay what they are while new deliveries come and old ones are aske
 t.test('a place is read back, and what is none of ours is not', async t => {
   const place = { at: timeAt(1), id: 'whd_one' }
   t.strictSame(parsePlace(placeText(place)), place)
-  for (const text of ['', 'x', placeText({ ...place, id: "whd_'" }), placeText({ ...place, at: '2026-02-30T00:00:00.000Z' }), placeText({ ...place, at: '2026-99-30T00:00:00.000Z' }), 'A'.repeat(1000)]) {
+  const times = ['2026-02-30T00:00:00.000Z', '2026-99-30T00:00:00.000Z', '0000-01-01T00:00:00.000Z', '+010000-01-01T00:00:00.000Z']
+  for (const text of ['', 'x', placeText({ ...place, id: "whd_'" }), ...times.map(at => placeText({ ...place, at })), 'A'.repeat(1000)]) {
     t.equal(parsePlace(text), null, text.slice(0, 80))
   }
 })

@@ -35,8 +35,13 @@ export async function openWorld (t: Parameters<typeof openLived>[0]): Promise<{ 
   const last = (await house.send({ to: `Ada Lovelace <${CUSTOMER}>`, subject: SUBJECT, html: '<p>Hello</p>', text: 'Hello', tags: ['order'], metadata: { order: 7 } })).body.id
   await house.settled(last, 'delivered')
   await hooks.waitFor(requests => ['/fine', '/gone', '/broken'].every(path => requests.some(request => request.path === path)))
-  const came = (await house.request('GET', '/catcher.json')).body.data.find((message: { to: string[] }) => message.to.includes(CUSTOMER))
-  await handIn(house.inboundPort!, { to: came.from, raw: dsn({ to: CUSTOMER, status: '4.2.2', action: 'delayed' }) })
+  const senderTo = async (address: string) => (await house.request('GET', '/catcher.json')).body.data.find((message: { to: string[] }) => message.to.includes(address)).from
+  await handIn(house.inboundPort!, { to: await senderTo(CUSTOMER), raw: dsn({ to: CUSTOMER, status: '4.2.2', action: 'delayed' }) })
+  // Refused, and not for want of a mailbox: whether it gets more mail is for somebody to say.
+  const refused = (await house.send({ to: 'filtered@customer.example' })).body.id
+  await house.settled(refused, 'delivered')
+  await handIn(house.inboundPort!, { to: await senderTo('filtered@customer.example'), raw: dsn({ to: 'filtered@customer.example', status: '5.7.1', diagnostic: 'smtp; 550 5.7.1 not wanted here' }) })
+  await house.settled(refused, 'bounced')
   await handIn(house.inboundPort!, { to: `postmaster@${BOUNCES}`, raw: letter('Who are you?') })
   let all: Array<{ id: string, url: string, status: string }> = []
   await until(async () => (all = (await ask('GET', '/api/webhooks')).data as typeof all).some(({ status }) => status === 'disabled'))

@@ -1,8 +1,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import PostalMime, { type Email } from 'postal-mime'
+import type { Email } from 'postal-mime'
 import { timestamp } from '#src/base/clock.ts'
-import type { Catcher, CaughtMail } from './server.ts'
 import { Html, html } from '#src/base/html.ts'
+import { readHead, readMail, subjectOf } from '#src/content/read.ts'
+import type { Catcher, CaughtMail } from './server.ts'
 
 const LOOPBACK = /^(::1|(::ffff:)?127\.\d+\.\d+\.\d+)$/
 const LOCAL_HOST = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/i
@@ -29,7 +30,7 @@ export async function catcherPages (app: FastifyInstance, { catcher }: { catcher
     const mail = id === undefined ? null : catcher.message(id)
     if (mail === null) return await notFound(reply)
     if (form === '.eml') return await reply.type('message/rfc822').send(mail.raw)
-    const parsed = await PostalMime.parse(mail.raw)
+    const parsed = await readMail(mail.raw)
     if (form === '.html') return await htmlPart(reply, parsed)
     return await page(reply, mailPage(mail, parsed))
   })
@@ -69,10 +70,9 @@ const summaries = new WeakMap<CaughtMail, Summary>()
 async function summaryOf (mail: CaughtMail): Promise<Summary> {
   const known = summaries.get(mail)
   if (known !== undefined) return known
-  const end = mail.raw.indexOf('\r\n\r\n')
-  const { subject, messageId } = await PostalMime.parse(end === -1 ? mail.raw : mail.raw.subarray(0, end + 4))
   const { id, receivedMs, from, to, raw } = mail
-  const summary = { id, received_at: timestamp(receivedMs), from, to, subject: subject ?? '', message_id: messageId ?? '', size_bytes: raw.length }
+  const head = await readHead(raw)
+  const summary = { id, received_at: timestamp(receivedMs), from, to, subject: subjectOf(head), message_id: head.messageId ?? '', size_bytes: raw.length }
   summaries.set(mail, summary)
   return summary
 }
@@ -89,12 +89,14 @@ function row ({ id, received_at: receivedAt, from, to, subject }: Summary): Html
   return html`<tr><td><time>${receivedAt.slice(11, 19)}</time></td><td>${from}</td><td>${to.join(', ')}</td><td>${link}</td></tr>`
 }
 
-function mailPage (mail: CaughtMail, { subject, headers, text, html: body }: Email): Html {
+function mailPage (mail: CaughtMail, read: Email): Html {
+  const { headers, text, html: body } = read
+  const subject = subjectOf(read) || '(no subject)'
   const frame = html`<iframe title="HTML part" sandbox="allow-popups allow-popups-to-escape-sandbox" src="/catcher/${mail.id}.html"></iframe>`
   const lines = headers.map(({ key, value }) => html`<tr><th>${key}</th><td>${value}</td></tr>`)
-  return layout(subject ?? '(no subject)', html``, html`
+  return layout(subject, html``, html`
 <nav><a href="/catcher">← All mail</a> <a href="/catcher/${mail.id}.eml">Source</a></nav>
-<h1>${subject || '(no subject)'}</h1>
+<h1>${subject}</h1>
 <p>Envelope: ${mail.from || '<>'} → ${mail.to.join(', ')}, ${mail.raw.length} bytes, ${timestamp(mail.receivedMs)}</p>
 ${body === undefined ? html`` : html`<h2>HTML</h2>${frame}`}
 ${text === undefined ? html`` : html`<h2>Text</h2><pre>${text}</pre>`}

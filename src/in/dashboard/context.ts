@@ -12,6 +12,7 @@ import { accessRoutes } from './access.ts'
 import { assetRoutes } from './assets.ts'
 import { bounceThrough, pageFor, plainPage } from './layout.ts'
 import { createLiveLines } from './live.ts'
+import { framed } from './mail-frame.ts'
 import { ALL_PAGES } from './pages.ts'
 import type { DashboardRooms } from './rooms.ts'
 import { cookies, csrfOf, formOf, isCsrf, isForeign, isOurs, type Cookies } from './tickets.ts'
@@ -134,6 +135,8 @@ export async function dashboardContext (app: FastifyInstance, { rooms }: { rooms
   async function failed (error: unknown, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { status, title, text } = faultOf(error, request.id)
     if (status === 500) log.error({ requestId: request.id, err: error }, 'a page of the dashboard failed')
+    // A page in a frame would be refused, and the frame be empty.
+    if (request.headers['sec-fetch-dest'] === 'iframe') return framed(html`<p><strong>${title}.</strong> ${text}</p>`.text, { images: false, status }).send(reply)
     // Not an answer that htmx would put in the place of what is there.
     if (request.visitor === null) return send(reply.code(status), plainPage(title, html`<h1>${title}</h1><p>${text}</p>`))
     const page = html`<h1>${title}</h1><p>${text}</p><p><a class="button" href="${request.method === 'GET' ? '/dashboard' : backOf(request, publicUrl)}">Go back</a></p>`

@@ -5,7 +5,7 @@ export function download (type: string, name: string, body: Buffer | string): An
   const plain = name.replaceAll(/[^\w.-]+/g, '_').slice(-100)
   return {
     send: reply => reply.type(type).headers({
-      'content-disposition': `attachment; filename="${plain}"; filename*=UTF-8''${encodeURIComponent(name.toWellFormed().slice(-200)).replaceAll(/['()*]/g, escaped)}`,
+      'content-disposition': `attachment; filename="${plain}"; filename*=UTF-8''${encodeURIComponent(name.slice(-200).toWellFormed()).replaceAll(/['()*]/g, escaped)}`,
       'content-security-policy': "sandbox; default-src 'none'"
     }).send(body)
   }

@@ -16,7 +16,7 @@ interface FramedOptions {
 }
 
 /** HTML that a stranger may have written, as what a frame shows: without script, and without anything that is fetched from elsewhere. */
-export function framed (body: string, { images, status = 200 }: FramedOptions): Answer {
+export function framed (body: string, { images, status = 200 }: FramedOptions): Extract<Answer, { send: unknown }> {
   const pictures = images ? 'data: https: http:' : 'data:'
   const policy = `sandbox ${SANDBOX}; default-src 'none'; style-src 'unsafe-inline'; img-src ${pictures}; base-uri 'none'; form-action 'none'; frame-ancestors 'self'`
   return {
@@ -32,16 +32,16 @@ const PICTURES_CHARS_MAX = 20_000_000
 
 const PICTURE = /\bcid:([^"'\s<>)]+)/gi
 
-/** Whether the HTML names pictures that came along (RFC 2392). */
-export function namesPictures (body: string): boolean {
-  return body.search(PICTURE) !== -1
+/** What the HTML names of the pictures that came along (RFC 2392). */
+export function namedPictures (body: string): Set<string> {
+  return new Set(Array.from(body.matchAll(PICTURE), ([, id]) => id!))
 }
 
 /** Pictures that came along stand in the HTML themselves: a frame without an origin can ask for none. */
 export function withPictures (body: string, attachments: Attachment[]): string {
-  const images = attachments.filter(({ mimeType }) => /^image\/[a-z0-9.+-]+$/i.test(mimeType))
-  const pictures = new Map(images.map(({ contentId = '', mimeType, content }) =>
-    [contentId.replaceAll(/^<|>$/g, ''), `data:${mimeType};base64,${Buffer.from(content as ArrayBuffer).toString('base64')}`]))
+  const named = namedPictures(body)
+  const images = attachments.filter(file => named.has(idOf(file)) && /^image\/[a-z0-9.+-]+$/i.test(file.mimeType))
+  const pictures = new Map(images.map(file => [idOf(file), `data:${file.mimeType};base64,${Buffer.from(file.content as ArrayBuffer).toString('base64')}`]))
   // One picture in a thousand places would be a thousand times as much.
   let left = PICTURES_CHARS_MAX
   return body.replaceAll(PICTURE, (whole, id: string) => {
@@ -49,6 +49,10 @@ export function withPictures (body: string, attachments: Attachment[]): string {
     left -= picture?.length ?? 0
     return picture === undefined || left < 0 ? whole : picture
   })
+}
+
+function idOf ({ contentId = '' }: Attachment): string {
+  return contentId.replaceAll(/^<|>$/g, '')
 }
 
 /** A frame for what `framed` answers at `src`. */

@@ -1,5 +1,6 @@
 import { parseTime } from '#src/base/clock.ts'
-import { Unfit } from './visit.ts'
+import type { Html } from '#src/base/html.ts'
+import { field, type Faults, type Field } from './parts.ts'
 
 /** What a browser's field for a time holds, meant in UTC; other texts are for the API to judge. */
 const FIELD = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?$/
@@ -15,15 +16,18 @@ export function typedTime (at: string | null): string {
   return at === null ? '' : at.slice(0, 16)
 }
 
-/** Of such a field, or of a link: Unix ms; null = it is empty. Throws Unfit. */
-export function momentIn (name: string, typed: string | null): number | null {
-  if (typed === null || typed === '') return null
+/** Of such a field, or of a link: RFC 3339 in UTC, or null for what is no time. PostgreSQL knows no year 0, and four digits no year 10,000. */
+export function timeIn (typed: string): string | null {
   const ms = parseTime(utcTime(typed))
-  if (ms === null) throw new Unfit(`${name} is a time like 2026-11-21T12:00, in UTC.`)
-  return ms
+  const at = ms === null ? '' : new Date(ms).toISOString()
+  return /^(?!0000)\d/.test(at) ? at : null
 }
 
-/** The field's text for a moment. */
-export function momentText (ms: number | null): string {
-  return typedTime(ms === null ? null : new Date(ms).toISOString())
+export const NO_TIME = 'A time is like 2026-11-21T12:00, in UTC.'
+
+/** A field for a time. What is none would not be seen in a browser's own. */
+export function timeField (about: Omit<Field, 'type' | 'value'> & { value: string }, faults?: Faults): Html {
+  const { value } = about
+  const at = timeIn(value)
+  return field({ ...about, type: value === '' || at !== null ? 'datetime-local' : 'text', value: at === null || FIELD.test(value) ? value : typedTime(at) }, faults)
 }

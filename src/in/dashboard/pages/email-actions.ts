@@ -1,12 +1,16 @@
 import { isErased } from '#streams/email/erase.ts'
+import { heldBack, isSandbox } from '#streams/suppression/decide.ts'
+import type { Standing } from '#streams/suppression/facts.ts'
 import { html, type Html } from '#src/base/html.ts'
 import type { Email } from '#src/client/types.ts'
-import { act, counted, exact, faultBox, faultsIn, field, form, heading, NO_FAULTS, type Faults } from '../parts.ts'
+import { act, counted, exact, faultBox, faultsIn, form, heading, NO_FAULTS, type Faults } from '../parts.ts'
 import { Missing, type Pages, type Visit } from '../visit.ts'
 import { named, titleOf } from './email-words.ts'
-import { typedTime, utcTime } from '../times.ts'
+import { timeField, typedTime, utcTime } from '../times.ts'
 
 type Recipient = Email['recipients'][number]
+/** Why addresses get no mail, as the log says now. */
+export type Standings = ReadonlyMap<string, readonly Standing[]>
 
 const CANCELABLE: ReadonlySet<string> = new Set(['scheduled', 'queued', 'deferred'])
 const RETRYABLE: ReadonlySet<string> = new Set(['bounced', 'failed', 'suppressed'])
@@ -54,7 +58,7 @@ function rescheduling (visit: Visit, email: Email, typed: string, faults: Faults
   const url = `/dashboard/emails/${email.id}`
   const page = html`${heading('Send at another time', null, html`<a href="/dashboard/emails">Emails</a> / <a href="${url}">${titleOf(email)}</a>`)}${faultBox(faults)}
 ${form(visit, { action: `${url}/reschedule`, class: 'card fields' }, html`
-${field({ name: 'scheduled_at', label: 'Send at (UTC)', type: 'datetime-local', value: typed, required: true }, faults)}
+${timeField({ name: 'scheduled_at', label: 'Send at (UTC)', value: typed, required: true }, faults)}
 <div class="actions"><button class="primary">Move it</button><a class="button" href="${url}">Leave it</a></div>`)}`
   return { title: 'Send at another time', section: 'emails' as const, status: faults.summary === null ? 200 : 422, page }
 }
@@ -90,10 +94,15 @@ function noMore (address: string): string {
   return `${address} gets no mail of this account any more, until it is taken off the suppressions.`
 }
 
-/** For an address that takes no mail: no more of it. */
-export function suppressAct (visit: Visit, id: string, { n, address, status, complained_at: complained }: Recipient): Html | null {
-  if ((status !== 'bounced' && status !== 'failed' && complained === null) || isErased(address)) return null
-  return act(visit, 'Suppress', {
-    action: `/dashboard/emails/${id}/suppress`, fields: { n: String(n) }, confirm: noMore(address), confirmLabel: 'Suppress'
-  })
+/** What stands against the address now; where nothing does, and it takes no mail: no more of it. */
+export function suppressionCell (visit: Visit, id: string, { n, address, status, complained_at: complained }: Recipient, standings: Standings): Html | null {
+  const standing = standings.get(address)!
+  const isRefused = status === 'bounced' || status === 'failed' || complained !== null
+  if (isErased(address) || (standing.length === 0 && !isRefused && status !== 'suppressed')) return null
+  if (isSandbox(address)) return html`<span class="hint">A test address</span>`
+  const fields = { n: String(n) }
+  const mayAdd = isRefused && heldBack(standing, false) === null
+  return html`${standing.length > 0 && html`<div><a href="/dashboard/suppressions?address=${encodeURIComponent(address)}">Suppressed</a></div>`}
+${status === 'suppressed' && standing.length === 0 && html`<span class="hint">Suppressed no more</span>`}
+${mayAdd && act(visit, 'Suppress', { action: `/dashboard/emails/${id}/suppress`, fields, confirm: noMore(address), confirmLabel: 'Suppress' })}`
 }

@@ -1,9 +1,10 @@
-import PostalMime, { type Attachment } from 'postal-mime'
+import type { Attachment } from 'postal-mime'
 import { JetpostError } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
 import type { Email, EmailContent } from '#src/client/types.ts'
+import { readMail } from '#src/content/read.ts'
 import { download } from '../download.ts'
-import { framed, mailFrame, namesPictures, withPictures } from '../mail-frame.ts'
+import { framed, mailFrame, namedPictures, withPictures } from '../mail-frame.ts'
 import { counted, select, withQuery } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import { Missing, type Pages, type Visit } from '../visit.ts'
@@ -48,8 +49,8 @@ async function unlessGone<T> (asked: Promise<T>): Promise<T | null> {
 }
 
 async function attachmentsOf (visit: Visit, body: string): Promise<Attachment[]> {
-  const raw = namesPictures(body) ? await rawOf(visit) : null
-  return raw === null ? [] : (await PostalMime.parse(raw)).attachments
+  const raw = namedPictures(body).size > 0 ? await rawOf(visit) : null
+  return raw === null ? [] : (await readMail(raw)).attachments
 }
 
 /** The HTML as a mail program would show it, and the text beside it. */

@@ -4,7 +4,7 @@ import type { Email } from '#src/client/types.ts'
 import { badge, copyable, facts, heading, live, tabs, time, withQuery } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import { Missing, type Pages, type Visit } from '../visit.ts'
-import { actionsFor } from './email-actions.ts'
+import { actionsFor, type Standings } from './email-actions.ts'
 import { previewTab, sourceTab } from './email-content.ts'
 import { detailsTab } from './email-details.ts'
 import { momentsOf, pastBanner, slider, stepUrl, type Moments } from './email-moments.ts'
@@ -32,8 +32,9 @@ export function emailPage (pages: Pages, rooms: DashboardRooms): void {
     if (to !== null) return { to }
     const isPast = visit.query.has('as_of')
     const still = tab === 'timeline' ? null : await STILL[tab](visit, rooms, email)
+    const standings = tab !== 'timeline' || isPast ? null : await standingsOf(visit, rooms, email)
     const page = html`<div ${isPast ? html`id="email"` : live(visit, 'emails', 'email')}>${head(visit, rooms, email)}${tabsOf(visit, tab)}
-${moments !== null && timelineTab(visit, email, moments)}</div>${still}`
+${moments !== null && timelineTab(visit, email, moments, standings)}</div>${still}`
     return { title: titleOf(email), section: 'emails', page }
   })
 }
@@ -73,13 +74,18 @@ function tabsOf (visit: Visit, current: Tab): Html {
   })))
 }
 
+async function standingsOf ({ account }: Visit, { desk }: DashboardRooms, { recipients }: Email): Promise<Standings> {
+  const found = await desk.suppressions.standing(account.id, recipients.map(({ address }) => address))
+  return new Map(recipients.map(({ address }, i) => [address, found[i]!]))
+}
+
 /** How it stands with each recipient and what happened, now or as it was known. */
-function timelineTab (visit: Visit, email: Email, moments: Moments): Html {
+function timelineTab (visit: Visit, email: Email, moments: Moments, standings: Standings | null): Html {
   const wish = Number(visit.query.get('recipient') ?? NaN)
   const chosen = email.recipients.find(({ n }) => n === wish)
   const only = chosen === undefined ? null : html`<p class="hint">Only what happened to ${shownAddress(chosen.address)}.
 <a href="${withQuery(visit, { recipient: null, until: null })}">Show all</a></p>`
-  return html`${slider(visit, email, moments)}${recipientsTable(visit, email)}
+  return html`${slider(visit, email, moments)}${recipientsTable(visit, email, standings)}
 <section class="card" aria-labelledby="timeline-title"><h2 id="timeline-title">Timeline</h2>${only}
 ${timeline(visit, { email, n: chosen?.n ?? null, momentOf: id => moments.of.get(id) })}</section>`
 }

@@ -2,26 +2,26 @@ import { html, type Html } from '#src/base/html.ts'
 import type { Email } from '#src/client/types.ts'
 import { badge, counted, table, time, withQuery } from '../parts.ts'
 import type { Visit } from '../visit.ts'
-import { suppressAct } from './email-actions.ts'
+import { suppressionCell, type Standings } from './email-actions.ts'
 import { shownAddress } from './email-words.ts'
+import { nextTry } from './webhook-words.ts'
 
 type Recipient = Email['recipients'][number]
 
 /** As many are listed at first, those that did not get it before the others. */
 const FIRST = 10
 
-/** How the email stands with each of its recipients. */
-export function recipientsTable (visit: Visit, { id, recipients }: Email): Html {
-  const isPast = visit.query.has('as_of')
+/** How the email stands with each of its recipients. `standings` = null where the page is of the past. */
+export function recipientsTable (visit: Visit, { id, recipients }: Email, standings: Standings | null): Html {
   const isShort = recipients.length > FIRST && visit.query.get('all') !== '1'
   const rows = isShort ? recipients.toSorted((a, b) => Number(a.status === 'delivered') - Number(b.status === 'delivered')).slice(0, FIRST) : recipients
   return html`<section class="recipients" aria-labelledby="recipients-title"><h2 id="recipients-title">${counted(recipients.length, 'recipient')}</h2>
 ${table('Recipients', [
     { name: 'Recipient', kind: 'wide', cell: recipient => recipientCell(visit, recipient, recipients.length > 1) },
-    { name: 'Status', cell: recipient => statusCell(visit, recipient) },
+    { name: 'Status', cell: recipient => statusCell(recipient, next => (standings === null ? time : nextTry)(next, visit.nowMs)) },
     { name: 'Attempts', kind: 'num', cell: ({ attempts }) => attempts },
     { name: 'Last reply', kind: 'wide', cell: replyCell },
-    { name: 'Then', cell: recipient => thenCell(visit, recipient, isPast ? null : id) }
+    { name: 'Then', cell: recipient => html`${marks(visit, recipient)}${standings !== null && suppressionCell(visit, id, recipient, standings)}` }
   ], rows)}${isShort && html`<p class="pager"><a class="button" href="${withQuery(visit, { all: '1' })}">Show all ${recipients.length}</a></p>`}</section>`
 }
 
@@ -31,8 +31,8 @@ function recipientCell (visit: Visit, { n, address, name, kind }: Recipient, isO
   return html`${link}${kind !== 'to' && html` <span class="hint">${kind}</span>`}${name !== null && html`<br><span class="hint">${name}</span>`}`
 }
 
-function statusCell ({ nowMs }: Visit, { status, next_attempt_at: next }: Recipient): Html {
-  const when = next === null ? null : status === 'scheduled' ? time(next, nowMs) : html`next attempt ${time(next, nowMs)}`
+function statusCell ({ status, next_attempt_at: next }: Recipient, told: (at: string) => Html): Html {
+  const when = next === null ? null : status === 'scheduled' ? told(next) : html`next attempt ${told(next)}`
   return html`${badge(status)}${when !== null && html` <span class="hint">${when}</span>`}`
 }
 
@@ -43,11 +43,8 @@ function replyCell ({ last_response: last }: Recipient): Html {
   return html`<code>${words}</code>${host !== null && html`<br><span class="hint">${host}</span>`}`
 }
 
-/** What became of it after the delivery, and what can be done about an address that takes no mail. */
-function thenCell (visit: Visit, recipient: Recipient, email: string | null): Html {
-  const { opened_at: opened, clicked_at: clicked, complained_at: complained, unsubscribed_at: unsubscribed, status, address } = recipient
-  const marks = ([['opened', opened], ['clicked', clicked], ['complained', complained], ['unsubscribed', unsubscribed]] as const)
-    .flatMap(([name, at]) => (at === null ? [] : [html`<div>${badge(name)} <span class="hint">${time(at, visit.nowMs)}</span></div>`]))
-  const why = status === 'suppressed' ? html`<a href="/dashboard/suppressions?address=${encodeURIComponent(address)}">Why</a>` : null
-  return html`${marks}${why}${email !== null && suppressAct(visit, email, recipient)}`
+/** What became of it after the delivery. */
+function marks ({ nowMs }: Visit, { opened_at: opened, clicked_at: clicked, complained_at: complained, unsubscribed_at: unsubscribed }: Recipient): Html[] {
+  return ([['opened', opened], ['clicked', clicked], ['complained', complained], ['unsubscribed', unsubscribed]] as const)
+    .flatMap(([name, at]) => (at === null ? [] : [html`<div>${badge(name)} <span class="hint">${time(at, nowMs)}</span></div>`]))
 }

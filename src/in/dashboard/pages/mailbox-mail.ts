@@ -1,8 +1,6 @@
-import PostalMime, { type Email } from 'postal-mime'
+import type { Email } from 'postal-mime'
+import { readHead, subjectOf } from '#src/content/read.ts'
 import type { CaughtMail } from '../mailbox.ts'
-
-/** A mail as it is read. */
-export type ReadMail = Email
 
 /** A file of a mail. */
 interface MailFile { name: string, type: string, body: Buffer }
@@ -10,20 +8,13 @@ interface MailFile { name: string, type: string, body: Buffer }
 const subjects = new WeakMap<CaughtMail, string>()
 
 /** Reads the headers only, and once: the list is drawn again every few seconds. */
-export async function subjectOf (mail: CaughtMail): Promise<string> {
-  const known = subjects.get(mail)
-  if (known !== undefined) return known
-  const end = mail.raw.indexOf('\r\n\r\n')
-  const { subject = '' } = await PostalMime.parse(end === -1 ? mail.raw : mail.raw.subarray(0, end + 4))
+export async function subjectIn (mail: CaughtMail): Promise<string> {
+  const subject = subjects.get(mail) ?? (subjectOf(await readHead(mail.raw)) || '(no subject)')
   subjects.set(mail, subject)
   return subject
 }
 
-export async function readMail ({ raw }: CaughtMail): Promise<ReadMail> {
-  return await PostalMime.parse(raw)
-}
-
-export function filesOf ({ attachments }: ReadMail): MailFile[] {
+export function filesOf ({ attachments }: Email): MailFile[] {
   return attachments.map(({ filename, mimeType, content }, i) => ({ name: filename ?? `file-${i + 1}`, type: mimeType, body: Buffer.from(content as ArrayBuffer) }))
 }
 

@@ -3,6 +3,7 @@ import { deliveries } from '#projections/deliveries/project.ts'
 import type { Member } from '#streams/delivery/facts.ts'
 import type { Webhook } from '#streams/directory.ts'
 import { readBody } from '#src/actions/delivery-body.ts'
+import { findDelivery } from '#src/actions/delivery-view.ts'
 import { replayDelivery } from '#src/actions/replay.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { answerFrom } from '#src/postgres/reads.ts'
@@ -10,7 +11,6 @@ import { download } from '../download.ts'
 import { act, badge, codeBlock, copyable, exact, facts, heading, live, number, table, time } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import { granted, Missing, type Pages, type Visit } from '../visit.ts'
-import { findIn } from './webhook-reads.ts'
 import { adviceFor, answerText, deliveryBadge, eventsText, idIn, isFine, nextTry } from './webhook-words.ts'
 
 /** What is longer is not shown but saved. */
@@ -33,8 +33,8 @@ export function deliveryPages (pages: Pages, rooms: DashboardRooms): void {
   })
 
   pages.post('/webhooks/deliveries/:id/replay', async visit => {
-    const id = idOf(visit)
-    const { webhook } = granted(await replayDelivery(rooms.desk, visit.asker, id, findIn(rooms)))
+    const { id } = await recordOf(visit, rooms)
+    const { webhook } = granted(await replayDelivery(rooms.desk, visit.asker, id, findDelivery(rooms.reads.pool)))
     const paused = rooms.desk.directory.now.webhooks.get(webhook)?.paused === true
     return { to: `/dashboard/webhooks/deliveries/${id}`, notice: paused ? 'It goes out again once its endpoint is resumed.' : 'It goes out again: the same id, the same bytes.' }
   })
@@ -55,9 +55,9 @@ function idOf ({ params }: Visit): string {
 }
 
 /** The bytes as they go out, as text; null when the log no longer holds them. */
-async function bodyOf (visit: Visit, rooms: DashboardRooms): Promise<string | null> {
-  const seq = await findIn(rooms)(visit.account.id, idOf(visit))
-  return seq === null ? null : await readBody(rooms.desk.ledger.bus, seq)
+async function bodyOf (visit: Visit, { desk, reads }: DashboardRooms): Promise<string | null> {
+  const seq = await findDelivery(reads.pool)(visit.account.id, idOf(visit))
+  return seq === null ? null : await readBody(desk.ledger.bus, seq)
 }
 
 function standing (visit: Visit, { desk }: DashboardRooms, delivery: DeliveryRecord): Html {

@@ -9,7 +9,7 @@ import type { DashboardRooms } from '../rooms.ts'
 import { Unfit, type Answer, type Pages, type Visit } from '../visit.ts'
 import { deliveryList } from './webhook-deliveries.ts'
 import { formIn, settingsIn, webhookForm, type WebhookForm } from './webhook-form.ts'
-import { countsOf, countText } from './webhook-reads.ts'
+import { countsOf, countText, dayAgo } from './webhook-reads.ts'
 import { replaysCard } from './webhook-replays.ts'
 import { secretPage } from './webhook-secret.ts'
 import { stateBadge } from './webhook-words.ts'
@@ -22,12 +22,14 @@ const LOOK_S = 3
 export function endpointPages (pages: Pages, rooms: DashboardRooms): void {
   pages.get('/webhooks/:id', async visit => {
     const webhook = await own(visit)
-    const [counts, replays, list] = await Promise.all([countsOf(rooms, visit, [webhook.id], COUNT_MAX), replaysOf(rooms.desk, webhook.id), deliveryList(visit, rooms, webhook.id)])
+    const { id } = webhook
+    const [counts, replays, list] = await Promise.all([countsOf(rooms, visit, [id], COUNT_MAX), replaysOf(rooms.desk, id), deliveryList(visit, rooms, { webhook: id })])
     // What a replay waits for is in no log.
     const seconds = replays.some(({ state }) => state === 'running') ? LOOK_S : null
-    const page = html`<div ${live(visit, 'deliveries', 'endpoint', seconds)}>${standing(visit, webhook)}${tiles(webhook, counts?.get(webhook.id))}${settings(visit, webhook)}
-${replaysCard(visit, webhook.id, replays)}</div><section><h2>Deliveries</h2>${list}</section>${actions(visit, webhook)}`
-    return { title: webhook.url, section: 'webhooks', page }
+    const { form, rows, status } = list
+    const page = html`<div ${live(visit, 'deliveries', 'endpoint', seconds)}>${standing(visit, webhook)}${tiles(visit, webhook, counts?.get(id))}${settings(visit, webhook)}
+${replaysCard(visit, id, replays)}<section id="deliveries"><h2>Deliveries</h2>${form}${rows}</section></div>${actions(visit, webhook)}`
+    return { title: webhook.url, section: 'webhooks', page, status }
   })
   changingPages(pages)
   secretPages(pages)
@@ -125,11 +127,11 @@ function rotationBox (visit: Visit, { secret_rotation: rotation }: Webhook): Htm
   return html`<div class="box calm"><p>The secret before the last rotation signs, too; that ends ${time(rotation.previous_expires_at, visit.nowMs)}.</p>${end}</div>`
 }
 
-function tiles ({ id }: Webhook, counts: DeliveryCounts | undefined): Html | null {
+function tiles (visit: Visit, { id }: Webhook, counts: DeliveryCounts | undefined): Html | null {
   if (counts === undefined) return null
   const all: Array<[label: string, state: DeliveryStateName]> = [['Delivered', 'delivered'], ['Failed', 'failed'], ['To be tried again', 'retrying'], ['Not tried yet', 'pending']]
   const items = all.map(([label, state]) => {
-    const link = html`<a class="value" href="/dashboard/webhooks/${id}?state=${state}">${countText(counts[state], COUNT_MAX)}</a>`
+    const link = html`<a class="value" href="/dashboard/webhooks/${id}?state=${state}&amp;since=${dayAgo(visit)}">${countText(counts[state], COUNT_MAX)}</a>`
     return html`<li class="tile">${link}<span class="label">${label}</span></li>`
   })
   return html`<h2 class="of-tiles">Deliveries of the last 24 hours</h2><ul class="tiles">${items}</ul>`

@@ -3,7 +3,7 @@ import type { CreateWebhookRequest } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { checkbox, faultBox, field, form, type Faults, type Field } from '../parts.ts'
 import type { Once } from '../once.ts'
-import { momentIn } from '../times.ts'
+import { timeField, utcTime } from '../times.ts'
 import type { Visit } from '../visit.ts'
 
 const EVENT_WORDS: Record<typeof EVENT_TYPES[number], string> = {
@@ -54,10 +54,9 @@ function figureIn (text: string): number | string {
   return /^\d{1,9}$/.test(text) ? Number(text) : text
 }
 
-/** Where a backfill begins; nothing = now. Throws Unfit. */
+/** Where a backfill begins; nothing = now. */
 export function startIn ({ startAt }: WebhookForm): { start_at?: string } {
-  const ms = momentIn('Events since', startAt)
-  return ms === null ? {} : { start_at: new Date(ms).toISOString() }
+  return startAt === '' ? {} : { start_at: utcTime(startAt) }
 }
 
 const URL_FIELD: Field = {
@@ -69,8 +68,8 @@ export function webhookForm (visit: Visit, { action, label, once = null }: { act
   return form(visit, { action, class: 'fields' }, html`${once !== null && once.mark()}${faultBox(faults)}
 ${field({ ...URL_FIELD, value: given.url }, faults)}
 ${eventFields(given, faults)}
-${once !== null && field({
-  name: 'start_at', label: 'Events since (UTC)', type: 'datetime-local', value: given.startAt,
+${once !== null && timeField({
+  name: 'start_at', label: 'Events since (UTC)', value: given.startAt,
   hint: 'Empty = from now on. A time in the past brings what has happened since then, as far back as it is kept.'
 }, faults)}
 <details${isAdvanced(given) && html` open`}><summary>Batches and pace</summary><div class="columns">

@@ -1,8 +1,6 @@
 import { deliveryCounts, type DeliveryCounts } from '#projections/deliveries/health.ts'
 import { deliveries } from '#projections/deliveries/project.ts'
-import { deliveryPlace } from '#projections/deliveries/queries.ts'
 import type { Query } from '#projections/define.ts'
-import type { FindDelivery } from '#src/actions/replay.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { answerFrom, ViewUnavailable } from '#src/postgres/reads.ts'
@@ -24,14 +22,14 @@ export async function fromView<T> ({ reads }: DashboardRooms, query: Query<T>): 
 
 export const UNREADABLE = html`<p class="box warn">The log of deliveries cannot be read just now. Webhooks go out all the same, and what happened will be here.</p>`
 
-/** Where a delivery lies in the log. Throws ViewUnavailable. */
-export function findIn ({ reads }: DashboardRooms): FindDelivery {
-  return async (account, id) => await answerFrom(reads, deliveries, deliveryPlace({ account, id }))
+/** 24 hours ago. */
+export function dayAgo ({ nowMs }: Visit): string {
+  return timestamp(nowMs - DAY_MS)
 }
 
 /** Where the deliveries of the last 24 hours stand, each kind counted up to `max`. */
-export async function countsOf (rooms: DashboardRooms, { account, nowMs }: Visit, webhooks: string[], max: number): Promise<Map<string, DeliveryCounts> | null> {
-  return await fromView(rooms, deliveryCounts({ account: account.id, webhooks, since: timestamp(nowMs - DAY_MS), max }))
+export async function countsOf (rooms: DashboardRooms, visit: Visit, webhooks: string[], max: number): Promise<Map<string, DeliveryCounts> | null> {
+  return await fromView(rooms, deliveryCounts({ account: visit.account.id, webhooks, since: dayAgo(visit), max }))
 }
 
 /** `1,000+` where counting stopped. */

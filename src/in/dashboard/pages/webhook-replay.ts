@@ -5,10 +5,12 @@ import { failedPages } from '#src/actions/delivery-view.ts'
 import { cancelReplay, countReplay, replaysOf, requestReplay, type ReplayCount } from '#src/actions/replay.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { html, type Html } from '#src/base/html.ts'
-import { empty, facts, field, form, heading, live, number, select, span, table, type Column } from '../parts.ts'
+import { newId } from '#src/base/id.ts'
+import { empty, faultBox, facts, field, form, heading, live, NO_FAULTS, number, select, span, table, type Column, type Faults } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
-import { momentIn, momentText } from '../times.ts'
-import { granted, type Answer, type Pages, type Visit } from '../visit.ts'
+import { NO_TIME, timeField, timeIn } from '../times.ts'
+import { openTyped, typedIn } from '../typed.ts'
+import { granted, Unfit, type Answer, type Pages, type Visit } from '../visit.ts'
 import { replayTable } from './webhook-replays.ts'
 import { stretchText } from './webhook-words.ts'
 
@@ -27,14 +29,18 @@ const WHAT_WORDS: Record<ReplayWish['what'], string> = { failed: 'What failed', 
 export function replayPages (pages: Pages, rooms: DashboardRooms): void {
   pages.get('/webhooks/:id/replay', async visit => {
     const { id, url } = await visit.api.webhooks.get(visit.params.id!)
-    const wish = visit.query.has('what') ? wishIn(visit.query, visit.nowMs) : null
-    const count = wish === null ? null : await dryRun(visit, rooms, id, wish)
-    return replayPage(visit, { id, url }, wish, count)
+    if (!visit.query.has('what')) return replayPage(visit, { id, url }, NO_FAULTS, null)
+    const { wish, faults } = wishIn(visit.query, visit.nowMs)
+    const count = faults.summary === null ? await dryRun(visit, rooms, id, wish) : null
+    if (count instanceof Refusal) return replayPage(visit, { id, url }, { of: () => null, summary: count.message }, null)
+    return replayPage(visit, { id, url }, faults, count && found(visit, id, wish, count))
   })
 
   pages.post('/webhooks/:id/replay', async visit => {
     const id = visit.params.id!
-    granted(await requestReplay(rooms.desk, visit.asker, id, wishIn(visit.form, visit.nowMs)))
+    const { wish, faults } = wishIn(visit.form, visit.nowMs)
+    if (faults.summary !== null) throw new Unfit(faults.summary)
+    granted(await requestReplay(rooms.desk, visit.asker, id, wish, typedIn(visit.form, 'once')))
     return { to: `/dashboard/webhooks/${id}#replays`, notice: 'The replay has begun.' }
   })
 
@@ -53,44 +59,44 @@ export function replayPages (pages: Pages, rooms: DashboardRooms): void {
 }
 
 /** Of the form, or of what was counted: whole times, so that what is confirmed is what was counted. */
-function wishIn (given: URLSearchParams, nowMs: number): ReplayWish {
+function wishIn (given: URLSearchParams, nowMs: number): { wish: ReplayWish, faults: Faults } {
+  const { take, faults } = openTyped(given)
   const [hours] = /^\d{1,4}$/.exec(given.get('since') ?? '') ?? [SINCE_UNLESS_TOLD]
-  const pace = given.get('pace') ?? ''
-  return {
+  const [from, to] = [take('from', timeIn, NO_TIME), take('to', timeIn, NO_TIME)]
+  const wish: ReplayWish = {
     what: given.get('what') === 'window' ? 'window' : 'failed',
-    fromMs: momentIn('From', given.get('from')) ?? nowMs - Number(hours) * HOUR_MS,
-    toMs: momentIn('To', given.get('to')) ?? nowMs,
-    pace: pace === '' ? REPLAY_PACE : /^\d{1,5}$/.test(pace) ? Number(pace) : NaN
+    fromMs: from === undefined ? nowMs - Number(hours) * HOUR_MS : Date.parse(from),
+    toMs: to === undefined ? nowMs : Date.parse(to),
+    pace: take('pace', text => (/^\d{1,5}$/.test(text) ? Number(text) : null), `The pace is 1 to ${PACE_MAX} deliveries a second.`) ?? REPLAY_PACE
   }
+  return { wish, faults: faults() }
 }
 
 async function dryRun ({ asker }: Visit, { desk, reads }: DashboardRooms, id: string, wish: ReplayWish): Promise<ReplayCount | Refusal> {
   return await countReplay(desk, asker, id, wish, failedPages(reads.pool), AbortSignal.timeout(COUNT_MS))
 }
 
-function replayPage (visit: Visit, { id, url }: { id: string, url: string }, wish: ReplayWish | null, count: ReplayCount | Refusal | null): Answer {
-  const refused = count instanceof Refusal ? count.message : null
+function replayPage (visit: Visit, { id, url }: { id: string, url: string }, faults: Faults, counted: Html | null): Answer {
   const page = html`${heading('Replay', null, above(id, url))}
 <section class="card"><p class="hint">What is sent again has the same id and the same bytes as before: a receiver that has taken it already can tell. New events go first.</p>
-${refused !== null && html`<p class="box bad" role="alert">${refused}</p>`}
-${wishForm(visit, id)}</section>
-${wish !== null && count !== null && !(count instanceof Refusal) && found(visit, id, wish, count)}`
-  return { title: 'Replay', section: 'webhooks', page, status: refused === null ? 200 : 422 }
+${faultBox(faults)}
+${wishForm(visit, id, faults)}</section>
+${counted}`
+  return { title: 'Replay', section: 'webhooks', page, status: faults.summary === null ? 200 : 422 }
 }
 
 function above (id: string, url: string): Html {
   return html`<a href="/dashboard/webhooks">Webhooks</a> / <a href="/dashboard/webhooks/${id}">${url}</a>`
 }
 
-function wishForm ({ query, nowMs }: Visit, id: string): Html {
+function wishForm ({ query, nowMs }: Visit, id: string, faults: Faults): Html {
   const chosen = (name: string, unless: string) => query.get(name) ?? unless
-  const moment = (name: string) => momentText(momentIn(name, query.get(name)))
   return html`<form method="get" action="/dashboard/webhooks/${id}/replay" class="fields"><div class="columns">
 ${select('what', 'What', Object.entries(WHAT_WORDS), chosen('what', 'failed'))}
 ${select('since', 'When', SINCE, chosen('since', SINCE_UNLESS_TOLD))}
-${field({ name: 'from', label: 'or from (UTC)', type: 'datetime-local', value: moment('from'), hint: 'Instead of the choice before.' })}
-${field({ name: 'to', label: 'up to (UTC)', type: 'datetime-local', value: moment('to'), hint: `Empty = now, ${timestamp(nowMs).slice(11, 16)} UTC.` })}
-${field({ name: 'pace', label: 'Deliveries a second', type: 'number', value: chosen('pace', String(REPLAY_PACE)), hint: `1 to ${PACE_MAX}.` })}
+${timeField({ name: 'from', label: 'or from (UTC)', value: typedIn(query, 'from'), hint: 'Instead of the choice before.' }, faults)}
+${timeField({ name: 'to', label: 'up to (UTC)', value: typedIn(query, 'to'), hint: `Empty = now, ${timestamp(nowMs).slice(11, 16)} UTC.` }, faults)}
+${field({ name: 'pace', label: 'Deliveries a second', type: 'number', value: chosen('pace', String(REPLAY_PACE)), hint: `1 to ${PACE_MAX}.` }, faults)}
 </div><div class="actions"><button class="primary">Count what it would send</button></div></form>`
 }
 
@@ -99,7 +105,7 @@ function found (visit: Visit, id: string, { what, fromMs, toMs, pace }: ReplayWi
   const stretch = stretchText(from, to)
   if (deliveries === 0 && whole) return nothing(what, stretch)
   const least = whole ? '' : 'at least '
-  const hidden = Object.entries({ what, from, to, pace }).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)
+  const hidden = Object.entries({ what, from, to, pace, once: newId('rpl', visit.nowMs) }).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)
   const columns: Array<Column<[string, number]>> = [{ name: 'Type', kind: 'wide', cell: ([type]) => type }, { name: 'Events', kind: 'num', cell: ([, n]) => number(n) }]
   return html`<section class="card" role="status"><h2>It would send ${least}${number(deliveries)} ${deliveries === 1 ? 'delivery' : 'deliveries'}</h2>
 ${facts([['What', WHAT_WORDS[what]], ['Then', stretch], ['Events', `${least}${number(events)}`], ['Takes', `${least}${span(Math.ceil(deliveries / pace) * 1000)}`]])}

@@ -31,7 +31,7 @@ export function replayTable (visit: Visit, replays: ReplayState[]): Html {
   return table<ReplayState>('Replays', [
     { name: 'What', kind: 'wide', cell: ({ what, from, to }) => html`${WHAT[what]}<br><span class="hint">${stretchText(from, to)}</span>` },
     { name: 'State', cell: standing },
-    { name: 'Sent so far', kind: 'num', cell: ({ made }) => number(made) },
+    { name: 'Deliveries', cell: progress },
     { name: 'A second', kind: 'num', cell: ({ pace }) => pace },
     { name: 'Changed', cell: ({ changedAt }) => time(changedAt, visit.nowMs) },
     ...(replays.some(({ state }) => state === 'running') ? [{ name: 'End it', cell: (replay: ReplayState) => cancelOf(visit, replay) }] : [])
@@ -42,6 +42,12 @@ function cancelOf (visit: Visit, { state, replay, webhook }: ReplayState): Html 
   if (state !== 'running') return null
   const confirm = 'No more of this replay is sent than it has asked for already.'
   return act(visit, 'Cancel', { action: `/dashboard/webhooks/${webhook}/replays/${replay}/cancel`, confirm, confirmLabel: 'Cancel the replay' })
+}
+
+/** What was asked for is not all sent yet. */
+function progress ({ state, made }: ReplayState): string {
+  if (state === 'done') return `All ${number(made)} asked for`
+  return `${number(made)} asked for${state === 'running' ? ' so far' : ''}`
 }
 
 function standing ({ state, waits }: ReplayState): Html {

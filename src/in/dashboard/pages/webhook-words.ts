@@ -77,8 +77,8 @@ export function answerText ({ status, error, errorKind }: LastAttempt): string {
 }
 
 /** When it is tried next; null = never again, or nobody knows. */
-export function nextTry (at: Date | null, nowMs: number): Html {
-  return at !== null && at.getTime() <= nowMs ? html`due` : time(at, nowMs)
+export function nextTry (at: Date | string | null, nowMs: number): Html {
+  return at !== null && new Date(at).getTime() <= nowMs ? html`due` : time(at, nowMs)
 }
 
 export function isFine ({ status }: Pick<DeliveryAttempt, 'status'>): boolean {
