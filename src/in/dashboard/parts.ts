@@ -107,21 +107,26 @@ export interface FormOptions {
   confirm?: string
   /** On the button that goes on, where `confirm` asks. */
   confirmLabel?: string
-  /** Whoever leaves the page with something typed and not sent is asked first. */
-  guard?: boolean
+  /** Whoever leaves the page with something typed and not sent is asked first; what came back with these faults is typed already. */
+  guard?: Faults
   class?: string
+  id?: string
 }
 
 /** A form that only this visitor can send. */
-export function form (visit: Visit, { action, confirm, confirmLabel, guard = false, class: name = '' }: FormOptions, body: Value): Html {
+export function form (visit: Visit, { action, confirm, confirmLabel, guard, class: name = '', id }: FormOptions, body: Value): Html {
   const asking = confirm === undefined ? NONE : html` data-confirm="${confirm}" data-confirm-label="${confirmLabel ?? 'Go on'}"`
-  return html`<form method="post" action="${action}" class="${name}"${asking}${guard && html` data-guard`}><input type="hidden" name="csrf" value="${visit.csrf}">${body}</form>`
+  const guarding = guard === undefined ? NONE : html` data-guard${guard.summary !== null && html` data-typed`}`
+  const named = id === undefined ? NONE : html` id="${id}"`
+  return html`<form method="post" action="${action}" class="${name}"${named}${asking}${guarding}><input type="hidden" name="csrf" value="${visit.csrf}">${body}</form>`
 }
 
-/** One button that does something. `fields` go with it. */
+/** One button that does something. `fields` go with it. What it does is its id: drawn anew, a page makes no other button of it. */
 export function act (visit: Visit, label: string, options: FormOptions & { fields?: Record<string, string>, danger?: boolean }): Html {
-  const hidden = Object.entries(options.fields ?? {}).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)
-  return form(visit, { ...options, class: `inline ${options.class ?? ''}` }, html`${hidden}<button class="${options.danger === true ? 'danger' : ''}">${label}</button>`)
+  const { action, fields = {}, danger = false } = options
+  const hidden = Object.entries(fields).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)
+  const button = html`<button class="${danger && 'danger'}">${label}</button>`
+  return form(visit, { ...options, class: `inline ${options.class ?? ''}`, id: `${action}?${new URLSearchParams(fields)}` }, html`${hidden}${button}`)
 }
 
 export interface Field {
@@ -170,7 +175,7 @@ export interface Faults {
   /** Of one field, or of those within it. */
   of (name: string): string | null
   /** In a sentence above the form, when there is something. */
-  summary: string | null
+  summary: Html | string | null
 }
 
 export const NO_FAULTS: Faults = { of: () => null, summary: null }
@@ -185,6 +190,15 @@ export function faultsIn (error: unknown): Faults {
     of: name => within(name).map(({ message: text }) => text).join(' ') || null,
     summary: details.length === 0 ? forbidden : details.map(({ message: text }) => text).join(' ')
   }
+}
+
+/** The same for a form that was posted, which comes back with all that was typed also where it cannot be taken just now. `once` = posted again, it is not done
+ *  twice. */
+export function unsentIn (error: unknown, once: 'once' | null = null): Faults {
+  if (!(error instanceof JetpostError) || (error.status !== null && ![429, 503].includes(error.status))) return faultsIn(error)
+  const said = error.status === null ? 'There was no answer in time. It may have been done: look before you do it again.' : `${error.message}.`
+  const again = 'It was not taken just now, or nobody could say so. Send it again from here in a moment: it cannot be done twice.'
+  return { of: () => null, summary: `${once === null ? said : again} Nothing that you typed is lost.` }
 }
 
 export function faultBox ({ summary }: Faults): Html {
