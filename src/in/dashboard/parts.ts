@@ -65,10 +65,12 @@ export interface Column<Row> {
   kind?: 'num' | 'wide' | 'late'
 }
 
-/** Rows of things; on a phone each is a card whose cells carry the names of their columns. `caption` is for those who do not see the heading above. */
-export function table<Row> (caption: string, columns: Array<Column<Row>>, rows: Row[]): Html {
+/** Rows of things; on a phone each is a card whose cells carry the names of their columns. `caption` is for those who do not see the heading above. Where the list
+ *  is drawn anew, `idOf` names its rows: what comes on top moves them, and makes no other row of one whose link has focus. */
+export function table<Row> (caption: string, columns: Array<Column<Row>>, rows: Row[], idOf: ((row: Row) => string) | null = null): Html {
   const heads = columns.map(({ name, kind = '' }) => html`<th scope="col" class="${kind}">${name}</th>`)
-  const lines = rows.map(row => html`<tr>${columns.map(({ name, kind = '', cell }) => html`<td class="${kind}" data-name="${name}">${cell(row)}</td>`)}</tr>`)
+  const cells = (row: Row) => columns.map(({ name, kind = '', cell }) => html`<td class="${kind}" data-name="${name}">${cell(row)}</td>`)
+  const lines = rows.map(row => html`<tr${idOf !== null && html` id="${idOf(row)}"`}>${cells(row)}</tr>`)
   return html`<div class="table"><table><caption class="unseen">${caption}</caption><thead><tr>${heads}</tr></thead><tbody>${lines}</tbody></table></div>`
 }
 
@@ -220,7 +222,7 @@ export function refreshed (visit: Visit, seconds: number, id: string): Html {
 }
 
 function redrawn ({ url }: Visit, trigger: string, id: string): Html {
-  return html`id="${id}" hx-get="${url}" hx-trigger="${trigger}" hx-select="#${id}" hx-target="this" hx-swap="morph:outerHTML" hx-sync="this:replace"`
+  return html`id="${id}" hx-get="${url}" hx-trigger="${trigger}" hx-select="#${id}" hx-target="this" hx-swap="morph:outerHTML" hx-sync="this:queue last"`
 }
 
 /** A head line with what can be done there. */

@@ -31,7 +31,7 @@ function tableOf ({ nowMs }: Visit, rows: DeliverySummary[], urlOf: (webhook: st
     { name: 'Answer', cell: ({ last, reason }) => (last === null ? reason?.replaceAll('_', ' ') ?? '–' : last.status ?? last.errorKind?.replaceAll('_', ' ') ?? 'none') },
     { name: 'Attempts', kind: 'num', cell: ({ attempts }) => attempts },
     { name: 'Asked for', cell: ({ requestedAt }) => time(requestedAt, nowMs) }
-  ], rows)
+  ], rows, ({ id }) => id)
 }
 
 function eventsCell ({ id, events, batch }: DeliverySummary): Html {

@@ -108,7 +108,7 @@ function rowsOf (visit: Visit, rooms: DashboardRooms, deliveries: DeliverySummar
     { name: 'Attempts', kind: 'num', cell: ({ attempts }) => attempts },
     { name: 'Asked for', cell: ({ requestedAt }) => time(requestedAt, nowMs) },
     { name: 'Next try', cell: ({ nextAttemptAt }) => nextTry(nextAttemptAt, nowMs) }
-  ], deliveries)
+  ], deliveries, ({ id }) => id)
 }
 
 function linkTo (delivery: DeliverySummary): Html {
