@@ -10,7 +10,7 @@ import { CUSTOMER, openWorld, SUBJECT } from '../support/dashboard-world.ts'
 /** The streams that hold facts. */
 const STREAMS = ['CONTROL', 'REQUESTS', 'EMAILS', 'WEBHOOKS', 'INBOUND']
 /** What the clock does meanwhile, whoever looks. */
-const BY_THE_CLOCK = /^(delivery\.|domain\.checked|email\.(attempted|deferred|delivered|bounced|failed|in_doubt)|webhook\.(failing|disabled|recovered)|replay\.(advanced|ended)|usage\.|session\.)/
+const BY_THE_CLOCK = /^(delivery\.|domain\.checked|email\.(attempted|deferred|delivered|bounced|failed|in_doubt)|webhook\.(failing|disabled|recovered)|replay\.(advanced|ended)|erasure\.(advanced|completed)|usage\.|session\.)/
 /** Forms that stand there for moments only: what they would ask for. */
 const FLEETING: Record<string, Form> = {
   'POST /operations/projections/:name/stop': { action: '/dashboard/operations/projections/emails/stop', fields: {} },

@@ -19,7 +19,9 @@ async function openBrowser (t: Ending): Promise<Browser> {
 
 async function launch (): Promise<Browser> {
   const executablePath = process.env.JETPOST_TEST_CHROMIUM || await chromium.executablePath()
-  const args = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-dev-shm-usage']
+  // Under a name that is not localhost a page by plain http is no secure one, as on a machine in somebody's own network.
+  const names = '--host-resolver-rules=MAP jetpost.test 127.0.0.1'
+  const args = [names, '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-dev-shm-usage']
   return await driver.launch({ executablePath, args, headless: true, timeout: 60_000 })
 }
 

@@ -14,6 +14,9 @@ export interface OwnNats {
   kill (): Promise<void>
   /** Starts it again on the same port and store; does not wait until it answers. */
   start (): Promise<void>
+  /** Its lines stay, and nothing is answered until `thaw`. */
+  freeze (): void
+  thaw (): void
 }
 
 export async function openOwnNats (t: Ending): Promise<OwnNats> {
@@ -35,6 +38,8 @@ export async function openOwnNats (t: Ending): Promise<OwnNats> {
     },
     async start () {
       server = await leash(command)
-    }
+    },
+    freeze: () => void process.kill(server.pid, 'SIGSTOP'),
+    thaw: () => void process.kill(server.pid, 'SIGCONT')
   }
 }

@@ -97,6 +97,8 @@ export async function dashboardContext (app: FastifyInstance, { rooms }: { rooms
 
   async function answer (handler: Handler, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const visit = visitOf(request)
+    // No id is like these, and in the path of a question to the API they would lead elsewhere.
+    if (Object.values(visit.params).some(part => /^\.{0,2}$/.test(part))) throw new Missing('There is no such page.')
     const given = await handler(visit)
     if ('send' in given) return given.send(reply)
     if ('to' in given) {
@@ -133,7 +135,7 @@ export async function dashboardContext (app: FastifyInstance, { rooms }: { rooms
   }
 
   async function failed (error: unknown, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const { status, title, text } = faultOf(error, request.id)
+    const { status, title, text } = faultOf(error, request)
     if (status === 500) log.error({ requestId: request.id, err: error }, 'a page of the dashboard failed')
     // A page in a frame would be refused, and the frame be empty.
     if (request.headers['sec-fetch-dest'] === 'iframe') return framed(html`<p><strong>${title}.</strong> ${text}</p>`.text, { images: false, status }).send(reply)
@@ -177,19 +179,28 @@ function backOf ({ headers }: FastifyRequest, publicUrl: string): string {
 interface Fault { status: number, title: string, text: string }
 
 const GOES_ON = 'Sending goes on, and this page works again as soon as it is back.'
-const LOG_AWAY = 'NATS does not answer just now. Nothing that was accepted is lost; try again in a moment.'
+const LOG_AWAY = 'NATS does not answer just now. Nothing that was accepted is lost'
+const LOOK = 'It may have been done: look before you do it again.'
 
-function faultOf (error: unknown, requestId: string): Fault {
+function faultOf (error: unknown, { id, method }: FastifyRequest): Fault {
   if (error instanceof Missing) return { status: 404, title: 'Not here', text: error.message }
   if (error instanceof Unfit) return { status: 422, title: 'This cannot be done', text: error.message }
-  if (error instanceof ViewUnavailable) return { status: 503, title: 'Not readable just now', text: `${error.message}: ${GOES_ON}` }
-  if (error instanceof LogUnavailable || isUnanswered(error)) return { status: 503, title: 'The log cannot be reached', text: LOG_AWAY }
+  if (error instanceof ViewUnavailable) return { status: 503, title: 'Not readable just now', text: `${error.message}. ${GOES_ON}` }
+  if (error instanceof LogUnavailable && error.doubt) return { status: 503, title: 'No answer', text: `${LOG_AWAY}. ${LOOK}` }
+  if (error instanceof LogUnavailable || isUnanswered(error)) return { status: 503, title: 'The log cannot be reached', text: `${LOG_AWAY}; try again in a moment.` }
   if (error instanceof JetpostError && error.status !== null && error.status < 500) return apiFault(error, error.status)
-  if (error instanceof JetpostError && error.status === 503) return { status: 503, title: 'Not just now', text: `${error.message}. ${GOES_ON}` }
+  if (error instanceof JetpostError && (error.status ?? 503) === 503) return { status: 503, title: 'Not just now', text: laterText(error, method) }
   const status = (error as { statusCode?: unknown }).statusCode
   const unread = status === 413 ? 'What was sent is too big.' : 'The request is malformed.'
   if (typeof status === 'number' && status < 500) return { status, title: 'This was not understood', text: unread }
-  return { status: 500, title: 'Something went wrong', text: `It is in the log of Jetpost under ${requestId}.` }
+  return { status: 500, title: 'Something went wrong', text: `It is in the log of Jetpost under ${id}.` }
+}
+
+/** What the API could not do now: only where a view alone is away does all else go on. */
+function laterText ({ status, code, message }: JetpostError, method: string): string {
+  if (status === null) return `There was no answer in time. ${method === 'GET' ? 'Try again in a moment.' : LOOK}`
+  if (code === 'view_unavailable' || code === 'projection_behind') return `${message}. ${GOES_ON}`
+  return code === 'log_unavailable' ? `${message}. Nothing that was accepted is lost.` : `${message}. Try again in a moment.`
 }
 
 function apiFault ({ message }: JetpostError, status: number): Fault {

@@ -4,7 +4,9 @@ import { act } from './parts.ts'
 import type { Section, Visit } from './visit.ts'
 
 /** Nothing is evaluated and no style is made: the content policy would refuse both. Nothing private stays in the browser's storage. */
-const HTMX = JSON.stringify({ allowEval: false, allowScriptTags: false, includeIndicatorStyles: false, selfRequestsOnly: true, historyEnabled: false, scrollBehavior: 'auto' })
+const HTMX = JSON.stringify({
+  allowEval: false, allowScriptTags: false, includeIndicatorStyles: false, selfRequestsOnly: true, historyEnabled: false, scrollBehavior: 'auto', timeout: 30_000
+})
 
 const MENU: Array<[section: Section, path: string, text: string]> = [
   ['overview', '', 'Overview'],
@@ -44,7 +46,7 @@ export function pageFor (visit: Visit, { title, section, notice, assets, hasMail
 <p><a href="/dashboard/sessions">Sessions</a></p>${act(visit, 'Sign out', { action: '/dashboard/sign-out', class: 'bare' })}</div></div>
 </header>
 <main id="main" tabindex="-1">
-<p id="stale" class="box warn" role="status" hidden>The line to Jetpost is interrupted: what you see may be out of date.</p>
+<p id="stale" class="box warn" role="status" hidden>What you see may be out of date: it cannot be refreshed just now.</p>
 ${notice !== null && html`<p class="box good" role="status">${notice}</p>`}
 ${body}
 </main>`, assets)

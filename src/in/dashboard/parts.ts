@@ -75,10 +75,12 @@ export interface Column<Row> {
   kind?: 'num' | 'wide' | 'late'
 }
 
-/** Rows of things; on a phone each is a card whose cells carry the names of their columns. `caption` is for those who do not see the heading above. */
-export function table<Row> (caption: string, columns: Array<Column<Row>>, rows: Row[]): Html {
+/** Rows of things; on a phone each is a card whose cells carry the names of their columns. `caption` is for those who do not see the heading above. Where the list
+ *  is drawn anew, `idOf` names its rows: what comes on top moves them, and makes no other row of one whose link has focus. */
+export function table<Row> (caption: string, columns: Array<Column<Row>>, rows: Row[], idOf: ((row: Row) => string) | null = null): Html {
   const heads = columns.map(({ name, kind = '' }) => html`<th scope="col" class="${kind}">${name}</th>`)
-  const lines = rows.map(row => html`<tr>${columns.map(({ name, kind = '', cell }) => html`<td class="${kind}" data-name="${name}">${cell(row)}</td>`)}</tr>`)
+  const cells = (row: Row) => columns.map(({ name, kind = '', cell }) => html`<td class="${kind}" data-name="${name}">${cell(row)}</td>`)
+  const lines = rows.map(row => html`<tr${idOf !== null && html` id="${idOf(row)}"`}>${cells(row)}</tr>`)
   return html`<div class="table"><table><caption class="unseen">${caption}</caption><thead><tr>${heads}</tr></thead><tbody>${lines}</tbody></table></div>`
 }
 
@@ -117,21 +119,26 @@ interface FormOptions {
   confirm?: string
   /** On the button that goes on, where `confirm` asks. */
   confirmLabel?: string
-  /** Whoever leaves the page with something typed and not sent is asked first. */
-  guard?: boolean
+  /** Whoever leaves the page with something typed and not sent is asked first; what came back with these faults is typed already. */
+  guard?: Faults
   class?: string
+  id?: string
 }
 
 /** A form that only this visitor can send. */
-export function form (visit: Visit, { action, confirm, confirmLabel, guard = false, class: name = '' }: FormOptions, body: Value): Html {
+export function form (visit: Visit, { action, confirm, confirmLabel, guard, class: name = '', id }: FormOptions, body: Value): Html {
   const asking = confirm === undefined ? NONE : html` data-confirm="${confirm}" data-confirm-label="${confirmLabel ?? 'Go on'}"`
-  return html`<form method="post" action="${action}" class="${name}"${asking}${guard && html` data-guard`}><input type="hidden" name="csrf" value="${visit.csrf}">${body}</form>`
+  const guarding = guard === undefined ? NONE : html` data-guard${guard.summary !== null && html` data-typed`}`
+  const named = id === undefined ? NONE : html` id="${id}"`
+  return html`<form method="post" action="${action}" class="${name}"${named}${asking}${guarding}><input type="hidden" name="csrf" value="${visit.csrf}">${body}</form>`
 }
 
-/** One button that does something. `fields` go with it. */
+/** One button that does something. `fields` go with it. What it does is its id: drawn anew, a page makes no other button of it. */
 export function act (visit: Visit, label: string, options: FormOptions & { fields?: Record<string, string>, danger?: boolean }): Html {
-  const hidden = Object.entries(options.fields ?? {}).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)
-  return form(visit, { ...options, class: `inline ${options.class ?? ''}` }, html`${hidden}<button class="${options.danger === true ? 'danger' : ''}">${label}</button>`)
+  const { action, fields = {}, danger = false } = options
+  const hidden = Object.entries(fields).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)
+  const button = html`<button class="${danger && 'danger'}">${label}</button>`
+  return form(visit, { ...options, class: `inline ${options.class ?? ''}`, id: `${action}?${new URLSearchParams(fields)}` }, html`${hidden}${button}`)
 }
 
 export interface Field {
@@ -180,7 +187,7 @@ export interface Faults {
   /** Of one field, or of those within it. */
   of (name: string): string | null
   /** In a sentence above the form, when there is something. */
-  summary: string | null
+  summary: Html | string | null
 }
 
 export const NO_FAULTS: Faults = { of: () => null, summary: null }
@@ -195,6 +202,15 @@ export function faultsIn (error: unknown): Faults {
     of: name => within(name).map(({ message: text }) => text).join(' ') || null,
     summary: details.length === 0 ? forbidden : details.map(({ message: text }) => text).join(' ')
   }
+}
+
+/** The same for a form that was posted, which comes back with all that was typed also where it cannot be taken just now. `once` = posted again, it is not done
+ *  twice. */
+export function unsentIn (error: unknown, once: 'once' | null = null): Faults {
+  if (!(error instanceof JetpostError) || (error.status !== null && ![429, 503].includes(error.status))) return faultsIn(error)
+  const said = error.status === null ? 'There was no answer in time. It may have been done: look before you do it again.' : `${error.message}.`
+  const again = 'It was not taken just now, or nobody could say so. Send it again from here in a moment: it cannot be done twice.'
+  return { of: () => null, summary: `${once === null ? said : again} Nothing that you typed is lost.` }
 }
 
 export function faultBox ({ summary }: Faults): Html {
@@ -216,7 +232,7 @@ export function refreshed (visit: Visit, seconds: number, id: string): Html {
 }
 
 function redrawn ({ url }: Visit, trigger: string, id: string): Html {
-  return html`id="${id}" hx-get="${url}" hx-trigger="${trigger}" hx-select="#${id}" hx-target="this" hx-swap="morph:outerHTML" hx-sync="this:replace"`
+  return html`id="${id}" hx-get="${url}" hx-trigger="${trigger}" hx-select="#${id}" hx-target="this" hx-swap="morph:outerHTML" hx-sync="this:queue last"`
 }
 
 /** A head line with what can be done there. */

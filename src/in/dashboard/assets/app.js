@@ -27,12 +27,26 @@
     beforeNodeMorphed: node => node.dataset?.own === undefined
   })
 
+  const tell = kind => document.body.dispatchEvent(new CustomEvent(`live-${kind}`))
+  /** What somebody is asked about, or has sent and waits for, is not changed under their hands: it is drawn anew afterwards. */
+  const isBusy = () => document.querySelector('dialog[open], form[data-sent]') !== null
+  let missed = false
+  addEventListener('htmx:beforeSwap', ({ detail }) => {
+    if (!isBusy()) return
+    detail.shouldSwap = false
+    missed = true
+  })
+  function catchUp () {
+    if (!missed || isBusy()) return
+    missed = false
+    LIVE_KINDS.forEach(tell)
+  }
+
   /** One line to the server a page that somebody looks at; when they come back to it, it looks at everything once. */
   function listen (url) {
     let line = null
     let timer = null
-    const stale = document.getElementById('stale')
-    const tell = kind => document.body.dispatchEvent(new CustomEvent(`live-${kind}`))
+    let isDown = false
     function open () {
       if (line !== null) return
       line = new EventSource(url)
@@ -40,15 +54,21 @@
       line.addEventListener('open', () => {
         clearTimeout(timer)
         timer = null
-        if (stale.hidden) return
-        stale.hidden = true
+        if (!isDown) return
+        isDown = false
+        showStale()
         LIVE_KINDS.forEach(tell)
       })
       line.addEventListener('error', () => {
         // From the first of them on: as long as nobody answers there is one every two seconds.
-        timer ??= setTimeout(() => { stale.hidden = line === null || line.readyState === EventSource.OPEN }, 4000)
-        // What the browser has given up it does not take up again.
-        if (line?.readyState === EventSource.CLOSED) setTimeout(() => { close(); if (!document.hidden) open() }, 5000)
+        timer ??= setTimeout(() => {
+          isDown = line !== null && line.readyState !== EventSource.OPEN
+          showStale()
+        }, 4000)
+        if (line?.readyState !== EventSource.CLOSED) return
+        // What the browser has given up it does not take up again. Perhaps nobody is signed in any more: who looks at something is sent to the door.
+        LIVE_KINDS.forEach(tell)
+        setTimeout(() => { close(); if (!document.hidden) open() }, 5000)
       })
     }
     function close () {
@@ -57,6 +77,20 @@
       line?.close()
       line = null
     }
+    /** A part that could not be drawn anew says so until it is. */
+    function showStale () {
+      document.getElementById('stale').hidden = !isDown && document.querySelector('[data-failed]') === null
+    }
+    for (const name of ['htmx:responseError', 'htmx:sendError', 'htmx:timeout']) {
+      addEventListener(name, ({ detail }) => {
+        detail.target.dataset.failed = ''
+        showStale()
+      })
+    }
+    addEventListener('htmx:afterSwap', ({ detail }) => {
+      delete detail.target.dataset.failed
+      showStale()
+    })
     document.addEventListener('visibilitychange', () => {
       if (document.hidden) return close()
       open()
@@ -68,18 +102,37 @@
   }
   if (document.body.dataset.live !== undefined) listen(document.body.dataset.live)
 
+  /** Said to whoever does not see it; a button keeps the name by which it is found. */
+  const said = Object.assign(document.createElement('p'), { className: 'unseen', role: 'status' })
+  document.body.append(said)
+
   async function copy (button) {
-    const text = button.dataset.copy
-    await navigator.clipboard.writeText(text).catch(() => {
+    const isCopied = await copied(button.dataset.copy)
+    button.focus()
+    // What cannot be copied by a script can be by a hand.
+    if (!isCopied) getSelection().selectAllChildren(button.parentElement.querySelector('code'))
+    button.textContent = isCopied ? 'Copied' : 'Not copied'
+    said.textContent = isCopied ? 'Copied' : 'Not copied: it is selected, for you to copy'
+    setTimeout(() => { button.textContent = 'Copy'; said.textContent = '' }, 3000)
+  }
+
+  /** Browsers have no clipboard for pages that came by plain http, and may refuse it to others. */
+  async function copied (text) {
+    try {
+      await navigator.clipboard.writeText(text)
+      return true
+    } catch {
       const area = Object.assign(document.createElement('textarea'), { value: text })
       document.body.append(area)
       area.select()
-      document.execCommand('copy')
+      const isCopied = document.execCommand('copy')
       area.remove()
-    })
-    button.textContent = 'Copied'
-    setTimeout(() => { button.textContent = 'Copy' }, 1500)
+      return isCopied
+    }
   }
+
+  /** The form that somebody has just said yes to. */
+  let agreed = null
 
   /** Sends the form once somebody has said yes to what it does. */
   function ask (form, submitter) {
@@ -93,11 +146,15 @@
     dialog.setAttribute('aria-labelledby', 'confirm-text')
     no.addEventListener('click', () => dialog.close())
     yes.addEventListener('click', () => {
-      form.dataset.asked = 'yes'
       dialog.close()
+      agreed = form
       form.requestSubmit(submitter)
+      agreed = null
     })
-    dialog.addEventListener('close', () => dialog.remove())
+    dialog.addEventListener('close', () => {
+      dialog.remove()
+      catchUp()
+    })
     document.body.append(dialog)
     dialog.showModal()
   }
@@ -112,28 +169,39 @@
     }
   })
 
+  /** Nothing takes so long to answer: who is still here has stopped it. */
+  const SENT_MS = 60_000
   addEventListener('submit', event => {
     const form = event.target
-    if (form.dataset.confirm !== undefined && form.dataset.asked !== 'yes') {
+    if (form.dataset.confirm !== undefined && form !== agreed) {
       event.preventDefault()
       return ask(form, event.submitter)
     }
+    form.removeAttribute('data-typed')
+    if (form.method !== 'post') return
+    form.dataset.sent = ''
     // Twice is what an impatient hand would say.
-    if (form.method === 'post') setTimeout(() => { for (const button of form.querySelectorAll('button:not([type=button])')) button.disabled = true })
+    setTimeout(() => { for (const button of form.querySelectorAll('button:not([type=button])')) button.disabled = true })
+    setTimeout(comeBack, SENT_MS)
   })
-  // Who comes back by the history finds the form as it was.
-  addEventListener('pageshow', () => {
-    for (const form of document.querySelectorAll('form[data-asked]')) delete form.dataset.asked
+  function comeBack () {
+    for (const form of document.querySelectorAll('form[data-sent]')) delete form.dataset.sent
     for (const button of document.querySelectorAll('form button:disabled')) button.disabled = false
-  })
+    catchUp()
+  }
+  // Browsers keep some pages as they were left, for whoever comes back to them by the history.
+  addEventListener('pageshow', comeBack)
 
   // What somebody has typed and not sent is not lost by one wrong click.
   addEventListener('input', event => { event.target.form?.toggleAttribute('data-typed', true) })
-  addEventListener('submit', event => { if (!event.defaultPrevented) event.target.removeAttribute('data-typed') })
   addEventListener('beforeunload', event => { if (document.querySelector('form[data-guard][data-typed]') !== null) event.preventDefault() })
 
+  // A closed list changes with each arrow key, so by keys it is the button beside it that sends the form.
+  let isByKeys = false
+  addEventListener('keydown', () => { isByKeys = true }, true)
+  addEventListener('pointerdown', () => { isByKeys = false }, true)
   addEventListener('change', event => {
-    if (event.target.matches('[data-submit]')) event.target.form.requestSubmit()
+    if (event.target.matches('[data-submit]') && !(isByKeys && event.target.localName === 'select')) event.target.form.requestSubmit()
   })
 
   addEventListener('keydown', event => {

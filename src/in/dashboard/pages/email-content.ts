@@ -81,7 +81,7 @@ export async function sourceTab (visit: Visit, rooms: DashboardRooms, { id, reci
   const text = shortened(new TextDecoder().decode(raw.subarray(0, SHOWN_CHARS_MAX + 1)))
   const options = recipients.map(({ n: place, address }): [string, string] => [String(place), shownAddress(address)])
   const choice = recipients.length === 1 ? null : html`<form method="get" action="/dashboard/emails/${id}" class="filters"><input type="hidden" name="tab" value="source">
-${select('recipient', 'Recipient', options, String(n), html`data-submit`)}<noscript><button>Show</button></noscript></form>`
+${select('recipient', 'Recipient', options, String(n), html`data-submit`)}<button>Show</button></form>`
   return html`<section class="card" aria-labelledby="source-title"><h2 id="source-title">Source</h2>
 <p class="hint">${counted(raw.length, 'byte')} of RFC 5322, as it goes to this recipient; who has it can unsubscribe them.
 <a href="/dashboard/emails/${id}/source?recipient=${n}" download>Download</a></p>

@@ -24,12 +24,12 @@ export async function momentsOf ({ desk }: DashboardRooms, visit: Visit, id: str
   return { all: [...new Set([createdAt, ...of.values()])].sort(), of }
 }
 
-/** Where a step of the slider leads: the email as it was known then; the last step is now. */
+/** Where a step of the slider leads: the email as it was known then. The last step that the slider had is now, whatever has happened since. Focus comes back to it. */
 export function stepUrl (visit: Visit, { all }: Moments): string | null {
-  const step = Number(visit.query.get('step') ?? NaN)
   if (!visit.query.has('step')) return null
-  const at = Number.isInteger(step) ? all[step - 1] : undefined
-  return withQuery(visit, { step: null, as_of: step >= all.length ? null : at ?? null })
+  const step = Number(visit.query.get('step'))
+  const last = Number(visit.query.get('last') ?? NaN)
+  return `${withQuery(visit, { step: null, last: null, as_of: step >= last ? null : all[step - 1] ?? null })}#step`
 }
 
 /** What else the page is asked, and goes on being asked when the slider moves. */
@@ -42,11 +42,11 @@ export function slider (visit: Visit, email: Email, { all }: Moments): Html | nu
   const now = all.length
   const step = asOf === null ? now : Math.max(1, all.filter(at => Date.parse(at) <= Date.parse(asOf)).length)
   const text = asOf === null ? 'now' : `at ${exact(asOf)}`
-  const link = (to: number, words: string) => html`<a class="button" href="${withQuery(visit, { as_of: to === now ? null : all[to - 1]! })}">${words}</a>`
+  const link = (to: number, words: string) => html`<a class="button" href="${withQuery(visit, { as_of: to === now ? null : all[to - 1]! })}#step">${words}</a>`
   return html`<form method="get" action="/dashboard/emails/${email.id}" class="slider"><label for="step">As known <span class="at">${text}</span></label>
 ${KEPT.flatMap(name => { const value = visit.query.get(name); return value === null ? [] : [html`<input type="hidden" name="${name}" value="${value}">`] })}
-<div>${step > 1 && link(step - 1, 'Earlier')}<input type="range" id="step" name="step" min="1" max="${now}" value="${step}" aria-valuetext="${text}" autocomplete="off"
-${asOf !== null && html` autofocus`} data-submit>${step < now && link(step + 1, 'Later')}<noscript><button>Show</button></noscript></div></form>`
+<div>${step > 1 && link(step - 1, 'Earlier')}<input type="range" id="step" name="step" min="1" max="${now}" value="${step}" aria-valuetext="${text}" autocomplete="off" data-submit>
+<input type="hidden" name="last" value="${now}">${step < now && link(step + 1, 'Later')}<noscript><button>Show</button></noscript></div></form>`
 }
 
 /** Said above all when the page is of the past. */

@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
-import { html, type Html, type Value } from '#src/base/html.ts'
+import { html, type Html } from '#src/base/html.ts'
 import { JetpostError } from '#src/client/client.ts'
 import type { ListTemplatesAnswer, SendEmailRequest } from '#src/client/types.ts'
-import { faultBox, faultsIn, field, form, heading, NO_FAULTS, select, type Faults, type Field } from '../parts.ts'
+import { faultBox, field, form, heading, NO_FAULTS, select, unsentIn, type Faults, type Field } from '../parts.ts'
 import type { Answer, Pages, Visit } from '../visit.ts'
 import { utcTime } from '../times.ts'
 import { named } from './email-words.ts'
+import { orBehind } from './overview-parts.ts'
+import { jsonIn } from './template-form.ts'
 
 const FIELDS = ['from', 'to', 'cc', 'bcc', 'reply_to', 'subject', 'html', 'text', 'template_id', 'variables', 'tags', 'scheduled_at'] as const
 type Typed = Record<typeof FIELDS[number], string>
@@ -24,7 +26,7 @@ export function newEmailPages (pages: Pages): void {
   pages.post('/emails/new', async visit => {
     const typed = typedIn(visit.form)
     const variables = variablesIn(typed.variables)
-    const once = visit.form.get('once') ?? randomUUID()
+    const once = /^[\w-]{1,64}$/.exec(visit.form.get('once') ?? '')?.[0] ?? randomUUID()
     if (variables === null) return await writing(visit, typed, once, oneFault('variables', 'Variables are a JSON object, like {"name": "Ada"}.'))
     try {
       const { id, status, suppressed = [] } = await visit.api.emails.send(requestOf(typed, variables), { idempotencyKey: once })
@@ -48,18 +50,13 @@ function typedIn (given: URLSearchParams): Typed {
 
 /** Whoever sent last will again, mostly; at the very beginning the built-in domain works without any set-up. */
 async function lastSender ({ api }: Visit): Promise<string> {
-  const { data: [last] } = await api.emails.page({ limit: 1 })
-  return last?.from ?? `hello@${SANDBOX_DOMAIN}`
+  const sent = await orBehind(api.emails.page({ limit: 1 }))
+  return sent?.data[0]?.from ?? `hello@${SANDBOX_DOMAIN}`
 }
 
 function variablesIn (text: string): Record<string, unknown> | null {
-  if (text.trim() === '') return {}
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Record<string, unknown> : null
-  } catch {
-    return null
-  }
+  const value = text.trim() === '' ? {} : jsonIn(text)
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Record<string, unknown> : null
 }
 
 function requestOf (typed: Typed, variables: Record<string, unknown>): SendEmailRequest {
@@ -91,24 +88,24 @@ function listed (text: string): string[] {
 async function refused (visit: Visit, typed: Typed, once: string, error: unknown): Promise<Answer> {
   if (error instanceof JetpostError && error.code === 'idempotency_mismatch') {
     const { email_id: id = '' } = error.body as { email_id?: string }
-    const before = html`<p class="box warn" role="alert">This form has sent <a href="/dashboard/emails/${id}">an email</a> already. Send it once more if you want a second one.</p>`
-    return await writing(visit, typed, randomUUID(), NO_FAULTS, before)
+    const before = html`This form has sent <a href="/dashboard/emails/${id}">an email</a> already. Send it once more if you want a second one.`
+    return await writing(visit, typed, randomUUID(), { of: () => null, summary: before })
   }
-  const faults = faultsIn(error)
   const isForbidden = error instanceof JetpostError && error.status === 403
-  return await writing(visit, typed, once, isForbidden ? oneFault('from', 'The key you signed in with may not send from this domain.') : faults)
+  return await writing(visit, typed, once, isForbidden ? oneFault('from', 'The key you signed in with may not send from this domain.') : unsentIn(error, 'once'))
 }
 
 function oneFault (name: string, text: string): Faults {
   return { of: field => (field === name ? text : null), summary: text }
 }
 
-async function writing (visit: Visit, typed: Typed, once: string, faults: Faults, before: Value = null): Promise<Answer> {
-  const templates = await visit.api.templates.page({ limit: TEMPLATES_MAX })
+async function writing (visit: Visit, typed: Typed, once: string, faults: Faults): Promise<Answer> {
+  // Mail can be sent while nobody knows which templates there are.
+  const templates = await orBehind(visit.api.templates.page({ limit: TEMPLATES_MAX }))
   const line = (name: keyof Typed, label: string, more: Partial<Field> = {}) => field({ name, label, value: typed[name], ...more }, faults)
   const many = 'Several with commas between them.'
-  const page = html`${heading('Send an email', null, html`<a href="/dashboard/emails">Emails</a>`)}${before}${faultBox(faults)}
-${form(visit, { action: '/dashboard/emails/new', class: 'fields' }, html`<input type="hidden" name="once" value="${once}">
+  const page = html`${heading('Send an email', null, html`<a href="/dashboard/emails">Emails</a>`)}${faultBox(faults)}
+${form(visit, { action: '/dashboard/emails/new', class: 'fields', guard: faults }, html`<input type="hidden" name="once" value="${once}">
 <section class="card fields" aria-label="Who and what">
 ${line('from', 'From', { required: true, hint: html`On a <a href="/dashboard/domains">domain of yours</a>, or anything@${SANDBOX_DOMAIN}, which needs no set-up.` })}
 ${line('to', 'To', { required: true, hint: `${many} delivered@${SANDBOX_DOMAIN} takes any mail, bounced@${SANDBOX_DOMAIN} refuses it.` })}
@@ -123,8 +120,9 @@ ${templateFields(typed, templates, line)}</section>
   return { title: 'Send an email', section: 'emails', status: faults.summary === null ? 200 : 422, page }
 }
 
-function templateFields (typed: Typed, { data, has_more: more }: ListTemplatesAnswer, line: (name: keyof Typed, label: string, more?: Partial<Field>) => Html): Html | null {
-  if (data.length === 0) return null
+function templateFields (typed: Typed, templates: ListTemplatesAnswer | null, line: (name: keyof Typed, label: string, more?: Partial<Field>) => Html): Html | null {
+  const { data, has_more: more } = templates ?? { data: [], has_more: true }
+  if (data.length === 0 && !more) return null
   const isKnown = typed.template_id === '' || data.some(({ id }) => id === typed.template_id)
   const choice = more || !isKnown
     ? line('template_id', 'Template', { hint: 'Its id, in place of HTML and text.' })

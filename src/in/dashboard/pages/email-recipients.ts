@@ -22,7 +22,8 @@ ${table('Recipients', [
     { name: 'Attempts', kind: 'num', cell: ({ attempts }) => attempts },
     { name: 'Last reply', kind: 'wide', cell: replyCell },
     { name: 'Then', cell: recipient => html`${marks(visit, recipient)}${standings !== null && suppressionCell(visit, id, recipient, standings)}` }
-  ], rows)}${isShort && html`<p class="pager"><a class="button" href="${withQuery(visit, { all: '1' })}">Show all ${recipients.length}</a></p>`}</section>`
+  ], rows, ({ n }) => `recipient-${n}`)}${isShort && html`<p class="pager">
+<a class="button" href="${withQuery(visit, { all: '1' })}">Show all ${recipients.length}</a></p>`}</section>`
 }
 
 function recipientCell (visit: Visit, { n, address, name, kind }: Recipient, isOneOfMany: boolean): Html {

@@ -54,7 +54,7 @@ function rowsOf ({ nowMs }: Visit, rows: Summary[]): Html {
     { name: 'Status', cell: row => statusCell(row, nowMs) },
     { name: 'Tags', kind: 'late', cell: ({ tags }) => tagsOf(tags) },
     { name: 'Accepted', cell: ({ created_at: at }) => time(at, nowMs) }
-  ], rows)
+  ], rows, ({ id }) => id)
 }
 
 function toCell ({ to, cc, bcc }: Summary): Html {

@@ -1,7 +1,7 @@
 import { mayDo } from '#streams/key/decide.ts'
 import type { Key as KeyRecord } from '#src/client/client.ts'
 import { html, type Html, type Value } from '#src/base/html.ts'
-import { badge, empty, faultsIn, heading, NO_FAULTS, pager, table, time, type Faults } from '../parts.ts'
+import { badge, empty, faultsIn, heading, NO_FAULTS, pager, table, time, unsentIn, type Faults } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import { Unfit, type Answer, type Pages, type Visit } from '../visit.ts'
 import { createOnce } from '../once.ts'
@@ -32,7 +32,7 @@ export function keysPages (pages: Pages, rooms: DashboardRooms): void {
       const made = await once.run(visit, async () => await visit.api.keys.create({ ...bodyOf(typed), test: typed.test }))
       return answer('The new key', secretPage(made, 'made', publicUrl))
     } catch (error) {
-      const faults = faultsIn(error)
+      const faults = unsentIn(error)
       return answer('Make a key', newKeyForm(visit, once, domainsOf(visit), faults, typed), faults)
     }
   })
@@ -46,7 +46,7 @@ export function keysPages (pages: Pages, rooms: DashboardRooms): void {
       await visit.api.keys.update(id!, bodyOf(typed, await visit.api.keys.get(id!)))
       return { to: `/dashboard/keys/${id}`, notice: 'Changed. It holds from the next request on.' }
     } catch (error) {
-      return await show(visit, faultsIn(error), typed)
+      return await show(visit, unsentIn(error), typed)
     }
   })
 

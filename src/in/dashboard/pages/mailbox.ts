@@ -79,7 +79,7 @@ function rowsOf (visit: Visit, rows: Row[]): Html {
     { name: 'From', kind: 'late', cell: ({ from }) => from || '<>' },
     { name: 'Size', kind: 'num', cell: ({ raw }) => size(raw.length) },
     { name: 'Received', cell: ({ receivedMs }) => time(new Date(receivedMs), visit.nowMs) }
-  ], rows)
+  ], rows, ({ id }) => id)
 }
 
 function nothingYet (publicUrl: string): Html {

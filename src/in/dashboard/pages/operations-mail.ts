@@ -17,7 +17,7 @@ export function mailPages (pages: Pages, { operations }: DashboardRooms): void {
     const { value: { mails, older }, troubles } = await operations.mail({ before: numberIn(visit.query.get('cursor')), onlyToPeople: !isAll })
     return operationsPage('/mail', html`<form method="get" action="${PAGE}" class="filters">
 ${select('show', 'Show', [['people', 'Mail to postmaster and abuse'], ['all', 'All mail that came in']], isAll ? 'all' : 'people', html`data-submit`)}
-<noscript><button>Show</button></noscript>
+<button>Show</button>
 <p class="hint field grow">Bounces, complaints and unsubscriptions are read by Jetpost itself. What people write to your bounce domain is for you to read.</p></form>
 ${troubleBox(troubles)}${mails.length > 0 ? listOf(visit, mails) : troubles.length === 0 && nothing(older)}${pager(visit, older === null ? null : String(older))}`)
   })

@@ -11,17 +11,16 @@ import { mailFrame } from '../mail-frame.ts'
 export interface EditorAids {
   /** Templates that have no layout themselves: whether they hold {{{content}}} is seen when it is saved. */
   layouts: Array<{ id: string, name: string }>
-  /** Domains the visitor's key may send from. */
-  senders: string[]
+  /** Domains the visitor's key may send from; null = nobody can say just now. */
+  senders: string[] | null
   preview: Html
 }
 
 export interface Editing {
   typed: TypedTemplate
   /** null = it is not there yet. */
-  stored: Template | null
+  stored: Pick<Template, 'id' | 'name' | 'version'> | null
   faults?: Faults
-  test?: { from: string, to: string }
 }
 
 const EMPTY_ROWS = 3
@@ -29,16 +28,16 @@ const TEST_ADDRESS = `delivered@${SANDBOX_DOMAIN}`
 const NO_ROW: VariableRow = { name: '', type: 'string', required: false, fallback: '' }
 
 /** The page on which a template is written, what becomes of it beside it. */
-export function editorPage (visit: Visit, { typed, stored, faults = NO_FAULTS, test }: Editing, aids: EditorAids): Html {
+export function editorPage (visit: Visit, { typed, stored, faults = NO_FAULTS }: Editing, aids: EditorAids): Html {
   // The first button is the one that the Enter key presses.
   const body = html`<input type="hidden" name="version" value="${typed.version ?? ''}">
 <section class="card fields" aria-label="Content">${contentFields(typed, aids, faults)}</section>
 <section class="card"><h2>Variables</h2>${variableRows(typed, faults)}</section>
 <div class="actions"><button class="primary">${stored === null ? 'Create the template' : 'Save'}</button>
 <a class="button" href="/dashboard/templates">Cancel</a></div>
-<section class="card fields"><h2>Try it</h2>${sampleFields(typed, faults)}${stored !== null && testFields(stored, aids, test, faults)}</section>`
+<section class="card fields"><h2>Try it</h2>${sampleFields(typed, faults)}${stored !== null && testFields(visit, stored.id, aids, faults)}</section>`
   return html`${stored === null ? heading('New template', null, CRUMB) : templateHead(visit, stored, 'edit')}${faultBox(faults)}
-<div class="beside">${form(visit, { action: `/dashboard/templates${stored === null ? '' : `/${stored.id}`}`, class: 'template-form', guard: true }, body)}
+<div class="beside">${form(visit, { action: `/dashboard/templates${stored === null ? '' : `/${stored.id}`}`, class: 'template-form', guard: faults }, body)}
 <section class="card preview" aria-labelledby="preview-title"><h2 id="preview-title">Preview</h2>
 <div id="preview" hx-post="/dashboard/templates/preview" hx-trigger="input delay:400ms from:.template-form" hx-include=".template-form" hx-target="this" hx-swap="morph:innerHTML"
  hx-sync="this:replace">${aids.preview}</div></section></div>`
@@ -93,18 +92,21 @@ function faultMarks (fault: string | null, i: number): Html | null {
   return fault === null ? null : html` aria-invalid="true" aria-describedby="variable-${i}-fault"`
 }
 
-function sampleFields ({ samples, images }: TypedTemplate, faults: Faults): Html {
+function sampleFields ({ samples, images, rows }: TypedTemplate, faults: Faults): Html {
   const hint = 'JSON. For the preview and the test, not part of the template.'
+  // Declared variables and those that mail is sent with have the same name in the API, and never faults at once.
+  const fault = rows.some((_row, i) => faults.of(`variables[${i}]`) !== null) ? null : faults.of('variables')
   return html`${field({ name: 'samples', label: 'Sample variables', value: samples, rows: 8, code: true, hint }, faults)}
-${faults.of('variables') !== null && faults.of('variables[0]') === null && html`<span class="fault">${faults.of('variables')}</span>`}
+${fault !== null && html`<span class="fault">${fault}</span>`}
 ${checkbox('images', 'yes', 'Fetch pictures from elsewhere in the preview', images)}`
 }
 
-function testFields ({ id }: Template, { senders }: EditorAids, test: Editing['test'], faults: Faults): Html {
-  if (senders.length === 0) return html`<p class="hint">To send a test, you need a domain that your key may send from: see <a href="/dashboard/domains">Domains</a>.</p>`
-  const { from = `hello@${senders[0]}`, to = TEST_ADDRESS } = test ?? {}
-  return html`<div class="columns">${field({ name: 'from', label: 'From', value: from, hint: `On ${senders.slice(0, 5).join(', ')}${senders.length > 5 ? ', …' : ''}.` }, faults)}
-${field({ name: 'to', label: 'To', value: to, hint: html`Mail to <code>${TEST_ADDRESS}</code> never leaves Jetpost.` }, faults)}</div>
+function testFields ({ form: given }: Visit, id: string, { senders }: EditorAids, faults: Faults): Html {
+  if (senders?.length === 0) return html`<p class="hint">To send a test, you need a domain that your key may send from: see <a href="/dashboard/domains">Domains</a>.</p>`
+  const from = given.get('from') ?? (senders === null ? '' : `hello@${senders[0]}`)
+  const hint = senders === null ? null : `On ${senders.slice(0, 5).join(', ')}${senders.length > 5 ? ', …' : ''}.`
+  return html`<div class="columns">${field({ name: 'from', label: 'From', value: from, hint }, faults)}
+${field({ name: 'to', label: 'To', value: given.get('to') ?? TEST_ADDRESS, hint: html`Mail to <code>${TEST_ADDRESS}</code> never leaves Jetpost.` }, faults)}</div>
 <div class="actions"><button formaction="/dashboard/templates/${id}/test">Save and send a test</button></div>`
 }
 

@@ -1,3 +1,4 @@
+import { isDeeperThan } from '#streams/json.ts'
 import type { CreateTemplateRequest, Template, UpdateTemplateRequest } from '#src/client/types.ts'
 import { JetpostError } from '#src/client/client.ts'
 import { faultsIn, type Faults } from '../parts.ts'
@@ -103,13 +104,17 @@ function variablesOf (rows: VariableRow[]): Template['variables'] {
 /** undefined = it cannot be read. */
 function fallbackOf (type: VariableType, text: string): unknown {
   if (text.trim() === '') return null
-  return type === 'string' && text !== '""' ? text : jsonOf(text)
+  return type === 'string' && text !== '""' ? text : jsonIn(text)
 }
 
-/** undefined = it is no JSON. */
-function jsonOf (text: string): unknown {
+/** As deep as the API reads: whoever writes it down again does so by recursion. */
+const DEPTH_MAX = 64
+
+/** undefined = it is no JSON, or none that the API reads. */
+export function jsonIn (text: string): unknown {
   try {
-    return JSON.parse(text)
+    const value: unknown = JSON.parse(text)
+    return isDeeperThan(value, DEPTH_MAX) ? undefined : value
   } catch {
     return undefined
   }
@@ -118,7 +123,7 @@ function jsonOf (text: string): unknown {
 /** The variables that the preview and the test are filled with; a sentence where they are no JSON object. */
 export function samplesOf ({ samples }: Pick<TypedTemplate, 'samples'>): Record<string, unknown> | string {
   if (samples.trim() === '') return {}
-  const value = jsonOf(samples)
+  const value = jsonIn(samples)
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Record<string, unknown> : 'Sample variables are a JSON object, like {"name": "Ada"}.'
 }
 

@@ -8,10 +8,11 @@ import { JetpostError } from '#src/client/client.ts'
 import type { Template } from '#src/client/types.ts'
 import { answerFrom } from '#src/postgres/reads.ts'
 import { curlFor } from '../curl.ts'
-import { codeBlock, empty, faultsIn, heading, NO_FAULTS, pager, table, time } from '../parts.ts'
+import { codeBlock, empty, heading, NO_FAULTS, pager, table, time, unsentIn } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import type { Answer, Pages, Visit } from '../visit.ts'
 import { framed } from '../mail-frame.ts'
+import { orBehind } from './overview-parts.ts'
 import { createPreviews, renderDraft, type Draft, type Previews } from './template-draft.ts'
 import { editorPage, listed, previewPart, type EditorAids, type Editing } from './template-editor.ts'
 import { changesOf, faultOf, NEW_TEMPLATE, readableVariables, requestOf, samplesOf, typedFrom, typedOf, type TypedTemplate } from './template-form.ts'
@@ -40,7 +41,7 @@ export function templatesPages (pages: Pages, rooms: DashboardRooms): void {
       remember(visit, id, typed)
       return { to: `/dashboard/templates/${id}`, notice: 'Created. Mail can name it by its id.' }
     } catch (error) {
-      return await editor(visit, { typed, stored: null, faults: faultsIn(error) })
+      return await editor(visit, { typed, stored: null, faults: unsentIn(error) })
     }
   })
 
@@ -51,19 +52,19 @@ export function templatesPages (pages: Pages, rooms: DashboardRooms): void {
 
   pages.post('/templates/:id', async visit => await saved(visit, async (_typed, before, after) => ({
     to: `/dashboard/templates/${after.id}`,
-    notice: before.version === after.version ? 'Nothing was another than before: no new version.' : `Saved as version ${after.version}.`
+    notice: before?.version === after.version ? 'Nothing was another than before: no new version.' : `Saved as version ${after.version}.`
   })))
 
   pages.post('/templates/:id/test', async visit => await saved(visit, async (typed, _before, stored) => {
     const variables = samplesOf(typed)
     const test = { from: visit.form.get('from') ?? '', to: visit.form.get('to') ?? '' }
-    const again = async (faults: Editing['faults']) => await editor(visit, { typed: { ...typed, version: stored.version }, stored, faults, test })
+    const again = async (faults: Editing['faults']) => await editor(visit, { typed: { ...typed, version: stored.version }, stored, faults })
     if (typeof variables === 'string') return await again(faultOf('samples', variables))
     try {
       const { id } = await visit.api.emails.send({ ...test, template_id: stored.id, variables, ...(stored.subject === null ? { subject: `Test of ${stored.name}` } : {}) })
       return { to: `/dashboard/emails/${id}`, notice: `Test of “${stored.name.slice(0, 80)}”, version ${stored.version}, accepted.` }
     } catch (error) {
-      return await again(faultsIn(error))
+      return await again(unsentIn(error))
     }
   }))
 
@@ -85,20 +86,22 @@ export function templatesPages (pages: Pages, rooms: DashboardRooms): void {
 
   versionPages(pages, async (visit, stored) => await previewOf(visit, previews, { ...typedFrom(stored), samples: sampleJson(stored) }))
 
-  /** Saves what was typed, then goes on; else shows what is wrong with it. */
-  async function saved (visit: Visit, goOn: (typed: TypedTemplate, before: Template, after: Template) => Promise<Answer>): Promise<Answer> {
+  /** Saves what was typed, then goes on; else shows what is wrong with it. `before` = null while nobody knows what is stored: then it is the whole of the next
+   *  version, and the one before is kept like every other. */
+  async function saved (visit: Visit, goOn: (typed: TypedTemplate, before: Template | null, after: Template) => Promise<Answer>): Promise<Answer> {
     const typed = typedOf(visit.form)
-    const before = await visit.api.templates.get(visit.params.id!)
-    remember(visit, before.id, typed)
-    if (typed.version !== before.version) {
+    const id = visit.params.id!
+    const before = await orBehind(visit.api.templates.get(id))
+    remember(visit, id, typed)
+    if (before !== null && typed.version !== before.version) {
       const message = `Version ${before.version} was saved after you opened this page. Saving again puts yours over it, as the next version.`
       return await editor(visit, { typed: { ...typed, version: before.version }, stored: before, faults: faultOf('version', message) })
     }
     let after: Template
     try {
-      after = await visit.api.templates.update(before.id, changesOf(typed, before))
+      after = await visit.api.templates.update(id, before === null ? requestOf(typed) : changesOf(typed, before))
     } catch (error) {
-      return await editor(visit, { typed, stored: before, faults: faultsIn(error) })
+      return await editor(visit, { typed, stored: before ?? { id, name: typed.name, version: typed.version ?? 1 }, faults: unsentIn(error) })
     }
     return await goOn(typed, before, after)
   }
@@ -109,7 +112,8 @@ export function templatesPages (pages: Pages, rooms: DashboardRooms): void {
 
   async function editor (visit: Visit, editing: Editing): Promise<Answer> {
     const { typed, stored, faults = NO_FAULTS } = editing
-    const aids = await aidsFor(visit, rooms, stored, await previewOf(visit, previews, typed))
+    const preview = await orBehind(previewOf(visit, previews, typed)) ?? html`<p class="hint">The layout cannot be read just now: there is a preview as soon as it can.</p>`
+    const aids = await aidsFor(visit, rooms, stored?.id ?? null, preview)
     const title = stored?.name ?? 'New template'
     return { title, section: 'templates', page: editorPage(visit, editing, aids), status: faults.summary === null ? 200 : 422 }
   }
@@ -117,11 +121,12 @@ export function templatesPages (pages: Pages, rooms: DashboardRooms): void {
 
 const sampleKey = ({ session }: Visit, template: string): string => `${session.id} ${template}`
 
-async function aidsFor (visit: Visit, { desk }: DashboardRooms, stored: Template | null, preview: Html): Promise<EditorAids> {
-  const [others, domains] = await Promise.all([visit.api.templates.page({ limit: LAYOUTS_MAX }), visit.api.domains.page({ limit: DOMAINS_MAX })])
-  const layouts = others.data.filter(({ id, layout_id: layout }) => layout === null && id !== stored?.id)
-  const usable = domains.data.filter(domain => isVerifiedEnough(domain, desk.settings.requireVerifiedDomains)).map(({ name }) => name)
-  return { layouts, preview, senders: [...usable, SANDBOX_DOMAIN].filter(name => maySendFrom(visit.key, name, visit.account.id)) }
+/** What cannot be read just now is left out: what somebody has typed is more than that. */
+async function aidsFor (visit: Visit, { desk }: DashboardRooms, own: string | null, preview: Html): Promise<EditorAids> {
+  const [others, domains] = await Promise.all([orBehind(visit.api.templates.page({ limit: LAYOUTS_MAX })), orBehind(visit.api.domains.page({ limit: DOMAINS_MAX }))])
+  const layouts = others?.data.filter(({ id, layout_id: layout }) => layout === null && id !== own) ?? []
+  const usable = domains?.data.filter(domain => isVerifiedEnough(domain, desk.settings.requireVerifiedDomains)).map(({ name }) => name) ?? null
+  return { layouts, preview, senders: usable && [...usable, SANDBOX_DOMAIN].filter(name => maySendFrom(visit.key, name, visit.account.id)) }
 }
 
 async function previewOf (visit: Visit, previews: Previews, typed: TypedTemplate): Promise<Html> {

@@ -45,7 +45,7 @@ function shown (visit: Visit, { desk }: DashboardRooms, { deliveries }: Delivery
     { name: 'Attempts', kind: 'num', cell: ({ attempts }) => attempts },
     { name: 'Asked for', cell: ({ requestedAt }) => time(requestedAt, nowMs) },
     { name: 'Next try', cell: ({ nextAttemptAt }) => nextTry(nextAttemptAt, nowMs) }
-  ], deliveries)
+  ], deliveries, ({ id }) => id)
 }
 
 function noneOf (visit: Visit): Html {

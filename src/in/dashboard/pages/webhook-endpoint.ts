@@ -4,7 +4,7 @@ import type { DeliveryStateName } from '#projections/deliveries/project.ts'
 import { replaysOf } from '#src/actions/replay.ts'
 import type { UpdateWebhookRequest, Webhook } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
-import { act, copyable, facts, faultsIn, form, heading, live, NO_FAULTS, select, time, type Faults } from '../parts.ts'
+import { act, copyable, facts, form, heading, live, NO_FAULTS, select, time, unsentIn, type Faults } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import { Unfit, type Answer, type Pages, type Visit } from '../visit.ts'
 import { deliveryList } from './webhook-deliveries.ts'
@@ -53,7 +53,7 @@ function changingPages (pages: Pages): void {
     try {
       await visit.api.webhooks.update(visit.params.id!, settingsIn(given))
     } catch (error) {
-      return editPage(visit, await own(visit), given, faultsIn(error))
+      return editPage(visit, await own(visit), given, unsentIn(error))
     }
     return { to: pathOf(visit), notice: 'Changed.' }
   })

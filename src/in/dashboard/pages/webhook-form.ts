@@ -65,7 +65,7 @@ const URL_FIELD: Field = {
 
 /** `once`: of an endpoint that is still to be made. */
 export function webhookForm (visit: Visit, { action, label, once = null }: { action: string, label: string, once?: Once | null }, given: WebhookForm, faults: Faults): Html {
-  return form(visit, { action, class: 'fields' }, html`${once !== null && once.mark()}${faultBox(faults)}
+  return form(visit, { action, class: 'fields', guard: faults }, html`${once !== null && once.mark()}${faultBox(faults)}
 ${field({ ...URL_FIELD, value: given.url }, faults)}
 ${eventFields(given, faults)}
 ${once !== null && timeField({

@@ -10,7 +10,7 @@ import { empty, faultBox, facts, field, form, heading, live, NO_FAULTS, number, 
 import type { DashboardRooms } from '../rooms.ts'
 import { NO_TIME, timeField, timeIn } from '../times.ts'
 import { openTyped, typedIn } from '../typed.ts'
-import { granted, Unfit, type Answer, type Pages, type Visit } from '../visit.ts'
+import { granted, type Answer, type Pages, type Visit } from '../visit.ts'
 import { replayTable } from './webhook-replays.ts'
 import { stretchText } from './webhook-words.ts'
 
@@ -39,7 +39,7 @@ export function replayPages (pages: Pages, rooms: DashboardRooms): void {
   pages.post('/webhooks/:id/replay', async visit => {
     const id = visit.params.id!
     const { wish, faults } = wishIn(visit.form, visit.nowMs)
-    if (faults.summary !== null) throw new Unfit(faults.summary)
+    if (faults.summary !== null) return replayPage(visit, await visit.api.webhooks.get(id), faults, null)
     granted(await requestReplay(rooms.desk, visit.asker, id, wish, typedIn(visit.form, 'once')))
     return { to: `/dashboard/webhooks/${id}#replays`, notice: 'The replay has begun.' }
   })

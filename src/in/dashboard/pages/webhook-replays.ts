@@ -35,7 +35,7 @@ export function replayTable (visit: Visit, replays: ReplayState[]): Html {
     { name: 'A second', kind: 'num', cell: ({ pace }) => pace },
     { name: 'Changed', cell: ({ changedAt }) => time(changedAt, visit.nowMs) },
     ...(replays.some(({ state }) => state === 'running') ? [{ name: 'End it', cell: (replay: ReplayState) => cancelOf(visit, replay) }] : [])
-  ], replays)
+  ], replays, ({ replay }) => replay)
 }
 
 function cancelOf (visit: Visit, { state, replay, webhook }: ReplayState): Html | null {

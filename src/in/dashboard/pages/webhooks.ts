@@ -3,7 +3,7 @@ import type { DeliveryCounts } from '#projections/deliveries/health.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { curlFor } from '../curl.ts'
 import type { DashboardRooms } from '../rooms.ts'
-import { codeBlock, empty, faultsIn, heading, live, NO_FAULTS, pager, table, type Faults } from '../parts.ts'
+import { codeBlock, empty, heading, live, NO_FAULTS, pager, table, unsentIn, type Faults } from '../parts.ts'
 import { createOnce, type Once } from '../once.ts'
 import type { Answer, Pages, Visit } from '../visit.ts'
 import { deliveriesPages } from './webhook-deliveries.ts'
@@ -39,7 +39,7 @@ export function webhooksPages (pages: Pages, rooms: DashboardRooms): void {
       const page = secretPage({ id, title: 'The endpoint is made', secret, about: `Requests to ${url} are signed with it.` })
       return { title: 'The endpoint is made', section: 'webhooks', page }
     } catch (error) {
-      return newPage(visit, once, given, faultsIn(error))
+      return newPage(visit, once, given, unsentIn(error))
     }
   })
 

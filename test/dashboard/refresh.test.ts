@@ -1,0 +1,181 @@
+import t from 'tap'
+import { createLog } from '#src/base/log.ts'
+import { createPool } from '#src/postgres/pool.ts'
+import { openPage, signIn, type Page } from '../support/browser.ts'
+import { visitorWith } from '../support/dashboard.ts'
+import { API_KEY, openTestHouse } from '../support/house.ts'
+import { freshDatabase } from '../support/servers.ts'
+import { until } from '../support/wait.ts'
+
+const databaseUrl = await freshDatabase(t)
+const house = await openTestHouse(t, { databaseUrl })
+
+async function open (t: Parameters<typeof openPage>[0], path: string, url = house.url): Promise<Page> {
+  const { page } = await openPage(t, url)
+  await signIn(page, API_KEY)
+  await page.goto(path)
+  return page
+}
+
+async function scheduled (): Promise<string> {
+  return (await house.send({ scheduled_at: new Date(Date.now() + 3_600_000).toISOString() })).body.id
+}
+
+/** Resolves once the browser has a part anew that holds `text`. */
+async function redrawn (page: Page, text: string): Promise<void> {
+  const answer = await page.waitForResponse(async answer => answer.request().headers()['hx-request'] === 'true' && (await answer.text()).includes(text))
+  await answer.finished()
+}
+
+t.test('what somebody is asked about stays as it was until they have answered', async t => {
+  const page = await open(t, '/dashboard')
+  const form = page.locator('form[action$="/cancel"]')
+  /** The dialog, once the email it asks about was canceled by somebody else. */
+  const late = async () => {
+    const id = await scheduled()
+    await page.goto(`/dashboard/emails/${id}`)
+    await form.getByRole('button').click()
+    const drawn = redrawn(page, '>canceled<')
+    await house.request('POST', `/api/emails/${id}/cancel`)
+    await drawn
+    t.equal(await form.count(), 1)
+    return { id, dialog: page.getByRole('dialog') }
+  }
+  await (await late()).dialog.getByRole('button', { name: 'Cancel', exact: true }).click()
+  await page.locator('#email .badge', { hasText: 'canceled' }).first().waitFor()
+  t.equal(await form.count(), 0, 'then it is drawn anew')
+  const { id, dialog } = await late()
+  const posted = page.waitForRequest(request => request.method() === 'POST')
+  await dialog.getByRole('button', { name: 'Cancel the email' }).click()
+  t.match((await posted).url(), `/dashboard/emails/${id}/cancel`, 'what was said yes to is what is sent')
+})
+
+t.test('a form that is on its way is not made ready to be sent again', async t => {
+  const id = await scheduled()
+  const page = await open(t, '/dashboard/sessions')
+  const first = redrawn(page, id)
+  await page.goto(`/dashboard/emails/${id}`)
+  await first
+  const arriving = Promise.withResolvers<void>()
+  await page.route(`**/${id}/cancel`, async route => {
+    await arriving.promise
+    await route.continue()
+  })
+  // A page that is about to be left tells the driver nothing: what it saw is asked of the next.
+  await page.evaluate("addEventListener('htmx:afterRequest', () => { sessionStorage.seen = document.querySelector('form[action$=\"/cancel\"] button').disabled })")
+  await page.getByRole('button', { name: 'Cancel the email' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel the email' }).click({ noWaitAfter: true })
+  const drawn = page.waitForEvent('requestfinished', request => request.headers()['hx-request'] === 'true')
+  await house.send()
+  await drawn
+  arriving.resolve()
+  await page.getByRole('status').filter({ hasText: 'Canceled for 1 recipient.' }).waitFor()
+  t.equal(await page.evaluate('sessionStorage.seen'), 'true')
+})
+
+t.test('a row keeps its focus when another comes on top of it', async t => {
+  await house.send({ subject: 'The first' })
+  const page = await open(t, '/dashboard/emails')
+  await page.getByRole('link', { name: 'The first' }).focus()
+  await house.send({ subject: 'The second' })
+  await page.getByRole('link', { name: 'The second' }).waitFor()
+  t.equal(await page.evaluate('document.activeElement.textContent'), 'The first')
+})
+
+t.test('a button becomes no other one under somebody who is about to press it', async t => {
+  const { body: { id } } = await house.request('POST', '/api/webhooks', { body: { url: 'https://hooks.example.com/', events: ['email.bounced'] } })
+  const page = await open(t, `/dashboard/webhooks/${id}`)
+  await page.getByRole('button', { name: 'Pause' }).focus()
+  await house.request('PATCH', `/api/webhooks/${id}`, { body: { paused: true } })
+  await page.evaluate("document.body.dispatchEvent(new CustomEvent('live-deliveries'))")
+  await page.getByRole('button', { name: 'Resume' }).waitFor()
+  t.not(await page.evaluate('document.activeElement.textContent'), 'Resume')
+})
+
+t.test('a part that cannot be drawn anew says so, until it can', async t => {
+  const page = await open(t, '/dashboard/emails')
+  const pool = createPool(databaseUrl, createLog('silent'))
+  const client = await pool.connect()
+  t.teardown(async () => {
+    client.release()
+    await pool.end()
+  })
+  await client.query('begin; lock table email_states in access exclusive mode')
+  await page.evaluate("document.body.dispatchEvent(new CustomEvent('live-emails'))")
+  await page.locator('#stale').waitFor()
+  await client.query('rollback')
+  await house.send({ subject: 'Seen again' })
+  await page.getByRole('link', { name: 'Seen again' }).waitFor()
+  await page.locator('#stale').waitFor({ state: 'hidden' })
+})
+
+t.test('a slow answer is waited for, and what happens meanwhile is looked for once after it', async t => {
+  const page = await open(t, '/dashboard/sessions')
+  const first = redrawn(page, 'id="rows"')
+  await page.goto('/dashboard/emails')
+  await first
+  const waiting: Array<() => void> = []
+  const failed: string[] = []
+  page.on('requestfailed', request => failed.push(request.url()))
+  await page.route('**/dashboard/emails', async route => {
+    await new Promise<void>(resolve => waiting.push(resolve))
+    await route.continue()
+  })
+  await page.evaluate("for (let i = 0; i < 3; i++) document.body.dispatchEvent(new CustomEvent('live-emails'))")
+  await until(() => waiting.length > 0)
+  const drawn = redrawn(page, 'id="rows"')
+  waiting[0]!()
+  await drawn
+  await until(() => waiting.length > 1)
+  t.equal(waiting.length, 2)
+  waiting[1]!()
+  t.strictSame(failed, [])
+})
+
+t.test('who has signed out elsewhere is sent to the door by every page that shows what happens', async t => {
+  const page = await open(t, '/dashboard/emails')
+  const [ticket] = (await page.context().cookies()).filter(({ name }) => name === 'jetpost_session')
+  await (await visitorWith(house, `jetpost_session=${ticket!.value}`)).post('/dashboard/sign-out')
+  await page.waitForURL('**/dashboard/sign-in?to=%2Fdashboard%2Femails')
+})
+
+t.test('a browser without a clipboard copies all the same, and says so', async t => {
+  const { body: { id } } = await house.send()
+  const page = await open(t, `/dashboard/emails/${id}`, house.url.replace('127.0.0.1', 'jetpost.test'))
+  t.equal(await page.evaluate('navigator.clipboard'), undefined)
+  await page.getByRole('button', { name: 'Copy the id' }).click()
+  await page.getByRole('status').filter({ hasText: 'Copied' }).waitFor()
+  t.equal(await page.evaluate('document.activeElement.dataset.copy'), id)
+  await page.goto('/dashboard/emails')
+  await page.getByLabel('Search').focus()
+  await page.keyboard.press('ControlOrMeta+V')
+  t.equal(await page.getByLabel('Search').inputValue(), id)
+})
+
+t.test('keys choose in a list without sending its form', async t => {
+  const page = await open(t, '/dashboard/suppressions')
+  await page.evaluate('window.stayed = true')
+  await page.getByLabel('Reason').focus()
+  await page.keyboard.press('ArrowDown')
+  await page.keyboard.press('ArrowDown')
+  t.equal(await page.evaluate('window.stayed'), true)
+  const chosen = await page.getByLabel('Reason').inputValue()
+  t.not(chosen, '')
+  await page.getByRole('button', { name: 'Search' }).press('Enter')
+  await page.waitForURL(`**/dashboard/suppressions?*reason=${chosen}`)
+})
+
+t.test('who leaves what was refused is asked first', async t => {
+  const page = await open(t, '/dashboard/emails/new')
+  await page.getByLabel('To', { exact: true }).fill('nobody')
+  await page.getByLabel('Subject').fill('Much to say')
+  await page.getByRole('button', { name: 'Send' }).click()
+  await page.locator('#field-to-fault').waitFor()
+  const asking = page.waitForEvent('dialog')
+  const leaving = page.getByRole('link', { name: 'Templates' }).click()
+  const asked = await asking
+  t.equal(asked.type(), 'beforeunload')
+  await asked.dismiss()
+  await leaving
+  t.equal(await page.getByLabel('Subject').inputValue(), 'Much to say')
+})
