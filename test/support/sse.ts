@@ -8,7 +8,7 @@ export interface LiveLine {
   /** Names of the events so far, in order. */
   events: string[]
   /** Resolves once there are more than `count`. */
-  more (count: number, timeoutMs?: number): Promise<void>
+  more (count: number): Promise<void>
   /** Resolves once the server has ended it. */
   ended (timeoutMs?: number): Promise<void>
   hasEnded (): boolean
@@ -31,7 +31,7 @@ export async function openLine ({ url }: Pick<TestHouse, 'url'>, cookie: string)
   return {
     status: Number(/^HTTP\/1\.1 (\d+)/.exec(text)?.[1] ?? 0),
     get events () { return events() },
-    more: async (count, timeoutMs = 2000) => await until(() => events().length > count, timeoutMs),
+    more: async count => await until(() => events().length > count),
     ended: async (timeoutMs = 2000) => await until(() => over, timeoutMs),
     hasEnded: () => over,
     close: () => void socket.destroy()
