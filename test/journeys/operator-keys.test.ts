@@ -35,7 +35,9 @@ t.test('a key is made, shown, rotated and revoked in the shell', async t => {
   t.match(plain.out, rotated.previous_expires_at)
   for (const secret of [key, rotated.key]) t.notMatch(plain.out, secret, 'never shown again')
   const [last] = JSON.parse((await keys('rotate', id, '--overlap', '0', '--json')).out)
-  t.strictSame(await Promise.all([key, rotated.key, last.key].map(statusOf)), [401, 401, 200])
+  // The house looks at the log for the secret that it does not know, and then knows what has become of the others.
+  t.equal(await statusOf(last.key), 200)
+  t.strictSame(await Promise.all([key, rotated.key].map(statusOf)), [401, 401])
   t.equal(last.previous_expires_at, null)
   t.strictSame(JSON.parse((await keys('revoke', id, '--json')).out), [{ id, revoked: true }])
   t.equal(await statusOf(last.key), 401)

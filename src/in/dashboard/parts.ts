@@ -1,5 +1,6 @@
 import { JetpostError } from '#src/client/client.ts'
 import { Html, html, type Value } from '#src/base/html.ts'
+import { sha256Hex } from '#src/base/secret.ts'
 import type { Visit } from './visit.ts'
 
 const NONE = new Html('')
@@ -133,12 +134,12 @@ export function form (visit: Visit, { action, confirm, confirmLabel, guard, clas
   return html`<form method="post" action="${action}" class="${name}"${named}${asking}${guarding}><input type="hidden" name="csrf" value="${visit.csrf}">${body}</form>`
 }
 
-/** One button that does something. `fields` go with it. What it does is its id: drawn anew, a page makes no other button of it. */
+/** One button that does something. `fields` go with it. What it does is in its id, of which nobody reads anything: drawn anew, a page makes no other button of it. */
 export function act (visit: Visit, label: string, options: FormOptions & { fields?: Record<string, string>, danger?: boolean }): Html {
   const { action, fields = {}, danger = false } = options
   const hidden = Object.entries(fields).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)
   const button = html`<button class="${danger && 'danger'}">${label}</button>`
-  return form(visit, { ...options, class: `inline ${options.class ?? ''}`, id: `${action}?${new URLSearchParams(fields)}` }, html`${hidden}${button}`)
+  return form(visit, { ...options, class: `inline ${options.class ?? ''}`, id: `act-${sha256Hex(JSON.stringify([action, fields])).slice(0, 16)}` }, html`${hidden}${button}`)
 }
 
 export interface Field {
