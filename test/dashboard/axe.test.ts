@@ -14,8 +14,6 @@ const PHONE = { width: 390, height: 844 }
 const DESK = { width: 1280, height: 900 }
 /** Of each kind of page, so many: a list's rows are alike. */
 const ALIKE_MAX = LONG ? 30 : 1
-/** Of every so many pages all three looks; the others light and wide. */
-const WHOLE_EVERY = LONG ? 1 : 2
 /** What a narrow page can have that a wide one has not. */
 const NARROW = LONG ? undefined : ['color-contrast', 'scrollable-region-focusable', 'target-size', 'aria-hidden-focus', 'page-has-heading-one', 'button-name', 'link-name', 'label']
 
@@ -48,14 +46,13 @@ async function enter (t: Parameters<typeof openPage>[0], at: TestHouse, key: str
 type Asserts = { strictSame (found: unknown, wanted: unknown, message: string): void }
 
 async function lookAtAll (t: Asserts, page: Page, all: string[]): Promise<void> {
-  for (const [i, url] of all.entries()) await look(t, page, url, i % WHOLE_EVERY === 0)
+  for (const url of all) await look(t, page, url)
 }
 
-/** Light; where it is `whole` dark and on a phone, too, without loading it anew. */
-async function look (t: Asserts, page: Page, url: string, whole: boolean): Promise<void> {
+/** Light, dark, and on a phone, without loading it anew. */
+async function look (t: Asserts, page: Page, url: string): Promise<void> {
   await page.goto(url, { waitUntil: 'load' })
   t.strictSame(await faultsOf(page), [], `${url}, light`)
-  if (!whole) return
   await page.emulateMedia({ colorScheme: 'dark' })
   t.strictSame(await faultsOf(page, ['color-contrast']), [], `${url}, dark`)
   await page.setViewportSize(PHONE)

@@ -280,14 +280,3 @@ t.test('another account sees none of it', async t => {
   for (const path of ['', '/test', '/delete', '/versions/1/restore']) t.equal((await other.post(`/dashboard/templates/${id}${path}`, { name: 'Mine', html: 'x', version: '1' })).status, 404, path)
   t.match((await other.get('/dashboard/templates')).html, 'No templates yet')
 })
-
-t.test('no page is wider than a phone, or has flaws that axe finds', async t => {
-  const { id } = await make({ subject: 'Order {{order}}', html: '<h1>Thank you</h1><table><tr><td>{{#items}}{{title}}{{/items}}</td></tr></table>', variables: [{ name: 'order', type: 'string', required: true }] })
-  const { page } = await openPage(t, house.url, { width: 390, dark: true })
-  await signIn(page, API_KEY)
-  for (const path of ['', '/new', `/${id}`, `/${id}/versions`, `/${id}/versions/1`]) {
-    await page.goto(`/dashboard/templates${path}`)
-    t.ok(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), `${path} is no wider than the phone`)
-    t.strictSame(await flaws(page), [], path)
-  }
-})

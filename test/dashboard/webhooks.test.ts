@@ -1,7 +1,6 @@
-import axe, { type Result } from 'axe-core'
 import t from 'tap'
 import { placeText } from '#projections/deliveries/queries.ts'
-import { openPage, signIn, type Page } from '../support/browser.ts'
+import { openPage, signIn } from '../support/browser.ts'
 import { waysFrom } from '../support/crawl.ts'
 import { visit } from '../support/dashboard.ts'
 import { startHookSink, type HookRequest } from '../support/hook-sink.ts'
@@ -279,26 +278,7 @@ t.test('somebody of another account sees none of it and does nothing to it', asy
   t.equal((await stranger.post(endpoint, { url: 'https://example.com/', events: 'email.opened' })).status, 404)
 })
 
-t.test('no page needs more than a phone is wide, nor has flaws that axe finds', async t => {
-  const delivery = /\/dashboard\/webhooks\/deliveries\/whd_\w+/.exec((await me.get(endpoint)).html)![0]
-  const paths = ['/dashboard/webhooks', '/dashboard/webhooks/new', endpoint, `${endpoint}/edit`, `${endpoint}/replay?what=window`, `${endpoint}/replays`, '/dashboard/webhooks/deliveries', delivery]
-  const { page: phone, complaints: phones } = await openPage(t, house.url, { width: 390, dark: true })
-  await signIn(phone, API_KEY)
-  for (const path of paths) {
-    await phone.goto(path)
-    t.equal(await phone.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, path)
-    t.strictSame(await flaws(phone), [], path)
-  }
-  for (const path of [endpoint, delivery]) {
-    await page.goto(path)
-    t.strictSame(await flaws(page), [], `${path}, wide and light`)
-  }
-  t.strictSame([...complaints, ...phones], [], 'the content policy had nothing to stop')
+t.test('nothing that receivers answered has run, and the content policy had nothing to stop', async t => {
+  t.strictSame(complaints, [])
   t.equal(await page.evaluate('"hit" in window'), false)
 })
-
-async function flaws (page: Page): Promise<string[]> {
-  await page.evaluate(axe.source)
-  const found = await page.evaluate<Result[]>('axe.run().then(({ violations }) => violations)')
-  return found.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => String(target)).join(', ')}`)
-}

@@ -30,7 +30,7 @@ const RECOVERY_MS = 120_000
 t.jobs = 2
 t.setTimeout(240_000)
 
-t.test('SCHEDULE deleted under load, with mail waiting for its next attempt: everything still goes out, once', async t => {
+t.test('SCHEDULE deleted under load, with mail waiting for its next attempt: everything still goes out, once', LONG_ONLY, async t => {
   const world = await openWorld(t)
   const { url, natsUrl } = await openQuickHouse(t, world)
   const jetpost = { request: (method: string, path: string, body?: unknown) => request(url, method, path, body) }

@@ -4,7 +4,7 @@ import t from 'tap'
 import { readReport } from '#src/feedback/report.ts'
 import { LONG } from '../support/long.ts'
 
-const ROUNDS = LONG ? 100_000 : 2000
+const ROUNDS = LONG ? 100_000 : 500
 const FOLDER = join(import.meta.dirname, '../fixtures/bounces')
 const SEEDS = readdirSync(FOLDER).filter(name => name.endsWith('.eml')).map(name => readFileSync(join(FOLDER, name)))
 const KINDS = new Set(['hard', 'complaint', 'unsubscribe', 'soft', 'auto-reply', 'delivered', 'none'])
