@@ -2,6 +2,7 @@ import t from 'tap'
 import { API_KEY, openTestHouse } from '../support/house.ts'
 import { jetpostHere } from '../support/command.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
+import { until } from '../support/wait.ts'
 
 const natsUrl = freshAccount().natsUrl
 const databaseUrl = await freshDatabase(t)
@@ -40,7 +41,7 @@ t.test('a key is made, shown, rotated and revoked in the shell', async t => {
   t.strictSame(await Promise.all([key, rotated.key].map(statusOf)), [401, 401])
   t.equal(last.previous_expires_at, null)
   t.strictSame(JSON.parse((await keys('revoke', id, '--json')).out), [{ id, revoked: true }])
-  t.equal(await statusOf(last.key), 401)
+  await until(async () => await statusOf(last.key) === 401)
   t.match(await keys('show', id), { code: 1, err: `There is no key ${id}` })
   t.match(await keys('rotate', id), { code: 1, err: `There is no key ${id}` })
 })
