@@ -1,7 +1,6 @@
 import t from 'tap'
-import { createLog } from '#src/base/log.ts'
-import { createPool } from '#src/postgres/pool.ts'
 import { visit } from '../support/dashboard.ts'
+import { lockTables } from '../support/held-view.ts'
 import { FROM, openTestHouse } from '../support/house.ts'
 import { openOwnNats } from '../support/own-nats.ts'
 import { freshDatabase } from '../support/servers.ts'
@@ -50,13 +49,7 @@ t.test('what NATS does not take comes back as it was typed, and sent again from 
 
 t.test('while PostgreSQL says nothing mail is sent and templates are saved', async t => {
   const id = await make()
-  const pool = createPool(databaseUrl, createLog('silent'))
-  const client = await pool.connect()
-  t.teardown(async () => {
-    client.release()
-    await pool.end()
-  })
-  await client.query('begin; lock table email_states, templates, template_versions in access exclusive mode')
+  const client = await lockTables(t, databaseUrl, 'email_states, templates, template_versions')
   const blank = await me.get('/dashboard/emails/new')
   t.equal(blank.status, 200)
   t.match(blank.html, /<input [^>]*id="field-template_id"/)

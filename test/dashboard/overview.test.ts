@@ -7,6 +7,7 @@ import { createPool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/run.ts'
 import { openPage, signIn, type Page } from '../support/browser.ts'
 import { visit } from '../support/dashboard.ts'
+import { lockTables } from '../support/held-view.ts'
 import { startHookSink } from '../support/hook-sink.ts'
 import { API_KEY, openTestHouse } from '../support/house.ts'
 import { openSecondDesk } from '../support/second-desk.ts'
@@ -118,13 +119,7 @@ t.test('an endpoint that is deleted while its deliveries are counted is in nobod
   const { body: { data } } = await house.request('GET', '/api/webhooks')
   const { id } = data.find(({ url }: { url: string }) => url.endsWith('/gone'))
   const visitor = await visit(house)
-  const pool = createPool(databaseUrl, createLog('silent'))
-  const client = await pool.connect()
-  t.teardown(async () => {
-    client.release()
-    await pool.end()
-  })
-  await client.query('begin; lock table deliveries in access exclusive mode')
+  const client = await lockTables(t, databaseUrl, 'deliveries')
   const asked = visitor.get('/dashboard')
   await until(async () => (await client.query("select from pg_locks where not granted and relation = 'deliveries'::regclass")).rowCount! > 0)
   t.equal((await house.request('DELETE', `/api/webhooks/${id}`)).status, 204)
@@ -160,13 +155,7 @@ t.test('what is counted is read from indexes, however many emails there are', as
 
 t.test('while a view does not answer the page comes without it', async t => {
   const visitor = await visit(house, await house.newAccountKey())
-  const pool = createPool(databaseUrl, createLog('silent'))
-  const client = await pool.connect()
-  t.teardown(async () => {
-    client.release()
-    await pool.end()
-  })
-  await client.query('begin; lock table email_states, stats_hours in access exclusive mode')
+  const client = await lockTables(t, databaseUrl, 'email_states, stats_hours')
   const startMs = performance.now()
   const { status, html } = await visitor.get('/dashboard')
   await client.query('rollback')

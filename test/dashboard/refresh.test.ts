@@ -1,8 +1,7 @@
 import t from 'tap'
-import { createLog } from '#src/base/log.ts'
-import { createPool } from '#src/postgres/pool.ts'
 import { openPage, signIn, type Page } from '../support/browser.ts'
 import { visitorWith } from '../support/dashboard.ts'
+import { lockTables } from '../support/held-view.ts'
 import { API_KEY, openTestHouse } from '../support/house.ts'
 import { freshDatabase } from '../support/servers.ts'
 import { until } from '../support/wait.ts'
@@ -94,13 +93,7 @@ t.test('a button becomes no other one under somebody who is about to press it', 
 
 t.test('a part that cannot be drawn anew says so, until it can', async t => {
   const page = await open(t, '/dashboard/emails')
-  const pool = createPool(databaseUrl, createLog('silent'))
-  const client = await pool.connect()
-  t.teardown(async () => {
-    client.release()
-    await pool.end()
-  })
-  await client.query('begin; lock table email_states in access exclusive mode')
+  const client = await lockTables(t, databaseUrl, 'email_states')
   await page.evaluate("document.body.dispatchEvent(new CustomEvent('live-emails'))")
   await page.locator('#stale').waitFor()
   await client.query('rollback')

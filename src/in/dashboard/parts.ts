@@ -193,6 +193,11 @@ export interface Faults {
 
 export const NO_FAULTS: Faults = { of: () => null, summary: null }
 
+/** One that is of no field. */
+export function fault (summary: Html | string): Faults {
+  return { of: () => null, summary }
+}
+
 /** What the API said no to, for the form it came from. Throws again what no form can mend. */
 export function faultsIn (error: unknown): Faults {
   if (!(error instanceof JetpostError) || error.status === null || ![400, 403, 404, 409, 413, 422].includes(error.status)) throw error
@@ -211,11 +216,17 @@ export function unsentIn (error: unknown, once: 'once' | null = null): Faults {
   if (!(error instanceof JetpostError) || (error.status !== null && ![429, 503].includes(error.status))) return faultsIn(error)
   const said = error.status === null ? 'There was no answer in time. It may have been done: look before you do it again.' : `${error.message}.`
   const again = 'It was not taken just now, or nobody could say so. Send it again from here in a moment: it cannot be done twice.'
-  return { of: () => null, summary: `${once === null ? said : again} Nothing that you typed is lost.` }
+  return fault(`${once === null ? said : again} Nothing that you typed is lost.`)
 }
 
 export function faultBox ({ summary }: Faults): Html {
   return summary === null ? NONE : html`<p class="box bad" role="alert">${summary}</p>`
+}
+
+/** Where a list of the API goes on, by the link to this page of it. */
+export function cursorOf ({ query }: Visit): { cursor?: string } {
+  const cursor = query.get('cursor')
+  return cursor === null ? {} : { cursor }
 }
 
 /** What happens in the log of the account: the page's parts wait for it. */

@@ -2,7 +2,7 @@ import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { html, type Html, type Value } from '#src/base/html.ts'
 import { JetpostError } from '#src/client/client.ts'
 import type { Domain } from '#src/client/types.ts'
-import { empty, faultBox, faultsIn, field, form, heading, NO_FAULTS, pager, table, time, type Faults } from '../parts.ts'
+import { cursorOf, empty, fault, faultBox, faultsIn, field, form, heading, NO_FAULTS, pager, table, time, type Faults } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import type { Answer, Pages, Visit } from '../visit.ts'
 import { defaultsIn, domainPage, statusBadge, type DomainPageOptions } from './domain-page.ts'
@@ -35,7 +35,7 @@ export function domainsPages (pages: Pages, { desk }: DashboardRooms): void {
     } catch (error) {
       if (!(error instanceof JetpostError) || error.code !== 'dns_unavailable') throw error
       const summary = `${error.message}: nothing was changed. Try again in a moment.`
-      return show(visit, await visit.api.domains.get(id), { faults: { of: () => null, summary }, status: 503 })
+      return show(visit, await visit.api.domains.get(id), { faults: fault(summary), status: 503 })
     }
   })
 
@@ -56,8 +56,7 @@ export function domainsPages (pages: Pages, { desk }: DashboardRooms): void {
 }
 
 async function listPage (visit: Visit, name = '', faults: Faults = NO_FAULTS): Promise<Answer> {
-  const cursor = visit.query.get('cursor')
-  const { data, next_cursor: next } = await visit.api.domains.page({ limit: 25, ...(cursor === null ? {} : { cursor }) })
+  const { data, next_cursor: next } = await visit.api.domains.page({ limit: 25, ...cursorOf(visit) })
   const page = html`${heading('Domains')}${faults.of('name') === null && faultBox(faults)}
 ${data.length === 0 ? nothingYet(addForm(visit, name, faults)) : html`<section class="card" aria-label="Add a domain">${addForm(visit, name, faults)}</section>
 ${table<Domain>('Domains, newest first', [

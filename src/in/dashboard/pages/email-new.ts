@@ -3,11 +3,11 @@ import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { JetpostError } from '#src/client/client.ts'
 import type { ListTemplatesAnswer, SendEmailRequest } from '#src/client/types.ts'
-import { faultBox, field, form, heading, NO_FAULTS, select, unsentIn, type Faults, type Field } from '../parts.ts'
+import { fault, faultBox, field, form, heading, NO_FAULTS, select, unsentIn, type Faults, type Field } from '../parts.ts'
 import type { Answer, Pages, Visit } from '../visit.ts'
 import { utcTime } from '../times.ts'
 import { named } from './email-words.ts'
-import { orBehind } from './overview-parts.ts'
+import { orBehind } from '../behind.ts'
 import { jsonIn } from './template-form.ts'
 
 const FIELDS = ['from', 'to', 'cc', 'bcc', 'reply_to', 'subject', 'html', 'text', 'template_id', 'variables', 'tags', 'scheduled_at'] as const
@@ -89,7 +89,7 @@ async function refused (visit: Visit, typed: Typed, once: string, error: unknown
   if (error instanceof JetpostError && error.code === 'idempotency_mismatch') {
     const { email_id: id = '' } = error.body as { email_id?: string }
     const before = html`This form has sent <a href="/dashboard/emails/${id}">an email</a> already. Send it once more if you want a second one.`
-    return await writing(visit, typed, randomUUID(), { of: () => null, summary: before })
+    return await writing(visit, typed, randomUUID(), fault(before))
   }
   const isForbidden = error instanceof JetpostError && error.status === 403
   return await writing(visit, typed, once, isForbidden ? oneFault('from', 'The key you signed in with may not send from this domain.') : unsentIn(error, 'once'))

@@ -1,6 +1,8 @@
 import type { Erasure } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
-import { badge, copyable, empty, exact, facts, faultBox, faultsIn, field, form, heading, NO_FAULTS, number, pager, refreshed, table, time, type Faults } from '../parts.ts'
+import {
+  badge, copyable, cursorOf, empty, exact, facts, faultBox, faultsIn, field, form, heading, NO_FAULTS, number, pager, refreshed, table, time, type Faults
+} from '../parts.ts'
 import type { Answer, Pages, Visit } from '../visit.ts'
 
 const REDRAWN_S = 3
@@ -17,8 +19,7 @@ const COUNTED: Record<keyof Erasure['counts'], string> = {
 /** People who are forgotten: asking for it, and the receipts. */
 export function erasuresPages (pages: Pages): void {
   pages.get('/erasures', async visit => {
-    const cursor = visit.query.get('cursor')
-    const { data, next_cursor: next } = await visit.api.erasures.page(cursor === null ? {} : { cursor })
+    const { data, next_cursor: next } = await visit.api.erasures.page(cursorOf(visit))
     const list = data.length === 0 ? NOBODY : rowsOf(visit, data)
     const moves = data.some(({ status }) => status === 'pending') ? refreshed(visit, REDRAWN_S, 'erasures') : html`id="erasures"`
     return answer('Erasures', html`${heading('Erasures', ASK, html`<a href="/dashboard/suppressions">Suppressions</a>`)}

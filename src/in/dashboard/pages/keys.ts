@@ -1,7 +1,7 @@
 import { mayDo } from '#streams/key/decide.ts'
 import type { Key as KeyRecord } from '#src/client/client.ts'
 import { html, type Html, type Value } from '#src/base/html.ts'
-import { badge, empty, faultsIn, heading, NO_FAULTS, pager, table, time, unsentIn, type Faults } from '../parts.ts'
+import { badge, cursorOf, empty, faultsIn, heading, NO_FAULTS, pager, table, time, unsentIn, type Faults } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import { Unfit, type Answer, type Pages, type Visit } from '../visit.ts'
 import { createOnce } from '../once.ts'
@@ -98,8 +98,7 @@ On the machine that runs Jetpost, <code>jetpost keys list</code> shows them all.
 }
 
 async function listPage (visit: Visit): Promise<Html> {
-  const cursor = visit.query.get('cursor')
-  const { data, next_cursor: next } = await visit.api.keys.page(cursor === null ? {} : { cursor })
+  const { data, next_cursor: next } = await visit.api.keys.page(cursorOf(visit))
   const make = mayDo(visit.key, 'keys:write') && html`<a class="button primary" href="/dashboard/keys/new">Make a key</a>`
   return html`${heading('Keys', make || null)}
 <p class="hint">Each request to the API carries one. Secrets are shown once, when they are made: Jetpost keeps their fingerprints alone.</p>

@@ -10,7 +10,7 @@ import type { DashboardRooms } from '../rooms.ts'
 import { Missing, type Answer, type Pages, type Visit } from '../visit.ts'
 import { framed, mailFrame, withPictures } from '../mail-frame.ts'
 import { emailIdIn, filesOf, subjectIn } from './mailbox-mail.ts'
-import { orBehind } from './overview-parts.ts'
+import { orBehind } from '../behind.ts'
 
 const PAGE_ROWS = 50
 const REFRESH_S = 3

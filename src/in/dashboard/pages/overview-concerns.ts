@@ -12,7 +12,7 @@ import type { Visit } from '../visit.ts'
 import { worstFirst, type Concern } from './concerns.ts'
 import { concernsIn } from './operations-concerns.ts'
 import { sumOf } from './overview-figures.ts'
-import { orBehind } from './overview-parts.ts'
+import { orBehind } from '../behind.ts'
 import { COUNTED_MAX } from './overview-queue.ts'
 import { countText } from './webhook-reads.ts'
 

@@ -6,7 +6,7 @@ import { ask } from '#src/postgres/run.ts'
 import type { Reads } from '#src/postgres/reads.ts'
 import { number, time } from '../parts.ts'
 import type { ProjectionReport } from '../operations.ts'
-import { orBehind } from './overview-parts.ts'
+import { orBehind } from '../behind.ts'
 import { countText } from './webhook-reads.ts'
 
 /** Emails of one state are counted so far. */

@@ -7,7 +7,7 @@ import type { Pages, Visit } from '../visit.ts'
 import { concernsCard } from './concerns.ts'
 import { concernsOf } from './overview-concerns.ts'
 import { charts, PERIODS, periodOf, tell, tiles, type Period, type Telling } from './overview-figures.ts'
-import { orBehind } from './overview-parts.ts'
+import { orBehind } from '../behind.ts'
 import { createQueues, queueCard } from './overview-queue.ts'
 import { startCard } from './overview-start.ts'
 

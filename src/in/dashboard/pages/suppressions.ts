@@ -2,13 +2,13 @@ import { parseAddress } from '#streams/address.ts'
 import { REASONS, type SuppressionReason } from '#streams/suppression/facts.ts'
 import type { ListSuppressionsAnswer, ListSuppressionsQuery, Suppression } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
-import { act, badge, empty, faultBox, faultsIn, field, form, heading, NO_FAULTS, pager, select, table, time, type Faults } from '../parts.ts'
+import { act, badge, empty, fault, faultBox, faultsIn, field, form, heading, NO_FAULTS, pager, select, table, time, type Faults } from '../parts.ts'
 import type { Answer, Pages, Visit } from '../visit.ts'
 
 const WHY: Record<SuppressionReason, string> = { bounce: 'Bounced', complaint: 'Marked as spam', unsubscribe: 'Unsubscribed', manual: 'Added by hand' }
 const TONES = { bounce: 'bad', complaint: 'bad', unsubscribe: 'warn', manual: 'calm' } as const
 const LIST = '/dashboard/suppressions'
-const NO_ADDRESS: Faults = { of: () => null, summary: 'Nothing was lifted: this is no address.' }
+const NO_ADDRESS: Faults = fault('Nothing was lifted: this is no address.')
 const NONE: ListSuppressionsAnswer = { data: [], has_more: false, next_cursor: null }
 
 /** Who gets no mail of the account, and why. */

@@ -1,6 +1,6 @@
 import { html, type Html } from '#src/base/html.ts'
 import type { Template } from '#src/client/types.ts'
-import { act, badge, codeBlock, heading, pager, table, time } from '../parts.ts'
+import { act, badge, codeBlock, cursorOf, heading, pager, table, time } from '../parts.ts'
 import { Missing, type Answer, type Pages, type Visit } from '../visit.ts'
 import { templateHead } from './template-editor.ts'
 import { linesBetween, type Line } from './template-lines.ts'
@@ -9,8 +9,7 @@ import { linesBetween, type Line } from './template-lines.ts'
 export function versionPages (pages: Pages, preview: (visit: Visit, stored: Template) => Promise<Html>): void {
   pages.get('/templates/:id/versions', async visit => {
     const id = visit.params.id!
-    const cursor = visit.query.get('cursor')
-    const query = { limit: 25, ...(cursor === null ? {} : { cursor }) }
+    const query = { limit: 25, ...cursorOf(visit) }
     const [newest, { data, next_cursor: next }] = await Promise.all([visit.api.templates.get(id), visit.api.templates.versionsPage(id, query)])
     const link = (version: number) => html`<a href="/dashboard/templates/${id}/versions/${version}">Version ${version}</a>`
     const page = html`${templateHead(visit, newest, 'versions')}

@@ -8,11 +8,11 @@ import { JetpostError } from '#src/client/client.ts'
 import type { Template } from '#src/client/types.ts'
 import { answerFrom } from '#src/postgres/reads.ts'
 import { curlFor } from '../curl.ts'
-import { codeBlock, empty, heading, NO_FAULTS, pager, table, time, unsentIn } from '../parts.ts'
+import { codeBlock, cursorOf, empty, heading, NO_FAULTS, pager, table, time, unsentIn } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import type { Answer, Pages, Visit } from '../visit.ts'
 import { framed } from '../mail-frame.ts'
-import { orBehind } from './overview-parts.ts'
+import { orBehind } from '../behind.ts'
 import { createPreviews, renderDraft, type Draft, type Previews } from './template-draft.ts'
 import { editorPage, listed, previewPart, type EditorAids, type Editing } from './template-editor.ts'
 import { changesOf, faultOf, NEW_TEMPLATE, readableVariables, requestOf, samplesOf, typedFrom, typedOf, type TypedTemplate } from './template-form.ts'
@@ -148,8 +148,7 @@ async function layoutNamed ({ api }: Visit, id: string): Promise<Template | null
 }
 
 async function listPage (visit: Visit, { reads, publicUrl }: DashboardRooms): Promise<Answer> {
-  const cursor = visit.query.get('cursor')
-  const { data, next_cursor: next } = await visit.api.templates.page({ limit: 25, ...(cursor === null ? {} : { cursor }) })
+  const { data, next_cursor: next } = await visit.api.templates.page({ limit: 25, ...cursorOf(visit) })
   const names = await answerFrom(reads, templates, declaredNames({ account: visit.account.id, ids: data.map(({ id }) => id) }))
   const page = html`${heading('Templates', html`<a class="button primary" href="/dashboard/templates/new">New template</a>`)}
 ${data.length === 0 ? nothingYet(publicUrl) : table('Templates, newest first', [

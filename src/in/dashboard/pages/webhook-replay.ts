@@ -6,7 +6,7 @@ import { cancelReplay, countReplay, replaysOf, requestReplay, type ReplayCount }
 import { timestamp } from '#src/base/clock.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { newId } from '#src/base/id.ts'
-import { empty, faultBox, facts, field, form, heading, live, NO_FAULTS, number, select, span, table, type Column, type Faults } from '../parts.ts'
+import { empty, facts, fault, faultBox, field, form, heading, live, NO_FAULTS, number, select, span, table, type Column, type Faults } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import { NO_TIME, timeField, timeIn } from '../times.ts'
 import { openTyped, typedIn } from '../typed.ts'
@@ -32,7 +32,7 @@ export function replayPages (pages: Pages, rooms: DashboardRooms): void {
     if (!visit.query.has('what')) return replayPage(visit, { id, url }, NO_FAULTS, null)
     const { wish, faults } = wishIn(visit.query, visit.nowMs)
     const count = faults.summary === null ? await dryRun(visit, rooms, id, wish) : null
-    if (count instanceof Refusal) return replayPage(visit, { id, url }, { of: () => null, summary: count.message }, null)
+    if (count instanceof Refusal) return replayPage(visit, { id, url }, fault(count.message), null)
     return replayPage(visit, { id, url }, faults, count && found(visit, id, wish, count))
   })
 

@@ -3,7 +3,7 @@ import type { DeliveryCounts } from '#projections/deliveries/health.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { curlFor } from '../curl.ts'
 import type { DashboardRooms } from '../rooms.ts'
-import { codeBlock, empty, heading, live, NO_FAULTS, pager, table, unsentIn, type Faults } from '../parts.ts'
+import { codeBlock, cursorOf, empty, heading, live, NO_FAULTS, pager, table, unsentIn, type Faults } from '../parts.ts'
 import { createOnce, type Once } from '../once.ts'
 import type { Answer, Pages, Visit } from '../visit.ts'
 import { deliveriesPages } from './webhook-deliveries.ts'
@@ -51,11 +51,6 @@ export function webhooksPages (pages: Pages, rooms: DashboardRooms): void {
 
 const head = heading('Webhooks', html`<a class="button" href="/dashboard/webhooks/deliveries">All deliveries</a>
 <a class="button primary" href="/dashboard/webhooks/new">New endpoint</a>`)
-
-function cursorOf ({ query }: Visit): { cursor?: string } {
-  const cursor = query.get('cursor')
-  return cursor === null ? {} : { cursor }
-}
 
 function listOf ({ nowMs }: Visit, webhooks: Webhook[], counts: Map<string, DeliveryCounts> | null): Html {
   return table<Webhook>('Endpoints', [
