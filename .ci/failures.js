@@ -1,4 +1,5 @@
-// Repeats what failed from a log of tap's, so that whoever sees only the end of it knows: each assertion with the tests it stands in and tap's diagnostics.
+// Repeats what failed from a log of tap's, so that whoever sees only the end of it knows: each assertion with the tests it stands in and tap's diagnostics, and
+// what the house of a failed file noted (test/support/house.ts).
 import { readFileSync } from 'node:fs'
 
 const LINES_EACH = 40
@@ -26,6 +27,7 @@ if (out.length > 0) console.log(out.join('\n'))
 function read (indent, rest) {
   const begun = /^# Subtest: (.*)$/.exec(rest)
   if (begun !== null) begin(indent, begun[1])
+  if (rest.startsWith('# trouble: ')) out.push(`    ${rest}`)
   const failed = /^(?:not ok \d+ - |Bail out!)(.*?)(?: # time=.*)?$/.exec(rest)
   isTold = failed !== null && !/ # (?:TODO|SKIP)\b/i.test(rest) && tell(indent, rest, failed[1])
 }

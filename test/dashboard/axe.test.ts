@@ -1,6 +1,5 @@
-import { createRequire } from 'node:module'
-import { readFileSync } from 'node:fs'
 import t from 'tap'
+import { flaws } from '../support/axe.ts'
 import { openPage, signIn, type Page } from '../support/browser.ts'
 import { crawl } from '../support/crawl.ts'
 import { visit } from '../support/dashboard.ts'
@@ -9,7 +8,6 @@ import { API_KEY, type TestHouse } from '../support/house.ts'
 import { LONG } from '../support/long.ts'
 
 t.setTimeout(LONG ? 1_800_000 : 300_000)
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const PHONE = { width: 390, height: 844 }
 const DESK = { width: 1280, height: 900 }
 /** Of each kind of page, so many: a list's rows are alike. */
@@ -28,17 +26,8 @@ function isPage (url: string): boolean {
   return headers.get('content-type')!.startsWith('text/html') && html.startsWith('<!doctype html>') && !headers.get('content-security-policy')!.includes('sandbox')
 }
 
-/** What axe-core finds wrong with what is shown; mail in frames is other people's. */
-async function faultsOf (page: Page, rules?: string[]): Promise<string[]> {
-  const options = { iframes: false, resultTypes: ['violations'], ...(rules === undefined ? {} : { runOnly: { type: 'rule', values: rules } }) }
-  return await page.evaluate(`axe.run(document, ${JSON.stringify(options)}).then(({ violations }) =>
-    violations.flatMap(({ id, nodes }) => nodes.map(({ target, failureSummary }) => id + ' ' + target.join(' ') + ': ' + failureSummary)))`)
-}
-
 async function enter (t: Parameters<typeof openPage>[0], at: TestHouse, key: string) {
-  const { page, complaints, context } = await openPage(t, at.url, DESK)
-  // By the browser's own line to us: the page's policy would refuse it.
-  await context.addInitScript({ content: AXE })
+  const { page, complaints } = await openPage(t, at.url, DESK)
   await signIn(page, key)
   return { page, complaints }
 }
@@ -52,11 +41,11 @@ async function lookAtAll (t: Asserts, page: Page, all: string[]): Promise<void> 
 /** Light, dark, and on a phone, without loading it anew. */
 async function look (t: Asserts, page: Page, url: string): Promise<void> {
   await page.goto(url, { waitUntil: 'load' })
-  t.strictSame(await faultsOf(page), [], `${url}, light`)
+  t.strictSame(await flaws(page), [], `${url}, light`)
   await page.emulateMedia({ colorScheme: 'dark' })
-  t.strictSame(await faultsOf(page, ['color-contrast']), [], `${url}, dark`)
+  t.strictSame(await flaws(page, ['color-contrast']), [], `${url}, dark`)
   await page.setViewportSize(PHONE)
-  t.strictSame(await faultsOf(page, NARROW), [], `${url}, on a phone`)
+  t.strictSame(await flaws(page, NARROW), [], `${url}, on a phone`)
   t.strictSame(await page.evaluate('Math.max(0, document.documentElement.scrollWidth - innerWidth)'), 0, `${url} is no wider than the phone`)
   await page.emulateMedia({ colorScheme: 'light' })
   await page.setViewportSize(DESK)

@@ -1,5 +1,6 @@
 import { connect } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
+import { pino } from 'pino'
 import PostalMime, { type Email } from 'postal-mime'
 import { Refusal } from '#streams/define.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
@@ -10,13 +11,19 @@ import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { createKey, limitKey, revokeKey, type NewKey } from '#src/actions/key.ts'
 import type { Clock } from '#src/base/clock.ts'
 import { readConfig } from '#src/base/config.ts'
-import { createLog } from '#src/base/log.ts'
 import { openHouse, type House } from '#src/main.ts'
 import { openSecondDesk } from './second-desk.ts'
 import { freshAccount, freshDatabase, type Ending } from './servers.ts'
 
+/** Of what is told of a house when its test fails. */
+const LINES_MAX = 40
+const LINE_MAX = 400
+
 export const API_KEY = 'jp_live_test-key-of-the-house'
 export const FROM = 'hello@sandbox.jetpost.test'
+
+/** A tap test; a bench has nothing to tell. */
+type Witness = Ending & { passing? (): boolean, comment? (line: string): void }
 
 export interface Answer {
   status: number
@@ -50,7 +57,7 @@ export interface Wishes {
   databaseUrl?: string
 }
 
-export async function openTestHouse (t: Ending, { env = {}, clock, natsUrl, databaseUrl }: Wishes = {}): Promise<TestHouse> {
+export async function openTestHouse (t: Witness, { env = {}, clock, natsUrl, databaseUrl }: Wishes = {}): Promise<TestHouse> {
   const config = readConfig({
     NATS_URL: natsUrl ?? freshAccount().natsUrl,
     DATABASE_URL: databaseUrl ?? await freshDatabase(t),
@@ -61,23 +68,37 @@ export async function openTestHouse (t: Ending, { env = {}, clock, natsUrl, data
     PORT: '0',
     ...env
   })
-  const house = await openHouse(config, { log: createLog(process.env.JETPOST_LOG_LEVEL ?? 'silent'), say: () => {}, clock })
+  const note = noteTrouble(t)
+  const house = await openHouse(config, { log: pino({ level: 'warn', base: undefined }, { write: note }), say: () => {}, clock })
   t.teardown(() => house.stop())
   const elsewhere = await openSecondDesk(t, config.natsUrl!)
-  const test = furnish(house, elsewhere)
+  const test = furnish(house, elsewhere, note)
   // A test's own waiting must not run into the limits, unless they are what it is about.
   const own = [...elsewhere.directory.now.keys.values()].find(key => key.name === 'JETPOST_API_KEY')!
   await test.limitKey(own.id, { 'emails:send': 100_000, 'emails:list': 100_000, other: 100_000 })
   return test
 }
 
-function furnish (house: House, elsewhere: Desk): TestHouse {
+/** Keeps the last of what is noted, for a test that fails to tell. */
+function noteTrouble (t: Witness): (line: string) => void {
+  const lines: string[] = []
+  t.teardown(async () => {
+    if (t.passing?.() === false) for (const line of lines) t.comment?.(`trouble: ${line.trim().slice(0, LINE_MAX)}`)
+  })
+  return line => {
+    lines.push(line)
+    if (lines.length > LINES_MAX) lines.shift()
+  }
+}
+
+function furnish (house: House, elsewhere: Desk, note: (line: string) => void): TestHouse {
   const request: TestHouse['request'] = async (method, path, { key = API_KEY, body, headers = {}, raw } = {}) => {
     const payload = raw ?? (body === undefined ? null : JSON.stringify(body))
     const own = { ...(key === null ? {} : { authorization: `Bearer ${key}` }), ...(payload === null ? {} : { 'content-type': 'application/json' }) }
     const init: RequestInit = { method, headers: { ...own, ...headers }, body: payload, signal: AbortSignal.timeout(30_000) }
     const response = await fetch(house.url + path, init)
     const text = await response.text()
+    if (response.status >= 500) note(`${new Date().toISOString()} ${response.status} ${method} ${path} ${text}`)
     const json = response.headers.get('content-type')?.startsWith('application/json') === true && text !== ''
     return { status: response.status, headers: response.headers, body: json ? JSON.parse(text) : text }
   }

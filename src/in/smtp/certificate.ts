@@ -1,6 +1,5 @@
 import { readFile } from 'node:fs/promises'
 import { createSecureContext } from 'node:tls'
-import { generate } from 'selfsigned'
 import { Complaint, errorCode } from '#src/base/errors.ts'
 
 /** PEM texts. */
@@ -40,6 +39,8 @@ async function readPem (setting: string, path: string): Promise<string> {
 }
 
 async function makeCertificate (hostname: string): Promise<Certificate> {
+  // Costs a process a third of a second to load, and most never need it.
+  const { generate } = await import('selfsigned')
   const notAfterDate = new Date()
   notAfterDate.setFullYear(notAfterDate.getFullYear() + YEARS)
   const { cert, private: key } = await generate([{ name: 'commonName', value: hostname }], { keySize: 2048, algorithm: 'sha256', notAfterDate })
