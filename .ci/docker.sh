@@ -21,10 +21,12 @@ engine_answers() {
   timeout 10 docker info > /dev/null 2>&1
 }
 
-# One try with the given flags. Waits until it answers, or is dead, or the time is up.
+# One try with the given flags. Waits until it answers, or is dead, or the time is up. The network is drawn by lot: a container that an engine left on the
+# bridge when it was killed keeps its address, and our NATS, under the same one, would lose connections to it.
 start_dockerd() {
   echo "starting dockerd $*"
-  setsid dockerd --data-root "$work/docker" --exec-root "$work/docker-exec" --pidfile "$work/dockerd.pid" "$@" \
+  setsid dockerd --data-root "$work/docker" --exec-root "$work/docker-exec" --pidfile "$work/dockerd.pid" \
+    --bip "10.213.$((RANDOM % 250)).1/24" "$@" \
     < /dev/null >> "$work/dockerd.log" 2>&1 &
   dockerd_pid=$!
   local ends_at=$((SECONDS + ENGINE_WAIT_S))

@@ -23,17 +23,22 @@ t.test('what NATS does not take comes back as it was typed, and sent again from 
   const { body: { id } } = await house.send()
   const typed = { version: '1', name: 'Receipt', html: '<p>Long thought about</p>', samples: '{}', from: FROM, to: 'grace@example.com' }
   nats.freeze()
-  const [sent, made, saved, tried, again, left] = await Promise.all([
+  const [sent, made, saved, tried, domain, suppressed, forgotten, again, left] = await Promise.all([
     me.post('/dashboard/emails/new', mail), me.post('/dashboard/templates', typed), me.post(`/dashboard/templates/${template}`, typed), me.post(`/dashboard/templates/${template}/test`, typed),
-    me.post(`/dashboard/emails/${id}/retry`), leaving.post('/dashboard/sign-out')
+    me.post('/dashboard/domains', { name: 'typed.example' }), me.post('/dashboard/suppressions', { address: 'typed@example.com', reason: 'complaint' }),
+    me.post('/dashboard/erasures', { address: 'typed@example.com', again: 'typed@example.com' }), me.post(`/dashboard/emails/${id}/retry`), leaving.post('/dashboard/sign-out')
   ])
   nats.thaw()
-  t.strictSame([sent, made, saved, tried, again, left].map(({ status }) => status), [422, 422, 422, 422, 503, 503])
+  t.strictSame([sent, made, saved, tried, domain, suppressed, forgotten, again, left].map(({ status }) => status), [422, 422, 422, 422, 422, 422, 422, 503, 503])
   t.match(sent.html, 'Send it again from here in a moment: it cannot be done twice.')
   t.match(sent.html, /A long letter<\/textarea>/)
   t.match(sent.html, /<form [^>]* data-guard data-typed>/)
   for (const { html } of [made, saved, tried]) {
     t.match(html, /&lt;p&gt;Long thought about&lt;\/p&gt;<\/textarea>/)
+    t.match(html, 'Nothing that you typed is lost.')
+  }
+  for (const { html } of [domain, suppressed, forgotten]) {
+    t.match(html, /value="typed(@example\.com|\.example)"/)
     t.match(html, 'Nothing that you typed is lost.')
   }
   t.match(tried.html, 'value="grace@example.com"')

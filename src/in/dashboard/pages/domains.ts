@@ -2,7 +2,7 @@ import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { html, type Html, type Value } from '#src/base/html.ts'
 import { JetpostError } from '#src/client/client.ts'
 import type { Domain } from '#src/client/types.ts'
-import { cursorOf, empty, fault, faultBox, faultsIn, field, form, heading, NO_FAULTS, pager, table, time, type Faults } from '../parts.ts'
+import { cursorOf, empty, fault, faultBox, field, form, heading, NO_FAULTS, pager, table, time, unsentIn, type Faults } from '../parts.ts'
 import type { DashboardRooms } from '../rooms.ts'
 import type { Answer, Pages, Visit } from '../visit.ts'
 import { defaultsIn, domainPage, statusBadge, type DomainPageOptions } from './domain-page.ts'
@@ -21,7 +21,7 @@ export function domainsPages (pages: Pages, { desk }: DashboardRooms): void {
       const { id } = await visit.api.domains.create({ name })
       return { to: `/dashboard/domains/${id}`, notice: 'The domain is yours here. Now publish its records.' }
     } catch (error) {
-      return await listPage(visit, name, faultsIn(error))
+      return refusedPage(visit, name, unsentIn(error))
     }
   })
 
@@ -55,17 +55,25 @@ export function domainsPages (pages: Pages, { desk }: DashboardRooms): void {
   })
 }
 
-async function listPage (visit: Visit, name = '', faults: Faults = NO_FAULTS): Promise<Answer> {
+async function listPage (visit: Visit): Promise<Answer> {
   const { data, next_cursor: next } = await visit.api.domains.page({ limit: 25, ...cursorOf(visit) })
-  const page = html`${heading('Domains')}${faults.of('name') === null && faultBox(faults)}
-${data.length === 0 ? nothingYet(addForm(visit, name, faults)) : html`<section class="card" aria-label="Add a domain">${addForm(visit, name, faults)}</section>
+  const add = addForm(visit, '', NO_FAULTS)
+  const page = html`${heading('Domains')}
+${data.length === 0 ? nothingYet(add) : html`<section class="card" aria-label="Add a domain">${add}</section>
 ${table<Domain>('Domains, newest first', [
     { name: 'Domain', kind: 'wide', cell: domain => html`<a href="/dashboard/domains/${domain.id}">${domain.name}</a>` },
     { name: 'Status', cell: statusBadge },
     { name: 'Needed', cell: (domain): Value => troubleOf(domain) ?? html`<span class="none">–</span>` },
     { name: 'Added', kind: 'late', cell: ({ created_at: at }) => time(at, visit.nowMs) }
   ], data)}${pager(visit, next)}`}`
-  return { title: 'Domains', section: 'domains', page, status: faults.summary === null ? 200 : 422 }
+  return { title: 'Domains', section: 'domains', page }
+}
+
+/** Without the list: it may be what does not answer. */
+function refusedPage (visit: Visit, name: string, faults: Faults): Answer {
+  const page = html`${heading('Add a domain', null, html`<a href="/dashboard/domains">Domains</a>`)}${faults.of('name') === null && faultBox(faults)}
+<section class="card" aria-label="Add a domain">${addForm(visit, name, faults)}</section>`
+  return { title: 'Add a domain', section: 'domains', page, status: 422 }
 }
 
 function addForm (visit: Visit, name: string, faults: Faults): Html {

@@ -1,7 +1,7 @@
 import type { Erasure } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
 import {
-  badge, copyable, cursorOf, empty, exact, facts, faultBox, faultsIn, field, form, heading, NO_FAULTS, number, pager, refreshed, table, time, type Faults
+  badge, copyable, cursorOf, empty, exact, facts, faultBox, field, form, heading, NO_FAULTS, number, pager, refreshed, table, time, unsentIn, type Faults
 } from '../parts.ts'
 import type { Answer, Pages, Visit } from '../visit.ts'
 
@@ -35,7 +35,7 @@ export function erasuresPages (pages: Pages): void {
       const { id } = await visit.api.erasures.create({ address })
       return { to: `/dashboard/erasures/${id}`, notice: 'It is under way. This page is the receipt.' }
     } catch (error) {
-      const faults = faultsIn(error)
+      const faults = unsentIn(error)
       return answer('Forget an address', newPage(visit, faults), faults)
     }
   })

@@ -2,7 +2,7 @@ import { parseAddress } from '#streams/address.ts'
 import { REASONS, type SuppressionReason } from '#streams/suppression/facts.ts'
 import type { ListSuppressionsAnswer, ListSuppressionsQuery, Suppression } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
-import { act, badge, empty, fault, faultBox, faultsIn, field, form, heading, NO_FAULTS, pager, select, table, time, type Faults } from '../parts.ts'
+import { act, badge, empty, fault, faultBox, faultsIn, field, form, heading, NO_FAULTS, pager, select, table, time, unsentIn, type Faults } from '../parts.ts'
 import type { Answer, Pages, Visit } from '../visit.ts'
 
 const WHY: Record<SuppressionReason, string> = { bounce: 'Bounced', complaint: 'Marked as spam', unsubscribe: 'Unsubscribed', manual: 'Added by hand' }
@@ -31,7 +31,7 @@ export function suppressionsPages (pages: Pages): void {
       const less = reason === 'unsubscribe' ? 'no more mail of this account that offers to unsubscribe' : 'no mail of this account from now on'
       return { to: LIST, notice: `${address} gets ${less}.` }
     } catch (error) {
-      const faults = faultsIn(error)
+      const faults = unsentIn(error)
       return answer('Suppress an address', newPage(visit, faults), faults)
     }
   })
