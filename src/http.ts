@@ -18,6 +18,7 @@ import type { StreamLimits } from '#src/in/api/event-stream.ts'
 import { createAcceptor } from '#src/in/api/idempotency.ts'
 import { createInsiders, insideFetch, type Insiders } from '#src/in/api/insiders.ts'
 import { keyRoutes } from '#src/in/api/keys.ts'
+import { hangUpLines } from '#src/in/api/lines.ts'
 import { apiDescription, rememberRoutes } from '#src/in/api/openapi.ts'
 import type { Reads } from '#src/postgres/reads.ts'
 import { statsRoutes } from '#src/in/api/stats.ts'
@@ -74,6 +75,7 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
     clientErrorHandler: parser.refuse,
     frameworkErrors: (_error, request, reply) => refuseUrl(app, request, reply, options.api !== null)
   })
+  hangUpLines(app)
   app.server.on('request', parser.expect)
   // What a client expects beside 100-continue is not ours to promise: served as if it had not been said (RFC 9110 10.1.1).
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))

@@ -275,7 +275,10 @@ async function openDoors (rooms: Rooms, firstKey: string | null): Promise<House>
     trustProxy: config.trustProxy,
     log
   })
-  stack.defer(() => deadline(app.close(), HTTP_STOP_MS, 'HTTP requests did not end in time').catch(error => log.warn({ err: error }, 'cut off')))
+  stack.defer(() => deadline(app.close(), HTTP_STOP_MS, 'HTTP requests did not end in time').catch(error => {
+    log.warn({ err: error }, 'cut off')
+    app.server.closeAllConnections()
+  }))
   const url = await app.listen({ host: config.host, port: config.port }).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'EADDRINUSE') throw new Complaint(`Port ${config.port} is taken: set PORT to a free one.`)
     throw error.code === undefined ? error : new Complaint(`HOST ${config.host} with PORT ${config.port} cannot be listened on: ${error.code}.`)

@@ -1,6 +1,7 @@
 import type { DeliveryFailed, ErrorKind, Member } from '#streams/delivery/facts.ts'
 import type { EventType } from '#streams/webhook/facts.ts'
 import { all, deleteSome, sql, type Query, type Sql } from '../define.ts'
+import { placeParser, placeText, type Place } from '../place.ts'
 import { DELIVERY_STATES, type DeliveryStateName } from './project.ts'
 
 /** Requests that are shown of one delivery, the last ones; a run of it has 11 at most, and any number of replays may follow. */
@@ -73,23 +74,7 @@ export interface DeliveryFilters {
   until?: string
 }
 
-/** A place in a list that is ordered by a time and the delivery's id. */
-export interface DeliveryPlace { at: string, id: string }
-
-/** Opaque to whoever keeps it; 200 characters at most. */
-export function placeText ({ at, id }: DeliveryPlace): string {
-  return Buffer.from(`${at} ${id}`).toString('base64url')
-}
-
-/** The place in a text of ours, or null when it is none. */
-export function parsePlace (text: string): DeliveryPlace | null {
-  const match = text.length > 200 ? null : /^((?!0000)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (whd_[0-9a-z]{1,64})$/.exec(Buffer.from(text, 'base64url').toString('latin1'))
-  const [, at, id] = match ?? []
-  if (at === undefined || id === undefined) return null
-  const ms = Date.parse(at)
-  // V8 reads 30 February as 2 March, Postgres refuses it, and the year 0.
-  return Number.isNaN(ms) || new Date(ms).toISOString() !== at ? null : { at, id }
-}
+export const parsePlace = placeParser('whd_')
 
 const COLUMNS = sql`id, webhook, event, event_type, event_seq, email, events, event_types, event_seqs, emails, batch, test, replay, state, requested_at,
   first_attempt_at, next_attempt_at, ended_at, reason, attempts, attempt_seq, http_status, error, error_kind, duration_ms`
@@ -97,7 +82,7 @@ const COLUMNS = sql`id, webhook, event, event_type, event_seq, email, events, ev
 /** A page of an account's deliveries, the newest request first. Stable: a new one comes before the first page, never into a later one, and a replay does not
  *  move what it repeats. `limit` from 1. */
 export function listDeliveries (
-  { account, filters, limit, cursor }: { account: string, filters: DeliveryFilters, limit: number, cursor: DeliveryPlace | null }
+  { account, filters, limit, cursor }: { account: string, filters: DeliveryFilters, limit: number, cursor: Place | null }
 ): Query<DeliveryPage> {
   const { event, email, errorKind } = filters
   const select = event !== undefined || email !== undefined ? byContents : errorKind !== undefined ? byError : byState
@@ -111,7 +96,7 @@ export function listDeliveries (
   }
 }
 
-function conditionsOf ({ webhook, errorKind, since, until }: DeliveryFilters, cursor: DeliveryPlace | null): Sql[] {
+function conditionsOf ({ webhook, errorKind, since, until }: DeliveryFilters, cursor: Place | null): Sql[] {
   return [
     ...(webhook === undefined ? [] : [sql`webhook = ${webhook}`]),
     ...(errorKind === undefined ? [] : [sql`error_kind = ${errorKind}`]),
@@ -185,7 +170,7 @@ export interface FailedDelivery {
 
 /** A page of the deliveries that failed then and were not asked for again since, the longest ago first; `after` = the place of the last one of the page
  *  before, which is its `endedAt` and id. */
-export function failedDeliveries (range: FailedRange, { limit, after }: { limit: number, after: DeliveryPlace | null }): Query<FailedDelivery[]> {
+export function failedDeliveries (range: FailedRange, { limit, after }: { limit: number, after: Place | null }): Query<FailedDelivery[]> {
   const beyond = after === null ? sql`` : sql`and (ended_at, id) > (${after.at}::timestamptz, ${after.id})`
   return {
     sql: sql`select id, state_seq as "stateSeq", ended_at as "endedAt" from deliveries where ${failedIn(range)} ${beyond} order by ended_at, id limit ${limit}`,

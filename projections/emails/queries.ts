@@ -1,6 +1,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { EVENT_TYPES, type EventType } from '#streams/webhook/facts.ts'
 import { all, json, sql, type Query, type Sql } from '../define.ts'
+import { placeParser, placeText, type Place } from '../place.ts'
 import { mailboxText } from './mailbox.ts'
 import type { EmailPage, EmailRecord, EmailSummary, LastResponse, RecipientRecord, TimelineEntry } from './records.ts'
 import type { EmailStatus } from './status.ts'
@@ -33,31 +34,15 @@ export interface EmailFilters {
   q?: string
 }
 
-/** The place in a list after which a page begins: lists are ordered by time and id, newest first. */
-export interface Cursor {
-  createdAt: string
-  id: string
-}
-
-/** The cursor of an earlier answer, or null when the text is none of ours. */
-export function parseCursor (text: string): Cursor | null {
-  const match = text.length > 200 ? null : /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (em_[0-9a-z]{1,64})$/.exec(Buffer.from(text, 'base64url').toString('latin1'))
-  const [, createdAt, id] = match ?? []
-  // V8 reads 30 February as 2 March, Postgres refuses it.
-  if (createdAt === undefined || id === undefined || isoOrNull(new Date(createdAt)) !== createdAt) return null
-  return { createdAt, id }
-}
-
-function cursorText ({ created_at, id }: EmailSummary): string {
-  return Buffer.from(`${created_at} ${id}`).toString('base64url')
-}
+export const parseCursor = placeParser('em_')
 
 export interface ListOptions {
   account: string
   filters: EmailFilters
   /** Rows a page, from 1. */
   limit: number
-  cursor: Cursor | null
+  /** After which the page begins. */
+  cursor: Place | null
 }
 
 const COLUMNS = sql`emails.id, emails.key, emails.test, emails.from_address, emails.from_name, emails.to_list, emails.cc_list, emails.bcc_list,
@@ -71,7 +56,7 @@ export function listEmails ({ account, filters, limit, cursor }: ListOptions): Q
   const driver = status === undefined && (event === undefined || eventType(event) === 'email.delivered') ? sql`emails` : sql`email_states`
   const conditions = [
     sql`emails.account = ${account} and email_states.account = ${account}`,
-    ...(cursor === null ? [] : [sql`(${driver}.created_at, ${driver}.id) < (${cursor.createdAt}::timestamptz, ${cursor.id})`]),
+    ...(cursor === null ? [] : [sql`(${driver}.created_at, ${driver}.id) < (${cursor.at}::timestamptz, ${cursor.id})`]),
     ...(filters.created_after === undefined ? [] : [sql`${driver}.created_at >= ${filters.created_after}::timestamptz`]),
     ...(filters.created_before === undefined ? [] : [sql`${driver}.created_at < ${filters.created_before}::timestamptz`]),
     ...filterConditions(account, filters)
@@ -82,7 +67,7 @@ export function listEmails ({ account, filters, limit, cursor }: ListOptions): Q
     read: rows => {
       const data = (rows as unknown as EmailRow[]).slice(0, limit).map(summaryOf)
       const more = rows.length > limit
-      return { data, has_more: more, next_cursor: more ? cursorText(data.at(-1)!) : null }
+      return { data, has_more: more, next_cursor: more ? placeText({ at: data.at(-1)!.created_at, id: data.at(-1)!.id }) : null }
     }
   }
 }
@@ -313,8 +298,4 @@ function entryOf ({ id, type, time: at, n, data }: FactRow): TimelineEntry {
 
 function time (text: string | null): string | null {
   return text === null ? null : new Date(text).toISOString()
-}
-
-function isoOrNull (date: Date): string | null {
-  return Number.isNaN(date.getTime()) ? null : date.toISOString()
 }

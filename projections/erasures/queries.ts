@@ -3,12 +3,17 @@ import { Nullable } from '#streams/define.ts'
 import { ErasureCounts } from '#streams/erasure/facts.ts'
 import type { Erasure } from '#streams/erasure/state.ts'
 import { Sql, sql, type Query } from '../define.ts'
+import { placeParser, placeText, type Place } from '../place.ts'
 
 const DAY_MS = 86_400_000
 /** WEBHOOKS keeps what receivers answered for so long. */
 const ANSWERS_DAYS = 30
 /** Views that no process has used for so long are dropped. */
 const UNUSED_DAYS = 7
+/** Views that nobody goes on making are dropped after a day, at the next look. */
+const UNFINISHED_DAYS = 2
+/** What was stored for no mail is looked for every hour. */
+const STRAY_DAYS = 1
 
 /** What an erasure cannot reach, and by when it is gone. */
 const Remain = Type.Object({
@@ -63,6 +68,8 @@ function remainsAfter (completedMs: number, { contentMs, factsMs }: Kept): Remai
     { what: 'Mail of other recipients that names the address in its text or its files: it is theirs.', until: after(contentMs) },
     { what: 'What is known of such mail without its text, should its subject, headers, sender, tags or metadata name the address.', until: after(factsMs) },
     { what: 'Mail in the built-in catcher, where there is one: until others take its place, or the process ends.', until: null },
+    { what: 'Views whose making or comparing was cut off: until they are dropped, or made to the end.', until: after(UNFINISHED_DAYS * DAY_MS) },
+    { what: 'Text or files of mail that was never accepted, because storing them was cut off: until they are tidied away.', until: after(STRAY_DAYS * DAY_MS) },
     { what: 'Views of an earlier version of Jetpost, kept to go back to: until they have not been in use for as long.', until: after(UNUSED_DAYS * DAY_MS) },
     { what: 'Words of webhook receivers in the log of deliveries, should they have repeated the address.', until: after(ANSWERS_DAYS * DAY_MS) },
     { what: 'Free space in the pages of PostgreSQL: until it is written over; that of the views goes at once with `jetpost rebuild all`.', until: null },
@@ -72,15 +79,7 @@ function remainsAfter (completedMs: number, { contentMs, factsMs }: Kept): Remai
   ]
 }
 
-export interface Cursor { requestedAt: string, id: string }
-
-/** The cursor of an earlier answer, or null when the text is none of ours. */
-export function parseCursor (text: string): Cursor | null {
-  const match = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (era_[0-9a-z]{1,64})$/.exec(Buffer.from(text, 'base64url').toString('latin1'))
-  const [, requestedAt, id] = match ?? []
-  if (requestedAt === undefined || id === undefined || Number.isNaN(Date.parse(requestedAt))) return null
-  return new Date(requestedAt).toISOString() === requestedAt ? { requestedAt, id } : null
-}
+export const parseCursor = placeParser('era_')
 
 interface Row { id: string, hash: string, requested_at: Date, completed_at: Date | null, counts: Record<string, number> }
 
@@ -94,19 +93,18 @@ function standingOf (row: Row): Standing {
   return { id: row.id, hash: row.hash, requestedAt: row.requested_at.toISOString(), completedAt: row.completed_at?.toISOString() ?? null, counts }
 }
 
-export interface ListOptions { account: string, limit: number, cursor: Cursor | null, kept: Kept }
+export interface ListOptions { account: string, limit: number, cursor: Place | null, kept: Kept }
 
 /** A page of an account's erasures, newest first. */
 export function listErasures ({ account, limit, cursor, kept }: ListOptions): Query<ErasurePage> {
-  const beyond = cursor === null ? sql`` : sql`and (requested_at, id) < (${cursor.requestedAt}::timestamptz, ${cursor.id})`
+  const beyond = cursor === null ? sql`` : sql`and (requested_at, id) < (${cursor.at}::timestamptz, ${cursor.id})`
   return {
     sql: sql`select ${COLUMNS} from erasures where account = ${account} ${beyond} order by requested_at desc, id desc limit ${limit + 1}`,
     read: rows => {
       const page = (rows as unknown as Row[]).slice(0, limit).map(standingOf)
       const more = rows.length > limit
-      const { requestedAt, id } = page.at(-1) ?? { requestedAt: '', id: '' }
       return {
-        data: page.map(standing => receiptOf(standing, kept)), has_more: more, next_cursor: more ? Buffer.from(`${requestedAt} ${id}`).toString('base64url') : null
+        data: page.map(standing => receiptOf(standing, kept)), has_more: more, next_cursor: more ? placeText({ at: page.at(-1)!.requestedAt, id: page.at(-1)!.id }) : null
       }
     }
   }

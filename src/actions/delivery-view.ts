@@ -1,6 +1,7 @@
 import type { Webhook } from '#streams/directory.ts'
 import { replayBacklog } from '#projections/deliveries/backlog.ts'
-import { deliveryPlace, failedDeliveries, parsePlace, placeText } from '#projections/deliveries/queries.ts'
+import { deliveryPlace, failedDeliveries, parsePlace } from '#projections/deliveries/queries.ts'
+import { placeText } from '#projections/place.ts'
 import { deliveries } from '#projections/deliveries/project.ts'
 import { readPositions } from '#src/postgres/checkpoint.ts'
 import { isUnavailable, type Pool } from '#src/postgres/pool.ts'

@@ -2,10 +2,11 @@ import { askedRow, asOf, firstSchedule, type AskedRow } from '#projections/email
 import { askedIn, type Asked } from '#projections/emails/asked.ts'
 import type { EmailRecord } from '#projections/emails/records.ts'
 import type { AnyFact } from '#streams/catalog.ts'
+import type { Recorded } from '#streams/define.ts'
 import { shardOf, subjects } from '#streams/subjects.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { loadHistory, seek, type Stored } from '#src/nats/history.ts'
-import { loadFact } from '#src/nats/load.ts'
+import { loadAfter, loadFact } from '#src/nats/load.ts'
 
 /** What was known of an email at `atMs` (Unix); null when it was not asked for yet. Throws when NATS does not answer. */
 export async function emailAsOf (bus: Bus, asked: AskedRow, atMs: number): Promise<EmailRecord | null> {
@@ -32,9 +33,23 @@ export async function askedInLog (bus: Bus, id: string, facts: readonly Stored[]
   return asked === undefined ? null : askedRow(asked)
 }
 
-/** By the request, or by its record, which is kept for longer: records stand in the order of their requests. */
+/** By the request, or by its record, which is kept for longer: records stand in the order of their requests, but for those that an erasure has written anew. */
 async function requestAt (bus: Bus, id: string, request: number): Promise<Asked | undefined> {
   const place = (fact: AnyFact) => (fact.type === 'email.recorded' ? fact.data.request : 0) - request
   const found = await loadFact(bus, 'REQUESTS', request) ?? await seek(bus, 'EMAILS', subjects.record(shardOf(id)), place)
-  return found === null ? undefined : askedIn(found).find(({ email }) => email === id)
+  const ours = (each: Recorded<AnyFact>) => askedIn(each).find(({ email }) => email === id)
+  return (found === null ? undefined : ours(found)) ?? await recordedAgain(bus, id, ours)
+}
+
+const AGAIN_AT_ONCE = 500
+
+/** The last one, should there be more: an erasure after the other. */
+async function recordedAgain<T> (bus: Bus, id: string, ours: (fact: Recorded<AnyFact>) => T | undefined): Promise<T | undefined> {
+  let found: T | undefined
+  for (let afterSeq = 0; ;) {
+    const page = await loadAfter(bus, 'EMAILS', subjects.recordAgain(shardOf(id)), afterSeq, AGAIN_AT_ONCE)
+    if (page.length === 0) return found
+    for (const each of page) found = ours(each) ?? found
+    afterSeq = page.at(-1)!.seq
+  }
 }

@@ -46,8 +46,8 @@ async function eraseClaim ({ bus, requests, clock }: Ledger, address: string, se
   const found = await factAtLeader(bus, 'REQUESTS', seq)
   if (found?.fact.type !== 'request.claimed') return
   const { subject, fact: { time, data, account, correlation, causation } } = found
-  // Its place is taken: somebody has done it.
-  if ((await lastAtLeader(bus, 'REQUESTS', subject))!.seq !== seq) return
+  // Its place is taken: somebody has done it; or its time has ended just now.
+  if ((await lastAtLeader(bus, 'REQUESTS', subject))?.seq !== seq) return
   const nowMs = clock.nowMs()
   const answer = { ...data.answer, body: withoutAddress(data.answer.body, address) }
   const fact = { ...stamp(RequestClaimed, { account, correlation, causation }, { ...data, answer }, nowMs), time }

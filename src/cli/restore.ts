@@ -36,8 +36,9 @@ export const restore: Command = {
     tell(restoring, result)
   },
   details: 'Mail whose end the backup does not know is sent when Jetpost starts next, also what has gone out between backup and loss: those may come twice. With --cancel\n' +
-    'the recipients whose time had come are canceled instead, and get nothing again unless you send it anew. --other-secret restores although JETPOST_SECRET is another\n' +
-    'than the backup\'s: the secrets of webhooks and DKIM keys cannot be opened then, and links and return paths of mail that went out are void.'
+    'the recipients whose time had come are canceled instead, and get nothing again unless you send it anew, but for those in doubt: they were being sent to when the\n' +
+    'backup was made, or had been and nobody said how it ended. --other-secret restores although JETPOST_SECRET is another than the backup\'s: the secrets of\n' +
+    'webhooks and DKIM keys cannot be opened then, and links and return paths of mail that went out are void.'
 }
 
 interface Restoring { folder: string, config: Config, manifest: Manifest, gauge: Gauge, signal: AbortSignal, cancel: boolean }

@@ -12,7 +12,7 @@ export function sinceMs (text: string): number {
 
 function agoMs (text: string): number | null {
   const [, count, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? []
-  return count === undefined ? null : Date.now() - Number(count) * UNIT_MS[unit!]!
+  return count === undefined ? null : Math.max(0, Date.now() - Number(count) * UNIT_MS[unit!]!)
 }
 
 /** Unix ms of an option that is a time. */

@@ -2,6 +2,7 @@ import type { AnyFact } from '#streams/catalog.ts'
 import { nextStep } from '#streams/email/decide.ts'
 import type { RecipientFact } from '#streams/email/facts.ts'
 import { evolve, newRecipient } from '#streams/email/state.ts'
+import { groupsOf } from '#streams/groups.ts'
 import { subjects } from '#streams/subjects.ts'
 import { openLedger } from '#src/actions/ledger.ts'
 import { changeRecipients, type Request } from '#src/actions/recipient.ts'
@@ -21,6 +22,8 @@ export interface Unsettled {
 }
 
 const FACTS = 1000
+const ASKED_AT_ONCE = 512
+const CANCELED_AT_ONCE = 100
 const PAGE_BYTES = 8 * 1024 * 1024
 
 /** Asks of every recipient what a sender would do now, by the last of its facts; `cancel`: calls off who is due. Reads REQUESTS once, page by page. */
@@ -36,15 +39,21 @@ export async function reckonUnsettled (bus: Bus, cancel: boolean, signal: AbortS
     const due = steps.filter(({ step }) => step === 'send' || step === 'doubt')
     unsettled.due += due.length
     if (!cancel) continue
-    const results = await Promise.all(due.map(({ request, n }) => changeRecipients(ledger, [{ addressee: { request, n }, change: { name: 'Cancel' } }])))
-    unsettled.canceled += results.filter(([result]) => result!.refusal === null).length
+    for (const some of groupsOf(due, CANCELED_AT_ONCE)) {
+      const results = await Promise.all(some.map(({ request, n }) => changeRecipients(ledger, [{ addressee: { request, n }, change: { name: 'Cancel' } }])))
+      unsettled.canceled += results.filter(([result]) => result!.refusal === null).length
+    }
   }
   return unsettled
 }
 
 async function stepsOf (lookup: Lookup, requests: Request[]) {
   const addressees = requests.flatMap(request => request.fact.data.recipients.map((_recipient, n) => ({ request, n })))
-  const last = await lookup.last(addressees.map(({ request: { fact }, n }) => subjects.recipient(fact.account, fact.data.email, n)))
+  const last: Array<AnyFact | null> = []
+  // Each of them has its time for an answer from when it is asked.
+  for (const some of groupsOf(addressees, ASKED_AT_ONCE)) {
+    last.push(...await lookup.last(some.map(({ request: { fact }, n }) => subjects.recipient(fact.account, fact.data.email, n))))
+  }
   return addressees.map(({ request, n }, i) => ({ request, n, step: stepOf(request, last[i]!) }))
 }
 

@@ -1,6 +1,8 @@
 import { CONTENT_BUCKET } from '#streams/topology.ts'
 import { deadline } from '#src/base/errors.ts'
+import { CONTENT_STREAM, placesOfBlob, placesOfStray } from './blob-places.ts'
 import type { Bus } from './connect.ts'
+import { deleteSecurely } from './forget.ts'
 
 const TIMEOUT_MS = 10_000
 
@@ -11,10 +13,13 @@ export interface Blobs {
   get (name: string): Promise<Uint8Array | null>
   /** Names and when each was written, for the sweep. */
   list (): Promise<Array<{ name: string, writtenMs: number }>>
+  /** So that its bytes are overwritten where they lie. */
   remove (name: string): Promise<void>
+  /** Removes what was cut off while it was put, and stored before `beforeMs` (Unix). Resolves to how many pieces that were. */
+  removeStray (beforeMs: number): Promise<number>
 }
 
-/** Opens the object store, whose stream is part of the topology; every call ends within 10 s. */
+/** Opens the object store, whose stream is part of the topology; every call ends within 10 s, but those that remove: they go piece by piece. */
 export async function openBlobs (bus: Bus): Promise<Blobs> {
   const store = await bus.js.views.os(CONTENT_BUCKET)
   const within = <T>(promise: Promise<T>) => deadline(promise, TIMEOUT_MS, 'the object store did not answer in time')
@@ -22,6 +27,11 @@ export async function openBlobs (bus: Bus): Promise<Blobs> {
     put: async (name, bytes) => void await within(store.putBlob({ name }, bytes)),
     get: name => within(store.getBlob(name)),
     list: async () => (await within(store.list())).map(({ name, mtime }) => ({ name, writtenMs: Date.parse(mtime) })),
-    remove: async name => void await within(store.delete(name))
+    remove: async name => await deleteSecurely(bus, CONTENT_STREAM, await placesOfBlob(bus, name)),
+    async removeStray (beforeMs) {
+      const places = await placesOfStray(bus, beforeMs)
+      await deleteSecurely(bus, CONTENT_STREAM, places)
+      return places.length
+    }
   }
 }

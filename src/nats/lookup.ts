@@ -1,6 +1,7 @@
 import { ErrorCode, NatsError, type Msg } from 'nats'
 import { decodeFact, type AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
+import { groupsOf } from '#streams/groups.ts'
 import type { ConsumerPlan } from '#streams/topology.ts'
 import { api } from './api.ts'
 import type { Bus } from './connect.ts'
@@ -37,8 +38,7 @@ export function createLookup (bus: Bus, stream: string): Lookup {
 
   async function last (subjects: readonly string[]): Promise<Array<AnyFact | null>> {
     if (subjects.some(subject => /[*>]/.test(subject))) throw new Error('only exact subjects can be looked up')
-    const parts = Array.from({ length: Math.ceil(subjects.length / SUBJECTS_MAX) }, (_, i) => subjects.slice(i * SUBJECTS_MAX, (i + 1) * SUBJECTS_MAX))
-    return (await Promise.all(parts.map(ride))).flat()
+    return (await Promise.all(groupsOf(subjects, SUBJECTS_MAX).map(ride))).flat()
   }
 
   function ride (subjects: readonly string[]): Promise<Array<AnyFact | null>> {
@@ -138,8 +138,8 @@ function unanswered (stream: string, why: string): NatsError {
  *  `isUnanswered` knows. */
 export async function lastSequencesOf (bus: Bus, stream: string, subjects: readonly string[]): Promise<Map<string, number>> {
   const found = new Map<string, number>()
-  for (let i = 0; i < subjects.length; i += SUBJECTS_MAX) {
-    for (const [subject, { seq }] of await ask(bus, stream, new Set(subjects.slice(i, i + SUBJECTS_MAX)))) found.set(subject, seq)
+  for (const some of groupsOf(subjects, SUBJECTS_MAX)) {
+    for (const [subject, { seq }] of await ask(bus, stream, new Set(some))) found.set(subject, seq)
   }
   return found
 }

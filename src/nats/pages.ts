@@ -84,10 +84,13 @@ function unlessUnanswered (error: unknown): null {
   throw error
 }
 
+/** NATS counts nanoseconds in 64 bits: beyond the year 2262 they begin anew in the past. */
+const TIME_MS_MAX = Date.UTC(2262, 0)
+
 /** The sequence before the first message that was stored at `timeMs` (Unix) or later; the last of all when none was. Deadline 2 s. */
 export async function sequenceBefore (bus: Bus, stream: string, timeMs: number): Promise<number> {
   try {
-    const { message } = await api<Stored>(bus, `STREAM.MSG.GET.${stream}`, { start_time: new Date(timeMs).toISOString(), next_by_subj: '>' }, ANSWER_MS)
+    const { message } = await api<Stored>(bus, `STREAM.MSG.GET.${stream}`, { start_time: new Date(Math.min(timeMs, TIME_MS_MAX)).toISOString(), next_by_subj: '>' }, ANSWER_MS)
     return message.seq - 1
   } catch (error) {
     if (error instanceof JetStreamError && error.code === NO_MESSAGE) return await lastSequence(bus, stream)

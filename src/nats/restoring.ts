@@ -7,11 +7,13 @@ import type { StreamAbout, StreamConfig } from './snapshot.ts'
 
 const TIMEOUT_MS = 15_000
 
-/** Makes place for a log: removes streams that never held anything, and those of a restore that was cut off. Throws a Complaint when one holds more. */
+/** Makes place for a log: removes streams that never held anything, and those of a restore that was cut off. Throws a Complaint when one holds more. A mark on one
+ *  is on all: a restore begins where there is nothing and takes the marks off one by one, and nobody works on a log that has any. */
 export async function makePlace (bus: Bus, streams: readonly string[]): Promise<void> {
   const found = (await Promise.all(streams.map(stream => look(bus, stream)))).filter(about => about !== null)
+  const isCutOff = found.some(({ config }) => config.metadata?.[RESTORING] !== undefined)
   for (const { config, state } of found) {
-    if (state.last_seq === 0 || config.metadata?.[RESTORING] !== undefined) continue
+    if (state.last_seq === 0 || isCutOff) continue
     throw new Complaint(`The stream ${config.name} is there and has come to sequence ${state.last_seq}: a log is never written over. Restore into a NATS without ` +
       'the streams of Jetpost, or an empty data folder.')
   }

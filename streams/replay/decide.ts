@@ -80,11 +80,6 @@ export function whyEnded (webhook: Webhook | undefined, account: string): EndRea
   return webhook.disabled === null ? null : 'endpoint_disabled'
 }
 
-/** Groups of at most `max`, in their order. */
-export function groupsOf<T> (items: T[], max: number): T[][] {
-  return Array.from({ length: Math.ceil(items.length / max) }, (_, i) => items.slice(i * max, (i + 1) * max))
-}
-
 /** What a delivery's fact says is owed, for one more run of the same; null for a fact of none. */
 export function owedIn (fact: AnyFact): Owed | null {
   switch (fact.type) {

@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import t from 'tap'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import { emptyDirectory, type Key, type Webhook } from '#streams/directory.ts'
@@ -36,7 +38,7 @@ interface Trouble {
 }
 
 /** The HTTP side alone: what lies behind it fails as told, which no real server does on command. */
-async function ask (method: 'GET' | 'POST' | 'DELETE', url: string, body: object | undefined, { catchUp = true, put = async () => {}, append = async () => [7], caughtUp = async () => false }: Trouble) {
+function server ({ catchUp = true, put = async () => {}, append = async () => [7], caughtUp = async () => false }: Trouble) {
   const now = emptyDirectory()
   now.keysByHash.set(key.hash, key)
   now.webhooks.set(webhook.id, webhook)
@@ -45,11 +47,30 @@ async function ask (method: 'GET' | 'POST' | 'DELETE', url: string, body: object
   const desk = { directory, ledger, vault: createVault('x'.repeat(32)), settings, suppressions, blobs: { put } } as unknown as Desk
   const reads = { pool: {}, view: { caughtUp } } as unknown as Reads
   const counters = { count: async () => ({ position: 1, exact: true }), inexact: () => 0 }
-  const app = buildHttp({ api: { desk, counters, reads }, operations: null, catcher: null, parts: [], metrics: createMetrics(), publicUrl: 'http://localhost:8080', trustProxy: [], log: createLog('silent') })
+  return buildHttp({ api: { desk, counters, reads }, operations: null, catcher: null, parts: [], metrics: createMetrics(), publicUrl: 'http://localhost:8080', trustProxy: [], log: createLog('silent') })
+}
+
+async function ask (method: 'GET' | 'POST' | 'DELETE', url: string, body: object | undefined, trouble: Trouble) {
+  const app = server(trouble)
   const answer = await app.inject({ method, url, headers: { authorization: `Bearer ${API_KEY}` }, payload: body })
   await app.close()
   return answer
 }
+
+t.test('a line that was opened ahead, and not used yet, holds up no stop; a request that is on its way is answered', async t => {
+  const stored = Promise.withResolvers<void>()
+  const app = server({ append: async () => { await stored.promise; return [7] } })
+  const url = new URL(await app.listen({ host: '127.0.0.1', port: 0 }))
+  const ahead = connect(Number(url.port), url.hostname)
+  await once(ahead, 'connect')
+  const asked = fetch(new URL('/api/emails', url), { method: 'POST', headers: { authorization: `Bearer ${API_KEY}`, 'content-type': 'application/json' }, body: JSON.stringify(mail) })
+  await once(app.server, 'request')
+  const closing = app.close()
+  await once(ahead, 'close')
+  stored.resolve()
+  t.equal((await asked).status, 202)
+  await closing
+})
 
 t.test('7 every 503 has Retry-After and the headers of every answer', async t => {
   const gone = { append: async () => { throw new LogUnavailable('away', false) } }

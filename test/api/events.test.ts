@@ -195,9 +195,10 @@ t.test('filters: types, an email, times; all that are given must hold', async t 
   const timeOf = ({ fact }: typeof a) => encodeURIComponent(fact.time)
   for (const [query, expected] of [
     ['', [a, b, c]], ['&type=email.opened', [b]], ['&type=email.opened&type=email.clicked', [b, c]], ['&email_id=em_filtered', [a, b]], ['&email_id=em_filtered&type=email.clicked', []],
-    ['&email_id=em_nobody', []], [`&created_after=${timeOf(b)}`, [b, c]], [`&created_before=${timeOf(b)}`, [a]], [`&created_after=${timeOf(b)}&created_before=${timeOf(c)}`, [b]],
+    ['&email_id=em_nobody', []], ['&created_after=9999-12-31T23:59:59-10:00', []], [`&created_after=${timeOf(b)}`, [b, c]], [`&created_before=${timeOf(b)}`, [a]], [`&created_after=${timeOf(b)}&created_before=${timeOf(c)}`, [b]],
     [`&created_after=${encodeURIComponent('2026-11-21T12:00:00+02:00')}&email_id=em_filtered`, [a, b]]
   ] as const) t.strictSame(idsOf(await page(begin, `&limit=50${query}`)), expected.map(({ id }) => id), query)
+  for (const early of ['0000-01-01T00:00:00Z', '1601-01-01T00:00:00Z']) t.strictSame(idsOf(await get(`?created_after=${early}&email_id=em_filtered`)), [a.id, b.id], early)
   const mail = (await house.send()).body.id
   await house.settled(mail, 'delivered')
   t.match((await get(`?email_id=${mail}`)).body, { data: [{ data: { email_id: mail } }], has_more: false })

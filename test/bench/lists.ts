@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { listEmails, type EmailFilters } from '#projections/emails/queries.ts'
 import type { EmailPage } from '#projections/emails/records.ts'
 import { sql, type Query } from '#projections/define.ts'
+import type { Place } from '#projections/place.ts'
 import { createLog } from '#src/base/log.ts'
 import { newId } from '#src/base/id.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
@@ -149,13 +150,13 @@ async function timed (pool: Pool, query: (round: number) => Query<unknown>): Pro
 }
 
 /** Where page 1,000 begins, by walking 100 at a time; null when there are not so many. */
-async function deepCursor (pool: Pool, filters: EmailFilters): Promise<{ createdAt: string, id: string } | null> {
-  let cursor: { createdAt: string, id: string } | null = null
+async function deepCursor (pool: Pool, filters: EmailFilters): Promise<Place | null> {
+  let cursor: Place | null = null
   for (let walked = 0; walked < (DEEP_PAGE - 1) * LIMIT; walked += 100) {
     const page: EmailPage = await ask(pool, listEmails({ account: ACCOUNT, filters, limit: 100, cursor }))
     if (!page.has_more) return null
-    const { created_at: createdAt, id } = page.data.at(-1)!
-    cursor = { createdAt, id }
+    const { created_at: at, id } = page.data.at(-1)!
+    cursor = { at, id }
   }
   return cursor
 }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { placeText } from '#projections/deliveries/queries.ts'
+import { placeText } from '#projections/place.ts'
 import { openPage, signIn } from '../support/browser.ts'
 import { waysFrom } from '../support/crawl.ts'
 import { visit } from '../support/dashboard.ts'
@@ -142,7 +142,7 @@ t.test('what failed is counted, then sent again: an endpoint that said 410 is di
   await page.goto(`${endpoint}/replay?what=failed`)
   await page.getByRole('heading', { name: 'Nothing to send' }).waitFor()
   for (const bad of ['pace=0', `from=${PAST}`, 'from=2020-01-01T00:00']) t.match(await me.get(`${endpoint}/replay?what=window&${bad}`), { status: 422, html: /role="alert"/ }, bad)
-  const wrong = await me.get(`${endpoint}/replay?what=window&from=yesterday&to=9999-12-31T23:59:59-23:00&pace=7`)
+  const wrong = await me.get(`${endpoint}/replay?what=window&from=yesterday&to=tomorrow&pace=7`)
   t.match(wrong, { status: 422, html: /id="field-from"[^>]*aria-invalid="true"[^>]*value="yesterday"[^]*id="field-to-fault"/ })
   t.match(wrong.html, 'value="7"')
 })
@@ -233,8 +233,8 @@ t.test('filters stand in the URL, and lists go on page by page', async t => {
   t.match(await me.get(`${path}?since=${PAST}`), { html: /Nothing found/ })
   t.match(await me.get(`${path}?error=timeout&event=ev_1`), { html: /Nothing found/ })
   for (const bad of ['state=lost', 'error=none', 'cursor=abc', 'since=yesterday', 'event=em_1', 'email=%00']) t.equal((await me.get(`${path}?${bad}`)).status, 422, bad)
-  const years = ['since=0000-01-01T00:00', 'until=9999-12-31T23:59:59-23:00', `cursor=${placeText({ at: '0000-01-01T00:00:00.000Z', id: 'whd_1' })}`]
-  for (const bad of years) t.equal((await me.get(`/dashboard/webhooks/deliveries?${bad}`)).status, 422, bad)
+  for (const wide of ['since=0000-01-01T00:00', 'until=9999-12-31T23:59:59-23:00']) t.match((await me.get(`${path}?${wide}`)).html, 'href="/dashboard/webhooks/deliveries/', wide)
+  t.equal((await me.get(`${path}?cursor=${placeText({ at: '0000-01-01T00:00:00.000Z', id: 'whd_1' })}`)).status, 422)
   const { html: wrong } = await me.get(`${path}?state=delivered&email=ada@example.com&since=yesterday`)
   t.match(wrong, 'Deliveries of the last 24 hours', 'the endpoint is there all the same')
   t.match(wrong, '<option value="delivered" selected>')

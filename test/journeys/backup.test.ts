@@ -5,10 +5,14 @@ import t, { type Test } from 'tap'
 import { BACKED_UP, RESTORING } from '#streams/backup.ts'
 import { subjects } from '#streams/subjects.ts'
 import { createLog } from '#src/base/log.ts'
+import { reckonUnsettled } from '#src/cli/unsettled.ts'
 import { api } from '#src/nats/api.ts'
+import { createAppender } from '#src/nats/append.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { lastAtLeader } from '#src/nats/lookup.ts'
 import type { StreamAbout } from '#src/nats/snapshot.ts'
+import { openBus as openTopology } from '../support/bus.ts'
+import { requested } from '../support/facts.ts'
 import { openTestHouse } from '../support/house.ts'
 import { jetpost } from '../support/jetpost.ts'
 import { closedLoop, type Shot } from '../support/load.ts'
@@ -128,7 +132,8 @@ t.test('--cancel calls off who might get it twice; what a killed restore left be
   const bus = await openBus(t, target.NATS_URL)
   await api(bus, 'STREAM.CREATE.EMAILS', { name: 'EMAILS', subjects: ['email.>'], storage: 'file', metadata: { [RESTORING]: 'since then' } })
   await api(bus, 'STREAM.CREATE.REQUESTS', { name: 'REQUESTS', subjects: ['request.>'], storage: 'file' })
-  await bus.js.publish('email.half', 'half')
+  // It was killed while it took the marks off.
+  for (const subject of ['email.half', 'request.half']) await bus.js.publish(subject, 'half')
   const { code, err } = await jetpost(['restore', folder, '--cancel'], target)
   t.match({ code, err }, { code: 0, err: /whose time has come: 3, of them canceled: 3. None is sent to again/ })
   for (const id of ids) t.match((await lastAtLeader(bus, 'EMAILS', subjects.recipient(account, id, 0)))?.fact, { type: 'email.canceled' })
@@ -136,6 +141,16 @@ t.test('--cancel calls off who might get it twice; what a killed restore left be
     const { config } = await api<StreamAbout>(bus, `STREAM.INFO.${stream}`, undefined)
     t.equal(config.metadata?.[RESTORING], undefined, `${stream} may be worked on`)
   }
+})
+
+t.test('whoever waits is counted, however many they are', async t => {
+  const { bus } = await openTopology(t)
+  const requests = createAppender(bus, 'REQUESTS')
+  const [mails, each] = [450, 50]
+  const recipients = Array.from({ length: each }, (_, n) => ({ address: `user${n}@example.net`, name: null, kind: 'to' as const }))
+  const expiresAt = new Date(Date.now() + 3_600_000).toISOString()
+  await Promise.all(Array.from({ length: mails }, async (_, i) => await requests.append([{ subject: subjects.request('acc_test', `em_${i}`), fact: requested({ email: `em_${i}`, recipients, expiresAt }) }], 30_000)))
+  t.strictSame(await reckonUnsettled(bus, false, new AbortController().signal), { due: mails * each, later: 0, canceled: 0 })
 })
 
 t.test('a backup that fails leaves no files, a restore that fails no streams', async t => {

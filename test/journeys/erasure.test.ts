@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { AnyFact } from '#streams/catalog.ts'
 import { pastOf } from '#streams/email/erase.ts'
+import { askedInLog, factsOf } from '#src/actions/email-past.ts'
 import { createLog } from '#src/base/log.ts'
 import { loadHistory } from '#src/nats/history.ts'
 import { createPool } from '#src/postgres/pool.ts'
@@ -153,6 +154,13 @@ t.test('a person is forgotten, and nobody else', async t => {
       await write(['create table public.some as select repeat(md5(n::text), 30) as text from generate_series(1, 40000) as n', 'checkpoint', 'drop table public.some', 'checkpoint'])
     }
     t.same(left(), [], 'nor has its log, after more than max_wal_size of it')
+  })
+
+  t.test('what it was beside is known by the log alone, also when the content is no longer kept', async t => {
+    const facts = await factsOf(bus, { account: '*', id: shared })
+    const seq = Math.max(...facts.map(({ fact }) => (fact.type === 'email.delivered' ? fact.data.request : 0)))
+    await bus.nc.request('$JS.API.STREAM.MSG.DELETE.REQUESTS', JSON.stringify({ seq }))
+    t.match(await askedInLog(bus, shared, facts), { id: shared, subject: 'For all', recipients: [{ address: 'erased@erased.invalid' }, { address: BOB }, { address: CAROL }] })
   })
 
   t.test('nor does a new start of the servers bring anything back', async t => {

@@ -127,6 +127,7 @@ t.test('deliveries are listed and shown with their requests and bytes; one is se
   t.strictSame(await deliveries(id, '--state', 'delivered'), [])
   t.strictSame((await deliveries(id, '--event', delivery.events[0].id, '--since', '1h')).length, 1)
   t.strictSame(await deliveries(id, '--since', '0s'), [])
+  for (const wide of [['--since', '999999d'], ['--since', '0000-01-01T00:00:00Z', '--until', '9999-12-31T23:59:59-10:00']]) t.equal((await deliveries(id, ...wide)).length, 1, wide.join(' '))
   const listed = await webhooks('deliveries', id, '--limit', '1')
   t.match(listed, { code: 0, out: new RegExp(`${delivery.id}  retrying  email\\.delivered  ${email}`) })
   t.notMatch(listed.out, '--cursor', 'there is no more')

@@ -110,6 +110,18 @@ t.test('the object store keeps what a fact cannot hold', async t => {
   t.equal(await blobs.get('em_big'), null)
 })
 
+t.test('what was cut off while the object store took it is found and removed', async t => {
+  const blobs = await openBlobs(bus)
+  const bytes = Buffer.alloc(300_000, 'y')
+  await blobs.put('em_whole', bytes)
+  // A store writes the description last.
+  for (const piece of ['one', 'two']) await bus.js.publish('$O.CONTENT.C.cutoff', piece)
+  t.equal(await blobs.removeStray(Date.now() - 60_000), 0, 'which may still go on')
+  t.equal(await blobs.removeStray(Date.now() + 60_000), 2)
+  t.equal(await blobs.removeStray(Date.now() + 60_000), 0)
+  t.ok(bytes.equals((await blobs.get('em_whole'))!))
+})
+
 /** A hundredth of the real times, or it would take minutes. */
 const DEAD_MS = 1500
 const BREAK_MS = DEAD_MS / 2

@@ -2,9 +2,10 @@ import fc from 'fast-check'
 import t from 'tap'
 import { deliveries, DELIVERY_STATES } from '#projections/deliveries/project.ts'
 import {
-  deliveryStates, failedDeliveries, getDelivery, listDeliveries, overdueDeliveries, parsePlace, placeText, pruneAttempts, pruneDeliveries, unheardDeliveries,
-  type DeliveryFilters, type DeliveryPlace, type FailedDelivery, type WaitingDelivery
+  deliveryStates, failedDeliveries, getDelivery, listDeliveries, overdueDeliveries, parsePlace, pruneAttempts, pruneDeliveries, unheardDeliveries,
+  type DeliveryFilters, type FailedDelivery, type WaitingDelivery
 } from '#projections/deliveries/queries.ts'
+import { placeText, type Place } from '#projections/place.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import type { Pool } from '#src/postgres/pool.ts'
@@ -24,7 +25,7 @@ async function allRows (pool: Pool): Promise<string[]> {
 /** Ids of a list, all pages of it after one another, and how many pages that were. */
 async function listed (pool: Pool, filters: DeliveryFilters, limit = 100, account = ACCOUNT): Promise<{ ids: string[], pages: number }> {
   const ids: string[] = []
-  for (let cursor: DeliveryPlace | null = null, pages = 1; ; pages++) {
+  for (let cursor: Place | null = null, pages = 1; ; pages++) {
     const page = await ask(pool, listDeliveries({ account, filters, limit, cursor }))
     ids.push(...page.deliveries.map(({ id }) => id))
     if (page.nextCursor === null) return { ids, pages }
@@ -255,7 +256,7 @@ t.test('failures of an endpoint in a stretch of time are given by pages, without
   await apply(pool, deliveries, recorded(facts, 101))
   const range = { account: ACCOUNT, webhook: 'wh_one', from: facts[1]!.time, to: facts[6]!.time }
   const found: FailedDelivery[] = []
-  for (let after: DeliveryPlace | null = null; ;) {
+  for (let after: Place | null = null; ;) {
     const page: FailedDelivery[] = await ask(pool, failedDeliveries(range, { limit: 3, after }))
     found.push(...page)
     if (page.length < 3) break

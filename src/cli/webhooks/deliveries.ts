@@ -1,7 +1,8 @@
 import { DELIVERY_STATES } from '#projections/deliveries/project.ts'
 import {
-  getDelivery, listDeliveries, parsePlace, type DeliveryAttempt, type DeliveryFilters, type DeliveryPage, type DeliveryPlace, type DeliveryRecord, type DeliverySummary
+  getDelivery, listDeliveries, parsePlace, type DeliveryAttempt, type DeliveryFilters, type DeliveryPage, type DeliveryRecord, type DeliverySummary
 } from '#projections/deliveries/queries.ts'
+import type { Place } from '#projections/place.ts'
 import { ERROR_KINDS } from '#streams/delivery/facts.ts'
 import { readBody } from '#src/actions/delivery-body.ts'
 import { findDelivery } from '#src/actions/delivery-view.ts'
@@ -51,7 +52,7 @@ function oneOf<T extends string> (names: readonly T[], text: string | undefined,
   return known
 }
 
-function placeIn (cursor: string | undefined): DeliveryPlace | null {
+function placeIn (cursor: string | undefined): Place | null {
   const place = cursor === undefined ? null : parsePlace(cursor)
   if (cursor !== undefined && place === null) throw usageError('--cursor takes what a list before gave as its next one.')
   return place

@@ -134,9 +134,7 @@ function plain (text: string | undefined, parse: (text: string) => string | null
   return text === undefined ? undefined : parse(text) ?? text.toLowerCase()
 }
 
-const TIME_MS_MAX = Date.UTC(9999, 11, 31)
-
-/** The same as PostgreSQL reads it: it knows no year 0, and no offset of 16 hours. No mail is older than the epoch. */
+/** The same as PostgreSQL reads it: it knows no offset of 16 hours. */
 function plainTime (text: string | undefined): string | undefined {
-  return text === undefined ? undefined : timestamp(Math.min(Math.max(parseTime(text)!, 0), TIME_MS_MAX))
+  return text === undefined ? undefined : timestamp(parseTime(text)!)
 }

@@ -1,4 +1,4 @@
-import { parseTime } from '#src/base/clock.ts'
+import { parseTime, timestamp } from '#src/base/clock.ts'
 import type { Html } from '#src/base/html.ts'
 import { field, type Faults, type Field } from './parts.ts'
 
@@ -16,11 +16,10 @@ export function typedTime (at: string | null): string {
   return at === null ? '' : at.slice(0, 16)
 }
 
-/** Of such a field, or of a link: RFC 3339 in UTC, or null for what is no time. PostgreSQL knows no year 0, and four digits no year 10,000. */
+/** Of such a field, or of a link: RFC 3339 in UTC, or null for what is no time. */
 export function timeIn (typed: string): string | null {
   const ms = parseTime(utcTime(typed))
-  const at = ms === null ? '' : new Date(ms).toISOString()
-  return /^(?!0000)\d/.test(at) ? at : null
+  return ms === null ? null : timestamp(ms)
 }
 
 export const NO_TIME = 'A time is like 2026-11-21T12:00, in UTC.'

@@ -134,6 +134,7 @@ export function startSweep ({ bus, pool, blobs, repair, log }: SweepOptions): Sw
     if (Date.now() < tidyDueMs) return
     tidyDueMs = Date.now() + TIDY_MS
     await tidy('content without an email', removeOrphans)
+    await tidy('pieces of content whose storing was cut off', async () => await blobs.removeStray(Date.now() - BLOB_AGE_MS))
     await tidy('deliveries that have left the log', care.prune)
     await tidy('rows whose facts have left the log', async () => await deleteAged({ bus, pool, projections: [emails, stats], nowMs: Date.now, signal }))
   }

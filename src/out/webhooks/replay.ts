@@ -1,6 +1,7 @@
 import { wakeIn } from '#src/actions/replay-wait.ts'
 import type { AnyFact } from '#streams/catalog.ts'
-import { groupsOf, replayFactIn } from '#streams/replay/decide.ts'
+import { groupsOf } from '#streams/groups.ts'
+import { replayFactIn } from '#streams/replay/decide.ts'
 import { subjects } from '#streams/subjects.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import type { Role } from '#src/base/role.ts'

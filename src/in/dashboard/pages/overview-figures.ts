@@ -1,3 +1,4 @@
+import { groupsOf } from '#streams/groups.ts'
 import { COUNTED, NOTHING, plus, type Counts } from '#projections/counts.ts'
 import { figuresOf, type Figures } from '#projections/stats/records.ts'
 import type { Stats } from '#src/client/client.ts'
@@ -53,8 +54,7 @@ export function tellingOf (period: Period, buckets: Stats['buckets'], nowMs: num
   const before = buckets.slice(0, now.length)
   const [present, next] = [pointAt(interval, 1, nowMs, 0), pointAt(interval, 1, nowMs, 1)]
   const passed = (nowMs - present) / (next - present)
-  const points = Array.from({ length: Math.ceil(now.length / joined) }, (_, i) => now.slice(i * joined, (i + 1) * joined))
-    .map(some => ({ startMs: Date.parse(some[0]!.start), counts: sumOf(some) }))
+  const points = groupsOf(now, joined).map(some => ({ startMs: Date.parse(some[0]!.start), counts: sumOf(some) }))
   return { period, now: figuresOf(sumOf(now)), before: figuresOf(plus(sumOf(before.slice(0, -1)), shareOf(before.at(-1)!, passed))), points }
 }
 

@@ -52,9 +52,9 @@ interface Sheet { table: string, columns: readonly (readonly [name: string, type
 
 const ROWS_MAX = 5000
 
-export async function openBook ({ client, ask }: Desk): Promise<Book> {
+export async function openBook ({ ask }: Desk): Promise<Book> {
   await dropBook({ ask })
-  await client.query(`create schema ${SCHEMA}; set search_path = ${SCHEMA}, public; ${TABLES}`)
+  await ask(`create schema ${SCHEMA}; set search_path = ${SCHEMA}, public; ${TABLES}`)
   const sheets = {
     facts: sheet('facts', 'stream smallint, seq bigint, id text, cause text, kind smallint, email text, request bigint, copy boolean, late boolean'),
     steps: sheet('steps', 'email text, n smallint, seq bigint, step text'),
@@ -95,7 +95,7 @@ export async function openBook ({ client, ask }: Desk): Promise<Book> {
     const values = each.values.map(column => column.join('\n'))
     each.values = each.columns.map(() => [])
     each.rows = 0
-    writing = client.query({ text: insertOf(each), values })
+    writing = ask({ text: insertOf(each), values })
     writing.catch(() => {})
   }
 

@@ -3,11 +3,14 @@ import { sql, type Sql } from '#projections/define.ts'
 import { Complaint } from '#src/base/errors.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 
+/** A text with the values of its parameters, or without any. */
+type Question = Pick<Sql, 'text' | 'values'> | string
+
 /** One connection for questions that take their time. */
 export interface Desk {
-  ask<Row extends Record<string, any>> (question: Sql | string): Promise<Row[]>
+  ask<Row extends Record<string, any>> (question: Question): Promise<Row[]>
   /** The rows of a question, some at a time: however many there are, only so many are held. */
-  pages<Row extends Record<string, any>> (question: Sql | string): AsyncGenerator<Row[]>
+  pages<Row extends Record<string, any>> (question: Question): AsyncGenerator<Row[]>
   client: PoolClient
 }
 
@@ -27,17 +30,17 @@ export async function atDesk<T> (pool: Pool, use: (desk: Desk) => Promise<T>): P
   }
 }
 
-async function rowsOf<Row> (client: PoolClient, question: Sql | string): Promise<Row[]> {
-  const [text, values] = typeof question === 'string' ? [question, []] : [question.text, [...question.values]]
-  const query = { text, values, query_timeout: STATEMENT_MS + 1000 }
+async function rowsOf<Row> (client: PoolClient, question: Question): Promise<Row[]> {
+  const { text, values } = typeof question === 'string' ? { text: question, values: [] } : question
+  // Left out, it would be the pool's.
+  const query = { text, values: [...values], query_timeout: STATEMENT_MS + 1000 }
   const { rows } = await client.query(query) as QueryResult<any>
   return rows as Row[]
 }
 
-async function * pages<Row> (client: PoolClient, question: Sql | string): AsyncGenerator<Row[]> {
-  const [text, values] = typeof question === 'string' ? [question, []] : [question.text, [...question.values]]
-  const declare = { text: `declare found no scroll cursor with hold for ${text}`, values, query_timeout: STATEMENT_MS + 1000 }
-  await client.query(declare)
+async function * pages<Row> (client: PoolClient, question: Question): AsyncGenerator<Row[]> {
+  const { text, values } = typeof question === 'string' ? { text: question, values: [] } : question
+  await rowsOf(client, { text: `declare found no scroll cursor with hold for ${text}`, values })
   try {
     for (;;) {
       const rows = await rowsOf<Row>(client, `fetch ${PAGE} from found`)
@@ -45,7 +48,7 @@ async function * pages<Row> (client: PoolClient, question: Sql | string): AsyncG
       yield rows
     }
   } finally {
-    await client.query('close found')
+    await rowsOf(client, 'close found')
   }
 }
 

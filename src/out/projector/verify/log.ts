@@ -53,7 +53,8 @@ export async function proveLog (options: LogOptions): Promise<LogReport> {
       await askQuestions(desk, findings, known)
       return { streams: streams.map(each => ({ ...each, gone: gone[each.stream] })), found: findings.list(), seconds: (performance.now() - startMs) / 1000 }
     } finally {
-      await dropBook(desk)
+      // The next one drops what is left. What was found, or went wrong, is not lost with it.
+      await dropBook(desk).catch(() => {})
     }
   })
 }
