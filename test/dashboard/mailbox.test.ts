@@ -67,6 +67,14 @@ t.test('mail that is caught shows up by itself, and is read part by part', async
   t.strictSame(complaints, [])
 })
 
+t.test('the list says who a mail says it is from, the mail itself what its envelope says', async t => {
+  const id = await handed('From: Grace Hopper <grace@example.org>\r\nTo: ada@example.com\r\nSubject: By return\r\n\r\nHello\r\n')
+  const { html } = await visitor.get('/dashboard/mailbox')
+  t.match(html, 'grace@example.org')
+  t.notMatch(html, 'odd@example.com')
+  t.match((await visitor.get(`/dashboard/mailbox/${id}`)).html, 'odd@example.com')
+})
+
 t.test('a hostile mail runs nothing, reaches nothing, and asks nobody for pictures until it is told to', async t => {
   const asked: string[] = []
   const elsewhere = createServer((request, response) => {

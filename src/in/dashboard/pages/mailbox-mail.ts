@@ -5,13 +5,19 @@ import type { CaughtMail } from '../mailbox.ts'
 /** A file of a mail. */
 interface MailFile { name: string, type: string, body: Buffer }
 
-const subjects = new WeakMap<CaughtMail, string>()
+/** What a list tells of a mail. `author` = who it says it is from: the envelope has the return path, an address for bounces. */
+export interface Head { subject: string, author: string }
+
+const heads = new WeakMap<CaughtMail, Head>()
 
 /** Reads the headers only, and once: the list is drawn again every few seconds. */
-export async function subjectIn (mail: CaughtMail): Promise<string> {
-  const subject = subjects.get(mail) ?? (subjectOf(await readHead(mail.raw)) || '(no subject)')
-  subjects.set(mail, subject)
-  return subject
+export async function headIn (mail: CaughtMail): Promise<Head> {
+  const known = heads.get(mail)
+  if (known !== undefined) return known
+  const read = await readHead(mail.raw)
+  const head = { subject: subjectOf(read) || '(no subject)', author: read.from?.address || mail.from || '<>' }
+  heads.set(mail, head)
+  return head
 }
 
 export function filesOf ({ attachments }: Email): MailFile[] {

@@ -9,7 +9,7 @@ import { badge, codeBlock, copyable, empty, facts, heading, pager, refreshed, si
 import type { DashboardRooms } from '../rooms.ts'
 import { Missing, type Answer, type Pages, type Visit } from '../visit.ts'
 import { framed, mailFrame, withPictures } from '../mail-frame.ts'
-import { emailIdIn, filesOf, subjectIn } from './mailbox-mail.ts'
+import { emailIdIn, filesOf, headIn, type Head } from './mailbox-mail.ts'
 import { orBehind } from '../behind.ts'
 
 const PAGE_ROWS = 50
@@ -24,8 +24,8 @@ export function mailboxPages (pages: Pages, { mailbox, publicUrl }: DashboardRoo
   pages.get('/mailbox/:id', async visit => {
     const mail = find(visit)
     const read = await readMail(mail.raw)
-    const [subject, email] = await Promise.all([subjectIn(mail), ownEmail(visit, emailIdIn(read.messageId))])
-    return mailPage(visit, { ...mail, subject }, read, email)
+    const [head, email] = await Promise.all([headIn(mail), ownEmail(visit, emailIdIn(read.messageId))])
+    return mailPage(visit, { ...mail, ...head }, read, email)
   })
 
   pages.get('/mailbox/:id/html', async visit => {
@@ -61,7 +61,7 @@ async function listPage (visit: Visit, mailbox: Mailbox, publicUrl: string): Pro
   const before = visit.query.get('cursor')
   const left = before === null ? all : all.filter(({ id }) => id < before)
   const shown = left.slice(0, PAGE_ROWS)
-  const rows = await Promise.all(shown.map(async mail => ({ ...mail, subject: await subjectIn(mail) })))
+  const rows = await Promise.all(shown.map(async mail => ({ ...mail, ...await headIn(mail) })))
   const body = rows.length === 0 ? nothingYet(publicUrl) : html`${rowsOf(visit, rows)}${pager(visit, left.length > PAGE_ROWS ? shown.at(-1)!.id : null)}`
   const page = html`${heading('Mailbox')}
 <p class="hint">What goes no further than here: all mail while neither a relay nor sending straight to MX is set up, and always that of test keys and to the test
@@ -70,13 +70,13 @@ addresses. Of these ${KEPT}.</p>
   return { title: 'Mailbox', section: 'mailbox', page }
 }
 
-type Row = CaughtMail & { subject: string }
+type Row = CaughtMail & Head
 
 function rowsOf (visit: Visit, rows: Row[]): Html {
   return table('Caught mail, newest first', [
-    { name: 'Subject', cell: ({ id, subject }) => html`<a href="/dashboard/mailbox/${id}">${subject}</a>` },
+    { name: 'Subject', kind: 'wide', cell: ({ id, subject }) => html`<a href="/dashboard/mailbox/${id}">${subject}</a>` },
     { name: 'To', cell: ({ to }) => to.join(', ') },
-    { name: 'From', kind: 'late', cell: ({ from }) => from || '<>' },
+    { name: 'From', kind: 'late', cell: ({ author }) => author },
     { name: 'Size', kind: 'num', cell: ({ raw }) => size(raw.length) },
     { name: 'Received', cell: ({ receivedMs }) => time(new Date(receivedMs), visit.nowMs) }
   ], rows, ({ id }) => id)
