@@ -6,6 +6,7 @@ import { sleep } from '#src/base/backoff.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Bus } from './connect.ts'
 import { Conflict, DUPLICATE_IN_BATCH, isUnanswered, JetStreamError, LogUnavailable, WRONG_LAST_SEQUENCE, WRONG_LAST_SEQUENCE_UNKNOWN } from './errors.ts'
+import { onLine } from './line.ts'
 import { winnerAfter } from './load.ts'
 
 /** One fact to append. `expectedSeq` = the last sequence its subject must have (0 = none yet); left out = whatever it has. `ttlMs` = how long it lives;
@@ -110,6 +111,9 @@ export function createAppender (bus: Bus, stream: string, patience = EAGER): App
     const lateLook = setInterval(dropLate, LATE_LOOK_MS)
     while (waiting.length > 0) {
       await linger()
+      // What was never sent is in nobody's doubt.
+      await bus.whenUp(LATE_LOOK_MS)
+      if (bus.upSinceMs() === null) continue
       const parts = take()
       messagesFlying = lastCommit = size(parts)
       const silent = await commit(parts).catch(error => rejectAll(parts, asError(error)))
@@ -238,11 +242,15 @@ export function createAppender (bus: Bus, stream: string, patience = EAGER): App
   }
 
   async function publishPlain (message: Message): Promise<Ack> {
-    const answer = await bus.nc.request(message.subject, message.bytes, { timeout: ANSWER_MS, headers: headersOf(message) })
+    const answer = await onLine(bus, ANSWER_MS, async timeout => await bus.nc.request(message.subject, message.bytes, { timeout, headers: headersOf(message) }))
     return answer.json<Ack>()
   }
 
   async function publishBatch (messages: Message[]): Promise<Ack> {
+    return await onLine(bus, ANSWER_MS, async timeout => await publishAll(messages, timeout))
+  }
+
+  async function publishAll (messages: Message[], timeout: number): Promise<Ack> {
     const id = `${batchPrefix}-${batches++}`
     for (const [i, message] of messages.entries()) {
       const head = `Nats-Batch-Id: ${id}\r\nNats-Batch-Sequence: ${i + 1}\r\n`
@@ -251,7 +259,7 @@ export function createAppender (bus: Bus, stream: string, patience = EAGER): App
         continue
       }
       const last = headersOf(message, `${head}Nats-Batch-Commit: 1\r\n`)
-      const answer = await bus.nc.request(message.subject, message.bytes, { timeout: ANSWER_MS, headers: last })
+      const answer = await bus.nc.request(message.subject, message.bytes, { timeout, headers: last })
       return answer.json<Ack>()
     }
     throw new Error('an empty batch')

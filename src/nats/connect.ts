@@ -9,6 +9,10 @@ export interface Bus {
   js: JetStreamClient
   /** Unix ms since when the connection is up; null while it is down. */
   upSinceMs (): number | null
+  /** Tells once when the connection breaks, at once when it is down; gives what takes that back. */
+  onBreak (tell: () => void): () => void
+  /** Resolves when the connection is up, or when `timeoutMs` are over. */
+  whenUp (timeoutMs: number): Promise<void>
   close (): Promise<void>
 }
 
@@ -29,9 +33,37 @@ export async function connectBus (options: BusOptions, timeoutMs = 30_000): Prom
     connecting.then(late => late.close(), () => {})
     throw error
   })
+  return { nc, js: nc.jetstream({ timeout: 5000 }), ...followLine(nc, options.log), close: () => closeBus(nc) }
+}
+
+/** What those need to know who wait for an answer. */
+function followLine (nc: NatsConnection, log: Log): Pick<Bus, 'upSinceMs' | 'onBreak' | 'whenUp'> {
   let since: number | null = Date.now()
-  void watch(nc, options.log, value => { since = value })
-  return { nc, js: nc.jetstream({ timeout: 5000 }), upSinceMs: () => since, close: () => closeBus(nc) }
+  /** Told at the next turn: while the connection is up it will break, while it is down it will be up. */
+  const waiting = new Set<() => void>()
+  void watch(nc, log, value => {
+    since = value
+    const told = [...waiting]
+    waiting.clear()
+    for (const tell of told) tell()
+  })
+  return {
+    upSinceMs: () => since,
+    onBreak (tell) {
+      if (since === null) tell()
+      else waiting.add(tell)
+      return () => void waiting.delete(tell)
+    },
+    async whenUp (timeoutMs) {
+      if (since !== null) return
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const timer = setTimeout(resolve, timeoutMs)
+      waiting.add(resolve)
+      await promise
+      waiting.delete(resolve)
+      clearTimeout(timer)
+    }
+  }
 }
 
 async function connectionOptions (options: BusOptions): Promise<ConnectionOptions> {

@@ -1,22 +1,28 @@
 import { createInbox, ErrorCode, NatsError, type Msg } from 'nats'
 import type { Bus } from './connect.ts'
+import { askAgain } from './line.ts'
 
 export const ANSWER_MS = 2000
 
 interface Asking<T> {
   question: object
-  /** Takes the messages of the answer as they come; gives null until it is whole, or an error once it cannot become so. */
-  read (message: Msg): T | Error | null
+  /** Makes what takes the messages of one answer as they come: null until it is whole, or an error once it cannot become so. */
+  reader (): (message: Msg) => T | Error | null
   /** What is thrown when the answer is not whole in time. */
   silence: Error
   /** 2 s unless told. */
   timeoutMs?: number
 }
 
-/** A question that any replica of a stream may answer, with more than one message. Throws what `read` gives, `silence`, and what the line throws.
- *  Source: nats-server ADR-31. */
-export async function askDirect<T> (bus: Bus, stream: string, { question, read, silence, timeoutMs = ANSWER_MS }: Asking<T>): Promise<T> {
+/** A question that any replica of a stream may answer, with more than one message; asked again where the connection breaks under it. Throws what a reader gives,
+ *  `silence`, and what the line throws. Source: nats-server ADR-31. */
+export async function askDirect<T> (bus: Bus, stream: string, asking: Asking<T>): Promise<T> {
+  return await askAgain(bus, asking.timeoutMs ?? ANSWER_MS, async leftMs => await askOnce(bus, stream, asking, leftMs))
+}
+
+async function askOnce<T> (bus: Bus, stream: string, { question, reader, silence }: Asking<T>, timeoutMs: number): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>()
+  const read = reader()
   const timer = setTimeout(() => reject(silence), timeoutMs)
   const inbox = createInbox()
   let subscription

@@ -40,7 +40,7 @@ interface Place { filter: string, afterSeq: number }
 async function readPage (bus: Bus, stream: string, { filter, afterSeq }: Place, timeoutMs: number): Promise<{ page: Stored[], ended: boolean }> {
   const question = { seq: afterSeq + 1, next_by_subj: filter, batch: PAGE, max_bytes: PAGE_BYTES_MAX }
   const silence = unread(stream, `no answer within ${ANSWER_MS} ms`)
-  const { messages, ended } = await askDirect(bus, stream, { question, read: createPartReader(stream), silence, timeoutMs })
+  const { messages, ended } = await askDirect(bus, stream, { question, reader: () => createPartReader(stream), silence, timeoutMs })
   return { page: messages.map(storedIn), ended }
 }
 

@@ -5,6 +5,7 @@ import { api } from './api.ts'
 import type { Bus } from './connect.ts'
 import { askDirect, createPartReader, unread } from './direct.ts'
 import { JetStreamError, NO_MESSAGE } from './errors.ts'
+import { askAgain } from './line.ts'
 
 const TIMEOUT_MS = 2000
 /** A subject holds one entity: far fewer facts than this, or something is wrong. */
@@ -14,7 +15,7 @@ type Get = { seq: number } | { last_by_subj: string } | { seq: number, next_by_s
 
 /** One stored message by sequence, by subject's last, or the first on a subject from a sequence on; null when there is none. */
 async function get (bus: Bus, stream: string, query: Get): Promise<Msg | null> {
-  const message = await bus.nc.request(`$JS.API.DIRECT.GET.${stream}`, JSON.stringify(query), { timeout: TIMEOUT_MS })
+  const message = await askAgain(bus, TIMEOUT_MS, async timeout => await bus.nc.request(`$JS.API.DIRECT.GET.${stream}`, JSON.stringify(query), { timeout }))
   const code = message.headers?.code ?? 0
   if (code === 404) return null
   if (code >= 400) throw new Error(`JetStream could not read ${stream}: ${message.headers?.description}`)
@@ -69,7 +70,7 @@ export async function loadFirstAfter (bus: Bus, stream: string, subject: string,
 export async function loadMessages (bus: Bus, stream: string, subject: string, max: number, afterSeq = 0): Promise<Msg[]> {
   const question = { seq: afterSeq + 1, next_by_subj: subject, batch: max }
   const silence = unread(stream, `no answer within ${TIMEOUT_MS} ms`)
-  const { messages } = await askDirect(bus, stream, { question, read: createPartReader(stream), silence, timeoutMs: TIMEOUT_MS })
+  const { messages } = await askDirect(bus, stream, { question, reader: () => createPartReader(stream), silence, timeoutMs: TIMEOUT_MS })
   return messages
 }
 

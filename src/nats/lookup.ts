@@ -107,7 +107,7 @@ interface Last { bytes: Uint8Array, seq: number }
 /** Subject → its last message, for those that have one. */
 async function ask (bus: Bus, stream: string, subjects: ReadonlySet<string>, timeoutMs?: number): Promise<Map<string, Last>> {
   const silence = unanswered(stream, `no answer within ${ANSWER_MS} ms`)
-  return await askDirect(bus, stream, { question: { multi_last: [...subjects] }, read: createReader(stream, subjects), silence, timeoutMs })
+  return await askDirect(bus, stream, { question: { multi_last: [...subjects] }, reader: () => createReader(stream, subjects), silence, timeoutMs })
 }
 
 /** The server sends the last message of each subject that has one, then a 204. Each says which sequence went before it in this answer (0 = none), the 204

@@ -40,7 +40,7 @@ export async function findAfter (bus: Bus, stream: string, place: Place, max: nu
 async function askAfter (bus: Bus, stream: string, { filter, afterSeq }: Place, max: number, bytesMax: number): Promise<Part> {
   const question = { seq: afterSeq + 1, ...(filter === null ? {} : { next_by_subj: filter }), batch: max, max_bytes: bytesMax }
   const silence = unread(stream, `no answer within ${ANSWER_MS} ms`)
-  return await askDirect(bus, stream, { question, read: createPartReader(stream), silence })
+  return await askDirect(bus, stream, { question, reader: () => createPartReader(stream), silence })
 }
 
 function placeOf ({ headers }: Msg): { seq: number, subject: string } {

@@ -47,7 +47,7 @@ async function readAll (bus: Bus, name: string): Promise<string[]> {
   const found: string[] = []
   for (let seq = 1; ;) {
     const question = { seq, batch: 5000, max_bytes: 4_000_000 }
-    const { messages, ended } = await askDirect(bus, name, { question, read: createPartReader(name), silence: unread(name, 'silence'), timeoutMs: 10_000 })
+    const { messages, ended } = await askDirect(bus, name, { question, reader: () => createPartReader(name), silence: unread(name, 'silence'), timeoutMs: 10_000 })
     found.push(...messages.map(textOf))
     if (ended) return found
     seq = Number(messages.at(-1)!.headers!.get('Nats-Sequence')) + 1
