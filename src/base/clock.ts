@@ -17,16 +17,19 @@ export function timestamp (ms: number): string {
 
 const RFC3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](?:[01]\d|2[0-3]):\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/
 
-/** What four digits of a year hold, from the epoch on: nothing here is older. PostgreSQL knows no year 0, and NATS none before 1678. */
-const TIME_MS = { min: 0, max: Date.UTC(10_000, 0) - 1 }
-
-/** Unix ms of an RFC 3339 time, or null for any other text: without an offset, an hour 24, and a 30th of February, which Date.parse reads as the 2nd of March.
- *  What lies before the epoch is the epoch, what lies after the year 9999 its last millisecond. */
+/** Unix ms of an RFC 3339 time, or null for any other text: without an offset, an hour 24, and a 30th of February, which Date.parse reads as the 2nd of March. */
 export function parseTime (text: string): number | null {
   const match = RFC3339.exec(text)
   if (match === null) return null
   const [year, month, day] = match.slice(1).map(Number) as [number, number, number]
   const ms = Date.parse(text.toUpperCase())
-  if (Number.isNaN(ms) || new Date(Date.UTC(year, month - 1, day)).getUTCDate() !== day) return null
-  return Math.min(Math.max(ms, TIME_MS.min), TIME_MS.max)
+  return Number.isNaN(ms) || new Date(Date.UTC(year, month - 1, day)).getUTCDate() !== day ? null : ms
+}
+
+const LAST_MS = Date.UTC(10_000, 0) - 1
+
+/** A time that others are compared with, in the years that everybody knows: PostgreSQL has no year 0, NATS none before 1678, four digits none after 9999. Nothing here
+ *  is older than the epoch, so what lies before it is the epoch. */
+export function knownTime (ms: number): number {
+  return Math.min(Math.max(ms, 0), LAST_MS)
 }

@@ -7,7 +7,7 @@ import { EmailStatus } from '#projections/emails/status.ts'
 import { parseAddress, parseDomain } from '#streams/address.ts'
 import type { Desk } from '#src/actions/desk.ts'
 import { emailAsOf } from '#src/actions/email-past.ts'
-import { parseTime, timestamp, type Clock } from '#src/base/clock.ts'
+import { knownTime, parseTime, timestamp, type Clock } from '#src/base/clock.ts'
 import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { refuseFaults, type Api } from './context.ts'
 import { notFound, type Fault } from './errors.ts'
@@ -136,5 +136,5 @@ function plain (text: string | undefined, parse: (text: string) => string | null
 
 /** The same as PostgreSQL reads it: it knows no offset of 16 hours. */
 function plainTime (text: string | undefined): string | undefined {
-  return text === undefined ? undefined : timestamp(parseTime(text)!)
+  return text === undefined ? undefined : timestamp(knownTime(parseTime(text)!))
 }

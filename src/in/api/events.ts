@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { mayDo, opens } from '#streams/key/decide.ts'
 import { EVENT_TYPES, EventTypeSchema } from '#streams/webhook/facts.ts'
 import type { Desk } from '#src/actions/desk.ts'
-import { parseTime } from '#src/base/clock.ts'
+import { knownTime, parseTime } from '#src/base/clock.ts'
 import type { Log } from '#src/base/log.ts'
 import { sha256Hex } from '#src/base/secret.ts'
 import { authorizationOf } from './auth.ts'
@@ -146,7 +146,7 @@ function isText (value: unknown): value is string {
 }
 
 function msOf (time: string | undefined): number | null {
-  return time === undefined ? null : parseTime(time)
+  return time === undefined ? null : knownTime(parseTime(time)!)
 }
 
 /** Empty says nothing: so does a client that has had no id yet. */

@@ -1,4 +1,4 @@
-import { parseTime, timestamp } from '#src/base/clock.ts'
+import { knownTime, parseTime, timestamp } from '#src/base/clock.ts'
 import type { Html } from '#src/base/html.ts'
 import { field, type Faults, type Field } from './parts.ts'
 
@@ -19,7 +19,7 @@ export function typedTime (at: string | null): string {
 /** Of such a field, or of a link: RFC 3339 in UTC, or null for what is no time. */
 export function timeIn (typed: string): string | null {
   const ms = parseTime(utcTime(typed))
-  return ms === null ? null : timestamp(ms)
+  return ms === null ? null : timestamp(knownTime(ms))
 }
 
 export const NO_TIME = 'A time is like 2026-11-21T12:00, in UTC.'

@@ -1,7 +1,7 @@
 import { parseAddress, parseDomain } from '#streams/address.ts'
 import { EVENT_TYPES } from '#streams/webhook/facts.ts'
 import { EmailStatus } from '#projections/emails/status.ts'
-import { parseTime, timestamp } from '#src/base/clock.ts'
+import { knownTime, parseTime, timestamp } from '#src/base/clock.ts'
 import { html, type Html } from '#src/base/html.ts'
 import type { ListEmailsQuery } from '#src/client/types.ts'
 import { field, select, type Faults } from '../parts.ts'
@@ -69,9 +69,9 @@ function timeIn (text: string): number | null {
 }
 
 function askedAs (name: Name, text: string): unknown {
-  if (name === 'created_after') return timestamp(timeIn(text)!)
+  if (name === 'created_after') return timestamp(knownTime(timeIn(text)!))
   // Whoever says a day means all of it.
-  if (name === 'created_before') return timestamp(timeIn(text)! + (DAY.test(text) ? DAY_MS : 0))
+  if (name === 'created_before') return timestamp(knownTime(timeIn(text)! + (DAY.test(text) ? DAY_MS : 0)))
   if (name !== 'metadata') return text
   const cut = text.indexOf('=')
   return { [text.slice(0, cut)]: text.slice(cut + 1) }
