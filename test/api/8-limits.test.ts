@@ -1,4 +1,5 @@
 import t from 'tap'
+import { groupsOf } from '#streams/groups.ts'
 import type { Clock } from '#src/base/clock.ts'
 import { readConfig } from '#src/base/config.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
@@ -13,8 +14,13 @@ const databaseUrl = await freshDatabase(t)
 const house = await openTestHouse(t, { clock, natsUrl, databaseUrl })
 const second = await openTestHouse(t, { clock, natsUrl, databaseUrl, env: { JETPOST_ROLES: 'api' } })
 
+/** At once; of more than a read waits for connections to PostgreSQL on a busy machine, so many after the other. */
+const AT_ONCE = 60
+
 async function many (count: number, request: (i: number) => Promise<Answer>): Promise<Answer[]> {
-  return await Promise.all(Array.from({ length: count }, (_, i) => request(i)))
+  const answers: Answer[] = []
+  for (const some of groupsOf(Array.from({ length: count }, (_, i) => i), AT_ONCE)) answers.push(...await Promise.all(some.map(request)))
+  return answers
 }
 
 /** Exactness is promised while NATS answers in time. On a machine that has other things to do it may not: then this was no example, and the next key is one. */
