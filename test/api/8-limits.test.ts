@@ -14,7 +14,7 @@ const databaseUrl = await freshDatabase(t)
 const house = await openTestHouse(t, { clock, natsUrl, databaseUrl })
 const second = await openTestHouse(t, { clock, natsUrl, databaseUrl, env: { JETPOST_ROLES: 'api' } })
 
-/** At once; of more than a read waits for connections to PostgreSQL on a busy machine, so many after the other. */
+/** Of more reads at once the last would wait longer for a connection to PostgreSQL, on a busy machine, than a read does. */
 const AT_ONCE = 60
 
 async function many (count: number, request: (i: number) => Promise<Answer>): Promise<Answer[]> {
