@@ -30,7 +30,7 @@ const append = (bus: Bus, name: string, timeoutMs?: number) => createAppender(bu
 async function wired (t: Test): Promise<{ line: Line, bus: Bus }> {
   const url = new URL(natsUrl)
   const line = await openLine(t, url.hostname, Number(url.port))
-  url.port = String(line.port)
+  url.host = `127.0.0.1:${line.port}`
   const bus = await connectBus({ url: url.href, creds: null, name: 'wired', log: createLog('silent') })
   t.teardown(() => bus.close())
   return { line, bus }
