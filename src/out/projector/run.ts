@@ -184,7 +184,7 @@ function createProjector (projection: Projection, { bus, pool, log: parent, buil
     }
   }
 
-  /** Tries again until it works: soon while PostgreSQL is away, every 5 s when it does not take what we write. Stops only when told to. */
+  /** Tries again until it works: soon while NATS or PostgreSQL is away, every 5 s when it does not take what we write. Stops only when told to. */
   async function patiently<T> (attempt: () => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
@@ -194,8 +194,8 @@ function createProjector (projection: Projection, { bus, pool, log: parent, buil
       } catch (error) {
         if (error instanceof Overtaken || stopping.signal.aborted || isMissing(error)) throw error
         // The message alone: the driver's other fields quote rows.
-        if (isUnanswered(error)) await rest(`NATS does not answer: ${asError(error).message}`)
-        else if (isUnavailable(error)) await rest(`PostgreSQL does not answer: ${asError(error).message}`, backoffMs(tries, 100, 2000))
+        const silent = isUnanswered(error) ? 'NATS' : isUnavailable(error) ? 'PostgreSQL' : null
+        if (silent !== null) await rest(`${silent} does not answer: ${asError(error).message}`, backoffMs(tries, 100, 2000))
         else await rest(`PostgreSQL does not take what facts say: ${asError(error).message} (${errorCode(error)})`)
       }
     }
