@@ -55,8 +55,8 @@ interface Page<Place> {
   before: Place | null
 }
 
-const COLUMNS = sql`templates.id, shown.version, shown.name, shown.subject, shown.layout as layout_id, shown.created_at as updated_at,
-  (select created_at from template_versions where template = templates.id and version = 1) as created_at`
+const COLUMNS = sql`templates.id, shown.version, shown.name, shown.subject, shown.layout as layout_id,
+  (select created_at from template_versions where template = templates.id and version = 1) as created_at, shown.created_at as updated_at`
 
 /** A page of an account's templates, newest first. */
 export function listTemplates ({ account, limit, before }: Page<string>): Query<TemplatePage> {

@@ -675,6 +675,19 @@ export interface Problem {
     code: string
     message: string
   }>
+  /** Of `idempotency_mismatch`: the email that the Idempotency-Key stands for. */
+  email_id?: string
+  /** The same, where it stands for a batch of several. */
+  email_ids?: string[]
+  /** Of a change that could be made to none of them: how the recipients stand. */
+  recipients?: Array<{
+    n: number
+    address: string
+    status:
+      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
+    /** An earlier copy's fate is not known: it may be there. */
+    may_have_arrived?: true
+  }>
 }
 
 export interface RescheduleEmailAnswer {

@@ -81,9 +81,11 @@ export function readDescription (document: Json): Described {
   return { document, operations: operationsOf(document), faultsOf, mismatch }
 }
 
-/** References as they are known to ajv. */
+/** References as they are known to ajv, and objects with no more in them than the document says: nothing takes out of an answer what does not belong there. */
 function located (schema: Json): Json {
-  return JSON.parse(JSON.stringify(schema).replaceAll('"#/components/schemas/', '"schemas:')) as Json
+  return JSON.parse(JSON.stringify(schema).replaceAll('"#/components/schemas/', '"schemas:'), (_key, value: Json) => {
+    return value?.type === undefined || value.properties === undefined ? value : { additionalProperties: false, ...value }
+  }) as Json
 }
 
 function operationsOf (document: Json): Operation[] {

@@ -57,6 +57,8 @@ export function apiContext (app: Api, { desk, counters, insiders, log }: ApiOpti
   app.decorateRequest('key', null)
   app.decorateRequest('standing', null)
   app.setValidatorCompiler(({ schema }) => compileValidator(schema as Parameters<typeof compileValidator>[0]))
+  // Fastify's own way takes out of an answer what its schema does not name, for twice the time and a fifth of a second of each start. Ours have no more in them.
+  app.setSerializerCompiler(() => data => JSON.stringify(data))
   parseJsonStrictly(app)
 
   app.addHook('onRequest', async request => {

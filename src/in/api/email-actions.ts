@@ -1,7 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import { emails } from '#projections/emails/project.ts'
 import { findRequest } from '#projections/emails/queries.ts'
-import { RecipientStatus } from '#projections/emails/status.ts'
 import { Refusal } from '#streams/define.ts'
 import type { Key } from '#streams/directory.ts'
 import type { Desk } from '#src/actions/desk.ts'
@@ -12,21 +11,16 @@ import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { refuseFaults, type Api } from './context.ts'
 import { conflict, forbidden, notFound } from './errors.ts'
 import { fieldFaults, granted, IdParams, isEmailId, timeMessage } from './params.ts'
+import { Standings } from './standings.ts'
 
-const Recipients = Type.Array(Type.Object({
-  n: Type.Integer(),
-  address: Type.String(),
-  status: RecipientStatus,
-  may_have_arrived: Type.Optional(Type.Literal(true, { description: "An earlier copy's fate is not known: it may be there." }))
-}))
 const ID = 'em_01m7ysevjmwmdcr41jq5rymhkp'
-const CancelAnswer = Type.Object({ id: Type.String(), canceled: Recipients, gone: Recipients }, {
+const CancelAnswer = Type.Object({ id: Type.String(), canceled: Standings, gone: Standings }, {
   examples: [{ id: ID, canceled: [{ n: 1, address: 'ben@example.com', status: 'canceled' }], gone: [{ n: 0, address: 'ada@example.com', status: 'delivered' }] }]
 })
-const RescheduleAnswer = Type.Object({ id: Type.String(), scheduled_at: Type.String(), rescheduled: Recipients, gone: Recipients }, {
+const RescheduleAnswer = Type.Object({ id: Type.String(), scheduled_at: Type.String(), rescheduled: Standings, gone: Standings }, {
   examples: [{ id: ID, scheduled_at: '2026-12-24T18:00:00.000Z', rescheduled: [{ n: 0, address: 'ada@example.com', status: 'scheduled' }], gone: [] }]
 })
-const RetryAnswer = Type.Object({ id: Type.String(), retried: Recipients, others: Recipients }, {
+const RetryAnswer = Type.Object({ id: Type.String(), retried: Standings, others: Standings }, {
   examples: [{ id: ID, retried: [{ n: 0, address: 'ada@example.com', status: 'queued' }], others: [{ n: 1, address: 'ben@example.com', status: 'delivered' }] }]
 })
 

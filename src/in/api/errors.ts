@@ -1,5 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply } from 'fastify'
+import { Standings } from './standings.ts'
 
 /** One fault of a request, named for the client. `field` as in the body: `to[1]`, `metadata.order`. */
 export interface Fault {
@@ -12,7 +13,10 @@ export interface Fault {
 export const ProblemBody = Type.Object({
   error: Type.String(),
   code: Type.Optional(Type.String()),
-  details: Type.Optional(Type.Array(Type.Object({ field: Type.String(), code: Type.String(), message: Type.String() })))
+  details: Type.Optional(Type.Array(Type.Object({ field: Type.String(), code: Type.String(), message: Type.String() }))),
+  email_id: Type.Optional(Type.String({ description: 'Of `idempotency_mismatch`: the email that the Idempotency-Key stands for.' })),
+  email_ids: Type.Optional(Type.Array(Type.String(), { description: 'The same, where it stands for a batch of several.' })),
+  recipients: Type.Optional({ ...Standings, description: 'Of a change that could be made to none of them: how the recipients stand.' })
 })
 
 /** Named at once, but not without end. */
