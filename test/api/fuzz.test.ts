@@ -180,7 +180,7 @@ t.test('whatever stands in any place of any body, the answer is one of those des
   await fc.assert(fc.asyncProperty(anyRequest, async ({ operation, place, token, damage }) => {
     const { params, body } = targets.get(operation)!
     await send(byId.get(operation)!, params, damage(withToken(body, place, token)))
-  }), { ...SEED, numRuns: LONG ? 30_000 : 250, endOnFailure: LONG })
+  }), { ...SEED, numRuns: LONG ? 30_000 : 150, endOnFailure: LONG })
 })
 
 t.test('whatever stands in any place of a send, a batch beside a good one, or a template, also under an Idempotency-Key', { timeout: 3_600_000 }, async () => {
@@ -188,7 +188,7 @@ t.test('whatever stands in any place of a send, a batch beside a good one, or a 
     const { params, body } = targets.get(id)!
     for (const [i, place] of places.get(id)!.entries()) {
       // In the end every token has stood in many places, and every place has had many tokens.
-      const tokens = TOKENS.filter((_, k) => LONG || (i + k) % 17 === 0)
+      const tokens = TOKENS.filter((_, k) => LONG || (i + k) % 29 === 0)
       for (const [k, token] of tokens.entries()) {
         const headers: Record<string, string> = byId.get(id)!.parameters.some(({ name }) => name === 'Idempotency-Key') ? { 'idempotency-key': `${id} ${i} ${k}` } : {}
         await send(byId.get(id)!, params, withToken(body, place, token), headers)

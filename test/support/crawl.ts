@@ -2,6 +2,7 @@ import { parse } from 'parse5'
 import type { DashboardRooms } from '#src/in/dashboard/rooms.ts'
 import { ALL_PAGES } from '#src/in/dashboard/pages.ts'
 import type { Shown, Visitor } from './dashboard.ts'
+import { LONG } from './long.ts'
 
 /** A page of the dashboard as it is registered, such as GET /emails/:id. */
 export interface Route { method: 'GET' | 'POST', path: string, name: string, matches (path: string): boolean }
@@ -22,7 +23,7 @@ export interface Crawl {
 }
 
 /** Of one route with the same parameters; a list links to many alike. */
-const ALIKE_MAX = 30
+const ALIKE_MAX = LONG ? 30 : 8
 const SAME_QUERY_MAX = 2
 
 /** All pages there are, so that a new one is never forgotten. */
@@ -47,8 +48,8 @@ export function routeOf (routes: Route[], method: Route['method'], url: string):
   return routes.find(route => route.method === method && route.matches(path)) ?? null
 }
 
-/** Follows every link from `seeds` on. */
-export async function crawl (visitor: Visitor, seeds: string[] = ['/dashboard']): Promise<Crawl> {
+/** Follows every link from `seeds` on, to so many that are alike. */
+export async function crawl (visitor: Visitor, seeds: string[] = ['/dashboard'], alikeMax = ALIKE_MAX): Promise<Crawl> {
   const routes = dashboardRoutes()
   const found: Crawl = { shown: new Map(), pages: new Map(), forms: new Map(), broken: [] }
   const counts = new Map<string, number>()
@@ -59,7 +60,7 @@ export async function crawl (visitor: Visitor, seeds: string[] = ['/dashboard'])
     const asked = [...new URL(url, 'http://here').searchParams.keys()].toSorted().join('&')
     const count = (counts.get(`${route.name}?${asked}`) ?? 0) + 1
     counts.set(`${route.name}?${asked}`, count)
-    return count <= (asked === '' ? ALIKE_MAX : SAME_QUERY_MAX)
+    return count <= (asked === '' ? alikeMax : SAME_QUERY_MAX)
   }
   for (let url = queue.shift(); url !== undefined; url = queue.shift()) {
     if (found.shown.has(url) || !isWanted(url)) continue
