@@ -124,7 +124,8 @@ t.test('what is told again by records is read once: rows are as from the request
   const facts = await loadMail(bus, 300)
   const [fromRecords, fromAll] = ['jetpost_emails_1_records', 'jetpost_emails_1_all'].map(schema => ({ projection: emails, schema })) as [ViewSet, ViewSet]
   const { facts: read } = await builder.fill(fromRecords, unhurried)
-  t.ok(read < facts + 60, `${read} read of ${facts} facts and 300 requests`)
+  // From the shard on whose last record is the oldest: which that is, the ids decide.
+  t.ok(read < facts + 200, `${read} read of ${facts} facts and 300 requests`)
   const plain = { ...emails, streams: emails.streams.map(({ stream, filter }) => ({ stream, filter })) }
   t.equal((await builder.fill({ ...fromAll, projection: plain }, unhurried)).facts, facts + 300)
   t.strictSame(await rowsOf(pool, fromRecords), await rowsOf(pool, fromAll))
