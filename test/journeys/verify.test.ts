@@ -43,10 +43,10 @@ const BREAKS: Record<string, { key: Record<string, unknown>, column: string, val
   suppressions: { key: { hash: 'zz' }, column: 'standing', value: [{ reason: 'private' }] },
   templates: { key: { id: 'tpl_zz' }, column: 'version', value: 77 },
   template_versions: { key: { version: 77 }, column: 'html', value: 'private' },
-  stats_hours: { key: { tag: 'zz' }, column: 'accepted', value: 77 },
-  stats_destinations: { key: { destination: 'zz' }, column: 'delivered', value: 77 },
+  stats_hours: { key: { tag: 'zz' }, column: 'accepted', value: 777_777 },
+  stats_destinations: { key: { destination: 'zz' }, column: 'delivered', value: 777_777 },
   stats_recipients: { key: { n: 40 }, column: 'told', value: 'private.example' },
-  usage: { key: { domain: 'zz' }, column: 'bounced', value: 77 },
+  usage: { key: { domain: 'zz' }, column: 'bounced', value: 777_777 },
   erasures: { key: { id: 'era_zz' }, column: 'counts', value: { private: 1 } },
   erasure_steps: { key: { seq: 999_999 }, column: 'counts', value: { private: 1 } }
 }
