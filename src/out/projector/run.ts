@@ -111,7 +111,8 @@ function createProjector (projection: Projection, { bus, pool, log: parent, buil
   }
 
   async function make (why: string): Promise<void> {
-    tell(`the view is made from the log: ${why}`)
+    trouble = `the view is made from the log: ${why}`
+    log.info({ reason: why }, 'the view is made from the log')
     try {
       await build(projection, {
         why,

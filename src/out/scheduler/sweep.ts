@@ -14,7 +14,7 @@ import type { Bus } from '#src/nats/connect.ts'
 import { lastSequenceUnder } from '#src/nats/load.ts'
 import { ackFloorOf, lastSequencesOf } from '#src/nats/lookup.ts'
 import { waitFor } from '#src/postgres/checkpoint.ts'
-import type { Pool } from '#src/postgres/pool.ts'
+import { isMissing, type Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/run.ts'
 import { openDeliveryCare } from './deliveries.ts'
 import { each, PAGE, pages } from './pages.ts'
@@ -83,7 +83,8 @@ export function startSweep ({ bus, pool, blobs, repair, log }: SweepOptions): Sw
     } catch (error) {
       if (everything) looksLeft = LOOKS_AFTER_LOSS
       lastError = asError(error)
-      log.warn({ err: lastError }, 'sweep interrupted')
+      if (isMissing(error)) log.info('the sweep waits until its view is made')
+      else log.warn({ err: lastError }, 'sweep interrupted')
       return AGAIN_MS
     }
   }
