@@ -22,7 +22,8 @@ async function launch (): Promise<Browser> {
   // Under a name that is not localhost a page by plain http is no secure one, as on a machine in somebody's own network.
   const names = '--host-resolver-rules=MAP jetpost.test 127.0.0.1'
   const args = [names, '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-dev-shm-usage']
-  return await driver.launch({ executablePath, args, headless: true, timeout: 60_000 })
+  // Where no locale is set a file whose name is not ASCII is saved as `download`.
+  return await driver.launch({ executablePath, args, env: { ...process.env, LC_ALL: 'C.UTF-8' }, headless: true, timeout: 60_000 })
 }
 
 export interface Wish {
