@@ -1,5 +1,5 @@
-// Repeats what failed from a log of tap's, so that whoever sees only the end of it knows: each assertion with the tests it stands in and tap's diagnostics, and
-// what the house of a failed file noted (test/support/house.ts).
+// Repeats what failed from a log of tap's, so that whoever sees only the end of it knows: each assertion with the tests
+// it stands in and tap's diagnostics, and what the app of a failed file noted (test/support/app.ts).
 import { readFileSync } from 'node:fs'
 
 const LINES_EACH = 40

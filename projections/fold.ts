@@ -1,5 +1,9 @@
 /** Makes one change of several about the same row, in order: a statement cannot touch a row twice. */
-export function fold<Change> (changes: readonly Change[], keyOf: (change: Change) => string, merge: (before: Change, change: Change) => Change): Change[] {
+export function fold<Change> (
+  changes: readonly Change[],
+  keyOf: (change: Change) => string,
+  merge: (before: Change, change: Change) => Change
+): Change[] {
   const folded = new Map<string, Change>()
   for (const change of changes) {
     const key = keyOf(change)

@@ -8,4 +8,7 @@ import { templates } from './templates/project.ts'
 import { usage } from './usage/project.ts'
 
 /** Every projection, by name. */
-export const projections = { emails, deliveries, suppressions, templates, stats, usage, erasures } satisfies Record<string, Projection>
+export const projections = { emails, deliveries, suppressions, templates, stats, usage, erasures } satisfies Record<
+  string,
+  Projection
+>

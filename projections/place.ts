@@ -1,5 +1,8 @@
 /** A place in a list that is ordered by a time (RFC 3339, UTC, milliseconds) and an id. */
-export interface Place { at: string, id: string }
+export interface Place {
+  at: string
+  id: string
+}
 
 /** Opaque to whoever keeps it; 200 characters at most. */
 export function placeText ({ at, id }: Place): string {

@@ -42,7 +42,11 @@ export async function execute (argv: string[]): Promise<void> {
     const load = Object.hasOwn(commands, name) ? commands[name] : undefined
     if (load === undefined) throw usageError(`There is no command ${JSON.stringify(name)}: see jetpost help.`)
     const command = await load()
-    if (rest.includes('--help') || rest.includes('-h')) return console.log([command.usage, command.means, ...(command.details === undefined ? [] : [command.details])].join('\n\n'))
+    if (rest.includes('--help') || rest.includes('-h')) {
+      return console.log(
+        [command.usage, command.means, ...(command.details === undefined ? [] : [command.details])].join('\n\n')
+      )
+    }
     await command.run(rest)
   } catch (error) {
     if (!(error instanceof Complaint)) throw error
@@ -54,5 +58,7 @@ export async function execute (argv: string[]): Promise<void> {
 async function help (): Promise<string> {
   const all = await Promise.all(Object.values(commands).map(load => load()))
   const lines = all.map(({ usage, means }) => `  ${usage}\n      ${means}`)
-  return `Jetpost ${packageJson.version}: sends email, and tells what became of it.\n\n${lines.join('\n')}\n\nSettings come from the environment: jetpost doctor shows them.`
+  return `Jetpost ${packageJson.version}: sends email, and tells what became of it.\n\n${
+    lines.join('\n')
+  }\n\nSettings come from the environment: jetpost doctor shows them.`
 }

@@ -2,11 +2,11 @@ import { hostname } from 'node:os'
 import { projections } from '#projections/list.ts'
 import type { ConsumerPlan } from '#streams/topology.ts'
 import { failedPages, waitingDeliveries } from '#src/actions/delivery-view.ts'
-import type { Desk } from '#src/actions/desk.ts'
+import type { Services } from '#src/actions/services.ts'
 import { followDirectory, ownerOf } from '#src/actions/directory.ts'
 import { firstStart } from '#src/actions/first-start.ts'
 import { keepInbound } from '#src/actions/inbound.ts'
-import { openDesk } from '#src/actions/open-desk.ts'
+import { openServices } from '#src/actions/open-services.ts'
 import { LINK_PATH, mintLink, operatorsKey } from '#src/actions/session.ts'
 import { systemClock, type Clock } from '#src/base/clock.ts'
 import { hasDashboard, type Config } from '#src/base/config.ts'
@@ -17,45 +17,46 @@ import type { Role } from '#src/base/role.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
 import { buildHttp } from './http.ts'
 import { openOperations, type OpenOperations } from './operations.ts'
-import { startCatcher, type Catcher } from '#src/in/catcher/server.ts'
-import type { Part } from '#src/in/ops/health.ts'
-import { createMetrics, watchGauges, type Metrics } from '#src/in/ops/metrics.ts'
-import { startInbound, type Inbound } from '#src/in/smtp/server.ts'
+import { startCatcher, type Catcher } from '#src/servers/mailbox/server.ts'
+import type { Part } from '#src/servers/ops/health.ts'
+import { createMetrics, watchGauges, type Metrics } from '#src/servers/ops/metrics.ts'
+import { startInbound, type Inbound } from '#src/servers/inbound-smtp/server.ts'
 import { createResolver } from '#src/dns/guard.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { createCounters, type Counters } from '#src/nats/counters.ts'
 import { ensureTopology, keepTopology, repair, type EnsureOptions } from '#src/nats/ensure.ts'
 import { startHeartbeats } from '#src/nats/heartbeats.ts'
-import { startInboundWorker } from '#src/out/inbound/run.ts'
-import { openBuilder, type Servers } from '#src/out/projector/build.ts'
-import { createProjectors, type Projector } from '#src/out/projector/run.ts'
-import { createView } from '#src/out/projector/view.ts'
-import { startRecorder } from '#src/out/reactions/record.ts'
-import { startReactions } from '#src/out/reactions/run.ts'
-import { startErasures } from '#src/out/scheduler/erasures.ts'
-import { startDomainChecks } from '#src/out/scheduler/domain-checks.ts'
-import { startSweep } from '#src/out/scheduler/sweep.ts'
-import { startUsage } from '#src/out/scheduler/usage.ts'
-import { startSender, type Sender, type SenderTimings } from '#src/out/smtp/run.ts'
-import { finishedDeliveries } from '#src/out/webhooks/finished.ts'
-import { startWebhooks } from '#src/out/webhooks/run.ts'
+import { startInboundWorker } from '#src/workers/inbound/inbound-worker.ts'
+import { openRebuilder, type Servers } from '#src/workers/projector/rebuild.ts'
+import { createProjectors, type Projector } from '#src/workers/projector/projector.ts'
+import { createView } from '#src/workers/projector/view.ts'
+import { startRecorder } from '#src/workers/reactions/record.ts'
+import { startReactions } from '#src/workers/reactions/reactions.ts'
+import { startErasures } from '#src/workers/scheduler/erasures.ts'
+import { startDomainChecks } from '#src/workers/scheduler/domain-checks.ts'
+import { startReconciler } from '#src/workers/scheduler/reconcile.ts'
+import { startUsage } from '#src/workers/scheduler/usage.ts'
+import { startSender, type Sender, type SenderTimings } from '#src/workers/sender/sender.ts'
+import { finishedDeliveries } from '#src/workers/webhooks/finished.ts'
+import { startWebhooks } from '#src/workers/webhooks/webhook-workers.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { secretOf } from '#src/base/secret-file.ts'
 
 /** A running Jetpost process. */
-export interface House {
+export interface App {
   /** Where its HTTP server listens. */
   url: string
   /** Port of the inbound listener; null = there is none. */
   inboundPort: number | null
   /** The first account's key when this start made it: shown once, nowhere else to be had. */
   firstKey: string | null
-  /** A link into the dashboard, below `url`, that works once within 15 minutes; null where there is none, or no key for it. */
+  /** A link into the dashboard, below `url`, that works once within 15 minutes; null where there is none, or no key for
+   *  it. */
   signInPath: string | null
   /** Whether this process has folded sequence `seq` of CONTROL. */
-  hasSeen (seq: number): Promise<boolean>
+  hasSeen(seq: number): Promise<boolean>
   /** Takes nothing new, finishes what it holds, stops everything it started. Safe to call twice. */
-  stop (): Promise<void>
+  stop(): Promise<void>
 }
 
 /** Together below docker-compose.yml's stop_grace_period. */
@@ -63,11 +64,11 @@ const HTTP_STOP_MS = 6000
 const TOOLS_STOP_MS = 3000
 const ROLE_STOP_MS = 25_000
 
-/** What a house stands in, beside its settings. */
-export interface Surroundings {
+/** What an app stands in, beside its settings. */
+export interface AppOptions {
   log: Log
   /** Tells an operator what the start is busy with. */
-  say (line: string): void
+  say(line: string): void
   /** Gives up a start that is not finished. */
   signal?: AbortSignal
   /** Time as actions see it; tests bring their own. */
@@ -77,23 +78,27 @@ export interface Surroundings {
 }
 
 /** Starts the roles asked for, in order; what was started is stopped again when a later step fails. */
-export async function openHouse (config: Config, surroundings: Surroundings): Promise<House> {
+export async function startApp (config: Config, options: AppOptions): Promise<App> {
   const stack = new AsyncDisposableStack()
   try {
-    return await furnish(config, surroundings, stack)
+    return await wire(config, options, stack)
   } catch (error) {
     await stack.disposeAsync()
     throw error
   }
 }
 
-async function furnish (config: Config, surroundings: Surroundings, stack: AsyncDisposableStack): Promise<House> {
-  const { log, clock = systemClock } = surroundings
-  const { natsUrl, databaseUrl } = await openServers(config, surroundings, stack)
+async function wire (config: Config, options: AppOptions, stack: AsyncDisposableStack): Promise<App> {
+  const { log, clock = systemClock } = options
+  const { natsUrl, databaseUrl } = await openServers(config, options, stack)
   const secret = config.secret ?? await secretOf(config.dataDir)
   const bus = await connectBus({ url: natsUrl, creds: config.natsCreds, name: `jetpost ${hostname()}`, log })
   stack.defer(() => bus.close())
-  const topology = { retention: { factsMs: config.factsRetentionMs, contentMs: config.contentRetentionMs }, replicas: config.natsReplicas, log }
+  const topology = {
+    retention: { factsMs: config.factsRetentionMs, contentMs: config.contentRetentionMs },
+    replicas: config.natsReplicas,
+    log
+  }
   await ensureTopology(bus, topology)
   const streams = keepTopology(bus, topology)
   stack.defer(() => streams.stop())
@@ -102,26 +107,49 @@ async function furnish (config: Config, surroundings: Surroundings, stack: Async
 
   const directory = followDirectory(bus, log)
   stack.defer(() => directory.stop())
-  if (!await directory.catchUp(60_000)) throw new Complaint(directory.trouble() ?? 'NATS holds more accounts, keys and domains than could be read within 60 s.')
-  const desk = await openDesk({ bus, clock, directory, secret, config })
-  const firstKey = await firstStart(desk, config)
+  if (!await directory.catchUp(60_000)) {
+    throw new Complaint(
+      directory.unhealthyReason() ?? 'NATS holds more accounts, keys and domains than could be read within 60 s.'
+    )
+  }
+  const services = await openServices({ bus, clock, directory, secret, config })
+  const firstKey = await firstStart(services, config)
   // At once, whatever becomes of the rest of this start: nobody can ask for it again.
-  if (firstKey !== null) surroundings.say(`Your first API key, shown only now: ${firstKey}`)
+  if (firstKey !== null) options.say(`Your first API key, shown only now: ${firstKey}`)
 
   const servers = { natsUrl, natsCreds: config.natsCreds, databaseUrl }
-  const shared = { config, log, bus, pool, desk, topology, servers, stack, metrics: createMetrics(), counters: createCounters(bus) }
-  const rooms: Rooms = { ...shared, timings: surroundings.timings ?? {}, catcher: null, inbound: null, sender: null, projectors: [], roles: [streams, directory] }
-  await startRoles(rooms)
-  return await openDoors(rooms, firstKey)
+  const shared = {
+    config,
+    log,
+    bus,
+    pool,
+    services,
+    topology,
+    servers,
+    stack,
+    metrics: createMetrics(),
+    counters: createCounters(bus)
+  }
+  const context: AppContext = {
+    ...shared,
+    timings: options.timings ?? {},
+    catcher: null,
+    inbound: null,
+    sender: null,
+    projectors: [],
+    roles: [streams, directory]
+  }
+  await startRoles(context)
+  return await openDoors(context, firstKey)
 }
 
 /** What the parts of one process share. */
-interface Rooms {
+interface AppContext {
   config: Config
   log: Log
   bus: Bus
   pool: Pool
-  desk: Desk
+  services: Services
   topology: EnsureOptions
   servers: Servers
   timings: Partial<SenderTimings>
@@ -132,56 +160,63 @@ interface Rooms {
   inbound: Inbound | null
   sender: Sender | null
   projectors: Projector[]
-  roles: Array<Pick<Role, 'name' | 'trouble'>>
+  roles: Array<Pick<Role, 'name' | 'unhealthyReason'>>
 }
 
-async function openServers (config: Config, { log, say, signal }: Surroundings, stack: AsyncDisposableStack): Promise<{ natsUrl: string, databaseUrl: string }> {
+async function openServers (
+  config: Config,
+  { log, say, signal }: AppOptions,
+  stack: AsyncDisposableStack
+): Promise<{ natsUrl: string, databaseUrl: string }> {
   const { dataDir, natsBin, natsPort, postgresPort } = config
-  if (config.natsUrl !== null && config.databaseUrl !== null) return { natsUrl: config.natsUrl, databaseUrl: config.databaseUrl }
+  if (config.natsUrl !== null && config.databaseUrl !== null) {
+    return { natsUrl: config.natsUrl, databaseUrl: config.databaseUrl }
+  }
   const wanted = { nats: config.natsUrl === null, postgres: config.databaseUrl === null }
   const embedded = await startEmbedded({ dataDir, ...wanted, natsBin, natsPort, postgresPort, log, say, signal })
   stack.defer(() => embedded.stop())
   return { natsUrl: config.natsUrl ?? embedded.natsUrl!, databaseUrl: config.databaseUrl ?? embedded.databaseUrl! }
 }
 
-async function startRoles (rooms: Rooms): Promise<void> {
-  const { config, log, bus, pool, desk, metrics, stack } = rooms
+async function startRoles (context: AppContext): Promise<void> {
+  const { config, log, bus, pool, services, metrics, stack } = context
   const working: Role[] = []
-  let sweepSoon = () => {}
+  let reconcileSoon = () => {}
   const mend = async (plan: ConsumerPlan) => {
-    const missing = await repair(bus, plan, rooms.topology)
-    if (missing) sweepSoon()
+    const missing = await repair(bus, plan, context.topology)
+    if (missing) reconcileSoon()
     return missing
   }
-  const outbox = config.roles.has('sender') ? await openOutbox(rooms) : null
-  // All at once: the sender must not go on taking mail while others finish, and together they stay within what an operator's stop allows.
+  const outbox = config.roles.has('sender') ? await openOutbox(context) : null
+  // All at once: the sender must not go on taking mail while others finish, and together they stay within what an
+  // operator's stop allows.
   stack.defer(async () => void await Promise.all(working.map(role => stopInTime(role, log))))
   if (outbox !== null) {
-    rooms.sender = startSender({
+    context.sender = startSender({
       ...outbox,
-      ledger: desk.ledger,
-      blobs: desk.blobs,
-      suppressions: desk.suppressions,
-      ownerOf: (domain, expected) => ownerOf(desk.directory, domain, expected),
-      compose: desk.compose,
+      appenders: services.appenders,
+      blobs: services.blobs,
+      suppressions: services.suppressions,
+      ownerOf: (domain, expected) => ownerOf(services.directory, domain, expected),
+      compose: services.compose,
       repair: mend,
       smtpUrl: config.smtpUrl,
-      dns: desk.dns,
+      dns: services.dns,
       mxPort: config.mxPort,
       mxAllowPrivate: config.mxAllowPrivate,
       connections: config.smtpConnections,
       hostname: config.hostname ?? hostname(),
-      timings: rooms.timings,
+      timings: context.timings,
       log: log.child({ role: 'sender' }),
       onAttempt: ({ result, class: why, durationMs }) => metrics.smtpAttempt(result, why, durationMs / 1000)
     })
-    working.push(rooms.sender)
+    working.push(context.sender)
   }
   if (config.roles.has('webhooks')) {
     working.push(startWebhooks({
-      ledger: desk.ledger,
-      directory: desk.directory,
-      vault: desk.vault,
+      appenders: services.appenders,
+      directory: services.directory,
+      vault: services.vault,
       repair: mend,
       allowPrivate: config.webhookAllowPrivate,
       resolve: createResolver(config.dns),
@@ -194,52 +229,83 @@ async function startRoles (rooms: Rooms): Promise<void> {
   }
   if (config.roles.has('projector')) {
     const ground = { bus, pool, log: log.child({ role: 'projector' }) }
-    rooms.projectors = createProjectors({ ...ground, projections, build: openBuilder({ ...ground, ...rooms.servers }).build })
-    const { ledger } = desk
+    context.projectors = createProjectors({
+      ...ground,
+      projections,
+      build: openRebuilder({ ...ground, ...context.servers }).build
+    })
+    const { appenders } = services
     working.push(
-      ...rooms.projectors,
-      startReactions({ ledger, repair: mend, log: log.child({ role: 'reactions' }) }),
-      startRecorder({ ledger, log: log.child({ role: 'records' }) })
+      ...context.projectors,
+      startReactions({ appenders, repair: mend, log: log.child({ role: 'reactions' }) }),
+      startRecorder({ appenders, log: log.child({ role: 'records' }) })
     )
   }
   if (config.roles.has('scheduler')) {
-    const sweep = startSweep({ bus, pool, blobs: desk.blobs, repair: mend, log: log.child({ role: 'scheduler' }) })
-    sweepSoon = () => sweep.soon()
-    const months = startUsage({ desk, pool, view: createView(bus, pool), log: log.child({ role: 'usage' }) })
-    working.push(sweep, startDomainChecks({ desk, log: log.child({ role: 'domain checks' }) }), months)
-    working.push(startErasures({ desk, pool, view: createView(bus, pool), log: log.child({ role: 'erasures' }) }))
+    const reconciler = startReconciler({
+      bus,
+      pool,
+      blobs: services.blobs,
+      repair: mend,
+      log: log.child({ role: 'scheduler' })
+    })
+    reconcileSoon = () => reconciler.soon()
+    const months = startUsage({ services, pool, view: createView(bus, pool), log: log.child({ role: 'usage' }) })
+    working.push(reconciler, startDomainChecks({ services, log: log.child({ role: 'domain checks' }) }), months)
+    working.push(startErasures({ services, pool, view: createView(bus, pool), log: log.child({ role: 'erasures' }) }))
   }
   if (config.roles.has('inbound')) {
     const inboundLog = log.child({ role: 'inbound' })
-    working.push(startInboundWorker({ ledger: desk.ledger, tokens: desk.tokens, repair: mend, log: inboundLog, onMail: ({ kind, outcome }) => metrics.inboundMail(kind, outcome) }))
-    rooms.inbound = await openInbound(rooms, inboundLog)
+    working.push(
+      startInboundWorker({
+        appenders: services.appenders,
+        tokens: services.tokens,
+        repair: mend,
+        log: inboundLog,
+        onMail: ({ kind, outcome }) => metrics.inboundMail(kind, outcome)
+      })
+    )
+    context.inbound = await openInbound(context, inboundLog)
   }
-  rooms.roles.push(...working)
+  context.roles.push(...working)
 }
 
 /** null = nothing listens: mail comes to another process, or not at all. */
-async function openInbound ({ config, desk, stack }: Rooms, log: Log): Promise<Inbound | null> {
+async function openInbound ({ config, services, stack }: AppContext, log: Log): Promise<Inbound | null> {
   const { inboundPort: port, inboundHost: host, bounceDomain, tlsCert, tlsKey } = config
   if (port === null) return null
-  if (bounceDomain === null) log.warn('JETPOST_INBOUND_PORT is set and JETPOST_BOUNCE_DOMAIN is not: no mail says where to come back to')
-  const { directory, tokens, ledger } = desk
-  const inbound = await startInbound({ port, host, hostname: config.hostname ?? bounceDomain ?? hostname(), bounceDomain, tlsCert, tlsKey, directory, tokens, ledger, log })
+  if (bounceDomain === null) {
+    log.warn('JETPOST_INBOUND_PORT is set and JETPOST_BOUNCE_DOMAIN is not: no mail says where to come back to')
+  }
+  const { directory, tokens, appenders } = services
+  const inbound = await startInbound({
+    port,
+    host,
+    hostname: config.hostname ?? bounceDomain ?? hostname(),
+    bounceDomain,
+    tlsCert,
+    tlsKey,
+    directory,
+    tokens,
+    appenders,
+    log
+  })
   stack.defer(() => inbound.stop())
   return inbound
 }
 
 /** What a sender stands on, and what must outlive it: the catcher, and the sign that it lives. */
-async function openOutbox (rooms: Rooms) {
-  const { config, log, bus, stack } = rooms
+async function openOutbox (context: AppContext) {
+  const { config, log, bus, stack } = context
   const catcher = await startCatcher({
     port: config.catcherPort,
     host: '127.0.0.1',
     keepMax: 500,
-    comeBack: mail => keepInbound(rooms.desk.ledger, mail),
+    comeBack: mail => keepInbound(context.services.appenders, mail),
     log
   })
   stack.defer(() => catcher.stop())
-  rooms.catcher = catcher
+  context.catcher = catcher
   const worker = newId('w', Date.now())
   const heartbeats = startHeartbeats(bus, worker)
   stack.defer(() => heartbeats.stop())
@@ -248,66 +314,97 @@ async function openOutbox (rooms: Rooms) {
 
 /** One that hangs does not keep the others from stopping. */
 async function stopInTime (role: Role, log: Log): Promise<void> {
-  await deadline(role.stop(), ROLE_STOP_MS, `${role.name} did not stop in time`).catch(error => log.warn({ err: error }, 'cut off'))
+  await deadline(role.stop(), ROLE_STOP_MS, `${role.name} did not stop in time`).catch(error =>
+    log.warn({ err: error }, 'cut off')
+  )
 }
 
-async function openDoors (rooms: Rooms, firstKey: string | null): Promise<House> {
-  const { config, desk, bus, pool, metrics, counters, log, stack } = rooms
+async function openDoors (context: AppContext, firstKey: string | null): Promise<App> {
+  const { config, services, bus, pool, metrics, counters, log, stack } = context
   watchGauges(metrics, {
     appendsPending: () => ({
-      REQUESTS: desk.ledger.requests.pending(),
-      EMAILS: desk.ledger.emails.pending(),
-      WEBHOOKS: desk.ledger.webhooks.pending(),
-      INBOUND: desk.ledger.inbound.pending()
+      REQUESTS: services.appenders.requests.pending(),
+      EMAILS: services.appenders.emails.pending(),
+      WEBHOOKS: services.appenders.webhooks.pending(),
+      INBOUND: services.appenders.inbound.pending()
     }),
-    smtpInFlight: () => rooms.sender?.inFlight() ?? 0,
+    smtpInFlight: () => context.sender?.inFlight() ?? 0,
     limitsInexact: () => counters.inexact(),
-    projectionLag: () => Object.fromEntries(rooms.projectors.map(({ projection, lag }) => [projection, lag()])),
-    projectionParked: () => Object.fromEntries(rooms.projectors.map(({ projection, parked }) => [projection, parked()]))
+    projectionLag: () => Object.fromEntries(context.projectors.map(({ projection, lag }) => [projection, lag()])),
+    projectionDeadLetters: () =>
+      Object.fromEntries(context.projectors.map(({ projection, deadLetters }) => [projection, deadLetters()]))
   })
-  const app = buildHttp({
-    api: config.roles.has('api') ? { desk, counters, reads: { pool, view: createView(bus, pool) } } : null,
+  const http = buildHttp({
+    api: config.roles.has('api') ? { services, counters, reads: { pool, view: createView(bus, pool) } } : null,
     publicUrl: config.publicUrl,
-    catcher: rooms.catcher,
-    parts: parts(rooms),
-    operations: openTools(rooms),
+    catcher: context.catcher,
+    parts: parts(context),
+    operations: openTools(context),
     metrics,
     trustProxy: config.trustProxy,
     log
   })
-  stack.defer(() => deadline(app.close(), HTTP_STOP_MS, 'HTTP requests did not end in time').catch(error => {
-    log.warn({ err: error }, 'cut off')
-    app.server.closeAllConnections()
-  }))
-  const url = await app.listen({ host: config.host, port: config.port }).catch((error: NodeJS.ErrnoException) => {
+  stack.defer(() =>
+    deadline(http.close(), HTTP_STOP_MS, 'HTTP requests did not end in time').catch(error => {
+      log.warn({ err: error }, 'cut off')
+      http.server.closeAllConnections()
+    })
+  )
+  const url = await http.listen({ host: config.host, port: config.port }).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'EADDRINUSE') throw new Complaint(`Port ${config.port} is taken: set PORT to a free one.`)
-    throw error.code === undefined ? error : new Complaint(`HOST ${config.host} with PORT ${config.port} cannot be listened on: ${error.code}.`)
+    throw error.code === undefined
+      ? error
+      : new Complaint(`HOST ${config.host} with PORT ${config.port} cannot be listened on: ${error.code}.`)
   })
   let stopping: Promise<void> | null = null
-  const key = config.roles.has('api') && hasDashboard(config) ? operatorsKey(desk) : null
-  const signInPath = key === null ? null : LINK_PATH + mintLink(desk, key)
-  return { url, inboundPort: rooms.inbound?.port ?? null, firstKey, signInPath, hasSeen: seq => desk.directory.reached(seq, 0), stop: () => (stopping ??= stack.disposeAsync()) }
+  const key = config.roles.has('api') && hasDashboard(config) ? operatorsKey(services) : null
+  const signInPath = key === null ? null : LINK_PATH + mintLink(services, key)
+  return {
+    url,
+    inboundPort: context.inbound?.port ?? null,
+    firstKey,
+    signInPath,
+    hasSeen: seq => services.directory.reached(seq, 0),
+    stop: () => (stopping ??= stack.disposeAsync())
+  }
 }
 
 /** For the operator's pages, where there are any. */
-function openTools (rooms: Rooms): OpenOperations | null {
-  const { config, bus, pool, servers, topology, desk, stack, log } = rooms
+function openTools (context: AppContext): OpenOperations | null {
+  const { config, bus, pool, servers, topology, services, stack, log } = context
   if (!config.roles.has('api') || !hasDashboard(config)) return null
   const { retention } = topology
-  const tools = openOperations({ bus, pool, servers, retention, parts: parts(rooms), roles: config.roles, clock: desk.ledger.clock, log: log.child({ role: 'operations' }) })
-  stack.defer(() => deadline(tools.stop(), TOOLS_STOP_MS, 'a rebuild did not end in time').catch(error => log.warn({ err: error }, 'cut off')))
+  const tools = openOperations({
+    bus,
+    pool,
+    servers,
+    retention,
+    parts: parts(context),
+    roles: config.roles,
+    clock: services.appenders.clock,
+    log: log.child({ role: 'operations' })
+  })
+  stack.defer(() =>
+    deadline(tools.stop(), TOOLS_STOP_MS, 'a rebuild did not end in time').catch(error =>
+      log.warn({ err: error }, 'cut off')
+    )
+  )
   return tools
 }
 
-function parts ({ bus, pool, roles }: Rooms): Part[] {
+function parts ({ bus, pool, roles }: AppContext): Part[] {
   return [
     { name: 'nats', check: () => (bus.upSinceMs() === null ? 'not connected' : null) },
-    { name: 'postgres', check: async () => await pool.trouble() },
-    ...roles.map(role => ({ name: role.name, check: () => role.trouble(), ...('lag' in role ? { tell: () => standingOf(role as Projector) } : {}) }))
+    { name: 'postgres', check: async () => await pool.unhealthyReason() },
+    ...roles.map(role => ({
+      name: role.name,
+      check: () => role.unhealthyReason(),
+      ...('lag' in role ? { tell: () => standingOf(role as Projector) } : {})
+    }))
   ]
 }
 
-function standingOf ({ lag, parked }: Projector): Record<string, unknown> {
+function standingOf ({ lag, deadLetters }: Projector): Record<string, unknown> {
   const { facts, seconds } = lag()
-  return { lag: { facts, seconds: Math.round(seconds * 1000) / 1000 }, parked: parked() }
+  return { lag: { facts, seconds: Math.round(seconds * 1000) / 1000 }, deadLetters: deadLetters() }
 }

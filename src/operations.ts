@@ -10,21 +10,36 @@ import { timestamp, type Clock } from '#src/base/clock.ts'
 import { asError, deadline, Late } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import {
-  Untold, type ConsumerReport, type FareReport, type Operations, type ParkedReport, type PartReport, type ProjectionReport, type RateReport, type RebuildReport,
-  type StreamReport, type Told
-} from '#src/in/dashboard/operations.ts'
-import type { Part } from '#src/in/ops/health.ts'
-import { keptMail, keptMailAt } from '#src/in/smtp/kept.ts'
+  Untold,
+  type ConsumerReport,
+  type FareReport,
+  type Operations,
+  type DeadLetterReport,
+  type PartReport,
+  type ProjectionReport,
+  type RateReport,
+  type RebuildReport,
+  type StreamReport,
+  type Told
+} from '#src/servers/dashboard/operations.ts'
+import type { Part } from '#src/servers/ops/health.ts'
+import { keptMail, keptMailAt } from '#src/servers/inbound-smtp/kept.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { isUnanswered, JetStreamError } from '#src/nats/errors.ts'
-import { consumerStanding, streamStanding, type StreamStanding } from '#src/nats/standing.ts'
-import { openBuilder, type Servers } from '#src/out/projector/build.ts'
-import { countParked, retryParked } from '#src/out/projector/parked.ts'
-import { createRebuilds, type Rebuild } from '#src/out/projector/rebuilds.ts'
-import { inTheMaking, lagBehind, newestParked, viewStanding, type ViewStanding } from '#src/out/projector/standing.ts'
+import { consumerStatus, streamStatus, type StreamStatus } from '#src/nats/status.ts'
+import { openRebuilder, type Servers } from '#src/workers/projector/rebuild.ts'
+import { countDeadLetters, retryDeadLetters } from '#src/workers/projector/dead-letters.ts'
+import { createRebuilds, type Rebuild } from '#src/workers/projector/rebuilds.ts'
+import {
+  beingRebuilt,
+  lagBehind,
+  newestDeadLetters,
+  projectionStatus,
+  type ProjectionStatus
+} from '#src/workers/projector/status.ts'
 import { isMissing, isUnavailable, type Pool } from '#src/postgres/pool.ts'
-import { ask } from '#src/postgres/run.ts'
-import { liveSet } from '#src/postgres/sets.ts'
+import { ask } from '#src/postgres/query.ts'
+import { liveSet } from '#src/postgres/table-sets.ts'
 import packageJson from '../package.json' with { type: 'json' }
 
 export interface OperationsOptions {
@@ -41,12 +56,12 @@ export interface OperationsOptions {
 
 /** What the page Operations stands on; `stop` ends what was begun on it. */
 export interface OpenOperations extends Operations {
-  stop (): Promise<void>
+  stop(): Promise<void>
 }
 
 /** Each look at somebody who may not answer. */
 const LOOK_MS = 2500
-const PARKED_MAX = 20
+const DEAD_LETTERS_MAX = 20
 const RETRY_MS = 8000
 const FARES_MAX = 200
 const HOUR_MS = 3_600_000
@@ -57,13 +72,30 @@ const FARES_SHARED_MS = 10_000
 
 const ALL = Object.values<Projection>(projections)
 
-export function openOperations ({ bus, pool, servers, retention, parts, roles, clock, log }: OperationsOptions): OpenOperations {
-  const rebuilds = createRebuilds({ build: openBuilder({ bus, pool, log, ...servers }).build, nowMs: () => clock.nowMs() })
+export function openOperations (
+  { bus, pool, servers, retention, parts, roles, clock, log }: OperationsOptions
+): OpenOperations {
+  const rebuilds = createRebuilds({
+    build: openRebuilder({ bus, pool, log, ...servers }).build,
+    nowMs: () => clock.nowMs()
+  })
   const retries = new Map<string, Promise<number>>()
   const stopping = new AbortController()
 
-  const streams = shared(SHARED_MS, async () => await each(streamPlans(retention), ({ name }) => name, async ({ name }) => await streamStanding(line(), name)))
-  const consumers = shared(SHARED_MS, async () => await each(Object.values(consumerPlans).flat(), plan => plan.durable_name, async plan => await consumerStanding(line(), plan)))
+  const streams = shared(
+    SHARED_MS,
+    async () =>
+      await each(streamPlans(retention), ({ name }) => name, async ({ name }) => await streamStatus(line(), name))
+  )
+  const consumers = shared(
+    SHARED_MS,
+    async () =>
+      await each(
+        Object.values(consumerPlans).flat(),
+        plan => plan.durable_name,
+        async plan => await consumerStatus(line(), plan)
+      )
+  )
 
   /** Nothing is asked of a server that is not there: the client would keep the questions until it is. */
   function line (): Bus {
@@ -72,11 +104,11 @@ export function openOperations ({ bus, pool, servers, retention, parts, roles, c
   }
 
   const views = shared(SHARED_MS, async () => {
-    const found = new Map<string, ViewStanding | null>()
+    const found = new Map<string, ProjectionStatus | null>()
     const atMs = clock.nowMs()
-    const making = await inTheMaking(pool, ALL)
+    const making = await beingRebuilt(pool, ALL)
     // One after the other: this is nobody's first concern, and the connections are everybody's.
-    for (const projection of ALL) found.set(projection.name, await viewStanding(pool, projection))
+    for (const projection of ALL) found.set(projection.name, await projectionStatus(pool, projection))
     return { found, making, atMs }
   })
 
@@ -84,13 +116,19 @@ export function openOperations ({ bus, pool, servers, retention, parts, roles, c
     const { found } = await views()
     const behind = await Promise.all(ALL.map(async projection => {
       const view = found.get(projection.name)
-      return view == null ? [] : [[projection.name, await lagBehind(line(), projection, view.positions, clock.nowMs())] as const]
+      return view == null
+        ? []
+        : [[projection.name, await lagBehind(line(), projection, view.positions, clock.nowMs())] as const]
     }))
     return new Map(behind.flat())
   })
 
   async function readProjections (): Promise<Told<ProjectionReport[]>> {
-    const [seen, behind, held] = await Promise.all([look('The views', views()), look('How far views are behind', lags()), streams()])
+    const [seen, behind, held] = await Promise.all([
+      look('The views', views()),
+      look('How far views are behind', lags()),
+      streams()
+    ])
     const reports = ALL.map((projection): ProjectionReport => {
       const { name, version } = projection
       const rebuild = rebuilds.of(projection)
@@ -99,7 +137,7 @@ export function openOperations ({ bus, pool, servers, retention, parts, roles, c
         name,
         version,
         lag: behind.value?.get(name) ?? null,
-        view: view == null ? null : { parked: view.parked, bytes: view.bytes, madeAt: view.madeAt },
+        view: view == null ? null : { deadLetters: view.deadLetters, bytes: view.bytes, madeAt: view.madeAt },
         isMadeElsewhere: seen.value !== null && seen.value.making.has(name) && isOverBefore(rebuild, seen.value.atMs),
         factsMax: messagesIn(projection, held.value),
         rebuild: rebuild === null ? null : reportOf(rebuild)
@@ -108,14 +146,19 @@ export function openOperations ({ bus, pool, servers, retention, parts, roles, c
     return { value: reports, troubles: [...new Set([...seen.troubles, ...behind.troubles])] }
   }
 
-  async function readParked (): Promise<Told<ParkedReport[]>> {
-    const { value, troubles } = await look('The parked facts', (async () => {
-      const { found } = await views()
-      const parked = ALL.filter(({ name }) => (found.get(name)?.parked ?? 0) > 0)
-      return await Promise.all(parked.map(async projection => ({
-        projection: projection.name, count: found.get(projection.name)!.parked, facts: await newestParked(pool, projection, PARKED_MAX)
-      })))
-    })())
+  async function readDeadLetters (): Promise<Told<DeadLetterReport[]>> {
+    const { value, troubles } = await look(
+      'The dead-lettered facts',
+      (async () => {
+        const { found } = await views()
+        const deadLetters = ALL.filter(({ name }) => (found.get(name)?.deadLetters ?? 0) > 0)
+        return await Promise.all(deadLetters.map(async projection => ({
+          projection: projection.name,
+          count: found.get(projection.name)!.deadLetters,
+          facts: await newestDeadLetters(pool, projection, DEAD_LETTERS_MAX)
+        })))
+      })()
+    )
     return { value: value ?? [], troubles }
   }
 
@@ -129,20 +172,30 @@ export function openOperations ({ bus, pool, servers, retention, parts, roles, c
     const running = retries.get(projection.name)
     if (running !== undefined) return running
     const work = (async () => {
-      await retryParked(bus, pool, liveSet(projection), log, stopping.signal)
-      return await countParked(pool, liveSet(projection))
+      await retryDeadLetters(bus, pool, liveSet(projection), log, stopping.signal)
+      return await countDeadLetters(pool, liveSet(projection))
     })().finally(() => {
       retries.delete(projection.name)
       views.forget()
     })
     // Nobody may be waiting for it any more.
-    work.catch(error => log.warn({ projection: projection.name, reason: asError(error).message }, 'parked facts were not tried to the end'))
+    work.catch(error =>
+      log.warn(
+        { projection: projection.name, reason: asError(error).message },
+        'dead-lettered facts were not tried to the end'
+      )
+    )
     retries.set(projection.name, work)
     return work
   }
 
   return {
-    process: { host: hostname(), roles: [...roles], version: packageJson.version, sinceMs: Math.round(Date.now() - process.uptime() * 1000) },
+    process: {
+      host: hostname(),
+      roles: [...roles],
+      version: packageJson.version,
+      sinceMs: Math.round(Date.now() - process.uptime() * 1000)
+    },
     parts: async () => await Promise.all(parts.map(reportOfPart)),
     async streams () {
       const { value, troubles } = await streams()
@@ -159,13 +212,13 @@ export function openOperations ({ bus, pool, servers, retention, parts, roles, c
       return refused
     },
     endRebuild: name => rebuilds.end(projectionOf(name)),
-    parked: readParked,
-    async retryParked (name) {
+    deadLetters: readDeadLetters,
+    async retryDeadLetters (name) {
       try {
         return await deadline(retrying(projectionOf(name)), RETRY_MS, 'It takes longer')
       } catch (error) {
         if (error instanceof Late) return null
-        throw untold('The parked facts', error)
+        throw untold('The dead-lettered facts', error)
       }
     },
     async reputation () {
@@ -173,9 +226,18 @@ export function openOperations ({ bus, pool, servers, retention, parts, roles, c
       return { value: (value ?? []).filter(({ domain }) => domain !== SANDBOX_DOMAIN).map(fareOf), troubles }
     },
     async mail (options) {
-      const { value, troubles } = await look('The mail that came in', (async () => await keptMail(line(), options))(), 3 * LOOK_MS)
+      const { value, troubles } = await look(
+        'The mail that came in',
+        (async () => await keptMail(line(), options))(),
+        3 * LOOK_MS
+      )
       if (value === null) return { value: { mails: [], older: null }, troubles }
-      return { value, troubles: value.unread === 0 ? [] : [`Mails that this Jetpost cannot read are left out (${value.unread}): most likely a newer one kept them.`] }
+      return {
+        value,
+        troubles: value.unread === 0
+          ? []
+          : [`Mails that this Jetpost cannot read are left out (${value.unread}): most likely a newer one kept them.`]
+      }
     },
     mailAt: async seq => await keptMailAt(bus, seq),
     async stop () {
@@ -189,18 +251,25 @@ function projectionOf (name: string): Projection {
   return ALL.find(projection => projection.name === name)!
 }
 
-/** However many ask within a time, one look answers them, and until it is over no other begins, unless it is to be forgotten. */
-function shared<T> (ms: number, find: () => Promise<T>): (() => Promise<T>) & { forget (): void } {
+/** However many ask within a time, one look answers them, and until it is over no other begins, unless it is to be
+ *  forgotten. */
+function shared<T> (ms: number, find: () => Promise<T>): (() => Promise<T>) & { forget(): void } {
   let last: { found: Promise<T>, untilMs: number } | null = null
   const read = (): Promise<T> => {
     if (last !== null && performance.now() < last.untilMs) return last.found
     const look = { found: find(), untilMs: Infinity }
-    const end = () => { look.untilMs = performance.now() + ms }
+    const end = () => {
+      look.untilMs = performance.now() + ms
+    }
     look.found.then(end, end)
     last = look
     return look.found
   }
-  return Object.assign(read, { forget: () => { last = null } })
+  return Object.assign(read, {
+    forget: () => {
+      last = null
+    }
+  })
 }
 
 /** What is found, or null and why not. Throws what is nobody's absence. */
@@ -215,7 +284,10 @@ async function look<T> (what: string, finding: Promise<T>, ms = LOOK_MS): Promis
 /** Of many, each by itself: those that answer, and why others do not, each reason once. */
 async function each<P, T> (plans: P[], nameOf: (plan: P) => string, find: (plan: P) => Promise<T>): Promise<Told<T[]>> {
   const found = await Promise.all(plans.map(async plan => await look(nameOf(plan), find(plan))))
-  return { value: found.flatMap(({ value }) => (value === null ? [] : [value])), troubles: [...new Set(found.flatMap(({ troubles }) => troubles))] }
+  return {
+    value: found.flatMap(({ value }) => (value === null ? [] : [value])),
+    troubles: [...new Set(found.flatMap(({ troubles }) => troubles))]
+  }
 }
 
 function untold (what: string, error: unknown): Untold {
@@ -231,10 +303,15 @@ function untold (what: string, error: unknown): Untold {
 
 async function reportOfPart ({ name, check }: Part): Promise<PartReport> {
   const checked = Promise.resolve(check())
-  return { name, reason: await deadline(checked, LOOK_MS, `no answer within ${LOOK_MS / 1000} s`).catch(error => asError(error).message) }
+  return {
+    name,
+    reason: await deadline(checked, LOOK_MS, `no answer within ${LOOK_MS / 1000} s`).catch(error =>
+      asError(error).message
+    )
+  }
 }
 
-function withoutPlace ({ lastSeq: _lastSeq, ...stream }: StreamStanding): StreamReport {
+function withoutPlace ({ lastSeq: _lastSeq, ...stream }: StreamStatus): StreamReport {
   return stream
 }
 
@@ -244,20 +321,23 @@ function joined (consumers: ConsumerReport[]): ConsumerReport[] {
   for (const consumer of consumers) {
     const name = consumer.name.replace(/-\d+$/, '')
     const before = byName.get(name)
-    byName.set(name, before === undefined ? { ...consumer, name } : {
-      ...before,
-      pending: before.pending + consumer.pending,
-      ackPending: before.ackPending + consumer.ackPending,
-      ackPendingMax: before.ackPendingMax + consumer.ackPendingMax,
-      redelivered: before.redelivered + consumer.redelivered,
-      waiting: before.waiting + consumer.waiting
-    })
+    byName.set(
+      name,
+      before === undefined ? { ...consumer, name } : {
+        ...before,
+        pending: before.pending + consumer.pending,
+        ackPending: before.ackPending + consumer.ackPending,
+        ackPendingMax: before.ackPendingMax + consumer.ackPendingMax,
+        redelivered: before.redelivered + consumer.redelivered,
+        waiting: before.waiting + consumer.waiting
+      }
+    )
   }
   return [...byName.values()]
 }
 
 /** null = one of them is not known. */
-function messagesIn ({ streams }: Projection, found: StreamStanding[]): number | null {
+function messagesIn ({ streams }: Projection, found: StreamStatus[]): number | null {
   const counts = streams.map(({ stream }) => found.find(({ name }) => name === stream)?.messages ?? null)
   return counts.includes(null) ? null : counts.reduce<number>((sum, count) => sum + count!, 0)
 }
@@ -268,15 +348,31 @@ function isOverBefore (rebuild: Rebuild | null, atMs: number): boolean {
 }
 
 function reportOf ({ state, progress, reason, facts, seconds, endedMs }: Rebuild): RebuildReport {
-  const { stage, done, total, perS, leftS } = progress ?? { stage: 'beginning' as const, done: 0, total: 0, perS: 0, leftS: null }
-  return { state, stage, done, total, perS, leftS, reason, facts, seconds, endedAt: endedMs === null ? null : timestamp(endedMs) }
+  const { stage, done, total, perS, leftS } = progress ??
+    { stage: 'beginning' as const, done: 0, total: 0, perS: 0, leftS: null }
+  return {
+    state,
+    stage,
+    done,
+    total,
+    perS,
+    leftS,
+    reason,
+    facts,
+    seconds,
+    endedAt: endedMs === null ? null : timestamp(endedMs)
+  }
 }
 
-function fareOf ({ account, domain, all, recent }: { account: string, domain: string, all: Counts, recent: Counts }): FareReport {
+function fareOf (
+  { account, domain, all, recent }: { account: string, domain: string, all: Counts, recent: Counts }
+): FareReport {
   return { account, domain, day: rateOf(recent), week: rateOf(all) }
 }
 
 function rateOf (counts: Counts): RateReport {
-  const { delivered, bounced, failed, complained, bounce_rate: bounceRate, complaint_rate: complaintRate } = figuresOf(counts)
+  const { delivered, bounced, failed, complained, bounce_rate: bounceRate, complaint_rate: complaintRate } = figuresOf(
+    counts
+  )
   return { settled: delivered + bounced + failed, bounced, bounceRate, delivered, complained, complaintRate }
 }

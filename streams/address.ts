@@ -1,4 +1,5 @@
-/** A mail address taken apart. `address` is what the envelope carries: the local part as given, the domain as lower-case A-labels. */
+/** A mail address taken apart. `address` is what the envelope carries: the local part as given, the domain as
+ *  lower-case A-labels. */
 export interface Mailbox {
   address: string
   /** Display name, or null. */
@@ -11,7 +12,8 @@ const LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
 // C0, DEL and C1 never reach a header: CR and LF would begin another.
 const CONTROL = /\p{Cc}/u
 
-/** The domain as lower-case A-labels, or null when it is not a host name of two or more labels. Source: RFC 5321 4.1.2, RFC 5890. */
+/** The domain as lower-case A-labels, or null when it is not a host name of two or more labels. Source: RFC 5321 4.1.2,
+ *  RFC 5890. */
 export function parseDomain (domain: string): string | null {
   if (!DOMAIN.test(domain)) return null
   const ascii = URL.parse(`http://${domain}`)?.hostname
@@ -21,7 +23,8 @@ export function parseDomain (domain: string): string | null {
   return labels.length > 1 && labels.every(label => LABEL.test(label)) && !/^\d+$/.test(labels.at(-1)!) ? ascii : null
 }
 
-/** In the place of an address that was erased: nobody's, for `invalid` is no domain of the DNS (RFC 2606, 2; RFC 6761, 6.4). */
+/** In the place of an address that was erased: nobody's, for `invalid` is no domain of the DNS (RFC 2606, 2; RFC 6761,
+ *  6.4). */
 export const ERASED = 'erased@erased.invalid'
 
 /** A bare address, normalised, or null. Dot-atoms and their UTF-8 form; no quoted local parts, comments or literals.

@@ -16,8 +16,19 @@ import { usageFacts } from './usage/facts.ts'
 import { webhookFacts } from './webhook/facts.ts'
 
 const types = [
-  ...emailFacts, ...accountFacts, ...keyFacts, ...domainFacts, ...webhookFacts, ...deliveryFacts, ...replayFacts, ...suppressionFacts, ...templateFacts, ...inboundFacts,
-  ...erasureFacts, ...usageFacts, ...sessionFacts
+  ...emailFacts,
+  ...accountFacts,
+  ...keyFacts,
+  ...domainFacts,
+  ...webhookFacts,
+  ...deliveryFacts,
+  ...replayFacts,
+  ...suppressionFacts,
+  ...templateFacts,
+  ...inboundFacts,
+  ...erasureFacts,
+  ...usageFacts,
+  ...sessionFacts
 ]
 
 /** Every type in its present version; all versions from 1 on can be read. */
@@ -60,7 +71,8 @@ function checkOf (name: string) {
   return check
 }
 
-/** Throws when the fact is of no known type or does not fit its schema. The message names the place, never the value: it may be private. */
+/** Throws when the fact is of no known type or does not fit its schema. The message names the place, never the value:
+ *  it may be private. */
 export function checkFact (fact: Fact): AnyFact {
   const check = checkOf(fact.type)
   if (check.Check(fact)) return fact as AnyFact
@@ -85,6 +97,10 @@ export function decodeFact (bytes: Uint8Array): AnyFact {
 export function upcast (fact: Fact): Fact {
   const { version: present, past } = typeOf(fact.type)
   if (fact.version === present || !Number.isInteger(fact.version) || fact.version < 1) return fact
-  if (fact.version > present) throw new Newer(`${fact.type} has version ${fact.version}, and this Jetpost knows ${present}: it was written by a newer one`)
+  if (fact.version > present) {
+    throw new Newer(
+      `${fact.type} has version ${fact.version}, and this Jetpost knows ${present}: it was written by a newer one`
+    )
+  }
   return { ...fact, version: present, data: past.slice(fact.version - 1).reduce((data, step) => step(data), fact.data) }
 }

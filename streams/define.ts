@@ -42,8 +42,15 @@ export interface FactType<Name extends string, Data extends TSchema> {
 export type FactOf<T> = T extends FactType<infer Name, infer Data> ? Fact<Name, Static<Data>> : never
 
 /** A changed shape is a new version, with a step that leads there from the one before: `past`. */
-export function factType<Name extends string, Data extends TSchema> (name: Name, version: number, data: Data, past: readonly Upcast[] = []): FactType<Name, Data> {
-  if (past.length !== version - 1) throw new Error(`${name} has version ${version} and ${past.length} steps that lead there`)
+export function factType<Name extends string, Data extends TSchema> (
+  name: Name,
+  version: number,
+  data: Data,
+  past: readonly Upcast[] = []
+): FactType<Name, Data> {
+  if (past.length !== version - 1) {
+    throw new Error(`${name} has version ${version} and ${past.length} steps that lead there`)
+  }
   return { name, version, data, past }
 }
 

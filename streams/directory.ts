@@ -6,7 +6,11 @@ import { NO_DEFAULTS, type SendDefaults } from './email/defaults.ts'
 import type { LimitClass, Scope } from './key/facts.ts'
 import type { EventType } from './webhook/facts.ts'
 
-export interface Account { id: string, name: string, createdAt: string }
+export interface Account {
+  id: string
+  name: string
+  createdAt: string
+}
 
 export interface Key {
   id: string
@@ -99,7 +103,15 @@ export interface Directory {
 }
 
 export function emptyDirectory (): Directory {
-  return { accounts: new Map(), keysByHash: new Map(), keys: new Map(), domains: new Map(), webhooks: new Map(), sessions: new Map(), versions: new Map() }
+  return {
+    accounts: new Map(),
+    keysByHash: new Map(),
+    keys: new Map(),
+    domains: new Map(),
+    webhooks: new Map(),
+    sessions: new Map(),
+    versions: new Map()
+  }
 }
 
 /** Folds one fact of CONTROL into the directory, in place: it is as large as the installation. */
@@ -161,7 +173,9 @@ export function evolveDirectory (directory: Directory, { fact, seq, subject }: R
       break
     case 'session.rotated': {
       const session = directory.sessions.get(fact.data.session)
-      if (session !== undefined) Object.assign(session, { hash: fact.data.hash, previousHash: session.hash, secretMs: Date.parse(fact.time) })
+      if (session !== undefined) {
+        Object.assign(session, { hash: fact.data.hash, previousHash: session.hash, secretMs: Date.parse(fact.time) })
+      }
       break
     }
     case 'session.ended':
@@ -202,12 +216,25 @@ function removeKey (directory: Directory, id: string): void {
   directory.keys.delete(id)
 }
 
-function addDomain (directory: Directory, { data: { domain: id, name, dkim }, account, time }: Named<'domain.added'>): void {
+function addDomain (
+  directory: Directory,
+  { data: { domain: id, name, dkim }, account, time }: Named<'domain.added'>
+): void {
   const unseen = { status: 'pending' as const, records: [], failingSince: null, checkedAt: null }
-  directory.domains.set(name, { id, account, name, dkim: firstKeys(dkim), defaults: NO_DEFAULTS, ...unseen, createdAt: time })
+  directory.domains.set(name, {
+    id,
+    account,
+    name,
+    dkim: firstKeys(dkim),
+    defaults: NO_DEFAULTS,
+    ...unseen,
+    createdAt: time
+  })
 }
 
-type DomainChange = Named<'domain.changed' | 'domain.checked' | 'domain.rotation_started' | 'domain.keys_switched' | 'domain.keys_retired'>
+type DomainChange = Named<
+  'domain.changed' | 'domain.checked' | 'domain.rotation_started' | 'domain.keys_switched' | 'domain.keys_retired'
+>
 
 function changeDomain (directory: Directory, { type, data, time }: DomainChange): void {
   const domain = directory.domains.get(data.name)
@@ -235,10 +262,21 @@ function changeDomain (directory: Directory, { type, data, time }: DomainChange)
 
 function addWebhook (directory: Directory, { data, account, time }: Named<'webhook.created'>): void {
   const { webhook: id, ...rest } = data
-  directory.webhooks.set(id, { ...rest, id, account, previous: null, createdAt: time, failingSince: null, workedAt: null, disabled: null })
+  directory.webhooks.set(id, {
+    ...rest,
+    id,
+    account,
+    previous: null,
+    createdAt: time,
+    failingSince: null,
+    workedAt: null,
+    disabled: null
+  })
 }
 
-type WebhookChange = Named<'webhook.changed' | 'webhook.secret_rotated' | 'webhook.rotation_finished' | 'webhook.enabled'>
+type WebhookChange = Named<
+  'webhook.changed' | 'webhook.secret_rotated' | 'webhook.rotation_finished' | 'webhook.enabled'
+>
 
 function changeWebhook (directory: Directory, { type, data }: WebhookChange): void {
   const webhook = directory.webhooks.get(data.webhook)
@@ -265,7 +303,10 @@ function changeWebhook (directory: Directory, { type, data }: WebhookChange): vo
   }
 }
 
-function judgeWebhook (directory: Directory, { type, data, time }: Named<'webhook.failing' | 'webhook.recovered' | 'webhook.disabled'>): void {
+function judgeWebhook (
+  directory: Directory,
+  { type, data, time }: Named<'webhook.failing' | 'webhook.recovered' | 'webhook.disabled'>
+): void {
   const webhook = directory.webhooks.get(data.webhook)
   if (webhook === undefined) return
   switch (type) {
@@ -286,7 +327,17 @@ function openSession ({ sessions, keys }: Directory, { data, account, time }: Na
   const openedMs = Date.parse(time)
   for (const { id, untilMs } of sessions.values()) if (untilMs <= openedMs) sessions.delete(id)
   const { session: id, key, hash, until, secret: keyHash = keys.get(key)?.hash ?? '' } = data
-  sessions.set(id, { id, account, key, keyHash, hash, previousHash: null, secretMs: openedMs, untilMs: Date.parse(until), createdAt: time })
+  sessions.set(id, {
+    id,
+    account,
+    key,
+    keyHash,
+    hash,
+    previousHash: null,
+    secretMs: openedMs,
+    untilMs: Date.parse(until),
+    createdAt: time
+  })
 }
 
 function msOf (time: string | null): number | null {

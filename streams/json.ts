@@ -13,14 +13,20 @@ export function isDeeperThan (value: unknown, max: number): boolean {
   return false
 }
 
-/** Why a value of any shape is not kept, or null. `name` = what to call it. JSON may hold NUL, half surrogate pairs and numbers beyond all bounds;
- *  no view and no mail can. */
+/** Why a value of any shape is not kept, or null. `name` = what to call it. JSON may hold NUL, half surrogate pairs and
+ *  numbers beyond all bounds; no view and no mail can. */
 export function jsonFault (name: string, value: unknown): Refusal | null {
   if (isDeeperThan(value, DEPTH_MAX)) return new Refusal('too_deep', `${name} is nested at most ${DEPTH_MAX} deep.`)
   for (let level = [value]; level.length > 0; level = level.filter(isBranch).flatMap(branch => Object.values(branch))) {
-    const texts = level.flatMap(inner => (isBranch(inner) && !Array.isArray(inner) ? Object.keys(inner) : typeof inner === 'string' ? inner : []))
-    if (!texts.every(isPlain)) return new Refusal('invalid_characters', `${name} holds no NUL and whole characters only.`)
-    if (level.some(inner => typeof inner === 'number' && !Number.isFinite(inner))) return new Refusal('invalid_value', `${name} holds a number too large to be one.`)
+    const texts = level.flatMap(
+      inner => (isBranch(inner) && !Array.isArray(inner) ? Object.keys(inner) : typeof inner === 'string' ? inner : [])
+    )
+    if (!texts.every(isPlain)) {
+      return new Refusal('invalid_characters', `${name} holds no NUL and whole characters only.`)
+    }
+    if (level.some(inner => typeof inner === 'number' && !Number.isFinite(inner))) {
+      return new Refusal('invalid_value', `${name} holds a number too large to be one.`)
+    }
   }
   return null
 }

@@ -1,7 +1,7 @@
-/** Mail is spread over this many shards by its id; order holds within one, and a stream can be split by it. */
-export const SHARDS = 16
+/** Mail is spread over this many partitions by its id; order holds within one, and a stream can be split by it. */
+export const EMAIL_PARTITIONS = 16
 /** Webhook endpoints are spread over this many partitions by their id. */
-export const PARTITIONS = 8
+export const WEBHOOK_PARTITIONS = 8
 
 /** FNV-1a, 32 bit: stable for ever, since subjects in the log depend on it. */
 function hash (text: string): number {
@@ -10,29 +10,33 @@ function hash (text: string): number {
   return value >>> 0
 }
 
-export const shardOf = (email: string): number => hash(email) % SHARDS
-export const partitionOf = (webhook: string): number => hash(webhook) % PARTITIONS
+export const emailPartitionOf = (email: string): number => hash(email) % EMAIL_PARTITIONS
+export const webhookPartitionOf = (webhook: string): number => hash(webhook) % WEBHOOK_PARTITIONS
 
-/** One subject for each kind of entity; `email.…` and `control.…` have one subject an entity, so its last sequence is its version. */
+/** One subject for each kind of entity; `email.…` and `control.…` have one subject an entity, so its last sequence is
+ *  its version. */
 export const subjects = {
-  request: (account: string, email: string) => `request.${shardOf(email)}.${account}`,
-  recipient: (account: string, email: string, n: number) => `email.${shardOf(email)}.${account}.${email}.${n}`,
-  /** What the recipient did with it: beside the outcomes, or a click during DATA would come between a claim and its outcome. */
-  mark: (account: string, email: string, n: number) => `email.${shardOf(email)}.${account}.${email}.${n}.mark`,
+  request: (account: string, email: string) => `request.${emailPartitionOf(email)}.${account}`,
+  recipient: (account: string, email: string, n: number) => `email.${emailPartitionOf(email)}.${account}.${email}.${n}`,
+  /** What the recipient did with it: beside the outcomes, or a click during DATA would come between a claim and its
+   *  outcome. */
+  engagement: (account: string, email: string, n: number) =>
+    `email.${emailPartitionOf(email)}.${account}.${email}.${n}.engagement`,
   /** Of a recipient whose account is not known. */
-  recipientOfAny: (email: string, n: number) => `email.${shardOf(email)}.*.${email}.${n}`,
+  recipientOfAny: (email: string, n: number) => `email.${emailPartitionOf(email)}.*.${email}.${n}`,
   /** All that lies in EMAILS about one email; `*` = of whatever account, which the server looks for longer. */
-  ofEmail: (account: string, email: string) => `email.${shardOf(email)}.${account}.${email}.>`,
-  /** Requests of a shard without their content, in the order of REQUESTS. One subject for all: one an email would double the subjects the server holds. */
-  record: (shard: number) => `email.${shard}.record`,
+  ofEmail: (account: string, email: string) => `email.${emailPartitionOf(email)}.${account}.${email}.>`,
+  /** Requests of a partition without their content, in the order of REQUESTS. One subject for all: one an email would
+   *  double the subjects the server holds. */
+  record: (partition: number) => `email.${partition}.record`,
   /** Where the request of an email lies now; only of those that were moved. */
-  moved: (account: string, email: string) => `email.${shardOf(email)}.${account}.${email}.request`,
-  movedOfAny: (email: string) => `email.${shardOf(email)}.*.${email}.request`,
+  moved: (account: string, email: string) => `email.${emailPartitionOf(email)}.${account}.${email}.request`,
+  movedOfAny: (email: string) => `email.${emailPartitionOf(email)}.*.${email}.request`,
   /** Records that stand in the place of others: apart, so that those are in the order of REQUESTS. */
-  recordAgain: (shard: number) => `email.${shard}.record.again`,
-  /** Of all shards. */
+  recordReplay: (partition: number) => `email.${partition}.record.replay`,
+  /** Of all partitions. */
   records: 'email.*.record',
-  recordsAgain: 'email.*.record.again',
+  recordsReplay: 'email.*.record.replay',
   inbound: 'inbound.mail',
   account: (account: string) => `control.${account}.account.${account}`,
   key: (account: string, key: string) => `control.${account}.key.${key}`,
@@ -48,19 +52,22 @@ export const subjects = {
   template: (account: string, template: string) => `template.${account}.${template}`,
   /** `hash` of an idempotency key. */
   claim: (account: string, hash: string) => `claim.${account}.${hash}`,
-  /** One subject a name, whoever owns it: so that one account owns one. Host names hold no underscore, so the dots can be told. */
+  /** One subject a name, whoever owns it: so that one account owns one. Host names hold no underscore, so the dots can
+   *  be told. */
   domain: (name: string) => `control.domain.${name.replaceAll('.', '_')}`,
   delivery: (partition: number) => `webhook.${partition}.delivery`,
   /** What a replay asks for again: apart, so that it never stands before what is new. */
-  deliveryAgain: (partition: number) => `webhook.${partition}.again`,
+  deliveryReplay: (partition: number) => `webhook.${partition}.redelivery`,
   deliveryOutcome: (partition: number) => `webhook.${partition}.outcome`,
   fanoutCursor: (partition: number) => `webhook.${partition}.cursor`,
   /** Events of one endpoint that wait for their batch, and how far they have been put into batches. */
-  batchMember: (webhook: string) => `webhook.${partitionOf(webhook)}.member.${webhook}`,
-  batchCursor: (webhook: string) => `webhook.${partitionOf(webhook)}.batch.${webhook}`,
-  replay: (webhook: string, replay: string) => `webhook.${partitionOf(webhook)}.replay.${webhook}.${replay}`,
-  scheduleSend: (account: string, email: string, n: number) => `schedule.send.${shardOf(email)}.${account}.${email}.${n}`,
-  dueSend: (account: string, email: string, n: number) => `due.send.${shardOf(email)}.${account}.${email}.${n}`,
+  batchMember: (webhook: string) => `webhook.${webhookPartitionOf(webhook)}.member.${webhook}`,
+  batchCursor: (webhook: string) => `webhook.${webhookPartitionOf(webhook)}.batch.${webhook}`,
+  replay: (webhook: string, replay: string) => `webhook.${webhookPartitionOf(webhook)}.replay.${webhook}.${replay}`,
+  scheduleSend: (account: string, email: string, n: number) =>
+    `schedule.send.${emailPartitionOf(email)}.${account}.${email}.${n}`,
+  dueSend: (account: string, email: string, n: number) =>
+    `due.send.${emailPartitionOf(email)}.${account}.${email}.${n}`,
   /** `*` = all that waits for an endpoint. */
   scheduleDelivery: (webhook: string, delivery: string) => `schedule.delivery.${webhook}.${delivery}`,
   dueDelivery: (partition: number, delivery: string) => `due.delivery.${partition}.${delivery}`,

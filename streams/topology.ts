@@ -1,4 +1,4 @@
-import { PARTITIONS } from './subjects.ts'
+import { WEBHOOK_PARTITIONS } from './subjects.ts'
 
 const second = 1_000_000_000
 const day = 86_400 * second
@@ -26,7 +26,8 @@ export interface StreamPlan {
   persist_mode?: 'async'
 }
 
-/** A durable pull consumer as the API takes it. Facts alone are the truth: its acks are a convenience that a crash may forget. */
+/** A durable pull consumer as the API takes it. Facts alone are the truth: its acks are a convenience that a crash may
+ *  forget. */
 export interface ConsumerPlan {
   stream: string
   durable_name: string
@@ -62,21 +63,50 @@ export const CLAIM_MS = 7 * 86_400_000
 /** Every stream, with why it lives as it does: README.md. */
 export function streamPlans (retention: Retention): StreamPlan[] {
   const contentNs = retention.contentMs * 1e6
-  const scheduled = { allow_msg_schedules: true, allow_msg_ttl: true, allow_rollup_hdrs: true, persist_mode: 'async' } as const
+  const scheduled = {
+    allow_msg_schedules: true,
+    allow_msg_ttl: true,
+    allow_rollup_hdrs: true,
+    persist_mode: 'async'
+  } as const
   return [
     // Where content is kept for less than claims are, each request carries its own TTL.
-    stream('REQUESTS', ['request.>', 'claim.>'], { discard: 'new', max_age: Math.max(contentNs, CLAIM_MS * 1e6), allow_atomic: true, allow_msg_ttl: true, deny_purge: true }),
+    stream('REQUESTS', ['request.>', 'claim.>'], {
+      discard: 'new',
+      max_age: Math.max(contentNs, CLAIM_MS * 1e6),
+      allow_atomic: true,
+      allow_msg_ttl: true,
+      deny_purge: true
+    }),
     // Whoever can still send must see what was said about it: facts outlive content.
-    stream('EMAILS', ['email.>'], { discard: 'new', max_age: Math.max(retention.factsMs * 1e6, contentNs + 10 * day), allow_atomic: true, deny_purge: true }),
+    stream('EMAILS', ['email.>'], {
+      discard: 'new',
+      max_age: Math.max(retention.factsMs * 1e6, contentNs + 10 * day),
+      allow_atomic: true,
+      deny_purge: true
+    }),
     // Mail that came in holds other people's words, like content.
     stream('INBOUND', ['inbound.>'], { discard: 'new', max_age: contentNs, allow_atomic: true, deny_purge: true }),
-    stream('CONTROL', ['control.>', 'suppression.>', 'template.>', 'erasure.>', 'usage.>'], { discard: 'new', allow_atomic: true, deny_purge: true }),
-    // No fsync for schedules: every one is derived from a fact, and the sweep makes again what a power cut took.
+    stream('CONTROL', ['control.>', 'suppression.>', 'template.>', 'erasure.>', 'usage.>'], {
+      discard: 'new',
+      allow_atomic: true,
+      deny_purge: true
+    }),
+    // No fsync for schedules: every one is derived from a fact, and the reconciler makes again what a power cut took.
     stream('SCHEDULE', ['schedule.>', 'due.>'], { max_age: contentNs + 10 * day, ...scheduled }),
     stream('WEBHOOKS', ['webhook.>'], { discard: 'new', max_age: 30 * day, allow_atomic: true, deny_purge: true }),
     // The object store's stream, as the client would lay it out: chunks under C, descriptions under M.
-    stream(`OBJ_${CONTENT_BUCKET}`, [`$O.${CONTENT_BUCKET}.C.>`, `$O.${CONTENT_BUCKET}.M.>`], { discard: 'new', max_age: contentNs, allow_rollup_hdrs: true }),
-    stream('LIMITS', ['limit.>'], { storage: 'memory', max_age: 180 * second, max_msgs_per_subject: 1, allow_msg_counter: true }),
+    stream(`OBJ_${CONTENT_BUCKET}`, [`$O.${CONTENT_BUCKET}.C.>`, `$O.${CONTENT_BUCKET}.M.>`], {
+      discard: 'new',
+      max_age: contentNs,
+      allow_rollup_hdrs: true
+    }),
+    stream('LIMITS', ['limit.>'], {
+      storage: 'memory',
+      max_age: 180 * second,
+      max_msgs_per_subject: 1,
+      allow_msg_counter: true
+    }),
     stream('HEARTBEATS', ['heartbeat.>'], { storage: 'memory', max_age: 180 * second, max_msgs_per_subject: 1 })
   ]
 }
@@ -97,8 +127,11 @@ export const consumerPlans = {
   senderDue: consumer('SCHEDULE', 'sender-due', 'due.send.>'),
   inbound: consumer('INBOUND', 'inbound', 'inbound.>'),
   reactions: consumer('EMAILS', 'reactions', 'email.>'),
-  deliveries: Array.from({ length: PARTITIONS }, (_, partition) => consumer('WEBHOOKS', `deliveries-${partition}`, `webhook.${partition}.delivery`)),
-  deliveriesAgain: consumer('WEBHOOKS', 'deliveries-again', 'webhook.*.again'),
+  deliveries: Array.from(
+    { length: WEBHOOK_PARTITIONS },
+    (_, partition) => consumer('WEBHOOKS', `deliveries-${partition}`, `webhook.${partition}.delivery`)
+  ),
+  deliveriesReplay: consumer('WEBHOOKS', 'deliveries-replay', 'webhook.*.redelivery'),
   deliveriesDue: consumer('SCHEDULE', 'deliveries-due', 'due.delivery.>'),
   batchMembers: consumer('WEBHOOKS', 'batch-members', 'webhook.*.member.>'),
   batchesDue: consumer('SCHEDULE', 'batches-due', 'due.batch.>'),

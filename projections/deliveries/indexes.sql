@@ -7,7 +7,7 @@ create index deliveries_email on deliveries (email) where email is not null;
 create index deliveries_events on deliveries using gin (events) where events is not null;
 create index deliveries_emails on deliveries using gin (emails) where emails is not null;
 create index deliveries_failed on deliveries (account, webhook, ended_at, id) where state = 'failed';
--- Without the account: the sweep asks for everybody's.
+-- Without the account: the reconciler asks for everybody's.
 create index deliveries_overdue on deliveries (next_attempt_at, id) where next_attempt_at is not null;
 create index deliveries_pending on deliveries (state_seq) where state = 'pending';
 -- What replays have asked for that waits for a later try: how much there is of one endpoint decides whether they ask for more. Small, for it holds those alone.

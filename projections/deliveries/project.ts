@@ -1,18 +1,22 @@
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import type { DeliveryAttempted, DeliveryFact, Member } from '#streams/delivery/facts.ts'
-import { PARTITIONS } from '#streams/subjects.ts'
+import { WEBHOOK_PARTITIONS } from '#streams/subjects.ts'
 import { given, givenNew, sql, type Projection, type Sql } from '../define.ts'
 import { fold, pick } from '../fold.ts'
 
-/** Where each delivery stands on its way to its endpoint, and every request made for it. Reads whatever else lies in WEBHOOKS too and skips it: one filter
- *  keeps one order. */
+/** Where each delivery stands on its way to its endpoint, and every request made for it. Reads whatever else lies in
+ *  WEBHOOKS too and skips it: one filter keeps one order. */
 export const deliveries: Projection = {
   name: 'deliveries',
   version: 2,
-  streams: [{ stream: 'WEBHOOKS', filter: 'webhook.>', shard: shard => (shard < PARTITIONS ? `webhook.${shard}.>` : null) }],
-  // Which rows leave, and when, the sweep decides by sequences: this says only which can be compared. A delivery goes on for a day after its first fact, and of
-  // what a replay asks for again the first fact stays the one it had.
+  streams: [{
+    stream: 'WEBHOOKS',
+    filter: 'webhook.>',
+    partition: partition => (partition < WEBHOOK_PARTITIONS ? `webhook.${partition}.>` : null)
+  }],
+  // Which rows leave, and when, the reconciler decides by sequences: this says only which can be compared. A delivery
+  // goes on for a day after its first fact, and of what a replay asks for again the first fact stays the one it had.
   aging: {
     stream: 'WEBHOOKS',
     rows: horizonMs => ({
@@ -72,7 +76,10 @@ function project (facts: readonly Recorded<AnyFact>[]): Sql[] {
   const steps = facts.filter(isStep)
   const requests = steps.filter(isRequest)
   const changes = fold(steps.map(changeOf), change => change.id, merge)
-  return [...(changes.length === 0 ? [] : [upsert(changes)]), ...(requests.length === 0 ? [] : [insertAttempts(requests)])]
+  return [
+    ...(changes.length === 0 ? [] : [upsert(changes)]),
+    ...(requests.length === 0 ? [] : [insertAttempts(requests)])
+  ]
 }
 
 function isStep (recorded: Recorded<AnyFact>): recorded is Recorded<Step> {
@@ -105,7 +112,7 @@ function changeOf ({ fact, seq }: Recorded<Step>): Change {
       return { ...common, state: 'pending' }
     case 'delivery.attempted':
       return { ...common, ...attemptOf(fact, seq) }
-    case 'delivery.parked':
+    case 'delivery.deferred':
       return { ...common, state: 'retrying', attempts: fact.data.attempts, next_attempt_at: fact.data.nextAttemptAt }
     case 'delivery.failed':
       return { ...common, state: 'failed', attempts: fact.data.attempts, ended_at: fact.time, reason: fact.data.reason }
@@ -141,8 +148,9 @@ function attemptOf ({ time, data }: DeliveryAttempted, seq: number) {
   }
 }
 
-/** The same law as the upsert's, so that it does not matter how facts were batched. What has arrived has arrived: when two processes had a delivery at the same
- *  time, the other's failure says nothing. A delivered row's last request is the one that arrived. */
+/** The same law as the upsert's, so that it does not matter how facts were batched. What has arrived has arrived: when
+ *  two processes had a delivery at the same time, the other's failure says nothing. A delivered row's last request is
+ *  the one that arrived. */
 function merge (a: Change, b: Change): Change {
   const first = pick(b.first_seq < a.first_seq ? b : a, WITH_FIRST)
   if (a.replay !== b.replay) return { ...(b.replay > a.replay ? b : a), ...first }
@@ -167,8 +175,10 @@ function earliest (a: string | undefined, b: string | undefined): string | undef
 
 const LATER_RUN = sql`excluded.replay > old.replay`
 const SAME_RUN = sql`excluded.replay = old.replay`
-const LATER_STATE = sql`(excluded.replay, excluded.state = 'delivered', excluded.state_seq) > (old.replay, old.state = 'delivered', old.state_seq)`
-const LATER_ATTEMPT = sql`(excluded.replay, excluded.state = 'delivered', excluded.attempt_seq) > (old.replay, old.state = 'delivered', old.attempt_seq)`
+const LATER_STATE =
+  sql`(excluded.replay, excluded.state = 'delivered', excluded.state_seq) > (old.replay, old.state = 'delivered', old.state_seq)`
+const LATER_ATTEMPT =
+  sql`(excluded.replay, excluded.state = 'delivered', excluded.attempt_seq) > (old.replay, old.state = 'delivered', old.attempt_seq)`
 
 function upsert (changes: Change[]): Sql {
   return sql`
@@ -217,5 +227,7 @@ function insertAttempts (requests: Recorded<DeliveryAttempted>[]): Sql {
     url: data.request.url,
     headers: data.request.headers
   }))
-  return sql`insert into delivery_attempts select * from ${givenNew('delivery_attempts', rows)} order by seq on conflict do nothing`
+  return sql`insert into delivery_attempts select * from ${
+    givenNew('delivery_attempts', rows)
+  } order by seq on conflict do nothing`
 }

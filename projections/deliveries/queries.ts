@@ -4,10 +4,12 @@ import { all, deleteSome, sql, type Query, type Sql } from '../define.ts'
 import { placeParser, placeText, type Place } from '../place.ts'
 import { DELIVERY_STATES, type DeliveryStateName } from './project.ts'
 
-/** Requests that are shown of one delivery, the last ones; a run of it has 11 at most, and any number of replays may follow. */
+/** Requests that are shown of one delivery, the last ones; a run of it has 11 at most, and any number of replays may
+ *  follow. */
 const ATTEMPTS_MAX = 100
 
-/** A delivery as lists show it. All but what it is and when it was asked for speaks of its last run: the greatest replay, or the first. */
+/** A delivery as lists show it. All but what it is and when it was asked for speaks of its last run: the greatest
+ *  replay, or the first. */
 export interface DeliverySummary {
   id: string
   webhook: string
@@ -76,22 +78,38 @@ export interface DeliveryFilters {
 
 export const parsePlace = placeParser('whd_')
 
-const COLUMNS = sql`id, webhook, event, event_type, event_seq, email, events, event_types, event_seqs, emails, batch, test, replay, state, requested_at,
+const COLUMNS =
+  sql`id, webhook, event, event_type, event_seq, email, events, event_types, event_seqs, emails, batch, test, replay, state, requested_at,
   first_attempt_at, next_attempt_at, ended_at, reason, attempts, attempt_seq, http_status, error, error_kind, duration_ms`
 
-/** A page of an account's deliveries, the newest request first. Stable: a new one comes before the first page, never into a later one, and a replay does not
- *  move what it repeats. `limit` from 1. */
+/** A page of an account's deliveries, the newest request first. Stable: a new one comes before the first page, never
+ *  into a later one, and a replay does not move what it repeats. `limit` from 1. */
 export function listDeliveries (
-  { account, filters, limit, cursor }: { account: string, filters: DeliveryFilters, limit: number, cursor: Place | null }
+  { account, filters, limit, cursor }: {
+    account: string
+    filters: DeliveryFilters
+    limit: number
+    cursor: Place | null
+  }
 ): Query<DeliveryPage> {
   const { event, email, errorKind } = filters
   const select = event !== undefined || email !== undefined ? byContents : errorKind !== undefined ? byError : byState
   return {
-    sql: select(account, filters, conditionsOf(filters, cursor), sql`order by requested_at desc, id desc limit ${limit + 1}`),
+    sql: select(
+      account,
+      filters,
+      conditionsOf(filters, cursor),
+      sql`order by requested_at desc, id desc limit ${limit + 1}`
+    ),
     read: rows => {
       const deliveries = (rows as unknown as DeliveryRow[]).slice(0, limit).map(summaryOf)
       const last = deliveries.at(-1)
-      return { deliveries, nextCursor: last === undefined || rows.length <= limit ? null : placeText({ at: last.requestedAt.toISOString(), id: last.id }) }
+      return {
+        deliveries,
+        nextCursor: last === undefined || rows.length <= limit
+          ? null
+          : placeText({ at: last.requestedAt.toISOString(), id: last.id })
+      }
     }
   }
 }
@@ -110,18 +128,26 @@ function conditionsOf ({ webhook, errorKind, since, until }: DeliveryFilters, cu
 function byState (account: string, { state }: DeliveryFilters, conditions: Sql[], inOrder: Sql): Sql {
   const states = DELIVERY_STATES.filter(name => state === undefined || name === state)
   return sql`select page.* from unnest(${states}::text[]) as states (name) cross join lateral (
-      select ${COLUMNS} from deliveries where account = ${account} and state = states.name and ${all(conditions)} ${inOrder}) page ${inOrder}`
+      select ${COLUMNS} from deliveries where account = ${account} and state = states.name and ${
+    all(conditions)
+  } ${inOrder}) page ${inOrder}`
 }
 
 function byError (account: string, { state }: DeliveryFilters, conditions: Sql[], inOrder: Sql): Sql {
-  return sql`select ${COLUMNS} from deliveries where ${all([sql`account = ${account}`, ...stateIs(state), ...conditions])} ${inOrder}`
+  return sql`select ${COLUMNS} from deliveries where ${
+    all([sql`account = ${account}`, ...stateIs(state), ...conditions])
+  } ${inOrder}`
 }
 
-/** An event has few deliveries, and so has an email: all of them are fetched and then looked through. `offset 0` keeps the planner from walking a long list
- *  in order instead, in the hope of meeting one soon. */
+/** An event has few deliveries, and so has an email: all of them are fetched and then looked through. `offset 0` keeps
+ *  the planner from walking a long list in order instead, in the hope of meeting one soon. */
 function byContents (account: string, { event, email, state }: DeliveryFilters, conditions: Sql[], inOrder: Sql): Sql {
-  const [one, many] = event === undefined ? [sql`email = ${email}`, sql`emails @> ${[email]}::text[]`] : [sql`event = ${event}`, sql`events @> ${[event]}::text[]`]
-  const further = event === undefined || email === undefined ? sql`true` : sql`(email = ${email} or emails @> ${[email]}::text[])`
+  const [one, many] = event === undefined
+    ? [sql`email = ${email}`, sql`emails @> ${[email]}::text[]`]
+    : [sql`event = ${event}`, sql`events @> ${[event]}::text[]`]
+  const further = event === undefined || email === undefined
+    ? sql`true`
+    : sql`(email = ${email} or emails @> ${[email]}::text[])`
   const filtered = all([sql`account = ${account}`, further, ...stateIs(state), ...conditions])
   return sql`select ${COLUMNS} from (
       (select * from deliveries where ${one} offset 0) union all (select * from deliveries where ${many} offset 0)) found
@@ -143,23 +169,37 @@ export function getDelivery ({ account, id }: { account: string, id: string }): 
 const TRIES = sql`(select jsonb_agg(to_jsonb(last) order by seq) from (
     select * from delivery_attempts where delivery = deliveries.id order by seq desc limit ${ATTEMPTS_MAX}) last) as tries`
 
-/** All that was sent, or is to be, about one email, each with its last requests: the first asked for first, `limit` at most. */
-export function deliveriesAbout ({ account, email, limit }: { account: string, email: string, limit: number }): Query<DeliveryRecord[]> {
+/** All that was sent, or is to be, about one email, each with its last requests: the first asked for first, `limit` at
+ *  most. */
+export function deliveriesAbout (
+  { account, email, limit }: { account: string, email: string, limit: number }
+): Query<DeliveryRecord[]> {
   return {
     sql: sql`select ${COLUMNS}, ${TRIES} from (
-        (select * from deliveries where email = ${email} offset 0) union all (select * from deliveries where emails @> ${[email]}::text[] offset 0)) deliveries
+        (select * from deliveries where email = ${email} offset 0) union all (select * from deliveries where emails @> ${[
+      email
+    ]}::text[] offset 0)) deliveries
       where account = ${account} order by requested_at, id limit ${limit}`,
     read: rows => rows.map(recordOf)
   }
 }
 
-/** Where in WEBHOOKS the last fact of a delivery's last run lies, with all that is owed; null when the account has none of that id. */
+/** Where in WEBHOOKS the last fact of a delivery's last run lies, with all that is owed; null when the account has none
+ *  of that id. */
 export function deliveryPlace ({ account, id }: { account: string, id: string }): Query<number | null> {
-  return { sql: sql`select state_seq from deliveries where account = ${account} and id = ${id}`, read: ([row]) => (row?.state_seq as number | undefined) ?? null }
+  return {
+    sql: sql`select state_seq from deliveries where account = ${account} and id = ${id}`,
+    read: ([row]) => (row?.state_seq as number | undefined) ?? null
+  }
 }
 
 /** A stretch of an endpoint's failures: RFC 3339, from `from` on, before `to`. */
-export interface FailedRange { account: string, webhook: string, from: string, to: string }
+export interface FailedRange {
+  account: string
+  webhook: string
+  from: string
+  to: string
+}
 
 export interface FailedDelivery {
   id: string
@@ -168,12 +208,17 @@ export interface FailedDelivery {
   endedAt: Date
 }
 
-/** A page of the deliveries that failed then and were not asked for again since, the longest ago first; `after` = the place of the last one of the page
- *  before, which is its `endedAt` and id. */
-export function failedDeliveries (range: FailedRange, { limit, after }: { limit: number, after: Place | null }): Query<FailedDelivery[]> {
+/** A page of the deliveries that failed then and were not asked for again since, the longest ago first; `after` = the
+ *  place of the last one of the page before, which is its `endedAt` and id. */
+export function failedDeliveries (
+  range: FailedRange,
+  { limit, after }: { limit: number, after: Place | null }
+): Query<FailedDelivery[]> {
   const beyond = after === null ? sql`` : sql`and (ended_at, id) > (${after.at}::timestamptz, ${after.id})`
   return {
-    sql: sql`select id, state_seq as "stateSeq", ended_at as "endedAt" from deliveries where ${failedIn(range)} ${beyond} order by ended_at, id limit ${limit}`,
+    sql: sql`select id, state_seq as "stateSeq", ended_at as "endedAt" from deliveries where ${
+      failedIn(range)
+    } ${beyond} order by ended_at, id limit ${limit}`,
     read: rows => rows as unknown as FailedDelivery[]
   }
 }
@@ -208,12 +253,18 @@ export interface WaitingDelivery {
   nextAttemptAt: Date | null
 }
 
-const WAITING = sql`id, webhook, nullif(replay, '') as replay, state_seq as "stateSeq", next_attempt_at as "nextAttemptAt"`
+const WAITING =
+  sql`id, webhook, nullif(replay, '') as replay, state_seq as "stateSeq", next_attempt_at as "nextAttemptAt"`
 
-/** Deliveries of all accounts whose next attempt was due more than `graceS` seconds ago (below 0: is due within so many) and of which nothing was heard since:
- *  for the sweep that makes lost schedules again. The longest overdue first; `after` = the last of the page before. */
-export function overdueDeliveries ({ limit, graceS, after }: { limit: number, graceS: number, after: WaitingDelivery | null }): Query<WaitingDelivery[]> {
-  const beyond = after === null ? sql`` : sql`and (next_attempt_at, id) > (${after.nextAttemptAt!.toISOString()}::timestamptz, ${after.id})`
+/** Deliveries of all accounts whose next attempt was due more than `graceS` seconds ago (below 0: is due within so
+ *  many) and of which nothing was heard since: for the reconciler that makes lost schedules again. The longest overdue
+ *  first; `after` = the last of the page before. */
+export function overdueDeliveries (
+  { limit, graceS, after }: { limit: number, graceS: number, after: WaitingDelivery | null }
+): Query<WaitingDelivery[]> {
+  const beyond = after === null
+    ? sql``
+    : sql`and (next_attempt_at, id) > (${after.nextAttemptAt!.toISOString()}::timestamptz, ${after.id})`
   return {
     sql: sql`select ${WAITING} from deliveries
       where next_attempt_at < now() - make_interval(secs => ${graceS}) ${beyond} order by next_attempt_at, id limit ${limit}`,
@@ -221,18 +272,23 @@ export function overdueDeliveries ({ limit, graceS, after }: { limit: number, gr
   }
 }
 
-/** Deliveries of all accounts asked for more than `graceS` seconds ago of which nothing was heard since, in the order of the log; `after` = the last of the
- *  page before. */
-export function unheardDeliveries ({ limit, graceS, after }: { limit: number, graceS: number, after: WaitingDelivery | null }): Query<WaitingDelivery[]> {
+/** Deliveries of all accounts asked for more than `graceS` seconds ago of which nothing was heard since, in the order
+ *  of the log; `after` = the last of the page before. */
+export function unheardDeliveries (
+  { limit, graceS, after }: { limit: number, graceS: number, after: WaitingDelivery | null }
+): Query<WaitingDelivery[]> {
   return {
     sql: sql`select ${WAITING} from deliveries
-      where state = 'pending' and state_seq > ${after?.stateSeq ?? 0} and state_at < now() - make_interval(secs => ${graceS}) order by state_seq limit ${limit}`,
+      where state = 'pending' and state_seq > ${
+      after?.stateSeq ?? 0
+    } and state_at < now() - make_interval(secs => ${graceS}) order by state_seq limit ${limit}`,
     read: rows => rows as unknown as WaitingDelivery[]
   }
 }
 
-/** Takes out of the view what WEBHOOKS no longer holds, as a replay of it would: deliveries, also those that never ended (nobody can go on with one whose last
- *  fact is gone), and requests, whose facts lie before `before`. Each takes `limit` at most, and none that somebody is just writing; answers how many. */
+/** Takes out of the view what WEBHOOKS no longer holds, as a replay of it would: deliveries, also those that never
+ *  ended (nobody can go on with one whose last fact is gone), and requests, whose facts lie before `before`. Each takes
+ *  `limit` at most, and none that somebody is just writing; answers how many. */
 export function pruneDeliveries ({ before, limit }: { before: number, limit: number }): Query<number> {
   return deleteSome(sql`deliveries`, sql`state_seq < ${before}`, limit)
 }
@@ -302,7 +358,12 @@ function recordOf (row: Record<string, unknown>): DeliveryRecord {
 
 function eventsOf (row: DeliveryRow): Member[] {
   if (row.event !== null) return [{ id: row.event, type: row.event_type, seq: row.event_seq, email: row.email }]
-  return row.events.map((id, i) => ({ id, type: row.event_types[i]!, seq: Number(row.event_seqs[i]), email: row.emails[i]! }))
+  return row.events.map((id, i) => ({
+    id,
+    type: row.event_types[i]!,
+    seq: Number(row.event_seqs[i]),
+    email: row.emails[i]!
+  }))
 }
 
 function lastOf ({ http_status: status, error, error_kind: errorKind, duration_ms: durationMs }: LastRow): LastAttempt {
@@ -310,5 +371,14 @@ function lastOf ({ http_status: status, error, error_kind: errorKind, duration_m
 }
 
 function attemptOf ({ seq, replay, attempt, at, response, url, headers, ...row }: AttemptRow): DeliveryAttempt {
-  return { seq, replay: replay === '' ? null : replay, attempt, at: new Date(at), ...lastOf(row), response, url, headers }
+  return {
+    seq,
+    replay: replay === '' ? null : replay,
+    attempt,
+    at: new Date(at),
+    ...lastOf(row),
+    response,
+    url,
+    headers
+  }
 }

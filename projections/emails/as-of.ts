@@ -13,19 +13,23 @@ import { rolledUp } from './status.ts'
 /** A fact of EMAILS, and when it was stored there (Unix ms). */
 export type Stored = Recorded<AnyFact> & { storedMs: number }
 
-/** What was asked, as the view has it. Nothing in it changes, but for what is erased; and `scheduled_at`, of which `scheduled_seq` 0 says that it did not. */
+/** What was asked, as the view has it. Nothing in it changes, but for what is erased; and `scheduled_at`, of which
+ *  `scheduled_seq` 0 says that it did not. */
 export interface AskedRow extends Omit<DetailedRow, 'status' | 'scheduled_at' | 'recipients' | 'timeline'> {
   account: string
   /** Where the request lies in REQUESTS. */
   request_seq: number
-  recipients: Array<EmailRequested['data']['recipients'][number] & { scheduled_at: string | null, scheduled_seq: number }>
+  recipients: Array<
+    EmailRequested['data']['recipients'][number] & { scheduled_at: string | null, scheduled_seq: number }
+  >
 }
 
 /** What was asked of one email; null when the account has none of that id. Without an account: whosever it is. */
 export function findAsked ({ account, id }: { account?: string, id: string }): Query<AskedRow | null> {
   const own = account === undefined ? sql`true` : sql`emails.account = ${account}`
   return {
-    sql: sql`select emails.*, (select jsonb_agg(to_jsonb(recipients) order by n) from recipients where email = emails.id) as recipients
+    sql:
+      sql`select emails.*, (select jsonb_agg(to_jsonb(recipients) order by n) from recipients where email = emails.id) as recipients
       from emails where ${own} and emails.id = ${id}`,
     read: ([row]) => (row as unknown as AskedRow | undefined) ?? null
   }
@@ -41,14 +45,21 @@ export function askedRow (asked: Asked): AskedRow {
   }
 }
 
-/** When it was to be sent before anybody moved it; undefined when every recipient was moved since: then only the request knows. */
+/** When it was to be sent before anybody moved it; undefined when every recipient was moved since: then only the
+ *  request knows. */
 export function firstSchedule ({ recipients }: AskedRow): string | null | undefined {
   const unmoved = recipients.find(({ scheduled_seq: seq }) => seq === 0)
   return unmoved?.scheduled_at == null ? unmoved?.scheduled_at : new Date(unmoved.scheduled_at).toISOString()
 }
 
-/** The record of an email as it was known at `atMs` (Unix), by the facts that were stored then or before. `facts`: all that lie under its subjects. */
-export function asOf (asked: AskedRow, scheduledAt: string | null, facts: readonly Stored[], atMs: number): EmailRecord {
+/** The record of an email as it was known at `atMs` (Unix), by the facts that were stored then or before. `facts`: all
+ *  that lie under its subjects. */
+export function asOf (
+  asked: AskedRow,
+  scheduledAt: string | null,
+  facts: readonly Stored[],
+  atMs: number
+): EmailRecord {
   const known = knownAt(facts, atMs)
   const recipients = foldChanges([...unseen(beginningOf(asked, scheduledAt)), ...known.flatMap(changesOf)])
   const latest = recipients.reduce((one, other) => (other.scheduled_seq > one.scheduled_seq ? other : one))
@@ -61,10 +72,12 @@ export function asOf (asked: AskedRow, scheduledAt: string | null, facts: readon
   })
 }
 
-/** What was known of the recipients at `atMs`, in the order of the log. What an erasure left of the facts in whose place it stands is known since they were
- *  stored. */
+/** What was known of the recipients at `atMs`, in the order of the log. What an erasure left of the facts in whose
+ *  place it stands is known since they were stored. */
 export function knownAt (facts: readonly Stored[], atMs: number): Stored[] {
-  const all = facts.flatMap(stored => (isErasure(stored) ? [...pastIn(stored.fact), stored] : isOutcome(stored) ? [stored] : []))
+  const all = facts.flatMap(
+    stored => (isErasure(stored) ? [...pastIn(stored.fact), stored] : isOutcome(stored) ? [stored] : [])
+  )
   return all.filter(({ storedMs }) => storedMs <= atMs).sort((a, b) => a.seq - b.seq)
 }
 
@@ -88,8 +101,24 @@ function beginningOf ({ id, account, recipients, request_seq: request }: AskedRo
 
 /** What a table would add: a column that nobody has set is null. */
 const UNSET = {
-  name: null, smtp_code: null, enhanced_code: null, response: null, host: null, error: null, attempted_at: null, delivered_at: null, deferred_at: null, bounced_at: null,
-  failed_at: null, in_doubt_at: null, suppressed_at: null, canceled_at: null, opened_at: null, clicked_at: null, complained_at: null, unsubscribed_at: null,
+  name: null,
+  smtp_code: null,
+  enhanced_code: null,
+  response: null,
+  host: null,
+  error: null,
+  attempted_at: null,
+  delivered_at: null,
+  deferred_at: null,
+  bounced_at: null,
+  failed_at: null,
+  in_doubt_at: null,
+  suppressed_at: null,
+  canceled_at: null,
+  opened_at: null,
+  clicked_at: null,
+  complained_at: null,
+  unsubscribed_at: null,
   next_attempt_at: null
 }
 

@@ -12,8 +12,11 @@ export interface Asked extends Omit<EmailRequested['data'], 'content'> {
 
 export function askedIn ({ fact, seq }: Recorded<AnyFact>): Asked[] {
   switch (fact.type) {
-    case 'email.requested': return [{ ...fact.data, account: fact.account, at: fact.time, request: seq }]
-    case 'email.recorded': return [{ ...fact.data, account: fact.account, at: fact.data.requestedAt }]
-    default: return []
+    case 'email.requested':
+      return [{ ...fact.data, account: fact.account, at: fact.time, request: seq }]
+    case 'email.recorded':
+      return [{ ...fact.data, account: fact.account, at: fact.data.requestedAt }]
+    default:
+      return []
   }
 }

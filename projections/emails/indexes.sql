@@ -11,7 +11,7 @@ create index email_states_complained on email_states (account, created_at desc, 
 create index email_states_unsubscribed on email_states (account, created_at desc, id desc) where events @> '{email.unsubscribed}';
 
 create index recipients_address on recipients (account, lower(address), email);
--- Without the account: the sweep asks for everybody's.
+-- Without the account: the reconciler asks for everybody's.
 create index recipients_overdue on recipients (wake_at) where wake_at is not null;
 
 -- The account leads in the GIN indexes too, and substrings are found by trigrams, where the server carries these two extensions (contrib,

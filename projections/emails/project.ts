@@ -2,7 +2,7 @@ import { domainOf } from '#streams/address.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { isErased, pastOf } from '#streams/email/erase.ts'
-import type { EmailErased, MarkFact, RecipientFact } from '#streams/email/facts.ts'
+import type { EmailErased, EngagementFact, RecipientFact } from '#streams/email/facts.ts'
 import { subjects } from '#streams/subjects.ts'
 import { floorId } from '#src/base/id.ts'
 import { given, givenNew, sql, type Projection, type Sql } from '../define.ts'
@@ -20,16 +20,25 @@ export const emails: Projection = {
     {
       stream: 'REQUESTS',
       filter: 'request.>',
-      shard: shard => `request.${shard}.>`,
-      retold: { stream: 'EMAILS', subject: subjects.record, upTo: fact => (fact.type === 'email.recorded' ? fact.data.request : 0) }
+      partition: partition => `request.${partition}.>`,
+      rerecorded: {
+        stream: 'EMAILS',
+        subject: subjects.record,
+        upTo: fact => (fact.type === 'email.recorded' ? fact.data.request : 0)
+      }
     },
-    { stream: 'EMAILS', filter: 'email.>', shard: shard => `email.${shard}.>` }
+    { stream: 'EMAILS', filter: 'email.>', partition: partition => `email.${partition}.>` }
   ],
   aging: {
     stream: 'EMAILS',
     rows: horizonMs => {
       const floor = floorId('em', horizonMs)
-      return { emails: sql`id < ${floor}`, email_states: sql`id < ${floor}`, recipients: sql`email < ${floor}`, timeline: sql`email < ${floor}` }
+      return {
+        emails: sql`id < ${floor}`,
+        email_states: sql`id < ${floor}`,
+        recipients: sql`email < ${floor}`,
+        timeline: sql`email < ${floor}`
+      }
     }
   },
   project
@@ -40,25 +49,31 @@ function project (facts: readonly Recorded<AnyFact>[]): Sql[] {
   const erased = facts.filter(isErasure)
   const outcomes = [...facts.filter(isOutcome), ...erased.flatMap(({ fact }) => pastOf(fact))]
   if (requests.length + outcomes.length + erased.length === 0) return []
-  const touched = new Set([...requests.map(({ email }) => email), ...[...outcomes, ...erased].map(({ fact }) => fact.data.email)])
+  const touched = new Set([
+    ...requests.map(({ email }) => email),
+    ...[...outcomes, ...erased].map(({ fact }) => fact.data.email)
+  ])
   return [
     ...(requests.length === 0 ? [] : [insertEmails(requests)]),
     upsertRecipients(foldChanges([...requests.flatMap(unseen), ...outcomes.map(changeOf), ...erased.map(erasureOf)])),
-    ...(outcomes.length + erased.length === 0 ? [] : [insertTimeline([...outcomes.map(timelineRow), ...erased.map(erasureRow)])]),
+    ...(outcomes.length + erased.length === 0
+      ? []
+      : [insertTimeline([...outcomes.map(timelineRow), ...erased.map(erasureRow)])]),
     upsertStates([...touched].sort())
   ]
 }
 
 /** Beside the marks it says only that there will be no more. */
 export function isErasure (recorded: Recorded<AnyFact>): recorded is Recorded<EmailErased> {
-  return recorded.fact.type === 'email.erased' && !recorded.subject.endsWith('.mark')
+  return recorded.fact.type === 'email.erased' && !recorded.subject.endsWith('.engagement')
 }
 
-export function isOutcome (recorded: Recorded<AnyFact>): recorded is Recorded<RecipientFact | MarkFact> {
+export function isOutcome (recorded: Recorded<AnyFact>): recorded is Recorded<RecipientFact | EngagementFact> {
   return 'sequence' in recorded.fact.data && recorded.fact.type !== 'email.erased'
 }
 
-/** Of two words about an email the one that knows of more erased recipients holds, and of those the one with the later request; else they say the same. */
+/** Of two words about an email the one that knows of more erased recipients holds, and of those the one with the later
+ *  request; else they say the same. */
 function insertEmails (requests: Asked[]): Sql {
   return sql`
     insert into emails as old (id, account, key, test, from_address, from_name, from_domain, to_list, cc_list, bcc_list, reply_to_list,
@@ -80,7 +95,25 @@ function latest<Row extends { erased: number, request_seq: number }> (a: Row, b:
 }
 
 export function emailRow (asked: Asked) {
-  const { email, account, key, test, from, recipients, replyTo, subject, headers, attachments, template, track, unsubscribe, tags, metadata, at, request } = asked
+  const {
+    email,
+    account,
+    key,
+    test,
+    from,
+    recipients,
+    replyTo,
+    subject,
+    headers,
+    attachments,
+    template,
+    track,
+    unsubscribe,
+    tags,
+    metadata,
+    at,
+    request
+  } = asked
   const listOf = (kind: string) => recipients.filter(recipient => recipient.kind === kind).map(mailboxText)
   return {
     id: email,
@@ -96,8 +129,12 @@ export function emailRow (asked: Asked) {
     reply_to_list: replyTo.map(mailboxText),
     subject,
     headers,
-    attachments: attachments.map(({ filename, contentType, contentId, sizeBytes }) =>
-      ({ filename, content_type: contentType, content_id: contentId, size_bytes: sizeBytes })),
+    attachments: attachments.map(({ filename, contentType, contentId, sizeBytes }) => ({
+      filename,
+      content_type: contentType,
+      content_id: contentId,
+      size_bytes: sizeBytes
+    })),
     template: template?.id ?? null,
     template_version: template?.version ?? null,
     track_opens: track.opens,
@@ -170,10 +207,19 @@ function insertTimeline (rows: TimelineRow[]): Sql {
     on conflict (email, seq) do update set data = excluded.data, erased = true where excluded.erased and not old.erased`
 }
 
-export function timelineRow ({ fact, seq }: Recorded<RecipientFact | MarkFact>) {
+export function timelineRow ({ fact, seq }: Recorded<RecipientFact | EngagementFact>) {
   // What has a column of its own stays out of `data`, and so do the event's bytes: they lie in the log.
   const data = { ...fact.data, email: undefined, n: undefined, event: undefined }
-  return { email: fact.data.email, seq, n: fact.data.n, id: fact.id, type: fact.type, time: fact.time, data, erased: isErased(fact.data.to) }
+  return {
+    email: fact.data.email,
+    seq,
+    n: fact.data.n,
+    id: fact.id,
+    type: fact.type,
+    time: fact.time,
+    data,
+    erased: isErased(fact.data.to)
+  }
 }
 
 type TimelineRow = ReturnType<typeof timelineRow> | ReturnType<typeof erasureRow>
@@ -181,7 +227,16 @@ type TimelineRow = ReturnType<typeof timelineRow> | ReturnType<typeof erasureRow
 /** That the person was forgotten, and by which erasure: its own entry. */
 export function erasureRow ({ fact, seq }: Recorded<EmailErased>) {
   const { email, n, to, request, sequence, erasure } = fact.data
-  return { email, seq, n, id: fact.id, type: fact.type, time: fact.time, data: { to, request, sequence, erasure }, erased: true }
+  return {
+    email,
+    seq,
+    n,
+    id: fact.id,
+    type: fact.type,
+    time: fact.time,
+    data: { to, request, sequence, erasure },
+    erased: true
+  }
 }
 
 /** Only emails whose request is seen have a state: facts that came before it are counted when it comes. */

@@ -9,7 +9,9 @@ import type { EmailStatus } from './status.ts'
 export const TIMELINE_MAX = 5000
 
 /** `email.bounced` and `bounced` are the same filter. */
-export const EventFilter = Type.Union(EVENT_TYPES.flatMap(type => [type, type.slice('email.'.length)]).map(name => Type.Literal(name)))
+export const EventFilter = Type.Union(
+  EVENT_TYPES.flatMap(type => [type, type.slice('email.'.length)]).map(name => Type.Literal(name))
+)
 
 /** The filters of GET /api/emails that this view can answer; all given ones must hold. */
 export interface EmailFilters {
@@ -45,20 +47,29 @@ export interface ListOptions {
   cursor: Place | null
 }
 
-const COLUMNS = sql`emails.id, emails.key, emails.test, emails.from_address, emails.from_name, emails.to_list, emails.cc_list, emails.bcc_list,
+const COLUMNS =
+  sql`emails.id, emails.key, emails.test, emails.from_address, emails.from_name, emails.to_list, emails.cc_list, emails.bcc_list,
   emails.reply_to_list, emails.subject, emails.template, emails.template_version, emails.tags, emails.metadata, emails.created_at,
   email_states.status, email_states.scheduled_at`
 
-/** A page of an account's emails, newest first. Stable: a new row comes before the first page, never into a later one. */
+/** A page of an account's emails, newest first. Stable: a new row comes before the first page, never into a later one.
+ */
 export function listEmails ({ account, filters, limit, cursor }: ListOptions): Query<EmailPage> {
-  // The table whose index is walked: what only the states know is looked for there. Nearly every email is delivered, so no index tells those apart.
+  // The table whose index is walked: what only the states know is looked for there. Nearly every email is delivered, so
+  // no index tells those apart.
   const { status, event } = filters
-  const driver = status === undefined && (event === undefined || eventType(event) === 'email.delivered') ? sql`emails` : sql`email_states`
+  const driver = status === undefined && (event === undefined || eventType(event) === 'email.delivered')
+    ? sql`emails`
+    : sql`email_states`
   const conditions = [
     sql`emails.account = ${account} and email_states.account = ${account}`,
     ...(cursor === null ? [] : [sql`(${driver}.created_at, ${driver}.id) < (${cursor.at}::timestamptz, ${cursor.id})`]),
-    ...(filters.created_after === undefined ? [] : [sql`${driver}.created_at >= ${filters.created_after}::timestamptz`]),
-    ...(filters.created_before === undefined ? [] : [sql`${driver}.created_at < ${filters.created_before}::timestamptz`]),
+    ...(filters.created_after === undefined
+      ? []
+      : [sql`${driver}.created_at >= ${filters.created_after}::timestamptz`]),
+    ...(filters.created_before === undefined
+      ? []
+      : [sql`${driver}.created_at < ${filters.created_before}::timestamptz`]),
     ...filterConditions(account, filters)
   ]
   return {
@@ -67,18 +78,29 @@ export function listEmails ({ account, filters, limit, cursor }: ListOptions): Q
     read: rows => {
       const data = (rows as unknown as EmailRow[]).slice(0, limit).map(summaryOf)
       const more = rows.length > limit
-      return { data, has_more: more, next_cursor: more ? placeText({ at: data.at(-1)!.created_at, id: data.at(-1)!.id }) : null }
+      return {
+        data,
+        has_more: more,
+        next_cursor: more ? placeText({ at: data.at(-1)!.created_at, id: data.at(-1)!.id }) : null
+      }
     }
   }
 }
 
-function filterConditions (account: string, { status, to, from, domain, tag, metadata, template_id, event, q }: EmailFilters): Sql[] {
+function filterConditions (
+  account: string,
+  { status, to, from, domain, tag, metadata, template_id, event, q }: EmailFilters
+): Sql[] {
   return [
     ...(status === undefined ? [] : [sql`email_states.status = ${status}`]),
     ...(event === undefined ? [] : [HAS_EVENT[eventType(event)]]),
     ...(from === undefined ? [] : [sql`lower(emails.from_address) = lower(${from})`]),
     ...(domain === undefined ? [] : [sql`emails.from_domain = ${domain.toLowerCase()}`]),
-    ...(to === undefined ? [] : [sql`emails.id in (select email from recipients where account = ${account} and lower(address) = lower(${to}))`]),
+    ...(to === undefined
+      ? []
+      : [
+        sql`emails.id in (select email from recipients where account = ${account} and lower(address) = lower(${to}))`
+      ]),
     ...(template_id === undefined ? [] : [sql`emails.template = ${template_id}`]),
     ...(tag === undefined ? [] : [sql`emails.tags <> '{}' and emails.tags @> ${[tag]}::text[]`]),
     ...Object.entries(metadata ?? {}).map(([name, value]) => metadataCondition(name, value)),
@@ -100,7 +122,8 @@ function eventType (event: string): EventType {
   return EVENT_TYPES.find(type => type === event || type === `email.${event}`)!
 }
 
-/** A query string knows only text, metadata also numbers, booleans and null: whatever the text may mean is looked for. */
+/** A query string knows only text, metadata also numbers, booleans and null: whatever the text may mean is looked for.
+ */
 function metadataCondition (name: string, value: string): Sql {
   const meanings: unknown[] = [value]
   if (/^(true|false|null|-?(0|[1-9]\d{0,15})(\.\d{1,15})?)$/.test(value)) meanings.push(JSON.parse(value))
@@ -111,7 +134,8 @@ function metadataCondition (name: string, value: string): Sql {
 /** One email with its recipients and everything that happened; null when the account has none of that id. */
 export function getEmail ({ account, id }: { account: string, id: string }): Query<EmailRecord | null> {
   return {
-    sql: sql`select ${COLUMNS}, emails.headers, emails.attachments, emails.track_opens, emails.track_clicks, emails.unsubscribe,
+    sql:
+      sql`select ${COLUMNS}, emails.headers, emails.attachments, emails.track_opens, emails.track_clicks, emails.unsubscribe,
       (select jsonb_agg(to_jsonb(recipients) order by n) from recipients where email = emails.id) as recipients,
       (select jsonb_agg(to_jsonb(facts) order by seq) from (select * from timeline where email = emails.id order by seq limit ${TIMELINE_MAX}) facts) as timeline
       from emails join email_states on email_states.id = emails.id
@@ -122,7 +146,10 @@ export function getEmail ({ account, id }: { account: string, id: string }): Que
 
 /** Where the request of an email lies in REQUESTS; null when the account has none of that id. */
 export function findRequest ({ account, id }: { account: string, id: string }): Query<number | null> {
-  return { sql: sql`select request_seq from emails where account = ${account} and id = ${id}`, read: ([row]) => (row?.request_seq as number | undefined) ?? null }
+  return {
+    sql: sql`select request_seq from emails where account = ${account} and id = ${id}`,
+    read: ([row]) => (row?.request_seq as number | undefined) ?? null
+  }
 }
 
 /** A recipient that something should have happened to by now. */
@@ -136,15 +163,31 @@ export interface OverdueRecipient {
   wakeMs: number
 }
 
-/** Recipients whose next attempt, or whose claim's lease, was over more than `graceS` seconds ago (below 0: is over within so many) and of
- *  whom nothing was heard since: for the sweep that makes lost schedules again. The longest overdue first; `after` = the last of the page before. */
-export function overdueRecipients ({ limit, graceS, after }: { limit: number, graceS: number, after: OverdueRecipient | null }): Query<OverdueRecipient[]> {
-  const beyond = after === null ? sql`` : sql`and (wake_at, email, n) > (${new Date(after.wakeMs).toISOString()}::timestamptz, ${after.email}, ${after.n}::smallint)`
+/** Recipients whose next attempt, or whose claim's lease, was over more than `graceS` seconds ago (below 0: is over
+ *  within so many) and of whom nothing was heard since: for the reconciler that makes lost schedules again. The longest
+ *  overdue first; `after` = the last of the page before. */
+export function overdueRecipients (
+  { limit, graceS, after }: { limit: number, graceS: number, after: OverdueRecipient | null }
+): Query<OverdueRecipient[]> {
+  const beyond = after === null
+    ? sql``
+    : sql`and (wake_at, email, n) > (${
+      new Date(after.wakeMs).toISOString()
+    }::timestamptz, ${after.email}, ${after.n}::smallint)`
   return {
     sql: sql`select account, email, n, request_seq, wake_at from recipients
       where wake_at < now() - make_interval(secs => ${graceS}) ${beyond} order by wake_at, email, n limit ${limit}`,
-    read: rows => (rows as unknown as Array<Omit<OverdueRecipient, 'requestSeq' | 'wakeMs'> & { request_seq: number, wake_at: Date }>)
-      .map(({ account, email, n, request_seq, wake_at }) => ({ account, email, n, requestSeq: request_seq, wakeMs: wake_at.getTime() }))
+    read: rows =>
+      (rows as unknown as Array<
+        Omit<OverdueRecipient, 'requestSeq' | 'wakeMs'> & { request_seq: number, wake_at: Date }
+      >)
+        .map(({ account, email, n, request_seq, wake_at }) => ({
+          account,
+          email,
+          n,
+          requestSeq: request_seq,
+          wakeMs: wake_at.getTime()
+        }))
   }
 }
 
@@ -157,11 +200,15 @@ export interface UnheardEmail {
   ns: number[]
 }
 
-/** Emails of all accounts with a recipient that is queued or being sent to, the oldest first, and which of the recipients nothing was ever heard of: such a
- *  one has no time at which somebody should look. `after` = the last of the page before. */
+/** Emails of all accounts with a recipient that is queued or being sent to, the oldest first, and which of the
+ *  recipients nothing was ever heard of: such a one has no time at which somebody should look. `after` = the last of
+ *  the page before. */
 export function unheardEmails ({ limit, after }: { limit: number, after: UnheardEmail | null }): Query<UnheardEmail[]> {
-  // The index on account, status and time is walked in pieces, an account and a status each: an index of its own would cost every change of a recipient.
-  const beyond = after === null ? sql`` : sql`and (created_at, id) > (${new Date(after.createdMs).toISOString()}::timestamptz, ${after.email})`
+  // The index on account, status and time is walked in pieces, an account and a status each: an index of its own would
+  // cost every change of a recipient.
+  const beyond = after === null
+    ? sql``
+    : sql`and (created_at, id) > (${new Date(after.createdMs).toISOString()}::timestamptz, ${after.email})`
   return {
     sql: sql`with recursive accounts (account) as (
         (select account from email_states order by account limit 1)
@@ -176,14 +223,26 @@ export function unheardEmails ({ limit, after }: { limit: number, after: Unheard
       select page.account, page.id as email, page.created_at, emails.request_seq,
         array(select n from recipients where email = page.id and status = 'queued' and status_seq <= 0 and wake_at is null order by n) as ns
       from page join emails on emails.id = page.id order by page.created_at, page.id`,
-    read: rows => (rows as unknown as Array<Pick<UnheardEmail, 'account' | 'email' | 'ns'> & { request_seq: number, created_at: Date }>)
-      .map(({ account, email, ns, request_seq, created_at }) => ({ account, email, ns, requestSeq: request_seq, createdMs: created_at.getTime() }))
+    read: rows =>
+      (rows as unknown as Array<
+        Pick<UnheardEmail, 'account' | 'email' | 'ns'> & { request_seq: number, created_at: Date }
+      >)
+        .map(({ account, email, ns, request_seq, created_at }) => ({
+          account,
+          email,
+          ns,
+          requestSeq: request_seq,
+          createdMs: created_at.getTime()
+        }))
   }
 }
 
 /** Which of these emails there are. */
 export function knownEmails (ids: string[]): Query<Set<string>> {
-  return { sql: sql`select id from emails where id = any(${ids}::text[])`, read: rows => new Set(rows.map(row => row.id as string)) }
+  return {
+    sql: sql`select id from emails where id = any(${ids}::text[])`,
+    read: rows => new Set(rows.map(row => row.id as string))
+  }
 }
 
 export interface EmailRow {
@@ -207,7 +266,9 @@ export interface EmailRow {
 }
 
 /** Rows inside jsonb: times are text there, in PostgreSQL's own form. */
-export interface RecipientRow extends Omit<Static<typeof RecipientRecord>, 'last_response'>, Static<typeof LastResponse> {
+export interface RecipientRow
+  extends Omit<Static<typeof RecipientRecord>, 'last_response'>, Static<typeof LastResponse>
+{
   reply_seq: number
 }
 
@@ -252,7 +313,12 @@ export function recordOf (row: DetailedRow): EmailRecord {
   const asked = { type: 'email.requested', time: summary.created_at }
   const { headers, attachments, unsubscribe, track_opens: opens, track_clicks: clicks } = row
   const rest = { headers, attachments, track: { opens, clicks }, unsubscribe }
-  return { ...summary, ...rest, recipients: row.recipients.map(recipientOf), timeline: [asked, ...(row.timeline ?? []).map(entryOf)] }
+  return {
+    ...summary,
+    ...rest,
+    recipients: row.recipients.map(recipientOf),
+    timeline: [asked, ...(row.timeline ?? []).map(entryOf)]
+  }
 }
 
 function recipientOf (row: RecipientRow): Static<typeof RecipientRecord> {
@@ -283,15 +349,57 @@ function recipientOf (row: RecipientRow): Static<typeof RecipientRecord> {
 
 /** Data of a fact under the names the API uses; what a client has no use for (worker, lease, digest) stays out. */
 function entryOf ({ id, type, time: at, n, data }: FactRow): TimelineEntry {
-  const { to, sequence, attempt, messageId, reply, error, host, reason, detail, cause, held, scheduledAt, nextAttemptAt } = data
+  const {
+    to,
+    sequence,
+    attempt,
+    messageId,
+    reply,
+    error,
+    host,
+    reason,
+    detail,
+    cause,
+    held,
+    scheduledAt,
+    nextAttemptAt
+  } = data
   const { status, report, url, machine, feedback, by } = data
   // What a bounce mail told was no transaction of ours, though the fact has room for one.
   const { stage, via, tls, ms } = report == null ? data : {}
   const answer = reply as { code: number, enhanced: string | null, text: string } | null | undefined
-  const said = answer === undefined ? {} : { smtp_code: answer?.code ?? null, enhanced_code: answer?.enhanced ?? null, response: answer?.text ?? null }
+  const said = answer === undefined
+    ? {}
+    : { smtp_code: answer?.code ?? null, enhanced_code: answer?.enhanced ?? null, response: answer?.text ?? null }
   const entry = {
-    id, type, time: time(at)!, n, recipient: to, sequence, attempt, message_id: messageId, stage, ...said, error, host, via, tls, ms,
-    class: data.class, reason, detail, cause, held, status, report, url, machine, feedback, by, scheduled_at: scheduledAt, next_attempt_at: nextAttemptAt
+    id,
+    type,
+    time: time(at)!,
+    n,
+    recipient: to,
+    sequence,
+    attempt,
+    message_id: messageId,
+    stage,
+    ...said,
+    error,
+    host,
+    via,
+    tls,
+    ms,
+    class: data.class,
+    reason,
+    detail,
+    cause,
+    held,
+    status,
+    report,
+    url,
+    machine,
+    feedback,
+    by,
+    scheduled_at: scheduledAt,
+    next_attempt_at: nextAttemptAt
   }
   return Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== undefined)) as TimelineEntry
 }

@@ -15,7 +15,8 @@ export interface Queue {
 /** How much waits. It reads no more rows than it counts, however many emails there are. */
 export function queueOf ({ account, max }: { account: string, max: number }): Query<Queue> {
   return {
-    sql: sql`select states.name, found.count, found.oldest from unnest(${WAITING}::text[]) as states (name) cross join lateral (
+    sql:
+      sql`select states.name, found.count, found.oldest from unnest(${WAITING}::text[]) as states (name) cross join lateral (
         select count(*) as count, min(created_at) as oldest from (
           select created_at from email_states where account = ${account} and status = states.name order by created_at desc, id desc limit ${max}) counted) found`,
     read: rows => {

@@ -1,12 +1,13 @@
 import type { Recorded } from '#streams/define.ts'
 import { ERASED } from '#streams/address.ts'
-import { isErased, isMark, pastOf } from '#streams/email/erase.ts'
-import type { EmailErased, MarkFact, RecipientFact } from '#streams/email/facts.ts'
+import { isErased, isEngagement, pastOf } from '#streams/email/erase.ts'
+import type { EmailErased, EngagementFact, RecipientFact } from '#streams/email/facts.ts'
 import { fold, pick } from '../fold.ts'
 import type { Asked } from './asked.ts'
 import type { RecipientStatus } from './status.ts'
 
-/** What one fact, or several of one recipient, say about its row. Times RFC 3339; sequences are of EMAILS, 0 = none yet. */
+/** What one fact, or several of one recipient, say about its row. Times RFC 3339; sequences are of EMAILS, 0 = none
+ *  yet. */
 export interface Change {
   email: string
   n: number
@@ -44,7 +45,8 @@ export interface Change {
   error?: string | null
 }
 
-/** The columns that follow the fact with the highest sequence together, the last one that set a time, and the last answer of a server. */
+/** The columns that follow the fact with the highest sequence together, the last one that set a time, and the last
+ *  answer of a server. */
 const WITH_STATUS = ['status_seq', 'status', 'next_attempt_at', 'wake_at'] as const
 const WITH_SCHEDULE = ['scheduled_seq', 'scheduled_at'] as const
 const WITH_REPLY = ['reply_seq', 'smtp_code', 'enhanced_code', 'response', 'host', 'error'] as const
@@ -71,11 +73,22 @@ export function unseen ({ email, account, recipients, scheduledAt, request }: As
 }
 
 /** What a fact of EMAILS changes. */
-export function changeOf (recorded: Recorded<RecipientFact | MarkFact>): Change {
+export function changeOf (recorded: Recorded<RecipientFact | EngagementFact>): Change {
   const { fact, seq } = recorded
   const { email, n, to, request } = fact.data
   const attempts = 'attempt' in fact.data ? fact.data.attempt : 0
-  const common = { email, n, account: fact.account, address: to, request_seq: request, status_seq: seq, attempts, reply_seq: 0, scheduled_seq: -1, erased: isErased(to) }
+  const common = {
+    email,
+    n,
+    account: fact.account,
+    address: to,
+    request_seq: request,
+    status_seq: seq,
+    attempts,
+    reply_seq: 0,
+    scheduled_seq: -1,
+    erased: isErased(to)
+  }
   // A mark is no status: whatever else is known of the recipient goes before it.
   const mark = { ...common, status: 'queued' as const, status_seq: -1 }
   switch (fact.type) {
@@ -88,13 +101,24 @@ export function changeOf (recorded: Recorded<RecipientFact | MarkFact>): Change 
     case 'email.unsubscribed':
       return { ...mark, unsubscribed_at: fact.time }
     case 'email.attempted':
-      // REQUESTS gives its own job out again until it is settled. One that came by schedule may be lost with its worker: then the end of the lease
-      // is when somebody must look.
-      return { ...common, status: 'sending', attempted_at: fact.time, wake_at: fact.data.due ? fact.data.leaseUntil : null }
+      // REQUESTS gives its own job out again until it is settled. One that came by schedule may be lost with its
+      // worker: then the end of the lease is when somebody must look.
+      return {
+        ...common,
+        status: 'sending',
+        attempted_at: fact.time,
+        wake_at: fact.data.due ? fact.data.leaseUntil : null
+      }
     case 'email.delivered':
       return { ...common, status: 'delivered', delivered_at: fact.time, ...replyOf(fact.data, seq) }
     case 'email.deferred':
-      return { ...common, status: 'deferred', deferred_at: fact.time, ...dueAt(fact.data.nextAttemptAt), ...replyOf(fact.data, seq) }
+      return {
+        ...common,
+        status: 'deferred',
+        deferred_at: fact.time,
+        ...dueAt(fact.data.nextAttemptAt),
+        ...replyOf(fact.data, seq)
+      }
     case 'email.bounced':
       return { ...common, status: 'bounced', bounced_at: fact.time, ...replyOf(fact.data, seq) }
     case 'email.failed':
@@ -104,7 +128,13 @@ export function changeOf (recorded: Recorded<RecipientFact | MarkFact>): Change 
     case 'email.suppressed':
       return { ...common, status: 'suppressed', suppressed_at: fact.time }
     case 'email.rescheduled':
-      return { ...common, status: 'scheduled', ...dueAt(fact.data.scheduledAt), scheduled_at: fact.data.scheduledAt, scheduled_seq: seq }
+      return {
+        ...common,
+        status: 'scheduled',
+        ...dueAt(fact.data.scheduledAt),
+        scheduled_at: fact.data.scheduledAt,
+        scheduled_seq: seq
+      }
     case 'email.canceled':
       return { ...common, status: 'canceled', canceled_at: fact.time }
     case 'email.retry_requested':
@@ -115,9 +145,21 @@ export function changeOf (recorded: Recorded<RecipientFact | MarkFact>): Change 
 /** The person is forgotten: the status stays what its facts came to, and nothing is waited for any more. */
 export function erasureOf ({ fact, seq }: Recorded<EmailErased>): Change {
   const { email, n, request } = fact.data
-  const last = pastOf(fact).findLast(({ fact }) => !isMark(fact))
+  const last = pastOf(fact).findLast(({ fact }) => !isEngagement(fact))
   const status = last === undefined ? 'canceled' : changeOf(last).status
-  return { email, n, account: fact.account, address: ERASED, request_seq: request, status, status_seq: seq, attempts: 0, reply_seq: 0, scheduled_seq: -1, erased: true }
+  return {
+    email,
+    n,
+    account: fact.account,
+    address: ERASED,
+    request_seq: request,
+    status,
+    status_seq: seq,
+    attempts: 0,
+    reply_seq: 0,
+    scheduled_seq: -1,
+    erased: true
+  }
 }
 
 function dueAt (time: string | null): Partial<Change> {
@@ -184,7 +226,7 @@ function later (a: string | undefined, b: string | undefined): string | undefine
   return a > b ? a : b
 }
 
-/** Marks tell when it happened first. */
+/** Engagements tell when it happened first. */
 function earlier (a: string | undefined, b: string | undefined): string | undefined {
   if (a === undefined || b === undefined) return a ?? b
   return a < b ? a : b

@@ -50,7 +50,11 @@ export const EmailSummary = Type.Object(summary)
 export type EmailSummary = Static<typeof EmailSummary>
 
 /** The answer of GET /api/emails. */
-export const EmailPage = Type.Object({ data: Type.Array(EmailSummary), has_more: Type.Boolean(), next_cursor: Nullable(Text) }, {
+export const EmailPage = Type.Object({
+  data: Type.Array(EmailSummary),
+  has_more: Type.Boolean(),
+  next_cursor: Nullable(Text)
+}, {
   examples: [{ data: [SUMMARY], has_more: false, next_cursor: null }]
 })
 export type EmailPage = Static<typeof EmailPage>
@@ -128,7 +132,12 @@ export const TimelineEntry = Type.Object({
 export type TimelineEntry = Static<typeof TimelineEntry>
 
 /** A file that came along, without its bytes. */
-export const Attachment = Type.Object({ filename: Text, content_type: Text, content_id: Nullable(Text), size_bytes: Type.Integer() })
+export const Attachment = Type.Object({
+  filename: Text,
+  content_type: Text,
+  content_id: Nullable(Text),
+  size_bytes: Type.Integer()
+})
 
 /** The answer of GET /api/emails/{id}. */
 export const EmailRecord = Type.Object({
@@ -166,11 +175,26 @@ export const EmailRecord = Type.Object({
       complained_at: null,
       unsubscribed_at: null,
       next_attempt_at: null,
-      last_response: { smtp_code: 250, enhanced_code: '2.0.0', response: '250 2.0.0 Ok: queued', host: 'mx.example.net', error: null }
+      last_response: {
+        smtp_code: 250,
+        enhanced_code: '2.0.0',
+        response: '250 2.0.0 Ok: queued',
+        host: 'mx.example.net',
+        error: null
+      }
     }],
     timeline: [
       { type: 'email.requested', time: '2026-11-21T12:00:00.000Z' },
-      { id: 'ev_01m7ysf2k8q3w5r7t9y1z3x5c7', type: 'email.delivered', time: '2026-11-21T12:00:00.310Z', n: 0, recipient: 'ada@example.net', sequence: 2, smtp_code: 250, ms: 270 }
+      {
+        id: 'ev_01m7ysf2k8q3w5r7t9y1z3x5c7',
+        type: 'email.delivered',
+        time: '2026-11-21T12:00:00.310Z',
+        n: 0,
+        recipient: 'ada@example.net',
+        sequence: 2,
+        smtp_code: 250,
+        ms: 270
+      }
     ]
   }]
 })

@@ -12,8 +12,9 @@ export type EmailStatus = Static<typeof EmailStatus>
 
 const liveliest = OPEN.reduce((cases, status) => sql`${cases} when bool_or(status = ${status}) then ${status}`, sql``)
 
-/** An email's status from its recipients', as an aggregate over rows with a column `status`: the one they share; else the liveliest that is
- *  still open; else (all ended, not alike) `partial`. A held doubt counts as open: it waits for a person, who looks for `in_doubt`. */
+/** An email's status from its recipients', as an aggregate over rows with a column `status`: the one they share; else
+ *  the liveliest that is still open; else (all ended, not alike) `partial`. A held doubt counts as open: it waits for a
+ *  person, who looks for `in_doubt`. */
 export const rollUp: Sql = sql`case when count(distinct status) = 1 then min(status) ${liveliest} else 'partial' end`
 
 /** The same of recipients that are in memory; at least one. */

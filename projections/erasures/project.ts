@@ -16,7 +16,13 @@ function project (facts: readonly Recorded<AnyFact>[]): Sql[] {
   const told = facts.filter(isErasure)
   const steps = told.filter(isStep)
   return [
-    ...(told.length === 0 ? [] : [upsertErasures(fold(told.map(({ fact }) => rowOf(fact)), ({ id }) => id, (a, b) => (b.completed_at === null ? a : b)))]),
+    ...(told.length === 0
+      ? []
+      : [upsertErasures(fold(
+        told.map(({ fact }) => rowOf(fact)),
+        ({ id }) => id,
+        (a, b) => (b.completed_at === null ? a : b)
+      ))]),
     ...(steps.length === 0 ? [] : [insertSteps(steps)])
   ]
 }
@@ -33,14 +39,18 @@ function isStep (recorded: Recorded<ErasureFact>): recorded is Recorded<ErasureA
 function rowOf (fact: ErasureFact) {
   const { account, time, data: { erasure: id, hash } } = fact
   const requested_at = fact.type === 'erasure.requested' ? time : fact.data.requestedAt
-  const done = fact.type === 'erasure.completed' ? { completed_at: time, counts: fact.data.counts } : { completed_at: null, counts: null }
+  const done = fact.type === 'erasure.completed'
+    ? { completed_at: time, counts: fact.data.counts }
+    : { completed_at: null, counts: null }
   return { id, account, hash, requested_at, ...done }
 }
 
 function upsertErasures (rows: ReturnType<typeof rowOf>[]): Sql {
   return sql`
     insert into erasures (id, account, hash, requested_at, completed_at, counts)
-    select id, account, hash, requested_at, completed_at, counts from json_populate_recordset(null::erasures, ${json(rows)}::json)
+    select id, account, hash, requested_at, completed_at, counts from json_populate_recordset(null::erasures, ${
+    json(rows)
+  }::json)
     order by id
     on conflict (id) do update set completed_at = excluded.completed_at, counts = excluded.counts where excluded.completed_at is not null`
 }
@@ -49,7 +59,9 @@ function insertSteps (steps: Recorded<ErasureAdvanced>[]): Sql {
   const rows = steps.map(({ fact: { data }, seq }) => ({ erasure: data.erasure, seq, counts: data.counts }))
   return sql`
     insert into erasure_steps (erasure, seq, counts)
-    select erasure, seq, counts from json_populate_recordset(null::erasure_steps, ${json(fold(rows, ({ seq }) => String(seq), before => before))}::json)
+    select erasure, seq, counts from json_populate_recordset(null::erasure_steps, ${
+    json(fold(rows, ({ seq }) => String(seq), before => before))
+  }::json)
     order by erasure, seq
     on conflict do nothing`
 }

@@ -40,12 +40,19 @@ export const ErasureRecord = Type.Object({
     requested_at: '2026-11-21T12:00:00.000Z',
     completed_at: '2026-11-21T12:00:31.000Z',
     counts: { emails: 12, recipients: 12, canceled: 1, suppressions: 1, inbound: 2, messages: 49 },
-    remains: [{ what: 'Words of webhook receivers in the log of deliveries, should they have repeated the address.', until: '2026-12-21T12:00:31.000Z' }]
+    remains: [{
+      what: 'Words of webhook receivers in the log of deliveries, should they have repeated the address.',
+      until: '2026-12-21T12:00:31.000Z'
+    }]
   }]
 })
 export type ErasureRecord = Static<typeof ErasureRecord>
 
-export const ErasurePage = Type.Object({ data: Type.Array(ErasureRecord), has_more: Type.Boolean(), next_cursor: Nullable(Type.String()) }, {
+export const ErasurePage = Type.Object({
+  data: Type.Array(ErasureRecord),
+  has_more: Type.Boolean(),
+  next_cursor: Nullable(Type.String())
+}, {
   examples: [{ data: ErasureRecord.examples, has_more: false, next_cursor: null }]
 })
 export type ErasurePage = Static<typeof ErasurePage>
@@ -53,74 +60,151 @@ export type ErasurePage = Static<typeof ErasurePage>
 type Standing = Pick<Erasure, 'id' | 'hash' | 'requestedAt' | 'completedAt' | 'counts'>
 
 /** How long the log keeps content, and facts about mail, in ms. */
-export interface Kept { contentMs: number, factsMs: number }
+export interface Kept {
+  contentMs: number
+  factsMs: number
+}
 
 /** The receipt, so far. */
 export function receiptOf ({ id, hash, requestedAt, completedAt, counts }: Standing, kept: Kept): ErasureRecord {
   const remains = completedAt === null ? [] : remainsAfter(Date.parse(completedAt), kept)
-  return { id, status: completedAt === null ? 'pending' : 'completed', address_hash: hash, requested_at: requestedAt, completed_at: completedAt, counts, remains }
+  return {
+    id,
+    status: completedAt === null ? 'pending' : 'completed',
+    address_hash: hash,
+    requested_at: requestedAt,
+    completed_at: completedAt,
+    counts,
+    remains
+  }
 }
 
 /** Said of every erasure, whether there was such a thing or not: nobody can look there. */
 function remainsAfter (completedMs: number, { contentMs, factsMs }: Kept): Remain[] {
   const after = (ms: number) => new Date(completedMs + ms).toISOString()
   return [
-    { what: 'Mail of other recipients that names the address in its text or its files: it is theirs.', until: after(contentMs) },
-    { what: 'What is known of such mail without its text, should its subject, headers, sender, tags or metadata name the address.', until: after(factsMs) },
-    { what: 'Mail in the built-in catcher, where there is one: until others take its place, or the process ends.', until: null },
-    { what: 'Views whose making or comparing was cut off: until they are dropped, or made to the end.', until: after(UNFINISHED_DAYS * DAY_MS) },
-    { what: 'Text or files of mail that was never accepted, because storing them was cut off: until they are tidied away.', until: after(STRAY_DAYS * DAY_MS) },
-    { what: 'Views of an earlier version of Jetpost, kept to go back to: until they have not been in use for as long.', until: after(UNUSED_DAYS * DAY_MS) },
-    { what: 'Words of webhook receivers in the log of deliveries, should they have repeated the address.', until: after(ANSWERS_DAYS * DAY_MS) },
-    { what: 'Free space in the pages of PostgreSQL: until it is written over; that of the views goes at once with `jetpost rebuild all`.', until: null },
-    { what: "PostgreSQL's write-ahead log: until its segments are written over, at the latest by as much as max_wal_size.", until: null },
+    {
+      what: 'Mail of other recipients that names the address in its text or its files: it is theirs.',
+      until: after(contentMs)
+    },
+    {
+      what:
+        'What is known of such mail without its text, should its subject, headers, sender, tags or metadata name the address.',
+      until: after(factsMs)
+    },
+    {
+      what: 'Mail in the built-in catcher, where there is one: until others take its place, or the process ends.',
+      until: null
+    },
+    {
+      what: 'Views whose making or comparing was cut off: until they are dropped, or made to the end.',
+      until: after(UNFINISHED_DAYS * DAY_MS)
+    },
+    {
+      what:
+        'Text or files of mail that was never accepted, because storing them was cut off: until they are tidied away.',
+      until: after(STRAY_DAYS * DAY_MS)
+    },
+    {
+      what: 'Views of an earlier version of Jetpost, kept to go back to: until they have not been in use for as long.',
+      until: after(UNUSED_DAYS * DAY_MS)
+    },
+    {
+      what: 'Words of webhook receivers in the log of deliveries, should they have repeated the address.',
+      until: after(ANSWERS_DAYS * DAY_MS)
+    },
+    {
+      what:
+        'Free space in the pages of PostgreSQL: until it is written over; that of the views goes at once with `jetpost rebuild all`.',
+      until: null
+    },
+    {
+      what:
+        "PostgreSQL's write-ahead log: until its segments are written over, at the latest by as much as max_wal_size.",
+      until: null
+    },
     { what: 'The Raft log of NATS servers in a cluster: until their next snapshot.', until: null },
-    { what: 'Backups made before: until they are thrown away. A restored one has to be erased from again.', until: null }
+    {
+      what: 'Backups made before: until they are thrown away. A restored one has to be erased from again.',
+      until: null
+    }
   ]
 }
 
 export const parseCursor = placeParser('era_')
 
-interface Row { id: string, hash: string, requested_at: Date, completed_at: Date | null, counts: Record<string, number> }
+interface Row {
+  id: string
+  hash: string
+  requested_at: Date
+  completed_at: Date | null
+  counts: Record<string, number>
+}
 
-const STEPS = Object.keys(ErasureCounts.properties).map(name => new Sql([`'${name}', coalesce(sum((counts->>'${name}')::bigint), 0)`], []))
+const STEPS = Object.keys(ErasureCounts.properties).map(name =>
+  new Sql([`'${name}', coalesce(sum((counts->>'${name}')::bigint), 0)`], [])
+)
   .reduce((left, right) => sql`${left}, ${right}`)
 /** Under way, the sum of the steps so far. */
-const COLUMNS = sql`id, hash, requested_at, completed_at, coalesce(counts, (select jsonb_build_object(${STEPS}) from erasure_steps where erasure = erasures.id)) as counts`
+const COLUMNS =
+  sql`id, hash, requested_at, completed_at, coalesce(counts, (select jsonb_build_object(${STEPS}) from erasure_steps where erasure = erasures.id)) as counts`
 
 function standingOf (row: Row): Standing {
   const counts = row.counts as unknown as ErasureCounts
-  return { id: row.id, hash: row.hash, requestedAt: row.requested_at.toISOString(), completedAt: row.completed_at?.toISOString() ?? null, counts }
+  return {
+    id: row.id,
+    hash: row.hash,
+    requestedAt: row.requested_at.toISOString(),
+    completedAt: row.completed_at?.toISOString() ?? null,
+    counts
+  }
 }
 
-export interface ListOptions { account: string, limit: number, cursor: Place | null, kept: Kept }
+export interface ListOptions {
+  account: string
+  limit: number
+  cursor: Place | null
+  kept: Kept
+}
 
 /** A page of an account's erasures, newest first. */
 export function listErasures ({ account, limit, cursor, kept }: ListOptions): Query<ErasurePage> {
   const beyond = cursor === null ? sql`` : sql`and (requested_at, id) < (${cursor.at}::timestamptz, ${cursor.id})`
   return {
-    sql: sql`select ${COLUMNS} from erasures where account = ${account} ${beyond} order by requested_at desc, id desc limit ${limit + 1}`,
+    sql:
+      sql`select ${COLUMNS} from erasures where account = ${account} ${beyond} order by requested_at desc, id desc limit ${
+        limit + 1
+      }`,
     read: rows => {
       const page = (rows as unknown as Row[]).slice(0, limit).map(standingOf)
       const more = rows.length > limit
       return {
-        data: page.map(standing => receiptOf(standing, kept)), has_more: more, next_cursor: more ? placeText({ at: page.at(-1)!.requestedAt, id: page.at(-1)!.id }) : null
+        data: page.map(standing => receiptOf(standing, kept)),
+        has_more: more,
+        next_cursor: more ? placeText({ at: page.at(-1)!.requestedAt, id: page.at(-1)!.id }) : null
       }
     }
   }
 }
 
-interface GetOptions { account: string, kept: Kept }
+interface GetOptions {
+  account: string
+  kept: Kept
+}
 
 /** One erasure; null when the account has none of that id. */
 export function getErasure ({ account, id, kept }: GetOptions & { id: string }): Query<ErasureRecord | null> {
-  return { sql: sql`select ${COLUMNS} from erasures where account = ${account} and id = ${id}`, read: rows => first(rows, kept) }
+  return {
+    sql: sql`select ${COLUMNS} from erasures where account = ${account} and id = ${id}`,
+    read: rows => first(rows, kept)
+  }
 }
 
 /** The one that is under way for an address, or null. */
 export function pendingErasure ({ account, hash, kept }: GetOptions & { hash: string }): Query<ErasureRecord | null> {
   return {
-    sql: sql`select ${COLUMNS} from erasures where account = ${account} and hash = ${hash} and completed_at is null order by requested_at, id limit 1`,
+    sql:
+      sql`select ${COLUMNS} from erasures where account = ${account} and hash = ${hash} and completed_at is null order by requested_at, id limit 1`,
     read: rows => first(rows, kept)
   }
 }
@@ -132,7 +216,8 @@ function first ([row]: readonly Record<string, unknown>[], kept: Kept): ErasureR
 /** What is under way in all accounts, the oldest first. */
 export function pendingErasures (limit: number): Query<Array<{ account: string, id: string, requestedAt: Date }>> {
   return {
-    sql: sql`select account, id, requested_at as "requestedAt" from erasures where completed_at is null order by requested_at, id limit ${limit}`,
+    sql:
+      sql`select account, id, requested_at as "requestedAt" from erasures where completed_at is null order by requested_at, id limit ${limit}`,
     read: rows => rows as unknown as Array<{ account: string, id: string, requestedAt: Date }>
   }
 }

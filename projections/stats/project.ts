@@ -6,8 +6,9 @@ import { json, sql, type Projection, type Sql } from '../define.ts'
 import { countsIn, type Count } from './count.ts'
 import { recount, remember } from './recount.ts'
 
-/** How many recipients, by hour: the rows behind GET /api/stats. What counts is added up, so each fact comes once; the checkpoint sees to it. Only those that
- *  stand in the place of others tell again what has been counted already, or has not. */
+/** How many recipients, by hour: the rows behind GET /api/stats. What counts is added up, so each fact comes once; the
+ *  checkpoint sees to it. Only those that stand in the place of others tell again what has been counted already, or has
+ *  not. */
 export const stats: Projection = {
   name: 'stats',
   version: 1,
@@ -25,11 +26,15 @@ export const stats: Projection = {
 function project (facts: readonly Recorded<AnyFact>[]): Sql[] {
   const counts = facts.filter(({ fact }) => !tellsAgain(fact)).flatMap(countsIn)
   const again = facts.filter(({ fact }) => tellsAgain(fact)).flatMap(countsIn)
-  return [...(counts.length === 0 ? [] : [addHours(counts), addDestinations(counts), rememberAll(counts)]), ...recount(again)]
+  return [
+    ...(counts.length === 0 ? [] : [addHours(counts), addDestinations(counts), rememberAll(counts)]),
+    ...recount(again)
+  ]
 }
 
 function tellsAgain (fact: AnyFact): boolean {
-  return fact.type === 'email.erased' || (fact.type === 'email.recorded' && fact.data.recipients.some(({ address }) => isErased(address)))
+  return fact.type === 'email.erased' ||
+    (fact.type === 'email.recorded' && fact.data.recipients.some(({ address }) => isErased(address)))
 }
 
 const ADDED = eachCount(column => sql`${column} = old.${column} + excluded.${column}`)
@@ -37,26 +42,35 @@ const ADDED = eachCount(column => sql`${column} = old.${column} + excluded.${col
 function addHours (counts: Count[]): Sql {
   const rows = new Map<string, Counts>()
   for (const { account, hour, domain, tags, counted } of counts) {
-    for (const tag of ['', ...tags]) tally(rows, `${account} ${hour} ${domain} ${tag}`, { account, tag, hour, domain }, counted)
+    for (const tag of ['', ...tags]) {
+      tally(rows, `${account} ${hour} ${domain} ${tag}`, { account, tag, hour, domain }, counted)
+    }
   }
   return sql`
     insert into stats_hours as old (account, tag, hour, domain, ${COLUMNS})
-    select account, tag, hour, domain, ${COLUMNS} from json_populate_recordset(null::stats_hours, ${json([...rows.values()])}::json)
+    select account, tag, hour, domain, ${COLUMNS} from json_populate_recordset(null::stats_hours, ${
+    json([...rows.values()])
+  }::json)
     order by account, tag, hour, domain
     on conflict (account, tag, hour, domain) do update set ${ADDED}`
 }
 
 function addDestinations (counts: Count[]): Sql {
   const rows = new Map<string, Counts>()
-  for (const { account, hour, destination, counted } of counts) tally(rows, `${account} ${hour} ${destination}`, { account, destination, hour }, counted)
+  for (const { account, hour, destination, counted } of counts) {
+    tally(rows, `${account} ${hour} ${destination}`, { account, destination, hour }, counted)
+  }
   return sql`
     insert into stats_destinations as old (account, destination, hour, ${COLUMNS})
-    select account, destination, hour, ${COLUMNS} from json_populate_recordset(null::stats_destinations, ${json([...rows.values()])}::json)
+    select account, destination, hour, ${COLUMNS} from json_populate_recordset(null::stats_destinations, ${
+    json([...rows.values()])
+  }::json)
     order by account, destination, hour
     on conflict (account, destination, hour) do update set ${ADDED}`
 }
 
-/** One more in the row of that key. In place: a fold that copies a row of many columns for each count takes most of a batch's time. */
+/** One more in the row of that key. In place: a fold that copies a row of many columns for each count takes most of a
+ *  batch's time. */
 function tally (rows: Map<string, Counts>, key: string, names: object, counted: Counted): void {
   let row = rows.get(key)
   if (row === undefined) rows.set(key, row = { ...names, ...NOTHING })
@@ -77,8 +91,8 @@ interface Memory {
   erased: number[]
 }
 
-/** Remembers what has just been added. Of somebody who was accepted before it is taken away again: an erasure may have written a new record of an email whose
- *  own was still on its way. */
+/** Remembers what has just been added. Of somebody who was accepted before it is taken away again: an erasure may have
+ *  written a new record of an email whose own was still on its way. */
 function rememberAll (counts: Count[]): Sql {
   const rows = new Map<string, Memory>()
   for (const { hour, email, n, seq, destination, account, domain, tags } of counts) {
@@ -94,7 +108,9 @@ function rememberAll (counts: Count[]): Sql {
   }
   return sql`
     with given as (
-      select * from json_to_recordset(${json([...rows.values()].map(row => ({ ...row, seqs: sorted(row.seqs), erased: sorted(row.erased) })))}::json)
+      select * from json_to_recordset(${
+    json([...rows.values()].map(row => ({ ...row, seqs: sorted(row.seqs), erased: sorted(row.erased) })))
+  }::json)
         as given (hour timestamptz, email text, n smallint, asked text, account text, domain text, tags text[], told text, seqs bigint[], erased bigint[])
     ), again as (
       select given.* from given join stats_recipients old on old.hour = given.hour and old.email = given.email and old.n = given.n

@@ -34,7 +34,9 @@ export interface Bucket {
 export function countsByTime (options: StatsOptions & { interval: Interval }): Query<Bucket[]> {
   const { which, interval } = options
   return {
-    sql: sql`select date_trunc(${interval}, hour, 'UTC') as start, ${SUMS} from ${tableFor(which, null)} where ${conditions(options, null)} group by start order by start`,
+    sql: sql`select date_trunc(${interval}, hour, 'UTC') as start, ${SUMS} from ${tableFor(which, null)} where ${
+      conditions(options, null)
+    } group by start order by start`,
     read: rows => rows.map(row => ({ startMs: (row.start as Date).getTime(), counts: countsOf(row) }))
   }
 }
@@ -75,7 +77,9 @@ function conditions ({ which, fromMs, toMs, except }: StatsOptions, by: GroupBy 
 }
 
 /** What a month of an account comes to, by the sender's domain. */
-export function countsOfMonth ({ account, month, limit }: { account: string, month: string, limit: number }): Query<Array<{ domain: string, counts: Counts }>> {
+export function countsOfMonth (
+  { account, month, limit }: { account: string, month: string, limit: number }
+): Query<Array<{ domain: string, counts: Counts }>> {
   const start = sql`(${`${month}-01`}::timestamp at time zone 'UTC')`
   return {
     sql: sql`
@@ -87,24 +91,35 @@ export function countsOfMonth ({ account, month, limit }: { account: string, mon
 }
 
 /** How the mail of a sender's domain fares, since `fromMs` and, of that, since `recentMs`. */
-export interface Fare { account: string, domain: string, all: Counts, recent: Counts }
+export interface Fare {
+  account: string
+  domain: string
+  all: Counts
+  recent: Counts
+}
 
-const RECENT_SUMS = eachCount((column, name) => sql`coalesce(sum(${column}) filter (where hour >= past.recent), 0)::bigint as ${new Sql([`recent_${name}`], [])}`)
+const RECENT_SUMS = eachCount((column, name) =>
+  sql`coalesce(sum(${column}) filter (where hour >= past.recent), 0)::bigint as ${new Sql([`recent_${name}`], [])}`
+)
 
-/** Of all accounts, for who runs them: at most `limit`, those first that most came back of. Times as in StatsOptions. */
-export function fares ({ fromMs, recentMs, limit }: { fromMs: number, recentMs: number, limit: number }): Query<Fare[]> {
+/** Of all accounts, for who runs them: at most `limit`, those first that most came back of. Times as in StatsOptions.
+ */
+export function fares (
+  { fromMs, recentMs, limit }: { fromMs: number, recentMs: number, limit: number }
+): Query<Fare[]> {
   return {
     sql: sql`
       select account, domain, ${SUMS}, ${RECENT_SUMS} from stats_hours, (select ${time(recentMs)} as recent) as past
       where tag = '' and domain <> '' and hour >= ${time(fromMs)}
       group by account, domain having sum(delivered + bounced + failed + complained) > 0
       order by sum(bounced + complained) desc, sum(accepted) desc, domain limit ${limit}`,
-    read: rows => rows.map(row => ({
-      account: row.account as string,
-      domain: row.domain as string,
-      all: countsOf(row),
-      recent: countsOf(Object.fromEntries(COUNTED.map(name => [name, row[`recent_${name}`]])))
-    }))
+    read: rows =>
+      rows.map(row => ({
+        account: row.account as string,
+        domain: row.domain as string,
+        all: countsOf(row),
+        recent: countsOf(Object.fromEntries(COUNTED.map(name => [name, row[`recent_${name}`]])))
+      }))
   }
 }
 

@@ -3,7 +3,8 @@ import { Nullable } from '#streams/define.ts'
 import { NOTHING, type Counted, type Counts } from '../counts.ts'
 
 const Count = (description: string) => Type.Integer({ minimum: 0, description })
-const Rate = (share: string) => Nullable(Type.Number({ minimum: 0, description: `${share} Null where there are none.` }))
+const Rate = (share: string) =>
+  Nullable(Type.Number({ minimum: 0, description: `${share} Null where there are none.` }))
 
 /** Recipients, each counted when it happened. */
 const counts = {
@@ -23,7 +24,9 @@ const counts = {
 const rates = {
   delivery_rate: Rate('`delivered` of those that were settled: `delivered` + `bounced` + `failed`.'),
   bounce_rate: Rate('`bounced` of those that were settled: `delivered` + `bounced` + `failed`.'),
-  open_rate: Rate('`opened` of `delivered`. Both count when they happen: in a short stretch of time it may be above 1.'),
+  open_rate: Rate(
+    '`opened` of `delivered`. Both count when they happen: in a short stretch of time it may be above 1.'
+  ),
   click_rate: Rate('`clicked` of `delivered`.'),
   complaint_rate: Rate('`complained` of `delivered`.'),
   unsubscribe_rate: Rate('`unsubscribed` of `delivered`.')
@@ -34,7 +37,17 @@ const Figures = Type.Object({ ...counts, ...rates })
 export type Figures = Static<typeof Figures>
 
 const EXAMPLE = figuresOf({
-  ...NOTHING, accepted: 1204, suppressed: 4, delivered: 1176, deferred: 31, bounced: 20, failed: 2, opened: 412, clicked: 96, complained: 1, unsubscribed: 3
+  ...NOTHING,
+  accepted: 1204,
+  suppressed: 4,
+  delivered: 1176,
+  deferred: 31,
+  bounced: 20,
+  failed: 2,
+  opened: 412,
+  clicked: 96,
+  complained: 1,
+  unsubscribed: 3
 })
 
 /** Counts with their rates, as the API shows them. */
@@ -43,9 +56,15 @@ export const StatsRecord = Type.Object({
   from: Type.String({ description: 'Where the first bucket begins.' }),
   to: Type.String({ description: 'Where the last bucket ends.' }),
   totals: Figures,
-  buckets: Type.Array(Type.Object({ start: Type.String({ description: 'A bucket lasts until the next one starts.' }), ...Figures.properties }), {
-    description: 'Oldest first, those without mail as well.'
-  }),
+  buckets: Type.Array(
+    Type.Object({
+      start: Type.String({ description: 'A bucket lasts until the next one starts.' }),
+      ...Figures.properties
+    }),
+    {
+      description: 'Oldest first, those without mail as well.'
+    }
+  ),
   groups: Type.Optional(Type.Array(Type.Object({ name: Type.String(), ...Figures.properties }), {
     description: 'With `group_by`: what each comes to in the whole time, at most the 100 of which most was accepted.'
   }))

@@ -3,8 +3,9 @@ import { json, Sql, sql } from '../define.ts'
 import { fold } from '../fold.ts'
 import type { Count } from './count.ts'
 
-/** What is told again after an erasure: who has seen it before knows it, and who makes the view anew has seen none of it, or what was not deleted yet. What
- *  has not been counted is counted now; who is forgotten counts for no destination any more. */
+/** What is told again after an erasure: who has seen it before knows it, and who makes the view anew has seen none of
+ *  it, or what was not deleted yet. What has not been counted is counted now; who is forgotten counts for no
+ *  destination any more. */
 export function recount (told: Count[]): Sql[] {
   // Told twice in one batch, the one that no longer knows the person holds.
   const counts = fold(told, ({ email, n, seq }) => `${email} ${n} ${seq}`, (a, b) => (b.destination === '' ? b : a))
@@ -13,9 +14,12 @@ export function recount (told: Count[]): Sql[] {
 
 const ADDED = eachCount(column => sql`${column} = old.${column} + excluded.${column}`)
 /** A literal, not a parameter: `counted` is one of our own words. */
-const STEPS = eachCount((_column, name) => sql`coalesce(sum(step) filter (where counted = ${new Sql([`'${name}'`], [])}), 0)`)
+const STEPS = eachCount((_column, name) =>
+  sql`coalesce(sum(step) filter (where counted = ${new Sql([`'${name}'`], [])}), 0)`
+)
 
-/** One statement, so that each part of it sees what was counted before: `before` = the destination under which it was, null = it was not. */
+/** One statement, so that each part of it sees what was counted before: `before` = the destination under which it was,
+ *  null = it was not. */
 function count (counts: Count[]): Sql {
   return sql`
     with told as (
@@ -36,10 +40,12 @@ function count (counts: Count[]): Sql {
       where place is not null and (before is null or (destination = '' and before <> ''))
       group by account, place, hour order by account, place, hour
       on conflict (account, destination, hour) do update set ${ADDED}
-    ) ${remember(sql`
+    ) ${
+    remember(sql`
       select hour, email, n, max(destination) filter (where seq = 0), nullif(max(destination) filter (where seq > 0), ''),
         array_agg(seq order by seq) filter (where seq > 0 and destination <> ''), array_agg(seq order by seq) filter (where seq > 0 and destination = '')
-      from told group by hour, email, n order by hour, email, n`)}`
+      from told group by hour, email, n order by hour, email, n`)
+  }`
 }
 
 /** Adds rows to what is known of recipients: what is forgotten stays so. */

@@ -15,7 +15,11 @@ export const suppressions: Projection = {
 type Row = ReturnType<typeof rowOf>
 
 function project (facts: readonly Recorded<AnyFact>[]): Sql[] {
-  const rows = fold(facts.filter(isSuppression).map(rowOf), row => `${row.account} ${row.hash}`, (before, row) => (row.seq > before.seq ? row : before))
+  const rows = fold(
+    facts.filter(isSuppression).map(rowOf),
+    row => `${row.account} ${row.hash}`,
+    (before, row) => (row.seq > before.seq ? row : before)
+  )
   return rows.length === 0 ? [] : [upsert(rows)]
 }
 
@@ -23,7 +27,8 @@ function isSuppression (recorded: Recorded<AnyFact>): recorded is Recorded<Suppr
   return recorded.fact.type.startsWith('suppression.')
 }
 
-/** A fact tells the whole row. Where nothing stands any more it keeps no address: only that facts from before are over. */
+/** A fact tells the whole row. Where nothing stands any more it keeps no address: only that facts from before are over.
+ */
 function rowOf ({ fact, seq }: Recorded<SuppressionFact>) {
   const { address, standing } = suppressionOf(fact)
   return { account: fact.account, hash: fact.data.hash, seq, address, standing, created_at: standing[0]?.since ?? null }

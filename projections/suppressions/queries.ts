@@ -7,11 +7,14 @@ import { all, sql, type Query, type Sql } from '../define.ts'
 /** A suppression as the API shows it. */
 export const SuppressionRecord = Type.Object({
   address: Nullable(Type.String({ description: 'As it was first given; null when it has been erased.' })),
-  reasons: Type.Array(Type.Object({
-    reason: Type.Union(REASONS.map(reason => Type.Literal(reason))),
-    email_id: Nullable(Type.String({ description: 'The email that told.' })),
-    since: Type.String()
-  }), { description: 'Oldest first. An `unsubscribe` alone holds back only mail sent with `unsubscribe: true`.' }),
+  reasons: Type.Array(
+    Type.Object({
+      reason: Type.Union(REASONS.map(reason => Type.Literal(reason))),
+      email_id: Nullable(Type.String({ description: 'The email that told.' })),
+      since: Type.String()
+    }),
+    { description: 'Oldest first. An `unsubscribe` alone holds back only mail sent with `unsubscribe: true`.' }
+  ),
   created_at: Type.String()
 }, {
   examples: [{
@@ -22,14 +25,22 @@ export const SuppressionRecord = Type.Object({
 })
 export type SuppressionRecord = Static<typeof SuppressionRecord>
 
-export const SuppressionPage = Type.Object({ data: Type.Array(SuppressionRecord), has_more: Type.Boolean(), next_cursor: Nullable(Type.String()) }, {
+export const SuppressionPage = Type.Object({
+  data: Type.Array(SuppressionRecord),
+  has_more: Type.Boolean(),
+  next_cursor: Nullable(Type.String())
+}, {
   examples: [{ data: SuppressionRecord.examples, has_more: false, next_cursor: null }]
 })
 export type SuppressionPage = Static<typeof SuppressionPage>
 
 /** `standing` has at least one entry; the oldest is when it began. */
 export function recordOf ({ address, standing }: Suppression): SuppressionRecord {
-  return { address, reasons: standing.map(({ reason, email, since }) => ({ reason, email_id: email, since })), created_at: standing[0]!.since }
+  return {
+    address,
+    reasons: standing.map(({ reason, email, since }) => ({ reason, email_id: email, since })),
+    created_at: standing[0]!.since
+  }
 }
 
 /** The place in the list after which a page begins. */
@@ -41,7 +52,8 @@ export interface Cursor {
 
 /** The cursor of an earlier answer, or null when the text is none of ours. */
 export function parseCursor (text: string): Cursor | null {
-  const [, createdMs, hash] = /^(\d{1,15}) ([0-9a-f]{64})$/.exec(Buffer.from(text, 'base64url').toString('latin1')) ?? []
+  const [, createdMs, hash] = /^(\d{1,15}) ([0-9a-f]{64})$/.exec(Buffer.from(text, 'base64url').toString('latin1')) ??
+    []
   return createdMs === undefined || hash === undefined ? null : { createdMs: Number(createdMs), hash }
 }
 
@@ -59,8 +71,11 @@ export interface ListOptions {
   cursor: Cursor | null
 }
 
-/** A page of an account's suppressions, newest first. Stable: a new row comes before the first page, never into a later one. */
-export function listSuppressions ({ account, reason, hash, afterMs, beforeMs, limit, cursor }: ListOptions): Query<SuppressionPage> {
+/** A page of an account's suppressions, newest first. Stable: a new row comes before the first page, never into a later
+ *  one. */
+export function listSuppressions (
+  { account, reason, hash, afterMs, beforeMs, limit, cursor }: ListOptions
+): Query<SuppressionPage> {
   const conditions = [
     sql`account = ${account} and created_at is not null`,
     ...(reason === null ? [] : [WITH_REASON[reason]]),
@@ -70,7 +85,9 @@ export function listSuppressions ({ account, reason, hash, afterMs, beforeMs, li
     ...(cursor === null ? [] : [sql`(created_at, hash) < (${time(cursor.createdMs)}, ${cursor.hash})`])
   ]
   return {
-    sql: sql`select hash, address, standing, created_at from suppressions where ${all(conditions)} order by created_at desc, hash desc limit ${limit + 1}`,
+    sql: sql`select hash, address, standing, created_at from suppressions where ${
+      all(conditions)
+    } order by created_at desc, hash desc limit ${limit + 1}`,
     read: rows => {
       const page = (rows as unknown as Row[]).slice(0, limit)
       const more = rows.length > limit

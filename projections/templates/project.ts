@@ -24,11 +24,16 @@ interface Change {
 function project (facts: readonly Recorded<AnyFact>[]): Sql[] {
   const versions = facts.map(({ fact }) => fact).filter(fact => fact.type === 'template.versioned')
   const changes = fold(facts.flatMap(changesOf), change => change.id, (a, b) => (b.seq > a.seq ? b : a))
-  return [...(versions.length === 0 ? [] : [insertVersions(versions)]), ...(changes.length === 0 ? [] : [upsertTemplates(changes)])]
+  return [
+    ...(versions.length === 0 ? [] : [insertVersions(versions)]),
+    ...(changes.length === 0 ? [] : [upsertTemplates(changes)])
+  ]
 }
 
 function changesOf ({ fact, seq }: Recorded<AnyFact>): Change[] {
-  if (fact.type === 'template.versioned') return [{ ...headOf(fact, seq), version: fact.data.version, layout: fact.data.layout }]
+  if (fact.type === 'template.versioned') {
+    return [{ ...headOf(fact, seq), version: fact.data.version, layout: fact.data.layout }]
+  }
   return fact.type === 'template.deleted' ? [headOf(fact, seq)] : []
 }
 

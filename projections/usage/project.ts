@@ -14,7 +14,11 @@ export const usage: Projection = {
 
 /** A month is closed once: whoever tells of it says the same. */
 function project (facts: readonly Recorded<AnyFact>[]): Sql[] {
-  const rows = fold(facts.flatMap(rowsOf), ({ account, month, domain }) => `${account} ${month} ${domain}`, before => before)
+  const rows = fold(
+    facts.flatMap(rowsOf),
+    ({ account, month, domain }) => `${account} ${month} ${domain}`,
+    before => before
+  )
   return rows.length === 0
     ? []
     : [sql`

@@ -12,7 +12,9 @@ export interface UsageOptions {
 
 /** The closed months of a stretch, oldest first: also those in which the domain sent nothing. */
 export function closedMonths ({ domain, ...months }: UsageOptions): Query<Array<{ month: string, counts: Counts }>> {
-  const sums = domain === null ? SUMS : eachCount(column => sql`coalesce(sum(${column}) filter (where domain = ${domain}), 0)::bigint as ${column}`)
+  const sums = domain === null
+    ? SUMS
+    : eachCount(column => sql`coalesce(sum(${column}) filter (where domain = ${domain}), 0)::bigint as ${column}`)
   return {
     sql: sql`select month, ${sums} from usage where ${within(months)} group by month order by month`,
     read: rows => rows.map(row => ({ month: row.month as string, counts: countsOf(row) }))

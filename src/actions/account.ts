@@ -3,16 +3,25 @@ import { Refusal } from '#streams/define.ts'
 import { nameFault } from '#streams/key/decide.ts'
 import { subjects } from '#streams/subjects.ts'
 import { newId } from '#src/base/id.ts'
-import type { Desk } from './desk.ts'
-import { stamp } from './ledger.ts'
+import type { Services } from './services.ts'
+import { stamp } from './appenders.ts'
 
-/** Makes an account; `id` is given only for the first one, which every node knows by name. Throws Conflict when that one is there already. */
+/** Makes an account; `id` is given only for the first one, which every node knows by name. Throws Conflict when that
+ *  one is there already. */
 export async function createAccount (
-  desk: Desk, correlation: string, name: string, id = newId('acc', desk.ledger.clock.nowMs())
+  services: Services,
+  correlation: string,
+  name: string,
+  id = newId('acc', services.appenders.clock.nowMs())
 ): Promise<{ account: string, seq: number } | Refusal> {
   const fault = nameFault(name)
   if (fault !== null) return fault
-  const fact = stamp(AccountCreated, { account: id, correlation, causation: null }, { account: id, name }, desk.ledger.clock.nowMs())
-  const [seq] = await desk.ledger.control.append([{ subject: subjects.account(id), fact, expectedSeq: 0 }])
+  const fact = stamp(
+    AccountCreated,
+    { account: id, correlation, causation: null },
+    { account: id, name },
+    services.appenders.clock.nowMs()
+  )
+  const [seq] = await services.appenders.control.append([{ subject: subjects.account(id), fact, expectedSeq: 0 }])
   return { account: id, seq: seq! }
 }

@@ -2,52 +2,88 @@ import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { batchesOf, type BatchRules } from '#streams/delivery/batch.ts'
 import { BatchFormed, DeliveryRequested, type BatchJoined, type Owed } from '#streams/delivery/facts.ts'
-import { partitionOf, subjects } from '#streams/subjects.ts'
+import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
 import type { Append } from '#src/nats/append.ts'
 import { Conflict } from '#src/nats/errors.ts'
 import { loadAfter, loadFirstAfter, loadLast } from '#src/nats/load.ts'
 import { schedule } from '#src/nats/schedule.ts'
 import { deliveryId } from './delivery.ts'
-import { causedBy, stamp, type Ledger } from './ledger.ts'
+import { causedBy, stamp, type Appenders } from './appenders.ts'
 
-/** How far an endpoint's members are in batches: all up to `through` (a sequence of WEBHOOKS); `seq` is where WEBHOOKS says so, 0 = nowhere yet. */
-export interface BatchCursor { through: number, seq: number }
+/** How far an endpoint's members are in batches: all up to `through` (a sequence of WEBHOOKS); `seq` is where WEBHOOKS
+ *  says so, 0 = nowhere yet. */
+export interface BatchCursor {
+  through: number
+  seq: number
+}
 
 /** What waits for a batch: how many, and the oldest of them. */
-export interface Waiting { count: number, oldest: { seq: number, joinedMs: number } }
+export interface Waiting {
+  count: number
+  oldest: { seq: number, joinedMs: number }
+}
 
-/** Members put into batches with one append, at most: with the deliveries and the cursor well below the 1,000 messages it may have. */
+/** Members put into batches with one append, at most: with the deliveries and the cursor well below the 1,000 messages
+ *  it may have. */
 const FORMED_MAX = 500
 const SCHEDULE_TIMEOUT_MS = 2000
 
 /** Throws when the log cannot be read. */
-export async function readBatchCursor ({ bus }: Pick<Ledger, 'bus'>, webhook: string): Promise<BatchCursor> {
+export async function readBatchCursor ({ bus }: Pick<Appenders, 'bus'>, webhook: string): Promise<BatchCursor> {
   const last = await loadLast(bus, 'WEBHOOKS', subjects.batchCursor(webhook))
-  return last?.fact.type === 'batch.formed' ? { through: last.fact.data.through, seq: last.seq } : { through: 0, seq: 0 }
+  return last?.fact.type === 'batch.formed'
+    ? { through: last.fact.data.through, seq: last.seq }
+    : { through: 0, seq: 0 }
 }
 
 /** What waits behind a cursor, or null. Throws when the log cannot be read. */
-export async function readWaiting ({ bus }: Pick<Ledger, 'bus'>, webhook: string, { through }: BatchCursor): Promise<Waiting | null> {
+export async function readWaiting (
+  { bus }: Pick<Appenders, 'bus'>,
+  webhook: string,
+  { through }: BatchCursor
+): Promise<Waiting | null> {
   const found = await loadFirstAfter(bus, 'WEBHOOKS', subjects.batchMember(webhook), through)
-  return found === null ? null : { count: found.count, oldest: { seq: found.first.seq, joinedMs: Date.parse(found.first.fact.time) } }
+  return found === null
+    ? null
+    : { count: found.count, oldest: { seq: found.first.seq, joinedMs: Date.parse(found.first.fact.time) } }
 }
 
-interface Joined { fact: BatchJoined, seq: number, joinedMs: number }
+interface Joined {
+  fact: BatchJoined
+  seq: number
+  joinedMs: number
+}
 
-/** Puts the members behind a cursor into batches, as many as are ready: their deliveries and the cursor that says so are one append, refused when
- *  the cursor is no longer where it was read (null), since then somebody else has done it. Says how many batches. Throws LogUnavailable. */
-export async function formBatches (ledger: Ledger, webhook: string, cursor: BatchCursor, rules: BatchRules): Promise<number | null> {
-  const nowMs = ledger.clock.nowMs()
+/** Puts the members behind a cursor into batches, as many as are ready: their deliveries and the cursor that says so
+ *  are one append, refused when the cursor is no longer where it was read (null), since then somebody else has done it.
+ *  Says how many batches. Throws LogUnavailable. */
+export async function formBatches (
+  appenders: Appenders,
+  webhook: string,
+  cursor: BatchCursor,
+  rules: BatchRules
+): Promise<number | null> {
+  const nowMs = appenders.clock.nowMs()
   // A read that is cut off ends with a full batch.
   const max = FORMED_MAX - FORMED_MAX % rules.maxEvents
-  const members = (await loadAfter(ledger.bus, 'WEBHOOKS', subjects.batchMember(webhook), cursor.through, max)).map(joined)
+  const members = (await loadAfter(appenders.bus, 'WEBHOOKS', subjects.batchMember(webhook), cursor.through, max)).map(
+    joined
+  )
   const batches = batchesOf(members, rules, nowMs)
   if (batches.length === 0) return 0
   const requested = batches.map(batch => requestOf(webhook, batch, nowMs))
   const last = batches.at(-1)!.at(-1)!
-  const formed = stamp(BatchFormed, causedBy(last.fact), { webhook, through: last.seq, delivery: requested.at(-1)!.fact.data.delivery }, nowMs)
+  const formed = stamp(BatchFormed, causedBy(last.fact), {
+    webhook,
+    through: last.seq,
+    delivery: requested.at(-1)!.fact.data.delivery
+  }, nowMs)
   try {
-    await ledger.webhooks.append([...requested, { subject: subjects.batchCursor(webhook), fact: formed, expectedSeq: cursor.seq }])
+    await appenders.webhooks.append([...requested, {
+      subject: subjects.batchCursor(webhook),
+      fact: formed,
+      expectedSeq: cursor.seq
+    }])
     return batches.length
   } catch (error) {
     if (error instanceof Conflict) return null
@@ -64,10 +100,19 @@ function joined ({ fact, seq }: Recorded<AnyFact>): Joined {
 function requestOf (webhook: string, batch: Joined[], nowMs: number): Append & { fact: DeliveryRequested } {
   const events = batch.map(({ fact }) => fact.data.event)
   const owed: Owed = { delivery: deliveryId(events, webhook), webhook, replay: null, events, batch: true }
-  return { subject: subjects.delivery(partitionOf(webhook)), fact: stamp(DeliveryRequested, causedBy(batch[0]!.fact), owed, nowMs) }
+  return {
+    subject: subjects.delivery(webhookPartitionOf(webhook)),
+    fact: stamp(DeliveryRequested, causedBy(batch[0]!.fact), owed, nowMs)
+  }
 }
 
-/** Has somebody look at an endpoint's members at `atMs`. Safe to repeat: one endpoint, one schedule. Throws when NATS does not answer. */
-export async function scheduleBatch ({ bus }: Pick<Ledger, 'bus'>, webhook: string, atMs: number): Promise<void> {
-  await schedule(bus, { subject: subjects.scheduleBatch(webhook), target: subjects.dueBatch(webhook), atMs, payload: { webhook } }, SCHEDULE_TIMEOUT_MS)
+/** Has somebody look at an endpoint's members at `atMs`. Safe to repeat: one endpoint, one schedule. Throws when NATS
+ *  does not answer. */
+export async function scheduleBatch ({ bus }: Pick<Appenders, 'bus'>, webhook: string, atMs: number): Promise<void> {
+  await schedule(bus, {
+    subject: subjects.scheduleBatch(webhook),
+    target: subjects.dueBatch(webhook),
+    atMs,
+    payload: { webhook }
+  }, SCHEDULE_TIMEOUT_MS)
 }

@@ -5,10 +5,10 @@ import { composeFor, type Composed, type Content, type Copy } from '#src/content
 import type { Tokens } from '#src/content/token.ts'
 import { openDkimSigners } from './dkim-signers.ts'
 import type { LiveDirectory } from './directory.ts'
-import type { Addressee } from './recipient.ts'
+import type { RecipientRef } from './recipient.ts'
 
 /** Makes the message a recipient gets: tracked, with its ways back, signed for the domain it is from. */
-export type Compose = (addressee: Addressee, content: Content, copy: Copy) => Composed
+export type Compose = (ref: RecipientRef, content: Content, copy: Copy) => Composed
 
 export interface ComposerOptions {
   directory: LiveDirectory
@@ -17,7 +17,9 @@ export interface ComposerOptions {
   settings: { trackingUrl: string, bounceDomain: string | null }
 }
 
-export function openComposer ({ directory, vault, tokens, settings: { trackingUrl, bounceDomain } }: ComposerOptions): Compose {
+export function openComposer (
+  { directory, vault, tokens, settings: { trackingUrl, bounceDomain } }: ComposerOptions
+): Compose {
   const signersOf = openDkimSigners(vault)
   return ({ request: { fact, seq }, n }, content, copy) => {
     const found = directory.now.domains.get(domainOf(fact.data.from.address))
@@ -27,7 +29,7 @@ export function openComposer ({ directory, vault, tokens, settings: { trackingUr
       tokens,
       trackingUrl,
       returnPathHost: domain === undefined ? bounceDomain : returnPathHost(domain, bounceDomain),
-      // A rehearsal leaves the house for nobody, and could be carried out of it.
+      // A rehearsal leaves the app for nobody, and could be carried out of it.
       signers: domain === undefined || fact.data.test ? [] : signersOf(domain)
     }
     return composeFor(fact.data, { email: fact.data.email, n, request: seq }, content, copy, outfit)

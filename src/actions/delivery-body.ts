@@ -11,19 +11,23 @@ import { owedFact } from './replay-page.ts'
 
 /** Bytes of events that need not be read in the log. */
 export interface KnownBodies {
-  get (event: string): Uint8Array | null
+  get(event: string): Uint8Array | null
 }
 
 /** Reads of the log at once for one delivery. */
 const READS_MAX = 16
 
 /** The members of a delivery that the log does not hold (any more). */
-export interface Missing { missing: Member[] }
+export interface Missing {
+  missing: Member[]
+}
 
-/** The very bytes of a delivery, the same on every try: the event's, or a batch of them, without the events of people who are forgotten since. Throws when the log
- *  cannot be read. Source: contract, "Webhooks". */
+/** The very bytes of a delivery, the same on every try: the event's, or a batch of them, without the events of people
+ *  who are forgotten since. Throws when the log cannot be read. Source: contract, "Webhooks". */
 export async function bodyOf (bus: Bus, bodies: KnownBodies, owed: Owed): Promise<Uint8Array | Missing> {
-  const found: Array<Uint8Array | null> = owed.test === undefined ? await membersOf(bus, bodies, owed.events) : [Buffer.from(owed.test)]
+  const found: Array<Uint8Array | null> = owed.test === undefined
+    ? await membersOf(bus, bodies, owed.events)
+    : [Buffer.from(owed.test)]
   const missing = owed.events.filter((_event, i) => found[i] == null)
   const there = found.filter(body => body !== null)
   const whole = missing.length === 0 || (there.length > 0 && await areErased(bus, missing))
@@ -38,7 +42,9 @@ export const NO_BODIES: KnownBodies = { get: () => null }
 async function areErased (bus: Bus, events: readonly Member[]): Promise<boolean> {
   for (const { id, email } of events) {
     const facts = await loadHistory(bus, 'EMAILS', subjects.ofEmail('*', email))
-    if (!facts.some(({ fact }) => fact.type === 'email.erased' && pastOf(fact).some(past => past.fact.id === id))) return false
+    if (!facts.some(({ fact }) => fact.type === 'email.erased' && pastOf(fact).some(past => past.fact.id === id))) {
+      return false
+    }
   }
   return true
 }
@@ -54,7 +60,8 @@ async function membersOf (bus: Bus, bodies: KnownBodies, events: Member[]): Prom
 }
 
 async function bodyInLog (bus: Bus, { id, seq }: Member): Promise<Uint8Array | null> {
-  // A copy of the log that has fallen behind knows nothing of an event that is there: only the leader tells that it is gone.
+  // A copy of the log that has fallen behind knows nothing of an event that is there: only the leader tells that it is
+  // gone.
   const recorded = await loadFact(bus, 'EMAILS', seq) ?? await factAtLeader(bus, 'EMAILS', seq)
   const event = recorded?.fact.id === id ? eventIn(recorded.fact) : null
   return event === null ? null : Buffer.from(event.body)
@@ -69,7 +76,8 @@ function batchOf (delivery: string, bodies: Uint8Array[]): Uint8Array {
 const COMMA = Buffer.from(',')
 const END = Buffer.from(']}')
 
-/** What goes out for a delivery one of whose facts lies at `seq` of WEBHOOKS, as text; null when the log no longer holds it. Throws like `bodyOf`. */
+/** What goes out for a delivery one of whose facts lies at `seq` of WEBHOOKS, as text; null when the log no longer
+ *  holds it. Throws like `bodyOf`. */
 export async function readBody (bus: Bus, seq: number): Promise<string | null> {
   const recorded = await owedFact(bus, seq)
   const owed = recorded === null ? null : owedIn(recorded.fact)

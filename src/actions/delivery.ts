@@ -1,11 +1,19 @@
 import { createHash } from 'node:crypto'
 import type { Fact } from '#streams/define.ts'
 import type { GiveUpReason } from '#streams/delivery/decide.ts'
-import { BatchJoined, DeliveryAttempted, DeliveryFailed, DeliveryParked, DeliveryRequested, FanoutAdvanced, type Owed } from '#streams/delivery/facts.ts'
+import {
+  BatchJoined,
+  DeliveryAttempted,
+  DeliveryFailed,
+  DeliveryDeferred,
+  DeliveryRequested,
+  FanoutAdvanced,
+  type Owed
+} from '#streams/delivery/facts.ts'
 import { pendingAfter, type Pending } from '#streams/delivery/state.ts'
 import { testEventBody } from '#streams/delivery/test-event.ts'
 import type { Webhook } from '#streams/directory.ts'
-import { partitionOf, subjects } from '#streams/subjects.ts'
+import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
 import type { EventType } from '#streams/webhook/facts.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
@@ -13,25 +21,34 @@ import type { Append } from '#src/nats/append.ts'
 import { Conflict } from '#src/nats/errors.ts'
 import { loadLast } from '#src/nats/load.ts'
 import { fireNow, schedule } from '#src/nats/schedule.ts'
-import type { Asker } from './desk.ts'
-import { causedBy, stamp, type Cause, type Ledger } from './ledger.ts'
+import type { Asker } from './services.ts'
+import { causedBy, stamp, type Cause, type Appenders } from './appenders.ts'
 import { wakeReplays } from './replay-wait.ts'
 
-/** An outcome is repeated for so long before its job goes back to the server, which would mean one more request: while the log is away
- *  nothing else can go on anyway. */
+/** An outcome is repeated for so long before its job goes back to the server, which would mean one more request: while
+ *  the log is away nothing else can go on anyway. */
 const RECORD_TIMEOUT_MS = 600_000
 const RELEASE_DELAY_MS = 500
 const RELEASE_TIMEOUT_MS = 5000
 
-/** How far the fan-out of one partition has come: every fact of EMAILS up to `through` has its deliveries; `seq` is where WEBHOOKS says so,
- *  0 = nowhere yet. */
-export interface FanoutCursor { through: number, seq: number }
+/** How far the fan-out of one partition has come: every fact of EMAILS up to `through` has its deliveries; `seq` is
+ *  where WEBHOOKS says so, 0 = nowhere yet. */
+export interface FanoutCursor {
+  through: number
+  seq: number
+}
 
 /** One event for one endpoint, with the fact that is the event. */
-export interface NewDelivery { fact: Fact, owed: Owed }
+export interface NewDelivery {
+  fact: Fact
+  owed: Owed
+}
 
 /** One event for one endpoint that wants batches: it waits for the others. */
-export interface NewMember { fact: Fact, member: BatchJoined['data'] }
+export interface NewMember {
+  fact: Fact
+  member: BatchJoined['data']
+}
 
 /** The id of a delivery: the same for the same events and endpoint, whoever makes it and however often. */
 export function deliveryId (events: ReadonlyArray<{ id: string }>, webhook: string): string {
@@ -40,34 +57,50 @@ export function deliveryId (events: ReadonlyArray<{ id: string }>, webhook: stri
 }
 
 /** Reads a partition's cursor from the log. Throws when it cannot be read. */
-export async function readFanoutCursor (ledger: Ledger, partition: number): Promise<FanoutCursor> {
-  const last = await loadLast(ledger.bus, 'WEBHOOKS', subjects.fanoutCursor(partition))
-  return last?.fact.type === 'fanout.advanced' ? { through: last.fact.data.through, seq: last.seq } : { through: 0, seq: 0 }
+export async function readFanoutCursor (appenders: Appenders, partition: number): Promise<FanoutCursor> {
+  const last = await loadLast(appenders.bus, 'WEBHOOKS', subjects.fanoutCursor(partition))
+  return last?.fact.type === 'fanout.advanced'
+    ? { through: last.fact.data.through, seq: last.seq }
+    : { through: 0, seq: 0 }
 }
 
-/** Appends deliveries and the cursor that says so: all or nothing, and nothing when the cursor is no longer where it was read (null), since
- *  then somebody else has made them. Throws LogUnavailable. */
+/** Appends deliveries and the cursor that says so: all or nothing, and nothing when the cursor is no longer where it
+ *  was read (null), since then somebody else has made them. Throws LogUnavailable. */
 export async function requestDeliveries (
-  ledger: Ledger, partition: number, cursor: FanoutCursor, through: number, owed: Array<NewDelivery | NewMember>
+  appenders: Appenders,
+  partition: number,
+  cursor: FanoutCursor,
+  through: number,
+  owed: Array<NewDelivery | NewMember>
 ): Promise<FanoutCursor | null> {
-  const nowMs = ledger.clock.nowMs()
-  return await advanceFanout(ledger, partition, cursor, through, owed.map(each => appendOf(partition, each, nowMs)))
+  const nowMs = appenders.clock.nowMs()
+  return await advanceFanout(appenders, partition, cursor, through, owed.map(each => appendOf(partition, each, nowMs)))
 }
 
 function appendOf (partition: number, owed: NewDelivery | NewMember, nowMs: number): Append {
   const cause = causedBy(owed.fact)
-  if ('owed' in owed) return { subject: subjects.delivery(partition), fact: stamp(DeliveryRequested, cause, owed.owed, nowMs) }
+  if ('owed' in owed) {
+    return { subject: subjects.delivery(partition), fact: stamp(DeliveryRequested, cause, owed.owed, nowMs) }
+  }
   return { subject: subjects.batchMember(owed.member.webhook), fact: stamp(BatchJoined, cause, owed.member, nowMs) }
 }
 
-/** Appends `facts` together with a partition's cursor at `through`: all or nothing, and nothing when the cursor is no longer where it was read, or
- *  a fact's expectation does not hold (null). Throws LogUnavailable. */
+/** Appends `facts` together with a partition's cursor at `through`: all or nothing, and nothing when the cursor is no
+ *  longer where it was read, or a fact's expectation does not hold (null). Throws LogUnavailable. */
 export async function advanceFanout (
-  ledger: Ledger, partition: number, cursor: FanoutCursor, through: number, facts: Append[]
+  appenders: Appenders,
+  partition: number,
+  cursor: FanoutCursor,
+  through: number,
+  facts: Append[]
 ): Promise<FanoutCursor | null> {
-  const advanced = stamp(FanoutAdvanced, FANOUT, { partition, through }, ledger.clock.nowMs())
+  const advanced = stamp(FanoutAdvanced, FANOUT, { partition, through }, appenders.clock.nowMs())
   try {
-    const seqs = await ledger.webhooks.append([...facts, { subject: subjects.fanoutCursor(partition), fact: advanced, expectedSeq: cursor.seq }])
+    const seqs = await appenders.webhooks.append([...facts, {
+      subject: subjects.fanoutCursor(partition),
+      fact: advanced,
+      expectedSeq: cursor.seq
+    }])
     return { through, seq: seqs.at(-1)! }
   } catch (error) {
     if (error instanceof Conflict) return null
@@ -79,67 +112,104 @@ export async function advanceFanout (
 const FANOUT: Cause = { account: 'acc_0', correlation: 'fanout', causation: null }
 
 /** Owes an endpoint a made-up event, whatever it listens to; it goes the way of all others. Throws LogUnavailable. */
-export async function requestTestDelivery (ledger: Ledger, asker: Asker, { id: webhook, batch }: Pick<Webhook, 'id' | 'batch'>, type: EventType): Promise<Owed> {
-  const nowMs = ledger.clock.nowMs()
+export async function requestTestDelivery (
+  appenders: Appenders,
+  asker: Asker,
+  { id: webhook, batch }: Pick<Webhook, 'id' | 'batch'>,
+  type: EventType
+): Promise<Owed> {
+  const nowMs = appenders.clock.nowMs()
   const [id, email] = [newId('ev', nowMs), newId('em', nowMs)]
   const test = testEventBody({ id, type, email, createdAt: timestamp(nowMs) })
   const events = [{ id, type, seq: 0, email }]
-  const owed: Owed = { delivery: deliveryId(events, webhook), webhook, replay: null, events, batch: batch !== null, test }
+  const owed: Owed = {
+    delivery: deliveryId(events, webhook),
+    webhook,
+    replay: null,
+    events,
+    batch: batch !== null,
+    test
+  }
   const fact = stamp(DeliveryRequested, { ...asker, causation: null }, owed, nowMs, id)
-  await ledger.webhooks.append([{ subject: subjects.delivery(partitionOf(webhook)), fact }])
+  await appenders.webhooks.append([{ subject: subjects.delivery(webhookPartitionOf(webhook)), fact }])
   return owed
 }
 
 export type AttemptData = Omit<DeliveryAttempted['data'], keyof Owed>
 
 /** Records one attempt; a retry is scheduled before this resolves. Throws LogUnavailable. */
-export function recordAttempt (ledger: Ledger, pending: Pending, data: AttemptData): Promise<void> {
-  return record(ledger, pending, stamp(DeliveryAttempted, causeOf(pending), { ...pending.owed, ...data }, ledger.clock.nowMs()))
+export function recordAttempt (appenders: Appenders, pending: Pending, data: AttemptData): Promise<void> {
+  return record(
+    appenders,
+    pending,
+    stamp(DeliveryAttempted, causeOf(pending), { ...pending.owed, ...data }, appenders.clock.nowMs())
+  )
 }
 
-/** Puts a delivery off without a request, from `firstMs` (when its 24 hours began) to `untilMs`. Throws LogUnavailable. */
-export function parkDelivery (ledger: Ledger, pending: Pending, firstMs: number, untilMs: number): Promise<void> {
+/** Puts a delivery off without a request, from `firstMs` (when its 24 hours began) to `untilMs`. Throws LogUnavailable.
+ */
+export function parkDelivery (appenders: Appenders, pending: Pending, firstMs: number, untilMs: number): Promise<void> {
   const held = pending.heldAt === null ? {} : { heldAt: pending.heldAt }
-  const data = { ...pending.owed, attempts: pending.attempts, firstAttemptAt: timestamp(firstMs), nextAttemptAt: timestamp(untilMs), ...held }
-  return record(ledger, pending, stamp(DeliveryParked, causeOf(pending), data, ledger.clock.nowMs()))
+  const data = {
+    ...pending.owed,
+    attempts: pending.attempts,
+    firstAttemptAt: timestamp(firstMs),
+    nextAttemptAt: timestamp(untilMs),
+    ...held
+  }
+  return record(appenders, pending, stamp(DeliveryDeferred, causeOf(pending), data, appenders.clock.nowMs()))
 }
 
 /** Gives a delivery up without a request. Throws LogUnavailable. */
-export function failDelivery (ledger: Ledger, pending: Pending, reason: GiveUpReason): Promise<void> {
+export function failDelivery (appenders: Appenders, pending: Pending, reason: GiveUpReason): Promise<void> {
   const data = { ...pending.owed, attempts: pending.attempts, reason }
-  return record(ledger, pending, stamp(DeliveryFailed, causeOf(pending), data, ledger.clock.nowMs()))
+  return record(appenders, pending, stamp(DeliveryFailed, causeOf(pending), data, appenders.clock.nowMs()))
 }
 
-/** The fact and, when the delivery goes on, its schedule: both are durable, or its cause is not acknowledged. The fact first: what follows from the
- *  schedule must never stand before it in the log. */
-async function record (ledger: Ledger, pending: Pending, fact: DeliveryAttempted | DeliveryParked | DeliveryFailed): Promise<void> {
+/** The fact and, when the delivery goes on, its schedule: both are durable, or its cause is not acknowledged. The fact
+ *  first: what follows from the schedule must never stand before it in the log. */
+async function record (
+  appenders: Appenders,
+  pending: Pending,
+  fact: DeliveryAttempted | DeliveryDeferred | DeliveryFailed
+): Promise<void> {
   const after = pendingAfter(fact)
-  await ledger.webhooks.append([{ subject: subjects.deliveryOutcome(partitionOf(pending.owed.webhook)), fact }], RECORD_TIMEOUT_MS)
-  if (after != null) await scheduleDelivery(ledger, after, RECORD_TIMEOUT_MS)
+  await appenders.webhooks.append([{
+    subject: subjects.deliveryOutcome(webhookPartitionOf(pending.owed.webhook)),
+    fact
+  }], RECORD_TIMEOUT_MS)
+  if (after != null) await scheduleDelivery(appenders, after, RECORD_TIMEOUT_MS)
 }
 
 /** Has the delivery come back at its `dueAt`. Safe to repeat: one delivery, one schedule. */
-export async function scheduleDelivery ({ bus }: Pick<Ledger, 'bus'>, pending: Pending, timeoutMs: number): Promise<void> {
+export async function scheduleDelivery (
+  { bus }: Pick<Appenders, 'bus'>,
+  pending: Pending,
+  timeoutMs: number
+): Promise<void> {
   const { delivery, webhook } = pending.owed
-  const partition = partitionOf(webhook)
+  const partition = webhookPartitionOf(webhook)
   await schedule(bus, {
-    subject: pending.heldAt === null ? subjects.scheduleDelivery(webhook, delivery) : subjects.scheduleHeld(webhook, delivery),
+    subject: pending.heldAt === null
+      ? subjects.scheduleDelivery(webhook, delivery)
+      : subjects.scheduleHeld(webhook, delivery),
     target: subjects.dueDelivery(partition, delivery),
     atMs: Date.parse(pending.dueAt!),
     payload: pending
   }, timeoutMs)
 }
 
-/** Has whoever makes deliveries bring forward those that a pause has held, or, of an endpoint that is deleted or disabled, all that waits. A little
- *  later: by then every process has heard of it, and holds nothing more. Safe to repeat. Throws when NATS does not answer. */
-export async function askForRelease ({ bus, clock }: Pick<Ledger, 'bus' | 'clock'>, webhook: string): Promise<void> {
+/** Has whoever makes deliveries bring forward those that a pause has held, or, of an endpoint that is deleted or
+ *  disabled, all that waits. A little later: by then every process has heard of it, and holds nothing more. Safe to
+ *  repeat. Throws when NATS does not answer. */
+export async function askForRelease ({ bus, clock }: Pick<Appenders, 'bus' | 'clock'>, webhook: string): Promise<void> {
   const [subject, target] = [subjects.scheduleRelease(webhook), subjects.dueRelease(webhook)]
   await schedule(bus, { subject, target, atMs: clock.nowMs() + RELEASE_DELAY_MS, payload: {} }, RELEASE_TIMEOUT_MS)
 }
 
-/** Has what is held for an endpoint come due now, in the order of its events, and its replays that wait looked at; with `all` what waits for a retry, too.
- *  Safe to repeat. Throws when NATS does not answer. */
-export async function releaseWaiting ({ bus }: Pick<Ledger, 'bus'>, webhook: string, all: boolean): Promise<void> {
+/** Has what is held for an endpoint come due now, in the order of its events, and its replays that wait looked at; with
+ *  `all` what waits for a retry, too. Safe to repeat. Throws when NATS does not answer. */
+export async function releaseWaiting ({ bus }: Pick<Appenders, 'bus'>, webhook: string, all: boolean): Promise<void> {
   const waiting = [subjects.scheduleHeld(webhook, '*'), ...(all ? [subjects.scheduleDelivery(webhook, '*')] : [])]
   for (const filter of waiting) await fireNow(bus, filter, payload => (payload as Pending).owed.events[0]!.seq)
   await wakeReplays({ bus }, webhook)

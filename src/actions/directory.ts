@@ -11,23 +11,28 @@ import { lastSequence, lastSequenceUnder } from '#src/nats/load.ts'
 export interface LiveDirectory extends Role {
   now: Directory
   /** Resolves to true once sequence `seq` of CONTROL is folded in, to false when `timeoutMs` ends before. */
-  reached (seq: number, timeoutMs: number): Promise<boolean>
-  /** Resolves to true once everything that was in CONTROL under `control.` when called is folded in; false when it takes longer. Throws when NATS is away. */
-  catchUp (timeoutMs: number): Promise<boolean>
-  /** Resolves once it holds what was in the log at the call, or could not in time. Looks are shared by all who wait for one, and apart: however many
-   *  strangers ask for what does not exist, NATS is asked no more often. */
-  look (): Promise<void>
+  reached(seq: number, timeoutMs: number): Promise<boolean>
+  /** Resolves to true once everything that was in CONTROL under `control.` when called is folded in; false when it
+   *  takes longer. Throws when NATS is away. */
+  catchUp(timeoutMs: number): Promise<boolean>
+  /** Resolves once it holds what was in the log at the call, or could not in time. Looks are shared by all who wait for
+   *  one, and apart: however many unauthenticated clients ask for what does not exist, NATS is asked no more often. */
+  look(): Promise<void>
 }
 
 /** Without suppressions and templates, which are too many and too large to hold. */
 const FILTER = 'control.>'
 
-/** How long an answer waits until this node's directory holds what it has written, and a read until it holds what was written before. */
+/** How long an answer waits until this node's directory holds what it has written, and a read until it holds what was
+ *  written before. */
 export const SEEN_MS = 2000
 const LOOK_GAP_MS = 20
 const LOOK_MS = 1000
 
-interface Waiter { seq: number, resolve: () => void }
+interface Waiter {
+  seq: number
+  resolve: () => void
+}
 
 /** Follows CONTROL from its start. Wait for `catchUp` before serving. */
 export function followDirectory (bus: Bus, log: Log): LiveDirectory {
@@ -35,7 +40,7 @@ export function followDirectory (bus: Bus, log: Log): LiveDirectory {
   const stopping = new AbortController()
   const waiters = new Set<Waiter>()
   let foldedSeq = 0
-  let trouble: string | null = null
+  let unhealthyReason: string | null = null
 
   async function run (): Promise<void> {
     while (!stopping.signal.aborted) {
@@ -50,7 +55,16 @@ export function followDirectory (bus: Bus, log: Log): LiveDirectory {
 
   async function fold (): Promise<void> {
     const facts = follow(bus, {
-      stream: 'CONTROL', filter: FILTER, afterSeq: foldedSeq, batchMax: 500, gatherMs: 0, signal: stopping.signal, onTrouble: tell, onFollowing: () => { trouble = null }
+      stream: 'CONTROL',
+      filter: FILTER,
+      afterSeq: foldedSeq,
+      batchMax: 500,
+      gatherMs: 0,
+      signal: stopping.signal,
+      onError: tell,
+      onFollowing: () => {
+        unhealthyReason = null
+      }
     })
     for await (const batch of facts) {
       for (const recorded of batch) evolveDirectory(now, recorded)
@@ -60,7 +74,7 @@ export function followDirectory (bus: Bus, log: Log): LiveDirectory {
   }
 
   function tell (error: Error): void {
-    trouble = `the directory cannot follow CONTROL: ${error.message}`
+    unhealthyReason = `the directory cannot follow CONTROL: ${error.message}`
     log.warn({ err: error }, 'directory interrupted')
   }
 
@@ -74,7 +88,8 @@ export function followDirectory (bus: Bus, log: Log): LiveDirectory {
     return seq <= foldedSeq
   }
 
-  /** The stream's last sequence may be a suppression's or a template's, which are not folded: it proves "all seen", and never "behind". */
+  /** The stream's last sequence may be a suppression's or a template's, which are not folded: it proves "all seen", and
+   *  never "behind". */
   async function catchUp (timeoutMs: number): Promise<boolean> {
     if (await lastSequence(bus, 'CONTROL') <= foldedSeq) return true
     return await reached(await lastSequenceUnder(bus, 'CONTROL', FILTER), timeoutMs)
@@ -87,7 +102,7 @@ export function followDirectory (bus: Bus, log: Log): LiveDirectory {
     reached,
     catchUp,
     look: sharedLook(catchUp),
-    trouble: () => trouble,
+    unhealthyReason: () => unhealthyReason,
     async stop () {
       stopping.abort()
       await running
@@ -112,8 +127,13 @@ function sharedLook (catchUp: LiveDirectory['catchUp']): () => Promise<void> {
 
 const CATCH_UP_MS = 5000
 
-/** Whose a domain is, or null. When it does not seem to be `expected`'s, the directory catches up with the log first. Throws when it cannot. */
-export async function ownerOf (directory: Pick<LiveDirectory, 'now' | 'catchUp'>, domain: string, expected: string): Promise<string | null> {
+/** Whose a domain is, or null. When it does not seem to be `expected`'s, the directory catches up with the log first.
+ *  Throws when it cannot. */
+export async function ownerOf (
+  directory: Pick<LiveDirectory, 'now' | 'catchUp'>,
+  domain: string,
+  expected: string
+): Promise<string | null> {
   const owner = () => directory.now.domains.get(domain)?.account ?? null
   if (owner() === expected) return expected
   if (!await directory.catchUp(CATCH_UP_MS)) throw new Late('the directory is behind the log')

@@ -21,8 +21,9 @@ export function openDkimSigners (vault: Vault, keysMax = KEYS_MAX): (domain: Dom
     return key
   }
 
-  return domain => signingKeys(domain).map(key => {
-    const { algorithm, selector } = key
-    return { domain: domain.name, selector, algorithm, key: open(key, domain.id) }
-  })
+  return domain =>
+    signingKeys(domain).map(key => {
+      const { algorithm, selector } = key
+      return { domain: domain.name, selector, algorithm, key: open(key, domain.id) }
+    })
 }

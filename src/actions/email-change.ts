@@ -5,7 +5,7 @@ import type { RecipientStatus } from '#streams/email/state.ts'
 import { heldBack } from '#streams/suppression/decide.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
-import type { Desk } from './desk.ts'
+import type { Services } from './services.ts'
 import { linkFault } from './email.ts'
 import { changeRecipients, loadRecipient, scheduleSend, type Change, type Request } from './recipient.ts'
 
@@ -24,54 +24,72 @@ export interface Changed {
   others: Standing[]
 }
 
-/** Whether a claim leads to a delivery or to another wait is known soon, mostly: a cancel is worth that wait, and no more. */
+/** Whether a claim leads to a delivery or to another wait is known soon, mostly: a cancel is worth that wait, and no
+ *  more. */
 const SENDING_LOOK_MS = 100
 const SENDING_LOOKS = 20
-/** A schedule that cannot be stored in time is made by the sweep. */
+/** A schedule that cannot be stored in time is made by the reconciler. */
 const SCHEDULE_TIMEOUT_MS = 2000
 /** How often somebody else may move a recipient while its schedule is being stored. */
 const MOVES_MAX = 5
 
-/** Whether a key may change an email: as for sending it, `from` must be on a domain of the key's (spec 4.1 rule 1); and a test key has no say in live mail. */
-export function mayChange (desk: Pick<Desk, 'directory'>, key: Key, { fact: { data } }: Request): boolean {
-  return linkFault(desk, key, data) === null && (data.test || !key.test)
+/** Whether a key may change an email: as for sending it, `from` must be on a domain of the key's (spec 4.1 rule 1); and
+ *  a test key has no say in live mail. */
+export function mayChange (services: Pick<Services, 'directory'>, key: Key, { fact: { data } }: Request): boolean {
+  return linkFault(services, key, data) === null && (data.test || !key.test)
 }
 
-/** Calls an email off for every recipient that still waits. Refuses `not_cancelable` when there is none. Decided by the log.
- *  Throws LogUnavailable or Conflict. */
-export async function cancelEmail (desk: Desk, request: Request): Promise<Changed | Refusal> {
-  for (let look = 0; ; look++) {
-    const result = await changeAll(desk, request, () => ({ name: 'Cancel' }))
+/** Calls an email off for every recipient that still waits. Refuses `not_cancelable` when there is none. Decided by the
+ *  log. Throws LogUnavailable or Conflict. */
+export async function cancelEmail (services: Services, request: Request): Promise<Changed | Refusal> {
+  for (let look = 0;; look++) {
+    const result = await changeAll(services, request, () => ({ name: 'Cancel' }))
     if (look >= SENDING_LOOKS || !result.others.some(({ status }) => status === 'sending')) {
-      return result.changed.length > 0 ? result : new NotChanged('not_cancelable', 'No recipient can be canceled any more', result.others)
+      return result.changed.length > 0
+        ? result
+        : new NotChanged('not_cancelable', 'No recipient can be canceled any more', result.others)
     }
     await sleep(SENDING_LOOK_MS)
   }
 }
 
-/** Moves a scheduled email to another time; its budget begins anew there. Refuses `not_scheduled`, and a time at which its content would be gone.
- *  Throws LogUnavailable or Conflict. */
-export async function rescheduleEmail (desk: Desk, request: Request, atMs: number): Promise<Changed | Refusal> {
-  const { contentRetentionMs } = desk.settings
+/** Moves a scheduled email to another time; its budget begins anew there. Refuses `not_scheduled`, and a time at which
+ *  its content would be gone. Throws LogUnavailable or Conflict. */
+export async function rescheduleEmail (services: Services, request: Request, atMs: number): Promise<Changed | Refusal> {
+  const { contentRetentionMs } = services.settings
   const endMs = Date.parse(request.fact.time) + contentRetentionMs
-  const refusal = scheduleFault(atMs, desk.ledger.clock.nowMs(), endMs)
+  const refusal = scheduleFault(atMs, services.appenders.clock.nowMs(), endMs)
   if (refusal !== null) return refusal
   const expiresAt = timestamp(Math.min(endMs, atMs + budgetMs(request)))
-  const result = await changeAll(desk, request, () => ({ name: 'Reschedule', scheduledAt: timestamp(atMs), expiresAt }))
-  await remind(desk, request, result.changed, atMs)
-  return result.changed.length > 0 ? result : new NotChanged('not_scheduled', 'No recipient is scheduled any more', result.others)
+  const result = await changeAll(
+    services,
+    request,
+    () => ({ name: 'Reschedule', scheduledAt: timestamp(atMs), expiresAt })
+  )
+  await remind(services, request, result.changed, atMs)
+  return result.changed.length > 0
+    ? result
+    : new NotChanged('not_scheduled', 'No recipient is scheduled any more', result.others)
 }
 
-/** Sends an email again to those who did not get it: bounced, failed, held in doubt, or no longer suppressed. Refuses `not_retryable`.
- *  Throws LogUnavailable, Conflict, or when NATS does not answer. */
-export async function retryEmail (desk: Desk, request: Request): Promise<Changed | Refusal> {
+/** Sends an email again to those who did not get it: bounced, failed, held in doubt, or no longer suppressed. Refuses
+ *  `not_retryable`. Throws LogUnavailable, Conflict, or when NATS does not answer. */
+export async function retryEmail (services: Services, request: Request): Promise<Changed | Refusal> {
   const { fact: { account, time, data } } = request
-  const nowMs = desk.ledger.clock.nowMs()
-  const expiresAt = timestamp(Math.min(Date.parse(time) + desk.settings.contentRetentionMs, nowMs + budgetMs(request)))
-  const standing = await desk.suppressions.standing(account, data.recipients.map(({ address }) => address))
-  const result = await changeAll(desk, request, n => (heldBack(standing[n]!, data.unsubscribe) === null ? { name: 'Retry', expiresAt } : null))
-  await remind(desk, request, result.changed, nowMs)
-  return result.changed.length > 0 ? result : new NotChanged('not_retryable', 'No recipient has ended without a delivery and may get mail', result.others)
+  const nowMs = services.appenders.clock.nowMs()
+  const expiresAt = timestamp(
+    Math.min(Date.parse(time) + services.settings.contentRetentionMs, nowMs + budgetMs(request))
+  )
+  const standing = await services.suppressions.standing(account, data.recipients.map(({ address }) => address))
+  const result = await changeAll(
+    services,
+    request,
+    n => (heldBack(standing[n]!, data.unsubscribe) === null ? { name: 'Retry', expiresAt } : null)
+  )
+  await remind(services, request, result.changed, nowMs)
+  return result.changed.length > 0
+    ? result
+    : new NotChanged('not_retryable', 'No recipient has ended without a delivery and may get mail', result.others)
 }
 
 /** A refusal that says how the recipients stand. */
@@ -83,30 +101,44 @@ export class NotChanged extends Refusal {
   }
 }
 
-async function changeAll (desk: Desk, request: Request, changeOf: (n: number) => Change): Promise<Changed> {
+async function changeAll (services: Services, request: Request, changeOf: (n: number) => Change): Promise<Changed> {
   const { recipients } = request.fact.data
-  const changes = recipients.map((_recipient, n) => ({ addressee: { request, n }, change: changeOf(n) }))
-  const results = await changeRecipients(desk.ledger, changes)
+  const changes = recipients.map((_recipient, n) => ({ ref: { request, n }, change: changeOf(n) }))
+  const results = await changeRecipients(services.appenders, changes)
   const all = results.map(({ seen: { state }, refusal }, n) => {
     const doubted = state.doubts.sender + state.doubts.line > 0 && state.status !== 'delivered'
-    const standing: Standing = { n, address: recipients[n]!.address, status: state.status, ...(doubted ? { may_have_arrived: true } : {}) }
+    const standing: Standing = {
+      n,
+      address: recipients[n]!.address,
+      status: state.status,
+      ...(doubted ? { may_have_arrived: true } : {})
+    }
     return { changed: refusal === null && changes[n]!.change !== null, standing }
   })
-  return { changed: all.filter(({ changed }) => changed).map(({ standing }) => standing), others: all.filter(({ changed }) => !changed).map(({ standing }) => standing) }
+  return {
+    changed: all.filter(({ changed }) => changed).map(({ standing }) => standing),
+    others: all.filter(({ changed }) => !changed).map(({ standing }) => standing)
+  }
 }
 
-/** Has the recipients come back to a sender. When the schedule cannot be stored now the change holds all the same: the sweep finds who is overdue. */
-async function remind (desk: Desk, request: Request, recipients: Standing[], atMs: number): Promise<void> {
-  await Promise.all(recipients.map(({ n }) => remindOne(desk, request, n, atMs).catch(() => {})))
+/** Has the recipients come back to a sender. When the schedule cannot be stored now the change holds all the same: the
+ *  reconciler finds who is overdue. */
+async function remind (services: Services, request: Request, recipients: Standing[], atMs: number): Promise<void> {
+  await Promise.all(recipients.map(({ n }) => remindOne(services, request, n, atMs).catch(() => {})))
 }
 
 /** Whoever moved it meanwhile may have stored his schedule before ours: the facts say which time holds. */
-async function remindOne (desk: Desk, request: Request, n: number, atMs: number): Promise<void> {
-  const { bus } = desk.ledger
+async function remindOne (services: Services, request: Request, n: number, atMs: number): Promise<void> {
+  const { bus } = services.appenders
   const { fact, seq } = request
   let dueMs = atMs
   for (let moves = 0; moves < MOVES_MAX; moves++) {
-    await scheduleSend(bus, { account: fact.account, email: fact.data.email, n, request: seq }, dueMs, SCHEDULE_TIMEOUT_MS)
+    await scheduleSend(
+      bus,
+      { account: fact.account, email: fact.data.email, n, request: seq },
+      dueMs,
+      SCHEDULE_TIMEOUT_MS
+    )
     const { state } = await loadRecipient(bus, { request, n })
     const holdsMs = state.nextAttemptAt === null ? dueMs : Date.parse(state.nextAttemptAt)
     if (holdsMs === dueMs) return

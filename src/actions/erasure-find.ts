@@ -31,7 +31,10 @@ export interface Trace {
 }
 
 /** What an erasure left of a request, and without whom. */
-export interface Rest { seq: number, ns: number[] }
+export interface Rest {
+  seq: number
+  ns: number[]
+}
 
 /** All that was found so far, and up to where; what was done is taken out. */
 export interface Findings {
@@ -40,7 +43,8 @@ export interface Findings {
   rests: Map<string, Rest[]>
   claims: Set<number>
   inbound: Set<number>
-  /** Ids of mails that facts name, and `email.n` of every recipient there was: mails that came back know them by our tokens. */
+  /** Ids of mails that facts name, and `email.n` of every recipient there was: mails that came back know them by our
+   *  tokens. */
   reports: Set<string>
   known: Set<string>
 }
@@ -57,28 +61,49 @@ export function noFindings (): Findings {
   }
 }
 
-/** Reads the log from where it was last read, all of it at first, since what a view cannot show is there as well: facts whose request is gone, records, claims,
- *  mails that came back. Text is looked through first and parsed where it holds the address. Throws when NATS does not answer. */
-export async function find (bus: Bus, tokens: Pick<Tokens, 'read'>, sought: Sought, found: Findings, signal: AbortSignal): Promise<void> {
+/** Reads the log from where it was last read, all of it at first, since what a view cannot show is there as well: facts
+ *  whose request is gone, records, claims, mails that came back. Text is looked through first and parsed where it holds
+ *  the address. Throws when NATS does not answer. */
+export async function find (
+  bus: Bus,
+  tokens: Pick<Tokens, 'read'>,
+  sought: Sought,
+  found: Findings,
+  signal: AbortSignal
+): Promise<void> {
   const { positions, reports, known } = found
   const { account, id, address } = sought
   const knew = reports.size + known.size
-  const requests = { stream: 'REQUESTS', filters: [`request.*.${account}`, `claim.${account}.*`], afterSeq: positions.REQUESTS, signal }
+  const requests = {
+    stream: 'REQUESTS',
+    filters: [`request.*.${account}`, `claim.${account}.*`],
+    afterSeq: positions.REQUESTS,
+    signal
+  }
   positions.REQUESTS = await scan(bus, requests, message => {
     const text = textOf(message)
     if (text.includes(ERASED) || holds(text, address)) noteRequest(factIn('REQUESTS', message), message, sought, found)
   })
-  const facts = { stream: 'EMAILS', filters: [`email.*.${account}.>`, subjects.records, subjects.recordsAgain], afterSeq: positions.EMAILS, signal }
+  const facts = {
+    stream: 'EMAILS',
+    filters: [`email.*.${account}.>`, subjects.records, subjects.recordsReplay],
+    afterSeq: positions.EMAILS,
+    signal
+  }
   positions.EMAILS = await scan(bus, facts, message => {
     const text = textOf(message)
     if (text.includes(id) || holds(text, address)) noteFact(factIn('EMAILS', message), message, sought, found)
   })
   // Mails that were looked at may be about one that was not known then.
   const afterSeq = reports.size + known.size > knew ? 0 : positions.INBOUND
-  positions.INBOUND = await scan(bus, { stream: 'INBOUND', filters: ['inbound.>'], afterSeq, signal }, async message => {
-    const mail = mailIn(factIn('INBOUND', message) as InboundReceived)
-    if (await isAbout(bus, tokens, mail, sought, found)) found.inbound.add(message.seq)
-  })
+  positions.INBOUND = await scan(
+    bus,
+    { stream: 'INBOUND', filters: ['inbound.>'], afterSeq, signal },
+    async message => {
+      const mail = mailIn(factIn('INBOUND', message) as InboundReceived)
+      if (await isAbout(bus, tokens, mail, sought, found)) found.inbound.add(message.seq)
+    }
+  )
 }
 
 export function isNothing ({ traces, claims, inbound }: Findings): boolean {
@@ -115,11 +140,16 @@ function traceOf ({ traces, known }: Findings, email: string, ns: readonly numbe
 
 /** The places of a folded address among the recipients of a request. */
 export function placesOf (recipients: EmailRequested['data']['recipients'], address: string): number[] {
-  return recipients.flatMap((recipient, n) => (!isErased(recipient.address) && foldAddress(recipient.address) === address ? [n] : []))
+  return recipients.flatMap((
+    recipient,
+    n
+  ) => (!isErased(recipient.address) && foldAddress(recipient.address) === address ? [n] : []))
 }
 
 function noteRequest (fact: AnyFact, { seq }: Message, { address }: Sought, found: Findings): void {
-  if (fact.type === 'request.claimed' && withoutAddress(fact.data.answer.body, address) !== fact.data.answer.body) found.claims.add(seq)
+  if (fact.type === 'request.claimed' && withoutAddress(fact.data.answer.body, address) !== fact.data.answer.body) {
+    found.claims.add(seq)
+  }
   if (fact.type !== 'email.requested') return
   const { email, recipients } = fact.data
   const ns = placesOf(recipients, address)
@@ -160,7 +190,11 @@ function noteReport ({ data }: AnyFact, { reports }: Findings): void {
   if ('report' in data && typeof data.report === 'string') reports.add(data.report)
 }
 
-interface Mail { id: string, to: string[], texts: string[] }
+interface Mail {
+  id: string
+  to: string[]
+  texts: string[]
+}
 
 /** A mail that came in, in every way its text can be read. */
 function mailIn ({ data: { inbound, from, to, raw } }: InboundReceived): Mail {
@@ -175,7 +209,10 @@ const QUOTED = /=([0-9a-f]{2})/gi
 /** Out of quoted-printable and base64 (RFC 2045, 6.7, 6.8), wherever either may be. */
 function unwrapped (text: string): string[] {
   const joined = text.replaceAll(/=\r?\n/g, '')
-  const quoted = Buffer.from(joined.replaceAll(QUOTED, (_all, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))), 'latin1').toString()
+  const quoted = Buffer.from(
+    joined.replaceAll(QUOTED, (_all, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))),
+    'latin1'
+  ).toString()
   return [joined, quoted, ...(text.match(BASE64) ?? []).map(block => Buffer.from(block, 'base64').toString())]
 }
 
@@ -189,14 +226,26 @@ function spellings (address: string): string[] {
 
 /** Not as the end of a longer address, nor as its beginning. */
 function asWord (address: string): RegExp {
-  return new RegExp(`(?<![\\p{L}\\p{N}._+~-])${address.replaceAll(/[\^$\\.*+?()[\]{}|/]/g, '\\$&')}(?![\\p{L}\\p{N}-]|\\.[\\p{L}\\p{N}])`, 'u')
+  return new RegExp(
+    `(?<![\\p{L}\\p{N}._+~-])${
+      address.replaceAll(/[\^$\\.*+?()[\]{}|/]/g, '\\$&')
+    }(?![\\p{L}\\p{N}-]|\\.[\\p{L}\\p{N}])`,
+    'u'
+  )
 }
 
 const TOKEN = /(?<![0-9a-z])[0-9a-z]{54}(?![0-9a-z])/gi
 const TOKENS_MAX = 20
 
-/** A mail that a fact of the recipient names, that our own token says is about it, or that holds the address; unless it is about mail of another account. */
-async function isAbout (bus: Bus, tokens: Pick<Tokens, 'read'>, mail: Mail, { account, address }: Sought, { reports, known }: Findings): Promise<boolean> {
+/** A mail that a fact of the recipient names, that our own token says is about it, or that holds the address; unless it
+ *  is about mail of another account. */
+async function isAbout (
+  bus: Bus,
+  tokens: Pick<Tokens, 'read'>,
+  mail: Mail,
+  { account, address }: Sought,
+  { reports, known }: Findings
+): Promise<boolean> {
   if (reports.has(mail.id)) return true
   const pointers = mail.texts.flatMap(text => text.match(TOKEN) ?? []).slice(0, TOKENS_MAX)
     .flatMap(token => tokens.read('return', token) ?? tokens.read('unsubscribe', token) ?? [])
@@ -204,6 +253,10 @@ async function isAbout (bus: Bus, tokens: Pick<Tokens, 'read'>, mail: Mail, { ac
   const patterns = spellings(address).map(asWord)
   if (!mail.texts.map(foldAddress).some(text => patterns.some(pattern => pattern.test(text)))) return false
   if (pointers.length === 0) return true
-  const owners = await Promise.all(pointers.map(async ({ email, n }) => (await loadLast(bus, 'EMAILS', subjects.recipientOfAny(email, n)))?.fact.account ?? account))
+  const owners = await Promise.all(
+    pointers.map(async ({ email, n }) =>
+      (await loadLast(bus, 'EMAILS', subjects.recipientOfAny(email, n)))?.fact.account ?? account
+    )
+  )
   return owners.includes(account)
 }

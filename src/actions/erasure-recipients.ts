@@ -1,8 +1,8 @@
 import { nextStep } from '#streams/email/decide.ts'
 import { ERASED } from '#streams/address.ts'
 import { redact } from '#streams/email/erase.ts'
-import { EmailErased, type MarkFact, type RecipientFact } from '#streams/email/facts.ts'
-import type { Doomed } from '#streams/erasure/decide.ts'
+import { EmailErased, type EngagementFact, type RecipientFact } from '#streams/email/facts.ts'
+import type { ToDelete } from '#streams/erasure/decide.ts'
 import type { Erasure } from '#streams/erasure/state.ts'
 import { subjects } from '#streams/subjects.ts'
 import { consumerPlans } from '#streams/topology.ts'
@@ -10,99 +10,151 @@ import { timestamp } from '#src/base/clock.ts'
 import { loadHistory, type Stored } from '#src/nats/history.ts'
 import { ackFloorOf } from '#src/nats/lookup.ts'
 import type { Trace } from './erasure-find.ts'
-import { stamp, type Ledger } from './ledger.ts'
-import { changeRecipients, loadRecipient, loadRequest, standInFor, type Addressee, type Change } from './recipient.ts'
-import { amongRivals } from './rivals.ts'
+import { stamp, type Appenders } from './appenders.ts'
+import {
+  changeRecipients,
+  loadRecipient,
+  loadRequest,
+  standInFor,
+  type RecipientRef,
+  type Change
+} from './recipient.ts'
+import { retryOnConflict } from './retry-on-conflict.ts'
 
 /** How often somebody else may move a recipient while it is being called off. */
 const LOOKS_MAX = 10
 
-/** Calls off what still waits for these recipients; false while a transaction is under way, whose outcome comes first. What is in doubt stays so: it may have
- *  arrived, and nothing more goes out once the recipient is erased. Throws LogUnavailable, Conflict, or when NATS does not answer. */
-export async function callOff (ledger: Ledger, account: string, { email, ns, requests }: Trace): Promise<boolean> {
+/** Calls off what still waits for these recipients; false while a transaction is under way, whose outcome comes first.
+ *  What is in doubt stays so: it may have arrived, and nothing more goes out once the recipient is erased. Throws
+ *  LogUnavailable, Conflict, or when NATS does not answer. */
+export async function callOff (
+  appenders: Appenders,
+  account: string,
+  { email, ns, requests }: Trace
+): Promise<boolean> {
   // Where the request is gone, or all that is left of it names others, only facts say where it was.
   const place = requests.at(-1) ?? 1
-  const kept = await loadRequest(ledger.bus, place, email)
+  const kept = await loadRequest(appenders.bus, place, email)
   const ended = await Promise.all([...ns].map(async n => {
-    const request = kept ?? await standInFor(ledger, { account, email, n, request: place })
-    return await callOffOne(ledger, { request, n })
+    const request = kept ?? await standInFor(appenders, { account, email, n, request: place })
+    return await callOffOne(appenders, { request, n })
   }))
   return ended.every(Boolean)
 }
 
-async function callOffOne (ledger: Ledger, addressee: Addressee): Promise<boolean> {
+async function callOffOne (appenders: Appenders, ref: RecipientRef): Promise<boolean> {
   for (let looks = 0; looks < LOOKS_MAX; looks++) {
-    const change = await changeNow(ledger, addressee)
+    const change = await changeNow(appenders, ref)
     if (change === 'wait') return false
     if (change === null) return true
-    await changeRecipients(ledger, [{ addressee, change }])
+    await changeRecipients(appenders, [{ ref, change }])
   }
   return false
 }
 
 /** What has to be done first; null = nothing is under way. */
-async function changeNow ({ bus, clock }: Ledger, addressee: Addressee): Promise<NonNullable<Change> | 'wait' | null> {
-  const { state } = await loadRecipient(bus, addressee)
+async function changeNow ({ bus, clock }: Appenders, ref: RecipientRef): Promise<NonNullable<Change> | 'wait' | null> {
+  const { state } = await loadRecipient(bus, ref)
   if (state.erased) return null
   switch (state.status) {
     case 'scheduled':
     case 'queued':
-    case 'deferred': return { name: 'Cancel' }
+    case 'deferred':
+      return { name: 'Cancel' }
     case 'sending': {
       // Its own sender says what became of it, or another one that it is in doubt; once the lease is over anybody may.
-      const step = nextStep(state, { nowMs: clock.nowMs(), request: addressee.request.fact.data, voidClaim: null }, false)
+      const step = nextStep(state, { nowMs: clock.nowMs(), request: ref.request.fact.data, voidClaim: null }, false)
       return step.do === 'doubt' ? { name: 'Doubt', claim: step.claim, cause: 'sender' } : 'wait'
     }
-    default: return null
+    default:
+      return null
   }
 }
 
 /** What reactions follow from: they read a fact when they come to it. */
 const CAUSES: ReadonlySet<string> = new Set(['email.bounced', 'email.complained', 'email.unsubscribed'])
 
-/** Puts one fact in the place of all that is known of a recipient; gives what may be deleted then, null while somebody has yet to read it. The mark's subject
- *  gets its end as well, in the same append: a mark that is on its way to it is refused there. Throws LogUnavailable, Conflict, or when NATS does not answer. */
-async function eraseRecipient (ledger: Ledger, erasure: Erasure, email: string, n: number): Promise<{ seqs: number[], canceled: boolean } | null> {
-  return await amongRivals(async () => {
-    const [facts, marks] = await Promise.all([
-      loadHistory(ledger.bus, 'EMAILS', subjects.recipient(erasure.account, email, n)), loadHistory(ledger.bus, 'EMAILS', subjects.mark(erasure.account, email, n))
+/** Puts one fact in the place of all that is known of a recipient; gives what may be deleted then, null while somebody
+ *  has yet to read it. The engagement's subject gets its end as well, in the same append: a engagement that is on its
+ *  way to it is refused there. Throws LogUnavailable, Conflict, or when NATS does not answer. */
+async function eraseRecipient (
+  appenders: Appenders,
+  erasure: Erasure,
+  email: string,
+  n: number
+): Promise<{ seqs: number[], canceled: boolean } | null> {
+  return await retryOnConflict(async () => {
+    const [facts, engagements] = await Promise.all([
+      loadHistory(appenders.bus, 'EMAILS', subjects.recipient(erasure.account, email, n)),
+      loadHistory(appenders.bus, 'EMAILS', subjects.engagement(erasure.account, email, n))
     ])
-    const lastCause = [...facts, ...marks].filter(({ fact }) => CAUSES.has(fact.type)).reduce((last, { seq }) => Math.max(last, seq), 0)
-    if (lastCause > 0 && await ackFloorOf(ledger.bus, consumerPlans.reactions) < lastCause) return null
-    const past = [...facts, ...marks].filter(isPast).sort((a, b) => a.seq - b.seq)
-    if (facts.at(-1)?.fact.type !== 'email.erased') await append(ledger, erasure, { email, n }, { facts, marks, past })
-    return { seqs: past.map(({ seq }) => seq), canceled: past.some(({ fact }) => fact.type === 'email.canceled' && fact.time >= erasure.requestedAt) }
+    const lastCause = [...facts, ...engagements].filter(({ fact }) => CAUSES.has(fact.type)).reduce(
+      (last, { seq }) => Math.max(last, seq),
+      0
+    )
+    if (lastCause > 0 && await ackFloorOf(appenders.bus, consumerPlans.reactions) < lastCause) return null
+    const past = [...facts, ...engagements].filter(isPast).sort((a, b) => a.seq - b.seq)
+    if (facts.at(-1)?.fact.type !== 'email.erased') {
+      await append(appenders, erasure, { email, n }, { facts, engagements, past })
+    }
+    return {
+      seqs: past.map(({ seq }) => seq),
+      canceled: past.some(({ fact }) => fact.type === 'email.canceled' && fact.time >= erasure.requestedAt)
+    }
   })
 }
 
-type Past = Stored & { fact: RecipientFact | MarkFact }
+type Past = Stored & { fact: RecipientFact | EngagementFact }
 
 function isPast (stored: Stored): stored is Past {
   return stored.fact.type !== 'email.erased'
 }
 
-interface Place { email: string, n: number }
-interface Known { facts: Stored[], marks: Stored[], past: Past[] }
+interface Place {
+  email: string
+  n: number
+}
+interface Known {
+  facts: Stored[]
+  engagements: Stored[]
+  past: Past[]
+}
 
-async function append ({ emails, clock }: Ledger, { account, correlation, id }: Erasure, { email, n }: Place, { facts, marks, past }: Known): Promise<void> {
+async function append (
+  { emails, clock }: Appenders,
+  { account, correlation, id }: Erasure,
+  { email, n }: Place,
+  { facts, engagements, past }: Known
+): Promise<void> {
   const nowMs = clock.nowMs()
   const request = Math.max(1, ...past.map(({ fact }) => fact.data.request))
   const data = { email, n, request, to: ERASED, sequence: past.length + 1, erasure: id }
   const redacted = past.map(({ seq, storedMs, fact }) => ({ seq, storedAt: timestamp(storedMs), fact: redact(fact) }))
-  const stamped = (past: EmailErased['data']['past']) => stamp(EmailErased, { account, correlation, causation: null }, { ...data, past }, nowMs)
+  const stamped = (past: EmailErased['data']['past']) =>
+    stamp(EmailErased, { account, correlation, causation: null }, { ...data, past }, nowMs)
   await emails.append([
     { subject: subjects.recipient(account, email, n), fact: stamped(redacted), expectedSeq: facts.at(-1)?.seq ?? 0 },
-    { subject: subjects.mark(account, email, n), fact: stamped([]), expectedSeq: marks.at(-1)?.seq ?? 0 }
+    { subject: subjects.engagement(account, email, n), fact: stamped([]), expectedSeq: engagements.at(-1)?.seq ?? 0 }
   ])
 }
 
 /** What was known of a trace's recipients, ready to be deleted; null while it must not be yet. */
-export async function eraseRecipients (ledger: Ledger, erasure: Erasure, { email, ns }: Trace): Promise<Doomed[] | null> {
+export async function eraseRecipients (
+  appenders: Appenders,
+  erasure: Erasure,
+  { email, ns }: Trace
+): Promise<ToDelete[] | null> {
   const first = Math.min(...ns)
-  const erased = await Promise.all([...ns].map(async n => ({ n, gone: await eraseRecipient(ledger, erasure, email, n) })))
+  const erased = await Promise.all(
+    [...ns].map(async n => ({ n, gone: await eraseRecipient(appenders, erasure, email, n) }))
+  )
   if (erased.some(({ gone }) => gone === null)) return null
   return erased.map(({ n, gone }) => {
     const { seqs, canceled } = gone!
-    return { stream: 'EMAILS', seqs, counts: { recipients: 1, emails: n === first ? 1 : 0, canceled: canceled ? 1 : 0 } }
+    return {
+      stream: 'EMAILS',
+      seqs,
+      counts: { recipients: 1, emails: n === first ? 1 : 0, canceled: canceled ? 1 : 0 }
+    }
   })
 }

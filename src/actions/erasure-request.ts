@@ -1,28 +1,28 @@
 import { isErased, requestWithout } from '#streams/email/erase.ts'
 import { EmailMoved, EmailRecorded, type EmailRequested } from '#streams/email/facts.ts'
-import type { Doomed } from '#streams/erasure/decide.ts'
+import type { ToDelete } from '#streams/erasure/decide.ts'
 import type { Erasure } from '#streams/erasure/state.ts'
-import { shardOf, subjects } from '#streams/subjects.ts'
+import { emailPartitionOf, subjects } from '#streams/subjects.ts'
 import { CONTENT_STREAM, placesOfBlob } from '#src/nats/blob-places.ts'
 import { factAtLeader, lastAtLeader } from '#src/nats/lookup.ts'
-import type { DeskSettings } from './desk.ts'
+import type { ServiceSettings } from './services.ts'
 import { placesOf, type Rest, type Trace } from './erasure-find.ts'
-import { causedBy, stamp, type Ledger } from './ledger.ts'
+import { causedBy, stamp, type Appenders } from './appenders.ts'
 import type { Request } from './recipient.ts'
 
 export interface RequestEraser {
-  ledger: Ledger
-  settings: Pick<DeskSettings, 'contentRetentionMs'>
+  appenders: Appenders
+  settings: Pick<ServiceSettings, 'contentRetentionMs'>
   erasure: Erasure
   /** The folded address. */
   address: string
 }
 
-/** Puts what is left of a request in its place: the request of the others, with their content, and a record without the person. Gives what may be deleted then,
- *  in the order in which it must: a record whose request is still there would be written again. Safe to repeat. Throws LogUnavailable, Conflict, or when NATS
- *  does not answer. */
-export async function eraseRequest (eraser: RequestEraser, trace: Trace, rests: readonly Rest[]): Promise<Doomed[]> {
-  const { ledger: { bus } } = eraser
+/** Puts what is left of a request in its place: the request of the others, with their content, and a record without the
+ *  person. Gives what may be deleted then, in the order in which it must: a record whose request is still there would
+ *  be written again. Safe to repeat. Throws LogUnavailable, Conflict, or when NATS does not answer. */
+export async function eraseRequest (eraser: RequestEraser, trace: Trace, rests: readonly Rest[]): Promise<ToDelete[]> {
+  const { appenders: { bus } } = eraser
   const { email, requests, records } = trace
   const found = await Promise.all(requests.map(async seq => await factAtLeader(bus, 'REQUESTS', seq)))
   const request = found.findLast(recorded => recorded?.fact.type === 'email.requested') as Request | undefined
@@ -32,12 +32,19 @@ export async function eraseRequest (eraser: RequestEraser, trace: Trace, rests: 
   const place = others && request !== undefined ? await keepRest(eraser, request, rests) : asked.data.request
   const kept = await keepRecord(eraser, { ...asked, data: { ...asked.data, request: place } })
   const blob = others ? [] : await placesOfBlob(bus, email)
-  return [['REQUESTS', requests] as const, ['EMAILS', records.filter(seq => seq !== kept)] as const, [CONTENT_STREAM, blob] as const]
+  return [
+    ['REQUESTS', requests] as const,
+    ['EMAILS', records.filter(seq => seq !== kept)] as const,
+    [CONTENT_STREAM, blob] as const
+  ]
     .filter(([, seqs]) => seqs.length > 0).map(([stream, seqs]) => ({ stream, seqs, counts: {} }))
 }
 
 /** A record yet without its id, and after which fact it is written. */
-interface Asked { data: EmailRecorded['data'], cause: Parameters<typeof stamp>[1] }
+interface Asked {
+  data: EmailRecorded['data']
+  cause: Parameters<typeof stamp>[1]
+}
 
 function askedIn ({ address }: RequestEraser, { fact, seq }: Request): Asked {
   const { content: _content, ...asked } = fact.data
@@ -46,25 +53,42 @@ function askedIn ({ address }: RequestEraser, { fact, seq }: Request): Asked {
 }
 
 /** Where the request itself has left the log. */
-async function recordedIn ({ ledger, address }: RequestEraser, records: readonly number[]): Promise<Asked | null> {
-  const found = records.length === 0 ? null : await factAtLeader(ledger.bus, 'EMAILS', records.at(-1)!)
+async function recordedIn ({ appenders, address }: RequestEraser, records: readonly number[]): Promise<Asked | null> {
+  const found = records.length === 0 ? null : await factAtLeader(appenders.bus, 'EMAILS', records.at(-1)!)
   if (found?.fact.type !== 'email.recorded') return null
   const { account, correlation, causation, data } = found.fact
   return { data: requestWithout(data, placesOf(data.recipients, address)), cause: { account, correlation, causation } }
 }
 
-/** The same fact without the person, for as long as the first would have lived, at a place of its own; and a word that says where. */
-async function keepRest ({ ledger, settings, erasure, address }: RequestEraser, { fact, seq, subject }: Request, rests: readonly Rest[]): Promise<number> {
+/** The same fact without the person, for as long as the first would have lived, at a place of its own; and a word that
+ *  says where. */
+async function keepRest (
+  { appenders, settings, erasure, address }: RequestEraser,
+  { fact, seq, subject }: Request,
+  rests: readonly Rest[]
+): Promise<number> {
   const data = requestWithout(fact.data, placesOf(fact.data.recipients, address))
-  const earlier = rests.find(rest => rest.seq > seq && data.recipients.every(({ address }, n) => !isErased(address) || rest.ns.includes(n)))
-  const leftMs = Date.parse(fact.time) + settings.contentRetentionMs - ledger.clock.nowMs()
-  const again = { subject, fact: { ...fact, data } satisfies EmailRequested, ttlMs: Math.max(1000, leftMs), msgId: `${fact.id} ${seq} ${erasure.id}` }
-  const place = earlier?.seq ?? (await ledger.requests.append([again]))[0]!
-  await tellMove(ledger, fact, seq, place)
+  const earlier = rests.find(rest =>
+    rest.seq > seq && data.recipients.every(({ address }, n) => !isErased(address) || rest.ns.includes(n))
+  )
+  const leftMs = Date.parse(fact.time) + settings.contentRetentionMs - appenders.clock.nowMs()
+  const again = {
+    subject,
+    fact: { ...fact, data } satisfies EmailRequested,
+    ttlMs: Math.max(1000, leftMs),
+    msgId: `${fact.id} ${seq} ${erasure.id}`
+  }
+  const place = earlier?.seq ?? (await appenders.requests.append([again]))[0]!
+  await tellMove(appenders, fact, seq, place)
   return place
 }
 
-async function tellMove ({ bus, emails, clock }: Ledger, fact: EmailRequested, from: number, place: number): Promise<void> {
+async function tellMove (
+  { bus, emails, clock }: Appenders,
+  fact: EmailRequested,
+  from: number,
+  place: number
+): Promise<void> {
   const subject = subjects.moved(fact.account, fact.data.email)
   const last = await lastAtLeader(bus, 'EMAILS', subject)
   if (last?.fact.type === 'email.moved' && last.fact.data.request >= place) return
@@ -73,9 +97,16 @@ async function tellMove ({ bus, emails, clock }: Ledger, fact: EmailRequested, f
 }
 
 /** Where it lies: said again, it is the record that was kept before, and not to be deleted. */
-async function keepRecord ({ ledger: { emails, clock }, erasure }: RequestEraser, { data, cause }: Asked): Promise<number> {
+async function keepRecord (
+  { appenders: { emails, clock }, erasure }: RequestEraser,
+  { data, cause }: Asked
+): Promise<number> {
   const fact = stamp(EmailRecorded, cause, data, clock.nowMs())
   const gone = data.recipients.filter(({ address }) => isErased(address)).length
-  const [seq] = await emails.append([{ subject: subjects.recordAgain(shardOf(data.email)), fact, msgId: `${data.email} ${data.request} ${gone} ${erasure.id}` }])
+  const [seq] = await emails.append([{
+    subject: subjects.recordReplay(emailPartitionOf(data.email)),
+    fact,
+    msgId: `${data.email} ${data.request} ${gone} ${erasure.id}`
+  }])
   return seq!
 }

@@ -1,5 +1,5 @@
 import { RequestClaimed } from '#streams/email/facts.ts'
-import type { Doomed } from '#streams/erasure/decide.ts'
+import type { ToDelete } from '#streams/erasure/decide.ts'
 import type { Erasure } from '#streams/erasure/state.ts'
 import { subjects } from '#streams/subjects.ts'
 import { SuppressionAdded, SuppressionRemoved } from '#streams/suppression/facts.ts'
@@ -8,14 +8,17 @@ import { CLAIM_MS, consumerPlans } from '#streams/topology.ts'
 import { loadHistory } from '#src/nats/history.ts'
 import { ackFloorOf, factAtLeader, lastAtLeader } from '#src/nats/lookup.ts'
 import { withoutAddress, type Findings } from './erasure-find.ts'
-import { causedBy, stamp, type Ledger } from './ledger.ts'
-import { amongRivals } from './rivals.ts'
+import { causedBy, stamp, type Appenders } from './appenders.ts'
+import { retryOnConflict } from './retry-on-conflict.ts'
 
-/** What stands against the address goes on standing, by its hash alone. Gives what may be deleted then. Throws LogUnavailable, Conflict, or when NATS does not
- *  answer. */
-export async function eraseSuppression ({ bus, control, clock }: Ledger, { account, hash }: Pick<Erasure, 'account' | 'hash'>): Promise<Doomed[]> {
+/** What stands against the address goes on standing, by its hash alone. Gives what may be deleted then. Throws
+ *  LogUnavailable, Conflict, or when NATS does not answer. */
+export async function eraseSuppression (
+  { bus, control, clock }: Appenders,
+  { account, hash }: Pick<Erasure, 'account' | 'hash'>
+): Promise<ToDelete[]> {
   const subject = subjects.suppression(account, hash)
-  return await amongRivals(async () => {
+  return await retryOnConflict(async () => {
     const facts = await loadHistory(bus, 'CONTROL', subject)
     const last = facts.at(-1)
     if (last === undefined) return []
@@ -36,13 +39,18 @@ function withoutName (said: SuppressionFact, nowMs: number): SuppressionFact {
   return { ...fact, time: said.time } as SuppressionFact
 }
 
-/** Idempotency-Keys stay taken, for as long as they were to: their answers no longer name the address. Gives what may be deleted then. */
-export async function eraseClaims (ledger: Ledger, address: string, claims: ReadonlySet<number>): Promise<Doomed[]> {
-  for (const seq of claims) await eraseClaim(ledger, address, seq)
+/** Idempotency-Keys stay taken, for as long as they were to: their answers no longer name the address. Gives what may
+ *  be deleted then. */
+export async function eraseClaims (
+  appenders: Appenders,
+  address: string,
+  claims: ReadonlySet<number>
+): Promise<ToDelete[]> {
+  for (const seq of claims) await eraseClaim(appenders, address, seq)
   return claims.size === 0 ? [] : [{ stream: 'REQUESTS', seqs: [...claims], counts: {} }]
 }
 
-async function eraseClaim ({ bus, requests, clock }: Ledger, address: string, seq: number): Promise<void> {
+async function eraseClaim ({ bus, requests, clock }: Appenders, address: string, seq: number): Promise<void> {
   const found = await factAtLeader(bus, 'REQUESTS', seq)
   if (found?.fact.type !== 'request.claimed') return
   const { subject, fact: { time, data, account, correlation, causation } } = found
@@ -51,12 +59,25 @@ async function eraseClaim ({ bus, requests, clock }: Ledger, address: string, se
   const nowMs = clock.nowMs()
   const answer = { ...data.answer, body: withoutAddress(data.answer.body, address) }
   const fact = { ...stamp(RequestClaimed, { account, correlation, causation }, { ...data, answer }, nowMs), time }
-  await requests.append([{ subject, fact, expectedSeq: seq, ttlMs: Math.max(1000, Date.parse(time) + CLAIM_MS - nowMs) }])
+  await requests.append([{
+    subject,
+    fact,
+    expectedSeq: seq,
+    ttlMs: Math.max(1000, Date.parse(time) + CLAIM_MS - nowMs)
+  }])
 }
 
-/** Mails that came back and have been read, which is all they were kept for; those that have not been yet stay where they are. */
-export async function readMails ({ bus }: Pick<Ledger, 'bus'>, { inbound }: Pick<Findings, 'inbound'>): Promise<Doomed[]> {
+/** Mails that came back and have been read, which is all they were kept for; those that have not been yet stay where
+ *  they are. */
+export async function readMails (
+  { bus }: Pick<Appenders, 'bus'>,
+  { inbound }: Pick<Findings, 'inbound'>
+): Promise<ToDelete[]> {
   if (inbound.size === 0) return []
   const floor = await ackFloorOf(bus, consumerPlans.inbound)
-  return [...inbound].filter(seq => seq <= floor).map(seq => ({ stream: 'INBOUND', seqs: [seq], counts: { inbound: 1 } }))
+  return [...inbound].filter(seq => seq <= floor).map(seq => ({
+    stream: 'INBOUND',
+    seqs: [seq],
+    counts: { inbound: 1 }
+  }))
 }

@@ -1,29 +1,32 @@
-import type { Doomed } from '#streams/erasure/decide.ts'
+import type { ToDelete } from '#streams/erasure/decide.ts'
 import type { Erasure } from '#streams/erasure/state.ts'
 import { foldAddress } from '#streams/suppression/decide.ts'
-import type { Desk } from './desk.ts'
+import type { Services } from './services.ts'
 import { completeErasure, forget, keepWord, loadErasure } from './erasure.ts'
 import { find, isNothing, noFindings, type Findings } from './erasure-find.ts'
 import { callOff, eraseRecipients } from './erasure-recipients.ts'
 import { eraseRequest, type RequestEraser } from './erasure-request.ts'
 import { eraseClaims, eraseSuppression, readMails } from './erasure-rest.ts'
 
-type WorkingDesk = Pick<Desk, 'ledger' | 'vault' | 'tokens' | 'settings'>
+type WorkingServices = Pick<Services, 'appenders' | 'vault' | 'tokens' | 'settings'>
 
-/** One erasure in the hands of one process. What is remembered here only saves reading: a worker that knows nothing reads the whole log again. */
+/** One erasure in the hands of one process. What is remembered here only saves reading: a worker that knows nothing
+ *  reads the whole log again. */
 export interface Eraser {
-  /** Does what can be done now. `waiting` = somebody else comes first: a transaction under way, a mail or a fact that has yet to be read; `clean` = there is
-   *  nothing left, and has not been for `quietMs`; `done` = the receipt is in the log. Throws LogUnavailable, Conflict, Ended, or when NATS does not answer. */
-  round (): Promise<'waiting' | 'working' | 'clean' | 'done'>
+  /** Does what can be done now. `waiting` = somebody else comes first: a transaction under way, a mail or a fact that
+   *  has yet to be read; `clean` = there is nothing left, and has not been for `quietMs`; `done` = the receipt is in
+   *  the log. Throws LogUnavailable, Conflict, Ended, or when NATS does not answer. */
+  round(): Promise<'waiting' | 'working' | 'clean' | 'done'>
   /** Nothing is left, in the log and in the views. Throws like `round`. */
-  complete (): Promise<void>
+  complete(): Promise<void>
 }
 
 export interface EraserOptions {
-  desk: WorkingDesk
+  services: WorkingServices
   account: string
   id: string
-  /** So long after the last deletion the log must have had nothing more: who had read what is gone may have been about to write. */
+  /** So long after the last deletion the log must have had nothing more: who had read what is gone may have been about
+   *  to write. */
   quietMs: number
   signal: AbortSignal
 }
@@ -31,28 +34,32 @@ export interface EraserOptions {
 /** Emails at once: so that a fact tells of many of them, and not of more than it can. */
 const GROUP = 50
 
-export function createEraser ({ desk, account, id, quietMs, signal }: EraserOptions): Eraser {
-  const { ledger } = desk
+export function createEraser ({ services, account, id, quietMs, signal }: EraserOptions): Eraser {
+  const { appenders } = services
   const found = noFindings()
   let begun = false
   let quietSinceMs = 0
 
   async function round (): Promise<'waiting' | 'working' | 'clean' | 'done'> {
-    const standing = await loadErasure(ledger, account, id)
+    const standing = await loadErasure(appenders, account, id)
     if (standing === null || standing.erasure.completedAt !== null) return 'done'
     const { erasure } = standing
-    if (!begun) await keepWord(ledger, erasure)
+    if (!begun) await keepWord(appenders, erasure)
     // Told last of all: nothing else was left then.
     if (erasure.address === null) return 'clean'
-    const address = foldAddress(desk.vault.open(erasure.address, id))
+    const address = foldAddress(services.vault.open(erasure.address, id))
     const before = performance.now()
-    await find(ledger.bus, desk.tokens, { account, id, address }, found, signal)
-    const suppressions = await eraseSuppression(ledger, erasure)
+    await find(appenders.bus, services.tokens, { account, id, address }, found, signal)
+    const suppressions = await eraseSuppression(appenders, erasure)
     if (signal.aborted) return 'working'
-    if (begun && isNothing(found) && suppressions.length === 0) return before - quietSinceMs >= quietMs ? 'clean' : 'working'
+    if (begun && isNothing(found) && suppressions.length === 0) {
+      return before - quietSinceMs >= quietMs
+        ? 'clean'
+        : 'working'
+    }
     begun = true
-    await forget(ledger, erasure, [...suppressions, ...await eraseClaims(ledger, address, found.claims)])
-    await eraseEmails({ ledger, settings: desk.settings, erasure, address }, found, signal)
+    await forget(appenders, erasure, [...suppressions, ...await eraseClaims(appenders, address, found.claims)])
+    await eraseEmails({ appenders, settings: services.settings, erasure, address }, found, signal)
     await settleMails(erasure)
     found.claims.clear()
     quietSinceMs = performance.now()
@@ -61,30 +68,34 @@ export function createEraser ({ desk, account, id, quietMs, signal }: EraserOpti
 
   /** Those that are gone are found no more. */
   async function settleMails (erasure: Erasure): Promise<void> {
-    const read = await readMails(ledger, found)
-    await forget(ledger, erasure, read)
+    const read = await readMails(appenders, found)
+    await forget(appenders, erasure, read)
     for (const { seqs } of read) for (const seq of seqs) found.inbound.delete(seq)
   }
 
-  return { round, complete: () => completeErasure(ledger, { account, id }) }
+  return { round, complete: () => completeErasure(appenders, { account, id }) }
 }
 
 /** Recipients first, then what was asked for them: whoever dies in between finds the rest by the request. */
 async function eraseEmails (eraser: RequestEraser, { traces, rests }: Findings, signal: AbortSignal): Promise<void> {
-  const { ledger, erasure } = eraser
+  const { appenders, erasure } = eraser
   const all = [...traces.values()]
   for (let i = 0; i < all.length && !signal.aborted; i += GROUP) {
     const group = all.slice(i, i + GROUP)
-    const gone = await Promise.all(group.map(async trace => await callOff(ledger, erasure.account, trace) ? await eraseRecipients(ledger, erasure, trace) : null))
-    await forget(ledger, erasure, gone.flatMap(doomed => doomed ?? []))
+    const gone = await Promise.all(
+      group.map(async trace =>
+        await callOff(appenders, erasure.account, trace) ? await eraseRecipients(appenders, erasure, trace) : null
+      )
+    )
+    await forget(appenders, erasure, gone.flatMap(toDelete => toDelete ?? []))
     const ready = group.filter((_trace, i) => gone[i] !== null)
     const asked = await Promise.all(ready.map(trace => eraseRequest(eraser, trace, rests.get(trace.email) ?? [])))
-    await forget(ledger, erasure, inOrder(asked.flat()))
+    await forget(appenders, erasure, inOrder(asked.flat()))
     for (const { email } of ready) traces.delete(email)
   }
 }
 
 /** All requests before any record. */
-function inOrder (doomed: Doomed[]): Doomed[] {
-  return doomed.toSorted((a, b) => Number(b.stream === 'REQUESTS') - Number(a.stream === 'REQUESTS'))
+function inOrder (toDelete: ToDelete[]): ToDelete[] {
+  return toDelete.toSorted((a, b) => Number(b.stream === 'REQUESTS') - Number(a.stream === 'REQUESTS'))
 }

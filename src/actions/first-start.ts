@@ -6,7 +6,7 @@ import { Complaint } from '#src/base/errors.ts'
 import { sha256Hex, newSecret } from '#src/base/secret.ts'
 import { Conflict } from '#src/nats/errors.ts'
 import { createAccount } from './account.ts'
-import type { Desk } from './desk.ts'
+import type { Services } from './services.ts'
 import { addDomain } from './domain.ts'
 import { createKey, revokeKey } from './key.ts'
 
@@ -18,46 +18,64 @@ const OPERATOR_KEY_NAME = 'JETPOST_API_KEY'
 
 /** Makes what a new installation needs: account, key, domains. Safe to run at every start and on many nodes at once.
  *  Resolves to the first key's secret when it was made just now, else null. */
-export async function firstStart (desk: Desk, wish: { apiKey: string | null, domains: string[] }): Promise<string | null> {
-  await unlessThere(createAccount(desk, 'first-start', 'First account', FIRST_ACCOUNT))
+export async function firstStart (
+  services: Services,
+  wish: { apiKey: string | null, domains: string[] }
+): Promise<string | null> {
+  await unlessThere(createAccount(services, 'first-start', 'First account', FIRST_ACCOUNT))
   const asker = { account: FIRST_ACCOUNT, correlation: 'first-start' }
   for (const name of wish.domains) {
-    const added = await unlessThere(addDomain(desk, asker, name))
+    const added = await unlessThere(addDomain(services, asker, name))
     if (added instanceof Refusal) throw new Complaint(`JETPOST_DOMAINS: ${added.message}`)
   }
-  const made = wish.apiKey === null ? await firstKey(desk) : await operatorKey(desk, wish.apiKey)
-  await desk.directory.catchUp(10_000)
+  const made = wish.apiKey === null ? await firstKey(services) : await operatorKey(services, wish.apiKey)
+  await services.directory.catchUp(10_000)
   return made
 }
 
-async function firstKey (desk: Desk): Promise<string | null> {
-  if (desk.directory.now.versions.has(subjects.key(FIRST_ACCOUNT, FIRST_KEY))) return null
-  return await fullKey(desk, { secret: newSecret('jp_live_'), id: FIRST_KEY }, 'First key')
+async function firstKey (services: Services): Promise<string | null> {
+  if (services.directory.now.versions.has(subjects.key(FIRST_ACCOUNT, FIRST_KEY))) return null
+  return await fullKey(services, { secret: newSecret('jp_live_'), id: FIRST_KEY }, 'First key')
 }
 
 /** The operator's own key replaces the one fixed before. */
-async function operatorKey (desk: Desk, secret: string): Promise<null> {
+async function operatorKey (services: Services, secret: string): Promise<null> {
   const hash = sha256Hex(secret)
   const asker = { account: FIRST_ACCOUNT, correlation: 'first-start', by: null }
-  for (const key of desk.directory.now.keys.values()) {
-    if (key.account === FIRST_ACCOUNT && key.id.startsWith(FIXED_KEY) && key.hash !== hash) await revokeKey(desk, asker, key.id)
+  for (const key of services.directory.now.keys.values()) {
+    if (key.account === FIRST_ACCOUNT && key.id.startsWith(FIXED_KEY) && key.hash !== hash) {
+      await revokeKey(services, asker, key.id)
+    }
   }
-  const known = desk.directory.now.keysByHash.get(hash)
+  const known = services.directory.now.keysByHash.get(hash)
   if (known?.hash === hash) return null
-  if (known !== undefined) throw new Complaint(`JETPOST_API_KEY is the secret that ${known.id} had before it was rotated: set the new one.`)
+  if (known !== undefined) {
+    throw new Complaint(`JETPOST_API_KEY is the secret that ${known.id} had before it was rotated: set the new one.`)
+  }
   // A value that was revoked and comes back is a new key: its id counts on.
-  for (let again = 0; ; again++) {
+  for (let again = 0;; again++) {
     const id = `${FIXED_KEY}${hash.slice(0, 24)}${again === 0 ? '' : again}`
-    if (desk.directory.now.versions.has(subjects.key(FIRST_ACCOUNT, id))) continue
-    await fullKey(desk, { secret, id }, OPERATOR_KEY_NAME)
+    if (services.directory.now.versions.has(subjects.key(FIRST_ACCOUNT, id))) continue
+    await fullKey(services, { secret, id }, OPERATOR_KEY_NAME)
     return null
   }
 }
 
-async function fullKey (desk: Desk, given: { secret: string, id: string }, name: string): Promise<string | null> {
+async function fullKey (
+  services: Services,
+  given: { secret: string, id: string },
+  name: string
+): Promise<string | null> {
   const asker = { account: FIRST_ACCOUNT, correlation: 'first-start' }
   const test = given.secret.startsWith('jp_test_')
-  const made = await unlessThere(createKey(desk, asker, { name, test, scopes: ['full'], domains: ['*'], expiresMs: null, defaults: NO_DEFAULTS }, given))
+  const made = await unlessThere(
+    createKey(
+      services,
+      asker,
+      { name, test, scopes: ['full'], domains: ['*'], expiresMs: null, defaults: NO_DEFAULTS },
+      given
+    )
+  )
   if (made instanceof Refusal) throw new Complaint(made.message)
   return made === null ? null : made.secret
 }

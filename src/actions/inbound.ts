@@ -2,15 +2,21 @@ import { INBOUND_BYTES_MAX, InboundReceived } from '#streams/inbound/facts.ts'
 import { subjects } from '#streams/subjects.ts'
 import { newId } from '#src/base/id.ts'
 import { FIRST_ACCOUNT } from './first-start.ts'
-import { stamp, type Ledger } from './ledger.ts'
+import { stamp, type Appenders } from './appenders.ts'
 
 /** A mail as it came: `raw` = its beginning at least, `sizeBytes` = all there was of it. */
-export interface InboundMail { from: string, to: string[], remote: string, raw: Buffer, sizeBytes: number }
+export interface InboundMail {
+  from: string
+  to: string[]
+  remote: string
+  raw: Buffer
+  sizeBytes: number
+}
 
 const KEEP_TIMEOUT_MS = 10_000
 
 /** Keeps a mail before anybody reads it; resolves to its id once that is durable. Throws LogUnavailable. */
-export async function keepInbound ({ clock, inbound }: Ledger, { raw, ...mail }: InboundMail): Promise<string> {
+export async function keepInbound ({ clock, inbound }: Appenders, { raw, ...mail }: InboundMail): Promise<string> {
   const nowMs = clock.nowMs()
   const id = newId('in', nowMs)
   const data = { inbound: id, ...mail, raw: raw.subarray(0, INBOUND_BYTES_MAX).toString('base64') }

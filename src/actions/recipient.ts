@@ -1,13 +1,45 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { FactType, Recorded } from '#streams/define.ts'
 import { Refusal } from '#streams/define.ts'
-import { decide, messageIdOf, RETRY, type Command, type Decision, type Given, type RetryPlan } from '#streams/email/decide.ts'
+import {
+  decide,
+  messageIdOf,
+  RETRY,
+  type Command,
+  type Decision,
+  type Given,
+  type RetryPlan
+} from '#streams/email/decide.ts'
 import { eventBody, eventOf } from '#streams/email/event.ts'
 import {
-  EmailAttempted, EmailBounced, EmailCanceled, EmailClicked, EmailComplained, EmailDeferred, EmailDelivered, EmailFailed, EmailInDoubt, EmailOpened, EmailRequested,
-  EmailRescheduled, EmailRetryRequested, EmailSuppressed, EmailUnsubscribed, type MarkFact, type RecipientFact, type SubjectFact
+  EmailAttempted,
+  EmailBounced,
+  EmailCanceled,
+  EmailClicked,
+  EmailComplained,
+  EmailDeferred,
+  EmailDelivered,
+  EmailFailed,
+  EmailInDoubt,
+  EmailOpened,
+  EmailRequested,
+  EmailRescheduled,
+  EmailRetryRequested,
+  EmailSuppressed,
+  EmailUnsubscribed,
+  type EngagementFact,
+  type RecipientFact,
+  type SubjectFact
 } from '#streams/email/facts.ts'
-import { decideMark, evolveMarks, NO_MARKS, withMachine, type Mark, type MarkDecision, type Marks } from '#streams/email/marks.ts'
+import {
+  decideEngagement,
+  evolveEngagements,
+  NO_ENGAGEMENTS,
+  withMachine,
+  type Engagement,
+  type EngagementDecision,
+  type Engagements
+} from '#streams/email/engagements.ts'
 import { evolve, newRecipient, type Recipient } from '#streams/email/state.ts'
 import { subjects } from '#streams/subjects.ts'
 import { backoffMs, sleep } from '#src/base/backoff.ts'
@@ -19,14 +51,14 @@ import type { Bus } from '#src/nats/connect.ts'
 import { Conflict } from '#src/nats/errors.ts'
 import { loadFact, loadLast, loadSubject } from '#src/nats/load.ts'
 import { schedule } from '#src/nats/schedule.ts'
-import { causedBy, stamp, type Ledger } from './ledger.ts'
-import { amongRivals } from './rivals.ts'
+import { causedBy, stamp, type Appenders } from './appenders.ts'
+import { retryOnConflict } from './retry-on-conflict.ts'
 
 /** An email's request as it lies in REQUESTS. */
 export type Request = Recorded<EmailRequested>
 
-/** The request of an email that lies at a place in REQUESTS, or has been moved from there; null when it is gone, and with it all that could still be sent.
- *  Throws when NATS does not answer. */
+/** The request of an email that lies at a place in REQUESTS, or has been moved from there; null when it is gone, and
+ *  with it all that could still be sent. Throws when NATS does not answer. */
 export async function loadRequest (bus: Bus, seq: number, email: string): Promise<Request | null> {
   return await requestAt(bus, seq, email) ?? await movedRequest(bus, email)
 }
@@ -43,7 +75,7 @@ async function movedRequest (bus: Bus, email: string): Promise<Request | null> {
 }
 
 /** Which recipient: the request as it lies in REQUESTS, and the place among its recipients. */
-export interface Addressee {
+export interface RecipientRef {
   request: Request
   n: number
 }
@@ -56,14 +88,21 @@ export interface Seen {
 
 /** The only writer of facts about recipients. */
 export interface Recipients {
-  /** What a recipient is taken for without reading: nothing has happened yet. Right for nearly every first delivery, and the log tells when not. */
-  unread (addressee: Addressee): Seen
+  /** What a recipient is taken for without reading: nothing has happened yet. Right for nearly every first delivery,
+   *  and the log tells when not. */
+  unread(ref: RecipientRef): Seen
   /** Reads the subject. Throws when NATS does not answer. */
-  load (addressee: Addressee): Promise<Seen>
+  load(ref: RecipientRef): Promise<Seen>
   /** Appends the claim within `timeoutMs`. Throws Conflict or LogUnavailable; a Refusal when the rules forbid it. */
-  claim (addressee: Addressee, seen: Seen, claim: ClaimData, options: ClaimOptions): Promise<Seen | Refusal>
-  /** Records what has happened, however long NATS is away: it resolves once the log says it, or something that makes it void. */
-  record (addressee: Addressee, seen: Seen, command: Exclude<Command, { name: 'Claim' }>, voidClaim: string | null): Promise<Recording>
+  claim(ref: RecipientRef, seen: Seen, claim: ClaimData, options: ClaimOptions): Promise<Seen | Refusal>
+  /** Records what has happened, however long NATS is away: it resolves once the log says it, or something that makes it
+   *  void. */
+  record(
+    ref: RecipientRef,
+    seen: Seen,
+    command: Exclude<Command, { name: 'Claim' }>,
+    voidClaim: string | null
+  ): Promise<Recording>
 }
 
 /** `stored` = the fact is in the log; else what the log says makes it void. */
@@ -80,13 +119,13 @@ export interface ClaimOptions {
 }
 
 export interface RecipientsOptions {
-  ledger: Ledger
+  appenders: Appenders
   log: Log
   random: () => number
   retry: RetryPlan
 }
 
-const TYPES: Record<Decision['type'] | Mark['type'], FactType<string, TSchema>> = {
+const TYPES: Record<Decision['type'] | Engagement['type'], FactType<string, TSchema>> = {
   'email.attempted': EmailAttempted,
   'email.delivered': EmailDelivered,
   'email.deferred': EmailDeferred,
@@ -103,37 +142,50 @@ const TYPES: Record<Decision['type'] | Mark['type'], FactType<string, TSchema>> 
   'email.unsubscribed': EmailUnsubscribed
 }
 
-export function openRecipients ({ ledger, log, random, retry }: RecipientsOptions): Recipients {
-  const load = (addressee: Addressee) => loadRecipient(ledger.bus, addressee)
+export function openRecipients ({ appenders, log, random, retry }: RecipientsOptions): Recipients {
+  const load = (ref: RecipientRef) => loadRecipient(appenders.bus, ref)
 
-  async function claim (addressee: Addressee, seen: Seen, command: ClaimData, options: ClaimOptions): Promise<Seen | Refusal> {
-    const nowMs = ledger.clock.nowMs()
-    const decision = decide(seen.state, { name: 'Claim', ...command }, given(addressee, nowMs, options.voidClaim))
-    if (decision === null || decision instanceof Refusal) return decision ?? new Refusal('settled', 'There is nothing to claim.')
-    return appendFact(ledger, addressee, seen, factOf(addressee, seen.state.facts + 1, decision, nowMs), options.timeoutMs)
+  async function claim (
+    ref: RecipientRef,
+    seen: Seen,
+    command: ClaimData,
+    options: ClaimOptions
+  ): Promise<Seen | Refusal> {
+    const nowMs = appenders.clock.nowMs()
+    const decision = decide(seen.state, { name: 'Claim', ...command }, given(ref, nowMs, options.voidClaim))
+    if (decision === null || decision instanceof Refusal) {
+      return decision ?? new Refusal('settled', 'There is nothing to claim.')
+    }
+    return appendFact(appenders, ref, seen, factOf(ref, seen.state.facts + 1, decision, nowMs), options.timeoutMs)
   }
 
-  async function record (addressee: Addressee, seen: Seen, command: Command, voidClaim: string | null): Promise<Recording> {
-    for (let current = seen; ;) {
-      const nowMs = ledger.clock.nowMs()
-      const decision = decide(current.state, command, given(addressee, nowMs, voidClaim))
+  async function record (
+    ref: RecipientRef,
+    seen: Seen,
+    command: Command,
+    voidClaim: string | null
+  ): Promise<Recording> {
+    for (let current = seen;;) {
+      const nowMs = appenders.clock.nowMs()
+      const decision = decide(current.state, command, given(ref, nowMs, voidClaim))
       if (decision === null || decision instanceof Refusal) return { seen: current, stored: false }
-      const stored = await appendSurely(addressee, current, factOf(addressee, current.state.facts + 1, decision, nowMs))
+      const stored = await appendSurely(ref, current, factOf(ref, current.state.facts + 1, decision, nowMs))
       if (stored !== null) return { seen: stored, stored: true }
-      current = await untilDone('recipient cannot be read', () => load(addressee))
+      current = await untilDone('recipient cannot be read', () => load(ref))
     }
   }
 
   /** The same fact again and again until the log has it; null when the subject has moved on. */
-  function appendSurely (addressee: Addressee, seen: Seen, fact: RecipientFact): Promise<Seen | null> {
-    return untilDone('outcome waits to be stored', () => appendFact(ledger, addressee, seen, fact, 5000).catch(error => {
-      if (error instanceof Conflict) return null
-      throw error
-    }))
+  function appendSurely (ref: RecipientRef, seen: Seen, fact: RecipientFact): Promise<Seen | null> {
+    return untilDone('outcome waits to be stored', () =>
+      appendFact(appenders, ref, seen, fact, 5000).catch(error => {
+        if (error instanceof Conflict) return null
+        throw error
+      }))
   }
 
   async function untilDone<T> (trouble: string, act: () => Promise<T>): Promise<T> {
-    for (let attempt = 1; ; attempt++) {
+    for (let attempt = 1;; attempt++) {
       try {
         return await act()
       } catch (error) {
@@ -143,24 +195,24 @@ export function openRecipients ({ ledger, log, random, retry }: RecipientsOption
     }
   }
 
-  function given ({ request }: Addressee, nowMs: number, voidClaim: string | null): Given {
+  function given ({ request }: RecipientRef, nowMs: number, voidClaim: string | null): Given {
     return { nowMs, request: request.fact.data, random, retry, voidClaim }
   }
 
   return { unread, load, claim, record }
 }
 
-function unread ({ request }: Addressee): Seen {
+function unread ({ request }: RecipientRef): Seen {
   return { state: newRecipient(request.fact.data.scheduledAt), seq: 0 }
 }
 
 /** Reads the facts of a recipient. Throws when NATS does not answer. */
-export async function loadRecipient (bus: Bus, addressee: Addressee): Promise<Seen> {
-  return seenIn(addressee, await loadFacts(bus, addressee))
+export async function loadRecipient (bus: Bus, ref: RecipientRef): Promise<Seen> {
+  return seenIn(ref, await loadFacts(bus, ref))
 }
 
-function seenIn (addressee: Addressee, facts: Recorded<SubjectFact>[]): Seen {
-  return facts.reduce((seen, { fact, seq }) => ({ state: evolve(seen.state, fact), seq }), unread(addressee))
+function seenIn (ref: RecipientRef, facts: Recorded<SubjectFact>[]): Seen {
+  return facts.reduce((seen, { fact, seq }) => ({ state: evolve(seen.state, fact), seq }), unread(ref))
 }
 
 const CHANGE_TIMEOUT_MS = 5000
@@ -168,75 +220,106 @@ const CHANGE_TIMEOUT_MS = 5000
 /** What is asked of a recipient from outside of its sending; `null` = nothing, it is left as it is. */
 export type Change = Extract<Command, { name: 'Cancel' | 'Reschedule' | 'Retry' | 'Doubt' }> | null
 
-/** What is asked of some recipients, decided by the log: all are read, decided upon and changed in one append, and all over again when somebody else was
- *  quicker. Resolves, in their order, to what each is now, and the refusal where the rules forbid it (a change of null refuses nothing and changes
- *  nothing). Throws LogUnavailable, or Conflict when there is no end of rivals. */
+/** What is asked of some recipients, decided by the log: all are read, decided upon and changed in one append, and all
+ *  over again when somebody else was quicker. Resolves, in their order, to what each is now, and the refusal where the
+ *  rules forbid it (a change of null refuses nothing and changes nothing). Throws LogUnavailable, or Conflict when
+ *  there is no end of rivals. */
 export async function changeRecipients (
-  ledger: Ledger, changes: ReadonlyArray<{ addressee: Addressee, change: Change }>
+  appenders: Appenders,
+  changes: ReadonlyArray<{ ref: RecipientRef, change: Change }>
 ): Promise<Array<{ seen: Seen, refusal: Refusal | null }>> {
-  return await amongRivals(async () => {
-    const nowMs = ledger.clock.nowMs()
-    const decided = await Promise.all(changes.map(async ({ addressee, change }) => {
-      const seen = await loadRecipient(ledger.bus, addressee)
-      const decision = change === null ? null : decide(seen.state, change, givenNow(addressee, nowMs))
-      if (decision === null || decision instanceof Refusal) return { addressee, seen, refusal: decision, fact: null }
-      return { addressee, seen, refusal: null, fact: factOf(addressee, seen.state.facts + 1, decision, nowMs) }
+  return await retryOnConflict(async () => {
+    const nowMs = appenders.clock.nowMs()
+    const decided = await Promise.all(changes.map(async ({ ref, change }) => {
+      const seen = await loadRecipient(appenders.bus, ref)
+      const decision = change === null ? null : decide(seen.state, change, givenNow(ref, nowMs))
+      if (decision === null || decision instanceof Refusal) return { ref, seen, refusal: decision, fact: null }
+      return { ref, seen, refusal: null, fact: factOf(ref, seen.state.facts + 1, decision, nowMs) }
     }))
-    const part = decided.flatMap(({ addressee, seen, fact }) => (fact === null ? [] : { subject: subjectOf(addressee), fact, expectedSeq: seen.seq }))
-    const seqs = part.length === 0 ? [] : await ledger.emails.append(part, CHANGE_TIMEOUT_MS)
-    return decided.map(({ seen, refusal, fact }) => ({ seen: fact === null ? seen : { state: evolve(seen.state, fact), seq: seqs.shift()! }, refusal }))
+    const part = decided.flatMap((
+      { ref, seen, fact }
+    ) => (fact === null ? [] : { subject: subjectOf(ref), fact, expectedSeq: seen.seq }))
+    const seqs = part.length === 0 ? [] : await appenders.emails.append(part, CHANGE_TIMEOUT_MS)
+    return decided.map(({ seen, refusal, fact }) => ({
+      seen: fact === null ? seen : { state: evolve(seen.state, fact), seq: seqs.shift()! },
+      refusal
+    }))
   })
 }
 
 /** For who holds no claim. */
-function givenNow ({ request }: Addressee, nowMs: number): Given {
+function givenNow ({ request }: RecipientRef, nowMs: number): Given {
   return { nowMs, request: request.fact.data, random: Math.random, retry: RETRY, voidClaim: null }
 }
 
-/** Records what a report that came back says. `stored` = it is in the log; a Refusal = its time has not come, an outcome is under way. Throws LogUnavailable,
- *  or Conflict when there is no end of rivals. */
-export async function recordReport (ledger: Ledger, addressee: Addressee, command: Extract<Command, { name: 'RecordReport' }>): Promise<{ stored: boolean } | Refusal> {
-  return await amongRivals(async () => {
-    const nowMs = ledger.clock.nowMs()
-    const [recorded, marks] = await Promise.all([loadFacts(ledger.bus, addressee), loadMarks(ledger.bus, addressee)])
-    const seen = seenIn(addressee, recorded)
-    // A mail is read again when its reader died: what it said of an earlier attempt says nothing of one that was asked for since.
+/** Records what a report that came back says. `stored` = it is in the log; a Refusal = its time has not come, an
+ *  outcome is under way. Throws LogUnavailable, or Conflict when there is no end of rivals. */
+export async function recordReport (
+  appenders: Appenders,
+  ref: RecipientRef,
+  command: Extract<Command, { name: 'RecordReport' }>
+): Promise<{ stored: boolean } | Refusal> {
+  return await retryOnConflict(async () => {
+    const nowMs = appenders.clock.nowMs()
+    const [recorded, engagements] = await Promise.all([
+      loadFacts(appenders.bus, ref),
+      loadEngagements(appenders.bus, ref)
+    ])
+    const seen = seenIn(ref, recorded)
+    // A mail is read again when its reader died: what it said of an earlier attempt says nothing of one that was asked
+    // for since.
     const isKnown = recorded.some(({ fact }) => fact.type === 'email.bounced' && fact.data.report === command.report)
-    const decision = isKnown ? null : decide(seen.state, command, givenNow(addressee, nowMs))
+    const decision = isKnown ? null : decide(seen.state, command, givenNow(ref, nowMs))
     if (decision === null) return { stored: false }
     if (decision instanceof Refusal) return decision
-    const fact = factOf(addressee, seen.state.facts + marks.facts + 1, decision, nowMs)
-    await ledger.emails.append([{ subject: subjectOf(addressee), fact, expectedSeq: seen.seq }], CHANGE_TIMEOUT_MS)
+    const fact = factOf(ref, seen.state.facts + engagements.facts + 1, decision, nowMs)
+    await appenders.emails.append([{ subject: subjectOf(ref), fact, expectedSeq: seen.seq }], CHANGE_TIMEOUT_MS)
     return { stored: true }
   })
 }
 
-/** When something happened, in Unix ms, and the id that its fact gets: who tells of the same occasion again tells nothing new. */
-export interface Occasion { id: string, atMs: number }
+/** When something happened, in Unix ms, and the id that its fact gets: who tells of the same occasion again tells
+ *  nothing new. */
+export interface Occasion {
+  id: string
+  atMs: number
+}
 
-/** Records what the recipient did with the mail; false = it has been said already. Throws LogUnavailable, or Conflict when there is no end of rivals. */
-export async function recordMark (ledger: Ledger, addressee: Addressee, mark: Mark, occasion = occasionNow(ledger)): Promise<boolean> {
+/** Records what the recipient did with the mail; false = it has been said already. Throws LogUnavailable, or Conflict
+ *  when there is no end of rivals. */
+export async function recordEngagement (
+  appenders: Appenders,
+  ref: RecipientRef,
+  engagement: Engagement,
+  occasion = occasionNow(appenders)
+): Promise<boolean> {
   const { id, atMs } = occasion
-  return await amongRivals(async () => {
-    const [recorded, marks] = await Promise.all([loadFacts(ledger.bus, addressee), loadMarks(ledger.bus, addressee)])
+  return await retryOnConflict(async () => {
+    const [recorded, engagements] = await Promise.all([
+      loadFacts(appenders.bus, ref),
+      loadEngagements(appenders.bus, ref)
+    ])
     const facts = recorded.map(({ fact }) => fact)
-    const isNew = facts.every(isOutcome) && !marks.ids.has(id)
-    const decision = isNew ? decideMark(marks.state, withMachine(mark, facts, atMs)) : null
+    const isNew = facts.every(isOutcome) && !engagements.ids.has(id)
+    const decision = isNew ? decideEngagement(engagements.state, withMachine(engagement, facts, atMs)) : null
     if (decision === null) return false
-    const fact = factOf(addressee, recorded.length + marks.facts + 1, decision, atMs, id)
-    await ledger.emails.append([{ subject: markSubjectOf(addressee), fact, expectedSeq: marks.seq }], CHANGE_TIMEOUT_MS)
+    const fact = factOf(ref, recorded.length + engagements.facts + 1, decision, atMs, id)
+    await appenders.emails.append(
+      [{ subject: engagementSubjectOf(ref), fact, expectedSeq: engagements.seq }],
+      CHANGE_TIMEOUT_MS
+    )
     return true
   })
 }
 
 /** Of what happens now. */
-export function occasionNow ({ clock }: Ledger): Occasion {
+export function occasionNow ({ clock }: Appenders): Occasion {
   const atMs = clock.nowMs()
   return { id: newId('ev', atMs), atMs }
 }
 
-async function loadFacts (bus: Bus, addressee: Addressee): Promise<Recorded<SubjectFact>[]> {
-  return await loadSubject(bus, 'EMAILS', subjectOf(addressee)) as Recorded<SubjectFact>[]
+async function loadFacts (bus: Bus, ref: RecipientRef): Promise<Recorded<SubjectFact>[]> {
+  return await loadSubject(bus, 'EMAILS', subjectOf(ref)) as Recorded<SubjectFact>[]
 }
 
 /** Any but the one that stands in the place of all. */
@@ -244,96 +327,159 @@ function isOutcome (fact: SubjectFact): fact is RecipientFact {
   return fact.type !== 'email.erased'
 }
 
-async function loadMarks (bus: Bus, addressee: Addressee): Promise<{ state: Marks, facts: number, ids: Set<string>, seq: number }> {
-  const found = await loadSubject(bus, 'EMAILS', markSubjectOf(addressee))
+async function loadEngagements (
+  bus: Bus,
+  ref: RecipientRef
+): Promise<{ state: Engagements, facts: number, ids: Set<string>, seq: number }> {
+  const found = await loadSubject(bus, 'EMAILS', engagementSubjectOf(ref))
   // Of who is forgotten nothing more is counted.
-  const state = found.filter(({ fact }) => fact.type !== 'email.erased').reduce((state, { fact }) => evolveMarks(state, fact as MarkFact), NO_MARKS)
+  const state = found.filter(({ fact }) => fact.type !== 'email.erased').reduce(
+    (state, { fact }) => evolveEngagements(state, fact as EngagementFact),
+    NO_ENGAGEMENTS
+  )
   return { state, facts: found.length, ids: new Set(found.map(({ fact }) => fact.id)), seq: found.at(-1)?.seq ?? 0 }
 }
 
-/** Whom something that came back is about, by the pointer of one of our tokens; null when nothing is known of it any more. Throws when NATS does not answer. */
-export async function addresseeOf (ledger: Ledger, { email, n, request: seq }: Pointer): Promise<Addressee | null> {
-  const request = await loadRequest(ledger.bus, seq, email)
+/** Whom something that came back is about, by the pointer of one of our tokens; null when nothing is known of it any
+ *  more. Throws when NATS does not answer. */
+export async function recipientRefOf (
+  appenders: Appenders,
+  { email, n, request: seq }: Pointer
+): Promise<RecipientRef | null> {
+  const request = await loadRequest(appenders.bus, seq, email)
   if (request !== null) return n < request.fact.data.recipients.length ? { request, n } : null
-  const last = await loadLast(ledger.bus, 'EMAILS', subjects.recipientOfAny(email, n))
-  return last === null ? null : { request: await standInFor(ledger, { account: last.fact.account, email, n, request: seq }), n }
+  const last = await loadLast(appenders.bus, 'EMAILS', subjects.recipientOfAny(email, n))
+  return last === null
+    ? null
+    : { request: await standInFor(appenders, { account: last.fact.account, email, n, request: seq }), n }
 }
 
-async function appendFact ({ emails }: Ledger, addressee: Addressee, seen: Seen, fact: RecipientFact, timeoutMs: number): Promise<Seen> {
-  const [seq] = await emails.append([{ subject: subjectOf(addressee), fact, expectedSeq: seen.seq }], timeoutMs)
+async function appendFact (
+  { emails }: Appenders,
+  ref: RecipientRef,
+  seen: Seen,
+  fact: RecipientFact,
+  timeoutMs: number
+): Promise<Seen> {
+  const [seq] = await emails.append([{ subject: subjectOf(ref), fact, expectedSeq: seen.seq }], timeoutMs)
   return { state: evolve(seen.state, fact), seq: seq! }
 }
 
 /** Which recipient a due message is about; `request` = its sequence in REQUESTS. */
-export interface DueSend { account: string, email: string, n: number, request: number }
+export interface DueSend {
+  account: string
+  email: string
+  n: number
+  request: number
+}
 
-/** Has the recipient come back to a sender at `atMs` (Unix ms; a past time is at once). Safe to repeat: one recipient, one schedule.
- *  Throws when the log does not take it within `timeoutMs`. */
+/** Has the recipient come back to a sender at `atMs` (Unix ms; a past time is at once). Safe to repeat: one recipient,
+ *  one schedule. Throws when the log does not take it within `timeoutMs`. */
 export function scheduleSend (bus: Bus, due: DueSend, atMs: number, timeoutMs = 60_000): Promise<void> {
   const names = [due.account, due.email, due.n] as const
-  return schedule(bus, { subject: subjects.scheduleSend(...names), target: subjects.dueSend(...names), atMs, payload: due }, timeoutMs)
+  return schedule(bus, {
+    subject: subjects.scheduleSend(...names),
+    target: subjects.dueSend(...names),
+    atMs,
+    payload: due
+  }, timeoutMs)
 }
 
 /** Long enough that the missing request, and not the end of its budget, is what is said. */
 const STAND_IN_MS = 86_400_000
 
-/** In the place of a request that is gone from the log, for a last word about a recipient who still waits: what the recipient's facts tell of it.
- *  What they do not tell is empty: subject and tags before the first event, and the address of one without any fact. Throws when NATS does not
- *  answer. */
-export async function standInFor ({ bus, clock }: Ledger, { account, email, n, request }: DueSend): Promise<Request> {
-  const facts = (await loadSubject(bus, 'EMAILS', subjects.recipient(account, email, n))).map(({ fact }) => fact as SubjectFact)
+/** In the place of a request that is gone from the log, for a last word about a recipient who still waits: what the
+ *  recipient's facts tell of it. What they do not tell is empty: subject and tags before the first event, and the
+ *  address of one without any fact. Throws when NATS does not answer. */
+export async function standInFor (
+  { bus, clock }: Appenders,
+  { account, email, n, request }: DueSend
+): Promise<Request> {
+  const facts = (await loadSubject(bus, 'EMAILS', subjects.recipient(account, email, n))).map(({ fact }) =>
+    fact as SubjectFact
+  )
   const last = facts.at(-1)
-  const told = facts.map(eventDataOf).findLast(data => data !== null) ?? { from: '', subject: '', tags: [], metadata: {} }
+  const told = facts.map(eventDataOf).findLast(data => data !== null) ??
+    { from: '', subject: '', tags: [], metadata: {} }
   const nowMs = clock.nowMs()
   const cause = { account, correlation: last?.correlation ?? email, causation: null }
-  const fact = stamp(EmailRequested, cause, {
-    email,
-    key: '',
-    test: false,
-    from: { address: told.from, name: null },
-    recipients: Array.from({ length: n + 1 }, () => ({ address: last?.data.to ?? '', name: null, kind: 'to' as const })),
-    replyTo: [],
-    subject: told.subject,
-    headers: [],
-    attachments: [],
-    content: null,
-    template: null,
-    track: { opens: false, clicks: false },
-    unsubscribe: false,
-    tags: told.tags,
-    metadata: told.metadata,
-    scheduledAt: null,
-    expiresAt: timestamp(nowMs + STAND_IN_MS),
-    onDoubt: 'retry'
-  }, nowMs, last?.causation ?? newId('ev', nowMs))
+  const fact = stamp(
+    EmailRequested,
+    cause,
+    {
+      email,
+      key: '',
+      test: false,
+      from: { address: told.from, name: null },
+      recipients: Array.from(
+        { length: n + 1 },
+        () => ({ address: last?.data.to ?? '', name: null, kind: 'to' as const })
+      ),
+      replyTo: [],
+      subject: told.subject,
+      headers: [],
+      attachments: [],
+      content: null,
+      template: null,
+      track: { opens: false, clicks: false },
+      unsubscribe: false,
+      tags: told.tags,
+      metadata: told.metadata,
+      scheduledAt: null,
+      expiresAt: timestamp(nowMs + STAND_IN_MS),
+      onDoubt: 'retry'
+    },
+    nowMs,
+    last?.causation ?? newId('ev', nowMs)
+  )
   return { fact: fact as EmailRequested, seq: request, subject: subjects.request(account, email) }
 }
 
 /** What a fact's webhook event says of the request, or null for a fact without one. */
-function eventDataOf ({ data }: SubjectFact): Pick<EmailRequested['data'], 'subject' | 'tags' | 'metadata'> & { from: string } | null {
+function eventDataOf (
+  { data }: SubjectFact
+): Pick<EmailRequested['data'], 'subject' | 'tags' | 'metadata'> & { from: string } | null {
   return 'event' in data ? JSON.parse(data.event).data : null
 }
 
-export function subjectOf ({ request: { fact }, n }: Addressee): string {
+export function subjectOf ({ request: { fact }, n }: RecipientRef): string {
   return subjects.recipient(fact.account, fact.data.email, n)
 }
 
-function markSubjectOf ({ request: { fact }, n }: Addressee): string {
-  return subjects.mark(fact.account, fact.data.email, n)
+function engagementSubjectOf ({ request: { fact }, n }: RecipientRef): string {
+  return subjects.engagement(fact.account, fact.data.email, n)
 }
 
-/** Stamps a decision, and gives it the very bytes of its webhook event where it is one. `sequence` = its number among all facts of the recipient. */
-function factOf<D extends Decision | MarkDecision> (
-  { request, n }: Addressee, sequence: number, decision: D, nowMs: number, id = newId('ev', nowMs)
-): Extract<RecipientFact | MarkFact, { type: D['type'] }> {
+/** Stamps a decision, and gives it the very bytes of its webhook event where it is one. `sequence` = its number among
+ *  all facts of the recipient. */
+function factOf<D extends Decision | EngagementDecision> (
+  { request, n }: RecipientRef,
+  sequence: number,
+  decision: D,
+  nowMs: number,
+  id = newId('ev', nowMs)
+): Extract<RecipientFact | EngagementFact, { type: D['type'] }> {
   const { fact: { data: asked } } = request
   const to = asked.recipients[n]!.address
   const event = eventOf(decision)
   const body = event === null
     ? {}
-    : { event: eventBody({ id, createdAt: timestamp(nowMs), ...event, request: asked, recipient: { to, messageId: messageIdOf(asked, n), sequence } }) }
+    : {
+      event: eventBody({
+        id,
+        createdAt: timestamp(nowMs),
+        ...event,
+        request: asked,
+        recipient: { to, messageId: messageIdOf(asked, n), sequence }
+      })
+    }
   // Without an event nothing else says what the fact is counted by.
-  const counted = decision.type === 'email.suppressed' || decision.type === 'email.canceled' ? { from: asked.from.address, tags: asked.tags } : {}
+  const counted = decision.type === 'email.suppressed' || decision.type === 'email.canceled'
+    ? { from: asked.from.address, tags: asked.tags }
+    : {}
   const data = { email: asked.email, n, request: request.seq, to, sequence, ...counted, ...decision.data, ...body }
-  return stamp(TYPES[decision.type], causedBy(request.fact), data, nowMs, id) as Extract<RecipientFact | MarkFact, { type: D['type'] }>
+  return stamp(TYPES[decision.type], causedBy(request.fact), data, nowMs, id) as Extract<
+    RecipientFact | EngagementFact,
+    { type: D['type'] }
+  >
 }

@@ -6,7 +6,7 @@ import type { Webhook } from '#streams/directory.ts'
 import { groupsOf } from '#streams/groups.ts'
 import { isOf, owedIn, pageSize, placeText, progressOf, type EndReason } from '#streams/replay/decide.ts'
 import { ReplayAdvanced, ReplayEnded, type Replay, type ReplayFact } from '#streams/replay/facts.ts'
-import { partitionOf, subjects } from '#streams/subjects.ts'
+import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
 import type { Append } from '#src/nats/append.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { Conflict } from '#src/nats/errors.ts'
@@ -14,7 +14,7 @@ import { loadFact } from '#src/nats/load.ts'
 import { factAtLeader } from '#src/nats/lookup.ts'
 import { factsAfter, sequenceBefore } from '#src/nats/pages.ts'
 import { deliveryId, type NewDelivery } from './delivery.ts'
-import { causedBy, stamp, type Ledger } from './ledger.ts'
+import { causedBy, stamp, type Appenders } from './appenders.ts'
 
 /** Facts looked at for one page, and for how long: a page may be done with nothing found. */
 const LOOKED_MAX = 5000
@@ -53,12 +53,27 @@ export interface ReplayPage {
   ended: boolean
 }
 
-/** The replay's next deliveries; null when that cannot be told now. Safe to repeat: nothing changes. Throws what `isUnanswered` knows. */
-export async function readPage (ledger: Pick<Ledger, 'bus'>, webhook: Webhook, replay: Replay, failed: FailedPage | undefined, seenSeq: number): Promise<ReplayPage | null> {
-  return replay.what === 'failed' ? await failedPage(ledger.bus, webhook, replay, failed, seenSeq) : await windowPage(ledger.bus, webhook, replay)
+/** The replay's next deliveries; null when that cannot be told now. Safe to repeat: nothing changes. Throws what
+ *  `isUnanswered` knows. */
+export async function readPage (
+  appenders: Pick<Appenders, 'bus'>,
+  webhook: Webhook,
+  replay: Replay,
+  failed: FailedPage | undefined,
+  seenSeq: number
+): Promise<ReplayPage | null> {
+  return replay.what === 'failed'
+    ? await failedPage(appenders.bus, webhook, replay, failed, seenSeq)
+    : await windowPage(appenders.bus, webhook, replay)
 }
 
-async function failedPage (bus: Bus, { account, id: webhook, ...rest }: Webhook, replay: Replay, failed: FailedPage | undefined, seenSeq: number): Promise<ReplayPage | null> {
+async function failedPage (
+  bus: Bus,
+  { account, id: webhook, ...rest }: Webhook,
+  replay: Replay,
+  failed: FailedPage | undefined,
+  seenSeq: number
+): Promise<ReplayPage | null> {
   const { from, to } = replay
   const { at } = progressOf(replay)
   const limit = pageSize(replay, rest)
@@ -72,7 +87,8 @@ async function failedPage (bus: Bus, { account, id: webhook, ...rest }: Webhook,
   return { deliveries, at: rows.at(-1)?.place ?? at, ended: rows.length < limit }
 }
 
-/** What the view has a place of is there: a replica that does not know it is behind, so that only the leader can say that it is no longer kept. */
+/** What the view has a place of is there: a replica that does not know it is behind, so that only the leader can say
+ *  that it is no longer kept. */
 export async function owedFact (bus: Bus, seq: number): Promise<Recorded<AnyFact> | null> {
   return await loadFact(bus, 'WEBHOOKS', seq) ?? await factAtLeader(bus, 'WEBHOOKS', seq)
 }
@@ -83,7 +99,10 @@ function again (fact: AnyFact, replay: string): NewDelivery[] {
   return owed === null ? [] : [{ fact, owed: { ...owed, replay } }]
 }
 
-interface Found { fact: AnyFact, member: Member }
+interface Found {
+  fact: AnyFact
+  member: Member
+}
 
 async function windowPage (bus: Bus, webhook: Webhook, replay: Replay): Promise<ReplayPage> {
   const { at } = progressOf(replay)
@@ -99,7 +118,15 @@ async function windowPage (bus: Bus, webhook: Webhook, replay: Replay): Promise<
     ended
   })
   const missing = () => Math.min(FACTS_MAX, Math.max(FACTS_MIN, 4 * (wanted - found.length)))
-  for await (const facts of factsAfter(bus, 'EMAILS', { filter: `email.*.${webhook.account}.>`, afterSeq: seq }, missing, BYTES_MAX)) {
+  for await (
+    const facts of factsAfter(
+      bus,
+      'EMAILS',
+      { filter: `email.*.${webhook.account}.>`, afterSeq: seq },
+      missing,
+      BYTES_MAX
+    )
+  ) {
     // From the first answer on: the wait for it must not use up the time in which something is found.
     endMs ??= performance.now() + LOOK_MS
     for (const recorded of facts) {
@@ -110,14 +137,18 @@ async function windowPage (bus: Bus, webhook: Webhook, replay: Replay): Promise<
     }
     looked += facts.length
     // What does not fill a batch is read again with the next page, unless it is all there is.
-    if (looked >= LOOKED_MAX || performance.now() >= endMs) return pageOf(found.slice(0, found.length - found.length % groupMax || found.length), false)
+    if (looked >= LOOKED_MAX || performance.now() >= endMs) {
+      return pageOf(found.slice(0, found.length - found.length % groupMax || found.length), false)
+    }
   }
   return pageOf(found, true)
 }
 
 function memberIn ({ fact, seq }: Recorded<AnyFact>, webhook: Webhook, replay: Replay): Found[] {
   const event = eventIn(fact)
-  return event === null || !isOf(replay, webhook, fact, event) ? [] : [{ fact, member: { id: fact.id, type: event.type, seq, email: event.email } }]
+  return event === null || !isOf(replay, webhook, fact, event)
+    ? []
+    : [{ fact, member: { id: fact.id, type: event.type, seq, email: event.email } }]
 }
 
 /** It names the first of them as its cause. */
@@ -132,28 +163,57 @@ async function placeBefore (bus: Bus, timeMs: number): Promise<number> {
   return await sequenceBefore(bus, 'EMAILS', timeMs - SKEW_MS)
 }
 
-/** Appends a page's deliveries together with the word that it is done, unless somebody else has said so since `recorded`, the replay's last fact: all of it
- *  or nothing. False = it was somebody else. Throws LogUnavailable. */
-export async function advanceReplay (ledger: Ledger, { fact, seq }: Recorded<ReplayFact>, { deliveries, at, ended }: ReplayPage): Promise<boolean> {
-  const nowMs = ledger.clock.nowMs()
+/** Appends a page's deliveries together with the word that it is done, unless somebody else has said so since
+ *  `recorded`, the replay's last fact: all of it or nothing. False = it was somebody else. Throws LogUnavailable. */
+export async function advanceReplay (
+  appenders: Appenders,
+  { fact, seq }: Recorded<ReplayFact>,
+  { deliveries, at, ended }: ReplayPage
+): Promise<boolean> {
+  const nowMs = appenders.clock.nowMs()
   const { replay, webhook, what, from, to, through, pace, made } = fact.data
-  const data = { replay, webhook, what, from, to, through, pace, place: placeText({ at, before: deliveries.length }), made: made + deliveries.length }
-  const next = ended ? stamp(ReplayEnded, causedBy(fact), { ...data, reason: 'done' as const }, nowMs) : stamp(ReplayAdvanced, causedBy(fact), data, nowMs)
-  const subject = subjects.deliveryAgain(partitionOf(webhook))
-  const part = deliveries.map(({ fact: cause, owed }) => ({ subject, fact: stamp(DeliveryRequested, causedBy(cause), owed, nowMs) }))
-  return await appendNext(ledger, [...part, { subject: subjects.replay(webhook, replay), fact: next, expectedSeq: seq }])
+  const data = {
+    replay,
+    webhook,
+    what,
+    from,
+    to,
+    through,
+    pace,
+    place: placeText({ at, before: deliveries.length }),
+    made: made + deliveries.length
+  }
+  const next = ended
+    ? stamp(ReplayEnded, causedBy(fact), { ...data, reason: 'done' as const }, nowMs)
+    : stamp(ReplayAdvanced, causedBy(fact), data, nowMs)
+  const subject = subjects.deliveryReplay(webhookPartitionOf(webhook))
+  const part = deliveries.map(({ fact: cause, owed }) => ({
+    subject,
+    fact: stamp(DeliveryRequested, causedBy(cause), owed, nowMs)
+  }))
+  return await appendNext(appenders, [...part, {
+    subject: subjects.replay(webhook, replay),
+    fact: next,
+    expectedSeq: seq
+  }])
 }
 
 /** Ends a replay whose last fact is `recorded`. False = it has come further since. Throws LogUnavailable. */
-export async function endReplay (ledger: Ledger, { fact, seq }: Recorded<ReplayFact>, reason: EndReason): Promise<Fact<'replay.ended', ReplayEnded['data']> | null> {
-  const ended = stamp(ReplayEnded, causedBy(fact), { ...fact.data, reason }, ledger.clock.nowMs())
+export async function endReplay (
+  appenders: Appenders,
+  { fact, seq }: Recorded<ReplayFact>,
+  reason: EndReason
+): Promise<Fact<'replay.ended', ReplayEnded['data']> | null> {
+  const ended = stamp(ReplayEnded, causedBy(fact), { ...fact.data, reason }, appenders.clock.nowMs())
   const { webhook, replay } = fact.data
-  return await appendNext(ledger, [{ subject: subjects.replay(webhook, replay), fact: ended, expectedSeq: seq }]) ? ended : null
+  return await appendNext(appenders, [{ subject: subjects.replay(webhook, replay), fact: ended, expectedSeq: seq }])
+    ? ended
+    : null
 }
 
-async function appendNext (ledger: Ledger, part: Append[]): Promise<boolean> {
+async function appendNext (appenders: Appenders, part: Append[]): Promise<boolean> {
   try {
-    await ledger.webhooks.append(part)
+    await appenders.webhooks.append(part)
     return true
   } catch (error) {
     if (error instanceof Conflict) return false

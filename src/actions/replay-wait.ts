@@ -4,20 +4,27 @@ import { subjects } from '#streams/subjects.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { loadMessages } from '#src/nats/load.ts'
 import { fireNow, schedule } from '#src/nats/schedule.ts'
-import type { Ledger } from './ledger.ts'
+import type { Appenders } from './appenders.ts'
 
 const SCHEDULE_TIMEOUT_MS = 5000
 /** Far more than may be under way of one endpoint; canceled ones may still have theirs. */
 const WAITS_MAX = 100
 
 /** Has a replay looked at again in `ms`. Safe to repeat: one replay, one schedule. Throws when NATS does not answer. */
-export async function wakeReplayIn ({ bus, clock }: Pick<Ledger, 'bus' | 'clock'>, wake: ReplayWake, ms: number): Promise<void> {
-  const [subject, target] = [subjects.scheduleReplay(wake.webhook, wake.replay), subjects.dueReplay(wake.webhook, wake.replay)]
+export async function wakeReplayIn (
+  { bus, clock }: Pick<Appenders, 'bus' | 'clock'>,
+  wake: ReplayWake,
+  ms: number
+): Promise<void> {
+  const [subject, target] = [
+    subjects.scheduleReplay(wake.webhook, wake.replay),
+    subjects.dueReplay(wake.webhook, wake.replay)
+  ]
   await schedule(bus, { subject, target, atMs: clock.nowMs() + ms, payload: wake }, SCHEDULE_TIMEOUT_MS)
 }
 
 /** Has an endpoint's replays that wait looked at now. Safe to repeat. Throws when NATS does not answer. */
-export async function wakeReplays ({ bus }: Pick<Ledger, 'bus'>, webhook: string): Promise<void> {
+export async function wakeReplays ({ bus }: Pick<Appenders, 'bus'>, webhook: string): Promise<void> {
   await fireNow(bus, subjects.scheduleReplay(webhook, '*'), payload => (payload as ReplayWake).seq)
 }
 

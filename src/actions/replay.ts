@@ -1,9 +1,18 @@
 import { Refusal } from '#streams/define.ts'
 import { DeliveryRequested, type Owed } from '#streams/delivery/facts.ts'
 import type { Webhook } from '#streams/directory.ts'
-import { cancelFault, disabledFault, owedIn, replayFactIn, replayFault, stateOf, type ReplayState, type ReplayWish } from '#streams/replay/decide.ts'
+import {
+  cancelFault,
+  disabledFault,
+  owedIn,
+  replayFactIn,
+  replayFault,
+  stateOf,
+  type ReplayState,
+  type ReplayWish
+} from '#streams/replay/decide.ts'
 import { PACE_MAX, ReplayRequested, type Replay, type ReplayFact } from '#streams/replay/facts.ts'
-import { partitionOf, subjects } from '#streams/subjects.ts'
+import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
 import type { EventType } from '#streams/webhook/facts.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
@@ -12,14 +21,14 @@ import { Conflict } from '#src/nats/errors.ts'
 import { lastSequence, subjectsUnder } from '#src/nats/load.ts'
 import { createLookup, lastAtLeader } from '#src/nats/lookup.ts'
 import { ageMsMax, sequenceBefore } from '#src/nats/pages.ts'
-import type { Asker, Desk } from './desk.ts'
-import { causedBy, stamp } from './ledger.ts'
+import type { Asker, Services } from './services.ts'
+import { causedBy, stamp } from './appenders.ts'
 import { endReplay, owedFact, readPage, type FailedPage } from './replay-page.ts'
 import { waitsOf } from './replay-wait.ts'
-import { amongRivals } from './rivals.ts'
+import { retryOnConflict } from './retry-on-conflict.ts'
 import { ownWebhook } from './webhook.ts'
 
-type ReplayDesk = Pick<Desk, 'ledger' | 'directory'>
+type ReplayServices = Pick<Services, 'appenders' | 'directory'>
 
 /** Nobody holds on to a fact for longer before it is stored. */
 const LATE_MS = 3_600_000
@@ -31,43 +40,60 @@ const COUNTED_MAX = 100_000
 const VIEW_MS = 3000
 const VIEW_WAIT_MS = 200
 
-/** Where in WEBHOOKS a fact of a delivery lies, as the view of deliveries knows it; null when it does not know the delivery. */
+/** Where in WEBHOOKS a fact of a delivery lies, as the view of deliveries knows it; null when it does not know the
+ *  delivery. */
 export type FindDelivery = (account: string, delivery: string) => Promise<number | null>
 
-/** Sends one delivery again, whatever became of it: same id, same bytes, its attempts counted from 1 and its 24 hours begun anew. Throws LogUnavailable, and
- *  what `find` throws. */
-export async function replayDelivery (desk: ReplayDesk, asker: Asker, delivery: string, find: FindDelivery): Promise<Owed | Refusal> {
+/** Sends one delivery again, whatever became of it: same id, same bytes, its attempts counted from 1 and its 24 hours
+ *  begun anew. Throws LogUnavailable, and what `find` throws. */
+export async function replayDelivery (
+  services: ReplayServices,
+  asker: Asker,
+  delivery: string,
+  find: FindDelivery
+): Promise<Owed | Refusal> {
   const seq = await find(asker.account, delivery)
-  const recorded = seq === null ? null : await owedFact(desk.ledger.bus, seq)
+  const recorded = seq === null ? null : await owedFact(services.appenders.bus, seq)
   const owed = recorded === null || recorded.fact.account !== asker.account ? null : owedIn(recorded.fact)
   if (owed?.delivery !== delivery) return new Refusal('not_found', `There is no delivery ${delivery}.`)
-  const webhook = ownWebhook(desk, asker, owed.webhook)
+  const webhook = ownWebhook(services, asker, owed.webhook)
   if (webhook instanceof Refusal) return new Refusal('webhook_deleted', 'The webhook of this delivery is deleted.')
   const fault = disabledFault(webhook)
   if (fault !== null) return fault
-  const nowMs = desk.ledger.clock.nowMs()
+  const nowMs = services.appenders.clock.nowMs()
   const again = { ...owed, replay: laterId(nowMs, owed.replay) }
   const fact = stamp(DeliveryRequested, { ...causedBy(recorded!.fact), correlation: asker.correlation }, again, nowMs)
-  await desk.ledger.webhooks.append([{ subject: subjects.deliveryAgain(partitionOf(owed.webhook)), fact }])
+  await services.appenders.webhooks.append([{
+    subject: subjects.deliveryReplay(webhookPartitionOf(owed.webhook)),
+    fact
+  }])
   return again
 }
 
-/** Greater than the id before, whatever that one's clock said: of two replays of one delivery the greater id overrules. */
+/** Greater than the id before, whatever that one's clock said: of two replays of one delivery the greater id overrules.
+ */
 function laterId (nowMs: number, before: string | null): string {
   return newId('rpl', Math.max(nowMs, (idTimeMs(before ?? '') ?? 0) + 1))
 }
 
-/** Has an endpoint's failed deliveries, or all of its events, of a stretch of the past sent again. The webhooks role does it page by page. `once` = the
- *  id it is to have, made by whoever may ask twice: said twice, it happens once. Throws LogUnavailable, Conflict, or what `isUnanswered` knows. */
-export async function requestReplay (desk: ReplayDesk, asker: Asker, webhook: string, wish: ReplayWish, once = ''): Promise<ReplayState | Refusal> {
-  return await amongRivals(async () => {
-    const said = await lastOf(desk, asker, once)
+/** Has an endpoint's failed deliveries, or all of its events, of a stretch of the past sent again. The webhooks role
+ *  does it page by page. `once` = the id it is to have, made by whoever may ask twice: said twice, it happens once.
+ *  Throws LogUnavailable, Conflict, or what `isUnanswered` knows. */
+export async function requestReplay (
+  services: ReplayServices,
+  asker: Asker,
+  webhook: string,
+  wish: ReplayWish,
+  once = ''
+): Promise<ReplayState | Refusal> {
+  return await retryOnConflict(async () => {
+    const said = await lastOf(services, asker, once)
     if (said !== null) return stateOf(said.fact)
-    const draft = await draftOf(desk, asker, webhook, wish, once)
+    const draft = await draftOf(services, asker, webhook, wish, once)
     if (draft instanceof Refusal) return draft
     const { data, nowMs } = draft
     const fact = stamp(ReplayRequested, { ...asker, causation: null }, data, nowMs)
-    await desk.ledger.webhooks.append([{ subject: subjects.replay(webhook, data.replay), fact, expectedSeq: 0 }])
+    await services.appenders.webhooks.append([{ subject: subjects.replay(webhook, data.replay), fact, expectedSeq: 0 }])
     return stateOf(fact)
   })
 }
@@ -82,21 +108,28 @@ export interface ReplayCount {
   whole: boolean
 }
 
-/** The dry run: what `requestReplay` with this wish would send, read as it would be; nothing changes. Once `enough` is aborted it answers what it has counted
- *  so far. Throws what `isUnanswered` knows. */
+/** The dry run: what `requestReplay` with this wish would send, read as it would be; nothing changes. Once `enough` is
+ *  aborted it answers what it has counted so far. Throws what `isUnanswered` knows. */
 export async function countReplay (
-  desk: ReplayDesk, asker: Asker, id: string, wish: ReplayWish, failed?: FailedPage, enough?: AbortSignal
+  services: ReplayServices,
+  asker: Asker,
+  id: string,
+  wish: ReplayWish,
+  failed?: FailedPage,
+  enough?: AbortSignal
 ): Promise<ReplayCount | Refusal> {
-  const draft = await draftOf(desk, asker, id, wish)
+  const draft = await draftOf(services, asker, id, wish)
   if (draft instanceof Refusal) return draft
-  const seenSeq = await lastSequence(desk.ledger.bus, 'WEBHOOKS')
+  const seenSeq = await lastSequence(services.appenders.bus, 'WEBHOOKS')
   const patient = failed === undefined ? undefined : patiently(failed)
   const count: ReplayCount = { deliveries: 0, events: 0, types: {}, whole: true }
   // In the largest pages, however few at a time it would then be sent.
   const quick = { ...draft.webhook, failingSince: null }
   for (let { place } = draft.data; count.deliveries < COUNTED_MAX && enough?.aborted !== true;) {
-    const page = await readPage(desk.ledger, quick, { ...draft.data, place, pace: PACE_MAX }, patient, seenSeq)
-    if (page === null) return new Refusal('view_behind', 'The log of deliveries cannot be read now: is PostgreSQL there?')
+    const page = await readPage(services.appenders, quick, { ...draft.data, place, pace: PACE_MAX }, patient, seenSeq)
+    if (page === null) {
+      return new Refusal('view_behind', 'The log of deliveries cannot be read now: is PostgreSQL there?')
+    }
     for (const { owed } of page.deliveries) add(count, owed)
     if (page.ended) return count
     place = page.at
@@ -104,7 +137,8 @@ export async function countReplay (
   return { ...count, whole: false }
 }
 
-/** Asks until there is an answer, and gives up after so long, also on one that is still to come: a server that is away takes its time with each. */
+/** Asks until there is an answer, and gives up after so long, also on one that is still to come: a server that is away
+ *  takes its time with each. */
 function patiently (failed: FailedPage): FailedPage {
   return async query => {
     const answered = new AbortController()
@@ -127,16 +161,26 @@ function add (count: ReplayCount, { events }: Owed): void {
   for (const { type } of events) count.types[type] = (count.types[type] ?? 0) + 1
 }
 
-interface Draft { webhook: Webhook, data: Replay, nowMs: number }
+interface Draft {
+  webhook: Webhook
+  data: Replay
+  nowMs: number
+}
 
-async function draftOf (desk: ReplayDesk, asker: Asker, id: string, wish: ReplayWish, once = ''): Promise<Draft | Refusal> {
-  const webhook = ownWebhook(desk, asker, id)
+async function draftOf (
+  services: ReplayServices,
+  asker: Asker,
+  id: string,
+  wish: ReplayWish,
+  once = ''
+): Promise<Draft | Refusal> {
+  const webhook = ownWebhook(services, asker, id)
   if (webhook instanceof Refusal) return webhook
-  const { bus, clock } = desk.ledger
+  const { bus, clock } = services.appenders
   const nowMs = clock.nowMs()
   const { what, fromMs, toMs, pace } = wish
   const keptMs = await ageMsMax(bus, what === 'failed' ? 'WEBHOOKS' : 'EMAILS')
-  const replays = await replaysOf(desk, id)
+  const replays = await replaysOf(services, id)
   const running = replays.filter(({ state }) => state === 'running').length
   const fault = disabledFault(webhook) ?? replayFault(wish, { keptMs, nowMs, running })
   if (fault !== null) return fault
@@ -144,36 +188,57 @@ async function draftOf (desk: ReplayDesk, asker: Asker, id: string, wish: Replay
   const newest = replays[0]?.replay ?? null
   // An id that was made before others of this endpoint, or by a clock that is ahead, would be out of order.
   const inOrder = once.startsWith('rpl_') && once > (newest ?? '') && (idTimeMs(once) ?? Infinity) <= nowMs
-  const data = { replay: inOrder ? once : laterId(nowMs, newest), webhook: id, what, from: timestamp(fromMs), to: timestamp(toMs), through, pace, place: '', made: 0 }
+  const data = {
+    replay: inOrder ? once : laterId(nowMs, newest),
+    webhook: id,
+    what,
+    from: timestamp(fromMs),
+    to: timestamp(toMs),
+    through,
+    pace,
+    place: '',
+    made: 0
+  }
   return { webhook, data, nowMs }
 }
 
-/** Ends a replay that is under way: no further page is made of it; what it has asked for already still goes out. Said twice, it happens once. Throws
- *  LogUnavailable, Conflict, or what `isUnanswered` knows. */
-export async function cancelReplay (desk: Pick<Desk, 'ledger'>, asker: Asker, replay: string): Promise<ReplayState | Refusal> {
-  return await amongRivals(async () => {
-    const recorded = await lastOf(desk, asker, replay)
+/** Ends a replay that is under way: no further page is made of it; what it has asked for already still goes out. Said
+ *  twice, it happens once. Throws LogUnavailable, Conflict, or what `isUnanswered` knows. */
+export async function cancelReplay (
+  services: Pick<Services, 'appenders'>,
+  asker: Asker,
+  replay: string
+): Promise<ReplayState | Refusal> {
+  return await retryOnConflict(async () => {
+    const recorded = await lastOf(services, asker, replay)
     if (recorded === null) return new Refusal('not_found', `There is no replay ${replay}.`)
     const before = stateOf(recorded.fact)
     const fault = cancelFault(before)
     if (fault !== null) return fault
     if (before.state === 'canceled') return before
-    const ended = await endReplay(desk.ledger, { ...recorded, subject: '' }, 'canceled')
+    const ended = await endReplay(services.appenders, { ...recorded, subject: '' }, 'canceled')
     if (ended === null) throw new Conflict(`${replay} has come further`)
     return stateOf(ended)
   })
 }
 
 /** Whatever the endpoint: there are few subjects of replays. */
-async function lastOf ({ ledger }: Pick<Desk, 'ledger'>, { account }: Asker, replay: string): Promise<{ fact: ReplayFact, seq: number } | null> {
+async function lastOf (
+  { appenders }: Pick<Services, 'appenders'>,
+  { account }: Asker,
+  replay: string
+): Promise<{ fact: ReplayFact, seq: number } | null> {
   if (!/^rpl_[0-9a-z]{1,64}$/.test(replay)) return null
-  const last = await lastAtLeader(ledger.bus, 'WEBHOOKS', `webhook.*.replay.*.${replay}`)
+  const last = await lastAtLeader(appenders.bus, 'WEBHOOKS', `webhook.*.replay.*.${replay}`)
   const fact = last === null ? null : replayFactIn(last.fact)
   return fact === null || fact.account !== account ? null : { fact, seq: last!.seq }
 }
 
 /** An endpoint's replays of the last 30 days, the newest first, at most 500. Throws what `isUnanswered` knows. */
-export async function replaysOf ({ ledger: { bus } }: Pick<Desk, 'ledger'>, webhook: string): Promise<ReplayState[]> {
+export async function replaysOf (
+  { appenders: { bus } }: Pick<Services, 'appenders'>,
+  webhook: string
+): Promise<ReplayState[]> {
   const all = await subjectsUnder(bus, 'WEBHOOKS', subjects.replay(webhook, '*'))
   const newest = all.toSorted((a, b) => (a < b ? 1 : -1)).slice(0, REPLAYS_SHOWN)
   const [facts, waits] = await Promise.all([createLookup(bus, 'WEBHOOKS').last(newest), waitsOf(bus, webhook)])

@@ -10,11 +10,11 @@ import { deadline } from '#src/base/errors.ts'
 import { newSecret, sha256Hex } from '#src/base/secret.ts'
 import type { Append } from '#src/nats/append.ts'
 import { Conflict } from '#src/nats/errors.ts'
-import type { Asker, Desk } from './desk.ts'
+import type { Asker, Services } from './services.ts'
 import { FIRST_ACCOUNT } from './first-start.ts'
-import { stamp } from './ledger.ts'
+import { stamp } from './appenders.ts'
 
-type SessionDesk = Pick<Desk, 'ledger' | 'directory'>
+type SessionServices = Pick<Services, 'appenders' | 'directory'>
 
 /** A way into the dashboard that was opened just now. */
 export interface OpenSession {
@@ -40,113 +40,183 @@ const LINK_CONTEXT = 'sign-in link'
 const RENEWAL_MS = 500
 
 /** Opens a session for whoever holds the secret of a key that opens the dashboard. Throws LogUnavailable. */
-export async function signIn (desk: SessionDesk, correlation: string, secret: string): Promise<OpenSession | Refusal> {
+export async function signIn (
+  services: SessionServices,
+  correlation: string,
+  secret: string
+): Promise<OpenSession | Refusal> {
   const hash = sha256Hex(secret)
-  const known = () => desk.directory.now.keysByHash.get(hash)
+  const known = () => services.directory.now.keysByHash.get(hash)
   // It may have been made a moment ago on another node.
-  if (known() === undefined) await desk.directory.look()
+  if (known() === undefined) await services.directory.look()
   const key = known()
-  if (key === undefined || !opens(key, hash, desk.ledger.clock.nowMs())) return new Refusal('unknown_key', 'No live key has this secret.')
-  return await openSession(desk, correlation, key, { secret: hash })
+  if (key === undefined || !opens(key, hash, services.appenders.clock.nowMs())) {
+    return new Refusal('unknown_key', 'No live key has this secret.')
+  }
+  return await openSession(services, correlation, key, { secret: hash })
 }
 
 /** A token that opens a session once, within 15 minutes, without the key's secret. */
-export function mintLink (desk: SessionDesk & Pick<Desk, 'vault'>, key: Key): string {
-  const nowMs = desk.ledger.clock.nowMs()
-  const sealed = desk.vault.seal(JSON.stringify({ session: newId('ses', nowMs), key: key.id, untilMs: nowMs + LINK_MS }), LINK_CONTEXT)
+export function mintLink (services: SessionServices & Pick<Services, 'vault'>, key: Key): string {
+  const nowMs = services.appenders.clock.nowMs()
+  const sealed = services.vault.seal(
+    JSON.stringify({ session: newId('ses', nowMs), key: key.id, untilMs: nowMs + LINK_MS }),
+    LINK_CONTEXT
+  )
   return Buffer.from(sealed).toString('base64url')
 }
 
 /** Opens the session that a link stands for. Throws LogUnavailable. */
-export async function signInByLink (desk: SessionDesk & Pick<Desk, 'vault'>, correlation: string, token: string): Promise<OpenSession | Refusal> {
-  const link = readLink(desk, token)
+export async function signInByLink (
+  services: SessionServices & Pick<Services, 'vault'>,
+  correlation: string,
+  token: string
+): Promise<OpenSession | Refusal> {
+  const link = readLink(services, token)
   if (link === null) return new Refusal('invalid_link', 'This is no sign-in link of this Jetpost.')
-  if (link.untilMs <= desk.ledger.clock.nowMs()) return new Refusal('expired_link', 'This sign-in link was good for 15 minutes, and they are over.')
-  const key = desk.directory.now.keys.get(link.key)
+  if (link.untilMs <= services.appenders.clock.nowMs()) {
+    return new Refusal('expired_link', 'This sign-in link was good for 15 minutes, and they are over.')
+  }
+  const key = services.directory.now.keys.get(link.key)
   if (key === undefined) return new Refusal('unknown_key', 'The key behind this sign-in link is no more.')
   try {
-    return await openSession(desk, correlation, key, { session: link.session })
+    return await openSession(services, correlation, key, { session: link.session })
   } catch (error) {
     if (error instanceof Conflict) return new Refusal('used_link', 'This sign-in link has been used: each works once.')
     throw error
   }
 }
 
-function readLink ({ vault }: Pick<Desk, 'vault'>, token: string): { session: string, key: string, untilMs: number } | null {
+function readLink (
+  { vault }: Pick<Services, 'vault'>,
+  token: string
+): { session: string, key: string, untilMs: number } | null {
   try {
-    return JSON.parse(vault.open(Buffer.from(token, 'base64url').toString(), LINK_CONTEXT)) as { session: string, key: string, untilMs: number }
+    return JSON.parse(vault.open(Buffer.from(token, 'base64url').toString(), LINK_CONTEXT)) as {
+      session: string
+      key: string
+      untilMs: number
+    }
   } catch {
     return null
   }
 }
 
 /** Of the first account: what an operator at this machine signs in with; null when there is none. */
-export function operatorsKey ({ directory, ledger: { clock } }: SessionDesk): Key | null {
-  const own = [...directory.now.keys.values()].filter(key => key.account === FIRST_ACCOUNT && isLive(key, clock.nowMs()) && mayOpenDashboard(key) && !key.test)
+export function operatorsKey ({ directory, appenders: { clock } }: SessionServices): Key | null {
+  const own = [...directory.now.keys.values()].filter(key =>
+    key.account === FIRST_ACCOUNT && isLive(key, clock.nowMs()) && mayOpenDashboard(key) && !key.test
+  )
   return own.find(({ scopes }) => scopes.includes('full')) ?? own[0] ?? null
 }
 
-async function openSession (desk: SessionDesk, correlation: string, key: Key, way: { secret: string } | { session: string }): Promise<OpenSession | Refusal> {
-  const nowMs = desk.ledger.clock.nowMs()
+async function openSession (
+  services: SessionServices,
+  correlation: string,
+  key: Key,
+  way: { secret: string } | { session: string }
+): Promise<OpenSession | Refusal> {
+  const nowMs = services.appenders.clock.nowMs()
   if (!isLive(key, nowMs)) return new Refusal('unknown_key', 'The key has expired.')
-  if (!mayOpenDashboard(key)) return new Refusal('insufficient_permissions', 'This key does not open the dashboard: it takes the scope full or dashboard.')
+  if (!mayOpenDashboard(key)) {
+    return new Refusal(
+      'insufficient_permissions',
+      'This key does not open the dashboard: it takes the scope full or dashboard.'
+    )
+  }
   const secret = newSecret('')
-  const data = { session: newId('ses', nowMs), key: key.id, hash: sha256Hex(secret), until: timestamp(nowMs + SESSION_MS), ...way }
+  const data = {
+    session: newId('ses', nowMs),
+    key: key.id,
+    hash: sha256Hex(secret),
+    until: timestamp(nowMs + SESSION_MS),
+    ...way
+  }
   const { session } = data
   const asker = { account: key.account, correlation }
   const fact = stamp(SessionOpened, { ...asker, causation: null }, data, nowMs)
   const opened = { subject: subjects.session(key.account, session), fact, expectedSeq: 0 }
-  const excess = sessionsOf(desk, key.id).toSorted((a, b) => b.createdAt.localeCompare(a.createdAt)).slice(SESSIONS_MAX - 1)
-  const seqs = await desk.ledger.control.append([...endings(desk, asker, excess), opened])
+  const excess = sessionsOf(services, key.id).toSorted((a, b) => b.createdAt.localeCompare(a.createdAt)).slice(
+    SESSIONS_MAX - 1
+  )
+  const seqs = await services.appenders.control.append([...endings(services, asker, excess), opened])
   return { session, ticket: `${session}.${secret}`, seq: seqs.at(-1)! }
 }
 
-/** Who comes with this ticket; null = nobody. One that another node has just given out is looked for in the log, once. */
-export async function visitorOf (desk: SessionDesk, ticket: string): Promise<Visitor | null> {
+/** Who comes with this ticket; null = nobody. One that another node has just given out is looked for in the log, once.
+ */
+export async function visitorOf (services: SessionServices, ticket: string): Promise<Visitor | null> {
   const [, id, secret] = /^(ses_[0-9a-z]{26})\.([A-Za-z0-9_-]{43})$/.exec(ticket) ?? []
   if (id === undefined || secret === undefined) return null
   const hash = sha256Hex(secret)
-  const { sessions } = desk.directory.now
-  if (sessions.get(id)?.hash !== hash && sessions.get(id)?.previousHash !== hash) await desk.directory.look()
+  const { sessions } = services.directory.now
+  if (sessions.get(id)?.hash !== hash && sessions.get(id)?.previousHash !== hash) await services.directory.look()
   const session = sessions.get(id)
-  const key = session === undefined ? undefined : desk.directory.now.keys.get(session.key)
-  const nowMs = desk.ledger.clock.nowMs()
+  const key = session === undefined ? undefined : services.directory.now.keys.get(session.key)
+  const nowMs = services.appenders.clock.nowMs()
   if (session === undefined || !isOpen(session, key, hash, nowMs)) return null
   return { session, key: key!, staleSecret: isStale(session, hash, nowMs) ? secret : null }
 }
 
-/** The ticket that follows one with `staleSecret`, from which alone it is made: who asks again, since the answer never came, is told the same, and the log once.
- *  null = JETPOST_SECRET was another when it was told. Throws what `isUnanswered` knows, or LogUnavailable. */
-export async function renewTicket (desk: SessionDesk & Pick<Desk, 'vault'>, asker: Asker, { id, hash }: Session, staleSecret: string): Promise<string | null> {
-  const secret = desk.vault.derive(`${id} ${staleSecret}`, 'session')
+/** The ticket that follows one with `staleSecret`, from which alone it is made: who asks again, since the answer never
+ *  came, is told the same, and the log once. null = JETPOST_SECRET was another when it was told. Throws what
+ *  `isUnanswered` knows, or LogUnavailable. */
+export async function renewTicket (
+  services: SessionServices & Pick<Services, 'vault'>,
+  asker: Asker,
+  { id, hash }: Session,
+  staleSecret: string
+): Promise<string | null> {
+  const secret = services.vault.derive(`${id} ${staleSecret}`, 'session')
   const next = sha256Hex(secret)
-  if (hash === sha256Hex(staleSecret)) await deadline(rotateSession(desk, asker, id, next), RENEWAL_MS, 'the log does not take the new secret')
-  else if (hash !== next) return null
+  if (hash === sha256Hex(staleSecret)) {
+    await deadline(rotateSession(services, asker, id, next), RENEWAL_MS, 'the log does not take the new secret')
+  } else if (hash !== next) return null
   return `${id}.${secret}`
 }
 
-async function rotateSession ({ ledger, directory }: SessionDesk, { account, correlation }: Asker, id: string, hash: string): Promise<void> {
+async function rotateSession (
+  { appenders, directory }: SessionServices,
+  { account, correlation }: Asker,
+  id: string,
+  hash: string
+): Promise<void> {
   const subject = subjects.session(account, id)
-  const fact = stamp(SessionRotated, { account, correlation, causation: null }, { session: id, hash }, ledger.clock.nowMs())
+  const fact = stamp(
+    SessionRotated,
+    { account, correlation, causation: null },
+    { session: id, hash },
+    appenders.clock.nowMs()
+  )
   try {
-    await ledger.control.append([{ subject, fact, expectedSeq: directory.now.versions.get(subject)! }], RENEWAL_MS)
+    await appenders.control.append([{ subject, fact, expectedSeq: directory.now.versions.get(subject)! }], RENEWAL_MS)
   } catch (error) {
     // Another request of it was quicker, with the same.
     if (!(error instanceof Conflict)) throw error
   }
 }
 
-/** Ends sessions everywhere, all or none; resolves to the sequence after which no node knows them. Throws LogUnavailable. */
-export async function endSessions (desk: SessionDesk, asker: Asker, sessions: Session[]): Promise<number> {
-  return sessions.length === 0 ? 0 : (await desk.ledger.control.append(endings(desk, asker, sessions))).at(-1)!
+/** Ends sessions everywhere, all or none; resolves to the sequence after which no node knows them. Throws
+ *  LogUnavailable. */
+export async function endSessions (services: SessionServices, asker: Asker, sessions: Session[]): Promise<number> {
+  return sessions.length === 0
+    ? 0
+    : (await services.appenders.control.append(endings(services, asker, sessions))).at(-1)!
 }
 
-function endings ({ ledger: { clock } }: SessionDesk, { account, correlation }: Asker, sessions: Session[]): Append[] {
+function endings (
+  { appenders: { clock } }: SessionServices,
+  { account, correlation }: Asker,
+  sessions: Session[]
+): Append[] {
   const cause = { account, correlation, causation: null }
-  return sessions.map(({ id }) => ({ subject: subjects.session(account, id), fact: stamp(SessionEnded, cause, { session: id }, clock.nowMs()) }))
+  return sessions.map(({ id }) => ({
+    subject: subjects.session(account, id),
+    fact: stamp(SessionEnded, cause, { session: id }, clock.nowMs())
+  }))
 }
 
 /** The open sessions of a key. */
-export function sessionsOf ({ directory: { now } }: SessionDesk, key: string): Session[] {
+export function sessionsOf ({ directory: { now } }: SessionServices, key: string): Session[] {
   return [...now.sessions.values()].filter(session => session.key === key)
 }

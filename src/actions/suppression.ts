@@ -5,12 +5,12 @@ import { SuppressionAdded, SuppressionRemoved, type SuppressionReason } from '#s
 import { suppressionOf, type Suppression, type SuppressionFact } from '#streams/suppression/state.ts'
 import { subjects } from '#streams/subjects.ts'
 import { timestamp } from '#src/base/clock.ts'
-import type { Asker, Desk } from './desk.ts'
-import { stamp, type Cause } from './ledger.ts'
-import { amongRivals } from './rivals.ts'
-import { readSuppression, suppressionHash } from './suppression-book.ts'
+import type { Asker, Services } from './services.ts'
+import { stamp, type Cause } from './appenders.ts'
+import { retryOnConflict } from './retry-on-conflict.ts'
+import { readSuppression, suppressionHash } from './suppression-store.ts'
 
-type WritingDesk = Pick<Desk, 'ledger'>
+type WritingServices = Pick<Services, 'appenders'>
 
 export interface NewSuppression {
   /** In any spelling. */
@@ -22,14 +22,17 @@ export interface NewSuppression {
   happenedAt?: string
 }
 
-/** Gives an address no more mail, for one more reason; saying a reason twice is no fact. `created` = nothing stood before. The address stays as it was
- *  first given, and erased when it was. Refuses `invalid_address` and `sandbox_address`. Throws LogUnavailable or Conflict. */
+/** Gives an address no more mail, for one more reason; saying a reason twice is no fact. `created` = nothing stood
+ *  before. The address stays as it was first given, and erased when it was. Refuses `invalid_address` and
+ *  `sandbox_address`. Throws LogUnavailable or Conflict. */
 export async function suppress (
-  desk: WritingDesk, asker: Asker | Cause, { address: text, reason, email, happenedAt }: NewSuppression
+  services: WritingServices,
+  asker: Asker | Cause,
+  { address: text, reason, email, happenedAt }: NewSuppression
 ): Promise<{ suppression: Suppression, created: boolean } | Refusal> {
   const address = suppressible(text)
   if (address instanceof Refusal) return address
-  const { before, after } = await change(desk, asker.account, address, (now, hash, nowMs, last) => {
+  const { before, after } = await change(services, asker.account, address, (now, hash, nowMs, last) => {
     if (happenedAt !== undefined && last?.type === 'suppression.removed' && last.time > happenedAt) return null
     const standing = withReason(now.standing, { reason, email, since: timestamp(nowMs) })
     if (standing === null) return null
@@ -39,26 +42,42 @@ export async function suppress (
   return { suppression: after, created: before.standing.length === 0 }
 }
 
-/** Lets an address have mail again, whatever the reasons were. Refuses `not_found`. Throws LogUnavailable or Conflict. */
-export async function unsuppress (desk: WritingDesk, asker: Asker | Cause, text: string): Promise<void | Refusal> {
+/** Lets an address have mail again, whatever the reasons were. Refuses `not_found`. Throws LogUnavailable or Conflict.
+ */
+export async function unsuppress (
+  services: WritingServices,
+  asker: Asker | Cause,
+  text: string
+): Promise<void | Refusal> {
   const notFound = new Refusal('not_found', 'This address is not suppressed.')
   const address = parseAddress(text)
   if (address === null) return notFound
-  const { before } = await change(desk, asker.account, address, (now, hash, nowMs) =>
-    now.standing.length === 0 ? null : stamp(SuppressionRemoved, { causation: null, ...asker }, { hash, address: now.address }, nowMs))
+  const { before } = await change(
+    services,
+    asker.account,
+    address,
+    (now, hash, nowMs) =>
+      now.standing.length === 0
+        ? null
+        : stamp(SuppressionRemoved, { causation: null, ...asker }, { hash, address: now.address }, nowMs)
+  )
   if (before.standing.length === 0) return notFound
 }
 
-/** Reads, decides, appends, and begins again when somebody else was quicker. `decide` gives null when there is nothing to do. */
+/** Reads, decides, appends, and begins again when somebody else was quicker. `decide` gives null when there is nothing
+ *  to do. */
 async function change (
-  { ledger }: WritingDesk, account: string, address: string, decide: (now: Suppression, hash: string, nowMs: number, last: SuppressionFact | null) => SuppressionFact | null
+  { appenders }: WritingServices,
+  account: string,
+  address: string,
+  decide: (now: Suppression, hash: string, nowMs: number, last: SuppressionFact | null) => SuppressionFact | null
 ): Promise<{ before: Suppression, after: Suppression }> {
   const hash = suppressionHash(address)
-  return await amongRivals(async () => {
-    const { now: before, last, seq } = await readSuppression(ledger.bus, account, address)
-    const fact = decide(before, hash, ledger.clock.nowMs(), last)
+  return await retryOnConflict(async () => {
+    const { now: before, last, seq } = await readSuppression(appenders.bus, account, address)
+    const fact = decide(before, hash, appenders.clock.nowMs(), last)
     if (fact === null) return { before, after: before }
-    await ledger.control.append([{ subject: subjects.suppression(account, hash), fact, expectedSeq: seq }])
+    await appenders.control.append([{ subject: subjects.suppression(account, hash), fact, expectedSeq: seq }])
     return { before, after: suppressionOf(fact) }
   })
 }

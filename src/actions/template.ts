@@ -1,16 +1,24 @@
 import { isDeepStrictEqual } from 'node:util'
 import { Refusal } from '#streams/define.ts'
-import { countFault, emptyFaults, fieldFaults, InvalidTemplate, versionFault, type TemplateBody, type TemplateFault } from '#streams/template/decide.ts'
+import {
+  countFault,
+  emptyFaults,
+  fieldFaults,
+  InvalidTemplate,
+  versionFault,
+  type TemplateBody,
+  type TemplateFault
+} from '#streams/template/decide.ts'
 import { TemplateDeleted, TemplateVersioned } from '#streams/template/facts.ts'
 import { subjects } from '#streams/subjects.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { idTimeMs, newId } from '#src/base/id.ts'
 import { mayBeLayout, syntaxFaults } from '#src/content/mustache-mail.ts'
 import { lastAtLeader } from '#src/nats/lookup.ts'
-import type { Asker, Desk } from './desk.ts'
-import { stamp } from './ledger.ts'
-import { amongRivals } from './rivals.ts'
-import { isTemplateId } from './template-shelf.ts'
+import type { Asker, Services } from './services.ts'
+import { stamp } from './appenders.ts'
+import { retryOnConflict } from './retry-on-conflict.ts'
+import { isTemplateId } from './template-cache.ts'
 
 /** A version of a template. */
 export interface StoredTemplate extends TemplateBody {
@@ -21,19 +29,31 @@ export interface StoredTemplate extends TemplateBody {
   updatedAt: string
 }
 
-type WritingDesk = Pick<Desk, 'ledger'>
+type WritingServices = Pick<Services, 'appenders'>
 
-/** Whether some template has this one for its layout, as the view knows. One may take it between that answer and our append: it is refused when it
- *  is sent. */
+/** Whether some template has this one for its layout, as the view knows. One may take it between that answer and our
+ *  append: it is refused when it is sent. */
 type IsUsed = () => Promise<boolean>
 
 /** What is wrong with the fields that are there, each by itself: all of it. Throws when NATS does not answer. */
-export async function templateFaults (desk: WritingDesk, account: string, fields: Partial<TemplateBody>): Promise<TemplateFault[]> {
+export async function templateFaults (
+  services: WritingServices,
+  account: string,
+  fields: Partial<TemplateBody>
+): Promise<TemplateFault[]> {
   const faults = [...fieldFaults(fields), ...syntaxFaults(fields)]
   if (fields.layout == null) return faults
-  const layout = await newestOf(desk, account, fields.layout)
-  if (layout === null) return [...faults, { field: 'layout_id', code: 'template_not_found', message: 'layout_id is the id of a template.' }]
-  return mayBeLayout(layout.fact.data) ? faults : [...faults, notALayout('A layout has none itself, and each of its bodies holds {{{content}}}.')]
+  const layout = await newestOf(services, account, fields.layout)
+  if (layout === null) {
+    return [...faults, {
+      field: 'layout_id',
+      code: 'template_not_found',
+      message: 'layout_id is the id of a template.'
+    }]
+  }
+  return mayBeLayout(layout.fact.data)
+    ? faults
+    : [...faults, notALayout('A layout has none itself, and each of its bodies holds {{{content}}}.')]
 }
 
 function notALayout (message: string): TemplateFault {
@@ -41,72 +61,116 @@ function notALayout (message: string): TemplateFault {
 }
 
 /** Makes a template. `count` = how many the account has. Throws LogUnavailable. */
-export async function createTemplate (desk: WritingDesk, asker: Asker, body: TemplateBody, count: number): Promise<StoredTemplate | Refusal> {
-  const faults = [...emptyFaults(body), ...await templateFaults(desk, asker.account, body)]
+export async function createTemplate (
+  services: WritingServices,
+  asker: Asker,
+  body: TemplateBody,
+  count: number
+): Promise<StoredTemplate | Refusal> {
+  const faults = [...emptyFaults(body), ...await templateFaults(services, asker.account, body)]
   if (faults.length > 0) return new InvalidTemplate(faults)
   const full = countFault(count)
   if (full !== null) return full
-  const nowMs = desk.ledger.clock.nowMs()
+  const nowMs = services.appenders.clock.nowMs()
   const id = newId('tpl', nowMs)
   const fact = stamp(TemplateVersioned, { ...asker, causation: null }, { template: id, version: 1, ...body }, nowMs)
-  await desk.ledger.control.append([{ subject: subjects.template(asker.account, id), fact, expectedSeq: 0 }])
+  await services.appenders.control.append([{ subject: subjects.template(asker.account, id), fact, expectedSeq: 0 }])
   return storedOf(fact)
 }
 
 /** Makes the next version, with what `change` names; none when nothing is another than before. Throws LogUnavailable or
  *  Conflict. */
 export async function changeTemplate (
-  desk: WritingDesk, asker: Asker, id: string, change: Partial<TemplateBody>, isUsed: IsUsed
+  services: WritingServices,
+  asker: Asker,
+  id: string,
+  change: Partial<TemplateBody>,
+  isUsed: IsUsed
 ): Promise<StoredTemplate | Refusal> {
-  const faults = await templateFaults(desk, asker.account, change)
+  const faults = await templateFaults(services, asker.account, change)
   if (faults.length > 0) return new InvalidTemplate(faults)
-  const newest = await appendAfter(desk, asker.account, id, async ({ data }) => {
+  const newest = await appendAfter(services, asker.account, id, async ({ data }) => {
     const { template, version, ...before } = data
     const body = { ...before, ...change }
     if (isDeepStrictEqual(body, before)) return null
     const refusal = await changeFault(data, body, isUsed)
-    return refusal ?? stamp(TemplateVersioned, { ...asker, causation: null }, { template, version: version + 1, ...body }, desk.ledger.clock.nowMs())
+    return refusal ??
+      stamp(
+        TemplateVersioned,
+        { ...asker, causation: null },
+        { template, version: version + 1, ...body },
+        services.appenders.clock.nowMs()
+      )
   })
   return newest instanceof Refusal ? newest : storedOf(newest)
 }
 
-async function changeFault (current: TemplateVersioned['data'], body: TemplateBody, isUsed: IsUsed): Promise<Refusal | null> {
+async function changeFault (
+  current: TemplateVersioned['data'],
+  body: TemplateBody,
+  isUsed: IsUsed
+): Promise<Refusal | null> {
   const faults = emptyFaults(body)
   if (body.layout === current.template) faults.push(notALayout('A template is not its own layout.'))
   if (faults.length > 0) return new InvalidTemplate(faults)
   return (mayBeLayout(body) ? null : await useFault(current, isUsed)) ?? versionFault(current.version + 1)
 }
 
-/** Ends a template; mail that names it is refused from then on. Null when it is done. Throws LogUnavailable or Conflict. */
-export async function deleteTemplate (desk: WritingDesk, asker: Asker, id: string, isUsed: IsUsed): Promise<Refusal | null> {
-  const ended = await appendAfter(desk, asker.account, id, async ({ data }) =>
-    await useFault(data, isUsed) ?? stamp(TemplateDeleted, { ...asker, causation: null }, { template: id }, desk.ledger.clock.nowMs()))
+/** Ends a template; mail that names it is refused from then on. Null when it is done. Throws LogUnavailable or
+ *  Conflict. */
+export async function deleteTemplate (
+  services: WritingServices,
+  asker: Asker,
+  id: string,
+  isUsed: IsUsed
+): Promise<Refusal | null> {
+  const ended = await appendAfter(
+    services,
+    asker.account,
+    id,
+    async ({ data }) =>
+      await useFault(data, isUsed) ??
+        stamp(TemplateDeleted, { ...asker, causation: null }, { template: id }, services.appenders.clock.nowMs())
+  )
   return ended instanceof Refusal ? ended : null
 }
 
 /** The view is asked only when the template may be somebody's layout: most changes do without it. */
 async function useFault (data: TemplateVersioned['data'], isUsed: IsUsed): Promise<Refusal | null> {
-  return mayBeLayout(data) && await isUsed() ? new Refusal('template_in_use', 'Other templates have it for their layout.') : null
+  return mayBeLayout(data) && await isUsed()
+    ? new Refusal('template_in_use', 'Other templates have it for their layout.')
+    : null
 }
 
-/** Appends what is decided upon the newest version, and decides anew when another was quicker. Resolves to what is newest then: that fact, or the
- *  one before where there is nothing to append. Throws LogUnavailable or Conflict. */
+/** Appends what is decided upon the newest version, and decides anew when another was quicker. Resolves to what is
+ *  newest then: that fact, or the one before where there is nothing to append. Throws LogUnavailable or Conflict. */
 async function appendAfter<Fact extends TemplateVersioned | TemplateDeleted> (
-  desk: WritingDesk, account: string, id: string, decide: (newest: TemplateVersioned) => Promise<Fact | Refusal | null>
+  services: WritingServices,
+  account: string,
+  id: string,
+  decide: (newest: TemplateVersioned) => Promise<Fact | Refusal | null>
 ): Promise<Fact | TemplateVersioned | Refusal> {
-  return await amongRivals(async () => {
-    const newest = await newestOf(desk, account, id)
+  return await retryOnConflict(async () => {
+    const newest = await newestOf(services, account, id)
     if (newest === null) return new Refusal('not_found', `There is no template ${id}.`)
     const fact = await decide(newest.fact)
     if (fact === null || fact instanceof Refusal) return fact ?? newest.fact
-    await desk.ledger.control.append([{ subject: subjects.template(account, id), fact, expectedSeq: newest.seq }])
+    await services.appenders.control.append([{
+      subject: subjects.template(account, id),
+      fact,
+      expectedSeq: newest.seq
+    }])
     return fact
   })
 }
 
 /** Null when the account has no such template, or no longer. */
-async function newestOf ({ ledger }: WritingDesk, account: string, id: string): Promise<{ fact: TemplateVersioned, seq: number } | null> {
-  const last = isTemplateId(id) ? await lastAtLeader(ledger.bus, 'CONTROL', subjects.template(account, id)) : null
+async function newestOf (
+  { appenders }: WritingServices,
+  account: string,
+  id: string
+): Promise<{ fact: TemplateVersioned, seq: number } | null> {
+  const last = isTemplateId(id) ? await lastAtLeader(appenders.bus, 'CONTROL', subjects.template(account, id)) : null
   return last?.fact.type === 'template.versioned' ? { fact: last.fact, seq: last.seq } : null
 }
 

@@ -1,10 +1,14 @@
 import { subjects } from '#streams/subjects.ts'
 import { UsageClosed } from '#streams/usage/facts.ts'
 import { Conflict } from '#src/nats/errors.ts'
-import { stamp, type Ledger } from './ledger.ts'
+import { stamp, type Appenders } from './appenders.ts'
 
 /** Closes a month of an account for ever; false = that has been done. Throws LogUnavailable. */
-export async function closeMonth ({ control, clock }: Pick<Ledger, 'control' | 'clock'>, account: string, closed: UsageClosed['data']): Promise<boolean> {
+export async function closeMonth (
+  { control, clock }: Pick<Appenders, 'control' | 'clock'>,
+  account: string,
+  closed: UsageClosed['data']
+): Promise<boolean> {
   const fact = stamp(UsageClosed, { account, correlation: 'usage', causation: null }, closed, clock.nowMs())
   try {
     await control.append([{ subject: subjects.usage(account, closed.month), fact, expectedSeq: 0 }])

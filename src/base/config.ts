@@ -4,7 +4,8 @@ import { Complaint } from './errors.ts'
 const ROLES = ['api', 'sender', 'projector', 'webhooks', 'inbound', 'scheduler'] as const
 export type RoleName = typeof ROLES[number]
 
-/** Everything the environment may say. Read once; the rest of the program receives plain values. The same names stand in README.md, "Settings". */
+/** Everything the environment may say. Read once; the rest of the program receives plain values. The same names stand
+ *  in README.md, "Settings". */
 export interface Config {
   roles: Set<RoleName>
   host: string
@@ -67,16 +68,22 @@ const text = (value: string) => value
 function url (...protocols: string[]) {
   return (value: string): string => {
     for (const part of value.split(',')) {
-      if (!protocols.includes(URL.parse(part.trim())?.protocol ?? '')) throw new Error(`must be a URL starting with ${protocols.map(name => `${name}//`).join(' or ')}`)
+      if (!protocols.includes(URL.parse(part.trim())?.protocol ?? '')) {
+        throw new Error(`must be a URL starting with ${protocols.map(name => `${name}//`).join(' or ')}`)
+      }
     }
     return value
   }
 }
 
-/** One address of a web server, to which paths are added: `https://mail.example.com`, or below a path that a proxy takes off again. */
+/** One address of a web server, to which paths are added: `https://mail.example.com`, or below a path that a proxy
+ *  takes off again. */
 function webUrl (value: string): string {
   const { protocol, username, search, hash } = URL.parse(value) ?? {}
-  if ((protocol !== 'http:' && protocol !== 'https:') || username !== '' || search !== '' || hash !== '' || value.includes(',')) {
+  if (
+    (protocol !== 'http:' && protocol !== 'https:') || username !== '' || search !== '' || hash !== '' ||
+    value.includes(',')
+  ) {
     throw new Error('must be one http:// or https:// URL without user name, query and fragment')
   }
   return value.replace(/\/+$/, '')
@@ -84,32 +91,42 @@ function webUrl (value: string): string {
 
 function smtpUrl (value: string): string {
   if (value === 'direct:') return value
-  if (!/^smtps?:$/.test(URL.parse(value)?.protocol ?? '')) throw new Error('must be a URL starting with smtp:// or smtps://, or direct:')
+  if (!/^smtps?:$/.test(URL.parse(value)?.protocol ?? '')) {
+    throw new Error('must be a URL starting with smtp:// or smtps://, or direct:')
+  }
   return value
 }
 
 /** A host name, or an address literal. Source: RFC 5321 4.1.1.1. */
 function ehloName (value: string): string {
-  if (!/^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|\[[a-z0-9:.]{3,60}\])$/i.test(value)) throw new Error('must be a host name')
+  if (!/^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|\[[a-z0-9:.]{3,60}\])$/i.test(value)) {
+    throw new Error('must be a host name')
+  }
   return value
 }
 
 function integer (min: number, max: number) {
   return (value: string): number => {
     const number = Number(value)
-    if (!/^\d+$/.test(value) || number < min || number > max) throw new Error(`must be a whole number from ${min} to ${max}`)
+    if (!/^\d+$/.test(value) || number < min || number > max) {
+      throw new Error(`must be a whole number from ${min} to ${max}`)
+    }
     return number
   }
 }
 
 function hostName (value: string): string {
-  if (!/^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/i.test(value)) throw new Error('must be a host name')
+  if (!/^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/i.test(value)) {
+    throw new Error('must be a host name')
+  }
   return value.toLowerCase()
 }
 
 /** Where to listen. A name whose last label is a number is an IPv4 address gone wrong. */
 function address (value: string): string {
-  if (isIP(value) === 0 && !/^([a-z0-9_-]+\.)*[a-z0-9_-]*[a-z][a-z0-9_-]*$/i.test(value)) throw new Error('must be an IP address or a host name')
+  if (isIP(value) === 0 && !/^([a-z0-9_-]+\.)*[a-z0-9_-]*[a-z][a-z0-9_-]*$/i.test(value)) {
+    throw new Error('must be an IP address or a host name')
+  }
   return value
 }
 
@@ -124,7 +141,9 @@ function oneOf (...names: string[]) {
 function resolver (value: string): string {
   const match = /^(?:\[([0-9a-f:.]+)\]|([0-9.]+))(?::(\d{1,5}))?$/i.exec(value)
   const address = match?.[1] ?? match?.[2] ?? value
-  if (isIP(address) === 0 || Number(match?.[3] ?? 53) > 65_535) throw new Error('must be the IP address of a resolver, with its port if that is not 53: 127.0.0.1:5353, [::1]:53')
+  if (isIP(address) === 0 || Number(match?.[3] ?? 53) > 65_535) {
+    throw new Error('must be the IP address of a resolver, with its port if that is not 53: 127.0.0.1:5353, [::1]:53')
+  }
   return value
 }
 
@@ -156,7 +175,11 @@ const PROXY_NAMES = ['loopback', 'linklocal', 'uniquelocal']
 function proxies (value: string): string[] {
   const entries = list(value)
   const wrong = entries.filter(entry => !PROXY_NAMES.includes(entry) && !isAddressRange(entry))
-  if (wrong.length > 0) throw new Error(`must be a list of IP addresses, ranges like 10.0.0.0/8, or ${PROXY_NAMES.join(', ')}, not ${wrong.join(', ')}`)
+  if (wrong.length > 0) {
+    throw new Error(
+      `must be a list of IP addresses, ranges like 10.0.0.0/8, or ${PROXY_NAMES.join(', ')}, not ${wrong.join(', ')}`
+    )
+  }
   return entries
 }
 
@@ -181,7 +204,12 @@ const port = integer(1, 65_535)
 
 /** Every setting: environment name, meaning, default, reading. */
 export const settings: Settings = {
-  roles: { env: 'JETPOST_ROLES', means: `what this process does: all, or a list of ${ROLES.join(', ')}`, fallback: new Set(ROLES), parse: roles },
+  roles: {
+    env: 'JETPOST_ROLES',
+    means: `what this process does: all, or a list of ${ROLES.join(', ')}`,
+    fallback: new Set(ROLES),
+    parse: roles
+  },
   host: { env: 'HOST', means: 'address the HTTP server listens on', fallback: '127.0.0.1', parse: address },
   port: { env: 'PORT', means: 'port of the HTTP server', fallback: 8080, parse: integer(0, 65_535) },
   publicUrl: {
@@ -196,7 +224,12 @@ export const settings: Settings = {
     fallback: env => env.JETPOST_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://localhost:${env.PORT ?? 8080}`,
     parse: webUrl
   },
-  dataDir: { env: 'JETPOST_DATA_DIR', means: 'folder of the embedded servers and the generated secret', fallback: './data', parse: text },
+  dataDir: {
+    env: 'JETPOST_DATA_DIR',
+    means: 'folder of the embedded servers and the generated secret',
+    fallback: './data',
+    parse: text
+  },
   secret: {
     env: 'JETPOST_SECRET',
     means: 'seals recoverable secrets and signs tokens; required with NATS_URL',
@@ -207,10 +240,27 @@ export const settings: Settings = {
       return value
     }
   },
-  natsUrl: { env: 'NATS_URL', means: 'a NATS server to use instead of the embedded one', fallback: null, secret: true, parse: url('nats:', 'tls:') },
+  natsUrl: {
+    env: 'NATS_URL',
+    means: 'a NATS server to use instead of the embedded one',
+    fallback: null,
+    secret: true,
+    parse: url('nats:', 'tls:')
+  },
   natsCreds: { env: 'NATS_CREDS', means: 'path of a NATS credentials file', fallback: null, parse: text },
-  natsReplicas: { env: 'JETPOST_NATS_REPLICAS', means: 'copies of each stream: 1, or 3 or 5 on a cluster', fallback: 1, parse: integer(1, 5) },
-  databaseUrl: { env: 'DATABASE_URL', means: 'a PostgreSQL database to use instead of the embedded one', fallback: null, secret: true, parse: url('postgres:', 'postgresql:') },
+  natsReplicas: {
+    env: 'JETPOST_NATS_REPLICAS',
+    means: 'copies of each stream: 1, or 3 or 5 on a cluster',
+    fallback: 1,
+    parse: integer(1, 5)
+  },
+  databaseUrl: {
+    env: 'DATABASE_URL',
+    means: 'a PostgreSQL database to use instead of the embedded one',
+    fallback: null,
+    secret: true,
+    parse: url('postgres:', 'postgresql:')
+  },
   smtpUrl: {
     env: 'SMTP_URL',
     means: "relay for outgoing mail; direct: = straight to the recipients' servers; unset = the built-in catcher",
@@ -218,32 +268,69 @@ export const settings: Settings = {
     secret: true,
     parse: smtpUrl
   },
-  smtpConnections: { env: 'JETPOST_SMTP_CONNECTIONS', means: 'SMTP transactions at once', fallback: 100, parse: integer(1, 1000) },
+  smtpConnections: {
+    env: 'JETPOST_SMTP_CONNECTIONS',
+    means: 'SMTP transactions at once',
+    fallback: 100,
+    parse: integer(1, 1000)
+  },
   mxPort: { env: 'JETPOST_MX_PORT', means: 'port of MX hosts in direct mode', fallback: 25, parse: port },
-  mxAllowPrivate: { env: 'JETPOST_MX_ALLOW_PRIVATE', means: 'may MX hosts have private addresses', fallback: false, parse: boolean },
+  mxAllowPrivate: {
+    env: 'JETPOST_MX_ALLOW_PRIVATE',
+    means: 'may MX hosts have private addresses',
+    fallback: false,
+    parse: boolean
+  },
   hostname: { env: 'JETPOST_HOSTNAME', means: 'our name in EHLO', fallback: null, parse: ehloName },
-  bounceDomain: { env: 'JETPOST_BOUNCE_DOMAIN', means: 'host that bounces come back to (the return path); unset = none', fallback: null, parse: hostName },
-  inboundHost: { env: 'JETPOST_INBOUND_HOST', means: 'address the inbound listener is on; unset = that of HTTP', fallback: env => env.HOST ?? '127.0.0.1', parse: address },
+  bounceDomain: {
+    env: 'JETPOST_BOUNCE_DOMAIN',
+    means: 'host that bounces come back to (the return path); unset = none',
+    fallback: null,
+    parse: hostName
+  },
+  inboundHost: {
+    env: 'JETPOST_INBOUND_HOST',
+    means: 'address the inbound listener is on; unset = that of HTTP',
+    fallback: env => env.HOST ?? '127.0.0.1',
+    parse: address
+  },
   inboundPort: {
     env: 'JETPOST_INBOUND_PORT',
     means: 'SMTP port for what comes back (bounces, complaints, unsubscribes); unset = no listener',
     fallback: null,
     parse: integer(0, 65_535)
   },
-  tlsCert: { env: 'JETPOST_TLS_CERT', means: "PEM file of the inbound listener's certificate chain; unset = self-signed", fallback: null, parse: text },
+  tlsCert: {
+    env: 'JETPOST_TLS_CERT',
+    means: "PEM file of the inbound listener's certificate chain; unset = self-signed",
+    fallback: null,
+    parse: text
+  },
   tlsKey: { env: 'JETPOST_TLS_KEY', means: "PEM file of that certificate's key", fallback: null, parse: text },
-  dns: { env: 'JETPOST_DNS', means: "resolver for mail, webhooks and domain checks, host:port; unset = the system's", fallback: null, parse: resolver },
+  dns: {
+    env: 'JETPOST_DNS',
+    means: "resolver for mail, webhooks and domain checks, host:port; unset = the system's",
+    fallback: null,
+    parse: resolver
+  },
   apiKey: {
     env: 'JETPOST_API_KEY',
-    means: "a full-access key of the first account; a new value revokes the old",
+    means: 'a full-access key of the first account; a new value revokes the old',
     fallback: null,
     secret: true,
     parse: value => {
-      if (!/^jp_(live|test)_[A-Za-z0-9_-]{16,200}$/.test(value)) throw new Error('must look like jp_live_… or jp_test_… with at least 16 characters after that')
+      if (!/^jp_(live|test)_[A-Za-z0-9_-]{16,200}$/.test(value)) {
+        throw new Error('must look like jp_live_… or jp_test_… with at least 16 characters after that')
+      }
       return value
     }
   },
-  domains: { env: 'JETPOST_DOMAINS', means: "domains the first account starts with, besides the sandbox's", fallback: [], parse: list },
+  domains: {
+    env: 'JETPOST_DOMAINS',
+    means: "domains the first account starts with, besides the sandbox's",
+    fallback: [],
+    parse: list
+  },
   requireVerifiedDomains: {
     env: 'JETPOST_REQUIRE_VERIFIED_DOMAINS',
     means: 'is mail refused from a domain whose DNS is not verified; unset = yes, but not on the embedded servers',
@@ -256,13 +343,38 @@ export const settings: Settings = {
     fallback: env => env.NATS_URL === undefined && LOOPBACK.has(env.HOST ?? '127.0.0.1'),
     parse: boolean
   },
-  trustProxy: { env: 'JETPOST_TRUST_PROXY', means: 'addresses and ranges whose X-Forwarded-For is believed', fallback: [], parse: proxies },
-  factsRetentionMs: { env: 'JETPOST_RETENTION', means: 'how long facts about mail are kept', fallback: 90 * UNIT_MS.d!, parse: duration(5 * UNIT_MS.d!) },
-  contentRetentionMs: { env: 'JETPOST_CONTENT_RETENTION', means: "how long mail's content is kept", fallback: 30 * UNIT_MS.d!, parse: duration(5 * UNIT_MS.d!) },
-  natsBin: { env: 'JETPOST_NATS_BIN', means: 'a nats-server binary for the embedded NATS', fallback: null, parse: text },
+  trustProxy: {
+    env: 'JETPOST_TRUST_PROXY',
+    means: 'addresses and ranges whose X-Forwarded-For is believed',
+    fallback: [],
+    parse: proxies
+  },
+  factsRetentionMs: {
+    env: 'JETPOST_RETENTION',
+    means: 'how long facts about mail are kept',
+    fallback: 90 * UNIT_MS.d!,
+    parse: duration(5 * UNIT_MS.d!)
+  },
+  contentRetentionMs: {
+    env: 'JETPOST_CONTENT_RETENTION',
+    means: "how long mail's content is kept",
+    fallback: 30 * UNIT_MS.d!,
+    parse: duration(5 * UNIT_MS.d!)
+  },
+  natsBin: {
+    env: 'JETPOST_NATS_BIN',
+    means: 'a nats-server binary for the embedded NATS',
+    fallback: null,
+    parse: text
+  },
   natsPort: { env: 'JETPOST_NATS_PORT', means: 'port of the embedded NATS', fallback: null, parse: port },
   postgresPort: { env: 'JETPOST_POSTGRES_PORT', means: 'port of the embedded PostgreSQL', fallback: null, parse: port },
-  catcherPort: { env: 'JETPOST_CATCHER_PORT', means: 'SMTP port of the built-in mail catcher; unset = a free one', fallback: null, parse: port },
+  catcherPort: {
+    env: 'JETPOST_CATCHER_PORT',
+    means: 'SMTP port of the built-in mail catcher; unset = a free one',
+    fallback: null,
+    parse: port
+  },
   logLevel: {
     env: 'JETPOST_LOG_LEVEL',
     means: 'trace, debug, info, warn, error, fatal or silent',
@@ -281,12 +393,16 @@ export function readConfig (environment: Environment): Config {
     const value = env[setting.env]
     try {
       if (value !== undefined) config[name] = setting.parse(value)
-      else config[name] = typeof setting.fallback === 'function' ? (setting.fallback as (env: Environment) => unknown)(env) : setting.fallback
+      else {config[name] = typeof setting.fallback === 'function'
+          ? (setting.fallback as (env: Environment) => unknown)(env)
+          : setting.fallback}
     } catch (error) {
       faults.push(`${setting.env} ${(error as Error).message}`)
     }
   }
-  if (config.natsUrl != null && config.secret === null) faults.push('JETPOST_SECRET must be set when NATS_URL is (at least 32 random characters)')
+  if (config.natsUrl != null && config.secret === null) {
+    faults.push('JETPOST_SECRET must be set when NATS_URL is (at least 32 random characters)')
+  }
   if (faults.length > 0) throw new Complaint(`These settings cannot be used: ${faults.join('; ')}.`)
   return config as unknown as Config
 }
@@ -301,7 +417,8 @@ export function describeConfig (env: Environment): Array<{ name: string, value: 
   })
 }
 
-/** Its links, forms and cookies begin at the root of the host: where a proxy takes a path off, keys and tokens would be posted to whatever else is at /dashboard. */
+/** Its links, forms and cookies begin at the root of the host: where a proxy takes a path off, keys and tokens would be
+ *  posted to whatever else is at /dashboard. */
 export function hasDashboard ({ publicUrl }: Pick<Config, 'publicUrl'>): boolean {
   return new URL(publicUrl).pathname === '/'
 }

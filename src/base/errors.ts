@@ -19,7 +19,8 @@ export class Late extends Error {
   override name = 'Late'
 }
 
-/** Rejects with Late when `promise` has not settled within `timeoutMs`. The promise itself goes on: the caller must not need its result. */
+/** Rejects with Late when `promise` has not settled within `timeoutMs`. The promise itself goes on: the caller must not
+ *  need its result. */
 export async function deadline<T> (promise: Promise<T>, timeoutMs: number, message: string): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_resolve, reject) => {

@@ -20,7 +20,8 @@ function timePart (ms: number): string {
   return text
 }
 
-/** A time-sortable id: `prefix_` and a ULID in lower case (48 bits of time, 80 random), e.g. `em_01k…`. `nowMs` is Unix time. */
+/** A time-sortable id: `prefix_` and a ULID in lower case (48 bits of time, 80 random), e.g. `em_01k…`. `nowMs` is Unix
+ *  time. */
 export function newId (prefix: string, nowMs: number): string {
   const start = randomStart()
   let random = ''

@@ -2,10 +2,26 @@ import { pino } from 'pino'
 
 export type Log = pino.Logger
 
-/** Whatever a careless caller logs, these never reach the output. Whole paths only: a wildcard looks at every value of every line. */
+/** Whatever a careless caller logs, these never reach the output. Whole paths only: a wildcard looks at every value of
+ *  every line. */
 const REDACTED = [
-  'authorization', 'headers.authorization', 'req.headers.authorization', 'secret', 'key', 'password', 'html', 'text', 'body', 'natsUrl', 'databaseUrl', 'smtpUrl',
-  'config.secret', 'config.apiKey', 'config.natsUrl', 'config.databaseUrl', 'config.smtpUrl'
+  'authorization',
+  'headers.authorization',
+  'req.headers.authorization',
+  'secret',
+  'key',
+  'password',
+  'html',
+  'text',
+  'body',
+  'natsUrl',
+  'databaseUrl',
+  'smtpUrl',
+  'config.secret',
+  'config.apiKey',
+  'config.natsUrl',
+  'config.databaseUrl',
+  'config.smtpUrl'
 ]
 
 /** The process's logger: JSON lines on stderr, so that stdout keeps the ready line alone. `level` is pino's. */

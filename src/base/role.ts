@@ -2,7 +2,7 @@
 export interface Role {
   name: string
   /** Takes no new work from now on, finishes what it holds, and resolves. Called once, bounded by the caller. */
-  stop (): Promise<void>
+  stop(): Promise<void>
   /** null when all is well, else why not, in words for an operator. */
-  trouble (): string | null
+  unhealthyReason(): string | null
 }

@@ -1,13 +1,15 @@
 import { createCipheriv, createDecipheriv, createHash, createHmac, hkdfSync, randomBytes } from 'node:crypto'
 
-/** Seals and opens what must be recoverable (webhook and DKIM secrets) with a key derived from JETPOST_SECRET, and makes secrets that follow from it. */
+/** Seals and opens what must be recoverable (webhook and DKIM secrets) with a key derived from JETPOST_SECRET, and
+ *  makes secrets that follow from it. */
 export interface Vault {
-  /** AES-256-GCM, `v1.<nonce>.<ciphertext+tag>` in base64url. `context` (say, the endpoint's id) must be the same when opened. */
-  seal (plain: string, context: string): string
+  /** AES-256-GCM, `v1.<nonce>.<ciphertext+tag>` in base64url. `context` (say, the endpoint's id) must be the same when
+   *  opened. */
+  seal(plain: string, context: string): string
   /** Throws when the text was changed, sealed for another context or with another JETPOST_SECRET. */
-  open (sealed: string, context: string): string
+  open(sealed: string, context: string): string
   /** 256 bits in base64url, the same for the same `text` and `context` on every node; nobody else can tell them. */
-  derive (text: string, context: string): string
+  derive(text: string, context: string): string
 }
 
 export function createVault (secret: string): Vault {
@@ -23,11 +25,15 @@ export function createVault (secret: string): Vault {
       const [version, nonce, body] = sealed.split('.')
       if (version !== 'v1' || nonce === undefined || body === undefined) throw new Error('not a sealed secret')
       const bytes = Buffer.from(body, 'base64url')
-      const decipher = createDecipheriv('aes-256-gcm', key, Buffer.from(nonce, 'base64url')).setAAD(Buffer.from(context))
+      const decipher = createDecipheriv('aes-256-gcm', key, Buffer.from(nonce, 'base64url')).setAAD(
+        Buffer.from(context)
+      )
       decipher.setAuthTag(bytes.subarray(-16))
       return Buffer.concat([decipher.update(bytes.subarray(0, -16)), decipher.final()]).toString('utf8')
     },
-    derive: (text, context) => createHmac('sha256', Buffer.from(hkdfSync('sha256', secret, 'jetpost', `derive ${context}`, 32))).update(text).digest('base64url')
+    derive: (text, context) =>
+      createHmac('sha256', Buffer.from(hkdfSync('sha256', secret, 'jetpost', `derive ${context}`, 32))).update(text)
+        .digest('base64url')
   }
 }
 

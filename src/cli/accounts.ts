@@ -1,6 +1,6 @@
 import { createAccount } from '#src/actions/account.ts'
 import { print, readArgs, usageError, type Command } from './command.ts'
-import { atDesk, granted } from './open-desk.ts'
+import { atServices, granted } from './open-services.ts'
 
 export const accounts: Command = {
   usage: 'jetpost accounts [list | create <name>] [--json]',
@@ -8,11 +8,13 @@ export const accounts: Command = {
   async run (args) {
     const { positionals: [verb = 'list', name, ...more], values } = readArgs(args, {})
     if (verb === 'list' && name === undefined) {
-      const rows = await atDesk(async desk => [...desk.directory.now.accounts.values()])
+      const rows = await atServices(async services => [...services.directory.now.accounts.values()])
       return print(rows.map(({ id, name, createdAt }) => ({ id, name, created_at: createdAt })), values.json)
     }
     if (verb !== 'create' || name === undefined || more.length > 0) throw usageError(`usage: ${accounts.usage}`)
-    const made = await atDesk(async (desk, correlation) => granted(await createAccount(desk, correlation, name)))
+    const made = await atServices(async (services, correlation) =>
+      granted(await createAccount(services, correlation, name))
+    )
     print([{ id: made.account, name }], values.json)
   }
 }

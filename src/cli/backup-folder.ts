@@ -12,8 +12,8 @@ import { privateFolder, syncFolder, writePrivateFile } from '#src/embedded/priva
 import type { StreamAbout } from '#src/nats/snapshot.ts'
 import type { Gauge } from './gauge.ts'
 
-/** The folder of a backup, 0700, files 0600: a folder for each stream, laid out as `nats stream backup` does it, with the server's
- *  archive and what the stream is; and the manifest, written last: without it a backup is not whole. */
+/** The folder of a backup, 0700, files 0600: a folder for each stream, laid out as `nats stream backup` does it, with
+ *  the server's archive and what the stream is; and the manifest, written last: without it a backup is not whole. */
 const MANIFEST = 'manifest.json'
 const ARCHIVE = 'stream.tar.s2'
 const ABOUT = 'backup.json'
@@ -46,7 +46,8 @@ const ContentSchema = Type.Object({
   streams: Type.Array(CopySchema)
 })
 
-/** What a backup holds; `seal` is the SHA-256 of the rest, sealed with JETPOST_SECRET: proves that nothing here was changed, and which secret belongs to it. */
+/** What a backup holds; `seal` is the SHA-256 of the rest, sealed with JETPOST_SECRET: proves that nothing here was
+ *  changed, and which secret belongs to it. */
 const ManifestSchema = Type.Composite([ContentSchema, Type.Object({ seal: Type.String() })])
 
 type Content = Static<typeof ContentSchema>
@@ -61,7 +62,9 @@ export function openNewFolder (folder: string): void {
     }
     privateFolder(folder)
   } catch (error) {
-    throw error instanceof Complaint ? error : new Complaint(`${folder} cannot be written (${errorCode(error)}).`, { cause: error })
+    throw error instanceof Complaint
+      ? error
+      : new Complaint(`${folder} cannot be written (${errorCode(error)}).`, { cause: error })
   }
 }
 
@@ -71,7 +74,11 @@ export function clearFolder (folder: string): void {
 }
 
 /** Writes what `copy` gives, piece by piece and durably, and then what it says of the stream. */
-export async function writeCopy (folder: string, stream: BackedUp, copy: (keep: (bytes: Uint8Array) => Promise<void>) => Promise<StreamAbout>): Promise<Copy> {
+export async function writeCopy (
+  folder: string,
+  stream: BackedUp,
+  copy: (keep: (bytes: Uint8Array) => Promise<void>) => Promise<StreamAbout>
+): Promise<Copy> {
   const copiedAt = timestamp(Date.now())
   const place = join(folder, stream)
   mkdirSync(place, { mode: 0o700 })
@@ -115,9 +122,13 @@ function digestOf ({ format, jetpost, startedAt, finishedAt, streams }: Content)
 /** Throws a Complaint when the folder holds no whole backup. */
 export function readManifest (folder: string): Manifest {
   const path = join(folder, MANIFEST)
-  if (!existsSync(path)) throw new Complaint(`${folder} holds no whole backup: there is no ${MANIFEST}, which is written last.`)
+  if (!existsSync(path)) {
+    throw new Complaint(`${folder} holds no whole backup: there is no ${MANIFEST}, which is written last.`)
+  }
   const manifest = parse(path)
-  if (!Value.Check(ManifestSchema, manifest) || manifest.streams.map(({ stream }) => stream).join() !== BACKED_UP.join()) {
+  if (
+    !Value.Check(ManifestSchema, manifest) || manifest.streams.map(({ stream }) => stream).join() !== BACKED_UP.join()
+  ) {
     throw new Complaint(`${path} is not what this version of Jetpost writes.`)
   }
   return manifest
@@ -140,18 +151,36 @@ export function examineSeal ({ seal, ...content }: Manifest, secret: string): 'w
   }
 }
 
-/** Reads every file and compares it with the manifest. Throws a Complaint that names the first that is not what was written. */
-export async function verifyFiles (folder: string, { streams }: Manifest, gauge: Gauge, signal: AbortSignal): Promise<void> {
+/** Reads every file and compares it with the manifest. Throws a Complaint that names the first that is not what was
+ *  written. */
+export async function verifyFiles (
+  folder: string,
+  { streams }: Manifest,
+  gauge: Gauge,
+  signal: AbortSignal
+): Promise<void> {
   for (const { stream, sizeBytes, sha256, aboutSha256 } of streams) {
     const found = await digestFile(join(folder, stream, ARCHIVE), gauge, signal)
-    if (found.sizeBytes !== sizeBytes) throw new Complaint(`${join(folder, stream, ARCHIVE)} has ${found.sizeBytes} bytes instead of ${sizeBytes}: the backup is damaged.`)
-    if (found.sha256 !== sha256) throw new Complaint(`${join(folder, stream, ARCHIVE)} is not what was written: the backup is damaged.`)
+    if (found.sizeBytes !== sizeBytes) {
+      throw new Complaint(
+        `${join(folder, stream, ARCHIVE)} has ${found.sizeBytes} bytes instead of ${sizeBytes}: the backup is damaged.`
+      )
+    }
+    if (found.sha256 !== sha256) {
+      throw new Complaint(`${join(folder, stream, ARCHIVE)} is not what was written: the backup is damaged.`)
+    }
     const about = await digestFile(join(folder, stream, ABOUT), gauge, signal)
-    if (about.sha256 !== aboutSha256) throw new Complaint(`${join(folder, stream, ABOUT)} is not what was written: the backup is damaged.`)
+    if (about.sha256 !== aboutSha256) {
+      throw new Complaint(`${join(folder, stream, ABOUT)} is not what was written: the backup is damaged.`)
+    }
   }
 }
 
-async function digestFile (path: string, gauge: Gauge, signal: AbortSignal): Promise<{ sizeBytes: number, sha256: string }> {
+async function digestFile (
+  path: string,
+  gauge: Gauge,
+  signal: AbortSignal
+): Promise<{ sizeBytes: number, sha256: string }> {
   const hash = createHash('sha256')
   let sizeBytes = 0
   try {
@@ -172,7 +201,12 @@ export function readAbout (folder: string, stream: BackedUp): StreamAbout {
 }
 
 /** The archive of a stream, piece by piece. */
-export async function * readArchive (folder: string, stream: BackedUp, gauge: Gauge, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+export async function* readArchive (
+  folder: string,
+  stream: BackedUp,
+  gauge: Gauge,
+  signal: AbortSignal
+): AsyncGenerator<Uint8Array> {
   for await (const bytes of createReadStream(join(folder, stream, ARCHIVE), { signal })) {
     yield bytes
     gauge.add(bytes.length)

@@ -11,7 +11,7 @@ import packageJson from '../../package.json' with { type: 'json' }
 import { clearFolder, openNewFolder, writeCopy, writeManifest, type Copy, type Manifest } from './backup-folder.ts'
 import { readArgs, usageError, type Command } from './command.ts'
 import { openGauge, sizeText, type Gauge } from './gauge.ts'
-import { openBus } from './open-desk.ts'
+import { openBus } from './open-services.ts'
 import { stopped } from './since.ts'
 
 export const backup: Command = {
@@ -27,18 +27,28 @@ export const backup: Command = {
       const secret = config.secret ?? await secretOf(config.dataDir)
       openNewFolder(folder)
       const manifest = await copyAll({ bus, folder, gauge, signal: stopped() }, secret)
-      gauge.say(`${folder} is whole: ${sizeText(manifest.streams.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0))}. JETPOST_SECRET is not in it.`)
+      gauge.say(
+        `${folder} is whole: ${
+          sizeText(manifest.streams.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0))
+        }. JETPOST_SECRET is not in it.`
+      )
       if (values.json) process.stdout.write(`${JSON.stringify(manifest, null, 2)}\n`)
     } finally {
       await bus.close()
     }
   },
-  details: 'NATS\'s own stream backup, stream after stream, effects before causes: nothing in the backup points at what is not there. Until manifest.json is in it, a\n' +
+  details:
+    "NATS's own stream backup, stream after stream, effects before causes: nothing in the backup points at what is not there. Until manifest.json is in it, a\n" +
     'folder is no backup. It holds mail and addresses: keep it as you keep those. JETPOST_SECRET (or the file `secret` of the data folder) never changes: copy it\n' +
     'once, to where passwords are kept.'
 }
 
-interface Copying { bus: Bus, folder: string, gauge: Gauge, signal: AbortSignal }
+interface Copying {
+  bus: Bus
+  folder: string
+  gauge: Gauge
+  signal: AbortSignal
+}
 
 /** What a backup that fails has written is taken away again. */
 async function copyAll (copying: Copying, secret: string): Promise<Manifest> {
@@ -47,30 +57,44 @@ async function copyAll (copying: Copying, secret: string): Promise<Manifest> {
     const streams: Copy[] = []
     for (const stream of BACKED_UP) streams.push(await copyOne(copying, stream))
     await refuseErasure(copying.bus, streams)
-    return writeManifest(copying.folder, { jetpost: packageJson.version, startedAt, finishedAt: timestamp(Date.now()), streams }, secret)
+    return writeManifest(copying.folder, {
+      jetpost: packageJson.version,
+      startedAt,
+      finishedAt: timestamp(Date.now()),
+      streams
+    }, secret)
   } catch (error) {
     clearFolder(copying.folder)
     throw error
   }
 }
 
-/** What an erasure deletes after CONTROL is copied would be missing in the backup without a reason, or be in it still. */
+/** What an erasure deletes after CONTROL is copied would be missing in the backup without a reason, or be in it still.
+ */
 async function refuseErasure (bus: Bus, streams: readonly Copy[]): Promise<void> {
   const { lastSeq } = streams.find(({ stream }) => stream === 'CONTROL')!
-  if (await lastSequenceUnder(bus, 'CONTROL', 'erasure.>') > lastSeq) throw new Complaint('An address was erased meanwhile: take the backup again. There is none.')
+  if (await lastSequenceUnder(bus, 'CONTROL', 'erasure.>') > lastSeq) {
+    throw new Complaint('An address was erased meanwhile: take the backup again. There is none.')
+  }
 }
 
 async function copyOne ({ bus, folder, gauge, signal }: Copying, stream: BackedUp): Promise<Copy> {
   gauge.next(stream, null)
   try {
-    const copy = await writeCopy(folder, stream, keep => copyStream(bus, stream, async bytes => {
-      signal.throwIfAborted()
-      await keep(bytes)
-      gauge.add(bytes.length)
-    }))
+    const copy = await writeCopy(folder, stream, keep =>
+      copyStream(bus, stream, async bytes => {
+        signal.throwIfAborted()
+        await keep(bytes)
+        gauge.add(bytes.length)
+      }))
     gauge.say(`${stream}: ${copy.messages} messages up to ${copy.lastSeq}, ${sizeText(copy.sizeBytes)}`)
     return copy
   } catch (error) {
-    throw new Complaint(signal.aborted ? 'Stopped: there is no backup.' : `${stream} could not be copied (${asError(error).message}): there is no backup.`, { cause: error })
+    throw new Complaint(
+      signal.aborted
+        ? 'Stopped: there is no backup.'
+        : `${stream} could not be copied (${asError(error).message}): there is no backup.`,
+      { cause: error }
+    )
   }
 }

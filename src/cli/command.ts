@@ -6,7 +6,7 @@ export interface Command {
   means: string
   /** What --help adds. */
   details?: string
-  run (args: string[]): Promise<void>
+  run(args: string[]): Promise<void>
 }
 
 const usageErrors = new WeakSet<Complaint>()
@@ -24,10 +24,16 @@ export function takeNothing (args: string[], usage: string): void {
   if (args.length > 0) throw usageError(`usage: ${usage}`)
 }
 
-/** node:util's parseArgs, with our kind of complaint; `given` = the options that are there, and not by default. Every command takes --json. */
+/** node:util's parseArgs, with our kind of complaint; `given` = the options that are there, and not by default. Every
+ *  command takes --json. */
 export function readArgs<T extends NonNullable<ParseArgsConfig['options']>> (args: string[], options: T) {
   try {
-    const { values, positionals, tokens } = parseArgs({ args, options: { ...options, json: { type: 'boolean' as const, default: false } }, allowPositionals: true, tokens: true })
+    const { values, positionals, tokens } = parseArgs({
+      args,
+      options: { ...options, json: { type: 'boolean' as const, default: false } },
+      allowPositionals: true,
+      tokens: true
+    })
     return { values, positionals, given: tokens.flatMap(token => (token.kind === 'option' ? [token.name] : [])) }
   } catch (error) {
     throw usageError((error as Error).message)
@@ -37,7 +43,11 @@ export function readArgs<T extends NonNullable<ParseArgsConfig['options']>> (arg
 /** Refuses what was given to a verb that does not take it: ignored, `--dry-run` would do what it was to prevent. */
 export function takeOnly (given: readonly string[], takes: readonly string[], verb: string): void {
   const strange = given.find(option => !takes.includes(option))
-  if (strange !== undefined) throw usageError(`--${strange} is no option of ${verb}, which takes ${takes.map(option => `--${option}`).join(', ')}.`)
+  if (strange !== undefined) {
+    throw usageError(
+      `--${strange} is no option of ${verb}, which takes ${takes.map(option => `--${option}`).join(', ')}.`
+    )
+  }
 }
 
 /** Rows as JSON, or as columns a person can read. */

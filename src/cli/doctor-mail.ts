@@ -1,9 +1,9 @@
 import { hostname } from 'node:os'
 import type { Config } from '#src/base/config.ts'
 import { DnsUnavailable, openDns, type ReverseDns } from '#src/dns/resolve.ts'
-import { openCertificate } from '#src/in/smtp/certificate.ts'
-import { HostTrouble, openSession, quitSession, SMTP_TIMEOUTS } from '#src/out/smtp/session.ts'
-import { parseTarget } from '#src/out/smtp/target.ts'
+import { openCertificate } from '#src/servers/inbound-smtp/certificate.ts'
+import { HostTrouble, openSession, quitSession, SMTP_TIMEOUTS } from '#src/workers/sender/session.ts'
+import { parseTarget } from '#src/workers/sender/target.ts'
 import { oneLine } from './text.ts'
 
 export interface Check {
@@ -35,24 +35,45 @@ function together (name: string, findings: Finding[]): Check {
 async function examineSmtp ({ smtpUrl, hostname: name }: Config, dns: ReverseDns): Promise<Finding[]> {
   if (smtpUrl === null) return [{ ok: true, says: 'mail goes to the built-in catcher' }]
   if (smtpUrl !== 'direct:') return [await examineRelay(smtpUrl, name ?? hostname())]
-  if (name === null) return [{ ok: false, says: `JETPOST_HOSTNAME is unset, so the recipients' servers are told ${hostname()}: set it to a name whose address has it as its PTR` }]
+  if (name === null) {
+    return [{
+      ok: false,
+      says:
+        `JETPOST_HOSTNAME is unset, so the recipients' servers are told ${hostname()}: set it to a name whose address has it as its PTR`
+    }]
+  }
   return await examineName(name, dns)
 }
 
-/** As the sender does it: greeting, EHLO, TLS and login. What went wrong never shows the URL, since it holds a password. */
+/** As the sender does it: greeting, EHLO, TLS and login. What went wrong never shows the URL, since it holds a
+ *  password. */
 async function examineRelay (url: string, name: string): Promise<Finding> {
   try {
     const target = parseTarget(url)
-    const session = await openSession(target, name, { ...SMTP_TIMEOUTS, connectMs: STEP_MS, greetingMs: STEP_MS, commandMs: STEP_MS })
+    const session = await openSession(target, name, {
+      ...SMTP_TIMEOUTS,
+      connectMs: STEP_MS,
+      greetingMs: STEP_MS,
+      commandMs: STEP_MS
+    })
     quitSession(session)
-    const tls = session.tls === null ? 'without TLS' : `${session.tls.version}${session.tls.verified ? '' : ', not verified'}`
-    return { ok: true, says: `${target.host}:${target.port} answers, ${tls}${target.auth === null ? '' : ', logged in'}` }
+    const tls = session.tls === null
+      ? 'without TLS'
+      : `${session.tls.version}${session.tls.verified ? '' : ', not verified'}`
+    return {
+      ok: true,
+      says: `${target.host}:${target.port} answers, ${tls}${target.auth === null ? '' : ', logged in'}`
+    }
   } catch (error) {
-    return { ok: false, says: error instanceof HostTrouble ? oneLine(`${error.host}: ${error.message}`) : (error as Error).message }
+    return {
+      ok: false,
+      says: error instanceof HostTrouble ? oneLine(`${error.host}: ${error.message}`) : (error as Error).message
+    }
   }
 }
 
-/** Many servers take mail only from an address whose name leads back to it. That port 25 is open outward, and by which address we leave, only a mail shows. */
+/** Many servers take mail only from an address whose name leads back to it. That port 25 is open outward, and by which
+ *  address we leave, only a mail shows. */
 async function examineName (name: string, dns: ReverseDns): Promise<Finding[]> {
   try {
     const { addresses = [] } = await dns.addresses(name) ?? {}
@@ -66,8 +87,15 @@ async function examineName (name: string, dns: ReverseDns): Promise<Finding[]> {
 async function examineAddress (address: string, name: string, dns: ReverseDns): Promise<Finding> {
   try {
     const names = await dns.names(address)
-    if (names.includes(name.toLowerCase().replace(/\.$/, ''))) return { ok: true, says: `straight to the recipients' servers: ${name} is ${address}, whose PTR is ${name}` }
-    return { ok: false, says: `JETPOST_HOSTNAME ${name} is ${address}, whose PTR is ${names.length === 0 ? 'missing' : oneLine(names.join(', '))}` }
+    if (names.includes(name.toLowerCase().replace(/\.$/, ''))) {
+      return { ok: true, says: `straight to the recipients' servers: ${name} is ${address}, whose PTR is ${name}` }
+    }
+    return {
+      ok: false,
+      says: `JETPOST_HOSTNAME ${name} is ${address}, whose PTR is ${
+        names.length === 0 ? 'missing' : oneLine(names.join(', '))
+      }`
+    }
   } catch (error) {
     return unsaid(`the PTR of ${address}`, error)
   }
@@ -76,7 +104,10 @@ async function examineAddress (address: string, name: string, dns: ReverseDns): 
 async function examineInbound (config: Config, dns: ReverseDns): Promise<Finding[]> {
   const { inboundPort: port, bounceDomain } = config
   if (port === null && bounceDomain === null) return [nothingBack(config)]
-  const aimless = { ok: false, says: `JETPOST_INBOUND_PORT is ${port} and JETPOST_BOUNCE_DOMAIN is unset: no mail says where to come back to` }
+  const aimless = {
+    ok: false,
+    says: `JETPOST_INBOUND_PORT is ${port} and JETPOST_BOUNCE_DOMAIN is unset: no mail says where to come back to`
+  }
   return [
     ...port === null ? [] : [await examineCertificate(config)],
     bounceDomain === null ? aimless : await examineMx(bounceDomain, dns)
@@ -86,7 +117,10 @@ async function examineInbound (config: Config, dns: ReverseDns): Promise<Finding
 /** A relay hears of bounces in our place; in direct mode nobody does. */
 function nothingBack ({ smtpUrl }: Config): Finding {
   if (smtpUrl !== 'direct:') return { ok: true, says: 'off: JETPOST_INBOUND_PORT and JETPOST_BOUNCE_DOMAIN are unset' }
-  return { ok: null, says: 'JETPOST_INBOUND_PORT and JETPOST_BOUNCE_DOMAIN are unset: a bounce that comes later is heard by nobody' }
+  return {
+    ok: null,
+    says: 'JETPOST_INBOUND_PORT and JETPOST_BOUNCE_DOMAIN are unset: a bounce that comes later is heard by nobody'
+  }
 }
 
 async function examineCertificate ({ tlsCert, tlsKey, hostname: name, bounceDomain }: Config): Promise<Finding> {
@@ -102,7 +136,9 @@ async function examineCertificate ({ tlsCert, tlsKey, hostname: name, bounceDoma
 async function examineMx (domain: string, dns: ReverseDns): Promise<Finding> {
   try {
     const hosts = (await dns.mx(domain) ?? []).map(({ exchange }) => exchange).filter(exchange => exchange !== '')
-    if (hosts.length === 0) return { ok: false, says: `JETPOST_BOUNCE_DOMAIN ${domain} has no MX record that leads to a host` }
+    if (hosts.length === 0) {
+      return { ok: false, says: `JETPOST_BOUNCE_DOMAIN ${domain} has no MX record that leads to a host` }
+    }
     return { ok: true, says: `bounces come to ${domain}, whose MX is ${oneLine(hosts.join(', '))}` }
   } catch (error) {
     return unsaid(`the MX of JETPOST_BOUNCE_DOMAIN ${domain}`, error)

@@ -5,16 +5,17 @@ import { createLog } from '#src/base/log.ts'
 import { readServers, type ServerUrls } from '#src/embedded/kept.ts'
 import { api } from '#src/nats/api.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
-import { countParked } from '#src/out/projector/parked.ts'
+import { countDeadLetters } from '#src/workers/projector/dead-letters.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
-import { isMade, liveSet } from '#src/postgres/sets.ts'
+import { isMade, liveSet } from '#src/postgres/table-sets.ts'
 import packageJson from '../../package.json' with { type: 'json' }
 import { print, readArgs, takeNothing, type Command } from './command.ts'
 import { examineMail, type Check } from './doctor-mail.ts'
 
 export const doctor: Command = {
   usage: 'jetpost doctor [--json]',
-  means: 'settings as understood, and whether what they point to answers; --json adds the embedded servers\' credentials for their owner',
+  means:
+    "settings as understood, and whether what they point to answers; --json adds the embedded servers' credentials for their owner",
   async run (args) {
     const { values: { json }, positionals } = readArgs(args, {})
     takeNothing(positionals, doctor.usage)
@@ -23,10 +24,17 @@ export const doctor: Command = {
     const checks = await examine(config, servers)
     if (checks.some(check => check.ok === false)) process.exitCode = 1
     const settings = describeConfig(process.env)
-    if (json) return void process.stdout.write(`${JSON.stringify({ version: packageJson.version, settings, checks, servers }, null, 2)}\n`)
+    if (json) {
+      return void process.stdout.write(
+        `${JSON.stringify({ version: packageJson.version, settings, checks, servers }, null, 2)}\n`
+      )
+    }
     print(settings.map(({ name, value, means }) => ({ setting: name, value, means })), false)
     process.stdout.write('\n')
-    print(checks.map(({ name, ok, says }) => ({ check: name, result: ok === null ? '?' : ok ? 'ok' : 'FAILED', says })), false)
+    print(
+      checks.map(({ name, ok, says }) => ({ check: name, result: ok === null ? '?' : ok ? 'ok' : 'FAILED', says })),
+      false
+    )
   }
 }
 
@@ -47,7 +55,8 @@ function notRunning (name: string): Check {
 }
 
 async function examineNats (config: Config, url: string): Promise<Check[]> {
-  const bus = await connectBus({ url, creds: config.natsCreds, name: 'jetpost doctor', log: createLog('silent') }, 3000).catch((error: Error) => error)
+  const bus = await connectBus({ url, creds: config.natsCreds, name: 'jetpost doctor', log: createLog('silent') }, 3000)
+    .catch((error: Error) => error)
   if (bus instanceof Error) return [{ name: 'nats', ok: false, says: bus.message }]
   try {
     const { version, max_payload } = bus.nc.info!
@@ -57,7 +66,11 @@ async function examineNats (config: Config, url: string): Promise<Check[]> {
       // The embedded server's is ours; another's is not shown to clients.
       config.natsUrl === null
         ? { name: 'sync_interval', ok: true, says: 'always' }
-        : { name: 'sync_interval', ok: null, says: 'unknown to clients: the server\'s jetstream block needs sync_interval: always' }
+        : {
+          name: 'sync_interval',
+          ok: null,
+          says: "unknown to clients: the server's jetstream block needs sync_interval: always"
+        }
     ]
   } finally {
     await bus.close()
@@ -67,7 +80,9 @@ async function examineNats (config: Config, url: string): Promise<Check[]> {
 async function examineStreams (bus: Bus, config: Config): Promise<Check> {
   try {
     const { streams } = await api<{ streams: string[] | null }>(bus, 'STREAM.NAMES', {})
-    const planned = streamPlans({ factsMs: config.factsRetentionMs, contentMs: config.contentRetentionMs }).map(plan => plan.name)
+    const planned = streamPlans({ factsMs: config.factsRetentionMs, contentMs: config.contentRetentionMs }).map(plan =>
+      plan.name
+    )
     const missing = planned.filter(name => !(streams ?? []).includes(name))
     const says = missing.length === 0 ? 'all there' : `missing until the next start: ${missing.join(', ')}`
     return { name: 'streams', ok: missing.length === 0, says }
@@ -79,7 +94,9 @@ async function examineStreams (bus: Bus, config: Config): Promise<Check> {
 async function examinePostgres (url: string): Promise<Check[]> {
   const pool = createPool(url, createLog('silent'))
   try {
-    const { rows: [found] } = await pool.query<{ version: string }>("select current_setting('server_version') as version")
+    const { rows: [found] } = await pool.query<{ version: string }>(
+      "select current_setting('server_version') as version"
+    )
     return [{ name: 'postgres', ok: true, says: `PostgreSQL ${found!.version}` }, await examineViews(pool)]
   } catch (error) {
     return [{ name: 'postgres', ok: false, says: (error as Error).message }]
@@ -89,17 +106,27 @@ async function examinePostgres (url: string): Promise<Check[]> {
 }
 
 async function examineViews (pool: Pool): Promise<Check> {
-  const found = await Promise.all(Object.values(projections).map(async projection => {
-    const set = liveSet(projection)
-    return { name: projection.name, parked: await isMade(pool, set) ? await countParked(pool, set) : null }
-  }))
-  const missing = found.filter(({ parked }) => parked === null).map(({ name }) => name)
-  const parked = found.filter(view => (view.parked ?? 0) > 0).map(view => `${view.name} (${view.parked})`)
+  const found = await Promise.all(
+    Object.values(projections).map(async projection => {
+      const set = liveSet(projection)
+      return { name: projection.name, deadLetters: await isMade(pool, set) ? await countDeadLetters(pool, set) : null }
+    })
+  )
+  const missing = found.filter(({ deadLetters }) => deadLetters === null).map(({ name }) => name)
+  const deadLetters = found.filter(view => (view.deadLetters ?? 0) > 0).map(view =>
+    `${view.name} (${view.deadLetters})`
+  )
   const says = [
-    ...(missing.length === 0 ? [] : [`made from the log at the next start, or by jetpost migrate before: ${missing.join(', ')}`]),
-    ...(parked.length === 0 ? [] : [`with facts that could not be written: ${parked.join(', ')}`])
+    ...(missing.length === 0
+      ? []
+      : [`made from the log at the next start, or by jetpost migrate before: ${missing.join(', ')}`]),
+    ...(deadLetters.length === 0 ? [] : [`with facts that could not be written: ${deadLetters.join(', ')}`])
   ]
-  return { name: 'views', ok: parked.length > 0 ? false : missing.length > 0 ? null : true, says: says.join('; ') || 'all there' }
+  return {
+    name: 'views',
+    ok: deadLetters.length > 0 ? false : missing.length > 0 ? null : true,
+    says: says.join('; ') || 'all there'
+  }
 }
 
 function atLeast (version: string, least: string): boolean {

@@ -1,57 +1,73 @@
 import { parseDomain } from '#streams/address.ts'
 import type { Domain } from '#streams/directory.ts'
 import { addDomain, checkDomain, removeDomain, rotateDomainKeys } from '#src/actions/domain.ts'
-import type { Asker, Desk } from '#src/actions/desk.ts'
+import type { Asker, Services } from '#src/actions/services.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { Complaint } from '#src/base/errors.ts'
 import { DnsUnavailable } from '#src/dns/resolve.ts'
-import { domainAnswer } from '#src/in/api/domains.ts'
+import { domainAnswer } from '#src/servers/api/domains.ts'
 import { print, readArgs, usageError, type Command } from './command.ts'
-import { atDesk, granted, knownAccount } from './open-desk.ts'
+import { atServices, granted, knownAccount } from './open-services.ts'
 
 export const domains: Command = {
-  usage: 'jetpost domains [list | add <name> | show <name> | verify <name> | rotate <name> | remove <name>] [--account <id>] [--json]',
+  usage:
+    'jetpost domains [list | add <name> | show <name> | verify <name> | rotate <name> | remove <name>] [--account <id>] [--json]',
   means: 'domains an account may send from, and the DNS records they need; --account defaults to the first account',
   async run (args) {
-    const { positionals: [verb = 'list', name, ...more], values } = readArgs(args, { account: { type: 'string', default: FIRST_ACCOUNT } })
+    const { positionals: [verb = 'list', name, ...more], values } = readArgs(args, {
+      account: { type: 'string', default: FIRST_ACCOUNT }
+    })
     if (verb === 'list' && name === undefined) return await list(values.account, values.json)
     const act = verbs.get(verb)
     if (act === undefined || name === undefined || more.length > 0) throw usageError(`usage: ${domains.usage}`)
-    await atDesk(async (desk, correlation) => {
-      const domain = await act(desk, { account: knownAccount(desk, values.account), correlation }, name)
+    await atServices(async (services, correlation) => {
+      const domain = await act(services, { account: knownAccount(services, values.account), correlation }, name)
       if (verb === 'remove') return print([{ id: domain.id, name: domain.name, removed: true }], values.json)
-      show(domainAnswer(desk, domain), values.json)
+      show(domainAnswer(services, domain), values.json)
     })
   }
 }
 
-type Act = (desk: Desk, asker: Asker, name: string) => Promise<Domain>
+type Act = (services: Services, asker: Asker, name: string) => Promise<Domain>
 
 /** Each resolves to the domain it was about. */
 const verbs = new Map<string, Act>([
-  ['add', async (desk, asker, name) => granted(await addDomain(desk, asker, name)).domain],
-  ['show', async (desk, { account }, name) => owned(desk, account, name)],
-  ['verify', async (desk, asker, name) => granted(await check(desk, asker, owned(desk, asker.account, name))).domain],
-  ['rotate', async (desk, asker, name) => granted(await rotateDomainKeys(desk, asker, owned(desk, asker.account, name))).domain],
-  ['remove', async (desk, asker, name) => granted(await removeDomain(desk, asker, owned(desk, asker.account, name))).domain]
+  ['add', async (services, asker, name) => granted(await addDomain(services, asker, name)).domain],
+  ['show', async (services, { account }, name) => owned(services, account, name)],
+  [
+    'verify',
+    async (services, asker, name) => granted(await check(services, asker, owned(services, asker.account, name))).domain
+  ],
+  [
+    'rotate',
+    async (services, asker, name) =>
+      granted(await rotateDomainKeys(services, asker, owned(services, asker.account, name))).domain
+  ],
+  [
+    'remove',
+    async (services, asker, name) =>
+      granted(await removeDomain(services, asker, owned(services, asker.account, name))).domain
+  ]
 ])
 
-async function check (desk: Desk, asker: Asker, domain: Domain) {
-  return await checkDomain(desk, asker, domain).catch(error => {
+async function check (services: Services, asker: Asker, domain: Domain) {
+  return await checkDomain(services, asker, domain).catch(error => {
     throw error instanceof DnsUnavailable ? new Complaint(`${error.message}. Nothing has changed.`) : error
   })
 }
 
-function owned (desk: Desk, account: string, text: string): Domain {
-  const domain = desk.directory.now.domains.get(parseDomain(text) ?? '')
+function owned (services: Services, account: string, text: string): Domain {
+  const domain = services.directory.now.domains.get(parseDomain(text) ?? '')
   if (domain?.account !== account) throw new Complaint(`There is no domain ${text}.`)
   return domain
 }
 
 async function list (account: string, json: boolean): Promise<void> {
-  const rows = await atDesk(async desk => {
-    knownAccount(desk, account)
-    return [...desk.directory.now.domains.values()].filter(domain => domain.account === account).map(domain => domainAnswer(desk, domain))
+  const rows = await atServices(async services => {
+    knownAccount(services, account)
+    return [...services.directory.now.domains.values()].filter(domain => domain.account === account).map(domain =>
+      domainAnswer(services, domain)
+    )
   })
   print(json ? rows : rows.map(({ id, name, status, created_at }) => ({ id, name, status, created_at })), json)
 }
@@ -75,10 +91,14 @@ function show (domain: Answer, json: boolean): void {
 
 function useOf ({ stage, required, removable_at: removableAt }: RecordAnswer): string {
   switch (stage) {
-    case 'current': return required ? 'required' : 'advice'
-    case 'next': return 'a new key, signs once it is seen'
-    case 'previous': return `an old key, to stay until ${removableAt}`
-    case 'removable': return 'an old key, may be removed'
+    case 'current':
+      return required ? 'required' : 'advice'
+    case 'next':
+      return 'a new key, signs once it is seen'
+    case 'previous':
+      return `an old key, to stay until ${removableAt}`
+    case 'removable':
+      return 'an old key, may be removed'
   }
 }
 

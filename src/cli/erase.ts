@@ -1,26 +1,29 @@
 import { loadErasures, requestErasure } from '#src/actions/erasure.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
-import { suppressionHash } from '#src/actions/suppression-book.ts'
+import { suppressionHash } from '#src/actions/suppression-store.ts'
 import { parseAddress } from '#streams/address.ts'
 import type { Erasure } from '#streams/erasure/state.ts'
 import { print, readArgs, usageError, type Command } from './command.ts'
-import { atDesk, granted, knownAccount } from './open-desk.ts'
+import { atServices, granted, knownAccount } from './open-services.ts'
 
 const ACCOUNT = { account: { type: 'string', default: FIRST_ACCOUNT } } as const
 
 export const erase: Command = {
   usage: 'jetpost erase <address> [--account <id>] [--json]',
   means: 'forgets a person: takes an address out of the log and of every view; --account defaults to the first account',
-  details: 'The running service does it, in the role scheduler. `jetpost erasures` says how far it is. What no erasure can reach: the write-ahead log of PostgreSQL and\n' +
+  details:
+    'The running service does it, in the role scheduler. `jetpost erasures` says how far it is. What no erasure can reach: the write-ahead log of PostgreSQL and\n' +
     'the free space in its pages, the Raft log of a cluster, backups, and what receivers of webhooks have answered (30 days).',
   async run (args) {
     const { positionals: [address, ...more], values } = readArgs(args, ACCOUNT)
     if (address === undefined || more.length > 0) throw usageError(`usage: ${erase.usage}`)
-    const erasure = await atDesk(async (desk, correlation) => {
-      const account = knownAccount(desk, values.account)
+    const erasure = await atServices(async (services, correlation) => {
+      const account = knownAccount(services, values.account)
       const hash = suppressionHash(parseAddress(address) ?? '')
-      const pending = (await loadErasures(desk.ledger, account)).find(one => one.completedAt === null && one.hash === hash)
-      return pending ?? granted(await requestErasure(desk, { account, correlation }, address))
+      const pending = (await loadErasures(services.appenders, account)).find(one =>
+        one.completedAt === null && one.hash === hash
+      )
+      return pending ?? granted(await requestErasure(services, { account, correlation }, address))
     })
     print([rowOf(erasure)], values.json)
   }
@@ -32,11 +35,20 @@ export const erasures: Command = {
   async run (args) {
     const { positionals, values } = readArgs(args, ACCOUNT)
     if (positionals.length > 0) throw usageError(`usage: ${erasures.usage}`)
-    const found = await atDesk(async desk => await loadErasures(desk.ledger, knownAccount(desk, values.account)))
+    const found = await atServices(async services =>
+      await loadErasures(services.appenders, knownAccount(services, values.account))
+    )
     print(found.map(rowOf), values.json)
   }
 }
 
 function rowOf ({ id, hash, requestedAt, completedAt, counts }: Erasure): Record<string, unknown> {
-  return { id, status: completedAt === null ? 'pending' : 'completed', address_hash: hash, requested_at: requestedAt, completed_at: completedAt ?? '', ...counts }
+  return {
+    id,
+    status: completedAt === null ? 'pending' : 'completed',
+    address_hash: hash,
+    requested_at: requestedAt,
+    completed_at: completedAt ?? '',
+    ...counts
+  }
 }

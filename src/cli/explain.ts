@@ -17,7 +17,8 @@ const LINE_BYTES_MAX = 40 * 1024 * 1024
 export const explain: Command = {
   usage: `jetpost explain <${Object.keys(explainers).join('|')}> [<input>] [--stage rcpt] [--data '{…}'] | --jsonl`,
   means: 'what Jetpost makes of an input, by the very code that does the work',
-  details: `  The input is the argument, or what stands on standard input (also as -): a mail for bounce, a reply for reply, html for track, a template for render (with
+  details:
+    `  The input is the argument, or what stands on standard input (also as -): a mail for bounce, a reply for reply, html for track, a template for render (with
   --data), an address, a webhook's URL, the API's body for mime. The answer is JSON.
   --jsonl  one JSON object a line in, {"op","id",…}, and one out, until the input ends; bytes travel as base64`,
   async run (args) {
@@ -28,8 +29,13 @@ export const explain: Command = {
     const [op = '', text = '-', ...rest] = positionals
     const explainer = Object.hasOwn(explainers, op) ? explainers[op] : undefined
     if (explainer === undefined || rest.length > 0) throw usageError(`usage: ${explain.usage}`)
-    if (op === 'bounce' && text !== '-') throw usageError('The mail stands on standard input: jetpost explain bounce < mail.eml')
-    const answer = await answerOf(explainer, () => explainer.fromText(text === '-' ? readFileSync(0) : Buffer.from(text), values))
+    if (op === 'bounce' && text !== '-') {
+      throw usageError('The mail stands on standard input: jetpost explain bounce < mail.eml')
+    }
+    const answer = await answerOf(
+      explainer,
+      () => explainer.fromText(text === '-' ? readFileSync(0) : Buffer.from(text), values)
+    )
     console.log(JSON.stringify(answer, null, 2))
     if ('error' in answer) process.exitCode = 1
   }
@@ -46,10 +52,17 @@ async function explainLines (): Promise<void> {
 
 async function answerLine (line: string | null): Promise<Record<string, unknown>> {
   const input = line === null ? null : parsed(line)
-  if (input === null) return { id: null, error: line === null ? `a line has at most ${LINE_BYTES_MAX} bytes` : 'not a JSON object' }
+  if (input === null) {
+    return { id: null, error: line === null ? `a line has at most ${LINE_BYTES_MAX} bytes` : 'not a JSON object' }
+  }
   const { op, id = null } = input
   const explainer = typeof op === 'string' && Object.hasOwn(explainers, op) ? explainers[op] : undefined
-  return { id, ...(explainer === undefined ? { error: `op is one of ${Object.keys(explainers).join(', ')}` } : await answerOf(explainer, () => input)) }
+  return {
+    id,
+    ...(explainer === undefined
+      ? { error: `op is one of ${Object.keys(explainers).join(', ')}` }
+      : await answerOf(explainer, () => input))
+  }
 }
 
 function parsed (line: string): Input | null {
@@ -67,6 +80,8 @@ async function answerOf (explainer: Explainer, read: () => Input): Promise<Recor
   } catch (error) {
     if (error instanceof Complaint) throw error
     // Whatever a stranger's input does, the next one is still answered.
-    return { error: error instanceof Unexplained ? error.message : `this input was too much: ${asError(error).message}` }
+    return {
+      error: error instanceof Unexplained ? error.message : `this input was too much: ${asError(error).message}`
+    }
   }
 }

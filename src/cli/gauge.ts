@@ -1,9 +1,10 @@
-/** How far something that takes a while has come, on stderr: on a terminal a line that is written over, elsewhere only lines. */
+/** How far something that takes a while has come, on stderr: on a terminal a line that is written over, elsewhere only
+ *  lines. */
 export interface Gauge {
-  add (bytes: number): void
+  add(bytes: number): void
   /** A line of its own, and what follows is counted anew, under another name. */
-  say (line: string): void
-  next (name: string, totalBytes: number | null): void
+  say(line: string): void
+  next(name: string, totalBytes: number | null): void
 }
 
 const EVERY_MS = 200
@@ -24,7 +25,11 @@ export function openGauge (): Gauge {
       bytes += more
       if (Date.now() - shownMs < EVERY_MS) return
       shownMs = Date.now()
-      drawOver(`${name} ${sizeText(bytes)}${total === null || total === 0 ? '' : ` of ${sizeText(total)}, ${Math.floor(bytes / total * 100)} %`}`)
+      drawOver(
+        `${name} ${sizeText(bytes)}${
+          total === null || total === 0 ? '' : ` of ${sizeText(total)}, ${Math.floor(bytes / total * 100)} %`
+        }`
+      )
     },
     say (line) {
       drawOver('')

@@ -2,14 +2,14 @@ import type { Key } from '#streams/directory.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import { OVERLAP_S_DEFAULT, OVERLAP_S_MAX } from '#streams/key/decide.ts'
 import { LIMIT_CLASSES, type LimitClass, type Scope } from '#streams/key/facts.ts'
-import type { Desk } from '#src/actions/desk.ts'
+import type { Services } from '#src/actions/services.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { grantKey, limitKey, ownKey, revokeKey, rotateKey, type KeyAsker } from '#src/actions/key.ts'
 import { parseTime, timestamp } from '#src/base/clock.ts'
 import { Complaint } from '#src/base/errors.ts'
-import { keyAnswer } from '#src/in/api/keys.ts'
+import { keyAnswer } from '#src/servers/api/keys.ts'
 import { print, readArgs, takeOnly, usageError, type Command } from './command.ts'
-import { atDesk, granted, knownAccount } from './open-desk.ts'
+import { atServices, granted, knownAccount } from './open-services.ts'
 
 const options = {
   account: { type: 'string', default: FIRST_ACCOUNT },
@@ -34,7 +34,8 @@ const takes = new Map<string, Array<keyof typeof options>>([
 ])
 
 export const keys: Command = {
-  usage: 'jetpost keys [list | create [--name n] [--scopes a,b] [--domains a,b] [--expires <RFC 3339>] [--test] | show <key id> | ' +
+  usage:
+    'jetpost keys [list | create [--name n] [--scopes a,b] [--domains a,b] [--expires <RFC 3339>] [--test] | show <key id> | ' +
     'rotate <key id> [--overlap 24h] | limit <key id> <class>=<per minute>… | revoke <key id>] [--account <id>] [--json]',
   means: 'API keys; a secret is shown once. A rotated key answers to its old secret for the overlap (0 to 7d). ' +
     `Classes: ${LIMIT_CLASSES.join(', ')}`,
@@ -53,13 +54,18 @@ export const keys: Command = {
   }
 }
 
-/** At the desk as the operator, about keys of this account. */
-async function atKeys<T> (account: string, use: (desk: Desk, asker: KeyAsker) => Promise<T>): Promise<T> {
-  return await atDesk(async (desk, correlation) => await use(desk, { account: knownAccount(desk, account), correlation, by: null }))
+/** At the services as the operator, about keys of this account. */
+async function atKeys<T> (account: string, use: (services: Services, asker: KeyAsker) => Promise<T>): Promise<T> {
+  return await atServices(async (services, correlation) =>
+    await use(services, { account: knownAccount(services, account), correlation, by: null })
+  )
 }
 
 async function list ({ account, json }: Values): Promise<void> {
-  const own = await atKeys(account, async desk => [...desk.directory.now.keys.values()].filter(key => key.account === account))
+  const own = await atKeys(
+    account,
+    async services => [...services.directory.now.keys.values()].filter(key => key.account === account)
+  )
   print(json ? own.map(answerOf) : own.map(rowOf), json)
 }
 
@@ -84,16 +90,24 @@ function pairsOf (limits: Partial<Record<LimitClass, number>>): string {
 
 /** One key with everything about it: its limits as they hold, what it says about mail, its secret before. */
 async function show ({ account, json }: Values, id: string): Promise<void> {
-  const key = await atKeys(account, async (desk, asker) => owned(desk, asker, id))
+  const key = await atKeys(account, async (services, asker) => owned(services, asker, id))
   const answer = answerOf(key)
   if (json) return print([answer], true)
   const { limits, track, unsubscribe, test, previous_expires_at } = answer
-  const row = { ...rowOf(key), test, limits: pairsOf(limits), track_opens: track.opens, track_clicks: track.clicks, unsubscribe, previous_expires_at }
+  const row = {
+    ...rowOf(key),
+    test,
+    limits: pairsOf(limits),
+    track_opens: track.opens,
+    track_clicks: track.clicks,
+    unsubscribe,
+    previous_expires_at
+  }
   print(Object.entries(row).map(([field, value]) => ({ field, value: value ?? '-' })), false)
 }
 
-function owned (desk: Desk, asker: KeyAsker, id: string): Key {
-  const key = ownKey(desk, asker, id)
+function owned (services: Services, asker: KeyAsker, id: string): Key {
+  const key = ownKey(services, asker, id)
   if (key === undefined) throw new Complaint(`There is no key ${id}.`)
   return key
 }
@@ -101,16 +115,31 @@ function owned (desk: Desk, asker: KeyAsker, id: string): Key {
 async function create ({ account, name, scopes, domains, expires, test, json }: Values): Promise<void> {
   const expiresMs = expires === undefined ? null : parseTime(expires)
   if (expires !== undefined && expiresMs === null) throw usageError('--expires takes a time like 2027-01-31T12:00:00Z.')
-  const wanted = { name, test, scopes: scopes.split(',') as Scope[], domains: domains.split(','), expiresMs, defaults: NO_DEFAULTS }
-  const { key, secret } = await atKeys(account, async (desk, asker) => granted(await grantKey(desk, asker, wanted)))
+  const wanted = {
+    name,
+    test,
+    scopes: scopes.split(',') as Scope[],
+    domains: domains.split(','),
+    expiresMs,
+    defaults: NO_DEFAULTS
+  }
+  const { key, secret } = await atKeys(
+    account,
+    async (services, asker) => granted(await grantKey(services, asker, wanted))
+  )
   print([json ? { key: secret, ...answerOf(key) } : { id: key.id, key: secret }], json)
 }
 
 async function rotate ({ account, overlap, json }: Values, id: string): Promise<void> {
   const overlapS = secondsOf(overlap)
-  const { key, secret } = await atKeys(account, async (desk, asker) => granted(await rotateKey(desk, asker, id, overlapS)))
+  const { key, secret } = await atKeys(
+    account,
+    async (services, asker) => granted(await rotateKey(services, asker, id, overlapS))
+  )
   const answer = answerOf(key)
-  print([json ? { key: secret, ...answer } : { id, key: secret, previous_expires_at: answer.previous_expires_at ?? 'now' }], json)
+  print([
+    json ? { key: secret, ...answer } : { id, key: secret, previous_expires_at: answer.previous_expires_at ?? 'now' }
+  ], json)
 }
 
 const UNIT_S: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400 }
@@ -125,7 +154,11 @@ function secondsOf (text: string): number {
 
 async function limit ({ account, json }: Values, id: string, pairs: string[]): Promise<void> {
   const limits = Object.fromEntries(pairs.map(limitOfPair))
-  const { key } = await atKeys(account, async (desk, asker) => granted(await limitKey(desk, asker.correlation, owned(desk, asker, id).id, limits)))
+  const { key } = await atKeys(
+    account,
+    async (services, asker) =>
+      granted(await limitKey(services, asker.correlation, owned(services, asker, id).id, limits))
+  )
   const answer = answerOf(key)
   print([json ? answer : { id, limits: pairsOf(answer.limits) }], json)
 }
@@ -134,11 +167,17 @@ async function limit ({ account, json }: Values, id: string, pairs: string[]): P
 function limitOfPair (pair: string): [LimitClass, number] {
   const [, name, value] = /^([^=]+)=(\d{1,8})$/.exec(pair) ?? []
   const known = LIMIT_CLASSES.find(one => one === name)
-  if (known === undefined) throw usageError(`${JSON.stringify(pair)} is no limit: that is a class, = and a whole number, and the classes are ${LIMIT_CLASSES.join(', ')}.`)
+  if (known === undefined) {
+    throw usageError(
+      `${JSON.stringify(pair)} is no limit: that is a class, = and a whole number, and the classes are ${
+        LIMIT_CLASSES.join(', ')
+      }.`
+    )
+  }
   return [known, Number(value)]
 }
 
 async function revoke ({ account, json }: Values, id: string): Promise<void> {
-  await atKeys(account, async (desk, asker) => granted(await revokeKey(desk, asker, id)))
+  await atKeys(account, async (services, asker) => granted(await revokeKey(services, asker, id)))
   print([{ id, revoked: true }], json)
 }

@@ -10,10 +10,10 @@ import type { Bus } from '#src/nats/connect.ts'
 import { follow } from '#src/nats/follow.ts'
 import { lastSequenceUnder } from '#src/nats/load.ts'
 import { sequenceBefore } from '#src/nats/pages.ts'
-import { createPoster, type Answer } from '#src/out/webhooks/post.ts'
-import { signatureHeaders, signingKeys } from '#src/out/webhooks/sign.ts'
+import { createPoster, type Answer } from '#src/workers/webhooks/post.ts'
+import { signatureHeaders, signingKeys } from '#src/workers/webhooks/sign.ts'
 import { readArgs, usageError, type Command } from './command.ts'
-import { openBus, seekAccount } from './open-desk.ts'
+import { openBus, seekAccount } from './open-services.ts'
 import { sinceMs, stopped } from './since.ts'
 import { oneLine } from './text.ts'
 
@@ -36,8 +36,10 @@ const options = {
 } as const
 
 export const replay: Command = {
-  usage: 'jetpost replay --to <url> [--since 1h] [--follow] [--type <type>…] [--secret whsec_…] [--account <id>] [--json]',
-  means: 'posts webhook events of the past to any URL from this shell, one after the other, for whoever builds a receiver; exit code 1 when one was not taken',
+  usage:
+    'jetpost replay --to <url> [--since 1h] [--follow] [--type <type>…] [--secret whsec_…] [--account <id>] [--json]',
+  means:
+    'posts webhook events of the past to any URL from this shell, one after the other, for whoever builds a receiver; exit code 1 when one was not taken',
   details: `  --to      where to, http and private addresses too; no endpoint is needed, and nothing is recorded
   --since   begins that long ago (s, m, h, d); without it --follow is needed
   --follow  goes on with what happens, until Ctrl-C
@@ -47,15 +49,28 @@ export const replay: Command = {
   async run (args) {
     const { values, positionals } = readArgs(args, options)
     const { account, to, since, type: types, secret = `whsec_${randomBytes(32).toString('base64')}`, json } = values
-    if (positionals.length > 0 || to === undefined || (since === undefined && !values.follow)) throw usageError(`usage: ${replay.usage}`)
+    if (positionals.length > 0 || to === undefined || (since === undefined && !values.follow)) {
+      throw usageError(`usage: ${replay.usage}`)
+    }
     const fault = urlFault(to, true)
     const unknown = types.find(type => !(EVENT_TYPES as readonly string[]).includes(type))
     if (fault !== null) throw usageError(fault.message)
     if (unknown !== undefined) throw usageError(`There is no type ${unknown}: the types are ${EVENT_TYPES.join(', ')}.`)
     if (!/^acc_[0-9a-z]{1,64}$/.test(account)) throw usageError('--account takes an id like acc_first.')
-    if (!/^whsec_[A-Za-z0-9+/]{16,}={0,2}$/.test(secret)) throw usageError('--secret takes a signing secret: whsec_ and base64.')
+    if (!/^whsec_[A-Za-z0-9+/]{16,}={0,2}$/.test(secret)) {
+      throw usageError('--secret takes a signing secret: whsec_ and base64.')
+    }
     const fromMs = since === undefined ? Date.now() : sinceMs(since)
-    await postAll({ account, url: new URL(to), fromMs, types: new Set(types), secret, isNew: values.secret === undefined, goOn: values.follow, json })
+    await postAll({
+      account,
+      url: new URL(to),
+      fromMs,
+      types: new Set(types),
+      secret,
+      isNew: values.secret === undefined,
+      goOn: values.follow,
+      json
+    })
   }
 }
 
@@ -85,7 +100,11 @@ async function postAll (run: Run): Promise<void> {
       const { body, type, email } = eventIn(fact)!
       const bytes = Buffer.from(body)
       const timestampS = Math.floor(Date.now() / 1000)
-      const headers = { 'Content-Type': 'application/json', 'User-Agent': 'Jetpost', ...signatureHeaders({ keys, previous: null, id: fact.id, timestampS, body: bytes }) }
+      const headers = {
+        'Content-Type': 'application/json',
+        'User-Agent': 'Jetpost',
+        ...signatureHeaders({ keys, previous: null, id: fact.id, timestampS, body: bytes })
+      }
       const answer = await poster.post(run.url, headers, bytes)
       if (isSuccess(answer.status)) taken++
       else failed++
@@ -100,16 +119,29 @@ async function postAll (run: Run): Promise<void> {
 }
 
 /** The facts that are events, oldest first: up to the last there was at the start, or for ever. */
-async function * events (bus: Bus, { account, fromMs, types, goOn }: Run, signal: AbortSignal): AsyncGenerator<AnyFact> {
+async function* events (bus: Bus, { account, fromMs, types, goOn }: Run, signal: AbortSignal): AsyncGenerator<AnyFact> {
   const filter = `email.*.${account}.>`
   const last = goOn ? Infinity : await lastSequenceUnder(bus, STREAM, filter)
   const afterSeq = await sequenceBefore(bus, STREAM, fromMs - SKEW_MS)
   if (afterSeq >= last) return
-  const onTrouble = ({ message }: Error) => { if (!signal.aborted) process.stderr.write(`jetpost: interrupted: ${message}\n`) }
-  for await (const batch of follow(bus, { stream: STREAM, filter, afterSeq, batchMax: BATCH_MAX, gatherMs: GATHER_MS, signal, onTrouble })) {
+  const onError = ({ message }: Error) => {
+    if (!signal.aborted) process.stderr.write(`jetpost: interrupted: ${message}\n`)
+  }
+  for await (
+    const batch of follow(bus, {
+      stream: STREAM,
+      filter,
+      afterSeq,
+      batchMax: BATCH_MAX,
+      gatherMs: GATHER_MS,
+      signal,
+      onError
+    })
+  ) {
     for (const { fact, seq } of batch) {
       const event = eventIn(fact)
-      const wanted = event !== null && !event.between && (types.size === 0 || types.has(event.type)) && Date.parse(fact.time) >= fromMs
+      const wanted = event !== null && !event.between && (types.size === 0 || types.has(event.type)) &&
+        Date.parse(fact.time) >= fromMs
       if (signal.aborted) return
       if (wanted) yield fact
       if (seq >= last) return

@@ -11,53 +11,90 @@ import { startEmbedded } from '#src/embedded/start.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { configWhileRestoring, makePlace, release, removeStream } from '#src/nats/restoring.ts'
 import { restoreStream } from '#src/nats/snapshot.ts'
-import { examineSeal, readAbout, readArchive, readManifest, verifyFiles, type Copy, type Manifest } from './backup-folder.ts'
+import {
+  examineSeal,
+  readAbout,
+  readArchive,
+  readManifest,
+  verifyFiles,
+  type Copy,
+  type Manifest
+} from './backup-folder.ts'
 import { readArgs, usageError, type Command } from './command.ts'
 import { openGauge, type Gauge } from './gauge.ts'
-import { openBus } from './open-desk.ts'
+import { openBus } from './open-services.ts'
 import { stopped } from './since.ts'
 import { reckonUnsettled, type Unsettled } from './unsettled.ts'
 
-const OPTIONS = { check: { type: 'boolean', default: false }, cancel: { type: 'boolean', default: false }, 'other-secret': { type: 'boolean', default: false } } as const
+const OPTIONS = {
+  check: { type: 'boolean', default: false },
+  cancel: { type: 'boolean', default: false },
+  'other-secret': { type: 'boolean', default: false }
+} as const
 
 export const restore: Command = {
   usage: 'jetpost restore <folder> [--check | --cancel] [--other-secret] [--json]',
-  means: 'brings a log back from a backup, into a NATS or a data folder without one, while no Jetpost runs there; --check only looks at the files',
+  means:
+    'brings a log back from a backup, into a NATS or a data folder without one, while no Jetpost runs there; --check only looks at the files',
   async run (args) {
     const { positionals: [folder, ...more], values } = readArgs(args, OPTIONS)
     if (folder === undefined || more.length > 0) throw usageError(`usage: ${restore.usage}`)
     const config = readConfig(process.env)
-    const restoring = { folder, config, manifest: readManifest(folder), gauge: openGauge(), signal: stopped(), cancel: values.cancel }
+    const restoring = {
+      folder,
+      config,
+      manifest: readManifest(folder),
+      gauge: openGauge(),
+      signal: stopped(),
+      cancel: values.cancel
+    }
     if (!values['other-secret']) await checkSeal(restoring.manifest, config)
     await checkFiles(restoring)
-    if (values.check) return restoring.gauge.say(`${folder} is whole, made ${restoring.manifest.startedAt} by Jetpost ${restoring.manifest.jetpost}.`)
+    if (values.check) {
+      return restoring.gauge.say(
+        `${folder} is whole, made ${restoring.manifest.startedAt} by Jetpost ${restoring.manifest.jetpost}.`
+      )
+    }
     const result = await atTarget(restoring, bus => restoreLog(restoring, bus))
     if (values.json) return void process.stdout.write(`${JSON.stringify(result, null, 2)}\n`)
     tell(restoring, result)
   },
-  details: 'Mail whose end the backup does not know is sent when Jetpost starts next, also what has gone out between backup and loss: those may come twice. With --cancel\n' +
+  details:
+    'Mail whose end the backup does not know is sent when Jetpost starts next, also what has gone out between backup and loss: those may come twice. With --cancel\n' +
     'the recipients whose time had come are canceled instead, and get nothing again unless you send it anew, but for those in doubt: they were being sent to when the\n' +
-    'backup was made, or had been and nobody said how it ended. --other-secret restores although JETPOST_SECRET is another than the backup\'s: the secrets of\n' +
+    "backup was made, or had been and nobody said how it ended. --other-secret restores although JETPOST_SECRET is another than the backup's: the secrets of\n" +
     'webhooks and DKIM keys cannot be opened then, and links and return paths of mail that went out are void.'
 }
 
-interface Restoring { folder: string, config: Config, manifest: Manifest, gauge: Gauge, signal: AbortSignal, cancel: boolean }
+interface Restoring {
+  folder: string
+  config: Config
+  manifest: Manifest
+  gauge: Gauge
+  signal: AbortSignal
+  cancel: boolean
+}
 
 interface Result {
   streams: Array<{ stream: string, messages: number, last_seq: number }>
   unsettled: Unsettled
 }
 
-/** Throws a Complaint unless the backup was sealed with the present secret, which is not made here when it is missing. */
+/** Throws a Complaint unless the backup was sealed with the present secret, which is not made here when it is missing.
+ */
 async function checkSeal (manifest: Manifest, { secret, dataDir }: Config): Promise<void> {
   if (secret === null && !existsSync(join(dataDir, 'secret'))) {
-    throw new Complaint(`There is no secret in ${dataDir}: put the file \`secret\` of the lost data folder there, or set JETPOST_SECRET (--other-secret does without).`)
+    throw new Complaint(
+      `There is no secret in ${dataDir}: put the file \`secret\` of the lost data folder there, or set JETPOST_SECRET (--other-secret does without).`
+    )
   }
   const verdict = examineSeal(manifest, secret ?? await secretOf(dataDir))
   if (verdict === 'changed') throw new Complaint('manifest.json was changed since the backup was made.')
   if (verdict === 'another secret') {
-    throw new Complaint('JETPOST_SECRET is not the one this backup was made with, or its manifest was changed: what is sealed in it could not be opened ' +
-      '(--other-secret restores all the same).')
+    throw new Complaint(
+      'JETPOST_SECRET is not the one this backup was made with, or its manifest was changed: what is sealed in it could not be opened ' +
+        '(--other-secret restores all the same).'
+    )
   }
 }
 
@@ -79,7 +116,17 @@ async function atTarget (restoring: Restoring, use: (bus: Bus) => Promise<Result
   if (config.natsUrl !== null) return await atBus(await openBus(config, log), use)
   const { dataDir, natsBin, natsPort, postgresPort } = config
   const { gauge: { say }, signal } = restoring
-  const embedded = await startEmbedded({ dataDir, nats: true, postgres: false, natsBin, natsPort, postgresPort, log, say, signal })
+  const embedded = await startEmbedded({
+    dataDir,
+    nats: true,
+    postgres: false,
+    natsBin,
+    natsPort,
+    postgresPort,
+    log,
+    say,
+    signal
+  })
   try {
     return await atBus(await openEmbedded(embedded.natsUrl!, log), use)
   } finally {
@@ -99,7 +146,8 @@ async function atBus<T> (bus: Bus, use: (bus: Bus) => Promise<T>): Promise<T> {
   }
 }
 
-/** All or nothing: what is back when something fails is removed again. A restore that was killed is recognised and done anew by the next. */
+/** All or nothing: what is back when something fails is removed again. A restore that was killed is recognised and done
+ *  anew by the next. */
 async function restoreLog (restoring: Restoring, bus: Bus): Promise<Result> {
   const { config, signal } = restoring
   const plans = streamPlans({ factsMs: config.factsRetentionMs, contentMs: config.contentRetentionMs })
@@ -114,7 +162,14 @@ async function restoreLog (restoring: Restoring, bus: Bus): Promise<Result> {
   } catch (error) {
     const removed = await Promise.all(BACKED_UP.map(stream => removeStream(bus, stream))).then(() => true, () => false)
     const sentence = signal.aborted ? 'Stopped' : asError(error).message
-    throw new Complaint(`${sentence}: ${removed ? 'what was restored is removed again' : 'what was restored could not be removed, the next restore does so'}.`, { cause: error })
+    throw new Complaint(
+      `${sentence}: ${
+        removed
+          ? 'what was restored is removed again'
+          : 'what was restored could not be removed, the next restore does so'
+      }.`,
+      { cause: error }
+    )
   }
 }
 
@@ -122,14 +177,21 @@ async function restoreAll (restoring: Restoring, bus: Bus): Promise<Result['stre
   const since = timestamp(Date.now())
   const restored: Result['streams'] = []
   for (const copy of restoring.manifest.streams) {
-    restored.push(await restoreOne(restoring, bus, copy, since).catch(error => {
-      throw new Error(`${copy.stream} could not be restored (${asError(error).message})`, { cause: error })
-    }))
+    restored.push(
+      await restoreOne(restoring, bus, copy, since).catch(error => {
+        throw new Error(`${copy.stream} could not be restored (${asError(error).message})`, { cause: error })
+      })
+    )
   }
   return restored
 }
 
-async function restoreOne ({ folder, config, gauge, signal }: Restoring, bus: Bus, { stream, sizeBytes, lastSeq }: Copy, since: string) {
+async function restoreOne (
+  { folder, config, gauge, signal }: Restoring,
+  bus: Bus,
+  { stream, sizeBytes, lastSeq }: Copy,
+  since: string
+) {
   gauge.next(stream, sizeBytes)
   const { config: was, state } = readAbout(folder, stream)
   if (was.name !== stream) throw new Error('its description is of another stream')
@@ -142,10 +204,20 @@ async function restoreOne ({ folder, config, gauge, signal }: Restoring, bus: Bu
 
 function tell ({ manifest, gauge: { say } }: Restoring, { unsettled: { due, later, canceled } }: Result): void {
   say(`The log is as it was at ${manifest.startedAt}; what came after is lost.`)
-  say(`Recipients whose time has come: ${due}, of them canceled: ${canceled}. ${due - canceled === 0
-    ? 'None is sent to again.'
-    : `Jetpost sends to ${due - canceled} when it starts, also to those who got theirs between the backup and the loss.`}`)
-  if (due > canceled) say('To choose among them first: start with JETPOST_ROLES=api,projector, cancel what is not to go out, and then start all roles.')
+  say(`Recipients whose time has come: ${due}, of them canceled: ${canceled}. ${
+    due - canceled === 0
+      ? 'None is sent to again.'
+      : `Jetpost sends to ${
+        due - canceled
+      } when it starts, also to those who got theirs between the backup and the loss.`
+  }`)
+  if (due > canceled) {
+    say(
+      'To choose among them first: start with JETPOST_ROLES=api,projector, cancel what is not to go out, and then start all roles.'
+    )
+  }
   if (later > 0) say(`Recipients whose time is still to come: ${later}.`)
-  say('Whoever was erased after the backup is back: erase them again. With a PostgreSQL that has seen the lost log, run `jetpost rebuild all` after the start.')
+  say(
+    'Whoever was erased after the backup is back: erase them again. With a PostgreSQL that has seen the lost log, run `jetpost rebuild all` after the start.'
+  )
 }

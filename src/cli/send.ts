@@ -34,9 +34,11 @@ const options = {
 type Values = ReturnType<typeof readArgs<typeof options>>['values']
 
 export const send: Command = {
-  usage: 'jetpost send --from <address> --to <address>… --subject <text> (--html <html> | --text <text> | --template <id>) [--wait] [--json]',
+  usage:
+    'jetpost send --from <address> --to <address>… --subject <text> (--html <html> | --text <text> | --template <id>) [--wait] [--json]',
   means: 'sends an email through the API (JETPOST_PUBLIC_URL, JETPOST_API_KEY); --help shows all options',
-  details: `  --from, --to, --cc, --bcc, --reply-to   an address, or "Ada <ada@example.com>"; all but --from any number of times
+  details:
+    `  --from, --to, --cc, --bcc, --reply-to   an address, or "Ada <ada@example.com>"; all but --from any number of times
   --subject <text>
   --html <html>, --html-file <path>       one of them; - is standard input
   --text <text>, --text-file <path>       likewise
@@ -62,7 +64,9 @@ export const send: Command = {
 async function fieldsOf (values: Values): Promise<SendEmailRequest> {
   const { from, to, cc, bcc, subject, template, tag, at } = values
   if (from === undefined || to === undefined) throw usageError(`--from and --to are needed: ${send.usage}`)
-  if (values['html-file'] === '-' && values['text-file'] === '-') throw usageError('Only one of --html-file and --text-file can be standard input.')
+  if (values['html-file'] === '-' && values['text-file'] === '-') {
+    throw usageError('Only one of --html-file and --text-file can be standard input.')
+  }
   return {
     from,
     to,
@@ -81,7 +85,11 @@ async function fieldsOf (values: Values): Promise<SendEmailRequest> {
   }
 }
 
-async function content (name: string, given: string | undefined, path: string | undefined): Promise<string | undefined> {
+async function content (
+  name: string,
+  given: string | undefined,
+  path: string | undefined
+): Promise<string | undefined> {
   if (given !== undefined && path !== undefined) throw usageError(`Either --${name} or --${name}-file, not both.`)
   return path === undefined ? given : (await bytesOf(path)).toString('utf8')
 }
@@ -132,10 +140,14 @@ const ENDED = new Set(['delivered', 'bounced', 'failed', 'suppressed', 'canceled
 
 /** Looks at an email until nothing more will happen by itself: its time to be tried ends. */
 async function ended (jetpost: Jetpost, id: string): Promise<Email> {
-  for (let ms = FIRST_LOOK_MS; ; ms = Math.min(2 * ms, LOOK_MS_MAX)) {
+  for (let ms = FIRST_LOOK_MS;; ms = Math.min(2 * ms, LOOK_MS_MAX)) {
     const email = await jetpost.emails.get(id)
     // A doubt that is held waits for a person.
-    if (email.recipients.every(({ status, next_attempt_at: next }) => ENDED.has(status) || (status === 'in_doubt' && next === null))) return email
+    if (
+      email.recipients.every(({ status, next_attempt_at: next }) =>
+        ENDED.has(status) || (status === 'in_doubt' && next === null)
+      )
+    ) return email
     await wait(ms)
   }
 }
@@ -143,10 +155,13 @@ async function ended (jetpost: Jetpost, id: string): Promise<Email> {
 function report (email: Email, json: boolean): void {
   if (email.status !== 'delivered') process.exitCode = 1
   if (json) return print([{ ...email }], true)
-  print(email.recipients.map(({ address, status, last_response: last }) => ({
-    id: email.id,
-    recipient: oneLine(address),
-    status,
-    response: oneLine(last?.response ?? last?.error ?? '')
-  })), false)
+  print(
+    email.recipients.map(({ address, status, last_response: last }) => ({
+      id: email.id,
+      recipient: oneLine(address),
+      status,
+      response: oneLine(last?.response ?? last?.error ?? '')
+    })),
+    false
+  )
 }

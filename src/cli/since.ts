@@ -25,7 +25,9 @@ export function timeMs (option: string, text: string): number {
 /** Unix ms of an option that is a time, or how long ago that is. */
 export function momentMs (option: string, text: string): number {
   const ms = agoMs(text) ?? parseTime(text)
-  if (ms === null) throw usageError(`--${option} takes a duration like 30s, 15m, 1h or 2d, or a time like 2027-01-31T12:00:00Z.`)
+  if (ms === null) {
+    throw usageError(`--${option} takes a duration like 30s, 15m, 1h or 2d, or a time like 2027-01-31T12:00:00Z.`)
+  }
   return knownTime(ms)
 }
 

@@ -9,13 +9,15 @@ import { follow } from '#src/nats/follow.ts'
 import { lastSequence } from '#src/nats/load.ts'
 import { sequenceBefore } from '#src/nats/pages.ts'
 import { readArgs, usageError, type Command } from './command.ts'
-import { openBus, seekAccount } from './open-desk.ts'
+import { openBus, seekAccount } from './open-services.ts'
 import { sinceMs, stopped } from './since.ts'
 import { oneLine } from './text.ts'
 
 const STREAM = 'EMAILS'
 /** `email.requested` lies in REQUESTS. */
-const TYPES: string[] = emailFacts.map(({ name }) => name).filter(name => name.startsWith('email.') && name !== 'email.requested')
+const TYPES: string[] = emailFacts.map(({ name }) => name).filter(name =>
+  name.startsWith('email.') && name !== 'email.requested'
+)
 const TYPE_WIDTH = Math.max(...TYPES.map(type => type.length))
 const BATCH_MAX = 256
 const GATHER_MS = 5
@@ -29,14 +31,18 @@ const options = {
 export const tail: Command = {
   usage: 'jetpost tail [--account <id>] [--type <type>…] [--since 1h] [--json]',
   means: 'what happens to emails, as it happens, until Ctrl-C; --since begins that long ago (s, m, h, d)',
-  details: `  --type  any number of times: ${TYPES.join(', ')}\n  --json  each fact whole, one a line, with \`seq\`, its place in the stream`,
+  details: `  --type  any number of times: ${
+    TYPES.join(', ')
+  }\n  --json  each fact whole, one a line, with \`seq\`, its place in the stream`,
   async run (args) {
     const { values, positionals } = readArgs(args, options)
     const { account, type: types, since, json } = values
     const unknown = types.find(type => !TYPES.includes(type))
     if (positionals.length > 0) throw usageError(`usage: ${tail.usage}`)
     if (unknown !== undefined) throw usageError(`There is no type ${unknown}: the types are ${TYPES.join(', ')}.`)
-    if (account !== undefined && !/^acc_[0-9a-z]{1,64}$/.test(account)) throw usageError('--account takes an id like acc_first.')
+    if (account !== undefined && !/^acc_[0-9a-z]{1,64}$/.test(account)) {
+      throw usageError('--account takes an id like acc_first.')
+    }
     const fromMs = since === undefined ? null : sinceMs(since)
     const say = json ? ({ fact, seq }: Recorded<AnyFact>) => JSON.stringify({ seq, ...fact }) : lineOf
     await tailBus({ account, filter: `email.*.${account ?? '*'}.>`, wanted: new Set(types), fromMs, say })
@@ -51,7 +57,7 @@ interface Tail {
   wanted: Set<string>
   /** Unix ms; null = from now on. */
   fromMs: number | null
-  say (recorded: Recorded<AnyFact>): string
+  say(recorded: Recorded<AnyFact>): string
 }
 
 async function tailBus ({ account, filter, wanted, fromMs, say }: Tail): Promise<void> {
@@ -60,14 +66,28 @@ async function tailBus ({ account, filter, wanted, fromMs, say }: Tail): Promise
   try {
     if (account !== undefined) await seekAccount(bus, account)
     const afterSeq = fromMs === null ? await lastSequence(bus, STREAM) : await sequenceBefore(bus, STREAM, fromMs)
-    const onTrouble = ({ message }: Error) => { if (!stop.aborted) process.stderr.write(`jetpost: interrupted: ${message}\n`) }
-    for await (const batch of follow(bus, { stream: STREAM, filter, afterSeq, batchMax: BATCH_MAX, gatherMs: GATHER_MS, signal: stop, onTrouble })) {
+    const onError = ({ message }: Error) => {
+      if (!stop.aborted) process.stderr.write(`jetpost: interrupted: ${message}\n`)
+    }
+    for await (
+      const batch of follow(bus, {
+        stream: STREAM,
+        filter,
+        afterSeq,
+        batchMax: BATCH_MAX,
+        gatherMs: GATHER_MS,
+        signal: stop,
+        onError
+      })
+    ) {
       const lines = batch.filter(({ fact }) => wanted.size === 0 || wanted.has(fact.type)).map(say)
       if (lines.length > 0) await write(`${lines.join('\n')}\n`, stop)
     }
   } catch (error) {
     // Following outlives all else: a fact that this version cannot read ends it.
-    throw error instanceof Complaint ? error : new Complaint(`The log cannot be followed any further: ${asError(error).message}`)
+    throw error instanceof Complaint
+      ? error
+      : new Complaint(`The log cannot be followed any further: ${asError(error).message}`)
   } finally {
     await bus.close()
   }
@@ -85,8 +105,13 @@ function lineOf ({ fact }: Recorded<AnyFact>): string {
 
 /** A server's words; else why, or when. */
 function about (data: RecipientFact['data']): string {
-  const { reply, error, detail, reason, cause, class: kind, nextAttemptAt, scheduledAt } = data as Record<string, unknown> & { reply?: { text: string } | null }
+  const { reply, error, detail, reason, cause, class: kind, nextAttemptAt, scheduledAt } = data as
+    & Record<string, unknown>
+    & { reply?: { text: string } | null }
   const words = [reply?.text ?? error, detail, kind ?? reason ?? cause]
-  const times = [nextAttemptAt == null ? null : `next attempt ${nextAttemptAt}`, scheduledAt == null ? null : `for ${scheduledAt}`]
+  const times = [
+    nextAttemptAt == null ? null : `next attempt ${nextAttemptAt}`,
+    scheduledAt == null ? null : `for ${scheduledAt}`
+  ]
   return [...words, ...times].filter(word => word != null).map(word => oneLine(String(word))).join('  ')
 }

@@ -8,11 +8,14 @@ import { factsOf, treeOf } from './trace/tree.ts'
 export const trace: Command = {
   usage: 'jetpost trace <email id> [--as-of <time>] [--json]',
   means: 'an email of any account: what was asked, what became of each recipient, and what endpoints were told of it',
-  details: `  --as-of  as it was known then: a time like 2027-01-31T12:00:00Z, or how long ago: 1h. What endpoints were told is shown by its own times
+  details:
+    `  --as-of  as it was known then: a time like 2027-01-31T12:00:00Z, or how long ago: 1h. What endpoints were told is shown by its own times
   Under each recipient stand its facts with their place in the stream (#), their time, and how long after the request that was; under each fact the deliveries of
   its event, and every request made for them. Facts come from NATS; without PostgreSQL all but the deliveries is shown.`,
   async run (args) {
-    const { values: { json, 'as-of': asOf }, positionals: [id, ...more] } = readArgs(args, { 'as-of': { type: 'string' } })
+    const { values: { json, 'as-of': asOf }, positionals: [id, ...more] } = readArgs(args, {
+      'as-of': { type: 'string' }
+    })
     if (id === undefined || more.length > 0) throw usageError(`usage: ${trace.usage}`)
     const atMs = asOf === undefined ? Infinity : momentMs('as-of', asOf)
     if (asOf !== undefined && atMs > Date.now()) throw usageError('--as-of is a time in the past.')
@@ -29,7 +32,10 @@ function answerOf (traced: Traced) {
     ...record,
     recipients: recipients.map(recipient => ({
       ...recipient,
-      facts: factsOf(traced, recipient.n).map(({ deliveries, ...fact }) => ({ ...fact, deliveries: deliveries?.map(delivery => deliveryAnswer(delivery, traced)) ?? null }))
+      facts: factsOf(traced, recipient.n).map(({ deliveries, ...fact }) => ({
+        ...fact,
+        deliveries: deliveries?.map(delivery => deliveryAnswer(delivery, traced)) ?? null
+      }))
     })),
     trouble: traced.trouble
   }
@@ -48,7 +54,14 @@ function deliveryAnswer (delivery: DeliveryRecord, { urlOf }: Traced) {
     requested_at: requestedAt,
     next_attempt_at: nextAttemptAt,
     ended_at: endedAt,
-    attempts: tries.map(({ at, attempt, replay: of, status, error, errorKind, durationMs }) =>
-      ({ at, attempt, replay: of, status, error, error_kind: errorKind, duration_ms: durationMs }))
+    attempts: tries.map(({ at, attempt, replay: of, status, error, errorKind, durationMs }) => ({
+      at,
+      attempt,
+      replay: of,
+      status,
+      error,
+      error_kind: errorKind,
+      duration_ms: durationMs
+    }))
   }
 }

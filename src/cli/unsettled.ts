@@ -4,7 +4,7 @@ import type { RecipientFact } from '#streams/email/facts.ts'
 import { evolve, newRecipient } from '#streams/email/state.ts'
 import { groupsOf } from '#streams/groups.ts'
 import { subjects } from '#streams/subjects.ts'
-import { openLedger } from '#src/actions/ledger.ts'
+import { createAppenders } from '#src/actions/appenders.ts'
 import { changeRecipients, type Request } from '#src/actions/recipient.ts'
 import { systemClock } from '#src/base/clock.ts'
 import type { Bus } from '#src/nats/connect.ts'
@@ -13,7 +13,8 @@ import { factsAfter } from '#src/nats/pages.ts'
 
 /** Recipients of live mail of whom a restored log does not know the end. */
 export interface Unsettled {
-  /** Their time has come, so they may have had the mail after the backup: a Jetpost sends to them as soon as it starts. */
+  /** Their time has come, so they may have had the mail after the backup: a Jetpost sends to them as soon as it starts.
+   */
   due: number
   /** Their time has not come: what was to be sent later, and retries. */
   later: number
@@ -26,21 +27,26 @@ const ASKED_AT_ONCE = 512
 const CANCELED_AT_ONCE = 100
 const PAGE_BYTES = 8 * 1024 * 1024
 
-/** Asks of every recipient what a sender would do now, by the last of its facts; `cancel`: calls off who is due. Reads REQUESTS once, page by page. */
+/** Asks of every recipient what a sender would do now, by the last of its facts; `cancel`: calls off who is due. Reads
+ *  REQUESTS once, page by page. */
 export async function reckonUnsettled (bus: Bus, cancel: boolean, signal: AbortSignal): Promise<Unsettled> {
   const lookup = createLookup(bus, 'EMAILS')
-  const ledger = openLedger(bus, systemClock)
+  const appenders = createAppenders(bus, systemClock)
   const unsettled: Unsettled = { due: 0, later: 0, canceled: 0 }
   for await (const facts of factsAfter(bus, 'REQUESTS', { filter: null, afterSeq: 0 }, () => FACTS, PAGE_BYTES)) {
     signal.throwIfAborted()
-    const requests = facts.filter((found): found is Request => found.fact.type === 'email.requested' && !found.fact.data.test)
+    const requests = facts.filter((found): found is Request =>
+      found.fact.type === 'email.requested' && !found.fact.data.test
+    )
     const steps = await stepsOf(lookup, requests)
     unsettled.later += steps.filter(({ step }) => step === 'schedule').length
     const due = steps.filter(({ step }) => step === 'send' || step === 'doubt')
     unsettled.due += due.length
     if (!cancel) continue
     for (const some of groupsOf(due, CANCELED_AT_ONCE)) {
-      const results = await Promise.all(some.map(({ request, n }) => changeRecipients(ledger, [{ addressee: { request, n }, change: { name: 'Cancel' } }])))
+      const results = await Promise.all(
+        some.map(({ request, n }) => changeRecipients(appenders, [{ ref: { request, n }, change: { name: 'Cancel' } }]))
+      )
       unsettled.canceled += results.filter(([result]) => result!.refusal === null).length
     }
   }
@@ -48,13 +54,15 @@ export async function reckonUnsettled (bus: Bus, cancel: boolean, signal: AbortS
 }
 
 async function stepsOf (lookup: Lookup, requests: Request[]) {
-  const addressees = requests.flatMap(request => request.fact.data.recipients.map((_recipient, n) => ({ request, n })))
+  const refs = requests.flatMap(request => request.fact.data.recipients.map((_recipient, n) => ({ request, n })))
   const last: Array<AnyFact | null> = []
   // Each of them has its time for an answer from when it is asked.
-  for (const some of groupsOf(addressees, ASKED_AT_ONCE)) {
-    last.push(...await lookup.last(some.map(({ request: { fact }, n }) => subjects.recipient(fact.account, fact.data.email, n))))
+  for (const some of groupsOf(refs, ASKED_AT_ONCE)) {
+    last.push(
+      ...await lookup.last(some.map(({ request: { fact }, n }) => subjects.recipient(fact.account, fact.data.email, n)))
+    )
   }
-  return addressees.map(({ request, n }, i) => ({ request, n, step: stepOf(request, last[i]!) }))
+  return refs.map(({ request, n }, i) => ({ request, n, step: stepOf(request, last[i]!) }))
 }
 
 /** The last fact tells the status; whoever was sending is gone. */

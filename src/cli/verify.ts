@@ -1,9 +1,9 @@
 import type { Projection } from '#projections/define.ts'
 import { projections } from '#projections/list.ts'
 import { asError, Complaint } from '#src/base/errors.ts'
-import type { Progress } from '#src/out/projector/build.ts'
-import { proveLog, type LogProgress, type LogReport } from '#src/out/projector/verify/log.ts'
-import { verifyView, type ViewReport } from '#src/out/projector/verify/view.ts'
+import type { Progress } from '#src/workers/projector/rebuild.ts'
+import { proveLog, type LogProgress, type LogReport } from '#src/workers/projector/verify/log.ts'
+import { verifyView, type ViewReport } from '#src/workers/projector/verify/view.ts'
 import { readArgs, usageError, type Command } from './command.ts'
 import { atBuilder, type Hands } from './views.ts'
 import { isCleanLog, isCleanView, linesOf } from './verify/report.ts'
@@ -11,16 +11,28 @@ import { isCleanLog, isCleanView, linesOf } from './verify/report.ts'
 export const verify: Command = {
   usage: 'jetpost verify [<projection> | log | all] [--repair] [--json]',
   means: 'proves the views against the log, and the log against itself, while the service runs; all of it unless told',
-  details: `  --repair  makes the views that are not as the log says anew, and looks again; the log itself is never touched
-  The projections are ${Object.keys(projections).join(', ')}. A view is made anew from the log beside the live one, and both are compared row by row at one place of the
+  details:
+    `  --repair  makes the views that are not as the log says anew, and looks again; the log itself is never touched
+  The projections are ${
+      Object.keys(projections).join(', ')
+    }. A view is made anew from the log beside the live one, and both are compared row by row at one place of the
   log. Of the log every fact is read: whether it decodes, lies on its subject under its id, has its cause, and can have come about by the rules; and for every
   sequence without a message why it is gone: by age, by a time of its own, or by an erasure that says so. Nothing personal is printed.
   Exit code: 0 all is as it should be, 1 something is not, or could not be looked at, 2 the command was not understood.`,
   async run (args) {
-    const { values: { repair, json }, positionals: [what = 'all', ...more] } = readArgs(args, { repair: { type: 'boolean', default: false } })
-    if (more.length > 0 || (what !== 'all' && what !== 'log' && !Object.hasOwn(projections, what))) throw usageError(`usage: ${verify.usage}`)
-    const wanted = what === 'all' ? Object.values(projections) : Object.values<Projection>(projections).filter(({ name }) => name === what)
-    const report = await atBuilder('silent', async hands => await examine(hands, wanted, { log: what === 'all' || what === 'log', repair }))
+    const { values: { repair, json }, positionals: [what = 'all', ...more] } = readArgs(args, {
+      repair: { type: 'boolean', default: false }
+    })
+    if (more.length > 0 || (what !== 'all' && what !== 'log' && !Object.hasOwn(projections, what))) {
+      throw usageError(`usage: ${verify.usage}`)
+    }
+    const wanted = what === 'all'
+      ? Object.values(projections)
+      : Object.values<Projection>(projections).filter(({ name }) => name === what)
+    const report = await atBuilder(
+      'silent',
+      async hands => await examine(hands, wanted, { log: what === 'all' || what === 'log', repair })
+    )
     if (!report.ok) process.exitCode = 1
     console.log(json ? JSON.stringify(report, null, 2) : linesOf(report).join('\n'))
   }
@@ -34,7 +46,11 @@ export interface Report {
   log: LogReport | null
 }
 
-async function examine (hands: Hands, wanted: Projection[], { log, repair }: { log: boolean, repair: boolean }): Promise<Report> {
+async function examine (
+  hands: Hands,
+  wanted: Projection[],
+  { log, repair }: { log: boolean, repair: boolean }
+): Promise<Report> {
   const stopping = new AbortController()
   const stop = () => stopping.abort(new Complaint('Interrupted.'))
   process.once('SIGINT', stop).once('SIGTERM', stop)
@@ -65,7 +81,14 @@ async function prove ({ bus, pool }: Hands, signal: AbortSignal): Promise<LogRep
 }
 
 async function look ({ bus, pool, builder }: Hands, projection: Projection, signal: AbortSignal): Promise<ViewReport> {
-  return await verifyView(projection, { bus, pool, builder, nowMs: Date.now, signal, onProgress: ofMaking(projection.name) })
+  return await verifyView(projection, {
+    bus,
+    pool,
+    builder,
+    nowMs: Date.now,
+    signal,
+    onProgress: ofMaking(projection.name)
+  })
 }
 
 async function mend ({ builder }: Hands, projection: Projection, signal: AbortSignal): Promise<void> {

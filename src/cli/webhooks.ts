@@ -4,15 +4,16 @@ import type { WebhookChanges } from '#streams/webhook/decide.ts'
 import { EVENT_TYPES } from '#streams/webhook/facts.ts'
 import { changeWebhook, deleteWebhook, finishRotation, rotateSecret, testWebhook } from '#src/actions/webhook.ts'
 import { Complaint } from '#src/base/errors.ts'
-import { describeWebhook } from '#src/in/api/webhooks.ts'
+import { describeWebhook } from '#src/servers/api/webhooks.ts'
 import { print, readArgs, takeOnly, usageError, type Command } from './command.ts'
-import { granted, knownAccount } from './open-desk.ts'
+import { granted, knownAccount } from './open-services.ts'
 import { listThem, resend, showOne } from './webhooks/deliveries.ts'
 import { asAsker, webhookOptions, type Values, type Verb } from './webhooks/options.ts'
 import { cancel, listReplays, startReplay } from './webhooks/replays.ts'
 
 export const webhooks: Command = {
-  usage: 'jetpost webhooks [list | show|pause|resume|enable|delete <webhook> | rotate <webhook> [--finish] | test <webhook> [--type <type>] | ' +
+  usage:
+    'jetpost webhooks [list | show|pause|resume|enable|delete <webhook> | rotate <webhook> [--finish] | test <webhook> [--type <type>] | ' +
     'deliveries [<webhook>] | delivery|resend <delivery> | replay <webhook> (--failed | --all) (--since 1h | --from <time>) | replays <webhook> | ' +
     'cancel-replay <replay>] [--account <id>] [--json]',
   means: 'webhook endpoints, the log of their deliveries, and sending them again; --help shows all options',
@@ -68,41 +69,65 @@ const verbs = new Map<string, Verb>([
 ])
 
 async function list ({ account, json }: Values): Promise<void> {
-  const own = await asAsker(account, async desk => {
-    knownAccount(desk, account)
-    return [...desk.directory.now.webhooks.values()].filter(webhook => webhook.account === account)
+  const own = await asAsker(account, async services => {
+    knownAccount(services, account)
+    return [...services.directory.now.webhooks.values()].filter(webhook => webhook.account === account)
   })
   print(json ? own.map(answerOf) : own.map(rowOf), json)
 }
 
 async function show (id: string, { account, json }: Values): Promise<void> {
-  tell(await asAsker(account, async desk => {
-    const webhook = desk.directory.now.webhooks.get(id)
-    if (webhook?.account !== account) throw new Complaint(`There is no webhook ${id}.`)
-    return webhook
-  }), json)
+  tell(
+    await asAsker(account, async services => {
+      const webhook = services.directory.now.webhooks.get(id)
+      if (webhook?.account !== account) throw new Complaint(`There is no webhook ${id}.`)
+      return webhook
+    }),
+    json
+  )
 }
 
 async function change (id: string, { account, json }: Values, changes: WebhookChanges): Promise<void> {
-  tell(await asAsker(account, async (desk, asker) => granted(await changeWebhook(desk, asker, id, changes)).webhook), json)
+  tell(
+    await asAsker(
+      account,
+      async (services, asker) => granted(await changeWebhook(services, asker, id, changes)).webhook
+    ),
+    json
+  )
 }
 
 async function rotate (id: string, { account, finish, json }: Values): Promise<void> {
-  if (finish) return tell(await asAsker(account, async (desk, asker) => granted(await finishRotation(desk, asker, id)).webhook), json)
-  const { webhook, secret } = await asAsker(account, async (desk, asker) => granted(await rotateSecret(desk, asker, id)))
+  if (finish) {
+    return tell(
+      await asAsker(account, async (services, asker) => granted(await finishRotation(services, asker, id)).webhook),
+      json
+    )
+  }
+  const { webhook, secret } = await asAsker(
+    account,
+    async (services, asker) => granted(await rotateSecret(services, asker, id))
+  )
   const answer = answerOf(webhook)
-  print([json ? { secret, ...answer } : { id, secret, previous_expires_at: answer.secret_rotation?.previous_expires_at }], json)
+  print([
+    json ? { secret, ...answer } : { id, secret, previous_expires_at: answer.secret_rotation?.previous_expires_at }
+  ], json)
 }
 
 async function end (id: string, { account, json }: Values): Promise<void> {
-  await asAsker(account, async (desk, asker) => granted(await deleteWebhook(desk, asker, id)))
+  await asAsker(account, async (services, asker) => granted(await deleteWebhook(services, asker, id)))
   print([{ id, deleted: true }], json)
 }
 
 async function test (id: string, { account, type, json }: Values): Promise<void> {
   const wanted = EVENT_TYPES.find(name => name === type)
-  if (type !== undefined && wanted === undefined) throw usageError(`There is no type ${type}: the types are ${EVENT_TYPES.join(', ')}.`)
-  const { event, delivery } = await asAsker(account, async (desk, asker) => granted(await testWebhook(desk, asker, id, wanted)))
+  if (type !== undefined && wanted === undefined) {
+    throw usageError(`There is no type ${type}: the types are ${EVENT_TYPES.join(', ')}.`)
+  }
+  const { event, delivery } = await asAsker(
+    account,
+    async (services, asker) => granted(await testWebhook(services, asker, id, wanted))
+  )
   print([{ id: event, delivery_id: delivery }], json)
 }
 
@@ -124,6 +149,12 @@ const answerOf = (webhook: Webhook) => describeWebhook(webhook, Date.now())
 
 function rowOf (webhook: Webhook) {
   const { id, url, events, paused, status, disabled_reason: reason, failing_since: failing } = answerOf(webhook)
-  const state = status === 'disabled' ? `disabled (${reason})` : paused ? 'paused' : failing === null ? 'enabled' : `failing since ${failing}`
+  const state = status === 'disabled'
+    ? `disabled (${reason})`
+    : paused
+    ? 'paused'
+    : failing === null
+    ? 'enabled'
+    : `failing since ${failing}`
   return { id, state, url, events: events.join() }
 }

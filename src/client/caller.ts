@@ -12,7 +12,8 @@ export interface JetpostOptions {
   timeoutMs?: number
   /** Tries after the first. 3 unless told. */
   retries?: number
-  /** For all tries of a request and the waits between them, in ms. 120,000 unless told. Where the service asks for a longer wait, it is not begun. */
+  /** For all tries of a request and the waits between them, in ms. 120,000 unless told. Where the service asks for a
+   *  longer wait, it is not begun. */
   deadlineMs?: number
 }
 
@@ -22,20 +23,27 @@ export interface CallOptions {
 }
 
 export interface SendOptions extends CallOptions {
-  /** The same key with the same body sends once, however often it is asked within 7 days. A random one unless told, kept over the tries of one call. */
+  /** The same key with the same body sends once, however often it is asked within 7 days. A random one unless told,
+   *  kept over the tries of one call. */
   idempotencyKey?: string
 }
 
 export type OperationName = keyof Operations
-type OptionsOf<Name extends OperationName> = typeof operations[Name] extends { idempotent: true } ? SendOptions : CallOptions
+type OptionsOf<Name extends OperationName> = typeof operations[Name] extends { idempotent: true } ? SendOptions
+  : CallOptions
 /** What a method takes: ids, body and query as the operation has them, then options. */
 export type Arguments<Name extends OperationName> = [...taken: Operations[Name]['takes'], options?: OptionsOf<Name>]
 export type Answer<Name extends OperationName> = Operations[Name]['answer']
 export type Method<Name extends OperationName> = (...args: Arguments<Name>) => Promise<Answer<Name>>
 
-interface Page { data: unknown[], next_cursor: string | null }
+interface Page {
+  data: unknown[]
+  next_cursor: string | null
+}
 export type ListName = { [Name in OperationName]: Answer<Name> extends Page ? Name : never }[OperationName]
-export type ListMethod<Name extends ListName> = (...args: Arguments<Name>) => AsyncGenerator<Answer<Name>['data'][number], void, void>
+export type ListMethod<Name extends ListName> = (
+  ...args: Arguments<Name>
+) => AsyncGenerator<Answer<Name>['data'][number], void, void>
 
 /** An operation as every one of them may be. */
 interface Operation {
@@ -61,22 +69,29 @@ export class Caller {
   readonly #options: Required<JetpostOptions>
 
   /** Throws for a url or key that cannot be one. */
-  constructor ({ url, key, fetch = (...args) => globalThis.fetch(...args), timeoutMs = 30_000, retries = 3, deadlineMs = 120_000 }: JetpostOptions) {
+  constructor (
+    { url, key, fetch = (...args) => globalThis.fetch(...args), timeoutMs = 30_000, retries = 3, deadlineMs = 120_000 }:
+      JetpostOptions
+  ) {
     this.#options = { url: baseUrl(url), key, fetch, timeoutMs, retries, deadlineMs }
     // What fetch says of a header that cannot be sent holds its value.
-    if (typeof key !== 'string' || !/^[!-~]+$/.test(key)) throw new TypeError('key is an API key: printable ASCII without spaces')
+    if (typeof key !== 'string' || !/^[!-~]+$/.test(key)) {
+      throw new TypeError('key is an API key: printable ASCII without spaces')
+    }
   }
 
   /** Any operation of the API by its operationId. Throws JetpostError, or what `options.signal` was aborted with. */
   async request<Name extends OperationName> (name: Name, ...args: Arguments<Name>): Promise<Answer<Name>> {
     const request = this.#requestOf(operations[name], args)
     const endMs = performance.now() + this.#options.deadlineMs
-    for (let tries = 1; ; tries++) {
+    for (let tries = 1;; tries++) {
       const leftMs = Math.max(1, Math.ceil(endMs - performance.now()))
       const answer = await this.#try(request, Math.min(this.#options.timeoutMs, leftMs))
       if (!(answer instanceof JetpostError)) return answer as Answer<Name>
       const waitMs = waitAfter(tries, answer)
-      if (tries > this.#options.retries || !mayRepeat(request, answer) || performance.now() + waitMs >= endMs) throw answer
+      if (tries > this.#options.retries || !mayRepeat(request, answer) || performance.now() + waitMs >= endMs) {
+        throw answer
+      }
       await sleep(waitMs, request.signal)
     }
   }
@@ -89,20 +104,25 @@ export class Caller {
   protected all<Name extends ListName> (name: Name): ListMethod<Name> {
     const request = (args: unknown[]) => this.request(name, ...args as Arguments<Name>) as Promise<Answer<ListName>>
     const place = (operations[name] as Operation).takes.indexOf('query')
-    return async function * (...given) {
+    return async function* (...given) {
       const args: unknown[] = [...given]
       for (;;) {
         const { data, next_cursor: cursor } = await request(args)
-        yield * data
+        yield* data
         if (cursor === null) return
         args[place] = { ...args[place] as object, cursor }
       }
     }
   }
 
-  /** An operation's answer as it comes in, for as long as it comes: what was thrown, or answered with a refusal, is a JetpostError. The answer must have begun
-   *  within the time for one try; its end is `signal`'s matter. */
-  protected async begin<Name extends OperationName> (name: Name, args: Arguments<Name>, more: Record<string, string>, signal: AbortSignal): Promise<Response | JetpostError> {
+  /** An operation's answer as it comes in, for as long as it comes: what was thrown, or answered with a refusal, is a
+   *  JetpostError. The answer must have begun within the time for one try; its end is `signal`'s matter. */
+  protected async begin<Name extends OperationName> (
+    name: Name,
+    args: Arguments<Name>,
+    more: Record<string, string>,
+    signal: AbortSignal
+  ): Promise<Response | JetpostError> {
     const { url, init } = this.#requestOf(operations[name], args)
     for (const [header, value] of Object.entries(more)) (init.headers as Headers).set(header, value)
     const late = new AbortController()
@@ -128,14 +148,22 @@ export class Caller {
     if (idempotent === true) headers.set('idempotency-key', idempotencyKey ?? crypto.randomUUID())
     const body = takes.includes('body') ? JSON.stringify(given.get('body') ?? {}) : undefined
     // Followed, a redirected POST would become a GET.
-    return { url: target, init: { method, headers, body, redirect: 'manual' }, repeatable: method !== 'POST' || idempotent === true, signal }
+    return {
+      url: target,
+      init: { method, headers, body, redirect: 'manual' },
+      repeatable: method !== 'POST' || idempotent === true,
+      signal
+    }
   }
 
   /** One request and its answer. Throws when the caller's own signal says so. */
   async #try ({ url, init, signal }: Prepared, ms: number): Promise<unknown> {
     const timeout = AbortSignal.timeout(ms)
     try {
-      const response = await this.#options.fetch(url, { ...init, signal: signal === undefined ? timeout : AbortSignal.any([timeout, signal]) })
+      const response = await this.#options.fetch(url, {
+        ...init,
+        signal: signal === undefined ? timeout : AbortSignal.any([timeout, signal])
+      })
       if (!response.ok) return refusedBy(response, await response.text())
       if (response.status === 204) return undefined
       const isJson = response.headers.get('content-type')?.startsWith('application/json') === true
@@ -149,7 +177,9 @@ export class Caller {
 
 /** `timeoutMs` = the time that was over, if it was. */
 function unreached (url: URL, timeoutMs: number | null, cause: unknown): JetpostError {
-  if (timeoutMs !== null) return new JetpostError(`There was no answer within ${timeoutMs} ms`, { code: 'timeout', cause })
+  if (timeoutMs !== null) {
+    return new JetpostError(`There was no answer within ${timeoutMs} ms`, { code: 'timeout', cause })
+  }
   return new JetpostError(`Jetpost at ${url.origin} cannot be reached`, { code: 'network_error', cause })
 }
 
@@ -164,7 +194,9 @@ function baseUrl (text: string): string {
 
 /** A part of a path. Throws for what would be another path: nothing, `.` and `..`. */
 function segment (name: string, value: unknown): string {
-  if (typeof value !== 'string' || /^\.{0,2}$/.test(value)) throw new TypeError(`${name} cannot be ${JSON.stringify(value)}`)
+  if (typeof value !== 'string' || /^\.{0,2}$/.test(value)) {
+    throw new TypeError(`${name} cannot be ${JSON.stringify(value)}`)
+  }
   return encodeURIComponent(value)
 }
 
@@ -173,7 +205,9 @@ function queryOf (query: unknown): Array<[string, string]> {
   return Object.entries(query ?? {}).flatMap(([name, value]): Array<[string, string]> => {
     if (value === undefined) return []
     if (Array.isArray(value)) return value.map(one => [name, String(one)])
-    if (typeof value === 'object') return Object.entries(value as object).map(([key, one]) => [`${name}[${key}]`, String(one)])
+    if (typeof value === 'object') {
+      return Object.entries(value as object).map(([key, one]) => [`${name}[${key}]`, String(one)])
+    }
     return [[name, String(value)]]
   })
 }
@@ -187,9 +221,15 @@ function mayRepeat ({ repeatable }: Prepared, { status, cause }: JetpostError): 
 
 /** Nobody listened, so nothing was heard. Node and Bun have a code for it, Deno a sentence; browsers do not tell. */
 function wasRefused (error: unknown): boolean {
-  const { code, message, cause, errors } = Object(error) as { code?: unknown, message?: unknown, cause?: unknown, errors?: unknown[] }
+  const { code, message, cause, errors } = Object(error) as {
+    code?: unknown
+    message?: unknown
+    cause?: unknown
+    errors?: unknown[]
+  }
   if (Array.isArray(errors) && errors.length > 0) return errors.every(wasRefused)
-  return /ECONNREFUSED|ConnectionRefused|connection refused/i.test(`${code} ${message}`) || (cause !== undefined && wasRefused(cause))
+  return /ECONNREFUSED|ConnectionRefused|connection refused/i.test(`${code} ${message}`) ||
+    (cause !== undefined && wasRefused(cause))
 }
 
 /** Doubling, with jitter; after what the service asks for, where it does. */
@@ -201,8 +241,14 @@ export function waitAfter (tries: number, { retryAfterS }: Pick<JetpostError, 'r
 /** Rejects with what `signal` was aborted with. */
 export function sleep (ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
-    const stop = () => { clearTimeout(timer); reject(signal!.reason) }
-    const timer = setTimeout(() => { signal?.removeEventListener('abort', stop); resolve() }, ms)
+    const stop = () => {
+      clearTimeout(timer)
+      reject(signal!.reason)
+    }
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', stop)
+      resolve()
+    }, ms)
     signal?.addEventListener('abort', stop, { once: true })
     if (signal?.aborted === true) stop()
   })

@@ -10,7 +10,8 @@ export type * from './types.ts'
 export * from './webhook.ts'
 
 export interface BatchOptions extends SendOptions {
-  /** `strict`: all are accepted, or none (unless told). `permissive`: those without fault; the others have their error in their place. */
+  /** `strict`: all are accepted, or none (unless told). `permissive`: those without fault; the others have their error
+   *  in their place. */
   mode?: SendBatchRequest['mode']
 }
 
@@ -27,18 +28,22 @@ export class Jetpost extends Caller {
     /** Answers once the email is durably accepted. Safe to repeat: the tries of one call send it once. */
     send: this.method('sendEmail'),
     /** Up to 100 emails in one durable append; answers are in the order of `emails`. Safe to repeat, like `send`. */
-    sendBatch: async (emails: SendBatchRequest['emails'], { mode, ...options }: BatchOptions = {}): Promise<SendBatchAnswer['data']> =>
-      (await this.request('sendBatch', { emails, mode }, options)).data,
+    sendBatch: async (
+      emails: SendBatchRequest['emails'],
+      { mode, ...options }: BatchOptions = {}
+    ): Promise<SendBatchAnswer['data']> => (await this.request('sendBatch', { emails, mode }, options)).data,
     /** The email, the state of each recipient, and all that happened. */
     get: (id: string, options?: CallOptions): Promise<Email> => this.request('getEmail', id, {}, options),
     /** The same as it was known at a time, RFC 3339. */
-    getAsOf: (id: string, time: string, options?: CallOptions): Promise<Email> => this.request('getEmail', id, { as_of: time }, options),
+    getAsOf: (id: string, time: string, options?: CallOptions): Promise<Email> =>
+      this.request('getEmail', id, { as_of: time }, options),
     /** All emails that the filters find, newest first. */
     list: this.all('listEmails'),
     page: this.method('listEmails'),
     content: this.method('getEmailContent'),
     /** The RFC 5322 message of the `n`th recipient, counted from 0. */
-    raw: (id: string, n = 0, options?: CallOptions): Promise<Uint8Array> => this.request('getEmailRaw', id, { recipient: n }, options),
+    raw: (id: string, n = 0, options?: CallOptions): Promise<Uint8Array> =>
+      this.request('getEmailRaw', id, { recipient: n }, options),
     reschedule: this.method('rescheduleEmail'),
     cancel: this.method('cancelEmail'),
     retry: this.method('retryEmail')
@@ -46,14 +51,20 @@ export class Jetpost extends Caller {
 
   readonly events = {
     /** All events that the filters find, from `query.after` on, oldest first, until there are no more. */
-    list: (query: ListEventsQuery = {}, options?: CallOptions): AsyncGenerator<WebhookEvent, void, void> => this.#listEvents(query, options),
+    list: (query: ListEventsQuery = {}, options?: CallOptions): AsyncGenerator<WebhookEvent, void, void> =>
+      this.#listEvents(query, options),
     /** One page, and the cursor to go on from: also when it is empty. */
     page: this.method('listEvents'),
     /** Events as they happen, until `signal` says so. A line that breaks is taken up where it was. */
-    tail: ({ signal, ...query }: TailOptions = {}): AsyncGenerator<TailedEvent, void, void> => tail(
-      async (cursor, line) => await this.begin('listEvents', [query], { accept: 'text/event-stream', ...(cursor === null ? {} : { 'last-event-id': cursor }) }, line),
-      signal
-    )
+    tail: ({ signal, ...query }: TailOptions = {}): AsyncGenerator<TailedEvent, void, void> =>
+      tail(
+        async (cursor, line) =>
+          await this.begin('listEvents', [query], {
+            accept: 'text/event-stream',
+            ...(cursor === null ? {} : { 'last-event-id': cursor })
+          }, line),
+        signal
+      )
   }
 
   readonly templates = {
@@ -125,10 +136,10 @@ export class Jetpost extends Caller {
     get: this.method('getStats')
   }
 
-  async * #listEvents (query: ListEventsQuery, options?: CallOptions): AsyncGenerator<WebhookEvent, void, void> {
-    for (let { after } = query; ;) {
+  async *#listEvents (query: ListEventsQuery, options?: CallOptions): AsyncGenerator<WebhookEvent, void, void> {
+    for (let { after } = query;;) {
       const page = await this.request('listEvents', { ...query, after }, options)
-      yield * page.data
+      yield* page.data
       if (!page.has_more) return
       after = page.next_cursor
     }

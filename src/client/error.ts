@@ -5,7 +5,8 @@ export class JetpostError extends Error {
   override readonly name = 'JetpostError'
   /** The answer's status; null when there was no answer. */
   readonly status: number | null
-  /** For programs: the API's `code`, `http_<status>` where it gives none, and without an answer `network_error` or `timeout`. */
+  /** For programs: the API's `code`, `http_<status>` where it gives none, and without an answer `network_error` or
+   *  `timeout`. */
   readonly code: string
   /** Each fault of what was sent, where there are any. */
   readonly details: NonNullable<Problem['details']>
@@ -16,7 +17,10 @@ export class JetpostError extends Error {
   /** Seconds to wait before it makes sense to try again, where the service says so. */
   readonly retryAfterS: number | null
 
-  constructor (message: string, { code, status = null, details = [], body, requestId = null, retryAfterS = null, cause }: ErrorInput) {
+  constructor (
+    message: string,
+    { code, status = null, details = [], body, requestId = null, retryAfterS = null, cause }: ErrorInput
+  ) {
     super(message, cause === undefined ? undefined : { cause })
     this.status = status
     this.code = code
@@ -27,7 +31,9 @@ export class JetpostError extends Error {
   }
 }
 
-type ErrorInput = Pick<JetpostError, 'code'> & Partial<Pick<JetpostError, 'status' | 'details' | 'body' | 'requestId' | 'retryAfterS' | 'cause'>>
+type ErrorInput =
+  & Pick<JetpostError, 'code'>
+  & Partial<Pick<JetpostError, 'status' | 'details' | 'body' | 'requestId' | 'retryAfterS' | 'cause'>>
 
 /** An answer that is no success. `text` = its body. */
 export function refusedBy ({ status, headers }: Response, text: string): JetpostError {
@@ -35,14 +41,17 @@ export function refusedBy ({ status, headers }: Response, text: string): Jetpost
   const { error, code, details, retryAfter } = Object(body) as { [Key in keyof Problem | 'retryAfter']?: unknown }
   const faults = Array.isArray(details) ? details as JetpostError['details'] : []
   const sentence = typeof error === 'string' ? error : `The answer was ${status}`
-  return new JetpostError(faults.length === 0 ? sentence : `${sentence}: ${faults.map(({ message }) => message).join(' ')}`, {
-    status,
-    code: typeof code === 'string' ? code : `http_${status}`,
-    details: faults,
-    body,
-    requestId: headers.get('x-request-id'),
-    retryAfterS: secondsIn(headers.get('retry-after')) ?? (typeof retryAfter === 'number' ? retryAfter : null)
-  })
+  return new JetpostError(
+    faults.length === 0 ? sentence : `${sentence}: ${faults.map(({ message }) => message).join(' ')}`,
+    {
+      status,
+      code: typeof code === 'string' ? code : `http_${status}`,
+      details: faults,
+      body,
+      requestId: headers.get('x-request-id'),
+      retryAfterS: secondsIn(headers.get('retry-after')) ?? (typeof retryAfter === 'number' ? retryAfter : null)
+    }
+  )
 }
 
 /** A proxy on the way answers HTML. */

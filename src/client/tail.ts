@@ -8,7 +8,8 @@ export interface TailedEvent {
   event: WebhookEvent
 }
 
-/** Asks for the stream: at first from where the caller said, with null; then after the last cursor that came. `signal` ends it. */
+/** Asks for the stream: at first from where the caller said, with null; then after the last cursor that came. `signal`
+ *  ends it. */
 export type OpenStream = (cursor: string | null, signal: AbortSignal) => Promise<Response | JetpostError>
 
 /** The service says something every 15 s: a line that is silent for longer is dead, whatever TCP thinks. */
@@ -16,9 +17,12 @@ const SILENCE_MS = 45_000
 /** Longer than any event. */
 const LINE_CHARS_MAX = 4 * 1024 * 1024
 
-/** Events as they happen, for ever: a stream that breaks off is taken up where it was. Ends quietly with `signal`, and throws JetpostError where trying again
- *  does not help: a key that is no longer good, a cursor that is none. */
-export async function * tail (open: OpenStream, signal: AbortSignal | undefined): AsyncGenerator<TailedEvent, void, void> {
+/** Events as they happen, for ever: a stream that breaks off is taken up where it was. Ends quietly with `signal`, and
+ *  throws JetpostError where trying again does not help: a key that is no longer good, a cursor that is none. */
+export async function* tail (
+  open: OpenStream,
+  signal: AbortSignal | undefined
+): AsyncGenerator<TailedEvent, void, void> {
   let cursor: string | null = null
   let fails = 0
   while (signal?.aborted !== true) {
@@ -52,8 +56,9 @@ function mayHeal ({ status }: JetpostError): boolean {
   return status === null || status === 429 || status >= 500
 }
 
-/** What the stream says, until it ends or breaks off: `id` is the last one that was said. Source: https://html.spec.whatwg.org/multipage/server-sent-events.html */
-async function * messages (response: Response, hangUp: () => void): AsyncGenerator<{ id: string, data: string }> {
+/** What the stream says, until it ends or breaks off: `id` is the last one that was said. Source:
+ *  https://html.spec.whatwg.org/multipage/server-sent-events.html */
+async function* messages (response: Response, hangUp: () => void): AsyncGenerator<{ id: string, data: string }> {
   let id = ''
   let data: string[] = []
   for await (const line of lines(response, hangUp)) {
@@ -66,7 +71,7 @@ async function * messages (response: Response, hangUp: () => void): AsyncGenerat
   }
 }
 
-async function * lines ({ body }: Response, hangUp: () => void): AsyncGenerator<string> {
+async function* lines ({ body }: Response, hangUp: () => void): AsyncGenerator<string> {
   const reader = body!.pipeThrough(new TextDecoderStream()).getReader()
   let rest = ''
   for (;;) {
@@ -75,12 +80,15 @@ async function * lines ({ body }: Response, hangUp: () => void): AsyncGenerator<
     const parts = (rest + value).split(/\r\n|\n|\r/)
     rest = parts.pop()!
     if (rest.length > LINE_CHARS_MAX) return hangUp()
-    yield * parts
+    yield* parts
   }
 }
 
 /** A line that was cut is one that has ended. */
-async function readWithin (reader: ReadableStreamDefaultReader<string>, hangUp: () => void): Promise<{ done: boolean, value?: string }> {
+async function readWithin (
+  reader: ReadableStreamDefaultReader<string>,
+  hangUp: () => void
+): Promise<{ done: boolean, value?: string }> {
   const timer = setTimeout(hangUp, SILENCE_MS)
   try {
     return await reader.read()

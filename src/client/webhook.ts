@@ -23,7 +23,8 @@ export interface SignedRequest {
   headers: Headers | Record<string, string | string[] | undefined>
   /** The endpoint's signing secret, or all that may be in use while one follows another. */
   secret: string | readonly string[]
-  /** How far `webhook-timestamp` may be from now, in seconds: 300 unless told. Told, there must be one, so that nobody can send an old event again. */
+  /** How far `webhook-timestamp` may be from now, in seconds: 300 unless told. Told, there must be one, so that nobody
+   *  can send an old event again. */
   toleranceS?: number
 }
 
@@ -32,16 +33,23 @@ export class WebhookSignatureError extends Error {
   override readonly name = 'WebhookSignatureError'
 }
 
-/** The event of a webhook request, or the batch of events, once its signature holds. The headers of Standard Webhooks, which bind the time as well, are looked at where they are,
- *  else `X-Service-Signature`. Throws WebhookSignatureError. Source: spec 6.3; standardwebhooks.com. */
-export async function verifyWebhook ({ body, headers, secret, toleranceS }: SignedRequest): Promise<WebhookEvent | WebhookBatch> {
+/** The event of a webhook request, or the batch of events, once its signature holds. The headers of Standard Webhooks,
+ *  which bind the time as well, are looked at where they are, else `X-Service-Signature`. Throws WebhookSignatureError.
+ *  Source: spec 6.3; standardwebhooks.com. */
+export async function verifyWebhook (
+  { body, headers, secret, toleranceS }: SignedRequest
+): Promise<WebhookEvent | WebhookBatch> {
   const bytes = bytesOf(body)
   const secrets = [secret].flat()
   const header = readerOf(headers)
   const isStandard = header('webhook-signature') !== null
-  if (!isStandard && toleranceS !== undefined) throw new WebhookSignatureError('The request does not say when it was signed')
+  if (!isStandard && toleranceS !== undefined) {
+    throw new WebhookSignatureError('The request does not say when it was signed')
+  }
   if (isStandard) checkTime(header('webhook-timestamp'), toleranceS ?? TOLERANCE_S)
-  const holds = isStandard ? await holdsStandard(bytes, header, secrets) : await holdsPlain(bytes, header('x-service-signature'), secrets)
+  const holds = isStandard
+    ? await holdsStandard(bytes, header, secrets)
+    : await holdsPlain(bytes, header('x-service-signature'), secrets)
   if (!holds) throw new WebhookSignatureError('The signature is not one of this body with this secret')
   return JSON.parse(new TextDecoder().decode(bytes)) as WebhookEvent | WebhookBatch
 }
@@ -83,8 +91,14 @@ async function holdsPlain (body: Bytes, given: string | null, secrets: string[])
 }
 
 /** Signs id, time and body, keyed with what the secret's base64 stands for. */
-async function holdsStandard (body: Bytes, header: (name: string) => string | null, secrets: string[]): Promise<boolean> {
-  const signatures = header('webhook-signature')!.split(' ', SIGNATURES_MAX).filter(text => text.startsWith('v1,')).map(text => fromBase64(text.slice('v1,'.length)))
+async function holdsStandard (
+  body: Bytes,
+  header: (name: string) => string | null,
+  secrets: string[]
+): Promise<boolean> {
+  const signatures = header('webhook-signature')!.split(' ', SIGNATURES_MAX).filter(text => text.startsWith('v1,')).map(
+    text => fromBase64(text.slice('v1,'.length))
+  )
   const head = encoder.encode(`${header('webhook-id')}.${header('webhook-timestamp')}.`)
   const signed = new Uint8Array(head.length + body.length)
   signed.set(head)

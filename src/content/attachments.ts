@@ -1,10 +1,19 @@
 import type { MessageFile } from './file-head.ts'
 
 /** A file as a request gives it. Line breaks in `content` do no harm: many encoders make them. */
-export interface GivenFile { filename: string, content: string, content_type?: string, content_id?: string }
+export interface GivenFile {
+  filename: string
+  content: string
+  content_type?: string
+  content_id?: string
+}
 
 /** `field` goes on from the list's name: `[0].content`, or nothing when it is about the list. */
-export interface FileFault { field: string, code: string, message: string }
+export interface FileFault {
+  field: string
+  code: string
+  message: string
+}
 
 export const FILES_MAX = 20
 /** Decoded, all files together. */
@@ -50,48 +59,77 @@ const TYPES: Record<string, string> = {
   zip: 'application/zip'
 }
 
-/** Every fault of the files of a request, each field's first one. What is of the wrong type is passed over: the schema has named it. */
+/** Every fault of the files of a request, each field's first one. What is of the wrong type is passed over: the schema
+ *  has named it. */
 export function attachmentFaults (list: readonly unknown[]): FileFault[] {
-  if (list.length > FILES_MAX) return [{ field: '', code: 'too_many', message: `There are at most ${FILES_MAX} attachments.` }]
+  if (list.length > FILES_MAX) {
+    return [{ field: '', code: 'too_many', message: `There are at most ${FILES_MAX} attachments.` }]
+  }
   const faults: FileFault[] = []
   const ids = new Set<string>()
   let bytes = 0
   for (const [i, given] of list.entries()) {
     const { filename, content, content_type: type, content_id: id } = Object(given) as Record<string, unknown>
-    const check = (name: string, fault: Omit<FileFault, 'field'> | null) => { if (fault !== null) faults.push({ field: `[${i}].${name}`, ...fault }) }
+    const check = (name: string, fault: Omit<FileFault, 'field'> | null) => {
+      if (fault !== null) faults.push({ field: `[${i}].${name}`, ...fault })
+    }
     if (typeof filename === 'string') check('filename', nameFault(filename))
     if (typeof content === 'string') check('content', contentFault(content))
     if (typeof type === 'string') check('content_type', typeFault(type))
     if (typeof id === 'string') check('content_id', idFault(id, ids))
     if (typeof content === 'string') bytes += sizeOf(unbroken(content))
   }
-  return bytes <= FILES_BYTES_MAX ? faults : [...faults, { field: '', code: 'too_long', message: 'All attachments together have at most 10 MB, decoded.' }]
+  return bytes <= FILES_BYTES_MAX
+    ? faults
+    : [...faults, { field: '', code: 'too_long', message: 'All attachments together have at most 10 MB, decoded.' }]
 }
 
 /** A file without faults, as it is kept and sent: canonical base64, a content type in any case. */
-export function readAttachment ({ filename, content, content_type: type, content_id: id }: GivenFile): MessageFile & { sizeBytes: number } {
+export function readAttachment (
+  { filename, content, content_type: type, content_id: id }: GivenFile
+): MessageFile & { sizeBytes: number } {
   const base64 = unbroken(content)
-  return { filename, contentType: type === undefined ? typeOf(filename) : readType(type), contentId: id ?? null, content: base64, sizeBytes: sizeOf(base64) }
+  return {
+    filename,
+    contentType: type === undefined ? typeOf(filename) : readType(type),
+    contentId: id ?? null,
+    content: base64,
+    sizeBytes: sizeOf(base64)
+  }
 }
 
 function nameFault (name: string): Omit<FileFault, 'field'> | null {
   if (name.length > NAME_MAX) return { code: 'too_long', message: `A filename has at most ${NAME_MAX} characters.` }
   const fine = name.isWellFormed() && name.trim() !== '' && !/[\p{Cc}/\\]/u.test(name) && name !== '.' && name !== '..'
-  return fine ? null : { code: 'invalid_name', message: 'A filename is the name of a file, without path and control characters.' }
+  return fine
+    ? null
+    : { code: 'invalid_name', message: 'A filename is the name of a file, without path and control characters.' }
 }
 
 function contentFault (content: string): Omit<FileFault, 'field'> | null {
-  return isBase64(unbroken(content)) ? null : { code: 'invalid_base64', message: 'content is base64 of the standard alphabet with its padding, nothing around it.' }
+  return isBase64(unbroken(content))
+    ? null
+    : {
+      code: 'invalid_base64',
+      message: 'content is base64 of the standard alphabet with its padding, nothing around it.'
+    }
 }
 
 function typeFault (type: string): Omit<FileFault, 'field'> | null {
   if (type.length <= TYPE_MAX && TYPE.test(type)) return null
-  return { code: 'invalid_value', message: `content_type is like image/png or text/csv; charset=utf-8, at most ${TYPE_MAX} characters.` }
+  return {
+    code: 'invalid_value',
+    message: `content_type is like image/png or text/csv; charset=utf-8, at most ${TYPE_MAX} characters.`
+  }
 }
 
 function idFault (id: string, ids: Set<string>): Omit<FileFault, 'field'> | null {
   if (!CONTENT_ID.test(id)) {
-    return { code: 'invalid_value', message: 'content_id is 1 to 128 characters of a mail address, without < and >; with logo the html says <img src="cid:logo">.' }
+    return {
+      code: 'invalid_value',
+      message:
+        'content_id is 1 to 128 characters of a mail address, without < and >; with logo the html says <img src="cid:logo">.'
+    }
   }
   if (ids.has(id)) return { code: 'not_unique', message: 'No two attachments have the same content_id.' }
   ids.add(id)
@@ -102,7 +140,8 @@ function unbroken (content: string): string {
   return content.includes('\n') ? content.replaceAll(/\r?\n/g, '') : content
 }
 
-/** The one way to write these bytes: with padding, and with nothing in the bits that stand for no byte. Source: RFC 4648 3.5 and 4. */
+/** The one way to write these bytes: with padding, and with nothing in the bits that stand for no byte. Source: RFC
+ *  4648 3.5 and 4. */
 function isBase64 (text: string): boolean {
   const padding = paddingOf(text)
   const last = text.charAt(text.length - padding - 1)

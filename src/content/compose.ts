@@ -17,7 +17,7 @@ export interface Copy {
   date: string
 }
 
-/** What a message gets of the house it leaves. */
+/** What a message gets of the app it leaves. */
 export interface Outfit {
   tokens: Tokens
   /** Origin of tracking and unsubscribe links. */
@@ -27,15 +27,27 @@ export interface Outfit {
   signers: readonly DkimSigner[]
 }
 
-/** A recipient's message as it goes out, and its envelope: `from` = the sender, `envelopeId` = what a bounce names it by (RFC 3461's ENVID), `utf8` = it needs
- *  SMTPUTF8 on its way. */
-export interface Composed { from: string, envelopeId: string, message: Buffer, utf8: boolean }
+/** A recipient's message as it goes out, and its envelope: `from` = the sender, `envelopeId` = what a bounce names it
+ *  by (RFC 3461's ENVID), `utf8` = it needs SMTPUTF8 on its way. */
+export interface Composed {
+  from: string
+  envelopeId: string
+  message: Buffer
+  utf8: boolean
+}
 
-/** Stands for the recipient's own unsubscribe page wherever a body has it; for nothing in mail that nobody can unsubscribe from. */
+/** Stands for the recipient's own unsubscribe page wherever a body has it; for nothing in mail that nobody can
+ *  unsubscribe from. */
 const UNSUBSCRIBE_URL = '%unsubscribe_url%'
 
 /** The message for one recipient of the request at `pointer`, signed. A pure function of its input. */
-export function composeFor (request: EmailRequested['data'], pointer: Pointer, content: Content, copy: Copy, outfit: Outfit): Composed {
+export function composeFor (
+  request: EmailRequested['data'],
+  pointer: Pointer,
+  content: Content,
+  copy: Copy,
+  outfit: Outfit
+): Composed {
   const { from, recipients, replyTo, subject, headers, attachments } = request
   // Only its own envelope decides: no recipient fails because another's address is beyond ASCII.
   const utf8 = isBeyondAscii(from.address) || isBeyondAscii(recipients[pointer.n]!.address)
@@ -58,9 +70,15 @@ export function composeFor (request: EmailRequested['data'], pointer: Pointer, c
   return { from: sender, envelopeId, message: signMessage(message, outfit.signers, timeS), utf8 }
 }
 
-function bodies (request: EmailRequested['data'], pointer: Pointer, content: Content, outfit: Outfit): { html: string | null, text: string | null } {
+function bodies (
+  request: EmailRequested['data'],
+  pointer: Pointer,
+  content: Content,
+  outfit: Outfit
+): { html: string | null, text: string | null } {
   const { html } = content
-  // Made from what the sender wrote: nobody reads a tracking link. What was made of one html serves all its recipients, so what differs comes last.
+  // Made from what the sender wrote: nobody reads a tracking link. What was made of one html serves all its recipients,
+  // so what differs comes last.
   const text = content.text ?? (html === null ? null : textFromHtml(html) || null)
   const personal = (body: string | null) => body === null ? null : withUnsubscribeUrl(body, request, pointer, outfit)
   return { html: personal(html === null ? null : tracked(html, request, pointer, outfit)), text: personal(text) }
@@ -71,26 +89,43 @@ function withUnsubscribeUrl (body: string, request: EmailRequested['data'], poin
   return body.replaceAll(UNSUBSCRIBE_URL, request.unsubscribe ? unsubscribeUrl(pointer, outfit) : '')
 }
 
-function tracked (html: string, { track: { opens, clicks } }: EmailRequested['data'], pointer: Pointer, { tokens, trackingUrl }: Outfit): string {
+function tracked (
+  html: string,
+  { track: { opens, clicks } }: EmailRequested['data'],
+  pointer: Pointer,
+  { tokens, trackingUrl }: Outfit
+): string {
   if (!opens && !clicks) return html
   const token = tokens.clicks(pointer)
   // What leads to our page has yet to get its place in it.
   const isOurs = (url: string) => url.includes(UNSUBSCRIBE_URL)
   const click = (url: string) => (url.length > CLICK_URL_MAX || isOurs(url) ? url : `${trackingUrl}/c/${token(url)}`)
-  return trackHtml(html, { click: clicks ? click : null, pixel: opens ? `${trackingUrl}/o/${tokens.mint('open', pointer)}.gif` : null })
+  return trackHtml(html, {
+    click: clicks ? click : null,
+    pixel: opens ? `${trackingUrl}/o/${tokens.mint('open', pointer)}.gif` : null
+  })
 }
 
 function unsubscribeUrl (pointer: Pointer, { tokens, trackingUrl }: Outfit): string {
   return `${trackingUrl}/u/${tokens.mint('unsubscribe', pointer)}`
 }
 
-/** List-Unsubscribe (RFC 2369, 8058), Feedback-ID (Gmail's: the last of its fields stays the same for ever), and where complaints go (RFC 9477). */
-function ourHeaders ({ key, headers, unsubscribe }: EmailRequested['data'], pointer: Pointer, outfit: Outfit, returnToken: string): OwnHeader[] {
+/** List-Unsubscribe (RFC 2369, 8058), Feedback-ID (Gmail's: the last of its fields stays the same for ever), and where
+ *  complaints go (RFC 9477). */
+function ourHeaders (
+  { key, headers, unsubscribe }: EmailRequested['data'],
+  pointer: Pointer,
+  outfit: Outfit,
+  returnToken: string
+): OwnHeader[] {
   const { tokens, returnPathHost: host } = outfit
   const mailto = host === null ? '' : `, <mailto:u+${tokens.mint('unsubscribe', pointer)}@${host}?subject=unsubscribe>`
   const ours = [
     ...(unsubscribe
-      ? [{ name: 'List-Unsubscribe', value: `<${unsubscribeUrl(pointer, outfit)}>${mailto}` }, { name: 'List-Unsubscribe-Post', value: 'List-Unsubscribe=One-Click' }]
+      ? [{ name: 'List-Unsubscribe', value: `<${unsubscribeUrl(pointer, outfit)}>${mailto}` }, {
+        name: 'List-Unsubscribe-Post',
+        value: 'List-Unsubscribe=One-Click'
+      }]
       : []),
     { name: 'Feedback-ID', value: `${key}:jetpost` },
     ...(host === null ? [] : [{ name: 'CFBL-Address', value: `fbl@${host}; report=arf` }]),

@@ -9,13 +9,33 @@ export interface DkimSigner {
   key: KeyObject
 }
 
-/** Named once more than they occur, also where they do not: who adds one on the way breaks the signature, in place of putting his own before the
- *  reader's eyes. Source: RFC 6376 8.15. */
-const SEALED = ['From', 'To', 'Cc', 'Subject', 'Date', 'Reply-To', 'Sender', 'Content-Type', 'List-Unsubscribe', 'List-Unsubscribe-Post']
+/** Named once more than they occur, also where they do not: who adds one on the way breaks the signature, in place of
+ *  putting his own before the reader's eyes. Source: RFC 6376 8.15. */
+const SEALED = [
+  'From',
+  'To',
+  'Cc',
+  'Subject',
+  'Date',
+  'Reply-To',
+  'Sender',
+  'Content-Type',
+  'List-Unsubscribe',
+  'List-Unsubscribe-Post'
+]
 /** Signed where they stand. A sender's own (X-…) are not: relays rewrite them, and nobody decides by them.
  *  Source: RFC 6376 5.4.1, RFC 8058 4, RFC 9477 3.1. */
 const SIGNED = [
-  'Message-ID', 'MIME-Version', 'Content-Transfer-Encoding', 'Content-ID', 'In-Reply-To', 'References', 'List-Id', 'Feedback-ID', 'CFBL-Address', 'CFBL-Feedback-ID'
+  'Message-ID',
+  'MIME-Version',
+  'Content-Transfer-Encoding',
+  'Content-ID',
+  'In-Reply-To',
+  'References',
+  'List-Id',
+  'Feedback-ID',
+  'CFBL-Address',
+  'CFBL-Feedback-ID'
 ]
 
 const LINE_MAX = 76
@@ -24,8 +44,9 @@ const LF = 0x0a
 const SPACE = 0x20
 const TAB = 0x09
 
-/** The message with one DKIM-Signature a signer on top, in their order; without signers it is the very message. relaxed/relaxed, the whole body, no end.
- *  `timeS` = Unix seconds. `message` has CRLF line ends only. The bytes are a pure function of the input. Source: RFC 6376, RFC 8301, RFC 8463. */
+/** The message with one DKIM-Signature a signer on top, in their order; without signers it is the very message.
+ *  relaxed/relaxed, the whole body, no end. `timeS` = Unix seconds. `message` has CRLF line ends only. The bytes are a
+ *  pure function of the input. Source: RFC 6376, RFC 8301, RFC 8463. */
 export function signMessage (message: Buffer, signers: readonly DkimSigner[], timeS: number): Buffer {
   if (signers.length === 0) return message
   const { head, body } = halvesOf(message)
@@ -41,10 +62,13 @@ export function signMessage (message: Buffer, signers: readonly DkimSigner[], ti
 /** Fields and body; the empty line between them belongs to neither. */
 function halvesOf (message: Buffer): { head: string, body: Buffer } {
   const end = message.indexOf('\r\n\r\n')
-  return end === -1 ? { head: message.toString('latin1'), body: Buffer.alloc(0) } : { head: message.toString('latin1', 0, end), body: message.subarray(end + 4) }
+  return end === -1
+    ? { head: message.toString('latin1'), body: Buffer.alloc(0) }
+    : { head: message.toString('latin1', 0, end), body: message.subarray(end + 4) }
 }
 
-/** Which fields are signed, by their names in h=, and the text of them that is. Of fields of one name the last stands first. Source: RFC 6376 5.4.2. */
+/** Which fields are signed, by their names in h=, and the text of them that is. Of fields of one name the last stands
+ *  first. Source: RFC 6376 5.4.2. */
 function signedFields (head: string): { names: string[], text: string } {
   const found = new Map<string, string[]>()
   for (const field of head.split(/\r\n(?![ \t])/)) {
@@ -53,14 +77,31 @@ function signedFields (head: string): { names: string[], text: string } {
     found.set(name, [`${line}\r\n`, ...found.get(name) ?? []])
   }
   const linesOf = (name: string) => found.get(name.toLowerCase()) ?? []
-  const names = [...SEALED.flatMap(name => [...linesOf(name), ''].map(() => name)), ...SIGNED.flatMap(name => linesOf(name).map(() => name))]
+  const names = [
+    ...SEALED.flatMap(name => [...linesOf(name), ''].map(() => name)),
+    ...SIGNED.flatMap(name => linesOf(name).map(() => name))
+  ]
   return { names, text: [...SEALED, ...SIGNED].flatMap(linesOf).join('') }
 }
 
 /** The signature's own field up to `b=`, folded. */
-function unsigned ({ domain, selector, algorithm }: DkimSigner, timeS: number, names: string[], bodyHash: string): string {
+function unsigned (
+  { domain, selector, algorithm }: DkimSigner,
+  timeS: number,
+  names: string[],
+  bodyHash: string
+): string {
   const list = names.map((name, i) => `${i === 0 ? ' h=' : ''}${name}${i === names.length - 1 ? ';' : ':'}`)
-  const tags = [' v=1;', ` a=${algorithm};`, ' c=relaxed/relaxed;', ` d=${domain};`, ` s=${selector};`, ` t=${timeS};`, ...list, ` bh=${bodyHash};`]
+  const tags = [
+    ' v=1;',
+    ` a=${algorithm};`,
+    ' c=relaxed/relaxed;',
+    ` d=${domain};`,
+    ` s=${selector};`,
+    ` t=${timeS};`,
+    ...list,
+    ` bh=${bodyHash};`
+  ]
   let text = 'DKIM-Signature:'
   let column = text.length
   for (const tag of tags) {
@@ -78,15 +119,16 @@ function chunks (base64: string): string {
   return [base64.slice(0, first), ...base64.slice(first).match(/.{1,75}/g) ?? []].join('\r\n ')
 }
 
-/** `text` in latin1: a byte is a character. Ed25519 signs the hash of the text, as if that were the message. Source: RFC 8463 3. */
+/** `text` in latin1: a byte is a character. Ed25519 signs the hash of the text, as if that were the message. Source:
+ *  RFC 8463 3. */
 export function signatureOf ({ algorithm, key }: Pick<DkimSigner, 'algorithm' | 'key'>, text: string): string {
   const bytes = Buffer.from(text, 'latin1')
   if (algorithm === 'rsa-sha256') return sign('sha256', bytes, key).toString('base64')
   return sign(null, createHash('sha256').update(bytes).digest(), key).toString('base64')
 }
 
-/** A header field, in latin1 and without its last line end, as `name:value`. Only blanks and tabs count as white space: a byte of UTF-8 may look like
- *  some other. Source: RFC 6376 3.4.2. */
+/** A header field, in latin1 and without its last line end, as `name:value`. Only blanks and tabs count as white space:
+ *  a byte of UTF-8 may look like some other. Source: RFC 6376 3.4.2. */
 export function relaxedField (field: string): string {
   const at = field.indexOf(':')
   const value = field.slice(at + 1).replaceAll(/(?:[ \t]|\r\n)+/g, ' ')

@@ -1,6 +1,7 @@
 import type { Mailbox } from '#streams/address.ts'
 
-/** Longest line of a folded header, without CRLF: RFC 5322 2.1.1 would have 78, but not for one with an encoded-word. Source: RFC 2047 2. */
+/** Longest line of a folded header, without CRLF: RFC 5322 2.1.1 would have 78, but not for one with an encoded-word.
+ *  Source: RFC 2047 2. */
 const LINE_MAX = 76
 /** Longest encoded-word, and what frames its text. Source: RFC 2047 2. */
 const WORD_MAX = 75
@@ -21,22 +22,26 @@ export function oneLine (text: string): string {
 export function textHeader (name: string, value: string): string {
   const text = oneLine(value)
   if (text === '') return `${name}: \r\n`
-  const room = LINE_MAX - name.length - 2
+  const module = LINE_MAX - name.length - 2
   // Spaces at the edges and in rows do not survive unfolding, and a word too long for a line could not be folded.
-  const plain = /^[\x21-\x7e]+( [\x21-\x7e]+)*$/.test(text) && !text.includes('=?') && text.split(' ').every(word => word.length < room)
-  return fold(name, plain ? text.split(' ') : encodedWords(text, Math.max(room, WORD_MIN)))
+  const plain = /^[\x21-\x7e]+( [\x21-\x7e]+)*$/.test(text) && !text.includes('=?') &&
+    text.split(' ').every(word => word.length < module)
+  return fold(name, plain ? text.split(' ') : encodedWords(text, Math.max(module, WORD_MIN)))
 }
 
-/** `Name: value` as a sender gave it. ASCII stays as it is, for it may hold ids, addresses or encoded-words, and is only folded; the rest is text. */
+/** `Name: value` as a sender gave it. ASCII stays as it is, for it may hold ids, addresses or encoded-words, and is
+ *  only folded; the rest is text. */
 export function ownHeader (name: string, value: string): string {
   const text = oneLine(value).trim()
   // Rows of spaces stay together: a line of nothing but spaces would end the headers for some readers.
   return /^\p{ASCII}*$/u.test(text) ? fold(name, text.split(/(?<=[^ ]) /)) : textHeader(name, text)
 }
 
-/** `hidden` = named, but not to be written to: an empty group whose name is the address, for readers that take no address beyond ASCII.
- *  Source: RFC 6857 3.1. */
-export interface HeaderMailbox extends Mailbox { hidden?: boolean }
+/** `hidden` = named, but not to be written to: an empty group whose name is the address, for readers that take no
+ *  address beyond ASCII. Source: RFC 6857 3.1. */
+export interface HeaderMailbox extends Mailbox {
+  hidden?: boolean
+}
 
 /** `Name: mailbox, mailbox`, folded between mailboxes, and within one where it must be. */
 export function addressHeader (name: string, mailboxes: HeaderMailbox[]): string {
@@ -104,14 +109,20 @@ export function encodedWords (text: string, firstMax: number): string[] {
 
 /** Whether so many characters in Q, or bytes in B, make a word of at most `max`. */
 function fits (inQ: boolean, width: number, max: number): boolean {
-  const room = max - Q_FRAME.length - FRAME_END.length
-  return inQ ? width <= room : Math.ceil(width / 3) * 4 <= room
+  const module = max - Q_FRAME.length - FRAME_END.length
+  return inQ ? width <= module : Math.ceil(width / 3) * 4 <= module
 }
 
 function encodedWord (inQ: boolean, text: string): string {
   if (!inQ) return B_FRAME + Buffer.from(text).toString('base64') + FRAME_END
   let word = Q_FRAME
-  for (const byte of Buffer.from(text)) word += Q_SAFE[byte] === 1 ? String.fromCharCode(byte) : byte === 0x20 ? '_' : `=${HEX[byte]}`
+  for (const byte of Buffer.from(text)) {
+    word += Q_SAFE[byte] === 1
+      ? String.fromCharCode(byte)
+      : byte === 0x20
+      ? '_'
+      : `=${HEX[byte]}`
+  }
   return word + FRAME_END
 }
 

@@ -1,9 +1,17 @@
-import { defaultTreeAdapter, html as words, parse, type DefaultTreeAdapterTypes as Tree, type TreeAdapter, type Token } from 'parse5'
+import {
+  defaultTreeAdapter,
+  html as words,
+  parse,
+  type DefaultTreeAdapterTypes as Tree,
+  type TreeAdapter,
+  type Token
+} from 'parse5'
 
 export type Element = Tree.Element
 export type Document = Tree.Document
 
-/** In characters. The links of hostile html of 2 MB took over a second to find, in which nothing else was done; no newsletter is so long. */
+/** In characters. The links of hostile html of 2 MB took over a second to find, in which nothing else was done; no
+ *  newsletter is so long. */
 const LENGTH_MAX = 512 * 1024
 /** As deep as browsers go. */
 const DEPTH_MAX = 512
@@ -14,8 +22,8 @@ const STEPS_MAX = 50_000_000
 
 class TooMuch extends Error {}
 
-/** The tree of an html document as a browser without scripts has it, with the places in the source; null for one that is made to be too much work.
- *  Source: html.spec.whatwg.org, 13.2.6. */
+/** The tree of an html document as a browser without scripts has it, with the places in the source; null for one that
+ *  is made to be too much work. Source: html.spec.whatwg.org, 13.2.6. */
 export function readTree (html: string): Document | null {
   if (html.length > LENGTH_MAX) return null
   try {
@@ -53,7 +61,9 @@ function boundedAdapter (): TreeAdapter<Tree.DefaultTreeAdapterMap> {
       defaultTreeAdapter.insertTextBefore(parent, text, reference)
     },
     detachNode (node) {
-      if (node.parentNode !== null && node.parentNode.childNodes.at(-1) !== node) step(node.parentNode.childNodes.length)
+      if (node.parentNode !== null && node.parentNode.childNodes.at(-1) !== node) {
+        step(node.parentNode.childNodes.length)
+      }
       defaultTreeAdapter.detachNode(node)
     },
     setNodeSourceCodeLocation (node, location) {

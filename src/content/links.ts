@@ -1,11 +1,20 @@
 import { attribute, elementsOf, isHtml, readTree, type Element } from './html-tree.ts'
 import { remembered } from './memo.ts'
 
-/** A link that can be followed through us. `start` and `end` are the place of its value in the html, without quotes, in UTF-16 units. */
-interface TrackableLink { url: string, start: number, end: number, quote: '"' | "'" | '' }
+/** A link that can be followed through us. `start` and `end` are the place of its value in the html, without quotes, in
+ *  UTF-16 units. */
+interface TrackableLink {
+  url: string
+  start: number
+  end: number
+  quote: '"' | "'" | ''
+}
 
 /** A link as explained: its target as a browser reads it, and whether it is followed through us. */
-export interface SeenLink { url: string, tracked: boolean }
+export interface SeenLink {
+  url: string
+  tracked: boolean
+}
 
 /** What there is to follow in an html, for {@link trackHtml} alone. */
 export interface TrackingPlan {
@@ -16,8 +25,8 @@ export interface TrackingPlan {
 }
 
 export interface TrackingWish {
-  /** The new absolute URL of a link, or the same one to leave it alone, to the byte. `index` counts links that can be tracked, in the order of the
-   *  source. Null = no clicks. */
+  /** The new absolute URL of a link, or the same one to leave it alone, to the byte. `index` counts links that can be
+   *  tracked, in the order of the source. Null = no clicks. */
   click: ((url: string, index: number) => string) | null
   /** Absolute URL of an image. Null = no opens. */
   pixel: string | null
@@ -31,11 +40,14 @@ const PLACE_SIZE = 100
 /** The links of an html and the place for a pixel. Html that is too much work to read has neither. */
 export const planOf: (html: string) => TrackingPlan = remembered(makePlan, sizeOfPlan, PLANS_MAX)
 
-/** The html with what is wished for. No character changes outside the values of the links' href, but for the pixel: before the end tag of the body, or at
- *  the end, in an html that is read as one. Throws nothing but what `click` throws. */
+/** The html with what is wished for. No character changes outside the values of the links' href, but for the pixel:
+ *  before the end tag of the body, or at the end, in an html that is read as one. Throws nothing but what `click`
+ *  throws. */
 export function trackHtml (html: string, { click, pixel }: TrackingWish): string {
   const { links, pixelAt } = planOf(html)
-  const edits = click === null ? [] : links.map((link, i) => editOf(link, click(link.url, i))).filter(edit => edit !== null)
+  const edits = click === null
+    ? []
+    : links.map((link, i) => editOf(link, click(link.url, i))).filter(edit => edit !== null)
   if (pixel !== null && pixelAt !== null) edits.push({ start: pixelAt, end: pixelAt, text: pixelTag(pixel) })
   return splice(html, edits.sort((a, b) => a.start - b.start))
 }
@@ -45,7 +57,11 @@ export function linksIn (html: string): SeenLink[] {
   return planOf(html).seen.map(link => ({ ...link }))
 }
 
-interface Edit { start: number, end: number, text: string }
+interface Edit {
+  start: number
+  end: number
+  text: string
+}
 
 function editOf ({ url, start, end, quote }: TrackableLink, tracked: string): Edit | null {
   return tracked === url ? null : { start, end, text: escaped(tracked, quote) }
@@ -63,7 +79,10 @@ function splice (html: string, edits: Edit[]): string {
 
 /** Without quotes nothing may end the value. */
 function escaped (value: string, quote: TrackableLink['quote']): string {
-  return value.replaceAll(quote === '' ? /[&"'<>`\s]/g : /[&"'<>]/g, mark => mark === '&' ? '&amp;' : `&#${mark.charCodeAt(0)};`)
+  return value.replaceAll(
+    quote === '' ? /[&"'<>`\s]/g : /[&"'<>]/g,
+    mark => mark === '&' ? '&amp;' : `&#${mark.charCodeAt(0)};`
+  )
 }
 
 function pixelTag (url: string): string {
@@ -126,17 +145,35 @@ function placeOf (html: string, element: Element, url: string): TrackableLink | 
 }
 
 /** What lives on in the next paragraph when nobody closes it. Source: html.spec.whatwg.org 13.2.4.2, "Formatting". */
-const FORMATTING = new Set(['a', 'b', 'big', 'code', 'em', 'font', 'i', 'nobr', 's', 'small', 'strike', 'strong', 'tt', 'u'])
+const FORMATTING = new Set([
+  'a',
+  'b',
+  'big',
+  'code',
+  'em',
+  'font',
+  'i',
+  'nobr',
+  's',
+  'small',
+  'strike',
+  'strong',
+  'tt',
+  'u'
+])
 /** How many places are tried in an html that makes trouble; each costs reading it once more. */
 const PLACES_MAX = 6
 
-/** Before the body's end tag, or at the end, as long as nothing else changes by it: text may be open there that would swallow an image, or a link that
- *  would grow a second time around it. Then the nearest place inside what stands last, or before what stands first. */
+/** Before the body's end tag, or at the end, as long as nothing else changes by it: text may be open there that would
+ *  swallow an image, or a link that would grow a second time around it. Then the nearest place inside what stands last,
+ *  or before what stands first. */
 function pixelPlace (html: string, elements: Element[]): number | null {
   const body = elements.find(element => element.tagName === 'body' && isHtml(element))
   if (body === undefined) return null
   const end = body.sourceCodeLocation?.endTag?.startOffset
-  const isUnclosed = elements.some(element => FORMATTING.has(element.tagName) && element.sourceCodeLocation?.endTag === undefined)
+  const isUnclosed = elements.some(element =>
+    FORMATTING.has(element.tagName) && element.sourceCodeLocation?.endTag === undefined
+  )
   if (end !== undefined && !isUnclosed) return end
   let second: number | null = null
   for (const at of [end ?? html.length, ...lastPlaces(body), ...firstPlace(body)].slice(0, PLACES_MAX)) {
@@ -169,6 +206,8 @@ function firstPlace ({ childNodes }: Element): number[] {
 function growth (html: string, at: number, before: number): number {
   const document = readTree(html.slice(0, at) + pixelTag('x:') + html.slice(at))
   const elements = document === null ? [] : elementsOf(document)
-  const isThere = elements.some(element => element.tagName === 'img' && isHtml(element) && element.sourceCodeLocation?.startOffset === at)
+  const isThere = elements.some(element =>
+    element.tagName === 'img' && isHtml(element) && element.sourceCodeLocation?.startOffset === at
+  )
   return isThere ? elements.length - before : 0
 }

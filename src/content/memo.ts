@@ -3,9 +3,14 @@ import { createHash } from 'node:crypto'
 /** What an entry takes beside what it holds: key, places in the map, object heads. */
 const ENTRY_SIZE = 200
 
-/** `make`, remembering what it made of which text, since one body goes to many. `sizeOf` tells a result's size in characters or so; all together take
- *  at most `sizeMax`, beside the last text itself; the least lately asked for go first. `make` must be pure, and nobody may change what it gives. */
-export function remembered<Made> (make: (text: string) => Made, sizeOf: (made: Made) => number, sizeMax: number): (text: string) => Made {
+/** `make`, remembering what it made of which text, since one body goes to many. `sizeOf` tells a result's size in
+ *  characters or so; all together take at most `sizeMax`, beside the last text itself; the least lately asked for go
+ *  first. `make` must be pure, and nobody may change what it gives. */
+export function remembered<Made> (
+  make: (text: string) => Made,
+  sizeOf: (made: Made) => number,
+  sizeMax: number
+): (text: string) => Made {
   const entries = new Map<string, { made: Made, size: number }>()
   let total = 0
   // Most often the next to ask is the next recipient of the same body: to compare is cheaper than to digest.
@@ -19,7 +24,8 @@ export function remembered<Made> (make: (text: string) => Made, sizeOf: (made: M
 
   return text => {
     if (last?.text === text) return last.made
-    // A digest, and not the text: it would keep bodies alive, and texts of one length over 16 K share one hash in a Map.
+    // A digest, and not the text: it would keep bodies alive, and texts of one length over 16 K share one hash in a
+    // Map.
     const key = createHash('sha256').update(text).digest('base64')
     const known = entries.get(key)
     entries.delete(key)

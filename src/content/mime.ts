@@ -6,7 +6,8 @@ import { fileHead, type MessageFile } from './file-head.ts'
 import { addressHeader, ownHeader, textHeader } from './headers.ts'
 import { base64Lines, encodeText } from './transfer.ts'
 
-/** Goes up whenever the same input would make other bytes: claims keep it, so that a copy can be told from its first. */
+/** Goes up whenever the same input would make other bytes: claims keep it, so that a copy can be told from its first.
+ */
 export const RENDERER = '4'
 
 export interface Message {
@@ -24,8 +25,8 @@ export interface Message {
   html: string | null
   text: string | null
   attachments: MessageFile[]
-  /** Whether addresses beyond ASCII may stand raw in the headers (RFC 6532), since the message's own way takes them; else they are shown as
-   *  empty groups. */
+  /** Whether addresses beyond ASCII may stand raw in the headers (RFC 6532), since the message's own way takes them;
+   *  else they are shown as empty groups. */
   utf8?: boolean
 }
 
@@ -41,13 +42,15 @@ export function isBeyondAscii (address: string): boolean {
   return NON_ASCII.test(address)
 }
 
-/** The message as it goes out, CRLF line ends only: RFC 5322 headers, then mixed(alternative(text, related(html, images…)), files…), where what
- *  would hold one part is that part. What has a `contentId` goes beside the html, and as a file when there is none.
- *  The bytes are a pure function of the input. Headers are ASCII unless `utf8` lets an address stand as it is. */
+/** The message as it goes out, CRLF line ends only: RFC 5322 headers, then mixed(alternative(text, related(html,
+ *  images…)), files…), where what would hold one part is that part. What has a `contentId` goes beside the html, and as
+ *  a file when there is none. The bytes are a pure function of the input. Headers are ASCII unless `utf8` lets an
+ *  address stand as it is. */
 export function composeMessage (message: Message): Buffer {
   const { html, text, attachments, messageId } = message
   // A text beside the html would be shown as one more body.
-  const isImage = ({ contentId, contentType }: MessageFile) => html !== null && contentId !== null && !/^text\//i.test(contentType)
+  const isImage = ({ contentId, contentType }: MessageFile) =>
+    html !== null && contentId !== null && !/^text\//i.test(contentType)
   const images = attachments.filter(isImage).map(file => filePart(file, 'inline'))
   const files = attachments.filter(file => !isImage(file)).map(file => filePart(file, 'attachment'))
   const related = html === null ? [] : [together('related', messageId, [textPart('html', html), ...images])]
@@ -56,7 +59,9 @@ export function composeMessage (message: Message): Buffer {
   return Buffer.concat([Buffer.from(envelopeHeaders(message)), ...body, END])
 }
 
-function envelopeHeaders ({ messageId, date, from, recipients, replyTo, subject, headers, utf8 = false }: Message): string {
+function envelopeHeaders (
+  { messageId, date, from, recipients, replyTo, subject, headers, utf8 = false }: Message
+): string {
   const shown = recipients.map(recipient => ({ ...recipient, hidden: !utf8 && isBeyondAscii(recipient.address) }))
   const to = shown.filter(({ kind }) => kind === 'to')
   const cc = shown.filter(({ kind }) => kind === 'cc')
@@ -76,7 +81,10 @@ function envelopeHeaders ({ messageId, date, from, recipients, replyTo, subject,
 
 function textPart (type: string, text: string): Part {
   const { encoding, bytes } = encodeText(text)
-  return [Buffer.from(`Content-Type: text/${type}; charset=utf-8\r\nContent-Transfer-Encoding: ${encoding}\r\n\r\n`), bytes]
+  return [
+    Buffer.from(`Content-Type: text/${type}; charset=utf-8\r\nContent-Transfer-Encoding: ${encoding}\r\n\r\n`),
+    bytes
+  ]
 }
 
 function filePart (file: MessageFile, disposition: 'inline' | 'attachment'): Part {
@@ -86,7 +94,8 @@ function filePart (file: MessageFile, disposition: 'inline' | 'attachment'): Par
 /** Several parts as one of this multipart type; one stays what it is. */
 function together (type: 'mixed' | 'alternative' | 'related', messageId: string, parts: Part[]): Part {
   if (parts.length === 1) return parts[0]!
-  // "=_" can stand in neither of the two encodings, so the boundary is in no body; that of another type begins otherwise.
+  // "=_" can stand in neither of the two encodings, so the boundary is in no body; that of another type begins
+  // otherwise.
   const boundary = `=_${type}_${createHash('sha256').update(messageId).digest('hex').slice(0, 32)}`
   const root = type === 'related' ? '\r\n type="text/html";' : ''
   return [

@@ -14,7 +14,9 @@ export interface MailTemplate extends Parts<Template | null> {
 const SUBJECT_LENGTH_MAX = 998
 
 /** Reads a version. Throws MustacheError. */
-export function readMail ({ subject, html, text, variables }: Pick<TemplateBody, 'subject' | 'html' | 'text' | 'variables'>): MailTemplate {
+export function readMail (
+  { subject, html, text, variables }: Pick<TemplateBody, 'subject' | 'html' | 'text' | 'variables'>
+): MailTemplate {
   const read = (source: string | null) => (source === null ? null : parse(source))
   return { subject: read(subject), html: read(html), text: read(text), variables }
 }
@@ -27,7 +29,11 @@ export function syntaxFaults (body: Partial<TemplateBody>): TemplateFault[] {
       return []
     } catch (error) {
       if (!(error instanceof MustacheError)) throw error
-      return [{ field, code: error.code === 'syntax' ? 'invalid_syntax' : error.code, message: `${field}, ${error.message}` }]
+      return [{
+        field,
+        code: error.code === 'syntax' ? 'invalid_syntax' : error.code,
+        message: `${field}, ${error.message}`
+      }]
     }
   })
 }
@@ -40,7 +46,9 @@ export function mayBeLayout (body: TemplateBody): boolean {
 /** The layout a template names, as it was found. Throws MustacheError when it is gone, or is no longer one. */
 export function layoutOf (named: string | null, found: MailTemplate | null): MailTemplate | null {
   if (named === null) return null
-  if (found === null || !isLayout(found)) throw new MustacheError('no_layout', `Its layout ${named} is gone, or holds no {{{content}}}.`)
+  if (found === null || !isLayout(found)) {
+    throw new MustacheError('no_layout', `Its layout ${named} is gone, or holds no {{{content}}}.`)
+  }
   return found
 }
 
@@ -51,12 +59,17 @@ function isLayout ({ html, text }: Pick<MailTemplate, 'html' | 'text'>): boolean
 }
 
 function holdsContent (template: Template): boolean {
-  return template.some(node => (node.kind === 'value' && node.raw && node.name.join('.') === 'content') || (node.kind === 'section' && holdsContent(node.body)))
+  return template.some(node =>
+    (node.kind === 'value' && node.raw && node.name.join('.') === 'content') ||
+    (node.kind === 'section' && holdsContent(node.body))
+  )
 }
 
 /** What a template and its layout are filled with. `content` is not the layout's to ask for: it is the template. */
 export function fillMail (
-  template: MailTemplate, layout: MailTemplate | null, given: Record<string, unknown>
+  template: MailTemplate,
+  layout: MailTemplate | null,
+  given: Record<string, unknown>
 ): { variables: Record<string, unknown>, faults: VariableFault[] } {
   const own = fillVariables(template.variables, given)
   const named = new Set(own.faults.map(({ name }) => name))
@@ -64,9 +77,12 @@ export function fillMail (
   return { variables: both.variables, faults: [...own.faults, ...both.faults.filter(({ name }) => !named.has(name))] }
 }
 
-/** The parts of a mail. A body that the layout has not stands alone; the subject is the template's. Throws MustacheError. */
+/** The parts of a mail. A body that the layout has not stands alone; the subject is the template's. Throws
+ *  MustacheError. */
 export function renderMail (
-  template: MailTemplate, layout: MailTemplate | null, variables: Record<string, unknown>,
+  template: MailTemplate,
+  layout: MailTemplate | null,
+  variables: Record<string, unknown>,
   { onMiss, budget = newRenderBudget() }: Pick<RenderOptions, 'onMiss' | 'budget'> = {}
 ): Parts<string | null> {
   const body = (part: 'html' | 'text', escape: 'html' | 'none') => {
@@ -74,15 +90,21 @@ export function renderMail (
     const content = render(template[part], variables, { escape, onMiss, budget })
     const around = layout?.[part] ?? null
     // Readers of mail choke on NUL, and no variable can be relied on to have none.
-    return (around === null ? content : render(around, { ...variables, content }, { escape, onMiss, budget })).replaceAll('\0', '\uFFFD')
+    return (around === null ? content : render(around, { ...variables, content }, { escape, onMiss, budget }))
+      .replaceAll('\0', '\uFFFD')
   }
-  const subject = template.subject === null ? null : oneLine(render(template.subject, variables, { escape: 'none', onMiss, budget }))
+  const subject = template.subject === null
+    ? null
+    : oneLine(render(template.subject, variables, { escape: 'none', onMiss, budget }))
   return { subject, html: body('html', 'html'), text: body('text', 'none') }
 }
 
-/** What a variable brings of line breaks and other control characters ends as one space: it can neither start a header nor fail a mail. */
+/** What a variable brings of line breaks and other control characters ends as one space: it can neither start a header
+ *  nor fail a mail. */
 function oneLine (text: string): string {
   const line = text.replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim().toWellFormed()
-  if (line.length > SUBJECT_LENGTH_MAX) throw new MustacheError('too_large', `The subject is over ${SUBJECT_LENGTH_MAX} characters.`)
+  if (line.length > SUBJECT_LENGTH_MAX) {
+    throw new MustacheError('too_large', `The subject is over ${SUBJECT_LENGTH_MAX} characters.`)
+  }
   return line
 }

@@ -13,8 +13,8 @@ export class MustacheError extends Error {
 /** The parts of a dotted name; none = `.`, the value at hand. */
 export type Name = readonly string[]
 
-/** A piece of a template. `opens` = the text begins a line, as it does after each line break in it: there an indented partial puts its indentation.
- *  A partial's `indent` is null where it does not stand alone on its line. */
+/** A piece of a template. `opens` = the text begins a line, as it does after each line break in it: there an indented
+ *  partial puts its indentation. A partial's `indent` is null where it does not stand alone on its line. */
 export type Node =
   | { kind: 'text', text: string, opens: boolean }
   | { kind: 'value', name: Name, raw: boolean }
@@ -71,7 +71,8 @@ interface Scan {
   sections: Section[]
 }
 
-/** Reads a template in time linear in its length. Throws MustacheError with the line. Source: mustache(5), github.com/mustache/spec 1.4, the core modules. */
+/** Reads a template in time linear in its length. Throws MustacheError with the line. Source: mustache(5),
+ *  github.com/mustache/spec 1.4, the core modules. */
 export function parse (source: string): Template {
   const root: Node[] = []
   const scan: Scan = { source, pos: 0, lineStart: 0, open: '{{', close: '}}', body: root, sections: [] }
@@ -114,7 +115,10 @@ function tagAt ({ source, open, close }: Scan, at: number): Tag {
 }
 
 /** The line that a tag has for itself, with its end, or null. Source: specs/sections.yml and others, "Standalone". */
-function standaloneLine ({ source, pos, lineStart }: Scan, { sigil, at, end }: Tag): { start: number, end: number } | null {
+function standaloneLine (
+  { source, pos, lineStart }: Scan,
+  { sigil, at, end }: Tag
+): { start: number, end: number } | null {
   if (sigil === '' || sigil === '&' || sigil === '{') return null
   const breakAt = source.slice(pos, at).lastIndexOf('\n')
   const start = breakAt === -1 ? lineStart : pos + breakAt + 1
@@ -167,7 +171,9 @@ function apply (scan: Scan, tag: Tag, indent: string | null): void {
 }
 
 function openSection (scan: Scan, tag: Tag): void {
-  if (scan.sections.length === DEPTH_MAX) throw new MustacheError('too_deep', `sections are nested over ${DEPTH_MAX} deep.`, lineAt(scan.source, tag.at))
+  if (scan.sections.length === DEPTH_MAX) {
+    throw new MustacheError('too_deep', `sections are nested over ${DEPTH_MAX} deep.`, lineAt(scan.source, tag.at))
+  }
   const body: Node[] = []
   scan.body.push({ kind: 'section', name: partsOf(scan, tag), inverted: tag.sigil === '^', body })
   scan.sections.push({ tag, body: scan.body })
@@ -179,15 +185,26 @@ function closeSection (scan: Scan, tag: Tag): void {
   const section = scan.sections.pop()
   if (section === undefined) throw syntax(scan.source, tag.at, `{{/${name}}} closes nothing`)
   if (section.tag.content !== name) {
-    throw syntax(scan.source, tag.at, `{{/${name}}} stands where {{${section.tag.sigil}${section.tag.content}}} is to be closed`)
+    throw syntax(
+      scan.source,
+      tag.at,
+      `{{/${name}}} stands where {{${section.tag.sigil}${section.tag.content}}} is to be closed`
+    )
   }
   scan.body = section.body
 }
 
 function setDelimiters (scan: Scan, { content, at }: Tag): void {
   const pair = content.split(/\s+/)
-  const fine = pair.length === 2 && pair.every(text => text !== '' && text.length <= DELIMITER_LENGTH_MAX && !text.includes('='))
-  if (!fine) throw syntax(scan.source, at, `new delimiters are two, with a blank between them, of at most ${DELIMITER_LENGTH_MAX} characters and without =`)
+  const fine = pair.length === 2 &&
+    pair.every(text => text !== '' && text.length <= DELIMITER_LENGTH_MAX && !text.includes('='))
+  if (!fine) {
+    throw syntax(
+      scan.source,
+      at,
+      `new delimiters are two, with a blank between them, of at most ${DELIMITER_LENGTH_MAX} characters and without =`
+    )
+  }
   ;[scan.open, scan.close] = pair as [string, string]
 }
 
@@ -202,6 +219,8 @@ function partsOf (scan: Scan, tag: Tag): Name {
   const name = nameOf(scan, tag)
   if (name === '.') return []
   const parts = name.split('.')
-  if (parts.includes('')) throw syntax(scan.source, tag.at, `a name has something between its dots: ${JSON.stringify(name)}`)
+  if (parts.includes('')) {
+    throw syntax(scan.source, tag.at, `a name has something between its dots: ${JSON.stringify(name)}`)
+  }
   return parts
 }

@@ -43,11 +43,14 @@ interface Run extends Required<RenderOptions> {
   stepsLeft: number
 }
 
-/** What JSON data make of a template. Only own properties of objects have names; nothing is called. Strings, numbers and booleans are put in, all
- *  else is the empty string. Throws MustacheError when it would go beyond 1,000,000 steps, 200 levels, 2 MB or the budget. Source: github.com/mustache/spec 1.4,
- *  the core modules: no lambdas, no dynamic names, no inheritance. */
+/** What JSON data make of a template. Only own properties of objects have names; nothing is called. Strings, numbers
+ *  and booleans are put in, all else is the empty string. Throws MustacheError when it would go beyond 1,000,000 steps,
+ *  200 levels, 2 MB or the budget. Source: github.com/mustache/spec 1.4, the core modules: no lambdas, no dynamic
+ *  names, no inheritance. */
 export function render (
-  template: Template, data: unknown, { escape, partials = new Map(), onMiss = () => {}, budget = newRenderBudget() }: RenderOptions
+  template: Template,
+  data: unknown,
+  { escape, partials = new Map(), onMiss = () => {}, budget = newRenderBudget() }: RenderOptions
 ): string {
   const run: Run = { escape, partials, onMiss, budget, out: '', bytesLeft: BYTES_MAX, stepsLeft: STEPS_MAX }
   walk(run, template, { value: data, around: null }, '', 0)
@@ -76,13 +79,22 @@ function walk (run: Run, nodes: Template, frame: Frame, indent: string, depth: n
 
 function step (run: Run): void {
   if (--run.stepsLeft < 0) throw new MustacheError('too_many_steps', `Rendering takes over ${STEPS_MAX} steps.`)
-  if (--run.budget.steps < 0) throw new MustacheError('too_many_steps', `The templates of one request take over ${BUDGET_STEPS} steps together.`)
+  if (--run.budget.steps < 0) {
+    throw new MustacheError('too_many_steps', `The templates of one request take over ${BUDGET_STEPS} steps together.`)
+  }
 }
 
 function write (run: Run, text: string): void {
   const bytes = Buffer.byteLength(text)
-  if ((run.bytesLeft -= bytes) < 0) throw new MustacheError('too_large', `The result is over ${BYTES_MAX / 1024 / 1024} MB.`)
-  if ((run.budget.bytes -= bytes) < 0) throw new MustacheError('too_large', `What the templates of one request make is over ${BUDGET_BYTES / 1024 / 1024} MB together.`)
+  if ((run.bytesLeft -= bytes) < 0) {
+    throw new MustacheError('too_large', `The result is over ${BYTES_MAX / 1024 / 1024} MB.`)
+  }
+  if ((run.budget.bytes -= bytes) < 0) {
+    throw new MustacheError(
+      'too_large',
+      `What the templates of one request make is over ${BUDGET_BYTES / 1024 / 1024} MB together.`
+    )
+  }
   run.out += text
 }
 
@@ -109,7 +121,13 @@ function writeValue (run: Run, { name, raw }: Extract<Node, { kind: 'value' }>, 
   write(run, plain ? text : text.replaceAll(/[&<>"']/g, char => ENTITIES[char]!))
 }
 
-function walkSection (run: Run, { name, inverted, body }: Extract<Node, { kind: 'section' }>, frame: Frame, indent: string, depth: number): void {
+function walkSection (
+  run: Run,
+  { name, inverted, body }: Extract<Node, { kind: 'section' }>,
+  frame: Frame,
+  indent: string,
+  depth: number
+): void {
   const value = lookUp(run, name, frame)
   const values = Array.isArray(value) ? value as unknown[] : value ? [value] : []
   if (inverted && values.length === 0) return walk(run, body, frame, indent, depth + 1)
@@ -121,13 +139,20 @@ function walkSection (run: Run, { name, inverted, body }: Extract<Node, { kind: 
 }
 
 /** A partial that is not there is empty, as a name is. */
-function walkPartial (run: Run, { name, indent: own }: Extract<Node, { kind: 'partial' }>, frame: Frame, indent: string, depth: number): void {
+function walkPartial (
+  run: Run,
+  { name, indent: own }: Extract<Node, { kind: 'partial' }>,
+  frame: Frame,
+  indent: string,
+  depth: number
+): void {
   const partial = run.partials.get(name)
   if (partial === undefined) return run.onMiss(`>${name}`)
   walk(run, partial, frame, own === null ? '' : indent + own, depth + 1)
 }
 
-/** The first part is looked for from the innermost value outward, the others only in what it names; undefined when nobody has it. */
+/** The first part is looked for from the innermost value outward, the others only in what it names; undefined when
+ *  nobody has it. */
 function lookUp (run: Run, [first, ...rest]: Name, frame: Frame): unknown {
   if (first === undefined) return frame.value
   let holder: Frame | null = frame

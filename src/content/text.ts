@@ -7,7 +7,8 @@ const LENGTH_MAX = 2 * 1024 * 1024
 const DEPTH_MAX = 64
 /** Children of one element; the rest is left out. */
 const CHILDREN_MAX = 20_000
-/** Opening tags; what comes after them is left out. The reader's stack costs its own length with each of them, and not all are closed. */
+/** Opening tags; what comes after them is left out. The reader's stack costs its own length with each of them, and not
+ *  all are closed. */
 const TAGS_MAX = 20_000
 /** Texts kept, in characters. */
 const KEPT_MAX = 16 * 1024 * 1024
@@ -18,8 +19,8 @@ const ROW_MAX = 120
 /** Nodes of a cell that are looked at to tell. */
 const CELL_NODES_MAX = 40
 
-/** What an html says, for text/plain beside it: links as `text [url]`, images by their alt, rows of short cells in one line, nothing that is hidden.
- *  '' = it says nothing. Line ends are LF. Throws nothing, whatever the html. */
+/** What an html says, for text/plain beside it: links as `text [url]`, images by their alt, rows of short cells in one
+ *  line, nothing that is hidden. '' = it says nothing. Line ends are LF. Throws nothing, whatever the html. */
 export const textFromHtml: (html: string) => string = remembered(makeText, text => text.length, KEPT_MAX)
 
 function makeText (html: string): string {
@@ -112,7 +113,25 @@ const row: FormatCallback = (element, walk, builder) => {
 
 const isCell = ({ name }: DomNode): boolean => name === 'td' || name === 'th'
 
-const IN_LINE = new Set(['a', 'abbr', 'b', 'big', 'code', 'em', 'font', 'i', 'img', 's', 'small', 'span', 'strike', 'strong', 'sub', 'sup', 'u'])
+const IN_LINE = new Set([
+  'a',
+  'abbr',
+  'b',
+  'big',
+  'code',
+  'em',
+  'font',
+  'i',
+  'img',
+  's',
+  'small',
+  'span',
+  'strike',
+  'strong',
+  'sub',
+  'sup',
+  'u'
+])
 
 /** Characters of a cell, without bound when it holds more than one line. */
 function textWidth (cell: DomNode): number {
@@ -130,7 +149,21 @@ function textWidth (cell: DomNode): number {
 
 const BLOCKS = ['td', 'th', 'caption', 'center', 'address', 'dt', 'dd', 'figure', 'figcaption', 'fieldset', 'summary']
 const HIDDEN = ['[hidden]', '[style*="display:none"i]', '[style*="display: none"i]']
-const NOT_TEXT = ['head', 'title', 'template', 'select', 'textarea', 'svg', 'math', 'audio', 'video', 'object', 'iframe', 'map', ...HIDDEN]
+const NOT_TEXT = [
+  'head',
+  'title',
+  'template',
+  'select',
+  'textarea',
+  'svg',
+  'math',
+  'audio',
+  'video',
+  'object',
+  'iframe',
+  'map',
+  ...HIDDEN
+]
 
 const convert = compile({
   baseElements: { selectors: [] },
@@ -139,10 +172,17 @@ const convert = compile({
   selectors: [
     { selector: 'a', format: 'link' },
     { selector: 'img', format: 'image' },
-    ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6'].map(selector => ({ selector, options: { uppercase: false, leadingLineBreaks: 2, trailingLineBreaks: 2 } })),
+    ...['h1', 'h2', 'h3', 'h4', 'h5', 'h6'].map(selector => ({
+      selector,
+      options: { uppercase: false, leadingLineBreaks: 2, trailingLineBreaks: 2 }
+    })),
     { selector: 'hr', options: { length: 40 } },
     { selector: 'tr', format: 'row' },
-    ...BLOCKS.map(selector => ({ selector, format: 'block', options: { leadingLineBreaks: 1, trailingLineBreaks: 1 } })),
+    ...BLOCKS.map(selector => ({
+      selector,
+      format: 'block',
+      options: { leadingLineBreaks: 1, trailingLineBreaks: 1 }
+    })),
     ...NOT_TEXT.map(selector => ({ selector, format: 'skip' }))
   ],
   wordwrap: LINE_MAX

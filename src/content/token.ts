@@ -1,21 +1,27 @@
 import { hash, hkdfSync, timingSafeEqual } from 'node:crypto'
 
 /** Which recipient of which email: its id, the place among its recipients, and where the request lies in REQUESTS. */
-export interface Pointer { email: string, n: number, request: number }
+export interface Pointer {
+  email: string
+  n: number
+  request: number
+}
 
-/** What a token lets its holder do; one for one thing is none for another, since who forwards a mail hands on its links. */
+/** What a token lets its holder do; one for one thing is none for another, since who forwards a mail hands on its
+ *  links. */
 export type TokenUse = 'return' | 'unsubscribe' | 'open'
 
-/** Makes and reads what stands in the mail we send for whatever comes back: which recipient it was, and that we wrote it. Nobody else can make one. */
+/** Makes and reads what stands in the mail we send for whatever comes back: which recipient it was, and that we wrote
+ *  it. Nobody else can make one. */
 export interface Tokens {
   /** 54 characters, lower-case letters and digits: with a prefix it is a local part (64 octets, RFC 5321 4.5.3.1.1). */
-  mint (use: TokenUse, pointer: Pointer): string
+  mint(use: TokenUse, pointer: Pointer): string
   /** In any case of letters, as mail servers may have changed it; null when it is not ours. */
-  read (use: TokenUse, text: string): Pointer | null
-  /** Makes the tokens of a mail's links. Each carries its target, of at most CLICK_URL_MAX characters: it leads there for as long as the mail is kept, and
-   *  nowhere else. Its case counts. */
-  clicks (pointer: Pointer): (url: string) => string
-  readClick (text: string): { pointer: Pointer, url: string } | null
+  read(use: TokenUse, text: string): Pointer | null
+  /** Makes the tokens of a mail's links. Each carries its target, of at most CLICK_URL_MAX characters: it leads there
+   *  for as long as the mail is kept, and nowhere else. Its case counts. */
+  clicks(pointer: Pointer): (url: string) => string
+  readClick(text: string): { pointer: Pointer, url: string } | null
 }
 
 /** A longer link would be too long for some once it is wrapped. */
@@ -38,7 +44,8 @@ const VALUES = new Map([...ALPHABET].map((char, i) => [char, i]))
 export function createTokens (secret: string): Tokens {
   const mac = createMac(Buffer.from(hkdfSync('sha256', secret, 'jetpost', 'token', 32)))
   const macOf = (use: TokenUse, pointer: string) => base32(mac(`${use} ${pointer}`).subarray(0, MAC_BYTES))
-  const clickMacOf = (pointer: string, url: string) => mac(`click ${pointer} ${url}`).toString('base64url').slice(0, CLICK_MAC_LENGTH)
+  const clickMacOf = (pointer: string, url: string) =>
+    mac(`click ${pointer} ${url}`).toString('base64url').slice(0, CLICK_MAC_LENGTH)
 
   return {
     mint (use, pointer) {
@@ -57,7 +64,10 @@ export function createTokens (secret: string): Tokens {
     readClick (given) {
       const text = given.slice(0, POINTER_LENGTH)
       const url = Buffer.from(given.slice(POINTER_LENGTH + CLICK_MAC_LENGTH), 'base64url').toString()
-      if (url.length > CLICK_URL_MAX || !isEqual(given.slice(POINTER_LENGTH, POINTER_LENGTH + CLICK_MAC_LENGTH), clickMacOf(text, url))) return null
+      if (
+        url.length > CLICK_URL_MAX ||
+        !isEqual(given.slice(POINTER_LENGTH, POINTER_LENGTH + CLICK_MAC_LENGTH), clickMacOf(text, url))
+      ) return null
       const pointer = pointerIn(text)
       return pointer === null ? null : { pointer, url }
     }
@@ -76,7 +86,9 @@ function textOf ({ email, n, request }: Pointer): string {
 /** Of what a MAC has vouched for. */
 function pointerIn (text: string): Pointer | null {
   const place = fromBase32(text.slice(ID_LENGTH), PLACE_BYTES)
-  return place === null ? null : { email: `em_${text.slice(0, ID_LENGTH)}`, n: place[0]!, request: place.readUIntBE(1, 6) }
+  return place === null
+    ? null
+    : { email: `em_${text.slice(0, ID_LENGTH)}`, n: place[0]!, request: place.readUIntBE(1, 6) }
 }
 
 function isEqual (a: string, b: string): boolean {
@@ -88,7 +100,8 @@ const BLOCK_BYTES = 64
 const HASH_BYTES = 32
 const TEXT_BYTES_MAX = 3 * CLICK_URL_MAX + 100
 
-/** HMAC-SHA256 by its definition (RFC 2104 2) over one-shot hashes: a mail with fifty links needs as many, and node's Hmac objects cost five times as much. */
+/** HMAC-SHA256 by its definition (RFC 2104 2) over one-shot hashes: a mail with fifty links needs as many, and node's
+ *  Hmac objects cost five times as much. */
 function createMac (key: Buffer): (text: string) => Buffer {
   const inner = Buffer.alloc(BLOCK_BYTES + TEXT_BYTES_MAX)
   const outer = Buffer.alloc(BLOCK_BYTES + HASH_BYTES)

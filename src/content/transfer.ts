@@ -32,8 +32,13 @@ export function encodeText (text: string): Encoded {
   const { ends, escaped } = countKinds(bytes)
   const qpSize = bytes.length + 2 * escaped + ends
   // Line ends cost base64 more: each is a byte or two of three in four characters.
-  if (qpSize <= bytes.length * 1.37 + ends * 2) return { encoding: 'quoted-printable', bytes: quotedPrintable(bytes, qpSize + 2 * ends) }
-  return { encoding: 'base64', bytes: base64Lines(Buffer.from(text.replaceAll(/\r\n|\r|\n/g, '\r\n')).toString('base64')) }
+  if (qpSize <= bytes.length * 1.37 + ends * 2) {
+    return { encoding: 'quoted-printable', bytes: quotedPrintable(bytes, qpSize + 2 * ends) }
+  }
+  return {
+    encoding: 'base64',
+    bytes: base64Lines(Buffer.from(text.replaceAll(/\r\n|\r|\n/g, '\r\n')).toString('base64'))
+  }
 }
 
 function countKinds (bytes: Uint8Array): { ends: number, escaped: number } {
@@ -50,7 +55,8 @@ function countKinds (bytes: Uint8Array): { ends: number, escaped: number } {
 export function base64Lines (text: string): Buffer {
   const ends = 2 * Math.ceil(text.length / LINE_MAX)
   const out = Buffer.allocUnsafe(text.length + ends)
-  // Written as far to the right as there will be line ends, then moved to its place line by line: the text is copied once.
+  // Written as far to the right as there will be line ends, then moved to its place line by line: the text is copied
+  // once.
   out.write(text, ends, 'latin1')
   let at = 0
   for (let i = ends; i < out.length; i += LINE_MAX) {

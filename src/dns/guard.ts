@@ -10,14 +10,16 @@ export class TargetRefused extends Error {
 }
 
 const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
-/** `::8.8.8.8`, as resolvers write it, is read by ipaddr.js as if it were mapped; it is an IPv6 address of nobody. Source: RFC 4291 2.5.5.1. */
+/** `::8.8.8.8`, as resolvers write it, is read by ipaddr.js as if it were mapped; it is an IPv6 address of nobody.
+ *  Source: RFC 4291 2.5.5.1. */
 const COMPATIBLE = /^::[\d.]+$/
-/** Where Azure's hosts tell their guests about themselves, keys included: an address like any other, that only they can call. */
+/** Where Azure's hosts tell their guests about themselves, keys included: an address like any other, that only they can
+ *  call. */
 const AZURE_HOST = '168.63.129.16'
 
-/** True for an address of the public internet. Everything special is not: private, loopback, link-local, CGNAT, multicast, documentation, where
- *  clouds keep metadata, and every form in which IPv6 carries an IPv4 address elsewhere (mapped ones count as what they carry). Source: IANA
- *  special-purpose registries, RFC 6890. */
+/** True for an address of the public internet. Everything special is not: private, loopback, link-local, CGNAT,
+ *  multicast, documentation, where clouds keep metadata, and every form in which IPv6 carries an IPv4 address elsewhere
+ *  (mapped ones count as what they carry). Source: IANA special-purpose registries, RFC 6890. */
 export function isPublic (address: string): boolean {
   if (!ipaddr.isValid(address) || COMPATIBLE.test(address)) return false
   const parsed = ipaddr.process(address)
@@ -31,7 +33,8 @@ function isIsatap ({ parts }: ipaddr.IPv6): boolean {
 }
 
 const CONNECT_TIMEOUT_MS = 5000
-/** The system's resolver blocks a thread of Node's four while it waits: with two at most, names without an answer leave the others free. */
+/** The system's resolver blocks a thread of Node's four while it waits: with two at most, names without an answer leave
+ *  the others free. */
 const SYSTEM_LOOKUPS_MAX = 2
 const SYSTEM_WAITING_MAX = 200
 
@@ -42,9 +45,13 @@ export interface ConnectorOptions {
   ca?: string
 }
 
-/** Makes connections for undici and checks where they go: after DNS, at the moment of connecting, and to the very addresses that were
- *  checked, so that a name cannot change its mind in between. `allowPrivate` lets every address pass. */
-export function createConnector (allowPrivate: boolean, { resolve = createResolver(), ca }: ConnectorOptions = {}): buildConnector.connector {
+/** Makes connections for undici and checks where they go: after DNS, at the moment of connecting, and to the very
+ *  addresses that were checked, so that a name cannot change its mind in between. `allowPrivate` lets every address
+ *  pass. */
+export function createConnector (
+  allowPrivate: boolean,
+  { resolve = createResolver(), ca }: ConnectorOptions = {}
+): buildConnector.connector {
   const lookup: LookupFunction = (host, options, callback) => {
     resolve(host).then(found => {
       const addresses = allowed(found, options.family)
@@ -57,7 +64,13 @@ export function createConnector (allowPrivate: boolean, { resolve = createResolv
     const wanted = family === 4 || family === 6 ? [family] : [4, 6]
     return found.filter(({ address, family: its }) => wanted.includes(its) && (allowPrivate || isPublic(address)))
   }
-  const connect = buildConnector({ timeout: CONNECT_TIMEOUT_MS, lookup, ca, autoSelectFamily: true, autoSelectFamilyAttemptTimeout: 250 })
+  const connect = buildConnector({
+    timeout: CONNECT_TIMEOUT_MS,
+    lookup,
+    ca,
+    autoSelectFamily: true,
+    autoSelectFamilyAttemptTimeout: 250
+  })
   return (options, callback) => {
     const host = options.hostname.replace(/^\[(.*)\]$/, '$1')
     const fault = allowPrivate ? null : literalFault(host)
@@ -69,18 +82,20 @@ export function createConnector (allowPrivate: boolean, { resolve = createResolv
 /** An IPv6 literal without its brackets. */
 const bare = (hostname: string) => hostname.replace(/^\[(.*)\]$/, '$1')
 
-/** Names that lead nowhere but into the own net. Source: RFC 6761 6.3, RFC 6762 3, RFC 8375; ICANN keeps `internal` for it. */
+/** Names that lead nowhere but into the own net. Source: RFC 6761 6.3, RFC 6762 3, RFC 8375; ICANN keeps `internal` for
+ *  it. */
 const PRIVATE_NAME = /(^|\.)(localhost|local|internal|home\.arpa)$/i
 
-/** Why a URL's host may not be called as it is written, or null; nothing is looked up. Dots at its end, however many, say nothing: what a resolver makes of
- *  two is its own affair. */
+/** Why a URL's host may not be called as it is written, or null; nothing is looked up. Dots at its end, however many,
+ *  say nothing: what a resolver makes of two is its own affair. */
 export function literalFault (written: string): string | null {
   const host = bare(written).replace(/\.+$/, '')
   if (isIP(host) !== 0) return isPublic(host) ? null : `${host} is not a public address`
   return PRIVATE_NAME.test(host) ? `${host} is a name of private networks` : null
 }
 
-/** Why a URL's host may not be called, or null: as a connection would find now. One that has no address at present is not refused for it. */
+/** Why a URL's host may not be called, or null: as a connection would find now. One that has no address at present is
+ *  not refused for it. */
 export async function hostFault (hostname: string, resolve: Resolve = createResolver()): Promise<string | null> {
   const host = bare(hostname)
   const fault = literalFault(host)
@@ -91,8 +106,8 @@ export async function hostFault (hostname: string, resolve: Resolve = createReso
 
 export type Resolve = (host: string) => Promise<LookupAddress[]>
 
-/** Names with a dot are asked of DNS without blocking a thread; the rest, and what DNS does not know (the hosts file does), of the
- *  system. `server` = `host:port` of a resolver, or null for the system's. */
+/** Names with a dot are asked of DNS without blocking a thread; the rest, and what DNS does not know (the hosts file
+ *  does), of the system. `server` = `host:port` of a resolver, or null for the system's. */
 export function createResolver (server: string | null = null): Resolve {
   const resolver = new dns.Resolver({ timeout: 2000, tries: 2 })
   if (server !== null) resolver.setServers([server])

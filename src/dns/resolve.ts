@@ -2,28 +2,36 @@ import ipaddr from 'ipaddr.js'
 import { Resolver } from 'node:dns/promises'
 import { errorCode } from '#src/base/errors.ts'
 
-/** Questions to DNS, each answered within 5 s. They throw DnsUnavailable. An answer has at most 64 kB, which DNS itself sees to. */
+/** Questions to DNS, each answered within 5 s. They throw DnsUnavailable. An answer has at most 64 kB, which DNS itself
+ *  sees to. */
 export interface Dns {
   /** TXT records, each joined to one string; empty when there are none. */
-  txt (name: string): Promise<string[]>
+  txt(name: string): Promise<string[]>
   /** Target of the CNAME, lower case and without the final dot, or null. */
-  cname (name: string): Promise<string | null>
-  /** MX records in no order, names in lower case and without the final dot ('' = the null MX, RFC 7505); null when there is no such name. */
-  mx (name: string): Promise<MxRecord[] | null>
+  cname(name: string): Promise<string | null>
+  /** MX records in no order, names in lower case and without the final dot ('' = the null MX, RFC 7505); null when
+   *  there is no such name. */
+  mx(name: string): Promise<MxRecord[] | null>
   /** IPv4 addresses, before IPv6 ones, and for how many seconds they all hold; null when there is no such name. */
-  addresses (name: string): Promise<Addresses | null>
+  addresses(name: string): Promise<Addresses | null>
 }
 
 /** Asked by who sets a server up, and never by mail. */
 export interface ReverseDns extends Dns {
   /** PTR names of an IP address, lower case and without the final dot; empty when there are none. */
-  names (address: string): Promise<string[]>
+  names(address: string): Promise<string[]>
 }
 
-export interface MxRecord { preference: number, exchange: string }
+export interface MxRecord {
+  preference: number
+  exchange: string
+}
 
 /** `ttlS` is 0 when there are none. */
-export interface Addresses { addresses: string[], ttlS: number }
+export interface Addresses {
+  addresses: string[]
+  ttlS: number
+}
 
 /** DNS did not say (no answer in time, SERVFAIL, REFUSED, nonsense): there may be records or none. */
 export class DnsUnavailable extends Error {
@@ -84,7 +92,10 @@ export function openDns (server: string | null): ReverseDns {
     const failed = answers.find(answer => answer.status === 'rejected')
     if (found.length === 0 && failed !== undefined) throw failed.reason
     if (said.every(records => records === null)) return null
-    return { addresses: found.map(({ address }) => address), ttlS: found.length === 0 ? 0 : Math.min(...found.map(({ ttl }) => ttl)) }
+    return {
+      addresses: found.map(({ address }) => address),
+      ttlS: found.length === 0 ? 0 : Math.min(...found.map(({ ttl }) => ttl))
+    }
   }
 
   return {
@@ -102,14 +113,17 @@ function reverseName (address: string): string {
   const parsed = ipaddr.process(address)
   const bytes = parsed.toByteArray()
   if (parsed.kind() === 'ipv4') return `${bytes.toReversed().join('.')}.in-addr.arpa`
-  return `${bytes.flatMap(byte => [byte >> 4, byte & 15]).map(nibble => nibble.toString(16)).toReversed().join('.')}.ip6.arpa`
+  return `${
+    bytes.flatMap(byte => [byte >> 4, byte & 15]).map(nibble => nibble.toString(16)).toReversed().join('.')
+  }.ip6.arpa`
 }
 
 function plainName (name: string): string {
   return name.toLowerCase().replace(/\.$/, '')
 }
 
-/** Runs AT_ONCE acts at once, the others in the order they came. Who waits does so no longer than those before may take. */
+/** Runs AT_ONCE acts at once, the others in the order they came. Who waits does so no longer than those before may
+ *  take. */
 function turns () {
   const waiting: Array<() => void> = []
   let running = 0

@@ -8,7 +8,8 @@ import { sendSignal } from './orphan.ts'
 const STOP_MS = 10_000
 const FORCE_MS = 2_000
 
-/** What to run. `stopSignal` ends it cleanly; `forceSignal` follows after 10 s, KILL 2 s later. `logFile` takes its stdout and stderr. */
+/** What to run. `stopSignal` ends it cleanly; `forceSignal` follows after 10 s, KILL 2 s later. `logFile` takes its
+ *  stdout and stderr. */
 export interface Command {
   file: string
   args: string[]
@@ -19,18 +20,22 @@ export interface Command {
 }
 
 /** How it ended: an exit code or a signal. */
-export interface Exit { code: number | null, signal: NodeJS.Signals | null }
+export interface Exit {
+  code: number | null
+  signal: NodeJS.Signals | null
+}
 
 export interface Leashed {
   pid: number
   exited: Promise<Exit>
   /** Ends it as `Command` says; resolves when it is gone, 12 s at most (and the time KILL takes). */
-  stop (): Promise<void>
+  stop(): Promise<void>
 }
 
-// fd 3 is the leash: a pipe whose other end only Jetpost holds. The watcher reads it. A line means "it has ended, go home"; end of file
-// without a line means that Jetpost died, so the server is stopped. The shell then becomes the server (exec): its pid, its exit code and
-// its signal are the server's own. The watcher is a grandchild, so that postgres does not find a child it never made.
+// fd 3 is the leash: a pipe whose other end only Jetpost holds. The watcher reads it. A line means "it has ended, go
+// home"; end of file without a line means that Jetpost died, so the server is stopped. The shell then becomes the
+// server (exec): its pid, its exit code and its signal are the server's own. The watcher is a grandchild, so that
+// postgres does not find a child it never made.
 const LEASH = `
 stop=$1 force=$2 tenths=$3
 shift 3
@@ -50,14 +55,14 @@ shift 3
 exec "$@" 3<&-
 `
 
-/** Starts a server in a session of its own (Ctrl-C in the terminal does not reach it before Jetpost has drained) that nevertheless dies
- *  with this process, even by kill -9. Throws when the shell cannot be started. */
+/** Starts a server in a session of its own (Ctrl-C in the terminal does not reach it before Jetpost has drained) that
+ *  nevertheless dies with this process, even by kill -9. Throws when the shell cannot be started. */
 export async function leash (command: Command): Promise<Leashed> {
   const child = launch(command)
   const exited = new Promise<Exit>(resolve => child.once('exit', (code, signal) => resolve({ code, signal })))
   const pid = await started(child)
   const line = child.stdio[3] as Socket
-  line.on('error', () => {})   // the watcher may be gone already
+  line.on('error', () => {}) // the watcher may be gone already
   void exited.then(() => line.end('ended\n'))
   return { pid, exited, stop: () => stop(pid, exited, command) }
 }
@@ -85,7 +90,7 @@ async function started (child: ChildProcess): Promise<number> {
 async function stop (pid: number, exited: Promise<Exit>, { stopSignal, forceSignal }: Command): Promise<void> {
   const gone = new AbortController()
   void exited.then(() => gone.abort())
-  await sleep(0)   // an exit that has already happened is seen before a signal is sent to a pid that may be another's
+  await sleep(0) // an exit that has already happened is seen before a signal is sent to a pid that may be another's
   for (const [signal, waitMs] of [[stopSignal, STOP_MS], [forceSignal, FORCE_MS]] as const) {
     if (gone.signal.aborted) return
     sendSignal(pid, signal)

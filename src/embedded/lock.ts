@@ -27,7 +27,9 @@ export function lockDataDir (dataDir: string): () => void {
     throw error
   }
   writeFileSync(join(folder, 'jetpost.pid'), `${process.pid}\n`, { mode: 0o600 })
-  return () => { if (database.isOpen) database.close() }
+  return () => {
+    if (database.isOpen) database.close()
+  }
 }
 
 /** Whether a Jetpost holds the folder now. Takes a shared lock for an instant, so it disturbs nobody. */
@@ -49,12 +51,15 @@ function openFolder (dataDir: string): string {
     privateFolder(dataDir)
     return realpathSync(dataDir)
   } catch (error) {
-    throw new Complaint(`The data folder ${dataDir} cannot be used (${errorCode(error)}): set JETPOST_DATA_DIR to a folder of your own.`,
-      { cause: error })
+    throw new Complaint(
+      `The data folder ${dataDir} cannot be used (${errorCode(error)}): set JETPOST_DATA_DIR to a folder of your own.`,
+      { cause: error }
+    )
   }
 }
 
-// chmod goes by path on purpose: opening and closing the file here would drop a lock this process already holds on it (POSIX).
+// chmod goes by path on purpose: opening and closing the file here would drop a lock this process already holds on it
+// (POSIX).
 function openLock (folder: string, timeoutMs: number): DatabaseSync {
   const path = join(folder, 'lock')
   try {
@@ -62,8 +67,10 @@ function openLock (folder: string, timeoutMs: number): DatabaseSync {
     chmodSync(path, 0o600)
     return database
   } catch (error) {
-    throw new Complaint(`The lock file ${path} cannot be opened: it belongs to another user, or the disk is full or read-only.`,
-      { cause: error })
+    throw new Complaint(
+      `The lock file ${path} cannot be opened: it belongs to another user, or the disk is full or read-only.`,
+      { cause: error }
+    )
   }
 }
 

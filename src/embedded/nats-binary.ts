@@ -5,7 +5,7 @@ import { Complaint } from '#src/base/errors.ts'
 import { buildNatsServer } from './nats-build.ts'
 import { downloadNatsServer } from './nats-download.ts'
 import { isAlive } from './orphan.ts'
-import { run } from './run.ts'
+import { run } from './run-command.ts'
 
 /** The one we fetch or build. */
 const NATS_VERSION = '2.15.2'
@@ -22,8 +22,9 @@ export interface NatsSearch {
   signal: AbortSignal
 }
 
-/** The path of a nats-server that is new enough: JETPOST_NATS_BIN, PATH, our cache, the official release, `go install`, in this order.
- *  Throws a Complaint of one sentence when there is none, or when JETPOST_NATS_BIN is set and unfit (it is never passed over). */
+/** The path of a nats-server that is new enough: JETPOST_NATS_BIN, PATH, our cache, the official release, `go install`,
+ *  in this order. Throws a Complaint of one sentence when there is none, or when JETPOST_NATS_BIN is set and unfit (it
+ *  is never passed over). */
 export async function findNatsServer (search: NatsSearch): Promise<string> {
   if (search.natsBin !== null) return await operatorsChoice(search.natsBin)
   return await onPath() ?? await inCache(search) ?? await fetched(search)
@@ -65,16 +66,19 @@ async function fetched (search: NatsSearch): Promise<string> {
     if (search.signal.aborted) throw new Complaint('Jetpost was stopped while it was fetching nats-server.')
     if (made === null || await versionOf(made) !== NATS_VERSION) throw new Complaint(howToInstall())
     const file = join(folder, cachedName())
-    renameSync(made, file)   // atomic: another Jetpost sees the whole binary or none
+    renameSync(made, file) // atomic: another Jetpost sees the whole binary or none
     return file
   } finally {
     rmSync(workshop, { recursive: true, force: true })
   }
 }
 
-/** A folder of our own beside the cached file, so that moving the result is a rename; those of processes that were killed go. */
+/** A folder of our own beside the cached file, so that moving the result is a rename; those of processes that were
+ *  killed go. */
 function openWorkshop (folder: string): string {
-  const leftovers = readdirSync(folder).filter(name => /^new-\d+$/.test(name) && !isAlive(Number(name.slice('new-'.length))))
+  const leftovers = readdirSync(folder).filter(name =>
+    /^new-\d+$/.test(name) && !isAlive(Number(name.slice('new-'.length)))
+  )
   for (const name of leftovers) rmSync(join(folder, name), { recursive: true, force: true })
   const workshop = join(folder, `new-${process.pid}`)
   mkdirSync(workshop, { recursive: true })
@@ -82,7 +86,9 @@ function openWorkshop (folder: string): string {
 }
 
 function howToInstall (): string {
-  return `No nats-server ${NATS_VERSION.replace(/\.\d+$/, '')} or newer was found and it could be neither downloaded nor built: ` +
+  return `No nats-server ${
+    NATS_VERSION.replace(/\.\d+$/, '')
+  } or newer was found and it could be neither downloaded nor built: ` +
     'install it (`brew install nats-server`, or on Linux the .deb, .rpm or archive from https://github.com/nats-io/nats-server/releases, ' +
     'as apt has none this new) and set JETPOST_NATS_BIN if it is not on PATH, ' +
     `or run \`docker run -p 4222:4222 nats:${NATS_VERSION} -js\` and set NATS_URL=nats://127.0.0.1:4222.`
@@ -118,7 +124,7 @@ function cacheFolders (dataDir: string): string[] {
   if (isAbsolute(xdg)) return [join(xdg, 'jetpost'), own]
   try {
     return [join(homedir(), '.cache', 'jetpost'), own]
-  } catch {   // a uid without a passwd entry and without HOME
+  } catch { // a uid without a passwd entry and without HOME
     return [own]
   }
 }
@@ -131,5 +137,7 @@ function writableCache (dataDir: string): string {
       return folder
     } catch { /* a home that cannot be written: the next one */ }
   }
-  throw new Complaint(`Neither the cache folder nor ${dataDir} can be written, so nats-server cannot be fetched: set JETPOST_NATS_BIN.`)
+  throw new Complaint(
+    `Neither the cache folder nor ${dataDir} can be written, so nats-server cannot be fetched: set JETPOST_NATS_BIN.`
+  )
 }

@@ -2,15 +2,15 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { download } from './download.ts'
 import type { NatsOrder } from './nats-download.ts'
-import { lastLine, run } from './run.ts'
+import { lastLine, run } from './run-command.ts'
 
 const MODULE = 'github.com/nats-io/nats-server/v2'
 const BUILD_MS = 600_000
 const GO_MS = 5_000
 const SAY_EVERY_MS = 5_000
 
-/** Builds nats-server with the Go on this machine and answers the binary's path, or null (after a line that says why, when there is a Go).
- *  Ten minutes at most. Go checks the module against its public checksum database. */
+/** Builds nats-server with the Go on this machine and answers the binary's path, or null (after a line that says why,
+ *  when there is a Go). Ten minutes at most. Go checks the module against its public checksum database. */
 export async function buildNatsServer ({ folder, version, say, signal }: NatsOrder): Promise<string | null> {
   const go = await run('go', ['env', 'GOPROXY', 'GOMODCACHE'], { timeoutMs: GO_MS, signal })
   if (go.code !== 0) return null
@@ -26,8 +26,14 @@ export async function buildNatsServer ({ folder, version, say, signal }: NatsOrd
   return null
 }
 
-// Without a network go would try for minutes. One question to the module proxy finds out in 3 s; then only what go has already counts.
-async function source (goProxy: string, goCache: string, version: string, signal: AbortSignal): Promise<NodeJS.ProcessEnv> {
+// Without a network go would try for minutes. One question to the module proxy finds out in 3 s; then only what go has
+// already counts.
+async function source (
+  goProxy: string,
+  goCache: string,
+  version: string,
+  signal: AbortSignal
+): Promise<NodeJS.ProcessEnv> {
   const first = goProxy.split(/[,|]/)[0]!
   if (!first.startsWith('https://')) return {}
   try {

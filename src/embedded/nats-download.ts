@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { asError } from '#src/base/errors.ts'
 import { sha256Hex } from '#src/base/secret.ts'
 import { download } from './download.ts'
-import { lastLine, run } from './run.ts'
+import { lastLine, run } from './run-command.ts'
 
 const RELEASES = 'https://github.com/nats-io/nats-server/releases/download'
 const UNPACK_MS = 60_000

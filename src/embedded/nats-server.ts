@@ -58,7 +58,11 @@ async function endOrphan (folder: string, configFile: string): Promise<void> {
   const pid = readPid(join(folder, 'nats-server.pid'))
   if (pid === null) return
   const gone = await stopOrphan({ pid, mark: `--config ${configFile}`, stopSignal: 'SIGTERM', forceSignal: 'SIGKILL' })
-  if (!gone) throw new Complaint(`A nats-server that an earlier Jetpost left behind (process ${pid}) does not end: kill it by hand.`)
+  if (!gone) {
+    throw new Complaint(
+      `A nats-server that an earlier Jetpost left behind (process ${pid}) does not end: kill it by hand.`
+    )
+  }
 }
 
 function readPid (path: string): number | null {
@@ -74,14 +78,16 @@ function command (file: string, configFile: string, logFile: string): Command {
   return { file, args: ['--config', configFile], env, logFile, stopSignal: 'SIGTERM', forceSignal: 'SIGKILL' }
 }
 
-/** A quarter of the machine's (or container's) memory, 512 MiB to 8 GiB. A soft limit: above it Go collects more eagerly. */
+/** A quarter of the machine's (or container's) memory, 512 MiB to 8 GiB. A soft limit: above it Go collects more
+ *  eagerly. */
 function memoryMebibytes (): number {
   const limitBytes = process.constrainedMemory() || Infinity
   return Math.round(Math.min(Math.max(Math.min(totalmem(), limitBytes) / 4 / MEBIBYTE, 512), 8192))
 }
 
-// max_pending must exceed max_payload many times over: a pull of large messages waits there, and a consumer above it is cut off as slow.
-// A client that is busy for a while (a projector's transaction, a garbage collection) is slow, not dead: hence 30 s of write_deadline.
+// max_pending must exceed max_payload many times over: a pull of large messages waits there, and a consumer above it is
+// cut off as slow. A client that is busy for a while (a projector's transaction, a garbage collection) is slow, not
+// dead: hence 30 s of write_deadline.
 function config (folder: string, name: string, { nats }: Kept): string {
   return `# Written by Jetpost at every start: changes here are lost.
 server_name: "${name}"
@@ -100,8 +106,9 @@ jetstream {
 `
 }
 
-/** What JetStream may fill: all it has and all that is free but a tenth of the disk (2 GiB at most). The server's default, three quarters
- *  of what happens to be free, would shrink from start to start; a full disk makes it drop JetStream, a full store makes it say no. */
+/** What JetStream may fill: all it has and all that is free but a tenth of the disk (2 GiB at most). The server's
+ *  default, three quarters of what happens to be free, would shrink from start to start; a full disk makes it drop
+ *  JetStream, a full store makes it say no. */
 function storeMebibytes (folder: string): number {
   const { bavail, blocks, bsize } = statfsSync(folder)
   const spareBytes = Math.min(blocks * bsize / 10, 2048 * MEBIBYTE)
@@ -117,7 +124,8 @@ function usedBytes (folder: string): number {
   return bytes
 }
 
-/** The server greets with INFO {…}; it listens only after JetStream has recovered, and its name tells it from a stranger on our port. */
+/** The server greets with INFO {…}; it listens only after JetStream has recovered, and its name tells it from a
+ *  stranger on our port. */
 function answersAs (name: string, port: number): Promise<boolean> {
   return new Promise(resolve => {
     let greeting = ''

@@ -1,17 +1,23 @@
 import { readFileSync } from 'node:fs'
 import { sleep } from '#src/base/backoff.ts'
-import { run } from './run.ts'
+import { run } from './run-command.ts'
 
 const STOP_MS = 10_000
 const FORCE_MS = 3_000
 const LOOK_EVERY_MS = 50
 
-/** A process of the same machine, told apart from a stranger with the same pid by a path (`mark`) in its command line. */
-export interface Suspect { pid: number, mark: string, stopSignal: NodeJS.Signals, forceSignal: NodeJS.Signals }
+/** A process of the same machine, told apart from a stranger with the same pid by a path (`mark`) in its command line.
+ */
+export interface Suspect {
+  pid: number
+  mark: string
+  stopSignal: NodeJS.Signals
+  forceSignal: NodeJS.Signals
+}
 
-/** Stops a server that a killed Jetpost left behind (its leash is stopping it already, perhaps) and waits till it is gone, 16 s at most.
- *  Whoever calls this holds the data folder's lock, so the server is nobody else's. A stranger is not touched.
- *  Returns whether none is left. */
+/** Stops a server that a killed Jetpost left behind (its leash is stopping it already, perhaps) and waits till it is
+ *  gone, 16 s at most. Whoever calls this holds the data folder's lock, so the server is nobody else's. A stranger is
+ *  not touched. Returns whether none is left. */
 export async function stopOrphan (suspect: Suspect): Promise<boolean> {
   if (!await isOurs(suspect)) return true
   return await stopAndWait(suspect, suspect.stopSignal, STOP_MS) ||
@@ -32,7 +38,8 @@ async function isOurs ({ pid, mark }: Suspect): Promise<boolean> {
   return (await commandLine(pid)).includes(mark)
 }
 
-/** The command line of a process, '' when there is none or it is a zombie. /proc first: small images have no ps, macOS has no /proc. */
+/** The command line of a process, '' when there is none or it is a zombie. /proc first: small images have no ps, macOS
+ *  has no /proc. */
 async function commandLine (pid: number): Promise<string> {
   if (process.platform === 'linux') return readCommandLine(pid)
   const { code, output } = await run('ps', ['-p', String(pid), '-o', 'command='], { timeoutMs: 2_000 })

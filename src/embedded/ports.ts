@@ -2,8 +2,8 @@ import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
 import { Complaint } from '#src/base/errors.ts'
 
-// Below every system's ephemeral range (Linux from 32768, macOS from 49152): there, an outgoing connection could take the port while
-// the server restarts, and a client that dials a dead port there can even connect to itself.
+// Below every system's ephemeral range (Linux from 32768, macOS from 49152): there, an outgoing connection could take
+// the port while the server restarts, and a client that dials a dead port there can even connect to itself.
 const PORT_MIN = 20_000
 const PORT_MAX = 30_000
 const TRIES_MAX = 100
@@ -17,8 +17,8 @@ function isFree (port: number): Promise<boolean> {
   })
 }
 
-/** The port to listen on: the operator's (`wanted`, set by `variable`), else the one kept from last time while it is free, else a new
- *  free one. Throws a Complaint when the operator's is taken. */
+/** The port to listen on: the operator's (`wanted`, set by `variable`), else the one kept from last time while it is
+ *  free, else a new free one. Throws a Complaint when the operator's is taken. */
 export async function choosePort (wanted: number | null, kept: number | null, variable: string): Promise<number> {
   if (wanted !== null) {
     if (await isFree(wanted)) return wanted
@@ -33,5 +33,7 @@ async function newPort (): Promise<number> {
     const port = randomInt(PORT_MIN, PORT_MAX)
     if (await isFree(port)) return port
   }
-  throw new Complaint(`No free port was found between ${PORT_MIN} and ${PORT_MAX}: set JETPOST_NATS_PORT and JETPOST_POSTGRES_PORT.`)
+  throw new Complaint(
+    `No free port was found between ${PORT_MIN} and ${PORT_MAX}: set JETPOST_NATS_PORT and JETPOST_POSTGRES_PORT.`
+  )
 }

@@ -1,6 +1,6 @@
 import { chownSync, statSync } from 'node:fs'
 import { Complaint } from '#src/base/errors.ts'
-import { lastLine, run } from './run.ts'
+import { lastLine, run } from './run-command.ts'
 
 const ACCOUNTS = ['postgres', 'nobody']
 const RUN_MS = 5_000
@@ -8,9 +8,9 @@ const RUN_MS = 5_000
 /** Whom PostgreSQL runs as. It refuses to run as root. */
 export interface Account {
   /** Prefixes a command so that it runs as this account. */
-  wrap (file: string, args: string[]): [file: string, args: string[]]
+  wrap(file: string, args: string[]): [file: string, args: string[]]
   /** Hands a file or folder over to this account. */
-  own (path: string): void
+  own(path: string): void
 }
 
 const OURSELVES: Account = { wrap: (file, args) => [file, args], own: () => {} }
@@ -25,15 +25,24 @@ const OURSELVES: Account = { wrap: (file, args) => [file, args], own: () => {} }
 export async function postgresAccount (folder: string): Promise<Account> {
   if (process.getuid!() !== 0) return OURSELVES
   const { uid, gid } = ownerOf(folder) ?? await firstAccount()
-  // no_setuid_fixup: without it access(2), by which initdb looks for its neighbours, ignores the capability of whoever is not root.
+  // no_setuid_fixup: without it access(2), by which initdb looks for its neighbours, ignores the capability of whoever
+  // is not root.
   const drop = [
-    `--reuid=${uid}`, `--regid=${gid}`, '--clear-groups',
-    '--securebits=+no_setuid_fixup', '--inh-caps=+dac_override', '--ambient-caps=+dac_override'
+    `--reuid=${uid}`,
+    `--regid=${gid}`,
+    '--clear-groups',
+    '--securebits=+no_setuid_fixup',
+    '--inh-caps=+dac_override',
+    '--ambient-caps=+dac_override'
   ]
   const { code, output } = await run('setpriv', [...drop, 'true'], { timeoutMs: RUN_MS })
   if (code !== 0) {
-    throw new Complaint('PostgreSQL does not run as root and Jetpost could not start it as another user ' +
-      `(setpriv: ${lastLine(output)}): run Jetpost as an ordinary user, or set DATABASE_URL to a PostgreSQL of your own.`)
+    throw new Complaint(
+      'PostgreSQL does not run as root and Jetpost could not start it as another user ' +
+        `(setpriv: ${
+          lastLine(output)
+        }): run Jetpost as an ordinary user, or set DATABASE_URL to a PostgreSQL of your own.`
+    )
   }
   return {
     wrap: (file, args) => ['setpriv', [...drop, file, ...args]],
@@ -41,7 +50,10 @@ export async function postgresAccount (folder: string): Promise<Account> {
   }
 }
 
-interface Ids { uid: number, gid: number }
+interface Ids {
+  uid: number
+  gid: number
+}
 
 /** An existing database stays its owner's. */
 function ownerOf (folder: string): Ids | null {
@@ -54,8 +66,10 @@ async function firstAccount (): Promise<Ids> {
     const ids = await idsOf(name)
     if (ids !== null) return ids
   }
-  throw new Complaint(`PostgreSQL does not run as root and there is no user ${ACCOUNTS.join(' or ')} to run it as: ` +
-    'run Jetpost as an ordinary user, or set DATABASE_URL to a PostgreSQL of your own.')
+  throw new Complaint(
+    `PostgreSQL does not run as root and there is no user ${ACCOUNTS.join(' or ')} to run it as: ` +
+      'run Jetpost as an ordinary user, or set DATABASE_URL to a PostgreSQL of your own.'
+  )
 }
 
 async function idsOf (name: string): Promise<Ids | null> {

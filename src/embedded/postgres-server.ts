@@ -12,8 +12,9 @@ const ANSWER_MS = 2_000
 const CREATE_MS = 30_000
 const DATABASE = 'jetpost'
 
-// On the command line rather than in postgresql.conf: always this version's, and what the operator adds to the file still counts elsewhere.
-// Errors go to the log without their statement, detail and context: those carry people's addresses.
+// On the command line rather than in postgresql.conf: always this version's, and what the operator adds to the file
+// still counts elsewhere. Errors go to the log without their statement, detail and context: those carry people's
+// addresses.
 const SETTINGS = {
   listen_addresses: '127.0.0.1',
   unix_socket_directories: '',
@@ -57,7 +58,9 @@ export function postgresPlan ({ dataDir, port, kept, programs, account }: Postgr
         kept.postgres.port = await choosePort(port, kept.postgres.port, 'JETPOST_POSTGRES_PORT')
         kept.save()
       }
-      const settings = Object.entries({ ...SETTINGS, port: kept.postgres.port }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+      const settings = Object.entries({ ...SETTINGS, port: kept.postgres.port }).flatMap((
+        [name, value]
+      ) => ['-c', `${name}=${value}`])
       const [file, args] = account.wrap(programs.postgres, ['-D', folder, ...settings])
       return { file, args, env: programs.env, logFile, stopSignal: 'SIGINT', forceSignal: 'SIGQUIT' } satisfies Command
     },
@@ -81,7 +84,9 @@ export async function createDatabase (kept: Kept): Promise<void> {
 /** Our password opens ours only, so a stranger on the port does not count; nor does one that is still recovering. */
 async function answers (kept: Kept): Promise<boolean> {
   try {
-    await withClient(kept, ANSWER_MS, async client => { await client.query('select 1') })
+    await withClient(kept, ANSWER_MS, async client => {
+      await client.query('select 1')
+    })
     return true
   } catch {
     return false
@@ -90,9 +95,11 @@ async function answers (kept: Kept): Promise<boolean> {
 
 async function withClient (kept: Kept, timeoutMs: number, ask: (client: pg.Client) => Promise<void>): Promise<void> {
   const client = new pg.Client({
-    connectionString: postgresUrl(kept, 'postgres'), connectionTimeoutMillis: timeoutMs, query_timeout: timeoutMs
+    connectionString: postgresUrl(kept, 'postgres'),
+    connectionTimeoutMillis: timeoutMs,
+    query_timeout: timeoutMs
   })
-  client.on('error', () => {})   // the connection may be cut at any moment; the query under way says so
+  client.on('error', () => {}) // the connection may be cut at any moment; the query under way says so
   try {
     await client.connect()
     await ask(client)

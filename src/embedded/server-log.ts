@@ -8,8 +8,9 @@ export function sizeBytes (path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0
 }
 
-/** Keeps a server's log below about 20 MB: past 10 MB it is copied to `<path>.1` and emptied. The server may go on writing meanwhile,
- *  because it appends; what it writes during the copy is lost. Never throws: on a full disk the copy is given up, the emptying is not. */
+/** Keeps a server's log below about 20 MB: past 10 MB it is copied to `<path>.1` and emptied. The server may go on
+ *  writing meanwhile, because it appends; what it writes during the copy is lost. Never throws: on a full disk the copy
+ *  is given up, the emptying is not. */
 export function boundLog (path: string): void {
   try {
     if (sizeBytes(path) <= SIZE_BYTES_MAX) return
@@ -25,7 +26,8 @@ export function boundLog (path: string): void {
   }
 }
 
-/** The line that says most about an end: the last one with FATAL, PANIC or ERROR in it, else the last. Only what came after `fromBytes`. */
+/** The line that says most about an end: the last one with FATAL, PANIC or ERROR in it, else the last. Only what came
+ *  after `fromBytes`. */
 export function lastWords (path: string, fromBytes: number): string {
   const lines = tail(path, fromBytes).split('\n').map(line => line.trim()).filter(line => line !== '')
   const worst = lines.findLast(line => /\b(FATAL|PANIC|ERROR|FTL|error)\b/.test(line))

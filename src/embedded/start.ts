@@ -35,11 +35,12 @@ export interface Embedded {
   natsUrl: string | null
   databaseUrl: string | null
   /** Ends both servers (10 s, then by force) and gives the folder back. May be called again. */
-  stop (): Promise<void>
+  stop(): Promise<void>
 }
 
-/** Takes the data folder and starts the embedded servers in it, both at once; resolves when they answer, and keeps them alive until
- *  `stop`. They end with this process, even by kill -9. Throws a Complaint of one sentence when it cannot, and leaves nothing running. */
+/** Takes the data folder and starts the embedded servers in it, both at once; resolves when they answer, and keeps them
+ *  alive until `stop`. They end with this process, even by kill -9. Throws a Complaint of one sentence when it cannot,
+ *  and leaves nothing running. */
 export async function startEmbedded (options: EmbeddedOptions): Promise<Embedded> {
   const release = lockDataDir(options.dataDir)
   try {
@@ -78,7 +79,12 @@ async function startBoth (options: EmbeddedOptions, kept: Kept): Promise<Supervi
     ...options.postgres ? [startPostgres(options, kept, signal)] : []
   ]
   let reason: unknown = null
-  for (const start of starting) start.catch(error => { reason ??= error; failed.abort() })
+  for (const start of starting) {
+    start.catch(error => {
+      reason ??= error
+      failed.abort()
+    })
+  }
   const results = await Promise.allSettled(starting)
   const servers = results.flatMap(result => result.status === 'fulfilled' ? [result.value] : [])
   if (!signal.aborted) return servers
@@ -101,7 +107,11 @@ async function startPostgres (options: EmbeddedOptions, kept: Kept, signal: Abor
   const programs = findPostgres(dataDir)
   const account = await postgresAccount(postgresFolder(dataDir))
   await openPostgresFolder({ dataDir, password: kept.postgres.password, programs, account, say, signal })
-  const server = await supervise(postgresPlan({ dataDir, port: postgresPort, kept, programs, account }), { log, say, signal })
+  const server = await supervise(postgresPlan({ dataDir, port: postgresPort, kept, programs, account }), {
+    log,
+    say,
+    signal
+  })
   await createDatabase(kept).catch(async error => {
     await server.stop()
     throw error

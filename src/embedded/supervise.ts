@@ -19,22 +19,27 @@ const LOG_BOUND_EVERY_MS = 60_000
 export interface Plan {
   name: string
   logFile: string
-  /** Before each try: clears what a dirty end left behind and says what to run. `first` = nobody knows the port yet, it may change. */
-  prepare (first: boolean): Promise<Command>
+  /** Before each try: clears what a dirty end left behind and says what to run. `first` = nobody knows the port yet, it
+   *  may change. */
+  prepare(first: boolean): Promise<Command>
   /** Does our server (not just anything on that port) answer? Bounded, never rejects. */
-  answers (): Promise<boolean>
+  answers(): Promise<boolean>
 }
 
 export interface Supervised {
   /** Ends the server and its supervision; the second call waits for the first. */
-  stop (): Promise<void>
+  stop(): Promise<void>
 }
 
-export interface Circumstances { log: Log, say: (line: string) => void, signal: AbortSignal }
+export interface Circumstances {
+  log: Log
+  say: (line: string) => void
+  signal: AbortSignal
+}
 
-/** Starts a server, waits until it answers, and from then on starts it again whenever it dies: after 0.2 s, doubling to 5 s, from the
- *  beginning again after 30 s of health. Throws a Complaint with the server's last words when the first start fails five times, and when
- *  `signal` is aborted before it answers; nothing is left running then. */
+/** Starts a server, waits until it answers, and from then on starts it again whenever it dies: after 0.2 s, doubling to
+ *  5 s, from the beginning again after 30 s of health. Throws a Complaint with the server's last words when the first
+ *  start fails five times, and when `signal` is aborted before it answers; nothing is left running then. */
 export async function supervise (plan: Plan, circumstances: Circumstances): Promise<Supervised> {
   const first = await startFirst(plan, circumstances)
   const ending = new AbortController()
@@ -51,7 +56,7 @@ export async function supervise (plan: Plan, circumstances: Circumstances): Prom
 
 async function startFirst (plan: Plan, circumstances: Circumstances): Promise<Leashed> {
   const { signal, log } = circumstances
-  for (let attempt = 1; ; attempt++) {
+  for (let attempt = 1;; attempt++) {
     boundLog(plan.logFile)
     const logStartBytes = sizeBytes(plan.logFile)
     const server = await leash(await plan.prepare(true))
@@ -60,7 +65,9 @@ async function startFirst (plan: Plan, circumstances: Circumstances): Promise<Le
     if (signal.aborted) throw new Complaint(`${plan.name} was stopped while it was starting.`)
     const words = lastWords(plan.logFile, logStartBytes)
     log.warn({ server: plan.name, ...exit, attempt, words }, 'embedded server ended while it was starting')
-    if (attempt >= FIRST_TRIES_MAX) throw new Complaint(`${plan.name} does not start: ${words} (more in ${plan.logFile}).`)
+    if (attempt >= FIRST_TRIES_MAX) {
+      throw new Complaint(`${plan.name} does not start: ${words} (more in ${plan.logFile}).`)
+    }
     await sleep(backoffMs(attempt, BACKOFF_MS_FIRST, BACKOFF_MS_MAX), signal)
   }
 }
@@ -68,7 +75,9 @@ async function startFirst (plan: Plan, circumstances: Circumstances): Promise<Le
 /** Null once it answers; how it ended when it did before, was told to stop, or stayed silent for ten minutes. */
 async function untilAnswers (plan: Plan, server: Leashed, { say, signal }: Circumstances): Promise<Exit | null> {
   let exit: Exit | null = null
-  void server.exited.then(end => { exit = end })
+  void server.exited.then(end => {
+    exit = end
+  })
   const startMs = performance.now()
   let saidMs = startMs
   while (exit === null && !signal.aborted && performance.now() - startMs < ANSWER_MS_MAX) {
@@ -76,7 +85,11 @@ async function untilAnswers (plan: Plan, server: Leashed, { say, signal }: Circu
     await sleep(LOOK_EVERY_MS)
     if (performance.now() - saidMs < SAY_EVERY_MS) continue
     saidMs = performance.now()
-    say(`Still waiting for ${plan.name} (${Math.round((saidMs - startMs) / 1000)} s; it may be recovering, see ${plan.logFile})`)
+    say(
+      `Still waiting for ${plan.name} (${
+        Math.round((saidMs - startMs) / 1000)
+      } s; it may be recovering, see ${plan.logFile})`
+    )
   }
   await server.stop()
   return await server.exited
@@ -92,7 +105,9 @@ async function keepAlive (plan: Plan, first: Leashed, log: Log, ending: AbortSig
     if (exit === null) break
     attempt = performance.now() - startMs > HEALTHY_AFTER_MS ? 1 : attempt + 1
     const nextMs = backoffMs(attempt, BACKOFF_MS_FIRST, BACKOFF_MS_MAX)
-    if (server !== null) log.warn({ server: plan.name, ...exit, attempt, restartInMs: nextMs }, 'embedded server died, starting it again')
+    if (server !== null) {
+      log.warn({ server: plan.name, ...exit, attempt, restartInMs: nextMs }, 'embedded server died, starting it again')
+    }
     await sleep(nextMs, ending)
     server = ending.aborted ? null : await startAgain(plan, log, ending)
   }
@@ -104,7 +119,9 @@ async function startAgain (plan: Plan, log: Log, ending: AbortSignal): Promise<L
   try {
     const server = await leash(await plan.prepare(false))
     void untilAnswers(plan, server, { log, say: line => log.warn({ server: plan.name }, line), signal: ending })
-      .then(exit => { if (exit === null) log.info({ server: plan.name, pid: server.pid }, 'embedded server answers again') })
+      .then(exit => {
+        if (exit === null) log.info({ server: plan.name, pid: server.pid }, 'embedded server answers again')
+      })
     return server
   } catch (error) {
     log.error({ server: plan.name, err: asError(error) }, 'embedded server could not be started again')

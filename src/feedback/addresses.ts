@@ -1,9 +1,11 @@
-/** What may stand around an address: anything that no address holds. Apostrophes quote, or belong to a word before: only an Irish name may have one, or
- *  what a bracket shuts in. */
-const ADDRESS = /(?:[^\s<>()[\]{}"',;:@\\`|\u3000-\u303f\uff00-\uffef]|(?<=\b[oO]|<[\w.]{1,30})'(?=\p{L})){1,64}@(?:[\p{L}\p{N}_-]{1,63}\.){0,8}[\p{L}\p{N}_-]{1,63}/gu
+/** What may stand around an address: anything that no address holds. Apostrophes quote, or belong to a word before:
+ *  only an Irish name may have one, or what a bracket shuts in. */
+const ADDRESS =
+  /(?:[^\s<>()[\]{}"',;:@\\`|\u3000-\u303f\uff00-\uffef]|(?<=\b[oO]|<[\w.]{1,30})'(?=\p{L})){1,64}@(?:[\p{L}\p{N}_-]{1,63}\.){0,8}[\p{L}\p{N}_-]{1,63}/gu
 
 /** Names that receive no mail of ours, but send reports or stand in for an address withheld. */
-const STAND_INS = /^(?:mailer-daemon|mail-daemon|postmaster|redacted|undisclosed|unknown|hidden|removed|x{3,}|\*+)(?:[.+_-].*)?@|@(?:redacted|removed|x{3,}|hidden)\b|=?redacted/i
+const STAND_INS =
+  /^(?:mailer-daemon|mail-daemon|postmaster|redacted|undisclosed|unknown|hidden|removed|x{3,}|\*+)(?:[.+_-].*)?@|@(?:redacted|removed|x{3,}|hidden)\b|=?redacted/i
 
 /** Addresses in a text in their order, each once, lower-case domains. Linear. */
 export function addressesIn (text: string, max = 50): string[] {
@@ -16,9 +18,13 @@ export function addressesIn (text: string, max = 50): string[] {
   return [...found]
 }
 
-/** The one address of a field, without its type (`rfc822;`), brackets, comments and escapes, or null. Source: RFC 3464 2.3.2, RFC 6533 3. */
+/** The one address of a field, without its type (`rfc822;`), brackets, comments and escapes, or null. Source: RFC 3464
+ *  2.3.2, RFC 6533 3. */
 export function addressOf (value: string): string | null {
-  const bare = value.slice(0, 1000).replace(/^\s*[\w.-]{1,20}\s*;/, '').replaceAll(/\\x\{([0-9a-f]{2,6})\}/gi, (_, hex: string) => character(hex)).trim()
+  const bare = value.slice(0, 1000).replace(/^\s*[\w.-]{1,20}\s*;/, '').replaceAll(
+    /\\x\{([0-9a-f]{2,6})\}/gi,
+    (_, hex: string) => character(hex)
+  ).trim()
   const quoted = /"(?:[^"\\]|\\.){1,64}"@[\w.-]{1,253}/.exec(bare)?.[0]
   return quoted !== undefined && !/\p{C}/u.test(quoted) ? quoted : addressesIn(unrelayed(bare))[0] ?? null
 }
@@ -39,7 +45,10 @@ function unrelayed (value: string): string {
 
 function tidy (address: string): string | null {
   const at = address.lastIndexOf('@')
-  const local = address.slice(0, at).replace(/^(?:mailto|smtp|rfc822)[:=]/i, '').replace(/^[.=*>-]+/, '').replace(/\.+$/, '')
+  const local = address.slice(0, at).replace(/^(?:mailto|smtp|rfc822)[:=]/i, '').replace(/^[.=*>-]+/, '').replace(
+    /\.+$/,
+    ''
+  )
   const domain = address.slice(at + 1).toLowerCase().replace(/[_-]+$/, '')
   return local === '' || !/[\p{L}\p{N}]/u.test(domain) || /\p{C}/u.test(local) ? null : `${local}@${domain}`
 }

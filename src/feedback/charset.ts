@@ -1,9 +1,31 @@
 /** Labels that the WHATWG list does not know, as mail writes them. */
 const ALIASES: Record<string, string> = {
-  'shift-jis': 'shift_jis', cp932: 'shift_jis', ms932: 'shift_jis', 'x-mac-japanese': 'shift_jis', 'iso-2022-jp-1': 'iso-2022-jp', 'iso-2022-jp-2': 'iso-2022-jp',
-  'iso-2022-jp-ms': 'iso-2022-jp', cp50220: 'iso-2022-jp', cp50221: 'iso-2022-jp', 'cn-gb': 'gb18030', cp936: 'gb18030', 'windows-936': 'gb18030', 'hz-gb-2312': 'gb18030',
-  cp950: 'big5', 'cn-big5': 'big5', cp949: 'euc-kr', uhc: 'euc-kr', ks_c_5601: 'euc-kr', eucjp: 'euc-jp', 'x-eucjp': 'euc-jp', latin1: 'windows-1252', utf8mb4: 'utf-8',
-  'iso-8859-15': 'iso-8859-15', 'koi8r': 'koi8-r', 'x-koi8-r': 'koi8-r', win1251: 'windows-1251'
+  'shift-jis': 'shift_jis',
+  cp932: 'shift_jis',
+  ms932: 'shift_jis',
+  'x-mac-japanese': 'shift_jis',
+  'iso-2022-jp-1': 'iso-2022-jp',
+  'iso-2022-jp-2': 'iso-2022-jp',
+  'iso-2022-jp-ms': 'iso-2022-jp',
+  cp50220: 'iso-2022-jp',
+  cp50221: 'iso-2022-jp',
+  'cn-gb': 'gb18030',
+  cp936: 'gb18030',
+  'windows-936': 'gb18030',
+  'hz-gb-2312': 'gb18030',
+  cp950: 'big5',
+  'cn-big5': 'big5',
+  cp949: 'euc-kr',
+  uhc: 'euc-kr',
+  ks_c_5601: 'euc-kr',
+  eucjp: 'euc-jp',
+  'x-eucjp': 'euc-jp',
+  latin1: 'windows-1252',
+  utf8mb4: 'utf-8',
+  'iso-8859-15': 'iso-8859-15',
+  'koi8r': 'koi8-r',
+  'x-koi8-r': 'koi8-r',
+  win1251: 'windows-1251'
 }
 const SAMPLE_LENGTH = 8192
 const ESCAPES_JP = ['\x1b$@', '\x1b$B']
@@ -21,7 +43,8 @@ const GUESSES: Array<[string, RegExp]> = [
   ['koi8-r', /[а-яё]{3,40}/g]
 ]
 
-/** Text out of octets held one to a character. A label that is absent, unknown or plainly wrong is replaced by a guess. Linear, throws nothing. */
+/** Text out of octets held one to a character. A label that is absent, unknown or plainly wrong is replaced by a guess.
+ *  Linear, throws nothing. */
 export function decodeText (octets: string, label: string | null): string {
   if (ESCAPES_JP.some(escape => octets.includes(escape))) return decode(octets, 'iso-2022-jp') ?? octets
   if (octets.search(NON_ASCII) === -1) return octets
@@ -39,7 +62,10 @@ function guess (octets: string): string {
   const utf8 = decode(octets, 'utf-8', true)
   if (utf8 !== null) return utf8
   const sample = octets.slice(0, SAMPLE_LENGTH)
-  const votes = GUESSES.map(([name, telling]) => ({ name, share: share(decode(sample, name) ?? '', telling) })).sort((a, b) => b.share - a.share)
+  const votes = GUESSES.map(([name, telling]) => ({ name, share: share(decode(sample, name) ?? '', telling) })).sort((
+    a,
+    b
+  ) => b.share - a.share)
   const best = votes[0]!.share > 0.3 ? votes[0]!.name : 'windows-1252'
   return decode(octets, best) ?? octets
 }

@@ -1,10 +1,22 @@
 import type { SmtpStage } from '#streams/email/decide.ts'
 
 /** What is known of a refusal. `text` may be a reply, a Diagnostic-Code field, or a sentence from a bounce's body. */
-export interface Clues { text: string, status: string | null, code: number | null, stage: SmtpStage | null }
+export interface Clues {
+  text: string
+  status: string | null
+  code: number | null
+  stage: SmtpStage | null
+}
 
-/** A diagnostic made ready for rules: `words` is what the last server in the chain said, `all` everything, both folded (see `fold`). */
-export interface Diagnostic { words: string, all: string, status: string | null, code: number | null, stage: SmtpStage | null }
+/** A diagnostic made ready for rules: `words` is what the last server in the chain said, `all` everything, both folded
+ *  (see `fold`). */
+export interface Diagnostic {
+  words: string
+  all: string
+  status: string | null
+  code: number | null
+  stage: SmtpStage | null
+}
 
 /** Nobody explains a refusal at greater length; what is beyond would only cost time. */
 const RAW_MAX = 6000
@@ -23,19 +35,31 @@ export function readDiagnostic ({ text, status, code, stage }: Clues): Diagnosti
 }
 
 /** Postfix, qmail, Exchange and others wrap what the next server told them; only the innermost says why. */
-const SAID = new RegExp([
-  '\\bsaid:', '\\bresponded with(?! code):?', '\\bto talk to me:', '\\b(?:remote|other) server returned(?: was)?:?', '\\bserver response was:?',
-  '\\berror from remote (?:mail )?server after [^:\\n]{3,60}:', '\\bdiagnostic-code:(?: {0,3}smtp;)?', '\\b(?:reason: {0,3}|smtp; {0,3}|response:? )(?=[45]\\d\\d\\b)'
-].join('|'), 'gi')
+const SAID = new RegExp(
+  [
+    '\\bsaid:',
+    '\\bresponded with(?! code):?',
+    '\\bto talk to me:',
+    '\\b(?:remote|other) server returned(?: was)?:?',
+    '\\bserver response was:?',
+    '\\berror from remote (?:mail )?server after [^:\\n]{3,60}:',
+    '\\bdiagnostic-code:(?: {0,3}smtp;)?',
+    '\\b(?:reason: {0,3}|smtp; {0,3}|response:? )(?=[45]\\d\\d\\b)'
+  ].join('|'),
+  'gi'
+)
 
 function lastSaid (raw: string): string {
   const transcript = answered(raw)
   if (transcript !== null) return transcript
-  const ends = [...raw.matchAll(SAID)].map(match => match.index + match[0].length).filter(end => /[\p{L}\d]/u.test(raw.slice(end, end + 200)))
+  const ends = [...raw.matchAll(SAID)].map(match => match.index + match[0].length).filter(end =>
+    /[\p{L}\d]/u.test(raw.slice(end, end + 200))
+  )
   return ends.length === 0 ? raw : raw.slice(ends.at(-1))
 }
 
-/** Of sendmail's transcript the lines behind `<<<`. That DATA then needs a recipient follows from the refusal and explains nothing. */
+/** Of sendmail's transcript the lines behind `<<<`. That DATA then needs a recipient follows from the refusal and
+ *  explains nothing. */
 function answered (raw: string): string | null {
   const lines = raw.split('<<<').slice(1).map(part => part.split(/\n|>>>/, 1)[0]!.trim()).filter(line => line !== '')
   const telling = lines.filter(line => !/^503|^554[ -](?:5\.\d\.\d )?no valid recipients/i.test(line))
@@ -56,7 +80,10 @@ function codeIn (said: string): number | null {
 
 const STAGES: Array<[SmtpStage, RegExp]> = [
   ['connect', /to talk to me|initial (?:server )?greeting|after initial connection|while connecting/i],
-  ['data', /(?:in reply to|after|response to|in) (?:\w{1,12} ){0,4}(?:end of data|data\b|message body|final dot)|after i sent the message|>>> (?:data|\.)|after pipelined data/i],
+  [
+    'data',
+    /(?:in reply to|after|response to|in) (?:\w{1,12} ){0,4}(?:end of data|data\b|message body|final dot)|after i sent the message|>>> (?:data|\.)|after pipelined data/i
+  ],
   ['rcpt', /(?:in reply to|after|response to) (?:pipelined )?rcpt|does not like recipient|>>> rcpt/i],
   ['mail', /(?:in reply to|after|response to) (?:pipelined )?mail|does not like sender|>>> mail/i],
   ['ehlo', /(?:in reply to|after|response to) (?:ehlo|helo|starttls|auth)|>>> (?:ehlo|helo)/i]
@@ -67,11 +94,15 @@ function stageIn (raw: string): SmtpStage | null {
 }
 
 /** Names of block lists: in a reply they are the reason, wherever they stand. */
-const LISTS = new RegExp('spamhaus|spamcop|sorbs\\.|barracudacentral|uceprotect|abuseat|abusix|psbl\\.|surriel|njabl|invaluement|mailspike|manitu|' +
-  'dnsbl|(?<!su)rbl\\.|blacklist|blocklist|spamrats|backscatterer|gbudb|hostkarma|junkemailfilter|lashback|nixspam|spameatingmonkey|s5h\\.|spfbl|0spam|' +
-  'mail-abuse|csi\\.cloudmark', 'i')
+const LISTS = new RegExp(
+  'spamhaus|spamcop|sorbs\\.|barracudacentral|uceprotect|abuseat|abusix|psbl\\.|surriel|njabl|invaluement|mailspike|manitu|' +
+    'dnsbl|(?<!su)rbl\\.|blacklist|blocklist|spamrats|backscatterer|gbudb|hostkarma|junkemailfilter|lashback|nixspam|spameatingmonkey|s5h\\.|spfbl|0spam|' +
+    'mail-abuse|csi\\.cloudmark',
+  'i'
+)
 
-/** Words that names of hosts and pages must not lend to the matching: addresses, links, hosts, ids, codes and the marks around them. */
+/** Words that names of hosts and pages must not lend to the matching: addresses, links, hosts, ids, codes and the marks
+ *  around them. */
 function plain (text: string): string {
   const bare = text
     .replaceAll(/\(in reply to [^)\n]{0,60}\)/gi, ' ')
@@ -80,7 +111,10 @@ function plain (text: string): string {
     .replaceAll(/<[^<>\s]{0,320}>/g, tagWord)
     .replaceAll(/[\w.!#$%&*+/=?^`{|}~-]{1,64}@[\w.-]{1,255}/g, ' ')
     .replaceAll(/\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b/g, ' ip ')
-    .replaceAll(/(?<![\w.-])(?:[\w-]{1,63}\.){1,8}(?:com|net|org|edu|gov|info|biz|cloud|email|[a-z]{2})(?![\w-]|\.\w)/gi, hostWord)
+    .replaceAll(
+      /(?<![\w.-])(?:[\w-]{1,63}\.){1,8}(?:com|net|org|edu|gov|info|biz|cloud|email|[a-z]{2})(?![\w-]|\.\w)/gi,
+      hostWord
+    )
   return fold(bare).slice(0, WORDS_MAX)
 }
 
@@ -101,21 +135,28 @@ function tagWord (tag: string): string {
 function hostWord (host: string): string {
   if (LISTS.test(host)) return ' dnsbl '
   if (/surbl|uribl/i.test(host)) return ' uribl '
-  return /\.(?:if|in|it|to|no|is|so|we|me|my|or|as|at|be)$/i.test(host) && !/[\d-]|\..*\./.test(host) ? host.replace('.', '. ') : ' '
+  return /\.(?:if|in|it|to|no|is|so|we|me|my|or|as|at|be)$/i.test(host) && !/[\d-]|\..*\./.test(host)
+    ? host.replace('.', '. ')
+    : ' '
 }
 
 const LETTERS: Record<string, string> = { ß: 'ss', ø: 'o', æ: 'ae', œ: 'oe', ł: 'l', đ: 'd', ı: 'i' }
 
 /** Lower case without accents: senders and their machines lose them on the way. */
 export function plainLetters (text: string): string {
-  return text.toLowerCase().normalize('NFKD').replaceAll(/\p{Mn}/gu, '').normalize('NFC').replaceAll(/[ßøæœłđı]/g, letter => LETTERS[letter]!)
+  return text.toLowerCase().normalize('NFKD').replaceAll(/\p{Mn}/gu, '').normalize('NFC').replaceAll(
+    /[ßøæœłđı]/g,
+    letter => LETTERS[letter]!
+  )
 }
 
-/** One spelling for all: plain letters, no quotes and brackets, `n't` as `not`, words joined by hyphens or underscores apart. */
+/** One spelling for all: plain letters, no quotes and brackets, `n't` as `not`, words joined by hyphens or underscores
+ *  apart. */
 function fold (text: string): string {
   return plainLetters(text)
     .replaceAll(/[’‘`´]/g, "'")
-    .replaceAll(/\bcan't\b|\bcannot\b/g, 'can not').replaceAll(/\bwon't\b/g, 'will not').replaceAll(/n't\b/g, ' not').replaceAll(/\b(do|does|is)nt\b/g, '$1 not')
+    .replaceAll(/\bcan't\b|\bcannot\b/g, 'can not').replaceAll(/\bwon't\b/g, 'will not').replaceAll(/n't\b/g, ' not')
+    .replaceAll(/\b(do|does|is)nt\b/g, '$1 not')
     .replaceAll(/(?<=\p{L})[-_]+(?=\p{L})|_/gu, ' ')
     .replaceAll(/["'()[\]{}<>«»“”„「」『』【】*|]/g, ' ')
     .replaceAll(/\.{2,}/g, ' ')

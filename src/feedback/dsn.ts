@@ -14,28 +14,53 @@ export interface StatusBlock {
   category: string | null
 }
 
-export interface DeliveryStatus { blocks: StatusBlock[], fields: Field[] }
+export interface DeliveryStatus {
+  blocks: StatusBlock[]
+  fields: Field[]
+}
 
 /** Our messages have one recipient each; mailing lists behind it may multiply. */
 const BLOCKS_MAX = 50
 const STARTERS = new Set(['final-recipient', 'original-recipient', 'action', 'status'])
-const OF_RECIPIENT = new Set([...STARTERS, 'diagnostic-code', 'remote-mta', 'last-attempt-date', 'x-actual-recipient', 'final-log-id', 'will-retry-until'])
+const OF_RECIPIENT = new Set([
+  ...STARTERS,
+  'diagnostic-code',
+  'remote-mta',
+  'last-attempt-date',
+  'x-actual-recipient',
+  'final-log-id',
+  'will-retry-until'
+])
 
 /** Exit codes of delivery programs (sysexits.h), which some give instead of words. */
 const EXITS: Record<string, string> = {
-  67: 'user unknown', 68: 'host unknown', 69: 'service unavailable', 73: 'cannot create output file', 75: 'temporary failure', 77: 'permission denied'
+  67: 'user unknown',
+  68: 'host unknown',
+  69: 'service unavailable',
+  73: 'cannot create output file',
+  75: 'temporary failure',
+  77: 'permission denied'
 }
 
 /** PowerMTA's categories, in words that servers use. */
 const CATEGORIES: Record<string, string> = {
-  'bad-mailbox': 'user unknown', 'inactive-mailbox': 'mailbox is inactive', 'bad-domain': 'domain does not exist', 'quota-issues': 'mailbox full, over quota',
+  'bad-mailbox': 'user unknown',
+  'inactive-mailbox': 'mailbox is inactive',
+  'bad-domain': 'domain does not exist',
+  'quota-issues': 'mailbox full, over quota',
   'spam-related': 'rejected as spam',
-  'virus-related': 'virus found', 'policy-related': 'refused by policy', 'relaying-issues': 'relaying denied', 'no-answer-from-host': 'connection timed out',
-  'bad-connection': 'connection lost', 'routing-errors': 'unable to route', 'message-expired': 'message expired', 'invalid-sender': 'sender rejected'
+  'virus-related': 'virus found',
+  'policy-related': 'refused by policy',
+  'relaying-issues': 'relaying denied',
+  'no-answer-from-host': 'connection timed out',
+  'bad-connection': 'connection lost',
+  'routing-errors': 'unable to route',
+  'message-expired': 'message expired',
+  'invalid-sender': 'sender rejected'
 }
 
-/** Reads message/delivery-status and its global twin, well made or not: blocks that blank lines do not part, fields in any order, types left out.
- *  Source: RFC 3464, RFC 6533. */
+/** Reads message/delivery-status and its global twin, well made or not: blocks that blank lines do not part, fields in
+ *  any order, types left out. Source: RFC 3464, RFC 6533. */
 export function readDeliveryStatus (text: string): DeliveryStatus {
   const blocks: Field[][] = []
   const general: Field[] = []
@@ -44,7 +69,10 @@ export function readDeliveryStatus (text: string): DeliveryStatus {
     if (current !== null && isComplete(current)) current = null
     for (const field of fieldsIn(group)) {
       const own = OF_RECIPIENT.has(field.name) || (current !== null && field.name.startsWith('x-'))
-      if (own && STARTERS.has(field.name) && (current === null || current.some(known => known.name === field.name)) && blocks.length < BLOCKS_MAX) blocks.push(current = [])
+      if (
+        own && STARTERS.has(field.name) && (current === null || current.some(known => known.name === field.name)) &&
+        blocks.length < BLOCKS_MAX
+      ) blocks.push(current = [])
       if (own && current !== null) current.push(field)
       else general.push(field)
     }
@@ -61,12 +89,15 @@ function fieldsIn (group: string): Field[] {
 
 function isComplete (block: Field[]): boolean {
   const names = new Set(block.map(field => field.name))
-  return (names.has('final-recipient') || names.has('original-recipient')) && (names.has('action') || names.has('status'))
+  return (names.has('final-recipient') || names.has('original-recipient')) &&
+    (names.has('action') || names.has('status'))
 }
 
 function readBlock (fields: Field[]): StatusBlock | null {
   const one = (name: string): string | null => fields.find(field => field.name === name)?.value ?? null
-  const addresses = ['final-recipient', 'original-recipient', 'x-actual-recipient'].map(name => addressOf(one(name) ?? '')).filter(address => address !== null)
+  const addresses = ['final-recipient', 'original-recipient', 'x-actual-recipient'].map(name =>
+    addressOf(one(name) ?? '')
+  ).filter(address => address !== null)
   const action = readAction(one('action'))
   const status = /[245]\.\d{1,3}\.\d{1,3}/.exec(one('status') ?? '')?.[0] ?? null
   if (addresses.length === 0 && action === null && status === null) return null

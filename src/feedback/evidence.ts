@@ -14,25 +14,44 @@ export interface Evidence {
 }
 
 /** Where envelope senders are noted down. */
-const SENDERS = ['return-path', 'original-mail-from', 'x-original-mail-from', 'x-postfix-sender', 'envelope-from', 'x-envelope-from', 'x-env-sender', 'x-sender']
+const SENDERS = [
+  'return-path',
+  'original-mail-from',
+  'x-original-mail-from',
+  'x-postfix-sender',
+  'envelope-from',
+  'x-envelope-from',
+  'x-env-sender',
+  'x-sender'
+]
 const EACH_MAX = 10
 const LENGTH_MAX = 998
 
-/** `top` = the report's own header, `status` = the fields of its machine-readable parts, `returned` = the header it gives back. Source: RFC 3464 2.2.1,
- *  RFC 5965 3.2, RFC 9477. */
+/** `top` = the report's own header, `status` = the fields of its machine-readable parts, `returned` = the header it
+ *  gives back. Source: RFC 3464 2.2.1, RFC 5965 3.2, RFC 9477. */
 export function readEvidence (top: Field[], status: Field[], returned: Field[]): Evidence {
   const stated = [...status, ...returned]
   return {
     messageIds: few([
       ...fieldsOf(returned, 'message-id', 'x-original-message-id', 'x-ms-exchange-parent-message-id').flatMap(idsIn),
       ...fieldsOf(status, 'x-original-message-id', 'original-message-id', 'message-id').flatMap(idsIn),
-      ...fieldsOf(top, 'in-reply-to', 'references', 'x-original-message-id', 'x-ms-exchange-parent-message-id').flatMap(idsIn)
+      ...fieldsOf(top, 'in-reply-to', 'references', 'x-original-message-id', 'x-ms-exchange-parent-message-id').flatMap(
+        idsIn
+      )
     ]),
     returnPaths: few(fieldsOf(stated, ...SENDERS).flatMap(value => addressesIn(value, 3))),
     envelopeIds: few(fieldsOf(stated, 'original-envelope-id', 'x-original-envelope-id').map(value => unxtext(value))),
-    unsubscribeUrls: few(fieldsOf(returned, 'list-unsubscribe').flatMap(value => [...value.matchAll(/<([^<>\s]{1,998})>/g)].map(match => match[1]!))),
+    unsubscribeUrls: few(
+      fieldsOf(returned, 'list-unsubscribe').flatMap(value =>
+        [...value.matchAll(/<([^<>\s]{1,998})>/g)].map(match => match[1]!)
+      )
+    ),
     feedbackIds: few(fieldsOf(stated, 'feedback-id', 'x-feedback-id', 'cfbl-feedback-id')),
-    deliveredTo: few(fieldsOf(top, 'x-original-to', 'delivered-to', 'envelope-to', 'x-envelope-to', 'x-rcpt-to', 'to').flatMap(value => addressesIn(value, 5)))
+    deliveredTo: few(
+      fieldsOf(top, 'x-original-to', 'delivered-to', 'envelope-to', 'x-envelope-to', 'x-rcpt-to', 'to').flatMap(value =>
+        addressesIn(value, 5)
+      )
+    )
   }
 }
 

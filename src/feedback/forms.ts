@@ -1,5 +1,5 @@
-/** A mail server's own way of saying no, for those that write no report part, or a poor one. `opening` is how its text is known, line by line; the rest
- *  only where reading the lines around an address would go wrong. */
+/** A mail server's own way of saying no, for those that write no report part, or a poor one. `opening` is how its text
+ *  is known, line by line; the rest only where reading the lines around an address would go wrong. */
 export interface Form {
   name: string
   opening: RegExp
@@ -11,12 +11,20 @@ export interface Form {
   common?: true
 }
 
-/** Written from what each program is documented or known to send. Order is of no account: what several know is read alike. */
+/** Written from what each program is documented or known to send. Order is of no account: what several know is read
+ *  alike. */
 export const FORMS: Form[] = [
   { name: 'qmail', opening: /^\s?Hi\. This is the .{1,60} (?:program|server|system) (?:at|on) /im },
   { name: 'qmail-sorry', opening: /I(?:'|’|&#39;)m afraid I (?:wasn't|was not) able to deliver your message/i },
-  { name: 'qmail-later', opening: /^I(?:'m| am) (?:not going to try again; this message has been in the queue|still trying)/im },
-  { name: 'yahoo', opening: /^(?:Message from|Sorry, we were unable to deliver your message|Unable to deliver message to the following address)/im },
+  {
+    name: 'qmail-later',
+    opening: /^I(?:'m| am) (?:not going to try again; this message has been in the queue|still trying)/im
+  },
+  {
+    name: 'yahoo',
+    opening:
+      /^(?:Message from|Sorry, we were unable to deliver your message|Unable to deliver message to the following address)/im
+  },
   {
     name: 'exim',
     opening: anyOf('im', [
@@ -25,14 +33,23 @@ export const FORMS: Form[] = [
     ])
   },
   { name: 'exim-de', opening: /^\s{0,3}(?:Diese Nachricht wurde automatisch|Eine von Ihnen gesendete)/im },
-  { name: 'sendmail', opening: /^[ \t]{0,8}-{2,}\s?(?:The following addresses had|Transcript of|Transient non-fatal|Recipients of this|Failed addresses|Delivery error report)/im },
+  {
+    name: 'sendmail',
+    opening:
+      /^[ \t]{0,8}-{2,}\s?(?:The following addresses had|Transcript of|Transient non-fatal|Recipients of this|Failed addresses|Delivery error report)/im
+  },
   { name: 'sendmail-said', opening: /^The original message was received at .{6,80}$/im },
-  { name: 'postfix', opening: /^\s{0,3}(?:This is the .{0,60}(?:program|system|server|software|agent)? ?at host |This is the mail (?:system|delivery agent))/im },
+  {
+    name: 'postfix',
+    opening:
+      /^\s{0,3}(?:This is the .{0,60}(?:program|system|server|software|agent)? ?at host |This is the mail (?:system|delivery agent))/im
+  },
   { name: 'postfix-sorry', opening: /I(?:'|’)m sorry to have to (?:inform|tell) you that/i },
   { name: 'smail', opening: /^\|?-{3,} ?(?:Message log|Failed addresses) follows?:/im },
   {
     name: 'exchange',
-    opening: /^\s{0,8}(?:did not reach the following recipient|The following recipient(?:\(s\)|s) (?:could not|cannot) be reached|Your message did not reach some or all)/im
+    opening:
+      /^\s{0,8}(?:did not reach the following recipient|The following recipient(?:\(s\)|s) (?:could not|cannot) be reached|Your message did not reach some or all)/im
   },
   {
     name: 'exchange-report',
@@ -64,11 +81,20 @@ export const FORMS: Form[] = [
       /^\s{0,8}(?:次のユーザーに(?:は)?配信できません|-{3,} ?Failure Reasons)/im
     ])
   },
-  { name: 'groupwise', opening: /^\s{0,8}(?:The message that you sent was undeliverable to the following|The attached file had the following undeliverable recipient)/im },
-  { name: 'courier', opening: /^\s{0,60}(?:This is a delivery status notification from|UNDELIVERABLE MAIL$|Your message to the following recipients? (?:cannot|could not))/im },
+  {
+    name: 'groupwise',
+    opening:
+      /^\s{0,8}(?:The message that you sent was undeliverable to the following|The attached file had the following undeliverable recipient)/im
+  },
+  {
+    name: 'courier',
+    opening:
+      /^\s{0,60}(?:This is a delivery status notification from|UNDELIVERABLE MAIL$|Your message to the following recipients? (?:cannot|could not))/im
+  },
   {
     name: 'mdaemon',
-    opening: /^(?:The attached message had (?:PERMANENT|.{0,20}) ?fatal|YOUR MESSAGE WAS NOT DELIVERED|Failed address:|--- Session Transcript)/im,
+    opening:
+      /^(?:The attached message had (?:PERMANENT|.{0,20}) ?fatal|YOUR MESSAGE WAS NOT DELIVERED|Failed address:|--- Session Transcript)/im,
     recipient: /^Failed address(?:es)?:[ \t]*(\S{3,320})/gim
   },
   {
@@ -83,15 +109,30 @@ export const FORMS: Form[] = [
     opening: /^\s{0,8}(?:Message could not be delivered to some recipients|Recipient: \[SMTP:)/im,
     recipient: /^\s{0,12}Recipient: \[SMTP:([^\]\s]{3,320})\]/gim
   },
-  { name: 'hmailserver', opening: /^\s{0,8}(?:hMailServer sent: |Remote server \(.{1,60}\) issued an error|Error Type: SMTP)/im },
-  { name: 'surgemail', opening: /^\s{0,8}(?:Your message cannot be delivered to the following|Message delivery (?:has )?failed|Failed to deliver message)/im },
+  {
+    name: 'hmailserver',
+    opening: /^\s{0,8}(?:hMailServer sent: |Remote server \(.{1,60}\) issued an error|Error Type: SMTP)/im
+  },
+  {
+    name: 'surgemail',
+    opening:
+      /^\s{0,8}(?:Your message cannot be delivered to the following|Message delivery (?:has )?failed|Failed to deliver message)/im
+  },
   {
     name: 'communigate',
     opening: /^\s{0,8}(?:Failed to deliver to '|(?:SMTP|LOCAL|LIST|PIPE) module\(|Message .{1,40} delivery failed)/im,
     recipient: /^\s{0,8}Failed to deliver to '([^'\n]{3,320})'/gim
   },
-  { name: 'mercury', opening: /^(?:The attached message has failed delivery|The following error report or|With the exception of|The message which you sent could not)/im },
-  { name: 'kerio', opening: /^(?:Your message could not be delivered|Message could not be delivered|The following message could not be delivered)/im },
+  {
+    name: 'mercury',
+    opening:
+      /^(?:The attached message has failed delivery|The following error report or|With the exception of|The message which you sent could not)/im
+  },
+  {
+    name: 'kerio',
+    opening:
+      /^(?:Your message could not be delivered|Message could not be delivered|The following message could not be delivered)/im
+  },
   {
     name: 'mailmarshal',
     opening: /^\s{0,8}(?:Could not be delivered because of|The following recipients were affected:)/im,
@@ -108,9 +149,17 @@ export const FORMS: Form[] = [
     ])
   },
   { name: 'kddi', opening: /^\s{0,8}(?:Your mail sent on:|Could not be delivered to:|As their mailbox is full)/im },
-  { name: 'trouble', common: true, opening: /^(?:We had trouble delivering your message|We're sorry\. There's a problem with the e-?mail address)/im },
+  {
+    name: 'trouble',
+    common: true,
+    opening: /^(?:We had trouble delivering your message|We're sorry\. There's a problem with the e-?mail address)/im
+  },
   { name: 'ses', opening: /^An error occurred while trying to deliver the mail to the following recipients/im },
-  { name: 'sendgrid', opening: /^(?:This is an automatically generated message from SendGrid|I'm sorry to have to tell you that your message was not able)/im },
+  {
+    name: 'sendgrid',
+    opening:
+      /^(?:This is an automatically generated message from SendGrid|I'm sorry to have to tell you that your message was not able)/im
+  },
   {
     name: 'gmail',
     opening: anyOf('im', [
@@ -118,15 +167,33 @@ export const FORMS: Form[] = [
       /^\** ?(?:Address not found|Message (?:blocked|not delivered|too large)|Recipient inbox full|Delivery incomplete) ?\**$/im
     ])
   },
-  { name: 'google-groups', opening: /^(?:We're writing to let you know that the group you tried to contact)/im, recipient: /group you tried to contact \(([^)\s]{1,320})\)/gim },
+  {
+    name: 'google-groups',
+    opening: /^(?:We're writing to let you know that the group you tried to contact)/im,
+    recipient: /group you tried to contact \(([^)\s]{1,320})\)/gim
+  },
   { name: 'zoho', opening: /(?:, ERROR_CODE ?:|ResponseCode ?:|\[Status: Error, Address:)/ },
   {
     name: 'mailru',
-    opening: /^(?:К сожалению, Ваше письмо|Это письмо создано автоматически|Сообщение не (?:может быть|было) доставлено|Письмо не доставлено|Ваше (?:сообщение|письмо) не)/im
+    opening:
+      /^(?:К сожалению, Ваше письмо|Это письмо создано автоматически|Сообщение не (?:может быть|было) доставлено|Письмо не доставлено|Ваше (?:сообщение|письмо) не)/im
   },
-  { name: 'chinese', opening: /(?:您的邮件被退回|退信原因|系统退信|邮件无法送达|無法傳送|退信通知|无法投递|無法投遞|投递失败|发送失败|收件人(?:邮件)?地址.{0,120}不存在|寄信失敗)/ },
-  { name: 'japanese', common: true, opening: /(?:送信できませんでした|配[信送達]できませんでした|届きませんでした|届けられませんでした|配信エラー|配送エラー|あて先不明|宛先不明|お届けできません|配送に失敗|送達できません)/ },
-  { name: 'korean', opening: /(?:메일.{0,20}(?:전송|발송|배달)(?:되지|하지|에 실패|할 수 없|이 실패| ?실패)|수신자.{0,40}(?:없|존재하지))/ },
+  {
+    name: 'chinese',
+    opening:
+      /(?:您的邮件被退回|退信原因|系统退信|邮件无法送达|無法傳送|退信通知|无法投递|無法投遞|投递失败|发送失败|收件人(?:邮件)?地址.{0,120}不存在|寄信失敗)/
+  },
+  {
+    name: 'japanese',
+    common: true,
+    opening:
+      /(?:送信できませんでした|配[信送達]できませんでした|届きませんでした|届けられませんでした|配信エラー|配送エラー|あて先不明|宛先不明|お届けできません|配送に失敗|送達できません)/
+  },
+  {
+    name: 'korean',
+    opening:
+      /(?:메일.{0,20}(?:전송|발송|배달)(?:되지|하지|에 실패|할 수 없|이 실패| ?실패)|수신자.{0,40}(?:없|존재하지))/
+  },
   {
     name: 'german',
     common: true,
@@ -158,13 +225,15 @@ export const FORMS: Form[] = [
   },
   {
     name: 'verizon',
-    opening: /^(?:Message could not be delivered to mobile|Error: No valid recipients for this MM|.{0,40}message.{0,40} to .{5,80} could not be delivered)/im,
+    opening:
+      /^(?:Message could not be delivered to mobile|Error: No valid recipients for this MM|.{0,40}message.{0,40} to .{5,80} could not be delivered)/im,
     recipient: /^\s{0,8}To: *(\d{6,15}@\S{3,80})/gim
   },
   { name: 'james', opening: /^(?:Failed recipient\(s\):|Error message below:|Error message:)/im },
   {
     name: 'opensmtpd',
-    opening: /^\s{0,8}(?:This is the MAILER-DAEMON, please DO NOT REPLY|An error has occurred while attempting to deliver a message|the following list of recipients:)/im
+    opening:
+      /^\s{0,8}(?:This is the MAILER-DAEMON, please DO NOT REPLY|An error has occurred while attempting to deliver a message|the following list of recipients:)/im
   },
   {
     name: 'dragonfly',
@@ -173,14 +242,23 @@ export const FORMS: Form[] = [
   },
   { name: 'powermta', opening: /^(?:Hello, this is the mail server on|I am sending you this message to inform you)/im },
   { name: 'activehunter', opening: /^>>> \S+@\S+ <\S+@\S+>$/im },
-  { name: 'mfilter', opening: /^-{3,} ?server message$/im, reason: /^-{3,} ?server message\n([^]{1,2000}?)(?:^-{3,}|(?![^]))/im },
+  {
+    name: 'mfilter',
+    opening: /^-{3,} ?server message$/im,
+    reason: /^-{3,} ?server message\n([^]{1,2000}?)(?:^-{3,}|(?![^]))/im
+  },
   { name: 'mailfoundry', opening: /^(?:Unable to deliver message to: <|Delivery failed for the following reason)/im },
   {
     name: 'pmdf',
-    opening: /^(?:This report relates to a message you sent with the following|Your message (?:cannot be|is being|has been enqueued))/im,
+    opening:
+      /^(?:This report relates to a message you sent with the following|Your message (?:cannot be|is being|has been enqueued))/im,
     recipient: /^\s{1,8}Recipient address:\s{1,4}(\S{3,320})/gim
   },
-  { name: 'surfcontrol', opening: /^(?:Your message could not be sent\.|A transcript of the attempts to send the message)/im, recipient: /^Addressed To:\s{0,8}(\S{3,320})/gim },
+  {
+    name: 'surfcontrol',
+    opening: /^(?:Your message could not be sent\.|A transcript of the attempts to send the message)/im,
+    recipient: /^Addressed To:\s{0,8}(\S{3,320})/gim
+  },
   {
     name: 'xmail',
     opening: /^(?:\[<0?\d>\] )(?:XMail bounce|Error sending message|The reason of the delivery failure)/im,
@@ -198,7 +276,11 @@ export const FORMS: Form[] = [
     opening: /^(?:The enclosed (?:message|mail file)|Error-for:|An error was detected while processing the enclosed)/im,
     recipient: /^Error-for:\s{0,4}(\S{3,320})/gim
   },
-  { name: 'x400', opening: /^(?:Message delivery failed|Your message was not delivered to|UNDELIVERED RECIPIENT|Delivery report for)/im },
+  {
+    name: 'x400',
+    opening:
+      /^(?:Message delivery failed|Your message was not delivered to|UNDELIVERED RECIPIENT|Delivery report for)/im
+  },
   {
     name: 'mimecast',
     opening: /^This is a delivery failure notification message/im,
@@ -207,10 +289,22 @@ export const FORMS: Form[] = [
   { name: 'failed-recipients', opening: /^-{2,} ?(?:Failed Recipients|Non-delivered information)/im },
   { name: 'ironport', opening: /^The following message to .{3,320} was undeliverable/im },
   { name: 'apology', common: true, opening: /^Sorry[.,!] (?:Your|the) message/im },
-  { name: 'merak', opening: /^(?:Your message (?:was|has) not (?:been )?delivered to (?:the )?following|The message could not be delivered to the following)/im },
+  {
+    name: 'merak',
+    opening:
+      /^(?:Your message (?:was|has) not (?:been )?delivered to (?:the )?following|The message could not be delivered to the following)/im
+  },
   { name: 'eims', common: true, opening: /^The (?:message|mail) (?:could not be|was not) delivered to/im },
-  { name: 'list-closed', opening: /^\s{0,4}(?:You are not allowed to post to this mailing list|Sorry, only subscribers may post|Posting to this list is restricted)/im },
-  { name: 'spam-firewall', opening: /^(?:was blocked by our Spam Firewall|The email you sent with the following subject has NOT BEEN DELIVERED|Your message to:)/im },
+  {
+    name: 'list-closed',
+    opening:
+      /^\s{0,4}(?:You are not allowed to post to this mailing list|Sorry, only subscribers may post|Posting to this list is restricted)/im
+  },
+  {
+    name: 'spam-firewall',
+    opening:
+      /^(?:was blocked by our Spam Firewall|The email you sent with the following subject has NOT BEEN DELIVERED|Your message to:)/im
+  },
   {
     name: 'plain-words',
     common: true,

@@ -22,8 +22,9 @@ const ENOUGH = 4
 /** A report names somebody, or a number. */
 const DETAIL = /[^\s@]@[^\s@]|\b[45]\.\d\.\d|\b[45]\d\d\b/
 
-/** Whether a text without a readable report part comes from a mail server about mail that failed. A person may quote a bounce under a subject that speaks of
- *  one, but is no daemon, and writes from an address; who sends parcels says much the same words. */
+/** Whether a text without a readable report part comes from a mail server about mail that failed. A person may quote a
+ *  bounce under a subject that speaks of one, but is no daemon, and writes from an address; who sends parcels says much
+ *  the same words. */
 export function isBounce (top: Field[], signs: Signs): boolean {
   const daemon = isDaemon(top)
   if (isAnswer(top) || isAggregate(top) || (!daemon && fieldsOf(top, 'list-id', 'list-post').length > 0)) return false
@@ -31,7 +32,9 @@ export function isBounce (top: Field[], signs: Signs): boolean {
   const subject = SUBJECTS.test(title) || SUBJECTS_WITHIN.test(title.slice(0, 200))
   const named = signs.forms.some(form => form.common !== true)
   const stated = signs.report || fieldsOf(top, 'x-failed-recipients').length > 0
-  if (!stated && !signs.diagnosed && signs.forms.length === 0 && !(subject && (signs.copy || isNullSender(top)))) return false
+  if (!stated && !signs.diagnosed && signs.forms.length === 0 && !(subject && (signs.copy || isNullSender(top)))) {
+    return false
+  }
   if (!stated && !subject && isAutoReply(top) && !(daemon && (named || signs.diagnosed))) return false
   if (!stated && !named && !signs.copy && !DETAIL.test(signs.head)) return false
   const marked = stated || fieldsOf(top, 'x-mddsn-message', 'x-ms-exchange-message-is-ndr').length > 0
@@ -55,13 +58,15 @@ export function isBounce (top: Field[], signs: Signs): boolean {
 
 /** Figures about many mails (RFC 7489 7.2, RFC 8460 5.3). They are about nobody's mail in particular. */
 export function isAggregate (top: Field[]): boolean {
-  return fieldsOf(top, 'tls-report-domain').length > 0 || /report-type="?tlsrpt/i.test(fieldOf(top, 'content-type') ?? '') ||
+  return fieldsOf(top, 'tls-report-domain').length > 0 ||
+    /report-type="?tlsrpt/i.test(fieldOf(top, 'content-type') ?? '') ||
     /^\W{0,3}report domain: ?\S{1,255}\s{1,9}submitter:/i.test(fieldOf(top, 'subject') ?? '')
 }
 
 /** A person's answer to a report, or the report passed on: whatever it quotes has been said before. */
 export function isAnswer (top: Field[]): boolean {
-  return !isDaemon(top) && /^\W{0,3}(?:re|aw|fwd?|wg|sv|vs|tr|rv|res|antw|i|回复|转发|答复|返信)\s?[:：]/i.test(fieldOf(top, 'subject') ?? '')
+  return !isDaemon(top) &&
+    /^\W{0,3}(?:re|aw|fwd?|wg|sv|vs|tr|rv|res|antw|i|回复|转发|答复|返信)\s?[:：]/i.test(fieldOf(top, 'subject') ?? '')
 }
 
 function isDaemon (top: Field[]): boolean {
@@ -78,5 +83,6 @@ function isNullSender (top: Field[]): boolean {
 /** A server that wants no answer names nobody who could get one, or its postmaster. */
 function isFromSomebody (top: Field[]): boolean {
   const [path] = fieldsOf(top, 'return-path')
-  return path !== undefined && !NULL_SENDER.test(path.trim()) && !/daemon|post[_-]?master|system|mailer@|^<?(?:smtp|mail|courier)@/i.test(path.slice(0, path.lastIndexOf('@') + 1))
+  return path !== undefined && !NULL_SENDER.test(path.trim()) &&
+    !/daemon|post[_-]?master|system|mailer@|^<?(?:smtp|mail|courier)@/i.test(path.slice(0, path.lastIndexOf('@') + 1))
 }

@@ -1,35 +1,84 @@
 import type { BounceClass } from '#streams/email/classes.ts'
 
-/** What programs that write bounces say themselves, and no server would answer so. Asked before the general table of replies. */
+/** What programs that write bounces say themselves, and no server would answer so. Asked before the general table of
+ *  replies. */
 export const GLOSSARY: Array<[RegExp, BounceClass]> = [
   [/no valid recipients for this MM|unrecogni[sz]ed o\/r name/i, 'userunknown'],
-  [/(?:destination (?:computer|server|host|system)|host computer)[^.]{0,60} (?:was|could) not (?:be )?found/i, 'hostunknown'],
-  [/as (?:the|their) domain (?:is|was) (?:invalid|unknown|not found)|name or service not known|DNS Error: Domain name not found/i, 'hostunknown'],
-  [/(?:not|undeliver\w+)[^.]{0,30} (?:with)?in (?:the time limit|\d{1,3} (?:days?|hours?|minutes?))|delivery failed \d{1,3} attempts/i, 'expired'],
+  [
+    /(?:destination (?:computer|server|host|system)|host computer)[^.]{0,60} (?:was|could) not (?:be )?found/i,
+    'hostunknown'
+  ],
+  [
+    /as (?:the|their) domain (?:is|was) (?:invalid|unknown|not found)|name or service not known|DNS Error: Domain name not found/i,
+    'hostunknown'
+  ],
+  [
+    /(?:not|undeliver\w+)[^.]{0,30} (?:with)?in (?:the time limit|\d{1,3} (?:days?|hours?|minutes?))|delivery failed \d{1,3} attempts/i,
+    'expired'
+  ],
   [/(?:has been|was) in the queue too long/i, 'expired'],
-  [/(?:could not be delivered|cannot send message|unable to deliver (?:this|the|your) message) (?:after|for|within) \d|gave up after \d/i, 'expired'],
+  [
+    /(?:could not be delivered|cannot send message|unable to deliver (?:this|the|your) message) (?:after|for|within) \d|gave up after \d/i,
+    'expired'
+  ],
   [/\d{1,3} unsuccessful (?:delivery )?attempts|maximum (?:retry|queue) (?:time|age|interval)/i, 'expired'],
-  [/did not accept our requests to connect|destination computer (?:is|was) not (?:reachable|operating|responding)/i, 'networkerror'],
+  [
+    /did not accept our requests to connect|destination computer (?:is|was) not (?:reachable|operating|responding)/i,
+    'networkerror'
+  ],
   [/mail\/help\/bulk_mail|your spam firewall|blocked by our spam firewall/i, 'spamdetected'],
   [/account is temporarily limited|administrativ\w{0,6} disabled/i, 'suspend'],
   [/group you tried to contact/i, 'rejected'],
   [/only (?:subscribers|members|list members) (?:may|can|are allowed to) (?:post|send)/i, 'filtered'],
-  [/not (?:allowed|permitted|authorized) to (?:post|send|submit)[^.]{0,40} (?:list|group)|posting to this list is (?:restricted|closed)/i, 'filtered'],
-  [/пользователь не (?:найден|существует|зарегистрирован)|(?:адресат|получатель|ящик) не (?:найден|существует)|нет такого (?:пользователя|ящика|адреса)/i, 'userunknown'],
-  [/почтовый ящик[^.]{0,40}(?:переполнен|заполнен)|превышена квота|превышен (?:размер|объ[её]м) (?:почтового )?ящика/i, 'mailboxfull'],
-  [/(?:keine|geen|aucune) (?:verbind|connexion)\S{0,4} (?:zum|met|avec)|(?:conectar|connettersi|connecter|podłączyć) (?:con|ao|al|au|się)|連接失敗|连接失败/i, 'networkerror'],
-  [/(?:speicher|postfach)\S{0,12} ?(?:grenze|limit|kontingent|größe)[^.]{0,40}(?:erreicht|überschritten)|speichergrenze/i, 'mailboxfull'],
+  [
+    /not (?:allowed|permitted|authorized) to (?:post|send|submit)[^.]{0,40} (?:list|group)|posting to this list is (?:restricted|closed)/i,
+    'filtered'
+  ],
+  [
+    /пользователь не (?:найден|существует|зарегистрирован)|(?:адресат|получатель|ящик) не (?:найден|существует)|нет такого (?:пользователя|ящика|адреса)/i,
+    'userunknown'
+  ],
+  [
+    /почтовый ящик[^.]{0,40}(?:переполнен|заполнен)|превышена квота|превышен (?:размер|объ[её]м) (?:почтового )?ящика/i,
+    'mailboxfull'
+  ],
+  [
+    /(?:keine|geen|aucune) (?:verbind|connexion)\S{0,4} (?:zum|met|avec)|(?:conectar|connettersi|connecter|podłączyć) (?:con|ao|al|au|się)|連接失敗|连接失败/i,
+    'networkerror'
+  ],
+  [
+    /(?:speicher|postfach)\S{0,12} ?(?:grenze|limit|kontingent|größe)[^.]{0,40}(?:erreicht|überschritten)|speichergrenze/i,
+    'mailboxfull'
+  ],
   [/bo[îi]te aux lettres[^.]{0,40} (?:sa limite|satur)/i, 'mailboxfull'],
-  [/(?:superado|excedido|sobrepasado) (?:la|su) (?:cuota|capacidad)|(?:sin|sem) espa[cç][io]o?[^.]{0,20} (?:buz[oó]n|caixa)/i, 'mailboxfull'],
+  [
+    /(?:superado|excedido|sobrepasado) (?:la|su) (?:cuota|capacidad)|(?:sin|sem) espa[cç][io]o?[^.]{0,20} (?:buz[oó]n|caixa)/i,
+    'mailboxfull'
+  ],
   [/przekroczon\S{1,3} (?:limit|pojemność)|překročen\S{0,2} kvót/i, 'mailboxfull'],
-  [/postbo(?:ks|x)\S{0,4} er full|a postafiók[^.]{0,20}(?:megtelt|tele)|hộp thư (?:đã )?đầy|صندوق البريد ممتلئ/iu, 'mailboxfull'],
+  [
+    /postbo(?:ks|x)\S{0,4} er full|a postafiók[^.]{0,20}(?:megtelt|tele)|hộp thư (?:đã )?đầy|صندوق البريد ممتلئ/iu,
+    'mailboxfull'
+  ],
   [/largest message (?:that )?(?:can|may|will)|메일 용량이 너무/i, 'mesgtoobig'],
-  [/no se (?:encontró|ha encontrado|encuentra) (?:el|al) (?:destinatario|usuario)|(?:adres|account)\S{0,3} bestaat niet/i, 'userunknown'],
+  [
+    /no se (?:encontró|ha encontrado|encuentra) (?:el|al) (?:destinatario|usuario)|(?:adres|account)\S{0,3} bestaat niet/i,
+    'userunknown'
+  ],
   [/tuntematon vastaanottaja|ismeretlen (?:felhasználó|címzett)/i, 'userunknown'],
-  [/користувача не (?:знайдено|існує)|άγνωστος (?:χρήστης|παραλήπτης)|找不到(?:收件人|收件者|用户|使用者)|該当する(?:ユーザ|受信者|アドレス)[^。]{0,10}(?:いません|ありません|存在しません)/iu, 'userunknown'],
-  [/tài khoản không tồn tại|(?:pengguna|akun) tidak (?:ditemukan|ada)|المستخدم غير موجود|(?:המשתמש|הנמען) לא קיים/iu, 'userunknown'],
+  [
+    /користувача не (?:знайдено|існує)|άγνωστος (?:χρήστης|παραλήπτης)|找不到(?:收件人|收件者|用户|使用者)|該当する(?:ユーザ|受信者|アドレス)[^。]{0,10}(?:いません|ありません|存在しません)/iu,
+    'userunknown'
+  ],
+  [
+    /tài khoản không tồn tại|(?:pengguna|akun) tidak (?:ditemukan|ada)|المستخدم غير موجود|(?:המשתמש|הנמען) לא קיים/iu,
+    'userunknown'
+  ],
   [/找不到(?:域名|網域|主机)/i, 'hostunknown'],
-  [/zustellung[^.]{0,40} tagen[^.]{0,20}aufgegeben|expirou o (?:tempo|prazo)|tempo massimo (?:superato|scaduto)/i, 'expired']
+  [
+    /zustellung[^.]{0,40} tagen[^.]{0,20}aufgegeben|expirou o (?:tempo|prazo)|tempo massimo (?:superato|scaduto)/i,
+    'expired'
+  ]
 ]
 
 /** Sentences that greet, guess at causes or advise. They would pass for a diagnosis. */

@@ -11,8 +11,8 @@ export interface Disposition {
 
 const REFUSED = /\breject|\brefus|denied|abgelehnt|verweigert|rechaz|rejeit|rifiutat|geweigerd|odrzuc|отклон|拒/iu
 
-/** Reads message/disposition-notification, or null when it says nothing; `beside` = what people are told. Sieve refuses in this form.
- *  Source: RFC 8098 3.2, RFC 5429 2.2. */
+/** Reads message/disposition-notification, or null when it says nothing; `beside` = what people are told. Sieve refuses
+ *  in this form. Source: RFC 8098 3.2, RFC 5429 2.2. */
 export function readDisposition (text: string, beside: string): Disposition | null {
   const { fields } = readFields(text.trimStart())
   const disposition = fieldOf(fields, 'disposition')?.toLowerCase() ?? null

@@ -3,7 +3,8 @@ import type { SmtpStage } from '#streams/email/decide.ts'
 import { BOILERPLATE, GLOSSARY } from './glossary.ts'
 import { classify, printable } from './reply.ts'
 
-/** What is known of one failure: texts from the most to the least particular; `status` and `code` as a report states them, or null. */
+/** What is known of one failure: texts from the most to the least particular; `status` and `code` as a report states
+ *  them, or null. */
 export interface Clues {
   texts: string[]
   status: string | null
@@ -12,14 +13,20 @@ export interface Clues {
   category: string | null
 }
 
-export interface Meaning { reason: BounceClass, status: string | null, code: number | null, diagnostic: string | null }
+export interface Meaning {
+  reason: BounceClass
+  status: string | null
+  code: number | null
+  diagnostic: string | null
+}
 
 const STATUS = /(?<![\d.])([245]\.\d{1,3}\.\d{1,3})(?!\.?\d)/g
 const CODE = /(?<![\w.@-])([45][0-57]\d)(?=[\s\-;:,#<(\])]|$)/
 const CLUE_LENGTH_MAX = 4000
 
-/** The reason of a failure. What a text says goes before what a number says: Exim reports 5.0.0 for everything, gateways repeat a number with other words.
- *  A general text is asked only when neither the particular ones nor the numbers know, and `something went wrong` only when nobody says what. */
+/** The reason of a failure. What a text says goes before what a number says: Exim reports 5.0.0 for everything,
+ *  gateways repeat a number with other words. A general text is asked only when neither the particular ones nor the
+ *  numbers know, and `something went wrong` only when nobody says what. */
 export function meaningOf ({ texts, status, code, category }: Clues): Meaning {
   const said = texts.map(text => text.slice(0, CLUE_LENGTH_MAX).trim()).filter(text => text !== '')
   const best = bestStatus(said, status)
@@ -29,7 +36,8 @@ export function meaningOf ({ texts, status, code, category }: Clues): Meaning {
   const numbered = classify({ text: '', status: best, code: null, stage: null })
   const named = category === null ? 'undefined' : reasonIn(category)
   const bare = classify({ text: '', status: best, code: digits, stage: stageIn(said) })
-  const reason = [...particular, named, numbered, ...opinions].find(isTelling) ?? [...opinions, numbered, bare].find(one => one !== 'undefined') ?? 'undefined'
+  const reason = [...particular, named, numbered, ...opinions].find(isTelling) ??
+    [...opinions, numbered, bare].find(one => one !== 'undefined') ?? 'undefined'
   const diagnostic = printable(said[opinions.indexOf(reason)] ?? said[0] ?? '').trim()
   return { reason, status: best, code: digits, diagnostic: diagnostic === '' ? null : diagnostic }
 }
@@ -41,9 +49,18 @@ export function withoutBoilerplate (text: string): string {
 
 /** What other servers answered, as transcripts and wrapped replies quote it; the last word first. */
 export function repliesIn (text: string): string[] {
-  const replies = [...text.matchAll(/^[ \t]{0,12}(?:<<<|<--|Received <<<|S:|Response:|Remote server replied:|\(reason:)[ \t]*(.{3,600})/gim)].map(match => match[1]!)
-  const wrapped = /(?:\bsaid:|responded:?|gave this error:|returned was:|was:|server replied:|did not like .{1,60}:|Error message:)\s*([45]\d\d[^]{3,800})/i.exec(text)?.[1]
-  const all = [...(wrapped === undefined ? [] : [wrapped]), ...replies.filter(reply => /^['"]?[45]\d\d/.test(reply)).reverse()]
+  const replies = [
+    ...text.matchAll(
+      /^[ \t]{0,12}(?:<<<|<--|Received <<<|S:|Response:|Remote server replied:|\(reason:)[ \t]*(.{3,600})/gim
+    )
+  ].map(match => match[1]!)
+  const wrapped =
+    /(?:\bsaid:|responded:?|gave this error:|returned was:|was:|server replied:|did not like .{1,60}:|Error message:)\s*([45]\d\d[^]{3,800})/i
+      .exec(text)?.[1]
+  const all = [
+    ...(wrapped === undefined ? [] : [wrapped]),
+    ...replies.filter(reply => /^['"]?[45]\d\d/.test(reply)).reverse()
+  ]
   // What a server says to the rest of a transaction that it has refused already.
   return all.filter(reply => !/^50[0-4]\b.{0,20}(?:need|no valid|valid|bad sequence|must)/i.test(reply)).slice(0, 4)
 }
@@ -51,7 +68,8 @@ export function repliesIn (text: string): string[] {
 /** What a text means by itself, in a program's own words or a server's. */
 function reasonIn (text: string): BounceClass {
   const line = text.replaceAll(/\s+/g, ' ')
-  return GLOSSARY.find(([phrase]) => phrase.test(line))?.[1] ?? classify({ text, status: null, code: null, stage: null })
+  return GLOSSARY.find(([phrase]) => phrase.test(line))?.[1] ??
+    classify({ text, status: null, code: null, stage: null })
 }
 
 /** Greetings and afterthoughts amount to these, too. */
@@ -61,9 +79,13 @@ export function isTelling (reason: string): boolean {
 
 /** `5.0.0` is no answer while another is at hand. */
 function bestStatus (said: string[], status: string | null): string | null {
-  const found = said.flatMap(text => [...text.matchAll(STATUS)].map(match => match[1]!)).filter(one => !one.startsWith('2'))
+  const found = said.flatMap(text => [...text.matchAll(STATUS)].map(match => match[1]!)).filter(one =>
+    !one.startsWith('2')
+  )
   const stated = status !== null && /^[245]\.\d{1,3}\.\d{1,3}$/.test(status) ? status : null
-  const all = stated === null || stated.endsWith('.0.0') ? [...found, stated] : [found.find(one => !one.endsWith('.0.0') && said[0]!.includes(one)), stated]
+  const all = stated === null || stated.endsWith('.0.0')
+    ? [...found, stated]
+    : [found.find(one => !one.endsWith('.0.0') && said[0]!.includes(one)), stated]
   return all.find(one => one?.endsWith('.0.0') === false) ?? all.find(one => one != null) ?? null
 }
 
@@ -77,7 +99,11 @@ function codeIn (said: string[]): number | null {
 
 function stageIn (said: string[]): SmtpStage | null {
   const text = said.slice(0, 2).join('\n')
-  if (/(?:reply to|after|>>>|-->|sent:)\s*(?:end of data|\.$|data|the data|message (?:body|text))|end of data/im.test(text)) return 'data'
+  if (
+    /(?:reply to|after|>>>|-->|sent:)\s*(?:end of data|\.$|data|the data|message (?:body|text))|end of data/im.test(
+      text
+    )
+  ) return 'data'
   if (/(?:reply to|after|>>>|-->|sent:|following|like our)\s*(?:the )?rcpt/i.test(text)) return 'rcpt'
   if (/(?:reply to|after|>>>|-->|sent:)\s*(?:the )?mail from/i.test(text)) return 'mail'
   if (/(?:reply to|after|>>>|-->|sent:)\s*(?:the )?(?:ehlo|helo)/i.test(text)) return 'ehlo'

@@ -10,8 +10,26 @@ import { applies, compile, type Rule } from './rules.ts'
 
 /** The order decides: blocks like to mention users, users are seldom told about blocks. */
 export const RULES: readonly Rule[] = [
-  ...UNVERIFIED, ...SIGNATURES, ...LOOPS, ...FULL, ...PLAINLY_UNKNOWN, ...NOBODY, ...CLOSED, ...CLOSED_DOWN, ...SENDER, ...STANDING, ...JUDGED, ...BLOCKS,
-  ...PACE, ...CONTENT, ...SPAM, ...UNKNOWN, ...WORLD, ...POLICY, ...TRANSPORT, ...VAGUE
+  ...UNVERIFIED,
+  ...SIGNATURES,
+  ...LOOPS,
+  ...FULL,
+  ...PLAINLY_UNKNOWN,
+  ...NOBODY,
+  ...CLOSED,
+  ...CLOSED_DOWN,
+  ...SENDER,
+  ...STANDING,
+  ...JUDGED,
+  ...BLOCKS,
+  ...PACE,
+  ...CONTENT,
+  ...SPAM,
+  ...UNKNOWN,
+  ...WORLD,
+  ...POLICY,
+  ...TRANSPORT,
+  ...VAGUE
 ]
 
 const MATCHERS = RULES.map(compile)

@@ -11,31 +11,64 @@ export interface Known {
 }
 
 /** One failed address and what the text says of it, from the most to the least particular. */
-export interface PlainRecipient { address: string | null, texts: string[] }
+export interface PlainRecipient {
+  address: string | null
+  texts: string[]
+}
 
 const LINES_MAX = 400
 const RECIPIENTS_MAX = 50
 /** An address that opens its line, bare or bracketed. */
-const OPENS = /^[ \t]{0,40}(?:[*•·-][ \t]+|\d{1,3}[.)][ \t]+|>>>[ \t]+)?["'<([]{0,2}(?:(?:smtp|mailto|rfc822)[:;][ \t]?)?[^\s<>"'()[\]:;,@]{1,64}@/i
+const OPENS =
+  /^[ \t]{0,40}(?:[*•·-][ \t]+|\d{1,3}[.)][ \t]+|>>>[ \t]+)?["'<([]{0,2}(?:(?:smtp|mailto|rfc822)[:;][ \t]?)?[^\s<>"'()[\]:;,@]{1,64}@/i
 /** An address behind a word that says whose it is. */
-const LABELLED = new RegExp(`(?:${[
-  'recipient', 'addressee', 'address', 'mailbox', 'user', 'account', 'rcpt to', 'deliver(?:ed)?(?: (?:your )?(?:mail|message))?(?: to)?', '\\bto', '宛先', 'あて先', '受信者', '收件人', '收信人',
-  'Empfänger', 'destinatai?re', 'destinatario', 'получател', 'адрес'
-].join('|')})[^\\w@]{0,3}[^@\\n]{0,30}[\\s<"'：:([]{1,4}[^\\s@]{1,64}@`, 'i')
+const LABELLED = new RegExp(
+  `(?:${
+    [
+      'recipient',
+      'ref',
+      'address',
+      'mailbox',
+      'user',
+      'account',
+      'rcpt to',
+      'deliver(?:ed)?(?: (?:your )?(?:mail|message))?(?: to)?',
+      '\\bto',
+      '宛先',
+      'あて先',
+      '受信者',
+      '收件人',
+      '收信人',
+      'Empfänger',
+      'destinatai?re',
+      'destinatario',
+      'получател',
+      'адрес'
+    ].join('|')
+  })[^\\w@]{0,3}[^@\\n]{0,30}[\\s<"'：:([]{1,4}[^\\s@]{1,64}@`,
+  'i'
+)
 /** Lines that name an address for other ends. */
-const ASIDE = /message-?id|contact|please|assistance|administrator|from:|sender|mailto:.*subject|reply-to|return-path|support|resent|hotline|wenden/i
+const ASIDE =
+  /message-?id|contact|please|assistance|administrator|from:|sender|mailto:.*subject|reply-to|return-path|support|resent|hotline|wenden/i
 
 /** Whom to write to, rather than whom it was for. */
-const DESKS = /^(?:abuse|help-?desk|hostmaster|webmaster|noc|support|listmaster|(?:\S{1,60}-)?(?:owner|request|bounces|admin))@/i
+const SERVICES =
+  /^(?:abuse|help-?services|hostmaster|webmaster|noc|support|listmaster|(?:\S{1,60}-)?(?:owner|request|bounces|admin))@/i
 
 /** The forms whose opening a text shows. */
 export function formsOf (head: string): Form[] {
   return FORMS.filter(form => form.opening.test(head))
 }
 
-/** Who failed, by what a person was told: the form's own place first, then the lines that begin with an address, then any. */
+/** Who failed, by what a person was told: the form's own place first, then the lines that begin with an address, then
+ *  any. */
 export function readPlain (head: string, forms: Form[], known: Known): PlainRecipient[] {
-  const named = forms.flatMap(form => form.recipient === undefined ? [] : [...head.matchAll(form.recipient)].map(match => addressOf(match[1]!)).filter(address => address !== null))
+  const named = forms.flatMap(form =>
+    form.recipient === undefined
+      ? []
+      : [...head.matchAll(form.recipient)].map(match => addressOf(match[1]!)).filter(address => address !== null)
+  )
   const addresses = unique(named.length > 0 ? named : choose(head, known)).slice(0, RECIPIENTS_MAX)
   const fallback = addresses.length > 0 ? addresses : unique(known.recipients).slice(0, RECIPIENTS_MAX)
   const reason = forms.map(form => form.reason?.exec(head)?.[1]).find(text => text !== undefined)
@@ -68,7 +101,11 @@ function sectionOf (head: string, address: string, addresses: string[]): string 
 }
 
 /** An address with the place where it was found: 0 = opens its line, 1 = behind a label, 2 = anywhere. */
-interface Candidate { address: string, rank: number, shape: string }
+interface Candidate {
+  address: string
+  rank: number
+  shape: string
+}
 
 function choose (head: string, known: Known): string[] {
   const all = candidatesIn(head, known.recipients)
@@ -78,9 +115,13 @@ function choose (head: string, known: Known): string[] {
   if (sure.length > 0) {
     // Who is listed just as a known recipient is, is another.
     const shapes = sure.filter(({ rank }) => rank === 0).map(({ shape }) => shape)
-    return all.filter(one => sure.includes(one) || (one.rank === 0 && shapes.includes(one.shape) && foreign.includes(one))).map(({ address }) => address)
+    return all.filter(one =>
+      sure.includes(one) || (one.rank === 0 && shapes.includes(one.shape) && foreign.includes(one))
+    ).map(({ address }) => address)
   }
-  const best = [0, 1, 2].find(rank => foreign.some(one => one.rank === rank) && (rank < 2 || known.recipients.length === 0))
+  const best = [0, 1, 2].find(rank =>
+    foreign.some(one => one.rank === rank) && (rank < 2 || known.recipients.length === 0)
+  )
   if (best !== undefined) return foreign.filter(({ rank }) => rank === best).map(({ address }) => address)
   return known.recipients.length === 0 ? all.filter(({ rank }) => rank === 0).map(({ address }) => address) : []
 }
@@ -99,14 +140,15 @@ function candidatesIn (head: string, expected: string[]): Candidate[] {
     const shape = line.slice(0, Math.max(line.indexOf('@'), 0)).replace(/[^\s<>"'()[\]:;,@]{1,64}$/, '')
     // A line that opens with an address may name more in its explanation, among them the one that led there.
     const one = found.find(address => isAmong(expected, address)) ?? found[0]!
-    return (opens ? [one] : found).map(address => ({ address, rank: DESKS.test(address) ? 2 : rank, shape }))
+    return (opens ? [one] : found).map(address => ({ address, rank: SERVICES.test(address) ? 2 : rank, shape }))
   })
 }
 
 /** The line before ends amid a sentence. */
 function isWrapped (lines: string[], n: number): boolean {
   const before = lines[n - 1]?.trimEnd() ?? ''
-  return before.length > 45 && /[\p{L}\d,]$/u.test(before) && /^\s*/.exec(before)![0] === /^\s*/.exec(lines[n]!)![0] && !before.includes('@')
+  return before.length > 45 && /[\p{L}\d,]$/u.test(before) && /^\s*/.exec(before)![0] === /^\s*/.exec(lines[n]!)![0] &&
+    !before.includes('@')
 }
 
 function unique (addresses: string[]): string[] {

@@ -1,34 +1,62 @@
 import { readFields, type Field } from './entity.ts'
 
 /** What a person was meant to read, and the headers of the returned message that came after it. */
-export interface Prose { head: string, returned: Field[], returnedText: string }
+export interface Prose {
+  head: string
+  returned: Field[]
+  returnedText: string
+}
 
 /** More than any explanation, and little enough for every pattern. */
 const HEAD_LENGTH_MAX = 16_000
 
 /** Lines after which the returned message begins, each alone on its line: a phrase, mostly between dashes. */
 const COPY_PHRASES = [
-  'below this line is (?:a copy of|the original|the first).*', 'this is a copy of (?:the|your) (?:message|mail).*', 'the (?:header|body) of the original message.*',
+  'below this line is (?:a copy of|the original|the first).*',
+  'this is a copy of (?:the|your) (?:message|mail).*',
+  'the (?:header|body) of the original message.*',
   'the body of the message is.*',
-  'original (?:message|mail|e-?mail|text|header).*', 'unsent (?:message|mail).*', 'returned (?:message|mail).*',
+  'original (?:message|mail|e-?mail|text|header).*',
+  'unsent (?:message|mail).*',
+  'returned (?:message|mail).*',
   'message (?:header|headers|header lines|text|body|copy|contents?|returned)\\b.*',
-  'header of (?:the )?(?:original )?message.*', 'headers? follows?.*', 'included is a copy of the message.*',
+  'header of (?:the )?(?:original )?message.*',
+  'headers? follows?.*',
+  'included is a copy of the message.*',
   '(?:below|here|following|attached) is (?:a copy of|the first|your) .*',
-  '(?:the )?first (?:few |several )?lines of (?:the|your) .*', 'unterhalb dieser zeile.*', 'ursprungligt meddelande.*', '(?:původní|puvodni) zpráv.*',
-  '(?:kopia|treść|oryginalna) wiadomoś.*', 'di seguito .*', 'заголов\\S{1,3} .*',
-  'possibly truncated original message.*', '(?:start|begin(?:ning)?) of (?:the )?(?:returned|original|forwarded) (?:message|mail).*', 'undelivered message.*',
-  'the (?:header and top|first) \\d+ (?:lines|kb) .*', 'a copy of (?:the|your) (?:original )?(?:message|mail).*', 'message non-deliverable.*',
+  '(?:the )?first (?:few |several )?lines of (?:the|your) .*',
+  'unterhalb dieser zeile.*',
+  'ursprungligt meddelande.*',
+  '(?:původní|puvodni) zpráv.*',
+  '(?:kopia|treść|oryginalna) wiadomoś.*',
+  'di seguito .*',
+  'заголов\\S{1,3} .*',
+  'possibly truncated original message.*',
+  '(?:start|begin(?:ning)?) of (?:the )?(?:returned|original|forwarded) (?:message|mail).*',
+  'undelivered message.*',
+  'the (?:header and top|first) \\d+ (?:lines|kb) .*',
+  'a copy of (?:the|your) (?:original )?(?:message|mail).*',
+  'message non-deliverable.*',
   'mail (?:header|text|message)s? follows.*',
-  'text of (?:the )?(?:original )?message.*', 'your (?:original )?message (?:reads|follows|was|text).*', 'the original message (?:follows|headers?|is|was attached).*',
+  'text of (?:the )?(?:original )?message.*',
+  'your (?:original )?message (?:reads|follows|was|text).*',
+  'the original message (?:follows|headers?|is|was attached).*',
   'rejected message.*',
-  'forwarded message.*', 'failed message.*', 'start of (?:message|transcript) copy.*', 'copy of (?:the )?(?:original )?message.*', 'server generated copy.*',
+  'forwarded message.*',
+  'failed message.*',
+  'start of (?:message|transcript) copy.*',
+  'copy of (?:the )?(?:original )?message.*',
+  'server generated copy.*',
   '(?:es folgt|nachfolgend|im folgenden|dies ist eine kopie|originalnachricht|ursprüngliche (?:nachricht|mail|e-mail)|kopie der nachricht|der header der).*',
   '(?:message d.origine|message original|copie du message|en-t[êe]tes? d.origine|ci-dessous).*',
   '(?:mensaje original|cabeceras? (?:del )?(?:mensaje )?original|copia del mensaje).*',
-  '(?:mensagem original|cabeçalhos? (?:da mensagem )?origina).*', '(?:messaggio originale|intestazioni originali|intestazioni originarie).*',
+  '(?:mensagem original|cabeçalhos? (?:da mensagem )?origina).*',
+  '(?:messaggio originale|intestazioni originali|intestazioni originarie).*',
   '(?:oorspronkelijk bericht|originele bericht).*',
-  '(?:исходное сообщение|оригинал(?:ьное)? (?:сообщени|письм)|текст (?:исходного )?(?:сообщения|письма)).*', '(?:原始邮件|原邮件|原信|原始信息|原始郵件|以下是原).*',
-  '(?:元のメッセージ|オリジナルメッセージ|送信されたメッセージ|原文|以下は元|元メール|送信メール|返送メール|このメールのヘッダ|オリジナルのメッセージ).*', '(?:원본 ?메시지|원본 ?메일|원래 메시지).*'
+  '(?:исходное сообщение|оригинал(?:ьное)? (?:сообщени|письм)|текст (?:исходного )?(?:сообщения|письма)).*',
+  '(?:原始邮件|原邮件|原信|原始信息|原始郵件|以下是原).*',
+  '(?:元のメッセージ|オリジナルメッセージ|送信されたメッセージ|原文|以下は元|元メール|送信メール|返送メール|このメールのヘッダ|オリジナルのメッセージ).*',
+  '(?:원본 ?메시지|원본 ?메일|원래 메시지).*'
 ]
 const COPY_LINE = new RegExp(`^[ \\t]{0,20}[-=_*|#> ]{0,60}(?:${COPY_PHRASES.join('|')})$`, 'iu')
 /** A phrase without dashes, colon or full stop around it may be part of a sentence. */
@@ -53,10 +81,12 @@ function isCopyLine (lines: string[], n: number): boolean {
   if (line.length > 200 || !COPY_LINE.test(line) || !COPY_FRAME.test(line)) return false
   if (!/^[ \t]*[-=*|#]{3}/.test(line) && !headsCopy(lines, n + 1)) return false
   // `Your message was not delivered` and its kin speak of the message; they do not head it.
-  return !/(?:not|could|cannot|can't|failed|rejected by|received at|unable|wasn't|has been|size)/i.test(line) || /^[ \t]*[-=*|#]{3}/.test(line)
+  return !/(?:not|could|cannot|can't|failed|rejected by|received at|unable|wasn't|has been|size)/i.test(line) ||
+    /^[ \t]*[-=*|#]{3}/.test(line)
 }
 
-/** Behind a heading without dashes a header has to come, or nothing at all: some tell of the message first, and of the reason last. */
+/** Behind a heading without dashes a header has to come, or nothing at all: some tell of the message first, and of the
+ *  reason last. */
 function headsCopy (lines: string[], from: number): boolean {
   const next = lines.slice(from, from + 12).filter(line => line.trim() !== '')
   return next.length === 0 || next.some(line => TELLING_HEADER.test(line.replace(/^[ \t>|]+/, '')))
@@ -65,7 +95,9 @@ function headsCopy (lines: string[], from: number): boolean {
 /** Quoted or set in, as its first line is. */
 function withoutMargin (lines: string[]): string[] {
   const margin = /^[ \t>|]{0,16}/.exec(lines.find(line => line.trim() !== '') ?? '')![0]
-  return margin === '' ? lines : lines.map(line => line.startsWith(margin) ? line.slice(margin.length) : line.replace(/^[ \t]{0,8}[>|][ \t]?/, ''))
+  return margin === ''
+    ? lines
+    : lines.map(line => line.startsWith(margin) ? line.slice(margin.length) : line.replace(/^[ \t]{0,8}[>|][ \t]?/, ''))
 }
 
 /** Four header lines in a row, one of them no letter writer's. The whole may be quoted or set in. */
@@ -74,7 +106,8 @@ function isHeaderBlock (lines: string[], n: number): boolean {
   if (!TELLING_HEADER.test(lines[n]!.slice(margin.length))) return false
   const block = lines.slice(n, n + 4).map(line => line.startsWith(margin) ? line.slice(margin.length) : line)
   if (block.length < 4 && n + block.length < lines.length) return false
-  return block.length >= 3 && block.every(line => HEADER_LINE.test(line)) && (/^(?:return-path|received|message-id|x-|dkim|mime)/i.test(block[0]!) || countNames(block) >= 3)
+  return block.length >= 3 && block.every(line => HEADER_LINE.test(line)) &&
+    (/^(?:return-path|received|message-id|x-|dkim|mime)/i.test(block[0]!) || countNames(block) >= 3)
 }
 
 function countNames (block: string[]): number {

@@ -12,7 +12,8 @@ export interface Verdict {
   class: BounceClass | 'delivered'
   /** The address itself is gone: no more mail to it. Follows `class` alone. */
   suppress: boolean
-  /** The server or our standing with it was the matter, not this message: it speaks for every message on its way there. */
+  /** The server or our standing with it was the matter, not this message: it speaks for every message on its way there.
+   */
   hostTrouble: boolean
 }
 
@@ -47,14 +48,18 @@ export function verdictOf (reply: SmtpReply, stage: SmtpStage): Verdict {
 export function outcomeOf (reply: SmtpReply, stage: SmtpStage): Outcome {
   const { kind, class: why, hostTrouble } = verdictOf(reply, stage)
   switch (kind) {
-    case 'delivered': return { kind, reply }
-    case 'bounced': return { kind, reply, status: reply.enhanced, error: null, class: why }
-    case 'deferred': return { kind, reply, error: null, class: why, hostTrouble }
+    case 'delivered':
+      return { kind, reply }
+    case 'bounced':
+      return { kind, reply, status: reply.enhanced, error: null, class: why }
+    case 'deferred':
+      return { kind, reply, error: null, class: why, hostTrouble }
   }
 }
 
-/** Why a server, or the one who speaks for it, said no: what it wrote, then the enhanced code, then the basic code at its stage. `text` = a reply, a
- *  Diagnostic-Code or a sentence from a bounce, of any length; what is not known is null. Throws nothing. See README.md. */
+/** Why a server, or the one who speaks for it, said no: what it wrote, then the enhanced code, then the basic code at
+ *  its stage. `text` = a reply, a Diagnostic-Code or a sentence from a bounce, of any length; what is not known is
+ *  null. Throws nothing. See README.md. */
 export function classify (input: Clues): BounceClass {
   const diagnostic = readDiagnostic(input)
   const { status } = diagnostic
@@ -65,9 +70,12 @@ export function classify (input: Clues): BounceClass {
   return (coded === null || isTooEarly(coded, diagnostic.stage) ? null : coded) ?? words ?? classOfCode(diagnostic)
 }
 
-/** `hard` = the address is gone, whatever the reply's first digit: that one says whether to try again. Only a host that takes no mail may mean for the moment.
- *  Source: contract, "jetpost explain". */
-export function verdictOnAddress (why: BounceClass, { code, status }: { code: number | null, status: string | null }): 'hard' | 'soft' {
+/** `hard` = the address is gone, whatever the reply's first digit: that one says whether to try again. Only a host that
+ *  takes no mail may mean for the moment. Source: contract, "jetpost explain". */
+export function verdictOnAddress (
+  why: BounceClass,
+  { code, status }: { code: number | null, status: string | null }
+): 'hard' | 'soft' {
   const passing = code === null ? status?.startsWith('4.') === true : code < 500
   return isGone(why) && !(why === 'notaccept' && passing) ? 'hard' : 'soft'
 }
@@ -83,7 +91,20 @@ function classOfCode ({ code, stage }: Pick<Clues, 'code' | 'stage'>): BounceCla
 
 /** Basic codes that mean one thing. Source: RFC 5321 4.2.3, 4954, 3207, 7504. */
 const CODES: Record<number, BounceClass> = {
-  421: 'systemerror', 432: 'securityerror', 451: 'systemerror', 454: 'securityerror', 500: 'syntaxerror', 501: 'syntaxerror', 502: 'syntaxerror',
-  503: 'syntaxerror', 504: 'syntaxerror', 521: 'notaccept', 556: 'notaccept',
-  523: 'securityerror', 530: 'securityerror', 534: 'securityerror', 535: 'securityerror', 538: 'securityerror'
+  421: 'systemerror',
+  432: 'securityerror',
+  451: 'systemerror',
+  454: 'securityerror',
+  500: 'syntaxerror',
+  501: 'syntaxerror',
+  502: 'syntaxerror',
+  503: 'syntaxerror',
+  504: 'syntaxerror',
+  521: 'notaccept',
+  556: 'notaccept',
+  523: 'securityerror',
+  530: 'securityerror',
+  534: 'securityerror',
+  535: 'securityerror',
+  538: 'securityerror'
 }

@@ -50,8 +50,8 @@ type Finding = Pick<Report, 'kind' | 'recipients' | 'feedbackType'> & { fields: 
 const GRAVITY: Kind[] = ['hard', 'complaint', 'unsubscribe', 'soft', 'auto-reply', 'delivered', 'none']
 const NOTHING: Finding = { kind: 'none', recipients: [], feedbackType: null, fields: [] }
 
-/** What a message to one of our return addresses says. Reads the first 512 kB; bounded, linear, and throws nothing whatever it is given. Who sent it, and
- *  whether what it points to is ours, is not judged here. */
+/** What a message to one of our return addresses says. Reads the first 512 kB; bounded, linear, and throws nothing
+ *  whatever it is given. Who sent it, and whether what it points to is ours, is not judged here. */
 export async function readReport (raw: Uint8Array): Promise<Report> {
   return interpret(raw)
 }
@@ -70,7 +70,8 @@ function interpret (raw: Uint8Array): Report {
 
 function findingOf (view: View): Finding {
   if (isAggregate(view.top)) return NOTHING
-  return feedbackFinding(view) ?? statusFinding(view) ?? dispositionFinding(view) ?? complaintFinding(view) ?? plainFinding(view) ?? letterFinding(view) ?? NOTHING
+  return feedbackFinding(view) ?? statusFinding(view) ?? dispositionFinding(view) ?? complaintFinding(view) ??
+    plainFinding(view) ?? letterFinding(view) ?? NOTHING
 }
 
 function feedbackFinding (view: View): Finding | null {
@@ -89,17 +90,27 @@ function fromFeedback ({ type, kind, addresses, fields }: Feedback): Finding {
   return { kind, recipients, feedbackType: type, fields }
 }
 
-/** What a status part says. One that is not declared as such is believed only in a mail that is a bounce by its other signs. */
+/** What a status part says. One that is not declared as such is believed only in a mail that is a bounce by its other
+ *  signs. */
 function statusFinding (view: View): Finding | null {
   if (isAnswer(view.top) && !view.isReport) return null
   const forms = formsOf(view.head)
-  const believed = view.statuses.filter(({ declared }) => declared || isBounce(view.top, { forms, report: true, copy: view.hasCopy, head: view.head, diagnosed: true }))
+  const believed = view.statuses.filter(({ declared }) =>
+    declared || isBounce(view.top, { forms, report: true, copy: view.hasCopy, head: view.head, diagnosed: true })
+  )
   const read = believed.map(({ text, declared }) => readDeliveryStatus(declared ? text : fromFirstField(text)))
-  const status: DeliveryStatus = { blocks: distinct(read.flatMap(({ blocks }) => blocks)), fields: read.flatMap(({ fields }) => fields) }
+  const status: DeliveryStatus = {
+    blocks: distinct(read.flatMap(({ blocks }) => blocks)),
+    fields: read.flatMap(({ fields }) => fields)
+  }
   if (status.blocks.length === 0) return null
   const plain = readPlain(view.head, forms, knownIn(view))
-  const addresses = status.blocks.map((block, n) => block.address ?? plain[status.blocks.length === 1 ? 0 : n]?.address ?? null)
-  const recipients = status.blocks.map((block, n) => fromBlock(view, block, addresses[n]!, addresses.filter(address => address !== null)))
+  const addresses = status.blocks.map((block, n) =>
+    block.address ?? plain[status.blocks.length === 1 ? 0 : n]?.address ?? null
+  )
+  const recipients = status.blocks.map((block, n) =>
+    fromBlock(view, block, addresses[n]!, addresses.filter(address => address !== null))
+  )
   return { kind: gravest(recipients), recipients, feedbackType: null, fields: status.fields }
 }
 
@@ -108,25 +119,63 @@ function fromBlock (view: View, block: StatusBlock, address: string | null, addr
   const { status, diagnostic } = block
   const remoteMta = block.remoteMta === null ? null : printable(block.remoteMta)
   if (action !== 'failed' && action !== 'delayed') {
-    return { address, kind: 'delivered', action, status, reason: 'delivered', code: null, diagnostic: diagnostic === null ? null : printable(diagnostic), remoteMta }
+    return {
+      address,
+      kind: 'delivered',
+      action,
+      status,
+      reason: 'delivered',
+      code: null,
+      diagnostic: diagnostic === null ? null : printable(diagnostic),
+      remoteMta
+    }
   }
   const texts = [diagnostic ?? '', ...textsFor(view.head, address, addresses)]
   return failure(address, action, { texts, status, code: null, category: block.category }, remoteMta)
 }
 
-function failure (address: string | null, action: 'failed' | 'delayed', clues: Clues, remoteMta: string | null): ReportedRecipient {
+function failure (
+  address: string | null,
+  action: 'failed' | 'delayed',
+  clues: Clues,
+  remoteMta: string | null
+): ReportedRecipient {
   const { reason, status, code, diagnostic } = meaningOf(clues)
-  if (action === 'delayed') return { address, kind: 'soft', action, status, reason: reason === 'undefined' ? 'expired' : reason, code, diagnostic, remoteMta }
-  return { address, kind: verdictOnAddress(reason, { code, status }), action, status, reason, code, diagnostic, remoteMta }
+  if (action === 'delayed') {
+    return {
+      address,
+      kind: 'soft',
+      action,
+      status,
+      reason: reason === 'undefined' ? 'expired' : reason,
+      code,
+      diagnostic,
+      remoteMta
+    }
+  }
+  return {
+    address,
+    kind: verdictOnAddress(reason, { code, status }),
+    action,
+    status,
+    reason,
+    code,
+    diagnostic,
+    remoteMta
+  }
 }
 
 /** A receipt, or a filter's refusal in the form of one. */
 function dispositionFinding (view: View): Finding | null {
-  const read = view.dispositions.map(text => readDisposition(text, `${view.subject ?? ''}\n${view.head}`)).find(one => one !== null)
+  const read = view.dispositions.map(text => readDisposition(text, `${view.subject ?? ''}\n${view.head}`)).find(one =>
+    one !== null
+  )
   if (read === undefined) return null
   const { address, refused, fields } = read
   const texts = textsFor(view.head, address, [])
-  const recipient = refused ? failure(address, 'failed', { texts, status: null, code: null, category: 'refused by a personal filter' }, null) : machine(address, 'auto-reply')
+  const recipient = refused
+    ? failure(address, 'failed', { texts, status: null, code: null, category: 'refused by a personal filter' }, null)
+    : machine(address, 'auto-reply')
   return { kind: recipient.kind, recipients: [recipient], feedbackType: null, fields }
 }
 
@@ -172,8 +221,11 @@ function machine (address: string | null, kind: Kind, reason: string = kind): Re
 
 function actionOf (view: View, status: string | null): Action {
   if (status?.startsWith('2') === true) return 'delivered'
-  const final = /permanent|given up|giving up|will not (?:be )?(?:retr|continu)|no further|could not be delivered for/i.test(view.head)
-  return !final && (DELAYS.test(view.head) || /\bdelay|^\W{0,3}warning\b|verzög|retard/i.test(view.subject ?? '')) ? 'delayed' : 'failed'
+  const final = /permanent|given up|giving up|will not (?:be )?(?:retr|continu)|no further|could not be delivered for/i
+    .test(view.head)
+  return !final && (DELAYS.test(view.head) || /\bdelay|^\W{0,3}warning\b|verzög|retard/i.test(view.subject ?? ''))
+    ? 'delayed'
+    : 'failed'
 }
 
 /** The text from where its fields begin: people are greeted first. */
@@ -184,7 +236,9 @@ function fromFirstField (text: string): string {
 /** Each address once, its failure before anything else that is said of it. */
 function distinct (blocks: StatusBlock[]): StatusBlock[] {
   const sorted = [...blocks].sort((a, b) => Number(b.action === 'failed') - Number(a.action === 'failed'))
-  return sorted.filter(({ address }, n) => address === null || sorted.findIndex(other => other.address !== null && sameAddress(other.address, address)) === n)
+  return sorted.filter(({ address }, n) =>
+    address === null || sorted.findIndex(other => other.address !== null && sameAddress(other.address, address)) === n
+  )
 }
 
 function gravest (recipients: ReportedRecipient[]): Kind {

@@ -2,8 +2,9 @@ import type { BounceClass } from '#streams/email/classes.ts'
 import type { SmtpStage } from '#streams/email/decide.ts'
 import { plainLetters, type Diagnostic } from './diagnostic.ts'
 
-/** One line of the table. A phrase is written in plain lower-case letters and found at the start of a word; `~` stands for up to 40 characters of the same
- *  sentence, `(a|b)`, `?`, `.` and `$` mean what they mean in a regular expression. Nothing may repeat without bound, so matching stays linear. */
+/** One line of the table. A phrase is written in plain lower-case letters and found at the start of a word; `~` stands
+ *  for up to 40 characters of the same sentence, `(a|b)`, `?`, `.` and `$` mean what they mean in a regular expression.
+ *  Nothing may repeat without bound, so matching stays linear. */
 export interface Rule {
   class: BounceClass
   phrases: readonly string[]
@@ -19,19 +20,29 @@ export interface Rule {
   wrapped?: true
 }
 
-export interface Matcher { rule: Rule, pattern: RegExp, except: RegExp | null }
+export interface Matcher {
+  rule: Rule
+  pattern: RegExp
+  except: RegExp | null
+}
 
 export function compile (rule: Rule): Matcher {
   return { rule, pattern: anyOf(rule.phrases), except: rule.unless === undefined ? null : anyOf(rule.unless) }
 }
 
 function anyOf (phrases: readonly string[]): RegExp {
-  const sources = phrases.map(phrase => plainLetters(phrase).replaceAll('~', '(?:[^.;!]|[.](?! )){0,40}?').replaceAll('\\w', '[\\p{L}\\d]'))
+  const sources = phrases.map(phrase =>
+    plainLetters(phrase).replaceAll('~', '(?:[^.;!]|[.](?! )){0,40}?').replaceAll('\\w', '[\\p{L}\\d]')
+  )
   // A word boundary is ASCII's business: elsewhere words are told apart by other means, or not at all.
-  return new RegExp(sources.map(source => /^[([]*[a-z\d]/.test(source) ? `\\b(?:${source})` : `(?:${source})`).join('|'), 'u')
+  return new RegExp(
+    sources.map(source => /^[([]*[a-z\d]/.test(source) ? `\\b(?:${source})` : `(?:${source})`).join('|'),
+    'u'
+  )
 }
 
-/** Before RCPT nobody has named a recipient: "host not found" answers EHLO, "user unknown" our own address. Only that there is no such host is said at connecting. */
+/** Before RCPT nobody has named a recipient: "host not found" answers EHLO, "user unknown" our own address. Only that
+ *  there is no such host is said at connecting. */
 const LATER: Partial<Record<SmtpStage, readonly BounceClass[]>> = {
   connect: ['userunknown', 'hasmoved', 'suspend', 'mailboxfull', 'filtered'],
   ehlo: ['userunknown', 'hostunknown', 'hasmoved', 'suspend', 'mailboxfull', 'filtered'],

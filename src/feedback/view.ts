@@ -31,7 +31,9 @@ const BESIDE_FEEDBACK = /^(?:User-Agent|Version|Original-Mail-From|Original-Rcpt
 export function viewOf (raw: Uint8Array): View {
   const root = unwrap(readEntity(raw))
   const leaves = leavesOf(root)
-  const texts = leaves.filter(isProse).slice(0, TEXTS_MAX).map(leaf => leaf.type === 'text/html' ? htmlText(leaf.text) : leaf.text)
+  const texts = leaves.filter(isProse).slice(0, TEXTS_MAX).map(leaf =>
+    leaf.type === 'text/html' ? htmlText(leaf.text) : leaf.text
+  )
   const prose = partProse(texts.join('\n\n'))
   const copies = leaves.filter(leaf => COPIES.test(leaf.type))
   const returned = copies.length > 0 ? copyFields(copies[0]!.text) : prose.returned
@@ -40,21 +42,31 @@ export function viewOf (raw: Uint8Array): View {
     subject: fieldOf(root.headers, 'subject'),
     head: prose.head,
     statuses: pick(leaves, STATUS_TYPES, text => LOOKS_STATUS.test(text)),
-    feedback: pick(leaves, /^message\/feedback-report$/, text => LOOKS_FEEDBACK.test(text) && BESIDE_FEEDBACK.test(text)),
+    feedback: pick(
+      leaves,
+      /^message\/feedback-report$/,
+      text => LOOKS_FEEDBACK.test(text) && BESIDE_FEEDBACK.test(text)
+    ),
     dispositions: leaves.filter(leaf => leaf.type === DISPOSITION).map(({ text }) => text),
     returned,
     hasCopy: copies.length > 0 || prose.returned.length > 0,
-    isReport: (root.type === 'multipart/report' && /^(?:delivery-status)?$/i.test(root.params['report-type'] ?? '')) || leaves.some(leaf => STATUS_TYPES.test(leaf.type))
+    isReport: (root.type === 'multipart/report' && /^(?:delivery-status)?$/i.test(root.params['report-type'] ?? '')) ||
+      leaves.some(leaf => STATUS_TYPES.test(leaf.type))
   }
 }
 
 /** Whom the addresses in a report may belong to. */
 export function knownIn ({ top, returned }: View): Known {
   const failed = fieldsOf(top, 'x-failed-recipients').flatMap(value => addressesIn(value))
-  const meant = fieldsOf(returned, 'to', 'cc', 'x-original-to', 'x-envelope-to', 'envelope-to', 'x-rcpt-to').flatMap(value => addressesIn(value))
+  const meant = fieldsOf(returned, 'to', 'cc', 'x-original-to', 'x-envelope-to', 'envelope-to', 'x-rcpt-to').flatMap(
+    value => addressesIn(value)
+  )
   return {
     recipients: failed.length > 0 ? failed : meant,
-    others: [...fieldsOf(top, 'from', 'to', 'reply-to', 'sender', 'delivered-to', 'x-original-to'), ...fieldsOf(returned, 'from', 'sender', 'reply-to', 'return-path')]
+    others: [
+      ...fieldsOf(top, 'from', 'to', 'reply-to', 'sender', 'delivered-to', 'x-original-to'),
+      ...fieldsOf(returned, 'from', 'sender', 'reply-to', 'return-path')
+    ]
       .flatMap(value => addressesIn(value))
   }
 }
@@ -75,15 +87,22 @@ function leavesOf (entity: Entity): Entity[] {
 /** Unlabelled parts and the preamble of a broken multipart are text too; attached files are not. */
 function isProse (leaf: Entity): boolean {
   if (leaf.type !== 'text/plain' && leaf.type !== 'text/html' && !leaf.type.startsWith('multipart/')) return false
-  return !LOOKS_STATUS.test(leaf.text) || leaf.type === 'text/html' || !/^\s*(?:Reporting-MTA|(?:Final|Original)-Recipient)[ \t]*:/i.test(leaf.text)
+  return !LOOKS_STATUS.test(leaf.text) || leaf.type === 'text/html' ||
+    !/^\s*(?:Reporting-MTA|(?:Final|Original)-Recipient)[ \t]*:/i.test(leaf.text)
 }
 
 function copyFields (text: string): Field[] {
   return readFields(text.replace(/^\s+/, '').replace(/^>?From [^\n]{0,998}\n/, '')).fields
 }
 
-function pick (leaves: Entity[], type: RegExp, looks: (text: string) => boolean): Array<{ text: string, declared: boolean }> {
+function pick (
+  leaves: Entity[],
+  type: RegExp,
+  looks: (text: string) => boolean
+): Array<{ text: string, declared: boolean }> {
   const declared = leaves.filter(leaf => type.test(leaf.type))
   if (declared.length > 0) return declared.map(({ text }) => ({ text, declared: true }))
-  return leaves.filter(leaf => !COPIES.test(leaf.type) && leaf.type !== 'text/html' && leaf.type !== DISPOSITION && looks(leaf.text)).map(({ text }) => ({ text, declared: false }))
+  return leaves.filter(leaf =>
+    !COPIES.test(leaf.type) && leaf.type !== 'text/html' && leaf.type !== DISPOSITION && looks(leaf.text)
+  ).map(({ text }) => ({ text, declared: false }))
 }

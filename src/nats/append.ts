@@ -5,12 +5,20 @@ import type { Fact } from '#streams/define.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Bus } from './connect.ts'
-import { Conflict, DUPLICATE_IN_BATCH, isUnanswered, JetStreamError, LogUnavailable, WRONG_LAST_SEQUENCE, WRONG_LAST_SEQUENCE_UNKNOWN } from './errors.ts'
-import { onLine } from './line.ts'
+import {
+  Conflict,
+  DUPLICATE_IN_BATCH,
+  isUnanswered,
+  JetStreamError,
+  LogUnavailable,
+  WRONG_LAST_SEQUENCE,
+  WRONG_LAST_SEQUENCE_UNKNOWN
+} from './errors.ts'
+import { withConnection } from './retry-on-disconnect.ts'
 import { winnerAfter } from './load.ts'
 
-/** One fact to append. `expectedSeq` = the last sequence its subject must have (0 = none yet); left out = whatever it has. `ttlMs` = how long it lives;
- *  left out = as long as its stream keeps facts. */
+/** One fact to append. `expectedSeq` = the last sequence its subject must have (0 = none yet); left out = whatever it
+ *  has. `ttlMs` = how long it lives; left out = as long as its stream keeps facts. */
 export interface Append {
   subject: string
   fact: Fact
@@ -22,11 +30,12 @@ export interface Append {
 
 /** Appends to one stream, many callers to a commit. */
 export interface Appender {
-  /** Appends facts that belong together: all of them or none; resolves to their sequences once they are durable.
-   *  Throws Conflict, LogUnavailable, or the schema's error. It waits `timeoutMs` at most, and 2 s more for a commit that is on its way. */
-  append (part: Append[], timeoutMs?: number): Promise<number[]>
+  /** Appends facts that belong together: all of them or none; resolves to their sequences once they are durable. Throws
+   *  Conflict, LogUnavailable, or the schema's error. It waits `timeoutMs` at most, and 2 s more for a commit that is
+   *  on its way. */
+  append(part: Append[], timeoutMs?: number): Promise<number[]>
   /** Messages waiting or on their way. */
-  pending (): number
+  pending(): number
 }
 
 interface Message {
@@ -52,14 +61,15 @@ interface Ack {
   error?: { err_code: number, description: string }
 }
 
-/** An atomic batch costs about 3 ms whatever its size, a plain publish one fsync: with this many waiting the plain ones are quicker
- *  (16 was no better than 6). */
+/** An atomic batch costs about 3 ms whatever its size, a plain publish one fsync: with this many waiting the plain ones
+ *  are quicker (16 was no better than 6). */
 const PLAIN_MAX = 6
 const BATCH_MAX = 256
 const BATCH_BYTES_MAX = 4 * 1024 * 1024
 const WAITING_MAX = 20_000
 const WAITING_BYTES_MAX = 64 * 1024 * 1024
-/** Parts above this leave a quarter of the room to the others: a few big batches must not keep everybody's mail out. */
+/** Parts above this leave a quarter of the module to the others: a few big batches must not keep everybody's mail out.
+ */
 const BIG_BYTES = 1024 * 1024
 const LATE_LOOK_MS = 100
 const SILENCE_PAUSE_MS = 50
@@ -68,13 +78,17 @@ const ANSWER_MS = 2000
 const PASSING = new Set([10008, 10176, 10210])
 
 /** How long a commit after a full one waits for company: for `growth` times as many messages, `ms` at most. */
-export interface Patience { growth: number, ms: number }
+export interface Patience {
+  growth: number
+  ms: number
+}
 
-/** Callers answered by one batch come back together: a short wait makes one full batch of two halves. Waiting for more than came before only
- *  delays them (50 callers: 4,400 a second instead of 5,200). */
+/** Callers answered by one batch come back together: a short wait makes one full batch of two halves. Waiting for more
+ *  than came before only delays them (50 callers: 4,400 a second instead of 5,200). */
 const EAGER: Patience = { growth: 0.9, ms: 2 }
 
-/** Group commit for one stream. While one commit is on its way the next one gathers, so that an fsync is shared by all who wait for it. */
+/** Group commit for one stream. While one commit is on its way the next one gathers, so that an fsync is shared by all
+ *  who wait for it. */
 export function createAppender (bus: Bus, stream: string, patience = EAGER): Appender {
   const waiting: Part[] = []
   const batchPrefix = randomUUID().slice(0, 8)
@@ -91,8 +105,8 @@ export function createAppender (bus: Bus, stream: string, patience = EAGER): App
       // Encoded (and so checked) here: a fact that does not fit fails its caller alone.
       const messages = facts.map(encode)
       const bytes = messages.reduce((sum, message) => sum + message.bytes.length, 0)
-      const room = bytes > BIG_BYTES ? WAITING_BYTES_MAX * 3 / 4 : WAITING_BYTES_MAX
-      if (messagesWaiting + facts.length > WAITING_MAX || bytesWaiting + bytes > room) {
+      const module = bytes > BIG_BYTES ? WAITING_BYTES_MAX * 3 / 4 : WAITING_BYTES_MAX
+      if (messagesWaiting + facts.length > WAITING_MAX || bytesWaiting + bytes > module) {
         return reject(new LogUnavailable(`${messagesWaiting} facts wait for ${stream}`, false))
       }
       waiting.push({ messages, bytes, endMs: Date.now() + timeoutMs, doubt: false, resolve, reject })
@@ -135,7 +149,8 @@ export function createAppender (bus: Bus, stream: string, patience = EAGER): App
     }
   }
 
-  /** Silence may mean stored: the same messages go out again, first in line, and their ids make the repetition harmless. */
+  /** Silence may mean stored: the same messages go out again, first in line, and their ids make the repetition
+   *  harmless. */
   async function putBack (parts: Part[]): Promise<void> {
     for (const part of parts) {
       part.doubt = true
@@ -163,7 +178,13 @@ export function createAppender (bus: Bus, stream: string, patience = EAGER): App
     if (lastCommit <= PLAIN_MAX || messagesWaiting >= wanted) return
     await new Promise<void>(resolve => {
       const timer = setTimeout(resolve, patience.ms)
-      enough = { count: wanted, go: () => { clearTimeout(timer); resolve() } }
+      enough = {
+        count: wanted,
+        go: () => {
+          clearTimeout(timer)
+          resolve()
+        }
+      }
     })
     enough = null
   }
@@ -209,7 +230,8 @@ export function createAppender (bus: Bus, stream: string, patience = EAGER): App
     return []
   }
 
-  /** A refusal may be our own earlier success (one server checks the expectation before the id): look who holds the place before believing it. */
+  /** A refusal may be our own earlier success (one server checks the expectation before the id): look who holds the
+   *  place before believing it. */
   async function judge (part: Part, { err_code: code, description }: NonNullable<Ack['error']>): Promise<Part[]> {
     if (PASSING.has(code)) return [part]
     if (![WRONG_LAST_SEQUENCE, WRONG_LAST_SEQUENCE_UNKNOWN, DUPLICATE_IN_BATCH].includes(code)) {
@@ -223,10 +245,12 @@ export function createAppender (bus: Bus, stream: string, patience = EAGER): App
     return []
   }
 
-  /** The part's first sequence when it is stored already, null when somebody else was there first, `unknown` when that cannot be told yet.
-   *  A part is stored wholly or not at all, so one of its messages speaks for all. */
+  /** The part's first sequence when it is stored already, null when somebody else was there first, `unknown` when that
+   *  cannot be told yet. A part is stored wholly or not at all, so one of its messages speaks for all. */
   async function earlierSuccess (part: Part, code: number, description: string): Promise<number | null | 'unknown'> {
-    const expected = part.messages.map((message, index) => ({ ...message, index })).filter(message => message.expectedSeq !== undefined)
+    const expected = part.messages.map((message, index) => ({ ...message, index })).filter(message =>
+      message.expectedSeq !== undefined
+    )
     if (expected.length === 0) {
       // One of its ids is known: published again, the first answers with its sequence and stores nothing.
       const answer = await publishPlain(part.messages[0]!)
@@ -236,18 +260,23 @@ export function createAppender (bus: Bus, stream: string, patience = EAGER): App
       const winner = await winnerAfter(bus, stream, subject, expectedSeq!)
       if (winner !== null) return winner.id === id ? winner.seq - index : null
     }
-    // Something is there that this replica does not show yet, or is still on its way: ask again. Else the expectation was never true.
+    // Something is there that this replica does not show yet, or is still on its way: ask again. Else the expectation
+    // was never true.
     const lastSeq = Number(/wrong last sequence: (\d+)/.exec(description)?.[1] ?? Infinity)
     return code !== WRONG_LAST_SEQUENCE || expected.every(message => lastSeq > message.expectedSeq!) ? 'unknown' : null
   }
 
   async function publishPlain (message: Message): Promise<Ack> {
-    const answer = await onLine(bus, ANSWER_MS, async timeout => await bus.nc.request(message.subject, message.bytes, { timeout, headers: headersOf(message) }))
+    const answer = await withConnection(
+      bus,
+      ANSWER_MS,
+      async timeout => await bus.nc.request(message.subject, message.bytes, { timeout, headers: headersOf(message) })
+    )
     return answer.json<Ack>()
   }
 
   async function publishBatch (messages: Message[]): Promise<Ack> {
-    return await onLine(bus, ANSWER_MS, async timeout => await publishAll(messages, timeout))
+    return await withConnection(bus, ANSWER_MS, async timeout => await publishAll(messages, timeout))
   }
 
   async function publishAll (messages: Message[], timeout: number): Promise<Ack> {
@@ -276,16 +305,19 @@ function encode ({ subject, fact, expectedSeq, ttlMs, msgId }: Append): Message 
   return { subject, id: msgId ?? fact.id, bytes: encodeFact(fact), expectedSeq, ttlMs }
 }
 
-/** What the client needs of its MsgHdrs is their bytes; made by itself, name by name, they cost it as much as the rest of the publish. No value
- *  here comes from outside: ids and numbers. */
+/** What the client needs of its MsgHdrs is their bytes; made by itself, name by name, they cost it as much as the rest
+ *  of the publish. No value here comes from outside: ids and numbers. */
 function headersOf (message: Message, more = ''): MsgHdrs {
   const ttl = message.ttlMs === undefined ? '' : `Nats-TTL: ${Math.ceil(message.ttlMs / 1000)}s\r\n`
-  const expected = message.expectedSeq === undefined ? '' : `Nats-Expected-Last-Subject-Sequence: ${message.expectedSeq}\r\n`
+  const expected = message.expectedSeq === undefined
+    ? ''
+    : `Nats-Expected-Last-Subject-Sequence: ${message.expectedSeq}\r\n`
   const text = `NATS/1.0\r\nNats-Msg-Id: ${message.id}\r\n${ttl}${expected}${more}\r\n`
   return { encode: () => Buffer.from(text) } as unknown as MsgHdrs
 }
 
-/** Silence is no answer: null. What the client itself refuses to send is a refusal like the server's. Anything else is a fault of ours and goes up. */
+/** Silence is no answer: null. What the client itself refuses to send is a refusal like the server's. Anything else is
+ *  a fault of ours and goes up. */
 function asAnswer (error: unknown): Ack | null {
   if (isUnanswered(error)) return null
   if (error instanceof NatsError) return { seq: 0, error: { err_code: 0, description: error.message } }

@@ -14,7 +14,7 @@ export interface BulkOptions {
   upToSeq: number
   signal: AbortSignal
   /** Told of each interruption; reading goes on by itself. */
-  onTrouble: (error: Error) => void
+  onError: (error: Error) => void
 }
 
 /** A message as it lies in a stream. */
@@ -44,9 +44,9 @@ const LOOK_MS = 250
 const INACTIVE_NS = 120e9
 const REOPEN_MS = 200
 
-/** A part of a stream in order, as fast as it can be taken and no faster: in arrays of what has come, and no promise a message. Ends at `upToSeq`, or when
- *  `signal` is aborted. Interruptions are told and gone over. */
-export async function * readBulk (bus: Bus, options: BulkOptions): AsyncGenerator<Stored[]> {
+/** A part of a stream in order, as fast as it can be taken and no faster: in arrays of what has come, and no promise a
+ *  message. Ends at `upToSeq`, or when `signal` is aborted. Interruptions are told and gone over. */
+export async function* readBulk (bus: Bus, options: BulkOptions): AsyncGenerator<Stored[]> {
   let after = options.afterSeq
   while (!options.signal.aborted && after < options.upToSeq) {
     let pull: Pull | null = null
@@ -64,7 +64,7 @@ export async function * readBulk (bus: Bus, options: BulkOptions): AsyncGenerato
       }
     } catch (error) {
       if (options.signal.aborted) return
-      options.onTrouble(asError(error))
+      options.onError(asError(error))
     } finally {
       pull?.close()
     }
@@ -79,10 +79,14 @@ export async function countAfter (bus: Bus, stream: string, filter: string, afte
   return pending
 }
 
-/** Whether there is nothing more to come, by the word of the stream's leader: the consumer may stand on a replica that has not heard of the newest. */
+/** Whether there is nothing more to come, by the word of the stream's leader: the consumer may stand on a replica that
+ *  has not heard of the newest. */
 async function isAll (bus: Bus, { stream, filter, upToSeq }: BulkOptions, after: number): Promise<boolean> {
   try {
-    const { message } = await api<{ message: { seq: number } }>(bus, `STREAM.MSG.GET.${stream}`, { seq: after + 1, next_by_subj: filter })
+    const { message } = await api<{ message: { seq: number } }>(bus, `STREAM.MSG.GET.${stream}`, {
+      seq: after + 1,
+      next_by_subj: filter
+    })
     return message.seq > upToSeq
   } catch (error) {
     if (error instanceof JetStreamError && error.code === NO_MESSAGE) return true
@@ -91,14 +95,19 @@ async function isAll (bus: Bus, { stream, filter, upToSeq }: BulkOptions, after:
 }
 
 interface Pull {
-  /** What has come, at least one message; or none, when there was nothing for a while. Throws when one is missing, or the server falls silent or refuses. */
-  take (): Promise<Stored[]>
+  /** What has come, at least one message; or none, when there was nothing for a while. Throws when one is missing, or
+   *  the server falls silent or refuses. */
+  take(): Promise<Stored[]>
   /** The consumer has given all there was. */
-  exhausted (): boolean
-  close (): void
+  exhausted(): boolean
+  close(): void
 }
 
-async function createConsumer (bus: Bus, { stream, filter }: Pick<BulkOptions, 'stream' | 'filter'>, after: number): Promise<{ name: string, num_pending: number }> {
+async function createConsumer (
+  bus: Bus,
+  { stream, filter }: Pick<BulkOptions, 'stream' | 'filter'>,
+  after: number
+): Promise<{ name: string, num_pending: number }> {
   return await api(bus, `CONSUMER.CREATE.${stream}`, {
     stream_name: stream,
     config: {
@@ -130,7 +139,8 @@ async function openPull (bus: Bus, { stream, filter, signal }: BulkOptions, afte
   const subscription = bus.nc.subscribe(inbox, {
     callback: (error, message) => {
       if (error !== null) fault = error
-      // Only what lies in the stream can be answered. Its headers are not looked at: reading them takes as long as reading the rest.
+      // Only what lies in the stream can be answered. Its headers are not looked at: reading them takes as long as
+      // reading the rest.
       else if (message.reply) onMessage(message)
       else onStatus(message)
       wake?.()
@@ -149,14 +159,20 @@ async function openPull (bus: Bus, { stream, filter, signal }: BulkOptions, afte
   function onStatus ({ headers }: Msg): void {
     const { code, description } = headers!
     asked -= Number(headers!.get('Nats-Pending-Messages'))
-    if (code !== 404 && code !== 408 && !PULL_ENDS.test(description)) fault = new Error(`the stream cannot be read: ${code} ${description}`)
+    if (code !== 404 && code !== 408 && !PULL_ENDS.test(description)) {
+      fault = new Error(`the stream cannot be read: ${code} ${description}`)
+    }
   }
 
   /** The next messages are on their way while the last ones are worked on, and never more than two pulls. */
   function pull (): void {
     if (asked > PULL_MESSAGES / 2 || arrived.length > PULL_MESSAGES / 2) return
     asked += PULL_MESSAGES
-    bus.nc.publish(`$JS.API.CONSUMER.MSG.NEXT.${stream}.${name}`, JSON.stringify({ batch: PULL_MESSAGES, max_bytes: bytes, expires: PULL_NS }), { reply: inbox })
+    bus.nc.publish(
+      `$JS.API.CONSUMER.MSG.NEXT.${stream}.${name}`,
+      JSON.stringify({ batch: PULL_MESSAGES, max_bytes: bytes, expires: PULL_NS }),
+      { reply: inbox }
+    )
   }
 
   /** A line that broke takes what was asked for with it, and nobody says so. */
@@ -195,10 +211,19 @@ async function openPull (bus: Bus, { stream, filter, signal }: BulkOptions, afte
   }
 }
 
-/** What the server says of a message in its reply subject: `$JS.ACK.<stream>.<consumer>.<tries>.<sequence>.<place>.<ns>.<behind>`, or with domain and account before
- *  the stream and one word more at the end. Source: nats-server ADR-15. */
+/** What the server says of a message in its reply subject:
+ *  `$JS.ACK.<stream>.<consumer>.<tries>.<sequence>.<place>.<ns>.<behind>`, or with domain and account before the stream
+ *  and one word more at the end. Source: nats-server ADR-15. */
 function givenIn (stream: string, { subject, reply, data }: Msg): Given {
   const words = reply!.split('.')
   const at = words.length === 9 ? 5 : 7
-  return { stream, seq: Number(words[at]), place: Number(words[at + 1]), storedMs: Math.floor(Number(words[at + 2]) / 1e6), behind: Number(words[at + 3]), subject, data }
+  return {
+    stream,
+    seq: Number(words[at]),
+    place: Number(words[at + 1]),
+    storedMs: Math.floor(Number(words[at + 2]) / 1e6),
+    behind: Number(words[at + 3]),
+    subject,
+    data
+  }
 }

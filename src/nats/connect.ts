@@ -1,4 +1,11 @@
-import { connect, credsAuthenticator, Events, type ConnectionOptions, type JetStreamClient, type NatsConnection } from 'nats'
+import {
+  connect,
+  credsAuthenticator,
+  Events,
+  type ConnectionOptions,
+  type JetStreamClient,
+  type NatsConnection
+} from 'nats'
 import { readFile } from 'node:fs/promises'
 import { deadline } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
@@ -8,12 +15,12 @@ export interface Bus {
   nc: NatsConnection
   js: JetStreamClient
   /** Unix ms since when the connection is up; null while it is down. */
-  upSinceMs (): number | null
+  upSinceMs(): number | null
   /** Tells once when the connection breaks, at once when it is down; gives what takes that back. */
-  onBreak (tell: () => void): () => void
+  onBreak(tell: () => void): () => void
   /** Resolves when the connection is up, or when `timeoutMs` are over. */
-  whenUp (timeoutMs: number): Promise<void>
-  close (): Promise<void>
+  whenUp(timeoutMs: number): Promise<void>
+  close(): Promise<void>
 }
 
 export interface BusOptions {
@@ -79,12 +86,14 @@ async function connectionOptions (options: BusOptions): Promise<ConnectionOption
     noEcho: true,
     // Else every request makes an Error for its stack, a twelfth of the accepting process's time.
     noAsyncTraces: true,
-    // Names are the system's to look up: the client's own way asks name servers only, reads no hosts file, and waits half a minute for a mute one.
-    // With TLS it must be the client's: that is where it takes the name in the certificate from.
+    // Names are the system's to look up: the client's own way asks name servers only, reads no hosts file, and waits
+    // half a minute for a mute one. With TLS it must be the client's: that is where it takes the name in the
+    // certificate from.
     resolve: isTls,
     waitOnFirstConnect: true,
     maxReconnectAttempts: -1,
-    // A server that is just being reconfigured may refuse us twice; giving up for good would leave a process that lives and does nothing.
+    // A server that is just being reconfigured may refuse us twice; giving up for good would leave a process that lives
+    // and does nothing.
     ignoreAuthErrorAbort: true,
     reconnectTimeWait: 100,
     reconnectJitter: 100,

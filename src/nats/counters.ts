@@ -11,10 +11,11 @@ export interface Position {
 }
 
 export interface Counters {
-  /** Counts one request of `key` in `limitClass` and window (minutes since 1970). Never rejects; answers within 500 ms: what is on its way, and its own turn. */
-  count (key: string, limitClass: string, window: number, limit: number): Promise<Position>
+  /** Counts one request of `key` in `limitClass` and window (minutes since 1970). Never rejects; answers within 500 ms:
+   *  what is on its way, and its own turn. */
+  count(key: string, limitClass: string, window: number, limit: number): Promise<Position>
   /** Requests decided without NATS so far. */
-  inexact (): number
+  inexact(): number
 }
 
 interface Window {
@@ -28,8 +29,8 @@ interface Window {
 const ANSWER_MS = 250
 const WINDOWS_MAX = 100_000
 
-/** Fixed windows counted in the stream LIMITS: one increment of a key is on its way at a time, and who comes meanwhile rides the next as `+n`.
- *  So a key costs one round trip however hard it is used. */
+/** Fixed windows counted in the stream LIMITS: one increment of a key is on its way at a time, and who comes meanwhile
+ *  rides the next as `+n`. So a key costs one round trip however hard it is used. */
 export function createCounters (bus: Bus): Counters {
   const windows = new Map<string, Window>()
   let inexact = 0
@@ -38,7 +39,7 @@ export function createCounters (bus: Bus): Counters {
     const name = `${key} ${limitClass}`
     let entry = windows.get(name)
     if (entry === undefined || entry.window !== window) {
-      if (windows.size >= WINDOWS_MAX) sweep(window)
+      if (windows.size >= WINDOWS_MAX) reconcile(window)
       entry = { window, seen: 0, waiting: [], flying: false }
       windows.set(name, entry)
     }
@@ -68,7 +69,8 @@ export function createCounters (bus: Bus): Counters {
   /** The total after adding `n`, or null when no answer came in time. */
   async function increment (subject: string, n: number): Promise<number | null> {
     const silence = Promise.withResolvers<null>()
-    // A busy process comes to its timers before it reads what has long arrived: it reads once more before it calls NATS silent.
+    // A busy process comes to its timers before it reads what has long arrived: it reads once more before it calls NATS
+    // silent.
     const timer = setTimeout(() => setImmediate(() => silence.resolve(null)), ANSWER_MS)
     const total = await Promise.race([ask(subject, n), silence.promise])
     clearTimeout(timer)
@@ -87,9 +89,9 @@ export function createCounters (bus: Bus): Counters {
     }
   }
 
-  function sweep (window: number): void {
+  function reconcile (window: number): void {
     for (const [name, entry] of windows) if (entry.window !== window) windows.delete(name)
-    // All of them in use within one minute: the oldest make room and count anew from NATS.
+    // All of them in use within one minute: the oldest make module and count anew from NATS.
     for (const name of windows.keys()) {
       if (windows.size < WINDOWS_MAX) break
       windows.delete(name)

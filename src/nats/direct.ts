@@ -1,26 +1,36 @@
 import { createInbox, ErrorCode, NatsError, type Msg } from 'nats'
 import type { Bus } from './connect.ts'
-import { askAgain } from './line.ts'
+import { retryOnDisconnect } from './retry-on-disconnect.ts'
 
 export const ANSWER_MS = 2000
 
 interface Asking<T> {
   question: object
-  /** Makes what takes the messages of one answer as they come: null until it is whole, or an error once it cannot become so. */
-  reader (): (message: Msg) => T | Error | null
+  /** Makes what takes the messages of one answer as they come: null until it is whole, or an error once it cannot
+   *  become so. */
+  reader(): (message: Msg) => T | Error | null
   /** What is thrown when the answer is not whole in time. */
   silence: Error
   /** 2 s unless told. */
   timeoutMs?: number
 }
 
-/** A question that any replica of a stream may answer, with more than one message; asked again where the connection breaks under it. Throws what a reader gives,
- *  `silence`, and what the line throws. Source: nats-server ADR-31. */
+/** A question that any replica of a stream may answer, with more than one message; asked again where the connection
+ *  breaks under it. Throws what a reader gives, `silence`, and what the line throws. Source: nats-server ADR-31. */
 export async function askDirect<T> (bus: Bus, stream: string, asking: Asking<T>): Promise<T> {
-  return await askAgain(bus, asking.timeoutMs ?? ANSWER_MS, async leftMs => await askOnce(bus, stream, asking, leftMs))
+  return await retryOnDisconnect(
+    bus,
+    asking.timeoutMs ?? ANSWER_MS,
+    async leftMs => await askOnce(bus, stream, asking, leftMs)
+  )
 }
 
-async function askOnce<T> (bus: Bus, stream: string, { question, reader, silence }: Asking<T>, timeoutMs: number): Promise<T> {
+async function askOnce<T> (
+  bus: Bus,
+  stream: string,
+  { question, reader, silence }: Asking<T>,
+  timeoutMs: number
+): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>()
   const read = reader()
   const timer = setTimeout(() => reject(silence), timeoutMs)
@@ -49,9 +59,10 @@ export interface Part {
   ended: boolean
 }
 
-/** Reads the answer to a question for the next messages (`batch`). Each says which sequence went before it in this answer (0 = none), and so does the 204 at
- *  the end; a 404 alone says that there is nothing. Gives an error that `isUnanswered` knows for a refusal and for an answer with a gap: the line may drop
- *  any part of it. Source: nats-server ADR-31. */
+/** Reads the answer to a question for the next messages (`batch`). Each says which sequence went before it in this
+ *  answer (0 = none), and so does the 204 at the end; a 404 alone says that there is nothing. Gives an error that
+ *  `isUnanswered` knows for a refusal and for an answer with a gap: the line may drop any part of it. Source:
+ *  nats-server ADR-31. */
 export function createPartReader (stream: string): (message: Msg) => Part | Error | null {
   const messages: Msg[] = []
   let before = '0'

@@ -20,7 +20,8 @@ export interface EnsureOptions {
   log: Log
 }
 
-/** Makes the streams and durable consumers as planned, moves what may move, and complains in a sentence about any other difference. */
+/** Makes the streams and durable consumers as planned, moves what may move, and complains in a sentence about any other
+ *  difference. */
 export async function ensureTopology (bus: Bus, options: EnsureOptions): Promise<void> {
   await waitForJetStream(bus)
   for (const plan of streamPlans(options.retention)) await ensureStream(bus, plan, options)
@@ -29,11 +30,12 @@ export async function ensureTopology (bus: Bus, options: EnsureOptions): Promise
   }
 }
 
-/** Ensures the topology again after every reconnect: a server that was started anew has lost the streams it kept in memory, and without heartbeats
- *  nothing is sent. Tries until it succeeds; ends with the bus, or sooner when told to. */
+/** Ensures the topology again after every reconnect: a server that was started anew has lost the streams it kept in
+ *  memory, and without heartbeats nothing is sent. Tries until it succeeds; ends with the bus, or sooner when told to.
+ */
 export function keepTopology (bus: Bus, options: EnsureOptions): Role {
   const stopping = new AbortController()
-  let trouble: string | null = null
+  let unhealthyReason: string | null = null
 
   async function run (): Promise<void> {
     for await (const { type } of bus.nc.status()) if (type === Events.Reconnect) await again()
@@ -41,24 +43,29 @@ export function keepTopology (bus: Bus, options: EnsureOptions): Role {
 
   async function again (): Promise<void> {
     while (!stopping.signal.aborted && bus.upSinceMs() !== null) {
-      trouble = await ensureTopology(bus, options).then(() => null, error => `the streams cannot be ensured: ${asError(error).message}`)
-      if (trouble === null) return
-      options.log.warn({ reason: trouble }, 'streams not ensured after a reconnect')
+      unhealthyReason = await ensureTopology(bus, options).then(
+        () => null,
+        error => `the streams cannot be ensured: ${asError(error).message}`
+      )
+      if (unhealthyReason === null) return
+      options.log.warn({ reason: unhealthyReason }, 'streams not ensured after a reconnect')
       await sleep(500, stopping.signal)
     }
   }
 
   void run()
-  return { name: 'streams', trouble: () => trouble, stop: async () => stopping.abort() }
+  return { name: 'streams', unhealthyReason: () => unhealthyReason, stop: async () => stopping.abort() }
 }
 
 /** After a start the server answers before its JetStream does. */
 async function waitForJetStream (bus: Bus, timeoutMs = 30_000): Promise<void> {
-  for (const endMs = Date.now() + timeoutMs; ;) {
+  for (const endMs = Date.now() + timeoutMs;;) {
     try {
       return void await api(bus, 'INFO', undefined, 2000)
     } catch (error) {
-      if (!isUnanswered(error) || Date.now() > endMs) throw new Complaint(`NATS answers but its JetStream does not: ${(error as Error).message}`)
+      if (!isUnanswered(error) || Date.now() > endMs) {
+        throw new Complaint(`NATS answers but its JetStream does not: ${(error as Error).message}`)
+      }
     }
     await sleep(100)
   }
@@ -68,15 +75,28 @@ async function waitForJetStream (bus: Bus, timeoutMs = 30_000): Promise<void> {
 type StreamConfig = Record<string, unknown> & { metadata?: Record<string, string> }
 
 async function ensureStream (bus: Bus, plan: StreamPlan, options: EnsureOptions): Promise<void> {
-  const wanted = { ...plan, num_replicas: options.replicas, ...(options.replicas > 1 ? { persist_mode: undefined } : {}) }
-  const found = await api<{ config: StreamConfig }>(bus, `STREAM.INFO.${plan.name}`, undefined).catch(unlessMissing(STREAM_NOT_FOUND))
+  const wanted = {
+    ...plan,
+    num_replicas: options.replicas,
+    ...(options.replicas > 1 ? { persist_mode: undefined } : {})
+  }
+  const found = await api<{ config: StreamConfig }>(bus, `STREAM.INFO.${plan.name}`, undefined).catch(
+    unlessMissing(STREAM_NOT_FOUND)
+  )
   if (found === null) return void await api(bus, `STREAM.CREATE.${plan.name}`, wanted)
-  if (found.config.metadata?.[RESTORING] !== undefined) throw new Complaint('A restore of this log was not finished: run jetpost restore again.')
-  const different = Object.entries(wanted).filter(([name, value]) => !same(value, found.config[name], UNSAID[name])).map(([name]) => name)
+  if (found.config.metadata?.[RESTORING] !== undefined) {
+    throw new Complaint('A restore of this log was not finished: run jetpost restore again.')
+  }
+  const different = Object.entries(wanted).filter(([name, value]) => !same(value, found.config[name], UNSAID[name]))
+    .map(([name]) => name)
   const fixed = different.filter(name => !MOVABLE.has(name))
   if (fixed.length > 0) {
-    throw new Complaint(`The stream ${plan.name} differs from what this version of Jetpost expects in ${fixed.join(', ')}, which cannot be changed in place: ` +
-      'restore its configuration, or start with streams made by this version.')
+    throw new Complaint(
+      `The stream ${plan.name} differs from what this version of Jetpost expects in ${
+        fixed.join(', ')
+      }, which cannot be changed in place: ` +
+        'restore its configuration, or start with streams made by this version.'
+    )
   }
   if (different.length === 0) return
   options.log.info({ stream: plan.name, changed: different }, 'stream brought up to date')
@@ -86,17 +106,26 @@ async function ensureStream (bus: Bus, plan: StreamPlan, options: EnsureOptions)
 async function ensureConsumer (bus: Bus, plan: ConsumerPlan): Promise<void> {
   const { stream, ...config } = plan
   // CREATE with an existing name updates what may be updated, and refuses the rest with its reason.
-  await api(bus, `CONSUMER.CREATE.${stream}.${config.durable_name}.${config.filter_subject}`, { stream_name: stream, config })
+  await api(bus, `CONSUMER.CREATE.${stream}.${config.durable_name}.${config.filter_subject}`, {
+    stream_name: stream,
+    config
+  })
 }
 
 /** Makes again a durable consumer or stream that somebody deleted under us. True when it was missing. */
 export async function repair (bus: Bus, plan: ConsumerPlan, options: EnsureOptions): Promise<boolean> {
-  const there = await api(bus, `CONSUMER.INFO.${plan.stream}.${plan.durable_name}`, undefined).then(() => true, error => {
-    if (error instanceof JetStreamError && [CONSUMER_NOT_FOUND, STREAM_NOT_FOUND].includes(error.code)) return false
-    throw error
-  })
+  const there = await api(bus, `CONSUMER.INFO.${plan.stream}.${plan.durable_name}`, undefined).then(
+    () => true,
+    error => {
+      if (error instanceof JetStreamError && [CONSUMER_NOT_FOUND, STREAM_NOT_FOUND].includes(error.code)) return false
+      throw error
+    }
+  )
   if (there) return false
-  options.log.warn({ stream: plan.stream, consumer: plan.durable_name }, 'consumer is gone from the server and made again')
+  options.log.warn(
+    { stream: plan.stream, consumer: plan.durable_name },
+    'consumer is gone from the server and made again'
+  )
   const streamPlan = streamPlans(options.retention).find(candidate => candidate.name === plan.stream)!
   await ensureStream(bus, streamPlan, options)
   await ensureConsumer(bus, plan)

@@ -20,8 +20,14 @@ export const DUPLICATE_IN_BATCH = 10201
 export const NO_MESSAGE = 10037
 
 const UNANSWERED = new Set<string>([
-  ErrorCode.Timeout, ErrorCode.NoResponders, ErrorCode.Disconnect, ErrorCode.ConnectionClosed, ErrorCode.ConnectionDraining, ErrorCode.ConnectionRefused,
-  ErrorCode.ConnectionTimeout, ErrorCode.Cancelled
+  ErrorCode.Timeout,
+  ErrorCode.NoResponders,
+  ErrorCode.Disconnect,
+  ErrorCode.ConnectionClosed,
+  ErrorCode.ConnectionDraining,
+  ErrorCode.ConnectionRefused,
+  ErrorCode.ConnectionTimeout,
+  ErrorCode.Cancelled
 ])
 
 /** True when the answer never came (timeout, nobody there, line cut): what was asked may have been done. */

@@ -17,7 +17,7 @@ export interface FollowOptions {
   gatherMs: number
   signal: AbortSignal
   /** Told of each interruption; following goes on by itself. */
-  onTrouble: (error: Error) => void
+  onError: (error: Error) => void
   /** Told whenever following has begun, at first and after an interruption: by which consumer. */
   onFollowing?: (consumer: string) => void
 }
@@ -37,11 +37,15 @@ export interface Found {
 const INACTIVE_NS = 30e9
 const REOPEN_MS = 100
 
-/** The facts of a stream in order, from a place on and for ever, in batches; ends when `signal` is aborted. Interruptions are told and gone over:
- *  it goes on after the last fact it gave. The consumer on the server is throw-away: the cursor is the caller's.
- *  Throws only when a fact does not fit its schema. */
+/** The facts of a stream in order, from a place on and for ever, in batches; ends when `signal` is aborted.
+ *  Interruptions are told and gone over: it goes on after the last fact it gave. The consumer on the server is
+ *  throw-away: the cursor is the caller's. Throws only when a fact does not fit its schema. */
 export function follow (bus: Bus, options: FollowOptions): AsyncGenerator<Recorded<AnyFact>[]> {
-  return followAs(bus, options, message => ({ fact: decodeFact(message.data), seq: message.seq, subject: message.subject }))
+  return followAs(
+    bus,
+    options,
+    message => ({ fact: decodeFact(message.data), seq: message.seq, subject: message.subject })
+  )
 }
 
 /** The same, and what cannot be read as a fact comes along. */
@@ -49,11 +53,15 @@ export function followAll (bus: Bus, options: FollowOptions): AsyncGenerator<Fou
   return followAs(bus, options, find)
 }
 
-async function * followAs<T extends { seq: number }> (bus: Bus, options: FollowOptions, read: (message: JsMsg) => T): AsyncGenerator<T[]> {
+async function* followAs<T extends { seq: number }> (
+  bus: Bus,
+  options: FollowOptions,
+  read: (message: JsMsg) => T
+): AsyncGenerator<T[]> {
   let after = options.afterSeq
   while (!options.signal.aborted) {
     const messages = await open(bus, options, after).catch(error => {
-      options.onTrouble(asError(error))
+      options.onError(asError(error))
       return null
     })
     if (messages !== null) {
@@ -71,7 +79,8 @@ async function * followAs<T extends { seq: number }> (bus: Bus, options: FollowO
   }
 }
 
-/** A consumer of our own making, not the client's ordered one: that one, when its consumer is lost, makes itself another which nobody can stop. */
+/** A consumer of our own making, not the client's ordered one: that one, when its consumer is lost, makes itself
+ *  another which nobody can stop. */
 async function open (bus: Bus, options: FollowOptions, after: number): Promise<ConsumerMessages> {
   const { name } = await api<{ name: string }>(bus, `CONSUMER.CREATE.${options.stream}`, {
     stream_name: options.stream,
@@ -86,7 +95,11 @@ async function open (bus: Bus, options: FollowOptions, after: number): Promise<C
     }
   })
   const consumer = await bus.js.consumers.get(options.stream, name)
-  const messages = await consumer.consume({ max_messages: 2 * options.batchMax, expires: 10_000, abort_on_missing_resource: true })
+  const messages = await consumer.consume({
+    max_messages: 2 * options.batchMax,
+    expires: 10_000,
+    abort_on_missing_resource: true
+  })
   const stop = () => messages.stop()
   options.signal.addEventListener('abort', stop, { once: true })
   void messages.closed().then(() => options.signal.removeEventListener('abort', stop))
@@ -95,9 +108,10 @@ async function open (bus: Bus, options: FollowOptions, after: number): Promise<C
   return messages
 }
 
-/** Gathers what comes close together. A message that is still awaited when the time is up opens the next batch. Ends with the consumer. */
-async function * batches (messages: ConsumerMessages, options: FollowOptions): AsyncGenerator<JsMsg[]> {
-  const pull = inOrder(messages, options.onTrouble)
+/** Gathers what comes close together. A message that is still awaited when the time is up opens the next batch. Ends
+ *  with the consumer. */
+async function* batches (messages: ConsumerMessages, options: FollowOptions): AsyncGenerator<JsMsg[]> {
+  const pull = inOrder(messages, options.onError)
   let next = pull()
   for (;;) {
     const first = await next
@@ -115,8 +129,9 @@ async function * batches (messages: ConsumerMessages, options: FollowOptions): A
   }
 }
 
-/** One message after the other; null at the end, at an error, and where one is missing. Never rejects: nobody may be waiting when it does. */
-function inOrder (messages: ConsumerMessages, onTrouble: (error: Error) => void): () => Promise<JsMsg | null> {
+/** One message after the other; null at the end, at an error, and where one is missing. Never rejects: nobody may be
+ *  waiting when it does. */
+function inOrder (messages: ConsumerMessages, onError: (error: Error) => void): () => Promise<JsMsg | null> {
   const iterator = messages[Symbol.asyncIterator]()
   let delivered = 0
   return async () => {
@@ -124,9 +139,9 @@ function inOrder (messages: ConsumerMessages, onTrouble: (error: Error) => void)
       const { done, value } = await iterator.next()
       if (done === true) return null
       if (value.info.deliverySequence === ++delivered) return value
-      onTrouble(new Error(`message ${delivered} of this consumer is missing`))
+      onError(new Error(`message ${delivered} of this consumer is missing`))
     } catch (error) {
-      onTrouble(asError(error))
+      onError(asError(error))
     }
     return null
   }

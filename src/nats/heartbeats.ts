@@ -3,25 +3,32 @@ import { api } from './api.ts'
 import type { Bus } from './connect.ts'
 import { isUnanswered, JetStreamError, NO_MESSAGE } from './errors.ts'
 
-/** A worker is dead when we have been heard for so long without a break, and its last sign is so much older than ours. */
+/** A worker is dead when we have been heard for so long without a break, and its last sign is so much older than ours.
+ */
 const DEAD_AFTER_MS = 15_000
 
 export interface Heartbeats {
-  /** For how many ms the server has acknowledged our beats without a break, until now; 0 while it does not hear us. Nobody who follows the rule of
-   *  `isDead` can have taken us for dead in that time. */
-  heardForMs (): number
-  /** Whether `worker` is dead for certain. False while in doubt: we ourselves are not heard, or for less than DEAD_AFTER_MS. */
-  isDead (worker: string): Promise<boolean>
-  stop (): void
+  /** For how many ms the server has acknowledged our beats without a break, until now; 0 while it does not hear us.
+   *  Nobody who follows the rule of `isDead` can have taken us for dead in that time. */
+  heardForMs(): number
+  /** Whether `worker` is dead for certain. False while in doubt: we ourselves are not heard, or for less than
+   *  DEAD_AFTER_MS. */
+  isDead(worker: string): Promise<boolean>
+  stop(): void
 }
 
 /** A moment by both clocks: the one jumps when it is set, the other stands still while the machine sleeps. */
-interface Moment { wallMs: number, steadyMs: number }
+interface Moment {
+  wallMs: number
+  steadyMs: number
+}
 
-/** Says that `worker` lives, every 2 s, in the memory stream HEARTBEATS. Tests shorten `deadAfterMs`, and all else with it. */
+/** Says that `worker` lives, every 2 s, in the memory stream HEARTBEATS. Tests shorten `deadAfterMs`, and all else with
+ *  it. */
 export function startHeartbeats (bus: Bus, worker: string, deadAfterMs = DEAD_AFTER_MS): Heartbeats {
   const beatMs = deadAfterMs / 7.5
-  // Half of what makes us dead to others: a silence of this length ends what we may rely on, well before they may conclude anything.
+  // Half of what makes us dead to others: a silence of this length ends what we may rely on, well before they may
+  // conclude anything.
   const breakMs = deadAfterMs / 2
   let since = moment()
   let last: Moment | null = null
@@ -39,13 +46,15 @@ export function startHeartbeats (bus: Bus, worker: string, deadAfterMs = DEAD_AF
     return last === null || gapMs(last, now) >= breakMs ? 0 : now.steadyMs - since.steadyMs
   }
 
-  /** The server's clock alone is asked: ours and the other's may differ, and a NATS that stood still has heard neither. */
+  /** The server's clock alone is asked: ours and the other's may differ, and a NATS that stood still has heard neither.
+   */
   async function isDead (other: string): Promise<boolean> {
     if (other === worker || heardForMs() < deadAfterMs) return false
     const ours = await lastSign(bus, worker)
     const theirs = await lastSign(bus, other)
     if (typeof ours !== 'number' || theirs === undefined) return false
-    // None at all proves something only when the stream has been there long enough for one: made again, it has forgotten the living too.
+    // None at all proves something only when the stream has been there long enough for one: made again, it has
+    // forgotten the living too.
     const sinceMs = theirs ?? await streamMadeMs(bus)
     return sinceMs !== undefined && ours - sinceMs > deadAfterMs
   }
@@ -66,7 +75,9 @@ function gapMs (from: Moment, to: Moment): number {
 /** Unix ms of the worker's last beat by the server's clock; null = none held; undefined = no answer. */
 async function lastSign (bus: Bus, worker: string): Promise<number | null | undefined> {
   try {
-    const answer = await api<{ message: { time: string } }>(bus, 'STREAM.MSG.GET.HEARTBEATS', { last_by_subj: subjects.heartbeat(worker) }, 2000)
+    const answer = await api<{ message: { time: string } }>(bus, 'STREAM.MSG.GET.HEARTBEATS', {
+      last_by_subj: subjects.heartbeat(worker)
+    }, 2000)
     return Date.parse(answer.message.time)
   } catch (error) {
     if (error instanceof JetStreamError && error.code === NO_MESSAGE) return null

@@ -5,7 +5,7 @@ import { api } from './api.ts'
 import type { Bus } from './connect.ts'
 import { askDirect, createPartReader, unread } from './direct.ts'
 import { JetStreamError, NO_MESSAGE } from './errors.ts'
-import { askAgain } from './line.ts'
+import { retryOnDisconnect } from './retry-on-disconnect.ts'
 
 const TIMEOUT_MS = 2000
 /** A subject holds one entity: far fewer facts than this, or something is wrong. */
@@ -13,9 +13,14 @@ const FACTS_MAX = 1000
 
 type Get = { seq: number } | { last_by_subj: string } | { seq: number, next_by_subj: string }
 
-/** One stored message by sequence, by subject's last, or the first on a subject from a sequence on; null when there is none. */
+/** One stored message by sequence, by subject's last, or the first on a subject from a sequence on; null when there is
+ *  none. */
 async function get (bus: Bus, stream: string, query: Get): Promise<Msg | null> {
-  const message = await askAgain(bus, TIMEOUT_MS, async timeout => await bus.nc.request(`$JS.API.DIRECT.GET.${stream}`, JSON.stringify(query), { timeout }))
+  const message = await retryOnDisconnect(
+    bus,
+    TIMEOUT_MS,
+    async timeout => await bus.nc.request(`$JS.API.DIRECT.GET.${stream}`, JSON.stringify(query), { timeout })
+  )
   const code = message.headers?.code ?? 0
   if (code === 404) return null
   if (code >= 400) throw new Error(`JetStream could not read ${stream}: ${message.headers?.description}`)
@@ -43,10 +48,18 @@ export async function loadLast (bus: Bus, stream: string, subject: string): Prom
   return message === null ? null : recorded(message)
 }
 
-/** `Nats-Msg-Id` and sequence of the first message on `subject` after `seq`, or null: who won the race for that place. */
-export async function winnerAfter (bus: Bus, stream: string, subject: string, seq: number): Promise<{ id: string, seq: number } | null> {
+/** `Nats-Msg-Id` and sequence of the first message on `subject` after `seq`, or null: who won the race for that place.
+ */
+export async function winnerAfter (
+  bus: Bus,
+  stream: string,
+  subject: string,
+  seq: number
+): Promise<{ id: string, seq: number } | null> {
   const message = await get(bus, stream, { seq: seq + 1, next_by_subj: subject })
-  return message === null ? null : { id: message.headers?.get('Nats-Msg-Id') ?? '', seq: Number(message.headers?.get('Nats-Sequence')) }
+  return message === null
+    ? null
+    : { id: message.headers?.get('Nats-Msg-Id') ?? '', seq: Number(message.headers?.get('Nats-Sequence')) }
 }
 
 /** All facts of one subject, oldest first. Deadline 2 s. */
@@ -55,22 +68,47 @@ export async function loadSubject (bus: Bus, stream: string, subject: string): P
 }
 
 /** The first facts on a subject after a sequence, at most `max`, oldest first. Deadline 2 s. */
-export async function loadAfter (bus: Bus, stream: string, subject: string, afterSeq: number, max: number): Promise<Recorded<AnyFact>[]> {
+export async function loadAfter (
+  bus: Bus,
+  stream: string,
+  subject: string,
+  afterSeq: number,
+  max: number
+): Promise<Recorded<AnyFact>[]> {
   return (await loadMessages(bus, stream, subject, max, afterSeq)).map(recorded)
 }
 
-/** The first fact on a subject after a sequence, and how many there are from it on; null when there is none. Deadline 2 s. */
-export async function loadFirstAfter (bus: Bus, stream: string, subject: string, afterSeq: number): Promise<{ first: Recorded<AnyFact>, count: number } | null> {
+/** The first fact on a subject after a sequence, and how many there are from it on; null when there is none. Deadline 2
+ *  s. */
+export async function loadFirstAfter (
+  bus: Bus,
+  stream: string,
+  subject: string,
+  afterSeq: number
+): Promise<{ first: Recorded<AnyFact>, count: number } | null> {
   const [message] = await loadMessages(bus, stream, subject, 1, afterSeq)
-  return message === undefined ? null : { first: recorded(message), count: 1 + Number(message.headers?.get('Nats-Num-Pending')) }
+  return message === undefined
+    ? null
+    : { first: recorded(message), count: 1 + Number(message.headers?.get('Nats-Num-Pending')) }
 }
 
-/** The first messages on a subject (wildcards allowed) after a sequence, at most `max`: one request, many answers. Deadline 2 s. Throws what `isUnanswered`
- *  knows for silence, a refusal and an answer with a gap. */
-export async function loadMessages (bus: Bus, stream: string, subject: string, max: number, afterSeq = 0): Promise<Msg[]> {
+/** The first messages on a subject (wildcards allowed) after a sequence, at most `max`: one request, many answers.
+ *  Deadline 2 s. Throws what `isUnanswered` knows for silence, a refusal and an answer with a gap. */
+export async function loadMessages (
+  bus: Bus,
+  stream: string,
+  subject: string,
+  max: number,
+  afterSeq = 0
+): Promise<Msg[]> {
   const question = { seq: afterSeq + 1, next_by_subj: subject, batch: max }
   const silence = unread(stream, `no answer within ${TIMEOUT_MS} ms`)
-  const { messages } = await askDirect(bus, stream, { question, reader: () => createPartReader(stream), silence, timeoutMs: TIMEOUT_MS })
+  const { messages } = await askDirect(bus, stream, {
+    question,
+    reader: () => createPartReader(stream),
+    silence,
+    timeoutMs: TIMEOUT_MS
+  })
   return messages
 }
 
@@ -80,10 +118,11 @@ export async function lastSequence (bus: Bus, stream: string): Promise<number> {
   return info.state.last_seq
 }
 
-/** Sequence of the last message under a subject filter, as the stream's leader knows it; 0 when there is none.
- *  The server sends the message itself along: ask only when the stream's last sequence does not do. For a wildcard it walks all subjects that match, and nobody
- *  writes meanwhile: at a million emails each such question took EMAILS a second, and reads under load left no time to append. So the last of all is looked at
- *  first, which costs nothing, and nearly always it is the one. */
+/** Sequence of the last message under a subject filter, as the stream's leader knows it; 0 when there is none. The
+ *  server sends the message itself along: ask only when the stream's last sequence does not do. For a wildcard it walks
+ *  all subjects that match, and nobody writes meanwhile: at a million emails each such question took EMAILS a second,
+ *  and reads under load left no time to append. So the last of all is looked at first, which costs nothing, and nearly
+ *  always it is the one. */
 export async function lastSequenceUnder (bus: Bus, stream: string, filter: string): Promise<number> {
   const last = await lastMessage(bus, stream, '>')
   const found = last !== null && isUnder(last.subject, filter) ? last : await lastMessage(bus, stream, filter)
@@ -91,9 +130,15 @@ export async function lastSequenceUnder (bus: Bus, stream: string, filter: strin
 }
 
 /** Null = there is none; under `>` also when the very last one has been deleted. */
-async function lastMessage (bus: Bus, stream: string, filter: string): Promise<{ subject: string, seq: number } | null> {
+async function lastMessage (
+  bus: Bus,
+  stream: string,
+  filter: string
+): Promise<{ subject: string, seq: number } | null> {
   try {
-    const { message } = await api<{ message: { subject: string, seq: number } }>(bus, `STREAM.MSG.GET.${stream}`, { last_by_subj: filter }, TIMEOUT_MS)
+    const { message } = await api<{ message: { subject: string, seq: number } }>(bus, `STREAM.MSG.GET.${stream}`, {
+      last_by_subj: filter
+    }, TIMEOUT_MS)
     return message
   } catch (error) {
     if (error instanceof JetStreamError && error.code === NO_MESSAGE) return null

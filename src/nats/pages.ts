@@ -10,8 +10,8 @@ import { lastSequence } from './load.ts'
 
 /** A place in a stream, and what is of interest from there on. */
 export interface Place {
-  /** Subject filter, wildcards allowed; null = every subject. The server counts what is under a filter for each page, which takes it a while where there is
-   *  much: 80 ms with 100,000 subjects, against 10 ms without a filter. */
+  /** Subject filter, wildcards allowed; null = every subject. The server counts what is under a filter for each page,
+   *  which takes it a while where there is much: 80 ms with 100,000 subjects, against 10 ms without a filter. */
   filter: string | null
   /** Messages after this sequence. */
   afterSeq: number
@@ -23,22 +23,46 @@ export interface StreamPage {
   ended: boolean
 }
 
-/** The next facts of a stream, oldest first: at most `max`, and none more once they are `bytesMax`. Any replica answers, also one that has not heard of the
- *  newest: what comes after the last of these it never hides. Deadline 2 s. Throws what `isUnanswered` knows for silence, a refusal and an answer with a gap;
- *  for a fact that does not fit its schema, the schema's error. */
-export async function readAfter (bus: Bus, stream: string, place: Place, max: number, bytesMax: number): Promise<StreamPage> {
+/** The next facts of a stream, oldest first: at most `max`, and none more once they are `bytesMax`. Any replica
+ *  answers, also one that has not heard of the newest: what comes after the last of these it never hides. Deadline 2 s.
+ *  Throws what `isUnanswered` knows for silence, a refusal and an answer with a gap; for a fact that does not fit its
+ *  schema, the schema's error. */
+export async function readAfter (
+  bus: Bus,
+  stream: string,
+  place: Place,
+  max: number,
+  bytesMax: number
+): Promise<StreamPage> {
   const { messages, ended } = await askAfter(bus, stream, place, max, bytesMax)
   return { facts: messages.map(message => ({ ...placeOf(message), fact: decodeFact(message.data) })), ended }
 }
 
 /** The same for who goes on where something lies that is no fact, or one of a newer Jetpost. */
-export async function findAfter (bus: Bus, stream: string, place: Place, max: number, bytesMax: number): Promise<{ found: Found[], ended: boolean }> {
+export async function findAfter (
+  bus: Bus,
+  stream: string,
+  place: Place,
+  max: number,
+  bytesMax: number
+): Promise<{ found: Found[], ended: boolean }> {
   const { messages, ended } = await askAfter(bus, stream, place, max, bytesMax)
   return { found: messages.map(message => find({ ...placeOf(message), data: message.data })), ended }
 }
 
-async function askAfter (bus: Bus, stream: string, { filter, afterSeq }: Place, max: number, bytesMax: number): Promise<Part> {
-  const question = { seq: afterSeq + 1, ...(filter === null ? {} : { next_by_subj: filter }), batch: max, max_bytes: bytesMax }
+async function askAfter (
+  bus: Bus,
+  stream: string,
+  { filter, afterSeq }: Place,
+  max: number,
+  bytesMax: number
+): Promise<Part> {
+  const question = {
+    seq: afterSeq + 1,
+    ...(filter === null ? {} : { next_by_subj: filter }),
+    batch: max,
+    max_bytes: bytesMax
+  }
   const silence = unread(stream, `no answer within ${ANSWER_MS} ms`)
   return await askDirect(bus, stream, { question, reader: () => createPartReader(stream), silence })
 }
@@ -47,13 +71,22 @@ function placeOf ({ headers }: Msg): { seq: number, subject: string } {
   return { seq: Number(headers!.get('Nats-Sequence')), subject: headers!.get('Nats-Subject') }
 }
 
-interface Stored { message: { subject: string, seq: number, data: string } }
+interface Stored {
+  message: { subject: string, seq: number, data: string }
+}
 
-/** The next fact as the stream's leader knows it, so that whatever was acknowledged is there; null when there is none. Deadline 2 s. Throws what `isUnanswered`
- *  knows, or JetStreamError. */
-export async function nextAtLeader (bus: Bus, stream: string, { filter, afterSeq }: Place): Promise<Recorded<AnyFact> | null> {
+/** The next fact as the stream's leader knows it, so that whatever was acknowledged is there; null when there is none.
+ *  Deadline 2 s. Throws what `isUnanswered` knows, or JetStreamError. */
+export async function nextAtLeader (
+  bus: Bus,
+  stream: string,
+  { filter, afterSeq }: Place
+): Promise<Recorded<AnyFact> | null> {
   try {
-    const { message } = await api<Stored>(bus, `STREAM.MSG.GET.${stream}`, { seq: afterSeq + 1, next_by_subj: filter ?? '>' }, ANSWER_MS)
+    const { message } = await api<Stored>(bus, `STREAM.MSG.GET.${stream}`, {
+      seq: afterSeq + 1,
+      next_by_subj: filter ?? '>'
+    }, ANSWER_MS)
     return { fact: decodeFact(Buffer.from(message.data, 'base64')), seq: message.seq, subject: message.subject }
   } catch (error) {
     if (error instanceof JetStreamError && error.code === NO_MESSAGE) return null
@@ -61,13 +94,21 @@ export async function nextAtLeader (bus: Bus, stream: string, { filter, afterSeq
   }
 }
 
-/** What comes after a place, until there is no more: the leader alone says so, a replica may not have heard of the newest yet. Each answer has at most `max()`
- *  facts, and none more once they are `bytesMax`. Where so much lies under the filter that the server cannot count it in time, they come one by one. Throws
- *  like `nextAtLeader`. */
-export async function * factsAfter (bus: Bus, stream: string, { filter, afterSeq }: Place, max: () => number, bytesMax: number): AsyncGenerator<Recorded<AnyFact>[]> {
+/** What comes after a place, until there is no more: the leader alone says so, a replica may not have heard of the
+ *  newest yet. Each answer has at most `max()` facts, and none more once they are `bytesMax`. Where so much lies under
+ *  the filter that the server cannot count it in time, they come one by one. Throws like `nextAtLeader`. */
+export async function* factsAfter (
+  bus: Bus,
+  stream: string,
+  { filter, afterSeq }: Place,
+  max: () => number,
+  bytesMax: number
+): AsyncGenerator<Recorded<AnyFact>[]> {
   let quick = true
-  for (let seq = afterSeq; ;) {
-    const page: StreamPage | null = quick ? await readAfter(bus, stream, { filter, afterSeq: seq }, max(), bytesMax).catch(unlessUnanswered) : null
+  for (let seq = afterSeq;;) {
+    const page: StreamPage | null = quick
+      ? await readAfter(bus, stream, { filter, afterSeq: seq }, max(), bytesMax).catch(unlessUnanswered)
+      : null
     quick = page !== null
     if (page !== null && page.facts.length > 0) yield page.facts
     seq = page?.facts.at(-1)?.seq ?? seq
@@ -87,10 +128,14 @@ function unlessUnanswered (error: unknown): null {
 /** NATS counts nanoseconds in 64 bits: beyond the year 2262 they begin anew in the past. */
 const TIME_MS_MAX = Date.UTC(2262, 0)
 
-/** The sequence before the first message that was stored at `timeMs` (Unix) or later; the last of all when none was. Deadline 2 s. */
+/** The sequence before the first message that was stored at `timeMs` (Unix) or later; the last of all when none was.
+ *  Deadline 2 s. */
 export async function sequenceBefore (bus: Bus, stream: string, timeMs: number): Promise<number> {
   try {
-    const { message } = await api<Stored>(bus, `STREAM.MSG.GET.${stream}`, { start_time: new Date(Math.min(timeMs, TIME_MS_MAX)).toISOString(), next_by_subj: '>' }, ANSWER_MS)
+    const { message } = await api<Stored>(bus, `STREAM.MSG.GET.${stream}`, {
+      start_time: new Date(Math.min(timeMs, TIME_MS_MAX)).toISOString(),
+      next_by_subj: '>'
+    }, ANSWER_MS)
     return message.seq - 1
   } catch (error) {
     if (error instanceof JetStreamError && error.code === NO_MESSAGE) return await lastSequence(bus, stream)

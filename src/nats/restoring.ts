@@ -7,15 +7,18 @@ import type { StreamAbout, StreamConfig } from './snapshot.ts'
 
 const TIMEOUT_MS = 15_000
 
-/** Makes place for a log: removes streams that never held anything, and those of a restore that was cut off. Throws a Complaint when one holds more. A mark on one
- *  is on all: a restore begins where there is nothing and takes the marks off one by one, and nobody works on a log that has any. */
+/** Makes place for a log: removes streams that never held anything, and those of a restore that was cut off. Throws a
+ *  Complaint when one holds more. A mark on one is on all: a restore begins where there is nothing and takes the marks
+ *  off one by one, and nobody works on a log that has any. */
 export async function makePlace (bus: Bus, streams: readonly string[]): Promise<void> {
   const found = (await Promise.all(streams.map(stream => look(bus, stream)))).filter(about => about !== null)
   const isCutOff = found.some(({ config }) => config.metadata?.[RESTORING] !== undefined)
   for (const { config, state } of found) {
     if (state.last_seq === 0 || isCutOff) continue
-    throw new Complaint(`The stream ${config.name} is there and has come to sequence ${state.last_seq}: a log is never written over. Restore into a NATS without ` +
-      'the streams of Jetpost, or an empty data folder.')
+    throw new Complaint(
+      `The stream ${config.name} is there and has come to sequence ${state.last_seq}: a log is never written over. Restore into a NATS without ` +
+        'the streams of Jetpost, or an empty data folder.'
+    )
   }
   for (const { config } of found) await removeStream(bus, config.name)
 }
@@ -24,7 +27,7 @@ async function look (bus: Bus, stream: string): Promise<StreamAbout | null> {
   return await api<StreamAbout>(bus, `STREAM.INFO.${stream}`, undefined, TIMEOUT_MS).catch(nullWhenGone)
 }
 
-/** Deadline 15 s. One that is not there is no trouble. */
+/** Deadline 15 s. One that is not there is no unhealthyReason. */
 export async function removeStream (bus: Bus, stream: string): Promise<void> {
   await api(bus, `STREAM.DELETE.${stream}`, undefined, TIMEOUT_MS).catch(nullWhenGone)
 }

@@ -6,12 +6,19 @@ import { JetStreamError, NO_MESSAGE } from './errors.ts'
 import { lastSequence } from './load.ts'
 
 /** A message as it lies in a stream, whatever it holds. `storedMs` Unix; `msgId` '' = it has none. */
-export interface Message { seq: number, subject: string, storedMs: number, msgId: string, bytes: Uint8Array }
+export interface Message {
+  seq: number
+  subject: string
+  storedMs: number
+  msgId: string
+  bytes: Uint8Array
+}
 
 /** From where to where in a stream. */
 export interface Stretch {
   stream: string
-  /** Subject filters, wildcards allowed; none of them may hold what another does. Left out = everything, and the server counts nothing. */
+  /** Subject filters, wildcards allowed; none of them may hold what another does. Left out = everything, and the server
+   *  counts nothing. */
   filters?: string[]
   afterSeq: number
   endSeq: number
@@ -31,9 +38,13 @@ const LOOK_MS = 1000
 const TRIES = 8
 const PAUSE_MS = 500
 
-/** Shows everything under the filters that is in a stream now, once and in order; `each` holds the rest back while it is at work. Resolves to the place up to
- *  which it looked. Throws like `messagesIn`, and what `each` throws. */
-export async function scan (bus: Bus, options: Omit<Stretch, 'endSeq'>, each: (message: Message) => void | Promise<void>): Promise<number> {
+/** Shows everything under the filters that is in a stream now, once and in order; `each` holds the rest back while it
+ *  is at work. Resolves to the place up to which it looked. Throws like `messagesIn`, and what `each` throws. */
+export async function scan (
+  bus: Bus,
+  options: Omit<Stretch, 'endSeq'>,
+  each: (message: Message) => void | Promise<void>
+): Promise<number> {
   let after = options.afterSeq
   for await (const messages of messagesIn(bus, { ...options, endSeq: await lastSequence(bus, options.stream) })) {
     for (const message of messages) {
@@ -45,9 +56,9 @@ export async function scan (bus: Bus, options: Omit<Stretch, 'endSeq'>, each: (m
   return after
 }
 
-/** All messages of a stretch in order, page by page; ends early when `signal` is aborted. Interruptions are gone over; eight without a message between them are
- *  thrown. */
-export async function * messagesIn (bus: Bus, stretch: Stretch): AsyncGenerator<Message[]> {
+/** All messages of a stretch in order, page by page; ends early when `signal` is aborted. Interruptions are gone over;
+ *  eight without a message between them are thrown. */
+export async function* messagesIn (bus: Bus, stretch: Stretch): AsyncGenerator<Message[]> {
   let left = stretch
   for (let failures = 0; left.afterSeq < left.endSeq && stretch.signal?.aborted !== true;) {
     try {
@@ -66,19 +77,24 @@ export async function * messagesIn (bus: Bus, stretch: Stretch): AsyncGenerator<
 
 class Interrupted extends Error {}
 
-/** As far as one consumer gets, which may be on a replica that has not heard of the newest. A consumer sends a message's own headers; a direct get adds six more,
- *  and they cost us more than all the rest (28,000 messages a second instead of 39,000). */
-async function * pass (bus: Bus, { signal, ...stretch }: Stretch): AsyncGenerator<Message[]> {
+/** As far as one consumer gets, which may be on a replica that has not heard of the newest. A consumer sends a
+ *  message's own headers; a direct get adds six more, and they cost us more than all the rest (28,000 messages a second
+ *  instead of 39,000). */
+async function* pass (bus: Bus, { signal, ...stretch }: Stretch): AsyncGenerator<Message[]> {
   const messages = await open(bus, stretch)
   if (messages === null) return
   let lastMs = performance.now()
-  const watch = setInterval(() => { if (signal?.aborted === true || performance.now() - lastMs > SILENCE_MS) messages.stop() }, LOOK_MS)
+  const watch = setInterval(() => {
+    if (signal?.aborted === true || performance.now() - lastMs > SILENCE_MS) messages.stop()
+  }, LOOK_MS)
   try {
     let page: Message[] = []
     let delivered = 0
     for await (const message of messages) {
       const { deliverySequence, pending } = message.info
-      if (deliverySequence !== ++delivered) throw new Interrupted(`message ${delivered} of this consumer of ${stretch.stream} is missing`)
+      if (deliverySequence !== ++delivered) {
+        throw new Interrupted(`message ${delivered} of this consumer of ${stretch.stream} is missing`)
+      }
       lastMs = performance.now()
       if (message.seq <= stretch.endSeq) page.push(messageOf(message))
       const over = pending === 0 || message.seq >= stretch.endSeq
@@ -97,7 +113,10 @@ async function * pass (bus: Bus, { signal, ...stretch }: Stretch): AsyncGenerato
 }
 
 /** null = there is nothing to read. */
-async function open (bus: Bus, { stream, filters, afterSeq, headersOnly = false }: Stretch): Promise<ConsumerMessages | null> {
+async function open (
+  bus: Bus,
+  { stream, filters, afterSeq, headersOnly = false }: Stretch
+): Promise<ConsumerMessages | null> {
   const config = {
     ack_policy: 'none',
     deliver_policy: 'by_start_sequence',
@@ -109,7 +128,12 @@ async function open (bus: Bus, { stream, filters, afterSeq, headersOnly = false 
     inactive_threshold: INACTIVE_NS
   }
   try {
-    const { name, num_pending: pending } = await api<{ name: string, num_pending: number }>(bus, `CONSUMER.CREATE.${stream}`, { stream_name: stream, config }, MADE_MS)
+    const { name, num_pending: pending } = await api<{ name: string, num_pending: number }>(
+      bus,
+      `CONSUMER.CREATE.${stream}`,
+      { stream_name: stream, config },
+      MADE_MS
+    )
     if (pending === 0) return null
     const consumer = await bus.js.consumers.get(stream, name)
     return await consumer.consume({ max_bytes: PULL_BYTES, expires: 10_000, abort_on_missing_resource: true })
@@ -129,7 +153,10 @@ async function isEnd (bus: Bus, { stream, filters = ['>'], afterSeq, endSeq }: S
 /** Infinity = there is none. */
 async function nextUnder (bus: Bus, stream: string, filter: string, afterSeq: number): Promise<number> {
   try {
-    const { message } = await api<{ message: { seq: number } }>(bus, `STREAM.MSG.GET.${stream}`, { seq: afterSeq + 1, next_by_subj: filter })
+    const { message } = await api<{ message: { seq: number } }>(bus, `STREAM.MSG.GET.${stream}`, {
+      seq: afterSeq + 1,
+      next_by_subj: filter
+    })
     return message.seq
   } catch (error) {
     if (error instanceof JetStreamError && error.code === NO_MESSAGE) return Infinity

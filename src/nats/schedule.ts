@@ -16,19 +16,23 @@ export interface Schedule {
   payload: unknown
 }
 
-/** What came due is not kept for long: after a longer stop the sweep finds who was forgotten. */
+/** What came due is not kept for long: after a longer stop the reconciler finds who was forgotten. */
 const DUE_TTL = '24h'
 const FIRED_AT_ONCE = 500
 const ANSWER_MS = 2000
 
-/** Stores a message schedule (server ADR-51) and resolves once the server has it. Tries until `timeoutMs` is over, then throws.
- *  Safe to repeat: the subject is the identity. */
-export async function schedule (bus: Bus, { subject, target, atMs, payload }: Schedule, timeoutMs = 60_000): Promise<void> {
+/** Stores a message schedule (server ADR-51) and resolves once the server has it. Tries until `timeoutMs` is over, then
+ *  throws. Safe to repeat: the subject is the identity. */
+export async function schedule (
+  bus: Bus,
+  { subject, target, atMs, payload }: Schedule,
+  timeoutMs = 60_000
+): Promise<void> {
   const head = headers()
   head.set('Nats-Schedule', `@at ${timestamp(atMs)}`)
   head.set('Nats-Schedule-Target', target)
   head.set('Nats-Schedule-TTL', DUE_TTL)
-  for (const endMs = Date.now() + timeoutMs; ;) {
+  for (const endMs = Date.now() + timeoutMs;;) {
     try {
       const answer = await bus.nc.request(subject, JSON.stringify(payload), { headers: head, timeout: ANSWER_MS })
       const { error } = answer.json<{ error?: { err_code: number, description: string } }>()
@@ -41,12 +45,15 @@ export async function schedule (bus: Bus, { subject, target, atMs, payload }: Sc
   }
 }
 
-/** Has every schedule stored now under `filter` (wildcards allowed) come due at once and removes it: in the order they were stored, neighbours
- *  (up to 500) by `rank`, for those that were due together once before may have changed places. Throws when NATS does not answer; safe to repeat. */
+/** Has every schedule stored now under `filter` (wildcards allowed) come due at once and removes it: in the order they
+ *  were stored, neighbours (up to 500) by `rank`, for those that were due together once before may have changed places.
+ *  Throws when NATS does not answer; safe to repeat. */
 export async function fireNow (bus: Bus, filter: string, rank: (payload: unknown) => number): Promise<void> {
   const lastSeq = await lastSequence(bus, 'SCHEDULE')
   for (;;) {
-    const waiting = (await loadMessages(bus, 'SCHEDULE', filter, FIRED_AT_ONCE)).filter(message => seqOf(message) <= lastSeq)
+    const waiting = (await loadMessages(bus, 'SCHEDULE', filter, FIRED_AT_ONCE)).filter(message =>
+      seqOf(message) <= lastSeq
+    )
     if (waiting.length === 0) return
     const ranks = new Map(waiting.map(message => [message, rank(message.json())]))
     await Promise.all(waiting.toSorted((a, b) => ranks.get(a)! - ranks.get(b)!).map(message => fire(bus, message)))
@@ -58,7 +65,10 @@ async function fire (bus: Bus, scheduled: Msg): Promise<void> {
   const head = headers()
   head.set('Nats-Msg-Id', `fired ${seqOf(scheduled)}`)
   head.set('Nats-TTL', DUE_TTL)
-  const answer = await bus.nc.request(scheduled.headers!.get('Nats-Schedule-Target'), scheduled.data, { headers: head, timeout: ANSWER_MS })
+  const answer = await bus.nc.request(scheduled.headers!.get('Nats-Schedule-Target'), scheduled.data, {
+    headers: head,
+    timeout: ANSWER_MS
+  })
   const { error } = answer.json<{ error?: { err_code: number, description: string } }>()
   if (error !== undefined) throw new JetStreamError(error.err_code, error.description)
 }

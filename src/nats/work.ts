@@ -5,7 +5,8 @@ import { asError } from '#src/base/errors.ts'
 import type { Role } from '#src/base/role.ts'
 import type { Bus } from './connect.ts'
 
-/** One message to work on. Its acknowledgement may be forgotten by a crash: look at the facts before acting on a redelivered one. */
+/** One message to work on. Its acknowledgement may be forgotten by a crash: look at the facts before acting on a
+ *  redelivered one. */
 export interface Job {
   subject: string
   seq: number
@@ -14,9 +15,9 @@ export interface Job {
   /** How often it was handed out, to anybody: from 1. */
   turn: number
   /** Done, never again. Only after what it led to is durable. */
-  ack (): void
+  ack(): void
   /** Again after so many ms; holds a pending place meanwhile, so only for short waits. */
-  again (delayMs: number): void
+  again(delayMs: number): void
 }
 
 export interface WorkOptions {
@@ -25,10 +26,10 @@ export interface WorkOptions {
   /** Jobs under way at once; more wait on the server. */
   concurrency: number
   /** Ends when the job is settled. What it throws sends the job round again in 5 s. */
-  handle (job: Job): Promise<void>
+  handle(job: Job): Promise<void>
   /** Makes the consumer again when it is missing on the server. */
-  repair (plan: ConsumerPlan): Promise<boolean>
-  onTrouble (error: Error): void
+  repair(plan: ConsumerPlan): Promise<boolean>
+  onError(error: Error): void
 }
 
 /** When told to stop, what was fetched and not begun is handed back for so long, or it would wait out its ack_wait. */
@@ -45,10 +46,12 @@ interface Held {
 export function work (bus: Bus, options: WorkOptions): Role {
   const held = new Map<number, Held>()
   const stopping = new AbortController()
-  let trouble: string | null = 'starting'
+  let unhealthyReason: string | null = 'starting'
   let free: (() => void) | null = null
   // Thrice within ack_wait: a job that takes long is not given to a second worker.
-  const alive = setInterval(() => { for (const { message } of held.values()) message.working() }, options.plan.ack_wait / 3e6)
+  const alive = setInterval(() => {
+    for (const { message } of held.values()) message.working()
+  }, options.plan.ack_wait / 3e6)
 
   async function loop (): Promise<void> {
     while (!stopping.signal.aborted) {
@@ -62,14 +65,18 @@ export function work (bus: Bus, options: WorkOptions): Role {
   }
 
   function tell (error: Error): void {
-    trouble = `${options.name}: ${error.message}`
-    options.onTrouble(error)
+    unhealthyReason = `${options.name}: ${error.message}`
+    options.onError(error)
   }
 
   async function open (): Promise<ConsumerMessages> {
     await options.repair(options.plan)
     const consumer = await bus.js.consumers.get(options.plan.stream, options.plan.durable_name)
-    const messages = await consumer.consume({ max_messages: Math.max(2, options.concurrency), expires: 10_000, abort_on_missing_resource: true })
+    const messages = await consumer.consume({
+      max_messages: Math.max(2, options.concurrency),
+      expires: 10_000,
+      abort_on_missing_resource: true
+    })
     const stop = () => {
       free?.()
       setTimeout(() => messages.stop(), HANDBACK_MS)
@@ -77,7 +84,7 @@ export function work (bus: Bus, options: WorkOptions): Role {
     stopping.signal.addEventListener('abort', stop, { once: true })
     void messages.closed().then(() => stopping.signal.removeEventListener('abort', stop))
     if (stopping.signal.aborted) stop()
-    trouble = null
+    unhealthyReason = null
     return messages
   }
 
@@ -88,7 +95,11 @@ export function work (bus: Bus, options: WorkOptions): Role {
       if (known !== undefined) known.message = message
       else if (stopping.signal.aborted) message.nak(NOT_HERE_MS)
       else void start(message)
-      if (held.size >= options.concurrency && !stopping.signal.aborted) await new Promise<void>(resolve => { free = resolve })
+      if (held.size >= options.concurrency && !stopping.signal.aborted) {
+        await new Promise<void>(resolve => {
+          free = resolve
+        })
+      }
     }
     const reason = await messages.closed()
     if (reason instanceof Error && !stopping.signal.aborted) tell(reason)
@@ -115,7 +126,7 @@ export function work (bus: Bus, options: WorkOptions): Role {
     try {
       await options.handle(job)
     } catch (error) {
-      options.onTrouble(asError(error))
+      options.onError(asError(error))
       job.again(5000)
     }
     held.delete(message.seq)
@@ -126,7 +137,7 @@ export function work (bus: Bus, options: WorkOptions): Role {
   const running = loop()
   return {
     name: options.name,
-    trouble: () => trouble,
+    unhealthyReason: () => unhealthyReason,
     async stop () {
       stopping.abort()
       await running

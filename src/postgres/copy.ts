@@ -1,12 +1,13 @@
 import type { PoolClient, Submittable } from 'pg'
 import { json, Rows, Sql } from '#projections/define.ts'
-import type { Run } from './run.ts'
-import { qualified, type ViewSet } from './sets.ts'
+import type { Run } from './query.ts'
+import { qualified, type TableSet } from './table-sets.ts'
 
-/** Runs the statements of a projection, inside a transaction among the tables of its set, with their rows brought by COPY. */
+/** Runs the statements of a projection, inside a transaction among the tables of its set, with their rows brought by
+ *  COPY. */
 export interface Copier {
   /** Throws unique_violation where rows that are called new are there already, whatever the statement would do then. */
-  run (client: PoolClient, run: Run, statement: Sql): Promise<number>
+  run(client: PoolClient, run: Run, statement: Sql): Promise<number>
 }
 
 /** Beyond the time a statement has in a transaction of run.ts. */
@@ -16,18 +17,21 @@ const SILENCE_MS = 31_000
 type Kind = 'array' | 'json' | 'plain'
 type Columns = Array<{ name: string, kind: Kind }>
 
-/** Measured on 100,000 facts of mail: rows as JSON take PostgreSQL 47 µs a fact, by COPY into a table of their own and from there 31 µs, straight to where they
- *  belong 23 µs. The text costs us what JSON does. */
-export function createCopier (set: ViewSet): Copier {
+/** Measured on 100,000 facts of mail: rows as JSON take PostgreSQL 47 µs a fact, by COPY into a table of their own and
+ *  from there 31 µs, straight to where they belong 23 µs. The text costs us what JSON does. */
+export function createCopier (set: TableSet): Copier {
   const known = new Map<string, Columns>()
 
   async function columnsOf (client: PoolClient, table: string): Promise<Columns> {
     const columns = known.get(table)
     if (columns !== undefined) return columns
-    const { rows } = await client.query<Columns[number]>(`
+    const { rows } = await client.query<Columns[number]>(
+      `
       select attname as name, case when typcategory = 'A' then 'array' when typname in ('json', 'jsonb') then 'json' else 'plain' end as kind
       from pg_attribute join pg_type on pg_type.oid = atttypid
-      where attrelid = $1::regclass and attnum > 0 and not attisdropped order by attnum`, [qualified(set, table).text])
+      where attrelid = $1::regclass and attnum > 0 and not attisdropped order by attnum`,
+      [qualified(set, table).text]
+    )
     known.set(table, rows)
     return rows
   }
@@ -56,7 +60,13 @@ function without ({ pieces, values }: Sql, at: number, table: string): Sql {
 async function copyInto (client: PoolClient, table: string, columns: Columns, rows: readonly object[]): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const text = `copy ${table} (${columns.map(({ name }) => name).join(', ')}) from stdin`
-  client.query(new CopyIn(text, Buffer.from(linesOf(rows as Array<Record<string, unknown>>, columns)), error => (error ? reject(error) : resolve())))
+  client.query(
+    new CopyIn(
+      text,
+      Buffer.from(linesOf(rows as Array<Record<string, unknown>>, columns)),
+      error => (error ? reject(error) : resolve())
+    )
+  )
   await promise
 }
 
@@ -83,7 +93,11 @@ function textOf (value: unknown, kind: Kind): string {
 
 /** Source: PostgreSQL 8.15.2. */
 function arrayText (values: unknown[]): string {
-  return `{${values.map(value => (typeof value === 'string' ? `"${storable(value).replaceAll(/["\\]/g, '\\$&')}"` : String(value))).join(',')}}`
+  return `{${
+    values.map(
+      value => (typeof value === 'string' ? `"${storable(value).replaceAll(/["\\]/g, '\\$&')}"` : String(value))
+    ).join(',')
+  }}`
 }
 
 /** As `sql` has it for every other value. */
@@ -101,9 +115,14 @@ function escape (text: string): string {
 }
 
 /** What of the driver's connection COPY takes. */
-interface Line { query (text: string): void, sendCopyFromChunk (chunk: Buffer): void, endCopyFrom (): void }
+interface Line {
+  query(text: string): void
+  sendCopyFromChunk(chunk: Buffer): void
+  endCopyFrom(): void
+}
 
-/** One COPY as the driver runs what is submitted to it: sent whole, once the server asks for it. The driver puts its deadline around `callback`. */
+/** One COPY as the driver runs what is submitted to it: sent whole, once the server asks for it. The driver puts its
+ *  deadline around `callback`. */
 class CopyIn implements Submittable {
   readonly query_timeout = SILENCE_MS
   callback: (error?: Error | null) => void
@@ -116,7 +135,7 @@ class CopyIn implements Submittable {
   }
 
   submit (line: unknown): void {
-    (line as Line).query(this.text)
+    ;(line as Line).query(this.text)
   }
 
   handleCopyInResponse (line: Line): void {

@@ -1,12 +1,12 @@
 import { DatabaseError, Pool as PgPool, types } from 'pg'
 import { errorCode } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
-import { searchPath } from './sets.ts'
+import { searchPath } from './table-sets.ts'
 
 /** Connections to PostgreSQL, shared by the process. */
 export interface Pool extends PgPool {
   /** null when the server answers, else why it does not, in words for an operator. */
-  trouble (): Promise<string | null>
+  unhealthyReason(): Promise<string | null>
 }
 
 const CONNECTIONS_MAX = 10
@@ -32,20 +32,27 @@ export function createPool (databaseUrl: string, log: Log): Pool {
     types: { getTypeParser }
   })
   // An idle connection that breaks tells nobody else, and unheard it would end the process.
-  pool.on('error', error => log.warn({ code: errorCode(error), reason: error.message }, 'postgres dropped an idle connection'))
+  pool.on(
+    'error',
+    error => log.warn({ code: errorCode(error), reason: error.message }, 'postgres dropped an idle connection')
+  )
   // Nor does one in a transaction that breaks between two statements: the next statement says so.
   pool.on('connect', client => client.on('error', () => {}))
   return Object.assign(pool, {
-    trouble: () => pool.query('select 1').then(() => null, (error: Error) => `no answer: ${error.message}`)
+    unhealthyReason: () => pool.query('select 1').then(() => null, (error: Error) => `no answer: ${error.message}`)
   })
 }
 
-/** The views' schemas, beside whatever options the URL asks for: of two `options` the driver would take the URL's alone. */
+/** The views' schemas, beside whatever options the URL asks for: of two `options` the driver would take the URL's
+ *  alone. */
 function withSearchPath (databaseUrl: string): { connectionString: string, options: string } {
   const url = URL.canParse(databaseUrl) ? new URL(databaseUrl) : null
   const given = url?.searchParams.get('options') ?? ''
   url?.searchParams.delete('options')
-  return { connectionString: url?.href ?? databaseUrl, options: `${given} -c search_path=${searchPath().replaceAll(' ', '')}`.trim() }
+  return {
+    connectionString: url?.href ?? databaseUrl,
+    options: `${given} -c search_path=${searchPath().replaceAll(' ', '')}`.trim()
+  }
 }
 
 /** bigint as number: sequences stay below 2^53. */
@@ -53,14 +60,27 @@ function getTypeParser (oid: number, format?: 'text' | 'binary'): (text: string)
   return oid === INT8 ? Number : types.getTypeParser(oid, format as 'text')
 }
 
-/** Classes of SQLSTATE, and states, that speak of the server and not of the statement: connection, too many of them, shutting down or starting
- *  up, a statement out of time; and of a database, schema or table that is not there: views are made in the background. Source: PostgreSQL appendix A. */
+/** Classes of SQLSTATE, and states, that speak of the server and not of the statement: connection, too many of them,
+ *  shutting down or starting up, a statement out of time; and of a database, schema or table that is not there: views
+ *  are made in the background. Source: PostgreSQL appendix A. */
 const SERVER_STATES = /^(08...|53300|57P0[1-5]|57014|3D000|3F000|42P01)$/
-const SOCKET_CODES = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOTFOUND', 'EAI_AGAIN', 'ENOENT'])
+const SOCKET_CODES = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'ENOENT'
+])
 /** What pg itself says when the line is gone; it has no codes for it. */
-const CLIENT_SAYS = /^(Connection terminated|timeout exceeded when trying to connect|timeout expired|Query read timeout|Client (has encountered a connection error|was closed))/
+const CLIENT_SAYS =
+  /^(Connection terminated|timeout exceeded when trying to connect|timeout expired|Query read timeout|Client (has encountered a connection error|was closed))/
 
-/** Classes of SQLSTATE that speak of the values: data exception, integrity, and what is larger than the server can hold. */
+/** Classes of SQLSTATE that speak of the values: data exception, integrity, and what is larger than the server can
+ *  hold. */
 const POISON_STATES = /^(22|23|54)/
 
 /** True when the statement's values are at fault: it would fail again with them, and without them it would not. */
@@ -76,7 +96,8 @@ export function isMissing (error: unknown): boolean {
   return error instanceof DatabaseError && MISSING.test(error.code ?? '')
 }
 
-/** True when PostgreSQL is away or too slow to answer, or the view is not made yet: try again later, nothing is wrong with the statement. */
+/** True when PostgreSQL is away or too slow to answer, or the view is not made yet: try again later, nothing is wrong
+ *  with the statement. */
 export function isUnavailable (error: unknown): boolean {
   if (error instanceof DatabaseError) return SERVER_STATES.test(error.code ?? '')
   return SOCKET_CODES.has(errorCode(error)) || (error instanceof Error && CLIENT_SAYS.test(error.message))

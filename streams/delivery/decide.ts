@@ -14,10 +14,12 @@ export const RETRY_MS_MAX = 24 * HOUR_MS
 const HOLD_MS_MAX = 24 * HOUR_MS
 /** Resuming brings forward what is held; should that get lost, it comes back by itself as often as this. */
 const HOLD_TURN_MS = HOUR_MS
-/** A schedule fires a little late, seconds when thousands are due at once: that much past the 24 hours still counts as in time. */
+/** A schedule fires a little late, seconds when thousands are due at once: that much past the 24 hours still counts as
+ *  in time. */
 const LATE_MS_MAX = 60_000
 const JITTER = 0.1
-/** Facts older than this are not fanned out: it is the age of the log of deliveries, so an older fact's cursor may have left it. */
+/** Facts older than this are not fanned out: it is the age of the log of deliveries, so an older fact's cursor may have
+ *  left it. */
 export const EVENT_AGE_MS_MAX = 30 * 24 * HOUR_MS
 
 export interface RetryInput {
@@ -34,9 +36,12 @@ export interface RetryInput {
   gapsS?: readonly number[]
 }
 
-/** Unix ms of the next attempt, or null to give up. A gap is shortened by up to 10 %; `Retry-After` may lengthen it; nothing passes 24 h
- *  after the first attempt: what would, is tried a last time right then. Source: contract, "Webhooks". */
-export function retryAtMs ({ attempts, firstMs, nowMs, retryAfterMs, random, gapsS = GAPS_S }: RetryInput): number | null {
+/** Unix ms of the next attempt, or null to give up. A gap is shortened by up to 10 %; `Retry-After` may lengthen it;
+ *  nothing passes 24 h after the first attempt: what would, is tried a last time right then. Source: contract,
+ *  "Webhooks". */
+export function retryAtMs (
+  { attempts, firstMs, nowMs, retryAfterMs, random, gapsS = GAPS_S }: RetryInput
+): number | null {
   const gapS = gapsS[attempts - 1]
   const endMs = firstMs + RETRY_MS_MAX
   if (gapS === undefined || nowMs >= endMs) return null
@@ -47,8 +52,8 @@ export function retryAtMs ({ attempts, firstMs, nowMs, retryAfterMs, random, gap
 const WEEKDAY = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)/
 const ZONED = /GMT$/
 
-/** Milliseconds that `Retry-After` asks for, from 0 on: seconds (however many) or an HTTP date in any of its three forms. Null for silence, and for
- *  nonsense, which counts as silence. Source: RFC 9110 10.2.3, 5.6.7. */
+/** Milliseconds that `Retry-After` asks for, from 0 on: seconds (however many) or an HTTP date in any of its three
+ *  forms. Null for silence, and for nonsense, which counts as silence. Source: RFC 9110 10.2.3, 5.6.7. */
 export function retryAfterMs (text: string | null, nowMs: number): number | null {
   if (text === null) return null
   if (/^\d+$/.test(text)) return Math.min(Number(text) * 1000, Number.MAX_SAFE_INTEGER)
@@ -56,10 +61,15 @@ export function retryAfterMs (text: string | null, nowMs: number): number | null
   return Number.isNaN(untilMs) ? null : Math.max(0, untilMs - nowMs)
 }
 
-/** Unix ms until which a delivery waits whose endpoint is failing or has enough waiting, or null when its 24 hours are over. It waits about
- *  as long again as it already has (between the first and the fifth gap, up to 25 % less), so a long outage costs it few turns, and it is
- *  back soon after a short one. */
-export function parkUntilMs (firstMs: number, nowMs: number, random: () => number, gapsS: readonly number[] = GAPS_S): number | null {
+/** Unix ms until which a delivery waits whose endpoint is failing or has enough waiting, or null when its 24 hours are
+ *  over. It waits about as long again as it already has (between the first and the fifth gap, up to 25 % less), so a
+ *  long outage costs it few turns, and it is back soon after a short one. */
+export function deferUntilMs (
+  firstMs: number,
+  nowMs: number,
+  random: () => number,
+  gapsS: readonly number[] = GAPS_S
+): number | null {
   const endMs = firstMs + RETRY_MS_MAX
   if (nowMs >= endMs) return null
   const leastMs = gapsS[0]! * 1000
@@ -68,26 +78,30 @@ export function parkUntilMs (firstMs: number, nowMs: number, random: () => numbe
   return Math.round(Math.min(endMs, nowMs + waitMs))
 }
 
-/** Unix ms until which a paused endpoint's delivery is held, or null when its 24 hours are over, the 24 that a pause may stop them included.
- *  They began at `firstMs`. */
+/** Unix ms until which a paused endpoint's delivery is held, or null when its 24 hours are over, the 24 that a pause
+ *  may stop them included. They began at `firstMs`. */
 export function holdUntilMs (firstMs: number, nowMs: number): number | null {
   const endMs = firstMs + RETRY_MS_MAX + HOLD_MS_MAX
   return nowMs >= endMs ? null : Math.min(endMs, nowMs + HOLD_TURN_MS)
 }
 
-/** A delivery whose endpoint is no longer paused: the time it was held does not count as part of its 24 hours, which begin anew for one never
- *  attempted. */
+/** A delivery whose endpoint is no longer paused: the time it was held does not count as part of its 24 hours, which
+ *  begin anew for one never attempted. */
 export function letGo (pending: Pending, nowMs: number): Pending {
   if (pending.heldAt === null) return pending
   if (pending.attempts === 0) return { ...pending, heldAt: null, firstAttemptAt: null }
   const heldMs = Math.min(nowMs - Date.parse(pending.heldAt), HOLD_MS_MAX)
-  return { ...pending, heldAt: null, firstAttemptAt: new Date(Date.parse(pending.firstAttemptAt!) + heldMs).toISOString() }
+  return {
+    ...pending,
+    heldAt: null,
+    firstAttemptAt: new Date(Date.parse(pending.firstAttemptAt!) + heldMs).toISOString()
+  }
 }
 
 export type GiveUpReason = DeliveryFailed['data']['reason']
 
-/** Why a delivery is not to be tried, or null when it is. `webhook` is undefined once deleted. One never attempted may be late: it was we
- *  who were. */
+/** Why a delivery is not to be tried, or null when it is. `webhook` is undefined once deleted. One never attempted may
+ *  be late: it was we who were. */
 export function whyNot (pending: Pending, webhook: Webhook | undefined, nowMs: number): GiveUpReason | null {
   if (webhook === undefined || webhook.account !== pending.account) return 'endpoint_deleted'
   if (webhook.disabled !== null) return 'endpoint_disabled'
@@ -100,7 +114,8 @@ export function isSuccess (status: number | null): boolean {
   return status !== null && status >= 200 && status < 300
 }
 
-/** The receiver says that nobody will ever listen there again: the endpoint is disabled. Source: contract, "Webhooks"; RFC 9110 15.5.11. */
+/** The receiver says that nobody will ever listen there again: the endpoint is disabled. Source: contract, "Webhooks";
+ *  RFC 9110 15.5.11. */
 export function isGone (status: number | null): boolean {
   return status === 410
 }
@@ -129,8 +144,15 @@ export interface Event {
 /** The event a fact is, or null. */
 export function eventIn (fact: AnyFact): Event | null {
   const type = EVENTS[fact.type]
-  if (type === undefined || !('email' in fact.data) || !('event' in fact.data) || typeof fact.data.event !== 'string') return null
-  return { type, body: fact.data.event, email: fact.data.email, between: fact.type === 'email.deferred' && !fact.data.first }
+  if (type === undefined || !('email' in fact.data) || !('event' in fact.data) || typeof fact.data.event !== 'string') {
+    return null
+  }
+  return {
+    type,
+    body: fact.data.event,
+    email: fact.data.email,
+    between: fact.type === 'email.deferred' && !fact.data.first
+  }
 }
 
 /** Is the event the endpoint's? Its account's, of a type it listens to, not before it began to. */

@@ -2,16 +2,23 @@ import { Type, type Static } from '@sinclair/typebox'
 import { AnyName, factType, Id, Nullable, Time, type FactOf } from '../define.ts'
 import { BATCH_EVENTS_MAX, EventTypeSchema } from '../webhook/facts.ts'
 
-/** One event of a delivery. `seq` is the fact's place in EMAILS, where the body's bytes lie; 0: a test event, no fact of EMAILS. */
-export const Member = Type.Object({ id: Id('ev'), type: EventTypeSchema, seq: Type.Integer({ minimum: 0 }), email: Id('em') })
+/** One event of a delivery. `seq` is the fact's place in EMAILS, where the body's bytes lie; 0: a test event, no fact
+ *  of EMAILS. */
+export const Member = Type.Object({
+  id: Id('ev'),
+  type: EventTypeSchema,
+  seq: Type.Integer({ minimum: 0 }),
+  email: Id('em')
+})
 export type Member = Static<typeof Member>
 
-/** What every fact of a delivery says: `delivery` derives from events and endpoint. Repeated on each fact, so that outcomes alone tell what still waits, and
- *  for whom. */
+/** What every fact of a delivery says: `delivery` derives from events and endpoint. Repeated on each fact, so that
+ *  outcomes alone tell what still waits, and for whom. */
 const owed = {
   delivery: Id('whd'),
   webhook: Id('wh'),
-  /** The replay that asks for it again, null = none does. Of two, the later one has the greater id, and overrules the other. */
+  /** The replay that asks for it again, null = none does. Of two, the later one has the greater id, and overrules the
+   *  other. */
   replay: Nullable(Id('rpl')),
   /** Those that go out in one request, oldest first: one, unless it is a batch. */
   events: Type.Array(Member, { minItems: 1, maxItems: BATCH_EVENTS_MAX }),
@@ -24,68 +31,116 @@ export const Owed = Type.Object(owed)
 export type Owed = Static<typeof Owed>
 
 /** Why there was no answer. */
-export const ERROR_KINDS = ['timeout', 'dns', 'connect', 'tls', 'reset', 'protocol', 'refused', 'unsigned', 'other'] as const
+export const ERROR_KINDS = [
+  'timeout',
+  'dns',
+  'connect',
+  'tls',
+  'reset',
+  'protocol',
+  'refused',
+  'unsigned',
+  'other'
+] as const
 export type ErrorKind = typeof ERROR_KINDS[number]
 
 /** Events owed to one endpoint: one, or a batch, whose members are fixed herewith. */
 export const DeliveryRequested = factType('delivery.requested', 1, Owed)
 
 /** One HTTP request to an endpoint and what came of it. `status` null = no answer, `error` says why. */
-export const DeliveryAttempted = factType('delivery.attempted', 1, Type.Object({
-  ...owed,
-  attempt: Type.Integer({ minimum: 1 }),
-  result: Type.Union([Type.Literal('delivered'), Type.Literal('retrying'), Type.Literal('failed')]),
-  status: Nullable(Type.Integer()),
-  error: Nullable(Type.String({ maxLength: 500 })),
-  errorKind: Nullable(Type.Union(ERROR_KINDS.map(kind => Type.Literal(kind)))),
-  /** What was asked, but for the body, which is the events'. */
-  request: Type.Object({ url: Type.String({ maxLength: 2048 }), headers: Type.Record(AnyName, Type.String()) }),
-  /** The answer's first 4,096 bytes as text. */
-  response: Type.String({ maxLength: 4096 }),
-  durationMs: Type.Integer({ minimum: 0 }),
-  firstAttemptAt: Time,
-  nextAttemptAt: Nullable(Time)
-}))
+export const DeliveryAttempted = factType(
+  'delivery.attempted',
+  1,
+  Type.Object({
+    ...owed,
+    attempt: Type.Integer({ minimum: 1 }),
+    result: Type.Union([Type.Literal('delivered'), Type.Literal('retrying'), Type.Literal('failed')]),
+    status: Nullable(Type.Integer()),
+    error: Nullable(Type.String({ maxLength: 500 })),
+    errorKind: Nullable(Type.Union(ERROR_KINDS.map(kind => Type.Literal(kind)))),
+    /** What was asked, but for the body, which is the events'. */
+    request: Type.Object({ url: Type.String({ maxLength: 2048 }), headers: Type.Record(AnyName, Type.String()) }),
+    /** The answer's first 4,096 bytes as text. */
+    response: Type.String({ maxLength: 4096 }),
+    durationMs: Type.Integer({ minimum: 0 }),
+    firstAttemptAt: Time,
+    nextAttemptAt: Nullable(Time)
+  })
+)
 
-/** Not tried now because its endpoint is paused, is failing or has enough waiting; it waits for its time like any retry. */
-export const DeliveryParked = factType('delivery.parked', 1, Type.Object({
-  ...owed,
-  /** Attempts made so far. */
-  attempts: Type.Integer({ minimum: 0 }),
-  /** Of the first attempt, or of the first parking when none has been made: the 24 hours count from here. */
-  firstAttemptAt: Time,
-  nextAttemptAt: Time,
-  /** Since when its endpoint's pause holds it. */
-  heldAt: Type.Optional(Time)
-}))
+/** Not tried now because its endpoint is paused, is failing or has enough waiting; it waits for its time like any
+ *  retry. */
+export const DeliveryDeferred = factType(
+  'delivery.deferred',
+  1,
+  Type.Object({
+    ...owed,
+    /** Attempts made so far. */
+    attempts: Type.Integer({ minimum: 0 }),
+    /** Of the first attempt, or of the first parking when none has been made: the 24 hours count from here. */
+    firstAttemptAt: Time,
+    nextAttemptAt: Time,
+    /** Since when its endpoint's pause holds it. */
+    heldAt: Type.Optional(Time)
+  })
+)
 
 /** Given up without another request. */
-export const DeliveryFailed = factType('delivery.failed', 1, Type.Object({
-  ...owed,
-  attempts: Type.Integer({ minimum: 0 }),
-  reason: Type.Union((['endpoint_deleted', 'endpoint_disabled', 'expired', 'event_gone'] as const).map(reason => Type.Literal(reason)))
-}))
+export const DeliveryFailed = factType(
+  'delivery.failed',
+  1,
+  Type.Object({
+    ...owed,
+    attempts: Type.Integer({ minimum: 0 }),
+    reason: Type.Union(
+      (['endpoint_deleted', 'endpoint_disabled', 'expired', 'event_gone'] as const).map(reason => Type.Literal(reason))
+    )
+  })
+)
 
 /** One event of an endpoint that wants batches: it waits for the others. */
 export const BatchJoined = factType('batch.joined', 1, Type.Object({ webhook: Id('wh'), event: Member }))
 
-/** The endpoint's events on its subject of members up to `through` (a sequence of WEBHOOKS) are in batches; `delivery` is the last one. Appended together with
- *  its `delivery.requested`. */
-export const BatchFormed = factType('batch.formed', 1, Type.Object({ webhook: Id('wh'), through: Type.Integer({ minimum: 1 }), delivery: Id('whd') }))
+/** The endpoint's events on its subject of members up to `through` (a sequence of WEBHOOKS) are in batches; `delivery`
+ *  is the last one. Appended together with its `delivery.requested`. */
+export const BatchFormed = factType(
+  'batch.formed',
+  1,
+  Type.Object({ webhook: Id('wh'), through: Type.Integer({ minimum: 1 }), delivery: Id('whd') })
+)
 
 /** The fan-out's cursor of one partition: every fact of EMAILS up to `through` has its deliveries in the log. */
-export const FanoutAdvanced = factType('fanout.advanced', 1, Type.Object({
-  partition: Type.Integer({ minimum: 0 }),
-  through: Type.Integer({ minimum: 0 })
-}))
+export const FanoutAdvanced = factType(
+  'fanout.advanced',
+  1,
+  Type.Object({
+    partition: Type.Integer({ minimum: 0 }),
+    through: Type.Integer({ minimum: 0 })
+  })
+)
 
-export const deliveryFacts = [DeliveryRequested, DeliveryAttempted, DeliveryParked, DeliveryFailed, BatchJoined, BatchFormed, FanoutAdvanced] as const
+export const deliveryFacts = [
+  DeliveryRequested,
+  DeliveryAttempted,
+  DeliveryDeferred,
+  DeliveryFailed,
+  BatchJoined,
+  BatchFormed,
+  FanoutAdvanced
+] as const
 
 export type DeliveryRequested = FactOf<typeof DeliveryRequested>
 export type DeliveryAttempted = FactOf<typeof DeliveryAttempted>
-export type DeliveryParked = FactOf<typeof DeliveryParked>
+export type DeliveryDeferred = FactOf<typeof DeliveryDeferred>
 export type DeliveryFailed = FactOf<typeof DeliveryFailed>
 export type BatchJoined = FactOf<typeof BatchJoined>
 export type BatchFormed = FactOf<typeof BatchFormed>
 export type FanoutAdvanced = FactOf<typeof FanoutAdvanced>
-export type DeliveryFact = DeliveryRequested | DeliveryAttempted | DeliveryParked | DeliveryFailed | BatchJoined | BatchFormed | FanoutAdvanced
+export type DeliveryFact =
+  | DeliveryRequested
+  | DeliveryAttempted
+  | DeliveryDeferred
+  | DeliveryFailed
+  | BatchJoined
+  | BatchFormed
+  | FanoutAdvanced

@@ -3,17 +3,33 @@ import type { EventType } from '../webhook/facts.ts'
 /** What each type adds to the data that all have. */
 const EXTRAS: Record<EventType, Record<string, unknown>> = {
   'email.delivered': { via: 'mx' },
-  'email.bounced': { bounce: { type: 'hard', class: 'userunknown', code: 550, enhanced_code: '5.1.1', final: true, next_attempt_at: null, reason: null } },
+  'email.bounced': {
+    bounce: {
+      type: 'hard',
+      class: 'userunknown',
+      code: 550,
+      enhanced_code: '5.1.1',
+      final: true,
+      next_attempt_at: null,
+      reason: null
+    }
+  },
   'email.opened': { machine: false },
   'email.clicked': { click: { url: 'https://example.com/' }, machine: false },
   'email.complained': { complaint: { type: 'abuse' } },
   'email.unsubscribed': {}
 }
 
-const REPLIES: Partial<Record<EventType, string>> = { 'email.delivered': '250 2.0.0 OK', 'email.bounced': '550 5.1.1 No such user' }
+const REPLIES: Partial<Record<EventType, string>> = {
+  'email.delivered': '250 2.0.0 OK',
+  'email.bounced': '550 5.1.1 No such user'
+}
 
-/** A made-up event as the bytes that are signed and sent: shaped as those of real mail are, with `data.test` beside. Source: spec 6.2. */
-export function testEventBody ({ id, type, createdAt, email }: { id: string, type: EventType, createdAt: string, email: string }): string {
+/** A made-up event as the bytes that are signed and sent: shaped as those of real mail are, with `data.test` beside.
+ *  Source: spec 6.2. */
+export function testEventBody (
+  { id, type, createdAt, email }: { id: string, type: EventType, createdAt: string, email: string }
+): string {
   const reply = REPLIES[type]
   return JSON.stringify({
     id,

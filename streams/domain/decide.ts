@@ -14,7 +14,10 @@ const NAME_LENGTH_MAX = 200
 export function ownableName (text: string): string | Refusal {
   const name = parseDomain(text)
   if (name !== null && name !== SANDBOX_DOMAIN && name.length <= NAME_LENGTH_MAX) return name
-  return new Refusal('invalid_domain', `A domain to send from is a host name of two or more labels, like example.com, with at most ${NAME_LENGTH_MAX} characters.`)
+  return new Refusal(
+    'invalid_domain',
+    `A domain to send from is a host name of two or more labels, like example.com, with at most ${NAME_LENGTH_MAX} characters.`
+  )
 }
 
 /** `count` = the domains the account already has. */
@@ -22,13 +25,14 @@ export function countFault (count: number): Refusal | null {
   return count < DOMAINS_MAX ? null : new Refusal('too_many_domains', `An account has at most ${DOMAINS_MAX} domains.`)
 }
 
-/** Whether mail may leave from a domain that its account owns, where verified ones are `required`. undefined = the sandbox, which stands in no
- *  directory: whose a domain is has been asked before. */
+/** Whether mail may leave from a domain that its account owns, where verified ones are `required`. undefined = the
+ *  sandbox, which stands in no directory: whose a domain is has been asked before. */
 export function isVerifiedEnough (domain: Pick<Domain, 'status'> | undefined, required: boolean): boolean {
   return !required || domain === undefined || domain.status === 'verified'
 }
 
-/** What DNS said, by the name of the wanted record: TXT records, or the target of a CNAME. A name that is left out: it did not say. */
+/** What DNS said, by the name of the wanted record: TXT records, or the target of a CNAME. A name that is left out: it
+ *  did not say. */
 export type Look = Partial<Record<string, string[]>>
 
 /** What a look changes. */
@@ -39,7 +43,8 @@ export interface Checked {
 }
 
 const HOUR_MS = 3_600_000
-/** A verified domain stays so while its records have been wrong for less: DNS is moved, mistyped and mended, and mail must not stop for that. */
+/** A verified domain stays so while its records have been wrong for less: DNS is moved, mistyped and mended, and mail
+ *  must not stop for that. */
 const WRONG_MAX_MS = 72 * HOUR_MS
 
 /** What the domain is after a look; null when that is nothing new, or DNS did not say enough to tell. */
@@ -49,12 +54,18 @@ export function afterLook (domain: Domain, wanted: WantedRecord[], look: Look, n
     const found = look[record.name]
     return found === undefined ? domain.records.filter(({ name }) => name === record.name) : judge(record, found)
   })
-  const right = wanted.every(({ name, required }) => !required || records.some(record => record.name === name && record.state === 'ok'))
+  const right = wanted.every(({ name, required }) =>
+    !required || records.some(record => record.name === name && record.state === 'ok')
+  )
   const checked = { ...standing(domain, right, nowMs), records }
   return isSame(checked, domain) ? null : checked
 }
 
-function standing ({ status, failingSince }: Domain, right: boolean, nowMs: number): Pick<Checked, 'status' | 'failingSince'> {
+function standing (
+  { status, failingSince }: Domain,
+  right: boolean,
+  nowMs: number
+): Pick<Checked, 'status' | 'failingSince'> {
   if (right) return { status: 'verified', failingSince: null }
   if (status !== 'verified') return { status, failingSince }
   if (failingSince === null) return { status, failingSince: new Date(nowMs).toISOString() }
@@ -67,7 +78,8 @@ function isSame (a: Checked, b: Checked): boolean {
   return text(a) === text(b)
 }
 
-/** Receivers verify mail when it reaches them, and a relay or forwarder may have held it for 5 days. Source: RFC 5321 4.5.4.1. */
+/** Receivers verify mail when it reaches them, and a relay or forwarder may have held it for 5 days. Source: RFC 5321
+ *  4.5.4.1. */
 const OVERLAP_MS = 7 * 24 * HOUR_MS
 
 /** One rotation at a time: the records of the one before are still asked for. */
@@ -77,8 +89,8 @@ export function rotationFault ({ name, dkim: { next, previous } }: Pick<Domain, 
   return previous === null ? null : refuse(`the records of the old ones are to stay until ${previous.until}`)
 }
 
-/** What a look and the time do to the keys of a domain; null = nothing. New ones sign from the first look that shows the one that every receiver reads;
- *  the old ones are retired after the overlap. */
+/** What a look and the time do to the keys of a domain; null = nothing. New ones sign from the first look that shows
+ *  the one that every receiver reads; the old ones are retired after the overlap. */
 export function keyTurn (domain: Domain, look: Look, nowMs: number): KeyTurn | null {
   const { previous } = domain.dkim
   if (previous !== null && nowMs >= Date.parse(previous.until)) return { name: 'retired' }
@@ -106,7 +118,8 @@ export function nextLookMs (domain: Domain, watch: Watch): number {
   return Math.min(settledLookMs(domain, watch), rotationLookMs(domain, watch))
 }
 
-/** A new domain is awaited. A verified one is looked at every 6 to 12 h, hourly while something is wrong; a failed one daily. */
+/** A new domain is awaited. A verified one is looked at every 6 to 12 h, hourly while something is wrong; a failed one
+ *  daily. */
 function settledLookMs ({ status, failingSince, createdAt }: Domain, { lookedMs, told, sinceMs, luck }: Watch): number {
   if (status === 'pending') return awaitedLookMs(Date.parse(createdAt), lookedMs)
   const wide = status === 'failed' ? 24 * HOUR_MS : (6 + 6 * luck) * HOUR_MS
@@ -121,7 +134,8 @@ function rotationLookMs ({ dkim: { next, previous } }: Domain, { lookedMs }: Wat
   return lookedMs === null || lookedMs < untilMs ? untilMs : lookedMs + HOUR_MS
 }
 
-/** Each minute, then at gaps of a tenth of the wait up to an hour; not at once, since a resolver would remember that there was nothing. */
+/** Each minute, then at gaps of a tenth of the wait up to an hour; not at once, since a resolver would remember that
+ *  there was nothing. */
 function awaitedLookMs (sinceMs: number, lookedMs: number | null): number {
   const fromMs = Math.max(sinceMs, lookedMs ?? sinceMs)
   return fromMs + Math.min(HOUR_MS, Math.max(MINUTE_MS, (fromMs - sinceMs) / 10))

@@ -2,8 +2,8 @@ import { Type, type Static } from '@sinclair/typebox'
 import { factType, Id, Nullable, Time } from '../define.ts'
 import { SendDefaults } from '../email/defaults.ts'
 
-/** A key that signs a domain's mail. `publicKey` is published under `<selector>._domainkey.<name>`, as it stands in p=; the private half is sealed for
- *  the context of the domain's id. */
+/** A key that signs a domain's mail. `publicKey` is published under `<selector>._domainkey.<name>`, as it stands in p=;
+ *  the private half is sealed for the context of the domain's id. */
 export const DkimKey = Type.Object({
   algorithm: Type.Union((['rsa-sha256', 'ed25519-sha256'] as const).map(name => Type.Literal(name))),
   selector: Type.String(),
@@ -29,31 +29,62 @@ export const DOMAIN_STATUSES = ['pending', 'verified', 'failed'] as const
 export type DomainStatus = typeof DOMAIN_STATUSES[number]
 
 /** A domain became one account's; `name` in lower-case A-labels. */
-export const DomainAdded = factType('domain.added', 1, Type.Object({ domain: Id('dom'), name: Type.String(), dkim: DkimPair }))
+export const DomainAdded = factType(
+  'domain.added',
+  1,
+  Type.Object({ domain: Id('dom'), name: Type.String(), dkim: DkimPair })
+)
 
 /** What it says about mail that does not say it itself. */
-export const DomainChanged = factType('domain.changed', 1, Type.Object({ domain: Id('dom'), name: Type.String(), defaults: SendDefaults }))
+export const DomainChanged = factType(
+  'domain.changed',
+  1,
+  Type.Object({ domain: Id('dom'), name: Type.String(), defaults: SendDefaults })
+)
 
-/** DNS said something else than before. `failingSince` = since when a verified domain's records have been wrong; null while they are right. */
-export const DomainChecked = factType('domain.checked', 1, Type.Object({
-  domain: Id('dom'),
-  name: Type.String(),
-  status: Type.Union(DOMAIN_STATUSES.map(status => Type.Literal(status))),
-  records: Type.Array(RecordState),
-  failingSince: Nullable(Time)
-}))
+/** DNS said something else than before. `failingSince` = since when a verified domain's records have been wrong; null
+ *  while they are right. */
+export const DomainChecked = factType(
+  'domain.checked',
+  1,
+  Type.Object({
+    domain: Id('dom'),
+    name: Type.String(),
+    status: Type.Union(DOMAIN_STATUSES.map(status => Type.Literal(status))),
+    records: Type.Array(RecordState),
+    failingSince: Nullable(Time)
+  })
+)
 
 /** New keys were made. They sign as soon as DNS shows them. */
-export const DomainRotationStarted = factType('domain.rotation_started', 1, Type.Object({ domain: Id('dom'), name: Type.String(), dkim: DkimPair }))
+export const DomainRotationStarted = factType(
+  'domain.rotation_started',
+  1,
+  Type.Object({ domain: Id('dom'), name: Type.String(), dkim: DkimPair })
+)
 
 /** The new keys sign. The old ones stay published until `previousUntil`, for mail that is on its way. */
-export const DomainKeysSwitched = factType('domain.keys_switched', 1, Type.Object({ domain: Id('dom'), name: Type.String(), previousUntil: Time }))
+export const DomainKeysSwitched = factType(
+  'domain.keys_switched',
+  1,
+  Type.Object({ domain: Id('dom'), name: Type.String(), previousUntil: Time })
+)
 
 /** No mail needs the old keys any more. */
-export const DomainKeysRetired = factType('domain.keys_retired', 1, Type.Object({ domain: Id('dom'), name: Type.String() }))
+export const DomainKeysRetired = factType(
+  'domain.keys_retired',
+  1,
+  Type.Object({ domain: Id('dom'), name: Type.String() })
+)
 
 export const DomainRemoved = factType('domain.removed', 1, Type.Object({ domain: Id('dom'), name: Type.String() }))
 
 export const domainFacts = [
-  DomainAdded, DomainChanged, DomainChecked, DomainRotationStarted, DomainKeysSwitched, DomainKeysRetired, DomainRemoved
+  DomainAdded,
+  DomainChanged,
+  DomainChecked,
+  DomainRotationStarted,
+  DomainKeysSwitched,
+  DomainKeysRetired,
+  DomainRemoved
 ] as const

@@ -30,7 +30,12 @@ export function turned (keys: DomainKeys, turn: KeyTurn): DomainKeys {
   const { active, next, previous } = keys
   if (turn.name === 'retired') return { ...keys, previous: null, retired: previous?.keys ?? [] }
   if (next === null) return keys
-  return { ...keys, active: next.keys, next: null, previous: { keys: active.map(published), until: turn.previousUntil } }
+  return {
+    ...keys,
+    active: next.keys,
+    next: null,
+    previous: { keys: active.map(published), until: turn.previousUntil }
+  }
 }
 
 function published ({ sealedKey: _sealed, ...key }: DkimKey): PublishedKey {

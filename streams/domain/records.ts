@@ -4,8 +4,8 @@ import type { PublishedKey } from './keys.ts'
 
 export type Purpose = RecordState['purpose']
 
-/** A DNS record that the owner of a domain is asked to publish. `name` is whole and without the final dot; a TXT's `value` is one string, which DNS
- *  carries in parts of 255 octets at most. */
+/** A DNS record that the owner of a domain is asked to publish. `name` is whole and without the final dot; a TXT's
+ *  `value` is one string, which DNS carries in parts of 255 octets at most. */
 export interface WantedRecord {
   purpose: Purpose
   type: 'TXT' | 'CNAME'
@@ -13,7 +13,8 @@ export interface WantedRecord {
   value: string
   /** Whether the domain is not verified without it. */
   required: boolean
-  /** Where in a rotation it stands: that of a `next` key is awaited, of a `previous` one kept until `removableAt`, a `removable` one of no use. */
+  /** Where in a rotation it stands: that of a `next` key is awaited, of a `previous` one kept until `removableAt`, a
+   *  `removable` one of no use. */
   stage: 'current' | 'next' | 'previous' | 'removable'
   /** RFC 3339; null unless there is such a time. */
   removableAt: string | null
@@ -30,27 +31,52 @@ export const isReturnPath = (host: string): boolean => host.startsWith(`${RETURN
 /** The domain whose return path a host is. */
 export const returnPathDomain = (host: string): string => host.slice(RETURN_PATH_LABEL.length + 1)
 
-/** What is to be published for a domain, and what was. `bounceDomain` = host of the return path, or null when there is none.
- *  Only DKIM with RSA is required: it alone makes DMARC pass everywhere, since it is aligned. A return path of the domain's own aligns SPF as well, and one is not needed
- *  where the bounce host lies within the domain. DMARC is the domain owner's own policy, so it is advice. Source: RFC 6376, RFC 7208, RFC 9989. */
-export function wantedRecords ({ name, dkim }: Pick<Domain, 'name' | 'dkim'>, bounceDomain: string | null): WantedRecord[] {
+/** What is to be published for a domain, and what was. `bounceDomain` = host of the return path, or null when there is
+ *  none. Only DKIM with RSA is required: it alone makes DMARC pass everywhere, since it is aligned. A return path of
+ *  the domain's own aligns SPF as well, and one is not needed where the bounce host lies within the domain. DMARC is
+ *  the domain owner's own policy, so it is advice. Source: RFC 6376, RFC 7208, RFC 9989. */
+export function wantedRecords (
+  { name, dkim }: Pick<Domain, 'name' | 'dkim'>,
+  bounceDomain: string | null
+): WantedRecord[] {
   const { active, next, previous, retired } = dkim
   return [
     ...active.map(key => keyRecord(key, name, 'current')),
     ...(next?.keys ?? []).map(key => keyRecord(key, name, 'next')),
     ...returnPathRecords(name, bounceDomain),
-    { purpose: 'dmarc', type: 'TXT', name: `_dmarc.${name}`, value: 'v=DMARC1; p=none', required: false, stage: 'current', removableAt: null },
+    {
+      purpose: 'dmarc',
+      type: 'TXT',
+      name: `_dmarc.${name}`,
+      value: 'v=DMARC1; p=none',
+      required: false,
+      stage: 'current',
+      removableAt: null
+    },
     ...(previous?.keys ?? []).map(key => keyRecord(key, name, 'previous', previous!.until)),
     ...retired.map(key => keyRecord(key, name, 'removable'))
   ]
 }
 
 /** Source: RFC 6376 3.6.1, RFC 8463 4. */
-function keyRecord (key: PublishedKey, domain: string, stage: WantedRecord['stage'], removableAt: string | null = null): WantedRecord {
+function keyRecord (
+  key: PublishedKey,
+  domain: string,
+  stage: WantedRecord['stage'],
+  removableAt: string | null = null
+): WantedRecord {
   const { algorithm, publicKey } = key
   const type = algorithm === 'rsa-sha256' ? 'rsa' : 'ed25519'
   const value = `v=DKIM1; k=${type}; p=${publicKey}`
-  return { purpose: 'dkim', type: 'TXT', name: keyName(key, domain), value, required: type === 'rsa' && stage === 'current', stage, removableAt }
+  return {
+    purpose: 'dkim',
+    type: 'TXT',
+    name: keyName(key, domain),
+    value,
+    required: type === 'rsa' && stage === 'current',
+    stage,
+    removableAt
+  }
 }
 
 function keyName ({ selector }: PublishedKey, domain: string): string {
@@ -59,37 +85,53 @@ function keyName ({ selector }: PublishedKey, domain: string): string {
 
 function returnPathRecords (name: string, bounceDomain: string | null): WantedRecord[] {
   if (bounceDomain === null || liesWithin(bounceDomain, name)) return []
-  return [{ purpose: 'return_path', type: 'CNAME', name: returnPathName(name), value: bounceDomain, required: false, stage: 'current', removableAt: null }]
+  return [{
+    purpose: 'return_path',
+    type: 'CNAME',
+    name: returnPathName(name),
+    value: bounceDomain,
+    required: false,
+    stage: 'current',
+    removableAt: null
+  }]
 }
 
 const liesWithin = (host: string, domain: string): boolean => `.${host}`.endsWith(`.${domain}`)
 const returnPathName = (domain: string): string => `${RETURN_PATH_LABEL}.${domain}`
 
-/** The host that mail from a domain comes back to; null where nothing comes back. It is the domain's own once DNS leads from there to `bounceDomain`,
- *  since SPF is then aligned: before that bounces would be lost. */
-export function returnPathHost ({ name, records }: Pick<Domain, 'name' | 'records'>, bounceDomain: string | null): string | null {
+/** The host that mail from a domain comes back to; null where nothing comes back. It is the domain's own once DNS leads
+ *  from there to `bounceDomain`, since SPF is then aligned: before that bounces would be lost. */
+export function returnPathHost (
+  { name, records }: Pick<Domain, 'name' | 'records'>,
+  bounceDomain: string | null
+): string | null {
   if (bounceDomain === null || liesWithin(bounceDomain, name)) return bounceDomain
   const own = returnPathName(name)
   return records.some(record => record.name === own && record.state === 'ok') ? own : bounceDomain
 }
 
-/** The keys that sign now. RSA always does: it is what every receiver reads, and one look that missed its record must not cost the domain its DMARC. Ed25519
- *  is left out when DNS shows RSA's record and not its own: a signature that nobody can verify is no better than none, and looks worse. */
+/** The keys that sign now. RSA always does: it is what every receiver reads, and one look that missed its record must
+ *  not cost the domain its DMARC. Ed25519 is left out when DNS shows RSA's record and not its own: a signature that
+ *  nobody can verify is no better than none, and looks worse. */
 export function signingKeys ({ name, dkim, records }: Pick<Domain, 'name' | 'dkim' | 'records'>): DkimKey[] {
   const stateOf = (key: DkimKey) => records.find(record => record.name === keyName(key, name))?.state
   const isSeen = dkim.active.some(key => key.algorithm === 'rsa-sha256' && stateOf(key) === 'ok')
-  return dkim.active.filter(key => key.algorithm === 'rsa-sha256' || !isSeen || !['missing', 'wrong'].includes(stateOf(key) ?? 'unchecked'))
+  return dkim.active.filter(key =>
+    key.algorithm === 'rsa-sha256' || !isSeen || !['missing', 'wrong'].includes(stateOf(key) ?? 'unchecked')
+  )
 }
 
 /** The wanted records, each with what DNS last showed of it. What is of no use is shown while it is there. */
 export function seenRecords (domain: Domain, bounceDomain: string | null): SeenRecord[] {
   return wantedRecords(domain, bounceDomain).map(record => {
-    const { state, found } = domain.records.find(({ name }) => name === record.name) ?? { state: 'unchecked' as const, found: [] }
+    const { state, found } = domain.records.find(({ name }) => name === record.name) ??
+      { state: 'unchecked' as const, found: [] }
     return { ...record, state, found }
   }).filter(({ stage, state }) => stage !== 'removable' || state === 'ok')
 }
 
-/** What `found` (TXT records, or the target of a CNAME) says of a wanted record. Several records are fine when one of them is right. */
+/** What `found` (TXT records, or the target of a CNAME) says of a wanted record. Several records are fine when one of
+ *  them is right. */
 export function judge (record: WantedRecord, found: string[]): RecordState {
   const right = found.filter(text => isRight(record, text))
   const { name, purpose } = record
@@ -99,19 +141,24 @@ export function judge (record: WantedRecord, found: string[]): RecordState {
 
 function isRight ({ purpose, value }: WantedRecord, text: string): boolean {
   switch (purpose) {
-    case 'dkim': return isKey(text, tagsOf(value)!)
-    case 'return_path': return text === value
-    case 'dmarc': return isPolicy(text) && /^(none|quarantine|reject)$/i.test(tagsOf(text)?.get('p') ?? '')
+    case 'dkim':
+      return isKey(text, tagsOf(value)!)
+    case 'return_path':
+      return text === value
+    case 'dmarc':
+      return isPolicy(text) && /^(none|quarantine|reject)$/i.test(tagsOf(text)?.get('p') ?? '')
   }
 }
 
-/** Compared by its tags, as a receiver reads them: their order and blanks say nothing, v= and k= have defaults, t= does not matter for what we sign.
- *  Source: RFC 6376 3.6.1. */
+/** Compared by its tags, as a receiver reads them: their order and blanks say nothing, v= and k= have defaults, t= does
+ *  not matter for what we sign. Source: RFC 6376 3.6.1. */
 function isKey (text: string, wanted: Map<string, string>): boolean {
   const tags = tagsOf(text)
   if (tags === null) return false
-  const lists = (name: string, ...values: string[]) => tags.get(name)?.split(':').some(value => values.includes(value.trim())) ?? true
-  return (tags.get('v') ?? 'DKIM1') === 'DKIM1' && (tags.get('k') ?? 'rsa') === wanted.get('k') && lists('h', 'sha256') && lists('s', '*', 'email') &&
+  const lists = (name: string, ...values: string[]) =>
+    tags.get(name)?.split(':').some(value => values.includes(value.trim())) ?? true
+  return (tags.get('v') ?? 'DKIM1') === 'DKIM1' && (tags.get('k') ?? 'rsa') === wanted.get('k') &&
+    lists('h', 'sha256') && lists('s', '*', 'email') &&
     tags.get('p')?.replaceAll(/\s/g, '') === wanted.get('p')
 }
 
@@ -131,15 +178,16 @@ const isPolicy = (text: string): boolean => /^v\s*=\s*DMARC1\s*(;|$)/.test(text)
 
 const WALK_MAX = 8
 
-/** Where the policy for a domain may stand: its own name, then its parents', at most 8 in all; never a top-level domain alone. Source: RFC 9989 4.10. */
+/** Where the policy for a domain may stand: its own name, then its parents', at most 8 in all; never a top-level domain
+ *  alone. Source: RFC 9989 4.10. */
 export function policyNames (name: string): string[] {
   const labels = name.split('.')
   const parents = labels.map((_label, i) => labels.slice(i)).slice(1, -1).filter(parent => parent.length < WALK_MAX)
   return [labels, ...parents].map(rest => `_dmarc.${rest.join('.')}`)
 }
 
-/** The policy that holds, from what DNS showed at each of policyNames; null where it did not say, and as the result when that may hide the policy.
- *  More than one policy at a name is none. */
+/** The policy that holds, from what DNS showed at each of policyNames; null where it did not say, and as the result
+ *  when that may hide the policy. More than one policy at a name is none. */
 export function policyOf (levels: Array<string[] | null>): string[] | null {
   for (const texts of levels) {
     if (texts === null) return null
@@ -153,7 +201,8 @@ export function policyOf (levels: Array<string[] | null>): string[] | null {
 const FOUND_MAX = 5
 const FOUND_LENGTH_MAX = 500
 
-/** What a person may be shown: sorted, since DNS answers in any order, and free of characters that a terminal would obey. */
+/** What a person may be shown: sorted, since DNS answers in any order, and free of characters that a terminal would
+ *  obey. */
 function shown (texts: string[]): string[] {
   return texts.map(text => text.slice(0, FOUND_LENGTH_MAX).replaceAll(/[^\x20-\x7e]/g, '?')).sort().slice(0, FOUND_MAX)
 }

@@ -48,11 +48,22 @@ export type BounceClass = typeof CLASSES[number]
 const GONE: ReadonlySet<string> = new Set<BounceClass>(['userunknown', 'hostunknown', 'hasmoved', 'notaccept'])
 
 const OPERATORS: ReadonlySet<string> = new Set<BounceClass>([
-  'blocked', 'authfailure', 'requireptr', 'policyviolation', 'spamdetected', 'badreputation', 'securityerror', 'notcompliantrfc', 'norelaying', 'contenterror',
-  'virusdetected', 'failedstarttls'
+  'blocked',
+  'authfailure',
+  'requireptr',
+  'policyviolation',
+  'spamdetected',
+  'badreputation',
+  'securityerror',
+  'notcompliantrfc',
+  'norelaying',
+  'contenterror',
+  'virusdetected',
+  'failedstarttls'
 ])
 
-/** The address is gone for good, if the server that says so means it for good. Takes any string: facts of older versions hold other words. */
+/** The address is gone for good, if the server that says so means it for good. Takes any string: facts of older
+ *  versions hold other words. */
 export function isGone (why: string): boolean {
   return GONE.has(why)
 }

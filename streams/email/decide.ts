@@ -9,32 +9,40 @@ export type SmtpReply = Static<typeof Reply>
 export type SmtpStage = Static<typeof Stage>
 
 /** Gaps between attempts: `firstS`, doubling, at most `maxS`, all in seconds. */
-export interface RetryPlan { firstS: number, maxS: number }
+export interface RetryPlan {
+  firstS: number
+  maxS: number
+}
 
 /** 5 min passes default greylisting; 4 h is the widest gap RFC 5321 4.5.4.1 and its senders know. */
 export const RETRY: RetryPlan = { firstS: 300, maxS: 14_400 }
 const JITTER = 0.2
-/** A host in trouble says nothing about the message: the gaps stop growing here (20 min), so that mail flows again soon after the host does. */
+/** A host in trouble says nothing about the message: the gaps stop growing here (20 min), so that mail flows again soon
+ *  after the host does. */
 const HOST_TROUBLE_STEP_MAX = 3
-/** A server that always resets after the dot would get one more copy with every retry. The first such doubt gets its retry,
- *  the second says that it is the server's way; sender deaths are our own and rarer, but no message is worth a sixth copy. */
+/** A server that always resets after the dot would get one more copy with every retry. The first such doubt gets its
+ *  retry, the second says that it is the server's way; sender deaths are our own and rarer, but no message is worth a
+ *  sixth copy. */
 const LINE_DOUBTS_MAX = 2
 const DOUBTS_MAX = 5
 
-/** Seconds until the next attempt after `attempt` (counted from 1): doubles from 5 min to at most 4 h, ±20 % by `random()` in [0, 1). */
+/** Seconds until the next attempt after `attempt` (counted from 1): doubles from 5 min to at most 4 h, ±20 % by
+ *  `random()` in [0, 1). */
 export function retryAfterS (attempt: number, random: () => number, plan: RetryPlan = RETRY): number {
   const gapS = Math.min(plan.maxS, plan.firstS * 2 ** Math.min(attempt - 1, 30))
   return gapS * (1 - JITTER + 2 * JITTER * random())
 }
 
-/** The Message-ID of every copy for one recipient: it names the recipient too, so that whatever comes back can be told apart. */
+/** The Message-ID of every copy for one recipient: it names the recipient too, so that whatever comes back can be told
+ *  apart. */
 export function messageIdOf (request: Pick<EmailRequested['data'], 'email' | 'from'>, n: number): string {
   return `<${request.email}.${n}@${domainOf(request.from.address)}>`
 }
 
 /** A time that has passed by no more than this means now: clocks differ, and a request may be sent again. */
 const PAST_MS_MAX = 300_000
-/** After a lease: clocks differ, and the sender's own words, or the doubt that another sender records, are to come first. */
+/** After a lease: clocks differ, and the sender's own words, or the doubt that another sender records, are to come
+ *  first. */
 const LEASE_OVER_MS = 300_000
 /** What must be left of the content's time when a scheduled email goes out: three days of attempts, and one. */
 const SCHEDULE_MARGIN_MS = 4 * 86_400_000
@@ -44,10 +52,14 @@ export function scheduleFault (atMs: number, nowMs: number, contentEndsMs: numbe
   if (atMs < nowMs - PAST_MS_MAX) return new Refusal('in_the_past', 'scheduled_at lies in the past.')
   const lastMs = contentEndsMs - SCHEDULE_MARGIN_MS
   if (atMs <= lastMs) return null
-  return new Refusal('too_late', `scheduled_at is ${new Date(lastMs).toISOString()} at the latest: content is not kept for longer.`)
+  return new Refusal(
+    'too_late',
+    `scheduled_at is ${new Date(lastMs).toISOString()} at the latest: content is not kept for longer.`
+  )
 }
 
-/** What came of a transaction, before it is a fact. `hostTrouble` = the server or the way to it, not this message, was the matter. */
+/** What came of a transaction, before it is a fact. `hostTrouble` = the server or the way to it, not this message, was
+ *  the matter. */
 export type Outcome =
   | { kind: 'delivered', reply: SmtpReply }
   | { kind: 'deferred', reply: SmtpReply | null, error: string | null, class: string, hostTrouble: boolean }
@@ -63,11 +75,35 @@ export interface Transaction {
 }
 
 export type Command =
-  | { name: 'Claim', worker: string, leaseUntil: string, messageId: string, date: string, renderer: string, digest: string, due: boolean }
+  | {
+    name: 'Claim'
+    worker: string
+    leaseUntil: string
+    messageId: string
+    date: string
+    renderer: string
+    digest: string
+    due: boolean
+  }
   /** `claim` = id of the claim the transaction was finished under; null when it ended before it had one. */
-  | { name: 'RecordOutcome', claim: string | null, attempt: number, stage: SmtpStage, transaction: Transaction, outcome: Outcome }
+  | {
+    name: 'RecordOutcome'
+    claim: string | null
+    attempt: number
+    stage: SmtpStage
+    transaction: Transaction
+    outcome: Outcome
+  }
   /** A report came back that says no for good; `report` = the mail it came in. */
-  | { name: 'RecordReport', report: string, host: string | null, reply: SmtpReply | null, status: string | null, error: string | null, class: string }
+  | {
+    name: 'RecordReport'
+    report: string
+    host: string | null
+    reply: SmtpReply | null
+    status: string | null
+    error: string | null
+    class: string
+  }
   | { name: 'Doubt', claim: string, cause: 'sender' | 'line' }
   | { name: 'Fail', reason: 'expired' | 'unsendable', detail: string | null }
   | { name: 'Suppress', reason: SuppressionReason }
@@ -95,15 +131,24 @@ export type Decision = DecisionOf<RecipientFact>
 export function decide (state: Recipient, command: Command, given: Given): Decision | null | Refusal {
   if (state.erased) return decideNothing(command)
   switch (command.name) {
-    case 'Claim': return claim(state, command, given)
-    case 'RecordOutcome': return recordOutcome(state, command, given)
-    case 'RecordReport': return recordReport(state, command, given)
-    case 'Doubt': return doubt(state, command, given)
-    case 'Fail': return fail(state, command, given)
-    case 'Suppress': return refuseTransaction(state, given) ?? { type: 'email.suppressed', data: { reason: command.reason } }
-    case 'Cancel': return cancel(state)
-    case 'Reschedule': return reschedule(state, command)
-    case 'Retry': return retry(state, command)
+    case 'Claim':
+      return claim(state, command, given)
+    case 'RecordOutcome':
+      return recordOutcome(state, command, given)
+    case 'RecordReport':
+      return recordReport(state, command, given)
+    case 'Doubt':
+      return doubt(state, command, given)
+    case 'Fail':
+      return fail(state, command, given)
+    case 'Suppress':
+      return refuseTransaction(state, given) ?? { type: 'email.suppressed', data: { reason: command.reason } }
+    case 'Cancel':
+      return cancel(state)
+    case 'Reschedule':
+      return reschedule(state, command)
+    case 'Retry':
+      return retry(state, command)
   }
 }
 
@@ -126,7 +171,9 @@ function claim (state: Recipient, command: Named<'Claim'>, given: Given): Decisi
 function refuseTransaction (state: Recipient, given: Given): Refusal | null {
   if (isTerminal(state)) return new Refusal('settled', `The recipient is ${state.status}.`)
   if (state.held) return new Refusal('held', 'The recipient is in doubt and held.')
-  if (state.status === 'sending' && state.claim?.id !== given.voidClaim) return new Refusal('claimed', 'Another worker holds the claim.')
+  if (state.status === 'sending' && state.claim?.id !== given.voidClaim) {
+    return new Refusal('claimed', 'Another worker holds the claim.')
+  }
   return null
 }
 
@@ -134,25 +181,34 @@ function recordOutcome (state: Recipient, command: Named<'RecordOutcome'>, given
   // Only its delivery tells more than a cancel: an earlier copy was on its way when the others were called off.
   const arrivedAfterAll = state.status === 'canceled' && command.claim !== null && command.outcome.kind === 'delivered'
   if (isTerminal(state) && !arrivedAfterAll) return null
-  const counts = command.claim === null ? countsUnclaimed(state, command.attempt, given) : countsClaimed(state, command.claim, command.outcome)
+  const counts = command.claim === null
+    ? countsUnclaimed(state, command.attempt, given)
+    : countsClaimed(state, command.claim, command.outcome)
   return counts ? outcomeFact(state, command, given) : null
 }
 
-/** Before the dot nothing was done: what came of it says nothing about a transaction of somebody else's, nor does it resolve a held doubt. */
+/** Before the dot nothing was done: what came of it says nothing about a transaction of somebody else's, nor does it
+ *  resolve a held doubt. */
 function countsUnclaimed (state: Recipient, attempt: number, given: Given): boolean {
   return attempt > state.attempts && refuseTransaction(state, given) === null
 }
 
-/** A late reply under a claim that others have given up: only a delivery still matters, the newer attempt will learn the rest. */
+/** A late reply under a claim that others have given up: only a delivery still matters, the newer attempt will learn
+ *  the rest. */
 function countsClaimed (state: Recipient, claim: string, outcome: Outcome): boolean {
   if (outcome.kind === 'delivered') return true
   return state.claim?.id === claim && (state.status === 'sending' || state.status === 'in_doubt')
 }
 
-function outcomeFact (state: Recipient, { attempt, stage, transaction, outcome }: Named<'RecordOutcome'>, given: Given): Decision {
+function outcomeFact (
+  state: Recipient,
+  { attempt, stage, transaction, outcome }: Named<'RecordOutcome'>,
+  given: Given
+): Decision {
   const shared = { attempt, ...transaction }
   switch (outcome.kind) {
-    case 'delivered': return { type: 'email.delivered', data: { ...shared, reply: outcome.reply } }
+    case 'delivered':
+      return { type: 'email.delivered', data: { ...shared, reply: outcome.reply } }
     case 'bounced': {
       const { reply, status, error, class: why } = outcome
       return { type: 'email.bounced', data: { ...shared, stage, reply, status, error, class: why, report: null } }
@@ -160,23 +216,43 @@ function outcomeFact (state: Recipient, { attempt, stage, transaction, outcome }
     case 'deferred': {
       const { reply, error, class: why, hostTrouble } = outcome
       const step = hostTrouble ? Math.min(attempt, HOST_TROUBLE_STEP_MAX) : attempt
-      return { type: 'email.deferred', data: { ...shared, stage, reply, error, class: why, nextAttemptAt: retryAt(state, step, given), first: state.deferrals === 0 } }
+      return {
+        type: 'email.deferred',
+        data: {
+          ...shared,
+          stage,
+          reply,
+          error,
+          class: why,
+          nextAttemptAt: retryAt(state, step, given),
+          first: state.deferrals === 0
+        }
+      }
     }
   }
 }
 
-/** Only of what has gone out, or may have. While a claim is live its outcome comes first: the report may be quicker than the reply it follows. Once the
- *  lease is over nobody may be there to say so, and the report is what is known. */
-function recordReport (state: Recipient, { name: _name, ...said }: Named<'RecordReport'>, { nowMs }: Given): Decision | null | Refusal {
-  const isLive = state.status === 'sending' && state.claim !== null && nowMs <= Date.parse(state.claim.leaseUntil) + LEASE_OVER_MS
+/** Only of what has gone out, or may have. While a claim is live its outcome comes first: the report may be quicker
+ *  than the reply it follows. Once the lease is over nobody may be there to say so, and the report is what is known. */
+function recordReport (
+  state: Recipient,
+  { name: _name, ...said }: Named<'RecordReport'>,
+  { nowMs }: Given
+): Decision | null | Refusal {
+  const isLive = state.status === 'sending' && state.claim !== null &&
+    nowMs <= Date.parse(state.claim.leaseUntil) + LEASE_OVER_MS
   if (isLive) return new Refusal('claimed', 'The outcome of the transaction comes first.')
   switch (state.status) {
     case 'sending':
     case 'delivered':
     case 'deferred':
     case 'in_doubt':
-      return { type: 'email.bounced', data: { ...said, attempt: state.attempts, stage: 'data', tls: null, via: 'mx', ms: 0 } }
-    default: return null
+      return {
+        type: 'email.bounced',
+        data: { ...said, attempt: state.attempts, stage: 'data', tls: null, via: 'mx', ms: 0 }
+      }
+    default:
+      return null
   }
 }
 
@@ -190,7 +266,8 @@ function doubt (state: Recipient, { claim, cause }: Named<'Doubt'>, given: Given
   if (state.status !== 'sending' || state.claim?.id !== claim) return null
   const { attempt } = state.claim
   const line = state.doubts.line + (cause === 'line' ? 1 : 0)
-  const held = given.request.onDoubt === 'hold' || line >= LINE_DOUBTS_MAX || state.doubts.sender + state.doubts.line + 1 >= DOUBTS_MAX
+  const held = given.request.onDoubt === 'hold' || line >= LINE_DOUBTS_MAX ||
+    state.doubts.sender + state.doubts.line + 1 >= DOUBTS_MAX
   // The line's peer may need a while to recover; a dead sender leaves nothing to wait for.
   const next = cause === 'line' ? retryAt(state, 1, given) : new Date(given.nowMs).toISOString()
   return { type: 'email.in_doubt', data: { attempt, cause, held, nextAttemptAt: held ? null : next } }
@@ -204,11 +281,14 @@ function fail (state: Recipient, { reason, detail }: Named<'Fail'>, given: Given
 /** Whoever waits can be called off; a claim may be a second from its dot, and what is in doubt may have arrived. */
 function cancel (state: Recipient): Decision | null | Refusal {
   switch (state.status) {
-    case 'canceled': return null
+    case 'canceled':
+      return null
     case 'scheduled':
     case 'queued':
-    case 'deferred': return { type: 'email.canceled', data: {} }
-    default: return new Refusal('not_cancelable', `The recipient is ${state.status}.`)
+    case 'deferred':
+      return { type: 'email.canceled', data: {} }
+    default:
+      return new Refusal('not_cancelable', `The recipient is ${state.status}.`)
   }
 }
 
@@ -221,7 +301,9 @@ function reschedule (state: Recipient, { scheduledAt, expiresAt }: Named<'Resche
 /** After an end without a delivery, or when a person takes the risk of a second copy. */
 function retry (state: Recipient, { expiresAt }: Named<'Retry'>): Decision | Refusal {
   const ended = state.status === 'bounced' || state.status === 'failed' || state.status === 'suppressed' || state.held
-  return ended ? { type: 'email.retry_requested', data: { expiresAt } } : new Refusal('not_retryable', `The recipient is ${state.status}.`)
+  return ended
+    ? { type: 'email.retry_requested', data: { expiresAt } }
+    : new Refusal('not_retryable', `The recipient is ${state.status}.`)
 }
 
 /** What a worker who holds the recipient has to do now. */
@@ -236,11 +318,17 @@ export type Step =
   | { do: 'doubt', claim: string }
 
 /** `claimantGone` = the worker of the live claim is dead for certain. */
-export function nextStep (state: Recipient, given: Pick<Given, 'nowMs' | 'request' | 'voidClaim'>, claimantGone: boolean): Step {
+export function nextStep (
+  state: Recipient,
+  given: Pick<Given, 'nowMs' | 'request' | 'voidClaim'>,
+  claimantGone: boolean
+): Step {
   if (isTerminal(state) || state.held || state.erased) return { do: 'nothing' }
   if (state.status === 'sending' && state.claim !== null && state.claim.id !== given.voidClaim) {
     const leaseEndsMs = Date.parse(state.claim.leaseUntil)
-    return claimantGone || given.nowMs > leaseEndsMs ? { do: 'doubt', claim: state.claim.id } : { do: 'wait', untilMs: leaseEndsMs }
+    return claimantGone || given.nowMs > leaseEndsMs
+      ? { do: 'doubt', claim: state.claim.id }
+      : { do: 'wait', untilMs: leaseEndsMs }
   }
   const expiresMs = Date.parse(state.expiresAt ?? given.request.expiresAt)
   if (given.nowMs >= expiresMs) return { do: 'fail' }

@@ -1,9 +1,10 @@
 import type { EventType } from '../webhook/facts.ts'
 import type { Decision, SmtpReply } from './decide.ts'
-import type { Mark } from './marks.ts'
+import type { Engagement } from './engagements.ts'
 import type { EmailRequested } from './facts.ts'
 
-/** Why a bounce: `hard` = a server's final no, `soft` = not now, or never within the budget. Source: contract, "Webhooks". */
+/** Why a bounce: `hard` = a server's final no, `soft` = not now, or never within the budget. Source: contract,
+ *  "Webhooks". */
 export interface BounceDetail {
   type: 'hard' | 'soft'
   class: string
@@ -37,7 +38,8 @@ export interface EventInput {
   extra: EventExtra
 }
 
-/** The webhook event as the bytes that are signed, sent and kept. Source: spec 6.2; the keys after `metadata` are the contract's. */
+/** The webhook event as the bytes that are signed, sent and kept. Source: spec 6.2; the keys after `metadata` are the
+ *  contract's. */
 export function eventBody ({ id, type, createdAt, request, recipient, extra }: EventInput): string {
   const { smtp_response: smtpResponse, ...rest } = extra
   return JSON.stringify({
@@ -61,7 +63,7 @@ export function eventBody ({ id, type, createdAt, request, recipient, extra }: E
 }
 
 /** The event a decision makes, or null for the facts that are none of the six types. */
-export function eventOf (decision: Decision | Mark): { type: EventType, extra: EventExtra } | null {
+export function eventOf (decision: Decision | Engagement): { type: EventType, extra: EventExtra } | null {
   switch (decision.type) {
     case 'email.attempted':
     case 'email.in_doubt':
@@ -77,14 +79,20 @@ export function eventOf (decision: Decision | Mark): { type: EventType, extra: E
       // A relay's time can be over, too: nobody has said no.
       const type = name === 'expired' ? 'soft' : 'hard'
       const why = { type, class: name, final: true, next_attempt_at: null } as const
-      return report === null ? bounced(reply, why, { status, reason: error }) : bounced(reply, why, { status, said: error })
+      return report === null
+        ? bounced(reply, why, { status, reason: error })
+        : bounced(reply, why, { status, said: error })
     }
     case 'email.deferred': {
       const { reply, error, class: why, nextAttemptAt } = decision.data
-      return bounced(reply, { type: 'soft', class: why, final: false, next_attempt_at: nextAttemptAt }, { reason: error })
+      return bounced(reply, { type: 'soft', class: why, final: false, next_attempt_at: nextAttemptAt }, {
+        reason: error
+      })
     }
     case 'email.failed':
-      return bounced(null, { type: 'soft', class: decision.data.reason, final: true, next_attempt_at: null }, { reason: decision.data.detail })
+      return bounced(null, { type: 'soft', class: decision.data.reason, final: true, next_attempt_at: null }, {
+        reason: decision.data.detail
+      })
     case 'email.opened':
       return { type: 'email.opened', extra: { machine: decision.data.machine } }
     case 'email.clicked':
@@ -98,13 +106,27 @@ export function eventOf (decision: Decision | Mark): { type: EventType, extra: E
 
 type Why = Pick<BounceDetail, 'type' | 'class' | 'final' | 'next_attempt_at'>
 /** Where no server replied to us: `said` = the words of one, as a report has them; `reason` = our own. */
-interface Unreplied { status?: string | null, said?: string | null, reason?: string | null }
+interface Unreplied {
+  status?: string | null
+  said?: string | null
+  reason?: string | null
+}
 
-function bounced (reply: SmtpReply | null, why: Why, { status = null, said = null, reason = null }: Unreplied): { type: EventType, extra: EventExtra } {
+function bounced (
+  reply: SmtpReply | null,
+  why: Why,
+  { status = null, said = null, reason = null }: Unreplied
+): { type: EventType, extra: EventExtra } {
   const { type, class: name, final, next_attempt_at: next } = why
   const words = reply?.text ?? said
   const bounce = {
-    type, class: name, code: reply?.code ?? null, enhanced_code: reply?.enhanced ?? status, final, next_attempt_at: next, reason: words === null ? reason : null
+    type,
+    class: name,
+    code: reply?.code ?? null,
+    enhanced_code: reply?.enhanced ?? status,
+    final,
+    next_attempt_at: next,
+    reason: words === null ? reason : null
   }
   return { type: 'email.bounced', extra: { ...(words === null ? {} : { smtp_response: words }), bounce } }
 }

@@ -1,13 +1,20 @@
 import { Refusal } from '../define.ts'
 
 /** A header of the sender's own. */
-export interface OwnHeader { name: string, value: string }
+export interface OwnHeader {
+  name: string
+  value: string
+}
 
 /** A fault of one header, or (`at` = null) of all together. */
-export interface HeaderFault { at: number | null, fault: Refusal }
+export interface HeaderFault {
+  at: number | null
+  fault: Refusal
+}
 
 export const HEADERS_MAX = 50
-/** A line with an encoded-word has at most 76 characters; a name that is longer leaves no room for one. Source: RFC 2047 2. */
+/** A line with an encoded-word has at most 76 characters; a name that is longer leaves no room for one. Source: RFC
+ *  2047 2. */
 const NAME_MAX = 76
 /** So that it can stand on one line even where there is no space to fold at. Source: RFC 5322 2.1.1. */
 const OCTETS_MAX = 998
@@ -23,8 +30,14 @@ const RESERVED = [
   { names: 'from to cc bcc reply-to subject', why: 'it is a field of the request' },
   { names: 'sender resent-*', why: 'it would name another sender than the one whose domain was checked' },
   { names: 'date message-id', why: 'a second copy of a mail is told by it, so it is made here' },
-  { names: 'return-path received* delivered-to', why: 'mail servers write it on the way, and some take what is there already for a loop' },
-  { names: 'dkim-signature arc-* authentication-results', why: 'it vouches for a message, and is written by whoever signs or checks it' },
+  {
+    names: 'return-path received* delivered-to',
+    why: 'mail servers write it on the way, and some take what is there already for a loop'
+  },
+  {
+    names: 'dkim-signature arc-* authentication-results',
+    why: 'it vouches for a message, and is written by whoever signs or checks it'
+  },
   { names: 'mime-version content-*', why: 'it describes how the message is built' },
   { names: 'cfbl-*', why: 'complaints come back by it' }
 ]
@@ -45,31 +58,44 @@ export function headerFault ({ name, value }: OwnHeader, { unsubscribe }: { unsu
 
 /** Every fault of a sender's headers, each header's first one. */
 export function headerFaults (headers: OwnHeader[], options: { unsubscribe: boolean }): HeaderFault[] {
-  if (headers.length > HEADERS_MAX) return [{ at: null, fault: new Refusal('too_many', `A message has at most ${HEADERS_MAX} headers of its own.`) }]
+  if (headers.length > HEADERS_MAX) {
+    return [{ at: null, fault: new Refusal('too_many', `A message has at most ${HEADERS_MAX} headers of its own.`) }]
+  }
   const seen = new Set<string>()
   return headers.flatMap((header, at) => {
     const name = header.name.toLowerCase()
     const repeated = seen.has(name) && isOneOf(ONCE, name)
     seen.add(name)
-    const fault = headerFault(header, options) ?? (repeated ? new Refusal('not_unique', `${header.name} can be there only once.`) : null)
+    const fault = headerFault(header, options) ??
+      (repeated ? new Refusal('not_unique', `${header.name} can be there only once.`) : null)
     return fault === null ? [] : [{ at, fault }]
   })
 }
 
 function nameFault (name: string, unsubscribe: boolean): Refusal | null {
   if (!FTEXT.test(name) || name.length > NAME_MAX) {
-    return new Refusal('invalid_name', `A header's name is 1 to ${NAME_MAX} printable ASCII characters without space and colon.`)
+    return new Refusal(
+      'invalid_name',
+      `A header's name is 1 to ${NAME_MAX} printable ASCII characters without space and colon.`
+    )
   }
   const why = RESERVED.find(({ names }) => isOneOf(names, name.toLowerCase()))?.why
   if (why !== undefined) return new Refusal('reserved_header', `${name} cannot be set: ${why}.`)
   if (!unsubscribe || !isOneOf(UNSUBSCRIBE, name.toLowerCase())) return null
-  return new Refusal('reserved_header', `${name} is written here for mail with "unsubscribe": true; set that to false to write your own.`)
+  return new Refusal(
+    'reserved_header',
+    `${name} is written here for mail with "unsubscribe": true; set that to false to write your own.`
+  )
 }
 
 function valueFault (name: string, value: string): Refusal | null {
-  if (CONTROL.test(value) || !value.isWellFormed()) return new Refusal('invalid_characters', `${name} is one line of whole characters, without control characters.`)
+  if (CONTROL.test(value) || !value.isWellFormed()) {
+    return new Refusal('invalid_characters', `${name} is one line of whole characters, without control characters.`)
+  }
   if (value.trim() === '') return new Refusal('too_short', `${name} is empty.`)
-  if (name.length + 2 + octets(value) > OCTETS_MAX) return new Refusal('too_long', `${name} has at most ${OCTETS_MAX} octets, name and value together.`)
+  if (name.length + 2 + octets(value) > OCTETS_MAX) {
+    return new Refusal('too_long', `${name} has at most ${OCTETS_MAX} octets, name and value together.`)
+  }
   if (ASCII.test(value) || !isOneOf(STRUCTURED, name.toLowerCase())) return null
   return new Refusal('invalid_characters', `${name} is ASCII.`)
 }

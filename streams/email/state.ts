@@ -1,8 +1,18 @@
-import { isMark, pastOf } from './erase.ts'
-import type { EmailErased, MarkFact, RecipientFact, SubjectFact } from './facts.ts'
+import { isEngagement, pastOf } from './erase.ts'
+import type { EmailErased, EngagementFact, RecipientFact, SubjectFact } from './facts.ts'
 
 /** What the contract calls a recipient's status. */
-export type RecipientStatus = 'scheduled' | 'queued' | 'sending' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
+export type RecipientStatus =
+  | 'scheduled'
+  | 'queued'
+  | 'sending'
+  | 'deferred'
+  | 'in_doubt'
+  | 'delivered'
+  | 'bounced'
+  | 'failed'
+  | 'suppressed'
+  | 'canceled'
 
 /** The claim on one transaction: until `leaseUntil` only `worker` may finish it. */
 export interface Claim {
@@ -61,19 +71,38 @@ export function evolve (before: Recipient, fact: SubjectFact): Recipient {
   switch (fact.type) {
     case 'email.attempted': {
       const { attempt, worker, leaseUntil, date } = fact.data
-      return { ...state, status: 'sending', claim: { id: fact.id, attempt, worker, leaseUntil }, date: before.date ?? date }
+      return {
+        ...state,
+        status: 'sending',
+        claim: { id: fact.id, attempt, worker, leaseUntil },
+        date: before.date ?? date
+      }
     }
-    case 'email.delivered': return { ...state, status: 'delivered' }
-    case 'email.bounced': return { ...state, status: 'bounced' }
-    case 'email.failed': return { ...state, status: 'failed' }
-    case 'email.suppressed': return { ...state, status: 'suppressed' }
-    case 'email.canceled': return { ...state, status: 'canceled' }
-    case 'email.rescheduled': return { ...state, status: 'scheduled', nextAttemptAt: fact.data.scheduledAt, expiresAt: fact.data.expiresAt }
-    case 'email.retry_requested': return { ...state, status: 'queued', expiresAt: fact.data.expiresAt }
-    case 'email.deferred': return { ...state, status: 'deferred', deferrals: before.deferrals + 1, nextAttemptAt: fact.data.nextAttemptAt }
+    case 'email.delivered':
+      return { ...state, status: 'delivered' }
+    case 'email.bounced':
+      return { ...state, status: 'bounced' }
+    case 'email.failed':
+      return { ...state, status: 'failed' }
+    case 'email.suppressed':
+      return { ...state, status: 'suppressed' }
+    case 'email.canceled':
+      return { ...state, status: 'canceled' }
+    case 'email.rescheduled':
+      return { ...state, status: 'scheduled', nextAttemptAt: fact.data.scheduledAt, expiresAt: fact.data.expiresAt }
+    case 'email.retry_requested':
+      return { ...state, status: 'queued', expiresAt: fact.data.expiresAt }
+    case 'email.deferred':
+      return { ...state, status: 'deferred', deferrals: before.deferrals + 1, nextAttemptAt: fact.data.nextAttemptAt }
     case 'email.in_doubt': {
       const { cause, held, nextAttemptAt } = fact.data
-      return { ...state, status: 'in_doubt', doubts: { ...before.doubts, [cause]: before.doubts[cause] + 1 }, held, nextAttemptAt }
+      return {
+        ...state,
+        status: 'in_doubt',
+        doubts: { ...before.doubts, [cause]: before.doubts[cause] + 1 },
+        held,
+        nextAttemptAt
+      }
     }
   }
 }
@@ -85,8 +114,8 @@ function forgotten (fact: EmailErased): Recipient {
   return { ...state, facts: fact.data.past.length + 1, nextAttemptAt: null, erased: true }
 }
 
-function isOutcome (fact: RecipientFact | MarkFact): fact is RecipientFact {
-  return !isMark(fact)
+function isOutcome (fact: RecipientFact | EngagementFact): fact is RecipientFact {
+  return !isEngagement(fact)
 }
 
 const TERMINAL: ReadonlySet<RecipientStatus> = new Set(['delivered', 'bounced', 'failed', 'suppressed', 'canceled'])

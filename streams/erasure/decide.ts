@@ -2,18 +2,22 @@ import { DELETES_MAX, type Deletes, type ErasureCounts } from './facts.ts'
 import { NOTHING_ERASED, plusErased, untold, type Erasure } from './state.ts'
 
 /** Messages of one thing that are about to be deleted together, and what counts once with them. */
-export interface Doomed {
+export interface ToDelete {
   stream: string
   seqs: readonly number[]
   counts: Partial<ErasureCounts>
 }
 
-export interface Advance { counts: ErasureCounts, deletes: Deletes }
+export interface Advance {
+  counts: ErasureCounts
+  deletes: Deletes
+}
 
-/** What is to be told before these are deleted, a thousand messages of a stream to a fact; nothing of what has been told already. */
-export function advancesOf (erasure: Pick<Erasure, 'told'>, doomed: readonly Doomed[]): Advance[] {
+/** What is to be told before these are deleted, a thousand messages of a stream to a fact; nothing of what has been
+ *  told already. */
+export function advancesOf (erasure: Pick<Erasure, 'told'>, toDelete: readonly ToDelete[]): Advance[] {
   const advances: Advance[] = []
-  for (const { stream, seqs, counts } of doomed) {
+  for (const { stream, seqs, counts } of toDelete) {
     const fresh = untold(erasure, stream, seqs)
     // What was begun before has been counted then.
     let more: Partial<ErasureCounts> = fresh.length === seqs.length ? counts : {}

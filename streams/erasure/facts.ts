@@ -27,18 +27,30 @@ export type ErasureCounts = Static<typeof ErasureCounts>
 /** Sequences a stream, and streams a fact. */
 export const DELETES_MAX = 1000
 export const STREAMS_MAX = 10
-const Deletes = Type.Array(Type.Object({ stream: Type.String(), seqs: Type.Array(Sequence, { minItems: 1, maxItems: DELETES_MAX }) }), { minItems: 1, maxItems: STREAMS_MAX })
+const Deletes = Type.Array(
+  Type.Object({ stream: Type.String(), seqs: Type.Array(Sequence, { minItems: 1, maxItems: DELETES_MAX }) }),
+  { minItems: 1, maxItems: STREAMS_MAX }
+)
 export type Deletes = Static<typeof Deletes>
 
-/** An address is to be forgotten. `address` is sealed: the work needs it, and this fact is itself deleted once the work is done. */
+/** An address is to be forgotten. `address` is sealed: the work needs it, and this fact is itself deleted once the work
+ *  is done. */
 export const ErasureRequested = factType('erasure.requested', 1, Type.Object({ ...erasure, address: Type.String() }))
 
-/** What is about to be deleted from the log: told before it is done, so that every gap has its reason. `counts` = what this step adds to the others';
- *  `requestedAt` outlives the fact that said so first. */
-export const ErasureAdvanced = factType('erasure.advanced', 1, Type.Object({ ...erasure, requestedAt: Time, counts: ErasureCounts, deletes: Deletes }))
+/** What is about to be deleted from the log: told before it is done, so that every gap has its reason. `counts` = what
+ *  this step adds to the others'; `requestedAt` outlives the fact that said so first. */
+export const ErasureAdvanced = factType(
+  'erasure.advanced',
+  1,
+  Type.Object({ ...erasure, requestedAt: Time, counts: ErasureCounts, deletes: Deletes })
+)
 
 /** The receipt. */
-export const ErasureCompleted = factType('erasure.completed', 1, Type.Object({ ...erasure, requestedAt: Time, counts: ErasureCounts }))
+export const ErasureCompleted = factType(
+  'erasure.completed',
+  1,
+  Type.Object({ ...erasure, requestedAt: Time, counts: ErasureCounts })
+)
 
 export const erasureFacts = [ErasureRequested, ErasureAdvanced, ErasureCompleted] as const
 

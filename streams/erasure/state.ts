@@ -17,7 +17,14 @@ export interface Erasure {
   told: ReadonlyMap<string, ReadonlySet<number>>
 }
 
-export const NOTHING_ERASED: ErasureCounts = { emails: 0, recipients: 0, canceled: 0, suppressions: 0, inbound: 0, messages: 0 }
+export const NOTHING_ERASED: ErasureCounts = {
+  emails: 0,
+  recipients: 0,
+  canceled: 0,
+  suppressions: 0,
+  inbound: 0,
+  messages: 0
+}
 
 export function plusErased (a: ErasureCounts, b: Partial<ErasureCounts>): ErasureCounts {
   const sum = (name: keyof ErasureCounts) => a[name] + (b[name] ?? 0)
@@ -34,19 +41,35 @@ export function plusErased (a: ErasureCounts, b: Partial<ErasureCounts>): Erasur
 /** What an erasure becomes with one more fact; its first may be gone already. */
 export function evolveErasure (before: Erasure | null, fact: ErasureFact): Erasure {
   const { account, correlation, data: { erasure: id, hash } } = fact
-  const state = before ?? { id, account, hash, correlation, address: null, requestedAt: fact.time, completedAt: null, counts: NOTHING_ERASED, told: new Map() }
+  const state = before ??
+    {
+      id,
+      account,
+      hash,
+      correlation,
+      address: null,
+      requestedAt: fact.time,
+      completedAt: null,
+      counts: NOTHING_ERASED,
+      told: new Map()
+    }
   switch (fact.type) {
-    case 'erasure.requested': return { ...state, address: fact.data.address }
+    case 'erasure.requested':
+      return { ...state, address: fact.data.address }
     case 'erasure.advanced': {
       const { requestedAt, counts, deletes } = fact.data
       return { ...state, requestedAt, counts: plusErased(state.counts, counts), told: withDeletes(state.told, deletes) }
     }
-    case 'erasure.completed': return { ...state, requestedAt: fact.data.requestedAt, completedAt: fact.time, counts: fact.data.counts }
+    case 'erasure.completed':
+      return { ...state, requestedAt: fact.data.requestedAt, completedAt: fact.time, counts: fact.data.counts }
   }
 }
 
 function withDeletes (told: Erasure['told'], deletes: Deletes): Erasure['told'] {
-  return deletes.reduce((all, { stream, seqs }) => new Map(all).set(stream, new Set([...all.get(stream) ?? [], ...seqs])), told)
+  return deletes.reduce(
+    (all, { stream, seqs }) => new Map(all).set(stream, new Set([...all.get(stream) ?? [], ...seqs])),
+    told
+  )
 }
 
 /** Of these the ones that nobody has told of yet. */

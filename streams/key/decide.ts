@@ -10,7 +10,12 @@ export const OVERLAP_S_MAX = 7 * 86_400
 export const OVERLAP_S_DEFAULT = 86_400
 
 /** Requests a minute of each class, where no operator said otherwise. Source: spec section 8. */
-export const DEFAULT_LIMITS: Record<LimitClass, number> = { 'emails:send': 100, 'emails:list': 300, 'templates:create': 60, other: 60 }
+export const DEFAULT_LIMITS: Record<LimitClass, number> = {
+  'emails:send': 100,
+  'emails:list': 300,
+  'templates:create': 60,
+  other: 60
+}
 
 export function limitOf (key: Key, limitClass: LimitClass): number {
   return key.limits[limitClass] ?? DEFAULT_LIMITS[limitClass]
@@ -36,7 +41,8 @@ export function mayDo (key: Powers, scope: Scope): boolean {
   return key.scopes.includes('full') || key.scopes.includes(scope)
 }
 
-/** Spec 4.1 rule 1: `from` must be on a domain linked to the key, and the domain must be its account's (or everybody's sandbox). */
+/** Spec 4.1 rule 1: `from` must be on a domain linked to the key, and the domain must be its account's (or everybody's
+ *  sandbox). */
 export function maySendFrom (key: Key, domain: string, owner: string | undefined): boolean {
   const owned = domain === SANDBOX_DOMAIN || owner === key.account
   return owned && (key.domains.includes('*') || key.domains.includes(domain))
@@ -51,8 +57,9 @@ export type Powers = Pick<Key, 'scopes' | 'domains' | 'expiresMs' | 'test'>
 /** A key that may do nothing: within every other. */
 export const NO_POWERS: Powers = { scopes: [], domains: [], expiresMs: 0, test: true }
 
-/** Whether `wanted` is in nothing more than `held`. A key makes, changes, rotates and ends only keys within its own powers, before and after: so no
- *  chain of grants leads above the key it began with. A live key is more than a test key, whose mail goes nowhere. */
+/** Whether `wanted` is in nothing more than `held`. A key makes, changes, rotates and ends only keys within its own
+ *  powers, before and after: so no chain of grants leads above the key it began with. A live key is more than a test
+ *  key, whose mail goes nowhere. */
 export function isWithin (wanted: Powers, held: Powers): boolean {
   return wanted.scopes.every(scope => mayDo(held, scope)) &&
     (held.domains.includes('*') || wanted.domains.every(domain => held.domains.includes(domain))) &&
@@ -60,7 +67,8 @@ export function isWithin (wanted: Powers, held: Powers): boolean {
     (wanted.test || !held.test)
 }
 
-/** What the key that asks may not hand on; `held` is that key as it is now, or undefined when it has been revoked since it came in. */
+/** What the key that asks may not hand on; `held` is that key as it is now, or undefined when it has been revoked since
+ *  it came in. */
 export function grantFault (held: Key | undefined, wanted: Powers[], nowMs: number): Refusal | null {
   if (held === undefined || !isLive(held, nowMs)) return new Refusal('unauthorized', 'The key that asks is no more.')
   const granted = mayDo(held, 'keys:write') && wanted.every(powers => isWithin(powers, held))
@@ -72,7 +80,8 @@ export const FIXED_KEY = 'key_env'
 
 /** A new secret for a fixed key would end with the next start, and the old one come back. */
 export function rotationFault (key: Key, nowMs: number): Refusal | null {
-  return fixedFault(key) ?? (isLive(key, nowMs) ? null : new Refusal('key_expired', 'The key has expired: give it a later expires_at first.'))
+  return fixedFault(key) ??
+    (isLive(key, nowMs) ? null : new Refusal('key_expired', 'The key has expired: give it a later expires_at first.'))
 }
 
 /** The operator's key is everybody's last way in, so that only its name and what it says about mail may be changed. */
@@ -83,7 +92,10 @@ export function powersFault (key: Key, change: Partial<Powers>): Refusal | null 
 
 function fixedFault ({ id }: Key): Refusal | null {
   if (!id.startsWith(FIXED_KEY)) return null
-  return new Refusal('key_fixed', 'JETPOST_API_KEY fixes this key: the operator changes its secret there; its scopes, domains and end stay as they are.')
+  return new Refusal(
+    'key_fixed',
+    'JETPOST_API_KEY fixes this key: the operator changes its secret there; its scopes, domains and end stay as they are.'
+  )
 }
 
 /** `count` = the keys the account already has. */
@@ -99,13 +111,20 @@ export function nameFault (name: string): Refusal | null {
 
 /** `full` stands alone: beside others it would look as if they narrowed it. */
 export function scopesFault (scopes: string[]): Refusal | null {
-  const fine = scopes.length > 0 && scopes.every(scope => (SCOPES as readonly string[]).includes(scope)) && isAlone('full', scopes)
-  return fine ? null : new Refusal('invalid_scope', `Scopes are ["full"], or one or more of ${SCOPES.filter(scope => scope !== 'full').join(', ')}.`)
+  const fine = scopes.length > 0 && scopes.every(scope => (SCOPES as readonly string[]).includes(scope)) &&
+    isAlone('full', scopes)
+  return fine
+    ? null
+    : new Refusal(
+      'invalid_scope',
+      `Scopes are ["full"], or one or more of ${SCOPES.filter(scope => scope !== 'full').join(', ')}.`
+    )
 }
 
 /** `*` stands alone, for the same reason. The names need not be the account's yet. */
 export function domainsFault (domains: string[]): Refusal | null {
-  const fine = domains.length > 0 && domains.every(name => name === '*' || parseDomain(name) !== null) && isAlone('*', domains)
+  const fine = domains.length > 0 && domains.every(name => name === '*' || parseDomain(name) !== null) &&
+    isAlone('*', domains)
   return fine ? null : new Refusal('invalid_domain', 'Domains are ["*"], or one or more domain names.')
 }
 
@@ -121,5 +140,7 @@ function isAlone (all: string, names: string[]): boolean {
 /** An end lies ahead, in a year of four digits. */
 export function expiryFault (expiresMs: number, nowMs: number): Refusal | null {
   if (expiresMs <= nowMs) return new Refusal('in_the_past', 'The end of a key lies ahead.')
-  return expiresMs < Date.UTC(10_000, 0) ? null : new Refusal('invalid_value', 'The end of a key is before the year 10000.')
+  return expiresMs < Date.UTC(10_000, 0)
+    ? null
+    : new Refusal('invalid_value', 'The end of a key is before the year 10000.')
 }

@@ -3,8 +3,21 @@ import { factType, Id, Nullable, Time, type FactOf } from '../define.ts'
 import { SendDefaults } from '../email/defaults.ts'
 
 export const SCOPES = [
-  'emails:send', 'emails:read', 'templates:read', 'templates:write', 'domains:read', 'domains:write', 'keys:read', 'keys:write',
-  'webhooks:read', 'webhooks:write', 'suppressions:read', 'suppressions:write', 'erasures:write', 'dashboard', 'full'
+  'emails:send',
+  'emails:read',
+  'templates:read',
+  'templates:write',
+  'domains:read',
+  'domains:write',
+  'keys:read',
+  'keys:write',
+  'webhooks:read',
+  'webhooks:write',
+  'suppressions:read',
+  'suppressions:write',
+  'erasures:write',
+  'dashboard',
+  'full'
 ] as const
 export type Scope = typeof SCOPES[number]
 
@@ -27,26 +40,34 @@ const powers = {
   defaults: SendDefaults
 }
 
-export const KeyCreated = factType('key.created', 1, Type.Object({
-  key: Id('key'),
-  ...powers,
-  /** SHA-256 of the secret, hex; the secret itself is nowhere. */
-  hash: Type.String({ pattern: '^[0-9a-f]{64}$' }),
-  /** What lists show of it: its first characters. */
-  hint: Type.String({ maxLength: 16 }),
-  test: Type.Boolean()
-}))
+export const KeyCreated = factType(
+  'key.created',
+  1,
+  Type.Object({
+    key: Id('key'),
+    ...powers,
+    /** SHA-256 of the secret, hex; the secret itself is nowhere. */
+    hash: Type.String({ pattern: '^[0-9a-f]{64}$' }),
+    /** What lists show of it: its first characters. */
+    hint: Type.String({ maxLength: 16 }),
+    test: Type.Boolean()
+  })
+)
 
 /** All of what may be changed, as it is from now on. */
 export const KeyChanged = factType('key.changed', 1, Type.Object({ key: Id('key'), ...powers }))
 
 /** The key has a new secret; the one before it works until `previousUntil`, and any older one no more. */
-export const KeyRotated = factType('key.rotated', 1, Type.Object({
-  key: Id('key'),
-  hash: Type.String({ pattern: '^[0-9a-f]{64}$' }),
-  hint: Type.String({ maxLength: 16 }),
-  previousUntil: Time
-}))
+export const KeyRotated = factType(
+  'key.rotated',
+  1,
+  Type.Object({
+    key: Id('key'),
+    hash: Type.String({ pattern: '^[0-9a-f]{64}$' }),
+    hint: Type.String({ maxLength: 16 }),
+    previousUntil: Time
+  })
+)
 
 export const KeyLimitsChanged = factType('key.limits_changed', 1, Type.Object({ key: Id('key'), limits: Limits }))
 

@@ -4,12 +4,13 @@ import { factType, Id, Time, type FactOf } from '../define.ts'
 /** Deliveries a second at most, so that what is new goes first. */
 export const PACE_MAX = 1000
 
-/** What is sent to an endpoint once more, or after all. Repeated on each fact, so that the last one of its subject tells all. */
+/** What is sent to an endpoint once more, or after all. Repeated on each fact, so that the last one of its subject
+ *  tells all. */
 const replay = {
   replay: Id('rpl'),
   webhook: Id('wh'),
-  /** `backfill` = what happened before the endpoint was there; `window` = all of its events in a stretch of the past; `failed` = its deliveries that failed
-   *  then. */
+  /** `backfill` = what happened before the endpoint was there; `window` = all of its events in a stretch of the past;
+   *  `failed` = its deliveries that failed then. */
   what: Type.Union([Type.Literal('backfill'), Type.Literal('window'), Type.Literal('failed')]),
   /** Of the events, or of the failures: from this time on, and before that. */
   from: Time,
@@ -31,10 +32,19 @@ export const ReplayRequested = factType('replay.requested', 1, Replay)
 /** A page of it is done: appended together with the deliveries of that page. */
 export const ReplayAdvanced = factType('replay.advanced', 1, Replay)
 
-export const ReplayEnded = factType('replay.ended', 1, Type.Object({
-  ...replay,
-  reason: Type.Union([Type.Literal('done'), Type.Literal('canceled'), Type.Literal('endpoint_deleted'), Type.Literal('endpoint_disabled')])
-}))
+export const ReplayEnded = factType(
+  'replay.ended',
+  1,
+  Type.Object({
+    ...replay,
+    reason: Type.Union([
+      Type.Literal('done'),
+      Type.Literal('canceled'),
+      Type.Literal('endpoint_deleted'),
+      Type.Literal('endpoint_disabled')
+    ])
+  })
+)
 
 export const replayFacts = [ReplayRequested, ReplayAdvanced, ReplayEnded] as const
 

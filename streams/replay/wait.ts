@@ -1,12 +1,14 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { Id } from '../define.ts'
 
-/** Why a replay makes no page now: its endpoint is paused, or does nothing but fail; the page before has not had its time; too much waits that replays have
- *  asked for, of all endpoints or of its own; the view of deliveries does not answer, or something else did not. */
+/** Why a replay makes no page now: its endpoint is paused, or does nothing but fail; the page before has not had its
+ *  time; too much waits that replays have asked for, of all endpoints or of its own; the view of deliveries does not
+ *  answer, or something else did not. */
 const REASONS = ['paused', 'failing', 'pace', 'crowded', 'behind', 'view', 'trouble'] as const
 export type WaitReason = typeof REASONS[number]
 
-/** What a replay that waits for longer is woken with: for the turn of its fact at `seq`, having been put off for the same reason `waits` times before. */
+/** What a replay that waits for longer is woken with: for the turn of its fact at `seq`, having been put off for the
+ *  same reason `waits` times before. */
 export const ReplayWake = Type.Object({
   webhook: Id('wh'),
   replay: Id('rpl'),
@@ -16,7 +18,8 @@ export const ReplayWake = Type.Object({
 })
 export type ReplayWake = Static<typeof ReplayWake>
 
-/** From how many ms it doubles to how many. Resuming brings forward what waits for the end of a pause; 0 = the wait itself is known. */
+/** From how many ms it doubles to how many. Resuming brings forward what waits for the end of a pause; 0 = the wait
+ *  itself is known. */
 const AGAIN_MS: Record<WaitReason, [least: number, most: number]> = {
   paused: [60_000, 600_000],
   failing: [0, 0],

@@ -6,12 +6,15 @@ import { SCOPES } from '../key/facts.ts'
 export const SESSION_MS = 14 * 86_400_000
 /** Of one key at the same time: the one opened longest ago ends when there would be more. */
 export const SESSIONS_MAX = 50
-/** The secret in the cookie is replaced when it is this old. Not more often: each time is a fact in CONTROL, which is kept for ever. */
+/** The secret in the cookie is replaced when it is this old. Not more often: each time is a fact in CONTROL, which is
+ *  kept for ever. */
 export const ROTATE_AFTER_MS = 12 * 3_600_000
-/** A secret that nobody came to have replaced ends the session: a day without use never does before, a day and a half always. */
+/** A secret that nobody came to have replaced ends the session: a day without use never does before, a day and a half
+ *  always. */
 export const SESSION_IDLE_MS = ROTATE_AFTER_MS + 24 * 3_600_000
-/** How long the secret before it goes on working: the answer that brought the new one may be lost, and whoever brings the old one is given it again. A closed
- *  laptop would like this to be longer, and so would whoever has found an old cookie. */
+/** How long the secret before it goes on working: the answer that brought the new one may be lost, and whoever brings
+ *  the old one is given it again. A closed laptop would like this to be longer, and so would whoever has found an old
+ *  cookie. */
 export const ROTATION_OVERLAP_MS = 3_600_000
 /** A sign-in link works once, for so long. */
 export const LINK_MS = 15 * 60_000
@@ -20,20 +23,32 @@ export function mayOpenDashboard (key: Key): boolean {
   return mayDo(key, 'dashboard')
 }
 
-/** What somebody who signed in with this key may do: all that it may, and with the scope dashboard all there is but to see and to make keys, whose powers could be
- *  greater than its own. */
+/** What somebody who signed in with this key may do: all that it may, and with the scope dashboard all there is but to
+ *  see and to make keys, whose powers could be greater than its own. */
 export function asVisitor (key: Key): Key {
-  return key.scopes.includes('full') ? key : { ...key, scopes: [...new Set([...key.scopes, ...SCOPES.filter(scope => scope !== 'full' && !scope.startsWith('keys:'))])] }
+  return key.scopes.includes('full')
+    ? key
+    : {
+      ...key,
+      scopes: [
+        ...new Set([
+          ...key.scopes,
+          ...SCOPES.filter(scope => scope !== 'full' && !scope.startsWith('keys:'))
+        ])
+      ]
+    }
 }
 
-/** Whether the secret with this hash opens the session: it is as good as its key, as long as the secret that it was opened with, and no longer. */
+/** Whether the secret with this hash opens the session: it is as good as its key, as long as the secret that it was
+ *  opened with, and no longer. */
 export function isOpen (session: Session, key: Key | undefined, hash: string, nowMs: number): boolean {
   const { secretMs, previousHash } = session
   const known = session.hash === hash || (previousHash === hash && nowMs < secretMs + ROTATION_OVERLAP_MS)
   return known && key !== undefined && !isOver(session, key, nowMs) && isLive(key, nowMs) && mayOpenDashboard(key)
 }
 
-/** When a session ends however it is used, Unix ms: whoever got in by a secret that was rotated away is out when that one is. */
+/** When a session ends however it is used, Unix ms: whoever got in by a secret that was rotated away is out when that
+ *  one is. */
 export function endMs ({ untilMs, keyHash }: Session, { hash, previous }: Key): number {
   if (keyHash === hash) return untilMs
   return keyHash === previous?.hash ? Math.min(untilMs, previous.untilMs) : 0

@@ -5,18 +5,24 @@ import { factType, Id, Time } from '../define.ts'
 const Hash = Type.String({ pattern: '^[0-9a-f]{64}$' })
 
 /** Somebody signed in to the dashboard with a key, or with a link that stands for one. */
-export const SessionOpened = factType('session.opened', 1, Type.Object({
-  session: Id('ses'),
-  key: Id('key'),
-  /** Of the secret in the browser's cookie. */
-  hash: Hash,
-  /** Of the key's secret that was shown, with which the session ends. Left out where a link stood for the key: it is the one that the key had then. */
-  secret: Type.Optional(Hash),
-  /** When it ends, however it is used. */
-  until: Time
-}))
+export const SessionOpened = factType(
+  'session.opened',
+  1,
+  Type.Object({
+    session: Id('ses'),
+    key: Id('key'),
+    /** Of the secret in the browser's cookie. */
+    hash: Hash,
+    /** Of the key's secret that was shown, with which the session ends. Left out where a link stood for the key: it is
+     *  the one that the key had then. */
+    secret: Type.Optional(Hash),
+    /** When it ends, however it is used. */
+    until: Time
+  })
+)
 
-/** The browser has a new secret; the one before works for a while, since the answer that brought this one may be lost. */
+/** The browser has a new secret; the one before works for a while, since the answer that brought this one may be lost.
+ */
 export const SessionRotated = factType('session.rotated', 1, Type.Object({ session: Id('ses'), hash: Hash }))
 
 export const SessionEnded = factType('session.ended', 1, Type.Object({ session: Id('ses') }))

@@ -3,8 +3,9 @@ import { Refusal } from '../define.ts'
 import { SANDBOX_DOMAIN } from '../key/decide.ts'
 import type { Standing, SuppressionReason } from './facts.ts'
 
-/** A normalised address as suppressions compare it: in lower case, the local part too. RFC 5321 2.4 lets a host tell `Ada@` from `ada@`; no provider
- *  does, and whoever has asked for no more mail must not get it because a sender spells the name otherwise. */
+/** A normalised address as suppressions compare it: in lower case, the local part too. RFC 5321 2.4 lets a host tell
+ *  `Ada@` from `ada@`; no provider does, and whoever has asked for no more mail must not get it because a sender spells
+ *  the name otherwise. */
 export function foldAddress (address: string): string {
   return address.toLowerCase()
 }
@@ -25,7 +26,9 @@ export function sandboxStanding (address: string): readonly Standing[] {
 export function suppressible (text: string): string | Refusal {
   const address = parseAddress(text)
   if (address === null) return new Refusal('invalid_address', 'address is not a mail address.')
-  return isSandbox(address) ? new Refusal('sandbox_address', `Addresses of ${SANDBOX_DOMAIN} are never suppressed.`) : address
+  return isSandbox(address)
+    ? new Refusal('sandbox_address', `Addresses of ${SANDBOX_DOMAIN} are never suppressed.`)
+    : address
 }
 
 /** All that stands once `entry` does; null when its reason stands already, whose first time and email then stay. */

@@ -5,7 +5,8 @@ export const REASONS = ['bounce', 'complaint', 'unsubscribe', 'manual'] as const
 export type SuppressionReason = typeof REASONS[number]
 const Reason = Type.Union(REASONS.map(reason => Type.Literal(reason)))
 
-/** Why an address gets no mail: since when, and which email told. An `unsubscribe` alone holds back only mail sent with `unsubscribe: true`. */
+/** Why an address gets no mail: since when, and which email told. An `unsubscribe` alone holds back only mail sent with
+ *  `unsubscribe: true`. */
 export const Standing = Type.Object({ reason: Reason, email: Nullable(Id('em')), since: Time })
 export type Standing = Static<typeof Standing>
 
@@ -16,12 +17,17 @@ const address = {
   address: Nullable(Type.String())
 }
 
-/** An address is suppressed for one more reason. `standing` = all that hold from now on, oldest first, one a reason: the last fact tells the whole state. */
-export const SuppressionAdded = factType('suppression.added', 1, Type.Object({
-  ...address,
-  reason: Reason,
-  standing: Type.Array(Standing, { minItems: 1, maxItems: REASONS.length })
-}))
+/** An address is suppressed for one more reason. `standing` = all that hold from now on, oldest first, one a reason:
+ *  the last fact tells the whole state. */
+export const SuppressionAdded = factType(
+  'suppression.added',
+  1,
+  Type.Object({
+    ...address,
+    reason: Reason,
+    standing: Type.Array(Standing, { minItems: 1, maxItems: REASONS.length })
+  })
+)
 
 /** Mail may go there again. */
 export const SuppressionRemoved = factType('suppression.removed', 1, Type.Object(address))

@@ -36,8 +36,12 @@ export class InvalidTemplate extends Refusal {
 export function fieldFaults ({ name, subject, html, text, variables }: Partial<TemplateBody>): TemplateFault[] {
   const invalid = (field: string, message: string) => ({ field, code: 'invalid_characters', message })
   return [
-    ...(name === undefined || (name.trim() !== '' && isOneLine(name)) ? [] : [invalid('name', 'name is one line with something to see in it.')]),
-    ...(subject == null || isOneLine(subject) ? [] : [invalid('subject', 'subject is one line without control characters.')]),
+    ...(name === undefined || (name.trim() !== '' && isOneLine(name))
+      ? []
+      : [invalid('name', 'name is one line with something to see in it.')]),
+    ...(subject == null || isOneLine(subject)
+      ? []
+      : [invalid('subject', 'subject is one line without control characters.')]),
     ...bodyFaults('html', html ?? '', HTML_BYTES_MAX),
     ...bodyFaults('text', text ?? '', TEXT_BYTES_MAX),
     ...(variables === undefined ? [] : variablesFaults(variables))
@@ -46,7 +50,9 @@ export function fieldFaults ({ name, subject, html, text, variables }: Partial<T
 
 /** A template without anything to send. */
 export function emptyFaults ({ html, text }: Pick<TemplateBody, 'html' | 'text'>): TemplateFault[] {
-  return html === null && text === null ? [{ field: 'html', code: 'required', message: 'One of html and text is required.' }] : []
+  return html === null && text === null
+    ? [{ field: 'html', code: 'required', message: 'One of html and text is required.' }]
+    : []
 }
 
 function isOneLine (text: string): boolean {
@@ -54,10 +60,14 @@ function isOneLine (text: string): boolean {
 }
 
 function bodyFaults (field: string, body: string, bytesMax: number): TemplateFault[] {
-  if (Buffer.byteLength(body) > bytesMax) return [{ field, code: 'too_long', message: `${field} is at most ${bytesMax / 1024} kB.` }]
+  if (Buffer.byteLength(body) > bytesMax) {
+    return [{ field, code: 'too_long', message: `${field} is at most ${bytesMax / 1024} kB.` }]
+  }
   // Tabs and line ends are all that a body needs of them; the others would be six bytes each in the log.
   const plain = !/[^\P{Cc}\t\n\r]/u.test(body) && body.isWellFormed()
-  return plain ? [] : [{ field, code: 'invalid_characters', message: `${field} holds control characters or half a surrogate pair.` }]
+  return plain
+    ? []
+    : [{ field, code: 'invalid_characters', message: `${field} holds control characters or half a surrogate pair.` }]
 }
 
 function variablesFaults (variables: readonly Variable[]): TemplateFault[] {
@@ -82,7 +92,13 @@ function fallbackFaults (field: string, type: Variable['type'], fallback: unknow
   return fault === null ? [] : [{ field, code: fault.code, message: fault.message }]
 }
 
-const WORDS: Record<Variable['type'], string> = { string: 'a string', number: 'a number', boolean: 'true or false', object: 'an object', list: 'a list' }
+const WORDS: Record<Variable['type'], string> = {
+  string: 'a string',
+  number: 'a number',
+  boolean: 'true or false',
+  object: 'an object',
+  list: 'a list'
+}
 
 function fits (type: Variable['type'], value: unknown): boolean {
   if (type === 'list') return Array.isArray(value)
@@ -91,12 +107,16 @@ function fits (type: Variable['type'], value: unknown): boolean {
 
 /** `count` = the templates the account already has. */
 export function countFault (count: number): Refusal | null {
-  return count < TEMPLATES_MAX ? null : new Refusal('too_many_templates', `An account has at most ${TEMPLATES_MAX} templates.`)
+  return count < TEMPLATES_MAX
+    ? null
+    : new Refusal('too_many_templates', `An account has at most ${TEMPLATES_MAX} templates.`)
 }
 
 /** `version` = the one that would come next. */
 export function versionFault (version: number): Refusal | null {
-  return version <= VERSIONS_MAX ? null : new Refusal('too_many_versions', `A template has at most ${VERSIONS_MAX} versions.`)
+  return version <= VERSIONS_MAX
+    ? null
+    : new Refusal('too_many_versions', `A template has at most ${VERSIONS_MAX} versions.`)
 }
 
 /** A declared variable that was not given, or not as declared. */
@@ -106,12 +126,20 @@ export interface VariableFault {
   message: string
 }
 
-/** What was given, with fallbacks where a declared variable was not, or was null; and all that is wrong with it. What is not declared stays as it is. */
-export function fillVariables (declared: readonly Variable[], given: Record<string, unknown>): { variables: Record<string, unknown>, faults: VariableFault[] } {
+/** What was given, with fallbacks where a declared variable was not, or was null; and all that is wrong with it. What
+ *  is not declared stays as it is. */
+export function fillVariables (
+  declared: readonly Variable[],
+  given: Record<string, unknown>
+): { variables: Record<string, unknown>, faults: VariableFault[] } {
   const fallbacks: Array<[string, unknown]> = []
   const faults = declared.flatMap(({ name, type, required, fallback }): VariableFault[] => {
     const value = Object.hasOwn(given, name) ? given[name] : null
-    if (value !== null) return fits(type, value) ? [] : [{ name, code: 'invalid_type', message: `${name} is ${WORDS[type]}.` }]
+    if (value !== null) {
+      return fits(type, value)
+        ? []
+        : [{ name, code: 'invalid_type', message: `${name} is ${WORDS[type]}.` }]
+    }
     if (fallback !== null) fallbacks.push([name, fallback])
     return fallback === null && required ? [{ name, code: 'missing_variable', message: `${name} is required.` }] : []
   })

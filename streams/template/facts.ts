@@ -10,17 +10,22 @@ export const Variable = Type.Object({
 })
 export type Variable = Static<typeof Variable>
 
-/** One version of a template, never changed afterwards; the first has version 1. `layout` = the template whose `{{{content}}}` it fills. */
-export const TemplateVersioned = factType('template.versioned', 1, Type.Object({
-  template: Id('tpl'),
-  version: Type.Integer({ minimum: 1 }),
-  name: Type.String({ minLength: 1, maxLength: 200 }),
-  subject: Nullable(Type.String()),
-  html: Nullable(Type.String()),
-  text: Nullable(Type.String()),
-  variables: Type.Array(Variable, { maxItems: 100 }),
-  layout: Nullable(Id('tpl'))
-}))
+/** One version of a template, never changed afterwards; the first has version 1. `layout` = the template whose
+ *  `{{{content}}}` it fills. */
+export const TemplateVersioned = factType(
+  'template.versioned',
+  1,
+  Type.Object({
+    template: Id('tpl'),
+    version: Type.Integer({ minimum: 1 }),
+    name: Type.String({ minLength: 1, maxLength: 200 }),
+    subject: Nullable(Type.String()),
+    html: Nullable(Type.String()),
+    text: Nullable(Type.String()),
+    variables: Type.Array(Variable, { maxItems: 100 }),
+    layout: Nullable(Id('tpl'))
+  })
+)
 
 export const TemplateDeleted = factType('template.deleted', 1, Type.Object({ template: Id('tpl') }))
 

@@ -18,11 +18,16 @@ export const Counts = Type.Object({
   unsubscribed: Count
 })
 
-/** A month (UTC) of an account is over: what it comes to, by the sender's domain. Outlives the facts it was counted from. */
-export const UsageClosed = factType('usage.closed', 1, Type.Object({
-  month: Type.String({ pattern: '^\\d{4}-\\d\\d$' }),
-  domains: Type.Array(Type.Object({ domain: Type.String(), counts: Counts }), { maxItems: 10_000 })
-}))
+/** A month (UTC) of an account is over: what it comes to, by the sender's domain. Outlives the facts it was counted
+ *  from. */
+export const UsageClosed = factType(
+  'usage.closed',
+  1,
+  Type.Object({
+    month: Type.String({ pattern: '^\\d{4}-\\d\\d$' }),
+    domains: Type.Array(Type.Object({ domain: Type.String(), counts: Counts }), { maxItems: 10_000 })
+  })
+)
 
 export const usageFacts = [UsageClosed] as const
 

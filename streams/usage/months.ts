@@ -1,4 +1,5 @@
-/** From its fourth day on a month may be closed: what happened at its end has been told by then, also by those who were away for a weekend. */
+/** From its fourth day on a month may be closed: what happened at its end has been told by then, also by those who were
+ *  away for a weekend. */
 const SETTLES_MS = 3 * 86_400_000
 
 /** `2026-11`, of a time in Unix ms; UTC. */
@@ -17,11 +18,17 @@ export function monthAfter (month: string): string {
   return monthOf(date.getTime())
 }
 
-/** The months that are over and settled at `nowMs`, oldest first: of those that began at `horizonMs` or later, since what is older is no longer known in
- *  full, and from the month of `bornMs` on. Unix ms. */
-export function settledMonths ({ nowMs, horizonMs, bornMs }: { nowMs: number, horizonMs: number, bornMs: number }): string[] {
+/** The months that are over and settled at `nowMs`, oldest first: of those that began at `horizonMs` or later, since
+ *  what is older is no longer known in full, and from the month of `bornMs` on. Unix ms. */
+export function settledMonths (
+  { nowMs, horizonMs, bornMs }: { nowMs: number, horizonMs: number, bornMs: number }
+): string[] {
   const months: string[] = []
-  for (let month = monthOf(bornMs), next = monthAfter(month); monthStartMs(next) + SETTLES_MS <= nowMs; month = next, next = monthAfter(month)) {
+  for (
+    let month = monthOf(bornMs), next = monthAfter(month);
+    monthStartMs(next) + SETTLES_MS <= nowMs;
+    month = next, next = monthAfter(month)
+  ) {
     if (monthStartMs(month) >= horizonMs) months.push(month)
   }
   return months

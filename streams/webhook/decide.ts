@@ -2,11 +2,20 @@ import type { TSchema } from '@sinclair/typebox'
 import { Refusal, type FactType } from '../define.ts'
 import type { Webhook } from '../directory.ts'
 import {
-  EVENT_TYPES, WebhookChanged, WebhookDeleted, WebhookDisabled, WebhookEnabled, WebhookFailing, WebhookRecovered, WebhookRotationFinished, WebhookSecretRotated,
+  EVENT_TYPES,
+  WebhookChanged,
+  WebhookDeleted,
+  WebhookDisabled,
+  WebhookEnabled,
+  WebhookFailing,
+  WebhookRecovered,
+  WebhookRotationFinished,
+  WebhookSecretRotated,
   type EventType
 } from './facts.ts'
 
-/** Endpoints an account may have: those of one partition, about an eighth, and a cursor must fit one atomic append (1,000 messages). */
+/** Endpoints an account may have: those of one partition, about an eighth, and a cursor must fit one atomic append
+ *  (1,000 messages). */
 export const WEBHOOKS_MAX = 1000
 const URL_LENGTH_MAX = 2048
 // The URL parser drops some of them and encodes others: what would be called is not what was said.
@@ -32,17 +41,27 @@ export interface WebhookSettings {
 export type WebhookChanges = Partial<WebhookSettings> & { enabled?: true }
 
 /** A fact to be: its type and data. */
-export interface WebhookDecision { type: FactType<string, TSchema>, data: unknown }
+export interface WebhookDecision {
+  type: FactType<string, TSchema>
+  data: unknown
+}
 
-/** Where callbacks may go, as far as the text tells; the address is checked when the connection is made. `plain` = http is allowed. Source:
- *  contract, "Webhooks". */
+/** Where callbacks may go, as far as the text tells; the address is checked when the connection is made. `plain` = http
+ *  is allowed. Source: contract, "Webhooks". */
 export function urlFault (text: string, plain: boolean): Refusal | null {
   const url = text.length > URL_LENGTH_MAX || text.trim() !== text || CONTROL.test(text) ? null : URL.parse(text)
-  if (url === null) return new Refusal('invalid_url', `A webhook's URL is absolute and has at most ${URL_LENGTH_MAX} characters.`)
-  if (url.protocol !== 'https:' && !(plain && url.protocol === 'http:')) {
-    return new Refusal('invalid_url', plain ? "A webhook's URL starts with https:// or http://." : "A webhook's URL starts with https://.")
+  if (url === null) {
+    return new Refusal('invalid_url', `A webhook's URL is absolute and has at most ${URL_LENGTH_MAX} characters.`)
   }
-  return url.username !== '' || url.password !== '' ? new Refusal('invalid_url', "A webhook's URL carries no user name or password.") : null
+  if (url.protocol !== 'https:' && !(plain && url.protocol === 'http:')) {
+    return new Refusal(
+      'invalid_url',
+      plain ? "A webhook's URL starts with https:// or http://." : "A webhook's URL starts with https://."
+    )
+  }
+  return url.username !== '' || url.password !== ''
+    ? new Refusal('invalid_url', "A webhook's URL carries no user name or password.")
+    : null
 }
 
 /** A subset of spec 6.1's types: at least one, none twice. */
@@ -54,7 +73,9 @@ export function eventsFault (events: readonly string[]): Refusal | null {
 
 /** `count` = the endpoints the account already has. */
 export function countFault (count: number): Refusal | null {
-  return count < WEBHOOKS_MAX ? null : new Refusal('too_many_webhooks', `An account has at most ${WEBHOOKS_MAX} webhooks.`)
+  return count < WEBHOOKS_MAX
+    ? null
+    : new Refusal('too_many_webhooks', `An account has at most ${WEBHOOKS_MAX} webhooks.`)
 }
 
 /** What changes: nothing when all is so already. The order of events says nothing. */
@@ -72,10 +93,12 @@ function sameSettings (a: WebhookSettings, b: WebhookSettings): boolean {
   const { events, batch, ...plain } = a
   const sameEvents = events.length === b.events.length && b.events.every(name => events.includes(name))
   const sameBatch = batch?.maxEvents === b.batch?.maxEvents && batch?.maxWaitMs === b.batch?.maxWaitMs
-  return sameEvents && sameBatch && Object.entries(plain).every(([name, value]) => value === b[name as keyof typeof plain])
+  return sameEvents && sameBatch &&
+    Object.entries(plain).every(([name, value]) => value === b[name as keyof typeof plain])
 }
 
-/** An endpoint that has failed for as long is said to be failing; said at once it would be a fact for every hiccup, kept for ever. */
+/** An endpoint that has failed for as long is said to be failing; said at once it would be a fact for every hiccup,
+ *  kept for ever. */
 const FAILING_SAID_MS = 15 * 60_000
 /** "Five days of nothing but failure disable the endpoint, and say so" (contract, "Webhooks"). */
 export const FAILING_MS_MAX = 5 * 24 * 3_600_000
@@ -85,10 +108,14 @@ export function decideFailure (webhook: Webhook, sinceMs: number, nowMs: number)
   const { id, disabled, failingSince, workedAt } = webhook
   if (disabled !== null) return []
   if (failingSince !== null) {
-    return nowMs - Date.parse(failingSince) < FAILING_MS_MAX ? [] : [{ type: WebhookDisabled, data: { webhook: id, reason: 'failing' } }]
+    return nowMs - Date.parse(failingSince) < FAILING_MS_MAX
+      ? []
+      : [{ type: WebhookDisabled, data: { webhook: id, reason: 'failing' } }]
   }
   const begunMs = Math.max(sinceMs, workedAt === null ? 0 : Date.parse(workedAt))
-  return nowMs - begunMs < FAILING_SAID_MS ? [] : [{ type: WebhookFailing, data: { webhook: id, since: new Date(begunMs).toISOString() } }]
+  return nowMs - begunMs < FAILING_SAID_MS
+    ? []
+    : [{ type: WebhookFailing, data: { webhook: id, since: new Date(begunMs).toISOString() } }]
 }
 
 /** What 410 means. */
@@ -106,9 +133,15 @@ export function overlapOf ({ previous }: Webhook, nowMs: number): Webhook['previ
   return previous !== null && nowMs < previous.untilMs ? previous : null
 }
 
-/** A new secret. Refused during an overlap: receivers that still check by the oldest secret would be cut off without notice. */
+/** A new secret. Refused during an overlap: receivers that still check by the oldest secret would be cut off without
+ *  notice. */
 export function decideRotation (webhook: Webhook, sealedSecret: string, nowMs: number): WebhookDecision[] | Refusal {
-  if (overlapOf(webhook, nowMs) !== null) return new Refusal('rotation_under_way', 'The secret before the last rotation still signs: finish that rotation first.')
+  if (overlapOf(webhook, nowMs) !== null) {
+    return new Refusal(
+      'rotation_under_way',
+      'The secret before the last rotation still signs: finish that rotation first.'
+    )
+  }
   const previousUntil = new Date(nowMs + OVERLAP_MS).toISOString()
   return [{ type: WebhookSecretRotated, data: { webhook: webhook.id, sealedSecret, previousUntil } }]
 }

@@ -2,7 +2,14 @@ import { Type } from '@sinclair/typebox'
 import { factType, Id, Nullable, Time, type FactOf } from '../define.ts'
 
 /** The event types of spec 6.1, in its order. */
-export const EVENT_TYPES = ['email.delivered', 'email.bounced', 'email.opened', 'email.clicked', 'email.complained', 'email.unsubscribed'] as const
+export const EVENT_TYPES = [
+  'email.delivered',
+  'email.bounced',
+  'email.opened',
+  'email.clicked',
+  'email.complained',
+  'email.unsubscribed'
+] as const
 export type EventType = typeof EVENT_TYPES[number]
 export const EventTypeSchema = Type.Union(EVENT_TYPES.map(name => Type.Literal(name)))
 
@@ -27,20 +34,29 @@ const settings = {
   everyDeferral: Type.Boolean()
 }
 
-export const WebhookCreated = factType('webhook.created', 1, Type.Object({
-  webhook: Id('wh'),
-  ...settings,
-  /** The signing secret, sealed for the context of the webhook's id. */
-  sealedSecret: Type.String(),
-  /** Facts from this time on are its; before it was created: the log's are brought after. */
-  startAt: Time
-}))
+export const WebhookCreated = factType(
+  'webhook.created',
+  1,
+  Type.Object({
+    webhook: Id('wh'),
+    ...settings,
+    /** The signing secret, sealed for the context of the webhook's id. */
+    sealedSecret: Type.String(),
+    /** Facts from this time on are its; before it was created: the log's are brought after. */
+    startAt: Time
+  })
+)
 
 /** All of what may be changed, as it is from now on. */
 export const WebhookChanged = factType('webhook.changed', 1, Type.Object({ webhook: Id('wh'), ...settings }))
 
-/** A new signing secret. Until `previousUntil` the one before it signs too: alone in the spec's header, beside the new one in Standard Webhooks'. */
-export const WebhookSecretRotated = factType('webhook.secret_rotated', 1, Type.Object({ webhook: Id('wh'), sealedSecret: Type.String(), previousUntil: Time }))
+/** A new signing secret. Until `previousUntil` the one before it signs too: alone in the spec's header, beside the new
+ *  one in Standard Webhooks'. */
+export const WebhookSecretRotated = factType(
+  'webhook.secret_rotated',
+  1,
+  Type.Object({ webhook: Id('wh'), sealedSecret: Type.String(), previousUntil: Time })
+)
 
 /** The overlap is over before its time. */
 export const WebhookRotationFinished = factType('webhook.rotation_finished', 1, Type.Object({ webhook: Id('wh') }))
@@ -55,15 +71,26 @@ export const WebhookFailing = factType('webhook.failing', 1, Type.Object({ webho
 export const WebhookRecovered = factType('webhook.recovered', 1, Type.Object({ webhook: Id('wh') }))
 
 /** `gone` = it answered 410; `failing` = five days of nothing but failure. */
-export const WebhookDisabled = factType('webhook.disabled', 1, Type.Object({
-  webhook: Id('wh'),
-  reason: Type.Union([Type.Literal('gone'), Type.Literal('failing')])
-}))
+export const WebhookDisabled = factType(
+  'webhook.disabled',
+  1,
+  Type.Object({
+    webhook: Id('wh'),
+    reason: Type.Union([Type.Literal('gone'), Type.Literal('failing')])
+  })
+)
 
 export const WebhookDeleted = factType('webhook.deleted', 1, Type.Object({ webhook: Id('wh') }))
 
 export const webhookFacts = [
-  WebhookCreated, WebhookChanged, WebhookSecretRotated, WebhookRotationFinished, WebhookEnabled, WebhookFailing, WebhookRecovered, WebhookDisabled,
+  WebhookCreated,
+  WebhookChanged,
+  WebhookSecretRotated,
+  WebhookRotationFinished,
+  WebhookEnabled,
+  WebhookFailing,
+  WebhookRecovered,
+  WebhookDisabled,
   WebhookDeleted
 ] as const
 

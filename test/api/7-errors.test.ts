@@ -1,29 +1,36 @@
 import t from 'tap'
-import { API_KEY, openTestHouse } from '../support/house.ts'
+import { API_KEY, startTestApp } from '../support/app.ts'
 
-const house = await openTestHouse(t)
+const app = await startTestApp(t)
 const HEADERS = ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset', 'x-request-id']
 
 t.test('7 every answer carries the headers, and every error is an object with a string error', async t => {
-  const requests: Array<[string, number, Parameters<typeof house.request>]> = [
-    ['accepted', 202, ['POST', '/api/emails', { body: { from: 'a@sandbox.jetpost.test', to: 'b@example.com', subject: 's', text: 't' } }]],
+  const requests: Array<[string, number, Parameters<typeof app.request>]> = [
+    ['accepted', 202, ['POST', '/api/emails', {
+      body: { from: 'a@sandbox.jetpost.test', to: 'b@example.com', subject: 's', text: 't' }
+    }]],
     ['list', 200, ['GET', '/api/emails']],
     ['head', 200, ['HEAD', '/api/emails']],
     ['malformed JSON', 400, ['POST', '/api/emails', { raw: '{"from":' }]],
     ['empty body', 400, ['POST', '/api/emails', { raw: '' }]],
     ['prototype', 400, ['POST', '/api/emails', { raw: '{"__proto__":{"a":1}}' }]],
     ['no key', 401, ['GET', '/api/emails', { key: null }]],
-    ['foreign domain', 403, ['POST', '/api/emails', { body: { from: 'a@x.example', to: 'b@example.com', subject: 's', text: 't' } }]],
+    ['foreign domain', 403, ['POST', '/api/emails', {
+      body: { from: 'a@x.example', to: 'b@example.com', subject: 's', text: 't' }
+    }]],
     ['unknown path', 404, ['GET', '/api/nothing']],
     ['unknown email', 404, ['GET', '/api/emails/em_nothing']],
     ['other method', 405, ['DELETE', '/api/emails']],
     ['options', 405, ['OPTIONS', '/api/emails']],
     ['too large', 413, ['POST', '/api/emails', { raw: `{"html":"${'x'.repeat(20 * 1024 * 1024)}"}` }]],
-    ['other type', 415, ['POST', '/api/emails', { raw: 'from=a', headers: { 'content-type': 'application/x-www-form-urlencoded' } }]],
+    ['other type', 415, ['POST', '/api/emails', {
+      raw: 'from=a',
+      headers: { 'content-type': 'application/x-www-form-urlencoded' }
+    }]],
     ['no object', 422, ['POST', '/api/emails', { body: [] }]]
   ]
   for (const [name, status, call] of requests) {
-    const answer = await house.request(...call)
+    const answer = await app.request(...call)
     t.equal(answer.status, status, name)
     for (const header of HEADERS) t.ok(answer.headers.get(header), `${name}: ${header}`)
     if (status >= 400) t.type(answer.body.error, 'string', name)
@@ -32,32 +39,45 @@ t.test('7 every answer carries the headers, and every error is an object with a 
 
 t.test('7 a body that is compressed or in other letters is 415, and what is nowhere is 404 in the same form', async t => {
   const body = { from: 'a@sandbox.jetpost.test', to: 'b@example.com', subject: 's', text: 't' }
-  for (const [name, value] of [['content-encoding', 'gzip'], ['content-type', 'application/json; charset=utf-16']] as const) {
-    t.equal((await house.request('POST', '/api/emails', { body, headers: { [name]: value } })).status, 415, name)
+  for (
+    const [name, value] of [['content-encoding', 'gzip'], ['content-type', 'application/json; charset=utf-16']] as const
+  ) {
+    t.equal((await app.request('POST', '/api/emails', { body, headers: { [name]: value } })).status, 415, name)
   }
   for (const charset of ['utf-8', '"UTF-8"', 'us-ascii']) {
-    t.equal((await house.request('POST', '/api/emails', { body, headers: { 'content-type': `application/json; charset=${charset}` } })).status, 202, charset)
+    t.equal(
+      (await app.request('POST', '/api/emails', {
+        body,
+        headers: { 'content-type': `application/json; charset=${charset}` }
+      })).status,
+      202,
+      charset
+    )
   }
-  for (const path of ['/nope', '//api/emails', '/API/emails']) t.match(await house.request('GET', path), { status: 404, body: { error: 'Not found' } }, path)
+  for (const path of ['/nope', '//api/emails', '/API/emails']) {
+    t.match(await app.request('GET', path), { status: 404, body: { error: 'Not found' } }, path)
+  }
 })
 
 t.test('7 405 says what is allowed', async t => {
-  t.equal((await house.request('PUT', '/api/webhooks/wh_1')).headers.get('allow'), 'DELETE, GET, HEAD, PATCH')
+  t.equal((await app.request('PUT', '/api/webhooks/wh_1')).headers.get('allow'), 'DELETE, GET, HEAD, PATCH')
 })
 
-t.test('7 the body of 401, 403 and 429 is the spec\'s and nothing more', async t => {
-  t.strictSame((await house.request('GET', '/api/emails', { key: null })).body, { error: 'Unauthorized' })
-  const key = await house.newKey({ scopes: ['emails:read'] })
-  t.strictSame((await house.send({}, key.secret)).body, { error: 'Insufficient API key permissions' })
+t.test("7 the body of 401, 403 and 429 is the spec's and nothing more", async t => {
+  t.strictSame((await app.request('GET', '/api/emails', { key: null })).body, { error: 'Unauthorized' })
+  const key = await app.newKey({ scopes: ['emails:read'] })
+  t.strictSame((await app.send({}, key.secret)).body, { error: 'Insufficient API key permissions' })
 })
 
 t.test('7 what the HTTP parser refuses carries the headers too', async t => {
-  for (const [bytes, status] of [
-    ['GARBAGE\r\n\r\n', 400],
-    [`GET / HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(40_000)}\r\n\r\n`, 431],
-    ['POST /api/emails HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n', 400]
-  ] as const) {
-    const answer = await house.speak(bytes)
+  for (
+    const [bytes, status] of [
+      ['GARBAGE\r\n\r\n', 400],
+      [`GET / HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(40_000)}\r\n\r\n`, 431],
+      ['POST /api/emails HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n', 400]
+    ] as const
+  ) {
+    const answer = await app.speak(bytes)
     t.match(answer, new RegExp(`^HTTP/1.1 ${status} `))
     for (const header of HEADERS) t.match(answer.toLowerCase(), `\r\n${header}: `, `${status} ${header}`)
     t.type(JSON.parse(answer.slice(answer.indexOf('\r\n\r\n') + 4)).error, 'string')
@@ -69,28 +89,30 @@ const HOSTLESS = KEYED.replace('Host: x\r\n', '')
 const MAIL = JSON.stringify({ from: 'a@sandbox.jetpost.test', to: 'b@example.com', subject: 's', text: 't' })
 
 t.test('7 what Node or the router would refuse by themselves carries the headers, and 401 comes first', async t => {
-  for (const [name, head, keyed, status] of [
-    ['a strange Expect', 'GET /api/emails HTTP/1.1\r\nExpect: banana', KEYED, 200],
-    ['no Host', 'GET /api/emails HTTP/1.1', HOSTLESS, 400],
-    ['no Host, unknown path', 'GET /api/nothing HTTP/1.1', HOSTLESS, 400],
-    ['a URL that cannot be decoded', 'GET /api/%zz HTTP/1.1', KEYED, 400],
-    ['such a URL in absolute form', 'GET http://x/%61pi/%zz HTTP/1.1', KEYED, 400],
-    ['such a URL with a method of its own', 'PATCH /api/%c0 HTTP/1.1', KEYED, 400]
-  ] as const) {
+  for (
+    const [name, head, keyed, status] of [
+      ['a strange Expect', 'GET /api/emails HTTP/1.1\r\nExpect: banana', KEYED, 200],
+      ['no Host', 'GET /api/emails HTTP/1.1', HOSTLESS, 400],
+      ['no Host, unknown path', 'GET /api/nothing HTTP/1.1', HOSTLESS, 400],
+      ['a URL that cannot be decoded', 'GET /api/%zz HTTP/1.1', KEYED, 400],
+      ['such a URL in absolute form', 'GET http://x/%61pi/%zz HTTP/1.1', KEYED, 400],
+      ['such a URL with a method of its own', 'PATCH /api/%c0 HTTP/1.1', KEYED, 400]
+    ] as const
+  ) {
     for (const [authorization, wanted] of [[keyed, status], [keyed.replace(API_KEY, 'x'), 401]] as const) {
-      const answer = await house.speak(`${head}\r\n${authorization}\r\n`)
+      const answer = await app.speak(`${head}\r\n${authorization}\r\n`)
       t.match(answer, new RegExp(`^HTTP/1.1 ${wanted} `), `${name} ${wanted}`)
       for (const header of HEADERS) t.match(answer.toLowerCase(), `\r\n${header}: `, `${name} ${header}`)
       if (wanted >= 400) t.type(JSON.parse(answer.slice(answer.indexOf('\r\n\r\n') + 4)).error, 'string', name)
     }
   }
-  t.match(await house.speak(`GET /%zz HTTP/1.1\r\n${KEYED}\r\n`), /^HTTP\/1.1 400 /, 'outside /api too')
-  t.match(await house.speak(`GET /healthz HTTP/1.1\r\n${HOSTLESS}\r\n`), /^HTTP\/1.1 400 /)
+  t.match(await app.speak(`GET /%zz HTTP/1.1\r\n${KEYED}\r\n`), /^HTTP\/1.1 400 /, 'outside /api too')
+  t.match(await app.speak(`GET /healthz HTTP/1.1\r\n${HOSTLESS}\r\n`), /^HTTP\/1.1 400 /)
 })
 
 t.test('7 the second request of a pipeline without Host is a 400 with the headers', async t => {
   const first = `GET /api/emails HTTP/1.1\r\n${KEYED.replace('Connection: close\r\n', '')}\r\n`
-  const [, ...answers] = (await house.speak(`${first}GET /api/emails HTTP/1.1\r\n${HOSTLESS}\r\n`)).split('HTTP/1.1 ')
+  const [, ...answers] = (await app.speak(`${first}GET /api/emails HTTP/1.1\r\n${HOSTLESS}\r\n`)).split('HTTP/1.1 ')
   t.equal(answers.length, 2)
   t.match(answers[0], /^200 /)
   t.match(answers[1], /^400 /)
@@ -98,27 +120,39 @@ t.test('7 the second request of a pipeline without Host is a 400 with the header
 })
 
 t.test('7 a refusal by the parser never takes the place of an answer that is still to come', async t => {
-  const post = `POST /api/emails HTTP/1.1\r\n${KEYED.replace('Connection: close\r\n', '')}Content-Type: application/json\r\n`
+  const post = `POST /api/emails HTTP/1.1\r\n${
+    KEYED.replace('Connection: close\r\n', '')
+  }Content-Type: application/json\r\n`
   const whole = `${post}Content-Length: ${MAIL.length}\r\n\r\n${MAIL}`
   for (const rest of ['GARBAGE\r\n\r\n', `${post}Transfer-Encoding: chunked\r\n\r\nnot-a-length\r\n`]) {
-    const answer = await house.speak(whole + rest)
+    const answer = await app.speak(whole + rest)
     t.match(answer, /^HTTP\/1.1 202 /, 'the accepted mail is answered as such')
     t.equal(answer.split('HTTP/1.1 ').length, 2, 'and then the line ends')
   }
-  const own = await house.speak(`${post}Transfer-Encoding: chunked\r\n\r\nnot-a-length\r\n`)
+  const own = await app.speak(`${post}Transfer-Encoding: chunked\r\n\r\nnot-a-length\r\n`)
   t.match(own, /^HTTP\/1.1 400 /, 'a body of wrong form is refused in its own place')
   t.equal(own.split('HTTP/1.1 ').length, 2)
 })
 
 t.test('7 a request id that the caller sends comes back, a strange one does not', async t => {
-  t.equal((await house.request('GET', '/api/emails', { headers: { 'x-request-id': 'trace-0123456789' } })).headers.get('x-request-id'), 'trace-0123456789')
-  t.match((await house.request('GET', '/api/emails', { headers: { 'x-request-id': 'a"b<script>' } })).headers.get('x-request-id'), /^req_/)
+  t.equal(
+    (await app.request('GET', '/api/emails', { headers: { 'x-request-id': 'trace-0123456789' } })).headers.get(
+      'x-request-id'
+    ),
+    'trace-0123456789'
+  )
+  t.match(
+    (await app.request('GET', '/api/emails', { headers: { 'x-request-id': 'a"b<script>' } })).headers.get(
+      'x-request-id'
+    ),
+    /^req_/
+  )
 })
 
 t.test('7 bytes that are not UTF-8 are malformed, not replaced', async t => {
-  const response = await fetch(`${house.url}/api/emails`, {
+  const response = await fetch(`${app.url}/api/emails`, {
     method: 'POST',
-    headers: { authorization: 'Bearer jp_live_test-key-of-the-house', 'content-type': 'application/json' },
+    headers: { authorization: 'Bearer jp_live_test-key-of-the-app', 'content-type': 'application/json' },
     body: Buffer.from('{"subject":"\xff"}', 'latin1')
   })
   t.equal(response.status, 400)

@@ -5,10 +5,10 @@ import { sleep } from '#src/base/backoff.ts'
 import { api } from '#src/nats/api.ts'
 import { lastSequence } from '#src/nats/load.ts'
 import { attempted, delivered } from '../support/facts.ts'
-import { openTestHouse } from '../support/house.ts'
+import { startTestApp } from '../support/app.ts'
 import { arf, dsn, handIn } from '../support/inbound-peer.ts'
 import { openChance } from '../support/random.ts'
-import { openSecondDesk } from '../support/second-desk.ts'
+import { openSecondServices } from '../support/second-services.ts'
 import { freshAccount } from '../support/servers.ts'
 import { startSink, type Received } from '../support/smtp-sink.ts'
 import { until } from '../support/wait.ts'
@@ -16,18 +16,26 @@ import { until } from '../support/wait.ts'
 const sink = await startSink()
 t.teardown(() => sink.stop())
 const { natsUrl } = freshAccount()
-const house = await openTestHouse(t, { natsUrl, env: { SMTP_URL: sink.url, JETPOST_INBOUND_PORT: '0', JETPOST_BOUNCE_DOMAIN: 'bounces.shop.example' } })
-const { ledger } = await openSecondDesk(t, natsUrl)
-const { bus } = ledger
+const app = await startTestApp(t, {
+  natsUrl,
+  env: { SMTP_URL: sink.url, JETPOST_INBOUND_PORT: '0', JETPOST_BOUNCE_DOMAIN: 'bounces.shop.example' }
+})
+const { appenders } = await openSecondServices(t, natsUrl)
+const { bus } = appenders
 
 const MOMENTS = 20
 const HTML = '<p>Hello</p><a href="https://shop.example/">shop</a>'
 const BROWSER = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0'
 const inHours = (hours: number): string => new Date(Date.now() + hours * 3_600_000).toISOString()
-const get = async (id: string, asOf?: string) => await house.request('GET', `/api/emails/${id}${asOf === undefined ? '' : `?as_of=${encodeURIComponent(asOf)}`}`)
+const get = async (id: string, asOf?: string) =>
+  await app.request('GET', `/api/emails/${id}${asOf === undefined ? '' : `?as_of=${encodeURIComponent(asOf)}`}`)
 
 /** One answer of the API, and the time right before it was asked. */
-interface Moment { id: string, at: string, body: unknown }
+interface Moment {
+  id: string
+  at: string
+  body: unknown
+}
 
 /** Asks while nothing is being recorded; null when something came between. */
 async function look (id: string): Promise<Moment | null> {
@@ -62,16 +70,22 @@ t.test('as_of gives the very answers that the API gave at 20 moments of random h
         const rcpt = chance.of([null, null, '451 4.7.1 come back later', '550 5.1.1 no such user'])
         if (rcpt !== null) sink.replies(address, { rcpt })
       }
-      ids.push((await house.send({ to, html: HTML })).body.id)
+      ids.push((await app.send({ to, html: HTML })).body.id)
     },
     async plan () {
-      const { body: { id } } = await house.send({ to: [`p${ids.length}-0@example.com`, `p${ids.length}-1@example.com`], scheduled_at: inHours(chance.int(1, 5)) })
+      const { body: { id } } = await app.send({
+        to: [`p${ids.length}-0@example.com`, `p${ids.length}-1@example.com`],
+        scheduled_at: inHours(chance.int(1, 5))
+      })
       ids.push(id)
       planned.push(id)
     },
-    reschedule: async () => await house.request('PATCH', `/api/emails/${chance.of(planned)}`, { body: { scheduled_at: inHours(chance.int(1, 5)) } }),
-    cancel: async () => await house.request('POST', `/api/emails/${chance.of([...ids, ...planned])}/cancel`),
-    retry: async () => await house.request('POST', `/api/emails/${chance.of(ids)}/retry`),
+    reschedule: async () =>
+      await app.request('PATCH', `/api/emails/${chance.of(planned)}`, {
+        body: { scheduled_at: inHours(chance.int(1, 5)) }
+      }),
+    cancel: async () => await app.request('POST', `/api/emails/${chance.of([...ids, ...planned])}/cancel`),
+    retry: async () => await app.request('POST', `/api/emails/${chance.of(ids)}/retry`),
     open: async () => await visit(one(), 'o', chance.of(['curl/8', BROWSER])),
     click: async () => await visit(one(), 'c', chance.of(['curl/8', BROWSER])),
     report: async () => await (chance.next() < 0.5 ? returned : complained)(one())
@@ -100,16 +114,21 @@ t.test('as_of gives the very answers that the API gave at 20 moments of random h
   }
   t.comment(`${moments.length} moments of ${ids.length} emails: ${[...types].sort().join(', ')}`)
   t.ok(moments.length >= MOMENTS)
-  for (const type of ['rescheduled', 'deferred', 'delivered', 'opened', 'clicked', 'complained', 'bounced', 'canceled']) t.ok(types.has(`email.${type}`), type)
+  for (
+    const type of ['rescheduled', 'deferred', 'delivered', 'opened', 'clicked', 'complained', 'bounced', 'canceled']
+  ) t.ok(types.has(`email.${type}`), type)
 })
 
 /** One email to three, with most of what can happen; the others get what chance has for them. */
 async function wholeLife (ids: string[]): Promise<void> {
   const address = 'life-0@example.com'
   sink.replies(address, { rcpt: '451 4.7.1 come back later' })
-  const { body: { id } } = await house.send({ to: [address, 'life-1@example.com'], html: HTML })
+  const { body: { id } } = await app.send({ to: [address, 'life-1@example.com'], html: HTML })
   ids.push(id)
-  const has = async (n: number, type: string) => await until(async () => (await get(id)).body.timeline.some((entry: { n: number, type: string }) => entry.n === n && entry.type === type))
+  const has = async (n: number, type: string) =>
+    await until(async () =>
+      (await get(id)).body.timeline.some((entry: { n: number, type: string }) => entry.n === n && entry.type === type)
+    )
   await has(0, 'email.deferred')
   await has(1, 'email.delivered')
   await again(id, 0, address)
@@ -122,38 +141,53 @@ async function wholeLife (ids: string[]): Promise<void> {
   await has(1, 'email.complained')
   await returned(mail)
   await has(1, 'email.bounced')
-  const { body: later } = await house.send({ to: 'life-2@example.com', scheduled_at: inHours(1) })
+  const { body: later } = await app.send({ to: 'life-2@example.com', scheduled_at: inHours(1) })
   ids.push(later.id)
-  await house.request('POST', `/api/emails/${later.id}/cancel`)
+  await app.request('POST', `/api/emails/${later.id}/cancel`)
 }
 
 /** The next attempt, which a sender would make in five minutes. */
 async function again (email: string, n: number, to: string): Promise<void> {
   for (const make of [attempted, delivered]) {
-    const fact = { ...make({ email, n, to, attempt: 2, sequence: make === attempted ? 3 : 4 }), account: FIRST_ACCOUNT, time: new Date().toISOString() }
-    await ledger.emails.append([{ subject: subjects.recipient(FIRST_ACCOUNT, email, n), fact }])
+    const fact = {
+      ...make({ email, n, to, attempt: 2, sequence: make === attempted ? 3 : 4 }),
+      account: FIRST_ACCOUNT,
+      time: new Date().toISOString()
+    }
+    await appenders.emails.append([{ subject: subjects.recipient(FIRST_ACCOUNT, email, n), fact }])
     await sleep(100)
   }
 }
 
 async function visit ({ raw }: Received, path: 'c' | 'o', program: string): Promise<void> {
-  const link = new RegExp(`http://localhost:0(/${path}/[\\w.-]+)`).exec(raw.toString().replaceAll('=\r\n', '').replaceAll('=3D', '='))![1]!
-  await fetch(house.url + link, { redirect: 'manual', headers: { 'user-agent': program } })
+  const link = new RegExp(`http://localhost:0(/${path}/[\\w.-]+)`).exec(
+    raw.toString().replaceAll('=\r\n', '').replaceAll('=3D', '=')
+  )![1]!
+  await fetch(app.url + link, { redirect: 'manual', headers: { 'user-agent': program } })
 }
 
-const returned = async ({ from, to }: Received) => await handIn(house.inboundPort!, { to: from, raw: dsn({ to }) })
-const complained = async ({ raw }: Received) => await handIn(house.inboundPort!, { to: 'fbl@bounces.shop.example', raw: arf({ returned: raw.toString().split('\r\n\r\n')[0]! }) })
+const returned = async ({ from, to }: Received) => await handIn(app.inboundPort!, { to: from, raw: dsn({ to }) })
+const complained = async ({ raw }: Received) =>
+  await handIn(app.inboundPort!, {
+    to: 'fbl@bounces.shop.example',
+    raw: arf({ returned: raw.toString().split('\r\n\r\n')[0]! })
+  })
 
 t.test('an email that every recipient of was moved is scheduled for its first time before that', async t => {
   const first = inHours(2)
-  const { body: { id, created_at: at } } = await house.send({ scheduled_at: first })
-  t.equal((await house.request('PATCH', `/api/emails/${id}`, { body: { scheduled_at: inHours(3) } })).status, 200)
+  const { body: { id, created_at: at } } = await app.send({ scheduled_at: first })
+  t.equal((await app.request('PATCH', `/api/emails/${id}`, { body: { scheduled_at: inHours(3) } })).status, 200)
   t.not((await get(id)).body.scheduled_at, first)
-  t.match((await get(id, at)).body, { status: 'scheduled', scheduled_at: first, recipients: [{ status: 'scheduled', next_attempt_at: first }], timeline: [{ type: 'email.requested' }] })
+  t.match((await get(id, at)).body, {
+    status: 'scheduled',
+    scheduled_at: first,
+    recipients: [{ status: 'scheduled', next_attempt_at: first }],
+    timeline: [{ type: 'email.requested' }]
+  })
 })
 
 t.test('a moment may be written in any offset, and with more digits than are looked at', async t => {
-  const { body: { id, created_at: at } } = await house.send({ scheduled_at: inHours(2) })
+  const { body: { id, created_at: at } } = await app.send({ scheduled_at: inHours(2) })
   const east = new Date(Date.parse(at) + 7_200_000).toISOString().replace('Z', '+02:00')
   const { status, body } = await get(id, at)
   t.equal(status, 200)
@@ -163,33 +197,35 @@ t.test('a moment may be written in any offset, and with more digits than are loo
 })
 
 t.test('before it was asked for there was none, nor is there one of another account', async t => {
-  const { body: { id, created_at: at } } = await house.send()
+  const { body: { id, created_at: at } } = await app.send()
   const before = new Date(Date.parse(at) - 1).toISOString()
   t.match(await get(id, before), { status: 404, body: { error: 'Not found' } })
   t.match(await get(id, '0001-01-01T00:00:00Z'), { status: 404 })
   t.match(await get('em_none', at), { status: 404 })
   t.match(await get('nothing.*.>', at), { status: 404 })
-  const key = await house.newAccountKey()
-  t.match(await house.request('GET', `/api/emails/${id}?as_of=${at}`, { key }), { status: 404 })
+  const key = await app.newAccountKey()
+  t.match(await app.request('GET', `/api/emails/${id}?as_of=${at}`, { key }), { status: 404 })
 })
 
 t.test('what is no moment of the past is refused', async t => {
-  const { body: { id, created_at: at } } = await house.send()
+  const { body: { id, created_at: at } } = await app.send()
   const faultsOf = async (query: string) => {
-    const { status, body } = await house.request('GET', `/api/emails/${id}?${query}`)
+    const { status, body } = await app.request('GET', `/api/emails/${id}?${query}`)
     t.equal(status, 422, query)
     return body.details.map(({ field, code }: { field: string, code: string }) => `${field} ${code}`)
   }
   const bad = ['', 'yesterday', '2026-02-30T12:00:00Z', '2026-11-21T12:00:00', '2026-11-21', '%00', 'x'.repeat(1000)]
   for (const text of bad) t.match(await faultsOf(`as_of=${text}`), [/^as_of (invalid_value|too_long)$/])
-  for (const text of [inHours(1), '9999-12-31T23:59:59Z']) t.same(await faultsOf(`as_of=${text}`), ['as_of invalid_value'], text)
+  for (const text of [inHours(1), '9999-12-31T23:59:59Z']) {
+    t.same(await faultsOf(`as_of=${text}`), ['as_of invalid_value'], text)
+  }
   t.same(await faultsOf(`as_of=${at}&as_of=${at}`), ['as_of invalid_value'])
   t.same(await faultsOf(`as_of=${at}&asof=1`), ['asof unknown_field'])
 })
 
 t.test('without an answer from NATS there is none of ours', async t => {
-  const { body: { id, created_at: at } } = await house.send()
-  await house.settled(id, 'delivered')
+  const { body: { id, created_at: at } } = await app.send()
+  await app.settled(id, 'delivered')
   // The stream is there, and nobody reads it.
   const { config } = await api<{ config: Record<string, unknown> }>(bus, 'STREAM.INFO.EMAILS', undefined)
   await api(bus, 'STREAM.UPDATE.EMAILS', { ...config, allow_direct: false })

@@ -4,35 +4,36 @@ import t, { type Test } from 'tap'
 import { subjects } from '#streams/subjects.ts'
 import { EVENT_TYPES } from '#streams/webhook/facts.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
-import type { Desk } from '#src/actions/desk.ts'
+import type { Services } from '#src/actions/services.ts'
 import { createLog } from '#src/base/log.ts'
 import { sha256Hex } from '#src/base/secret.ts'
 import { buildHttp } from '#src/http.ts'
-import { cursorsOf } from '#src/in/api/event-cursors.ts'
-import type { StreamLimits } from '#src/in/api/event-stream.ts'
-import { lookFurther, looksAfter, placeNow, type FeedPage } from '#src/in/api/feed.ts'
-import { createMetrics } from '#src/in/ops/metrics.ts'
+import { cursorsOf } from '#src/servers/api/event-cursors.ts'
+import type { StreamLimits } from '#src/servers/api/event-stream.ts'
+import { lookFurther, looksAfter, placeNow, type FeedPage } from '#src/servers/api/feed.ts'
+import { createMetrics } from '#src/servers/ops/metrics.ts'
 import { createCounters } from '#src/nats/counters.ts'
 import { readEvents, type EventReader } from '../support/event-reader.ts'
 import { clicked, deferred, delivered, opened } from '../support/facts.ts'
 import { startHookSink } from '../support/hook-sink.ts'
-import { API_KEY, openTestHouse, type Answer } from '../support/house.ts'
+import { API_KEY, startTestApp, type Answer } from '../support/app.ts'
 import { LONG_ONLY } from '../support/long.ts'
 import { openOwnNats } from '../support/own-nats.ts'
-import { openSecondDesk } from '../support/second-desk.ts'
+import { openSecondServices } from '../support/second-services.ts'
 import { freshAccount, freshDatabase, type Ending } from '../support/servers.ts'
 import { until } from '../support/wait.ts'
 
 const { natsUrl } = freshAccount()
 const databaseUrl = await freshDatabase(t)
 let aheadMs = 0
-const house = await openTestHouse(t, { natsUrl, databaseUrl, clock: { nowMs: () => Date.now() + aheadMs } })
-const desk = await openSecondDesk(t, natsUrl)
-const stranger = await house.newAccountKey()
+const app = await startTestApp(t, { natsUrl, databaseUrl, clock: { nowMs: () => Date.now() + aheadMs } })
+const services = await openSecondServices(t, natsUrl)
+const stranger = await app.newAccountKey()
 
-const get = (query = '', key = API_KEY, at = house) => at.request('GET', `/api/events${query}`, { key })
+const get = (query = '', key = API_KEY, at = app) => at.request('GET', `/api/events${query}`, { key })
 const idsOf = ({ body }: Answer): string[] => body.data.map(({ id }: { id: string }) => id)
-const faultsOf = ({ body }: Answer) => body.details?.map(({ field, code }: { field: string, code: string }) => [field, code]).sort()
+const faultsOf = ({ body }: Answer) =>
+  body.details?.map(({ field, code }: { field: string, code: string }) => [field, code]).sort()
 const page = async (after: string, query: string, key = API_KEY) => await get(`?after=${after}${query}`, key)
 const ends = new Map<string, string>()
 /** The end of what there is now. */
@@ -47,67 +48,111 @@ const endOf = async (key = API_KEY): Promise<string> => {
 
 let made = 0
 /** An event of a new email, as it lies in the log. */
-function happened ({ make = delivered as (given: { email: string, event: string }) => any, account = FIRST_ACCOUNT, type = 'email.delivered', email = `em_made${++made}`, pad = '', time = '', ...more } = {}) {
+function happened (
+  {
+    make = delivered as (given: { email: string, event: string }) => any,
+    account = FIRST_ACCOUNT,
+    type = 'email.delivered',
+    email = `em_made${++made}`,
+    pad = '',
+    time = '',
+    ...more
+  } = {}
+) {
   const id = `ev_made${++made}`
   const fact = { ...make({ email, event: '', ...more }), ...(time === '' ? {} : { time }) }
   const event = JSON.stringify({ id, type, created_at: fact.time, data: { email_id: email, pad } })
-  return { id, subject: subjects.recipient(account, email, 0), fact: { ...fact, account, data: { ...fact.data, event } } }
+  return {
+    id,
+    subject: subjects.recipient(account, email, 0),
+    fact: { ...fact, account, data: { ...fact.data, event } }
+  }
 }
 
 /** Writes events to the log; resolves to their ids once it has them. */
-async function write (happenings: Array<ReturnType<typeof happened>>, at: Desk = desk): Promise<string[]> {
-  for (let i = 0; i < happenings.length; i += 100) await at.ledger.emails.append(happenings.slice(i, i + 100).map(({ subject, fact }) => ({ subject, fact })))
+async function write (happenings: Array<ReturnType<typeof happened>>, at: Services = services): Promise<string[]> {
+  for (let i = 0; i < happenings.length; i += 100) {
+    await at.appenders.emails.append(happenings.slice(i, i + 100).map(({ subject, fact }) => ({ subject, fact })))
+  }
   return happenings.map(({ id }) => id)
 }
 
-const some = (count: number, how: Parameters<typeof happened>[0] = {}) => Array.from({ length: count }, () => happened(how))
+const some = (count: number, how: Parameters<typeof happened>[0] = {}) =>
+  Array.from({ length: count }, () => happened(how))
 
-async function stream (t: Ending, options: Parameters<typeof readEvents>[1] = {}, url = house.url): Promise<EventReader> {
+async function stream (t: Ending, options: Parameters<typeof readEvents>[1] = {}, url = app.url): Promise<EventReader> {
   const reader = await readEvents(url, options)
   t.teardown(async () => reader.cut())
   return reader
 }
 
 /** Another node, with limits that a test does not have to wait for. */
-async function openNode (t: Ending, streams: Partial<StreamLimits>, desk: Desk) {
-  const api = { desk, counters: createCounters(desk.ledger.bus), reads: {} as never, streams }
+async function openNode (t: Ending, streams: Partial<StreamLimits>, services: Services) {
+  const api = { services, counters: createCounters(services.appenders.bus), reads: {} as never, streams }
   const metrics = createMetrics()
-  const app = buildHttp({ api, operations: null, catcher: null, parts: [], metrics, publicUrl: 'http://localhost:8080', trustProxy: [], log: createLog('silent') })
-  t.teardown(() => app.close())
-  return { app, metrics, url: await app.listen({ host: '127.0.0.1', port: 0 }) }
+  const http = buildHttp({
+    api,
+    operations: null,
+    catcher: null,
+    parts: [],
+    metrics,
+    publicUrl: 'http://localhost:8080',
+    trustProxy: [],
+    log: createLog('silent')
+  })
+  t.teardown(() => http.close())
+  return { http, metrics, url: await http.listen({ host: '127.0.0.1', port: 0 }) }
 }
 
 t.test('where nothing has happened there is a cursor to go on from', async t => {
-  const key = await house.newAccountKey()
+  const key = await app.newAccountKey()
   const first = await get('', key)
   t.equal(first.status, 200)
   t.match(first.body, { data: [], has_more: false, next_cursor: String })
-  const { body: { id } } = await house.send({}, key)
-  await house.settled(id, 'delivered', key)
+  const { body: { id } } = await app.send({}, key)
+  await app.settled(id, 'delivered', key)
   const second = await page(first.body.next_cursor, '', key)
   t.match(second.body, { data: [{ type: 'email.delivered', data: { email_id: id } }], has_more: false })
-  t.strictSame((await page(second.body.next_cursor, '', key)).body, { data: [], has_more: false, next_cursor: second.body.next_cursor })
-  t.strictSame(second.body.data, (await page('', '', key).then(() => get('', key))).body.data, 'from the beginning it is the same')
+  t.strictSame((await page(second.body.next_cursor, '', key)).body, {
+    data: [],
+    has_more: false,
+    next_cursor: second.body.next_cursor
+  })
+  t.strictSame(
+    second.body.data,
+    (await page('', '', key).then(() => get('', key))).body.data,
+    'from the beginning it is the same'
+  )
 })
 
 t.test('6.1 the events are those that a webhook gets, to the byte, in the order in which they happened; a test event is none of them', async t => {
   const sink = await startHookSink()
   t.teardown(() => sink.stop())
-  const { body: { id: webhook } } = await house.request('POST', '/api/webhooks', { body: { url: sink.url, events: EVENT_TYPES } })
+  const { body: { id: webhook } } = await app.request('POST', '/api/webhooks', {
+    body: { url: sink.url, events: EVENT_TYPES }
+  })
   const begin = await endOf()
   const reader = await stream(t)
-  await house.request('POST', `/api/webhooks/${webhook}/test`, { body: {} })
-  for (const to of ['delivered', 'bounced', 'softbounced', 'delivered+2']) await house.send({ to: `${to}@sandbox.jetpost.test`, metadata: { 'zoë': 1.5, name: 'é\u2028' }, tags: ['a'] })
+  await app.request('POST', `/api/webhooks/${webhook}/test`, { body: {} })
+  for (const to of ['delivered', 'bounced', 'softbounced', 'delivered+2']) {
+    await app.send({ to: `${to}@sandbox.jetpost.test`, metadata: { 'zoë': 1.5, name: 'é\u2028' }, tags: ['a'] })
+  }
   const requests = await sink.waitFor(requests => requests.length >= 5)
-  await house.request('DELETE', `/api/webhooks/${webhook}`)
+  await app.request('DELETE', `/api/webhooks/${webhook}`)
   const bodies = requests.map(({ body }) => body.toString()).filter(body => !body.includes('"test":true'))
   t.equal(bodies.length, 4)
   const seen = await reader.until(events => events.length >= 4)
   t.strictSame(seen.map(({ data }) => data).sort(), bodies.sort(), 'as a stream')
   t.strictSame(seen.map(({ event }) => event), seen.map(({ data }) => JSON.parse(data).type))
-  const response = await fetch(`${house.url}/api/events?after=${begin}`, { headers: { authorization: `Bearer ${API_KEY}` } })
+  const response = await fetch(`${app.url}/api/events?after=${begin}`, {
+    headers: { authorization: `Bearer ${API_KEY}` }
+  })
   const text = await response.text()
-  t.equal(text.slice(0, text.lastIndexOf('],"has_more"')), `{"data":[${seen.map(({ data }) => data).join(',')}`, 'as a page')
+  t.equal(
+    text.slice(0, text.lastIndexOf('],"has_more"')),
+    `{"data":[${seen.map(({ data }) => data).join(',')}`,
+    'as a page'
+  )
 })
 
 t.test('what was acknowledged is in the next answer', async t => {
@@ -121,9 +166,9 @@ t.test('what was acknowledged is in the next answer', async t => {
 })
 
 t.test('pages are complete and without doubles while new events arrive, on two accounts at once', async t => {
-  const others = await house.newAccountKey()
-  await desk.directory.catchUp(5000)
-  const other = desk.directory.now.keysByHash.get(sha256Hex(others))!.account
+  const others = await app.newAccountKey()
+  await services.directory.catchUp(5000)
+  const other = services.directory.now.keysByHash.get(sha256Hex(others))!.account
   const [mine, theirs] = [await endOf(), await endOf(others)]
   const written: Record<string, string[]> = { [FIRST_ACCOUNT]: [], [other]: [] }
   let writing = true
@@ -154,10 +199,17 @@ t.test('has_more says whether there is more that fits, and nothing else', async 
   const begin = await endOf()
   const ids = await write(some(6))
   await write(some(5, { make: opened as never, type: 'email.opened' }))
-  for (const [query, count, more] of [
-    ['&limit=11', 11, false], ['&limit=10', 10, true], ['&limit=12', 11, false], ['&limit=6&type=email.delivered', 6, false], ['&limit=5&type=email.delivered', 5, true],
-    ['&limit=5&type=email.opened', 5, false], ['&type=email.clicked', 0, false]
-  ] as const) {
+  for (
+    const [query, count, more] of [
+      ['&limit=11', 11, false],
+      ['&limit=10', 10, true],
+      ['&limit=12', 11, false],
+      ['&limit=6&type=email.delivered', 6, false],
+      ['&limit=5&type=email.delivered', 5, true],
+      ['&limit=5&type=email.opened', 5, false],
+      ['&type=email.clicked', 0, false]
+    ] as const
+  ) {
     const { body } = await page(begin, query)
     t.strictSame([body.data.length, body.has_more], [count, more], query)
   }
@@ -167,7 +219,7 @@ t.test('has_more says whether there is more that fits, and nothing else', async 
 })
 
 t.test('a page looks far for what is rare; one that had to look at too much is short, says that there is more, and skips nothing', async t => {
-  const [begin, beginSeq] = [await endOf(), await placeNow(desk)]
+  const [begin, beginSeq] = [await endOf(), await placeNow(services)]
   const [first] = await write(some(1))
   await write(some(2600, { make: opened as never, type: 'email.opened' }))
   const [last] = await write(some(1))
@@ -176,31 +228,53 @@ t.test('a page looks far for what is rare; one that had to look at too much is s
   t.strictSame(pages.flatMap(idsOf), [first, last])
 
   const idsIn = ({ events }: FeedPage) => events.map(({ body }) => JSON.parse(body).id)
-  const wanted = { account: FIRST_ACCOUNT, types: new Set(['email.delivered'] as const), email: null, fromMs: null, toMs: null }
-  const far = await lookFurther(desk, wanted, beginSeq, 25, { ms: 60_000 })
+  const wanted = {
+    account: FIRST_ACCOUNT,
+    types: new Set(['email.delivered'] as const),
+    email: null,
+    fromMs: null,
+    toMs: null
+  }
+  const far = await lookFurther(services, wanted, beginSeq, 25, { ms: 60_000 })
   t.strictSame([idsIn(far), far.more], [[first, last], false])
-  const short = [await lookFurther(desk, wanted, beginSeq, 25, { facts: 1000 })]
-  while (short.at(-1)!.more) short.push(await lookFurther(desk, wanted, short.at(-1)!.seq, 25, { facts: 1000 }))
+  const short = [await lookFurther(services, wanted, beginSeq, 25, { facts: 1000 })]
+  while (short.at(-1)!.more) short.push(await lookFurther(services, wanted, short.at(-1)!.seq, 25, { facts: 1000 }))
   t.equal(short.length, 3)
   t.strictSame(short.flatMap(idsIn), [first, last])
   let looks = 0
-  for await (const look of looksAfter(desk, wanted, beginSeq, 4)) looks += Math.min(1, look.facts)
+  for await (const look of looksAfter(services, wanted, beginSeq, 4)) looks += Math.min(1, look.facts)
   t.ok(looks < 30, `${looks} answers of NATS, though the first was to be a small one`)
 })
 
 t.test('filters: types, an email, times; all that are given must hold', async t => {
   const begin = await endOf()
-  const [a, b, c] = [happened({ email: 'em_filtered' }), happened({ make: opened as never, type: 'email.opened', email: 'em_filtered' }), happened({ make: clicked as never, type: 'email.clicked' })]
+  const [a, b, c] = [
+    happened({ email: 'em_filtered' }),
+    happened({ make: opened as never, type: 'email.opened', email: 'em_filtered' }),
+    happened({ make: clicked as never, type: 'email.clicked' })
+  ]
   await write([a, b, c])
   const timeOf = ({ fact }: typeof a) => encodeURIComponent(fact.time)
-  for (const [query, expected] of [
-    ['', [a, b, c]], ['&type=email.opened', [b]], ['&type=email.opened&type=email.clicked', [b, c]], ['&email_id=em_filtered', [a, b]], ['&email_id=em_filtered&type=email.clicked', []],
-    ['&email_id=em_nobody', []], ['&created_after=9999-12-31T23:59:59-10:00', []], [`&created_after=${timeOf(b)}`, [b, c]], [`&created_before=${timeOf(b)}`, [a]], [`&created_after=${timeOf(b)}&created_before=${timeOf(c)}`, [b]],
-    [`&created_after=${encodeURIComponent('2026-11-21T12:00:00+02:00')}&email_id=em_filtered`, [a, b]]
-  ] as const) t.strictSame(idsOf(await page(begin, `&limit=50${query}`)), expected.map(({ id }) => id), query)
-  for (const early of ['0000-01-01T00:00:00Z', '1601-01-01T00:00:00Z']) t.strictSame(idsOf(await get(`?created_after=${early}&email_id=em_filtered`)), [a.id, b.id], early)
-  const mail = (await house.send()).body.id
-  await house.settled(mail, 'delivered')
+  for (
+    const [query, expected] of [
+      ['', [a, b, c]],
+      ['&type=email.opened', [b]],
+      ['&type=email.opened&type=email.clicked', [b, c]],
+      ['&email_id=em_filtered', [a, b]],
+      ['&email_id=em_filtered&type=email.clicked', []],
+      ['&email_id=em_nobody', []],
+      ['&created_after=9999-12-31T23:59:59-10:00', []],
+      [`&created_after=${timeOf(b)}`, [b, c]],
+      [`&created_before=${timeOf(b)}`, [a]],
+      [`&created_after=${timeOf(b)}&created_before=${timeOf(c)}`, [b]],
+      [`&created_after=${encodeURIComponent('2026-11-21T12:00:00+02:00')}&email_id=em_filtered`, [a, b]]
+    ] as const
+  ) t.strictSame(idsOf(await page(begin, `&limit=50${query}`)), expected.map(({ id }) => id), query)
+  for (const early of ['0000-01-01T00:00:00Z', '1601-01-01T00:00:00Z']) {
+    t.strictSame(idsOf(await get(`?created_after=${early}&email_id=em_filtered`)), [a.id, b.id], early)
+  }
+  const mail = (await app.send()).body.id
+  await app.settled(mail, 'delivered')
   t.match((await get(`?email_id=${mail}`)).body, { data: [{ data: { email_id: mail } }], has_more: false })
   const since = new Date(Date.now() - 60_000).toISOString()
   let answer = await get(`?created_after=${since}`)
@@ -217,38 +291,72 @@ t.test('what is long past a time that is asked for is not looked at', async t =>
   await write(some(1, { time: '2026-11-20T10:00:00.000Z' }))
   const { next_cursor: cursor } = (await page(begin, `&created_before=${before}`)).body
   await write(some(2100, { time: '2026-11-23T10:00:00.000Z' }))
-  t.strictSame((await page(cursor, `&created_before=${before}`)).body, { data: [], has_more: false, next_cursor: cursor })
+  t.strictSame((await page(cursor, `&created_before=${before}`)).body, {
+    data: [],
+    has_more: false,
+    next_cursor: cursor
+  })
 })
 
 t.test('deferrals between the first and the end are not part of it', async t => {
   const begin = await endOf()
   const first = happened({ make: deferred as never, type: 'email.bounced' })
-  await write([first, happened({ make: ((given: object) => deferred({ ...given, first: false } as never)) as never, type: 'email.bounced' })])
+  await write([
+    first,
+    happened({
+      make: ((given: object) => deferred({ ...given, first: false } as never)) as never,
+      type: 'email.bounced'
+    })
+  ])
   t.strictSame(idsOf(await page(begin, '')), [first.id])
 })
 
 t.test('422 names every fault at once', async t => {
-  const wrong = await get('?after=x&limit=0&type=email.sent&email_id=a.*&created_after=2026-02-30T00:00:00Z&created_before=now&cursor=x')
+  const wrong = await get(
+    '?after=x&limit=0&type=email.sent&email_id=a.*&created_after=2026-02-30T00:00:00Z&created_before=now&cursor=x'
+  )
   t.equal(wrong.status, 422)
-  const own = cursorsOf(desk.tokens, FIRST_ACCOUNT)
+  const own = cursorsOf(services.tokens, FIRST_ACCOUNT)
   t.equal((await page(own.cursorOf(1), '')).status, 200)
   t.strictSame(faultsOf(wrong), [
-    ['after', 'invalid_cursor'], ['created_after', 'invalid_value'], ['created_before', 'invalid_value'], ['cursor', 'unknown_field'], ['email_id', 'invalid_value'], ['limit', 'invalid_value'],
+    ['after', 'invalid_cursor'],
+    ['created_after', 'invalid_value'],
+    ['created_before', 'invalid_value'],
+    ['cursor', 'unknown_field'],
+    ['email_id', 'invalid_value'],
+    ['limit', 'invalid_value'],
     ['type[0]', 'invalid_value']
   ])
-  for (const [query, field, code] of [
-    ['?type=email.opened&type=email.opened', 'type', 'not_unique'], ['?email_id=em_%3E', 'email_id', 'invalid_value'], ['?after=', 'after', 'invalid_cursor'], ['?limit=5&limit=6', 'limit', 'invalid_value'],
-    [`?after=${Buffer.from('events 1').toString('base64url')}`, 'after', 'invalid_cursor'], [`?after=${own.cursorOf(1)}=`, 'after', 'invalid_cursor'],
-    [`?after=${own.cursorOf(99_999_999)}`, 'after', 'invalid_cursor']
-  ] as const) t.strictSame(faultsOf(await get(query)), [[field, code]], query)
+  for (
+    const [query, field, code] of [
+      ['?type=email.opened&type=email.opened', 'type', 'not_unique'],
+      ['?email_id=em_%3E', 'email_id', 'invalid_value'],
+      ['?after=', 'after', 'invalid_cursor'],
+      ['?limit=5&limit=6', 'limit', 'invalid_value'],
+      [`?after=${Buffer.from('events 1').toString('base64url')}`, 'after', 'invalid_cursor'],
+      [`?after=${own.cursorOf(1)}=`, 'after', 'invalid_cursor'],
+      [`?after=${own.cursorOf(99_999_999)}`, 'after', 'invalid_cursor']
+    ] as const
+  ) t.strictSame(faultsOf(await get(query)), [[field, code]], query)
   const headers = { accept: 'text/event-stream', 'last-event-id': 'x' }
-  t.strictSame(faultsOf(await house.request('GET', '/api/events?limit=5', { headers })), [['Last-Event-ID', 'invalid_cursor'], ['limit', 'not_supported']])
+  t.strictSame(faultsOf(await app.request('GET', '/api/events?limit=5', { headers })), [[
+    'Last-Event-ID',
+    'invalid_cursor'
+  ], ['limit', 'not_supported']])
 })
 
 t.test('a cursor is good for its own account alone, for pages and streams alike', async t => {
   const cursor = (await get()).body.next_cursor
   t.strictSame(faultsOf(await page(cursor, '', stranger)), [['after', 'invalid_cursor']])
-  t.strictSame(faultsOf(await house.request('GET', '/api/events', { key: stranger, headers: { accept: 'text/event-stream', 'last-event-id': cursor } })), [['Last-Event-ID', 'invalid_cursor']])
+  t.strictSame(
+    faultsOf(
+      await app.request('GET', '/api/events', {
+        key: stranger,
+        headers: { accept: 'text/event-stream', 'last-event-id': cursor }
+      })
+    ),
+    [['Last-Event-ID', 'invalid_cursor']]
+  )
   await write(some(2))
   const reader = await stream(t, { query: `?after=${cursor}` })
   const [first] = await reader.until(events => events.length > 0)
@@ -261,16 +369,32 @@ t.test('two accounts never see each other, whatever filter they come with', asyn
   const ownBegin = await endOf()
   const filtered = await stream(t, { key: stranger, query: `?after=${begin}&email_id=em_secret` })
   await write([happened({ email: 'em_secret' }), ...some(5)])
-  for (const query of ['', `?after=${begin}`, '?email_id=em_secret', '?created_after=2020-01-01T00:00:00Z', '?type=email.delivered']) t.strictSame((await get(query, stranger)).body.data, [], query)
-  const { body: { id } } = await house.send({}, stranger)
+  for (
+    const query of [
+      '',
+      `?after=${begin}`,
+      '?email_id=em_secret',
+      '?created_after=2020-01-01T00:00:00Z',
+      '?type=email.delivered'
+    ]
+  ) t.strictSame((await get(query, stranger)).body.data, [], query)
+  const { body: { id } } = await app.send({}, stranger)
   await reader.until(events => events.length === 1)
   t.equal(JSON.parse(reader.events()[0]!.data).data.email_id, id)
   t.strictSame(filtered.events(), [])
-  t.notOk((await page(ownBegin, '&limit=100')).body.data.some(({ data }: { data: { email_id: string } }) => data.email_id === id))
+  t.notOk(
+    (await page(ownBegin, '&limit=100')).body.data.some(({ data }: { data: { email_id: string } }) =>
+      data.email_id === id
+    )
+  )
 })
 
 t.test('while PostgreSQL is away the feed answers, and goes on', async t => {
-  const node = await openTestHouse(t, { natsUrl, databaseUrl: 'postgres://nobody@127.0.0.1:9/nothing', env: { JETPOST_ROLES: 'api' } })
+  const node = await startTestApp(t, {
+    natsUrl,
+    databaseUrl: 'postgres://nobody@127.0.0.1:9/nothing',
+    env: { JETPOST_ROLES: 'api' }
+  })
   t.equal((await node.request('GET', '/api/emails')).status, 503)
   const begin = await endOf()
   const reader = await stream(t, {}, node.url)
@@ -280,18 +404,23 @@ t.test('while PostgreSQL is away the feed answers, and goes on', async t => {
 })
 
 t.test('a stream has the headers of every answer, counts as one request, and begins now', async t => {
-  const key = await house.newKey({ scopes: ['emails:read'] })
+  const key = await app.newKey({ scopes: ['emails:read'] })
   await write(some(2))
   const reader = await stream(t, { key: key.secret })
   t.equal(reader.status, 200)
   t.match(Object.fromEntries(reader.headers), {
-    'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-store', 'x-accel-buffering': 'no', 'x-ratelimit-limit': '60', 'x-ratelimit-remaining': '59', 'x-ratelimit-reset': /^\d+$/,
+    'content-type': 'text/event-stream; charset=utf-8',
+    'cache-control': 'no-store',
+    'x-accel-buffering': 'no',
+    'x-ratelimit-limit': '60',
+    'x-ratelimit-remaining': '59',
+    'x-ratelimit-reset': /^\d+$/,
     'x-request-id': /^req_/
   })
   const ids = await write(some(1))
   t.strictSame((await reader.until(events => events.length > 0)).map(({ data }) => JSON.parse(data).id), ids)
   t.equal((await get('', key.secret)).headers.get('x-ratelimit-remaining'), '58')
-  t.equal((await stream(t, { key: (await house.newKey({ scopes: ['webhooks:read'] })).secret })).status, 403)
+  t.equal((await stream(t, { key: (await app.newKey({ scopes: ['webhooks:read'] })).secret })).status, 403)
   t.equal((await stream(t, { key: 'jp_live_nobody' })).status, 401)
 })
 
@@ -321,30 +450,42 @@ t.test('Last-Event-ID goes before after, unless it is empty; a stream may begin 
   const begin = await endOf()
   const ids = await write(some(4))
   const { body: { next_cursor: second } } = await page(begin, '&limit=2')
-  const idsFrom = async (options: Parameters<typeof readEvents>[1], count: number) => (await (await stream(t, options)).until(events => events.length >= count)).map(({ data }) => JSON.parse(data).id)
+  const idsFrom = async (options: Parameters<typeof readEvents>[1], count: number) =>
+    (await (await stream(t, options)).until(events => events.length >= count)).map(({ data }) => JSON.parse(data).id)
   t.strictSame(await idsFrom({ query: `?after=${begin}` }, 4), ids)
   t.strictSame(await idsFrom({ query: `?after=${begin}`, lastEventId: second }, 2), ids.slice(2))
   t.strictSame(await idsFrom({ query: `?after=${begin}`, lastEventId: '' }, 4), ids)
   t.equal((await stream(t, { lastEventId: '' })).status, 200)
-  t.equal((await house.request('GET', '/api/events', { headers: { 'last-event-id': '' } })).status, 200)
+  t.equal((await app.request('GET', '/api/events', { headers: { 'last-event-id': '' } })).status, 200)
   const since = new Date(Date.now() - 1000).toISOString()
-  const { body: { id } } = await house.send()
-  const timed = await (await stream(t, { query: `?created_after=${since}` })).until(events => events.some(({ data }) => data.includes(id)))
+  const { body: { id } } = await app.send()
+  const timed = await (await stream(t, { query: `?created_after=${since}` })).until(events =>
+    events.some(({ data }) => data.includes(id))
+  )
   t.ok(timed.every(({ data }) => JSON.parse(data).created_at >= since))
 })
 
 t.test('a key that is revoked, expires, or loses its scope ends its streams, and no others', async t => {
-  const [revoked, scoped, expiring, rotated] = await Promise.all([house.newKey({}), house.newKey({}), house.newKey({ expiresMs: Date.now() + 3_600_000 }), house.newKey({})])
-  const [a, b, c, d] = await Promise.all([revoked, scoped, expiring, rotated].map(({ secret }) => stream(t, { key: secret }))) as [EventReader, EventReader, EventReader, EventReader]
+  const [revoked, scoped, expiring, rotated] = await Promise.all([
+    app.newKey({}),
+    app.newKey({}),
+    app.newKey({ expiresMs: Date.now() + 3_600_000 }),
+    app.newKey({})
+  ])
+  const [a, b, c, d] = await Promise.all(
+    [revoked, scoped, expiring, rotated].map(({ secret }) => stream(t, { key: secret }))
+  ) as [EventReader, EventReader, EventReader, EventReader]
   const own = await stream(t)
-  await house.revokeKey(revoked.id)
+  await app.revokeKey(revoked.id)
   await a.ended
-  t.equal((await house.request('PATCH', `/api/keys/${scoped.id}`, { body: { scopes: ['emails:send'] } })).status, 200)
+  t.equal((await app.request('PATCH', `/api/keys/${scoped.id}`, { body: { scopes: ['emails:send'] } })).status, 200)
   await b.ended
-  t.equal((await house.request('POST', `/api/keys/${rotated.id}/rotate`, { body: { overlap_s: 0 } })).status, 200)
+  t.equal((await app.request('POST', `/api/keys/${rotated.id}/rotate`, { body: { overlap_s: 0 } })).status, 200)
   await d.ended
   aheadMs = 2 * 3_600_000
-  t.teardown(async () => { aheadMs = 0 })
+  t.teardown(async () => {
+    aheadMs = 0
+  })
   await c.ended
   aheadMs = 0
   const ids = await write(some(1))
@@ -358,17 +499,34 @@ t.test('only who names it gets a stream', async t => {
     reader.cut()
     return reader.headers.get('content-type')!.split(';')[0]
   }
-  for (const accept of ['text/event-stream', 'Text/Event-Stream; q=0.5', 'text/event-stream, */*;q=0.1', 'text/event-stream, */*', 'text/event-stream, application/json;q=0.9']) {
+  for (
+    const accept of [
+      'text/event-stream',
+      'Text/Event-Stream; q=0.5',
+      'text/event-stream, */*;q=0.1',
+      'text/event-stream, */*',
+      'text/event-stream, application/json;q=0.9'
+    ]
+  ) {
     t.equal(await typeFor(accept), 'text/event-stream', accept)
   }
-  for (const accept of [
-    '*/*', 'application/json', 'text/html, */*;q=0.8', 'text/*', 'nonsense', 'text/event-stream;q=0', 'application/json, text/event-stream', 'text/event-stream;q=0.5, */*'
-  ]) t.equal(await typeFor(accept), 'application/json', accept)
+  for (
+    const accept of [
+      '*/*',
+      'application/json',
+      'text/html, */*;q=0.8',
+      'text/*',
+      'nonsense',
+      'text/event-stream;q=0',
+      'application/json, text/event-stream',
+      'text/event-stream;q=0.5, */*'
+    ]
+  ) t.equal(await typeFor(accept), 'application/json', accept)
 })
 
 t.test('HEAD has the headers and ends', async t => {
   for (const [accept, type] of [['text/event-stream', 'text/event-stream'], ['*/*', 'application/json']] as const) {
-    const answer = await house.request('HEAD', '/api/events', { headers: { accept } })
+    const answer = await app.request('HEAD', '/api/events', { headers: { accept } })
     t.equal(answer.status, 200)
     t.match(answer.headers.get('content-type'), type)
     t.ok(answer.headers.get('x-ratelimit-limit'))
@@ -377,19 +535,26 @@ t.test('HEAD has the headers and ends', async t => {
 })
 
 t.test('there are only so many streams: 503 for an account and for a process, with the reason, and a place is free again once one is left', async t => {
-  const { url } = await openNode(t, { accountMax: 2, processMax: 3 }, desk)
-  await desk.directory.catchUp(5000)
+  const { url } = await openNode(t, { accountMax: 2, processMax: 3 }, services)
+  await services.directory.catchUp(5000)
   const open = async (key = API_KEY) => await stream(t, { key }, url)
   const first = await open()
   await open()
-  const refused = await fetch(`${url}/api/events`, { headers: { authorization: `Bearer ${API_KEY}`, accept: 'text/event-stream' } })
+  const refused = await fetch(`${url}/api/events`, {
+    headers: { authorization: `Bearer ${API_KEY}`, accept: 'text/event-stream' }
+  })
   t.equal(refused.status, 503)
-  t.strictSame(await refused.json(), { error: 'This account has 2 streams here, the most it can have: one must end first', code: 'too_many_streams' })
+  t.strictSame(await refused.json(), {
+    error: 'This account has 2 streams here, the most it can have: one must end first',
+    code: 'too_many_streams'
+  })
   t.ok(Number(refused.headers.get('retry-after')) >= 1)
   t.ok(refused.headers.get('x-ratelimit-limit'))
   t.equal((await open(stranger)).status, 200)
-  const another = (await house.newKey({}, { account: [...desk.directory.now.keys.values()].find(({ account }) => account !== FIRST_ACCOUNT)!.account })).secret
-  await desk.directory.catchUp(5000)
+  const another = (await app.newKey({}, {
+    account: [...services.directory.now.keys.values()].find(({ account }) => account !== FIRST_ACCOUNT)!.account
+  })).secret
+  await services.directory.catchUp(5000)
   const full = await open(another)
   t.equal(full.status, 503)
   t.ok(Number(full.headers.get('retry-after')) >= 1)
@@ -398,7 +563,7 @@ t.test('there are only so many streams: 503 for an account and for a process, wi
 })
 
 t.test('a silent stream is kept alive, and its id moves on past what it does not want', async t => {
-  const { url } = await openNode(t, { heartbeatMs: 200 }, desk)
+  const { url } = await openNode(t, { heartbeatMs: 200 }, services)
   const reader = await stream(t, { query: '?type=email.complained' }, url)
   await reader.until((_events, all) => all.filter(({ comment }) => comment !== '').length >= 2)
   const before = reader.messages.at(-1)!.id
@@ -411,26 +576,32 @@ t.test('a silent stream is kept alive, and its id moves on past what it does not
 async function openDeaf (t: Test, url: string, query: string, key = API_KEY): Promise<Socket> {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)
-  t.teardown(() => { socket.destroy() })
+  t.teardown(() => {
+    socket.destroy()
+  })
   await once(socket, 'connect')
   socket.pause()
   socket.on('error', () => {})
-  socket.write(`GET /api/events${query} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\nAuthorization: Bearer ${key}\r\n\r\n`)
+  socket.write(
+    `GET /api/events${query} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\nAuthorization: Bearer ${key}\r\n\r\n`
+  )
   return socket
 }
 
 let bulky = ''
 
 t.test('a reader that takes nothing is waited for with little in hand, then cut; others are not held up', async t => {
-  const { app, url } = await openNode(t, { stallMs: 1500 }, desk)
+  const { http, url } = await openNode(t, { stallMs: 1500 }, services)
   const sockets = new Set<Socket>()
-  app.server.on('connection', socket => sockets.add(socket))
+  http.server.on('connection', socket => sockets.add(socket))
   const begin = bulky = await endOf()
   const deaf = await openDeaf(t, url, `?after=${begin}`)
   await until(() => sockets.size === 1)
   const [server] = sockets
   let heldMax = 0
-  const looks = setInterval(() => { heldMax = Math.max(heldMax, server!.writableLength) }, 5)
+  const looks = setInterval(() => {
+    heldMax = Math.max(heldMax, server!.writableLength)
+  }, 5)
   t.teardown(() => clearInterval(looks))
   const reader = await stream(t, { query: `?after=${begin}` }, url)
   const ids = await write(some(800, { pad: 'x'.repeat(16_000) }))
@@ -441,47 +612,54 @@ t.test('a reader that takes nothing is waited for with little in hand, then cut;
 })
 
 t.test('a reader that takes nothing is cut as well when its key ends, and when the service stops', async t => {
-  const { app, url } = await openNode(t, {}, desk)
+  const { http, url } = await openNode(t, {}, services)
   const sockets = new Set<Socket>()
-  app.server.on('connection', socket => sockets.add(socket))
-  const key = await house.newKey({})
-  await desk.directory.catchUp(5000)
+  http.server.on('connection', socket => sockets.add(socket))
+  const key = await app.newKey({})
+  await services.directory.catchUp(5000)
   for (const secret of [key.secret, API_KEY]) await openDeaf(t, url, `?after=${bulky}`, secret)
   await until(() => sockets.size === 2 && [...sockets].every(({ writableLength }) => writableLength > 0))
-  await house.revokeKey(key.id)
+  await app.revokeKey(key.id)
   await until(() => [...sockets].filter(({ destroyed }) => destroyed).length === 1)
   const reader = await stream(t, {}, url)
-  await app.close()
+  await http.close()
   await reader.ended
   t.ok([...sockets].every(({ destroyed }) => destroyed))
 })
 
 t.test('how long a stream lasts is not how long an answer took', async t => {
-  const { app, metrics, url } = await openNode(t, {}, desk)
+  const { http, metrics, url } = await openNode(t, {}, services)
   const reader = await stream(t, {}, url)
   t.equal(reader.status, 200)
   t.equal((await fetch(`${url}/api/events`, { headers: { authorization: `Bearer ${API_KEY}` } })).status, 200)
-  await app.close()
+  await http.close()
   await reader.ended
   const text = await metrics.registry.getSingleMetricAsString('jetpost_http_request_seconds')
   t.match(text, /le="\+Inf",route="\/api\/events",status="200"\} 1\n/)
 })
 
-t.test('stopping a house ends its streams', async t => {
-  const node = await openTestHouse(t, { natsUrl, databaseUrl, env: { JETPOST_ROLES: 'api' } })
+t.test('stopping an app ends its streams', async t => {
+  const node = await startTestApp(t, { natsUrl, databaseUrl, env: { JETPOST_ROLES: 'api' } })
   const readers = [await stream(t, {}, node.url), await stream(t, { query: '?type=email.opened' }, node.url)]
   await node.stop()
   await Promise.all(readers.map(({ ended }) => ended))
   t.pass('they have ended')
 })
 
-t.test('while NATS is away a stream stays and its line is kept alive; then it catches up', { timeout: 60_000, ...LONG_ONLY }, async t => {
+t.test('while NATS is away a stream stays and its line is kept alive; then it catches up', {
+  timeout: 60_000,
+  ...LONG_ONLY
+}, async t => {
   const nats = await openOwnNats(t)
-  const node = await openTestHouse(t, { natsUrl: nats.natsUrl, databaseUrl: await freshDatabase(t), env: { JETPOST_ROLES: 'api' } })
-  const desk = await openSecondDesk(t, nats.natsUrl)
-  const { url } = await openNode(t, { heartbeatMs: 300 }, desk)
+  const node = await startTestApp(t, {
+    natsUrl: nats.natsUrl,
+    databaseUrl: await freshDatabase(t),
+    env: { JETPOST_ROLES: 'api' }
+  })
+  const services = await openSecondServices(t, nats.natsUrl)
+  const { url } = await openNode(t, { heartbeatMs: 300 }, services)
   const reader = await stream(t, {}, url)
-  const before = await write(some(2), desk)
+  const before = await write(some(2), services)
   await reader.until(events => events.length === 2)
   await nats.kill()
   const beats = () => reader.messages.filter(({ comment }) => comment !== '').length
@@ -490,8 +668,13 @@ t.test('while NATS is away a stream stays and its line is kept alive; then it ca
   t.equal((await fetch(`${url}/api/events`, { headers: { authorization: `Bearer ${API_KEY}` } })).status, 503)
   await nats.start()
   let after: string[] = []
-  await until(async () => { after = await write(some(3), desk).catch(() => []); return after.length > 0 }, 20_000)
-  const seen = (await reader.until(events => events.some(({ data }) => JSON.parse(data).id === after.at(-1)))).map(({ data }) => JSON.parse(data).id)
+  await until(async () => {
+    after = await write(some(3), services).catch(() => [])
+    return after.length > 0
+  }, 20_000)
+  const seen = (await reader.until(events => events.some(({ data }) => JSON.parse(data).id === after.at(-1)))).map((
+    { data }
+  ) => JSON.parse(data).id)
   t.strictSame(seen.slice(0, 2), before)
   t.strictSame(seen.slice(-3), after)
   t.equal(new Set(seen).size, seen.length)

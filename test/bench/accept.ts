@@ -20,11 +20,19 @@ const IN_FLIGHT = [1, 50, 500]
 
 type Turn = () => Promise<Speed>
 
-/** Accepted emails a second by the role `api` alone, beside raw appends to the same nats-server in the same run, taken in turns. */
+/** Accepted emails a second by the role `api` alone, beside raw appends to the same nats-server in the same run, taken
+ *  in turns. */
 export async function benchAccept (): Promise<Record<string, unknown>> {
   const dataDir = mkdtempSync(join(tmpdir(), 'jetpost-bench-'))
   const servers = await startEmbedded({
-    dataDir, nats: true, postgres: true, natsBin: process.env.JETPOST_NATS_BIN || null, natsPort: null, postgresPort: null, log: createLog('error'), say: () => {}
+    dataDir,
+    nats: true,
+    postgres: true,
+    natsBin: process.env.JETPOST_NATS_BIN || null,
+    natsPort: null,
+    postgresPort: null,
+    log: createLog('error'),
+    say: () => {}
   })
   try {
     return await besideRaw(servers, dataDir)
@@ -35,7 +43,9 @@ export async function benchAccept (): Promise<Record<string, unknown>> {
 }
 
 async function besideRaw ({ natsUrl, databaseUrl }: Embedded, dataDir: string): Promise<Record<string, unknown>> {
-  const jetpost = await startTree({ env: { NATS_URL: natsUrl!, DATABASE_URL: databaseUrl!, JETPOST_SECRET: newSecret(''), JETPOST_ROLES: 'api' } })
+  const jetpost = await startTree({
+    env: { NATS_URL: natsUrl!, DATABASE_URL: databaseUrl!, JETPOST_SECRET: newSecret(''), JETPOST_ROLES: 'api' }
+  })
   const natsPid = Number(readFileSync(join(dataDir, 'nats', 'nats-server.pid'), 'utf8'))
   const { host, username, password } = new URL(natsUrl!)
   const nc = await connect({ servers: host, user: username, pass: password })
@@ -46,7 +56,14 @@ async function besideRaw ({ natsUrl, databaseUrl }: Embedded, dataDir: string): 
     const cpu = () => ({ api: usageOfOne(jetpost.pid()).cpuMs, nats: usageOfOne(natsPid).cpuMs })
     const bytes = await lastSizeBytes(nc)
     const raw = (question: Pick<RawQuestion, 'kind'> & Partial<RawQuestion>) =>
-      inOwnProcess<RawQuestion>('raw-child.ts', { natsUrl: natsUrl!, bytes, inFlight: 1, size: 1, durationMs: TURN_MS, ...question })
+      inOwnProcess<RawQuestion>('raw-child.ts', {
+        natsUrl: natsUrl!,
+        bytes,
+        inFlight: 1,
+        size: 1,
+        durationMs: TURN_MS,
+        ...question
+      })
     return await inTurns({ nc, bytes, load, raw, cpu })
   } finally {
     await nc.close()
@@ -66,7 +83,9 @@ interface Bench {
 }
 
 async function inTurns ({ nc, bytes, load, raw, cpu }: Bench): Promise<Record<string, unknown>> {
-  const grouped = Object.fromEntries(await inOrder(IN_FLIGHT, async inFlight => [inFlight, await groupSize(nc, () => load(inFlight))] as const))
+  const grouped = Object.fromEntries(
+    await inOrder(IN_FLIGHT, async inFlight => [inFlight, await groupSize(nc, () => load(inFlight))] as const)
+  )
   const group = Math.max(2, Math.round(grouped[50]!))
   const turns: Record<string, Turn> = {
     rawOne: () => raw({ kind: 'plain' }),
@@ -90,11 +109,25 @@ async function inTurns ({ nc, bytes, load, raw, cpu }: Bench): Promise<Record<st
     ['rawBatches', `raw: atomic batches of ${group}, one at a time`],
     ['rawBatchesFifty', 'raw: atomic batches of 50, one at a time']
   ]
-  print(`Accepted emails a second: role api alone, every 202 fsynced, 2 KB html (${bytes} bytes a fact); medians of ${ROUNDS} rounds taken in turns`, [
-    ['', 'a second', 'p50 ms', 'p99 ms', 'not accepted'],
-    ...names.map(([name, words]) => [words, rate(speeds[name]!.perS), ms(speeds[name]!.p50Ms), ms(speeds[name]!.p99Ms), String(speeds[name]!.failed)])
-  ])
-  const { rawOne, apiOne, rawBatches, apiFifty, rawBatchesFifty, rawFifty } = speeds as Record<keyof typeof turns, Speed>
+  print(
+    `Accepted emails a second: role api alone, every 202 fsynced, 2 KB html (${bytes} bytes a fact); medians of ${ROUNDS} rounds taken in turns`,
+    [
+      ['', 'a second', 'p50 ms', 'p99 ms', 'not accepted'],
+      ...names.map((
+        [name, words]
+      ) => [
+        words,
+        rate(speeds[name]!.perS),
+        ms(speeds[name]!.p50Ms),
+        ms(speeds[name]!.p99Ms),
+        String(speeds[name]!.failed)
+      ])
+    ]
+  )
+  const { rawOne, apiOne, rawBatches, apiFifty, rawBatchesFifty, rawFifty } = speeds as Record<
+    keyof typeof turns,
+    Speed
+  >
   const ratios = {
     apiToBatchesOfItsSize: apiFifty!.perS / rawBatches!.perS,
     apiToBatchesOfFifty: apiFifty!.perS / rawBatchesFifty!.perS,
@@ -107,14 +140,27 @@ async function inTurns ({ nc, bytes, load, raw, cpu }: Bench): Promise<Record<st
     ['50 in flight / raw batches of 50', ratio(ratios.apiToBatchesOfFifty), '(≥ 0.5)'],
     ['50 in flight / one append a request, 50 in flight', ratio(ratios.apiToOneAppendARequest), '≥ 3'],
     ['1 in flight: added at p50 to one raw publish', `${ms(ratios.addedAtOneMs)} ms`, '< 1 ms'],
-    ['emails a commit at 1, 50, 500 in flight', IN_FLIGHT.map(inFlight => grouped[inFlight]!.toFixed(1)).join(', '), ''],
+    [
+      'emails a commit at 1, 50, 500 in flight',
+      IN_FLIGHT.map(inFlight => grouped[inFlight]!.toFixed(1)).join(', '),
+      ''
+    ],
     ['CPU ms an email at 50 in flight: api, nats-server', `${ms(cpuMsAnEmail.api)}, ${ms(cpuMsAnEmail.nats)}`, '']
   ])
-  console.log(`\n  Strangers kept ${ms(foreign)} cores busy meanwhile${foreign > 0.3 ? ': repeat this on a quiet machine' : ''}.`)
+  console.log(
+    `\n  Unauthenticated clients kept ${ms(foreign)} cores busy meanwhile${
+      foreign > 0.3 ? ': repeat this on a quiet machine' : ''
+    }.`
+  )
   return { bytes, emailsACommit: grouped, speeds, ratios, cpuMsAnEmail, foreignCores: foreign }
 }
 
-async function cpuOf (cpu: Bench['cpu'], firstSeq: number, act: () => Promise<unknown>, seqNow: () => Promise<number>): Promise<{ api: number, nats: number }> {
+async function cpuOf (
+  cpu: Bench['cpu'],
+  firstSeq: number,
+  act: () => Promise<unknown>,
+  seqNow: () => Promise<number>
+): Promise<{ api: number, nats: number }> {
   const before = cpu()
   await act()
   const after = cpu()
@@ -128,12 +174,14 @@ async function rounds (turns: Record<string, Turn>): Promise<Record<string, Spee
   for (let round = 0; round < ROUNDS; round++) {
     for (const [name, turn] of Object.entries(turns)) (taken[name] ??= []).push(await turn())
   }
-  return Object.fromEntries(Object.entries(taken).map(([name, speeds]) => [name, {
-    perS: median(speeds.map(speed => speed.perS)),
-    p50Ms: median(speeds.map(speed => speed.p50Ms)),
-    p99Ms: median(speeds.map(speed => speed.p99Ms)),
-    failed: speeds.reduce((sum, speed) => sum + speed.failed, 0)
-  }]))
+  return Object.fromEntries(
+    Object.entries(taken).map(([name, speeds]) => [name, {
+      perS: median(speeds.map(speed => speed.perS)),
+      p50Ms: median(speeds.map(speed => speed.p50Ms)),
+      p99Ms: median(speeds.map(speed => speed.p99Ms)),
+      failed: speeds.reduce((sum, speed) => sum + speed.failed, 0)
+    }])
+  )
 }
 
 async function inOrder<From, To> (list: From[], act: (item: From) => Promise<To>): Promise<To[]> {
@@ -142,7 +190,10 @@ async function inOrder<From, To> (list: From[], act: (item: From) => Promise<To>
   return results
 }
 
-async function inOwnProcess<Question extends { durationMs: number }> (script: string, question: Question): Promise<Speed> {
+async function inOwnProcess<Question extends { durationMs: number }> (
+  script: string,
+  question: Question
+): Promise<Speed> {
   const helper = startHelper(script)
   try {
     return await helper.ask<Speed>(question, question.durationMs + 30_000)

@@ -15,7 +15,12 @@ export async function benchDkim (): Promise<Record<string, unknown>> {
   const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey
   const signers: DkimSigner[] = [
     { domain: 'example.com', selector: 'r1', algorithm: 'rsa-sha256', key: rsa },
-    { domain: 'example.com', selector: 'e1', algorithm: 'ed25519-sha256', key: generateKeyPairSync('ed25519').privateKey }
+    {
+      domain: 'example.com',
+      selector: 'e1',
+      algorithm: 'ed25519-sha256',
+      key: generateKeyPairSync('ed25519').privateKey
+    }
   ]
   const message = bigMessage()
   const theirs = new Dkim({ domainName: 'example.com', keySelector: 'r1', privateKey: rsa })
@@ -27,7 +32,10 @@ export async function benchDkim (): Promise<Record<string, unknown>> {
   }
   const found = await inTurns(contenders)
   const base = found['nodemailer, rsa']!
-  print(`CPU to sign ${message.length} bytes, ms`, [['', 'median', 'of nodemailer'], ...Object.entries(found).map(([name, value]) => [name, ms(value), ratio(value / base)])])
+  print(`CPU to sign ${message.length} bytes, ms`, [
+    ['', 'median', 'of nodemailer'],
+    ...Object.entries(found).map(([name, value]) => [name, ms(value), ratio(value / base)])
+  ])
   return { bytes: message.length, cpuMs: found }
 }
 
@@ -40,7 +48,10 @@ function bigMessage (): Buffer {
     recipients: [{ address: 'ada@example.net', name: null, kind: 'to' }],
     replyTo: [],
     subject: 'Hello',
-    headers: [{ name: 'List-Unsubscribe', value: '<https://example.com/u/1>' }, { name: 'List-Unsubscribe-Post', value: 'List-Unsubscribe=One-Click' }],
+    headers: [{ name: 'List-Unsubscribe', value: '<https://example.com/u/1>' }, {
+      name: 'List-Unsubscribe-Post',
+      value: 'List-Unsubscribe=One-Click'
+    }],
     html: html.repeat(BODY_BYTES / html.length),
     text: null,
     attachments: []

@@ -12,7 +12,8 @@ const WINDOW_MS = 12_000
 
 type Parts = Record<'jetpost' | 'nats' | 'postgres', Usage>
 
-/** Emails a second from accept to SMTP sink to webhook sink, sustained; all roles in one process, embedded servers, settings as they come. */
+/** Emails a second from accept to SMTP sink to webhook sink, sustained; all roles in one process, embedded servers,
+ *  settings as they come. */
 export async function benchEndToEnd (): Promise<Record<string, unknown>> {
   const world = startHelper('world-child.ts')
   const ask = <Answer>(question: WorldQuestion, timeoutMs = 20_000) => world.ask<Answer>(question, timeoutMs)
@@ -33,7 +34,13 @@ export async function benchEndToEnd (): Promise<Record<string, unknown>> {
 
 async function sustain (jetpost: Tree, world: Helper): Promise<Record<string, unknown>> {
   const ask = <Answer>(question: WorldQuestion, timeoutMs = 20_000) => world.ask<Answer>(question, timeoutMs)
-  const begin = { url: jetpost.url, key: TREE_KEY, inFlight: IN_FLIGHT, outstandingMax: OUTSTANDING_MAX, durationMsMax: WARM_MS + 2 * WINDOW_MS }
+  const begin = {
+    url: jetpost.url,
+    key: TREE_KEY,
+    inFlight: IN_FLIGHT,
+    outstandingMax: OUTSTANDING_MAX,
+    durationMsMax: WARM_MS + 2 * WINDOW_MS
+  }
   await ask<Counts>({ ask: 'begin', ...begin })
   await sleep(WARM_MS)
   const before = { counts: await ask<Counts>({ ask: 'counts' }), parts: usageNow(jetpost), noise: noiseNow() }
@@ -44,10 +51,18 @@ async function sustain (jetpost: Tree, world: Helper): Promise<Record<string, un
 }
 
 function usageNow (jetpost: Tree): Parts {
-  return { jetpost: usageOfOne(jetpost.pid()), nats: usageOf(jetpost.natsPid()!), postgres: usageOf(jetpost.postgresPid()!) }
+  return {
+    jetpost: usageOfOne(jetpost.pid()),
+    nats: usageOf(jetpost.natsPid()!),
+    postgres: usageOf(jetpost.postgresPid()!)
+  }
 }
 
-interface Moment { counts: Counts, parts: Parts, noise: Noise }
+interface Moment {
+  counts: Counts
+  parts: Parts
+  noise: Noise
+}
 
 function report (before: Moment, after: Moment, outcome: Outcome): Record<string, unknown> {
   const spanS = (after.counts.nowMs - before.counts.nowMs) / 1000
@@ -63,17 +78,46 @@ function report (before: Moment, after: Moment, outcome: Outcome): Record<string
     rssMib: after.parts[name].rssMib,
     pssMib: after.parts[name].pssMib
   }]))
-  print(`End to end: accepted, sent by SMTP and called back, at most ${OUTSTANDING_MAX} emails under way, ${IN_FLIGHT} callers, ${spanS.toFixed(0)} s after a warm-up; one process, all roles`, [
-    ['', 'a second', 'p50 ms', 'p99 ms', ''],
-    ['accepted (202 read)', rate(perS.accepted), ms(outcome.acceptMs.p50), ms(outcome.acceptMs.p99), `${after.counts.failed} not accepted`],
-    ['in the SMTP sink', rate(perS.mailed), ms(outcome.smtpMs.p50), ms(outcome.smtpMs.p99), `${outcome.lost} missing, ${outcome.doubled} doubled`],
-    ['in the webhook sink', rate(perS.hooked), ms(outcome.hookMs.p50), ms(outcome.hookMs.p99), `${outcome.unhooked} missing`]
-  ])
+  print(
+    `End to end: accepted, sent by SMTP and called back, at most ${OUTSTANDING_MAX} emails under way, ${IN_FLIGHT} callers, ${
+      spanS.toFixed(0)
+    } s after a warm-up; one process, all roles`,
+    [
+      ['', 'a second', 'p50 ms', 'p99 ms', ''],
+      [
+        'accepted (202 read)',
+        rate(perS.accepted),
+        ms(outcome.acceptMs.p50),
+        ms(outcome.acceptMs.p99),
+        `${after.counts.failed} not accepted`
+      ],
+      [
+        'in the SMTP sink',
+        rate(perS.mailed),
+        ms(outcome.smtpMs.p50),
+        ms(outcome.smtpMs.p99),
+        `${outcome.lost} missing, ${outcome.doubled} doubled`
+      ],
+      [
+        'in the webhook sink',
+        rate(perS.hooked),
+        ms(outcome.hookMs.p50),
+        ms(outcome.hookMs.p99),
+        `${outcome.unhooked} missing`
+      ]
+    ]
+  )
   print('What it takes (sinks and load not counted)', [
     ['', 'CPU ms an email', 'cores busy', 'RSS MiB', 'PSS MiB'],
-    ...Object.entries(parts).map(([name, part]) => [name, ms(part.cpuMsAnEmail), ms(part.cores), String(part.rssMib), String(part.pssMib)])
+    ...Object.entries(parts).map((
+      [name, part]
+    ) => [name, ms(part.cpuMsAnEmail), ms(part.cores), String(part.rssMib), String(part.pssMib)])
   ])
   const foreign = foreignCores(before.noise, after.noise)
-  console.log(`\n  Strangers kept ${ms(foreign)} cores busy meanwhile${foreign > 0.3 ? ': repeat this on a quiet machine' : ''}.`)
+  console.log(
+    `\n  Unauthenticated clients kept ${ms(foreign)} cores busy meanwhile${
+      foreign > 0.3 ? ': repeat this on a quiet machine' : ''
+    }.`
+  )
   return { perS, outcome, parts, foreignCores: foreign, failed: after.counts.failed }
 }

@@ -10,8 +10,8 @@ import { newId } from '#src/base/id.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
 import { emails } from '#projections/emails/project.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
-import { ask } from '#src/postgres/run.ts'
-import { makeEmpty } from '../support/empty-view.ts'
+import { ask } from '#src/postgres/query.ts'
+import { makeEmpty } from '../support/empty-projection.ts'
 import { ms, print, ratio, rate } from './report.ts'
 
 const EMAILS = Number(process.env.JETPOST_BENCH_EMAILS ?? 1_000_000)
@@ -47,7 +47,16 @@ const FILTERS: Array<[string, EmailFilters]> = [
 /** Page 1 and page 1,000 of a million emails, by each filter, beside a lookup by primary key in the same run. */
 export async function benchLists (): Promise<Record<string, unknown>> {
   const dataDir = mkdtempSync(join(tmpdir(), 'jetpost-bench-'))
-  const options = { dataDir, nats: false, postgres: true, natsBin: null, natsPort: null, postgresPort: null, log: createLog('error'), say: () => {} }
+  const options = {
+    dataDir,
+    nats: false,
+    postgres: true,
+    natsBin: null,
+    natsPort: null,
+    postgresPort: null,
+    log: createLog('error'),
+    say: () => {}
+  }
   const servers = await startEmbedded(options)
   const pool = createPool(servers.databaseUrl!, createLog('error'))
   try {
@@ -61,16 +70,25 @@ export async function benchLists (): Promise<Record<string, unknown>> {
   }
 }
 
-/** A year of mail, the newest last: most of it delivered, one recipient in twenty an address that everything is copied to. */
+/** A year of mail, the newest last: most of it delivered, one recipient in twenty an address that everything is copied
+ *  to. */
 async function fill (pool: Pool): Promise<void> {
   const startMs = Date.parse('2026-01-01T00:00:00Z')
   const stepMs = Math.floor((Date.parse('2026-11-21T00:00:00Z') - startMs) / EMAILS)
   for (let from = 0; from < EMAILS; from += 10_000) {
-    const rows = Array.from({ length: Math.min(10_000, EMAILS - from) }, (_, k) => rowOf(from + k, startMs + (from + k) * stepMs))
+    const rows = Array.from(
+      { length: Math.min(10_000, EMAILS - from) },
+      (_, k) => rowOf(from + k, startMs + (from + k) * stepMs)
+    )
     const text = JSON.stringify(rows)
-    await pool.query({ text: `insert into emails select * from json_populate_recordset(null::emails, $1)`, values: [text], ...SLOW })
     await pool.query({
-      text: `insert into recipients (email, n, account, address, kind, request_seq, status, status_seq, attempts, reply_seq)
+      text: `insert into emails select * from json_populate_recordset(null::emails, $1)`,
+      values: [text],
+      ...SLOW
+    })
+    await pool.query({
+      text:
+        `insert into recipients (email, n, account, address, kind, request_seq, status, status_seq, attempts, reply_seq)
         select id, 0, account, address, 'to', 1, status, 1, 1, 0 from json_to_recordset($1) as rows (id text, account text, address text, status text)`,
       values: [text],
       ...SLOW
@@ -88,7 +106,11 @@ async function fill (pool: Pool): Promise<void> {
 const SLOW = { query_timeout: 600_000 }
 
 function rowOf (i: number, createdMs: number): object {
-  const [status, event] = i % 100 === 7 ? ['bounced', 'email.bounced'] : i % 1000 === 9 ? ['deferred', 'email.bounced'] : ['delivered', i % 50_000 === 1 ? 'email.complained' : 'email.delivered']
+  const [status, event] = i % 100 === 7
+    ? ['bounced', 'email.bounced']
+    : i % 1000 === 9
+    ? ['deferred', 'email.bounced']
+    : ['delivered', i % 50_000 === 1 ? 'email.complained' : 'email.delivered']
   const address = i % 20 === 0 ? 'ops@example.net' : `user${(i * 7919) % 100_000}@example.net`
   const from = `sender${i % 5}@shop${i % 4}.example`
   return {
@@ -123,18 +145,42 @@ function rowOf (i: number, createdMs: number): object {
 
 async function measure (pool: Pool): Promise<Record<string, unknown>> {
   const { rows } = await pool.query<{ id: string }>('select id from emails tablesample system (1) limit 2000')
-  const lookup = (round: number): Query<unknown> => ({ sql: sql`select * from emails where id = ${rows[(round * 31) % rows.length]!.id}`, read: found => found })
+  const lookup = (round: number): Query<unknown> => ({
+    sql: sql`select * from emails where id = ${rows[(round * 31) % rows.length]!.id}`,
+    read: found => found
+  })
   const base = await timed(pool, lookup)
-  const table: string[][] = [['filter', 'page 1 p50', 'p99', '× lookup p99', `page ${rate(DEEP_PAGE)} p50`, 'p99', '× lookup p99']]
+  const table: string[][] = [[
+    'filter',
+    'page 1 p50',
+    'p99',
+    '× lookup p99',
+    `page ${rate(DEEP_PAGE)} p50`,
+    'p99',
+    '× lookup p99'
+  ]]
   const result: Record<string, unknown> = { emails: EMAILS, lookup: base }
   for (const [name, filters] of FILTERS) {
     const first = await timed(pool, () => listEmails({ account: ACCOUNT, filters, limit: LIMIT, cursor: null }))
     const cursor = await deepCursor(pool, filters)
-    const deep = cursor === null ? null : await timed(pool, () => listEmails({ account: ACCOUNT, filters, limit: LIMIT, cursor }))
-    table.push([name, ms(first.p50), ms(first.p99), ratio(first.p99 / base.p99), ...(deep === null ? ['–', '–', '–'] : [ms(deep.p50), ms(deep.p99), ratio(deep.p99 / base.p99)])])
+    const deep = cursor === null
+      ? null
+      : await timed(pool, () => listEmails({ account: ACCOUNT, filters, limit: LIMIT, cursor }))
+    table.push([
+      name,
+      ms(first.p50),
+      ms(first.p99),
+      ratio(first.p99 / base.p99),
+      ...(deep === null ? ['–', '–', '–'] : [ms(deep.p50), ms(deep.p99), ratio(deep.p99 / base.p99)])
+    ])
     result[name] = { first, deep }
   }
-  print(`Lists of ${rate(EMAILS)} emails, ${LIMIT} a page, in ms; a lookup by primary key: p50 ${ms(base.p50)}, p99 ${ms(base.p99)}`, table)
+  print(
+    `Lists of ${rate(EMAILS)} emails, ${LIMIT} a page, in ms; a lookup by primary key: p50 ${ms(base.p50)}, p99 ${
+      ms(base.p99)
+    }`,
+    table
+  )
   return result
 }
 

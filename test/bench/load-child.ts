@@ -33,5 +33,10 @@ answerWith<LoadQuestion>(async ({ url, key, inFlight, durationMs }) => {
   await closedLoop({ url, key, inFlight, durationMs, body: mailBody, onShot })
   const times = counted.map(shot => shot.ms).sort((a, b) => a - b)
   const spanS = (performance.now() - warmUntilMs) / 1000
-  return { perS: times.length / spanS, p50Ms: quantile(times, 0.5), p99Ms: quantile(times, 0.99), failed } satisfies Speed
+  return {
+    perS: times.length / spanS,
+    p50Ms: quantile(times, 0.5),
+    p99Ms: quantile(times, 0.99),
+    failed
+  } satisfies Speed
 })

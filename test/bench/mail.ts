@@ -13,7 +13,8 @@ export function mailBody (i: number): string {
   })
 }
 
-const ARTICLE = `<tr><td style="padding:16px 24px;font-family:Arial,Helvetica,sans-serif;font-size:15px;line-height:22px;color:#333333">
+const ARTICLE =
+  `<tr><td style="padding:16px 24px;font-family:Arial,Helvetica,sans-serif;font-size:15px;line-height:22px;color:#333333">
   <h2 style="margin:0 0 8px;font-size:20px">The quick brown fox</h2>
   <p style="margin:0 0 12px">It jumps over the lazy dog, again and again, and nobody knows why – not even the dog.</p>
   <a href="https://shop.example.com/articles/NN?from=newsletter&amp;week=47" style="color:#0a58ca">Read on</a>

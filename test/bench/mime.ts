@@ -1,4 +1,5 @@
-/** What a message costs before it goes on its way: CPU time of Jetpost's composer and of nodemailer's, for the same message side by side. */
+/** What a message costs before it goes on its way: CPU time of Jetpost's composer and of nodemailer's, for the same
+ *  message side by side. */
 import MailComposer from 'nodemailer/lib/mail-composer/index.js'
 import { trackHtml } from '#src/content/links.ts'
 import { composeMessage, type Message } from '#src/content/mime.ts'
@@ -12,7 +13,8 @@ const MESSAGES = 300
 function orderHtml (): string {
   let rows = ''
   for (let i = 0; rows.length < HTML_CHARACTERS - 300; i++) {
-    rows += `  <tr>\n    <td style="padding:8px 16px;font-family:Helvetica,Arial,sans-serif;font-size:14px;color:#333333" valign="top">Artikel ${i} – größer &amp; besser</td>\n` +
+    rows +=
+      `  <tr>\n    <td style="padding:8px 16px;font-family:Helvetica,Arial,sans-serif;font-size:14px;color:#333333" valign="top">Artikel ${i} – größer &amp; besser</td>\n` +
       `    <td align="right"><a href="https://shop.example.com/p/${i}?utm_source=mail&amp;utm_medium=email" style="color:#0066cc">Look at it</a> ${i},00 €</td>\n  </tr>\n`
   }
   return `<!doctype html>\n<html>\n<head><title>Order</title><style>p{margin:0}</style></head>\n<body>\n<h1>Hello Ada</h1>\n<table role="presentation">\n${rows}</table>\n</body>\n</html>\n`
@@ -26,25 +28,46 @@ const unsubscribe = '<https://t.example/u/abcdefghijklmnopqrstuvwxyz>'
 function messageOf (i: number, html: string, text: string): Message {
   const from = { address: 'shop@example.com', name: 'Shop' }
   const recipients = [{ address: `user${i}@example.net`, name: 'Ada', kind: 'to' as const }]
-  return { messageId: `<em_${i}.0@example.com>`, date: '2026-11-21T06:20:00.000Z', from, recipients, replyTo: [], subject, headers: [{ name: 'List-Unsubscribe', value: unsubscribe }], html, text, attachments: [] }
+  return {
+    messageId: `<em_${i}.0@example.com>`,
+    date: '2026-11-21T06:20:00.000Z',
+    from,
+    recipients,
+    replyTo: [],
+    subject,
+    headers: [{ name: 'List-Unsubscribe', value: unsubscribe }],
+    html,
+    text,
+    attachments: []
+  }
 }
 
 function byNodemailer (i: number): Promise<Buffer> {
   const composer = new MailComposer({
-    messageId: `<em_${i}.0@example.com>`, date: new Date('2026-11-21T06:20:00.000Z'), from: { name: 'Shop', address: 'shop@example.com' }, to: { name: 'Ada', address: `user${i}@example.net` }, subject,
-    headers: [{ key: 'List-Unsubscribe', value: unsubscribe }], html, text
+    messageId: `<em_${i}.0@example.com>`,
+    date: new Date('2026-11-21T06:20:00.000Z'),
+    from: { name: 'Shop', address: 'shop@example.com' },
+    to: { name: 'Ada', address: `user${i}@example.net` },
+    subject,
+    headers: [{ key: 'List-Unsubscribe', value: unsubscribe }],
+    html,
+    text
   })
   return composer.compile().build()
 }
 
 function tracked (i: number, html: string): string {
-  return trackHtml(html, { click: (_url, link) => `https://t.example/c/${i}.${link}.abcdefghijklmnopqrstuvwxyz`, pixel: `https://t.example/o/${i}.gif` })
+  return trackHtml(html, {
+    click: (_url, link) => `https://t.example/c/${i}.${link}.abcdefghijklmnopqrstuvwxyz`,
+    pixel: `https://t.example/o/${i}.gif`
+  })
 }
 
 const works: Record<string, (i: number) => unknown> = {
   'Jetpost, html and text given': i => composeMessage(messageOf(i, html, text)),
   'nodemailer, html and text given': byNodemailer,
-  'Jetpost, links followed and text made, one html for all': i => composeMessage(messageOf(i, tracked(i, html), textFromHtml(html))),
+  'Jetpost, links followed and text made, one html for all': i =>
+    composeMessage(messageOf(i, tracked(i, html), textFromHtml(html))),
   'Jetpost, links followed and text made, each its own html': i => {
     const own = html.replace('Ada', `Ada ${i}`)
     return composeMessage(messageOf(i, tracked(i, own), textFromHtml(own)))
@@ -70,8 +93,14 @@ export async function benchMime (): Promise<Record<string, unknown>> {
   }
   const [ours, theirs] = Object.values(best) as [number, number]
   const ratio = ours / theirs
-  console.log(`\nmime: CPU for one message of ${html.length} characters of html and ${text.length} of text, best of ${ROUNDS} × ${MESSAGES}`)
+  console.log(
+    `\nmime: CPU for one message of ${html.length} characters of html and ${text.length} of text, best of ${ROUNDS} × ${MESSAGES}`
+  )
   for (const [name, us] of Object.entries(best)) console.log(`  ${us.toFixed(0).padStart(6)} µs  ${name}`)
   console.log(`  Jetpost's composer takes ${(100 * ratio).toFixed(0)} % of nodemailer's`)
-  return { htmlCharacters: html.length, cpuUs: Object.fromEntries(Object.entries(best).map(([name, us]) => [name, Math.round(us)])), ratio: Number(ratio.toFixed(3)) }
+  return {
+    htmlCharacters: html.length,
+    cpuUs: Object.fromEntries(Object.entries(best).map(([name, us]) => [name, Math.round(us)])),
+    ratio: Number(ratio.toFixed(3))
+  }
 }

@@ -1,4 +1,5 @@
-// Raw appends to JetStream, with nothing of Jetpost around them. Answers {natsUrl, bytes, kind, …} with how fast they were.
+// Raw appends to JetStream, with nothing of Jetpost around them. Answers {natsUrl, bytes, kind, …} with how fast they
+// were.
 import { connect, headers, type MsgHdrs, type NatsConnection } from 'nats'
 import { randomUUID } from 'node:crypto'
 import { quantile } from '../support/load.ts'
@@ -34,7 +35,15 @@ answerWith<RawQuestion>(async question => {
 
 /** As REQUESTS is. */
 async function makeStream (nc: NatsConnection): Promise<void> {
-  const config = { name: STREAM, subjects: ['bench.>'], storage: 'file', discard: 'new', duplicate_window: 120_000_000_000, allow_direct: true, allow_atomic: true }
+  const config = {
+    name: STREAM,
+    subjects: ['bench.>'],
+    storage: 'file',
+    discard: 'new',
+    duplicate_window: 120_000_000_000,
+    allow_direct: true,
+    allow_atomic: true
+  }
   const answer = await nc.request(`$JS.API.STREAM.CREATE.${STREAM}`, JSON.stringify(config), { timeout: ANSWER_MS })
   const { error } = answer.json<{ error?: { description: string } }>()
   if (error !== undefined) throw new Error(error.description)

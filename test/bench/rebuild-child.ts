@@ -2,24 +2,27 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { emails } from '#projections/emails/project.ts'
 import { getEmail, listEmails } from '#projections/emails/queries.ts'
-import { openLedger, type Ledger } from '#src/actions/ledger.ts'
+import { createAppenders, type Appenders } from '#src/actions/appenders.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
-import { openBuilder, type Filled } from '#src/out/projector/build.ts'
-import { createProjectors } from '#src/out/projector/run.ts'
-import { createView } from '#src/out/projector/view.ts'
+import { openRebuilder, type Filled } from '#src/workers/projector/rebuild.ts'
+import { createProjectors } from '#src/workers/projector/projector.ts'
+import { createView } from '#src/workers/projector/view.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
-import { ask } from '#src/postgres/run.ts'
+import { ask } from '#src/postgres/query.ts'
 import { answerWith } from './child.ts'
 import { ACCOUNT, loadMail, mailOf } from './rebuild-facts.ts'
 
-export type RebuildQuestion = { natsUrl: string, databaseUrl: string } & (
-  | { ask: 'load', emails: number }
-  | { ask: 'build' }
-  /** Is the service, with so many emails a second, until asked to stop. */
-  | { ask: 'serve', perS: number, from: number }
-  | { ask: 'stop' })
+export type RebuildQuestion =
+  & { natsUrl: string, databaseUrl: string }
+  & (
+    | { ask: 'load', emails: number }
+    | { ask: 'build' }
+    /** Is the service, with so many emails a second, until asked to stop. */
+    | { ask: 'serve', perS: number, from: number }
+    | { ask: 'stop' }
+  )
 
 export interface Built extends Filled {
   /** Seconds until the last fact was read; the rest is indexes and the change of places. */
@@ -40,10 +43,11 @@ export interface Served {
 }
 
 const EVERY_MS = 500
-/** As patient as whoever records an outcome: a disk that others keep busy makes the log wait, and nothing may be lost by it. */
+/** As patient as whoever records an outcome: a disk that others keep busy makes the log wait, and nothing may be lost
+ *  by it. */
 const APPEND_MS = 600_000
 const log = createLog('silent')
-let serving: { stop (): Promise<Served> } | null = null
+let serving: { stop(): Promise<Served> } | null = null
 
 answerWith<RebuildQuestion>(async question => {
   if (question.ask === 'stop') return await serving!.stop()
@@ -66,19 +70,31 @@ async function build (bus: Bus, pool: Pool, { natsUrl, databaseUrl }: RebuildQue
   const timer = setInterval(() => rssMb.push(Math.round(process.memoryUsage.rss() / 1e6)), EVERY_MS)
   const beginMs = performance.now()
   let readS = 0
-  const filled = await openBuilder({ bus, pool, log, natsUrl, databaseUrl }).build(emails, {
+  const filled = await openRebuilder({ bus, pool, log, natsUrl, databaseUrl }).build(emails, {
     why: 'the bench',
     signal: new AbortController().signal,
-    onProgress: ({ stage }) => { if (stage === 'indexes') readS ||= (performance.now() - beginMs) / 1000 }
+    onProgress: ({ stage }) => {
+      if (stage === 'indexes') readS ||= (performance.now() - beginMs) / 1000
+    }
   })
   clearInterval(timer)
   return { ...filled!, readS, rssMb }
 }
 
 /** Writes mail at a rate, each email as its three appends come, and asks for it and for lists all the while. */
-function serve (bus: Bus, pool: Pool, { perS, from }: Extract<RebuildQuestion, { ask: 'serve' }>): { stop (): Promise<Served> } {
-  const [projector] = createProjectors({ bus, pool, log, projections: { emails }, build: openBuilder({ bus, pool, log }).build })
-  const ledger = openLedger(bus, systemClock)
+function serve (
+  bus: Bus,
+  pool: Pool,
+  { perS, from }: Extract<RebuildQuestion, { ask: 'serve' }>
+): { stop(): Promise<Served> } {
+  const [projector] = createProjectors({
+    bus,
+    pool,
+    log,
+    projections: { emails },
+    build: openRebuilder({ bus, pool, log }).build
+  })
+  const appenders = createAppenders(bus, systemClock)
   const view = createView(bus, pool)
   const served: Served = { sent: 0, worstSendMs: 0, reads: 0, failed: 0, missing: 0, worstMs: 0 }
   const sent: string[] = []
@@ -89,7 +105,12 @@ function serve (bus: Bus, pool: Pool, { perS, from }: Extract<RebuildQuestion, {
     while (goesOn) {
       const due = Math.floor((performance.now() - beginMs) / 1000 * perS) - served.sent
       const startMs = performance.now()
-      await Promise.all(Array.from({ length: Math.max(0, due) }, async (_, k) => sent.push(await sendOne(ledger, from + served.sent + k))))
+      await Promise.all(
+        Array.from(
+          { length: Math.max(0, due) },
+          async (_, k) => sent.push(await sendOne(appenders, from + served.sent + k))
+        )
+      )
       served.worstSendMs = Math.max(served.worstSendMs, Math.round(performance.now() - startMs))
       served.sent += Math.max(0, due)
       await wait(20)
@@ -102,7 +123,15 @@ function serve (bus: Bus, pool: Pool, { perS, from }: Extract<RebuildQuestion, {
       const id = sent.at(-1)
       try {
         if (!await view.caughtUp(emails, 5000)) throw new Error('the view did not come')
-        const page = await ask(pool, listEmails({ account: ACCOUNT, filters: served.reads % 2 === 0 ? {} : { status: 'delivered' }, limit: 25, cursor: null }))
+        const page = await ask(
+          pool,
+          listEmails({
+            account: ACCOUNT,
+            filters: served.reads % 2 === 0 ? {} : { status: 'delivered' },
+            limit: 25,
+            cursor: null
+          })
+        )
         const found = id === undefined ? null : await ask(pool, getEmail({ account: ACCOUNT, id }))
         if (page.data.length < 25 || (id !== undefined && found?.status !== 'delivered')) served.missing++
       } catch {
@@ -127,10 +156,10 @@ function serve (bus: Bus, pool: Pool, { perS, from }: Extract<RebuildQuestion, {
   }
 }
 
-async function sendOne (ledger: Ledger, i: number): Promise<string> {
+async function sendOne (appenders: Appenders, i: number): Promise<string> {
   const { request, record, outcomes } = mailOf(i * 20, Date.now())
-  const [seq] = await ledger.requests.append([request], APPEND_MS)
-  await ledger.emails.append(outcomes(seq!).slice(0, 2), APPEND_MS)
-  await ledger.emails.append([record(seq!)], APPEND_MS)
+  const [seq] = await appenders.requests.append([request], APPEND_MS)
+  await appenders.emails.append(outcomes(seq!).slice(0, 2), APPEND_MS)
+  await appenders.emails.append([record(seq!)], APPEND_MS)
   return (request.fact.data as { email: string }).email
 }

@@ -7,10 +7,10 @@ import { createLog } from '#src/base/log.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
 import { connectBus } from '#src/nats/connect.ts'
 import { ensureTopology } from '#src/nats/ensure.ts'
-import { openBuilder } from '#src/out/projector/build.ts'
-import { verifyView } from '#src/out/projector/verify/view.ts'
+import { openRebuilder } from '#src/workers/projector/rebuild.ts'
+import { verifyView } from '#src/workers/projector/verify/view.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
-import { liveSet, makeIndexes, makeTables } from '#src/postgres/sets.ts'
+import { liveSet, makeIndexes, makeTables } from '#src/postgres/table-sets.ts'
 import { startHelper, type Helper } from './child.ts'
 import type { Built, RebuildQuestion, Served } from './rebuild-child.ts'
 import { ms, print, rate, ratio } from './report.ts'
@@ -22,31 +22,61 @@ const LONG_MS = 3_600_000
 const DAYS = { factsMs: 90 * DAY_MS, contentMs: 30 * DAY_MS }
 
 /** Seconds for the same rows by COPY, and for the same indexes on them. */
-interface Copied { rows: number, copyS: number, indexS: number }
+interface Copied {
+  rows: number
+  copyS: number
+  indexS: number
+}
 
-/** The view `emails` made anew from the facts of very many emails, beside COPY of the very rows it is made of; then both once more while mail comes and lists are
- *  read. */
+/** The view `emails` made anew from the facts of very many emails, beside COPY of the very rows it is made of; then
+ *  both once more while mail comes and lists are read. */
 export async function benchRebuild (): Promise<Record<string, unknown>> {
   const dataDir = mkdtempSync(join(tmpdir(), 'jetpost-bench-'))
   const log = createLog('silent')
-  const servers = await startEmbedded({ dataDir, nats: true, postgres: true, natsBin: null, natsPort: null, postgresPort: null, log, say: () => {} })
+  const servers = await startEmbedded({
+    dataDir,
+    nats: true,
+    postgres: true,
+    natsBin: null,
+    natsPort: null,
+    postgresPort: null,
+    log,
+    say: () => {}
+  })
   const urls = { natsUrl: servers.natsUrl!, databaseUrl: servers.databaseUrl! }
   const bus = await connectBus({ url: urls.natsUrl, creds: null, name: 'bench', log })
   const pool = createPool(urls.databaseUrl, log)
   try {
     await ensureTopology(bus, { retention: DAYS, replicas: 1, log })
-    const facts = await asHelper(async helper => await helper.ask<number>({ ...urls, ask: 'load', emails: EMAILS } satisfies RebuildQuestion, LONG_MS))
+    const facts = await asHelper(async helper =>
+      await helper.ask<number>({ ...urls, ask: 'load', emails: EMAILS } satisfies RebuildQuestion, LONG_MS)
+    )
     console.log(`  ${rate(facts)} facts are loaded`)
-    const alone = await asHelper(async helper => await helper.ask<Built>({ ...urls, ask: 'build' } satisfies RebuildQuestion, LONG_MS))
+    const alone = await asHelper(async helper =>
+      await helper.ask<Built>({ ...urls, ask: 'build' } satisfies RebuildQuestion, LONG_MS)
+    )
     console.log(`  made anew in ${ms(alone.seconds)} s`)
     const copied = await copy(pool)
     console.log(`  copied in ${ms(copied.copyS + copied.indexS)} s`)
-    const { done: busy, served } = await whileServing(urls, EMAILS, async () =>
-      await asHelper(async helper => await helper.ask<Built>({ ...urls, ask: 'build' } satisfies RebuildQuestion, LONG_MS)))
+    const { done: busy, served } = await whileServing(
+      urls,
+      EMAILS,
+      async () =>
+        await asHelper(async helper =>
+          await helper.ask<Built>({ ...urls, ask: 'build' } satisfies RebuildQuestion, LONG_MS)
+        )
+    )
     console.log(`  made anew in ${ms(busy.seconds)} s while mail came`)
     const { done: copiedBusy } = await whileServing(urls, EMAILS + served.sent, async () => await copy(pool))
     const found = report({ facts, alone, copied, busy, copiedBusy, served })
-    const { tables } = await verifyView(emails, { bus, pool, builder: openBuilder({ bus, pool, log, ...urls }), nowMs: Date.now, signal: new AbortController().signal, onProgress: () => {} })
+    const { tables } = await verifyView(emails, {
+      bus,
+      pool,
+      builder: openRebuilder({ bus, pool, log, ...urls }),
+      nowMs: Date.now,
+      signal: new AbortController().signal,
+      onProgress: () => {}
+    })
     const wrong = tables.reduce((sum, { missing, surplus, different }) => sum + missing + surplus + different, 0)
     console.log(`  Against a view made once more from the log ${wrong} rows were wrong.`)
     return { ...found, wrong }
@@ -83,7 +113,9 @@ async function copy (pool: Pool): Promise<Copied> {
     await run('commit')
     const tables = ['emails', 'email_states', 'recipients', 'timeline']
     let rows = 0
-    for (const table of tables) rows += (await run(`copy ${liveSet(emails).schema}.${table} to '${folder}/bench_${table}'`)).rowCount!
+    for (const table of tables) {
+      rows += (await run(`copy ${liveSet(emails).schema}.${table} to '${folder}/bench_${table}'`)).rowCount!
+    }
     await run('checkpoint')
     const beginMs = performance.now()
     for (const table of tables) await run(`copy bench_copy.${table} from '${folder}/bench_${table}'`)
@@ -100,7 +132,11 @@ async function copy (pool: Pool): Promise<Copied> {
 }
 
 /** What `work` gives, done while mail comes, whose emails are counted on from `from`, and lists are read. */
-async function whileServing<T> (urls: { natsUrl: string, databaseUrl: string }, from: number, work: () => Promise<T>): Promise<{ done: T, served: Served }> {
+async function whileServing<T> (
+  urls: { natsUrl: string, databaseUrl: string },
+  from: number,
+  work: () => Promise<T>
+): Promise<{ done: T, served: Served }> {
   return await asHelper(async service => {
     await service.ask({ ...urls, ask: 'serve', perS: PER_S, from } satisfies RebuildQuestion, LONG_MS)
     await wait(2000)
@@ -110,23 +146,67 @@ async function whileServing<T> (urls: { natsUrl: string, databaseUrl: string }, 
   })
 }
 
-interface Found { facts: number, alone: Built, copied: Copied, busy: Built, copiedBusy: Copied, served: Served }
+interface Found {
+  facts: number
+  alone: Built
+  copied: Copied
+  busy: Built
+  copiedBusy: Copied
+  served: Served
+}
 
 function report ({ facts, alone, copied, busy, copiedBusy, served }: Found): Record<string, unknown> {
   const factsPerRow = facts / copied.rows
   const rawRate = ({ rows, copyS, indexS }: Copied): number => rows * factsPerRow / (copyS + indexS)
-  const [perS, rawPerS, busyPerS, rawBusyPerS] = [facts / alone.seconds, rawRate(copied), busy.facts / busy.seconds, rawRate(copiedBusy)]
-  const rowOf = (name: string, built: Built, perS: number, rawPerS: number): string[] =>
-    [name, rate(perS), ratio(perS / rawPerS), ms(built.readS), ms(built.seconds - built.readS), `${built.rssMb[Math.floor(built.rssMb.length / 4)] ?? '-'}`, `${Math.max(...built.rssMb)}`]
+  const [perS, rawPerS, busyPerS, rawBusyPerS] = [
+    facts / alone.seconds,
+    rawRate(copied),
+    busy.facts / busy.seconds,
+    rawRate(copiedBusy)
+  ]
+  const rowOf = (
+    name: string,
+    built: Built,
+    perS: number,
+    rawPerS: number
+  ): string[] => [
+    name,
+    rate(perS),
+    ratio(perS / rawPerS),
+    ms(built.readS),
+    ms(built.seconds - built.readS),
+    `${built.rssMb[Math.floor(built.rssMb.length / 4)] ?? '-'}`,
+    `${Math.max(...built.rssMb)}`
+  ]
   print(`The view emails made anew: ${rate(EMAILS)} emails, ${rate(facts)} facts, ${rate(copied.rows)} rows`, [
     ['', 'facts a second', '÷ COPY beside it', 's for rows', 's for indexes', 'MB at a quarter', 'MB at most'],
     rowOf('jetpost rebuild', alone, perS, rawPerS),
     ['COPY of the same rows, and the same indexes', rate(rawPerS), '1.00', ms(copied.copyS), ms(copied.indexS), '', ''],
     rowOf(`jetpost rebuild, with ${PER_S} emails/s coming and lists being read`, busy, busyPerS, rawBusyPerS),
-    ['COPY, with the same coming and being read', rate(rawBusyPerS), '1.00', ms(copiedBusy.copyS), ms(copiedBusy.indexS), '', '']
+    [
+      'COPY, with the same coming and being read',
+      rate(rawBusyPerS),
+      '1.00',
+      ms(copiedBusy.copyS),
+      ms(copiedBusy.indexS),
+      '',
+      ''
+    ]
   ])
   const { sent, worstSendMs, reads, worstMs, failed, missing } = served
-  console.log(`\n  Meanwhile ${rate(sent)} emails were sent, the slowest through all its appends in ${worstSendMs} ms,` +
-    ` and ${rate(reads)} reads made, the slowest in ${worstMs} ms; ${failed} failed, ${missing} rows were missing.`)
-  return { emails: EMAILS, facts, alone, copied, toCopy: perS / rawPerS, busy, copiedBusy, toCopyBusy: busyPerS / rawBusyPerS, served }
+  console.log(
+    `\n  Meanwhile ${rate(sent)} emails were sent, the slowest through all its appends in ${worstSendMs} ms,` +
+      ` and ${rate(reads)} reads made, the slowest in ${worstMs} ms; ${failed} failed, ${missing} rows were missing.`
+  )
+  return {
+    emails: EMAILS,
+    facts,
+    alone,
+    copied,
+    toCopy: perS / rawPerS,
+    busy,
+    copiedBusy,
+    toCopyBusy: busyPerS / rawBusyPerS,
+    served
+  }
 }

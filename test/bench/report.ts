@@ -2,7 +2,11 @@
 export function print (heading: string, rows: string[][]): void {
   const widths = rows[0]!.map((_cell, i) => Math.max(...rows.map(row => row[i]!.length)))
   console.log(`\n${heading}\n`)
-  for (const row of rows) console.log(`  ${row.map((cell, i) => i === 0 ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!)).join('  ').trimEnd()}`)
+  for (const row of rows) {
+    console.log(
+      `  ${row.map((cell, i) => i === 0 ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!)).join('  ').trimEnd()}`
+    )
+  }
 }
 
 export const rate = (perS: number): string => Math.round(perS).toLocaleString('en')

@@ -1,8 +1,7 @@
-/**
- * `npm run bench` measures all there is, `npm run bench accept` one of it. Each takes a minute or so, starts its own servers and prints what it found;
- * every run is kept as one line of JSON in node_modules/.cache, with `--record` in results.jsonl beside this file, to be committed.
- * `npm run bench screenshots` takes pictures of the dashboard in place of measuring.
- */
+/** `npm run bench` measures all there is, `npm run bench accept` one of it. Each takes a minute or so, starts its own
+ *  servers and prints what it found; every run is kept as one line of JSON in node_modules/.cache, with `--record` in
+ *  results.jsonl beside this file, to be committed. `npm run bench screenshots` takes pictures of the dashboard in
+ *  place of measuring. */
 import { execFileSync } from 'node:child_process'
 import { appendFileSync, mkdirSync } from 'node:fs'
 import { cpus, loadavg, totalmem } from 'node:os'
@@ -35,7 +34,10 @@ const benches: Record<string, () => Promise<Record<string, unknown>>> = {
   webhooks: benchWebhooks
 }
 
-const { positionals, values } = parseArgs({ allowPositionals: true, options: { record: { type: 'boolean', default: false } } })
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: { record: { type: 'boolean', default: false } }
+})
 if (positionals[0] === 'screenshots') {
   await takeScreenshots(positionals[1] ?? join(ROOT, 'node_modules', '.cache', 'jetpost-screenshots'))
   process.exit()
@@ -47,21 +49,34 @@ if (unknown.length > 0) {
   process.exit(2)
 }
 
-const path = values.record ? fileURLToPath(new URL('results.jsonl', import.meta.url)) : join(ROOT, 'node_modules', '.cache', 'jetpost-bench', 'results.jsonl')
+const path = values.record
+  ? fileURLToPath(new URL('results.jsonl', import.meta.url))
+  : join(ROOT, 'node_modules', '.cache', 'jetpost-bench', 'results.jsonl')
 mkdirSync(dirname(path), { recursive: true })
-const machine = { cpu: cpus()[0]?.model ?? 'unknown', cores: cpus().length, memoryGib: Math.round(totalmem() / 2 ** 30), node: process.version }
+const machine = {
+  cpu: cpus()[0]?.model ?? 'unknown',
+  cores: cpus().length,
+  memoryGib: Math.round(totalmem() / 2 ** 30),
+  node: process.version
+}
 for (const name of names) {
   const busyBefore = loadavg()[0]
   const result = await benches[name]!()
-  appendFileSync(path, `${JSON.stringify({ bench: name, at: new Date().toISOString(), commit: commit(), machine, busyBefore, result })}\n`)
+  appendFileSync(
+    path,
+    `${JSON.stringify({ bench: name, at: new Date().toISOString(), commit: commit(), machine, busyBefore, result })}\n`
+  )
 }
 console.log(`\n${machine.cores} × ${machine.cpu}, Node ${machine.node}; kept in ${path}`)
 
 /** With + behind it when files differ from it. */
 function commit (): string {
-  const git = (...args: string[]) => execFileSync('git', args, { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim()
+  const git = (...args: string[]) =>
+    execFileSync('git', args, { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim()
   try {
-    return `${git('rev-parse', '--short', 'HEAD')}${git('status', '--porcelain', '--untracked-files=no') === '' ? '' : '+'}`
+    return `${git('rev-parse', '--short', 'HEAD')}${
+      git('status', '--porcelain', '--untracked-files=no') === '' ? '' : '+'
+    }`
   } catch {
     return 'unknown'
   }

@@ -1,8 +1,9 @@
-// One way to send many mails: the sender role with its log, or nodemailer's pool. Answers what a mail cost this process.
+// One way to send many mails: the sender role with its log, or nodemailer's pool. Answers what a mail cost this
+// process.
 import { generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { createTransport } from 'nodemailer'
-import { openLedger, stamp } from '#src/actions/ledger.ts'
-import { openSuppressionBook } from '#src/actions/suppression-book.ts'
+import { createAppenders, stamp } from '#src/actions/appenders.ts'
+import { openSuppressionStore } from '#src/actions/suppression-store.ts'
 import { systemClock, timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { createLog } from '#src/base/log.ts'
@@ -15,7 +16,7 @@ import { openBlobs } from '#src/nats/blobs.ts'
 import { connectBus } from '#src/nats/connect.ts'
 import { ensureTopology, repair } from '#src/nats/ensure.ts'
 import { startHeartbeats } from '#src/nats/heartbeats.ts'
-import { startSender } from '#src/out/smtp/run.ts'
+import { startSender } from '#src/workers/sender/sender.ts'
 import { EmailRequested } from '#streams/email/facts.ts'
 import { subjects } from '#streams/subjects.ts'
 import { answerWith } from './child.ts'
@@ -34,13 +35,26 @@ export interface SenderQuestion {
 }
 
 /** A mail's CPU time in this process, and mails a second. */
-export interface SenderSpeed { cpuMs: number, perS: number }
+export interface SenderSpeed {
+  cpuMs: number
+  perS: number
+}
 
 const ACCOUNT = 'acc_bench'
-const TOPOLOGY = { retention: { factsMs: 90 * 86_400_000, contentMs: 30 * 86_400_000 }, replicas: 1, log: createLog('error') }
-const OUTFIT: Omit<Outfit, 'signers'> = { tokens: createTokens('a secret of the bench, at least 32 characters'), trackingUrl: 'https://t.example.com', returnPathHost: 'bounces.example.com' }
+const TOPOLOGY = {
+  retention: { factsMs: 90 * 86_400_000, contentMs: 30 * 86_400_000 },
+  replicas: 1,
+  log: createLog('error')
+}
+const OUTFIT: Omit<Outfit, 'signers'> = {
+  tokens: createTokens('a secret of the bench, at least 32 characters'),
+  trackingUrl: 'https://t.example.com',
+  returnPathHost: 'bounces.example.com'
+}
 
-answerWith<SenderQuestion>(async question => question.how === 'jetpost' ? await sendByLog(question) : await sendByPool(question))
+answerWith<SenderQuestion>(async question =>
+  question.how === 'jetpost' ? await sendByLog(question) : await sendByPool(question)
+)
 
 /** Counts mails and tells what the later ones cost. */
 function meter ({ warm, mails }: SenderQuestion): { one: () => void, done: Promise<SenderSpeed> } {
@@ -61,17 +75,18 @@ async function sendByLog (question: SenderQuestion): Promise<SenderSpeed> {
   const { natsUrl, smtpUrl, warm, mails, connections, keys } = question
   const bus = await connectBus({ url: natsUrl, creds: null, name: 'bench', log: TOPOLOGY.log })
   await ensureTopology(bus, TOPOLOGY)
-  const ledger = openLedger(bus, systemClock)
+  const appenders = createAppenders(bus, systemClock)
   const worker = newId('w', Date.now())
   const { one, done } = meter(question)
-  await requestAll(ledger, warm + mails)
+  await requestAll(appenders, warm + mails)
   const signers = makeSigners().slice(0, keys)
   const sender = startSender({
-    ledger,
+    appenders,
     blobs: await openBlobs(bus),
-    suppressions: openSuppressionBook(bus),
+    suppressions: openSuppressionStore(bus),
     ownerOf: async (_domain, expected) => expected,
-    compose: ({ request: { fact, seq }, n }, content, copy) => composeFor(fact.data, { email: fact.data.email, n, request: seq }, content, copy, { ...OUTFIT, signers }),
+    compose: ({ request: { fact, seq }, n }, content, copy) =>
+      composeFor(fact.data, { email: fact.data.email, n, request: seq }, content, copy, { ...OUTFIT, signers }),
     heartbeats: startHeartbeats(bus, worker),
     worker,
     repair: plan => repair(bus, plan, TOPOLOGY),
@@ -93,13 +108,13 @@ async function sendByLog (question: SenderQuestion): Promise<SenderSpeed> {
 /** More would be refused at once. */
 const APPENDS_AT_ONCE = 250
 
-async function requestAll (ledger: ReturnType<typeof openLedger>, count: number): Promise<void> {
+async function requestAll (appenders: ReturnType<typeof createAppenders>, count: number): Promise<void> {
   const html = newsletter()
   const numbers = Array.from({ length: count }, (_, i) => i)
-  while (numbers.length > 0) await Promise.all(numbers.splice(0, APPENDS_AT_ONCE).map(i => request(ledger, html, i)))
+  while (numbers.length > 0) await Promise.all(numbers.splice(0, APPENDS_AT_ONCE).map(i => request(appenders, html, i)))
 }
 
-async function request (ledger: ReturnType<typeof openLedger>, html: string, i: number): Promise<void> {
+async function request (appenders: ReturnType<typeof createAppenders>, html: string, i: number): Promise<void> {
   const email = newId('em', Date.now())
   const fact = stamp(EmailRequested, { account: ACCOUNT, correlation: 'bench', causation: null }, {
     email,
@@ -121,19 +136,35 @@ async function request (ledger: ReturnType<typeof openLedger>, html: string, i: 
     expiresAt: timestamp(Date.now() + 3_600_000),
     onDoubt: 'retry'
   }, Date.now())
-  await ledger.requests.append([{ subject: subjects.request(ACCOUNT, email), fact }], 60_000)
+  await appenders.requests.append([{ subject: subjects.request(ACCOUNT, email), fact }], 60_000)
 }
 
 function makeSigners (): DkimSigner[] {
-  const make = (selector: string, algorithm: DkimSigner['algorithm'], key: KeyObject): DkimSigner => ({ domain: 'example.com', selector, algorithm, key })
-  return [make('r1', 'rsa-sha256', generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey), make('e1', 'ed25519-sha256', generateKeyPairSync('ed25519').privateKey)]
+  const make = (selector: string, algorithm: DkimSigner['algorithm'], key: KeyObject): DkimSigner => ({
+    domain: 'example.com',
+    selector,
+    algorithm,
+    key
+  })
+  return [
+    make('r1', 'rsa-sha256', generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey),
+    make('e1', 'ed25519-sha256', generateKeyPairSync('ed25519').privateKey)
+  ]
 }
 
 async function sendByPool (question: SenderQuestion): Promise<SenderSpeed> {
   const { hostname, port } = new URL(question.smtpUrl)
-  const privateKey = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs8', format: 'pem' }) as string
+  const privateKey = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({
+    type: 'pkcs8',
+    format: 'pem'
+  }) as string
   const transport = createTransport({
-    pool: true, host: hostname, port: Number(port), maxConnections: question.connections, maxMessages: Infinity, ignoreTLS: true,
+    pool: true,
+    host: hostname,
+    port: Number(port),
+    maxConnections: question.connections,
+    maxMessages: Infinity,
+    ignoreTLS: true,
     dkim: { domainName: 'example.com', keySelector: 'r1', privateKey }
   })
   const { one, done } = meter(question)
@@ -145,7 +176,15 @@ async function sendByPool (question: SenderQuestion): Promise<SenderSpeed> {
     while (next < total) {
       const i = next++
       const list = { unsubscribe: { url: `https://t.example.com/u/${'x'.repeat(54)}` } }
-      await transport.sendMail({ from: 'News <news@example.com>', to: `user${i}@example.net`, subject: `Our news ${i}`, html, text, list, headers: { 'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click' } })
+      await transport.sendMail({
+        from: 'News <news@example.com>',
+        to: `user${i}@example.net`,
+        subject: `Our news ${i}`,
+        html,
+        text,
+        list,
+        headers: { 'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click' }
+      })
       one()
     }
   }

@@ -17,12 +17,20 @@ const CONTENDERS = ['jetpost', 'jetpost, both signatures', 'nodemailer pool'] as
 
 type Contender = typeof CONTENDERS[number]
 
-/** What a mail costs from the log to an SMTP sink: 24 KB of html, tracked, one RSA signature (and a second one apart), beside nodemailer's pool, which is
- *  given the tracked html and a text. Each contender has a process of its own, in turns. */
+/** What a mail costs from the log to an SMTP sink: 24 KB of html, tracked, one RSA signature (and a second one apart),
+ *  beside nodemailer's pool, which is given the tracked html and a text. Each contender has a process of its own, in
+ *  turns. */
 export async function benchSender (): Promise<Record<string, unknown>> {
   const dataDir = mkdtempSync(join(tmpdir(), 'jetpost-bench-'))
   const servers = await startEmbedded({
-    dataDir, nats: true, postgres: false, natsBin: process.env.JETPOST_NATS_BIN || null, natsPort: null, postgresPort: null, log: createLog('error'), say: () => {}
+    dataDir,
+    nats: true,
+    postgres: false,
+    natsBin: process.env.JETPOST_NATS_BIN || null,
+    natsPort: null,
+    postgresPort: null,
+    log: createLog('error'),
+    say: () => {}
   })
   const natsPid = Number(readFileSync(join(dataDir, 'nats', 'nats-server.pid'), 'utf8'))
   const before = noiseNow()
@@ -44,7 +52,15 @@ async function turn (name: Contender, natsUrl: string, natsPid: number): Promise
   try {
     const { smtpUrl } = await world.ask<Where>({ ask: 'where' } satisfies WorldQuestion, 20_000)
     const natsBefore = usageOfOne(natsPid).cpuMs
-    const question: SenderQuestion = { natsUrl, smtpUrl, warm: WARM, mails: MAILS, connections: CONNECTIONS, how: name === 'nodemailer pool' ? 'nodemailer' : 'jetpost', keys: name === 'jetpost, both signatures' ? 2 : 1 }
+    const question: SenderQuestion = {
+      natsUrl,
+      smtpUrl,
+      warm: WARM,
+      mails: MAILS,
+      connections: CONNECTIONS,
+      how: name === 'nodemailer pool' ? 'nodemailer' : 'jetpost',
+      keys: name === 'jetpost, both signatures' ? 2 : 1
+    }
     const speed = await child.ask<SenderSpeed>(question, 180_000)
     return { ...speed, natsMs: (usageOfOne(natsPid).cpuMs - natsBefore) / (WARM + MAILS) }
   } finally {
@@ -53,7 +69,10 @@ async function turn (name: Contender, natsUrl: string, natsPid: number): Promise
   }
 }
 
-function report (found: Map<Contender, Array<SenderSpeed & { natsMs: number }>>, foreign: number): Record<string, unknown> {
+function report (
+  found: Map<Contender, Array<SenderSpeed & { natsMs: number }>>,
+  foreign: number
+): Record<string, unknown> {
   const figures = Object.fromEntries([...found].map(([name, turns]) => [name, {
     cpuMsAnEmail: median(turns.map(turn => turn.cpuMs)),
     natsMsAnEmail: median(turns.map(turn => turn.natsMs)),
@@ -62,9 +81,20 @@ function report (found: Map<Contender, Array<SenderSpeed & { natsMs: number }>>,
   const base = figures['nodemailer pool']!
   print(`Sending ${MAILS} mails of 24 KB html to an SMTP sink over ${CONNECTIONS} connections, medians of ${ROUNDS}`, [
     ['', 'CPU ms an email', "nodemailer's ÷ its", 'NATS ms an email', 'a second'],
-    ...Object.entries(figures).map(([name, { cpuMsAnEmail, natsMsAnEmail, perS }]) =>
-      [name, ms(cpuMsAnEmail), ratio(base.cpuMsAnEmail / cpuMsAnEmail), name === 'nodemailer pool' ? '-' : ms(natsMsAnEmail), rate(perS)])
+    ...Object.entries(figures).map((
+      [name, { cpuMsAnEmail, natsMsAnEmail, perS }]
+    ) => [
+      name,
+      ms(cpuMsAnEmail),
+      ratio(base.cpuMsAnEmail / cpuMsAnEmail),
+      name === 'nodemailer pool' ? '-' : ms(natsMsAnEmail),
+      rate(perS)
+    ])
   ])
-  console.log(`\n  Strangers kept ${ms(foreign)} cores busy meanwhile${foreign > 0.3 ? ': repeat this on a quiet machine' : ''}.`)
+  console.log(
+    `\n  Unauthenticated clients kept ${ms(foreign)} cores busy meanwhile${
+      foreign > 0.3 ? ': repeat this on a quiet machine' : ''
+    }.`
+  )
   return { figures, foreignCores: foreign }
 }

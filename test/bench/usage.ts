@@ -16,7 +16,11 @@ const TICK_MS = 10
 export function usageOf (...roots: number[]): Usage {
   const usages = withDescendants(roots).flatMap(pid => read(pid))
   const sum = (pick: (usage: Usage) => number) => usages.reduce((total, usage) => total + pick(usage), 0)
-  return { cpuMs: sum(usage => usage.cpuMs), rssMib: Math.round(sum(usage => usage.rssMib)), pssMib: Math.round(sum(usage => usage.pssMib)) }
+  return {
+    cpuMs: sum(usage => usage.cpuMs),
+    rssMib: Math.round(sum(usage => usage.rssMib)),
+    pssMib: Math.round(sum(usage => usage.pssMib))
+  }
 }
 
 /** As `usageOf`, without the descendants. */
@@ -26,10 +30,14 @@ export function usageOfOne (pid: number): Usage {
 }
 
 /** CPU time the whole machine has spent so far, and the part that is neither this process nor its descendants. */
-export interface Noise { foreignMs: number, atMs: number }
+export interface Noise {
+  foreignMs: number
+  atMs: number
+}
 
 export function noiseNow (): Noise {
-  const [user, nice, system, , , irq, softIrq, steal] = readFileSync('/proc/stat', 'latin1').split('\n')[0]!.trim().split(/\s+/).slice(1).map(Number)
+  const [user, nice, system, , , irq, softIrq, steal] = readFileSync('/proc/stat', 'latin1').split('\n')[0]!.trim()
+    .split(/\s+/).slice(1).map(Number)
   const busyMs = (user! + nice! + system! + irq! + softIrq! + steal!) * TICK_MS
   return { foreignMs: busyMs - usageOf(process.pid).cpuMs, atMs: performance.now() }
 }
@@ -41,7 +49,9 @@ export function foreignCores (before: Noise, after: Noise): number {
 
 function withDescendants (roots: number[]): number[] {
   const found = new Set(roots)
-  const parents = readdirSync('/proc').filter(name => /^\d+$/.test(name)).map(name => [Number(name), parentOf(Number(name))] as const)
+  const parents = readdirSync('/proc').filter(name => /^\d+$/.test(name)).map(name =>
+    [Number(name), parentOf(Number(name))] as const
+  )
   for (let before = -1; before !== found.size;) {
     before = found.size
     for (const [pid, parent] of parents) if (parent !== null && found.has(parent)) found.add(pid)
@@ -67,7 +77,11 @@ function statOf (pid: number): string[] {
 function read (pid: number): Usage[] {
   try {
     const ticks = statOf(pid).slice(11, 15).reduce((sum, field) => sum + Number(field), 0)
-    return [{ cpuMs: ticks * TICK_MS, rssMib: kibibytes(`/proc/${pid}/status`, 'VmRSS') / 1024, pssMib: kibibytes(`/proc/${pid}/smaps_rollup`, 'Pss') / 1024 }]
+    return [{
+      cpuMs: ticks * TICK_MS,
+      rssMib: kibibytes(`/proc/${pid}/status`, 'VmRSS') / 1024,
+      pssMib: kibibytes(`/proc/${pid}/smaps_rollup`, 'Pss') / 1024
+    }]
   } catch {
     return []
   }

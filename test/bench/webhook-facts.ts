@@ -1,5 +1,5 @@
 import { followDirectory, type LiveDirectory } from '#src/actions/directory.ts'
-import { openLedger, stamp, type Ledger } from '#src/actions/ledger.ts'
+import { createAppenders, stamp, type Appenders } from '#src/actions/appenders.ts'
 import { createWebhook } from '#src/actions/webhook.ts'
 import { systemClock, timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
@@ -17,11 +17,11 @@ const RETENTION = { factsMs: 90 * 86_400_000, contentMs: 30 * 86_400_000 }
 
 /** What the role and those who feed it share: streams, the directory, the seal of secrets. */
 export interface Ground {
-  ledger: Ledger
+  appenders: Appenders
   directory: LiveDirectory
   vault: ReturnType<typeof createVault>
   log: Log
-  repair (plan: ConsumerPlan): Promise<boolean>
+  repair(plan: ConsumerPlan): Promise<boolean>
 }
 
 export async function openGround (natsUrl: string, name: string): Promise<Ground> {
@@ -31,13 +31,31 @@ export async function openGround (natsUrl: string, name: string): Promise<Ground
   await ensureTopology(bus, topology)
   const directory = followDirectory(bus, log)
   if (!await directory.catchUp(10_000)) throw new Error('the directory did not catch up')
-  return { ledger: openLedger(bus, systemClock), directory, vault: createVault('a secret of the bench, at least 32 characters'), log, repair: plan => repair(bus, plan, topology) }
+  return {
+    appenders: createAppenders(bus, systemClock),
+    directory,
+    vault: createVault('a secret of the bench, at least 32 characters'),
+    log,
+    repair: plan => repair(bus, plan, topology)
+  }
 }
 
 /** An endpoint that listens to deliveries. `concurrency` null = the dispatcher's choice. */
-export async function makeEndpoint (ground: Ground, account: string, url: string, concurrency: number | null): Promise<void> {
+export async function makeEndpoint (
+  ground: Ground,
+  account: string,
+  url: string,
+  concurrency: number | null
+): Promise<void> {
   const asker = { account, correlation: 'bench' }
-  const settings: WebhookSettings = { url, events: ['email.delivered'], paused: false, concurrency, batch: null, everyDeferral: false }
+  const settings: WebhookSettings = {
+    url,
+    events: ['email.delivered'],
+    paused: false,
+    concurrency,
+    batch: null,
+    everyDeferral: false
+  }
   const made = await createWebhook({ ...ground, settings: { webhookAllowPrivate: true } }, asker, settings)
   if (made instanceof Refusal) throw new Error(made.message)
 }
@@ -63,20 +81,30 @@ export function makeEvent (): { id: string, email: string, body: string } {
 }
 
 /** Appends the fact that is an event of a new email; resolves once it is durable. */
-export async function appendEvent ({ ledger }: Ground, account: string, { id, email, body }: ReturnType<typeof makeEvent>): Promise<void> {
-  const fact = stamp(EmailDelivered, { account, correlation: 'bench', causation: null }, {
-    email,
-    n: 0,
-    request: 1,
-    to: 'ada.lovelace@example.net',
-    sequence: 3,
-    event: body,
-    attempt: 1,
-    host: 'mx.example.net',
-    tls: { version: 'TLSv1.3', cipher: 'TLS_AES_256_GCM_SHA384', verified: true },
-    via: 'mx',
-    ms: 312,
-    reply: { code: 250, enhanced: '2.0.0', text: '250 2.0.0 Ok: queued as 4b1f2c3d4e5f' }
-  }, Date.now(), id)
-  await ledger.emails.append([{ subject: subjects.recipient(account, email, 0), fact }], 60_000)
+export async function appendEvent (
+  { appenders }: Ground,
+  account: string,
+  { id, email, body }: ReturnType<typeof makeEvent>
+): Promise<void> {
+  const fact = stamp(
+    EmailDelivered,
+    { account, correlation: 'bench', causation: null },
+    {
+      email,
+      n: 0,
+      request: 1,
+      to: 'ada.lovelace@example.net',
+      sequence: 3,
+      event: body,
+      attempt: 1,
+      host: 'mx.example.net',
+      tls: { version: 'TLSv1.3', cipher: 'TLS_AES_256_GCM_SHA384', verified: true },
+      via: 'mx',
+      ms: 312,
+      reply: { code: 250, enhanced: '2.0.0', text: '250 2.0.0 Ok: queued as 4b1f2c3d4e5f' }
+    },
+    Date.now(),
+    id
+  )
+  await appenders.emails.append([{ subject: subjects.recipient(account, email, 0), fact }], 60_000)
 }

@@ -1,6 +1,6 @@
 // The webhook role in a process of its own, or a bare undici pool in its place.
 import { Pool } from 'undici'
-import { startWebhooks, type WebhooksOptions } from '#src/out/webhooks/run.ts'
+import { startWebhooks, type WebhooksOptions } from '#src/workers/webhooks/webhook-workers.ts'
 import type { Role } from '#src/base/role.ts'
 import { answerWith } from './child.ts'
 import { usageOfOne } from './usage.ts'
@@ -15,26 +15,40 @@ export type WebhookRoleQuestion =
   | { ask: 'post', url: string, deliveries: number, atOnce: number }
 
 /** CPU time of a delivery in this process and in the nats-server. */
-export interface WebhookSpeed { perS: number, cpuMs: number, natsMs: number, failed: number }
+export interface WebhookSpeed {
+  perS: number
+  cpuMs: number
+  natsMs: number
+  failed: number
+}
 
 let ground: Ground | null = null
 
 answerWith<WebhookRoleQuestion>(async question => {
   switch (question.ask) {
-    case 'work': return await work(question)
+    case 'work':
+      return await work(question)
     case 'start':
       await start(question.natsUrl, () => {})
       return {}
-    case 'post': return await post(question)
+    case 'post':
+      return await post(question)
   }
 })
 
 async function start (natsUrl: string, onAttempt: WebhooksOptions['onAttempt']): Promise<Role> {
   ground ??= await openGround(natsUrl, 'bench role')
-  return startWebhooks({ ...ground, allowPrivate: true, isDone: asked => Promise.resolve(asked.map(() => false)), onAttempt })
+  return startWebhooks({
+    ...ground,
+    allowPrivate: true,
+    isDone: asked => Promise.resolve(asked.map(() => false)),
+    onAttempt
+  })
 }
 
-async function work ({ natsUrl, natsPid, deliveries }: Extract<WebhookRoleQuestion, { ask: 'work' }>): Promise<WebhookSpeed> {
+async function work (
+  { natsUrl, natsPid, deliveries }: Extract<WebhookRoleQuestion, { ask: 'work' }>
+): Promise<WebhookSpeed> {
   const { promise, resolve } = Promise.withResolvers<void>()
   let [done, failed] = [0, 0]
   const natsMs = usageOfOne(natsPid).cpuMs
@@ -57,7 +71,9 @@ function startMeter (): (count: number) => { perS: number, cpuMs: number } {
   }
 }
 
-async function post ({ url, deliveries, atOnce }: Extract<WebhookRoleQuestion, { ask: 'post' }>): Promise<WebhookSpeed> {
+async function post (
+  { url, deliveries, atOnce }: Extract<WebhookRoleQuestion, { ask: 'post' }>
+): Promise<WebhookSpeed> {
   const { origin, pathname: path } = new URL(url)
   const pool = new Pool(origin, { connections: atOnce, pipelining: 1 })
   const bodies = Array.from({ length: 1000 }, () => Buffer.from(makeEvent().body))
@@ -65,7 +81,12 @@ async function post ({ url, deliveries, atOnce }: Extract<WebhookRoleQuestion, {
   const meter = startMeter()
   const worker = async () => {
     while (next < deliveries) {
-      const { statusCode, body } = await pool.request({ path, method: 'POST', headers: { 'Content-Type': 'application/json', 'User-Agent': 'Jetpost' }, body: bodies[next++ % bodies.length]! })
+      const { statusCode, body } = await pool.request({
+        path,
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json', 'User-Agent': 'Jetpost' },
+        body: bodies[next++ % bodies.length]!
+      })
       await body.dump()
       if (statusCode !== 200) failed++
     }

@@ -1,4 +1,5 @@
-// The world around the webhook role: endpoints that live, endpoints that die, and the events that are theirs, with one clock.
+// The world around the webhook role: endpoints that live, endpoints that die, and the events that are theirs, with one
+// clock.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createFront, type AddressInfo, type Server, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -8,7 +9,14 @@ import { appendEvent, makeEndpoint, makeEvent, openGround, type Ground } from '.
 
 export type WebhookWorldQuestion =
   /** Endpoint i belongs to account i modulo `accounts`; each has an origin of its own, or all share one. */
-  | { ask: 'open', natsUrl: string, accounts: number, endpoints: number, origins: 'one' | 'each', concurrency: number | null }
+  | {
+    ask: 'open'
+    natsUrl: string
+    accounts: number
+    endpoints: number
+    origins: 'one' | 'each'
+    concurrency: number | null
+  }
   /** So many events at once, of one account after the other. */
   | { ask: 'backlog', events: number }
   /** So many a second for a while; counted or not. */
@@ -42,7 +50,12 @@ const TICK_MS = 10
 const APPENDS_AT_ONCE = 2000
 
 /** `seen` = requests for it, by the place of its endpoint in the account. */
-interface Event { account: number, atMs: number, counted: boolean, seen: Uint8Array }
+interface Event {
+  account: number
+  atMs: number
+  counted: boolean
+  seen: Uint8Array
+}
 
 const http = createServer((incoming, outgoing) => void take(incoming, outgoing))
 const fronts: Server[] = []
@@ -61,11 +74,16 @@ http.keepAliveTimeout = 60_000
 
 answerWith<WebhookWorldQuestion>(async question => {
   switch (question.ask) {
-    case 'open': return await open(question)
-    case 'backlog': return await backlog(question.events)
-    case 'drive': return await drive(question)
-    case 'kill': return kill(question.oneIn)
-    case 'settle': return await settle(question)
+    case 'open':
+      return await open(question)
+    case 'backlog':
+      return await backlog(question.events)
+    case 'drive':
+      return await drive(question)
+    case 'kill':
+      return kill(question.oneIn)
+    case 'settle':
+      return await settle(question)
   }
 })
 
@@ -74,7 +92,10 @@ async function open (question: Extract<WebhookWorldQuestion, { ask: 'open' }>): 
   accounts = question.accounts
   endpoints = question.endpoints
   for (let i = 0; i < (question.origins === 'one' ? 1 : endpoints); i++) await listen(i)
-  const urls = Array.from({ length: endpoints }, (_, i) => `http://127.0.0.1:${(fronts[question.origins === 'one' ? 0 : i]!.address() as AddressInfo).port}/${i}`)
+  const urls = Array.from(
+    { length: endpoints },
+    (_, i) => `http://127.0.0.1:${(fronts[question.origins === 'one' ? 0 : i]!.address() as AddressInfo).port}/${i}`
+  )
   // In order, or the account's bound is not seen.
   for (const [i, url] of urls.entries()) await makeEndpoint(ground, accountOf(i % accounts), url, question.concurrency)
   return { urls }
@@ -120,7 +141,12 @@ function note (endpoint: number, id: string): void {
 
 async function backlog (count: number): Promise<object> {
   for (let left = count; left > 0; left -= APPENDS_AT_ONCE) {
-    await Promise.all(Array.from({ length: Math.min(left, APPENDS_AT_ONCE) }, () => appendEvent(ground, accountOf(turn++ % accounts), makeEvent())))
+    await Promise.all(
+      Array.from(
+        { length: Math.min(left, APPENDS_AT_ONCE) },
+        () => appendEvent(ground, accountOf(turn++ % accounts), makeEvent())
+      )
+    )
   }
   return {}
 }
@@ -144,7 +170,12 @@ const scattered = (n: number): number => Math.imul(n + 1, 0x9e3779b1) >>> 8
 async function happen (counted: boolean): Promise<void> {
   const account = scattered(turn++) % accounts
   const event = makeEvent()
-  events.set(event.id, { account, atMs: performance.now(), counted, seen: new Uint8Array(Math.ceil(endpoints / accounts)) })
+  events.set(event.id, {
+    account,
+    atMs: performance.now(),
+    counted,
+    seen: new Uint8Array(Math.ceil(endpoints / accounts))
+  })
   const handedMs = performance.now()
   await appendEvent(ground, accountOf(account), event).then(() => {
     if (counted) logMs.push(performance.now() - handedMs)
@@ -155,7 +186,9 @@ async function happen (counted: boolean): Promise<void> {
 }
 
 function kill (oneIn: number): object {
-  for (let endpoint = 0; endpoint < endpoints; endpoint++) if (isMarked(endpoint, oneIn)) die(endpoint, DEATHS[Math.floor(endpoint / oneIn) % DEATHS.length]!)
+  for (let endpoint = 0; endpoint < endpoints; endpoint++) {
+    if (isMarked(endpoint, oneIn)) die(endpoint, DEATHS[Math.floor(endpoint / oneIn) % DEATHS.length]!)
+  }
   return {}
 }
 
@@ -168,12 +201,16 @@ function die (endpoint: number, death: Death): void {
   for (const socket of sockets.get(endpoint)!) socket.destroy()
 }
 
-async function settle ({ oneIn, timeoutMs }: Extract<WebhookWorldQuestion, { ask: 'settle' }>): Promise<WebhookOutcome> {
+async function settle (
+  { oneIn, timeoutMs }: Extract<WebhookWorldQuestion, { ask: 'settle' }>
+): Promise<WebhookOutcome> {
   const endMs = performance.now() + timeoutMs
   while (count(oneIn).lost > 0 && performance.now() < endMs) await sleep(200)
   // What comes twice may come a little later.
   await sleep(1000)
-  const times = firsts.filter(({ endpoint }) => !isMarked(endpoint, oneIn)).map(({ ms }) => ms).toSorted((a, b) => a - b)
+  const times = firsts.filter(({ endpoint }) => !isMarked(endpoint, oneIn)).map(({ ms }) => ms).toSorted((a, b) =>
+    a - b
+  )
   const inLog = logMs.toSorted((a, b) => a - b)
   return {
     p50Ms: quantile(times, 0.5),

@@ -12,8 +12,17 @@ export type WorldQuestion =
   | { ask: 'counts' }
   | { ask: 'halt' }
 
-export interface Where { smtpUrl: string, hookUrl: string }
-export interface Counts { accepted: number, mails: number, hooks: number, failed: number, nowMs: number }
+export interface Where {
+  smtpUrl: string
+  hookUrl: string
+}
+export interface Counts {
+  accepted: number
+  mails: number
+  hooks: number
+  failed: number
+  nowMs: number
+}
 /** Of the emails accepted; latencies in ms from the moment the request left. */
 export interface Outcome {
   lost: number
@@ -23,7 +32,10 @@ export interface Outcome {
   smtpMs: Spread
   hookMs: Spread
 }
-export interface Spread { p50: number, p99: number }
+export interface Spread {
+  p50: number
+  p99: number
+}
 
 const mail = await startSink()
 const hooks = await startHookSink()
@@ -35,14 +47,20 @@ let running: Promise<unknown> = Promise.resolve()
 
 answerWith<WorldQuestion>(async question => {
   switch (question.ask) {
-    case 'where': return { smtpUrl: mail.url, hookUrl: hooks.url } satisfies Where
-    case 'begin': return begin(question)
-    case 'counts': return counts()
-    case 'halt': return await halt()
+    case 'where':
+      return { smtpUrl: mail.url, hookUrl: hooks.url } satisfies Where
+    case 'begin':
+      return begin(question)
+    case 'counts':
+      return counts()
+    case 'halt':
+      return await halt()
   }
 })
 
-function begin ({ url, key, inFlight, outstandingMax, durationMsMax }: Extract<WorldQuestion, { ask: 'begin' }>): Counts {
+function begin (
+  { url, key, inFlight, outstandingMax, durationMsMax }: Extract<WorldQuestion, { ask: 'begin' }>
+): Counts {
   running = closedLoop({
     url,
     key,
@@ -61,14 +79,22 @@ function begin ({ url, key, inFlight, outstandingMax, durationMsMax }: Extract<W
 }
 
 function counts (): Counts {
-  return { accepted: sentAtMs.size, mails: mail.received.length, hooks: hooks.requests.length, failed, nowMs: performance.now() }
+  return {
+    accepted: sentAtMs.size,
+    mails: mail.received.length,
+    hooks: hooks.requests.length,
+    failed,
+    nowMs: performance.now()
+  }
 }
 
 async function halt (): Promise<Outcome> {
   halted.abort()
   await running
   await hooks.waitFor(requests => requests.length >= sentAtMs.size, 20_000).catch(() => {})
-  const mails = firsts(mail.received.map(message => [/<(em_\w+)\./.exec(message.messageId ?? '')?.[1] ?? '', message.atMs]))
+  const mails = firsts(
+    mail.received.map(message => [/<(em_\w+)\./.exec(message.messageId ?? '')?.[1] ?? '', message.atMs])
+  )
   const events = firsts(hooks.requests.map(request => [JSON.parse(request.body.toString()).data.email_id, request.at]))
   const missing = (seen: Map<string, number>) => [...sentAtMs.keys()].filter(id => !seen.has(id)).length
   return {

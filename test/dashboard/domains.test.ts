@@ -3,18 +3,28 @@ import { flaws } from '../support/axe.ts'
 import { openPage, signIn } from '../support/browser.ts'
 import { visit } from '../support/dashboard.ts'
 import { openDnsServer } from '../support/dns-server.ts'
-import { API_KEY, openTestHouse } from '../support/house.ts'
+import { API_KEY, startTestApp } from '../support/app.ts'
 import { until } from '../support/wait.ts'
 
 const dns = await openDnsServer(t)
-const house = await openTestHouse(t, { env: { JETPOST_DNS: dns.address, JETPOST_BOUNCE_DOMAIN: 'bounces.jetpost.example' } })
-const visitor = await visit(house)
+const app = await startTestApp(t, {
+  env: { JETPOST_DNS: dns.address, JETPOST_BOUNCE_DOMAIN: 'bounces.jetpost.example' }
+})
+const visitor = await visit(app)
 
-interface DnsRecord { purpose: string, type: string, name: string, value: string, stage: string }
+interface DnsRecord {
+  purpose: string
+  type: string
+  name: string
+  value: string
+  stage: string
+}
 
-const add = async (name: string) => (await house.request('POST', '/api/domains', { body: { name } })).body as { id: string, records: DnsRecord[] }
-const get = async (id: string) => (await house.request('GET', `/api/domains/${id}`)).body
-const rsaOf = (records: DnsRecord[], stage = 'current') => records.find(record => record.value.includes('k=rsa') && record.stage === stage)!
+const add = async (name: string) =>
+  (await app.request('POST', '/api/domains', { body: { name } })).body as { id: string, records: DnsRecord[] }
+const get = async (id: string) => (await app.request('GET', `/api/domains/${id}`)).body
+const rsaOf = (records: DnsRecord[], stage = 'current') =>
+  records.find(record => record.value.includes('k=rsa') && record.stage === stage)!
 
 function publish (records: DnsRecord[]): void {
   for (const { type, name, value } of records) {
@@ -34,7 +44,7 @@ t.test('before there is one, the page says why, and takes the first', async t =>
 })
 
 t.test('a domain is added, its records are copied, and once they are published it is verified', async t => {
-  const { page, complaints } = await openPage(t, house.url)
+  const { page, complaints } = await openPage(t, app.url)
   await signIn(page, API_KEY)
   await page.goto('/dashboard/domains')
   await page.getByLabel('Domain to send from').fill('Shop.Example')
@@ -83,7 +93,10 @@ t.test('the zone file says what the records say, in strings that DNS carries', a
   t.equal(lines.length, records.length)
   const values = lines.map(line => [...line.matchAll(/"([^"]*)"/g)].map(([, text]) => text!))
   t.ok(values.flat().every(text => text.length <= 255))
-  t.strictSame(values.map(strings => strings.join('')).filter(text => text !== ''), records.filter(({ type }) => type === 'TXT').map(({ value }) => value))
+  t.strictSame(
+    values.map(strings => strings.join('')).filter(text => text !== ''),
+    records.filter(({ type }) => type === 'TXT').map(({ value }) => value)
+  )
   t.ok(lines.includes('jp-bounces.zone.example. 3600 IN CNAME bounces.jetpost.example.'))
 })
 
@@ -100,7 +113,12 @@ t.test('of a domain below another the names are given for both zones it may lie 
   const { id, records } = await add('mail.shop.example')
   const selector = rsaOf(records).name.split('.')[0]
   const { html } = await visitor.get(`/dashboard/domains/${id}`)
-  for (const [zone, name] of [['shop.example', `${selector}._domainkey.mail`], ['mail.shop.example', `${selector}._domainkey`]]) {
+  for (
+    const [zone, name] of [['shop.example', `${selector}._domainkey.mail`], [
+      'mail.shop.example',
+      `${selector}._domainkey`
+    ]]
+  ) {
     t.match(html, `<dt>Name in the zone ${zone}</dt><dd><span class="copyable"><code>${name}</code>`)
   }
 })
@@ -134,37 +152,45 @@ t.test('keys are rotated step by step, and the page tells which', async t => {
 
 t.test('what mail from it does where it does not say is set, and taken back', async t => {
   const { id } = await add('quiet.example')
-  t.match(await visitor.post(`/dashboard/domains/${id}/defaults`, { opens: 'false', clicks: '', unsubscribe: 'true' }), { status: 303 })
+  t.match(
+    await visitor.post(`/dashboard/domains/${id}/defaults`, { opens: 'false', clicks: '', unsubscribe: 'true' }),
+    { status: 303 }
+  )
   t.match(await get(id), { track: { opens: false, clicks: null }, unsubscribe: true })
-  t.match((await visitor.get(`/dashboard/domains/${id}`)).html, /name="opens" ><option value="">As usual: on<\/option><option value="true">On<\/option><option value="false" selected>Off/)
+  t.match(
+    (await visitor.get(`/dashboard/domains/${id}`)).html,
+    /name="opens" ><option value="">As usual: on<\/option><option value="true">On<\/option><option value="false" selected>Off/
+  )
   await visitor.post(`/dashboard/domains/${id}/defaults`, { opens: '', clicks: '', unsubscribe: '' })
   t.match(await get(id), { track: { opens: null, clicks: null }, unsubscribe: null })
 })
 
 t.test('the keys that may send from it are named, to those who may see keys', async t => {
   const { id } = await add('senders.example')
-  const fine = await house.newKey({ name: 'Of this domain', scopes: ['emails:send'], domains: ['senders.example'] })
-  await house.newKey({ name: 'Of another', scopes: ['emails:send'], domains: ['shop.example'] })
-  await house.newKey({ name: 'Reads only', scopes: ['emails:read'] })
+  const fine = await app.newKey({ name: 'Of this domain', scopes: ['emails:send'], domains: ['senders.example'] })
+  await app.newKey({ name: 'Of another', scopes: ['emails:send'], domains: ['shop.example'] })
+  await app.newKey({ name: 'Reads only', scopes: ['emails:read'] })
   const { html } = await visitor.get(`/dashboard/domains/${id}`)
   t.match(html, new RegExp(`href="/dashboard/keys/${fine.id}">Of this domain`))
   t.match(html, 'JETPOST_API_KEY')
   for (const name of ['Of another', 'Reads only']) t.notMatch(html, name)
-  await house.newKey({ name: 'Soon over', expiresMs: Date.now() + 2000 })
+  await app.newKey({ name: 'Soon over', expiresMs: Date.now() + 2000 })
   t.match((await visitor.get(`/dashboard/domains/${id}`)).html, 'Soon over')
   await until(async () => !(await visitor.get(`/dashboard/domains/${id}`)).html.includes('Soon over'))
-  for (let i = 0; i < 100; i++) await house.newKey({ name: 'Reads only', scopes: ['emails:read'] }, { wait: i === 99 })
+  for (let i = 0; i < 100; i++) await app.newKey({ name: 'Reads only', scopes: ['emails:read'] }, { wait: i === 99 })
   t.match((await visitor.get(`/dashboard/domains/${id}`)).html, 'Of this domain', 'however many there are')
-  const { secret } = await house.newKey({ name: 'Looks', scopes: ['dashboard'] })
-  const looker = await visit(house, secret)
+  const { secret } = await app.newKey({ name: 'Looks', scopes: ['dashboard'] })
+  const looker = await visit(app, secret)
   t.match((await looker.get(`/dashboard/domains/${id}`)).html, 'The key you signed in with may not see keys.')
 })
 
 t.test('a domain is given up, and another account sees none of it before', async t => {
   const { id } = await add('gone.example')
-  const other = await visit(house, await house.newAccountKey())
+  const other = await visit(app, await app.newAccountKey())
   t.equal((await other.get(`/dashboard/domains/${id}`)).status, 404)
-  for (const act of ['verify', 'rotate', 'defaults', 'delete']) t.equal((await other.post(`/dashboard/domains/${id}/${act}`)).status, 404, act)
+  for (const act of ['verify', 'rotate', 'defaults', 'delete']) {
+    t.equal((await other.post(`/dashboard/domains/${id}/${act}`)).status, 404, act)
+  }
   t.match((await other.get('/dashboard/domains')).html, 'No domain yet')
   t.match((await other.post('/dashboard/domains', { name: 'gone.example' })).html, 'belongs to another account')
   t.match(await visitor.post(`/dashboard/domains/${id}/delete`), { status: 303, to: '/dashboard/domains' })

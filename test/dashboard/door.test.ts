@@ -6,14 +6,14 @@ import { decodeFact } from '#streams/catalog.ts'
 import { LINK_MS } from '#streams/session/decide.ts'
 import { createLog } from '#src/base/log.ts'
 import { buildHttp, type HttpOptions } from '#src/http.ts'
-import { createMetrics } from '#src/in/ops/metrics.ts'
+import { createMetrics } from '#src/servers/ops/metrics.ts'
 import { connectBus } from '#src/nats/connect.ts'
 import { lastSequence } from '#src/nats/load.ts'
 import { scan } from '#src/nats/scan.ts'
 import { openPage, signIn } from '../support/browser.ts'
 import { jetpostHere } from '../support/command.ts'
 import { cookieOf, knock, visit, visitorWith, type Shown } from '../support/dashboard.ts'
-import { API_KEY, openTestHouse } from '../support/house.ts'
+import { API_KEY, startTestApp } from '../support/app.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 
 const MINUTE_MS = 60_000
@@ -21,20 +21,23 @@ const SECRET = 'a-secret-for-tests-with-at-least-32-characters'
 const natsUrl = freshAccount().natsUrl
 const databaseUrl = await freshDatabase(t)
 let passedMs = 0
-const house = await openTestHouse(t, { natsUrl, databaseUrl, clock: { nowMs: () => Date.now() + passedMs } })
+const app = await startTestApp(t, { natsUrl, databaseUrl, clock: { nowMs: () => Date.now() + passedMs } })
 const bus = await connectBus({ url: natsUrl, creds: null, name: 'test', log: createLog('silent') })
 t.teardown(() => bus.close())
 
 // Each begins with a minute of its own: there is a limit to how often somebody may try.
-t.beforeEach(() => { passedMs += MINUTE_MS - (Date.now() + passedMs) % MINUTE_MS })
+t.beforeEach(() => {
+  passedMs += MINUTE_MS - (Date.now() + passedMs) % MINUTE_MS
+})
 
-const enter = async (key: string, extra: Record<string, string> = {}) => await knock(house, 'POST', '/dashboard/sign-in', { body: { key, ...extra } })
-const follow = async (token: string) => await knock(house, 'POST', '/dashboard/link', { body: { token } })
-const isOpen = async (cookie: string) => (await knock(house, 'GET', '/dashboard/sessions', { cookie })).status === 200
-const tokenIn = (url: string) => new URL(url, house.url).searchParams.get('token')!
+const enter = async (key: string, extra: Record<string, string> = {}) =>
+  await knock(app, 'POST', '/dashboard/sign-in', { body: { key, ...extra } })
+const follow = async (token: string) => await knock(app, 'POST', '/dashboard/link', { body: { token } })
+const isOpen = async (cookie: string) => (await knock(app, 'GET', '/dashboard/sessions', { cookie })).status === 200
+const tokenIn = (url: string) => new URL(url, app.url).searchParams.get('token')!
 
 t.test('a person signs in with a key, comes to the overview, and signs out', async t => {
-  const { page, complaints } = await openPage(t, house.url)
+  const { page, complaints } = await openPage(t, app.url)
   await signIn(page, API_KEY)
   t.equal(await page.title(), 'Overview · Jetpost')
   await page.getByRole('button', { name: 'Sign out' }).click()
@@ -49,15 +52,25 @@ t.test('keys of scope full and dashboard open it, test keys among them; every ot
     return await isOpen(cookieOf(entered)!)
   }
   const [own, test, sender, ending, gone] = await Promise.all([
-    house.newKey({ scopes: ['dashboard'] }), house.newKey({ scopes: ['full'], test: true }), house.newKey({ scopes: ['emails:send', 'emails:read'] }), house.newKey({ expiresMs: Date.now() + passedMs + MINUTE_MS }), house.newKey({})
+    app.newKey({ scopes: ['dashboard'] }),
+    app.newKey({ scopes: ['full'], test: true }),
+    app.newKey({ scopes: ['emails:send', 'emails:read'] }),
+    app.newKey({ expiresMs: Date.now() + passedMs + MINUTE_MS }),
+    app.newKey({})
   ])
   for (const secret of [API_KEY, ` ${own.secret}\n`, test.secret, ending.secret, gone.secret]) t.ok(await opens(secret))
-  await house.revokeKey(gone.id)
+  await app.revokeKey(gone.id)
   passedMs += MINUTE_MS
-  for (const [secret, sentence] of [
-    [sender.secret, 'it takes the scope full or dashboard'], [ending.secret, 'No live key has this secret'], [gone.secret, 'No live key has this secret'],
-    ['jp_live_never-made', 'No live key has this secret'], ['', 'No live key has this secret'], [own.id, 'No live key has this secret']
-  ] as const) {
+  for (
+    const [secret, sentence] of [
+      [sender.secret, 'it takes the scope full or dashboard'],
+      [ending.secret, 'No live key has this secret'],
+      [gone.secret, 'No live key has this secret'],
+      ['jp_live_never-made', 'No live key has this secret'],
+      ['', 'No live key has this secret'],
+      [own.id, 'No live key has this secret']
+    ] as const
+  ) {
     const refused = await enter(secret)
     t.equal(refused.status, 422)
     t.match(refused.html, sentence)
@@ -66,23 +79,26 @@ t.test('keys of scope full and dashboard open it, test keys among them; every ot
 })
 
 t.test('a key that another node has just made opens it at once', async t => {
-  const { secret } = await house.newKey({ scopes: ['dashboard'] }, { wait: false })
+  const { secret } = await app.newKey({ scopes: ['dashboard'] }, { wait: false })
   t.equal((await enter(secret)).status, 303)
 })
 
 t.test('the ticket is out of reach of scripts and other sites', async t => {
   const [text] = (await enter(API_KEY)).headers.getSetCookie()
-  t.match(text, /^jetpost_session=ses_[0-9a-z]{26}\.[A-Za-z0-9_-]{43}; Path=\/dashboard; Expires=[^;]+; HttpOnly; SameSite=Strict$/)
-  const { page, context } = await openPage(t, house.url)
+  t.match(
+    text,
+    /^jetpost_session=ses_[0-9a-z]{26}\.[A-Za-z0-9_-]{43}; Path=\/dashboard; Expires=[^;]+; HttpOnly; SameSite=Strict$/
+  )
+  const { page, context } = await openPage(t, app.url)
   await signIn(page, API_KEY)
   t.match(await context.cookies(), [{ name: 'jetpost_session', httpOnly: true, sameSite: 'Strict', secure: false }])
   t.equal(await page.evaluate('document.cookie'), '')
 })
 
 t.test('the link of npm start opens it once; to look at it does not use it up', async t => {
-  const token = tokenIn(house.signInPath!)
+  const token = tokenIn(app.signInPath!)
   for (let i = 0; i < 2; i++) {
-    const shown = await knock(house, 'GET', house.signInPath!)
+    const shown = await knock(app, 'GET', app.signInPath!)
     t.equal(shown.status, 200)
     t.match(shown.html, 'Open the dashboard')
   }
@@ -112,7 +128,8 @@ t.test('jetpost dashboard prints a link, as JSON too, below the public URL', asy
 })
 
 t.test('a link is good for 15 minutes, of this Jetpost, as it was made', async t => {
-  const made = async (secret: string) => tokenIn((await jetpostHere(['dashboard'], { NATS_URL: natsUrl, JETPOST_SECRET: secret })).out.trim())
+  const made = async (secret: string) =>
+    tokenIn((await jetpostHere(['dashboard'], { NATS_URL: natsUrl, JETPOST_SECRET: secret })).out.trim())
   const behindMs = passedMs
   const [token, foreign] = [await made(SECRET), await made('another-secret-with-at-least-32-characters')]
   const middle = token.length >> 1
@@ -130,7 +147,8 @@ t.test('a link is good for 15 minutes, of this Jetpost, as it was made', async t
   t.match(late.html, 'good for 15 minutes')
 })
 
-// Behind a proxy that Jetpost was not told of all the world has one address: were every try counted, a stranger could keep everybody out.
+// Behind a proxy that Jetpost was not told of all the world has one address: were every try counted, a stranger could
+// keep everybody out.
 t.test('an address that has failed ten times a minute is told to wait, and whoever has a key or a link comes in from there all the same', async t => {
   const token = tokenIn((await jetpostHere(['dashboard'], { NATS_URL: natsUrl, JETPOST_SECRET: SECRET })).out.trim())
   const statuses: number[] = []
@@ -148,7 +166,7 @@ t.test('an address that has failed ten times a minute is told to wait, and whoev
 })
 
 t.test('a key signs in sixty times a minute, since each is a fact; another is not kept waiting', async t => {
-  const { secret } = await house.newKey({})
+  const { secret } = await app.newKey({})
   const statuses: number[] = []
   for (let i = 0; i < 61; i++) statuses.push((await enter(secret)).status)
   t.strictSame(statuses, [...Array(60).fill(303), 429])
@@ -158,22 +176,50 @@ t.test('a key signs in sixty times a minute, since each is a fact; another is no
 })
 
 t.test('behind a proxy that says another Host, forms are known by the public URL', async t => {
-  const proxied = await openTestHouse(t, { natsUrl, databaseUrl, env: { JETPOST_ROLES: 'api', JETPOST_PUBLIC_URL: 'http://post.example.com' } })
+  const proxied = await startTestApp(t, {
+    natsUrl,
+    databaseUrl,
+    env: { JETPOST_ROLES: 'api', JETPOST_PUBLIC_URL: 'http://post.example.com' }
+  })
   const post = async (origin: string) => {
     const body = `key=${API_KEY}`
-    const head = ['Host: 10.0.0.7:8080', `Origin: ${origin}`, 'Content-Type: application/x-www-form-urlencoded', `Content-Length: ${body.length}`, 'Connection: close']
+    const head = [
+      'Host: 10.0.0.7:8080',
+      `Origin: ${origin}`,
+      'Content-Type: application/x-www-form-urlencoded',
+      `Content-Length: ${body.length}`,
+      'Connection: close'
+    ]
     return await proxied.speak(`POST /dashboard/sign-in HTTP/1.1\r\n${head.join('\r\n')}\r\n\r\n${body}`)
   }
   t.match(await post('http://post.example.com'), /^HTTP\/1\.1 303 /)
   t.match(await post('http://10.0.0.7:8080'), /^HTTP\/1\.1 303 /, 'and by what was asked')
-  for (const origin of ['https://post.example.com', 'http://post.example.com:8080', 'http://example.com', 'http://evil.example', 'null']) t.match(await post(origin), /^HTTP\/1\.1 403 /, origin)
+  for (
+    const origin of [
+      'https://post.example.com',
+      'http://post.example.com:8080',
+      'http://example.com',
+      'http://evil.example',
+      'null'
+    ]
+  ) t.match(await post(origin), /^HTTP\/1\.1 403 /, origin)
   const ada = await visit(proxied)
-  t.match(await knock(proxied, 'POST', '/dashboard/sign-out', { body: {}, headers: { referer: 'http://post.example.com/dashboard/domains?a=1' } }), { to: '/dashboard/sign-in?to=%2Fdashboard%2Fdomains%3Fa%3D1' })
+  t.match(
+    await knock(proxied, 'POST', '/dashboard/sign-out', {
+      body: {},
+      headers: { referer: 'http://post.example.com/dashboard/domains?a=1' }
+    }),
+    { to: '/dashboard/sign-in?to=%2Fdashboard%2Fdomains%3Fa%3D1' }
+  )
   t.equal((await ada.post('/dashboard/sign-out', {}, { origin: 'http://post.example.com' })).status, 303)
 })
 
 t.test('who comes by http to what is for https is told where to sign in, and no session is left behind', async t => {
-  const secure = await openTestHouse(t, { natsUrl, databaseUrl, env: { JETPOST_ROLES: 'api', JETPOST_PUBLIC_URL: 'https://post.example.com' } })
+  const secure = await startTestApp(t, {
+    natsUrl,
+    databaseUrl,
+    env: { JETPOST_ROLES: 'api', JETPOST_PUBLIC_URL: 'https://post.example.com' }
+  })
   const token = tokenIn(secure.signInPath!)
   const before = await lastSequence(bus, 'CONTROL')
   for (const [path, body] of [['/dashboard/sign-in', { key: API_KEY }], ['/dashboard/link', { token }]] as const) {
@@ -183,34 +229,67 @@ t.test('who comes by http to what is for https is told where to sign in, and no 
     t.strictSame(refused.headers.getSetCookie(), [])
   }
   t.equal(await lastSequence(bus, 'CONTROL'), before)
-  t.equal((await knock(secure, 'POST', '/dashboard/link', { body: { token }, headers: { origin: 'https://post.example.com' } })).status, 303, 'the link has not been used up')
+  t.equal(
+    (await knock(secure, 'POST', '/dashboard/link', {
+      body: { token },
+      headers: { origin: 'https://post.example.com' }
+    })).status,
+    303,
+    'the link has not been used up'
+  )
 })
 
 t.test('in a browser: what is for https does not let in by http, with a word why', async t => {
-  const secure = await openTestHouse(t, { natsUrl, databaseUrl, env: { JETPOST_ROLES: 'api', JETPOST_PUBLIC_URL: 'https://post.example.com' } })
+  const secure = await startTestApp(t, {
+    natsUrl,
+    databaseUrl,
+    env: { JETPOST_ROLES: 'api', JETPOST_PUBLIC_URL: 'https://post.example.com' }
+  })
   const { page, complaints } = await openPage(t, secure.url)
   await page.goto('/dashboard')
   await page.getByLabel('API key').fill(API_KEY)
   await page.getByRole('button', { name: 'Sign in' }).click()
-  t.match(await page.getByRole('alert').textContent(), /would forget the session at once: it is for https:\/\/post\.example\.com\/dashboard alone/)
+  t.match(
+    await page.getByRole('alert').textContent(),
+    /would forget the session at once: it is for https:\/\/post\.example\.com\/dashboard alone/
+  )
   t.strictSame(complaints, [])
 })
 
 t.test('below a path there is the API and no dashboard', async t => {
-  const below = await openTestHouse(t, { env: { JETPOST_PUBLIC_URL: 'https://example.com/post' } })
+  const below = await startTestApp(t, { env: { JETPOST_PUBLIC_URL: 'https://example.com/post' } })
   t.equal(below.signInPath, null)
-  for (const path of ['/dashboard', '/dashboard/sign-in', '/dashboard/link?token=x']) t.equal((await knock(below, 'GET', path)).status, 404, path)
+  for (const path of ['/dashboard', '/dashboard/sign-in', '/dashboard/link?token=x']) {
+    t.equal((await knock(below, 'GET', path)).status, 404, path)
+  }
   t.equal((await knock(below, 'POST', '/dashboard/sign-in', { body: { key: API_KEY } })).status, 404)
   t.equal((await below.request('GET', '/api/keys')).status, 200)
-  const refused = await jetpostHere(['dashboard'], { NATS_URL: natsUrl, JETPOST_SECRET: SECRET, JETPOST_PUBLIC_URL: 'https://example.com/post' })
+  const refused = await jetpostHere(['dashboard'], {
+    NATS_URL: natsUrl,
+    JETPOST_SECRET: SECRET,
+    JETPOST_PUBLIC_URL: 'https://example.com/post'
+  })
   t.match(refused, { code: 1, out: '', err: 'There is no dashboard below a path' })
 })
 
 t.test('after signing in one comes to where one wanted to go, and nowhere else', async t => {
   const wanted: Array<[string, string]> = [
-    ['/dashboard/emails?status=bounced', '/dashboard/emails?status=bounced'], ['/dashboard', '/dashboard'], ['', '/dashboard'], ['https://evil.example/dashboard', '/dashboard'], ['//evil.example/dashboard', '/dashboard'],
-    ['/\\evil.example', '/dashboard'], ['\\\\evil.example', '/dashboard'], ['/dashboard/..//evil.example', '/dashboard'], ['/dashboard/../..//evil.example/dashboard', '/dashboard'], ['javascript:alert(1)', '/dashboard'],
-    ['/dashboardx', '/dashboard'], ['/api/keys', '/dashboard'], ['http://here@evil.example/dashboard', '/dashboard'], ['/dashboard\r\nSet-Cookie: a=b', '/dashboard'], ['data:text/html,x', '/dashboard'], [' //evil.example', '/dashboard']
+    ['/dashboard/emails?status=bounced', '/dashboard/emails?status=bounced'],
+    ['/dashboard', '/dashboard'],
+    ['', '/dashboard'],
+    ['https://evil.example/dashboard', '/dashboard'],
+    ['//evil.example/dashboard', '/dashboard'],
+    ['/\\evil.example', '/dashboard'],
+    ['\\\\evil.example', '/dashboard'],
+    ['/dashboard/..//evil.example', '/dashboard'],
+    ['/dashboard/../..//evil.example/dashboard', '/dashboard'],
+    ['javascript:alert(1)', '/dashboard'],
+    ['/dashboardx', '/dashboard'],
+    ['/api/keys', '/dashboard'],
+    ['http://here@evil.example/dashboard', '/dashboard'],
+    ['/dashboard\r\nSet-Cookie: a=b', '/dashboard'],
+    ['data:text/html,x', '/dashboard'],
+    [' //evil.example', '/dashboard']
   ]
   for (const [to, where] of wanted) {
     passedMs += MINUTE_MS
@@ -219,46 +298,83 @@ t.test('after signing in one comes to where one wanted to go, and nowhere else',
 })
 
 t.test('who is not signed in is led to the door and back; a part of a page leads the whole page there', async t => {
-  t.match(await knock(house, 'GET', '/dashboard/emails?q=a%26b'), { status: 303, to: '/dashboard/sign-in?to=%2Fdashboard%2Femails%3Fq%3Da%2526b' })
-  t.match(await knock(house, 'GET', '/dashboard/nowhere'), { status: 303 }, 'what there is, is not told')
-  const part = await knock(house, 'GET', '/dashboard/emails', { headers: { 'hx-request': 'true' } })
+  t.match(await knock(app, 'GET', '/dashboard/emails?q=a%26b'), {
+    status: 303,
+    to: '/dashboard/sign-in?to=%2Fdashboard%2Femails%3Fq%3Da%2526b'
+  })
+  t.match(await knock(app, 'GET', '/dashboard/nowhere'), { status: 303 }, 'what there is, is not told')
+  const part = await knock(app, 'GET', '/dashboard/emails', { headers: { 'hx-request': 'true' } })
   t.match(part, { status: 401, html: '' })
   t.equal(part.headers.get('hx-redirect'), '/dashboard/sign-in?to=%2Fdashboard%2Femails')
-  const posted = await knock(house, 'POST', '/dashboard/sign-out', { body: {}, headers: { referer: `${house.url}/dashboard/domains?a=1` } })
+  const posted = await knock(app, 'POST', '/dashboard/sign-out', {
+    body: {},
+    headers: { referer: `${app.url}/dashboard/domains?a=1` }
+  })
   t.match(posted, { status: 303, to: '/dashboard/sign-in?to=%2Fdashboard%2Fdomains%3Fa%3D1' })
-  const strange = await knock(house, 'POST', '/dashboard/sign-out', { body: {}, headers: { referer: 'https://evil.example/dashboard/x' } })
+  const strange = await knock(app, 'POST', '/dashboard/sign-out', {
+    body: {},
+    headers: { referer: 'https://evil.example/dashboard/x' }
+  })
   t.match(strange, { status: 303, to: '/dashboard/sign-in?to=%2Fdashboard' })
 })
 
 t.test('a form takes the token of its own session, from this site; anything else changes nothing', async t => {
-  const [ada, bob] = [await visit(house), await visit(house)]
+  const [ada, bob] = [await visit(app), await visit(app)]
   const before = await lastSequence(bus, 'CONTROL')
   const forms: Array<[string, Record<string, string>, Record<string, string>?]> = [
-    ['no token', { csrf: '' }], ['the token of another session', { csrf: bob.csrf }], ['a token that is none', { csrf: '0'.repeat(64) }], ['a longer one', { csrf: `${ada.csrf}0` }],
-    ['a foreign origin', {}, { origin: 'https://evil.example' }], ['no origin at all', {}, { origin: 'null' }], ['the same host by another port', {}, { origin: 'http://127.0.0.1:1' }],
-    ['another site', {}, { 'sec-fetch-site': 'cross-site' }], ['a neighbour', {}, { 'sec-fetch-site': 'same-site' }], ['another site that says it is none', {}, { 'sec-fetch-site': 'cross-site', origin: house.url }]
+    ['no token', { csrf: '' }],
+    ['the token of another session', { csrf: bob.csrf }],
+    ['a token that is none', { csrf: '0'.repeat(64) }],
+    ['a longer one', { csrf: `${ada.csrf}0` }],
+    ['a foreign origin', {}, { origin: 'https://evil.example' }],
+    ['no origin at all', {}, { origin: 'null' }],
+    ['the same host by another port', {}, { origin: 'http://127.0.0.1:1' }],
+    ['another site', {}, { 'sec-fetch-site': 'cross-site' }],
+    ['a neighbour', {}, { 'sec-fetch-site': 'same-site' }],
+    ['another site that says it is none', {}, { 'sec-fetch-site': 'cross-site', origin: app.url }]
   ]
   for (const [name, fields, headers] of forms) {
     const refused = await ada.post('/dashboard/sessions/end', fields, headers)
     t.equal(refused.status, 403, name)
     t.match(refused.html, 'Nothing was changed')
   }
-  t.equal((await knock(house, 'POST', '/dashboard/sessions/end', { cookie: ada.cookie, body: JSON.stringify({ csrf: ada.csrf }), headers: { 'content-type': 'application/json' } })).status, 415)
-  t.equal((await knock(house, 'POST', '/dashboard/sessions/end', { cookie: ada.cookie, body: `csrf=${ada.csrf}`, headers: { 'content-type': 'text/plain' } })).status, 415)
-  t.equal((await knock(house, 'GET', `/dashboard/sessions/end?csrf=${ada.csrf}`, { cookie: ada.cookie })).status, 404)
+  t.equal(
+    (await knock(app, 'POST', '/dashboard/sessions/end', {
+      cookie: ada.cookie,
+      body: JSON.stringify({ csrf: ada.csrf }),
+      headers: { 'content-type': 'application/json' }
+    })).status,
+    415
+  )
+  t.equal(
+    (await knock(app, 'POST', '/dashboard/sessions/end', {
+      cookie: ada.cookie,
+      body: `csrf=${ada.csrf}`,
+      headers: { 'content-type': 'text/plain' }
+    })).status,
+    415
+  )
+  t.equal((await knock(app, 'GET', `/dashboard/sessions/end?csrf=${ada.csrf}`, { cookie: ada.cookie })).status, 404)
   for (const [name, value] of [['sec-fetch-site', 'cross-site'], ['origin', 'https://evil.example']] as const) {
-    t.equal((await knock(house, 'POST', '/dashboard/sign-in', { body: { key: API_KEY }, headers: { [name]: value } })).status, 403, 'nobody is signed in by another site')
+    t.equal(
+      (await knock(app, 'POST', '/dashboard/sign-in', { body: { key: API_KEY }, headers: { [name]: value } })).status,
+      403,
+      'nobody is signed in by another site'
+    )
   }
   t.equal(await lastSequence(bus, 'CONTROL'), before)
   t.ok(await isOpen(ada.cookie))
-  t.equal((await ada.post('/dashboard/sign-out', {}, { 'sec-fetch-site': 'same-origin', origin: house.url })).status, 303)
+  t.equal((await ada.post('/dashboard/sign-out', {}, { 'sec-fetch-site': 'same-origin', origin: app.url })).status, 303)
 })
 
 t.test('in a browser: a link on another site leads to the page, its form to nothing', async t => {
-  const { port } = new URL(house.url)
+  const { port } = new URL(app.url)
   const target = `http://127.0.0.1:${port}/dashboard`
-  const evil = createServer((_request, response) => response.setHeader('content-type', 'text/html').end(
-    `<a href="${target}/sessions?a=1&amp;b=2">in</a><form method="post" action="${target}/sessions/end"><input name="csrf" value="x"><button>end</button></form>`)).listen(0, '127.0.0.1')
+  const evil = createServer((_request, response) =>
+    response.setHeader('content-type', 'text/html').end(
+      `<a href="${target}/sessions?a=1&amp;b=2">in</a><form method="post" action="${target}/sessions/end"><input name="csrf" value="x"><button>end</button></form>`
+    )
+  ).listen(0, '127.0.0.1')
   t.teardown(() => evil.close())
   await once(evil, 'listening')
   const elsewhere = `http://localhost:${(evil.address() as AddressInfo).port}/`
@@ -277,37 +393,84 @@ t.test('in a browser: a link on another site leads to the page, its form to noth
 })
 
 t.test('every answer carries the policy, whatever it is', async t => {
-  const ada = await visit(house)
+  const ada = await visit(app)
   const { cookie } = ada
   const form = { 'content-type': 'application/x-www-form-urlencoded' }
   const answers: Array<[number, Promise<Shown>]> = [
-    [200, ada.get('/dashboard')], [200, ada.get('/dashboard/')], [404, ada.get('/dashboard/nowhere')], [404, ada.post('/dashboard/nowhere')], [403, ada.post('/dashboard/sign-out', { csrf: '' })],
-    [200, knock(house, 'GET', '/dashboard/sign-in')], [200, knock(house, 'GET', '/dashboard/link?token=x')], [422, enter('x')], [303, knock(house, 'GET', '/dashboard')], [303, enter(API_KEY)],
-    [401, knock(house, 'GET', '/dashboard/emails', { headers: { 'hx-request': 'true' } })], [200, knock(house, 'GET', '/dashboard/emails', { headers: { 'sec-fetch-site': 'cross-site' } })],
-    [415, knock(house, 'POST', '/dashboard/sign-in', { body: '{}', headers: { 'content-type': 'application/json' } })], [413, knock(house, 'POST', '/dashboard/sign-in', { body: `key=${'x'.repeat(20_000)}`, headers: form })],
-    [400, knock(house, 'GET', '/dashboard/%zz', { cookie })], [404, knock(house, 'GET', '/dashboard/assets/x/nothing.js')], [404, knock(house, 'GET', '/dashboard/assets/x/constructor')],
-    [200, knock(house, 'GET', '/dashboard/assets/x/app.js')],
-    [200, knock(house, 'HEAD', '/dashboard/sessions', { cookie })], [403, knock(house, 'PUT', '/dashboard/sessions', { cookie })], [403, knock(house, 'OPTIONS', '/dashboard/sessions', { cookie })]
+    [200, ada.get('/dashboard')],
+    [200, ada.get('/dashboard/')],
+    [404, ada.get('/dashboard/nowhere')],
+    [404, ada.post('/dashboard/nowhere')],
+    [403, ada.post('/dashboard/sign-out', { csrf: '' })],
+    [200, knock(app, 'GET', '/dashboard/sign-in')],
+    [200, knock(app, 'GET', '/dashboard/link?token=x')],
+    [422, enter('x')],
+    [303, knock(app, 'GET', '/dashboard')],
+    [303, enter(API_KEY)],
+    [401, knock(app, 'GET', '/dashboard/emails', { headers: { 'hx-request': 'true' } })],
+    [200, knock(app, 'GET', '/dashboard/emails', { headers: { 'sec-fetch-site': 'cross-site' } })],
+    [415, knock(app, 'POST', '/dashboard/sign-in', { body: '{}', headers: { 'content-type': 'application/json' } })],
+    [413, knock(app, 'POST', '/dashboard/sign-in', { body: `key=${'x'.repeat(20_000)}`, headers: form })],
+    [400, knock(app, 'GET', '/dashboard/%zz', { cookie })],
+    [404, knock(app, 'GET', '/dashboard/assets/x/nothing.js')],
+    [404, knock(app, 'GET', '/dashboard/assets/x/constructor')],
+    [200, knock(app, 'GET', '/dashboard/assets/x/app.js')],
+    [200, knock(app, 'HEAD', '/dashboard/sessions', { cookie })],
+    [403, knock(app, 'PUT', '/dashboard/sessions', { cookie })],
+    [403, knock(app, 'OPTIONS', '/dashboard/sessions', { cookie })]
   ]
   for (const [status, answer] of answers) {
     const { headers, ...shown } = await answer
     t.equal(shown.status, status)
-    t.match(headers.get('content-security-policy'), /^default-src 'none'; script-src 'self'; style-src 'self';.*form-action 'self'; base-uri 'none'; frame-ancestors 'none'$/)
-    t.match(Object.fromEntries(headers), { 'x-content-type-options': 'nosniff', 'referrer-policy': 'same-origin', 'cross-origin-opener-policy': 'same-origin', 'cross-origin-resource-policy': 'same-origin', 'x-request-id': /^req_/ })
+    t.match(
+      headers.get('content-security-policy'),
+      /^default-src 'none'; script-src 'self'; style-src 'self';.*form-action 'self'; base-uri 'none'; frame-ancestors 'none'$/
+    )
+    t.match(Object.fromEntries(headers), {
+      'x-content-type-options': 'nosniff',
+      'referrer-policy': 'same-origin',
+      'cross-origin-opener-policy': 'same-origin',
+      'cross-origin-resource-policy': 'same-origin',
+      'x-request-id': /^req_/
+    })
     t.equal(headers.get('cache-control'), 'no-store')
   }
 })
 
 t.test('what nobody foresaw is masked, and found again by the id of its request', async t => {
   const said: unknown[] = []
-  const log = { ...createLog('silent'), error: (line: unknown) => said.push(line), child: () => log, debug () {} } as unknown as ReturnType<typeof createLog>
-  const broken = { now: { sessions: { get () { throw new Error('select * from secrets') } } }, look: async () => {} }
-  const desk = { directory: broken, settings: { contentRetentionMs: 1 }, ledger: { clock: { nowMs: Date.now }, bus: {} } }
-  const rooms = { api: { desk, counters: {}, reads: {} }, operations: {}, catcher: null } as unknown as Pick<HttpOptions, 'api' | 'operations' | 'catcher'>
-  const app = buildHttp({ ...rooms, parts: [], metrics: createMetrics(), publicUrl: house.url, trustProxy: [], log })
-  const { cookie } = await visit(house)
-  const { statusCode, body, headers } = await app.inject({ url: '/dashboard', headers: { cookie, 'x-request-id': 'my-request-1' } })
-  await app.close()
+  const log = {
+    ...createLog('silent'),
+    error: (line: unknown) => said.push(line),
+    child: () => log,
+    debug () {}
+  } as unknown as ReturnType<typeof createLog>
+  const broken = {
+    now: {
+      sessions: {
+        get () {
+          throw new Error('select * from secrets')
+        }
+      }
+    },
+    look: async () => {}
+  }
+  const services = {
+    directory: broken,
+    settings: { contentRetentionMs: 1 },
+    appenders: { clock: { nowMs: Date.now }, bus: {} }
+  }
+  const rooms = { api: { services, counters: {}, reads: {} }, operations: {}, catcher: null } as unknown as Pick<
+    HttpOptions,
+    'api' | 'operations' | 'catcher'
+  >
+  const http = buildHttp({ ...rooms, parts: [], metrics: createMetrics(), publicUrl: app.url, trustProxy: [], log })
+  const { cookie } = await visit(app)
+  const { statusCode, body, headers } = await http.inject({
+    url: '/dashboard',
+    headers: { cookie, 'x-request-id': 'my-request-1' }
+  })
+  await http.close()
   t.equal(statusCode, 500)
   t.match(body, 'It is in the log of Jetpost under my-request-1.')
   t.notMatch(body, /secrets|Error|at /)
@@ -316,10 +479,17 @@ t.test('what nobody foresaw is masked, and found again by the id of its request'
 })
 
 t.test('the id of a request stands in what came of it', async t => {
-  const entered = await knock(house, 'POST', '/dashboard/sign-in', { body: { key: API_KEY }, headers: { 'x-request-id': 'sign-in-of-ada' } })
+  const entered = await knock(app, 'POST', '/dashboard/sign-in', {
+    body: { key: API_KEY },
+    headers: { 'x-request-id': 'sign-in-of-ada' }
+  })
   t.equal(entered.headers.get('x-request-id'), 'sign-in-of-ada')
-  const { csrf } = await visitorWith(house, cookieOf(entered)!)
-  await knock(house, 'POST', '/dashboard/sign-out', { cookie: cookieOf(entered)!, body: { csrf }, headers: { 'x-request-id': 'sign-out-of-ada' } })
+  const { csrf } = await visitorWith(app, cookieOf(entered)!)
+  await knock(app, 'POST', '/dashboard/sign-out', {
+    cookie: cookieOf(entered)!,
+    body: { csrf },
+    headers: { 'x-request-id': 'sign-out-of-ada' }
+  })
   const told: string[] = []
   await scan(bus, { stream: 'CONTROL', filters: ['control.*.session.>'], afterSeq: 0 }, ({ bytes }) => {
     const { type, correlation } = decodeFact(bytes)
@@ -329,16 +499,29 @@ t.test('the id of a request stands in what came of it', async t => {
 })
 
 t.test('nobody outside is an insider, and a ticket is no key', async t => {
-  const { cookie } = await visit(house)
+  const { cookie } = await visit(app)
   const ticket = cookie.split('=')[1]!
-  for (const authorization of ['Inside', 'Inside ', 'Inside inside', `Inside ${'A'.repeat(43)}`, `Inside ${ticket}`, `Bearer ${ticket}`, 'Bearer inside', `Inside ${API_KEY}`]) {
-    const { status, body } = await house.request('GET', '/api/keys', { key: null, headers: { authorization, cookie } })
+  for (
+    const authorization of [
+      'Inside',
+      'Inside ',
+      'Inside inside',
+      `Inside ${'A'.repeat(43)}`,
+      `Inside ${ticket}`,
+      `Bearer ${ticket}`,
+      'Bearer inside',
+      `Inside ${API_KEY}`
+    ]
+  ) {
+    const { status, body } = await app.request('GET', '/api/keys', { key: null, headers: { authorization, cookie } })
     t.equal(status, 401, authorization)
     t.strictSame(body, { error: 'Unauthorized' })
   }
 })
 
 t.test('an id that would lead elsewhere in the API leads nowhere', async t => {
-  const ada = await visit(house)
-  for (const id of ['..%2Fkeys', '%2e%2e%2fkeys', '..%5Ckeys', '%3Flimit=1', 'x%23', 'x%2F..%2F..%2Fkeys', '%00', '%0d%0a']) t.match((await ada.get(`/dashboard/emails/${id}`)).status, /^4\d\d$/, id)
+  const ada = await visit(app)
+  for (
+    const id of ['..%2Fkeys', '%2e%2e%2fkeys', '..%5Ckeys', '%3Flimit=1', 'x%23', 'x%2F..%2F..%2Fkeys', '%00', '%0d%0a']
+  ) t.match((await ada.get(`/dashboard/emails/${id}`)).status, /^4\d\d$/, id)
 })

@@ -5,13 +5,13 @@ import t from 'tap'
 import { deliveries } from '#projections/deliveries/project.ts'
 import { emailFacts } from '#streams/email/facts.ts'
 import type { Email } from '#src/client/types.ts'
-import { recipientsTable } from '#src/in/dashboard/pages/email-recipients.ts'
-import { timeline } from '#src/in/dashboard/pages/email-timeline.ts'
-import type { Visit } from '#src/in/dashboard/visit.ts'
+import { recipientsTable } from '#src/servers/dashboard/pages/email-recipients.ts'
+import { timeline } from '#src/servers/dashboard/pages/email-timeline.ts'
+import type { Visit } from '#src/servers/dashboard/visit.ts'
 import { openPage, signIn, type Page } from '../support/browser.ts'
 import { visit } from '../support/dashboard.ts'
-import { holdView } from '../support/held-view.ts'
-import { API_KEY, FROM, openTestHouse } from '../support/house.ts'
+import { holdView } from '../support/held-projection.ts'
+import { API_KEY, FROM, startTestApp } from '../support/app.ts'
 import { freshDatabase } from '../support/servers.ts'
 import { startSink } from '../support/smtp-sink.ts'
 import { until } from '../support/wait.ts'
@@ -19,34 +19,34 @@ import { until } from '../support/wait.ts'
 const sink = await startSink()
 t.teardown(() => sink.stop())
 const databaseUrl = await freshDatabase(t)
-const house = await openTestHouse(t, { databaseUrl, env: { SMTP_URL: sink.url } })
-const me = await visit(house)
+const app = await startTestApp(t, { databaseUrl, env: { SMTP_URL: sink.url } })
+const me = await visit(app)
 const inHours = (hours: number) => new Date(Date.now() + hours * 3_600_000).toISOString()
 const idIn = (to: string | null) => /\/dashboard\/emails\/(em_\w+)$/.exec(to ?? '')?.[1] ?? ''
 
 async function sent (fields: Record<string, unknown>, status: string): Promise<string> {
-  const { body: { id } } = await house.send(fields)
-  await house.settled(id, status)
+  const { body: { id } } = await app.send(fields)
+  await app.settled(id, status)
   return id
 }
 
 async function suppress (address: string): Promise<void> {
-  await house.request('POST', '/api/suppressions', { body: { address } })
+  await app.request('POST', '/api/suppressions', { body: { address } })
 }
 
 async function forget (address: string, status: string): Promise<{ id: string, erasure: string }> {
   const id = await sent({ to: address }, status)
-  return { id, erasure: (await house.request('POST', '/api/erasures', { body: { address } })).body.id }
+  return { id, erasure: (await app.request('POST', '/api/erasures', { body: { address } })).body.id }
 }
 
 t.test('before the first email the list teaches; the first one appears in it by itself', async t => {
-  const { page, complaints } = await openPage(t, house.url)
+  const { page, complaints } = await openPage(t, app.url)
   await signIn(page, API_KEY)
   await page.goto('/dashboard/emails')
   t.match(await page.locator('.empty pre').textContent(), '/api/emails')
   t.equal(await page.getByRole('link', { name: 'make a key' }).getAttribute('href'), '/dashboard/keys')
   await page.evaluate('window.stayed = true')
-  await house.send({ subject: 'The first' })
+  await app.send({ subject: 'The first' })
   await page.getByRole('link', { name: 'The first' }).waitFor()
   await page.locator('#rows .badge.good', { hasText: 'delivered' }).waitFor()
   t.equal(await page.evaluate('window.stayed'), true, 'it was not loaded again')
@@ -60,7 +60,7 @@ t.test('an email is sent from the page, becomes delivered without a reload, and 
   await suppress('held@example.com')
   forgotten = Promise.all([forget('forgotten@example.com', 'delivered'), forget('held@example.com', 'suppressed')])
   sink.replies('slow@example.com', { dot: { reply: '250 2.0.0 kept as 77', afterMs: 3000 } })
-  const { page, complaints } = await openPage(t, house.url)
+  const { page, complaints } = await openPage(t, app.url)
   await signIn(page, API_KEY)
   await page.goto('/dashboard/emails')
   await page.getByRole('link', { name: 'Send an email' }).click()
@@ -100,12 +100,20 @@ t.test('a form that is sent twice sends one email; changed, it asks first', asyn
 })
 
 t.test('what is wrong with an email stands at its field, with what was typed', async t => {
-  const wrong = await me.post('/dashboard/emails/new', { from: FROM, to: 'ada@example.com, nobody', subject: 'x', text: 'x', scheduled_at: '2020-01-01T10:00' })
+  const wrong = await me.post('/dashboard/emails/new', {
+    from: FROM,
+    to: 'ada@example.com, nobody',
+    subject: 'x',
+    text: 'x',
+    scheduled_at: '2020-01-01T10:00'
+  })
   t.equal(wrong.status, 422)
   t.match(wrong.html, /id="field-to"[^>]*aria-invalid="true"[^>]*value="ada@example.com, nobody"/)
   t.match(wrong.html, /id="field-scheduled_at"[^>]*value="2020-01-01T10:00"/)
   t.match(wrong.html, /id="field-to-fault">to\[1\]/)
-  const { body: template } = await house.request('POST', '/api/templates', { body: { name: 'Greeting', subject: 'Hello {{name}}', text: 'Hello {{name}}' } })
+  const { body: template } = await app.request('POST', '/api/templates', {
+    body: { name: 'Greeting', subject: 'Hello {{name}}', text: 'Hello {{name}}' }
+  })
   const filled = { from: FROM, to: 'ada@example.com', template_id: template.id }
   const broken = await me.post('/dashboard/emails/new', { ...filled, variables: '{name}' })
   t.equal(broken.status, 422)
@@ -115,9 +123,13 @@ t.test('what is wrong with an email stands at its field, with what was typed', a
 })
 
 t.test('filters stand in the URL, find what they say, and a wrong one says so at its field', async t => {
-  const id = await sent({ to: 'found@example.com', subject: 'Needle', tags: ['sewing'], metadata: { order: 7 } }, 'delivered')
+  const id = await sent(
+    { to: 'found@example.com', subject: 'Needle', tags: ['sewing'], metadata: { order: 7 } },
+    'delivered'
+  )
   const today = new Date().toISOString().slice(0, 10)
-  const all = `q=needle&status=delivered&event=delivered&from=${FROM}&domain=sandbox.jetpost.test&created_after=${today}&created_before=${today}`
+  const all =
+    `q=needle&status=delivered&event=delivered&from=${FROM}&domain=sandbox.jetpost.test&created_after=${today}&created_before=${today}`
   for (const query of ['q=needle', 'to=found@example.com', 'tag=sewing', 'metadata=order%3D7', all]) {
     const { status, html } = await me.get(`/dashboard/emails?${query}`)
     t.equal(status, 200, query)
@@ -133,9 +145,13 @@ t.test('filters stand in the URL, find what they say, and a wrong one says so at
   }
   t.match(wrong.html, 'value="needle"')
   t.equal((await me.get('/dashboard/emails?status=sent')).status, 422)
-  t.equal((await me.get('/dashboard/emails?q=a&status=&to=')).to, '/dashboard/emails?q=a', 'what says nothing does not stay in the URL')
-  for (let n = 0; n < 25; n++) await house.send({ subject: 'Page', tags: ['many'] })
-  await house.send({ subject: 'Page', tags: ['many'] })
+  t.equal(
+    (await me.get('/dashboard/emails?q=a&status=&to=')).to,
+    '/dashboard/emails?q=a',
+    'what says nothing does not stay in the URL'
+  )
+  for (let n = 0; n < 25; n++) await app.send({ subject: 'Page', tags: ['many'] })
+  await app.send({ subject: 'Page', tags: ['many'] })
   const first = await me.get('/dashboard/emails?tag=many')
   const older = /rel="next" href="([^"]+)"/.exec(first.html)![1]!.replaceAll('&amp;', '&')
   t.match(older, 'tag=many')
@@ -143,8 +159,12 @@ t.test('filters stand in the URL, find what they say, and a wrong one says so at
 })
 
 t.test('a scheduled email is moved and called off', async t => {
-  const { body: { id } } = await house.send({ subject: 'Later', to: ['a@example.com', 'b@example.com'], scheduled_at: inHours(5) })
-  const { page, complaints } = await openPage(t, house.url)
+  const { body: { id } } = await app.send({
+    subject: 'Later',
+    to: ['a@example.com', 'b@example.com'],
+    scheduled_at: inHours(5)
+  })
+  const { page, complaints } = await openPage(t, app.url)
   await signIn(page, API_KEY)
   await page.goto(`/dashboard/emails/${id}`)
   await page.getByRole('link', { name: 'Send at another time' }).click()
@@ -161,7 +181,13 @@ t.test('a scheduled email is moved and called off', async t => {
   await dialog.getByRole('button', { name: 'Cancel the email' }).click()
   await page.getByRole('status').filter({ hasText: 'Canceled for 2 recipients.' }).waitFor()
   t.equal(await page.getByRole('button', { name: 'Cancel the email' }).count(), 0)
-  t.strictSame(await page.locator('.timeline strong').allTextContents(), ['Accepted', 'Moved to another time', 'Moved to another time', 'Canceled', 'Canceled'])
+  t.strictSame(await page.locator('.timeline strong').allTextContents(), [
+    'Accepted',
+    'Moved to another time',
+    'Moved to another time',
+    'Canceled',
+    'Canceled'
+  ])
   t.strictSame(complaints, [])
 })
 
@@ -175,28 +201,40 @@ t.test('a refused email tells why, is sent again, and its recipient is suppresse
   t.notMatch(html, 'Cancel the email')
   t.match(html, `action="${url}/suppress"`)
   t.equal((await me.post(`${url}/retry`)).to, url)
-  await house.settled(id, 'delivered')
+  await app.settled(id, 'delivered')
   const after = await me.get(url)
   t.match(after.html, 'To be sent again')
   t.notMatch(after.html, 'Send again')
   t.equal((await me.post(`${url}/retry`)).status, 409)
   t.equal((await me.post(`${url}/suppress`, { n: '0' })).to, url)
-  t.equal((await house.request('GET', '/api/suppressions/gone@example.com')).status, 200)
+  t.equal((await app.request('GET', '/api/suppressions/gone@example.com')).status, 200)
   t.equal((await me.post(`${url}/suppress`, { n: '1' })).status, 404)
 })
 
 t.test('who is suppressed is told so, and nobody is offered to be who is or never can be', async t => {
   sink.replies('unknown@example.com', { rcpt: '550 5.1.1 no such user' })
-  const shown = async (to: string, status: string) => (await me.get(`/dashboard/emails/${await sent({ to }, status)}`)).html
-  const link = (address: string) => `<a href="/dashboard/suppressions?address=${encodeURIComponent(address)}">Suppressed</a>`
+  const shown = async (to: string, status: string) =>
+    (await me.get(`/dashboard/emails/${await sent({ to }, status)}`)).html
+  const link = (address: string) =>
+    `<a href="/dashboard/suppressions?address=${encodeURIComponent(address)}">Suppressed</a>`
   const bounced = await sent({ to: 'unknown@example.com' }, 'bounced')
-  await until(async () => (await house.request('GET', '/api/suppressions/unknown@example.com')).status === 200)
-  for (const html of [(await me.get(`/dashboard/emails/${bounced}`)).html, await shown('unknown@example.com', 'suppressed'), await shown('gone@example.com', 'suppressed')]) {
+  await until(async () => (await app.request('GET', '/api/suppressions/unknown@example.com')).status === 200)
+  for (
+    const html of [
+      (await me.get(`/dashboard/emails/${bounced}`)).html,
+      await shown('unknown@example.com', 'suppressed'),
+      await shown('gone@example.com', 'suppressed')
+    ]
+  ) {
     t.match(html, /<a href="\/dashboard\/suppressions\?address=\w+%40example\.com">Suppressed<\/a>/)
     t.notMatch(html, '/suppress"')
   }
-  t.match((await me.get(`/dashboard/emails/${bounced}?as_of=${new Date().toISOString()}`)).html, 'data-name="Then"></td>', 'not of the past')
-  await house.request('DELETE', '/api/suppressions/unknown@example.com')
+  t.match(
+    (await me.get(`/dashboard/emails/${bounced}?as_of=${new Date().toISOString()}`)).html,
+    'data-name="Then"></td>',
+    'not of the past'
+  )
+  await app.request('DELETE', '/api/suppressions/unknown@example.com')
   const lifted = await me.get(`/dashboard/emails/${bounced}`)
   t.match(lifted.html, '/suppress"')
   t.notMatch(lifted.html, link('unknown@example.com'))
@@ -209,7 +247,7 @@ t.test('who is suppressed is told so, and nobody is offered to be who is or neve
 
 t.test('the slider shows the email as it was known, and the way back', async t => {
   const id = await sent({ to: ['one@example.com', 'bounced@sandbox.jetpost.test'] }, 'partial')
-  const { page, complaints } = await openPage(t, house.url)
+  const { page, complaints } = await openPage(t, app.url)
   await signIn(page, API_KEY)
   await page.goto(`/dashboard/emails/${id}`)
   await page.getByRole('slider').focus()
@@ -225,7 +263,11 @@ t.test('the slider shows the email as it was known, and the way back', async t =
   t.equal(await page.evaluate('document.activeElement.id'), 'step')
   await page.keyboard.press('End')
   await page.waitForURL(url => url.search === '')
-  t.equal(await page.evaluate('document.activeElement.id'), 'step', 'focus stays where it was, at the last step as well')
+  t.equal(
+    await page.evaluate('document.activeElement.id'),
+    'step',
+    'focus stays where it was, at the last step as well'
+  )
   t.equal(await page.evaluate('scrollY'), 0, 'and what is above is still to be seen')
   await page.keyboard.press('Home')
   await page.getByRole('link', { name: 'Back to now' }).click()
@@ -233,10 +275,14 @@ t.test('the slider shows the email as it was known, and the way back', async t =
   await page.getByRole('button', { name: 'Send again' }).waitFor()
   t.strictSame(complaints, [])
   // Without a script it is a form of its own.
-  const { body: { timeline } } = await house.request('GET', `/api/emails/${id}`)
+  const { body: { timeline } } = await app.request('GET', `/api/emails/${id}`)
   t.match((await me.get(`/dashboard/emails/${id}?step=1`)).to, `as_of=${encodeURIComponent(timeline[0].time)}`)
   t.equal((await me.get(`/dashboard/emails/${id}?step=99`)).to, `/dashboard/emails/${id}#step`)
-  t.equal((await me.get(`/dashboard/emails/${id}?step=2&last=2`)).to, `/dashboard/emails/${id}#step`, 'the last step that there was is now, whatever came since')
+  t.equal(
+    (await me.get(`/dashboard/emails/${id}?step=2&last=2`)).to,
+    `/dashboard/emails/${id}#step`,
+    'the last step that there was is now, whatever came since'
+  )
   t.equal((await me.get(`/dashboard/emails/${id}?as_of=2020-01-01T00:00:00Z`)).status, 404)
   t.equal((await me.get(`/dashboard/emails/${id}?as_of=yesterday`)).status, 422)
 })
@@ -253,12 +299,12 @@ t.test('mail in the preview runs nothing, reaches nothing, and loads pictures wh
   const evil = `<p id="hello">Hello</p><script>top.broken = 1; parent.document.title = 'broken'</script>
 <img src=x onerror="top.location='${remote}/left'"><img src="${remote}/picture"><svg onload="fetch('${remote}/fetched')"></svg>
 <meta http-equiv="refresh" content="0;url=${remote}/refreshed"><link rel="stylesheet" href="${remote}/style"><iframe src="${remote}/frame"></iframe>
-<a href="${house.url}/dashboard/keys" target="_top" id="link">Out</a><form action="${remote}/posted" target="_top"><button id="send">Send</button></form>
+<a href="${app.url}/dashboard/keys" target="_top" id="link">Out</a><form action="${remote}/posted" target="_top"><button id="send">Send</button></form>
 <img src="cid:dot" id="dot">`
   const pixel = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
   const attachments = [{ filename: 'dot.png', content: pixel, content_id: 'dot' }]
   const id = await sent({ html: evil, text: '<script>top.broken = 1</script>', attachments }, 'delivered')
-  const { page } = await openPage(t, house.url)
+  const { page } = await openPage(t, app.url)
   await signIn(page, API_KEY)
   await page.goto(`/dashboard/emails/${id}?tab=preview`)
   const mail = page.frameLocator('iframe')
@@ -277,13 +323,21 @@ t.test('mail in the preview runs nothing, reaches nothing, and loads pictures wh
   await page.evaluate("document.querySelector('iframe').src = '/dashboard/emails/em_none/frame'")
   await mail.getByText('There is no such thing in this account').waitFor()
   const frame = await me.get(`/dashboard/emails/${id}/frame`)
-  t.match(frame.headers.get('content-security-policy'), /^sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none';/)
+  t.match(
+    frame.headers.get('content-security-policy'),
+    /^sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none';/
+  )
   t.notMatch(frame.headers.get('content-security-policy'), 'http')
 })
 
 t.test('source, details and what endpoints were told', async t => {
-  await house.request('POST', '/api/webhooks', { body: { url: 'http://127.0.0.1:9/hook', events: ['email.delivered'] } })
-  const extras = { tags: ['t1'], metadata: { order: 7 }, headers: { 'X-Own': 'mine' }, attachments: [{ filename: 'a.txt', content: 'aGVsbG8=' }] }
+  await app.request('POST', '/api/webhooks', { body: { url: 'http://127.0.0.1:9/hook', events: ['email.delivered'] } })
+  const extras = {
+    tags: ['t1'],
+    metadata: { order: 7 },
+    headers: { 'X-Own': 'mine' },
+    attachments: [{ filename: 'a.txt', content: 'aGVsbG8=' }]
+  }
   const id = await sent({ to: ['one@example.com', 'two@example.com'], subject: 'All of it', ...extras }, 'delivered')
   const url = `/dashboard/emails/${id}`
   t.match((await me.get(`${url}?tab=source&recipient=1`)).html, 'Subject: All of it')
@@ -291,21 +345,29 @@ t.test('source, details and what endpoints were told', async t => {
   t.match(source.headers.get('content-disposition'), `attachment; filename="${id}-1.eml"`)
   t.match(source.html, 'two@example.com')
   const details = await me.get(`${url}?tab=details`)
-  for (const text of ['X-Own', 'a.txt', '<code>order</code>', 'tag=t1', 'Copy the Message-ID']) t.match(details.html, text)
+  for (const text of ['X-Own', 'a.txt', '<code>order</code>', 'tag=t1', 'Copy the Message-ID']) {
+    t.match(details.html, text)
+  }
   await until(async () => (await me.get(`${url}?tab=webhooks`)).html.includes('/dashboard/webhooks/deliveries/whd_'))
-  const rows = async (path: string) => (await me.get(path)).html.split('<tbody>')[1]!.split('</tbody>')[0]!.replaceAll(/<time.*?<\/time>/g, '')
+  const rows = async (path: string) =>
+    (await me.get(path)).html.split('<tbody>')[1]!.split('</tbody>')[0]!.replaceAll(/<time.*?<\/time>/g, '')
   await until(async () => /retrying.*Connection refused/s.test(await rows(`${url}?tab=webhooks`)))
   t.match(await rows(`${url}?tab=webhooks`), '>http://127.0.0.1:9/hook</a>')
-  await until(async () => await rows(`${url}?tab=webhooks`) === await rows(`/dashboard/webhooks/deliveries?email=${id}`))
-  t.match(await me.get(`${url}?tab=webhooks&cursor=x`), { status: 200, html: /role="alert">This link to a page of the list is damaged/ })
+  await until(async () =>
+    await rows(`${url}?tab=webhooks`) === await rows(`/dashboard/webhooks/deliveries?email=${id}`)
+  )
+  t.match(await me.get(`${url}?tab=webhooks&cursor=x`), {
+    status: 200,
+    html: /role="alert">This link to a page of the list is damaged/
+  })
   const letGo = await holdView(databaseUrl, deliveries)
   t.match(await me.get(`${url}?tab=webhooks`), { status: 200, html: /The log of deliveries cannot be read just now/ })
   await letGo()
-  const { page } = await openPage(t, house.url)
+  const { page } = await openPage(t, app.url)
   await signIn(page, API_KEY)
   for (const tab of ['source', 'details', 'webhooks']) {
     await page.goto(`${url}?tab=${tab}`)
-    }
+  }
 })
 
 t.test('an email to very many is shown in parts', async t => {
@@ -324,34 +386,81 @@ t.test('an email to very many is shown in parts', async t => {
 })
 
 t.test('every fact of a timeline is told in words', async t => {
-  const { body } = await house.request('GET', '/api/emails?limit=1')
-  const email = (await house.request('GET', `/api/emails/${body.data[0].id}`)).body as Email
+  const { body } = await app.request('GET', '/api/emails?limit=1')
+  const email = (await app.request('GET', `/api/emails/${body.data[0].id}`)).body as Email
   const visit = { url: '/', query: new URLSearchParams() } as Visit
-  const told = (entry: object) => timeline(visit, { email: { ...email, timeline: [{ type: '', time: email.created_at, ...entry }] }, n: null, momentOf: () => undefined }).text
+  const told = (entry: object) =>
+    timeline(visit, {
+      email: { ...email, timeline: [{ type: '', time: email.created_at, ...entry }] },
+      n: null,
+      momentOf: () => undefined
+    }).text
   // Those that hold no news of a recipient are no part of one.
-  const types = emailFacts.map(({ name }) => name).filter(name => !['email.recorded', 'email.moved', 'request.claimed'].includes(name))
+  const types = emailFacts.map(({ name }) => name).filter(name =>
+    !['email.recorded', 'email.moved', 'request.claimed'].includes(name)
+  )
   for (const type of types) {
     t.notMatch(told({ type, attempt: 1 }), /undefined|null/, type)
     t.match(told({ type, attempt: 1 }), /<strong>[A-Z]/, type)
   }
-  t.match(told({ type: 'email.deferred', host: 'mx.example.net', class: 'mailboxfull', next_attempt_at: '2026-11-22T10:00:00.000Z', smtp_code: 452, response: '452 4.2.2 Full' }),
-    /Put off by mx\.example\.net.*The mailbox is full\. The next attempt is at 2026-11-22 10:00:00\.000 UTC\..*<code>452 4\.2\.2 Full/s)
-  t.match(told({ type: 'email.in_doubt', cause: 'line', held: true }), 'The line broke before the server answered: it may have the mail. No further copy goes out by itself')
-  t.match(told({ type: 'email.bounced', report: 'in_1', host: 'mx.example.net', class: 'userunknown', status: '5.1.1' }), 'A report says that it was rejected by mx.example.net. There is no such mailbox.')
-  t.match(told({ type: 'email.delivered', host: 'mx.example.net', smtp_code: 250, response: '', tls: { version: 'TLSv1.3', cipher: 'AES', verified: false }, ms: 1234 }),
-    /<code>250<.*TLSv1\.3, AES, certificate not verified · 1\.2 s to the reply/s)
+  t.match(
+    told({
+      type: 'email.deferred',
+      host: 'mx.example.net',
+      class: 'mailboxfull',
+      next_attempt_at: '2026-11-22T10:00:00.000Z',
+      smtp_code: 452,
+      response: '452 4.2.2 Full'
+    }),
+    /Put off by mx\.example\.net.*The mailbox is full\. The next attempt is at 2026-11-22 10:00:00\.000 UTC\..*<code>452 4\.2\.2 Full/s
+  )
+  t.match(
+    told({ type: 'email.in_doubt', cause: 'line', held: true }),
+    'The line broke before the server answered: it may have the mail. No further copy goes out by itself'
+  )
+  t.match(
+    told({ type: 'email.bounced', report: 'in_1', host: 'mx.example.net', class: 'userunknown', status: '5.1.1' }),
+    'A report says that it was rejected by mx.example.net. There is no such mailbox.'
+  )
+  t.match(
+    told({
+      type: 'email.delivered',
+      host: 'mx.example.net',
+      smtp_code: 250,
+      response: '',
+      tls: { version: 'TLSv1.3', cipher: 'AES', verified: false },
+      ms: 1234
+    }),
+    /<code>250<.*TLSv1\.3, AES, certificate not verified · 1\.2 s to the reply/s
+  )
   const [recipient] = email.recipients
-  const overdue = { ...email, recipients: [{ ...recipient!, status: 'deferred' as const, next_attempt_at: '2026-01-01T00:00:00.000Z' }] }
-  const recipientsOf = (standings: Map<string, []> | null) => recipientsTable({ ...visit, nowMs: Date.now() }, overdue, standings).text
+  const overdue = {
+    ...email,
+    recipients: [{ ...recipient!, status: 'deferred' as const, next_attempt_at: '2026-01-01T00:00:00.000Z' }]
+  }
+  const recipientsOf = (standings: Map<string, []> | null) =>
+    recipientsTable({ ...visit, nowMs: Date.now() }, overdue, standings).text
   t.match(recipientsOf(new Map([[recipient!.address, []]])), 'next attempt due')
   t.match(recipientsOf(null), /next attempt <time/, 'as it was known')
-  t.match(told({ type: 'email.clicked', url: 'https://a.example/?<b>', machine: true }), /Link followed by a program.*https:\/\/a\.example\/\?&lt;b&gt;/s)
+  t.match(
+    told({ type: 'email.clicked', url: 'https://a.example/?<b>', machine: true }),
+    /Link followed by a program.*https:\/\/a\.example\/\?&lt;b&gt;/s
+  )
 })
 
 t.test('content that is gone says so, and so does a person who was forgotten', async t => {
-  const [{ id, erasure }, held] = await forgotten as [Awaited<ReturnType<typeof forget>>, Awaited<ReturnType<typeof forget>>]
-  for (const each of [erasure, held.erasure]) await until(async () => (await house.request('GET', `/api/erasures/${each}`)).body.completed_at !== null)
-  t.notMatch((await me.get(`/dashboard/emails/${held.id}`)).html, /erased%40|suppress"/, 'nobody is left to be suppressed')
+  const [{ id, erasure }, held] = await forgotten as [
+    Awaited<ReturnType<typeof forget>>,
+    Awaited<ReturnType<typeof forget>>
+  ]
+  for (const each of [erasure, held.erasure]) {
+    await until(async () => (await app.request('GET', `/api/erasures/${each}`)).body.completed_at !== null)
+  }
+  t.notMatch(
+    (await me.get(`/dashboard/emails/${held.id}`)).html,
+    /erased%40|suppress"/,
+    'nobody is left to be suppressed'
+  )
   const url = `/dashboard/emails/${id}`
   const { html } = await me.get(url)
   t.match(html, '(erased)')
@@ -363,8 +472,20 @@ t.test('content that is gone says so, and so does a person who was forgotten', a
 
 t.test("another account's email is nobody's", async t => {
   const id = await sent({ subject: 'Secret' }, 'delivered')
-  const other = await visit(house, await house.newAccountKey())
-  for (const path of ['', '?tab=preview', '?tab=source', '?tab=webhooks', '?step=1', '?as_of=2026-01-01T00:00:00Z', '/frame', '/source', '/reschedule']) {
+  const other = await visit(app, await app.newAccountKey())
+  for (
+    const path of [
+      '',
+      '?tab=preview',
+      '?tab=source',
+      '?tab=webhooks',
+      '?step=1',
+      '?as_of=2026-01-01T00:00:00Z',
+      '/frame',
+      '/source',
+      '/reschedule'
+    ]
+  ) {
     const { status, html } = await other.get(`/dashboard/emails/${id}${path}`)
     t.equal(status, 404, path)
     t.notMatch(html, 'Secret')
@@ -376,13 +497,27 @@ t.test("another account's email is nobody's", async t => {
 })
 
 t.test('on a phone nothing is cut off, and the keyboard alone leads from the list to a part of an email', async t => {
-  const id = await sent({ to: ['a-rather-long-address-of-somebody@example.com', 'bounced@sandbox.jetpost.test'], subject: 'Unbreakable'.repeat(12) }, 'partial')
-  const { page } = await openPage(t, house.url, { width: 390, height: 844 })
+  const id = await sent({
+    to: ['a-rather-long-address-of-somebody@example.com', 'bounced@sandbox.jetpost.test'],
+    subject: 'Unbreakable'.repeat(12)
+  }, 'partial')
+  const { page } = await openPage(t, app.url, { width: 390, height: 844 })
   await signIn(page, API_KEY)
-  for (const path of ['', '/new', `/${id}`, `/${id}?tab=preview`, `/${id}?tab=source`, `/${id}?tab=details`, `/${id}?tab=webhooks`, '?to=x']) {
+  for (
+    const path of [
+      '',
+      '/new',
+      `/${id}`,
+      `/${id}?tab=preview`,
+      `/${id}?tab=source`,
+      `/${id}?tab=details`,
+      `/${id}?tab=webhooks`,
+      '?to=x'
+    ]
+  ) {
     await page.goto(`/dashboard/emails${path}`)
     t.ok(await page.evaluate('document.documentElement.scrollWidth <= document.documentElement.clientWidth'), path)
-    }
+  }
   await page.goto('/dashboard/emails')
   await page.keyboard.press('/')
   await page.keyboard.type('unbreakable')

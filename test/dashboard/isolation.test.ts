@@ -10,44 +10,70 @@ import { CUSTOMER, openWorld, SUBJECT } from '../support/dashboard-world.ts'
 /** The streams that hold facts. */
 const STREAMS = ['CONTROL', 'REQUESTS', 'EMAILS', 'WEBHOOKS', 'INBOUND']
 /** What the clock does meanwhile, whoever looks. */
-const BY_THE_CLOCK = /^(delivery\.|domain\.checked|email\.(attempted|deferred|delivered|bounced|failed|in_doubt)|webhook\.(failing|disabled|recovered)|replay\.(advanced|ended)|erasure\.(advanced|completed)|usage\.|session\.)/
+const BY_THE_CLOCK =
+  /^(delivery\.|domain\.checked|email\.(attempted|deferred|delivered|bounced|failed|in_doubt)|webhook\.(failing|disabled|recovered)|replay\.(advanced|ended)|erasure\.(advanced|completed)|usage\.|session\.)/
 /** Forms that stand there for moments only: what they would ask for. */
 const FLEETING: Record<string, Form> = {
   'POST /operations/projections/:name/stop': { action: '/dashboard/operations/projections/emails/stop', fields: {} },
-  'POST /operations/parked/:name/retry': { action: '/dashboard/operations/parked/emails/retry', fields: {} }
+  'POST /operations/dead-letters/:name/retry': { action: '/dashboard/operations/dead-letters/emails/retry', fields: {} }
 }
 
-const { house, bus, seeds } = await openWorld(t)
+const { app, bus, seeds } = await openWorld(t)
 const routes = dashboardRoutes()
-const owner = await visit(house)
+const owner = await visit(app)
 const own = await crawl(owner, seeds)
-const stranger = await visit(house, await house.newAccountKey())
+const stranger = await visit(app, await app.newAccountKey())
 
-const idsIn = (text: string) => new Set(text.match(/\b(?:em|ev|wh|whd|tpl|dom|key|er|rp|ses|in|msg|acc)_[0-9a-z]{20,26}\b/g) ?? [])
+const idsIn = (text: string) =>
+  new Set(text.match(/\b(?:em|ev|wh|whd|tpl|dom|key|er|rp|ses|in|msg|acc)_[0-9a-z]{20,26}\b/g) ?? [])
 /** Ids and words that only the first account's pages have. */
-const marks = new Set([...own.shown.values()].flatMap(({ html }) => [...idsIn(html)]).concat(CUSTOMER, SUBJECT, 'suppressed-by-hand', 'shop-of-ada', 'Till in Lane 4', 'reader@example.com'))
+const marks = new Set(
+  [...own.shown.values()].flatMap(({ html }) => [...idsIn(html)]).concat(
+    CUSTOMER,
+    SUBJECT,
+    'suppressed-by-hand',
+    'shop-of-ada',
+    'Till in Lane 4',
+    'reader@example.com'
+  )
+)
 const formsFor = ({ name }: Route) => own.forms.get(name) ?? (FLEETING[name] === undefined ? [] : [FLEETING[name]])
 
 function traces (html: string, url: string): string[] {
   return [...marks].filter(mark => html.includes(mark) && !decodeURIComponent(url).includes(mark))
 }
 
-t.test('every page and every form there is was found by the links of somebody whose house has lived', async t => {
+t.test('every page and every form there is was found by the links of somebody whose app has lived', async t => {
   t.strictSame(own.broken, [])
-  const missing = routes.filter(route => (route.method === 'GET' ? own.pages.get(route.name) ?? [] : formsFor(route)).length === 0)
+  const missing = routes.filter(route =>
+    (route.method === 'GET' ? own.pages.get(route.name) ?? [] : formsFor(route)).length === 0
+  )
   t.strictSame(missing.map(({ name }) => name), [])
   t.ok(marks.size > 60, `${marks.size} things to be told apart by`)
 })
 
 t.test('who is not signed in sees the door in place of every page', async t => {
   for (const { method, path, name } of routes) {
-    const shown = await knock(house, method, `/dashboard${path.replaceAll(/:\w+/g, 'x')}`, method === 'GET' ? {} : { body: {} })
+    const shown = await knock(
+      app,
+      method,
+      `/dashboard${path.replaceAll(/:\w+/g, 'x')}`,
+      method === 'GET' ? {} : { body: {} }
+    )
     t.match(shown, { status: 303, to: /^\/dashboard\/sign-in\?to=/, html: '' }, name)
   }
 })
 
 t.test('every form wants the token of its session', async t => {
-  for (const { method, path, name } of routes) if (method === 'POST') t.equal((await owner.post(`/dashboard${path.replaceAll(/:\w+/g, 'x')}`, { csrf: stranger.csrf })).status, 403, name)
+  for (const { method, path, name } of routes) {
+    if (method === 'POST') {
+      t.equal(
+        (await owner.post(`/dashboard${path.replaceAll(/:\w+/g, 'x')}`, { csrf: stranger.csrf })).status,
+        403,
+        name
+      )
+    }
+  }
 })
 
 t.test('another account sees nothing of the first on its own pages', async t => {
@@ -75,7 +101,9 @@ t.test('with its forms it changes nothing', async t => {
   let count = 0
   for (const route of routes) {
     for (const { action, fields } of route.method === 'POST' && route.path !== '/sessions/end' ? formsFor(route) : []) {
-      const { status, html } = await stranger.post(action, { ...fields, csrf: stranger.csrf }, { 'x-request-id': `stranger-${++count}` })
+      const { status, html } = await stranger.post(action, { ...fields, csrf: stranger.csrf }, {
+        'x-request-id': `stranger-${++count}`
+      })
       if (route.path.includes(':')) t.match(String(status), /^40[34]$/, `${route.name}: ${action}`)
       else t.ok(status < 500, `${status} ${route.name}`)
       t.strictSame(traces(html, JSON.stringify(fields) + action), [], action)
@@ -84,17 +112,25 @@ t.test('with its forms it changes nothing', async t => {
   t.ok(count > 20, `${count} forms`)
   const after = await written(bus)
   t.strictSame(after.counts, before)
-  t.strictSame([...after.asked].filter(([correlation, by]) => correlation.startsWith('stranger-') && by === FIRST_ACCOUNT), [])
+  t.strictSame(
+    [...after.asked].filter(([correlation, by]) => correlation.startsWith('stranger-') && by === FIRST_ACCOUNT),
+    []
+  )
 })
 
 t.test('nor the first of the other, outside of Operations', async t => {
-  const other = await house.newAccountKey()
-  const theirs = await visit(house, other)
-  const { body: { id } } = await house.send({ to: 'secret@example.com' }, other)
-  await house.settled(id, 'delivered', other)
-  const { body: hook } = await house.request('POST', '/api/webhooks', { key: other, body: { url: 'http://127.0.0.1:9/secret', events: ['email.delivered'] } })
+  const other = await app.newAccountKey()
+  const theirs = await visit(app, other)
+  const { body: { id } } = await app.send({ to: 'secret@example.com' }, other)
+  await app.settled(id, 'delivered', other)
+  const { body: hook } = await app.request('POST', '/api/webhooks', {
+    key: other,
+    body: { url: 'http://127.0.0.1:9/secret', events: ['email.delivered'] }
+  })
   const found = await crawl(theirs)
-  for (const [name, urls] of found.pages) for (const url of name.includes(':') ? urls : []) t.equal((await owner.get(url)).status, 404, url)
+  for (const [name, urls] of found.pages) {
+    for (const url of name.includes(':') ? urls : []) t.equal((await owner.get(url)).status, 404, url)
+  }
   for (const [name, urls] of own.pages) {
     for (const url of name.includes(':') || /operations|mailbox/.test(name) ? [] : urls) {
       const { html } = await owner.get(url)
@@ -104,8 +140,8 @@ t.test('nor the first of the other, outside of Operations', async t => {
 })
 
 t.test('with the scope dashboard one sees no keys and makes none', async t => {
-  const visitor = await visit(house, (await house.newKey({ scopes: ['dashboard'] })).secret)
-  const keys = async () => (await house.request('GET', '/api/keys')).body.data.length
+  const visitor = await visit(app, (await app.newKey({ scopes: ['dashboard'] })).secret)
+  const keys = async () => (await app.request('GET', '/api/keys')).body.data.length
   const before = await keys()
   for (const [name, urls] of own.pages) {
     for (const url of /^GET \/keys(\/:|$)/.test(name) ? urls : []) {
@@ -115,7 +151,14 @@ t.test('with the scope dashboard one sees no keys and makes none', async t => {
   }
   for (const [name, forms] of own.forms) {
     for (const { action, fields } of name.startsWith('POST /keys') ? forms : []) {
-      const { status, html } = await visitor.post(action, { ...fields, name: 'Mine', scopes: 'full', scope: 'full', domains: '*', csrf: visitor.csrf })
+      const { status, html } = await visitor.post(action, {
+        ...fields,
+        name: 'Mine',
+        scopes: 'full',
+        scope: 'full',
+        domains: '*',
+        csrf: visitor.csrf
+      })
       t.ok(status === 403 || status === 422, `${status} ${action}`)
       t.notMatch(html, /jp_(live|test)_/)
     }
@@ -132,7 +175,9 @@ async function written (bus: Bus): Promise<{ counts: Record<string, number>, ask
     await scan(bus, { stream, afterSeq: 0 }, ({ bytes }) => {
       const fact = decodeFact(bytes)
       asked.set(fact.correlation, fact.account)
-      if (fact.account === FIRST_ACCOUNT && !BY_THE_CLOCK.test(fact.type)) counts[fact.type] = (counts[fact.type] ?? 0) + 1
+      if (fact.account === FIRST_ACCOUNT && !BY_THE_CLOCK.test(fact.type)) {
+        counts[fact.type] = (counts[fact.type] ?? 0) + 1
+      }
     })
   }
   return { counts, asked }

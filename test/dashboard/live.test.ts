@@ -5,7 +5,7 @@ import { connectBus } from '#src/nats/connect.ts'
 import { openPage, signIn } from '../support/browser.ts'
 import { cookieOf, visit, visitorWith, type Visitor } from '../support/dashboard.ts'
 import { startHookSink } from '../support/hook-sink.ts'
-import { API_KEY, openTestHouse } from '../support/house.ts'
+import { API_KEY, startTestApp } from '../support/app.ts'
 import { openOwnNats } from '../support/own-nats.ts'
 import { openLine, type LiveLine } from '../support/sse.ts'
 import { until } from '../support/wait.ts'
@@ -13,14 +13,16 @@ import { until } from '../support/wait.ts'
 const MINUTE_MS = 60_000
 const nats = await openOwnNats(t)
 let passedMs = 0
-const house = await openTestHouse(t, { natsUrl: nats.natsUrl, clock: { nowMs: () => Date.now() + passedMs } })
+const app = await startTestApp(t, { natsUrl: nats.natsUrl, clock: { nowMs: () => Date.now() + passedMs } })
 const hooks = await startHookSink()
 t.teardown(() => hooks.stop())
 
-t.beforeEach(() => { passedMs += MINUTE_MS })
+t.beforeEach(() => {
+  passedMs += MINUTE_MS
+})
 
-async function listen (t: { teardown (end: () => void): void }, { cookie }: Visitor): Promise<LiveLine> {
-  const line = await openLine(house, cookie)
+async function listen (t: { teardown(end: () => void): void }, { cookie }: Visitor): Promise<LiveLine> {
+  const line = await openLine(app, cookie)
   t.teardown(() => line.close())
   return line
 }
@@ -30,13 +32,13 @@ const kinds = (line: LiveLine) => [...new Set(line.events)].toSorted()
 /** Sends mail; resolves once the line has heard of something. */
 async function heard (line: LiveLine, key?: string): Promise<void> {
   const count = line.events.length
-  await house.send({}, key)
+  await app.send({}, key)
   await line.more(count)
 }
 
 t.test('a page hears of mail, and of its own account only', async t => {
-  const key = await house.newAccountKey()
-  const [own, foreign] = [await listen(t, await visit(house)), await listen(t, await visit(house, key))]
+  const key = await app.newAccountKey()
+  const [own, foreign] = [await listen(t, await visit(app)), await listen(t, await visit(app, key))]
   t.strictSame([own.status, foreign.status], [200, 200])
   // Something may have happened before the line was there: each is told once to look.
   await Promise.all([own, foreign].map(async line => await until(() => kinds(line).length === 2)))
@@ -47,45 +49,57 @@ t.test('a page hears of mail, and of its own account only', async t => {
 })
 
 t.test('it hears of webhook deliveries too', async t => {
-  const ada = await visit(house)
+  const ada = await visit(app)
   const line = await listen(t, ada)
   await line.more(0)
-  await house.request('POST', '/api/webhooks', { body: { url: hooks.url, events: ['email.delivered'] } })
+  await app.request('POST', '/api/webhooks', { body: { url: hooks.url, events: ['email.delivered'] } })
   const count = line.events.filter(name => name === 'deliveries').length
-  await house.send()
+  await app.send()
   await until(() => line.events.filter(name => name === 'deliveries').length > count, 10_000)
   t.strictSame(kinds(line), ['deliveries', 'emails'])
 })
 
 t.test('in a browser, what happens reaches the page', async t => {
-  const { page, complaints } = await openPage(t, house.url)
+  const { page, complaints } = await openPage(t, app.url)
   await signIn(page, API_KEY)
   await page.evaluate("window.heard = 0; document.body.addEventListener('live-emails', () => { window.heard++ })")
   const before = await page.evaluate('window.heard')
-  await house.send()
-  await page.waitForFunction(count => (globalThis as unknown as { heard: number }).heard > Number(count), before, { timeout: 10_000 })
+  await app.send()
+  await page.waitForFunction(count => (globalThis as unknown as { heard: number }).heard > Number(count), before, {
+    timeout: 10_000
+  })
   t.ok(await page.locator('#stale').isHidden())
   t.strictSame(complaints, [])
 })
 
 t.test('the line ends with its session: signed out, key revoked, at its end', async t => {
-  const revoked = await house.newKey({ scopes: ['dashboard'] })
-  const ending = await house.newKey({ expiresMs: Date.now() + passedMs + 10 * MINUTE_MS })
-  const [ada, bob, eve, dan] = [await visit(house), await visit(house, revoked.secret), await visit(house, ending.secret), await visit(house)]
-  const [left, gone, over, stays] = [await listen(t, ada), await listen(t, bob), await listen(t, eve), await listen(t, dan)]
+  const revoked = await app.newKey({ scopes: ['dashboard'] })
+  const ending = await app.newKey({ expiresMs: Date.now() + passedMs + 10 * MINUTE_MS })
+  const [ada, bob, eve, dan] = [
+    await visit(app),
+    await visit(app, revoked.secret),
+    await visit(app, ending.secret),
+    await visit(app)
+  ]
+  const [left, gone, over, stays] = [
+    await listen(t, ada),
+    await listen(t, bob),
+    await listen(t, eve),
+    await listen(t, dan)
+  ]
   await ada.post('/dashboard/sign-out')
   await left.ended()
-  await house.revokeKey(revoked.id)
+  await app.revokeKey(revoked.id)
   await gone.ended()
   t.notOk(over.hasEnded())
   passedMs += 10 * MINUTE_MS
   await over.ended()
   await heard(stays)
-  t.match(await openLine(house, ada.cookie), { status: 303 })
+  t.match(await openLine(app, ada.cookie), { status: 303 })
 })
 
 t.test('an account has so many lines at a time, and room again when one ends', async t => {
-  const [ada, other] = [await visit(house, await house.newAccountKey()), await visit(house)]
+  const [ada, other] = [await visit(app, await app.newAccountKey()), await visit(app)]
   const lines = await Promise.all(Array.from({ length: 50 }, () => listen(t, ada)))
   t.ok(lines.every(({ status }) => status === 200))
   t.equal((await listen(t, ada)).status, 422)
@@ -95,23 +109,27 @@ t.test('an account has so many lines at a time, and room again when one ends', a
 })
 
 t.test('however many pages an account has open, they look at the view together', async t => {
-  const key = await house.newAccountKey()
-  const ada = await visit(house, key)
+  const key = await app.newAccountKey()
+  const ada = await visit(app, key)
   const lines = await Promise.all(Array.from({ length: 40 }, () => listen(t, ada)))
   await until(() => lines.every(line => kinds(line).length === 2))
   const bus = await connectBus({ url: nats.natsUrl, creds: null, name: 'test', log: createLog('silent') })
   t.teardown(() => bus.close())
   let looks = 0
-  bus.nc.subscribe('$JS.API.STREAM.INFO.EMAILS', { callback: () => { looks++ } })
+  bus.nc.subscribe('$JS.API.STREAM.INFO.EMAILS', {
+    callback: () => {
+      looks++
+    }
+  })
   await bus.nc.flush()
   const counts = lines.map(({ events }) => events.length)
-  await house.send({}, key)
+  await app.send({}, key)
   await Promise.all(lines.map(async (line, i) => await line.more(counts[i]!)))
   t.ok(looks > 0 && looks < lines.length, `${looks} looks for ${lines.length} pages`)
 })
 
 t.test('a session whose secret is due goes on while NATS is away, and has the next one when it is back', async t => {
-  const ada = await visit(house)
+  const ada = await visit(app)
   passedMs += ROTATE_AFTER_MS
   await nats.kill()
   for (let i = 0; i < 3; i++) {
@@ -122,11 +140,11 @@ t.test('a session whose secret is due goes on while NATS is away, and has the ne
   await nats.start()
   let next: string | null = null
   await until(async () => (next = cookieOf(await ada.get('/dashboard/sessions'))) !== null)
-  t.equal((await (await visitorWith(house, next!)).get('/dashboard/sessions')).status, 200)
+  t.equal((await (await visitorWith(app, next!)).get('/dashboard/sessions')).status, 200)
 })
 
 t.test('while NATS is away the line stays, and it hears again when it is back', async t => {
-  const ada = await visit(house)
+  const ada = await visit(app)
   const line = await listen(t, ada)
   await line.more(0)
   await nats.kill()
@@ -134,19 +152,23 @@ t.test('while NATS is away the line stays, and it hears again when it is back', 
   const refused = await ada.post('/dashboard/sign-out')
   t.equal(refused.status, 503)
   t.match(refused.html, 'NATS does not answer just now')
-  t.match(refused.headers.getSetCookie(), [/^jetpost_session=; .*Expires=Thu, 01 Jan 1970/], 'the browser forgets it in any case')
+  t.match(
+    refused.headers.getSetCookie(),
+    [/^jetpost_session=; .*Expires=Thu, 01 Jan 1970/],
+    'the browser forgets it in any case'
+  )
   await nats.start()
-  await until(async () => (await house.send()).status === 202, 30_000)
+  await until(async () => (await app.send()).status === 202, 30_000)
   const count = line.events.length
   await line.more(count)
   t.notOk(line.hasEnded())
 })
 
 t.test('at the stop every line ends at once, and the page says that it is out of date', async t => {
-  const { page } = await openPage(t, house.url)
+  const { page } = await openPage(t, app.url)
   await signIn(page, API_KEY)
-  const line = await listen(t, await visit(house))
-  const stopped = house.stop()
+  const line = await listen(t, await visit(app))
+  const stopped = app.stop()
   await line.ended()
   await stopped
   await page.locator('#stale').waitFor({ timeout: 15_000 })

@@ -1,17 +1,17 @@
 import t from 'tap'
 import { Client } from 'pg'
-import { openLedger } from '#src/actions/ledger.ts'
+import { createAppenders } from '#src/actions/appenders.ts'
 import { keepInbound } from '#src/actions/inbound.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
-import { standingOf } from '#src/in/dashboard/pages/operations-streams.ts'
+import { standingOf } from '#src/servers/dashboard/pages/operations-streams.ts'
 import { createPool } from '#src/postgres/pool.ts'
 import { loadMail } from '../bench/rebuild-facts.ts'
 import { openPage, signIn } from '../support/browser.ts'
 import { openBus } from '../support/bus.ts'
 import { jetpostHere } from '../support/command.ts'
 import { visit, type Shown } from '../support/dashboard.ts'
-import { API_KEY, openTestHouse } from '../support/house.ts'
+import { API_KEY, startTestApp } from '../support/app.ts'
 import { openLine } from '../support/line.ts'
 import { freshDatabase } from '../support/servers.ts'
 import { until } from '../support/wait.ts'
@@ -20,16 +20,22 @@ t.setTimeout(180_000)
 const MAILS = 1000
 const AT = '/dashboard/operations'
 
-/** A house with some mail in its log, at the end of wires that can be cut; `bus` and `pool` are at its servers by others. */
+/** An app with some mail in its log, at the end of wires that can be cut; `bus` and `pool` are at its servers by
+ *  others. */
 const { bus, natsUrl } = await openBus(t)
 const facts = await loadMail(bus, MAILS)
 const databaseUrl = await freshDatabase(t)
 const pool = createPool(databaseUrl, createLog('silent'))
 t.teardown(() => pool.end())
-const [natsLine, postgresLine] = await Promise.all([natsUrl, databaseUrl].map(async url => await openLine(t, new URL(url).hostname, Number(new URL(url).port))))
-const house = await openTestHouse(t, { natsUrl: through(natsUrl, natsLine!.port), databaseUrl: through(databaseUrl, postgresLine!.port) })
-const operator = await visit(house)
-const ready = async () => (await house.request('GET', '/readyz')).status === 200
+const [natsLine, postgresLine] = await Promise.all(
+  [natsUrl, databaseUrl].map(async url => await openLine(t, new URL(url).hostname, Number(new URL(url).port)))
+)
+const app = await startTestApp(t, {
+  natsUrl: through(natsUrl, natsLine!.port),
+  databaseUrl: through(databaseUrl, postgresLine!.port)
+})
+const operator = await visit(app)
+const ready = async () => (await app.request('GET', '/readyz')).status === 200
 await until(ready)
 await until(async () => (await pool.query('select from jetpost_emails_1.timeline')).rowCount === facts - MAILS)
 
@@ -42,7 +48,8 @@ function through (url: string, port: number): string {
 /** What a page says, without its marks. */
 function textOf ({ html }: Pick<Shown, 'html'>): string {
   const main = html.slice(html.indexOf('<main'), html.indexOf('</main>'))
-  return main.replaceAll(/<[^>]+>/g, ' ').replaceAll('&#39;', '\'').replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&quot;', '"').replaceAll(/\s+/g, ' ')
+  return main.replaceAll(/<[^>]+>/g, ' ').replaceAll('&#39;', "'").replaceAll('&lt;', '<').replaceAll('&gt;', '>')
+    .replaceAll('&quot;', '"').replaceAll(/\s+/g, ' ')
 }
 
 const textAt = async (path: string) => textOf(await operator.get(AT + path))
@@ -50,7 +57,9 @@ const textAt = async (path: string) => textOf(await operator.get(AT + path))
 /** All rows of the view `emails`, as one number. */
 async function sumOfRows (): Promise<string> {
   const sums = await Promise.all(['emails', 'email_states', 'recipients', 'timeline'].map(async table => {
-    const { rows: [row] } = await pool.query<{ sum: string }>(`select count(*) || ' ' || sum(hashtextextended(to_jsonb(r)::text, 0)) as sum from jetpost_emails_1.${table} r`)
+    const { rows: [row] } = await pool.query<{ sum: string }>(
+      `select count(*) || ' ' || sum(hashtextextended(to_jsonb(r)::text, 0)) as sum from jetpost_emails_1.${table} r`
+    )
     return `${table} ${row!.sum}`
   }))
   return sums.join(', ')
@@ -60,23 +69,41 @@ async function sumOfRows (): Promise<string> {
 async function holdTheView (): Promise<() => Promise<void>> {
   const client = new Client({ connectionString: databaseUrl })
   await client.connect()
-  await client.query('begin; lock table jetpost_emails_1.checkpoints in access share mode; lock table jetpost_emails_1.checkpoints in row share mode')
+  await client.query(
+    'begin; lock table jetpost_emails_1.checkpoints in access share mode; lock table jetpost_emails_1.checkpoints in row share mode'
+  )
   return async () => await client.end()
 }
 
 t.test('nobody but the operator finds it', async t => {
-  const stranger = await visit(house, await house.newAccountKey())
-  for (const path of ['', '/streams', '/projections', '/parked', '/reputation', '/accounts', '/mail', '/mail/1', '/mail/1/source']) {
+  const stranger = await visit(app, await app.newAccountKey())
+  for (
+    const path of [
+      '',
+      '/streams',
+      '/projections',
+      '/dead-letters',
+      '/reputation',
+      '/accounts',
+      '/mail',
+      '/mail/1',
+      '/mail/1/source'
+    ]
+  ) {
     t.match(await stranger.get(AT + path), { status: 404, html: /There is no such page/ }, path)
   }
-  for (const path of ['/projections/emails/rebuild', '/projections/emails/stop', '/parked/emails/retry']) t.equal((await stranger.post(AT + path)).status, 404, path)
+  for (const path of ['/projections/emails/rebuild', '/projections/emails/stop', '/dead-letters/emails/retry']) {
+    t.equal((await stranger.post(AT + path)).status, 404, path)
+  }
   t.notMatch((await stranger.get('/dashboard')).html, /Operations/)
 })
 
 t.test('sending domains over the usual limits are named', async t => {
-  const hours = (domain: string, agoH: number, delivered: number, bounced: number, complained: number) => pool.query(
-    `insert into jetpost_stats_1.stats_hours select 'acc_x', '', date_trunc('hour', now()) - $1::int * interval '1 hour', $2, $3::int + $4::int, 0, 0, $3, 0, $4, 0, 0, 0, $5, 0`,
-    [agoH, domain, delivered, bounced, complained])
+  const hours = (domain: string, agoH: number, delivered: number, bounced: number, complained: number) =>
+    pool.query(
+      `insert into jetpost_stats_1.stats_hours select 'acc_x', '', date_trunc('hour', now()) - $1::int * interval '1 hour', $2, $3::int + $4::int, 0, 0, $3, 0, $4, 0, 0, 0, $5, 0`,
+      [agoH, domain, delivered, bounced, complained]
+    )
   await hours('old-list.example', 2, 90, 10, 0)
   await hours('spam.example', 50, 1000, 0, 5)
   await hours('few.example', 2, 5, 5, 1)
@@ -84,43 +111,83 @@ t.test('sending domains over the usual limits are named', async t => {
   t.match(text, /old-list.example acc_x 10.0 % 10 of 100 too many 10.0 % 10 of 100 too many 0.0 % 0 of 90/)
   t.match(text, /spam.example acc_x – 0.0 % 0 of 1,000 – 0.50 % 5 of 1,000 too many/)
   t.match(text, /few.example acc_x 50.0 % 5 of 10 50.0 % 5 of 10 20.0 % 1 of 5/)
-  t.match(await textAt(''), /10.0 % of the mail of old-list.example bounced in the last 24 hours.*0.50 % of the mail of spam.example was called spam in the last 7 days/)
+  t.match(
+    await textAt(''),
+    /10.0 % of the mail of old-list.example bounced in the last 24 hours.*0.50 % of the mail of spam.example was called spam in the last 7 days/
+  )
   await pool.query("delete from jetpost_stats_1.stats_hours where account = 'acc_x'")
 })
 
 t.test('of a consumer it says what it means that messages wait', async t => {
-  const consumer = { name: 'sender', stream: 'REQUESTS', pending: 0, ackPending: 0, ackPendingMax: 4000, redelivered: 0, waiting: 1 }
-  const standings = [{}, { ackPending: 3 }, { pending: 5 }, { pending: 5000 }, { pending: 5000, ackPending: 4000 }, { pending: 5, waiting: 0 }].map(some => standingOf({ ...consumer, ...some }))
+  const consumer = {
+    name: 'sender',
+    stream: 'REQUESTS',
+    pending: 0,
+    ackPending: 0,
+    ackPendingMax: 4000,
+    redelivered: 0,
+    waiting: 1
+  }
+  const standings = [{}, { ackPending: 3 }, { pending: 5 }, { pending: 5000 }, { pending: 5000, ackPending: 4000 }, {
+    pending: 5,
+    waiting: 0
+  }].map(some => standingOf({ ...consumer, ...some }))
   t.strictSame(standings.map(({ state }) => state), ['idle', 'working', 'working', 'behind', 'behind', 'nobody'])
-  t.match(standings.at(-1), { means: '5 messages, and nobody asks for them: emails that were accepted wait to be sent. Is there a process with the role sender?' })
+  t.match(standings.at(-1), {
+    means:
+      '5 messages, and nobody asks for them: emails that were accepted wait to be sent. Is there a process with the role sender?'
+  })
 })
 
 t.test('it says how roles, streams, consumers and views stand', async t => {
   t.match(await textAt(''), /Roles api, sender, projector.*sender ready Sends mail.*projection emails ready/)
-  t.match(await textAt('/streams'), new RegExp(`REQUESTS .* ${MAILS.toLocaleString('en-GB')} .*CONTROL .* for ever 1, on disk.*deliveries of WEBHOOKS 0 0 0 Nothing waits.`))
+  t.match(
+    await textAt('/streams'),
+    new RegExp(
+      `REQUESTS .* ${
+        MAILS.toLocaleString('en-GB')
+      } .*CONTROL .* for ever 1, on disk.*deliveries of WEBHOOKS 0 0 0 Nothing waits.`
+    )
+  )
   t.match(await textAt('/projections'), /emails version 1 .* up to date 0 .*Rebuild .*erasures version 1/)
-  t.match(await textAt('/accounts'), /First account yours: it runs this installation acc_first Copy 1 0 0 .* Another acc_/)
-  t.match(await textAt('/parked'), /Nothing is parked/)
+  t.match(
+    await textAt('/accounts'),
+    /First account yours: it runs this installation acc_first Copy 1 0 0 .* Another acc_/
+  )
+  t.match(await textAt('/dead-letters'), /Nothing is dead-lettered/)
   t.equal((await operator.post(`${AT}/projections/nothing/rebuild`)).status, 404)
 })
 
 t.test('a view is rebuilt from the page, which shows how far it is; two rebuilds exclude each other', async t => {
   const before = await sumOfRows()
-  const { page, complaints } = await openPage(t, house.url)
+  const { page, complaints } = await openPage(t, app.url)
   await signIn(page, API_KEY)
   await page.goto(`${AT}/projections`)
   const letGo = await holdTheView()
   await page.getByRole('row', { name: /emails version/ }).getByRole('button', { name: 'Rebuild' }).click()
-  t.match(await page.getByRole('dialog').textContent(), /Make the view emails anew\? It reads up to [\d,]+ facts and writes a second copy of about .* reading, accepting and sending go on/)
+  t.match(
+    await page.getByRole('dialog').textContent(),
+    /Make the view emails anew\? It reads up to [\d,]+ facts and writes a second copy of about .* reading, accepting and sending go on/
+  )
   await page.getByRole('button', { name: 'Rebuild emails' }).click()
-  await until(async () => /emails version 1 .* \d+ %, [\d,]+ of [\d,]+ facts/.test(await textAt('/projections')), 10_000)
+  await until(
+    async () => /emails version 1 .* \d+ %, [\d,]+ of [\d,]+ facts/.test(await textAt('/projections')),
+    10_000
+  )
   await page.getByText('The view emails is made anew.').waitFor()
   await page.getByRole('progressbar', { name: 'Rebuild of emails' }).waitFor()
   await page.getByText('It catches up with what came meanwhile.').waitFor()
-  t.match(await operator.post(`${AT}/projections/emails/rebuild`), { status: 422, html: /The view emails is being made already/ })
-  const env = { NATS_URL: natsUrl, DATABASE_URL: databaseUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters' }
+  t.match(await operator.post(`${AT}/projections/emails/rebuild`), {
+    status: 422,
+    html: /The view emails is being made already/
+  })
+  const env = {
+    NATS_URL: natsUrl,
+    DATABASE_URL: databaseUrl,
+    JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters'
+  }
   t.match(await jetpostHere(['rebuild', 'emails'], env), { code: 1, err: /being made by another process/ })
-  t.equal((await house.request('GET', '/api/emails')).status, 200, 'reading goes on')
+  t.equal((await app.request('GET', '/api/emails')).status, 200, 'reading goes on')
   await letGo()
   await page.locator('#projections').getByText(/: [\d,]+ facts in \d+\.\d s/).waitFor()
   t.equal(await page.getByRole('progressbar').count(), 0)
@@ -133,7 +200,10 @@ t.test('what another process makes is not made here, and a rebuild can be stoppe
   await other.connect()
   await other.query("select pg_advisory_lock(hashtextextended('jetpost_stats_1_build', 1))")
   await until(async () => /stats version 1 .* being made by another process/.test(await textAt('/projections')))
-  t.match(await operator.post(`${AT}/projections/stats/rebuild`), { status: 422, html: /The view stats is being made by another process: wait until it is done/ })
+  t.match(await operator.post(`${AT}/projections/stats/rebuild`), {
+    status: 422,
+    html: /The view stats is being made by another process: wait until it is done/
+  })
   await other.end()
   const letGo = await holdTheView()
   const before = await sumOfRows()
@@ -142,26 +212,41 @@ t.test('what another process makes is not made here, and a rebuild can be stoppe
   await until(async () => /stopped .* the next one goes on from there/.test(await textAt('/projections')))
   t.match(await operator.post(`${AT}/projections/emails/rebuild`), { status: 303 })
   await until(async () => /catches up/.test(await textAt('/projections')))
-  await pool.query("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'jetpost builder' and datname = current_database()")
-  await until(async () => /emails version 1 .* failed .*: PostgreSQL does not answer: .* Rebuild deliveries/.test(await textAt('/projections')))
+  await pool.query(
+    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'jetpost builder' and datname = current_database()"
+  )
+  await until(async () =>
+    /emails version 1 .* failed .*: PostgreSQL does not answer: .* Rebuild deliveries/.test(
+      await textAt('/projections')
+    )
+  )
   await letGo()
   t.equal(await sumOfRows(), before)
 })
 
 t.test('a fact that a view could not take is shown with the reason, and tried again', async t => {
   await bus.js.publish('suppression.acc_x.0123', JSON.stringify({ type: 'suppression.<b>unheard</b>' }))
-  await until(async () => /suppressions: 1 parked fact/.test(await textAt('/parked')))
-  const { html } = await operator.get(`${AT}/parked`)
+  await until(async () => /suppressions: 1 dead-lettered fact/.test(await textAt('/dead-letters')))
+  const { html } = await operator.get(`${AT}/dead-letters`)
   t.match(textOf({ html }), /CONTROL \d+ suppression.acc_x.0123 unknown fact type "suppression.<b>unheard<\/b>" /)
   t.notMatch(html, '<b>unheard')
-  for (const path of [AT, '/dashboard']) t.match(textOf(await operator.get(path)), /1 fact could not be written into the view suppressions What could not be written is parked/, path)
-  const again = await operator.post(`${AT}/parked/suppressions/retry`)
-  t.match(again, { status: 303, to: `${AT}/parked` })
+  for (const path of [AT, '/dashboard']) {
+    t.match(
+      textOf(await operator.get(path)),
+      /1 fact could not be written into the view suppressions What could not be written is dead-lettered/,
+      path
+    )
+  }
+  const again = await operator.post(`${AT}/dead-letters/suppressions/retry`)
+  t.match(again, { status: 303, to: `${AT}/dead-letters` })
   t.match(noticeOf(again), /Tried again: 0 facts of suppressions could be taken, 1 could not/)
-  await (await bus.nc.jetstreamManager()).streams.deleteMessage('CONTROL', await parkedSeq())
-  t.match(noticeOf(await operator.post(`${AT}/parked/suppressions/retry`)), /All parked facts of suppressions are done with/)
-  t.match(await textAt('/parked'), /Nothing is parked/)
-  t.equal((await operator.post(`${AT}/parked/suppressions/retry`)).status, 404)
+  await (await bus.nc.jetstreamManager()).streams.deleteMessage('CONTROL', await deadLetterSeq())
+  t.match(
+    noticeOf(await operator.post(`${AT}/dead-letters/suppressions/retry`)),
+    /All dead-lettered facts of suppressions are done with/
+  )
+  t.match(await textAt('/dead-letters'), /Nothing is dead-lettered/)
+  t.equal((await operator.post(`${AT}/dead-letters/suppressions/retry`)).status, 404)
   await until(async () => /All is well/.test(await textAt('')))
 })
 
@@ -171,14 +256,21 @@ function noticeOf ({ headers }: Shown): string {
   return Buffer.from(/=([^;]*)/.exec(cookie)?.[1] ?? '', 'base64url').toString()
 }
 
-async function parkedSeq (): Promise<number> {
-  return (await pool.query<{ seq: number }>('select seq from jetpost_suppressions_1.parked')).rows[0]!.seq
+async function deadLetterSeq (): Promise<number> {
+  return (await pool.query<{ seq: number }>('select seq from jetpost_suppressions_1.dead_letters')).rows[0]!.seq
 }
 
 t.test('mail to postmaster and abuse can be read, as text alone', async t => {
   t.match(await textAt('/mail'), /No mail to read/)
-  const ledger = openLedger(bus, systemClock)
-  const keep = async (to: string, raw: string) => await keepInbound(ledger, { from: 'ada@example.org', to: [to], remote: '192.0.2.1', raw: Buffer.from(raw), sizeBytes: raw.length })
+  const appenders = createAppenders(bus, systemClock)
+  const keep = async (to: string, raw: string) =>
+    await keepInbound(appenders, {
+      from: 'ada@example.org',
+      to: [to],
+      remote: '192.0.2.1',
+      raw: Buffer.from(raw),
+      sizeBytes: raw.length
+    })
   const id = await keep('Abuse@bounces.example', 'Subject: <script>alert(1)</script>\r\n and more\r\n\r\nStop it\r\n')
   for (let i = 0; i < 60; i++) await keep('b+0123@bounces.example', 'Subject: a bounce\r\n\r\nx\r\n')
   const { html } = await operator.get(`${AT}/mail`)
@@ -204,7 +296,9 @@ t.test('of mail that a newer Jetpost kept it says that it is left out', async t 
 t.test('NATS or PostgreSQL away: the pages come, and say which', async t => {
   natsLine!.cut()
   await until(async () => !await ready())
-  await until(async () => /The part nats is not ready not connected.*Something does not answer NATS does not answer/.test(await textAt('')))
+  await until(async () =>
+    /The part nats is not ready not connected.*Something does not answer NATS does not answer/.test(await textAt(''))
+  )
   t.match(await textAt('/streams'), /NATS does not answer: this process is not connected to it/)
   await until(async () => /NATS does not answer.*emails version 1 .* not known 0/.test(await textAt('/projections')))
   t.match(await textAt('/mail'), /NATS does not answer/)
@@ -212,10 +306,14 @@ t.test('NATS or PostgreSQL away: the pages come, and say which', async t => {
   await until(ready)
   postgresLine!.cut()
   await until(async () => !await ready())
-  await until(async () => /PostgreSQL does not answer.*emails version 1 .* not known/.test(await textAt('/projections')))
-  for (const path of ['', '/parked']) t.match(await textAt(path), /PostgreSQL does not answer/, path)
+  await until(async () =>
+    /PostgreSQL does not answer.*emails version 1 .* not known/.test(await textAt('/projections'))
+  )
+  for (const path of ['', '/dead-letters']) t.match(await textAt(path), /PostgreSQL does not answer/, path)
   await until(async () => /REQUESTS .* 1,000 /.test(await textAt('/streams')))
-  for (const path of ['/projections/emails/rebuild', '/parked/emails/retry']) t.match(await operator.post(AT + path), { status: 422, html: /PostgreSQL does not answer/ }, path)
+  for (const path of ['/projections/emails/rebuild', '/dead-letters/emails/retry']) {
+    t.match(await operator.post(AT + path), { status: 422, html: /PostgreSQL does not answer/ }, path)
+  }
   postgresLine!.mend()
   await until(ready)
 })
@@ -224,9 +322,11 @@ t.test('a process that stops ends its rebuilds', async t => {
   const letGo = await holdTheView()
   t.match(await operator.post(`${AT}/projections/emails/rebuild`), { status: 303 })
   const beginMs = performance.now()
-  await house.stop()
+  await app.stop()
   t.ok(performance.now() - beginMs < 10_000, `after ${Math.round(performance.now() - beginMs)} ms`)
-  const builders = await pool.query("select from pg_stat_activity where application_name = 'jetpost builder' and datname = current_database()")
+  const builders = await pool.query(
+    "select from pg_stat_activity where application_name = 'jetpost builder' and datname = current_database()"
+  )
   t.equal(builders.rowCount, 0)
   await letGo()
 })

@@ -4,38 +4,48 @@ import { queueOf } from '#projections/emails/queue.ts'
 import { judgeWebhook } from '#src/actions/webhook.ts'
 import { createLog } from '#src/base/log.ts'
 import { createPool } from '#src/postgres/pool.ts'
-import { ask } from '#src/postgres/run.ts'
+import { ask } from '#src/postgres/query.ts'
 import { openPage, signIn, type Page } from '../support/browser.ts'
 import { visit } from '../support/dashboard.ts'
-import { lockTables } from '../support/held-view.ts'
+import { lockTables } from '../support/held-projection.ts'
 import { startHookSink } from '../support/hook-sink.ts'
-import { API_KEY, openTestHouse } from '../support/house.ts'
-import { openSecondDesk } from '../support/second-desk.ts'
+import { API_KEY, startTestApp } from '../support/app.ts'
+import { openSecondServices } from '../support/second-services.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 import { until } from '../support/wait.ts'
 
 const DAY_MS = 86_400_000
 const { natsUrl } = freshAccount()
 const databaseUrl = await freshDatabase(t)
-const house = await openTestHouse(t, { natsUrl, databaseUrl })
+const app = await startTestApp(t, { natsUrl, databaseUrl })
 
 /** What a chart has drawn: pixels that are not as the card behind them. */
-const drawnIn = async (page: Page, chart: string) => await page.locator(`#${chart} canvas`).evaluate((canvas: any) =>
-  canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.filter((value: number, i: number) => i % 4 === 3 && value > 0).length)
+const drawnIn = async (page: Page, chart: string) =>
+  await page.locator(`#${chart} canvas`).evaluate((canvas: any) =>
+    canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.filter((value: number, i: number) =>
+      i % 4 === 3 && value > 0
+    ).length
+  )
 
 /** How much of it is in the colour of what is not over. */
-const shadedIn = async (page: Page, chart: string) => await page.locator(`#${chart} canvas`).evaluate((canvas: any) => {
-  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height)
-  return data.filter((value: number, i: number) => i % 4 === 0 && value === 0xe8 && data[i + 1] === 0xee && data[i + 2] === 0xff).length
-})
+const shadedIn = async (page: Page, chart: string) =>
+  await page.locator(`#${chart} canvas`).evaluate((canvas: any) => {
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height)
+    return data.filter((value: number, i: number) =>
+      i % 4 === 0 && value === 0xe8 && data[i + 1] === 0xee && data[i + 2] === 0xff
+    ).length
+  })
 
 t.test('an account without mail is told how to send the first one, and sees what becomes of it', async t => {
-  const key = await house.newAccountKey()
-  const { page, complaints } = await openPage(t, house.url)
+  const key = await app.newAccountKey()
+  const { page, complaints } = await openPage(t, app.url)
   await signIn(page, key)
   await page.getByRole('heading', { name: 'From nothing to the first email' }).waitFor()
-  t.match(await page.getByRole('region', { name: 'The first email as a command' }).textContent(), /^curl \S+\/api\/emails \\/)
-  t.equal((await house.send({ to: 'delivered@sandbox.jetpost.test' }, key)).status, 202)
+  t.match(
+    await page.getByRole('region', { name: 'The first email as a command' }).textContent(),
+    /^curl \S+\/api\/emails \\/
+  )
+  t.equal((await app.send({ to: 'delivered@sandbox.jetpost.test' }, key)).status, 202)
   await page.getByRole('heading', { name: 'Volume and delivery' }).waitFor()
   await page.locator('#volume .u-legend').waitFor()
   await page.getByRole('navigation', { name: 'Period' }).waitFor()
@@ -43,23 +53,26 @@ t.test('an account without mail is told how to send the first one, and sees what
 })
 
 t.test('what happens is shown without waiting for the clock', async t => {
-  const key = await house.newAccountKey()
-  await house.settled((await house.send({}, key)).body.id, 'delivered', key)
-  const { page } = await openPage(t, house.url)
+  const key = await app.newAccountKey()
+  await app.settled((await app.send({}, key)).body.id, 'delivered', key)
+  const { page } = await openPage(t, app.url)
   await signIn(page, key)
   await page.clock.install()
   await page.clock.pauseAt(Date.now() + 60_000)
   const redrawn = page.waitForRequest(request => request.headers()['hx-target'] === 'told')
   await page.goto('/dashboard')
-  await house.send({}, key)
+  await app.send({}, key)
   await redrawn
 })
 
 t.test('charts are drawn, and what is looked at stays while the figures move on', async t => {
-  const key = await house.newAccountKey()
-  const sent = await house.send({ to: ['delivered@sandbox.jetpost.test', 'bounced@sandbox.jetpost.test'], tags: ['invoice'] }, key)
-  await house.settled(sent.body.id, 'partial', key)
-  const { page, complaints } = await openPage(t, house.url, { width: 390 })
+  const key = await app.newAccountKey()
+  const sent = await app.send({
+    to: ['delivered@sandbox.jetpost.test', 'bounced@sandbox.jetpost.test'],
+    tags: ['invoice']
+  }, key)
+  await app.settled(sent.body.id, 'partial', key)
+  const { page, complaints } = await openPage(t, app.url, { width: 390 })
   await page.clock.install()
   await signIn(page, key)
   for (const chart of ['volume', 'trouble', 'reading']) t.ok(await drawnIn(page, chart) > 1000, chart)
@@ -69,11 +82,17 @@ t.test('charts are drawn, and what is looked at stays while the figures move on'
   await page.locator('#trouble summary').click()
   const cells = page.locator('#trouble-table td[data-name=Bounced]')
   const total = async () => (await cells.allTextContents()).reduce((sum, text) => sum + Number(text), 0)
-  await until(async () => { await page.clock.runFor(10_500); return await total() === 1 })
+  await until(async () => {
+    await page.clock.runFor(10_500)
+    return await total() === 1
+  })
   const canvas = await page.locator('#trouble canvas').elementHandle()
-  const again = await house.send({ to: 'bounced+again@sandbox.jetpost.test' }, key)
-  await house.settled(again.body.id, 'bounced', key)
-  await until(async () => { await page.clock.runFor(10_500); return await total() === 2 })
+  const again = await app.send({ to: 'bounced+again@sandbox.jetpost.test' }, key)
+  await app.settled(again.body.id, 'bounced', key)
+  await until(async () => {
+    await page.clock.runFor(10_500)
+    return await total() === 2
+  })
   t.ok(await page.locator('#trouble-table').getAttribute('open') !== null, 'the table is still open')
   t.ok(await canvas!.evaluate((element: any) => element.isConnected), 'the chart was not made anew')
   await page.getByRole('link', { name: '30 days' }).click()
@@ -88,19 +107,22 @@ t.test('what needs attention is named, with its reason and where it is mended', 
   const sink = await startHookSink()
   t.teardown(() => sink.stop())
   sink.answers(() => ({ status: 410 }))
-  const hook = async (path: string, events: string[]) => (await house.request('POST', '/api/webhooks', { body: { url: sink.url + path, events } })).body
+  const hook = async (path: string, events: string[]) =>
+    (await app.request('POST', '/api/webhooks', { body: { url: sink.url + path, events } })).body
   const [failing, gone] = [await hook('/failing', ['email.opened']), await hook('/gone', ['email.bounced'])]
-  const { body: domain } = await house.request('POST', '/api/domains', { body: { name: 'shop.example' } })
-  const ending = await house.newKey({ name: 'Nightly <b>report</b>', expiresMs: Date.now() + 3 * DAY_MS })
-  await house.newKey({ name: 'Of next year', expiresMs: Date.now() + 300 * DAY_MS })
+  const { body: domain } = await app.request('POST', '/api/domains', { body: { name: 'shop.example' } })
+  const ending = await app.newKey({ name: 'Nightly <b>report</b>', expiresMs: Date.now() + 3 * DAY_MS })
+  await app.newKey({ name: 'Of next year', expiresMs: Date.now() + 300 * DAY_MS })
   const cause = { account: 'acc_first', correlation: 'test', causation: null }
-  await judgeWebhook(await openSecondDesk(t, natsUrl), cause, failing, { failingSinceMs: Date.now() - 3_600_000 })
-  for (let i = 0; i < 2; i++) await house.send({ to: Array.from({ length: 50 }, (_, n) => `bounced+${i}${n}@sandbox.jetpost.test`) })
-  const { body: later } = await house.send({ scheduled_at: new Date(Date.now() + 3_600_000).toISOString() })
-  await house.settled(later.id, 'scheduled')
-  await until(async () => (await house.request('GET', '/api/stats')).body.totals.bounced === 100)
-  await until(async () => (await house.request('GET', `/api/webhooks/${gone.id}`)).body.status === 'disabled')
-  const visitor = await visit(house)
+  await judgeWebhook(await openSecondServices(t, natsUrl), cause, failing, { failingSinceMs: Date.now() - 3_600_000 })
+  for (let i = 0; i < 2; i++) {
+    await app.send({ to: Array.from({ length: 50 }, (_, n) => `bounced+${i}${n}@sandbox.jetpost.test`) })
+  }
+  const { body: later } = await app.send({ scheduled_at: new Date(Date.now() + 3_600_000).toISOString() })
+  await app.settled(later.id, 'scheduled')
+  await until(async () => (await app.request('GET', '/api/stats')).body.totals.bounced === 100)
+  await until(async () => (await app.request('GET', `/api/webhooks/${gone.id}`)).body.status === 'disabled')
+  const visitor = await visit(app)
   await until(async () => /deliver(y|ies) to \S+\/gone failed/.test((await visitor.get('/dashboard')).html))
   const { html } = await visitor.get('/dashboard')
   t.match(html, `The endpoint ${failing.url} is failing`)
@@ -109,28 +131,36 @@ t.test('what needs attention is named, with its reason and where it is mended', 
   t.match(html, 'The domain shop.example is not verified')
   t.match(html, 'The key Nightly &lt;b&gt;report&lt;/b&gt; expires soon')
   t.notMatch(html, 'Of next year')
-  for (const path of [`webhooks/${failing.id}`, `webhooks/${gone.id}`, `domains/${domain.id}`, `keys/${ending.id}`]) t.match(html, `href="/dashboard/${path}"`)
+  for (const path of [`webhooks/${failing.id}`, `webhooks/${gone.id}`, `domains/${domain.id}`, `keys/${ending.id}`]) {
+    t.match(html, `href="/dashboard/${path}"`)
+  }
   t.match(html, `href="/dashboard/webhooks/${gone.id}?state=failed"`)
   t.match(html, /<dt>Scheduled<\/dt><dd><a href="\/dashboard\/emails\?status=scheduled">1<\/a>/)
-  t.notMatch((await (await visit(house, await house.newAccountKey())).get('/dashboard')).html, /shop\.example|Nightly|failing/, 'nothing of another account')
+  t.notMatch(
+    (await (await visit(app, await app.newAccountKey())).get('/dashboard')).html,
+    /shop\.example|Nightly|failing/,
+    'nothing of another account'
+  )
 })
 
-t.test('an endpoint that is deleted while its deliveries are counted is in nobody\'s way', async t => {
-  const { body: { data } } = await house.request('GET', '/api/webhooks')
+t.test("an endpoint that is deleted while its deliveries are counted is in nobody's way", async t => {
+  const { body: { data } } = await app.request('GET', '/api/webhooks')
   const { id } = data.find(({ url }: { url: string }) => url.endsWith('/gone'))
-  const visitor = await visit(house)
+  const visitor = await visit(app)
   const client = await lockTables(t, databaseUrl, 'deliveries')
   const asked = visitor.get('/dashboard')
-  await until(async () => (await client.query("select from pg_locks where not granted and relation = 'deliveries'::regclass")).rowCount! > 0)
-  t.equal((await house.request('DELETE', `/api/webhooks/${id}`)).status, 204)
+  await until(async () =>
+    (await client.query("select from pg_locks where not granted and relation = 'deliveries'::regclass")).rowCount! > 0
+  )
+  t.equal((await app.request('DELETE', `/api/webhooks/${id}`)).status, 204)
   await client.query('rollback')
   t.match(await asked, { status: 200, html: /What needs attention/ })
 })
 
 t.test('a session that may not see keys is not told of them, and a filter that is none is said to be', async t => {
-  const { secret } = await house.newKey({ name: 'Watcher', scopes: ['dashboard'] })
-  await house.newKey({ name: 'Soon over', expiresMs: Date.now() + DAY_MS })
-  const visitor = await visit(house, secret)
+  const { secret } = await app.newKey({ name: 'Watcher', scopes: ['dashboard'] })
+  await app.newKey({ name: 'Soon over', expiresMs: Date.now() + DAY_MS })
+  const visitor = await visit(app, secret)
   t.notMatch((await visitor.get('/dashboard')).html, 'Soon over')
   const wrong = await visitor.get('/dashboard?domain=not%20one')
   t.equal(wrong.status, 422)
@@ -140,8 +170,12 @@ t.test('a session that may not see keys is not told of them, and a filter that i
 t.test('what is counted is read from indexes, however many emails there are', async t => {
   const pool = createPool(databaseUrl, createLog('silent'))
   t.teardown(async () => await pool.end())
-  await pool.query("insert into email_states (id, account, created_at, status, events) select 'em_' || i, 'acc_many', now(), 'delivered', '{}' from generate_series(1, 20000) i")
-  await pool.query("insert into email_states (id, account, created_at, status, events) select 'em_q' || i, 'acc_many', now() - interval '1 hour', 'queued', '{}' from generate_series(1, 40) i")
+  await pool.query(
+    "insert into email_states (id, account, created_at, status, events) select 'em_' || i, 'acc_many', now(), 'delivered', '{}' from generate_series(1, 20000) i"
+  )
+  await pool.query(
+    "insert into email_states (id, account, created_at, status, events) select 'em_q' || i, 'acc_many', now() - interval '1 hour', 'queued', '{}' from generate_series(1, 40) i"
+  )
   const queue = queueOf({ account: 'acc_many', max: 30 })
   const { counts, oldestAt } = await ask(pool, queue)
   t.match(counts, { queued: 30, sending: 0, in_doubt: 0 })
@@ -154,7 +188,7 @@ t.test('what is counted is read from indexes, however many emails there are', as
 })
 
 t.test('while a view does not answer the page comes without it', async t => {
-  const visitor = await visit(house, await house.newAccountKey())
+  const visitor = await visit(app, await app.newAccountKey())
   const client = await lockTables(t, databaseUrl, 'email_states, stats_hours')
   const startMs = performance.now()
   const { status, html } = await visitor.get('/dashboard')
@@ -167,7 +201,7 @@ t.test('while a view does not answer the page comes without it', async t => {
 })
 
 t.test('the page is small, and says what it loads', async t => {
-  const { html } = await (await visit(house, API_KEY)).get('/dashboard?period=7d')
+  const { html } = await (await visit(app, API_KEY)).get('/dashboard?period=7d')
   t.ok(html.length < 60_000, `${html.length}`)
   t.match(html, /<script defer src="\/dashboard\/assets\/[^"]+\/uplot\.js">/)
 })

@@ -1,15 +1,15 @@
 import t from 'tap'
 import { openPage, signIn, type Page } from '../support/browser.ts'
 import { visitorWith } from '../support/dashboard.ts'
-import { lockTables } from '../support/held-view.ts'
-import { API_KEY, openTestHouse } from '../support/house.ts'
+import { lockTables } from '../support/held-projection.ts'
+import { API_KEY, startTestApp } from '../support/app.ts'
 import { freshDatabase } from '../support/servers.ts'
 import { until } from '../support/wait.ts'
 
 const databaseUrl = await freshDatabase(t)
-const house = await openTestHouse(t, { databaseUrl })
+const app = await startTestApp(t, { databaseUrl })
 
-async function open (t: Parameters<typeof openPage>[0], path: string, url = house.url): Promise<Page> {
+async function open (t: Parameters<typeof openPage>[0], path: string, url = app.url): Promise<Page> {
   const { page } = await openPage(t, url)
   await signIn(page, API_KEY)
   await page.goto(path)
@@ -17,12 +17,14 @@ async function open (t: Parameters<typeof openPage>[0], path: string, url = hous
 }
 
 async function scheduled (): Promise<string> {
-  return (await house.send({ scheduled_at: new Date(Date.now() + 3_600_000).toISOString() })).body.id
+  return (await app.send({ scheduled_at: new Date(Date.now() + 3_600_000).toISOString() })).body.id
 }
 
 /** Resolves once the browser has a part anew that holds `text`. */
 async function redrawn (page: Page, text: string): Promise<void> {
-  const answer = await page.waitForResponse(async answer => answer.request().headers()['hx-request'] === 'true' && (await answer.text()).includes(text))
+  const answer = await page.waitForResponse(async answer =>
+    answer.request().headers()['hx-request'] === 'true' && (await answer.text()).includes(text)
+  )
   await answer.finished()
 }
 
@@ -35,7 +37,7 @@ t.test('what somebody is asked about stays as it was until they have answered', 
     await page.goto(`/dashboard/emails/${id}`)
     await form.getByRole('button').click()
     const drawn = redrawn(page, '>canceled<')
-    await house.request('POST', `/api/emails/${id}/cancel`)
+    await app.request('POST', `/api/emails/${id}/cancel`)
     await drawn
     t.equal(await form.count(), 1)
     return { id, dialog: page.getByRole('dialog') }
@@ -61,11 +63,13 @@ t.test('a form that is on its way is not made ready to be sent again', async t =
     await route.continue()
   })
   // A page that is about to be left tells the driver nothing: what it saw is asked of the next.
-  await page.evaluate("addEventListener('htmx:afterRequest', () => { sessionStorage.seen = document.querySelector('form[action$=\"/cancel\"] button').disabled })")
+  await page.evaluate(
+    "addEventListener('htmx:afterRequest', () => { sessionStorage.seen = document.querySelector('form[action$=\"/cancel\"] button').disabled })"
+  )
   await page.getByRole('button', { name: 'Cancel the email' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel the email' }).click({ noWaitAfter: true })
   const drawn = page.waitForEvent('requestfinished', request => request.headers()['hx-request'] === 'true')
-  await house.send()
+  await app.send()
   await drawn
   arriving.resolve()
   await page.getByRole('status').filter({ hasText: 'Canceled for 1 recipient.' }).waitFor()
@@ -73,19 +77,21 @@ t.test('a form that is on its way is not made ready to be sent again', async t =
 })
 
 t.test('a row keeps its focus when another comes on top of it', async t => {
-  await house.send({ subject: 'The first' })
+  await app.send({ subject: 'The first' })
   const page = await open(t, '/dashboard/emails')
   await page.getByRole('link', { name: 'The first' }).focus()
-  await house.send({ subject: 'The second' })
+  await app.send({ subject: 'The second' })
   await page.getByRole('link', { name: 'The second' }).waitFor()
   t.equal(await page.evaluate('document.activeElement.textContent'), 'The first')
 })
 
 t.test('a button becomes no other one under somebody who is about to press it', async t => {
-  const { body: { id } } = await house.request('POST', '/api/webhooks', { body: { url: 'https://hooks.example.com/', events: ['email.bounced'] } })
+  const { body: { id } } = await app.request('POST', '/api/webhooks', {
+    body: { url: 'https://hooks.example.com/', events: ['email.bounced'] }
+  })
   const page = await open(t, `/dashboard/webhooks/${id}`)
   await page.getByRole('button', { name: 'Pause' }).focus()
-  await house.request('PATCH', `/api/webhooks/${id}`, { body: { paused: true } })
+  await app.request('PATCH', `/api/webhooks/${id}`, { body: { paused: true } })
   await page.evaluate("document.body.dispatchEvent(new CustomEvent('live-deliveries'))")
   await page.getByRole('button', { name: 'Resume' }).waitFor()
   t.not(await page.evaluate('document.activeElement.textContent'), 'Resume')
@@ -97,7 +103,7 @@ t.test('a part that cannot be drawn anew says so, until it can', async t => {
   await page.evaluate("document.body.dispatchEvent(new CustomEvent('live-emails'))")
   await page.locator('#stale').waitFor()
   await client.query('rollback')
-  await house.send({ subject: 'Seen again' })
+  await app.send({ subject: 'Seen again' })
   await page.getByRole('link', { name: 'Seen again' }).waitFor()
   await page.locator('#stale').waitFor({ state: 'hidden' })
 })
@@ -109,12 +115,17 @@ t.test('a slow answer is waited for, and what happens meanwhile is looked for on
   await page.goto('/dashboard/emails', { waitUntil: 'load' })
   const waiting: Array<() => void> = []
   const failed: string[] = []
-  page.on('requestfailed', request => { if (!request.url().endsWith('/live')) failed.push(request.url()) })
+  page.on('requestfailed', request => {
+    if (!request.url().endsWith('/live')) failed.push(request.url())
+  })
   await page.route('**/dashboard/emails', async route => {
     await new Promise<void>(resolve => waiting.push(resolve))
     await route.continue()
   })
-  const happens = async (times: number) => await page.evaluate(`for (let i = 0; i < ${times}; i++) document.body.dispatchEvent(new CustomEvent('live-emails'))`)
+  const happens = async (times: number) =>
+    await page.evaluate(
+      `for (let i = 0; i < ${times}; i++) document.body.dispatchEvent(new CustomEvent('live-emails'))`
+    )
   await happens(1)
   await until(() => waiting.length > 0)
   await happens(3)
@@ -130,13 +141,13 @@ t.test('a slow answer is waited for, and what happens meanwhile is looked for on
 t.test('who has signed out elsewhere is sent to the door by every page that shows what happens', async t => {
   const page = await open(t, '/dashboard/emails')
   const [ticket] = (await page.context().cookies()).filter(({ name }) => name === 'jetpost_session')
-  await (await visitorWith(house, `jetpost_session=${ticket!.value}`)).post('/dashboard/sign-out')
+  await (await visitorWith(app, `jetpost_session=${ticket!.value}`)).post('/dashboard/sign-out')
   await page.waitForURL('**/dashboard/sign-in?to=%2Fdashboard%2Femails')
 })
 
 t.test('a browser without a clipboard copies all the same, and says so', async t => {
-  const { body: { id } } = await house.send()
-  const page = await open(t, `/dashboard/emails/${id}`, house.url.replace('127.0.0.1', 'jetpost.test'))
+  const { body: { id } } = await app.send()
+  const page = await open(t, `/dashboard/emails/${id}`, app.url.replace('127.0.0.1', 'jetpost.test'))
   t.equal(await page.evaluate('navigator.clipboard'), undefined)
   await page.getByRole('button', { name: 'Copy the id' }).click()
   await page.getByRole('status').filter({ hasText: 'Copied' }).waitFor()

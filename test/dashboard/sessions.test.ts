@@ -1,10 +1,16 @@
 import t from 'tap'
-import { ROTATE_AFTER_MS, ROTATION_OVERLAP_MS, SESSION_IDLE_MS, SESSION_MS, SESSIONS_MAX } from '#streams/session/decide.ts'
+import {
+  ROTATE_AFTER_MS,
+  ROTATION_OVERLAP_MS,
+  SESSION_IDLE_MS,
+  SESSION_MS,
+  SESSIONS_MAX
+} from '#streams/session/decide.ts'
 import { createLog } from '#src/base/log.ts'
 import { connectBus } from '#src/nats/connect.ts'
 import { lastSequence } from '#src/nats/load.ts'
 import { cookieOf, knock, visit } from '../support/dashboard.ts'
-import { API_KEY, openTestHouse, type TestHouse } from '../support/house.ts'
+import { API_KEY, startTestApp, type TestApp } from '../support/app.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 import { until } from '../support/wait.ts'
 
@@ -14,38 +20,55 @@ const natsUrl = freshAccount().natsUrl
 const databaseUrl = await freshDatabase(t)
 let passedMs = 0
 const clock = { nowMs: () => Date.now() + passedMs }
-const house = await openTestHouse(t, { natsUrl, databaseUrl, clock })
-const other = await openTestHouse(t, { natsUrl, databaseUrl, clock, env: { JETPOST_ROLES: 'api', JETPOST_PUBLIC_URL: 'https://post.example.com' } })
+const app = await startTestApp(t, { natsUrl, databaseUrl, clock })
+const other = await startTestApp(t, {
+  natsUrl,
+  databaseUrl,
+  clock,
+  env: { JETPOST_ROLES: 'api', JETPOST_PUBLIC_URL: 'https://post.example.com' }
+})
 const bus = await connectBus({ url: natsUrl, creds: null, name: 'test', log: createLog('silent') })
 t.teardown(() => bus.close())
 
-t.beforeEach(() => { passedMs += MINUTE_MS })
+t.beforeEach(() => {
+  passedMs += MINUTE_MS
+})
 
 /** One ticket, by the name that it has under http or https. */
-const look = async (cookie: string, at: TestHouse = house) =>
-  await knock(at, 'GET', '/dashboard/sessions', { cookie: `${at === other ? '__Host-' : ''}${cookie.replace('__Host-', '')}` })
+const look = async (cookie: string, at: TestApp = app) =>
+  await knock(at, 'GET', '/dashboard/sessions', {
+    cookie: `${at === other ? '__Host-' : ''}${cookie.replace('__Host-', '')}`
+  })
 /** The ticket that follows: with this answer or, where the log was slow, with the next. */
 async function renewed (cookie: string): Promise<string> {
   let next: string | null = null
   await until(async () => (next = cookieOf(await look(cookie))) !== null)
   return next!
 }
-const isOpen = async (cookie: string, at?: TestHouse) => (await look(cookie, at)).status === 200
-const isDead = async (cookie: string) => await until(async () => !await isOpen(cookie) && !await isOpen(cookie, other), 1000)
+const isOpen = async (cookie: string, at?: TestApp) => (await look(cookie, at)).status === 200
+const isDead = async (cookie: string) =>
+  await until(async () => !await isOpen(cookie) && !await isOpen(cookie, other), 1000)
 const ticketsIn = (html: string) => [...html.matchAll(/<code>(ses_[0-9a-z]{26})<\/code>/g)].map(([, id]) => id!)
 
 t.test('a session is good on every node from the first moment, and its cookie bound to the host by https where the dashboard is', async t => {
-  const ada = await visit(house)
+  const ada = await visit(app)
   t.ok(await isOpen(ada.cookie, other))
   const entered = await knock(other, 'POST', '/dashboard/sign-in', { body: { key: API_KEY } })
-  t.match(entered.headers.getSetCookie()[0], /^__Host-jetpost_session=ses_[^;]+; Path=\/; Expires=[^;]+; HttpOnly; Secure; SameSite=Strict$/)
+  t.match(
+    entered.headers.getSetCookie()[0],
+    /^__Host-jetpost_session=ses_[^;]+; Path=\/; Expires=[^;]+; HttpOnly; Secure; SameSite=Strict$/
+  )
   t.ok(await isOpen(cookieOf(entered)!))
   const planted = cookieOf(entered)!.replace('__Host-', '')
-  t.equal((await knock(other, 'GET', '/dashboard/sessions', { cookie: planted })).status, 303, 'one that a neighbour can plant is none')
+  t.equal(
+    (await knock(other, 'GET', '/dashboard/sessions', { cookie: planted })).status,
+    303,
+    'one that a neighbour can plant is none'
+  )
 })
 
 t.test('its secret is replaced once when it is twelve hours old; whoever still brings the one before is given the new one again, for an hour', async t => {
-  const ada = await visit(house)
+  const ada = await visit(app)
   passedMs += ROTATE_AFTER_MS - 2 * MINUTE_MS
   t.strictSame((await look(ada.cookie)).headers.getSetCookie(), [], 'not sooner')
   passedMs += 2 * MINUTE_MS
@@ -53,24 +76,30 @@ t.test('its secret is replaced once when it is twelve hours old; whoever still b
   const answers = await Promise.all([...Array.from({ length: 5 }, () => look(ada.cookie)), look(ada.cookie, other)])
   t.strictSame(answers.map(({ status }) => status), Array(6).fill(200), 'all that were under way are served')
   const next = await renewed(ada.cookie)
-  for (const given of answers.flatMap(answer => cookieOf(answer) ?? [])) t.equal(given.replace('__Host-', ''), next, 'all are told the same')
+  for (const given of answers.flatMap(answer => cookieOf(answer) ?? [])) {
+    t.equal(given.replace('__Host-', ''), next, 'all are told the same')
+  }
   t.equal(await lastSequence(bus, 'CONTROL'), before + 1)
-  for (const at of [house, other]) {
+  for (const at of [app, other]) {
     t.strictSame((await look(next, at)).headers.getSetCookie(), [])
     t.ok(await isOpen(next, at))
   }
   passedMs += ROTATION_OVERLAP_MS - MINUTE_MS
   // The browser may have been given nothing: it was closed, or its line was.
-  for (const at of [house, other]) t.equal(cookieOf(await look(ada.cookie, at))?.replace('__Host-', ''), next)
+  for (const at of [app, other]) t.equal(cookieOf(await look(ada.cookie, at))?.replace('__Host-', ''), next)
   t.equal(await lastSequence(bus, 'CONTROL'), before + 1, 'and the log is told nothing')
-  t.equal((await knock(house, 'POST', '/dashboard/sign-out', { cookie: next, body: { csrf: '' } })).status, 403)
+  t.equal((await knock(app, 'POST', '/dashboard/sign-out', { cookie: next, body: { csrf: '' } })).status, 403)
   passedMs += MINUTE_MS
   t.notOk(await isOpen(ada.cookie))
-  t.equal((await knock(house, 'POST', '/dashboard/sign-out', { cookie: next, body: { csrf: ada.csrf } })).status, 303, 'a form that was open all the while can be sent')
+  t.equal(
+    (await knock(app, 'POST', '/dashboard/sign-out', { cookie: next, body: { csrf: ada.csrf } })).status,
+    303,
+    'a form that was open all the while can be sent'
+  )
 })
 
 t.test('it ends when nobody uses it for a day and a half', async t => {
-  const [ada, bob] = [await visit(house), await visit(house)]
+  const [ada, bob] = [await visit(app), await visit(app)]
   passedMs += SESSION_IDLE_MS - 2 * MINUTE_MS
   const next = await renewed(ada.cookie)
   passedMs += 2 * MINUTE_MS
@@ -81,7 +110,7 @@ t.test('it ends when nobody uses it for a day and a half', async t => {
 })
 
 t.test('it ends after 14 days, however it is used', async t => {
-  let { cookie } = await visit(house)
+  let { cookie } = await visit(app)
   for (let ageMs = 0; ageMs + 13 * HOUR_MS < SESSION_MS; ageMs += 13 * HOUR_MS) {
     passedMs += 13 * HOUR_MS
     t.equal((await look(cookie)).status, 200, `after ${ageMs / HOUR_MS} hours`)
@@ -92,7 +121,7 @@ t.test('it ends after 14 days, however it is used', async t => {
 })
 
 t.test('signed out, the ticket is dead on every node, and no other', async t => {
-  const [ada, bob] = [await visit(house), await visit(house)]
+  const [ada, bob] = [await visit(app), await visit(app)]
   const left = await ada.post('/dashboard/sign-out')
   t.match(left, { status: 303, to: '/dashboard/sign-in' })
   t.match(left.headers.getSetCookie()[0], /^jetpost_session=; .*Expires=Thu, 01 Jan 1970/)
@@ -102,9 +131,9 @@ t.test('signed out, the ticket is dead on every node, and no other', async t => 
 })
 
 t.test('signed out everywhere: all sessions of the key, and of no other', async t => {
-  const { secret } = await house.newKey({ name: 'laptop' })
-  const [ada, again] = [await visit(house, secret), await visit(other, secret)]
-  const owner = await visit(house)
+  const { secret } = await app.newKey({ name: 'laptop' })
+  const [ada, again] = [await visit(app, secret), await visit(other, secret)]
+  const owner = await visit(app)
   t.strictSame(ticketsIn((await ada.get('/dashboard/sessions')).html).length, 2)
   t.equal((await again.post('/dashboard/sessions/end')).status, 303)
   for (const { cookie } of [ada, again]) await isDead(cookie)
@@ -112,24 +141,28 @@ t.test('signed out everywhere: all sessions of the key, and of no other', async 
 })
 
 t.test('it is as good as its key: revoked, expired, or with other scopes', async t => {
-  const [gone, ending] = [await house.newKey({ scopes: ['dashboard'] }), await house.newKey({ expiresMs: clock.nowMs() + HOUR_MS })]
-  const [ada, bob] = [await visit(house, gone.secret), await visit(house, ending.secret)]
-  await house.revokeKey(gone.id)
+  const [gone, ending] = [
+    await app.newKey({ scopes: ['dashboard'] }),
+    await app.newKey({ expiresMs: clock.nowMs() + HOUR_MS })
+  ]
+  const [ada, bob] = [await visit(app, gone.secret), await visit(app, ending.secret)]
+  await app.revokeKey(gone.id)
   await isDead(ada.cookie)
   passedMs += HOUR_MS
   await isDead(bob.cookie)
-  const narrowed = await house.newKey({ scopes: ['dashboard'] })
-  const eve = await visit(house, narrowed.secret)
-  t.equal((await house.request('PATCH', `/api/keys/${narrowed.id}`, { body: { scopes: ['emails:read'] } })).status, 200)
+  const narrowed = await app.newKey({ scopes: ['dashboard'] })
+  const eve = await visit(app, narrowed.secret)
+  t.equal((await app.request('PATCH', `/api/keys/${narrowed.id}`, { body: { scopes: ['emails:read'] } })).status, 200)
   await isDead(eve.cookie)
 })
 
 t.test('it ends with the secret it was opened with, also when that was shown after its rotation; the one who has the new secret stays', async t => {
-  const { id, secret } = await house.newKey({ name: 'leaked' })
-  const rotate = async (overlap: number) => (await house.request('POST', `/api/keys/${id}/rotate`, { body: { overlap_s: overlap } })).body.key as string
+  const { id, secret } = await app.newKey({ name: 'leaked' })
+  const rotate = async (overlap: number) =>
+    (await app.request('POST', `/api/keys/${id}/rotate`, { body: { overlap_s: overlap } })).body.key as string
   const thief = await visit(other, secret)
   const next = await rotate(3600)
-  const [late, owner] = [await visit(house, secret), await visit(house, next)]
+  const [late, owner] = [await visit(app, secret), await visit(app, next)]
   for (const { cookie } of [thief, late, owner]) t.ok(await isOpen(cookie))
   t.equal(ticketsIn((await owner.get('/dashboard/sessions')).html).length, 3)
   passedMs += HOUR_MS
@@ -137,15 +170,15 @@ t.test('it ends with the secret it was opened with, also when that was shown aft
   t.strictSame(ticketsIn((await owner.get('/dashboard/sessions')).html).length, 1, 'and is shown no more')
   const last = await rotate(0)
   await isDead(owner.cookie)
-  t.ok(await isOpen((await visit(house, last)).cookie))
+  t.ok(await isOpen((await visit(app, last)).cookie))
 })
 
 t.test('a key has at most 50 at a time: the one opened longest ago ends', async t => {
-  const { secret } = await house.newKey({})
+  const { secret } = await app.newKey({})
   const cookies: string[] = []
   for (let i = 0; i <= SESSIONS_MAX; i++) {
     if (i % 5 === 0) passedMs += MINUTE_MS
-    cookies.push(cookieOf(await knock(house, 'POST', '/dashboard/sign-in', { body: { key: secret } }))!)
+    cookies.push(cookieOf(await knock(app, 'POST', '/dashboard/sign-in', { body: { key: secret } }))!)
   }
   t.notOk(await isOpen(cookies[0]!))
   t.ok(await isOpen(cookies[1]!))
@@ -153,24 +186,42 @@ t.test('a key has at most 50 at a time: the one opened longest ago ends', async 
 })
 
 t.test('what is no ticket opens nothing', async t => {
-  const { cookie } = await visit(house)
+  const { cookie } = await visit(app)
   const [id, secret] = cookie.slice('jetpost_session='.length).split('.') as [string, string]
-  const foreign = (await visit(house)).cookie.split('.')[1]
-  for (const ticket of ['', id, `${id}.`, `${id}.${foreign}`, `${id}.${secret}x`, `${id}.${secret.slice(1)}`, `.${secret}`, `${id.toUpperCase()}.${secret}`, `ses_${'0'.repeat(26)}.${secret}`, `${'x'.repeat(3000)}`]) {
+  const foreign = (await visit(app)).cookie.split('.')[1]
+  for (
+    const ticket of [
+      '',
+      id,
+      `${id}.`,
+      `${id}.${foreign}`,
+      `${id}.${secret}x`,
+      `${id}.${secret.slice(1)}`,
+      `.${secret}`,
+      `${id.toUpperCase()}.${secret}`,
+      `ses_${'0'.repeat(26)}.${secret}`,
+      `${'x'.repeat(3000)}`
+    ]
+  ) {
     t.notOk(await isOpen(`jetpost_session=${ticket}`), ticket.slice(0, 80))
   }
   t.ok(await isOpen(cookie))
 })
 
 t.test('what one page says once the next one says, as text, and no part of a page takes it away', async t => {
-  const ada = await visit(house)
+  const ada = await visit(app)
   const note = `jetpost_notice=${Buffer.from('<b>Done</b>').toString('base64url')}`
-  const shown = async (headers: Record<string, string>) => await knock(house, 'GET', '/dashboard/sessions', { cookie: `${ada.cookie}; ${note}`, headers })
+  const shown = async (headers: Record<string, string>) =>
+    await knock(app, 'GET', '/dashboard/sessions', { cookie: `${ada.cookie}; ${note}`, headers })
   const part = await shown({ 'hx-request': 'true' })
   t.strictSame(part.headers.getSetCookie(), [])
   t.notMatch(part.html, 'Done')
   const page = await shown({})
   t.match(page.html, '&lt;b&gt;Done&lt;/b&gt;')
   t.match(page.headers.getSetCookie()[0], /^jetpost_notice=; /)
-  t.equal((await knock(house, 'GET', '/dashboard/sessions', { cookie: `${ada.cookie}; jetpost_notice=%ff%00` })).status, 200, 'and one that is none does no harm')
+  t.equal(
+    (await knock(app, 'GET', '/dashboard/sessions', { cookie: `${ada.cookie}; jetpost_notice=%ff%00` })).status,
+    200,
+    'and one that is none does no harm'
+  )
 })

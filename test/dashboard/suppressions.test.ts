@@ -1,13 +1,13 @@
 import t from 'tap'
 import { openPage, signIn } from '../support/browser.ts'
 import { visit } from '../support/dashboard.ts'
-import { API_KEY, openTestHouse } from '../support/house.ts'
+import { API_KEY, startTestApp } from '../support/app.ts'
 import { until } from '../support/wait.ts'
 
-const house = await openTestHouse(t)
+const app = await startTestApp(t)
 
 t.test('an address is suppressed, gets no mail, is found, and has mail again', async t => {
-  const { page, complaints } = await openPage(t, house.url)
+  const { page, complaints } = await openPage(t, app.url)
   await signIn(page, API_KEY)
   await page.getByRole('link', { name: 'Suppressions' }).click()
   await page.getByRole('heading', { name: 'Nobody is suppressed' }).waitFor()
@@ -15,43 +15,57 @@ t.test('an address is suppressed, gets no mail, is found, and has mail again', a
   await page.getByLabel('Address').fill('Grace@example.com')
   await page.getByRole('button', { name: 'Suppress it' }).click()
   await page.getByText('Grace@example.com gets no mail').waitFor()
-  const held = await house.send({ to: 'grace@example.com' })
-  await house.settled(held.body.id, 'suppressed')
+  const held = await app.send({ to: 'grace@example.com' })
+  await app.settled(held.body.id, 'suppressed')
 
   await page.getByLabel('The whole address').fill('GRACE@example.com')
   await page.getByRole('button', { name: 'Search' }).click()
   await page.waitForURL(/address=GRACE/)
-  await page.getByRole('row', { name: /Grace@example.com.*Added by hand/ }).getByRole('button', { name: 'Lift' }).click()
+  await page.getByRole('row', { name: /Grace@example.com.*Added by hand/ }).getByRole('button', { name: 'Lift' })
+    .click()
   t.match(await page.getByRole('dialog').textContent(), /Mail to Grace@example.com goes out again/)
   await page.getByRole('dialog').getByRole('button', { name: 'Lift it' }).click()
   await page.getByText('Grace@example.com may have mail again.').waitFor()
   t.match(page.url(), /address=GRACE/, 'the search stays')
-  const sent = await house.send({ to: 'grace@example.com' })
-  await house.settled(sent.body.id, 'delivered')
+  const sent = await app.send({ to: 'grace@example.com' })
+  await app.settled(sent.body.id, 'delivered')
   t.strictSame(complaints, [])
 })
 
 t.test('the list tells why, and what is wrong with a search or a form', async t => {
-  const visitor = await visit(house)
+  const visitor = await visit(app)
   await visitor.post('/dashboard/suppressions', { address: 'ada@example.com', reason: 'complaint' })
   await visitor.post('/dashboard/suppressions', { address: 'ben@example.com', reason: 'unsubscribe' })
   const { html } = await visitor.get('/dashboard/suppressions?reason=complaint')
   t.match(html, /ada@example\.com.*Marked as spam/s)
   t.notMatch(html, 'ben@example.com')
   t.match(html, 'They asked not to have it')
-  t.match(await visitor.get('/dashboard/suppressions?address=nobody%40example.com'), { status: 200, html: /Nobody here/ })
-  t.match(await visitor.get('/dashboard/suppressions?address=nobody'), { status: 422, html: /address is a mail address/ })
-  t.match(await visitor.post('/dashboard/suppressions', { address: '"><b>x' }), { status: 422, html: /value="&quot;&gt;&lt;b&gt;x"/ })
-  for (const address of ['nobody@example.com', '', '..']) t.match(await visitor.post('/dashboard/suppressions/lift', { address }), { status: 422 }, address)
-  const stranger = await visit(house, await house.newAccountKey())
+  t.match(await visitor.get('/dashboard/suppressions?address=nobody%40example.com'), {
+    status: 200,
+    html: /Nobody here/
+  })
+  t.match(await visitor.get('/dashboard/suppressions?address=nobody'), {
+    status: 422,
+    html: /address is a mail address/
+  })
+  t.match(await visitor.post('/dashboard/suppressions', { address: '"><b>x' }), {
+    status: 422,
+    html: /value="&quot;&gt;&lt;b&gt;x"/
+  })
+  for (const address of ['nobody@example.com', '', '..']) {
+    t.match(await visitor.post('/dashboard/suppressions/lift', { address }), { status: 422 }, address)
+  }
+  const stranger = await visit(app, await app.newAccountKey())
   t.match((await stranger.get('/dashboard/suppressions')).html, 'Nobody is suppressed')
   t.equal((await stranger.post('/dashboard/suppressions/lift', { address: 'ada@example.com' })).status, 422)
-  t.equal((await house.request('GET', '/api/suppressions/ada@example.com')).status, 200)
+  t.equal((await app.request('GET', '/api/suppressions/ada@example.com')).status, 200)
 })
 
 t.test('a list stays where it is when something in it is lifted, or cannot be', async t => {
-  const visitor = await visit(house)
-  for (let i = 0; i < 60; i++) await house.request('POST', '/api/suppressions', { body: { address: `many${i}@example.com`, reason: 'complaint' } })
+  const visitor = await visit(app)
+  for (let i = 0; i < 60; i++) {
+    await app.request('POST', '/api/suppressions', { body: { address: `many${i}@example.com`, reason: 'complaint' } })
+  }
   await until(async () => /rel="next"/.test((await visitor.get('/dashboard/suppressions?reason=complaint')).html))
   const lift = 'action="/dashboard/suppressions/lift?reason=complaint"'
   t.match((await visitor.get('/dashboard/suppressions?reason=complaint')).html, lift)
@@ -61,19 +75,28 @@ t.test('a list stays where it is when something in it is lifted, or cannot be', 
   t.match(failed.html, '<option value="complaint" selected>')
   const [, next] = /rel="next" href="([^"]+)"/.exec(failed.html)!
   t.match(await visitor.get(next!.replaceAll('&amp;', '&')), { status: 200, html: /Newest/ })
-  t.match(await visitor.post('/dashboard/suppressions/lift?reason=complaint', { address: 'many0@example.com' }), { status: 303, to: '/dashboard/suppressions?reason=complaint' })
+  t.match(await visitor.post('/dashboard/suppressions/lift?reason=complaint', { address: 'many0@example.com' }), {
+    status: 303,
+    to: '/dashboard/suppressions?reason=complaint'
+  })
 })
 
 t.test('of one who unsubscribed nothing more is said than holds', async t => {
-  const added = await (await visit(house)).post('/dashboard/suppressions', { address: 'eve@example.com', reason: 'unsubscribe' })
+  const added = await (await visit(app)).post('/dashboard/suppressions', {
+    address: 'eve@example.com',
+    reason: 'unsubscribe'
+  })
   const cookie = added.headers.getSetCookie().find(line => /notice/i.test(line)) ?? ''
-  t.match(Buffer.from(/=([^;]*)/.exec(cookie)?.[1] ?? '', 'base64url').toString(), 'eve@example.com gets no more mail of this account that offers to unsubscribe.')
+  t.match(
+    Buffer.from(/=([^;]*)/.exec(cookie)?.[1] ?? '', 'base64url').toString(),
+    'eve@example.com gets no more mail of this account that offers to unsubscribe.'
+  )
 })
 
 t.test('a person is forgotten once it was said twice, and the receipt comes by itself', async t => {
-  const sent = await house.send({ to: 'gone@example.com' })
-  await house.settled(sent.body.id, 'delivered')
-  const { page, complaints } = await openPage(t, house.url)
+  const sent = await app.send({ to: 'gone@example.com' })
+  await app.settled(sent.body.id, 'delivered')
+  const { page, complaints } = await openPage(t, app.url)
   await signIn(page, API_KEY)
   await page.goto('/dashboard/suppressions')
   await page.getByRole('link', { name: 'Erasures' }).click()
@@ -87,18 +110,21 @@ t.test('a person is forgotten once it was said twice, and the receipt comes by i
   await page.getByRole('heading', { name: 'Receipt of an erasure' }).waitFor()
   await page.getByText('What it cannot reach').waitFor({ timeout: 40_000 })
   t.match(await page.locator('.facts', { hasText: 'Emails it was in' }).textContent(), /Emails it was in1/)
-  await until(async () => (await house.request('GET', `/api/emails/${sent.body.id}`)).body.to?.[0] !== 'gone@example.com')
-  t.notMatch((await (await visit(house)).get('/dashboard/erasures')).html, 'gone@example.com')
+  await until(async () => (await app.request('GET', `/api/emails/${sent.body.id}`)).body.to?.[0] !== 'gone@example.com')
+  t.notMatch((await (await visit(app)).get('/dashboard/erasures')).html, 'gone@example.com')
   t.strictSame(complaints, [])
 })
 
 t.test('nobody is forgotten by a slip', async t => {
-  const visitor = await visit(house)
+  const visitor = await visit(app)
   const slip = await visitor.post('/dashboard/erasures', { address: 'ada@example.com', again: 'ade@example.com' })
   t.match(slip, { status: 422, html: /This is not the same address/ })
-  t.match(await visitor.post('/dashboard/erasures', { address: 'ada', again: 'ada' }), { status: 422, html: /address is not a mail address/ })
+  t.match(await visitor.post('/dashboard/erasures', { address: 'ada', again: 'ada' }), {
+    status: 422,
+    html: /address is not a mail address/
+  })
   const { html } = await visitor.get('/dashboard/erasures')
   const id = /era_[0-9a-z]+/.exec(html)![0]
-  const stranger = await visit(house, await house.newAccountKey())
+  const stranger = await visit(app, await app.newAccountKey())
   t.equal((await stranger.get(`/dashboard/erasures/${id}`)).status, 404)
 })

@@ -5,24 +5,37 @@ import t from 'tap'
 import { flaws } from '../support/axe.ts'
 import { openPage, signIn } from '../support/browser.ts'
 import { visit } from '../support/dashboard.ts'
-import { API_KEY, openTestHouse } from '../support/house.ts'
-import { createPreviews } from '#src/in/dashboard/pages/template-draft.ts'
-import { linesBetween } from '#src/in/dashboard/pages/template-lines.ts'
-import { sampleJson } from '#src/in/dashboard/pages/template-samples.ts'
+import { API_KEY, startTestApp } from '../support/app.ts'
+import { createPreviews } from '#src/servers/dashboard/pages/template-draft.ts'
+import { linesBetween } from '#src/servers/dashboard/pages/template-lines.ts'
+import { sampleJson } from '#src/servers/dashboard/pages/template-samples.ts'
 
-const house = await openTestHouse(t)
-const visitor = await visit(house)
+const app = await startTestApp(t)
+const visitor = await visit(app)
 
-const make = async (fields: Record<string, unknown>) => (await house.request('POST', '/api/templates', { body: { name: 'Receipt', html: '<p>Hello</p>', ...fields } })).body
-const get = async (id: string) => (await house.request('GET', `/api/templates/${id}`)).body
+const make = async (fields: Record<string, unknown>) =>
+  (await app.request('POST', '/api/templates', { body: { name: 'Receipt', html: '<p>Hello</p>', ...fields } })).body
+const get = async (id: string) => (await app.request('GET', `/api/templates/${id}`)).body
 /** What a browser would send of the form on a page, with `changes`. */
 function fieldsOf (page: string, changes: Record<string, string> = {}): Record<string, string> {
   const form = /<form[^>]*class="template-form"[^]*?<\/form>/.exec(page)![0]
-  const plain = (text: string) => text.replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&quot;', '"').replaceAll('&#39;', "'").replaceAll('&amp;', '&')
-  const inputs = [...form.matchAll(/<input (?:type="(?:hidden|text)" )?[^>]*?name="([^"]+)"[^>]*?value="([^"]*)"/g)].filter(([tag]) => !tag.includes('checkbox') || tag.includes('checked'))
+  const plain = (text: string) =>
+    text.replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&quot;', '"').replaceAll('&#39;', "'").replaceAll(
+      '&amp;',
+      '&'
+    )
+  const inputs = [...form.matchAll(/<input (?:type="(?:hidden|text)" )?[^>]*?name="([^"]+)"[^>]*?value="([^"]*)"/g)]
+    .filter(([tag]) => !tag.includes('checkbox') || tag.includes('checked'))
   const areas = [...form.matchAll(/<textarea [^>]*?name="([^"]+)"[^>]*>\n([^]*?)<\/textarea>/g)]
-  const choices = [...form.matchAll(/<select [^>]*?name="([^"]+)"[^>]*>[^]*?<option(?: value="([^"]*)")? selected>([^<]*)</g)].map(([tag, name, value, text]) => [tag, name, value ?? text])
-  return { ...Object.fromEntries([...inputs, ...areas, ...choices].map(([, name, value]) => [name!, plain(value!).replaceAll('\n', '\r\n')])), ...changes }
+  const choices = [
+    ...form.matchAll(/<select [^>]*?name="([^"]+)"[^>]*>[^]*?<option(?: value="([^"]*)")? selected>([^<]*)</g)
+  ].map(([tag, name, value, text]) => [tag, name, value ?? text])
+  return {
+    ...Object.fromEntries(
+      [...inputs, ...areas, ...choices].map(([, name, value]) => [name!, plain(value!).replaceAll('\n', '\r\n')])
+    ),
+    ...changes
+  }
 }
 
 t.test('before there is one, the list says what it is for', async t => {
@@ -33,7 +46,7 @@ t.test('before there is one, the list says what it is for', async t => {
 })
 
 t.test('a template is written, seen while it is typed, saved, sent, and arrives', async t => {
-  const { page, complaints } = await openPage(t, house.url)
+  const { page, complaints } = await openPage(t, app.url)
   await signIn(page, API_KEY)
   await page.goto('/dashboard/templates/new')
   await page.getByLabel('Name', { exact: true }).fill('Receipt')
@@ -54,7 +67,11 @@ t.test('a template is written, seen while it is typed, saved, sent, and arrives'
   const before = await page.locator('#preview iframe').getAttribute('src')
   await page.getByLabel('Text', { exact: true }).fill('Thanks, {{name}}')
   await page.locator('#preview-text', { hasText: 'Thanks, <b>Ada</b>' }).waitFor()
-  t.equal(await page.locator('#preview iframe').getAttribute('src'), before, 'a frame whose HTML is the same is not drawn anew')
+  t.equal(
+    await page.locator('#preview iframe').getAttribute('src'),
+    before,
+    'a frame whose HTML is the same is not drawn anew'
+  )
 
   await page.getByLabel('HTML').fill('<h1>Thank you, {{name}}</h1>\n{{#note}}<p>never closed')
   await page.getByText('html, line 2: {{#note}} is never closed.').waitFor()
@@ -68,10 +85,24 @@ t.test('a template is written, seen while it is typed, saved, sent, and arrives'
   await page.getByText('Created. Mail can name it by its id.').waitFor()
   const id = page.url().split('/').at(-1)!
   t.match(await get(id), {
-    version: 1, name: 'Receipt', subject: 'Order {{order}}', html: '<h1>Thank you, {{name}}</h1><p>{{note}}</p>', text: 'Thanks, {{name}}', layout_id: null,
-    variables: [{ name: 'order', type: 'string', required: true, fallback: null }, { name: 'name', type: 'string', required: false, fallback: 'friend' }]
+    version: 1,
+    name: 'Receipt',
+    subject: 'Order {{order}}',
+    html: '<h1>Thank you, {{name}}</h1><p>{{note}}</p>',
+    text: 'Thanks, {{name}}',
+    layout_id: null,
+    variables: [{ name: 'order', type: 'string', required: true, fallback: null }, {
+      name: 'name',
+      type: 'string',
+      required: false,
+      fallback: 'friend'
+    }]
   })
-  t.match(JSON.parse(await page.getByLabel('Sample variables').inputValue()), { order: '1042', note: 'Ink' }, 'its sample variables are remembered')
+  t.match(
+    JSON.parse(await page.getByLabel('Sample variables').inputValue()),
+    { order: '1042', note: 'Ink' },
+    'its sample variables are remembered'
+  )
 
   await page.getByLabel('HTML').fill('<h1>Many thanks, {{name}}</h1><p>{{note}}</p>')
   const asking = page.waitForEvent('dialog')
@@ -87,8 +118,8 @@ t.test('a template is written, seen while it is typed, saved, sent, and arrives'
   t.strictSame(await flaws(page), [])
   await page.getByRole('button', { name: 'Save and send a test' }).click()
   await page.waitForURL('**/dashboard/emails/em_*')
-  await house.settled(page.url().split('/').at(-1)!, 'delivered')
-  const mail = await house.caught('grace@example.com')
+  await app.settled(page.url().split('/').at(-1)!, 'delivered')
+  const mail = await app.caught('grace@example.com')
   t.equal(mail.subject, 'Order 1042')
   t.match(mail.html, '<h1>Many thanks, &lt;b&gt;Ada&lt;/b&gt;</h1><p>Ink</p>')
   t.equal((await get(id)).version, 2)
@@ -96,7 +127,7 @@ t.test('a template is written, seen while it is typed, saved, sent, and arrives'
 })
 
 /** Somewhere else: what it was asked for. */
-async function openElsewhere (t: { teardown (end: () => void): void }): Promise<{ url: string, asked: string[] }> {
+async function openElsewhere (t: { teardown(end: () => void): void }): Promise<{ url: string, asked: string[] }> {
   const asked: string[] = []
   const server = createServer((request, response) => {
     asked.push(request.url!)
@@ -114,10 +145,18 @@ t.test('a template with hostile HTML runs nothing in its preview, and reaches ne
 <a href="/dashboard/sessions" target="_top" id="out">out</a><a href="javascript:parent.document.title='taken'" target="_self" id="script">script</a>
 <meta http-equiv="refresh" content="0;url=${elsewhere.url}"><base href="${elsewhere.url}/"><form action="/dashboard/sign-out" method="post"><button id="send">send</button></form>
 <img src="${elsewhere.url}/p.gif"><link rel="stylesheet" href="${elsewhere.url}/s.css"><style>body{background:url(${elsewhere.url}/b.png)}</style><p id="end">the end</p>`
-  const { id } = await make({ name: '<img src=x onerror=alert(1)>', subject: '</strong><script>alert(1)</script>', html: hostile, text: '</pre><script>alert(1)</script>' })
-  const { page } = await openPage(t, house.url)
+  const { id } = await make({
+    name: '<img src=x onerror=alert(1)>',
+    subject: '</strong><script>alert(1)</script>',
+    html: hostile,
+    text: '</pre><script>alert(1)</script>'
+  })
+  const { page } = await openPage(t, app.url)
   const dialogs: string[] = []
-  page.on('dialog', async dialog => { dialogs.push(dialog.message()); await dialog.dismiss() })
+  page.on('dialog', async dialog => {
+    dialogs.push(dialog.message())
+    await dialog.dismiss()
+  })
   await signIn(page, API_KEY)
   await page.goto(`/dashboard/templates/${id}`)
   const frame = page.frameLocator('#preview iframe')
@@ -137,11 +176,23 @@ t.test('a template with hostile HTML runs nothing in its preview, and reaches ne
   await page.getByLabel('Fetch pictures from elsewhere in the preview').check()
   await page.frameLocator('#preview iframe[src$="?images=1"]').locator('#end').waitFor()
   for (const endMs = Date.now() + 5000; elsewhere.asked.length < 2 && Date.now() < endMs;) await page.waitForTimeout(20)
-  t.strictSame(elsewhere.asked.toSorted(), ['/b.png', '/p.gif'], 'pictures, and nothing but pictures, once they are asked for')
+  t.strictSame(
+    elsewhere.asked.toSorted(),
+    ['/b.png', '/p.gif'],
+    'pictures, and nothing but pictures, once they are asked for'
+  )
 })
 
 t.test('a save that changes nothing makes no version, and line ends stay as they were', async t => {
-  const made = await make({ html: '<p>\r\n{{name}}</p>\r\n', text: 'a\nb', variables: [{ name: 'name', type: 'string', fallback: '' }, { name: 'list', type: 'list', fallback: [1, { a: null }] }] })
+  const made = await make({
+    html: '<p>\r\n{{name}}</p>\r\n',
+    text: 'a\nb',
+    variables: [{ name: 'name', type: 'string', fallback: '' }, {
+      name: 'list',
+      type: 'list',
+      fallback: [1, { a: null }]
+    }]
+  })
   const { html } = await visitor.get(`/dashboard/templates/${made.id}`)
   const fields = fieldsOf(html)
   t.match(fields, { 'variables.0.fallback': '""', 'variables.1.fallback': '[1,{"a":null}]' })
@@ -149,7 +200,13 @@ t.test('a save that changes nothing makes no version, and line ends stay as they
   t.match(same, { status: 303, to: `/dashboard/templates/${made.id}` })
   t.strictSame(await get(made.id), made)
   await visitor.post(`/dashboard/templates/${made.id}`, { ...fields, subject: 'Hello {{name}}' })
-  t.match(await get(made.id), { version: 2, subject: 'Hello {{name}}', html: made.html, text: made.text, variables: made.variables })
+  t.match(await get(made.id), {
+    version: 2,
+    subject: 'Hello {{name}}',
+    html: made.html,
+    text: made.text,
+    variables: made.variables
+  })
   const late = await visitor.post(`/dashboard/templates/${made.id}`, { ...fields, subject: 'Late' })
   t.equal(late.status, 422)
   t.match(late.html, 'Version 2 was saved after you opened this page')
@@ -158,13 +215,17 @@ t.test('a save that changes nothing makes no version, and line ends stay as they
 })
 
 t.test('what a preview cannot show it says, and shows the rest', async t => {
-  const preview = async (fields: Record<string, string>) => (await visitor.post('/dashboard/templates/preview', { samples: '{}', ...fields })).html
+  const preview = async (fields: Record<string, string>) =>
+    (await visitor.post('/dashboard/templates/preview', { samples: '{}', ...fields })).html
   t.match(await preview({}), 'Write a subject and a body')
   const big = await preview({ html: 'x'.repeat(300_000), text: 'still here' })
   t.match(big, 'html is at most 256 kB.')
   t.match(big, 'still here')
   t.notMatch(big, '<iframe')
-  const endless = await preview({ html: `{{#a}}${'x'.repeat(1000)}{{/a}}`, samples: JSON.stringify({ a: Array.from({ length: 5000 }, () => 1) }) })
+  const endless = await preview({
+    html: `{{#a}}${'x'.repeat(1000)}{{/a}}`,
+    samples: JSON.stringify({ a: Array.from({ length: 5000 }, () => 1) })
+  })
   t.match(endless, /box warn/)
   t.match(await preview({ html: 'x', layout_id: 'tpl_none' }), 'Its layout tpl_none is gone')
   t.match(await preview({ html: 'x', samples: '[]' }), 'Sample variables are a JSON object')
@@ -194,19 +255,34 @@ t.test('previews are kept for their session alone, briefly, and never too many',
 })
 
 t.test('sample variables fit the places of a template and its declarations', async t => {
-  const html = '{{name}} {{customer.city}} {{#items}}{{title}}: {{price}}{{/items}} {{#tags}}{{.}}{{/tags}} {{#isNew}}!{{/isNew}} {{^none}}{{left}}{{/none}} {{{content}}} {{__proto__}}'
+  const html =
+    '{{name}} {{customer.city}} {{#items}}{{title}}: {{price}}{{/items}} {{#tags}}{{.}}{{/tags}} {{#isNew}}!{{/isNew}} {{^none}}{{left}}{{/none}} {{{content}}} {{__proto__}}'
   const variables = [
-    { name: 'order', type: 'string' as const, required: true, fallback: null }, { name: 'count', type: 'number' as const, required: false, fallback: 3 },
-    { name: 'items', type: 'list' as const, required: true, fallback: null }, { name: 'flag', type: 'boolean' as const, required: true, fallback: null }
+    { name: 'order', type: 'string' as const, required: true, fallback: null },
+    { name: 'count', type: 'number' as const, required: false, fallback: 3 },
+    { name: 'items', type: 'list' as const, required: true, fallback: null },
+    { name: 'flag', type: 'boolean' as const, required: true, fallback: null }
   ]
-  t.strictSame(Object.entries(JSON.parse(sampleJson({ subject: 'Order {{order}}', html, text: '{{#broken', variables }))), [
-    ['order', 'order'], ['name', 'name'], ['customer', { city: 'city' }], ['items', [{ title: 'title', price: 'price' }]], ['tags', ['one', 'two']], ['isNew', true],
-    ['left', 'left'], ['__proto__', '__proto__'], ['count', 3], ['flag', true]
-  ])
+  t.strictSame(
+    Object.entries(JSON.parse(sampleJson({ subject: 'Order {{order}}', html, text: '{{#broken', variables }))),
+    [
+      ['order', 'order'],
+      ['name', 'name'],
+      ['customer', { city: 'city' }],
+      ['items', [{ title: 'title', price: 'price' }]],
+      ['tags', ['one', 'two']],
+      ['isNew', true],
+      ['left', 'left'],
+      ['__proto__', '__proto__'],
+      ['count', 3],
+      ['flag', true]
+    ]
+  )
 })
 
 t.test('what leads from one text to another is told by the lines they share', async t => {
-  const told = (before: string, after: string) => linesBetween(before, after).map(({ sign, text }) => sign + text).join('|')
+  const told = (before: string, after: string) =>
+    linesBetween(before, after).map(({ sign, text }) => sign + text).join('|')
   t.equal(told('a\nb\nc', 'a\nB\nc'), ' a|-b|+B| c')
   t.equal(told('', 'a'), '+a')
   t.equal(told('a\nb\nc\nd', 'b\nx\nd'), '-a| b|-c|+x| d')
@@ -218,8 +294,18 @@ t.test('what leads from one text to another is told by the lines they share', as
 t.test('faults come back beside what was typed', async t => {
   const { id, version } = await make({})
   const fields = {
-    version: String(version), name: 'x'.repeat(201), subject: '', html: '<p>{{/a}}</p>', text: '', samples: '{}',
-    'variables.0.name': 'a b', 'variables.0.type': 'string', 'variables.0.fallback': '', 'variables.3.name': 'late', 'variables.3.type': 'number', 'variables.3.fallback': '7'
+    version: String(version),
+    name: 'x'.repeat(201),
+    subject: '',
+    html: '<p>{{/a}}</p>',
+    text: '',
+    samples: '{}',
+    'variables.0.name': 'a b',
+    'variables.0.type': 'string',
+    'variables.0.fallback': '',
+    'variables.3.name': 'late',
+    'variables.3.type': 'number',
+    'variables.3.fallback': '7'
   }
   const bad = await visitor.post(`/dashboard/templates/${id}`, fields)
   t.equal(bad.status, 422)
@@ -230,7 +316,14 @@ t.test('faults come back beside what was typed', async t => {
   const json = await visitor.post(`/dashboard/templates/${id}`, { ...fields, 'variables.3.fallback': 'seven' })
   t.equal(json.html.split('The fallback of late is JSON of its type.').length - 1, 2, 'above the form and at its row')
   t.match(json.html, />\nseven<\/textarea>/)
-  const test = await visitor.post(`/dashboard/templates/${id}/test`, { version: String(version), name: 'Fine', html: '<p>{{a}}</p>', samples: '[1]', from: 'x@nobody.example', to: 'ada@example.com' })
+  const test = await visitor.post(`/dashboard/templates/${id}/test`, {
+    version: String(version),
+    name: 'Fine',
+    html: '<p>{{a}}</p>',
+    samples: '[1]',
+    from: 'x@nobody.example',
+    to: 'ada@example.com'
+  })
   t.match(test.html, 'Sample variables are a JSON object')
   const sender = await visitor.post(`/dashboard/templates/${id}/test`, fieldsOf(test.html, { samples: '{}' }))
   t.equal(sender.status, 422)
@@ -240,7 +333,9 @@ t.test('faults come back beside what was typed', async t => {
 
 t.test('versions are compared, shown and restored', async t => {
   const { id } = await make({ name: 'Letter', subject: 'One', html: '<p>a</p>\n<p>b</p>\n<p>c</p>' })
-  await house.request('PATCH', `/api/templates/${id}`, { body: { subject: 'Two', html: '<p>a</p>\n<p>B</p>\n<p>c</p>', variables: [{ name: 'who', type: 'string' }] } })
+  await app.request('PATCH', `/api/templates/${id}`, {
+    body: { subject: 'Two', html: '<p>a</p>\n<p>B</p>\n<p>c</p>', variables: [{ name: 'who', type: 'string' }] }
+  })
   const list = await visitor.get(`/dashboard/templates/${id}/versions`)
   t.match(list.html, /Version 2<\/a> <span class="badge good">newest/)
   const first = await visitor.get(`/dashboard/templates/${id}/versions/1`)
@@ -248,8 +343,13 @@ t.test('versions are compared, shown and restored', async t => {
   t.match(first.html, '<del>− &lt;p&gt;b&lt;/p&gt;\n</del>')
   t.match(first.html, '<ins>+ &lt;p&gt;B&lt;/p&gt;\n</ins>')
   t.match((await visitor.get(`/dashboard/templates/${id}/versions/2`)).html, 'From version 1 to version 2')
-  for (const version of ['3', '0', 'x']) t.equal((await visitor.get(`/dashboard/templates/${id}/versions/${version}`)).status, 404)
-  t.match(await visitor.post(`/dashboard/templates/${id}/versions/1/restore`), { status: 303, to: `/dashboard/templates/${id}` })
+  for (const version of ['3', '0', 'x']) {
+    t.equal((await visitor.get(`/dashboard/templates/${id}/versions/${version}`)).status, 404)
+  }
+  t.match(await visitor.post(`/dashboard/templates/${id}/versions/1/restore`), {
+    status: 303,
+    to: `/dashboard/templates/${id}`
+  })
   t.match(await get(id), { version: 3, subject: 'One', html: '<p>a</p>\n<p>b</p>\n<p>c</p>', variables: [] })
   t.match((await visitor.get('/dashboard/templates')).html, /Letter<\/a>/)
 })
@@ -257,14 +357,26 @@ t.test('versions are compared, shown and restored', async t => {
 t.test('a layout is chosen, previewed around the template, and kept from being deleted', async t => {
   const layout = await make({ name: 'Frame', html: '<header>Shop</header>{{{content}}}' })
   const { id, version } = await make({ name: 'Inside' })
-  t.match((await visitor.get(`/dashboard/templates/${id}`)).html, new RegExp(`<option value="${layout.id}">Frame</option>`))
-  const preview = await visitor.post('/dashboard/templates/preview', { html: '<p>Hello</p>', layout_id: layout.id, samples: '{}' })
+  t.match(
+    (await visitor.get(`/dashboard/templates/${id}`)).html,
+    new RegExp(`<option value="${layout.id}">Frame</option>`)
+  )
+  const preview = await visitor.post('/dashboard/templates/preview', {
+    html: '<p>Hello</p>',
+    layout_id: layout.id,
+    samples: '{}'
+  })
   const src = /src="([^"]+)"/.exec(preview.html)![1]!
   const framed = await visitor.get(src)
   t.match(framed.html, '<header>Shop</header><p>Hello</p>')
   t.match(framed.headers.get('content-security-policy'), /^sandbox .*default-src 'none'/)
   t.notMatch(framed.headers.get('content-security-policy'), /allow-scripts|allow-same-origin|https:/)
-  await visitor.post(`/dashboard/templates/${id}`, { version: String(version), name: 'Inside', html: '<p>Hello</p>', layout_id: layout.id })
+  await visitor.post(`/dashboard/templates/${id}`, {
+    version: String(version),
+    name: 'Inside',
+    html: '<p>Hello</p>',
+    layout_id: layout.id
+  })
   t.equal((await get(id)).layout_id, layout.id)
   const kept = await visitor.post(`/dashboard/templates/${layout.id}/delete`)
   t.equal(kept.status, 409)
@@ -275,8 +387,16 @@ t.test('a layout is chosen, previewed around the template, and kept from being d
 
 t.test('another account sees none of it', async t => {
   const { id } = await make({})
-  const other = await visit(house, await house.newAccountKey())
-  for (const path of ['', '/versions', '/versions/1']) t.equal((await other.get(`/dashboard/templates/${id}${path}`)).status, 404, path)
-  for (const path of ['', '/test', '/delete', '/versions/1/restore']) t.equal((await other.post(`/dashboard/templates/${id}${path}`, { name: 'Mine', html: 'x', version: '1' })).status, 404, path)
+  const other = await visit(app, await app.newAccountKey())
+  for (const path of ['', '/versions', '/versions/1']) {
+    t.equal((await other.get(`/dashboard/templates/${id}${path}`)).status, 404, path)
+  }
+  for (const path of ['', '/test', '/delete', '/versions/1/restore']) {
+    t.equal(
+      (await other.post(`/dashboard/templates/${id}${path}`, { name: 'Mine', html: 'x', version: '1' })).status,
+      404,
+      path
+    )
+  }
   t.match((await other.get('/dashboard/templates')).html, 'No templates yet')
 })

@@ -4,24 +4,25 @@ import { openPage, signIn } from '../support/browser.ts'
 import { waysFrom } from '../support/crawl.ts'
 import { visit } from '../support/dashboard.ts'
 import { startHookSink, type HookRequest } from '../support/hook-sink.ts'
-import { API_KEY, openTestHouse } from '../support/house.ts'
+import { API_KEY, startTestApp } from '../support/app.ts'
 import { until } from '../support/wait.ts'
 
-const house = await openTestHouse(t)
+const app = await startTestApp(t)
 const sink = await startHookSink()
 t.teardown(() => sink.stop())
-const { page, complaints } = await openPage(t, house.url)
+const { page, complaints } = await openPage(t, app.url)
 await signIn(page, API_KEY)
-const me = await visit(house)
+const me = await visit(app)
 
 /** What a receiver may answer to run or to dress something in the page that shows it. */
-const HOSTILE = '<img src=x onerror="window.hit=1"><script>window.hit=1</script></code></pre></details><style>*{display:none}</style>"\'`${1}'
+const HOSTILE =
+  '<img src=x onerror="window.hit=1"><script>window.hit=1</script></code></pre></details><style>*{display:none}</style>"\'`${1}'
 const PAST = '2027-01-01T00:00'
 let endpoint = ''
 let secret = ''
 
 async function deliver (): Promise<string> {
-  return (await house.send({ to: 'delivered@sandbox.jetpost.test', subject: '</script><b>Hello' })).body.id
+  return (await app.send({ to: 'delivered@sandbox.jetpost.test', subject: '</script><b>Hello' })).body.id
 }
 
 const about = (email: string) => (requests: HookRequest[]) => requests.filter(({ body }) => body.includes(email))
@@ -47,15 +48,29 @@ t.test('the first endpoint is made: faults stand at their fields, the secret is 
   t.match(await page.locator('.empty').innerText(), /curl .*\/api\/webhooks/, 'an empty page teaches')
   await page.getByRole('link', { name: 'Make the first one' }).click()
   await page.getByLabel('URL').fill('ftp://example.com/')
-  for (const type of ['opened', 'clicked', 'complained', 'unsubscribed']) await page.getByRole('checkbox', { name: `email.${type}` }).uncheck()
+  for (const type of ['opened', 'clicked', 'complained', 'unsubscribed']) {
+    await page.getByRole('checkbox', { name: `email.${type}` }).uncheck()
+  }
   await page.getByText('Batches and pace').click()
   await page.getByLabel('Requests at once').fill('200')
   await page.getByRole('button', { name: 'Make the endpoint' }).click()
   t.match(await page.locator('#field-url-fault').innerText(), /https:\/\//)
   t.match(await page.locator('#field-concurrency-fault').innerText(), /1 to 100/)
-  t.equal(await page.getByRole('checkbox', { name: 'email.opened' }).isChecked(), false, 'what was chosen is still there')
-  const late = await me.post('/dashboard/webhooks', { url: 'https://example.com/late', events: 'email.opened', start_at: 'tomorrow' })
-  t.match(late, { status: 422, html: /value="https:\/\/example\.com\/late"[^]*type="text" id="field-start_at"[^>]*aria-invalid="true"[^>]*value="tomorrow"/ }, 'nothing typed is lost')
+  t.equal(
+    await page.getByRole('checkbox', { name: 'email.opened' }).isChecked(),
+    false,
+    'what was chosen is still there'
+  )
+  const late = await me.post('/dashboard/webhooks', {
+    url: 'https://example.com/late',
+    events: 'email.opened',
+    start_at: 'tomorrow'
+  })
+  t.match(late, {
+    status: 422,
+    html:
+      /value="https:\/\/example\.com\/late"[^]*type="text" id="field-start_at"[^>]*aria-invalid="true"[^>]*value="tomorrow"/
+  }, 'nothing typed is lost')
   await page.getByLabel('URL').fill(`${sink.url}/hooks`)
   await page.getByLabel('Requests at once').fill('3')
   await page.getByRole('button', { name: 'Make the endpoint' }).click()
@@ -66,7 +81,7 @@ t.test('the first endpoint is made: faults stand at their fields, the secret is 
   const check = await shownCheck()
   await page.reload()
   await page.getByText('This form was sent already.').waitFor()
-  const { data } = (await house.request('GET', '/api/webhooks')).body
+  const { data } = (await app.request('GET', '/api/webhooks')).body
   t.equal(data.length, 1, 'loaded again, the page makes no other')
   await page.goto(`/dashboard/webhooks/${data[0].id}`)
   endpoint = new URL(page.url()).pathname
@@ -90,9 +105,15 @@ t.test('a receiver that breaks is seen without a reload: what was asked and answ
   t.ok(await stayed())
   await row('HTTP 500').getByRole('link', { name: 'email.delivered' }).click()
   const payload = JSON.parse(await page.getByRole('region', { name: 'Payload' }).innerText())
-  t.match(payload, { type: 'email.delivered', data: { email_id: email, to: 'delivered@sandbox.jetpost.test', subject: '</script><b>Hello' } })
+  t.match(payload, {
+    type: 'email.delivered',
+    data: { email_id: email, to: 'delivered@sandbox.jetpost.test', subject: '</script><b>Hello' }
+  })
   t.equal(await page.getByRole('region', { name: 'Request 1: what was answered' }).innerText(), HOSTILE, 'a text')
-  t.match(await page.getByRole('region', { name: 'Request 1: what was asked' }).innerText(), /POST http:.*\/hooks\n[^]*X-Service-Signature: sha256=/)
+  t.match(
+    await page.getByRole('region', { name: 'Request 1: what was asked' }).innerText(),
+    /POST http:.*\/hooks\n[^]*X-Service-Signature: sha256=/
+  )
   t.equal(await page.locator('main img, main script, main style').count(), 0)
   t.match(await page.locator('#delivery .box.warn').innerText(), /HTTP 500\. The receiver itself failed/)
   t.equal(await page.getByRole('link', { name: email }).getAttribute('href'), `/dashboard/emails/${email}`)
@@ -113,7 +134,11 @@ t.test('a receiver that breaks is seen without a reload: what was asked and answ
   await stay()
   await me.post(`${new URL(page.url()).pathname}/replay`)
   await page.getByText('HTTP 200').nth(1).waitFor()
-  t.equal(await page.getByRole('region', { name: 'Request 1: what was answered' }).isVisible(), true, 'what somebody has opened stays open')
+  t.equal(
+    await page.getByRole('region', { name: 'Request 1: what was answered' }).isVisible(),
+    true,
+    'what somebody has opened stays open'
+  )
   t.ok(await stayed())
 })
 
@@ -125,7 +150,10 @@ t.test('what failed is counted, then sent again: an endpoint that said 410 is di
   await page.getByText('Disabled:').waitFor()
   t.ok(await stayed())
   t.match(await (await me.get('/dashboard/webhooks')).html, /it answered 410/)
-  t.match(await me.get(`${endpoint}/replay?what=failed`), { status: 422, html: /The webhook is disabled: enable it first/ })
+  t.match(await me.get(`${endpoint}/replay?what=failed`), {
+    status: 422,
+    html: /The webhook is disabled: enable it first/
+  })
   sink.answers(() => ({}))
   await page.getByRole('button', { name: 'Enable' }).click()
   await page.getByRole('link', { name: 'Replay…' }).click()
@@ -141,9 +169,14 @@ t.test('what failed is counted, then sent again: an endpoint that said 410 is di
   t.match(await page.locator('#replays').innerText(), /What failed/)
   await page.goto(`${endpoint}/replay?what=failed`)
   await page.getByRole('heading', { name: 'Nothing to send' }).waitFor()
-  for (const bad of ['pace=0', `from=${PAST}`, 'from=2020-01-01T00:00']) t.match(await me.get(`${endpoint}/replay?what=window&${bad}`), { status: 422, html: /role="alert"/ }, bad)
+  for (const bad of ['pace=0', `from=${PAST}`, 'from=2020-01-01T00:00']) {
+    t.match(await me.get(`${endpoint}/replay?what=window&${bad}`), { status: 422, html: /role="alert"/ }, bad)
+  }
   const wrong = await me.get(`${endpoint}/replay?what=window&from=yesterday&to=tomorrow&pace=7`)
-  t.match(wrong, { status: 422, html: /id="field-from"[^>]*aria-invalid="true"[^>]*value="yesterday"[^]*id="field-to-fault"/ })
+  t.match(wrong, {
+    status: 422,
+    html: /id="field-from"[^>]*aria-invalid="true"[^>]*value="yesterday"[^]*id="field-to-fault"/
+  })
   t.match(wrong.html, 'value="7"')
 })
 
@@ -169,8 +202,9 @@ t.test('a pause holds what is owed and a replay, which can be canceled; resuming
 })
 
 /** A form that an impatient hand sends twice. */
-async function sendTwice (t: { equal (found: unknown, wanted: unknown): void }): Promise<void> {
-  const { action, fields } = waysFrom((await me.get(`${endpoint}/replay?what=window&since=1`)).html, endpoint).forms.find(form => form.fields.once !== undefined)!
+async function sendTwice (t: { equal(found: unknown, wanted: unknown): void }): Promise<void> {
+  const { action, fields } = waysFrom((await me.get(`${endpoint}/replay?what=window&since=1`)).html, endpoint).forms
+    .find(form => form.fields.once !== undefined)!
   const replays = async () => (await me.get(`${endpoint}/replays`)).html
   const count = (html: string) => html.split('data-name="What"').length - 1
   const before = count(await replays())
@@ -211,12 +245,15 @@ t.test('settings are changed, the secret is rotated, and the old one ends when s
 })
 
 t.test('filters stand in the URL, and lists go on page by page', async t => {
-  const { id } = (await house.request('POST', '/api/webhooks', { body: { url: `${sink.url}/many?"><img src=x onerror=window.hit=1><i a='`, events: ['email.delivered'] } })).body
+  const { id } = (await app.request('POST', '/api/webhooks', {
+    body: { url: `${sink.url}/many?"><img src=x onerror=window.hit=1><i a='`, events: ['email.delivered'] }
+  })).body
   const [first] = await Promise.all(Array.from({ length: 27 }, deliver))
   await sink.waitFor(requests => requests.filter(({ path }) => path.startsWith('/many')).length === 27)
   const path = `/dashboard/webhooks/${id}`
   await until(async () => !/pending/.test((await me.get(`${path}?state=pending`)).html.split('<tbody>')[1] ?? ''))
-  const links = (html: string) => [...html.matchAll(/href="(\/dashboard\/webhooks\/deliveries\/whd_\w+)"/g)].map(([, link]) => link!)
+  const links = (html: string) =>
+    [...html.matchAll(/href="(\/dashboard\/webhooks\/deliveries\/whd_\w+)"/g)].map(([, link]) => link!)
   const newest = await me.get(path)
   t.equal(links(newest.html).length, 25)
   const [, tile] = /href="([^"]*state=delivered[^"]*)">27</.exec(newest.html)!
@@ -232,19 +269,37 @@ t.test('filters stand in the URL, and lists go on page by page', async t => {
   t.match(await me.get(`${path}?state=failed`), { html: /Nothing found/ })
   t.match(await me.get(`${path}?since=${PAST}`), { html: /Nothing found/ })
   t.match(await me.get(`${path}?error=timeout&event=ev_1`), { html: /Nothing found/ })
-  for (const bad of ['state=lost', 'error=none', 'cursor=abc', 'since=yesterday', 'event=em_1', 'email=%00']) t.equal((await me.get(`${path}?${bad}`)).status, 422, bad)
-  for (const wide of ['since=0000-01-01T00:00', 'until=9999-12-31T23:59:59-23:00']) t.match((await me.get(`${path}?${wide}`)).html, 'href="/dashboard/webhooks/deliveries/', wide)
+  for (const bad of ['state=lost', 'error=none', 'cursor=abc', 'since=yesterday', 'event=em_1', 'email=%00']) {
+    t.equal((await me.get(`${path}?${bad}`)).status, 422, bad)
+  }
+  for (const wide of ['since=0000-01-01T00:00', 'until=9999-12-31T23:59:59-23:00']) {
+    t.match((await me.get(`${path}?${wide}`)).html, 'href="/dashboard/webhooks/deliveries/', wide)
+  }
   t.equal((await me.get(`${path}?cursor=${placeText({ at: '0000-01-01T00:00:00.000Z', id: 'whd_1' })}`)).status, 422)
   const { html: wrong } = await me.get(`${path}?state=delivered&email=ada@example.com&since=yesterday`)
   t.match(wrong, 'Deliveries of the last 24 hours', 'the endpoint is there all the same')
   t.match(wrong, '<option value="delivered" selected>')
-  t.match(wrong, /id="field-email"[^>]*aria-invalid="true"[^>]*value="ada@example.com"[^]*id="field-email-fault">An email is found by its id, em_…, and not by an address/)
+  t.match(
+    wrong,
+    /id="field-email"[^>]*aria-invalid="true"[^>]*value="ada@example.com"[^]*id="field-email-fault">An email is found by its id, em_…, and not by an address/
+  )
   t.match(wrong, /type="text" id="field-since"[^>]*aria-invalid="true"[^>]*value="yesterday"/)
-  for (const none of ['whd_none', '%00']) t.equal((await me.get(`/dashboard/webhooks/deliveries/${none}`)).status, 404, none)
+  for (const none of ['whd_none', '%00']) {
+    t.equal((await me.get(`/dashboard/webhooks/deliveries/${none}`)).status, 404, none)
+  }
   await page.goto(path)
   await page.getByLabel('State', { exact: true }).selectOption('delivered')
   await page.waitForURL(/state=delivered/)
-  for (const shown of [path, '/dashboard/webhooks', '/dashboard/webhooks/deliveries', rest[0]!, `${path}/edit`, `${path}/replay`]) {
+  for (
+    const shown of [
+      path,
+      '/dashboard/webhooks',
+      '/dashboard/webhooks/deliveries',
+      rest[0]!,
+      `${path}/edit`,
+      `${path}/replay`
+    ]
+  ) {
     await page.goto(shown)
     t.equal(await page.locator('main img, main i').count(), 0, 'its URL is a text')
   }
@@ -266,13 +321,24 @@ t.test('filters stand in the URL, and lists go on page by page', async t => {
 })
 
 t.test('somebody of another account sees none of it and does nothing to it', async t => {
-  const stranger = await visit(house, await house.newAccountKey())
+  const stranger = await visit(app, await app.newAccountKey())
   const [delivery] = /\/dashboard\/webhooks\/deliveries\/whd_\w+/.exec((await me.get(endpoint)).html)!
   const [replay] = /replays\/rpl_\w+/.exec((await me.get(`${endpoint}/replays`)).html) ?? ['replays/rpl_none']
   t.match(await stranger.get('/dashboard/webhooks'), { html: /No endpoint yet/ })
   t.match(await stranger.get('/dashboard/webhooks/deliveries'), { html: /No delivery yet/ })
-  for (const path of [endpoint, `${endpoint}/edit`, `${endpoint}/replay?what=window`, `${endpoint}/replays`, delivery, `${delivery}/body`]) t.equal((await stranger.get(path)).status, 404, path)
-  const verbs = ['pause', 'resume', 'enable', 'delete', 'rotate', 'finish', 'replay', `${replay}/cancel`].map(verb => `${endpoint}/${verb}`)
+  for (
+    const path of [
+      endpoint,
+      `${endpoint}/edit`,
+      `${endpoint}/replay?what=window`,
+      `${endpoint}/replays`,
+      delivery,
+      `${delivery}/body`
+    ]
+  ) t.equal((await stranger.get(path)).status, 404, path)
+  const verbs = ['pause', 'resume', 'enable', 'delete', 'rotate', 'finish', 'replay', `${replay}/cancel`].map(verb =>
+    `${endpoint}/${verb}`
+  )
   for (const path of [...verbs, `${delivery}/replay`]) t.equal((await stranger.post(path)).status, 404, path)
   t.equal((await stranger.post(`${endpoint}/test`, { type: 'email.opened' })).status, 404)
   t.equal((await stranger.post(endpoint, { url: 'https://example.com/', events: 'email.opened' })).status, 404)

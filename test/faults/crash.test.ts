@@ -31,10 +31,23 @@ t.test(`kill -9 of everything, ${TREE_KILLS} times while ${EMAILS} emails are ac
     shots.push(...await killUnderLoad(tree, world, round))
     await tree.start()
   }
-  shots.push(...await closedLoop({ url: tree.url, key: TREE_KEY, inFlight: 20, acceptedMax: 20, durationMs: 20_000, body: mailOf(TREE_KILLS) }))
+  shots.push(
+    ...await closedLoop({
+      url: tree.url,
+      key: TREE_KEY,
+      inFlight: 20,
+      acceptedMax: 20,
+      durationMs: 20_000,
+      body: mailOf(TREE_KILLS)
+    })
+  )
   const { doubled, doubted } = await reckon(t, tree, world, shots, RECOVERY_MS)
   const accepted = shots.filter(shot => shot.status === 202).length
-  t.comment(`${accepted} accepted, ${shots.length - accepted} not answered with 202, ${doubled} with a second copy, ${doubted} of those looked at in doubt`)
+  t.comment(
+    `${accepted} accepted, ${
+      shots.length - accepted
+    } not answered with 202, ${doubled} with a second copy, ${doubted} of those looked at in doubt`
+  )
   t.ok(doubled <= TREE_KILLS * 100, 'no more copies than transactions under way')
 })
 
@@ -52,64 +65,106 @@ async function killUnderLoad (tree: Tree, { mail }: World, round: number): Promi
     if (status === 202) accepted++
     if (accepted >= EMAILS / 2 && mail.received.length > before) killed ??= kill()
   }
-  const shots = await closedLoop({ url: tree.url, key: TREE_KEY, inFlight: 50, acceptedMax: EMAILS, durationMs: 30_000, body: mailOf(round), signal: over.signal, onShot })
+  const shots = await closedLoop({
+    url: tree.url,
+    key: TREE_KEY,
+    inFlight: 50,
+    acceptedMax: EMAILS,
+    durationMs: 30_000,
+    body: mailOf(round),
+    signal: over.signal,
+    onShot
+  })
   await (killed ??= kill())
   return shots
 }
 
-t.test(`kill -9 of nats-server, ${NATS_KILLS} times under load: nothing is lost, nothing is sent twice, the service comes back by itself`, LONG_ONLY, async t => {
-  const { tree, world } = await open(t)
-  const jetpost = tree.pid()
-  const over = new AbortController()
-  const load = fixedRate({ url: tree.url, key: TREE_KEY, perS: LONG ? 200 : 100, inFlight: 100, durationMs: 120_000, body: mailOf(0), signal: over.signal })
-  for (let kill = 0; kill < NATS_KILLS; kill++) {
-    await sleep(1500)
-    const pid = tree.natsPid()!
-    signal(pid, 'SIGKILL')
-    await untilGone([pid])
-    await untilAccepting(tree)
+t.test(
+  `kill -9 of nats-server, ${NATS_KILLS} times under load: nothing is lost, nothing is sent twice, the service comes back by itself`,
+  LONG_ONLY,
+  async t => {
+    const { tree, world } = await open(t)
+    const jetpost = tree.pid()
+    const over = new AbortController()
+    const load = fixedRate({
+      url: tree.url,
+      key: TREE_KEY,
+      perS: LONG ? 200 : 100,
+      inFlight: 100,
+      durationMs: 120_000,
+      body: mailOf(0),
+      signal: over.signal
+    })
+    for (let kill = 0; kill < NATS_KILLS; kill++) {
+      await sleep(1500)
+      const pid = tree.natsPid()!
+      signal(pid, 'SIGKILL')
+      await untilGone([pid])
+      await untilAccepting(tree)
+    }
+    await sleep(1000)
+    over.abort()
+    const shots = await load
+    const { doubled, doubted } = await reckon(t, tree, world, shots, RECOVERY_MS)
+    t.equal(doubled, 0, 'no second copy')
+    t.equal(doubted, 0, 'no doubt')
+    t.equal(tree.pid(), jetpost, 'the same process all the time')
+    t.comment(statuses(shots))
+    t.strictSame(
+      shots.filter(shot => ![202, 503].includes(shot.status)).map(shot => shot.status),
+      [],
+      'accepted or told to come again'
+    )
   }
-  await sleep(1000)
-  over.abort()
-  const shots = await load
-  const { doubled, doubted } = await reckon(t, tree, world, shots, RECOVERY_MS)
-  t.equal(doubled, 0, 'no second copy')
-  t.equal(doubted, 0, 'no doubt')
-  t.equal(tree.pid(), jetpost, 'the same process all the time')
-  t.comment(statuses(shots))
-  t.strictSame(shots.filter(shot => ![202, 503].includes(shot.status)).map(shot => shot.status), [], 'accepted or told to come again')
-})
+)
 
 const ACCEPTING_MS = 30_000
 
 async function untilAccepting (tree: Tree): Promise<void> {
-  for (const endMs = Date.now() + ACCEPTING_MS; ; await sleep(200)) {
-    const { status } = await tree.request('POST', '/api/emails', JSON.parse(smallMail(999_999))).catch(() => ({ status: 0 }))
+  for (const endMs = Date.now() + ACCEPTING_MS;; await sleep(200)) {
+    const { status } = await tree.request('POST', '/api/emails', JSON.parse(smallMail(999_999))).catch(() => ({
+      status: 0
+    }))
     if (status === 202) return
-    if (Date.now() > endMs) throw new Error(`not accepting ${ACCEPTING_MS} ms after nats-server was killed:\n${tree.log().slice(-2000)}`)
+    if (Date.now() > endMs) {
+      throw new Error(`not accepting ${ACCEPTING_MS} ms after nats-server was killed:\n${tree.log().slice(-2000)}`)
+    }
   }
 }
 
-t.test('SIGTERM under load: ends by itself with everything it started, and the next start goes on without a doubt', LONG_ONLY, async t => {
-  const { tree, world } = await open(t)
-  const over = new AbortController()
-  const load = closedLoop({ url: tree.url, key: TREE_KEY, inFlight: 50, durationMs: 60_000, body: mailOf(0), signal: over.signal })
-  await sleep(2000)
-  const family = tree.family()
-  const exit = await tree.stop(45_000)
-  over.abort()
-  const shots = await load
-  t.equal(exit.code, 0)
-  t.comment(`stopped after ${exit.ms} ms; ${statuses(shots)}`)
-  await untilGone(family)
-  t.strictSame(tree.family(), [], 'nothing is left running')
-  await tree.start()
-  const { doubled, doubted } = await reckon(t, tree, world, shots, RECOVERY_MS)
-  t.equal(doubled, 0, 'no second copy')
-  t.equal(doubted, 0, 'no doubt')
-})
+t.test(
+  'SIGTERM under load: ends by itself with everything it started, and the next start goes on without a doubt',
+  LONG_ONLY,
+  async t => {
+    const { tree, world } = await open(t)
+    const over = new AbortController()
+    const load = closedLoop({
+      url: tree.url,
+      key: TREE_KEY,
+      inFlight: 50,
+      durationMs: 60_000,
+      body: mailOf(0),
+      signal: over.signal
+    })
+    await sleep(2000)
+    const family = tree.family()
+    const exit = await tree.stop(45_000)
+    over.abort()
+    const shots = await load
+    t.equal(exit.code, 0)
+    t.comment(`stopped after ${exit.ms} ms; ${statuses(shots)}`)
+    await untilGone(family)
+    t.strictSame(tree.family(), [], 'nothing is left running')
+    await tree.start()
+    const { doubled, doubted } = await reckon(t, tree, world, shots, RECOVERY_MS)
+    t.equal(doubled, 0, 'no second copy')
+    t.equal(doubted, 0, 'no doubt')
+  }
+)
 
 /** How many answers of each kind, for people. */
 function statuses (shots: Shot[]): string {
-  return [...Map.groupBy(shots, shot => shot.status)].map(([status, list]) => `${list.length} × ${status === 0 ? 'no answer' : status}`).join(', ')
+  return [...Map.groupBy(shots, shot => shot.status)].map(([status, list]) =>
+    `${list.length} × ${status === 0 ? 'no answer' : status}`
+  ).join(', ')
 }

@@ -20,14 +20,31 @@ function load (tree: Tree): { stop: () => Promise<Shot[]>, shots: Shot[] } {
   const over = new AbortController()
   const shots: Shot[] = []
   const running = fixedRate({
-    url: tree.url, key: TREE_KEY, perS: LONG ? 100 : 50, inFlight: 400, durationMs: 120_000, body: smallMail, signal: over.signal, onShot: shot => shots.push(shot)
+    url: tree.url,
+    key: TREE_KEY,
+    perS: LONG ? 100 : 50,
+    inFlight: 400,
+    durationMs: 120_000,
+    body: smallMail,
+    signal: over.signal,
+    onShot: shot => shots.push(shot)
   })
-  return { shots, stop: () => { over.abort(); return running } }
+  return {
+    shots,
+    stop: () => {
+      over.abort()
+      return running
+    }
+  }
 }
 
 /** Asks until the answer is as wished, or gives the last one when the time is up. */
-async function until (timeoutMs: number, ask: () => Promise<TreeAnswer>, wished: (answer: TreeAnswer) => boolean): Promise<TreeAnswer> {
-  for (const endMs = Date.now() + timeoutMs; ; await sleep(200)) {
+async function until (
+  timeoutMs: number,
+  ask: () => Promise<TreeAnswer>,
+  wished: (answer: TreeAnswer) => boolean
+): Promise<TreeAnswer> {
+  for (const endMs = Date.now() + timeoutMs;; await sleep(200)) {
     const answer = await ask()
     if (wished(answer) || Date.now() > endMs) return answer
   }
@@ -36,7 +53,9 @@ async function until (timeoutMs: number, ask: () => Promise<TreeAnswer>, wished:
 t.test(`PostgreSQL gone for ${POSTGRES_AWAY_MS / 1000} s under load: accepting, sending and callbacks go on, reads answer 503 and catch up`, async t => {
   const world = await openWorld(t)
   const database = await openDatabase(t)
-  const tree = await startTree({ env: { SMTP_URL: world.smtpUrl, DATABASE_URL: database.url, JETPOST_WEBHOOK_ALLOW_PRIVATE: 'true' } })
+  const tree = await startTree({
+    env: { SMTP_URL: world.smtpUrl, DATABASE_URL: database.url, JETPOST_WEBHOOK_ALLOW_PRIVATE: 'true' }
+  })
   t.teardown(tree.dispose)
   await subscribe(tree, world)
   const { shots, stop } = load(tree)
@@ -48,8 +67,14 @@ t.test(`PostgreSQL gone for ${POSTGRES_AWAY_MS / 1000} s under load: accepting, 
   const meanwhile = shots.slice(mark.shots)
   t.strictSame(meanwhile.filter(shot => shot.status !== 202), [], 'all that was asked meanwhile was accepted')
   t.ok(meanwhile.length > POSTGRES_AWAY_MS / 1000 * 25, `${meanwhile.length} accepted meanwhile`)
-  t.ok(world.mail.received.length - mark.mails > meanwhile.length / 2, `${world.mail.received.length - mark.mails} sent meanwhile`)
-  t.ok(world.hooks.requests.length - mark.hooks > meanwhile.length / 2, `${world.hooks.requests.length - mark.hooks} callbacks meanwhile`)
+  t.ok(
+    world.mail.received.length - mark.mails > meanwhile.length / 2,
+    `${world.mail.received.length - mark.mails} sent meanwhile`
+  )
+  t.ok(
+    world.hooks.requests.length - mark.hooks > meanwhile.length / 2,
+    `${world.hooks.requests.length - mark.hooks} callbacks meanwhile`
+  )
   t.equal((await tree.request('GET', '/healthz')).status, 200, 'alive')
   const ready = await tree.request('GET', '/readyz')
   t.equal(ready.status, 503)
@@ -63,7 +88,10 @@ t.test(`PostgreSQL gone for ${POSTGRES_AWAY_MS / 1000} s under load: accepting, 
 })
 
 /** A stop hits each connection wherever it is: between two statements of a transaction as well. */
-async function goAndComeBack (database: Pick<Embedded, 'stop'> & { start (): Promise<void> }, times: number): Promise<void> {
+async function goAndComeBack (
+  database: Pick<Embedded, 'stop'> & { start(): Promise<void> },
+  times: number
+): Promise<void> {
   for (let i = 0; i < times; i++) {
     await database.stop()
     await database.start()
@@ -81,15 +109,31 @@ async function readsRefuse (t: Test, tree: Tree): Promise<void> {
 }
 
 /** A PostgreSQL of the test's own: that of a tree would be started again by it. */
-async function openDatabase (t: Test): Promise<{ url: string, start (): Promise<void>, stop (): Promise<void> }> {
+async function openDatabase (t: Test): Promise<{ url: string, start(): Promise<void>, stop(): Promise<void> }> {
   const dataDir = mkdtempSync(join(tmpdir(), 'jetpost-outage-'))
-  const open = () => startEmbedded({ dataDir, nats: false, postgres: true, natsBin: null, natsPort: null, postgresPort: null, log: createLog('silent'), say: () => {} })
+  const open = () =>
+    startEmbedded({
+      dataDir,
+      nats: false,
+      postgres: true,
+      natsBin: null,
+      natsPort: null,
+      postgresPort: null,
+      log: createLog('silent'),
+      say: () => {}
+    })
   let running: Embedded = await open()
   t.teardown(async () => {
     await running.stop()
     rmSync(dataDir, { recursive: true, force: true })
   })
-  return { url: running.databaseUrl!, stop: () => running.stop(), start: async () => { running = await open() } }
+  return {
+    url: running.databaseUrl!,
+    stop: () => running.stop(),
+    start: async () => {
+      running = await open()
+    }
+  }
 }
 
 /** A tree with its peers that has been under load for a second. */
@@ -116,27 +160,35 @@ t.test('PostgreSQL silent on open lines: reads answer 503 in time, accepting and
   t.strictSame({ doubled, doubted }, { doubled: 0, doubted: 0 })
 })
 
-t.test(`NATS silent for ${NATS_AWAY_MS / 1000} s under load: 503 with Retry-After, nothing lost, recovery by itself`, LONG_ONLY, async t => {
-  const { world, tree, shots, stop } = await openUnderLoad(t)
-  const nats = tree.natsPid()!
-  signal(nats, 'SIGSTOP')
-  const answer = await tree.request('POST', '/api/emails', JSON.parse(smallMail(999_999)))
-  t.equal(answer.status, 503)
-  t.match(answer.headers.get('retry-after'), /^[1-9]\d*$/)
-  await sleep(NATS_AWAY_MS - 5000)
-  t.equal((await tree.request('GET', '/healthz')).status, 200, 'alive')
-  signal(nats, 'SIGCONT')
-  const mark = shots.length
-  await sleep(3000)
-  const later = shots.slice(mark)
-  t.ok(later.some(shot => shot.status === 202), 'it accepts again')
-  const all = await stop()
-  t.strictSame(all.filter(shot => ![202, 503].includes(shot.status)), [], 'accepted, or told to come again')
-  t.strictSame(all.filter(shot => shot.status === 503 && shot.retryAfterS === null), [], 'every 503 says when')
-  const { doubled, doubted } = await reckon(t, tree, world, all, RECOVERY_MS)
-  t.strictSame({ doubled, doubted }, { doubled: 0, doubted: 0 })
-  t.comment(`${all.filter(shot => shot.status === 202).length} accepted, ${all.filter(shot => shot.status === 503).length} told to come again`)
-})
+t.test(
+  `NATS silent for ${NATS_AWAY_MS / 1000} s under load: 503 with Retry-After, nothing lost, recovery by itself`,
+  LONG_ONLY,
+  async t => {
+    const { world, tree, shots, stop } = await openUnderLoad(t)
+    const nats = tree.natsPid()!
+    signal(nats, 'SIGSTOP')
+    const answer = await tree.request('POST', '/api/emails', JSON.parse(smallMail(999_999)))
+    t.equal(answer.status, 503)
+    t.match(answer.headers.get('retry-after'), /^[1-9]\d*$/)
+    await sleep(NATS_AWAY_MS - 5000)
+    t.equal((await tree.request('GET', '/healthz')).status, 200, 'alive')
+    signal(nats, 'SIGCONT')
+    const mark = shots.length
+    await sleep(3000)
+    const later = shots.slice(mark)
+    t.ok(later.some(shot => shot.status === 202), 'it accepts again')
+    const all = await stop()
+    t.strictSame(all.filter(shot => ![202, 503].includes(shot.status)), [], 'accepted, or told to come again')
+    t.strictSame(all.filter(shot => shot.status === 503 && shot.retryAfterS === null), [], 'every 503 says when')
+    const { doubled, doubted } = await reckon(t, tree, world, all, RECOVERY_MS)
+    t.strictSame({ doubled, doubted }, { doubled: 0, doubted: 0 })
+    t.comment(
+      `${all.filter(shot => shot.status === 202).length} accepted, ${
+        all.filter(shot => shot.status === 503).length
+      } told to come again`
+    )
+  }
+)
 
 t.test('mail servers that hang, reset after the dot, say 421 or garbage: each email in a named state, the others sent, the process lives', async t => {
   const world = await openWorld(t)
@@ -160,9 +212,13 @@ t.test('mail servers that hang, reset after the dot, say 421 or garbage: each em
     'goes-away@example.com': 'deferred',
     'later@example.com': 'delivered'
   }
-  for (const to of Object.keys(wanted)) t.equal((await tree.request('POST', '/api/emails', { ...JSON.parse(smallMail(0)), to })).status, 202)
-  const states = (answer: TreeAnswer) => Object.fromEntries(answer.body.data.map((email: { to: string[], status: string }) => [email.to[0], email.status]))
-  const settled = (answer: TreeAnswer) => answer.status === 200 && Object.entries(wanted).every(([to, status]) => states(answer)[to] === status)
+  for (const to of Object.keys(wanted)) {
+    t.equal((await tree.request('POST', '/api/emails', { ...JSON.parse(smallMail(0)), to })).status, 202)
+  }
+  const states = (answer: TreeAnswer) =>
+    Object.fromEntries(answer.body.data.map((email: { to: string[], status: string }) => [email.to[0], email.status]))
+  const settled = (answer: TreeAnswer) =>
+    answer.status === 200 && Object.entries(wanted).every(([to, status]) => states(answer)[to] === status)
   t.strictSame(states(await until(30_000, () => tree.request('GET', '/api/emails'), settled)), wanted)
   t.equal(tree.pid(), jetpost)
   t.equal((await tree.request('GET', '/readyz')).status, 200)
@@ -170,5 +226,12 @@ t.test('mail servers that hang, reset after the dot, say 421 or garbage: each em
   t.equal((await tree.request('POST', '/api/emails', JSON.parse(smallMail(1)))).status, 202)
   await sleep(1000)
   mail.greet(null)
-  t.equal((await until(30_000, () => tree.request('GET', '/api/emails?to=user1@example.com'), answer => answer.body.data?.[0]?.status === 'delivered')).body.data[0].status, 'delivered')
+  t.equal(
+    (await until(
+      30_000,
+      () => tree.request('GET', '/api/emails?to=user1@example.com'),
+      answer => answer.body.data?.[0]?.status === 'delivered'
+    )).body.data[0].status,
+    'delivered'
+  )
 })

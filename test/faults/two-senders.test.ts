@@ -2,7 +2,7 @@ import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { openLedger, stamp } from '#src/actions/ledger.ts'
+import { createAppenders, stamp } from '#src/actions/appenders.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { systemClock, timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
@@ -23,50 +23,74 @@ const EMAILS = 400
 /** Long enough for the other to take it for dead (15 s), or well short of that. */
 const PAUSE_MS = LONG ? 20_000 : 4000
 
-t.test(`two senders, one of them paused for ${PAUSE_MS / 1000} s amid its transactions: all is sent, and no second copy without a doubt`, LONG_ONLY, async t => {
-  const { natsUrl } = freshAccount()
-  const sink = await startSink()
-  const bus = await connectBus({ url: natsUrl, creds: null, name: 'two senders', log })
-  t.teardown(async () => {
-    await bus.close()
-    await sink.stop()
-  })
-  await ensureTopology(bus, topology)
-  // What a silent process holds comes to the other after ack_wait, 30 s by plan.
-  await (await bus.nc.jetstreamManager()).consumers.update('REQUESTS', 'sender', { ack_wait: 3_000_000_000 })
-  const senders = [fork(CHILD, [natsUrl, sink.url], { stdio: 'inherit' }), fork(CHILD, [natsUrl, sink.url], { stdio: 'inherit' })]
-  t.teardown(() => Promise.all(senders.map(end)))
-  await Promise.all(senders.map(sender => once(sender, 'message')))
-  const address = (i: number) => `r${i}@example.net`
-  for (let i = 0; i < EMAILS; i++) sink.replies(address(i), { data: { reply: '354 go ahead', afterMs: (i * 7) % 200 }, dot: { reply: '250 ok', afterMs: 300 } }, 3)
-  const emails = await ask(bus, Array.from({ length: EMAILS }, (_, i) => address(i)))
-  await sink.dots(EMAILS / 4, 20_000)
-  senders[0]!.kill('SIGSTOP')
-  await sleep(PAUSE_MS)
-  senders[0]!.kill('SIGCONT')
+t.test(
+  `two senders, one of them paused for ${
+    PAUSE_MS / 1000
+  } s amid its transactions: all is sent, and no second copy without a doubt`,
+  LONG_ONLY,
+  async t => {
+    const { natsUrl } = freshAccount()
+    const sink = await startSink()
+    const bus = await connectBus({ url: natsUrl, creds: null, name: 'two senders', log })
+    t.teardown(async () => {
+      await bus.close()
+      await sink.stop()
+    })
+    await ensureTopology(bus, topology)
+    // What a silent process holds comes to the other after ack_wait, 30 s by plan.
+    await (await bus.nc.jetstreamManager()).consumers.update('REQUESTS', 'sender', { ack_wait: 3_000_000_000 })
+    const senders = [
+      fork(CHILD, [natsUrl, sink.url], { stdio: 'inherit' }),
+      fork(CHILD, [natsUrl, sink.url], { stdio: 'inherit' })
+    ]
+    t.teardown(() => Promise.all(senders.map(end)))
+    await Promise.all(senders.map(sender => once(sender, 'message')))
+    const address = (i: number) => `r${i}@example.net`
+    for (let i = 0; i < EMAILS; i++) {
+      sink.replies(address(i), {
+        data: { reply: '354 go ahead', afterMs: (i * 7) % 200 },
+        dot: { reply: '250 ok', afterMs: 300 }
+      }, 3)
+    }
+    const emails = await ask(bus, Array.from({ length: EMAILS }, (_, i) => address(i)))
+    await sink.dots(EMAILS / 4, 20_000)
+    senders[0]!.kill('SIGSTOP')
+    await sleep(PAUSE_MS)
+    senders[0]!.kill('SIGCONT')
 
-  const endMs = Date.now() + 60_000
-  for (const email of emails) await settled(bus, email, endMs)
-  // Whatever dot the paused one would still send is sent by then.
-  await sleep(2000)
-  let [copied, doubted] = [0, 0]
-  for (const email of emails) {
-    const types = await settled(bus, email, endMs)
-    const doubts = types.filter(type => type === 'email.in_doubt').length
-    const copies = sink.received.filter(({ dot, messageId }) => dot && messageId?.startsWith(`<${email}.`) === true)
-    if (types.filter(type => type === 'email.delivered').length !== 1) t.fail(`${email} was not delivered once: ${types.join()}`)
-    if (copies.length - 1 > doubts) t.fail(`${email} has ${copies.length} copies: ${types.join()}`)
-    if (new Set(copies.map(({ messageId, date }) => `${messageId} ${date}`)).size !== 1) t.fail(`${email} has copies that differ`)
-    copied += copies.length - 1
-    doubted += doubts
+    const endMs = Date.now() + 60_000
+    for (const email of emails) await settled(bus, email, endMs)
+    // Whatever dot the paused one would still send is sent by then.
+    await sleep(2000)
+    let [copied, doubted] = [0, 0]
+    for (const email of emails) {
+      const types = await settled(bus, email, endMs)
+      const doubts = types.filter(type => type === 'email.in_doubt').length
+      const copies = sink.received.filter(({ dot, messageId }) => dot && messageId?.startsWith(`<${email}.`) === true)
+      if (types.filter(type => type === 'email.delivered').length !== 1) {
+        t.fail(
+          `${email} was not delivered once: ${types.join()}`
+        )
+      }
+      if (copies.length - 1 > doubts) t.fail(`${email} has ${copies.length} copies: ${types.join()}`)
+      if (new Set(copies.map(({ messageId, date }) => `${messageId} ${date}`)).size !== 1) {
+        t.fail(
+          `${email} has copies that differ`
+        )
+      }
+      copied += copies.length - 1
+      doubted += doubts
+    }
+    t.comment(`${copied} second copies, ${doubted} doubts`)
+    if (!LONG) {
+      t.same({ copied, doubted }, { copied: 0, doubted: 0 }, 'a pause that nobody takes for death costs nothing')
+    }
+    t.ok(doubted <= 20, 'no more than one process has under way')
   }
-  t.comment(`${copied} second copies, ${doubted} doubts`)
-  if (!LONG) t.same({ copied, doubted }, { copied: 0, doubted: 0 }, 'a pause that nobody takes for death costs nothing')
-  t.ok(doubted <= 20, 'no more than one process has under way')
-})
+)
 
 async function ask (bus: Bus, addresses: string[]): Promise<string[]> {
-  const ledger = openLedger(bus, systemClock)
+  const appenders = createAppenders(bus, systemClock)
   const cause = { account: ACCOUNT, correlation: 'test', causation: null }
   return await Promise.all(addresses.map(async address => {
     const email = newId('em', Date.now())
@@ -84,7 +108,7 @@ async function ask (bus: Bus, addresses: string[]): Promise<string[]> {
       expiresAt: timestamp(Date.now() + 3_600_000),
       onDoubt: 'retry'
     }, Date.now())
-    await ledger.requests.append([{ subject: subjects.request(ACCOUNT, email), fact }])
+    await appenders.requests.append([{ subject: subjects.request(ACCOUNT, email), fact }])
     return email
   }))
 }

@@ -5,19 +5,19 @@ import t from 'tap'
 import { backfillId, openBackfills } from '#src/actions/backfill.ts'
 import { advanceFanout, readFanoutCursor } from '#src/actions/delivery.ts'
 import { followDirectory, type LiveDirectory } from '#src/actions/directory.ts'
-import type { Ledger } from '#src/actions/ledger.ts'
+import type { Appenders } from '#src/actions/appenders.ts'
 import { deleteWebhook } from '#src/actions/webhook.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
 import { loadAfter } from '#src/nats/load.ts'
-import { createBodies } from '#src/out/webhooks/bodies.ts'
-import { startFanout } from '#src/out/webhooks/fanout.ts'
+import { createBodies } from '#src/workers/webhooks/bodies.ts'
+import { startFanout } from '#src/workers/webhooks/fanout.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { emptyDirectory, type Webhook } from '#streams/directory.ts'
 import type { Recorded } from '#streams/define.ts'
-import { partitionOf, subjects } from '#streams/subjects.ts'
+import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
 import { openHookRig, type HookRig } from '../support/hook-rig.ts'
 import { startHookSink } from '../support/hook-sink.ts'
 import { LONG_ONLY } from '../support/long.ts'
@@ -28,14 +28,17 @@ const log = createLog('silent')
 const past = (ms: number) => timestamp(Date.now() - ms)
 const openingsIn = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'replay.requested')
 
-function startOne (ledger: Ledger, directory: LiveDirectory): Role {
-  return startFanout({ ledger, directory, bodies: createBodies(1_000_000), log })
+function startOne (appenders: Appenders, directory: LiveDirectory): Role {
+  return startFanout({ appenders, directory, bodies: createBodies(1_000_000), log })
 }
 
 /** Places in EMAILS that the fan-out itself has brought to an endpoint, each as often as it has. */
 function liveOf (facts: AnyFact[], webhook: string): number[] {
   return facts.flatMap(fact => {
-    if (fact.type === 'delivery.requested' && fact.data.webhook === webhook && fact.data.replay === null && !fact.data.batch) return fact.data.events.map(({ seq }) => seq)
+    if (
+      fact.type === 'delivery.requested' && fact.data.webhook === webhook && fact.data.replay === null &&
+      !fact.data.batch
+    ) return fact.data.events.map(({ seq }) => seq)
     return fact.type === 'batch.joined' && fact.data.webhook === webhook ? [fact.data.event.seq] : []
   })
 }
@@ -51,7 +54,7 @@ function throughOf (facts: AnyFact[], webhook: string): number | null {
 async function allFacts (rig: HookRig): Promise<Recorded<AnyFact>[]> {
   const found: Recorded<AnyFact>[] = []
   for (;;) {
-    const page = await loadAfter(rig.ledger.bus, 'EMAILS', 'email.>', found.at(-1)?.seq ?? 0, 500)
+    const page = await loadAfter(rig.appenders.bus, 'EMAILS', 'email.>', found.at(-1)?.seq ?? 0, 500)
     if (page.length === 0) return found
     found.push(...page)
   }
@@ -72,80 +75,101 @@ function coverage (happened: Recorded<AnyFact>[], facts: AnyFact[], webhook: Web
 }
 const EXACT = { opened: true, missing: 0, doubled: 0, invented: 0 }
 
-t.test('endpoints that start in the past, made amid the mail, fan-outs stopped and killed at random: all from then on is theirs exactly once', LONG_ONLY, async t => {
-  const rig = await openHookRig(t)
-  for (let i = 0; i < 100; i++) await rig.happen('delivered')
-  const stopping = new AbortController()
-  /** A process of its own: what it knows of endpoints may lag behind what the others know. */
-  const keepOne = async () => {
-    const ledger = await rig.another()
-    const directory = followDirectory(ledger.bus, log)
-    while (!stopping.signal.aborted) {
-      const role = startOne(ledger, directory)
-      await sleep(100 + Math.random() * 1500, stopping.signal)
-      await role.stop()
+t.test(
+  'endpoints that start in the past, made amid the mail, fan-outs stopped and killed at random: all from then on is theirs exactly once',
+  LONG_ONLY,
+  async t => {
+    const rig = await openHookRig(t)
+    for (let i = 0; i < 100; i++) await rig.happen('delivered')
+    const stopping = new AbortController()
+    /** A process of its own: what it knows of endpoints may lag behind what the others know. */
+    const keepOne = async () => {
+      const appenders = await rig.another()
+      const directory = followDirectory(appenders.bus, log)
+      while (!stopping.signal.aborted) {
+        const role = startOne(appenders, directory)
+        await sleep(100 + Math.random() * 1500, stopping.signal)
+        await role.stop()
+      }
+      await directory.stop()
     }
-    await directory.stop()
-  }
-  let killed = 0
-  const killOne = async () => {
-    while (!stopping.signal.aborted) {
-      const child = fork(CHILD, [rig.natsUrl], { stdio: 'inherit' })
-      t.teardown(() => { child.kill('SIGKILL') })
-      await Promise.race([once(child, 'message'), once(child, 'exit')])
-      await sleep(Math.random() * 700, stopping.signal)
-      child.kill('SIGKILL')
-      if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')
-      killed++
+    let killed = 0
+    const killOne = async () => {
+      while (!stopping.signal.aborted) {
+        const child = fork(CHILD, [rig.natsUrl], { stdio: 'inherit' })
+        t.teardown(() => {
+          child.kill('SIGKILL')
+        })
+        await Promise.race([once(child, 'message'), once(child, 'exit')])
+        await sleep(Math.random() * 700, stopping.signal)
+        child.kill('SIGKILL')
+        if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')
+        killed++
+      }
     }
-  }
-  const keepers = [keepOne(), keepOne(), killOne()]
-  let happened = 100
-  const mail = (async () => {
-    for (let i = 0; i < 60; i++, happened += 20) {
-      await Promise.all(Array.from({ length: 20 }, () => rig.happen('delivered')))
-      await sleep(Math.random() * 80)
+    const keepers = [keepOne(), keepOne(), killOne()]
+    let happened = 100
+    const mail = (async () => {
+      for (let i = 0; i < 60; i++, happened += 20) {
+        await Promise.all(Array.from({ length: 20 }, () => rig.happen('delivered')))
+        await sleep(Math.random() * 80)
+      }
+    })()
+    const webhooks: Webhook[] = []
+    for (let i = 0; i < 30; i++) {
+      const batch = i % 3 === 0 ? { maxEvents: 10, maxWaitMs: 60_000 } : null
+      webhooks.push(
+        (await rig.listen('http://127.0.0.1:9/', undefined, {
+          startAt: past(i % 2 === 0 ? 86_400_000 : Math.random() * 3000 + 1),
+          batch
+        })).webhook
+      )
+      await sleep(Math.random() * 300)
     }
-  })()
-  const webhooks: Webhook[] = []
-  for (let i = 0; i < 30; i++) {
-    const batch = i % 3 === 0 ? { maxEvents: 10, maxWaitMs: 60_000 } : null
-    webhooks.push((await rig.listen('http://127.0.0.1:9/', undefined, { startAt: past(i % 2 === 0 ? 86_400_000 : Math.random() * 3000 + 1), batch })).webhook)
-    await sleep(Math.random() * 300)
+    await mail
+    stopping.abort()
+    await Promise.all(keepers)
+    const role = startOne(rig.appenders, rig.directory)
+    t.teardown(() => role.stop())
+    const last = await rig.happen('delivered')
+    const facts = await rig.facts(
+      facts => webhooks.every(({ id }) => facts.some(fact => reaches(fact, last.id, id))),
+      60_000
+    )
+    const all = await allFacts(rig)
+    const covered = webhooks.map(webhook => coverage(all, facts, webhook))
+    t.same(covered, webhooks.map(() => EXACT))
+    t.ok(
+      webhooks.some(({ id }) => liveOf(facts, id).length > 100) &&
+        webhooks.some(({ id }) => throughOf(facts, id)! > 100),
+      'both have their part'
+    )
+    t.comment(
+      `${happened} facts, ${killed} kills, openings at ${webhooks.map(({ id }) => throughOf(facts, id)).join(' ')}`
+    )
   }
-  await mail
-  stopping.abort()
-  await Promise.all(keepers)
-  const role = startOne(rig.ledger, rig.directory)
-  t.teardown(() => role.stop())
-  const last = await rig.happen('delivered')
-  const facts = await rig.facts(facts => webhooks.every(({ id }) => facts.some(fact => reaches(fact, last.id, id))), 60_000)
-  const all = await allFacts(rig)
-  const covered = webhooks.map(webhook => coverage(all, facts, webhook))
-  t.same(covered, webhooks.map(() => EXACT))
-  t.ok(webhooks.some(({ id }) => liveOf(facts, id).length > 100) && webhooks.some(({ id }) => throughOf(facts, id)! > 100), 'both have their part')
-  t.comment(`${happened} facts, ${killed} kills, openings at ${webhooks.map(({ id }) => throughOf(facts, id)).join(' ')}`)
-})
+)
 
 t.test('an endpoint whose backfill is opened in the middle of a round gets the rest of the round', async t => {
   const rig = await openHookRig(t)
   // More than is held at once: the round is appended in several stretches.
   const others = await Promise.all(Array.from({ length: 40 }, () => rig.listen('http://127.0.0.1:9/')))
   for (let i = 0; i < 10; i++) await Promise.all(Array.from({ length: 20 }, () => rig.happen('delivered')))
-  const partition = partitionOf(others[0]!.webhook.id)
+  const partition = webhookPartitionOf(others[0]!.webhook.id)
   let late: Webhook | null = null
-  const { append } = rig.ledger.webhooks
-  const disturbed: Ledger = {
-    ...rig.ledger,
+  const { append } = rig.appenders.webhooks
+  const disturbed: Appenders = {
+    ...rig.appenders,
     webhooks: {
-      ...rig.ledger.webhooks,
+      ...rig.appenders.webhooks,
       async append (part, timeoutMs) {
         const isIts = part.some(({ subject }) => subject === subjects.fanoutCursor(partition))
         if (isIts && part.length > 1 && late === null) {
-          // A rival moves the cursor a little just now, and does not yet know of the endpoint that is made at the same time.
+          // A rival moves the cursor a little just now, and does not yet know of the endpoint that is made at the same
+          // time.
           do late = (await rig.listen('http://127.0.0.1:9/', undefined, { startAt: past(86_400_000) })).webhook
-          while (partitionOf(late.id) !== partition)
-          await advanceFanout(rig.ledger, partition, await readFanoutCursor(rig.ledger, partition), 0, [])
+          while (webhookPartitionOf(late.id) !== partition)
+          await advanceFanout(rig.appenders, partition, await readFanoutCursor(rig.appenders, partition), 0, [])
         }
         return await append(part, timeoutMs)
       }
@@ -154,7 +178,14 @@ t.test('an endpoint whose backfill is opened in the middle of a round gets the r
   const role = startOne(disturbed, rig.directory)
   t.teardown(() => role.stop())
   const last = await rig.happen('delivered')
-  const facts = await rig.facts(facts => late !== null && [late, ...others.map(({ webhook }) => webhook)].every(({ id }) => facts.some(fact => reaches(fact, last.id, id))), 30_000)
+  const facts = await rig.facts(
+    facts =>
+      late !== null && [
+        late,
+        ...others.map(({ webhook }) => webhook)
+      ].every(({ id }) => facts.some(fact => reaches(fact, last.id, id))),
+    30_000
+  )
   t.same(coverage(await allFacts(rig), facts, late!), EXACT)
 })
 
@@ -166,12 +197,15 @@ function reaches (fact: AnyFact, event: string, webhook: string): boolean {
 t.test('a backfill is opened when nothing happens, too, and holds what happened before', async t => {
   const rig = await openHookRig(t)
   for (let i = 0; i < 20; i++) await rig.happen('delivered')
-  const role = startOne(rig.ledger, rig.directory)
+  const role = startOne(rig.appenders, rig.directory)
   t.teardown(() => role.stop())
   const startAt = past(3_600_000)
   const { webhook } = await rig.listen('http://127.0.0.1:9/', undefined, { startAt })
   const facts = await rig.facts(facts => openingsIn(facts).length === 1)
-  t.match(openingsIn(facts)[0], { account: webhook.account, data: { replay: backfillId(webhook.id), webhook: webhook.id, what: 'backfill', from: startAt, place: '', made: 0 } })
+  t.match(openingsIn(facts)[0], {
+    account: webhook.account,
+    data: { replay: backfillId(webhook.id), webhook: webhook.id, what: 'backfill', from: startAt, place: '', made: 0 }
+  })
   await rig.happen('delivered')
   const more = await rig.facts(facts => liveOf(facts, webhook.id).includes(21))
   t.same(coverage(await allFacts(rig), more, webhook), EXACT)
@@ -182,15 +216,23 @@ t.test('who had gone over facts when another opened a backfill before them goes 
   const { webhook } = await rig.listen('http://127.0.0.1:9/', undefined, { startAt: past(3_600_000) })
   // As it was in the moment before the endpoint was made.
   let now = emptyDirectory()
-  const role = startOne(rig.ledger, { ...rig.directory, get now () { return now } })
+  const role = startOne(rig.appenders, {
+    ...rig.directory,
+    get now () {
+      return now
+    }
+  })
   t.teardown(() => role.stop())
-  const partition = partitionOf(webhook.id)
+  const partition = webhookPartitionOf(webhook.id)
   let control = await rig.listen('http://127.0.0.1:9/')
-  while (partitionOf(control.webhook.id) === partition) control = await rig.listen('http://127.0.0.1:9/')
+  while (webhookPartitionOf(control.webhook.id) === partition) control = await rig.listen('http://127.0.0.1:9/')
   now.webhooks.set(control.webhook.id, control.webhook)
   for (let i = 0; i < 50; i++) await rig.happen('delivered')
   await rig.facts(facts => liveOf(facts, control.webhook.id).includes(50))
-  t.ok(await openBackfills(rig.ledger, partition, { through: 0, seq: 0 }, 10, [webhook]), 'another process opens it where that one is: its partition has had nothing, so the cursor lags')
+  t.ok(
+    await openBackfills(rig.appenders, partition, { through: 0, seq: 0 }, 10, [webhook]),
+    'another process opens it where that one is: its partition has had nothing, so the cursor lags'
+  )
   now = rig.directory.now
   const facts = await rig.facts(facts => liveOf(facts, webhook.id).length === 40)
   t.equal(throughOf(facts, webhook.id), 10)
@@ -203,7 +245,7 @@ t.test('an endpoint deleted before its backfill was opened needs none', async t 
   const gone = await rig.listen('http://127.0.0.1:9/', undefined, { startAt: past(3_600_000) })
   await deleteWebhook(rig, rig.asker, gone.webhook.id)
   const { webhook } = await rig.listen('http://127.0.0.1:9/', undefined, { startAt: past(3_600_000) })
-  const role = startOne(rig.ledger, rig.directory)
+  const role = startOne(rig.appenders, rig.directory)
   t.teardown(() => role.stop())
   await rig.happen('delivered')
   const facts = await rig.facts(facts => openingsIn(facts).length > 0)
@@ -220,20 +262,34 @@ t.test('from what happened before to what happens now: each event reaches the en
   for (let i = 0; i < 60; i++) await happen()
   rig.start()
   await rig.facts(facts => liveOf(facts, before.webhook.id).includes(60))
-  const mail = (async () => { for (let i = 0; i < 100; i++) await happen() })()
+  const mail = (async () => {
+    for (let i = 0; i < 100; i++) await happen()
+  })()
   const one = await rig.listen(sink.url, undefined, { startAt: past(3_600_000) })
-  const many = await rig.listen(batches.url, undefined, { startAt: past(3_600_000), batch: { maxEvents: 10, maxWaitMs: 200 } })
+  const many = await rig.listen(batches.url, undefined, {
+    startAt: past(3_600_000),
+    batch: { maxEvents: 10, maxWaitMs: 200 }
+  })
   await mail
-  const reached = () => new Set(batches.requests.flatMap(({ body }) => (JSON.parse(body.toString()) as { events: Array<{ id: string }> }).events.map(({ id }) => id)))
+  const reached = () =>
+    new Set(
+      batches.requests.flatMap(({ body }) =>
+        (JSON.parse(body.toString()) as { events: Array<{ id: string }> }).events.map(({ id }) => id)
+      )
+    )
   await sink.waitFor(requests => new Set(requests.map(request => request.headers['webhook-id'])).size === 160, 30_000)
   await batches.waitFor(() => reached().size === 160, 30_000)
   t.same(reached(), new Set(events))
   for (const { webhook } of [one, many]) {
-    const asked = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.requested').filter(({ data }) => data.webhook === webhook.id)
+    const asked = (facts: AnyFact[]) =>
+      facts.filter(fact => fact.type === 'delivery.requested').filter(({ data }) => data.webhook === webhook.id)
     const ids = (facts: AnyFact[]) => asked(facts).flatMap(({ data }) => data.events.map(({ id }) => id))
-    const ended = (facts: AnyFact[]) => facts.some(fact => fact.type === 'replay.ended' && fact.data.webhook === webhook.id)
+    const ended = (facts: AnyFact[]) =>
+      facts.some(fact => fact.type === 'replay.ended' && fact.data.webhook === webhook.id)
     const facts = await rig.facts(facts => ended(facts) && new Set(ids(facts)).size === 160)
     t.same(ids(facts).toSorted(), events.toSorted(), 'each once')
-    for (const replay of [backfillId(webhook.id), null]) t.ok(asked(facts).some(({ data }) => data.replay === replay), 'both have their part')
+    for (const replay of [backfillId(webhook.id), null]) {
+      t.ok(asked(facts).some(({ data }) => data.replay === replay), 'both have their part')
+    }
   }
 })

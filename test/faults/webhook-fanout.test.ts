@@ -4,14 +4,14 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import type { LiveDirectory } from '#src/actions/directory.ts'
 import { changeWebhook, type CreatedWebhook } from '#src/actions/webhook.ts'
-import { createBodies } from '#src/out/webhooks/bodies.ts'
-import { startFanout } from '#src/out/webhooks/fanout.ts'
-import { startGather } from '#src/out/webhooks/gather.ts'
+import { createBodies } from '#src/workers/webhooks/bodies.ts'
+import { startFanout } from '#src/workers/webhooks/fanout.ts'
+import { startGather } from '#src/workers/webhooks/gather.ts'
 import { createLog } from '#src/base/log.ts'
 import { sleep } from '#src/base/backoff.ts'
 import type { Role } from '#src/base/role.ts'
 import type { AnyFact } from '#streams/catalog.ts'
-import type { Ledger } from '#src/actions/ledger.ts'
+import type { Appenders } from '#src/actions/appenders.ts'
 import { openHookRig, type Happened, type HookRig } from '../support/hook-rig.ts'
 import { startHookSink } from '../support/hook-sink.ts'
 import { LONG_ONLY } from '../support/long.ts'
@@ -22,96 +22,118 @@ const requestsIn = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'del
 const requested = (facts: AnyFact[]) => requestsIn(facts).map(({ data }) => `${data.events[0]!.id} ${data.webhook}`)
 
 /** Each event a delivery brings to its endpoint. */
-const pairsIn = (facts: AnyFact[]) => requestsIn(facts).flatMap(({ data }) => data.events.map(({ id }) => `${id} ${data.webhook}`))
+const pairsIn = (facts: AnyFact[]) =>
+  requestsIn(facts).flatMap(({ data }) => data.events.map(({ id }) => `${id} ${data.webhook}`))
 
-function startGatherer ({ directory }: HookRig, ledger: Ledger): Role {
-  return startGather({ ledger, directory, repair: async () => false, log: createLog('silent') })
+function startGatherer ({ directory }: HookRig, appenders: Appenders): Role {
+  return startGather({ appenders, directory, repair: async () => false, log: createLog('silent') })
 }
 
 /** A fan-out alone, as one more process would run it. */
-function startOne (ledger: Ledger, directory: LiveDirectory): Role {
-  return startFanout({ ledger, directory, bodies: createBodies(1_000_000), log: createLog('silent') })
+function startOne (appenders: Appenders, directory: LiveDirectory): Role {
+  return startFanout({ appenders, directory, bodies: createBodies(1_000_000), log: createLog('silent') })
 }
 
-t.test('two fan-outs on one log with random restarts make exactly one delivery of each event for each endpoint', LONG_ONLY, async t => {
-  const rig = await openHookRig(t)
-  const hooks: CreatedWebhook[] = []
-  for (let i = 0; i < 12; i++) hooks.push(await rig.listen(`http://127.0.0.1:9/${i}`))
-  const running = new Set<Role>()
-  t.teardown(() => Promise.all([...running].map(role => role.stop())))
-  const stopping = new AbortController()
-  const keepOne = async () => {
-    const ledger = await rig.another()
-    while (!stopping.signal.aborted) {
-      const role = startOne(ledger, rig.directory)
-      running.add(role)
-      await sleep(20 + Math.random() * 400, stopping.signal)
-      running.delete(role)
-      await role.stop()
+t.test(
+  'two fan-outs on one log with random restarts make exactly one delivery of each event for each endpoint',
+  LONG_ONLY,
+  async t => {
+    const rig = await openHookRig(t)
+    const hooks: CreatedWebhook[] = []
+    for (let i = 0; i < 12; i++) hooks.push(await rig.listen(`http://127.0.0.1:9/${i}`))
+    const running = new Set<Role>()
+    t.teardown(() => Promise.all([...running].map(role => role.stop())))
+    const stopping = new AbortController()
+    const keepOne = async () => {
+      const appenders = await rig.another()
+      while (!stopping.signal.aborted) {
+        const role = startOne(appenders, rig.directory)
+        running.add(role)
+        await sleep(20 + Math.random() * 400, stopping.signal)
+        running.delete(role)
+        await role.stop()
+      }
     }
+    const keepers = [keepOne(), keepOne()]
+    const events: Happened[] = []
+    for (let i = 0; i < 40; i++) {
+      events.push(...await Promise.all(Array.from({ length: 15 }, () => rig.happen('delivered'))))
+      await sleep(Math.random() * 100)
+    }
+    const pairs = new Set(events.flatMap(event => hooks.map(({ webhook }) => `${event.id} ${webhook.id}`)))
+    await rig.facts(facts => new Set(requested(facts)).size === pairs.size, 60_000)
+    stopping.abort()
+    await Promise.all(keepers)
+    // One that starts from the log's cursors now finds nothing left to do; one more event shows that it looked.
+    running.add(startOne(rig.appenders, rig.directory))
+    const last = await rig.happen('delivered')
+    const found = requested(
+      await rig.facts(facts => requested(facts).filter(pair => pair.startsWith(last.id)).length === hooks.length)
+    )
+    for (const { webhook } of hooks) pairs.add(`${last.id} ${webhook.id}`)
+    t.equal(found.length, pairs.size, 'none twice')
+    t.same(new Set(found), pairs, 'none missing, none invented')
   }
-  const keepers = [keepOne(), keepOne()]
-  const events: Happened[] = []
-  for (let i = 0; i < 40; i++) {
-    events.push(...await Promise.all(Array.from({ length: 15 }, () => rig.happen('delivered'))))
-    await sleep(Math.random() * 100)
-  }
-  const pairs = new Set(events.flatMap(event => hooks.map(({ webhook }) => `${event.id} ${webhook.id}`)))
-  await rig.facts(facts => new Set(requested(facts)).size === pairs.size, 60_000)
-  stopping.abort()
-  await Promise.all(keepers)
-  // One that starts from the log's cursors now finds nothing left to do; one more event shows that it looked.
-  running.add(startOne(rig.ledger, rig.directory))
-  const last = await rig.happen('delivered')
-  const found = requested(await rig.facts(facts => requested(facts).filter(pair => pair.startsWith(last.id)).length === hooks.length))
-  for (const { webhook } of hooks) pairs.add(`${last.id} ${webhook.id}`)
-  t.equal(found.length, pairs.size, 'none twice')
-  t.same(new Set(found), pairs, 'none missing, none invented')
-})
+)
 
-t.test('endpoints with batches and without, two processes restarted at random: every event is in exactly one delivery to each', LONG_ONLY, async t => {
-  const rig = await openHookRig(t)
-  const batches = [null, { maxEvents: 7, maxWaitMs: 100 }, { maxEvents: 100, maxWaitMs: 60_000 }, { maxEvents: 1, maxWaitMs: 500 }]
-  const hooks: CreatedWebhook[] = []
-  for (let i = 0; i < 12; i++) hooks.push(await rig.listen(`http://127.0.0.1:9/${i}`, undefined, { batch: batches[i % 4]! }))
-  const stopping = new AbortController()
-  const keepOne = async () => {
-    const ledger = await rig.another()
-    while (!stopping.signal.aborted) {
-      const parts = [startOne(ledger, rig.directory), startGatherer(rig, ledger)]
-      await sleep(50 + Math.random() * 600, stopping.signal)
-      await Promise.all(parts.map(part => part.stop()))
+t.test(
+  'endpoints with batches and without, two processes restarted at random: every event is in exactly one delivery to each',
+  LONG_ONLY,
+  async t => {
+    const rig = await openHookRig(t)
+    const batches = [null, { maxEvents: 7, maxWaitMs: 100 }, { maxEvents: 100, maxWaitMs: 60_000 }, {
+      maxEvents: 1,
+      maxWaitMs: 500
+    }]
+    const hooks: CreatedWebhook[] = []
+    for (let i = 0; i < 12; i++) {
+      hooks.push(
+        await rig.listen(`http://127.0.0.1:9/${i}`, undefined, { batch: batches[i % 4]! })
+      )
+    }
+    const stopping = new AbortController()
+    const keepOne = async () => {
+      const appenders = await rig.another()
+      while (!stopping.signal.aborted) {
+        const parts = [startOne(appenders, rig.directory), startGatherer(rig, appenders)]
+        await sleep(50 + Math.random() * 600, stopping.signal)
+        await Promise.all(parts.map(part => part.stop()))
+      }
+    }
+    const keepers = [keepOne(), keepOne()]
+    const events: Happened[] = []
+    for (let i = 0; i < 40; i++) {
+      events.push(...await Promise.all(Array.from({ length: 15 }, () => rig.happen('delivered'))))
+      await sleep(Math.random() * 100)
+    }
+    // Two keep less than a full batch back for a minute: without their setting it goes out at once.
+    const fanned = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'batch.joined').length === events.length * 9
+    await rig.facts(fanned, 60_000)
+    for (const { webhook } of hooks) await changeWebhook(rig.services, rig.asker, webhook.id, { batch: null })
+    const pairs = new Set(events.flatMap(event => hooks.map(({ webhook }) => `${event.id} ${webhook.id}`)))
+    await rig.facts(facts => new Set(pairsIn(facts)).size === pairs.size, 60_000)
+    stopping.abort()
+    await Promise.all(keepers)
+    const parts = [startOne(rig.appenders, rig.directory), startGatherer(rig, rig.appenders)]
+    t.teardown(() => Promise.all(parts.map(part => part.stop())))
+    const last = await rig.happen('delivered')
+    const facts = await rig.facts(facts =>
+      pairsIn(facts).filter(pair => pair.startsWith(last.id)).length === hooks.length
+    )
+    for (const { webhook } of hooks) pairs.add(`${last.id} ${webhook.id}`)
+    const found = pairsIn(facts)
+    t.equal(found.length, pairs.size, 'none twice')
+    t.same(new Set(found), pairs, 'none missing, none invented')
+    const ofSeven = requestsIn(facts).filter(({ data }) => data.webhook === hooks[1]!.webhook.id && data.batch)
+    t.ok(ofSeven.some(({ data }) => data.events.length === 7), 'some are full')
+    for (const { webhook } of hooks) {
+      const places = requestsIn(facts).filter(({ data }) => data.webhook === webhook.id).flatMap(({ data }) =>
+        data.events.map(({ seq }) => seq)
+      )
+      t.same(places, places.toSorted((a, b) => a - b), 'in their order')
     }
   }
-  const keepers = [keepOne(), keepOne()]
-  const events: Happened[] = []
-  for (let i = 0; i < 40; i++) {
-    events.push(...await Promise.all(Array.from({ length: 15 }, () => rig.happen('delivered'))))
-    await sleep(Math.random() * 100)
-  }
-  // Two keep less than a full batch back for a minute: without their setting it goes out at once.
-  const fanned = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'batch.joined').length === events.length * 9
-  await rig.facts(fanned, 60_000)
-  for (const { webhook } of hooks) await changeWebhook(rig.desk, rig.asker, webhook.id, { batch: null })
-  const pairs = new Set(events.flatMap(event => hooks.map(({ webhook }) => `${event.id} ${webhook.id}`)))
-  await rig.facts(facts => new Set(pairsIn(facts)).size === pairs.size, 60_000)
-  stopping.abort()
-  await Promise.all(keepers)
-  const parts = [startOne(rig.ledger, rig.directory), startGatherer(rig, rig.ledger)]
-  t.teardown(() => Promise.all(parts.map(part => part.stop())))
-  const last = await rig.happen('delivered')
-  const facts = await rig.facts(facts => pairsIn(facts).filter(pair => pair.startsWith(last.id)).length === hooks.length)
-  for (const { webhook } of hooks) pairs.add(`${last.id} ${webhook.id}`)
-  const found = pairsIn(facts)
-  t.equal(found.length, pairs.size, 'none twice')
-  t.same(new Set(found), pairs, 'none missing, none invented')
-  const ofSeven = requestsIn(facts).filter(({ data }) => data.webhook === hooks[1]!.webhook.id && data.batch)
-  t.ok(ofSeven.some(({ data }) => data.events.length === 7), 'some are full')
-  for (const { webhook } of hooks) {
-    const places = requestsIn(facts).filter(({ data }) => data.webhook === webhook.id).flatMap(({ data }) => data.events.map(({ seq }) => seq))
-    t.same(places, places.toSorted((a, b) => a - b), 'in their order')
-  }
-})
+)
 
 t.test('two whole processes deliver every event to its endpoint, none twice', async t => {
   const rig = await openHookRig(t)
@@ -119,7 +141,7 @@ t.test('two whole processes deliver every event to its endpoint, none twice', as
   t.teardown(() => sink.stop())
   await rig.listen(sink.url)
   rig.start()
-  rig.start({ ledger: await rig.another() })
+  rig.start({ appenders: await rig.another() })
   const events = await Promise.all(Array.from({ length: 400 }, () => rig.happen('delivered')))
   const ids = () => new Set(sink.requests.map(request => request.headers['webhook-id']))
   await sink.waitFor(() => ids().size === events.length, 20_000)
@@ -129,13 +151,13 @@ t.test('two whole processes deliver every event to its endpoint, none twice', as
 t.test('a fact with more endpoints than an append holds is fanned out whole, and the next one after it', async t => {
   const rig = await openHookRig(t)
   await Promise.all(Array.from({ length: 300 }, (_, i) => rig.listen(`http://127.0.0.1:9/${i}`)))
-  const role = startOne(rig.ledger, rig.directory)
+  const role = startOne(rig.appenders, rig.directory)
   t.teardown(() => role.stop())
   const events = await Promise.all(Array.from({ length: 30 }, () => rig.happen('delivered')))
   const facts = requested(await rig.facts(facts => requested(facts).length >= 300 * events.length, 30_000))
   t.equal(facts.length, 300 * events.length)
   t.equal(new Set(facts).size, facts.length)
-  t.equal(role.trouble(), null)
+  t.equal(role.unhealthyReason(), null)
 })
 
 t.test('the server restarted or its acknowledgements forgotten: what has been delivered is not sent again', async t => {
@@ -147,10 +169,10 @@ t.test('the server restarted or its acknowledgements forgotten: what has been de
   const events = await Promise.all(Array.from({ length: 50 }, () => rig.happen('delivered')))
   await sink.waitFor(requests => requests.length === events.length)
   // A second role is a second process without that memory: the view tells it.
-  const jsm = await rig.ledger.bus.nc.jetstreamManager()
+  const jsm = await rig.appenders.bus.nc.jetstreamManager()
   const facts = await rig.facts(facts => requested(facts).length === events.length)
   const old = new Set(requestsIn(facts).map(({ data }) => data.delivery))
-  rig.start({ ledger: await rig.another(), isDone: async runs => runs.map(({ delivery }) => old.has(delivery)) })
+  rig.start({ appenders: await rig.another(), isDone: async runs => runs.map(({ delivery }) => old.has(delivery)) })
   for (let partition = 0; partition < 8; partition++) await jsm.consumers.delete('WEBHOOKS', `deliveries-${partition}`)
   const last = await rig.happen('delivered')
   await sink.waitFor(requests => requests.some(request => request.headers['webhook-id'] === last.id), 20_000)
@@ -165,14 +187,18 @@ t.test('kill -9 of the process in the middle, thrice: every event arrives', asyn
   sink.answers((_request, index) => index % 10 === 0 ? { status: 500 } : { delayMs: 10 })
   await rig.listen(sink.url)
   // What a dead process held comes again after ack_wait, 30 s by plan.
-  const jsm = await rig.ledger.bus.nc.jetstreamManager()
+  const jsm = await rig.appenders.bus.nc.jetstreamManager()
   const hurry = { ack_wait: 2_000_000_000 }
-  for (let partition = 0; partition < 8; partition++) await jsm.consumers.update('WEBHOOKS', `deliveries-${partition}`, hurry)
+  for (let partition = 0; partition < 8; partition++) {
+    await jsm.consumers.update('WEBHOOKS', `deliveries-${partition}`, hurry)
+  }
   await jsm.consumers.update('SCHEDULE', 'deliveries-due', hurry)
   const events: Happened[] = []
   for (let i = 0; i < 3; i++) {
     const child = fork(CHILD, [rig.natsUrl], { stdio: 'inherit' })
-    t.teardown(() => { child.kill('SIGKILL') })
+    t.teardown(() => {
+      child.kill('SIGKILL')
+    })
     await once(child, 'message')
     const before = sink.requests.length
     events.push(...await Promise.all(Array.from({ length: 100 }, () => rig.happen('delivered'))))
@@ -181,7 +207,8 @@ t.test('kill -9 of the process in the middle, thrice: every event arrives', asyn
     await once(child, 'exit')
   }
   rig.start()
-  const delivered = () => new Set(sink.requests.filter((_request, index) => index % 10 !== 0).map(request => request.headers['webhook-id']))
+  const delivered = () =>
+    new Set(sink.requests.filter((_request, index) => index % 10 !== 0).map(request => request.headers['webhook-id']))
   await sink.waitFor(() => delivered().size === events.length, 30_000)
   const bodies = new Set(sink.requests.map(request => request.body.toString()))
   t.same(bodies, new Set(events.map(event => event.body)), 'the same bytes on every try')

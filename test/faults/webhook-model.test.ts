@@ -9,7 +9,18 @@ import { follow } from '#src/nats/follow.ts'
 import { lastSequenceUnder } from '#src/nats/load.ts'
 import { subjects } from '#streams/subjects.ts'
 import { hurry, openHookRig, type HookRig } from '../support/hook-rig.ts'
-import { faultsInEnds, faultsSeen, illegal, kindsOf, overtaking, play, tell, unfinished, type Endpoint, type Told } from '../support/hook-model.ts'
+import {
+  faultsInEnds,
+  faultsSeen,
+  illegal,
+  kindsOf,
+  overtaking,
+  play,
+  tell,
+  unfinished,
+  type Endpoint,
+  type Told
+} from '../support/hook-model.ts'
 import { startHookSink } from '../support/hook-sink.ts'
 import { LONG, LONG_ONLY } from '../support/long.ts'
 import { openOwnNats, type OwnNats } from '../support/own-nats.ts'
@@ -24,8 +35,11 @@ const GAPS_S = [0.05, 0.15, 0.4]
 const TRIES = GAPS_S.length + 1
 const ACK_WAIT_MS = 2000
 const OPTIONS = { gapsS: GAPS_S, timeoutMs: 2000, ackWaitMs: ACK_WAIT_MS }
-/** Events before anything is killed, while, and after. `rare` ones go to the endpoints that make each of them long as well. */
-const PLAN = LONG ? { calm: 300, rare: 2, stormMs: 150_000, stormRare: 20, after: 100 } : { calm: 60, rare: 0, stormMs: 6000, stormRare: 2, after: 20 }
+/** Events before anything is killed, while, and after. `rare` ones go to the endpoints that make each of them long as
+ *  well. */
+const PLAN = LONG
+  ? { calm: 300, rare: 2, stormMs: 150_000, stormRare: 20, after: 100 }
+  : { calm: 60, rare: 0, stormMs: 6000, stormRare: 2, after: 20 }
 const SETTLED_MS = LONG ? 300_000 : 90_000
 
 hurry(ACK_WAIT_MS)
@@ -37,14 +51,14 @@ interface Model {
   endpoints: Endpoint[]
   told: Told
   /** Requests that were led astray. */
-  trapped (): number
+  trapped(): number
 }
 
 async function openModel (t: Test): Promise<Model> {
   const chance = openChance(t)
   const nats = await openOwnNats(t)
   const rig = await openHookRig(t, nats.natsUrl)
-  const sinks: Array<{ stop (): Promise<void> }> = []
+  const sinks: Array<{ stop(): Promise<void> }> = []
   t.teardown(async () => void await Promise.all(sinks.map(sink => sink.stop())))
   const open = async () => {
     const sink = await startHookSink()
@@ -69,8 +83,8 @@ async function openModel (t: Test): Promise<Model> {
 function readLog (t: Test, rig: HookRig, told: Told): void {
   const done = new AbortController()
   const read = async (stream: string, filter: string) => {
-    const options = { stream, filter, afterSeq: 0, batchMax: 500, gatherMs: 5, signal: done.signal, onTrouble: () => {} }
-    for await (const batch of follow(rig.ledger.bus, options)) for (const recorded of batch) tell(told, recorded)
+    const options = { stream, filter, afterSeq: 0, batchMax: 500, gatherMs: 5, signal: done.signal, onError: () => {} }
+    for await (const batch of follow(rig.appenders.bus, options)) for (const recorded of batch) tell(told, recorded)
   }
   const reading = [read('EMAILS', 'email.>'), read('WEBHOOKS', 'webhook.>')]
   t.teardown(async () => {
@@ -100,12 +114,15 @@ function openProcess (t: Test, natsUrl: string) {
   }
 }
 
-/** Events of emails that have several, from a few hands at once. The log tells what came of it: while the server is away it may be anything. */
+/** Events of emails that have several, from a few hands at once. The log tells what came of it: while the server is
+ *  away it may be anything. */
 async function write ({ rig, chance }: Model, count: number, signal?: AbortSignal): Promise<void> {
   const hand = async () => {
     let email: string | undefined
     for (let i = 0; i < count / 4 && signal?.aborted !== true; i++) {
-      const happened = await rig.happen('delivered', email === undefined || chance.next() < 0.3 ? {} : { email }).catch(() => null)
+      const happened = await rig.happen('delivered', email === undefined || chance.next() < 0.3 ? {} : { email }).catch(
+        () => null
+      )
       email = happened?.email ?? email
       await sleep(chance.int(0, 60), signal)
     }
@@ -122,7 +139,7 @@ async function writeRare ({ rig, chance }: Model, count: number, spreadMs: numbe
 
 /** Resolves once all that the log owes has come to its end; rejects with what has not. */
 async function settled ({ rig, told, endpoints }: Model, remind: () => Promise<void> = async () => {}): Promise<void> {
-  const { bus } = rig.ledger
+  const { bus } = rig.appenders
   const events = await lastSequenceUnder(bus, 'EMAILS', 'email.>')
   await until(() => (told.events.at(-1)?.seq ?? 0) >= events)
   for (const endMs = Date.now() + SETTLED_MS; Date.now() < endMs; await sleep(250)) {
@@ -133,7 +150,7 @@ async function settled ({ rig, told, endpoints }: Model, remind: () => Promise<v
   if (open.length > 0) throw new Error(`${open.length} are not at their end:\n${open.slice(0, 20).join('\n')}`)
 }
 
-/** The sweep's part, which needs the view: a server that is killed may lose schedules of its last moments. */
+/** The reconcile's part, which needs the view: a server that is killed may lose schedules of its last moments. */
 function reminder ({ rig, told }: Model): { remind: () => Promise<void>, count: () => number } {
   const seen = new Map<string, number>()
   let count = 0
@@ -146,18 +163,24 @@ function reminder ({ rig, told }: Model): { remind: () => Promise<void>, count: 
       if (Date.now() - Math.max(sinceMs, last.heldAt === null ? Date.parse(last.dueAt) : 0) < 6000) continue
       seen.set(key, Date.now())
       count++
-      await scheduleDelivery(rig.ledger, { ...last, dueAt: new Date().toISOString() }, 5000)
+      await scheduleDelivery(rig.appenders, { ...last, dueAt: new Date().toISOString() }, 5000)
     }
   }
   return { remind, count: () => count }
 }
 
 async function pause ({ rig, endpoints }: Model, paused: boolean): Promise<void> {
-  for (const { kind, webhook } of endpoints) if (kind.name.startsWith('paused')) await changeWebhook(rig.desk, rig.asker, webhook.id, { paused })
+  for (const { kind, webhook } of endpoints) {
+    if (kind.name.startsWith('paused')) await changeWebhook(rig.services, rig.asker, webhook.id, { paused })
+  }
 }
 
 /** Kills and pauses by chance for a while. */
-async function storm (model: Model, processes: Array<ReturnType<typeof openProcess>>, signal: AbortSignal): Promise<Record<string, number>> {
+async function storm (
+  model: Model,
+  processes: Array<ReturnType<typeof openProcess>>,
+  signal: AbortSignal
+): Promise<Record<string, number>> {
   const { nats, chance } = model
   const counts = { process: 0, nats: 0, pause: 0 }
   const again = new Map<number, Promise<void>>()
@@ -192,54 +215,85 @@ function illegalOnes ({ told }: Model, once: boolean): string[] {
 
 /** Each (event, endpoint) is asked for once, whoever fans out. */
 function askedTwice ({ told }: Model): string[] {
-  const pairs = [...told.deliveries.values()].flatMap(({ webhook, steps }) => steps.filter(({ type }) => type === 'delivery.requested').flatMap(({ data }) => data.events.map(({ id }) => `${id} ${webhook}`)))
+  const pairs = [...told.deliveries.values()].flatMap(({ webhook, steps }) =>
+    steps.filter(({ type }) => type === 'delivery.requested').flatMap(({ data }) =>
+      data.events.map(({ id }) => `${id} ${webhook}`)
+    )
+  )
   return pairs.filter((pair, i) => pairs.indexOf(pair) !== i)
 }
 
-t.test('each event reaches each endpoint or fails by schedule, the same bytes on every try, whoever is killed meanwhile', LONG_ONLY, async t => {
-  const model = await openModel(t)
-  const { rig, nats, endpoints, told } = model
-  const processes = [openProcess(t, nats.natsUrl), openProcess(t, nats.natsUrl)]
+t.test(
+  'each event reaches each endpoint or fails by schedule, the same bytes on every try, whoever is killed meanwhile',
+  LONG_ONLY,
+  async t => {
+    const model = await openModel(t)
+    const { rig, nats, endpoints, told } = model
+    const processes = [openProcess(t, nats.natsUrl), openProcess(t, nats.natsUrl)]
 
-  await t.test('one process, nobody killed: also in order, and nothing twice', async t => {
-    await processes[0]!.start()
-    await Promise.all([write(model, PLAN.calm), writeRare(model, PLAN.rare, 1000)])
-    await settled(model)
-    t.same(allFaults(model), [])
-    t.same(askedTwice(model), [])
-    t.same(illegalOnes(model, true), [])
-    const ordered = endpoints.map(endpoint => overtaking(told, endpoint))
-    t.same(ordered.flatMap(({ faults }) => faults), [])
-    const emails = ordered.reduce((sum, { emails }) => sum + emails, 0)
-    t.ok(emails > 50, `the order of ${emails} emails of several events was looked at`)
-    const goneAtOnce = endpoints.find(({ kind }) => kind.name === 'gone at once')!
-    const steps = [...told.deliveries.values()].flatMap(({ webhook, steps }) => webhook === goneAtOnce.webhook.id ? steps : [])
-    t.equal(steps.filter(step => step.type === 'delivery.attempted' && step.data.status === 410).length, 1, 'after 410 there is no other request')
-  })
+    await t.test('one process, nobody killed: also in order, and nothing twice', async t => {
+      await processes[0]!.start()
+      await Promise.all([write(model, PLAN.calm), writeRare(model, PLAN.rare, 1000)])
+      await settled(model)
+      t.same(allFaults(model), [])
+      t.same(askedTwice(model), [])
+      t.same(illegalOnes(model, true), [])
+      const ordered = endpoints.map(endpoint => overtaking(told, endpoint))
+      t.same(ordered.flatMap(({ faults }) => faults), [])
+      const emails = ordered.reduce((sum, { emails }) => sum + emails, 0)
+      t.ok(emails > 50, `the order of ${emails} emails of several events was looked at`)
+      const goneAtOnce = endpoints.find(({ kind }) => kind.name === 'gone at once')!
+      const steps = [...told.deliveries.values()].flatMap(({ webhook, steps }) =>
+        webhook === goneAtOnce.webhook.id ? steps : []
+      )
+      t.equal(
+        steps.filter(step => step.type === 'delivery.attempted' && step.data.status === 410).length,
+        1,
+        'after 410 there is no other request'
+      )
+    })
 
-  await t.test('two processes, killed with the server at random', async t => {
-    await processes[1]!.start()
-    const calming = new AbortController()
-    const over = sleep(PLAN.stormMs).then(() => calming.abort())
-    const [counts] = await Promise.all([storm(model, processes, calming.signal), write(model, 1e6, calming.signal), writeRare(model, PLAN.stormRare, PLAN.stormMs), over])
-    t.comment(`killed and paused: ${JSON.stringify(counts)}`)
-    // Processes that begin now know which endpoints are gone.
-    await Promise.all(processes.map(process => process.kill()))
-    await rig.directory.catchUp(10_000)
-    const gone = endpoints.filter(({ webhook }) => rig.directory.now.webhooks.get(webhook.id)!.disabled !== null)
-    const before = gone.map(({ sink }) => sink.requests.length)
-    await Promise.all(processes.map(process => process.start()))
-    await pause(model, false)
-    await write(model, PLAN.after)
-    const { remind, count } = reminder(model)
-    await settled(model, remind)
-    t.comment(`${told.events.length} events, ${told.deliveries.size} deliveries, ${endpoints.reduce((sum, { sink }) => sum + sink.requests.length, 0)} requests, ${count()} schedules made again`)
-    t.same(allFaults(model), [])
-    t.same(askedTwice(model), [])
-    t.same(illegalOnes(model, false), [])
-    t.ok(gone.length > 0)
-    t.same(gone.map(({ sink }) => sink.requests.length), before, 'nothing more goes to who is gone')
-    t.equal(model.trapped(), 0, 'no redirect was followed')
-    t.equal(await lastSequenceUnder(rig.ledger.bus, 'SCHEDULE', subjects.scheduleHeld('*', '*')), 0, 'no pause holds anything')
-  })
-})
+    await t.test('two processes, killed with the server at random', async t => {
+      await processes[1]!.start()
+      const calming = new AbortController()
+      const over = sleep(PLAN.stormMs).then(() => calming.abort())
+      const [counts] = await Promise.all([
+        storm(model, processes, calming.signal),
+        write(model, 1e6, calming.signal),
+        writeRare(model, PLAN.stormRare, PLAN.stormMs),
+        over
+      ])
+      t.comment(`killed and paused: ${JSON.stringify(counts)}`)
+      // Processes that begin now know which endpoints are gone.
+      await Promise.all(processes.map(process => process.kill()))
+      await rig.directory.catchUp(10_000)
+      const gone = endpoints.filter(({ webhook }) => rig.directory.now.webhooks.get(webhook.id)!.disabled !== null)
+      const before = gone.map(({ sink }) => sink.requests.length)
+      await Promise.all(processes.map(process => process.start()))
+      await pause(model, false)
+      await write(model, PLAN.after)
+      const { remind, count } = reminder(model)
+      await settled(model, remind)
+      t.comment(
+        `${told.events.length} events, ${told.deliveries.size} deliveries, ${
+          endpoints.reduce((sum, { sink }) => sum + sink.requests.length, 0)
+        } requests, ${count()} schedules made again`
+      )
+      t.same(allFaults(model), [])
+      t.same(askedTwice(model), [])
+      t.same(illegalOnes(model, false), [])
+      t.ok(gone.length > 0)
+      t.same(
+        gone.map(({ sink }) => sink.requests.length),
+        before,
+        'nothing more goes to who is gone'
+      )
+      t.equal(model.trapped(), 0, 'no redirect was followed')
+      t.equal(
+        await lastSequenceUnder(rig.appenders.bus, 'SCHEDULE', subjects.scheduleHeld('*', '*')),
+        0,
+        'no pause holds anything'
+      )
+    })
+  }
+)

@@ -1,4 +1,14 @@
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -13,7 +23,7 @@ import { lastAtLeader } from '#src/nats/lookup.ts'
 import type { StreamAbout } from '#src/nats/snapshot.ts'
 import { openBus as openTopology } from '../support/bus.ts'
 import { requested } from '../support/facts.ts'
-import { openTestHouse } from '../support/house.ts'
+import { startTestApp } from '../support/app.ts'
 import { jetpost } from '../support/jetpost.ts'
 import { closedLoop, type Shot } from '../support/load.ts'
 import { openWorld, smallMail, subscribe } from '../support/reckoning.ts'
@@ -63,8 +73,10 @@ t.test('backed up under load, everything lost, restored: what the backup knew is
   t.match(await refusal(tree, 'restore', folder), /JETPOST_SECRET is not the one/)
   writeFileSync(join(tree.dataDir, 'secret'), secret, { mode: 0o600 })
   const restored = JSON.parse(await tree.cli('restore', folder, '--json'))
-  t.strictSame(restored.streams.map((copy: { stream: string, last_seq: number }) => [copy.stream, copy.last_seq]),
-    manifest.streams.map((copy: { stream: string, lastSeq: number }) => [copy.stream, copy.lastSeq]))
+  t.strictSame(
+    restored.streams.map((copy: { stream: string, last_seq: number }) => [copy.stream, copy.last_seq]),
+    manifest.streams.map((copy: { stream: string, lastSeq: number }) => [copy.stream, copy.lastSeq])
+  )
   t.match(restored.unsettled, { later: 2, canceled: 0 }, 'the scheduled and the deferred one')
   t.match(await refusal(tree, 'restore', folder), /The stream \w+ is there and has come to sequence \d+/)
 
@@ -72,16 +84,23 @@ t.test('backed up under load, everything lost, restored: what the backup knew is
   await until(async () => (await listed(tree)).size >= known.length + before.length)
   t.strictSame(await readMany(tree, known.map(({ id }) => id)), known, 'to the last entry of each timeline')
   for (const id of before) await until(async () => (await read(tree, id)).status === 'delivered')
-  t.match(await tree.request('GET', '/api/suppressions'), { body: { data: [{ address: 'user0@example.com', reasons: [{ reason: 'bounce' }] }] } })
+  t.match(await tree.request('GET', '/api/suppressions'), {
+    body: { data: [{ address: 'user0@example.com', reasons: [{ reason: 'bounce' }] }] }
+  })
   const anew = await send(tree, 'after@example.com')
   await until(async () => (await read(tree, anew)).status === 'delivered')
   const callback = () => world.hooks.requests.some(({ body }) => JSON.parse(body.toString()).data.email_id === anew)
   await until(callback)
-  const moved = await tree.request('PATCH', `/api/emails/${later}`, { scheduled_at: new Date(Date.now() + 1000).toISOString() })
+  const moved = await tree.request('PATCH', `/api/emails/${later}`, {
+    scheduled_at: new Date(Date.now() + 1000).toISOString()
+  })
   t.equal(moved.status, 200, 'what is scheduled can be moved, and goes out')
   await until(async () => (await read(tree, later)).status !== 'scheduled')
   const doubles = [...world.mail.copies().values()].filter(copies => copies.length > 1).length
-  t.ok(doubles <= restored.unsettled.due, `twice at most what was said to be due: ${doubles} of ${restored.unsettled.due}`)
+  t.ok(
+    doubles <= restored.unsettled.due,
+    `twice at most what was said to be due: ${doubles} of ${restored.unsettled.due}`
+  )
   const proof = JSON.parse(await tree.cli('verify', '--json'))
   t.equal(proof.ok, true, JSON.stringify(proof))
 })
@@ -105,12 +124,19 @@ t.test('a backup that is damaged, changed, cut short or none is refused before a
   }
   const archive = (copy: string) => join(copy, 'EMAILS', 'stream.tar.s2')
   const manifest = JSON.parse(readFileSync(join(folder, 'manifest.json'), 'utf8'))
-  const withManifest = (changed: object) => spoiled(copy => writeFileSync(join(copy, 'manifest.json'), JSON.stringify({ ...manifest, ...changed })))
+  const withManifest = (changed: object) =>
+    spoiled(copy => writeFileSync(join(copy, 'manifest.json'), JSON.stringify({ ...manifest, ...changed })))
   const all: Array<[Promise<string>, RegExp]> = [
     [spoiled(copy => truncateSync(archive(copy), 20)), /has 20 bytes instead of \d+: the backup is damaged/],
-    [spoiled(copy => writeFileSync(archive(copy), readFileSync(archive(copy)).fill(7, 10, 11))), /is not what was written: the backup is damaged/],
+    [
+      spoiled(copy => writeFileSync(archive(copy), readFileSync(archive(copy)).fill(7, 10, 11))),
+      /is not what was written: the backup is damaged/
+    ],
     [spoiled(copy => rmSync(archive(copy))), /cannot be read \(ENOENT\): the backup is damaged/],
-    [spoiled(copy => writeFileSync(join(copy, 'CONTROL', 'backup.json'), '{}')), /CONTROL\/backup.json is not what was written/],
+    [
+      spoiled(copy => writeFileSync(join(copy, 'CONTROL', 'backup.json'), '{}')),
+      /CONTROL\/backup.json is not what was written/
+    ],
     [spoiled(copy => rmSync(join(copy, 'manifest.json'))), /holds no whole backup/],
     [spoiled(copy => writeFileSync(join(copy, 'manifest.json'), '{')), /manifest.json cannot be read/],
     [withManifest({ startedAt: '2020-01-01T00:00:00.000Z' }), /manifest.json was changed/],
@@ -120,8 +146,15 @@ t.test('a backup that is damaged, changed, cut short or none is refused before a
   const other = { ...target, JETPOST_SECRET: `${SECRET}!` }
   t.match(await jetpost(['restore', folder], other), { code: 1, err: 'JETPOST_SECRET is not the one' })
   t.match(await jetpost(['restore', folder, '--check', '--other-secret'], other), { code: 0, err: 'is whole, made' })
-  t.match(await jetpost(['backup', folder], env), { code: 1, err: 'holds a backup: each backup wants a folder of its own' })
-  t.match(await jetpost(['restore', folder], env), { code: 1, err: /The stream \w+ is there/ }, 'into the log it comes from')
+  t.match(await jetpost(['backup', folder], env), {
+    code: 1,
+    err: 'holds a backup: each backup wants a folder of its own'
+  })
+  t.match(
+    await jetpost(['restore', folder], env),
+    { code: 1, err: /The stream \w+ is there/ },
+    'into the log it comes from'
+  )
   t.match(await jetpost(['restore'], env), { code: 2, err: 'usage: jetpost restore' })
   t.strictSame(await streamsIn(t, target.NATS_URL), [])
 })
@@ -130,13 +163,20 @@ t.test('--cancel calls off who might get it twice; what a killed restore left be
   const { env, folder, ids, account } = waiting
   const target = { ...env, NATS_URL: freshAccount().natsUrl }
   const bus = await openBus(t, target.NATS_URL)
-  await api(bus, 'STREAM.CREATE.EMAILS', { name: 'EMAILS', subjects: ['email.>'], storage: 'file', metadata: { [RESTORING]: 'since then' } })
+  await api(bus, 'STREAM.CREATE.EMAILS', {
+    name: 'EMAILS',
+    subjects: ['email.>'],
+    storage: 'file',
+    metadata: { [RESTORING]: 'since then' }
+  })
   await api(bus, 'STREAM.CREATE.REQUESTS', { name: 'REQUESTS', subjects: ['request.>'], storage: 'file' })
   // It was killed while it took the marks off.
   for (const subject of ['email.half', 'request.half']) await bus.js.publish(subject, 'half')
   const { code, err } = await jetpost(['restore', folder, '--cancel'], target)
   t.match({ code, err }, { code: 0, err: /whose time has come: 3, of them canceled: 3. None is sent to again/ })
-  for (const id of ids) t.match((await lastAtLeader(bus, 'EMAILS', subjects.recipient(account, id, 0)))?.fact, { type: 'email.canceled' })
+  for (const id of ids) {
+    t.match((await lastAtLeader(bus, 'EMAILS', subjects.recipient(account, id, 0)))?.fact, { type: 'email.canceled' })
+  }
   for (const stream of BACKED_UP) {
     const { config } = await api<StreamAbout>(bus, `STREAM.INFO.${stream}`, undefined)
     t.equal(config.metadata?.[RESTORING], undefined, `${stream} may be worked on`)
@@ -147,10 +187,23 @@ t.test('whoever waits is counted, however many they are', async t => {
   const { bus } = await openTopology(t)
   const requests = createAppender(bus, 'REQUESTS')
   const [mails, each] = [450, 50]
-  const recipients = Array.from({ length: each }, (_, n) => ({ address: `user${n}@example.net`, name: null, kind: 'to' as const }))
+  const recipients = Array.from(
+    { length: each },
+    (_, n) => ({ address: `user${n}@example.net`, name: null, kind: 'to' as const })
+  )
   const expiresAt = new Date(Date.now() + 3_600_000).toISOString()
-  await Promise.all(Array.from({ length: mails }, async (_, i) => await requests.append([{ subject: subjects.request('acc_test', `em_${i}`), fact: requested({ email: `em_${i}`, recipients, expiresAt }) }], 30_000)))
-  t.strictSame(await reckonUnsettled(bus, false, new AbortController().signal), { due: mails * each, later: 0, canceled: 0 })
+  await Promise.all(
+    Array.from({ length: mails }, async (_, i) =>
+      await requests.append([{
+        subject: subjects.request('acc_test', `em_${i}`),
+        fact: requested({ email: `em_${i}`, recipients, expiresAt })
+      }], 30_000))
+  )
+  t.strictSame(await reckonUnsettled(bus, false, new AbortController().signal), {
+    due: mails * each,
+    later: 0,
+    canceled: 0
+  })
 })
 
 t.test('a backup that fails leaves no files, a restore that fails no streams', async t => {
@@ -158,24 +211,35 @@ t.test('a backup that fails leaves no files, a restore that fails no streams', a
   const bus = await openBus(t, natsUrl)
   const failed = join(newFolder(t), 'failed')
   await api(bus, 'STREAM.DELETE.CONTROL', undefined)
-  t.match(await jetpost(['backup', failed], env), { code: 1, err: /CONTROL could not be copied \(.*stream not found.*\): there is no backup/ })
+  t.match(await jetpost(['backup', failed], env), {
+    code: 1,
+    err: /CONTROL could not be copied \(.*stream not found.*\): there is no backup/
+  })
   t.strictSame(existsSync(failed) ? readdirSync(failed) : [], [])
   const target = freshAccount().natsUrl
   const there = await openBus(t, target)
   await api(there, 'STREAM.CREATE.STRANGER', { name: 'STRANGER', subjects: ['control.>'], storage: 'file' })
-  t.match(await jetpost(['restore', folder], { ...env, NATS_URL: target }), { code: 1, err: /CONTROL could not be restored \(.*overlap.*\): what was restored is removed again/ })
+  t.match(await jetpost(['restore', folder], { ...env, NATS_URL: target }), {
+    code: 1,
+    err: /CONTROL could not be restored \(.*overlap.*\): what was restored is removed again/
+  })
   t.strictSame(await streamsIn(t, target), ['STRANGER'])
 })
 
-/** A house without a sender, with three mails that wait for one; and a backup of it. */
-async function openWaiting (t: Test): Promise<{ env: Record<string, string>, folder: string, ids: string[], account: string, natsUrl: string }> {
+/** An app without a sender, with three mails that wait for one; and a backup of it. */
+async function openWaiting (
+  t: Test
+): Promise<{ env: Record<string, string>, folder: string, ids: string[], account: string, natsUrl: string }> {
   const { natsUrl } = freshAccount()
   const env = { NATS_URL: natsUrl, JETPOST_SECRET: SECRET, DATABASE_URL: await freshDatabase(t) }
-  const house = await openTestHouse(t, { natsUrl, databaseUrl: env.DATABASE_URL, env: { JETPOST_ROLES: 'api' } })
+  const app = await startTestApp(t, { natsUrl, databaseUrl: env.DATABASE_URL, env: { JETPOST_ROLES: 'api' } })
   const ids: string[] = []
-  for (let i = 0; i < 3; i++) ids.push((await house.send({ to: `user${i}@example.com` })).body.id)
+  for (let i = 0; i < 3; i++) ids.push((await app.send({ to: `user${i}@example.com` })).body.id)
   const folder = join(newFolder(t), 'two')
-  t.match(await jetpost(['backup', folder], env), { code: 0, err: /REQUESTS: 3 messages up to 3[^]* is whole: .* JETPOST_SECRET is not in it/ })
+  t.match(await jetpost(['backup', folder], env), {
+    code: 0,
+    err: /REQUESTS: 3 messages up to 3[^]* is whole: .* JETPOST_SECRET is not in it/
+  })
   return { env, folder, ids, account: 'acc_first', natsUrl }
 }
 
@@ -196,13 +260,26 @@ async function refusal (tree: Tree, ...args: string[]): Promise<string> {
 }
 
 async function send (tree: Tree, to: string, rest: object = {}): Promise<string> {
-  const { status, body } = await tree.request('POST', '/api/emails', { from: 'hello@sandbox.jetpost.test', to, subject: 'Hello', html: '<p>Hello</p>', ...rest })
+  const { status, body } = await tree.request('POST', '/api/emails', {
+    from: 'hello@sandbox.jetpost.test',
+    to,
+    subject: 'Hello',
+    html: '<p>Hello</p>',
+    ...rest
+  })
   if (status !== 202) throw new Error(`not accepted: ${status}`)
   return body.id
 }
 
 async function load (tree: Tree, count: number): Promise<string[]> {
-  const shots = await closedLoop({ url: tree.url, key: TREE_KEY, inFlight: 5, acceptedMax: count, durationMs: 30_000, body: smallMail })
+  const shots = await closedLoop({
+    url: tree.url,
+    key: TREE_KEY,
+    inFlight: 5,
+    acceptedMax: count,
+    durationMs: 30_000,
+    body: smallMail
+  })
   return idsOf(shots)
 }
 
@@ -219,7 +296,9 @@ function underLoad (tree: Tree): { ids: string[], end: () => Promise<string[]> }
     durationMs: 60_000,
     signal: stop.signal,
     body: i => smallMail(1000 + i),
-    onShot: ({ id }) => { if (id !== null) ids.push(id) }
+    onShot: ({ id }) => {
+      if (id !== null) ids.push(id)
+    }
   })
   return {
     ids,
@@ -242,7 +321,7 @@ async function readMany (tree: Tree, ids: string[]): Promise<any[]> {
 
 async function listed (tree: Tree): Promise<Set<string>> {
   const ids = new Set<string>()
-  for (let cursor = ''; ;) {
+  for (let cursor = '';;) {
     const { status, body } = await tree.request('GET', `/api/emails?limit=100${cursor}`)
     if (status !== 200) return ids
     for (const { id } of body.data) ids.add(id)

@@ -2,17 +2,23 @@ import Fastify from 'fastify'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { composeMessage } from '#src/content/mime.ts'
-import { catcherPages } from '#src/in/catcher/pages.ts'
-import { startCatcher, type Catcher } from '#src/in/catcher/server.ts'
-import { closeSession, openSession, SMTP_TIMEOUTS } from '#src/out/smtp/session.ts'
-import { parseTarget } from '#src/out/smtp/target.ts'
-import { transact } from '#src/out/smtp/transact.ts'
+import { catcherPages } from '#src/servers/mailbox/pages.ts'
+import { startCatcher, type Catcher } from '#src/servers/mailbox/server.ts'
+import { closeSession, openSession, SMTP_TIMEOUTS } from '#src/workers/sender/session.ts'
+import { parseTarget } from '#src/workers/sender/target.ts'
+import { transact } from '#src/workers/sender/transact.ts'
 import { handIn } from '../support/inbound-peer.ts'
 
 const LOCAL = { host: 'localhost:8080' }
 
 async function openCatcher (t: Test, keepMax = 500) {
-  const catcher = await startCatcher({ port: null, host: '127.0.0.1', keepMax, comeBack: async () => {}, log: pino({ level: 'silent' }) })
+  const catcher = await startCatcher({
+    port: null,
+    host: '127.0.0.1',
+    keepMax,
+    comeBack: async () => {},
+    log: pino({ level: 'silent' })
+  })
   const app = Fastify()
   await app.register(catcherPages, { catcher })
   t.teardown(async () => {
@@ -22,13 +28,33 @@ async function openCatcher (t: Test, keepMax = 500) {
   return { catcher, app }
 }
 
-async function send (catcher: Catcher, subjects: string[], html = '<p>Hello <script>alert(1)</script></p>'): Promise<void> {
+async function send (
+  catcher: Catcher,
+  subjects: string[],
+  html = '<p>Hello <script>alert(1)</script></p>'
+): Promise<void> {
   const session = await openSession(parseTarget(catcher.url), 'sender.test', SMTP_TIMEOUTS)
   for (const [i, subject] of subjects.entries()) {
     const from = { address: 'shop@example.com', name: null }
-    const message = composeMessage({ messageId: `<${i}@example.com>`, date: '2026-11-21T06:20:00.000Z', from, recipients: [], replyTo: [], subject, headers: [], attachments: [], html, text: 'Hello' })
+    const message = composeMessage({
+      messageId: `<${i}@example.com>`,
+      date: '2026-11-21T06:20:00.000Z',
+      from,
+      recipients: [],
+      replyTo: [],
+      subject,
+      headers: [],
+      attachments: [],
+      html,
+      text: 'Hello'
+    })
     const gate = { claim: async () => true, mayFinish: () => true }
-    await transact(session, { from: from.address, to: 'ada@example.net', message, envelopeId: 'e1', utf8: false }, gate, SMTP_TIMEOUTS)
+    await transact(
+      session,
+      { from: from.address, to: 'ada@example.net', message, envelopeId: 'e1', utf8: false },
+      gate,
+      SMTP_TIMEOUTS
+    )
   }
   closeSession(session)
 }

@@ -2,12 +2,12 @@ import t, { type Test } from 'tap'
 import { subjects } from '#streams/subjects.ts'
 import { deadline } from '#src/base/errors.ts'
 import { lastSequencesOf } from '#src/nats/lookup.ts'
-import { createPool, Crowded, type Pool } from '#src/out/smtp/pool.ts'
-import { forStranger, HostTrouble, openSession, type Session } from '#src/out/smtp/session.ts'
-import { siteOf } from '#src/out/smtp/shaping.ts'
-import type { Dial, Place } from '#src/out/smtp/site.ts'
-import { parseTarget } from '#src/out/smtp/target.ts'
-import { transact } from '#src/out/smtp/transact.ts'
+import { createPool, Crowded, type Pool } from '#src/workers/sender/pool.ts'
+import { forStranger, HostTrouble, openSession, type Session } from '#src/workers/sender/session.ts'
+import { siteOf } from '#src/workers/sender/shaping.ts'
+import type { Dial, Place } from '#src/workers/sender/site.ts'
+import { parseTarget } from '#src/workers/sender/target.ts'
+import { transact } from '#src/workers/sender/transact.ts'
 import { openDirect } from '../support/direct-rig.ts'
 import { ACCOUNT, SMTP_QUICK } from '../support/sender-rig.ts'
 import { startSink, type Sink } from '../support/smtp-sink.ts'
@@ -15,13 +15,25 @@ import { until } from '../support/wait.ts'
 
 const LONG = { retry: { firstS: 100, maxS: 100 } }
 
-/** A site on the internet as the pool sees it, which is a sink in truth: one that takes its time with each mail, and is sent as many as it takes. */
+/** A site on the internet as the pool sees it, which is a sink in truth: one that takes its time with each mail, and is
+ *  sent as many as it takes. */
 async function openSite (t: Test, name: string, dotMs = 0): Promise<{ place: Place, sink: Sink }> {
   const sink = await startSink()
   t.teardown(() => sink.stop())
   if (dotMs > 0) sink.replies('b@example.net', { dot: { reply: '250 ok', afterMs: dotMs } }, 5000)
   const open = () => openSession(parseTarget(sink.url), 'sender.test', SMTP_QUICK)
-  return { place: { via: 'mx', site: name, shape: { ...siteOf([name]).shape, messagesPerSecond: 10_000 }, hosts: name, domain: name, takes: () => true, open }, sink }
+  return {
+    place: {
+      via: 'mx',
+      site: name,
+      shape: { ...siteOf([name]).shape, messagesPerSecond: 10_000 },
+      hosts: name,
+      domain: name,
+      takes: () => true,
+      open
+    },
+    sink
+  }
 }
 
 function openPool (t: Test, connections: number): Pool {
@@ -38,15 +50,31 @@ function place (name: string): Omit<Place, 'open'> {
 const GATE = { claim: async () => true, mayFinish: () => true }
 
 async function send (session: Session): Promise<void> {
-  await transact(session, { from: 'a@example.com', to: 'b@example.net', message: Buffer.from('Subject: x\r\n\r\nx\r\n'), envelopeId: 'e1', utf8: false }, GATE, SMTP_QUICK)
+  await transact(
+    session,
+    {
+      from: 'a@example.com',
+      to: 'b@example.net',
+      message: Buffer.from('Subject: x\r\n\r\nx\r\n'),
+      envelopeId: 'e1',
+      utf8: false
+    },
+    GATE,
+    SMTP_QUICK
+  )
 }
 
 /** Sends without a pause over `lanes` lines until told to stop; who is turned away comes back at once. */
-function flood (t: Test, pool: Pool, place: Place, lanes: number): { stop (): Promise<void> } {
+function flood (t: Test, pool: Pool, place: Place, lanes: number): { stop(): Promise<void> } {
   let on = true
-  const lane = async () => { while (on) await pool.use(place, send).catch(() => new Promise(resolve => setTimeout(resolve, 5))) }
+  const lane = async () => {
+    while (on) await pool.use(place, send).catch(() => new Promise(resolve => setTimeout(resolve, 5)))
+  }
   const running = Array.from({ length: lanes }, lane)
-  const stop = async () => { on = false; await Promise.all(running) }
+  const stop = async () => {
+    on = false
+    await Promise.all(running)
+  }
   t.teardown(stop)
   return { stop }
 }
@@ -67,7 +95,9 @@ t.test('the domains of a great receiver are one site, but each goes to its own h
   const other = await mxHost('other.mail.protection.outlook.com', 3)
   dns.mx('one.example', [0, 'one.mail.protection.outlook.com'])
   dns.mx('other.example', [0, 'other.mail.protection.outlook.com'])
-  for (let i = 0; i < 3; i++) for (const name of ['one', 'other']) await told(await ask(`r${i}@${name}.example`), ['attempted', 'delivered'])
+  for (let i = 0; i < 3; i++) {
+    for (const name of ['one', 'other']) await told(await ask(`r${i}@${name}.example`), ['attempted', 'delivered'])
+  }
   t.same([one, other].map(sink => sink.received.length), [3, 3])
   other.greet('421 4.3.2 not now')
   await other.stop()
@@ -120,7 +150,14 @@ t.test('one domain’s dead hosts do not slow a great receiver’s others', asyn
   const { place, sink } = await openSite(t, 'mx.example.net', 30)
   const flooding = flood(t, pool, place, 30)
   await until(() => sink.sessions().most === 10)
-  const dead = { ...place, hosts: 'another', takes: () => false, open: async () => { throw new HostTrouble('connection refused', 'connect', null) } }
+  const dead = {
+    ...place,
+    hosts: 'another',
+    takes: () => false,
+    open: async () => {
+      throw new HostTrouble('connection refused', 'connect', null)
+    }
+  }
   for (let i = 0; i < 3; i++) await t.rejects(pool.use(dead, send))
   const mails = sink.received.length
   await until(() => sink.received.length > mails + 200)
@@ -159,7 +196,9 @@ t.test('a relay under flood leaves room too', async t => {
   t.teardown(() => relay.stop())
   let on = true
   const target = parseTarget(relay.url)
-  const lanes = Array.from({ length: 20 }, async () => { while (on) await pool.use(target, send) })
+  const lanes = Array.from({ length: 20 }, async () => {
+    while (on) await pool.use(target, send)
+  })
   await until(() => relay.received.length > 100)
   await pool.use(site.place, send)
   t.equal(site.sink.received.length, 1)
@@ -173,7 +212,9 @@ t.test('words that suspend a site: its other mail is deferred unasked, once, and
   await mxHost('mx.example.net', 3)
   for (const domain of ['yahoo.example', 'aol.example']) dns.mx(domain, [1, 'mta5.am0.yahoodns.net'])
   dns.mx('else.example', [1, 'mx.example.net'])
-  mx.replies('a@yahoo.example', { rcpt: '451 4.7.0 [TSS04] Messages from 192.0.2.1 temporarily deferred due to user complaints' })
+  mx.replies('a@yahoo.example', {
+    rcpt: '451 4.7.0 [TSS04] Messages from 192.0.2.1 temporarily deferred due to user complaints'
+  })
   const first = await ask('a@yahoo.example')
   await told(first, ['deferred'])
   const second = await ask('b@aol.example')
@@ -193,7 +234,9 @@ t.test('words about our reputation slow a site down: what came with them is defe
   const mx = await mxHost('mx.example.net', 2)
   dns.mx('example.net', [1, 'mx.example.net'])
   await told(await ask('warm@example.net'), ['attempted', 'delivered'])
-  mx.replies('a@example.net', { rcpt: '451 4.7.650 The mail server [192.0.2.1] has been temporarily rate limited due to IP reputation' })
+  mx.replies('a@example.net', {
+    rcpt: '451 4.7.650 The mail server [192.0.2.1] has been temporarily rate limited due to IP reputation'
+  })
   await told(await ask('a@example.net'), ['deferred'])
   const others = await Promise.all(Array.from({ length: 8 }, (_, i) => ask(`r${i}@example.net`)))
   await until(() => sender.inFlight() === 0)
@@ -207,7 +250,12 @@ t.test('one tenant of a great receiver does not slow the others’ mail, whateve
   const mx = await mxHost('one.mail.protection.outlook.com', 2)
   for (const domain of ['evil', 'odd', 'good']) dns.mx(`${domain}.example`, [0, 'one.mail.protection.outlook.com'])
   await told(await ask('a@good.example'), ['attempted', 'delivered'])
-  for (const dot of ['550 5.7.1 Our own rule says: temporarily deferred', '451 4.7.1 Our own rule says: temporarily deferred']) {
+  for (
+    const dot of [
+      '550 5.7.1 Our own rule says: temporarily deferred',
+      '451 4.7.1 Our own rule says: temporarily deferred'
+    ]
+  ) {
     mx.replies('r@evil.example', { dot })
     await told(await ask('r@evil.example'), ['attempted', dot.startsWith('5') ? 'bounced' : 'deferred'])
   }
@@ -215,7 +263,9 @@ t.test('one tenant of a great receiver does not slow the others’ mail, whateve
   mx.replies('r@odd.example', { dot: '451 4.7.1 messages from 192.0.2.1 are temporarily deferred' })
   await told(await ask('r@odd.example'), ['attempted', 'deferred'])
   const waiting = await ask('c@good.example')
-  await until(async () => (await lastSequencesOf(bus, 'SCHEDULE', [subjects.scheduleSend(ACCOUNT, waiting, 0)])).size === 1)
+  await until(async () =>
+    (await lastSequencesOf(bus, 'SCHEDULE', [subjects.scheduleSend(ACCOUNT, waiting, 0)])).size === 1
+  )
   t.same(await facts(waiting), [], 'said by two')
 })
 
@@ -260,8 +310,20 @@ t.test('an address is free again once those who held it have been answered, or h
   const pool = openPool(t, 20)
   const { sink } = await openSite(t, 'mx.example.net')
   for (let i = 0; i < 8; i++) {
-    const one = { ...place(`mx${i}.example`), open: async (dial: Dial) => { dial.at('192.0.2.1'); return await openSession(parseTarget(sink.url), 'sender.test', SMTP_QUICK) } }
-    const other = { ...place(`mx${i}.dead.example`), open: async (dial: Dial) => { dial.at('192.0.2.1'); throw new HostTrouble('connection refused', 'connect', null) } }
+    const one = {
+      ...place(`mx${i}.example`),
+      open: async (dial: Dial) => {
+        dial.at('192.0.2.1')
+        return await openSession(parseTarget(sink.url), 'sender.test', SMTP_QUICK)
+      }
+    }
+    const other = {
+      ...place(`mx${i}.dead.example`),
+      open: async (dial: Dial) => {
+        dial.at('192.0.2.1')
+        throw new HostTrouble('connection refused', 'connect', null)
+      }
+    }
     await pool.use(one, send)
     await t.rejects(pool.use(other, send), { name: 'Suspended' })
   }
@@ -272,10 +334,25 @@ t.test('a site is a stranger until it has answered a mail, or been tried three t
   const pool = openPool(t, 20)
   const { place: site } = await openSite(t, 'mx.example.net')
   const seen: boolean[] = []
-  const telling = (name: string, open: Place['open']): Place => ({ ...place(name), hosts: `${name} ${seen.length}`, takes: () => false, open: dial => { seen.push(dial.stranger); return open(dial) } })
+  const telling = (name: string, open: Place['open']): Place => ({
+    ...place(name),
+    hosts: `${name} ${seen.length}`,
+    takes: () => false,
+    open: dial => {
+      seen.push(dial.stranger)
+      return open(dial)
+    }
+  })
   for (let i = 0; i < 2; i++) await pool.use(telling('mx.live.example', site.open), send)
   t.same(seen, [true, false])
-  for (let i = 0; i < 4; i++) await t.rejects(pool.use(telling('mx.slow.example', async () => { throw new HostTrouble('timeout', 'connect', null) }), send))
+  for (let i = 0; i < 4; i++) {
+    await t.rejects(pool.use(
+      telling('mx.slow.example', async () => {
+        throw new HostTrouble('timeout', 'connect', null)
+      }),
+      send
+    ))
+  }
   t.same(seen.slice(2), [true, true, true, false])
 })
 
@@ -284,11 +361,23 @@ t.test('who is not greeted soon, or gets no answer to MAIL, is left; once MAIL i
   const sink = await startSink({ extensions: [] })
   t.teardown(() => sink.stop())
   const open = () => openSession(parseTarget(sink.url), 'sender.test', forStranger(timeouts))
-  const mail = { from: 'a@example.com', to: 'b@example.net', message: Buffer.from('Subject: x\r\n\r\nx\r\n'), envelopeId: 'e1', utf8: false }
-  sink.replies('b@example.net', { data: { reply: '354 go ahead', afterMs: 1000 }, dot: { reply: '250 ok', afterMs: 1000 } })
+  const mail = {
+    from: 'a@example.com',
+    to: 'b@example.net',
+    message: Buffer.from('Subject: x\r\n\r\nx\r\n'),
+    envelopeId: 'e1',
+    utf8: false
+  }
+  sink.replies('b@example.net', {
+    data: { reply: '354 go ahead', afterMs: 1000 },
+    dot: { reply: '250 ok', afterMs: 1000 }
+  })
   t.match(await transact(await open(), mail, GATE, timeouts), { kind: 'reply', reply: { code: 250 } })
   sink.replies('a@example.com', { mail: 'hang' })
-  t.match(await deadline(transact(await open(), mail, GATE, timeouts), 5000, 'it waits'), { kind: 'broken', stage: 'mail' })
+  t.match(await deadline(transact(await open(), mail, GATE, timeouts), 5000, 'it waits'), {
+    kind: 'broken',
+    stage: 'mail'
+  })
   sink.greet('hang')
   await t.rejects(deadline(open(), 5000, 'it waits'), { name: 'HostTrouble', stage: 'connect' })
 })
@@ -297,8 +386,18 @@ t.test('only what is dialled counts as a connection', async t => {
   const pool = openPool(t, 20)
   const { place: site } = await openSite(t, 'mx.example.net')
   const shape = { ...site.shape, connectionsPerMinute: 2 }
-  const nowhere = (i: number): Place => ({ ...site, shape, hosts: `gone ${i}`, takes: () => false, open: async () => { throw new HostTrouble('has no address', 'connect', null) } })
-  for (let i = 0; i < 5; i++) await t.rejects(deadline(pool.use(nowhere(i), send), 1000, 'it waits for its turn'), { name: 'Suspended' })
+  const nowhere = (i: number): Place => ({
+    ...site,
+    shape,
+    hosts: `gone ${i}`,
+    takes: () => false,
+    open: async () => {
+      throw new HostTrouble('has no address', 'connect', null)
+    }
+  })
+  for (let i = 0; i < 5; i++) {
+    await t.rejects(deadline(pool.use(nowhere(i), send), 1000, 'it waits for its turn'), { name: 'Suspended' })
+  }
 })
 
 t.test('in direct mode too a line that dies after the dot is a doubt, and one more copy goes out, the same to the receiver', async t => {

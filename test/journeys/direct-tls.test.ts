@@ -1,12 +1,12 @@
 import { once } from 'node:events'
 import { createServer } from 'node:https'
 import t, { type Test } from 'tap'
-import { createPolicies } from '#src/out/smtp/mta-sts.ts'
-import { createOpenMx } from '#src/out/smtp/mx.ts'
-import { Crowded } from '#src/out/smtp/pool.ts'
-import { closeSession } from '#src/out/smtp/session.ts'
-import { siteOf } from '#src/out/smtp/shaping.ts'
-import type { StsPolicy } from '#src/out/smtp/sts-policy.ts'
+import { createPolicies } from '#src/workers/sender/mta-sts.ts'
+import { createOpenMx } from '#src/workers/sender/mx.ts'
+import { Crowded } from '#src/workers/sender/pool.ts'
+import { closeSession } from '#src/workers/sender/session.ts'
+import { siteOf } from '#src/workers/sender/shaping.ts'
+import type { StsPolicy } from '#src/workers/sender/sts-policy.ts'
 import { createAuthority } from '../support/certificates.ts'
 import { openDirect, type DirectRig } from '../support/direct-rig.ts'
 import { log, SMTP_QUICK, type RigOptions } from '../support/sender-rig.ts'
@@ -27,7 +27,8 @@ async function servePolicies (t: Test, domains: string[]) {
   const server = createServer(authority.certify(...domains.map(domain => `mta-sts.${domain}`)), (request, reply) => {
     const host = String(request.headers.host).replace(/:\d+$/, '')
     asked.push(`${host}${request.url}`)
-    const { status = 200, type = 'text/plain', body, location } = answers[host.replace('mta-sts.', '')] ?? { status: 404, body: '' }
+    const { status = 200, type = 'text/plain', body, location } = answers[host.replace('mta-sts.', '')] ??
+      { status: 404, body: '' }
     reply.writeHead(status, { 'content-type': type, ...(location === undefined ? {} : { location }) }).end(body)
   })
   server.listen(0, '127.0.0.1')
@@ -39,7 +40,9 @@ async function servePolicies (t: Test, domains: string[]) {
   return { port: (server.address() as { port: number }).port, answers, asked, stop: () => server.closeAllConnections() }
 }
 
-const policy = (mode: string, ...mx: string[]) => ({ body: ['version: STSv1', `mode: ${mode}`, ...mx.map(name => `mx: ${name}`), 'max_age: 86400', ''].join('\r\n') })
+const policy = (mode: string, ...mx: string[]) => ({
+  body: ['version: STSv1', `mode: ${mode}`, ...mx.map(name => `mx: ${name}`), 'max_age: 86400', ''].join('\r\n')
+})
 
 async function openWithPolicies (t: Test, domains: string[], options: RigOptions = {}) {
   const policies = await servePolicies(t, domains)
@@ -53,7 +56,10 @@ async function openWithPolicies (t: Test, domains: string[], options: RigOptions
 }
 
 async function deliveredBy ({ ask, told }: Pick<DirectRig, 'ask' | 'told'>, address: string) {
-  return (await told(await ask(address), ['attempted', 'delivered']))[1]!.data as { host: string, tls: { version: string, cipher: string, verified: boolean } | null }
+  return (await told(await ask(address), ['attempted', 'delivered']))[1]!.data as {
+    host: string
+    tls: { version: string, cipher: string, verified: boolean } | null
+  }
 }
 
 async function deferredBy ({ ask, told }: Pick<DirectRig, 'ask' | 'told'>, address: string) {
@@ -89,13 +95,36 @@ const MINUTE = 60_000
 async function openHost (t: Test) {
   const host = { sink: await startSink({ tls: 'broken' }), nowMs: 1_700_000_000_000 }
   t.teardown(() => host.sink.stop())
-  const options = { addressesOf: async () => ['127.0.0.1'], port: host.sink.port, allowPrivate: true, hostname: 'sender.test', timeouts: SMTP_QUICK, nowMs: () => host.nowMs }
-  const open = createOpenMx({ ...options, stopping: new AbortController().signal, random: Math.random, log, onPolicyFault: () => {} })
+  const options = {
+    addressesOf: async () => ['127.0.0.1'],
+    port: host.sink.port,
+    allowPrivate: true,
+    hostname: 'sender.test',
+    timeouts: SMTP_QUICK,
+    nowMs: () => host.nowMs
+  }
+  const open = createOpenMx({
+    ...options,
+    stopping: new AbortController().signal,
+    random: Math.random,
+    log,
+    onPolicyFault: () => {}
+  })
   const { shape } = siteOf(['mx1.example.net'])
   /** Whether it speaks TLS, and over how many connections that was found. */
   async function look (): Promise<[boolean, number]> {
     let dialled = 0
-    const session = await open({ domain: 'example.net', hosts: [{ preference: 0, exchange: 'mx1.example.net' }], shape, policy: null }, { stranger: false, at: () => { dialled++ } })
+    const session = await open({
+      domain: 'example.net',
+      hosts: [{ preference: 0, exchange: 'mx1.example.net' }],
+      shape,
+      policy: null
+    }, {
+      stranger: false,
+      at: () => {
+        dialled++
+      }
+    })
     closeSession(session)
     return [session.tls !== null, dialled]
   }
@@ -105,7 +134,13 @@ async function openHost (t: Test) {
     await host.sink.stop()
     host.sink = await startSink({ port, tls })
   }
-  return { look, become, later: (ms: number) => { host.nowMs += ms } }
+  return {
+    look,
+    become,
+    later: (ms: number) => {
+      host.nowMs += ms
+    }
+  }
 }
 
 t.test('a host whose TLS breaks twice, minutes apart, is spoken to in plain for three days', async t => {
@@ -151,7 +186,10 @@ t.test('a no to STARTTLS means plain on the same connection', async t => {
 
 t.test('a great receiver that must have TLS gets no mail in plain', async t => {
   const rig = await openDirect(t, { timings: { retry: { firstS: 100, maxS: 100 } } })
-  const [broken, plain] = [await rig.mxHost('mx1.google.com', 2, { tls: 'broken' }), await rig.mxHost('mx.orange.fr', 3)]
+  const [broken, plain] = [
+    await rig.mxHost('mx1.google.com', 2, { tls: 'broken' }),
+    await rig.mxHost('mx.orange.fr', 3)
+  ]
   rig.dns.mx('gmail.example', [10, 'mx1.google.com'])
   rig.dns.mx('orange.example', [10, 'mx.orange.fr'])
   t.match(await deferredBy(rig, 'a@gmail.example'), { class: 'failedstarttls', reply: null })
@@ -161,7 +199,10 @@ t.test('a great receiver that must have TLS gets no mail in plain', async t => {
 
 t.test('under enforce a host that the policy does not name is skipped', async t => {
   const rig = await openWithPolicies(t, ['strict.example'])
-  const [stranger, named] = [await rig.mxHost('mx.elsewhere.example', 2, { tls: anothers }), await rig.mxHost('mx1.example.net', 3, { tls: good })]
+  const [stranger, named] = [
+    await rig.mxHost('mx.elsewhere.example', 2, { tls: anothers }),
+    await rig.mxHost('mx1.example.net', 3, { tls: good })
+  ]
   rig.dns.mx('strict.example', [10, 'mx.elsewhere.example'], [20, 'mx1.example.net'])
   rig.policies.answers['strict.example'] = policy('enforce', 'mx1.example.net', '*.pool.example.net')
   t.match(await deliveredBy(rig, 'a@strict.example'), { host: 'mx1.example.net', tls: { verified: true } })
@@ -173,7 +214,10 @@ t.test('under enforce a host that the policy does not name is skipped', async t 
 
 t.test('under enforce no mail goes to a host whose certificate or TLS is not good', async t => {
   const rig = await openWithPolicies(t, ['false.example', 'plain.example'])
-  const [falseHost, plainHost] = [await rig.mxHost('mx1.example.net', 2, { tls: anothers }), await rig.mxHost('mx2.example.net', 3)]
+  const [falseHost, plainHost] = [
+    await rig.mxHost('mx1.example.net', 2, { tls: anothers }),
+    await rig.mxHost('mx2.example.net', 3)
+  ]
   rig.dns.mx('false.example', [10, 'mx1.example.net'])
   rig.dns.mx('plain.example', [10, 'mx2.example.net'])
   for (const domain of ['false.example', 'plain.example']) {
@@ -211,7 +255,10 @@ t.test('a known policy stays in force while nothing newer can be had', async t =
   rig.policies.answers['strict.example'] = policy('enforce', 'mx1.example.net')
   t.match(await deferredBy(rig, 'a@strict.example'), { class: 'failedstarttls' })
   // A new one is announced, and what is served is none: gone, elsewhere, or of another kind.
-  const instead = [{ status: 404, body: '' }, { status: 302, body: '', location: 'https://127.0.0.1/' }, { ...policy('none'), type: 'text/html' }, { body: 'x'.repeat(70_000) }]
+  const instead = [{ status: 404, body: '' }, { status: 302, body: '', location: 'https://127.0.0.1/' }, {
+    ...policy('none'),
+    type: 'text/html'
+  }, { body: 'x'.repeat(70_000) }]
   for (const [i, answer] of instead.entries()) {
     rig.policies.answers['strict.example'] = answer
     rig.dns.txt('_mta-sts.strict.example', `v=STSv1; id=${i + 2};`)
@@ -254,28 +301,44 @@ t.test('two records, or a policy host with a certificate of another, are no poli
   await deliveredBy(rig, 'a@odd.example')
 })
 
-/** Looks policies up at hosts that are one server, slow until it is let go; it counts which hosts are being asked, and the most at once. */
+/** Looks policies up at hosts that are one server, slow until it is let go; it counts which hosts are being asked, and
+ *  the most at once. */
 async function openSlow (t: Test, fetchMs: number) {
   const state = { body: policy('enforce', 'mx1.example.net').body, id: 1, slow: true, open: new Set<string>(), most: 0 }
   const held = new Set<() => void>()
-  const server = createServer(authority.certify('mta-sts.good.example', ...Array.from({ length: 8 }, (_, i) => `mta-sts.d${i}.evil.example`)), (request, reply) => {
-    const host = String(request.headers.host).replace(/:\d+$/, '')
-    state.open.add(host)
-    state.most = Math.max(state.most, state.open.size)
-    reply.on('close', () => state.open.delete(host))
-    const answer = () => void reply.writeHead(200, { 'content-type': 'text/plain' }).end(state.body)
-    if (state.slow && host !== 'mta-sts.good.example') held.add(answer)
-    else answer()
-  })
+  const server = createServer(
+    authority.certify('mta-sts.good.example', ...Array.from({ length: 8 }, (_, i) => `mta-sts.d${i}.evil.example`)),
+    (request, reply) => {
+      const host = String(request.headers.host).replace(/:\d+$/, '')
+      state.open.add(host)
+      state.most = Math.max(state.most, state.open.size)
+      reply.on('close', () => state.open.delete(host))
+      const answer = () => void reply.writeHead(200, { 'content-type': 'text/plain' }).end(state.body)
+      if (state.slow && host !== 'mta-sts.good.example') held.add(answer)
+      else answer()
+    }
+  )
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(() => {
     server.closeAllConnections()
     server.close()
   })
-  const dns = { txt: async () => [`v=STSv1; id=${state.id};`], cname: async () => null, mx: async () => null, addresses: async () => ({ addresses: ['127.0.0.1'], ttlS: 60 }) }
+  const dns = {
+    txt: async () => [`v=STSv1; id=${state.id};`],
+    cname: async () => null,
+    mx: async () => null,
+    addresses: async () => ({ addresses: ['127.0.0.1'], ttlS: 60 })
+  }
   let nowMs = Date.now()
-  const shared = { dns, allowPrivate: true, nowMs: () => nowMs, stopping: new AbortController().signal, log, ca: authority.ca }
+  const shared = {
+    dns,
+    allowPrivate: true,
+    nowMs: () => nowMs,
+    stopping: new AbortController().signal,
+    log,
+    ca: authority.ca
+  }
   const policies = createPolicies({ ...shared, port: (server.address() as { port: number }).port, fetchMs })
   /** What is said of the domain once it is no longer being looked for. */
   async function settled (domain: string): Promise<StsPolicy | null> {
@@ -288,13 +351,23 @@ async function openSlow (t: Test, fetchMs: number) {
     state.slow = false
     for (const answer of held) answer()
   }
-  return { state, policies, settled, letGo, later: (ms: number) => { nowMs += ms } }
+  return {
+    state,
+    policies,
+    settled,
+    letGo,
+    later: (ms: number) => {
+      nowMs += ms
+    }
+  }
 }
 
 t.test('no mail waits for a slow policy host: it comes back, and goes without a policy when none could be had in time', async t => {
   const { policies, settled } = await openSlow(t, 4000)
   const all = [0, 1, 2].map(i => `d${i}.evil.example`)
-  for (const result of await Promise.allSettled(all.map(domain => policies.of(domain)))) t.match(result, { status: 'rejected', reason: { name: 'Crowded' } })
+  for (const result of await Promise.allSettled(all.map(domain => policies.of(domain)))) {
+    t.match(result, { status: 'rejected', reason: { name: 'Crowded' } })
+  }
   t.same(await settled(all[0]!), null)
 })
 

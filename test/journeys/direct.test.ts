@@ -22,9 +22,14 @@ t.test('mail of test keys and to the sandbox goes to the catcher, whatever DNS s
   dns.mx('example.net', [10, 'mx.example.net'])
   dns.mx('sandbox.jetpost.test', [10, 'mx.example.net'])
   const sandbox = await ask(['delivered@sandbox.jetpost.test', 'a@example.net'])
-  t.match((await told(sandbox, ['attempted', 'delivered'], 0))[1]!.data, { via: 'relay', to: 'delivered@sandbox.jetpost.test' })
+  t.match((await told(sandbox, ['attempted', 'delivered'], 0))[1]!.data, {
+    via: 'relay',
+    to: 'delivered@sandbox.jetpost.test'
+  })
   t.match((await told(sandbox, ['attempted', 'delivered'], 1))[1]!.data, { via: 'mx' })
-  t.match((await told(await ask('b@example.net', { test: true }), ['attempted', 'delivered']))[1]!.data, { via: 'relay' })
+  t.match((await told(await ask('b@example.net', { test: true }), ['attempted', 'delivered']))[1]!.data, {
+    via: 'relay'
+  })
   t.same(catcher.received.map(({ to }) => to), ['delivered@sandbox.jetpost.test', 'b@example.net'])
 })
 
@@ -76,7 +81,9 @@ t.test('without MX records the domain itself is the host, also behind an alias',
   await mxHost('mx.example.net', 3)
   dns.mx('real.example.net', [10, 'mx.example.net'])
   dns.cname('other.example.net', 'real.example.net')
-  t.match((await told(await ask('a@other.example.net'), ['attempted', 'delivered']))[1]!.data, { host: 'mx.example.net' })
+  t.match((await told(await ask('a@other.example.net'), ['attempted', 'delivered']))[1]!.data, {
+    host: 'mx.example.net'
+  })
 })
 
 t.test('a null MX is a bounce without an attempt', async t => {
@@ -84,7 +91,15 @@ t.test('a null MX is a bounce without an attempt', async t => {
   dns.mx('none.example.net', [0, ''])
   dns.host('none.example.net', ['127.0.0.2'])
   const [bounced] = await told(await ask('a@none.example.net'), ['bounced'])
-  t.match(bounced!.data, { class: 'hostunknown', status: '5.1.10', reply: null, error: /null MX/, host: null, via: 'mx', stage: 'connect' })
+  t.match(bounced!.data, {
+    class: 'hostunknown',
+    status: '5.1.10',
+    reply: null,
+    error: /null MX/,
+    host: null,
+    via: 'mx',
+    stage: 'connect'
+  })
   t.match(eventOf(bounced).data.bounce, { type: 'hard', class: 'hostunknown', final: true })
   // Told once the fact is written, which is what was waited for.
   await until(() => reports.length > 0)
@@ -127,11 +142,18 @@ t.test('while DNS does not say, mail waits', async t => {
 })
 
 t.test('a private MX is refused where the operator has not allowed it', async t => {
-  const { ask, told, dns, mxHost } = await openDirect(t, { direct: { mxAllowPrivate: false }, timings: { retry: { firstS: 100, maxS: 100 } } })
+  const { ask, told, dns, mxHost } = await openDirect(t, {
+    direct: { mxAllowPrivate: false },
+    timings: { retry: { firstS: 100, maxS: 100 } }
+  })
   const mx = await mxHost('inside.example.net', 2)
   dns.mx('example.net', [10, 'inside.example.net'])
   const [deferred] = await told(await ask('a@example.net'), ['deferred'])
-  t.match(deferred!.data, { class: 'networkerror', error: /inside\.example\.net has no public address/, host: 'inside.example.net' })
+  t.match(deferred!.data, {
+    class: 'networkerror',
+    error: /inside\.example\.net has no public address/,
+    host: 'inside.example.net'
+  })
   t.equal(mx.sessions().made, 0)
 })
 
@@ -156,7 +178,11 @@ t.test('an IPv6 address is used when there is no other, and only then', async t 
   await told(await ask('a@example.net'), ['attempted', 'delivered'])
   dns.host('six.example.net', ['::1'])
   dns.mx('six.example', [10, 'six.example.net'], [20, 'mx.example.net'])
-  t.match((await told(await ask('a@six.example'), ['attempted', 'delivered']))[1]!.data, { host: 'mx.example.net' }, 'nobody listens there')
+  t.match(
+    (await told(await ask('a@six.example'), ['attempted', 'delivered']))[1]!.data,
+    { host: 'mx.example.net' },
+    'nobody listens there'
+  )
 })
 
 t.test('where we are among the hosts, mail goes to better ones only', async t => {
@@ -165,7 +191,10 @@ t.test('where we are among the hosts, mail goes to better ones only', async t =>
   dns.mx('example.net', [10, 'mx.example.net'], [20, 'sender.test'])
   await told(await ask('a@example.net'), ['attempted', 'delivered'])
   dns.mx('loop.example', [10, 'sender.test'], [20, 'mx.example.net'])
-  t.match((await told(await ask('a@loop.example'), ['deferred']))[0]!.data, { class: 'networkerror', error: /as its best MX host/ })
+  t.match((await told(await ask('a@loop.example'), ['deferred']))[0]!.data, {
+    class: 'networkerror',
+    error: /as its best MX host/
+  })
   t.same([best.received.length, ours.sessions().made], [1, 0])
 })
 
@@ -179,7 +208,9 @@ t.test('servers of every kind are served', async t => {
   for (const [domain, sink] of Object.entries(kinds)) {
     dns.mx(domain, [10, `mx.${domain}`])
     const emails = await Promise.all(Array.from({ length: 6 }, (_, i) => ask(`r${i}@${domain}`)))
-    for (const email of emails) t.match((await told(email, ['attempted', 'delivered']))[1]!.data, { tls: null, attempt: 1 })
+    for (const email of emails) {
+      t.match((await told(email, ['attempted', 'delivered']))[1]!.data, { tls: null, attempt: 1 })
+    }
     t.equal(sink.received.filter(({ accepted }) => accepted).length, 6, domain)
   }
 })

@@ -4,12 +4,12 @@ import t from 'tap'
 import { subjects } from '#streams/subjects.ts'
 import { addDomain, rotateDomainKeys, type DomainNow } from '#src/actions/domain.ts'
 import { followDirectory } from '#src/actions/directory.ts'
-import { openDesk } from '#src/actions/open-desk.ts'
+import { openServices } from '#src/actions/open-services.ts'
 import { createLog } from '#src/base/log.ts'
 import { DnsUnavailable, openDns } from '#src/dns/resolve.ts'
 import { connectBus } from '#src/nats/connect.ts'
 import { loadSubject } from '#src/nats/load.ts'
-import { startDomainChecks } from '#src/out/scheduler/domain-checks.ts'
+import { startDomainChecks } from '#src/workers/scheduler/domain-checks.ts'
 import { openBus } from '../support/bus.ts'
 import { openDnsServer, type DnsServer } from '../support/dns-server.ts'
 import type { Ending } from '../support/servers.ts'
@@ -83,24 +83,45 @@ async function openCheckers (t: Ending, servers: DnsServer[]) {
   const checkers = await Promise.all(servers.map(async server => {
     const bus = await connectBus({ url: natsUrl, creds: null, name: 'test', log })
     const directory = followDirectory(bus, log)
-    const config = { webhookAllowPrivate: false, requireVerifiedDomains: true, bounceDomain: null, trackingUrl: 'http://localhost:8080', contentRetentionMs: 30 * 24 * HOUR_MS, factsRetentionMs: 90 * 86_400_000, dns: server.address }
-    const desk = await openDesk({ bus, clock, directory, secret: 'a-secret-for-tests-with-at-least-32-characters', config })
-    const checks = startDomainChecks({ desk, log, everyMs: 20 })
+    const config = {
+      webhookAllowPrivate: false,
+      requireVerifiedDomains: true,
+      bounceDomain: null,
+      trackingUrl: 'http://localhost:8080',
+      contentRetentionMs: 30 * 24 * HOUR_MS,
+      factsRetentionMs: 90 * 86_400_000,
+      dns: server.address
+    }
+    const services = await openServices({
+      bus,
+      clock,
+      directory,
+      secret: 'a-secret-for-tests-with-at-least-32-characters',
+      config
+    })
+    const checks = startDomainChecks({ services, log, everyMs: 20 })
     t.teardown(async () => {
       await checks.stop()
       await directory.stop()
       await bus.close()
     })
-    return { desk, checks }
+    return { services, checks }
   }))
-  const { desk } = checkers[0]!
+  const { services } = checkers[0]!
   return {
     clock,
     checks: checkers.map(({ checks }) => checks),
-    add: async (name: string) => (await addDomain(desk, { account: 'acc_first', correlation: 'test' }, name) as DomainNow).domain,
-    rotate: async (name: string) => await rotateDomainKeys(desk, { account: 'acc_first', correlation: 'test' }, desk.directory.now.domains.get(name)!),
-    now: (name: string) => desk.directory.now.domains.get(name)!,
-    types: async (name: string) => (await loadSubject(desk.ledger.bus, 'CONTROL', subjects.domain(name))).map(({ fact }) => fact.type)
+    add: async (name: string) =>
+      (await addDomain(services, { account: 'acc_first', correlation: 'test' }, name) as DomainNow).domain,
+    rotate: async (name: string) =>
+      await rotateDomainKeys(
+        services,
+        { account: 'acc_first', correlation: 'test' },
+        services.directory.now.domains.get(name)!
+      ),
+    now: (name: string) => services.directory.now.domains.get(name)!,
+    types: async (name: string) =>
+      (await loadSubject(services.appenders.bus, 'CONTROL', subjects.domain(name))).map(({ fact }) => fact.type)
   }
 }
 
@@ -135,20 +156,31 @@ t.test('a domain is looked at again and again, and only what is new is recorded'
   await later(24 * HOUR_MS)
   await until(() => now(name).status === 'verified')
   await later(12 * HOUR_MS)
-  t.equal(checks!.trouble(), null)
+  t.equal(checks!.unhealthyReason(), null)
   await checks!.stop()
   t.same(await types(name), ['domain.added', 'domain.checked', 'domain.checked', 'domain.checked', 'domain.checked'])
-  t.match(now(elder.name), { status: 'pending', records: [{ purpose: 'dkim', state: 'missing' }, { purpose: 'dkim', state: 'missing' }, { purpose: 'dmarc', state: 'missing' }] })
+  t.match(now(elder.name), {
+    status: 'pending',
+    records: [{ purpose: 'dkim', state: 'missing' }, { purpose: 'dkim', state: 'missing' }, {
+      purpose: 'dmarc',
+      state: 'missing'
+    }]
+  })
 })
 
 t.test('of two processes that see the same one records it', async t => {
   const servers = [await openDnsServer(t), await openDnsServer(t)]
   const { clock, checks, add, now, types } = await openCheckers(t, servers)
   const domains = await Promise.all(Array.from({ length: 20 }, (_, i) => add(`shop-${i}.example`)))
-  const records = domains.map(({ name, dkim }) => ({ name: keyRecord(name, dkim.active[0]!), value: `p=${dkim.active[0]!.publicKey}` }))
+  const records = domains.map(({ name, dkim }) => ({
+    name: keyRecord(name, dkim.active[0]!),
+    value: `p=${dkim.active[0]!.publicKey}`
+  }))
   for (const server of servers) for (const { name, value } of records) server.txt(name, value)
   clock.ms += MINUTE_MS
-  await until(() => servers.every(server => server.asked.length > 0) && domains.every(({ name }) => now(name).status === 'verified'))
+  await until(() =>
+    servers.every(server => server.asked.length > 0) && domains.every(({ name }) => now(name).status === 'verified')
+  )
   await Promise.all(checks.map(role => role.stop()))
   for (const { name } of domains) t.same(await types(name), ['domain.added', 'domain.checked'])
 })
@@ -157,7 +189,8 @@ t.test('a rotation is carried through by itself: awaited each minute, switched w
   const server = await openDnsServer(t)
   const { clock, checks: [checks], add, rotate, now, types } = await openCheckers(t, [server])
   const { name, dkim: { active: [old] } } = await add('turned.example')
-  const publish = (key: { selector: string, publicKey: string }) => server.txt(keyRecord(name, key), `v=DKIM1; p=${key.publicKey}`)
+  const publish = (key: { selector: string, publicKey: string }) =>
+    server.txt(keyRecord(name, key), `v=DKIM1; p=${key.publicKey}`)
   publish(old!)
   clock.ms += MINUTE_MS
   await until(() => now(name)?.status === 'verified')
@@ -165,13 +198,19 @@ t.test('a rotation is carried through by itself: awaited each minute, switched w
   const { domain: { dkim: { next } } } = await rotate(name) as DomainNow
   const fresh = next!.keys[0]!
   clock.ms += MINUTE_MS
-  await until(() => now(name).records.some(record => record.name === keyRecord(name, fresh) && record.state === 'missing'))
+  await until(() =>
+    now(name).records.some(record => record.name === keyRecord(name, fresh) && record.state === 'missing')
+  )
   t.equal(now(name).dkim.active[0]!.selector, old!.selector)
   t.match(await rotate(name), { code: 'rotation_under_way' })
   publish(fresh)
   clock.ms += MINUTE_MS
   await until(() => now(name).dkim.active[0]!.selector === fresh.selector)
-  t.match(now(name), { status: 'verified', failingSince: null, dkim: { next: null, previous: { until: new Date(clock.ms + 7 * 24 * HOUR_MS).toISOString() } } })
+  t.match(now(name), {
+    status: 'verified',
+    failingSince: null,
+    dkim: { next: null, previous: { until: new Date(clock.ms + 7 * 24 * HOUR_MS).toISOString() } }
+  })
 
   clock.ms += 7 * 24 * HOUR_MS - 1
   await until(() => questions(server, keyRecord(name, fresh)) > 1)
@@ -181,7 +220,13 @@ t.test('a rotation is carried through by itself: awaited each minute, switched w
   t.match(now(name).dkim, { active: [{ selector: fresh.selector }, {}], retired: [{ selector: old!.selector }, {}] })
   await checks!.stop()
   t.same(await types(name), [
-    'domain.added', 'domain.checked', 'domain.rotation_started', 'domain.checked', 'domain.keys_switched', 'domain.checked', 'domain.keys_retired'
+    'domain.added',
+    'domain.checked',
+    'domain.rotation_started',
+    'domain.checked',
+    'domain.keys_switched',
+    'domain.checked',
+    'domain.keys_retired'
   ])
   t.not((await rotate(name) as DomainNow).domain.dkim.next, null, 'and then another may begin')
 })

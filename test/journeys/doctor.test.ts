@@ -18,7 +18,11 @@ t.teardown(() => rmSync(folder, { recursive: true }))
 const authority = createAuthority()
 
 /** Cases side by side: settings, what is found about `smtp` or `inbound`, and in which words. */
-async function expect (t: Test, name: 'smtp' | 'inbound', cases: Array<[Record<string, string>, boolean | null, RegExp]>): Promise<void> {
+async function expect (
+  t: Test,
+  name: 'smtp' | 'inbound',
+  cases: Array<[Record<string, string>, boolean | null, RegExp]>
+): Promise<void> {
   await Promise.all(cases.map(async ([settings, ok, says]) => {
     const checks = await examineMail(readConfig({ JETPOST_DNS: dns.address, ...settings }))
     t.match(checks.find(check => check.name === name), { ok, says }, JSON.stringify(settings))
@@ -53,19 +57,30 @@ t.test('a relay is asked as the sender would ask it', async t => {
 })
 
 t.test('what is wrong with a relay is said without its password, and ends with 1', async t => {
-  await Promise.all(['smtp://u:hunter2@127.0.0.1:1', 'smtps://u:hunter2@[::1]:1', 'smtp://u:hunter2@127.0.0.1:1?tls=x'].map(async url => {
-    const { code, out, err } = await jetpost(['doctor', '--json'], { JETPOST_DATA_DIR: folder, SMTP_URL: url })
-    t.equal(code, 1)
-    t.match(JSON.parse(out).checks, [{ name: 'node' }, { name: 'nats' }, { name: 'postgres' }, { name: 'smtp', ok: false }, { name: 'inbound', ok: true }])
-    t.notMatch(out + err, 'hunter2')
-  }))
+  await Promise.all(
+    ['smtp://u:hunter2@127.0.0.1:1', 'smtps://u:hunter2@[::1]:1', 'smtp://u:hunter2@127.0.0.1:1?tls=x'].map(
+      async url => {
+        const { code, out, err } = await jetpost(['doctor', '--json'], { JETPOST_DATA_DIR: folder, SMTP_URL: url })
+        t.equal(code, 1)
+        t.match(JSON.parse(out).checks, [{ name: 'node' }, { name: 'nats' }, { name: 'postgres' }, {
+          name: 'smtp',
+          ok: false
+        }, { name: 'inbound', ok: true }])
+        t.notMatch(out + err, 'hunter2')
+      }
+    )
+  )
 })
 
 t.test('a relay that does not greet is given up', async t => {
   const mute = createServer(() => {}).listen(0, '127.0.0.1')
   await once(mute, 'listening')
   t.teardown(() => mute.close())
-  await expect(t, 'smtp', [[{ SMTP_URL: `smtp://127.0.0.1:${(mute.address() as AddressInfo).port}` }, false, /^127\.0\.0\.1: Greeting never received/]])
+  await expect(t, 'smtp', [[
+    { SMTP_URL: `smtp://127.0.0.1:${(mute.address() as AddressInfo).port}` },
+    false,
+    /^127\.0\.0\.1: Greeting never received/
+  ]])
 })
 
 t.test('direct mode: the name has addresses, and each leads back to it', async t => {
@@ -89,13 +104,21 @@ t.test('direct mode: the name has addresses, and each leads back to it', async t
     [direct('lost.example'), null, /^the address of JETPOST_HOSTNAME lost\.example is unknown: DNS does not say/],
     [{ SMTP_URL: 'direct:' }, false, /^JETPOST_HOSTNAME is unset/]
   ])
-  await expect(t, 'inbound', [[{ SMTP_URL: 'direct:', JETPOST_HOSTNAME: 'good.example' }, null, /^JETPOST_INBOUND_PORT and JETPOST_BOUNCE_DOMAIN are unset/]])
+  await expect(t, 'inbound', [[
+    { SMTP_URL: 'direct:', JETPOST_HOSTNAME: 'good.example' },
+    null,
+    /^JETPOST_INBOUND_PORT and JETPOST_BOUNCE_DOMAIN are unset/
+  ]])
 })
 
 t.test('direct mode: a PTR that names another host is shown', async t => {
   dns.host('mail.example', ['192.0.2.9'])
   dns.ptr('9.2.0.192.in-addr.arpa', 'host9.provider.example')
-  await expect(t, 'smtp', [[{ SMTP_URL: 'direct:', JETPOST_HOSTNAME: 'mail.example' }, false, /^JETPOST_HOSTNAME mail\.example is 192\.0\.2\.9, whose PTR is host9\.provider\.example$/]])
+  await expect(t, 'smtp', [[
+    { SMTP_URL: 'direct:', JETPOST_HOSTNAME: 'mail.example' },
+    false,
+    /^JETPOST_HOSTNAME mail\.example is 192\.0\.2\.9, whose PTR is host9\.provider\.example$/
+  ]])
 })
 
 t.test('what comes back needs a certificate that is one, a bounce domain and its MX', async t => {
@@ -114,16 +137,44 @@ t.test('what comes back needs a certificate that is one, a bounce domain and its
   const listens = { JETPOST_INBOUND_PORT: '2525', JETPOST_BOUNCE_DOMAIN: 'bounces.example' }
   await expect(t, 'inbound', [
     [listens, true, /^a self-signed certificate; bounces come to bounces\.example, whose MX is mail\.example$/],
-    [{ ...listens, JETPOST_TLS_CERT: cert, JETPOST_TLS_KEY: key }, true, /^the certificate of .*cert\.pem; bounces come to /],
-    [{ ...listens, JETPOST_TLS_CERT: cert, JETPOST_TLS_KEY: foreign }, false, /^JETPOST_TLS_CERT and JETPOST_TLS_KEY are not a certificate and its key/],
+    [
+      { ...listens, JETPOST_TLS_CERT: cert, JETPOST_TLS_KEY: key },
+      true,
+      /^the certificate of .*cert\.pem; bounces come to /
+    ],
+    [
+      { ...listens, JETPOST_TLS_CERT: cert, JETPOST_TLS_KEY: foreign },
+      false,
+      /^JETPOST_TLS_CERT and JETPOST_TLS_KEY are not a certificate and its key/
+    ],
     [{ ...listens, JETPOST_TLS_CERT: cert }, false, /go together/],
-    [{ ...listens, JETPOST_TLS_CERT: join(folder, 'none.pem'), JETPOST_TLS_KEY: key }, false, /^JETPOST_TLS_CERT .*none\.pem cannot be read: ENOENT/],
-    [{ JETPOST_BOUNCE_DOMAIN: 'bounces.example' }, true, /^bounces come to bounces\.example, whose MX is mail\.example$/],
+    [
+      { ...listens, JETPOST_TLS_CERT: join(folder, 'none.pem'), JETPOST_TLS_KEY: key },
+      false,
+      /^JETPOST_TLS_CERT .*none\.pem cannot be read: ENOENT/
+    ],
+    [
+      { JETPOST_BOUNCE_DOMAIN: 'bounces.example' },
+      true,
+      /^bounces come to bounces\.example, whose MX is mail\.example$/
+    ],
     [{ JETPOST_INBOUND_PORT: '2525' }, false, /^JETPOST_INBOUND_PORT is 2525 and JETPOST_BOUNCE_DOMAIN is unset/],
-    [{ ...listens, JETPOST_BOUNCE_DOMAIN: 'none.example' }, false, /^JETPOST_BOUNCE_DOMAIN none\.example has no MX record/],
+    [
+      { ...listens, JETPOST_BOUNCE_DOMAIN: 'none.example' },
+      false,
+      /^JETPOST_BOUNCE_DOMAIN none\.example has no MX record/
+    ],
     [{ ...listens, JETPOST_BOUNCE_DOMAIN: 'null.example' }, false, /has no MX record that leads to a host$/],
     [{ ...listens, JETPOST_BOUNCE_DOMAIN: 'nowhere.example' }, false, /has no MX record that leads to a host$/],
-    [{ ...listens, JETPOST_BOUNCE_DOMAIN: 'lost-mx.example' }, null, /^the MX of JETPOST_BOUNCE_DOMAIN lost-mx\.example is unknown: DNS does not say/],
-    [{ ...listens, JETPOST_BOUNCE_DOMAIN: 'lost-mx.example', JETPOST_TLS_CERT: cert }, false, /go together.*; the MX of /]
+    [
+      { ...listens, JETPOST_BOUNCE_DOMAIN: 'lost-mx.example' },
+      null,
+      /^the MX of JETPOST_BOUNCE_DOMAIN lost-mx\.example is unknown: DNS does not say/
+    ],
+    [
+      { ...listens, JETPOST_BOUNCE_DOMAIN: 'lost-mx.example', JETPOST_TLS_CERT: cert },
+      false,
+      /go together.*; the MX of /
+    ]
   ])
 })

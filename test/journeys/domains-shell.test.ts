@@ -1,6 +1,6 @@
 import t from 'tap'
 import { openDnsServer } from '../support/dns-server.ts'
-import { openTestHouse } from '../support/house.ts'
+import { startTestApp } from '../support/app.ts'
 import { jetpostHere } from '../support/command.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 
@@ -8,8 +8,13 @@ const dns = await openDnsServer(t)
 const natsUrl = freshAccount().natsUrl
 const databaseUrl = await freshDatabase(t)
 const settings = { JETPOST_DNS: dns.address, JETPOST_BOUNCE_DOMAIN: 'bounces.jetpost.example' }
-const house = await openTestHouse(t, { natsUrl, databaseUrl, env: settings })
-const env = { ...settings, NATS_URL: natsUrl, DATABASE_URL: databaseUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters' }
+const app = await startTestApp(t, { natsUrl, databaseUrl, env: settings })
+const env = {
+  ...settings,
+  NATS_URL: natsUrl,
+  DATABASE_URL: databaseUrl,
+  JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters'
+}
 const domains = async (...args: string[]) => await jetpostHere(['domains', ...args], env)
 
 /** The records of a zone file: name, type, and the strings joined. */
@@ -25,22 +30,37 @@ t.test('a domain is added, published from what is printed, verified and given up
   const added = await domains('add', 'Shop.example')
   t.equal(added.code, 0)
   t.match(added.out, '; shop.example: pending')
-  const { body } = await house.request('GET', '/api/domains')
+  const { body } = await app.request('GET', '/api/domains')
   const wanted = body.data[0].records.map(({ name, type, value }: Record<string, string>) => [name, type, value])
   t.same(recordsOf(added.out), wanted)
   dns.txt(wanted[0][0], 'v=DKIM1; p=other')
   t.match((await domains('verify', 'shop.example')).out, /; dkim \(required\): wrong\n;   found "v=DKIM1; p=other"/)
   t.ok(recordsOf(added.out)[0]![2]!.length > 255, 'which is why it stands in parts')
   dns.txt(wanted[0][0], wanted[0][2])
-  t.match((await domains('verify', 'shop.example')).out, /; shop\.example: verified\n; dkim \(required\): ok\n[^;].*\n; dkim \(advice\): missing\n/)
+  t.match(
+    (await domains('verify', 'shop.example')).out,
+    /; shop\.example: verified\n; dkim \(required\): ok\n[^;].*\n; dkim \(advice\): missing\n/
+  )
   t.match(await domains('show', 'SHOP.example'), { code: 0, out: /verified/ })
-  t.match(JSON.parse((await domains('show', 'shop.example', '--json')).out), [{ name: 'shop.example', status: 'verified', records: [{ purpose: 'dkim', state: 'ok' }, {}, {}, {}] }])
+  t.match(JSON.parse((await domains('show', 'shop.example', '--json')).out), [{
+    name: 'shop.example',
+    status: 'verified',
+    records: [{ purpose: 'dkim', state: 'ok' }, {}, {}, {}]
+  }])
   t.match((await domains()).out, /shop\.example\s+verified/)
   dns.fails(wanted[0][0], 'SERVFAIL')
   t.match(await domains('verify', 'shop.example'), { code: 1, err: /DNS does not say: ESERVFAIL/ })
-  const { id } = (await house.request('GET', '/api/domains')).body.data[0]
-  t.strictSame(JSON.parse((await domains('list', '--json')).out), (await house.request('GET', '/api/domains')).body.data, 'as the API shows them')
-  t.strictSame(JSON.parse((await domains('remove', 'shop.example', '--json')).out), [{ id, name: 'shop.example', removed: true }])
+  const { id } = (await app.request('GET', '/api/domains')).body.data[0]
+  t.strictSame(
+    JSON.parse((await domains('list', '--json')).out),
+    (await app.request('GET', '/api/domains')).body.data,
+    'as the API shows them'
+  )
+  t.strictSame(JSON.parse((await domains('remove', 'shop.example', '--json')).out), [{
+    id,
+    name: 'shop.example',
+    removed: true
+  }])
   t.match(await domains('show', 'shop.example'), { code: 1, err: 'There is no domain shop.example.' })
 })
 
@@ -48,7 +68,10 @@ t.test('keys are rotated in the shell; what is printed is the zone to publish', 
   const before = recordsOf((await domains('add', 'rotated.example')).out)
   const rotated = await domains('rotate', 'rotated.example')
   t.equal(rotated.code, 0)
-  t.match(rotated.out, /; dkim \(a new key, signs once it is seen\): unchecked\n\S+-rsa\._domainkey\.rotated\.example\.\s/)
+  t.match(
+    rotated.out,
+    /; dkim \(a new key, signs once it is seen\): unchecked\n\S+-rsa\._domainkey\.rotated\.example\.\s/
+  )
   const both = recordsOf(rotated.out)
   t.equal(both.length, before.length + 2)
   for (const record of before) t.ok(both.some(other => other.join() === record.join()), `${record[0]} stays`)
@@ -60,8 +83,22 @@ t.test('keys are rotated in the shell; what is printed is the zone to publish', 
 })
 
 t.test('what is not understood ends with 2, what cannot be with 1', async t => {
-  const unfinished = [['add'], ['show'], ['rotate'], ['dance', 'x.example'], ['constructor', 'x.example'], ['show', 'x.example', 'more']]
-  await Promise.all(unfinished.map(async args => t.match(await domains(...args), { code: 2, err: 'usage: jetpost domains' }, args.join(' '))))
+  const unfinished = [['add'], ['show'], ['rotate'], ['dance', 'x.example'], ['constructor', 'x.example'], [
+    'show',
+    'x.example',
+    'more'
+  ]]
+  await Promise.all(
+    unfinished.map(async args =>
+      t.match(await domains(...args), { code: 2, err: 'usage: jetpost domains' }, args.join(' '))
+    )
+  )
   t.match(await domains('add', 'localhost'), { code: 2, err: 'A domain to send from is' })
-  for (const args of [[], ['list'], ['add', 'x.example']]) t.match(await domains(...args, '--account', 'acc_none'), { code: 2, out: '', err: 'There is no account acc_none' }, args.join(' '))
+  for (const args of [[], ['list'], ['add', 'x.example']]) {
+    t.match(
+      await domains(...args, '--account', 'acc_none'),
+      { code: 2, out: '', err: 'There is no account acc_none' },
+      args.join(' ')
+    )
+  }
 })

@@ -87,9 +87,11 @@ async function kept (url: string): Promise<string> {
 }
 
 const natsPid = (folder: string): number => Number(readFileSync(join(folder, 'nats', 'nats-server.pid'), 'utf8'))
-const postgresPid = (folder: string): number => Number(readFileSync(join(folder, 'postgres', 'postmaster.pid'), 'utf8').split('\n')[0])
+const postgresPid = (folder: string): number =>
+  Number(readFileSync(join(folder, 'postgres', 'postmaster.pid'), 'utf8').split('\n')[0])
 
-/** Pids of processes whose command line names the folder: servers, their watchers and whatever else was started for it. */
+/** Pids of processes whose command line names the folder: servers, their watchers and whatever else was started for it.
+ */
 function runningFor (folder: string): string[] {
   return readdirSync('/proc').filter(name => /^\d+$/.test(name) && Number(name) !== process.pid).filter(pid => {
     try {
@@ -106,7 +108,9 @@ async function nothingRunsFor (folder: string): Promise<void> {
 
 async function spawnChild (t: Test, folder: string) {
   const child = spawn(process.execPath, [CHILD, folder], { stdio: ['ignore', 'pipe', 'inherit'] })
-  t.teardown(() => { child.kill('SIGKILL') })
+  t.teardown(() => {
+    child.kill('SIGKILL')
+  })
   const [line] = await once(createInterface(child.stdout), 'line', { signal: AbortSignal.timeout(60_000) }) as [string]
   return { child, urls: JSON.parse(line) as { natsUrl: string, databaseUrl: string } }
 }
@@ -126,17 +130,24 @@ t.test('both servers start, answer to their random credentials alone, and are go
   await nothingRunsFor(folder)
 })
 
-t.test('the data folder is its owner\'s alone, and Postgres keeps what is durable', async t => {
+t.test("the data folder is its owner's alone, and Postgres keeps what is durable", async t => {
   const folder = dataFolder(t)
   const { databaseUrl } = await start(t, folder, { nats: false })
   t.equal(statSync(folder).mode & 0o777, 0o700)
   t.equal(statSync(join(folder, 'credentials.json')).mode & 0o777, 0o600)
-  const settings = await ask<{ name: string, setting: string }>(databaseUrl!,
+  const settings = await ask<{ name: string, setting: string }>(
+    databaseUrl!,
     `select name, setting from pg_settings
-      where name in ('fsync', 'synchronous_commit', 'listen_addresses', 'unix_socket_directories') order by name`)
+      where name in ('fsync', 'synchronous_commit', 'listen_addresses', 'unix_socket_directories') order by name`
+  )
   t.strictSame(settings.map(row => row.setting), ['on', '127.0.0.1', 'on', ''])
-  t.strictSame(await ask(databaseUrl!, 'select datlocprovider, datlocale, encoding from pg_database where datname = current_database()'),
-    [{ datlocprovider: 'b', datlocale: 'C.UTF-8', encoding: 6 }])
+  t.strictSame(
+    await ask(
+      databaseUrl!,
+      'select datlocprovider, datlocale, encoding from pg_database where datname = current_database()'
+    ),
+    [{ datlocprovider: 'b', datlocale: 'C.UTF-8', encoding: 6 }]
+  )
 })
 
 t.test('data, ports and credentials survive a stop and a start', async t => {
@@ -164,7 +175,9 @@ t.test('a server that is killed comes back on its port with its data', async t =
   process.kill(postgresPid(folder), 'SIGKILL')
   t.equal(await until('nats-server answers', () => kept(natsUrl!)), 'before the kill')
   t.comment(`nats-server was back after ${Math.round(performance.now() - killedMs)} ms`)
-  t.strictSame(await until('PostgreSQL answers', () => ask(databaseUrl!, 'select text from kept')), [{ text: 'before the kill' }])
+  t.strictSame(await until('PostgreSQL answers', () => ask(databaseUrl!, 'select text from kept')), [{
+    text: 'before the kill'
+  }])
   t.comment(`PostgreSQL was back after ${Math.round(performance.now() - killedMs)} ms`)
 })
 
@@ -214,15 +227,23 @@ t.test('a start that comes while the servers of a killed Jetpost still run takes
   t.strictSame(await ask(again.databaseUrl!, 'select 1 as one'), [{ one: 1 }])
 })
 
-t.test('a postmaster.pid and a nats-server.pid whose pid is a stranger\'s by now neither block a start nor harm the stranger', async t => {
+t.test("a postmaster.pid and a nats-server.pid whose pid is a stranger's by now neither block a start nor harm the stranger", async t => {
   const folder = dataFolder(t)
   await (await start(t, folder)).stop()
-  const stranger = spawn('sleep', ['300'], { stdio: 'ignore', ...process.getuid!() === 0 && existsSync(join(folder, 'postgres'))
-    ? { uid: statSync(join(folder, 'postgres')).uid }
-    : {} })
-  t.teardown(() => { stranger.kill('SIGKILL') })
+  const stranger = spawn('sleep', ['300'], {
+    stdio: 'ignore',
+    ...process.getuid!() === 0 && existsSync(join(folder, 'postgres'))
+      ? { uid: statSync(join(folder, 'postgres')).uid }
+      : {}
+  })
+  t.teardown(() => {
+    stranger.kill('SIGKILL')
+  })
   const now = Math.floor(Date.now() / 1000)
-  writeFileSync(join(folder, 'postgres', 'postmaster.pid'), `${stranger.pid}\n${join(folder, 'postgres')}\n${now}\n5432\n\n127.0.0.1\n`)
+  writeFileSync(
+    join(folder, 'postgres', 'postmaster.pid'),
+    `${stranger.pid}\n${join(folder, 'postgres')}\n${now}\n5432\n\n127.0.0.1\n`
+  )
   writeFileSync(join(folder, 'nats', 'nats-server.pid'), `${stranger.pid}\n`)
   const again = await start(t, folder)
   t.strictSame(await ask(again.databaseUrl!, 'select 1 as one'), [{ one: 1 }])
@@ -242,7 +263,9 @@ t.test('a database folder of another major version is refused with a sentence, a
 t.test('a start that is told to stop half-way leaves nothing running, and the next one begins afresh', async t => {
   const folder = dataFolder(t)
   const halfway = new AbortController()
-  const say = (line: string): void => { if (line.startsWith('Creating')) setTimeout(() => halfway.abort(), 100) }
+  const say = (line: string): void => {
+    if (line.startsWith('Creating')) setTimeout(() => halfway.abort(), 100)
+  }
   await t.rejects(start(t, folder, { say, signal: halfway.signal }), { name: 'Complaint', message: /was stopped/ })
   await nothingRunsFor(folder)
   t.strictSame(readdirSync(folder).filter(name => name.includes('.new')), [])

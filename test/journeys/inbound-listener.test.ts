@@ -5,13 +5,18 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect as connectTls, type TLSSocket } from 'node:tls'
 import t, { type Test } from 'tap'
-import { openLedger, type Ledger } from '#src/actions/ledger.ts'
+import { createAppenders, type Appenders } from '#src/actions/appenders.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { createLog } from '#src/base/log.ts'
 import { createTokens } from '#src/content/token.ts'
-import { openCertificate } from '#src/in/smtp/certificate.ts'
-import { startInbound, type Inbound, type InboundLimits, type InboundOptions } from '#src/in/smtp/server.ts'
+import { openCertificate } from '#src/servers/inbound-smtp/certificate.ts'
+import {
+  startInbound,
+  type Inbound,
+  type InboundLimits,
+  type InboundOptions
+} from '#src/servers/inbound-smtp/server.ts'
 import { lastSequence, loadFact } from '#src/nats/load.ts'
 import { emptyDirectory } from '#streams/directory.ts'
 import { INBOUND_BYTES_MAX, type InboundReceived } from '#streams/inbound/facts.ts'
@@ -21,11 +26,16 @@ import { until } from '../support/wait.ts'
 
 const HOST = 'bounces.jetpost.test'
 const tokens = createTokens('a-secret-for-tests-with-at-least-32-characters')
-const returnPath = (): string => `b+${tokens.mint('return', { email: newId('em', Date.now()), n: 0, request: 1 })}@${HOST}`
+const returnPath = (): string =>
+  `b+${tokens.mint('return', { email: newId('em', Date.now()), n: 0, request: 1 })}@${HOST}`
 const { bus } = await openBus(t)
-const ledger = openLedger(bus, systemClock)
+const appenders = createAppenders(bus, systemClock)
 
-async function open (t: Test, limits: Partial<InboundLimits> = {}, options: Partial<InboundOptions> = {}): Promise<Inbound> {
+async function open (
+  t: Test,
+  limits: Partial<InboundLimits> = {},
+  options: Partial<InboundOptions> = {}
+): Promise<Inbound> {
   const inbound = await startInbound({
     port: 0,
     host: '127.0.0.1',
@@ -35,7 +45,7 @@ async function open (t: Test, limits: Partial<InboundLimits> = {}, options: Part
     tlsKey: null,
     directory: { now: emptyDirectory() },
     tokens,
-    ledger,
+    appenders,
     log: createLog('silent'),
     limits: { stopMs: 1000, ...limits },
     ...options
@@ -73,7 +83,11 @@ async function sayAll (peer: Peer, ...lines: string[]): Promise<string> {
 t.test('a mail is kept as it came, and 250 names it', async t => {
   const { port } = await open(t)
   const to = returnPath()
-  const reply = await handIn(port, { from: 'Ada@Example.org', to: [to, `postmaster@${HOST}`], raw: 'Subject: hi\r\n\r\n..two dots\r\n\xff' })
+  const reply = await handIn(port, {
+    from: 'Ada@Example.org',
+    to: [to, `postmaster@${HOST}`],
+    raw: 'Subject: hi\r\n\r\n..two dots\r\n\xff'
+  })
   const kept = await keptLast()
   t.equal(reply, `250 2.0.0 kept as ${kept.inbound}`)
   t.match(kept, { from: 'Ada@Example.org', to: [to, `postmaster@${HOST}`], remote: '127.0.0.1' })
@@ -98,7 +112,7 @@ t.test('nobody logs in, nothing is looked up or relayed, addresses beyond ASCII 
   peer.close()
 })
 
-t.test('STARTTLS offers the operator\'s certificate, or one of its own making whose key nobody else has', async t => {
+t.test("STARTTLS offers the operator's certificate, or one of its own making whose key nobody else has", async t => {
   const [first, second] = [await open(t), await open(t)]
   const secure = await startTls(first.port)
   const { fingerprint256, subject } = secure.getPeerCertificate()
@@ -112,7 +126,10 @@ t.test('STARTTLS offers the operator\'s certificate, or one of its own making wh
   const [tlsCert, tlsKey] = [join(folder, 'cert.pem'), join(folder, 'key.pem')]
   writeFileSync(tlsCert, own.cert)
   writeFileSync(tlsKey, own.key)
-  t.equal((await startTls((await open(t, {}, { tlsCert, tlsKey })).port)).getPeerCertificate().subject.CN, 'mx.shop.example')
+  t.equal(
+    (await startTls((await open(t, {}, { tlsCert, tlsKey })).port)).getPeerCertificate().subject.CN,
+    'mx.shop.example'
+  )
 
   async function startTls (port: number): Promise<TLSSocket> {
     const peer = await greeted(port)
@@ -130,15 +147,27 @@ t.test('a certificate or port that cannot be used stops the start with a sentenc
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const file = join(folder, 'not-a.pem')
   writeFileSync(file, 'hello')
-  await t.rejects(open(t, {}, { tlsCert: join(folder, 'none.pem'), tlsKey: file }), { name: 'Complaint', message: /JETPOST_TLS_CERT .*none\.pem cannot be read: ENOENT/ })
-  await t.rejects(open(t, {}, { tlsCert: file, tlsKey: join(folder, 'none.pem') }), { name: 'Complaint', message: /JETPOST_TLS_KEY .* cannot be read: ENOENT/ })
-  await t.rejects(open(t, {}, { tlsCert: file, tlsKey: file }), { name: 'Complaint', message: /JETPOST_TLS_CERT and JETPOST_TLS_KEY/ })
+  await t.rejects(open(t, {}, { tlsCert: join(folder, 'none.pem'), tlsKey: file }), {
+    name: 'Complaint',
+    message: /JETPOST_TLS_CERT .*none\.pem cannot be read: ENOENT/
+  })
+  await t.rejects(open(t, {}, { tlsCert: file, tlsKey: join(folder, 'none.pem') }), {
+    name: 'Complaint',
+    message: /JETPOST_TLS_KEY .* cannot be read: ENOENT/
+  })
+  await t.rejects(open(t, {}, { tlsCert: file, tlsKey: file }), {
+    name: 'Complaint',
+    message: /JETPOST_TLS_CERT and JETPOST_TLS_KEY/
+  })
   await t.rejects(open(t, {}, { tlsCert: file }), { name: 'Complaint', message: /set both, or neither/ })
   const taken = createServer().listen(0, '127.0.0.1')
   await once(taken, 'listening')
   t.teardown(() => void taken.close())
   const { port } = taken.address() as { port: number }
-  await t.rejects(open(t, {}, { port }), { name: 'Complaint', message: `Port ${port} is taken: set JETPOST_INBOUND_PORT to a free one.` })
+  await t.rejects(open(t, {}, { port }), {
+    name: 'Complaint',
+    message: `Port ${port} is taken: set JETPOST_INBOUND_PORT to a free one.`
+  })
 })
 
 t.test('a mail that is too big is refused, announced or not; of a big one the beginning is kept', async t => {
@@ -198,23 +227,30 @@ t.test('a network has so many connections, and so many mails a minute', async t 
 
 t.test('one token gets so many mails an hour, however it is written; what could not be kept is not counted', async t => {
   let away = true
-  const append: Ledger['inbound']['append'] = async (...args) => {
+  const append: Appenders['inbound']['append'] = async (...args) => {
     if (away) throw new Error('NATS is away')
-    return await ledger.inbound.append(...args)
+    return await appenders.inbound.append(...args)
   }
-  const { port } = await open(t, { tokenMailsMax: 2 }, { ledger: { ...ledger, inbound: { ...ledger.inbound, append } } })
+  const { port } = await open(t, { tokenMailsMax: 2 }, {
+    appenders: { ...appenders, inbound: { ...appenders.inbound, append } }
+  })
   const [to, raw] = [returnPath(), 'Subject: x\r\n\r\n']
   for (let i = 0; i < 3; i++) t.match(await handIn(port, { to, raw }), /^451 4\.3\.0 /)
   away = false
   for (let i = 0; i < 2; i++) t.match(await handIn(port, { to, raw }), /^250 /)
   t.match(await handIn(port, { to, raw }), /^450 4\.2\.1 /)
-  t.match(await handIn(port, { to: to.toUpperCase().replace(HOST.toUpperCase(), 'jp-bounces.shop.example'), raw }), /^450 4\.2\.1 /)
+  t.match(
+    await handIn(port, { to: to.toUpperCase().replace(HOST.toUpperCase(), 'jp-bounces.shop.example'), raw }),
+    /^450 4\.2\.1 /
+  )
   t.match(await handIn(port, { to: returnPath(), raw }), /^250 /, 'another token')
 })
 
 t.test('everybody together gets so many mails an hour to addresses without a token', async t => {
   const { port } = await open(t, { roleMailsOfAllMax: 2 })
-  for (const [network, wanted] of [['127.0.0.2', /^250/], ['127.0.0.3', /^250/], ['127.0.0.4', /^450 4\.2\.1 /]] as const) {
+  for (
+    const [network, wanted] of [['127.0.0.2', /^250/], ['127.0.0.3', /^250/], ['127.0.0.4', /^450 4\.2\.1 /]] as const
+  ) {
     const peer = await greetedFrom(network, port)
     const reply = await sayAll(peer, 'MAIL FROM:<>', `RCPT TO:<abuse@${HOST}>`)
     t.match(reply, wanted)
@@ -226,8 +262,11 @@ t.test('everybody together gets so many mails an hour to addresses without a tok
 
 t.test('a store that is half full takes no mail from strangers, a full one none at all, until there is room again', async t => {
   const { bus: own } = await openBus(t)
-  const options = { ledger: openLedger(own, systemClock) }
-  const [mail, stranger] = [() => ({ to: returnPath(), raw: 'x'.repeat(90).concat('\r\n').repeat(1100) }), { to: `postmaster@${HOST}`, raw: 'Subject: x\r\n\r\n' }]
+  const options = { appenders: createAppenders(own, systemClock) }
+  const [mail, stranger] = [() => ({ to: returnPath(), raw: 'x'.repeat(90).concat('\r\n').repeat(1100) }), {
+    to: `postmaster@${HOST}`,
+    raw: 'Subject: x\r\n\r\n'
+  }]
   const first = await open(t, { keptBytesMax: 400_000, lookMs: 600_000 }, options)
   t.match(await handIn(first.port, stranger), /^250 /)
   for (let i = 0; i < 2; i++) t.match(await handIn(first.port, mail()), /^250 /)
@@ -258,10 +297,15 @@ t.test('a mail that trickles is ended after a while, and its place is free; who 
   const { port } = await open(t, { dataMs: 1000, mailsAtOnceMax: 1 })
   const [writer, waiter] = [await greeted(port), await greeted(port)]
   await sayAll(writer, 'MAIL FROM:<>', `RCPT TO:<${returnPath()}>`, 'DATA')
-  const drip = setInterval(() => { if (writer.socket.writable) writer.socket.write('x') }, 100)
+  const drip = setInterval(() => {
+    if (writer.socket.writable) writer.socket.write('x')
+  }, 100)
   t.teardown(() => clearInterval(drip))
   t.match(await writer.hear(), /^421 4\.4\.2 /)
-  t.match(await sayAll(waiter, 'MAIL FROM:<>', `RCPT TO:<${returnPath()}>`, 'DATA', 'Subject: x\r\n\r\n.'), /^250 2\.0\.0 kept/)
+  t.match(
+    await sayAll(waiter, 'MAIL FROM:<>', `RCPT TO:<${returnPath()}>`, 'DATA', 'Subject: x\r\n\r\n.'),
+    /^250 2\.0\.0 kept/
+  )
   waiter.close()
 })
 
@@ -277,7 +321,7 @@ t.test('who sends the next mail along with one has a place for it, and no more',
 
 /** The greeting once it is one: the listener hears of a goodbye a moment later. */
 async function untilGreeted (port: number): Promise<string> {
-  for (let tries = 0; ; tries++) {
+  for (let tries = 0;; tries++) {
     const { greeting, close } = await dial(port)
     close()
     if (greeting.startsWith('220') || tries === 20) return greeting
@@ -290,7 +334,9 @@ t.test('who says an octet now and then is shown out after a while: in a command,
   await sayAll(writer, 'MAIL FROM:<>', `RCPT TO:<${returnPath()}>`, 'DATA')
   t.match(await shaker.say('STARTTLS'), /^220/)
   const shakerGone = once(shaker.socket, 'close')
-  const drip = setInterval(() => { for (const { socket } of [commander, writer, shaker]) if (socket.writable) socket.write('x') }, 100)
+  const drip = setInterval(() => {
+    for (const { socket } of [commander, writer, shaker]) if (socket.writable) socket.write('x')
+  }, 100)
   t.teardown(() => clearInterval(drip))
   t.match(await commander.hear(), /^421 4\.4\.2 /)
   t.match(await writer.hear(), /^421 4\.4\.2 /)
@@ -304,23 +350,29 @@ t.test('who leaves in the middle leaves nothing; the place is free again', async
   const leaver = await greeted(port)
   await sayAll(leaver, 'MAIL FROM:<>', `RCPT TO:<${returnPath()}>`, 'DATA')
   leaver.socket.write('Subject: half\r\n')
-  t.match(await handIn(port, { to: returnPath(), raw: 'Subject: second\r\n\r\n' }), /^451 4\.3\.2 /, 'while it holds the only place')
+  t.match(
+    await handIn(port, { to: returnPath(), raw: 'Subject: second\r\n\r\n' }),
+    /^451 4\.3\.2 /,
+    'while it holds the only place'
+  )
   leaver.close()
   let reply = ''
-  for (let tries = 0; tries < 20 && !reply.startsWith('250'); tries++) reply = await handIn(port, { to: returnPath(), raw: 'Subject: third\r\n\r\n' })
+  for (let tries = 0; tries < 20 && !reply.startsWith('250'); tries++) {
+    reply = await handIn(port, { to: returnPath(), raw: 'Subject: third\r\n\r\n' })
+  }
   t.match(reply, /^250 /)
   t.equal(await lastSequence(bus, 'INBOUND'), before + 1)
 })
 
 t.test('told to stop it finishes the mail on its way, says goodbye to who waits, and takes nobody new', async t => {
   const [gate, begun] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  const append: Ledger['inbound']['append'] = async (...args) => {
+  const append: Appenders['inbound']['append'] = async (...args) => {
     begun.resolve()
     await gate.promise
-    return await ledger.inbound.append(...args)
+    return await appenders.inbound.append(...args)
   }
-  const slow: Ledger = { ...ledger, inbound: { ...ledger.inbound, append } }
-  const inbound = await open(t, { stopMs: 10_000 }, { ledger: slow })
+  const slow: Appenders = { ...appenders, inbound: { ...appenders.inbound, append } }
+  const inbound = await open(t, { stopMs: 10_000 }, { appenders: slow })
   const [idler, writer] = [await greeted(inbound.port), await greeted(inbound.port)]
   await sayAll(writer, 'MAIL FROM:<>', `RCPT TO:<${returnPath()}>`, 'DATA')
   const kept = writer.say('Subject: last\r\n\r\n.')

@@ -4,7 +4,7 @@ import { createTokens } from '#src/content/token.ts'
 import { loadSubject } from '#src/nats/load.ts'
 import { subjects } from '#streams/subjects.ts'
 import { openBus } from '../support/bus.ts'
-import { openTestHouse } from '../support/house.ts'
+import { startTestApp } from '../support/app.ts'
 import { startHookSink } from '../support/hook-sink.ts'
 import { arf, dsn, handIn, letter, vacation } from '../support/inbound-peer.ts'
 import { freshAccount } from '../support/servers.ts'
@@ -16,24 +16,35 @@ const KEPT = /^250 2\.0\.0 kept as in_/
 const { natsUrl } = freshAccount()
 const mail = await startSink()
 const hooks = await startHookSink()
-const house = await openTestHouse(t, { natsUrl, env: { SMTP_URL: mail.url, JETPOST_INBOUND_PORT: '0', JETPOST_BOUNCE_DOMAIN: HOST, JETPOST_DOMAINS: 'shop.example' } })
+const app = await startTestApp(t, {
+  natsUrl,
+  env: { SMTP_URL: mail.url, JETPOST_INBOUND_PORT: '0', JETPOST_BOUNCE_DOMAIN: HOST, JETPOST_DOMAINS: 'shop.example' }
+})
 const { bus } = await openBus(t, natsUrl)
-const port = house.inboundPort!
+const port = app.inboundPort!
 t.teardown(async () => {
   await hooks.stop()
   await mail.stop()
 })
-await house.request('POST', '/api/webhooks', { body: { url: hooks.url, events: ['email.bounced', 'email.complained', 'email.unsubscribed'] } })
+await app.request('POST', '/api/webhooks', {
+  body: { url: hooks.url, events: ['email.bounced', 'email.complained', 'email.unsubscribed'] }
+})
 
 let sent = 0
 
-interface Sent { id: string, to: string, returnPath: string, header: string, unsubscribe: string }
+interface Sent {
+  id: string
+  to: string
+  returnPath: string
+  header: string
+  unsubscribe: string
+}
 
 /** A mail that has been delivered, with what stands in it for whatever comes back. */
 async function deliver (fields: Record<string, unknown> = {}): Promise<Sent> {
   const to = `ada${++sent}@example.com`
-  const { body: { id } } = await house.send({ to, ...fields })
-  await house.settled(id, 'delivered')
+  const { body: { id } } = await app.send({ to, ...fields })
+  await app.settled(id, 'delivered')
   return sentOf(id, to, mail.received.find(message => message.to === to)!)
 }
 
@@ -43,12 +54,15 @@ function sentOf (id: string, to: string, { from, raw }: Received): Sent {
   return { id, to, returnPath: from, header, unsubscribe }
 }
 
-const events = (id: string) => hooks.requests.map(request => JSON.parse(request.body.toString())).filter(event => event.data.email_id === id)
+const events = (id: string) =>
+  hooks.requests.map(request => JSON.parse(request.body.toString())).filter(event => event.data.email_id === id)
 
 /** What was counted of mails that came back. */
 async function counted (kind: string, outcome: string): Promise<number> {
-  const { body } = await house.request('GET', '/metrics', { key: null })
-  return Number(new RegExp(`jetpost_inbound_mails_total\\{kind="${kind}",outcome="${outcome}"\\} (\\d+)`).exec(body)?.[1] ?? 0)
+  const { body } = await app.request('GET', '/metrics', { key: null })
+  return Number(
+    new RegExp(`jetpost_inbound_mails_total\\{kind="${kind}",outcome="${outcome}"\\} (\\d+)`).exec(body)?.[1] ?? 0
+  )
 }
 
 /** Hands in a mail, and waits until one more of its kind had this outcome. */
@@ -59,19 +73,32 @@ async function comesTo (t: Test, kind: string, outcome: string, to: string | str
 }
 
 async function facts (id: string): Promise<string[]> {
-  const found = await Promise.all([subjects.recipient, subjects.mark].map(subject => loadSubject(bus, 'EMAILS', subject(FIRST_ACCOUNT, id, 0))))
+  const found = await Promise.all(
+    [subjects.recipient, subjects.engagement].map(subject => loadSubject(bus, 'EMAILS', subject(FIRST_ACCOUNT, id, 0)))
+  )
   return found.flat().map(({ fact }) => fact.type)
 }
 
 const SETTLED = ['email.attempted', 'email.delivered']
 
-t.test('6.1 a bounce that comes after the delivery is email.bounced, and the recipient\'s status', async t => {
+t.test("6.1 a bounce that comes after the delivery is email.bounced, and the recipient's status", async t => {
   const { id, to, returnPath, header } = await deliver()
-  t.match(await handIn(port, { to: returnPath.toUpperCase(), raw: dsn({ to, returned: header }) }), KEPT, 'in capitals, as servers on the way may write it')
-  const email = await house.settled(id, 'bounced')
+  t.match(
+    await handIn(port, { to: returnPath.toUpperCase(), raw: dsn({ to, returned: header }) }),
+    KEPT,
+    'in capitals, as servers on the way may write it'
+  )
+  const email = await app.settled(id, 'bounced')
   t.match(email.recipients, [{ status: 'bounced', last_response: { smtp_code: 550, enhanced_code: '5.1.1' } }])
   await hooks.waitFor(() => events(id).length > 0)
-  t.match(events(id), [{ type: 'email.bounced', data: { to, smtp_response: /no such user/, bounce: { type: 'hard', class: 'userunknown', code: 550, enhanced_code: '5.1.1', final: true } } }])
+  t.match(events(id), [{
+    type: 'email.bounced',
+    data: {
+      to,
+      smtp_response: /no such user/,
+      bounce: { type: 'hard', class: 'userunknown', code: 550, enhanced_code: '5.1.1', final: true }
+    }
+  }])
 })
 
 t.test('the same bounce twice, and a mail worked on twice, is one fact', async t => {
@@ -83,21 +110,33 @@ t.test('the same bounce twice, and a mail worked on twice, is one fact', async t
 
 t.test('a delay, an out-of-office reply and a success are no bounce', async t => {
   const { id, to, returnPath } = await deliver()
-  await comesTo(t, 'soft', 'nothing', returnPath, dsn({ to, action: 'delayed', status: '4.4.1', diagnostic: 'smtp; 451 4.4.1 no answer yet' }))
+  await comesTo(
+    t,
+    'soft',
+    'nothing',
+    returnPath,
+    dsn({ to, action: 'delayed', status: '4.4.1', diagnostic: 'smtp; 451 4.4.1 no answer yet' })
+  )
   await comesTo(t, 'auto-reply', 'nothing', returnPath, vacation(returnPath))
-  await comesTo(t, 'delivered', 'nothing', returnPath, dsn({ to, action: 'relayed', status: '2.0.0', diagnostic: 'smtp; 250 2.0.0 ok' }))
+  await comesTo(
+    t,
+    'delivered',
+    'nothing',
+    returnPath,
+    dsn({ to, action: 'relayed', status: '2.0.0', diagnostic: 'smtp; 250 2.0.0 ok' })
+  )
   t.strictSame(await facts(id), SETTLED)
-  t.equal((await house.request('GET', `/api/emails/${id}`)).body.status, 'delivered')
+  t.equal((await app.request('GET', `/api/emails/${id}`)).body.status, 'delivered')
 })
 
 t.test('a bounce that is quicker than the reply it follows waits for the outcome', async t => {
   const to = 'slow-reply@example.com'
   mail.replies(to, { dot: { reply: '250 2.0.0 queued at last', afterMs: 2500 } })
-  const { body: { id } } = await house.send({ to })
+  const { body: { id } } = await app.send({ to })
   await until(() => mail.received.some(message => message.to === to))
   await until(async () => (await facts(id)).length === 1)
   t.match(await handIn(port, { to: mail.received.find(message => message.to === to)!.from, raw: dsn({ to }) }), KEPT)
-  await house.settled(id, 'bounced')
+  await app.settled(id, 'bounced')
   t.strictSame(await facts(id), [...SETTLED, 'email.bounced'])
 })
 
@@ -118,13 +157,21 @@ t.test('a report without a genuine token leads to nothing, whatever else it know
   const forged = header.replaceAll(/[0-9a-z]{54}/g, token)
   t.match(forged, new RegExp(`CFBL-Feedback-ID: ${token}`))
   await comesTo(t, 'complaint', 'no_token', `fbl@${HOST}`, arf({ returned: forged }))
-  await comesTo(t, 'hard', 'no_token', `abuse@${HOST}`, dsn({ to, returned: `${forged}\r\nReturn-Path: <b+${token}@${HOST}>` }))
+  await comesTo(
+    t,
+    'hard',
+    'no_token',
+    `abuse@${HOST}`,
+    dsn({ to, returned: `${forged}\r\nReturn-Path: <b+${token}@${HOST}>` })
+  )
   t.strictSame(await facts(id), SETTLED)
 })
 
 t.test('feedback that is no complaint leads to nothing; an opt-out unsubscribes', async t => {
   const { id, header } = await deliver()
-  for (const type of ['auth-failure', 'not-spam']) await comesTo(t, 'none', 'nothing', `fbl@${HOST}`, arf({ type, returned: header }))
+  for (const type of ['auth-failure', 'not-spam']) {
+    await comesTo(t, 'none', 'nothing', `fbl@${HOST}`, arf({ type, returned: header }))
+  }
   t.strictSame(await facts(id), SETTLED)
   await comesTo(t, 'unsubscribe', 'unsubscribed', `fbl@${HOST}`, arf({ type: 'opt-out', returned: header }))
   t.strictSame(await facts(id), [...SETTLED, 'email.unsubscribed'])
@@ -143,9 +190,26 @@ t.test('6.1 a letter to the unsubscribe address in the mail is email.unsubscribe
 
 t.test('a bounce without a status part, in words alone, is one too', async t => {
   const { id, to, returnPath } = await deliver()
-  const raw = ['From: MAILER-DAEMON@mx.example.net', 'Subject: failure notice', '', 'Hi. This is the qmail-send program at mx.example.net.',
-    'I\'m afraid I wasn\'t able to deliver your message to the following addresses.', 'This is a permanent error; I\'ve given up. Sorry it didn\'t work out.', '', `<${to}>:`,
-    '192.0.2.1 does not like recipient.', 'Remote host said: 550 5.1.1 user unknown', 'Giving up on 192.0.2.1.', '', '--- Below this line is a copy of the message.', '', 'Subject: Hello', '', 'x', ''].join('\r\n')
+  const raw = [
+    'From: MAILER-DAEMON@mx.example.net',
+    'Subject: failure notice',
+    '',
+    'Hi. This is the qmail-send program at mx.example.net.',
+    "I'm afraid I wasn't able to deliver your message to the following addresses.",
+    "This is a permanent error; I've given up. Sorry it didn't work out.",
+    '',
+    `<${to}>:`,
+    '192.0.2.1 does not like recipient.',
+    'Remote host said: 550 5.1.1 user unknown',
+    'Giving up on 192.0.2.1.',
+    '',
+    '--- Below this line is a copy of the message.',
+    '',
+    'Subject: Hello',
+    '',
+    'x',
+    ''
+  ].join('\r\n')
   await comesTo(t, 'hard', 'bounced', returnPath, raw)
   t.strictSame(await facts(id), [...SETTLED, 'email.bounced'])
 })
@@ -153,12 +217,27 @@ t.test('a bounce without a status part, in words alone, is one too', async t => 
 t.test('forged tokens, other mailboxes and other hosts are refused at RCPT', async t => {
   const { returnPath, unsubscribe } = await deliver({ unsubscribe: true })
   const raw = 'Subject: x\r\n\r\n'
-  t.match(await handIn(port, { to: returnPath.replace(/.@/, match => (match === '0@' ? '1@' : '0@')), raw }), /^550 5\.1\.1 /)
-  t.match(await handIn(port, { to: unsubscribe.replace('u+', 'b+'), raw }), /^550 5\.1\.1 /, 'a token for something else')
+  t.match(
+    await handIn(port, { to: returnPath.replace(/.@/, match => (match === '0@' ? '1@' : '0@')), raw }),
+    /^550 5\.1\.1 /
+  )
+  t.match(
+    await handIn(port, { to: unsubscribe.replace('u+', 'b+'), raw }),
+    /^550 5\.1\.1 /,
+    'a token for something else'
+  )
   t.match(await handIn(port, { to: `ada@${HOST}`, raw }), /^550 5\.1\.1 /)
   t.match(await handIn(port, { to: 'ada@example.com', raw }), /^550 5\.7\.1 /)
   t.match(await handIn(port, { to: returnPath.replace(HOST, 'example.com'), raw }), /^550 5\.7\.1 /)
-  t.match(await handIn(port, { to: returnPath.replace(HOST, 'jp-bounces.shop.example'), raw }), KEPT, 'the host a domain of ours has for itself')
-  t.match(await handIn(port, { to: returnPath.replace(HOST, 'jp-bounces.given-up.example'), raw }), KEPT, 'the host of a domain that was given up')
+  t.match(
+    await handIn(port, { to: returnPath.replace(HOST, 'jp-bounces.shop.example'), raw }),
+    KEPT,
+    'the host a domain of ours has for itself'
+  )
+  t.match(
+    await handIn(port, { to: returnPath.replace(HOST, 'jp-bounces.given-up.example'), raw }),
+    KEPT,
+    'the host of a domain that was given up'
+  )
   t.match(await handIn(port, { to: 'postmaster@jp-bounces.given-up.example', raw }), /^550 5\.7\.1 /)
 })

@@ -1,20 +1,35 @@
 import t from 'tap'
-import { API_KEY, openTestHouse } from '../support/house.ts'
+import { API_KEY, startTestApp } from '../support/app.ts'
 import { jetpostHere } from '../support/command.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 import { until } from '../support/wait.ts'
 
 const natsUrl = freshAccount().natsUrl
 const databaseUrl = await freshDatabase(t)
-const house = await openTestHouse(t, { natsUrl, databaseUrl })
-const env = { NATS_URL: natsUrl, DATABASE_URL: databaseUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters' }
+const app = await startTestApp(t, { natsUrl, databaseUrl })
+const env = {
+  NATS_URL: natsUrl,
+  DATABASE_URL: databaseUrl,
+  JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters'
+}
 
 const keys = (...args: string[]) => jetpostHere(['keys', ...args], env)
 
-const statusOf = async (key: string) => (await house.request('GET', '/api/keys', { key })).status
+const statusOf = async (key: string) => (await app.request('GET', '/api/keys', { key })).status
 
 t.test('a key is made, shown, rotated and revoked in the shell', async t => {
-  const made = await keys('create', '--name', 'Shop', '--domains', 'Bücher.example,xn--bcher-kva.example', '--scopes', 'keys:read', '--expires', '2099-01-01T00:00:00+01:00', '--json')
+  const made = await keys(
+    'create',
+    '--name',
+    'Shop',
+    '--domains',
+    'Bücher.example,xn--bcher-kva.example',
+    '--scopes',
+    'keys:read',
+    '--expires',
+    '2099-01-01T00:00:00+01:00',
+    '--json'
+  )
   const [{ id, key }] = JSON.parse(made.out)
   t.match(JSON.parse((await keys('limit', id, 'other=70', '--json')).out), [{ id, limits: { other: 70 } }])
   const [shown] = JSON.parse((await keys('show', id, '--json')).out)
@@ -28,7 +43,7 @@ t.test('a key is made, shown, rotated and revoked in the shell', async t => {
     expires_at: '2098-12-31T23:00:00.000Z',
     previous_expires_at: null
   })
-  t.strictSame(shown, (await house.request('GET', `/api/keys/${id}`)).body, 'as the API shows it')
+  t.strictSame(shown, (await app.request('GET', `/api/keys/${id}`)).body, 'as the API shows it')
   const [rotated] = JSON.parse((await keys('rotate', id, '--overlap', '2h', '--json')).out)
   t.ok(Math.abs(Date.parse(rotated.previous_expires_at) - Date.now() - 7_200_000) < 60_000)
   for (const secret of [key, rotated.key]) t.equal(await statusOf(secret), 200)
@@ -36,7 +51,7 @@ t.test('a key is made, shown, rotated and revoked in the shell', async t => {
   t.match(plain.out, rotated.previous_expires_at)
   for (const secret of [key, rotated.key]) t.notMatch(plain.out, secret, 'never shown again')
   const [last] = JSON.parse((await keys('rotate', id, '--overlap', '0', '--json')).out)
-  // The house looks at the log for the secret that it does not know, and then knows what has become of the others.
+  // The app looks at the log for the secret that it does not know, and then knows what has become of the others.
   t.equal(await statusOf(last.key), 200)
   t.strictSame(await Promise.all([key, rotated.key].map(statusOf)), [401, 401])
   t.equal(last.previous_expires_at, null)
@@ -47,34 +62,71 @@ t.test('a key is made, shown, rotated and revoked in the shell', async t => {
 })
 
 t.test('a command line that is not understood says why', async t => {
-  await Promise.all(['8d', 'soon', '-1', '1w'].map(async overlap => t.match(await keys('rotate', 'key_x', `--overlap=${overlap}`), { code: 2, err: '--overlap takes' }, overlap)))
+  await Promise.all(
+    ['8d', 'soon', '-1', '1w'].map(async overlap =>
+      t.match(await keys('rotate', 'key_x', `--overlap=${overlap}`), { code: 2, err: '--overlap takes' }, overlap)
+    )
+  )
   const unfinished = [['show'], ['rotate'], ['revoke'], ['show', 'a', 'b'], ['dance', 'x'], ['limit', 'x']]
-  await Promise.all(unfinished.map(async args => t.match(await keys(...args), { code: 2, err: 'usage: jetpost keys' }, args.join(' '))))
+  await Promise.all(
+    unfinished.map(async args => t.match(await keys(...args), { code: 2, err: 'usage: jetpost keys' }, args.join(' ')))
+  )
   t.match(await keys('create', '--expires', '2099-02-30T00:00:00Z'), { code: 2, err: '--expires' })
-  for (const expires of ['2020-01-01T00:00:00Z', '9999-12-31T23:59:59-01:00']) t.match(await keys('create', '--expires', expires), { out: '', err: /^jetpost: The end of a key .*\.\n$/ }, expires)
+  for (const expires of ['2020-01-01T00:00:00Z', '9999-12-31T23:59:59-01:00']) {
+    t.match(await keys('create', '--expires', expires), { out: '', err: /^jetpost: The end of a key .*\.\n$/ }, expires)
+  }
   t.match(await keys('create', '--scopes', 'full,emails:send'), { code: 2, err: 'Scopes are' })
   t.match(await keys('create', '--scopes', 'emails:sned'), { code: 2, err: 'Scopes are' })
-  const pairs = ['other=1e3', 'other=0x10', 'other=', 'other', 'other=1=2', 'other=-1', '=5', 'others=5', 'constructor=5', 'other= 5']
-  await Promise.all(pairs.map(async pair => t.match(await keys('limit', 'key_x', pair), { code: 2, err: 'is no limit' }, pair)))
-  const { id } = await house.newKey({})
-  for (const pair of ['other=0', 'other=10000001']) t.match(await keys('limit', id, pair), { code: 2, err: 'Limits are whole numbers' }, pair)
+  const pairs = [
+    'other=1e3',
+    'other=0x10',
+    'other=',
+    'other',
+    'other=1=2',
+    'other=-1',
+    '=5',
+    'others=5',
+    'constructor=5',
+    'other= 5'
+  ]
+  await Promise.all(
+    pairs.map(async pair => t.match(await keys('limit', 'key_x', pair), { code: 2, err: 'is no limit' }, pair))
+  )
+  const { id } = await app.newKey({})
+  for (const pair of ['other=0', 'other=10000001']) {
+    t.match(await keys('limit', id, pair), { code: 2, err: 'Limits are whole numbers' }, pair)
+  }
   const nobodys = [[], ['list'], ['create'], ['show', 'x'], ['rotate', 'x'], ['limit', 'x', 'other=5'], ['revoke', 'x']]
-  await Promise.all(nobodys.map(async args => t.match(await keys(...args, '--account', 'acc_none'), { code: 2, out: '', err: 'There is no account acc_none' }, args.join(' '))))
+  await Promise.all(
+    nobodys.map(async args =>
+      t.match(
+        await keys(...args, '--account', 'acc_none'),
+        { code: 2, out: '', err: 'There is no account acc_none' },
+        args.join(' ')
+      )
+    )
+  )
 })
 
 t.test('a new JETPOST_API_KEY ends the old one, whatever that is called by now, and no key that has taken its name', async t => {
-  const { body: { data } } = await house.request('GET', '/api/keys')
+  const { body: { data } } = await app.request('GET', '/api/keys')
   const { id } = data.find((key: { name: string }) => key.name === 'JETPOST_API_KEY')
-  t.equal((await house.request('PATCH', `/api/keys/${id}`, { body: { name: 'Renamed' } })).status, 200)
-  const namesake = await house.newKey({ name: 'JETPOST_API_KEY' })
-  await openTestHouse(t, { natsUrl, databaseUrl, env: { JETPOST_API_KEY: 'jp_live_another-key-of-the-house', JETPOST_ROLES: 'api' } })
-  t.equal(await statusOf('jp_live_another-key-of-the-house'), 200)
+  t.equal((await app.request('PATCH', `/api/keys/${id}`, { body: { name: 'Renamed' } })).status, 200)
+  const namesake = await app.newKey({ name: 'JETPOST_API_KEY' })
+  await startTestApp(t, {
+    natsUrl,
+    databaseUrl,
+    env: { JETPOST_API_KEY: 'jp_live_another-key-of-the-app', JETPOST_ROLES: 'api' }
+  })
+  t.equal(await statusOf('jp_live_another-key-of-the-app'), 200)
   t.equal(await statusOf(API_KEY), 401)
   t.equal(await statusOf(namesake.secret), 200)
 })
 
 t.test('a secret that was rotated away cannot be fixed by JETPOST_API_KEY: it would work for the overlap and then no more', async t => {
-  const { id, secret } = await house.newKey({})
+  const { id, secret } = await app.newKey({})
   await keys('rotate', id)
-  await t.rejects(openTestHouse(t, { natsUrl, databaseUrl, env: { JETPOST_API_KEY: secret, JETPOST_ROLES: 'api' } }), { message: `JETPOST_API_KEY is the secret that ${id} had before` })
+  await t.rejects(startTestApp(t, { natsUrl, databaseUrl, env: { JETPOST_API_KEY: secret, JETPOST_ROLES: 'api' } }), {
+    message: `JETPOST_API_KEY is the secret that ${id} had before`
+  })
 })

@@ -4,17 +4,21 @@ import { consumerPlans } from '#streams/topology.ts'
 import { createLog } from '#src/base/log.ts'
 import { api } from '#src/nats/api.ts'
 import { connectBus } from '#src/nats/connect.ts'
-import { openTestHouse } from '../support/house.ts'
+import { startTestApp } from '../support/app.ts'
 import { freshAccount } from '../support/servers.ts'
 import { startSink } from '../support/smtp-sink.ts'
 
 const mail = await startSink()
 t.teardown(() => mail.stop())
 const { natsUrl } = freshAccount()
-const house = await openTestHouse(t, { natsUrl, env: { SMTP_URL: mail.url } })
+const app = await startTestApp(t, { natsUrl, env: { SMTP_URL: mail.url } })
 
 async function until (address: string, status: number): Promise<void> {
-  for (const endMs = Date.now() + 15_000; (await house.request('GET', `/api/suppressions/${address}`)).status !== status; await wait(50)) {
+  for (
+    const endMs = Date.now() + 15_000;
+    (await app.request('GET', `/api/suppressions/${address}`)).status !== status;
+    await wait(50)
+  ) {
     if (Date.now() > endMs) throw new Error(`${address} is not ${status}`)
   }
 }
@@ -22,7 +26,7 @@ async function until (address: string, status: number): Promise<void> {
 /** Sends to an address that is gone. */
 async function bounce (address: string): Promise<void> {
   mail.replies(address, { rcpt: '550 5.1.1 no such user here' })
-  await house.settled((await house.send({ to: address })).body.id, 'bounced')
+  await app.settled((await app.send({ to: address })).body.id, 'bounced')
   await until(address, 200)
 }
 
@@ -35,34 +39,34 @@ t.test('only an address that is gone is suppressed: what a server says against u
   }
   for (const [to, [rcpt, status]] of Object.entries(replies)) {
     mail.replies(to, { rcpt })
-    await house.settled((await house.send({ to })).body.id, status)
+    await app.settled((await app.send({ to })).body.id, status)
   }
   await bounce('gone@example.net')
-  for (const to of Object.keys(replies)) t.equal((await house.request('GET', `/api/suppressions/${to}`)).status, 404, to)
+  for (const to of Object.keys(replies)) t.equal((await app.request('GET', `/api/suppressions/${to}`)).status, 404, to)
 })
 
 t.test('what happens to the mail of a test key says nothing about the address', async t => {
-  const key = await house.newKey({ test: true })
-  const { body: { id } } = await house.send({ to: 'real@example.com' }, key.secret)
-  await house.settled(id, 'delivered')
-  const raw = (await house.request('GET', `/api/emails/${id}/raw`)).body as string
+  const key = await app.newKey({ test: true })
+  const { body: { id } } = await app.send({ to: 'real@example.com' }, key.secret)
+  await app.settled(id, 'delivered')
+  const raw = (await app.request('GET', `/api/emails/${id}/raw`)).body as string
   const path = /<http:\/\/localhost:0(\/u\/\w+)>/.exec(raw.replaceAll(/\r\n(?=[ \t])/g, ''))![1]!
-  t.equal((await fetch(house.url + path, { method: 'POST' })).status, 200)
+  t.equal((await fetch(app.url + path, { method: 'POST' })).status, 200)
   await bounce('gone-too@example.net')
-  t.equal((await house.request('GET', '/api/suppressions/real@example.com')).status, 404)
+  t.equal((await app.request('GET', '/api/suppressions/real@example.com')).status, 404)
 })
 
 t.test('what was lifted stays lifted, also when all facts are read again', async t => {
   await bounce('back@example.net')
-  t.equal((await house.request('DELETE', '/api/suppressions/back@example.net')).status, 204)
+  t.equal((await app.request('DELETE', '/api/suppressions/back@example.net')).status, 204)
   const bus = await connectBus({ url: natsUrl, creds: null, name: 'test', log: createLog('silent') })
   t.teardown(() => bus.close())
   const { stream, durable_name: name } = consumerPlans.reactions
   await api(bus, `CONSUMER.DELETE.${stream}.${name}`, undefined, 2000)
   // Told after all the others, since they are read in order.
   await bounce('last@example.net')
-  t.equal((await house.request('GET', '/api/suppressions/back@example.net')).status, 404)
+  t.equal((await app.request('GET', '/api/suppressions/back@example.net')).status, 404)
   mail.replies('back@example.net', { rcpt: '550 5.1.1 no such user here' })
-  await house.settled((await house.send({ to: 'back@example.net' })).body.id, 'bounced')
+  await app.settled((await app.send({ to: 'back@example.net' })).body.id, 'bounced')
   await until('back@example.net', 200)
 })

@@ -3,16 +3,16 @@ import { emails } from '#projections/emails/project.ts'
 import { stats } from '#projections/stats/project.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { EmailRecorded } from '#streams/email/facts.ts'
-import { shardOf, subjects } from '#streams/subjects.ts'
-import { openLedger, stamp } from '#src/actions/ledger.ts'
+import { emailPartitionOf, subjects } from '#streams/subjects.ts'
+import { createAppenders, stamp } from '#src/actions/appenders.ts'
 import { systemClock, timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { api } from '#src/nats/api.ts'
 import { lastSequence } from '#src/nats/load.ts'
-import { openBuilder } from '#src/out/projector/build.ts'
-import { createProjectors } from '#src/out/projector/run.ts'
-import { verifyView } from '#src/out/projector/verify/view.ts'
-import { deleteAged } from '#src/out/scheduler/retention.ts'
+import { openRebuilder } from '#src/workers/projector/rebuild.ts'
+import { createProjectors } from '#src/workers/projector/projector.ts'
+import { verifyView } from '#src/workers/projector/verify/view.ts'
+import { deleteAged } from '#src/workers/scheduler/retention.ts'
 import { waitFor } from '#src/postgres/checkpoint.ts'
 import { freshPool } from '../projections/view.ts'
 import { openBus } from '../support/bus.ts'
@@ -22,9 +22,11 @@ import { log } from '../support/sender-rig.ts'
 const DAY_MS = 86_400_000
 const { bus } = await openBus(t)
 const pool = await freshPool(t)
-const builder = openBuilder({ bus, pool, log })
+const builder = openRebuilder({ bus, pool, log })
 const projectors = createProjectors({ bus, pool, log, projections: { emails, stats }, build: builder.build })
-t.teardown(async () => { await Promise.all(projectors.map(projector => projector.stop())) })
+t.teardown(async () => {
+  await Promise.all(projectors.map(projector => projector.stop()))
+})
 const { signal } = new AbortController()
 const nowMs = Date.now()
 
@@ -37,8 +39,9 @@ async function sent (daysAgo: number): Promise<{ email: string, seqs: number[] }
   const record: AnyFact = { ...stamp(EmailRecorded, cause, { ...asked, request: 1, requestedAt: time }, atMs), time }
   const event = JSON.stringify({ data: { from: 'news@example.com', tags: [] } })
   const arrived: AnyFact = { ...delivered({ email, event }), id: newId('ev', atMs), time }
-  const seqs = await openLedger(bus, systemClock).emails.append([
-    { subject: subjects.record(shardOf(email)), fact: record }, { subject: subjects.recipient('acc_test', email, 0), fact: arrived }
+  const seqs = await createAppenders(bus, systemClock).emails.append([
+    { subject: subjects.record(emailPartitionOf(email)), fact: record },
+    { subject: subjects.recipient('acc_test', email, 0), fact: arrived }
   ])
   return { email, seqs }
 }
@@ -53,8 +56,14 @@ async function rowsIn (table: string, column: string): Promise<string[]> {
 }
 
 async function verified (): Promise<unknown> {
-  const reports = await Promise.all([emails, stats].map(async projection => await verifyView(projection, { bus, pool, builder, nowMs: Date.now, signal, onProgress: () => {} })))
-  return reports.flatMap(({ tables }) => tables).filter(({ missing, surplus, different }) => missing + surplus + different > 0)
+  const reports = await Promise.all(
+    [emails, stats].map(async projection =>
+      await verifyView(projection, { bus, pool, builder, nowMs: Date.now, signal, onProgress: () => {} })
+    )
+  )
+  return reports.flatMap(({ tables }) => tables).filter(({ missing, surplus, different }) =>
+    missing + surplus + different > 0
+  )
 }
 
 t.test('rows leave when their facts have, and the view is as the log says before and after', async t => {
@@ -65,8 +74,16 @@ t.test('rows leave when their facts have, and the view is as the log says before
   for (const seq of old.flatMap(({ seqs }) => seqs)) await api(bus, 'STREAM.MSG.DELETE.EMAILS', { seq })
   t.same(await verified(), [], 'what is too old is not compared')
   t.equal(await deleteAged({ bus, pool, projections: [emails, stats], nowMs: Date.now, signal }), 3 * 7)
-  for (const [table, column] of Object.entries(tables)) t.same(await rowsIn(table, column), kept.map(({ email }) => email).sort(), table)
-  const { rows: [counted] } = await pool.query('select (select sum(delivered) from stats_hours)::int as hours, (select sum(delivered) from stats_destinations)::int as destinations')
+  for (const [table, column] of Object.entries(tables)) {
+    t.same(
+      await rowsIn(table, column),
+      kept.map(({ email }) => email).sort(),
+      table
+    )
+  }
+  const { rows: [counted] } = await pool.query(
+    'select (select sum(delivered) from stats_hours)::int as hours, (select sum(delivered) from stats_destinations)::int as destinations'
+  )
   t.same(counted, { hours: 3, destinations: 3 })
   t.same(await verified(), [])
   t.equal(await deleteAged({ bus, pool, projections: [emails, stats], nowMs: Date.now, signal }), 0)

@@ -2,12 +2,12 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import t from 'tap'
 import { scheduleSend } from '#src/actions/recipient.ts'
-import { stamp } from '#src/actions/ledger.ts'
+import { stamp } from '#src/actions/appenders.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { newId } from '#src/base/id.ts'
 import { api } from '#src/nats/api.ts'
 import { openBlobs } from '#src/nats/blobs.ts'
-import { startSender, type SenderOptions } from '#src/out/smtp/run.ts'
+import { startSender, type SenderOptions } from '#src/workers/sender/sender.ts'
 import { EmailDelivered, type RecipientFact } from '#streams/email/facts.ts'
 import { subjects } from '#streams/subjects.ts'
 import { ACCOUNT, claimOf, eventOf, openRig, SMTP_QUICK, type Rig } from '../support/sender-rig.ts'
@@ -17,9 +17,9 @@ t.jobs = 2
 
 const types = (facts: RecipientFact[]) => facts.map(({ type }) => type)
 
-async function claimed ({ ledger }: Rig, email: string, worker = 'w_other'): Promise<void> {
+async function claimed ({ appenders }: Rig, email: string, worker = 'w_other'): Promise<void> {
   const fact = claimOf(email, worker, 60_000)
-  await ledger.emails.append([{ subject: subjects.recipient(ACCOUNT, email, 0), fact, expectedSeq: 0 }])
+  await appenders.emails.append([{ subject: subjects.recipient(ACCOUNT, email, 0), fact, expectedSeq: 0 }])
 }
 
 async function attempted ({ sink }: Rig, address: string): Promise<void> {
@@ -57,7 +57,13 @@ t.test('a claim of ours without a dot is no doubt, though the content cannot be 
   let [deaf, gets] = [false, 0]
   const rig = await openRig(t, {
     heartbeats: real => ({ ...real, heardForMs: () => (deaf ? 0 : real.heardForMs()) }),
-    blobs: real => ({ ...real, get: async name => { if (++gets === 2) throw new Error('not now'); return await real.get(name) } })
+    blobs: real => ({
+      ...real,
+      get: async name => {
+        if (++gets === 2) throw new Error('not now')
+        return await real.get(name)
+      }
+    })
   })
   rig.sink.replies('a@example.net', { data: { reply: '354 go ahead', afterMs: 500 } })
   const email = newId('em', Date.now())
@@ -74,7 +80,9 @@ t.test('a claim of ours without a dot is no doubt, though the content cannot be 
 
 t.test('a sender that was paused since its claim sends no dot, though its newest beat is heard', async t => {
   let paused = false
-  const rig = await openRig(t, { heartbeats: real => ({ ...real, heardForMs: () => Math.min(real.heardForMs(), paused ? 0.001 : Infinity) }) })
+  const rig = await openRig(t, {
+    heartbeats: real => ({ ...real, heardForMs: () => Math.min(real.heardForMs(), paused ? 0.001 : Infinity) })
+  })
   rig.sink.replies('a@example.net', { data: { reply: '354 go ahead', afterMs: 500 } })
   const email = await rig.ask('a@example.net')
   await attempted(rig, 'a@example.net')
@@ -102,16 +110,30 @@ t.test('a delivery that is void by then is not reported', async t => {
   const [claim] = await rig.told(email, ['attempted'])
   const { email: _email, n, request, to } = claim!.data
   const other = stamp(EmailDelivered, { account: ACCOUNT, correlation: 'test', causation: null }, {
-    email, n, request, to, sequence: 2, attempt: 1, host: null, tls: null, via: 'relay', ms: 1, reply: { code: 250, enhanced: null, text: '250 ok' }, event: '{}'
+    email,
+    n,
+    request,
+    to,
+    sequence: 2,
+    attempt: 1,
+    host: null,
+    tls: null,
+    via: 'relay',
+    ms: 1,
+    reply: { code: 250, enhanced: null, text: '250 ok' },
+    event: '{}'
   }, Date.now())
-  await rig.ledger.emails.append([{ subject: subjects.recipient(ACCOUNT, email, 0), fact: other }])
+  await rig.appenders.emails.append([{ subject: subjects.recipient(ACCOUNT, email, 0), fact: other }])
   await sleep(1500)
   t.same(types(await rig.facts(email)), ['email.attempted', 'email.delivered'])
   t.same(rig.reports, [])
 })
 
 t.test('what is put off without a try is no attempt', async t => {
-  const rig = await openRig(t, { smtpUrl: 'smtp://127.0.0.1:1', timings: { patienceMs: 0, retry: { firstS: 600, maxS: 600 } } })
+  const rig = await openRig(t, {
+    smtpUrl: 'smtp://127.0.0.1:1',
+    timings: { patienceMs: 0, retry: { firstS: 600, maxS: 600 } }
+  })
   await rig.told(await rig.ask('a@example.net'), ['deferred'])
   t.same(rig.reports, [])
 })
@@ -125,7 +147,14 @@ t.test('due, but its request is gone: the recipient has failed, and the event sa
   const failed = (await rig.told(email, ['deferred', 'failed'])).at(-1)
   t.match(failed!.data, { to: 'a@example.net', reason: 'unsendable', detail: 'the request is gone', sequence: 2 })
   t.equal(failed!.causation, deferred!.causation)
-  const known = { from: 'shop@example.com', to: 'a@example.net', subject: 'Your order', tags: ['a'], metadata: { order: 7 }, message_id: `<${email}.0@example.com>` }
+  const known = {
+    from: 'shop@example.com',
+    to: 'a@example.net',
+    subject: 'Your order',
+    tags: ['a'],
+    metadata: { order: 7 },
+    message_id: `<${email}.0@example.com>`
+  }
   t.match(eventOf(failed), { type: 'email.bounced', data: known })
   const never = newId('em', Date.now())
   await scheduleSend(rig.bus, { account: ACCOUNT, email: never, n: 3, request: 999 }, Date.now())
@@ -135,7 +164,16 @@ t.test('due, but its request is gone: the recipient has failed, and the event sa
 
 t.test('content is fetched once a connection is there for it', async t => {
   let gets = 0
-  const rig = await openRig(t, { connections: 1, blobs: real => ({ ...real, get: async name => { gets++; return await real.get(name) } }) })
+  const rig = await openRig(t, {
+    connections: 1,
+    blobs: real => ({
+      ...real,
+      get: async name => {
+        gets++
+        return await real.get(name)
+      }
+    })
+  })
   const store = await openBlobs(rig.bus)
   for (const address of ['a@example.net', 'b@example.net', 'c@example.net']) {
     rig.sink.replies(address, { dot: { reply: '250 ok', afterMs: 400 } })
@@ -173,7 +211,10 @@ t.test('no TLS offered: no password goes out, and the mail waits', async t => {
   await once(server, 'listening')
   t.teardown(() => void server.close())
   const { port } = server.address() as { port: number }
-  const rig = await openRig(t, { smtpUrl: `smtp://me:secret@127.0.0.1:${port}`, timings: { patienceMs: 0, retry: { firstS: 600, maxS: 600 } } })
+  const rig = await openRig(t, {
+    smtpUrl: `smtp://me:secret@127.0.0.1:${port}`,
+    timings: { patienceMs: 0, retry: { firstS: 600, maxS: 600 } }
+  })
   const [deferred] = await rig.told(await rig.ask('a@example.net'), ['deferred'])
   t.match(deferred!.data, { stage: 'ehlo', reply: null, error: /gives no TLS, which is required: 502/ })
   t.match(said, /STARTTLS/)

@@ -1,9 +1,9 @@
 import t from 'tap'
 import { sleep } from '#src/base/backoff.ts'
 import { deadline } from '#src/base/errors.ts'
-import { createPool, Suspended } from '#src/out/smtp/pool.ts'
-import { HostTrouble } from '#src/out/smtp/session.ts'
-import { parseTarget } from '#src/out/smtp/target.ts'
+import { createPool, Suspended } from '#src/workers/sender/pool.ts'
+import { HostTrouble } from '#src/workers/sender/session.ts'
+import { parseTarget } from '#src/workers/sender/target.ts'
 import { SMTP_QUICK } from '../support/sender-rig.ts'
 import { startSink } from '../support/smtp-sink.ts'
 
@@ -20,7 +20,10 @@ t.test('a target that fails sends its waiters away, and those of another get its
   bad.greet({ reply: '421 4.3.2 not now', afterMs: 300 })
   const [badTarget, goodTarget] = [parseTarget(bad.url), parseTarget(good.url)]
   // Two take the places, four wait behind them, and one for the healthy server last.
-  const turnedAway = Array.from({ length: 6 }, () => pool.use(badTarget, async () => 'sent').catch((error: unknown) => error))
+  const turnedAway = Array.from(
+    { length: 6 },
+    () => pool.use(badTarget, async () => 'sent').catch((error: unknown) => error)
+  )
   const served = pool.use(goodTarget, async () => 'sent')
   const results = await deadline(Promise.all(turnedAway), 3000, 'waiters of the bad target hang')
   t.ok(results.every(result => result instanceof Suspended))
@@ -52,12 +55,16 @@ t.test('a transaction that goes through ends the trouble: the next one is new', 
     await sink.stop()
   })
   const target = parseTarget(sink.url)
-  const trouble = new HostTrouble('closing', 'rcpt', null)
-  await pool.use(target, async session => { session.messages++ })
-  pool.blame(target, trouble)
+  const unhealthyReason = new HostTrouble('closing', 'rcpt', null)
+  await pool.use(target, async session => {
+    session.messages++
+  })
+  pool.blame(target, unhealthyReason)
   await sleep(5100)
-  await pool.use(target, async session => { session.messages++ })
-  pool.blame(target, trouble)
+  await pool.use(target, async session => {
+    session.messages++
+  })
+  pool.blame(target, unhealthyReason)
   await pool.use(target, async () => {
     const error = await pool.use(target, async () => null).catch((thrown: unknown) => thrown)
     t.type(error, Suspended)

@@ -6,12 +6,12 @@ import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { openBlobs } from '#src/nats/blobs.ts'
 import { repair } from '#src/nats/ensure.ts'
-import { openBuilder } from '#src/out/projector/build.ts'
-import { createProjectors } from '#src/out/projector/run.ts'
-import { startSweep } from '#src/out/scheduler/sweep.ts'
-import { closeSession, openSession } from '#src/out/smtp/session.ts'
-import { parseTarget } from '#src/out/smtp/target.ts'
-import { transact } from '#src/out/smtp/transact.ts'
+import { openRebuilder } from '#src/workers/projector/rebuild.ts'
+import { createProjectors } from '#src/workers/projector/projector.ts'
+import { startReconciler } from '#src/workers/scheduler/reconcile.ts'
+import { closeSession, openSession } from '#src/workers/sender/session.ts'
+import { parseTarget } from '#src/workers/sender/target.ts'
+import { transact } from '#src/workers/sender/transact.ts'
 import { createPool } from '#src/postgres/pool.ts'
 import { projections } from '#projections/list.ts'
 import { subjects } from '#streams/subjects.ts'
@@ -30,7 +30,14 @@ t.test('a mail is claimed, sent and delivered', async t => {
   t.equal(copy!.messageId, `<${email}.0@example.com>`)
   t.equal(copy!.from, 'shop@example.com')
   t.match(claim!.data, { attempt: 1, sequence: 1, messageId: copy!.messageId, to: 'a@example.net' })
-  t.match(delivered!.data, { attempt: 1, sequence: 2, via: 'relay', host: '127.0.0.1', tls: null, reply: { code: 250, enhanced: '2.0.0' } })
+  t.match(delivered!.data, {
+    attempt: 1,
+    sequence: 2,
+    via: 'relay',
+    host: '127.0.0.1',
+    tls: null,
+    reply: { code: 250, enhanced: '2.0.0' }
+  })
   const event = eventOf(delivered)
   t.same(Object.keys(event), ['id', 'type', 'created_at', 'data'])
   t.equal(event.id, delivered!.id)
@@ -70,7 +77,17 @@ t.test('550 at RCPT is a bounce, without a claim, and the connection goes on', a
   t.match(bounced!.data, { stage: 'rcpt', class: 'userunknown', attempt: 1, reply: { code: 550, enhanced: '5.1.1' } })
   t.match(eventOf(bounced), {
     type: 'email.bounced',
-    data: { smtp_response: '550 5.1.1 no such user', bounce: { type: 'hard', class: 'userunknown', code: 550, enhanced_code: '5.1.1', final: true, next_attempt_at: null } }
+    data: {
+      smtp_response: '550 5.1.1 no such user',
+      bounce: {
+        type: 'hard',
+        class: 'userunknown',
+        code: 550,
+        enhanced_code: '5.1.1',
+        final: true,
+        next_attempt_at: null
+      }
+    }
   })
   await told(await ask('next@example.net'), ['attempted', 'delivered'])
   t.equal(sink.connections(), 1)
@@ -89,7 +106,12 @@ t.test('451 is deferred, and delivered when due', async t => {
   const email = await ask('grey@example.net')
   const [deferred] = await told(email, ['deferred', 'attempted', 'delivered'])
   t.match(deferred!.data, { stage: 'rcpt', first: true, class: 'speeding', error: null, reply: { code: 451 } })
-  t.match(eventOf(deferred).data.bounce, { type: 'soft', final: false, code: 451, next_attempt_at: (deferred!.data as { nextAttemptAt: string }).nextAttemptAt })
+  t.match(eventOf(deferred).data.bounce, {
+    type: 'soft',
+    final: false,
+    code: 451,
+    next_attempt_at: (deferred!.data as { nextAttemptAt: string }).nextAttemptAt
+  })
   t.equal(sink.attempts('grey@example.net'), 2)
 })
 
@@ -144,9 +166,16 @@ t.test('a line that dies before the dot is no doubt', async t => {
 })
 
 t.test('where the server knows bounces (RFC 3461) it is told how: headers only, named by us; elsewhere it hears nothing of it', async t => {
-  for (const [extensions, mail, rcpt] of [
-    [['PIPELINING', 'DSN'], 'MAIL FROM:<shop@example.com> RET=HDRS ENVID=e1', 'RCPT TO:<ada@example.net> NOTIFY=FAILURE,DELAY'], [[], 'MAIL FROM:<shop@example.com>', 'RCPT TO:<ada@example.net>']
-  ] as const) {
+  for (
+    const [extensions, mail, rcpt] of [
+      [
+        ['PIPELINING', 'DSN'],
+        'MAIL FROM:<shop@example.com> RET=HDRS ENVID=e1',
+        'RCPT TO:<ada@example.net> NOTIFY=FAILURE,DELAY'
+      ],
+      [[], 'MAIL FROM:<shop@example.com>', 'RCPT TO:<ada@example.net>']
+    ] as const
+  ) {
     const { ask, told, sink } = await openRig(t, { sink: { extensions: [...extensions] } })
     await told(await ask('ada@example.net'), ['attempted', 'delivered'])
     t.strictSame(sink.received[0]!.commands, [mail, rcpt])
@@ -157,8 +186,17 @@ t.test('the gate before the dot', async t => {
   const sink = await startSink()
   t.teardown(() => sink.stop())
   const target = parseTarget(sink.url)
-  const mail = { from: 'a@example.com', to: 'b@example.net', envelopeId: 'e1', message: Buffer.from('Subject: x\r\n\r\n.x\r\n'), utf8: false }
-  const slowly = (granted: boolean) => async () => { await sleep(200); return granted }
+  const mail = {
+    from: 'a@example.com',
+    to: 'b@example.net',
+    envelopeId: 'e1',
+    message: Buffer.from('Subject: x\r\n\r\n.x\r\n'),
+    utf8: false
+  }
+  const slowly = (granted: boolean) => async () => {
+    await sleep(200)
+    return granted
+  }
   const send = async (gate: { claim: () => Promise<boolean>, mayFinish: () => boolean }) => {
     const session = await openSession(target, 'sender.test', SMTP_QUICK)
     const ending = await transact(session, mail, gate, SMTP_QUICK)
@@ -166,15 +204,39 @@ t.test('the gate before the dot', async t => {
     await sleep(50)
     return { ending, usable: session.usable, last: sink.received.at(-1)! }
   }
-  t.match(await send({ claim: slowly(true), mayFinish: () => true }), { ending: { kind: 'reply', reply: { code: 250 } }, usable: true, last: { dot: true } })
-  t.match(await send({ claim: slowly(false), mayFinish: () => true }), { ending: { kind: 'dropped' }, usable: false, last: { dot: false } })
-  t.match(await send({ claim: slowly(true), mayFinish: () => false }), { ending: { kind: 'dropped' }, usable: false, last: { dot: false } }, 'an old claim')
+  t.match(await send({ claim: slowly(true), mayFinish: () => true }), {
+    ending: { kind: 'reply', reply: { code: 250 } },
+    usable: true,
+    last: { dot: true }
+  })
+  t.match(await send({ claim: slowly(false), mayFinish: () => true }), {
+    ending: { kind: 'dropped' },
+    usable: false,
+    last: { dot: false }
+  })
+  t.match(await send({ claim: slowly(true), mayFinish: () => false }), {
+    ending: { kind: 'dropped' },
+    usable: false,
+    last: { dot: false }
+  }, 'an old claim')
   sink.replies('b@example.net', { body: 'reset' })
-  t.match(await send({ claim: slowly(true), mayFinish: () => true }), { ending: { kind: 'broken', stage: 'data', dotSent: false }, usable: false, last: { dot: false } })
+  t.match(await send({ claim: slowly(true), mayFinish: () => true }), {
+    ending: { kind: 'broken', stage: 'data', dotSent: false },
+    usable: false,
+    last: { dot: false }
+  })
   sink.replies('b@example.net', { body: '451 4.3.0 changed my mind' })
-  t.match(await send({ claim: slowly(true), mayFinish: () => true }), { ending: { kind: 'reply', reply: { code: 451 } }, usable: false, last: { dot: false } })
+  t.match(await send({ claim: slowly(true), mayFinish: () => true }), {
+    ending: { kind: 'reply', reply: { code: 451 } },
+    usable: false,
+    last: { dot: false }
+  })
   sink.replies('b@example.net', { body: '250 2.0.0 before its time' })
-  t.match(await send({ claim: slowly(true), mayFinish: () => true }), { ending: { kind: 'broken', dotSent: false }, usable: false, last: { dot: false } })
+  t.match(await send({ claim: slowly(true), mayFinish: () => true }), {
+    ending: { kind: 'broken', dotSent: false },
+    usable: false,
+    last: { dot: false }
+  })
   t.equal(sink.received.filter(({ dot }) => dot).length, 1)
 })
 
@@ -219,7 +281,10 @@ t.test('a relay that is down costs no attempt at first, and a deferral by schedu
 t.test('a relay that stays down has its mail deferred', async t => {
   const down = await startSink()
   await down.stop()
-  const { ask, told } = await openRig(t, { smtpUrl: down.url, timings: { patienceMs: 0, retry: { firstS: 600, maxS: 600 } } })
+  const { ask, told } = await openRig(t, {
+    smtpUrl: down.url,
+    timings: { patienceMs: 0, retry: { firstS: 600, maxS: 600 } }
+  })
   const emails = await Promise.all(Array.from({ length: 50 }, (_, i) => ask(`r${i}@example.net`)))
   for (const email of emails) {
     const [deferred] = await told(email, ['deferred'])
@@ -256,20 +321,24 @@ t.test('content in the object store is sent, and content that is gone is said so
 })
 
 t.test('a claim that somebody else holds: no dot', async t => {
-  const { ledger, ask, facts, sink } = await openRig(t)
+  const { appenders, ask, facts, sink } = await openRig(t)
   sink.replies('a@example.net', { data: { afterMs: 500, reply: '354 go ahead' } })
   const email = await ask('a@example.net')
-  await ledger.emails.append([{ subject: subjects.recipient(ACCOUNT, email, 0), fact: claimOf(email, 'w_other', 60_000), expectedSeq: 0 }])
+  await appenders.emails.append([{
+    subject: subjects.recipient(ACCOUNT, email, 0),
+    fact: claimOf(email, 'w_other', 60_000),
+    expectedSeq: 0
+  }])
   await sleep(1500)
   t.equal(sink.received.filter(({ dot }) => dot).length, 0)
   t.same((await facts(email)).map(({ type }) => type), ['email.attempted'], 'the other is waited for')
 })
 
 t.test('a claim whose lease is over is a doubt of the sender, and sent again with its Date', async t => {
-  const { ledger, ask, told, sink } = await openRig(t)
+  const { appenders, ask, told, sink } = await openRig(t)
   const email = newId('em', Date.now())
   const other = claimOf(email, 'w_other', 300)
-  await ledger.emails.append([{ subject: subjects.recipient(ACCOUNT, email, 0), fact: other, expectedSeq: 0 }])
+  await appenders.emails.append([{ subject: subjects.recipient(ACCOUNT, email, 0), fact: other, expectedSeq: 0 }])
   await ask('a@example.net', { email })
   const [, doubt, again] = await told(email, ['attempted', 'in_doubt', 'attempted', 'delivered'])
   t.match(doubt!.data, { cause: 'sender', held: false, attempt: 1 })
@@ -312,7 +381,9 @@ t.test('TLS when offered, and a login; refused, it is the host that is in troubl
       const error = Object.assign(new Error('5.7.8 no'), { responseCode: 535 })
       callback(username === 'me' && password === 'right' ? null : error, { user: 'me' })
     },
-    onData: (stream, _session, callback) => { stream.resume().on('end', () => callback(null, '2.0.0 taken')) }
+    onData: (stream, _session, callback) => {
+      stream.resume().on('end', () => callback(null, '2.0.0 taken'))
+    }
   })
   server.on('error', () => {})
   server.listen(0, '127.0.0.1')
@@ -324,27 +395,46 @@ t.test('TLS when offered, and a login; refused, it is the host that is in troubl
   const [, delivered] = await right.told(await right.ask('a@example.net'), ['attempted', 'delivered'])
   t.match(delivered!.data, { tls: { version: /^TLSv1/, verified: false }, reply: { text: '250 2.0.0 taken' } })
 
-  const wrong = await openRig(t, { smtpUrl: `smtp://me:wrong@127.0.0.1:${port}?tls=unverified`, timings: { patienceMs: 0, retry: { firstS: 600, maxS: 600 } } })
+  const wrong = await openRig(t, {
+    smtpUrl: `smtp://me:wrong@127.0.0.1:${port}?tls=unverified`,
+    timings: { patienceMs: 0, retry: { firstS: 600, maxS: 600 } }
+  })
   const [refused] = await wrong.told(await wrong.ask('a@example.net'), ['deferred'])
   t.match(refused!.data, { stage: 'ehlo', class: 'securityerror', reply: { code: 535 } })
 
-  const strict = await openRig(t, { smtpUrl: `smtp://me:right@127.0.0.1:${port}`, timings: { patienceMs: 0, retry: { firstS: 600, maxS: 600 } } })
+  const strict = await openRig(t, {
+    smtpUrl: `smtp://me:right@127.0.0.1:${port}`,
+    timings: { patienceMs: 0, retry: { firstS: 600, maxS: 600 } }
+  })
   const [distrusted] = await strict.told(await strict.ask('a@example.net'), ['deferred'])
-  t.match(distrusted!.data, { stage: 'ehlo', reply: null, error: /certificate/ }, 'no password goes to a server that is not who it says')
+  t.match(
+    distrusted!.data,
+    { stage: 'ehlo', reply: null, error: /certificate/ },
+    'no password goes to a server that is not who it says'
+  )
 })
 
 t.test('the stream of schedules is deleted: what waited goes out all the same', async t => {
   const pool = createPool(await freshDatabase(t), log)
   t.teardown(() => pool.end())
   let soon = () => {}
-  const { bus, ask, told, sink } = await openRig(t, { onRepair: () => soon(), timings: { retry: { firstS: 4, maxS: 4 } } })
-  const projectors = createProjectors({ bus, pool, log, projections, build: openBuilder({ bus, pool, log }).build })
-  const sweep = startSweep({ bus, pool, blobs: await openBlobs(bus), repair: plan => repair(bus, plan, topology), log })
+  const { bus, ask, told, sink } = await openRig(t, {
+    onRepair: () => soon(),
+    timings: { retry: { firstS: 4, maxS: 4 } }
+  })
+  const projectors = createProjectors({ bus, pool, log, projections, build: openRebuilder({ bus, pool, log }).build })
+  const reconcile = startReconciler({
+    bus,
+    pool,
+    blobs: await openBlobs(bus),
+    repair: plan => repair(bus, plan, topology),
+    log
+  })
   t.teardown(async () => {
-    await sweep.stop()
+    await reconcile.stop()
     await Promise.all(projectors.map(projector => projector.stop()))
   })
-  soon = () => sweep.soon()
+  soon = () => reconcile.soon()
   const to = Array.from({ length: 20 }, (_, i) => `r${i}@example.net`)
   for (const address of to) sink.replies(address, { rcpt: '451 4.7.1 later' })
   const email = await ask(to)

@@ -3,15 +3,19 @@ import { once } from 'node:events'
 import t from 'tap'
 import { jetpostHere } from '../support/command.ts'
 import { COMPILED } from '../support/compiled.ts'
-import { API_KEY, openTestHouse } from '../support/house.ts'
+import { API_KEY, startTestApp } from '../support/app.ts'
 import { jetpost as runJetpost } from '../support/jetpost.ts'
 import { openRelay } from '../support/relay.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 
 const natsUrl = freshAccount().natsUrl
 const databaseUrl = await freshDatabase(t)
-const house = await openTestHouse(t, { natsUrl, databaseUrl })
-const env = { NATS_URL: natsUrl, DATABASE_URL: databaseUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters' }
+const app = await startTestApp(t, { natsUrl, databaseUrl })
+const env = {
+  NATS_URL: natsUrl,
+  DATABASE_URL: databaseUrl,
+  JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters'
+}
 
 const jetpost = (args: string[], extra: Record<string, string> = {}) => runJetpost(args, { ...env, ...extra })
 const here = (args: string[]) => jetpostHere(args, env)
@@ -26,30 +30,81 @@ t.test('help and version; what is not understood ends with 2 and a sentence', as
 })
 
 t.test('words that a command does not take end with 2, and -h tells what it takes', async t => {
-  const surplus = [['accounts', 'create', 'a', 'b', 'c'], ['accounts', 'list', 'x'], ['doctor', 'extra'], ['start', 'extra', '--port'], ['start', '--json'], ['migrate', 'x'], ['domains', 'list', 'x'], ['keys', 'list', 'x']]
-  await Promise.all(surplus.map(async args => t.match(await here(args), { code: 2, out: '', err: `usage: jetpost ${args[0]}` }, args.join(' '))))
-  for (const name of ['start', 'doctor', 'accounts', 'keys', 'domains', 'dashboard', 'send', 'tail', 'trace', 'webhooks', 'replay', 'erase', 'erasures', 'backup', 'restore', 'rebuild', 'verify', 'migrate']) {
-    await Promise.all(['-h', '--help'].map(async option => t.match(await here([name, option]), { code: 0, out: `jetpost ${name}` }, `${name} ${option}`)))
+  const surplus = [
+    ['accounts', 'create', 'a', 'b', 'c'],
+    ['accounts', 'list', 'x'],
+    ['doctor', 'extra'],
+    ['start', 'extra', '--port'],
+    ['start', '--json'],
+    ['migrate', 'x'],
+    ['domains', 'list', 'x'],
+    ['keys', 'list', 'x']
+  ]
+  await Promise.all(
+    surplus.map(async args =>
+      t.match(await here(args), { code: 2, out: '', err: `usage: jetpost ${args[0]}` }, args.join(' '))
+    )
+  )
+  for (
+    const name of [
+      'start',
+      'doctor',
+      'accounts',
+      'keys',
+      'domains',
+      'dashboard',
+      'send',
+      'tail',
+      'trace',
+      'webhooks',
+      'replay',
+      'erase',
+      'erasures',
+      'backup',
+      'restore',
+      'rebuild',
+      'verify',
+      'migrate'
+    ]
+  ) {
+    await Promise.all(
+      ['-h', '--help'].map(async option =>
+        t.match(await here([name, option]), { code: 0, out: `jetpost ${name}` }, `${name} ${option}`)
+      )
+    )
   }
 })
 
 t.test('an option of another verb ends with 2, and so does an account that is none', async t => {
-  const { id } = await house.newKey({})
+  const { id } = await app.newKey({})
   const cases: Array<[string[], string]> = [
-    [['keys', 'revoke', id, '--overlap', '24h'], '--overlap is no option of keys revoke, which takes --account, --json.'],
+    [
+      ['keys', 'revoke', id, '--overlap', '24h'],
+      '--overlap is no option of keys revoke, which takes --account, --json.'
+    ],
     [['keys', 'rotate', id, '--expires', '2099-01-01T00:00:00Z'], '--expires is no option of keys rotate'],
     [['keys', '--test'], '--test is no option of keys list'],
     [['tail', '--account', 'acc_none'], 'There is no account acc_none.'],
     [['replay', '--to', 'http://127.0.0.1:1/', '--follow', '--account', 'acc_none'], 'There is no account acc_none.']
   ]
-  await Promise.all(cases.map(async ([args, err]) => t.match(await here(args), { code: 2, out: '', err }, args.join(' '))))
-  t.match(JSON.parse((await here(['keys', 'show', id, '--json'])).out), [{ id, previous_expires_at: null }], 'neither revoked nor rotated')
+  await Promise.all(
+    cases.map(async ([args, err]) => t.match(await here(args), { code: 2, out: '', err }, args.join(' ')))
+  )
+  t.match(
+    JSON.parse((await here(['keys', 'show', id, '--json'])).out),
+    [{ id, previous_expires_at: null }],
+    'neither revoked nor rotated'
+  )
 })
 
 t.test('settings that cannot be used end with 1 and a sentence, no stack', async t => {
-  for (const [settings, sentence] of [
-    [{ HOST: '999.1.1.1' }, 'HOST must be an IP address'], [{ JETPOST_LOG_LEVEL: 'loud' }, 'JETPOST_LOG_LEVEL must be one of trace'], [{ HOST: 'no-such-host.invalid' }, 'HOST no-such-host.invalid with PORT 8080 cannot be listened on: E']
-  ] as const) {
+  for (
+    const [settings, sentence] of [
+      [{ HOST: '999.1.1.1' }, 'HOST must be an IP address'],
+      [{ JETPOST_LOG_LEVEL: 'loud' }, 'JETPOST_LOG_LEVEL must be one of trace'],
+      [{ HOST: 'no-such-host.invalid' }, 'HOST no-such-host.invalid with PORT 8080 cannot be listened on: E']
+    ] as const
+  ) {
     const { code, err } = await jetpost(['start'], settings)
     t.equal(code, 1)
     t.match(err, sentence)
@@ -60,32 +115,73 @@ t.test('settings that cannot be used end with 1 and a sentence, no stack', async
 t.test('an account, its domain and its key are made in the shell and work at once', async t => {
   const [{ id: account }] = JSON.parse((await here(['accounts', 'create', 'Shop', '--json'])).out)
   t.match(await here(['domains', 'add', 'Shop.example', '--account', account]), { code: 0, out: /shop\.example/ })
-  const made = await here(['keys', 'create', '--account', account, '--domains', 'shop.example', '--scopes', 'emails:send', '--json'])
+  const made = await here([
+    'keys',
+    'create',
+    '--account',
+    account,
+    '--domains',
+    'shop.example',
+    '--scopes',
+    'emails:send',
+    '--json'
+  ])
   const [{ id, key }] = JSON.parse(made.out)
-  t.equal((await house.send({ from: 'a@shop.example' }, key)).status, 202)
-  t.equal((await house.send({ from: 'a@other.example' }, key)).status, 403)
+  t.equal((await app.send({ from: 'a@shop.example' }, key)).status, 202)
+  t.equal((await app.send({ from: 'a@other.example' }, key)).status, 403)
   t.match(await here(['domains', 'add', 'shop.example']), { code: 1, err: 'belongs to another account' })
-  t.match(await here(['keys', 'limit', id, 'emails:send=5']), { code: 1, err: `There is no key ${id}` }, 'the first account has no such key')
-  t.match(await here(['keys', 'limit', id, 'emails:send=5', '--account', account]), { code: 0, out: /emails:send=5 emails:list=300/ })
-  t.equal((await house.send({ from: 'a@shop.example' }, key)).headers.get('x-ratelimit-limit'), '5')
+  t.match(
+    await here(['keys', 'limit', id, 'emails:send=5']),
+    { code: 1, err: `There is no key ${id}` },
+    'the first account has no such key'
+  )
+  t.match(await here(['keys', 'limit', id, 'emails:send=5', '--account', account]), {
+    code: 0,
+    out: /emails:send=5 emails:list=300/
+  })
+  t.equal((await app.send({ from: 'a@shop.example' }, key)).headers.get('x-ratelimit-limit'), '5')
   const listed = await here(['keys', 'list', '--account', account, '--json'])
-  t.match(JSON.parse(listed.out), [{ id, domains: ['shop.example'], scopes: ['emails:send'], expires_at: null, limits: { 'emails:send': 5, other: 60 } }])
+  t.match(JSON.parse(listed.out), [{
+    id,
+    domains: ['shop.example'],
+    scopes: ['emails:send'],
+    expires_at: null,
+    limits: { 'emails:send': 5, other: 60 }
+  }])
   t.notMatch(listed.out, key, 'never shown again')
   t.match(await here(['keys', 'revoke', id, '--account', account]), { code: 0 })
-  t.equal((await house.send({ from: 'a@shop.example' }, key)).status, 401)
+  t.equal((await app.send({ from: 'a@shop.example' }, key)).status, 401)
 })
 
 t.test('a new JETPOST_API_KEY revokes the old', async t => {
-  const second = await openTestHouse(t, { natsUrl, databaseUrl, env: { JETPOST_API_KEY: 'jp_live_another-key-of-the-house', JETPOST_ROLES: 'api' } })
-  t.equal((await second.request('GET', '/api/webhooks', { key: 'jp_live_another-key-of-the-house' })).status, 200)
-  t.equal((await house.request('GET', '/api/webhooks', { key: API_KEY })).status, 401)
+  const second = await startTestApp(t, {
+    natsUrl,
+    databaseUrl,
+    env: { JETPOST_API_KEY: 'jp_live_another-key-of-the-app', JETPOST_ROLES: 'api' }
+  })
+  t.equal((await second.request('GET', '/api/webhooks', { key: 'jp_live_another-key-of-the-app' })).status, 200)
+  t.equal((await app.request('GET', '/api/webhooks', { key: API_KEY })).status, 401)
 })
 
 t.test('start says where bounces come to, and what direct mode wants', async t => {
-  const settings = { ...env, DATABASE_URL: databaseUrl, JETPOST_ROLES: 'sender,inbound', PORT: '0', JETPOST_LOG_LEVEL: 'silent', JETPOST_INBOUND_PORT: '0', JETPOST_DNS: '127.0.0.1:9' }
+  const settings = {
+    ...env,
+    DATABASE_URL: databaseUrl,
+    JETPOST_ROLES: 'sender,inbound',
+    PORT: '0',
+    JETPOST_LOG_LEVEL: 'silent',
+    JETPOST_INBOUND_PORT: '0',
+    JETPOST_DNS: '127.0.0.1:9'
+  }
   const cases: Array<[Record<string, string>, RegExp[], RegExp[]]> = [
-    [{ JETPOST_BOUNCE_DOMAIN: 'bounces.shop.example', SMTP_URL: 'direct:' }, [/^Bounces come to bounces\.shop\.example on 127\.0\.0\.1:\d+$/m, /^Set JETPOST_HOSTNAME /m], [/JETPOST_BOUNCE_DOMAIN/]],
-    [{ JETPOST_HOSTNAME: 'mail.shop.example', SMTP_URL: 'direct:' }, [/^Set JETPOST_BOUNCE_DOMAIN /m], [/JETPOST_HOSTNAME/, /Bounces come/]],
+    [{ JETPOST_BOUNCE_DOMAIN: 'bounces.shop.example', SMTP_URL: 'direct:' }, [
+      /^Bounces come to bounces\.shop\.example on 127\.0\.0\.1:\d+$/m,
+      /^Set JETPOST_HOSTNAME /m
+    ], [/JETPOST_BOUNCE_DOMAIN/]],
+    [{ JETPOST_HOSTNAME: 'mail.shop.example', SMTP_URL: 'direct:' }, [/^Set JETPOST_BOUNCE_DOMAIN /m], [
+      /JETPOST_HOSTNAME/,
+      /Bounces come/
+    ]],
     [{}, [/^Mail goes to the built-in catcher/m], [/Set JETPOST/, /Bounces come/]]
   ]
   await Promise.all(cases.map(async ([extra, said, unsaid]) => {
@@ -98,9 +194,14 @@ t.test('start says where bounces come to, and what direct mode wants', async t =
 
 /** Runs `jetpost start` until it serves, then stops it as an operator would. */
 async function startAndStop (settings: Record<string, string>): Promise<{ code: number | null, err: string }> {
-  const child = spawn(process.execPath, ['src/bin.js', 'start'], { env: { PATH: process.env.PATH, ...COMPILED, ...settings }, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(process.execPath, ['src/bin.js', 'start'], {
+    env: { PATH: process.env.PATH, ...COMPILED, ...settings },
+    stdio: ['ignore', 'pipe', 'pipe']
+  })
   let err = ''
-  child.stderr.setEncoding('utf8').on('data', text => { err += text })
+  child.stderr.setEncoding('utf8').on('data', text => {
+    err += text
+  })
   child.stdout.setEncoding('utf8').once('data', () => child.kill('SIGTERM'))
   const [code] = await once(child, 'close')
   return { code, err }
@@ -108,12 +209,26 @@ async function startAndStop (settings: Record<string, string>): Promise<{ code: 
 
 t.test('doctor names settings and checks, and no secret', async t => {
   const relay = await openRelay(t)
-  const { code, out } = await jetpost(['doctor', '--json'], { JETPOST_API_KEY: API_KEY, SMTP_URL: relay.url('u', 'hunter2', '?tls=off') })
+  const { code, out } = await jetpost(['doctor', '--json'], {
+    JETPOST_API_KEY: API_KEY,
+    SMTP_URL: relay.url('u', 'hunter2', '?tls=off')
+  })
   t.equal(code, 0)
   const report = JSON.parse(out)
   t.match(report.settings.find((setting: { name: string }) => setting.name === 'SMTP_URL'), { value: 'set' })
-  t.strictSame(report.checks.map((check: { name: string, ok: boolean | null }) => [check.name, check.ok]),
-    [['node', true], ['nats', true], ['streams', true], ['sync_interval', null], ['postgres', true], ['views', true], ['smtp', true], ['inbound', true]])
+  t.strictSame(report.checks.map((check: { name: string, ok: boolean | null }) => [check.name, check.ok]), [
+    ['node', true],
+    ['nats', true],
+    ['streams', true],
+    ['sync_interval', null],
+    ['postgres', true],
+    ['views', true],
+    ['smtp', true],
+    ['inbound', true]
+  ])
   for (const secret of [API_KEY, 'hunter2', env.JETPOST_SECRET, new URL(natsUrl).password]) t.notMatch(out, secret)
-  t.match(await jetpost(['doctor', '--json'], { DATABASE_URL: 'postgres://u:p@127.0.0.1:1/x' }), { code: 1, out: /ECONNREFUSED/ })
+  t.match(await jetpost(['doctor', '--json'], { DATABASE_URL: 'postgres://u:p@127.0.0.1:1/x' }), {
+    code: 1,
+    out: /ECONNREFUSED/
+  })
 })

@@ -4,33 +4,45 @@ import type { AnyFact } from '#streams/catalog.ts'
 import { ErasureAdvanced } from '#streams/erasure/facts.ts'
 import { NOTHING_ERASED } from '#streams/erasure/state.ts'
 import { EmailMoved, RequestClaimed, type EmailDelivered } from '#streams/email/facts.ts'
-import { partitionOf, subjects } from '#streams/subjects.ts'
+import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
 import { UsageClosed } from '#streams/usage/facts.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
-import { stamp } from '#src/actions/ledger.ts'
+import { stamp } from '#src/actions/appenders.ts'
 import { newId } from '#src/base/id.ts'
 import { api } from '#src/nats/api.ts'
 import { openBlobs } from '#src/nats/blobs.ts'
 import { lastSequence, loadSubject } from '#src/nats/load.ts'
-import { proveLog, type LogReport } from '#src/out/projector/verify/log.ts'
+import { proveLog, type LogReport } from '#src/workers/projector/verify/log.ts'
 import { deferred, deliveryRequested } from '../support/facts.ts'
 import { openLived } from '../support/lived.ts'
 import { until } from '../support/wait.ts'
 
-const { house, bus, pool, emails } = await openLived(t)
+const { app, bus, pool, emails } = await openLived(t)
 const blobs = await openBlobs(bus)
 const { big, delivered: deliveredEmail } = emails
 
-const prove = async (laterMs = 0): Promise<LogReport> => await proveLog({ bus, pool, nowMs: () => Date.now() + laterMs, signal: new AbortController().signal, onProgress: () => {} })
+const prove = async (laterMs = 0): Promise<LogReport> =>
+  await proveLog({
+    bus,
+    pool,
+    nowMs: () => Date.now() + laterMs,
+    signal: new AbortController().signal,
+    onProgress: () => {}
+  })
 const CAUSE = { account: FIRST_ACCOUNT, correlation: 'test', causation: null }
-const usage = (month: string, cause: Partial<typeof CAUSE> | { causation: string } = {}, id?: string) => stamp(UsageClosed, { ...CAUSE, ...cause }, { month, domains: [] }, Date.now(), id)
+const usage = (month: string, cause: Partial<typeof CAUSE> | { causation: string } = {}, id?: string) =>
+  stamp(UsageClosed, { ...CAUSE, ...cause }, { month, domains: [] }, Date.now(), id)
 
 /** What the log knew before the test in hand. */
 let before = new Set<string>()
 const counts = ({ found }: LogReport) => found.map(({ kind, count }) => `${kind} ${count}`).join(', ')
 
 /** Puts a message behind Jetpost's back; resolves to its sequence. */
-async function put (subject: string, body: object | string, { id = typeof body === 'string' ? null : (body as AnyFact).id, ttl }: { id?: string | null, ttl?: string } = {}): Promise<number> {
+async function put (
+  subject: string,
+  body: object | string,
+  { id = typeof body === 'string' ? null : (body as AnyFact).id, ttl }: { id?: string | null, ttl?: string } = {}
+): Promise<number> {
   const headers = newHeaders()
   if (id !== null) headers.set('Nats-Msg-Id', id)
   if (ttl !== undefined) headers.set('Nats-TTL', ttl)
@@ -47,7 +59,9 @@ async function finds (t: Test, kind: string, where: string, says: RegExp, laterM
   const had = new Map(known.map(({ kind, count }) => [kind, count]))
   const report = await prove(laterMs)
   t.match(example(report, kind), { where, says })
-  for (const { kind: other, count } of report.found) t.equal(count - (had.get(other) ?? 0), other === kind ? 1 : 0, `${other}: ${counts(report)}`)
+  for (const { kind: other, count } of report.found) {
+    t.equal(count - (had.get(other) ?? 0), other === kind ? 1 : 0, `${other}: ${counts(report)}`)
+  }
   remember(report)
 }
 
@@ -60,18 +74,32 @@ function remember (report: LogReport): void {
 async function facts (stream: string): Promise<Array<{ seq: number, subject: string, fact: AnyFact }>> {
   const found = []
   for (let seq = 1; seq <= await lastSequence(bus, stream); seq++) {
-    const message = await api<{ message: { subject: string, data: string } }>(bus, `STREAM.MSG.GET.${stream}`, { seq }).catch(() => null)
-    if (message !== null) found.push({ seq, subject: message.message.subject, fact: JSON.parse(Buffer.from(message.message.data, 'base64').toString()) as AnyFact })
+    const message = await api<{ message: { subject: string, data: string } }>(bus, `STREAM.MSG.GET.${stream}`, { seq })
+      .catch(() => null)
+    if (message !== null) {
+      found.push({
+        seq,
+        subject: message.message.subject,
+        fact: JSON.parse(Buffer.from(message.message.data, 'base64').toString()) as AnyFact
+      })
+    }
   }
   return found
 }
 
 t.test('a log that nobody has touched is clean, while mail keeps coming', async t => {
-  const more = Promise.all(Array.from({ length: 40 }, () => house.send()))
+  const more = Promise.all(Array.from({ length: 40 }, () => app.send()))
   const report = await prove()
   await more
   t.strictSame(report.found, [])
-  t.match(report.streams, ['REQUESTS', 'EMAILS', 'INBOUND', 'CONTROL', 'WEBHOOKS'].map(stream => ({ stream, first: 1, gone: { aged: 0, expired: 0, erased: 0 } })))
+  t.match(
+    report.streams,
+    ['REQUESTS', 'EMAILS', 'INBOUND', 'CONTROL', 'WEBHOOKS'].map(stream => ({
+      stream,
+      first: 1,
+      gone: { aged: 0, expired: 0, erased: 0 }
+    }))
+  )
   t.ok(report.streams.every(({ facts, last }) => facts === last && facts > 0))
 })
 
@@ -80,7 +108,7 @@ t.test('two cannot be at it', async t => {
   t.same([one.status, other.status].sort(), ['fulfilled', 'rejected'])
 })
 
-t.test('a message that was deleted behind Jetpost\'s back is a gap; what points at it adds nothing', async t => {
+t.test("a message that was deleted behind Jetpost's back is a gap; what points at it adds nothing", async t => {
   const [, delivered] = await loadSubject(bus, 'EMAILS', subjects.recipient(FIRST_ACCOUNT, deliveredEmail, 0))
   t.equal(delivered!.fact.type, 'email.delivered')
   await api(bus, 'STREAM.MSG.DELETE.EMAILS', { seq: delivered!.seq })
@@ -113,7 +141,12 @@ t.test('a message that has another id than its fact', async t => {
 
 t.test('a fact on a subject that is not its own', async t => {
   const seq = await put(subjects.usage(FIRST_ACCOUNT, '2020-05'), usage('2020-06'))
-  await finds(t, 'subject', `CONTROL ${seq}`, /^usage.closed lies on usage.acc_first.2020-05 and belongs on usage.acc_first.2020-06$/)
+  await finds(
+    t,
+    'subject',
+    `CONTROL ${seq}`,
+    /^usage.closed lies on usage.acc_first.2020-05 and belongs on usage.acc_first.2020-06$/
+  )
 })
 
 t.test('a fact that says the request lies where another does', async t => {
@@ -125,32 +158,52 @@ t.test('a fact that says the request lies where another does', async t => {
 })
 
 t.test('a delivery of an event that is another', async t => {
-  const fact = { ...deliveryRequested({ events: [{ id: 'ev_other', type: 'email.delivered', seq: 1, email: 'em_1' }] }), account: FIRST_ACCOUNT, id: newId('ev', Date.now()) }
-  const seq = await put(subjects.delivery(partitionOf(fact.data.webhook)), fact)
+  const fact = {
+    ...deliveryRequested({ events: [{ id: 'ev_other', type: 'email.delivered', seq: 1, email: 'em_1' }] }),
+    account: FIRST_ACCOUNT,
+    id: newId('ev', Date.now())
+  }
+  const seq = await put(subjects.delivery(webhookPartitionOf(fact.data.webhook)), fact)
   await finds(t, 'pointer', `WEBHOOKS ${seq}`, /ev_other is EMAILS 1, and it is not/)
 })
 
-t.test('a recipient\'s facts that cannot have come about', async t => {
+t.test("a recipient's facts that cannot have come about", async t => {
   const { subject, fact } = (await facts('EMAILS')).findLast(({ fact }) => fact.type === 'email.delivered')!
   const { email, n, request, sequence } = (fact as EmailDelivered).data
-  const seq = await put(subject, { ...deferred({ email, n, request, sequence: sequence + 1 }), account: FIRST_ACCOUNT, id: newId('ev', Date.now()) })
+  const seq = await put(subject, {
+    ...deferred({ email, n, request, sequence: sequence + 1 }),
+    account: FIRST_ACCOUNT,
+    id: newId('ev', Date.now())
+  })
   await finds(t, 'history', `EMAILS ${seq}`, /recipient 0: email.deferred follows email.delivered$/)
 })
 
 t.test('content without a request, once it is too old for one that is on its way; and a request without its content', async t => {
   await blobs.put('em_nobodys', Buffer.from('{}'))
   const report = await prove()
-  t.equal(counts(report), known.map(({ kind, count }) => `${kind} ${count}`).join(', '), 'its request may be on its way')
+  t.equal(
+    counts(report),
+    known.map(({ kind, count }) => `${kind} ${count}`).join(', '),
+    'its request may be on its way'
+  )
   await finds(t, 'object', 'CONTENT em_nobodys', /belongs to no request/, 4 * 3_600_000)
   await blobs.remove('em_nobodys')
   await blobs.remove(big)
-  t.match(example(await prove(), 'object'), { where: /^REQUESTS/, says: `the content of ${big} is not in the object store` })
+  t.match(example(await prove(), 'object'), {
+    where: /^REQUESTS/,
+    says: `the content of ${big} is not in the object store`
+  })
   known = known.filter(({ kind }) => kind !== 'object')
 })
 
 t.test('a claim leaves by its own time, and by none before that', async t => {
   const hash = 'c'.repeat(64)
-  const claim = stamp(RequestClaimed, CAUSE, { hash, bodyHash: hash, emails: [big], answer: { status: 202, location: null, body: {} } }, Date.now())
+  const claim = stamp(RequestClaimed, CAUSE, {
+    hash,
+    bodyHash: hash,
+    emails: [big],
+    answer: { status: 202, location: null, body: {} }
+  }, Date.now())
   const seq = await put(subjects.claim(FIRST_ACCOUNT, hash), claim, { ttl: '1s' })
   await until(async () => await api(bus, 'STREAM.MSG.GET.REQUESTS', { seq }).then(() => false, () => true))
   const early = await prove()
@@ -174,7 +227,13 @@ t.test('what an erasure says it deletes is explained, and so is what followed fr
   t.match(example(found, 'gap'), { where: `CONTROL ${seq}` })
   t.match(example(found, 'cause'), { says: new RegExp(forgotten.id) })
   const erasure = newId('era', Date.now())
-  const data = { erasure, hash: 'a'.repeat(64), requestedAt: new Date().toISOString(), counts: NOTHING_ERASED, deletes: [{ stream: 'CONTROL', seqs: [seq] }] }
+  const data = {
+    erasure,
+    hash: 'a'.repeat(64),
+    requestedAt: new Date().toISOString(),
+    counts: NOTHING_ERASED,
+    deletes: [{ stream: 'CONTROL', seqs: [seq] }]
+  }
   await put(subjects.erasure(FIRST_ACCOUNT, erasure), stamp(ErasureAdvanced, CAUSE, data, Date.now()))
   const explained = await prove()
   t.notOk(example(explained, 'gap'))
@@ -184,12 +243,19 @@ t.test('what an erasure says it deletes is explained, and so is what followed fr
 
 t.test('what has left by age is explained, and what came from it', async t => {
   remember(await prove())
-  await house.stop()
+  await app.stop()
   const { config } = await api<{ config: object }>(bus, 'STREAM.INFO.EMAILS', undefined)
   await api(bus, 'STREAM.UPDATE.EMAILS', { ...config, max_age: 1e9, duplicate_window: 1e9 })
-  await until(async () => (await api<{ state: { messages: number } }>(bus, 'STREAM.INFO.EMAILS', undefined)).state.messages === 0)
+  await until(async () =>
+    (await api<{ state: { messages: number } }>(bus, 'STREAM.INFO.EMAILS', undefined)).state.messages === 0
+  )
   const report = await prove()
   t.match(report.streams[1], { stream: 'EMAILS', facts: 0, gone: { aged: await lastSequence(bus, 'EMAILS') } })
-  t.same(report.found.filter(({ kind }) => kind === 'gap').flatMap(({ examples }) => examples).filter(({ where }) => where.startsWith('EMAILS')), [])
+  t.same(
+    report.found.filter(({ kind }) => kind === 'gap').flatMap(({ examples }) => examples).filter(({ where }) =>
+      where.startsWith('EMAILS')
+    ),
+    []
+  )
   t.notOk(report.found.some(({ kind }) => kind === 'cause'))
 })

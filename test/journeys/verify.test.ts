@@ -3,23 +3,42 @@ import { projections } from '#projections/list.ts'
 import { subjects } from '#streams/subjects.ts'
 import { UsageClosed } from '#streams/usage/facts.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
-import { stamp } from '#src/actions/ledger.ts'
+import { stamp } from '#src/actions/appenders.ts'
 import type { Report } from '#src/cli/verify.ts'
-import { liveSet } from '#src/postgres/sets.ts'
+import { liveSet } from '#src/postgres/table-sets.ts'
 import { jetpostHere } from '../support/command.ts'
 import { openLived } from '../support/lived.ts'
 import { until } from '../support/wait.ts'
 
-const { natsUrl, databaseUrl, house, bus, pool, log } = await openLived(t, ['two@example.com', 'a@example.com'])
+const { natsUrl, databaseUrl, app, bus, pool, log } = await openLived(t, ['two@example.com', 'a@example.com'])
 for (const month of ['2020-01', '2020-02']) {
-  const counts = { accepted: 1, suppressed: 0, canceled: 0, delivered: 1, deferred: 0, bounced: 0, failed: 0, opened: 0, clicked: 0, complained: 0, unsubscribed: 0 }
-  const fact = stamp(UsageClosed, { account: FIRST_ACCOUNT, correlation: 'test', causation: null }, { month, domains: [{ domain: 'example.com', counts }, { domain: 'example.net', counts }] }, Date.now())
+  const counts = {
+    accepted: 1,
+    suppressed: 0,
+    canceled: 0,
+    delivered: 1,
+    deferred: 0,
+    bounced: 0,
+    failed: 0,
+    opened: 0,
+    clicked: 0,
+    complained: 0,
+    unsubscribed: 0
+  }
+  const fact = stamp(UsageClosed, { account: FIRST_ACCOUNT, correlation: 'test', causation: null }, {
+    month,
+    domains: [{ domain: 'example.com', counts }, { domain: 'example.net', counts }]
+  }, Date.now())
   await bus.js.publish(subjects.usage(FIRST_ACCOUNT, month), JSON.stringify(fact), { msgID: fact.id })
 }
 
 /** As the program does it: the exit code, and what is printed. */
 async function run (...args: string[]): Promise<{ code: number, out: string, err: string }> {
-  const ended = await jetpostHere(['verify', ...args], { NATS_URL: natsUrl, DATABASE_URL: databaseUrl, JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters' })
+  const ended = await jetpostHere(['verify', ...args], {
+    NATS_URL: natsUrl,
+    DATABASE_URL: databaseUrl,
+    JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters'
+  })
   const code = Number(process.exitCode ?? 0)
   process.exitCode = 0
   return { ...ended, code: ended.code === 0 ? code : ended.code }
@@ -30,9 +49,11 @@ async function report (...args: string[]): Promise<Report & { code: number }> {
   return { ...JSON.parse(out) as Report, code }
 }
 
-const wrongIn = ({ views }: Report) => views.flatMap(({ tables }) => tables).filter(({ missing, surplus, different }) => missing + surplus + different > 0)
+const wrongIn = ({ views }: Report) =>
+  views.flatMap(({ tables }) => tables).filter(({ missing, surplus, different }) => missing + surplus + different > 0)
 
-/** How each table is broken: what tells a row of its own from all others, and a column of another that gets another value. */
+/** How each table is broken: what tells a row of its own from all others, and a column of another that gets another
+ *  value. */
 const BREAKS: Record<string, { key: Record<string, unknown>, column: string, value: unknown }> = {
   emails: { key: { id: 'em_zz' }, column: 'subject', value: 'Private words' },
   email_states: { key: { id: 'em_zz' }, column: 'status', value: 'failed' },
@@ -55,16 +76,24 @@ const BREAKS: Record<string, { key: Record<string, unknown>, column: string, val
 async function wreck (schema: string, table: string): Promise<{ missing: number, surplus: number, different: number }> {
   const { key, column, value } = BREAKS[table]!
   const name = `${schema}.${table}`
-  const { rows: [changed] } = await pool.query<{ row: unknown }>(`update ${name} old set ${column} = (jsonb_populate_record(old, $1)).${column}
-    where ctid = (select ctid from ${name} limit 1) returning to_jsonb(old) as row`, [{ [column]: value }])
-  const { rowCount: missing } = await pool.query(`delete from ${name} where ctid = (select ctid from ${name} old where to_jsonb(old) <> $1 limit 1)`, [changed!.row])
+  const { rows: [changed] } = await pool.query<{ row: unknown }>(
+    `update ${name} old set ${column} = (jsonb_populate_record(old, $1)).${column}
+    where ctid = (select ctid from ${name} limit 1) returning to_jsonb(old) as row`,
+    [{ [column]: value }]
+  )
+  const { rowCount: missing } = await pool.query(
+    `delete from ${name} where ctid = (select ctid from ${name} old where to_jsonb(old) <> $1 limit 1)`,
+    [changed!.row]
+  )
   await pool.query(`insert into ${name} select (jsonb_populate_record(old, $1)).* from ${name} old limit 1`, [key])
   return { missing: missing!, surplus: 1, different: 1 }
 }
 
 t.test('all is as it should be, while mail keeps coming', async t => {
   const ending = new AbortController()
-  const more = (async () => { for (let i = 0; !ending.signal.aborted; i++) await house.send({ tags: [`t${i % 3}`] }) })()
+  const more = (async () => {
+    for (let i = 0; !ending.signal.aborted; i++) await app.send({ tags: [`t${i % 3}`] })
+  })()
   const all = await report()
   ending.abort()
   await more
@@ -75,23 +104,39 @@ t.test('all is as it should be, while mail keeps coming', async t => {
 })
 
 t.test('and once they are', async t => {
-  const open = 'select from erasures where completed_at is null union all select from recipients where status in (\'queued\', \'sending\')'
+  const open =
+    "select from erasures where completed_at is null union all select from recipients where status in ('queued', 'sending')"
   await until(async () => (await pool.query(open)).rowCount === 0)
   const all = await report()
   t.match(all, { ok: true, code: 0 })
-  t.ok(all.log!.streams.every(({ stream, gone: { erased } }) => erased > 0 === ['REQUESTS', 'EMAILS', 'CONTROL'].includes(stream)), 'what is gone from the log is said by the erasures')
-  t.same(all.views.flatMap(({ tables }) => tables).filter(({ compared }) => compared > 0).map(({ table }) => table).sort(), Object.keys(BREAKS).sort(), 'there are rows in every table')
+  t.ok(
+    all.log!.streams.every(({ stream, gone: { erased } }) =>
+      erased > 0 === ['REQUESTS', 'EMAILS', 'CONTROL'].includes(stream)
+    ),
+    'what is gone from the log is said by the erasures'
+  )
+  t.same(
+    all.views.flatMap(({ tables }) => tables).filter(({ compared }) => compared > 0).map(({ table }) => table).sort(),
+    Object.keys(BREAKS).sort(),
+    'there are rows in every table'
+  )
 })
 
 for (const projection of Object.values(projections)) {
   t.test(`${projection.name}: a row changed, one deleted and one added is found in each table, and nothing else; --repair mends it`, async t => {
     const { schema } = liveSet(projection)
-    const { rows } = await pool.query<{ table: string }>('select relname as table from pg_class where relnamespace = $1::regnamespace and relkind = \'r\' and not relname in (\'about\', \'checkpoints\', \'parked\')', [schema])
+    const { rows } = await pool.query<{ table: string }>(
+      "select relname as table from pg_class where relnamespace = $1::regnamespace and relkind = 'r' and not relname in ('about', 'checkpoints', 'dead_letters')",
+      [schema]
+    )
     const done = new Map<string, Awaited<ReturnType<typeof wreck>>>()
     for (const { table } of rows) done.set(table, await wreck(schema, table))
     const found = await report(projection.name)
     t.match(found, { ok: false, code: 1, log: null, repaired: [] })
-    t.same(new Map(wrongIn(found).map(({ table, missing, surplus, different }) => [table, { missing, surplus, different }])), done)
+    t.same(
+      new Map(wrongIn(found).map(({ table, missing, surplus, different }) => [table, { missing, surplus, different }])),
+      done
+    )
     for (const { table, examples } of wrongIn(found)) {
       t.match(examples.find(({ what }) => what === 'surplus')?.key, BREAKS[table]!.key, table)
       t.same(examples.find(({ what }) => what === 'different')?.columns, [BREAKS[table]!.column], table)
@@ -103,12 +148,14 @@ for (const projection of Object.values(projections)) {
   })
 }
 
-t.test('what is parked is told, and that a view made anew has it parked too', async t => {
+t.test('what is dead-lettered is told, and that a view made anew has it dead-lettered too', async t => {
   const { seq } = await bus.js.publish('template.acc_first.tpl_x', 'no fact')
-  await until(async () => (await pool.query(`select from ${liveSet(projections.templates).schema}.parked`)).rowCount === 1)
+  await until(async () =>
+    (await pool.query(`select from ${liveSet(projections.templates).schema}.dead_letters`)).rowCount === 1
+  )
   const { views: [view], ...rest } = await report('templates', '--repair')
   t.match(rest, { ok: false, code: 1, repaired: ['templates'] })
-  t.match(view, { parked: { count: 1, examples: [{ stream: 'CONTROL', seq }] } })
+  t.match(view, { deadLetters: { count: 1, examples: [{ stream: 'CONTROL', seq }] } })
   t.match(await run('log'), { code: 1, out: new RegExp(`1 cannot be read\\n    CONTROL ${seq}: it is not JSON`) })
 })
 
@@ -118,16 +165,25 @@ t.test('two cannot be at the same view, and what one that died has left is no ob
   t.same(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
   t.match(both.find(({ status }) => status === 'rejected'), { reason: /wait until that is done/ })
   t.match(await run('usage'), { code: 0 })
-  const { rows } = await pool.query('select nspname from pg_namespace where nspname ~ \'_verify$|_proof$\'')
+  const { rows } = await pool.query("select nspname from pg_namespace where nspname ~ '_verify$|_proof$'")
   t.same(rows, [], 'nothing is left')
 })
 
 async function look (_t: Test): Promise<unknown> {
-  const { openBuilder } = await import('#src/out/projector/build.ts')
-  const { verifyView } = await import('#src/out/projector/verify/view.ts')
-  return await verifyView(projections.usage, { bus, pool, builder: openBuilder({ bus, pool, log }), nowMs: Date.now, signal: new AbortController().signal, onProgress: () => {} })
+  const { openRebuilder } = await import('#src/workers/projector/rebuild.ts')
+  const { verifyView } = await import('#src/workers/projector/verify/view.ts')
+  return await verifyView(projections.usage, {
+    bus,
+    pool,
+    builder: openRebuilder({ bus, pool, log }),
+    nowMs: Date.now,
+    signal: new AbortController().signal,
+    onProgress: () => {}
+  })
 }
 
 t.test('what is not understood ends with 2', async t => {
-  for (const args of [['nothing'], ['emails', 'stats'], ['--colour'], ['constructor']]) t.match(await run(...args), { code: 2 }, args.join(' '))
+  for (const args of [['nothing'], ['emails', 'stats'], ['--colour'], ['constructor']]) {
+    t.match(await run(...args), { code: 2 }, args.join(' '))
+  }
 })

@@ -5,9 +5,9 @@ import { api } from '#src/nats/api.ts'
 import { lastSequenceUnder } from '#src/nats/load.ts'
 import { createLog } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
-import { createBodies } from '#src/out/webhooks/bodies.ts'
-import { startFanout } from '#src/out/webhooks/fanout.ts'
-import { startGather } from '#src/out/webhooks/gather.ts'
+import { createBodies } from '#src/workers/webhooks/bodies.ts'
+import { startFanout } from '#src/workers/webhooks/fanout.ts'
+import { startGather } from '#src/workers/webhooks/gather.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { Refusal } from '#streams/define.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
@@ -23,10 +23,15 @@ async function openSink (t: Ending): Promise<HookSink> {
   return sink
 }
 
-interface BatchBody { object: string, id: string, events: Array<{ id: string }> }
+interface BatchBody {
+  object: string
+  id: string
+  events: Array<{ id: string }>
+}
 
 const bodyOf = (request: HookRequest): BatchBody => JSON.parse(request.body.toString())
-const idsIn = (requests: HookRequest[]): string[] => requests.flatMap(request => bodyOf(request).events.map(({ id }) => id))
+const idsIn = (requests: HookRequest[]): string[] =>
+  requests.flatMap(request => bodyOf(request).events.map(({ id }) => id))
 const requestsIn = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.requested')
 const attemptsIn = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.attempted')
 const joinedIn = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'batch.joined')
@@ -40,7 +45,7 @@ async function happenings (rig: HookRig, count: number): Promise<Happened[]> {
 }
 
 async function change (rig: HookRig, id: string, changes: WebhookChanges): Promise<void> {
-  const changed = await changeWebhook(rig.desk, rig.asker, id, changes)
+  const changed = await changeWebhook(rig.services, rig.asker, id, changes)
   if (changed instanceof Refusal) throw new Error(changed.message)
   await rig.directory.reached(changed.seq, 5000)
 }
@@ -53,7 +58,11 @@ t.test('a batch holds the exact single bodies in their order, at most max_events
   rig.start()
   const requests = await sink.waitFor(requests => requests.length === 3)
   t.same(idsIn(requests), idsOf(events))
-  const singles = new Map((await single.waitFor(requests => requests.length === 30)).map(request => [request.headers['webhook-id']!, request.body.toString()]))
+  const singles = new Map(
+    (await single.waitFor(requests => requests.length === 30)).map(
+      request => [request.headers['webhook-id']!, request.body.toString()]
+    )
+  )
   for (const [i, request] of requests.entries()) {
     const bodies = events.slice(i * 10, i * 10 + 10).map(({ id }) => singles.get(id)!)
     const text = request.body.toString()
@@ -61,13 +70,19 @@ t.test('a batch holds the exact single bodies in their order, at most max_events
     t.match(id, /^whd_[0-9a-z]{26}$/)
     t.equal(text, `{"object":"batch","id":"${id}","events":[${bodies.join(',')}]}`, 'byte for byte')
     t.equal(request.headers['webhook-id'], id)
-    t.equal(request.headers['x-service-signature'], `sha256=${createHmac('sha256', secret).update(request.body).digest('hex')}`)
+    t.equal(
+      request.headers['x-service-signature'],
+      `sha256=${createHmac('sha256', secret).update(request.body).digest('hex')}`
+    )
     const key = Buffer.from(secret.slice(6), 'base64')
     const signed = `${id}.${request.headers['webhook-timestamp']}.${text}`
     t.equal(request.headers['webhook-signature'], `v1,${createHmac('sha256', key).update(signed).digest('base64')}`)
   }
   const facts = await rig.facts(facts => attemptsIn(facts).filter(({ data }) => data.batch).length === 3)
-  t.same(requestsIn(facts).filter(({ data }) => data.batch).map(({ data }) => data.delivery), requests.map(request => bodyOf(request).id))
+  t.same(
+    requestsIn(facts).filter(({ data }) => data.batch).map(({ data }) => data.delivery),
+    requests.map(request => bodyOf(request).id)
+  )
 })
 
 t.test('fewer than max_events go out once the first has waited max_wait_ms', async t => {
@@ -114,11 +129,14 @@ t.test('a batch that fails is the same batch on every try, also when the role is
     events.push(await rig.happen('delivered'))
   }
   rig.start({ gapsS })
-  rig.start({ gapsS, ledger: await rig.another() })
+  rig.start({ gapsS, appenders: await rig.another() })
   await sink.waitFor(requests => requests.length >= 10)
   up = true
   events.push(await rig.happen('delivered'), await rig.happen('delivered'))
-  const done = (facts: AnyFact[]) => attemptsIn(facts).filter(({ data }) => data.result === 'delivered').flatMap(({ data }) => data.events.map(({ id }) => id))
+  const done = (facts: AnyFact[]) =>
+    attemptsIn(facts).filter(({ data }) => data.result === 'delivered').flatMap(({ data }) =>
+      data.events.map(({ id }) => id)
+    )
   const facts = await rig.facts(facts => done(facts).length >= events.length, 30_000)
   t.same(done(facts).toSorted(), idsOf(events).toSorted(), 'each in one batch, none lost')
   const bodies = new Map<string, Set<string>>()
@@ -157,10 +175,14 @@ t.test('a test event to an endpoint with batches is a batch of one', async t => 
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   rig.start()
   const { webhook } = await rig.listen(sink.url, undefined, { batch: { maxEvents: 100, maxWaitMs: 60_000 } })
-  const sent = await testWebhook(rig.desk, rig.asker, webhook.id, 'email.bounced')
+  const sent = await testWebhook(rig.services, rig.asker, webhook.id, 'email.bounced')
   if (sent instanceof Refusal) throw new Error(sent.message)
   const [request] = await sink.waitFor(requests => requests.length === 1)
-  t.match(bodyOf(request!), { object: 'batch', id: sent.delivery, events: [{ id: sent.event, type: 'email.bounced', data: { test: true } }] })
+  t.match(bodyOf(request!), {
+    object: 'batch',
+    id: sent.delivery,
+    events: [{ id: sent.event, type: 'email.bounced', data: { test: true } }]
+  })
   t.equal(request!.headers['webhook-id'], sent.delivery)
 })
 
@@ -172,7 +194,9 @@ t.test('DELETE while events wait for their batch: they end as failed with endpoi
   await rig.facts(facts => joinedIn(facts).length === 4)
   await deleteWebhook(rig, rig.asker, webhook.id)
   const facts = await rig.facts(facts => facts.some(fact => fact.type === 'delivery.failed'))
-  t.match(facts.find(fact => fact.type === 'delivery.failed'), { data: { reason: 'endpoint_deleted', batch: true, events: idsOf(events).map(id => ({ id })) } })
+  t.match(facts.find(fact => fact.type === 'delivery.failed'), {
+    data: { reason: 'endpoint_deleted', batch: true, events: idsOf(events).map(id => ({ id })) }
+  })
   t.equal(sink.requests.length, 0)
 })
 
@@ -194,16 +218,17 @@ t.test('all schedules lost while events wait for their batch: they still go out,
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   const role = rig.start()
   const { webhook } = await rig.listen(sink.url, undefined, { batch: { maxEvents: 100, maxWaitMs: 3000 } })
-  const waiting = () => until(async () => await lastSequenceUnder(rig.ledger.bus, 'SCHEDULE', `schedule.batch.${webhook.id}`) > 0)
+  const waiting = () =>
+    until(async () => await lastSequenceUnder(rig.appenders.bus, 'SCHEDULE', `schedule.batch.${webhook.id}`) > 0)
   const events = await happenings(rig, 3)
   await waiting()
   await role.stop()
-  await api(rig.ledger.bus, 'STREAM.DELETE.SCHEDULE', undefined)
+  await api(rig.appenders.bus, 'STREAM.DELETE.SCHEDULE', undefined)
   rig.start()
   await sink.waitFor(requests => requests.length === 1)
   events.push(...await happenings(rig, 2))
   await waiting()
-  await api(rig.ledger.bus, 'STREAM.DELETE.SCHEDULE', undefined)
+  await api(rig.appenders.bus, 'STREAM.DELETE.SCHEDULE', undefined)
   await sink.waitFor(requests => requests.length === 2)
   t.same(idsIn(sink.requests), idsOf(events))
 })
@@ -216,17 +241,20 @@ t.test('the process that has acknowledged the events of a batch ends: by its sch
     release()
     await Promise.all([...roles].map(role => role.stop()))
   })
-  const { ledger, directory } = rig
+  const { appenders, directory } = rig
   const log = createLog('silent')
-  roles.add(startFanout({ ledger, directory, bodies: createBodies(1000), log }))
+  roles.add(startFanout({ appenders, directory, bodies: createBodies(1000), log }))
   await rig.listen('http://127.0.0.1:9/', undefined, { batch: { maxEvents: 100, maxWaitMs: 5000 } })
   // Hears of no member: its consumer of them does not open.
-  const repair = async (plan: ConsumerPlan) => { if (plan === consumerPlans.batchMembers) await released; return false }
-  roles.add(startGather({ ledger: await rig.another(), directory, log, repair }))
-  const first = startGather({ ledger, directory, log, repair: async () => false })
+  const repair = async (plan: ConsumerPlan) => {
+    if (plan === consumerPlans.batchMembers) await released
+    return false
+  }
+  roles.add(startGather({ appenders: await rig.another(), directory, log, repair }))
+  const first = startGather({ appenders, directory, log, repair: async () => false })
   const events = await happenings(rig, 3)
   await rig.facts(facts => joinedIn(facts).length === 3)
-  const jsm = await ledger.bus.nc.jetstreamManager()
+  const jsm = await appenders.bus.nc.jetstreamManager()
   await until(async () => {
     const { num_pending: left, num_ack_pending: held } = await jsm.consumers.info('WEBHOOKS', 'batch-members')
     return left === 0 && held === 0
@@ -239,6 +267,8 @@ t.test('the process that has acknowledged the events of a batch ends: by its sch
 
 function gate (): [Promise<void>, () => void] {
   let open = () => {}
-  const opened = new Promise<void>(resolve => { open = resolve })
+  const opened = new Promise<void>(resolve => {
+    open = resolve
+  })
   return [opened, open]
 }

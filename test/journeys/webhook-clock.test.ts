@@ -21,25 +21,26 @@ const LANE_FAILURES = 5
 const PAUSE_MS_MAX = 30_000
 const SCHEDULES = 'schedule.delivery.>'
 
-const attemptsIn = (facts: AnyFact[]) => facts.filter((fact): fact is DeliveryAttempted => fact.type === 'delivery.attempted')
+const attemptsIn = (facts: AnyFact[]) =>
+  facts.filter((fact): fact is DeliveryAttempted => fact.type === 'delivery.attempted')
 
-interface House {
+interface App {
   rig: HookRig
   sink: HookSink
   /** Unix ms: stands still unless it is moved, and lies days ahead, so that the server fires no schedule by itself. */
   time: { nowMs: number }
   /** What is scheduled has come due. */
-  fire (): Promise<void>
+  fire(): Promise<void>
 }
 
 /** The role on the contract's gaps without jitter, in a time of its own. */
-async function openHouse (t: Ending): Promise<House> {
+async function startApp (t: Ending): Promise<App> {
   const rig = await openHookRig(t)
   const sink = await startHookSink()
   t.teardown(() => sink.stop())
   const time = { nowMs: Math.ceil(Date.now() / 1000) * 1000 + 10 * DAY_MS }
-  rig.start({ ledger: { ...rig.ledger, clock: { nowMs: () => time.nowMs } }, gapsS: GAPS_S })
-  const { bus } = rig.ledger
+  rig.start({ appenders: { ...rig.appenders, clock: { nowMs: () => time.nowMs } }, gapsS: GAPS_S })
+  const { bus } = rig.appenders
   const fire = async () => {
     await until(async () => await lastSequenceUnder(bus, 'SCHEDULE', SCHEDULES) > 0)
     await fireNow(bus, SCHEDULES, () => 0)
@@ -48,45 +49,61 @@ async function openHouse (t: Ending): Promise<House> {
 }
 
 /** Makes an event and all attempts of its delivery, each at the time the log names for it. */
-async function deliverTo (house: House, webhook: Webhook): Promise<DeliveryAttempted[]> {
-  await house.rig.happen('delivered')
-  for (let count = 1; ; count++) {
+async function deliverTo (app: App, webhook: Webhook): Promise<DeliveryAttempted[]> {
+  await app.rig.happen('delivered')
+  for (let count = 1;; count++) {
     const its = (facts: AnyFact[]) => attemptsIn(facts).filter(({ data }) => data.webhook === webhook.id)
-    const attempts = its(await house.rig.facts(facts => its(facts).length === count))
+    const attempts = its(await app.rig.facts(facts => its(facts).length === count))
     const { nextAttemptAt } = attempts.at(-1)!.data
     if (nextAttemptAt === null) return attempts
     // A lane that fails may hold it for its pause: then it comes that much after its 24 hours.
-    house.time.nowMs = Math.max(Date.parse(nextAttemptAt), Date.parse(attempts.at(-1)!.time) + (count >= LANE_FAILURES ? PAUSE_MS_MAX : 0))
-    await house.fire()
+    app.time.nowMs = Math.max(
+      Date.parse(nextAttemptAt),
+      Date.parse(attempts.at(-1)!.time) + (count >= LANE_FAILURES ? PAUSE_MS_MAX : 0)
+    )
+    await app.fire()
   }
 }
 
-t.test('6.4 by an injected clock, without jitter, an endpoint that always fails is tried at the contract\'s gaps to the second', async t => {
-  const house = await openHouse(t)
-  house.sink.answers((_request, index) => [{ status: 500 }, { reset: true }, { status: 302 }, { status: 404 }][index % 4]!)
-  const { webhook } = await house.rig.listen(house.sink.url)
-  const attempts = await deliverTo(house, webhook)
+t.test("6.4 by an injected clock, without jitter, an endpoint that always fails is tried at the contract's gaps to the second", async t => {
+  const app = await startApp(t)
+  app.sink.answers((_request, index) =>
+    [{ status: 500 }, { reset: true }, { status: 302 }, { status: 404 }][index % 4]!
+  )
+  const { webhook } = await app.rig.listen(app.sink.url)
+  const attempts = await deliverTo(app, webhook)
   t.same(attempts.map(({ data }) => data.attempt), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11])
-  const gapsS = attempts.slice(1).map(({ time }, i) => (Date.parse(time) - Date.parse(attempts[i]!.time) - attempts[i]!.data.durationMs) / 1000)
+  const gapsS = attempts.slice(1).map(({ time }, i) =>
+    (Date.parse(time) - Date.parse(attempts[i]!.time) - attempts[i]!.data.durationMs) / 1000
+  )
   t.same(gapsS, [5, 30, 120, 600, 1800, 3600, 7200, 14_400, 21_600, 36_000])
   t.same(attempts.map(({ data }) => data.result), [...Array.from({ length: 10 }, () => 'retrying'), 'failed'])
-  t.equal(house.sink.requests.length, 11)
+  t.equal(app.sink.requests.length, 11)
 })
 
 /** What a receiver may say, and what it asks for in ms at `nowMs`. */
 const SAYINGS: Array<(chance: Chance, nowMs: number) => [text: string, ms: number]> = [
-  chance => { const s = chance.int(0, 100); return [String(s), s * 1000] },
-  chance => { const s = chance.int(0, 100_000); return [String(s), s * 1000] },
+  chance => {
+    const s = chance.int(0, 100)
+    return [String(s), s * 1000]
+  },
+  chance => {
+    const s = chance.int(0, 100_000)
+    return [String(s), s * 1000]
+  },
   chance => ['9'.repeat(chance.int(6, 66)), DAY_MS * 2],
-  (chance, nowMs) => { const ms = nowMs + chance.int(0, 40_000) * 1000; return [new Date(ms).toUTCString(), Math.floor(ms / 1000) * 1000 - nowMs] },
+  (chance, nowMs) => {
+    const ms = nowMs + chance.int(0, 40_000) * 1000
+    return [new Date(ms).toUTCString(), Math.floor(ms / 1000) * 1000 - nowMs]
+  },
   (_chance, nowMs) => [new Date(nowMs - DAY_MS).toUTCString(), 0],
   (_chance, nowMs) => [new Date(nowMs + 4000 * DAY_MS).toUTCString(), DAY_MS * 2],
   chance => [chance.of(['-1', '-86400', 'soon', '1.5', '', '1e9', 'Thursday', '0x1f']), 0]
 ]
 
-t.test('6.4 whatever Retry-After says, no gap is shorter than the contract\'s and the last attempt comes within 24 hours of the first', async t => {
-  const house = await openHouse(t)
-  const { rig, sink, time } = house
+t.test("6.4 whatever Retry-After says, no gap is shorter than the contract's and the last attempt comes within 24 hours of the first", async t => {
+  const app = await startApp(t)
+  const { rig, sink, time } = app
   const chance = openChance(t)
   for (let series = 0; series < 8; series++) {
     const asked: number[] = []
@@ -97,42 +114,48 @@ t.test('6.4 whatever Retry-After says, no gap is shorter than the contract\'s an
       return { status: chance.of([429, 503, 500]), headers: { 'Retry-After': text } }
     })
     const { webhook } = await rig.listen(sink.url)
-    const attempts = await deliverTo(house, webhook)
+    const attempts = await deliverTo(app, webhook)
     const endMs = Date.parse(attempts[0]!.time) + DAY_MS
     for (const [i, { time, data: { nextAttemptAt, durationMs } }] of attempts.entries()) {
       const nowMs = Date.parse(time) + durationMs
       // A date's milliseconds are cut off, and asked for before the answer came.
       const leastMs = Math.min(endMs, nowMs + Math.max(GAPS_S[i]! * 1000, asked[i]! - durationMs))
       if (nextAttemptAt === null) t.ok(i === 10 || nowMs >= endMs, `series ${series}: ends after ${i + 1} attempts`)
-      else t.ok(Date.parse(nextAttemptAt) >= leastMs && Date.parse(nextAttemptAt) <= Math.min(endMs, leastMs + durationMs), `series ${series}, attempt ${i + 1}: ${nextAttemptAt}`)
+      else {t.ok(
+          Date.parse(nextAttemptAt) >= leastMs && Date.parse(nextAttemptAt) <= Math.min(endMs, leastMs + durationMs),
+          `series ${series}, attempt ${i + 1}: ${nextAttemptAt}`
+        )}
     }
     t.ok(Date.parse(attempts.at(-1)!.time) <= endMs + PAUSE_MS_MAX)
-    await deleteWebhook(rig.desk, rig.asker, webhook.id)
+    await deleteWebhook(rig.services, rig.asker, webhook.id)
   }
 })
 
 t.test('an endpoint that asks for quiet beyond the end of the 24 hours is tried a last time at their end all the same', async t => {
-  const house = await openHouse(t)
+  const app = await startApp(t)
   let endMs = 0
-  house.sink.answers((_request, index): HookAnswer => {
-    if (index === 0) endMs = house.time.nowMs + DAY_MS
+  app.sink.answers((_request, index): HookAnswer => {
+    if (index === 0) endMs = app.time.nowMs + DAY_MS
     if (index === 4) return { status: 429, headers: { 'Retry-After': new Date(endMs - 5 * MINUTE_MS).toUTCString() } }
     return index === 5 ? { status: 503, headers: { 'Retry-After': '600' } } : { status: 500 }
   })
-  const { webhook } = await house.rig.listen(house.sink.url)
-  const attempts = await deliverTo(house, webhook)
-  t.same(attempts.slice(4).map(({ time, data }) => [Date.parse(time), data.result]).slice(1), [[endMs - 5 * MINUTE_MS, 'retrying'], [endMs, 'failed']])
+  const { webhook } = await app.rig.listen(app.sink.url)
+  const attempts = await deliverTo(app, webhook)
+  t.same(attempts.slice(4).map(({ time, data }) => [Date.parse(time), data.result]).slice(1), [[
+    endMs - 5 * MINUTE_MS,
+    'retrying'
+  ], [endMs, 'failed']])
 })
 
 /** One more event: its first attempts a minute before `atMs`, and at `atMs` the retries of those that failed. */
-async function tryAt ({ rig, time }: House, atMs: number): Promise<DeliveryAttempted[]> {
+async function tryAt ({ rig, time }: App, atMs: number): Promise<DeliveryAttempted[]> {
   time.nowMs = atMs - MINUTE_MS
   const { id } = await rig.happen('delivered')
   const its = (facts: AnyFact[]) => attemptsIn(facts).filter(({ data }) => data.events[0]!.id === id)
   const first = its(await rig.facts(facts => its(facts).length === rig.directory.now.webhooks.size))
   const failed = first.filter(({ data }) => data.nextAttemptAt !== null)
   time.nowMs = atMs
-  const { bus } = rig.ledger
+  const { bus } = rig.appenders
   for (const { data } of failed) {
     const waiting = subjects.scheduleDelivery(data.webhook, data.delivery)
     await until(async () => await lastSequenceUnder(bus, 'SCHEDULE', waiting) > 0)
@@ -141,87 +164,98 @@ async function tryAt ({ rig, time }: House, atMs: number): Promise<DeliveryAttem
   return its(await rig.facts(facts => its(facts).length === first.length + failed.length))
 }
 
-const known = ({ rig }: House, id: string) => rig.directory.now.webhooks.get(id)!
+const known = ({ rig }: App, id: string) => rig.directory.now.webhooks.get(id)!
 
-async function reach ({ rig }: House, changed: { seq: number } | Refusal): Promise<void> {
+async function reach ({ rig }: App, changed: { seq: number } | Refusal): Promise<void> {
   if ('code' in changed) throw new Error(changed.message)
   await rig.directory.reached(changed.seq, 5000)
 }
 
 t.test('five days of nothing but failure disable an endpoint; what is owed to it ends, and enabled again it has five days anew', async t => {
-  const house = await openHouse(t)
-  const { rig, sink, time } = house
+  const app = await startApp(t)
+  const { rig, sink, time } = app
   sink.answers(() => ({ status: 500 }))
   const { webhook: { id } } = await rig.listen(sink.url)
   const beganMs = time.nowMs + MINUTE_MS
-  await tryAt(house, beganMs)
-  await tryAt(house, beganMs + 14 * MINUTE_MS)
-  t.equal(known(house, id).failingSince, null)
-  await tryAt(house, beganMs + 15 * MINUTE_MS)
-  await until(() => known(house, id).failingSince !== null)
-  t.equal(known(house, id).failingSince, new Date(beganMs).toISOString())
-  await tryAt(house, beganMs + 5 * DAY_MS - 2 * MINUTE_MS)
-  t.equal(known(house, id).disabled, null)
-  await tryAt(house, beganMs + 5 * DAY_MS)
-  await until(() => known(house, id).disabled === 'failing')
-  await house.fire()
+  await tryAt(app, beganMs)
+  await tryAt(app, beganMs + 14 * MINUTE_MS)
+  t.equal(known(app, id).failingSince, null)
+  await tryAt(app, beganMs + 15 * MINUTE_MS)
+  await until(() => known(app, id).failingSince !== null)
+  t.equal(known(app, id).failingSince, new Date(beganMs).toISOString())
+  await tryAt(app, beganMs + 5 * DAY_MS - 2 * MINUTE_MS)
+  t.equal(known(app, id).disabled, null)
+  await tryAt(app, beganMs + 5 * DAY_MS)
+  await until(() => known(app, id).disabled === 'failing')
+  await app.fire()
   const ended = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.failed')
   const failed = ended(await rig.facts(facts => ended(facts).length === 5))
   t.ok(failed.every(fact => fact.data.reason === 'endpoint_disabled' && fact.data.attempts === 2))
   t.equal(sink.requests.length, 10)
-  await reach(house, await changeWebhook(rig.desk, rig.asker, id, { enabled: true }))
+  await reach(app, await changeWebhook(rig.services, rig.asker, id, { enabled: true }))
   // Its lane still probes with pauses.
   time.nowMs += MINUTE_MS
   const againMs = time.nowMs + MINUTE_MS
-  await tryAt(house, againMs)
-  await tryAt(house, againMs + 14 * MINUTE_MS)
-  t.match(known(house, id), { disabled: null, failingSince: null })
+  await tryAt(app, againMs)
+  await tryAt(app, againMs + 14 * MINUTE_MS)
+  t.match(known(app, id), { disabled: null, failingSince: null })
 })
 
 t.test('an endpoint that has failed before and had nothing to do for days is not judged by a first attempt, but by what its retries say', async t => {
-  const house = await openHouse(t)
-  const { rig, sink, time } = house
+  const app = await startApp(t)
+  const { rig, sink, time } = app
   let status = 500
   sink.answers(() => ({ status }))
   const { webhook: { id } } = await rig.listen(sink.url)
   const beganMs = time.nowMs + MINUTE_MS
-  await tryAt(house, beganMs)
-  await tryAt(house, beganMs + 20 * MINUTE_MS)
-  await until(() => known(house, id).failingSince !== null)
-  const [first] = await tryAt(house, beganMs + 6 * DAY_MS)
-  await until(() => known(house, id).disabled !== null)
-  t.equal(known(house, id).disabled, 'failing')
-  const disabled = await loadLast(rig.ledger.bus, 'CONTROL', subjects.webhook(rig.asker.account, id))
-  t.match(disabled, { fact: { type: 'webhook.disabled', causation: first!.id } }, 'by the retry that followed the first attempt')
-  await reach(house, await changeWebhook(rig.desk, rig.asker, id, { enabled: true }))
+  await tryAt(app, beganMs)
+  await tryAt(app, beganMs + 20 * MINUTE_MS)
+  await until(() => known(app, id).failingSince !== null)
+  const [first] = await tryAt(app, beganMs + 6 * DAY_MS)
+  await until(() => known(app, id).disabled !== null)
+  t.equal(known(app, id).disabled, 'failing')
+  const disabled = await loadLast(rig.appenders.bus, 'CONTROL', subjects.webhook(rig.asker.account, id))
+  t.match(
+    disabled,
+    { fact: { type: 'webhook.disabled', causation: first!.id } },
+    'by the retry that followed the first attempt'
+  )
+  await reach(app, await changeWebhook(rig.services, rig.asker, id, { enabled: true }))
   status = 200
-  await tryAt(house, time.nowMs + 2 * MINUTE_MS)
-  t.match(known(house, id), { disabled: null, failingSince: null })
+  await tryAt(app, time.nowMs + 2 * MINUTE_MS)
+  t.match(known(app, id), { disabled: null, failingSince: null })
 })
 
 t.test('a success in between begins the five days anew, and so does another URL', async t => {
-  const house = await openHouse(t)
-  const { rig, sink, time } = house
+  const app = await startApp(t)
+  const { rig, sink, time } = app
   let status = 500
   sink.answers(() => ({ status }))
-  const [worked, moved] = [await rig.listen(sink.url), await rig.listen(sink.url)].map(({ webhook }) => webhook.id) as [string, string]
+  const [worked, moved] = [await rig.listen(sink.url), await rig.listen(sink.url)].map(({ webhook }) => webhook.id) as [
+    string,
+    string
+  ]
   const beganMs = time.nowMs + MINUTE_MS
-  await tryAt(house, beganMs)
-  await tryAt(house, beganMs + 20 * MINUTE_MS)
-  await until(() => [worked, moved].every(id => known(house, id).failingSince === new Date(beganMs).toISOString()))
+  await tryAt(app, beganMs)
+  await tryAt(app, beganMs + 20 * MINUTE_MS)
+  await until(() => [worked, moved].every(id => known(app, id).failingSince === new Date(beganMs).toISOString()))
   time.nowMs = beganMs + 4 * DAY_MS - MINUTE_MS
-  await reach(house, await changeWebhook(rig.desk, rig.asker, moved, { url: `${sink.url}/moved` }))
+  await reach(app, await changeWebhook(rig.services, rig.asker, moved, { url: `${sink.url}/moved` }))
   sink.answers(request => ({ status: request.path === '/moved' ? 500 : status }))
   status = 200
-  await tryAt(house, beganMs + 4 * DAY_MS)
+  await tryAt(app, beganMs + 4 * DAY_MS)
   status = 500
-  await until(() => known(house, worked).failingSince === null)
-  t.equal(known(house, worked).workedAt, new Date(beganMs + 4 * DAY_MS - MINUTE_MS).toISOString())
-  await tryAt(house, beganMs + 5 * DAY_MS)
-  await until(() => known(house, moved).failingSince !== null)
-  t.equal(known(house, moved).failingSince, new Date(beganMs + 4 * DAY_MS).toISOString(), 'the new address has failed since its first retry')
-  await tryAt(house, beganMs + 5 * DAY_MS + 20 * MINUTE_MS)
-  await until(() => known(house, worked).failingSince !== null)
-  t.equal(known(house, worked).failingSince, new Date(beganMs + 5 * DAY_MS).toISOString())
-  t.same([worked, moved].map(id => known(house, id).disabled), [null, null])
+  await until(() => known(app, worked).failingSince === null)
+  t.equal(known(app, worked).workedAt, new Date(beganMs + 4 * DAY_MS - MINUTE_MS).toISOString())
+  await tryAt(app, beganMs + 5 * DAY_MS)
+  await until(() => known(app, moved).failingSince !== null)
+  t.equal(
+    known(app, moved).failingSince,
+    new Date(beganMs + 4 * DAY_MS).toISOString(),
+    'the new address has failed since its first retry'
+  )
+  await tryAt(app, beganMs + 5 * DAY_MS + 20 * MINUTE_MS)
+  await until(() => known(app, worked).failingSince !== null)
+  t.equal(known(app, worked).failingSince, new Date(beganMs + 5 * DAY_MS).toISOString())
+  t.same([worked, moved].map(id => known(app, id).disabled), [null, null])
 })

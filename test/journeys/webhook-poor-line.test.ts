@@ -1,17 +1,17 @@
 import t from 'tap'
-import { causedBy, stamp } from '#src/actions/ledger.ts'
+import { causedBy, stamp } from '#src/actions/appenders.ts'
 import { createLog } from '#src/base/log.ts'
 import { Conflict, LogUnavailable } from '#src/nats/errors.ts'
 import type { Role } from '#src/base/role.ts'
 import { bodyOf, NO_BODIES } from '#src/actions/delivery-body.ts'
-import { createBodies } from '#src/out/webhooks/bodies.ts'
-import { startFanout } from '#src/out/webhooks/fanout.ts'
-import { createGatherer } from '#src/out/webhooks/gatherer.ts'
+import { createBodies } from '#src/workers/webhooks/bodies.ts'
+import { startFanout } from '#src/workers/webhooks/fanout.ts'
+import { createGatherer } from '#src/workers/webhooks/gatherer.ts'
 import { ERASED } from '#streams/address.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { redact } from '#streams/email/erase.ts'
 import { EmailErased } from '#streams/email/facts.ts'
-import { PARTITIONS, partitionOf, subjects } from '#streams/subjects.ts'
+import { WEBHOOK_PARTITIONS, webhookPartitionOf, subjects } from '#streams/subjects.ts'
 import { consumerPlans } from '#streams/topology.ts'
 import { delivered } from '../support/facts.ts'
 import { openHookRig, type HookRig } from '../support/hook-rig.ts'
@@ -29,12 +29,13 @@ async function openSink (t: Ending): Promise<HookSink> {
   return sink
 }
 
-const factsOf = <Name extends AnyFact['type']>(facts: AnyFact[], name: Name) => facts.filter((fact): fact is Extract<AnyFact, { type: Name }> => fact.type === name)
+const factsOf = <Name extends AnyFact['type']>(facts: AnyFact[], name: Name) =>
+  facts.filter((fact): fact is Extract<AnyFact, { type: Name }> => fact.type === name)
 
 /** Five events that wait for their batch, and nobody there yet who makes it. */
 async function fiveWaiting (t: Ending, rig: HookRig): Promise<{ webhook: string, ids: string[] }> {
   const { webhook: { id } } = await rig.listen('http://127.0.0.1:9/', undefined, { batch: BATCH })
-  const fanout = startFanout({ ledger: rig.ledger, directory: rig.directory, bodies: createBodies(1000), log })
+  const fanout = startFanout({ appenders: rig.appenders, directory: rig.directory, bodies: createBodies(1000), log })
   stopWith(t, fanout)
   const ids: string[] = []
   for (let i = 0; i < 5; i++) ids.push((await rig.happen('delivered')).id)
@@ -50,8 +51,16 @@ for (const lost of [1, 3, 5]) {
   t.test(`part ${lost} of the five that tell who is in a batch is lost: the batch is whole after all`, async t => {
     const rig = await openHookRig(t)
     const { webhook, ids } = await fiveWaiting(t, rig)
-    const line = losing(rig.ledger.bus, (await rig.another()).bus, `"${subjects.batchMember(webhook)}","batch":5`, lost)
-    const gatherer = createGatherer({ ledger: over(rig.ledger, line.bus), directory: rig.directory, log }, webhook)
+    const line = losing(
+      rig.appenders.bus,
+      (await rig.another()).bus,
+      `"${subjects.batchMember(webhook)}","batch":5`,
+      lost
+    )
+    const gatherer = createGatherer(
+      { appenders: over(rig.appenders, line.bus), directory: rig.directory, log },
+      webhook
+    )
     t.teardown(() => gatherer.close())
     // Tells that it could not be read; the gatherer looks again by itself.
     await gatherer.look().catch(() => {})
@@ -67,14 +76,14 @@ t.test('batches that others make, as long as the log we read has not heard of th
   let appends = 0
   let beaten = true
   const webhooks = {
-    ...rig.ledger.webhooks,
-    append: async (...part: Parameters<typeof rig.ledger.webhooks.append>) => {
+    ...rig.appenders.webhooks,
+    append: async (...part: Parameters<typeof rig.appenders.webhooks.append>) => {
       appends++
       if (beaten) throw new Conflict('somebody was quicker')
-      return await rig.ledger.webhooks.append(...part)
+      return await rig.appenders.webhooks.append(...part)
     }
   }
-  const gatherer = createGatherer({ ledger: { ...rig.ledger, webhooks }, directory: rig.directory, log }, webhook)
+  const gatherer = createGatherer({ appenders: { ...rig.appenders, webhooks }, directory: rig.directory, log }, webhook)
   t.teardown(() => gatherer.close())
   void gatherer.look().catch(() => {})
   await until(() => appends > 0)
@@ -88,7 +97,7 @@ t.test('batches that others make, as long as the log we read has not heard of th
 t.test('a fan-out whose log has not heard where its cursor is makes pauses between its tries, and nothing twice', async t => {
   const rig = await openHookRig(t)
   const { webhook } = await rig.listen('http://127.0.0.1:9/')
-  stopWith(t, startFanout({ ledger: rig.ledger, directory: rig.directory, bodies: createBodies(1000), log }))
+  stopWith(t, startFanout({ appenders: rig.appenders, directory: rig.directory, bodies: createBodies(1000), log }))
   await rig.happen('delivered')
   await rig.facts(facts => factsOf(facts, 'delivery.requested').length === 1)
   let behind = true
@@ -99,8 +108,8 @@ t.test('a fan-out whose log has not heard where its cursor is makes pauses betwe
     if (asked) reads++
     return asked && behind
   })
-  stopWith(t, startFanout({ ledger: over(another, bus), directory: rig.directory, bodies: createBodies(1000), log }))
-  await until(() => reads > PARTITIONS)
+  stopWith(t, startFanout({ appenders: over(another, bus), directory: rig.directory, bodies: createBodies(1000), log }))
+  await until(() => reads > WEBHOOK_PARTITIONS)
   const before = reads
   await new Promise(resolve => setTimeout(resolve, 1500))
   t.ok(reads - before <= 20, `${reads - before} reads in 1.5 s`)
@@ -110,15 +119,23 @@ t.test('a fan-out whose log has not heard where its cursor is makes pauses betwe
   t.same(factsOf(facts, 'delivery.requested').map(({ data }) => data.webhook), [webhook.id, webhook.id])
 })
 
-t.test('a replica that has not heard of an event yet: its bytes are the leader\'s, and only what the leader does not have is gone', async t => {
+t.test("a replica that has not heard of an event yet: its bytes are the leader's, and only what the leader does not have is gone", async t => {
   const rig = await openHookRig(t)
   const event = await rig.happen('delivered')
-  const bus = stale(rig.ledger.bus, subject => subject.endsWith('.EMAILS'))
+  const bus = stale(rig.appenders.bus, subject => subject.endsWith('.EMAILS'))
   const member = (id: string, seq: number) => ({ id, type: 'email.delivered' as const, seq, email: event.email })
-  const owed = (events: ReturnType<typeof member>[]) => ({ delivery: 'whd_1', webhook: 'wh_1', replay: null, events, batch: events.length > 1 })
+  const owed = (events: ReturnType<typeof member>[]) => ({
+    delivery: 'whd_1',
+    webhook: 'wh_1',
+    replay: null,
+    events,
+    batch: events.length > 1
+  })
   const body = await bodyOf(bus, NO_BODIES, owed([member(event.id, 1)]))
   t.equal('missing' in body ? null : Buffer.from(body).toString(), event.body)
-  t.same(await bodyOf(bus, NO_BODIES, owed([member(event.id, 1), member('ev_gone', 9)])), { missing: [member('ev_gone', 9)] })
+  t.same(await bodyOf(bus, NO_BODIES, owed([member(event.id, 1), member('ev_gone', 9)])), {
+    missing: [member('ev_gone', 9)]
+  })
 })
 
 t.test('a batch goes without the events of people who are forgotten, and not at all without any other', async t => {
@@ -126,15 +143,39 @@ t.test('a batch goes without the events of people who are forgotten, and not at 
   const event = await rig.happen('delivered')
   const forgotten = delivered({ email: 'em_forgotten' })
   const past = [{ seq: 9, storedAt: forgotten.time, fact: redact(forgotten) }]
-  const erased = stamp(EmailErased, causedBy(forgotten), { email: 'em_forgotten', n: 0, request: 1, to: ERASED, sequence: 2, erasure: 'era_1', past }, Date.parse(forgotten.time))
-  await rig.ledger.emails.append([{ subject: subjects.recipient(forgotten.account, 'em_forgotten', 0), fact: erased }])
+  const erased = stamp(EmailErased, causedBy(forgotten), {
+    email: 'em_forgotten',
+    n: 0,
+    request: 1,
+    to: ERASED,
+    sequence: 2,
+    erasure: 'era_1',
+    past
+  }, Date.parse(forgotten.time))
+  await rig.appenders.emails.append([{
+    subject: subjects.recipient(forgotten.account, 'em_forgotten', 0),
+    fact: erased
+  }])
   const member = (id: string, seq: number, email: string) => ({ id, type: 'email.delivered' as const, seq, email })
-  const batch = (...events: ReturnType<typeof member>[]) => ({ delivery: 'whd_1', webhook: 'wh_1', replay: null, events, batch: true })
-  const [there, gone, lost] = [member(event.id, 1, event.email), member(forgotten.id, 9, 'em_forgotten'), member('ev_lost', 10, 'em_forgotten')]
-  const body = await bodyOf(rig.ledger.bus, NO_BODIES, batch(there, gone))
-  t.equal('missing' in body ? null : Buffer.from(body).toString(), `{"object":"batch","id":"whd_1","events":[${event.body}]}`)
-  t.same(await bodyOf(rig.ledger.bus, NO_BODIES, batch(there, gone, lost)), { missing: [gone, lost] })
-  t.same(await bodyOf(rig.ledger.bus, NO_BODIES, batch(gone)), { missing: [gone] })
+  const batch = (...events: ReturnType<typeof member>[]) => ({
+    delivery: 'whd_1',
+    webhook: 'wh_1',
+    replay: null,
+    events,
+    batch: true
+  })
+  const [there, gone, lost] = [
+    member(event.id, 1, event.email),
+    member(forgotten.id, 9, 'em_forgotten'),
+    member('ev_lost', 10, 'em_forgotten')
+  ]
+  const body = await bodyOf(rig.appenders.bus, NO_BODIES, batch(there, gone))
+  t.equal(
+    'missing' in body ? null : Buffer.from(body).toString(),
+    `{"object":"batch","id":"whd_1","events":[${event.body}]}`
+  )
+  t.same(await bodyOf(rig.appenders.bus, NO_BODIES, batch(there, gone, lost)), { missing: [gone, lost] })
+  t.same(await bodyOf(rig.appenders.bus, NO_BODIES, batch(gone)), { missing: [gone] })
 })
 
 t.test('410 while the log of settings takes nothing: the answer is recorded and not asked for again, and the next event disables the endpoint', async t => {
@@ -143,21 +184,23 @@ t.test('410 while the log of settings takes nothing: the answer is recorded and 
   let away = true
   let refused = 0
   const control = {
-    ...rig.ledger.control,
-    append: async (...part: Parameters<typeof rig.ledger.control.append>) => {
-      if (!away) return await rig.ledger.control.append(...part)
+    ...rig.appenders.control,
+    append: async (...part: Parameters<typeof rig.appenders.control.append>) => {
+      if (!away) return await rig.appenders.control.append(...part)
       refused++
       throw new LogUnavailable('CONTROL takes nothing', false)
     }
   }
-  rig.start({ ledger: { ...rig.ledger, control } })
+  rig.start({ appenders: { ...rig.appenders, control } })
   const { webhook } = await rig.listen(sink.url)
   const attempts = (facts: AnyFact[]) => factsOf(facts, 'delivery.attempted')
   await rig.happen('delivered')
-  t.match(attempts(await rig.facts(facts => attempts(facts).length === 1)), [{ data: { status: 410, result: 'failed', nextAttemptAt: null } }])
+  t.match(attempts(await rig.facts(facts => attempts(facts).length === 1)), [{
+    data: { status: 410, result: 'failed', nextAttemptAt: null }
+  }])
   await until(() => refused > 0)
-  const jsm = await rig.ledger.bus.nc.jetstreamManager()
-  const [plan] = consumerPlans.deliveries.filter((_plan, partition) => partition === partitionOf(webhook.id))
+  const jsm = await rig.appenders.bus.nc.jetstreamManager()
+  const [plan] = consumerPlans.deliveries.filter((_plan, partition) => partition === webhookPartitionOf(webhook.id))
   await until(async () => (await jsm.consumers.info('WEBHOOKS', plan!.durable_name)).num_ack_pending === 0)
   t.equal(sink.requests.length, 1)
   t.equal(rig.directory.now.webhooks.get(webhook.id)!.disabled, null)

@@ -10,7 +10,7 @@ import t, { type Test } from 'tap'
 import { deleteWebhook, finishRotation, rotateSecret, type ChangedWebhook } from '#src/actions/webhook.ts'
 import { deadline } from '#src/base/errors.ts'
 import { choosePort } from '#src/embedded/ports.ts'
-import { signatureHeaders, signingKeys } from '#src/out/webhooks/sign.ts'
+import { signatureHeaders, signingKeys } from '#src/workers/webhooks/sign.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { Refusal } from '#streams/define.ts'
 import { openHookRig } from '../support/hook-rig.ts'
@@ -25,7 +25,7 @@ interface Recipe {
   missing: false | string
   code: string
   /** Brings it into the folder and says how it is run. */
-  prepare (folder: string, code: string): Promise<[command: string, ...args: string[]]>
+  prepare(folder: string, code: string): Promise<[command: string, ...args: string[]]>
   /** Does it look at the headers that bind the time? */
   timed: boolean
 }
@@ -42,7 +42,14 @@ async function prepareClient (folder: string, code: string): Promise<[string, ..
   mkdirSync(installed, { recursive: true })
   cpSync(join(root, 'package.json'), join(installed, 'package.json'))
   const tsc = [process.execPath, join(root, 'node_modules', 'typescript', 'bin', 'tsc')]
-  await promisify(execFile)('env', ['-i', ...tsc, '-p', join(root, 'src', 'client'), '--outDir', join(installed, 'dist', 'client')])
+  await promisify(execFile)('env', [
+    '-i',
+    ...tsc,
+    '-p',
+    join(root, 'src', 'client'),
+    '--outDir',
+    join(installed, 'dist', 'client')
+  ])
   return await prepareNode(folder, code)
 }
 
@@ -61,19 +68,31 @@ async function prepareGo (folder: string, code: string): Promise<[string, ...str
 }
 
 /** Where everything is installed on purpose, its absence is a fault. */
-const missing = (tool: string, question: string): false | string => (process.env.CI === 'true' || spawnSync(tool, [question]).status === 0 ? false : `${tool} is not there`)
+const missing = (
+  tool: string,
+  question: string
+):
+  | false
+  | string => (process.env.CI === 'true' || spawnSync(tool, [question]).status === 0 ? false : `${tool} is not there`)
 
 /** The code blocks of the section, in their order. */
 function recipesOf (readme: string): Recipe[] {
   const section = /^## Receiving webhooks\n([\s\S]*?)(?=^## |(?![\s\S]))/m.exec(readme)?.[1] ?? ''
-  const blocks = [...section.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(([, language, code]) => ({ language, code: code! }))
+  const blocks = [...section.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(([, language, code]) => ({
+    language,
+    code: code!
+  }))
   const makers: Array<[string, Omit<Recipe, 'code'>]> = [
     ['js', { name: 'Node, with jetpost/client', missing: false, prepare: prepareClient, timed: true }],
     ['js', { name: 'Node alone', missing: false, prepare: prepareNode, timed: false }],
     ['python', { name: 'Python', missing: missing('python3', '--version'), prepare: preparePython, timed: false }],
     ['go', { name: 'Go', missing: missing('go', 'version'), prepare: prepareGo, timed: false }]
   ]
-  t.strictSame(blocks.map(({ language }) => language), makers.map(([language]) => language), 'the README has these receivers')
+  t.strictSame(
+    blocks.map(({ language }) => language),
+    makers.map(([language]) => language),
+    'the README has these receivers'
+  )
   return makers.map(([, maker], i) => ({ ...maker, code: blocks[i]!.code }))
 }
 
@@ -82,7 +101,10 @@ async function run (t: Test, { code, prepare }: Recipe, port: number, secret: st
   const folder = mkdtempSync(join(tmpdir(), 'jetpost-recipe-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const [command, ...args] = await prepare(folder, code)
-  const child = spawn(command, args, { env: { ...process.env, PORT: String(port), JETPOST_WEBHOOK_SECRET: secret }, stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(command, args, {
+    env: { ...process.env, PORT: String(port), JETPOST_WEBHOOK_SECRET: secret },
+    stdio: ['ignore', 'pipe', 'inherit']
+  })
   t.teardown(async () => {
     child.kill('SIGKILL')
     if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')
@@ -103,14 +125,22 @@ async function listens (port: number): Promise<boolean> {
 /** The first line of the answer to a request that announces more than it sends. */
 async function announce (port: number, bytes: number): Promise<string> {
   const socket = connect(port, '127.0.0.1')
-  socket.write(`POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${bytes}\r\n\r\n`)
+  socket.write(
+    `POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${bytes}\r\n\r\n`
+  )
   const [answer] = await deadline(once(socket, 'data'), 10_000, 'no answer').finally(() => socket.destroy())
   return String(answer).split('\r\n')[0]!
 }
 
 /** Headers of a callback signed with `secret`, `offS` seconds from now. */
 const signed = (secret: string, id: string, body: string, offS = 0) =>
-  signatureHeaders({ keys: signingKeys(secret), previous: null, id, timestampS: Math.floor(Date.now() / 1000) + offS, body: Buffer.from(body) })
+  signatureHeaders({
+    keys: signingKeys(secret),
+    previous: null,
+    id,
+    timestampS: Math.floor(Date.now() / 1000) + offS,
+    body: Buffer.from(body)
+  })
 
 const rig = await openHookRig(t)
 rig.start()
@@ -126,7 +156,7 @@ async function check (t: Test, recipe: Recipe): Promise<void> {
   const port = await choosePort(null, null, 'receiver')
   const url = `http://127.0.0.1:${port}/`
   const { webhook: { id }, secret: first } = await rig.listen(url, ['email.delivered'])
-  const { secret: second } = await known(rotateSecret(rig.desk, rig.asker, id))
+  const { secret: second } = await known(rotateSecret(rig.services, rig.asker, id))
   const lines = await run(t, recipe, port, `${first},${second}`)
   const send = async (body: string, own: Record<string, string>) => {
     const headers = { 'content-type': 'application/json', ...own }
@@ -136,15 +166,24 @@ async function check (t: Test, recipe: Recipe): Promise<void> {
 
   const during = await rig.happen('delivered')
   await until(() => worked(during.id) === 1)
-  await known(finishRotation(rig.desk, rig.asker, id))
+  await known(finishRotation(rig.services, rig.asker, id))
   const event = await rig.happen('delivered')
   await until(() => worked(event.id) === 1)
-  const attempts = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.attempted').filter(({ data }) => data.webhook === id)
+  const attempts = (facts: AnyFact[]) =>
+    facts.filter(fact => fact.type === 'delivery.attempted').filter(({ data }) => data.webhook === id)
   const made = attempts(await rig.facts(facts => attempts(facts).length === 2))
-  t.match(made.map(({ data }) => data), [{ result: 'delivered', status: 204 }, { result: 'delivered', status: 204 }], 'Jetpost sees both callbacks taken: one signed by the old secret, one by the new')
+  t.match(
+    made.map(({ data }) => data),
+    [{ result: 'delivered', status: 204 }, { result: 'delivered', status: 204 }],
+    'Jetpost sees both callbacks taken: one signed by the old secret, one by the new'
+  )
 
   t.equal(await send(event.body, signed(second, event.id, event.body)), 204, 'a second copy')
-  t.equal(await send(event.body, { 'X-Service-Signature': signed(second, event.id, event.body)['X-Service-Signature']! }), 204, "a third, by the spec's header alone")
+  t.equal(
+    await send(event.body, { 'X-Service-Signature': signed(second, event.id, event.body)['X-Service-Signature']! }),
+    204,
+    "a third, by the spec's header alone"
+  )
 
   const tampered = event.body.replace('ada@example.net', 'eve@example.net').replace(event.id, 'ev_tampered')
   const stranger = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
@@ -161,7 +200,15 @@ async function check (t: Test, recipe: Recipe): Promise<void> {
     ['the signature of another event', tampered, signed(second, during.id, during.body)],
     ['a batch around a body that is signed alone', batch(event.body), signed(second, event.id, event.body)],
     ['no body', '', signed(second, event.id, event.body)],
-    ...(recipe.timed ? [['six minutes old', event.body, signed(second, event.id, event.body, -360)] satisfies [string, string, Record<string, string>]] : [])
+    ...(recipe.timed
+      ? [
+        ['six minutes old', event.body, signed(second, event.id, event.body, -360)] satisfies [
+          string,
+          string,
+          Record<string, string>
+        ]
+      ]
+      : [])
   ]
   for (const [what, body, headers] of forged) t.equal(await send(body, headers), 401, what)
   t.match(await announce(port, 10_000_001), / 413 /, 'a body that nobody needs')
@@ -172,8 +219,18 @@ async function check (t: Test, recipe: Recipe): Promise<void> {
   t.equal(await send(together, signed(second, `evb_${port}`, together)), 204, 'and once more')
   const last = await rig.happen('delivered')
   await until(() => worked(last.id) === 1)
-  t.strictSame(lines, [during.id, event.id, 'ev_one', 'ev_two', last.id].map(id => `email.delivered ${id} ada@example.net`), 'each event is worked on once, and nothing forged')
-  await known(deleteWebhook(rig.desk, rig.asker, id))
+  t.strictSame(
+    lines,
+    [during.id, event.id, 'ev_one', 'ev_two', last.id].map(id => `email.delivered ${id} ada@example.net`),
+    'each event is worked on once, and nothing forged'
+  )
+  await known(deleteWebhook(rig.services, rig.asker, id))
 }
 
-for (const recipe of recipesOf(readFileSync(README, 'utf8'))) t.test(`the README's receiver takes what is signed, once, and nothing else: ${recipe.name}`, { skip: recipe.missing }, t => check(t, recipe))
+for (const recipe of recipesOf(readFileSync(README, 'utf8'))) {
+  t.test(
+    `the README's receiver takes what is signed, once, and nothing else: ${recipe.name}`,
+    { skip: recipe.missing },
+    t => check(t, recipe)
+  )
+}

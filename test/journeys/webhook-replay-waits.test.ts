@@ -1,13 +1,13 @@
 import t from 'tap'
 import { requestTestDelivery } from '#src/actions/delivery.ts'
-import type { Ledger } from '#src/actions/ledger.ts'
+import type { Appenders } from '#src/actions/appenders.ts'
 import { countReplay, replayDelivery, replaysOf, requestReplay } from '#src/actions/replay.ts'
 import { readPage, type FailedPage } from '#src/actions/replay-page.ts'
-import { changeWebhook, type WebhookDesk } from '#src/actions/webhook.ts'
+import { changeWebhook, type WebhookServices } from '#src/actions/webhook.ts'
 import { api } from '#src/nats/api.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { lastSequence } from '#src/nats/load.ts'
-import type { WebhooksOptions } from '#src/out/webhooks/run.ts'
+import type { WebhooksOptions } from '#src/workers/webhooks/webhook-workers.ts'
 import { Refusal } from '#streams/define.ts'
 import type { ReplayWish } from '#streams/replay/decide.ts'
 import type { WaitReason } from '#streams/replay/wait.ts'
@@ -36,31 +36,48 @@ function granted<T> (result: T | Refusal): T {
   return result
 }
 
-const lately = (wish: Partial<ReplayWish> = {}): ReplayWish => ({ what: 'window', fromMs: Date.now() - HOUR_MS, toMs: Date.now(), pace: 1000, ...wish })
-const statesOf = async (rig: HookRig, webhook: string) => (await replaysOf(rig.desk, webhook)).map(({ state }) => state)
+const lately = (wish: Partial<ReplayWish> = {}): ReplayWish => ({
+  what: 'window',
+  fromMs: Date.now() - HOUR_MS,
+  toMs: Date.now(),
+  pace: 1000,
+  ...wish
+})
+const statesOf = async (rig: HookRig, webhook: string) =>
+  (await replaysOf(rig.services, webhook)).map(({ state }) => state)
 
 async function pause (rig: HookRig, webhook: string, paused: boolean): Promise<void> {
-  const { seq } = granted(await changeWebhook(rig.desk, rig.asker, webhook, { paused }))
+  const { seq } = granted(await changeWebhook(rig.services, rig.asker, webhook, { paused }))
   await rig.directory.reached(seq, 5000)
 }
 
-/** All places are taken by replays of one endpoint that cannot go on; those of another can. Resolves to the rig and the one that waits. */
-async function crowd (t: Ending, options: Partial<WebhooksOptions>, { paused = false, what = 'window' as ReplayWish['what'] } = {}) {
+/** All places are taken by replays of one endpoint that cannot go on; those of another can. Resolves to the rig and the
+ *  one that waits. */
+async function crowd (
+  t: Ending,
+  options: Partial<WebhooksOptions>,
+  { paused = false, what = 'window' as ReplayWish['what'] } = {}
+) {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   const { webhook: { id: stuck } } = await rig.listen(`${sink.url}/stuck`)
-  rig.start({ ...options, backlog: async webhook => webhook.id === stuck ? await options.backlog?.(webhook, 0) ?? null : 0 })
+  rig.start({
+    ...options,
+    backlog: async webhook => webhook.id === stuck ? await options.backlog?.(webhook, 0) ?? null : 0
+  })
   const { webhook: { id: other } } = await rig.listen(`${sink.url}/other`)
   await rig.happen('delivered')
   await sink.waitFor(requests => requests.length === 2)
   if (paused) await pause(rig, stuck, true)
-  for (let i = 0; i < PLACES; i++) granted(await requestReplay(rig.desk, rig.asker, stuck, lately({ what })))
-  granted(await requestReplay(rig.desk, rig.asker, other, lately()))
+  for (let i = 0; i < PLACES; i++) granted(await requestReplay(rig.services, rig.asker, stuck, lately({ what })))
+  granted(await requestReplay(rig.services, rig.asker, other, lately()))
   await until(async () => (await statesOf(rig, other))[0] === 'done')
   return { rig, sink, stuck }
 }
 
 async function waitsFor (rig: HookRig, webhook: string, why: WaitReason): Promise<void> {
-  await until(async () => (await replaysOf(rig.desk, webhook)).every(({ state, waits }) => state === 'running' && waits === why))
+  await until(async () =>
+    (await replaysOf(rig.services, webhook)).every(({ state, waits }) => state === 'running' && waits === why)
+  )
 }
 
 t.test('replays of a paused endpoint keep nobody else from going on, say why they wait, and go on once it is resumed', async t => {
@@ -70,7 +87,7 @@ t.test('replays of a paused endpoint keep nobody else from going on, say why the
   // They are looked at a minute after they were put off.
   await until(async () => (await statesOf(rig, stuck)).every(state => state === 'done'), 30_000)
   await sink.waitFor(requests => requests.filter(({ path }) => path === '/stuck').length >= 2)
-  t.match(await replaysOf(rig.desk, stuck), Array(PLACES).fill({ state: 'done', made: 1, waits: null }))
+  t.match(await replaysOf(rig.services, stuck), Array(PLACES).fill({ state: 'done', made: 1, waits: null }))
 })
 
 t.test('nor do those of an endpoint that is behind, which go on when it no longer is', LONG_ONLY, async t => {
@@ -79,11 +96,13 @@ t.test('nor do those of an endpoint that is behind, which go on when it no longe
   await waitsFor(rig, stuck, 'behind')
   backlog = 0
   await until(async () => (await statesOf(rig, stuck)).every(state => state === 'done'))
-  t.match(await replaysOf(rig.desk, stuck), Array(PLACES).fill({ state: 'done', made: 1 }))
+  t.match(await replaysOf(rig.services, stuck), Array(PLACES).fill({ state: 'done', made: 1 }))
 })
 
 t.test('nor those that wait for a view which is away, or answers with an error', async t => {
-  const answers: Array<[WaitReason, FailedPage]> = [['view', async () => null], ['trouble', async () => { throw new Error('division by zero') }]]
+  const answers: Array<[WaitReason, FailedPage]> = [['view', async () => null], ['trouble', async () => {
+    throw new Error('division by zero')
+  }]]
   await Promise.all(answers.map(async ([why, failedDeliveries]) => {
     const { rig, stuck } = await crowd(t, { failedDeliveries }, { what: 'failed' })
     await waitsFor(rig, stuck, why)
@@ -98,13 +117,13 @@ t.test('a replay whose schedule is lost goes on when the role starts', async t =
   await rig.happen('delivered')
   await sink.waitFor(requests => requests.length === 1)
   await pause(rig, id, true)
-  granted(await requestReplay(rig.desk, rig.asker, id, lately()))
+  granted(await requestReplay(rig.services, rig.asker, id, lately()))
   await waitsFor(rig, id, 'paused')
   await role.stop()
-  await api(rig.ledger.bus, 'STREAM.PURGE.SCHEDULE', { filter: subjects.scheduleReplay('*', '*') })
-  t.match(await replaysOf(rig.desk, id), [{ state: 'running', waits: null }])
+  await api(rig.appenders.bus, 'STREAM.PURGE.SCHEDULE', { filter: subjects.scheduleReplay('*', '*') })
+  t.match(await replaysOf(rig.services, id), [{ state: 'running', waits: null }])
   await pause(rig, id, false)
-  rig.start({ ledger: { ...rig.ledger, clock: { ...rig.ledger.clock, nowMs: () => Date.now() + 120_000 } } })
+  rig.start({ appenders: { ...rig.appenders, clock: { ...rig.appenders.clock, nowMs: () => Date.now() + 120_000 } } })
   await until(async () => (await statesOf(rig, id))[0] === 'done')
   await sink.waitFor(requests => requests.length === 2)
 })
@@ -112,9 +131,16 @@ t.test('a replay whose schedule is lost goes on when the role starts', async t =
 /** Asks a replica that has not heard of anything. */
 function behind (bus: Bus): Bus {
   const request: Bus['nc']['request'] = (subject, payload, options) =>
-    bus.nc.request(subject, subject.startsWith('$JS.API.DIRECT.GET.WEBHOOKS') ? JSON.stringify({ seq: 1_000_000_000 }) : payload, options)
+    bus.nc.request(
+      subject,
+      subject.startsWith('$JS.API.DIRECT.GET.WEBHOOKS') ? JSON.stringify({ seq: 1_000_000_000 }) : payload,
+      options
+    )
   const nc = new Proxy(bus.nc, {
-    get: (target, name) => name === 'request' ? request : (value => typeof value === 'function' ? value.bind(target) : value)(Reflect.get(target, name))
+    get: (target, name) =>
+      name === 'request'
+        ? request
+        : (value => typeof value === 'function' ? value.bind(target) : value)(Reflect.get(target, name))
   })
   return { ...bus, nc }
 }
@@ -122,33 +148,60 @@ function behind (bus: Bus): Bus {
 /** One delivery in the log, and where; nobody makes it. */
 async function oweOne (rig: HookRig) {
   const { webhook } = await rig.listen('http://127.0.0.1:9/')
-  const owed = await requestTestDelivery(rig.ledger, rig.asker, webhook, 'email.delivered')
-  return { webhook, owed, seq: await lastSequence(rig.ledger.bus, 'WEBHOOKS') }
+  const owed = await requestTestDelivery(rig.appenders, rig.asker, webhook, 'email.delivered')
+  return { webhook, owed, seq: await lastSequence(rig.appenders.bus, 'WEBHOOKS') }
 }
 
-const deskWith = (rig: HookRig, ledger: Partial<Ledger>): WebhookDesk => ({ ...rig.desk, ledger: { ...rig.ledger, ...ledger } })
+const servicesWith = (rig: HookRig, appenders: Partial<Appenders>): WebhookServices => ({
+  ...rig.services,
+  appenders: { ...rig.appenders, ...appenders }
+})
 
 t.test('what the view knows and a replica does not yet is sent again all the same', async t => {
   const rig = await openHookRig(t)
   const { webhook, owed, seq } = await oweOne(rig)
-  const bus = behind(rig.ledger.bus)
-  const again = granted(await replayDelivery(deskWith(rig, { bus }), rig.asker, owed.delivery, async () => seq))
+  const bus = behind(rig.appenders.bus)
+  const again = granted(await replayDelivery(servicesWith(rig, { bus }), rig.asker, owed.delivery, async () => seq))
   t.match(again, { delivery: owed.delivery, replay: /^rpl_/ })
-  const replay = { replay: 'rpl_1', webhook: webhook.id, what: 'failed' as const, from: '2026-01-01T00:00:00.000Z', to: '2026-01-02T00:00:00.000Z', through: 0, pace: 10, place: '', made: 0 }
-  const page = async (owedSeq: number) => await readPage({ bus }, webhook, replay, async () => [{ place: 'here', owedSeq }], 0)
-  t.match(await page(seq), { at: 'here', ended: true, deliveries: [{ owed: { delivery: owed.delivery, replay: 'rpl_1' } }] })
+  const replay = {
+    replay: 'rpl_1',
+    webhook: webhook.id,
+    what: 'failed' as const,
+    from: '2026-01-01T00:00:00.000Z',
+    to: '2026-01-02T00:00:00.000Z',
+    through: 0,
+    pace: 10,
+    place: '',
+    made: 0
+  }
+  const page = async (owedSeq: number) =>
+    await readPage({ bus }, webhook, replay, async () => [{ place: 'here', owedSeq }], 0)
+  t.match(await page(seq), {
+    at: 'here',
+    ended: true,
+    deliveries: [{ owed: { delivery: owed.delivery, replay: 'rpl_1' } }]
+  })
   t.match(await page(seq + 100), { at: 'here', ended: true, deliveries: { length: 0 } }, 'it is no longer kept')
 })
 
 t.test('what is asked for later overrules, though the clock of who asks is an hour behind', async t => {
   const rig = await openHookRig(t)
   const { webhook, owed, seq } = await oweOne(rig)
-  const late = deskWith(rig, { clock: { ...rig.ledger.clock, nowMs: () => Date.now() - HOUR_MS } })
-  const first = granted(await replayDelivery(rig.desk, rig.asker, owed.delivery, async () => seq))
-  const second = granted(await replayDelivery(late, rig.asker, owed.delivery, async () => await lastSequence(rig.ledger.bus, 'WEBHOOKS')))
+  const late = servicesWith(rig, { clock: { ...rig.appenders.clock, nowMs: () => Date.now() - HOUR_MS } })
+  const first = granted(await replayDelivery(rig.services, rig.asker, owed.delivery, async () => seq))
+  const second = granted(
+    await replayDelivery(late, rig.asker, owed.delivery, async () => await lastSequence(rig.appenders.bus, 'WEBHOOKS'))
+  )
   t.ok(second.replay! > first.replay!, `${second.replay} after ${first.replay}`)
-  const earlier = granted(await requestReplay(rig.desk, rig.asker, webhook.id, lately()))
-  const later = granted(await requestReplay(late, rig.asker, webhook.id, lately({ fromMs: Date.now() - 3 * HOUR_MS, toMs: Date.now() - 2 * HOUR_MS })))
+  const earlier = granted(await requestReplay(rig.services, rig.asker, webhook.id, lately()))
+  const later = granted(
+    await requestReplay(
+      late,
+      rig.asker,
+      webhook.id,
+      lately({ fromMs: Date.now() - 3 * HOUR_MS, toMs: Date.now() - 2 * HOUR_MS })
+    )
+  )
   t.ok(later.replay > earlier.replay, `${later.replay} after ${earlier.replay}`)
 })
 
@@ -156,13 +209,19 @@ t.test('the dry run of an endpoint that does nothing but fail, at the slowest pa
   const rig = await openHookRig(t)
   const { webhook, seq } = await oweOne(rig)
   const webhooks = new Map([[webhook.id, { ...webhook, failingSince: '2026-11-20T00:00:00.000Z' }]])
-  const desk = { ...rig.desk, directory: { ...rig.directory, now: { ...rig.directory.now, webhooks } } }
+  const services = { ...rig.services, directory: { ...rig.directory, now: { ...rig.directory.now, webhooks } } }
   let asked = 0
   const failed: FailedPage = async ({ after, limit }) => {
     asked++
     const from = Number(after)
-    return Array.from({ length: Math.min(limit, 700 - from) }, (_, i) => ({ place: String(from + i + 1), owedSeq: seq }))
+    return Array.from(
+      { length: Math.min(limit, 700 - from) },
+      (_, i) => ({ place: String(from + i + 1), owedSeq: seq })
+    )
   }
-  t.match(await countReplay(desk, rig.asker, webhook.id, lately({ what: 'failed', pace: 1 }), failed), { deliveries: 700, whole: true })
+  t.match(await countReplay(services, rig.asker, webhook.id, lately({ what: 'failed', pace: 1 }), failed), {
+    deliveries: 700,
+    whole: true
+  })
   t.equal(asked, 2)
 })

@@ -1,15 +1,15 @@
 import { createHmac } from 'node:crypto'
 import t from 'tap'
 import { requestTestDelivery, deliveryId } from '#src/actions/delivery.ts'
-import { stamp } from '#src/actions/ledger.ts'
+import { stamp } from '#src/actions/appenders.ts'
 import { newId } from '#src/base/id.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { api } from '#src/nats/api.ts'
-import { finishedDeliveries } from '#src/out/webhooks/finished.ts'
+import { finishedDeliveries } from '#src/workers/webhooks/finished.ts'
 import { deliveries } from '#projections/deliveries/project.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { DeliveryAttempted, DeliveryRequested, type Owed } from '#streams/delivery/facts.ts'
-import { partitionOf, subjects } from '#streams/subjects.ts'
+import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
 import { apply, freshPool } from '../projections/view.ts'
 import { openHookRig, type Happened, type HookRig } from '../support/hook-rig.ts'
 import { startHookSink, type HookAnswer, type HookSink } from '../support/hook-sink.ts'
@@ -18,7 +18,8 @@ import { until } from '../support/wait.ts'
 
 const attemptsIn = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.attempted')
 const requestedIn = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.requested')
-const batchOf = (id: string, events: Happened[]) => `{"object":"batch","id":"${id}","events":[${events.map(({ body }) => body).join(',')}]}`
+const batchOf = (id: string, events: Happened[]) =>
+  `{"object":"batch","id":"${id}","events":[${events.map(({ body }) => body).join(',')}]}`
 const REPLAY = 'rpl_01a'
 
 async function openSink (t: Ending): Promise<HookSink> {
@@ -30,7 +31,12 @@ async function openSink (t: Ending): Promise<HookSink> {
 /** Owes deliveries as a replay does. */
 async function ask (rig: HookRig, owed: Owed[]): Promise<void> {
   const cause = { ...rig.asker, causation: null }
-  await rig.ledger.webhooks.append(owed.map(each => ({ subject: subjects.deliveryAgain(partitionOf(each.webhook)), fact: stamp(DeliveryRequested, cause, each, Date.now()) })))
+  await rig.appenders.webhooks.append(
+    owed.map(each => ({
+      subject: subjects.deliveryReplay(webhookPartitionOf(each.webhook)),
+      fact: stamp(DeliveryRequested, cause, each, Date.now())
+    }))
+  )
 }
 
 t.test('a batch is the very bodies of its events, signed as a whole, and retried whole, by whoever retries it', async t => {
@@ -42,7 +48,7 @@ t.test('a batch is the very bodies of its events, signed as a whole, and retried
   await sink.waitFor(requests => requests.length === 1)
   await role.stop()
   // It knows none of the bodies but from the log.
-  rig.start({ ledger: await rig.another(), gapsS: [0.05, 0.3] })
+  rig.start({ appenders: await rig.another(), gapsS: [0.05, 0.3] })
   const requests = await sink.waitFor(requests => requests.length === 3)
   const id = deliveryId(events, webhook.id)
   const body = batchOf(id, events)
@@ -52,7 +58,10 @@ t.test('a batch is the very bodies of its events, signed as a whole, and retried
     t.equal(request.headers['x-service-signature'], `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`)
   }
   const attempts = attemptsIn(await rig.facts(facts => attemptsIn(facts).length === 3))
-  t.same(attempts.map(({ data }) => [data.result, data.batch, data.events.map(event => event.id)]), ['retrying', 'retrying', 'delivered'].map(result => [result, true, events.map(event => event.id)]))
+  t.same(
+    attempts.map(({ data }) => [data.result, data.batch, data.events.map(event => event.id)]),
+    ['retrying', 'retrying', 'delivered'].map(result => [result, true, events.map(event => event.id)])
+  )
 })
 
 t.test('batches of an endpoint go one after the other', async t => {
@@ -62,7 +71,8 @@ t.test('batches of an endpoint go one after the other', async t => {
   rig.start()
   const events: Happened[] = []
   for (let i = 0; i < 30; i++) events.push(await rig.happen('delivered'))
-  const heard = (requests: HookSink['requests']) => requests.flatMap(request => JSON.parse(request.body.toString()).events.map((event: Happened) => event.id))
+  const heard = (requests: HookSink['requests']) =>
+    requests.flatMap(request => JSON.parse(request.body.toString()).events.map((event: Happened) => event.id))
   const requests = await sink.waitFor(requests => heard(requests).length === events.length)
   t.same(heard(requests), events.map(({ id }) => id))
   t.equal(sink.atOnceMax(), 1)
@@ -72,7 +82,7 @@ t.test('a test event to an endpoint of batches is a batch of one', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   rig.start()
   const { webhook } = await rig.listen(sink.url, undefined, { batch: { maxEvents: 10, maxWaitMs: 60_000 } })
-  const { delivery, test } = await requestTestDelivery(rig.ledger, rig.asker, webhook, 'email.opened')
+  const { delivery, test } = await requestTestDelivery(rig.appenders, rig.asker, webhook, 'email.opened')
   const [request] = await sink.waitFor(requests => requests.length === 1)
   t.equal(request!.body.toString(), `{"object":"batch","id":"${delivery}","events":[${test!}]}`)
 })
@@ -81,13 +91,26 @@ t.test('a batch that misses one of its events is not sent', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   const { webhook } = await rig.listen(sink.url, ['email.opened'])
   const event = await rig.happen('delivered')
-  const gone = { id: newId('ev', Date.now() - 3_600_000), type: 'email.delivered', seq: 999_999, email: event.email } as const
+  const gone = {
+    id: newId('ev', Date.now() - 3_600_000),
+    type: 'email.delivered',
+    seq: 999_999,
+    email: event.email
+  } as const
   const members: Owed['events'] = [{ id: event.id, type: 'email.delivered', seq: 1, email: event.email }, gone]
-  const owed = { delivery: deliveryId(members, webhook.id), webhook: webhook.id, replay: null, events: members, batch: true }
+  const owed = {
+    delivery: deliveryId(members, webhook.id),
+    webhook: webhook.id,
+    replay: null,
+    events: members,
+    batch: true
+  }
   await ask(rig, [owed])
   rig.start()
   const ended = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.failed')
-  t.match(ended(await rig.facts(facts => ended(facts).length === 1)), [{ data: { ...owed, reason: 'event_gone', attempts: 0 } }])
+  t.match(ended(await rig.facts(facts => ended(facts).length === 1)), [{
+    data: { ...owed, reason: 'event_gone', attempts: 0 }
+  }])
   t.equal(sink.requests.length, 0)
 })
 
@@ -102,13 +125,20 @@ t.test('what was asked is kept with each attempt, as it was sent', async t => {
   for (const [i, { data }] of attempts.entries()) {
     t.equal(data.request.url, `${sink.url}/hooks?tenant=7`)
     const sent = sink.requests[i]!.headers
-    t.same(Object.keys(data.request.headers), ['Content-Type', 'User-Agent', 'X-Service-Signature', 'webhook-id', 'webhook-timestamp', 'webhook-signature'])
+    t.same(Object.keys(data.request.headers), [
+      'Content-Type',
+      'User-Agent',
+      'X-Service-Signature',
+      'webhook-id',
+      'webhook-timestamp',
+      'webhook-signature'
+    ])
     for (const [name, value] of Object.entries(data.request.headers)) t.equal(sent[name.toLowerCase()], value, name)
   }
   t.notMatch(JSON.stringify(attempts), secret)
 })
 
-t.test('a delivery that is asked for again goes out with the same id and bytes, and once it is retried it is still the replay\'s', async t => {
+t.test("a delivery that is asked for again goes out with the same id and bytes, and once it is retried it is still the replay's", async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   sink.answers((_request, index) => ({ status: index === 1 ? 500 : 200 }))
   rig.start()
@@ -121,7 +151,9 @@ t.test('a delivery that is asked for again goes out with the same id and bytes, 
   t.ok(requests.every(request => request.body.toString() === event.body && request.headers['webhook-id'] === event.id))
   const attempts = attemptsIn(await rig.facts(facts => attemptsIn(facts).length === 3))
   t.same(attempts.map(({ data }) => [data.delivery, data.replay, data.attempt, data.result]), [
-    [owed.delivery, null, 1, 'delivered'], [owed.delivery, REPLAY, 1, 'retrying'], [owed.delivery, REPLAY, 2, 'delivered']
+    [owed.delivery, null, 1, 'delivered'],
+    [owed.delivery, REPLAY, 1, 'retrying'],
+    [owed.delivery, REPLAY, 2, 'delivered']
   ])
 })
 
@@ -133,14 +165,21 @@ t.test('what is asked for again waits for what is new', async t => {
   const facts = await rig.facts(facts => attemptsIn(facts).length === old.length)
   const open: Array<() => void> = []
   const gate = { shut: true }
-  sink.answers(() => ({ until: new Promise<void>(resolve => { if (gate.shut) open.push(resolve); else resolve() }) }))
+  sink.answers(() => ({
+    until: new Promise<void>(resolve => {
+      if (gate.shut) open.push(resolve)
+      else resolve()
+    })
+  }))
   await ask(rig, requestedIn(facts).map(({ data }) => ({ ...data, replay: REPLAY })))
   await sink.waitFor(requests => requests.length === old.length + 1)
   const fresh = await Promise.all(Array.from({ length: 6 }, () => rig.happen('delivered')))
   await sink.waitFor(requests => requests.length === old.length + 2)
   // All of the new ones have been handed to the process.
-  const consumer = `CONSUMER.INFO.WEBHOOKS.deliveries-${partitionOf(webhook.id)}`
-  await until(async () => (await api<{ num_ack_pending: number }>(rig.ledger.bus, consumer, undefined)).num_ack_pending === fresh.length)
+  const consumer = `CONSUMER.INFO.WEBHOOKS.deliveries-${webhookPartitionOf(webhook.id)}`
+  await until(async () =>
+    (await api<{ num_ack_pending: number }>(rig.appenders.bus, consumer, undefined)).num_ack_pending === fresh.length
+  )
   await sleep(300)
   gate.shut = false
   for (const release of open) release()
@@ -163,15 +202,31 @@ t.test('Retry-After keeps the probes of all that waits for the endpoint away', a
 
 t.test('the view tells which run is over: the very run, or one that a later replay has overruled', async t => {
   const pool = await freshPool(t)
-  const owed = (delivery: string, replay: string | null): Owed =>
-    ({ delivery, webhook: 'wh_1', replay, events: [{ id: 'ev_1', type: 'email.delivered', seq: 1, email: 'em_1' }], batch: false })
+  const owed = (delivery: string, replay: string | null): Owed => ({
+    delivery,
+    webhook: 'wh_1',
+    replay,
+    events: [{ id: 'ev_1', type: 'email.delivered', seq: 1, email: 'em_1' }],
+    batch: false
+  })
   const cause = { account: 'acc_1', correlation: 'req_1', causation: null }
   const facts: AnyFact[] = []
-  const requested = (...run: Parameters<typeof owed>) => facts.push(stamp(DeliveryRequested, cause, owed(...run), Date.now()))
-  const delivered = (...run: Parameters<typeof owed>) => facts.push(stamp(DeliveryAttempted, cause, {
-    ...owed(...run), attempt: 1, result: 'delivered', status: 200, error: null, errorKind: null, request: { url: 'https://example.com/', headers: {} }, response: '', durationMs: 1,
-    firstAttemptAt: new Date().toISOString(), nextAttemptAt: null
-  }, Date.now()))
+  const requested = (...run: Parameters<typeof owed>) =>
+    facts.push(stamp(DeliveryRequested, cause, owed(...run), Date.now()))
+  const delivered = (...run: Parameters<typeof owed>) =>
+    facts.push(stamp(DeliveryAttempted, cause, {
+      ...owed(...run),
+      attempt: 1,
+      result: 'delivered',
+      status: 200,
+      error: null,
+      errorKind: null,
+      request: { url: 'https://example.com/', headers: {} },
+      response: '',
+      durationMs: 1,
+      firstAttemptAt: new Date().toISOString(),
+      nextAttemptAt: null
+    }, Date.now()))
   requested('whd_1', null)
   requested('whd_2', null)
   delivered('whd_2', null)
@@ -182,8 +237,15 @@ t.test('the view tells which run is over: the very run, or one that a later repl
   await apply(pool, deliveries, facts.map((fact, i) => ({ fact, seq: i + 1, subject: '' })))
   const isDone = finishedDeliveries(pool)
   const asked: Array<[delivery: string, replay: string | null, done: boolean]> = [
-    ['whd_1', null, false], ['whd_2', null, true], ['whd_2', 'rpl_a', false], ['whd_3', null, true], ['whd_3', 'rpl_a', true], ['whd_3', 'rpl_b', false], ['whd_4', 'rpl_b', true],
-    ['whd_4', 'rpl_c', false], ['whd_unknown', null, false]
+    ['whd_1', null, false],
+    ['whd_2', null, true],
+    ['whd_2', 'rpl_a', false],
+    ['whd_3', null, true],
+    ['whd_3', 'rpl_a', true],
+    ['whd_3', 'rpl_b', false],
+    ['whd_4', 'rpl_b', true],
+    ['whd_4', 'rpl_c', false],
+    ['whd_unknown', null, false]
   ]
-  t.same(await isDone(asked.map(([delivery, replay]) => ({ delivery, replay }))), asked.map(([,, done]) => done))
+  t.same(await isDone(asked.map(([delivery, replay]) => ({ delivery, replay }))), asked.map(([, , done]) => done))
 })

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { createServer, type AddressInfo, type Socket } from 'node:net'
 import t from 'tap'
 import { jetpostHere } from '../support/command.ts'
-import { openTestHouse } from '../support/house.ts'
+import { startTestApp } from '../support/app.ts'
 import { startHookSink, type HookRequest } from '../support/hook-sink.ts'
 import { jetpost as runJetpost } from '../support/jetpost.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
@@ -12,7 +12,7 @@ import { until } from '../support/wait.ts'
 
 const natsUrl = freshAccount().natsUrl
 const databaseUrl = await freshDatabase(t)
-const house = await openTestHouse(t, { natsUrl, databaseUrl })
+const app = await startTestApp(t, { natsUrl, databaseUrl })
 const sink = await startHookSink()
 t.teardown(() => sink.stop())
 
@@ -29,12 +29,14 @@ function read ({ code, out, err }: { code: number, out: string, err: string }) {
   return JSON.parse(out)
 }
 
-const listen = async (path: string, rest: object = {}) => (await house.request('POST', '/api/webhooks', { body: { url: sink.url + path, events: ['email.delivered'], ...rest } })).body
-const forget = async (id: string) => await house.request('DELETE', `/api/webhooks/${id}`)
+const listen = async (path: string, rest: object = {}) =>
+  (await app.request('POST', '/api/webhooks', { body: { url: sink.url + path, events: ['email.delivered'], ...rest } }))
+    .body
+const forget = async (id: string) => await app.request('DELETE', `/api/webhooks/${id}`)
 const at = (path: string) => (requests: HookRequest[]) => requests.filter(request => request.path === path)
 const signature = (secret: string, body: Buffer) => `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`
 async function deliver (): Promise<string> {
-  return (await house.send({ to: 'delivered@sandbox.jetpost.test' })).body.id
+  return (await app.send({ to: 'delivered@sandbox.jetpost.test' })).body.id
 }
 async function sendAndHear (path: string, count = 1): Promise<string[]> {
   const before = at(path)(sink.requests).length
@@ -47,7 +49,7 @@ t.test('endpoints are listed, shown, paused, resumed and tested in the shell', a
   t.match(await jetpost('webhooks'), { code: 0, out: '(none)' })
   const { id } = await listen('/hooks')
   t.match(await webhooks(), { code: 0, out: `${id}  enabled  ${sink.url}/hooks  email.delivered` })
-  t.strictSame(await json('list'), [(await house.request('GET', `/api/webhooks/${id}`)).body], 'as the API shows them')
+  t.strictSame(await json('list'), [(await app.request('GET', `/api/webhooks/${id}`)).body], 'as the API shows them')
   t.match(await webhooks('pause', id), { code: 0, out: /paused\s+true/ })
   t.match(await webhooks('list'), { code: 0, out: `${id}  paused` })
   t.match(await webhooks('test', id), { code: 1, err: 'The webhook is paused' })
@@ -57,12 +59,12 @@ t.test('endpoints are listed, shown, paused, resumed and tested in the shell', a
   t.match(JSON.parse(request!.body.toString()), { id: test.id, type: 'email.clicked', data: { test: true } })
   sink.answers(({ path }) => ({ status: path === '/hooks' ? 410 : 200 }))
   await sendAndHear('/hooks')
-  await until(async () => (await house.request('GET', `/api/webhooks/${id}`)).body.status === 'disabled')
+  await until(async () => (await app.request('GET', `/api/webhooks/${id}`)).body.status === 'disabled')
   t.match(await webhooks('show', id), { code: 0, out: /disabled_reason\s+gone/ })
   sink.answers(() => ({}))
   t.match(await webhooks('enable', id), { code: 0, out: /status\s+enabled/ })
   t.match(await json('delete', id), [{ id, deleted: true }])
-  await until(async () => (await house.request('GET', `/api/webhooks/${id}`)).status === 404)
+  await until(async () => (await app.request('GET', `/api/webhooks/${id}`)).status === 404)
   t.match(await webhooks('delete', id), { code: 1, err: `There is no webhook ${id}.` })
 })
 
@@ -72,13 +74,15 @@ t.test('a signing secret is rotated in the shell, shown once, and the one before
   const [{ secret, secret_rotation: rotation }] = read(rotated)
   t.match(secret, /^whsec_[\w+/]{43}=$/)
   t.match(await webhooks('rotate', id), { code: 1, err: 'still signs' })
-  const known = async () => (await house.request('GET', `/api/webhooks/${id}`)).body
+  const known = async () => (await app.request('GET', `/api/webhooks/${id}`)).body
   await until(async () => (await known()).secret_rotation !== null)
   t.strictSame(await json('show', id), [await known()])
   t.match(await known(), { secret_rotation: rotation })
   const shown = await webhooks('show', id)
   t.match(shown.out, new RegExp(`previous_secret_expires_at\\s+${rotation.previous_expires_at}`))
-  for (const text of [shown.out, (await webhooks('list', '--json')).out]) for (const told of [leaked, secret]) t.notMatch(text, told)
+  for (const text of [shown.out, (await webhooks('list', '--json')).out]) {
+    for (const told of [leaked, secret]) t.notMatch(text, told)
+  }
   t.match(await webhooks('rotate', id, '--finish'), { code: 0, out: /previous_secret_expires_at\s+-/ })
   await until(async () => (await known()).secret_rotation === null)
   await json('test', id)
@@ -123,16 +127,30 @@ t.test('deliveries are listed and shown with their requests and bytes; one is se
   const [email] = await sendAndHear('/log')
   await until(async () => (await deliveries(id)).some(({ attempts }: { attempts: number }) => attempts > 0), 30_000)
   const [delivery] = await deliveries(id, '--email', email!)
-  t.match(delivery, { id: /^whd_/, webhook: id, state: 'retrying', status: 500, events: [{ type: 'email.delivered', email }] })
+  t.match(delivery, {
+    id: /^whd_/,
+    webhook: id,
+    state: 'retrying',
+    status: 500,
+    events: [{ type: 'email.delivered', email }]
+  })
   t.strictSame(await deliveries(id, '--state', 'delivered'), [])
   t.strictSame((await deliveries(id, '--event', delivery.events[0].id, '--since', '1h')).length, 1)
   t.strictSame(await deliveries(id, '--since', '0s'), [])
-  for (const wide of [['--since', '999999d'], ['--since', '0000-01-01T00:00:00Z', '--until', '9999-12-31T23:59:59-10:00']]) t.equal((await deliveries(id, ...wide)).length, 1, wide.join(' '))
+  for (
+    const wide of [['--since', '999999d'], ['--since', '0000-01-01T00:00:00Z', '--until', '9999-12-31T23:59:59-10:00']]
+  ) t.equal((await deliveries(id, ...wide)).length, 1, wide.join(' '))
   const listed = await webhooks('deliveries', id, '--limit', '1')
   t.match(listed, { code: 0, out: new RegExp(`${delivery.id}  retrying  email\\.delivered  ${email}`) })
   t.notMatch(listed.out, '--cursor', 'there is no more')
   const [shown] = await json('delivery', delivery.id)
-  t.match(shown.requests[0], { attempt: 1, status: 500, error_kind: null, request: { url: `${sink.url}/log`, headers: { 'webhook-id': delivery.events[0].id } }, response: /^no / })
+  t.match(shown.requests[0], {
+    attempt: 1,
+    status: 500,
+    error_kind: null,
+    request: { url: `${sink.url}/log`, headers: { 'webhook-id': delivery.events[0].id } },
+    response: /^no /
+  })
   const [first] = at('/log')(sink.requests)
   t.equal(shown.body, first!.body.toString())
   const text = (await webhooks('delivery', delivery.id)).out
@@ -156,26 +174,49 @@ t.test('the log of all endpoints is gone through page by page; a deleted one is 
   const from = new Date().toISOString()
   const emails = await sendAndHear('/fine', 3)
   const ours = async (...args: string[]) => await json('deliveries', '--since', from, ...args)
-  await until(async () => (await ours()).data.filter(({ attempts }: { attempts: number }) => attempts > 0).length === 6, 30_000)
+  await until(
+    async () => (await ours()).data.filter(({ attempts }: { attempts: number }) => attempts > 0).length === 6,
+    30_000
+  )
   const whole = await ours()
   t.match(whole, { has_more: false, next_cursor: null })
   const parts = [await ours('--limit', '4')]
   t.match(parts[0], { has_more: true, next_cursor: String })
   parts.push(await ours('--limit', '4', '--cursor', parts[0].next_cursor))
   t.match(parts[1], { has_more: false, next_cursor: null })
-  t.strictSame(parts.flatMap(({ data }) => data.map(({ id }: { id: string }) => id)), whole.data.map(({ id }: { id: string }) => id))
+  t.strictSame(
+    parts.flatMap(({ data }) => data.map(({ id }: { id: string }) => id)),
+    whole.data.map(({ id }: { id: string }) => id)
+  )
   const text = (await webhooks('deliveries', '--since', from, '--limit', '4')).out
   t.match(text, `the next: --cursor ${parts[0].next_cursor}\n`)
   for (const id of [fine, away]) t.match(text, `  ${id}\n`, 'whose each is')
-  t.strictSame(new Set((await ours('--error', 'connect')).data.map(({ webhook }: { webhook: string }) => webhook)), new Set([away]))
+  t.strictSame(
+    new Set((await ours('--error', 'connect')).data.map(({ webhook }: { webhook: string }) => webhook)),
+    new Set([away])
+  )
   t.strictSame((await ours('--error', 'dns')).data, [])
-  t.strictSame(new Set((await ours('--email', emails[0]!)).data.map(({ webhook }: { webhook: string }) => webhook)), new Set([fine, away]))
-  t.strictSame((await deliveries('--since', '1h', '--until', from)).some(({ webhook }: { webhook: string }) => webhook === fine || webhook === away), false)
+  t.strictSame(
+    new Set((await ours('--email', emails[0]!)).data.map(({ webhook }: { webhook: string }) => webhook)),
+    new Set([fine, away])
+  )
+  t.strictSame(
+    (await deliveries('--since', '1h', '--until', from)).some(({ webhook }: { webhook: string }) =>
+      webhook === fine || webhook === away
+    ),
+    false
+  )
   for (const id of [fine, away]) await forget(id)
   t.equal((await deliveries(fine)).length, 3, 'deleted, and still there')
   t.match(await webhooks('deliveries', fine, '--state', 'pending'), { code: 0, out: '(none)' })
   t.match(await webhooks('deliveries', 'wh_nope'), { code: 1, out: '', err: 'There is no webhook wh_nope.' })
-  for (const args of [[], [fine], ['wh_nope']]) t.match(await webhooks('deliveries', ...args, '--account', 'acc_nope'), { code: 2, out: '', err: 'There is no account acc_nope.' })
+  for (const args of [[], [fine], ['wh_nope']]) {
+    t.match(await webhooks('deliveries', ...args, '--account', 'acc_nope'), {
+      code: 2,
+      out: '',
+      err: 'There is no account acc_nope.'
+    })
+  }
 })
 
 t.test('a stretch of the past is counted, sent again and canceled in the shell, without PostgreSQL', async t => {
@@ -190,11 +231,28 @@ t.test('a stretch of the past is counted, sent again and canceled in the shell, 
   await sink.waitFor(requests => at('/past')(requests).length === 12 + events, 30_000)
   await until(async () => read(await quiet('replays', id, '--json'))[0].state === 'done')
   t.match(read(await quiet('replays', id, '--json')), [{ id: replay.id, made: events }])
-  const [slow] = read(await quiet('replay', id, '--all', '--from', new Date(Date.now() - 3_600_000).toISOString(), '--pace', '1', '--json'))
+  const [slow] = read(
+    await quiet(
+      'replay',
+      id,
+      '--all',
+      '--from',
+      new Date(Date.now() - 3_600_000).toISOString(),
+      '--pace',
+      '1',
+      '--json'
+    )
+  )
   t.match(read(await quiet('cancel-replay', slow.id, '--json')), [{ id: slow.id, state: 'canceled' }])
   t.match(await webhooks('cancel-replay', replay.id), { code: 1, err: 'The replay is over already.' })
-  t.match(await jetpostHere(['webhooks', 'deliveries', id], { ...withoutView, JETPOST_DATA_DIR: '/nonexistent' }), { code: 1, err: 'No Jetpost runs on the data folder' })
-  t.match(await jetpostHere(['webhooks', 'deliveries', id], { ...withoutView, DATABASE_URL: 'postgres://u:p@127.0.0.1:1/x' }), { code: 1, err: 'PostgreSQL cannot be reached' })
+  t.match(await jetpostHere(['webhooks', 'deliveries', id], { ...withoutView, JETPOST_DATA_DIR: '/nonexistent' }), {
+    code: 1,
+    err: 'No Jetpost runs on the data folder'
+  })
+  t.match(
+    await jetpostHere(['webhooks', 'deliveries', id], { ...withoutView, DATABASE_URL: 'postgres://u:p@127.0.0.1:1/x' }),
+    { code: 1, err: 'PostgreSQL cannot be reached' }
+  )
   await forget(id)
 })
 
@@ -205,7 +263,10 @@ t.test('all that failed is counted and sent again in the shell', async t => {
   await until(async () => (await deliveries(id, '--state', 'failed')).length === 1, 30_000)
   sink.answers(() => ({}))
   await webhooks('enable', id)
-  t.match(await webhooks('replay', id, '--failed', '--since', '1h', '--dry-run'), { code: 0, out: /deliveries {2}events {2}email\.delivered\n1 / })
+  t.match(await webhooks('replay', id, '--failed', '--since', '1h', '--dry-run'), {
+    code: 0,
+    out: /deliveries {2}events {2}email\.delivered\n1 /
+  })
   t.match(await webhooks('replay', id, '--failed', '--since', '1h'), { code: 0, out: /failed {2}running/ })
   await sink.waitFor(requests => at('/failed')(requests).length === 2, 30_000)
   await forget(id)
@@ -213,7 +274,9 @@ t.test('all that failed is counted and sent again in the shell', async t => {
 
 t.test('a dry run does not wait long for a PostgreSQL that says nothing', async t => {
   const sockets: Socket[] = []
-  const mute = createServer(socket => { sockets.push(socket.on('error', () => {})) }).listen(0, '127.0.0.1')
+  const mute = createServer(socket => {
+    sockets.push(socket.on('error', () => {}))
+  }).listen(0, '127.0.0.1')
   await once(mute, 'listening')
   t.teardown(() => {
     for (const socket of sockets) socket.destroy()
@@ -221,14 +284,22 @@ t.test('a dry run does not wait long for a PostgreSQL that says nothing', async 
   })
   const { id } = await listen('/mute')
   const env = { ...withoutView, DATABASE_URL: `postgres://u:p@127.0.0.1:${(mute.address() as AddressInfo).port}/x` }
-  t.match(await jetpostHere(['webhooks', 'replay', id, '--failed', '--since', '1h', '--dry-run'], env), { code: 1, out: '', err: 'is PostgreSQL there?' })
+  t.match(await jetpostHere(['webhooks', 'replay', id, '--failed', '--since', '1h', '--dry-run'], env), {
+    code: 1,
+    out: '',
+    err: 'is PostgreSQL there?'
+  })
   t.ok(sockets.length <= 2, 'each try may take 2 s')
   await forget(id)
 })
 
 t.test('what is not understood ends with 2, what cannot be with 1', async t => {
   const { id } = await listen('/usage')
-  for (const args of [['show'], ['dance', id], ['constructor', id], ['show', id, 'more'], ['list', 'x'], ['rotate'], ['delete'], ['deliveries', id, id]]) {
+  for (
+    const args of [['show'], ['dance', id], ['constructor', id], ['show', id, 'more'], ['list', 'x'], ['rotate'], [
+      'delete'
+    ], ['deliveries', id, id]]
+  ) {
     t.match(await webhooks(...args), { code: 2, out: '', err: 'usage: jetpost webhooks' }, args.join(' '))
   }
   const unclear: Array<[string[], string]> = [
@@ -249,7 +320,9 @@ t.test('what is not understood ends with 2, what cannot be with 1', async t => {
     [['list', '--account', 'acc_none'], 'There is no account acc_none']
   ]
   for (const [args, err] of unclear) t.match(await webhooks(...args), { code: 2, out: '', err }, args.join(' '))
-  for (const verb of ['show', 'pause', 'resume', 'enable', 'rotate', 'delete', 'test', 'replays']) t.match(await webhooks(verb, 'wh_none'), { code: 1, err: 'There is no webhook wh_none.' }, verb)
+  for (const verb of ['show', 'pause', 'resume', 'enable', 'rotate', 'delete', 'test', 'replays']) {
+    t.match(await webhooks(verb, 'wh_none'), { code: 1, err: 'There is no webhook wh_none.' }, verb)
+  }
   t.match(await webhooks('cancel-replay', 'rpl_none'), { code: 1, err: 'There is no replay rpl_none.' })
   t.match(await jetpost('webhooks', '--help'), { code: 0, out: /--dry-run/ })
   t.match(await jetpost('webhooks', 'pause', id, '--dry-run'), { code: 2, err: '--dry-run is no option' })
@@ -257,7 +330,7 @@ t.test('what is not understood ends with 2, what cannot be with 1', async t => {
 })
 
 t.test('jetpost replay posts the past to any URL, signed with a secret of its own', async t => {
-  const { body: { data } } = await house.request('GET', '/api/emails?limit=100')
+  const { body: { data } } = await app.request('GET', '/api/emails?limit=100')
   const given = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
   let count = 0
   sink.answers(({ path }) => ({ status: path === '/some' && count++ % 2 === 0 ? 500 : 200 }))
@@ -287,10 +360,13 @@ t.test('jetpost replay posts the past to any URL, signed with a secret of its ow
 
 t.test('jetpost replay --follow goes on with what happens until Ctrl-C', async t => {
   sink.answers(() => ({}))
-  const child = spawn(process.execPath, ['src/bin.js', 'replay', '--to', `${sink.url}/follow`, '--follow'], { env: { PATH: process.env.PATH, ...env }, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(process.execPath, ['src/bin.js', 'replay', '--to', `${sink.url}/follow`, '--follow'], {
+    env: { PATH: process.env.PATH, ...env },
+    stdio: ['ignore', 'pipe', 'pipe']
+  })
   const ended = once(child, 'close')
   await until(async () => {
-    await house.settled(await deliver(), 'delivered')
+    await app.settled(await deliver(), 'delivered')
     return at('/follow')(sink.requests).length > 0
   }, 30_000)
   child.kill('SIGINT')
@@ -307,5 +383,7 @@ t.test('jetpost replay says what it does not know', async t => {
     [['--to', sink.url, '--since', '1h', '--account', '>'], '--account takes an id'],
     [['--to', sink.url, '--since', '1h', '--secret', 'hunter2'], '--secret takes a signing secret']
   ]
-  for (const [args, err] of cases) t.match(await jetpostHere(['replay', ...args], env), { code: 2, out: '', err }, args.join(' '))
+  for (const [args, err] of cases) {
+    t.match(await jetpostHere(['replay', ...args], env), { code: 2, out: '', err }, args.join(' '))
+  }
 })

@@ -7,7 +7,7 @@ import { lastSequenceUnder } from '#src/nats/load.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { Refusal } from '#streams/define.ts'
 import { GAPS_S } from '#streams/delivery/decide.ts'
-import { partitionOf } from '#streams/subjects.ts'
+import { webhookPartitionOf } from '#streams/subjects.ts'
 import { startHookSink, type HookRequest, type HookSink } from '../support/hook-sink.ts'
 import { openHookRig, type HookRig } from '../support/hook-rig.ts'
 import type { Ending } from '../support/servers.ts'
@@ -73,7 +73,11 @@ t.test('6.1 an endpoint subscribes to a subset of the types; types can be routed
     const requests = await sink.waitFor(requests => requests.length >= count)
     return requests.map(request => request.body.toString())
   }
-  t.same((await bodies(bounced, 3)).sort(), [bounce.body, deferral.body, last.body].sort(), 'deferrals after the first are no event')
+  t.same(
+    (await bodies(bounced, 3)).sort(),
+    [bounce.body, deferral.body, last.body].sort(),
+    'deferrals after the first are no event'
+  )
   t.same(await bodies(delivered, 1), [delivery.body])
 })
 
@@ -103,7 +107,10 @@ t.test('6.4 failed deliveries are retried with growing gaps, with the same id an
   t.ok(gapsMs[0]! >= 45 && gapsMs[1]! >= 290 && gapsMs[2]! >= 1190 && gapsMs[2]! < 3000, `gaps ${gapsMs}`)
   const attempts = attemptsIn(await rig.facts(facts => attemptsIn(facts).length === 4))
   t.same(attempts.map(({ data }) => [data.attempt, data.result, data.status, data.response]), [
-    [1, 'retrying', 500, 'answer 0'], [2, 'retrying', 404, 'answer 1'], [3, 'retrying', 302, 'answer 2'], [4, 'delivered', 200, 'answer 3']
+    [1, 'retrying', 500, 'answer 0'],
+    [2, 'retrying', 404, 'answer 1'],
+    [3, 'retrying', 302, 'answer 2'],
+    [4, 'delivered', 200, 'answer 3']
   ])
 })
 
@@ -113,7 +120,9 @@ t.test('6.4 after the last gap the delivery is failed and stays visible', async 
   rig.start({ gapsS: [0.02, 0.05] })
   await rig.listen(sink.url)
   await rig.happen('delivered')
-  const facts = await rig.facts(facts => facts.some(fact => fact.type === 'delivery.attempted' && fact.data.result === 'failed'))
+  const facts = await rig.facts(facts =>
+    facts.some(fact => fact.type === 'delivery.attempted' && fact.data.result === 'failed')
+  )
   const attempts = attemptsIn(facts)
   t.same(attempts.map(({ data }) => [data.attempt, data.result, data.status, data.error]), [
     [1, 'retrying', null, 'connection reset'],
@@ -163,13 +172,15 @@ t.test('410 disables the endpoint; what is owed to it fails as endpoint_disabled
 t.test('a 410 of an address that the endpoint has left is a failure like any other, and the retry goes to the new one', async t => {
   const [rig, old, sink] = [await openHookRig(t), await openSink(t), await openSink(t)]
   let answerNow = () => {}
-  const moved = new Promise<void>(resolve => { answerNow = resolve })
+  const moved = new Promise<void>(resolve => {
+    answerNow = resolve
+  })
   old.answers(() => ({ status: 410, until: moved }))
   rig.start()
   const { webhook } = await rig.listen(old.url)
   const { id } = await rig.happen('delivered')
   await old.waitFor(requests => requests.length === 1)
-  const changed = await changeWebhook(rig.desk, rig.asker, webhook.id, { url: sink.url })
+  const changed = await changeWebhook(rig.services, rig.asker, webhook.id, { url: sink.url })
   if (changed instanceof Refusal) throw new Error(changed.message)
   await rig.directory.reached(changed.seq, 5000)
   answerNow()
@@ -195,7 +206,10 @@ t.test('DELETE ends what is pending as failed with endpoint_deleted, at once', a
 t.test('private targets are refused when they are not allowed, by address and by name', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   rig.start({ allowPrivate: false, gapsS: [0.02] })
-  const targets = [sink.url, ...['127.0.0.1', 'localhost', '[::ffff:127.0.0.1]', '0x7f000001'].map(host => `https://${host}:${sink.port}`)]
+  const targets = [
+    sink.url,
+    ...['127.0.0.1', 'localhost', '[::ffff:127.0.0.1]', '0x7f000001'].map(host => `https://${host}:${sink.port}`)
+  ]
   for (const url of targets) await rig.listen(url)
   await rig.happen('delivered')
   const failed = (facts: AnyFact[]) => attemptsIn(facts).filter(({ data }) => data.result === 'failed')
@@ -219,8 +233,11 @@ t.test('one slow or dead endpoint delays no other', async t => {
   for (const sink of living) await sink.waitFor(requests => idsOf(requests) === events.length)
   t.ok(idsOf(hanging!.requests) < events.length, 'all is there before the hanging one has been asked for all')
   t.ok(hanging!.atOnceMax() <= 8, 'its own lane bounds what it holds')
-  const parked = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.parked')
-  t.ok(parked(await rig.facts(facts => parked(facts).length >= 300, 20_000)).length >= 300, 'the dead ones wait as schedules')
+  const deferred = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.deferred')
+  t.ok(
+    deferred(await rig.facts(facts => deferred(facts).length >= 300, 20_000)).length >= 300,
+    'the dead ones wait as schedules'
+  )
 })
 
 t.test('an endpoint that is slow, with now and then a quick answer, does not hold up another of its partition behind all that waits for it', async t => {
@@ -229,8 +246,8 @@ t.test('an endpoint that is slow, with now and then a quick answer, does not hol
   const { webhook: first } = await rig.listen(slow.url, ['email.delivered'])
   let second: string
   do second = (await rig.listen(quick.url, ['email.bounced'], { paused: true })).webhook.id
-  while (partitionOf(second) !== partitionOf(first.id))
-  const changed = await changeWebhook(rig.desk, rig.asker, second, { paused: false })
+  while (webhookPartitionOf(second) !== webhookPartitionOf(first.id))
+  const changed = await changeWebhook(rig.services, rig.asker, second, { paused: false })
   if (changed instanceof Refusal) throw new Error(changed.message)
   await rig.directory.reached(changed.seq, 5000)
   for (let i = 0; i < 6; i++) await Promise.all(Array.from({ length: 250 }, () => rig.happen('delivered')))
@@ -247,7 +264,7 @@ t.test('an endpoint that comes back gets all it missed', async t => {
   rig.start()
   await rig.listen(sink.url)
   const events = await Promise.all(Array.from({ length: 60 }, () => rig.happen('delivered')))
-  await rig.facts(facts => facts.some(fact => fact.type === 'delivery.parked'))
+  await rig.facts(facts => facts.some(fact => fact.type === 'delivery.deferred'))
   up = true
   const delivered = (facts: AnyFact[]) => attemptsIn(facts).filter(({ data }) => data.result === 'delivered').length
   await rig.facts(facts => delivered(facts) === events.length, 30_000)
@@ -295,11 +312,11 @@ t.test('a restart in the middle loses nothing', async t => {
   t.equal(sink.requests.length, events.length, 'a stop drains: nothing was sent twice')
 })
 
-const parkedIn = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.parked')
+const deferralsIn = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.deferred')
 
 /** Pauses or resumes, and waits until this process has heard. */
 async function pause (rig: HookRig, id: string, paused: boolean): Promise<void> {
-  const changed = await changeWebhook(rig.desk, rig.asker, id, { paused })
+  const changed = await changeWebhook(rig.services, rig.asker, id, { paused })
   if ('code' in changed) throw new Error(changed.message)
   await rig.directory.reached(changed.seq, 5000)
 }
@@ -313,8 +330,13 @@ t.test('a pause holds what is owed; after it all of it goes out in its order, an
   const first = await rig.happen('deferred')
   const events = [first]
   for (let i = 0; i < 30; i++) events.push(await rig.happen('bounced', i % 3 === 0 ? { email: first.email } : {}))
-  const held = parkedIn(await rig.facts(facts => parkedIn(facts).length === events.length))
-  t.ok(held.every(({ data }) => data.attempts === 0 && data.heldAt !== undefined && Date.parse(data.nextAttemptAt) - Date.parse(data.heldAt) === 3_600_000))
+  const held = deferralsIn(await rig.facts(facts => deferralsIn(facts).length === events.length))
+  t.ok(
+    held.every(({ data }) =>
+      data.attempts === 0 && data.heldAt !== undefined &&
+      Date.parse(data.nextAttemptAt) - Date.parse(data.heldAt) === 3_600_000
+    )
+  )
   await other.waitFor(requests => requests.length === events.length)
   t.equal(sink.requests.length, 0)
   await pause(rig, webhook.id, false)
@@ -323,7 +345,7 @@ t.test('a pause holds what is owed; after it all of it goes out in its order, an
   const last = await rig.happen('bounced')
   await sink.waitFor(requests => requests.some(request => request.headers['webhook-id'] === last.id))
   t.equal(sink.requests.length, events.length + 1)
-  await until(async () => await lastSequenceUnder(rig.ledger.bus, 'SCHEDULE', 'schedule.held.>') === 0)
+  await until(async () => await lastSequenceUnder(rig.appenders.bus, 'SCHEDULE', 'schedule.held.>') === 0)
 })
 
 t.test('a pause takes what waits in the lane, and what comes due; the retry goes on after it', async t => {
@@ -334,8 +356,10 @@ t.test('a pause takes what waits in the lane, and what comes due; the retry goes
   const events = [await rig.happen('delivered'), await rig.happen('delivered')]
   await sink.waitFor(requests => requests.length === 1)
   await pause(rig, webhook.id, true)
-  const facts = await rig.facts(facts => parkedIn(facts).filter(({ data }) => data.heldAt !== undefined).length === 2)
-  t.same(parkedIn(facts).map(({ data }) => data.attempts).sort(), [0, 1])
+  const facts = await rig.facts(facts =>
+    deferralsIn(facts).filter(({ data }) => data.heldAt !== undefined).length === 2
+  )
+  t.same(deferralsIn(facts).map(({ data }) => data.attempts).sort(), [0, 1])
   t.equal(sink.requests.length, 1)
   await pause(rig, webhook.id, false)
   await sink.waitFor(requests => requests.length === 3)
@@ -345,32 +369,36 @@ t.test('a pause takes what waits in the lane, and what comes due; the retry goes
 t.test('the 24 hours of a delivery do not run while it is held', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   let aheadMs = 0
-  const ledger = { ...rig.ledger, clock: { nowMs: () => Date.now() + aheadMs } }
+  const appenders = { ...rig.appenders, clock: { nowMs: () => Date.now() + aheadMs } }
   sink.answers((_request, index) => ({ status: index === 0 ? 500 : 200 }))
-  rig.start({ ledger, gapsS: [0.05, 0.3] })
+  rig.start({ appenders, gapsS: [0.05, 0.3] })
   const { webhook } = await rig.listen(sink.url)
   await rig.happen('delivered')
   await sink.waitFor(requests => requests.length === 1)
   await pause(rig, webhook.id, true)
-  await rig.facts(facts => parkedIn(facts).length === 1)
+  await rig.facts(facts => deferralsIn(facts).length === 1)
   aheadMs = 47 * 3_600_000
   await pause(rig, webhook.id, false)
   const attempts = attemptsIn(await rig.facts(facts => attemptsIn(facts).length === 2))
   t.match(attempts[1], { data: { attempt: 2, result: 'delivered' } })
-  t.equal(Date.parse(attempts[1]!.data.firstAttemptAt) - Date.parse(attempts[0]!.data.firstAttemptAt), 24 * 3_600_000, 'a pause of 47 hours stopped them for 24')
+  t.equal(
+    Date.parse(attempts[1]!.data.firstAttemptAt) - Date.parse(attempts[0]!.data.firstAttemptAt),
+    24 * 3_600_000,
+    'a pause of 47 hours stopped them for 24'
+  )
 })
 
 t.test('what a pause of its own holds longer than 48 hours is failed as expired', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   let aheadMs = 0
-  rig.start({ ledger: { ...rig.ledger, clock: { nowMs: () => Date.now() + aheadMs } } })
+  rig.start({ appenders: { ...rig.appenders, clock: { nowMs: () => Date.now() + aheadMs } } })
   const { webhook } = await rig.listen(sink.url)
   await pause(rig, webhook.id, true)
   await rig.happen('delivered')
-  await rig.facts(facts => parkedIn(facts).length === 1)
+  await rig.facts(facts => deferralsIn(facts).length === 1)
   aheadMs = 49 * 3_600_000
   // As its own hour would: it comes due while the pause lasts.
-  await releaseWaiting(rig.ledger, webhook.id, false)
+  await releaseWaiting(rig.appenders, webhook.id, false)
   const facts = await rig.facts(facts => facts.some(fact => fact.type === 'delivery.failed'))
   t.match(facts.find(fact => fact.type === 'delivery.failed'), { data: { reason: 'expired', attempts: 0 } })
   t.equal(sink.requests.length, 0)
@@ -387,7 +415,7 @@ t.test('an endpoint gets as many requests at once as its owner allows', async t 
   await one.waitFor(requests => requests.length >= 3)
   t.equal(one.atOnceMax(), 1)
   t.ok(many.atOnceMax() > 8 && many.atOnceMax() <= 20, `${many.atOnceMax()} at once`)
-  await changeWebhook(rig.desk, rig.asker, webhook.id, { concurrency: 5 })
+  await changeWebhook(rig.services, rig.asker, webhook.id, { concurrency: 5 })
   await one.waitFor(requests => requests.length === 30)
   t.ok(one.atOnceMax() > 1 && one.atOnceMax() <= 5, `${one.atOnceMax()} at once after the change`)
 })
@@ -398,15 +426,21 @@ t.test('a test event goes the real way: its endpoint alone, the same bytes on ev
   rig.start()
   const { webhook, secret } = await rig.listen(sink.url, ['email.delivered'])
   await rig.listen(other.url)
-  const sent = await testWebhook(rig.desk, rig.asker, webhook.id, 'email.clicked')
+  const sent = await testWebhook(rig.services, rig.asker, webhook.id, 'email.clicked')
   if ('code' in sent) throw new Error(sent.message)
   const requests = await sink.waitFor(requests => requests.length === 3)
   const body = requests[0]!.body.toString()
   t.match(JSON.parse(body), { id: sent.event, type: 'email.clicked', data: { test: true, click: { url: String } } })
   t.ok(requests.every(request => request.body.toString() === body && request.headers['webhook-id'] === sent.event))
-  t.equal(requests[2]!.headers['x-service-signature'], `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`)
+  t.equal(
+    requests[2]!.headers['x-service-signature'],
+    `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`
+  )
   const attempts = attemptsIn(await rig.facts(facts => attemptsIn(facts).length === 3))
-  t.same(attempts.map(({ data }) => [data.delivery, data.result]), [[sent.delivery, 'retrying'], [sent.delivery, 'retrying'], [sent.delivery, 'delivered']])
+  t.same(attempts.map(({ data }) => [data.delivery, data.result]), [[sent.delivery, 'retrying'], [
+    sent.delivery,
+    'retrying'
+  ], [sent.delivery, 'delivered']])
   await rig.happen('delivered')
   await other.waitFor(requests => requests.length === 1)
   t.notMatch(JSON.parse(other.requests[0]!.body.toString()), { data: { test: true } })
@@ -420,7 +454,7 @@ t.test('an endpoint that is enabled again hears what happens from then on', asyn
   await rig.happen('delivered')
   await rig.facts(facts => attemptsIn(facts).length === 1)
   await until(() => rig.directory.now.webhooks.get(webhook.id)?.disabled === 'gone')
-  const changed = await changeWebhook(rig.desk, rig.asker, webhook.id, { enabled: true })
+  const changed = await changeWebhook(rig.services, rig.asker, webhook.id, { enabled: true })
   if ('code' in changed) throw new Error(changed.message)
   await rig.directory.reached(changed.seq, 5000)
   const event = await rig.happen('delivered')

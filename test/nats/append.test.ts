@@ -1,7 +1,7 @@
 import t from 'tap'
 import { AccountCreated } from '#streams/account/facts.ts'
 import { subjects } from '#streams/subjects.ts'
-import { stamp } from '#src/actions/ledger.ts'
+import { stamp } from '#src/actions/appenders.ts'
 import { newId } from '#src/base/id.ts'
 import { createAppender, type Append } from '#src/nats/append.ts'
 import { Conflict, LogUnavailable } from '#src/nats/errors.ts'
@@ -35,7 +35,10 @@ t.test('one bad member of a commit fails alone', async t => {
   const control = createAppender(bus, 'CONTROL')
   const taken = creation(undefined, 0)
   await control.append([taken])
-  const results = await Promise.allSettled([...Array.from({ length: 40 }, () => control.append([creation(undefined, 0)])), control.append([creation(taken.fact.account, 0)])])
+  const results = await Promise.allSettled([
+    ...Array.from({ length: 40 }, () => control.append([creation(undefined, 0)])),
+    control.append([creation(taken.fact.account, 0)])
+  ])
   t.equal(results.filter(result => result.status === 'fulfilled').length, 40)
   t.ok((results.at(-1) as PromiseRejectedResult).reason instanceof Conflict)
 })
@@ -43,7 +46,10 @@ t.test('one bad member of a commit fails alone', async t => {
 t.test('a few big parts leave room for small ones', async t => {
   const requests = createAppender(bus, 'REQUESTS')
   const ask = (size: number): Append => {
-    const fact = requested({ email: newId('em', Date.now()), content: { html: null, text: 'x'.repeat(size), files: [] } })
+    const fact = requested({
+      email: newId('em', Date.now()),
+      content: { html: null, text: 'x'.repeat(size), files: [] }
+    })
     return { subject: subjects.request(fact.account, fact.data.email), fact: { ...fact, id: newId('ev', Date.now()) } }
   }
   const big = Array.from({ length: 9 }, () => requests.append(Array.from({ length: 9 }, () => ask(900_000)), 30_000))

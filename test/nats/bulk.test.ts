@@ -9,10 +9,24 @@ import { until } from '../support/wait.ts'
 
 const STREAM = 'EMAILS'
 
-async function readAll (bus: Bus, options: Partial<BulkOptions>, onMessages = async (_count: number): Promise<void> => {}): Promise<number[]> {
+async function readAll (
+  bus: Bus,
+  options: Partial<BulkOptions>,
+  onMessages = async (_count: number): Promise<void> => {}
+): Promise<number[]> {
   const seqs: number[] = []
   const signal = AbortSignal.timeout(60_000)
-  for await (const messages of readBulk(bus, { stream: STREAM, filter: 'email.>', afterSeq: 0, upToSeq: Infinity, signal, onTrouble: () => {}, ...options })) {
+  for await (
+    const messages of readBulk(bus, {
+      stream: STREAM,
+      filter: 'email.>',
+      afterSeq: 0,
+      upToSeq: Infinity,
+      signal,
+      onError: () => {},
+      ...options
+    })
+  ) {
     seqs.push(...messages.map(({ seq }) => seq))
     await onMessages(seqs.length)
   }
@@ -31,11 +45,25 @@ t.test('each message comes once and in order, up to the end that was asked for',
   t.strictSame(await readAll(bus, { upToSeq: 2222 }), upTo(2222))
   t.strictSame(await readAll(bus, { afterSeq: last - 10, upToSeq: last }), upTo(last).slice(-10))
   t.strictSame(await readAll(bus, { afterSeq: last, upToSeq: last }), [])
-  const shards = await Promise.all(Array.from({ length: 16 }, async (_, shard) => await readAll(bus, { filter: `email.${shard}.>`, upToSeq: last })))
-  t.strictSame(shards.flat().toSorted((a, b) => a - b), upTo(last))
-  t.strictSame(shards.map(seqs => seqs.toSorted((a, b) => a - b)), shards, 'under a filter too')
-  t.equal(await countAfter(bus, STREAM, 'email.1.>', shards[1]![9]!), shards[1]!.length - 10)
-  for await (const [first] of readBulk(bus, { stream: STREAM, filter: 'email.>', afterSeq: 0, upToSeq: 1, signal: new AbortController().signal, onTrouble: () => {} })) {
+  const partitions = await Promise.all(
+    Array.from(
+      { length: 16 },
+      async (_, partition) => await readAll(bus, { filter: `email.${partition}.>`, upToSeq: last })
+    )
+  )
+  t.strictSame(partitions.flat().toSorted((a, b) => a - b), upTo(last))
+  t.strictSame(partitions.map(seqs => seqs.toSorted((a, b) => a - b)), partitions, 'under a filter too')
+  t.equal(await countAfter(bus, STREAM, 'email.1.>', partitions[1]![9]!), partitions[1]!.length - 10)
+  for await (
+    const [first] of readBulk(bus, {
+      stream: STREAM,
+      filter: 'email.>',
+      afterSeq: 0,
+      upToSeq: 1,
+      signal: new AbortController().signal,
+      onError: () => {}
+    })
+  ) {
     t.match(first, { stream: STREAM, seq: 1, subject: /^email\.\d+\.acc_first\.em_/ })
     t.match(JSON.parse(Buffer.from(first!.data).toString()), { type: 'email.attempted' })
     t.ok(Math.abs(first!.storedMs - Date.now()) < 60_000, 'with the time it was stored at')
@@ -67,7 +95,7 @@ t.test('it goes on after the last message it gave when NATS dies and comes back'
   const last = await loadMail(bus, 2000)
   let killed = false
   const troubles: string[] = []
-  const seqs = await readAll(bus, { onTrouble: error => troubles.push(error.message) }, async count => {
+  const seqs = await readAll(bus, { onError: error => troubles.push(error.message) }, async count => {
     if (killed || count < 2000) return
     killed = true
     await nats.kill()
@@ -83,7 +111,16 @@ t.test('it ends when it is told to', async t => {
   const last = await loadMail(bus, 1000)
   const stopping = new AbortController()
   let count = 0
-  for await (const messages of readBulk(bus, { stream: STREAM, filter: 'email.>', afterSeq: 0, upToSeq: last, signal: stopping.signal, onTrouble: () => {} })) {
+  for await (
+    const messages of readBulk(bus, {
+      stream: STREAM,
+      filter: 'email.>',
+      afterSeq: 0,
+      upToSeq: last,
+      signal: stopping.signal,
+      onError: () => {}
+    })
+  ) {
     count += messages.length
     stopping.abort()
   }

@@ -11,11 +11,19 @@ const { bus, natsUrl } = await openBus(t)
 const HOUR_MS = 3_600_000
 
 /** Held for an hour under an endpoint's name. */
-const hold = (webhook: string, rank: number, delivery = `whd_${rank}`) => schedule(bus, {
-  subject: `schedule.held.${webhook}.${delivery}`, target: `due.delivery.1.${delivery}`, atMs: Date.now() + HOUR_MS, payload: { webhook, rank }
-})
-const fire = (webhook: string) => fireNow(bus, `schedule.held.${webhook}.*`, payload => (payload as { rank: number }).rank)
-const due = async () => (await loadMessages(bus, 'SCHEDULE', 'due.delivery.1.*', 2000)).map(message => message.json<{ webhook: string, rank: number }>())
+const hold = (webhook: string, rank: number, delivery = `whd_${rank}`) =>
+  schedule(bus, {
+    subject: `schedule.held.${webhook}.${delivery}`,
+    target: `due.delivery.1.${delivery}`,
+    atMs: Date.now() + HOUR_MS,
+    payload: { webhook, rank }
+  })
+const fire = (webhook: string) =>
+  fireNow(bus, `schedule.held.${webhook}.*`, payload => (payload as { rank: number }).rank)
+const due = async () =>
+  (await loadMessages(bus, 'SCHEDULE', 'due.delivery.1.*', 2000)).map(message =>
+    message.json<{ webhook: string, rank: number }>()
+  )
 
 t.test('more schedules than are read at once come due in order, once, and are gone; others stay', async t => {
   const ranks = Array.from({ length: 1200 }, (_, i) => i)

@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { AccountCreated } from '#streams/account/facts.ts'
 import { subjects } from '#streams/subjects.ts'
-import { stamp } from '#src/actions/ledger.ts'
+import { stamp } from '#src/actions/appenders.ts'
 import { newId } from '#src/base/id.ts'
 import { api } from '#src/nats/api.ts'
 import { createAppender } from '#src/nats/append.ts'
@@ -15,20 +15,37 @@ const control = createAppender(bus, 'CONTROL')
 
 function create (): Promise<number[]> {
   const account = newId('acc', Date.now())
-  const fact = stamp(AccountCreated, { account, correlation: 'test', causation: null }, { account, name: 'A' }, Date.now())
+  const fact = stamp(
+    AccountCreated,
+    { account, correlation: 'test', causation: null },
+    { account, name: 'A' },
+    Date.now()
+  )
   return control.append([{ subject: subjects.account(account), fact }])
 }
 
-const consumers = async () => (await api<{ consumers: string[] | null }>(bus, 'CONSUMER.NAMES.CONTROL', {})).consumers ?? []
+const consumers = async () =>
+  (await api<{ consumers: string[] | null }>(bus, 'CONSUMER.NAMES.CONTROL', {})).consumers ?? []
 
 t.test('a follower whose consumer is lost goes on after the last fact it gave: each once, in order, and no consumer is left behind', async t => {
   const stopping = new AbortController()
   const seen: number[] = []
   let begun = 0
   const options = {
-    stream: 'CONTROL', filter: 'control.>', afterSeq: 0, batchMax: 10, gatherMs: 1, signal: stopping.signal, onTrouble: () => {}, onFollowing: () => { begun++ }
+    stream: 'CONTROL',
+    filter: 'control.>',
+    afterSeq: 0,
+    batchMax: 10,
+    gatherMs: 1,
+    signal: stopping.signal,
+    onError: () => {},
+    onFollowing: () => {
+      begun++
+    }
   }
-  const reading = (async () => { for await (const batch of follow(bus, options)) seen.push(...batch.map(({ seq }) => seq)) })()
+  const reading = (async () => {
+    for await (const batch of follow(bus, options)) seen.push(...batch.map(({ seq }) => seq))
+  })()
   for (let round = 1; round <= 3; round++) {
     await until(() => begun === round)
     await Promise.all(Array.from({ length: 25 }, create))
@@ -46,8 +63,18 @@ t.test('a follower whose consumer is lost goes on after the last fact it gave: e
 t.test('a follower ends when it is told to, wherever it is', async t => {
   for (const abortAfterMs of [0, 5, 50]) {
     const stopping = new AbortController()
-    const options = { stream: 'CONTROL', filter: 'control.>', afterSeq: 0, batchMax: 10, gatherMs: 1, signal: stopping.signal, onTrouble: () => {} }
-    const reading = (async () => { for await (const _batch of follow(bus, options)) await wait(1) })()
+    const options = {
+      stream: 'CONTROL',
+      filter: 'control.>',
+      afterSeq: 0,
+      batchMax: 10,
+      gatherMs: 1,
+      signal: stopping.signal,
+      onError: () => {}
+    }
+    const reading = (async () => {
+      for await (const _batch of follow(bus, options)) await wait(1)
+    })()
     setTimeout(() => stopping.abort(), abortAfterMs)
     await reading
   }

@@ -1,9 +1,9 @@
 import t from 'tap'
 import type { AnyFact } from '#streams/catalog.ts'
 import { EmailRecorded } from '#streams/email/facts.ts'
-import { shardOf, subjects } from '#streams/subjects.ts'
+import { emailPartitionOf, subjects } from '#streams/subjects.ts'
 import { askedInLog } from '#src/actions/email-past.ts'
-import { openLedger, stamp } from '#src/actions/ledger.ts'
+import { createAppenders, stamp } from '#src/actions/appenders.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { api } from '#src/nats/api.ts'
 import { isUnanswered } from '#src/nats/errors.ts'
@@ -12,15 +12,27 @@ import { openBus } from '../support/bus.ts'
 import { ACCOUNT, delivered, opened, requested } from '../support/facts.ts'
 
 const { bus } = await openBus(t)
-const { emails } = openLedger(bus, systemClock)
+const { emails } = createAppenders(bus, systemClock)
 
-const deliver = (email: string, n = 0) => ({ subject: subjects.recipient(ACCOUNT, email, n), fact: delivered({ email, n }) })
-const open = (email: string, n: number) => ({ subject: subjects.mark(ACCOUNT, email, n), fact: opened({ email, n }) })
+const deliver = (email: string, n = 0) => ({
+  subject: subjects.recipient(ACCOUNT, email, n),
+  fact: delivered({ email, n })
+})
+const open = (email: string, n: number) => ({
+  subject: subjects.engagement(ACCOUNT, email, n),
+  fact: opened({ email, n })
+})
 
 t.test('all of an email comes in the order of the log, over pages, each with the time it was stored at, and nothing of another', async t => {
   const before = Date.now()
-  const own = [deliver('em_one', 0), deliver('em_one', 1), ...Array.from({ length: 1200 }, (_, i) => open('em_one', i % 50))]
-  for (let i = 0; i < own.length; i += 200) await Promise.all([...own.slice(i, i + 200), deliver(`em_other${i}`)].map(part => emails.append([part])))
+  const own = [
+    deliver('em_one', 0),
+    deliver('em_one', 1),
+    ...Array.from({ length: 1200 }, (_, i) => open('em_one', i % 50))
+  ]
+  for (let i = 0; i < own.length; i += 200) {
+    await Promise.all([...own.slice(i, i + 200), deliver(`em_other${i}`)].map(part => emails.append([part])))
+  }
   const facts = await loadHistory(bus, 'EMAILS', subjects.ofEmail(ACCOUNT, 'em_one'))
   t.same(facts.map(({ fact }) => fact.id).sort(), own.map(({ fact }) => fact.id).sort())
   t.same(facts.map(({ seq }) => seq), facts.map(({ seq }) => seq).sort((a, b) => a - b))
@@ -33,30 +45,52 @@ t.test('no answer is an error that tells so', async t => {
   const { config } = await api<{ config: Record<string, unknown> }>(bus, 'STREAM.INFO.EMAILS', undefined)
   await api(bus, 'STREAM.UPDATE.EMAILS', { ...config, allow_direct: false })
   t.teardown(async () => void await api(bus, 'STREAM.UPDATE.EMAILS', config))
-  await t.rejects(loadHistory(bus, 'EMAILS', subjects.ofEmail(ACCOUNT, 'em_one')).catch(error => { throw isUnanswered(error) ? new Error('unanswered') : error }), { message: 'unanswered' })
+  await t.rejects(
+    loadHistory(bus, 'EMAILS', subjects.ofEmail(ACCOUNT, 'em_one')).catch(error => {
+      throw isUnanswered(error) ? new Error('unanswered') : error
+    }),
+    { message: 'unanswered' }
+  )
 })
 
 t.test('what was asked is found by its record once the request is gone', async t => {
   const id = 'em_recorded'
-  const shard = shardOf(id)
+  const partition = emailPartitionOf(id)
   const recordOf = (email: string, request: number) => {
-    const { content: _content, ...asked } = requested({ email, scheduledAt: request === 77 ? '2026-11-22T10:00:00.000Z' : null }).data
-    return { subject: subjects.record(shard), fact: stamp(EmailRecorded, { account: ACCOUNT, correlation: 'test', causation: null }, { ...asked, request, requestedAt: '2026-11-21T10:00:00.000Z' }, Date.now()) }
+    const { content: _content, ...asked } =
+      requested({ email, scheduledAt: request === 77 ? '2026-11-22T10:00:00.000Z' : null }).data
+    return {
+      subject: subjects.record(partition),
+      fact: stamp(EmailRecorded, { account: ACCOUNT, correlation: 'test', causation: null }, {
+        ...asked,
+        request,
+        requestedAt: '2026-11-21T10:00:00.000Z'
+      }, Date.now())
+    }
   }
   for (let request = 2; request < 150; request += 3) {
     await emails.append([recordOf(request === 77 ? id : `em_r${request}`, request)])
     if (request % 4 === 0) await emails.append([deliver(`em_between${request}`)])
   }
-  const compare = (wanted: number) => (fact: AnyFact) => (fact.type === 'email.recorded' ? fact.data.request : 0) - wanted
+  const compare = (wanted: number) => (fact: AnyFact) =>
+    (fact.type === 'email.recorded' ? fact.data.request : 0) - wanted
   const requestAt = async (wanted: number) => {
-    const found = await seek(bus, 'EMAILS', subjects.record(shard), compare(wanted))
+    const found = await seek(bus, 'EMAILS', subjects.record(partition), compare(wanted))
     return found?.fact.type === 'email.recorded' ? found.fact.data.request : null
   }
-  for (let wanted = 1; wanted <= 149; wanted++) t.equal(await requestAt(wanted), Math.ceil((wanted - 2) / 3) * 3 + 2, String(wanted))
+  for (let wanted = 1; wanted <= 149; wanted++) {
+    t.equal(await requestAt(wanted), Math.ceil((wanted - 2) / 3) * 3 + 2, String(wanted))
+  }
   t.equal(await requestAt(150), null, 'after the last one')
   await emails.append([{ subject: subjects.recipient(ACCOUNT, id, 0), fact: delivered({ email: id, request: 77 }) }])
   const facts = await loadHistory(bus, 'EMAILS', subjects.ofEmail(ACCOUNT, id))
-  t.match(await askedInLog(bus, id, facts), { id, account: ACCOUNT, request_seq: 77, subject: 'Hello', recipients: [{ address: 'ada@example.net', scheduled_at: '2026-11-22T10:00:00.000Z' }] })
+  t.match(await askedInLog(bus, id, facts), {
+    id,
+    account: ACCOUNT,
+    request_seq: 77,
+    subject: 'Hello',
+    recipients: [{ address: 'ada@example.net', scheduled_at: '2026-11-22T10:00:00.000Z' }]
+  })
   t.equal(await askedInLog(bus, 'em_unheard', []), null)
   const strange = [{ ...facts[0]!, fact: delivered({ email: 'em_lost', request: 80 }) }]
   t.equal(await askedInLog(bus, 'em_lost', strange), null, 'another stands in its place')

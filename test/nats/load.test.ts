@@ -12,8 +12,23 @@ t.test('the last sequence under a filter, whatever else lies behind it, and also
   const under = async (filter: string) => await lastSequenceUnder(bus, 'S', filter)
   t.equal(await under('a.>'), 0, 'nothing yet')
   for (const subject of ['a.1.x', 'a.2', 'a.1.y', 'b']) await bus.js.publish(subject)
-  const expected: Array<[filter: string, seq: number]> = [['a.>', 3], ['a.*', 2], ['a.1.*', 3], ['a.1.x', 1], ['*.1.x', 1], ['a.1.>', 3], ['a.2.>', 0], ['b', 4], ['b.>', 0], ['>', 4], ['*', 4], ['c.>', 0]]
+  const expected: Array<[filter: string, seq: number]> = [
+    ['a.>', 3],
+    ['a.*', 2],
+    ['a.1.*', 3],
+    ['a.1.x', 1],
+    ['*.1.x', 1],
+    ['a.1.>', 3],
+    ['a.2.>', 0],
+    ['b', 4],
+    ['b.>', 0],
+    ['>', 4],
+    ['*', 4],
+    ['c.>', 0]
+  ]
   for (const [filter, seq] of expected) t.equal(await under(filter), seq, filter)
   await api(bus, 'STREAM.MSG.DELETE.S', { seq: 4 })
-  for (const [filter, seq] of [['a.>', 3], ['b', 0]] as const) t.equal(await under(filter), seq, `${filter}, the last of all deleted`)
+  for (const [filter, seq] of [['a.>', 3], ['b', 0]] as const) {
+    t.equal(await under(filter), seq, `${filter}, the last of all deleted`)
+  }
 })

@@ -2,7 +2,7 @@ import { headers, type Msg, type MsgHdrs } from 'nats'
 import t, { type Test } from 'tap'
 import { SuppressionAdded } from '#streams/suppression/facts.ts'
 import { subjects } from '#streams/subjects.ts'
-import { stamp } from '#src/actions/ledger.ts'
+import { stamp } from '#src/actions/appenders.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
 import { sha256Hex } from '#src/base/secret.ts'
@@ -24,7 +24,12 @@ const subjectOf = (name: string): string => subjects.suppression(ACCOUNT, sha256
 
 function factOf (name: string): SuppressionAdded {
   const standing = [{ reason: 'manual' as const, email: null, since: timestamp(Date.now()) }]
-  return stamp(SuppressionAdded, { account: ACCOUNT, correlation: 'test', causation: null }, { hash: sha256Hex(name), address: name, reason: 'manual', standing }, Date.now())
+  return stamp(SuppressionAdded, { account: ACCOUNT, correlation: 'test', causation: null }, {
+    hash: sha256Hex(name),
+    address: name,
+    reason: 'manual',
+    standing
+  }, Date.now())
 }
 
 /** Stores a fact for each name; resolves to their sequences. */
@@ -43,7 +48,9 @@ async function openPeer (t: Test, natsUrl: string): Promise<Bus> {
 async function overhear (t: Test, natsUrl: string): Promise<number[]> {
   const peer = await openPeer(t, natsUrl)
   const asked: number[] = []
-  peer.nc.subscribe(QUESTIONS, { callback: (_error, message) => asked.push(message.json<{ multi_last: string[] }>().multi_last.length) })
+  peer.nc.subscribe(QUESTIONS, {
+    callback: (_error, message) => asked.push(message.json<{ multi_last: string[] }>().multi_last.length)
+  })
   await peer.nc.flush()
   return asked
 }
@@ -58,7 +65,8 @@ async function unanswered (asking: Promise<unknown>): Promise<string> {
 const { bus, natsUrl } = await openBus(t)
 const lookup = createLookup(bus, 'CONTROL')
 /** The addresses of what is found. */
-const look = async (names: string[]) => (await lookup.last(names.map(subjectOf))).map(fact => (fact as SuppressionAdded | null)?.data.address ?? null)
+const look = async (names: string[]) =>
+  (await lookup.last(names.map(subjectOf))).map(fact => (fact as SuppressionAdded | null)?.data.address ?? null)
 
 t.test('in a stream that is empty, and where no subject has anything, nothing is found', async t => {
   t.strictSame(await look(['a']), [null])
@@ -99,7 +107,12 @@ t.test('callers share requests: one on its way at a time, and who comes meanwhil
 
 t.test('more subjects than a request may hold go in several, and no caller sees it', async t => {
   const names = Array.from({ length: 1300 }, (_, i) => `many ${i}`)
-  for (let i = 0; i < names.length; i += 250) await store(bus, names.slice(i, i + 250).filter((_name, k) => k % 2 === 0))
+  for (let i = 0; i < names.length; i += 250) {
+    await store(
+      bus,
+      names.slice(i, i + 250).filter((_name, k) => k % 2 === 0)
+    )
+  }
   const asked = await overhear(t, natsUrl)
   t.strictSame(await look(names), names.map((name, i) => (i % 2 === 0 ? name : null)))
   await until(() => asked.length >= 3)
@@ -137,7 +150,11 @@ t.test('the leader tells the last fact of a subject and its sequence, or that th
 
 t.test('the leader tells the fact at a sequence, or that it is gone', async t => {
   const [seq] = await store(bus, ['placed'])
-  t.match(await factAtLeader(bus, 'CONTROL', seq!), { seq, subject: subjectOf('placed'), fact: { data: { address: 'placed' } } })
+  t.match(await factAtLeader(bus, 'CONTROL', seq!), {
+    seq,
+    subject: subjectOf('placed'),
+    fact: { data: { address: 'placed' } }
+  })
   t.equal(await factAtLeader(bus, 'CONTROL', seq! + 1), null)
   await api(bus, 'STREAM.MSG.DELETE.CONTROL', { seq })
   t.equal(await factAtLeader(bus, 'CONTROL', seq!), null)
@@ -148,7 +165,13 @@ t.test('the leader tells the fact at a sequence, or that it is gone', async t =>
 type Part = { head: MsgHdrs, body?: string }
 const fact = (name: string, seq: number, before: number, pending: number): Part => {
   const head = headers()
-  const values = { 'Nats-Stream': 'CONTROL', 'Nats-Subject': subjectOf(name), 'Nats-Sequence': seq, 'Nats-Num-Pending': pending, 'Nats-Last-Sequence': before }
+  const values = {
+    'Nats-Stream': 'CONTROL',
+    'Nats-Subject': subjectOf(name),
+    'Nats-Sequence': seq,
+    'Nats-Num-Pending': pending,
+    'Nats-Last-Sequence': before
+  }
   for (const [key, value] of Object.entries(values)) head.set(key, String(value))
   return { head, body: JSON.stringify(factOf(name)) }
 }
@@ -169,7 +192,9 @@ t.test('an answer that is not whole is an error, wherever the gap is', async t =
   t.match(await unanswered(ask()), /503/, 'no stream, nobody there')
 
   let parts: Part[] = []
-  const respond = (message: Msg) => { for (const { head, body } of parts) forger.nc.publish(message.reply!, body, { headers: head }) }
+  const respond = (message: Msg) => {
+    for (const { head, body } of parts) forger.nc.publish(message.reply!, body, { headers: head })
+  }
   forger.nc.subscribe(QUESTIONS, { callback: (_error, message) => respond(message) })
   await forger.nc.flush()
   const [a, b, c] = [fact('a', 3, 0, 2), fact('b', 7, 3, 1), fact('c', 9, 7, 0)]
@@ -197,7 +222,11 @@ t.test('an answer that is not whole is an error, wherever the gap is', async t =
     t.match(await unanswered(ask()), /^CONTROL cannot be looked up: /, what)
   }
   parts = [a, b, c, end(9)]
-  t.strictSame((await ask()).map(found => (found as SuppressionAdded).data.address), ['a', 'b', 'c'], 'the same parts without a gap are an answer')
+  t.strictSame(
+    (await ask()).map(found => (found as SuppressionAdded).data.address),
+    ['a', 'b', 'c'],
+    'the same parts without a gap are an answer'
+  )
   parts = [status(404, 'No Results')]
   t.strictSame(await ask(), [null, null, null])
 })
@@ -208,7 +237,11 @@ t.test('silence is an error after 2 s, for who waits behind it too, and the next
   const mute = await openPeer(t, natsUrl)
   const quiet = createLookup(asker, 'CONTROL')
   let parts = [fact('a', 3, 0, 0)]
-  mute.nc.subscribe(QUESTIONS, { callback: (_error, message) => { for (const { head, body } of parts) mute.nc.publish(message.reply!, body, { headers: head }) } })
+  mute.nc.subscribe(QUESTIONS, {
+    callback: (_error, message) => {
+      for (const { head, body } of parts) mute.nc.publish(message.reply!, body, { headers: head })
+    }
+  })
   await mute.nc.flush()
   const waits: number[] = []
   const ask = async () => {
@@ -224,36 +257,40 @@ t.test('silence is an error after 2 s, for who waits behind it too, and the next
   t.match(await quiet.last([subjectOf('a')]), [{ data: { address: 'a' } }])
 })
 
-t.test('a server that is killed and started again in the middle: errors perhaps, but nobody who is suppressed is taken for free', LONG_ONLY, async t => {
-  const server = await openOwnNats(t)
-  const { bus } = await openBus(t, server.natsUrl)
-  const survivor = createLookup(bus, 'CONTROL')
-  const names = Array.from({ length: 60 }, (_, i) => `kept ${i}`)
-  await store(bus, names)
-  const counts = { found: 0, unanswered: 0 }
-  const over = new AbortController()
-  const caller = async (): Promise<void> => {
-    while (!over.signal.aborted) {
-      const found = await survivor.last(names.map(subjectOf)).catch((error: unknown) => {
-        if (!isUnanswered(error)) throw error
-        return null
-      })
-      if (found?.some(fact => fact === null)) throw new Error('a fact was not found')
-      counts[found === null ? 'unanswered' : 'found']++
+t.test(
+  'a server that is killed and started again in the middle: errors perhaps, but nobody who is suppressed is taken for free',
+  LONG_ONLY,
+  async t => {
+    const server = await openOwnNats(t)
+    const { bus } = await openBus(t, server.natsUrl)
+    const survivor = createLookup(bus, 'CONTROL')
+    const names = Array.from({ length: 60 }, (_, i) => `kept ${i}`)
+    await store(bus, names)
+    const counts = { found: 0, unanswered: 0 }
+    const over = new AbortController()
+    const caller = async (): Promise<void> => {
+      while (!over.signal.aborted) {
+        const found = await survivor.last(names.map(subjectOf)).catch((error: unknown) => {
+          if (!isUnanswered(error)) throw error
+          return null
+        })
+        if (found?.some(fact => fact === null)) throw new Error('a fact was not found')
+        counts[found === null ? 'unanswered' : 'found']++
+      }
     }
-  }
-  const callers = Promise.all(Array.from({ length: 20 }, caller))
-  // Heard of below; it must not end the process before.
-  callers.catch(() => over.abort())
-  for (let round = 0; round < 3 && !over.signal.aborted; round++) {
+    const callers = Promise.all(Array.from({ length: 20 }, caller))
+    // Heard of below; it must not end the process before.
+    callers.catch(() => over.abort())
+    for (let round = 0; round < 3 && !over.signal.aborted; round++) {
+      const before = counts.found
+      await until(() => over.signal.aborted || counts.found > before + 50)
+      await server.kill()
+      await server.start()
+    }
     const before = counts.found
     await until(() => over.signal.aborted || counts.found > before + 50)
-    await server.kill()
-    await server.start()
+    over.abort()
+    await callers
+    t.ok(counts.unanswered > 0, `${counts.unanswered} unanswered, ${counts.found} found`)
   }
-  const before = counts.found
-  await until(() => over.signal.aborted || counts.found > before + 50)
-  over.abort()
-  await callers
-  t.ok(counts.unanswered > 0, `${counts.unanswered} unanswered, ${counts.found} found`)
-})
+)

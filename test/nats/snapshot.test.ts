@@ -26,28 +26,54 @@ async function openOwnBus (t: Test, natsUrl: string): Promise<Bus> {
 }
 
 /** One atomic batch. */
-async function publish (bus: Bus, batch: string, messages: Array<{ subject: string, body: string, extra?: Record<string, string> }>): Promise<void> {
+async function publish (
+  bus: Bus,
+  batch: string,
+  messages: Array<{ subject: string, body: string, extra?: Record<string, string> }>
+): Promise<void> {
   for (const [i, { subject, body, extra = {} }] of messages.entries()) {
     const head = headers()
     const last = i === messages.length - 1
-    const all = { ...extra, 'Nats-Batch-Id': batch, 'Nats-Batch-Sequence': String(i + 1), ...(last ? { 'Nats-Batch-Commit': '1' } : {}) }
+    const all = {
+      ...extra,
+      'Nats-Batch-Id': batch,
+      'Nats-Batch-Sequence': String(i + 1),
+      ...(last ? { 'Nats-Batch-Commit': '1' } : {})
+    }
     for (const [name, value] of Object.entries(all)) head.set(name, value)
     if (!last) bus.nc.publish(subject, body, { headers: head })
-    else if ('error' in (await bus.nc.request(subject, body, { headers: head, timeout: 10_000 })).json<object>()) throw new Error('the batch was refused')
+    else if ('error' in (await bus.nc.request(subject, body, { headers: head, timeout: 10_000 })).json<object>()) {
+      throw new Error('the batch was refused')
+    }
   }
 }
 
 async function make (bus: Bus, name: string, rest: object = {}): Promise<void> {
-  const config = { name, subjects: [`${name}.>`], storage: 'file', discard: 'new', allow_direct: true, allow_atomic: true, allow_msg_ttl: true, deny_purge: true, ...rest }
+  const config = {
+    name,
+    subjects: [`${name}.>`],
+    storage: 'file',
+    discard: 'new',
+    allow_direct: true,
+    allow_atomic: true,
+    allow_msg_ttl: true,
+    deny_purge: true,
+    ...rest
+  }
   await api(bus, `STREAM.CREATE.${name}`, config)
 }
 
 /** Every message as it lies there: sequence, time, subject, headers and body. */
 async function readAll (bus: Bus, name: string): Promise<string[]> {
   const found: string[] = []
-  for (let seq = 1; ;) {
+  for (let seq = 1;;) {
     const question = { seq, batch: 5000, max_bytes: 4_000_000 }
-    const { messages, ended } = await askDirect(bus, name, { question, reader: () => createPartReader(name), silence: unread(name, 'silence'), timeoutMs: 10_000 })
+    const { messages, ended } = await askDirect(bus, name, {
+      question,
+      reader: () => createPartReader(name),
+      silence: unread(name, 'silence'),
+      timeoutMs: 10_000
+    })
     found.push(...messages.map(textOf))
     if (ended) return found
     seq = Number(messages.at(-1)!.headers!.get('Nats-Sequence')) + 1
@@ -61,11 +87,13 @@ function textOf ({ headers, data }: Msg): string {
 
 async function copy (bus: Bus, name: string): Promise<{ about: StreamAbout, archive: Buffer }> {
   const pieces: Uint8Array[] = []
-  const about = await copyStream(bus, name, async bytes => { pieces.push(Uint8Array.from(bytes)) })
+  const about = await copyStream(bus, name, async bytes => {
+    pieces.push(Uint8Array.from(bytes))
+  })
   return { about, archive: Buffer.concat(pieces) }
 }
 
-async function * inPieces (archive: Buffer, bytes = 100_000): AsyncGenerator<Uint8Array> {
+async function* inPieces (archive: Buffer, bytes = 100_000): AsyncGenerator<Uint8Array> {
   for (let i = 0; i < archive.length; i += bytes) yield archive.subarray(i, i + bytes)
 }
 
@@ -75,13 +103,31 @@ t.test('many messages with headers, gaps and lives of their own come back as the
   await make(bus, 'MANY')
   for (let b = 0; b < MESSAGES; b += BATCH) {
     const extra: Record<string, string> = b === 0 ? { 'Nats-TTL': '1h' } : {}
-    await publish(bus, `b${b}`, Array.from({ length: BATCH }, (_, i) => ({ subject: `MANY.${(b + i) % 977}`, body: `${b + i} ${'ü'.repeat(i % 50)}`, extra: { ...extra, 'X-Place': `${b + i}` } })))
+    await publish(
+      bus,
+      `b${b}`,
+      Array.from(
+        { length: BATCH },
+        (_, i) => ({
+          subject: `MANY.${(b + i) % 977}`,
+          body: `${b + i} ${'ü'.repeat(i % 50)}`,
+          extra: { ...extra, 'X-Place': `${b + i}` }
+        })
+      )
+    )
   }
   const gone = [1, 2, 777, MESSAGES / 2, MESSAGES]
   for (const seq of gone) await api(bus, 'STREAM.MSG.DELETE.MANY', { seq })
   await make(bus, 'NONE')
   await make(bus, 'LARGE')
-  await publish(bus, 'large', Array.from({ length: 3 }, (_, i) => ({ subject: `LARGE.${i}`, body: Buffer.alloc(3_000_000, `${i} and what is next to it; `).toString() })))
+  await publish(
+    bus,
+    'large',
+    Array.from(
+      { length: 3 },
+      (_, i) => ({ subject: `LARGE.${i}`, body: Buffer.alloc(3_000_000, `${i} and what is next to it; `).toString() })
+    )
+  )
   const before = { MANY: await readAll(bus, 'MANY'), LARGE: await readAll(bus, 'LARGE') }
   const copying = copy(bus, 'MANY')
   await publish(bus, 'later', [{ subject: 'MANY.later', body: 'appended while it is copied, or after' }])
@@ -103,11 +149,15 @@ t.test('many messages with headers, gaps and lives of their own come back as the
   t.equal(seq, state.last_seq + 1, 'it goes on counting where it was')
 })
 
-t.test('what has outlived its own time, or the stream\'s, is not there again, and its number stays taken', async t => {
+t.test("what has outlived its own time, or the stream's, is not there again, and its number stays taken", async t => {
   const { natsUrl } = await openOwnNats(t)
   const bus = await openOwnBus(t, natsUrl)
   await make(bus, 'SHORT')
-  await publish(bus, 'short', [{ subject: 'SHORT.kept', body: 'kept' }, { subject: 'SHORT.gone', body: 'gone', extra: { 'Nats-TTL': '1s' } }])
+  await publish(bus, 'short', [{ subject: 'SHORT.kept', body: 'kept' }, {
+    subject: 'SHORT.gone',
+    body: 'gone',
+    extra: { 'Nats-TTL': '1s' }
+  }])
   const { about, archive } = await copy(bus, 'SHORT')
   t.equal(about.state.messages, 2)
   const messages = async () => (await api<StreamAbout>(bus, 'STREAM.INFO.SHORT', undefined)).state.messages
@@ -124,19 +174,47 @@ t.test('an archive that is cut, changed, or no archive is refused, and so is a s
   const { natsUrl } = await openOwnNats(t)
   const bus = await openOwnBus(t, natsUrl)
   await make(bus, 'ONE')
-  for (let b = 0; b < 2; b++) await publish(bus, `one${b}`, Array.from({ length: BATCH }, (_, i) => ({ subject: `ONE.${i}`, body: `${i} ${Math.sin(i + b)}` })))
+  for (let b = 0; b < 2; b++) {
+    await publish(
+      bus,
+      `one${b}`,
+      Array.from({ length: BATCH }, (_, i) => ({ subject: `ONE.${i}`, body: `${i} ${Math.sin(i + b)}` }))
+    )
+  }
   const { about, archive } = await copy(bus, 'ONE')
   await t.rejects(restoreStream(bus, about, inPieces(archive)), { code: 10130, message: /already in use/ })
   const remove = () => api(bus, 'STREAM.DELETE.ONE', undefined).catch(() => {})
   const changed = Buffer.from(archive)
   changed[changed.length >> 1]! ^= 0xff
-  for (const [name, bytes] of Object.entries({ cut: archive.subarray(0, -5), half: archive.subarray(0, archive.length >> 1), changed, text: Buffer.from('not an archive'), nothing: Buffer.alloc(0) })) {
+  for (
+    const [name, bytes] of Object.entries({
+      cut: archive.subarray(0, -5),
+      half: archive.subarray(0, archive.length >> 1),
+      changed,
+      text: Buffer.from('not an archive'),
+      nothing: Buffer.alloc(0)
+    })
+  ) {
     await remove()
-    await t.rejects(restoreStream(bus, about, inPieces(bytes, 1000)), { name: 'Error', message: /JetStream refused/ }, name)
+    await t.rejects(
+      restoreStream(bus, about, inPieces(bytes, 1000)),
+      { name: 'Error', message: /JetStream refused/ },
+      name
+    )
   }
   await remove()
   await t.rejects(copy(bus, 'ONE'), { code: 10059 }, 'nor is one copied that is not there')
-  await t.rejects(restoreStream(bus, about, (async function * () { yield archive.subarray(0, 1000); throw new Error('the disk is broken') })()), { message: 'the disk is broken' })
+  await t.rejects(
+    restoreStream(
+      bus,
+      about,
+      (async function* () {
+        yield archive.subarray(0, 1000)
+        throw new Error('the disk is broken')
+      })()
+    ),
+    { message: 'the disk is broken' }
+  )
   await remove()
   t.match(await restoreStream(bus, about, inPieces(archive)), { messages: 2000 }, 'none of them left anything behind')
 })
@@ -152,10 +230,13 @@ t.test('a server that falls silent, gives up or loses a piece ends a copy and a 
       perform(message.json<{ deliver_subject: string }>().deliver_subject)
     }
   })
-  const piece = (inbox: string, number: number) => server.publish(inbox, full, { reply: `ack.X.${full.length}.${number}` })
+  const piece = (inbox: string, number: number) =>
+    server.publish(inbox, full, { reply: `ack.X.${full.length}.${number}` })
   const copied = async () => {
     let bytes = 0
-    await copyStream(bus, 'X', async more => { bytes += more.length }, SOON)
+    await copyStream(bus, 'X', async more => {
+      bytes += more.length
+    }, SOON)
     return bytes
   }
   await server.flush()
@@ -172,7 +253,11 @@ t.test('a server that falls silent, gives up or loses a piece ends a copy and a 
     server.publish(inbox, '', { headers: headers(204, 'Whole') })
   }
   t.equal(await copied(), full.length + 4)
-  server.subscribe('$JS.API.STREAM.RESTORE.X', { callback: (_error, message) => { message.respond('{"deliver_subject":"pieces"}') } })
+  server.subscribe('$JS.API.STREAM.RESTORE.X', {
+    callback: (_error, message) => {
+      message.respond('{"deliver_subject":"pieces"}')
+    }
+  })
   const pieces: number[] = []
   let answers = 2
   server.subscribe('pieces', {
@@ -182,7 +267,10 @@ t.test('a server that falls silent, gives up or loses a piece ends a copy and a 
     }
   })
   await server.flush()
-  await t.rejects(restoreStream(bus, about, inPieces(Buffer.alloc(300_000)), SOON), { name: 'Late', message: 'NATS fell silent' })
+  await t.rejects(restoreStream(bus, about, inPieces(Buffer.alloc(300_000)), SOON), {
+    name: 'Late',
+    message: 'NATS fell silent'
+  })
   t.equal(pieces.at(-1), 0, 'the server is told that no more comes')
 })
 
@@ -218,14 +306,29 @@ function openQuickNats (t: Test): Promise<{ natsUrl: string }> {
   return openNats(t, folder => `max_payload: 8MB\njetstream { store_dir: "${folder}" }\n`)
 }
 
-async function openNats (t: Test, configOf: (folder: string) => string): Promise<{ natsUrl: string, restart: () => Promise<void> }> {
+async function openNats (
+  t: Test,
+  configOf: (folder: string) => string
+): Promise<{ natsUrl: string, restart: () => Promise<void> }> {
   const folder = mkdtempSync(join(tmpdir(), 'jetpost-snapshot-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const port = await choosePort(null, null, '')
-  const file = await findNatsServer({ natsBin: process.env.JETPOST_NATS_BIN || null, dataDir: folder, say: () => {}, signal: AbortSignal.timeout(60_000) })
+  const file = await findNatsServer({
+    natsBin: process.env.JETPOST_NATS_BIN || null,
+    dataDir: folder,
+    say: () => {},
+    signal: AbortSignal.timeout(60_000)
+  })
   const config = join(folder, 'nats-server.conf')
   writeFileSync(config, `listen: "127.0.0.1:${port}"\n${configOf(folder)}`)
-  const command: Command = { file, args: ['--config', config], env: process.env, logFile: join(folder, 'log'), stopSignal: 'SIGTERM', forceSignal: 'SIGKILL' }
+  const command: Command = {
+    file,
+    args: ['--config', config],
+    env: process.env,
+    logFile: join(folder, 'log'),
+    stopSignal: 'SIGTERM',
+    forceSignal: 'SIGKILL'
+  }
   let running = await leash(command)
   t.teardown(() => running.stop())
   const restart = async () => {

@@ -22,7 +22,10 @@ t.test('every stream of the topology is there, and a second start changes nothin
 t.test('what may move is moved, any other drift is refused in a sentence', async t => {
   const { config } = await api<{ config: object }>(bus, 'STREAM.INFO.WEBHOOKS', undefined)
   await ensureTopology(bus, { ...topology, retention: { ...topology.retention, factsMs: 40 * 86_400_000 } })
-  t.equal((await api<{ config: { max_age: number } }>(bus, 'STREAM.INFO.EMAILS', undefined)).config.max_age, 40 * 86_400_000 * 1e6)
+  t.equal(
+    (await api<{ config: { max_age: number } }>(bus, 'STREAM.INFO.EMAILS', undefined)).config.max_age,
+    40 * 86_400_000 * 1e6
+  )
   await api(bus, 'STREAM.DELETE.WEBHOOKS', undefined)
   await api(bus, 'STREAM.CREATE.WEBHOOKS', { ...config, allow_atomic: false })
   await t.rejects(ensureTopology(bus, topology), /WEBHOOKS differs .* in allow_atomic/)
@@ -33,8 +36,13 @@ t.test('what may move is moved, any other drift is refused in a sentence', async
 t.test('a window counts every request once, over several nodes', async t => {
   const nodes = [createCounters(bus), createCounters(bus), createCounters(bus)]
   const window = Math.floor(Date.now() / 60_000)
-  const counted = await Promise.all(Array.from({ length: 300 }, (_, i) => nodes[i % 3]!.count('key_a', 'emails:send', window, 1000)))
-  t.strictSame(counted.map(({ position }) => position).sort((a, b) => a - b), Array.from({ length: 300 }, (_, i) => i + 1))
+  const counted = await Promise.all(
+    Array.from({ length: 300 }, (_, i) => nodes[i % 3]!.count('key_a', 'emails:send', window, 1000))
+  )
+  t.strictSame(
+    counted.map(({ position }) => position).sort((a, b) => a - b),
+    Array.from({ length: 300 }, (_, i) => i + 1)
+  )
   t.ok(counted.every(({ exact }) => exact))
   const next = await nodes[0]!.count('key_a', 'emails:send', window + 1, 1000)
   t.equal(next.position, 1, 'the next window starts anew')
@@ -63,7 +71,7 @@ t.test('a job that is sent round again for part of a millisecond stays away for 
       else job.ack()
     },
     repair: plan => repair(bus, plan, topology),
-    onTrouble: () => {}
+    onError: () => {}
   })
   t.teardown(() => worker.stop())
   await bus.js.publish('due.send.1.acc_1.em_again.0', '{}')
@@ -85,14 +93,15 @@ t.test('a schedule comes due, is replaced by a later one on its subject, and sur
       job.ack()
     },
     repair: plan => repair(bus, plan, topology),
-    onTrouble: () => {}
+    onError: () => {}
   })
-  const plan = (payload: string, atMs: number) => schedule(bus, { subject: 'schedule.send.1.acc_1.em_1.0', target: 'due.send.1.acc_1.em_1.0', atMs, payload })
+  const plan = (payload: string, atMs: number) =>
+    schedule(bus, { subject: 'schedule.send.1.acc_1.em_1.0', target: 'due.send.1.acc_1.em_1.0', atMs, payload })
   await plan('never', Date.now() + 60_000)
   await plan('first', Date.now() + 200)
   await until(() => due.length === 1)
   await api(bus, 'STREAM.DELETE.SCHEDULE', undefined)
-  await until(() => worker.trouble() === null)
+  await until(() => worker.unhealthyReason() === null)
   await until(() => plan('second', Date.now()).then(() => true, () => false))
   await until(() => due.length === 2)
   t.strictSame(due, ['"first"', '"second"'])
@@ -129,7 +138,10 @@ const BREAK_MS = DEAD_MS / 2
 t.test('a worker that beats is alive; who never did is dead only after we have been heard for long enough', async t => {
   const heartbeats = startHeartbeats(bus, 'w_1', DEAD_MS)
   const judge = startHeartbeats(bus, 'w_2', DEAD_MS)
-  t.teardown(() => { heartbeats.stop(); judge.stop() })
+  t.teardown(() => {
+    heartbeats.stop()
+    judge.stop()
+  })
   t.equal(judge.heardForMs(), 0)
   await until(() => judge.heardForMs() > 0)
   t.equal(await judge.isDead('w_never'), false, 'too early to tell')
@@ -160,11 +172,16 @@ t.test('a stream of heartbeats made again has forgotten the living: nobody is de
 
 t.test('a clock that is an hour ahead of the server kills nobody', async t => {
   const { now } = Date
-  t.teardown(() => { Date.now = now })
+  t.teardown(() => {
+    Date.now = now
+  })
   Date.now = () => now() + 3_600_000
   const living = startHeartbeats(bus, 'w_4', DEAD_MS)
   const judge = startHeartbeats(bus, 'w_5', DEAD_MS)
-  t.teardown(() => { living.stop(); judge.stop() })
+  t.teardown(() => {
+    living.stop()
+    judge.stop()
+  })
   await until(() => judge.heardForMs() > DEAD_MS + 100)
   t.equal(await judge.isDead('w_4'), false)
   await until(() => judge.isDead('w_never'))

@@ -11,9 +11,25 @@ import { ERASED } from '#streams/address.ts'
 import { redact, requestWithout } from '#streams/email/erase.ts'
 import type { EmailErased, EmailRequested, RecipientFact } from '#streams/email/facts.ts'
 import type { Pool } from '#src/postgres/pool.ts'
-import { ask } from '#src/postgres/run.ts'
+import { ask } from '#src/postgres/query.ts'
 import {
-  ACCOUNT, attempted, bounced, canceled, clicked, complained, deferred, delivered, failed, inDoubt, opened, recorded, requested, rescheduled, retryRequested, suppressed, timeAt,
+  ACCOUNT,
+  attempted,
+  bounced,
+  canceled,
+  clicked,
+  complained,
+  deferred,
+  delivered,
+  failed,
+  inDoubt,
+  opened,
+  recorded,
+  requested,
+  rescheduled,
+  retryRequested,
+  suppressed,
+  timeAt,
   unsubscribed
 } from '../support/facts.ts'
 import { chanceOf, openChance, type Chance } from '../support/random.ts'
@@ -24,7 +40,9 @@ t.test('the roll-up in memory is that of the tables, whatever the recipients are
   const all = RecipientStatus.anyOf.map(({ const: status }) => status)
   const sets = Array.from({ length: 2 ** all.length - 1 }, (_, i) => all.filter((_status, bit) => ((i + 1) >> bit) & 1))
   const rows = sets.flatMap((statuses, i) => statuses.flatMap(status => [{ i, status }, { i, status }]))
-  const { text, values } = sql`select i, ${rollUp} as status from json_to_recordset(${JSON.stringify(rows)}::json) as given (i int, status text) group by i order by i`
+  const { text, values } = sql`select i, ${rollUp} as status from json_to_recordset(${
+    JSON.stringify(rows)
+  }::json) as given (i int, status text) group by i order by i`
   const { rows: answers } = await pool.query({ text, values: [...values] })
   t.equal(answers.length, 1023)
   t.same(sets.map(statuses => rolledUp(statuses)), answers.map(({ status }) => status))
@@ -32,22 +50,51 @@ t.test('the roll-up in memory is that of the tables, whatever the recipients are
 
 /** Something that can happen to a recipient; what strangers say may hold what PostgreSQL does not take. */
 const HAPPENINGS = [
-  attempted, delivered, failed, inDoubt, suppressed, rescheduled, canceled, retryRequested, opened, clicked, complained, unsubscribed,
-  (given: { email: string }) => deferred({ ...given, reply: { code: 451, enhanced: '4.7.1', text: '451 4.7.1 l\0ter \ud800' } }),
-  (given: { email: string }) => deferred({ ...given, reply: null, error: 'connect ECONNREFUSED', host: null, tls: null }),
+  attempted,
+  delivered,
+  failed,
+  inDoubt,
+  suppressed,
+  rescheduled,
+  canceled,
+  retryRequested,
+  opened,
+  clicked,
+  complained,
+  unsubscribed,
+  (given: { email: string }) =>
+    deferred({ ...given, reply: { code: 451, enhanced: '4.7.1', text: '451 4.7.1 l\0ter \ud800' } }),
+  (given: { email: string }) =>
+    deferred({ ...given, reply: null, error: 'connect ECONNREFUSED', host: null, tls: null }),
   (given: { email: string }) => bounced(given),
-  (given: { email: string }) => bounced({ ...given, reply: null, status: '5.1.2', report: 'in_1', host: null, tls: null })
+  (given: { email: string }) =>
+    bounced({ ...given, reply: null, status: '5.1.2', report: 'in_1', host: null, tls: null })
 ]
 
-interface History { request: Recorded<AnyFact>, facts: Stored[] }
+interface History {
+  request: Recorded<AnyFact>
+  facts: Stored[]
+}
 
 function historyOf (chance: Chance, email: string): History {
   const kinds = ['to', 'cc', 'bcc'] as const
-  const recipients = Array.from({ length: chance.int(1, 3) }, (_, n) => ({ address: `n${n}@example.net`, name: chance.of([null, 'Ada', 'A, B']), kind: kinds[n]! }))
+  const recipients = Array.from(
+    { length: chance.int(1, 3) },
+    (_, n) => ({ address: `n${n}@example.net`, name: chance.of([null, 'Ada', 'A, B']), kind: kinds[n]! })
+  )
   const request = requested({ email, recipients, scheduledAt: chance.of([null, null, timeAt(chance.int(10, 900))]) })
   const made = Array.from({ length: chance.int(0, 25) }, (_, i) => {
     const n = chance.int(0, recipients.length - 1)
-    return chance.of(HAPPENINGS)({ email, n, to: recipients[n]!.address, sequence: i + 1, attempt: chance.int(1, 4), machine: chance.next() < 0.5 } as { email: string })
+    return chance.of(HAPPENINGS)(
+      {
+        email,
+        n,
+        to: recipients[n]!.address,
+        sequence: i + 1,
+        attempt: chance.int(1, 4),
+        machine: chance.next() < 0.5
+      } as { email: string }
+    )
   })
   // Two may be stored in one millisecond, and a fact may be stored long after it happened.
   let storedMs = Date.parse(request.time)
@@ -121,12 +168,23 @@ t.test('what is erased is erased at every moment, and was not yet before it was;
     const request = history.request.fact as EmailRequested
     const gone = chance.int(0, request.data.recipients.length - 1)
     const left = history.facts.filter(({ fact }) => (fact as RecipientFact).data.n !== gone)
-    const past = history.facts.filter(fact => !left.includes(fact)).map(({ seq, storedMs, fact }) => ({ seq, storedMs, fact: redact(withEvent(fact as RecipientFact)) }))
-    const redacted = { request: { ...history.request, fact: { ...request, data: requestWithout(request.data, [gone]) } }, facts: [...left, ...past.map(fact => ({ ...fact, subject: 'email.0.x' }))] }
+    const past = history.facts.filter(fact => !left.includes(fact)).map(({ seq, storedMs, fact }) => ({
+      seq,
+      storedMs,
+      fact: redact(withEvent(fact as RecipientFact))
+    }))
+    const redacted = {
+      request: { ...history.request, fact: { ...request, data: requestWithout(request.data, [gone]) } },
+      facts: [...left, ...past.map(fact => ({ ...fact, subject: 'email.0.x' }))]
+    }
     redacted.facts.sort((a, b) => a.seq - b.seq)
     const moments = await happen(pool, redacted, id)
     const lastMs = Math.max(Date.parse(request.time), ...history.facts.map(({ storedMs }) => storedMs))
-    const erasure = erased({ email: id, n: gone, past: past.map(({ storedMs, ...rest }) => ({ ...rest, storedAt: new Date(storedMs).toISOString() })) })
+    const erasure = erased({
+      email: id,
+      n: gone,
+      past: past.map(({ storedMs, ...rest }) => ({ ...rest, storedAt: new Date(storedMs).toISOString() }))
+    })
     const stored = recorded([erasure], 1000).map(fact => ({ ...fact, storedMs: lastMs + 10 }))
     await apply(pool, emails, stored)
     const asked = (await ask(pool, findAsked({ account: ACCOUNT, id })))!
@@ -139,12 +197,29 @@ t.test('what is erased is erased at every moment, and was not yet before it was;
 
 /** With an event like those of a running service, where the fact has one. */
 function withEvent<F extends RecipientFact> (fact: F): F {
-  return { ...fact, data: { ...fact.data, ...('event' in fact.data ? { event: JSON.stringify({ data: { from: 'news@example.com', tags: [] } }) } : {}) } }
+  return {
+    ...fact,
+    data: {
+      ...fact.data,
+      ...('event' in fact.data ? { event: JSON.stringify({ data: { from: 'news@example.com', tags: [] } }) } : {})
+    }
+  }
 }
 
 function erased (data: Pick<EmailErased['data'], 'email' | 'n' | 'past'>): EmailErased {
-  const cause = { id: 'ev_erased', version: 1, time: timeAt(1e6), account: ACCOUNT, causation: null, correlation: 'test' }
-  return { ...cause, type: 'email.erased', data: { ...data, request: 7, to: ERASED, sequence: data.past.length + 1, erasure: 'era_one' } }
+  const cause = {
+    id: 'ev_erased',
+    version: 1,
+    time: timeAt(1e6),
+    account: ACCOUNT,
+    causation: null,
+    correlation: 'test'
+  }
+  return {
+    ...cause,
+    type: 'email.erased',
+    data: { ...data, request: 7, to: ERASED, sequence: data.past.length + 1, erasure: 'era_one' }
+  }
 }
 
 t.test('an email of another account is not found, and without an account it is', async t => {

@@ -2,15 +2,35 @@ import fc from 'fast-check'
 import t from 'tap'
 import { deliveries, DELIVERY_STATES } from '#projections/deliveries/project.ts'
 import {
-  deliveryStates, failedDeliveries, getDelivery, listDeliveries, overdueDeliveries, parsePlace, pruneAttempts, pruneDeliveries, unheardDeliveries,
-  type DeliveryFilters, type FailedDelivery, type WaitingDelivery
+  deliveryStates,
+  failedDeliveries,
+  getDelivery,
+  listDeliveries,
+  overdueDeliveries,
+  parsePlace,
+  pruneAttempts,
+  pruneDeliveries,
+  unheardDeliveries,
+  type DeliveryFilters,
+  type FailedDelivery,
+  type WaitingDelivery
 } from '#projections/deliveries/queries.ts'
 import { placeText, type Place } from '#projections/place.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import type { Pool } from '#src/postgres/pool.ts'
-import { ask } from '#src/postgres/run.ts'
-import { ACCOUNT, deliveryAttempted, deliveryFailed, deliveryParked, deliveryRequested, member, recorded, timeAt, type DeliveryStep } from '../support/facts.ts'
+import { ask } from '#src/postgres/query.ts'
+import {
+  ACCOUNT,
+  deliveryAttempted,
+  deliveryFailed,
+  deliveryDeferred,
+  deliveryRequested,
+  member,
+  recorded,
+  timeAt,
+  type DeliveryStep
+} from '../support/facts.ts'
 import { LONG } from '../support/long.ts'
 import { apply, cut, freshPool, randomOf, shuffled } from './view.ts'
 
@@ -18,14 +38,21 @@ const past = (seconds: number) => new Date(Date.now() - seconds * 1000).toISOStr
 const one = (id: string) => ({ account: ACCOUNT, id })
 
 async function allRows (pool: Pool): Promise<string[]> {
-  const { rows } = await pool.query('select to_jsonb(deliveries) as row from deliveries union all select to_jsonb(delivery_attempts) from delivery_attempts')
+  const { rows } = await pool.query(
+    'select to_jsonb(deliveries) as row from deliveries union all select to_jsonb(delivery_attempts) from delivery_attempts'
+  )
   return rows.map(({ row }) => JSON.stringify(row)).sort()
 }
 
 /** Ids of a list, all pages of it after one another, and how many pages that were. */
-async function listed (pool: Pool, filters: DeliveryFilters, limit = 100, account = ACCOUNT): Promise<{ ids: string[], pages: number }> {
+async function listed (
+  pool: Pool,
+  filters: DeliveryFilters,
+  limit = 100,
+  account = ACCOUNT
+): Promise<{ ids: string[], pages: number }> {
   const ids: string[] = []
-  for (let cursor: Place | null = null, pages = 1; ; pages++) {
+  for (let cursor: Place | null = null, pages = 1;; pages++) {
     const page = await ask(pool, listDeliveries({ account, filters, limit, cursor }))
     ids.push(...page.deliveries.map(({ id }) => id))
     if (page.nextCursor === null) return { ids, pages }
@@ -39,28 +66,74 @@ t.test('a delivery that is tried again and arrives', async t => {
   const request = deliveryRequested({})
   await apply(pool, deliveries, recorded([request], 1))
   t.match((await ask(pool, deliveryStates(['whd_one', 'whd_none']))).get('whd_one'), { state: 'pending', replay: null })
-  t.match(await ask(pool, getDelivery(one('whd_one'))), { state: 'pending', attempts: 0, last: null, firstAttemptAt: null, nextAttemptAt: null, tries: [] })
-  const away = deliveryAttempted({ result: 'retrying', status: null, error: 'no answer', errorKind: 'timeout', response: '', nextAttemptAt: timeAt(60) })
+  t.match(await ask(pool, getDelivery(one('whd_one'))), {
+    state: 'pending',
+    attempts: 0,
+    last: null,
+    firstAttemptAt: null,
+    nextAttemptAt: null,
+    tries: []
+  })
+  const away = deliveryAttempted({
+    result: 'retrying',
+    status: null,
+    error: 'no answer',
+    errorKind: 'timeout',
+    response: '',
+    nextAttemptAt: timeAt(60)
+  })
   await apply(pool, deliveries, recorded([away], 2))
   t.match(await ask(pool, getDelivery(one('whd_one'))), {
-    state: 'retrying', attempts: 1, nextAttemptAt: new Date(timeAt(60)), endedAt: null, last: { status: null, error: 'no answer', errorKind: 'timeout' }
+    state: 'retrying',
+    attempts: 1,
+    nextAttemptAt: new Date(timeAt(60)),
+    endedAt: null,
+    last: { status: null, error: 'no answer', errorKind: 'timeout' }
   })
   const last = deliveryAttempted({ attempt: 2, durationMs: 31 })
   await apply(pool, deliveries, recorded([last], 3))
   const found = await ask(pool, getDelivery(one('whd_one')))
   t.match(found, {
-    webhook: 'wh_one', events: [{ id: 'ev_event', type: 'email.delivered', seq: 7, email: 'em_one' }], batch: false, test: false, replay: null,
-    state: 'delivered', requestedAt: new Date(request.time), firstAttemptAt: new Date(timeAt(0)), nextAttemptAt: null, endedAt: new Date(last.time),
-    reason: null, attempts: 2, last: { status: 200, error: null, errorKind: null, durationMs: 31 }
+    webhook: 'wh_one',
+    events: [{ id: 'ev_event', type: 'email.delivered', seq: 7, email: 'em_one' }],
+    batch: false,
+    test: false,
+    replay: null,
+    state: 'delivered',
+    requestedAt: new Date(request.time),
+    firstAttemptAt: new Date(timeAt(0)),
+    nextAttemptAt: null,
+    endedAt: new Date(last.time),
+    reason: null,
+    attempts: 2,
+    last: { status: 200, error: null, errorKind: null, durationMs: 31 }
   })
   t.strictSame(found!.tries, [
     {
-      seq: 2, replay: null, attempt: 1, at: new Date(away.time), status: null, error: 'no answer', errorKind: 'timeout', durationMs: 12, response: '',
-      url: 'https://example.com/hooks', headers: { 'webhook-id': 'ev_event' }
+      seq: 2,
+      replay: null,
+      attempt: 1,
+      at: new Date(away.time),
+      status: null,
+      error: 'no answer',
+      errorKind: 'timeout',
+      durationMs: 12,
+      response: '',
+      url: 'https://example.com/hooks',
+      headers: { 'webhook-id': 'ev_event' }
     },
     {
-      seq: 3, replay: null, attempt: 2, at: new Date(last.time), status: 200, error: null, errorKind: null, durationMs: 31, response: 'ok',
-      url: 'https://example.com/hooks', headers: { 'webhook-id': 'ev_event' }
+      seq: 3,
+      replay: null,
+      attempt: 2,
+      at: new Date(last.time),
+      status: 200,
+      error: null,
+      errorKind: null,
+      durationMs: 31,
+      response: 'ok',
+      url: 'https://example.com/hooks',
+      headers: { 'webhook-id': 'ev_event' }
     }
   ])
   t.equal(await ask(pool, getDelivery({ account: 'acc_other', id: 'whd_one' })), null, 'another account has none')
@@ -68,23 +141,50 @@ t.test('a delivery that is tried again and arrives', async t => {
 
 t.test('the row is of the greatest replay: what is told late of an older run changes nothing but adds its request', async t => {
   const pool = await freshPool(t)
-  await apply(pool, deliveries, recorded([
-    deliveryRequested({}),
-    deliveryAttempted({ result: 'retrying', status: 500, nextAttemptAt: timeAt(60) }),
-    deliveryRequested({ replay: 'rpl_2' })
-  ]))
-  t.match(await ask(pool, getDelivery(one('whd_one'))), { state: 'pending', replay: 'rpl_2', attempts: 0, last: null, nextAttemptAt: null, tries: { length: 1 } })
-  await apply(pool, deliveries, recorded([
-    deliveryAttempted({ attempt: 2 }),
-    deliveryRequested({ replay: 'rpl_1' }),
-    deliveryFailed({ replay: 'rpl_1', reason: 'expired' })
-  ], 4))
-  t.match(await ask(pool, getDelivery(one('whd_one'))), { state: 'pending', replay: 'rpl_2', attempts: 0, last: null, endedAt: null, reason: null, tries: { length: 2 } })
+  await apply(
+    pool,
+    deliveries,
+    recorded([
+      deliveryRequested({}),
+      deliveryAttempted({ result: 'retrying', status: 500, nextAttemptAt: timeAt(60) }),
+      deliveryRequested({ replay: 'rpl_2' })
+    ])
+  )
+  t.match(await ask(pool, getDelivery(one('whd_one'))), {
+    state: 'pending',
+    replay: 'rpl_2',
+    attempts: 0,
+    last: null,
+    nextAttemptAt: null,
+    tries: { length: 1 }
+  })
+  await apply(
+    pool,
+    deliveries,
+    recorded([
+      deliveryAttempted({ attempt: 2 }),
+      deliveryRequested({ replay: 'rpl_1' }),
+      deliveryFailed({ replay: 'rpl_1', reason: 'expired' })
+    ], 4)
+  )
+  t.match(await ask(pool, getDelivery(one('whd_one'))), {
+    state: 'pending',
+    replay: 'rpl_2',
+    attempts: 0,
+    last: null,
+    endedAt: null,
+    reason: null,
+    tries: { length: 2 }
+  })
   await apply(pool, deliveries, recorded([deliveryAttempted({ replay: 'rpl_2', status: 202 })], 7))
   const found = await ask(pool, getDelivery(one('whd_one')))
   t.match(found, { state: 'delivered', replay: 'rpl_2', attempts: 1, last: { status: 202 } })
   t.strictSame(found!.tries.map(({ replay, attempt }) => [replay, attempt]), [[null, 1], [null, 2], ['rpl_2', 1]])
-  t.strictSame((await ask(pool, deliveryStates(['whd_one']))).get('whd_one'), { delivery: 'whd_one', replay: 'rpl_2', state: 'delivered' })
+  t.strictSame((await ask(pool, deliveryStates(['whd_one']))).get('whd_one'), {
+    delivery: 'whd_one',
+    replay: 'rpl_2',
+    state: 'delivered'
+  })
 })
 
 const RUNS = [null, 'rpl_01', 'rpl_02']
@@ -93,21 +193,33 @@ const CONTENTS = [[member(1)], [member(2)], [member(3), member(4)], [member(5), 
 const step = fc.record({
   which: fc.nat(CONTENTS.length - 1),
   run: fc.nat(RUNS.length - 1),
-  kind: fc.constantFrom('requested', 'retrying', 'delivered', 'failed', 'parked', 'ended'),
+  kind: fc.constantFrom('requested', 'retrying', 'delivered', 'failed', 'deferred', 'ended'),
   attempt: fc.integer({ min: 1, max: 4 }),
   startS: fc.nat(50)
 }).map(({ which, run, kind, attempt, startS }): DeliveryStep => {
   const owed = { delivery: `whd_${which}`, events: CONTENTS[which]!, batch: which >= 2, replay: RUNS[run]! }
   const firstAttemptAt = timeAt(startS)
   if (kind === 'requested') return deliveryRequested(owed)
-  if (kind === 'parked') return deliveryParked({ ...owed, attempts: attempt - 1, firstAttemptAt, nextAttemptAt: timeAt(500 + startS) })
+  if (kind === 'deferred') {
+    return deliveryDeferred({ ...owed, attempts: attempt - 1, firstAttemptAt, nextAttemptAt: timeAt(500 + startS) })
+  }
   if (kind === 'ended') return deliveryFailed({ ...owed, attempts: attempt - 1, reason: 'expired' })
   if (kind === 'delivered') return deliveryAttempted({ ...owed, attempt, firstAttemptAt, durationMs: startS })
   const nextAttemptAt = kind === 'retrying' ? timeAt(900 + startS) : null
-  return deliveryAttempted({ ...owed, attempt, firstAttemptAt, result: kind, status: null, error: `no ${startS}`, errorKind: 'connect', nextAttemptAt })
+  return deliveryAttempted({
+    ...owed,
+    attempt,
+    firstAttemptAt,
+    result: kind,
+    status: null,
+    error: `no ${startS}`,
+    errorKind: 'connect',
+    nextAttemptAt
+  })
 })
 
-/** What the law says in the plainest words: the facts of the greatest run, and the last of them, unless one of them says that it has arrived. */
+/** What the law says in the plainest words: the facts of the greatest run, and the last of them, unless one of them
+ *  says that it has arrived. */
 function rowsByLaw (facts: Array<Recorded<AnyFact>>) {
   const steps = facts as Array<Recorded<DeliveryStep>>
   return [...new Set(steps.map(({ fact }) => fact.data.delivery))].sort().map(id => {
@@ -117,16 +229,28 @@ function rowsByLaw (facts: Array<Recorded<AnyFact>>) {
     const requests = run.map(({ fact }) => fact).filter(fact => fact.type === 'delivery.attempted')
     const arrived = run.findLast(({ fact }) => fact.type === 'delivery.attempted' && fact.data.result === 'delivered')
     const { fact: last, seq } = arrived ?? run.at(-1)!
-    const state = last.type === 'delivery.attempted' ? last.data.result : { 'delivery.requested': 'pending', 'delivery.parked': 'retrying', 'delivery.failed': 'failed' }[last.type]
+    const state = last.type === 'delivery.attempted'
+      ? last.data.result
+      : { 'delivery.requested': 'pending', 'delivery.deferred': 'retrying', 'delivery.failed': 'failed' }[last.type]
     return {
       id,
       replay,
       state,
       state_seq: seq,
       requested_at: its[0]!.fact.time,
-      attempts: Math.max(0, ...run.map(({ fact }) => (fact.type === 'delivery.requested' ? 0 : fact.type === 'delivery.attempted' ? fact.data.attempt : fact.data.attempts))),
+      attempts: Math.max(
+        0,
+        ...run.map(({ fact }) => (fact.type === 'delivery.requested'
+          ? 0
+          : fact.type === 'delivery.attempted'
+          ? fact.data.attempt
+          : fact.data.attempts)
+        )
+      ),
       first_attempt_at: requests.map(({ data }) => data.firstAttemptAt).sort()[0] ?? null,
-      next_attempt_at: last.type === 'delivery.attempted' || last.type === 'delivery.parked' ? last.data.nextAttemptAt : null,
+      next_attempt_at: last.type === 'delivery.attempted' || last.type === 'delivery.deferred'
+        ? last.data.nextAttemptAt
+        : null,
       error: arrived === undefined ? requests.at(-1)?.data.error ?? null : null,
       requests: its.filter(({ fact }) => fact.type === 'delivery.attempted').map(request => request.seq)
     }
@@ -136,20 +260,25 @@ function rowsByLaw (facts: Array<Recorded<AnyFact>>) {
 t.test('whatever happens, in any order, in any batches and twice: the rows are those of the law', async t => {
   const pool = await freshPool(t)
   const clear = () => pool.query('truncate deliveries, delivery_attempts')
-  await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 25 }), fc.integer(), async (steps, seed) => {
-    const facts = recorded(steps)
-    await clear()
-    await apply(pool, deliveries, facts)
-    const expected = await allRows(pool)
-    const { rows } = await pool.query(`select id, replay, state, state_seq, requested_at, attempts, first_attempt_at, next_attempt_at, error,
-      array(select seq::integer from delivery_attempts where delivery = deliveries.id order by seq) as requests from deliveries order by id`)
-    t.strictSame(JSON.parse(JSON.stringify(rows)), rowsByLaw(facts))
-    await clear()
-    const random = randomOf(seed)
-    const told = random() < 0.5 ? [...facts, ...facts] : shuffled([...facts, ...facts], random)
-    for (const batch of cut(told, 6, random)) await apply(pool, deliveries, batch)
-    t.strictSame(await allRows(pool), expected)
-  }), { numRuns: LONG ? 300 : 30 })
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 25 }), fc.integer(), async (steps, seed) => {
+      const facts = recorded(steps)
+      await clear()
+      await apply(pool, deliveries, facts)
+      const expected = await allRows(pool)
+      const { rows } = await pool.query(
+        `select id, replay, state, state_seq, requested_at, attempts, first_attempt_at, next_attempt_at, error,
+      array(select seq::integer from delivery_attempts where delivery = deliveries.id order by seq) as requests from deliveries order by id`
+      )
+      t.strictSame(JSON.parse(JSON.stringify(rows)), rowsByLaw(facts))
+      await clear()
+      const random = randomOf(seed)
+      const told = random() < 0.5 ? [...facts, ...facts] : shuffled([...facts, ...facts], random)
+      for (const batch of cut(told, 6, random)) await apply(pool, deliveries, batch)
+      t.strictSame(await allRows(pool), expected)
+    }),
+    { numRuns: LONG ? 300 : 30 }
+  )
 })
 
 t.test('what has arrived has arrived: what another process meets with the same delivery later adds its request, no more', async t => {
@@ -161,16 +290,47 @@ t.test('what has arrived has arrived: what another process meets with the same d
   ]
   for (const facts of [recorded(requests), ...recorded(requests).map(each => [each])]) {
     await apply(pool, deliveries, facts)
-    t.match(await ask(pool, getDelivery(one('whd_one'))), { state: 'delivered', nextAttemptAt: null, reason: null, last: { status: 202, error: null }, tries: { length: facts.length === 3 ? 2 : Number } })
+    t.match(await ask(pool, getDelivery(one('whd_one'))), {
+      state: 'delivered',
+      nextAttemptAt: null,
+      reason: null,
+      last: { status: 202, error: null },
+      tries: { length: facts.length === 3 ? 2 : Number }
+    })
   }
-  await apply(pool, deliveries, recorded([deliveryRequested({ replay: 'rpl_1' }), deliveryAttempted({ replay: 'rpl_1', result: 'failed', status: 500 })], 4))
-  t.match(await ask(pool, getDelivery(one('whd_one'))), { state: 'failed', replay: 'rpl_1', last: { status: 500 } }, 'a replay is another matter')
+  await apply(
+    pool,
+    deliveries,
+    recorded([
+      deliveryRequested({ replay: 'rpl_1' }),
+      deliveryAttempted({ replay: 'rpl_1', result: 'failed', status: 500 })
+    ], 4)
+  )
+  t.match(
+    await ask(pool, getDelivery(one('whd_one'))),
+    { state: 'failed', replay: 'rpl_1', last: { status: 500 } },
+    'a replay is another matter'
+  )
 })
 
 t.test('what strangers answer is stored, whatever bytes it holds', async t => {
   const pool = await freshPool(t)
-  await apply(pool, deliveries, recorded([deliveryAttempted({ status: 500, response: 'a\0b\ud800', error: 'x\0', request: { url: 'https://example.com/', headers: { 'x\0': 'y\0' } } })]))
-  t.match(await ask(pool, getDelivery(one('whd_one'))), { last: { error: 'x\uFFFD' }, tries: [{ response: 'a\uFFFDb\uFFFD', headers: { 'x\uFFFD': 'y\uFFFD' } }] })
+  await apply(
+    pool,
+    deliveries,
+    recorded([
+      deliveryAttempted({
+        status: 500,
+        response: 'a\0b\ud800',
+        error: 'x\0',
+        request: { url: 'https://example.com/', headers: { 'x\0': 'y\0' } }
+      })
+    ])
+  )
+  t.match(await ask(pool, getDelivery(one('whd_one'))), {
+    last: { error: 'x\uFFFD' },
+    tries: [{ response: 'a\uFFFDb\uFFFD', headers: { 'x\uFFFD': 'y\uFFFD' } }]
+  })
 })
 
 t.test('a list is filtered by endpoint, event, email, state, error and time, newest first, and by pages gives each once', async t => {
@@ -179,20 +339,40 @@ t.test('a list is filtered by endpoint, event, email, state, error and time, new
   const ids = Array.from({ length: 24 }, (_, i) => `whd_${String(i).padStart(2, '0')}`)
   const batchOf = (i: number) => i % 6 === 5
   for (const [i, delivery] of ids.entries()) {
-    const owed = { delivery, webhook: `wh_${i % 2}`, events: batchOf(i) ? [member(i), member(100)] : [member(i)], batch: batchOf(i) }
+    const owed = {
+      delivery,
+      webhook: `wh_${i % 2}`,
+      events: batchOf(i) ? [member(i), member(100)] : [member(i)],
+      batch: batchOf(i)
+    }
     facts.push(deliveryRequested(owed))
     if (i % 4 === 1) facts.push(deliveryAttempted(owed))
-    if (i % 4 === 2) facts.push(deliveryAttempted({ ...owed, result: 'retrying', status: null, error: 'away', errorKind: i % 8 === 2 ? 'connect' : 'dns', nextAttemptAt: timeAt(999) }))
+    if (i % 4 === 2) {
+      facts.push(
+        deliveryAttempted({
+          ...owed,
+          result: 'retrying',
+          status: null,
+          error: 'away',
+          errorKind: i % 8 === 2 ? 'connect' : 'dns',
+          nextAttemptAt: timeAt(999)
+        })
+      )
+    }
     if (i % 4 === 3) facts.push(deliveryFailed(owed))
   }
   for (const batch of cut(recorded(facts), 7, randomOf(1))) await apply(pool, deliveries, batch)
   const newest = ids.toReversed()
   const where = (test: (i: number) => boolean) => newest.filter(id => test(ids.indexOf(id)))
-  const time = (i: number) => facts.find(fact => fact.type === 'delivery.requested' && fact.data.delivery === ids[i])!.time
+  const time = (i: number) =>
+    facts.find(fact => fact.type === 'delivery.requested' && fact.data.delivery === ids[i])!.time
   const cases: Array<[DeliveryFilters, string[]]> = [
     [{}, newest],
     [{ webhook: 'wh_1' }, where(i => i % 2 === 1)],
-    ...DELIVERY_STATES.map((state, n): [DeliveryFilters, string[]] => [{ state }, where(i => i % 4 === [0, 2, 1, 3][n])]),
+    ...DELIVERY_STATES.map((
+      state,
+      n
+    ): [DeliveryFilters, string[]] => [{ state }, where(i => i % 4 === [0, 2, 1, 3][n])]),
     [{ webhook: 'wh_1', state: 'delivered' }, where(i => i % 4 === 1)],
     [{ webhook: 'wh_0', state: 'delivered' }, []],
     [{ errorKind: 'dns' }, where(i => i % 8 === 6)],
@@ -221,7 +401,9 @@ t.test('a list is filtered by endpoint, event, email, state, error and time, new
   t.strictSame(await listed(pool, {}, 5), { ids: newest, pages: 5 })
   t.strictSame((await listed(pool, {}, 5, 'acc_other')).ids, [])
   t.strictSame((await listed(pool, { email: 'em_100' }, 5, 'acc_other')).ids, [])
-  const [batch] = (await ask(pool, listDeliveries({ account: ACCOUNT, filters: { event: 'ev_5' }, limit: 1, cursor: null }))).deliveries
+  const [batch] =
+    (await ask(pool, listDeliveries({ account: ACCOUNT, filters: { event: 'ev_5' }, limit: 1, cursor: null })))
+      .deliveries
   t.strictSame(batch!.events, [member(5), member(100)], 'the events of a batch, as they were')
 })
 
@@ -230,8 +412,19 @@ t.test('pages stay what they are while new deliveries come and old ones are aske
   const asked = (...ids: string[]) => ids.map(delivery => deliveryRequested({ delivery }))
   await apply(pool, deliveries, recorded(asked('whd_1', 'whd_2', 'whd_3', 'whd_4')))
   const first = await ask(pool, listDeliveries({ account: ACCOUNT, filters: {}, limit: 2, cursor: null }))
-  await apply(pool, deliveries, recorded([...asked('whd_5'), deliveryRequested({ delivery: 'whd_1', replay: 'rpl_1' }), deliveryAttempted({ delivery: 'whd_2' })], 5))
-  const second = await ask(pool, listDeliveries({ account: ACCOUNT, filters: {}, limit: 2, cursor: parsePlace(first.nextCursor!) }))
+  await apply(
+    pool,
+    deliveries,
+    recorded([
+      ...asked('whd_5'),
+      deliveryRequested({ delivery: 'whd_1', replay: 'rpl_1' }),
+      deliveryAttempted({ delivery: 'whd_2' })
+    ], 5)
+  )
+  const second = await ask(
+    pool,
+    listDeliveries({ account: ACCOUNT, filters: {}, limit: 2, cursor: parsePlace(first.nextCursor!) })
+  )
   t.strictSame([...first.deliveries, ...second.deliveries].map(({ id }) => id), ['whd_4', 'whd_3', 'whd_2', 'whd_1'])
   t.equal(second.nextCursor, null)
 })
@@ -239,8 +432,21 @@ t.test('pages stay what they are while new deliveries come and old ones are aske
 t.test('a place is read back, and what is none of ours is not', async t => {
   const place = { at: timeAt(1), id: 'whd_one' }
   t.strictSame(parsePlace(placeText(place)), place)
-  const times = ['2026-02-30T00:00:00.000Z', '2026-99-30T00:00:00.000Z', '0000-01-01T00:00:00.000Z', '+010000-01-01T00:00:00.000Z']
-  for (const text of ['', 'x', placeText({ ...place, id: "whd_'" }), ...times.map(at => placeText({ ...place, at })), 'A'.repeat(1000)]) {
+  const times = [
+    '2026-02-30T00:00:00.000Z',
+    '2026-99-30T00:00:00.000Z',
+    '0000-01-01T00:00:00.000Z',
+    '+010000-01-01T00:00:00.000Z'
+  ]
+  for (
+    const text of [
+      '',
+      'x',
+      placeText({ ...place, id: "whd_'" }),
+      ...times.map(at => placeText({ ...place, at })),
+      'A'.repeat(1000)
+    ]
+  ) {
     t.equal(parsePlace(text), null, text.slice(0, 80))
   }
 })
@@ -256,40 +462,71 @@ t.test('failures of an endpoint in a stretch of time are given by pages, without
   await apply(pool, deliveries, recorded(facts, 101))
   const range = { account: ACCOUNT, webhook: 'wh_one', from: facts[1]!.time, to: facts[6]!.time }
   const found: FailedDelivery[] = []
-  for (let after: Place | null = null; ;) {
+  for (let after: Place | null = null;;) {
     const page: FailedDelivery[] = await ask(pool, failedDeliveries(range, { limit: 3, after }))
     found.push(...page)
     if (page.length < 3) break
     after = { at: page.at(-1)!.endedAt.toISOString(), id: page.at(-1)!.id }
   }
-  t.strictSame(found.map(({ id, stateSeq }) => [id, stateSeq]), [['whd_1', 102], ['whd_2', 103], ['whd_4', 105], ['whd_5', 106]])
+  t.strictSame(found.map(({ id, stateSeq }) => [id, stateSeq]), [['whd_1', 102], ['whd_2', 103], ['whd_4', 105], [
+    'whd_5',
+    106
+  ]])
   t.strictSame(await ask(pool, failedDeliveries({ ...range, account: 'acc_other' }, { limit: 3, after: null })), [])
 })
 
 t.test('deliveries are overdue when their time has passed and nothing was heard', async t => {
   const pool = await freshPool(t)
-  await apply(pool, deliveries, recorded([
-    deliveryAttempted({ delivery: 'whd_a', result: 'retrying', nextAttemptAt: past(120) }),
-    deliveryAttempted({ delivery: 'whd_b', result: 'retrying', nextAttemptAt: past(10) }),
-    deliveryParked({ delivery: 'whd_c', replay: 'rpl_1', nextAttemptAt: past(240) }),
-    deliveryAttempted({ delivery: 'whd_d', result: 'retrying', nextAttemptAt: past(300) }),
-    deliveryFailed({ delivery: 'whd_d' }),
-    deliveryAttempted({ delivery: 'whd_e', result: 'retrying', nextAttemptAt: past(-100) })
-  ]))
-  const overdue = async (limit: number, graceS: number, after: WaitingDelivery | null = null) => await ask(pool, overdueDeliveries({ limit, graceS, after }))
+  await apply(
+    pool,
+    deliveries,
+    recorded([
+      deliveryAttempted({ delivery: 'whd_a', result: 'retrying', nextAttemptAt: past(120) }),
+      deliveryAttempted({ delivery: 'whd_b', result: 'retrying', nextAttemptAt: past(10) }),
+      deliveryDeferred({ delivery: 'whd_c', replay: 'rpl_1', nextAttemptAt: past(240) }),
+      deliveryAttempted({ delivery: 'whd_d', result: 'retrying', nextAttemptAt: past(300) }),
+      deliveryFailed({ delivery: 'whd_d' }),
+      deliveryAttempted({ delivery: 'whd_e', result: 'retrying', nextAttemptAt: past(-100) })
+    ])
+  )
+  const overdue = async (limit: number, graceS: number, after: WaitingDelivery | null = null) =>
+    await ask(pool, overdueDeliveries({ limit, graceS, after }))
   const page = await overdue(10, 60)
-  t.match(page, [{ id: 'whd_c', webhook: 'wh_one', replay: 'rpl_1', stateSeq: 3 }, { id: 'whd_a', replay: null, stateSeq: 1 }])
+  t.match(page, [{ id: 'whd_c', webhook: 'wh_one', replay: 'rpl_1', stateSeq: 3 }, {
+    id: 'whd_a',
+    replay: null,
+    stateSeq: 1
+  }])
   t.equal(page.length, 2)
-  t.strictSame((await overdue(10, -200)).map(({ id }) => id), ['whd_c', 'whd_a', 'whd_b', 'whd_e'], 'with those due soon')
+  t.strictSame(
+    (await overdue(10, -200)).map(({ id }) => id),
+    ['whd_c', 'whd_a', 'whd_b', 'whd_e'],
+    'with those due soon'
+  )
   t.strictSame((await overdue(1, 60, page[0]!)).map(({ id }) => id), ['whd_a'], 'the next page')
   t.strictSame(await overdue(1, 60, page[1]!), [])
 })
 
 t.test('deliveries of which nothing was heard come in the order of the log', async t => {
   const pool = await freshPool(t)
-  const asked = (delivery: string, secondsAgo: number) => ({ ...deliveryRequested({ delivery }), time: past(secondsAgo) })
-  await apply(pool, deliveries, recorded([asked('whd_b', 300), asked('whd_a', 200), asked('whd_c', 200), deliveryAttempted({ delivery: 'whd_c' }), asked('whd_d', 5), asked('whd_e', 130)]))
-  const unheard = async (limit: number, after: WaitingDelivery | null = null) => await ask(pool, unheardDeliveries({ limit, graceS: 120, after }))
+  const asked = (delivery: string, secondsAgo: number) => ({
+    ...deliveryRequested({ delivery }),
+    time: past(secondsAgo)
+  })
+  await apply(
+    pool,
+    deliveries,
+    recorded([
+      asked('whd_b', 300),
+      asked('whd_a', 200),
+      asked('whd_c', 200),
+      deliveryAttempted({ delivery: 'whd_c' }),
+      asked('whd_d', 5),
+      asked('whd_e', 130)
+    ])
+  )
+  const unheard = async (limit: number, after: WaitingDelivery | null = null) =>
+    await ask(pool, unheardDeliveries({ limit, graceS: 120, after }))
   const page = await unheard(2)
   t.match(page, [{ id: 'whd_b', stateSeq: 1, nextAttemptAt: null }, { id: 'whd_a', stateSeq: 2 }])
   t.strictSame((await unheard(2, page[1]!)).map(({ id }) => id), ['whd_e'])
@@ -298,7 +535,9 @@ t.test('deliveries of which nothing was heard come in the order of the log', asy
 t.test('what has left the log leaves the view by pages, also what nobody heard of again', async t => {
   const pool = await freshPool(t)
   const facts = recorded([
-    ...['whd_a', 'whd_b', 'whd_c', 'whd_waits'].map(delivery => deliveryAttempted({ delivery, result: 'retrying', nextAttemptAt: timeAt(60) })),
+    ...['whd_a', 'whd_b', 'whd_c', 'whd_waits'].map(delivery =>
+      deliveryAttempted({ delivery, result: 'retrying', nextAttemptAt: timeAt(60) })
+    ),
     deliveryRequested({ delivery: 'whd_pending' }),
     ...['whd_a', 'whd_b', 'whd_c'].map(delivery => deliveryAttempted({ delivery, attempt: 2 })),
     deliveryRequested({ delivery: 'whd_b', replay: 'rpl_1' })
@@ -319,7 +558,10 @@ t.test('what has left the log leaves the view by pages, also what nobody heard o
 
 t.test('a view that was pruned holds what is read anew from what is left of the log', async t => {
   const pool = await freshPool(t)
-  const settled = Array.from({ length: 30 }, (_, i) => [deliveryRequested({ delivery: `whd_${i}` }), deliveryAttempted({ delivery: `whd_${i}` })]).flat()
+  const settled = Array.from(
+    { length: 30 },
+    (_, i) => [deliveryRequested({ delivery: `whd_${i}` }), deliveryAttempted({ delivery: `whd_${i}` })]
+  ).flat()
   const facts = recorded(settled)
   for (const before of [1, 2, 17, 61]) {
     await pool.query('truncate deliveries, delivery_attempts')

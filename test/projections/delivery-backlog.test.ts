@@ -2,8 +2,8 @@ import t from 'tap'
 import { replayBacklog } from '#projections/deliveries/backlog.ts'
 import { deliveries } from '#projections/deliveries/project.ts'
 import type { AnyFact } from '#streams/catalog.ts'
-import { ask } from '#src/postgres/run.ts'
-import { ACCOUNT, deliveryAttempted, deliveryParked, deliveryRequested, recorded } from '../support/facts.ts'
+import { ask } from '#src/postgres/query.ts'
+import { ACCOUNT, deliveryAttempted, deliveryDeferred, deliveryRequested, recorded } from '../support/facts.ts'
 import { apply, freshPool } from './view.ts'
 
 const inMs = (ms: number) => new Date(Date.now() + ms).toISOString()
@@ -12,18 +12,37 @@ const HOURS_MS = 10 * 3_600_000
 t.test('in the way of a replay is what replays have asked for and nobody has tried, or what is soon tried again', async t => {
   const pool = await freshPool(t)
   const facts: AnyFact[] = [
-    deliveryParked({ delivery: 'whd_live', nextAttemptAt: inMs(1000) }),
-    deliveryParked({ delivery: 'whd_untried', replay: 'rpl_1', attempts: 0, nextAttemptAt: inMs(HOURS_MS) }),
-    deliveryParked({ delivery: 'whd_soon', replay: 'rpl_1', attempts: 2, nextAttemptAt: inMs(1000) }),
-    deliveryParked({ delivery: 'whd_overdue', replay: 'rpl_1', attempts: 2, nextAttemptAt: inMs(-HOURS_MS) }),
-    deliveryAttempted({ delivery: 'whd_refused', replay: 'rpl_1', result: 'retrying', status: 500, nextAttemptAt: inMs(HOURS_MS) }),
-    deliveryParked({ delivery: 'whd_held', replay: 'rpl_1', attempts: 3, nextAttemptAt: inMs(3_600_000), heldAt: inMs(0) }),
+    deliveryDeferred({ delivery: 'whd_live', nextAttemptAt: inMs(1000) }),
+    deliveryDeferred({ delivery: 'whd_untried', replay: 'rpl_1', attempts: 0, nextAttemptAt: inMs(HOURS_MS) }),
+    deliveryDeferred({ delivery: 'whd_soon', replay: 'rpl_1', attempts: 2, nextAttemptAt: inMs(1000) }),
+    deliveryDeferred({ delivery: 'whd_overdue', replay: 'rpl_1', attempts: 2, nextAttemptAt: inMs(-HOURS_MS) }),
+    deliveryAttempted({
+      delivery: 'whd_refused',
+      replay: 'rpl_1',
+      result: 'retrying',
+      status: 500,
+      nextAttemptAt: inMs(HOURS_MS)
+    }),
+    deliveryDeferred({
+      delivery: 'whd_held',
+      replay: 'rpl_1',
+      attempts: 3,
+      nextAttemptAt: inMs(3_600_000),
+      heldAt: inMs(0)
+    }),
     deliveryRequested({ delivery: 'whd_pending', replay: 'rpl_1' }),
     deliveryAttempted({ delivery: 'whd_done', replay: 'rpl_1' }),
-    deliveryParked({ delivery: 'whd_elsewhere', webhook: 'wh_two', replay: 'rpl_1', attempts: 0, nextAttemptAt: inMs(1000) })
+    deliveryDeferred({
+      delivery: 'whd_elsewhere',
+      webhook: 'wh_two',
+      replay: 'rpl_1',
+      attempts: 0,
+      nextAttemptAt: inMs(1000)
+    })
   ]
   await apply(pool, deliveries, recorded(facts, 1))
-  const count = async (webhook: string, max = 500, account = ACCOUNT) => await ask(pool, replayBacklog({ account, webhook, soonS: 60, max }))
+  const count = async (webhook: string, max = 500, account = ACCOUNT) =>
+    await ask(pool, replayBacklog({ account, webhook, soonS: 60, max }))
   t.equal(await count('wh_one'), 3)
   t.equal(await count('wh_two'), 1)
   t.equal(await count('wh_one', 500, 'acc_other'), 0)
@@ -32,8 +51,20 @@ t.test('in the way of a replay is what replays have asked for and nobody has tri
 
 t.test('ten thousand that were refused are not looked at one by one', async t => {
   const pool = await freshPool(t)
-  const refused = Array.from({ length: 10_000 }, (_, i) => deliveryAttempted({ delivery: `whd_${i}`, replay: 'rpl_1', result: 'retrying', status: 500, nextAttemptAt: inMs(HOURS_MS) }))
-  for (let i = 0; i < refused.length; i += 1000) await apply(pool, deliveries, recorded(refused.slice(i, i + 1000), i + 1))
+  const refused = Array.from(
+    { length: 10_000 },
+    (_, i) =>
+      deliveryAttempted({
+        delivery: `whd_${i}`,
+        replay: 'rpl_1',
+        result: 'retrying',
+        status: 500,
+        nextAttemptAt: inMs(HOURS_MS)
+      })
+  )
+  for (let i = 0; i < refused.length; i += 1000) {
+    await apply(pool, deliveries, recorded(refused.slice(i, i + 1000), i + 1))
+  }
   await pool.query('analyze deliveries')
   const { sql } = replayBacklog({ account: ACCOUNT, webhook: 'wh_one', soonS: 60, max: 500 })
   const { rows } = await pool.query<{ 'QUERY PLAN': string }>({ text: `explain ${sql.text}`, values: [...sql.values] })

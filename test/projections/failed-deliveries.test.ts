@@ -4,7 +4,15 @@ import { failedPages, waitingDeliveries } from '#src/actions/delivery-view.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { freshPool } from './view.ts'
 
-const query = { account: 'acc_first', webhook: 'wh_one', from: '2026-01-01T00:00:00.000Z', to: '2027-01-01T00:00:00.000Z', after: '', limit: 10, seenSeq: 0 }
+const query = {
+  account: 'acc_first',
+  webhook: 'wh_one',
+  from: '2026-01-01T00:00:00.000Z',
+  to: '2027-01-01T00:00:00.000Z',
+  after: '',
+  limit: 10,
+  seenSeq: 0
+}
 const failed = async (pool: Pool, seenSeq = 0) => await failedPages(pool)({ ...query, seenSeq })
 const waiting = async (pool: Pool) => await waitingDeliveries(pool)({ account: 'acc_first', id: 'wh_one' }, 10)
 

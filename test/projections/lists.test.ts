@@ -1,12 +1,20 @@
 import t from 'tap'
 import { emails } from '#projections/emails/project.ts'
 import { listEmails, parseCursor, type EmailFilters } from '#projections/emails/queries.ts'
-import { ask } from '#src/postgres/run.ts'
+import { ask } from '#src/postgres/query.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { ACCOUNT, bounced, deferred, delivered, recorded, requested } from '../support/facts.ts'
 import { apply, freshPool } from './view.ts'
 
-async function page (pool: Pool, { filters = {}, limit = 25, cursor = null, account = ACCOUNT }: { filters?: EmailFilters, limit?: number, cursor?: string | null, account?: string }) {
+async function page (
+  pool: Pool,
+  { filters = {}, limit = 25, cursor = null, account = ACCOUNT }: {
+    filters?: EmailFilters
+    limit?: number
+    cursor?: string | null
+    account?: string
+  }
+) {
   return await ask(pool, listEmails({ account, filters, limit, cursor: cursor === null ? null : parseCursor(cursor) }))
 }
 
@@ -40,7 +48,17 @@ t.test('a page of exactly all emails has no more', async t => {
 t.test('a cursor that is none of ours is refused', async t => {
   const cursor = (text: string) => parseCursor(Buffer.from(text).toString('base64url'))
   t.strictSame(cursor('2026-11-21T10:00:00.000Z em_one'), { at: '2026-11-21T10:00:00.000Z', id: 'em_one' })
-  for (const text of ['', 'x', '2026-11-21T10:00:00.000Z', '2026-02-30T10:00:00.000Z em_one', '0000-01-01T00:00:00.000Z em_one', '2026-13-01T10:00:00.000Z em_one', "2026-11-21T10:00:00.000Z em_' or 1"]) {
+  for (
+    const text of [
+      '',
+      'x',
+      '2026-11-21T10:00:00.000Z',
+      '2026-02-30T10:00:00.000Z em_one',
+      '0000-01-01T00:00:00.000Z em_one',
+      '2026-13-01T10:00:00.000Z em_one',
+      "2026-11-21T10:00:00.000Z em_' or 1"
+    ]
+  ) {
     t.equal(cursor(text), null, text)
   }
   t.equal(parseCursor('%%%'), null)
@@ -53,7 +71,11 @@ t.test('filters', async t => {
     email: 'em_1',
     subject: 'Your 100% invoice',
     from: { address: 'Billing@shop.example', name: 'Zoë' },
-    recipients: [{ address: 'Ada@example.net', name: null, kind: 'to' }, { address: 'ben@example.net', name: 'Ben', kind: 'bcc' }],
+    recipients: [{ address: 'Ada@example.net', name: null, kind: 'to' }, {
+      address: 'ben@example.net',
+      name: 'Ben',
+      kind: 'bcc'
+    }],
     tags: ['invoice', 'eu'],
     metadata: { order: 7, paid: true, plan: '7', 'a.b': 'dot' }
   })
@@ -61,11 +83,15 @@ t.test('filters', async t => {
   const third = requested({ email: 'em_3', subject: 'Welcome_back' })
   const foreign = requested({ email: 'em_4', tags: ['invoice'], subject: 'Your 100% invoice' }, 'acc_other')
   await apply(pool, emails, recorded([first, second, third, foreign]))
-  await apply(pool, emails, recorded([
-    delivered({ email: 'em_1', n: 0, to: 'Ada@example.net' }),
-    deferred({ email: 'em_1', n: 1, to: 'ben@example.net' }),
-    bounced({ email: 'em_2' })
-  ]))
+  await apply(
+    pool,
+    emails,
+    recorded([
+      delivered({ email: 'em_1', n: 0, to: 'Ada@example.net' }),
+      deferred({ email: 'em_1', n: 1, to: 'ben@example.net' }),
+      bounced({ email: 'em_2' })
+    ])
+  )
 
   const table: Array<[EmailFilters, string[]]> = [
     [{}, ['em_3', 'em_2', 'em_1']],
@@ -99,7 +125,14 @@ t.test('filters', async t => {
     [{ created_after: second.time }, ['em_3', 'em_2']],
     [{ created_before: second.time }, ['em_1']],
     [{ created_after: second.time, created_before: third.time }, ['em_2']],
-    [{ status: 'bounced', tag: 'welcome', q: 'wel', event: 'bounced', to: 'ada@example.net', created_after: first.time }, ['em_2']]
+    [{
+      status: 'bounced',
+      tag: 'welcome',
+      q: 'wel',
+      event: 'bounced',
+      to: 'ada@example.net',
+      created_after: first.time
+    }, ['em_2']]
   ]
   for (const [filters, expected] of table) {
     t.strictSame((await page(pool, { filters })).data.map(({ id }) => id), expected, JSON.stringify(filters))

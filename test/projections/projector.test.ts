@@ -6,17 +6,17 @@ import type { AnyFact } from '#streams/catalog.ts'
 import { subjects } from '#streams/subjects.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
-import { openLedger, type Ledger } from '#src/actions/ledger.ts'
+import { createAppenders, type Appenders } from '#src/actions/appenders.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { ensureTopology } from '#src/nats/ensure.ts'
-import { openBuilder } from '#src/out/projector/build.ts'
-import { createProjectors, type Projector } from '#src/out/projector/run.ts'
-import { listParked } from '#src/out/projector/parked.ts'
-import { createView } from '#src/out/projector/view.ts'
+import { openRebuilder } from '#src/workers/projector/rebuild.ts'
+import { createProjectors, type Projector } from '#src/workers/projector/projector.ts'
+import { listDeadLetters } from '#src/workers/projector/dead-letters.ts'
+import { createView } from '#src/workers/projector/view.ts'
 import { moveCheckpoints, readPositions, waitFor } from '#src/postgres/checkpoint.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
-import { ask, inTransaction } from '#src/postgres/run.ts'
-import { liveSet } from '#src/postgres/sets.ts'
+import { ask, inTransaction } from '#src/postgres/query.ts'
+import { liveSet } from '#src/postgres/table-sets.ts'
 import { ACCOUNT, attempted, delivered, requested } from '../support/facts.ts'
 import { openLine } from '../support/line.ts'
 import { freshAccount, freshDatabase, type Ending } from '../support/servers.ts'
@@ -24,26 +24,35 @@ import { allRows, freshPool } from './view.ts'
 
 const log = createLog('silent')
 
-async function openBus (t: Ending): Promise<{ bus: Bus, ledger: Ledger }> {
+async function openBus (t: Ending): Promise<{ bus: Bus, appenders: Appenders }> {
   const bus = await connectBus({ url: freshAccount().natsUrl, creds: null, name: 'projector test', log })
   t.teardown(() => bus.close())
   await ensureTopology(bus, { retention: { factsMs: 90 * 86_400_000, contentMs: 30 * 86_400_000 }, replicas: 1, log })
-  return { bus, ledger: openLedger(bus, systemClock) }
+  return { bus, appenders: createAppenders(bus, systemClock) }
 }
 
 function project (t: Ending, bus: Bus, pool: Pool): Projector {
-  const [projector] = createProjectors({ bus, pool, log, projections: { emails }, build: openBuilder({ bus, pool, log }).build })
+  const [projector] = createProjectors({
+    bus,
+    pool,
+    log,
+    projections: { emails },
+    build: openRebuilder({ bus, pool, log }).build
+  })
   t.teardown(() => projector!.stop())
   return projector!
 }
 
 /** An email in the log, asked for and delivered; ids from `from` on. */
-async function mail (ledger: Ledger, from: number, count: number): Promise<string[]> {
+async function mail (appenders: Appenders, from: number, count: number): Promise<string[]> {
   const ids = Array.from({ length: count }, (_, i) => `em_${String(from + i).padStart(4, '0')}`)
   const recipient = (email: string) => subjects.recipient(ACCOUNT, email, 0)
   await Promise.all(ids.map(async email => {
-    await ledger.requests.append([{ subject: subjects.request(ACCOUNT, email), fact: now(requested({ email })) }])
-    await ledger.emails.append([{ subject: recipient(email), fact: now(attempted({ email })) }, { subject: recipient(email), fact: now(delivered({ email })) }])
+    await appenders.requests.append([{ subject: subjects.request(ACCOUNT, email), fact: now(requested({ email })) }])
+    await appenders.emails.append([{ subject: recipient(email), fact: now(attempted({ email })) }, {
+      subject: recipient(email),
+      fact: now(delivered({ email }))
+    }])
   }))
   return ids
 }
@@ -63,29 +72,29 @@ async function until (holds: () => boolean | Promise<boolean>, timeoutMs = 20_00
 }
 
 t.test('a read that waits for its view sees what was written before it', async t => {
-  const { bus, ledger } = await openBus(t)
+  const { bus, appenders } = await openBus(t)
   const pool = await freshPool(t)
   const view = createView(bus, pool)
   t.equal(await view.caughtUp(emails), true, 'empty streams have nothing to wait for')
-  await mail(ledger, 0, 1)
+  await mail(appenders, 0, 1)
   t.equal(await view.caughtUp(emails, 100), false, 'nobody projects')
   const projector = project(t, bus, pool)
   t.equal(await view.caughtUp(emails, 10_000), true)
   for (let i = 1; i < 20; i++) {
-    const [id] = await mail(ledger, i, 1)
+    const [id] = await mail(appenders, i, 1)
     t.equal(await view.caughtUp(emails), true)
     t.match(await ask(pool, getEmail({ account: ACCOUNT, id: id! })), { status: 'delivered', timeline: { length: 3 } })
   }
-  t.equal(projector.trouble(), null)
+  t.equal(projector.unhealthyReason(), null)
   t.equal(projector.lag().seconds, 0)
 })
 
 t.test('subjects the projection does not read hold nobody up', async t => {
-  const { bus, ledger } = await openBus(t)
+  const { bus, appenders } = await openBus(t)
   const pool = await freshPool(t)
   const view = createView(bus, pool)
   project(t, bus, pool)
-  await mail(ledger, 0, 1)
+  await mail(appenders, 0, 1)
   t.equal(await view.caughtUp(emails, 10_000), true)
   await bus.js.publish('claim.acc_test.0123', 'not for views')
   t.equal(await view.caughtUp(emails, 500), true)
@@ -94,14 +103,16 @@ t.test('subjects the projection does not read hold nobody up', async t => {
 })
 
 t.test('of two projectors only one writes a range, and nothing is lost', async t => {
-  const { bus, ledger } = await openBus(t)
+  const { bus, appenders } = await openBus(t)
   const url = await freshDatabase(t)
   const pools = [createPool(url, log), createPool(url, log)]
-  t.teardown(async () => { await Promise.all(pools.map(pool => pool.end())) })
+  t.teardown(async () => {
+    await Promise.all(pools.map(pool => pool.end()))
+  })
   await recordMoves(pools[0]!)
   const projectors = pools.map(pool => project(t, bus, pool))
   for (let i = 0; i < 10; i++) {
-    await mail(ledger, i * 20, 20)
+    await mail(appenders, i * 20, 20)
     await sleep(30)
   }
   t.equal(await createView(bus, pools[0]!).caughtUp(emails, 10_000), true)
@@ -109,7 +120,7 @@ t.test('of two projectors only one writes a range, and nothing is lost', async t
   t.strictSame(await readPositions(pools[0]!, liveSet(emails)), { REQUESTS: 200, EMAILS: 400 })
   // The one that has been writing goes away: the other takes over.
   await projectors[0]!.stop()
-  await mail(ledger, 200, 5)
+  await mail(appenders, 200, 5)
   t.equal(await createView(bus, pools[0]!).caughtUp(emails, 10_000), true)
   t.equal(await deliveredCount(pools[0]!), 205)
   const { rows: gaps } = await pools[0]!.query(`select * from (
@@ -125,16 +136,19 @@ async function recordMoves (pool: Pool): Promise<void> {
       insert into moves (stream, before, after) values (new.stream, case when tg_op = 'INSERT' then 0 else old.position end, new.position);
       return null;
     end $$;
-    create trigger record_move after insert or update on ${liveSet(emails).schema}.checkpoints for each row execute function record_move ()`)
+    create trigger record_move after insert or update on ${
+    liveSet(emails).schema
+  }.checkpoints for each row execute function record_move ()`)
 }
 
 t.test('a checkpoint moves only from where it is', async t => {
   const pool = await freshPool(t)
-  const move = (from: number, to: number, gate?: Promise<void>) => inTransaction(pool, liveSet(emails), async run => {
-    const moved = await moveCheckpoints(run, liveSet(emails), [{ stream: 'EMAILS', from, to }])
-    await gate
-    return moved
-  })
+  const move = (from: number, to: number, gate?: Promise<void>) =>
+    inTransaction(pool, liveSet(emails), async run => {
+      const moved = await moveCheckpoints(run, liveSet(emails), [{ stream: 'EMAILS', from, to }])
+      await gate
+      return moved
+    })
   const { promise: gate, resolve: open } = Promise.withResolvers<void>()
   const first = move(0, 5, gate)
   await sleep(100)
@@ -148,7 +162,7 @@ t.test('a checkpoint moves only from where it is', async t => {
 })
 
 t.test('PostgreSQL may be away: the projection waits, says so and catches up', async t => {
-  const { bus, ledger } = await openBus(t)
+  const { bus, appenders } = await openBus(t)
   const url = new URL(await freshDatabase(t))
   const line = await openLine(t, url.hostname, Number(url.port))
   url.port = String(line.port)
@@ -156,65 +170,67 @@ t.test('PostgreSQL may be away: the projection waits, says so and catches up', a
   const pool = createPool(url.href, log)
   t.teardown(() => pool.end())
   const projector = project(t, bus, pool)
-  await mail(ledger, 0, 10)
+  await mail(appenders, 0, 10)
   t.equal(await createView(bus, pool).caughtUp(emails, 10_000), true)
   line.cut()
-  await mail(ledger, 10, 10)
-  t.ok(await until(() => projector.trouble() !== null))
-  t.match(projector.trouble(), /PostgreSQL does not answer/)
+  await mail(appenders, 10, 10)
+  t.ok(await until(() => projector.unhealthyReason() !== null))
+  t.match(projector.unhealthyReason(), /PostgreSQL does not answer/)
   t.ok(projector.lag().seconds > 0)
   line.mend()
-  t.equal(await until(() => projector.trouble() === null), true)
+  t.equal(await until(() => projector.unhealthyReason() === null), true)
   t.equal(await createView(bus, pool).caughtUp(emails, 10_000), true)
   t.equal(await deliveredCount(pool), 20)
 })
 
 t.test('a commit that a crash took is made again', async t => {
-  const { bus, ledger } = await openBus(t)
+  const { bus, appenders } = await openBus(t)
   const pool = await freshPool(t)
   project(t, bus, pool)
-  await mail(ledger, 0, 5)
+  await mail(appenders, 0, 5)
   t.equal(await createView(bus, pool).caughtUp(emails, 10_000), true)
   const expected = await allRows(pool, 'emails')
   await pool.query('truncate emails, email_states, recipients, timeline, ' + `${liveSet(emails).schema}.checkpoints`)
-  await mail(ledger, 5, 1)
+  await mail(appenders, 5, 1)
   t.ok(await until(async () => await deliveredCount(pool) === 6))
   await pool.query("delete from emails where id = 'em_0005'")
   t.strictSame((await allRows(pool, 'emails')).emails, expected.emails)
 })
 
-t.test('a fact that cannot be read is parked with the reason, and its projection goes on', async t => {
-  const { bus, ledger } = await openBus(t)
+t.test('a fact that cannot be read is dead-lettered with the reason, and its projection goes on', async t => {
+  const { bus, appenders } = await openBus(t)
   const pool = await freshPool(t)
   const projector = project(t, bus, pool)
-  await mail(ledger, 0, 1)
+  await mail(appenders, 0, 1)
   await bus.js.publish('email.0.acc_test.em_x.0', JSON.stringify({ type: 'email.unheard_of' }))
-  await mail(ledger, 1, 1)
+  await mail(appenders, 1, 1)
   t.equal(await createView(bus, pool).caughtUp(emails, 10_000), true)
   t.equal(await deliveredCount(pool), 2)
-  t.strictSame(await listParked(pool, liveSet(emails)), [
+  t.strictSame(await listDeadLetters(pool, liveSet(emails)), [
     { stream: 'EMAILS', seq: 3, subject: 'email.0.acc_test.em_x.0', reason: 'unknown fact type "email.unheard_of"' }
   ])
-  t.equal(projector.parked(), 1)
-  t.equal(projector.trouble(), null)
+  t.equal(projector.deadLetters(), 1)
+  t.equal(projector.unhealthyReason(), null)
 })
 
-t.test('what the tables do not take is parked alone, and taken once they do', async t => {
-  const { bus, ledger } = await openBus(t)
+t.test('what the tables do not take is dead-lettered alone, and taken once they do', async t => {
+  const { bus, appenders } = await openBus(t)
   const pool = await freshPool(t)
   await pool.query("alter table emails add constraint picky check (id <> 'em_0003')")
   const projector = project(t, bus, pool)
-  await mail(ledger, 0, 8)
+  await mail(appenders, 0, 8)
   t.equal(await createView(bus, pool).caughtUp(emails, 10_000), true)
   t.equal((await pool.query('select id from emails')).rows.length, 7)
-  t.match(await listParked(pool, liveSet(emails)), [{ stream: 'REQUESTS', reason: /picky/ }])
-  t.equal(projector.parked(), 1)
+  t.match(await listDeadLetters(pool, liveSet(emails)), [{ stream: 'REQUESTS', reason: /picky/ }])
+  t.equal(projector.deadLetters(), 1)
   await projector.stop()
   await pool.query('alter table emails drop constraint picky')
   const next = project(t, bus, pool)
-  await mail(ledger, 8, 1)
+  await mail(appenders, 8, 1)
   t.ok(await until(async () => (await pool.query('select id from emails')).rows.length === 9))
-  t.ok(await until(() => next.parked() === 0))
-  t.strictSame(await listParked(pool, liveSet(emails)), [])
-  t.strictSame((await pool.query("select status from email_states where id = 'em_0003'")).rows, [{ status: 'delivered' }])
+  t.ok(await until(() => next.deadLetters() === 0))
+  t.strictSame(await listDeadLetters(pool, liveSet(emails)), [])
+  t.strictSame((await pool.query("select status from email_states where id = 'em_0003'")).rows, [{
+    status: 'delivered'
+  }])
 })

@@ -25,6 +25,9 @@ t.test('an object that looks like a fragment is a value', async t => {
 
 t.test('what Postgres cannot store is replaced, and nothing else', async t => {
   t.strictSame(sql`${'a\0b'} ${['c\ud800']} ${null} ${true}`.values, ['a\uFFFDb', ['c\uFFFD'], null, true])
-  t.equal(json({ 'k\0': ['v\udc00', { deep: '\0' }], n: 1, z: null }), JSON.stringify({ 'k\uFFFD': ['v\uFFFD', { deep: '\uFFFD' }], n: 1, z: null }))
+  t.equal(
+    json({ 'k\0': ['v\udc00', { deep: '\0' }], n: 1, z: null }),
+    JSON.stringify({ 'k\uFFFD': ['v\uFFFD', { deep: '\uFFFD' }], n: 1, z: null })
+  )
   t.equal(json({ back: '\\u0000', pair: '😀' }), JSON.stringify({ back: '\\u0000', pair: '😀' }))
 })

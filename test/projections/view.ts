@@ -3,8 +3,8 @@ import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { createLog } from '#src/base/log.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
-import { inTransaction } from '#src/postgres/run.ts'
-import { liveSet } from '#src/postgres/sets.ts'
+import { inTransaction } from '#src/postgres/query.ts'
+import { liveSet } from '#src/postgres/table-sets.ts'
 import { freshDatabase, type Ending } from '../support/servers.ts'
 
 /** A pool on a database of the test's own, closed with it. */
@@ -22,7 +22,12 @@ export async function apply (pool: Pool, projection: Projection, batch: Array<Re
   })
 }
 
-const TABLES = { emails: ['emails', 'email_states', 'recipients', 'timeline'], deliveries: ['deliveries', 'delivery_attempts'], suppressions: ['suppressions'], templates: ['templates', 'template_versions'] }
+const TABLES = {
+  emails: ['emails', 'email_states', 'recipients', 'timeline'],
+  deliveries: ['deliveries', 'delivery_attempts'],
+  suppressions: ['suppressions'],
+  templates: ['templates', 'template_versions']
+}
 
 /** All rows of a projection's tables, each table sorted. */
 export async function allRows (pool: Pool, name: keyof typeof TABLES): Promise<Record<string, string[]>> {

@@ -7,36 +7,75 @@ import { shared } from '#src/base/shared.ts'
 
 t.test('the environment is understood whole, or every fault is named in one complaint', async t => {
   const config = readConfig({})
-  t.match(config, { host: '127.0.0.1', port: 8080, publicUrl: 'http://localhost:8080', webhookAllowPrivate: true, factsRetentionMs: 90 * 86_400_000 })
-  t.equal(readConfig({ HOST: '0.0.0.0' }).webhookAllowPrivate, false, 'not on a public address')
-  t.throws(() => readConfig({ PORT: 'x', JETPOST_ROLES: 'api,cook', NATS_URL: 'nats://h', JETPOST_CONTENT_RETENTION: '1d' }), {
-    message: /PORT must.*|JETPOST_ROLES must be all or a list/
+  t.match(config, {
+    host: '127.0.0.1',
+    port: 8080,
+    publicUrl: 'http://localhost:8080',
+    webhookAllowPrivate: true,
+    factsRetentionMs: 90 * 86_400_000
   })
+  t.equal(readConfig({ HOST: '0.0.0.0' }).webhookAllowPrivate, false, 'not on a public address')
+  t.throws(
+    () => readConfig({ PORT: 'x', JETPOST_ROLES: 'api,cook', NATS_URL: 'nats://h', JETPOST_CONTENT_RETENTION: '1d' }),
+    {
+      message: /PORT must.*|JETPOST_ROLES must be all or a list/
+    }
+  )
   try {
     readConfig({ PORT: 'x', JETPOST_ROLES: 'api,cook', NATS_URL: 'nats://h', JETPOST_CONTENT_RETENTION: '1d' })
   } catch (error) {
-    for (const name of ['PORT', 'JETPOST_ROLES', 'JETPOST_CONTENT_RETENTION', 'JETPOST_SECRET']) t.match((error as Error).message, name)
+    for (const name of ['PORT', 'JETPOST_ROLES', 'JETPOST_CONTENT_RETENTION', 'JETPOST_SECRET']) {
+      t.match((error as Error).message, name)
+    }
   }
 })
 
 t.test('a host that is none and a log level that is none are told as such', async t => {
-  for (const HOST of ['127.0.0.1', '0.0.0.0', '::', '::1', 'localhost', 'api.internal', 'my_service', 'h2']) t.equal(readConfig({ HOST }).host, HOST)
-  for (const HOST of ['999.1.1.1', '127.0.0.1:80', 'a b', 'http://localhost', '1.2.3', '-.']) t.throws(() => readConfig({ HOST }), { message: 'HOST must be an IP address or a host name' }, HOST)
-  for (const JETPOST_LOG_LEVEL of ['silent', 'trace', 'warn']) t.equal(readConfig({ JETPOST_LOG_LEVEL }).logLevel, JETPOST_LOG_LEVEL)
-  for (const JETPOST_LOG_LEVEL of ['loud', 'INFO']) t.throws(() => readConfig({ JETPOST_LOG_LEVEL }), { message: 'JETPOST_LOG_LEVEL must be one of trace,' }, JETPOST_LOG_LEVEL)
+  for (const HOST of ['127.0.0.1', '0.0.0.0', '::', '::1', 'localhost', 'api.internal', 'my_service', 'h2']) {
+    t.equal(readConfig({ HOST }).host, HOST)
+  }
+  for (const HOST of ['999.1.1.1', '127.0.0.1:80', 'a b', 'http://localhost', '1.2.3', '-.']) {
+    t.throws(() => readConfig({ HOST }), { message: 'HOST must be an IP address or a host name' }, HOST)
+  }
+  for (const JETPOST_LOG_LEVEL of ['silent', 'trace', 'warn']) {
+    t.equal(readConfig({ JETPOST_LOG_LEVEL }).logLevel, JETPOST_LOG_LEVEL)
+  }
+  for (const JETPOST_LOG_LEVEL of ['loud', 'INFO']) {
+    t.throws(
+      () => readConfig({ JETPOST_LOG_LEVEL }),
+      { message: 'JETPOST_LOG_LEVEL must be one of trace,' },
+      JETPOST_LOG_LEVEL
+    )
+  }
 })
 
 t.test('a time has a date that there is, an hour of a day, and its offset', async t => {
   t.equal(parseTime('2026-11-21T12:00:00Z'), Date.UTC(2026, 10, 21, 12))
   t.equal(parseTime('2024-02-29t23:59:59.5+02:00'), Date.UTC(2024, 1, 29, 21, 59, 59, 500))
-  for (const text of ['2026-11-21T24:00:00Z', '2026-11-21T12:60:00Z', '2026-11-21T12:00:60Z', '2026-02-29T12:00:00Z', '2026-11-21T12:00:00', '2026-11-21', '2026-11-21T12:00:00+24:00', 'tomorrow', '']) t.equal(parseTime(text), null, text)
-  for (const text of ['0000-01-01T00:00:00Z', '1601-01-01T00:00:00Z', '1970-01-01T00:00:00+12:00']) t.equal(knownTime(parseTime(text)!), 0, text)
+  for (
+    const text of [
+      '2026-11-21T24:00:00Z',
+      '2026-11-21T12:60:00Z',
+      '2026-11-21T12:00:60Z',
+      '2026-02-29T12:00:00Z',
+      '2026-11-21T12:00:00',
+      '2026-11-21',
+      '2026-11-21T12:00:00+24:00',
+      'tomorrow',
+      ''
+    ]
+  ) t.equal(parseTime(text), null, text)
+  for (const text of ['0000-01-01T00:00:00Z', '1601-01-01T00:00:00Z', '1970-01-01T00:00:00+12:00']) {
+    t.equal(knownTime(parseTime(text)!), 0, text)
+  }
   t.equal(timestamp(knownTime(parseTime('9999-12-31T23:59:59-10:00')!)), '9999-12-31T23:59:59.999Z')
 })
 
 t.test('doctor shows secrets as set or unset', async t => {
   const secret = 'jp_live_very-secret-operator-key'
-  const shown = JSON.stringify(describeConfig({ JETPOST_API_KEY: secret, SMTP_URL: 'smtp://user:hunter2@mail.example' }))
+  const shown = JSON.stringify(
+    describeConfig({ JETPOST_API_KEY: secret, SMTP_URL: 'smtp://user:hunter2@mail.example' })
+  )
   t.notMatch(shown, secret)
   t.notMatch(shown, 'hunter2')
   t.match(shown, '"name":"SMTP_URL","value":"set"')
@@ -64,7 +103,15 @@ t.test('what is derived follows from text, context and secret, and is told by no
   const derive = (text: string, context: string, secret = 'a'.repeat(32)) => createVault(secret).derive(text, context)
   t.match(derive('x', 'session'), /^[A-Za-z0-9_-]{43}$/)
   t.equal(derive('x', 'session'), derive('x', 'session'), 'on every node')
-  t.equal(new Set([derive('x', 'session'), derive('y', 'session'), derive('x', 'other'), derive('x', 'session', 'b'.repeat(32))]).size, 4)
+  t.equal(
+    new Set([
+      derive('x', 'session'),
+      derive('y', 'session'),
+      derive('x', 'other'),
+      derive('x', 'session', 'b'.repeat(32))
+    ]).size,
+    4
+  )
 })
 
 t.test('however many ask, one look at a time is under way, and nobody is told of one that began before', async t => {
@@ -74,7 +121,9 @@ t.test('however many ask, one look at a time is under way, and nobody is told of
     await new Promise<void>(resolve => looks.push(resolve))
     if (fails) throw new Error('no answer')
   })
-  const begun = async (count: number) => { while (looks.length < count) await new Promise(setImmediate) }
+  const begun = async (count: number) => {
+    while (looks.length < count) await new Promise(setImmediate)
+  }
   const told: string[] = []
   const asked = (name: string) => ask().then(() => told.push(name))
   const first = [asked('first'), asked('beside it')]
@@ -96,7 +145,11 @@ t.test('however many ask, one look at a time is under way, and nobody is told of
 
 t.test('a dashboard is at the root of its host only', async t => {
   const has = (JETPOST_PUBLIC_URL: string) => hasDashboard(readConfig({ JETPOST_PUBLIC_URL }))
-  t.strictSame(['https://post.example.com', 'https://post.example.com/', 'http://localhost:8080'].map(has), [true, true, true])
+  t.strictSame(['https://post.example.com', 'https://post.example.com/', 'http://localhost:8080'].map(has), [
+    true,
+    true,
+    true
+  ])
   t.strictSame(['https://example.com/post', 'https://example.com/post/'].map(has), [false, false])
 })
 

@@ -6,11 +6,17 @@ import { PLAIN } from '../support/facts.ts'
 import { readMessage } from '../support/mime-reader.ts'
 
 const tokens = createTokens('a-secret-for-tests-with-at-least-32-characters')
-const OUTFIT: Outfit = { tokens, trackingUrl: 'https://t.example', returnPathHost: 'jp-bounces.example.com', signers: [] }
+const OUTFIT: Outfit = {
+  tokens,
+  trackingUrl: 'https://t.example',
+  returnPathHost: 'jp-bounces.example.com',
+  signers: []
+}
 const COPY = { messageId: '<1@example.com>', date: '2026-11-21T10:00:00.000Z' }
 const EMAIL = newId('em', Date.parse(COPY.date))
 const POINTER = { email: EMAIL, n: 0, request: 9 }
-const HTML = '<html><body><p>Hi <a href="https://shop.example/?a=1&amp;b=2">shop</a> <a href="%unsubscribe_url%">bye</a></p></body></html>'
+const HTML =
+  '<html><body><p>Hi <a href="https://shop.example/?a=1&amp;b=2">shop</a> <a href="%unsubscribe_url%">bye</a></p></body></html>'
 
 const REQUEST = {
   ...PLAIN,
@@ -18,7 +24,11 @@ const REQUEST = {
   key: 'key_1',
   test: false,
   from: { address: 'news@example.com', name: null },
-  recipients: [{ address: 'ada@example.net', name: null, kind: 'to' as const }, { address: 'bob@example.net', name: null, kind: 'to' as const }],
+  recipients: [{ address: 'ada@example.net', name: null, kind: 'to' as const }, {
+    address: 'bob@example.net',
+    name: null,
+    kind: 'to' as const
+  }],
   subject: 'Hello',
   headers: [] as Array<{ name: string, value: string }>,
   content: null,
@@ -28,8 +38,19 @@ const REQUEST = {
   onDoubt: 'retry' as const
 }
 
-function read (request: Partial<typeof REQUEST> = {}, content: { html?: string | null, text?: string | null } = {}, outfit: Partial<Outfit> = {}, n = 0) {
-  const composed = composeFor({ ...REQUEST, ...request }, { ...POINTER, n }, { html: HTML, text: null, files: [], ...content }, COPY, { ...OUTFIT, ...outfit })
+function read (
+  request: Partial<typeof REQUEST> = {},
+  content: { html?: string | null, text?: string | null } = {},
+  outfit: Partial<Outfit> = {},
+  n = 0
+) {
+  const composed = composeFor(
+    { ...REQUEST, ...request },
+    { ...POINTER, n },
+    { html: HTML, text: null, files: [], ...content },
+    COPY,
+    { ...OUTFIT, ...outfit }
+  )
   const message = readMessage(composed.message)
   const part = (type: string) => [message, ...message.parts].find(part => part.type === type)?.body.toString() ?? null
   const header = (name: string) => message.headers.find(header => header.name === name)?.value ?? null
@@ -39,7 +60,10 @@ function read (request: Partial<typeof REQUEST> = {}, content: { html?: string |
 t.test('every way back names the recipient, and nobody else could have made it', async t => {
   const { from, header, html } = read()
   t.same(tokens.read('return', /^b\+(\w+)@jp-bounces\.example\.com$/.exec(from)![1]!), POINTER)
-  const [, page, mail] = /^<https:\/\/t\.example\/u\/(\w+)>, <mailto:u\+(\w+)@jp-bounces\.example\.com\?subject=unsubscribe>$/.exec(header('List-Unsubscribe')!)!
+  const [, page, mail] =
+    /^<https:\/\/t\.example\/u\/(\w+)>, <mailto:u\+(\w+)@jp-bounces\.example\.com\?subject=unsubscribe>$/.exec(
+      header('List-Unsubscribe')!
+    )!
   t.same(tokens.read('unsubscribe', page!), POINTER)
   t.equal(mail, page)
   t.equal(header('List-Unsubscribe-Post'), 'List-Unsubscribe=One-Click')
@@ -47,7 +71,10 @@ t.test('every way back names the recipient, and nobody else could have made it',
   t.same(tokens.read('return', header('CFBL-Feedback-ID')!), POINTER)
   t.equal(header('Feedback-ID'), 'key_1:jetpost')
   t.same(tokens.read('open', /src="https:\/\/t\.example\/o\/(\w+)\.gif"/.exec(html!)![1]!), POINTER)
-  t.same(tokens.readClick(/href="https:\/\/t\.example\/c\/([\w-]+)"/.exec(html!)![1]!), { pointer: POINTER, url: 'https://shop.example/?a=1&b=2' })
+  t.same(tokens.readClick(/href="https:\/\/t\.example\/c\/([\w-]+)"/.exec(html!)![1]!), {
+    pointer: POINTER,
+    url: 'https://shop.example/?a=1&b=2'
+  })
   t.match(html, `<a href="https://t.example/u/${page}">bye</a>`, 'the page of our own is not tracked')
   t.not(read({}, {}, {}, 1).from, from)
 })
@@ -67,7 +94,10 @@ t.test('what the sender turned off stays out', async t => {
   t.match(read({ track: { opens: false, clicks: true } }).html, /\/c\//)
   t.notMatch(read({ track: { opens: false, clicks: true } }).html, /\/o\//)
   t.notMatch(read({ track: { opens: true, clicks: false } }).html, /\/c\//)
-  const own = read({ unsubscribe: false, headers: [{ name: 'List-Unsubscribe', value: '<https://own.example/>' }, { name: 'Feedback-ID', value: 'a:b' }] })
+  const own = read({
+    unsubscribe: false,
+    headers: [{ name: 'List-Unsubscribe', value: '<https://own.example/>' }, { name: 'Feedback-ID', value: 'a:b' }]
+  })
   t.equal(own.header('List-Unsubscribe'), '<https://own.example/>')
   t.equal(own.message.headers.filter(({ name }) => name === 'Feedback-ID').length, 1)
 })

@@ -1,11 +1,11 @@
 import t from 'tap'
 import { NOTHING } from '#projections/counts.ts'
 import { figuresOf } from '#projections/stats/records.ts'
-import { BOUNCES, COMPLAINTS, judge, judgeLag } from '#src/in/dashboard/judges.ts'
-import type { Concern } from '#src/in/dashboard/pages/concerns.ts'
-import { zonesOf } from '#src/in/dashboard/pages/domain-records.ts'
-import { shown } from '#src/in/dashboard/pages/overview-concerns.ts'
-import { PERIODS, stretchOf, tellingOf } from '#src/in/dashboard/pages/overview-figures.ts'
+import { BOUNCES, COMPLAINTS, judge, judgeLag } from '#src/servers/dashboard/judges.ts'
+import type { Concern } from '#src/servers/dashboard/pages/concerns.ts'
+import { zonesOf } from '#src/servers/dashboard/pages/domain-records.ts'
+import { shown } from '#src/servers/dashboard/pages/overview-concerns.ts'
+import { PERIODS, stretchOf, tellingOf } from '#src/servers/dashboard/pages/overview-figures.ts'
 
 const HOUR_MS = 3_600_000
 const concern = (what: string, tone: Concern['tone']): Concern => ({ tone, what, why: '', to: '', step: '' })
@@ -13,7 +13,14 @@ const concern = (what: string, tone: Concern['tone']): Concern => ({ tone, what,
 t.test('of many concerns of a kind the worst are named, and the rest is as bad as the worst of it', async t => {
   const pending = Array.from({ length: 6 }, (_, i) => concern(`pending ${i}`, 'warn'))
   const some = shown([...pending, concern('failed', 'bad')], '/to', 'domain')
-  t.strictSame(some.map(({ what }) => what), ['failed', 'pending 0', 'pending 1', 'pending 2', 'pending 3', '2 more domains'])
+  t.strictSame(some.map(({ what }) => what), [
+    'failed',
+    'pending 0',
+    'pending 1',
+    'pending 2',
+    'pending 3',
+    '2 more domains'
+  ])
   t.match(some.at(-1), { tone: 'warn', to: '/to', step: 'All domains' })
   const bad = Array.from({ length: 6 }, (_, i) => concern(`failed ${i}`, 'bad'))
   t.match(shown(bad, '/to', 'domain').at(-1), { tone: 'bad', what: '1 more domain' })
@@ -21,11 +28,20 @@ t.test('of many concerns of a kind the worst are named, and the rest is as bad a
 })
 
 t.test('a rate counts from a hundred mails on, and complaints from the second one on', async t => {
-  const bounces = [[6, 99], [5, 100], [6, 100], [3, 100], [2, 100], [0, 0]].map(([part, of]) => judge(part!, of!, BOUNCES))
+  const bounces = [[6, 99], [5, 100], [6, 100], [3, 100], [2, 100], [0, 0]].map(([part, of]) =>
+    judge(part!, of!, BOUNCES)
+  )
   t.strictSame(bounces, ['fine', 'near', 'over', 'near', 'fine', 'fine'])
-  const complaints = [[1, 100], [2, 100], [2, 2000], [2, 4000], [9, 99]].map(([part, of]) => judge(part!, of!, COMPLAINTS))
+  const complaints = [[1, 100], [2, 100], [2, 2000], [2, 4000], [9, 99]].map(([part, of]) =>
+    judge(part!, of!, COMPLAINTS)
+  )
   t.strictSame(complaints, ['fine', 'over', 'near', 'fine', 'fine'])
-  t.strictSame([[0, 60], [9, 1], [9, 2], [9, 14], [1, 15]].map(([facts, seconds]) => judgeLag({ facts: facts!, seconds: seconds! })), ['up to date', 'up to date', 'busy', 'busy', 'behind'])
+  t.strictSame(
+    [[0, 60], [9, 1], [9, 2], [9, 14], [1, 15]].map(([facts, seconds]) =>
+      judgeLag({ facts: facts!, seconds: seconds! })
+    ),
+    ['up to date', 'up to date', 'busy', 'busy', 'behind']
+  )
 })
 
 t.test('a domain may lie in its own zone, or in that of the name that was registered', async t => {
@@ -38,7 +54,12 @@ t.test('a domain may lie in its own zone, or in that of the name that was regist
 })
 
 type Bucket = Parameters<typeof tellingOf>[1][number]
-const AT = ['2026-11-22T12:20:00.000Z', '2026-12-01T00:00:00.000Z', '2027-01-01T00:05:00.000Z', '2028-02-29T23:59:59.999Z']
+const AT = [
+  '2026-11-22T12:20:00.000Z',
+  '2026-12-01T00:00:00.000Z',
+  '2027-01-01T00:05:00.000Z',
+  '2028-02-29T23:59:59.999Z'
+]
 
 /** What the API would answer, had each bucket come to a thousand, and the last one to its share of that. */
 function evenly (period: typeof PERIODS[number], nowMs: number): Bucket[] {
@@ -46,7 +67,9 @@ function evenly (period: typeof PERIODS[number], nowMs: number): Bucket[] {
   const buckets: Bucket[] = []
   for (let startMs = Date.parse(from); startMs < Date.parse(to);) {
     const start = new Date(startMs)
-    const endMs = period.interval === 'month' ? start.setUTCMonth(start.getUTCMonth() + 1) : startMs + (period.interval === 'hour' ? HOUR_MS : 24 * HOUR_MS)
+    const endMs = period.interval === 'month'
+      ? start.setUTCMonth(start.getUTCMonth() + 1)
+      : startMs + (period.interval === 'hour' ? HOUR_MS : 24 * HOUR_MS)
     const accepted = Math.round(1000 * Math.min(1, (nowMs - startMs) / (endMs - startMs)))
     buckets.push({ start: new Date(startMs).toISOString(), ...figuresOf({ ...NOTHING, accepted }) })
     startMs = endMs
@@ -69,7 +92,9 @@ t.test('mail at an even pace neither rises nor falls against the period before, 
 t.test('points of a chart stay where they are while time passes', async t => {
   const startsAt = (name: string, at: string) => {
     const period = PERIODS.find(one => one.name === name)!
-    return tellingOf(period, evenly(period, Date.parse(at)), Date.parse(at)).points.map(({ startMs }) => new Date(startMs).toISOString())
+    return tellingOf(period, evenly(period, Date.parse(at)), Date.parse(at)).points.map(({ startMs }) =>
+      new Date(startMs).toISOString()
+    )
   }
   const week = startsAt('7d', '2026-11-22T12:20:00Z')
   t.strictSame(startsAt('7d', '2026-11-22T17:59:59Z'), week)

@@ -1,6 +1,19 @@
 import t from 'tap'
 import type { AnyFact } from '#streams/catalog.ts'
-import { eventIn, GAPS_S, holdUntilMs, isFor, isGone, isSuccess, letGo, parkUntilMs, RETRY_MS_MAX, retryAfterMs, retryAtMs, whyNot } from '#streams/delivery/decide.ts'
+import {
+  eventIn,
+  GAPS_S,
+  holdUntilMs,
+  isFor,
+  isGone,
+  isSuccess,
+  letGo,
+  deferUntilMs,
+  RETRY_MS_MAX,
+  retryAfterMs,
+  retryAtMs,
+  whyNot
+} from '#streams/delivery/decide.ts'
 import { pendingAfter, tryKey, type Pending } from '#streams/delivery/state.ts'
 import type { Webhook } from '#streams/directory.ts'
 
@@ -13,7 +26,7 @@ const almostOne = () => 0.999_999
 function gapsSeen (random: () => number, retryAfterMs: number | null = null): { gapsS: number[], endS: number } {
   const gapsS: number[] = []
   let nowMs = FIRST_MS
-  for (let attempts = 1; ; attempts++) {
+  for (let attempts = 1;; attempts++) {
     const nextMs = retryAtMs({ attempts, firstMs: FIRST_MS, nowMs, retryAfterMs, random })
     if (nextMs === null) return { gapsS, endS: (nowMs - FIRST_MS) / 1000 }
     gapsS.push((nextMs - nowMs) / 1000)
@@ -33,7 +46,8 @@ t.test('jitter takes up to a tenth, and adds nothing', async t => {
 })
 
 t.test('Retry-After lengthens a gap, never shortens it', async t => {
-  const at = (retryAfterMs: number) => retryAtMs({ attempts: 2, firstMs: FIRST_MS, nowMs: FIRST_MS, retryAfterMs, random: none })
+  const at = (retryAfterMs: number) =>
+    retryAtMs({ attempts: 2, firstMs: FIRST_MS, nowMs: FIRST_MS, retryAfterMs, random: none })
   t.equal(at(10_000), FIRST_MS + 30_000)
   t.equal(at(45_000), FIRST_MS + 45_000)
 })
@@ -43,9 +57,28 @@ t.test('Retry-After is seconds or one of the three HTTP dates; nonsense counts a
   const of = (text: string | null) => retryAfterMs(text, nowMs)
   t.same(['0', '120', '0007', '86400000'].map(of), [0, 120_000, 7000, 86_400_000_000])
   t.ok(of('9'.repeat(400))! >= 24 * HOUR_MS, 'however many')
-  for (const date of ['Thu, 01 Jan 2026 00:01:00 GMT', 'Thursday, 01-Jan-26 00:01:00 GMT', 'Thu Jan  1 00:01:00 2026']) t.equal(of(date), 59_600, date)
+  for (
+    const date of ['Thu, 01 Jan 2026 00:01:00 GMT', 'Thursday, 01-Jan-26 00:01:00 GMT', 'Thu Jan  1 00:01:00 2026']
+  ) t.equal(of(date), 59_600, date)
   t.equal(of('Thu, 01 Jan 2020 00:00:00 GMT'), 0, 'over')
-  for (const text of [null, '', '-1', '-120', '1.5', '1e3', '0x10', '5 s', 'soon', '2026-01-01T00:01:00Z', 'Thursday', 'Thu, 99 Jan 2026 00:00:00 GMT', 'NaN', 'Infinity']) t.equal(of(text), null, String(text))
+  for (
+    const text of [
+      null,
+      '',
+      '-1',
+      '-120',
+      '1.5',
+      '1e3',
+      '0x10',
+      '5 s',
+      'soon',
+      '2026-01-01T00:01:00Z',
+      'Thursday',
+      'Thu, 99 Jan 2026 00:00:00 GMT',
+      'NaN',
+      'Infinity'
+    ]
+  ) t.equal(of(text), null, String(text))
 })
 
 t.test('6.4 no Retry-After and no slow receiver makes it longer than 24 hours', async t => {
@@ -55,18 +88,21 @@ t.test('6.4 no Retry-After and no slow receiver makes it longer than 24 hours', 
     t.ok(gapsS.length <= 10)
   }
   t.equal(gapsSeen(none, 1e12).endS, 24 * 3600, 'a last try at the very end')
-  t.equal(retryAtMs({ attempts: 3, firstMs: FIRST_MS, nowMs: FIRST_MS + RETRY_MS_MAX, retryAfterMs: null, random: none }), null)
+  t.equal(
+    retryAtMs({ attempts: 3, firstMs: FIRST_MS, nowMs: FIRST_MS + RETRY_MS_MAX, retryAfterMs: null, random: none }),
+    null
+  )
 })
 
-t.test('a parked delivery waits about as long as it already has, and not past its 24 hours', async t => {
-  t.equal(parkUntilMs(FIRST_MS, FIRST_MS, none), FIRST_MS + 5000)
-  t.equal(parkUntilMs(FIRST_MS, FIRST_MS + 60_000, none), FIRST_MS + 120_000)
-  t.equal(parkUntilMs(FIRST_MS, FIRST_MS + 60_000, almostOne), FIRST_MS + 105_000)
-  t.equal(parkUntilMs(FIRST_MS, FIRST_MS + 10 * HOUR_MS, none), FIRST_MS + 10.5 * HOUR_MS)
-  t.equal(parkUntilMs(FIRST_MS, FIRST_MS + RETRY_MS_MAX - 1, none), FIRST_MS + RETRY_MS_MAX)
-  t.equal(parkUntilMs(FIRST_MS, FIRST_MS + RETRY_MS_MAX, none), null)
+t.test('a deferred delivery waits about as long as it already has, and not past its 24 hours', async t => {
+  t.equal(deferUntilMs(FIRST_MS, FIRST_MS, none), FIRST_MS + 5000)
+  t.equal(deferUntilMs(FIRST_MS, FIRST_MS + 60_000, none), FIRST_MS + 120_000)
+  t.equal(deferUntilMs(FIRST_MS, FIRST_MS + 60_000, almostOne), FIRST_MS + 105_000)
+  t.equal(deferUntilMs(FIRST_MS, FIRST_MS + 10 * HOUR_MS, none), FIRST_MS + 10.5 * HOUR_MS)
+  t.equal(deferUntilMs(FIRST_MS, FIRST_MS + RETRY_MS_MAX - 1, none), FIRST_MS + RETRY_MS_MAX)
+  t.equal(deferUntilMs(FIRST_MS, FIRST_MS + RETRY_MS_MAX, none), null)
   let turns = 0
-  for (let nowMs: number | null = FIRST_MS; nowMs !== null; nowMs = parkUntilMs(FIRST_MS, nowMs, almostOne)) turns++
+  for (let nowMs: number | null = FIRST_MS; nowMs !== null; nowMs = deferUntilMs(FIRST_MS, nowMs, almostOne)) turns++
   t.ok(turns < 100, `${turns} turns in a day`)
 })
 
@@ -77,12 +113,37 @@ t.test('2xx is success, 410 is the end, all else failure', async t => {
 })
 
 const webhook: Webhook = {
-  id: 'wh_1', account: 'acc_1', url: 'https://example.com/', events: ['email.delivered'], paused: false, concurrency: null, batch: null, everyDeferral: false, sealedSecret: '', previous: null,
-  startAt: '2026-01-01T00:00:00.000Z', createdAt: '2026-01-01T00:00:00.000Z', failingSince: null, workedAt: null, disabled: null
+  id: 'wh_1',
+  account: 'acc_1',
+  url: 'https://example.com/',
+  events: ['email.delivered'],
+  paused: false,
+  concurrency: null,
+  batch: null,
+  everyDeferral: false,
+  sealedSecret: '',
+  previous: null,
+  startAt: '2026-01-01T00:00:00.000Z',
+  createdAt: '2026-01-01T00:00:00.000Z',
+  failingSince: null,
+  workedAt: null,
+  disabled: null
 }
 const pending: Pending = {
-  owed: { delivery: 'whd_1', webhook: 'wh_1', replay: null, events: [{ id: 'ev_1', type: 'email.delivered', seq: 7, email: 'em_1' }], batch: false },
-  account: 'acc_1', correlation: 'req_1', causation: 'ev_2', attempts: 0, firstAttemptAt: null, dueAt: null, heldAt: null
+  owed: {
+    delivery: 'whd_1',
+    webhook: 'wh_1',
+    replay: null,
+    events: [{ id: 'ev_1', type: 'email.delivered', seq: 7, email: 'em_1' }],
+    batch: false
+  },
+  account: 'acc_1',
+  correlation: 'req_1',
+  causation: 'ev_2',
+  attempts: 0,
+  firstAttemptAt: null,
+  dueAt: null,
+  heldAt: null
 }
 
 t.test('a delivery ends with its endpoint, or when a retry would come after 24 hours', async t => {
@@ -93,15 +154,28 @@ t.test('a delivery ends with its endpoint, or when a retry would come after 24 h
   const retry = { ...pending, attempts: 3, firstAttemptAt: '2026-01-01T00:00:00.000Z' }
   t.equal(whyNot(retry, webhook, FIRST_MS + RETRY_MS_MAX + 1000), null, 'a schedule that fired late')
   t.equal(whyNot(retry, webhook, FIRST_MS + RETRY_MS_MAX + 61_000), 'expired')
-  t.equal(whyNot({ ...retry, attempts: 0 }, webhook, FIRST_MS + RETRY_MS_MAX + 61_000), null, 'never tried: it was we who were late')
+  t.equal(
+    whyNot({ ...retry, attempts: 0 }, webhook, FIRST_MS + RETRY_MS_MAX + 61_000),
+    null,
+    'never tried: it was we who were late'
+  )
 })
 
 t.test('a pause stops the 24 hours of a delivery from when its turn came, for 24 hours at most', async t => {
-  const held: Pending = { ...pending, attempts: 3, firstAttemptAt: '2026-01-01T00:00:00.000Z', heldAt: '2026-01-01T02:00:00.000Z' }
+  const held: Pending = {
+    ...pending,
+    attempts: 3,
+    firstAttemptAt: '2026-01-01T00:00:00.000Z',
+    heldAt: '2026-01-01T02:00:00.000Z'
+  }
   const at = (hours: number) => FIRST_MS + hours * HOUR_MS
   t.match(letGo(held, at(5)), { heldAt: null, firstAttemptAt: '2026-01-01T03:00:00.000Z', attempts: 3 })
   t.match(letGo(held, at(40)), { heldAt: null, firstAttemptAt: '2026-01-02T00:00:00.000Z' })
-  t.match(letGo({ ...held, attempts: 0 }, at(40)), { heldAt: null, firstAttemptAt: null }, 'those of one never tried have not begun')
+  t.match(
+    letGo({ ...held, attempts: 0 }, at(40)),
+    { heldAt: null, firstAttemptAt: null },
+    'those of one never tried have not begun'
+  )
   t.equal(letGo(pending, at(5)), pending, 'one that nothing holds stays as it is')
   t.equal(whyNot(held, webhook, at(25.9)), null, 'the hours it was held do not count')
   t.equal(whyNot(held, webhook, at(47.9)), null)
@@ -115,7 +189,16 @@ t.test('what is held comes back every hour, and ends when 24 hours and those of 
 })
 
 const fact = (type: string, data: Record<string, unknown> = {}) =>
-  ({ id: 'ev_1', type, version: 1, time: '2026-01-01T00:00:00.000Z', account: 'acc_1', causation: null, correlation: 'req_1', data: { email: 'em_1', event: '{}', ...data } }) as unknown as AnyFact
+  ({
+    id: 'ev_1',
+    type,
+    version: 1,
+    time: '2026-01-01T00:00:00.000Z',
+    account: 'acc_1',
+    causation: null,
+    correlation: 'req_1',
+    data: { email: 'em_1', event: '{}', ...data }
+  }) as unknown as AnyFact
 
 t.test('6.1 the events: delivered, bounced (also the first deferral and the end of the budget), and nothing else', async t => {
   t.equal(eventIn(fact('email.delivered'))?.type, 'email.delivered')
@@ -146,11 +229,28 @@ t.test('outcomes alone tell what is pending', async t => {
   t.match(requested, { owed, attempts: 0, firstAttemptAt: null, dueAt: null, account: 'acc_1', causation: 'ev_1' })
   const firstAttemptAt = '2026-01-01T00:00:00.000Z'
   const nextAttemptAt = '2026-01-01T00:00:05.000Z'
-  t.match(pendingAfter(fact('delivery.parked', { ...owed, attempts: 2, firstAttemptAt, nextAttemptAt })), { owed, attempts: 2, firstAttemptAt, dueAt: nextAttemptAt })
+  t.match(pendingAfter(fact('delivery.deferred', { ...owed, attempts: 2, firstAttemptAt, nextAttemptAt })), {
+    owed,
+    attempts: 2,
+    firstAttemptAt,
+    dueAt: nextAttemptAt
+  })
   const heldAt = '2026-01-01T00:00:01.000Z'
-  t.match(pendingAfter(fact('delivery.parked', { ...owed, attempts: 2, firstAttemptAt, nextAttemptAt, heldAt })), { dueAt: nextAttemptAt, heldAt })
-  t.equal(pendingAfter(fact('delivery.requested', { ...owed, test: '{}' }))?.owed.test, '{}', 'the bytes of a test event ride along')
-  t.match(pendingAfter(fact('delivery.attempted', { ...owed, attempt: 3, firstAttemptAt, nextAttemptAt })), { owed, attempts: 3, firstAttemptAt, dueAt: nextAttemptAt })
+  t.match(pendingAfter(fact('delivery.deferred', { ...owed, attempts: 2, firstAttemptAt, nextAttemptAt, heldAt })), {
+    dueAt: nextAttemptAt,
+    heldAt
+  })
+  t.equal(
+    pendingAfter(fact('delivery.requested', { ...owed, test: '{}' }))?.owed.test,
+    '{}',
+    'the bytes of a test event ride along'
+  )
+  t.match(pendingAfter(fact('delivery.attempted', { ...owed, attempt: 3, firstAttemptAt, nextAttemptAt })), {
+    owed,
+    attempts: 3,
+    firstAttemptAt,
+    dueAt: nextAttemptAt
+  })
   t.equal(pendingAfter(fact('delivery.attempted', { ...owed, attempt: 3, firstAttemptAt, nextAttemptAt: null })), null)
   t.equal(pendingAfter(fact('delivery.failed', owed)), null)
   t.equal(pendingAfter(fact('email.delivered')), undefined)

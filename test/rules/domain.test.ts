@@ -2,10 +2,28 @@ import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { Refusal } from '#streams/define.ts'
 import type { Domain } from '#streams/directory.ts'
-import { afterLook, countFault, isVerifiedEnough, keyTurn, nextLookMs, ownableName, rotationFault, type Checked, type Look } from '#streams/domain/decide.ts'
+import {
+  afterLook,
+  countFault,
+  isVerifiedEnough,
+  keyTurn,
+  nextLookMs,
+  ownableName,
+  rotationFault,
+  type Checked,
+  type Look
+} from '#streams/domain/decide.ts'
 import type { DkimKey } from '#streams/domain/facts.ts'
 import { firstKeys, turned, withNext } from '#streams/domain/keys.ts'
-import { judge, policyNames, policyOf, returnPathHost, seenRecords, signingKeys, wantedRecords } from '#streams/domain/records.ts'
+import {
+  judge,
+  policyNames,
+  policyOf,
+  returnPathHost,
+  seenRecords,
+  signingKeys,
+  wantedRecords
+} from '#streams/domain/records.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 
 const NOW_MS = Date.parse('2026-11-21T10:00:00.000Z')
@@ -26,8 +44,16 @@ const RETURN_PATH = 'jp-bounces.shop.example'
 const DMARC = '_dmarc.shop.example'
 
 const fresh: Domain = {
-  id: 'dom_1', account: 'acc_1', name: 'shop.example', dkim: firstKeys(pairOf('jp1')), defaults: NO_DEFAULTS,
-  status: 'pending', records: [], failingSince: null, checkedAt: null, createdAt: '2026-11-21T00:00:00.000Z'
+  id: 'dom_1',
+  account: 'acc_1',
+  name: 'shop.example',
+  dkim: firstKeys(pairOf('jp1')),
+  defaults: NO_DEFAULTS,
+  status: 'pending',
+  records: [],
+  failingSince: null,
+  checkedAt: null,
+  createdAt: '2026-11-21T00:00:00.000Z'
 }
 const wanted = wantedRecords(fresh, null)
 const [dkim, small, dmarc] = [wanted[0]!, wanted[1]!, wanted[2]!]
@@ -42,7 +68,10 @@ const LOOKS: Record<string, Look> = {
 
 /** The domain after looks, each so many hours after now. */
 function after (...looks: Array<[look: string, hours: number]>): Domain {
-  return looks.reduce((domain, [look, hours]) => ({ ...domain, ...afterLook(domain, wanted, LOOKS[look]!, NOW_MS + hours * HOUR_MS) }), fresh)
+  return looks.reduce(
+    (domain, [look, hours]) => ({ ...domain, ...afterLook(domain, wanted, LOOKS[look]!, NOW_MS + hours * HOUR_MS) }),
+    fresh
+  )
 }
 
 const STATES: Record<string, { domain: Domain, hours: number }> = {
@@ -60,7 +89,10 @@ function nameOf ({ status, failingSince }: Checked): string {
 
 t.test('every transition is as the table in the README says', async t => {
   const readme = readFileSync(new URL('../../streams/domain/README.md', import.meta.url), 'utf8')
-  const [head, , ...rows] = readme.split('\n').filter(line => line.startsWith('|')).slice(0, 2 + Object.keys(STATES).length)
+  const [head, , ...rows] = readme.split('\n').filter(line => line.startsWith('|')).slice(
+    0,
+    2 + Object.keys(STATES).length
+  )
     .map(line => line.slice(1, -1).split('|').map(cell => cell.trim()))
   t.same(rows.map(([name]) => name), Object.keys(STATES))
   t.same(head!.slice(1), Object.keys(LOOKS))
@@ -86,7 +118,10 @@ t.test('failing counts from the first wrong look, and begins anew after a right 
   t.equal(after(['right', 0], ['missing', 1], ['wrong', 5]).failingSince, '2026-11-21T11:00:00.000Z')
   const mended = after(['right', 0], ['missing', 1], ['right', 2])
   t.match(mended, { status: 'verified', failingSince: null })
-  t.match(after(['right', 0], ['missing', 1], ['right', 2], ['missing', 70], ['missing', 100]), { status: 'verified', failingSince: '2026-11-24T08:00:00.000Z' })
+  t.match(after(['right', 0], ['missing', 1], ['right', 2], ['missing', 70], ['missing', 100]), {
+    status: 'verified',
+    failingSince: '2026-11-24T08:00:00.000Z'
+  })
 })
 
 t.test('advice is recorded, changes no status, and stays as it was when DNS does not say', async t => {
@@ -95,33 +130,72 @@ t.test('advice is recorded, changes no status, and stays as it was when DNS does
   const first = afterLook(fresh, asked, look, NOW_MS)!
   t.match(first, {
     status: 'verified',
-    records: [{ name: RSA, state: 'ok' }, { name: ED25519, purpose: 'dkim', state: 'missing' }, { purpose: 'return_path', state: 'wrong', found: ['elsewhere.example'] }, { purpose: 'dmarc', state: 'ok' }]
+    records: [{ name: RSA, state: 'ok' }, { name: ED25519, purpose: 'dkim', state: 'missing' }, {
+      purpose: 'return_path',
+      state: 'wrong',
+      found: ['elsewhere.example']
+    }, { purpose: 'dmarc', state: 'ok' }]
   })
   t.equal(afterLook({ ...fresh, ...first }, asked, { [RSA]: [RIGHT] }, NOW_MS), null)
-  t.match(afterLook({ ...fresh, ...first }, asked, { ...look, [DMARC]: [] }, NOW_MS), { status: 'verified', records: [{}, {}, {}, { state: 'missing' }] })
+  t.match(afterLook({ ...fresh, ...first }, asked, { ...look, [DMARC]: [] }, NOW_MS), {
+    status: 'verified',
+    records: [{}, {}, {}, { state: 'missing' }]
+  })
 })
 
 t.test('a DKIM record is compared by its tags, as a receiver reads it', async t => {
   const right = [
-    RIGHT, `p=${KEY}`, `k=rsa; p=${KEY};`, `p=${KEY}; k=rsa; v=DKIM1`, `v=DKIM1;k=rsa;p=${KEY}`, ` v = DKIM1 ; p = ${KEY.slice(0, 9)} \t${KEY.slice(9)} `,
-    `v=DKIM1; t=y; p=${KEY}`, `v=DKIM1; t=s; n=our key; p=${KEY}`, `v=DKIM1; h=sha1:sha256; s=email; p=${KEY}`, `v=DKIM1; s=*; p=${KEY}`
+    RIGHT,
+    `p=${KEY}`,
+    `k=rsa; p=${KEY};`,
+    `p=${KEY}; k=rsa; v=DKIM1`,
+    `v=DKIM1;k=rsa;p=${KEY}`,
+    ` v = DKIM1 ; p = ${KEY.slice(0, 9)} \t${KEY.slice(9)} `,
+    `v=DKIM1; t=y; p=${KEY}`,
+    `v=DKIM1; t=s; n=our key; p=${KEY}`,
+    `v=DKIM1; h=sha1:sha256; s=email; p=${KEY}`,
+    `v=DKIM1; s=*; p=${KEY}`
   ]
   for (const text of right) t.equal(judge(dkim, [text]).state, 'ok', text)
   const wrong = [
-    'v=DKIM1; k=rsa; p=', `v=DKIM1; k=ed25519; p=${KEY}`, `v=DKIM2; p=${KEY}`, `v=DKIM1; p=${KEY}x`, `v=DKIM1; p=${KEY.toLowerCase()}`, `v=DKIM1; h=sha1; p=${KEY}`,
-    `v=DKIM1; s=tlsrpt; p=${KEY}`, `v=DKIM1\\; k=rsa\\; p=${KEY}`, `"${RIGHT}"`, `v=DKIM1; p=${KEY}; p=other`, 'v=spf1 -all', KEY, '', ';;;', '=', `V=DKIM1; P=${KEY}`
+    'v=DKIM1; k=rsa; p=',
+    `v=DKIM1; k=ed25519; p=${KEY}`,
+    `v=DKIM2; p=${KEY}`,
+    `v=DKIM1; p=${KEY}x`,
+    `v=DKIM1; p=${KEY.toLowerCase()}`,
+    `v=DKIM1; h=sha1; p=${KEY}`,
+    `v=DKIM1; s=tlsrpt; p=${KEY}`,
+    `v=DKIM1\\; k=rsa\\; p=${KEY}`,
+    `"${RIGHT}"`,
+    `v=DKIM1; p=${KEY}; p=other`,
+    'v=spf1 -all',
+    KEY,
+    '',
+    ';;;',
+    '=',
+    `V=DKIM1; P=${KEY}`
   ]
   for (const text of wrong) t.match(judge(dkim, [text]), { state: 'wrong', found: [text] }, text)
   t.same(judge(dkim, []), { name: RSA, purpose: 'dkim', state: 'missing', found: [] })
-  t.same(judge(dkim, ['v=spf1 -all', RIGHT]), { name: RSA, purpose: 'dkim', state: 'ok', found: [RIGHT] }, 'one of several is enough')
+  t.same(
+    judge(dkim, ['v=spf1 -all', RIGHT]),
+    { name: RSA, purpose: 'dkim', state: 'ok', found: [RIGHT] },
+    'one of several is enough'
+  )
   t.equal(judge(small, [SMALL_RIGHT]).state, 'ok')
-  for (const text of [RIGHT, `v=DKIM1; p=${SMALL}`, `v=DKIM1; k=rsa; p=${SMALL}`]) t.equal(judge(small, [text]).state, 'wrong', text)
+  for (const text of [RIGHT, `v=DKIM1; p=${SMALL}`, `v=DKIM1; k=rsa; p=${SMALL}`]) {
+    t.equal(judge(small, [text]).state, 'wrong', text)
+  }
   t.equal(judge(dkim, [`v=DKIM1; k=ed25519; p=${KEY}`]).state, 'wrong', 'of another kind')
 })
 
 t.test('any valid DMARC policy will do, and only one', async t => {
-  for (const text of ['v=DMARC1; p=none', 'v=DMARC1;p=Reject;rua=mailto:a@b.example', 'v=DMARC1; sp=none; p=quarantine']) t.equal(judge(dmarc, [text]).state, 'ok', text)
-  for (const text of ['v=DMARC1', 'v=DMARC1; p=all', 'p=none; v=DMARC1', 'v=DMARC11; p=none', 'v=spf1 -all']) t.equal(judge(dmarc, [text]).state, 'wrong', text)
+  for (
+    const text of ['v=DMARC1; p=none', 'v=DMARC1;p=Reject;rua=mailto:a@b.example', 'v=DMARC1; sp=none; p=quarantine']
+  ) t.equal(judge(dmarc, [text]).state, 'ok', text)
+  for (const text of ['v=DMARC1', 'v=DMARC1; p=all', 'p=none; v=DMARC1', 'v=DMARC11; p=none', 'v=spf1 -all']) {
+    t.equal(judge(dmarc, [text]).state, 'wrong', text)
+  }
   const one = 'v=DMARC1; p=none'
   t.same(policyOf([['v=spf1 -all'], [one]]), [one], "a parent's")
   t.same(policyOf([[one], null]), [one], 'what lies above does not matter')
@@ -139,9 +213,17 @@ t.test('a policy is looked for at the name and its parents, at eight names at mo
 })
 
 t.test('the return path is asked for where there is a bounce host, and not when that lies within the domain', async t => {
-  t.match(returnPath, { purpose: 'return_path', type: 'CNAME', name: 'jp-bounces.shop.example', value: 'bounces.jetpost.example', required: false })
+  t.match(returnPath, {
+    purpose: 'return_path',
+    type: 'CNAME',
+    name: 'jp-bounces.shop.example',
+    value: 'bounces.jetpost.example',
+    required: false
+  })
   t.equal(judge(returnPath, ['bounces.jetpost.example']).state, 'ok')
-  for (const host of ['shop.example', 'bounces.shop.example']) t.same(wantedRecords(fresh, host).map(({ purpose }) => purpose), ['dkim', 'dkim', 'dmarc'], host)
+  for (const host of ['shop.example', 'bounces.shop.example']) {
+    t.same(wantedRecords(fresh, host).map(({ purpose }) => purpose), ['dkim', 'dkim', 'dmarc'], host)
+  }
   t.equal(wantedRecords(fresh, 'bounces.myshop.example').length, 4)
 })
 
@@ -154,17 +236,52 @@ t.test('what DNS shows is kept short, and harmless to a terminal', async t => {
 
 t.test('a record nobody has looked at is unchecked', async t => {
   t.match(seenRecords(fresh, null), [
-    { purpose: 'dkim', type: 'TXT', name: RSA, value: RIGHT, required: true, stage: 'current', removableAt: null, state: 'unchecked', found: [] },
-    { purpose: 'dkim', type: 'TXT', name: ED25519, value: SMALL_RIGHT, required: false, stage: 'current', removableAt: null, state: 'unchecked', found: [] },
+    {
+      purpose: 'dkim',
+      type: 'TXT',
+      name: RSA,
+      value: RIGHT,
+      required: true,
+      stage: 'current',
+      removableAt: null,
+      state: 'unchecked',
+      found: []
+    },
+    {
+      purpose: 'dkim',
+      type: 'TXT',
+      name: ED25519,
+      value: SMALL_RIGHT,
+      required: false,
+      stage: 'current',
+      removableAt: null,
+      state: 'unchecked',
+      found: []
+    },
     { name: DMARC, state: 'unchecked' }
   ])
-  t.match(seenRecords(after(['wrong', 0]), null), [{ state: 'wrong', found: ['v=DKIM1; p=other'] }, { state: 'unchecked' }, { state: 'missing' }])
+  t.match(seenRecords(after(['wrong', 0]), null), [{ state: 'wrong', found: ['v=DKIM1; p=other'] }, {
+    state: 'unchecked'
+  }, { state: 'missing' }])
 })
 
 t.test('names one can own', async t => {
   t.equal(ownableName('Shop.Example'), 'shop.example')
   t.equal(ownableName('bücher.example'), 'xn--bcher-kva.example')
-  for (const text of ['localhost', '127.0.0.1', '[::1]', 'sandbox.jetpost.test', 'Sandbox.Jetpost.Test', 'a@b.example', 'shop.example.', '*.shop.example', '', `${'a.'.repeat(100)}example`]) {
+  for (
+    const text of [
+      'localhost',
+      '127.0.0.1',
+      '[::1]',
+      'sandbox.jetpost.test',
+      'Sandbox.Jetpost.Test',
+      'a@b.example',
+      'shop.example.',
+      '*.shop.example',
+      '',
+      `${'a.'.repeat(100)}example`
+    ]
+  ) {
     t.ok(ownableName(text) instanceof Refusal, text)
   }
   t.equal(countFault(999), null)
@@ -184,60 +301,125 @@ t.test('a pending domain is looked at each minute, then ever more seldom, at mos
   const watch = { told: true, sinceMs: createdMs + HOUR_MS, luck: 0.5 }
   t.equal(nextLookMs(fresh, { ...watch, lookedMs: null }), createdMs + 60_000)
   const gapAt = (ageMs: number) => nextLookMs(fresh, { ...watch, lookedMs: createdMs + ageMs }) - createdMs - ageMs
-  t.same([60_000, 600_000, 1_200_000, 10 * HOUR_MS, 1000 * HOUR_MS].map(gapAt), [60_000, 60_000, 120_000, HOUR_MS, HOUR_MS])
+  t.same([60_000, 600_000, 1_200_000, 10 * HOUR_MS, 1000 * HOUR_MS].map(gapAt), [
+    60_000,
+    60_000,
+    120_000,
+    HOUR_MS,
+    HOUR_MS
+  ])
 })
 
 t.test('a settled domain is looked at every 6 to 12 hours, hourly in trouble, daily when failed; after a start spread over that', async t => {
   const verified = after(['right', 0])
-  const gap = (domain: Domain, luck: number, told = true) => (nextLookMs(domain, { lookedMs: NOW_MS, told, sinceMs: 0, luck }) - NOW_MS) / HOUR_MS
-  t.same([gap(verified, 0), gap(verified, 0.5), gap(verified, 0.5, false), gap(STATES['verified, failing']!.domain, 0.5), gap(STATES.failed!.domain, 0.5)], [6, 9, 1, 1, 24])
+  const gap = (domain: Domain, luck: number, told = true) =>
+    (nextLookMs(domain, { lookedMs: NOW_MS, told, sinceMs: 0, luck }) - NOW_MS) / HOUR_MS
+  t.same([
+    gap(verified, 0),
+    gap(verified, 0.5),
+    gap(verified, 0.5, false),
+    gap(STATES['verified, failing']!.domain, 0.5),
+    gap(STATES.failed!.domain, 0.5)
+  ], [6, 9, 1, 1, 24])
   t.equal(nextLookMs(verified, { lookedMs: null, told: true, sinceMs: NOW_MS, luck: 0.5 }), NOW_MS + 4.5 * HOUR_MS)
 })
 
-/** A domain whose records were right, in the stages of a rotation that began now; its new keys are seen after an hour. */
-const begun: Domain = { ...after(['right', 0]), dkim: withNext(firstKeys(pairOf('jp1')), pairOf('jp2'), new Date(NOW_MS).toISOString()) }
+/** A domain whose records were right, in the stages of a rotation that began now; its new keys are seen after an hour.
+ */
+const begun: Domain = {
+  ...after(['right', 0]),
+  dkim: withNext(firstKeys(pairOf('jp1')), pairOf('jp2'), new Date(NOW_MS).toISOString())
+}
 const NEW_RSA = 'jp2-rsa._domainkey.shop.example'
 const switchedAt = NOW_MS + HOUR_MS
 const switched: Domain = { ...begun, dkim: turned(begun.dkim, keyTurn(begun, { [NEW_RSA]: [RIGHT] }, switchedAt)!) }
 const retired: Domain = { ...switched, dkim: turned(switched.dkim, { name: 'retired' }) }
-const stagesOf = (domain: Domain) => seenRecords(domain, null).map(({ name, stage, required }) => `${name.split('.')[0]} ${stage}${required ? ' required' : ''}`)
+const stagesOf = (domain: Domain) =>
+  seenRecords(domain, null).map(({ name, stage, required }) =>
+    `${name.split('.')[0]} ${stage}${required ? ' required' : ''}`
+  )
 
 t.test('every turn of a rotation is as the table in the README says', async t => {
   const readme = readFileSync(new URL('../../streams/domain/README.md', import.meta.url), 'utf8')
-  const rows = readme.slice(readme.indexOf('## Rotation')).split('\n').filter(line => line.startsWith('|')).slice(0, 6).map(line => line.slice(1, -1).split('|').map(cell => cell.trim()))
+  const rows = readme.slice(readme.indexOf('## Rotation')).split('\n').filter(line => line.startsWith('|')).slice(0, 6)
+    .map(line => line.slice(1, -1).split('|').map(cell => cell.trim()))
   const stages: Record<string, Domain> = { settled: after(['right', 0]), waiting: begun, overlap: switched, retired }
-  const looks: Record<string, [Look, number]> = { 'new RSA key seen': [{ [NEW_RSA]: [RIGHT] }, 1], 'not seen, or DNS silent': [{ [NEW_RSA]: [] }, 1], '7 days after the switch': [{}, 7 * 24 + 1] }
+  const looks: Record<string, [Look, number]> = {
+    'new RSA key seen': [{ [NEW_RSA]: [RIGHT] }, 1],
+    'not seen, or DNS silent': [{ [NEW_RSA]: [] }, 1],
+    '7 days after the switch': [{}, 7 * 24 + 1]
+  }
   t.same(rows.slice(2).map(([name]) => name), Object.keys(stages))
   t.same(rows[0]!.slice(1), ['rotate', ...Object.keys(looks)])
-  const stageOf = ({ dkim }: Domain) => dkim.next !== null ? 'waiting' : dkim.previous !== null ? 'overlap' : dkim.retired.length > 0 ? 'retired' : 'settled'
+  const stageOf = ({ dkim }: Domain) =>
+    dkim.next !== null
+      ? 'waiting'
+      : dkim.previous !== null
+      ? 'overlap'
+      : dkim.retired.length > 0
+      ? 'retired'
+      : 'settled'
   for (const [name, asked, ...cells] of rows.slice(2)) {
     const domain = stages[name!]!
     t.equal(rotationFault(domain) === null ? 'waiting' : 'refused', asked, `${name}, then rotate`)
     for (const [i, cell] of cells.entries()) {
       const [look, hours] = Object.values(looks)[i]!
       const turn = keyTurn(domain, look, NOW_MS + hours * HOUR_MS)
-      t.equal(turn === null ? '·' : stageOf({ ...domain, dkim: turned(domain.dkim, turn) }), cell, `${name}, then ${Object.keys(looks)[i]}`)
+      t.equal(
+        turn === null ? '·' : stageOf({ ...domain, dkim: turned(domain.dkim, turn) }),
+        cell,
+        `${name}, then ${Object.keys(looks)[i]}`
+      )
     }
   }
 })
 
 t.test('the keys that signed go on until DNS shows the new RSA key; silence, another key and the new Ed25519 key alone do not count', async t => {
-  for (const look of [{}, { [NEW_RSA]: [] }, { [NEW_RSA]: [SMALL_RIGHT] }, { [RSA]: [RIGHT] }, { 'jp2-ed25519._domainkey.shop.example': [SMALL_RIGHT] }] as Look[]) {
+  for (
+    const look of [{}, { [NEW_RSA]: [] }, { [NEW_RSA]: [SMALL_RIGHT] }, { [RSA]: [RIGHT] }, {
+      'jp2-ed25519._domainkey.shop.example': [SMALL_RIGHT]
+    }] as Look[]
+  ) {
     t.equal(keyTurn(begun, look, switchedAt + 30 * DAY_MS), null, JSON.stringify(look))
   }
   t.same(signingKeys(begun).map(({ selector }) => selector), ['jp1-rsa', 'jp1-ed25519'])
-  t.same(keyTurn(begun, { [NEW_RSA]: [RIGHT] }, switchedAt), { name: 'switched', previousUntil: new Date(switchedAt + 7 * DAY_MS).toISOString() })
+  t.same(keyTurn(begun, { [NEW_RSA]: [RIGHT] }, switchedAt), {
+    name: 'switched',
+    previousUntil: new Date(switchedAt + 7 * DAY_MS).toISOString()
+  })
   t.same(signingKeys(switched).map(({ selector }) => selector), ['jp2-rsa', 'jp2-ed25519'])
 })
 
 t.test('the old records stay wanted for seven days, then may go, and are not shown once they are gone', async t => {
-  t.same(stagesOf(begun), ['jp1-rsa current required', 'jp1-ed25519 current', 'jp2-rsa next', 'jp2-ed25519 next', '_dmarc current'])
-  t.same(stagesOf(switched), ['jp2-rsa current required', 'jp2-ed25519 current', '_dmarc current', 'jp1-rsa previous', 'jp1-ed25519 previous'])
+  t.same(stagesOf(begun), [
+    'jp1-rsa current required',
+    'jp1-ed25519 current',
+    'jp2-rsa next',
+    'jp2-ed25519 next',
+    '_dmarc current'
+  ])
+  t.same(stagesOf(switched), [
+    'jp2-rsa current required',
+    'jp2-ed25519 current',
+    '_dmarc current',
+    'jp1-rsa previous',
+    'jp1-ed25519 previous'
+  ])
   t.match(seenRecords(switched, null)[3], { removableAt: new Date(switchedAt + 7 * DAY_MS).toISOString(), state: 'ok' })
   t.equal(keyTurn(switched, {}, switchedAt + 7 * DAY_MS - 1), null)
   t.same(keyTurn(switched, {}, switchedAt + 7 * DAY_MS), { name: 'retired' })
-  t.same(stagesOf(retired), ['jp2-rsa current required', 'jp2-ed25519 current', '_dmarc current', 'jp1-rsa removable'], 'what DNS never showed need not be removed')
-  const look = { [NEW_RSA]: [RIGHT], 'jp2-ed25519._domainkey.shop.example': [SMALL_RIGHT], [RSA]: [], [ED25519]: [], [DMARC]: [] }
+  t.same(
+    stagesOf(retired),
+    ['jp2-rsa current required', 'jp2-ed25519 current', '_dmarc current', 'jp1-rsa removable'],
+    'what DNS never showed need not be removed'
+  )
+  const look = {
+    [NEW_RSA]: [RIGHT],
+    'jp2-ed25519._domainkey.shop.example': [SMALL_RIGHT],
+    [RSA]: [],
+    [ED25519]: [],
+    [DMARC]: []
+  }
   const gone: Domain = { ...retired, ...afterLook(retired, wantedRecords(retired, null), look, NOW_MS) }
   t.same(stagesOf(gone), ['jp2-rsa current required', 'jp2-ed25519 current', '_dmarc current'])
   t.equal(gone.status, 'verified', 'they are no longer required')
@@ -249,14 +431,26 @@ t.test('one rotation at a time, and private halves are kept no longer than they 
   t.match(rotationFault(switched), { code: 'rotation_under_way' })
   t.equal(rotationFault(retired), null)
   const again = withNext(retired.dkim, pairOf('jp3'), new Date(NOW_MS).toISOString())
-  t.same(turned(turned(again, { name: 'switched', previousUntil: again.next!.since }), { name: 'retired' }).retired.map(({ selector }) => selector), ['jp2-rsa', 'jp2-ed25519'])
+  t.same(
+    turned(turned(again, { name: 'switched', previousUntil: again.next!.since }), { name: 'retired' }).retired.map((
+      { selector }
+    ) => selector),
+    ['jp2-rsa', 'jp2-ed25519']
+  )
   t.notMatch(JSON.stringify([switched.dkim.previous, retired.dkim.retired]), 'sealed')
-  t.same(turned(firstKeys(pairOf('jp1')), { name: 'switched', previousUntil: '' }), firstKeys(pairOf('jp1')), 'a switch to nothing changes nothing')
+  t.same(
+    turned(firstKeys(pairOf('jp1')), { name: 'switched', previousUntil: '' }),
+    firstKeys(pairOf('jp1')),
+    'a switch to nothing changes nothing'
+  )
 })
 
 t.test('RSA always signs; Ed25519 is left out when DNS shows the record of RSA and not its own', async t => {
   const names = (rsa: string[] | undefined, ed25519: string[] | undefined) => {
-    const look: Look = { ...(rsa === undefined ? {} : { [RSA]: rsa }), ...(ed25519 === undefined ? {} : { [ED25519]: ed25519 }) }
+    const look: Look = {
+      ...(rsa === undefined ? {} : { [RSA]: rsa }),
+      ...(ed25519 === undefined ? {} : { [ED25519]: ed25519 })
+    }
     const records = wanted.flatMap(record => look[record.name] === undefined ? [] : judge(record, look[record.name]!))
     return signingKeys({ ...fresh, records }).map(({ selector }) => selector.split('-')[1])
   }
@@ -270,7 +464,7 @@ t.test('RSA always signs; Ed25519 is left out when DNS shows the record of RSA a
   t.same(names([RIGHT], undefined), ['rsa', 'ed25519'], 'DNS did not say')
 })
 
-t.test('mail comes back to the domain\'s own host once DNS leads from there to ours', async t => {
+t.test("mail comes back to the domain's own host once DNS leads from there to ours", async t => {
   const host = 'bounces.jetpost.example'
   const seen = (...found: string[]): Domain => ({ ...fresh, records: [judge(returnPath, found)] })
   t.equal(returnPathHost(fresh, null), null)
@@ -292,6 +486,14 @@ t.test('new keys are awaited like a new domain, whatever its status; at the end 
   }
   const untilMs = switchedAt + 7 * DAY_MS
   t.equal(nextLookMs(switched, { ...watch, lookedMs: untilMs - HOUR_MS }), untilMs)
-  t.equal(nextLookMs(switched, { ...watch, lookedMs: untilMs - DAY_MS }), untilMs - DAY_MS / 2, 'and before it as always')
-  t.equal(nextLookMs(switched, { ...watch, lookedMs: untilMs + 1 }), untilMs + 1 + HOUR_MS, 'hourly when DNS was silent then')
+  t.equal(
+    nextLookMs(switched, { ...watch, lookedMs: untilMs - DAY_MS }),
+    untilMs - DAY_MS / 2,
+    'and before it as always'
+  )
+  t.equal(
+    nextLookMs(switched, { ...watch, lookedMs: untilMs + 1 }),
+    untilMs + 1 + HOUR_MS,
+    'hourly when DNS was silent then'
+  )
 })

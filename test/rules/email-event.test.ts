@@ -21,7 +21,9 @@ const TRANSACTION = { attempt: 1, host: 'mx', tls: null, via: 'relay' as const, 
 
 function bodyOf (event: ReturnType<typeof eventOf>): Record<string, any> {
   const recipient = { to: 'ada@example.net', messageId: '<em_1.0@example.com>', sequence: 2 }
-  return JSON.parse(eventBody({ id: 'ev_1', createdAt: '2026-11-21T10:00:00.000Z', ...event!, request: REQUEST, recipient }))
+  return JSON.parse(
+    eventBody({ id: 'ev_1', createdAt: '2026-11-21T10:00:00.000Z', ...event!, request: REQUEST, recipient })
+  )
 }
 
 t.test('spec 6.2: a delivered event', async t => {
@@ -48,16 +50,54 @@ t.test('spec 6.2: a delivered event', async t => {
 
 t.test('a final no is hard, a deferral soft, the end of the budget soft and final', async t => {
   const reply = { code: 550, enhanced: null, text: '550 no' }
-  t.match(bodyOf(eventOf({ type: 'email.bounced', data: { ...TRANSACTION, stage: 'rcpt', reply, status: null, error: null, class: 'undefined', report: null } })), {
-    type: 'email.bounced',
-    data: { smtp_response: '550 no', bounce: { type: 'hard', class: 'undefined', code: 550, enhanced_code: null, final: true, next_attempt_at: null } }
-  })
-  const deferred = { ...TRANSACTION, stage: 'connect', reply: null, error: 'refused', class: 'networkerror', nextAttemptAt: '2026-11-21T10:05:00.000Z', first: true } as const
+  t.match(
+    bodyOf(
+      eventOf({
+        type: 'email.bounced',
+        data: { ...TRANSACTION, stage: 'rcpt', reply, status: null, error: null, class: 'undefined', report: null }
+      })
+    ),
+    {
+      type: 'email.bounced',
+      data: {
+        smtp_response: '550 no',
+        bounce: { type: 'hard', class: 'undefined', code: 550, enhanced_code: null, final: true, next_attempt_at: null }
+      }
+    }
+  )
+  const deferred = {
+    ...TRANSACTION,
+    stage: 'connect',
+    reply: null,
+    error: 'refused',
+    class: 'networkerror',
+    nextAttemptAt: '2026-11-21T10:05:00.000Z',
+    first: true
+  } as const
   const soft = bodyOf(eventOf({ type: 'email.deferred', data: deferred }))
-  t.match(soft, { type: 'email.bounced', data: { bounce: { type: 'soft', class: 'networkerror', code: null, final: false, next_attempt_at: '2026-11-21T10:05:00.000Z' } } })
+  t.match(soft, {
+    type: 'email.bounced',
+    data: {
+      bounce: {
+        type: 'soft',
+        class: 'networkerror',
+        code: null,
+        final: false,
+        next_attempt_at: '2026-11-21T10:05:00.000Z'
+      }
+    }
+  })
   t.notOk('smtp_response' in soft.data, 'nobody replied')
   t.equal(soft.data.bounce.reason, 'refused', 'in our own words')
-  const nowhere = { ...TRANSACTION, stage: 'connect', reply: null, status: '5.1.10', error: 'it has a null MX', class: 'hostunknown', report: null } as const
+  const nowhere = {
+    ...TRANSACTION,
+    stage: 'connect',
+    reply: null,
+    status: '5.1.10',
+    error: 'it has a null MX',
+    class: 'hostunknown',
+    report: null
+  } as const
   const gone = bodyOf(eventOf({ type: 'email.bounced', data: nowhere }))
   t.match(gone, { data: { bounce: { type: 'hard', enhanced_code: '5.1.10', reason: 'it has a null MX' } } })
   t.notOk('smtp_response' in gone.data)
@@ -68,12 +108,26 @@ t.test('a final no is hard, a deferral soft, the end of the budget soft and fina
 })
 
 t.test('what a report says are the words of a server; that a relay has tried for too long is soft', async t => {
-  const reported = { ...TRANSACTION, stage: 'data', reply: null, status: '4.4.7', error: 'connect to mx: timed out', class: 'expired', report: 'in_1' } as const
+  const reported = {
+    ...TRANSACTION,
+    stage: 'data',
+    reply: null,
+    status: '4.4.7',
+    error: 'connect to mx: timed out',
+    class: 'expired',
+    report: 'in_1'
+  } as const
   t.match(bodyOf(eventOf({ type: 'email.bounced', data: reported })), {
-    data: { smtp_response: 'connect to mx: timed out', bounce: { type: 'soft', class: 'expired', enhanced_code: '4.4.7', final: true, reason: null } }
+    data: {
+      smtp_response: 'connect to mx: timed out',
+      bounce: { type: 'soft', class: 'expired', enhanced_code: '4.4.7', final: true, reason: null }
+    }
   })
 })
 
 t.test('claims and doubts are no events', async t => {
-  t.equal(eventOf({ type: 'email.in_doubt', data: { attempt: 1, cause: 'line', held: true, nextAttemptAt: null } }), null)
+  t.equal(
+    eventOf({ type: 'email.in_doubt', data: { attempt: 1, cause: 'line', held: true, nextAttemptAt: null } }),
+    null
+  )
 })

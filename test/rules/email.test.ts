@@ -1,7 +1,16 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { Refusal } from '#streams/define.ts'
-import { decide, nextStep, retryAfterS, RETRY, type Command, type Decision, type Given, type Outcome } from '#streams/email/decide.ts'
+import {
+  decide,
+  nextStep,
+  retryAfterS,
+  RETRY,
+  type Command,
+  type Decision,
+  type Given,
+  type Outcome
+} from '#streams/email/decide.ts'
 import type { RecipientFact } from '#streams/email/facts.ts'
 import { evolve, newRecipient, type Recipient } from '#streams/email/state.ts'
 
@@ -22,14 +31,27 @@ const CLAIM: Command = {
 }
 
 function given (more: Partial<Given> = {}): Given {
-  return { nowMs: NOW_MS, request: { expiresAt: EXPIRES_AT, onDoubt: 'retry' }, random: () => 0.5, retry: RETRY, voidClaim: null, ...more }
+  return {
+    nowMs: NOW_MS,
+    request: { expiresAt: EXPIRES_AT, onDoubt: 'retry' },
+    random: () => 0.5,
+    retry: RETRY,
+    voidClaim: null,
+    ...more
+  }
 }
 
 function record (attempt: number, outcome: Outcome, claim: string | null = null): Command {
   return { name: 'RecordOutcome', claim, attempt, stage: 'data', transaction: TRANSACTION, outcome }
 }
 
-const deferred: Outcome = { kind: 'deferred', reply: null, error: 'no answer', class: 'networkerror', hostTrouble: false }
+const deferred: Outcome = {
+  kind: 'deferred',
+  reply: null,
+  error: 'no answer',
+  class: 'networkerror',
+  hostTrouble: false
+}
 const delivered: Outcome = { kind: 'delivered', reply: YES }
 const bounced: Outcome = { kind: 'bounced', reply: NO, status: '5.1.1', error: null, class: 'userunknown' }
 
@@ -50,13 +72,21 @@ const doubt = (claim: string, cause: 'sender' | 'line'): Command => ({ name: 'Do
 const hold = given({ request: { expiresAt: EXPIRES_AT, onDoubt: 'hold' } })
 
 /** `claim` = the one that outcomes come under. */
-const STATES: Record<string, { state: Recipient, attempt: number, claim: string | null, voidClaim?: string, nowMs?: number }> = {
+const STATES: Record<
+  string,
+  { state: Recipient, attempt: number, claim: string | null, voidClaim?: string, nowMs?: number }
+> = {
   scheduled: { state: newRecipient('2026-11-22T10:00:00.000Z'), attempt: 1, claim: null },
   queued: { state: newRecipient(null), attempt: 1, claim: null },
   'sending, own': { state: after([CLAIM]), attempt: 1, claim: 'f1' },
   'sending, void': { state: after([CLAIM]), attempt: 2, claim: null, voidClaim: 'f1' },
   "sending, another's": { state: after([CLAIM]), attempt: 1, claim: null },
-  'sending, lease over': { state: after([CLAIM]), attempt: 1, claim: null, nowMs: Date.parse('2026-11-21T10:16:00.001Z') },
+  'sending, lease over': {
+    state: after([CLAIM]),
+    attempt: 1,
+    claim: null,
+    nowMs: Date.parse('2026-11-21T10:16:00.001Z')
+  },
   deferred: { state: after([record(1, deferred)]), attempt: 2, claim: null },
   in_doubt: { state: after([CLAIM, doubt('f1', 'line')]), attempt: 2, claim: null },
   'in_doubt, held': { state: after([CLAIM, doubt('f1', 'line')], hold), attempt: 1, claim: 'f1' },
@@ -73,26 +103,49 @@ const COLUMNS: Record<string, (attempt: number, claim: string | null) => Command
   delivered: (attempt, claim) => record(attempt, delivered, claim),
   deferred: (attempt, claim) => record(attempt, deferred, claim),
   bounced: (attempt, claim) => record(attempt, bounced, claim),
-  Report: () => ({ name: 'RecordReport', report: 'in_1', host: null, reply: null, status: '5.1.1', error: 'no such user', class: 'userunknown' }),
+  Report: () => ({
+    name: 'RecordReport',
+    report: 'in_1',
+    host: null,
+    reply: null,
+    status: '5.1.1',
+    error: 'no such user',
+    class: 'userunknown'
+  }),
   Doubt: () => doubt('f1', 'sender'),
   Fail: () => ({ name: 'Fail', reason: 'expired', detail: null }),
   Suppress: () => ({ name: 'Suppress', reason: 'complaint' }),
   Cancel: () => ({ name: 'Cancel' }),
-  Reschedule: () => ({ name: 'Reschedule', scheduledAt: '2026-11-23T10:00:00.000Z', expiresAt: '2026-11-26T10:00:00.000Z' }),
+  Reschedule: () => ({
+    name: 'Reschedule',
+    scheduledAt: '2026-11-23T10:00:00.000Z',
+    expiresAt: '2026-11-26T10:00:00.000Z'
+  }),
   Retry: () => ({ name: 'Retry', expiresAt: '2026-11-27T10:00:00.000Z' })
 }
 
 t.test('every transition is as the table in the README says', async t => {
   const readme = readFileSync(new URL('../../streams/email/README.md', import.meta.url), 'utf8')
-  const [head, , ...rows] = readme.split('\n').filter(line => line.startsWith('|')).slice(0, 2 + Object.keys(STATES).length)
+  const [head, , ...rows] = readme.split('\n').filter(line => line.startsWith('|')).slice(
+    0,
+    2 + Object.keys(STATES).length
+  )
     .map(line => line.slice(1, -1).split('|').map(cell => cell.trim()))
   t.same(rows.map(([name]) => name), Object.keys(STATES))
   t.same(head!.slice(1), Object.keys(COLUMNS))
   for (const [name, ...cells] of rows) {
     for (const [i, cell] of cells.entries()) {
       const { state, attempt, claim, voidClaim, nowMs = NOW_MS } = STATES[name!]!
-      const decision = decide(state, COLUMNS[head![i + 1]!]!(attempt, claim), given({ nowMs, voidClaim: voidClaim ?? null }))
-      const result = decision === null ? '·' : decision instanceof Refusal ? 'no' : evolve(state, asFact(decision, 9)).status
+      const decision = decide(
+        state,
+        COLUMNS[head![i + 1]!]!(attempt, claim),
+        given({ nowMs, voidClaim: voidClaim ?? null })
+      )
+      const result = decision === null
+        ? '·'
+        : decision instanceof Refusal
+        ? 'no'
+        : evolve(state, asFact(decision, 9)).status
       t.equal(result, cell, `${name}, then ${head![i + 1]}`)
     }
   }
@@ -105,8 +158,12 @@ t.test('every copy has the Date of the first claim', async t => {
 })
 
 t.test('a dead sender is followed by a copy at once, a dead line by one after the first gap', async t => {
-  t.match(decide(after([CLAIM]), doubt('f1', 'sender'), given()), { data: { held: false, nextAttemptAt: '2026-11-21T10:00:00.000Z' } })
-  t.match(decide(after([CLAIM]), doubt('f1', 'line'), given()), { data: { held: false, nextAttemptAt: '2026-11-21T10:05:00.000Z' } })
+  t.match(decide(after([CLAIM]), doubt('f1', 'sender'), given()), {
+    data: { held: false, nextAttemptAt: '2026-11-21T10:00:00.000Z' }
+  })
+  t.match(decide(after([CLAIM]), doubt('f1', 'line'), given()), {
+    data: { held: false, nextAttemptAt: '2026-11-21T10:05:00.000Z' }
+  })
 })
 
 t.test('the second doubt of the line is held, and the fifth of any cause', async t => {
@@ -136,7 +193,11 @@ t.test("what came before the dot leaves another's live claim and a held doubt al
     t.equal(decide(after([CLAIM, doubt('f1', 'line')], hold), record(attempt, deferred), hold), null)
     t.equal(decide(after([CLAIM, doubt('f1', 'line')], hold), record(attempt, bounced), hold), null)
   }
-  t.equal(decide(after([CLAIM]), record(1, deferred, 'f0'), given()), null, 'nor does a reply under a claim of the same number that never was')
+  t.equal(
+    decide(after([CLAIM]), record(1, deferred, 'f0'), given()),
+    null,
+    'nor does a reply under a claim of the same number that never was'
+  )
   t.equal(decide(after([CLAIM]), doubt('f0', 'line'), given()), null)
 })
 
@@ -144,7 +205,10 @@ t.test('a report waits for the outcome until five minutes after the lease; what 
   const report = COLUMNS.Report!(1, null)
   const leaseOverMs = Date.parse('2026-11-21T10:16:00.000Z')
   t.match(decide(after([CLAIM]), report, given({ nowMs: leaseOverMs })), { code: 'claimed' })
-  t.match(decide(after([CLAIM]), report, given({ nowMs: leaseOverMs + 1 })), { type: 'email.bounced', data: { attempt: 1, report: 'in_1' } })
+  t.match(decide(after([CLAIM]), report, given({ nowMs: leaseOverMs + 1 })), {
+    type: 'email.bounced',
+    data: { attempt: 1, report: 'in_1' }
+  })
   const bouncedSince = after([CLAIM, report], given({ nowMs: leaseOverMs + 1 }))
   t.equal(decide(bouncedSince, record(1, delivered, 'f1'), given()), null)
   t.equal(decide(bouncedSince, doubt('f1', 'sender'), given()), null)
@@ -153,11 +217,23 @@ t.test('a report waits for the outcome until five minutes after the lease; what 
 t.test('the first deferral is marked as such', async t => {
   const first = decide(newRecipient(null), record(1, deferred), given())
   t.match(first, { data: { first: true, nextAttemptAt: '2026-11-21T10:05:00.000Z' } })
-  t.match(decide(after([record(1, deferred)]), record(2, deferred), given()), { data: { first: false, nextAttemptAt: '2026-11-21T10:10:00.000Z' } })
+  t.match(decide(after([record(1, deferred)]), record(2, deferred), given()), {
+    data: { first: false, nextAttemptAt: '2026-11-21T10:10:00.000Z' }
+  })
 })
 
 t.test('the gaps double from 5 minutes to 4 hours, give or take a fifth', async t => {
-  t.same([1, 2, 3, 4, 5, 6, 7, 8, 500].map(attempt => retryAfterS(attempt, () => 0.5)), [300, 600, 1200, 2400, 4800, 9600, 14_400, 14_400, 14_400])
+  t.same([1, 2, 3, 4, 5, 6, 7, 8, 500].map(attempt => retryAfterS(attempt, () => 0.5)), [
+    300,
+    600,
+    1200,
+    2400,
+    4800,
+    9600,
+    14_400,
+    14_400,
+    14_400
+  ])
   t.equal(retryAfterS(1, () => 0), 240)
   t.equal(Math.round(retryAfterS(1, () => 0.999999)), 360)
 })
@@ -170,7 +246,9 @@ t.test('while the host is in trouble the gaps stop growing at 20 minutes', async
 
 t.test('no attempt is put off past the end of the budget', async t => {
   const soon = given({ request: { expiresAt: '2026-11-21T10:01:00.000Z', onDoubt: 'retry' } })
-  t.match(decide(newRecipient(null), record(1, deferred), soon), { data: { nextAttemptAt: '2026-11-21T10:01:00.000Z' } })
+  t.match(decide(newRecipient(null), record(1, deferred), soon), {
+    data: { nextAttemptAt: '2026-11-21T10:01:00.000Z' }
+  })
 })
 
 t.test('a schedule holds until its time, a new one in its place, and both give a budget of their own', async t => {
@@ -179,10 +257,21 @@ t.test('a schedule holds until its time, a new one in its place, and both give a
   const long = given({ request: { expiresAt: '2026-11-25T10:00:00.000Z', onDoubt: 'retry' } })
   t.same(nextStep(scheduled, long, false), { do: 'schedule', atMs: Date.parse(scheduledAt) })
   t.same(nextStep(scheduled, { ...long, nowMs: Date.parse(scheduledAt) }, false), { do: 'send' })
-  const moved: Command = { name: 'Reschedule', scheduledAt: '2026-11-30T10:00:00.000Z', expiresAt: '2026-12-03T10:00:00.000Z' }
+  const moved: Command = {
+    name: 'Reschedule',
+    scheduledAt: '2026-11-30T10:00:00.000Z',
+    expiresAt: '2026-12-03T10:00:00.000Z'
+  }
   const later = after([moved], long, scheduledAt)
-  t.same(nextStep(later, { ...long, nowMs: Date.parse(scheduledAt) }, false), { do: 'schedule', atMs: Date.parse(moved.scheduledAt) })
-  t.same(nextStep(later, { ...long, nowMs: Date.parse(moved.scheduledAt) }, false), { do: 'send' }, "the request's own budget is over, the new one is not")
+  t.same(nextStep(later, { ...long, nowMs: Date.parse(scheduledAt) }, false), {
+    do: 'schedule',
+    atMs: Date.parse(moved.scheduledAt)
+  })
+  t.same(
+    nextStep(later, { ...long, nowMs: Date.parse(moved.scheduledAt) }, false),
+    { do: 'send' },
+    "the request's own budget is over, the new one is not"
+  )
   t.same(nextStep(later, { ...long, nowMs: Date.parse(moved.expiresAt) }, false), { do: 'fail' })
   t.equal(decide(later, moved, long), null, 'the same again is no fact')
 })
@@ -192,7 +281,9 @@ t.test('what is sent again has a new budget, goes at once and counts its attempt
   t.match(again, { status: 'queued', attempts: 1, expiresAt: '2026-12-30T10:00:00.000Z' })
   t.same(nextStep(again, given({ nowMs: Date.parse(EXPIRES_AT) }), false), { do: 'send' })
   t.match(decide(again, CLAIM, given()), { data: { attempt: 2 } })
-  t.match(decide(again, record(2, deferred), given({ nowMs: Date.parse(EXPIRES_AT) })), { data: { nextAttemptAt: '2026-11-24T10:10:00.000Z' } }, 'the old budget binds nobody')
+  t.match(decide(again, record(2, deferred), given({ nowMs: Date.parse(EXPIRES_AT) })), {
+    data: { nextAttemptAt: '2026-11-24T10:10:00.000Z' }
+  }, 'the old budget binds nobody')
 })
 
 t.test('an earlier copy that arrives after a cancel is a delivery all the same; nothing else is said any more', async t => {
@@ -204,7 +295,8 @@ t.test('an earlier copy that arrives after a cancel is a delivery all the same; 
 })
 
 t.test('what a worker does next', async t => {
-  const step = (state: Recipient, nowMs = NOW_MS, gone = false, voidClaim: string | null = null) => nextStep(state, given({ nowMs, voidClaim }), gone)
+  const step = (state: Recipient, nowMs = NOW_MS, gone = false, voidClaim: string | null = null) =>
+    nextStep(state, given({ nowMs, voidClaim }), gone)
   t.same(step(newRecipient(null)), { do: 'send' })
   t.same(step(after([CLAIM])), { do: 'wait', untilMs: NOW_MS + 660_000 })
   t.same(step(after([CLAIM]), NOW_MS, true), { do: 'doubt', claim: 'f1' })
@@ -216,5 +308,9 @@ t.test('what a worker does next', async t => {
   t.same(step(after([CLAIM, doubt('f1', 'sender')], hold)), { do: 'nothing' })
   t.same(step(after([CLAIM, record(1, delivered, 'f1')])), { do: 'nothing' })
   t.same(step(newRecipient(null), Date.parse(EXPIRES_AT)), { do: 'fail' })
-  t.same(step(after([CLAIM]), NOW_MS + 1000, false), { do: 'wait', untilMs: NOW_MS + 660_000 }, 'a live claim outlives the budget')
+  t.same(
+    step(after([CLAIM]), NOW_MS + 1000, false),
+    { do: 'wait', untilMs: NOW_MS + 660_000 },
+    'a live claim outlives the budget'
+  )
 })

@@ -6,24 +6,61 @@ import { evolveErasure, NOTHING_ERASED, type Erasure } from '#streams/erasure/st
 import type { ErasureFact } from '#streams/erasure/facts.ts'
 import { isErased, pastOf, redact, requestWithout } from '#streams/email/erase.ts'
 import { ERASED, parseAddress } from '#streams/address.ts'
-import type { EmailErased, MarkFact, RecipientFact } from '#streams/email/facts.ts'
+import type { EmailErased, EngagementFact, RecipientFact } from '#streams/email/facts.ts'
 import { evolve, newRecipient } from '#streams/email/state.ts'
 import {
-  attempted, bounced, canceled, clicked, complained, deferred, delivered, failed, inDoubt, opened, recorded, requested, rescheduled, retryRequested, suppressed, timeAt, unsubscribed
+  attempted,
+  bounced,
+  canceled,
+  clicked,
+  complained,
+  deferred,
+  delivered,
+  failed,
+  inDoubt,
+  opened,
+  recorded,
+  requested,
+  rescheduled,
+  retryRequested,
+  suppressed,
+  timeAt,
+  unsubscribed
 } from '../support/facts.ts'
 
 const WHO = 'ada@example.net'
 const SECRET = 'what-somebody-said'
-const event = JSON.stringify({ id: 'ev_1', type: 'email.x', data: { from: 'news@example.com', to: WHO, subject: SECRET, tags: ['welcome'], metadata: { who: SECRET }, smtp_response: SECRET } })
+const event = JSON.stringify({
+  id: 'ev_1',
+  type: 'email.x',
+  data: {
+    from: 'news@example.com',
+    to: WHO,
+    subject: SECRET,
+    tags: ['welcome'],
+    metadata: { who: SECRET },
+    smtp_response: SECRET
+  }
+})
 const said = { code: 450, enhanced: '4.7.1', text: SECRET }
 const email = 'em_one'
 
 /** One of each kind, with something personal wherever it can be. */
-const ALL: Array<RecipientFact | MarkFact> = [
-  attempted({ email, digest: SECRET }), delivered({ email, event, reply: { ...said, code: 250 }, host: SECRET }), deferred({ email, event, reply: said, error: SECRET, host: SECRET }),
-  bounced({ email, event, reply: said, error: SECRET, host: SECRET, report: 'in_1' }), failed({ email, event, detail: SECRET }), inDoubt({ email }), suppressed({ email, tags: ['welcome'] }),
-  rescheduled({ email }), canceled({ email, tags: ['welcome'] }), retryRequested({ email }), opened({ email, event }), clicked({ email, event, url: `https://shop.example/${SECRET}` }),
-  complained({ email, event, feedback: `${SECRET} <${WHO}>` }), unsubscribed({ email, event })
+const ALL: Array<RecipientFact | EngagementFact> = [
+  attempted({ email, digest: SECRET }),
+  delivered({ email, event, reply: { ...said, code: 250 }, host: SECRET }),
+  deferred({ email, event, reply: said, error: SECRET, host: SECRET }),
+  bounced({ email, event, reply: said, error: SECRET, host: SECRET, report: 'in_1' }),
+  failed({ email, event, detail: SECRET }),
+  inDoubt({ email }),
+  suppressed({ email, tags: ['welcome'] }),
+  rescheduled({ email }),
+  canceled({ email, tags: ['welcome'] }),
+  retryRequested({ email }),
+  opened({ email, event }),
+  clicked({ email, event, url: `https://shop.example/${SECRET}` }),
+  complained({ email, event, feedback: `${SECRET} <${WHO}>` }),
+  unsubscribed({ email, event })
 ]
 
 t.test('the placeholder is an address of nobody', async t => {
@@ -40,28 +77,55 @@ t.test('what is left of a fact fits its schema, names nobody, and still tells wh
     t.notOk([WHO, SECRET].some(word => text.includes(word)), `${fact.type}: ${text}`)
     const { data: _data, ...envelope } = fact
     t.match(left, { ...envelope, data: { email, n: 0, request: 1, to: ERASED, sequence: fact.data.sequence } })
-    if ('event' in fact.data) t.match(JSON.parse((left.data as { event: string }).event).data, { from: 'news@example.com', tags: ['welcome'] }, fact.type)
+    if ('event' in fact.data) {
+      t.match(
+        JSON.parse((left.data as { event: string }).event).data,
+        { from: 'news@example.com', tags: ['welcome'] },
+        fact.type
+      )
+    }
     t.same(redact(left), left, 'redacted twice, the same')
   }
 })
 
 t.test('codes, classes and stages stay; only a Feedback-Type that is one does', async t => {
-  t.match(redact(ALL[2]! as RecipientFact).data, { reply: { code: 450, enhanced: '4.7.1', text: '' }, class: 'greylisted', stage: 'rcpt', via: 'mx', ms: 120, tls: { version: 'TLSv1.3' }, first: true })
+  t.match(redact(ALL[2]! as RecipientFact).data, {
+    reply: { code: 450, enhanced: '4.7.1', text: '' },
+    class: 'greylisted',
+    stage: 'rcpt',
+    via: 'mx',
+    ms: 120,
+    tls: { version: 'TLSv1.3' },
+    first: true
+  })
   t.match(redact(complained({ email, feedback: 'abuse' })).data, { feedback: 'abuse', report: 'in_1' })
   t.match(redact(complained({ email, feedback: 'from ada' })).data, { feedback: 'other' })
 })
 
-function erasedAfter (facts: Array<RecipientFact | MarkFact>): EmailErased {
-  const past = recorded(facts, 7).map(({ fact, seq }) => ({ seq, storedAt: timeAt(seq), fact: redact(fact as RecipientFact) as unknown }))
+function erasedAfter (facts: Array<RecipientFact | EngagementFact>): EmailErased {
+  const past = recorded(facts, 7).map(({ fact, seq }) => ({
+    seq,
+    storedAt: timeAt(seq),
+    fact: redact(fact as RecipientFact) as unknown
+  }))
   const data = { email, n: 0, request: 1, to: ERASED, sequence: facts.length + 1, erasure: 'era_1', past }
-  return { id: 'ev_erased', type: 'email.erased', version: 1, time: timeAt(900), account: 'acc_test', causation: null, correlation: 'test', data } as EmailErased
+  return {
+    id: 'ev_erased',
+    type: 'email.erased',
+    version: 1,
+    time: timeAt(900),
+    account: 'acc_test',
+    causation: null,
+    correlation: 'test',
+    data
+  } as EmailErased
 }
 
 t.test('the past is read as it was, each fact in its place', async t => {
   const read = pastOf(decodeFact(encodeFact(erasedAfter(ALL))) as EmailErased)
   t.same(read.map(({ fact }) => fact), ALL.map(fact => redact(fact)))
   t.match(read[0], { seq: 7, storedAt: timeAt(7), subject: /^email\.\d+\.acc_test\.em_one\.0$/ })
-  t.match(read.at(-1), { seq: 7 + ALL.length - 1, subject: /\.em_one\.0\.mark$/ })
+  t.match(read.at(-1), { seq: 7 + ALL.length - 1, subject: /\.em_one\.0\.engagement$/ })
 })
 
 t.test('the past of an older version is read as one of the present', async t => {
@@ -73,12 +137,21 @@ t.test('the past of an older version is read as one of the present', async t => 
 })
 
 t.test('a recipient that is erased stays as it stood, whether the facts before are there or not', async t => {
-  const facts: RecipientFact[] = [attempted({ email }), deferred({ email }), attempted({ email, attempt: 2 }), bounced({ email, attempt: 2 })]
+  const facts: RecipientFact[] = [
+    attempted({ email }),
+    deferred({ email }),
+    attempted({ email, attempt: 2 }),
+    bounced({ email, attempt: 2 })
+  ]
   const end = erasedAfter([...facts, opened({ email })])
   const whole = [...facts, end].reduce(evolve, newRecipient(null))
   t.match(whole, { status: 'bounced', attempts: 2, deferrals: 1, facts: 6, erased: true })
   t.same(evolve(newRecipient(timeAt(5)), end), whole)
-  t.match(evolve(newRecipient(null), erasedAfter([attempted({ email }), inDoubt({ email })])), { status: 'in_doubt', nextAttemptAt: null, erased: true })
+  t.match(evolve(newRecipient(null), erasedAfter([attempted({ email }), inDoubt({ email })])), {
+    status: 'in_doubt',
+    nextAttemptAt: null,
+    erased: true
+  })
 })
 
 const TWO = requested({
@@ -92,7 +165,7 @@ const TWO = requested({
   attachments: [{ filename: SECRET, contentType: 'text/plain', contentId: null, sizeBytes: 3 }]
 })
 
-t.test('a request without one of two is the other\'s', async t => {
+t.test("a request without one of two is the other's", async t => {
   const left = requestWithout(TWO.data, [0])
   t.same(left, { ...TWO.data, recipients: [{ address: ERASED, name: null, kind: 'to' }, TWO.data.recipients[1]] })
   t.same(checkFact({ ...TWO, data: left }).data, left)
@@ -100,18 +173,37 @@ t.test('a request without one of two is the other\'s', async t => {
 
 t.test('a request without anybody says nothing any more', async t => {
   const left = requestWithout(requestWithout(TWO.data, [1]), [0])
-  t.match(left, { subject: '', headers: [], metadata: {}, attachments: [], replyTo: [], content: null, tags: ['welcome'], from: TWO.data.from })
+  t.match(left, {
+    subject: '',
+    headers: [],
+    metadata: {},
+    attachments: [],
+    replyTo: [],
+    content: null,
+    tags: ['welcome'],
+    from: TWO.data.from
+  })
   t.notOk(JSON.stringify(left).includes(SECRET))
   const { content: _content, ...asked } = TWO.data
-  t.notOk('content' in requestWithout({ ...asked, request: 1, requestedAt: TWO.time }, [0, 1]), 'nor does a record get what it never had')
+  t.notOk(
+    'content' in requestWithout({ ...asked, request: 1, requestedAt: TWO.time }, [0, 1]),
+    'nor does a record get what it never had'
+  )
 })
 
 const NONE: Pick<Erasure, 'told'> = { told: new Map() }
 const upTo = (count: number, from = 1) => Array.from({ length: count }, (_, i) => from + i)
 
 t.test('what is told before a deletion has room for a thousand of a stream', async t => {
-  const advances = advancesOf(NONE, [{ stream: 'EMAILS', seqs: upTo(1500), counts: { recipients: 1 } }, { stream: 'REQUESTS', seqs: [4], counts: {} }, { stream: 'EMAILS', seqs: [9000], counts: { recipients: 1 } }])
-  t.same(advances.map(({ deletes }) => deletes.map(({ stream, seqs }) => [stream, seqs.length])), [[['EMAILS', 1000], ['REQUESTS', 1]], [['EMAILS', 501]]])
+  const advances = advancesOf(NONE, [{ stream: 'EMAILS', seqs: upTo(1500), counts: { recipients: 1 } }, {
+    stream: 'REQUESTS',
+    seqs: [4],
+    counts: {}
+  }, { stream: 'EMAILS', seqs: [9000], counts: { recipients: 1 } }])
+  t.same(advances.map(({ deletes }) => deletes.map(({ stream, seqs }) => [stream, seqs.length])), [[['EMAILS', 1000], [
+    'REQUESTS',
+    1
+  ]], [['EMAILS', 501]]])
   t.same(advances.map(({ counts }) => counts.messages), [1001, 501])
   t.same(advances.map(({ counts }) => counts.recipients), [1, 1], 'each thing is counted once')
 })
@@ -119,19 +211,43 @@ t.test('what is told before a deletion has room for a thousand of a stream', asy
 t.test('what has been told is told no more, nor counted again', async t => {
   const told = { told: new Map([['EMAILS', new Set([1, 2])]]) }
   t.same(advancesOf(told, [{ stream: 'EMAILS', seqs: [1, 2], counts: { recipients: 1 } }]), [])
-  t.match(advancesOf(told, [{ stream: 'EMAILS', seqs: [2, 3], counts: { recipients: 1 } }]), [{ counts: { ...NOTHING_ERASED, messages: 1 }, deletes: [{ stream: 'EMAILS', seqs: [3] }] }])
+  t.match(advancesOf(told, [{ stream: 'EMAILS', seqs: [2, 3], counts: { recipients: 1 } }]), [{
+    counts: { ...NOTHING_ERASED, messages: 1 },
+    deletes: [{ stream: 'EMAILS', seqs: [3] }]
+  }])
 })
 
 t.test('an erasure adds up what its steps have done, also when its first fact is gone', async t => {
   const base = { version: 1, time: timeAt(50), account: 'acc_test', causation: null, correlation: 'test' }
   const shared = { erasure: 'era_1', hash: 'a'.repeat(64) }
   const step = (seqs: number[], counts: object) =>
-    ({ ...base, id: 'ev_1', type: 'erasure.advanced', data: { ...shared, requestedAt: timeAt(1), counts: { ...NOTHING_ERASED, ...counts }, deletes: [{ stream: 'EMAILS', seqs }] } }) as unknown as ErasureFact
-  const asked = { ...base, time: timeAt(1), id: 'ev_0', type: 'erasure.requested', data: { ...shared, address: 'sealed' } } as unknown as ErasureFact
+    ({
+      ...base,
+      id: 'ev_1',
+      type: 'erasure.advanced',
+      data: {
+        ...shared,
+        requestedAt: timeAt(1),
+        counts: { ...NOTHING_ERASED, ...counts },
+        deletes: [{ stream: 'EMAILS', seqs }]
+      }
+    }) as unknown as ErasureFact
+  const asked = {
+    ...base,
+    time: timeAt(1),
+    id: 'ev_0',
+    type: 'erasure.requested',
+    data: { ...shared, address: 'sealed' }
+  } as unknown as ErasureFact
   for (const fact of [asked, step([1], {})]) t.same((checkFact(fact as AnyFact) as AnyFact).type, fact.type)
   const steps = [step([1, 2], { recipients: 1, messages: 2 }), step([3], { recipients: 1, messages: 1 })]
   const fold = (facts: ErasureFact[]) => facts.reduce<Erasure | null>(evolveErasure, null)!
-  t.match(fold([asked, ...steps]), { address: 'sealed', requestedAt: timeAt(1), completedAt: null, counts: { recipients: 2, messages: 3 } })
+  t.match(fold([asked, ...steps]), {
+    address: 'sealed',
+    requestedAt: timeAt(1),
+    completedAt: null,
+    counts: { recipients: 2, messages: 3 }
+  })
   t.match(fold(steps), { id: 'era_1', address: null, requestedAt: timeAt(1), counts: { recipients: 2, messages: 3 } })
   t.same([...fold(steps).told.get('EMAILS')!], [1, 2, 3])
 })

@@ -5,7 +5,9 @@ import { decodeFact, encodeFact, factTypes } from '#streams/catalog.ts'
 
 const FOLDER = join(import.meta.dirname, '..', 'fixtures', 'facts')
 const read = (type: string, version: number) => readFileSync(join(FOLDER, `${type}.v${version}.json`))
-const every = factTypes.flatMap(({ name, version }) => Array.from({ length: version }, (_, i) => ({ name, version: i + 1, present: version })))
+const every = factTypes.flatMap(({ name, version }) =>
+  Array.from({ length: version }, (_, i) => ({ name, version: i + 1, present: version }))
+)
 
 const RECIPIENT = { email: 'em_01m7ysevjmwmdcr41jq5rymhkp', n: 0, request: 7, to: 'ada@example.net', sequence: 2 }
 
@@ -17,7 +19,8 @@ const READ_AS: Record<string, object> = {
     ...RECIPIENT,
     machine: false,
     first: false,
-    event: '{"id":"ev_x","type":"email.opened","created_at":"2026-11-21T10:00:02.000Z","data":{"email_id":"em_01m7ysevjmwmdcr41jq5rymhkp","from":"hello@example.com",' +
+    event:
+      '{"id":"ev_x","type":"email.opened","created_at":"2026-11-21T10:00:02.000Z","data":{"email_id":"em_01m7ysevjmwmdcr41jq5rymhkp","from":"hello@example.com",' +
       '"to":"ada@example.net","subject":"Your order","machine":false,"tags":["orders"],"metadata":{"order":77},"message_id":"<em_01m7ysevjmwmdcr41jq5rymhkp.0@example.com>",' +
       '"sequence":2,"template_id":null}}'
   },
@@ -26,7 +29,8 @@ const READ_AS: Record<string, object> = {
     url: 'https://shop.example/orders/77',
     machine: false,
     first: false,
-    event: '{"id":"ev_x","type":"email.clicked","created_at":"2026-11-21T10:00:02.000Z","data":{"email_id":"em_01m7ysevjmwmdcr41jq5rymhkp","from":"hello@example.com",' +
+    event:
+      '{"id":"ev_x","type":"email.clicked","created_at":"2026-11-21T10:00:02.000Z","data":{"email_id":"em_01m7ysevjmwmdcr41jq5rymhkp","from":"hello@example.com",' +
       '"to":"ada@example.net","subject":"Your order","click":{"url":"https://shop.example/orders/77"},"machine":false,"tags":["orders"],"metadata":{"order":77},' +
       '"message_id":"<em_01m7ysevjmwmdcr41jq5rymhkp.0@example.com>","sequence":2,"template_id":null}}'
   }
@@ -34,14 +38,20 @@ const READ_AS: Record<string, object> = {
 
 t.test('every version of every fact that was ever written has a fixture, and each fixture is of one', async t => {
   t.strictSame(readdirSync(FOLDER).sort(), every.map(({ name, version }) => `${name}.v${version}.json`).sort())
-  t.strictSame(every.filter(({ version, present }) => version < present).map(({ name, version }) => `${name}.v${version}`).sort(), Object.keys(READ_AS).sort(), 'what old ones are read as is written here')
+  t.strictSame(
+    every.filter(({ version, present }) => version < present).map(({ name, version }) => `${name}.v${version}`).sort(),
+    Object.keys(READ_AS).sort(),
+    'what old ones are read as is written here'
+  )
 })
 
 t.test('every version is read for ever', async t => {
   for (const { name, version, present } of every) {
     const stored = JSON.parse(read(name, version).toString())
     t.match(stored, { type: name, version }, `${name}.v${version} is what its name says`)
-    const expected = version === present ? stored : { ...stored, version: present, data: READ_AS[`${name}.v${version}`] }
+    const expected = version === present
+      ? stored
+      : { ...stored, version: present, data: READ_AS[`${name}.v${version}`] }
     t.strictSame(decodeFact(read(name, version)), expected, `${name}.v${version}`)
   }
 })
@@ -50,15 +60,24 @@ t.test('what is written is of the present version', async t => {
   for (const { name, version, present } of every) {
     const stored = JSON.parse(read(name, version).toString())
     if (version === present) t.strictSame(JSON.parse(new TextDecoder().decode(encodeFact(stored))), stored, name)
-    else t.throws(() => encodeFact(stored), new RegExp(`${name} does not fit its schema at /version`), `${name}.v${version}`)
+    else {t.throws(
+        () => encodeFact(stored),
+        new RegExp(`${name} does not fit its schema at /version`),
+        `${name}.v${version}`
+      )}
   }
 })
 
 t.test('a version of tomorrow is refused with a sentence, and so is none at all', async t => {
   for (const { name, version } of factTypes) {
     const stored = JSON.parse(read(name, version).toString())
-    const decode = (given: unknown) => () => decodeFact(new TextEncoder().encode(JSON.stringify({ ...stored, version: given })))
-    t.throws(decode(version + 1), { message: `${name} has version ${version + 1}, and this Jetpost knows ${version}: it was written by a newer one` })
-    for (const none of [0, -1, 1.5, '1', null]) t.throws(decode(none), new RegExp(`${name} does not fit its schema at /version`), `${name} version ${none}`)
+    const decode = (given: unknown) => () =>
+      decodeFact(new TextEncoder().encode(JSON.stringify({ ...stored, version: given })))
+    t.throws(decode(version + 1), {
+      message: `${name} has version ${version + 1}, and this Jetpost knows ${version}: it was written by a newer one`
+    })
+    for (const none of [0, -1, 1.5, '1', null]) {
+      t.throws(decode(none), new RegExp(`${name} does not fit its schema at /version`), `${name} version ${none}`)
+    }
   }
 })

@@ -1,6 +1,6 @@
 import { Type, type TSchema } from '@sinclair/typebox'
 import t from 'tap'
-import { compileValidator } from '#src/in/api/faults.ts'
+import { compileValidator } from '#src/servers/api/faults.ts'
 
 /** Field, code and message of each fault. */
 function faults (schema: TSchema, value: unknown): string[][] {
@@ -24,12 +24,17 @@ t.test('a schema without words of its own is told in ours', async t => {
     [Type.Never(), 1, 'x is something else.'],
     [Type.String({ description: 'Its own.' }), 7, 'Its own.']
   ]
-  for (const [schema, value, message] of table) t.strictSame(faults(Type.Object({ x: schema }), { x: value }).map(fault => fault[2]), [message])
+  for (const [schema, value, message] of table) {
+    t.strictSame(faults(Type.Object({ x: schema }), { x: value }).map(fault => fault[2]), [message])
+  }
 })
 
 t.test('an object or nothing names its faults where they are', async t => {
   const schema = Type.Union([Type.Object({ a: Type.Integer() }, { additionalProperties: false }), Type.Null()])
   t.strictSame(faults(schema, null), [])
-  t.strictSame(faults(schema, { a: 'x', b: 1 }).map(([field, code]) => [field, code]).sort(), [['a', 'invalid_value'], ['b', 'unknown_field']])
+  t.strictSame(faults(schema, { a: 'x', b: 1 }).map(([field, code]) => [field, code]).sort(), [['a', 'invalid_value'], [
+    'b',
+    'unknown_field'
+  ]])
   t.strictSame(faults(schema, []), [['body', 'invalid_value', 'body is an object.']])
 })

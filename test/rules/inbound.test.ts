@@ -2,18 +2,25 @@ import t from 'tap'
 import { newId } from '#src/base/id.ts'
 import { createTokens, type Pointer } from '#src/content/token.ts'
 import type { Report, ReportedRecipient } from '#src/feedback/report.ts'
-import { createAllowance, networkOf } from '#src/in/smtp/allowance.ts'
-import { createPlaces } from '#src/in/smtp/places.ts'
-import { answerFor, tokenIn } from '#src/in/smtp/recipient.ts'
-import { aboutWhom } from '#src/out/inbound/about.ts'
-import { whatFollows } from '#src/out/inbound/follows.ts'
+import { createAllowance, networkOf } from '#src/servers/inbound-smtp/allowance.ts'
+import { createPlaces } from '#src/servers/inbound-smtp/places.ts'
+import { answerFor, tokenIn } from '#src/servers/inbound-smtp/recipient.ts'
+import { aboutWhom } from '#src/workers/inbound/about.ts'
+import { whatFollows } from '#src/workers/inbound/follows.ts'
 
 const tokens = createTokens('a-secret-for-tests-with-at-least-32-characters')
 const others = createTokens('another-secret-with-at-least-32-characters!!')
 const pointer = (n = 0): Pointer => ({ email: newId('em', 1_800_000_000_000), n, request: 7 })
 const one = pointer()
 const [bounce, leave] = [tokens.mint('return', one), tokens.mint('unsubscribe', one)]
-const NO_EVIDENCE: Report['evidence'] = { messageIds: [], returnPaths: [], envelopeIds: [], unsubscribeUrls: [], feedbackIds: [], deliveredTo: [] }
+const NO_EVIDENCE: Report['evidence'] = {
+  messageIds: [],
+  returnPaths: [],
+  envelopeIds: [],
+  unsubscribeUrls: [],
+  feedbackIds: [],
+  deliveredTo: []
+}
 
 t.test('only holders of our tokens and the mailboxes every host has may be written to', async t => {
   const isOurs = (host: string) => host === 'bounces.example' || host === 'jp-bounces.xn--bcher-kva.example'
@@ -24,7 +31,7 @@ t.test('only holders of our tokens and the mailboxes every host has may be writt
     ['at a host of a domain beyond ASCII', `b+${bounce}@jp-bounces.bücher.example`, 'token'],
     ['a token for something else', `b+${leave}@bounces.example`, { code: 550 }],
     ['the same the other way round', `u+${bounce}@bounces.example`, { code: 550 }],
-    ['a token of somebody else\'s', `b+${others.mint('return', one)}@bounces.example`, { code: 550, text: /^5\.1\.1/ }],
+    ["a token of somebody else's", `b+${others.mint('return', one)}@bounces.example`, { code: 550, text: /^5\.1\.1/ }],
     ['a garbled token', `b+${bounce.slice(1)}@bounces.example`, { code: 550, text: /^5\.1\.1/ }],
     ['no token', 'b+@bounces.example', { code: 550 }],
     ['another name', 'ada@bounces.example', { code: 550, text: /^5\.1\.1/ }],
@@ -52,7 +59,7 @@ t.test('an allowance is counted by name, ends with its window, and remembers a b
   t.ok(allowance.take('a'), 'a new window')
   nowMs = 1500
   t.ok(allowance.take('c'))
-  t.same([1, 2].map(() => allowance.take('a')), [true, false], 'the oldest window was b\'s, and made room')
+  t.same([1, 2].map(() => allowance.take('a')), [true, false], "the oldest window was b's, and made room")
   t.same(['a', 'b', 'c'].map(allowance.has), [false, true, true], 'and asking takes nothing')
   nowMs = 2000
   t.ok(allowance.has('a'))
@@ -95,7 +102,11 @@ t.test('whom a mail is about: the address it came to before anything in it', asy
   const evidence = { ...NO_EVIDENCE, feedbackIds: [tokens.mint('return', pointer(1))] }
   t.same(aboutWhom([`B+${bounce.toUpperCase()}@h.example`], evidence, tokens), [{ pointer: one, asked: false }])
   t.same(aboutWhom([`u+${leave}@h.example`], evidence, tokens), [{ pointer: one, asked: true }])
-  t.same(aboutWhom([`b+${bounce}@h.example`, `b+${bounce}@other.example`], NO_EVIDENCE, tokens).length, 1, 'once, however often it is named')
+  t.same(
+    aboutWhom([`b+${bounce}@h.example`, `b+${bounce}@other.example`], NO_EVIDENCE, tokens).length,
+    1,
+    'once, however often it is named'
+  )
 })
 
 t.test('whom a mail is about: our tokens in what it returns, and nothing else in it', async t => {
@@ -108,75 +119,186 @@ t.test('whom a mail is about: our tokens in what it returns, and nothing else in
     ['an unsubscribe address', { unsubscribeUrls: [`mailto:u+${leave}@bounces.example?subject=unsubscribe`] }, true],
     ['a Message-ID of ours', { messageIds: [`${one.email}.0@example.com`] }, false],
     ['an address', { deliveredTo: [`b+${bounce}@bounces.example`] }, false],
-    ['somebody else\'s token', { returnPaths: [`b+${others.mint('return', one)}@h.example`], feedbackIds: [others.mint('return', one)] }, false],
+    ["somebody else's token", {
+      returnPaths: [`b+${others.mint('return', one)}@h.example`],
+      feedbackIds: [others.mint('return', one)]
+    }, false],
     ['an unsubscribe token as a return path', { returnPaths: [`b+${leave}@h.example`], feedbackIds: [leave] }, false],
     ['a longer word around it', { feedbackIds: [`${bounce}0`, `0${bounce}`] }, false],
     ['behind more than anybody returns', { feedbackIds: [...Array<string>(50).fill('x'), bounce] }, false]
   ]
   for (const [name, evidence, found] of cases) {
-    t.same(aboutWhom(['fbl@bounces.example'], { ...NO_EVIDENCE, ...evidence }, tokens), found ? [{ pointer: one, asked: false }] : [], name)
+    t.same(
+      aboutWhom(['fbl@bounces.example'], { ...NO_EVIDENCE, ...evidence }, tokens),
+      found ? [{ pointer: one, asked: false }] : [],
+      name
+    )
   }
 })
 
 const blame = (given: Partial<ReportedRecipient> = {}): ReportedRecipient => ({
-  address: 'ada@example.com', kind: 'hard', action: 'failed', status: '5.1.1', reason: 'userunknown', code: 550, diagnostic: '550 5.1.1 no such user', remoteMta: 'mx.example.net', ...given
+  address: 'ada@example.com',
+  kind: 'hard',
+  action: 'failed',
+  status: '5.1.1',
+  reason: 'userunknown',
+  code: 550,
+  diagnostic: '550 5.1.1 no such user',
+  remoteMta: 'mx.example.net',
+  ...given
 })
-const SILENT = { address: null, kind: 'soft', status: null, code: null, reason: 'undefined', diagnostic: 'Subject of the mail' } as const
+const SILENT = {
+  address: null,
+  kind: 'soft',
+  status: null,
+  code: null,
+  reason: 'undefined',
+  diagnostic: 'Subject of the mail'
+} as const
 const reported = (given: Partial<Report> = {}): Report => ({
-  kind: 'hard', recipients: [blame()], feedbackType: null, evidence: NO_EVIDENCE, subject: null, from: null, autoSubmitted: false, ...given
+  kind: 'hard',
+  recipients: [blame()],
+  feedbackType: null,
+  evidence: NO_EVIDENCE,
+  subject: null,
+  from: null,
+  autoSubmitted: false,
+  ...given
 })
-const follows = (report: Partial<Report>, asked = false) => whatFollows({ inbound: 'in_1', report: reported(report), asked, address: 'ada@example.com' })
+const follows = (report: Partial<Report>, asked = false) =>
+  whatFollows({ inbound: 'in_1', report: reported(report), asked, address: 'ada@example.com' })
 
 t.test('a final no is recorded as it was said', async t => {
   t.strictSame(follows({}), {
     report: {
-      name: 'RecordReport', report: 'in_1', host: 'mx.example.net', reply: { code: 550, enhanced: '5.1.1', text: '550 5.1.1 no such user' }, status: '5.1.1', error: null, class: 'userunknown'
+      name: 'RecordReport',
+      report: 'in_1',
+      host: 'mx.example.net',
+      reply: { code: 550, enhanced: '5.1.1', text: '550 5.1.1 no such user' },
+      status: '5.1.1',
+      error: null,
+      class: 'userunknown'
     }
   })
-  t.match(follows({ recipients: [blame({ diagnostic: 'smtp; 552-5.2.2 full' })] }), { report: { reply: { code: 552 } } }, 'the type of a diagnostic is no part of it')
-  t.match(follows({ recipients: [blame({ diagnostic: 'X-Notes; no such user' })] }), { report: { reply: null, error: 'no such user' } }, 'words that are no reply')
-  t.match(follows({ recipients: [blame({ diagnostic: '250 ok' })] }), { report: { reply: null, error: '250 ok' } }, 'a yes is not the reply to a no')
-  t.match(follows({ recipients: [blame({ diagnostic: null, status: 'none', remoteMta: null })] }), { report: { reply: null, error: null, status: null, host: null, class: 'userunknown' } })
-  t.match(follows({ recipients: [blame({ action: null, kind: 'soft', reason: 'mailboxfull' })], kind: 'soft' }), { report: { class: 'mailboxfull' } }, 'a bounce without a status part')
-  t.match(follows({ recipients: [blame({ ...SILENT, address: 'ada@example.com' })] }), { report: { class: 'undefined' } }, 'no reason, but a name')
-  t.match(follows({ recipients: [blame({ diagnostic: `\u0000${'x'.repeat(5000)}\ud800`, remoteMta: 'y'.repeat(5000) })] }), { report: { error: /^x{999,1000}$/, host: /^y{255}$/ } })
+  t.match(follows({ recipients: [blame({ diagnostic: 'smtp; 552-5.2.2 full' })] }), {
+    report: { reply: { code: 552 } }
+  }, 'the type of a diagnostic is no part of it')
+  t.match(follows({ recipients: [blame({ diagnostic: 'X-Notes; no such user' })] }), {
+    report: { reply: null, error: 'no such user' }
+  }, 'words that are no reply')
+  t.match(
+    follows({ recipients: [blame({ diagnostic: '250 ok' })] }),
+    { report: { reply: null, error: '250 ok' } },
+    'a yes is not the reply to a no'
+  )
+  t.match(follows({ recipients: [blame({ diagnostic: null, status: 'none', remoteMta: null })] }), {
+    report: { reply: null, error: null, status: null, host: null, class: 'userunknown' }
+  })
+  t.match(follows({ recipients: [blame({ action: null, kind: 'soft', reason: 'mailboxfull' })], kind: 'soft' }), {
+    report: { class: 'mailboxfull' }
+  }, 'a bounce without a status part')
+  t.match(follows({ recipients: [blame({ ...SILENT, address: 'ada@example.com' })] }), {
+    report: { class: 'undefined' }
+  }, 'no reason, but a name')
+  t.match(
+    follows({ recipients: [blame({ diagnostic: `\u0000${'x'.repeat(5000)}\ud800`, remoteMta: 'y'.repeat(5000) })] }),
+    { report: { error: /^x{999,1000}$/, host: /^y{255}$/ } }
+  )
 })
 
 t.test('what is no final no is no bounce', async t => {
-  for (const action of ['delayed', 'delivered', 'relayed', 'expanded'] as const) t.equal(follows({ kind: 'soft', recipients: [blame({ action, kind: 'soft' })] }), null, action)
-  for (const kind of ['delivered', 'auto-reply', 'none'] as const) t.equal(follows({ kind, recipients: [blame({ kind, action: null })] }), null, kind)
+  for (const action of ['delayed', 'delivered', 'relayed', 'expanded'] as const) {
+    t.equal(follows({ kind: 'soft', recipients: [blame({ action, kind: 'soft' })] }), null, action)
+  }
+  for (const kind of ['delivered', 'auto-reply', 'none'] as const) {
+    t.equal(follows({ kind, recipients: [blame({ kind, action: null })] }), null, kind)
+  }
   t.equal(follows({ recipients: [blame(SILENT)] }), null, 'one that says neither who nor why')
   t.equal(follows({ recipients: [] }), null)
   t.equal(follows({}, true), null, 'nor is one that came to the unsubscribe address')
 })
 
 t.test('of several recipients the addressed one counts, else the gravest', async t => {
-  const [soft, hard] = [blame({ address: 'Ada@Example.com', kind: 'soft', reason: 'mailboxfull' }), blame({ address: 'eve@example.com' })]
+  const [soft, hard] = [
+    blame({ address: 'Ada@Example.com', kind: 'soft', reason: 'mailboxfull' }),
+    blame({ address: 'eve@example.com' })
+  ]
   t.match(follows({ recipients: [hard, soft] }), { report: { class: 'mailboxfull' } }, 'whose address it is')
-  t.match(follows({ recipients: [blame({ address: 'x@example.com', kind: 'soft', reason: 'mailboxfull' }), hard] }), { report: { class: 'userunknown' } }, 'the gravest')
+  t.match(follows({ recipients: [blame({ address: 'x@example.com', kind: 'soft', reason: 'mailboxfull' }), hard] }), {
+    report: { class: 'userunknown' }
+  }, 'the gravest')
   t.match(follows({ recipients: [blame({ address: null })] }), { report: { class: 'userunknown' } }, 'withheld')
-  t.equal(follows({ recipients: [blame({ action: 'relayed', kind: 'delivered' }), hard] }), null, 'an alias took it; what became of its members is theirs')
+  t.equal(
+    follows({ recipients: [blame({ action: 'relayed', kind: 'delivered' }), hard] }),
+    null,
+    'an alias took it; what became of its members is theirs'
+  )
 })
 
 t.test('that somebody of another domain is gone is a bounce, but does not say that our recipient is', async t => {
-  const of = (address: string | null, more: Partial<ReportedRecipient> = {}) => follows({ recipients: [blame({ address, ...more })] })
-  t.match(of('carol@gone.example'), { report: { class: 'undefined', status: '5.1.1', reply: { code: 550, text: '550 5.1.1 no such user' } } }, 'a member of an alias')
-  t.match(of('carol@gone.example', { reason: 'spamdetected', kind: 'soft' }), { report: { class: 'spamdetected' } }, 'what is said of our mail is said of our mail')
-  for (const own of ['ada.l@EXAMPLE.com', 'ada@mbox1.example.com', 'ada@com.example.com', 'ada', 'ada@mbox1', 'redacted@redacted.example', null]) t.match(of(own), { report: { class: 'userunknown' } }, String(own))
-  for (const other of ['ada@notexample.com', 'ada@example.com.example', 'ada@example.co']) t.match(of(other), { report: { class: 'undefined' } }, other)
-  t.match(whatFollows({ inbound: 'in_1', report: reported({ recipients: [blame({ address: 'ada@bücher.example' })] }), asked: false, address: 'a@mail.xn--bcher-kva.example' }),
-    { report: { class: 'userunknown' } }, 'a domain above it, beyond ASCII')
-  t.match(follows({ recipients: [blame({ address: 'carol@gone.example' }), blame({ address: 'ada@mbox1.example.com', kind: 'soft', reason: 'mailboxfull' })] }),
-    { report: { class: 'mailboxfull' } }, 'what may be about ours counts before what is not')
+  const of = (address: string | null, more: Partial<ReportedRecipient> = {}) =>
+    follows({ recipients: [blame({ address, ...more })] })
+  t.match(of('carol@gone.example'), {
+    report: { class: 'undefined', status: '5.1.1', reply: { code: 550, text: '550 5.1.1 no such user' } }
+  }, 'a member of an alias')
+  t.match(
+    of('carol@gone.example', { reason: 'spamdetected', kind: 'soft' }),
+    { report: { class: 'spamdetected' } },
+    'what is said of our mail is said of our mail'
+  )
+  for (
+    const own of [
+      'ada.l@EXAMPLE.com',
+      'ada@mbox1.example.com',
+      'ada@com.example.com',
+      'ada',
+      'ada@mbox1',
+      'redacted@redacted.example',
+      null
+    ]
+  ) t.match(of(own), { report: { class: 'userunknown' } }, String(own))
+  for (const other of ['ada@notexample.com', 'ada@example.com.example', 'ada@example.co']) {
+    t.match(of(other), { report: { class: 'undefined' } }, other)
+  }
+  t.match(
+    whatFollows({
+      inbound: 'in_1',
+      report: reported({ recipients: [blame({ address: 'ada@bücher.example' })] }),
+      asked: false,
+      address: 'a@mail.xn--bcher-kva.example'
+    }),
+    { report: { class: 'userunknown' } },
+    'a domain above it, beyond ASCII'
+  )
+  t.match(
+    follows({
+      recipients: [
+        blame({ address: 'carol@gone.example' }),
+        blame({ address: 'ada@mbox1.example.com', kind: 'soft', reason: 'mailboxfull' })
+      ]
+    }),
+    { report: { class: 'mailboxfull' } },
+    'what may be about ours counts before what is not'
+  )
 })
 
-t.test('complaints and unsubscribes are marks; other feedback is none', async t => {
-  t.match(follows({ kind: 'complaint', feedbackType: 'fraud' }), { mark: { type: 'email.complained', data: { feedback: 'fraud', report: 'in_1' } } })
-  t.match(follows({ kind: 'complaint', feedbackType: 'z'.repeat(500) }), { mark: { data: { feedback: /^z{100}$/ } } })
-  t.match(follows({ kind: 'unsubscribe', feedbackType: 'opt-out' }), { mark: { type: 'email.unsubscribed', data: { by: 'report' } } })
-  t.match(follows({ kind: 'unsubscribe' }, true), { mark: { data: { by: 'mail' } } })
-  t.match(follows({ kind: 'none' }, true), { mark: { data: { by: 'mail' } } }, 'any letter to that address')
-  t.match(follows({ kind: 'auto-reply', subject: 'unsubscribe' }, true), { mark: { data: { by: 'mail' } } }, 'a mail program that says it is one')
+t.test('complaints and unsubscribes are engagements; other feedback is none', async t => {
+  t.match(follows({ kind: 'complaint', feedbackType: 'fraud' }), {
+    engagement: { type: 'email.complained', data: { feedback: 'fraud', report: 'in_1' } }
+  })
+  t.match(follows({ kind: 'complaint', feedbackType: 'z'.repeat(500) }), {
+    engagement: { data: { feedback: /^z{100}$/ } }
+  })
+  t.match(follows({ kind: 'unsubscribe', feedbackType: 'opt-out' }), {
+    engagement: { type: 'email.unsubscribed', data: { by: 'report' } }
+  })
+  t.match(follows({ kind: 'unsubscribe' }, true), { engagement: { data: { by: 'mail' } } })
+  t.match(follows({ kind: 'none' }, true), { engagement: { data: { by: 'mail' } } }, 'any letter to that address')
+  t.match(
+    follows({ kind: 'auto-reply', subject: 'unsubscribe' }, true),
+    { engagement: { data: { by: 'mail' } } },
+    'a mail program that says it is one'
+  )
   t.equal(follows({ kind: 'auto-reply', subject: 'Out of office: unsubscribe' }, true), null)
   t.equal(follows({ kind: 'none', feedbackType: 'auth-failure' }, true), null)
   t.equal(follows({ kind: 'none', feedbackType: 'not-spam' }), null)

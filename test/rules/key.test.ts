@@ -5,8 +5,25 @@ import type { Fact } from '#streams/define.ts'
 import { emptyDirectory, evolveDirectory, type Directory, type Key } from '#streams/directory.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import {
-  countFault, domainsFault, expiryFault, FIXED_KEY, foldDomains, grantFault, isLive, isWithin, KEYS_MAX, mayDo, maySendFrom, nameFault, NO_POWERS, opens, powersFault, previousUntilMs,
-  rotationFault, scopesFault, type Powers
+  countFault,
+  domainsFault,
+  expiryFault,
+  FIXED_KEY,
+  foldDomains,
+  grantFault,
+  isLive,
+  isWithin,
+  KEYS_MAX,
+  mayDo,
+  maySendFrom,
+  nameFault,
+  NO_POWERS,
+  opens,
+  powersFault,
+  previousUntilMs,
+  rotationFault,
+  scopesFault,
+  type Powers
 } from '#streams/key/decide.ts'
 import { SCOPES, type Scope } from '#streams/key/facts.ts'
 
@@ -15,7 +32,20 @@ const FULL: Powers = { scopes: ['full'], domains: ['*'], expiresMs: null, test: 
 
 function key (given: Partial<Key>): Key {
   return {
-    id: 'key_one', account: 'acc_one', name: 'One', hash: 'a', hint: '', previous: null, test: false, scopes: ['full'], domains: ['*'], expiresMs: null, defaults: NO_DEFAULTS, limits: {}, createdAt: '', ...given
+    id: 'key_one',
+    account: 'acc_one',
+    name: 'One',
+    hash: 'a',
+    hint: '',
+    previous: null,
+    test: false,
+    scopes: ['full'],
+    domains: ['*'],
+    expiresMs: null,
+    defaults: NO_DEFAULTS,
+    limits: {},
+    createdAt: '',
+    ...given
   }
 }
 
@@ -25,7 +55,9 @@ t.test('a key grants no more than it holds', async t => {
     ['one scope from full', { scopes: ['emails:send'] }, {}, true],
     ['full from one scope', {}, { scopes: ['keys:write'] }, false],
     ['full from all the others together', {}, { scopes: SCOPES.filter(scope => scope !== 'full') }, false],
-    ['a part of the scopes, in another order', { scopes: ['keys:write', 'emails:read'] }, { scopes: ['emails:read', 'emails:send', 'keys:write'] }, true],
+    ['a part of the scopes, in another order', { scopes: ['keys:write', 'emails:read'] }, {
+      scopes: ['emails:read', 'emails:send', 'keys:write']
+    }, true],
     ['one scope too many', { scopes: ['emails:read', 'keys:write'] }, { scopes: ['keys:write'] }, false],
     ['read from write', { scopes: ['keys:read'] }, { scopes: ['keys:write'] }, false],
     ['one domain from all', { domains: ['a.example'] }, {}, true],
@@ -42,7 +74,9 @@ t.test('a key grants no more than it holds', async t => {
     ['a test key from a test key', { test: true }, { test: true }, true],
     ['a live key from a test key', {}, { test: true }, false]
   ]
-  for (const [name, wanted, held, expected] of table) t.equal(isWithin({ ...FULL, ...wanted }, { ...FULL, ...held }), expected, name)
+  for (const [name, wanted, held, expected] of table) {
+    t.equal(isWithin({ ...FULL, ...wanted }, { ...FULL, ...held }), expected, name)
+  }
 })
 
 const powers: fc.Arbitrary<Powers> = fc.record({
@@ -52,50 +86,69 @@ const powers: fc.Arbitrary<Powers> = fc.record({
   test: fc.boolean()
 })
 /** Powers drawn at random are rarely within others: every second one is cut down to what `held` has. */
-const wishOf = (held: Powers): fc.Arbitrary<Powers> => fc.tuple(powers, fc.boolean()).map(([wish, modest]) => (!modest ? wish : {
-  scopes: wish.scopes.filter(scope => mayDo(held, scope)),
-  domains: held.domains.includes('*') ? wish.domains : wish.domains.filter(name => held.domains.includes(name)),
-  expiresMs: wish.expiresMs === null || held.expiresMs === null ? held.expiresMs : Math.min(wish.expiresMs, held.expiresMs),
-  test: wish.test || held.test
-}))
+const wishOf = (held: Powers): fc.Arbitrary<Powers> =>
+  fc.tuple(powers, fc.boolean()).map(([wish, modest]) => (!modest ? wish : {
+    scopes: wish.scopes.filter(scope => mayDo(held, scope)),
+    domains: held.domains.includes('*') ? wish.domains : wish.domains.filter(name => held.domains.includes(name)),
+    expiresMs: wish.expiresMs === null || held.expiresMs === null
+      ? held.expiresMs
+      : Math.min(wish.expiresMs, held.expiresMs),
+    test: wish.test || held.test
+  }))
 const chain = (length: number): fc.Arbitrary<Powers[]> =>
-  length === 1 ? powers.map(first => [first]) : chain(length - 1).chain(before => wishOf(before.at(-1)!).map(wish => [...before, wish]))
+  length === 1
+    ? powers.map(first => [first])
+    : chain(length - 1).chain(before => wishOf(before.at(-1)!).map(wish => [...before, wish]))
 
 t.test('to be within is a partial order: of itself, handed on, and both ways only between equals', async t => {
   fc.assert(fc.property(powers, one => isWithin(one, one) && isWithin(one, FULL) && isWithin(NO_POWERS, one)))
   let handedOn = 0
-  fc.assert(fc.property(chain(3), ([a, b, c]) => {
-    if (!isWithin(b!, a!) || !isWithin(c!, b!)) return true
-    handedOn++
-    return isWithin(c!, a!)
-  }), { numRuns: 1000 })
+  fc.assert(
+    fc.property(chain(3), ([a, b, c]) => {
+      if (!isWithin(b!, a!) || !isWithin(c!, b!)) return true
+      handedOn++
+      return isWithin(c!, a!)
+    }),
+    { numRuns: 1000 }
+  )
   t.ok(handedOn > 100, `${handedOn} of them were handed on twice`)
   const canonical = ({ scopes, domains, expiresMs, test }: Powers) =>
-    [scopes.includes('full') ? 'full' : [...scopes].sort().join(), domains.includes('*') ? '*' : [...domains].sort().join(), expiresMs, test].join(' ')
+    [
+      scopes.includes('full') ? 'full' : [...scopes].sort().join(),
+      domains.includes('*') ? '*' : [...domains].sort().join(),
+      expiresMs,
+      test
+    ].join(' ')
   fc.assert(fc.property(powers, powers, (a, b) => !isWithin(a, b) || !isWithin(b, a) || canonical(a) === canonical(b)))
 })
 
-/** Whether a key with these powers could do something that the other cannot, by the very rules that guard sending, scopes and ends. */
+/** Whether a key with these powers could do something that the other cannot, by the very rules that guard sending,
+ *  scopes and ends. */
 function exceeds (powers: Powers, other: Powers): boolean {
   const one = key(powers)
   const first = key(other)
   return SCOPES.some(scope => mayDo(one, scope) && !mayDo(first, scope)) ||
-    ['a.example', 'b.example', 'c.example', 'd.example'].some(name => maySendFrom(one, name, 'acc_one') && !maySendFrom(first, name, 'acc_one')) ||
+    ['a.example', 'b.example', 'c.example', 'd.example'].some(name =>
+      maySendFrom(one, name, 'acc_one') && !maySendFrom(first, name, 'acc_one')
+    ) ||
     [-3, -2, -1, 0, 1, 2, 3].some(ms => isLive(one, NOW_MS + ms) && !isLive(first, NOW_MS + ms)) ||
     (!one.test && first.test)
 }
 
 t.test('whatever a chain of grants yields does nothing that the first key cannot', async t => {
   let grants = 0
-  fc.assert(fc.property(chain(8), ([first, ...wishes]) => {
-    let asker = first!
-    for (const wish of wishes) {
-      if (!isWithin(wish, asker)) continue
-      grants++
-      asker = wish
-    }
-    return !exceeds(asker, first!)
-  }), { numRuns: 1000 })
+  fc.assert(
+    fc.property(chain(8), ([first, ...wishes]) => {
+      let asker = first!
+      for (const wish of wishes) {
+        if (!isWithin(wish, asker)) continue
+        grants++
+        asker = wish
+      }
+      return !exceeds(asker, first!)
+    }),
+    { numRuns: 1000 }
+  )
   t.ok(grants > 500, `${grants} grants were made`)
 })
 
@@ -105,7 +158,11 @@ t.test('who asks must still be there, live and allowed to write keys', async t =
   t.equal(grantFault(key({ expiresMs: NOW_MS }), [], NOW_MS)?.code, 'unauthorized')
   t.equal(grantFault(key({ scopes: ['keys:read'] }), [NO_POWERS], NOW_MS)?.code, 'insufficient_permissions')
   t.equal(grantFault(key({ scopes: ['keys:write'] }), [NO_POWERS], NOW_MS), null)
-  t.equal(grantFault(key({ scopes: ['keys:write'] }), [NO_POWERS, FULL], NOW_MS)?.code, 'insufficient_permissions', 'all of them must be within')
+  t.equal(
+    grantFault(key({ scopes: ['keys:write'] }), [NO_POWERS, FULL], NOW_MS)?.code,
+    'insufficient_permissions',
+    'all of them must be within'
+  )
 })
 
 t.test('a key opens to its secret, and to the one before until the overlap ends', async t => {
@@ -138,16 +195,32 @@ t.test('of what is fixed the powers stay', async t => {
 
 t.test('names, scopes, domains, ends and the number of keys', async t => {
   for (const name of ['x', 'Größe 😀', 'x'.repeat(200)]) t.equal(nameFault(name), null, name)
-  for (const name of ['', '  ', 'x'.repeat(201), 'a\nb', 'a\x1b[2J', 'a\0', '\ud800']) t.equal(nameFault(name)?.code, 'invalid_name', JSON.stringify(name))
-  for (const scopes of [['full'], ['full', 'full'], ['emails:send'], SCOPES.filter(scope => scope !== 'full')]) t.equal(scopesFault(scopes), null, scopes.join())
-  for (const scopes of [[], ['all'], ['full', 'emails:send'], ['Emails:send']]) t.equal(scopesFault(scopes)?.code, 'invalid_scope', scopes.join())
+  for (const name of ['', '  ', 'x'.repeat(201), 'a\nb', 'a\x1b[2J', 'a\0', '\ud800']) {
+    t.equal(nameFault(name)?.code, 'invalid_name', JSON.stringify(name))
+  }
+  for (const scopes of [['full'], ['full', 'full'], ['emails:send'], SCOPES.filter(scope => scope !== 'full')]) {
+    t.equal(scopesFault(scopes), null, scopes.join())
+  }
+  for (const scopes of [[], ['all'], ['full', 'emails:send'], ['Emails:send']]) {
+    t.equal(scopesFault(scopes)?.code, 'invalid_scope', scopes.join())
+  }
   for (const domains of [['*'], ['a.example', 'Bücher.example']]) t.equal(domainsFault(domains), null, domains.join())
-  for (const domains of [[], ['*', 'a.example'], ['*.example.com'], ['localhost'], ['a@b.example'], ['1.2.3.4'], ['']]) t.equal(domainsFault(domains)?.code, 'invalid_domain', domains.join())
-  t.strictSame(foldDomains(['Bücher.example', 'xn--bcher-kva.example', 'A.example', '*', '*']), ['xn--bcher-kva.example', 'a.example', '*'])
+  for (
+    const domains of [[], ['*', 'a.example'], ['*.example.com'], ['localhost'], ['a@b.example'], ['1.2.3.4'], ['']]
+  ) t.equal(domainsFault(domains)?.code, 'invalid_domain', domains.join())
+  t.strictSame(foldDomains(['Bücher.example', 'xn--bcher-kva.example', 'A.example', '*', '*']), [
+    'xn--bcher-kva.example',
+    'a.example',
+    '*'
+  ])
   t.equal(expiryFault(NOW_MS + 1, NOW_MS), null)
   t.equal(expiryFault(NOW_MS, NOW_MS)?.code, 'in_the_past')
   t.equal(expiryFault(Date.parse('9999-12-31T23:59:59Z'), NOW_MS), null)
-  t.equal(expiryFault(Date.parse('9999-12-31T23:59:59-01:00'), NOW_MS)?.code, 'invalid_value', 'no time of a fact has five digits')
+  t.equal(
+    expiryFault(Date.parse('9999-12-31T23:59:59-01:00'), NOW_MS)?.code,
+    'invalid_value',
+    'no time of a fact has five digits'
+  )
   t.equal(countFault(KEYS_MAX - 1), null)
   t.equal(countFault(KEYS_MAX)?.code, 'too_many_keys')
 })
@@ -155,7 +228,13 @@ t.test('names, scopes, domains, ends and the number of keys', async t => {
 /** A directory after these facts of one key. */
 function after (...facts: Array<[type: string, data: object]>): Directory {
   const directory = emptyDirectory()
-  const whose = { version: 1, time: '2026-11-21T10:00:00.000Z', account: 'acc_one', causation: null, correlation: 'test' }
+  const whose = {
+    version: 1,
+    time: '2026-11-21T10:00:00.000Z',
+    account: 'acc_one',
+    causation: null,
+    correlation: 'test'
+  }
   for (const [i, [type, data]] of facts.entries()) {
     const fact: Fact = { id: `ev_${i}`, type, ...whose, data: { key: 'key_one', ...data } }
     evolveDirectory(directory, { fact: fact as AnyFact, seq: i + 1, subject: 'control.acc_one.key.key_one' })
@@ -163,8 +242,19 @@ function after (...facts: Array<[type: string, data: object]>): Directory {
   return directory
 }
 
-const created: [string, object] = ['key.created', { name: 'One', hash: 'a', hint: '', test: false, scopes: ['full'], domains: ['*'], expiresAt: null, defaults: NO_DEFAULTS }]
-const rotated = (hash: string): [string, object] => ['key.rotated', { hash, hint: '', previousUntil: '2026-11-22T10:00:00.000Z' }]
+const created: [string, object] = ['key.created', {
+  name: 'One',
+  hash: 'a',
+  hint: '',
+  test: false,
+  scopes: ['full'],
+  domains: ['*'],
+  expiresAt: null,
+  defaults: NO_DEFAULTS
+}]
+const rotated = (
+  hash: string
+): [string, object] => ['key.rotated', { hash, hint: '', previousUntil: '2026-11-22T10:00:00.000Z' }]
 
 t.test('a key in rotation stands under two hashes, never under three', async t => {
   t.strictSame([...after(created, rotated('b')).keysByHash.keys()], ['a', 'b'])
@@ -174,9 +264,22 @@ t.test('a key in rotation stands under two hashes, never under three', async t =
 })
 
 t.test('nothing brings a revoked key back', async t => {
-  const changed: [string, object] = ['key.changed', { name: 'Two', scopes: ['full'], domains: ['*'], expiresAt: null, defaults: NO_DEFAULTS }]
-  const { keys, keysByHash, versions } = after(created, rotated('b'), ['key.revoked', {}], changed, rotated('c'), ['key.limits_changed', { limits: { other: 1 } }], ['key.revoked', {}])
+  const changed: [string, object] = ['key.changed', {
+    name: 'Two',
+    scopes: ['full'],
+    domains: ['*'],
+    expiresAt: null,
+    defaults: NO_DEFAULTS
+  }]
+  const { keys, keysByHash, versions } = after(created, rotated('b'), ['key.revoked', {}], changed, rotated('c'), [
+    'key.limits_changed',
+    { limits: { other: 1 } }
+  ], ['key.revoked', {}])
   t.equal(keys.size, 0)
   t.equal(keysByHash.size, 0)
-  t.equal(versions.get('control.acc_one.key.key_one'), 7, 'and its version goes on, so that no other begins where it was')
+  t.equal(
+    versions.get('control.acc_one.key.key_one'),
+    7,
+    'and its version goes on, so that no other begins where it was'
+  )
 })

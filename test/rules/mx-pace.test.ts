@@ -1,6 +1,6 @@
 import t from 'tap'
-import { Pace } from '#src/out/smtp/pace.ts'
-import { demandOf, relayShape, setOf, siteOf } from '#src/out/smtp/shaping.ts'
+import { Pace } from '#src/workers/sender/pace.ts'
+import { demandOf, relayShape, setOf, siteOf } from '#src/workers/sender/shaping.ts'
 
 const MINUTE = 60_000
 const { shape: usual } = siteOf(['mx.example.net'])
@@ -23,7 +23,11 @@ t.test('the same hosts are one site, and a great receiver is one whatever its ho
   t.equal(siteOf(['alt1.aspmx.l.google.com', 'aspmx2.googlemail.com']).name, 'google')
   t.not(siteOf(['filter.example', 'aspmx.l.google.com']).name, 'google', 'a filter before it is a site of its own')
   t.not(siteOf(['mx.notgoogle.com']).name, 'google')
-  t.not(siteOf(['eu-smtp-inbound-1.mimecast.com']).name, siteOf(['us-smtp-inbound-1.mimecast.com']).name, 'each region is its own')
+  t.not(
+    siteOf(['eu-smtp-inbound-1.mimecast.com']).name,
+    siteOf(['us-smtp-inbound-1.mimecast.com']).name,
+    'each region is its own'
+  )
 })
 
 t.test('what a site takes is in the table', async t => {
@@ -52,20 +56,37 @@ const SLOW_WORDS = [
 t.test('replies that are about the pace', async t => {
   const { shape: yahoo } = siteOf(['mta5.am0.yahoodns.net'])
   const { shape: comcast } = siteOf(['mx1.comcast.net'])
-  t.same(demandOf(yahoo, { code: 421, text: '421 4.7.0 [TSS04] Messages from 192.0.2.1 temporarily deferred due to user complaints' }, 'rcpt'), { suspendMs: 120 * MINUTE })
+  t.same(
+    demandOf(yahoo, {
+      code: 421,
+      text: '421 4.7.0 [TSS04] Messages from 192.0.2.1 temporarily deferred due to user complaints'
+    }, 'rcpt'),
+    { suspendMs: 120 * MINUTE }
+  )
   t.same(demandOf(comcast, { code: 421, text: '421 4.1.0 RL000010 throttled' }, 'connect'), { suspendMs: 5 * MINUTE })
-  for (const text of SLOW_WORDS) for (const stage of ['connect', 'rcpt', 'data'] as const) t.equal(demandOf(usual, { code: 451, text }, stage), 'slow', `${stage} ${text}`)
+  for (const text of SLOW_WORDS) {
+    for (const stage of ['connect', 'rcpt', 'data'] as const) {
+      t.equal(demandOf(usual, { code: 451, text }, stage), 'slow', `${stage} ${text}`)
+    }
+  }
   t.equal(demandOf(usual, { code: 451, text: '451 4.7.1 Greylisted, try again later' }, 'rcpt'), null)
   t.equal(demandOf(usual, { code: 550, text: '550 5.1.1 no such user' }, 'rcpt'), null)
   t.equal(demandOf(yahoo, { code: 250, text: '250 ok [TSS04]' }, 'data'), null)
 })
 
 t.test('a no for good is about the pace only before the recipient is named: after that it may be anybody’s words', async t => {
-  const [{ shape: yahoo }, { shape: outlook }] = [siteOf(['mta5.am0.yahoodns.net']), siteOf(['one.mail.protection.outlook.com'])]
+  const [{ shape: yahoo }, { shape: outlook }] = [
+    siteOf(['mta5.am0.yahoodns.net']),
+    siteOf(['one.mail.protection.outlook.com'])
+  ]
   for (const shape of [usual, outlook]) {
     for (const text of SLOW_WORDS) {
-      for (const stage of ['connect', 'ehlo', 'mail'] as const) t.equal(demandOf(shape, { code: 550, text }, stage), 'slow', `${stage} ${text}`)
-      for (const stage of ['rcpt', 'data'] as const) t.equal(demandOf(shape, { code: 550, text }, stage), null, `${stage} ${text}`)
+      for (const stage of ['connect', 'ehlo', 'mail'] as const) {
+        t.equal(demandOf(shape, { code: 550, text }, stage), 'slow', `${stage} ${text}`)
+      }
+      for (const stage of ['rcpt', 'data'] as const) {
+        t.equal(demandOf(shape, { code: 550, text }, stage), null, `${stage} ${text}`)
+      }
     }
   }
   t.equal(demandOf(yahoo, { code: 554, text: '554 5.7.9 [TSS04] not accepted' }, 'data'), null)
@@ -73,7 +94,9 @@ t.test('a no for good is about the pace only before the recipient is named: afte
 
 t.test('where many live, one domain’s words about a mail are hearsay', async t => {
   const { shape: outlook } = siteOf(['one.mail.protection.outlook.com'])
-  for (const text of SLOW_WORDS) for (const stage of ['rcpt', 'data'] as const) t.equal(demandOf(outlook, { code: 451, text }, stage), 'hearsay')
+  for (const text of SLOW_WORDS) {
+    for (const stage of ['rcpt', 'data'] as const) t.equal(demandOf(outlook, { code: 451, text }, stage), 'hearsay')
+  }
   t.equal(demandOf(outlook, { code: 421, text: SLOW_WORDS[0]! }, 'connect'), 'slow')
 })
 
@@ -151,7 +174,9 @@ t.test('on words about reputation: one connection, one mail a minute for 90 minu
   }
   t.equal(sentWithin(0, 90 * MINUTE), 89)
   const steps = [0, 1, 2, 3].map(step => sentWithin((90 + 10 * step) * MINUTE, 10 * MINUTE))
-  for (const [step, mails] of steps.entries()) t.ok(Math.abs(mails - 10 * 2 ** (step + 1)) <= 2, `${mails} in step ${step}`)
+  for (const [step, mails] of steps.entries()) {
+    t.ok(Math.abs(mails - 10 * 2 ** (step + 1)) <= 2, `${mails} in step ${step}`)
+  }
   succeed(pace, 1000, 91 * MINUTE)
   t.equal(pace.connections(), 10, 'and it may grow again')
   pace.slowDown(200 * MINUTE)

@@ -3,7 +3,20 @@ import { emptyDirectory, evolveDirectory, type Webhook } from '#streams/director
 import { decodeFact, encodeFact, type AnyFact } from '#streams/catalog.ts'
 import { eventIn } from '#streams/delivery/decide.ts'
 import { groupsOf } from '#streams/groups.ts'
-import { cancelFault, disabledFault, isOf, owedIn, pageSize, pauseMs, placeText, progressOf, replayFault, stateOf, whyEnded, type ReplayWish } from '#streams/replay/decide.ts'
+import {
+  cancelFault,
+  disabledFault,
+  isOf,
+  owedIn,
+  pageSize,
+  pauseMs,
+  placeText,
+  progressOf,
+  replayFault,
+  stateOf,
+  whyEnded,
+  type ReplayWish
+} from '#streams/replay/decide.ts'
 import type { Replay, ReplayEnded, ReplayRequested } from '#streams/replay/facts.ts'
 import { lookAgainMs, waitsBefore } from '#streams/replay/wait.ts'
 
@@ -15,26 +28,76 @@ const envelope = { id: 'ev_one', version: 1, account: 'acc_one', causation: null
 
 function webhookWith (changes: Partial<Webhook> = {}): Webhook {
   const directory = emptyDirectory()
-  const settings = { url: 'https://example.com/', events: ['email.delivered' as const, 'email.bounced' as const], paused: false, concurrency: null, batch: null, everyDeferral: false }
+  const settings = {
+    url: 'https://example.com/',
+    events: ['email.delivered' as const, 'email.bounced' as const],
+    paused: false,
+    concurrency: null,
+    batch: null,
+    everyDeferral: false
+  }
   const data = { webhook: 'wh_one', ...settings, sealedSecret: 's', startAt: '2026-11-30T00:00:00.000Z' }
-  evolveDirectory(directory, { fact: { ...envelope, type: 'webhook.created', time: '2026-11-30T00:00:00.000Z', data }, seq: 1, subject: 'x' })
+  evolveDirectory(directory, {
+    fact: { ...envelope, type: 'webhook.created', time: '2026-11-30T00:00:00.000Z', data },
+    seq: 1,
+    subject: 'x'
+  })
   return { ...directory.webhooks.get('wh_one')!, ...changes }
 }
 
 function replayWith (changes: Partial<Replay> = {}): Replay {
-  return { replay: 'rpl_one', webhook: 'wh_one', what: 'window', from: '2026-11-20T00:00:00.000Z', to: '2026-11-21T00:00:00.000Z', through: 100, pace: 100, place: '', made: 0, ...changes }
+  return {
+    replay: 'rpl_one',
+    webhook: 'wh_one',
+    what: 'window',
+    from: '2026-11-20T00:00:00.000Z',
+    to: '2026-11-21T00:00:00.000Z',
+    through: 100,
+    pace: 100,
+    place: '',
+    made: 0,
+    ...changes
+  }
 }
 
 const recipient = { email: 'em_one', n: 0, request: 1, to: 'a@example.net', sequence: 1, event: '{}' }
 const transaction = { attempt: 1, host: 'mx.example.net', tls: null, via: 'mx' as const, ms: 1 }
-const delivered = (time: string, changes: object = {}): AnyFact => ({ ...envelope, type: 'email.delivered', time, data: { ...recipient, ...transaction, reply: { code: 250, enhanced: null, text: 'ok' } }, ...changes })
-const deferred = (time: string, first: boolean): AnyFact => ({
-  ...envelope, type: 'email.deferred', time, data: { ...recipient, ...transaction, stage: 'data', class: 'other', reply: null, error: 'x', nextAttemptAt: time, first }
+const delivered = (time: string, changes: object = {}): AnyFact => ({
+  ...envelope,
+  type: 'email.delivered',
+  time,
+  data: { ...recipient, ...transaction, reply: { code: 250, enhanced: null, text: 'ok' } },
+  ...changes
 })
-const opened = (time: string): AnyFact => decodeFact(encodeFact({ ...envelope, version: 2, type: 'email.opened', time, data: { ...recipient, machine: false, client: null, first: true } }))
+const deferred = (time: string, first: boolean): AnyFact => ({
+  ...envelope,
+  type: 'email.deferred',
+  time,
+  data: {
+    ...recipient,
+    ...transaction,
+    stage: 'data',
+    class: 'other',
+    reply: null,
+    error: 'x',
+    nextAttemptAt: time,
+    first
+  }
+})
+const opened = (time: string): AnyFact =>
+  decodeFact(
+    encodeFact({
+      ...envelope,
+      version: 2,
+      type: 'email.opened',
+      time,
+      data: { ...recipient, machine: false, client: null, first: true }
+    })
+  )
 
-t.test('a window has the endpoint\'s events of then, from its first moment and before its last', async t => {
-  const has = (fact: AnyFact, webhook = webhookWith(), replay = replayWith()) => isOf(replay, webhook, fact, eventIn(fact)!)
+t.test("a window has the endpoint's events of then, from its first moment and before its last", async t => {
+  const has = (fact: AnyFact, webhook = webhookWith(), replay = replayWith()) =>
+    isOf(replay, webhook, fact, eventIn(fact)!)
   t.ok(has(delivered('2026-11-20T00:00:00.000Z')), 'also what was before the endpoint')
   t.ok(has(delivered('2026-11-20T23:59:59.999Z')))
   t.notOk(has(delivered('2026-11-19T23:59:59.999Z')))
@@ -56,7 +119,11 @@ t.test('a backfill ends where the fan-out goes on, whatever the clocks say', asy
 
 t.test('what cannot be replayed is refused', async t => {
   const fault = (wish: Partial<ReplayWish> = {}, running = 0) =>
-    replayFault({ what: 'window', fromMs: NOW - HOUR_MS, toMs: NOW, pace: 100, ...wish }, { keptMs: 30 * DAY_MS, nowMs: NOW, running })?.code ?? null
+    replayFault({ what: 'window', fromMs: NOW - HOUR_MS, toMs: NOW, pace: 100, ...wish }, {
+      keptMs: 30 * DAY_MS,
+      nowMs: NOW,
+      running
+    })?.code ?? null
   t.equal(fault(), null)
   t.equal(fault({ toMs: NOW + 1 }), 'invalid_to')
   t.equal(fault({ fromMs: NOW }), 'invalid_from')
@@ -70,7 +137,7 @@ t.test('what cannot be replayed is refused', async t => {
   t.equal(disabledFault(webhookWith({ disabled: 'gone' }))?.code, 'webhook_disabled')
 })
 
-t.test('a page is about half a second\'s, and bounded; one at a time while the endpoint fails', async t => {
+t.test("a page is about half a second's, and bounded; one at a time while the endpoint fails", async t => {
   const size = (pace: number, changes: Partial<Webhook> = {}) => pageSize({ pace }, webhookWith(changes))
   t.strictSame([1, 2, 3, 100, 1000].map(pace => size(pace)), [1, 1, 2, 50, 500])
   t.equal(size(1000, { batch: { maxEvents: 100, maxWaitMs: 1000 } }), 10, 'a thousand events')
@@ -86,14 +153,16 @@ t.test('the pause after a page is what it was worth at its pace', async t => {
   t.equal(pause(50, 100, 900), 0)
   t.equal(pause(1, 1, 0), 1000)
   t.equal(pause(0, 1, 0), 0, 'where nothing was found it goes on at once')
-  t.equal(pause(50, 100, -HOUR_MS), 500, 'never longer, whatever another\'s clock said')
+  t.equal(pause(50, 100, -HOUR_MS), 500, "never longer, whatever another's clock said")
   t.equal(pause(1, 1000, 1000, { failingSince: '2026-11-30T12:00:00.000Z' }), 9000)
   t.equal(pauseMs(replayWith(), webhookWith(), NOW, NOW), 0, 'before the first')
 })
 
 t.test('a place is kept in one text', async t => {
   t.strictSame(progressOf(replayWith()), { at: '', before: 0 })
-  for (const progress of [{ at: '12', before: 3 }, { at: 'MjAyNi0xMS0yMFQ', before: 500 }, { at: '', before: 0 }]) t.strictSame(progressOf({ place: placeText(progress) }), progress)
+  for (const progress of [{ at: '12', before: 3 }, { at: 'MjAyNi0xMS0yMFQ', before: 500 }, { at: '', before: 0 }]) {
+    t.strictSame(progressOf({ place: placeText(progress) }), progress)
+  }
 })
 
 t.test('groups keep the order and leave nothing out', async t => {
@@ -110,17 +179,40 @@ t.test('why a replay cannot go on', async t => {
 })
 
 t.test('what is owed is told by every fact of a delivery, and by no other', async t => {
-  const owed = { delivery: 'whd_one', webhook: 'wh_one', replay: null, events: [{ id: 'ev_e', type: 'email.delivered' as const, seq: 7, email: 'em_one' }], batch: false }
+  const owed = {
+    delivery: 'whd_one',
+    webhook: 'wh_one',
+    replay: null,
+    events: [{ id: 'ev_e', type: 'email.delivered' as const, seq: 7, email: 'em_one' }],
+    batch: false
+  }
   const time = '2026-11-20T00:00:00.000Z'
   const facts = [
     { ...envelope, type: 'delivery.requested', time, data: owed },
-    { ...envelope, type: 'delivery.parked', time, data: { ...owed, attempts: 0, firstAttemptAt: time, nextAttemptAt: time } },
+    {
+      ...envelope,
+      type: 'delivery.deferred',
+      time,
+      data: { ...owed, attempts: 0, firstAttemptAt: time, nextAttemptAt: time }
+    },
     { ...envelope, type: 'delivery.failed', time, data: { ...owed, attempts: 0, reason: 'expired' } },
     {
       ...envelope,
       type: 'delivery.attempted',
       time,
-      data: { ...owed, attempt: 1, result: 'failed', status: 500, error: null, errorKind: null, request: { url: 'https://example.com/', headers: {} }, response: '', durationMs: 1, firstAttemptAt: time, nextAttemptAt: null }
+      data: {
+        ...owed,
+        attempt: 1,
+        result: 'failed',
+        status: 500,
+        error: null,
+        errorKind: null,
+        request: { url: 'https://example.com/', headers: {} },
+        response: '',
+        durationMs: 1,
+        firstAttemptAt: time,
+        nextAttemptAt: null
+      }
     }
   ] as AnyFact[]
   for (const fact of facts) t.strictSame(owedIn(decodeFact(encodeFact(fact))), owed, fact.type)
@@ -130,18 +222,39 @@ t.test('what is owed is told by every fact of a delivery, and by no other', asyn
 })
 
 t.test('where a replay stands is told by its last fact', async t => {
-  const requested: ReplayRequested = { ...envelope, type: 'replay.requested', time: '2026-11-30T00:00:00.000Z', data: replayWith() }
-  const ended: ReplayEnded = { ...envelope, type: 'replay.ended', time: '2026-11-30T01:00:00.000Z', data: { ...replayWith({ made: 9 }), reason: 'done' } }
+  const requested: ReplayRequested = {
+    ...envelope,
+    type: 'replay.requested',
+    time: '2026-11-30T00:00:00.000Z',
+    data: replayWith()
+  }
+  const ended: ReplayEnded = {
+    ...envelope,
+    type: 'replay.ended',
+    time: '2026-11-30T01:00:00.000Z',
+    data: { ...replayWith({ made: 9 }), reason: 'done' }
+  }
   t.match(stateOf(requested), { state: 'running', made: 0, account: 'acc_one', changedAt: requested.time })
   t.match(stateOf(ended), { state: 'done', made: 9, changedAt: ended.time })
-  t.strictSame([stateOf(requested).waits, stateOf(requested, 'paused').waits, stateOf(ended, 'paused').waits], [null, 'paused', null])
+  t.strictSame([stateOf(requested).waits, stateOf(requested, 'paused').waits, stateOf(ended, 'paused').waits], [
+    null,
+    'paused',
+    null
+  ])
   t.equal(cancelFault(stateOf(requested)), null)
   t.equal(cancelFault({ state: 'canceled' }), null, 'said twice')
   t.equal(cancelFault(stateOf(ended))?.code, 'replay_over')
 })
 
 t.test('the longer a replay waits for the same reason, the more seldom it is looked at', async t => {
-  t.strictSame([0, 1, 2, 3, 4, 99].map(waits => lookAgainMs('paused', waits, 60_000)), [60_000, 120_000, 240_000, 480_000, 600_000, 600_000])
+  t.strictSame([0, 1, 2, 3, 4, 99].map(waits => lookAgainMs('paused', waits, 60_000)), [
+    60_000,
+    120_000,
+    240_000,
+    480_000,
+    600_000,
+    600_000
+  ])
   t.strictSame([0, 1, 9].map(waits => lookAgainMs('crowded', waits, 500)), [1000, 2000, 8000])
   t.strictSame([0, 9].map(waits => lookAgainMs('failing', waits, 9876)), [9876, 9876], 'a wait that is known')
   t.equal(waitsBefore('paused', null), 0)

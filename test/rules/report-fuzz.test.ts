@@ -8,8 +8,32 @@ const ROUNDS = LONG ? 100_000 : 500
 const FOLDER = join(import.meta.dirname, '../fixtures/bounces')
 const SEEDS = readdirSync(FOLDER).filter(name => name.endsWith('.eml')).map(name => readFileSync(join(FOLDER, name)))
 const KINDS = new Set(['hard', 'complaint', 'unsubscribe', 'soft', 'auto-reply', 'delivered', 'none'])
-const SPLINTERS = ['\r\n', '\n\n', '\0', '--', ';', '<', '>', '@', ' '.repeat(3000), '('.repeat(2000), '=?utf-8?Q?=FF?=', '=?iso-2022-jp?B?GyRC?=', '\x1b$B', '\xff\xfe', 'Content-Type: multipart/report; boundary=x\r\n',
-  'Content-Transfer-Encoding: base64\r\n', 'Final-Recipient: rfc822;', 'Action: failed\r\n', 'Feedback-Type: abuse\r\n', 'a@'.repeat(1000), '<a@b.example> '.repeat(200), '>'.repeat(1000), '5.1.1'.repeat(300), '-'.repeat(4000)]
+const SPLINTERS = [
+  '\r\n',
+  '\n\n',
+  '\0',
+  '--',
+  ';',
+  '<',
+  '>',
+  '@',
+  ' '.repeat(3000),
+  '('.repeat(2000),
+  '=?utf-8?Q?=FF?=',
+  '=?iso-2022-jp?B?GyRC?=',
+  '\x1b$B',
+  '\xff\xfe',
+  'Content-Type: multipart/report; boundary=x\r\n',
+  'Content-Transfer-Encoding: base64\r\n',
+  'Final-Recipient: rfc822;',
+  'Action: failed\r\n',
+  'Feedback-Type: abuse\r\n',
+  'a@'.repeat(1000),
+  '<a@b.example> '.repeat(200),
+  '>'.repeat(1000),
+  '5.1.1'.repeat(300),
+  '-'.repeat(4000)
+]
 
 /** Numbers in [0, n) from a seed, the same each time (mulberry32). */
 function numbers (seed: number): (n: number) => number {
@@ -26,12 +50,26 @@ function mutate (message: Buffer, any: (n: number) => number): Buffer {
   const from = any(message.length + 1)
   const length = any(200)
   switch (any(6)) {
-    case 0: return Buffer.concat([message.subarray(0, from), Buffer.from(SPLINTERS[any(SPLINTERS.length)]!, 'latin1'), message.subarray(from)])
-    case 1: return Buffer.concat([message.subarray(0, from), message.subarray(from + length)])
-    case 2: return Buffer.concat([message.subarray(0, from), ...Array.from({ length: any(50) }, () => message.subarray(from, from + length)), message.subarray(from)])
-    case 3: return message.subarray(0, from)
-    case 4: return Buffer.concat([message.subarray(0, from), SEEDS[any(SEEDS.length)]!.subarray(any(500))])
-    default: return Buffer.from(message.map(octet => any(40) === 0 ? any(256) : octet))
+    case 0:
+      return Buffer.concat([
+        message.subarray(0, from),
+        Buffer.from(SPLINTERS[any(SPLINTERS.length)]!, 'latin1'),
+        message.subarray(from)
+      ])
+    case 1:
+      return Buffer.concat([message.subarray(0, from), message.subarray(from + length)])
+    case 2:
+      return Buffer.concat([
+        message.subarray(0, from),
+        ...Array.from({ length: any(50) }, () => message.subarray(from, from + length)),
+        message.subarray(from)
+      ])
+    case 3:
+      return message.subarray(0, from)
+    case 4:
+      return Buffer.concat([message.subarray(0, from), SEEDS[any(SEEDS.length)]!.subarray(any(500))])
+    default:
+      return Buffer.from(message.map(octet => any(40) === 0 ? any(256) : octet))
   }
 }
 
@@ -57,8 +95,16 @@ t.test(`${ROUNDS.toLocaleString('en')} mutilated reports are read without a faul
 
 function isSound ({ kind, recipients, evidence, subject }: Awaited<ReturnType<typeof readReport>>): boolean {
   const strings = Object.values(evidence).flat()
-  const all = [...strings, subject ?? '', ...recipients.flatMap(one => [one.address ?? '', one.reason, one.diagnostic ?? '', one.remoteMta ?? ''])]
+  const all = [
+    ...strings,
+    subject ?? '',
+    ...recipients.flatMap(one => [one.address ?? '', one.reason, one.diagnostic ?? '', one.remoteMta ?? ''])
+  ]
   if (all.some(text => /[^\P{Cc}\n\t]/u.test(text) || !text.isWellFormed())) return false
-  return KINDS.has(kind) && recipients.length <= 50 && (subject?.length ?? 0) <= 1000 && strings.length <= 60 && strings.every(text => text.length <= 998) &&
-    recipients.every(one => KINDS.has(one.kind) && (one.diagnostic?.length ?? 0) <= 1000 && (one.address?.length ?? 0) <= 800 && (one.remoteMta?.length ?? 0) <= 255)
+  return KINDS.has(kind) && recipients.length <= 50 && (subject?.length ?? 0) <= 1000 && strings.length <= 60 &&
+    strings.every(text => text.length <= 998) &&
+    recipients.every(one =>
+      KINDS.has(one.kind) && (one.diagnostic?.length ?? 0) <= 1000 && (one.address?.length ?? 0) <= 800 &&
+      (one.remoteMta?.length ?? 0) <= 255
+    )
 }

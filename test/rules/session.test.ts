@@ -4,19 +4,54 @@ import { emptyDirectory, evolveDirectory, type Key, type Session } from '#stream
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import { mayDo } from '#streams/key/decide.ts'
 import { SCOPES, type Scope } from '#streams/key/facts.ts'
-import { asVisitor, endMs, isOpen, isOver, isStale, mayOpenDashboard, ROTATE_AFTER_MS, ROTATION_OVERLAP_MS, SESSION_IDLE_MS, SESSION_MS } from '#streams/session/decide.ts'
+import {
+  asVisitor,
+  endMs,
+  isOpen,
+  isOver,
+  isStale,
+  mayOpenDashboard,
+  ROTATE_AFTER_MS,
+  ROTATION_OVERLAP_MS,
+  SESSION_IDLE_MS,
+  SESSION_MS
+} from '#streams/session/decide.ts'
 
 const NOW_MS = Date.parse('2026-11-21T10:00:00.000Z')
 const HOUR_MS = 3_600_000
 
 function key (given: Partial<Key> = {}): Key {
   return {
-    id: 'key_one', account: 'acc_one', name: 'One', hash: 'a', hint: '', previous: null, test: false, scopes: ['full'], domains: ['*'], expiresMs: null, defaults: NO_DEFAULTS, limits: {}, createdAt: '', ...given
+    id: 'key_one',
+    account: 'acc_one',
+    name: 'One',
+    hash: 'a',
+    hint: '',
+    previous: null,
+    test: false,
+    scopes: ['full'],
+    domains: ['*'],
+    expiresMs: null,
+    defaults: NO_DEFAULTS,
+    limits: {},
+    createdAt: '',
+    ...given
   }
 }
 
 function session (given: Partial<Session> = {}): Session {
-  return { id: 'ses_one', account: 'acc_one', key: 'key_one', keyHash: 'a', hash: 'now', previousHash: null, secretMs: NOW_MS, untilMs: NOW_MS + SESSION_MS, createdAt: '', ...given }
+  return {
+    id: 'ses_one',
+    account: 'acc_one',
+    key: 'key_one',
+    keyHash: 'a',
+    hash: 'now',
+    previousHash: null,
+    secretMs: NOW_MS,
+    untilMs: NOW_MS + SESSION_MS,
+    createdAt: '',
+    ...given
+  }
 }
 
 t.test('a secret opens its session until it is idle, over, or its key is', async t => {
@@ -34,16 +69,41 @@ t.test('a secret opens its session until it is idle, over, or its key is', async
     ['a key until then', {}, { expiresMs: NOW_MS + 1 }, 'now', NOW_MS, true],
     ['a key that has expired', {}, { expiresMs: NOW_MS }, 'now', NOW_MS, false],
     ['a key that opens the dashboard no more', {}, { scopes: ['emails:read'] }, 'now', NOW_MS, false],
-    ['while the secret before works', {}, { hash: 'b', previous: { hash: 'a', untilMs: NOW_MS + 1 } }, 'now', NOW_MS, true],
+    [
+      'while the secret before works',
+      {},
+      { hash: 'b', previous: { hash: 'a', untilMs: NOW_MS + 1 } },
+      'now',
+      NOW_MS,
+      true
+    ],
     ['when that one ends', {}, { hash: 'b', previous: { hash: 'a', untilMs: NOW_MS } }, 'now', NOW_MS, false],
-    ['opened with the new secret', { keyHash: 'b' }, { hash: 'b', previous: { hash: 'a', untilMs: 0 } }, 'now', NOW_MS, true],
-    ['after two rotations, whatever the second leaves', {}, { hash: 'c', previous: { hash: 'b', untilMs: NOW_MS + HOUR_MS } }, 'now', NOW_MS, false]
+    [
+      'opened with the new secret',
+      { keyHash: 'b' },
+      { hash: 'b', previous: { hash: 'a', untilMs: 0 } },
+      'now',
+      NOW_MS,
+      true
+    ],
+    [
+      'after two rotations, whatever the second leaves',
+      {},
+      { hash: 'c', previous: { hash: 'b', untilMs: NOW_MS + HOUR_MS } },
+      'now',
+      NOW_MS,
+      false
+    ]
   ]
-  for (const [name, of, by, hash, atMs, open] of table) t.equal(isOpen(session(of), by === undefined ? undefined : key(by), hash, atMs), open, name)
+  for (const [name, of, by, hash, atMs, open] of table) {
+    t.equal(isOpen(session(of), by === undefined ? undefined : key(by), hash, atMs), open, name)
+  }
 })
 
 t.test('a day without use never ends a session, however its secret had aged', async t => {
-  for (const ageMs of [0, ROTATE_AFTER_MS - 1]) t.notOk(isOver(session(), key(), NOW_MS + ageMs + 24 * HOUR_MS), `last used at ${ageMs} ms`)
+  for (const ageMs of [0, ROTATE_AFTER_MS - 1]) {
+    t.notOk(isOver(session(), key(), NOW_MS + ageMs + 24 * HOUR_MS), `last used at ${ageMs} ms`)
+  }
   t.ok(isOver(session(), key(), NOW_MS + 36 * HOUR_MS))
 })
 
@@ -62,7 +122,10 @@ t.test('a secret is replaced from its twelfth hour on, and the one before at onc
 
 t.test('full and dashboard open the dashboard, no other scope does', async t => {
   t.strictSame(SCOPES.filter(scope => mayOpenDashboard(key({ scopes: [scope] }))).toSorted(), ['dashboard', 'full'])
-  t.notOk(mayOpenDashboard(key({ scopes: SCOPES.filter(scope => scope !== 'full' && scope !== 'dashboard') })), 'nor all the others together')
+  t.notOk(
+    mayOpenDashboard(key({ scopes: SCOPES.filter(scope => scope !== 'full' && scope !== 'dashboard') })),
+    'nor all the others together'
+  )
 })
 
 t.test('with the scope dashboard one may do all but see and make keys, and keeps the bounds of the key', async t => {
@@ -84,16 +147,58 @@ t.test('sessions are folded: opened, given a new secret, ended; those that are o
   const directory = emptyDirectory()
   const hash = (letter: string) => letter.repeat(64)
   const tell = (atMs: number, type: string, data: object) => {
-    const fact = { id: 'ev_1', type, version: 1, time: new Date(atMs).toISOString(), account: 'acc_one', causation: null, correlation: 'test', data } as AnyFact
+    const fact = {
+      id: 'ev_1',
+      type,
+      version: 1,
+      time: new Date(atMs).toISOString(),
+      account: 'acc_one',
+      causation: null,
+      correlation: 'test',
+      data
+    } as AnyFact
     evolveDirectory(directory, { fact, seq: 1, subject: 'control.acc_one.session.x' })
   }
-  tell(NOW_MS, 'key.created', { key: 'key_one', name: 'One', hash: hash('k'), hint: '', test: false, scopes: ['full'], domains: ['*'], expiresAt: null, defaults: NO_DEFAULTS })
-  tell(NOW_MS, 'session.opened', { session: 'ses_a', key: 'key_one', hash: hash('a'), until: new Date(NOW_MS + HOUR_MS).toISOString() })
+  tell(NOW_MS, 'key.created', {
+    key: 'key_one',
+    name: 'One',
+    hash: hash('k'),
+    hint: '',
+    test: false,
+    scopes: ['full'],
+    domains: ['*'],
+    expiresAt: null,
+    defaults: NO_DEFAULTS
+  })
+  tell(NOW_MS, 'session.opened', {
+    session: 'ses_a',
+    key: 'key_one',
+    hash: hash('a'),
+    until: new Date(NOW_MS + HOUR_MS).toISOString()
+  })
   tell(NOW_MS + 1, 'session.rotated', { session: 'ses_a', hash: hash('b') })
-  t.match(directory.sessions.get('ses_a'), { hash: hash('b'), previousHash: hash('a'), secretMs: NOW_MS + 1, untilMs: NOW_MS + HOUR_MS, key: 'key_one', keyHash: hash('k'), account: 'acc_one' })
-  tell(NOW_MS + HOUR_MS, 'session.opened', { session: 'ses_b', key: 'key_one', hash: hash('c'), secret: hash('j'), until: new Date(NOW_MS + 2 * HOUR_MS).toISOString() })
+  t.match(directory.sessions.get('ses_a'), {
+    hash: hash('b'),
+    previousHash: hash('a'),
+    secretMs: NOW_MS + 1,
+    untilMs: NOW_MS + HOUR_MS,
+    key: 'key_one',
+    keyHash: hash('k'),
+    account: 'acc_one'
+  })
+  tell(NOW_MS + HOUR_MS, 'session.opened', {
+    session: 'ses_b',
+    key: 'key_one',
+    hash: hash('c'),
+    secret: hash('j'),
+    until: new Date(NOW_MS + 2 * HOUR_MS).toISOString()
+  })
   t.strictSame([...directory.sessions.keys()], ['ses_b'])
-  t.equal(directory.sessions.get('ses_b')!.keyHash, hash('j'), 'the secret that was shown, though the key may have another by now')
+  t.equal(
+    directory.sessions.get('ses_b')!.keyHash,
+    hash('j'),
+    'the secret that was shown, though the key may have another by now'
+  )
   tell(NOW_MS + HOUR_MS, 'session.ended', { session: 'ses_b' })
   tell(NOW_MS + HOUR_MS, 'session.rotated', { session: 'ses_b', hash: hash('d') })
   tell(NOW_MS + HOUR_MS, 'session.ended', { session: 'ses_b' })

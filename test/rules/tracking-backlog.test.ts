@@ -1,8 +1,15 @@
 import t from 'tap'
-import { createBacklog, type BacklogLimits, type Drop } from '#src/in/tracking/backlog.ts'
+import { createBacklog, type BacklogLimits, type Drop } from '#src/servers/tracking/backlog.ts'
 import { until } from '../support/wait.ts'
 
-const ROOMY: BacklogLimits = { jobsMax: 100, laneJobsMax: 100, runningMax: 10, ageMsMax: 60_000, pauseMs: 1, pauseMsMax: 2 }
+const ROOMY: BacklogLimits = {
+  jobsMax: 100,
+  laneJobsMax: 100,
+  runningMax: 10,
+  ageMsMax: 60_000,
+  pauseMs: 1,
+  pauseMsMax: 2
+}
 
 /** A job that ends when told. */
 function held () {
@@ -20,9 +27,16 @@ t.test('the jobs of a lane run one after another in their order, those of others
   const seen: string[] = []
   const first = held()
   const ends = [
-    backlog.add('a', async () => { await first.job(); seen.push('a1') }),
-    backlog.add('a', async () => { seen.push('a2') }),
-    backlog.add('b', async () => { seen.push('b1') })
+    backlog.add('a', async () => {
+      await first.job()
+      seen.push('a1')
+    }),
+    backlog.add('a', async () => {
+      seen.push('a2')
+    }),
+    backlog.add('b', async () => {
+      seen.push('b1')
+    })
   ]
   await ends[2]
   t.strictSame(seen, ['b1'])
@@ -38,15 +52,23 @@ t.test('what fails is tried again until it works, and its lane waits for it', as
   const { backlog, drops } = open()
   let tries = 0
   const seen: number[] = []
-  void backlog.add('a', async () => { if (++tries < 5) throw new Error('away') })
-  await backlog.add('a', async () => { seen.push(tries) })
+  void backlog.add('a', async () => {
+    if (++tries < 5) throw new Error('away')
+  })
+  await backlog.add('a', async () => {
+    seen.push(tries)
+  })
   t.strictSame(seen, [5])
   t.strictSame(drops, [])
 })
 
 t.test('lanes that fail do not keep the others from their turn', async t => {
   const { backlog } = open({ runningMax: 2, pauseMs: 20, pauseMsMax: 20 })
-  for (const lane of ['a', 'b', 'c', 'd']) void backlog.add(lane, async () => { throw new Error('away') })
+  for (const lane of ['a', 'b', 'c', 'd']) {
+    void backlog.add(lane, async () => {
+      throw new Error('away')
+    })
+  }
   await backlog.add('e', async () => {})
   t.equal(backlog.waiting(), 4)
   await backlog.stop(1)
@@ -56,11 +78,12 @@ t.test('so many at a time and no more', async t => {
   const { backlog } = open({ runningMax: 3 })
   let running = 0
   let most = 0
-  await Promise.all(Array.from({ length: 20 }, (_, i) => backlog.add(`lane ${i}`, async () => {
-    most = Math.max(most, ++running)
-    await new Promise(resolve => setImmediate(resolve))
-    running--
-  })))
+  await Promise.all(Array.from({ length: 20 }, (_, i) =>
+    backlog.add(`lane ${i}`, async () => {
+      most = Math.max(most, ++running)
+      await new Promise(resolve => setImmediate(resolve))
+      running--
+    })))
   t.equal(most, 3)
 })
 
@@ -82,8 +105,12 @@ t.test('what there is no room for is dropped, counted, and keeps nobody waiting'
 t.test('what could not be done in its time is dropped with its reason, and the next has its turn', async t => {
   const { backlog, drops } = open({ ageMsMax: 0 })
   let done = false
-  void backlog.add('a', async () => { throw new Error('away') })
-  await backlog.add('a', async () => { done = true })
+  void backlog.add('a', async () => {
+    throw new Error('away')
+  })
+  await backlog.add('a', async () => {
+    done = true
+  })
   t.ok(done)
   t.match(drops, [{ reason: 'late', count: 1, error: { message: 'away' } }])
 })
@@ -91,7 +118,9 @@ t.test('what could not be done in its time is dropped with its reason, and the n
 t.test('a stop does what can be done, also what just waits for its next try', async t => {
   const { backlog, drops } = open({ pauseMs: 60_000, pauseMsMax: 60_000 })
   let tries = 0
-  const ended = backlog.add('a', async () => { if (++tries === 1) throw new Error('away') })
+  const ended = backlog.add('a', async () => {
+    if (++tries === 1) throw new Error('away')
+  })
   await until(() => tries === 1)
   await backlog.stop(10_000)
   await ended
@@ -102,11 +131,19 @@ t.test('a stop does what can be done, also what just waits for its next try', as
 t.test('a stop ends in its time, and says how much it leaves behind', async t => {
   const { backlog, drops } = open()
   const { job, release } = held()
-  const left = [backlog.add('a', job), backlog.add('a', job), backlog.add('b', async () => { throw new Error('away') })]
+  const left = [
+    backlog.add('a', job),
+    backlog.add('a', job),
+    backlog.add('b', async () => {
+      throw new Error('away')
+    })
+  ]
   await backlog.stop(20)
   await Promise.all(left)
   t.strictSame(drops, [{ reason: 'stopped', count: 3, error: null }])
-  await backlog.add('c', async () => { throw new Error('must not run') })
+  await backlog.add('c', async () => {
+    throw new Error('must not run')
+  })
   t.strictSame(drops.at(-1), { reason: 'stopped', count: 1, error: null })
   release()
   await job()

@@ -1,10 +1,11 @@
 import t from 'tap'
 import type { RecipientFact } from '#streams/email/facts.ts'
-import { withMachine, type Mark } from '#streams/email/marks.ts'
-import { isProgram } from '#src/in/tracking/visitor.ts'
+import { withMachine, type Engagement } from '#streams/email/engagements.ts'
+import { isProgram } from '#src/servers/tracking/visitor.ts'
 import { attempted, bounced, deferred, delivered, inDoubt, timeAt } from '../support/facts.ts'
 
-const CHROME = 'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36'
+const CHROME =
+  'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36'
 
 t.test('people: browsers and mail programs, however they name themselves', async t => {
   const agents = [
@@ -15,7 +16,14 @@ t.test('people: browsers and mail programs, however they name themselves', async
     'Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:128.0) Gecko/20100101 Thunderbird/128.5.0',
     'Mozilla/4.0 (compatible; MSIE 7.0; Windows NT 10.0; WOW64; Trident/7.0; .NET4.0C; Microsoft Outlook 16.0.4266; ms-office; MSOffice 16)',
     'Microsoft Office/16.0 (Windows NT 10.0; Microsoft Outlook 16.0.4266; Pro)',
-    'Outlook-iOS/729.2215.prod.iphone', 'MacOutlook/16.78.23100802', 'Thunderbird/128.0', 'Airmail/3.6', 'Evolution/3.44.4', 'K-9 Mail for Android', 'w3m/0.5.3', 'Lynx/2.9.0'
+    'Outlook-iOS/729.2215.prod.iphone',
+    'MacOutlook/16.78.23100802',
+    'Thunderbird/128.0',
+    'Airmail/3.6',
+    'Evolution/3.44.4',
+    'K-9 Mail for Android',
+    'w3m/0.5.3',
+    'Lynx/2.9.0'
   ]
   for (const agent of agents) t.equal(isProgram({ 'user-agent': agent }), false, agent)
 })
@@ -32,14 +40,29 @@ t.test('programs: image proxies, scanners, previews, scripts, and who does not s
     'Mozilla/5.0 (Windows NT 6.1; WOW64) AppleWebKit/534+ (KHTML, like Gecko) BingPreview/1.0b',
     'Barracuda Sentinel (EE)',
     'Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)',
-    'Mail.RU_Bot/2.1', 'Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)', 'WhatsApp/2.24', 'curl/8.5.0', 'python-requests/2.32.3', 'node', '', ' '
+    'Mail.RU_Bot/2.1',
+    'Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)',
+    'WhatsApp/2.24',
+    'curl/8.5.0',
+    'python-requests/2.32.3',
+    'node',
+    '',
+    ' '
   ]
   for (const agent of agents) t.equal(isProgram({ 'user-agent': agent }), true, agent)
   t.equal(isProgram({}), true)
 })
 
 t.test('who fetches ahead says so, in one of four headers', async t => {
-  for (const headers of [{ purpose: 'prefetch' }, { 'sec-purpose': 'prefetch;prerender' }, { 'sec-purpose': 'prefetch; anonymous-client-ip' }, { 'x-moz': 'Prefetch' }, { 'x-purpose': 'preview' }]) {
+  for (
+    const headers of [
+      { purpose: 'prefetch' },
+      { 'sec-purpose': 'prefetch;prerender' },
+      { 'sec-purpose': 'prefetch; anonymous-client-ip' },
+      { 'x-moz': 'Prefetch' },
+      { 'x-purpose': 'preview' }
+    ]
+  ) {
     t.equal(isProgram({ 'user-agent': CHROME, ...headers }), true, JSON.stringify(headers))
   }
   t.equal(isProgram({ 'user-agent': CHROME, purpose: 'reading', 'sec-fetch-dest': 'image' }), false)
@@ -66,16 +89,21 @@ const table: Array<[string, RecipientFact[], number, boolean]> = [
 ]
 
 t.test('nobody reads a mail before it is there', async t => {
-  const open: Mark = { type: 'email.opened', data: { machine: false } }
-  for (const [name, facts, seconds, machine] of table) t.strictSame(withMachine(open, facts, Date.parse(timeAt(0)) + seconds * 1000), { ...open, data: { machine } }, name)
+  const open: Engagement = { type: 'email.opened', data: { machine: false } }
+  for (const [name, facts, seconds, machine] of table) {
+    t.strictSame(withMachine(open, facts, Date.parse(timeAt(0)) + seconds * 1000), { ...open, data: { machine } }, name)
+  }
 })
 
 t.test('what is early keeps the rest of what it says, and a program stays one', async t => {
   const atMs = Date.parse(timeAt(100))
-  const click: Mark = { type: 'email.clicked', data: { url: 'https://shop.example/', machine: false } }
-  t.strictSame(withMachine(click, [sent], atMs), { type: 'email.clicked', data: { url: 'https://shop.example/', machine: true } })
-  const robot: Mark = { type: 'email.opened', data: { machine: true } }
+  const click: Engagement = { type: 'email.clicked', data: { url: 'https://shop.example/', machine: false } }
+  t.strictSame(withMachine(click, [sent], atMs), {
+    type: 'email.clicked',
+    data: { url: 'https://shop.example/', machine: true }
+  })
+  const robot: Engagement = { type: 'email.opened', data: { machine: true } }
   t.strictSame(withMachine(robot, [], atMs), robot)
-  const goodbye: Mark = { type: 'email.unsubscribed', data: { by: 'one-click', report: null } }
+  const goodbye: Engagement = { type: 'email.unsubscribed', data: { by: 'one-click', report: null } }
   t.strictSame(withMachine(goodbye, [sent], atMs), goodbye)
 })

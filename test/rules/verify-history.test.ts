@@ -3,7 +3,7 @@ import { Refusal } from '#streams/define.ts'
 import { decide, RETRY, type Command, type Given } from '#streams/email/decide.ts'
 import type { RecipientFact } from '#streams/email/facts.ts'
 import { evolve, newRecipient, type Recipient } from '#streams/email/state.ts'
-import { faultIn, stepOf, type Step } from '#src/out/projector/verify/history.ts'
+import { faultIn, stepOf, type Step } from '#src/workers/projector/verify/history.ts'
 import { randomOf } from '../projections/view.ts'
 
 const transaction = { host: null, tls: null, via: 'relay' as const, ms: 1 }
@@ -23,8 +23,22 @@ function anyCommand (state: Recipient, random: () => number): Command {
   return among<Command>([
     { name: 'Claim', worker: 'w', leaseUntil: time, messageId: '', date: time, renderer: '', digest: '', due: false },
     { name: 'Claim', worker: 'w', leaseUntil: time, messageId: '', date: time, renderer: '', digest: '', due: false },
-    { name: 'RecordOutcome', claim, attempt: claim === null ? attempt : state.claim!.attempt, stage: 'data', transaction, outcome },
-    { name: 'RecordOutcome', claim: state.claim?.id ?? null, attempt: state.claim?.attempt ?? 1, stage: 'data', transaction, outcome },
+    {
+      name: 'RecordOutcome',
+      claim,
+      attempt: claim === null ? attempt : state.claim!.attempt,
+      stage: 'data',
+      transaction,
+      outcome
+    },
+    {
+      name: 'RecordOutcome',
+      claim: state.claim?.id ?? null,
+      attempt: state.claim?.attempt ?? 1,
+      stage: 'data',
+      transaction,
+      outcome
+    },
     { name: 'RecordReport', report: 'in_1', host: null, reply: null, status: null, error: null, class: 'x' },
     { name: 'Doubt', claim: state.claim?.id ?? '', cause: among(['line', 'sender']) },
     { name: 'Fail', reason: 'expired', detail: null },
@@ -40,10 +54,20 @@ function history (random: () => number): RecipientFact[] {
   const facts: RecipientFact[] = []
   let state = newRecipient(random() < 0.5 ? null : time)
   for (let tries = 0; tries < 25; tries++) {
-    const given: Given = { nowMs: 1e12, request: { expiresAt: time, onDoubt: random() < 0.8 ? 'retry' : 'hold' }, random, retry: RETRY, voidClaim: random() < 0.3 ? state.claim?.id ?? null : null }
+    const given: Given = {
+      nowMs: 1e12,
+      request: { expiresAt: time, onDoubt: random() < 0.8 ? 'retry' : 'hold' },
+      random,
+      retry: RETRY,
+      voidClaim: random() < 0.3 ? state.claim?.id ?? null : null
+    }
     const decision = decide(state, anyCommand(state, random), given)
     if (decision === null || decision instanceof Refusal) continue
-    const fact = { id: `ev_${facts.length}`, type: decision.type, data: { ...decision.data, sequence: facts.length + 1 } } as unknown as RecipientFact
+    const fact = {
+      id: `ev_${facts.length}`,
+      type: decision.type,
+      data: { ...decision.data, sequence: facts.length + 1 }
+    } as unknown as RecipientFact
     state = evolve(state, fact)
     facts.push(fact)
   }
@@ -63,29 +87,90 @@ t.test('whatever the rules let happen is no fault, also when its beginning is go
   t.equal(seen.size, 10, 'every fact was among them')
 })
 
-const step = (type: string, more: Partial<Step> = {}): Step => ({ type: `email.${type}` as Step['type'], sequence: 0, attempt: 0, held: false, report: false, ...more })
+const step = (type: string, more: Partial<Step> = {}): Step => ({
+  type: `email.${type}` as Step['type'],
+  sequence: 0,
+  attempt: 0,
+  held: false,
+  report: false,
+  ...more
+})
 const claim = (attempt: number) => step('attempted', { attempt })
-const numbered = (steps: Step[]) => steps.map((each, i) => ({ ...each, sequence: each.sequence === 0 ? i + 1 : each.sequence }))
+const numbered = (steps: Step[]) =>
+  steps.map((each, i) => ({ ...each, sequence: each.sequence === 0 ? i + 1 : each.sequence }))
 
 t.test('what they do not is one', async t => {
   const cases: Array<[string, Step[], RegExp]> = [
-    ['a second verdict', [claim(1), step('delivered', { attempt: 1 }), step('bounced', { attempt: 1 })], /^email.bounced follows email.delivered/],
-    ['a verdict twice', [claim(1), step('delivered', { attempt: 1 }), step('delivered', { attempt: 1 })], /^email.delivered follows email.delivered/],
-    ['an outcome of a claim that nobody made', [claim(1), step('delivered', { attempt: 3 })], /of attempt 3, and 1 were made/],
+    [
+      'a second verdict',
+      [claim(1), step('delivered', { attempt: 1 }), step('bounced', { attempt: 1 })],
+      /^email.bounced follows email.delivered/
+    ],
+    [
+      'a verdict twice',
+      [claim(1), step('delivered', { attempt: 1 }), step('delivered', { attempt: 1 })],
+      /^email.delivered follows email.delivered/
+    ],
+    [
+      'an outcome of a claim that nobody made',
+      [claim(1), step('delivered', { attempt: 3 })],
+      /of attempt 3, and 1 were made/
+    ],
     ['a claim too many', [claim(1), step('deferred', { attempt: 1 }), claim(4)], /as attempt 4, and 1 were made/],
     ['a claim after the end', [step('suppressed'), claim(1)], /^email.attempted follows email.suppressed/],
-    ['a deferral over a newer claim', [claim(1), step('in_doubt', { attempt: 1 }), claim(2), step('deferred', { attempt: 1 })], /^email.deferred follows email.attempted/],
-    ['a copy although it is held', [claim(1), step('in_doubt', { attempt: 1, held: true }), claim(2)], /^email.attempted follows email.in_doubt/],
+    ['a deferral over a newer claim', [
+      claim(1),
+      step('in_doubt', { attempt: 1 }),
+      claim(2),
+      step('deferred', { attempt: 1 })
+    ], /^email.deferred follows email.attempted/],
+    [
+      'a copy although it is held',
+      [claim(1), step('in_doubt', { attempt: 1, held: true }), claim(2)],
+      /^email.attempted follows email.in_doubt/
+    ],
     ['a cancel while it is sent', [claim(1), step('canceled')], /^email.canceled follows email.attempted/],
-    ['another time after the first attempt', [claim(1), step('deferred', { attempt: 1 }), step('rescheduled')], /^email.rescheduled follows email.deferred/],
-    ['once more although it arrived', [claim(1), step('delivered', { attempt: 1 }), step('retry_requested')], /^email.retry_requested follows email.delivered/],
+    [
+      'another time after the first attempt',
+      [claim(1), step('deferred', { attempt: 1 }), step('rescheduled')],
+      /^email.rescheduled follows email.deferred/
+    ],
+    [
+      'once more although it arrived',
+      [claim(1), step('delivered', { attempt: 1 }), step('retry_requested')],
+      /^email.retry_requested follows email.delivered/
+    ],
     ['a doubt about nothing', [step('in_doubt', { attempt: 1 })], /^email.in_doubt follows nothing/],
-    ['a report about what never went out', [step('bounced', { attempt: 0, report: true })], /^email.bounced follows nothing/],
+    [
+      'a report about what never went out',
+      [step('bounced', { attempt: 0, report: true })],
+      /^email.bounced follows nothing/
+    ],
     ['anything after the erasure', [step('erased'), claim(1)], /^email.attempted follows email.erased/],
     ['a number twice', [claim(1), step('delivered', { attempt: 1, sequence: 1 })], /has number 1 and is fact 2/],
-    ['a number left out', [claim(1), step('delivered', { attempt: 1, sequence: 3 })], /has number 3, and only 1 are before it/]
+    [
+      'a number left out',
+      [claim(1), step('delivered', { attempt: 1, sequence: 3 })],
+      /has number 3, and only 1 are before it/
+    ]
   ]
   for (const [what, steps, says] of cases) t.match(faultIn(numbered(steps), false) ?? '', says, what)
-  t.equal(faultIn(numbered([claim(1), step('opened'), step('delivered', { attempt: 1, sequence: 2 }), step('bounced', { attempt: 1, report: true, sequence: 4 })]), false), null, 'marks are numbered with the others')
-  t.equal(faultIn([step('opened', { sequence: 5 }), step('opened', { sequence: 4 })], true), null, 'what is gone by age is not missed')
+  t.equal(
+    faultIn(
+      numbered([
+        claim(1),
+        step('opened'),
+        step('delivered', { attempt: 1, sequence: 2 }),
+        step('bounced', { attempt: 1, report: true, sequence: 4 })
+      ]),
+      false
+    ),
+    null,
+    'marks are numbered with the others'
+  )
+  t.equal(
+    faultIn([step('opened', { sequence: 5 }), step('opened', { sequence: 4 })], true),
+    null,
+    'what is gone by age is not missed'
+  )
 })

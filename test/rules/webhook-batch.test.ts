@@ -7,10 +7,26 @@ const NOW = Date.parse('2026-11-22T12:00:00.000Z')
 const DAY_MS = 86_400_000
 
 function webhook (extra: Partial<Webhook> = {}): Webhook {
-  const times = { startAt: '2026-11-22T00:00:00.000Z', createdAt: '2026-11-22T00:00:00.000Z', failingSince: null, workedAt: null, disabled: null }
+  const times = {
+    startAt: '2026-11-22T00:00:00.000Z',
+    createdAt: '2026-11-22T00:00:00.000Z',
+    failingSince: null,
+    workedAt: null,
+    disabled: null
+  }
   return {
-    id: 'wh_1', account: 'acc_1', url: 'https://example.com/', events: ['email.delivered'], paused: false, concurrency: null, batch: { maxEvents: 3, maxWaitMs: 1000 },
-    everyDeferral: false, sealedSecret: '', previous: null, ...times, ...extra
+    id: 'wh_1',
+    account: 'acc_1',
+    url: 'https://example.com/',
+    events: ['email.delivered'],
+    paused: false,
+    concurrency: null,
+    batch: { maxEvents: 3, maxWaitMs: 1000 },
+    everyDeferral: false,
+    sealedSecret: '',
+    previous: null,
+    ...times,
+    ...extra
   }
 }
 

@@ -6,24 +6,71 @@ import type { AnyFact } from '#streams/catalog.ts'
 import { emptyDirectory, evolveDirectory, type Webhook } from '#streams/directory.ts'
 import { eventOf } from '#streams/email/event.ts'
 import {
-  countFault, decideChange, decideFailure, decideFinish, decideGone, decideRotation, decideSuccess, eventsFault, FAILING_MS_MAX, overlapOf, testFault, urlFault, WEBHOOKS_MAX, type WebhookChanges, type WebhookDecision
+  countFault,
+  decideChange,
+  decideFailure,
+  decideFinish,
+  decideGone,
+  decideRotation,
+  decideSuccess,
+  eventsFault,
+  FAILING_MS_MAX,
+  overlapOf,
+  testFault,
+  urlFault,
+  WEBHOOKS_MAX,
+  type WebhookChanges,
+  type WebhookDecision
 } from '#streams/webhook/decide.ts'
 import { EVENT_TYPES, type EventType } from '#streams/webhook/facts.ts'
 
 t.test('a URL is absolute, https, and carries no credentials', async t => {
-  for (const url of ['https://example.com', 'https://example.com:8443/hooks?tenant=7#x', `https://example.com/${'a'.repeat(2028)}`]) t.equal(urlFault(url, false), null, url.slice(0, 50))
-  for (const url of [
-    '', 'example.com', '/hooks', 'ftp://example.com', 'javascript:alert(1)', 'file:///etc/passwd', 'http://example.com', 'https://', 'https://user@example.com', 'https://user:pw@example.com',
-    'https://:pw@example.com', ' https://example.com', 'https://example.com\n', `https://example.com/${'a'.repeat(2029)}`
-  ]) t.equal(urlFault(url, false)?.code, 'invalid_url', JSON.stringify(url.slice(0, 50)))
+  for (
+    const url of [
+      'https://example.com',
+      'https://example.com:8443/hooks?tenant=7#x',
+      `https://example.com/${'a'.repeat(2028)}`
+    ]
+  ) t.equal(urlFault(url, false), null, url.slice(0, 50))
+  for (
+    const url of [
+      '',
+      'example.com',
+      '/hooks',
+      'ftp://example.com',
+      'javascript:alert(1)',
+      'file:///etc/passwd',
+      'http://example.com',
+      'https://',
+      'https://user@example.com',
+      'https://user:pw@example.com',
+      'https://:pw@example.com',
+      ' https://example.com',
+      'https://example.com\n',
+      `https://example.com/${'a'.repeat(2029)}`
+    ]
+  ) t.equal(urlFault(url, false)?.code, 'invalid_url', JSON.stringify(url.slice(0, 50)))
 })
 
 t.test('an endpoint whose URL already says that it is private is refused when it is made', async t => {
-  for (const host of ['127.0.0.1', '[::1]', '[::ffff:10.0.0.1]', '169.254.169.254', '0x7f.1', 'localhost', 'mail.internal', 'localhost..']) {
+  for (
+    const host of [
+      '127.0.0.1',
+      '[::1]',
+      '[::ffff:10.0.0.1]',
+      '169.254.169.254',
+      '0x7f.1',
+      'localhost',
+      'mail.internal',
+      'localhost..'
+    ]
+  ) {
     t.equal(targetFault(`https://${host}/`, false)?.code, 'invalid_url', host)
     t.equal(targetFault(`https://${host}/`, true), null, host)
   }
-  for (const host of ['8.8.8.8', '[2001:4860:4860::8888]', 'example.com']) t.equal(targetFault(`https://${host}/`, false), null, host)
+  for (const host of ['8.8.8.8', '[2001:4860:4860::8888]', 'example.com']) {
+    t.equal(targetFault(`https://${host}/`, false), null, host)
+  }
   t.equal(targetFault('nonsense', false)?.code, 'invalid_url')
 })
 
@@ -34,9 +81,21 @@ t.test('http only where private targets are allowed', async t => {
 })
 
 t.test('6.1 an endpoint subscribes to any subset of the types', async t => {
-  t.equal(eventsFault(['email.delivered', 'email.bounced', 'email.opened', 'email.clicked', 'email.complained', 'email.unsubscribed']), null)
+  t.equal(
+    eventsFault([
+      'email.delivered',
+      'email.bounced',
+      'email.opened',
+      'email.clicked',
+      'email.complained',
+      'email.unsubscribed'
+    ]),
+    null
+  )
   t.equal(eventsFault(['email.clicked']), null)
-  for (const events of [[], ['email.sent'], ['email.clicked', 'email.clicked'], ['*']]) t.equal(eventsFault(events)?.code, 'invalid_events', events.join())
+  for (const events of [[], ['email.sent'], ['email.clicked', 'email.clicked'], ['*']]) {
+    t.equal(eventsFault(events)?.code, 'invalid_events', events.join())
+  }
 })
 
 t.test('an account has a bounded number of endpoints', async t => {
@@ -45,13 +104,26 @@ t.test('an account has a bounded number of endpoints', async t => {
 })
 
 const webhook: Webhook = {
-  id: 'wh_1', account: 'acc_1', url: 'https://example.com/', events: ['email.delivered', 'email.bounced'], paused: false, concurrency: null, batch: null, everyDeferral: false,
-  sealedSecret: 'old', previous: null,
-  startAt: '2026-01-01T00:00:00.000Z', createdAt: '2026-01-01T00:00:00.000Z', failingSince: null, workedAt: null, disabled: null
+  id: 'wh_1',
+  account: 'acc_1',
+  url: 'https://example.com/',
+  events: ['email.delivered', 'email.bounced'],
+  paused: false,
+  concurrency: null,
+  batch: null,
+  everyDeferral: false,
+  sealedSecret: 'old',
+  previous: null,
+  startAt: '2026-01-01T00:00:00.000Z',
+  createdAt: '2026-01-01T00:00:00.000Z',
+  failingSince: null,
+  workedAt: null,
+  disabled: null
 }
 const NOW_MS = Date.parse('2026-01-02T00:00:00.000Z')
 const DAY_MS = 86_400_000
-const facts = (decided: WebhookDecision[] | Refusal) => decided instanceof Refusal ? decided.code : decided.map(({ type, data }) => [type.name, data])
+const facts = (decided: WebhookDecision[] | Refusal) =>
+  decided instanceof Refusal ? decided.code : decided.map(({ type, data }) => [type.name, data])
 
 t.test('a change says all that may be changed as it is from now on', async t => {
   const { url, events } = webhook
@@ -59,10 +131,21 @@ t.test('a change says all that may be changed as it is from now on', async t => 
   const batch = { maxEvents: 10, maxWaitMs: 500 }
   const changed = (from: Webhook, changes: WebhookChanges) => facts(decideChange(from, changes))
   t.same(changed(webhook, { paused: true }), [['webhook.changed', { ...before, paused: true }]])
-  t.same(changed(webhook, { concurrency: 3, events: ['email.clicked'] }), [['webhook.changed', { ...before, concurrency: 3, events: ['email.clicked'] }]])
+  t.same(changed(webhook, { concurrency: 3, events: ['email.clicked'] }), [['webhook.changed', {
+    ...before,
+    concurrency: 3,
+    events: ['email.clicked']
+  }]])
   t.same(changed({ ...webhook, concurrency: 3 }, { concurrency: null }), [['webhook.changed', before]])
-  t.same(changed(webhook, { batch, everyDeferral: true }), [['webhook.changed', { ...before, batch, everyDeferral: true }]])
-  t.same(changed({ ...webhook, batch }, { batch: { ...batch, maxWaitMs: 501 } }), [['webhook.changed', { ...before, batch: { maxEvents: 10, maxWaitMs: 501 } }]])
+  t.same(changed(webhook, { batch, everyDeferral: true }), [['webhook.changed', {
+    ...before,
+    batch,
+    everyDeferral: true
+  }]])
+  t.same(changed({ ...webhook, batch }, { batch: { ...batch, maxWaitMs: 501 } }), [['webhook.changed', {
+    ...before,
+    batch: { maxEvents: 10, maxWaitMs: 501 }
+  }]])
   t.same(changed({ ...webhook, batch }, { batch: null }), [['webhook.changed', before]])
   t.same(changed({ ...webhook, batch }, { batch: { ...batch } }), [], 'the same in another object')
 })
@@ -70,18 +153,30 @@ t.test('a change says all that may be changed as it is from now on', async t => 
 t.test('the same said again makes no fact, nor does another order of events', async t => {
   const { url, paused, concurrency } = webhook
   t.same(decideChange(webhook, {}), [])
-  t.same(decideChange(webhook, { url, paused, concurrency, events: ['email.bounced', 'email.delivered'], enabled: true }), [])
+  t.same(
+    decideChange(webhook, { url, paused, concurrency, events: ['email.bounced', 'email.delivered'], enabled: true }),
+    []
+  )
 })
 
 t.test('a disabled endpoint is enabled, with its new URL when there is one', async t => {
   const gone = { ...webhook, disabled: 'gone' }
   t.same(facts(decideChange(gone, { enabled: true })), [['webhook.enabled', { webhook: 'wh_1' }]])
-  t.same((facts(decideChange(gone, { url: 'https://example.org/', enabled: true })) as unknown[][]).map(([name]) => name), ['webhook.changed', 'webhook.enabled'])
-  t.same((facts(decideChange(gone, { url: 'https://example.org/' })) as unknown[][]).map(([name]) => name), ['webhook.changed'], 'only when asked for')
+  t.same(
+    (facts(decideChange(gone, { url: 'https://example.org/', enabled: true })) as unknown[][]).map(([name]) => name),
+    ['webhook.changed', 'webhook.enabled']
+  )
+  t.same((facts(decideChange(gone, { url: 'https://example.org/' })) as unknown[][]).map(([name]) => name), [
+    'webhook.changed'
+  ], 'only when asked for')
 })
 
 t.test('a rotation overlaps for 24 hours or until it is finished, and no second one begins meanwhile', async t => {
-  t.same(facts(decideRotation(webhook, 'new', NOW_MS)), [['webhook.secret_rotated', { webhook: 'wh_1', sealedSecret: 'new', previousUntil: '2026-01-03T00:00:00.000Z' }]])
+  t.same(facts(decideRotation(webhook, 'new', NOW_MS)), [['webhook.secret_rotated', {
+    webhook: 'wh_1',
+    sealedSecret: 'new',
+    previousUntil: '2026-01-03T00:00:00.000Z'
+  }]])
   const rotated = { ...webhook, sealedSecret: 'new', previous: { sealedSecret: 'old', untilMs: NOW_MS + DAY_MS } }
   t.equal(overlapOf(webhook, NOW_MS), null)
   t.equal(overlapOf(rotated, NOW_MS + DAY_MS - 1), rotated.previous)
@@ -95,10 +190,18 @@ t.test('a rotation overlaps for 24 hours or until it is finished, and no second 
 
 t.test('nothing but failure is said after a quarter of an hour and disables after five days; a success ends it', async t => {
   const minute = 60_000
-  const at = (sinceMs: number, nowMs: number, from: Partial<Webhook> = {}) => facts(decideFailure({ ...webhook, ...from }, sinceMs, nowMs))
+  const at = (sinceMs: number, nowMs: number, from: Partial<Webhook> = {}) =>
+    facts(decideFailure({ ...webhook, ...from }, sinceMs, nowMs))
   t.same(at(NOW_MS, NOW_MS + 14 * minute), [])
-  t.same(at(NOW_MS, NOW_MS + 15 * minute), [['webhook.failing', { webhook: 'wh_1', since: '2026-01-02T00:00:00.000Z' }]])
-  t.same(at(NOW_MS - DAY_MS, NOW_MS + 14 * minute, { workedAt: '2026-01-02T00:00:00.000Z' }), [], 'elsewhere it has worked since')
+  t.same(at(NOW_MS, NOW_MS + 15 * minute), [['webhook.failing', {
+    webhook: 'wh_1',
+    since: '2026-01-02T00:00:00.000Z'
+  }]])
+  t.same(
+    at(NOW_MS - DAY_MS, NOW_MS + 14 * minute, { workedAt: '2026-01-02T00:00:00.000Z' }),
+    [],
+    'elsewhere it has worked since'
+  )
   const failing = { failingSince: '2026-01-02T00:00:00.000Z' }
   t.same(at(NOW_MS, NOW_MS + FAILING_MS_MAX - 1, failing), [])
   t.same(at(NOW_MS, NOW_MS + FAILING_MS_MAX, failing), [['webhook.disabled', { webhook: 'wh_1', reason: 'failing' }]])
@@ -115,7 +218,16 @@ t.test('what an endpoint failed at is forgotten with its address, and with the p
     const failing = { ...webhook, failingSince: '2026-01-02T00:00:00.000Z', ...from }
     directory.webhooks.set('wh_1', failing)
     for (const { type, data } of decideChange(failing, changes)) {
-      const fact = { id: 'ev_1', type: type.name, version: 1, time: '2026-01-03T00:00:00.000Z', account: 'acc_1', causation: null, correlation: 'req_1', data }
+      const fact = {
+        id: 'ev_1',
+        type: type.name,
+        version: 1,
+        time: '2026-01-03T00:00:00.000Z',
+        account: 'acc_1',
+        causation: null,
+        correlation: 'req_1',
+        data
+      }
       evolveDirectory(directory, { fact: fact as AnyFact, seq: 1, subject: '' })
     }
     return directory.webhooks.get('wh_1')!.failingSince
@@ -133,16 +245,39 @@ t.test('a test event goes where events go', async t => {
 })
 
 t.test('6.2 a test event has the fields of its type, marked as a test', async t => {
-  const of = (type: EventType) => JSON.parse(testEventBody({ id: 'ev_1', type, createdAt: '2026-01-01T00:00:00.000Z', email: 'em_1' }))
+  const of = (type: EventType) =>
+    JSON.parse(testEventBody({ id: 'ev_1', type, createdAt: '2026-01-01T00:00:00.000Z', email: 'em_1' }))
   for (const type of EVENT_TYPES) {
     t.match(of(type), { id: 'ev_1', type, created_at: '2026-01-01T00:00:00.000Z' })
-    t.match(of(type).data, { email_id: 'em_1', from: String, to: String, subject: String, tags: [], metadata: {}, message_id: String, sequence: 1, test: true }, type)
+    t.match(of(type).data, {
+      email_id: 'em_1',
+      from: String,
+      to: String,
+      subject: String,
+      tags: [],
+      metadata: {},
+      message_id: String,
+      sequence: 1,
+      test: true
+    }, type)
   }
   t.type(of('email.delivered').data.smtp_response, 'string')
   t.type(of('email.clicked').data.click.url, 'string')
   const real = eventOf({
     type: 'email.bounced',
-    data: { attempt: 1, host: 'mx', tls: null, via: 'mx', ms: 1, stage: 'rcpt', class: 'userunknown', reply: { code: 550, enhanced: '5.1.1', text: '550 no' }, status: null, error: null, report: null }
+    data: {
+      attempt: 1,
+      host: 'mx',
+      tls: null,
+      via: 'mx',
+      ms: 1,
+      stage: 'rcpt',
+      class: 'userunknown',
+      reply: { code: 550, enhanced: '5.1.1', text: '550 no' },
+      status: null,
+      error: null,
+      report: null
+    }
   })!.extra
   t.same(Object.keys(of('email.bounced').data.bounce), Object.keys(real.bounce!), 'as a real bounce has them')
 })

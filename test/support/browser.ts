@@ -19,11 +19,28 @@ async function openBrowser (t: Ending): Promise<Browser> {
 
 async function launch (): Promise<Browser> {
   const executablePath = process.env.JETPOST_TEST_CHROMIUM || await chromium.executablePath()
-  // Under a name that is not localhost a page by plain http is no secure one, as on a machine in somebody's own network.
+  // Under a name that is not localhost a page by plain http is no secure one, as on a machine in somebody's own
+  // network.
   const names = '--host-resolver-rules=MAP jetpost.test 127.0.0.1'
-  const args = [names, '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-dev-shm-usage']
+  const args = [
+    names,
+    '--no-sandbox',
+    '--disable-gpu',
+    '--disable-quic',
+    '--no-first-run',
+    '--disable-background-networking',
+    '--disable-component-update',
+    '--disable-sync',
+    '--disable-dev-shm-usage'
+  ]
   // Where no locale is set a file whose name is not ASCII is saved as `download`.
-  return await driver.launch({ executablePath, args, env: { ...process.env, LC_ALL: 'C.UTF-8' }, headless: true, timeout: 60_000 })
+  return await driver.launch({
+    executablePath,
+    args,
+    env: { ...process.env, LC_ALL: 'C.UTF-8' },
+    headless: true,
+    timeout: 60_000
+  })
 }
 
 export interface Wish {
@@ -34,15 +51,30 @@ export interface Wish {
 }
 
 /** A page in a browser of its own, without any cookies, and what it complained of. */
-export async function openPage (t: Ending, url: string, { width = 1280, height = 900, dark = false }: Wish = {}): Promise<{ page: Page, complaints: string[], context: BrowserContext }> {
+export async function openPage (
+  t: Ending,
+  url: string,
+  { width = 1280, height = 900, dark = false }: Wish = {}
+): Promise<{ page: Page, complaints: string[], context: BrowserContext }> {
   const browser = await openBrowser(t)
-  const context = await browser.newContext({ baseURL: url, viewport: { width, height }, colorScheme: dark ? 'dark' : 'light', locale: 'en-GB', reducedMotion: 'reduce', permissions: ['clipboard-read', 'clipboard-write'] })
+  const context = await browser.newContext({
+    baseURL: url,
+    viewport: { width, height },
+    colorScheme: dark ? 'dark' : 'light',
+    locale: 'en-GB',
+    reducedMotion: 'reduce',
+    permissions: ['clipboard-read', 'clipboard-write']
+  })
   context.setDefaultTimeout(15_000)
   t.teardown(async () => await context.close())
   const page = await context.newPage()
   const complaints: string[] = []
   page.on('pageerror', error => complaints.push(`${page.url()}: ${error.message}`))
-  page.on('console', message => { if (message.type() === 'error' && /content security policy|Refused to/i.test(message.text())) complaints.push(`${page.url()}: ${message.text()}`) })
+  page.on('console', message => {
+    if (message.type() === 'error' && /content security policy|Refused to/i.test(message.text())) {
+      complaints.push(`${page.url()}: ${message.text()}`)
+    }
+  })
   return { page, complaints, context }
 }
 

@@ -4,14 +4,19 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 /** PEM. */
-export interface Certificate { key: string, cert: string }
+export interface Certificate {
+  key: string
+  cert: string
+}
 
 /** An authority that nobody else trusts, and certificates of its for the names given. */
-export function createAuthority (): { ca: string, certify (...names: string[]): Certificate } {
+export function createAuthority (): { ca: string, certify(...names: string[]): Certificate } {
   const folder = mkdtempSync(join(tmpdir(), 'jetpost-ca-'))
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
   const at = (name: string) => join(folder, name)
-  const key = (name: string) => ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', at(`${name}.key`)]
+  const key = (
+    name: string
+  ) => ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', at(`${name}.key`)]
   openssl('req', '-x509', ...key('ca'), '-out', at('ca.pem'), '-days', '2', '-subj', '/CN=Test authority')
   let count = 0
   return {
@@ -20,7 +25,24 @@ export function createAuthority (): { ca: string, certify (...names: string[]): 
       const name = `leaf${++count}`
       writeFileSync(at(`${name}.ext`), `subjectAltName=${names.map(dns => `DNS:${dns}`).join(',')}\n`)
       openssl('req', ...key(name), '-out', at(`${name}.csr`), '-subj', `/CN=${names[0]}`)
-      openssl('x509', '-req', '-in', at(`${name}.csr`), '-CA', at('ca.pem'), '-CAkey', at('ca.key'), '-set_serial', String(count), '-days', '2', '-extfile', at(`${name}.ext`), '-out', at(`${name}.pem`))
+      openssl(
+        'x509',
+        '-req',
+        '-in',
+        at(`${name}.csr`),
+        '-CA',
+        at('ca.pem'),
+        '-CAkey',
+        at('ca.key'),
+        '-set_serial',
+        String(count),
+        '-days',
+        '2',
+        '-extfile',
+        at(`${name}.ext`),
+        '-out',
+        at(`${name}.pem`)
+      )
       return { key: readFileSync(at(`${name}.key`), 'utf8'), cert: readFileSync(at(`${name}.pem`), 'utf8') }
     }
   }

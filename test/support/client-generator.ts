@@ -10,10 +10,14 @@ const HEAD = '// Made from the OpenAPI document by `npm run client`: what is cha
 /** What the client knows of the API, made from its OpenAPI document: files of src/client, name → text. */
 export function clientFiles (document: Json): Record<'types.ts' | 'operations.ts', string> {
   const operations = Object.entries<Json>(document.paths).flatMap(([path, methods]) =>
-    Object.entries<Json>(methods).map(([method, operation]) => readOperation(document, path, method, operation)))
+    Object.entries<Json>(methods).map(([method, operation]) => readOperation(document, path, method, operation))
+  )
   const queries = operations.flatMap(({ query }) => (query === null ? [] : [[query.type, query.schema] as const]))
   const used = new Set(operations.flatMap(({ shapes }) => [...shapes]))
-  const shapes = new Map<string, Json>([...Object.entries<Json>(document.components.schemas).filter(([name]) => used.has(name)), ...queries])
+  const shapes = new Map<string, Json>([
+    ...Object.entries<Json>(document.components.schemas).filter(([name]) => used.has(name)),
+    ...queries
+  ])
   return { 'types.ts': typesFile(shapes), 'operations.ts': operationsFile(operations, [...shapes.keys()]) }
 }
 
@@ -53,7 +57,10 @@ function readOperation (document: Json, path: string, method: string, operation:
     query,
     answer: answerOf(operation),
     idempotent: inPlace('header').some(({ name }) => name === 'Idempotency-Key'),
-    shapes: namesIn(document, Object.entries(operation.responses).filter(([status]) => status < '300').concat(operation.requestBody ?? []))
+    shapes: namesIn(
+      document,
+      Object.entries(operation.responses).filter(([status]) => status < '300').concat(operation.requestBody ?? [])
+    )
   }
 }
 
@@ -73,7 +80,9 @@ function bodyOf (document: Json, method: string, { requestBody }: Json): Taken |
 
 function queryOf (operation: string, parameters: Json[]): Operation['query'] {
   if (parameters.length === 0) return null
-  const properties = Object.fromEntries(parameters.map(({ name, description, schema }) => [name, { ...numeric(schema), description }]))
+  const properties = Object.fromEntries(
+    parameters.map(({ name, description, schema }) => [name, { ...numeric(schema), description }])
+  )
   const required = parameters.filter(parameter => parameter.required).map(({ name }) => name)
   const pagesAlone = Object.keys(properties).join() === 'limit,cursor'
   const type = pagesAlone ? 'PageQuery' : `${operation.charAt(0).toUpperCase()}${operation.slice(1)}Query`
@@ -111,15 +120,22 @@ function typeOf (schema: Json, depth: number): string {
   const options = schema.anyOf ?? schema.oneOf
   if (options !== undefined) return union(options.map((option: Json) => typeOf(option, depth)), depth)
   if (schema.allOf !== undefined) return schema.allOf.map((part: Json) => typeOf(part, depth)).join(' & ')
-  if (Array.isArray(schema.type)) return union(schema.type.map((type: string) => typeOf({ ...schema, type }, depth)), depth)
+  if (Array.isArray(schema.type)) {
+    return union(schema.type.map((type: string) => typeOf({ ...schema, type }, depth)), depth)
+  }
   if (schema.type === 'array') return arrayOf(typeOf(schema.items, depth))
   if (schema.type === 'object') return objectType(schema, depth)
-  return ({ integer: 'number', number: 'number', string: 'string', boolean: 'boolean', null: 'null' } as Json)[schema.type] ?? 'unknown'
+  return ({ integer: 'number', number: 'number', string: 'string', boolean: 'boolean', null: 'null' } as Json)[
+    schema.type
+  ] ?? 'unknown'
 }
 
 const arrayOf = (item: string): string => (/^\w+$/.test(item) ? `${item}[]` : `Array<${item}>`)
 
-function objectType ({ properties, required = [], additionalProperties, patternProperties }: Json, depth: number): string {
+function objectType (
+  { properties, required = [], additionalProperties, patternProperties }: Json,
+  depth: number
+): string {
   if (properties !== undefined) return `{\n${fields(properties, required, depth)}\n${'  '.repeat(depth - 1)}}`
   const [values] = Object.values<Json>(patternProperties ?? {})
   const others = values ?? (typeof additionalProperties === 'object' ? additionalProperties : {})
@@ -131,7 +147,9 @@ function fields (properties: Json, required: string[], depth: number): string {
   return Object.entries<Json>(properties).map(([name, schema]) => {
     const about = schema.description === undefined ? '' : `${comment(schema.description, indent)}\n`
     const type = typeOf(schema, depth + 1)
-    return `${about}${indent}${propertyName(name)}${required.includes(name) ? '' : '?'}:${type.startsWith('\n') ? '' : ' '}${type}`
+    return `${about}${indent}${propertyName(name)}${required.includes(name) ? '' : '?'}:${
+      type.startsWith('\n') ? '' : ' '
+    }${type}`
   }).join('\n')
 }
 
@@ -169,7 +187,9 @@ function wrapped (parts: string[], glue: string, width: number): string[] {
 function typesFile (shapes: Map<string, Json>): string {
   const declarations = [...shapes].map(([name, schema]) => {
     const type = typeOf(withoutNull(schema), 1)
-    const declared = type.startsWith('{') ? `export interface ${name} ${type}\n` : `export type ${name} =${type.startsWith('\n') ? '' : ' '}${type}\n`
+    const declared = type.startsWith('{')
+      ? `export interface ${name} ${type}\n`
+      : `export type ${name} =${type.startsWith('\n') ? '' : ' '}${type}\n`
     const about = (schema.description ?? '').replace(/^The body is a JSON object(, or nothing)?\. ?/, '')
     return about === '' ? declared : `${comment(about)}\n${declared}`
   })
@@ -188,14 +208,24 @@ function operationsFile (operations: Operation[], shapes: string[]): string {
   })
   const known = operations.map(({ name, method, path, takes, idempotent }) => {
     const names = takes.map(({ name }) => literal(name)).join(', ')
-    return `  ${name}: { method: ${literal(method)}, path: ${literal(path)}, takes: [${names}]${idempotent ? ', idempotent: true' : ''} }`
+    return `  ${name}: { method: ${literal(method)}, path: ${literal(path)}, takes: [${names}]${
+      idempotent ? ', idempotent: true' : ''
+    } }`
   })
   const spoken = shapes.filter(name => new RegExp(`\\b${name}\\b`).test(typed.join('')))
   return [
     HEAD,
-    `import type {\n${wrapped(spoken.map((name, i) => (i < spoken.length - 1 ? `${name},` : name)), ' ', WIDTH_MAX).map(line => `  ${line}`).join('\n')}\n} from ${literal('./types.ts')}\n`,
-    `/** What each operation takes and answers, by its operationId. */\nexport interface Operations {\n${typed.join('')}}\n`,
-    `/** How each is asked for: \`takes\` names what stands in its path, then body and query. */\nexport const operations = {\n${known.join(',\n')}\n} as const`,
+    `import type {\n${
+      wrapped(spoken.map((name, i) => (i < spoken.length - 1 ? `${name},` : name)), ' ', WIDTH_MAX).map(line =>
+        `  ${line}`
+      ).join('\n')
+    }\n} from ${literal('./types.ts')}\n`,
+    `/** What each operation takes and answers, by its operationId. */\nexport interface Operations {\n${
+      typed.join('')
+    }}\n`,
+    `/** How each is asked for: \`takes\` names what stands in its path, then body and query. */\nexport const operations = {\n${
+      known.join(',\n')
+    }\n} as const`,
     ''
   ].join('\n')
 }

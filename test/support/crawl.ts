@@ -1,14 +1,22 @@
 import { parse } from 'parse5'
-import type { DashboardRooms } from '#src/in/dashboard/rooms.ts'
-import { ALL_PAGES } from '#src/in/dashboard/pages.ts'
+import type { DashboardContext } from '#src/servers/dashboard/dashboard-context.ts'
+import { ALL_PAGES } from '#src/servers/dashboard/pages.ts'
 import type { Shown, Visitor } from './dashboard.ts'
 import { LONG } from './long.ts'
 
 /** A page of the dashboard as it is registered, such as GET /emails/:id. */
-export interface Route { method: 'GET' | 'POST', path: string, name: string, matches (path: string): boolean }
+export interface Route {
+  method: 'GET' | 'POST'
+  path: string
+  name: string
+  matches(path: string): boolean
+}
 
 /** A form as somebody found it. */
-export interface Form { action: string, fields: Record<string, string> }
+export interface Form {
+  action: string
+  fields: Record<string, string>
+}
 
 /** What of the dashboard somebody can come to by its links. */
 export interface Crawl {
@@ -35,7 +43,7 @@ export function dashboardRoutes (): Route[] {
   }
   // They are only told what there is; nobody asks them for anything.
   const nowhere: unknown = new Proxy({}, { get: () => nowhere })
-  for (const pages of ALL_PAGES) pages({ get: stand('GET'), post: stand('POST') }, nowhere as DashboardRooms)
+  for (const pages of ALL_PAGES) pages({ get: stand('GET'), post: stand('POST') }, nowhere as DashboardContext)
   // As the router has it: a word before a parameter.
   return routes.toSorted((a, b) => params(a) - params(b))
 }
@@ -84,7 +92,12 @@ function add<T> (map: Map<string, T[]>, key: string, value: T): void {
   map.set(key, [...map.get(key) ?? [], value])
 }
 
-interface Node { tagName?: string, attrs?: Array<{ name: string, value: string }>, childNodes?: Node[], content?: Node }
+interface Node {
+  tagName?: string
+  attrs?: Array<{ name: string, value: string }>
+  childNodes?: Node[]
+  content?: Node
+}
 
 /** Where a page leads. */
 export function waysFrom (html: string, url: string): { links: string[], forms: Form[] } {
@@ -99,11 +112,20 @@ export function waysFrom (html: string, url: string): { links: string[], forms: 
   const walk = (node: Node, form: Form | null): void => {
     const own = Object.fromEntries((node.attrs ?? []).map(({ name, value }) => [name, value]))
     let within = form
-    if (node.tagName === 'form' && own.method === 'post') forms.push(within = { action: to(own.action ?? url) ?? own.action!, fields: {} })
-    else for (const href of [own['hx-get'], node.tagName === 'a' || node.tagName === 'area' ? own.href : undefined, node.tagName === 'iframe' || node.tagName === 'img' ? own.src : undefined]) take(to(href))
+    if (node.tagName === 'form' && own.method === 'post') {
+      forms.push(within = { action: to(own.action ?? url) ?? own.action!, fields: {} })
+    } else {for (
+        const href of [
+          own['hx-get'],
+          node.tagName === 'a' || node.tagName === 'area' ? own.href : undefined,
+          node.tagName === 'iframe' || node.tagName === 'img' ? own.src : undefined
+        ]
+      ) take(to(href))}
     const posted = own['hx-post'] ?? own.formaction
     if (posted !== undefined) forms.push({ action: to(posted)!, fields: within?.fields ?? {} })
-    if (within !== null && own.name !== undefined && (own.type !== 'checkbox' || 'checked' in own)) within.fields[own.name] = node.tagName === 'textarea' ? textOf(node) : own.value ?? ''
+    if (within !== null && own.name !== undefined && (own.type !== 'checkbox' || 'checked' in own)) {
+      within.fields[own.name] = node.tagName === 'textarea' ? textOf(node) : own.value ?? ''
+    }
     if (within !== null && node.tagName === 'select') within.fields[own.name!] = chosenIn(node)
     for (const child of node.childNodes ?? []) walk(child, within)
     if (node.content !== undefined) walk(node.content, within)
@@ -118,6 +140,8 @@ function textOf ({ childNodes = [] }: Node): string {
 }
 
 function chosenIn ({ childNodes = [] }: Node): string {
-  const options = childNodes.filter(({ tagName }) => tagName === 'option').map(({ attrs = [] }) => Object.fromEntries(attrs.map(({ name, value }) => [name, value])))
+  const options = childNodes.filter(({ tagName }) => tagName === 'option').map(({ attrs = [] }) =>
+    Object.fromEntries(attrs.map(({ name, value }) => [name, value]))
+  )
   return (options.find(option => 'selected' in option) ?? options[0])?.value ?? ''
 }

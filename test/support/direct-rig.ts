@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import type { PolicyFault } from '#src/out/smtp/mx.ts'
+import type { PolicyFault } from '#src/workers/sender/mx.ts'
 import { openDnsServer, type DnsServer } from './dns-server.ts'
 import { openRig, type Rig, type RigOptions } from './sender-rig.ts'
 import { startSink, type Sink, type SinkOptions } from './smtp-sink.ts'
@@ -9,7 +9,7 @@ export interface DirectRig extends Rig {
   dns: DnsServer
   faults: PolicyFault[]
   /** An MX host of this name at 127.0.0.`n`, on the port they all have. */
-  mxHost (name: string, n: number, options?: SinkOptions): Promise<Sink>
+  mxHost(name: string, n: number, options?: SinkOptions): Promise<Sink>
 }
 
 export async function openDirect (t: Test, options: RigOptions = {}): Promise<DirectRig> {

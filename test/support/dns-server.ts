@@ -1,4 +1,14 @@
-import { decode, encode, RECURSION_AVAILABLE, RECURSION_DESIRED, streamDecode, streamEncode, TRUNCATED_RESPONSE, type Answer, type Packet } from 'dns-packet'
+import {
+  decode,
+  encode,
+  RECURSION_AVAILABLE,
+  RECURSION_DESIRED,
+  streamDecode,
+  streamEncode,
+  TRUNCATED_RESPONSE,
+  type Answer,
+  type Packet
+} from 'dns-packet'
 import { createSocket, type Socket as Udp } from 'node:dgram'
 import { once } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
@@ -16,24 +26,25 @@ export interface DnsServer {
   /** Questions in the order they came. */
   asked: Array<{ name: string, type: string, over: 'udp' | 'tcp' }>
   /** From now on the name has these TXT records; none = the name is there, without them. */
-  txt (name: string, ...records: Txt[]): void
-  cname (name: string, target: string): void
+  txt(name: string, ...records: Txt[]): void
+  cname(name: string, target: string): void
   /** MX hosts as [preference, name]; '' is the null MX. None = the name is there, without them. */
-  mx (name: string, ...hosts: Array<[number, string]>): void
+  mx(name: string, ...hosts: Array<[number, string]>): void
   /** Its addresses, IPv4 and IPv6 alike. */
-  host (name: string, addresses: string[], ttlS?: number): void
+  host(name: string, addresses: string[], ttlS?: number): void
   /** Names by the name of their address, such as `1.2.0.192.in-addr.arpa`. */
-  ptr (name: string, ...names: string[]): void
-  fails (name: string, failure: Failure): void
+  ptr(name: string, ...names: string[]): void
+  fails(name: string, failure: Failure): void
   /** The name is gone: NXDOMAIN, as for every name never heard of. */
-  forget (name: string): void
+  forget(name: string): void
 }
 
 const RCODES: Record<Exclude<Failure, 'silence'>, number> = { NXDOMAIN: 3, SERVFAIL: 2, REFUSED: 5 }
 /** What UDP carries for a client that announces no more. Source: RFC 1035 4.2.1. */
 const UDP_BYTES_MAX = 512
 
-/** A DNS server on loopback that knows what the test tells it. What UDP has no room for is marked as truncated there, and whole over TCP. */
+/** A DNS server on loopback that knows what the test tells it. What UDP has no room for is marked as truncated there,
+ *  and whole over TCP. */
 export async function openDnsServer (t: Ending): Promise<DnsServer> {
   const zone = new Map<string, Answer[] | Failure>()
   const asked: DnsServer['asked'] = []
@@ -45,7 +56,13 @@ export async function openDnsServer (t: Ending): Promise<DnsServer> {
     if (held === 'silence') return null
     const rcode = typeof held === 'string' ? RCODES[held] : 0
     const answers = typeof held === 'string' ? [] : followed(held, type!)
-    return { type: 'response', id: query.id, flags: RECURSION_DESIRED | RECURSION_AVAILABLE | rcode, questions: query.questions, answers }
+    return {
+      type: 'response',
+      id: query.id,
+      flags: RECURSION_DESIRED | RECURSION_AVAILABLE | rcode,
+      questions: query.questions,
+      answers
+    }
   }
 
   /** As a resolver answers: an alias together with what it leads to. */
@@ -59,7 +76,9 @@ export async function openDnsServer (t: Ending): Promise<DnsServer> {
   /** Puts records in the place of the name's others of their types. */
   function put (name: string, types: string[], records: Answer[]): void {
     const held = zone.get(name)
-    const others = Array.isArray(held) ? held.filter(answer => !types.includes(answer.type) && answer.type !== 'CNAME') : []
+    const others = Array.isArray(held)
+      ? held.filter(answer => !types.includes(answer.type) && answer.type !== 'CNAME')
+      : []
     zone.set(name, [...others, ...records])
   }
 
@@ -88,9 +107,21 @@ export async function openDnsServer (t: Ending): Promise<DnsServer> {
   return {
     address: `127.0.0.1:${port}`,
     asked,
-    txt: (name, ...records) => put(name, ['TXT'], records.map(record => ({ type: 'TXT', name, ttl: 300, data: partsOf(record) }))),
-    mx: (name, ...hosts) => put(name, ['MX'], hosts.map(([preference, exchange]) => ({ type: 'MX', name, ttl: 300, data: { preference, exchange: exchange || '.' } }))),
-    host: (name, addresses, ttl = 300) => put(name, ['A', 'AAAA'], addresses.map(data => ({ type: data.includes(':') ? 'AAAA' : 'A', name, ttl, data }))),
+    txt: (name, ...records) =>
+      put(name, ['TXT'], records.map(record => ({ type: 'TXT', name, ttl: 300, data: partsOf(record) }))),
+    mx: (name, ...hosts) =>
+      put(
+        name,
+        ['MX'],
+        hosts.map(([preference, exchange]) => ({
+          type: 'MX',
+          name,
+          ttl: 300,
+          data: { preference, exchange: exchange || '.' }
+        }))
+      ),
+    host: (name, addresses, ttl = 300) =>
+      put(name, ['A', 'AAAA'], addresses.map(data => ({ type: data.includes(':') ? 'AAAA' : 'A', name, ttl, data }))),
     cname: (name, target) => void zone.set(name, [{ type: 'CNAME', name, ttl: 300, data: target }]),
     ptr: (name, ...names) => put(name, ['PTR'], names.map(data => ({ type: 'PTR', name, ttl: 300, data }))),
     fails: (name, failure) => void zone.set(name, failure),
@@ -113,7 +144,9 @@ async function listen (): Promise<{ udp: Udp, tcp: Server, port: number }> {
 
 function withinUdp (reply: Packet): Buffer {
   const whole = encode(reply)
-  return whole.length <= UDP_BYTES_MAX ? whole : encode({ ...reply, flags: reply.flags! | TRUNCATED_RESPONSE, answers: [] })
+  return whole.length <= UDP_BYTES_MAX
+    ? whole
+    : encode({ ...reply, flags: reply.flags! | TRUNCATED_RESPONSE, answers: [] })
 }
 
 function partsOf (record: Txt): string[] {

@@ -1,4 +1,5 @@
-// A Jetpost that runs nothing but the embedded servers of the folder in argv[2], to be killed: prints their URLs, then waits.
+// A Jetpost that runs nothing but the embedded servers of the folder in argv[2], to be killed: prints their URLs, then
+// waits.
 import { createLog } from '#src/base/log.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
 

@@ -1,7 +1,8 @@
-// A Jetpost that does nothing but forget people, on the servers in argv[2] and argv[3], to be killed: prints "ready", then works until then.
+// A Jetpost that does nothing but forget people, on the servers in argv[2] and argv[3], to be killed: prints "ready",
+// then works until then.
 import { readConfig } from '#src/base/config.ts'
 import { createLog } from '#src/base/log.ts'
-import { openHouse } from '#src/main.ts'
+import { startApp } from '#src/main.ts'
 
 const config = readConfig({
   NATS_URL: process.argv[2]!,
@@ -11,5 +12,5 @@ const config = readConfig({
   JETPOST_ROLES: 'scheduler',
   PORT: '0'
 })
-await openHouse(config, { log: createLog('silent'), say: () => {} })
+await startApp(config, { log: createLog('silent'), say: () => {} })
 console.log('ready')

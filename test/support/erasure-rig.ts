@@ -6,12 +6,12 @@ import { projections } from '#projections/list.ts'
 import { createLog } from '#src/base/log.ts'
 import { startEmbedded, type Embedded } from '#src/embedded/start.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { openBuilder } from '#src/out/projector/build.ts'
-import { createProjectors } from '#src/out/projector/run.ts'
-import { createView } from '#src/out/projector/view.ts'
+import { openRebuilder } from '#src/workers/projector/rebuild.ts'
+import { createProjectors } from '#src/workers/projector/projector.ts'
+import { createView } from '#src/workers/projector/view.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { openBus } from './bus.ts'
-import type { TestHouse } from './house.ts'
+import type { TestApp } from './app.ts'
 import { until } from './wait.ts'
 
 const COMPLETED_MS = 120_000
@@ -19,7 +19,16 @@ const COMPLETED_MS = 120_000
 /** NATS and PostgreSQL of the test's own, with the folder they keep it all in. */
 export async function servers (t: Test, folder = newFolder(t)): Promise<Embedded & { folder: string }> {
   const natsBin = process.env.JETPOST_NATS_BIN ?? null
-  const embedded = await startEmbedded({ dataDir: folder, nats: true, postgres: true, natsBin, natsPort: null, postgresPort: null, log: createLog('silent'), say: () => {} })
+  const embedded = await startEmbedded({
+    dataDir: folder,
+    nats: true,
+    postgres: true,
+    natsBin,
+    natsPort: null,
+    postgresPort: null,
+    log: createLog('silent'),
+    say: () => {}
+  })
   t.teardown(() => embedded.stop())
   return { ...embedded, folder }
 }
@@ -32,20 +41,34 @@ function newFolder (t: Test): string {
 
 /** In any spelling of letters, and as base64 has it in a file that begins with it. */
 export function needles (...texts: string[]): Buffer[] {
-  return texts.flatMap(text => [Buffer.from(text), Buffer.from(text.toLowerCase()), Buffer.from(Buffer.from(text).toString('base64').slice(0, 20))])
+  return texts.flatMap(
+    text => [
+      Buffer.from(text),
+      Buffer.from(text.toLowerCase()),
+      Buffer.from(Buffer.from(text).toString('base64').slice(0, 20))
+    ]
+  )
 }
 
 /** Files below a folder whose bytes hold one of these. */
 export function filesWith (folder: string, wanted: Buffer[]): string[] {
-  return readdirSync(folder, { recursive: true, withFileTypes: true }).filter(entry => entry.isFile()).map(entry => join(entry.parentPath, entry.name)).filter(name => {
+  return readdirSync(folder, { recursive: true, withFileTypes: true }).filter(entry => entry.isFile()).map(entry =>
+    join(entry.parentPath, entry.name)
+  ).filter(name => {
     let bytes: Buffer
-    try { bytes = readFileSync(name) } catch { return false }
+    try {
+      bytes = readFileSync(name)
+    } catch {
+      return false
+    }
     return wanted.some(needle => bytes.includes(needle))
   })
 }
 
 export async function tablesOf (pool: Pool): Promise<string[]> {
-  const { rows } = await pool.query<{ name: string }>("select schemaname || '.' || tablename as name from pg_tables where schemaname like 'jetpost_%' order by 1")
+  const { rows } = await pool.query<{ name: string }>(
+    "select schemaname || '.' || tablename as name from pg_tables where schemaname like 'jetpost_%' order by 1"
+  )
   return rows.map(({ name }) => name)
 }
 
@@ -63,22 +86,24 @@ export async function rowsOf (pool: Pool): Promise<Record<string, string[]>> {
 export async function tablesWith (pool: Pool, words: string[]): Promise<string[]> {
   const found: string[] = []
   for (const table of [...await tablesOf(pool), 'pg_catalog.pg_stats']) {
-    const { rows } = await pool.query(`select 1 from ${table} x where lower(x::text) like any($1) limit 1`, [words.map(word => `%${word.toLowerCase()}%`)])
+    const { rows } = await pool.query(`select 1 from ${table} x where lower(x::text) like any($1) limit 1`, [
+      words.map(word => `%${word.toLowerCase()}%`)
+    ])
     if (rows.length > 0) found.push(table)
   }
   return found
 }
 
-export async function erase (house: TestHouse, address: string): Promise<any> {
-  const { status, body } = await house.request('POST', '/api/erasures', { body: { address } })
+export async function erase (app: TestApp, address: string): Promise<any> {
+  const { status, body } = await app.request('POST', '/api/erasures', { body: { address } })
   if (status !== 202) throw new Error(JSON.stringify(body))
   return body
 }
 
-export async function receipt (house: TestHouse, id: string): Promise<any> {
+export async function receipt (app: TestApp, id: string): Promise<any> {
   let last: any
   await until(async () => {
-    last = (await house.request('GET', `/api/erasures/${id}`)).body
+    last = (await app.request('GET', `/api/erasures/${id}`)).body
     return last.status === 'completed'
   }, COMPLETED_MS)
   return last
@@ -90,7 +115,10 @@ export async function gapsIn (bus: Bus, stream: string): Promise<number[]> {
 }
 
 /** Another database, filled from the log alone. */
-export async function rowsAnew (t: Test, { natsUrl, databaseUrl, pool }: { natsUrl: string, databaseUrl: string, pool: Pool }): Promise<void> {
+export async function rowsAnew (
+  t: Test,
+  { natsUrl, databaseUrl, pool }: { natsUrl: string, databaseUrl: string, pool: Pool }
+): Promise<void> {
   const name = `anew_${Date.now()}`
   await pool.query(`create database ${name}`)
   const url = new URL(databaseUrl)
@@ -98,7 +126,7 @@ export async function rowsAnew (t: Test, { natsUrl, databaseUrl, pool }: { natsU
   const { bus } = await openBus(t, natsUrl)
   const fresh = createPool(url.href, createLog('silent'))
   const ground = { bus, pool: fresh, log: createLog('silent') }
-  const roles = createProjectors({ ...ground, projections, build: openBuilder(ground).build })
+  const roles = createProjectors({ ...ground, projections, build: openRebuilder(ground).build })
   t.teardown(async () => {
     await Promise.all(roles.map(role => role.stop()))
     await fresh.end()

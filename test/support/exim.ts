@@ -9,9 +9,13 @@ import { choosePort } from '#src/embedded/ports.ts'
 import type { Ending } from './servers.ts'
 
 /** A real Exim on loopback that takes every mail for exim.test and finds out later that there is nobody. */
-export interface Exim { port: number, log (): string }
+export interface Exim {
+  port: number
+  log(): string
+}
 
-/** Exim and Postfix are not installed side by side: this one is unpacked somewhere, and the variable says where its program is. */
+/** Exim and Postfix are not installed side by side: this one is unpacked somewhere, and the variable says where its
+ *  program is. */
 const BINARY = process.env.JETPOST_TEST_EXIM ?? '/usr/sbin/exim4'
 
 /** Debian's program wants it, whatever its configuration says. */
@@ -37,11 +41,14 @@ export async function startExim (t: Ending, bounces: { domain: string, port: num
     rmSync(folder, { recursive: true, force: true })
   })
   await untilListening(port)
-  return { port, log: () => (existsSync(join(folder, 'log', 'mainlog')) ? readFileSync(join(folder, 'log', 'mainlog'), 'utf8') : '') }
+  return {
+    port,
+    log: () => (existsSync(join(folder, 'log', 'mainlog')) ? readFileSync(join(folder, 'log', 'mainlog'), 'utf8') : '')
+  }
 }
 
 async function untilListening (port: number): Promise<void> {
-  for (const endMs = Date.now() + 15_000; ; await sleep(50)) {
+  for (const endMs = Date.now() + 15_000;; await sleep(50)) {
     const socket = connect(port, '127.0.0.1')
     const open = await once(socket, 'connect').then(() => true, () => false)
     socket.destroy()

@@ -1,11 +1,32 @@
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Fact, FactType, FactOf, Recorded } from '#streams/define.ts'
-import { DeliveryAttempted, DeliveryFailed, DeliveryParked, DeliveryRequested, type Member } from '#streams/delivery/facts.ts'
 import {
-  EmailAttempted, EmailBounced, EmailCanceled, EmailClicked, EmailComplained, EmailDeferred, EmailDelivered, EmailFailed, EmailInDoubt, EmailOpened, EmailRequested,
-  EmailRescheduled, EmailRetryRequested, EmailSuppressed, EmailUnsubscribed, type MarkFact, type RecipientFact
+  DeliveryAttempted,
+  DeliveryFailed,
+  DeliveryDeferred,
+  DeliveryRequested,
+  type Member
+} from '#streams/delivery/facts.ts'
+import {
+  EmailAttempted,
+  EmailBounced,
+  EmailCanceled,
+  EmailClicked,
+  EmailComplained,
+  EmailDeferred,
+  EmailDelivered,
+  EmailFailed,
+  EmailInDoubt,
+  EmailOpened,
+  EmailRequested,
+  EmailRescheduled,
+  EmailRetryRequested,
+  EmailSuppressed,
+  EmailUnsubscribed,
+  type EngagementFact,
+  type RecipientFact
 } from '#streams/email/facts.ts'
-import { partitionOf, subjects } from '#streams/subjects.ts'
+import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
 import type { Static, TSchema } from '@sinclair/typebox'
 
 type Data<T> = T extends FactType<string, infer Schema> ? Static<Schema> : never
@@ -16,13 +37,23 @@ export const ACCOUNT = 'acc_test'
 
 /** A request that asks for nothing special. */
 export const PLAIN = {
-  replyTo: [], headers: [], attachments: [], template: null, track: { opens: true, clicks: true }, unsubscribe: true, scheduledAt: null
+  replyTo: [],
+  headers: [],
+  attachments: [],
+  template: null,
+  track: { opens: true, clicks: true },
+  unsubscribe: true,
+  scheduledAt: null
 }
 
 let made = 0
 
 /** A fact like those of a running service, a second after the one made before; what a test cares about it hands in. */
-function fact<Name extends string, Schema extends TSchema> (type: FactType<Name, Schema>, data: Static<Schema>, account = ACCOUNT): FactOf<FactType<Name, Schema>> {
+function fact<Name extends string, Schema extends TSchema> (
+  type: FactType<Name, Schema>,
+  data: Static<Schema>,
+  account = ACCOUNT
+): FactOf<FactType<Name, Schema>> {
   const stamped: Fact<Name, Static<Schema>> = {
     id: `ev_${String(++made).padStart(26, '0')}`,
     type: type.name,
@@ -84,7 +115,12 @@ export function attempted (given: Outcome<typeof EmailAttempted>): EmailAttempte
 }
 
 export function delivered (given: Outcome<typeof EmailDelivered>): EmailDelivered {
-  return fact(EmailDelivered, { ...transaction, reply: { code: 250, enhanced: '2.0.0', text: '250 2.0.0 ok' }, event: '{}', ...first(given) })
+  return fact(EmailDelivered, {
+    ...transaction,
+    reply: { code: 250, enhanced: '2.0.0', text: '250 2.0.0 ok' },
+    event: '{}',
+    ...first(given)
+  })
 }
 
 export function deferred (given: Outcome<typeof EmailDeferred>): EmailDeferred {
@@ -124,7 +160,12 @@ export function inDoubt (given: Outcome<typeof EmailInDoubt>): EmailInDoubt {
 }
 
 export function rescheduled (given: Outcome<typeof EmailRescheduled>): EmailRescheduled {
-  return fact(EmailRescheduled, { ...toldOf(given), scheduledAt: timeAt(made + 3600), expiresAt: timeAt(made + 7200), ...given })
+  return fact(EmailRescheduled, {
+    ...toldOf(given),
+    scheduledAt: timeAt(made + 3600),
+    expiresAt: timeAt(made + 7200),
+    ...given
+  })
 }
 
 export function canceled (given: Outcome<typeof EmailCanceled>): EmailCanceled {
@@ -152,7 +193,13 @@ function toldOf ({ email }: { email: string }) {
 export const member = (n: number): Member => ({ id: `ev_${n}`, type: 'email.delivered', seq: n, email: `em_${n}` })
 
 /** One event owed to one endpoint. */
-const owed = { delivery: 'whd_one', webhook: 'wh_one', replay: null, events: [{ id: 'ev_event', type: 'email.delivered' as const, seq: 7, email: 'em_one' }], batch: false }
+const owed = {
+  delivery: 'whd_one',
+  webhook: 'wh_one',
+  replay: null,
+  events: [{ id: 'ev_event', type: 'email.delivered' as const, seq: 7, email: 'em_one' }],
+  batch: false
+}
 
 export function deliveryRequested (given: Partial<Data<typeof DeliveryRequested>>): DeliveryRequested {
   return fact(DeliveryRequested, { ...owed, ...given })
@@ -175,8 +222,14 @@ export function deliveryAttempted (given: Partial<Data<typeof DeliveryAttempted>
   })
 }
 
-export function deliveryParked (given: Partial<Data<typeof DeliveryParked>>): DeliveryParked {
-  return fact(DeliveryParked, { ...owed, attempts: 1, firstAttemptAt: timeAt(0), nextAttemptAt: timeAt(60), ...given })
+export function deliveryDeferred (given: Partial<Data<typeof DeliveryDeferred>>): DeliveryDeferred {
+  return fact(DeliveryDeferred, {
+    ...owed,
+    attempts: 1,
+    firstAttemptAt: timeAt(0),
+    nextAttemptAt: timeAt(60),
+    ...given
+  })
 }
 
 export function deliveryFailed (given: Partial<Data<typeof DeliveryFailed>>): DeliveryFailed {
@@ -188,10 +241,14 @@ function marked (given: { email: string }) {
   return { n: 0, request: 1, to: 'ada@example.net', sequence: 3, event: '{}', ...given }
 }
 
-export const opened = (given: Outcome<typeof EmailOpened>): EmailOpened => fact(EmailOpened, { machine: false, first: true, ...marked(given) })
-export const clicked = (given: Outcome<typeof EmailClicked>): EmailClicked => fact(EmailClicked, { url: 'https://shop.example/', machine: false, first: true, ...marked(given) })
-export const complained = (given: Outcome<typeof EmailComplained>): EmailComplained => fact(EmailComplained, { feedback: 'abuse', report: 'in_1', ...marked(given) })
-export const unsubscribed = (given: Outcome<typeof EmailUnsubscribed>): EmailUnsubscribed => fact(EmailUnsubscribed, { by: 'one-click', report: null, ...marked(given) })
+export const opened = (given: Outcome<typeof EmailOpened>): EmailOpened =>
+  fact(EmailOpened, { machine: false, first: true, ...marked(given) })
+export const clicked = (given: Outcome<typeof EmailClicked>): EmailClicked =>
+  fact(EmailClicked, { url: 'https://shop.example/', machine: false, first: true, ...marked(given) })
+export const complained = (given: Outcome<typeof EmailComplained>): EmailComplained =>
+  fact(EmailComplained, { feedback: 'abuse', report: 'in_1', ...marked(given) })
+export const unsubscribed = (given: Outcome<typeof EmailUnsubscribed>): EmailUnsubscribed =>
+  fact(EmailUnsubscribed, { by: 'one-click', report: null, ...marked(given) })
 
 /** Facts as they lie in a stream, from sequence `fromSeq` on. */
 export function recorded (facts: AnyFact[], fromSeq = 1): Array<Recorded<AnyFact>> {
@@ -200,21 +257,23 @@ export function recorded (facts: AnyFact[], fromSeq = 1): Array<Recorded<AnyFact
 
 function subjectOf (one: AnyFact): string {
   if (one.type === 'email.requested') return subjects.request(one.account, one.data.email)
-  if (one.type.startsWith('email.')) return recipientSubject(one as RecipientFact | MarkFact)
+  if (one.type.startsWith('email.')) return recipientSubject(one as RecipientFact | EngagementFact)
   return one.type.startsWith('delivery.') ? deliverySubject(one as DeliveryStep) : subjects.fanoutCursor(0)
 }
 
-export type DeliveryStep = DeliveryRequested | DeliveryAttempted | DeliveryParked | DeliveryFailed
+export type DeliveryStep = DeliveryRequested | DeliveryAttempted | DeliveryDeferred | DeliveryFailed
 
 /** Where a fact of a delivery lies in WEBHOOKS. */
 export function deliverySubject ({ type, data: { webhook, replay } }: DeliveryStep): string {
-  const partition = partitionOf(webhook)
+  const partition = webhookPartitionOf(webhook)
   if (type !== 'delivery.requested') return subjects.deliveryOutcome(partition)
-  return replay === null ? subjects.delivery(partition) : subjects.deliveryAgain(partition)
+  return replay === null ? subjects.delivery(partition) : subjects.deliveryReplay(partition)
 }
 
 const MARKS = new Set(['email.opened', 'email.clicked', 'email.complained', 'email.unsubscribed'])
 
-function recipientSubject ({ type, account, data }: RecipientFact | MarkFact): string {
-  return MARKS.has(type) ? subjects.mark(account, data.email, data.n) : subjects.recipient(account, data.email, data.n)
+function recipientSubject ({ type, account, data }: RecipientFact | EngagementFact): string {
+  return MARKS.has(type)
+    ? subjects.engagement(account, data.email, data.n)
+    : subjects.recipient(account, data.email, data.n)
 }

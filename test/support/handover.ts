@@ -30,7 +30,8 @@ export function makeRunFolder (tapPid: number): string {
   return folder
 }
 
-/** What the servers of a run say. Beside the folder, since it must still be there to be shown when they failed and the folder is gone. */
+/** What the servers of a run say. Beside the folder, since it must still be there to be shown when they failed and the
+ *  folder is gone. */
 export function logPath (folder: string): string {
   return `${folder}.log`
 }
@@ -66,7 +67,8 @@ export function readLeftovers (folder: string): Leftovers | null {
   return readWhole<Leftovers>(join(folder, 'leftovers.json'))
 }
 
-/** Whether a process lives. A zombie does not: in a container whose first process reaps nobody it would count for ever. */
+/** Whether a process lives. A zombie does not: in a container whose first process reaps nobody it would count for ever.
+ */
 export function isAlive (pid: number): boolean {
   try {
     process.kill(pid, 0)

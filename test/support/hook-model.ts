@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { eventIn } from '#streams/delivery/decide.ts'
-import type { DeliveryAttempted, DeliveryFailed, DeliveryParked, DeliveryRequested } from '#streams/delivery/facts.ts'
+import type { DeliveryAttempted, DeliveryFailed, DeliveryDeferred, DeliveryRequested } from '#streams/delivery/facts.ts'
 import { pendingAfter, type Pending } from '#streams/delivery/state.ts'
 import type { EventType } from '#streams/webhook/facts.ts'
 import type { WebhookSettings } from '#streams/webhook/decide.ts'
@@ -10,14 +10,15 @@ import type { Webhook } from '#streams/directory.ts'
 import type { HookAnswer, HookRequest, HookSink } from './hook-sink.ts'
 import type { Chance } from './random.ts'
 
-/** What an endpoint is like. `ends`: `delivered` = each of its events arrives; `either` = or fails by schedule; `failed` = by schedule, each of them;
- *  `gone` = either, or ends with the endpoint. `rare`: it listens to the few events only, since each costs it long. */
+/** What an endpoint is like. `ends`: `delivered` = each of its events arrives; `either` = or fails by schedule;
+ *  `failed` = by schedule, each of them; `gone` = either, or ends with the endpoint. `rare`: it listens to the few
+ *  events only, since each costs it long. */
 export interface Kind {
   name: string
   ends: 'delivered' | 'either' | 'failed' | 'gone'
   rare?: true
   settings?: Partial<WebhookSettings>
-  answers (request: HookRequest, index: number): HookAnswer
+  answers(request: HookRequest, index: number): HookAnswer
 }
 
 /** One of each, with chance in it. `trapUrl`: nobody may ever be led there. */
@@ -27,24 +28,66 @@ export function kindsOf (chance: Chance, trapUrl: string): Kind[] {
   const failure = (): HookAnswer => chance.of([{ status: 500 }, { status: 404 }, { reset: true }, { close: true }])
   return [
     { name: 'fast', ends: 'delivered', answers: () => ({}) },
-    { name: 'slow', ends: 'delivered', answers: () => ({ delayMs: chance.int(1, 60), status: chance.of([200, 201, 204]) }) },
-    { name: 'narrow', ends: 'delivered', settings: { concurrency: 1 }, answers: () => ({ delayMs: chance.int(1, 15) }) },
-    { name: 'wide', ends: 'delivered', settings: { concurrency: 100 }, answers: () => ({ delayMs: chance.int(1, 200) }) },
+    {
+      name: 'slow',
+      ends: 'delivered',
+      answers: () => ({ delayMs: chance.int(1, 60), status: chance.of([200, 201, 204]) })
+    },
+    {
+      name: 'narrow',
+      ends: 'delivered',
+      settings: { concurrency: 1 },
+      answers: () => ({ delayMs: chance.int(1, 15) })
+    },
+    {
+      name: 'wide',
+      ends: 'delivered',
+      settings: { concurrency: 100 },
+      answers: () => ({ delayMs: chance.int(1, 200) })
+    },
     { name: 'talkative', ends: 'delivered', answers: () => ({ body: 'x'.repeat(1_000_000) }) },
     { name: 'batches', ends: 'delivered', settings: batch(), answers: () => ({ delayMs: chance.int(1, 20) }) },
     { name: 'paused', ends: 'delivered', answers: () => ({}) },
     { name: 'paused batches', ends: 'delivered', settings: batch(), answers: () => ({}) },
     { name: 'flapping', ends: 'either', answers: (_request, index) => index < flapsFor ? failure() : {} },
-    { name: 'flapping batches', ends: 'either', settings: batch(), answers: (_request, index) => index < batchFlapsFor ? failure() : {} },
+    {
+      name: 'flapping batches',
+      ends: 'either',
+      settings: batch(),
+      answers: (_request, index) => index < batchFlapsFor ? failure() : {}
+    },
     { name: 'unsteady', ends: 'either', answers: () => chance.next() < 0.2 ? failure() : {} },
-    { name: 'busy', ends: 'either', answers: () => chance.next() < 0.1 ? { status: chance.of([429, 503]), headers: { 'Retry-After': chance.of(['1', 'soon']) } } : {} },
+    {
+      name: 'busy',
+      ends: 'either',
+      answers: () =>
+        chance.next() < 0.1
+          ? { status: chance.of([429, 503]), headers: { 'Retry-After': chance.of(['1', 'soon']) } }
+          : {}
+    },
     { name: 'gone at once', ends: 'gone', settings: { concurrency: 1 }, answers: () => ({ status: 410 }) },
     { name: 'gone later', ends: 'gone', answers: (_request, index) => index < goneAfter ? {} : { status: 410 } },
     { name: 'failing', ends: 'failed', rare: true, answers: failure },
     { name: 'hanging', ends: 'failed', rare: true, answers: () => ({ hang: true }) },
-    { name: 'redirecting', ends: 'failed', rare: true, answers: () => ({ status: chance.of([301, 302, 307, 308]), headers: { Location: trapUrl } }) },
-    { name: 'endless headers', ends: 'failed', rare: true, answers: () => ({ raw: 'HTTP/1.1 200 OK\r\n', more: 'X-One-More: 1\r\n' }) },
-    { name: 'no HTTP', ends: 'failed', rare: true, settings: batch(), answers: () => ({ raw: '220 mx.example.net ESMTP\r\n' }) }
+    {
+      name: 'redirecting',
+      ends: 'failed',
+      rare: true,
+      answers: () => ({ status: chance.of([301, 302, 307, 308]), headers: { Location: trapUrl } })
+    },
+    {
+      name: 'endless headers',
+      ends: 'failed',
+      rare: true,
+      answers: () => ({ raw: 'HTTP/1.1 200 OK\r\n', more: 'X-One-More: 1\r\n' })
+    },
+    {
+      name: 'no HTTP',
+      ends: 'failed',
+      rare: true,
+      settings: batch(),
+      answers: () => ({ raw: '220 mx.example.net ESMTP\r\n' })
+    }
   ]
 }
 
@@ -70,10 +113,15 @@ export function play (endpoint: Endpoint): void {
   })
 }
 
-type Step = DeliveryRequested | DeliveryAttempted | DeliveryParked | DeliveryFailed
+type Step = DeliveryRequested | DeliveryAttempted | DeliveryDeferred | DeliveryFailed
 
 /** One delivery by the log. */
-export interface History { webhook: string, steps: Step[], over: boolean, last: Pending | null }
+export interface History {
+  webhook: string
+  steps: Step[]
+  over: boolean
+  last: Pending | null
+}
 
 /** What the log says, as far as it was read. */
 export interface Told {
@@ -88,7 +136,8 @@ export function tell (told: Told, { fact, seq }: Recorded<AnyFact>): void {
   const last = pendingAfter(fact)
   if (last === undefined) return
   const step = fact as Step
-  const history = told.deliveries.get(step.data.delivery) ?? { webhook: step.data.webhook, steps: [], over: false, last: null }
+  const history = told.deliveries.get(step.data.delivery) ??
+    { webhook: step.data.webhook, steps: [], over: false, last: null }
   history.steps.push(step)
   history.over ||= last === null
   history.last = last
@@ -105,7 +154,11 @@ export function unfinished (told: Told, endpoints: Endpoint[]): string[] {
   }
   for (const { kind, webhook, events } of endpoints) {
     if (kind.ends === 'gone') continue
-    for (const event of told.events) if (events.includes(event.type) && !asked.has(`${event.id} ${webhook.id}`)) open.push(`${event.id} for ${kind.name} was never asked for`)
+    for (const event of told.events) {
+      if (events.includes(event.type) && !asked.has(`${event.id} ${webhook.id}`)) {
+        open.push(`${event.id} for ${kind.name} was never asked for`)
+      }
+    }
   }
   return open
 }
@@ -114,7 +167,8 @@ function nameOf (endpoints: Endpoint[], webhook: string): string {
   return endpoints.find(endpoint => endpoint.webhook.id === webhook)?.kind.name ?? webhook
 }
 
-/** What is wrong with what the endpoint saw: each delivery is the very bytes of its events on every try, under one id, signed. */
+/** What is wrong with what the endpoint saw: each delivery is the very bytes of its events on every try, under one id,
+ *  signed. */
 export function faultsSeen (told: Told, { kind, sink, secret, webhook }: Endpoint): string[] {
   const faults: string[] = []
   const bodies = new Map(told.events.map(({ id, body }) => [id, body]))
@@ -122,12 +176,18 @@ export function faultsSeen (told: Told, { kind, sink, secret, webhook }: Endpoin
   for (const [delivery, { webhook: its, steps: [requested] }] of told.deliveries) {
     if (its !== webhook.id) continue
     const members = requested!.data.events.map(({ id }) => bodies.get(id))
-    wanted.set(...(requested!.data.batch ? [delivery, `{"object":"batch","id":"${delivery}","events":[${members.join(',')}]}`] as const : [requested!.data.events[0]!.id, members[0]!] as const))
+    wanted.set(
+      ...(requested!.data.batch
+        ? [delivery, `{"object":"batch","id":"${delivery}","events":[${members.join(',')}]}`] as const
+        : [requested!.data.events[0]!.id, members[0]!] as const)
+    )
   }
   for (const { headers, body } of sink.requests) {
     const id = headers['webhook-id']!
     if (wanted.get(id) !== body.toString()) faults.push(`${kind.name}: ${id} came with other bytes than its events'`)
-    if (headers['x-service-signature'] !== `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`) faults.push(`${kind.name}: ${id} is not signed`)
+    if (headers['x-service-signature'] !== `sha256=${createHmac('sha256', secret).update(body).digest('hex')}`) {
+      faults.push(`${kind.name}: ${id} is not signed`)
+    }
   }
   return faults
 }
@@ -140,25 +200,43 @@ export function faultsInEnds (told: Told, { kind, said, webhook }: Endpoint, tri
     const { events, batch } = steps[0]!.data
     const heard = (said.get(batch ? delivery : events[0]!.id) ?? []).some(status => status >= 200 && status < 300)
     const arrived = steps.some(step => step.type === 'delivery.attempted' && step.data.result === 'delivered')
-    const exhausted = steps.some(step => step.type === 'delivery.attempted' && step.data.result === 'failed' && step.data.attempt === tries)
-    const refused = steps.some(step => step.type === 'delivery.failed' ? step.data.reason === 'endpoint_disabled' : step.type === 'delivery.attempted' && step.data.status === 410)
-    const fine = { delivered: arrived, either: arrived || exhausted, failed: exhausted && !arrived, gone: arrived || refused || exhausted }[kind.ends]
+    const exhausted = steps.some(step =>
+      step.type === 'delivery.attempted' && step.data.result === 'failed' && step.data.attempt === tries
+    )
+    const refused = steps.some(step =>
+      step.type === 'delivery.failed'
+        ? step.data.reason === 'endpoint_disabled'
+        : step.type === 'delivery.attempted' && step.data.status === 410
+    )
+    const fine = {
+      delivered: arrived,
+      either: arrived || exhausted,
+      failed: exhausted && !arrived,
+      gone: arrived || refused || exhausted
+    }[kind.ends]
     if (!fine) faults.push(`${kind.name}: ${delivery} did not end as it should: ${JSON.stringify(steps.map(brief))}`)
     if (arrived && !heard) faults.push(`${kind.name}: ${delivery} is said to have arrived, and did not`)
   }
   return faults
 }
 
-/** Why the facts of one delivery are no legal history, or null. Each continues a state that an earlier one has left; with `once`, the very last one: then
- *  nobody was killed, so nobody did a step again. */
+/** Why the facts of one delivery are no legal history, or null. Each continues a state that an earlier one has left;
+ *  with `once`, the very last one: then nobody was killed, so nobody did a step again. */
 export function illegal ({ steps }: History, tries: number, once: boolean): string | null {
   let open = new Set<number>()
   const members = JSON.stringify(steps[0]!.data.events)
   for (const [i, step] of steps.entries()) {
-    const made = step.type === 'delivery.requested' ? null : step.type === 'delivery.attempted' ? step.data.attempt - 1 : step.data.attempts
+    const made = step.type === 'delivery.requested'
+      ? null
+      : step.type === 'delivery.attempted'
+      ? step.data.attempt - 1
+      : step.data.attempts
     const fine = made === null ? i === 0 : open.has(made)
-    const early = step.type === 'delivery.attempted' && step.data.result === 'failed' && step.data.status !== 410 && step.data.attempt !== tries
-    if (!fine || early || JSON.stringify(step.data.events) !== members) return `step ${i + 1} of ${JSON.stringify(steps.map(brief))}`
+    const early = step.type === 'delivery.attempted' && step.data.result === 'failed' && step.data.status !== 410 &&
+      step.data.attempt !== tries
+    if (!fine || early || JSON.stringify(step.data.events) !== members) {
+      return `step ${i + 1} of ${JSON.stringify(steps.map(brief))}`
+    }
     const after = pendingAfter(step)
     if (once) open = new Set()
     if (after != null) open.add(after.attempts)
@@ -168,26 +246,39 @@ export function illegal ({ steps }: History, tries: number, once: boolean): stri
 
 function brief (step: Step): string {
   switch (step.type) {
-    case 'delivery.requested': return 'requested'
-    case 'delivery.attempted': return `${step.data.attempt} ${step.data.result} ${step.data.status ?? step.data.errorKind}`
-    case 'delivery.parked': return `${step.data.attempts} parked`
-    case 'delivery.failed': return `${step.data.attempts} ${step.data.reason}`
+    case 'delivery.requested':
+      return 'requested'
+    case 'delivery.attempted':
+      return `${step.data.attempt} ${step.data.result} ${step.data.status ?? step.data.errorKind}`
+    case 'delivery.deferred':
+      return `${step.data.attempts} deferred`
+    case 'delivery.failed':
+      return `${step.data.attempts} ${step.data.reason}`
   }
 }
 
-/** Events that arrived before an earlier one of the same email, and how many emails were looked at. Order is promised while the endpoint answers: an email is
- *  left out when one of its deliveries had to be made again, or was parked because the endpoint failed; and of batches, which go in one line, all. */
+/** Events that arrived before an earlier one of the same email, and how many emails were looked at. Order is promised
+ *  while the endpoint answers: an email is left out when one of its deliveries had to be made again, or was deferred
+ *  because the endpoint failed; and of batches, which go in one line, all. */
 export function overtaking (told: Told, { kind, sink, said, webhook }: Endpoint): { faults: string[], emails: number } {
   const events = new Map(told.events.map(event => [event.id, event]))
   const again = new Set([...said].filter(([, statuses]) => statuses.length > 1).map(([id]) => id))
-  const parked = [...told.deliveries.values()].filter(({ webhook: its, steps }) => its === webhook.id && kind.ends !== 'delivered' && steps.some(({ type }) => type === 'delivery.parked'))
-  const skipped = new Set([...again, ...parked.map(({ steps }) => steps[0]!.data.events[0]!.id)].map(id => events.get(id)?.email))
+  const deferred = [...told.deliveries.values()].filter(({ webhook: its, steps }) =>
+    its === webhook.id && kind.ends !== 'delivered' && steps.some(({ type }) => type === 'delivery.deferred')
+  )
+  const skipped = new Set(
+    [...again, ...deferred.map(({ steps }) => steps[0]!.data.events[0]!.id)].map(id => events.get(id)?.email)
+  )
   if (kind.settings?.batch != null && again.size > 0) return { faults: [], emails: 0 }
   const heard = new Map<string, number[]>()
   for (const { body } of sink.requests) {
     const parsed = JSON.parse(body.toString()) as { id: string, events?: Array<{ id: string }> }
-    for (const { email, seq } of (parsed.events ?? [parsed]).map(({ id }) => events.get(id)!)) if (!skipped.has(email)) heard.set(email, [...heard.get(email) ?? [], seq])
+    for (const { email, seq } of (parsed.events ?? [parsed]).map(({ id }) => events.get(id)!)) {
+      if (!skipped.has(email)) heard.set(email, [...heard.get(email) ?? [], seq])
+    }
   }
-  const faults = [...heard].filter(([, seqs]) => seqs.some((seq, i) => i > 0 && seq < seqs[i - 1]!)).map(([email, seqs]) => `${kind.name}: ${email} came as ${seqs}`)
+  const faults = [...heard].filter(([, seqs]) => seqs.some((seq, i) => i > 0 && seq < seqs[i - 1]!)).map((
+    [email, seqs]
+  ) => `${kind.name}: ${email} came as ${seqs}`)
   return { faults, emails: [...heard.values()].filter(seqs => seqs.length > 1).length }
 }

@@ -1,7 +1,7 @@
-import type { Asker } from '#src/actions/desk.ts'
+import type { Asker } from '#src/actions/services.ts'
 import { followDirectory, type LiveDirectory } from '#src/actions/directory.ts'
-import { openLedger, stamp, type Ledger } from '#src/actions/ledger.ts'
-import { createWebhook, type CreatedWebhook, type WebhookDesk } from '#src/actions/webhook.ts'
+import { createAppenders, stamp, type Appenders } from '#src/actions/appenders.ts'
+import { createWebhook, type CreatedWebhook, type WebhookServices } from '#src/actions/webhook.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { systemClock, timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
@@ -11,8 +11,8 @@ import { createVault } from '#src/base/secret.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { ensureTopology, repair } from '#src/nats/ensure.ts'
 import { follow } from '#src/nats/follow.ts'
-import type { IsDone } from '#src/out/webhooks/redelivery.ts'
-import { startWebhooks, type WebhooksOptions } from '#src/out/webhooks/run.ts'
+import type { IsDone } from '#src/workers/webhooks/redelivery.ts'
+import { startWebhooks, type WebhooksOptions } from '#src/workers/webhooks/webhook-workers.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { Refusal, type Recorded } from '#streams/define.ts'
 import type { DeliveryAttempted, DeliveryFailed } from '#streams/delivery/facts.ts'
@@ -52,19 +52,39 @@ export async function runHooks (natsUrl: string, { ackWaitMs, ...options }: Chil
   const bus = await connectBus({ url: natsUrl, creds: null, name: 'hook child', log })
   const directory = followDirectory(bus, log)
   await directory.catchUp(5000)
-  const ledger = openLedger(bus, systemClock)
+  const appenders = createAppenders(bus, systemClock)
   const repairIt = (plan: ConsumerPlan) => repair(bus, plan, topology)
   const quick = { allowPrivate: true, gapsS: QUICK_GAPS_S, timeoutMs: 2000, ...options }
-  startWebhooks({ ledger, directory, vault: createVault(SECRET), log, repair: repairIt, isDone: viewOf(bus), ...quick })
+  startWebhooks({
+    appenders,
+    directory,
+    vault: createVault(SECRET),
+    log,
+    repair: repairIt,
+    isDone: viewOf(bus),
+    ...quick
+  })
 }
 
 /** What the view of deliveries knows, without PostgreSQL: which are over. */
 function viewOf (bus: Bus): IsDone {
   const over = new Set<string>()
   const read = async () => {
-    const options = { stream: 'WEBHOOKS', filter: 'webhook.*.outcome', afterSeq: 0, batchMax: 500, gatherMs: 5, signal: new AbortController().signal, onTrouble: () => {} }
+    const options = {
+      stream: 'WEBHOOKS',
+      filter: 'webhook.*.outcome',
+      afterSeq: 0,
+      batchMax: 500,
+      gatherMs: 5,
+      signal: new AbortController().signal,
+      onError: () => {}
+    }
     for await (const batch of follow(bus, options)) {
-      for (const { fact } of batch) if (fact.type.startsWith('delivery.') && pendingAfter(fact) === null) over.add((fact as DeliveryAttempted | DeliveryFailed).data.delivery)
+      for (const { fact } of batch) {
+        if (fact.type.startsWith('delivery.') && pendingAfter(fact) === null) {
+          over.add((fact as DeliveryAttempted | DeliveryFailed).data.delivery)
+        }
+      }
     }
   }
   void read()
@@ -72,30 +92,41 @@ function viewOf (bus: Bus): IsDone {
 }
 
 /** An event that was put into the log, with the bytes that must reach the endpoint. */
-export interface Happened { id: string, email: string, body: string }
+export interface Happened {
+  id: string
+  email: string
+  body: string
+}
 
-interface Extra { email?: string, first?: boolean }
+interface Extra {
+  email?: string
+  first?: boolean
+}
 
 export interface HookRig {
   natsUrl: string
-  ledger: Ledger
+  appenders: Appenders
   directory: LiveDirectory
   /** What actions on endpoints need. */
-  desk: WebhookDesk
+  services: WebhookServices
   /** Makes an endpoint and waits until it is known here. */
-  listen (url: string, events?: readonly EventType[], settings?: Partial<WebhookSettings> & { startAt?: string }): Promise<CreatedWebhook>
+  listen(
+    url: string,
+    events?: readonly EventType[],
+    settings?: Partial<WebhookSettings> & { startAt?: string }
+  ): Promise<CreatedWebhook>
   /** Appends facts of new recipients, or of one email when given. */
-  happen (type: 'delivered' | 'bounced' | 'deferred', extra?: Extra): Promise<Happened>
+  happen(type: 'delivered' | 'bounced' | 'deferred', extra?: Extra): Promise<Happened>
   /** Starts the role; stopped with the test, or before. */
-  start (options?: Partial<WebhooksOptions>): Role
+  start(options?: Partial<WebhooksOptions>): Role
   /** All facts of WEBHOOKS once `enough` says so. */
-  facts (enough: (facts: AnyFact[]) => boolean, timeoutMs?: number): Promise<AnyFact[]>
-  /** A ledger with a connection of its own, as another process would have. */
-  another (): Promise<Ledger>
+  facts(enough: (facts: AnyFact[]) => boolean, timeoutMs?: number): Promise<AnyFact[]>
+  /** A appenders with a connection of its own, as another process would have. */
+  another(): Promise<Appenders>
   asker: Asker
 }
 
-/** Streams, directory and the webhook role, without the rest of the house: facts go straight into the log. */
+/** Streams, directory and the webhook role, without the rest of the app: facts go straight into the log. */
 export async function openHookRig (t: Ending, natsUrl = freshAccount().natsUrl): Promise<HookRig> {
   const buses: Bus[] = []
   const connect = async () => {
@@ -105,10 +136,10 @@ export async function openHookRig (t: Ending, natsUrl = freshAccount().natsUrl):
   }
   const bus = await connect()
   await ensureTopology(bus, topology)
-  const ledger = openLedger(bus, systemClock)
+  const appenders = createAppenders(bus, systemClock)
   const directory = followDirectory(bus, log)
   const vault = createVault(SECRET)
-  const desk: WebhookDesk = { ledger, directory, vault, settings: { webhookAllowPrivate: true } }
+  const services: WebhookServices = { appenders, directory, vault, settings: { webhookAllowPrivate: true } }
   const roles = new Set<Role>()
   const asker = { account: ACCOUNT, correlation: 'req_test' }
   t.teardown(async () => {
@@ -117,8 +148,20 @@ export async function openHookRig (t: Ending, natsUrl = freshAccount().natsUrl):
     await Promise.all(buses.map(each => each.close()))
   })
 
-  async function listen (url: string, events: readonly EventType[] = EVENT_TYPES, settings: Partial<WebhookSettings> & { startAt?: string } = {}): Promise<CreatedWebhook> {
-    const made = await createWebhook(desk, asker, { url, events: [...events], paused: false, concurrency: null, batch: null, everyDeferral: false, ...settings })
+  async function listen (
+    url: string,
+    events: readonly EventType[] = EVENT_TYPES,
+    settings: Partial<WebhookSettings> & { startAt?: string } = {}
+  ): Promise<CreatedWebhook> {
+    const made = await createWebhook(services, asker, {
+      url,
+      events: [...events],
+      paused: false,
+      concurrency: null,
+      batch: null,
+      everyDeferral: false,
+      ...settings
+    })
     if (made instanceof Refusal) throw new Error(made.message)
     if (!await directory.reached(made.seq, 5000)) throw new Error('the directory did not see the endpoint')
     return made
@@ -126,7 +169,7 @@ export async function openHookRig (t: Ending, natsUrl = freshAccount().natsUrl):
 
   function start (options: Partial<WebhooksOptions> = {}): Role {
     const role = startWebhooks({
-      ledger,
+      appenders,
       directory,
       vault,
       log,
@@ -134,29 +177,38 @@ export async function openHookRig (t: Ending, natsUrl = freshAccount().natsUrl):
       random: () => 0,
       gapsS: QUICK_GAPS_S,
       timeoutMs: 2000,
-      repair: plan => repair((options.ledger ?? ledger).bus, plan, topology),
+      repair: plan => repair((options.appenders ?? appenders).bus, plan, topology),
       ...options
     })
-    const kept: Role = { ...role, stop: async () => { if (roles.delete(kept)) await role.stop() } }
+    const kept: Role = {
+      ...role,
+      stop: async () => {
+        if (roles.delete(kept)) await role.stop()
+      }
+    }
     roles.add(kept)
     return kept
   }
 
   return {
     natsUrl,
-    ledger,
+    appenders,
     directory,
-    desk,
+    services,
     listen,
     start,
     asker,
-    another: async () => openLedger(await connect(), systemClock),
-    happen: (type, extra) => happen(ledger, type, extra),
+    another: async () => createAppenders(await connect(), systemClock),
+    happen: (type, extra) => happen(appenders, type, extra),
     facts: (enough, timeoutMs) => readWebhooks(bus, enough, timeoutMs)
   }
 }
 
-async function happen (ledger: Ledger, type: 'delivered' | 'bounced' | 'deferred', extra: Extra = {}): Promise<Happened> {
+async function happen (
+  appenders: Appenders,
+  type: 'delivered' | 'bounced' | 'deferred',
+  extra: Extra = {}
+): Promise<Happened> {
   const { email = newId('em', Date.now()), first = true } = extra
   const nowMs = Date.now()
   const id = newId('ev', nowMs)
@@ -165,7 +217,14 @@ async function happen (ledger: Ledger, type: 'delivered' | 'bounced' | 'deferred
     id,
     type: eventType,
     created_at: timestamp(nowMs),
-    data: { email_id: email, from: 'hello@example.com', to: 'ada@example.net', subject: 'Grüße ☃', tags: [], metadata: {} }
+    data: {
+      email_id: email,
+      from: 'hello@example.com',
+      to: 'ada@example.net',
+      subject: 'Grüße ☃',
+      tags: [],
+      metadata: {}
+    }
   })
   const recipient = { email, n: 0, request: 1, to: 'ada@example.net', sequence: 1, event: body }
   const transaction = { attempt: 1, host: 'mx.example.net', tls: null, via: 'relay' as const, ms: 12 }
@@ -175,9 +234,10 @@ async function happen (ledger: Ledger, type: 'delivered' | 'bounced' | 'deferred
   const fact = {
     delivered: () => stamp(EmailDelivered, cause, { ...recipient, ...transaction, reply }, nowMs, id),
     bounced: () => stamp(EmailBounced, cause, { ...shared, reply, status: null, error: null, report: null }, nowMs, id),
-    deferred: () => stamp(EmailDeferred, cause, { ...shared, reply, error: null, nextAttemptAt: timestamp(nowMs), first }, nowMs, id)
+    deferred: () =>
+      stamp(EmailDeferred, cause, { ...shared, reply, error: null, nextAttemptAt: timestamp(nowMs), first }, nowMs, id)
   }[type]()
-  await ledger.emails.append([{ subject: subjects.recipient(ACCOUNT, email, 0), fact }])
+  await appenders.emails.append([{ subject: subjects.recipient(ACCOUNT, email, 0), fact }])
   return { id, email, body }
 }
 
@@ -187,7 +247,15 @@ async function readWebhooks (bus: Bus, enough: (facts: AnyFact[]) => boolean, ti
   const found: AnyFact[] = []
   void sleep(timeoutMs, done.signal).then(() => done.abort())
   const { signal } = done
-  const options = { stream: 'WEBHOOKS', filter: 'webhook.>', afterSeq: 0, batchMax: 500, gatherMs: 5, signal, onTrouble: () => {} }
+  const options = {
+    stream: 'WEBHOOKS',
+    filter: 'webhook.>',
+    afterSeq: 0,
+    batchMax: 500,
+    gatherMs: 5,
+    signal,
+    onError: () => {}
+  }
   for await (const batch of follow(bus, options)) {
     found.push(...batch.map(({ fact }: Recorded<AnyFact>) => fact))
     if (enough(found)) {

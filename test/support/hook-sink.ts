@@ -12,8 +12,9 @@ export interface HookRequest {
   at: number
 }
 
-/** How the sink answers. `hang` = never; `reset` = cuts the line; `close` = ends it without a word; `dribble` = a status, then a body that never ends;
- *  `raw` = these bytes as they are, `more` again and again after them; `delayMs` and `until` before any of it. */
+/** How the sink answers. `hang` = never; `reset` = cuts the line; `close` = ends it without a word; `dribble` = a
+ *  status, then a body that never ends; `raw` = these bytes as they are, `more` again and again after them; `delayMs`
+ *  and `until` before any of it. */
 export interface HookAnswer {
   status?: number
   headers?: Record<string, string>
@@ -33,12 +34,12 @@ export interface HookSink {
   port: number
   requests: HookRequest[]
   /** From now on requests are answered like this; 200 until told. `index` counts the sink's requests from 0. */
-  answers (how: (request: HookRequest, index: number) => HookAnswer): void
+  answers(how: (request: HookRequest, index: number) => HookAnswer): void
   /** Resolves to all requests once `enough` says so; rejects after `timeoutMs` with how many came. */
-  waitFor (enough: (requests: HookRequest[]) => boolean, timeoutMs?: number): Promise<HookRequest[]>
+  waitFor(enough: (requests: HookRequest[]) => boolean, timeoutMs?: number): Promise<HookRequest[]>
   /** Most requests that were open at the same time. */
-  atOnceMax (): number
-  stop (): Promise<void>
+  atOnceMax(): number
+  stop(): Promise<void>
 }
 
 /** A receiver of webhooks on a free loopback port that does as it is told. */
@@ -70,7 +71,9 @@ export async function startHookSink (): Promise<HookSink> {
   async function waitFor (enough: (requests: HookRequest[]) => boolean, timeoutMs = 30_000): Promise<HookRequest[]> {
     let watcher = () => {}
     const seen = new Promise<void>(resolve => {
-      watcher = () => { if (enough(requests)) resolve() }
+      watcher = () => {
+        if (enough(requests)) resolve()
+      }
       watchers.add(watcher)
       watcher()
     })
@@ -88,7 +91,9 @@ export async function startHookSink (): Promise<HookSink> {
     url: `http://127.0.0.1:${port}`,
     port,
     requests,
-    answers: told => { how = told },
+    answers: told => {
+      how = told
+    },
     waitFor,
     atOnceMax: () => openMax,
     stop: () => stop(server, sockets)
@@ -98,7 +103,12 @@ export async function startHookSink (): Promise<HookSink> {
 async function take (incoming: IncomingMessage): Promise<HookRequest> {
   const chunks: Buffer[] = []
   for await (const chunk of incoming) chunks.push(chunk)
-  return { path: incoming.url ?? '', headers: incoming.headers as Record<string, string>, body: Buffer.concat(chunks), at: Date.now() }
+  return {
+    path: incoming.url ?? '',
+    headers: incoming.headers as Record<string, string>,
+    body: Buffer.concat(chunks),
+    at: Date.now()
+  }
 }
 
 async function answer (outgoing: ServerResponse, told: HookAnswer): Promise<void> {

@@ -8,10 +8,10 @@ export interface Peer {
   /** What it was greeted with. */
   greeting: string
   /** Says a line (CRLF added), resolves to the whole reply. */
-  say (line: string): Promise<string>
+  say(line: string): Promise<string>
   /** The next reply, said to nothing. */
-  hear (): Promise<string>
-  close (): void
+  hear(): Promise<string>
+  close(): void
 }
 
 const ANSWER_MS = 20_000
@@ -37,12 +37,17 @@ export async function speakOver (socket: Socket, greeted = false): Promise<Peer>
     }
     tell()
   })
-  socket.on('error', () => {}).on('close', () => { gone = true; tell() })
+  socket.on('error', () => {}).on('close', () => {
+    gone = true
+    tell()
+  })
   const next = () => /^(?:\d{3}-.*\r\n)*\d{3} .*\r\n/.exec(text)
 
   async function hear (): Promise<string> {
     const heard = new Promise<void>(resolve => {
-      tell = () => { if (replies.length > 0 || gone) resolve() }
+      tell = () => {
+        if (replies.length > 0 || gone) resolve()
+      }
       tell()
     })
     await deadline(heard, ANSWER_MS, 'the listener does not answer')
@@ -56,7 +61,11 @@ export async function speakOver (socket: Socket, greeted = false): Promise<Peer>
   return { socket, greeting: greeted ? '' : await hear(), say, hear, close: () => void socket.destroy() }
 }
 
-export interface PeerMail { from?: string, to: string | string[], raw: string | Buffer }
+export interface PeerMail {
+  from?: string
+  to: string | string[]
+  raw: string | Buffer
+}
 
 /** Hands in one mail and leaves; resolves to the reply to the first command that was refused, or to the final dot. */
 export async function handIn (port: number, { from = '', to, raw }: PeerMail): Promise<string> {
@@ -79,32 +88,113 @@ export async function handIn (port: number, { from = '', to, raw }: PeerMail): P
 
 const crlf = (lines: string[]): string => lines.join('\r\n')
 
-export interface Dsn { to: string, action?: string, status?: string, diagnostic?: string, returned?: string }
+export interface Dsn {
+  to: string
+  action?: string
+  status?: string
+  diagnostic?: string
+  returned?: string
+}
 
 /** A delivery status notification as RFC 3464 has it. */
-export function dsn ({ to, action = 'failed', status = '5.1.1', diagnostic = 'smtp; 550 5.1.1 no such user here', returned = 'Subject: Hello' }: Dsn): string {
+export function dsn (
+  {
+    to,
+    action = 'failed',
+    status = '5.1.1',
+    diagnostic = 'smtp; 550 5.1.1 no such user here',
+    returned = 'Subject: Hello'
+  }: Dsn
+): string {
   return crlf([
-    'From: Mail Delivery System <MAILER-DAEMON@mx.example.net>', 'To: sender@example.com', 'Subject: Undelivered Mail Returned to Sender', 'Auto-Submitted: auto-replied', 'MIME-Version: 1.0',
-    'Content-Type: multipart/report; report-type=delivery-status; boundary="b1"', '', '--b1', 'Content-Type: text/plain', '', `About your mail to ${to}: ${diagnostic}`, '',
-    '--b1', 'Content-Type: message/delivery-status', '', 'Reporting-MTA: dns; mx.example.net', '', `Final-Recipient: rfc822; ${to}`, `Action: ${action}`, `Status: ${status}`,
-    'Remote-MTA: dns; mailbox.example.net', `Diagnostic-Code: ${diagnostic}`, '', '--b1', 'Content-Type: text/rfc822-headers', '', returned, '', '--b1--', ''
+    'From: Mail Delivery System <MAILER-DAEMON@mx.example.net>',
+    'To: sender@example.com',
+    'Subject: Undelivered Mail Returned to Sender',
+    'Auto-Submitted: auto-replied',
+    'MIME-Version: 1.0',
+    'Content-Type: multipart/report; report-type=delivery-status; boundary="b1"',
+    '',
+    '--b1',
+    'Content-Type: text/plain',
+    '',
+    `About your mail to ${to}: ${diagnostic}`,
+    '',
+    '--b1',
+    'Content-Type: message/delivery-status',
+    '',
+    'Reporting-MTA: dns; mx.example.net',
+    '',
+    `Final-Recipient: rfc822; ${to}`,
+    `Action: ${action}`,
+    `Status: ${status}`,
+    'Remote-MTA: dns; mailbox.example.net',
+    `Diagnostic-Code: ${diagnostic}`,
+    '',
+    '--b1',
+    'Content-Type: text/rfc822-headers',
+    '',
+    returned,
+    '',
+    '--b1--',
+    ''
   ])
 }
 
 /** A feedback report as RFC 5965 has it, with the recipient withheld. */
 export function arf ({ type = 'abuse', returned }: { type?: string, returned: string }): string {
   return crlf([
-    'From: <feedback@provider.example>', 'To: <fbl@example.com>', 'Subject: FW: Hello', 'MIME-Version: 1.0', 'Content-Type: multipart/report; report-type=feedback-report; boundary="b2"', '',
-    '--b2', 'Content-Type: text/plain', '', 'This is an email abuse report.', '', '--b2', 'Content-Type: message/feedback-report', '', `Feedback-Type: ${type}`, 'User-Agent: Loop/1.0', 'Version: 1', '',
-    '--b2', 'Content-Type: message/rfc822', '', returned, '', 'Hello', '', '--b2--', ''
+    'From: <feedback@provider.example>',
+    'To: <fbl@example.com>',
+    'Subject: FW: Hello',
+    'MIME-Version: 1.0',
+    'Content-Type: multipart/report; report-type=feedback-report; boundary="b2"',
+    '',
+    '--b2',
+    'Content-Type: text/plain',
+    '',
+    'This is an email abuse report.',
+    '',
+    '--b2',
+    'Content-Type: message/feedback-report',
+    '',
+    `Feedback-Type: ${type}`,
+    'User-Agent: Loop/1.0',
+    'Version: 1',
+    '',
+    '--b2',
+    'Content-Type: message/rfc822',
+    '',
+    returned,
+    '',
+    'Hello',
+    '',
+    '--b2--',
+    ''
   ])
 }
 
 /** An out-of-office reply. */
 export function vacation (to: string): string {
-  return crlf(['From: <ada@example.com>', `To: <${to}>`, 'Subject: Out of office: Hello', 'Auto-Submitted: auto-replied', 'Precedence: junk', '', 'I am away until Monday. User unknown here in the meantime.', ''])
+  return crlf([
+    'From: <ada@example.com>',
+    `To: <${to}>`,
+    'Subject: Out of office: Hello',
+    'Auto-Submitted: auto-replied',
+    'Precedence: junk',
+    '',
+    'I am away until Monday. User unknown here in the meantime.',
+    ''
+  ])
 }
 
 export function letter (subject: string): string {
-  return crlf(['From: <ada@example.com>', 'To: <someone@example.com>', `Subject: ${subject}`, 'Message-ID: <1@example.com>', '', 'Please.', ''])
+  return crlf([
+    'From: <ada@example.com>',
+    'To: <someone@example.com>',
+    `Subject: ${subject}`,
+    'Message-ID: <1@example.com>',
+    '',
+    'Please.',
+    ''
+  ])
 }

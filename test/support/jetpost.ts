@@ -1,13 +1,24 @@
 import { spawn } from 'node:child_process'
 import { COMPILED } from './compiled.ts'
 
-/** Runs the program as an operator would, with nothing of ours in its environment but `env`; resolves to what it printed and its exit code. */
-export async function jetpost (args: string[], env: Record<string, string>): Promise<{ code: number | null, out: string, err: string }> {
-  const child = spawn(process.execPath, ['src/bin.js', ...args], { env: { PATH: process.env.PATH, ...COMPILED, ...env }, stdio: ['ignore', 'pipe', 'pipe'] })
+/** Runs the program as an operator would, with nothing of ours in its environment but `env`; resolves to what it
+ *  printed and its exit code. */
+export async function jetpost (
+  args: string[],
+  env: Record<string, string>
+): Promise<{ code: number | null, out: string, err: string }> {
+  const child = spawn(process.execPath, ['src/bin.js', ...args], {
+    env: { PATH: process.env.PATH, ...COMPILED, ...env },
+    stdio: ['ignore', 'pipe', 'pipe']
+  })
   let out = ''
   let err = ''
-  child.stdout.setEncoding('utf8').on('data', text => { out += text })
-  child.stderr.setEncoding('utf8').on('data', text => { err += text })
+  child.stdout.setEncoding('utf8').on('data', text => {
+    out += text
+  })
+  child.stderr.setEncoding('utf8').on('data', text => {
+    err += text
+  })
   const code = await new Promise<number | null>((resolve, reject) => child.on('close', resolve).on('error', reject))
   return { code, out, err }
 }

@@ -25,7 +25,9 @@ const told = new AbortController()
 process.on('SIGTERM', () => told.abort())
 process.on('SIGINT', () => told.abort())
 // Before `ready` the parent lets go only by dying; afterwards it means nothing.
-process.on('disconnect', () => { if (!isOpen) told.abort() })
+process.on('disconnect', () => {
+  if (!isOpen) told.abort()
+})
 let isOpen = false
 
 const opened = open()
@@ -40,7 +42,10 @@ async function open (): Promise<void> {
   writeLeftovers(folder, { keeperPid: process.pid, containerId: nats.containerId })
   const postgres = await openPostgres({ folder, say: text => console.error(text), signal: told.signal })
   held.defer(postgres.stop)
-  writeServers(folder, { nats: { host: nats.host, port: nats.port, password: nats.password }, adminUrl: postgres.adminUrl })
+  writeServers(folder, {
+    nats: { host: nats.host, port: nats.port, password: nats.password },
+    adminUrl: postgres.adminUrl
+  })
   isOpen = true
   await tell({ ready: true })
 }

@@ -53,7 +53,8 @@ export async function closedLoop (options: LoadOptions): Promise<Shot[]> {
   return await load.close()
 }
 
-/** So many a second whatever the answers take; latency counts from the moment a request was due. What is due while `inFlight` are under way waits. */
+/** So many a second whatever the answers take; latency counts from the moment a request was due. What is due while
+ *  `inFlight` are under way waits. */
 export async function fixedRate (options: LoadOptions & { perS: number }): Promise<Shot[]> {
   const load = openLoad(options)
   const beginMs = performance.now()
@@ -71,9 +72,17 @@ export async function fixedRate (options: LoadOptions & { perS: number }): Promi
 
 function openLoad (options: LoadOptions) {
   const { acceptedMax = Infinity, durationMs, signal } = options
-  const pool = new Pool(options.url, { connections: options.inFlight, pipelining: 1, headersTimeout: ANSWER_MS, bodyTimeout: ANSWER_MS, connectTimeout: ANSWER_MS })
+  const pool = new Pool(options.url, {
+    connections: options.inFlight,
+    pipelining: 1,
+    headersTimeout: ANSWER_MS,
+    bodyTimeout: ANSWER_MS,
+    connectTimeout: ANSWER_MS
+  })
   const headers = { authorization: `Bearer ${options.key}`, 'content-type': 'application/json' }
-  const headersOf = (i: number) => (options.idempotencyKey === undefined ? headers : { ...headers, 'idempotency-key': options.idempotencyKey(i) })
+  const headersOf = (
+    i: number
+  ) => (options.idempotencyKey === undefined ? headers : { ...headers, 'idempotency-key': options.idempotencyKey(i) })
   const endMs = performance.now() + durationMs
   const shots: Shot[] = []
   let next = 0
@@ -90,10 +99,19 @@ function openLoad (options: LoadOptions) {
   }
 
   async function ask (i: number): Promise<Pick<Shot, 'status' | 'id' | 'retryAfterS'>> {
-    const { statusCode, headers: answered, body } = await pool.request({ method: 'POST', path: '/api/emails', headers: headersOf(i), body: options.body(i) })
+    const { statusCode, headers: answered, body } = await pool.request({
+      method: 'POST',
+      path: '/api/emails',
+      headers: headersOf(i),
+      body: options.body(i)
+    })
     const text = await body.text()
     const retryAfter = answered['retry-after']
-    return { status: statusCode, id: statusCode === 202 ? JSON.parse(text).id : null, retryAfterS: retryAfter === undefined ? null : Number(retryAfter) }
+    return {
+      status: statusCode,
+      id: statusCode === 202 ? JSON.parse(text).id : null,
+      retryAfterS: retryAfter === undefined ? null : Number(retryAfter)
+    }
   }
 
   return {

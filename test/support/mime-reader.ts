@@ -12,7 +12,8 @@ export interface ReadPart {
   body: Buffer
 }
 
-/** Reads a message by RFC 5322, 2045, 2046, 2047 and 2231, of which it knows just what Jetpost may write. A second opinion beside postal-mime's. */
+/** Reads a message by RFC 5322, 2045, 2046, 2047 and 2231, of which it knows just what Jetpost may write. A second
+ *  opinion beside postal-mime's. */
 export function readMessage (raw: Buffer): ReadPart {
   const text = raw.toString('latin1')
   if (/[^\r]\n|\r[^\n]/.test(text) || !text.endsWith('\r\n')) throw new Error('a bare CR or LF')
@@ -47,18 +48,27 @@ function readPart (text: string): ReadPart {
 
 function split (body: string, boundary: string): string[] {
   const pieces = `\r\n${body}`.split(`\r\n--${boundary}`)
-  if (pieces.length < 3 || pieces[0] !== '' || pieces.at(-1) !== '--') throw new Error('a multipart with a preamble, an epilogue or without an end')
+  if (pieces.length < 3 || pieces[0] !== '' || pieces.at(-1) !== '--') {
+    throw new Error('a multipart with a preamble, an epilogue or without an end')
+  }
   return pieces.slice(1, -1).map(piece => piece.startsWith('\r\n') ? piece.slice(2) : fail('a boundary that goes on'))
 }
 
 function decode (encoding: string, body: string): Buffer {
   if (encoding === 'base64') {
     const lines = body.split('\r\n')
-    if (lines.slice(0, -1).some(line => line.length !== 76) || /[^A-Za-z0-9+/=\r\n]/.test(body)) throw new Error('base64 in uneven lines')
+    if (lines.slice(0, -1).some(line => line.length !== 76) || /[^A-Za-z0-9+/=\r\n]/.test(body)) {
+      throw new Error('base64 in uneven lines')
+    }
     return Buffer.from(lines.join(''), 'base64')
   }
-  if (encoding !== 'quoted-printable' || /=(?!\r\n|[0-9A-F]{2})|[\t ](\r\n|$)/.test(body)) throw new Error(`no ${encoding}`)
-  return Buffer.from(body.replaceAll('=\r\n', '').replaceAll(/=(..)/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16))), 'latin1')
+  if (encoding !== 'quoted-printable' || /=(?!\r\n|[0-9A-F]{2})|[\t ](\r\n|$)/.test(body)) {
+    throw new Error(`no ${encoding}`)
+  }
+  return Buffer.from(
+    body.replaceAll('=\r\n', '').replaceAll(/=(..)/g, (_, hex: string) => String.fromCharCode(parseInt(hex, 16))),
+    'latin1'
+  )
 }
 
 const PARAMETER = /;\s*([\w*!#$%&'+.^`{|}~-]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))/g
@@ -74,7 +84,9 @@ function readParameters (value: string): { value: string, parameters: Record<str
   for (const [, key, string, token] of given) {
     const [name, piece] = key!.split('*')
     const pieces = extended.get(name!) ?? []
-    if (plain.has(name!) || (piece ? piece !== String(pieces.length) : pieces.length > 0)) fail(`${key} is not the next`)
+    if (plain.has(name!) || (piece ? piece !== String(pieces.length) : pieces.length > 0)) {
+      fail(`${key} is not the next`)
+    }
     if (piece === undefined) plain.set(name!, string?.replaceAll(/\\(.)/g, '$1') ?? token!)
     else extended.set(name!, [...pieces, token!])
   }
@@ -90,7 +102,9 @@ export function readWords (text: string): string {
   return text.replaceAll(/(\?=) (?==\?)/g, '$1').replaceAll(/(=\?UTF-8\?[BQ]\?[^\s?]*\?=)+/g, words => {
     const bytes = words.match(/=\?UTF-8\?[BQ]\?[^\s?]*\?=/g)!.map(word => {
       const content = word.slice(10, -2)
-      return word[8] === 'B' ? Buffer.from(content, 'base64') : decode('quoted-printable', content.replaceAll('_', '=20'))
+      return word[8] === 'B'
+        ? Buffer.from(content, 'base64')
+        : decode('quoted-printable', content.replaceAll('_', '=20'))
     })
     return Buffer.concat(bytes).toString()
   })

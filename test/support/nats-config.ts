@@ -1,4 +1,4 @@
-/** Accounts of the test server. Each house takes one and gives none back, so this bounds the houses of one run. */
+/** Accounts of the test server. Each app takes one and gives none back, so this bounds the apps of one run. */
 export const ACCOUNTS_MAX = 1024
 
 /** The names of all accounts; user and account are called the same. */
@@ -7,14 +7,16 @@ export function accountNames (): string[] {
 }
 
 /**
- * The test server's configuration: durable like production, and one JetStream account a house, so that streams keep
+ * The test server's configuration: durable like production, and one JetStream account an app, so that streams keep
  * the very names they have in production and no two tests see each other.
  *
- * The store limits are fantasy numbers: they only bound what streams may reserve, and hundreds of houses reserve
+ * The store limits are fantasy numbers: they only bound what streams may reserve, and hundreds of apps reserve
  * what one installation would.
  */
 export function natsConfig (listen: string, storeDir: string, password: string): string {
-  const accounts = accountNames().map(name => `  ${name} { jetstream: enabled, users: [{ user: ${name}, password: "${password}" }] }`)
+  const accounts = accountNames().map(name =>
+    `  ${name} { jetstream: enabled, users: [{ user: ${name}, password: "${password}" }] }`
+  )
   return [
     `listen: "${listen}"`,
     'max_payload: 8MB',

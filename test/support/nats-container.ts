@@ -19,7 +19,8 @@ export async function findDockerEngine (): Promise<void> {
   })
 }
 
-/** Starts the image of JETPOST_TEST_NATS_IMAGE, or the official one. Rejects with the engine's reason when it does not come up. */
+/** Starts the image of JETPOST_TEST_NATS_IMAGE, or the official one. Rejects with the engine's reason when it does not
+ *  come up. */
 export async function startNatsContainer (): Promise<TestNats> {
   const image = process.env.JETPOST_TEST_NATS_IMAGE || IMAGE_DEFAULT
   const password = randomUUID()

@@ -25,20 +25,38 @@ export async function startNatsBinary ({ folder, say, signal }: Opening): Promis
     prepare: async () => command(file, dataDir, natsConfig(`127.0.0.1:${port}`, dataDir, password)),
     answers: () => answers(port, password)
   }, { log: createLog('warn'), say, signal })
-  return { host: '127.0.0.1', port, password, about: `embedded binary ${file}`, containerId: null, stop: () => server.stop() }
+  return {
+    host: '127.0.0.1',
+    port,
+    password,
+    about: `embedded binary ${file}`,
+    containerId: null,
+    stop: () => server.stop()
+  }
 }
 
 function command (file: string, dataDir: string, config: string): Command {
   const configPath = join(dataDir, 'nats-server.conf')
   writeFileSync(configPath, config, { mode: 0o600 })
   const logFile = join(dataDir, 'nats-server.log')
-  return { file, args: ['--config', configPath], env: process.env, logFile, stopSignal: 'SIGTERM', forceSignal: 'SIGKILL' }
+  return {
+    file,
+    args: ['--config', configPath],
+    env: process.env,
+    logFile,
+    stopSignal: 'SIGTERM',
+    forceSignal: 'SIGKILL'
+  }
 }
 
 async function answers (port: number, password: string): Promise<boolean> {
   try {
     const nc = await connect({
-      servers: `127.0.0.1:${port}`, user: accountNames()[0]!, pass: password, timeout: ANSWER_TIMEOUT_MS, reconnect: false
+      servers: `127.0.0.1:${port}`,
+      user: accountNames()[0]!,
+      pass: password,
+      timeout: ANSWER_TIMEOUT_MS,
+      reconnect: false
     })
     await nc.close()
     return true

@@ -17,10 +17,14 @@ export async function openNats (opening: Opening): Promise<TestNats> {
 /** `why` is not empty when it is not the first choice. */
 async function start (wanted: string, opening: Opening): Promise<{ nats: TestNats, why: string }> {
   switch (wanted) {
-    case 'testcontainers': return { nats: await startContainer(), why: '' }
-    case 'embedded': return { nats: await startNatsBinary(opening), why: ', as JETPOST_TEST_NATS asks' }
-    case 'either': return startEither(opening)
-    default: throw new Error(`JETPOST_TEST_NATS is "testcontainers" or "embedded", not "${wanted}"`)
+    case 'testcontainers':
+      return { nats: await startContainer(), why: '' }
+    case 'embedded':
+      return { nats: await startNatsBinary(opening), why: ', as JETPOST_TEST_NATS asks' }
+    case 'either':
+      return startEither(opening)
+    default:
+      throw new Error(`JETPOST_TEST_NATS is "testcontainers" or "embedded", not "${wanted}"`)
   }
 }
 
@@ -28,7 +32,10 @@ async function startEither (opening: Opening): Promise<{ nats: TestNats, why: st
   try {
     return { nats: await startContainer(), why: '' }
   } catch (error) {
-    return { nats: await startNatsBinary(opening), why: `, because testcontainers could not: ${asError(error).message.trim()}` }
+    return {
+      nats: await startNatsBinary(opening),
+      why: `, because testcontainers could not: ${asError(error).message.trim()}`
+    }
   }
 }
 

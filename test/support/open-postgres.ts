@@ -4,14 +4,17 @@ import { createLog } from '#src/base/log.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
 import { projections } from '#projections/list.ts'
 import { createPool } from '#src/postgres/pool.ts'
-import { makeEmpty } from './empty-view.ts'
+import { makeEmpty } from './empty-projection.ts'
 import { TEMPLATE, databaseUrl } from './handover.ts'
 import type { Opening } from './opening.ts'
 
 const CREATE_TIMEOUT_MS = 30_000
 
-/** One embedded PostgreSQL for all tests, with a database that has every view, empty, for them to clone. It dies with this process. */
-export async function openPostgres ({ folder, say, signal }: Opening): Promise<{ adminUrl: string, stop (): Promise<void> }> {
+/** One embedded PostgreSQL for all tests, with a database that has every view, empty, for them to clone. It dies with
+ *  this process. */
+export async function openPostgres (
+  { folder, say, signal }: Opening
+): Promise<{ adminUrl: string, stop(): Promise<void> }> {
   const servers = await startEmbedded({
     dataDir: join(folder, 'postgres'),
     nats: false,
@@ -34,7 +37,11 @@ export async function openPostgres ({ folder, say, signal }: Opening): Promise<{
 }
 
 async function makeTemplate (adminUrl: string): Promise<void> {
-  const client = new Client({ connectionString: adminUrl, connectionTimeoutMillis: CREATE_TIMEOUT_MS, query_timeout: CREATE_TIMEOUT_MS })
+  const client = new Client({
+    connectionString: adminUrl,
+    connectionTimeoutMillis: CREATE_TIMEOUT_MS,
+    query_timeout: CREATE_TIMEOUT_MS
+  })
   await client.connect()
   try {
     await client.query(`create database ${TEMPLATE}`)

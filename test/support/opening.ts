@@ -18,5 +18,5 @@ export type TestNats = {
   about: string
   /** Set when it outlives the process that started it. */
   containerId: string | null
-  stop (): Promise<void>
+  stop(): Promise<void>
 }

@@ -11,23 +11,35 @@ import type { Ending } from './servers.ts'
 export interface OwnNats {
   natsUrl: string
   /** SIGKILL; resolves when it is gone. */
-  kill (): Promise<void>
+  kill(): Promise<void>
   /** Starts it again on the same port and store; does not wait until it answers. */
-  start (): Promise<void>
+  start(): Promise<void>
   /** Its lines stay, and nothing is answered until `thaw`. */
-  freeze (): void
-  thaw (): void
+  freeze(): void
+  thaw(): void
 }
 
 export async function openOwnNats (t: Ending): Promise<OwnNats> {
   const folder = mkdtempSync(join(tmpdir(), 'jetpost-nats-'))
   t.teardown(async () => rmSync(folder, { recursive: true, force: true }))
   const port = await choosePort(null, null, '')
-  const file = await findNatsServer({ natsBin: process.env.JETPOST_NATS_BIN || null, dataDir: folder, say: () => {}, signal: AbortSignal.timeout(60_000) })
+  const file = await findNatsServer({
+    natsBin: process.env.JETPOST_NATS_BIN || null,
+    dataDir: folder,
+    say: () => {},
+    signal: AbortSignal.timeout(60_000)
+  })
   const config = join(folder, 'nats-server.conf')
   writeFileSync(config, natsConfig(`127.0.0.1:${port}`, folder, 'secret'))
   const logFile = join(folder, 'nats-server.log')
-  const command: Command = { file, args: ['--config', config], env: process.env, logFile, stopSignal: 'SIGTERM', forceSignal: 'SIGKILL' }
+  const command: Command = {
+    file,
+    args: ['--config', config],
+    env: process.env,
+    logFile,
+    stopSignal: 'SIGTERM',
+    forceSignal: 'SIGKILL'
+  }
   let server = await leash(command)
   t.teardown(() => server.stop())
   return {

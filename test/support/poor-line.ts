@@ -1,5 +1,5 @@
 import { createInbox, headers, type Msg, type NatsConnection } from 'nats'
-import type { Ledger } from '#src/actions/ledger.ts'
+import type { Appenders } from '#src/actions/appenders.ts'
 import type { Bus } from '#src/nats/connect.ts'
 
 /** The same connection with some of its verbs replaced. */
@@ -13,9 +13,9 @@ function withVerbs (bus: Bus, verbs: Partial<NatsConnection>): Bus {
   return { ...bus, nc }
 }
 
-/** A line that loses one part of an answer: the `lost`th (from 1) of the first answer of a stream that has so many, to a question `about` a subject. `relay` is
- *  another connection, for no connection hears itself. */
-export function losing (bus: Bus, relay: Bus, about: string, lost: number): { bus: Bus, hasLost (): boolean } {
+/** A line that loses one part of an answer: the `lost`th (from 1) of the first answer of a stream that has so many, to
+ *  a question `about` a subject. `relay` is another connection, for no connection hears itself. */
+export function losing (bus: Bus, relay: Bus, about: string, lost: number): { bus: Bus, hasLost(): boolean } {
   let done = false
   const ask = (asked: string, question: string, reply: string) => {
     const inbox = createInbox()
@@ -41,13 +41,15 @@ export function losing (bus: Bus, relay: Bus, about: string, lost: number): { bu
 /** A replica answers that has heard of nothing yet, as long as `behind` says so of the question. */
 export function stale (bus: Bus, behind: (subject: string, question: string) => boolean): Bus {
   const request: NatsConnection['request'] = async (subject, payload, options) => {
-    if (!subject.startsWith('$JS.API.DIRECT.GET.') || !behind(subject, String(payload))) return await bus.nc.request(subject, payload, options)
+    if (!subject.startsWith('$JS.API.DIRECT.GET.') || !behind(subject, String(payload))) {
+      return await bus.nc.request(subject, payload, options)
+    }
     return { headers: headers(404, 'Message Not Found'), data: new Uint8Array(), subject } as unknown as Msg
   }
   return withVerbs(bus, { request })
 }
 
-/** A ledger that reads through such a line, and writes as before. */
-export function over (ledger: Ledger, bus: Bus): Ledger {
-  return { ...ledger, bus }
+/** A appenders that reads through such a line, and writes as before. */
+export function over (appenders: Appenders, bus: Bus): Appenders {
+  return { ...appenders, bus }
 }

@@ -1,5 +1,14 @@
 import { execFileSync } from 'node:child_process'
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -10,10 +19,10 @@ import type { Ending } from './servers.ts'
 export interface Postfix {
   port: number
   /** Messages in a mailbox of peer.test, oldest first, as virtual(8) has filed them. */
-  mails (user: string): Buffer[]
+  mails(user: string): Buffer[]
   /** Waits until a mailbox holds so many. */
-  filed (user: string, count: number, timeoutMs?: number): Promise<Buffer[]>
-  log (): string
+  filed(user: string, count: number, timeoutMs?: number): Promise<Buffer[]>
+  log(): string
 }
 
 export interface PostfixOptions {
@@ -41,7 +50,8 @@ export async function startPostfix (t: Ending, { bounces, users }: PostfixOption
   writeFileSync(join(folder, 'etc', 'transport'), `${bounces.domain} smtp:[127.0.0.1]:${bounces.port}\n`)
   writeFileSync(join(folder, 'etc', 'main.cf'), mainCf(folder, uid!, gid!))
   writeFileSync(join(folder, 'etc', 'master.cf'), masterCf(port))
-  const run = (...args: string[]) => execFileSync(POSTFIX, ['-c', join(folder, 'etc'), ...args], { stdio: 'ignore', timeout: 30_000 })
+  const run = (...args: string[]) =>
+    execFileSync(POSTFIX, ['-c', join(folder, 'etc'), ...args], { stdio: 'ignore', timeout: 30_000 })
   run('start')
   t.teardown(async () => {
     run('stop')
@@ -54,7 +64,7 @@ export async function startPostfix (t: Ending, { bounces, users }: PostfixOption
   }
 
   async function filed (user: string, count: number, timeoutMs = 30_000): Promise<Buffer[]> {
-    for (const endMs = Date.now() + timeoutMs; ; await sleep(50)) {
+    for (const endMs = Date.now() + timeoutMs;; await sleep(50)) {
       const found = mails(user)
       if (found.length >= count) return found
       if (Date.now() > endMs) throw new Error(`${found.length} of ${count} mails for ${user}:\n${log().slice(-3000)}`)
@@ -95,11 +105,28 @@ transport_maps = texthash:${folder}/etc/transport
 function masterCf (port: number): string {
   const services = [
     `127.0.0.1:${port} inet n - n - - smtpd`,
-    'pickup unix n - n 60 1 pickup', 'cleanup unix n - n - 0 cleanup', 'qmgr unix n - n 300 1 qmgr', 'rewrite unix - - n - - trivial-rewrite',
-    'bounce unix - - n - 0 bounce', 'defer unix - - n - 0 bounce', 'trace unix - - n - 0 bounce', 'verify unix - - n - 1 verify', 'flush unix n - n 1000? 0 flush',
-    'proxymap unix - - n - - proxymap', 'smtp unix - - n - - smtp', 'relay unix - - n - - smtp', 'showq unix n - n - - showq', 'error unix - - n - - error',
-    'retry unix - - n - - error', 'discard unix - - n - - discard', 'local unix - n n - - local', 'virtual unix - n n - - virtual', 'anvil unix - - n - 1 anvil',
-    'scache unix - - n - 1 scache', 'tlsmgr unix - - n 1000? 1 tlsmgr', 'postlog unix-dgram n - n - 1 postlogd'
+    'pickup unix n - n 60 1 pickup',
+    'cleanup unix n - n - 0 cleanup',
+    'qmgr unix n - n 300 1 qmgr',
+    'rewrite unix - - n - - trivial-rewrite',
+    'bounce unix - - n - 0 bounce',
+    'defer unix - - n - 0 bounce',
+    'trace unix - - n - 0 bounce',
+    'verify unix - - n - 1 verify',
+    'flush unix n - n 1000? 0 flush',
+    'proxymap unix - - n - - proxymap',
+    'smtp unix - - n - - smtp',
+    'relay unix - - n - - smtp',
+    'showq unix n - n - - showq',
+    'error unix - - n - - error',
+    'retry unix - - n - - error',
+    'discard unix - - n - - discard',
+    'local unix - n n - - local',
+    'virtual unix - n n - - virtual',
+    'anvil unix - - n - 1 anvil',
+    'scache unix - - n - 1 scache',
+    'tlsmgr unix - - n 1000? 1 tlsmgr',
+    'postlog unix-dgram n - n - 1 postlogd'
   ]
   return `${services.join('\n')}\n`
 }

@@ -1,13 +1,13 @@
 /** Chance that can be had again: the seed is said, and `JETPOST_TEST_SEED` repeats it. */
 export interface Chance {
   /** In [0, 1). */
-  next (): number
+  next(): number
   /** A whole number from `from` to `to`, both included. */
-  int (from: number, to: number): number
-  of<T> (choices: readonly T[]): T
+  int(from: number, to: number): number
+  of<T>(choices: readonly T[]): T
 }
 
-export function openChance (t: { comment (text: string): void }): Chance {
+export function openChance (t: { comment(text: string): void }): Chance {
   const seed = Number(process.env.JETPOST_TEST_SEED ?? Date.now() % 1_000_000)
   t.comment(`JETPOST_TEST_SEED=${seed}`)
   return chanceOf(seed)

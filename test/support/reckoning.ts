@@ -28,13 +28,21 @@ export async function openWorld (t: Test): Promise<World> {
 }
 
 export async function subscribe (jetpost: Jetpost, { hooks }: World): Promise<void> {
-  const { status } = await jetpost.request('POST', '/api/webhooks', { url: hooks.url, events: ['email.delivered', 'email.bounced'] })
+  const { status } = await jetpost.request('POST', '/api/webhooks', {
+    url: hooks.url,
+    events: ['email.delivered', 'email.bounced']
+  })
   if (status !== 201) throw new Error(`no webhook was made: ${status}`)
 }
 
 /** The JSON of a small mail; its subject and recipient tell it from the others. */
 export function smallMail (i: number): string {
-  return JSON.stringify({ from: 'hello@sandbox.jetpost.test', to: `user${i}@example.com`, subject: `mail ${i}`, html: '<p>Hello</p>' })
+  return JSON.stringify({
+    from: 'hello@sandbox.jetpost.test',
+    to: `user${i}@example.com`,
+    subject: `mail ${i}`,
+    html: '<p>Hello</p>'
+  })
 }
 
 /** What the sinks, the list and the timelines said in the end. */
@@ -47,17 +55,34 @@ export interface Reckoning {
 
 const LOOK_MS = 250
 
-/**
- * Waits until every email that was answered 202 has reached the mail server, the list calls it delivered and its event has come, then checks
- * that all of them tell one story: copies share Message-ID and Date, each copy after the first has its doubt, nothing is there that was never asked for.
- */
-export async function reckon (t: Test, jetpost: Jetpost, world: World, shots: Shot[], timeoutMs: number): Promise<Reckoning> {
+/** Waits until every email that was answered 202 has reached the mail server, the list calls it delivered and its event
+ *  has come, then checks that all of them tell one story: copies share Message-ID and Date, each copy after the first
+ *  has its doubt, nothing is there that was never asked for. */
+export async function reckon (
+  t: Test,
+  jetpost: Jetpost,
+  world: World,
+  shots: Shot[],
+  timeoutMs: number
+): Promise<Reckoning> {
   const ids = shots.flatMap(shot => shot.id === null ? [] : [shot.id])
   const endMs = Date.now() + timeoutMs
-  t.strictSame(await remaining(ids, endMs, async () => new Set(copiesById(world.mail).keys())), [], 'every accepted email reached the mail server')
+  t.strictSame(
+    await remaining(ids, endMs, async () => new Set(copiesById(world.mail).keys())),
+    [],
+    'every accepted email reached the mail server'
+  )
   const listed = await untilSettled(jetpost, ids, endMs)
-  t.strictSame(ids.filter(id => listed.get(id) !== 'delivered').map(id => `${id} ${listed.get(id)}`), [], 'the list says delivered')
-  t.strictSame(await remaining(ids, endMs, async () => deliveredEvents(world.hooks)), [], 'every accepted email had its callback')
+  t.strictSame(
+    ids.filter(id => listed.get(id) !== 'delivered').map(id => `${id} ${listed.get(id)}`),
+    [],
+    'the list says delivered'
+  )
+  t.strictSame(
+    await remaining(ids, endMs, async () => deliveredEvents(world.hooks)),
+    [],
+    'every accepted email had its callback'
+  )
   eventsAgree(t, world.hooks)
   const copies = copiesById(world.mail)
   t.strictSame([...copies.keys()].filter(id => !listed.has(id)), [], 'nothing was sent that the list does not know')
@@ -104,10 +129,17 @@ async function readList (jetpost: Jetpost): Promise<Map<string, string>> {
 
 /** Copies that a dot ended and the server took, by email. */
 function copiesById (mail: Sink): Map<string, Received[]> {
-  return Map.groupBy(mail.received.filter(message => message.accepted), message => /<(em_\w+)\./.exec(message.messageId ?? '')?.[1] ?? 'unknown')
+  return Map.groupBy(
+    mail.received.filter(message => message.accepted),
+    message => /<(em_\w+)\./.exec(message.messageId ?? '')?.[1] ?? 'unknown'
+  )
 }
 
-interface Event { id: string, type: string, data: { email_id: string } }
+interface Event {
+  id: string
+  type: string
+  data: { email_id: string }
+}
 
 function eventsOf (hooks: HookSink): Event[] {
   return hooks.requests.map(request => JSON.parse(request.body.toString()) as Event)
@@ -119,13 +151,30 @@ function deliveredEvents (hooks: HookSink): Set<string> {
 
 /** A callback may come twice; then it is the same event with the same bytes. */
 function eventsAgree (t: Test, hooks: HookSink): void {
-  const bodies = Map.groupBy(hooks.requests.map(request => request.body.toString()), body => (JSON.parse(body) as Event).id)
-  t.strictSame([...bodies].filter(([, list]) => new Set(list).size > 1).map(([id]) => id), [], 'repeated callbacks have the same bytes')
-  const events = Map.groupBy(new Map(eventsOf(hooks).map(event => [event.id, event])).values(), event => `${event.type} ${event.data.email_id}`)
-  t.strictSame([...events].filter(([, list]) => list.length > 1).map(([name]) => name), [], 'one event for each outcome')
+  const bodies = Map.groupBy(
+    hooks.requests.map(request => request.body.toString()),
+    body => (JSON.parse(body) as Event).id
+  )
+  t.strictSame(
+    [...bodies].filter(([, list]) => new Set(list).size > 1).map(([id]) => id),
+    [],
+    'repeated callbacks have the same bytes'
+  )
+  const events = Map.groupBy(
+    new Map(eventsOf(hooks).map(event => [event.id, event])).values(),
+    event => `${event.type} ${event.data.email_id}`
+  )
+  t.strictSame(
+    [...events].filter(([, list]) => list.length > 1).map(([name]) => name),
+    [],
+    'one event for each outcome'
+  )
 }
 
-interface Entry { type: string, message_id?: string }
+interface Entry {
+  type: string
+  message_id?: string
+}
 
 /** Fewer than a key's 60 reads a minute. */
 const SAMPLE = 40
@@ -149,8 +198,14 @@ async function readTimelines (jetpost: Jetpost, ids: string[]): Promise<Map<stri
 function timelineAgrees (t: Test, id: string, timeline: Entry[], copies: Received[]): void {
   const count = (type: string) => timeline.filter(entry => entry.type === type).length
   const story = timeline.map(entry => entry.type).join(' ')
-  if (count('email.delivered') !== 1) t.fail(`${id} was delivered ${count('email.delivered')} times by its timeline: ${story}`)
+  if (count('email.delivered') !== 1) {
+    t.fail(`${id} was delivered ${count('email.delivered')} times by its timeline: ${story}`)
+  }
   if (count('email.attempted') < copies.length) t.fail(`${id} has ${copies.length} copies and fewer attempts: ${story}`)
-  if (count('email.in_doubt') < copies.length - 1) t.fail(`${id} has ${copies.length} copies without a doubt for each after the first: ${story}`)
-  if (new Set(copies.map(copy => `${copy.messageId} ${copy.date}`)).size !== 1) t.fail(`the copies of ${id} differ in Message-ID or Date`)
+  if (count('email.in_doubt') < copies.length - 1) {
+    t.fail(`${id} has ${copies.length} copies without a doubt for each after the first: ${story}`)
+  }
+  if (new Set(copies.map(copy => `${copy.messageId} ${copy.date}`)).size !== 1) {
+    t.fail(`the copies of ${id} differ in Message-ID or Date`)
+  }
 }

@@ -8,7 +8,7 @@ export interface RelayServer {
   /** Who has logged in, or tried to, as `user:password`. */
   logins: string[]
   /** SMTP_URL of it. */
-  url (user: string, password: string, options?: string): string
+  url(user: string, password: string, options?: string): string
 }
 
 /** A relay that wants a login, and knows `u` with `hunter2`. With a certificate it has STARTTLS. */
@@ -29,5 +29,9 @@ export async function openRelay (t: Ending, tls: { key: string, cert: string } |
   await once(listener, 'listening')
   t.teardown(() => new Promise<void>(resolve => server.close(resolve)))
   const { port } = listener.address() as AddressInfo
-  return { port, logins, url: (user, password, options = '') => `smtp://${user}:${password}@127.0.0.1:${port}${options}` }
+  return {
+    port,
+    logins,
+    url: (user, password, options = '') => `smtp://${user}:${password}@127.0.0.1:${port}${options}`
+  }
 }

@@ -1,4 +1,4 @@
-import type { TestHouse } from './house.ts'
+import type { TestApp } from './app.ts'
 
 /** What goes into a request. Without `body` it is the first example of the document. */
 export interface Call {
@@ -8,7 +8,7 @@ export interface Call {
   body?: unknown
 }
 
-type Make = (house: TestHouse) => Promise<Call>
+type Make = (app: TestApp) => Promise<Call>
 
 /** How to get an operation to do its work, and to answer what not every operation can. */
 export interface Recipe {
@@ -24,28 +24,30 @@ const fresh = (text: string): string => text.replace('#', String(++made))
 const inHours = (hours: number): string => new Date(Date.now() + hours * 3_600_000).toISOString()
 
 /** What POST answers; throws when it is no success. */
-async function post (house: TestHouse, path: string, body?: unknown): Promise<any> {
-  const answer = await house.request('POST', path, { body })
+async function post (app: TestApp, path: string, body?: unknown): Promise<any> {
+  const answer = await app.request('POST', path, { body })
   if (answer.status >= 300) throw new Error(`POST ${path} answered ${answer.status}: ${JSON.stringify(answer.body)}`)
   return answer.body
 }
 
 /** The id of a new thing. */
-const anew = (path: string, body: () => unknown): Make => async house => ({ params: { id: (await post(house, path, body())).id } })
+const anew = (path: string, body: () => unknown): Make => async app => ({
+  params: { id: (await post(app, path, body())).id }
+})
 
-const sent: Make = async house => ({ params: { id: (await house.send()).body.id } })
-const scheduled: Make = async house => ({ params: { id: (await house.send({ scheduled_at: inHours(1) })).body.id } })
-const delivered: Make = async house => {
-  const { body: { id } } = await house.send()
-  await house.settled(id, 'delivered')
+const sent: Make = async app => ({ params: { id: (await app.send()).body.id } })
+const scheduled: Make = async app => ({ params: { id: (await app.send({ scheduled_at: inHours(1) })).body.id } })
+const delivered: Make = async app => {
+  const { body: { id } } = await app.send()
+  await app.settled(id, 'delivered')
   return { params: { id } }
 }
-const undelivered: Make = async house => {
+const undelivered: Make = async app => {
   const address = fresh('gone-#@example.com')
-  await post(house, '/api/suppressions', { address })
-  const { body: { id } } = await house.send({ to: address })
-  await house.settled(id, 'suppressed')
-  await house.request('DELETE', `/api/suppressions/${address}`)
+  await post(app, '/api/suppressions', { address })
+  const { body: { id } } = await app.send({ to: address })
+  await app.settled(id, 'suppressed')
+  await app.request('DELETE', `/api/suppressions/${address}`)
   return { params: { id } }
 }
 
@@ -56,42 +58,47 @@ const key = anew('/api/keys', () => ({ name: fresh('Key #'), scopes: ['emails:se
 /** Nobody listens there. */
 const HOOK = 'http://127.0.0.1:9/'
 const webhook = anew('/api/webhooks', () => ({ url: HOOK, events: ['email.delivered'] }))
-const template = anew('/api/templates', () => ({ name: fresh('Template #'), subject: 'Hello {{name}}', html: '<p>Hello {{name}}</p>' }))
+const template = anew(
+  '/api/templates',
+  () => ({ name: fresh('Template #'), subject: 'Hello {{name}}', html: '<p>Hello {{name}}</p>' })
+)
 /** That of another. */
-const layout: Make = async house => {
-  const { id } = await post(house, '/api/templates', { name: 'Layout', html: '<main>{{{content}}}</main>' })
-  await post(house, '/api/templates', { name: 'Inside', subject: 'Hello', html: '<p>Hello</p>', layout_id: id })
+const layout: Make = async app => {
+  const { id } = await post(app, '/api/templates', { name: 'Layout', html: '<main>{{{content}}}</main>' })
+  await post(app, '/api/templates', { name: 'Inside', subject: 'Hello', html: '<p>Hello</p>', layout_id: id })
   return { params: { id } }
 }
-const suppression: Make = async house => ({ params: { address: (await post(house, '/api/suppressions', newSuppression().body)).address } })
+const suppression: Make = async app => ({
+  params: { address: (await post(app, '/api/suppressions', newSuppression().body)).address }
+})
 
 const RIVALS = 'only when others change it at the same moment, again and again'
 const TOO_MANY = 'takes more of them than this test should make: the tests of the operation have it'
 
 /** The same request twice: the second is the one to look at. */
-const twice = (path: string, make: () => Call): Make => async house => {
+const twice = (path: string, make: () => Call): Make => async app => {
   const call = make()
-  await post(house, path, call.body)
+  await post(app, path, call.body)
   return call
 }
 
-const taken: Make = async house => {
+const taken: Make = async app => {
   const body = { name: fresh('d#.example') }
-  await house.request('POST', '/api/domains', { key: await house.newAccountKey(), body })
+  await app.request('POST', '/api/domains', { key: await app.newAccountKey(), body })
   return { body }
 }
-const fixed: Make = async house => {
-  const { body } = await house.request('GET', '/api/keys?limit=100')
+const fixed: Make = async app => {
+  const { body } = await app.request('GET', '/api/keys?limit=100')
   return { params: { id: body.data.find((key: { name: string }) => key.name === 'JETPOST_API_KEY').id } }
 }
-const rotated: Make = async house => {
-  const call = await webhook(house)
-  await post(house, `/api/webhooks/${call.params!.id}/rotate-secret`, {})
+const rotated: Make = async app => {
+  const call = await webhook(app)
+  await post(app, `/api/webhooks/${call.params!.id}/rotate-secret`, {})
   return call
 }
-const inRotation: Make = async house => {
-  const call = await domain(house)
-  await post(house, `/api/domains/${call.params!.id}/rotate-dkim`)
+const inRotation: Make = async app => {
+  const call = await domain(app)
+  await post(app, `/api/domains/${call.params!.id}/rotate-dkim`)
   return call
 }
 const paused = anew('/api/webhooks', () => ({ url: HOOK, events: ['email.delivered'], paused: true }))
@@ -105,18 +112,26 @@ export const recipes: Record<string, Recipe> = {
   getEmailContent: { valid: sent },
   getEmailRaw: { valid: sent },
   rescheduleEmail: {
-    valid: async house => ({ ...await scheduled(house), body: { scheduled_at: inHours(2) } }),
-    also: { 409: async house => ({ ...await delivered(house), body: { scheduled_at: inHours(2) } }) }
+    valid: async app => ({ ...await scheduled(app), body: { scheduled_at: inHours(2) } }),
+    also: { 409: async app => ({ ...await delivered(app), body: { scheduled_at: inHours(2) } }) }
   },
   cancelEmail: { valid: scheduled, also: { 409: delivered } },
   retryEmail: { valid: undelivered, also: { 409: delivered } },
 
-  listEvents: { valid: async house => { await delivered(house); return { query: 'type=email.delivered&type=email.bounced&limit=2' } } },
+  listEvents: {
+    valid: async app => {
+      await delivered(app)
+      return { query: 'type=email.delivered&type=email.bounced&limit=2' }
+    }
+  },
 
   createTemplate: { valid: simply, also: { 409: TOO_MANY } },
   listTemplates: { valid: simply },
   getTemplate: { valid: template },
-  updateTemplate: { valid: template, also: { 409: async house => ({ ...await layout(house), body: { html: '<p>No place for content</p>' } }) } },
+  updateTemplate: {
+    valid: template,
+    also: { 409: async app => ({ ...await layout(app), body: { html: '<p>No place for content</p>' } }) }
+  },
   deleteTemplate: { valid: template, also: { 409: layout } },
   listTemplateVersions: { valid: template },
   previewTemplate: { valid: template },
@@ -132,7 +147,10 @@ export const recipes: Record<string, Recipe> = {
   createKey: { valid: simply, also: { 409: TOO_MANY } },
   listKeys: { valid: simply },
   getKey: { valid: key },
-  updateKey: { valid: async house => ({ ...await key(house), body: { name: 'Another name' } }), also: { 409: async house => ({ ...await fixed(house), body: { expires_at: null } }) } },
+  updateKey: {
+    valid: async app => ({ ...await key(app), body: { name: 'Another name' } }),
+    also: { 409: async app => ({ ...await fixed(app), body: { expires_at: null } }) }
+  },
   deleteKey: { valid: key },
   rotateKey: { valid: key, also: { 409: fixed } },
 
@@ -144,7 +162,10 @@ export const recipes: Record<string, Recipe> = {
   rotateWebhookSecret: { valid: webhook, also: { 409: rotated } },
   testWebhook: { valid: webhook, also: { 409: paused } },
 
-  createSuppression: { valid: async () => newSuppression(), also: { 200: twice('/api/suppressions', newSuppression), 409: RIVALS } },
+  createSuppression: {
+    valid: async () => newSuppression(),
+    also: { 200: twice('/api/suppressions', newSuppression), 409: RIVALS }
+  },
   listSuppressions: { valid: simply },
   getSuppression: { valid: suppression },
   deleteSuppression: { valid: suppression, also: { 409: RIVALS } },
@@ -153,5 +174,10 @@ export const recipes: Record<string, Recipe> = {
   listErasures: { valid: simply },
   getErasure: { valid: anew('/api/erasures', () => newSuppression().body) },
 
-  getStats: { valid: async house => { await delivered(house); return { query: 'interval=hour&group_by=domain' } } }
+  getStats: {
+    valid: async app => {
+      await delivered(app)
+      return { query: 'interval=hour&group_by=domain' }
+    }
+  }
 }

@@ -1,14 +1,14 @@
-/** The sender role in a process of its own, to be paused or killed: `sender-child.ts <NATS URL> <SMTP URL>`. Tells its parent by IPC once it runs,
- *  and ends with it. */
-import { openLedger } from '#src/actions/ledger.ts'
-import { openSuppressionBook } from '#src/actions/suppression-book.ts'
+/** The sender role in a process of its own, to be paused or killed: `sender-child.ts <NATS URL> <SMTP URL>`. Tells its
+ *  parent by IPC once it runs, and ends with it. */
+import { createAppenders } from '#src/actions/appenders.ts'
+import { openSuppressionStore } from '#src/actions/suppression-store.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { openBlobs } from '#src/nats/blobs.ts'
 import { connectBus } from '#src/nats/connect.ts'
 import { repair } from '#src/nats/ensure.ts'
 import { startHeartbeats } from '#src/nats/heartbeats.ts'
-import { startSender } from '#src/out/smtp/run.ts'
+import { startSender } from '#src/workers/sender/sender.ts'
 import { openDns } from '#src/dns/resolve.ts'
 import { composePlainly, log, topology } from './sender-rig.ts'
 
@@ -17,9 +17,9 @@ const [natsUrl, smtpUrl] = [process.argv[2]!, process.argv[3]!]
 const bus = await connectBus({ url: natsUrl, creds: null, name: 'sender child', log })
 const worker = newId('w', Date.now())
 startSender({
-  ledger: openLedger(bus, systemClock),
+  appenders: createAppenders(bus, systemClock),
   blobs: await openBlobs(bus),
-  suppressions: openSuppressionBook(bus),
+  suppressions: openSuppressionStore(bus),
   ownerOf: async (_domain, expected) => expected,
   compose: composePlainly,
   heartbeats: startHeartbeats(bus, worker),

@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { createConnection, createServer, type Socket } from 'node:net'
 import { pino } from 'pino'
 import type { Test } from 'tap'
-import { openLedger, stamp, type Ledger } from '#src/actions/ledger.ts'
-import { openSuppressionBook } from '#src/actions/suppression-book.ts'
+import { createAppenders, stamp, type Appenders } from '#src/actions/appenders.ts'
+import { openSuppressionStore } from '#src/actions/suppression-store.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { systemClock, timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
@@ -14,8 +14,8 @@ import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { ensureTopology, repair } from '#src/nats/ensure.ts'
 import { startHeartbeats, type Heartbeats } from '#src/nats/heartbeats.ts'
 import { loadSubject } from '#src/nats/load.ts'
-import type { AttemptReport } from '#src/out/smtp/deliver.ts'
-import { startSender, type Sender, type SenderOptions, type SenderTimings } from '#src/out/smtp/run.ts'
+import type { AttemptReport } from '#src/workers/sender/deliver.ts'
+import { startSender, type Sender, type SenderOptions, type SenderTimings } from '#src/workers/sender/sender.ts'
 import { EmailAttempted, EmailRequested, type RecipientFact } from '#streams/email/facts.ts'
 import { subjects } from '#streams/subjects.ts'
 import { PLAIN } from './facts.ts'
@@ -26,22 +26,29 @@ export const ACCOUNT = 'acc_1'
 export const log = pino({ level: process.env.JETPOST_LOG_LEVEL ?? 'silent' }, pino.destination(2))
 export const topology = { retention: { factsMs: 90 * 86_400_000, contentMs: 30 * 86_400_000 }, replicas: 1, log }
 /** Short, but not so short that a machine which does other things as well runs into them. */
-export const SMTP_QUICK = { connectMs: 2000, greetingMs: 2000, commandMs: 2000, bodyMs: 2500, dotMs: 2500, strangerMs: 2000 }
+export const SMTP_QUICK = {
+  connectMs: 2000,
+  greetingMs: 2000,
+  commandMs: 2000,
+  bodyMs: 2500,
+  dotMs: 2500,
+  strangerMs: 2000
+}
 
 type Ask = Partial<EmailRequested['data']>
 
 /** A sender on NATS and a sink, with short times, and hands to see what it does. */
 export interface Rig {
   bus: Bus
-  ledger: Ledger
+  appenders: Appenders
   sink: Sink
   sender: Sender
   /** What the sender has reported of its attempts. */
   reports: AttemptReport[]
-  ask (to: string | string[], ask?: Ask): Promise<string>
-  facts (email: string, n?: number): Promise<RecipientFact[]>
+  ask(to: string | string[], ask?: Ask): Promise<string>
+  facts(email: string, n?: number): Promise<RecipientFact[]>
   /** Waits until the recipient's facts are of these types, in this order. */
-  told (email: string, types: string[], n?: number): Promise<RecipientFact[]>
+  told(email: string, types: string[], n?: number): Promise<RecipientFact[]>
 }
 
 export interface RigOptions {
@@ -59,11 +66,27 @@ export interface RigOptions {
   direct?: Partial<Pick<SenderOptions, 'mxPort' | 'mxAllowPrivate' | 'trust' | 'onPolicyFault' | 'log'>>
 }
 
-/** The message without what the house adds to it: no tracking, no signature, bounces to whoever it is from. */
+/** The message without what the app adds to it: no tracking, no signature, bounces to whoever it is from. */
 export const composePlainly: SenderOptions['compose'] = ({ request: { fact: { data } }, n }, content, copy) => {
   const { from, recipients, replyTo, subject, headers } = data
   const utf8 = isBeyondAscii(from.address) || isBeyondAscii(recipients[n]!.address)
-  return { from: from.address, envelopeId: 'e1', utf8, message: composeMessage({ ...copy, from, recipients, replyTo, subject, headers, attachments: [], html: content.html, text: content.text, utf8 }) }
+  return {
+    from: from.address,
+    envelopeId: 'e1',
+    utf8,
+    message: composeMessage({
+      ...copy,
+      from,
+      recipients,
+      replyTo,
+      subject,
+      headers,
+      attachments: [],
+      html: content.html,
+      text: content.text,
+      utf8
+    })
+  }
 }
 
 export async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> {
@@ -71,15 +94,15 @@ export async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> 
   const sink = await startSink(options.sink)
   const bus = await connectBus({ url: natsUrl, creds: null, name: 'test', log })
   await ensureTopology(bus, topology)
-  const ledger = openLedger(bus, systemClock)
+  const appenders = createAppenders(bus, systemClock)
   const worker = newId('w', Date.now())
   const heartbeats = startHeartbeats(bus, worker)
   const blobs = await openBlobs(bus)
   const reports: AttemptReport[] = []
   const sender = startSender({
-    ledger,
+    appenders,
     blobs: options.blobs?.(blobs) ?? blobs,
-    suppressions: openSuppressionBook(bus),
+    suppressions: openSuppressionStore(bus),
     ownerOf: async (_domain, expected) => expected,
     compose: composePlainly,
     heartbeats: options.heartbeats?.(heartbeats) ?? heartbeats,
@@ -126,16 +149,18 @@ export async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> 
       onDoubt: 'retry',
       ...more
     }, Date.now())
-    await ledger.requests.append([{ subject: subjects.request(ACCOUNT, email), fact }])
+    await appenders.requests.append([{ subject: subjects.request(ACCOUNT, email), fact }])
     return email
   }
 
   async function facts (email: string, n = 0): Promise<RecipientFact[]> {
-    return (await loadSubject(bus, 'EMAILS', subjects.recipient(ACCOUNT, email, n))).map(({ fact }) => fact as RecipientFact)
+    return (await loadSubject(bus, 'EMAILS', subjects.recipient(ACCOUNT, email, n))).map(({ fact }) =>
+      fact as RecipientFact
+    )
   }
 
   async function told (email: string, types: string[], n = 0): Promise<RecipientFact[]> {
-    for (const endMs = Date.now() + 30_000; ;) {
+    for (const endMs = Date.now() + 30_000;;) {
       const found = await facts(email, n).catch(() => [])
       if (found.length >= types.length || Date.now() > endMs) {
         t.same(found.map(fact => fact.type), types.map(type => `email.${type}`))
@@ -145,11 +170,13 @@ export async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> 
     }
   }
 
-  return { bus, ledger, sink, sender, reports, ask, facts, told }
+  return { bus, appenders, sink, sender, reports, ask, facts, told }
 }
 
 /** The webhook event that a fact carries. */
-export function eventOf (fact: RecipientFact | undefined): { id: string, type: string, created_at: string, data: Record<string, any> } {
+export function eventOf (
+  fact: RecipientFact | undefined
+): { id: string, type: string, created_at: string, data: Record<string, any> } {
   return JSON.parse((fact!.data as { event: string }).event)
 }
 
@@ -174,7 +201,7 @@ export function claimOf (email: string, worker: string, leaseMs: number): Recipi
 }
 
 /** A line to NATS that can be cut: those who connect meanwhile find nobody. */
-export async function cuttableLine (t: Test, natsUrl: string): Promise<{ url: string, cut (): void, mend (): void }> {
+export async function cuttableLine (t: Test, natsUrl: string): Promise<{ url: string, cut(): void, mend(): void }> {
   const { hostname, port } = new URL(natsUrl)
   const ends = new Set<Socket>()
   let open = true
@@ -183,7 +210,10 @@ export async function cuttableLine (t: Test, natsUrl: string): Promise<{ url: st
     const far = createConnection(Number(port), hostname)
     for (const [one, other] of [[near, far], [far, near]] as const) {
       ends.add(one)
-      one.on('error', () => {}).on('close', () => { ends.delete(one); other.destroy() })
+      one.on('error', () => {}).on('close', () => {
+        ends.delete(one)
+        other.destroy()
+      })
       one.pipe(other)
     }
   })
@@ -191,5 +221,14 @@ export async function cuttableLine (t: Test, natsUrl: string): Promise<{ url: st
   await once(server, 'listening')
   t.teardown(() => void server.close())
   const url = natsUrl.replace(`${hostname}:${port}`, `127.0.0.1:${(server.address() as { port: number }).port}`)
-  return { url, cut () { open = false; for (const end of ends) end.destroy() }, mend () { open = true } }
+  return {
+    url,
+    cut () {
+      open = false
+      for (const end of ends) end.destroy()
+    },
+    mend () {
+      open = true
+    }
+  }
 }

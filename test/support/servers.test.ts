@@ -3,7 +3,7 @@ import { Client } from 'pg'
 import t from 'tap'
 import { freshAccount, freshDatabase } from './servers.ts'
 
-t.test('two houses use the same stream names and do not see each other', async t => {
+t.test('two apps use the same stream names and do not see each other', async t => {
   for (const url of [new URL(freshAccount().natsUrl), new URL(freshAccount().natsUrl)]) {
     const nc = await connect({ servers: url.host, user: url.username, pass: url.password })
     const manager = await nc.jetstreamManager()
@@ -14,7 +14,7 @@ t.test('two houses use the same stream names and do not see each other', async t
   }
 })
 
-t.test('a database of one\'s own is gone after the test', async t => {
+t.test("a database of one's own is gone after the test", async t => {
   let url = ''
   await t.test('while it lasts', async t => {
     url = await freshDatabase(t)

@@ -10,22 +10,27 @@ const CONNECT_TIMEOUT_MS = 10_000
 const QUERY_TIMEOUT_MS = 30_000
 
 /** What this needs of a tap test: something to run when it ends. */
-export type Ending = { teardown (end: () => Promise<void>): void }
+export type Ending = { teardown(end: () => Promise<void>): void }
 
 /** The servers of this run. Throws a sentence when the file was started without tap. */
 export function servers (): Servers {
   const found = readServers(runFolder(process.ppid))
   if (found === null) {
-    throw new Error('This test needs NATS and PostgreSQL, which tap starts: run `npm test`, or `npx tap run <file>` for this file alone.')
+    throw new Error(
+      'This test needs NATS and PostgreSQL, which tap starts: run `npm test`, or `npx tap run <file>` for this file alone.'
+    )
   }
   return found
 }
 
-/** A NATS account of one's own, empty, with JetStream: streams in it may have any name. Throws when the run has used up all. */
+/** A NATS account of one's own, empty, with JetStream: streams in it may have any name. Throws when the run has used up
+ *  all. */
 export function freshAccount (): { natsUrl: string } {
   const { nats } = servers()
   const account = accountNames().find(claim)
-  if (account === undefined) throw new Error('All NATS accounts of this run are taken: raise ACCOUNTS_MAX in test/support/nats-config.ts.')
+  if (account === undefined) {
+    throw new Error('All NATS accounts of this run are taken: raise ACCOUNTS_MAX in test/support/nats-config.ts.')
+  }
   return { natsUrl: `nats://${account}:${nats.password}@${nats.host}:${nats.port}` }
 }
 

@@ -2,11 +2,12 @@ import { createServer, type Server, type Socket } from 'node:net'
 import { once } from 'node:events'
 import { TLSSocket } from 'node:tls'
 
-/** What the sink does when a transaction comes to a stage: say this reply (CRLF added), say nothing for ever, cut the line by RST, say it and cut
- *  the line at once, or say it late. */
+/** What the sink does when a transaction comes to a stage: say this reply (CRLF added), say nothing for ever, cut the
+ *  line by RST, say it and cut the line at once, or say it late. */
 export type Act = string | 'hang' | 'reset' | { reply: string, thenReset: true } | { reply: string, afterMs: number }
 
-/** Acts by stage; `body` = as soon as the first bytes after 354 are in; `dot` = when the final dot is. What is left out goes well. */
+/** Acts by stage; `body` = as soon as the first bytes after 354 are in; `dot` = when the final dot is. What is left out
+ *  goes well. */
 export interface Behaviour {
   mail?: Act
   rcpt?: Act
@@ -39,21 +40,22 @@ export interface Sink {
   port: number
   /** All messages, in the order they ended. */
   received: Received[]
-  /** The address behaves so for the next `times` transactions; several calls queue up; at the end all goes well again. */
-  replies (address: string, behaviour: Behaviour, times?: number): void
+  /** The address behaves so for the next `times` transactions; several calls queue up; at the end all goes well again.
+   */
+  replies(address: string, behaviour: Behaviour, times?: number): void
   /** What the next connections are greeted with; null = properly. */
-  greet (act: Act | null): void
+  greet(act: Act | null): void
   /** RCPT commands seen for the address. */
-  attempts (address: string): number
+  attempts(address: string): number
   /** Accepted messages, by Message-ID. */
-  copies (): Map<string, Received[]>
+  copies(): Map<string, Received[]>
   /** Resolves once `count` messages ended with a dot, or rejects after `timeoutMs`. */
-  dots (count: number, timeoutMs?: number): Promise<Received[]>
+  dots(count: number, timeoutMs?: number): Promise<Received[]>
   /** Connections open now. */
-  connections (): number
+  connections(): number
   /** Connections made so far, and the most that were open at once. */
-  sessions (): { made: number, most: number }
-  stop (): Promise<void>
+  sessions(): { made: number, most: number }
+  stop(): Promise<void>
 }
 
 export interface SinkOptions {
@@ -63,7 +65,8 @@ export interface SinkOptions {
   extensions?: string[] | null
   /** Address to listen on; loopback has many. */
   host?: string
-  /** With a certificate STARTTLS works; `broken` = it is offered, and then the line speaks no TLS; `refused` = offered, and then not now. */
+  /** With a certificate STARTTLS works; `broken` = it is offered, and then the line speaks no TLS; `refused` = offered,
+   *  and then not now. */
   tls?: { key: string, cert: string } | 'broken' | 'refused'
   /** Every mail is the last of its connection. */
   closesAfterMail?: boolean
@@ -73,7 +76,13 @@ const END = Buffer.from('\r\n.\r\n')
 
 /** A scriptable SMTP server on a raw socket: everything a real one may do wrong, it does when told. */
 export async function startSink (options: SinkOptions = {}): Promise<Sink> {
-  const { port = 0, host = '127.0.0.1', extensions = ['PIPELINING', '8BITMIME', 'SMTPUTF8', 'SIZE 26214400'], tls, closesAfterMail = false } = options
+  const {
+    port = 0,
+    host = '127.0.0.1',
+    extensions = ['PIPELINING', '8BITMIME', 'SMTPUTF8', 'SIZE 26214400'],
+    tls,
+    closesAfterMail = false
+  } = options
   const received: Received[] = []
   const scripts = new Map<string, Behaviour[]>()
   const rcpts = new Map<string, number>()
@@ -102,7 +111,9 @@ export async function startSink (options: SinkOptions = {}): Promise<Sink> {
       socket.write(`${act.reply}\r\n`)
       return void socket.resetAndDestroy()
     }
-    if (typeof act === 'object') return void setTimeout(() => socket.writable && socket.write(`${act.reply}\r\n`), act.afterMs)
+    if (typeof act === 'object') {
+      return void setTimeout(() => socket.writable && socket.write(`${act.reply}\r\n`), act.afterMs)
+    }
     socket.write(`${act}\r\n`)
     if (act.startsWith('421')) socket.end()
   }
@@ -121,7 +132,9 @@ export async function startSink (options: SinkOptions = {}): Promise<Sink> {
     let searchFrom = 0
 
     socket.on('data', listen)
-    socket.on('close', () => { if (inBody) ended(buffer, false) })
+    socket.on('close', () => {
+      if (inBody) ended(buffer, false)
+    })
     if (!secure) perform(socket, greeting ?? '220 sink ready')
 
     function listen (chunk: Buffer<ArrayBuffer>): void {
@@ -213,7 +226,17 @@ export async function startSink (options: SinkOptions = {}): Promise<Sink> {
     function ended (bytes: Buffer, dot: boolean, accepted = false): void {
       inBody = false
       const raw = Buffer.from(bytes.toString('latin1').replaceAll('\r\n..', '\r\n.'), 'latin1')
-      received.push({ from, to: to!, commands, raw, messageId: headerOf(raw, 'message-id'), date: headerOf(raw, 'date'), dot, accepted, atMs: Date.now() })
+      received.push({
+        from,
+        to: to!,
+        commands,
+        raw,
+        messageId: headerOf(raw, 'message-id'),
+        date: headerOf(raw, 'date'),
+        dot,
+        accepted,
+        atMs: Date.now()
+      })
       if (dot) onDot()
     }
   }
@@ -226,7 +249,10 @@ export async function startSink (options: SinkOptions = {}): Promise<Sink> {
       if (Date.now() > endMs) throw new Error(`${done.length} of ${count} messages came in ${timeoutMs} ms`)
       await new Promise<void>(resolve => {
         const timer = setTimeout(resolve, 100)
-        onDot = () => { clearTimeout(timer); resolve() }
+        onDot = () => {
+          clearTimeout(timer)
+          resolve()
+        }
       })
     }
   }
@@ -235,8 +261,11 @@ export async function startSink (options: SinkOptions = {}): Promise<Sink> {
     url: `smtp://${host}:${bound}`,
     port: bound,
     received,
-    replies: (address, behaviour, times = 1) => void scripts.set(address, [...scripts.get(address) ?? [], ...Array<Behaviour>(times).fill(behaviour)]),
-    greet: act => { greeting = act },
+    replies: (address, behaviour, times = 1) =>
+      void scripts.set(address, [...scripts.get(address) ?? [], ...Array<Behaviour>(times).fill(behaviour)]),
+    greet: act => {
+      greeting = act
+    },
     attempts: address => rcpts.get(address) ?? 0,
     copies: () => Map.groupBy(received.filter(message => message.accepted), message => message.messageId ?? ''),
     dots,

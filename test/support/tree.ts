@@ -34,29 +34,30 @@ export interface TreeExit {
   ms: number
 }
 
-/** A whole Jetpost as an operator runs it: `jetpost start` in a process of its own, with what it starts. Linux only: it looks into /proc. */
+/** A whole Jetpost as an operator runs it: `jetpost start` in a process of its own, with what it starts. Linux only: it
+ *  looks into /proc. */
 export interface Tree {
   /** Where it serves; the same after a restart. */
   url: string
   dataDir: string
   /** Of the Jetpost process itself. */
-  pid (): number
+  pid(): number
   /** Of the embedded servers as their pid files say; null = not running. */
-  natsPid (): number | null
-  postgresPid (): number | null
+  natsPid(): number | null
+  postgresPid(): number | null
   /** Every living process of the tree: Jetpost, its servers, their children and watchers. */
-  family (): number[]
+  family(): number[]
   /** SIGKILL to the whole family at once; resolves when none is left. */
-  kill9 (): Promise<void>
+  kill9(): Promise<void>
   /** SIGTERM to Jetpost; resolves when it has ended. Throws after `timeoutMs`. */
-  stop (timeoutMs?: number): Promise<TreeExit>
+  stop(timeoutMs?: number): Promise<TreeExit>
   /** Starts it again on the same folder and port. */
-  start (): Promise<void>
+  start(): Promise<void>
   /** What `jetpost <args>` printed. */
-  cli (...args: string[]): Promise<string>
-  request (method: string, path: string, body?: unknown): Promise<TreeAnswer>
+  cli(...args: string[]): Promise<string>
+  request(method: string, path: string, body?: unknown): Promise<TreeAnswer>
   /** The log's lines so far, over all starts. */
-  log (): string
+  log(): string
 }
 
 export interface TreeOptions {
@@ -65,10 +66,20 @@ export interface TreeOptions {
   dataDir?: string
 }
 
-/** Starts a tree and lifts its key's limits out of the way. `dispose` kills what is left of it and removes its folder. */
-export async function startTree ({ env = {}, dataDir }: TreeOptions = {}): Promise<Tree & { dispose (): Promise<void> }> {
+/** Starts a tree and lifts its key's limits out of the way. `dispose` kills what is left of it and removes its folder.
+ */
+export async function startTree (
+  { env = {}, dataDir }: TreeOptions = {}
+): Promise<Tree & { dispose(): Promise<void> }> {
   const folder = dataDir ?? mkdtempSync(join(tmpdir(), 'jetpost-tree-'))
-  const settings: NodeJS.ProcessEnv = { ...cleanEnvironment(), ...COMPILED, JETPOST_DATA_DIR: folder, JETPOST_API_KEY: TREE_KEY, JETPOST_LOG_LEVEL: 'warn', ...env }
+  const settings: NodeJS.ProcessEnv = {
+    ...cleanEnvironment(),
+    ...COMPILED,
+    JETPOST_DATA_DIR: folder,
+    JETPOST_API_KEY: TREE_KEY,
+    JETPOST_LOG_LEVEL: 'warn',
+    ...env
+  }
   const logFile = join(folder, 'jetpost.log')
   let child: ChildProcess | null = null
   let exited: Promise<[number | null, NodeJS.Signals | null]> = Promise.resolve([null, null])
@@ -83,14 +94,18 @@ export async function startTree ({ env = {}, dataDir }: TreeOptions = {}): Promi
     kill9,
     stop,
     start,
-    cli: async (...args) => (await promisify(execFile)(process.execPath, [BIN, ...args], { env: settings, timeout: CLI_MS })).stdout,
+    cli: async (...args) =>
+      (await promisify(execFile)(process.execPath, [BIN, ...args], { env: settings, timeout: CLI_MS })).stdout,
     request: (method, path, body) => request(tree.url, method, path, body).catch(explain),
     log: () => readFileSync(logFile, 'utf8')
   }
 
   async function start (): Promise<void> {
     const log = openSync(logFile, 'a', 0o600)
-    child = spawn(process.execPath, [BIN, 'start'], { env: { ...settings, PORT: port }, stdio: ['ignore', 'pipe', log] })
+    child = spawn(process.execPath, [BIN, 'start'], {
+      env: { ...settings, PORT: port },
+      stdio: ['ignore', 'pipe', log]
+    })
     closeSync(log)
     exited = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>
     tree.url = await readyUrl(child, exited, tree)
@@ -107,7 +122,11 @@ export async function startTree ({ env = {}, dataDir }: TreeOptions = {}): Promi
   async function stop (timeoutMs = 60_000): Promise<TreeExit> {
     const beginMs = performance.now()
     signal(tree.pid(), 'SIGTERM')
-    const [code, name] = await deadline(exited, timeoutMs, `Jetpost did not stop within ${timeoutMs} ms:\n${tree.log().slice(-2000)}`)
+    const [code, name] = await deadline(
+      exited,
+      timeoutMs,
+      `Jetpost did not stop within ${timeoutMs} ms:\n${tree.log().slice(-2000)}`
+    )
     return { code, signal: name, ms: Math.round(performance.now() - beginMs) }
   }
 
@@ -126,7 +145,9 @@ export async function startTree ({ env = {}, dataDir }: TreeOptions = {}): Promi
   }
 
   // A test that crashes or runs out of time must not leave it behind; what it started dies with it.
-  const dieToo = () => { if (child !== null) signal(tree.pid(), 'SIGKILL') }
+  const dieToo = () => {
+    if (child !== null) signal(tree.pid(), 'SIGKILL')
+  }
   process.once('exit', dieToo)
   try {
     await start()
@@ -140,7 +161,9 @@ export async function startTree ({ env = {}, dataDir }: TreeOptions = {}): Promi
 
 /** Without what tap tells its own children: Jetpost is no test. */
 function cleanEnvironment (): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(_?TAP|NODE_OPTIONS$|NATS_URL$|DATABASE_URL$)/.test(name)))
+  return Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !/^(_?TAP|NODE_OPTIONS$|NATS_URL$|DATABASE_URL$)/.test(name))
+  )
 }
 
 async function readyUrl (child: ChildProcess, exited: Promise<unknown>, tree: Tree): Promise<string> {
@@ -150,9 +173,15 @@ async function readyUrl (child: ChildProcess, exited: Promise<unknown>, tree: Tr
       if (url !== null) resolve(url)
     })
   })
-  const failed = exited.then(() => { throw new Error(`Jetpost ended instead of getting ready:\n${tree.log().slice(-4000)}`) })
+  const failed = exited.then(() => {
+    throw new Error(`Jetpost ended instead of getting ready:\n${tree.log().slice(-4000)}`)
+  })
   failed.catch(() => {})
-  return await deadline(Promise.race([ready, failed]), READY_MS, `Jetpost was not ready within ${READY_MS} ms:\n${tree.log().slice(-4000)}`)
+  return await deadline(
+    Promise.race([ready, failed]),
+    READY_MS,
+    `Jetpost was not ready within ${READY_MS} ms:\n${tree.log().slice(-4000)}`
+  )
 }
 
 function urlIn (line: string): string | null {
@@ -175,7 +204,10 @@ async function liftLimits (tree: Tree): Promise<void> {
 export async function request (url: string, method: string, path: string, body?: unknown): Promise<TreeAnswer> {
   const response = await fetch(url + path, {
     method,
-    headers: { authorization: `Bearer ${TREE_KEY}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+    headers: {
+      authorization: `Bearer ${TREE_KEY}`,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' })
+    },
     body: body === undefined ? undefined : JSON.stringify(body),
     signal: AbortSignal.timeout(REQUEST_MS)
   })
@@ -203,12 +235,18 @@ export function signal (pid: number, name: NodeJS.Signals): void {
   } catch { /* gone */ }
 }
 
-interface Process { pid: number, parent: number, command: string }
+interface Process {
+  pid: number
+  parent: number
+  command: string
+}
 
 /** Those whose command line names the folder, `root`, and all their descendants. Never ourselves. */
 function familyOf (folder: string, root: number | undefined): number[] {
   const processes = allProcesses()
-  const family = new Set(processes.filter(({ pid, command }) => pid === root || command.includes(folder)).map(({ pid }) => pid))
+  const family = new Set(
+    processes.filter(({ pid, command }) => pid === root || command.includes(folder)).map(({ pid }) => pid)
+  )
   for (let before = -1; before !== family.size;) {
     before = family.size
     for (const { pid, parent } of processes) if (family.has(parent)) family.add(pid)
@@ -222,7 +260,11 @@ function allProcesses (): Process[] {
     try {
       const stat = readFileSync(`/proc/${name}/stat`, 'latin1')
       const parent = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1])
-      return [{ pid: Number(name), parent, command: readFileSync(`/proc/${name}/cmdline`, 'latin1').replaceAll('\0', ' ') }]
+      return [{
+        pid: Number(name),
+        parent,
+        command: readFileSync(`/proc/${name}/cmdline`, 'latin1').replaceAll('\0', ' ')
+      }]
     } catch {
       return []
     }
@@ -232,7 +274,9 @@ function allProcesses (): Process[] {
 /** Waits until none of these processes lives. */
 export async function untilGone (pids: number[]): Promise<void> {
   for (const endMs = Date.now() + GONE_MS; pids.some(isAlive);) {
-    if (Date.now() > endMs) throw new Error(`Processes ${pids.filter(isAlive).join(', ')} are still there after ${GONE_MS} ms`)
+    if (Date.now() > endMs) {
+      throw new Error(`Processes ${pids.filter(isAlive).join(', ')} are still there after ${GONE_MS} ms`)
+    }
     await sleep(20)
   }
 }

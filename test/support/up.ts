@@ -1,4 +1,5 @@
-/** Runs once before all test files (`before` in .taprc): starts the servers and leaves their addresses for `servers.ts`. */
+/** Runs once before all test files (`before` in .taprc): starts the servers and leaves their addresses for
+ *  `servers.ts`. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { closeSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

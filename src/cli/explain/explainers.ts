@@ -18,7 +18,10 @@ export const explainers: Record<string, Explainer> = {
     fromText: bytes => ({ raw: bytes.toString('base64') }),
     async explain (input) {
       const { kind, recipients } = await readReport(Buffer.from(textIn(input, 'raw'), 'base64'))
-      return { kind, recipients: recipients.map(({ address, kind, status, reason }) => ({ address, kind, status, reason })) }
+      return {
+        kind,
+        recipients: recipients.map(({ address, kind, status, reason }) => ({ address, kind, status, reason }))
+      }
     }
   },
   reply: {
@@ -27,7 +30,11 @@ export const explainers: Record<string, Explainer> = {
   },
   track: {
     fromText: bytes => ({ html: bytes.toString() }),
-    explain: input => explainTracking(textIn(input, 'html'), (input.base === undefined ? 'http://localhost:8080' : textIn(input, 'base')).replace(/\/+$/, ''))
+    explain: input =>
+      explainTracking(
+        textIn(input, 'html'),
+        (input.base === undefined ? 'http://localhost:8080' : textIn(input, 'base')).replace(/\/+$/, '')
+      )
   },
   render: {
     fromText: (bytes, { data = '{}' }) => ({ template: bytes.toString(), data: jsonOf(data) }),
@@ -81,7 +88,13 @@ function explainReply (text: string, stage: unknown): Record<string, unknown> {
   }
   const { kind, class: name, suppress } = verdictOf(reply, at)
   if (name === 'delivered') throw new Unexplained('the reply says yes')
-  return { kind: verdictOnAddress(name, { code: reply.code, status: reply.enhanced }), class: name, status: reply.enhanced, retry: kind === 'deferred', suppress }
+  return {
+    kind: verdictOnAddress(name, { code: reply.code, status: reply.enhanced }),
+    class: name,
+    status: reply.enhanced,
+    retry: kind === 'deferred',
+    suppress
+  }
 }
 
 /** With tokens of nobody: what they look like, not what they open. */
@@ -96,7 +109,9 @@ function explainTracking (html: string, base: string): Record<string, unknown> {
 
 function rendered (template: string, data: unknown, partials: unknown): string {
   try {
-    const named = new Map<string, Template>(Object.entries(partials ?? {}).map(([name, text]) => [name, parse(String(text))]))
+    const named = new Map<string, Template>(
+      Object.entries(partials ?? {}).map(([name, text]) => [name, parse(String(text))])
+    )
     return render(parse(template), data ?? {}, { escape: 'html', partials: named })
   } catch (error) {
     if (error instanceof MustacheError) throw new Unexplained(error.message)

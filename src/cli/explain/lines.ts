@@ -1,8 +1,8 @@
 const LF = 0x0a
 
-/** The lines of a stream of bytes as text, however they are cut; null for one of over `bytesMax` bytes, which is not held. Only LF ends a line: JSON may hold
- *  every other character that readers of text take for an end. */
-export async function * linesOf (stream: AsyncIterable<Buffer>, bytesMax: number): AsyncGenerator<string | null> {
+/** The lines of a stream of bytes as text, however they are cut; null for one of over `bytesMax` bytes, which is not
+ *  held. Only LF ends a line: JSON may hold every other character that readers of text take for an end. */
+export async function* linesOf (stream: AsyncIterable<Buffer>, bytesMax: number): AsyncGenerator<string | null> {
   let parts: Buffer[] = []
   let bytes = 0
   const take = (): string | null => {

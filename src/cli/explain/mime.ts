@@ -8,25 +8,46 @@ import { newId } from '#src/base/id.ts'
 import { newSecret } from '#src/base/secret.ts'
 import { composeFor } from '#src/content/compose.ts'
 import { createTokens } from '#src/content/token.ts'
-import { readDraft, SendRequest } from '#src/in/api/drafts.ts'
+import { readDraft, SendRequest } from '#src/servers/api/drafts.ts'
 import { Unexplained } from './input.ts'
 
 const check = TypeCompiler.Compile(SendRequest)
 
-/** The message that would go out to the first recipient of a send request, but for what only the running service knows: the domain's keys and the templates. */
+/** The message that would go out to the first recipient of a send request, but for what only the running service knows:
+ *  the domain's keys and the templates. */
 export function messageOf (body: unknown): Buffer {
   const config = readConfig(process.env)
   const nowMs = systemClock.nowMs()
-  const found = [...check.Errors(body)].slice(0, 50).map(({ path, message }) => ({ field: path.slice(1), code: 'invalid_value', message }))
+  const found = [...check.Errors(body)].slice(0, 50).map(({ path, message }) => ({
+    field: path.slice(1),
+    code: 'invalid_value',
+    message
+  }))
   const faults = [...new Map(found.toReversed().map(fault => [fault.field, fault])).values()].toReversed()
-  const draft = readDraft(body as SendRequest, faults, { nowMs, contentRetentionMs: config.contentRetentionMs, isRepeatable: false })
-  if (Array.isArray(draft)) throw new Unexplained(draft.map(({ field, message }) => `${field}: ${message}`).join(' ') || 'not a send request')
+  const draft = readDraft(body as SendRequest, faults, {
+    nowMs,
+    contentRetentionMs: config.contentRetentionMs,
+    isRepeatable: false
+  })
+  if (Array.isArray(draft)) {
+    throw new Unexplained(draft.map(({ field, message }) => `${field}: ${message}`).join(' ') || 'not a send request')
+  }
   if (draft.template !== null) throw new Unexplained('template_id: templates are known to the running service only')
   const content = { html: draft.html, text: draft.text, files: draft.files.map(file => file.content) }
   const filled = { subject: draft.subject!, template: null, content, options: resolveOptions(draft.options) }
-  const asked = { email: newId('em', nowMs), key: { id: newId('key', nowMs), test: true }, nowMs, contentRetentionMs: config.contentRetentionMs }
+  const asked = {
+    email: newId('em', nowMs),
+    key: { id: newId('key', nowMs), test: true },
+    nowMs,
+    contentRetentionMs: config.contentRetentionMs
+  }
   const request = requestedOf(draft, filled, asked)
-  const outfit = { tokens: createTokens(config.secret ?? newSecret('')), trackingUrl: config.trackingUrl, returnPathHost: config.bounceDomain, signers: [] }
+  const outfit = {
+    tokens: createTokens(config.secret ?? newSecret('')),
+    trackingUrl: config.trackingUrl,
+    returnPathHost: config.bounceDomain,
+    signers: []
+  }
   const copy = { messageId: messageIdOf(request, 0), date: timestamp(nowMs) }
   return composeFor(request, { email: request.email, n: 0, request: 1 }, content, copy, outfit).message
 }

@@ -5,10 +5,10 @@ import type { Webhook } from '#streams/directory.ts'
 import { askedInLog, emailBy, factsOf } from '#src/actions/email-past.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { Complaint } from '#src/base/errors.ts'
-import { isEmailId } from '#src/in/api/params.ts'
+import { isEmailId } from '#src/servers/api/params.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { ask } from '#src/postgres/run.ts'
-import { atDesk } from '../open-desk.ts'
+import { ask } from '#src/postgres/query.ts'
+import { atServices } from '../open-services.ts'
 import { atView } from '../webhooks/options.ts'
 
 /** An email with all that is known of it. */
@@ -19,7 +19,7 @@ export interface Traced {
   /** Oldest first; null when PostgreSQL, which has them, is away. */
   deliveries: DeliveryRecord[] | null
   /** Where a delivery goes, as far as its endpoint is still there. */
-  urlOf (delivery: DeliveryRecord): string
+  urlOf(delivery: DeliveryRecord): string
   /** What could not be had, and why. */
   trouble: string | null
 }
@@ -27,26 +27,37 @@ export interface Traced {
 /** An email of 50 recipients whose events go to 20 endpoints has fewer. */
 const DELIVERIES_MAX = 2000
 
-/** What was known of an email at `atMs` (Unix), whosever it is: its facts from the log, callbacks from the view. Throws a Complaint where there is none. */
+/** What was known of an email at `atMs` (Unix), whosever it is: its facts from the log, callbacks from the view. Throws
+ *  a Complaint where there is none. */
 export async function gather (id: string, atMs: number): Promise<Traced> {
   if (!isEmailId(id)) throw nothing(id)
   const viewed = await look(id)
-  return await atDesk(async ({ ledger: { bus }, directory }) => {
+  return await atServices(async ({ appenders: { bus }, directory }) => {
     const { asked, facts } = await readLog(bus, id, viewed)
     const record = await emailBy(bus, asked, facts, atMs)
     if (record === null) throw missing(asked, atMs)
-    const told = viewed instanceof Complaint ? { deliveries: null, trouble: viewed.message } : { deliveries: deliveriesAt(viewed, atMs), trouble: null }
+    const told = viewed instanceof Complaint
+      ? { deliveries: null, trouble: viewed.message }
+      : { deliveries: deliveriesAt(viewed, atMs), trouble: null }
     return { record, facts: knownAt(facts, atMs), ...told, urlOf: delivery => urlOf(delivery, directory.now.webhooks) }
   })
 }
 
-interface Viewed { asked: AskedRow | null, deliveries: DeliveryRecord[] }
+interface Viewed {
+  asked: AskedRow | null
+  deliveries: DeliveryRecord[]
+}
 
 /** What the view knows, or why it cannot be asked: the log has the rest. */
 async function look (id: string): Promise<Viewed | Complaint> {
   return await atView(async pool => {
     const asked = await ask(pool, findAsked({ id }))
-    return { asked, deliveries: asked === null ? [] : await ask(pool, deliveriesAbout({ account: asked.account, email: id, limit: DELIVERIES_MAX })) }
+    return {
+      asked,
+      deliveries: asked === null
+        ? []
+        : await ask(pool, deliveriesAbout({ account: asked.account, email: id, limit: DELIVERIES_MAX }))
+    }
   }).catch(error => {
     if (error instanceof Complaint) return error
     throw error
@@ -58,7 +69,9 @@ async function readLog (bus: Bus, id: string, viewed: Viewed | Complaint) {
   const facts = await factsOf(bus, { account: known?.account ?? '*', id })
   const asked = known ?? await askedInLog(bus, id, facts)
   if (asked !== null) return { asked, facts }
-  throw viewed instanceof Complaint ? new Complaint(`The log has nothing of an email ${id} that is to be found without PostgreSQL. ${viewed.message}`) : nothing(id)
+  throw viewed instanceof Complaint
+    ? new Complaint(`The log has nothing of an email ${id} that is to be found without PostgreSQL. ${viewed.message}`)
+    : nothing(id)
 }
 
 function nothing (id: string): Complaint {
@@ -72,13 +85,25 @@ function missing ({ id, created_at: at }: AskedRow, atMs: number): Complaint {
 
 /** As they stood then, by their own times; without those that were not asked for yet. */
 function deliveriesAt ({ deliveries }: Viewed, atMs: number): DeliveryRecord[] {
-  return deliveries.filter(({ requestedAt }) => requestedAt.getTime() <= atMs).map(delivery => deliveryAt(delivery, atMs))
+  return deliveries.filter(({ requestedAt }) => requestedAt.getTime() <= atMs).map(delivery =>
+    deliveryAt(delivery, atMs)
+  )
 }
 
 function deliveryAt (delivery: DeliveryRecord, atMs: number): DeliveryRecord {
   const tries = delivery.tries.filter(({ at }) => at.getTime() <= atMs)
-  const isSame = tries.length === delivery.tries.length && (delivery.endedAt === null || delivery.endedAt.getTime() <= atMs)
-  return isSame ? delivery : { ...delivery, tries, state: tries.length === 0 ? 'pending' : 'retrying', reason: null, nextAttemptAt: null, endedAt: null }
+  const isSame = tries.length === delivery.tries.length &&
+    (delivery.endedAt === null || delivery.endedAt.getTime() <= atMs)
+  return isSame
+    ? delivery
+    : {
+      ...delivery,
+      tries,
+      state: tries.length === 0 ? 'pending' : 'retrying',
+      reason: null,
+      nextAttemptAt: null,
+      endedAt: null
+    }
 }
 
 function urlOf ({ webhook, tries }: DeliveryRecord, webhooks: ReadonlyMap<string, Webhook>): string {

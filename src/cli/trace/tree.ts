@@ -38,7 +38,12 @@ function requestBranch (email: EmailRecord): Branch {
     ['scheduled', scheduled_at ?? ''],
     ['key', `${key_id}${test ? ' (test: to the catcher only)' : ''}`]
   ]
-  return { text: `request  ${email.created_at}`, under: rows.filter(([, value]) => value !== '').map(([name, value]) => ({ text: `${name.padEnd(9)}  ${oneLine(value)}` })) }
+  return {
+    text: `request  ${email.created_at}`,
+    under: rows.filter(([, value]) => value !== '').map(([name, value]) => ({
+      text: `${name.padEnd(9)}  ${oneLine(value)}`
+    }))
+  }
 }
 
 function nameOf (address: string): string {
@@ -48,11 +53,22 @@ function nameOf (address: string): string {
 function recipientBranch (traced: Traced, recipient: Recipient, wide: number): Branch {
   const { n, kind, address, status, next_attempt_at: next } = recipient
   const facts = factsOf(traced, n)
-  const widths = { seq: widest(facts, ({ seq }) => `#${seq}`), after: widest(facts, ({ after_ms: ms }) => `+${ms} ms`), type: widest(facts, ({ type }) => type) }
+  const widths = {
+    seq: widest(facts, ({ seq }) => `#${seq}`),
+    after: widest(facts, ({ after_ms: ms }) => `+${ms} ms`),
+    type: widest(facts, ({ type }) => type)
+  }
   return {
-    text: [kind.padEnd(3), nameOf(address).padEnd(wide), status, ...(next === null ? [] : [`next attempt ${next}`])].join('  '),
+    text: [kind.padEnd(3), nameOf(address).padEnd(wide), status, ...(next === null ? [] : [`next attempt ${next}`])]
+      .join('  '),
     under: facts.map(({ seq, after_ms: ms, deliveries, ...entry }) => ({
-      text: [`#${seq}`.padEnd(widths.seq), entry.time, `+${ms} ms`.padEnd(widths.after), entry.type.padEnd(widths.type), ...about(entry)].join('  ').trimEnd(),
+      text: [
+        `#${seq}`.padEnd(widths.seq),
+        entry.time,
+        `+${ms} ms`.padEnd(widths.after),
+        entry.type.padEnd(widths.type),
+        ...about(entry)
+      ].join('  ').trimEnd(),
       under: deliveries?.map(delivery => deliveryBranch(delivery, traced.urlOf(delivery)))
     }))
   }
@@ -62,8 +78,14 @@ function widest<T> (items: T[], textOf: (item: T) => string): number {
   return Math.max(0, ...items.map(item => textOf(item).length))
 }
 
-/** A fact of a recipient: its place in EMAILS, when it was stored there, how long after the request it happened, and what was told to endpoints of it. */
-export type TracedFact = TimelineEntry & { seq: number, stored_at: string, after_ms: number, deliveries: DeliveryRecord[] | null }
+/** A fact of a recipient: its place in EMAILS, when it was stored there, how long after the request it happened, and
+ *  what was told to endpoints of it. */
+export type TracedFact = TimelineEntry & {
+  seq: number
+  stored_at: string
+  after_ms: number
+  deliveries: DeliveryRecord[] | null
+}
 
 export function factsOf ({ record, facts, deliveries }: Traced, n: number): TracedFact[] {
   const stored = new Map(facts.map(fact => [fact.fact.id, fact]))
@@ -88,10 +110,16 @@ function deliveryBranch (delivery: DeliveryRecord, url: string): Branch {
     ...(replay === null ? [] : [`again by ${replay}`]),
     ...(next === null ? [] : [`next ${next.toISOString()}`])
   ]
-  return { text: [`→ ${oneLine(url)}`, reason === null ? state : `${state} (${reason})`, ...more].join('  '), under: tries.map(tryBranch) }
+  return {
+    text: [`→ ${oneLine(url)}`, reason === null ? state : `${state} (${reason})`, ...more].join('  '),
+    under: tries.map(tryBranch)
+  }
 }
 
 function tryBranch ({ at, attempt, replay, status, error, errorKind, durationMs }: DeliveryAttempt): Branch {
   const what = status === null ? `${errorKind ?? 'no answer'}: ${oneLine(error ?? '')}` : String(status)
-  return { text: [at.toISOString(), `attempt ${attempt}${replay === null ? '' : ` of ${replay}`}`, what, `${durationMs} ms`].join('  ') }
+  return {
+    text: [at.toISOString(), `attempt ${attempt}${replay === null ? '' : ` of ${replay}`}`, what, `${durationMs} ms`]
+      .join('  ')
+  }
 }

@@ -3,7 +3,22 @@ import { oneLine } from '../text.ts'
 
 /** What a fact says beyond its type, in words as short as they can be. */
 export function about (entry: TimelineEntry): string[] {
-  const { attempt, response, error, class: kind, reason, detail, cause, held, url, machine, feedback, by, scheduled_at, next_attempt_at: next } = entry
+  const {
+    attempt,
+    response,
+    error,
+    class: kind,
+    reason,
+    detail,
+    cause,
+    held,
+    url,
+    machine,
+    feedback,
+    by,
+    scheduled_at,
+    next_attempt_at: next
+  } = entry
   return [
     attempt === undefined ? null : `attempt ${attempt}`,
     saidIn(entry) ?? response ?? error ?? null,
@@ -26,7 +41,9 @@ function saidIn ({ smtp_code: code, enhanced_code: enhanced, response }: Timelin
 
 /** How the words came to us. Where no server was asked there is nothing to tell, and a bounce mail does not know. */
 function transaction ({ type, report, response, host, stage, tls, ms }: TimelineEntry): Array<string | null> {
-  if (type === 'email.bounced' && report != null) return [host == null ? 'told by a report' : `told by a report of ${host}`]
+  if (type === 'email.bounced' && report != null) {
+    return [host == null ? 'told by a report' : `told by a report of ${host}`]
+  }
   if (response == null && host == null) return []
   // No TLS is no news before it could be spoken of.
   const untold = tls === undefined || (tls === null && stage === 'connect')

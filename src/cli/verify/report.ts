@@ -1,10 +1,10 @@
-import type { TableReport, WrongRow } from '#src/out/projector/verify/compare.ts'
-import type { Gone } from '#src/out/projector/verify/known.ts'
-import type { LogReport } from '#src/out/projector/verify/log.ts'
-import type { ViewReport } from '#src/out/projector/verify/view.ts'
+import type { TableReport, WrongRow } from '#src/workers/projector/verify/compare.ts'
+import type { Gone } from '#src/workers/projector/verify/known.ts'
+import type { LogReport } from '#src/workers/projector/verify/log.ts'
+import type { ViewReport } from '#src/workers/projector/verify/view.ts'
 
-export function isCleanView ({ tables, parked }: Pick<ViewReport, 'tables' | 'parked'>): boolean {
-  return parked.count === 0 && tables.every(isCleanTable)
+export function isCleanView ({ tables, deadLetters }: Pick<ViewReport, 'tables' | 'deadLetters'>): boolean {
+  return deadLetters.count === 0 && tables.every(isCleanTable)
 }
 
 export function isCleanLog ({ found }: Pick<LogReport, 'found'>): boolean {
@@ -15,7 +15,12 @@ function isCleanTable ({ missing, surplus, different }: TableReport): boolean {
   return missing + surplus + different === 0
 }
 
-interface Report { ok: boolean, views: ViewReport[], repaired: string[], log: LogReport | null }
+interface Report {
+  ok: boolean
+  views: ViewReport[]
+  repaired: string[]
+  log: LogReport | null
+}
 
 /** For a person: what was looked at, and what is wrong with it. */
 export function linesOf ({ ok, views, repaired, log }: Report): string[] {
@@ -30,12 +35,20 @@ const number = (count: number): string => count.toLocaleString('en')
 const seconds = (count: number): string => `${count.toFixed(1)} s`
 
 function viewLines (view: ViewReport, isNew: boolean): string[] {
-  const { projection, facts, tables, parked } = view
+  const { projection, facts, tables, deadLetters } = view
   const verdict = isCleanView(view) ? 'as the log says' : 'NOT as the log says'
   return [
-    `${projection}: ${isNew ? 'made anew, and now ' : ''}${verdict} (${number(facts)} facts, ${seconds(view.seconds)}, live view held for ${number(view.heldMs)} ms)`,
+    `${projection}: ${isNew ? 'made anew, and now ' : ''}${verdict} (${number(facts)} facts, ${
+      seconds(view.seconds)
+    }, live view held for ${number(view.heldMs)} ms)`,
     ...tables.flatMap(tableLines),
-    ...(parked.count === 0 ? [] : [`  ${number(parked.count)} facts are parked: ${list(parked.examples.map(({ stream, seq }) => `${stream} ${seq}`), parked.count)}`])
+    ...(deadLetters.count === 0
+      ? []
+      : [
+        `  ${number(deadLetters.count)} facts are dead-lettered: ${
+          list(deadLetters.examples.map(({ stream, seq }) => `${stream} ${seq}`), deadLetters.count)
+        }`
+      ])
   ]
 }
 
@@ -43,7 +56,9 @@ function tableLines (table: TableReport): string[] {
   const { table: name, compared, missing, surplus, different, examples } = table
   if (isCleanTable(table)) return [`  ${name}: ${number(compared)} rows`]
   return [
-    `  ${name}: of ${number(compared)} rows ${number(missing)} are missing and ${number(different)} different; ${number(surplus)} are surplus`,
+    `  ${name}: of ${number(compared)} rows ${number(missing)} are missing and ${number(different)} different; ${
+      number(surplus)
+    } are surplus`,
     ...examples.map(rowLine)
   ]
 }
@@ -69,13 +84,19 @@ const CALLED: Record<LogReport['found'][number]['kind'], string> = {
 function logLines (log: LogReport): string[] {
   return [
     `log: ${isCleanLog(log) ? 'consistent' : 'NOT consistent'} (${seconds(log.seconds)})`,
-    ...log.streams.map(({ stream, first, last, facts, gone }) => `  ${stream}: ${number(facts)} facts, ${first} to ${last}${goneText(gone)}`),
+    ...log.streams.map(({ stream, first, last, facts, gone }) =>
+      `  ${stream}: ${number(facts)} facts, ${first} to ${last}${goneText(gone)}`
+    ),
     ...log.found.flatMap(foundLines)
   ]
 }
 
 function foundLines ({ kind, count, examples }: LogReport['found'][number]): string[] {
-  return [`  ${number(count)} ${CALLED[kind]}`, ...examples.map(({ where, says }) => `    ${where}: ${says}`), ...more(count - examples.length)]
+  return [
+    `  ${number(count)} ${CALLED[kind]}`,
+    ...examples.map(({ where, says }) => `    ${where}: ${says}`),
+    ...more(count - examples.length)
+  ]
 }
 
 function goneText ({ aged, expired, erased }: Gone): string {

@@ -1,19 +1,26 @@
 import { DELIVERY_STATES } from '#projections/deliveries/project.ts'
 import {
-  getDelivery, listDeliveries, parsePlace, type DeliveryAttempt, type DeliveryFilters, type DeliveryPage, type DeliveryRecord, type DeliverySummary
+  getDelivery,
+  listDeliveries,
+  parsePlace,
+  type DeliveryAttempt,
+  type DeliveryFilters,
+  type DeliveryPage,
+  type DeliveryRecord,
+  type DeliverySummary
 } from '#projections/deliveries/queries.ts'
 import type { Place } from '#projections/place.ts'
 import { ERROR_KINDS } from '#streams/delivery/facts.ts'
 import { readBody } from '#src/actions/delivery-body.ts'
 import { findDelivery } from '#src/actions/delivery-view.ts'
 import { replayDelivery } from '#src/actions/replay.ts'
-import type { Desk } from '#src/actions/desk.ts'
+import type { Services } from '#src/actions/services.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { Complaint } from '#src/base/errors.ts'
 import type { Pool } from '#src/postgres/pool.ts'
-import { ask } from '#src/postgres/run.ts'
+import { ask } from '#src/postgres/query.ts'
 import { print, usageError } from '../command.ts'
-import { granted } from '../open-desk.ts'
+import { granted } from '../open-services.ts'
 import { momentMs } from '../since.ts'
 import { oneLine } from '../text.ts'
 import { asAsker, atView, type Values } from './options.ts'
@@ -34,7 +41,10 @@ export async function listThem (webhook: string | undefined, values: Values): Pr
   tell(page, webhook === undefined, json)
 }
 
-function filtersOf (webhook: string | undefined, { state, event, email, error, since, until }: Values): DeliveryFilters {
+function filtersOf (
+  webhook: string | undefined,
+  { state, event, email, error, since, until }: Values
+): DeliveryFilters {
   return {
     webhook,
     state: oneOf(DELIVERY_STATES, state, 'state'),
@@ -48,19 +58,27 @@ function filtersOf (webhook: string | undefined, { state, event, email, error, s
 
 function oneOf<T extends string> (names: readonly T[], text: string | undefined, what: string): T | undefined {
   const known = names.find(name => name === text)
-  if (text !== undefined && known === undefined) throw usageError(`There is no ${what} ${text}: the ${what}s are ${names.join(', ')}.`)
+  if (text !== undefined && known === undefined) {
+    throw usageError(`There is no ${what} ${text}: the ${what}s are ${names.join(', ')}.`)
+  }
   return known
 }
 
 function placeIn (cursor: string | undefined): Place | null {
   const place = cursor === undefined ? null : parsePlace(cursor)
-  if (cursor !== undefined && place === null) throw usageError('--cursor takes what a list before gave as its next one.')
+  if (cursor !== undefined && place === null) {
+    throw usageError('--cursor takes what a list before gave as its next one.')
+  }
   return place
 }
 
-/** Complains where there is nothing to be found: no such account, or no such endpoint and no delivery of one that is deleted. */
+/** Complains where there is nothing to be found: no such account, or no such endpoint and no delivery of one that is
+ *  deleted. */
 async function seek (pool: Pool, account: string, webhook: string | undefined): Promise<void> {
-  const isThere = await asAsker(account, async ({ directory }) => webhook === undefined || directory.now.webhooks.get(webhook)?.account === account)
+  const isThere = await asAsker(
+    account,
+    async ({ directory }) => webhook === undefined || directory.now.webhooks.get(webhook)?.account === account
+  )
   if (isThere) return
   const { deliveries } = await ask(pool, listDeliveries({ account, filters: { webhook }, limit: 1, cursor: null }))
   if (deliveries.length === 0) throw new Complaint(`There is no webhook ${webhook}.`)
@@ -68,8 +86,19 @@ async function seek (pool: Pool, account: string, webhook: string | undefined): 
 
 /** With the endpoint of each where they may be of several. */
 function tell ({ deliveries, nextCursor }: DeliveryPage, several: boolean, json: boolean): void {
-  if (json) return console.log(JSON.stringify({ data: deliveries.map(answerOf), has_more: nextCursor !== null, next_cursor: nextCursor }, null, 2))
-  print(deliveries.map(delivery => (several ? { ...rowOf(delivery), webhook: delivery.webhook } : rowOf(delivery))), false)
+  if (json) {
+    return console.log(
+      JSON.stringify(
+        { data: deliveries.map(answerOf), has_more: nextCursor !== null, next_cursor: nextCursor },
+        null,
+        2
+      )
+    )
+  }
+  print(
+    deliveries.map(delivery => (several ? { ...rowOf(delivery), webhook: delivery.webhook } : rowOf(delivery))),
+    false
+  )
   if (nextCursor !== null) console.log(`\nthe next: --cursor ${nextCursor}`)
 }
 
@@ -78,7 +107,7 @@ export async function showOne (id: string, { account, json }: Values): Promise<v
   const [record, body] = await atView(async pool => {
     const found = await ask(pool, getDelivery({ account, id }))
     if (found === null) throw new Complaint(`There is no delivery ${id}.`)
-    return [found, await asAsker(account, async desk => await bodyAt(desk, pool, account, id))] as const
+    return [found, await asAsker(account, async services => await bodyAt(services, pool, account, id))] as const
   })
   if (json) return print([{ ...answerOf(record), requests: record.tries.map(tryAnswer), body }], true)
   print(Object.entries(rowOf(record)).map(([field, value]) => ({ field, value: value === '' ? '-' : value })), false)
@@ -87,18 +116,45 @@ export async function showOne (id: string, { account, json }: Values): Promise<v
 }
 
 /** The bytes as they go out, as text; null when the log no longer holds them. */
-async function bodyAt ({ ledger: { bus } }: Pick<Desk, 'ledger'>, pool: Pool, account: string, id: string): Promise<string | null> {
+async function bodyAt (
+  { appenders: { bus } }: Pick<Services, 'appenders'>,
+  pool: Pool,
+  account: string,
+  id: string
+): Promise<string | null> {
   const seq = await findDelivery(pool)(account, id)
   return seq === null ? null : await readBody(bus, seq)
 }
 
 /** `resend <id>`. */
 export async function resend (id: string, { account, json }: Values): Promise<void> {
-  const owed = await atView(async pool => await asAsker(account, async (desk, asker) => granted(await replayDelivery(desk, asker, id, findDelivery(pool)))))
+  const owed = await atView(async pool =>
+    await asAsker(
+      account,
+      async (services, asker) => granted(await replayDelivery(services, asker, id, findDelivery(pool)))
+    )
+  )
   print([{ id: owed.delivery, webhook: owed.webhook, replay: owed.replay }], json)
 }
 
-function answerOf ({ id, webhook, events, batch, test, replay, state, requestedAt, firstAttemptAt, nextAttemptAt, endedAt, reason, attempts, last }: DeliverySummary) {
+function answerOf (
+  {
+    id,
+    webhook,
+    events,
+    batch,
+    test,
+    replay,
+    state,
+    requestedAt,
+    firstAttemptAt,
+    nextAttemptAt,
+    endedAt,
+    reason,
+    attempts,
+    last
+  }: DeliverySummary
+) {
   return {
     id,
     webhook,
@@ -121,7 +177,8 @@ function answerOf ({ id, webhook, events, batch, test, replay, state, requestedA
 }
 
 function rowOf (delivery: DeliverySummary) {
-  const { id, state, reason, events, test, attempts, status, error, requested_at: requested, next_attempt_at: next } = answerOf(delivery)
+  const { id, state, reason, events, test, attempts, status, error, requested_at: requested, next_attempt_at: next } =
+    answerOf(delivery)
   const [first] = events
   return {
     id,
@@ -135,13 +192,29 @@ function rowOf (delivery: DeliverySummary) {
   }
 }
 
-function tryAnswer ({ at, attempt, replay, status, error, errorKind, durationMs, response, url, headers }: DeliveryAttempt) {
-  return { at, attempt, replay, status, error, error_kind: errorKind, duration_ms: durationMs, request: { url, headers }, response }
+function tryAnswer (
+  { at, attempt, replay, status, error, errorKind, durationMs, response, url, headers }: DeliveryAttempt
+) {
+  return {
+    at,
+    attempt,
+    replay,
+    status,
+    error,
+    error_kind: errorKind,
+    duration_ms: durationMs,
+    request: { url, headers },
+    response
+  }
 }
 
-function tellTry ({ at, attempt, replay, status, error, errorKind, durationMs, response, url, headers }: DeliveryRecord['tries'][number]): void {
+function tellTry (
+  { at, attempt, replay, status, error, errorKind, durationMs, response, url, headers }: DeliveryRecord['tries'][number]
+): void {
   const what = status === null ? `${errorKind ?? 'no answer'}: ${oneLine(error ?? '')}` : String(status)
-  console.log(`\n${at.toISOString()}  attempt ${attempt}${replay === null ? '' : ` of ${replay}`}  ${what}  ${durationMs} ms`)
+  console.log(
+    `\n${at.toISOString()}  attempt ${attempt}${replay === null ? '' : ` of ${replay}`}  ${what}  ${durationMs} ms`
+  )
   console.log(`  POST ${oneLine(url)}`)
   for (const [name, value] of Object.entries(headers)) console.log(`  ${oneLine(`${name}: ${value}`)}`)
   if (response !== '') console.log(`  answered ${JSON.stringify(oneLine(response).slice(0, 200))}`)

@@ -1,4 +1,4 @@
-import type { Asker, Desk } from '#src/actions/desk.ts'
+import type { Asker, Services } from '#src/actions/services.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { readConfig } from '#src/base/config.ts'
 import { Complaint, deadline } from '#src/base/errors.ts'
@@ -6,7 +6,7 @@ import { createLog } from '#src/base/log.ts'
 import { readServers } from '#src/embedded/kept.ts'
 import { createPool, isUnavailable, type Pool } from '#src/postgres/pool.ts'
 import type { readArgs } from '../command.ts'
-import { atDesk, knownAccount } from '../open-desk.ts'
+import { atServices, knownAccount } from '../open-services.ts'
 
 const text = { type: 'string' } as const
 const flag = { type: 'boolean', default: false } as const
@@ -43,16 +43,20 @@ export interface Verb {
   alone?: (values: Values) => Promise<void>
 }
 
-/** At the desk as the operator, for this account. */
-export async function asAsker<T> (account: string, use: (desk: Desk, asker: Asker) => Promise<T>): Promise<T> {
-  return await atDesk(async (desk, correlation) => await use(desk, { account: knownAccount(desk, account), correlation }))
+/** At the services as the operator, for this account. */
+export async function asAsker<T> (account: string, use: (services: Services, asker: Asker) => Promise<T>): Promise<T> {
+  return await atServices(async (services, correlation) =>
+    await use(services, { account: knownAccount(services, account), correlation })
+  )
 }
 
 /** With the view: DATABASE_URL, or the PostgreSQL of the Jetpost that runs on the data folder. */
 export async function atView<T> (use: (pool: Pool) => Promise<T>): Promise<T> {
   const config = readConfig(process.env)
   const url = config.databaseUrl ?? readServers(config.dataDir)?.postgres ?? null
-  if (url === null) throw new Complaint(`No Jetpost runs on the data folder ${config.dataDir}: start it there, or set DATABASE_URL.`)
+  if (url === null) {
+    throw new Complaint(`No Jetpost runs on the data folder ${config.dataDir}: start it there, or set DATABASE_URL.`)
+  }
   const pool = createPool(url, createLog('silent'))
   try {
     return await use(pool)

@@ -4,7 +4,7 @@ import { cancelReplay, countReplay, replaysOf, requestReplay } from '#src/action
 import type { FailedPage } from '#src/actions/replay-page.ts'
 import { Complaint } from '#src/base/errors.ts'
 import { print, usageError } from '../command.ts'
-import { granted } from '../open-desk.ts'
+import { granted } from '../open-services.ts'
 import { sinceMs, timeMs } from '../since.ts'
 import { asAsker, atView, type Values } from './options.ts'
 
@@ -13,7 +13,11 @@ export async function startReplay (webhook: string, values: Values): Promise<voi
   const { account, json } = values
   const wish = wishOf(values)
   if (values['dry-run']) return await count(webhook, wish, values)
-  print([rowOf(await asAsker(account, async (desk, asker) => granted(await requestReplay(desk, asker, webhook, wish))))], json)
+  print([
+    rowOf(
+      await asAsker(account, async (services, asker) => granted(await requestReplay(services, asker, webhook, wish)))
+    )
+  ], json)
 }
 
 function wishOf ({ failed, all, since, from, to, pace }: Values): ReplayWish {
@@ -28,23 +32,36 @@ function wishOf ({ failed, all, since, from, to, pace }: Values): ReplayWish {
 }
 
 async function count (webhook: string, wish: ReplayWish, { account, json }: Values): Promise<void> {
-  const counted = async (failed?: FailedPage) => await asAsker(account, async (desk, asker) => granted(await countReplay(desk, asker, webhook, wish, failed)))
-  const { deliveries, events, types, whole } = wish.what === 'failed' ? await atView(async pool => await counted(failedPages(pool))) : await counted()
+  const counted = async (failed?: FailedPage) =>
+    await asAsker(
+      account,
+      async (services, asker) => granted(await countReplay(services, asker, webhook, wish, failed))
+    )
+  const { deliveries, events, types, whole } = wish.what === 'failed'
+    ? await atView(async pool => await counted(failedPages(pool)))
+    : await counted()
   if (json) return print([{ deliveries, events, types, whole }], true)
   print([{ deliveries: whole ? deliveries : `more than ${deliveries}`, events, ...types }], false)
 }
 
 /** `replays <webhook>`: the newest first. */
 export async function listReplays (webhook: string, { account, json }: Values): Promise<void> {
-  print(await asAsker(account, async desk => {
-    if (desk.directory.now.webhooks.get(webhook)?.account !== account) throw new Complaint(`There is no webhook ${webhook}.`)
-    return (await replaysOf(desk, webhook)).map(rowOf)
-  }), json)
+  print(
+    await asAsker(account, async services => {
+      if (services.directory.now.webhooks.get(webhook)?.account !== account) {
+        throw new Complaint(`There is no webhook ${webhook}.`)
+      }
+      return (await replaysOf(services, webhook)).map(rowOf)
+    }),
+    json
+  )
 }
 
 /** `cancel-replay <replay>`. */
 export async function cancel (replay: string, { account, json }: Values): Promise<void> {
-  print([rowOf(await asAsker(account, async (desk, asker) => granted(await cancelReplay(desk, asker, replay))))], json)
+  print([
+    rowOf(await asAsker(account, async (services, asker) => granted(await cancelReplay(services, asker, replay))))
+  ], json)
 }
 
 function rowOf ({ replay, webhook, what, state, waits, from, to, pace, made, changedAt }: ReplayState) {

@@ -1,0 +1,51 @@
+import type { Clock } from '#src/base/clock.ts'
+import type { Config } from '#src/base/config.ts'
+import { createVault } from '#src/base/secret.ts'
+import { createTokens } from '#src/content/token.ts'
+import { openDns } from '#src/dns/resolve.ts'
+import { openBlobs } from '#src/nats/blobs.ts'
+import type { Bus } from '#src/nats/connect.ts'
+import { openComposer } from './composer.ts'
+import type { Services } from './services.ts'
+import type { LiveDirectory } from './directory.ts'
+import { createAppenders } from './appenders.ts'
+import { openSuppressionStore } from './suppression-store.ts'
+import { openTemplateCache } from './template-cache.ts'
+
+export type ServiceConfig = Pick<
+  Config,
+  | 'webhookAllowPrivate'
+  | 'requireVerifiedDomains'
+  | 'bounceDomain'
+  | 'trackingUrl'
+  | 'contentRetentionMs'
+  | 'factsRetentionMs'
+  | 'dns'
+>
+
+export interface ServiceOptions {
+  bus: Bus
+  clock: Clock
+  directory: LiveDirectory
+  /** JETPOST_SECRET. */
+  secret: string
+  config: ServiceConfig
+}
+
+/** Furnishes a set of services; nothing of it needs to be closed. */
+export async function openServices ({ bus, clock, directory, secret, config }: ServiceOptions): Promise<Services> {
+  const vault = createVault(secret)
+  const tokens = createTokens(secret)
+  return {
+    appenders: createAppenders(bus, clock),
+    directory,
+    blobs: await openBlobs(bus),
+    vault,
+    suppressions: openSuppressionStore(bus),
+    templates: openTemplateCache(bus),
+    dns: openDns(config.dns),
+    tokens,
+    compose: openComposer({ directory, vault, tokens, settings: config }),
+    settings: config
+  }
+}

@@ -1,0 +1,44 @@
+import type { Vault } from '#src/base/secret.ts'
+import type { Tokens } from '#src/content/token.ts'
+import type { Dns } from '#src/dns/resolve.ts'
+import type { Blobs } from '#src/nats/blobs.ts'
+import type { Compose } from './composer.ts'
+import type { LiveDirectory } from './directory.ts'
+import type { Appenders } from './appenders.ts'
+import type { SuppressionStore } from './suppression-store.ts'
+import type { TemplateCache } from './template-cache.ts'
+
+/** What actions need: where to write, what is known, where big bodies go, how secrets are sealed. */
+export interface Services {
+  appenders: Appenders
+  directory: LiveDirectory
+  blobs: Blobs
+  vault: Vault
+  suppressions: SuppressionStore
+  templates: TemplateCache
+  dns: Dns
+  tokens: Tokens
+  compose: Compose
+  settings: ServiceSettings
+}
+
+/** What the operator decided. */
+export interface ServiceSettings {
+  /** May webhooks go to http and private addresses. */
+  webhookAllowPrivate: boolean
+  /** Is mail refused from a domain whose DNS is not verified. */
+  requireVerifiedDomains: boolean
+  /** Host of the return path, or null when there is none. */
+  bounceDomain: string | null
+  /** Where tracking and unsubscribe links lead. */
+  trackingUrl: string
+  /** How long content is kept, and facts about mail. */
+  contentRetentionMs: number
+  factsRetentionMs: number
+}
+
+/** Who asks, and under which id everything that follows can be found. */
+export interface Asker {
+  account: string
+  correlation: string
+}

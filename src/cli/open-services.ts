@@ -1,0 +1,79 @@
+import { Refusal } from '#streams/define.ts'
+import { subjects } from '#streams/subjects.ts'
+import type { Services } from '#src/actions/services.ts'
+import { followDirectory } from '#src/actions/directory.ts'
+import { openServices } from '#src/actions/open-services.ts'
+import { systemClock } from '#src/base/clock.ts'
+import { readConfig, type Config } from '#src/base/config.ts'
+import { Complaint } from '#src/base/errors.ts'
+import { newId } from '#src/base/id.ts'
+import { createLog, type Log } from '#src/base/log.ts'
+import { readServers } from '#src/embedded/kept.ts'
+import { Conflict } from '#src/nats/errors.ts'
+import { connectBus, type Bus } from '#src/nats/connect.ts'
+import { lastAtLeader } from '#src/nats/lookup.ts'
+import { secretOf } from '#src/base/secret-file.ts'
+import { usageError } from './command.ts'
+
+/** A set of services from the shell, beside the running service: the same actions, the same facts. Closed again when
+ *  `use` ends. */
+export async function atServices<T> (use: (services: Services, correlation: string) => Promise<T>): Promise<T> {
+  const config = readConfig(process.env)
+  const log = createLog('error')
+  const bus = await openBus(config, log)
+  const directory = followDirectory(bus, log)
+  try {
+    if (!await directory.catchUp(30_000)) throw new Complaint('NATS did not give the directory within 30 s.')
+    const secret = config.secret ?? await secretOf(config.dataDir)
+    return await use(
+      await openServices({ bus, clock: systemClock, directory, secret, config }),
+      newId('cli', Date.now())
+    )
+  } catch (error) {
+    throw error instanceof Conflict
+      ? new Complaint('Somebody else changed this at the same moment: look and try again.')
+      : error
+  } finally {
+    await directory.stop()
+    await bus.close()
+  }
+}
+
+/** The NATS of the running service. Throws a Complaint when it does not answer within 5 s. */
+export async function openBus (config: Config, log: Log): Promise<Bus> {
+  return await connectBus({ url: await natsUrlOf(config), creds: config.natsCreds, name: 'jetpost cli', log }, 5000)
+    .catch(error => {
+      throw new Complaint(`NATS cannot be reached: ${(error as Error).message}`)
+    })
+}
+
+async function natsUrlOf (config: Config): Promise<string> {
+  if (config.natsUrl !== null) return config.natsUrl
+  const servers = await readServers(config.dataDir)
+  if (servers?.nats == null) {
+    throw new Complaint(`No Jetpost runs on the data folder ${config.dataDir}: start it there, or set NATS_URL.`)
+  }
+  return servers.nats
+}
+
+/** Throws a Complaint about the command line when there is no such account. */
+export function knownAccount ({ directory }: Services, account: string): string {
+  if (!directory.now.accounts.has(account)) throw noAccount(account)
+  return account
+}
+
+/** The same without a set of services; for an id that is one. */
+export async function seekAccount (bus: Bus, account: string): Promise<void> {
+  if (await lastAtLeader(bus, 'CONTROL', subjects.account(account)) === null) throw noAccount(account)
+}
+
+function noAccount (account: string): Complaint {
+  return usageError(`There is no account ${account}.`)
+}
+
+/** What an action gave, or its refusal as a sentence: about the command line where what that says would be wrong at any
+ *  time. */
+export function granted<T> (result: T | Refusal): T {
+  if (!(result instanceof Refusal)) return result
+  throw /^(invalid_|in_the_past$)/.test(result.code) ? usageError(result.message) : new Complaint(result.message)
+}

@@ -1,0 +1,64 @@
+import { spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+
+const OUTPUT_CHARS_MAX = 100_000
+
+export interface RunOptions {
+  timeoutMs: number
+  env?: NodeJS.ProcessEnv
+  signal?: AbortSignal | undefined
+}
+
+/** How a command ended. `code` is null when it was killed, timed out or could not be started; `output` is the end of
+ *  stdout and stderr. */
+export interface RunResult {
+  code: number | null
+  output: string
+}
+
+/** Runs a command to its end and never rejects. It and its children are killed after `timeoutMs` or on abort. It runs
+ *  in a session of its own: Ctrl-C reaches Jetpost alone, which then decides. */
+export function run (file: string, args: string[], { timeoutMs, env, signal }: RunOptions): Promise<RunResult> {
+  return new Promise(resolve => {
+    if (signal?.aborted) return resolve({ code: null, output: 'stopped' })
+    const child = spawn(file, args, {
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: env ?? process.env,
+      cwd: '/'
+    })
+    const output = collect(child)
+    const kill = (): void => killGroup(child)
+    const timer = setTimeout(kill, timeoutMs)
+    signal?.addEventListener('abort', kill)
+    const end = (code: number | null, more: string): void => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', kill)
+      resolve({ code, output: (output() + more).trim() })
+    }
+    child.once('error', error => end(null, error.message))
+    child.once('close', code => end(code, ''))
+  })
+}
+
+function collect (child: ChildProcess): () => string {
+  let text = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.setEncoding('utf8').on('data', (chunk: string) => {
+      text = (text + chunk).slice(-OUTPUT_CHARS_MAX)
+    })
+  }
+  return () => text
+}
+
+function killGroup (child: ChildProcess): void {
+  if (child.pid === undefined) return
+  try {
+    process.kill(-child.pid, 'SIGKILL')
+  } catch { /* it has just ended */ }
+}
+
+/** The last line of a command's output: what it died of. */
+export function lastLine (output: string): string {
+  return output.trimEnd().split('\n').at(-1)?.trim() || 'no message'
+}

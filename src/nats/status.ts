@@ -1,0 +1,101 @@
+import type { ConsumerPlan } from '#streams/topology.ts'
+import { api } from './api.ts'
+import type { Bus } from './connect.ts'
+import { countAfter } from './bulk.ts'
+
+/** How a stream stands, by the word of its leader. */
+export interface StreamStatus {
+  name: string
+  messages: number
+  bytes: number
+  /** RFC 3339; null = there is no message. */
+  firstAt: string | null
+  lastSeq: number
+  /** How long messages are kept, in ms; 0 = for ever. */
+  ageMsMax: number
+  isInMemory: boolean
+  replicas: number
+  /** Names of the servers whose copy is behind or away. */
+  replicasBehind: string[]
+}
+
+/** How a durable consumer stands. */
+export interface ConsumerStatus {
+  stream: string
+  name: string
+  /** Not given to a worker yet. */
+  pending: number
+  /** Given and not acknowledged. */
+  ackPending: number
+  ackPendingMax: number
+  /** Of those, given more than once. */
+  redelivered: number
+  /** Requests of workers that wait for something to do; 0 = nobody asks just now. */
+  waiting: number
+}
+
+const ANSWER_MS = 2000
+
+interface StreamInfo {
+  config: { max_age: number, num_replicas: number, storage: string }
+  state: { messages: number, bytes: number, first_ts: string, last_seq: number }
+  cluster?: { replicas?: Array<{ name: string, current: boolean, offline?: boolean }> }
+}
+
+/** Deadline 2 s. Throws what `isUnanswered` knows, or JetStreamError. */
+export async function streamStatus (bus: Bus, name: string): Promise<StreamStatus> {
+  const { config, state, cluster } = await api<StreamInfo>(bus, `STREAM.INFO.${name}`, undefined, ANSWER_MS)
+  return {
+    name,
+    messages: state.messages,
+    bytes: state.bytes,
+    firstAt: state.messages === 0 ? null : new Date(state.first_ts).toISOString(),
+    lastSeq: state.last_seq,
+    ageMsMax: config.max_age / 1e6,
+    isInMemory: config.storage === 'memory',
+    replicas: config.num_replicas,
+    replicasBehind: (cluster?.replicas ?? []).filter(({ current, offline }) => !current || offline === true).map((
+      { name: server }
+    ) => server)
+  }
+}
+
+interface ConsumerInfo {
+  num_pending: number
+  num_ack_pending: number
+  num_redelivered: number
+  num_waiting: number
+  config: { max_ack_pending: number }
+}
+
+/** Deadline 2 s. Throws what `isUnanswered` knows, or JetStreamError. */
+export async function consumerStatus (bus: Bus, { stream, durable_name: name }: ConsumerPlan): Promise<ConsumerStatus> {
+  const info = await api<ConsumerInfo>(bus, `CONSUMER.INFO.${stream}.${name}`, undefined, ANSWER_MS)
+  return {
+    stream,
+    name,
+    pending: info.num_pending,
+    ackPending: info.num_ack_pending,
+    ackPendingMax: info.config.max_ack_pending,
+    redelivered: info.num_redelivered,
+    waiting: info.num_waiting
+  }
+}
+
+/** What comes after a place: how many messages, and when the first of them was stored (Unix ms; null = there are none).
+ *  The server counts what is under the filter: not for every reader, but for an operator. Throws what `isUnanswered`
+ *  knows, or JetStreamError. */
+export async function ahead (
+  bus: Bus,
+  stream: string,
+  filter: string,
+  afterSeq: number
+): Promise<{ count: number, firstMs: number | null }> {
+  const count = await countAfter(bus, stream, filter, afterSeq)
+  if (count === 0) return { count, firstMs: null }
+  const { message } = await api<{ message: { time: string } }>(bus, `STREAM.MSG.GET.${stream}`, {
+    seq: afterSeq + 1,
+    next_by_subj: filter
+  }, ANSWER_MS)
+  return { count, firstMs: Date.parse(message.time) }
+}

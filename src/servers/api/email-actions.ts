@@ -1,0 +1,152 @@
+import { Type } from '@sinclair/typebox'
+import { emails } from '#projections/emails/project.ts'
+import { findRequest } from '#projections/emails/queries.ts'
+import { Refusal } from '#streams/define.ts'
+import type { Key } from '#streams/directory.ts'
+import type { Services } from '#src/actions/services.ts'
+import {
+  cancelEmail,
+  mayChange,
+  NotChanged,
+  rescheduleEmail,
+  retryEmail,
+  type Changed
+} from '#src/actions/email-change.ts'
+import { loadRequest, type Request } from '#src/actions/recipient.ts'
+import { parseTime, timestamp } from '#src/base/clock.ts'
+import { answerFrom, type Reads } from '#src/postgres/reads.ts'
+import { refuseFaults, type Api } from './context.ts'
+import { conflict, forbidden, notFound } from './errors.ts'
+import { fieldFaults, granted, IdParams, isEmailId, timeMessage } from './params.ts'
+import { Standings } from './standings.ts'
+
+const ID = 'em_01m7ysevjmwmdcr41jq5rymhkp'
+const CancelAnswer = Type.Object({ id: Type.String(), canceled: Standings, gone: Standings }, {
+  examples: [{
+    id: ID,
+    canceled: [{ n: 1, address: 'ben@example.com', status: 'canceled' }],
+    gone: [{ n: 0, address: 'ada@example.com', status: 'delivered' }]
+  }]
+})
+const RescheduleAnswer = Type.Object({
+  id: Type.String(),
+  scheduled_at: Type.String(),
+  rescheduled: Standings,
+  gone: Standings
+}, {
+  examples: [{
+    id: ID,
+    scheduled_at: '2026-12-24T18:00:00.000Z',
+    rescheduled: [{ n: 0, address: 'ada@example.com', status: 'scheduled' }],
+    gone: []
+  }]
+})
+const RetryAnswer = Type.Object({ id: Type.String(), retried: Standings, others: Standings }, {
+  examples: [{
+    id: ID,
+    retried: [{ n: 0, address: 'ada@example.com', status: 'queued' }],
+    others: [{ n: 1, address: 'ben@example.com', status: 'delivered' }]
+  }]
+})
+
+const TIME = timeMessage('scheduled_at')
+const RescheduleRequest = Type.Object({
+  scheduled_at: Type.String({ description: TIME })
+}, {
+  additionalProperties: false,
+  description: 'The body is a JSON object.',
+  examples: [{ scheduled_at: '2026-12-24T18:00:00Z' }]
+})
+
+const shared = { tags: ['Emails'], params: IdParams }
+
+/** Where the view says the request lies is where it lies for ever; what becomes of it is decided by the log alone. */
+export function emailActionRoutes (app: Api, services: Services, reads: Reads): void {
+  app.patch('/emails/:id', {
+    config: { scope: 'emails:send', errors: [404, 409] },
+    schema: {
+      ...shared,
+      operationId: 'rescheduleEmail',
+      summary: 'Move a scheduled email to another time',
+      description: 'Lists the recipients that were moved and those that had gone; 409 when all had.',
+      body: RescheduleRequest,
+      response: { 200: RescheduleAnswer }
+    },
+    attachValidation: true
+  }, async request => {
+    refuseFaults(
+      request,
+      fieldFaults(
+        request,
+        'scheduled_at',
+        text => (parseTime(text) === null ? new Refusal('invalid_value', TIME) : null)
+      )
+    )
+    const atMs = parseTime(request.body.scheduled_at)!
+    const { email, found } = await find(request)
+    const { changed, others } = changeOf(await rescheduleEmail(services, found, atMs))
+    return { id: email, scheduled_at: timestamp(atMs), rescheduled: changed, gone: others }
+  })
+
+  app.post('/emails/:id/cancel', {
+    config: { scope: 'emails:send', errors: [404, 409] },
+    schema: {
+      ...shared,
+      operationId: 'cancelEmail',
+      summary: 'Cancel an email',
+      description:
+        'Lists the recipients that will get nothing (more), and those that it came too late for; 409 when it came too late for all.',
+      response: { 200: CancelAnswer }
+    }
+  }, async request => {
+    const { email, found } = await find(request)
+    const { changed, others } = changeOf(await cancelEmail(services, found))
+    return { id: email, canceled: changed, gone: others }
+  })
+
+  app.post('/emails/:id/retry', {
+    config: { scope: 'emails:send', errors: [404, 409] },
+    schema: {
+      ...shared,
+      operationId: 'retryEmail',
+      summary: 'Send an email again to those who did not get it',
+      description:
+        'To recipients that bounced, failed, were suppressed or are held in doubt. 409 when there are none, or when the content is gone.',
+      response: { 202: RetryAnswer }
+    }
+  }, async (request, reply) => {
+    const { email, found } = await find(request)
+    const { changed, others } = changeOf(await retryEmail(services, found))
+    return reply.code(202).send({ id: email, retried: changed, others })
+  })
+
+  async function find (request: EmailAsk): Promise<{ email: string, found: Request }> {
+    const { email, found } = await findEmail(services, reads, request)
+    if (found === null) throw conflict('content_expired', 'The content of this email is no longer kept')
+    if (!mayChange(services, request.key!, found)) throw forbidden()
+    return { email, found }
+  }
+}
+
+interface EmailAsk {
+  params: { id: string }
+  key: Key | null
+}
+
+/** The request of an email, null when the log no longer has it. Throws 404 for an id that the account has not. */
+export async function findEmail (
+  services: Services,
+  reads: Reads,
+  { params: { id }, key }: EmailAsk
+): Promise<{ email: string, found: Request | null }> {
+  if (!isEmailId(id)) throw notFound()
+  const seq = await answerFrom(reads, emails, findRequest({ account: key!.account, id }))
+  if (seq === null) throw notFound()
+  return { email: id, found: await loadRequest(services.appenders.bus, seq, id) }
+}
+
+/** Who could not be reached stands in the refusal too. */
+function changeOf (change: Changed | Refusal): Changed {
+  if (change instanceof NotChanged) throw conflict(change.code, change.message, { recipients: change.others })
+  return granted(change, { in_the_past: 'scheduled_at', too_late: 'scheduled_at' })
+}

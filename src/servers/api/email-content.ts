@@ -1,0 +1,93 @@
+import { Type } from '@sinclair/typebox'
+import { Attachment } from '#projections/emails/records.ts'
+import { Nullable } from '#streams/define.ts'
+import type { Services } from '#src/actions/services.ts'
+import { readContent, readMessage } from '#src/actions/email-content.ts'
+import type { Request } from '#src/actions/recipient.ts'
+import type { Content } from '#src/content/compose.ts'
+import { refuseFaults, type Api } from './context.ts'
+import { findEmail } from './email-actions.ts'
+import { gone, invalid } from './errors.ts'
+import { IdParams } from './params.ts'
+import type { Reads } from '#src/postgres/reads.ts'
+
+const ContentAnswer = Type.Object({
+  id: Type.String(),
+  subject: Type.String(),
+  html: Nullable(Type.String()),
+  text: Nullable(Type.String()),
+  attachments: Type.Array(Attachment)
+}, {
+  examples: [{
+    id: 'em_01m7ysevjmwmdcr41jq5rymhkp',
+    subject: 'Hello',
+    html: '<p>Hello</p>',
+    text: null,
+    attachments: [{ filename: 'prices.csv', content_type: 'text/csv', content_id: null, size_bytes: 1204 }]
+  }]
+})
+const RawQuery = Type.Object({
+  recipient: Type.Optional(
+    Type.String({
+      pattern: '^([0-9]|[1-4][0-9])$',
+      description: 'recipient is the place of a recipient, from 0: each has a message of its own.'
+    })
+  )
+}, { additionalProperties: false })
+
+/** What was, or will be, in an email: read from the log for as long as it is kept there. */
+export function contentRoutes (app: Api, services: Services, reads: Reads): void {
+  const shared = { tags: ['Emails'], params: IdParams }
+
+  app.get('/emails/:id/content', {
+    config: { scope: 'emails:read', errors: [404] },
+    schema: {
+      ...shared,
+      operationId: 'getEmailContent',
+      summary: 'The bodies of an email and its list of attachments',
+      response: { 200: ContentAnswer }
+    }
+  }, async request => {
+    const { email, found, content } = await find(request)
+    const { subject, attachments } = found.fact.data
+    const files = attachments.map(({ filename, contentType, contentId, sizeBytes }) => ({
+      filename,
+      content_type: contentType,
+      content_id: contentId,
+      size_bytes: sizeBytes
+    }))
+    return { id: email, subject, html: content.html, text: content.text, attachments: files }
+  })
+
+  app.get('/emails/:id/raw', {
+    config: { scope: 'emails:read', errors: [404] },
+    schema: {
+      ...shared,
+      operationId: 'getEmailRaw',
+      summary: 'The message of a recipient as it goes out',
+      description:
+        'RFC 5322 bytes, as strong as the mail itself: who has them can unsubscribe its recipient. `recipient` is the place in `recipients`, 0 unless told.',
+      querystring: RawQuery,
+      produces: ['message/rfc822']
+    },
+    attachValidation: true
+  }, async (request, reply) => {
+    refuseFaults(request)
+    const { found, content } = await find(request)
+    const n = Number(request.query.recipient ?? 0)
+    if (n >= found.fact.data.recipients.length) {
+      throw invalid([{ field: 'recipient', code: 'invalid_value', message: 'recipient is not one of this email.' }])
+    }
+    const message = await readMessage(services, { request: found, n }, content)
+    return await reply.type('message/rfc822').send(message)
+  })
+
+  async function find (
+    request: Parameters<typeof findEmail>[2]
+  ): Promise<{ email: string, found: Request, content: Content }> {
+    const { email, found } = await findEmail(services, reads, request)
+    const content = found === null ? null : await readContent(services.blobs, found.fact.data)
+    if (found === null || content === null) throw gone()
+    return { email, found, content }
+  }
+}

@@ -1,0 +1,169 @@
+import { Type, type Static } from '@sinclair/typebox'
+import { findAsked } from '#projections/emails/as-of.ts'
+import { emails } from '#projections/emails/project.ts'
+import { EventFilter, getEmail, listEmails, parseCursor, type EmailFilters } from '#projections/emails/queries.ts'
+import { EmailPage, EmailRecord } from '#projections/emails/records.ts'
+import { EmailStatus } from '#projections/emails/status.ts'
+import { parseAddress, parseDomain } from '#streams/address.ts'
+import type { Services } from '#src/actions/services.ts'
+import { emailAsOf } from '#src/actions/email-past.ts'
+import { knownTime, parseTime, timestamp, type Clock } from '#src/base/clock.ts'
+import { answerFrom, type Reads } from '#src/postgres/reads.ts'
+import { refuseFaults, type Api } from './context.ts'
+import { notFound, type Fault } from './errors.ts'
+import { ListQuery, readPage } from './pages.ts'
+import { IdParams, isEmailId, timeMessage } from './params.ts'
+
+const Time = (name: string) => Type.Optional(Type.String({ maxLength: 40, description: timeMessage(name) }))
+const Text = (name: string, max: number) =>
+  Type.Optional(Type.String({ minLength: 1, maxLength: max, description: `${name} has 1 to ${max} characters.` }))
+
+/** What GET /api/emails may be asked. `metadata[order]=7` has become the object that it means by the time this is
+ *  looked at. */
+const ListEmailsQuery = Type.Composite([
+  ListQuery,
+  Type.Object({
+    status: Type.Optional(Type.Union(EmailStatus.anyOf, { description: 'status is one of the states of an email.' })),
+    to: Text('to', 320),
+    from: Text('from', 320),
+    domain: Text('domain', 253),
+    tag: Text('tag', 128),
+    template_id: Text('template_id', 100),
+    metadata: Type.Optional(Type.Record(
+      Type.String({ pattern: '^[^\\]]{1,200}$' }),
+      Type.String({ description: 'A metadata filter is text, given once.' }),
+      {
+        additionalProperties: false,
+        maxProperties: 5,
+        description: 'metadata is at most 5 filters like metadata[order]=7.',
+        examples: [{ order: '7' }]
+      }
+    )),
+    created_after: Time('created_after'),
+    created_before: Time('created_before'),
+    event: Type.Optional(Type.Union(EventFilter.anyOf, { description: 'event is one of the event types.' })),
+    q: Text('q', 200)
+  })
+], { additionalProperties: false })
+
+const AS_OF = timeMessage('as_of')
+const GetEmailQuery = Type.Object({
+  as_of: Type.Optional(Type.String({
+    maxLength: 40,
+    description:
+      `${AS_OF} The answer is then what was known of the email at that moment: what was recorded up to it, to the millisecond; an email that was asked for ` +
+      'later is not there.',
+    examples: ['2026-11-21T12:00:00Z']
+  }))
+}, { additionalProperties: false })
+
+const METADATA_FILTER = /^metadata\[([^\]]{1,200})\]$/
+
+export function readRoutes (app: Api, { appenders: { bus, clock } }: Pick<Services, 'appenders'>, reads: Reads): void {
+  app.get('/emails', {
+    config: { scope: 'emails:read' },
+    schema: {
+      operationId: 'listEmails',
+      summary: 'List emails',
+      description:
+        'The emails of the account, newest first, without their bodies. All filters given must hold; `q` looks for text in subject, sender and recipients.',
+      tags: ['Emails'],
+      querystring: ListEmailsQuery,
+      response: { 200: EmailPage }
+    },
+    preValidation: async request => {
+      request.query = foldMetadata(request.query)
+    },
+    attachValidation: true
+  }, async request => {
+    const { limit, before } = readPage(request, parseCursor, meaningFaults(request.query))
+    return await answerFrom(
+      reads,
+      emails,
+      listEmails({ account: request.key!.account, filters: filtersOf(request.query), limit, cursor: before })
+    )
+  })
+
+  app.get('/emails/:id', {
+    config: { scope: 'emails:read', errors: [404] },
+    schema: {
+      operationId: 'getEmail',
+      summary: 'Look at an email',
+      description:
+        'The email, the state of each recipient, and in its timeline all that happened to it, with the words of the servers it was handed to.',
+      tags: ['Emails'],
+      params: IdParams,
+      querystring: GetEmailQuery,
+      response: { 200: EmailRecord }
+    },
+    attachValidation: true
+  }, async request => {
+    const { params: { id }, query: { as_of: asOf } } = request
+    refuseFaults(request, momentFaults(asOf, clock))
+    if (!isEmailId(id)) throw notFound()
+    const { account } = request.key!
+    const email = asOf === undefined
+      ? await answerFrom(reads, emails, getEmail({ account, id }))
+      : await past(account, id, parseTime(asOf)!)
+    if (email === null) throw notFound()
+    return email
+  })
+
+  /** What was asked stands in the view, what was known of it then in the log. */
+  async function past (account: string, id: string, atMs: number): Promise<EmailRecord | null> {
+    const asked = await answerFrom(reads, emails, findAsked({ account, id }))
+    return asked === null ? null : await emailAsOf(bus, asked, atMs)
+  }
+}
+
+/** What the schema cannot say of a moment in the past; what it has refused may be of any type. */
+function momentFaults (asOf: unknown, clock: Clock): Fault[] {
+  const ms = typeof asOf === 'string' && asOf.length <= 40 ? parseTime(asOf) : NaN
+  if (ms === null) return [{ field: 'as_of', code: 'invalid_value', message: AS_OF }]
+  return ms > clock.nowMs() ? [{ field: 'as_of', code: 'invalid_value', message: 'as_of is not in the future.' }] : []
+}
+
+/** A query string with its `metadata[name]` gathered in one object, as OpenAPI's deepObject means them. A `metadata`
+ *  without brackets stays for the schema to refuse. */
+function foldMetadata<Query extends object> (query: Query): Query {
+  const given = Object.entries(query)
+  const filters = given.flatMap(([name, value]) => {
+    const key = METADATA_FILTER.exec(name)?.[1]
+    return key === undefined ? [] : [[key, value] as const]
+  })
+  if (filters.length === 0) return query
+  const rest = given.filter(([name]) => !METADATA_FILTER.test(name))
+  return Object.fromEntries([['metadata', Object.fromEntries(filters)], ...rest]) as Query
+}
+
+/** What a schema cannot say: a 31st of February, a NUL. What it has refused may be of any type here. */
+function meaningFaults (query: Record<string, unknown>): Fault[] {
+  const faults: Fault[] = []
+  for (const [field, value] of Object.entries(query)) {
+    const texts = typeof value === 'object' && value !== null ? Object.entries(value).flat() : [value]
+    if (texts.some(text => typeof text === 'string' && text.includes('\0'))) {
+      faults.push({ field, code: 'invalid_characters', message: `${field} holds NUL.` })
+    }
+    const isTime = field === 'created_after' || field === 'created_before'
+    if (isTime && typeof value === 'string' && parseTime(value) === null) {
+      faults.push({ field, code: 'invalid_value', message: timeMessage(field) })
+    }
+  }
+  return faults
+}
+
+/** A sender, a recipient and a domain are looked for as they are kept, however they were spelt. */
+function filtersOf ({ limit: _limit, cursor: _cursor, ...query }: Static<typeof ListEmailsQuery>): EmailFilters {
+  const { to, from, domain, created_after: after, created_before: before } = query
+  const addresses = { to: plain(to, parseAddress), from: plain(from, parseAddress), domain: plain(domain, parseDomain) }
+  return { ...query, ...addresses, created_after: plainTime(after), created_before: plainTime(before) }
+}
+
+function plain (text: string | undefined, parse: (text: string) => string | null): string | undefined {
+  return text === undefined ? undefined : parse(text) ?? text.toLowerCase()
+}
+
+/** The same as PostgreSQL reads it: it knows no offset of 16 hours. */
+function plainTime (text: string | undefined): string | undefined {
+  return text === undefined ? undefined : timestamp(knownTime(parseTime(text)!))
+}

@@ -1,0 +1,103 @@
+import { Type } from '@sinclair/typebox'
+import type { FastifyRequest } from 'fastify'
+import { Refusal } from '#streams/define.ts'
+import type { Services } from '#src/actions/services.ts'
+import { linkFault, prepareEmail, type Prepared } from '#src/actions/email.ts'
+import { MissingVariables } from '#src/actions/template-cache.ts'
+import { newRenderBudget } from '#src/content/mustache.ts'
+import { schemaFaults, type Api } from './context.ts'
+import { readDraft, SendRequest, type DraftContext } from './drafts.ts'
+import { forbidden, invalid, type Fault, type Problem } from './errors.ts'
+import type { Acceptor } from './idempotency.ts'
+
+/** The answer for one accepted email. */
+export const SendAnswer = Type.Object({
+  id: Type.String(),
+  /** The same as `id`, under the name it has in webhooks. */
+  email_id: Type.String(),
+  status: Type.Union((['queued', 'scheduled', 'suppressed'] as const).map(status => Type.Literal(status))),
+  created_at: Type.String(),
+  /** Recipients who get nothing, since they are suppressed. */
+  suppressed: Type.Optional(Type.Array(Type.String()))
+}, {
+  examples: [{
+    id: 'em_01m7ysevjmwmdcr41jq5rymhkp',
+    email_id: 'em_01m7ysevjmwmdcr41jq5rymhkp',
+    status: 'queued',
+    created_at: '2026-11-21T12:00:00.000Z'
+  }]
+})
+
+export function sendRoutes (app: Api, services: Services, acceptor: Acceptor): void {
+  app.post('/emails', {
+    config: { scope: 'emails:send', errors: [409], idempotent: true },
+    schema: {
+      operationId: 'sendEmail',
+      summary: 'Send an email',
+      description:
+        'Answers once the email is durably accepted. Each recipient gets a message of its own, and has a status of its own.',
+      tags: ['Emails'],
+      body: SendRequest,
+      response: { 202: SendAnswer }
+    },
+    attachValidation: true
+  }, async (request, reply) => {
+    const key = request.key!
+    const draft = readDraft(request.body, schemaFaults(request), contextOf(services, request))
+    if (Array.isArray(draft)) throw invalid(draft)
+    return await acceptor.accept(request, reply, {
+      body: request.body,
+      isAllowed: () => linkFault(services, key, draft) === null,
+      prepare: async () => {
+        const prepared = await prepareEmail(
+          services,
+          { key, correlation: request.id, budget: newRenderBudget() },
+          draft
+        )
+        if (prepared instanceof Refusal) throw problemOfRefusal(prepared)
+        return {
+          emails: [prepared],
+          answer: { status: 202, location: `/api/emails/${prepared.email}`, body: answerOf(prepared) }
+        }
+      }
+    })
+  })
+}
+
+export function contextOf (services: Services, request: FastifyRequest): DraftContext {
+  const { appenders: { clock }, settings: { contentRetentionMs } } = services
+  return { nowMs: clock.nowMs(), contentRetentionMs, isRepeatable: request.headers['idempotency-key'] !== undefined }
+}
+
+export function answerOf ({ email, createdAt, status, suppressed }: Prepared) {
+  return {
+    id: email,
+    email_id: email,
+    status,
+    created_at: createdAt,
+    ...(suppressed.length === 0 ? {} : { suppressed })
+  }
+}
+
+/** Which field a refusal is about. */
+const FIELDS: Record<string, string> = {
+  domain_unverified: 'from',
+  in_the_past: 'scheduled_at',
+  too_late: 'scheduled_at',
+  subject_required: 'subject',
+  template_not_found: 'template_id',
+  template_failed: 'template_id'
+}
+
+/** The answer to what a send was refused for; `at` = where the email stands in the body. */
+export function problemOfRefusal (refusal: Refusal, at = ''): Problem {
+  if (refusal.code === 'domain_not_linked') return forbidden()
+  return invalid(faultsOfRefusal(refusal).map(fault => ({ ...fault, field: at + fault.field })))
+}
+
+function faultsOfRefusal (refusal: Refusal): Fault[] {
+  if (refusal instanceof MissingVariables) {
+    return refusal.faults.map(({ name, code, message }) => ({ field: `variables.${name}`, code, message }))
+  }
+  return [{ field: FIELDS[refusal.code] ?? 'body', code: refusal.code, message: refusal.message }]
+}

@@ -1,0 +1,56 @@
+import { randomBytes } from 'node:crypto'
+import type { FastifyInstance, InjectOptions } from 'fastify'
+import type { Key } from '#streams/directory.ts'
+
+/** Those who ask the API from within this process, having been let in at another door. */
+export interface InternalKeys {
+  /** An Authorization header that stands for `key`, for as long as `ask` takes. */
+  as<T>(key: Key, ask: (authorization: string) => Promise<T>): Promise<T>
+  /** Whom such a header stands for; null for any other. */
+  keyOf(authorization: string | undefined): Key | null
+}
+
+export function createInternalKeys (): InternalKeys {
+  const admitted = new Map<string, Key>()
+  return {
+    async as (key, ask) {
+      // Looked up by 256 random bits that never leave the process: nothing that comes over the network can be one.
+      const authorization = `Inside ${randomBytes(32).toString('base64url')}`
+      admitted.set(authorization, key)
+      try {
+        return await ask(authorization)
+      } finally {
+        admitted.delete(authorization)
+      }
+    },
+    keyOf: authorization => (authorization === undefined ? null : admitted.get(authorization) ?? null)
+  }
+}
+
+/** `fetch` for the API's client, answered by this very process as `key`; `correlation` = the id of the request that is
+ *  behind it. */
+export function internalFetch (
+  app: FastifyInstance,
+  internalKeys: InternalKeys,
+  key: Key,
+  correlation: string
+): typeof fetch {
+  return async (input, init = {}) => {
+    const { pathname, search } = new URL(String(input))
+    const headers = Object.fromEntries(new Headers(init.headers))
+    return await internalKeys.as(key, async authorization => {
+      const answer = await app.inject({
+        method: init.method as InjectOptions['method'],
+        url: pathname + search,
+        headers: { ...headers, authorization, 'x-request-id': correlation },
+        ...(typeof init.body === 'string' ? { payload: init.body } : {}),
+        ...(init.signal == null ? {} : { signal: init.signal })
+      })
+      const body = answer.statusCode === 204 ? null : new Uint8Array(answer.rawPayload)
+      return new Response(body, {
+        status: answer.statusCode,
+        headers: Object.entries(answer.headers).map(([name, value]): [string, string] => [name, String(value)])
+      })
+    })
+  }
+}

@@ -1,0 +1,80 @@
+import type { Key } from '#streams/directory.ts'
+import type { LimitClass } from '#streams/key/facts.ts'
+import { DEFAULT_LIMITS, limitOf } from '#streams/key/decide.ts'
+import type { Clock } from '#src/base/clock.ts'
+import type { Counters } from '#src/nats/counters.ts'
+
+const WINDOW_MS = 60_000
+/** Addresses of unauthenticated clients remembered in one window. */
+const STRANGERS_MAX = 100_000
+
+/** What the X-RateLimit headers say, and whether this request is past the limit. Spec section 8. */
+export interface Standing {
+  limit: number
+  remaining: number
+  /** Unix seconds at which the window resets. */
+  resetS: number
+  /** Seconds to wait when over, at least 1; else null. */
+  retryAfterS: number | null
+}
+
+export interface Limiter {
+  /** Counts a request of a key; exact over all nodes while NATS answers. */
+  count(key: Key, limitClass: LimitClass): Promise<Standing>
+  /** Counts a request without a key by its address, on this node alone. */
+  countUnauthenticated(address: string, limitClass: LimitClass): Standing
+}
+
+export function createLimiter (counters: Counters, clock: Clock): Limiter {
+  let strangersWindow = 0
+  let unauthenticated = new Map<string, number>()
+
+  function standing (position: number, limit: number, window: number, nowMs: number): Standing {
+    const resetMs = (window + 1) * WINDOW_MS
+    return {
+      limit,
+      remaining: Math.max(0, limit - position),
+      resetS: resetMs / 1000,
+      retryAfterS: position > limit ? Math.max(1, Math.ceil((resetMs - nowMs) / 1000)) : null
+    }
+  }
+
+  return {
+    async count (key, limitClass) {
+      const nowMs = clock.nowMs()
+      const window = Math.floor(nowMs / WINDOW_MS)
+      const limit = limitOf(key, limitClass)
+      const { position } = await counters.count(key.id, limitClass, window, limit)
+      return standing(position, limit, window, nowMs)
+    },
+    countUnauthenticated (address, limitClass) {
+      const nowMs = clock.nowMs()
+      const window = Math.floor(nowMs / WINDOW_MS)
+      if (window !== strangersWindow || unauthenticated.size > STRANGERS_MAX) {
+        strangersWindow = window
+        unauthenticated = new Map()
+      }
+      const name = `${limitClass} ${address}`
+      const position = (unauthenticated.get(name) ?? 0) + 1
+      unauthenticated.set(name, position)
+      return standing(position, DEFAULT_LIMITS[limitClass], window, nowMs)
+    }
+  }
+}
+
+/** The class of spec section 8 that a request falls into; `path` as the router reads it. HEAD counts as the GET it asks
+ *  about. */
+export function limitClassOf (method: string, path: string): LimitClass {
+  if (path === '/api/emails' && method === 'POST') return 'emails:send'
+  if (path === '/api/emails' && (method === 'GET' || method === 'HEAD')) return 'emails:list'
+  if (path === '/api/templates' && method === 'POST') return 'templates:create'
+  return 'other'
+}
+
+export function limitHeaders (standing: Standing): Record<string, string> {
+  return {
+    'x-ratelimit-limit': String(standing.limit),
+    'x-ratelimit-remaining': String(standing.remaining),
+    'x-ratelimit-reset': String(standing.resetS)
+  }
+}

@@ -1,0 +1,47 @@
+import { Type, type TObject } from '@sinclair/typebox'
+import type { FastifyRequest } from 'fastify'
+import { Refusal } from '#streams/define.ts'
+import type { Asker } from '#src/actions/services.ts'
+import { schemaFaults } from './context.ts'
+import { conflict, forbidden, invalid, notFound, unauthorized, type Fault } from './errors.ts'
+
+/** The path of one thing. An id of another shape is one that nobody has. */
+export const IdParams = Type.Object({ id: Type.String() })
+
+export function isEmailId (id: string): boolean {
+  return /^em_[0-9a-z]{1,64}$/.test(id)
+}
+
+/** For whoever got a time wrong: `parseTime` in base/clock.ts knows which are right. `or` = what else it may be. */
+export const timeMessage = (name: string, or = '') =>
+  `${name} is a time with its offset, like 2026-11-21T12:00:00Z${or}.`
+
+/** A body that may as well be left out. */
+export function orNothing<Body extends TObject> (body: Body, examples: unknown[]) {
+  return Type.Union([body, Type.Null()], { description: 'The body is a JSON object, or nothing.', examples })
+}
+
+/** What `judge` refuses of a text in the body, where its schema has found no fault: for `refuseFaults`, which names
+ *  both. */
+export function fieldFaults (request: FastifyRequest, field: string, judge: (text: string) => unknown): Fault[] {
+  const text = (request.body as Record<string, unknown> | null)?.[field]
+  if (typeof text !== 'string' || schemaFaults(request).some(fault => fault.field === field)) return []
+  const judged = judge(text)
+  return judged instanceof Refusal ? [{ field, code: judged.code, message: judged.message }] : []
+}
+
+export function askerOf ({ key, id }: FastifyRequest): Asker {
+  return { account: key!.account, correlation: id }
+}
+
+/** What an action gave; its refusal is thrown as an answer. `fields`: code → the field whose fault it is. */
+export function granted<T> (result: T | Refusal, fields: Record<string, string> = {}): T {
+  if (!(result instanceof Refusal)) return result
+  const { code, message } = result
+  const field = fields[code]
+  if (field !== undefined) throw invalid([{ field, code, message }])
+  if (code === 'not_found') throw notFound()
+  if (code === 'unauthorized') throw unauthorized()
+  if (code === 'insufficient_permissions') throw forbidden()
+  throw conflict(code, message)
+}

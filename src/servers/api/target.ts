@@ -1,0 +1,24 @@
+import type { IncomingMessage } from 'node:http'
+
+const ORIGIN = /^https?:\/\/[^/?#]*/i
+
+/** The path of a request target as the router reads it: without the origin of an absolute form, query and fragment, and
+ *  percent-decoded but for what would then mean something else (`%2F`). What cannot be decoded stays. Source: RFC 9112
+ *  3.2. */
+export function pathOf (target: string): string {
+  const path = target.replace(ORIGIN, '').split(/[?#]/, 1)[0]!
+  return path.replaceAll(/(%[0-9a-f]{2})+/gi, decode)
+}
+
+function decode (text: string): string {
+  try {
+    return decodeURI(text)
+  } catch {
+    return text
+  }
+}
+
+/** True for what RFC 9112 3.2 wants refused with 400. */
+export function lacksHost ({ httpVersion, headers }: IncomingMessage): boolean {
+  return httpVersion === '1.1' && headers.host === undefined
+}

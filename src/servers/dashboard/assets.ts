@@ -1,0 +1,74 @@
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import type { FastifyInstance } from 'fastify'
+
+const require = createRequire(import.meta.url)
+const own = (file: string) => join(import.meta.dirname, 'assets', file)
+
+const FILES = {
+  'style.css': own('style.css'),
+  'app.js': own('app.js'),
+  'chart.js': own('chart.js'),
+  'icon.svg': own('icon.svg'),
+  'htmx.js': require.resolve('htmx.org/dist/htmx.min.js'),
+  'idiomorph.js': require.resolve('idiomorph/dist/idiomorph-ext.min.js'),
+  'uplot.js': require.resolve('uplot/dist/uPlot.iife.min.js'),
+  'uplot.css': require.resolve('uplot/dist/uPlot.min.css')
+}
+export type AssetName = keyof typeof FILES
+
+const TYPES: Record<string, string> = {
+  css: 'text/css; charset=utf-8',
+  js: 'text/javascript; charset=utf-8',
+  svg: 'image/svg+xml'
+}
+
+interface Asset {
+  type: string
+  body: Buffer
+  zipped: Buffer
+  tag: string
+}
+
+const assets = new Map<string, Asset>()
+
+/** Read once, at its first use. */
+function asset (name: AssetName): Asset {
+  const known = assets.get(name)
+  if (known !== undefined) return known
+  const body = readFileSync(FILES[name])
+  const made = {
+    type: TYPES[name.split('.').at(-1)!]!,
+    body,
+    zipped: gzipSync(body, { level: 9 }),
+    tag: createHash('sha256').update(body).digest('base64url').slice(0, 12)
+  }
+  assets.set(name, made)
+  return made
+}
+
+/** Its URL, another one whenever its bytes are: browsers keep it for good. */
+export function assetUrl (name: AssetName): string {
+  return `/dashboard/assets/${asset(name).tag}/${name}`
+}
+
+/** Styles and scripts, the same for everybody. */
+export function assetRoutes (app: FastifyInstance): void {
+  app.get<{ Params: { tag: string, name: string } }>(
+    '/assets/:tag/:name',
+    { config: { open: true } },
+    async (request, reply) => {
+      const { name, tag } = request.params
+      if (!Object.hasOwn(FILES, name)) return await reply.code(404).type('text/plain').send('Not found')
+      const { type, body, zipped, tag: present } = asset(name as AssetName)
+      // A page of the version before asks for what is there no more: it gets what is, and does not keep it.
+      reply.type(type).header('cache-control', tag === present ? 'public, max-age=31536000, immutable' : 'no-store')
+        .header('vary', 'accept-encoding')
+      if (!/\bgzip\b/.test(String(request.headers['accept-encoding'] ?? ''))) return await reply.send(body)
+      return await reply.header('content-encoding', 'gzip').send(zipped)
+    }
+  )
+}

@@ -1,0 +1,20 @@
+import type { Key } from '#streams/directory.ts'
+import type { Services } from '#src/actions/services.ts'
+import type { Log } from '#src/base/log.ts'
+import type { Reads } from '#src/postgres/reads.ts'
+import type { Mailbox } from './mailbox.ts'
+import type { Operations } from './operations.ts'
+
+/** What the dashboard stands on. */
+export interface DashboardContext {
+  services: Services
+  reads: Reads
+  /** The API as somebody, asked from within this process. */
+  fetchAs(key: Key, correlation: string): typeof fetch
+  operations: Operations
+  /** null = this process catches no mail. */
+  mailbox: Mailbox | null
+  /** Where clients reach Jetpost. */
+  publicUrl: string
+  log: Log
+}

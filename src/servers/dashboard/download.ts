@@ -1,0 +1,17 @@
+import type { Answer } from './visit.ts'
+
+/** Nothing that strangers wrote is shown by the browser in our name: it is saved. */
+export function download (type: string, name: string, body: Buffer | string): Answer {
+  const plain = name.replaceAll(/[^\w.-]+/g, '_').slice(-100)
+  return {
+    send: reply =>
+      reply.type(type).headers({
+        'content-disposition': `attachment; filename="${plain}"; filename*=UTF-8''${
+          encodeURIComponent(name.slice(-200).toWellFormed()).replaceAll(/['()*]/g, escaped)
+        }`,
+        'content-security-policy': "sandbox; default-src 'none'"
+      }).send(body)
+  }
+}
+
+const escaped = (char: string): string => `%${char.charCodeAt(0).toString(16).toUpperCase()}`

@@ -1,0 +1,113 @@
+import { Html, html, type Value } from '#src/base/html.ts'
+import { assetUrl, type AssetName } from './assets.ts'
+import { act } from './parts.ts'
+import type { Section, Visit } from './visit.ts'
+
+/** Nothing is evaluated and no style is made: the content policy would refuse both. Nothing private stays in the
+ *  browser's storage. */
+const HTMX = JSON.stringify({
+  allowEval: false,
+  allowScriptTags: false,
+  includeIndicatorStyles: false,
+  selfRequestsOnly: true,
+  historyEnabled: false,
+  scrollBehavior: 'auto',
+  timeout: 30_000
+})
+
+const MENU: Array<[section: Section, path: string, text: string]> = [
+  ['overview', '', 'Overview'],
+  ['emails', '/emails', 'Emails'],
+  ['webhooks', '/webhooks', 'Webhooks'],
+  ['templates', '/templates', 'Templates'],
+  ['domains', '/domains', 'Domains'],
+  ['keys', '/keys', 'Keys'],
+  ['suppressions', '/suppressions', 'Suppressions']
+]
+
+export interface Frame {
+  title: string
+  section: Section | null
+  notice: string | null
+  /** Beside what every page loads. */
+  assets: AssetName[]
+  /** Caught mail can be read here. */
+  hasMailbox: boolean
+}
+
+/** A page for somebody who is signed in. */
+export function pageFor (visit: Visit, { title, section, notice, assets, hasMailbox }: Frame, body: Html): Html {
+  const items = [
+    ...MENU,
+    ...(visit.isOperator ? [['operations', '/operations', 'Operations'] as const] : []),
+    ...(hasMailbox ? [['mailbox', '/mailbox', 'Mailbox'] as const] : [])
+  ]
+  const links = items.map(([name, path, text]) =>
+    html`<li><a href="/dashboard${path}"${name === section && html` aria-current="page"`}>${text}</a></li>`
+  )
+  return documentOf(
+    title,
+    html` data-live="/dashboard/live"`,
+    html`
+<a class="skip" href="#main">Skip to the content</a>
+<header class="side">
+<a class="brand" href="/dashboard"><img src="${assetUrl('icon.svg')}" alt="" width="22" height="22"> Jetpost</a>
+<button type="button" class="quiet menu" data-toggle="menu" aria-expanded="false" aria-controls="menu">Menu</button>
+<div id="menu"><nav aria-label="Main"><ul>${links}</ul></nav>
+<div class="who"><p title="${visit.account.id}">${visit.account.name}</p><p class="hint">${visit.key.name}</p>
+<p><a href="/dashboard/sessions">Sessions</a></p>${
+      act(visit, 'Sign out', { action: '/dashboard/sign-out', class: 'bare' })
+    }</div></div>
+</header>
+<main id="main" tabindex="-1">
+<p id="stale" class="box warn" role="status" hidden>What you see may be out of date: it cannot be refreshed just now.</p>
+${notice !== null && html`<p class="box good" role="status">${notice}</p>`}
+${body}
+</main>`,
+    assets
+  )
+}
+
+/** A page for anybody: to sign in, and where something went wrong before it was known who asks. */
+export function plainPage (title: string, body: Value): Html {
+  return documentOf(
+    title,
+    null,
+    html`<main id="main" class="alone"><p class="brand"><img src="${
+      assetUrl('icon.svg')
+    }" alt="" width="28" height="28"> Jetpost</p>${body}</main>`
+  )
+}
+
+/** For a browser that came by a link of another site, and so without its cookies: asked for again from here, it brings
+ *  them. */
+export function bounceThrough (url: string): Html {
+  return html`<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=${url}"><title>Jetpost</title></head><body></body></html>`
+}
+
+function documentOf (title: string, marks: Html | null, body: Html, assets: AssetName[] = []): Html {
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<meta name="htmx-config" content="${HTMX}">
+<title>${title} · Jetpost</title>
+<link rel="icon" href="${assetUrl('icon.svg')}">
+<link rel="stylesheet" href="${assetUrl('style.css')}">
+<script defer src="${assetUrl('htmx.js')}"></script>
+<script defer src="${assetUrl('idiomorph.js')}"></script>
+<script defer src="${assetUrl('app.js')}"></script>${assets.map(loaded)}
+</head>
+<body hx-ext="morph"${marks}>${body}
+</body>
+</html>
+`
+}
+
+function loaded (name: AssetName): Html {
+  return name.endsWith('.css')
+    ? html`<link rel="stylesheet" href="${assetUrl(name)}">`
+    : html`<script defer src="${assetUrl(name)}"></script>`
+}

@@ -1,0 +1,129 @@
+import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
+import { html, type Html, type Value } from '#src/base/html.ts'
+import { JetpostError } from '#src/client/client.ts'
+import type { Domain } from '#src/client/types.ts'
+import {
+  cursorOf,
+  empty,
+  fault,
+  faultBox,
+  field,
+  form,
+  heading,
+  NO_FAULTS,
+  pager,
+  table,
+  time,
+  unsentIn,
+  type Faults
+} from '../parts.ts'
+import type { DashboardContext } from '../dashboard-context.ts'
+import type { Answer, Pages, Visit } from '../visit.ts'
+import { defaultsIn, domainPage, statusBadge, type DomainPageOptions } from './domain-page.ts'
+import { troubleOf } from './domain-records.ts'
+
+/** The account's domains: what to publish in DNS, and how it stands. */
+export function domainsPages (pages: Pages, { services }: DashboardContext): void {
+  const { directory, settings: { requireVerifiedDomains: isVerifiedRequired } } = services
+  const show = (visit: Visit, domain: Domain, more: Partial<DomainPageOptions> = {}) =>
+    domainPage(visit, domain, { directory: directory.now, isVerifiedRequired, ...more })
+
+  pages.get('/domains', async visit => await listPage(visit))
+
+  pages.post('/domains', async visit => {
+    const name = visit.form.get('name')?.trim() ?? ''
+    try {
+      const { id } = await visit.api.domains.create({ name })
+      return { to: `/dashboard/domains/${id}`, notice: 'The domain is yours here. Now publish its records.' }
+    } catch (error) {
+      return refusedPage(visit, name, unsentIn(error))
+    }
+  })
+
+  pages.get('/domains/:id', async visit => show(visit, await visit.api.domains.get(visit.params.id!)))
+
+  pages.post('/domains/:id/verify', async visit => {
+    const id = visit.params.id!
+    try {
+      const isRight = troubleOf(await visit.api.domains.verify(id)) === null
+      return isRight
+        ? { to: `/dashboard/domains/${id}`, notice: 'Checked: DNS shows all that is required.' }
+        : { to: `/dashboard/domains/${id}?checked=1` }
+    } catch (error) {
+      if (!(error instanceof JetpostError) || error.code !== 'dns_unavailable') throw error
+      const summary = `${error.message}: nothing was changed. Try again in a moment.`
+      return show(visit, await visit.api.domains.get(id), { faults: fault(summary), status: 503 })
+    }
+  })
+
+  pages.post('/domains/:id/rotate', async visit => {
+    const { id } = await visit.api.domains.rotateDkim(visit.params.id!)
+    return { to: `/dashboard/domains/${id}`, notice: 'New keys are made. Publish the records that are marked as new.' }
+  })
+
+  pages.post('/domains/:id/defaults', async visit => {
+    const { id } = await visit.api.domains.update(visit.params.id!, defaultsIn(visit.form))
+    return { to: `/dashboard/domains/${id}`, notice: 'Saved.' }
+  })
+
+  pages.post('/domains/:id/delete', async visit => {
+    await visit.api.domains.delete(visit.params.id!)
+    return { to: '/dashboard/domains', notice: 'The domain is deleted.' }
+  })
+}
+
+async function listPage (visit: Visit): Promise<Answer> {
+  const { data, next_cursor: next } = await visit.api.domains.page({ limit: 25, ...cursorOf(visit) })
+  const add = addForm(visit, '', NO_FAULTS)
+  const page = html`${heading('Domains')}
+${
+    data.length === 0 ? nothingYet(add) : html`<section class="card" aria-label="Add a domain">${add}</section>
+${
+      table<Domain>('Domains, newest first', [
+        {
+          name: 'Domain',
+          kind: 'wide',
+          cell: domain => html`<a href="/dashboard/domains/${domain.id}">${domain.name}</a>`
+        },
+        { name: 'Status', cell: statusBadge },
+        { name: 'Needed', cell: (domain): Value => troubleOf(domain) ?? html`<span class="none">–</span>` },
+        { name: 'Added', kind: 'late', cell: ({ created_at: at }) => time(at, visit.nowMs) }
+      ], data)
+    }${pager(visit, next)}`
+  }`
+  return { title: 'Domains', section: 'domains', page }
+}
+
+/** Without the list: it may be what does not answer. */
+function refusedPage (visit: Visit, name: string, faults: Faults): Answer {
+  const page = html`${heading('Add a domain', null, html`<a href="/dashboard/domains">Domains</a>`)}${
+    faults.of('name') === null && faultBox(faults)
+  }
+<section class="card" aria-label="Add a domain">${addForm(visit, name, faults)}</section>`
+  return { title: 'Add a domain', section: 'domains', page, status: 422 }
+}
+
+function addForm (visit: Visit, name: string, faults: Faults): Html {
+  const input = field({
+    name: 'name',
+    label: 'Domain to send from',
+    value: name,
+    required: true,
+    placeholder: 'example.com'
+  }, faults)
+  return form(
+    visit,
+    { action: '/dashboard/domains', class: 'filters' },
+    html`${input}
+<button class="primary">Add</button>`
+  )
+}
+
+function nothingYet (add: Html): Html {
+  return empty(
+    'No domain yet',
+    html`Receivers trust mail that its domain vouches for. Add yours and publish a few DNS records: Jetpost then signs what you
+send from it. Until then, send from any address of <code>${SANDBOX_DOMAIN}</code>, to try things out.`,
+    add
+  )
+}

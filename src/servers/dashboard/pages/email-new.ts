@@ -1,0 +1,215 @@
+import { randomUUID } from 'node:crypto'
+import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
+import { html, type Html } from '#src/base/html.ts'
+import { JetpostError } from '#src/client/client.ts'
+import type { ListTemplatesAnswer, SendEmailRequest } from '#src/client/types.ts'
+import {
+  fault,
+  faultBox,
+  field,
+  form,
+  heading,
+  NO_FAULTS,
+  select,
+  unsentIn,
+  type Faults,
+  type Field
+} from '../parts.ts'
+import type { Answer, Pages, Visit } from '../visit.ts'
+import { utcTime } from '../times.ts'
+import { named } from './email-words.ts'
+import { orBehind } from '../behind.ts'
+import { jsonIn } from './template-form.ts'
+
+const FIELDS = [
+  'from',
+  'to',
+  'cc',
+  'bcc',
+  'reply_to',
+  'subject',
+  'html',
+  'text',
+  'template_id',
+  'variables',
+  'tags',
+  'scheduled_at'
+] as const
+type Typed = Record<typeof FIELDS[number], string>
+
+/** What is chosen from in the form; more templates than a list can hold are named by their ids. */
+const TEMPLATES_MAX = 100
+
+/** An email that is written here, and sent as any client would. */
+export function newEmailPages (pages: Pages): void {
+  pages.get('/emails/new', async visit => {
+    const typed = typedIn(visit.query)
+    return await writing(
+      visit,
+      { ...typed, from: typed.from === '' ? await lastSender(visit) : typed.from },
+      randomUUID(),
+      NO_FAULTS
+    )
+  })
+
+  pages.post('/emails/new', async visit => {
+    const typed = typedIn(visit.form)
+    const variables = variablesIn(typed.variables)
+    const once = /^[\w-]{1,64}$/.exec(visit.form.get('once') ?? '')?.[0] ?? randomUUID()
+    if (variables === null) {
+      return await writing(
+        visit,
+        typed,
+        once,
+        oneFault('variables', 'Variables are a JSON object, like {"name": "Ada"}.')
+      )
+    }
+    try {
+      const { id, status, suppressed = [] } = await visit.api.emails.send(requestOf(typed, variables), {
+        idempotencyKey: once
+      })
+      return {
+        to: `/dashboard/emails/${id}`,
+        notice: NOTICES[status] + (suppressed.length === 0 ? '' : ` Suppressed: ${named(suppressed)}.`)
+      }
+    } catch (error) {
+      return await refused(visit, typed, once, error)
+    }
+  })
+}
+
+const NOTICES = {
+  queued: 'Accepted: it is on its way.',
+  scheduled: 'Accepted: it waits for its time.',
+  suppressed: 'Accepted, but not sent: its recipients are suppressed.'
+}
+
+function typedIn (given: URLSearchParams): Typed {
+  // A browser sends line ends as CRLF.
+  return Object.fromEntries(FIELDS.map(name => [name, (given.get(name) ?? '').replaceAll('\r\n', '\n')])) as Typed
+}
+
+/** Whoever sent last will again, mostly; at the very beginning the built-in domain works without any set-up. */
+async function lastSender ({ api }: Visit): Promise<string> {
+  const sent = await orBehind(api.emails.page({ limit: 1 }))
+  return sent?.data[0]?.from ?? `hello@${SANDBOX_DOMAIN}`
+}
+
+function variablesIn (text: string): Record<string, unknown> | null {
+  const value = text.trim() === '' ? {} : jsonIn(text)
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Record<string, unknown> : null
+}
+
+function requestOf (typed: Typed, variables: Record<string, unknown>): SendEmailRequest {
+  return {
+    from: typed.from.trim(),
+    to: listed(typed.to),
+    ...given('cc', listed(typed.cc)),
+    ...given('bcc', listed(typed.bcc)),
+    ...given('reply_to', listed(typed.reply_to)),
+    ...given('subject', typed.subject),
+    ...given('html', typed.html),
+    ...given('text', typed.text),
+    ...given('template_id', typed.template_id.trim()),
+    ...(Object.keys(variables).length === 0 ? {} : { variables }),
+    ...given('tags', typed.tags.split(',').map(tag => tag.trim()).filter(tag => tag !== '')),
+    ...given('scheduled_at', utcTime(typed.scheduled_at.trim()))
+  }
+}
+
+function given (name: keyof SendEmailRequest, value: string | string[]): Partial<SendEmailRequest> {
+  return value.length === 0 ? {} : { [name]: value }
+}
+
+/** Addresses with commas, semicolons or lines between them; a name in quotes may hold a comma. */
+function listed (text: string): string[] {
+  return (text.match(/(?:"(?:[^"\\]|\\.)*"|[^",;\n])+|"/g) ?? []).map(part => part.trim()).filter(part => part !== '')
+}
+
+async function refused (visit: Visit, typed: Typed, once: string, error: unknown): Promise<Answer> {
+  if (error instanceof JetpostError && error.code === 'idempotency_mismatch') {
+    const { email_id: id = '' } = error.body as { email_id?: string }
+    const before =
+      html`This form has sent <a href="/dashboard/emails/${id}">an email</a> already. Send it once more if you want a second one.`
+    return await writing(visit, typed, randomUUID(), fault(before))
+  }
+  const isForbidden = error instanceof JetpostError && error.status === 403
+  return await writing(
+    visit,
+    typed,
+    once,
+    isForbidden
+      ? oneFault('from', 'The key you signed in with may not send from this domain.')
+      : unsentIn(error, 'once')
+  )
+}
+
+function oneFault (name: string, text: string): Faults {
+  return { of: field => (field === name ? text : null), summary: text }
+}
+
+async function writing (visit: Visit, typed: Typed, once: string, faults: Faults): Promise<Answer> {
+  // Mail can be sent while nobody knows which templates there are.
+  const templates = await orBehind(visit.api.templates.page({ limit: TEMPLATES_MAX }))
+  const line = (name: keyof Typed, label: string, more: Partial<Field> = {}) =>
+    field({ name, label, value: typed[name], ...more }, faults)
+  const many = 'Several with commas between them.'
+  const page = html`${heading('Send an email', null, html`<a href="/dashboard/emails">Emails</a>`)}${faultBox(faults)}
+${
+    form(
+      visit,
+      { action: '/dashboard/emails/new', class: 'fields', guard: faults },
+      html`<input type="hidden" name="once" value="${once}">
+<section class="card fields" aria-label="Who and what">
+${
+        line('from', 'From', {
+          required: true,
+          hint:
+            html`On a <a href="/dashboard/domains">domain of yours</a>, or anything@${SANDBOX_DOMAIN}, which needs no set-up.`
+        })
+      }
+${
+        line('to', 'To', {
+          required: true,
+          hint: `${many} delivered@${SANDBOX_DOMAIN} takes any mail, bounced@${SANDBOX_DOMAIN} refuses it.`
+        })
+      }
+<div class="columns">${line('cc', 'Cc')}${line('bcc', 'Bcc')}${line('reply_to', 'Reply to')}</div>
+${line('subject', 'Subject')}</section>
+<section class="card fields" aria-label="Content">
+${line('html', 'HTML', { rows: 8, code: true })}${
+        line('text', 'Text', { rows: 5, hint: 'Without it the text part is made from the HTML.' })
+      }
+${templateFields(typed, templates, line)}</section>
+<section class="card fields" aria-label="More">
+<div class="columns">${line('tags', 'Tags', { hint: many })}${
+        line('scheduled_at', 'Send at (UTC)', { type: 'datetime-local', hint: 'Empty: at once.' })
+      }</div></section>
+<div class="actions"><button class="primary">Send</button></div>`
+    )
+  }`
+  return { title: 'Send an email', section: 'emails', status: faults.summary === null ? 200 : 422, page }
+}
+
+function templateFields (
+  typed: Typed,
+  templates: ListTemplatesAnswer | null,
+  line: (name: keyof Typed, label: string, more?: Partial<Field>) => Html
+): Html | null {
+  const { data, has_more: more } = templates ?? { data: [], has_more: true }
+  if (data.length === 0 && !more) return null
+  const isKnown = typed.template_id === '' || data.some(({ id }) => id === typed.template_id)
+  const choice = more || !isKnown
+    ? line('template_id', 'Template', { hint: 'Its id, in place of HTML and text.' })
+    : select('template_id', 'Template, in place of HTML and text', [
+      ['', 'None'],
+      ...data.map(({ id, name }): [string, string] => [id, name])
+    ], typed.template_id)
+  const variables = line('variables', 'Variables', {
+    rows: 4,
+    code: true,
+    hint: 'A JSON object, for the template.',
+    placeholder: '{"name": "Ada"}'
+  })
+  return html`<div class="columns">${choice}${variables}</div>`
+}

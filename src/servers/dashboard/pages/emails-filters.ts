@@ -1,0 +1,137 @@
+import { parseAddress, parseDomain } from '#streams/address.ts'
+import { EVENT_TYPES } from '#streams/webhook/facts.ts'
+import { EmailStatus } from '#projections/emails/status.ts'
+import { knownTime, parseTime, timestamp } from '#src/base/clock.ts'
+import { html, type Html } from '#src/base/html.ts'
+import type { ListEmailsQuery } from '#src/client/types.ts'
+import { field, select, type Faults } from '../parts.ts'
+
+const NAMES = [
+  'q',
+  'status',
+  'event',
+  'to',
+  'from',
+  'domain',
+  'tag',
+  'template_id',
+  'metadata',
+  'created_after',
+  'created_before'
+] as const
+type Name = typeof NAMES[number]
+
+/** Those that most lists are asked by; the rest is folded away until one of them is used. */
+const FIRST: readonly Name[] = ['q', 'status', 'event']
+const LABELS: Record<Name, string> = {
+  q: 'Search',
+  status: 'Status',
+  event: 'Event',
+  to: 'To',
+  from: 'From',
+  domain: 'Sending domain',
+  tag: 'Tag',
+  template_id: 'Template',
+  metadata: 'Metadata',
+  created_after: 'Since (UTC)',
+  created_before: 'Until (UTC)'
+}
+const DAY = /^\d{4}-\d\d-\d\d$/
+const DAY_MS = 86_400_000
+
+/** What a list of emails is asked by, as it was typed, and as the API is to be asked. */
+export interface Filters {
+  typed: Record<Name, string>
+  asked: ListEmailsQuery
+  faults: Faults
+  /** How many there are. */
+  count: number
+}
+
+/** The filters in a URL. The API looks for whole addresses and finds none for a half one: here that is said. */
+export function readFilters (query: URLSearchParams): Filters {
+  const typed = Object.fromEntries(NAMES.map(name => [name, query.get(name)?.trim() ?? ''])) as Record<Name, string>
+  // The API takes an event by its short name as well; the form knows one of them.
+  typed.event = EVENT_TYPES.find(type => type === `email.${typed.event}`) ?? typed.event
+  const given = NAMES.filter(name => typed[name] !== '')
+  const wrong = new Map(given.flatMap(name => {
+    const fault = faultOf(name, typed[name])
+    return fault === null ? [] : [[name as string, fault] as const]
+  }))
+  return {
+    typed,
+    asked: wrong.size > 0 ? {} : Object.fromEntries(given.map(name => [name, askedAs(name, typed[name])])),
+    faults: { of: name => wrong.get(name) ?? null, summary: wrong.size === 0 ? null : [...wrong.values()].join(' ') },
+    count: given.length
+  }
+}
+
+function faultOf (name: Name, text: string): string | null {
+  switch (name) {
+    case 'to':
+    case 'from':
+      return parseAddress(text) === null
+        ? `${LABELS[name]} is a whole address, like ada@example.com; the search finds parts of one.`
+        : null
+    case 'domain':
+      return parseDomain(text) === null ? `${LABELS[name]} is like example.com.` : null
+    case 'metadata':
+      return /^[^=\]]+=/.test(text) ? null : `${LABELS[name]} is a name and a value, like order=7.`
+    case 'created_after':
+    case 'created_before':
+      return timeIn(text) === null ? `${LABELS[name]} is a day, like 2026-11-21.` : null
+    default:
+      return null
+  }
+}
+
+/** A day is the moment it begins in UTC; a full time is itself. */
+function timeIn (text: string): number | null {
+  return parseTime(DAY.test(text) ? `${text}T00:00:00Z` : text)
+}
+
+function askedAs (name: Name, text: string): unknown {
+  if (name === 'created_after') return timestamp(knownTime(timeIn(text)!))
+  // Whoever says a day means all of it.
+  if (name === 'created_before') return timestamp(knownTime(timeIn(text)! + (DAY.test(text) ? DAY_MS : 0)))
+  if (name !== 'metadata') return text
+  const cut = text.indexOf('=')
+  return { [text.slice(0, cut)]: text.slice(cut + 1) }
+}
+
+/** The same page without filters that say nothing, as a form sends them; null when there are none such. */
+export function withoutBlanks (url: string, query: URLSearchParams): string | null {
+  const said = [...query].filter(([, value]) => value.trim() !== '')
+  if (said.length === query.size) return null
+  const text = new URLSearchParams(said).toString()
+  return url.split('?')[0]! + (text === '' ? '' : `?${text}`)
+}
+
+/** The form above the list. `faults` = of the filters, whoever found them. */
+export function filterForm ({ typed, count }: Filters, faults: Faults): Html {
+  const line = (name: Name, more: object = {}) =>
+    field({ name, label: LABELS[name], value: typed[name], ...more }, faults)
+  const choice = (name: 'status' | 'event', values: string[]) =>
+    select(name, LABELS[name], [['', 'Any'], ...values.map(optionOf)], typed[name], html`data-submit`)
+  // What is no day would not show in a browser's field for one.
+  const day = (name: Name) =>
+    line(name, {
+      type: typed[name] === '' || (DAY.test(typed[name]) && timeIn(typed[name]) !== null) ? 'date' : 'text'
+    })
+  const isUsed = NAMES.some(name => !FIRST.includes(name) && typed[name] !== '')
+  return html`<form method="get" action="/dashboard/emails" role="search" aria-label="Emails">
+<div class="filters"><div class="grow field">${
+    line('q', { type: 'search', placeholder: 'Subject, sender or recipient' })
+  }</div>
+${choice('status', EmailStatus.anyOf.map(({ const: state }) => state))}${choice('event', [...EVENT_TYPES])}
+<button class="primary">Search</button>${count > 0 && html`<a class="button" href="/dashboard/emails">Clear</a>`}</div>
+<details class="more"${isUsed && html` open`}><summary>More filters</summary>
+<div class="columns">${line('to')}${line('from')}${line('domain')}${line('tag')}${
+    line('metadata', { placeholder: 'order=7' })
+  }${line('template_id', { placeholder: 'tpl_…' })}
+${day('created_after')}${day('created_before')}</div></details></form>`
+}
+
+function optionOf (value: string): [value: string, text: string] {
+  return [value, value.replace(/^email\./, '').replaceAll('_', ' ')]
+}

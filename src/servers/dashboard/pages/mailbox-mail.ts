@@ -1,0 +1,42 @@
+import type { Email } from 'postal-mime'
+import { readHead, subjectOf } from '#src/content/read.ts'
+import type { CaughtMail } from '../mailbox.ts'
+
+/** A file of a mail. */
+interface MailFile {
+  name: string
+  type: string
+  body: Buffer
+}
+
+/** What a list tells of a mail. `author` = who it says it is from: the envelope has the return path, an address for
+ *  bounces. */
+export interface Head {
+  subject: string
+  author: string
+}
+
+const heads = new WeakMap<CaughtMail, Head>()
+
+/** Reads the headers only, and once: the list is drawn again every few seconds. */
+export async function headIn (mail: CaughtMail): Promise<Head> {
+  const known = heads.get(mail)
+  if (known !== undefined) return known
+  const read = await readHead(mail.raw)
+  const head = { subject: subjectOf(read) || '(no subject)', author: read.from?.address || mail.from || '<>' }
+  heads.set(mail, head)
+  return head
+}
+
+export function filesOf ({ attachments }: Email): MailFile[] {
+  return attachments.map(({ filename, mimeType, content }, i) => ({
+    name: filename ?? `file-${i + 1}`,
+    type: mimeType,
+    body: Buffer.from(content as ArrayBuffer)
+  }))
+}
+
+/** The id of the email that a Message-ID of ours names; null for any other. */
+export function emailIdIn (messageId: string | undefined): string | null {
+  return /^<(em_[0-9a-z]{26})\.\d+@/.exec(messageId ?? '')?.[1] ?? null
+}

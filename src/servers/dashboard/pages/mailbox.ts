@@ -1,0 +1,211 @@
+import type { Email } from 'postal-mime'
+import { html, type Html } from '#src/base/html.ts'
+import { JetpostError } from '#src/client/client.ts'
+import { readMail, UNREADABLE } from '#src/content/read.ts'
+import { curlFor, FIRST_EMAIL } from '../curl.ts'
+import { download } from '../download.ts'
+import type { CaughtMail, Mailbox } from '../mailbox.ts'
+import {
+  badge,
+  codeBlock,
+  copyable,
+  empty,
+  facts,
+  heading,
+  pager,
+  refreshed,
+  size,
+  table,
+  tabs,
+  time,
+  withQuery
+} from '../parts.ts'
+import type { DashboardContext } from '../dashboard-context.ts'
+import { Missing, type Answer, type Pages, type Visit } from '../visit.ts'
+import { framed, mailFrame, withPictures } from '../mail-frame.ts'
+import { emailIdIn, filesOf, headIn, type Head } from './mailbox-mail.ts'
+import { orBehind } from '../behind.ts'
+
+const PAGE_ROWS = 50
+const REFRESH_S = 3
+const SOURCE_BYTES_MAX = 200_000
+const KEPT = 'the newest 500 are kept in memory, fewer when they are more than 200 MB'
+
+/** Mail that the built-in catcher took: for whoever runs this installation, and only where it catches mail. */
+export function mailboxPages (pages: Pages, { mailbox, publicUrl }: DashboardContext): void {
+  pages.get('/mailbox', async visit => await listPage(visit, own(visit), publicUrl))
+
+  pages.get('/mailbox/:id', async visit => {
+    const mail = find(visit)
+    const read = await readMail(mail.raw)
+    const [head, email] = await Promise.all([headIn(mail), ownEmail(visit, emailIdIn(read.messageId))])
+    return mailPage(visit, { ...mail, ...head }, read, email)
+  })
+
+  pages.get('/mailbox/:id/html', async visit => {
+    const { html: body = '', attachments } = await readMail(find(visit).raw)
+    return framed(withPictures(body, attachments), { images: visit.query.has('images') })
+  })
+
+  pages.get('/mailbox/:id/source', async visit => {
+    const { id, raw } = find(visit)
+    return download('message/rfc822', `${id}.eml`, raw)
+  })
+
+  pages.get('/mailbox/:id/files/:place', async visit => {
+    const file = filesOf(await readMail(find(visit).raw))[Number(visit.params.place)]
+    if (file === undefined) throw new Missing('The mail has no such file.')
+    return download('application/octet-stream', file.name, file.body)
+  })
+
+  function own (visit: Visit): Mailbox {
+    if (mailbox === null || !visit.isOperator) throw new Missing('There is no such page.')
+    return mailbox
+  }
+
+  function find (visit: Visit): CaughtMail {
+    const mail = own(visit).message(visit.params.id!)
+    if (mail === null) throw new Missing(`There is no such mail here: ${KEPT}, until Jetpost stops.`)
+    return mail
+  }
+}
+
+async function listPage (visit: Visit, mailbox: Mailbox, publicUrl: string): Promise<Answer> {
+  const all = mailbox.messages()
+  const before = visit.query.get('cursor')
+  const left = before === null ? all : all.filter(({ id }) => id < before)
+  const shown = left.slice(0, PAGE_ROWS)
+  const rows = await Promise.all(shown.map(async mail => ({ ...mail, ...await headIn(mail) })))
+  const body = rows.length === 0
+    ? nothingYet(publicUrl)
+    : html`${rowsOf(visit, rows)}${pager(visit, left.length > PAGE_ROWS ? shown.at(-1)!.id : null)}`
+  const page = html`${heading('Mailbox')}
+<p class="hint">What goes no further than here: all mail while neither a relay nor sending straight to MX is set up, and always that of test keys and to the test
+addresses. Of these ${KEPT}.</p>
+<div ${refreshed(visit, REFRESH_S, 'caught')}>${body}</div>`
+  return { title: 'Mailbox', section: 'mailbox', page }
+}
+
+type Row = CaughtMail & Head
+
+function rowsOf (visit: Visit, rows: Row[]): Html {
+  return table(
+    'Caught mail, newest first',
+    [
+      {
+        name: 'Subject',
+        kind: 'wide',
+        cell: ({ id, subject }) => html`<a href="/dashboard/mailbox/${id}">${subject}</a>`
+      },
+      { name: 'To', cell: ({ to }) => to.join(', ') },
+      { name: 'From', kind: 'late', cell: ({ author }) => author },
+      { name: 'Size', kind: 'num', cell: ({ raw }) => size(raw.length) },
+      { name: 'Received', cell: ({ receivedMs }) => time(new Date(receivedMs), visit.nowMs) }
+    ],
+    rows,
+    ({ id }) => id
+  )
+}
+
+function nothingYet (publicUrl: string): Html {
+  const curl = curlFor(publicUrl, '/api/emails', FIRST_EMAIL)
+  return empty(
+    'No mail yet',
+    'Send one to a test address: it shows up here within seconds.',
+    codeBlock(curl, 'A request that sends mail')
+  )
+}
+
+/** Mail of every account is caught here: null when the visitor's has no such email, or nobody knows now. */
+async function ownEmail ({ api }: Visit, id: string | null): Promise<string | null> {
+  try {
+    return id === null ? null : (await orBehind(api.emails.get(id)))?.id ?? null
+  } catch (error) {
+    if (error instanceof JetpostError && error.status === 404) return null
+    throw error
+  }
+}
+
+const CANNOT =
+  html`<p class="box warn">This mail cannot be taken apart: its headers are longer than 2 MB, or its parts too deep in one another. Its source is below.</p>`
+
+const VIEWS = { html: 'HTML', text: 'Text', headers: 'Headers', source: 'Source' }
+type View = keyof typeof VIEWS
+
+function mailPage (visit: Visit, mail: Row, read: Email, email: string | null): Answer {
+  const views = (Object.keys(VIEWS) as View[]).filter(view => view === 'source' || (read[view]?.length ?? 0) > 0)
+  const view = views.find(name => name === visit.query.get('view')) ?? views[0]!
+  const page = html`${
+    heading(
+      mail.subject,
+      html`${email !== null && html`<a class="button" href="/dashboard/emails/${email}">Open the email</a>`}
+<a class="button" href="/dashboard/mailbox/${mail.id}/source">Download .eml</a>`,
+      html`<a href="/dashboard/mailbox">Mailbox</a>`
+    )
+  }
+<section class="card" aria-label="Envelope">${
+    facts([
+      ['From', mail.from || '<>'],
+      ['To', mail.to.join(', ')],
+      ['Received', time(new Date(mail.receivedMs), visit.nowMs)],
+      ['Size', size(mail.raw.length)],
+      read.messageId === undefined ? null : ['Message-ID', copyable(read.messageId, 'Copy the Message-ID')]
+    ])
+  }</section>
+${read === UNREADABLE && CANNOT}${
+    tabs(
+      'Parts of the mail',
+      views.map(name => ({ href: withQuery(visit, { view: name }), text: VIEWS[name], isCurrent: name === view }))
+    )
+  }
+${partOf(visit, mail, read, view)}
+${read.attachments.length > 0 && filesCard(mail, read)}`
+  return { title: mail.subject, section: 'mailbox', page }
+}
+
+function partOf (visit: Visit, mail: CaughtMail, read: Email, view: View): Html {
+  switch (view) {
+    case 'html':
+      return htmlView(visit, mail)
+    case 'text':
+      return codeBlock(read.text!, 'Text of the mail')
+    case 'headers':
+      return table('Headers, in their order', [
+        { name: 'Header', cell: ({ key }) => html`<code>${key}</code>` },
+        { name: 'Value', cell: ({ value }) => html`<code>${value}</code>` }
+      ], read.headers)
+    case 'source':
+      return sourceView(mail)
+  }
+}
+
+function htmlView (visit: Visit, { id }: CaughtMail): Html {
+  const images = visit.query.has('images')
+  const hint = images ? 'Pictures are fetched from wherever the mail says.' : 'Pictures from elsewhere are not fetched.'
+  return html`<p class="hint">${hint} <a href="${withQuery(visit, { images: images ? null : '1' })}">${
+    images ? 'Leave them out' : 'Show them'
+  }</a></p>
+${mailFrame(`/dashboard/mailbox/${id}/html${images ? '?images=1' : ''}`, 'HTML of the mail')}`
+}
+
+function sourceView ({ raw }: CaughtMail): Html {
+  const shown = new TextDecoder().decode(raw.subarray(0, SOURCE_BYTES_MAX))
+  return html`${
+    raw.length > SOURCE_BYTES_MAX &&
+    html`<p class="hint">The first ${size(SOURCE_BYTES_MAX)}; the file has all of it.</p>`
+  }${codeBlock(shown, 'Source of the mail')}`
+}
+
+function filesCard ({ id }: CaughtMail, read: Email): Html {
+  return html`<section class="card below"><h2>Files</h2>${
+    table('Files of the mail', [
+      {
+        name: 'Name',
+        kind: 'wide',
+        cell: ({ file, place }) => html`<a href="/dashboard/mailbox/${id}/files/${place}">${file.name}</a>`
+      },
+      { name: 'Type', cell: ({ file }) => badge(file.type, 'calm') },
+      { name: 'Size', kind: 'num', cell: ({ file }) => size(file.body.length) }
+    ], filesOf(read).map((file, place) => ({ file, place })))
+  }</section>`
+}

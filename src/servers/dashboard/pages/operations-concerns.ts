@@ -1,0 +1,101 @@
+import { judgeLag } from '../judges.ts'
+import type { ConsumerReport, Operations, ProjectionReport, StreamReport } from '../operations.ts'
+import { counted, span } from '../parts.ts'
+import { worstFirst, type Concern } from './concerns.ts'
+import { tabName, type Tab } from './operations-parts.ts'
+import { alarmsIn } from './operations-reputation.ts'
+import { standingOf } from './operations-streams.ts'
+
+/** All of the installation that somebody should look at, the worst first: for its operators alone. */
+export async function concernsIn (operations: Operations, asked = operations.parts()): Promise<Concern[]> {
+  const [parts, streams, consumers, projections, reputation] = await Promise.all([
+    asked,
+    operations.streams(),
+    operations.consumers(),
+    operations.projections(),
+    operations.reputation()
+  ])
+  return worstFirst([
+    ...parts.flatMap((
+      { name, reason }
+    ) => (reason === null ? [] : [concern('bad', '', `The part ${name} is not ready`, reason)])),
+    ...silence(new Set([streams, consumers, projections, reputation].flatMap(({ troubles }) => troubles))),
+    ...streams.value.flatMap(ofStream),
+    ...consumers.value.flatMap(ofConsumer),
+    ...projections.value.flatMap(ofProjection),
+    ...reputation.value.flatMap(alarmsIn).map(({ what, why }) => concern('bad', '/reputation', what, why))
+  ])
+}
+
+function concern (tone: Concern['tone'], at: Tab, what: string, why: string): Concern {
+  return {
+    tone,
+    what,
+    why,
+    to: `/dashboard/operations${at}`,
+    step: at === '' ? 'Open operations' : `Open ${tabName(at).toLowerCase()}`
+  }
+}
+
+function silence (troubles: Set<string>): Concern[] {
+  if (troubles.size === 0) return []
+  return [
+    concern(
+      'bad',
+      '',
+      'Something does not answer',
+      `${[...troubles].join(' ')} What was accepted is safe in the log; lists may not be up to date.`
+    )
+  ]
+}
+
+function ofStream ({ name, replicasBehind }: StreamReport): Concern[] {
+  return replicasBehind.length === 0
+    ? []
+    : [
+      concern(
+        'warn',
+        '/streams',
+        `The stream ${name} has copies that are behind or away`,
+        `They are on ${replicasBehind.join(', ')}.`
+      )
+    ]
+}
+
+function ofConsumer (consumer: ConsumerReport): Concern[] {
+  const { state, means } = standingOf(consumer)
+  if (state === 'idle' || state === 'working') return []
+  const isStill = state === 'nobody'
+  return [
+    concern(
+      isStill ? 'bad' : 'warn',
+      '/streams',
+      `The consumer ${consumer.name} is ${isStill ? 'at a standstill' : 'behind'}`,
+      means
+    )
+  ]
+}
+
+function ofProjection ({ name, lag, view }: ProjectionReport): Concern[] {
+  const deadLetters = view?.deadLetters ?? 0
+  return [
+    ...(lag !== null && judgeLag(lag) === 'behind' ?
+      [concern(
+        'warn',
+        '/projections',
+        `The view ${name} is behind the log`,
+        `By ${counted(lag.facts, 'fact')}, and by ${
+          span(lag.seconds * 1000)
+        }. Sending goes on; lists show less than has happened.`
+      )] :
+      []),
+    ...(deadLetters > 0 ?
+      [concern(
+        'bad',
+        '/dead-letters',
+        `${counted(deadLetters, 'fact')} could not be written into the view ${name}`,
+        'What could not be written is dead-lettered: it is in the log, and lists do without it.'
+      )] :
+      [])
+  ]
+}

@@ -1,0 +1,50 @@
+import { html, type Html, type Value } from '#src/base/html.ts'
+import { Untold } from '../operations.ts'
+import { heading, tabs } from '../parts.ts'
+import { Missing, Unfit, type Answer, type Handler, type Pages } from '../visit.ts'
+
+const TABS: Array<[path: Tab, text: string]> = [
+  ['', 'Status'],
+  ['/streams', 'Streams'],
+  ['/projections', 'Projections'],
+  ['/dead-letters', 'Dead-lettered facts'],
+  ['/reputation', 'Reputation'],
+  ['/accounts', 'Accounts'],
+  ['/mail', 'Mail received']
+]
+export type Tab = '' | '/streams' | '/projections' | '/dead-letters' | '/reputation' | '/accounts' | '/mail'
+
+export function tabName (tab: Tab): string {
+  return TABS.find(([path]) => path === tab)![1]
+}
+
+/** A page of Operations, with the way to the others. */
+export function operationsPage (tab: Tab, body: Value): Answer {
+  const views = TABS.map(([path, text]) => ({ href: `/dashboard/operations${path}`, text, isCurrent: path === tab }))
+  const page = html`${heading('Operations')}${tabs('Operations', views)}${body}`
+  return { title: tab === '' ? 'Operations' : `${tabName(tab)} · Operations`, section: 'operations', page }
+}
+
+/** Pages that are there for nobody but the operator: they show, and change, what is everybody's. */
+export function operatorsOnly (pages: Pages): Pages {
+  const guarded = (handler: Handler): Handler => async visit => {
+    if (!visit.isOperator) throw new Missing('There is no such page.')
+    try {
+      return await handler(visit)
+    } catch (error) {
+      throw error instanceof Untold ? new Unfit(`${error.message} Try again in a moment.`) : error
+    }
+  }
+  return {
+    get: (path, handler) => pages.get(path, guarded(handler)),
+    post: (path, handler) => pages.post(path, guarded(handler))
+  }
+}
+
+/** What could not be learnt, and why. */
+export function troubleBox (troubles: string[]): Html | null {
+  const told = [...new Set(troubles)]
+  return told.length === 0
+    ? null
+    : html`<div class="box bad" role="status">${told.map(text => html`<div>${text}</div>`)}</div>`
+}

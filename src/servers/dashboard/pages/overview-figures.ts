@@ -1,0 +1,196 @@
+import { groupsOf } from '#streams/groups.ts'
+import { COUNTED, NOTHING, plus, type Counts } from '#projections/counts.ts'
+import { figuresOf, type Figures } from '#projections/stats/records.ts'
+import type { Stats } from '#src/client/client.ts'
+import { timestamp } from '#src/base/clock.ts'
+import { html, type Html } from '#src/base/html.ts'
+import { chart, type Series } from '../charts.ts'
+import { number, percent } from '../parts.ts'
+import type { Visit } from '../visit.ts'
+
+/** A stretch of time up to now that is looked at as a whole. */
+export interface Period {
+  name: string
+  text: string
+  interval: 'hour' | 'day' | 'month'
+  /** Points of its charts, the one that is not over yet among them, and how many of the API's buckets each is made of.
+   */
+  points: number
+  joined: number
+}
+
+export const PERIODS: Period[] = [
+  { name: '24h', text: '24 hours', interval: 'hour', points: 24, joined: 1 },
+  { name: '7d', text: '7 days', interval: 'hour', points: 28, joined: 6 },
+  { name: '30d', text: '30 days', interval: 'day', points: 30, joined: 1 },
+  { name: '12m', text: '12 months', interval: 'month', points: 12, joined: 1 }
+]
+
+export function periodOf (query: URLSearchParams): Period {
+  return PERIODS.find(({ name }) => name === query.get('period')) ?? PERIODS[1]!
+}
+
+/** A point of a chart; `startMs` = Unix ms. */
+interface Point {
+  startMs: number
+  counts: Counts
+}
+
+export interface Telling {
+  period: Period
+  now: Figures
+  before: Figures
+  points: Point[]
+}
+
+/** What became of mail in a period, and in the same stretch of the one before it. */
+export async function tell ({ api, query, nowMs }: Visit, period: Period): Promise<Telling> {
+  const [domain, tag] = [query.get('domain') ?? '', query.get('tag') ?? '']
+  const stats = await api.stats.get({
+    ...stretchOf(period, nowMs),
+    ...(domain === '' ? {} : { domain }),
+    ...(tag === '' ? {} : { tag })
+  })
+  return tellingOf(period, stats.buckets, nowMs)
+}
+
+/** What the API is asked for: from where the period before begins. The bucket that begins with this very moment is the
+ *  present one. */
+export function stretchOf (period: Period, nowMs: number): { interval: Period['interval'], from: string, to: string } {
+  return { interval: period.interval, from: timestamp(startOf(period, 2, nowMs)), to: timestamp(nowMs + 1) }
+}
+
+/** `buckets` = those of the stretch. The last one is not over: the one that it is compared with counts by the same
+ *  share. */
+export function tellingOf (period: Period, buckets: Stats['buckets'], nowMs: number): Telling {
+  const { interval, joined } = period
+  const beginMs = startOf(period, 1, nowMs)
+  const now = buckets.filter(({ start }) => Date.parse(start) >= beginMs)
+  const before = buckets.slice(0, now.length)
+  const [present, next] = [pointAt(interval, 1, nowMs, 0), pointAt(interval, 1, nowMs, 1)]
+  const passed = (nowMs - present) / (next - present)
+  const points = groupsOf(now, joined).map(some => ({ startMs: Date.parse(some[0]!.start), counts: sumOf(some) }))
+  return {
+    period,
+    now: figuresOf(sumOf(now)),
+    before: figuresOf(plus(sumOf(before.slice(0, -1)), shareOf(before.at(-1)!, passed))),
+    points
+  }
+}
+
+/** Where the `back`-th of the periods up to now begins, in Unix ms. */
+function startOf ({ interval, points, joined }: Period, back: number, nowMs: number): number {
+  return pointAt(interval, joined, nowMs, 1 - back * points)
+}
+
+const LENGTHS_MS = { hour: 3_600_000, day: 86_400_000 }
+
+/** Where the point of a chart begins that is `by` after the present one: by the clock, so that points stay where they
+ *  are while time passes. */
+function pointAt (interval: Period['interval'], joined: number, nowMs: number, by: number): number {
+  const now = new Date(nowMs)
+  if (interval === 'month') return Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + by)
+  const lengthMs = joined * LENGTHS_MS[interval]
+  return nowMs - nowMs % lengthMs + by * lengthMs
+}
+
+export function sumOf (buckets: Stats['buckets']): Counts {
+  return buckets.reduce<Counts>(plus, NOTHING)
+}
+
+function shareOf (counts: Counts, share: number): Counts {
+  return Object.fromEntries(COUNTED.map(name => [name, Math.round(counts[name] * share)])) as Counts
+}
+
+/** The whole period in figures, each with what it was in the one before. */
+export function tiles ({ period, now, before, points }: Telling): Html {
+  const rate = (name: Extract<keyof Figures, `${string}_rate`>) => ({
+    value: percent(now[name]),
+    before: percent(before[name])
+  })
+  const settled = now.delivered + now.bounced + now.failed
+  const list = [
+    { label: 'Accepted', value: number(now.accepted), before: number(before.accepted), of: 'recipients' },
+    { label: 'Delivered', ...rate('delivery_rate'), of: `${number(now.delivered)} of ${number(settled)}` },
+    { label: 'Bounced', ...rate('bounce_rate'), of: `${number(now.bounced)} of ${number(settled)}` },
+    { label: 'Complained', ...rate('complaint_rate'), of: `${number(now.complained)} of delivered` },
+    { label: 'Not sent', value: number(now.suppressed), before: number(before.suppressed), of: 'suppressed addresses' },
+    { label: 'Opened', ...rate('open_rate'), of: `${number(now.opened)} of delivered` },
+    { label: 'Clicked', ...rate('click_rate'), of: `${number(now.clicked)} of delivered` },
+    { label: 'Unsubscribed', ...rate('unsubscribe_rate'), of: `${number(now.unsubscribed)} of delivered` }
+  ]
+  return html`<ul class="tiles wide">${
+    list.map(({ label, value, of, before: was }) =>
+      html`<li class="tile"><span class="label">${label}</span>
+<span class="value">${value}</span><span class="hint">${of}<br>before: ${was}</span></li>`
+    )
+  }</ul>
+<p class="hint">Since ${
+    labelOf(period, points[0]!.startMs)
+  } (UTC), each thing counted when it happened; before = the same stretch ${period.text} earlier,
+its last ${period.interval} by the share of the present one that has passed. Delivered and bounced are rates of what was settled, complaints and the rest of what was delivered.
+Opens and clicks by programs are not counted.</p>`
+}
+
+export function charts ({ period, points }: Telling): Html {
+  const times = points.map(({ startMs }) => startMs / 1000)
+  const labels = points.map(({ startMs }, i) =>
+    `${labelOf(period, startMs)}${i === points.length - 1 ? ', so far' : ''}`
+  )
+  const of = (label: string, name: keyof Counts, tone: Series['tone']): Series => ({
+    label,
+    tone,
+    values: points.map(({ counts }) => counts[name])
+  })
+  const shared = { times, labels, note: `Recipients by ${lengthOf(period)}, in UTC. The shaded end is not over yet.` }
+  const all = [
+    {
+      id: 'volume',
+      title: 'Volume and delivery',
+      series: [
+        of('Accepted', 'accepted', '--busy'),
+        of('Delivered', 'delivered', '--good'),
+        of('Deferred', 'deferred', '--warn')
+      ]
+    },
+    {
+      id: 'trouble',
+      title: 'Bounces and complaints',
+      series: [
+        of('Bounced', 'bounced', '--bad'),
+        of('Complained', 'complained', '--warn'),
+        of('Failed', 'failed', '--busy')
+      ]
+    },
+    {
+      id: 'reading',
+      title: 'Opens and clicks',
+      series: [
+        of('Opened', 'opened', '--busy'),
+        of('Clicked', 'clicked', '--good'),
+        of('Unsubscribed', 'unsubscribed', '--warn')
+      ]
+    }
+  ]
+  return html`<div class="grid">${
+    all.map((one, i) => html`<section class="card${i === 0 && ' whole'}">${chart({ ...shared, ...one })}</section>`)
+  }</div>`
+}
+
+function lengthOf ({ interval, joined }: Period): string {
+  return joined === 1 ? interval : `${joined} ${interval}s`
+}
+
+const SAID = Object.fromEntries(
+  Object.entries(
+    {
+      hour: { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' },
+      day: { day: 'numeric', month: 'short' },
+      month: { month: 'short', year: 'numeric' }
+    } satisfies Record<Period['interval'], Intl.DateTimeFormatOptions>
+  ).map(([interval, options]) => [interval, new Intl.DateTimeFormat('en-GB', { timeZone: 'UTC', ...options })])
+)
+
+function labelOf ({ interval }: Period, startMs: number): string {
+  return SAID[interval]!.format(startMs)
+}

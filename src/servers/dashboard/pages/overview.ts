@@ -1,0 +1,103 @@
+import { html, type Html } from '#src/base/html.ts'
+import { CHART_ASSETS } from '../charts.ts'
+import { faultBox, faultsIn, field, heading, live, NO_FAULTS, select, tabs, withQuery, type Faults } from '../parts.ts'
+import type { ProjectionReport } from '../operations.ts'
+import type { DashboardContext } from '../dashboard-context.ts'
+import type { Pages, Visit } from '../visit.ts'
+import { concernsCard } from './concerns.ts'
+import { concernsOf } from './overview-concerns.ts'
+import { charts, PERIODS, periodOf, tell, tiles, type Period, type Telling } from './overview-figures.ts'
+import { orBehind } from '../behind.ts'
+import { createQueues, queueCard } from './overview-queue.ts'
+import { startCard } from './overview-start.ts'
+
+/** By the clock, and no more often than this when something happens: all of it is much to read. */
+const REDRAWN_S = 10
+const GAP_S = 5
+const BEHIND =
+  html`<p class="box warn" role="status">The figures cannot be read just now. Sending goes on, and they come back by themselves.</p>`
+
+/** How it goes: what needs somebody, what is on its way, and what became of mail. */
+export function overviewPages (pages: Pages, context: DashboardContext): void {
+  const queueOf = createQueues(context.reads, context.services.appenders.clock)
+
+  pages.get('/', async visit => {
+    const period = periodOf(visit.query)
+    const [waiting, newestMail] = [queueOf(visit.account.id), orBehind(visit.api.emails.page({ limit: 1 }))]
+    const [newest, queue, views, figures, concerns] = await Promise.all([
+      newestMail,
+      waiting,
+      visit.isOperator ? viewsOf(context) : null,
+      figuresFor(visit, period),
+      concernsOf(visit, context, waiting)
+    ])
+    const { telling, faults } = figures
+    // Figures outlive the emails they are of.
+    const hasMail = newest === null || newest.data.length > 0 || (telling?.now.accepted ?? 0) > 0
+    const start = startCard(visit, context, hasMail)
+    const attention = hasMail || concerns.length > 0 ? concernsCard(concerns, '/dashboard') : null
+    const numbers = telling === null
+      ? html`${faults === NO_FAULTS ? BEHIND : faultBox(faults)}`
+      : html`${tiles(telling)}${charts(telling)}`
+    const body = hasMail
+      ? html`${attention}${queue !== null && queueCard(queue, views, visit.nowMs)}${numbers}${start}`
+      : html`${start}${attention}`
+    // With the first email the filters come; from then on they stay as somebody types into them.
+    const page = html`${heading('Overview')}<div ${hasMail ? html`id="overview"` : live(visit, 'emails', 'overview')}>${
+      hasMail && filters(visit, context, period, faults)
+    }
+<div ${live(visit, 'emails', 'told', REDRAWN_S, GAP_S)}>${body}</div></div>`
+    return {
+      title: 'Overview',
+      section: 'overview',
+      page,
+      assets: CHART_ASSETS,
+      status: faults === NO_FAULTS ? 200 : 422
+    }
+  })
+}
+
+async function viewsOf ({ operations }: DashboardContext): Promise<ProjectionReport[] | null> {
+  const told = await orBehind(operations.projections())
+  return told === null || told.troubles.length > 0 ? null : told.value
+}
+
+/** Null = the view cannot tell now, or the filters are none. */
+async function figuresFor (visit: Visit, period: Period): Promise<{ telling: Telling | null, faults: Faults }> {
+  try {
+    return { telling: await orBehind(tell(visit, period)), faults: NO_FAULTS }
+  } catch (error) {
+    return { telling: null, faults: faultsIn(error) }
+  }
+}
+
+function filters (
+  visit: Visit,
+  { services: { directory: { now } } }: DashboardContext,
+  period: Period,
+  faults: Faults
+): Html {
+  const names = [...now.domains.values()].filter(({ account }) => account === visit.account.id).map(({ name }) => name)
+    .sort()
+  const chosen = visit.query.get('domain') ?? ''
+  const listed = chosen === '' || names.includes(chosen) ? names : [chosen, ...names]
+  const periods = PERIODS.map(({ name, text }) => ({
+    href: withQuery(visit, { period: name }),
+    text,
+    isCurrent: name === period.name
+  }))
+  return html`${tabs('Period', periods)}
+<form class="filters" method="get" action="/dashboard"><input type="hidden" name="period" value="${period.name}">
+${
+    select(
+      'domain',
+      "Sender's domain",
+      [['', 'All'], ...listed.map((name): [string, string] => [name, name])],
+      chosen,
+      html`data-submit`
+    )
+  }
+${
+    field({ name: 'tag', label: 'Tag', value: visit.query.get('tag') ?? '', type: 'search' }, faults)
+  }<button>Show</button></form>`
+}

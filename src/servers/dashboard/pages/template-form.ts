@@ -1,0 +1,202 @@
+import { isDeeperThan } from '#streams/json.ts'
+import type { CreateTemplateRequest, Template, UpdateTemplateRequest } from '#src/client/types.ts'
+import { JetpostError } from '#src/client/client.ts'
+import { faultsIn, type Faults } from '../parts.ts'
+
+type VariableType = Template['variables'][number]['type']
+export const VARIABLE_TYPES: VariableType[] = ['string', 'number', 'boolean', 'object', 'list']
+
+/** A declared variable as it is typed: its fallback is a text, of what is not a string as JSON. */
+export interface VariableRow {
+  name: string
+  type: VariableType
+  required: boolean
+  fallback: string
+}
+
+/** A template as the form has it: an empty text is nothing. */
+export interface TypedTemplate {
+  name: string
+  subject: string
+  html: string
+  text: string
+  layout: string
+  rows: VariableRow[]
+  /** JSON that the preview and the test are filled with; in no template. */
+  samples: string
+  images: boolean
+  /** The version that was the newest when the form was opened; null = there is none yet. */
+  version: number | null
+}
+
+export const NEW_TEMPLATE: TypedTemplate = {
+  name: '',
+  subject: '',
+  html: '',
+  text: '',
+  layout: '',
+  rows: [],
+  samples: '{}',
+  images: false,
+  version: null
+}
+
+/** Declarations a template may have, and the empty rows below them. */
+const ROWS_MAX = 110
+
+/** What was typed. Browsers send line ends as CRLF, whatever they were. */
+export function typedOf (form: URLSearchParams): TypedTemplate {
+  const line = (name: string) => form.get(name)?.trim() ?? ''
+  const body = (name: string) => plainLines(form.get(name) ?? '')
+  const rows = Array.from({ length: ROWS_MAX }, (_, i): VariableRow => ({
+    name: line(`variables.${i}.name`),
+    type: VARIABLE_TYPES.find(type => type === form.get(`variables.${i}.type`)) ?? 'string',
+    required: form.has(`variables.${i}.required`),
+    fallback: body(`variables.${i}.fallback`)
+  }))
+  return {
+    name: line('name'),
+    subject: form.get('subject') ?? '',
+    html: body('html'),
+    text: body('text'),
+    layout: line('layout_id'),
+    rows: rows.filter(({ name, fallback }) => name !== '' || fallback !== ''),
+    samples: body('samples'),
+    images: form.has('images'),
+    version: /^[1-9]\d{0,8}$/.test(line('version')) ? Number(line('version')) : null
+  }
+}
+
+/** A stored version, to be typed over. */
+export function typedFrom (
+  { name, subject, html, text, layout_id: layout, variables, version }: Template
+): TypedTemplate {
+  const rows = variables.map(({ name, type, required, fallback }) => ({
+    name,
+    type,
+    required,
+    fallback: plainLines(typedFallback(type, fallback))
+  }))
+  return {
+    ...NEW_TEMPLATE,
+    name,
+    subject: subject ?? '',
+    html: plainLines(html ?? ''),
+    text: plainLines(text ?? ''),
+    layout: layout ?? '',
+    rows,
+    version
+  }
+}
+
+function plainLines (text: string): string {
+  return text.replaceAll(/\r\n?/g, '\n')
+}
+
+/** An empty string is typed as "": nothing typed is no fallback. */
+function typedFallback (type: VariableType, fallback: unknown): string {
+  if (fallback === null || fallback === undefined) return ''
+  return type === 'string' && fallback !== '' ? String(fallback) : JSON.stringify(fallback)
+}
+
+/** The whole of what was typed, as the API takes it. Throws JetpostError for fallbacks that are no JSON. */
+export function requestOf (typed: TypedTemplate): CreateTemplateRequest {
+  const { name, subject, html, text, rows, layout } = typed
+  return {
+    name,
+    subject: subject || null,
+    html: html || null,
+    text: text || null,
+    variables: variablesOf(rows),
+    layout_id: layout || null
+  }
+}
+
+/** Only what is another than in the stored version, so that what a form cannot show as it was, like line ends, stays.
+ *  Throws like requestOf. */
+export function changesOf (typed: TypedTemplate, stored: Template): UpdateTemplateRequest {
+  const shown = typedFrom(stored)
+  const { name, subject, html, text, variables, layout_id: layout } = requestOf(typed)
+  return {
+    ...(typed.name === shown.name ? {} : { name }),
+    ...(typed.subject === shown.subject ? {} : { subject }),
+    ...(typed.html === shown.html ? {} : { html }),
+    ...(typed.text === shown.text ? {} : { text }),
+    ...(JSON.stringify(typed.rows) === JSON.stringify(shown.rows) ? {} : { variables }),
+    ...(typed.layout === shown.layout ? {} : { layout_id: layout })
+  }
+}
+
+interface Detail {
+  field: string
+  code: string
+  message: string
+}
+
+function variablesOf (rows: VariableRow[]): Template['variables'] {
+  const details: Detail[] = []
+  const variables = rows.map(({ name, type, required, fallback }, i) => {
+    const value = fallbackOf(type, fallback)
+    if (value === undefined) {
+      details.push({
+        field: `variables[${i}].fallback`,
+        code: 'invalid_json',
+        message: `The fallback of ${name || `row ${i + 1}`} is JSON of its type.`
+      })
+    }
+    return { name, type, required, fallback: value ?? null }
+  })
+  if (details.length > 0) {
+    throw new JetpostError('Validation failed', { code: 'validation_failed', status: 422, details })
+  }
+  return variables
+}
+
+/** undefined = it cannot be read. */
+function fallbackOf (type: VariableType, text: string): unknown {
+  if (text.trim() === '') return null
+  return type === 'string' && text !== '""' ? text : jsonIn(text)
+}
+
+/** As deep as the API reads: whoever writes it down again does so by recursion. */
+const DEPTH_MAX = 64
+
+/** undefined = it is no JSON, or none that the API reads. */
+export function jsonIn (text: string): unknown {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isDeeperThan(value, DEPTH_MAX) ? undefined : value
+  } catch {
+    return undefined
+  }
+}
+
+/** The variables that the preview and the test are filled with; a sentence where they are no JSON object. */
+export function samplesOf ({ samples }: Pick<TypedTemplate, 'samples'>): Record<string, unknown> | string {
+  if (samples.trim() === '') return {}
+  const value = jsonIn(samples)
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? value as Record<string, unknown>
+    : 'Sample variables are a JSON object, like {"name": "Ada"}.'
+}
+
+/** The declarations as far as they can be read: what is half typed is left out of a preview. */
+export function readableVariables (rows: VariableRow[]): Template['variables'] {
+  return rows.filter(({ name }) => name !== '').map(({ name, type, required, fallback }) => ({
+    name,
+    type,
+    required,
+    fallback: fallbackOf(type, fallback) ?? null
+  }))
+}
+
+/** A fault that the API did not find: for the same form. */
+export function faultOf (field: string, message: string): Faults {
+  return faultsIn(
+    new JetpostError(message, {
+      code: 'validation_failed',
+      status: 422,
+      details: [{ field, code: 'invalid_value', message }]
+    })
+  )
+}

@@ -1,0 +1,114 @@
+import {
+  listDeliveries,
+  type DeliveryFilters,
+  type DeliveryPage,
+  type DeliverySummary
+} from '#projections/deliveries/queries.ts'
+import { html, type Html } from '#src/base/html.ts'
+import { badge, empty, faultBox, heading, live, pager, table, time } from '../parts.ts'
+import type { DashboardContext } from '../dashboard-context.ts'
+import type { Pages, Visit } from '../visit.ts'
+import { filterForm, isFiltered, readFilters, withoutFilters } from './webhook-filters.ts'
+import { fromView, UNREADABLE } from './webhook-reads.ts'
+import { answerText, deliveryBadge, eventsText, nextTry } from './webhook-words.ts'
+
+const PAGE = 25
+
+/** `/webhooks/deliveries`: those of all endpoints. */
+export function deliveriesPages (pages: Pages, context: DashboardContext): void {
+  pages.get('/webhooks/deliveries', async visit => {
+    const { form, rows, status } = await deliveryList(visit, context, {})
+    const page = html`${heading('Deliveries', null, html`<a href="/dashboard/webhooks">Webhooks</a>`)}${form}<div ${
+      live(visit, 'deliveries', 'deliveries')
+    }>${rows}</div>`
+    return { title: 'Deliveries', section: 'webhooks', page, status }
+  })
+}
+
+/** Filters, and the deliveries they find, the newest first, or what is wrong with them. */
+export interface DeliveryList {
+  form: Html
+  rows: Html
+  status: number
+}
+
+/** `of` = whose they are, whatever else is asked; `none` is said where there are none at all. */
+export async function deliveryList (
+  visit: Visit,
+  context: DashboardContext,
+  of: Pick<DeliveryFilters, 'webhook' | 'email'>,
+  none = NONE_YET
+): Promise<DeliveryList> {
+  const { asked, cursor, faults } = readFilters(visit)
+  const form = filterForm(visit, faults)
+  if (faults.summary !== null) return { form, rows: html`${faultBox(faults)}${pager(visit, null)}`, status: 422 }
+  const found = await fromView(
+    context,
+    listDeliveries({ account: visit.account.id, filters: { ...asked, ...of }, limit: PAGE, cursor })
+  )
+  const list = found === null ? UNREADABLE : shown(visit, context, found, { several: of.webhook === undefined, none })
+  return { form, rows: html`${list}${pager(visit, found?.nextCursor ?? null)}`, status: 200 }
+}
+
+const NONE_YET = empty(
+  'No delivery yet',
+  `Each event that is sent to an endpoint will be here for 30 days, with every request, its answer, and a button that sends it again.
+  A test event is the quickest way to see one.`
+)
+
+/** `several`: each says whose it is. */
+function shown (
+  visit: Visit,
+  { services }: DashboardContext,
+  { deliveries }: DeliveryPage,
+  { several, none }: { several: boolean, none: Html }
+): Html {
+  const { nowMs } = visit
+  if (deliveries.length === 0) return isFiltered(visit) || visit.query.has('cursor') ? noneOf(visit) : none
+  return table<DeliverySummary>(
+    'Deliveries',
+    [
+      {
+        name: 'Event',
+        kind: 'wide',
+        cell: one =>
+          html`${linkTo(one)}${several && html`<br><span class="hint">${endpointOf(visit, services, one)}</span>`}`
+      },
+      { name: 'State', cell: deliveryBadge },
+      {
+        name: 'Last answer',
+        cell: ({ last }) => (last === null ? html`<span class="none">None yet</span>` : answerText(last).slice(0, 120))
+      },
+      { name: 'Attempts', kind: 'num', cell: ({ attempts }) => attempts },
+      { name: 'Asked for', cell: ({ requestedAt }) => time(requestedAt, nowMs) },
+      { name: 'Next try', cell: ({ nextAttemptAt }) => nextTry(nextAttemptAt, nowMs) }
+    ],
+    deliveries,
+    ({ id }) => id
+  )
+}
+
+function noneOf (visit: Visit): Html {
+  return empty(
+    'Nothing found',
+    'No delivery of the last 30 days is like this.',
+    html`<p><a href="${withoutFilters(visit)}">Show all</a></p>`
+  )
+}
+
+function linkTo (delivery: DeliverySummary): Html {
+  return html`<a href="/dashboard/webhooks/deliveries/${delivery.id}">${eventsText(delivery)}</a>${
+    delivery.test && html` ${badge('test')}`
+  }`
+}
+
+function endpointOf (
+  { account }: Visit,
+  { directory }: DashboardContext['services'],
+  { webhook: id }: DeliverySummary
+): Html {
+  const webhook = directory.now.webhooks.get(id)
+  return webhook?.account === account.id
+    ? html`<a href="/dashboard/webhooks/${id}">${webhook.url}</a>`
+    : html`of a deleted endpoint`
+}

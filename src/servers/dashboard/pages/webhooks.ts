@@ -1,0 +1,99 @@
+import type { Webhook } from '#src/client/client.ts'
+import type { DeliveryCounts } from '#projections/deliveries/health.ts'
+import { html, type Html } from '#src/base/html.ts'
+import { curlFor } from '../curl.ts'
+import type { DashboardContext } from '../dashboard-context.ts'
+import { codeBlock, cursorOf, empty, heading, live, NO_FAULTS, pager, table, unsentIn, type Faults } from '../parts.ts'
+import { createOnce, type Once } from '../once.ts'
+import type { Answer, Pages, Visit } from '../visit.ts'
+import { deliveriesPages } from './webhook-deliveries.ts'
+import { deliveryPages } from './webhook-delivery.ts'
+import { endpointPages } from './webhook-endpoint.ts'
+import { formIn, NEW_FORM, settingsIn, startIn, webhookForm, type WebhookForm } from './webhook-form.ts'
+import { countsLine, countsOf } from './webhook-reads.ts'
+import { replayPages } from './webhook-replay.ts'
+import { secretPage } from './webhook-secret.ts'
+import { stateBadge } from './webhook-words.ts'
+
+/** Of each endpoint in a list. */
+const COUNT_MAX = 100
+
+/** Endpoints, what was sent to them and what came of it, and sending it again. */
+export function webhooksPages (pages: Pages, context: DashboardContext): void {
+  const once = createOnce()
+  pages.get('/webhooks', async visit => {
+    const { data, next_cursor: next } = await visit.api.webhooks.page(cursorOf(visit))
+    if (data.length === 0 && !visit.query.has('cursor')) {
+      return { title: 'Webhooks', section: 'webhooks', page: html`${head}${none(context.publicUrl)}` }
+    }
+    const counts = await countsOf(context, visit, data.map(({ id }) => id), COUNT_MAX)
+    const list = html`<div ${live(visit, 'deliveries', 'endpoints')}>${listOf(visit, data, counts)}${
+      pager(visit, next)
+    }</div>`
+    return { title: 'Webhooks', section: 'webhooks', page: html`${head}${list}` }
+  })
+
+  pages.get('/webhooks/new', async visit => newPage(visit, once, NEW_FORM, NO_FAULTS))
+
+  pages.post('/webhooks', async visit => {
+    const given = formIn(visit)
+    const wanted = { ...settingsIn(given), ...startIn(given) }
+    try {
+      const { id, url, secret } = await once.run(visit, async () => await visit.api.webhooks.create(wanted))
+      const page = secretPage({
+        id,
+        title: 'The endpoint is made',
+        secret,
+        about: `Requests to ${url} are signed with it.`
+      })
+      return { title: 'The endpoint is made', section: 'webhooks', page }
+    } catch (error) {
+      return newPage(visit, once, given, unsentIn(error))
+    }
+  })
+
+  deliveriesPages(pages, context)
+  deliveryPages(pages, context)
+  endpointPages(pages, context)
+  replayPages(pages, context)
+}
+
+const head = heading(
+  'Webhooks',
+  html`<a class="button" href="/dashboard/webhooks/deliveries">All deliveries</a>
+<a class="button primary" href="/dashboard/webhooks/new">New endpoint</a>`
+)
+
+function listOf ({ nowMs }: Visit, webhooks: Webhook[], counts: Map<string, DeliveryCounts> | null): Html {
+  return table<Webhook>('Endpoints', [
+    { name: 'Endpoint', kind: 'wide', cell: ({ id, url }) => html`<a href="/dashboard/webhooks/${id}">${url}</a>` },
+    { name: 'State', cell: webhook => stateBadge(webhook, nowMs) },
+    { name: 'Events', cell: ({ events }) => events.map(type => type.replace('email.', '')).join(', ') },
+    { name: 'Last 24 hours', cell: ({ id }) => countsLine(counts?.get(id), COUNT_MAX) }
+  ], webhooks)
+}
+
+function none (publicUrl: string): Html {
+  const curl = curlFor(publicUrl, '/api/webhooks', {
+    url: 'https://example.com/webhooks/jetpost',
+    events: ['email.delivered', 'email.bounced']
+  })
+  const text =
+    `An endpoint is a URL of yours. Jetpost POSTs to it, signed, as soon as mail is delivered, bounces, is opened or clicked, and tries again for 24 hours when it does
+    not answer. Each request, its answer, and a button that sends it again will be here.`
+  return empty(
+    'No endpoint yet',
+    text,
+    html`<p><a class="button primary" href="/dashboard/webhooks/new">Make the first one</a></p>${
+      codeBlock(curl, 'The same by the API')
+    }`
+  )
+}
+
+function newPage (visit: Visit, once: Once, given: WebhookForm, faults: Faults): Answer {
+  const page = html`${heading('New endpoint', null, html`<a href="/dashboard/webhooks">Webhooks</a>`)}
+<section class="card">${
+    webhookForm(visit, { action: '/dashboard/webhooks', label: 'Make the endpoint', once }, given, faults)
+  }</section>`
+  return { title: 'New endpoint', section: 'webhooks', page, status: faults.summary === null ? 200 : 422 }
+}

@@ -1,0 +1,56 @@
+/** So many in a window for each name, for a bounded number of names. */
+export interface Allowance {
+  /** True when one more is within the allowance. */
+  has(name: string): boolean
+  /** True when one more is within the allowance; then it counts. */
+  take(name: string): boolean
+}
+
+export interface AllowanceOptions {
+  max: number
+  windowMs: number
+  /** Names remembered at once; of more, the one whose window began first is forgotten. */
+  namesMax: number
+  nowMs: () => number
+}
+
+/** Windows begin with a name's first take, so they stand in the table in the order of their beginning. */
+export function createAllowance ({ max, windowMs, namesMax, nowMs }: AllowanceOptions): Allowance {
+  const windows = new Map<string, { endMs: number, count: number }>()
+
+  function begin (name: string): boolean {
+    windows.delete(name)
+    if (windows.size >= namesMax) windows.delete(windows.keys().next().value!)
+    windows.set(name, { endMs: nowMs() + windowMs, count: 1 })
+    return max > 0
+  }
+
+  /** Null when it has not begun or is over. */
+  function windowOf (name: string): { count: number } | null {
+    const window = windows.get(name)
+    return window === undefined || window.endMs <= nowMs() ? null : window
+  }
+
+  return {
+    has: name => (windowOf(name)?.count ?? 0) < max,
+    take (name) {
+      const window = windowOf(name)
+      if (window === null) return begin(name)
+      if (window.count >= max) return false
+      window.count++
+      return true
+    }
+  }
+}
+
+/** What stands for a remote host when something is counted: its address, or the IPv6 network of 48 bits, since that is
+ *  what one customer gets for the asking. */
+export function networkOf (remote: string): string {
+  if (!remote.includes(':')) return remote
+  const [head = '', tail = ''] = remote.split('::')
+  const groups = (text: string) => (text === '' ? [] : text.split(':'))
+  const missing = remote.includes('::') ? Math.max(0, 8 - groups(head).length - groups(tail).length) : 0
+  return [...groups(head), ...Array<string>(missing).fill('0'), ...groups(tail)].slice(0, 3).map(group =>
+    group.replace(/^0+(?=.)/, '')
+  ).join(':').toLowerCase()
+}

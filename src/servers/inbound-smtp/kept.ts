@@ -1,0 +1,127 @@
+import type { InboundReceived } from '#streams/inbound/facts.ts'
+import type { Bus } from '#src/nats/connect.ts'
+import type { Found } from '#src/nats/follow.ts'
+import { lastSequence } from '#src/nats/load.ts'
+import { findAfter, sequenceBefore } from '#src/nats/pages.ts'
+import { isToPeople } from './recipient.ts'
+
+/** A mail that came in, as it was kept. */
+export interface KeptMail {
+  /** In INBOUND. */
+  seq: number
+  id: string
+  /** Of the envelope; '' = a bounce. */
+  from: string
+  to: string[]
+  /** As it stands in the header, encoded words and all; null = there is none. */
+  subject: string | null
+  remote: string
+  sizeBytes: number
+  at: string
+}
+
+/** `unread` = how many lie among them that this code cannot read. */
+export interface KeptPage {
+  mails: KeptMail[]
+  older: number | null
+  unread: number
+}
+
+export interface KeptOptions {
+  /** Only mail that came before this sequence; null = all. */
+  before: number | null
+  /** Leaves out what programs answer: bounces, complaints, unsubscriptions. */
+  onlyToPeople: boolean
+}
+
+const STREAM = 'INBOUND'
+const PAGE = 25
+/** Mails lie on one subject and are as large as they came: so many are looked through for a page, and no more once they
+ *  are so large. */
+const WINDOW = 10
+const WINDOWS_MAX = 30
+const LOOKED_AT_CHARS_MAX = 16 * 1024 * 1024
+const BYTES_MAX = 1024 * 1024
+
+/** The newest first. `older` = where to look on, also when there are none on this page. Throws what `isUnanswered`
+ *  knows. */
+export async function keptMail (bus: Bus, { before, onlyToPeople }: KeptOptions): Promise<KeptPage> {
+  const [last, beforeFirst] = await Promise.all([lastSequence(bus, STREAM), sequenceBefore(bus, STREAM, 0)])
+  const mails: KeptMail[] = []
+  let end = Math.min(before ?? Infinity, last + 1)
+  let [chars, unread] = [0, 0]
+  for (
+    let windows = 0;
+    windows < WINDOWS_MAX && chars < LOOKED_AT_CHARS_MAX && mails.length < PAGE && end > beforeFirst + 1;
+    windows++
+  ) {
+    const after = Math.max(beforeFirst, end - WINDOW - 1)
+    const found = await readWindow(bus, after, end)
+    mails.push(...found.mails.filter(({ to }) => !onlyToPeople || to.some(isToPeople)).reverse())
+    chars += found.chars
+    unread += found.unread
+    end = after + 1
+  }
+  const page = mails.slice(0, PAGE)
+  if (page.length < mails.length) end = page.at(-1)!.seq
+  return { mails: page, older: end > beforeFirst + 1 ? end : null, unread }
+}
+
+/** What lies between two sequences, without its source, and how much that was. */
+async function readWindow (
+  bus: Bus,
+  afterSeq: number,
+  endSeq: number
+): Promise<{ mails: KeptMail[], chars: number, unread: number }> {
+  const mails: KeptMail[] = []
+  let [chars, unread] = [0, 0]
+  for (let seq = afterSeq;;) {
+    const { found, ended } = await findAfter(bus, STREAM, { filter: null, afterSeq: seq }, endSeq - 1 - seq, BYTES_MAX)
+    for (const one of found.filter(({ seq: at }) => at < endSeq)) {
+      if (!isMail(one)) unread++
+      else {
+        mails.push(mailIn(one))
+        chars += one.fact.data.raw.length
+      }
+    }
+    seq = found.at(-1)?.seq ?? endSeq
+    if (ended || seq >= endSeq - 1) return { mails, chars, unread }
+  }
+}
+
+/** One with its beginning as it came, up to what is kept; null = it is gone, or cannot be read by this code. Throws
+ *  what `isUnanswered` knows. */
+export async function keptMailAt (bus: Bus, seq: number): Promise<{ about: KeptMail, raw: Buffer } | null> {
+  const { found: [one] } = await findAfter(bus, STREAM, { filter: null, afterSeq: seq - 1 }, 1, BYTES_MAX)
+  return one === undefined || one.seq !== seq || !isMail(one)
+    ? null
+    : { about: mailIn(one), raw: Buffer.from(one.fact.data.raw, 'base64') }
+}
+
+interface FoundMail {
+  seq: number
+  fact: InboundReceived
+}
+
+function isMail (found: Pick<Found, 'seq' | 'fact'>): found is FoundMail {
+  return found.fact?.type === 'inbound.received'
+}
+
+function mailIn (
+  { seq, fact: { time, data: { inbound: id, from, to, remote, sizeBytes, raw } } }: FoundMail
+): KeptMail {
+  return { seq, id, from, to, subject: subjectIn(raw), remote, sizeBytes, at: time }
+}
+
+/** 16 kB of a mail in base64. */
+const HEAD_CHARS = 4 * Math.ceil(16 * 1024 / 3)
+const SUBJECT_CHARS_MAX = 300
+
+/** By its line alone: whoever wrote it may have written anything, and this is no place to read mail in earnest. */
+function subjectIn (base64: string): string | null {
+  const head = Buffer.from(base64.slice(0, HEAD_CHARS), 'base64').toString().split(/\r?\n\r?\n/, 1)[0]!
+  const line = head.split(/\r?\n(?![ \t])/).find(field => /^subject:/i.test(field))
+  return line === undefined
+    ? null
+    : line.slice('subject:'.length).replaceAll(/\s+/g, ' ').trim().slice(0, SUBJECT_CHARS_MAX)
+}

@@ -1,0 +1,151 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Email } from 'postal-mime'
+import { timestamp } from '#src/base/clock.ts'
+import { Html, html } from '#src/base/html.ts'
+import { readHead, readMail, subjectOf } from '#src/content/read.ts'
+import type { Catcher, CaughtMail } from './server.ts'
+
+const LOOPBACK = /^(::1|(::ffff:)?127\.\d+\.\d+\.\d+)$/
+const LOCAL_HOST = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/i
+const PAGE_POLICY =
+  "default-src 'none'; style-src 'unsafe-inline'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+/** A caught mail may show its pictures and styles, as in a mail program; it runs nothing, and asks nothing of
+ *  plain-http neighbours. */
+const MAIL_POLICY =
+  "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data: https:; frame-ancestors 'self'"
+
+/** `/catcher` and what is under it: the caught mail, to read in a browser or by script. For loopback clients only:
+ *  others find nothing here. */
+export async function catcherPages (app: FastifyInstance, { catcher }: { catcher: Catcher }): Promise<void> {
+  app.addHook('onRequest', async (request, reply) => {
+    if (!isLocal(request)) return await notFound(reply)
+    reply.headers({
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+      'referrer-policy': 'no-referrer'
+    })
+  })
+
+  app.get('/catcher', async (_request, reply) => {
+    const rows = await Promise.all(catcher.messages().map(summaryOf))
+    return await page(reply, listPage(rows))
+  })
+
+  app.get('/catcher.json', async () => ({ data: await Promise.all(catcher.messages().map(summaryOf)) }))
+
+  app.get<{ Params: { file: string } }>('/catcher/:file', async (request, reply) => {
+    const [, id, form] = /^(msg_[0-9a-z]+)(\.eml|\.html)?$/.exec(request.params.file) ?? []
+    const mail = id === undefined ? null : catcher.message(id)
+    if (mail === null) return await notFound(reply)
+    if (form === '.eml') return await reply.type('message/rfc822').send(mail.raw)
+    const parsed = await readMail(mail.raw)
+    if (form === '.html') return await htmlPart(reply, parsed)
+    return await page(reply, mailPage(mail, parsed))
+  })
+}
+
+/** By the socket, and by nothing that says otherwise: neither a proxy on this machine nor a foreign name that resolves
+ *  to it may lend its way in. */
+function isLocal ({ socket, headers }: FastifyRequest): boolean {
+  const forwarded = headers['x-forwarded-for'] ?? headers.forwarded ?? headers['x-real-ip']
+  return forwarded === undefined && LOOPBACK.test(socket.remoteAddress ?? '') && LOCAL_HOST.test(headers.host ?? '')
+}
+
+function notFound (reply: FastifyReply): FastifyReply {
+  return reply.code(404).send({ error: 'Not found' })
+}
+
+function htmlPart (reply: FastifyReply, { html: body = '' }: Email): FastifyReply {
+  return reply.header('content-security-policy', MAIL_POLICY).type('text/html; charset=utf-8').send(
+    `<base target="_blank">${body}`
+  )
+}
+
+function page (reply: FastifyReply, body: Html): FastifyReply {
+  return reply.header('content-security-policy', PAGE_POLICY).type('text/html; charset=utf-8').send(body.text)
+}
+
+interface Summary {
+  id: string
+  received_at: string
+  from: string
+  to: string[]
+  subject: string
+  message_id: string
+  size_bytes: number
+}
+
+const summaries = new WeakMap<CaughtMail, Summary>()
+
+/** Reads the headers only, and once: the list is drawn again every few seconds. */
+async function summaryOf (mail: CaughtMail): Promise<Summary> {
+  const known = summaries.get(mail)
+  if (known !== undefined) return known
+  const { id, receivedMs, from, to, raw } = mail
+  const head = await readHead(raw)
+  const summary = {
+    id,
+    received_at: timestamp(receivedMs),
+    from,
+    to,
+    subject: subjectOf(head),
+    message_id: head.messageId ?? '',
+    size_bytes: raw.length
+  }
+  summaries.set(mail, summary)
+  return summary
+}
+
+function listPage (rows: Summary[]): Html {
+  const body = rows.length === 0
+    ? html`<p class="none">No mail yet. Whatever Jetpost sends while no relay is set shows up here.</p>`
+    : html`<table><thead><tr><th>Received</th><th>From</th><th>To</th><th>Subject</th></tr></thead><tbody>${
+      rows.map(row)
+    }</tbody></table>`
+  return layout('Caught mail', html`<meta http-equiv="refresh" content="3">`, html`<h1>Caught mail</h1>${body}`)
+}
+
+function row ({ id, received_at: receivedAt, from, to, subject }: Summary): Html {
+  const link = html`<a href="/catcher/${id}">${subject || '(no subject)'}</a>`
+  return html`<tr><td><time>${receivedAt.slice(11, 19)}</time></td><td>${from}</td><td>${
+    to.join(', ')
+  }</td><td>${link}</td></tr>`
+}
+
+function mailPage (mail: CaughtMail, read: Email): Html {
+  const { headers, text, html: body } = read
+  const subject = subjectOf(read) || '(no subject)'
+  const frame =
+    html`<iframe title="HTML part" sandbox="allow-popups allow-popups-to-escape-sandbox" src="/catcher/${mail.id}.html"></iframe>`
+  const lines = headers.map(({ key, value }) => html`<tr><th>${key}</th><td>${value}</td></tr>`)
+  return layout(
+    subject,
+    html``,
+    html`
+<nav><a href="/catcher">← All mail</a> <a href="/catcher/${mail.id}.eml">Source</a></nav>
+<h1>${subject}</h1>
+<p>Envelope: ${mail.from || '<>'} → ${mail.to.join(', ')}, ${mail.raw.length} bytes, ${timestamp(mail.receivedMs)}</p>
+${body === undefined ? html`` : html`<h2>HTML</h2>${frame}`}
+${text === undefined ? html`` : html`<h2>Text</h2><pre>${text}</pre>`}
+<h2>Headers</h2><table class="headers"><tbody>${lines}</tbody></table>`
+  )
+}
+
+const STYLE = new Html(`<style>
+:root { color-scheme: light dark; --line: color-mix(in srgb, currentColor 15%, transparent) }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem }
+h1 { font-size: 1.5rem } h2 { font-size: 1rem; margin-top: 2rem }
+table { width: 100%; border-collapse: collapse } th { text-align: left; font-weight: 600 }
+th, td { padding: .4rem .75rem .4rem 0; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere }
+.headers th { white-space: nowrap } .headers td, pre { font: 13px/1.5 ui-monospace, monospace }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; border: 1px solid var(--line); border-radius: 8px; padding: 1rem }
+iframe { width: 100%; height: 60vh; border: 1px solid var(--line); border-radius: 8px; background: #fff; color-scheme: light }
+nav { display: flex; gap: 1rem } .none { padding: 4rem 0; text-align: center; opacity: .7 }
+</style>`)
+
+function layout (title: string, head: Html, body: Html): Html {
+  return html`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title}</title>${head}${STYLE}</head>
+<body>${body}</body></html>
+`
+}

@@ -1,0 +1,131 @@
+import type { FastifyInstance } from 'fastify'
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
+
+/** Figures of this process, read when Prometheus asks. */
+export interface Gauges {
+  /** Facts waiting for a commit, by stream. */
+  appendsPending(): Record<string, number>
+  smtpInFlight(): number
+  /** Requests decided without NATS, since the start. */
+  limitsInexact(): number
+  /** What a projection has not written yet, by projection: facts, and the age of the oldest. */
+  projectionLag(): Record<string, { facts: number, seconds: number }>
+  /** Facts a projection could not write, by projection. */
+  projectionDeadLetters(): Record<string, number>
+}
+
+export interface Metrics {
+  registry: Registry
+  request(route: string, status: number, seconds: number): void
+  /** One SMTP transaction's end: delivered, deferred, bounced, in_doubt … and why. */
+  smtpAttempt(result: string, why: string, seconds: number): void
+  /** One webhook request's end: delivered, retrying, failed. */
+  webhookAttempt(result: string, seconds: number): void
+  /** One mail that came back: how it was read, and what it led to. */
+  inboundMail(kind: string, outcome: string): void
+}
+
+const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60]
+
+export function createMetrics (): Metrics {
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  const registers = [registry]
+  const requests = new Histogram({
+    name: 'jetpost_http_request_seconds',
+    help: 'HTTP requests by route and status',
+    labelNames: ['route', 'status'],
+    buckets: SECONDS,
+    registers
+  })
+  const smtp = new Histogram({
+    name: 'jetpost_smtp_attempt_seconds',
+    help: 'SMTP transactions by result',
+    labelNames: ['result'],
+    buckets: SECONDS,
+    registers
+  })
+  const smtpTotal = new Counter({
+    name: 'jetpost_smtp_attempts_total',
+    help: 'SMTP transactions by result',
+    labelNames: ['result'],
+    registers
+  })
+  const failures = new Counter({
+    name: 'jetpost_smtp_failures_total',
+    help: 'Deferrals, bounces and failures by class',
+    labelNames: ['result', 'class'],
+    registers
+  })
+  const webhooks = new Histogram({
+    name: 'jetpost_webhook_attempt_seconds',
+    help: 'Webhook requests by result',
+    labelNames: ['result'],
+    buckets: SECONDS,
+    registers
+  })
+  const inbound = new Counter({
+    name: 'jetpost_inbound_mails_total',
+    help: 'Mails that came back, by kind and by what they led to',
+    labelNames: ['kind', 'outcome'],
+    registers
+  })
+  return {
+    registry,
+    request: (route, status, seconds) => requests.observe({ route, status }, seconds),
+    smtpAttempt: (result, why, seconds) => {
+      smtp.observe({ result }, seconds)
+      smtpTotal.inc({ result })
+      if (result !== 'delivered') failures.inc({ result, class: why })
+    },
+    webhookAttempt: (result, seconds) => webhooks.observe({ result }, seconds),
+    inboundMail: (kind, outcome) => inbound.inc({ kind, outcome })
+  }
+}
+
+/** Adds the gauges, which exist only once the rooms they look into do. */
+export function watchGauges (metrics: Metrics, gauges: Gauges): void {
+  const registers = [metrics.registry]
+  gauge('jetpost_appends_pending', 'Facts waiting for a commit', 'stream', gauges.appendsPending)
+  const lag = (unit: 'facts' | 'seconds') => () =>
+    Object.fromEntries(Object.entries(gauges.projectionLag()).map(([name, figures]) => [name, figures[unit]]))
+  gauge('jetpost_projection_lag_facts', 'Facts a projection has not written yet', 'projection', lag('facts'))
+  gauge(
+    'jetpost_projection_lag_seconds',
+    'Age of the oldest fact a projection has not written yet',
+    'projection',
+    lag('seconds')
+  )
+  gauge(
+    'jetpost_projection_dead_letters',
+    'Facts a projection could not write and goes on without',
+    'projection',
+    gauges.projectionDeadLetters
+  )
+  gauge('jetpost_smtp_in_flight', 'SMTP transactions under way', null, () => ({ '': gauges.smtpInFlight() }))
+  gauge(
+    'jetpost_limits_inexact',
+    'Requests whose window was decided without NATS',
+    null,
+    () => ({ '': gauges.limitsInexact() })
+  )
+
+  function gauge (name: string, help: string, label: string | null, read: () => Record<string, number>): void {
+    new Gauge({
+      name,
+      help,
+      labelNames: label === null ? [] : [label],
+      registers,
+      collect () {
+        for (const [value, figure] of Object.entries(read())) this.set(label === null ? {} : { [label]: value }, figure)
+      }
+    })
+  }
+}
+
+export function metricsRoute (app: FastifyInstance, metrics: Metrics): void {
+  app.get(
+    '/metrics',
+    async (_request, reply) => reply.type(metrics.registry.contentType).send(await metrics.registry.metrics())
+  )
+}

@@ -1,0 +1,80 @@
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
+import type { Registry } from 'prom-client'
+import type { Services } from '#src/actions/services.ts'
+import type { Log } from '#src/base/log.ts'
+import { clickRoute } from './click.ts'
+import { openRoute } from './open.ts'
+import { errorPage, unavailablePage } from './pages.ts'
+import { unsubscribeRoutes } from './unsubscribe.ts'
+import { openVisits } from './visits.ts'
+
+export interface TrackingOptions {
+  services: Services
+  /** Where its figures go. */
+  registry: Registry
+  log: Log
+}
+
+/** Room for a form, and none for more: nobody has to show a key here. */
+const BODY_BYTES_MAX = 16 * 1024
+const METHODS: HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']
+const RETRY_AFTER_S = 5
+/** Neither a cache, nor a search engine, nor the page that a link leads to gets to know a token. */
+const DISCREET = {
+  'cache-control': 'private, no-store, no-cache, max-age=0',
+  'referrer-policy': 'no-referrer',
+  'x-robots-tag': 'noindex, nofollow',
+  'x-content-type-options': 'nosniff'
+}
+
+/** `/o`, `/c` and `/u`: what the links in our mail lead to. For anybody who has one; the token is all there is to know.
+ */
+export async function trackingPages (
+  app: FastifyInstance,
+  { services, registry, log }: TrackingOptions
+): Promise<void> {
+  const visits = openVisits({ services, registry, log })
+  app.addHook('onClose', () => visits.stop())
+
+  app.addHook('onRequest', async (request, reply) => {
+    // What a body says it is makes no difference here, but Fastify would refuse what is no type at all.
+    delete request.headers['content-type']
+    reply.headers(DISCREET)
+  })
+
+  // That somebody posts says it all; of what they post only our own form is read.
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(
+    '*',
+    { parseAs: 'buffer', bodyLimit: BODY_BYTES_MAX },
+    (_request, body, done) => done(null, body)
+  )
+
+  app.setErrorHandler(async (error: FastifyError, request, reply) => {
+    const { statusCode = 500 } = error
+    if (statusCode >= 400 && statusCode < 500) return await errorPage(reply, statusCode)
+    // Whatever it was, a mail program that is told so comes again.
+    log.warn({ err: error, requestId: request.id }, 'an unsubscribe page could not be served')
+    return await unavailablePage(reply, RETRY_AFTER_S)
+  })
+
+  openRoute(app, services, visits)
+  clickRoute(app, services, visits)
+  unsubscribeRoutes(app, services)
+  refuseOthers(app, '/o/*', ['GET', 'HEAD', 'OPTIONS'])
+  refuseOthers(app, '/c/*', ['GET', 'HEAD', 'OPTIONS'])
+  refuseOthers(app, '/u/*', ['GET', 'HEAD', 'POST', 'OPTIONS'])
+}
+
+function refuseOthers (app: FastifyInstance, url: string, methods: HTTPMethods[]): void {
+  const allow = methods.join(', ')
+  app.options(
+    url,
+    async (_request: FastifyRequest, reply: FastifyReply) => await reply.code(204).header('allow', allow).send()
+  )
+  app.route({
+    method: METHODS.filter(method => !methods.includes(method)),
+    url,
+    handler: async (_request, reply) => await errorPage(reply.header('allow', allow), 405)
+  })
+}

@@ -1,0 +1,87 @@
+import { sql, type Query } from '#projections/define.ts'
+import { asError } from '#src/base/errors.ts'
+import type { Log } from '#src/base/log.ts'
+import type { Bus } from '#src/nats/connect.ts'
+import { factAtLeader } from '#src/nats/lookup.ts'
+import { isPoison, type Pool } from '#src/postgres/pool.ts'
+import { ask, inTransaction } from '#src/postgres/query.ts'
+import { qualified, type TableSet } from '#src/postgres/table-sets.ts'
+
+/** A fact that a view could not take. */
+export interface DeadLetter {
+  stream: string
+  seq: number
+  subject: string
+  reason: string
+}
+
+const PAGE = 100
+
+/** How many facts are dead-lettered beside a set. Throws the driver's error. */
+export async function countDeadLetters (pool: Pool, set: TableSet): Promise<number> {
+  return await ask(pool, {
+    sql: sql`select count(*) as count from ${qualified(set, 'dead_letters')}`,
+    read: ([row]) => row!.count as number
+  })
+}
+
+/** The first of them after a place. Throws the driver's error. */
+export async function listDeadLetters (
+  pool: Pool,
+  set: TableSet,
+  after: Pick<DeadLetter, 'stream' | 'seq'> = { stream: '', seq: 0 }
+): Promise<DeadLetter[]> {
+  const query: Query<DeadLetter[]> = {
+    sql: sql`select stream, seq, subject, reason from ${qualified(set, 'dead_letters')}
+      where (stream, seq) > (${after.stream}, ${after.seq}::bigint) order by stream, seq limit ${PAGE}`,
+    read: rows => rows as unknown as DeadLetter[]
+  }
+  return await ask(pool, query)
+}
+
+/** Tries the dead-lettered facts of a set once more: another version of the code, or of the server, may take them.
+ *  Facts may come in any order, so a late one is as good as one in time. Between two of them it ends when told to.
+ *  Throws when NATS or PostgreSQL does not answer. */
+export async function retryDeadLetters (
+  bus: Bus,
+  pool: Pool,
+  set: TableSet,
+  log: Log,
+  signal: AbortSignal
+): Promise<void> {
+  for (
+    let page = await listDeadLetters(pool, set);
+    page.length > 0;
+    page = await listDeadLetters(pool, set, page.at(-1)!)
+  ) {
+    for (const deadLetters of page) {
+      if (signal.aborted) return
+      await retry(bus, pool, set, log, deadLetters)
+    }
+  }
+}
+
+async function retry (bus: Bus, pool: Pool, set: TableSet, log: Log, { stream, seq }: DeadLetter): Promise<void> {
+  try {
+    // By the leader's word: a replica that lags would say that it is gone.
+    const recorded = await factAtLeader(bus, stream, seq)
+    await inTransaction(pool, set, async run => {
+      // Not while two sets change places: what is deleted in one must not be written into the other. And of two who
+      // try, one finds it gone.
+      await run(sql`lock table checkpoints in row exclusive mode`)
+      if (
+        await run(sql`delete from dead_letters where stream = ${stream} and seq = ${seq}`) === 0 || recorded === null
+      ) return
+      for (const statement of set.projection.project([recorded])) await run(statement)
+    })
+    log.info({ stream, seq, gone: recorded === null }, 'a dead-lettered fact is done with')
+  } catch (error) {
+    if (!isPoison(error) && !isUnreadable(error)) throw error
+    log.debug({ stream, seq, reason: asError(error).message }, 'a dead-lettered fact stays dead-lettered')
+  }
+}
+
+/** What the catalog and `project` throw has no code of a server or a socket. */
+function isUnreadable (error: unknown): boolean {
+  return error instanceof Error && !('code' in error)
+}

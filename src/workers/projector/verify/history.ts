@@ -1,0 +1,151 @@
+import type { AnyFact } from '#streams/catalog.ts'
+import type { EmailErased, EngagementFact, RecipientFact, SubjectFact } from '#streams/email/facts.ts'
+
+/** What of a recipient's fact its place among the others depends on. */
+export interface Step {
+  type: (SubjectFact | EngagementFact)['type']
+  sequence: number
+  /** 0 = of no transaction. */
+  attempt: number
+  /** In doubt, and no further copy goes out by itself. */
+  held: boolean
+  /** A bounce that came back by mail. */
+  report: boolean
+}
+
+export type StepFact = RecipientFact | EngagementFact | EmailErased
+
+export function isStepFact (fact: AnyFact): fact is StepFact {
+  return 'sequence' in fact.data
+}
+
+export function stepOf (fact: StepFact): Step {
+  const { type, data } = fact
+  return {
+    type,
+    sequence: data.sequence,
+    attempt: 'attempt' in data ? data.attempt : 0,
+    held: type === 'email.in_doubt' && fact.data.held,
+    report: type === 'email.bounced' && fact.data.report !== null
+  }
+}
+
+const MARKS: ReadonlySet<Step['type']> = new Set<EngagementFact['type']>([
+  'email.opened',
+  'email.clicked',
+  'email.complained',
+  'email.unsubscribed'
+])
+const OVER: ReadonlySet<Step['type'] | null> = new Set<Step['type']>([
+  'email.delivered',
+  'email.bounced',
+  'email.failed',
+  'email.suppressed',
+  'email.canceled'
+])
+/** What asks for a transaction, or says that there will be none: not while another's is under way, nor after the end.
+ */
+const WAITS: ReadonlySet<Step['type'] | null> = new Set<Step['type'] | null>([
+  null,
+  'email.rescheduled',
+  'email.retry_requested',
+  'email.deferred'
+])
+
+/** A recipient as far as its facts decide what may follow. `last` null = nothing is known of it yet. */
+interface Known {
+  last: Step | null
+  attempts: number
+  /** Earlier facts are gone by age: how many attempts were made is not known yet. */
+  open: boolean
+}
+
+/** Why the facts of one recipient, in the order of the log, cannot have come about by the rules of
+ *  streams/email/README.md; null where they can. The first of them may be gone by age when `aged`; what only the sender
+ *  can have known (which claim is void, when a lease was over) is taken on trust. */
+export function faultIn (steps: readonly Step[], aged: boolean): string | null {
+  const outcomes = steps.filter(({ type }) => !MARKS.has(type))
+  const forgotten = outcomes.findIndex(({ type }) => type === 'email.erased')
+  // What came before it is deleted fact by fact.
+  if (forgotten !== -1) return after(outcomes.slice(forgotten))
+  const number = numberFault(steps, aged)
+  if (number !== null) return number
+  let known: Known = { last: null, attempts: 0, open: aged }
+  for (const step of outcomes) {
+    const fault = known.open ? null : stepFault(known, step)
+    if (fault !== null) return fault
+    known = { last: step, attempts: Math.max(known.attempts, step.attempt), open: known.open && step.attempt === 0 }
+  }
+  return null
+}
+
+/** It lies on both of the recipient's subjects. */
+function after (outcomes: readonly Step[]): string | null {
+  const next = outcomes.find(({ type }) => type !== 'email.erased')
+  return next === undefined ? null : `${next.type} follows email.erased`
+}
+
+/** Each fact has the number that whoever wrote it counted: those on its own subject, and of the other subject at most
+ *  those that there are. */
+function numberFault (steps: readonly Step[], aged: boolean): string | null {
+  const seen = { outcomes: 0, marks: 0 }
+  for (const { type, sequence } of steps) {
+    const isMarkStep = MARKS.has(type)
+    const own = isMarkStep ? ++seen.marks : ++seen.outcomes
+    const others = isMarkStep ? seen.outcomes : seen.marks
+    if (sequence < own) return `${type} has number ${sequence} and is fact ${own} of its subject`
+    if (!aged && sequence > own + others) {
+      return `${type} has number ${sequence}, and only ${own + others - 1} are before it`
+    }
+  }
+  return null
+}
+
+function stepFault ({ last, attempts }: Known, step: Step): string | null {
+  const before = last?.type ?? null
+  const after = `${step.type} follows ${before ?? 'nothing'}`
+  switch (step.type) {
+    case 'email.attempted':
+      if (step.attempt !== attempts + 1) return `${after} as attempt ${step.attempt}, and ${attempts} were made`
+      return mayBegin(last) ? null : after
+    case 'email.delivered':
+      if (step.attempt > attempts + 1) return `${step.type} is of attempt ${step.attempt}, and ${attempts} were made`
+      return OVER.has(before) && before !== 'email.canceled' ? after : null
+    case 'email.bounced':
+    case 'email.deferred':
+      return outcomeFault(step, last, attempts) ? after : null
+    case 'email.in_doubt':
+      return before === 'email.attempted' && step.attempt === attempts ? null : after
+    case 'email.failed':
+    case 'email.suppressed':
+      return mayBegin(last) ? null : after
+    case 'email.canceled':
+      return WAITS.has(before) ? null : after
+    case 'email.rescheduled':
+      return before === null || before === 'email.rescheduled' ? null : after
+    case 'email.retry_requested':
+      return before === 'email.bounced' || before === 'email.failed' || before === 'email.suppressed' ||
+          last?.held === true
+        ? null
+        : after
+    default:
+      return null
+  }
+}
+
+/** A claim that is out may be void: its worker knows. */
+function mayBegin (last: Step | null): boolean {
+  return last === null || (!OVER.has(last.type) && !last.held)
+}
+
+function outcomeFault (step: Step, last: Step | null, attempts: number): boolean {
+  const before = last?.type ?? null
+  if (step.report) {
+    return attempts === 0 ||
+      !(before === 'email.attempted' || before === 'email.delivered' || before === 'email.deferred' ||
+        before === 'email.in_doubt')
+  }
+  // Of a claim that is out or in doubt, or of a transaction that had none yet.
+  if (step.attempt === attempts) return before !== 'email.attempted' && before !== 'email.in_doubt'
+  return step.attempt !== attempts + 1 || !mayBegin(last)
+}

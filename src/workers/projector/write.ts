@@ -1,0 +1,102 @@
+import { Sql, sql } from '#projections/define.ts'
+import type { AnyFact } from '#streams/catalog.ts'
+import type { Recorded } from '#streams/define.ts'
+import { asError } from '#src/base/errors.ts'
+import type { Found } from '#src/nats/follow.ts'
+import { moveCheckpoints, type Move, type Positions } from '#src/postgres/checkpoint.ts'
+import { createCopier } from '#src/postgres/copy.ts'
+import { isPoison, type Pool } from '#src/postgres/pool.ts'
+import { inTransaction, type Run } from '#src/postgres/query.ts'
+import type { TableSet } from '#src/postgres/table-sets.ts'
+
+/** What a stream holds at a place. */
+export interface Item extends Omit<Found, 'newer'> {
+  stream: string
+}
+
+/** Another projector has moved the checkpoint. */
+export class Overtaken extends Error {}
+
+/** What `project` throws: its fault and the fact's, not PostgreSQL's. */
+class Unprojectable extends Error {}
+
+export interface Writer {
+  /** Writes items, each stream's in order and after `positions`, which move along: rows and checkpoint in one
+   *  transaction. What cannot be read, projected or stored is dead-lettered instead, alone. Throws Overtaken, and the
+   *  driver's error when PostgreSQL is away or at fault. */
+  write(items: Item[], positions: Positions): Promise<void>
+}
+
+export interface WriterOptions {
+  pool: Pool
+  set: TableSet
+  /** Moves the positions in the transaction that writes the rows, false when one is not where it should be; the set's
+   *  checkpoints unless told. */
+  move?(run: Run, moves: Move[]): Promise<boolean>
+  /** Brings rows by COPY where that will do: for very many, in half of PostgreSQL's time. */
+  copies?: boolean
+  onDeadLetter(item: Pick<Item, 'stream' | 'seq' | 'subject'>, reason: string): void
+}
+
+export function createWriter (
+  { pool, set, onDeadLetter, copies = false, move = (run, moves) => moveCheckpoints(run, set, moves) }: WriterOptions
+): Writer {
+  const { projection } = set
+  const copier = createCopier(set)
+
+  async function write (items: Item[], positions: Positions, byCopy = copies): Promise<void> {
+    if (items.length === 0) return
+    try {
+      await commit(items, positions, byCopy)
+    } catch (error) {
+      if (!(error instanceof Unprojectable) && !isPoison(error)) throw error
+      // COPY minds a row that is there already; the statement may not.
+      if (byCopy) return await write(items, positions, false)
+      if (items.length === 1) {
+        return await commit([{ ...items[0]!, fact: null, reason: asError(error).message }], positions, false)
+      }
+      // One fact spoils the batch: halved until it stands alone.
+      const half = items.length >> 1
+      await write(items.slice(0, half), positions, false)
+      await write(items.slice(half), positions, false)
+    }
+  }
+
+  async function commit (items: Item[], positions: Positions, byCopy: boolean): Promise<void> {
+    const moves = [...new Set(items.map(({ stream }) => stream))].map(stream => ({
+      stream,
+      from: positions[stream]!,
+      to: items.findLast(item => item.stream === stream)!.seq
+    }))
+    const deadLetters = items.filter(({ fact }) => fact === null)
+    const statements = [...project(items.filter(isRead)), ...deadLetters.map(deadLetter)]
+    await inTransaction(pool, set, async (run, client) => {
+      if (!await move(run, moves)) throw new Overtaken()
+      for (const statement of statements) await (byCopy ? copier.run(client, run, statement) : run(statement))
+    })
+    for (const { stream, to } of moves) positions[stream] = to
+    for (const item of deadLetters) onDeadLetter(item, item.reason)
+  }
+
+  function project (facts: Array<Item & Recorded<AnyFact>>): Sql[] {
+    try {
+      return facts.length === 0 ? [] : projection.project(facts)
+    } catch (error) {
+      throw new Unprojectable(asError(error).message, { cause: error })
+    }
+  }
+
+  return { write: async (items, positions) => await write(items, positions) }
+}
+
+function isRead (item: Item): item is Item & Recorded<AnyFact> {
+  return item.fact !== null
+}
+
+const REASON_CHARS_MAX = 1000
+
+function deadLetter ({ stream, seq, subject, reason }: Item): Sql {
+  return sql`insert into dead_letters (stream, seq, subject, reason) values (${stream}, ${seq}, ${subject}, ${
+    reason.slice(0, REASON_CHARS_MAX)
+  }) on conflict (stream, seq) do nothing`
+}

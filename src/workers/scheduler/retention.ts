@@ -1,0 +1,36 @@
+import { deleteSome, type Projection } from '#projections/define.ts'
+import type { Bus } from '#src/nats/connect.ts'
+import { ageMsMax } from '#src/nats/pages.ts'
+import type { Pool } from '#src/postgres/pool.ts'
+import { liveSet, qualified } from '#src/postgres/table-sets.ts'
+import { deletePages, PAGE } from './pages.ts'
+
+export interface RetentionOptions {
+  bus: Bus
+  pool: Pool
+  /** Those whose rows leave by the clock of their facts. */
+  projections: readonly Projection[]
+  /** Unix ms. */
+  nowMs(): number
+  signal: AbortSignal
+}
+
+/** Deletes the rows of what began before the oldest facts that are kept, some at a time; resolves to their number. Rows
+ *  and facts have one clock: the stream's own age. Throws when NATS or PostgreSQL does not answer. */
+export async function deleteAged (options: RetentionOptions): Promise<number> {
+  let removed = 0
+  for (const projection of options.projections) removed += await deleteOf(projection, options)
+  return removed
+}
+
+async function deleteOf (projection: Projection, { bus, pool, nowMs, signal }: RetentionOptions): Promise<number> {
+  const { aging } = projection
+  if (aging === undefined) return 0
+  const ageMs = await ageMsMax(bus, aging.stream)
+  if (!Number.isFinite(ageMs)) return 0
+  let removed = 0
+  for (const [table, condition] of Object.entries(aging.rows(nowMs() - ageMs))) {
+    removed += await deletePages(pool, signal, deleteSome(qualified(liveSet(projection), table), condition, PAGE))
+  }
+  return removed
+}

@@ -1,0 +1,237 @@
+import { isIP } from 'node:net'
+import { TLSSocket } from 'node:tls'
+import SMTPConnection from 'nodemailer/lib/smtp-connection'
+import type { SmtpReply, SmtpStage, Transaction } from '#streams/email/decide.ts'
+import { asError, deadline } from '#src/base/errors.ts'
+import { parseReply, printable } from '#src/feedback/reply.ts'
+import type { Target } from './target.ts'
+
+/** How long we wait, in ms. Source: RFC 5321 4.5.3.2. */
+export interface SmtpTimeouts {
+  connectMs: number
+  greetingMs: number
+  /** EHLO, MAIL, RCPT, DATA, RSET, login, each. */
+  commandMs: number
+  /** The whole body, dot not included, however slowly it is taken. */
+  bodyMs: number
+  /** The reply to the final dot. Never shorter: the server may have the message long before it says so. */
+  dotMs: number
+  /** Greeting, EHLO and the reply to MAIL, each, of a site that nobody knows yet. */
+  strangerMs: number
+}
+
+export const SMTP_TIMEOUTS: SmtpTimeouts = {
+  connectMs: 30_000,
+  greetingMs: 60_000,
+  commandMs: 300_000,
+  bodyMs: 900_000,
+  dotMs: 600_000,
+  strangerMs: 30_000
+}
+
+/** For opening a session at a site that has never answered a mail: whoever only holds connections holds them for less.
+ */
+export function forStranger (timeouts: SmtpTimeouts): SmtpTimeouts {
+  const { greetingMs, commandMs, strangerMs } = timeouts
+  return { ...timeouts, greetingMs: Math.min(greetingMs, strangerMs), commandMs: Math.min(commandMs, strangerMs) }
+}
+
+/** What is known of trouble with a server, beside its words. */
+interface Circumstances {
+  /** The server's name, where it is one of several. */
+  host?: string | null
+  /** TLS was begun and did not come about. */
+  inTls?: boolean
+  /** The server gives no TLS, which is required. */
+  noTls?: boolean
+  /** Why, in one word, when the server said nothing. */
+  class?: string
+}
+
+/** The server cannot be reached, or wants nothing from us: no message is to blame. */
+export class HostTrouble extends Error {
+  override name = 'HostTrouble'
+  readonly stage: SmtpStage
+  readonly reply: SmtpReply | null
+  readonly host: string | null
+  readonly inTls: boolean
+  readonly noTls: boolean
+  readonly class: string
+  constructor (
+    message: string,
+    stage: SmtpStage,
+    reply: SmtpReply | null,
+    { host = null, inTls = false, noTls = false, class: why = 'networkerror' }: Circumstances = {}
+  ) {
+    super(message)
+    this.stage = stage
+    this.reply = reply
+    this.host = host
+    this.inTls = inTls
+    this.noTls = noTls
+    this.class = why
+  }
+}
+
+/** One SMTP connection, ready for MAIL. */
+export interface Session {
+  connection: SMTPConnection
+  host: string
+  tls: Transaction['tls']
+  /** Transactions begun on it. */
+  messages: number
+  /** Those that came to their end with a reply. */
+  replies: number
+  /** False once it must not be used again. */
+  usable: boolean
+  /** A refused transaction may still be open on it: RSET first. */
+  dirty: boolean
+  /** The server takes UTF-8 in addresses and headers (RFC 6531). */
+  smtpUtf8: boolean
+  /** How long the reply to MAIL may take, until it has answered a mail. */
+  mailMs: number
+}
+
+/** Connects, says EHLO, turns on TLS and logs in, as the target asks; throws HostTrouble. `hostname` is our name in
+ *  EHLO. */
+export async function openSession (target: Target, hostname: string, timeouts: SmtpTimeouts): Promise<Session> {
+  const connection = new SMTPConnection({
+    host: target.address ?? target.host,
+    servername: isIP(target.host) === 0 ? target.host : undefined,
+    port: target.port,
+    secure: target.secure,
+    ignoreTLS: target.tls === 'off',
+    // A no to STARTTLS is no reason to go away, for a stranger.
+    opportunisticTLS: target.tls === 'opportunistic' && target.address !== null,
+    requireTLS: !target.secure && (target.tls === 'required' || target.tls === 'unverified'),
+    tls: { rejectUnauthorized: target.verify, minVersion: 'TLSv1.2', ca: target.ca },
+    name: hostname,
+    // Its connection timeout spans all until the last EHLO; connecting itself is timed below.
+    connectionTimeout: timeouts.connectMs + timeouts.greetingMs,
+    greetingTimeout: timeouts.greetingMs,
+    dnsTimeout: timeouts.connectMs,
+    socketTimeout: timeouts.dotMs + 60_000,
+    // Whatever is closed is dropped at once: a half-closed line could still carry bytes.
+    socketCloseTimeout: 0,
+    maxResponseSize: 64 * 1024
+  })
+  // It emits errors at any time, also between two messages; whoever waits hears of them by other ways.
+  connection.on('error', () => {})
+  try {
+    await deadline(
+      connect(connection, timeouts.connectMs),
+      timeouts.connectMs + timeouts.greetingMs + timeouts.commandMs,
+      'timeout'
+    )
+    if (target.auth !== null) await deadline(login(connection, target.auth), timeouts.commandMs, 'timeout')
+  } catch (error) {
+    connection.close()
+    throw asTrouble(error, connection, target)
+  }
+  const smtpUtf8 = extensionsOf(connection).includes('SMTPUTF8')
+  const session = {
+    connection,
+    host: target.host,
+    tls: tlsOf(connection),
+    messages: 0,
+    replies: 0,
+    usable: true,
+    dirty: false,
+    smtpUtf8,
+    mailMs: timeouts.commandMs
+  }
+  connection.on('end', () => {
+    session.usable = false
+  })
+  return session
+}
+
+function connect (connection: SMTPConnection, connectMs: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      if (connection.stage === 'init') reject(new Error('Connection timeout'))
+    }, connectMs)
+    connection.once('error', reject)
+    connection.once('end', () => reject(new Error('Connection closed')))
+    connection.connect(error => {
+      if (error === undefined) resolve()
+      else reject(error)
+    })
+    connection.once('connect', () => clearTimeout(timer))
+    connection.once('end', () => clearTimeout(timer))
+  })
+}
+
+function login (connection: SMTPConnection, auth: { user: string, pass: string }): Promise<void> {
+  return new Promise((resolve, reject) => {
+    connection.once('end', () => reject(new Error('Connection closed')))
+    connection.login(auth, error => {
+      if (error === null) resolve()
+      else reject(error)
+    })
+  })
+}
+
+function asTrouble (thrown: unknown, connection: SMTPConnection, { host }: Target): HostTrouble {
+  const error = asError(thrown) as Error & { response?: string, command?: string }
+  const { lastServerResponse } = connection
+  const greeted = lastServerResponse !== false && !(error.command === 'CONN' && error.response !== undefined)
+  if (error.command === 'STARTTLS' && error.response !== undefined) {
+    return new HostTrouble(printable(`the server gives no TLS, which is required: ${error.response}`), 'ehlo', null, {
+      host,
+      noTls: true,
+      class: 'failedstarttls'
+    })
+  }
+  const inTls = connection.upgrading === true
+  return new HostTrouble(printable(error.message), greeted ? 'ehlo' : 'connect', parseReply(error.response ?? ''), {
+    host,
+    inTls,
+    class: inTls ? 'failedstarttls' : 'networkerror'
+  })
+}
+
+function tlsOf (connection: SMTPConnection): Session['tls'] {
+  const socket = connection._socket
+  if (!(socket instanceof TLSSocket)) return null
+  return {
+    version: socket.getProtocol() ?? 'unknown',
+    cipher: socket.getCipher()?.name ?? 'unknown',
+    verified: socket.authorized
+  }
+}
+
+/** nodemailer parses the EHLO answer and keeps it to itself, while it leaves this check to us. */
+function extensionsOf (connection: SMTPConnection): string[] {
+  return (connection as unknown as { _supportedExtensions: string[] })._supportedExtensions
+}
+
+/** After a refused transaction: RSET, so that the next MAIL is not nested in it. False when the connection is no longer
+ *  good. */
+export async function resetSession (session: Session, timeouts: SmtpTimeouts): Promise<boolean> {
+  const { connection } = session
+  let onEnd = () => {}
+  const reset = new Promise<boolean>(resolve => {
+    onEnd = () => resolve(false)
+    connection.once('end', onEnd)
+    connection.reset(error => resolve(error === null))
+  })
+  const done = await deadline(reset, timeouts.commandMs, 'timeout').catch(() => false)
+  connection.off('end', onEnd)
+  return done && session.usable
+}
+
+/** Closes at once: what is half said stays unsaid. */
+export function closeSession (session: Session): void {
+  session.usable = false
+  session.connection.close()
+}
+
+const QUIT_MS = 1000
+
+/** Says QUIT before it closes, for the peer's peace of mind. Nobody waits for it. */
+export function quitSession (session: Session): void {
+  session.usable = false
+  session.connection.quit()
+  setTimeout(() => session.connection.close(), QUIT_MS).unref()
+}

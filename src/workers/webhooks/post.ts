@@ -1,0 +1,206 @@
+import { errors, Pool, type buildConnector, type Dispatcher } from 'undici'
+import type { ErrorKind } from '#streams/delivery/facts.ts'
+import { asError, errorCode } from '#src/base/errors.ts'
+import { createConnector, TargetRefused, type Resolve } from '#src/dns/guard.ts'
+
+/** What came of one request. */
+export interface Answer {
+  /** null = no answer. */
+  status: number | null
+  /** Why there is none, in words without anything of ours in it. */
+  error: string | null
+  errorKind: ErrorKind | null
+  /** The body's first 4,096 bytes as text. */
+  response: string
+  /** What `Retry-After` says, or null. */
+  retryAfter: string | null
+  durationMs: number
+}
+
+/** Posts to webhook endpoints. */
+export interface Poster {
+  /** Never throws: whatever happens is an answer. Ends within the poster's `timeoutMs`. */
+  post(url: URL, headers: Record<string, string>, body: Uint8Array): Promise<Answer>
+  /** Closes every connection, the busy ones too. */
+  close(): Promise<void>
+}
+
+const RESPONSE_BYTES_MAX = 4096
+/** The status decides; a body that dribbles does not hold the lane for long. */
+const BODY_MS_MAX = 2000
+const HEADER_BYTES_MAX = 16_384
+/** Origins whose connections are kept; the one not used for longest is closed first. */
+const POOLS_MAX = 4096
+
+export interface PosterOptions {
+  allowPrivate: boolean
+  /** From the first byte of DNS to the last of the answer. */
+  timeoutMs: number
+  /** How names are resolved; else by DNS and the system. */
+  resolve?: Resolve
+}
+
+/** A pool of connections for each origin, so that one that hangs costs the others nothing. Two endpoints of one origin
+ *  share a pool but no limit: each endpoint's lane has its own. Redirects are not followed. */
+export function createPoster ({ allowPrivate, timeoutMs, resolve }: PosterOptions): Poster {
+  const connect = createConnector(allowPrivate, { resolve })
+  const pools = new Map<string, Pool>()
+
+  function poolOf (origin: string): Pool {
+    const pool = pools.get(origin) ?? openPool(origin, connect, timeoutMs)
+    pools.delete(origin)
+    pools.set(origin, pool)
+    if (pools.size > POOLS_MAX) dropOldest()
+    return pool
+  }
+
+  function dropOldest (): void {
+    const [origin, pool] = pools.entries().next().value!
+    pools.delete(origin)
+    // Requests under way finish first.
+    void pool.close().catch(() => {})
+  }
+
+  async function post (url: URL, headers: Record<string, string>, body: Uint8Array): Promise<Answer> {
+    // Checked when the endpoint was made; the operator may have changed the rule since.
+    if (!allowPrivate && url.protocol !== 'https:') {
+      return unanswered({ error: 'target refused: only https is allowed', errorKind: 'refused' }, 0)
+    }
+    return await exchange(
+      poolOf(url.origin),
+      { path: url.pathname + url.search, method: 'POST', headers, body },
+      timeoutMs
+    )
+  }
+
+  return {
+    post,
+    close: async () => {
+      await Promise.all([...pools.values()].map(pool => pool.destroy()))
+      pools.clear()
+    }
+  }
+}
+
+function openPool (origin: string, connect: buildConnector.connector, timeoutMs: number): Pool {
+  return new Pool(origin, {
+    connect,
+    pipelining: 1,
+    headersTimeout: timeoutMs,
+    bodyTimeout: timeoutMs,
+    maxHeaderSize: HEADER_BYTES_MAX,
+    keepAliveTimeout: 4000,
+    keepAliveMaxTimeout: 60_000
+  })
+}
+
+/** One request and the start of its answer; what comes beyond is not read. Once the status is known, a body that breaks
+ *  off or dribbles changes nothing. On undici's bare handler: a stream for each answer costs half as much again as the
+ *  request. */
+function exchange (pool: Pool, request: Dispatcher.DispatchOptions, timeoutMs: number): Promise<Answer> {
+  return new Promise(resolve => {
+    const startMs = performance.now()
+    const chunks: Buffer[] = []
+    let size = 0
+    let head: { status: number, retryAfter: string | null } | null = null
+    let running: Dispatcher.DispatchController | null = null
+    let over = false
+    let timer = setTimeout(cut, timeoutMs)
+
+    function end (reason: Reason): void {
+      if (over) return
+      over = true
+      clearTimeout(timer)
+      const durationMs = Math.round(performance.now() - startMs)
+      resolve(
+        head === null
+          ? unanswered(reason, durationMs)
+          : { ...head, error: null, errorKind: null, response: textOf(chunks), durationMs }
+      )
+    }
+
+    function cut (): void {
+      end({ error: `no answer within ${timeoutMs / 1000} s`, errorKind: 'timeout' })
+      running?.abort(new Error('enough'))
+    }
+
+    pool.dispatch(request, {
+      onRequestStart (controller) {
+        running = controller
+        if (over) controller.abort(new Error('too late'))
+      },
+      onResponseStart (_controller, status, headers) {
+        if (status < 200) return
+        const retryAfter = headers['retry-after']
+        head = { status, retryAfter: retryAfter === undefined ? null : String(retryAfter) }
+        clearTimeout(timer)
+        timer = setTimeout(cut, Math.max(1, Math.min(BODY_MS_MAX, startMs + timeoutMs - performance.now())))
+      },
+      onResponseData (_controller, chunk) {
+        chunks.push(chunk)
+        size += chunk.length
+        if (size >= RESPONSE_BYTES_MAX) cut()
+      },
+      onResponseEnd: () => end({ error: 'an answer without a status', errorKind: 'protocol' }),
+      onResponseError: (_controller, error) => end(reasonOf(error))
+    })
+  })
+}
+
+function textOf (chunks: Buffer[]): string {
+  // PostgreSQL's text holds no NUL.
+  return Buffer.concat(chunks).subarray(0, RESPONSE_BYTES_MAX).toString('utf8').replaceAll('\0', '\uFFFD')
+}
+
+type Reason = Pick<Answer, 'error' | 'errorKind'>
+
+function unanswered (reason: Reason, durationMs: number): Answer {
+  return { status: null, ...reason, response: '', retryAfter: null, durationMs }
+}
+
+/** What an error's code means, in our words. */
+const REASONS: Record<string, [ErrorKind, string]> = {
+  ECONNREFUSED: ['connect', 'connection refused'],
+  EHOSTUNREACH: ['connect', 'host unreachable'],
+  ENETUNREACH: ['connect', 'network unreachable'],
+  ECONNRESET: ['reset', 'connection reset'],
+  EPIPE: ['reset', 'connection reset'],
+  ENOTFOUND: ['dns', 'host name not found'],
+  EAI_AGAIN: ['dns', 'host name could not be resolved'],
+  ETIMEDOUT: ['timeout', 'connection timed out'],
+  UND_ERR_CONNECT_TIMEOUT: ['timeout', 'connection timed out'],
+  UND_ERR_HEADERS_OVERFLOW: ['protocol', 'headers too large']
+}
+
+/** Those of whole families, with the error's own words. */
+const FAMILIES: Array<[RegExp, ErrorKind]> = [
+  [/^(ERR_TLS_|ERR_SSL_|EPROTO$|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|INVALID_CA$|HOSTNAME_MISMATCH$)/, 'tls'],
+  [/^EAI_/, 'dns']
+]
+
+function reasonOf (thrown: unknown): Reason {
+  const error = asError(thrown)
+  if (error instanceof TargetRefused) {
+    return { error: `target refused: ${error.message}`.slice(0, 500), errorKind: 'refused' }
+  }
+  const inner = error instanceof AggregateError ? asError(error.errors[0]) : error
+  const code = errorCode(inner)
+  if (inner instanceof errors.HTTPParserError) {
+    return { error: `not an answer in HTTP: ${inner.message}`.slice(0, 500), errorKind: 'protocol' }
+  }
+  if (code === 'UND_ERR_SOCKET') return socketReason(inner)
+  const [errorKind, words] = REASONS[code] ?? [familyOf(code), `${code === '' ? inner.name : code}: ${inner.message}`]
+  // PostgreSQL's text holds no NUL, and a certificate may say anything.
+  return { error: words.replaceAll('\0', '\uFFFD').slice(0, 500), errorKind }
+}
+
+function familyOf (code: string): ErrorKind {
+  return FAMILIES.find(([family]) => family.test(code))?.[1] ?? 'other'
+}
+
+/** One code for a line that ended and for an answer nobody may give to a POST (100 unasked, 101). */
+function socketReason ({ message }: Error): Reason {
+  return message.startsWith('bad ')
+    ? { error: `not an answer to a request: ${message}`, errorKind: 'protocol' }
+    : { error: 'connection closed before an answer', errorKind: 'reset' }
+}
