@@ -49,7 +49,7 @@ const entries = [
   /^src\/bin\.js$/,
   /\.test\.ts$/,
   /^test\/schemathesis\/run\.ts$/,
-  /^test\/support\/(up|down|keeper|prepare|embedded-child|.*-child)\.(ts|js)$/,
+  /^test\/support\/(up|down|keeper|prepare|format|embedded-child|.*-child)\.(ts|js)$/,
   /^test\/bench\//,
   /^src\/servers\/dashboard\/assets\//
 ]
