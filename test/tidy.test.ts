@@ -4,8 +4,8 @@ import t from 'tap'
 
 const root = join(import.meta.dirname, '..')
 
-/** The app from the ground up: imports go down, and modules of one floor do not know each other. See README.md, "The
- *  app". */
+/** The app from the ground up: imports go down, and modules of one floor do not know each other. See
+ *  docs/architecture.md. */
 const floors = [
   ['src/base', 'src/client', 'streams'],
   ['projections'],

@@ -4,8 +4,8 @@ import { Complaint } from './errors.ts'
 const ROLES = ['api', 'sender', 'projector', 'webhooks', 'inbound', 'scheduler'] as const
 export type RoleName = typeof ROLES[number]
 
-/** Everything the environment may say. Read once; the rest of the program receives plain values. The same names stand
- *  in README.md, "Settings". */
+/** Everything the environment may say. Read once; the rest of the program receives plain values. docs/settings.md is
+ *  made from this by `npm run docs`. */
 export interface Config {
   roles: Set<RoleName>
   host: string
@@ -52,8 +52,12 @@ export interface Config {
 
 interface Setting<T> {
   env: string
-  /** One sentence for `jetpost doctor` and the README. */
+  /** One phrase for `jetpost doctor`, and the first sentence in docs/settings.md. */
   means: string
+  /** Further sentences for docs/settings.md. */
+  details?: string
+  /** The default in words, where `fallback` does not show it. */
+  unset?: string
   fallback: T | ((env: Environment) => T)
   parse: (text: string) => T
   /** Shown as set or unset only. */
@@ -207,32 +211,49 @@ export const settings: Settings = {
   roles: {
     env: 'JETPOST_ROLES',
     means: `what this process does: all, or a list of ${ROLES.join(', ')}`,
+    details: 'Several processes that share one NATS and one PostgreSQL may have different roles. `api` includes the ' +
+      'dashboard and the tracking pages, `projector` the reactions, `scheduler` the domain checks.',
+    unset: '`all`',
     fallback: new Set(ROLES),
     parse: roles
   },
   host: { env: 'HOST', means: 'address the HTTP server listens on', fallback: '127.0.0.1', parse: address },
-  port: { env: 'PORT', means: 'port of the HTTP server', fallback: 8080, parse: integer(0, 65_535) },
+  port: {
+    env: 'PORT',
+    means: 'port of the HTTP server',
+    details: '0 = a free port.',
+    fallback: 8080,
+    parse: integer(0, 65_535)
+  },
   publicUrl: {
     env: 'JETPOST_PUBLIC_URL',
-    means: 'where clients reach it; below a path there is no dashboard',
+    means: 'URL at which clients reach the HTTP server',
+    details: 'With a path, such as `https://example.com/mail`, there is no dashboard: it needs a host of its own.',
+    unset: '`http://localhost:<PORT>`',
     fallback: env => `http://localhost:${env.PORT ?? 8080}`,
     parse: webUrl
   },
   trackingUrl: {
     env: 'JETPOST_TRACKING_URL',
-    means: 'where tracking and unsubscribe links lead; unset = the public URL',
+    means: 'base URL of tracking and unsubscribe links',
+    unset: '`JETPOST_PUBLIC_URL`',
     fallback: env => env.JETPOST_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://localhost:${env.PORT ?? 8080}`,
     parse: webUrl
   },
   dataDir: {
     env: 'JETPOST_DATA_DIR',
     means: 'folder of the embedded servers and the generated secret',
+    details: 'Created with mode 0700. One Jetpost at a time uses it.',
     fallback: './data',
     parse: text
   },
   secret: {
     env: 'JETPOST_SECRET',
-    means: 'seals recoverable secrets and signs tokens; required with NATS_URL',
+    means: 'encrypts recoverable secrets and signs tokens; required with NATS_URL',
+    details:
+      'At least 32 characters. With another secret, webhook secrets and DKIM keys cannot be opened, and the links ' +
+      'and return paths in mail already sent no longer work.',
+    unset: 'generated, in the data folder',
     fallback: null,
     secret: true,
     parse: value => {
@@ -243,6 +264,8 @@ export const settings: Settings = {
   natsUrl: {
     env: 'NATS_URL',
     means: 'a NATS server to use instead of the embedded one',
+    details: 'nats-server 2.14 or newer. A comma separates the servers of a cluster.',
+    unset: 'embedded NATS',
     fallback: null,
     secret: true,
     parse: url('nats:', 'tls:')
@@ -250,20 +273,25 @@ export const settings: Settings = {
   natsCreds: { env: 'NATS_CREDS', means: 'path of a NATS credentials file', fallback: null, parse: text },
   natsReplicas: {
     env: 'JETPOST_NATS_REPLICAS',
-    means: 'copies of each stream: 1, or 3 or 5 on a cluster',
+    means: 'replicas of each stream: 1, or 3 or 5 on a cluster',
     fallback: 1,
     parse: integer(1, 5)
   },
   databaseUrl: {
     env: 'DATABASE_URL',
     means: 'a PostgreSQL database to use instead of the embedded one',
+    details: 'The role needs `create` on the database.',
+    unset: 'embedded PostgreSQL',
     fallback: null,
     secret: true,
     parse: url('postgres:', 'postgresql:')
   },
   smtpUrl: {
     env: 'SMTP_URL',
-    means: "relay for outgoing mail; direct: = straight to the recipients' servers; unset = the built-in catcher",
+    means: "relay for outgoing mail; direct: = straight to the recipients' servers; unset = the built-in mailbox",
+    details: '`smtp://user:pass@host:587` or `smtps://…`. With a password TLS is required, otherwise it is used when ' +
+      'offered; `?tls=required`, `unverified`, `opportunistic` or `off` overrides that.',
+    unset: 'built-in mailbox',
     fallback: null,
     secret: true,
     parse: smtpUrl
@@ -271,113 +299,157 @@ export const settings: Settings = {
   smtpConnections: {
     env: 'JETPOST_SMTP_CONNECTIONS',
     means: 'SMTP transactions at once',
+    details: 'From 1 to 1000. It is also the most mail that can be in doubt when a sender dies.',
     fallback: 100,
     parse: integer(1, 1000)
   },
   mxPort: { env: 'JETPOST_MX_PORT', means: 'port of MX hosts in direct mode', fallback: 25, parse: port },
   mxAllowPrivate: {
     env: 'JETPOST_MX_ALLOW_PRIVATE',
-    means: 'may MX hosts have private addresses',
+    means: 'allow MX hosts with private addresses',
     fallback: false,
     parse: boolean
   },
-  hostname: { env: 'JETPOST_HOSTNAME', means: 'our name in EHLO', fallback: null, parse: ehloName },
+  hostname: {
+    env: 'JETPOST_HOSTNAME',
+    means: 'host name in EHLO, and of the inbound SMTP server',
+    details: 'In direct mode it must have an address whose PTR record is this name.',
+    unset: "the machine's host name",
+    fallback: null,
+    parse: ehloName
+  },
   bounceDomain: {
     env: 'JETPOST_BOUNCE_DOMAIN',
-    means: 'host that bounces come back to (the return path); unset = none',
+    means: 'domain of the return path, to which bounces come back',
+    details: 'Its MX record leads to `JETPOST_INBOUND_PORT`. Sending domains point a CNAME at it.',
     fallback: null,
     parse: hostName
   },
   inboundHost: {
     env: 'JETPOST_INBOUND_HOST',
-    means: 'address the inbound listener is on; unset = that of HTTP',
+    means: 'address the inbound SMTP server listens on',
+    unset: '`HOST`',
     fallback: env => env.HOST ?? '127.0.0.1',
     parse: address
   },
   inboundPort: {
     env: 'JETPOST_INBOUND_PORT',
-    means: 'SMTP port for what comes back (bounces, complaints, unsubscribes); unset = no listener',
+    means: 'port of the inbound SMTP server (bounces, complaints, unsubscribes); unset = no server',
+    details: '0 = a free port.',
+    unset: 'no inbound SMTP server',
     fallback: null,
     parse: integer(0, 65_535)
   },
   tlsCert: {
     env: 'JETPOST_TLS_CERT',
-    means: "PEM file of the inbound listener's certificate chain; unset = self-signed",
+    means: "PEM file of the inbound SMTP server's certificate chain",
+    unset: 'self-signed',
     fallback: null,
     parse: text
   },
   tlsKey: { env: 'JETPOST_TLS_KEY', means: "PEM file of that certificate's key", fallback: null, parse: text },
   dns: {
     env: 'JETPOST_DNS',
-    means: "resolver for mail, webhooks and domain checks, host:port; unset = the system's",
+    means: 'resolver for mail, webhooks and domain checks, host:port',
+    details: 'For example `127.0.0.1:5353` or `[::1]:53`.',
+    unset: "the system's",
     fallback: null,
     parse: resolver
   },
   apiKey: {
     env: 'JETPOST_API_KEY',
-    means: 'a full-access key of the first account; a new value revokes the old',
+    means: 'a full-access key of the first account; a new value revokes the old one',
+    details: '`jp_live_` or `jp_test_` and at least 16 characters.',
+    unset: 'generated, printed once',
     fallback: null,
     secret: true,
     parse: value => {
-      if (!/^jp_(live|test)_[A-Za-z0-9_-]{16,200}$/.test(value)) {
-        throw new Error('must look like jp_live_… or jp_test_… with at least 16 characters after that')
-      }
+      const isKey = /^jp_(live|test)_[A-Za-z0-9_-]{16,200}$/.test(value)
+      if (!isKey) throw new Error('must look like jp_live_… or jp_test_… with at least 16 characters after that')
       return value
     }
   },
   domains: {
     env: 'JETPOST_DOMAINS',
     means: "domains the first account starts with, besides the sandbox's",
+    details: 'A comma-separated list.',
+    unset: 'none',
     fallback: [],
     parse: list
   },
   requireVerifiedDomains: {
     env: 'JETPOST_REQUIRE_VERIFIED_DOMAINS',
-    means: 'is mail refused from a domain whose DNS is not verified; unset = yes, but not on the embedded servers',
+    means: 'refuse mail from a domain whose DNS records are not verified',
+    details: 'The error is 422 `domain_unverified`.',
+    unset: '`false` on embedded NATS, otherwise `true`',
     fallback: env => env.NATS_URL !== undefined,
     parse: boolean
   },
   webhookAllowPrivate: {
     env: 'JETPOST_WEBHOOK_ALLOW_PRIVATE',
-    means: 'may webhooks go to http and private addresses',
+    means: 'allow webhook endpoints with http: URLs and private addresses',
+    unset: '`true` on embedded NATS with a loopback `HOST`, otherwise `false`',
     fallback: env => env.NATS_URL === undefined && LOOPBACK.has(env.HOST ?? '127.0.0.1'),
     parse: boolean
   },
   trustProxy: {
     env: 'JETPOST_TRUST_PROXY',
-    means: 'addresses and ranges whose X-Forwarded-For is believed',
+    means: 'addresses and ranges whose X-Forwarded-For is trusted',
+    details:
+      'A comma-separated list; `loopback`, `linklocal` and `uniquelocal` name the usual ranges. Set it behind a ' +
+      'proxy: otherwise all clients share one address, and the limits of one address.',
+    unset: 'none',
     fallback: [],
     parse: proxies
   },
   factsRetentionMs: {
     env: 'JETPOST_RETENTION',
     means: 'how long facts about mail are kept',
+    details: 'Days, hours or minutes: `90d`, `120h`. At least 5 days, and always 10 days longer than content.',
+    unset: '`90d`',
     fallback: 90 * UNIT_MS.d!,
     parse: duration(5 * UNIT_MS.d!)
   },
   contentRetentionMs: {
     env: 'JETPOST_CONTENT_RETENTION',
     means: "how long mail's content is kept",
+    details: 'At least 5 days. Mail can be scheduled this far ahead, less 4 days.',
+    unset: '`30d`',
     fallback: 30 * UNIT_MS.d!,
     parse: duration(5 * UNIT_MS.d!)
   },
   natsBin: {
     env: 'JETPOST_NATS_BIN',
     means: 'a nats-server binary for the embedded NATS',
+    unset: 'looked for, or downloaded once',
     fallback: null,
     parse: text
   },
-  natsPort: { env: 'JETPOST_NATS_PORT', means: 'port of the embedded NATS', fallback: null, parse: port },
-  postgresPort: { env: 'JETPOST_POSTGRES_PORT', means: 'port of the embedded PostgreSQL', fallback: null, parse: port },
+  natsPort: {
+    env: 'JETPOST_NATS_PORT',
+    means: 'port of the embedded NATS',
+    unset: 'a free port, then the same one',
+    fallback: null,
+    parse: port
+  },
+  postgresPort: {
+    env: 'JETPOST_POSTGRES_PORT',
+    means: 'port of the embedded PostgreSQL',
+    unset: 'a free port, then the same one',
+    fallback: null,
+    parse: port
+  },
   catcherPort: {
     env: 'JETPOST_CATCHER_PORT',
-    means: 'SMTP port of the built-in mail catcher; unset = a free one',
+    means: 'SMTP port of the built-in mailbox',
+    unset: 'a free port',
     fallback: null,
     parse: port
   },
   logLevel: {
     env: 'JETPOST_LOG_LEVEL',
-    means: 'trace, debug, info, warn, error, fatal or silent',
+    means: 'log level: trace, debug, info, warn, error, fatal or silent',
+    details: 'Logs go to stderr.',
     fallback: 'info',
     parse: oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent')
   }

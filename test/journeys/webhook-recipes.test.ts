@@ -1,6 +1,6 @@
 import { execFile, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,53 +17,45 @@ import { openHookRig } from '../support/hook-rig.ts'
 import { until } from '../support/wait.ts'
 
 const root = join(import.meta.dirname, '..', '..')
-const README = join(root, 'README.md')
+const RECEIVERS = join(root, 'docs', 'receivers')
 
 interface Recipe {
   name: string
+  /** Its name in docs/receivers. */
+  file: string
   /** Says what is missing on this machine; false = nothing. */
   missing: false | string
-  code: string
-  /** Brings it into the folder and says how it is run. */
-  prepare(folder: string, code: string): Promise<[command: string, ...args: string[]]>
+  /** Makes what stands in the folder ready, and says how it is run. */
+  prepare(folder: string, path: string): Promise<[command: string, ...args: string[]]>
   /** Does it look at the headers that bind the time? */
   timed: boolean
 }
 
 /** Through env: tap puts a loader of its own into every Node it sees. */
-async function prepareNode (folder: string, code: string): Promise<[string, ...string[]]> {
-  writeFileSync(join(folder, 'receiver.mjs'), code)
-  return ['env', 'NODE_OPTIONS=', process.execPath, join(folder, 'receiver.mjs')]
+async function prepareNode (_folder: string, path: string): Promise<[string, ...string[]]> {
+  return ['env', 'NODE_OPTIONS=', process.execPath, path]
 }
 
 /** With the package as `npm run build` makes it. */
-async function prepareClient (folder: string, code: string): Promise<[string, ...string[]]> {
+async function prepareClient (folder: string, path: string): Promise<[string, ...string[]]> {
   const installed = join(folder, 'node_modules', 'jetpost')
   mkdirSync(installed, { recursive: true })
   cpSync(join(root, 'package.json'), join(installed, 'package.json'))
   const tsc = [process.execPath, join(root, 'node_modules', 'typescript', 'bin', 'tsc')]
-  await promisify(execFile)('env', [
-    '-i',
-    ...tsc,
-    '-p',
-    join(root, 'src', 'client'),
-    '--outDir',
-    join(installed, 'dist', 'client')
-  ])
-  return await prepareNode(folder, code)
+  const output = ['--outDir', join(installed, 'dist', 'client')]
+  await promisify(execFile)('env', ['-i', ...tsc, '-p', join(root, 'src', 'client'), ...output])
+  return await prepareNode(folder, path)
 }
 
-async function preparePython (folder: string, code: string): Promise<[string, ...string[]]> {
-  writeFileSync(join(folder, 'receiver.py'), code)
-  return ['python3', join(folder, 'receiver.py')]
+async function preparePython (_folder: string, path: string): Promise<[string, ...string[]]> {
+  return ['python3', path]
 }
 
 /** With nothing but what Go brings. */
-async function prepareGo (folder: string, code: string): Promise<[string, ...string[]]> {
-  writeFileSync(join(folder, 'receiver.go'), code)
+async function prepareGo (folder: string, path: string): Promise<[string, ...string[]]> {
   const env = { ...process.env, GOFLAGS: '-mod=mod', GOPROXY: 'off', GOTOOLCHAIN: 'local', CGO_ENABLED: '0' }
-  await promisify(execFile)('go', ['vet', 'receiver.go'], { cwd: folder, env })
-  await promisify(execFile)('go', ['build', '-o', 'receiver', 'receiver.go'], { cwd: folder, env })
+  await promisify(execFile)('go', ['vet', path], { cwd: folder, env })
+  await promisify(execFile)('go', ['build', '-o', 'receiver', path], { cwd: folder, env })
   return [join(folder, 'receiver')]
 }
 
@@ -75,32 +67,26 @@ const missing = (
   | false
   | string => (process.env.CI === 'true' || spawnSync(tool, [question]).status === 0 ? false : `${tool} is not there`)
 
-/** The code blocks of the section, in their order. */
-function recipesOf (readme: string): Recipe[] {
-  const section = /^## Receiving webhooks\n([\s\S]*?)(?=^## |(?![\s\S]))/m.exec(readme)?.[1] ?? ''
-  const blocks = [...section.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(([, language, code]) => ({
-    language,
-    code: code!
-  }))
-  const makers: Array<[string, Omit<Recipe, 'code'>]> = [
-    ['js', { name: 'Node, with jetpost/client', missing: false, prepare: prepareClient, timed: true }],
-    ['js', { name: 'Node alone', missing: false, prepare: prepareNode, timed: false }],
-    ['python', { name: 'Python', missing: missing('python3', '--version'), prepare: preparePython, timed: false }],
-    ['go', { name: 'Go', missing: missing('go', 'version'), prepare: prepareGo, timed: false }]
-  ]
-  t.strictSame(
-    blocks.map(({ language }) => language),
-    makers.map(([language]) => language),
-    'the README has these receivers'
-  )
-  return makers.map(([, maker], i) => ({ ...maker, code: blocks[i]!.code }))
-}
+const recipes: Recipe[] = [
+  { name: 'Node, with jetpost/client', file: 'node-client.mjs', missing: false, prepare: prepareClient, timed: true },
+  { name: 'Node alone', file: 'node.mjs', missing: false, prepare: prepareNode, timed: false },
+  {
+    name: 'Python',
+    file: 'receiver.py',
+    missing: missing('python3', '--version'),
+    prepare: preparePython,
+    timed: false
+  },
+  { name: 'Go', file: 'receiver.go', missing: missing('go', 'version'), prepare: prepareGo, timed: false }
+]
 
 /** A receiver of its own process, once it listens, with the lines it writes. */
-async function run (t: Test, { code, prepare }: Recipe, port: number, secret: string): Promise<string[]> {
+async function run (t: Test, { file, prepare }: Recipe, port: number, secret: string): Promise<string[]> {
   const folder = mkdtempSync(join(tmpdir(), 'jetpost-recipe-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-  const [command, ...args] = await prepare(folder, code)
+  const path = join(folder, file)
+  copyFileSync(join(RECEIVERS, file), path)
+  const [command, ...args] = await prepare(folder, path)
   const child = spawn(command, args, {
     env: { ...process.env, PORT: String(port), JETPOST_WEBHOOK_SECRET: secret },
     stdio: ['ignore', 'pipe', 'inherit']
@@ -227,10 +213,8 @@ async function check (t: Test, recipe: Recipe): Promise<void> {
   await known(deleteWebhook(rig.services, rig.asker, id))
 }
 
-for (const recipe of recipesOf(readFileSync(README, 'utf8'))) {
-  t.test(
-    `the README's receiver takes what is signed, once, and nothing else: ${recipe.name}`,
-    { skip: recipe.missing },
-    t => check(t, recipe)
-  )
+t.strictSame(readdirSync(RECEIVERS).sort(), recipes.map(({ file }) => file).sort(), 'every receiver of the docs is run')
+for (const recipe of recipes) {
+  const name = `the receiver of the docs takes what is signed, once, and nothing else: ${recipe.name}`
+  t.test(name, { skip: recipe.missing }, t => check(t, recipe))
 }

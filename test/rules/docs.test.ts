@@ -1,0 +1,100 @@
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import { dirname, join, normalize } from 'node:path'
+import GithubSlugger from 'github-slugger'
+import { lexer, walkTokens, type Token } from 'marked'
+import t from 'tap'
+import { PAGE, settingsPage } from '../support/settings-page.ts'
+
+const root = join(import.meta.dirname, '..', '..')
+const WIDTH_MAX = 120
+/** A row of a table, an address, the body of a curl to paste. */
+const UNBREAKABLE = /^\s*\||https?:\/\/|-d '\{/
+/** A path of the repository in a code span; patterns and placeholders are none. */
+const REPOSITORY_PATH = /^(?:src|streams|projections|test|docs|\.ci)\/[\w./-]+$/
+
+interface Page {
+  path: string
+  text: string
+  /** Of links and pictures. */
+  targets: string[]
+  /** Paths of the repository that it names. */
+  paths: string[]
+  /** What `#…` may name: the headings as GitHub's anchors. */
+  anchors: Set<string>
+}
+
+const pages = new Map(
+  globSync(['*.md', '{docs,projections,src,streams,test}/**/*.md'], { cwd: root })
+    .map(path => [path, readPage(path)] as const)
+)
+
+function readPage (path: string): Page {
+  const text = readFileSync(join(root, path), 'utf8')
+  const page: Page = { path, text, targets: [], paths: [], anchors: new Set() }
+  const slugger = new GithubSlugger()
+  walkTokens(lexer(text), (token: Token) => {
+    if (token.type === 'link' || token.type === 'image') page.targets.push(token.href as string)
+    if (token.type === 'heading') page.anchors.add(slugger.slug(plainText(token)))
+    if (token.type === 'codespan' && REPOSITORY_PATH.test(token.text as string)) page.paths.push(token.text as string)
+  })
+  return page
+}
+
+/** What a reader sees of a heading, without its marks. */
+function plainText (token: Token): string {
+  const inner = (token as { tokens?: Token[] }).tokens
+  return inner === undefined ? (token as { text: string }).text : inner.map(plainText).join('')
+}
+
+/** Why a link leads nowhere, or null. What is elsewhere on the web is not looked at. */
+function linkFault (from: string, target: string): string | null {
+  if (/^(https?|mailto):/.test(target)) return null
+  const [path = '', anchor] = target.split('#')
+  const file = path === '' ? from : normalize(join(dirname(from), decodeURIComponent(path)))
+  if (file.startsWith('..') || !existsSync(join(root, file))) return `${from}: ${target} is not there`
+  if (anchor === undefined || pages.get(file)?.anchors.has(anchor) === true) return null
+  return `${from}: ${target} names no heading`
+}
+
+t.test('every link leads to a file, and to a heading of it', async t => {
+  t.ok(pages.size > 20, 'the pages are found')
+  t.strictSame(
+    [...pages.values()].flatMap(({ path, targets }) => targets.flatMap(target => linkFault(path, target) ?? [])),
+    []
+  )
+})
+
+t.test('every path that a page names is there', async t => {
+  const lost = [...pages.values()].flatMap(({ path, paths }) =>
+    paths
+      .filter(named => !existsSync(join(root, named)))
+      .map(named => `${path}: ${named}`)
+  )
+  t.strictSame(lost, [])
+})
+
+t.test('every page is linked to from README.md, or from a page that is', async t => {
+  const seen = new Set<string>(['README.md'])
+  for (const path of seen) {
+    const targets = pages.get(path)?.targets ?? []
+    for (const target of targets) seen.add(normalize(join(dirname(path), target.split('#')[0]!)))
+  }
+  t.strictSame([...pages.keys()].filter(path => !seen.has(path)), [])
+})
+
+t.test('lines are not too long', async t => {
+  const wide = [...pages.values()].filter(({ path }) => /^(README|docs\/.*)\.md$/.test(path)).flatMap((
+    { path, text }
+  ) =>
+    text.split('\n')
+      .flatMap((
+        line,
+        i
+      ) => (line.length > WIDTH_MAX && !UNBREAKABLE.test(line) ? `${path}:${i + 1} (${line.length})` : []))
+  )
+  t.strictSame(wide, [])
+})
+
+t.test('docs/settings.md has the settings as they are', async t => {
+  t.equal(readFileSync(PAGE, 'utf8'), settingsPage(), '`npm run docs` writes it')
+})
