@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { jetpostHere } from '../support/command.ts'
 import { COMPILED } from '../support/compiled.ts'
@@ -190,6 +191,14 @@ t.test('start says where bounces come to, and what direct mode wants', async t =
     for (const pattern of said) t.match(err, pattern)
     for (const pattern of unsaid) t.notMatch(err, pattern)
   }))
+})
+
+t.test('start prints the curl of the README', async t => {
+  const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
+  const [block] = /^ {4}curl .*(?:\n {4}.*)*/m.exec(readme)!
+  const { err } = await startAndStop({ ...env, JETPOST_ROLES: 'api', PORT: '0', JETPOST_LOG_LEVEL: 'silent' })
+  const [, url] = /^curl (\S+)\/api\/emails /m.exec(err)!
+  t.match(err, block.replaceAll(/^ {4}/gm, '').replace('http://localhost:8080', url!))
 })
 
 /** Runs `jetpost start` until it serves, then stops it as an operator would. */

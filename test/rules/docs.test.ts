@@ -11,22 +11,22 @@ const WIDTH_MAX = 120
 const UNBREAKABLE = /^\s*\||https?:\/\/|-d '\{/
 /** A path of the repository in a code span; patterns and placeholders are none. */
 const REPOSITORY_PATH = /^(?:src|streams|projections|test|docs|\.ci)\/[\w./-]+$/
+/** A file beside the page that names it, or below. */
+const FILE_NAME = /^[\w./-]+\.(?:ts|js|sql)$/
 
 interface Page {
   path: string
   text: string
   /** Of links and pictures. */
   targets: string[]
-  /** Paths of the repository that it names. */
+  /** Paths and files of the repository that it names. */
   paths: string[]
   /** What `#…` may name: the headings as GitHub's anchors. */
   anchors: Set<string>
 }
 
-const pages = new Map(
-  globSync(['*.md', '{docs,projections,src,streams,test}/**/*.md'], { cwd: root })
-    .map(path => [path, readPage(path)] as const)
-)
+const files = globSync(['*.md', '{docs,projections,src,streams,test}/**/*.*'], { cwd: root })
+const pages = new Map(files.filter(path => path.endsWith('.md')).map(path => [path, readPage(path)] as const))
 
 function readPage (path: string): Page {
   const text = readFileSync(join(root, path), 'utf8')
@@ -35,9 +35,20 @@ function readPage (path: string): Page {
   walkTokens(lexer(text), (token: Token) => {
     if (token.type === 'link' || token.type === 'image') page.targets.push(token.href as string)
     if (token.type === 'heading') page.anchors.add(slugger.slug(plainText(token)))
-    if (token.type === 'codespan' && REPOSITORY_PATH.test(token.text as string)) page.paths.push(token.text as string)
+    if (token.type === 'codespan') page.paths.push(...pathsIn(token.text as string))
   })
   return page
+}
+
+function pathsIn (code: string): string[] {
+  return REPOSITORY_PATH.test(code) || FILE_NAME.test(code) ? [code] : []
+}
+
+/** From the root, from the page's folder, or somewhere below that. */
+function isThere (page: string, named: string): boolean {
+  const folder = dirname(page)
+  if (existsSync(join(root, named)) || existsSync(join(root, folder, named))) return true
+  return FILE_NAME.test(named) && files.some(file => file.startsWith(`${folder}/`) && file.endsWith(`/${named}`))
 }
 
 /** What a reader sees of a heading, without its marks. */
@@ -64,11 +75,9 @@ t.test('every link leads to a file, and to a heading of it', async t => {
   )
 })
 
-t.test('every path that a page names is there', async t => {
+t.test('every file that a page names is there', async t => {
   const lost = [...pages.values()].flatMap(({ path, paths }) =>
-    paths
-      .filter(named => !existsSync(join(root, named)))
-      .map(named => `${path}: ${named}`)
+    paths.filter(named => !isThere(path, named)).map(named => `${path}: ${named}`)
   )
   t.strictSame(lost, [])
 })
@@ -83,17 +92,13 @@ t.test('every page is linked to from README.md, or from a page that is', async t
 })
 
 t.test('lines are not too long', async t => {
-  const wide = [...pages.values()].filter(({ path }) => /^(README|docs\/.*)\.md$/.test(path)).flatMap((
-    { path, text }
-  ) =>
-    text.split('\n')
-      .flatMap((
-        line,
-        i
-      ) => (line.length > WIDTH_MAX && !UNBREAKABLE.test(line) ? `${path}:${i + 1} (${line.length})` : []))
-  )
-  t.strictSame(wide, [])
+  t.strictSame([...pages.values()].flatMap(wideLines), [])
 })
+
+function wideLines ({ path, text }: Page): string[] {
+  const wide = (line: string) => line.length > WIDTH_MAX && !UNBREAKABLE.test(line)
+  return text.split('\n').flatMap((line, i) => (wide(line) ? [`${path}:${i + 1} has ${line.length} characters`] : []))
+}
 
 t.test('docs/settings.md has the settings as they are', async t => {
   t.equal(readFileSync(PAGE, 'utf8'), settingsPage(), '`npm run docs` writes it')
