@@ -103,3 +103,11 @@ function wideLines ({ path, text }: Page): string[] {
 t.test('docs/settings.md has the settings as they are', async t => {
   t.equal(readFileSync(PAGE, 'utf8'), settingsPage(), '`npm run docs` writes it')
 })
+
+t.test('docs/operating.md has every metric', async t => {
+  const sources = globSync('src/servers/**/*.ts', { cwd: root }).map(path => readFileSync(join(root, path), 'utf8'))
+  const metrics = sources.flatMap(text => [...text.matchAll(/'(jetpost_[a-z_]+)'/g)].map(([, name]) => name!))
+  t.ok(metrics.length > 10, 'the metrics are found')
+  const { text } = pages.get('docs/operating.md')!
+  t.strictSame(metrics.filter(name => !text.includes(`\`${name}\``)), [])
+})
