@@ -31,8 +31,9 @@ import { lacksHost, pathOf } from '#src/servers/api/target.ts'
 import { catcherPages } from '#src/servers/mailbox/pages.ts'
 import type { Catcher } from '#src/servers/mailbox/server.ts'
 import { dashboardContext, DASHBOARD_HEADERS } from '#src/servers/dashboard/context.ts'
-import type { Operations } from '#src/servers/dashboard/operations.ts'
-import { healthRoutes, type Part } from '#src/servers/ops/health.ts'
+import type { Operations } from '#src/operations/operations.ts'
+import type { HealthCheck } from '#src/base/role.ts'
+import { healthRoutes } from '#src/servers/ops/health.ts'
 import { metricsRoute, type Metrics } from '#src/servers/ops/metrics.ts'
 import { trackingPages } from '#src/servers/tracking/context.ts'
 import type { Counters } from '#src/nats/counters.ts'
@@ -45,7 +46,7 @@ export interface HttpOptions {
   /** What the dashboard needs beside the API; null = there is no dashboard. */
   operations: Operations | null
   catcher: Catcher | null
-  parts: Part[]
+  checks: HealthCheck[]
   metrics: Metrics
   trustProxy: string[]
   log: Log
@@ -101,7 +102,7 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
     log.debug(line, 'request')
   })
   app.setNotFoundHandler(async (_request, reply) => await answer(reply, notFound()))
-  healthRoutes(app, options.parts)
+  healthRoutes(app, options.checks)
   metricsRoute(app, metrics)
   if (options.catcher !== null) void app.register(catcherPages, { catcher: options.catcher })
   const { api, operations } = options

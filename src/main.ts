@@ -13,12 +13,11 @@ import { hasDashboard, type Config } from '#src/base/config.ts'
 import { Complaint, deadline } from '#src/base/errors.ts'
 import { newId } from '#src/base/id.ts'
 import type { Log } from '#src/base/log.ts'
-import type { Role } from '#src/base/role.ts'
+import type { HealthCheck, Role } from '#src/base/role.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
 import { buildHttp } from './http.ts'
-import { openOperations, type OpenOperations } from './operations.ts'
+import { Operations } from '#src/operations/operations.ts'
 import { startCatcher, type Catcher } from '#src/servers/mailbox/server.ts'
-import type { Part } from '#src/servers/ops/health.ts'
 import { createMetrics, watchGauges, type Metrics } from '#src/servers/ops/metrics.ts'
 import { startInbound, type Inbound } from '#src/servers/inbound-smtp/server.ts'
 import { createResolver } from '#src/dns/guard.ts'
@@ -338,7 +337,7 @@ async function openDoors (context: AppContext, firstKey: string | null): Promise
     api: config.roles.has('api') ? { services, counters, reads: { pool, view: createView(bus, pool) } } : null,
     publicUrl: config.publicUrl,
     catcher: context.catcher,
-    parts: parts(context),
+    checks: checksOf(context),
     operations: openTools(context),
     metrics,
     trustProxy: config.trustProxy,
@@ -370,16 +369,16 @@ async function openDoors (context: AppContext, firstKey: string | null): Promise
 }
 
 /** For the operator's pages, where there are any. */
-function openTools (context: AppContext): OpenOperations | null {
+function openTools (context: AppContext): Operations | null {
   const { config, bus, pool, servers, topology, services, stack, log } = context
   if (!config.roles.has('api') || !hasDashboard(config)) return null
   const { retention } = topology
-  const tools = openOperations({
+  const tools = new Operations({
     bus,
     pool,
     servers,
     retention,
-    parts: parts(context),
+    checks: checksOf(context),
     roles: config.roles,
     clock: services.appenders.clock,
     log: log.child({ role: 'operations' })
@@ -392,14 +391,14 @@ function openTools (context: AppContext): OpenOperations | null {
   return tools
 }
 
-function parts ({ bus, pool, roles }: AppContext): Part[] {
+function checksOf ({ bus, pool, roles }: AppContext): HealthCheck[] {
   return [
     { name: 'nats', check: () => (bus.upSinceMs() === null ? 'not connected' : null) },
     { name: 'postgres', check: async () => await pool.unhealthyReason() },
     ...roles.map(role => ({
       name: role.name,
       check: () => role.unhealthyReason(),
-      ...('lag' in role ? { tell: () => standingOf(role as Projector) } : {})
+      ...('lag' in role ? { details: () => standingOf(role as Projector) } : {})
     }))
   ]
 }

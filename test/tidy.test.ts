@@ -12,12 +12,6 @@ const floors = [
   ['src/nats', 'src/postgres', 'src/dns', 'src/content', 'src/feedback', 'src/embedded'],
   ['src/actions'],
   [
-    'src/servers/api',
-    'src/servers/mailbox',
-    'src/servers/dashboard',
-    'src/servers/ops',
-    'src/servers/inbound-smtp',
-    'src/servers/tracking',
     'src/workers/sender',
     'src/workers/webhooks',
     'src/workers/projector',
@@ -25,7 +19,16 @@ const floors = [
     'src/workers/inbound',
     'src/workers/reactions'
   ],
-  ['src/http.ts', 'src/operations.ts'],
+  ['src/operations'],
+  [
+    'src/servers/api',
+    'src/servers/mailbox',
+    'src/servers/dashboard',
+    'src/servers/ops',
+    'src/servers/inbound-smtp',
+    'src/servers/tracking'
+  ],
+  ['src/http.ts'],
   ['src/main.ts'],
   ['src/cli'],
   ['src/bin.js'],
@@ -107,6 +110,14 @@ t.test('arrows point one way', async t => {
       .filter(target =>
         paths.has(target) && roomOf(target) !== roomOf(path) && floorOf(roomOf(target)) >= floorOf(roomOf(path))
       )
+      .map(target => `${path} → ${target}`)
+  )
+  t.strictSame(wrong, [])
+})
+
+t.test('servers and workers meet in facts, and in operations', async t => {
+  const wrong = sources.flatMap(({ path, imports }) =>
+    imports.filter(target => path.startsWith('src/servers/') && target.startsWith('src/workers/'))
       .map(target => `${path} → ${target}`)
   )
   t.strictSame(wrong, [])

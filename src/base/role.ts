@@ -6,3 +6,10 @@ export interface Role {
   /** null when all is well, else why not, in words for an operator. */
   unhealthyReason(): string | null
 }
+
+/** One part of the process as /readyz shows it: why it is not ready (null = it is), and more about it. */
+export interface HealthCheck {
+  name: string
+  check(): Promise<string | null> | string | null
+  details?(): Record<string, unknown>
+}

@@ -89,7 +89,7 @@ function server (
     api: { services, counters, reads },
     operations: null,
     catcher: null,
-    parts: [],
+    checks: [],
     metrics: createMetrics(),
     publicUrl: 'http://localhost:8080',
     trustProxy: [],

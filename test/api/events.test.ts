@@ -94,7 +94,7 @@ async function openNode (t: Ending, streams: Partial<StreamLimits>, services: Se
     api,
     operations: null,
     catcher: null,
-    parts: [],
+    checks: [],
     metrics,
     publicUrl: 'http://localhost:8080',
     trustProxy: [],

@@ -464,7 +464,7 @@ t.test('what nobody foresaw is masked, and found again by the id of its request'
     HttpOptions,
     'api' | 'operations' | 'catcher'
   >
-  const http = buildHttp({ ...rooms, parts: [], metrics: createMetrics(), publicUrl: app.url, trustProxy: [], log })
+  const http = buildHttp({ ...rooms, checks: [], metrics: createMetrics(), publicUrl: app.url, trustProxy: [], log })
   const { cookie } = await visit(app)
   const { statusCode, body, headers } = await http.inject({
     url: '/dashboard',

@@ -289,7 +289,7 @@ t.test('mail to postmaster and abuse can be read, as text alone', async t => {
 t.test('of mail that a newer Jetpost kept it says that it is left out', async t => {
   const { seq } = await bus.js.publish('inbound.mail', JSON.stringify({ type: 'inbound.received', version: 99 }))
   const page = textOf(await operator.get(`${AT}/mail?show=all`))
-  t.match(page, /Mails that this Jetpost cannot read are left out \(1\).* a bounce/)
+  t.match(page, /This version of Jetpost cannot read 1 of the mails.* a bounce/)
   t.match(await operator.get(`${AT}/mail/${seq}`), { status: 404, html: /kept by a newer Jetpost/ })
 })
 

@@ -2,8 +2,8 @@ import type { Key } from '#streams/directory.ts'
 import type { Services } from '#src/actions/services.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Reads } from '#src/postgres/reads.ts'
-import type { Mailbox } from './mailbox.ts'
-import type { Operations } from './operations.ts'
+import type { CaughtMailbox } from '#src/operations/caught-mail.ts'
+import type { Operations } from '#src/operations/operations.ts'
 
 /** What the dashboard stands on. */
 export interface DashboardContext {
@@ -13,7 +13,7 @@ export interface DashboardContext {
   fetchAs(key: Key, correlation: string): typeof fetch
   operations: Operations
   /** null = this process catches no mail. */
-  mailbox: Mailbox | null
+  mailbox: CaughtMailbox | null
   /** Where clients reach Jetpost. */
   publicUrl: string
   log: Log

@@ -29,11 +29,6 @@ export function answerFor (address: string, tokens: Pick<Tokens, 'read'>, isOurs
   return isToken ? 'token' : NOBODY
 }
 
-/** Whether a mail to this address is for a person to read: programs answer the others. */
-export function isToPeople (address: string): boolean {
-  return /^(?:abuse|postmaster)(?:@|$)/i.test(address)
-}
-
 /** The token that mail to an address is counted by, in whatever case it was written and at whichever host; null for the
  *  host's own mailboxes. */
 export function tokenIn (address: string): string | null {

@@ -3,7 +3,8 @@ import type { Email } from 'postal-mime'
 import { timestamp } from '#src/base/clock.ts'
 import { Html, html } from '#src/base/html.ts'
 import { readHead, readMail, subjectOf } from '#src/content/read.ts'
-import type { Catcher, CaughtMail } from './server.ts'
+import type { CaughtMail } from '#src/operations/caught-mail.ts'
+import type { Catcher } from './server.ts'
 
 const LOOPBACK = /^(::1|(::ffff:)?127\.\d+\.\d+\.\d+)$/
 const LOCAL_HOST = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/i

@@ -7,28 +7,13 @@ import { deadline } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import type { InboundMail } from '#src/actions/inbound.ts'
 import { timestamp } from '#src/base/clock.ts'
+import type { CaughtMail, CaughtMailbox } from '#src/operations/caught-mail.ts'
 import { complaintAbout, mannerOf, refusalOf, type Manner } from './sandbox.ts'
 
-/** A mail that was caught. */
-export interface CaughtMail {
-  /** `msg_…` */
-  id: string
-  /** Unix ms. */
-  receivedMs: number
-  /** The envelope's addresses, not the headers'. */
-  from: string
-  to: string[]
-  /** The message as it came. */
-  raw: Buffer
-}
-
 /** A mailbox for everybody: takes any mail, delivers none, forgets the oldest. */
-export interface Catcher {
+export interface Catcher extends CaughtMailbox {
   /** `smtp://127.0.0.1:port` */
   url: string
-  /** Newest first. */
-  messages(): CaughtMail[]
-  message(id: string): CaughtMail | null
   stop(): Promise<void>
 }
 

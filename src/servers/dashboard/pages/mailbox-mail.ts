@@ -1,6 +1,6 @@
 import type { Email } from 'postal-mime'
 import { readHead, subjectOf } from '#src/content/read.ts'
-import type { CaughtMail } from '../mailbox.ts'
+import type { CaughtMail } from '#src/operations/caught-mail.ts'
 
 /** A file of a mail. */
 interface MailFile {

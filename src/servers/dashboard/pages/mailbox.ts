@@ -4,7 +4,7 @@ import { JetpostError } from '#src/client/client.ts'
 import { readMail, UNREADABLE } from '#src/content/read.ts'
 import { curlFor, FIRST_EMAIL } from '../curl.ts'
 import { download } from '../download.ts'
-import type { CaughtMail, Mailbox } from '../mailbox.ts'
+import type { CaughtMail, CaughtMailbox } from '#src/operations/caught-mail.ts'
 import {
   badge,
   codeBlock,
@@ -58,7 +58,7 @@ export function mailboxPages (pages: Pages, { mailbox, publicUrl }: DashboardCon
     return download('application/octet-stream', file.name, file.body)
   })
 
-  function own (visit: Visit): Mailbox {
+  function own (visit: Visit): CaughtMailbox {
     if (mailbox === null || !visit.isOperator) throw new Missing('There is no such page.')
     return mailbox
   }
@@ -70,7 +70,7 @@ export function mailboxPages (pages: Pages, { mailbox, publicUrl }: DashboardCon
   }
 }
 
-async function listPage (visit: Visit, mailbox: Mailbox, publicUrl: string): Promise<Answer> {
+async function listPage (visit: Visit, mailbox: CaughtMailbox, publicUrl: string): Promise<Answer> {
   const all = mailbox.messages()
   const before = visit.query.get('cursor')
   const left = before === null ? all : all.filter(({ id }) => id < before)

@@ -1,5 +1,7 @@
 import { judgeLag } from '../judges.ts'
-import type { ConsumerReport, Operations, ProjectionReport, StreamReport } from '../operations.ts'
+import type { ConsumerStatus, StreamStatus } from '#src/nats/status.ts'
+import type { Operations } from '#src/operations/operations.ts'
+import type { ProjectionReport } from '#src/operations/projection-monitor.ts'
 import { counted, span } from '../parts.ts'
 import { worstFirst, type Concern } from './concerns.ts'
 import { tabName, type Tab } from './operations-parts.ts'
@@ -7,19 +9,19 @@ import { alarmsIn } from './operations-reputation.ts'
 import { standingOf } from './operations-streams.ts'
 
 /** All of the installation that somebody should look at, the worst first: for its operators alone. */
-export async function concernsIn (operations: Operations, asked = operations.parts()): Promise<Concern[]> {
+export async function concernsIn (operations: Operations, asked = operations.checks()): Promise<Concern[]> {
   const [parts, streams, consumers, projections, reputation] = await Promise.all([
     asked,
     operations.streams(),
     operations.consumers(),
-    operations.projections(),
+    operations.projectionReports(),
     operations.reputation()
   ])
   return worstFirst([
     ...parts.flatMap((
       { name, reason }
     ) => (reason === null ? [] : [concern('bad', '', `The part ${name} is not ready`, reason)])),
-    ...silence(new Set([streams, consumers, projections, reputation].flatMap(({ troubles }) => troubles))),
+    ...silence(new Set([streams, consumers, projections, reputation].flatMap(({ problems }) => problems))),
     ...streams.value.flatMap(ofStream),
     ...consumers.value.flatMap(ofConsumer),
     ...projections.value.flatMap(ofProjection),
@@ -37,19 +39,19 @@ function concern (tone: Concern['tone'], at: Tab, what: string, why: string): Co
   }
 }
 
-function silence (troubles: Set<string>): Concern[] {
-  if (troubles.size === 0) return []
+function silence (problems: Set<string>): Concern[] {
+  if (problems.size === 0) return []
   return [
     concern(
       'bad',
       '',
       'Something does not answer',
-      `${[...troubles].join(' ')} What was accepted is safe in the log; lists may not be up to date.`
+      `${[...problems].join(' ')} What was accepted is safe in the log; lists may not be up to date.`
     )
   ]
 }
 
-function ofStream ({ name, replicasBehind }: StreamReport): Concern[] {
+function ofStream ({ name, replicasBehind }: StreamStatus): Concern[] {
   return replicasBehind.length === 0
     ? []
     : [
@@ -62,7 +64,7 @@ function ofStream ({ name, replicasBehind }: StreamReport): Concern[] {
     ]
 }
 
-function ofConsumer (consumer: ConsumerReport): Concern[] {
+function ofConsumer (consumer: ConsumerStatus): Concern[] {
   const { state, means } = standingOf(consumer)
   if (state === 'idle' || state === 'working') return []
   const isStill = state === 'nobody'
@@ -76,8 +78,8 @@ function ofConsumer (consumer: ConsumerReport): Concern[] {
   ]
 }
 
-function ofProjection ({ name, lag, view }: ProjectionReport): Concern[] {
-  const deadLetters = view?.deadLetters ?? 0
+function ofProjection ({ name, lag, status }: ProjectionReport): Concern[] {
+  const deadLetters = status?.deadLetters ?? 0
   return [
     ...(lag !== null && judgeLag(lag) === 'behind' ?
       [concern(

@@ -1,9 +1,10 @@
 import { html, type Html } from '#src/base/html.ts'
-import { Untold, type DeadLetterReport } from '../operations.ts'
+import type { DeadLetterReport } from '#src/operations/projection-monitor.ts'
+import { OperationsUnavailable } from '#src/operations/report.ts'
 import { act, counted, empty, number, table, time } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import { Missing, type Pages, type Visit } from '../visit.ts'
-import { operationsPage, troubleBox } from './operations-parts.ts'
+import { operationsPage, problemBox } from './operations-parts.ts'
 
 const PAGE = '/dashboard/operations/dead-letters'
 const NOTHING =
@@ -12,22 +13,22 @@ const NOTHING =
 /** Facts that views go on without. */
 export function deadLetterPages (pages: Pages, { operations }: DashboardContext): void {
   pages.get('/operations/dead-letters', async visit => {
-    const { value, troubles } = await operations.deadLetters()
-    const nothing = troubles.length === 0 && empty('Nothing is dead-lettered', NOTHING)
+    const { value, problems } = await operations.projections.deadLetters()
+    const nothing = problems.length === 0 && empty('Nothing is dead-lettered', NOTHING)
     return operationsPage(
       '/dead-letters',
-      html`${troubleBox(troubles)}${
+      html`${problemBox(problems)}${
         value.length === 0 ? nothing : html`${WHAT_TO_DO}${value.map(report => sectionOf(visit, report))}`
       }`
     )
   })
 
   pages.post('/operations/dead-letters/:name/retry', async visit => {
-    const { value, troubles } = await operations.deadLetters()
-    if (troubles.length > 0) throw new Untold(troubles.join(' '))
+    const { value, problems } = await operations.projections.deadLetters()
+    if (problems.length > 0) throw new OperationsUnavailable(problems.join(' '))
     const report = value.find(({ projection }) => projection === visit.params.name)
     if (report === undefined) throw new Missing('Nothing is dead-lettered there any more.')
-    const left = await operations.retryDeadLetters(report.projection)
+    const left = await operations.projections.retryDeadLetters(report.projection)
     return { to: PAGE, notice: noticeOf(report, left) }
   })
 }

@@ -1,10 +1,10 @@
 import { html, type Html } from '#src/base/html.ts'
 import { download } from '../download.ts'
-import type { MailReport } from '../operations.ts'
+import type { InboundMailSummary } from '#src/operations/inbound-mail.ts'
 import { codeBlock, empty, facts, heading, pager, select, size, table, time } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import { Missing, type Pages, type Visit } from '../visit.ts'
-import { operationsPage, troubleBox } from './operations-parts.ts'
+import { operationsPage, problemBox } from './operations-parts.ts'
 
 const PAGE = '/dashboard/operations/mail'
 /** Of the source; the whole of what is kept is to be had as a file. */
@@ -15,7 +15,7 @@ const SHOWN_BYTES_MAX = 64 * 1024
 export function mailPages (pages: Pages, { operations }: DashboardContext): void {
   pages.get('/operations/mail', async visit => {
     const isAll = visit.query.get('show') === 'all'
-    const { value: { mails, older }, troubles } = await operations.mail({
+    const { value: { mails, older }, problems } = await operations.mail({
       before: numberIn(visit.query.get('cursor')),
       onlyToPeople: !isAll
     })
@@ -33,7 +33,7 @@ ${
       }
 <button>Show</button>
 <p class="hint field grow">Bounces, complaints and unsubscriptions are read by Jetpost itself. What people write to your bounce domain is for you to read.</p></form>
-${troubleBox(troubles)}${mails.length > 0 ? listOf(visit, mails) : troubles.length === 0 && nothing(older)}${
+${problemBox(problems)}${mails.length > 0 ? listOf(visit, mails) : problems.length === 0 && nothing(older)}${
         pager(visit, older === null ? null : String(older))
       }`
     )
@@ -101,16 +101,16 @@ Set <code>JETPOST_INBOUND_PORT</code> and <code>JETPOST_BOUNCE_DOMAIN</code> to 
   )
 }
 
-const senderOf = ({ from }: MailReport): string => (from === '' ? '<>' : from)
+const senderOf = ({ from }: InboundMailSummary): string => (from === '' ? '<>' : from)
 
-function summaryOf (mail: MailReport): Html {
+function summaryOf (mail: InboundMailSummary): Html {
   const { seq, subject, to } = mail
   const others = to.length > 3 && ` and ${to.length - 3} more`
   return html`<a href="${PAGE}/${seq}">${subject === null || subject === '' ? 'Without a subject' : subject}</a><br>
 <span class="hint">from <code>${senderOf(mail)}</code> to <code>${to.slice(0, 3).join(', ')}</code>${others}</span>`
 }
 
-function listOf (visit: Visit, mails: MailReport[]): Html {
+function listOf (visit: Visit, mails: InboundMailSummary[]): Html {
   return table('Mail that came in', [
     { name: 'Mail', kind: 'wide', cell: summaryOf },
     { name: 'Size', kind: 'num', cell: ({ sizeBytes }) => size(sizeBytes) },

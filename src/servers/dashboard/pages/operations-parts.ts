@@ -1,5 +1,5 @@
 import { html, type Html, type Value } from '#src/base/html.ts'
-import { Untold } from '../operations.ts'
+import { OperationsUnavailable } from '#src/operations/report.ts'
 import { heading, tabs } from '../parts.ts'
 import { Missing, Unfit, type Answer, type Handler, type Pages } from '../visit.ts'
 
@@ -32,7 +32,7 @@ export function operatorsOnly (pages: Pages): Pages {
     try {
       return await handler(visit)
     } catch (error) {
-      throw error instanceof Untold ? new Unfit(`${error.message} Try again in a moment.`) : error
+      throw error instanceof OperationsUnavailable ? new Unfit(`${error.message} Try again in a moment.`) : error
     }
   }
   return {
@@ -42,8 +42,8 @@ export function operatorsOnly (pages: Pages): Pages {
 }
 
 /** What could not be learnt, and why. */
-export function troubleBox (troubles: string[]): Html | null {
-  const told = [...new Set(troubles)]
+export function problemBox (problems: string[]): Html | null {
+  const told = [...new Set(problems)]
   return told.length === 0
     ? null
     : html`<div class="box bad" role="status">${told.map(text => html`<div>${text}</div>`)}</div>`

@@ -1,10 +1,10 @@
 import { html, type Html, type Value } from '#src/base/html.ts'
 import { judgeLag } from '../judges.ts'
-import type { ProjectionReport, RebuildReport } from '../operations.ts'
+import type { ProjectionReport, Rebuild } from '#src/operations/projection-monitor.ts'
 import { act, badge, counted, number, refreshed, size, span, table, time } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import { Missing, Unfit, type Pages, type Visit } from '../visit.ts'
-import { operationsPage, troubleBox } from './operations-parts.ts'
+import { operationsPage, problemBox } from './operations-parts.ts'
 
 const EVERY_S = 5
 const PAGE = '/dashboard/operations/projections'
@@ -12,12 +12,12 @@ const PAGE = '/dashboard/operations/projections'
 /** The views, and to make them anew. */
 export function projectionsPages (pages: Pages, { operations, log }: DashboardContext): void {
   pages.get('/operations/projections', async visit => {
-    const { value, troubles } = await operations.projections()
+    const { value, problems } = await operations.projectionReports()
     const runs = value.some(({ rebuild }) => rebuild?.state === 'running')
     return operationsPage(
       '/projections',
       html`<div ${refreshed(visit, runs ? 1 : EVERY_S, 'projections')}>
-${troubleBox(troubles)}
+${problemBox(problems)}
 <section class="card"><h2>Projections</h2>
 <p class="hint">Each makes a view of what the log says, in PostgreSQL. A view can be made anew from the log at any time, beside the one that is read;
 reading, accepting and sending go on.</p>
@@ -30,9 +30,9 @@ ${
               html`<strong>${name}</strong> <span class="hint">version ${version}<br>${SHOWS[name]!}</span>`
           },
           { name: 'State', cell: stateOf },
-          { name: 'Dead-lettered', kind: 'num', cell: ({ view }) => deadLettersOf(view) },
-          { name: 'Size', kind: 'num', cell: ({ view }) => (view === null ? none() : size(view.bytes)) },
-          { name: 'Made', cell: ({ view }) => time(view?.madeAt, visit.nowMs) },
+          { name: 'Dead-lettered', kind: 'num', cell: ({ status }) => deadLettersOf(status) },
+          { name: 'Size', kind: 'num', cell: ({ status }) => (status === null ? none() : size(status.bytes)) },
+          { name: 'Made', cell: ({ status }) => time(status?.madeAt, visit.nowMs) },
           { name: 'Rebuild', kind: 'wide', cell: projection => rebuildOf(visit, projection) }
         ], value)
       }</section></div>
@@ -42,7 +42,7 @@ ${
 
   pages.post('/operations/projections/:name/rebuild', async visit => {
     const name = known(visit)
-    const refused = await operations.rebuild(name)
+    const refused = await operations.projections.rebuild(name)
     if (refused !== null) throw new Unfit(refused)
     log.info({ projection: name, account: visit.account.id, keyId: visit.key.id }, 'a rebuild was asked for')
     return { to: PAGE, notice: `The view ${name} is made anew. This page shows how far it is; you may leave it.` }
@@ -50,7 +50,7 @@ ${
 
   pages.post('/operations/projections/:name/stop', async visit => {
     const name = known(visit)
-    const notice = operations.endRebuild(name)
+    const notice = operations.projections.stopRebuild(name)
       ? `The rebuild of ${name} is stopped. The next one goes on from where it was.`
       : `No rebuild of ${name} runs here.`
     return { to: PAGE, notice }
@@ -74,8 +74,12 @@ const SHOWS: Record<string, string> = {
 
 const none = () => html`<span class="none">–</span>`
 
-function stateOf ({ lag, view, isMadeElsewhere }: ProjectionReport): Html {
-  if (view === null) return isMadeElsewhere ? badge('being made', 'busy') : html`<span class="none">not known</span>`
+function stateOf ({ lag, status, isRebuiltElsewhere }: ProjectionReport): Html {
+  if (status === null) {
+    return isRebuiltElsewhere
+      ? badge('being made', 'busy')
+      : html`<span class="none">not known</span>`
+  }
   if (lag === null) return html`<span class="none">not known</span>`
   const state = judgeLag(lag)
   if (state === 'up to date') return badge(state, 'good')
@@ -84,22 +88,22 @@ function stateOf ({ lag, view, isMadeElsewhere }: ProjectionReport): Html {
   }, ${span(lag.seconds * 1000)}</span>`
 }
 
-function deadLettersOf (view: ProjectionReport['view']): Value {
-  if (view === null) return none()
-  return view.deadLetters === 0
+function deadLettersOf (status: ProjectionReport['status']): Value {
+  if (status === null) return none()
+  return status.deadLetters === 0
     ? '0'
-    : html`<a href="/dashboard/operations/dead-letters">${number(view.deadLetters)}</a>`
+    : html`<a href="/dashboard/operations/dead-letters">${number(status.deadLetters)}</a>`
 }
 
-function rebuildOf (visit: Visit, { name, view, factsMax, isMadeElsewhere, rebuild }: ProjectionReport): Html {
+function rebuildOf (visit: Visit, { name, status, factsMax, isRebuiltElsewhere, rebuild }: ProjectionReport): Html {
   if (rebuild?.state === 'running') {
     return html`${progressOf(name, rebuild)}${act(visit, 'Stop', { action: `${PAGE}/${name}/stop` })}`
   }
-  if (isMadeElsewhere) {
+  if (isRebuiltElsewhere) {
     return html`${badge('being made', 'busy')} <span class="hint">by another process, or by the projector itself</span>`
   }
   const facts = factsMax === null ? 'the facts of its streams' : `up to ${counted(factsMax, 'fact')}`
-  const disk = view === null ? '' : ` and writes a second copy of about ${size(view.bytes)}`
+  const disk = status === null ? '' : ` and writes a second copy of about ${size(status.bytes)}`
   const cost = `It reads ${facts}${disk}; then the two change places.`
   const confirm =
     `Make the view ${name} anew? ${cost} Nobody waits: reading, accepting and sending go on, though NATS and PostgreSQL have more to do meanwhile.`
@@ -108,7 +112,8 @@ function rebuildOf (visit: Visit, { name, view, factsMax, isMadeElsewhere, rebui
   }`
 }
 
-function progressOf (name: string, { stage, done, total, perS, leftS }: RebuildReport): Html {
+function progressOf (name: string, { progress }: Rebuild): Html {
+  const { stage, done, total, perS, leftS } = progress ?? NO_PROGRESS
   const share = total === 0 ? 0 : done / total
   const bar = stage === 'facts' || stage === 'indexes'
     ? barOf(name, total, done)
@@ -127,15 +132,17 @@ function barOf (name: string, total: number, done: number): Html {
   return html`<progress aria-label="Rebuild of ${name}" max="${Math.max(1, total)}" value="${done}"></progress>`
 }
 
+const NO_PROGRESS = { stage: 'beginning', done: 0, total: 0, perS: 0, leftS: null } as const
+
 const STAGES = {
   beginning: 'It begins.',
   indexes: 'All facts are read; its indexes are made.',
   'catching up': 'It catches up with what came meanwhile.'
 }
 
-function endOf (visit: Visit, rebuild: RebuildReport | null): Html | null {
+function endOf (visit: Visit, rebuild: Rebuild | null): Html | null {
   if (rebuild === null || rebuild.state === 'running') return null
-  const when = time(rebuild.endedAt, visit.nowMs)
+  const when = time(new Date(rebuild.endedMs!), visit.nowMs)
   const { state, reason, facts, seconds } = rebuild
   const texts = {
     done: html`${when}: ${counted(facts, 'fact')} in ${seconds.toFixed(1)} s`,

@@ -1,10 +1,10 @@
 import { html, type Html } from '#src/base/html.ts'
 import { BOUNCES, COMPLAINTS, judge } from '../judges.ts'
-import type { FareReport, RateReport } from '../operations.ts'
+import type { RateReport, ReputationReport } from '#src/operations/operations.ts'
 import { badge, empty, number, percent, table } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import type { Pages } from '../visit.ts'
-import { operationsPage, troubleBox } from './operations-parts.ts'
+import { operationsPage, problemBox } from './operations-parts.ts'
 
 const NOTHING =
   'Here stands, for each sending domain, how much of its mail came back, and how often people called it spam.'
@@ -12,11 +12,11 @@ const NOTHING =
 /** How mail of each sending domain fares. */
 export function reputationPages (pages: Pages, { operations, services }: DashboardContext): void {
   pages.get('/operations/reputation', async () => {
-    const { value, troubles } = await operations.reputation()
-    const nothing = troubles.length === 0 && empty('No mail in the last 7 days', NOTHING)
+    const { value, problems } = await operations.reputation()
+    const nothing = problems.length === 0 && empty('No mail in the last 7 days', NOTHING)
     return operationsPage(
       '/reputation',
-      html`${troubleBox(troubles)}${
+      html`${problemBox(problems)}${
         value.length === 0 ? nothing : html`<section class="card">
 <h2>Bounces and complaints by sending domain</h2>
 <p class="hint">Providers lose their trust in a sender from about ${percent(BOUNCES.rateMax)} bounces or ${
@@ -79,7 +79,7 @@ function cell ({ part, of, rate, limit }: Share): Html {
 }
 
 /** What is over its limit, and by what it is judged. */
-export function alarmsIn ({ domain, day, week }: FareReport): Array<{ what: string, why: string }> {
+export function alarmsIn ({ domain, day, week }: ReputationReport): Array<{ what: string, why: string }> {
   const alarm = (what: string, shareIn: (rate: RateReport) => Share) => {
     const stretches = [{ ...shareIn(day), when: '24 hours' }, { ...shareIn(week), when: '7 days' }]
     const over = stretches.find(({ part, of, limit }) => judge(part, of, limit) === 'over')

@@ -1,9 +1,9 @@
 import { html, type Html } from '#src/base/html.ts'
-import type { ConsumerReport, StreamReport } from '../operations.ts'
+import type { ConsumerStatus, StreamStatus } from '#src/nats/status.ts'
 import { badge, counted, number, refreshed, size, span, table, time } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import type { Pages } from '../visit.ts'
-import { operationsPage, troubleBox } from './operations-parts.ts'
+import { operationsPage, problemBox } from './operations-parts.ts'
 
 const EVERY_S = 5
 
@@ -14,7 +14,7 @@ export function streamsPages (pages: Pages, { operations }: DashboardContext): v
     return operationsPage(
       '/streams',
       html`<div ${refreshed(visit, EVERY_S, 'streams')}>
-${troubleBox([...streams.troubles, ...consumers.troubles])}
+${problemBox([...streams.problems, ...consumers.problems])}
 ${
         streams.value.length > 0 && html`<section class="card"><h2>Streams</h2>
 <p class="hint">Facts are appended and never changed; a stream lets go of what is older than it keeps.</p>
@@ -65,7 +65,7 @@ const HOLDS: Record<string, string> = {
   HEARTBEATS: 'Signs of life of senders'
 }
 
-function copies ({ replicas, replicasBehind, isInMemory }: StreamReport): Html {
+function copies ({ replicas, replicasBehind, isInMemory }: StreamStatus): Html {
   const where = isInMemory ? 'in memory' : 'on disk'
   return replicasBehind.length === 0
     ? html`${replicas}, ${where}`
@@ -96,7 +96,7 @@ const WORK: Record<string, [what: string, role: string]> = {
   'replays-due': ['replays that go on later wait', 'webhooks']
 }
 
-export function standingOf ({ name, pending, ackPending, ackPendingMax, waiting }: ConsumerReport): ConsumerState {
+export function standingOf ({ name, pending, ackPending, ackPendingMax, waiting }: ConsumerStatus): ConsumerState {
   const [what, role] = WORK[name] ?? ['its messages wait', 'of its own']
   const waits = counted(pending, 'message')
   if (pending === 0 && ackPending === 0) return { state: 'idle', means: 'Nothing waits.' }
@@ -118,7 +118,7 @@ export function standingOf ({ name, pending, ackPending, ackPendingMax, waiting 
   return { state: 'working', means: `${waits} on the way.` }
 }
 
-function meaning (consumer: ConsumerReport): Html {
+function meaning (consumer: ConsumerStatus): Html {
   const { state, means } = standingOf(consumer)
   if (state === 'idle') return html`<span class="hint">${means}</span>`
   if (state === 'working') return html`${badge('working', 'busy')} ${means}`

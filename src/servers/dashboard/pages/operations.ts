@@ -1,5 +1,5 @@
 import { html } from '#src/base/html.ts'
-import type { Operations } from '../operations.ts'
+import type { Operations } from '#src/operations/operations.ts'
 import { badge, facts, refreshed, table, time } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import type { Answer, Pages, Visit } from '../visit.ts'
@@ -32,7 +32,7 @@ const ALL_WELL =
 
 async function statusPage (visit: Visit, operations: Operations): Promise<Answer> {
   const { host, roles, version, sinceMs } = operations.process
-  const asked = operations.parts()
+  const asked = operations.checks()
   const [parts, concerns] = await Promise.all([asked, concernsIn(operations, asked)])
   return operationsPage(
     '',

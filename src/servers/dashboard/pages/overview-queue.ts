@@ -5,7 +5,7 @@ import { Memory } from '#src/base/memory.ts'
 import { ask } from '#src/postgres/query.ts'
 import type { Reads } from '#src/postgres/reads.ts'
 import { number, time } from '../parts.ts'
-import type { ProjectionReport } from '../operations.ts'
+import type { ProjectionReport } from '#src/operations/projection-monitor.ts'
 import { orBehind } from '../behind.ts'
 import { countText } from './webhook-reads.ts'
 

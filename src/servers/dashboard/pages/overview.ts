@@ -1,7 +1,7 @@
 import { html, type Html } from '#src/base/html.ts'
 import { CHART_ASSETS } from '../charts.ts'
 import { faultBox, faultsIn, field, heading, live, NO_FAULTS, select, tabs, withQuery, type Faults } from '../parts.ts'
-import type { ProjectionReport } from '../operations.ts'
+import type { ProjectionReport } from '#src/operations/projection-monitor.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import type { Pages, Visit } from '../visit.ts'
 import { concernsCard } from './concerns.ts'
@@ -58,8 +58,8 @@ export function overviewPages (pages: Pages, context: DashboardContext): void {
 }
 
 async function viewsOf ({ operations }: DashboardContext): Promise<ProjectionReport[] | null> {
-  const told = await orBehind(operations.projections())
-  return told === null || told.troubles.length > 0 ? null : told.value
+  const told = await orBehind(operations.projectionReports())
+  return told === null || told.problems.length > 0 ? null : told.value
 }
 
 /** Null = the view cannot tell now, or the filters are none. */

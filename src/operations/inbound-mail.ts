@@ -3,10 +3,9 @@ import type { Bus } from '#src/nats/connect.ts'
 import type { Found } from '#src/nats/follow.ts'
 import { lastSequence } from '#src/nats/load.ts'
 import { findAfter, sequenceBefore } from '#src/nats/pages.ts'
-import { isToPeople } from './recipient.ts'
 
-/** A mail that came in, as it was kept. */
-export interface KeptMail {
+/** A mail that came in, as it was stored. */
+export interface InboundMailSummary {
   /** In INBOUND. */
   seq: number
   id: string
@@ -20,14 +19,14 @@ export interface KeptMail {
   at: string
 }
 
-/** `unread` = how many lie among them that this code cannot read. */
-export interface KeptPage {
-  mails: KeptMail[]
+/** `older` = where the next page begins; null = that was all. `unread` = how many this code cannot read. */
+export interface InboundMailPage {
+  mails: InboundMailSummary[]
   older: number | null
   unread: number
 }
 
-export interface KeptOptions {
+export interface InboundMailOptions {
   /** Only mail that came before this sequence; null = all. */
   before: number | null
   /** Leaves out what programs answer: bounces, complaints, unsubscriptions. */
@@ -36,18 +35,19 @@ export interface KeptOptions {
 
 const STREAM = 'INBOUND'
 const PAGE = 25
-/** Mails lie on one subject and are as large as they came: so many are looked through for a page, and no more once they
- *  are so large. */
+/** All mails are on one subject: a page reads so many windows at most, and stops earlier when the mails are large. */
 const WINDOW = 10
 const WINDOWS_MAX = 30
 const LOOKED_AT_CHARS_MAX = 16 * 1024 * 1024
 const BYTES_MAX = 1024 * 1024
 
-/** The newest first. `older` = where to look on, also when there are none on this page. Throws what `isUnanswered`
- *  knows. */
-export async function keptMail (bus: Bus, { before, onlyToPeople }: KeptOptions): Promise<KeptPage> {
+/** The newest first. `older` may be set when this page is empty. Throws what `isUnanswered` knows. */
+export async function readInboundMail (
+  bus: Bus,
+  { before, onlyToPeople }: InboundMailOptions
+): Promise<InboundMailPage> {
   const [last, beforeFirst] = await Promise.all([lastSequence(bus, STREAM), sequenceBefore(bus, STREAM, 0)])
-  const mails: KeptMail[] = []
+  const mails: InboundMailSummary[] = []
   let end = Math.min(before ?? Infinity, last + 1)
   let [chars, unread] = [0, 0]
   for (
@@ -67,13 +67,18 @@ export async function keptMail (bus: Bus, { before, onlyToPeople }: KeptOptions)
   return { mails: page, older: end > beforeFirst + 1 ? end : null, unread }
 }
 
+/** Whether a mail to this address is for a person to read: programs answer the others. */
+function isToPeople (address: string): boolean {
+  return /^(?:abuse|postmaster)(?:@|$)/i.test(address)
+}
+
 /** What lies between two sequences, without its source, and how much that was. */
 async function readWindow (
   bus: Bus,
   afterSeq: number,
   endSeq: number
-): Promise<{ mails: KeptMail[], chars: number, unread: number }> {
-  const mails: KeptMail[] = []
+): Promise<{ mails: InboundMailSummary[], chars: number, unread: number }> {
+  const mails: InboundMailSummary[] = []
   let [chars, unread] = [0, 0]
   for (let seq = afterSeq;;) {
     const { found, ended } = await findAfter(bus, STREAM, { filter: null, afterSeq: seq }, endSeq - 1 - seq, BYTES_MAX)
@@ -91,7 +96,10 @@ async function readWindow (
 
 /** One with its beginning as it came, up to what is kept; null = it is gone, or cannot be read by this code. Throws
  *  what `isUnanswered` knows. */
-export async function keptMailAt (bus: Bus, seq: number): Promise<{ about: KeptMail, raw: Buffer } | null> {
+export async function readInboundMailAt (
+  bus: Bus,
+  seq: number
+): Promise<{ about: InboundMailSummary, raw: Buffer } | null> {
   const { found: [one] } = await findAfter(bus, STREAM, { filter: null, afterSeq: seq - 1 }, 1, BYTES_MAX)
   return one === undefined || one.seq !== seq || !isMail(one)
     ? null
@@ -109,7 +117,7 @@ function isMail (found: Pick<Found, 'seq' | 'fact'>): found is FoundMail {
 
 function mailIn (
   { seq, fact: { time, data: { inbound: id, from, to, remote, sizeBytes, raw } } }: FoundMail
-): KeptMail {
+): InboundMailSummary {
   return { seq, id, from, to, subject: subjectIn(raw), remote, sizeBytes, at: time }
 }
 
@@ -117,7 +125,7 @@ function mailIn (
 const HEAD_CHARS = 4 * Math.ceil(16 * 1024 / 3)
 const SUBJECT_CHARS_MAX = 300
 
-/** By its line alone: whoever wrote it may have written anything, and this is no place to read mail in earnest. */
+/** Read from its line alone: the mail may hold anything, and this is not the place to parse it. */
 function subjectIn (base64: string): string | null {
   const head = Buffer.from(base64.slice(0, HEAD_CHARS), 'base64').toString().split(/\r?\n\r?\n/, 1)[0]!
   const line = head.split(/\r?\n(?![ \t])/).find(field => /^subject:/i.test(field))
