@@ -242,7 +242,7 @@ interface Process {
 }
 
 /** Those whose command line names the folder, `root`, and all their descendants. Never ourselves. */
-function familyOf (folder: string, root: number | undefined): number[] {
+export function familyOf (folder: string, root: number | undefined): number[] {
   const processes = allProcesses()
   const family = new Set(
     processes.filter(({ pid, command }) => pid === root || command.includes(folder)).map(({ pid }) => pid)
