@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t, { type Test } from 'tap'
 import { deadline } from '#src/base/errors.ts'
+import { atExit } from '../support/at-exit.ts'
 import { COMPILED } from '../support/compiled.ts'
 import { familyOf, signal, untilGone } from '../support/tree.ts'
 
@@ -33,6 +34,7 @@ async function startByNpm (t: Test, args: string[]): Promise<Started> {
   const { PATH, HOME } = process.env
   const env = { PATH, HOME, ...COMPILED, JETPOST_DATA_DIR: folder, PORT: '0' }
   const npm = spawn('npm', args, { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] })
+  atExit(() => npm.kill('SIGTERM'))
   const exited = once(npm, 'exit')
   let said = ''
   npm.stderr!.setEncoding('utf8').on('data', text => { said += text })

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer, type AddressInfo, type Socket } from 'node:net'
 import t from 'tap'
+import { atExit } from '../support/at-exit.ts'
 import { jetpostHere } from '../support/command.ts'
 import { startTestApp } from '../support/app.ts'
 import { startHookSink, type HookRequest } from '../support/hook-sink.ts'
@@ -364,6 +365,7 @@ t.test('jetpost replay --follow goes on with what happens until Ctrl-C', async t
     env: { PATH: process.env.PATH, ...env },
     stdio: ['ignore', 'pipe', 'pipe']
   })
+  atExit(() => child.kill('SIGKILL'))
   const ended = once(child, 'close')
   await until(async () => {
     await app.settled(await deliver(), 'delivered')
