@@ -1,5 +1,5 @@
-import chromium from '@sparticuz/chromium'
 import { chromium as driver, type Browser, type BrowserContext, type Page } from 'playwright-core'
+import { chromiumPath } from './chromium.ts'
 import type { Ending } from './servers.ts'
 
 export type { Page } from 'playwright-core'
@@ -18,7 +18,7 @@ async function openBrowser (t: Ending): Promise<Browser> {
 }
 
 async function launch (): Promise<Browser> {
-  const executablePath = process.env.JETPOST_TEST_CHROMIUM || await chromium.executablePath()
+  const executablePath = process.env.JETPOST_TEST_CHROMIUM || await chromiumPath()
   // Under a name that is not localhost a page by plain http is no secure one, as on a machine in somebody's own
   // network.
   const names = '--host-resolver-rules=MAP jetpost.test 127.0.0.1'
