@@ -1,4 +1,4 @@
-import type { Shape } from './shaping.ts'
+import type { TrafficShape } from './shaping.ts'
 
 /** Connections that a site begins with when nobody knows yet what it bears. */
 const LIMIT_FIRST = 2
@@ -19,7 +19,7 @@ const BOOK_MS_MAX = 15 * 60_000
 /** How fast one site is sent to: connections at once, new ones a minute, mails a second. Grows with what goes well,
  *  shrinks with what does not. Times are `nowMs` of one clock. */
 export class Pace {
-  private readonly shape: Shape
+  private readonly shape: TrafficShape
   private readonly adaptive: boolean
   private limit: number
   private successes = 0
@@ -33,7 +33,7 @@ export class Pace {
   private tookMs: number | null = null
 
   /** `adaptive` = it begins with few connections; else all that the shape allows are there from the start, and stay. */
-  constructor (shape: Shape, adaptive: boolean) {
+  constructor (shape: TrafficShape, adaptive: boolean) {
     this.shape = shape
     this.adaptive = adaptive
     this.limit = adaptive ? Math.min(LIMIT_FIRST, shape.connections) : shape.connections

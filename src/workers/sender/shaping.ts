@@ -2,7 +2,7 @@ import type { SmtpReply, SmtpStage } from '#streams/email/decide.ts'
 
 /** How much one site takes of us, and what its words mean for the pace. Figures per site, however many domains live
  *  there. */
-export interface Shape {
+export interface TrafficShape {
   /** Connections at once, at most. */
   connections: number
   /** Mails over one connection. */
@@ -26,14 +26,14 @@ interface Provider {
   name: string
   suffixes: readonly string[]
   apart?: true
-  shape: Partial<Shape>
+  shape: Partial<TrafficShape>
 }
 
 const MINUTE_MS = 60_000
 
 /** Source: the shaping that KumoMTA ships as its community's experience; 60 s of rest are what Postfix keeps a
  *  connection for. */
-const USUAL: Shape = {
+const USUAL: TrafficShape = {
   connections: 10,
   messages: 100,
   idleMs: 60_000,
@@ -91,7 +91,7 @@ const PROVIDERS: readonly Provider[] = [
 
 /** A site's name and what it takes, by the names of a domain's MX hosts, the preferred first. A provider counts only
  *  when all of them are its own: who puts a filter before it is a site of his own. Pure. */
-export function siteOf (hosts: readonly string[]): { name: string, shape: Shape } {
+export function siteOf (hosts: readonly string[]): { name: string, shape: TrafficShape } {
   const provider = PROVIDERS.find(({ suffixes }) =>
     hosts.every(host => suffixes.some(suffix => `.${host}`.endsWith(suffix)))
   )
@@ -120,7 +120,11 @@ export type Demand = { suspendMs: number } | 'slow' | 'hearsay' | null
 
 /** What a reply asks of the whole site. Words after RCPT may be those of one mailbox's owner: a no for good there is
  *  about this mail, whatever it says, and at a shared site one domain's alone slow nobody else's mail. Pure. */
-export function demandOf (shape: Shape, { code, text }: Pick<SmtpReply, 'code' | 'text'>, stage: SmtpStage): Demand {
+export function demandOf (
+  shape: TrafficShape,
+  { code, text }: Pick<SmtpReply, 'code' | 'text'>,
+  stage: SmtpStage
+): Demand {
   const early = stage !== 'rcpt' && stage !== 'data'
   const passing = code >= 400 && code < 500
   const suspension = passing ? shape.suspensions.find(({ says }) => says.test(text)) : undefined
@@ -131,6 +135,6 @@ export function demandOf (shape: Shape, { code, text }: Pick<SmtpReply, 'code' |
 }
 
 /** A relay is the operator's own: he has said how many connections it takes. */
-export function relayShape (connections: number): Shape {
+export function relayShape (connections: number): TrafficShape {
   return { ...USUAL, connections, idleMs: 30_000, connectionsPerMinute: Infinity, messagesPerSecond: Infinity }
 }
