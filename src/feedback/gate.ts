@@ -1,7 +1,7 @@
 import { isAutoReply } from './auto-reply.ts'
 import { fieldOf, fieldsOf, type Field } from './entity.ts'
 import type { Form } from './forms.ts'
-import { DAEMONS, SUBJECTS, SUBJECTS_WITHIN } from './words.ts'
+import { DAEMONS, SUBJECTS, SUBJECTS_WITHIN } from './signs.ts'
 
 /** What tells a server's report from a letter, besides the header. */
 export interface Signs {

@@ -1,6 +1,6 @@
 import { addressesIn, addressOf, isStandIn, sameAddress } from './addresses.ts'
 import { FORMS, type Form } from './forms.ts'
-import { repliesIn, withoutBoilerplate } from './meaning.ts'
+import { repliesIn, withoutBoilerplate } from './classify-failure.ts'
 
 /** Addresses that may or may not be the one that failed, lower case left as it came. */
 export interface Known {

@@ -8,11 +8,12 @@ import type { Form } from './forms.ts'
 import { readEvidence, type Evidence } from './evidence.ts'
 import { isAggregate, isAnswer, isBounce } from './gate.ts'
 import { readDisposition } from './mdn.ts'
-import { isTelling, meaningOf, withoutBoilerplate, type Clues } from './meaning.ts'
+import { isTelling, classifyFailure, withoutBoilerplate, type FailureClues } from './classify-failure.ts'
 import { formsOf, readPlain, textsFor } from './plain.ts'
-import { printable, verdictOnAddress } from './reply.ts'
+import { verdictOnAddress } from './classify.ts'
+import { printable } from './reply.ts'
 import { knownIn, viewOf, type View } from './view.ts'
-import { DELAYS, SUCCESS, SUCCESS_SUBJECTS, UNSUBSCRIBE } from './words.ts'
+import { DELAYS, SUCCESS, SUCCESS_SUBJECTS, UNSUBSCRIBE } from './signs.ts'
 
 /** What came back, gravest first. `soft` with the action `delayed` is no verdict yet. */
 export type Kind = 'hard' | 'complaint' | 'unsubscribe' | 'soft' | 'auto-reply' | 'delivered' | 'none'
@@ -137,10 +138,10 @@ function fromBlock (view: View, block: StatusBlock, address: string | null, addr
 function failure (
   address: string | null,
   action: 'failed' | 'delayed',
-  clues: Clues,
+  clues: FailureClues,
   remoteMta: string | null
 ): ReportedRecipient {
-  const { reason, status, code, diagnostic } = meaningOf(clues)
+  const { reason, status, code, diagnostic } = classifyFailure(clues)
   if (action === 'delayed') {
     return {
       address,
