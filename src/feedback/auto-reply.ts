@@ -1,4 +1,4 @@
-import { fieldOf, fieldsOf, type Field } from './entity.ts'
+import { fieldOf, fieldsOf, type HeaderField } from './entity.ts'
 import { AUTO_REPLIES, SOMEBODY_AWAY } from './signs.ts'
 
 /** Fields that only answering machines set. */
@@ -23,7 +23,7 @@ const MARKS = [
 
 /** Whether nobody wrote this. `Auto-Submitted` is believed at once; older signs, and words in the subject, when nothing
  *  speaks of a list or newsletter. Source: RFC 3834 5, and what mail programs did before and beside it. */
-export function isAutoReply (top: Field[]): boolean {
+export function isAutoReply (top: HeaderField[]): boolean {
   const submitted = fieldOf(top, 'auto-submitted')?.toLowerCase() ?? ''
   if (/^auto-(?:replied|notified|responded)/.test(submitted)) return true
   if (fieldsOf(top, ...MARKS).some(value => !/^(?:no|false|0)?$/i.test(value.trim()))) return true

@@ -1,12 +1,12 @@
 import { addressOf } from './addresses.ts'
-import { fieldOf, readFields, type Field } from './entity.ts'
+import { fieldOf, readFields, type HeaderField } from './entity.ts'
 
 /** What became of a message after it had arrived. */
 export interface Disposition {
   address: string | null
   /** A filter threw it away and tells so; otherwise it was shown, or deleted unread. */
   refused: boolean
-  fields: Field[]
+  fields: HeaderField[]
 }
 
 const REFUSED = /\breject|\brefus|denied|abgelehnt|verweigert|rechaz|rejeit|rifiutat|geweigerd|odrzuc|отклон|拒/iu

@@ -3,7 +3,7 @@ import { FORMS, type Form } from './forms.ts'
 import { repliesIn, withoutBoilerplate } from './classify-failure.ts'
 
 /** Addresses that may or may not be the one that failed, lower case left as it came. */
-export interface Known {
+export interface KnownAddresses {
   /** Named by X-Failed-Recipients, or addressed by the returned message. */
   recipients: string[]
   /** Of the sender, the server, the report itself. */
@@ -63,7 +63,7 @@ export function formsOf (head: string): Form[] {
 
 /** Who failed, by what a person was told: the form's own place first, then the lines that begin with an address, then
  *  any. */
-export function readPlain (head: string, forms: Form[], known: Known): PlainRecipient[] {
+export function readPlain (head: string, forms: Form[], known: KnownAddresses): PlainRecipient[] {
   const named = forms.flatMap(form =>
     form.recipient === undefined
       ? []
@@ -107,7 +107,7 @@ interface Candidate {
   shape: string
 }
 
-function choose (head: string, known: Known): string[] {
+function choose (head: string, known: KnownAddresses): string[] {
   const all = candidatesIn(head, known.recipients)
   const isOne = (list: string[], { address }: Candidate): boolean => isAmong(list, address)
   const foreign = all.filter(one => !isOne(known.others, one))

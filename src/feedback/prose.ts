@@ -1,10 +1,10 @@
-import { readFields, type Field } from './entity.ts'
+import { readFields, type HeaderField } from './entity.ts'
 import { COPIES } from './signs.ts'
 
 /** What a person was meant to read, and the headers of the returned message that came after it. */
 export interface Prose {
   head: string
-  returned: Field[]
+  returned: HeaderField[]
   returnedText: string
 }
 

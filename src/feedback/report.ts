@@ -3,7 +3,7 @@ import { addressesIn, sameAddress } from './addresses.ts'
 import { readFeedback, readForwardedComplaint, type Feedback } from './arf.ts'
 import { isAutoReply } from './auto-reply.ts'
 import { readDeliveryStatus, type Action, type DeliveryStatus, type StatusBlock } from './dsn.ts'
-import { fieldOf, type Field } from './entity.ts'
+import { fieldOf, type HeaderField } from './entity.ts'
 import type { Form } from './forms.ts'
 import { readEvidence, type Evidence } from './evidence.ts'
 import { isAggregate, isAnswer, isBounce } from './gate.ts'
@@ -16,12 +16,12 @@ import { knownIn, viewOf, type View } from './view.ts'
 import { DELAYS, SUCCESS, SUCCESS_SUBJECTS, UNSUBSCRIBE } from './signs.ts'
 
 /** What came back, gravest first. `soft` with the action `delayed` is no verdict yet. */
-export type Kind = 'hard' | 'complaint' | 'unsubscribe' | 'soft' | 'auto-reply' | 'delivered' | 'none'
+export type ReportKind = 'hard' | 'complaint' | 'unsubscribe' | 'soft' | 'auto-reply' | 'delivered' | 'none'
 
 export interface ReportedRecipient {
   /** As the report has it, domain in lower case; null when it keeps it to itself. */
   address: string | null
-  kind: Kind
+  kind: ReportKind
   action: Action | null
   /** `x.y.z`, the most telling one. */
   status: string | null
@@ -34,8 +34,8 @@ export interface ReportedRecipient {
   remoteMta: string | null
 }
 
-export interface Report {
-  kind: Kind
+export interface BounceReport {
+  kind: ReportKind
   recipients: ReportedRecipient[]
   /** As the reporter states it, lower case; null when this is no feedback. */
   feedbackType: string | null
@@ -46,18 +46,18 @@ export interface Report {
   autoSubmitted: boolean
 }
 
-type Finding = Pick<Report, 'kind' | 'recipients' | 'feedbackType'> & { fields: Field[] }
+type ReportFinding = Pick<BounceReport, 'kind' | 'recipients' | 'feedbackType'> & { fields: HeaderField[] }
 
-const GRAVITY: Kind[] = ['hard', 'complaint', 'unsubscribe', 'soft', 'auto-reply', 'delivered', 'none']
-const NOTHING: Finding = { kind: 'none', recipients: [], feedbackType: null, fields: [] }
+const GRAVITY: ReportKind[] = ['hard', 'complaint', 'unsubscribe', 'soft', 'auto-reply', 'delivered', 'none']
+const NOTHING: ReportFinding = { kind: 'none', recipients: [], feedbackType: null, fields: [] }
 
 /** What a message to one of our return addresses says. Reads the first 512 kB; bounded, linear, and throws nothing
  *  whatever it is given. Who sent it, and whether what it points to is ours, is not judged here. */
-export async function readReport (raw: Uint8Array): Promise<Report> {
+export async function readReport (raw: Uint8Array): Promise<BounceReport> {
   return interpret(raw)
 }
 
-function interpret (raw: Uint8Array): Report {
+function interpret (raw: Uint8Array): BounceReport {
   const view = viewOf(raw)
   const { fields, ...finding } = findingOf(view)
   return {
@@ -69,31 +69,31 @@ function interpret (raw: Uint8Array): Report {
   }
 }
 
-function findingOf (view: View): Finding {
+function findingOf (view: View): ReportFinding {
   if (isAggregate(view.top)) return NOTHING
   return feedbackFinding(view) ?? statusFinding(view) ?? dispositionFinding(view) ?? complaintFinding(view) ??
     plainFinding(view) ?? letterFinding(view) ?? NOTHING
 }
 
-function feedbackFinding (view: View): Finding | null {
+function feedbackFinding (view: View): ReportFinding | null {
   const part = view.feedback.find(({ declared }) => declared || !isAnswer(view.top))
   const feedback = part === undefined ? null : readFeedback(part.text, view.returned, part.declared)
   return feedback === null ? null : fromFeedback(feedback)
 }
 
-function complaintFinding (view: View): Finding | null {
+function complaintFinding (view: View): ReportFinding | null {
   const feedback = readForwardedComplaint(view.top, view.returned, view)
   return feedback === null ? null : fromFeedback(feedback)
 }
 
-function fromFeedback ({ type, kind, addresses, fields }: Feedback): Finding {
+function fromFeedback ({ type, kind, addresses, fields }: Feedback): ReportFinding {
   const recipients = (addresses.length === 0 ? [null] : addresses).map(address => machine(address, kind, type))
   return { kind, recipients, feedbackType: type, fields }
 }
 
 /** What a status part says. One that is not declared as such is believed only in a mail that is a bounce by its other
  *  signs. */
-function statusFinding (view: View): Finding | null {
+function statusFinding (view: View): ReportFinding | null {
   if (isAnswer(view.top) && !view.isReport) return null
   const forms = formsOf(view.head)
   const believed = view.statuses.filter(({ declared }) =>
@@ -167,7 +167,7 @@ function failure (
 }
 
 /** A receipt, or a filter's refusal in the form of one. */
-function dispositionFinding (view: View): Finding | null {
+function dispositionFinding (view: View): ReportFinding | null {
   const read = view.dispositions.map(text => readDisposition(text, `${view.subject ?? ''}\n${view.head}`)).find(one =>
     one !== null
   )
@@ -181,7 +181,7 @@ function dispositionFinding (view: View): Finding | null {
 }
 
 /** What a server wrote for people, without a readable status part. */
-function plainFinding (view: View): Finding | null {
+function plainFinding (view: View): ReportFinding | null {
   if (isAnswer(view.top)) return null
   const forms = formsOf(view.head)
   const recipients = recipientsIn(view, forms)
@@ -209,14 +209,14 @@ function recipientsIn (view: View, forms: Form[]): ReportedRecipient[] {
 }
 
 /** Mail that is no report: written by a machine in answer, or by somebody who wants no more. */
-function letterFinding (view: View): Finding | null {
+function letterFinding (view: View): ReportFinding | null {
   const from = addressesIn(fieldOf(view.top, 'from') ?? '', 1)[0] ?? null
   const kind = isAutoReply(view.top) ? 'auto-reply' : UNSUBSCRIBE.test(view.subject ?? '') ? 'unsubscribe' : null
   if (kind === null) return null
   return { kind, recipients: [machine(from, kind)], feedbackType: null, fields: [] }
 }
 
-function machine (address: string | null, kind: Kind, reason: string = kind): ReportedRecipient {
+function machine (address: string | null, kind: ReportKind, reason: string = kind): ReportedRecipient {
   return { address, kind, action: null, status: null, reason, code: null, diagnostic: null, remoteMta: null }
 }
 
@@ -242,6 +242,6 @@ function distinct (blocks: StatusBlock[]): StatusBlock[] {
   )
 }
 
-function gravest (recipients: ReportedRecipient[]): Kind {
+function gravest (recipients: ReportedRecipient[]): ReportKind {
   return GRAVITY.find(kind => recipients.some(recipient => recipient.kind === kind)) ?? 'none'
 }

@@ -13,7 +13,7 @@ import { createTokens } from '#src/content/token.ts'
 import { openCertificate } from '#src/servers/inbound-smtp/certificate.ts'
 import {
   startInbound,
-  type Inbound,
+  type InboundServer,
   type InboundLimits,
   type InboundOptions
 } from '#src/servers/inbound-smtp/server.ts'
@@ -35,7 +35,7 @@ async function open (
   t: Test,
   limits: Partial<InboundLimits> = {},
   options: Partial<InboundOptions> = {}
-): Promise<Inbound> {
+): Promise<InboundServer> {
   const inbound = await startInbound({
     port: 0,
     host: '127.0.0.1',
@@ -267,13 +267,13 @@ t.test('a store that is half full takes no mail from strangers, a full one none 
     to: `postmaster@${HOST}`,
     raw: 'Subject: x\r\n\r\n'
   }]
-  const first = await open(t, { keptBytesMax: 400_000, lookMs: 600_000 }, options)
+  const first = await open(t, { storedBytesMax: 400_000, usagePollMs: 600_000 }, options)
   t.match(await handIn(first.port, stranger), /^250 /)
   for (let i = 0; i < 2; i++) t.match(await handIn(first.port, mail()), /^250 /)
   t.match(await handIn(first.port, stranger), /^452 4\.3\.1 /, 'counted without another look')
   t.match(await handIn(first.port, mail()), /^250 /)
   t.match(await handIn(first.port, mail()), /^452 4\.3\.1 /)
-  const second = await open(t, { keptBytesMax: 400_000, lookMs: 100 }, options)
+  const second = await open(t, { storedBytesMax: 400_000, usagePollMs: 100 }, options)
   t.match(await handIn(second.port, mail()), /^452 4\.3\.1 /, 'as it was found')
   const jsm = await own.nc.jetstreamManager()
   for (let seq = 1; seq <= 3; seq++) await jsm.streams.deleteMessage('INBOUND', seq)
@@ -281,7 +281,7 @@ t.test('a store that is half full takes no mail from strangers, a full one none 
 })
 
 t.test('networks that let their mails trickle leave places for others', async t => {
-  const { port } = await open(t, { mailsAtOnceMax: 8, mailsAtOnceOfNetworkMax: 3, mailsAtOnceOfNetworkCrowdedMax: 1 })
+  const { port } = await open(t, { mailsAtOnceMax: 8, mailsAtOnceOfNetworkMax: 3, mailsAtOnceOfNetworkBusyMax: 1 })
   const begin = async (network: string) => {
     const peer = await greetedFrom(network, port)
     t.teardown(peer.close)
