@@ -10,7 +10,7 @@ import { CLICK_URL_MAX, type Pointer, type Tokens } from './token.ts'
 export type Content = NonNullable<EmailRequested['data']['content']>
 
 /** What tells one copy from another, and a second copy from its first. */
-export interface Copy {
+export interface MessageCopy {
   /** With its angle brackets. */
   messageId: string
   /** RFC 3339. */
@@ -45,7 +45,7 @@ export function composeFor (
   request: EmailRequested['data'],
   pointer: Pointer,
   content: Content,
-  copy: Copy,
+  copy: MessageCopy,
   outfit: Outfit
 ): Composed {
   const { from, recipients, replyTo, subject, headers, attachments } = request

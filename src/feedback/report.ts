@@ -12,7 +12,7 @@ import { isTelling, classifyFailure, withoutBoilerplate, type FailureClues } fro
 import { formsOf, readPlain, textsFor } from './plain.ts'
 import { verdictOnAddress } from './classify.ts'
 import { printable } from './reply.ts'
-import { knownIn, viewOf, type View } from './view.ts'
+import { knownIn, viewOf, type ReportView } from './view.ts'
 import { DELAYS, SUCCESS, SUCCESS_SUBJECTS, UNSUBSCRIBE } from './signs.ts'
 
 /** What came back, gravest first. `soft` with the action `delayed` is no verdict yet. */
@@ -69,19 +69,19 @@ function interpret (raw: Uint8Array): BounceReport {
   }
 }
 
-function findingOf (view: View): ReportFinding {
+function findingOf (view: ReportView): ReportFinding {
   if (isAggregate(view.top)) return NOTHING
   return feedbackFinding(view) ?? statusFinding(view) ?? dispositionFinding(view) ?? complaintFinding(view) ??
     plainFinding(view) ?? letterFinding(view) ?? NOTHING
 }
 
-function feedbackFinding (view: View): ReportFinding | null {
+function feedbackFinding (view: ReportView): ReportFinding | null {
   const part = view.feedback.find(({ declared }) => declared || !isAnswer(view.top))
   const feedback = part === undefined ? null : readFeedback(part.text, view.returned, part.declared)
   return feedback === null ? null : fromFeedback(feedback)
 }
 
-function complaintFinding (view: View): ReportFinding | null {
+function complaintFinding (view: ReportView): ReportFinding | null {
   const feedback = readForwardedComplaint(view.top, view.returned, view)
   return feedback === null ? null : fromFeedback(feedback)
 }
@@ -93,7 +93,7 @@ function fromFeedback ({ type, kind, addresses, fields }: Feedback): ReportFindi
 
 /** What a status part says. One that is not declared as such is believed only in a mail that is a bounce by its other
  *  signs. */
-function statusFinding (view: View): ReportFinding | null {
+function statusFinding (view: ReportView): ReportFinding | null {
   if (isAnswer(view.top) && !view.isReport) return null
   const forms = formsOf(view.head)
   const believed = view.statuses.filter(({ declared }) =>
@@ -115,7 +115,12 @@ function statusFinding (view: View): ReportFinding | null {
   return { kind: gravest(recipients), recipients, feedbackType: null, fields: status.fields }
 }
 
-function fromBlock (view: View, block: StatusBlock, address: string | null, addresses: string[]): ReportedRecipient {
+function fromBlock (
+  view: ReportView,
+  block: StatusBlock,
+  address: string | null,
+  addresses: string[]
+): ReportedRecipient {
   const action = block.action ?? actionOf(view, block.status)
   const { status, diagnostic } = block
   const remoteMta = block.remoteMta === null ? null : printable(block.remoteMta)
@@ -167,7 +172,7 @@ function failure (
 }
 
 /** A receipt, or a filter's refusal in the form of one. */
-function dispositionFinding (view: View): ReportFinding | null {
+function dispositionFinding (view: ReportView): ReportFinding | null {
   const read = view.dispositions.map(text => readDisposition(text, `${view.subject ?? ''}\n${view.head}`)).find(one =>
     one !== null
   )
@@ -181,7 +186,7 @@ function dispositionFinding (view: View): ReportFinding | null {
 }
 
 /** What a server wrote for people, without a readable status part. */
-function plainFinding (view: View): ReportFinding | null {
+function plainFinding (view: ReportView): ReportFinding | null {
   if (isAnswer(view.top)) return null
   const forms = formsOf(view.head)
   const recipients = recipientsIn(view, forms)
@@ -192,11 +197,11 @@ function plainFinding (view: View): ReportFinding | null {
 }
 
 /** Both must say so: a failure likes to be told under a general subject. */
-function isSuccess (view: View): boolean {
+function isSuccess (view: ReportView): boolean {
   return SUCCESS_SUBJECTS.test(view.subject ?? '') && SUCCESS.test(view.head)
 }
 
-function recipientsIn (view: View, forms: Form[]): ReportedRecipient[] {
+function recipientsIn (view: ReportView, forms: Form[]): ReportedRecipient[] {
   const action = actionOf(view, null) === 'delayed' ? 'delayed' : 'failed'
   const found = readPlain(view.head, forms, knownIn(view))
   const subject = withoutBoilerplate(view.subject ?? '')
@@ -209,7 +214,7 @@ function recipientsIn (view: View, forms: Form[]): ReportedRecipient[] {
 }
 
 /** Mail that is no report: written by a machine in answer, or by somebody who wants no more. */
-function letterFinding (view: View): ReportFinding | null {
+function letterFinding (view: ReportView): ReportFinding | null {
   const from = addressesIn(fieldOf(view.top, 'from') ?? '', 1)[0] ?? null
   const kind = isAutoReply(view.top) ? 'auto-reply' : UNSUBSCRIBE.test(view.subject ?? '') ? 'unsubscribe' : null
   if (kind === null) return null
@@ -220,7 +225,7 @@ function machine (address: string | null, kind: ReportKind, reason: string = kin
   return { address, kind, action: null, status: null, reason, code: null, diagnostic: null, remoteMta: null }
 }
 
-function actionOf (view: View, status: string | null): Action {
+function actionOf (view: ReportView, status: string | null): Action {
   if (status?.startsWith('2') === true) return 'delivered'
   const final = /permanent|given up|giving up|will not (?:be )?(?:retr|continu)|no further|could not be delivered for/i
     .test(view.head)

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { CLASSES, type BounceClass } from '#streams/email/classes.ts'
 import type { SmtpStage } from '#streams/email/decide.ts'
 import { plainLetters, type Diagnostic } from './diagnostic.ts'
-import { readSections, type Section } from './sections.ts'
+import { readSections, type PhraseSection } from './sections.ts'
 
 /** A section of `phrases/rules`. A phrase is written in plain lower-case letters and found at the start of a word; `~`
  *  stands for up to 40 characters of the same sentence, the rest is a regular expression. Nothing may repeat without
@@ -40,9 +40,9 @@ function readRules (): Rule[] {
   return files.flatMap(file => readSections(`rules/${file}`, names).map(ruleOf))
 }
 
-/** `class [status=2.2,1.1] [digit=4] [stage=rcpt] [wrapped]`, then phrases, then what voids them behind `! `. Throws when
- *  the head is not of this form. */
-export function ruleOf ({ head: [name, ...options], lines }: Section): Rule {
+/** `class [status=2.2,1.1] [digit=4] [stage=rcpt] [wrapped]`, then phrases, then what voids them behind `! `. Throws
+ *  when the head is not of this form. */
+export function ruleOf ({ head: [name, ...options], lines }: PhraseSection): Rule {
   const isException = (line: string) => line.startsWith('! ')
   const rule: Rule = { class: name as BounceClass, phrases: lines.filter(line => !isException(line)) }
   const exceptions = lines.filter(isException).map(line => line.slice(2))

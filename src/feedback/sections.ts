@@ -2,20 +2,20 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** A head line and the lines below it, in words and as they are. */
-export interface Section {
+export interface PhraseSection {
   head: string[]
   lines: string[]
 }
 
 /** Reads a file of `phrases/`; see README.md, "Phrases". Throws when it does not follow the form. */
-export function readSections (file: string, names?: Map<string, string>): Section[] {
+export function readSections (file: string, names?: Map<string, string>): PhraseSection[] {
   return parseSections(file, readFileSync(join(import.meta.dirname, 'phrases', file), 'utf8'), names)
 }
 
 /** `names` = what `{name}` stands for; those that the text defines are added. Throws when a line does not follow the
  *  form. Pure otherwise. */
-export function parseSections (file: string, text: string, names = new Map<string, string>()): Section[] {
-  const sections: Section[] = []
+export function parseSections (file: string, text: string, names = new Map<string, string>()): PhraseSection[] {
+  const sections: PhraseSection[] = []
   const fault = (line: string, rule: string) => new Error(`${file}: ${rule}: ${line}`)
   const expand = (line: string) =>
     line.replaceAll(/\{([a-z]+)\}/g, (_, name: string) => {
@@ -40,6 +40,6 @@ export function parseSections (file: string, text: string, names = new Map<strin
 }
 
 /** One pattern of all lines. */
-export function patternOf ({ lines }: Section, flags = ''): RegExp {
+export function patternOf ({ lines }: PhraseSection, flags = ''): RegExp {
   return new RegExp(lines.join('|'), flags)
 }

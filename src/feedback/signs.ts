@@ -1,8 +1,8 @@
-import { patternOf, readSections, type Section } from './sections.ts'
+import { patternOf, readSections, type PhraseSection } from './sections.ts'
 
 const SECTIONS = new Map(readSections('signs.txt').map(section => [section.head[0]!, section]))
 
-function section (name: string): Section {
+function section (name: string): PhraseSection {
   const found = SECTIONS.get(name)
   if (found === undefined) throw new Error(`signs.txt: must have a section ${name}`)
   return found

@@ -4,7 +4,7 @@ import { htmlText, partProse } from './prose.ts'
 import type { KnownAddresses } from './plain.ts'
 
 /** A message laid out as a report: who speaks, what is said to people and to machines, what is given back. */
-export interface View {
+export interface ReportView {
   top: HeaderField[]
   subject: string | null
   /** What a person was to read, up to the returned message. */
@@ -28,7 +28,7 @@ const LOOKS_STATUS = /^(?:Final|Original)-Recipient[ \t]*:/im
 const LOOKS_FEEDBACK = /^Feedback-Type[ \t]*:/im
 const BESIDE_FEEDBACK = /^(?:User-Agent|Version|Original-Mail-From|Original-Rcpt-To|Source-IP|Arrival-Date)[ \t]*:/im
 
-export function viewOf (raw: Uint8Array): View {
+export function viewOf (raw: Uint8Array): ReportView {
   const root = unwrap(readEntity(raw))
   const leaves = leavesOf(root)
   const texts = leaves.filter(isProse).slice(0, TEXTS_MAX).map(leaf =>
@@ -56,7 +56,7 @@ export function viewOf (raw: Uint8Array): View {
 }
 
 /** Whom the addresses in a report may belong to. */
-export function knownIn ({ top, returned }: View): KnownAddresses {
+export function knownIn ({ top, returned }: ReportView): KnownAddresses {
   const failed = fieldsOf(top, 'x-failed-recipients').flatMap(value => addressesIn(value))
   const meant = fieldsOf(returned, 'to', 'cc', 'x-original-to', 'x-envelope-to', 'envelope-to', 'x-rcpt-to').flatMap(
     value => addressesIn(value)

@@ -43,8 +43,8 @@ export function createAllowance ({ max, windowMs, namesMax, nowMs }: AllowanceOp
   }
 }
 
-/** The key under which a remote host is counted: its address, or its IPv6 network of 48 bits, since one customer gets as
- *  much for the asking. */
+/** The key under which a remote host is counted: its address, or its IPv6 network of 48 bits, since one customer gets
+ *  as much for the asking. */
 export function networkOf (remote: string): string {
   if (!remote.includes(':')) return remote
   const [head = '', tail = ''] = remote.split('::')

@@ -20,8 +20,8 @@ export interface CertificateOptions {
  *  and then a self-signed one never does. */
 const YEARS = 10
 
-/** The operator's certificate, or one made now and kept in memory alone: the one that smtp-server brings along has a key
- *  that is public. Throws Complaint, with the setting's name. */
+/** The operator's certificate, or one made now and kept in memory alone: the one that smtp-server brings along has a
+ *  key that is public. Throws Complaint, with the setting's name. */
 export async function openCertificate ({ tlsCert, tlsKey, hostname }: CertificateOptions): Promise<Certificate> {
   if (tlsCert === null && tlsKey === null) return await makeCertificate(hostname)
   if (tlsCert === null || tlsKey === null) {

@@ -129,8 +129,8 @@ interface Client {
 
 type DataCallback = (error?: Error | null, text?: string) => void
 
-/** Accepts bounces, complaints and unsubscribes, and stores each as it came: 250 means durable. It relays nothing, never
- *  sends mail, and knows no recipients but our tokens and the mailboxes that every host has. */
+/** Accepts bounces, complaints and unsubscribes, and stores each as it came: 250 means durable. It relays nothing,
+ *  never sends mail, and knows no recipients but our tokens and the mailboxes that every host has. */
 export class InboundServer {
   /** Where it listens. */
   port = 0

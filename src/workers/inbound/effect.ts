@@ -21,8 +21,8 @@ export interface ReportContext {
   address: string
 }
 
-/** The effect of a mail that came back. Only a final refusal is a bounce: not a delay, not an out-of-office reply to the
- *  return path. */
+/** The effect of a mail that came back. Only a final refusal is a bounce: not a delay, not an out-of-office reply to
+ *  the return path. */
 export function effectOf ({ inbound, report, unsubscribes, address }: ReportContext): ReportEffect {
   switch (report.kind) {
     case 'complaint':
@@ -72,8 +72,8 @@ function bounced (inbound: string, { recipients }: BounceReport, address: string
   }
 }
 
-/** Our transactions have one recipient: other names in a report come from an alias, a list or a forward. What is said of
- *  the recipient's own address counts, else what may be about it, else the worst. */
+/** Our transactions have one recipient: other names in a report come from an alias, a list or a forward. What is said
+ *  of the recipient's own address counts, else what may be about it, else the worst. */
 function gravest (recipients: ReportedRecipient[], address: string): ReportedRecipient | null {
   const named = recipients.filter(recipient =>
     recipient.address !== null && foldAddress(recipient.address) === foldAddress(address)
@@ -83,8 +83,9 @@ function gravest (recipients: ReportedRecipient[], address: string): ReportedRec
   return failed.find(({ kind }) => kind === 'hard') ?? failed[0] ?? null
 }
 
-/** The mail was forwarded to it: that this mailbox is gone says nothing of ours, which may have others behind it. Within
- *  a domain addresses are rewritten; one without a full domain, or that is a stand-in, is not another recipient's. */
+/** The mail was forwarded to it: that this mailbox is gone says nothing of ours, which may have others behind it.
+ *  Within a domain addresses are rewritten; one without a full domain, or that is a stand-in, is not another
+ *  recipient's. */
 function isAnotherRecipient ({ address: named }: ReportedRecipient, address: string): boolean {
   if (named === null || isStandIn(named)) return false
   const [theirs, ours] = [domainToASCII(domainOf(named)), domainOf(address)]

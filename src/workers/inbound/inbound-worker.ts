@@ -15,8 +15,8 @@ import { namedRecipients, type NamedRecipient } from './named-recipients.ts'
 import { ReportReader, type ReaderOptions } from './reader.ts'
 
 /** What became of a mail, for one recipient it is about: a fact; `nothing_new` = recorded before, or the recipient's
- *  state forbids it; `nothing` = mail of its kind has no effect; `no_token` = it names no recipient of ours; `unknown` =
- *  the recipient is gone from the log. */
+ *  state forbids it; `nothing` = mail of its kind has no effect; `no_token` = it names no recipient of ours; `unknown`
+ *  = the recipient is gone from the log. */
 export type InboundOutcome =
   | 'bounced'
   | 'complained'
@@ -66,15 +66,15 @@ export function startInboundWorker (options: InboundWorkerOptions): Role {
   return new InboundWorker(options)
 }
 
-/** Reads the mail that came in, and records what it says of our recipients. A mail is acknowledged once its effect is in
- *  the log; a redelivery finds it there. */
+/** Reads the mail that came in, and records what it says of our recipients. A mail is acknowledged once its effect is
+ *  in the log; a redelivery finds it there. */
 class InboundWorker implements Role {
   readonly name = 'inbound'
   private readonly options: InboundWorkerOptions
   private readonly reader: ReportReader
   private readonly worker: Role
-  /** Sequences of mails that could not be read here: a mail is redelivered for other reasons too. The oldest give way to
-   *  new ones, as another worker may have settled them. */
+  /** Sequences of mails that could not be read here: a mail is redelivered for other reasons too. The oldest give way
+   *  to new ones, as another worker may have settled them. */
   private readonly unread = new Set<number>()
 
   constructor (options: InboundWorkerOptions) {

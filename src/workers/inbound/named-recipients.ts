@@ -16,9 +16,9 @@ const BARE = new RegExp(`(?:^|[^0-9a-z])${TOKEN}`, 'i')
 
 type TokenReader = Pick<Tokens, 'read'>
 
-/** The recipients a mail is about, by our tokens alone, since anybody can write a Message-ID or an address into a report.
- *  Its envelope's recipients count before anything in it: they name the message it answers. It returns one message, so
- *  the first token found in it is the only one. */
+/** The recipients a mail is about, by our tokens alone, since anybody can write a Message-ID or an address into a
+ *  report. Its envelope's recipients count before anything in it: they name the message it answers. It returns one
+ *  message, so the first token found in it is the only one. */
 export function namedRecipients (
   to: readonly string[],
   evidence: BounceReport['evidence'],

@@ -6,7 +6,7 @@ import { timestamp, type Clock } from '#src/base/clock.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import { sha256Hex } from '#src/base/secret.ts'
-import type { Composed, Content, Copy } from '#src/content/compose.ts'
+import type { Composed, Content, MessageCopy } from '#src/content/compose.ts'
 import { RENDERER } from '#src/content/mime.ts'
 import { outcomeOf } from '#src/feedback/reply.ts'
 import { Conflict } from '#src/nats/errors.ts'
@@ -41,7 +41,7 @@ export interface AttemptContext {
   worker: string
   pool: SessionPool
   /** The message as it goes out to this recipient, and its return path. */
-  compose: (ref: RecipientRef, content: Content, copy: Copy) => Composed
+  compose: (ref: RecipientRef, content: Content, copy: MessageCopy) => Composed
   timeouts: SmtpTimeouts
   leaseMs: number
   /** How long NATS may take for a claim before the connection is dropped. */
@@ -50,7 +50,7 @@ export interface AttemptContext {
 }
 
 /** A claim in the log, and when it was requested, by the wall clock and by the monotonic one. */
-interface Claim {
+interface StoredClaim {
   seen: Seen
   id: string
   atMs: number
@@ -58,7 +58,7 @@ interface Claim {
 }
 
 /** `refused` = the rules forbid it; `unknown` = it may or may not be in the log, or another sender was first. */
-type ClaimResult = Claim | 'refused' | 'unknown'
+type ClaimResult = StoredClaim | 'refused' | 'unknown'
 
 const CONTENT_RETRY_MS = 2000
 const RELOAD_RETRY_MS = 500
@@ -122,7 +122,7 @@ export class Attempt {
    *  claim's, even when the connection breaks meanwhile. `claim` null = the transaction ended before one was needed. */
   private async transact (
     transaction: SmtpTransaction,
-    copy: Copy,
+    copy: MessageCopy,
     { message }: OutgoingMail
   ): Promise<{ claim: ClaimResult | null, result: TransactionResult }> {
     const claim = await transaction.sendBody() ? await this.claim(copy, message) : null
@@ -131,7 +131,7 @@ export class Attempt {
     return { claim, result: await transaction.result() }
   }
 
-  private async claim ({ messageId, date }: Copy, message: Buffer): Promise<ClaimResult> {
+  private async claim ({ messageId, date }: MessageCopy, message: Buffer): Promise<ClaimResult> {
     const { clock, recipients, worker, leaseMs, claimMs, log } = this.context
     const { seen, voidClaim } = this.progress
     const atMs = clock.nowMs()
@@ -157,7 +157,7 @@ export class Attempt {
 
   /** Not when the claim took too long to store, nor when NATS has missed a heartbeat since: another sender may have
    *  taken us for dead, and the newest heartbeat does not undo that. */
-  private isValid ({ atMs, steadyMs }: Claim): boolean {
+  private isValid ({ atMs, steadyMs }: StoredClaim): boolean {
     const { clock, heartbeats, leaseMs } = this.context
     const ageMs = performance.now() - steadyMs
     return Math.max(ageMs, clock.nowMs() - atMs) < leaseMs / 2 && heartbeats.heardForMs() > ageMs
@@ -213,7 +213,7 @@ export function unanswered (error: string, hostTrouble: boolean, bounceClass = '
   return { kind: 'deferred', reply: null, error, class: bounceClass, hostTrouble }
 }
 
-function isStored (claim: ClaimResult | null): claim is Claim {
+function isStored (claim: ClaimResult | null): claim is StoredClaim {
   return claim !== null && typeof claim === 'object'
 }
 

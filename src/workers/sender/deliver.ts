@@ -25,7 +25,8 @@ export interface DeliverOptions extends Omit<AttemptContext, 'recorder'>, Record
   /** Where this recipient's mail goes. Throws RetryLater. */
   destinationOf: (ref: RecipientRef) => Promise<Relay | NextHop | NoRoute>
   /** A relay that has been down for less than this keeps its mail waiting in the queue; afterwards mail is deferred by
-   *  schedule. Hosts that stay suspended for longer than this are not tried again for a mail that is already deferred. */
+   *  schedule. Hosts that stay suspended for longer than this are not tried again for a mail that is already deferred.
+   */
   patienceMs: number
   /** Aborted when the sender stops. */
   stopping: AbortSignal
@@ -188,8 +189,8 @@ export class Deliverer {
     return await this.defer(ref, progress, to, failure)
   }
 
-  /** The hosts are down: the recipient waits by schedule, not in the queue. Nothing was tried, so there is no attempt to
-   *  report. */
+  /** The hosts are down: the recipient waits by schedule, not in the queue. Nothing was tried, so there is no attempt
+   *  to report. */
   private async defer (
     ref: RecipientRef,
     progress: RecipientProgress,

@@ -6,7 +6,8 @@ import type { SmtpSession } from './session.ts'
 import type { TrafficShape } from './shaping.ts'
 import type { Relay } from './target.ts'
 
-/** Where a mail goes next: a site, and what this mail requires of its sessions. Mails of many domains go to one site. */
+/** Where a mail goes next: a site, and what this mail requires of its sessions. Mails of many domains go to one site.
+ */
 export interface NextHop {
   via: 'relay' | 'mx'
   /** Names the site. */
@@ -116,7 +117,8 @@ export class Site {
     }
   }
 
-  /** Suspends the hosts. Many sessions fail together, and the first counts for all: null = they are suspended already. */
+  /** Suspends the hosts. Many sessions fail together, and the first counts for all: null = they are suspended already.
+   */
   failed (hop: NextHop, failure: HostFailure, nowMs: number): Suspension | null {
     const before = this.suspensions.get(hop.hosts)
     if (before !== undefined && nowMs < before.untilMs && !before.probing) return null

@@ -184,7 +184,8 @@ export class SmtpTransaction {
     this.sent.resolve(result)
   }
 
-  /** nodemailer forgets its callback when it finds the socket gone as it is about to write: then its end is the sign. */
+  /** nodemailer forgets its callback when it finds the socket gone as it is about to write: then its end is the sign.
+   */
   private readonly onConnectionEnd = (): void => {
     setImmediate(() => this.end({ error: new Error('Connection closed') }))
   }
