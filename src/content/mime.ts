@@ -6,8 +6,8 @@ import { fileHead, type MessageFile } from './file-head.ts'
 import { addressHeader, ownHeader, textHeader } from './headers.ts'
 import { base64Lines, encodeText } from './transfer.ts'
 
-/** Goes up whenever the same input would make other bytes: claims keep it, so that a copy can be told from its first.
- */
+/** Goes up whenever the same input would make other bytes: claims store it, so that a copy can be compared with the
+ *  first. */
 export const RENDERER = '4'
 
 export interface MimeMessage {

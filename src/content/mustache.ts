@@ -25,7 +25,7 @@ export interface RenderOptions {
   escape: 'html' | 'none'
   /** What `{{>name}}` stands for. */
   partials?: ReadonlyMap<string, ParsedTemplate>
-  /** Told the name of each value that is to be put in and that nobody gave; of a partial with its `>`. */
+  /** Called with the name of each value that is used but was not given; of a partial with its `>`. */
   onMiss?: (name: string) => void
   /** Shared with the other renders of a request; left out, a new one. */
   budget?: RenderBudget
@@ -151,8 +151,8 @@ function walkPartial (
   walk(run, partial, frame, own === null ? '' : indent + own, depth + 1)
 }
 
-/** The first part is looked for from the innermost value outward, the others only in what it names; undefined when
- *  nobody has it. */
+/** The first part is searched from the innermost value outward, the others only in what it names; undefined when it is
+ *  in none. */
 function lookUp (run: Run, [first, ...rest]: Name, frame: Frame): unknown {
   if (first === undefined) return frame.value
   let holder: Frame | null = frame

@@ -74,7 +74,8 @@ const COMPLAINT_SUBJECTS = new RegExp(
 )
 const COMPLAINT_WORDS = new RegExp(
   [
-    '(?:report|flag|mark|submitt)\\w{0,8} (?:[^\\s.]{1,20} ){0,4}(?:as |for )?(?:being )?(?:spam|junk|abus|unsolicited)',
+    '(?:report|flag|mark|submitt)\\w{0,8} (?:[^\\s.]{1,20} ){0,4}(?:as |for )?(?:being )?' +
+    '(?:spam|junk|abus|unsolicited)',
     'abuse report',
     'spam (?:report|complaint)',
     'complain(?:ed|t) (?:about|from|regarding)',

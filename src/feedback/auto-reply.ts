@@ -21,8 +21,8 @@ const MARKS = [
   'x-ms-exchange-inbox-rules-loop'
 ]
 
-/** Whether nobody wrote this. `Auto-Submitted` is believed at once; older signs, and words in the subject, when nothing
- *  speaks of a list or newsletter. Source: RFC 3834 5, and what mail programs did before and beside it. */
+/** Whether a machine wrote this. `Auto-Submitted` is believed at once; older signs, and words in the subject, when
+ *  nothing speaks of a list or newsletter. Source: RFC 3834 5, and what mail programs did before and beside it. */
 export function isAutoReply (top: HeaderField[]): boolean {
   const submitted = fieldOf(top, 'auto-submitted')?.toLowerCase() ?? ''
   if (/^auto-(?:replied|notified|responded)/.test(submitted)) return true

@@ -39,7 +39,7 @@ const CLUE_LENGTH_MAX = 4000
 
 /** The reason of a failure. What a text says goes before what a number says: Exim reports 5.0.0 for everything,
  *  gateways repeat a number with other words. A general text is asked only when neither the particular ones nor the
- *  numbers know, and `something went wrong` only when nobody says what. */
+ *  numbers know, and `something went wrong` only when no text says what. */
 export function classifyFailure ({ texts, status, code, category }: FailureClues): FailureVerdict {
   const said = texts.map(text => text.slice(0, CLUE_LENGTH_MAX).trim()).filter(text => text !== '')
   const best = bestStatus(said, status)
@@ -60,6 +60,10 @@ export function withoutBoilerplate (text: string): string {
   return BOILERPLATE.reduce((rest, sentence) => rest.replaceAll(sentence, ''), text.slice(0, 16_000))
 }
 
+const WRAPS =
+  /\bsaid:|responded:?|gave this error:|returned was:|was:|server replied:|did not like .{1,60}:|Error message:/
+const WRAPPED = new RegExp(`(?:${WRAPS.source})\\s*([45]\\d\\d[^]{3,800})`, 'i')
+
 /** What other servers answered, as transcripts and wrapped replies quote it; the last word first. */
 export function repliesIn (text: string): string[] {
   const replies = [
@@ -67,9 +71,7 @@ export function repliesIn (text: string): string[] {
       /^[ \t]{0,12}(?:<<<|<--|Received <<<|S:|Response:|Remote server replied:|\(reason:)[ \t]*(.{3,600})/gim
     )
   ].map(match => match[1]!)
-  const wrapped =
-    /(?:\bsaid:|responded:?|gave this error:|returned was:|was:|server replied:|did not like .{1,60}:|Error message:)\s*([45]\d\d[^]{3,800})/i
-      .exec(text)?.[1]
+  const wrapped = WRAPPED.exec(text)?.[1]
   const all = [
     ...(wrapped === undefined ? [] : [wrapped]),
     ...replies.filter(reply => /^['"]?[45]\d\d/.test(reply)).reverse()
@@ -90,7 +92,7 @@ export function isTelling (reason: string): boolean {
   return reason !== 'undefined' && reason !== 'onhold' && reason !== 'systemerror'
 }
 
-/** `5.0.0` is no answer while another is at hand. */
+/** `5.0.0` does not count while there is another status. */
 function bestStatus (said: string[], status: string | null): string | null {
   const found = said.flatMap(text => [...text.matchAll(STATUS)].map(match => match[1]!)).filter(one =>
     !one.startsWith('2')

@@ -5,7 +5,7 @@ import { classOfStatus } from './statuses.ts'
 
 const MATCHERS = RULES.map(compile)
 
-/** Why a server, or the one who speaks for it, said no: what it wrote, then the enhanced code, then the basic code at
+/** Why a server, or a report for it, refused: what it wrote, then the enhanced code, then the basic code at
  *  its stage. `text` = a reply, a Diagnostic-Code or a sentence from a bounce, of any length; what is not known is
  *  null. Throws nothing. See README.md. */
 export function classify (input: Clues): BounceClass {
@@ -23,8 +23,8 @@ function classOfWords (diagnostic: Diagnostic): BounceClass | null {
   return MATCHERS.find(matcher => applies(matcher, diagnostic))?.rule.class ?? null
 }
 
-/** `hard` = the address is gone, whatever the reply's first digit: that one says whether to try again. Only a host that
- *  takes no mail may mean for the moment. Source: contract, "jetpost explain". */
+/** `hard` = the address is gone, whatever the reply's first digit: that one says whether to try again. Only `notaccept`
+ *  may be temporary. Source: contract, "jetpost explain". */
 export function verdictOnAddress (
   why: BounceClass,
   { code, status }: { code: number | null, status: string | null }

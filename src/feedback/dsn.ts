@@ -116,7 +116,7 @@ function isReal (address: string): boolean {
   return !isStandIn(address) && address.includes('.', address.lastIndexOf('@'))
 }
 
-/** The first word, whoever spells it. Some write what they mean rather than what the RFC lists. */
+/** The first word, in any spelling. Some servers write what they mean rather than what the RFC lists. */
 function readAction (value: string | null): Action | null {
   const word = value?.trim().toLowerCase() ?? ''
   if (/^(?:fail|undeliver|expire|reject|bounce|permanent)/.test(word)) return 'failed'

@@ -37,7 +37,7 @@ interface Budget {
  *  5322, 2045, 2046; what breaks them is read as it was meant. */
 export function readEntity (raw: Uint8Array): Entity {
   const octets = Buffer.from(raw.buffer, raw.byteOffset, Math.min(raw.byteLength, RAW_OCTETS_MAX)).toString('latin1')
-  // Mailbox files put a line of their own before the headers, and some senders an empty one.
+  // Mailbox files add a line before the headers, and some senders an empty one.
   const text = octets.replaceAll('\r\n', '\n').replaceAll('\r', '\n').replace(/^\n{1,9}/, '').replace(
     /^>?From [^\n]{0,998}\n/,
     ''
@@ -126,7 +126,7 @@ function partsOf (body: string, announced: string, budget: Budget): string[] {
   if (announced !== '' && `\n${body}`.includes(`\n--${announced}`)) return splitParts(body, announced, budget)
   const boundary = boundaryIn(body)
   if (boundary === null) return []
-  // Before a delimiter that nobody has announced, somebody may have said something.
+  // Text before an unannounced delimiter may be an explanation.
   const before = body.slice(0, `\n${body}`.indexOf(`\n--${boundary}`)).trim()
   return [...(before === '' ? [] : [`\n${before}\n`]), ...splitParts(body, boundary, budget)]
 }

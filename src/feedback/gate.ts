@@ -3,7 +3,7 @@ import { fieldOf, fieldsOf, type HeaderField } from './entity.ts'
 import type { Form } from './forms.ts'
 import { DAEMONS, SUBJECTS, SUBJECTS_WITHIN } from './signs.ts'
 
-/** What tells a server's report from a letter, besides the header. */
+/** What distinguishes a server's report from a letter, besides the header. */
 export interface Signs {
   /** Known openings in the text. */
   forms: Form[]
@@ -13,13 +13,13 @@ export interface Signs {
   copy: boolean
   /** What a person was to read. */
   head: string
-  /** A reason beside somebody's address. */
+  /** A reason beside an address. */
   diagnosed: boolean
 }
 
 const ENOUGH = 4
 
-/** A report names somebody, or a number. */
+/** A report contains an address or a code. */
 const DETAIL = /[^\s@]@[^\s@]|\b[45]\.\d\.\d|\b[45]\d\d\b/
 
 /** Whether a text without a readable report part comes from a mail server about mail that failed. A person may quote a
@@ -56,7 +56,7 @@ export function isBounce (top: HeaderField[], signs: Signs): boolean {
   return points.reduce((sum, [holds, worth]) => sum + (holds ? worth : 0), 0) >= ENOUGH
 }
 
-/** Figures about many mails (RFC 7489 7.2, RFC 8460 5.3). They are about nobody's mail in particular. */
+/** Figures about many mails (RFC 7489 7.2, RFC 8460 5.3), about none in particular. */
 export function isAggregate (top: HeaderField[]): boolean {
   return fieldsOf(top, 'tls-report-domain').length > 0 ||
     /report-type="?tlsrpt/i.test(fieldOf(top, 'content-type') ?? '') ||
@@ -80,7 +80,7 @@ function isNullSender (top: HeaderField[]): boolean {
   return fieldsOf(top, 'return-path', 'x-return-path').some(value => NULL_SENDER.test(value.trim()))
 }
 
-/** A server that wants no answer names nobody who could get one, or its postmaster. */
+/** A server that wants no answer has a null sender, or its postmaster. */
 function isFromSomebody (top: HeaderField[]): boolean {
   const [path] = fieldsOf(top, 'return-path')
   return path !== undefined && !NULL_SENDER.test(path.trim()) &&

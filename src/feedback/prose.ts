@@ -16,7 +16,7 @@ const COPY_FRAME = /^[ \t]{0,20}[-=_*|#>]{2}|[:.。：)]\s*$|[-=_*|#]{2,}\s*$|fo
 const HEADER_LINE = /^(?:[!-9;-~]{2,60}:(?: |$|[<"a-z\d])|[ \t]+\S)/i
 const TELLING_HEADER = /^(?:return-path|received|message-id|mime-version|dkim-signature|x-[\w-]+|from|date|subject):/i
 
-/** Parts what the mail server says from what it gives back: nothing in a returned message may pass for a diagnosis. */
+/** Separates what the mail server says from what it returns: nothing in a returned message may pass for a diagnosis. */
 export function partProse (text: string): Prose {
   const lines = text.slice(0, 131_072).split('\n')
   const cut = lines.findIndex((_, n) => isCopyLine(lines, n) || isHeaderBlock(lines, n))
@@ -37,8 +37,8 @@ function isCopyLine (lines: string[], n: number): boolean {
     /^[ \t]*[-=*|#]{3}/.test(line)
 }
 
-/** Behind a heading without dashes a header has to come, or nothing at all: some tell of the message first, and of the
- *  reason last. */
+/** A heading without dashes must be followed by a header, or by nothing: some servers describe the message first and
+ *  the reason last. */
 function headsCopy (lines: string[], from: number): boolean {
   const next = lines.slice(from, from + 12).filter(line => line.trim() !== '')
   return next.length === 0 || next.some(line => TELLING_HEADER.test(line.replace(/^[ \t>|]+/, '')))

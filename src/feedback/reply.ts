@@ -9,8 +9,8 @@ export interface Verdict {
   class: BounceClass | 'delivered'
   /** The address itself is gone: no more mail to it. Follows `class` alone. */
   suppress: boolean
-  /** The server or our standing with it was the matter, not this message: it speaks for every message on its way there.
-   */
+  /** The reply is about the server or our reputation there, not this message: it holds for every message to that
+   *  server. */
   hostTrouble: boolean
 }
 
@@ -35,7 +35,7 @@ export function verdictOf (reply: SmtpReply, stage: SmtpStage): Verdict {
   if (reply.code < 300) return { kind: 'delivered', class: 'delivered', suppress: false, hostTrouble: false }
   const early = stage === 'connect' || stage === 'ehlo'
   const hostTrouble = early || SESSION_CODES.has(reply.code)
-  // A 5xx banner or a refused login is about us: nobody has said anything about this message yet.
+  // A 5xx banner or a refused login is about us, not about this message.
   const final = reply.code >= 500 && !hostTrouble
   const why = classify({ text: reply.text, status: reply.enhanced, code: reply.code, stage })
   return { kind: final ? 'bounced' : 'deferred', class: why, suppress: final && isGone(why), hostTrouble }

@@ -40,7 +40,7 @@ export interface BounceReport {
   /** As the reporter states it, lower case; null when this is no feedback. */
   feedbackType: string | null
   evidence: Evidence
-  /** For whoever reads mail to an unsubscribe address: any such mail counts, unless a machine wrote it. */
+  /** For mail to an unsubscribe address: it counts, unless a machine wrote it. */
   subject: string | null
   from: string | null
   autoSubmitted: boolean
@@ -196,7 +196,7 @@ function plainFinding (view: ReportView): ReportFinding | null {
   return { kind: gravest(read), recipients: read, feedbackType: null, fields: [] }
 }
 
-/** Both must say so: a failure likes to be told under a general subject. */
+/** Both must say so: failures often have a general subject. */
 function isSuccess (view: ReportView): boolean {
   return SUCCESS_SUBJECTS.test(view.subject ?? '') && SUCCESS.test(view.head)
 }
@@ -213,7 +213,7 @@ function recipientsIn (view: ReportView, forms: Form[]): ReportedRecipient[] {
   })
 }
 
-/** Mail that is no report: written by a machine in answer, or by somebody who wants no more. */
+/** Mail that is no report: an automatic answer, or a request for no more mail. */
 function letterFinding (view: ReportView): ReportFinding | null {
   const from = addressesIn(fieldOf(view.top, 'from') ?? '', 1)[0] ?? null
   const kind = isAutoReply(view.top) ? 'auto-reply' : UNSUBSCRIBE.test(view.subject ?? '') ? 'unsubscribe' : null

@@ -68,14 +68,14 @@ function anyOf (phrases: readonly string[]): RegExp {
   const sources = phrases.map(phrase =>
     plainLetters(phrase).replaceAll('~', '(?:[^.;!]|[.](?! )){0,40}?').replaceAll('\\w', '[\\p{L}\\d]')
   )
-  // A word boundary is ASCII's business: elsewhere words are told apart by other means, or not at all.
+  // `\b` knows ASCII letters only: other scripts have no word boundary here.
   return new RegExp(
     sources.map(source => /^[([]*[a-z\d]/.test(source) ? `\\b(?:${source})` : `(?:${source})`).join('|'),
     'u'
   )
 }
 
-/** Before RCPT nobody has named a recipient: "host not found" answers EHLO, "user unknown" our own address. Only that
+/** Before RCPT no recipient was named: "host not found" answers EHLO, "user unknown" our own address. Only that
  *  there is no such host is said at connecting. */
 const LATER: Partial<Record<SmtpStage, readonly BounceClass[]>> = {
   connect: ['userunknown', 'hasmoved', 'suspend', 'mailboxfull', 'filtered'],

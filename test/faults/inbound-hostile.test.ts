@@ -15,7 +15,7 @@ import { until } from '../support/wait.ts'
 
 t.setTimeout(120_000)
 
-t.test('a mail that spins, throws, ends or fills the reader is refused, everybody else is served meanwhile, and the next is read', async t => {
+t.test('a mail that spins, throws, ends or fills the reader is refused; others are served, the next is read', async t => {
   const thread = new URL('../fixtures/inbound/spiteful-thread.ts', import.meta.url)
   // Whoever spins is ended soon; to hoard takes its time.
   const [hasty, patient] = [new ReportReader({ readMs: 2500, thread }), new ReportReader({ readMs: 20_000, thread })]
@@ -48,7 +48,7 @@ t.test('a mail that spins, throws, ends or fills the reader is refused, everybod
   )
 })
 
-t.test('a mail that cannot be read is tried a second time, also when it came for the second time already, and then no more', async t => {
+t.test('a mail that cannot be read is tried twice in all, also when it is a redelivery', async t => {
   const { bus } = await openBus(t)
   const appenders = createAppenders(bus, systemClock)
   await keepInbound(appenders, {

@@ -127,7 +127,7 @@ t.test('a slow site does not keep the others’ mail waiting, and its own arrive
   for (const email of slowly) await told(email, ['attempted', 'delivered'])
 })
 
-t.test('a site is sent to over two connections at first, over more when it bears them, and over half as many after trouble', async t => {
+t.test('a site gets two connections at first, more when it bears them, and half as many after a failure', async t => {
   const pool = openPool(t, 50)
   const { hop, sink } = await openSite(t, 'mx.example.net', 30)
   await Promise.all(Array.from({ length: 5 }, () => pool.use(hop, send).catch(() => null)))
@@ -173,7 +173,7 @@ t.test('two at once fail for one reason: it is halved once', async t => {
 })
 
 for (const connections of [1, 2, 6]) {
-  t.test(`with ${connections} connections over all, a site under flood leaves room for the next one, and for a relay's`, async t => {
+  t.test(`with ${connections} connections in all, a flooded site leaves some for the next one, and for a relay`, async t => {
     const pool = openPool(t, connections)
     const [one, other] = [await openSite(t, 'mx.one.example'), await openSite(t, 'mx.other.example')]
     const flooding = flood(t, pool, one.hop, 20)
@@ -225,7 +225,7 @@ t.test('words that suspend a site: its other mail is deferred unasked, once, and
   t.equal(mx.attempts('b@aol.example'), 0)
 })
 
-t.test('words about our reputation slow a site down: what came with them is deferred, the rest waits unharmed', async t => {
+t.test('words about our reputation slow a site down: that mail is deferred, the rest waits', async t => {
   const { ask, told, facts, dns, mxHost, sender } = await openDirect(t, { timings: LONG })
   const mx = await mxHost('mx.example.net', 2)
   dns.mx('example.net', [1, 'mx.example.net'])
@@ -241,7 +241,7 @@ t.test('words about our reputation slow a site down: what came with them is defe
   t.equal(mx.received.length, 1)
 })
 
-t.test('one tenant of a great receiver does not slow the others’ mail, whatever its rules say; two of them do', async t => {
+t.test('one tenant of a great receiver does not slow the others’ mail, two of them do', async t => {
   const { ask, told, dns, mxHost, facts, bus } = await openDirect(t, { timings: LONG })
   const mx = await mxHost('one.mail.protection.outlook.com', 2)
   for (const domain of ['evil', 'odd', 'good']) dns.mx(`${domain}.example`, [0, 'one.mail.protection.outlook.com'])
@@ -265,7 +265,7 @@ t.test('one tenant of a great receiver does not slow the others’ mail, whateve
   t.same(await facts(waiting), [], 'said by two')
 })
 
-t.test('hosts that greet nobody hold no more than half of all connections, and mail to a new domain that answers gets through', async t => {
+t.test('hosts that never greet hold at most half of all connections, and mail to a new domain gets through', async t => {
   const slowly = { smtp: { ...SMTP_QUICK, greetingMs: 60_000, unprovenMs: 60_000 } }
   const { ask, told, dns, mxHost } = await openDirect(t, { connections: 10, timings: slowly })
   const traps = await Promise.all(Array.from({ length: 10 }, async (_, i) => {
@@ -352,7 +352,7 @@ t.test('a site is unproven until it has answered a mail, or been tried three tim
   t.same(seen.slice(2), [true, true, true, false])
 })
 
-t.test('who is not greeted soon, or gets no answer to MAIL, is left; once MAIL is answered there is all the time', async t => {
+t.test('a late greeting or reply to MAIL ends the session; after the reply to MAIL the usual timeouts hold', async t => {
   const timeouts = { ...SMTP_QUICK, greetingMs: 60_000, commandMs: 60_000, unprovenMs: 400 }
   const sink = await startSink({ extensions: [] })
   t.teardown(() => sink.stop())
@@ -396,7 +396,7 @@ t.test('only what is dialled counts as a connection', async t => {
   }
 })
 
-t.test('in direct mode too a line that dies after the dot is a doubt, and one more copy goes out, the same to the receiver', async t => {
+t.test('in direct mode too a connection that breaks after the dot is a doubt, and the same copy goes out again', async t => {
   const { ask, told, dns, mxHost } = await openDirect(t)
   const mx = await mxHost('mx.example.net', 2)
   dns.mx('example.net', [1, 'mx.example.net'])

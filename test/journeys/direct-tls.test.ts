@@ -228,7 +228,7 @@ t.test('under enforce no mail goes to a host whose certificate or TLS is not goo
   t.same(rig.faults.map(({ domain, fault }) => `${domain} ${fault}`), ['false.example tls', 'plain.example tls'])
 })
 
-t.test('a session that was opened for anybody does not carry mail under enforce, nor does that domain hold up the others', async t => {
+t.test('a session opened for any domain carries no mail under enforce, and that domain holds up no other', async t => {
   const rig = await openWithPolicies(t, ['strict.example'])
   const mx = await rig.mxHost('mx1.example.net', 2, { tls: anothers })
   for (const domain of ['strict.example', 'easy.example']) rig.dns.mx(domain, [10, 'mx1.example.net'])
@@ -362,7 +362,7 @@ async function openSlow (t: Test, fetchMs: number) {
   }
 }
 
-t.test('no mail waits for a slow policy host: it comes back, and goes without a policy when none could be had in time', async t => {
+t.test('no mail waits for a slow policy host: it comes back, and goes without a policy that is late', async t => {
   const { policies, settled } = await openSlow(t, 4000)
   const all = [0, 1, 2].map(i => `d${i}.evil.example`)
   for (const result of await Promise.allSettled(all.map(domain => policies.of(domain)))) {
@@ -371,7 +371,7 @@ t.test('no mail waits for a slow policy host: it comes back, and goes without a 
   t.same(await settled(all[0]!), null)
 })
 
-t.test('the hosts of one parent domain are asked two at a time, the others wait in turn, and nobody else waits for them', async t => {
+t.test('policies of one parent domain are fetched two at a time, and other domains do not wait for them', async t => {
   const { state, policies, settled, letGo } = await openSlow(t, 8000)
   const all = Array.from({ length: 8 }, (_, i) => `d${i}.evil.example`)
   const first = all.map(domain => policies.of(domain).catch((error: unknown) => error))

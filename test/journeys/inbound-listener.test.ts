@@ -225,7 +225,7 @@ t.test('a network has so many connections, and so many mails a minute', async t 
   second.close()
 })
 
-t.test('one token gets so many mails an hour, however it is written; what could not be kept is not counted', async t => {
+t.test('mails to one token are limited per hour, in any case of letters; only stored ones count', async t => {
   let away = true
   const append: Appenders['inbound']['append'] = async (...args) => {
     if (away) throw new Error('NATS is away')
@@ -260,7 +260,7 @@ t.test('everybody together gets so many mails an hour to addresses without a tok
   t.match(await handIn(port, { to: returnPath(), raw: 'Subject: x\r\n\r\n' }), /^250 /)
 })
 
-t.test('a store that is half full takes no mail from strangers, a full one none at all, until there is room again', async t => {
+t.test('a half-full store refuses mail without a token, a full one all mail, until there is space again', async t => {
   const { bus: own } = await openBus(t)
   const options = { appenders: createAppenders(own, systemClock) }
   const [mail, stranger] = [() => ({ to: returnPath(), raw: 'x'.repeat(90).concat('\r\n').repeat(1100) }), {
@@ -328,7 +328,7 @@ async function untilGreeted (port: number): Promise<string> {
   }
 }
 
-t.test('who says an octet now and then is shown out after a while: in a command, in a mail, in a TLS handshake', async t => {
+t.test('a client that sends an octet now and then is disconnected: in a command, a mail, a TLS handshake', async t => {
   const { port } = await open(t, { sessionMs: 1500 })
   const [commander, writer, shaker] = [await greeted(port), await greeted(port), await greeted(port)]
   await sayAll(writer, 'MAIL FROM:<>', `RCPT TO:<${returnPath()}>`, 'DATA')

@@ -174,7 +174,7 @@ t.test('a line that dies before the dot is no doubt', async t => {
   t.match(deferred!.data, { attempt: 1, reply: null })
 })
 
-t.test('where the server knows bounces (RFC 3461) it is told how: headers only, named by us; elsewhere it hears nothing of it', async t => {
+t.test('a server with DSN (RFC 3461) gets RET, ENVID and NOTIFY, another gets none of them', async t => {
   for (
     const [extensions, mail, rcpt] of [
       [

@@ -306,7 +306,7 @@ t.test('an address beyond ASCII stands raw, and only then has the message 8-bit 
   t.notMatch(raw.toString().replaceAll('jörg@', ''), /\P{ASCII}/u)
 })
 
-t.test("without leave for UTF-8 an address beyond ASCII is shown as an empty group, and stands in no one's way", async t => {
+t.test('without UTF-8 an address beyond ASCII is shown as an empty group, and other recipients are served', async t => {
   const other = (local: string) => ({ address: `${local}@xn--mnchen-3ya.example`, name: 'Jörg', kind: 'to' as const })
   const raw = composeMessage({
     ...BASE,

@@ -61,7 +61,8 @@ t.test('what servers write is understood', async t => {
 t.test('a verification of our own address that failed says nothing about theirs', async t => {
   t.equal(
     classOf(
-      '450 4.1.7 <b@a.example>: Sender address rejected: unverified address: host mx.a.example[192.0.2.4] said: 550 5.1.1 User unknown (in reply to RCPT TO command)'
+      '450 4.1.7 <b@a.example>: Sender address rejected: unverified address: host mx.a.example[192.0.2.4] said: ' +
+        '550 5.1.1 User unknown (in reply to RCPT TO command)'
     ),
     'rejected'
   )

@@ -37,32 +37,32 @@ export interface SenderOptions {
   appenders: Appenders
   blobs: Blobs
   suppressions: SuppressionStore
-  /** Whose a domain is, or null. A node that does not know it for `expected`'s makes sure first. Throws when that
-   *  cannot be told. */
+  /** The account that has a domain, or null. A node that does not know it as `expected`'s reads the log first. Throws
+   *  when that fails. */
   ownerOf: (domain: string, expected: string) => Promise<string | null>
   compose: DeliverOptions['compose']
   heartbeats: Heartbeats
   /** Our id among senders; never used again by another process. */
   worker: string
-  /** Makes a consumer again that is gone from the server. */
+  /** Recreates a consumer that is missing on the server. */
   repair: (plan: ConsumerPlan) => Promise<boolean>
   /** The relay; `direct:` = straight to the MX hosts of each recipient's domain; null = everything goes to the catcher,
    *  as the mail of test keys and to the sandbox always does. */
   smtpUrl: string | null
   catcherUrl: string
-  /** Direct mode: the resolver, the port that MX hosts are spoken to on, and whether they may have private addresses.
+  /** Direct mode: the resolver, the port of MX hosts, and whether they may have private addresses.
    */
   dns: Dns
   mxPort: number
   mxAllowPrivate: boolean
-  /** Transactions under way at once; also the most that can be in doubt when this process dies. */
+  /** Concurrent transactions; also the most that can be in doubt when this process dies. */
   connections: number
   /** Our name in EHLO. */
   hostname: string
   log: Log
   random?: () => number
   onAttempt?: (attempt: AttemptReport) => void
-  /** Told of each session that a domain's MTA-STS policy does not allow. */
+  /** Called for each host or session that breaks a domain's MTA-STS policy. */
   onPolicyFault?: (fault: PolicyFault) => void
   /** For tests. */
   trust?: Trust
@@ -92,7 +92,7 @@ const TIMINGS: SenderTimings = {
 }
 
 /** Not reading a new recipient's facts saves a fifth of the work (3,807 emails a second without, 2,981 with); an old
- *  one may have some, if its consumer was made again and begins at the stream's start. */
+ *  one may have some, if its consumer was recreated and begins at the stream's start. */
 const FRESH_MS = 300_000
 const STOPPED_RETRY_MS = 100
 const FAILED_RETRY_MS = 5000

@@ -93,7 +93,7 @@ export class SessionPool {
     if (demand === 'hearsay' && !site.confirms(hop.domain, nowMs)) return
     if (demand === 'slow' || demand === 'hearsay') {
       site.slowDown(nowMs)
-      this.dismiss(site, site.takeWaitersFor(WHOLE), () => new RetryLater(site.pace.book(nowMs, this.random)))
+      this.dismiss(site, site.takeWaitersFor(WHOLE), () => new RetryLater(site.pace.reserve(nowMs, this.random)))
     } else {
       const suspension = site.suspend(failure, nowMs, demand.suspendMs)
       this.dismiss(site, site.takeWaitersFor(WHOLE), () => errorOf(suspension))
@@ -132,7 +132,7 @@ export class SessionPool {
     const idle = waitMs > 0 || (suspension !== null && site.via === 'mx') ? null : site.idleFor(hop)
     if (idle !== null) return begin(site, this.takeIdle(idle))
     if (suspension !== null) throw errorOf(suspension)
-    if (waitMs > QUEUE_WAIT_MS_MAX) throw new RetryLater(site.pace.book(nowMs, this.random))
+    if (waitMs > QUEUE_WAIT_MS_MAX) throw new RetryLater(site.pace.reserve(nowMs, this.random))
     return await new Promise((resolve, reject) => this.enqueue(site, { hop, resolve, reject }))
   }
 
@@ -154,7 +154,7 @@ export class SessionPool {
 
   private dismissLast (site: Site): void {
     const leastMs = site.proven ? 0 : UNPROVEN_WAIT_MS * (1 + this.random())
-    const retryInMs = () => Math.max(leastMs, site.pace.book(Date.now(), this.random))
+    const retryInMs = () => Math.max(leastMs, site.pace.reserve(Date.now(), this.random))
     this.dismiss(site, [site.waiting.pop()!], () => new RetryLater(retryInMs()))
   }
 

@@ -17,7 +17,7 @@ export interface SmtpTimeouts {
   bodyMs: number
   /** The reply to the final dot. Never shorter: the server may have the message long before it says so. */
   dotMs: number
-  /** Greeting, EHLO and the reply to MAIL, each, of a site that nobody knows yet. */
+  /** Greeting, EHLO and the reply to MAIL, each, of an unproven site. */
   unprovenMs: number
 }
 
@@ -30,7 +30,7 @@ export const SMTP_TIMEOUTS: SmtpTimeouts = {
   unprovenMs: 30_000
 }
 
-/** For opening a session at a site that has never answered a mail: whoever only holds connections holds them for less.
+/** For a site that has never answered a mail: a server that only holds connections holds them for less.
  */
 export function forUnproven (timeouts: SmtpTimeouts): SmtpTimeouts {
   const { greetingMs, commandMs, unprovenMs } = timeouts
@@ -65,7 +65,7 @@ export async function openSession (target: Target, hostname: string, timeouts: S
     port: target.port,
     secure: target.secure,
     ignoreTLS: target.tls === 'off',
-    // A no to STARTTLS is no reason to go away, for a stranger.
+    // A refused STARTTLS does not end a session with an MX host.
     opportunisticTLS: target.tls === 'opportunistic' && target.address !== null,
     requireTLS: !target.secure && (target.tls === 'required' || target.tls === 'unverified'),
     tls: { rejectUnauthorized: target.verify, minVersion: 'TLSv1.2', ca: target.ca },
@@ -75,11 +75,11 @@ export async function openSession (target: Target, hostname: string, timeouts: S
     greetingTimeout: timeouts.greetingMs,
     dnsTimeout: timeouts.connectMs,
     socketTimeout: timeouts.dotMs + 60_000,
-    // Whatever is closed is dropped at once: a half-closed line could still carry bytes.
+    // A close is immediate: a half-closed connection could still carry bytes.
     socketCloseTimeout: 0,
     maxResponseSize: 64 * 1024
   })
-  // It emits errors at any time, also between two messages; whoever waits hears of them by other ways.
+  // It emits errors at any time, also between two messages; callers get them by other ways.
   connection.on('error', () => {})
   try {
     await deadline(
@@ -185,7 +185,7 @@ export async function resetSession (session: SmtpSession, timeouts: SmtpTimeouts
   return done && session.usable
 }
 
-/** Closes at once: what is half said stays unsaid. */
+/** Closes at once, without QUIT. */
 export function closeSession (session: SmtpSession): void {
   session.usable = false
   session.connection.close()
@@ -193,7 +193,7 @@ export function closeSession (session: SmtpSession): void {
 
 const QUIT_MS = 1000
 
-/** Says QUIT before it closes, for the peer's peace of mind. Nobody waits for it. */
+/** Says QUIT before it closes; callers do not wait. */
 export function quitSession (session: SmtpSession): void {
   session.usable = false
   session.connection.quit()
