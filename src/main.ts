@@ -19,7 +19,7 @@ import { buildHttp } from './http.ts'
 import { Operations } from '#src/operations/operations.ts'
 import { startCatcher, type Catcher } from '#src/servers/mailbox/server.ts'
 import { createMetrics, watchGauges, type Metrics } from '#src/servers/ops/metrics.ts'
-import { startInbound, type Inbound } from '#src/servers/inbound-smtp/server.ts'
+import { startInbound, type InboundServer } from '#src/servers/inbound-smtp/server.ts'
 import { createResolver } from '#src/dns/guard.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { createCounters, type Counters } from '#src/nats/counters.ts'
@@ -156,7 +156,7 @@ interface AppContext {
   stack: AsyncDisposableStack
   counters: Counters
   catcher: Catcher | null
-  inbound: Inbound | null
+  inbound: InboundServer | null
   sender: Sender | null
   projectors: Projector[]
   roles: Array<Pick<Role, 'name' | 'unhealthyReason'>>
@@ -270,7 +270,7 @@ async function startRoles (context: AppContext): Promise<void> {
 }
 
 /** null = nothing listens: mail comes to another process, or not at all. */
-async function openInbound ({ config, services, stack }: AppContext, log: Log): Promise<Inbound | null> {
+async function openInbound ({ config, services, stack }: AppContext, log: Log): Promise<InboundServer | null> {
   const { inboundPort: port, inboundHost: host, bounceDomain, tlsCert, tlsKey } = config
   if (port === null) return null
   if (bounceDomain === null) {

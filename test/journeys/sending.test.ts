@@ -11,11 +11,20 @@ import { createProjectors } from '#src/workers/projector/projector.ts'
 import { startReconciler } from '#src/workers/scheduler/reconcile.ts'
 import { closeSession, openSession } from '#src/workers/sender/session.ts'
 import { parseTarget } from '#src/workers/sender/target.ts'
-import { transact } from '#src/workers/sender/transact.ts'
 import { createPool } from '#src/postgres/pool.ts'
 import { projections } from '#projections/list.ts'
 import { subjects } from '#streams/subjects.ts'
-import { ACCOUNT, claimOf, cuttableLine, eventOf, log, openRig, SMTP_QUICK, topology } from '../support/sender-rig.ts'
+import {
+  ACCOUNT,
+  claimOf,
+  cuttableLine,
+  eventOf,
+  log,
+  openRig,
+  SMTP_QUICK,
+  topology,
+  transact
+} from '../support/sender-rig.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 import { startSink } from '../support/smtp-sink.ts'
 
@@ -165,7 +174,7 @@ t.test('a line that dies before the dot is no doubt', async t => {
   t.match(deferred!.data, { attempt: 1, reply: null })
 })
 
-t.test('where the server knows bounces (RFC 3461) it is told how: headers only, named by us; elsewhere it hears nothing of it', async t => {
+t.test('a server with DSN (RFC 3461) gets RET, ENVID and NOTIFY, another gets none of them', async t => {
   for (
     const [extensions, mail, rcpt] of [
       [
@@ -182,7 +191,7 @@ t.test('where the server knows bounces (RFC 3461) it is told how: headers only, 
   }
 })
 
-t.test('the gate before the dot', async t => {
+t.test('the claim before the dot', async t => {
   const sink = await startSink()
   t.teardown(() => sink.stop())
   const target = parseTarget(sink.url)
@@ -197,9 +206,9 @@ t.test('the gate before the dot', async t => {
     await sleep(200)
     return granted
   }
-  const send = async (gate: { claim: () => Promise<boolean>, mayFinish: () => boolean }) => {
+  const send = async (steps: { claim: () => Promise<boolean>, mayFinish: () => boolean }) => {
     const session = await openSession(target, 'sender.test', SMTP_QUICK)
-    const ending = await transact(session, mail, gate, SMTP_QUICK)
+    const ending = await transact(session, mail, SMTP_QUICK, steps)
     t.teardown(() => closeSession(session))
     await sleep(50)
     return { ending, usable: session.usable, last: sink.received.at(-1)! }

@@ -14,8 +14,10 @@ import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { ensureTopology, repair } from '#src/nats/ensure.ts'
 import { startHeartbeats, type Heartbeats } from '#src/nats/heartbeats.ts'
 import { loadSubject } from '#src/nats/load.ts'
-import type { AttemptReport } from '#src/workers/sender/deliver.ts'
+import type { AttemptReport } from '#src/workers/sender/recorder.ts'
 import { startSender, type Sender, type SenderOptions, type SenderTimings } from '#src/workers/sender/sender.ts'
+import type { SmtpSession, SmtpTimeouts } from '#src/workers/sender/session.ts'
+import { SmtpTransaction, type OutgoingMail, type TransactionResult } from '#src/workers/sender/transaction.ts'
 import { EmailAttempted, EmailRequested, type RecipientFact } from '#streams/email/facts.ts'
 import { subjects } from '#streams/subjects.ts'
 import { PLAIN } from './facts.ts'
@@ -32,7 +34,7 @@ export const SMTP_QUICK = {
   commandMs: 2000,
   bodyMs: 2500,
   dotMs: 2500,
-  strangerMs: 2000
+  unprovenMs: 2000
 }
 
 type Ask = Partial<EmailRequested['data']>
@@ -171,6 +173,22 @@ export async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> 
   }
 
   return { bus, appenders, sink, sender, reports, ask, facts, told }
+}
+
+/** One transaction as an attempt does it, with a claim that is granted at once unless the test says otherwise. */
+export async function transact (
+  session: SmtpSession,
+  mail: OutgoingMail,
+  timeouts: SmtpTimeouts = SMTP_QUICK,
+  { claim, mayFinish }: { claim: () => Promise<boolean>, mayFinish: () => boolean } = {
+    claim: async () => true,
+    mayFinish: () => true
+  }
+): Promise<TransactionResult> {
+  const transaction = new SmtpTransaction(session, mail, timeouts)
+  if (await transaction.sendBody() && await claim() && await transaction.drain() && mayFinish()) transaction.finish()
+  else transaction.drop()
+  return await transaction.result()
 }
 
 /** The webhook event that a fact carries. */

@@ -1,11 +1,12 @@
-import type { BounceClass } from '#streams/email/classes.ts'
+import { CLASSES, type BounceClass } from '#streams/email/classes.ts'
 import type { SmtpStage } from '#streams/email/decide.ts'
-import { BOILERPLATE, GLOSSARY } from './glossary.ts'
-import { classify, printable } from './reply.ts'
+import { classify } from './classify.ts'
+import { printable } from './reply.ts'
+import { patternOf, readSections } from './sections.ts'
 
 /** What is known of one failure: texts from the most to the least particular; `status` and `code` as a report states
  *  them, or null. */
-export interface Clues {
+export interface FailureClues {
   texts: string[]
   status: string | null
   code: number | null
@@ -13,12 +14,24 @@ export interface Clues {
   category: string | null
 }
 
-export interface Meaning {
+/** What a failure means. */
+export interface FailureVerdict {
   reason: BounceClass
   status: string | null
   code: number | null
   diagnostic: string | null
 }
+
+/** What programs that write bounces say themselves, and no server would answer so. Tried before the rules. */
+export const GLOSSARY: ReadonlyArray<[RegExp, BounceClass]> = readSections('glossary.txt').map(section => {
+  const why = section.head[0] as BounceClass
+  if (!CLASSES.includes(why)) throw new Error(`glossary.txt: ${why} must be a class of streams/email/classes.ts`)
+  return [patternOf(section, section.head[1]), why]
+})
+
+/** Sentences that greet, guess at causes or advise. They would pass for a diagnosis. */
+export const BOILERPLATE: readonly RegExp[] = readSections('boilerplate.txt')
+  .map(section => patternOf(section, section.head[1]))
 
 const STATUS = /(?<![\d.])([245]\.\d{1,3}\.\d{1,3})(?!\.?\d)/g
 const CODE = /(?<![\w.@-])([45][0-57]\d)(?=[\s\-;:,#<(\])]|$)/
@@ -26,8 +39,8 @@ const CLUE_LENGTH_MAX = 4000
 
 /** The reason of a failure. What a text says goes before what a number says: Exim reports 5.0.0 for everything,
  *  gateways repeat a number with other words. A general text is asked only when neither the particular ones nor the
- *  numbers know, and `something went wrong` only when nobody says what. */
-export function meaningOf ({ texts, status, code, category }: Clues): Meaning {
+ *  numbers know, and `something went wrong` only when no text says what. */
+export function classifyFailure ({ texts, status, code, category }: FailureClues): FailureVerdict {
   const said = texts.map(text => text.slice(0, CLUE_LENGTH_MAX).trim()).filter(text => text !== '')
   const best = bestStatus(said, status)
   const digits = code ?? codeIn(said)
@@ -47,6 +60,10 @@ export function withoutBoilerplate (text: string): string {
   return BOILERPLATE.reduce((rest, sentence) => rest.replaceAll(sentence, ''), text.slice(0, 16_000))
 }
 
+const WRAPS =
+  /\bsaid:|responded:?|gave this error:|returned was:|was:|server replied:|did not like .{1,60}:|Error message:/
+const WRAPPED = new RegExp(`(?:${WRAPS.source})\\s*([45]\\d\\d[^]{3,800})`, 'i')
+
 /** What other servers answered, as transcripts and wrapped replies quote it; the last word first. */
 export function repliesIn (text: string): string[] {
   const replies = [
@@ -54,9 +71,7 @@ export function repliesIn (text: string): string[] {
       /^[ \t]{0,12}(?:<<<|<--|Received <<<|S:|Response:|Remote server replied:|\(reason:)[ \t]*(.{3,600})/gim
     )
   ].map(match => match[1]!)
-  const wrapped =
-    /(?:\bsaid:|responded:?|gave this error:|returned was:|was:|server replied:|did not like .{1,60}:|Error message:)\s*([45]\d\d[^]{3,800})/i
-      .exec(text)?.[1]
+  const wrapped = WRAPPED.exec(text)?.[1]
   const all = [
     ...(wrapped === undefined ? [] : [wrapped]),
     ...replies.filter(reply => /^['"]?[45]\d\d/.test(reply)).reverse()
@@ -77,7 +92,7 @@ export function isTelling (reason: string): boolean {
   return reason !== 'undefined' && reason !== 'onhold' && reason !== 'systemerror'
 }
 
-/** `5.0.0` is no answer while another is at hand. */
+/** `5.0.0` does not count while there is another status. */
 function bestStatus (said: string[], status: string | null): string | null {
   const found = said.flatMap(text => [...text.matchAll(STATUS)].map(match => match[1]!)).filter(one =>
     !one.startsWith('2')
