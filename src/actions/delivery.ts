@@ -148,7 +148,12 @@ export function recordAttempt (appenders: Appenders, pending: Pending, data: Att
 
 /** Puts a delivery off without a request, from `firstMs` (when its 24 hours began) to `untilMs`. Throws LogUnavailable.
  */
-export function parkDelivery (appenders: Appenders, pending: Pending, firstMs: number, untilMs: number): Promise<void> {
+export function deferDelivery (
+  appenders: Appenders,
+  pending: Pending,
+  firstMs: number,
+  untilMs: number
+): Promise<void> {
   const held = pending.heldAt === null ? {} : { heldAt: pending.heldAt }
   const data = {
     ...pending.owed,

@@ -87,7 +87,7 @@ export function holdUntilMs (firstMs: number, nowMs: number): number | null {
 
 /** A delivery whose endpoint is no longer paused: the time it was held does not count as part of its 24 hours, which
  *  begin anew for one never attempted. */
-export function letGo (pending: Pending, nowMs: number): Pending {
+export function releaseHold (pending: Pending, nowMs: number): Pending {
   if (pending.heldAt === null) return pending
   if (pending.attempts === 0) return { ...pending, heldAt: null, firstAttemptAt: null }
   const heldMs = Math.min(nowMs - Date.parse(pending.heldAt), HOLD_MS_MAX)
@@ -102,10 +102,10 @@ export type GiveUpReason = DeliveryFailed['data']['reason']
 
 /** Why a delivery is not to be tried, or null when it is. `webhook` is undefined once deleted. One never attempted may
  *  be late: it was we who were. */
-export function whyNot (pending: Pending, webhook: Webhook | undefined, nowMs: number): GiveUpReason | null {
+export function giveUpReason (pending: Pending, webhook: Webhook | undefined, nowMs: number): GiveUpReason | null {
   if (webhook === undefined || webhook.account !== pending.account) return 'endpoint_deleted'
   if (webhook.disabled !== null) return 'endpoint_disabled'
-  const { attempts, firstAttemptAt } = letGo(pending, nowMs)
+  const { attempts, firstAttemptAt } = releaseHold(pending, nowMs)
   return attempts > 0 && nowMs > Date.parse(firstAttemptAt!) + RETRY_MS_MAX + LATE_MS_MAX ? 'expired' : null
 }
 

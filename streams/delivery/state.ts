@@ -56,6 +56,6 @@ function envelope (fact: AnyFact, { delivery, webhook, replay, events, batch, te
 }
 
 /** Names one try of one delivery: what comes twice under the same key is the same message again, a retry never is. */
-export function tryKey ({ owed, dueAt }: Pending): string {
+export function attemptKey ({ owed, dueAt }: Pending): string {
   return `${owed.delivery} ${owed.replay ?? ''} ${dueAt ?? 'first'}`
 }

@@ -12,7 +12,7 @@ import { timestamp } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
 import { loadAfter } from '#src/nats/load.ts'
-import { createBodies } from '#src/workers/webhooks/bodies.ts'
+import { BodyCache } from '#src/workers/webhooks/body-cache.ts'
 import { startFanout } from '#src/workers/webhooks/fanout.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { emptyDirectory, type Webhook } from '#streams/directory.ts'
@@ -29,7 +29,7 @@ const past = (ms: number) => timestamp(Date.now() - ms)
 const openingsIn = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'replay.requested')
 
 function startOne (appenders: Appenders, directory: LiveDirectory): Role {
-  return startFanout({ appenders, directory, bodies: createBodies(1_000_000), log })
+  return startFanout({ appenders, directory, bodies: new BodyCache(1_000_000), log })
 }
 
 /** Places in EMAILS that the fan-out itself has brought to an endpoint, each as often as it has. */

@@ -1,7 +1,7 @@
 import { createServer as createTlsServer } from 'node:https'
 import { createServer, type AddressInfo } from 'node:net'
 import t from 'tap'
-import { createPoster, type Answer } from '#src/workers/webhooks/post.ts'
+import { createPoster, type PostResult } from '#src/workers/webhooks/post.ts'
 import { createAuthority } from '../support/certificates.ts'
 import { startHookSink, type HookAnswer, type HookSink } from '../support/hook-sink.ts'
 import type { Ending } from '../support/servers.ts'
@@ -15,7 +15,7 @@ async function openSink (t: Ending, told: HookAnswer = {}): Promise<HookSink> {
   return sink
 }
 
-async function post (t: Ending, url: string, { allowPrivate = true, timeoutMs = 3000 } = {}): Promise<Answer> {
+async function post (t: Ending, url: string, { allowPrivate = true, timeoutMs = 3000 } = {}): Promise<PostResult> {
   const poster = createPoster({ allowPrivate, timeoutMs })
   t.teardown(() => poster.close())
   return await poster.post(new URL(url), { 'Content-Type': 'application/json' }, BODY)

@@ -5,9 +5,9 @@ import { api } from '#src/nats/api.ts'
 import { lastSequenceUnder } from '#src/nats/load.ts'
 import { createLog } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
-import { createBodies } from '#src/workers/webhooks/bodies.ts'
+import { BodyCache } from '#src/workers/webhooks/body-cache.ts'
 import { startFanout } from '#src/workers/webhooks/fanout.ts'
-import { startGather } from '#src/workers/webhooks/gather.ts'
+import { startBatching } from '#src/workers/webhooks/batching.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { Refusal } from '#streams/define.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
@@ -243,15 +243,15 @@ t.test('the process that has acknowledged the events of a batch ends: by its sch
   })
   const { appenders, directory } = rig
   const log = createLog('silent')
-  roles.add(startFanout({ appenders, directory, bodies: createBodies(1000), log }))
+  roles.add(startFanout({ appenders, directory, bodies: new BodyCache(1000), log }))
   await rig.listen('http://127.0.0.1:9/', undefined, { batch: { maxEvents: 100, maxWaitMs: 5000 } })
   // Hears of no member: its consumer of them does not open.
   const repair = async (plan: ConsumerPlan) => {
     if (plan === consumerPlans.batchMembers) await released
     return false
   }
-  roles.add(startGather({ appenders: await rig.another(), directory, log, repair }))
-  const first = startGather({ appenders, directory, log, repair: async () => false })
+  roles.add(startBatching({ appenders: await rig.another(), directory, log, repair }))
+  const first = startBatching({ appenders, directory, log, repair: async () => false })
   const events = await happenings(rig, 3)
   await rig.facts(facts => joinedIn(facts).length === 3)
   const jsm = await appenders.bus.nc.jetstreamManager()

@@ -4,9 +4,9 @@ import { createLog } from '#src/base/log.ts'
 import { Conflict, LogUnavailable } from '#src/nats/errors.ts'
 import type { Role } from '#src/base/role.ts'
 import { bodyOf, NO_BODIES } from '#src/actions/delivery-body.ts'
-import { createBodies } from '#src/workers/webhooks/bodies.ts'
+import { BodyCache } from '#src/workers/webhooks/body-cache.ts'
 import { startFanout } from '#src/workers/webhooks/fanout.ts'
-import { createGatherer } from '#src/workers/webhooks/gatherer.ts'
+import { Batcher } from '#src/workers/webhooks/batcher.ts'
 import { ERASED } from '#streams/address.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { redact } from '#streams/email/erase.ts'
@@ -35,7 +35,7 @@ const factsOf = <Name extends AnyFact['type']>(facts: AnyFact[], name: Name) =>
 /** Five events that wait for their batch, and nobody there yet who makes it. */
 async function fiveWaiting (t: Ending, rig: HookRig): Promise<{ webhook: string, ids: string[] }> {
   const { webhook: { id } } = await rig.listen('http://127.0.0.1:9/', undefined, { batch: BATCH })
-  const fanout = startFanout({ appenders: rig.appenders, directory: rig.directory, bodies: createBodies(1000), log })
+  const fanout = startFanout({ appenders: rig.appenders, directory: rig.directory, bodies: new BodyCache(1000), log })
   stopWith(t, fanout)
   const ids: string[] = []
   for (let i = 0; i < 5; i++) ids.push((await rig.happen('delivered')).id)
@@ -57,13 +57,13 @@ for (const lost of [1, 3, 5]) {
       `"${subjects.batchMember(webhook)}","batch":5`,
       lost
     )
-    const gatherer = createGatherer(
+    const batcher = new Batcher(
       { appenders: over(rig.appenders, line.bus), directory: rig.directory, log },
       webhook
     )
-    t.teardown(() => gatherer.close())
-    // Tells that it could not be read; the gatherer looks again by itself.
-    await gatherer.look().catch(() => {})
+    t.teardown(() => batcher.close())
+    // Tells that it could not be read; the batcher looks again by itself.
+    await batcher.flush().catch(() => {})
     const facts = await rig.facts(facts => factsOf(facts, 'batch.formed').length > 0)
     t.ok(line.hasLost())
     t.same(factsOf(facts, 'delivery.requested').map(({ data }) => data.events.map(({ id }) => id)), [ids])
@@ -83,9 +83,9 @@ t.test('batches that others make, as long as the log we read has not heard of th
       return await rig.appenders.webhooks.append(...part)
     }
   }
-  const gatherer = createGatherer({ appenders: { ...rig.appenders, webhooks }, directory: rig.directory, log }, webhook)
-  t.teardown(() => gatherer.close())
-  void gatherer.look().catch(() => {})
+  const batcher = new Batcher({ appenders: { ...rig.appenders, webhooks }, directory: rig.directory, log }, webhook)
+  t.teardown(() => batcher.close())
+  void batcher.flush().catch(() => {})
   await until(() => appends > 0)
   await new Promise(resolve => setTimeout(resolve, 1500))
   t.ok(appends <= 20, `${appends} tries in 1.5 s`)
@@ -97,7 +97,7 @@ t.test('batches that others make, as long as the log we read has not heard of th
 t.test('a fan-out whose log has not heard where its cursor is makes pauses between its tries, and nothing twice', async t => {
   const rig = await openHookRig(t)
   const { webhook } = await rig.listen('http://127.0.0.1:9/')
-  stopWith(t, startFanout({ appenders: rig.appenders, directory: rig.directory, bodies: createBodies(1000), log }))
+  stopWith(t, startFanout({ appenders: rig.appenders, directory: rig.directory, bodies: new BodyCache(1000), log }))
   await rig.happen('delivered')
   await rig.facts(facts => factsOf(facts, 'delivery.requested').length === 1)
   let behind = true
@@ -108,7 +108,10 @@ t.test('a fan-out whose log has not heard where its cursor is makes pauses betwe
     if (asked) reads++
     return asked && behind
   })
-  stopWith(t, startFanout({ appenders: over(another, bus), directory: rig.directory, bodies: createBodies(1000), log }))
+  stopWith(
+    t,
+    startFanout({ appenders: over(another, bus), directory: rig.directory, bodies: new BodyCache(1000), log })
+  )
   await until(() => reads > WEBHOOK_PARTITIONS)
   const before = reads
   await new Promise(resolve => setTimeout(resolve, 1500))

@@ -4,7 +4,7 @@ import { asError, errorCode } from '#src/base/errors.ts'
 import { createConnector, TargetRefused, type Resolve } from '#src/dns/guard.ts'
 
 /** What came of one request. */
-export interface Answer {
+export interface PostResult {
   /** null = no answer. */
   status: number | null
   /** Why there is none, in words without anything of ours in it. */
@@ -20,7 +20,7 @@ export interface Answer {
 /** Posts to webhook endpoints. */
 export interface Poster {
   /** Never throws: whatever happens is an answer. Ends within the poster's `timeoutMs`. */
-  post(url: URL, headers: Record<string, string>, body: Uint8Array): Promise<Answer>
+  post(url: URL, headers: Record<string, string>, body: Uint8Array): Promise<PostResult>
   /** Closes every connection, the busy ones too. */
   close(): Promise<void>
 }
@@ -61,7 +61,7 @@ export function createPoster ({ allowPrivate, timeoutMs, resolve }: PosterOption
     void pool.close().catch(() => {})
   }
 
-  async function post (url: URL, headers: Record<string, string>, body: Uint8Array): Promise<Answer> {
+  async function post (url: URL, headers: Record<string, string>, body: Uint8Array): Promise<PostResult> {
     // Checked when the endpoint was made; the operator may have changed the rule since.
     if (!allowPrivate && url.protocol !== 'https:') {
       return unanswered({ error: 'target refused: only https is allowed', errorKind: 'refused' }, 0)
@@ -97,7 +97,7 @@ function openPool (origin: string, connect: buildConnector.connector, timeoutMs:
 /** One request and the start of its answer; what comes beyond is not read. Once the status is known, a body that breaks
  *  off or dribbles changes nothing. On undici's bare handler: a stream for each answer costs half as much again as the
  *  request. */
-function exchange (pool: Pool, request: Dispatcher.DispatchOptions, timeoutMs: number): Promise<Answer> {
+function exchange (pool: Pool, request: Dispatcher.DispatchOptions, timeoutMs: number): Promise<PostResult> {
   return new Promise(resolve => {
     const startMs = performance.now()
     const chunks: Buffer[] = []
@@ -152,9 +152,9 @@ function textOf (chunks: Buffer[]): string {
   return Buffer.concat(chunks).subarray(0, RESPONSE_BYTES_MAX).toString('utf8').replaceAll('\0', '\uFFFD')
 }
 
-type Reason = Pick<Answer, 'error' | 'errorKind'>
+type Reason = Pick<PostResult, 'error' | 'errorKind'>
 
-function unanswered (reason: Reason, durationMs: number): Answer {
+function unanswered (reason: Reason, durationMs: number): PostResult {
   return { status: null, ...reason, response: '', retryAfter: null, durationMs }
 }
 

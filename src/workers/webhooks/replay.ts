@@ -9,7 +9,7 @@ import { subjectsUnder } from '#src/nats/load.ts'
 import { createLookup } from '#src/nats/lookup.ts'
 import { work, type Job } from '#src/nats/work.ts'
 import { createReplayer, idsIn, type ReplayerOptions, type Turn } from './replayer.ts'
-import { startReconciling } from './reconcile.ts'
+import { startReconcileLoop } from './reconcile.ts'
 
 export interface ReplaysOptions extends ReplayerOptions {
   /** Makes a consumer again that is missing on the server. */
@@ -77,7 +77,12 @@ export function startReplays (options: ReplaysOptions): Role {
     start(consumerPlans.replays, GOING_PLACES, ({ subject, seq, turn: nth }) => ({ subject, seq, nth, wake: null })),
     start(consumerPlans.replaysDue, DUE_PLACES, ({ bytes, turn: nth }) => wokenTurn(bytes, nth))
   ]
-  const rounds = startReconciling({ look: lookAtAll, meaning: 'replays may wait', signal: stopping.signal, log })
+  const rounds = startReconcileLoop({
+    reconcile: lookAtAll,
+    failure: 'replays may be late',
+    signal: stopping.signal,
+    log
+  })
   return {
     name: 'webhook replays',
     unhealthyReason: () =>
