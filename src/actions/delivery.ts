@@ -23,7 +23,7 @@ import { loadLast } from '#src/nats/load.ts'
 import { fireNow, schedule } from '#src/nats/schedule.ts'
 import type { Asker } from './services.ts'
 import { causedBy, stamp, type Cause, type Appenders } from './appenders.ts'
-import { wakeReplays } from './replay-wait.ts'
+import { wakeReplays } from './replay-schedule.ts'
 
 /** An outcome is repeated for so long before its job goes back to the server, which would mean one more request: while
  *  the log is away nothing else can go on anyway. */

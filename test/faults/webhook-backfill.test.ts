@@ -2,7 +2,7 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { backfillId, openBackfills } from '#src/actions/backfill.ts'
+import { openBackfills } from '#src/actions/replay-job.ts'
 import { advanceFanout, readFanoutCursor } from '#src/actions/delivery.ts'
 import { followDirectory, type LiveDirectory } from '#src/actions/directory.ts'
 import type { Appenders } from '#src/actions/appenders.ts'
@@ -17,6 +17,7 @@ import { startFanout } from '#src/workers/webhooks/fanout.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { emptyDirectory, type Webhook } from '#streams/directory.ts'
 import type { Recorded } from '#streams/define.ts'
+import { backfillId } from '#streams/replay/decide.ts'
 import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
 import { openHookRig, type HookRig } from '../support/hook-rig.ts'
 import { startHookSink } from '../support/hook-sink.ts'
@@ -204,7 +205,7 @@ t.test('a backfill is opened when nothing happens, too, and holds what happened 
   const facts = await rig.facts(facts => openingsIn(facts).length === 1)
   t.match(openingsIn(facts)[0], {
     account: webhook.account,
-    data: { replay: backfillId(webhook.id), webhook: webhook.id, what: 'backfill', from: startAt, place: '', made: 0 }
+    data: { replay: backfillId(webhook.id), webhook: webhook.id, what: 'backfill', from: startAt, cursor: '', made: 0 }
   })
   await rig.happen('delivered')
   const more = await rig.facts(facts => liveOf(facts, webhook.id).includes(21))

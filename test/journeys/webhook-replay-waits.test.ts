@@ -2,7 +2,7 @@ import t from 'tap'
 import { requestTestDelivery } from '#src/actions/delivery.ts'
 import type { Appenders } from '#src/actions/appenders.ts'
 import { countReplay, replayDelivery, replaysOf, requestReplay } from '#src/actions/replay.ts'
-import { readPage, type FailedPage } from '#src/actions/replay-page.ts'
+import { readPage, type FailedPage } from '#src/actions/replay-job.ts'
 import { changeWebhook, type WebhookServices } from '#src/actions/webhook.ts'
 import { api } from '#src/nats/api.ts'
 import type { Bus } from '#src/nats/connect.ts'
@@ -100,7 +100,7 @@ t.test('nor do those of an endpoint that is behind, which go on when it no longe
 })
 
 t.test('nor those that wait for a view which is away, or answers with an error', async t => {
-  const answers: Array<[WaitReason, FailedPage]> = [['view', async () => null], ['trouble', async () => {
+  const answers: Array<[WaitReason, FailedPage]> = [['view', async () => null], ['error', async () => {
     throw new Error('division by zero')
   }]]
   await Promise.all(answers.map(async ([why, failedDeliveries]) => {
@@ -171,17 +171,18 @@ t.test('what the view knows and a replica does not yet is sent again all the sam
     to: '2026-01-02T00:00:00.000Z',
     through: 0,
     pace: 10,
-    place: '',
+    cursor: '',
+    lastPage: 0,
     made: 0
   }
   const page = async (owedSeq: number) =>
-    await readPage({ bus }, webhook, replay, async () => [{ place: 'here', owedSeq }], 0)
+    await readPage({ bus }, webhook, replay, async () => [{ cursor: 'here', owedSeq }], 0)
   t.match(await page(seq), {
-    at: 'here',
+    cursor: 'here',
     ended: true,
     deliveries: [{ owed: { delivery: owed.delivery, replay: 'rpl_1' } }]
   })
-  t.match(await page(seq + 100), { at: 'here', ended: true, deliveries: { length: 0 } }, 'it is no longer kept')
+  t.match(await page(seq + 100), { cursor: 'here', ended: true, deliveries: { length: 0 } }, 'it is no longer kept')
 })
 
 t.test('what is asked for later overrules, though the clock of who asks is an hour behind', async t => {
@@ -216,7 +217,7 @@ t.test('the dry run of an endpoint that does nothing but fail, at the slowest pa
     const from = Number(after)
     return Array.from(
       { length: Math.min(limit, 700 - from) },
-      (_, i) => ({ place: String(from + i + 1), owedSeq: seq })
+      (_, i) => ({ cursor: String(from + i + 1), owedSeq: seq })
     )
   }
   t.match(await countReplay(services, rig.asker, webhook.id, lately({ what: 'failed', pace: 1 }), failed), {

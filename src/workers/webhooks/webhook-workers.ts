@@ -3,7 +3,7 @@ import { startBatching } from './batching.ts'
 import { BodyCache } from './body-cache.ts'
 import { startDispatch, type DispatchOptions } from './dispatch.ts'
 import { startFanout } from './fanout.ts'
-import { startReplays, type ReplaysOptions } from './replay.ts'
+import { startReplays, type ReplaysOptions } from './replays.ts'
 
 const BODIES_BYTES_MAX = 32 * 1024 * 1024
 

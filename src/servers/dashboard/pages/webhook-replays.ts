@@ -20,7 +20,7 @@ const WAITS: Record<WaitReason, string> = {
   crowded: 'much that replays have asked for is still on its way',
   behind: 'this endpoint has enough waiting',
   view: 'PostgreSQL does not answer',
-  trouble: 'something did not answer; it tries again'
+  error: 'something did not answer; it tries again'
 }
 
 /** The last ones of an endpoint, with how far each has come. */
