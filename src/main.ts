@@ -248,7 +248,7 @@ async function startRoles (context: AppContext): Promise<void> {
       repair: mend,
       log: log.child({ role: 'scheduler' })
     })
-    reconcileSoon = () => reconciler.soon()
+    reconcileSoon = () => reconciler.afterLoss()
     const months = startUsage({ services, pool, view: createView(bus, pool), log: log.child({ role: 'usage' }) })
     working.push(reconciler, startDomainChecks({ services, log: log.child({ role: 'domain checks' }) }), months)
     working.push(startErasures({ services, pool, view: createView(bus, pool), log: log.child({ role: 'erasures' }) }))

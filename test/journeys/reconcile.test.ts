@@ -15,7 +15,7 @@ import { lastSequence } from '#src/nats/load.ts'
 import { lastSequencesOf } from '#src/nats/lookup.ts'
 import { openRebuilder } from '#src/workers/projector/rebuild.ts'
 import { createProjectors } from '#src/workers/projector/projector.ts'
-import { openDeliveryCare } from '#src/workers/scheduler/deliveries.ts'
+import { DeliveryReconciler } from '#src/workers/scheduler/deliveries.ts'
 import { startReconciler } from '#src/workers/scheduler/reconcile.ts'
 import { waitFor } from '#src/postgres/checkpoint.ts'
 import { apply, freshPool } from '../projections/view.ts'
@@ -128,7 +128,7 @@ async function openDeliveryYard (t: Test, { follows = true } = {}) {
   const repaired = (plan: ConsumerPlan) => repair(bus, plan, topology)
   const stopping = new AbortController()
   t.teardown(async () => stopping.abort())
-  const care = openDeliveryCare({ bus, pool, repair: repaired, log, signal: stopping.signal })
+  const reconciler = new DeliveryReconciler({ bus, pool, repair: repaired, log, signal: stopping.signal })
   if (follows) {
     const projectors = createProjectors({
       bus,
@@ -170,7 +170,7 @@ async function openDeliveryYard (t: Test, { follows = true } = {}) {
     for (let i = 0; i < count; i++) t.ok(await (await consumer.next())!.ackAck())
   }
 
-  return { bus, pool, care, repaired, happened, scheduled, waits, worked }
+  return { bus, pool, reconciler, repaired, happened, scheduled, waits, worked }
 }
 
 const all = (
@@ -187,7 +187,7 @@ const asked = (delivery: string, secondsAgo: number, replay: string | null = nul
 
 t.test('a delivery that lost its schedule gets one, behind thousands who have theirs and keep it', async t => {
   const yard = await openDeliveryYard(t)
-  const { care, happened, scheduled, waits } = yard
+  const { reconciler, happened, scheduled, waits } = yard
   const later = Array.from({ length: 2050 }, (_, i) => deferredDelivery(`whd_later${i}`, -3600))
   const held = deferredDelivery('whd_held', -3600, { heldAt: past(10) })
   const lost = [
@@ -200,16 +200,16 @@ t.test('a delivery that lost its schedule gets one, behind thousands who have th
   const safe = [...later, held].map(({ data }) => data.delivery)
   const before = await waits(safe)
   t.ok(before.every(seq => seq > 0))
-  t.equal(await care.remind(60), 0, 'nothing is due')
-  t.equal(await care.remind(-400 * 86_400), lost.length, 'with what is due later')
+  t.equal(await reconciler.restoreSchedules(60), 0, 'nothing is due')
+  t.equal(await reconciler.restoreSchedules(-400 * 86_400), lost.length, 'with what is due later')
   t.strictSame(await waits(safe), before)
   t.ok((await waits(lost.map(({ data }) => data.delivery))).every(seq => seq > 0))
-  t.equal(await care.remind(-400 * 86_400), 0)
+  t.equal(await reconciler.restoreSchedules(-400 * 86_400), 0)
 })
 
 t.test('what has come due and waits for its turn is not asked for again; what was put down without a word is', async t => {
   const yard = await openDeliveryYard(t)
-  const { care, happened, scheduled, waits, worked } = yard
+  const { reconciler, happened, scheduled, waits, worked } = yard
   const facts = ['whd_dropped', 'whd_waits', 'whd_lost', 'whd_recent'].map(id =>
     deferredDelivery(id, id === 'whd_recent' ? 10 : 300)
   )
@@ -222,7 +222,7 @@ t.test('what has come due and waits for its turn is not asked for again; what wa
   }
   await worked(consumerPlans.deliveriesDue, 1)
   const [droppedBefore, waitsBefore] = await waits(['whd_dropped', 'whd_waits'])
-  t.equal(await care.remind(60), 2)
+  t.equal(await reconciler.restoreSchedules(60), 2)
   await cameDue(yard, 'whd_dropped', droppedBefore)
   await cameDue(yard, 'whd_lost')
   t.strictSame(await waits(['whd_waits', 'whd_recent', 'whd_over']), [waitsBefore, 0, 0])
@@ -230,7 +230,7 @@ t.test('what has come due and waits for its turn is not asked for again; what wa
 
 t.test('a delivery whose request is acknowledged and of which nothing was heard is asked for again; who is not acknowledged waits for its turn', async t => {
   const yard = await openDeliveryYard(t)
-  const { bus, care, happened, waits, worked } = yard
+  const { bus, reconciler, happened, waits, worked } = yard
   await happened([
     asked('whd_forgotten', 600),
     asked('whd_done', 600),
@@ -240,14 +240,14 @@ t.test('a delivery whose request is acknowledged and of which nothing was heard 
     asked('whd_again', 600, 'rpl_1'),
     asked('whd_againinhand', 600, 'rpl_1')
   ])
-  t.equal(await care.remind(60), 0, 'nobody has begun')
+  t.equal(await reconciler.restoreSchedules(60), 0, 'nobody has begun')
   await worked(consumerPlans.deliveries[PARTITION]!, 3)
   await worked(consumerPlans.deliveriesReplay, 1)
-  t.equal(await care.remind(60), 2)
+  t.equal(await reconciler.restoreSchedules(60), 2)
   await cameDue(yard, 'whd_forgotten')
   await cameDue(yard, 'whd_again')
   t.strictSame(await waits(['whd_done', 'whd_recent', 'whd_inhand', 'whd_againinhand']), [0, 0, 0, 0])
-  t.equal(await care.remind(60), 0, 'both wait for their turn now')
+  t.equal(await reconciler.restoreSchedules(60), 0, 'both wait for their turn now')
   const consumer = await bus.js.consumers.get('SCHEDULE', consumerPlans.deliveriesDue.durable_name)
   const [first, second] = [await consumer.next(), await consumer.next()]
   t.same(
@@ -257,11 +257,11 @@ t.test('a delivery whose request is acknowledged and of which nothing was heard 
 })
 
 t.test('as long as the view is behind, nothing is asked for again', async t => {
-  const { pool, care, happened, waits, bus, repaired } = await openDeliveryYard(t, { follows: false })
+  const { pool, reconciler, happened, waits, bus, repaired } = await openDeliveryYard(t, { follows: false })
   const lost = deferredDelivery('whd_lost', 300)
   await happened([lost])
   await apply(pool, deliveries, recorded([lost]))
-  t.equal(await care.remind(60), 0, 'what came after may tell how it ended')
+  t.equal(await reconciler.restoreSchedules(60), 0, 'what came after may tell how it ended')
   const projectors = createProjectors({
     bus,
     pool,
@@ -273,7 +273,7 @@ t.test('as long as the view is behind, nothing is asked for again', async t => {
     await Promise.all(projectors.map(projector => projector.stop()))
   })
   t.ok(await waitFor(pool, deliveries, { WEBHOOKS: 1 }, 10_000))
-  t.equal(await care.remind(60), 1)
+  t.equal(await reconciler.restoreSchedules(60), 1)
   t.ok((await waits(['whd_lost']))[0]! > 0)
   t.notOk(await repaired(consumerPlans.deliveriesDue), 'its consumer is there')
 })
@@ -296,7 +296,7 @@ t.test('what has left the log leaves the view with the reconcile, and the stream
     blobs: await openBlobs(bus),
     repair: async plan =>
       await repaired(plan).then(missing => {
-        if (missing) reconcile.soon()
+        if (missing) reconcile.afterLoss()
         return missing
       }),
     log
