@@ -28,7 +28,8 @@ const BYTES_MAX = 4 * 1024 * 1024
 const SKEW_MS = 10 * 60_000
 const READS_MAX = 32
 
-/** The deliveries of an endpoint that ended as failed in [from, to), as the view knows them, the longest ago first. */
+/** The deliveries of an endpoint that ended as failed in [from, to), as the projection knows them, the longest ago
+ *  first. */
 export interface FailedQuery {
   account: string
   webhook: string
@@ -38,11 +39,12 @@ export interface FailedQuery {
   /** The cursor of the last row of the page before; '' = from the first. */
   after: string
   limit: number
-  /** The view must have reached this sequence of WEBHOOKS, else the result is null. */
+  /** The projection must have reached this sequence of WEBHOOKS, else the result is null. */
   seenSeq: number
 }
 
-/** `owedSeq` = the sequence in WEBHOOKS of a fact of the delivery. Null = the view is behind, or PostgreSQL away. */
+/** `owedSeq` = the sequence in WEBHOOKS of a fact of the delivery. Null = the projection is behind, or PostgreSQL away.
+ */
 export type FailedPage = (query: FailedQuery) => Promise<Array<{ cursor: string, owedSeq: number }> | null>
 
 /** Some of a replay's deliveries. */
@@ -60,8 +62,8 @@ export async function isBackfillOpen ({ bus }: Pick<Appenders, 'bus'>, webhook: 
 }
 
 /** Opens the backfills of endpoints of one partition together with the move of its cursor to `through`: facts up to
- *  there are the backfill's, later ones the fan-out's. Null, and nothing is appended, when the cursor is no longer where
- *  it was read or one of them is open already. Throws LogUnavailable. */
+ *  there are the backfill's, later ones the fan-out's. Null, and nothing is appended, when the cursor is no longer
+ *  where it was read or one of them is open already. Throws LogUnavailable. */
 export async function openBackfills (
   appenders: Appenders,
   partition: number,
@@ -81,8 +83,8 @@ export async function openBackfills (
   return await advanceFanout(appenders, partition, cursor, through, openings)
 }
 
-/** The replay's next deliveries; null when the view does not answer now. Safe to repeat: nothing changes. Throws what
- *  `isUnanswered` knows. */
+/** The replay's next deliveries; null when the projection does not answer now. Safe to repeat: nothing changes. Throws
+ *  what `isUnanswered` knows. */
 export async function readPage (
   { bus }: Pick<Appenders, 'bus'>,
   webhook: Webhook,
@@ -114,8 +116,8 @@ async function failedPage (
   return { deliveries, cursor: rows.at(-1)?.cursor ?? after, ended: rows.length < limit }
 }
 
-/** A fact that the view has seen exists: a replica without it is behind, so only the leader can say that it is no longer
- *  kept. */
+/** A fact that the projection has seen exists: a replica without it is behind, so only the leader can say that it is no
+ *  longer kept. */
 export async function owedFact (bus: Bus, seq: number): Promise<Recorded<AnyFact> | null> {
   return await loadFact(bus, 'WEBHOOKS', seq) ?? await factAtLeader(bus, 'WEBHOOKS', seq)
 }

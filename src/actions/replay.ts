@@ -37,11 +37,12 @@ const LATE_MS = 3_600_000
 const REPLAYS_SHOWN = 500
 /** Deliveries that a dry run counts. */
 const COUNTED_MAX = 100_000
-/** How long a dry run waits for a view that is behind or away, and how often it asks. */
+/** How long a dry run waits for a projection that is behind or away, and how often it asks. */
 const VIEW_MS = 3000
 const VIEW_WAIT_MS = 200
 
-/** The sequence in WEBHOOKS of a fact of a delivery, by the view of deliveries; null when the view does not know it. */
+/** The sequence in WEBHOOKS of a fact of a delivery, by the projection of deliveries; null when the projection does not
+ *  know it. */
 export type FindDelivery = (account: string, delivery: string) => Promise<number | null>
 
 /** Replays one delivery, whatever its state: same id, same bytes, its attempts and its 24 hours start again. Throws
@@ -128,7 +129,10 @@ export async function countReplay (
   while (count.deliveries < COUNTED_MAX && enough?.aborted !== true) {
     const page = await readPage(services.appenders, webhook, replay, patient, seenSeq)
     if (page === null) {
-      return new Refusal('view_behind', 'The log of deliveries cannot be read now: is PostgreSQL there?')
+      return new Refusal(
+        'projection_behind',
+        'The log of deliveries cannot be read now: PostgreSQL may be unavailable.'
+      )
     }
     for (const { owed } of page.deliveries) add(count, owed)
     if (page.ended) return count
@@ -137,8 +141,8 @@ export async function countReplay (
   return { ...count, whole: false }
 }
 
-/** Repeats the query while the view is behind, and gives up after VIEW_MS, also on a query under way: PostgreSQL may take
- *  long to fail. */
+/** Repeats the query while the projection is behind, and gives up after VIEW_MS, also on a query under way: PostgreSQL
+ *  may take long to fail. */
 function withRetries (failed: FailedPage): FailedPage {
   return async query => {
     const answered = new AbortController()

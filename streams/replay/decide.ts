@@ -6,17 +6,18 @@ import type { Webhook } from '../directory.ts'
 import { PACE_MAX, type Replay, type ReplayEnded, type ReplayFact } from './facts.ts'
 import type { WaitReason } from './wait.ts'
 
-/** Deliveries a second unless somebody wants another number: a million in three hours. */
+/** Deliveries a second by default: a million in three hours. */
 export const REPLAY_PACE = 100
-/** Replays of one endpoint that may be under way together. */
+/** Replays of one endpoint under way at once. */
 export const REPLAYS_MAX = 10
-/** Deliveries of one page, whatever the pace; events when they go out in batches. With the replay's own fact well below
+/** Deliveries of one page at any pace, and events when they go out in batches. With the replay's own fact well below
  *  the 1,000 messages an atomic append may have. */
 const PAGE_MAX = 500
 const PAGE_EVENTS_MAX = 1000
 /** An endpoint that does nothing but fail gets one delivery in so many ms, until one of them arrives. */
 const FAILING_PAUSE_MS = 10_000
-/** The fact that opened the backfill of an older endpoint may have left the log of deliveries, which is kept 30 days. */
+/** The fact that opened the backfill of an older endpoint may have left the log of deliveries, which is kept 30 days.
+ */
 const BACKFILL_AGE_MS_MAX = 29 * 24 * 3_600_000
 
 export type EndReason = ReplayEnded['data']['reason']
@@ -31,31 +32,31 @@ export interface ReplayWish {
   pace: number
 }
 
-/** What is wrong with a wish, or null. `keptMs` = how long the log keeps what it is about; `running` = the endpoint's
- *  replays under way. */
+/** What is wrong with a request for a replay, or null. `keptMs` = how long the log keeps the facts that it reads;
+ *  `running` = the endpoint's replays under way. */
 export function replayFault (
   wish: ReplayWish,
   { keptMs, nowMs, running }: { keptMs: number, nowMs: number, running: number }
 ): Refusal | null {
   const { fromMs, toMs, pace } = wish
   if (!Number.isInteger(pace) || pace < 1 || pace > PACE_MAX) {
-    return new Refusal('invalid_pace', `The pace is a whole number of deliveries a second, 1 to ${PACE_MAX}.`)
+    return new Refusal('invalid_pace', `The pace must be a whole number of deliveries a second, 1 to ${PACE_MAX}.`)
   }
   if (toMs > nowMs) {
-    return new Refusal('invalid_to', 'A replay ends now at the latest: what is still to come is sent anyway.')
+    return new Refusal('invalid_to', 'A replay must end now at the latest: later events are sent anyway.')
   }
-  if (fromMs >= toMs) return new Refusal('invalid_from', 'A replay begins before it ends.')
+  if (fromMs >= toMs) return new Refusal('invalid_from', 'A replay must begin before it ends.')
   if (nowMs - fromMs > keptMs) {
     return new Refusal(
       'invalid_from',
-      `What is older than ${new Date(nowMs - keptMs).toISOString()} is no longer kept.`
+      `A replay must begin after ${new Date(nowMs - keptMs).toISOString()}: what is older is no longer kept.`
     )
   }
   return running < REPLAYS_MAX
     ? null
     : new Refusal(
       'too_many_replays',
-      `At most ${REPLAYS_MAX} replays of a webhook are under way together: wait for one of them, or cancel it.`
+      `A webhook can have at most ${REPLAYS_MAX} replays under way: wait for one, or cancel one.`
     )
 }
 

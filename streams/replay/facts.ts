@@ -4,8 +4,8 @@ import { factType, Id, Time, type FactOf } from '../define.ts'
 /** Deliveries a second at most, so that new events go first. */
 export const PACE_MAX = 1000
 
-/** One job that goes over the past with a cursor and sends an endpoint what it finds. Repeated on each fact, so that the
- *  last fact of its subject holds all of it. */
+/** One job that goes over the past with a cursor and sends an endpoint what it finds. Repeated on each fact, so that
+ *  the last fact of its subject holds all of it. */
 const replay = {
   replay: Id('rpl'),
   webhook: Id('wh'),
@@ -19,8 +19,8 @@ const replay = {
   through: Type.Integer({ minimum: 0 }),
   /** Deliveries a second. */
   pace: Type.Integer({ minimum: 1, maximum: PACE_MAX }),
-  /** Where the next page begins: after this sequence of EMAILS, or for `failed` after this row of the view. '' = at the
-   *  start. */
+  /** Where the next page begins: after this sequence of EMAILS, or for `failed` after this row of the projection. '' =
+   *  at the start. */
   cursor: Type.String({ maxLength: 200 }),
   /** Deliveries of the last page: by them the next one waits. */
   lastPage: Type.Integer({ minimum: 0 }),

@@ -40,7 +40,7 @@ const LINES: Array<[what: string, told: HookAnswer, errorKind: string, error: Re
     'reset',
     /^connection closed before an answer$/
   ],
-  ['speaks no HTTP', { raw: 'SSH-2.0-OpenSSH_9.2p1\r\n' }, 'protocol', /^not an answer in HTTP: /],
+  ['speaks no HTTP', { raw: 'SSH-2.0-OpenSSH_9.2p1\r\n' }, 'protocol', /^not an HTTP response: /],
   [
     'has too much to say in its headers',
     { raw: `HTTP/1.1 200 OK\r\nX-Long: ${'a'.repeat(20_000)}` },
@@ -57,19 +57,19 @@ const LINES: Array<[what: string, told: HookAnswer, errorKind: string, error: Re
     'gives a length that is none',
     { raw: 'HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\nok' },
     'protocol',
-    /^not an answer in HTTP: /
+    /^not an HTTP response: /
   ],
   [
     'tells to continue, unasked',
     { raw: 'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n' },
     'protocol',
-    /^not an answer to a request: bad response$/
+    /^not a response to a request: bad response$/
   ],
   [
     'wants another protocol, unasked',
     { raw: 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n' },
     'protocol',
-    /^not an answer to a request: bad upgrade$/
+    /^not a response to a request: bad upgrade$/
   ]
 ]
 

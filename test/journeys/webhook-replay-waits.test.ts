@@ -100,7 +100,7 @@ t.test('nor do those of an endpoint that is behind, which go on when it no longe
 })
 
 t.test('nor those that wait for a view which is away, or answers with an error', async t => {
-  const answers: Array<[WaitReason, FailedPage]> = [['view', async () => null], ['error', async () => {
+  const answers: Array<[WaitReason, FailedPage]> = [['projection', async () => null], ['error', async () => {
     throw new Error('division by zero')
   }]]
   await Promise.all(answers.map(async ([why, failedDeliveries]) => {

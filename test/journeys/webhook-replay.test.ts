@@ -203,7 +203,9 @@ t.test('a replay of what failed waits while the view of deliveries is away', asy
   const windowed = granted(await requestReplay(rig.services, rig.asker, webhook.id, lately()))
   await rig.facts(facts => endedIn(facts).some(({ data }) => data.replay === windowed.replay))
   t.match(await stateOf(rig, webhook.id, replay), { state: 'running', made: 0 })
-  t.match(await countReplay(rig.services, rig.asker, webhook.id, lately({ what: 'failed' })), { code: 'view_behind' })
+  t.match(await countReplay(rig.services, rig.asker, webhook.id, lately({ what: 'failed' })), {
+    code: 'projection_behind'
+  })
 })
 
 t.test('a window of the past is sent again, as many and of such types as the dry run counted; of the endpoint alone', async t => {

@@ -308,7 +308,7 @@ t.test('what is not understood ends with 2, what cannot be with 1', async t => {
     [['replay', id, '--all'], 'Either --since or --from'],
     [['replay', id, '--all', '--since', 'yesterday'], '--since takes a duration'],
     [['replay', id, '--all', '--from', 'yesterday'], '--from takes a time'],
-    [['replay', id, '--all', '--since', '1h', '--pace', 'fast'], 'The pace is a whole number'],
+    [['replay', id, '--all', '--since', '1h', '--pace', 'fast'], 'The pace must be a whole number'],
     [['replay', id, '--all', '--since', '91d'], 'no longer kept'],
     [['deliveries', id, '--state', 'lost'], 'There is no state lost'],
     [['deliveries', '--error', 'lost'], 'There is no error lost: the errors are timeout'],

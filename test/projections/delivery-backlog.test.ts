@@ -69,5 +69,5 @@ t.test('ten thousand that were refused are not looked at one by one', async t =>
   const { sql } = replayBacklog({ account: ACCOUNT, webhook: 'wh_one', soonS: 60, max: 500 })
   const { rows } = await pool.query<{ 'QUERY PLAN': string }>({ text: `explain ${sql.text}`, values: [...sql.values] })
   const plan = rows.map(row => row['QUERY PLAN']).join('\n')
-  t.equal(plan.match(/using deliveries_again on deliveries/g)?.length, 2, plan)
+  t.equal(plan.match(/using deliveries_replayed on deliveries/g)?.length, 2, plan)
 })

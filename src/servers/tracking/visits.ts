@@ -9,8 +9,8 @@ import { Backlog, type BacklogDrop, type BacklogLimits } from './backlog.ts'
 
 /** Records opens and clicks in the log. */
 export interface Visits {
-  /** Resolves once it is durable, or after a second: the reader of a mail does not wait for our log. It is then recorded
-   *  later, with the present time. */
+  /** Resolves once it is durable, or after a second: the reader of a mail does not wait for our log. It is then
+   *  recorded later, with the present time. */
   record(pointer: Pointer, engagement: Engagement): Promise<void>
   /** Waits for the records under way, 3 s at most. */
   stop(): Promise<void>

@@ -59,7 +59,7 @@ export class Cleanup {
   }
 
   /** Content is written before its email is accepted; when the email was never accepted, the content is an orphan. A
-   *  view that is behind cannot tell. */
+   *  projection that is behind cannot tell. */
   private async removeOrphans (): Promise<number> {
     const { bus, pool, blobs, signal } = this.options
     const oldestMs = Date.now() - BLOB_AGE_MS

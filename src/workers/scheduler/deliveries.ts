@@ -51,17 +51,18 @@ export class DeliveryReconciler {
   async restoreSchedules (graceS: number): Promise<number> {
     const { bus, pool, log } = this.options
     const floors = await this.readFloors()
-    // An acknowledged message has left a fact behind before: once the view has what was in the log then, it knows.
+    // An acknowledged message has left a fact behind before: once the projection has what was in the log then, it
+    // knows.
     const facts = await lastSequenceUnder(bus, 'WEBHOOKS', 'webhook.>')
     if (!await waitFor(pool, deliveries, { WEBHOOKS: facts }, VIEW_MS)) {
-      log.warn('the view of deliveries is behind; deliveries are not reconciled this time')
+      log.warn('the projection of deliveries is behind; deliveries are not reconciled this time')
       return 0
     }
     return await this.restoreOverdue(floors, graceS) + await this.restoreUnheard(floors)
   }
 
-  /** Deletes rows of the view whose facts have left the log. Resolves to the number of rows. By sequence and not by the
-   *  clock: so the view holds what a rebuild would give. */
+  /** Deletes rows of the projection whose facts have left the log. Resolves to the number of rows. By sequence and not
+   *  by the clock: so the projection holds what a rebuild would give. */
   async prune (): Promise<number> {
     const { bus, pool, signal } = this.options
     const { state } = await api<{ state: { first_seq: number } }>(bus, 'STREAM.INFO.WEBHOOKS', undefined, ANSWER_MS)

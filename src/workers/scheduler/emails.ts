@@ -39,7 +39,7 @@ export class EmailReconciler {
     return { overdue: await this.restoreOverdue(graceS), unheard: await this.restoreUnheard() }
   }
 
-  /** Recipients whose time the view knows. Resolves to how many had lost their schedule. */
+  /** Recipients whose time the projection knows. Resolves to how many had lost their schedule. */
   private async restoreOverdue (graceS: number): Promise<number> {
     const { pool, signal } = this.options
     let restored = 0
@@ -51,8 +51,8 @@ export class EmailReconciler {
   }
 
   /** Recipients that have only a place in a queue, of which no fact tells. A request that is acknowledged has left a
-   *  fact or a schedule. So once the view has what was in the log after that, a recipient without a fact must have a
-   *  schedule. */
+   *  fact or a schedule. So once the projection has what was in the log after that, a recipient without a fact must
+   *  have a schedule. */
   private async restoreUnheard (): Promise<number> {
     const { bus, pool, signal } = this.options
     const acknowledged = await ackFloorOf(bus, consumerPlans.sender)

@@ -128,7 +128,7 @@ class ErasureWorker implements Role {
     }
   }
 
-  /** Only when the views hold nothing more of it either. */
+  /** Only when the projections hold nothing more of it either. */
   private async complete (ids: string[]): Promise<void> {
     const { pool, view, log } = this.options
     for (const projection of PROJECTIONS) if (!await view.caughtUp(projection, VIEW_MS)) return

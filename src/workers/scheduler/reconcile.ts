@@ -21,15 +21,15 @@ export interface ReconcilerOptions {
 }
 
 export interface Reconciler extends Role {
-  /** The schedules are lost: restores those of all that waits, now and twice more when the views and the senders have
-   *  caught up. */
+  /** The schedules are lost: restores those of all that waits, now and twice more when the projections and the senders
+   *  have caught up. */
   afterLoss(): void
 }
 
 const EVERY_MS = 300_000
 const RETRY_MS = 30_000
-/** After a loss it runs three times, with these pauses in between: views are seconds behind the facts that came just
- *  before the loss, and senders still hold older mail that has only a place in their queue. */
+/** After a loss it runs three times, with these pauses in between: projections are seconds behind the facts that came
+ *  just before the loss, and senders still hold older mail that has only a place in their queue. */
 const AFTER_LOSS_MS = [15_000, 60_000]
 const RUNS_AFTER_LOSS = 1 + AFTER_LOSS_MS.length
 /** PostgreSQL may be away for so long before this counts as unhealthy. */
@@ -43,10 +43,9 @@ export function startReconciler (options: ReconcilerOptions): Reconciler {
   return new ReconcilerRole(options)
 }
 
-/** What should have happened by now according to the views gets its schedule
- *  again, due at once. The receiver checks the facts before it acts, so one schedule too many does no harm. A schedule
- *  that exists is not replaced: it may be later than the views know. Runs at start and every 5 min; after a loss also
- *  for what is not due yet. */
+/** What should have happened by now according to the projections gets its schedule again, due at once. The receiver
+ *  checks the facts before it acts, so one schedule too many does no harm. A schedule that exists is not replaced: it
+ *  may be later than the projections know. Runs at start and every 5 min; after a loss also for what is not due yet. */
 class ReconcilerRole implements Reconciler {
   readonly name = 'scheduler'
   private readonly log: Log
@@ -106,7 +105,7 @@ class ReconcilerRole implements Reconciler {
     } catch (error) {
       if (afterLoss) this.runsAfterLoss = RUNS_AFTER_LOSS
       this.lastError = asError(error)
-      if (isMissing(error)) this.log.info('reconciler waits until its view is built')
+      if (isMissing(error)) this.log.info('reconciler waits until its projection is built')
       else this.log.warn({ err: this.lastError }, 'reconciler interrupted; retrying')
       return RETRY_MS
     }

@@ -74,7 +74,7 @@ const LONGER_MS_MAX = 900_000
 const TIMEOUT_MS = 15_000
 const REMEMBERED_MAX = 50_000
 const CATCH_UP_MS = 2000
-/** A message handed out within this of its time comes for the first time; for others the view is asked. */
+/** A message handed out within this of its time comes for the first time; for others the projection is asked. */
 const FRESH_MS = 30_000
 /** When this process stops, what waits goes back to the consumer for so long. */
 const STOP_DELAY_MS = 50
@@ -226,8 +226,8 @@ class Dispatcher {
     return null
   }
 
-  /** Through the endpoint's queue, if it has a place. `record` then makes the outcome durable, or throws what went wrong
-   *  on our side. */
+  /** Through the endpoint's queue, if it has a place. `record` then makes the outcome durable, or throws what went
+   *  wrong on our side. */
   private async enqueue (pending: Pending, queue: EndpointQueue, load: ConsumerLoad) {
     let record: () => Promise<unknown> = () => Promise.resolve()
     const run = async (): Promise<JobOutcome> => {

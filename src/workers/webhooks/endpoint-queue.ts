@@ -34,7 +34,8 @@ export interface EndpointQueueRules {
   /** Jobs that may wait for the next probe of a failing endpoint; the others are deferred. Background jobs may not
    *  wait. */
   probesWaitingMax: number
-  /** Pause after the first failure of a failing endpoint, in ms. It doubles with each further one up to `pauseMsMax`. */
+  /** Pause after the first failure of a failing endpoint, in ms. It doubles with each further one up to `pauseMsMax`.
+   */
   pauseMs: number
   pauseMsMax: number
   /** A `Retry-After` keeps probes away for so long at most. */

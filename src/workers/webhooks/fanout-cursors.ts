@@ -43,7 +43,8 @@ export class FanoutCursors {
     this.options = options
   }
 
-  /** Reads the cursors; resolves to the sequence to go on after. `restart` is aborted when that has to be done again. */
+  /** Reads the cursors; resolves to the sequence to go on after. `restart` is aborted when that has to be done again.
+   */
   async begin (restart: AbortController, signal: AbortSignal): Promise<number> {
     this.restart = restart
     this.signal = signal
@@ -142,8 +143,8 @@ export class FanoutCursors {
     return found
   }
 
-  /** Opens backfills at our position: facts up to there are the backfill's, later ones the fan-out's. Of a backfill that
-   *  another process has opened we only need to know, and to read the cursor again. */
+  /** Opens backfills at our position: facts up to there are the backfill's, later ones the fan-out's. Of a backfill
+   *  that another process has opened we only need to know, and to read the cursor again. */
   private async open (partition: number, webhooks: Webhook[]): Promise<void> {
     const { signal, opened } = this
     for (let i = 0; i < webhooks.length && !signal.aborted; i += BACKFILLS_MAX) {

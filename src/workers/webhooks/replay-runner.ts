@@ -14,8 +14,8 @@ import { Memory } from '#src/base/memory.ts'
 import { api } from '#src/nats/api.ts'
 import { lastAtLeader } from '#src/nats/lookup.ts'
 
-/** How many of an endpoint's replayed deliveries still wait, by the view of deliveries; those beyond `max` need not be
- *  counted. Null when it does not answer. */
+/** How many of an endpoint's replayed deliveries still wait, by the projection of deliveries; those beyond `max` need
+ *  not be counted. Null when it does not answer. */
 export type ReplayBacklog = (webhook: Pick<Webhook, 'account' | 'id'>, max: number) => Promise<number | null>
 
 export interface ReplayRunnerOptions {
@@ -58,8 +58,8 @@ const BACKLOG_MAX = 500
 const CROWDED_CACHE_MS = 250
 const BACKLOG_CACHE_MS = 2000
 const BACKLOGS_MAX = 1000
-/** A delayed message holds one of the consumer's unacknowledged places: so often at most, and for so long. A longer wait
- *  has a schedule. */
+/** A delayed message holds one of the consumer's unacknowledged places: so often at most, and for so long. A longer
+ *  wait has a schedule. */
 const SHORT_DELAYS_MAX = 4
 const SHORT_DELAY_MS_MAX = 1000
 const SHORT_DELAY_MS = 500
@@ -135,7 +135,7 @@ export class ReplayRunner {
     const { appenders, failedDeliveries, log } = this.options
     const { fact: { data }, seq } = recorded
     const page = await readPage(appenders, webhook, data, failedDeliveries, data.cursor === '' ? seq : 0)
-    if (page === null) return { why: 'view', ms: SHORT_DELAY_MS, seq }
+    if (page === null) return { why: 'projection', ms: SHORT_DELAY_MS, seq }
     if (await advanceReplay(appenders, recorded, page)) {
       const { replay, made } = data
       const deliveries = page.deliveries.length

@@ -19,7 +19,7 @@ const WAITS: Record<WaitReason, string> = {
   pace: 'its pace',
   crowded: 'much that replays have asked for is still on its way',
   behind: 'this endpoint has enough waiting',
-  view: 'PostgreSQL does not answer',
+  projection: 'PostgreSQL does not answer',
   error: 'something did not answer; it tries again'
 }
 
