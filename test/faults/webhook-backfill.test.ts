@@ -77,7 +77,7 @@ function coverage (happened: Recorded<AnyFact>[], facts: AnyFact[], webhook: Web
 const EXACT = { opened: true, missing: 0, doubled: 0, invented: 0 }
 
 t.test(
-  'endpoints that start in the past, made amid the mail, fan-outs stopped and killed at random: all from then on is theirs exactly once',
+  'endpoints that start in the past get every event since exactly once, with fan-outs killed at random',
   LONG_ONLY,
   async t => {
     const rig = await openHookRig(t)
@@ -253,7 +253,7 @@ t.test('an endpoint deleted before its backfill was opened needs none', async t 
   t.same(openingsIn(facts).map(({ data }) => data.webhook), [webhook.id])
 })
 
-t.test('from what happened before to what happens now: each event reaches the endpoint, by one delivery, alone and in batches', async t => {
+t.test('with a backfill each event reaches the endpoint by one delivery, alone and in batches', async t => {
   const rig = await openHookRig(t)
   const [sink, batches] = [await startHookSink(), await startHookSink()]
   t.teardown(() => Promise.all([sink.stop(), batches.stop()]))

@@ -77,7 +77,7 @@ t.test(
 )
 
 t.test(
-  'endpoints with batches and without, two processes restarted at random: every event is in exactly one delivery to each',
+  'with two processes restarted at random, every event is in exactly one delivery to each endpoint',
   LONG_ONLY,
   async t => {
     const rig = await openHookRig(t)

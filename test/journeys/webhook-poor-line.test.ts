@@ -70,7 +70,7 @@ for (const lost of [1, 3, 5]) {
   })
 }
 
-t.test('batches that others make, as long as the log we read has not heard of them, are tried for with a pause between', async t => {
+t.test('a batch formed by another process, unknown to the replica we read, is retried with pauses', async t => {
   const rig = await openHookRig(t)
   const { webhook, ids } = await fiveWaiting(t, rig)
   let appends = 0
@@ -94,7 +94,7 @@ t.test('batches that others make, as long as the log we read has not heard of th
   t.same(factsOf(facts, 'delivery.requested').flatMap(({ data }) => data.events.map(({ id }) => id)), ids)
 })
 
-t.test('a fan-out whose log has not heard where its cursor is makes pauses between its tries, and nothing twice', async t => {
+t.test('a fan-out whose replica lags behind its cursor retries with pauses, and makes nothing twice', async t => {
   const rig = await openHookRig(t)
   const { webhook } = await rig.listen('http://127.0.0.1:9/')
   stopWith(t, startFanout({ appenders: rig.appenders, directory: rig.directory, bodies: new BodyCache(1000), log }))
@@ -122,7 +122,7 @@ t.test('a fan-out whose log has not heard where its cursor is makes pauses betwe
   t.same(factsOf(facts, 'delivery.requested').map(({ data }) => data.webhook), [webhook.id, webhook.id])
 })
 
-t.test("a replica that has not heard of an event yet: its bytes are the leader's, and only what the leader does not have is gone", async t => {
+t.test('an event that a replica does not have is read from the leader; only there its loss is final', async t => {
   const rig = await openHookRig(t)
   const event = await rig.happen('delivered')
   const bus = stale(rig.appenders.bus, subject => subject.endsWith('.EMAILS'))
@@ -181,7 +181,7 @@ t.test('a batch goes without the events of people who are forgotten, and not at 
   t.same(await bodyOf(rig.appenders.bus, NO_BODIES, batch(gone)), { missing: [gone] })
 })
 
-t.test('410 while the log of settings takes nothing: the answer is recorded and not asked for again, and the next event disables the endpoint', async t => {
+t.test('a 410 while CONTROL is away is recorded and not repeated; the next event disables the endpoint', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   sink.answers(() => ({ status: 410 }))
   let away = true

@@ -80,7 +80,7 @@ async function waitsFor (rig: HookRig, webhook: string, why: WaitReason): Promis
   )
 }
 
-t.test('replays of a paused endpoint keep nobody else from going on, say why they wait, and go on once it is resumed', async t => {
+t.test('replays of a paused endpoint hold up no others, show why they wait, and go on once it is resumed', async t => {
   const { rig, sink, stuck } = await crowd(t, {}, { paused: true })
   await waitsFor(rig, stuck, 'paused')
   await pause(rig, stuck, false)
@@ -90,7 +90,7 @@ t.test('replays of a paused endpoint keep nobody else from going on, say why the
   t.match(await replaysOf(rig.services, stuck), Array(PLACES).fill({ state: 'done', made: 1, waits: null }))
 })
 
-t.test('nor do those of an endpoint that is behind, which go on when it no longer is', LONG_ONLY, async t => {
+t.test('nor do those of an endpoint that is behind; they go on when it has caught up', LONG_ONLY, async t => {
   let backlog = 500
   const { rig, stuck } = await crowd(t, { backlog: async () => backlog })
   await waitsFor(rig, stuck, 'behind')
@@ -99,7 +99,7 @@ t.test('nor do those of an endpoint that is behind, which go on when it no longe
   t.match(await replaysOf(rig.services, stuck), Array(PLACES).fill({ state: 'done', made: 1 }))
 })
 
-t.test('nor those that wait for a view which is away, or answers with an error', async t => {
+t.test('nor those that wait for a projection that is away, or fails', async t => {
   const answers: Array<[WaitReason, FailedPage]> = [['projection', async () => null], ['error', async () => {
     throw new Error('division by zero')
   }]]
@@ -157,7 +157,7 @@ const servicesWith = (rig: HookRig, appenders: Partial<Appenders>): WebhookServi
   appenders: { ...rig.appenders, ...appenders }
 })
 
-t.test('what the view knows and a replica does not yet is sent again all the same', async t => {
+t.test('a delivery that the projection has and a replica does not is replayed all the same', async t => {
   const rig = await openHookRig(t)
   const { webhook, owed, seq } = await oweOne(rig)
   const bus = behind(rig.appenders.bus)
@@ -185,7 +185,7 @@ t.test('what the view knows and a replica does not yet is sent again all the sam
   t.match(await page(seq + 100), { cursor: 'here', ended: true, deliveries: { length: 0 } }, 'it is no longer kept')
 })
 
-t.test('what is asked for later overrules, though the clock of who asks is an hour behind', async t => {
+t.test("a later replay overrules an earlier one, though its process's clock is an hour behind", async t => {
   const rig = await openHookRig(t)
   const { webhook, owed, seq } = await oweOne(rig)
   const late = servicesWith(rig, { clock: { ...rig.appenders.clock, nowMs: () => Date.now() - HOUR_MS } })
@@ -206,7 +206,7 @@ t.test('what is asked for later overrules, though the clock of who asks is an ho
   t.ok(later.replay > earlier.replay, `${later.replay} after ${earlier.replay}`)
 })
 
-t.test('the dry run of an endpoint that does nothing but fail, at the slowest pace, asks in the largest pages', async t => {
+t.test('the dry run for a failing endpoint at the slowest pace reads the largest pages', async t => {
   const rig = await openHookRig(t)
   const { webhook, seq } = await oweOne(rig)
   const webhooks = new Map([[webhook.id, { ...webhook, failingSince: '2026-11-20T00:00:00.000Z' }]])

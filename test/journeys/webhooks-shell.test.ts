@@ -168,7 +168,7 @@ t.test('deliveries are listed and shown with their requests and bytes; one is se
   await forget(id)
 })
 
-t.test('the log of all endpoints is gone through page by page; a deleted one is still in it, one that never was is not', async t => {
+t.test('the log of all endpoints is listed page by page, with deleted endpoints and without unknown ones', async t => {
   sink.answers(() => ({}))
   const [{ id: fine }, { id: away }] = [await listen('/fine'), await listen('', { url: 'http://127.0.0.1:1/' })]
   const from = new Date().toISOString()

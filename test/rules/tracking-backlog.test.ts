@@ -11,7 +11,7 @@ const ROOMY: BacklogLimits = {
   pauseMsMax: 2
 }
 
-/** A job that ends when told. */
+/** A job that ends when `release` is called. */
 function held () {
   const { promise, resolve } = Promise.withResolvers<void>()
   return { job: () => promise, release: resolve }

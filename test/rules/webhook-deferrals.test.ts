@@ -26,7 +26,7 @@ t.test('what has come due is forgotten with the first query', async t => {
   t.equal(deferrals.waitsUntil('a', 100, 0), null)
 })
 
-t.test('however many batches of an endpoint are deferred, it remembers few: the last of them, not the soonest', async t => {
+t.test('of very many deferred batches of an endpoint it remembers few: the last ones, not the soonest', async t => {
   const deferrals = new Deferrals(50_000)
   for (let seq = 1; seq <= 200_000; seq++) deferrals.deferred('batch', seq, 1_000_000 + seq)
   t.equal(deferrals.waitsUntil('batch', 200_001, 0), 1_200_000)

@@ -20,7 +20,7 @@ const RULES: EndpointQueueRules = {
   nowMs: () => Date.now()
 }
 
-/** A job that ends when told. */
+/** A job that ends when `end` is called. */
 function job (queue: EndpointQueue, key: string, limit = 10, background = false) {
   let end = (_outcome: JobOutcome) => {}
   const started = { yes: false }
@@ -212,7 +212,7 @@ t.test('a reservation counts the duration of a request, however few were made la
   t.ok(queue.reserve(false) - nowMs < 120, 'once nothing waits the reservations are void')
 })
 
-t.test('at an endpoint that is never idle a background job gets its turn, and one that waits too long ends as full', async t => {
+t.test('at a busy endpoint a background job gets its turn, and one that waits too long ends as full', async t => {
   let nowMs = 1e12
   const queue = new EndpointQueue({
     ...RULES,

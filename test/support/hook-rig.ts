@@ -121,7 +121,7 @@ export interface HookRig {
   start(options?: Partial<WebhooksOptions>): Role
   /** All facts of WEBHOOKS once `enough` says so. */
   facts(enough: (facts: AnyFact[]) => boolean, timeoutMs?: number): Promise<AnyFact[]>
-  /** A appenders with a connection of its own, as another process would have. */
+  /** Appenders with a connection of their own, as another process would have. */
   another(): Promise<Appenders>
   asker: Asker
 }

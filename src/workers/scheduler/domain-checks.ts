@@ -66,11 +66,8 @@ class DomainChecker implements Role {
 
   private dueDomains (nowMs: number): Domain[] {
     const domains = [...this.options.services.directory.now.domains.values()]
-    this.watches = new Map(
-      domains.map((
-        { id }
-      ) => [id, this.watches.get(id) ?? { lookedMs: null, told: true, sinceMs: nowMs, luck: Math.random() }])
-    )
+    const newWatch = (): Watch => ({ lookedMs: null, told: true, sinceMs: nowMs, luck: Math.random() })
+    this.watches = new Map(domains.map(({ id }) => [id, this.watches.get(id) ?? newWatch()]))
     return domains.map(domain => ({ domain, atMs: nextLookMs(domain, this.watches.get(domain.id)!) }))
       .filter(({ atMs }) => atMs <= nowMs)
       .sort((a, b) => a.atMs - b.atMs)
