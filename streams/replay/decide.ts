@@ -49,7 +49,7 @@ export function replayFault (
   if (nowMs - fromMs > keptMs) {
     return new Refusal(
       'invalid_from',
-      `A replay must begin after ${new Date(nowMs - keptMs).toISOString()}: what is older is no longer kept.`
+      `A replay must not begin before ${new Date(nowMs - keptMs).toISOString()}: what is older is no longer kept.`
     )
   }
   return running < REPLAYS_MAX
