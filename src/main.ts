@@ -36,7 +36,7 @@ import { startDomainChecks } from '#src/workers/scheduler/domain-checks.ts'
 import { startReconciler } from '#src/workers/scheduler/reconcile.ts'
 import { startUsage } from '#src/workers/scheduler/usage.ts'
 import { startSender, type Sender, type SenderTimings } from '#src/workers/sender/sender.ts'
-import { finishedDeliveries } from '#src/workers/webhooks/finished.ts'
+import { finishedDeliveries } from '#src/workers/webhooks/done-check.ts'
 import { startWebhooks } from '#src/workers/webhooks/webhook-workers.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { secretOf } from '#src/base/secret-file.ts'
@@ -248,7 +248,7 @@ async function startRoles (context: AppContext): Promise<void> {
       repair: mend,
       log: log.child({ role: 'scheduler' })
     })
-    reconcileSoon = () => reconciler.soon()
+    reconcileSoon = () => reconciler.afterLoss()
     const months = startUsage({ services, pool, view: createView(bus, pool), log: log.child({ role: 'usage' }) })
     working.push(reconciler, startDomainChecks({ services, log: log.child({ role: 'domain checks' }) }), months)
     working.push(startErasures({ services, pool, view: createView(bus, pool), log: log.child({ role: 'erasures' }) }))

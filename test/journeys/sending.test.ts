@@ -443,7 +443,7 @@ t.test('the stream of schedules is deleted: what waited goes out all the same', 
     await reconcile.stop()
     await Promise.all(projectors.map(projector => projector.stop()))
   })
-  soon = () => reconcile.soon()
+  soon = () => reconcile.afterLoss()
   const to = Array.from({ length: 20 }, (_, i) => `r${i}@example.net`)
   for (const address of to) sink.replies(address, { rcpt: '451 4.7.1 later' })
   const email = await ask(to)

@@ -7,11 +7,12 @@ import { fireNow, schedule } from '#src/nats/schedule.ts'
 import type { Appenders } from './appenders.ts'
 
 const SCHEDULE_TIMEOUT_MS = 5000
-/** Far more than may be under way of one endpoint; canceled ones may still have theirs. */
+/** Far more than one endpoint may have under way; canceled ones may still have theirs. */
 const WAITS_MAX = 100
 
-/** Has a replay looked at again in `ms`. Safe to repeat: one replay, one schedule. Throws when NATS does not answer. */
-export async function wakeReplayIn (
+/** Schedules a replay's next turn in `ms`. Safe to repeat: one replay, one schedule. Throws when NATS does not answer.
+ */
+export async function scheduleReplay (
   { bus, clock }: Pick<Appenders, 'bus' | 'clock'>,
   wake: ReplayWake,
   ms: number
@@ -23,17 +24,17 @@ export async function wakeReplayIn (
   await schedule(bus, { subject, target, atMs: clock.nowMs() + ms, payload: wake }, SCHEDULE_TIMEOUT_MS)
 }
 
-/** Has an endpoint's replays that wait looked at now. Safe to repeat. Throws when NATS does not answer. */
+/** Gives an endpoint's waiting replays their turn now. Safe to repeat. Throws when NATS does not answer. */
 export async function wakeReplays ({ bus }: Pick<Appenders, 'bus'>, webhook: string): Promise<void> {
   await fireNow(bus, subjects.scheduleReplay(webhook, '*'), payload => (payload as ReplayWake).seq)
 }
 
-/** Throws for a text that is none. */
+/** Throws for any other payload. */
 export function wakeIn (bytes: Uint8Array): ReplayWake {
   return Value.Parse(ReplayWake, JSON.parse(Buffer.from(bytes).toString('utf8')))
 }
 
-/** What an endpoint's replays wait for, by their ids: those that wait for longer. Throws when NATS does not answer. */
+/** Why an endpoint's replays wait, by their ids; only those with a schedule. Throws when NATS does not answer. */
 export async function waitsOf (bus: Bus, webhook: string): Promise<Map<string, WaitReason>> {
   const messages = await loadMessages(bus, 'SCHEDULE', subjects.scheduleReplay(webhook, '*'), WAITS_MAX)
   return new Map(messages.map(({ data }) => wakeIn(data)).map(({ replay, why }) => [replay, why]))
