@@ -171,7 +171,9 @@ t.test('no file is dead', async t => {
 
 t.test('every test file is run by one group', async t => {
   const groups = sources.filter(({ path }) => path.startsWith('test/groups/'))
-  const runs = groups.flatMap(({ text }) => [...text.matchAll(/\brunFiles\('([^']+)'\)/g)].flatMap(([, pattern]) => globSync(pattern!, { cwd: root })))
+  const runs = groups.flatMap(({ text }) =>
+    [...text.matchAll(/\brunFiles\('([^']+)'\)/g)].flatMap(([, pattern]) => globSync(pattern!, { cwd: root }))
+  )
   t.strictSame(runs.sort(), [...paths].filter(path => path.endsWith('.test.ts')).sort())
 })
 

@@ -17,8 +17,9 @@ export function currentSubtest (): Test {
 }
 
 /**
- * Runs all test files that match `pattern`, a glob from the root, in this process: one after the other, in the order of their names, each as a
- * subtest that is named after the file and ends with its teardowns. Together they load Jetpost once instead of once each.
+ * Runs all test files that match `pattern`, a glob from the root, in this process: one after the other by name, each as
+ * a subtest that is named after the file and ends with its teardowns. Together they load Jetpost once instead of once
+ * each.
  */
 export async function runFiles (pattern: string): Promise<void> {
   const files = globSync(pattern, { cwd: ROOT }).sort()
@@ -33,7 +34,8 @@ export async function runFiles (pattern: string): Promise<void> {
   }
 }
 
-/** A test file imports `tap` as if it ran alone, and so it can; in a group it gets its own subtest. The query has each file get a module of its own. */
+/** A test file imports `tap` as if it ran alone, and so it can; in a group it gets its own subtest. The query has each
+ *  file get a module of its own. */
 function importSubtestAsTap (): void {
   registerHooks({
     resolve (specifier, context, next) {
