@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { globSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize, relative } from 'node:path'
 import t from 'tap'
 
@@ -54,7 +54,7 @@ const entries = [
   /\.test\.ts$/,
   /^test\/schemathesis\/run\.ts$/,
   /^test\/support\/(up|down|keeper|prepare|format|embedded-child|.*-child)\.(ts|js)$/,
-  /^test\/bench\//,
+  /^test\/(bench|groups)\//,
   /^src\/servers\/dashboard\/assets\//
 ]
 
@@ -168,6 +168,14 @@ t.test('no file is dead', async t => {
     !sources.some(source => source.path !== path && source.text.includes(`/${path.split('/').at(-1)!}'`))
   )
   t.strictSame(dead, [])
+})
+
+t.test('every test file is run by one group', async t => {
+  const groups = sources.filter(({ path }) => path.startsWith('test/groups/'))
+  const runs = groups.flatMap(({ text }) =>
+    [...text.matchAll(/\brunFiles\('([^']+)'\)/g)].flatMap(([, pattern]) => globSync(pattern!, { cwd: root }))
+  )
+  t.strictSame(runs.sort(), [...paths].filter(path => path.endsWith('.test.ts')).sort())
 })
 
 t.test('the pure modules stay pure', async t => {

@@ -1,5 +1,4 @@
 import t from 'tap'
-import { sleep } from '#src/base/backoff.ts'
 import { deadline } from '#src/base/errors.ts'
 import { HostFailure, Suspended } from '#src/workers/sender/errors.ts'
 import { SessionPool } from '#src/workers/sender/session-pool.ts'
@@ -60,7 +59,8 @@ t.test('a transaction that goes through ends the trouble: the next one is new', 
     session.messages++
   })
   pool.hostFailed(target, failure)
-  await sleep(5100)
+  const nowMs = Date.now
+  t.intercept(Date, 'now', { value: () => nowMs() + 5100 })
   await pool.use(target, async session => {
     session.messages++
   })
