@@ -11,7 +11,8 @@ import { COMPILED } from '../support/compiled.ts'
 import { familyOf, signal, untilGone } from '../support/tree.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
-const READY_MS = 60_000
+/** The first start of all may build nats-server. */
+const READY_MS = 240_000
 
 const folder = mkdtempSync(join(tmpdir(), 'jetpost-npm-'))
 t.teardown(() => rmSync(folder, { recursive: true, force: true }))
@@ -31,8 +32,8 @@ interface Started {
 
 /** Starts Jetpost as an operator would; resolves when it is ready. */
 async function startByNpm (t: Test, args: string[]): Promise<Started> {
-  const { PATH, HOME } = process.env
-  const env = { PATH, HOME, ...COMPILED, JETPOST_DATA_DIR: folder, PORT: '0' }
+  const { PATH, HOME, XDG_CACHE_HOME, JETPOST_NATS_BIN } = process.env
+  const env = { PATH, HOME, XDG_CACHE_HOME, JETPOST_NATS_BIN, ...COMPILED, JETPOST_DATA_DIR: folder, PORT: '0' }
   const npm = spawn('npm', args, { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] })
   atExit(() => npm.kill('SIGTERM'))
   const exited = once(npm, 'exit')
