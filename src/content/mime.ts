@@ -74,7 +74,7 @@ function envelopeHeaders (
     (answers.length === 0 ? '' : addressHeader('Reply-To', answers)) +
     textHeader('Subject', subject) +
     `Date: ${new Date(date).toUTCString().replace('GMT', '+0000')}\r\n` +
-    `MimeMessage-ID: ${messageId}\r\n` +
+    `Message-ID: ${messageId}\r\n` +
     'MIME-Version: 1.0\r\n' +
     headers.map(({ name, value }) => ownHeader(name, value)).join('')
 }
