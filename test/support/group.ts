@@ -3,6 +3,8 @@ import { registerHooks } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
+import './compiled.ts'
+import { setGroup } from './group-end.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const FILE_TIMEOUT_MS = 600_000
@@ -25,6 +27,7 @@ export async function runFiles (pattern: string): Promise<void> {
   const files = globSync(pattern, { cwd: ROOT }).sort()
   if (files.length === 0) throw new Error(`No test file matches ${pattern}`)
   importSubtestAsTap()
+  setGroup(t)
   t.setTimeout(files.length * FILE_TIMEOUT_MS)
   for (const file of files) {
     await t.test(file, { timeout: FILE_TIMEOUT_MS, at: null }, async t => {
