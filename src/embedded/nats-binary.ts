@@ -12,7 +12,8 @@ import { run } from './run-command.ts'
 const NATS_VERSION = '2.15.2'
 /** The oldest we accept from the operator: atomic batches that share their fsyncs, schedules and counters. */
 const NATS_MINOR_MIN = 15
-const VERSION_MS = 5_000
+/** Far more than it takes, for a machine that is busy. */
+const VERSION_MS = 30_000
 /** Where one comes from, in this order: two downloads of a few seconds, then a build of a minute or two. */
 const SOURCES = [
   { version: NATS_VERSION, fetch: downloadNatsServer },

