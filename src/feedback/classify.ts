@@ -1,9 +1,10 @@
 import { isGone, type BounceClass } from '#streams/email/classes.ts'
 import { readDiagnostic, type Clues, type Diagnostic } from './diagnostic.ts'
-import { applies, compile, isTooEarly, RULES } from './rules.ts'
+import { applies, compile, isTooEarly, RULES, type Matcher } from './rules.ts'
 import { classOfStatus } from './statuses.ts'
 
-const MATCHERS = RULES.map(compile)
+/** Compiled with the first reply: many processes read none. */
+let matchers: readonly Matcher[] | undefined
 
 /** Why a server, or a report for it, refused: what it wrote, then the enhanced code, then the basic code at
  *  its stage. `text` = a reply, a Diagnostic-Code or a sentence from a bounce, of any length; what is not known is
@@ -20,7 +21,8 @@ export function classify (input: Clues): BounceClass {
 
 /** What the words say, or null when they say nothing. */
 function classOfWords (diagnostic: Diagnostic): BounceClass | null {
-  return MATCHERS.find(matcher => applies(matcher, diagnostic))?.rule.class ?? null
+  matchers ??= RULES.map(compile)
+  return matchers.find(matcher => applies(matcher, diagnostic))?.rule.class ?? null
 }
 
 /** `hard` = the address is gone, whatever the reply's first digit: that one says whether to try again. Only `notaccept`
