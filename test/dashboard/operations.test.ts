@@ -4,7 +4,7 @@ import { createAppenders } from '#src/actions/appenders.ts'
 import { keepInbound } from '#src/actions/inbound.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
-import { standingOf } from '#src/servers/dashboard/pages/operations-streams.ts'
+import { consumerState } from '#src/servers/dashboard/pages/operations-streams.ts'
 import { createPool } from '#src/postgres/pool.ts'
 import { loadMail } from '../bench/rebuild-facts.ts'
 import { openPage, signIn } from '../support/browser.ts'
@@ -131,7 +131,7 @@ t.test('of a consumer it says what it means that messages wait', async t => {
   const standings = [{}, { ackPending: 3 }, { pending: 5 }, { pending: 5000 }, { pending: 5000, ackPending: 4000 }, {
     pending: 5,
     waiting: 0
-  }].map(some => standingOf({ ...consumer, ...some }))
+  }].map(some => consumerState({ ...consumer, ...some }))
   t.strictSame(standings.map(({ state }) => state), ['idle', 'working', 'working', 'behind', 'behind', 'nobody'])
   t.match(standings.at(-1), {
     means:

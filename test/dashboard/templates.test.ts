@@ -7,7 +7,7 @@ import { openPage, signIn } from '../support/browser.ts'
 import { visit } from '../support/dashboard.ts'
 import { API_KEY, startTestApp } from '../support/app.ts'
 import { createPreviews } from '#src/servers/dashboard/pages/template-draft.ts'
-import { linesBetween } from '#src/servers/dashboard/pages/template-lines.ts'
+import { diffLines } from '#src/servers/dashboard/pages/template-lines.ts'
 import { sampleJson } from '#src/servers/dashboard/pages/template-samples.ts'
 
 const app = await startTestApp(t)
@@ -282,13 +282,13 @@ t.test('sample variables fit the places of a template and its declarations', asy
 
 t.test('what leads from one text to another is told by the lines they share', async t => {
   const told = (before: string, after: string) =>
-    linesBetween(before, after).map(({ sign, text }) => sign + text).join('|')
+    diffLines(before, after).map(({ sign, text }) => sign + text).join('|')
   t.equal(told('a\nb\nc', 'a\nB\nc'), ' a|-b|+B| c')
   t.equal(told('', 'a'), '+a')
   t.equal(told('a\nb\nc\nd', 'b\nx\nd'), '-a| b|-c|+x| d')
   t.equal(told('same', 'same'), ' same')
   const long = (mark: string) => Array.from({ length: 2000 }, (_, i) => `${mark}${i}`).join('\n')
-  t.equal(linesBetween(long('a'), long('b')).length, 4000)
+  t.equal(diffLines(long('a'), long('b')).length, 4000)
 })
 
 t.test('faults come back beside what was typed', async t => {

@@ -8,7 +8,7 @@ import { html, type Value } from '#src/base/html.ts'
 import { Memory } from '#src/base/memory.ts'
 import { sha256Hex } from '#src/base/secret.ts'
 import { linkPage, signInPage } from './pages/sign-in.ts'
-import { formOf, type Cookies } from './tickets.ts'
+import { formOf, type SessionCookies } from './cookies.ts'
 
 /** In a minute: an address that fails more often is told to wait. It keeps nobody out who has a key, since behind a
  *  proxy that nobody told us of all the world has one address, and a key has 256 bits. */
@@ -30,13 +30,13 @@ type Opening = (services: Services, correlation: string, secret: string) => Prom
 export function accessRoutes (
   app: FastifyInstance,
   { services, publicUrl }: { services: Services, publicUrl: string },
-  jar: Cookies
+  jar: SessionCookies
 ): void {
   const elsewhere =
     html`Your browser would forget the session at once: it is for <a href="${publicUrl}/dashboard">${publicUrl}/dashboard</a> alone. Sign in there.`
   const [failures, entries] = [
-    countMinutes(() => services.appenders.clock.nowMs()),
-    countMinutes(() => services.appenders.clock.nowMs())
+    minuteCounter(() => services.appenders.clock.nowMs()),
+    minuteCounter(() => services.appenders.clock.nowMs())
   ]
   const open = { config: { open: true }, bodyLimit: FORM_BYTES_MAX }
 
@@ -47,7 +47,7 @@ export function accessRoutes (
 
   app.post('/sign-in', open, async (request, reply) => {
     const form = formOf(request)
-    return await enter(request, reply, { to: targetOf(form), secret: form.get('key')?.trim() ?? '' }, signIn)
+    return await startSession(request, reply, { to: targetOf(form), secret: form.get('key')?.trim() ?? '' }, signIn)
   })
 
   app.get(
@@ -58,7 +58,12 @@ export function accessRoutes (
   )
 
   app.post('/link', open, async (request, reply) => {
-    return await enter(request, reply, { to: '/dashboard', secret: formOf(request).get('token') ?? '' }, signInByLink)
+    return await startSession(
+      request,
+      reply,
+      { to: '/dashboard', secret: formOf(request).get('token') ?? '' },
+      signInByLink
+    )
   })
 
   app.post('/sign-out', { bodyLimit: FORM_BYTES_MAX }, async (request, reply) => {
@@ -70,7 +75,7 @@ export function accessRoutes (
   })
 
   /** `open` takes the secret that was shown, a key's or a link's. */
-  async function enter (
+  async function startSession (
     request: FastifyRequest,
     reply: FastifyReply,
     { to, secret }: { to: string, secret: string },
@@ -112,7 +117,7 @@ function targetOf (given: URLSearchParams): string {
 }
 
 /** How often something was done in the present minute, by whom. */
-function countMinutes (nowMs: () => number) {
+function minuteCounter (nowMs: () => number) {
   const counts = new Memory<{ minute: number, count: number }>(KNOWN_MAX)
   const minuteNow = () => Math.floor(nowMs() / 60_000)
   const of = (who: string): number => {

@@ -10,13 +10,13 @@ import { isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import { ProjectionUnavailable } from '#src/postgres/reads.ts'
 import { accessRoutes } from './access.ts'
 import { assetRoutes } from './assets.ts'
-import { bounceThrough, pageFor, plainPage } from './layout.ts'
+import { reloadFromHere, pageFor, plainPage } from './layout.ts'
 import { createLiveLines } from './live.ts'
 import { framed } from './mail-frame.ts'
 import { ALL_PAGES } from './pages.ts'
 import type { DashboardContext } from './dashboard-context.ts'
-import { cookies, csrfOf, formOf, isCsrf, isForeign, isOurs, type Cookies } from './tickets.ts'
-import { Missing, Unfit, type Answer, type Handler, type Pages, type Visit } from './visit.ts'
+import { sessionCookies, csrfOf, formOf, isCsrf, isForeign, isOurs, type SessionCookies } from './cookies.ts'
+import { PageNotFound, FormRefused, type PageResult, type Handler, type Pages, type Visit } from './visit.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -60,7 +60,7 @@ export async function dashboardContext (
   { context }: { context: DashboardContext }
 ): Promise<void> {
   const { services, log, publicUrl } = context
-  const jar = cookies(publicUrl)
+  const jar = sessionCookies(publicUrl)
   await app.register(cookie)
   app.decorateRequest('visitor', null)
   takeForms(app)
@@ -69,7 +69,7 @@ export async function dashboardContext (
     reply.headers(DASHBOARD_HEADERS)
     if (request.routeOptions.config.open === true) return
     request.visitor = await visitorOf(services, jar.ticketOf(request))
-    if (request.visitor === null) return await showDoor(request, reply, publicUrl)
+    if (request.visitor === null) return await redirectToSignIn(request, reply, publicUrl)
     await renew(request.visitor, request.id, reply, services, jar)
   })
 
@@ -78,14 +78,14 @@ export async function dashboardContext (
     const { visitor } = request
     const isOwn = !isForeign(request, publicUrl) &&
       (visitor === null || isCsrf(visitor.session, formOf(request).get('csrf') ?? ''))
-    if (!isOwn) return await send(reply.code(403), NOT_SENT)
+    if (!isOwn) return await send(reply.code(403), FORM_EXPIRED)
   })
 
   app.setErrorHandler(async (error, request, reply) => await failed(error, request, reply))
   app.setNotFoundHandler(async (request, reply) => {
     request.visitor ??= await visitorOf(services, jar.ticketOf(request))
-    if (request.visitor === null) return await showDoor(request, reply, publicUrl)
-    return await failed(new Missing('There is no such page.'), request, reply)
+    if (request.visitor === null) return await redirectToSignIn(request, reply, publicUrl)
+    return await failed(new PageNotFound('There is no such page.'), request, reply)
   })
 
   assetRoutes(app)
@@ -117,7 +117,9 @@ export async function dashboardContext (
   async function answer (handler: Handler, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const visit = visitOf(request)
     // No id is like these, and in the path of a question to the API they would lead elsewhere.
-    if (Object.values(visit.params).some(part => /^\.{0,2}$/.test(part))) throw new Missing('There is no such page.')
+    if (Object.values(visit.params).some(part => /^\.{0,2}$/.test(part))) {
+      throw new PageNotFound('There is no such page.')
+    }
     const given = await handler(visit)
     if ('send' in given) return given.send(reply)
     if ('to' in given) {
@@ -131,7 +133,7 @@ export async function dashboardContext (
     reply: FastifyReply,
     request: FastifyRequest,
     visit: Visit,
-    { page, title, section, status = 200, assets = [] }: Extract<Answer, { page: Html }>
+    { page, title, section, status = 200, assets = [] }: Extract<PageResult, { page: Html }>
   ): FastifyReply {
     // A part that is drawn anew does not show it, and so must not take it from the page that does.
     const notice = request.headers['hx-request'] === 'true' ? null : jar.takeNotice(request, reply)
@@ -168,7 +170,7 @@ export async function dashboardContext (
   }
 
   async function failed (error: unknown, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const { status, title, text } = faultOf(error, request)
+    const { status, title, text } = errorPageOf(error, request)
     if (status === 500) log.error({ requestId: request.id, err: error }, 'a page of the dashboard failed')
     // A page in a frame would be refused, and the frame be empty.
     if (request.headers['sec-fetch-dest'] === 'iframe') {
@@ -185,16 +187,16 @@ export async function dashboardContext (
   }
 }
 
-const NOT_SENT = plainPage(
+const FORM_EXPIRED = plainPage(
   'Not sent',
   html`<h1>Not sent</h1><p>This form was not of your session, or too old. Nothing was changed.</p>
 <p><a class="button" href="/dashboard">Open the dashboard</a></p>`
 )
 
 /** Who is not signed in is sent to the door, and from there to where they wanted to go. */
-function showDoor (request: FastifyRequest, reply: FastifyReply, publicUrl: string): FastifyReply {
+function redirectToSignIn (request: FastifyRequest, reply: FastifyReply, publicUrl: string): FastifyReply {
   if (request.method === 'GET' && request.headers['sec-fetch-site'] === 'cross-site') {
-    return send(reply, bounceThrough(request.url))
+    return send(reply, reloadFromHere(request.url))
   }
   const to = request.method === 'GET' ? request.url : backOf(request, publicUrl)
   const door = `/dashboard/sign-in?to=${encodeURIComponent(to)}`
@@ -208,7 +210,7 @@ async function renew (
   correlation: string,
   reply: FastifyReply,
   services: Services,
-  jar: Cookies
+  jar: SessionCookies
 ): Promise<void> {
   if (staleSecret === null) return
   const ticket = await renewTicket(services, { account: session.account, correlation }, session, staleSecret).catch(
@@ -228,31 +230,31 @@ function backOf ({ headers }: FastifyRequest, publicUrl: string): string {
   return pathname.startsWith('/dashboard') ? pathname + search : '/dashboard'
 }
 
-interface Fault {
+interface ErrorPage {
   status: number
   title: string
   text: string
 }
 
-const GOES_ON = 'Sending goes on, and this page works again as soon as it is back.'
-const LOG_AWAY = 'NATS does not answer just now. Nothing that was accepted is lost'
-const LOOK = 'It may have been done: look before you do it again.'
+const STILL_SENDING = 'Sending goes on, and this page works again as soon as it is back.'
+const NATS_AWAY = 'NATS does not answer just now. Nothing that was accepted is lost'
+const MAY_BE_DONE = 'It may have been done: look before you do it again.'
 
-function faultOf (error: unknown, { id, method }: FastifyRequest): Fault {
-  if (error instanceof Missing) return { status: 404, title: 'Not here', text: error.message }
-  if (error instanceof Unfit) return { status: 422, title: 'This cannot be done', text: error.message }
+function errorPageOf (error: unknown, { id, method }: FastifyRequest): ErrorPage {
+  if (error instanceof PageNotFound) return { status: 404, title: 'Not here', text: error.message }
+  if (error instanceof FormRefused) return { status: 422, title: 'This cannot be done', text: error.message }
   if (error instanceof ProjectionUnavailable) {
-    return { status: 503, title: 'Not readable just now', text: `${error.message}. ${GOES_ON}` }
+    return { status: 503, title: 'Not readable just now', text: `${error.message}. ${STILL_SENDING}` }
   }
   if (error instanceof LogUnavailable && error.doubt) {
-    return { status: 503, title: 'No answer', text: `${LOG_AWAY}. ${LOOK}` }
+    return { status: 503, title: 'No answer', text: `${NATS_AWAY}. ${MAY_BE_DONE}` }
   }
   if (error instanceof LogUnavailable || isUnanswered(error)) {
-    return { status: 503, title: 'The log cannot be reached', text: `${LOG_AWAY}; try again in a moment.` }
+    return { status: 503, title: 'The log cannot be reached', text: `${NATS_AWAY}; try again in a moment.` }
   }
   if (error instanceof JetpostError && error.status !== null && error.status < 500) return apiFault(error, error.status)
   if (error instanceof JetpostError && (error.status ?? 503) === 503) {
-    return { status: 503, title: 'Not just now', text: laterText(error, method) }
+    return { status: 503, title: 'Not just now', text: unavailableText(error, method) }
   }
   const status = (error as { statusCode?: unknown }).statusCode
   const unread = status === 413 ? 'What was sent is too big.' : 'The request is malformed.'
@@ -261,15 +263,17 @@ function faultOf (error: unknown, { id, method }: FastifyRequest): Fault {
 }
 
 /** What the API could not do now: only where a view alone is away does all else go on. */
-function laterText ({ status, code, message }: JetpostError, method: string): string {
-  if (status === null) return `There was no answer in time. ${method === 'GET' ? 'Try again in a moment.' : LOOK}`
-  if (code === 'view_unavailable' || code === 'projection_behind') return `${message}. ${GOES_ON}`
+function unavailableText ({ status, code, message }: JetpostError, method: string): string {
+  if (status === null) {
+    return `There was no answer in time. ${method === 'GET' ? 'Try again in a moment.' : MAY_BE_DONE}`
+  }
+  if (code === 'view_unavailable' || code === 'projection_behind') return `${message}. ${STILL_SENDING}`
   return code === 'log_unavailable'
     ? `${message}. Nothing that was accepted is lost.`
     : `${message}. Try again in a moment.`
 }
 
-function apiFault ({ message }: JetpostError, status: number): Fault {
+function apiFault ({ message }: JetpostError, status: number): ErrorPage {
   if (status === 404) {
     return { status, title: 'Not here', text: 'There is no such thing in this account; it may have been deleted.' }
   }

@@ -3,7 +3,7 @@ import type { Services } from '#src/actions/services.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Reads } from '#src/postgres/reads.ts'
 import type { CaughtMailbox } from '#src/operations/caught-mail.ts'
-import type { Operations } from '#src/operations/operations.ts'
+import type { OperationsService } from '#src/operations/operations.ts'
 
 /** What the dashboard stands on. */
 export interface DashboardContext {
@@ -11,7 +11,7 @@ export interface DashboardContext {
   reads: Reads
   /** The API as somebody, asked from within this process. */
   fetchAs(key: Key, correlation: string): typeof fetch
-  operations: Operations
+  operations: OperationsService
   /** null = this process catches no mail. */
   mailbox: CaughtMailbox | null
   /** Where clients reach Jetpost. */

@@ -1,7 +1,7 @@
 import { Html, html, type Value } from '#src/base/html.ts'
 import { assetUrl, type AssetName } from './assets.ts'
-import { act } from './parts.ts'
-import type { Section, Visit } from './visit.ts'
+import { actionButton } from './parts.ts'
+import type { MenuItem, Visit } from './visit.ts'
 
 /** Nothing is evaluated and no style is made: the content policy would refuse both. Nothing private stays in the
  *  browser's storage. */
@@ -15,7 +15,7 @@ const HTMX = JSON.stringify({
   timeout: 30_000
 })
 
-const MENU: Array<[section: Section, path: string, text: string]> = [
+const MENU: Array<[section: MenuItem, path: string, text: string]> = [
   ['overview', '', 'Overview'],
   ['emails', '/emails', 'Emails'],
   ['webhooks', '/webhooks', 'Webhooks'],
@@ -25,9 +25,9 @@ const MENU: Array<[section: Section, path: string, text: string]> = [
   ['suppressions', '/suppressions', 'Suppressions']
 ]
 
-export interface Frame {
+export interface PageFrame {
   title: string
-  section: Section | null
+  section: MenuItem | null
   notice: string | null
   /** Beside what every page loads. */
   assets: AssetName[]
@@ -36,7 +36,7 @@ export interface Frame {
 }
 
 /** A page for somebody who is signed in. */
-export function pageFor (visit: Visit, { title, section, notice, assets, hasMailbox }: Frame, body: Html): Html {
+export function pageFor (visit: Visit, { title, section, notice, assets, hasMailbox }: PageFrame, body: Html): Html {
   const items = [
     ...MENU,
     ...(visit.isOperator ? [['operations', '/operations', 'Operations'] as const] : []),
@@ -56,7 +56,7 @@ export function pageFor (visit: Visit, { title, section, notice, assets, hasMail
 <div id="menu"><nav aria-label="Main"><ul>${links}</ul></nav>
 <div class="who"><p title="${visit.account.id}">${visit.account.name}</p><p class="hint">${visit.key.name}</p>
 <p><a href="/dashboard/sessions">Sessions</a></p>${
-      act(visit, 'Sign out', { action: '/dashboard/sign-out', class: 'bare' })
+      actionButton(visit, 'Sign out', { action: '/dashboard/sign-out', class: 'bare' })
     }</div></div>
 </header>
 <main id="main" tabindex="-1">
@@ -81,7 +81,7 @@ export function plainPage (title: string, body: Value): Html {
 
 /** For a browser that came by a link of another site, and so without its cookies: asked for again from here, it brings
  *  them. */
-export function bounceThrough (url: string): Html {
+export function reloadFromHere (url: string): Html {
   return html`<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=${url}"><title>Jetpost</title></head><body></body></html>`
 }
 

@@ -9,14 +9,14 @@ import { shared } from '#src/base/shared.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { createChangeNotifier } from '#src/nats/change-notifier.ts'
 import type { View } from '#src/postgres/checkpoint.ts'
-import { Unfit, type Visit } from './visit.ts'
-import type { Kind } from './parts.ts'
+import { FormRefused, type Visit } from './visit.ts'
+import type { LiveTopic } from './parts.ts'
 
-const SOURCES: Record<Kind, { stream: string, filter: string, projection: Projection }> = {
+const SOURCES: Record<LiveTopic, { stream: string, filter: string, projection: Projection }> = {
   emails: { stream: 'EMAILS', filter: 'email.>', projection: emails },
   deliveries: { stream: 'WEBHOOKS', filter: 'webhook.>', projection: deliveries }
 }
-const KINDS = Object.keys(SOURCES) as Kind[]
+const KINDS = Object.keys(SOURCES) as LiveTopic[]
 
 /** A page hears no more often that something has happened. */
 const GAP_MS = 1000
@@ -40,7 +40,7 @@ interface LiveLines {
 interface Line {
   account: string
   stands: () => boolean
-  rung: Set<Kind>
+  rung: Set<LiveTopic>
   wake: () => void
   ending: AbortController
 }
@@ -49,7 +49,7 @@ export function createLiveLines (bus: Bus, view: View, log: Log): LiveLines {
   // Whatever rings wakes the lines of an account all at once.
   const looks = Object.fromEntries(
     KINDS.map(kind => [kind, shared(async () => await view.caughtUp(SOURCES[kind].projection, VIEW_MS))])
-  ) as Record<Kind, () => Promise<void>>
+  ) as Record<LiveTopic, () => Promise<void>>
   const bells = KINDS.map(kind => ({ kind, bell: createChangeNotifier(bus, SOURCES[kind], log) }))
   const lines = new Map<Line, Writable>()
   let watch: NodeJS.Timeout | undefined
@@ -58,7 +58,7 @@ export function createLiveLines (bus: Bus, view: View, log: Log): LiveLines {
   function open ({ account: { id: account } }: Visit, socket: Writable, stands: () => boolean): Readable {
     const own = [...lines.keys()].filter(line => line.account === account).length
     if (stopped || own >= ACCOUNT_MAX || lines.size >= PROCESS_MAX) {
-      throw new Unfit('Too many pages of the dashboard are open at the same time.')
+      throw new FormRefused('Too many pages of the dashboard are open at the same time.')
     }
     if (socket.destroyed) return Readable.from([])
     const line: Line = { account, stands, rung: new Set(), wake: () => {}, ending: new AbortController() }

@@ -1,6 +1,6 @@
 import type { Attachment } from 'postal-mime'
 import { html, type Html } from '#src/base/html.ts'
-import type { Answer } from './visit.ts'
+import type { PageResult } from './visit.ts'
 
 /** Links open in a window of their own; neither they nor the mail can reach the page around the frame, and nothing
  *  runs. Said twice: by the frame for what is in it, and by the answer for whoever opens its address. */
@@ -18,7 +18,7 @@ interface FramedOptions {
 
 /** HTML that a stranger may have written, as what a frame shows: without script, and without anything that is fetched
  *  from elsewhere. */
-export function framed (body: string, { images, status = 200 }: FramedOptions): Extract<Answer, { send: unknown }> {
+export function framed (body: string, { images, status = 200 }: FramedOptions): Extract<PageResult, { send: unknown }> {
   const pictures = images ? 'data: https: http:' : 'data:'
   const policy =
     `sandbox ${SANDBOX}; default-src 'none'; style-src 'unsafe-inline'; img-src ${pictures}; base-uri 'none'; form-action 'none'; frame-ancestors 'self'`

@@ -30,7 +30,7 @@ function distance (ms: number): string {
 }
 
 /** A length of time: `270 ms`, `4.2 s`, `3 min 20 s`, `2 h 5 min`, `30 d`. */
-export function span (ms: number): string {
+export function duration (ms: number): string {
   if (ms < 1000) return `${Math.floor(ms)} ms`
   if (ms < 60_000) return `${Math.floor(ms / 100) / 10} s`
   const from = UNITS.findIndex(([, unitMs]) => ms >= unitMs)
@@ -118,7 +118,7 @@ export function table<Row> (
 }
 
 /** Names and what they stand for. */
-export function facts (pairs: Array<[name: string, value: Value] | null>): Html {
+export function detailList (pairs: Array<[name: string, value: Value] | null>): Html {
   return html`<dl class="facts">${
     pairs.flatMap(pair => (pair === null ? [] : [html`<div><dt>${pair[0]}</dt><dd>${pair[1]}</dd></div>`]))
   }</dl>`
@@ -181,7 +181,7 @@ export function form (
 
 /** One button that does something. `fields` go with it. What it does is in its id, of which nobody reads anything:
  *  drawn anew, a page makes no other button of it. */
-export function act (
+export function actionButton (
   visit: Visit,
   label: string,
   options: FormOptions & { fields?: Record<string, string>, danger?: boolean }
@@ -198,7 +198,7 @@ export function act (
   }, html`${hidden}${button}`)
 }
 
-export interface Field {
+export interface FormField {
   name: string
   label: string
   value?: string
@@ -214,7 +214,7 @@ export interface Field {
 }
 
 /** A labelled field, with what is wrong with what it held. */
-export function field (about: Field, faults: Faults = NO_FAULTS): Html {
+export function field (about: FormField, faults: Faults = NO_FAULTS): Html {
   const {
     name,
     label,
@@ -296,7 +296,7 @@ export function faultsIn (error: unknown): Faults {
 
 /** The same for a form that was posted, which comes back with all that was typed also where it cannot be taken just
  *  now. `once` = posted again, it is not done twice. */
-export function unsentIn (error: unknown, once: 'once' | null = null): Faults {
+export function postFaultsIn (error: unknown, once: 'once' | null = null): Faults {
   if (!(error instanceof JetpostError) || (error.status !== null && ![429, 503].includes(error.status))) {
     return faultsIn(error)
   }
@@ -319,14 +319,14 @@ export function cursorOf ({ query }: Visit): { cursor?: string } {
 }
 
 /** What happens in the log of the account: the page's parts wait for it. */
-export type Kind = 'emails' | 'deliveries'
+export type LiveTopic = 'emails' | 'deliveries'
 
 /** Attributes of an element that is drawn anew whenever something of `kind` has happened, keeping focus and scrolling
  *  as they are. `id` must be the element's. With `seconds` by the clock as well, while something goes on there that no
  *  log tells. `gapS` = no sooner after another time. */
 export function live (
   visit: Visit,
-  kind: Kind,
+  kind: LiveTopic,
   id: string,
   seconds: number | null = null,
   gapS: number | null = null

@@ -31,7 +31,7 @@ export interface Visit {
 }
 
 /** Parts of the dashboard, as in its menu. */
-export type Section =
+export type MenuItem =
   | 'overview'
   | 'emails'
   | 'webhooks'
@@ -43,16 +43,16 @@ export type Section =
   | 'mailbox'
 
 /** What a handler answers. */
-export type Answer =
+export type PageResult =
   /** A page of the dashboard; `section` = where in the menu it stands, `assets` = scripts and styles that it needs and
    *  others do not. */
-  | { page: Html, title: string, section: Section | null, status?: number, assets?: AssetName[] }
+  | { page: Html, title: string, section: MenuItem | null, status?: number, assets?: AssetName[] }
   /** The browser goes on there, which says `notice` once. */
   | { to: string, notice?: string }
   /** Anything else. */
   | { send(reply: FastifyReply): FastifyReply }
 
-export type Handler = (visit: Visit) => Promise<Answer>
+export type Handler = (visit: Visit) => Promise<PageResult>
 
 /** Where pages stand; paths are below /dashboard. */
 export interface Pages {
@@ -62,13 +62,13 @@ export interface Pages {
 }
 
 /** There is no such thing, or it is somebody else's. */
-export class Missing extends Error {}
+export class PageNotFound extends Error {}
 
 /** What was asked for cannot be done, in a sentence for whoever asked. */
-export class Unfit extends Error {}
+export class FormRefused extends Error {}
 
 /** What an action refused, as an error for the page. */
-export function granted<T> (result: T | Refusal): T {
+export function resultOrThrow<T> (result: T | Refusal): T {
   if (!(result instanceof Refusal)) return result
-  throw result.code === 'not_found' ? new Missing(result.message) : new Unfit(result.message)
+  throw result.code === 'not_found' ? new PageNotFound(result.message) : new FormRefused(result.message)
 }

@@ -66,7 +66,7 @@ function page (reply: FastifyReply, body: Html): FastifyReply {
   return reply.header('content-security-policy', PAGE_POLICY).type('text/html; charset=utf-8').send(body.text)
 }
 
-interface Summary {
+interface CaughtMailSummary {
   id: string
   received_at: string
   from: string
@@ -76,10 +76,10 @@ interface Summary {
   size_bytes: number
 }
 
-const summaries = new WeakMap<CaughtMail, Summary>()
+const summaries = new WeakMap<CaughtMail, CaughtMailSummary>()
 
 /** Reads the headers only, and once: the list is drawn again every few seconds. */
-async function summaryOf (mail: CaughtMail): Promise<Summary> {
+async function summaryOf (mail: CaughtMail): Promise<CaughtMailSummary> {
   const known = summaries.get(mail)
   if (known !== undefined) return known
   const { id, receivedMs, from, to, raw } = mail
@@ -97,7 +97,7 @@ async function summaryOf (mail: CaughtMail): Promise<Summary> {
   return summary
 }
 
-function listPage (rows: Summary[]): Html {
+function listPage (rows: CaughtMailSummary[]): Html {
   const body = rows.length === 0
     ? html`<p class="none">No mail yet. Whatever Jetpost sends while no relay is set shows up here.</p>`
     : html`<table><thead><tr><th>Received</th><th>From</th><th>To</th><th>Subject</th></tr></thead><tbody>${
@@ -106,7 +106,7 @@ function listPage (rows: Summary[]): Html {
   return layout('Caught mail', html`<meta http-equiv="refresh" content="3">`, html`<h1>Caught mail</h1>${body}`)
 }
 
-function row ({ id, received_at: receivedAt, from, to, subject }: Summary): Html {
+function row ({ id, received_at: receivedAt, from, to, subject }: CaughtMailSummary): Html {
   const link = html`<a href="/catcher/${id}">${subject || '(no subject)'}</a>`
   return html`<tr><td><time>${receivedAt.slice(11, 19)}</time></td><td>${from}</td><td>${
     to.join(', ')

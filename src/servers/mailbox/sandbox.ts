@@ -3,18 +3,20 @@ import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 
 /** What a test address does with the mail it gets; those that are none, and `delivered@`, just take it. Source:
  *  contract, "Test addresses". */
-export type Manner = 'bounced' | 'softbounced' | 'complained' | 'indoubt' | 'delivered'
+export type SandboxOutcome = 'bounced' | 'softbounced' | 'complained' | 'indoubt' | 'delivered'
 
-const MANNERS: readonly string[] = ['bounced', 'softbounced', 'complained', 'indoubt'] satisfies Manner[]
+const OUTCOMES: readonly string[] = ['bounced', 'softbounced', 'complained', 'indoubt'] satisfies SandboxOutcome[]
 
 /** Of an envelope's address, with any label: `bounced+7@…`. */
-export function mannerOf (address: string): Manner {
+export function outcomeOf (address: string): SandboxOutcome {
   const [name = ''] = address.toLowerCase().split(/[+@]/)
-  return domainOf(address).toLowerCase() === SANDBOX_DOMAIN && MANNERS.includes(name) ? name as Manner : 'delivered'
+  return domainOf(address).toLowerCase() === SANDBOX_DOMAIN && OUTCOMES.includes(name)
+    ? name as SandboxOutcome
+    : 'delivered'
 }
 
 /** What the server says at RCPT instead of yes, as smtp-server wants it; null = yes. */
-export function refusalOf (manner: Manner): { responseCode: number, message: string } | null {
+export function rejectionOf (manner: SandboxOutcome): { responseCode: number, message: string } | null {
   switch (manner) {
     case 'bounced':
       return { responseCode: 550, message: '5.1.1 No such user here (test address)' }

@@ -8,7 +8,7 @@ import type { Log } from '#src/base/log.ts'
 import type { InboundMail } from '#src/actions/inbound.ts'
 import { timestamp } from '#src/base/clock.ts'
 import type { CaughtMail, CaughtMailbox } from '#src/operations/caught-mail.ts'
-import { complaintAbout, mannerOf, refusalOf, type Manner } from './sandbox.ts'
+import { complaintAbout, outcomeOf, rejectionOf, type SandboxOutcome } from './sandbox.ts'
 
 /** A mailbox for everybody: takes any mail, delivers none, forgets the oldest. */
 export interface Catcher extends CaughtMailbox {
@@ -74,7 +74,7 @@ export async function startCatcher ({ port, host, keepMax, comeBack, log }: Catc
     session: SMTPServerSession,
     callback: (error?: Error | null, text?: string) => void
   ): void {
-    const manners = new Set<Manner>(mail.to.map(mannerOf))
+    const manners = new Set<SandboxOutcome>(mail.to.map(outcomeOf))
     if (manners.has('indoubt')) return hangUp(session)
     const done = manners.has('complained') ? complain(mail) : Promise.resolve()
     done.then(
@@ -84,7 +84,7 @@ export async function startCatcher ({ port, host, keepMax, comeBack, log }: Catc
   }
 
   async function complain ({ from, to, raw, receivedMs }: CaughtMail): Promise<void> {
-    const address = to.find(address => mannerOf(address) === 'complained')!
+    const address = to.find(address => outcomeOf(address) === 'complained')!
     const report = complaintAbout({ from, to: address, raw, date: timestamp(receivedMs) })
     await comeBack({
       from: '',
@@ -113,7 +113,7 @@ export async function startCatcher ({ port, host, keepMax, comeBack, log }: Catc
     logger: false,
     onRcptTo: ({ address }, session, callback) => {
       if (session.envelope.rcptTo.length >= RECIPIENTS_MAX) return callback(refusal(452, '4.5.3 Too many recipients'))
-      const no = refusalOf(mannerOf(address))
+      const no = rejectionOf(outcomeOf(address))
       callback(no === null ? null : refusal(no.responseCode, no.message))
     },
     onData

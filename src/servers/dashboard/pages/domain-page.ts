@@ -3,12 +3,12 @@ import { isLive, mayDo, maySendFrom } from '#streams/key/decide.ts'
 import { html, type Html } from '#src/base/html.ts'
 import type { Domain } from '#src/client/types.ts'
 import {
-  act,
+  actionButton,
   badge,
   codeBlock,
   copyable,
   faultBox,
-  facts,
+  detailList,
   form,
   heading,
   NO_FAULTS,
@@ -19,8 +19,8 @@ import {
   time,
   type Faults
 } from '../parts.ts'
-import type { Answer, Visit } from '../visit.ts'
-import { recordCard, troubleOf, zoneFile } from './domain-records.ts'
+import type { PageResult, Visit } from '../visit.ts'
+import { recordCard, problemsOf, zoneFile } from './domain-records.ts'
 
 /** While something is awaited the page looks by itself. */
 const REFRESH_S = 10
@@ -40,19 +40,19 @@ export function statusBadge ({ status, failing_since: since }: Pick<Domain, 'sta
 }
 
 /** Everything about one domain: what to publish, how it stands, what mail from it does, who sends from it. */
-export function domainPage (visit: Visit, domain: Domain, options: DomainPageOptions): Answer {
+export function domainPage (visit: Visit, domain: Domain, options: DomainPageOptions): PageResult {
   const { id, name, records } = domain
   const isAwaited = domain.status !== 'verified' || domain.failing_since !== null ||
     records.some(({ stage }) => stage === 'next')
   const own = `/dashboard/domains/${id}${visit.query.has('checked') ? '?checked=1' : ''}`
-  const check = act(visit, 'Check now', { action: `/dashboard/domains/${id}/verify` })
+  const check = actionButton(visit, 'Check now', { action: `/dashboard/domains/${id}/verify` })
   const page = html`${
     heading(name, html`${copyable(id, 'Copy the id')}${check}`, html`<a href="/dashboard/domains">Domains</a>`)
   }
 ${faultBox(options.faults ?? NO_FAULTS)}
 <div ${isAwaited ? refreshed({ ...visit, url: own }, REFRESH_S, 'standing') : html`id="standing"`}>${
     checkedBox(visit, domain)
-  }${standing(visit, domain, options)}
+  }${statusCard(visit, domain, options)}
 <h2>DNS records</h2>
 <p class="hint">Many providers add the name of their zone by themselves: give them the short name for the zone that your DNS lies in.</p>
 ${records.map(record => recordCard(record, name, visit.nowMs))}</div>
@@ -67,15 +67,15 @@ ${deleteCard(visit, domain)}`
 
 /** Where somebody has asked for a look: what was not right then. */
 function checkedBox ({ query }: Visit, domain: Domain): Html | null {
-  const trouble = query.has('checked') ? troubleOf(domain) : null
+  const trouble = query.has('checked') ? problemsOf(domain) : null
   return trouble === null ? null : html`<p class="box warn" role="status">Checked. Not right yet: ${trouble}.</p>`
 }
 
-function standing ({ nowMs }: Visit, domain: Domain, { isVerifiedRequired }: DomainPageOptions): Html {
+function statusCard ({ nowMs }: Visit, domain: Domain, { isVerifiedRequired }: DomainPageOptions): Html {
   return html`<section class="card" aria-label="Status">${
-    facts([
+    detailList([
       ['Status', statusBadge(domain)],
-      ['Needed', troubleOf(domain) ?? 'Nothing'],
+      ['Needed', problemsOf(domain) ?? 'Nothing'],
       ['Last news from DNS', time(domain.checked_at, nowMs)]
     ])
   }<p class="hint">${advice(domain, isVerifiedRequired, nowMs)}</p></section>`
@@ -107,7 +107,7 @@ verified as soon as DNS shows what is required. ${
 
 function rotationCard (visit: Visit, { id, records }: Domain): Html {
   const stages = new Set(records.map(({ stage }) => stage))
-  const start = act(visit, 'Make new keys', {
+  const start = actionButton(visit, 'Make new keys', {
     action: `/dashboard/domains/${id}/rotate`,
     confirmLabel: 'Make new keys',
     confirm:
@@ -200,7 +200,7 @@ function sendersIn ({ account: { id: account }, nowMs }: Visit, { name: domain }
 }
 
 function deleteCard (visit: Visit, { id, name }: Domain): Html {
-  const remove = act(visit, 'Delete the domain', {
+  const remove = actionButton(visit, 'Delete the domain', {
     action: `/dashboard/domains/${id}/delete`,
     danger: true,
     confirmLabel: `Delete ${name}`,

@@ -1,6 +1,6 @@
 import { html, type Html } from '#src/base/html.ts'
 import type { Domain } from '#src/client/types.ts'
-import { badge, codeBlock, copyable, facts, time } from '../parts.ts'
+import { badge, codeBlock, copyable, detailList, time } from '../parts.ts'
 
 type DnsRecord = Domain['records'][number]
 
@@ -37,7 +37,7 @@ export function recordTitle ({ purpose, value }: Pick<DnsRecord, 'purpose' | 'va
 }
 
 /** What is wrong with records in a few words; null = nothing that is required. */
-export function troubleOf ({ records }: Pick<Domain, 'records'>): string | null {
+export function problemsOf ({ records }: Pick<Domain, 'records'>): string | null {
   const wrong = records.filter(({ required, state }) => required && state !== 'ok')
   return wrong.length === 0
     ? null
@@ -49,22 +49,22 @@ export function recordCard (record: DnsRecord, domain: string, nowMs: number): H
   const { type, name, value, stage, removable_at: until } = record
   const title = recordTitle(record)
   return html`<section class="card record" aria-label="${title}: ${name}">
-<div class="head"><h3>${title} ${standBadge(record)}</h3>${recordBadge(record)}</div>
+<div class="head"><h3>${title} ${stageBadge(record)}</h3>${recordBadge(record)}</div>
 <p class="hint">${PURPOSES[record.purpose].why}</p>
 ${stageLine(stage, until, nowMs)}
 ${
-    facts([
+    detailList([
       ['Type', html`<code>${type}</code>`],
       ['Name', copyable(name, `Copy the name of ${title}`)],
       ...withinZones(name, domain, title)
     ])
   }
 <div class="value"><p class="hint">Value</p>${codeBlock(value, `Value of ${title}`)}</div>
-${stage !== 'removable' && remedy(record)}</section>`
+${stage !== 'removable' && remedyFor(record)}</section>`
 }
 
 /** What a record is for just now. */
-function standBadge ({ stage, required }: DnsRecord): Html {
+function stageBadge ({ stage, required }: DnsRecord): Html {
   switch (stage) {
     case 'current':
       return required ? badge('required', 'busy') : badge('advised', 'calm')
@@ -112,7 +112,7 @@ export function zonesOf (domain: string): string[] {
   return registered === domain ? [domain] : [registered, domain]
 }
 
-function remedy (record: DnsRecord): Html | null {
+function remedyFor (record: DnsRecord): Html | null {
   const { state, found } = record
   if (state === 'unchecked') return null
   if (state === 'ok') {

@@ -14,13 +14,13 @@ import {
   pager,
   table,
   time,
-  unsentIn,
+  postFaultsIn,
   type Faults
 } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
-import type { Answer, Pages, Visit } from '../visit.ts'
+import type { PageResult, Pages, Visit } from '../visit.ts'
 import { defaultsIn, domainPage, statusBadge, type DomainPageOptions } from './domain-page.ts'
-import { troubleOf } from './domain-records.ts'
+import { problemsOf } from './domain-records.ts'
 
 /** The account's domains: what to publish in DNS, and how it stands. */
 export function domainsPages (pages: Pages, { services }: DashboardContext): void {
@@ -36,7 +36,7 @@ export function domainsPages (pages: Pages, { services }: DashboardContext): voi
       const { id } = await visit.api.domains.create({ name })
       return { to: `/dashboard/domains/${id}`, notice: 'The domain is yours here. Now publish its records.' }
     } catch (error) {
-      return refusedPage(visit, name, unsentIn(error))
+      return refusedPage(visit, name, postFaultsIn(error))
     }
   })
 
@@ -45,7 +45,7 @@ export function domainsPages (pages: Pages, { services }: DashboardContext): voi
   pages.post('/domains/:id/verify', async visit => {
     const id = visit.params.id!
     try {
-      const isRight = troubleOf(await visit.api.domains.verify(id)) === null
+      const isRight = problemsOf(await visit.api.domains.verify(id)) === null
       return isRight
         ? { to: `/dashboard/domains/${id}`, notice: 'Checked: DNS shows all that is required.' }
         : { to: `/dashboard/domains/${id}?checked=1` }
@@ -72,7 +72,7 @@ export function domainsPages (pages: Pages, { services }: DashboardContext): voi
   })
 }
 
-async function listPage (visit: Visit): Promise<Answer> {
+async function listPage (visit: Visit): Promise<PageResult> {
   const { data, next_cursor: next } = await visit.api.domains.page({ limit: 25, ...cursorOf(visit) })
   const add = addForm(visit, '', NO_FAULTS)
   const page = html`${heading('Domains')}
@@ -86,7 +86,7 @@ ${
           cell: domain => html`<a href="/dashboard/domains/${domain.id}">${domain.name}</a>`
         },
         { name: 'Status', cell: statusBadge },
-        { name: 'Needed', cell: (domain): Value => troubleOf(domain) ?? html`<span class="none">–</span>` },
+        { name: 'Needed', cell: (domain): Value => problemsOf(domain) ?? html`<span class="none">–</span>` },
         { name: 'Added', kind: 'late', cell: ({ created_at: at }) => time(at, visit.nowMs) }
       ], data)
     }${pager(visit, next)}`
@@ -95,7 +95,7 @@ ${
 }
 
 /** Without the list: it may be what does not answer. */
-function refusedPage (visit: Visit, name: string, faults: Faults): Answer {
+function refusedPage (visit: Visit, name: string, faults: Faults): PageResult {
   const page = html`${heading('Add a domain', null, html`<a href="/dashboard/domains">Domains</a>`)}${
     faults.of('name') === null && faultBox(faults)
   }

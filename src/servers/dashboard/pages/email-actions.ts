@@ -3,14 +3,14 @@ import { heldBack, isSandbox } from '#streams/suppression/decide.ts'
 import type { Standing } from '#streams/suppression/facts.ts'
 import { html, type Html } from '#src/base/html.ts'
 import type { Email } from '#src/client/types.ts'
-import { act, counted, exact, faultBox, faultsIn, form, heading, NO_FAULTS, type Faults } from '../parts.ts'
-import { Missing, type Pages, type Visit } from '../visit.ts'
-import { named, titleOf } from './email-words.ts'
-import { timeField, typedTime, utcTime } from '../times.ts'
+import { actionButton, counted, exact, faultBox, faultsIn, form, heading, NO_FAULTS, type Faults } from '../parts.ts'
+import { PageNotFound, type Pages, type Visit } from '../visit.ts'
+import { named, titleOf } from './email-format.ts'
+import { timeField, fieldTime, utcTime } from '../times.ts'
 
-type Recipient = Email['recipients'][number]
+type EmailRecipient = Email['recipients'][number]
 /** Why addresses get no mail, as the log says now. */
-export type Standings = ReadonlyMap<string, readonly Standing[]>
+export type SuppressionsByAddress = ReadonlyMap<string, readonly Standing[]>
 
 const CANCELABLE: ReadonlySet<string> = new Set(['scheduled', 'queued', 'deferred'])
 const RETRYABLE: ReadonlySet<string> = new Set(['bounced', 'failed', 'suppressed'])
@@ -34,7 +34,7 @@ export function emailActions (pages: Pages): void {
 
   pages.get('/emails/:id/reschedule', async visit => {
     const email = await visit.api.emails.get(visit.params.id!)
-    return rescheduling(visit, email, typedTime(email.scheduled_at), NO_FAULTS)
+    return reschedulePage(visit, email, fieldTime(email.scheduled_at), NO_FAULTS)
   })
 
   pages.post('/emails/:id/reschedule', async visit => {
@@ -46,20 +46,22 @@ export function emailActions (pages: Pages): void {
       return { to: `/dashboard/emails/${id}`, notice: `Moved to ${exact(at)}.` }
     } catch (error) {
       const faults = faultsIn(error)
-      return rescheduling(visit, await visit.api.emails.get(visit.params.id!), typed, faults)
+      return reschedulePage(visit, await visit.api.emails.get(visit.params.id!), typed, faults)
     }
   })
 
   pages.post('/emails/:id/suppress', async visit => {
     const { id, recipients } = await visit.api.emails.get(visit.params.id!)
     const recipient = recipients.find(({ n }) => String(n) === visit.form.get('n'))
-    if (recipient === undefined || isErased(recipient.address)) throw new Missing('This email has no such recipient.')
+    if (recipient === undefined || isErased(recipient.address)) {
+      throw new PageNotFound('This email has no such recipient.')
+    }
     await visit.api.suppressions.create({ address: recipient.address })
-    return { to: `/dashboard/emails/${id}`, notice: noMore(recipient.address) }
+    return { to: `/dashboard/emails/${id}`, notice: suppressedText(recipient.address) }
   })
 }
 
-function rescheduling (visit: Visit, email: Email, typed: string, faults: Faults) {
+function reschedulePage (visit: Visit, email: Email, typed: string, faults: Faults) {
   const url = `/dashboard/emails/${email.id}`
   const page = html`${
     heading(
@@ -95,20 +97,24 @@ export function actionsFor (
   const url = `/dashboard/emails/${id}`
   const waiting = recipients.filter(({ status }) => CANCELABLE.has(status))
   const ended = recipients.filter(recipient =>
-    isKept && !isErased(recipient.address) && (RETRYABLE.has(recipient.status) || isHeld(recipient))
+    isKept && !isErased(recipient.address) && (RETRYABLE.has(recipient.status) || isUndecided(recipient))
   )
   const isScheduled = recipients.some(({ status }) => status === 'scheduled')
   if (waiting.length + ended.length === 0) return null
   return html`${isScheduled && html`<a class="button" href="${url}/reschedule">Send at another time</a>`}
 ${
     ended.length > 0 &&
-    act(visit, 'Send again', { action: `${url}/retry`, confirm: askAgain(ended), confirmLabel: 'Send again' })
+    actionButton(visit, 'Send again', {
+      action: `${url}/retry`,
+      confirm: confirmRetry(ended),
+      confirmLabel: 'Send again'
+    })
   }
 ${
     waiting.length > 0 &&
-    act(visit, 'Cancel the email', {
+    actionButton(visit, 'Cancel the email', {
       action: `${url}/cancel`,
-      confirm: askCancel(waiting),
+      confirm: confirmCancel(waiting),
       confirmLabel: 'Cancel the email',
       danger: true
     })
@@ -116,22 +122,22 @@ ${
 }
 
 /** In doubt with nothing to come: a person decides. */
-function isHeld ({ status, next_attempt_at: next }: Recipient): boolean {
+function isUndecided ({ status, next_attempt_at: next }: EmailRecipient): boolean {
   return status === 'in_doubt' && next === null
 }
 
-function askAgain (recipients: Recipient[]): string {
-  const doubted = recipients.some(isHeld) ? ' Where it is in doubt, it may arrive twice.' : ''
+function confirmRetry (recipients: EmailRecipient[]): string {
+  const doubted = recipients.some(isUndecided) ? ' Where it is in doubt, it may arrive twice.' : ''
   return `It is sent again to ${
     named(recipients.map(({ address }) => address))
   }. Addresses that are still suppressed are left out.${doubted}`
 }
 
-function askCancel (recipients: Recipient[]): string {
+function confirmCancel (recipients: EmailRecipient[]): string {
   return `It will not be sent to ${named(recipients.map(({ address }) => address))}. This cannot be undone.`
 }
 
-function noMore (address: string): string {
+function suppressedText (address: string): string {
   return `${address} gets no mail of this account any more, until it is taken off the suppressions.`
 }
 
@@ -139,8 +145,8 @@ function noMore (address: string): string {
 export function suppressionCell (
   visit: Visit,
   id: string,
-  { n, address, status, complained_at: complained }: Recipient,
-  standings: Standings
+  { n, address, status, complained_at: complained }: EmailRecipient,
+  standings: SuppressionsByAddress
 ): Html | null {
   const standing = standings.get(address)!
   const isRefused = status === 'bounced' || status === 'failed' || complained !== null
@@ -155,10 +161,10 @@ export function suppressionCell (
 ${status === 'suppressed' && standing.length === 0 && html`<span class="hint">Suppressed no more</span>`}
 ${
     mayAdd &&
-    act(visit, 'Suppress', {
+    actionButton(visit, 'Suppress', {
       action: `/dashboard/emails/${id}/suppress`,
       fields,
-      confirm: noMore(address),
+      confirm: suppressedText(address),
       confirmLabel: 'Suppress'
     })
   }`

@@ -7,8 +7,8 @@ import { download } from '../download.ts'
 import { framed, mailFrame, namedPictures, withPictures } from '../mail-frame.ts'
 import { counted, select, withQuery } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
-import { Missing, type Pages, type Visit } from '../visit.ts'
-import { shownAddress } from './email-words.ts'
+import { PageNotFound, type Pages, type Visit } from '../visit.ts'
+import { shownAddress } from './email-format.ts'
 
 /** Of a text or a source as much is shown on a page; the rest is a download away. */
 const SHOWN_CHARS_MAX = 60_000
@@ -17,7 +17,7 @@ const SHOWN_CHARS_MAX = 60_000
 export function emailContentPages (pages: Pages): void {
   pages.get('/emails/:id/frame', async visit => {
     const content = await contentOf(visit)
-    if (content?.html == null) throw new Missing('This email has no HTML part, or it is no longer kept.')
+    if (content?.html == null) throw new PageNotFound('This email has no HTML part, or it is no longer kept.')
     return framed(withPictures(content.html, await attachmentsOf(visit, content.html)), {
       images: visit.query.get('images') === '1'
     })
@@ -25,7 +25,7 @@ export function emailContentPages (pages: Pages): void {
 
   pages.get('/emails/:id/source', async visit => {
     const raw = await rawOf(visit)
-    if (raw === null) throw new Missing('The content of this email is no longer kept.')
+    if (raw === null) throw new PageNotFound('The content of this email is no longer kept.')
     return download('message/rfc822', `${visit.params.id}-${recipientOf(visit)}.eml`, Buffer.from(raw))
   })
 }

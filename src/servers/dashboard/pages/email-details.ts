@@ -1,7 +1,7 @@
 import { html, type Html, type Value } from '#src/base/html.ts'
 import type { Email } from '#src/client/types.ts'
-import { badge, copyable, exact, facts, number, table } from '../parts.ts'
-import { shownAddress, tagsOf } from './email-words.ts'
+import { badge, copyable, exact, detailList, number, table } from '../parts.ts'
+import { shownAddress, tagsOf } from './email-format.ts'
 
 /** What was asked, beside content and recipients. */
 export function detailsTab (email: Email): Html {
@@ -12,7 +12,7 @@ export function detailsTab (email: Email): Html {
     ).entries()
   ]
   return html`<section class="card" aria-labelledby="asked-title"><h2 id="asked-title">As it was asked</h2>${
-    facts(askedFacts(email))
+    detailList(requestDetails(email))
   }</section>
 ${
     listed('Metadata', Object.entries(metadata), [
@@ -45,7 +45,7 @@ ${
   }`
 }
 
-function askedFacts (email: Email): Array<[string, Value] | null> {
+function requestDetails (email: Email): Array<[string, Value] | null> {
   const {
     key_id: key,
     template,

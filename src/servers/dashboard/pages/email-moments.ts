@@ -40,10 +40,10 @@ export function stepUrl (visit: Visit, { all }: Moments): string | null {
 }
 
 /** What else the page is asked, and goes on being asked when the slider moves. */
-const KEPT = ['recipient', 'all']
+const KEPT_PARAMETERS = ['recipient', 'all']
 
 /** A slider over the moments. It submits itself when it is moved; without a script a button does. */
-export function slider (visit: Visit, email: Email, { all }: Moments): Html | null {
+export function timeSlider (visit: Visit, email: Email, { all }: Moments): Html | null {
   if (all.length < 2) return null
   const asOf = visit.query.get('as_of')
   const now = all.length
@@ -53,7 +53,7 @@ export function slider (visit: Visit, email: Email, { all }: Moments): Html | nu
     html`<a class="button" href="${withQuery(visit, { as_of: to === now ? null : all[to - 1]! })}#step">${words}</a>`
   return html`<form method="get" action="/dashboard/emails/${email.id}" class="slider"><label for="step">As known <span class="at">${text}</span></label>
 ${
-    KEPT.flatMap(name => {
+    KEPT_PARAMETERS.flatMap(name => {
       const value = visit.query.get(name)
       return value === null ? [] : [html`<input type="hidden" name="${name}" value="${value}">`]
     })

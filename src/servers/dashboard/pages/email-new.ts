@@ -11,14 +11,14 @@ import {
   heading,
   NO_FAULTS,
   select,
-  unsentIn,
+  postFaultsIn,
   type Faults,
-  type Field
+  type FormField
 } from '../parts.ts'
-import type { Answer, Pages, Visit } from '../visit.ts'
+import type { PageResult, Pages, Visit } from '../visit.ts'
 import { utcTime } from '../times.ts'
-import { named } from './email-words.ts'
-import { orBehind } from '../behind.ts'
+import { named } from './email-format.ts'
+import { ifAvailable } from '../if-available.ts'
 import { jsonIn } from './template-form.ts'
 
 const FIELDS = [
@@ -35,7 +35,7 @@ const FIELDS = [
   'tags',
   'scheduled_at'
 ] as const
-type Typed = Record<typeof FIELDS[number], string>
+type EmailForm = Record<typeof FIELDS[number], string>
 
 /** What is chosen from in the form; more templates than a list can hold are named by their ids. */
 const TEMPLATES_MAX = 100
@@ -43,8 +43,8 @@ const TEMPLATES_MAX = 100
 /** An email that is written here, and sent as any client would. */
 export function newEmailPages (pages: Pages): void {
   pages.get('/emails/new', async visit => {
-    const typed = typedIn(visit.query)
-    return await writing(
+    const typed = emailFormIn(visit.query)
+    return await formPage(
       visit,
       { ...typed, from: typed.from === '' ? await lastSender(visit) : typed.from },
       randomUUID(),
@@ -53,11 +53,11 @@ export function newEmailPages (pages: Pages): void {
   })
 
   pages.post('/emails/new', async visit => {
-    const typed = typedIn(visit.form)
+    const typed = emailFormIn(visit.form)
     const variables = variablesIn(typed.variables)
     const once = /^[\w-]{1,64}$/.exec(visit.form.get('once') ?? '')?.[0] ?? randomUUID()
     if (variables === null) {
-      return await writing(
+      return await formPage(
         visit,
         typed,
         once,
@@ -73,7 +73,7 @@ export function newEmailPages (pages: Pages): void {
         notice: NOTICES[status] + (suppressed.length === 0 ? '' : ` Suppressed: ${named(suppressed)}.`)
       }
     } catch (error) {
-      return await refused(visit, typed, once, error)
+      return await refusedPage(visit, typed, once, error)
     }
   })
 }
@@ -84,14 +84,14 @@ const NOTICES = {
   suppressed: 'Accepted, but not sent: its recipients are suppressed.'
 }
 
-function typedIn (given: URLSearchParams): Typed {
+function emailFormIn (given: URLSearchParams): EmailForm {
   // A browser sends line ends as CRLF.
-  return Object.fromEntries(FIELDS.map(name => [name, (given.get(name) ?? '').replaceAll('\r\n', '\n')])) as Typed
+  return Object.fromEntries(FIELDS.map(name => [name, (given.get(name) ?? '').replaceAll('\r\n', '\n')])) as EmailForm
 }
 
 /** Whoever sent last will again, mostly; at the very beginning the built-in domain works without any set-up. */
 async function lastSender ({ api }: Visit): Promise<string> {
-  const sent = await orBehind(api.emails.page({ limit: 1 }))
+  const sent = await ifAvailable(api.emails.page({ limit: 1 }))
   return sent?.data[0]?.from ?? `hello@${SANDBOX_DOMAIN}`
 }
 
@@ -100,7 +100,7 @@ function variablesIn (text: string): Record<string, unknown> | null {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Record<string, unknown> : null
 }
 
-function requestOf (typed: Typed, variables: Record<string, unknown>): SendEmailRequest {
+function requestOf (typed: EmailForm, variables: Record<string, unknown>): SendEmailRequest {
   return {
     from: typed.from.trim(),
     to: listed(typed.to),
@@ -126,21 +126,21 @@ function listed (text: string): string[] {
   return (text.match(/(?:"(?:[^"\\]|\\.)*"|[^",;\n])+|"/g) ?? []).map(part => part.trim()).filter(part => part !== '')
 }
 
-async function refused (visit: Visit, typed: Typed, once: string, error: unknown): Promise<Answer> {
+async function refusedPage (visit: Visit, typed: EmailForm, once: string, error: unknown): Promise<PageResult> {
   if (error instanceof JetpostError && error.code === 'idempotency_mismatch') {
     const { email_id: id = '' } = error.body as { email_id?: string }
     const before =
       html`This form has sent <a href="/dashboard/emails/${id}">an email</a> already. Send it once more if you want a second one.`
-    return await writing(visit, typed, randomUUID(), fault(before))
+    return await formPage(visit, typed, randomUUID(), fault(before))
   }
   const isForbidden = error instanceof JetpostError && error.status === 403
-  return await writing(
+  return await formPage(
     visit,
     typed,
     once,
     isForbidden
       ? oneFault('from', 'The key you signed in with may not send from this domain.')
-      : unsentIn(error, 'once')
+      : postFaultsIn(error, 'once')
   )
 }
 
@@ -148,10 +148,10 @@ function oneFault (name: string, text: string): Faults {
   return { of: field => (field === name ? text : null), summary: text }
 }
 
-async function writing (visit: Visit, typed: Typed, once: string, faults: Faults): Promise<Answer> {
+async function formPage (visit: Visit, typed: EmailForm, once: string, faults: Faults): Promise<PageResult> {
   // Mail can be sent while nobody knows which templates there are.
-  const templates = await orBehind(visit.api.templates.page({ limit: TEMPLATES_MAX }))
-  const line = (name: keyof Typed, label: string, more: Partial<Field> = {}) =>
+  const templates = await ifAvailable(visit.api.templates.page({ limit: TEMPLATES_MAX }))
+  const line = (name: keyof EmailForm, label: string, more: Partial<FormField> = {}) =>
     field({ name, label, value: typed[name], ...more }, faults)
   const many = 'Several with commas between them.'
   const page = html`${heading('Send an email', null, html`<a href="/dashboard/emails">Emails</a>`)}${faultBox(faults)}
@@ -192,9 +192,9 @@ ${templateFields(typed, templates, line)}</section>
 }
 
 function templateFields (
-  typed: Typed,
+  typed: EmailForm,
   templates: ListTemplatesAnswer | null,
-  line: (name: keyof Typed, label: string, more?: Partial<Field>) => Html
+  line: (name: keyof EmailForm, label: string, more?: Partial<FormField>) => Html
 ): Html | null {
   const { data, has_more: more } = templates ?? { data: [], has_more: true }
   if (data.length === 0 && !more) return null

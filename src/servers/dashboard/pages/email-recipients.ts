@@ -2,17 +2,21 @@ import { html, type Html } from '#src/base/html.ts'
 import type { Email } from '#src/client/types.ts'
 import { badge, counted, table, time, withQuery } from '../parts.ts'
 import type { Visit } from '../visit.ts'
-import { suppressionCell, type Standings } from './email-actions.ts'
-import { shownAddress } from './email-words.ts'
-import { nextTry } from './webhook-words.ts'
+import { suppressionCell, type SuppressionsByAddress } from './email-actions.ts'
+import { shownAddress } from './email-format.ts'
+import { nextTry } from './webhook-format.ts'
 
-type Recipient = Email['recipients'][number]
+type EmailRecipient = Email['recipients'][number]
 
 /** As many are listed at first, those that did not get it before the others. */
 const FIRST = 10
 
 /** How the email stands with each of its recipients. `standings` = null where the page is of the past. */
-export function recipientsTable (visit: Visit, { id, recipients }: Email, standings: Standings | null): Html {
+export function recipientsTable (
+  visit: Visit,
+  { id, recipients }: Email,
+  standings: SuppressionsByAddress | null
+): Html {
   const isShort = recipients.length > FIRST && visit.query.get('all') !== '1'
   const rows = isShort
     ? recipients.toSorted((a, b) => Number(a.status === 'delivered') - Number(b.status === 'delivered')).slice(0, FIRST)
@@ -38,7 +42,9 @@ ${
         {
           name: 'Then',
           cell: recipient =>
-            html`${marks(visit, recipient)}${standings !== null && suppressionCell(visit, id, recipient, standings)}`
+            html`${engagementOf(visit, recipient)}${
+              standings !== null && suppressionCell(visit, id, recipient, standings)
+            }`
         }
       ],
       rows,
@@ -50,7 +56,7 @@ ${
   }</section>`
 }
 
-function recipientCell (visit: Visit, { n, address, name, kind }: Recipient, isOneOfMany: boolean): Html {
+function recipientCell (visit: Visit, { n, address, name, kind }: EmailRecipient, isOneOfMany: boolean): Html {
   const text = shownAddress(address)
   const link = isOneOfMany
     ? html`<a href="${
@@ -62,12 +68,12 @@ function recipientCell (visit: Visit, { n, address, name, kind }: Recipient, isO
   }`
 }
 
-function statusCell ({ status, next_attempt_at: next }: Recipient, told: (at: string) => Html): Html {
+function statusCell ({ status, next_attempt_at: next }: EmailRecipient, told: (at: string) => Html): Html {
   const when = next === null ? null : status === 'scheduled' ? told(next) : html`next attempt ${told(next)}`
   return html`${badge(status)}${when !== null && html` <span class="hint">${when}</span>`}`
 }
 
-function replyCell ({ last_response: last }: Recipient): Html {
+function replyCell ({ last_response: last }: EmailRecipient): Html {
   if (last === null) return html`<span class="none">–</span>`
   const { response, error, smtp_code: code, enhanced_code: enhanced, host } = last
   const words = response || error || [code, enhanced].filter(part => part !== null).join(' ')
@@ -75,9 +81,9 @@ function replyCell ({ last_response: last }: Recipient): Html {
 }
 
 /** What became of it after the delivery. */
-function marks (
+function engagementOf (
   { nowMs }: Visit,
-  { opened_at: opened, clicked_at: clicked, complained_at: complained, unsubscribed_at: unsubscribed }: Recipient
+  { opened_at: opened, clicked_at: clicked, complained_at: complained, unsubscribed_at: unsubscribed }: EmailRecipient
 ): Html[] {
   return ([['opened', opened], ['clicked', clicked], ['complained', complained], [
     'unsubscribed',

@@ -1,16 +1,16 @@
 import { html, type Html } from '#src/base/html.ts'
 import type { Email } from '#src/client/types.ts'
-import { counted, exact, span, withQuery } from '../parts.ts'
+import { counted, exact, duration, withQuery } from '../parts.ts'
 import type { Visit } from '../visit.ts'
-import { reasonOf, shownAddress } from './email-words.ts'
+import { reasonOf, shownAddress } from './email-format.ts'
 
-type Entry = Email['timeline'][number]
+type TimelineEntry = Email['timeline'][number]
 
 /** Of very long timelines as many are on one page. */
 const PART = 50
 
 /** What a fact says. */
-interface Told {
+interface TimelineText {
   tone: 'good' | 'bad' | 'warn' | 'busy' | ''
   title: string
   /** Why, and what comes next, in sentences. */
@@ -50,23 +50,26 @@ function parts (visit: Visit, from: number, until: number, all: number): Html {
   }</nav>`
 }
 
-function line (entry: Entry, { email, isAlone, href }: { email: Email, isAlone: boolean, href: string | null }): Html {
-  const { tone, title, more = [] } = telling(entry, email)
+function line (
+  entry: TimelineEntry,
+  { email, isAlone, href }: { email: Email, isAlone: boolean, href: string | null }
+): Html {
+  const { tone, title, more = [] } = textOf(entry, email)
   const sinceMs = Date.parse(entry.time) - Date.parse(email.created_at)
   const exactly = html`<span class="at">${exact(entry.time)}</span>`
   const clock = href === null ? exactly : html`<a href="${href}" title="The email as it was known then">${exactly}</a>`
   const whom = isAlone || entry.recipient === undefined ? null : shownAddress(entry.recipient)
   const sentences = more.filter(text => text !== null && text !== '').join(' ')
   const wire = transaction(entry)
-  const said = spoken(entry)
+  const said = replyText(entry)
   return html`<li class="${tone}"><p class="told"><strong>${title}</strong>${
     whom !== null && html` <span class="whom">${whom}</span>`
   }</p>
 ${sentences !== '' && html`<p>${sentences}</p>`}${said !== null && html`<p class="said"><code>${said}</code></p>`}
-<p class="hint">${clock}${sinceMs > 0 && ` · after ${span(sinceMs)}`}${wire !== '' && ` · ${wire}`}</p></li>`
+<p class="hint">${clock}${sinceMs > 0 && ` · after ${duration(sinceMs)}`}${wire !== '' && ` · ${wire}`}</p></li>`
 }
 
-function telling (entry: Entry, email: Email): Told {
+function textOf (entry: TimelineEntry, email: Email): TimelineText {
   const { type, host, next_attempt_at: next, scheduled_at: at } = entry
   const again = next == null ? null : `The next attempt is at ${exact(next)}.`
   switch (type) {
@@ -85,7 +88,7 @@ function telling (entry: Entry, email: Email): Told {
     case 'email.bounced':
       return bounced(entry)
     case 'email.failed':
-      return { tone: 'bad', title: 'Given up', more: [FAILED[entry.reason ?? ''] ?? null, withStop(entry.detail)] }
+      return { tone: 'bad', title: 'Given up', more: [FAILED[entry.reason ?? ''] ?? null, withFullStop(entry.detail)] }
     case 'email.in_doubt':
       return {
         tone: 'warn',
@@ -131,7 +134,7 @@ function telling (entry: Entry, email: Email): Told {
   }
 }
 
-function accepted ({ recipients, test, scheduled_at: at, timeline }: Email): Told {
+function accepted ({ recipients, test, scheduled_at: at, timeline }: Email): TimelineText {
   // Once it was moved, its first time is known no more.
   const isFirstTime = at !== null && !timeline.some(({ type }) => type === 'email.rescheduled')
   return {
@@ -171,13 +174,13 @@ const UNSUBSCRIBED: Record<string, string> = {
   report: 'In a feedback report.'
 }
 
-function bounced ({ report, host, class: kind }: Entry): Told {
+function bounced ({ report, host, class: kind }: TimelineEntry): TimelineText {
   const by = host == null ? '' : ` by ${host}`
   if (report == null) return { tone: 'bad', title: `Rejected for good${by}`, more: [reasonOf(kind)] }
   return { tone: 'bad', title: 'Came back', more: [`A report says that it was rejected${by}.`, reasonOf(kind)] }
 }
 
-function visited ({ machine }: Entry, byPerson: string, byProgram: string): Told {
+function visited ({ machine }: TimelineEntry, byPerson: string, byProgram: string): TimelineText {
   if (machine !== true) return { tone: 'good', title: byPerson }
   return {
     tone: '',
@@ -186,12 +189,14 @@ function visited ({ machine }: Entry, byPerson: string, byProgram: string): Told
   }
 }
 
-function withStop (text: string | null | undefined): string | null {
+function withFullStop (text: string | null | undefined): string | null {
   return text == null || text === '' ? null : /[.!?]$/.test(text) ? text : `${text}.`
 }
 
 /** The very words of a server, or why there were none; the link that was followed. */
-function spoken ({ smtp_code: code, enhanced_code: enhanced, response, error, url, status }: Entry): string | null {
+function replyText (
+  { smtp_code: code, enhanced_code: enhanced, response, error, url, status }: TimelineEntry
+): string | null {
   if (url !== undefined) return url
   if (code == null) return response ?? error ?? status ?? null
   // A server's words begin with its code, as a rule; after an erasure there are none, and the code alone is left.
@@ -201,7 +206,7 @@ function spoken ({ smtp_code: code, enhanced_code: enhanced, response, error, ur
 }
 
 /** How the words came to us. */
-function transaction (entry: Entry): string {
+function transaction (entry: TimelineEntry): string {
   const { type, attempt, stage, ms, host, response, message_id: messageId } = entry
   if (type === 'email.attempted') return messageId ?? ''
   const met = host != null || response != null
@@ -209,11 +214,11 @@ function transaction (entry: Entry): string {
     attempt === undefined || type === 'email.failed' ? null : `attempt ${attempt}`,
     stage === undefined ? null : `at ${STAGES[stage] ?? stage}`,
     met ? secured(entry) : null,
-    !met || ms === undefined ? null : `${span(ms)} to the reply`
+    !met || ms === undefined ? null : `${duration(ms)} to the reply`
   ].filter(text => text !== null).join(' · ')
 }
 
-function secured ({ tls, stage }: Entry): string | null {
+function secured ({ tls, stage }: TimelineEntry): string | null {
   // No TLS is no news before it could be spoken of.
   if (tls === undefined || (tls === null && stage === 'connect')) return null
   return tls === null

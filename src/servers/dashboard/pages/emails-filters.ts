@@ -19,11 +19,11 @@ const NAMES = [
   'created_after',
   'created_before'
 ] as const
-type Name = typeof NAMES[number]
+type EmailFilterName = typeof NAMES[number]
 
 /** Those that most lists are asked by; the rest is folded away until one of them is used. */
-const FIRST: readonly Name[] = ['q', 'status', 'event']
-const LABELS: Record<Name, string> = {
+const FIRST: readonly EmailFilterName[] = ['q', 'status', 'event']
+const LABELS: Record<EmailFilterName, string> = {
   q: 'Search',
   status: 'Status',
   event: 'Event',
@@ -40,17 +40,20 @@ const DAY = /^\d{4}-\d\d-\d\d$/
 const DAY_MS = 86_400_000
 
 /** What a list of emails is asked by, as it was typed, and as the API is to be asked. */
-export interface Filters {
-  typed: Record<Name, string>
-  asked: ListEmailsQuery
+export interface EmailFilters {
+  typed: Record<EmailFilterName, string>
+  query: ListEmailsQuery
   faults: Faults
   /** How many there are. */
   count: number
 }
 
 /** The filters in a URL. The API looks for whole addresses and finds none for a half one: here that is said. */
-export function readFilters (query: URLSearchParams): Filters {
-  const typed = Object.fromEntries(NAMES.map(name => [name, query.get(name)?.trim() ?? ''])) as Record<Name, string>
+export function readFilters (query: URLSearchParams): EmailFilters {
+  const typed = Object.fromEntries(NAMES.map(name => [name, query.get(name)?.trim() ?? ''])) as Record<
+    EmailFilterName,
+    string
+  >
   // The API takes an event by its short name as well; the form knows one of them.
   typed.event = EVENT_TYPES.find(type => type === `email.${typed.event}`) ?? typed.event
   const given = NAMES.filter(name => typed[name] !== '')
@@ -60,13 +63,13 @@ export function readFilters (query: URLSearchParams): Filters {
   }))
   return {
     typed,
-    asked: wrong.size > 0 ? {} : Object.fromEntries(given.map(name => [name, askedAs(name, typed[name])])),
+    query: wrong.size > 0 ? {} : Object.fromEntries(given.map(name => [name, queryValue(name, typed[name])])),
     faults: { of: name => wrong.get(name) ?? null, summary: wrong.size === 0 ? null : [...wrong.values()].join(' ') },
     count: given.length
   }
 }
 
-function faultOf (name: Name, text: string): string | null {
+function faultOf (name: EmailFilterName, text: string): string | null {
   switch (name) {
     case 'to':
     case 'from':
@@ -90,7 +93,7 @@ function timeIn (text: string): number | null {
   return parseTime(DAY.test(text) ? `${text}T00:00:00Z` : text)
 }
 
-function askedAs (name: Name, text: string): unknown {
+function queryValue (name: EmailFilterName, text: string): unknown {
   if (name === 'created_after') return timestamp(knownTime(timeIn(text)!))
   // Whoever says a day means all of it.
   if (name === 'created_before') return timestamp(knownTime(timeIn(text)! + (DAY.test(text) ? DAY_MS : 0)))
@@ -108,13 +111,13 @@ export function withoutBlanks (url: string, query: URLSearchParams): string | nu
 }
 
 /** The form above the list. `faults` = of the filters, whoever found them. */
-export function filterForm ({ typed, count }: Filters, faults: Faults): Html {
-  const line = (name: Name, more: object = {}) =>
+export function filterForm ({ typed, count }: EmailFilters, faults: Faults): Html {
+  const line = (name: EmailFilterName, more: object = {}) =>
     field({ name, label: LABELS[name], value: typed[name], ...more }, faults)
   const choice = (name: 'status' | 'event', values: string[]) =>
     select(name, LABELS[name], [['', 'Any'], ...values.map(optionOf)], typed[name], html`data-submit`)
   // What is no day would not show in a browser's field for one.
-  const day = (name: Name) =>
+  const day = (name: EmailFilterName) =>
     line(name, {
       type: typed[name] === '' || (DAY.test(typed[name]) && timeIn(typed[name]) !== null) ? 'date' : 'text'
     })

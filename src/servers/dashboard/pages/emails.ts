@@ -20,11 +20,11 @@ import { emailActions } from './email-actions.ts'
 import { emailContentPages } from './email-content.ts'
 import { newEmailPages } from './email-new.ts'
 import { emailPage } from './email-page.ts'
-import { shownAddress, tagsOf, titleOf } from './email-words.ts'
-import { filterForm, readFilters, withoutBlanks, type Filters } from './emails-filters.ts'
+import { shownAddress, tagsOf, titleOf } from './email-format.ts'
+import { filterForm, readFilters, withoutBlanks, type EmailFilters } from './emails-filters.ts'
 
 const ROWS = 25
-type Summary = ListEmailsAnswer['data'][number]
+type EmailSummary = ListEmailsAnswer['data'][number]
 
 /** Emails: the list, one of them, and a new one. */
 export function emailsPages (pages: Pages, context: DashboardContext): void {
@@ -50,11 +50,11 @@ ${found !== null && html`<div ${live(visit, 'emails', 'rows')}>${listOf(visit, c
 /** A page of the list, or what is wrong with the filters. */
 async function find (
   { api, query }: Visit,
-  { asked, faults }: Filters
+  { query: filters, faults }: EmailFilters
 ): Promise<{ found: ListEmailsAnswer | null, faults: Faults }> {
   if (faults.summary !== null) return { found: null, faults }
   const cursor = query.get('cursor') ?? undefined
-  return await api.emails.page({ ...asked, limit: ROWS, cursor }).then(
+  return await api.emails.page({ ...filters, limit: ROWS, cursor }).then(
     found => ({ found, faults }),
     error => ({ found: null, faults: faultsIn(error) })
   )
@@ -64,7 +64,7 @@ function listOf (
   visit: Visit,
   context: DashboardContext,
   { data, next_cursor: next }: ListEmailsAnswer,
-  { count }: Filters
+  { count }: EmailFilters
 ): Html {
   if (data.length > 0) return html`${rowsOf(visit, data)}${pager(visit, next)}`
   if (count > 0) {
@@ -84,7 +84,7 @@ function listOf (
   return firstSteps(context)
 }
 
-function rowsOf ({ nowMs }: Visit, rows: Summary[]): Html {
+function rowsOf ({ nowMs }: Visit, rows: EmailSummary[]): Html {
   return table(
     'Emails, newest first',
     [
@@ -99,14 +99,14 @@ function rowsOf ({ nowMs }: Visit, rows: Summary[]): Html {
   )
 }
 
-function toCell ({ to, cc, bcc }: Summary): Html {
+function toCell ({ to, cc, bcc }: EmailSummary): Html {
   const [first, ...others] = [...to, ...cc, ...bcc]
   return html`${shownAddress(first ?? '')}${
     others.length > 0 && html` <span class="hint">and ${others.length} more</span>`
   }`
 }
 
-function statusCell ({ status, scheduled_at: at, test }: Summary, nowMs: number): Html {
+function statusCell ({ status, scheduled_at: at, test }: EmailSummary, nowMs: number): Html {
   return html`${badge(status)}${test && html` ${badge('test')}`}${
     status === 'scheduled' && html` <span class="hint">${time(at, nowMs)}</span>`
   }`

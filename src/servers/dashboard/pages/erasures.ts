@@ -6,7 +6,7 @@ import {
   cursorOf,
   empty,
   exact,
-  facts,
+  detailList,
   faultBox,
   field,
   form,
@@ -17,17 +17,17 @@ import {
   refreshed,
   table,
   time,
-  unsentIn,
+  postFaultsIn,
   type Faults
 } from '../parts.ts'
-import type { Answer, Pages, Visit } from '../visit.ts'
+import type { PageResult, Pages, Visit } from '../visit.ts'
 
 const REDRAWN_S = 3
-const UNLIKE: Faults = {
+const MISMATCH: Faults = {
   of: name => (name === 'again' ? 'This is not the same address.' : null),
   summary: 'Nothing was done: the two addresses are not the same.'
 }
-const COUNTED: Record<keyof Erasure['counts'], string> = {
+const COUNT_LABELS: Record<keyof Erasure['counts'], string> = {
   emails: 'Emails it was in',
   recipients: 'Times it was a recipient',
   canceled: 'Not sent any more',
@@ -46,7 +46,7 @@ export function erasuresPages (pages: Pages): void {
       : html`id="erasures"`
     return answer(
       'Erasures',
-      html`${heading('Erasures', ASK, html`<a href="/dashboard/suppressions">Suppressions</a>`)}
+      html`${heading('Erasures', ERASE_LINK, html`<a href="/dashboard/suppressions">Suppressions</a>`)}
 <p class="hint">Who asked to be forgotten, known by the hash of the address alone.</p><div ${moves}>${list}</div>${
         pager(visit, next)
       }`
@@ -59,12 +59,12 @@ export function erasuresPages (pages: Pages): void {
     const [address, again] = ['address', 'again'].map(name => (visit.form.get(name) ?? '').trim()) as [string, string]
     try {
       if (address.toLowerCase() !== again.toLowerCase()) {
-        return answer('Forget an address', newPage(visit, UNLIKE), UNLIKE)
+        return answer('Forget an address', newPage(visit, MISMATCH), MISMATCH)
       }
       const { id } = await visit.api.erasures.create({ address })
       return { to: `/dashboard/erasures/${id}`, notice: 'It is under way. This page is the receipt.' }
     } catch (error) {
-      const faults = unsentIn(error)
+      const faults = postFaultsIn(error)
       return answer('Forget an address', newPage(visit, faults), faults)
     }
   })
@@ -75,16 +75,16 @@ export function erasuresPages (pages: Pages): void {
   )
 }
 
-function answer (title: string, page: Html, faults: Faults = NO_FAULTS): Answer {
+function answer (title: string, page: Html, faults: Faults = NO_FAULTS): PageResult {
   return { title, section: 'suppressions', page, status: faults === NO_FAULTS ? 200 : 422 }
 }
 
-const ASK = html`<a class="button primary" href="/dashboard/erasures/new">Forget an address</a>`
+const ERASE_LINK = html`<a class="button primary" href="/dashboard/erasures/new">Forget an address</a>`
 const NOBODY = empty(
   'Nobody is forgotten yet',
   'When a person asks for it, what is kept about their address is deleted from the log and from every list. Numbers stay.'
 )
-const FOLLOWS =
+const CONFIRM_ERASURE =
   'All mail to this address, and what was told of it, is deleted from the log and from every list. Nobody can bring it back.'
 
 function rowsOf (visit: Visit, data: Erasure[]): Html {
@@ -111,7 +111,7 @@ ${
       {
         action: '/dashboard/erasures',
         class: 'card fields',
-        confirm: FOLLOWS,
+        confirm: CONFIRM_ERASURE,
         confirmLabel: 'Forget it for good'
       },
       html`<p class="box bad"><strong>This cannot be undone.</strong> What still waits for the address is canceled.
@@ -127,11 +127,11 @@ ${
 function receiptPage (visit: Visit, erasure: Erasure): Html {
   const { id, status, address_hash: hash, requested_at: requestedAt, completed_at: completedAt, counts, remains } =
     erasure
-  const names = Object.keys(COUNTED) as Array<keyof Erasure['counts']>
+  const names = Object.keys(COUNT_LABELS) as Array<keyof Erasure['counts']>
   return html`${heading('Receipt of an erasure', null, html`<a href="/dashboard/erasures">Erasures</a>`)}
 <div ${status === 'pending' ? refreshed(visit, REDRAWN_S, 'receipt') : html`id="receipt"`}>
 <section class="card"><h2>As it stands</h2>${
-    facts([
+    detailList([
       ['State', badge(status)],
       ['Asked', time(requestedAt, visit.nowMs)],
       ['Completed', completedAt === null ? 'not yet: this page shows it by itself' : exact(completedAt)]
@@ -140,7 +140,9 @@ function receiptPage (visit: Visit, erasure: Erasure): Html {
     copyable(id, 'Copy the id')
   }</p><p class="hint">SHA-256 of the address in lower case, by which whoever knows the address can tell that it is meant:<br>
 ${copyable(hash, 'Copy the hash')}</p></section>
-<section class="card"><h2>What was done</h2>${facts(names.map(name => [COUNTED[name], number(counts[name])]))}</section>
+<section class="card"><h2>What was done</h2>${
+    detailList(names.map(name => [COUNT_LABELS[name], number(counts[name])]))
+  }</section>
 ${
     remains.length > 0 && html`<section class="card"><h2>What it cannot reach, and when that is gone</h2>
 <ul>${

@@ -2,9 +2,9 @@ import { SCOPES, type Scope } from '#streams/key/facts.ts'
 import type { CreateKeyRequest, Key as KeyRecord } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { checkbox, faultBox, field, form, heading, select, type Faults } from '../parts.ts'
-import type { Once } from '../once.ts'
+import type { SubmitOnce } from '../submit-once.ts'
 import type { Visit } from '../visit.ts'
-import { typedTime, utcTime } from '../times.ts'
+import { fieldTime, utcTime } from '../times.ts'
 
 /** What a form says of a key, as it was typed. */
 export interface KeyFields {
@@ -59,7 +59,7 @@ export function fieldsIn (
     name,
     scopes,
     domains: domains.join('\n'),
-    expires: typedTime(expiresAt),
+    expires: fieldTime(expiresAt),
     opens: said(track.opens),
     clicks: said(track.clicks),
     unsubscribe: said(unsubscribe),
@@ -88,7 +88,7 @@ export function bodyOf (typed: KeyFields, present: KeyRecord | null = null): Cre
 
 const TEST = 'A test key: its mail goes to the built-in catcher, and nowhere else. This cannot be changed later.'
 
-export function newKeyForm (visit: Visit, once: Once, domains: string[], faults: Faults, typed: KeyFields): Html {
+export function newKeyForm (visit: Visit, once: SubmitOnce, domains: string[], faults: Faults, typed: KeyFields): Html {
   return html`${heading('Make a key', null, html`<a href="/dashboard/keys">Keys</a>`)}${faultBox(faults)}
 ${
     form(

@@ -4,12 +4,12 @@ import type { CreateKeyAnswer, Key as KeyRecord } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { curlFor, FIRST_EMAIL } from '../curl.ts'
 import {
-  act,
+  actionButton,
   badge,
   codeBlock,
   copyable,
   exact,
-  facts,
+  detailList,
   faultBox,
   form,
   heading,
@@ -61,7 +61,7 @@ export function keyPage (
   const isUsual = LIMIT_CLASSES.every(name => key.limits[name] === DEFAULT_LIMITS[name])
   return html`${heading(title, null, ABOVE)}${faultBox(faults)}
 <section class="card"><h2>As it is</h2>${
-    facts([
+    detailList([
       ['Secret begins with', html`<code>${key.hint}</code>`],
       ['Made', time(key.created_at, visit.nowMs)],
       ['Expires', key.expires_at === null ? 'never' : time(key.expires_at, visit.nowMs)],
@@ -71,7 +71,7 @@ export function keyPage (
       ...(isUsual ? [['Requests a minute', 'as for every key'] as [string, string]] : limitFacts(key))
     ])
   }<p>${copyable(key.id, 'Copy the id')}</p></section>
-${mayDo(visit.key, 'keys:write') ? changes(visit, key, { domains, faults, typed, isOver, isOwn }) : READ_ONLY}`
+${mayDo(visit.key, 'keys:write') ? editForms(visit, key, { domains, faults, typed, isOver, isOwn }) : READ_ONLY}`
 }
 
 export const READ_ONLY =
@@ -91,7 +91,7 @@ function limitFacts ({ limits }: KeyRecord): Array<[string, string]> {
 const FIXED =
   html`<p class="box calm"><code>JETPOST_API_KEY</code> fixes this key: the operator changes its secret there. Its scopes, domains and end stay as they are.</p>`
 
-interface About {
+interface KeyForm {
   domains: string[]
   faults: Faults
   typed: KeyFields | null
@@ -99,7 +99,7 @@ interface About {
   isOwn: boolean
 }
 
-function changes (visit: Visit, key: KeyRecord, { domains, faults, typed, isOver, isOwn }: About): Html {
+function editForms (visit: Visit, key: KeyRecord, { domains, faults, typed, isOver, isOwn }: KeyForm): Html {
   const isFixed = key.id.startsWith(FIXED_KEY)
   const fields = typed ?? fieldsIn(key)
   return html`${isFixed && FIXED}
@@ -108,7 +108,7 @@ ${
       visit,
       { action: `/dashboard/keys/${key.id}`, class: 'card fields' },
       html`<h2>Change it</h2>${nameField(fields, faults)}
-${isFixed ? kept(fields) : powerFields(fields, domains, faults)}${
+${isFixed ? hiddenFields(fields) : powerFields(fields, domains, faults)}${
         defaultFields(fields)
       }<div><button class="primary">Save</button></div>`
     )
@@ -118,9 +118,9 @@ ${!isFixed && !isOver && rotation(visit, key, isOwn)}
 ${isFixed && html`While <code>JETPOST_API_KEY</code> holds it, the next start makes a key of it again.`}
 ${isOwn && html`<strong>You are signed in with it: this ends your session.</strong>`}</p>
 ${
-    act(visit, 'Revoke this key', {
+    actionButton(visit, 'Revoke this key', {
       action: `/dashboard/keys/${key.id}/revoke`,
-      confirm: revoking(key, isOwn),
+      confirm: confirmRevoke(key, isOwn),
       confirmLabel: 'Revoke it',
       danger: true
     })
@@ -128,7 +128,7 @@ ${
 }
 
 /** What a fixed key holds goes with its form as it is. */
-function kept ({ scopes, domains, expires }: KeyFields): Html {
+function hiddenFields ({ scopes, domains, expires }: KeyFields): Html {
   const hidden = (name: string, value: string) => html`<input type="hidden" name="${name}" value="${value}">`
   return html`${scopes.map(scope => hidden('scopes', scope))}${hidden('domains', domains)}${
     hidden('expires_at', expires)
@@ -139,7 +139,7 @@ function opensDashboard ({ scopes }: Pick<KeyRecord, 'scopes'>): boolean {
   return scopes.includes('full') || scopes.includes('dashboard')
 }
 
-function revoking (key: KeyRecord, isOwn: boolean): string {
+function confirmRevoke (key: KeyRecord, isOwn: boolean): string {
   const { name } = key
   const sessions = isOwn
     ? ' You are signed in with it, and are signed out at once.'
@@ -154,7 +154,7 @@ const OVERLAPS: Array<[value: string, text: string]> = [['0', 'Not at all'], ['3
   'One day'
 ], ['604800', 'Seven days']]
 
-const ROTATING =
+const CONFIRM_ROTATION =
   'The new secret is shown once. The one that is used now ends after the time you chose, and any older one at once.'
 
 function rotation (visit: Visit, key: KeyRecord, isOwn: boolean): Html {
@@ -172,7 +172,7 @@ ${
     form(visit, {
       action: `/dashboard/keys/${key.id}/rotate`,
       class: 'fields',
-      confirm: ROTATING,
+      confirm: CONFIRM_ROTATION,
       confirmLabel: 'Make a new secret'
     }, fields)
   }</section>`

@@ -11,22 +11,26 @@ import {
   pager,
   table,
   time,
-  unsentIn,
+  postFaultsIn,
   type Faults
 } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
-import { Unfit, type Answer, type Pages, type Visit } from '../visit.ts'
-import { createOnce } from '../once.ts'
+import { FormRefused, type PageResult, type Pages, type Visit } from '../visit.ts'
+import { createSubmitOnce } from '../submit-once.ts'
 import { bodyOf, fieldsOf, newKeyForm, type KeyFields } from './key-form.ts'
 import { keyPage, READ_ONLY, secretPage } from './key-page.ts'
 
 /** Who may use the API, and for what. */
 export function keysPages (pages: Pages, context: DashboardContext): void {
   const { publicUrl, services } = context
-  const once = createOnce()
+  const once = createSubmitOnce()
   const domainsOf = ({ account: { id } }: Visit) =>
     [...services.directory.now.domains.values()].filter(({ account }) => account === id).map(({ name }) => name).sort()
-  const show = async (visit: Visit, faults: Faults = NO_FAULTS, typed: KeyFields | null = null): Promise<Answer> => {
+  const show = async (
+    visit: Visit,
+    faults: Faults = NO_FAULTS,
+    typed: KeyFields | null = null
+  ): Promise<PageResult> => {
     const key = await visit.api.keys.get(visit.params.id!)
     return answer(key.name, keyPage(visit, key, domainsOf(visit), faults, typed), faults)
   }
@@ -54,7 +58,7 @@ export function keysPages (pages: Pages, context: DashboardContext): void {
       )
       return answer('The new key', secretPage(made, 'made', publicUrl))
     } catch (error) {
-      const faults = unsentIn(error)
+      const faults = postFaultsIn(error)
       return answer('Make a key', newKeyForm(visit, once, domainsOf(visit), faults, typed), faults)
     }
   })
@@ -68,7 +72,7 @@ export function keysPages (pages: Pages, context: DashboardContext): void {
       await visit.api.keys.update(id!, bodyOf(typed, await visit.api.keys.get(id!)))
       return { to: `/dashboard/keys/${id}`, notice: 'Changed. It holds from the next request on.' }
     } catch (error) {
-      return await show(visit, unsentIn(error), typed)
+      return await show(visit, postFaultsIn(error), typed)
     }
   })
 
@@ -77,7 +81,7 @@ export function keysPages (pages: Pages, context: DashboardContext): void {
     try {
       const { hint } = await visit.api.keys.get(id)
       // A form that was sent again would end the secret in use: only the last one works on beside the new one.
-      if (hint !== visit.form.get('hint')) throw new Unfit(ROTATED)
+      if (hint !== visit.form.get('hint')) throw new FormRefused(ROTATED)
       const rotated = await visit.api.keys.rotate(id, overlap === null ? {} : { overlap_s: Number(overlap) })
       return answer('The new secret', secretPage(rotated, 'rotated', publicUrl))
     } catch (error) {
@@ -103,11 +107,11 @@ export function keysPages (pages: Pages, context: DashboardContext): void {
 const ROTATED =
   'This key has got a new secret since its page was opened, and no secret is shown again. To make another one, open the page of the key anew.'
 
-function refused (visit: Visit): Answer {
+function refused (visit: Visit): PageResult {
   return { ...answer('Keys', unseen(visit)), status: 403 }
 }
 
-function answer (title: string, page: Html, faults: Faults = NO_FAULTS): Extract<Answer, { page: Html }> {
+function answer (title: string, page: Html, faults: Faults = NO_FAULTS): Extract<PageResult, { page: Html }> {
   return { title, section: 'keys', page, status: faults === NO_FAULTS ? 200 : 422 }
 }
 

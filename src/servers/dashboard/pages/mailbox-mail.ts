@@ -11,15 +11,15 @@ interface MailFile {
 
 /** What a list tells of a mail. `author` = who it says it is from: the envelope has the return path, an address for
  *  bounces. */
-export interface Head {
+export interface MailHead {
   subject: string
   author: string
 }
 
-const heads = new WeakMap<CaughtMail, Head>()
+const heads = new WeakMap<CaughtMail, MailHead>()
 
 /** Reads the headers only, and once: the list is drawn again every few seconds. */
-export async function headIn (mail: CaughtMail): Promise<Head> {
+export async function headIn (mail: CaughtMail): Promise<MailHead> {
   const known = heads.get(mail)
   if (known !== undefined) return known
   const read = await readHead(mail.raw)

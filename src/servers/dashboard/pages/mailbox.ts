@@ -10,7 +10,7 @@ import {
   codeBlock,
   copyable,
   empty,
-  facts,
+  detailList,
   heading,
   pager,
   refreshed,
@@ -21,15 +21,15 @@ import {
   withQuery
 } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
-import { Missing, type Answer, type Pages, type Visit } from '../visit.ts'
+import { PageNotFound, type PageResult, type Pages, type Visit } from '../visit.ts'
 import { framed, mailFrame, withPictures } from '../mail-frame.ts'
-import { emailIdIn, filesOf, headIn, type Head } from './mailbox-mail.ts'
-import { orBehind } from '../behind.ts'
+import { emailIdIn, filesOf, headIn, type MailHead } from './mailbox-mail.ts'
+import { ifAvailable } from '../if-available.ts'
 
 const PAGE_ROWS = 50
 const REFRESH_S = 3
 const SOURCE_BYTES_MAX = 200_000
-const KEPT = 'the newest 500 are kept in memory, fewer when they are more than 200 MB'
+const LIMIT_TEXT = 'the newest 500 are kept in memory, fewer when they are more than 200 MB'
 
 /** Mail that the built-in catcher took: for whoever runs this installation, and only where it catches mail. */
 export function mailboxPages (pages: Pages, { mailbox, publicUrl }: DashboardContext): void {
@@ -54,23 +54,23 @@ export function mailboxPages (pages: Pages, { mailbox, publicUrl }: DashboardCon
 
   pages.get('/mailbox/:id/files/:place', async visit => {
     const file = filesOf(await readMail(find(visit).raw))[Number(visit.params.place)]
-    if (file === undefined) throw new Missing('The mail has no such file.')
+    if (file === undefined) throw new PageNotFound('The mail has no such file.')
     return download('application/octet-stream', file.name, file.body)
   })
 
   function own (visit: Visit): CaughtMailbox {
-    if (mailbox === null || !visit.isOperator) throw new Missing('There is no such page.')
+    if (mailbox === null || !visit.isOperator) throw new PageNotFound('There is no such page.')
     return mailbox
   }
 
   function find (visit: Visit): CaughtMail {
     const mail = own(visit).message(visit.params.id!)
-    if (mail === null) throw new Missing(`There is no such mail here: ${KEPT}, until Jetpost stops.`)
+    if (mail === null) throw new PageNotFound(`There is no such mail here: ${LIMIT_TEXT}, until Jetpost stops.`)
     return mail
   }
 }
 
-async function listPage (visit: Visit, mailbox: CaughtMailbox, publicUrl: string): Promise<Answer> {
+async function listPage (visit: Visit, mailbox: CaughtMailbox, publicUrl: string): Promise<PageResult> {
   const all = mailbox.messages()
   const before = visit.query.get('cursor')
   const left = before === null ? all : all.filter(({ id }) => id < before)
@@ -81,14 +81,14 @@ async function listPage (visit: Visit, mailbox: CaughtMailbox, publicUrl: string
     : html`${rowsOf(visit, rows)}${pager(visit, left.length > PAGE_ROWS ? shown.at(-1)!.id : null)}`
   const page = html`${heading('Mailbox')}
 <p class="hint">What goes no further than here: all mail while neither a relay nor sending straight to MX is set up, and always that of test keys and to the test
-addresses. Of these ${KEPT}.</p>
+addresses. Of these ${LIMIT_TEXT}.</p>
 <div ${refreshed(visit, REFRESH_S, 'caught')}>${body}</div>`
   return { title: 'Mailbox', section: 'mailbox', page }
 }
 
-type Row = CaughtMail & Head
+type MailboxRow = CaughtMail & MailHead
 
-function rowsOf (visit: Visit, rows: Row[]): Html {
+function rowsOf (visit: Visit, rows: MailboxRow[]): Html {
   return table(
     'Caught mail, newest first',
     [
@@ -119,21 +119,21 @@ function nothingYet (publicUrl: string): Html {
 /** Mail of every account is caught here: null when the visitor's has no such email, or nobody knows now. */
 async function ownEmail ({ api }: Visit, id: string | null): Promise<string | null> {
   try {
-    return id === null ? null : (await orBehind(api.emails.get(id)))?.id ?? null
+    return id === null ? null : (await ifAvailable(api.emails.get(id)))?.id ?? null
   } catch (error) {
     if (error instanceof JetpostError && error.status === 404) return null
     throw error
   }
 }
 
-const CANNOT =
+const UNPARSABLE =
   html`<p class="box warn">This mail cannot be taken apart: its headers are longer than 2 MB, or its parts too deep in one another. Its source is below.</p>`
 
 const VIEWS = { html: 'HTML', text: 'Text', headers: 'Headers', source: 'Source' }
-type View = keyof typeof VIEWS
+type MailView = keyof typeof VIEWS
 
-function mailPage (visit: Visit, mail: Row, read: Email, email: string | null): Answer {
-  const views = (Object.keys(VIEWS) as View[]).filter(view => view === 'source' || (read[view]?.length ?? 0) > 0)
+function mailPage (visit: Visit, mail: MailboxRow, read: Email, email: string | null): PageResult {
+  const views = (Object.keys(VIEWS) as MailView[]).filter(view => view === 'source' || (read[view]?.length ?? 0) > 0)
   const view = views.find(name => name === visit.query.get('view')) ?? views[0]!
   const page = html`${
     heading(
@@ -144,7 +144,7 @@ function mailPage (visit: Visit, mail: Row, read: Email, email: string | null): 
     )
   }
 <section class="card" aria-label="Envelope">${
-    facts([
+    detailList([
       ['From', mail.from || '<>'],
       ['To', mail.to.join(', ')],
       ['Received', time(new Date(mail.receivedMs), visit.nowMs)],
@@ -152,7 +152,7 @@ function mailPage (visit: Visit, mail: Row, read: Email, email: string | null): 
       read.messageId === undefined ? null : ['Message-ID', copyable(read.messageId, 'Copy the Message-ID')]
     ])
   }</section>
-${read === UNREADABLE && CANNOT}${
+${read === UNREADABLE && UNPARSABLE}${
     tabs(
       'Parts of the mail',
       views.map(name => ({ href: withQuery(visit, { view: name }), text: VIEWS[name], isCurrent: name === view }))
@@ -163,7 +163,7 @@ ${read.attachments.length > 0 && filesCard(mail, read)}`
   return { title: mail.subject, section: 'mailbox', page }
 }
 
-function partOf (visit: Visit, mail: CaughtMail, read: Email, view: View): Html {
+function partOf (visit: Visit, mail: CaughtMail, read: Email, view: MailView): Html {
   switch (view) {
     case 'html':
       return htmlView(visit, mail)

@@ -1,15 +1,15 @@
-import { judgeLag } from '../judges.ts'
+import { lagState } from '../thresholds.ts'
 import type { ConsumerStatus, StreamStatus } from '#src/nats/status.ts'
-import type { Operations } from '#src/operations/operations.ts'
+import type { OperationsService } from '#src/operations/operations.ts'
 import type { ProjectionReport } from '#src/operations/projection-monitor.ts'
-import { counted, span } from '../parts.ts'
+import { counted, duration } from '../parts.ts'
 import { worstFirst, type Concern } from './concerns.ts'
-import { tabName, type Tab } from './operations-parts.ts'
+import { tabName, type OperationsTab } from './operations-parts.ts'
 import { alarmsIn } from './operations-reputation.ts'
-import { standingOf } from './operations-streams.ts'
+import { consumerState } from './operations-streams.ts'
 
 /** All of the installation that somebody should look at, the worst first: for its operators alone. */
-export async function concernsIn (operations: Operations, asked = operations.checks()): Promise<Concern[]> {
+export async function concernsIn (operations: OperationsService, asked = operations.checks()): Promise<Concern[]> {
   const [parts, streams, consumers, projections, reputation] = await Promise.all([
     asked,
     operations.streams(),
@@ -21,7 +21,7 @@ export async function concernsIn (operations: Operations, asked = operations.che
     ...parts.flatMap((
       { name, reason }
     ) => (reason === null ? [] : [concern('bad', '', `The part ${name} is not ready`, reason)])),
-    ...silence(new Set([streams, consumers, projections, reputation].flatMap(({ problems }) => problems))),
+    ...unavailableConcern(new Set([streams, consumers, projections, reputation].flatMap(({ problems }) => problems))),
     ...streams.value.flatMap(ofStream),
     ...consumers.value.flatMap(ofConsumer),
     ...projections.value.flatMap(ofProjection),
@@ -29,7 +29,7 @@ export async function concernsIn (operations: Operations, asked = operations.che
   ])
 }
 
-function concern (tone: Concern['tone'], at: Tab, what: string, why: string): Concern {
+function concern (tone: Concern['tone'], at: OperationsTab, what: string, why: string): Concern {
   return {
     tone,
     what,
@@ -39,7 +39,7 @@ function concern (tone: Concern['tone'], at: Tab, what: string, why: string): Co
   }
 }
 
-function silence (problems: Set<string>): Concern[] {
+function unavailableConcern (problems: Set<string>): Concern[] {
   if (problems.size === 0) return []
   return [
     concern(
@@ -65,7 +65,7 @@ function ofStream ({ name, replicasBehind }: StreamStatus): Concern[] {
 }
 
 function ofConsumer (consumer: ConsumerStatus): Concern[] {
-  const { state, means } = standingOf(consumer)
+  const { state, means } = consumerState(consumer)
   if (state === 'idle' || state === 'working') return []
   const isStill = state === 'nobody'
   return [
@@ -81,13 +81,13 @@ function ofConsumer (consumer: ConsumerStatus): Concern[] {
 function ofProjection ({ name, lag, status }: ProjectionReport): Concern[] {
   const deadLetters = status?.deadLetters ?? 0
   return [
-    ...(lag !== null && judgeLag(lag) === 'behind' ?
+    ...(lag !== null && lagState(lag) === 'behind' ?
       [concern(
         'warn',
         '/projections',
         `The view ${name} is behind the log`,
         `By ${counted(lag.facts, 'fact')}, and by ${
-          span(lag.seconds * 1000)
+          duration(lag.seconds * 1000)
         }. Sending goes on; lists show less than has happened.`
       )] :
       []),

@@ -1,9 +1,9 @@
 import { html, type Html } from '#src/base/html.ts'
-import type { DeadLetterReport } from '#src/operations/projection-monitor.ts'
+import type { ProjectionDeadLetters } from '#src/operations/projection-monitor.ts'
 import { OperationsUnavailable } from '#src/operations/report.ts'
-import { act, counted, empty, number, table, time } from '../parts.ts'
+import { actionButton, counted, empty, number, table, time } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
-import { Missing, type Pages, type Visit } from '../visit.ts'
+import { PageNotFound, type Pages, type Visit } from '../visit.ts'
 import { operationsPage, problemBox } from './operations-parts.ts'
 
 const PAGE = '/dashboard/operations/dead-letters'
@@ -27,13 +27,13 @@ export function deadLetterPages (pages: Pages, { operations }: DashboardContext)
     const { value, problems } = await operations.projections.deadLetters()
     if (problems.length > 0) throw new OperationsUnavailable(problems.join(' '))
     const report = value.find(({ projection }) => projection === visit.params.name)
-    if (report === undefined) throw new Missing('Nothing is dead-lettered there any more.')
+    if (report === undefined) throw new PageNotFound('Nothing is dead-lettered there any more.')
     const left = await operations.projections.retryDeadLetters(report.projection)
     return { to: PAGE, notice: noticeOf(report, left) }
   })
 }
 
-function noticeOf ({ projection, count }: DeadLetterReport, left: number | null): string {
+function noticeOf ({ projection, count }: ProjectionDeadLetters, left: number | null): string {
   if (left === null) return 'The dead-lettered facts are being tried again; it takes a while. Look again soon.'
   if (left === 0) return `All dead-lettered facts of ${projection} are done with.`
   return `Tried again: ${counted(Math.max(0, count - left), 'fact')} of ${projection} could be taken, ${
@@ -48,8 +48,8 @@ They are tried again at each start, every ten minutes, and when you say so.</p>
 <li><strong>PostgreSQL refuses a value:</strong> look at the reason, mend the database where it is at fault, and try again.</li>
 <li><strong>Is anything else missing?</strong> <code>jetpost verify</code> compares the view with the log, row by row.</li></ul></section>`
 
-function sectionOf (visit: Visit, { projection, count, facts }: DeadLetterReport): Html {
-  const again = act(visit, 'Try again now', { action: `${PAGE}/${projection}/retry` })
+function sectionOf (visit: Visit, { projection, count, facts }: ProjectionDeadLetters): Html {
+  const again = actionButton(visit, 'Try again now', { action: `${PAGE}/${projection}/retry` })
   return html`<section class="card"><div class="head"><h2>${projection}: ${
     counted(count, 'dead-lettered fact')
   }</h2><div class="actions">${again}</div></div>

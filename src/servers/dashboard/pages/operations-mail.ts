@@ -1,9 +1,9 @@
 import { html, type Html } from '#src/base/html.ts'
 import { download } from '../download.ts'
 import type { InboundMailSummary } from '#src/operations/inbound-mail.ts'
-import { codeBlock, empty, facts, heading, pager, select, size, table, time } from '../parts.ts'
+import { codeBlock, empty, detailList, heading, pager, select, size, table, time } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
-import { Missing, type Pages, type Visit } from '../visit.ts'
+import { PageNotFound, type Pages, type Visit } from '../visit.ts'
 import { operationsPage, problemBox } from './operations-parts.ts'
 
 const PAGE = '/dashboard/operations/mail'
@@ -53,7 +53,7 @@ ${problemBox(problems)}${mails.length > 0 ? listOf(visit, mails) : problems.leng
         heading(about.subject ?? 'Mail without a subject', download, html`<a href="${PAGE}">Mail received</a>`)
       }
 <section class="card">${
-        facts([
+        detailList([
           ['From', html`<code>${senderOf(about)}</code>`],
           ['To', html`<code>${about.to.join(', ')}</code>`],
           ['Came', time(about.at, visit.nowMs)],
@@ -78,7 +78,7 @@ ${codeBlock(source, 'Source of the mail')}</section>`
   async function mailOf ({ params: { seq } }: Visit) {
     const found = numberIn(seq!) === null ? null : await operations.mailAt(Number(seq))
     if (found === null) {
-      throw new Missing('There is no such mail: it may be older than mail is kept, or kept by a newer Jetpost.')
+      throw new PageNotFound('There is no such mail: it may be older than mail is kept, or kept by a newer Jetpost.')
     }
     return found
   }

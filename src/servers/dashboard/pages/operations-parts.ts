@@ -1,9 +1,9 @@
 import { html, type Html, type Value } from '#src/base/html.ts'
 import { OperationsUnavailable } from '#src/operations/report.ts'
 import { heading, tabs } from '../parts.ts'
-import { Missing, Unfit, type Answer, type Handler, type Pages } from '../visit.ts'
+import { PageNotFound, FormRefused, type PageResult, type Handler, type Pages } from '../visit.ts'
 
-const TABS: Array<[path: Tab, text: string]> = [
+const TABS: Array<[path: OperationsTab, text: string]> = [
   ['', 'Status'],
   ['/streams', 'Streams'],
   ['/projections', 'Projections'],
@@ -12,14 +12,14 @@ const TABS: Array<[path: Tab, text: string]> = [
   ['/accounts', 'Accounts'],
   ['/mail', 'Mail received']
 ]
-export type Tab = '' | '/streams' | '/projections' | '/dead-letters' | '/reputation' | '/accounts' | '/mail'
+export type OperationsTab = '' | '/streams' | '/projections' | '/dead-letters' | '/reputation' | '/accounts' | '/mail'
 
-export function tabName (tab: Tab): string {
+export function tabName (tab: OperationsTab): string {
   return TABS.find(([path]) => path === tab)![1]
 }
 
 /** A page of Operations, with the way to the others. */
-export function operationsPage (tab: Tab, body: Value): Answer {
+export function operationsPage (tab: OperationsTab, body: Value): PageResult {
   const views = TABS.map(([path, text]) => ({ href: `/dashboard/operations${path}`, text, isCurrent: path === tab }))
   const page = html`${heading('Operations')}${tabs('Operations', views)}${body}`
   return { title: tab === '' ? 'Operations' : `${tabName(tab)} · Operations`, section: 'operations', page }
@@ -28,11 +28,11 @@ export function operationsPage (tab: Tab, body: Value): Answer {
 /** Pages that are there for nobody but the operator: they show, and change, what is everybody's. */
 export function operatorsOnly (pages: Pages): Pages {
   const guarded = (handler: Handler): Handler => async visit => {
-    if (!visit.isOperator) throw new Missing('There is no such page.')
+    if (!visit.isOperator) throw new PageNotFound('There is no such page.')
     try {
       return await handler(visit)
     } catch (error) {
-      throw error instanceof OperationsUnavailable ? new Unfit(`${error.message} Try again in a moment.`) : error
+      throw error instanceof OperationsUnavailable ? new FormRefused(`${error.message} Try again in a moment.`) : error
     }
   }
   return {

@@ -1,9 +1,9 @@
 import { html, type Html, type Value } from '#src/base/html.ts'
-import { judgeLag } from '../judges.ts'
+import { lagState } from '../thresholds.ts'
 import type { ProjectionReport, Rebuild } from '#src/operations/projection-monitor.ts'
-import { act, badge, counted, number, refreshed, size, span, table, time } from '../parts.ts'
+import { actionButton, badge, counted, number, refreshed, size, duration, table, time } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
-import { Missing, Unfit, type Pages, type Visit } from '../visit.ts'
+import { PageNotFound, FormRefused, type Pages, type Visit } from '../visit.ts'
 import { operationsPage, problemBox } from './operations-parts.ts'
 
 const EVERY_S = 5
@@ -43,7 +43,7 @@ ${
   pages.post('/operations/projections/:name/rebuild', async visit => {
     const name = known(visit)
     const refused = await operations.projections.rebuild(name)
-    if (refused !== null) throw new Unfit(refused)
+    if (refused !== null) throw new FormRefused(refused)
     log.info({ projection: name, account: visit.account.id, keyId: visit.key.id }, 'a rebuild was asked for')
     return { to: PAGE, notice: `The view ${name} is made anew. This page shows how far it is; you may leave it.` }
   })
@@ -57,7 +57,7 @@ ${
   })
 
   function known ({ params: { name } }: Visit): string {
-    if (!Object.hasOwn(SHOWS, name!)) throw new Missing('There is no such projection.')
+    if (!Object.hasOwn(SHOWS, name!)) throw new PageNotFound('There is no such projection.')
     return name!
   }
 }
@@ -81,11 +81,11 @@ function stateOf ({ lag, status, isRebuiltElsewhere }: ProjectionReport): Html {
       : html`<span class="none">not known</span>`
   }
   if (lag === null) return html`<span class="none">not known</span>`
-  const state = judgeLag(lag)
+  const state = lagState(lag)
   if (state === 'up to date') return badge(state, 'good')
   return html`${state === 'busy' ? badge('catching up', 'busy') : badge(state)}<br><span class="hint">${
     counted(lag.facts, 'fact')
-  }, ${span(lag.seconds * 1000)}</span>`
+  }, ${duration(lag.seconds * 1000)}</span>`
 }
 
 function deadLettersOf (status: ProjectionReport['status']): Value {
@@ -97,7 +97,7 @@ function deadLettersOf (status: ProjectionReport['status']): Value {
 
 function rebuildOf (visit: Visit, { name, status, factsMax, isRebuiltElsewhere, rebuild }: ProjectionReport): Html {
   if (rebuild?.state === 'running') {
-    return html`${progressOf(name, rebuild)}${act(visit, 'Stop', { action: `${PAGE}/${name}/stop` })}`
+    return html`${progressOf(name, rebuild)}${actionButton(visit, 'Stop', { action: `${PAGE}/${name}/stop` })}`
   }
   if (isRebuiltElsewhere) {
     return html`${badge('being made', 'busy')} <span class="hint">by another process, or by the projector itself</span>`
@@ -108,7 +108,7 @@ function rebuildOf (visit: Visit, { name, status, factsMax, isRebuiltElsewhere, 
   const confirm =
     `Make the view ${name} anew? ${cost} Nobody waits: reading, accepting and sending go on, though NATS and PostgreSQL have more to do meanwhile.`
   return html`${endOf(visit, rebuild)}${
-    act(visit, 'Rebuild', { action: `${PAGE}/${name}/rebuild`, confirm, confirmLabel: `Rebuild ${name}` })
+    actionButton(visit, 'Rebuild', { action: `${PAGE}/${name}/rebuild`, confirm, confirmLabel: `Rebuild ${name}` })
   }`
 }
 
@@ -120,7 +120,7 @@ function progressOf (name: string, { progress }: Rebuild): Html {
     : html`<progress aria-label="Rebuild of ${name}"></progress>`
   const speed = [
     ...(perS === 0 ? [] : [`${number(Math.round(perS))} a second`]),
-    ...(leftS === null ? [] : [`${span(Math.ceil(leftS) * 1000)} left`])
+    ...(leftS === null ? [] : [`${duration(Math.ceil(leftS) * 1000)} left`])
   ]
   const text = stage === 'facts'
     ? [`${Math.floor(share * 100)} %, ${number(done)} of ${counted(total, 'fact')}`, ...speed].join(' · ')

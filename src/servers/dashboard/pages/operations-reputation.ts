@@ -1,5 +1,5 @@
 import { html, type Html } from '#src/base/html.ts'
-import { BOUNCES, COMPLAINTS, judge } from '../judges.ts'
+import { BOUNCES, COMPLAINTS, rateState } from '../thresholds.ts'
 import type { RateReport, ReputationReport } from '#src/operations/operations.ts'
 import { badge, empty, number, percent, table } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
@@ -72,7 +72,7 @@ const complaintsIn = ({ complained, delivered, complaintRate }: RateReport): Sha
 
 function cell ({ part, of, rate, limit }: Share): Html {
   if (of === 0) return html`<span class="none">–</span>`
-  const word = { over: badge('too many', 'bad'), near: badge('watch', 'warn'), fine: null }[judge(part, of, limit)]
+  const word = { over: badge('too many', 'bad'), near: badge('watch', 'warn'), fine: null }[rateState(part, of, limit)]
   return html`${percent(rate)}<br><span class="hint">${number(part)} of ${number(of)}</span>${
     word !== null && html`<br>${word}`
   }`
@@ -82,7 +82,7 @@ function cell ({ part, of, rate, limit }: Share): Html {
 export function alarmsIn ({ domain, day, week }: ReputationReport): Array<{ what: string, why: string }> {
   const alarm = (what: string, shareIn: (rate: RateReport) => Share) => {
     const stretches = [{ ...shareIn(day), when: '24 hours' }, { ...shareIn(week), when: '7 days' }]
-    const over = stretches.find(({ part, of, limit }) => judge(part, of, limit) === 'over')
+    const over = stretches.find(({ part, of, limit }) => rateState(part, of, limit) === 'over')
     if (over === undefined) return []
     const { part, of, rate, limit, when } = over
     return [{

@@ -1,6 +1,6 @@
 import { html, type Html } from '#src/base/html.ts'
 import type { ConsumerStatus, StreamStatus } from '#src/nats/status.ts'
-import { badge, counted, number, refreshed, size, span, table, time } from '../parts.ts'
+import { badge, counted, number, refreshed, size, duration, table, time } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import type { Pages } from '../visit.ts'
 import { operationsPage, problemBox } from './operations-parts.ts'
@@ -28,7 +28,7 @@ ${
             { name: 'Messages', kind: 'num', cell: ({ messages }) => number(messages) },
             { name: 'Size', kind: 'num', cell: ({ bytes }) => size(bytes) },
             { name: 'Oldest', cell: ({ firstAt }) => time(firstAt, visit.nowMs) },
-            { name: 'Kept', cell: ({ ageMsMax }) => (ageMsMax === 0 ? 'for ever' : span(ageMsMax)) },
+            { name: 'Kept', cell: ({ ageMsMax }) => (ageMsMax === 0 ? 'for ever' : duration(ageMsMax)) },
             { name: 'Copies', kind: 'late', cell: copies }
           ], streams.value)
         }</section>`
@@ -96,7 +96,7 @@ const WORK: Record<string, [what: string, role: string]> = {
   'replays-due': ['replays that go on later wait', 'webhooks']
 }
 
-export function standingOf ({ name, pending, ackPending, ackPendingMax, waiting }: ConsumerStatus): ConsumerState {
+export function consumerState ({ name, pending, ackPending, ackPendingMax, waiting }: ConsumerStatus): ConsumerState {
   const [what, role] = WORK[name] ?? ['its messages wait', 'of its own']
   const waits = counted(pending, 'message')
   if (pending === 0 && ackPending === 0) return { state: 'idle', means: 'Nothing waits.' }
@@ -119,7 +119,7 @@ export function standingOf ({ name, pending, ackPending, ackPendingMax, waiting 
 }
 
 function meaning (consumer: ConsumerStatus): Html {
-  const { state, means } = standingOf(consumer)
+  const { state, means } = consumerState(consumer)
   if (state === 'idle') return html`<span class="hint">${means}</span>`
   if (state === 'working') return html`${badge('working', 'busy')} ${means}`
   return html`${state === 'nobody' ? badge('at a standstill', 'bad') : badge('behind')} ${means}`

@@ -1,8 +1,8 @@
 import { html } from '#src/base/html.ts'
-import type { Operations } from '#src/operations/operations.ts'
-import { badge, facts, refreshed, table, time } from '../parts.ts'
+import type { OperationsService } from '#src/operations/operations.ts'
+import { badge, detailList, refreshed, table, time } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
-import type { Answer, Pages, Visit } from '../visit.ts'
+import type { PageResult, Pages, Visit } from '../visit.ts'
 import { concernsCard } from './concerns.ts'
 import { accountsPages } from './operations-accounts.ts'
 import { concernsIn } from './operations-concerns.ts'
@@ -30,7 +30,7 @@ const EVERY_S = 5
 const ALL_WELL =
   html`<p class="box good">All is well: every role works, nothing waits for long, and nothing is dead-lettered.</p>`
 
-async function statusPage (visit: Visit, operations: Operations): Promise<Answer> {
+async function statusPage (visit: Visit, operations: OperationsService): Promise<PageResult> {
   const { host, roles, version, sinceMs } = operations.process
   const asked = operations.checks()
   const [parts, concerns] = await Promise.all([asked, concernsIn(operations, asked)])
@@ -39,7 +39,7 @@ async function statusPage (visit: Visit, operations: Operations): Promise<Answer
     html`<div ${refreshed(visit, EVERY_S, 'status')}>
 ${concerns.length === 0 ? ALL_WELL : concernsCard(concerns, '/dashboard/operations')}
 <section class="card"><h2>This process</h2>${
-      facts([
+      detailList([
         ['Host', html`<code>${host}</code>`],
         ['Roles', roles.join(', ')],
         ['Version', version],

@@ -5,16 +5,16 @@ import { mayDo } from '#streams/key/decide.ts'
 import type { Domain, Key, Webhook } from '#streams/directory.ts'
 import { html } from '#src/base/html.ts'
 import { ask } from '#src/postgres/query.ts'
-import { BOUNCES, COMPLAINTS, judge } from '../judges.ts'
+import { BOUNCES, COMPLAINTS, rateState } from '../thresholds.ts'
 import { counted, number, percent, time } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import type { Visit } from '../visit.ts'
 import { worstFirst, type Concern } from './concerns.ts'
 import { concernsIn } from './operations-concerns.ts'
 import { sumOf } from './overview-figures.ts'
-import { orBehind } from '../behind.ts'
+import { ifAvailable } from '../if-available.ts'
 import { COUNTED_MAX } from './overview-queue.ts'
-import { countText } from './webhook-reads.ts'
+import { countText } from './webhook-queries.ts'
 
 const DAY_MS = 86_400_000
 /** Keys are spoken of so long before they end, and after. */
@@ -34,7 +34,7 @@ export async function concernsOf (
   const own = <T extends { account: string }>(things: Map<string, T>): T[] =>
     [...things.values()].filter(({ account }) => account === visit.account.id)
   const webhooks = own(now.webhooks)
-  const waiting = orBehind(
+  const waiting = ifAvailable(
     ask(
       reads.pool,
       failedWaiting({ account: visit.account.id, webhooks: webhooks.map(({ id }) => id), max: FAILED_MAX })
@@ -167,7 +167,7 @@ function doubtConcern (queue: Queue | null): Concern[] {
 
 /** Bounces and complaints of the last day and week; of the week only what the day does not say already. */
 async function reputationOf ({ api, nowMs }: Visit): Promise<Concern[]> {
-  const stats = await orBehind(
+  const stats = await ifAvailable(
     api.stats.get({ interval: 'hour', from: new Date(nowMs - 7 * DAY_MS + 3_600_000).toISOString() })
   )
   if (stats === null) return []
@@ -179,7 +179,7 @@ async function reputationOf ({ api, nowMs }: Visit): Promise<Concern[]> {
 
 function bouncesIn ({ bounced, delivered, failed }: Counts, when: string): Concern | null {
   const settled = bounced + delivered + failed
-  if (judge(bounced, settled, BOUNCES) !== 'over') return null
+  if (rateState(bounced, settled, BOUNCES) !== 'over') return null
   const why = `${number(bounced)} of ${number(settled)} recipients ${when}. ${BOUNCES.advice}`
   return {
     tone: 'bad',
@@ -191,7 +191,7 @@ function bouncesIn ({ bounced, delivered, failed }: Counts, when: string): Conce
 }
 
 function complaintsIn ({ complained, delivered }: Counts, when: string): Concern | null {
-  if (judge(complained, delivered, COMPLAINTS) !== 'over') return null
+  if (rateState(complained, delivered, COMPLAINTS) !== 'over') return null
   const why = `${number(complained)} of ${number(delivered)} delivered ${when}. ${COMPLAINTS.advice}`
   return {
     tone: 'bad',

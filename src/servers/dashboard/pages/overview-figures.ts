@@ -36,7 +36,7 @@ interface Point {
   counts: Counts
 }
 
-export interface Telling {
+export interface PeriodFigures {
   period: Period
   now: Figures
   before: Figures
@@ -44,14 +44,14 @@ export interface Telling {
 }
 
 /** What became of mail in a period, and in the same stretch of the one before it. */
-export async function tell ({ api, query, nowMs }: Visit, period: Period): Promise<Telling> {
+export async function readFigures ({ api, query, nowMs }: Visit, period: Period): Promise<PeriodFigures> {
   const [domain, tag] = [query.get('domain') ?? '', query.get('tag') ?? '']
   const stats = await api.stats.get({
     ...stretchOf(period, nowMs),
     ...(domain === '' ? {} : { domain }),
     ...(tag === '' ? {} : { tag })
   })
-  return tellingOf(period, stats.buckets, nowMs)
+  return figuresOfPeriod(period, stats.buckets, nowMs)
 }
 
 /** What the API is asked for: from where the period before begins. The bucket that begins with this very moment is the
@@ -62,7 +62,7 @@ export function stretchOf (period: Period, nowMs: number): { interval: Period['i
 
 /** `buckets` = those of the stretch. The last one is not over: the one that it is compared with counts by the same
  *  share. */
-export function tellingOf (period: Period, buckets: Stats['buckets'], nowMs: number): Telling {
+export function figuresOfPeriod (period: Period, buckets: Stats['buckets'], nowMs: number): PeriodFigures {
   const { interval, joined } = period
   const beginMs = startOf(period, 1, nowMs)
   const now = buckets.filter(({ start }) => Date.parse(start) >= beginMs)
@@ -103,7 +103,7 @@ function shareOf (counts: Counts, share: number): Counts {
 }
 
 /** The whole period in figures, each with what it was in the one before. */
-export function tiles ({ period, now, before, points }: Telling): Html {
+export function tiles ({ period, now, before, points }: PeriodFigures): Html {
   const rate = (name: Extract<keyof Figures, `${string}_rate`>) => ({
     value: percent(now[name]),
     before: percent(before[name])
@@ -132,7 +132,7 @@ its last ${period.interval} by the share of the present one that has passed. Del
 Opens and clicks by programs are not counted.</p>`
 }
 
-export function charts ({ period, points }: Telling): Html {
+export function charts ({ period, points }: PeriodFigures): Html {
   const times = points.map(({ startMs }) => startMs / 1000)
   const labels = points.map(({ startMs }, i) =>
     `${labelOf(period, startMs)}${i === points.length - 1 ? ', so far' : ''}`
@@ -181,7 +181,7 @@ function lengthOf ({ interval, joined }: Period): string {
   return joined === 1 ? interval : `${joined} ${interval}s`
 }
 
-const SAID = Object.fromEntries(
+const LABEL_FORMATS = Object.fromEntries(
   Object.entries(
     {
       hour: { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' },
@@ -192,5 +192,5 @@ const SAID = Object.fromEntries(
 )
 
 function labelOf ({ interval }: Period, startMs: number): string {
-  return SAID[interval]!.format(startMs)
+  return LABEL_FORMATS[interval]!.format(startMs)
 }

@@ -6,33 +6,33 @@ import { ask } from '#src/postgres/query.ts'
 import type { Reads } from '#src/postgres/reads.ts'
 import { number, time } from '../parts.ts'
 import type { ProjectionReport } from '#src/operations/projection-monitor.ts'
-import { orBehind } from '../behind.ts'
-import { countText } from './webhook-reads.ts'
+import { ifAvailable } from '../if-available.ts'
+import { countText } from './webhook-queries.ts'
 
 /** Emails of one state are counted so far. */
 export const COUNTED_MAX = 10_000
 /** What was counted so lately is not counted again, whoever asks. */
 const FRESH_MS = 1000
 /** What was counted so long ago says nothing any more. */
-const KEPT_MS = 60_000
+const STALE_MS = 60_000
 /** A page waits no longer: right after a million emails went out it takes PostgreSQL two seconds to step over what they
  *  left in the index. */
 const PATIENCE_MS = 400
 const ACCOUNTS_MAX = 1000
 
-interface Counted {
+interface CachedQueue {
   queue: Queue | null
   atMs: number
   counting: Promise<void> | null
 }
 
 /** Tells how much waits in an account, as it was counted last; null = nobody knows. */
-type Queues = (account: string) => Promise<Queue | null>
+type QueueReader = (account: string) => Promise<Queue | null>
 
-export function createQueues ({ pool }: Reads, clock: Clock): Queues {
-  const known = new Memory<Counted>(ACCOUNTS_MAX)
+export function createQueueReader ({ pool }: Reads, clock: Clock): QueueReader {
+  const known = new Memory<CachedQueue>(ACCOUNTS_MAX)
 
-  async function count (account: string, counted: Counted): Promise<void> {
+  async function count (account: string, counted: CachedQueue): Promise<void> {
     try {
       const queue = await ask(pool, queueOf({ account, max: COUNTED_MAX }))
       Object.assign(counted, { queue, atMs: clock.nowMs() })
@@ -42,11 +42,11 @@ export function createQueues ({ pool }: Reads, clock: Clock): Queues {
   }
 
   return async account => {
-    const counted = known.get(account) ?? { queue: null, atMs: -KEPT_MS, counting: null }
+    const counted = known.get(account) ?? { queue: null, atMs: -STALE_MS, counting: null }
     known.set(account, counted)
     if (clock.nowMs() - counted.atMs >= FRESH_MS) counted.counting ??= count(account, counted)
-    if (counted.counting !== null) await orBehind(counted.counting, PATIENCE_MS)
-    return clock.nowMs() - counted.atMs < KEPT_MS ? counted.queue : null
+    if (counted.counting !== null) await ifAvailable(counted.counting, PATIENCE_MS)
+    return clock.nowMs() - counted.atMs < STALE_MS ? counted.queue : null
   }
 }
 

@@ -5,7 +5,7 @@ import { badge, codeBlock } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import type { Visit } from '../visit.ts'
 
-interface Step {
+interface StartStep {
   name: string
   text: Html
   done: boolean
@@ -18,7 +18,7 @@ function stepsOf (
   { account: { id } }: Visit,
   { services: { directory: { now } } }: DashboardContext,
   hasMail: boolean
-): Step[] {
+): StartStep[] {
   const own = <T extends { account: string }>(things: Map<string, T>): T[] =>
     [...things.values()].filter(({ account }) => account === id)
   const domains = own(now.domains)

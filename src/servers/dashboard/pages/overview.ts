@@ -6,9 +6,9 @@ import type { DashboardContext } from '../dashboard-context.ts'
 import type { Pages, Visit } from '../visit.ts'
 import { concernsCard } from './concerns.ts'
 import { concernsOf } from './overview-concerns.ts'
-import { charts, PERIODS, periodOf, tell, tiles, type Period, type Telling } from './overview-figures.ts'
-import { orBehind } from '../behind.ts'
-import { createQueues, queueCard } from './overview-queue.ts'
+import { charts, PERIODS, periodOf, readFigures, tiles, type Period, type PeriodFigures } from './overview-figures.ts'
+import { ifAvailable } from '../if-available.ts'
+import { createQueueReader, queueCard } from './overview-queue.ts'
 import { startCard } from './overview-start.ts'
 
 /** By the clock, and no more often than this when something happens: all of it is much to read. */
@@ -19,11 +19,11 @@ const BEHIND =
 
 /** How it goes: what needs somebody, what is on its way, and what became of mail. */
 export function overviewPages (pages: Pages, context: DashboardContext): void {
-  const queueOf = createQueues(context.reads, context.services.appenders.clock)
+  const queueOf = createQueueReader(context.reads, context.services.appenders.clock)
 
   pages.get('/', async visit => {
     const period = periodOf(visit.query)
-    const [waiting, newestMail] = [queueOf(visit.account.id), orBehind(visit.api.emails.page({ limit: 1 }))]
+    const [waiting, newestMail] = [queueOf(visit.account.id), ifAvailable(visit.api.emails.page({ limit: 1 }))]
     const [newest, queue, views, figures, concerns] = await Promise.all([
       newestMail,
       waiting,
@@ -58,14 +58,14 @@ export function overviewPages (pages: Pages, context: DashboardContext): void {
 }
 
 async function viewsOf ({ operations }: DashboardContext): Promise<ProjectionReport[] | null> {
-  const told = await orBehind(operations.projectionReports())
+  const told = await ifAvailable(operations.projectionReports())
   return told === null || told.problems.length > 0 ? null : told.value
 }
 
 /** Null = the view cannot tell now, or the filters are none. */
-async function figuresFor (visit: Visit, period: Period): Promise<{ telling: Telling | null, faults: Faults }> {
+async function figuresFor (visit: Visit, period: Period): Promise<{ telling: PeriodFigures | null, faults: Faults }> {
   try {
-    return { telling: await orBehind(tell(visit, period)), faults: NO_FAULTS }
+    return { telling: await ifAvailable(readFigures(visit, period)), faults: NO_FAULTS }
   } catch (error) {
     return { telling: null, faults: faultsIn(error) }
   }

@@ -2,7 +2,7 @@ import { endMs, isOver } from '#streams/session/decide.ts'
 import { html } from '#src/base/html.ts'
 import { SEEN_MS } from '#src/actions/directory.ts'
 import { endSessions, sessionsOf } from '#src/actions/session.ts'
-import { act, badge, heading, table, time } from '../parts.ts'
+import { actionButton, badge, heading, table, time } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import type { Pages, Visit } from '../visit.ts'
 
@@ -14,7 +14,7 @@ export function sessionsPages (pages: Pages, { services }: DashboardContext): vo
     page: html`${
       heading(
         'Sessions',
-        act(visit, 'Sign out everywhere', {
+        actionButton(visit, 'Sign out everywhere', {
           action: '/dashboard/sessions/end',
           confirm: 'Every browser that signed in with this key is signed out, this one too.',
           confirmLabel: 'Sign out everywhere',

@@ -1,8 +1,8 @@
 import { html, type Html, type Value } from '#src/base/html.ts'
 import { plainPage } from '../layout.ts'
-import { field, type Field } from '../parts.ts'
+import { field, type FormField } from '../parts.ts'
 
-const KEY: Field = {
+const KEY: FormField = {
   name: 'key',
   label: 'API key',
   type: 'password',

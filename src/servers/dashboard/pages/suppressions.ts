@@ -3,7 +3,7 @@ import { REASONS, type SuppressionReason } from '#streams/suppression/facts.ts'
 import type { ListSuppressionsAnswer, ListSuppressionsQuery, Suppression } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
 import {
-  act,
+  actionButton,
   badge,
   empty,
   fault,
@@ -17,10 +17,10 @@ import {
   select,
   table,
   time,
-  unsentIn,
+  postFaultsIn,
   type Faults
 } from '../parts.ts'
-import type { Answer, Pages, Visit } from '../visit.ts'
+import type { PageResult, Pages, Visit } from '../visit.ts'
 
 const WHY: Record<SuppressionReason, string> = {
   bounce: 'Bounced',
@@ -58,7 +58,7 @@ export function suppressionsPages (pages: Pages): void {
         : 'no mail of this account from now on'
       return { to: LIST, notice: `${address} gets ${less}.` }
     } catch (error) {
-      const faults = unsentIn(error)
+      const faults = postFaultsIn(error)
       return answer('Suppress an address', newPage(visit, faults), faults)
     }
   })
@@ -80,11 +80,11 @@ function listUrl ({ query }: Visit): string {
   return query.size === 0 ? LIST : `${LIST}?${query}`
 }
 
-function answer (title: string, page: Html, faults: Faults = NO_FAULTS): Answer {
+function answer (title: string, page: Html, faults: Faults = NO_FAULTS): PageResult {
   return { title, section: 'suppressions', page, status: faults === NO_FAULTS ? 200 : 422 }
 }
 
-function asked (query: URLSearchParams): ListSuppressionsQuery {
+function queryIn (query: URLSearchParams): ListSuppressionsQuery {
   return Object.fromEntries(['address', 'reason', 'cursor'].flatMap(name => {
     const value = query.get(name)?.trim() ?? ''
     return value === '' ? [] : [[name, value]]
@@ -95,7 +95,7 @@ const ACTIONS =
   html`<a class="button" href="/dashboard/erasures">Erasures</a><a class="button primary" href="/dashboard/suppressions/new">Suppress an address</a>`
 
 async function foundPage (visit: Visit, faults: Faults): Promise<Html> {
-  return listPage({ ...visit, url: listUrl(visit) }, await visit.api.suppressions.page(asked(visit.query)), faults)
+  return listPage({ ...visit, url: listUrl(visit) }, await visit.api.suppressions.page(queryIn(visit.query)), faults)
 }
 
 function listPage (visit: Visit, { data, next_cursor: next }: ListSuppressionsAnswer, faults: Faults): Html {
@@ -156,18 +156,20 @@ function rowsOf (visit: Visit, data: Suppression[]): Html {
 ${email !== null && html`· <a href="/dashboard/emails/${email}">the email</a>`}</div>`
         )
     },
-    { name: 'Lift', cell: ({ address, reasons }) => address !== null && lifting(visit, address, reasons) }
+    { name: 'Lift', cell: ({ address, reasons }) => address !== null && removeButton(visit, address, reasons) }
   ], data)
 }
 
-const ASKED = 'They asked not to have it: send only if they have asked for it again since.'
-const AGAIN = 'If it bounces again, it is suppressed again.'
+const OPTED_OUT = 'They asked not to have it: send only if they have asked for it again since.'
+const MAY_BOUNCE = 'If it bounces again, it is suppressed again.'
 
-function lifting (visit: Visit, address: string, reasons: Suppression['reasons']): Html {
-  const warned = reasons.some(({ reason }) => reason === 'complaint' || reason === 'unsubscribe') ? ASKED : AGAIN
+function removeButton (visit: Visit, address: string, reasons: Suppression['reasons']): Html {
+  const warned = reasons.some(({ reason }) => reason === 'complaint' || reason === 'unsubscribe')
+    ? OPTED_OUT
+    : MAY_BOUNCE
   const confirm =
     `Mail to ${address} goes out again, whatever the reasons were. ${warned} Mail that was held back stays unsent.`
-  return act(visit, 'Lift', {
+  return actionButton(visit, 'Lift', {
     action: visit.url.replace(LIST, `${LIST}/lift`),
     fields: { address },
     confirm,

@@ -5,10 +5,10 @@ import { fillMail, layoutOf, readMail, renderMail, syntaxFaults } from '#src/con
 import { MustacheError } from '#src/content/mustache.ts'
 
 /** What is previewed: nobody need have saved it. */
-export type Draft = Pick<TemplateBody, 'subject' | 'html' | 'text' | 'variables' | 'layout'>
+export type TemplateDraft = Pick<TemplateBody, 'subject' | 'html' | 'text' | 'variables' | 'layout'>
 
 /** What a draft comes to. */
-export interface Rendered {
+export interface RenderedDraft {
   subject: string | null
   html: string | null
   text: string | null
@@ -28,7 +28,11 @@ const SOURCE_CHARS_MAX = 200
 
 /** Renders what there is, as the API renders what is saved; parts that cannot be read are left out and named. `layout`
  *  = what `draft.layout` names, null when there is no such template. */
-export function renderDraft (draft: Draft, layout: Template | null, given: Record<string, unknown>): Rendered {
+export function renderDraft (
+  draft: TemplateDraft,
+  layout: Template | null,
+  given: Record<string, unknown>
+): RenderedDraft {
   const wrong = [...fieldFaults(draft), ...syntaxFaults(draft)]
   const isSound = (part: string) => !wrong.some(({ field }) => field === part)
   const sound = {
@@ -65,7 +69,7 @@ export function renderDraft (draft: Draft, layout: Template | null, given: Recor
   }
 }
 
-function lineOf (draft: Draft, field: string, message: string): string | null {
+function lineOf (draft: TemplateDraft, field: string, message: string): string | null {
   const line = /^\w+, line (\d+): /.exec(message)?.[1]
   const source = field === 'subject' || field === 'html' || field === 'text' ? draft[field] : null
   if (line === undefined || source === null) return null
@@ -85,7 +89,7 @@ const SESSION_MAX = 10
 const PREVIEWS_MAX = 500
 const BYTES_MAX = 64 * 1024 * 1024
 
-interface Preview {
+interface StoredPreview {
   session: string
   html: string
   untilMs: number
@@ -93,7 +97,7 @@ interface Preview {
 
 /** In this process alone: who comes to another node for the frame sees a sentence instead, until something is typed. */
 export function createPreviews (nowMs: () => number): Previews {
-  const kept = new Map<string, Preview>()
+  const kept = new Map<string, StoredPreview>()
   let chars = 0
 
   function drop (id: string): void {

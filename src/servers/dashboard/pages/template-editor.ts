@@ -2,7 +2,7 @@ import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import type { Template } from '#src/client/types.ts'
 import { html, type Html } from '#src/base/html.ts'
 import {
-  act,
+  actionButton,
   checkbox,
   copyable,
   faultBox,
@@ -15,12 +15,12 @@ import {
   type Faults
 } from '../parts.ts'
 import type { Visit } from '../visit.ts'
-import type { Rendered } from './template-draft.ts'
-import { VARIABLE_TYPES, type TypedTemplate, type VariableRow } from './template-form.ts'
+import type { RenderedDraft } from './template-draft.ts'
+import { VARIABLE_TYPES, type TemplateForm, type VariableRow } from './template-form.ts'
 import { mailFrame } from '../mail-frame.ts'
 
 /** What the form offers beside what is typed. */
-export interface EditorAids {
+export interface EditorOptions {
   /** Templates that have no layout themselves: whether they hold {{{content}}} is seen when it is saved. */
   layouts: Array<{ id: string, name: string }>
   /** Domains the visitor's key may send from; null = nobody can say just now. */
@@ -28,8 +28,8 @@ export interface EditorAids {
   preview: Html
 }
 
-export interface Editing {
-  typed: TypedTemplate
+export interface EditorState {
+  typed: TemplateForm
   /** null = it is not there yet. */
   stored: Pick<Template, 'id' | 'name' | 'version'> | null
   faults?: Faults
@@ -40,7 +40,11 @@ const TEST_ADDRESS = `delivered@${SANDBOX_DOMAIN}`
 const NO_ROW: VariableRow = { name: '', type: 'string', required: false, fallback: '' }
 
 /** The page on which a template is written, what becomes of it beside it. */
-export function editorPage (visit: Visit, { typed, stored, faults = NO_FAULTS }: Editing, aids: EditorAids): Html {
+export function editorPage (
+  visit: Visit,
+  { typed, stored, faults = NO_FAULTS }: EditorState,
+  aids: EditorOptions
+): Html {
   // The first button is the one that the Enter key presses.
   const body = html`<input type="hidden" name="version" value="${typed.version ?? ''}">
 <section class="card fields" aria-label="Content">${contentFields(typed, aids, faults)}</section>
@@ -73,7 +77,7 @@ export function templateHead (
   { id, name, version }: Pick<Template, 'id' | 'name' | 'version'>,
   tab: 'edit' | 'versions'
 ): Html {
-  const remove = act(visit, 'Delete', {
+  const remove = actionButton(visit, 'Delete', {
     action: `/dashboard/templates/${id}/delete`,
     danger: true,
     confirmLabel: 'Delete the template',
@@ -90,7 +94,7 @@ export function templateHead (
   }`
 }
 
-function contentFields (typed: TypedTemplate, { layouts }: EditorAids, faults: Faults): Html {
+function contentFields (typed: TemplateForm, { layouts }: EditorOptions, faults: Faults): Html {
   const known = layouts.some(({ id }) => id === typed.layout) || typed.layout === ''
     ? layouts
     : [...layouts, { id: typed.layout, name: typed.layout }]
@@ -136,7 +140,7 @@ ${faults.of('layout_id') !== null && html`<span class="fault">${faults.of('layou
 }
 
 /** Declared ones and a few empty rows, so that no script is needed to add some. */
-function variableRows ({ rows }: TypedTemplate, faults: Faults): Html {
+function variableRows ({ rows }: TemplateForm, faults: Faults): Html {
   const lines = [...rows, ...Array.from({ length: EMPTY_ROWS }, () => NO_ROW)].map((row, i) => {
     const at = `variables.${i}`
     const of = row.name === '' ? `new variable ${i - rows.length + 1}` : row.name
@@ -163,7 +167,7 @@ function faultMarks (fault: string | null, i: number): Html | null {
   return fault === null ? null : html` aria-invalid="true" aria-describedby="variable-${i}-fault"`
 }
 
-function sampleFields ({ samples, images, rows }: TypedTemplate, faults: Faults): Html {
+function sampleFields ({ samples, images, rows }: TemplateForm, faults: Faults): Html {
   const hint = 'JSON. For the preview and the test, not part of the template.'
   // Declared variables and those that mail is sent with have the same name in the API, and never faults at once.
   const fault = rows.some((_row, i) => faults.of(`variables[${i}]`) !== null) ? null : faults.of('variables')
@@ -174,7 +178,7 @@ ${fault !== null && html`<span class="fault">${fault}</span>`}
 ${checkbox('images', 'yes', 'Fetch pictures from elsewhere in the preview', images)}`
 }
 
-function testFields ({ form: given }: Visit, id: string, { senders }: EditorAids, faults: Faults): Html {
+function testFields ({ form: given }: Visit, id: string, { senders }: EditorOptions, faults: Faults): Html {
   if (senders?.length === 0) {
     return html`<p class="hint">To send a test, you need a domain that your key may send from: see <a href="/dashboard/domains">Domains</a>.</p>`
   }
@@ -194,7 +198,7 @@ ${
 
 /** What becomes of a template, and what is wrong with it. `id` = where a frame finds the HTML. */
 export function previewPart (
-  { subject, html: body, text, missing, faults }: Rendered,
+  { subject, html: body, text, missing, faults }: RenderedDraft,
   frame: { id: string | null, images: boolean }
 ): Html {
   const isBlank = subject === null && body === null && text === null && faults.length === 0
@@ -222,7 +226,7 @@ ${
   }`
 }
 
-function faultLine ({ message, source }: Rendered['faults'][number]): Html {
+function faultLine ({ message, source }: RenderedDraft['faults'][number]): Html {
   return html`<li>${message}${source !== null && html`<br><code>${source}</code>`}</li>`
 }
 

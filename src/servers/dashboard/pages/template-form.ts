@@ -15,7 +15,7 @@ export interface VariableRow {
 }
 
 /** A template as the form has it: an empty text is nothing. */
-export interface TypedTemplate {
+export interface TemplateForm {
   name: string
   subject: string
   html: string
@@ -29,7 +29,7 @@ export interface TypedTemplate {
   version: number | null
 }
 
-export const NEW_TEMPLATE: TypedTemplate = {
+export const NEW_TEMPLATE: TemplateForm = {
   name: '',
   subject: '',
   html: '',
@@ -45,7 +45,7 @@ export const NEW_TEMPLATE: TypedTemplate = {
 const ROWS_MAX = 110
 
 /** What was typed. Browsers send line ends as CRLF, whatever they were. */
-export function typedOf (form: URLSearchParams): TypedTemplate {
+export function templateFormIn (form: URLSearchParams): TemplateForm {
   const line = (name: string) => form.get(name)?.trim() ?? ''
   const body = (name: string) => plainLines(form.get(name) ?? '')
   const rows = Array.from({ length: ROWS_MAX }, (_, i): VariableRow => ({
@@ -68,9 +68,9 @@ export function typedOf (form: URLSearchParams): TypedTemplate {
 }
 
 /** A stored version, to be typed over. */
-export function typedFrom (
+export function templateFormOf (
   { name, subject, html, text, layout_id: layout, variables, version }: Template
-): TypedTemplate {
+): TemplateForm {
   const rows = variables.map(({ name, type, required, fallback }) => ({
     name,
     type,
@@ -100,7 +100,7 @@ function typedFallback (type: VariableType, fallback: unknown): string {
 }
 
 /** The whole of what was typed, as the API takes it. Throws JetpostError for fallbacks that are no JSON. */
-export function requestOf (typed: TypedTemplate): CreateTemplateRequest {
+export function requestOf (typed: TemplateForm): CreateTemplateRequest {
   const { name, subject, html, text, rows, layout } = typed
   return {
     name,
@@ -114,8 +114,8 @@ export function requestOf (typed: TypedTemplate): CreateTemplateRequest {
 
 /** Only what is another than in the stored version, so that what a form cannot show as it was, like line ends, stays.
  *  Throws like requestOf. */
-export function changesOf (typed: TypedTemplate, stored: Template): UpdateTemplateRequest {
-  const shown = typedFrom(stored)
+export function changesOf (typed: TemplateForm, stored: Template): UpdateTemplateRequest {
+  const shown = templateFormOf(stored)
   const { name, subject, html, text, variables, layout_id: layout } = requestOf(typed)
   return {
     ...(typed.name === shown.name ? {} : { name }),
@@ -172,7 +172,7 @@ export function jsonIn (text: string): unknown {
 }
 
 /** The variables that the preview and the test are filled with; a sentence where they are no JSON object. */
-export function samplesOf ({ samples }: Pick<TypedTemplate, 'samples'>): Record<string, unknown> | string {
+export function samplesOf ({ samples }: Pick<TemplateForm, 'samples'>): Record<string, unknown> | string {
   if (samples.trim() === '') return {}
   const value = jsonIn(samples)
   return typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -1,9 +1,9 @@
 import { html, type Html } from '#src/base/html.ts'
 import type { Template } from '#src/client/types.ts'
-import { act, badge, codeBlock, cursorOf, heading, pager, table, time } from '../parts.ts'
-import { Missing, type Answer, type Pages, type Visit } from '../visit.ts'
+import { actionButton, badge, codeBlock, cursorOf, heading, pager, table, time } from '../parts.ts'
+import { PageNotFound, type PageResult, type Pages, type Visit } from '../visit.ts'
 import { templateHead } from './template-editor.ts'
-import { linesBetween, type Line } from './template-lines.ts'
+import { diffLines, type DiffLine } from './template-lines.ts'
 
 /** The versions of a template, what differs between one and another, and going back to one. */
 export function versionPages (pages: Pages, preview: (visit: Visit, stored: Template) => Promise<Html>): void {
@@ -55,17 +55,17 @@ ${
 }
 
 async function versionOf ({ api, params }: Visit, version: string): Promise<Template> {
-  if (!/^[1-9]\d{0,8}$/.test(version)) throw new Missing('There is no such version.')
+  if (!/^[1-9]\d{0,8}$/.test(version)) throw new PageNotFound('There is no such version.')
   return await api.templates.get(params.id!, { version: Number(version) })
 }
 
-async function versionPage (visit: Visit, newest: Template, shown: Template, preview: Html): Promise<Answer> {
+async function versionPage (visit: Visit, newest: Template, shown: Template, preview: Html): Promise<PageResult> {
   const { id, version, name } = shown
   const to = `/dashboard/templates/${id}`
   const isNewest = version === newest.version
   const other = isNewest ? (version > 1 ? await versionOf(visit, String(version - 1)) : null) : newest
   const [before, after] = other !== null && other.version < version ? [other, shown] : [shown, other]
-  const restore = act(visit, 'Restore', {
+  const restore = actionButton(visit, 'Restore', {
     action: `${to}/versions/${version}/restore`,
     confirmLabel: 'Restore',
     confirm: `What version ${version} says becomes version ${newest.version + 1}. No version is lost.`
@@ -103,14 +103,14 @@ function differences (before: Template, after: Template): Html {
   const changed = partsOf(before).filter(([part, text]) => later.get(part) !== text)
   if (changed.length === 0) return html`<p>Nothing differs.</p>`
   return html`${
-    changed.map(([part, text]) => html`<h3>${part}</h3>${diffBlock(part, linesBetween(text, later.get(part)!))}`)
+    changed.map(([part, text]) => html`<h3>${part}</h3>${diffBlock(part, diffLines(text, later.get(part)!))}`)
   }`
 }
 
 /** Lines that are the same, this many around what differs. */
 const AROUND = 3
 
-function diffBlock (part: string, lines: Line[]): Html {
+function diffBlock (part: string, lines: DiffLine[]): Html {
   const near = lines.map((_line, i) =>
     lines.slice(Math.max(0, i - AROUND), i + AROUND + 1).some(({ sign }) => sign !== ' ')
   )
@@ -121,7 +121,7 @@ function diffBlock (part: string, lines: Line[]): Html {
   return html`<div class="code"><pre class="diff" tabindex="0" role="region" aria-label="Differences in ${part}"><code>${rows}</code></pre></div>`
 }
 
-function lineOf (sign: Line['sign'], text: string): Html {
+function lineOf (sign: DiffLine['sign'], text: string): Html {
   const line = `${sign === '-' ? '−' : sign} ${text}`
   if (sign === ' ') return html`${line}\n`
   return sign === '-' ? html`<del>${line}\n</del>` : html`<ins>${line}\n</ins>`

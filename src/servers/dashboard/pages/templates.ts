@@ -8,13 +8,13 @@ import { JetpostError } from '#src/client/client.ts'
 import type { Template } from '#src/client/types.ts'
 import { answerFrom } from '#src/postgres/reads.ts'
 import { curlFor } from '../curl.ts'
-import { codeBlock, cursorOf, empty, heading, NO_FAULTS, pager, table, time, unsentIn } from '../parts.ts'
+import { codeBlock, cursorOf, empty, heading, NO_FAULTS, pager, table, time, postFaultsIn } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
-import type { Answer, Pages, Visit } from '../visit.ts'
+import type { PageResult, Pages, Visit } from '../visit.ts'
 import { framed } from '../mail-frame.ts'
-import { orBehind } from '../behind.ts'
-import { createPreviews, renderDraft, type Draft, type Previews } from './template-draft.ts'
-import { editorPage, listed, previewPart, type EditorAids, type Editing } from './template-editor.ts'
+import { ifAvailable } from '../if-available.ts'
+import { createPreviews, renderDraft, type TemplateDraft, type Previews } from './template-draft.ts'
+import { editorPage, listed, previewPart, type EditorOptions, type EditorState } from './template-editor.ts'
 import {
   changesOf,
   faultOf,
@@ -22,9 +22,9 @@ import {
   readableVariables,
   requestOf,
   samplesOf,
-  typedFrom,
-  typedOf,
-  type TypedTemplate
+  templateFormOf,
+  templateFormIn,
+  type TemplateForm
 } from './template-form.ts'
 import { sampleJson } from './template-samples.ts'
 import { versionPages } from './template-versions.ts'
@@ -45,20 +45,20 @@ export function templatesPages (pages: Pages, context: DashboardContext): void {
   pages.get('/templates/new', async visit => await editor(visit, { typed: NEW_TEMPLATE, stored: null }))
 
   pages.post('/templates', async visit => {
-    const typed = typedOf(visit.form)
+    const typed = templateFormIn(visit.form)
     try {
       const { id } = await visit.api.templates.create(requestOf(typed))
       remember(visit, id, typed)
       return { to: `/dashboard/templates/${id}`, notice: 'Created. Mail can name it by its id.' }
     } catch (error) {
-      return await editor(visit, { typed, stored: null, faults: unsentIn(error) })
+      return await editor(visit, { typed, stored: null, faults: postFaultsIn(error) })
     }
   })
 
   pages.get('/templates/:id', async visit => {
     const stored = await visit.api.templates.get(visit.params.id!)
     return await editor(visit, {
-      typed: { ...typedFrom(stored), samples: samples.get(sampleKey(visit, stored.id)) ?? sampleJson(stored) },
+      typed: { ...templateFormOf(stored), samples: samples.get(sampleKey(visit, stored.id)) ?? sampleJson(stored) },
       stored
     })
   })
@@ -75,7 +75,7 @@ export function templatesPages (pages: Pages, context: DashboardContext): void {
     await saved(visit, async (typed, _before, stored) => {
       const variables = samplesOf(typed)
       const test = { from: visit.form.get('from') ?? '', to: visit.form.get('to') ?? '' }
-      const again = async (faults: Editing['faults']) =>
+      const again = async (faults: EditorState['faults']) =>
         await editor(visit, { typed: { ...typed, version: stored.version }, stored, faults })
       if (typeof variables === 'string') return await again(faultOf('samples', variables))
       try {
@@ -90,7 +90,7 @@ export function templatesPages (pages: Pages, context: DashboardContext): void {
           notice: `Test of “${stored.name.slice(0, 80)}”, version ${stored.version}, accepted.`
         }
       } catch (error) {
-        return await again(unsentIn(error))
+        return await again(postFaultsIn(error))
       }
     }))
 
@@ -100,7 +100,7 @@ export function templatesPages (pages: Pages, context: DashboardContext): void {
   })
 
   pages.post('/templates/preview', async visit => {
-    const part = await previewOf(visit, previews, typedOf(visit.form))
+    const part = await previewOf(visit, previews, templateFormIn(visit.form))
     return { send: reply => reply.type('text/html; charset=utf-8').send(part.text) }
   })
 
@@ -114,18 +114,19 @@ export function templatesPages (pages: Pages, context: DashboardContext): void {
 
   versionPages(
     pages,
-    async (visit, stored) => await previewOf(visit, previews, { ...typedFrom(stored), samples: sampleJson(stored) })
+    async (visit, stored) =>
+      await previewOf(visit, previews, { ...templateFormOf(stored), samples: sampleJson(stored) })
   )
 
   /** Saves what was typed, then goes on; else shows what is wrong with it. `before` = null while nobody knows what is
    *  stored: then it is the whole of the next version, and the one before is kept like every other. */
   async function saved (
     visit: Visit,
-    goOn: (typed: TypedTemplate, before: Template | null, after: Template) => Promise<Answer>
-  ): Promise<Answer> {
-    const typed = typedOf(visit.form)
+    goOn: (typed: TemplateForm, before: Template | null, after: Template) => Promise<PageResult>
+  ): Promise<PageResult> {
+    const typed = templateFormIn(visit.form)
     const id = visit.params.id!
-    const before = await orBehind(visit.api.templates.get(id))
+    const before = await ifAvailable(visit.api.templates.get(id))
     remember(visit, id, typed)
     if (before !== null && typed.version !== before.version) {
       const message =
@@ -143,21 +144,21 @@ export function templatesPages (pages: Pages, context: DashboardContext): void {
       return await editor(visit, {
         typed,
         stored: before ?? { id, name: typed.name, version: typed.version ?? 1 },
-        faults: unsentIn(error)
+        faults: postFaultsIn(error)
       })
     }
     return await goOn(typed, before, after)
   }
 
-  function remember (visit: Visit, id: string, { samples: text }: TypedTemplate): void {
+  function remember (visit: Visit, id: string, { samples: text }: TemplateForm): void {
     if (text.length <= SAMPLE_CHARS_MAX) samples.set(sampleKey(visit, id), text)
   }
 
-  async function editor (visit: Visit, editing: Editing): Promise<Answer> {
+  async function editor (visit: Visit, editing: EditorState): Promise<PageResult> {
     const { typed, stored, faults = NO_FAULTS } = editing
-    const preview = await orBehind(previewOf(visit, previews, typed)) ??
+    const preview = await ifAvailable(previewOf(visit, previews, typed)) ??
       html`<p class="hint">The layout cannot be read just now: there is a preview as soon as it can.</p>`
-    const aids = await aidsFor(visit, context, stored?.id ?? null, preview)
+    const aids = await editorOptions(visit, context, stored?.id ?? null, preview)
     const title = stored?.name ?? 'New template'
     return {
       title,
@@ -171,15 +172,15 @@ export function templatesPages (pages: Pages, context: DashboardContext): void {
 const sampleKey = ({ session }: Visit, template: string): string => `${session.id} ${template}`
 
 /** What cannot be read just now is left out: what somebody has typed is more than that. */
-async function aidsFor (
+async function editorOptions (
   visit: Visit,
   { services }: DashboardContext,
   own: string | null,
   preview: Html
-): Promise<EditorAids> {
+): Promise<EditorOptions> {
   const [others, domains] = await Promise.all([
-    orBehind(visit.api.templates.page({ limit: LAYOUTS_MAX })),
-    orBehind(visit.api.domains.page({ limit: DOMAINS_MAX }))
+    ifAvailable(visit.api.templates.page({ limit: LAYOUTS_MAX })),
+    ifAvailable(visit.api.domains.page({ limit: DOMAINS_MAX }))
   ])
   const layouts = others?.data.filter(({ id, layout_id: layout }) => layout === null && id !== own) ?? []
   const usable =
@@ -193,10 +194,10 @@ async function aidsFor (
   }
 }
 
-async function previewOf (visit: Visit, previews: Previews, typed: TypedTemplate): Promise<Html> {
+async function previewOf (visit: Visit, previews: Previews, typed: TemplateForm): Promise<Html> {
   const given = samplesOf(typed)
   const { subject, html: body, text, rows, layout } = typed
-  const draft: Draft = {
+  const draft: TemplateDraft = {
     subject: subject || null,
     html: body || null,
     text: text || null,
@@ -224,7 +225,7 @@ async function layoutNamed ({ api }: Visit, id: string): Promise<Template | null
   }
 }
 
-async function listPage (visit: Visit, { reads, publicUrl }: DashboardContext): Promise<Answer> {
+async function listPage (visit: Visit, { reads, publicUrl }: DashboardContext): Promise<PageResult> {
   const { data, next_cursor: next } = await visit.api.templates.page({ limit: 25, ...cursorOf(visit) })
   const names = await answerFrom(
     reads,

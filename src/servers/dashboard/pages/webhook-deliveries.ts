@@ -9,8 +9,8 @@ import { badge, empty, faultBox, heading, live, pager, table, time } from '../pa
 import type { DashboardContext } from '../dashboard-context.ts'
 import type { Pages, Visit } from '../visit.ts'
 import { filterForm, isFiltered, readFilters, withoutFilters } from './webhook-filters.ts'
-import { fromView, UNREADABLE } from './webhook-reads.ts'
-import { answerText, deliveryBadge, eventsText, nextTry } from './webhook-words.ts'
+import { readDeliveries, UNREADABLE } from './webhook-queries.ts'
+import { answerText, deliveryBadge, eventsText, nextTry } from './webhook-format.ts'
 
 const PAGE = 25
 
@@ -39,14 +39,16 @@ export async function deliveryList (
   of: Pick<DeliveryFilters, 'webhook' | 'email'>,
   none = NONE_YET
 ): Promise<DeliveryList> {
-  const { asked, cursor, faults } = readFilters(visit)
+  const { filters, cursor, faults } = readFilters(visit)
   const form = filterForm(visit, faults)
   if (faults.summary !== null) return { form, rows: html`${faultBox(faults)}${pager(visit, null)}`, status: 422 }
-  const found = await fromView(
+  const found = await readDeliveries(
     context,
-    listDeliveries({ account: visit.account.id, filters: { ...asked, ...of }, limit: PAGE, cursor })
+    listDeliveries({ account: visit.account.id, filters: { ...filters, ...of }, limit: PAGE, cursor })
   )
-  const list = found === null ? UNREADABLE : shown(visit, context, found, { several: of.webhook === undefined, none })
+  const list = found === null
+    ? UNREADABLE
+    : deliveryTable(visit, context, found, { several: of.webhook === undefined, none })
   return { form, rows: html`${list}${pager(visit, found?.nextCursor ?? null)}`, status: 200 }
 }
 
@@ -57,7 +59,7 @@ const NONE_YET = empty(
 )
 
 /** `several`: each says whose it is. */
-function shown (
+function deliveryTable (
   visit: Visit,
   { services }: DashboardContext,
   { deliveries }: DeliveryPage,

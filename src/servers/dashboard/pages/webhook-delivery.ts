@@ -8,10 +8,22 @@ import { replayDelivery } from '#src/actions/replay.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { answerFrom } from '#src/postgres/reads.ts'
 import { download } from '../download.ts'
-import { act, badge, codeBlock, copyable, exact, facts, heading, live, number, table, time } from '../parts.ts'
+import {
+  actionButton,
+  badge,
+  codeBlock,
+  copyable,
+  exact,
+  detailList,
+  heading,
+  live,
+  number,
+  table,
+  time
+} from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
-import { granted, Missing, type Pages, type Visit } from '../visit.ts'
-import { adviceFor, answerText, deliveryBadge, eventsText, idIn, isFine, nextTry } from './webhook-words.ts'
+import { resultOrThrow, PageNotFound, type Pages, type Visit } from '../visit.ts'
+import { adviceFor, answerText, deliveryBadge, eventsText, idIn, isFine, nextTry } from './webhook-format.ts'
 
 /** What is longer is not shown but saved. */
 const SHOWN_MAX = 64 * 1024
@@ -25,7 +37,7 @@ export function deliveryPages (pages: Pages, context: DashboardContext): void {
     return {
       title,
       section: 'webhooks',
-      page: html`<div ${live(visit, 'deliveries', 'delivery')}>${standing(visit, context, delivery)}</div>${
+      page: html`<div ${live(visit, 'deliveries', 'delivery')}>${statusOf(visit, context, delivery)}</div>${
         payload(visit, body)
       }`
     }
@@ -34,13 +46,13 @@ export function deliveryPages (pages: Pages, context: DashboardContext): void {
   pages.get('/webhooks/deliveries/:id/body', async visit => {
     await recordOf(visit, context)
     const body = await bodyOf(visit, context)
-    if (body === null) throw new Missing('The log no longer holds what was sent.')
+    if (body === null) throw new PageNotFound('The log no longer holds what was sent.')
     return download('application/json', `${visit.params.id!}.json`, body)
   })
 
   pages.post('/webhooks/deliveries/:id/replay', async visit => {
     const { id } = await recordOf(visit, context)
-    const { webhook } = granted(
+    const { webhook } = resultOrThrow(
       await replayDelivery(context.services, visit.asker, id, findDelivery(context.reads.pool))
     )
     const paused = context.services.directory.now.webhooks.get(webhook)?.paused === true
@@ -55,7 +67,7 @@ export function deliveryPages (pages: Pages, context: DashboardContext): void {
 
 async function recordOf (visit: Visit, { reads }: DashboardContext): Promise<DeliveryRecord> {
   const found = await answerFrom(reads, deliveries, getDelivery({ account: visit.account.id, id: idOf(visit) }))
-  if (found === null) throw new Missing(NONE)
+  if (found === null) throw new PageNotFound(NONE)
   return found
 }
 
@@ -63,7 +75,7 @@ const NONE = 'There is no such delivery in this account. They are kept for 30 da
 
 function idOf ({ params }: Visit): string {
   const id = idIn('whd', params.id!)
-  if (id === null) throw new Missing(NONE)
+  if (id === null) throw new PageNotFound(NONE)
   return id
 }
 
@@ -73,7 +85,7 @@ async function bodyOf (visit: Visit, { services, reads }: DashboardContext): Pro
   return seq === null ? null : await readBody(services.appenders.bus, seq)
 }
 
-function standing (visit: Visit, { services }: DashboardContext, delivery: DeliveryRecord): Html {
+function statusOf (visit: Visit, { services }: DashboardContext, delivery: DeliveryRecord): Html {
   const { nowMs } = visit
   const known = services.directory.now.webhooks.get(delivery.webhook)
   const webhook = known?.account === visit.account.id ? known : null
@@ -81,10 +93,10 @@ function standing (visit: Visit, { services }: DashboardContext, delivery: Deliv
   const advice = delivery.state === 'delivered' || last === null ? null : adviceFor(last)
   const above =
     html`<a href="/dashboard/webhooks">Webhooks</a> / <a href="/dashboard/webhooks/deliveries">Deliveries</a>`
-  return html`${heading(eventsText(delivery), again(visit, delivery, webhook), above)}
+  return html`${heading(eventsText(delivery), replayButton(visit, delivery, webhook), above)}
 ${advice !== null && html`<p class="box warn"><strong>${answerText(last!)}.</strong> ${advice}</p>`}
 <section class="card"><h2 class="unseen">What it is</h2>${
-    facts([
+    detailList([
       ['State', html`${deliveryBadge(delivery)}${delivery.test && html` ${badge('test')}`}`],
       [
         'Endpoint',
@@ -102,7 +114,7 @@ ${advice !== null && html`<p class="box warn"><strong>${answerText(last!)}.</str
       delivery.replay === null ? null : ['Sent again by', html`<code>${delivery.replay}</code>`]
     ])
   }</section>
-${delivery.events.length > 1 && members(delivery)}
+${delivery.events.length > 1 && batchEvents(delivery)}
 ${requests(delivery, nowMs)}`
 }
 
@@ -122,7 +134,7 @@ function emailLink (id: string): Html {
   return html`<a href="/dashboard/emails/${id}"><code>${id}</code></a>`
 }
 
-function members ({ events, test }: DeliveryRecord): Html {
+function batchEvents ({ events, test }: DeliveryRecord): Html {
   return html`<section class="card"><h2>Events of the batch</h2>${
     table<Member>('Events of the batch', [
       { name: 'Type', cell: ({ type }) => type },
@@ -132,18 +144,18 @@ function members ({ events, test }: DeliveryRecord): Html {
   }</section>`
 }
 
-function again (visit: Visit, { id, state }: DeliveryRecord, webhook: Webhook | null): Html {
+function replayButton (visit: Visit, { id, state }: DeliveryRecord, webhook: Webhook | null): Html {
   if (webhook === null) return html`<span class="hint">Its endpoint is deleted: it cannot be sent again.</span>`
   if (webhook.disabled !== null) {
     return html`<span class="hint">Its endpoint is disabled: enable it to send this again.</span>`
   }
-  return act(visit, 'Replay this one', {
+  return actionButton(visit, 'Replay this one', {
     action: `/dashboard/webhooks/deliveries/${id}/replay`,
-    ...(state === 'delivered' ? ARRIVED : {})
+    ...(state === 'delivered' ? DELIVERED_ALREADY : {})
   })
 }
 
-const ARRIVED = {
+const DELIVERED_ALREADY = {
   confirm: 'It has arrived already. The receiver gets it once more, with the same id and the same bytes.',
   confirmLabel: 'Replay it'
 }
@@ -177,21 +189,21 @@ ${exact(at.toISOString())}</span></summary>
 
 function payload (visit: Visit, body: string | null): Html {
   return html`<section class="card"><h2>Payload</h2>${
-    body === null ? GONE : body.length > SHOWN_MAX ? saved(visit, body) : shown(visit, body)
+    body === null ? EXPIRED : body.length > SHOWN_MAX ? downloadLink(visit, body) : payloadView(visit, body)
   }</section>`
 }
 
-const GONE = html`<p class="hint">The log no longer holds what was sent.</p>`
+const EXPIRED = html`<p class="hint">The log no longer holds what was sent.</p>`
 
-function saved ({ params }: Visit, body: string): Html {
+function downloadLink ({ params }: Visit, body: string): Html {
   return html`<p>${
     number(Buffer.byteLength(body))
   } bytes, the same on every try. <a href="/dashboard/webhooks/deliveries/${params.id!}/body">Save them</a></p>`
 }
 
-function shown (visit: Visit, body: string): Html {
+function payloadView (visit: Visit, body: string): Html {
   return html`${codeBlock(JSON.stringify(JSON.parse(body), null, 2), 'Payload')}
 <details id="bytes"><summary>The exact bytes that are signed and sent</summary>${codeBlock(body, 'The exact bytes')}${
-    saved(visit, body)
+    downloadLink(visit, body)
   }</details>`
 }

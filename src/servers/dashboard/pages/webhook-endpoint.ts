@@ -4,24 +4,36 @@ import type { DeliveryStateName } from '#projections/deliveries/project.ts'
 import { replaysOf } from '#src/actions/replay.ts'
 import type { UpdateWebhookRequest, Webhook } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
-import { act, copyable, facts, form, heading, live, NO_FAULTS, select, time, unsentIn, type Faults } from '../parts.ts'
+import {
+  actionButton,
+  copyable,
+  detailList,
+  form,
+  heading,
+  live,
+  NO_FAULTS,
+  select,
+  time,
+  postFaultsIn,
+  type Faults
+} from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
-import { Unfit, type Answer, type Pages, type Visit } from '../visit.ts'
+import { FormRefused, type PageResult, type Pages, type Visit } from '../visit.ts'
 import { deliveryList } from './webhook-deliveries.ts'
 import { formIn, settingsIn, webhookForm, type WebhookForm } from './webhook-form.ts'
-import { countsOf, countText, dayAgo } from './webhook-reads.ts'
+import { countsOf, countText, dayAgo } from './webhook-queries.ts'
 import { replaysCard } from './webhook-replays.ts'
 import { secretPage } from './webhook-secret.ts'
-import { stateBadge } from './webhook-words.ts'
+import { stateBadge } from './webhook-format.ts'
 
 const COUNT_MAX = 1000
 /** How often it looks at a replay that is under way. */
-const LOOK_S = 3
+const REFRESH_S = 3
 
 /** `/webhooks/:id`: one endpoint, how it does, and what can be done with it. */
 export function endpointPages (pages: Pages, context: DashboardContext): void {
   pages.get('/webhooks/:id', async visit => {
-    const webhook = await own(visit)
+    const webhook = await endpointOf(visit)
     const { id } = webhook
     const [counts, replays, list] = await Promise.all([
       countsOf(context, visit, [id], COUNT_MAX),
@@ -29,9 +41,9 @@ export function endpointPages (pages: Pages, context: DashboardContext): void {
       deliveryList(visit, context, { webhook: id })
     ])
     // What a replay waits for is in no log.
-    const seconds = replays.some(({ state }) => state === 'running') ? LOOK_S : null
+    const seconds = replays.some(({ state }) => state === 'running') ? REFRESH_S : null
     const { form, rows, status } = list
-    const page = html`<div ${live(visit, 'deliveries', 'endpoint', seconds)}>${standing(visit, webhook)}${
+    const page = html`<div ${live(visit, 'deliveries', 'endpoint', seconds)}>${statusOf(visit, webhook)}${
       tiles(visit, webhook, counts?.get(id))
     }${settings(visit, webhook)}
 ${replaysCard(visit, id, replays)}<section id="deliveries"><h2>Deliveries</h2>${form}${rows}</section></div>${
@@ -44,7 +56,7 @@ ${replaysCard(visit, id, replays)}<section id="deliveries"><h2>Deliveries</h2>${
 
   pages.post('/webhooks/:id/test', async visit => {
     const type = EVENT_TYPES.find(name => name === visit.form.get('type'))
-    if (type === undefined) throw new Unfit('There is no such type of event.')
+    if (type === undefined) throw new FormRefused('There is no such type of event.')
     const { delivery_id: delivery } = await visit.api.webhooks.test(visit.params.id!, { type })
     return { to: `/dashboard/webhooks/deliveries/${delivery}`, notice: 'The test event is on its way.' }
   })
@@ -52,7 +64,7 @@ ${replaysCard(visit, id, replays)}<section id="deliveries"><h2>Deliveries</h2>${
 
 function changingPages (pages: Pages): void {
   pages.get('/webhooks/:id/edit', async visit => {
-    const webhook = await own(visit)
+    const webhook = await endpointOf(visit)
     return editPage(visit, webhook, formOf(webhook), NO_FAULTS)
   })
 
@@ -61,7 +73,7 @@ function changingPages (pages: Pages): void {
     try {
       await visit.api.webhooks.update(visit.params.id!, settingsIn(given))
     } catch (error) {
-      return editPage(visit, await own(visit), given, unsentIn(error))
+      return editPage(visit, await endpointOf(visit), given, postFaultsIn(error))
     }
     return { to: pathOf(visit), notice: 'Changed.' }
   })
@@ -100,7 +112,7 @@ function secretPages (pages: Pages): void {
 const OVERLAP =
   'For 24 hours, or until you end that on the page of the endpoint, the one before signs too: webhook-signature carries both, X-Service-Signature the old one.'
 
-async function own ({ api, params }: Visit): Promise<Webhook> {
+async function endpointOf ({ api, params }: Visit): Promise<Webhook> {
   return await api.webhooks.get(params.id!)
 }
 
@@ -108,13 +120,17 @@ function pathOf ({ params }: Visit): string {
   return `/dashboard/webhooks/${params.id!}`
 }
 
-function standing (visit: Visit, webhook: Webhook): Html {
+function statusOf (visit: Visit, webhook: Webhook): Html {
   const { url, status, paused } = webhook
   const path = pathOf(visit)
   const buttons = html`${
     status === 'enabled' && html`<a class="button" href="${path}/replay">Replay…</a>`
   } <a class="button" href="${path}/edit">Edit</a>
-${paused ? act(visit, 'Resume', { action: `${path}/resume` }) : act(visit, 'Pause', { action: `${path}/pause` })}`
+${
+    paused
+      ? actionButton(visit, 'Resume', { action: `${path}/resume` })
+      : actionButton(visit, 'Pause', { action: `${path}/pause` })
+  }`
   return html`${heading(url, buttons, html`<a href="/dashboard/webhooks">Webhooks</a>`)}${
     status === 'disabled' ? disabledBox(visit, webhook) : enabledBoxes(visit, webhook)
   }
@@ -125,7 +141,7 @@ function disabledBox (visit: Visit, { disabled_reason: reason }: Webhook): Html 
   const why = reason === 'gone' ? 'its receiver answered 410, Gone.' : 'it did nothing but fail for five days.'
   return html`<div class="box bad"><p><strong>Disabled:</strong> ${why} What was owed to it has failed, and what happens now is not sent to it. Mend the receiver and enable the
 endpoint; a replay of all events then brings what it has missed.</p>${
-    act(visit, 'Enable', { action: `${pathOf(visit)}/enable` })
+    actionButton(visit, 'Enable', { action: `${pathOf(visit)}/enable` })
   }</div>`
 }
 
@@ -147,7 +163,11 @@ function rotationBox (visit: Visit, { secret_rotation: rotation }: Webhook): Htm
   if (rotation === null) return null
   const confirm =
     'From now on only the new secret signs. A receiver that still checks by the old one will turn events away.'
-  const end = act(visit, 'End that now', { action: `${pathOf(visit)}/finish`, confirm, confirmLabel: 'End it now' })
+  const end = actionButton(visit, 'End that now', {
+    action: `${pathOf(visit)}/finish`,
+    confirm,
+    confirmLabel: 'End it now'
+  })
   return html`<div class="box calm"><p>The secret before the last rotation signs, too; that ends ${
     time(rotation.previous_expires_at, visit.nowMs)
   }.</p>${end}</div>`
@@ -171,7 +191,7 @@ function tiles (visit: Visit, { id }: Webhook, counts: DeliveryCounts | undefine
 function settings ({ nowMs }: Visit, webhook: Webhook): Html {
   const { id, events, batch, concurrency, every_deferral: every, start_at: start, created_at: created } = webhook
   return html`<section class="card"><h2 class="unseen">Settings</h2>${
-    facts([
+    detailList([
       ['State', stateBadge(webhook, nowMs)],
       ['Events', events.join(', ')],
       [
@@ -192,7 +212,7 @@ function settings ({ nowMs }: Visit, webhook: Webhook): Html {
 function actions (visit: Visit, webhook: Webhook): Html {
   const confirm =
     'The endpoint ends at once: what is still owed to it fails and cannot be replayed. This cannot be undone; a pause can.'
-  const end = act(visit, 'Delete the endpoint', {
+  const end = actionButton(visit, 'Delete the endpoint', {
     action: `${pathOf(visit)}/delete`,
     confirm,
     confirmLabel: 'Delete it',
@@ -224,7 +244,11 @@ function test (visit: Visit, { events, status, paused }: Webhook): Html {
 function rotate (visit: Visit, { secret_rotation: rotation }: Webhook): Html {
   if (rotation !== null) return html`<p class="hint">A rotation is under way: end it before the next one.</p>`
   const confirm = 'A new secret is made and shown once. For 24 hours the present one signs, too.'
-  return act(visit, 'Rotate the secret', { action: `${pathOf(visit)}/rotate`, confirm, confirmLabel: 'Rotate it' })
+  return actionButton(visit, 'Rotate the secret', {
+    action: `${pathOf(visit)}/rotate`,
+    confirm,
+    confirmLabel: 'Rotate it'
+  })
 }
 
 function formOf ({ url, events, every_deferral: everyDeferral, batch, concurrency }: Webhook): WebhookForm {
@@ -240,7 +264,7 @@ function formOf ({ url, events, every_deferral: everyDeferral, batch, concurrenc
   }
 }
 
-function editPage (visit: Visit, { id, url }: Webhook, given: WebhookForm, faults: Faults): Answer {
+function editPage (visit: Visit, { id, url }: Webhook, given: WebhookForm, faults: Faults): PageResult {
   const path = `/dashboard/webhooks/${id}`
   const page = html`${
     heading('Edit the endpoint', null, html`<a href="/dashboard/webhooks">Webhooks</a> / <a href="${path}">${url}</a>`)

@@ -5,23 +5,23 @@ import { ERROR_KINDS } from '#streams/delivery/facts.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { field, select, withQuery, type Faults } from '../parts.ts'
 import { NO_TIME, timeField, timeIn } from '../times.ts'
-import { openTyped, typedIn } from '../typed.ts'
+import { createFieldReader, fieldText } from '../field-reader.ts'
 import type { Visit } from '../visit.ts'
-import { ERROR_WORDS, idIn } from './webhook-words.ts'
+import { ERROR_TEXTS, idIn } from './webhook-format.ts'
 
 const FOLDED = ['event', 'email', 'since', 'until']
 const FILTERS = ['state', 'error', ...FOLDED]
 
 /** What a list of deliveries is asked by, and what of it is none. */
-export interface Filters {
-  asked: DeliveryFilters
+export interface DeliveryListFilters {
+  filters: DeliveryFilters
   cursor: Place | null
   faults: Faults
 }
 
-export function readFilters ({ query }: Visit): Filters {
-  const { take, faults } = openTyped(query)
-  const asked = {
+export function readFilters ({ query }: Visit): DeliveryListFilters {
+  const { take, faults } = createFieldReader(query)
+  const filters = {
     state: take('state', oneOf(DELIVERY_STATES), `The state is one of ${DELIVERY_STATES.join(', ')}.`),
     errorKind: take('error', oneOf(ERROR_KINDS), `What kept an answer away is one of ${ERROR_KINDS.join(', ')}.`),
     event: take('event', text => idIn('ev', text), 'An event is found by its id, ev_….'),
@@ -30,7 +30,7 @@ export function readFilters ({ query }: Visit): Filters {
     until: take('until', timeIn, NO_TIME)
   }
   const cursor = take('cursor', parsePlace, 'This link to a page of the list is damaged.') ?? null
-  return { asked, cursor, faults: faults() }
+  return { filters, cursor, faults: faults() }
 }
 
 function oneOf<T extends string> (names: readonly T[]): (text: string) => T | null {
@@ -40,14 +40,14 @@ function oneOf<T extends string> (names: readonly T[]): (text: string) => T | nu
 /** Not drawn anew with what is around it: somebody may be typing. */
 export function filterForm (visit: Visit, faults: Faults): Html {
   const { query, url } = visit
-  const typed = (name: string) => typedIn(query, name)
+  const typed = (name: string) => fieldText(query, name)
   const states: Array<[string, string]> = [
     ['', 'All states'],
     ...DELIVERY_STATES.map((name): [string, string] => [name, name])
   ]
   const errors: Array<[string, string]> = [
     ['', 'Any answer'],
-    ...ERROR_KINDS.map((name): [string, string] => [name, ERROR_WORDS[name]])
+    ...ERROR_KINDS.map((name): [string, string] => [name, ERROR_TEXTS[name]])
   ]
   const isUsed = FOLDED.some(name => typed(name) !== '')
   return html`<form method="get" action="${url.split(
@@ -67,7 +67,7 @@ ${timeField({ name: 'until', label: 'and before (UTC)', value: typed('until') },
 }
 
 export function isFiltered ({ query }: Visit): boolean {
-  return FILTERS.some(name => typedIn(query, name) !== '')
+  return FILTERS.some(name => fieldText(query, name) !== '')
 }
 
 export function withoutFilters (visit: Visit): string {

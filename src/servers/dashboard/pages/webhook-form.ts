@@ -1,12 +1,12 @@
 import { EVENT_TYPES } from '#streams/webhook/facts.ts'
 import type { CreateWebhookRequest } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
-import { checkbox, faultBox, field, form, type Faults, type Field } from '../parts.ts'
-import type { Once } from '../once.ts'
+import { checkbox, faultBox, field, form, type Faults, type FormField } from '../parts.ts'
+import type { SubmitOnce } from '../submit-once.ts'
 import { timeField, utcTime } from '../times.ts'
 import type { Visit } from '../visit.ts'
 
-const EVENT_WORDS: Record<typeof EVENT_TYPES[number], string> = {
+const EVENT_TEXTS: Record<typeof EVENT_TYPES[number], string> = {
   'email.delivered': 'accepted by the mail server of its recipient',
   'email.bounced': 'rejected, put off, or given up',
   'email.opened': 'opened',
@@ -49,12 +49,12 @@ export function formIn ({ form: given }: Visit): WebhookForm {
   }
 }
 
-export type WebhookSettings = Pick<CreateWebhookRequest, 'url' | 'events' | 'every_deferral' | 'batch' | 'concurrency'>
+export type EndpointSettings = Pick<CreateWebhookRequest, 'url' | 'events' | 'every_deferral' | 'batch' | 'concurrency'>
 
 /** What the API is asked for; it says what is wrong with it. */
 export function settingsIn (
   { url, events, everyDeferral, batchEvents, batchWait, concurrency }: WebhookForm
-): WebhookSettings {
+): EndpointSettings {
   const batch = batchEvents === '' && batchWait === ''
     ? null
     : { max_events: figureIn(batchEvents || '100'), max_wait_ms: figureIn(batchWait || '5000') }
@@ -64,7 +64,7 @@ export function settingsIn (
     every_deferral: everyDeferral,
     batch,
     concurrency: concurrency === '' ? null : figureIn(concurrency)
-  } as WebhookSettings
+  } as EndpointSettings
 }
 
 /** A number, or what was typed in its place. */
@@ -77,7 +77,7 @@ export function startIn ({ startAt }: WebhookForm): { start_at?: string } {
   return startAt === '' ? {} : { start_at: utcTime(startAt) }
 }
 
-const URL_FIELD: Field = {
+const URL_FIELD: FormField = {
   name: 'url',
   label: 'URL',
   type: 'url',
@@ -90,7 +90,7 @@ const URL_FIELD: Field = {
 /** `once`: of an endpoint that is still to be made. */
 export function webhookForm (
   visit: Visit,
-  { action, label, once = null }: { action: string, label: string, once?: Once | null },
+  { action, label, once = null }: { action: string, label: string, once?: SubmitOnce | null },
   given: WebhookForm,
   faults: Faults
 ): Html {
@@ -149,7 +149,7 @@ ${
       checkbox(
         'events',
         type,
-        html`<code>${type}</code><br><span class="hint">${EVENT_WORDS[type]}</span>`,
+        html`<code>${type}</code><br><span class="hint">${EVENT_TEXTS[type]}</span>`,
         events.includes(type)
       )
     )

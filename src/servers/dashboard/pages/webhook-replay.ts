@@ -8,7 +8,7 @@ import { html, type Html } from '#src/base/html.ts'
 import { newId } from '#src/base/id.ts'
 import {
   empty,
-  facts,
+  detailList,
   fault,
   faultBox,
   field,
@@ -18,17 +18,17 @@ import {
   NO_FAULTS,
   number,
   select,
-  span,
+  duration,
   table,
   type Column,
   type Faults
 } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import { NO_TIME, timeField, timeIn } from '../times.ts'
-import { openTyped, typedIn } from '../typed.ts'
-import { granted, type Answer, type Pages, type Visit } from '../visit.ts'
+import { createFieldReader, fieldText } from '../field-reader.ts'
+import { resultOrThrow, type PageResult, type Pages, type Visit } from '../visit.ts'
 import { replayTable } from './webhook-replays.ts'
-import { stretchText } from './webhook-words.ts'
+import { stretchText } from './webhook-format.ts'
 
 /** Counting reads all that would be sent: nobody waits for longer in front of a page. */
 const COUNT_MS = 8000
@@ -42,8 +42,8 @@ const SINCE: Array<[hours: string, text: string]> = [
   ['168', 'The last 7 days'],
   ['719', 'The last 30 days']
 ]
-const SINCE_UNLESS_TOLD = '24'
-const WHAT_WORDS: Record<ReplayWish['what'], string> = {
+const SINCE_DEFAULT = '24'
+const WHAT_TEXTS: Record<ReplayWish['what'], string> = {
   failed: 'What failed',
   window: 'All events that it listens to'
 }
@@ -53,17 +53,17 @@ export function replayPages (pages: Pages, context: DashboardContext): void {
   pages.get('/webhooks/:id/replay', async visit => {
     const { id, url } = await visit.api.webhooks.get(visit.params.id!)
     if (!visit.query.has('what')) return replayPage(visit, { id, url }, NO_FAULTS, null)
-    const { wish, faults } = wishIn(visit.query, visit.nowMs)
+    const { wish, faults } = requestIn(visit.query, visit.nowMs)
     const count = faults.summary === null ? await dryRun(visit, context, id, wish) : null
     if (count instanceof Refusal) return replayPage(visit, { id, url }, fault(count.message), null)
-    return replayPage(visit, { id, url }, faults, count && found(visit, id, wish, count))
+    return replayPage(visit, { id, url }, faults, count && countedCard(visit, id, wish, count))
   })
 
   pages.post('/webhooks/:id/replay', async visit => {
     const id = visit.params.id!
-    const { wish, faults } = wishIn(visit.form, visit.nowMs)
+    const { wish, faults } = requestIn(visit.form, visit.nowMs)
     if (faults.summary !== null) return replayPage(visit, await visit.api.webhooks.get(id), faults, null)
-    granted(await requestReplay(context.services, visit.asker, id, wish, typedIn(visit.form, 'once')))
+    resultOrThrow(await requestReplay(context.services, visit.asker, id, wish, fieldText(visit.form, 'once')))
     return { to: `/dashboard/webhooks/${id}#replays`, notice: 'The replay has begun.' }
   })
 
@@ -80,15 +80,15 @@ export function replayPages (pages: Pages, context: DashboardContext): void {
   })
 
   pages.post('/webhooks/:id/replays/:replay/cancel', async visit => {
-    granted(await cancelReplay(context.services, visit.asker, visit.params.replay!))
+    resultOrThrow(await cancelReplay(context.services, visit.asker, visit.params.replay!))
     return { to: `/dashboard/webhooks/${visit.params.id!}#replays`, notice: 'The replay is canceled.' }
   })
 }
 
 /** Of the form, or of what was counted: whole times, so that what is confirmed is what was counted. */
-function wishIn (given: URLSearchParams, nowMs: number): { wish: ReplayWish, faults: Faults } {
-  const { take, faults } = openTyped(given)
-  const [hours] = /^\d{1,4}$/.exec(given.get('since') ?? '') ?? [SINCE_UNLESS_TOLD]
+function requestIn (given: URLSearchParams, nowMs: number): { wish: ReplayWish, faults: Faults } {
+  const { take, faults } = createFieldReader(given)
+  const [hours] = /^\d{1,4}$/.exec(given.get('since') ?? '') ?? [SINCE_DEFAULT]
   const [from, to] = [take('from', timeIn, NO_TIME), take('to', timeIn, NO_TIME)]
   const wish: ReplayWish = {
     what: given.get('what') === 'window' ? 'window' : 'failed',
@@ -117,11 +117,11 @@ function replayPage (
   { id, url }: { id: string, url: string },
   faults: Faults,
   counted: Html | null
-): Answer {
+): PageResult {
   const page = html`${heading('Replay', null, above(id, url))}
 <section class="card"><p class="hint">What is sent again has the same id and the same bytes as before: a receiver that has taken it already can tell. New events go first.</p>
 ${faultBox(faults)}
-${wishForm(visit, id, faults)}</section>
+${requestForm(visit, id, faults)}</section>
 ${counted}`
   return { title: 'Replay', section: 'webhooks', page, status: faults.summary === null ? 200 : 422 }
 }
@@ -130,16 +130,16 @@ function above (id: string, url: string): Html {
   return html`<a href="/dashboard/webhooks">Webhooks</a> / <a href="/dashboard/webhooks/${id}">${url}</a>`
 }
 
-function wishForm ({ query, nowMs }: Visit, id: string, faults: Faults): Html {
+function requestForm ({ query, nowMs }: Visit, id: string, faults: Faults): Html {
   const chosen = (name: string, unless: string) => query.get(name) ?? unless
   return html`<form method="get" action="/dashboard/webhooks/${id}/replay" class="fields"><div class="columns">
-${select('what', 'What', Object.entries(WHAT_WORDS), chosen('what', 'failed'))}
-${select('since', 'When', SINCE, chosen('since', SINCE_UNLESS_TOLD))}
+${select('what', 'What', Object.entries(WHAT_TEXTS), chosen('what', 'failed'))}
+${select('since', 'When', SINCE, chosen('since', SINCE_DEFAULT))}
 ${
     timeField({
       name: 'from',
       label: 'or from (UTC)',
-      value: typedIn(query, 'from'),
+      value: fieldText(query, 'from'),
       hint: 'Instead of the choice before.'
     }, faults)
   }
@@ -147,7 +147,7 @@ ${
     timeField({
       name: 'to',
       label: 'up to (UTC)',
-      value: typedIn(query, 'to'),
+      value: fieldText(query, 'to'),
       hint: `Empty = now, ${timestamp(nowMs).slice(11, 16)} UTC.`
     }, faults)
   }
@@ -163,7 +163,7 @@ ${
 </div><div class="actions"><button class="primary">Count what it would send</button></div></form>`
 }
 
-function found (
+function countedCard (
   visit: Visit,
   id: string,
   { what, fromMs, toMs, pace }: ReplayWish,
@@ -171,7 +171,7 @@ function found (
 ): Html {
   const [from, to] = [timestamp(fromMs), timestamp(toMs)]
   const stretch = stretchText(from, to)
-  if (deliveries === 0 && whole) return nothing(what, stretch)
+  if (deliveries === 0 && whole) return nothingCard(what, stretch)
   const least = whole ? '' : 'at least '
   const hidden = Object.entries({ what, from, to, pace, once: newId('rpl', visit.nowMs) }).map(([name, value]) =>
     html`<input type="hidden" name="${name}" value="${value}">`
@@ -185,9 +185,9 @@ function found (
     deliveries === 1 ? 'delivery' : 'deliveries'
   }</h2>
 ${
-    facts([['What', WHAT_WORDS[what]], ['Then', stretch], ['Events', `${least}${number(events)}`], [
+    detailList([['What', WHAT_TEXTS[what]], ['Then', stretch], ['Events', `${least}${number(events)}`], [
       'Takes',
-      `${least}${span(Math.ceil(deliveries / pace) * 1000)}`
+      `${least}${duration(Math.ceil(deliveries / pace) * 1000)}`
     ]])
   }
 ${!whole && html`<p class="hint">Counting stopped there, so that nobody waits for it; the replay goes to the end.</p>`}
@@ -201,7 +201,7 @@ ${
 ${table('Events by type', columns, Object.entries(types))}</section>`
 }
 
-function nothing (what: ReplayWish['what'], stretch: string): Html {
+function nothingCard (what: ReplayWish['what'], stretch: string): Html {
   const why = what === 'failed' ? 'Nothing that failed then is still failed' : 'No event of its types happened then'
   return html`<section class="card" role="status"><h2>Nothing to send</h2><p>${why}: ${stretch}.</p></section>`
 }

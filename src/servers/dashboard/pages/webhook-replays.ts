@@ -1,9 +1,9 @@
 import type { ReplayState } from '#streams/replay/decide.ts'
 import type { WaitReason } from '#streams/replay/wait.ts'
 import { html, type Html } from '#src/base/html.ts'
-import { act, badge, number, table, time } from '../parts.ts'
+import { actionButton, badge, number, table, time } from '../parts.ts'
 import type { Visit } from '../visit.ts'
-import { stretchText } from './webhook-words.ts'
+import { stretchText } from './webhook-format.ts'
 
 const SHOWN_MAX = 10
 
@@ -43,7 +43,7 @@ export function replayTable (visit: Visit, replays: ReplayState[]): Html {
         kind: 'wide',
         cell: ({ what, from, to }) => html`${WHAT[what]}<br><span class="hint">${stretchText(from, to)}</span>`
       },
-      { name: 'State', cell: standing },
+      { name: 'State', cell: stateCell },
       { name: 'Deliveries', cell: progress },
       { name: 'A second', kind: 'num', cell: ({ pace }) => pace },
       { name: 'Changed', cell: ({ changedAt }) => time(changedAt, visit.nowMs) },
@@ -59,7 +59,7 @@ export function replayTable (visit: Visit, replays: ReplayState[]): Html {
 function cancelOf (visit: Visit, { state, replay, webhook }: ReplayState): Html | null {
   if (state !== 'running') return null
   const confirm = 'No more of this replay is sent than it has asked for already.'
-  return act(visit, 'Cancel', {
+  return actionButton(visit, 'Cancel', {
     action: `/dashboard/webhooks/${webhook}/replays/${replay}/cancel`,
     confirm,
     confirmLabel: 'Cancel the replay'
@@ -72,6 +72,6 @@ function progress ({ state, made }: ReplayState): string {
   return `${number(made)} asked for${state === 'running' ? ' so far' : ''}`
 }
 
-function standing ({ state, waits }: ReplayState): Html {
+function stateCell ({ state, waits }: ReplayState): Html {
   return html`${badge(state)}${waits !== null && html`<br><span class="hint">Waits: ${WAITS[waits]}</span>`}`
 }

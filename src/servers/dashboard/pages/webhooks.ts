@@ -3,24 +3,35 @@ import type { DeliveryCounts } from '#projections/deliveries/health.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { curlFor } from '../curl.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
-import { codeBlock, cursorOf, empty, heading, live, NO_FAULTS, pager, table, unsentIn, type Faults } from '../parts.ts'
-import { createOnce, type Once } from '../once.ts'
-import type { Answer, Pages, Visit } from '../visit.ts'
+import {
+  codeBlock,
+  cursorOf,
+  empty,
+  heading,
+  live,
+  NO_FAULTS,
+  pager,
+  table,
+  postFaultsIn,
+  type Faults
+} from '../parts.ts'
+import { createSubmitOnce, type SubmitOnce } from '../submit-once.ts'
+import type { PageResult, Pages, Visit } from '../visit.ts'
 import { deliveriesPages } from './webhook-deliveries.ts'
 import { deliveryPages } from './webhook-delivery.ts'
 import { endpointPages } from './webhook-endpoint.ts'
 import { formIn, NEW_FORM, settingsIn, startIn, webhookForm, type WebhookForm } from './webhook-form.ts'
-import { countsLine, countsOf } from './webhook-reads.ts'
+import { countsLine, countsOf } from './webhook-queries.ts'
 import { replayPages } from './webhook-replay.ts'
 import { secretPage } from './webhook-secret.ts'
-import { stateBadge } from './webhook-words.ts'
+import { stateBadge } from './webhook-format.ts'
 
 /** Of each endpoint in a list. */
 const COUNT_MAX = 100
 
 /** Endpoints, what was sent to them and what came of it, and sending it again. */
 export function webhooksPages (pages: Pages, context: DashboardContext): void {
-  const once = createOnce()
+  const once = createSubmitOnce()
   pages.get('/webhooks', async visit => {
     const { data, next_cursor: next } = await visit.api.webhooks.page(cursorOf(visit))
     if (data.length === 0 && !visit.query.has('cursor')) {
@@ -48,7 +59,7 @@ export function webhooksPages (pages: Pages, context: DashboardContext): void {
       })
       return { title: 'The endpoint is made', section: 'webhooks', page }
     } catch (error) {
-      return newPage(visit, once, given, unsentIn(error))
+      return newPage(visit, once, given, postFaultsIn(error))
     }
   })
 
@@ -90,7 +101,7 @@ function none (publicUrl: string): Html {
   )
 }
 
-function newPage (visit: Visit, once: Once, given: WebhookForm, faults: Faults): Answer {
+function newPage (visit: Visit, once: SubmitOnce, given: WebhookForm, faults: Faults): PageResult {
   const page = html`${heading('New endpoint', null, html`<a href="/dashboard/webhooks">Webhooks</a>`)}
 <section class="card">${
     webhookForm(visit, { action: '/dashboard/webhooks', label: 'Make the endpoint', once }, given, faults)

@@ -8,7 +8,7 @@ import { sha256Hex } from '#src/base/secret.ts'
 const NOTICE_S = 60
 
 /** The browser's side of a session: no script reads it, and no other site sends it along. */
-export function cookies (publicUrl: string) {
+export function sessionCookies (publicUrl: string) {
   const secure = publicUrl.startsWith('https:')
   // A neighbour under the same domain could plant one of any other name. Source: RFC 6265bis 4.1.3.2
   const prefix = secure ? '__Host-' : ''
@@ -34,7 +34,7 @@ export function cookies (publicUrl: string) {
   }
 }
 
-export type Cookies = ReturnType<typeof cookies>
+export type SessionCookies = ReturnType<typeof sessionCookies>
 
 /** The token of a session's forms. It follows from what only the browser's secret and the log lead to. */
 export function csrfOf ({ hash }: Pick<Session, 'hash'>): string {

@@ -29,7 +29,7 @@ export function stateBadge (webhook: Webhook, nowMs: number): Html {
 }
 
 /** Why a request had no answer, in the words of whoever looks for one. */
-export const ERROR_WORDS: Record<ErrorKind, string> = {
+export const ERROR_TEXTS: Record<ErrorKind, string> = {
   timeout: 'Timeout',
   dns: 'Name not resolved',
   connect: 'No connection',
@@ -41,7 +41,7 @@ export const ERROR_WORDS: Record<ErrorKind, string> = {
   other: 'Other'
 }
 
-const MENDS: Partial<Record<ErrorKind, string>> = {
+const ERROR_ADVICE: Partial<Record<ErrorKind, string>> = {
   timeout: 'An answer has to come within 15 seconds: let the receiver answer first and work afterwards.',
   dns: 'The name of the host has no address: look at the URL, and at the DNS of its domain.',
   connect: 'Nothing listens there, or a firewall is in between: is the receiver running, and is the port right?',
@@ -55,7 +55,7 @@ const MENDS: Partial<Record<ErrorKind, string>> = {
 
 /** What may help, or null where nobody can tell. */
 export function adviceFor ({ status, errorKind }: LastAttempt): string | null {
-  if (errorKind !== null) return MENDS[errorKind] ?? null
+  if (errorKind !== null) return ERROR_ADVICE[errorKind] ?? null
   if (status === null || (status >= 200 && status < 300)) return null
   if (status < 400) return 'Redirects are not followed: give the endpoint the URL that they lead to.'
   if (status === 401 || status === 403) {
@@ -83,7 +83,7 @@ export function deliveryBadge ({ state, reason }: Pick<DeliverySummary, 'state' 
 /** What came of a request: a status, or why there was none. */
 export function answerText ({ status, error, errorKind }: LastAttempt): string {
   if (status !== null) return `HTTP ${status}`
-  const words = error ?? ERROR_WORDS[errorKind ?? 'other']
+  const words = error ?? ERROR_TEXTS[errorKind ?? 'other']
   return words.slice(0, 1).toUpperCase() + words.slice(1)
 }
 

@@ -11,7 +11,7 @@ import type { Visit } from '../visit.ts'
 const DAY_MS = 86_400_000
 
 /** What the view of deliveries says; null when it cannot be read: an endpoint can be paused and mended all the same. */
-export async function fromView<T> ({ reads }: DashboardContext, query: Query<T>): Promise<T | null> {
+export async function readDeliveries<T> ({ reads }: DashboardContext, query: Query<T>): Promise<T | null> {
   try {
     return await answerFrom(reads, deliveries, query)
   } catch (error) {
@@ -35,7 +35,10 @@ export async function countsOf (
   webhooks: string[],
   max: number
 ): Promise<Map<string, DeliveryCounts> | null> {
-  return await fromView(context, deliveryCounts({ account: visit.account.id, webhooks, since: dayAgo(visit), max }))
+  return await readDeliveries(
+    context,
+    deliveryCounts({ account: visit.account.id, webhooks, since: dayAgo(visit), max })
+  )
 }
 
 /** `1,000+` where counting stopped. */

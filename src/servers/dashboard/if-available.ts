@@ -9,7 +9,7 @@ const PATIENCE_MS = 2500
 
 /** What a view answers; null while it is behind the log, away or slow: the rest of the page, which may say why, is
  *  shown all the same. */
-export async function orBehind<T> (answer: Promise<T>, patienceMs = PATIENCE_MS): Promise<T | null> {
+export async function ifAvailable<T> (answer: Promise<T>, patienceMs = PATIENCE_MS): Promise<T | null> {
   try {
     return await deadline(answer, patienceMs, 'a view does not answer')
   } catch (error) {

@@ -1,7 +1,7 @@
 /** From where on something needs somebody: said once, for Overview and Operations alike. */
 
 /** A share of mail that is held against its sender: above `rateMax`, once it is `partMin` of `ofMin` or more. */
-interface Limit {
+interface RateThreshold {
   rateMax: number
   ofMin: number
   partMin: number
@@ -11,20 +11,24 @@ interface Limit {
 
 /** Above these, mailbox providers begin to put off or refuse a sender's mail: of fewer mails a single bounce says too
  *  much, and one complaint is no rate at all. Source: Gmail's and Yahoo's sender guidelines. */
-export const BOUNCES: Limit = {
+export const BOUNCES: RateThreshold = {
   rateMax: 0.05,
   ofMin: 100,
   partMin: 1,
   advice: 'Above 5 % mail services begin to distrust the sender: see where the addresses come from.'
 }
-export const COMPLAINTS: Limit = {
+export const COMPLAINTS: RateThreshold = {
   rateMax: 0.001,
   ofMin: 100,
   partMin: 2,
   advice: "Above 0.1 % mail services begin to file the sender's mail as spam."
 }
 
-export function judge (part: number, of: number, { rateMax, ofMin, partMin }: Limit): 'over' | 'near' | 'fine' {
+export function rateState (
+  part: number,
+  of: number,
+  { rateMax, ofMin, partMin }: RateThreshold
+): 'over' | 'near' | 'fine' {
   if (of < ofMin || part < partMin || part / of <= rateMax / 2) return 'fine'
   return part / of > rateMax ? 'over' : 'near'
 }
@@ -35,7 +39,7 @@ const BUSY_S = 2
 const BEHIND_S = 15
 
 /** How a view stands that is so far behind the log. */
-export function judgeLag ({ facts, seconds }: { facts: number, seconds: number }): 'up to date' | 'busy' | 'behind' {
+export function lagState ({ facts, seconds }: { facts: number, seconds: number }): 'up to date' | 'busy' | 'behind' {
   if (facts === 0 || seconds < BUSY_S) return 'up to date'
   return seconds < BEHIND_S ? 'busy' : 'behind'
 }

@@ -1,12 +1,12 @@
 import type { Faults } from './parts.ts'
 
 /** Takes what a link or a form holds, field by field, and remembers what is wrong with it. */
-export function openTyped (given: URLSearchParams) {
+export function createFieldReader (given: URLSearchParams) {
   const wrong = new Map<string, string>()
   return {
     /** As `read` has it; undefined where nothing was typed, or where it has null, which is a fault. */
     take<T> (name: string, read: (text: string) => T | null, fault: string): T | undefined {
-      const text = typedIn(given, name)
+      const text = fieldText(given, name)
       if (text === '') return undefined
       const value = read(text)
       if (value === null) wrong.set(name, fault)
@@ -19,6 +19,6 @@ export function openTyped (given: URLSearchParams) {
   }
 }
 
-export function typedIn (given: URLSearchParams, name: string): string {
+export function fieldText (given: URLSearchParams, name: string): string {
   return given.get(name)?.trim() ?? ''
 }
