@@ -1,14 +1,14 @@
 import type { Faults } from './parts.ts'
 
-/** Takes what a link or a form holds, field by field, and remembers what is wrong with it. */
+/** Reads the fields of a link or a form one by one, and remembers what is wrong with them. */
 export function createFieldReader (given: URLSearchParams) {
   const wrong = new Map<string, string>()
   return {
-    /** As `read` has it; undefined where nothing was typed, or where it has null, which is a fault. */
-    take<T> (name: string, read: (text: string) => T | null, fault: string): T | undefined {
+    /** The field as `parse` has it. undefined = empty, or `parse` gave null, which is recorded as `fault`. */
+    read<T> (name: string, parse: (text: string) => T | null, fault: string): T | undefined {
       const text = fieldText(given, name)
       if (text === '') return undefined
-      const value = read(text)
+      const value = parse(text)
       if (value === null) wrong.set(name, fault)
       return value ?? undefined
     },

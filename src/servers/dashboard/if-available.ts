@@ -3,15 +3,13 @@ import { deadline, Late } from '#src/base/errors.ts'
 import { isUnavailable } from '#src/postgres/pool.ts'
 import { ProjectionUnavailable } from '#src/postgres/reads.ts'
 
-/** A part of a page that a view does not answer in this time is left out; the API itself waits two seconds for one that
- *  is behind. */
-const PATIENCE_MS = 2500
+/** A part of a page that takes longer is left out. The API itself waits two seconds for a projection that is behind. */
+const PART_TIMEOUT_MS = 2500
 
-/** What a view answers; null while it is behind the log, away or slow: the rest of the page, which may say why, is
- *  shown all the same. */
-export async function ifAvailable<T> (answer: Promise<T>, patienceMs = PATIENCE_MS): Promise<T | null> {
+/** The result; null while its projection is behind, away or slow. The rest of the page is shown all the same. */
+export async function ifAvailable<T> (result: Promise<T>, timeoutMs = PART_TIMEOUT_MS): Promise<T | null> {
   try {
-    return await deadline(answer, patienceMs, 'a view does not answer')
+    return await deadline(result, timeoutMs, `no answer within ${timeoutMs} ms`)
   } catch (error) {
     if (
       error instanceof Late || error instanceof ProjectionUnavailable || isUnavailable(error) ||

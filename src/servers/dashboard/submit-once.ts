@@ -6,31 +6,30 @@ import { FormRefused, type Visit } from './visit.ts'
 
 const DONE_MAX = 10_000
 
-/** For forms that make something and show its secret as their answer: a browser that is told to load that again sends
- *  them again, and would make another. */
+/** For forms whose answer is a page with a new secret: reloading that page sends the form again, which would create
+ *  another one. */
 export interface SubmitOnce {
-  /** Goes into the form. */
-  mark(): Html
-  /** Does what the form asks for; throws Unfit when it was sent before, unless the API refused it then. */
+  /** The form's hidden field. */
+  field(): Html
+  /** Does what the form asks for. Throws FormRefused when it was sent before, unless the API refused it then. */
   run<T>(visit: Visit, work: () => Promise<T>): Promise<T>
 }
+
+const SENT_BEFORE = 'This form was already sent, and its secret is not shown again. ' +
+  'Check what was created, then open the form again.'
 
 export function createSubmitOnce (): SubmitOnce {
   const done = new Memory<true>(DONE_MAX)
   return {
-    mark: () => html`<input type="hidden" name="once" value="${newSecret('')}">`,
+    field: () => html`<input type="hidden" name="once" value="${newSecret('')}">`,
     async run ({ session, form }, work) {
-      const mark = `${session.id} ${form.get('once')}`
-      if (done.has(mark)) {
-        throw new FormRefused(
-          'This form was sent already. A secret is not shown again: look whether what it belongs to was made, and open the form anew.'
-        )
-      }
-      done.set(mark, true)
+      const name = `${session.id} ${form.get('once')}`
+      if (done.has(name)) throw new FormRefused(SENT_BEFORE)
+      done.set(name, true)
       try {
         return await work()
       } catch (error) {
-        if (error instanceof JetpostError && error.status !== null && error.status < 500) done.delete(mark)
+        if (error instanceof JetpostError && error.status !== null && error.status < 500) done.delete(name)
         throw error
       }
     }

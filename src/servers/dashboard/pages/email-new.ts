@@ -37,10 +37,10 @@ const FIELDS = [
 ] as const
 type EmailForm = Record<typeof FIELDS[number], string>
 
-/** What is chosen from in the form; more templates than a list can hold are named by their ids. */
+/** Templates in the form's list; with more than that, the form has a field for the id. */
 const TEMPLATES_MAX = 100
 
-/** An email that is written here, and sent as any client would. */
+/** A form that sends an email by the API. */
 export function newEmailPages (pages: Pages): void {
   pages.get('/emails/new', async visit => {
     const typed = emailFormIn(visit.query)
@@ -61,7 +61,7 @@ export function newEmailPages (pages: Pages): void {
         visit,
         typed,
         once,
-        oneFault('variables', 'Variables are a JSON object, like {"name": "Ada"}.')
+        oneFault('variables', 'Variables must be a JSON object, such as {"name": "Ada"}.')
       )
     }
     try {
@@ -79,9 +79,9 @@ export function newEmailPages (pages: Pages): void {
 }
 
 const NOTICES = {
-  queued: 'Accepted: it is on its way.',
-  scheduled: 'Accepted: it waits for its time.',
-  suppressed: 'Accepted, but not sent: its recipients are suppressed.'
+  queued: 'Email accepted. It will be sent now.',
+  scheduled: 'Email accepted and scheduled.',
+  suppressed: 'Email accepted but not sent: its recipients are suppressed.'
 }
 
 function emailFormIn (given: URLSearchParams): EmailForm {
@@ -89,7 +89,7 @@ function emailFormIn (given: URLSearchParams): EmailForm {
   return Object.fromEntries(FIELDS.map(name => [name, (given.get(name) ?? '').replaceAll('\r\n', '\n')])) as EmailForm
 }
 
-/** Whoever sent last will again, mostly; at the very beginning the built-in domain works without any set-up. */
+/** The sender of the last email; at first an address of the sandbox, which needs no setup. */
 async function lastSender ({ api }: Visit): Promise<string> {
   const sent = await ifAvailable(api.emails.page({ limit: 1 }))
   return sent?.data[0]?.from ?? `hello@${SANDBOX_DOMAIN}`
@@ -129,8 +129,8 @@ function listed (text: string): string[] {
 async function refusedPage (visit: Visit, typed: EmailForm, once: string, error: unknown): Promise<PageResult> {
   if (error instanceof JetpostError && error.code === 'idempotency_mismatch') {
     const { email_id: id = '' } = error.body as { email_id?: string }
-    const before =
-      html`This form has sent <a href="/dashboard/emails/${id}">an email</a> already. Send it once more if you want a second one.`
+    const before = html`This form already sent <a href="/dashboard/emails/${id}">an email</a>.
+Send it again to send a second one.`
     return await formPage(visit, typed, randomUUID(), fault(before))
   }
   const isForbidden = error instanceof JetpostError && error.status === 403
@@ -149,11 +149,11 @@ function oneFault (name: string, text: string): Faults {
 }
 
 async function formPage (visit: Visit, typed: EmailForm, once: string, faults: Faults): Promise<PageResult> {
-  // Mail can be sent while nobody knows which templates there are.
+  // Emails can be sent while the list of templates is unavailable.
   const templates = await ifAvailable(visit.api.templates.page({ limit: TEMPLATES_MAX }))
   const line = (name: keyof EmailForm, label: string, more: Partial<FormField> = {}) =>
     field({ name, label, value: typed[name], ...more }, faults)
-  const many = 'Several with commas between them.'
+  const many = 'Separate several with commas.'
   const page = html`${heading('Send an email', null, html`<a href="/dashboard/emails">Emails</a>`)}${faultBox(faults)}
 ${
     form(
@@ -164,26 +164,26 @@ ${
 ${
         line('from', 'From', {
           required: true,
-          hint:
-            html`On a <a href="/dashboard/domains">domain of yours</a>, or anything@${SANDBOX_DOMAIN}, which needs no set-up.`
+          hint: html`An address on <a href="/dashboard/domains">your domain</a>, or any address
+@${SANDBOX_DOMAIN}, which needs no setup.`
         })
       }
 ${
         line('to', 'To', {
           required: true,
-          hint: `${many} delivered@${SANDBOX_DOMAIN} takes any mail, bounced@${SANDBOX_DOMAIN} refuses it.`
+          hint: `${many} To test, use delivered@${SANDBOX_DOMAIN} or bounced@${SANDBOX_DOMAIN}.`
         })
       }
 <div class="columns">${line('cc', 'Cc')}${line('bcc', 'Bcc')}${line('reply_to', 'Reply to')}</div>
 ${line('subject', 'Subject')}</section>
 <section class="card fields" aria-label="Content">
 ${line('html', 'HTML', { rows: 8, code: true })}${
-        line('text', 'Text', { rows: 5, hint: 'Without it the text part is made from the HTML.' })
+        line('text', 'Text', { rows: 5, hint: 'If empty, Jetpost makes it from the HTML.' })
       }
 ${templateFields(typed, templates, line)}</section>
 <section class="card fields" aria-label="More">
 <div class="columns">${line('tags', 'Tags', { hint: many })}${
-        line('scheduled_at', 'Send at (UTC)', { type: 'datetime-local', hint: 'Empty: at once.' })
+        line('scheduled_at', 'Send at (UTC)', { type: 'datetime-local', hint: 'If empty, Jetpost sends it now.' })
       }</div></section>
 <div class="actions"><button class="primary">Send</button></div>`
     )
@@ -200,15 +200,15 @@ function templateFields (
   if (data.length === 0 && !more) return null
   const isKnown = typed.template_id === '' || data.some(({ id }) => id === typed.template_id)
   const choice = more || !isKnown
-    ? line('template_id', 'Template', { hint: 'Its id, in place of HTML and text.' })
-    : select('template_id', 'Template, in place of HTML and text', [
+    ? line('template_id', 'Template', { hint: 'A template id, instead of HTML and text.' })
+    : select('template_id', 'Template instead of HTML and text', [
       ['', 'None'],
       ...data.map(({ id, name }): [string, string] => [id, name])
     ], typed.template_id)
   const variables = line('variables', 'Variables', {
     rows: 4,
     code: true,
-    hint: 'A JSON object, for the template.',
+    hint: 'A JSON object for the template.',
     placeholder: '{"name": "Ada"}'
   })
   return html`<div class="columns">${choice}${variables}</div>`

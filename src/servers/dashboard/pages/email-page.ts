@@ -15,26 +15,26 @@ import { named, shownAddress, titleOf } from './email-format.ts'
 
 type EmailTab = 'timeline' | 'preview' | 'source' | 'details' | 'webhooks'
 
-const TABS: Array<[tab: EmailTab, text: string]> = [['timeline', 'Timeline'], ['preview', 'Preview'], [
-  'source',
-  'Source'
-], [
-  'details',
-  'Details'
-], ['webhooks', 'Webhooks']]
+const TABS: Array<[tab: EmailTab, text: string]> = [
+  ['timeline', 'Timeline'],
+  ['preview', 'Preview'],
+  ['source', 'Source'],
+  ['details', 'Details'],
+  ['webhooks', 'Webhooks']
+]
 
-/** What is below the tabs, where it does not change with what happens. */
+/** The tabs that do not change with the email's state. */
 const STILL: Record<
   Exclude<EmailTab, 'timeline'>,
   (visit: Visit, context: DashboardContext, email: Email) => Promise<Html>
 > = {
   preview: previewTab,
   source: sourceTab,
-  details: async (_visit, _rooms, email) => detailsTab(email),
+  details: async (_visit, _context, email) => detailsTab(email),
   webhooks: webhooksTab
 }
 
-/** One email: how it stands, and all there is to know of it. */
+/** One email: its status and everything known about it. */
 export function emailPage (pages: Pages, context: DashboardContext): void {
   pages.get('/emails/:id', async visit => {
     const tab = TABS.find(([name]) => name === visit.query.get('tab'))?.[0] ?? 'timeline'
@@ -46,11 +46,11 @@ export function emailPage (pages: Pages, context: DashboardContext): void {
     if (to !== null) return { to }
     const isPast = visit.query.has('as_of')
     const still = tab === 'timeline' ? null : await STILL[tab](visit, context, email)
-    const standings = tab !== 'timeline' || isPast ? null : await suppressionsOf(visit, context, email)
+    const suppressions = tab !== 'timeline' || isPast ? null : await suppressionsOf(visit, context, email)
     const page = html`<div ${isPast ? html`id="email"` : live(visit, 'emails', 'email')}>${
       headOf(visit, context, email)
     }${tabsOf(visit, tab)}
-${moments !== null && timelineTab(visit, email, moments, standings)}</div>${still}`
+${moments !== null && timelineTab(visit, email, moments, suppressions)}</div>${still}`
     return { title: titleOf(email), section: 'emails', page }
   })
 }
@@ -63,8 +63,8 @@ async function emailOf ({ api, params, query }: Visit): Promise<Email> {
     if (!(error instanceof JetpostError) || error.status !== 404) throw error
     throw new PageNotFound(
       asOf === null
-        ? 'There is no such email in this account.'
-        : 'There is no such email in this account, or it was not asked for yet at that time.'
+        ? 'This email does not exist in this account.'
+        : 'This email does not exist in this account, or did not exist at that time.'
     )
   }
 }
@@ -96,7 +96,7 @@ ${asOf !== null && pastBanner(visit, asOf)}
 
 function tabsOf (visit: Visit, current: EmailTab): Html {
   const base = `/dashboard/emails/${encodeURIComponent(visit.params.id!)}`
-  // What is in the other tabs did not change with time.
+  // The other tabs are the same at any time.
   return tabs(
     'Parts of the email',
     TABS.map(([name, text]) => ({
@@ -116,13 +116,13 @@ async function suppressionsOf (
   return new Map(recipients.map(({ address }, i) => [address, found[i]!]))
 }
 
-/** How it stands with each recipient and what happened, now or as it was known. */
-function timelineTab (visit: Visit, email: Email, moments: Moments, standings: SuppressionsByAddress | null): Html {
-  const wish = Number(visit.query.get('recipient') ?? NaN)
-  const chosen = email.recipients.find(({ n }) => n === wish)
-  const only = chosen === undefined ? null : html`<p class="hint">Only what happened to ${shownAddress(chosen.address)}.
+/** The state of each recipient and the timeline, now or at the time of the slider. */
+function timelineTab (visit: Visit, email: Email, moments: Moments, suppressions: SuppressionsByAddress | null): Html {
+  const number = Number(visit.query.get('recipient') ?? NaN)
+  const chosen = email.recipients.find(({ n }) => n === number)
+  const only = chosen === undefined ? null : html`<p class="hint">Only ${shownAddress(chosen.address)}.
 <a href="${withQuery(visit, { recipient: null, until: null })}">Show all</a></p>`
-  return html`${timeSlider(visit, email, moments)}${recipientsTable(visit, email, standings)}
+  return html`${timeSlider(visit, email, moments)}${recipientsTable(visit, email, suppressions)}
 <section class="card" aria-labelledby="timeline-title"><h2 id="timeline-title">Timeline</h2>${only}
 ${timeline(visit, { email, n: chosen?.n ?? null, momentOf: id => moments.of.get(id) })}</section>`
 }

@@ -59,7 +59,7 @@ export function mailboxPages (pages: Pages, { mailbox, publicUrl }: DashboardCon
   })
 
   function own (visit: Visit): CaughtMailbox {
-    if (mailbox === null || !visit.isOperator) throw new PageNotFound('There is no such page.')
+    if (mailbox === null || !visit.isOperator) throw new PageNotFound()
     return mailbox
   }
 

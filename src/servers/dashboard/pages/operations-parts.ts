@@ -28,7 +28,7 @@ export function operationsPage (tab: OperationsTab, body: Value): PageResult {
 /** Pages that are there for nobody but the operator: they show, and change, what is everybody's. */
 export function operatorsOnly (pages: Pages): Pages {
   const guarded = (handler: Handler): Handler => async visit => {
-    if (!visit.isOperator) throw new PageNotFound('There is no such page.')
+    if (!visit.isOperator) throw new PageNotFound()
     try {
       return await handler(visit)
     } catch (error) {

@@ -1,13 +1,13 @@
-/** A line of one text or both: `-` = only of the first, `+` = only of the second, ` ` = of both. */
+/** A line of a diff: `-` = only in the first text, `+` = only in the second, ` ` = in both. */
 export interface DiffLine {
   sign: ' ' | '-' | '+'
   text: string
 }
 
-/** Pairs of lines that are compared, at most: beyond, what differs is shown as one whole before the other. */
+/** Pairs of lines that are compared; beyond that, all lines of one text come before those of the other. */
 const PAIRS_MAX = 1_000_000
 
-/** What leads from one text to the other, by the longest lines they have in common. */
+/** The diff of two texts by their longest common subsequence of lines. */
 export function diffLines (before: string, after: string): DiffLine[] {
   const a = before === '' ? [] : before.split('\n')
   const b = after === '' ? [] : after.split('\n')
@@ -30,7 +30,7 @@ const added = (text: string): DiffLine => ({ sign: '+', text })
 function between (a: string[], b: string[]): DiffLine[] {
   if (a.length * b.length > PAIRS_MAX || a.length === 0 || b.length === 0) return [...a.map(gone), ...b.map(added)]
   const width = b.length + 1
-  // lengths[i * width + j] = lines that the rests of both, from i and from j on, have in common.
+  // lengths[i * width + j] = lines in common from line i of a and line j of b on.
   const lengths = new Uint16Array((a.length + 1) * width)
   for (let i = a.length - 1; i >= 0; i--) {
     for (let j = b.length - 1; j >= 0; j--) {

@@ -1,13 +1,12 @@
 import type { Template } from '#src/client/types.ts'
 import { MustacheError, parse, type ParsedTemplate as Parsed } from '#src/content/mustache.ts'
 
-/** Names that are looked at: a template may hold very many. */
+/** Names that are read: a template may have very many. */
 const NAMES_MAX = 500
 
 type SampleShape = Record<string, unknown>
 
-/** Variables that show something of each place of a template: by its declarations, and by where a name stands. As JSON.
- */
+/** Sample values for the variables of a template as JSON, by their declarations and by how the template uses them. */
 export function sampleJson (
   { subject, html, text, variables }: Pick<Template, 'subject' | 'html' | 'text' | 'variables'>
 ): string {
@@ -15,7 +14,7 @@ export function sampleJson (
   const budget = { names: NAMES_MAX }
   for (const source of [subject, html, text]) fill(shape, read(source ?? ''), budget)
   for (const { name, type, fallback } of variables) shape[name] = fallback ?? fitting(type, shape[name], name)
-  // A layout's place for its template is filled by the template.
+  // A template fills its layout's {{{content}}}.
   delete shape.content
   return JSON.stringify(shape, null, 2)
 }
@@ -38,7 +37,7 @@ function fill (shape: SampleShape, nodes: Parsed, budget: { names: number }): vo
   }
 }
 
-/** What a section is likely to stand for: a list of texts, a list of things, or yes. */
+/** What a section is likely to need: a list of texts, a list of objects, or true. */
 function inside (body: Parsed, budget: { names: number }): unknown {
   if (body.some(node => node.kind === 'value' && node.name.length === 0)) return ['one', 'two']
   const item: SampleShape = Object.create(null)
@@ -55,7 +54,7 @@ function put (shape: SampleShape, name: readonly string[], value: unknown): void
     at[part] = typeof below === 'object' && below !== null && !Array.isArray(below) ? below : Object.create(null)
     at = at[part] as SampleShape
   }
-  // A section tells more of a name than a place where it is put in.
+  // A section says more about a variable than a plain value.
   if (at[last] === undefined || typeof value === 'object') at[last] = value
 }
 

@@ -4,7 +4,7 @@ import type { Place } from '#projections/place.ts'
 import { ERROR_KINDS } from '#streams/delivery/facts.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { field, select, withQuery, type Faults } from '../parts.ts'
-import { NO_TIME, timeField, timeIn } from '../times.ts'
+import { NOT_A_TIME, timeField, timeIn } from '../times.ts'
 import { createFieldReader, fieldText } from '../field-reader.ts'
 import type { Visit } from '../visit.ts'
 import { ERROR_TEXTS, idIn } from './webhook-format.ts'
@@ -20,16 +20,16 @@ export interface DeliveryListFilters {
 }
 
 export function readFilters ({ query }: Visit): DeliveryListFilters {
-  const { take, faults } = createFieldReader(query)
+  const { read, faults } = createFieldReader(query)
   const filters = {
-    state: take('state', oneOf(DELIVERY_STATES), `The state is one of ${DELIVERY_STATES.join(', ')}.`),
-    errorKind: take('error', oneOf(ERROR_KINDS), `What kept an answer away is one of ${ERROR_KINDS.join(', ')}.`),
-    event: take('event', text => idIn('ev', text), 'An event is found by its id, ev_….'),
-    email: take('email', text => idIn('em', text), 'An email is found by its id, em_…, and not by an address.'),
-    since: take('since', timeIn, NO_TIME),
-    until: take('until', timeIn, NO_TIME)
+    state: read('state', oneOf(DELIVERY_STATES), `The state is one of ${DELIVERY_STATES.join(', ')}.`),
+    errorKind: read('error', oneOf(ERROR_KINDS), `What kept an answer away is one of ${ERROR_KINDS.join(', ')}.`),
+    event: read('event', text => idIn('ev', text), 'An event is found by its id, ev_….'),
+    email: read('email', text => idIn('em', text), 'An email is found by its id, em_…, and not by an address.'),
+    since: read('since', timeIn, NOT_A_TIME),
+    until: read('until', timeIn, NOT_A_TIME)
   }
-  const cursor = take('cursor', parsePlace, 'This link to a page of the list is damaged.') ?? null
+  const cursor = read('cursor', parsePlace, 'This link to a page of the list is damaged.') ?? null
   return { filters, cursor, faults: faults() }
 }
 

@@ -97,7 +97,7 @@ export function webhookForm (
   return form(
     visit,
     { action, class: 'fields', guard: faults },
-    html`${once !== null && once.mark()}${faultBox(faults)}
+    html`${once !== null && once.field()}${faultBox(faults)}
 ${field({ ...URL_FIELD, value: given.url }, faults)}
 ${eventFields(given, faults)}
 ${

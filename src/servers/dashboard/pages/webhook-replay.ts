@@ -24,7 +24,7 @@ import {
   type Faults
 } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
-import { NO_TIME, timeField, timeIn } from '../times.ts'
+import { NOT_A_TIME, timeField, timeIn } from '../times.ts'
 import { createFieldReader, fieldText } from '../field-reader.ts'
 import { resultOrThrow, type PageResult, type Pages, type Visit } from '../visit.ts'
 import { replayTable } from './webhook-replays.ts'
@@ -87,14 +87,14 @@ export function replayPages (pages: Pages, context: DashboardContext): void {
 
 /** Of the form, or of what was counted: whole times, so that what is confirmed is what was counted. */
 function requestIn (given: URLSearchParams, nowMs: number): { wish: ReplayWish, faults: Faults } {
-  const { take, faults } = createFieldReader(given)
+  const { read, faults } = createFieldReader(given)
   const [hours] = /^\d{1,4}$/.exec(given.get('since') ?? '') ?? [SINCE_DEFAULT]
-  const [from, to] = [take('from', timeIn, NO_TIME), take('to', timeIn, NO_TIME)]
+  const [from, to] = [read('from', timeIn, NOT_A_TIME), read('to', timeIn, NOT_A_TIME)]
   const wish: ReplayWish = {
     what: given.get('what') === 'window' ? 'window' : 'failed',
     fromMs: from === undefined ? nowMs - Number(hours) * HOUR_MS : Date.parse(from),
     toMs: to === undefined ? nowMs : Date.parse(to),
-    pace: take(
+    pace: read(
       'pace',
       text => (/^\d{1,5}$/.test(text) ? Number(text) : null),
       `The pace is 1 to ${PACE_MAX} deliveries a second.`
