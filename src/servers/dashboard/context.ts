@@ -123,8 +123,7 @@ class Dashboard {
   pagesOf (app: FastifyInstance): Pages {
     const bodyLimit = FORM_BYTES_MAX
     return {
-      get: (path, handler) =>
-        void app.get(path, async (request, reply) => await this.handle(handler, request, reply)),
+      get: (path, handler) => void app.get(path, async (request, reply) => await this.handle(handler, request, reply)),
       post: (path, handler) =>
         void app.post(path, { bodyLimit }, async (request, reply) => await this.handle(handler, request, reply))
     }

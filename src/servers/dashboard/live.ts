@@ -101,7 +101,7 @@ export class LiveStreams {
     }
   }
 
-  private async* eventsOf (stream: LiveStream): AsyncGenerator<string> {
+  private async *eventsOf (stream: LiveStream): AsyncGenerator<string> {
     const { pending, ending: { signal } } = stream
     yield 'retry: 2000\n\n'
     while (!signal.aborted) {

@@ -1,8 +1,8 @@
 import { domainOf } from '#streams/address.ts'
 import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 
-/** What a test address does with the mail it gets; those that are none, and `delivered@`, just take it. Source:
- *  contract, "Test addresses". */
+/** What a test address does with its mail; other addresses, and `delivered@`, accept it. Source: contract, "Test
+ *  addresses". */
 export type SandboxOutcome = 'bounced' | 'softbounced' | 'complained' | 'indoubt' | 'delivered'
 
 const OUTCOMES: readonly string[] = ['bounced', 'softbounced', 'complained', 'indoubt'] satisfies SandboxOutcome[]
@@ -15,7 +15,7 @@ export function outcomeOf (address: string): SandboxOutcome {
     : 'delivered'
 }
 
-/** What the server says at RCPT instead of yes, as smtp-server wants it; null = yes. */
+/** The reply to RCPT, for smtp-server; null = the recipient is accepted. */
 export function rejectionOf (manner: SandboxOutcome): { responseCode: number, message: string } | null {
   switch (manner) {
     case 'bounced':
@@ -27,7 +27,7 @@ export function rejectionOf (manner: SandboxOutcome): { responseCode: number, me
   }
 }
 
-/** The complaint about a mail, as a provider's feedback loop would send it. Source: RFC 5965. */
+/** The complaint about a mail, as a feedback loop sends it. Source: RFC 5965. */
 export function complaintAbout (mail: { from: string, to: string, raw: Buffer, date: string }): Buffer {
   const boundary = 'jetpost-sandbox-report'
   const head = [
@@ -41,7 +41,7 @@ export function complaintAbout (mail: { from: string, to: string, raw: Buffer, d
     `--${boundary}`,
     'Content-Type: text/plain; charset=us-ascii',
     '',
-    'This is a complaint about a mail that was received by a test address.',
+    'This is a complaint about a mail to a test address.',
     '',
     `--${boundary}`,
     'Content-Type: message/feedback-report',

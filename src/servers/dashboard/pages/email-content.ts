@@ -88,7 +88,9 @@ export async function sourceTab (visit: Visit, context: DashboardContext, { id, 
   const n = recipientOf(visit)
   const text = shortened(new TextDecoder().decode(raw.subarray(0, SHOWN_CHARS_MAX + 1)))
   const options = recipients.map(({ n: place, address }): [string, string] => [String(place), shownAddress(address)])
-  const choice = html`<form method="get" action="/dashboard/emails/${id}" class="filters">${hiddenField('tab', 'source')}
+  const choice = html`<form method="get" action="/dashboard/emails/${id}" class="filters">${
+    hiddenField('tab', 'source')
+  }
 ${select('recipient', 'Recipient', options, String(n), html`data-submit`)}<button>Show</button></form>`
   return html`<section class="card" aria-labelledby="source-title"><h2 id="source-title">Source</h2>
 <p class="hint">${counted(raw.length, 'byte')}, as sent to this recipient. Its links can unsubscribe them.

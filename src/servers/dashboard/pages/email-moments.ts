@@ -60,7 +60,9 @@ export function timeSlider (visit: Visit, email: Email, { all }: Moments): Html 
 <label for="step">State <span class="at">${text}</span></label>
 ${kept}
 <div>${step > 1 && link(step - 1, 'Earlier')}<input type="range" id="step" name="step" ${marks}>
-${hiddenField('last', now)}${step < now && link(step + 1, 'Later')}<noscript><button>Show</button></noscript></div></form>`
+${hiddenField('last', now)}${
+    step < now && link(step + 1, 'Later')
+  }<noscript><button>Show</button></noscript></div></form>`
 }
 
 /** Above a page of the past. */

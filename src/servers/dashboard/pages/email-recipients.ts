@@ -4,8 +4,7 @@ import { badge, counted, table, time, withQuery } from '../parts.ts'
 import type { Visit } from '../visit.ts'
 import { suppressionCell, type EmailRecipient, type SuppressionsByAddress } from './email-actions.ts'
 import { shownAddress } from './email-format.ts'
-import { nextTry } from './webhook-format.ts'
-
+import { nextAttempt } from './webhook-format.ts'
 
 /** Listed at first, those that did not get the email before the others. */
 const FIRST = 10
@@ -20,10 +19,11 @@ export function recipientsTable (
   const rows = isShort
     ? recipients.toSorted((a, b) => Number(a.status === 'delivered') - Number(b.status === 'delivered')).slice(0, FIRST)
     : recipients
-  const timeOf = (at: string) => (suppressions === null ? time : nextTry)(at, visit.nowMs)
-  const events = (recipient: EmailRecipient) => html`${engagementOf(visit, recipient)}${
-    suppressions !== null && suppressionCell(visit, id, recipient, suppressions)
-  }`
+  const timeOf = (at: string) => (suppressions === null ? time : nextAttempt)(at, visit.nowMs)
+  const events = (recipient: EmailRecipient) =>
+    html`${engagementOf(visit, recipient)}${
+      suppressions !== null && suppressionCell(visit, id, recipient, suppressions)
+    }`
   const list = table<EmailRecipient>(
     'Recipients',
     [

@@ -29,9 +29,8 @@ import { ifAvailable } from '../if-available.ts'
 const PAGE_ROWS = 50
 const REFRESH_S = 3
 const SOURCE_BYTES_MAX = 200_000
-const LIMIT_TEXT = 'the newest 500 are kept in memory, fewer when they are more than 200 MB'
 
-/** Mail that the built-in catcher took: for whoever runs this installation, and only where it catches mail. */
+/** The mail in the built-in mail catcher: for operators, where this process runs one. */
 export function mailboxPages (pages: Pages, { mailbox, publicUrl }: DashboardContext): void {
   pages.get('/mailbox', async visit => await listPage(visit, own(visit), publicUrl))
 
@@ -54,7 +53,7 @@ export function mailboxPages (pages: Pages, { mailbox, publicUrl }: DashboardCon
 
   pages.get('/mailbox/:id/files/:place', async visit => {
     const file = filesOf(await readMail(find(visit).raw))[Number(visit.params.place)]
-    if (file === undefined) throw new PageNotFound('The mail has no such file.')
+    if (file === undefined) throw new PageNotFound('This attachment does not exist.')
     return download('application/octet-stream', file.name, file.body)
   })
 
@@ -65,7 +64,7 @@ export function mailboxPages (pages: Pages, { mailbox, publicUrl }: DashboardCon
 
   function find (visit: Visit): CaughtMail {
     const mail = own(visit).message(visit.params.id!)
-    if (mail === null) throw new PageNotFound(`There is no such mail here: ${LIMIT_TEXT}, until Jetpost stops.`)
+    if (mail === null) throw new PageNotFound(`This mail is not in the mailbox. ${LIMITS}`)
     return mail
   }
 }
@@ -80,11 +79,13 @@ async function listPage (visit: Visit, mailbox: CaughtMailbox, publicUrl: string
     ? nothingYet(publicUrl)
     : html`${rowsOf(visit, rows)}${pager(visit, left.length > PAGE_ROWS ? shown.at(-1)!.id : null)}`
   const page = html`${heading('Mailbox')}
-<p class="hint">What goes no further than here: all mail while neither a relay nor sending straight to MX is set up, and always that of test keys and to the test
-addresses. Of these ${LIMIT_TEXT}.</p>
+<p class="hint">Mail that the built-in mail catcher keeps instead of delivering it: all mail while neither a relay nor
+direct mode is set up, and always mail of test keys and to test addresses. ${LIMITS}</p>
 <div ${refreshed(visit, REFRESH_S, 'caught')}>${body}</div>`
   return { title: 'Mailbox', section: 'mailbox', page }
 }
+
+const LIMITS = 'It holds the newest 500 mails in memory, up to 200 MB, until Jetpost stops.'
 
 type MailboxRow = CaughtMail & MailHead
 
@@ -111,12 +112,12 @@ function nothingYet (publicUrl: string): Html {
   const curl = curlFor(publicUrl, '/api/emails', FIRST_EMAIL)
   return empty(
     'No mail yet',
-    'Send one to a test address: it shows up here within seconds.',
-    codeBlock(curl, 'A request that sends mail')
+    'Send an email to a test address. It appears here within seconds.',
+    codeBlock(curl, 'Send an email')
   )
 }
 
-/** Mail of every account is caught here: null when the visitor's has no such email, or nobody knows now. */
+/** The id of the email if it is the visitor's; null for other accounts' mail, and while emails are unavailable. */
 async function ownEmail ({ api }: Visit, id: string | null): Promise<string | null> {
   try {
     return id === null ? null : (await ifAvailable(api.emails.get(id)))?.id ?? null
@@ -126,8 +127,8 @@ async function ownEmail ({ api }: Visit, id: string | null): Promise<string | nu
   }
 }
 
-const UNPARSABLE =
-  html`<p class="box warn">This mail cannot be taken apart: its headers are longer than 2 MB, or its parts too deep in one another. Its source is below.</p>`
+const UNPARSABLE = html`<p class="box warn">This mail cannot be parsed: its headers are longer than 2 MB, or its parts
+are nested too deeply. Its source is below.</p>`
 
 const VIEWS = { html: 'HTML', text: 'Text', headers: 'Headers', source: 'Source' }
 type MailView = keyof typeof VIEWS
@@ -181,9 +182,9 @@ function partOf (visit: Visit, mail: CaughtMail, read: Email, view: MailView): H
 
 function htmlView (visit: Visit, { id }: CaughtMail): Html {
   const images = visit.query.has('images')
-  const hint = images ? 'Pictures are fetched from wherever the mail says.' : 'Pictures from elsewhere are not fetched.'
+  const hint = images ? 'Remote images are shown.' : 'Remote images are not loaded.'
   return html`<p class="hint">${hint} <a href="${withQuery(visit, { images: images ? null : '1' })}">${
-    images ? 'Leave them out' : 'Show them'
+    images ? 'Hide images' : 'Show images'
   }</a></p>
 ${mailFrame(`/dashboard/mailbox/${id}/html${images ? '?images=1' : ''}`, 'HTML of the mail')}`
 }
@@ -192,13 +193,13 @@ function sourceView ({ raw }: CaughtMail): Html {
   const shown = new TextDecoder().decode(raw.subarray(0, SOURCE_BYTES_MAX))
   return html`${
     raw.length > SOURCE_BYTES_MAX &&
-    html`<p class="hint">The first ${size(SOURCE_BYTES_MAX)}; the file has all of it.</p>`
+    html`<p class="hint">The first ${size(SOURCE_BYTES_MAX)}. Download the file to see all of it.</p>`
   }${codeBlock(shown, 'Source of the mail')}`
 }
 
 function filesCard ({ id }: CaughtMail, read: Email): Html {
-  return html`<section class="card below"><h2>Files</h2>${
-    table('Files of the mail', [
+  return html`<section class="card below"><h2>Attachments</h2>${
+    table('Attachments of the mail', [
       {
         name: 'Name',
         kind: 'wide',

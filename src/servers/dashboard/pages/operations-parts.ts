@@ -10,7 +10,7 @@ const TABS: Array<[path: OperationsTab, text: string]> = [
   ['/dead-letters', 'Dead-lettered facts'],
   ['/reputation', 'Reputation'],
   ['/accounts', 'Accounts'],
-  ['/mail', 'Mail received']
+  ['/mail', 'Inbound mail']
 ]
 export type OperationsTab = '' | '/streams' | '/projections' | '/dead-letters' | '/reputation' | '/accounts' | '/mail'
 
@@ -18,14 +18,14 @@ export function tabName (tab: OperationsTab): string {
   return TABS.find(([path]) => path === tab)![1]
 }
 
-/** A page of Operations, with the way to the others. */
+/** A page of Operations, with tabs to the others. */
 export function operationsPage (tab: OperationsTab, body: Value): PageResult {
-  const views = TABS.map(([path, text]) => ({ href: `/dashboard/operations${path}`, text, isCurrent: path === tab }))
-  const page = html`${heading('Operations')}${tabs('Operations', views)}${body}`
+  const items = TABS.map(([path, text]) => ({ href: `/dashboard/operations${path}`, text, isCurrent: path === tab }))
+  const page = html`${heading('Operations')}${tabs('Operations', items)}${body}`
   return { title: tab === '' ? 'Operations' : `${tabName(tab)} · Operations`, section: 'operations', page }
 }
 
-/** Pages that are there for nobody but the operator: they show, and change, what is everybody's. */
+/** Pages for operators alone: they show and change what all accounts share. */
 export function operatorsOnly (pages: Pages): Pages {
   const guarded = (handler: Handler): Handler => async visit => {
     if (!visit.isOperator) throw new PageNotFound()
@@ -41,10 +41,10 @@ export function operatorsOnly (pages: Pages): Pages {
   }
 }
 
-/** What could not be learnt, and why. */
+/** What is unknown now, and why. */
 export function problemBox (problems: string[]): Html | null {
-  const told = [...new Set(problems)]
-  return told.length === 0
+  const texts = [...new Set(problems)]
+  return texts.length === 0
     ? null
-    : html`<div class="box bad" role="status">${told.map(text => html`<div>${text}</div>`)}</div>`
+    : html`<div class="box bad" role="status">${texts.map(text => html`<div>${text}</div>`)}</div>`
 }

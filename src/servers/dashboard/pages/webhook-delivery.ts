@@ -23,12 +23,12 @@ import {
 } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import { resultOrThrow, PageNotFound, type Pages, type Visit } from '../visit.ts'
-import { adviceFor, answerText, deliveryBadge, eventsText, idIn, isFine, nextTry } from './webhook-format.ts'
+import { adviceFor, responseText, deliveryBadge, eventsText, idIn, isFine, nextAttempt } from './webhook-format.ts'
 
-/** What is longer is not shown but saved. */
+/** Characters; a longer payload is only a download. */
 const SHOWN_MAX = 64 * 1024
 
-/** `/webhooks/deliveries/:id`: one of them, with all that was asked and answered. */
+/** `/webhooks/deliveries/:id`: one delivery, with its requests and responses. */
 export function deliveryPages (pages: Pages, context: DashboardContext): void {
   pages.get('/webhooks/deliveries/:id', async visit => {
     const delivery = await recordOf(visit, context)
@@ -46,7 +46,7 @@ export function deliveryPages (pages: Pages, context: DashboardContext): void {
   pages.get('/webhooks/deliveries/:id/body', async visit => {
     await recordOf(visit, context)
     const body = await bodyOf(visit, context)
-    if (body === null) throw new PageNotFound('The log no longer holds what was sent.')
+    if (body === null) throw new PageNotFound('The payload has expired.')
     return download('application/json', `${visit.params.id!}.json`, body)
   })
 
@@ -59,8 +59,8 @@ export function deliveryPages (pages: Pages, context: DashboardContext): void {
     return {
       to: `/dashboard/webhooks/deliveries/${id}`,
       notice: paused
-        ? 'It goes out again once its endpoint is resumed.'
-        : 'It goes out again: the same id, the same bytes.'
+        ? 'Replay requested. It is sent once the endpoint is resumed.'
+        : 'Replay requested. It has the same id and the same payload.'
     }
   })
 }
@@ -71,7 +71,7 @@ async function recordOf (visit: Visit, { reads }: DashboardContext): Promise<Del
   return found
 }
 
-const NONE = 'There is no such delivery in this account. They are kept for 30 days.'
+const NONE = 'This delivery does not exist in this account. Deliveries are kept for 30 days.'
 
 function idOf ({ params }: Visit): string {
   const id = idIn('whd', params.id!)
@@ -79,7 +79,7 @@ function idOf ({ params }: Visit): string {
   return id
 }
 
-/** The bytes as they go out, as text; null when the log no longer holds them. */
+/** The payload as it is sent; null = it has expired. */
 async function bodyOf (visit: Visit, { services, reads }: DashboardContext): Promise<string | null> {
   const seq = await findDelivery(reads.pool)(visit.account.id, idOf(visit))
   return seq === null ? null : await readBody(services.appenders.bus, seq)
@@ -94,10 +94,10 @@ function statusOf (visit: Visit, { services }: DashboardContext, delivery: Deliv
   const above =
     html`<a href="/dashboard/webhooks">Webhooks</a> / <a href="/dashboard/webhooks/deliveries">Deliveries</a>`
   return html`${heading(eventsText(delivery), replayButton(visit, delivery, webhook), above)}
-${advice !== null && html`<p class="box warn"><strong>${answerText(last!)}.</strong> ${advice}</p>`}
-<section class="card"><h2 class="unseen">What it is</h2>${
+${advice !== null && html`<p class="box warn"><strong>${responseText(last!)}.</strong> ${advice}</p>`}
+<section class="card"><h2 class="unseen">Details</h2>${
     detailList([
-      ['State', html`${deliveryBadge(delivery)}${delivery.test && html` ${badge('test')}`}`],
+      ['Status', html`${deliveryBadge(delivery)}${delivery.test && html` ${badge('test')}`}`],
       [
         'Endpoint',
         webhook === null
@@ -105,28 +105,27 @@ ${advice !== null && html`<p class="box warn"><strong>${answerText(last!)}.</str
           : html`<a href="/dashboard/webhooks/${webhook.id}">${webhook.url}</a>`
       ],
       ['Delivery', copyable(delivery.id, 'Copy the id of the delivery')],
-      ...(delivery.events.length === 1 ? eventFacts(delivery, delivery.events[0]!) : []),
-      ['Asked for', time(requestedAt, nowMs)],
+      ...(delivery.events.length === 1 ? eventDetails(delivery, delivery.events[0]!) : []),
+      ['Created', time(requestedAt, nowMs)],
       firstAttemptAt === null ? null : ['First attempt', time(firstAttemptAt, nowMs)],
       ['Attempts', delivery.attempts],
-      nextAttemptAt === null ? null : ['Next try', nextTry(nextAttemptAt, nowMs)],
+      nextAttemptAt === null ? null : ['Next attempt', nextAttempt(nextAttemptAt, nowMs)],
       endedAt === null ? null : ['Ended', time(endedAt, nowMs)],
-      delivery.replay === null ? null : ['Sent again by', html`<code>${delivery.replay}</code>`]
+      delivery.replay === null ? null : ['Replay', html`<code>${delivery.replay}</code>`]
     ])
   }</section>
 ${delivery.events.length > 1 && batchEvents(delivery)}
 ${requests(delivery, nowMs)}`
 }
 
-function eventFacts ({ test }: DeliveryRecord, { id, email }: Member): Array<[string, Html]> {
+function eventDetails ({ test }: DeliveryRecord, { id, email }: Member): Array<[string, Html]> {
   return [
     [
       'Event',
-      html`${
-        copyable(id, 'Copy the id of the event')
-      }<br><a href="/dashboard/webhooks/deliveries?event=${id}">All its deliveries</a>`
+      html`${copyable(id, 'Copy the id of the event')}<br>
+<a href="/dashboard/webhooks/deliveries?event=${id}">All deliveries of this event</a>`
     ],
-    ['Email', test ? html`<span class="none">Made up</span>` : emailLink(email)]
+    ['Email', test ? html`<span class="none">none (test event)</span>` : emailLink(email)]
   ]
 }
 
@@ -139,30 +138,30 @@ function batchEvents ({ events, test }: DeliveryRecord): Html {
     table<Member>('Events of the batch', [
       { name: 'Type', cell: ({ type }) => type },
       { name: 'Event', kind: 'wide', cell: ({ id }) => html`<code>${id}</code>` },
-      { name: 'Email', cell: ({ email }) => (test ? 'Made up' : emailLink(email)) }
+      { name: 'Email', cell: ({ email }) => (test ? 'none (test event)' : emailLink(email)) }
     ], events)
   }</section>`
 }
 
 function replayButton (visit: Visit, { id, state }: DeliveryRecord, webhook: Webhook | null): Html {
-  if (webhook === null) return html`<span class="hint">Its endpoint is deleted: it cannot be sent again.</span>`
+  if (webhook === null) return html`<span class="hint">The endpoint was deleted, so this cannot be replayed.</span>`
   if (webhook.disabled !== null) {
-    return html`<span class="hint">Its endpoint is disabled: enable it to send this again.</span>`
+    return html`<span class="hint">The endpoint is disabled. Enable it to replay this delivery.</span>`
   }
-  return actionButton(visit, 'Replay this one', {
+  return actionButton(visit, 'Replay', {
     action: `/dashboard/webhooks/deliveries/${id}/replay`,
     ...(state === 'delivered' ? DELIVERED_ALREADY : {})
   })
 }
 
 const DELIVERED_ALREADY = {
-  confirm: 'It has arrived already. The receiver gets it once more, with the same id and the same bytes.',
-  confirmLabel: 'Replay it'
+  confirm: 'This delivery has already arrived. The receiver gets it again, with the same id and the same payload.',
+  confirmLabel: 'Replay'
 }
 
 function requests ({ tries }: DeliveryRecord, nowMs: number): Html {
   if (tries.length === 0) {
-    return html`<section class="card"><h2>Requests</h2><p class="hint">None was made yet.</p></section>`
+    return html`<section class="card"><h2>Requests</h2><p class="hint">No request yet.</p></section>`
   }
   const newestFirst = tries.map((one, i) => ({ one, n: i + 1 })).reverse()
   return html`<section class="card"><h2>Requests</h2><ol class="timeline" reversed>${
@@ -174,15 +173,15 @@ function requestOf (one: DeliveryAttempt, n: number, isOpen: boolean, nowMs: num
   const { seq, attempt, replay, at, durationMs, status, url, headers, response } = one
   const sent = [`POST ${url}`, ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`)].join('\n')
   return html`<li class="${isFine(one) ? 'good' : 'bad'}"><details id="request-${seq}"${isOpen && html` open`}>
-<summary><strong>${answerText(one)}</strong> <span class="hint">attempt ${attempt}${
+<summary><strong>${responseText(one)}</strong> <span class="hint">attempt ${attempt}${
     replay !== null && ' of a replay'
   } · ${number(durationMs)} ms · ${time(at, nowMs)} ·
 ${exact(at.toISOString())}</span></summary>
-<h3>Asked</h3>${codeBlock(sent, `Request ${n}: what was asked`)}
-<h3>Answered</h3>${
+<h3>Request</h3>${codeBlock(sent, `Request ${n}`)}
+<h3>Response</h3>${
     response === ''
-      ? html`<p class="hint">${status === null ? 'Nothing.' : 'Without a body.'}</p>`
-      : codeBlock(response, `Request ${n}: what was answered`)
+      ? html`<p class="hint">${status === null ? 'No response.' : 'Empty body.'}</p>`
+      : codeBlock(response, `Response to request ${n}`)
   }
 </details></li>`
 }
@@ -193,17 +192,15 @@ function payload (visit: Visit, body: string | null): Html {
   }</section>`
 }
 
-const EXPIRED = html`<p class="hint">The log no longer holds what was sent.</p>`
+const EXPIRED = html`<p class="hint">The payload has expired.</p>`
 
 function downloadLink ({ params }: Visit, body: string): Html {
-  return html`<p>${
-    number(Buffer.byteLength(body))
-  } bytes, the same on every try. <a href="/dashboard/webhooks/deliveries/${params.id!}/body">Save them</a></p>`
+  return html`<p>${number(Buffer.byteLength(body))} bytes, the same in every attempt.
+<a href="/dashboard/webhooks/deliveries/${params.id!}/body">Download</a></p>`
 }
 
 function payloadView (visit: Visit, body: string): Html {
   return html`${codeBlock(JSON.stringify(JSON.parse(body), null, 2), 'Payload')}
-<details id="bytes"><summary>The exact bytes that are signed and sent</summary>${codeBlock(body, 'The exact bytes')}${
-    downloadLink(visit, body)
-  }</details>`
+<details id="bytes"><summary>Raw bytes, as signed and sent</summary>${codeBlock(body, 'Raw bytes')}
+${downloadLink(visit, body)}</details>`
 }

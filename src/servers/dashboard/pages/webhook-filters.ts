@@ -12,7 +12,7 @@ import { ERROR_TEXTS, idIn } from './webhook-format.ts'
 const FOLDED = ['event', 'email', 'since', 'until']
 const FILTERS = ['state', 'error', ...FOLDED]
 
-/** What a list of deliveries is asked by, and what of it is none. */
+/** The filters of a list of deliveries, and what is wrong with them. */
 export interface DeliveryListFilters {
   filters: DeliveryFilters
   cursor: Place | null
@@ -22,14 +22,14 @@ export interface DeliveryListFilters {
 export function readFilters ({ query }: Visit): DeliveryListFilters {
   const { read, faults } = createFieldReader(query)
   const filters = {
-    state: read('state', oneOf(DELIVERY_STATES), `The state is one of ${DELIVERY_STATES.join(', ')}.`),
-    errorKind: read('error', oneOf(ERROR_KINDS), `What kept an answer away is one of ${ERROR_KINDS.join(', ')}.`),
-    event: read('event', text => idIn('ev', text), 'An event is found by its id, ev_….'),
-    email: read('email', text => idIn('em', text), 'An email is found by its id, em_…, and not by an address.'),
+    state: read('state', oneOf(DELIVERY_STATES), `The status must be one of ${DELIVERY_STATES.join(', ')}.`),
+    errorKind: read('error', oneOf(ERROR_KINDS), `The error must be one of ${ERROR_KINDS.join(', ')}.`),
+    event: read('event', text => idIn('ev', text), 'Event must be an id, ev_….'),
+    email: read('email', text => idIn('em', text), 'Email must be an id, em_…, not an address.'),
     since: read('since', timeIn, NOT_A_TIME),
     until: read('until', timeIn, NOT_A_TIME)
   }
-  const cursor = read('cursor', parsePlace, 'This link to a page of the list is damaged.') ?? null
+  const cursor = read('cursor', parsePlace, 'This link to a page of the list is not valid.') ?? null
   return { filters, cursor, faults: faults() }
 }
 
@@ -37,29 +37,29 @@ function oneOf<T extends string> (names: readonly T[]): (text: string) => T | nu
   return text => names.find(name => name === text) ?? null
 }
 
-/** Not drawn anew with what is around it: somebody may be typing. */
+/** Does not refresh with the list around it: the visitor may be typing. */
 export function filterForm (visit: Visit, faults: Faults): Html {
   const { query, url } = visit
-  const typed = (name: string) => fieldText(query, name)
+  const valueOf = (name: string) => fieldText(query, name)
   const states: Array<[string, string]> = [
-    ['', 'All states'],
+    ['', 'All'],
     ...DELIVERY_STATES.map((name): [string, string] => [name, name])
   ]
   const errors: Array<[string, string]> = [
-    ['', 'Any answer'],
+    ['', 'Any'],
     ...ERROR_KINDS.map((name): [string, string] => [name, ERROR_TEXTS[name]])
   ]
-  const isUsed = FOLDED.some(name => typed(name) !== '')
+  const isUsed = FOLDED.some(name => valueOf(name) !== '')
   return html`<form method="get" action="${url.split(
     '?'
   )[0]!}" class="filters" role="search" aria-label="Deliveries" data-own>
-${select('state', 'State', states, typed('state'), html`data-submit`)}
-${select('error', 'No answer, because', errors, typed('error'), html`data-submit`)}
+${select('state', 'Status', states, valueOf('state'), html`data-submit`)}
+${select('error', 'Error', errors, valueOf('error'), html`data-submit`)}
 <details class="more"${isUsed && html` open`}><summary>More filters</summary><div class="columns">
-${field({ name: 'event', label: 'Event', value: typed('event'), placeholder: 'ev_…', code: true }, faults)}
-${field({ name: 'email', label: 'Email', value: typed('email'), placeholder: 'em_…', code: true }, faults)}
-${timeField({ name: 'since', label: 'Asked for since (UTC)', value: typed('since') }, faults)}
-${timeField({ name: 'until', label: 'and before (UTC)', value: typed('until') }, faults)}
+${field({ name: 'event', label: 'Event', value: valueOf('event'), placeholder: 'ev_…', code: true }, faults)}
+${field({ name: 'email', label: 'Email', value: valueOf('email'), placeholder: 'em_…', code: true }, faults)}
+${timeField({ name: 'since', label: 'Created after (UTC)', value: valueOf('since') }, faults)}
+${timeField({ name: 'until', label: 'Created before (UTC)', value: valueOf('until') }, faults)}
 </div></details>
 <div class="actions"><button>Filter</button>${
     isFiltered(visit) && html` <a class="button" href="${withoutFilters(visit)}">Show all</a>`
