@@ -75,14 +75,14 @@ t.test('a template is written, seen while it is typed, saved, sent, and arrives'
 
   await page.getByLabel('HTML').fill('<h1>Thank you, {{name}}</h1>\n{{#note}}<p>never closed')
   await page.getByText('html, line 2: {{#note}} is never closed.').waitFor()
-  await page.getByRole('button', { name: 'Create the template' }).click()
+  await page.getByRole('button', { name: 'Create template' }).click()
   await page.getByRole('alert').getByText('html, line 2').waitFor()
   t.equal(await page.getByLabel('Subject').inputValue(), 'Order {{order}}', 'what was typed is still there')
   t.equal(await page.getByLabel('Name of order').inputValue(), 'order')
 
   await page.getByLabel('HTML').fill('<h1>Thank you, {{name}}</h1><p>{{note}}</p>')
-  await page.getByRole('button', { name: 'Create the template' }).click()
-  await page.getByText('Created. Mail can name it by its id.').waitFor()
+  await page.getByRole('button', { name: 'Create template' }).click()
+  await page.getByText('Template created. Send emails with its id.').waitFor()
   const id = page.url().split('/').at(-1)!
   t.match(await get(id), {
     version: 1,
@@ -173,7 +173,7 @@ t.test('a template with hostile HTML runs nothing in its preview, and reaches ne
   const src = await page.locator('#preview iframe').getAttribute('src')
   const alone = await visitor.get(src!)
   t.equal(alone.status, 404, 'and no other session is shown it')
-  await page.getByLabel('Fetch pictures from elsewhere in the preview').check()
+  await page.getByLabel('Load remote images in the preview').check()
   await page.frameLocator('#preview iframe[src$="?images=1"]').locator('#end').waitFor()
   for (const endMs = Date.now() + 5000; elsewhere.asked.length < 2 && Date.now() < endMs;) await page.waitForTimeout(20)
   t.strictSame(
@@ -217,7 +217,7 @@ t.test('a save that changes nothing makes no version, and line ends stay as they
 t.test('what a preview cannot show it says, and shows the rest', async t => {
   const preview = async (fields: Record<string, string>) =>
     (await visitor.post('/dashboard/templates/preview', { samples: '{}', ...fields })).html
-  t.match(await preview({}), 'Write a subject and a body')
+  t.match(await preview({}), 'The preview appears here while you type')
   const big = await preview({ html: 'x'.repeat(300_000), text: 'still here' })
   t.match(big, 'html is at most 256 kB.')
   t.match(big, 'still here')
@@ -228,7 +228,7 @@ t.test('what a preview cannot show it says, and shows the rest', async t => {
   })
   t.match(endless, /box warn/)
   t.match(await preview({ html: 'x', layout_id: 'tpl_none' }), 'Its layout tpl_none is gone')
-  t.match(await preview({ html: 'x', samples: '[]' }), 'Sample variables are a JSON object')
+  t.match(await preview({ html: 'x', samples: '[]' }), 'Sample variables must be a JSON object')
   const typed = { html: '{{n}}', 'variables.0.name': 'n', 'variables.0.type': 'number' }
   t.match(await preview({ ...typed, samples: '{"n":"seven"}' }), 'Sample variables: n is a number.')
   t.equal((await visitor.post('/dashboard/templates/preview', { csrf: 'x', html: 'x' })).status, 403)
@@ -324,7 +324,7 @@ t.test('faults come back beside what was typed', async t => {
     from: 'x@nobody.example',
     to: 'ada@example.com'
   })
-  t.match(test.html, 'Sample variables are a JSON object')
+  t.match(test.html, 'Sample variables must be a JSON object')
   const sender = await visitor.post(`/dashboard/templates/${id}/test`, fieldsOf(test.html, { samples: '{}' }))
   t.equal(sender.status, 422)
   t.match(sender.html, 'value="x@nobody.example"')

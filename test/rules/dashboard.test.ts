@@ -21,7 +21,7 @@ t.test('of many concerns of a kind the worst are named, and the rest is as bad a
     'pending 3',
     '2 more domains'
   ])
-  t.match(some.at(-1), { tone: 'warn', to: '/to', step: 'All domains' })
+  t.match(some.at(-1), { tone: 'warn', to: '/to', step: 'Show all domains' })
   const bad = Array.from({ length: 6 }, (_, i) => concern(`failed ${i}`, 'bad'))
   t.match(shown(bad, '/to', 'domain').at(-1), { tone: 'bad', what: '1 more domain' })
   t.equal(shown(pending.slice(1), '/to', 'domain').length, 5)

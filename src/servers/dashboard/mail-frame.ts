@@ -6,8 +6,8 @@ import type { PageResult } from './visit.ts'
  *  and on the response for those who open its URL. */
 const SANDBOX = 'allow-popups allow-popups-to-escape-sandbox'
 
-/** No policy keeps a browser from connecting to where a link element points. `<link` outside of tags is changed as well,
- *  which nobody sees. */
+/** No policy keeps a browser from connecting to where a link element points. The text `<link` is changed as well, which
+ *  nobody sees. */
 const LINK = /<link\b/gi
 
 interface FramedOptions {

@@ -26,8 +26,8 @@ const MAIL_POLICY = [
   "frame-ancestors 'self'"
 ].join('; ')
 
-/** `/catcher` and below: the mailbox of the mail catcher, for browsers and scripts. Only loopback clients get in; others
- *  get 404. */
+/** `/catcher` and below: the mailbox of the mail catcher, for browsers and scripts. Clients that are not on the loopback
+ *  address get 404. */
 export async function catcherPages (app: FastifyInstance, { catcher }: { catcher: Catcher }): Promise<void> {
   app.addHook('onRequest', async (request, reply) => {
     if (!isLocal(request)) return await notFound(reply)

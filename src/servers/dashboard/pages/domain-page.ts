@@ -93,8 +93,8 @@ function advice (domain: Domain, isVerifiedRequired: boolean, nowMs: number): Ht
 once a day. ${follows}`
   }
   if (domain.status === 'pending') {
-    return html`Publish the records below at your DNS provider. Jetpost checks every minute at first and at least once an
-hour later, and verifies the domain once the required records are there. ${follows}`
+    return html`Publish the records below at your DNS provider. Jetpost checks every minute at first, later at least
+once an hour, and verifies the domain once the required records are there. ${follows}`
   }
   if (domain.failing_since !== null) {
     return html`A required record has been wrong since ${
@@ -133,8 +133,8 @@ records for 7 days after that.</p>`
     return html`<p>The new keys sign. Keep the old records until ${time(until, nowMs)}: emails on their way are checked
 with them.</p>`
   }
-  return html`<p>Emails are signed with an RSA key, and with an Ed25519 key once its record is published. To rotate them,
-Jetpost creates new keys, you publish their records, and the new keys take over once DNS has them. No email is sent
+  return html`<p>Emails are signed with an RSA key, and with an Ed25519 key once its record is published. To rotate the
+keys, Jetpost creates new ones, you publish their records, and they take over once DNS has them. No email is sent
 unsigned.</p>`
 }
 

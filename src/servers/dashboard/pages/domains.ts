@@ -123,8 +123,8 @@ function addForm (visit: Visit, name: string, faults: Faults): Html {
 function nothingYet (add: Html): Html {
   return empty(
     'No domains yet',
-    html`Add the domain you send from and publish a few DNS records. Jetpost then signs your emails, so that receivers can
-trust them. To try things out, send from any address of <code>${SANDBOX_DOMAIN}</code>.`,
+    html`Add the domain you send from and publish a few DNS records. Jetpost then signs your emails, so that receivers
+can trust them. To try things out, send from any address of <code>${SANDBOX_DOMAIN}</code>.`,
     add
   )
 }

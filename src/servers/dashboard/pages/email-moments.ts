@@ -7,8 +7,7 @@ import { exact, hiddenField, withQuery } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import type { Visit } from '../visit.ts'
 
-/** When Jetpost learnt something about an email: the times its facts were stored, which is a little after they happened.
- */
+/** When Jetpost learnt something about an email: the times its facts were stored, a little after they happened. */
 export interface Moments {
   /** RFC 3339, oldest first; the first is the request. */
   all: string[]

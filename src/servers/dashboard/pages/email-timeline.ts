@@ -62,10 +62,10 @@ function line (
   const sentences = more.filter(text => text !== null && text !== '').join(' ')
   const wire = transaction(entry)
   const reply = replyText(entry)
-  return html`<li class="${tone}"><p class="told"><strong>${title}</strong>${
+  return html`<li class="${tone}"><p class="entry"><strong>${title}</strong>${
     whom !== null && html` <span class="whom">${whom}</span>`
   }</p>
-${sentences !== '' && html`<p>${sentences}</p>`}${reply !== null && html`<p class="said"><code>${reply}</code></p>`}
+${sentences !== '' && html`<p>${sentences}</p>`}${reply !== null && html`<p class="reply"><code>${reply}</code></p>`}
 <p class="hint">${clock}${sinceMs > 0 && ` · after ${duration(sinceMs)}`}${wire !== '' && ` · ${wire}`}</p></li>`
 }
 

@@ -82,7 +82,7 @@ function pageResult (title: string, page: Html, faults: Faults = NO_FAULTS): Pag
 const ERASE_LINK = html`<a class="button primary" href="/dashboard/erasures/new">Erase an address</a>`
 const EMPTY = empty(
   'No erasures yet',
-  'When a person asks for it, erase their address: Jetpost deletes it from the log and from every list. Statistics stay.'
+  'When a person asks for it, erase their address. Jetpost deletes it from the log and every list. Statistics stay.'
 )
 const CONFIRM_ERASURE =
   'All emails to this address, and everything recorded about them, are deleted from the log and ' +

@@ -35,7 +35,7 @@ export function secretPage (key: CreateKeyAnswer, how: 'created' | 'rotated', pu
     opensDashboard(key) && 'Dashboard sessions opened with the previous secret end with it.'
   }</p>`
   return html`${heading(how === 'created' ? 'Key created' : 'Secret rotated', null, ABOVE)}
-<div class="box secret"><p><strong>Copy the secret now. It is not shown again.</strong> Jetpost stores only its hash.</p>
+<div class="box secret"><p><strong>Copy the secret now. It is not shown again.</strong> Jetpost keeps its hash only.</p>
 ${copyable(key.key, 'Copy the secret')}</div>
 ${how === 'rotated' && rotated}
 ${how === 'created' && sends && exampleCard(publicUrl)}

@@ -55,8 +55,8 @@ function filterForm (isAll: boolean): Html {
   return html`<form method="get" action="${PAGE}" class="filters">
 ${select('show', 'Show', options, isAll ? 'all' : 'people', html`data-submit`)}
 <button>Show</button>
-<p class="hint field grow">Jetpost reads bounces, complaints and unsubscribes itself. Read here what people write to your
-bounce domain.</p></form>`
+<p class="hint field grow">Jetpost processes bounces, complaints and unsubscribes itself. Mail that people write to your
+bounce domain is for you to read.</p></form>`
 }
 
 function emptyList (older: number | null): Html {

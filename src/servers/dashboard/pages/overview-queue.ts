@@ -15,8 +15,8 @@ export const COUNTED_MAX = 10_000
 const FRESH_MS = 1000
 /** An older count is not shown. */
 const STALE_MS = 60_000
-/** A page waits no longer for a count: after a million emails were sent, PostgreSQL needs two seconds to step over their
- *  dead index entries. */
+/** A page waits no longer for a count: after a million emails were sent, PostgreSQL needs two seconds to step over
+ *  their dead index entries. */
 const COUNT_TIMEOUT_MS = 400
 const ACCOUNTS_MAX = 1000
 

@@ -101,7 +101,7 @@ function listPage (visit: Visit, { data, next_cursor: next }: ListSuppressionsAn
   const [address, reason] = [visit.query.get('address') ?? '', visit.query.get('reason') ?? '']
   const isFiltered = address !== '' || reason !== '' || visit.query.has('cursor')
   return html`${heading('Suppressions', ACTIONS)}
-<p class="hint">Jetpost does not send to these addresses: they bounced, complained, unsubscribed, or were added manually.
+<p class="hint">Jetpost does not send to these addresses: they bounced, complained, unsubscribed or were added manually.
 An unsubscribe only holds back emails with an unsubscribe link.</p>${faultBox(faults)}
 <form class="filters" method="get" action="/dashboard/suppressions" role="search">
 ${
@@ -186,8 +186,8 @@ ${
 <p>The address gets no more emails from this account, except one that is being delivered right now.</p>
 ${field({ name: 'address', label: 'Address', required: true, value: visit.form.get('address') ?? '' }, faults)}
 ${select('reason', 'Reason', choices([...REASONS].reverse()), reason)}
-<p class="hint">The other reasons are for imported lists. An unsubscribe only holds back emails with an unsubscribe link.
-</p>
+<p class="hint">The other reasons are for imported lists. An unsubscribe only holds back emails with an unsubscribe
+link.</p>
 <div><button class="primary">Suppress address</button></div>`
     )
   }`

@@ -60,7 +60,8 @@ ${stored !== null && testFields(visit, stored.id, options, faults)}</section>`
 <div class="beside">${form(visit, { action, class: 'template-form', guard: faults }, body)}
 <section class="card preview" aria-labelledby="preview-title"><h2 id="preview-title">Preview</h2>
 <div id="preview" hx-post="/dashboard/templates/preview" hx-trigger="input delay:400ms from:.template-form"
- hx-include=".template-form" hx-target="this" hx-swap="morph:innerHTML" hx-sync="this:replace">${options.preview}</div></section></div>`
+ hx-include=".template-form" hx-target="this" hx-swap="morph:innerHTML" hx-sync="this:replace">
+${options.preview}</div></section></div>`
 }
 
 const CRUMB = html`<a href="/dashboard/templates">Templates</a>`

@@ -139,8 +139,8 @@ ${rotationBox(visit, webhook)}`
 
 function disabledBox (visit: Visit, { disabled_reason: reason }: Webhook): Html {
   const why = reason === 'gone' ? 'its receiver answered 410 Gone.' : 'all its deliveries failed for five days.'
-  return html`<div class="box bad"><p><strong>Disabled:</strong> ${why} Waiting deliveries have failed, and new events are
-not sent. Fix the receiver and enable the endpoint; then replay all events to send what it missed.</p>
+  return html`<div class="box bad"><p><strong>Disabled:</strong> ${why} Waiting deliveries have failed, and new events
+are not sent. Fix the receiver and enable the endpoint; then replay all events to send what it missed.</p>
 ${actionButton(visit, 'Enable', { action: `${pathOf(visit)}/enable` })}</div>`
 }
 
