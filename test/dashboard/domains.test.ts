@@ -78,7 +78,7 @@ t.test('a domain is added, its records are copied, and once they are published i
   publish(records)
   await page.getByRole('button', { name: 'Check now' }).click()
   await page.getByText('All required DNS records are correct.').waitFor()
-  t.equal(await page.locator('#standing .badge', { hasText: 'seen' }).count(), 4)
+  t.equal(await page.locator('#standing .badge', { hasText: 'correct' }).count(), 4)
   t.equal((await get(id)).status, 'verified')
   await page.goto('/dashboard/domains')
   await page.getByRole('row', { name: /shop\.example verified/ }).waitFor()

@@ -47,7 +47,10 @@ t.test('a key is made, used, given a new secret, and revoked', async t => {
 t.test('the key of the session goes with its session', async t => {
   const { id, secret } = await app.newKey({ name: 'Mine' })
   const visitor = await visit(app, secret)
-  t.match((await visitor.get(`/dashboard/keys/${id}`)).html, 'You are signed in with this key: revoking it ends your session.')
+  t.match(
+    (await visitor.get(`/dashboard/keys/${id}`)).html,
+    'You are signed in with this key: revoking it ends your session.'
+  )
   const { hint } = (await app.request('GET', `/api/keys/${id}`)).body
   const rotated = await visitor.post(`/dashboard/keys/${id}/rotate`, { hint, overlap_s: '3600' })
   t.match(rotated, {

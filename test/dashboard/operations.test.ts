@@ -306,9 +306,7 @@ t.test('NATS or PostgreSQL away: the pages come, and say which', async t => {
   await until(ready)
   postgresLine!.cut()
   await until(async () => !await ready())
-  await until(async () =>
-    /PostgreSQL does not answer.*emails version 1 .* unknown/.test(await textAt('/projections'))
-  )
+  await until(async () => /PostgreSQL does not answer.*emails version 1 .* unknown/.test(await textAt('/projections')))
   for (const path of ['', '/dead-letters']) t.match(await textAt(path), /PostgreSQL does not answer/, path)
   await until(async () => /REQUESTS .* 1,000 /.test(await textAt('/streams')))
   for (const path of ['/projections/emails/rebuild', '/dead-letters/emails/retry']) {

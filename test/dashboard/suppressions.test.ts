@@ -69,7 +69,9 @@ t.test('a list stays where it is when something in it is lifted, or cannot be', 
   await until(async () => /rel="next"/.test((await visitor.get('/dashboard/suppressions?reason=complaint')).html))
   const remove = 'action="/dashboard/suppressions/remove?reason=complaint"'
   t.match((await visitor.get('/dashboard/suppressions?reason=complaint')).html, remove)
-  const failed = await visitor.post('/dashboard/suppressions/remove?reason=complaint', { address: 'nobody@example.com' })
+  const failed = await visitor.post('/dashboard/suppressions/remove?reason=complaint', {
+    address: 'nobody@example.com'
+  })
   t.match(failed, { status: 422 })
   t.match(failed.html, remove)
   t.match(failed.html, '<option value="complaint" selected>')
@@ -117,7 +119,10 @@ t.test('a person is forgotten once it was said twice, and the receipt comes by i
 
 t.test('nobody is forgotten by a slip', async t => {
   const visitor = await visit(app)
-  const slip = await visitor.post('/dashboard/erasures', { address: 'ada@example.com', confirmation: 'ade@example.com' })
+  const slip = await visitor.post('/dashboard/erasures', {
+    address: 'ada@example.com',
+    confirmation: 'ade@example.com'
+  })
   t.match(slip, { status: 422, html: /This must be the same address/ })
   t.match(await visitor.post('/dashboard/erasures', { address: 'ada', confirmation: 'ada' }), {
     status: 422,

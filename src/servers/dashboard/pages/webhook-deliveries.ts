@@ -78,7 +78,9 @@ function deliveryTable (
       { name: 'Status', cell: deliveryBadge },
       {
         name: 'Last response',
-        cell: ({ last }) => (last === null ? html`<span class="none">No response yet</span>` : responseText(last).slice(0, 120))
+        cell: (
+          { last }
+        ) => (last === null ? html`<span class="none">No response yet</span>` : responseText(last).slice(0, 120))
       },
       { name: 'Attempts', kind: 'num', cell: ({ attempts }) => attempts },
       { name: 'Created', cell: ({ requestedAt }) => time(requestedAt, nowMs) },
