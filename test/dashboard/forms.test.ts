@@ -44,7 +44,7 @@ t.test('what NATS does not take comes back as it was typed, and sent again from 
     me.post(`/dashboard/templates/${template}/test`, typed),
     me.post('/dashboard/domains', { name: 'typed.example' }),
     me.post('/dashboard/suppressions', { address: 'typed@example.com', reason: 'complaint' }),
-    me.post('/dashboard/erasures', { address: 'typed@example.com', again: 'typed@example.com' }),
+    me.post('/dashboard/erasures', { address: 'typed@example.com', confirmation: 'typed@example.com' }),
     me.post(`/dashboard/emails/${id}/retry`),
     leaving.post('/dashboard/sign-out')
   ])
@@ -130,7 +130,7 @@ t.test('a form that nobody typed is refused, and breaks nothing', async t => {
   const fallback = { 'variables.0.name': 'a', 'variables.0.type': 'object', 'variables.0.fallback': DEEP }
   t.match(await me.post('/dashboard/templates', { ...template, ...fallback }), {
     status: 422,
-    html: /The fallback of a is JSON of its type/
+    html: /The fallback of a must be JSON of its type/
   })
   for (const path of ['emails/%2e%2e', 'emails/%2E', 'templates/%2e%2e/versions', 'webhooks/%2e%2e']) {
     t.match(

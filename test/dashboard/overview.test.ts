@@ -59,10 +59,10 @@ t.test('what happens is shown without waiting for the clock', async t => {
   await signIn(page, key)
   await page.clock.install()
   await page.clock.pauseAt(Date.now() + 60_000)
-  const redrawn = page.waitForRequest(request => request.headers()['hx-target'] === 'told')
+  const refreshed = page.waitForRequest(request => request.headers()['hx-target'] === 'figures')
   await page.goto('/dashboard')
   await app.send({}, key)
-  await redrawn
+  await refreshed
 })
 
 t.test('charts are drawn, and what is looked at stays while the figures move on', async t => {
@@ -125,11 +125,11 @@ t.test('what needs attention is named, with its reason and where it is mended', 
   const visitor = await visit(app)
   await until(async () => /deliver(y|ies) to \S+\/gone failed/.test((await visitor.get('/dashboard')).html))
   const { html } = await visitor.get('/dashboard')
-  t.match(html, `The endpoint ${failing.url} is failing`)
-  t.match(html, `The endpoint ${gone.url} is disabled`)
-  t.match(html, /100\.0 % of mail bounced<\/strong><p>100 of 100 recipients in the last 24 hours/)
-  t.match(html, 'The domain shop.example is not verified')
-  t.match(html, 'The key Nightly &lt;b&gt;report&lt;/b&gt; expires soon')
+  t.match(html, `Endpoint ${failing.url} is failing`)
+  t.match(html, `Endpoint ${gone.url} is disabled`)
+  t.match(html, /100\.0 % of emails bounced<\/strong><p>100 of 100 recipients in the last 24 hours/)
+  t.match(html, 'Domain shop.example is not verified')
+  t.match(html, 'Key Nightly &lt;b&gt;report&lt;/b&gt; expires soon')
   t.notMatch(html, 'Of next year')
   for (const path of [`webhooks/${failing.id}`, `webhooks/${gone.id}`, `domains/${domain.id}`, `keys/${ending.id}`]) {
     t.match(html, `href="/dashboard/${path}"`)

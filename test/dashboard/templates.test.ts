@@ -315,7 +315,7 @@ t.test('faults come back beside what was typed', async t => {
   t.match(bad.html, /name="variables\.1\.name" value="late"/)
   const json = await visitor.post(`/dashboard/templates/${id}`, { ...fields, 'variables.3.fallback': 'seven' })
   t.equal(
-    json.html.split("The fallback of late must be JSON of the variable's type.").length - 1,
+    json.html.split('The fallback of late must be JSON of its type.').length - 1,
     2,
     'above the form and at its row'
   )

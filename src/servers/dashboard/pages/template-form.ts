@@ -141,7 +141,7 @@ function variablesOf (rows: VariableRow[]): Template['variables'] {
       details.push({
         field: `variables[${i}].fallback`,
         code: 'invalid_json',
-        message: `The fallback of ${name || `row ${i + 1}`} must be JSON of the variable's type.`
+        message: `The fallback of ${name || `row ${i + 1}`} must be JSON of its type.`
       })
     }
     return { name, type, required, fallback: value ?? null }
