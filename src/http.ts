@@ -31,7 +31,7 @@ import { lacksHost, pathOf } from '#src/servers/api/target.ts'
 import { catcherPages } from '#src/servers/mailbox/pages.ts'
 import type { Catcher } from '#src/servers/mailbox/server.ts'
 import { dashboardContext, DASHBOARD_HEADERS } from '#src/servers/dashboard/context.ts'
-import type { Operations } from '#src/operations/operations.ts'
+import type { OperationsService } from '#src/operations/operations.ts'
 import type { HealthCheck } from '#src/base/role.ts'
 import { healthRoutes } from '#src/servers/ops/health.ts'
 import { metricsRoute, type Metrics } from '#src/servers/ops/metrics.ts'
@@ -44,7 +44,7 @@ export interface HttpOptions {
   /** Where clients reach it. */
   publicUrl: string
   /** What the dashboard needs beside the API; null = there is no dashboard. */
-  operations: Operations | null
+  operations: OperationsService | null
   catcher: Catcher | null
   checks: HealthCheck[]
   metrics: Metrics
@@ -134,7 +134,7 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
   return app
 }
 
-type DashboardOptions = HttpOptions & { api: NonNullable<HttpOptions['api']>, operations: Operations }
+type DashboardOptions = HttpOptions & { api: NonNullable<HttpOptions['api']>, operations: OperationsService }
 
 function openDashboard (
   app: FastifyInstance,

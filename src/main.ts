@@ -16,7 +16,7 @@ import type { Log } from '#src/base/log.ts'
 import type { HealthCheck, Role } from '#src/base/role.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
 import { buildHttp } from './http.ts'
-import { Operations } from '#src/operations/operations.ts'
+import { OperationsService } from '#src/operations/operations.ts'
 import { startCatcher, type Catcher } from '#src/servers/mailbox/server.ts'
 import { createMetrics, watchGauges, type Metrics } from '#src/servers/ops/metrics.ts'
 import { startInbound, type InboundServer } from '#src/servers/inbound-smtp/server.ts'
@@ -369,11 +369,11 @@ async function openDoors (context: AppContext, firstKey: string | null): Promise
 }
 
 /** For the operator's pages, where there are any. */
-function openTools (context: AppContext): Operations | null {
+function openTools (context: AppContext): OperationsService | null {
   const { config, bus, pool, servers, topology, services, stack, log } = context
   if (!config.roles.has('api') || !hasDashboard(config)) return null
   const { retention } = topology
-  const tools = new Operations({
+  const tools = new OperationsService({
     bus,
     pool,
     servers,

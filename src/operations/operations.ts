@@ -18,7 +18,7 @@ import { readInboundMail, readInboundMailAt, type InboundMailOptions, type Inbou
 import { ProjectionMonitor } from './projection-monitor.ts'
 import { cachedFor, OperationsUnavailable, QUERY_MS, reportOn, reportOnEach, type OperationsReport } from './report.ts'
 
-export interface OperationsOptions {
+export interface OperationsServiceOptions {
   bus: Bus
   pool: Pool
   servers: Servers
@@ -63,10 +63,10 @@ const DOMAINS_MAX = 200
 const HOUR_MS = 3_600_000
 
 /** What the Operations pages show and do. Each query has a deadline, and callers within a second share it. */
-export class Operations {
+export class OperationsService {
   readonly projections: ProjectionMonitor
   readonly process: { host: string, roles: string[], version: string, sinceMs: number }
-  private readonly options: OperationsOptions
+  private readonly options: OperationsServiceOptions
   private readonly readStreams = cachedFor(SHARED_MS, async () => {
     const plans = streamPlans(this.options.retention)
     return await reportOnEach(plans, ({ name }) => name, async ({ name }) => await streamStatus(this.connected(), name))
@@ -83,7 +83,7 @@ export class Operations {
     return await ask(this.options.pool, query)
   })
 
-  constructor (options: OperationsOptions) {
+  constructor (options: OperationsServiceOptions) {
     const { bus, pool, servers, clock, log, roles } = options
     this.options = options
     this.projections = new ProjectionMonitor({ bus, pool, servers, clock, log, connected: () => this.connected() })

@@ -38,7 +38,7 @@ export interface ProjectionReport {
   rebuild: Rebuild | null
 }
 
-export interface DeadLetterReport {
+export interface ProjectionDeadLetters {
   projection: string
   count: number
   facts: DatedDeadLetter[]
@@ -113,7 +113,7 @@ export class ProjectionMonitor {
   }
 
   /** The newest of each projection that has some. */
-  async deadLetters (): Promise<OperationsReport<DeadLetterReport[]>> {
+  async deadLetters (): Promise<OperationsReport<ProjectionDeadLetters[]>> {
     const { value, problems } = await reportOn('The dead-lettered facts', this.readDeadLetters())
     return { value: value ?? [], problems }
   }
@@ -157,7 +157,7 @@ export class ProjectionMonitor {
     return new Map(lags.flat())
   }
 
-  private async readDeadLetters (): Promise<DeadLetterReport[]> {
+  private async readDeadLetters (): Promise<ProjectionDeadLetters[]> {
     const { found } = await this.statuses()
     const countOf = ({ name }: Projection) => found.get(name)?.deadLetters ?? 0
     const affected = ALL.filter(projection => countOf(projection) > 0)

@@ -35,7 +35,7 @@ function publish (records: DnsRecord[]): void {
 
 t.test('before there is one, the page says why, and takes the first', async t => {
   const { html } = await visitor.get('/dashboard/domains')
-  t.match(html, 'No domain yet')
+  t.match(html, 'No domains yet')
   t.match(html, 'sandbox.jetpost.test')
   const bad = await visitor.post('/dashboard/domains', { name: 'localhost' })
   t.equal(bad.status, 422)
@@ -49,7 +49,7 @@ t.test('a domain is added, its records are copied, and once they are published i
   await page.goto('/dashboard/domains')
   await page.getByLabel('Domain to send from').fill('Shop.Example')
   await page.getByRole('button', { name: 'Add', exact: true }).click()
-  await page.getByText('Now publish its records.').waitFor()
+  await page.getByText('Publish its DNS records next.').waitFor()
   const id = page.url().split('/').at(-1)!
   const { records } = await get(id)
 
@@ -69,16 +69,16 @@ t.test('a domain is added, its records are copied, and once they are published i
   dns.txt(rsa.name, rsa.value.slice(0, 255))
   dns.cname('jp-bounces.shop.example', 'elsewhere.example')
   await page.getByRole('button', { name: 'Check now' }).click()
-  await page.getByText('Checked. Not right yet: DKIM (RSA): differs.').waitFor()
-  await card.getByText('It was cut off').waitFor()
-  await page.getByText('The CNAME leads elsewhere.').waitFor()
-  await page.getByText('Nothing is at this name.').first().waitFor()
+  await page.getByText('Not verified yet. DKIM (RSA): wrong.').waitFor()
+  await card.getByText('The value was cut off').waitFor()
+  await page.getByText('The CNAME must point to the value above.').waitFor()
+  await page.getByText('DNS has no record with this name.').first().waitFor()
   t.strictSame(await flaws(page), [])
 
   publish(records)
   await page.getByRole('button', { name: 'Check now' }).click()
-  await page.getByText('Checked: DNS shows all that is required.').waitFor()
-  t.equal(await page.locator('#standing .badge', { hasText: 'seen' }).count(), 4)
+  await page.getByText('All required DNS records are correct.').waitFor()
+  t.equal(await page.locator('#standing .badge', { hasText: 'correct' }).count(), 4)
   t.equal((await get(id)).status, 'verified')
   await page.goto('/dashboard/domains')
   await page.getByRole('row', { name: /shop\.example verified/ }).waitFor()
@@ -128,7 +128,7 @@ t.test('when DNS says nothing, the page says so, and nothing is changed', async 
   dns.fails(rsaOf(records).name, 'SERVFAIL')
   const { status, html } = await visitor.post(`/dashboard/domains/${id}/verify`)
   t.equal(status, 503)
-  t.match(html, 'DNS does not say what there is for mute.example now')
+  t.match(html, 'DNS does not answer. Nothing was changed.')
   t.equal((await get(id)).status, 'pending')
 })
 
@@ -137,17 +137,17 @@ t.test('keys are rotated step by step, and the page tells which', async t => {
   publish(records)
   await visitor.post(`/dashboard/domains/${id}/verify`)
   const page = async () => (await visitor.get(`/dashboard/domains/${id}`)).html
-  t.match(await page(), 'Make new keys')
+  t.match(await page(), 'Rotate keys')
   t.match(await visitor.post(`/dashboard/domains/${id}/rotate`), { status: 303 })
-  t.match(await page(), 'New keys wait for their records')
-  t.notMatch(await page(), '>Make new keys<')
+  t.match(await page(), 'Publish the records marked as new above')
+  t.notMatch(await page(), '>Rotate keys<')
   const again = await visitor.post(`/dashboard/domains/${id}/rotate`)
   t.equal(again.status, 409)
   t.match(again.html, 'are being rotated')
   publish((await get(id)).records.filter(({ stage }: DnsRecord) => stage === 'next'))
   await visitor.post(`/dashboard/domains/${id}/verify`)
-  t.match(await page(), /The new keys sign\. Keep the records of the old ones until <time/)
-  t.match(await page(), /Of the old keys: keep it until <time/)
+  t.match(await page(), /The new keys sign\. Keep the old records until <time/)
+  t.match(await page(), /Of the old keys\. Keep this record until <time/)
 })
 
 t.test('what mail from it does where it does not say is set, and taken back', async t => {
@@ -159,7 +159,7 @@ t.test('what mail from it does where it does not say is set, and taken back', as
   t.match(await get(id), { track: { opens: false, clicks: null }, unsubscribe: true })
   t.match(
     (await visitor.get(`/dashboard/domains/${id}`)).html,
-    /name="opens" ><option value="">As usual: on<\/option><option value="true">On<\/option><option value="false" selected>Off/
+    /name="opens" ><option value="">Default \(on\)<\/option><option value="true">On<\/option><option value="false" selected>Off/
   )
   await visitor.post(`/dashboard/domains/${id}/defaults`, { opens: '', clicks: '', unsubscribe: '' })
   t.match(await get(id), { track: { opens: null, clicks: null }, unsubscribe: null })
@@ -191,7 +191,7 @@ t.test('a domain is given up, and another account sees none of it before', async
   for (const act of ['verify', 'rotate', 'defaults', 'delete']) {
     t.equal((await other.post(`/dashboard/domains/${id}/${act}`)).status, 404, act)
   }
-  t.match((await other.get('/dashboard/domains')).html, 'No domain yet')
+  t.match((await other.get('/dashboard/domains')).html, 'No domains yet')
   t.match((await other.post('/dashboard/domains', { name: 'gone.example' })).html, 'belongs to another account')
   t.match(await visitor.post(`/dashboard/domains/${id}/delete`), { status: 303, to: '/dashboard/domains' })
   t.equal((await visitor.get(`/dashboard/domains/${id}`)).status, 404)

@@ -63,12 +63,12 @@ t.test('keys of scope full and dashboard open it, test keys among them; every ot
   passedMs += MINUTE_MS
   for (
     const [secret, sentence] of [
-      [sender.secret, 'it takes the scope full or dashboard'],
-      [ending.secret, 'No live key has this secret'],
-      [gone.secret, 'No live key has this secret'],
-      ['jp_live_never-made', 'No live key has this secret'],
-      ['', 'No live key has this secret'],
-      [own.id, 'No live key has this secret']
+      [sender.secret, 'Use a key with the scope full or dashboard'],
+      [ending.secret, 'No active key has this secret'],
+      [gone.secret, 'No active key has this secret'],
+      ['jp_live_never-made', 'No active key has this secret'],
+      ['', 'No active key has this secret'],
+      [own.id, 'No active key has this secret']
     ] as const
   ) {
     const refused = await enter(secret)
@@ -107,7 +107,7 @@ t.test('the link of npm start opens it once; to look at it does not use it up', 
   t.ok(await isOpen(cookieOf(entered)!))
   const again = await follow(token)
   t.equal(again.status, 422)
-  t.match(again.html, 'has been used')
+  t.match(again.html, 'was already used')
   t.equal(cookieOf(again), null)
 })
 
@@ -137,14 +137,14 @@ t.test('a link is good for 15 minutes, of this Jetpost, as it was made', async t
   for (const none of [foreign, changed, '', 'x', token.slice(0, -8), 'A'.repeat(10_000)]) {
     const refused = await follow(none)
     t.equal(refused.status, 422)
-    t.match(refused.html, 'no sign-in link of this Jetpost')
+    t.match(refused.html, 'This sign-in link is not valid')
   }
   // The one who made it has the machine's clock.
   passedMs = LINK_MS
   const late = await follow(token)
   passedMs = behindMs + MINUTE_MS
   t.equal(late.status, 422)
-  t.match(late.html, 'good for 15 minutes')
+  t.match(late.html, 'Links are valid for 15 minutes')
 })
 
 // Behind a proxy that Jetpost was not told of all the world has one address: were every try counted, a stranger could
@@ -157,7 +157,7 @@ t.test('an address that has failed ten times a minute is told to wait, and whoev
   const refused = await enter('jp_live_guess-10')
   t.equal(refused.status, 429)
   t.equal(refused.headers.get('retry-after'), '60')
-  t.match(refused.html, 'wait a minute')
+  t.match(refused.html, 'Wait a minute')
   t.equal((await follow('x')).status, 429, 'links count with keys')
   t.equal((await enter(API_KEY)).status, 303)
   t.equal((await follow(token)).status, 303)
@@ -251,7 +251,7 @@ t.test('in a browser: what is for https does not let in by http, with a word why
   await page.getByRole('button', { name: 'Sign in' }).click()
   t.match(
     await page.getByRole('alert').textContent(),
-    /would forget the session at once: it is for https:\/\/post\.example\.com\/dashboard alone/
+    /only keeps sessions of https:\/\/post\.example\.com\/dashboard alone/
   )
   t.strictSame(complaints, [])
 })
@@ -472,7 +472,7 @@ t.test('what nobody foresaw is masked, and found again by the id of its request'
   })
   await http.close()
   t.equal(statusCode, 500)
-  t.match(body, 'It is in the log of Jetpost under my-request-1.')
+  t.match(body, 'The log of Jetpost has the details under my-request-1.')
   t.notMatch(body, /secrets|Error|at /)
   t.match(headers['content-security-policy'], "default-src 'none'")
   t.match(said, [{ requestId: 'my-request-1', err: { message: 'select * from secrets' } }])

@@ -44,7 +44,7 @@ t.test('before the first email the list teaches; the first one appears in it by 
   await signIn(page, API_KEY)
   await page.goto('/dashboard/emails')
   t.match(await page.locator('.empty pre').textContent(), '/api/emails')
-  t.equal(await page.getByRole('link', { name: 'make a key' }).getAttribute('href'), '/dashboard/keys')
+  t.equal(await page.getByRole('link', { name: 'API key' }).getAttribute('href'), '/dashboard/keys')
   await page.evaluate('window.stayed = true')
   await app.send({ subject: 'The first' })
   await page.getByRole('link', { name: 'The first' }).waitFor()
@@ -136,7 +136,7 @@ t.test('filters stand in the URL, find what they say, and a wrong one says so at
     t.strictSame([...html.matchAll(/<a href="\/dashboard\/emails\/(em_\w+)"/g)].map(match => match[1]), [id], query)
   }
   const nothing = await me.get('/dashboard/emails?q=haystack')
-  t.match(nothing.html, 'Nothing found')
+  t.match(nothing.html, 'No results')
   t.match(nothing.html, '<a class="button" href="/dashboard/emails">Clear the filters</a>')
   const wrong = await me.get('/dashboard/emails?to=found&created_after=2026-02-31&metadata=order&q=needle')
   t.equal(wrong.status, 422)
@@ -167,24 +167,24 @@ t.test('a scheduled email is moved and called off', async t => {
   const { page, complaints } = await openPage(t, app.url)
   await signIn(page, API_KEY)
   await page.goto(`/dashboard/emails/${id}`)
-  await page.getByRole('link', { name: 'Send at another time' }).click()
+  await page.getByRole('link', { name: 'Reschedule' }).click()
   await page.getByLabel('Send at (UTC)').fill('2020-01-01T10:00')
-  await page.getByRole('button', { name: 'Move it' }).click()
+  await page.getByRole('button', { name: 'Reschedule' }).click()
   await page.locator('#field-scheduled_at-fault').waitFor()
   const moved = inHours(7).slice(0, 16)
   await page.getByLabel('Send at (UTC)').fill(moved)
-  await page.getByRole('button', { name: 'Move it' }).click()
-  await page.getByRole('status').filter({ hasText: `Moved to ${moved.replace('T', ' ')}` }).waitFor()
-  await page.getByRole('button', { name: 'Cancel the email' }).click()
+  await page.getByRole('button', { name: 'Reschedule' }).click()
+  await page.getByRole('status').filter({ hasText: `Rescheduled to ${moved.replace('T', ' ')}` }).waitFor()
+  await page.getByRole('button', { name: 'Cancel email' }).click()
   const dialog = page.getByRole('dialog')
-  t.match(await dialog.textContent(), 'It will not be sent to a@example.com, b@example.com.')
-  await dialog.getByRole('button', { name: 'Cancel the email' }).click()
+  t.match(await dialog.textContent(), 'This email will not be sent to a@example.com, b@example.com.')
+  await dialog.getByRole('button', { name: 'Cancel email' }).click()
   await page.getByRole('status').filter({ hasText: 'Canceled for 2 recipients.' }).waitFor()
-  t.equal(await page.getByRole('button', { name: 'Cancel the email' }).count(), 0)
+  t.equal(await page.getByRole('button', { name: 'Cancel email' }).count(), 0)
   t.strictSame(await page.locator('.timeline strong').allTextContents(), [
     'Accepted',
-    'Moved to another time',
-    'Moved to another time',
+    'Rescheduled',
+    'Rescheduled',
     'Canceled',
     'Canceled'
   ])
@@ -197,14 +197,14 @@ t.test('a refused email tells why, is sent again, and its recipient is suppresse
   const url = `/dashboard/emails/${id}`
   const { html } = await me.get(url)
   t.match(html, '550 5.7.1 &lt;script&gt;alert(1)&lt;/script&gt; not wanted')
-  t.match(html, 'Rejected for good by 127.0.0.1')
-  t.notMatch(html, 'Cancel the email')
+  t.match(html, 'Bounced: rejected by 127.0.0.1')
+  t.notMatch(html, 'Cancel email')
   t.match(html, `action="${url}/suppress"`)
   t.equal((await me.post(`${url}/retry`)).to, url)
   await app.settled(id, 'delivered')
   const after = await me.get(url)
-  t.match(after.html, 'To be sent again')
-  t.notMatch(after.html, 'Send again')
+  t.match(after.html, 'Retry requested')
+  t.notMatch(after.html, '/retry"')
   t.equal((await me.post(`${url}/retry`)).status, 409)
   t.equal((await me.post(`${url}/suppress`, { n: '0' })).to, url)
   t.equal((await app.request('GET', '/api/suppressions/gone@example.com')).status, 200)
@@ -231,7 +231,7 @@ t.test('who is suppressed is told so, and nobody is offered to be who is or neve
   }
   t.match(
     (await me.get(`/dashboard/emails/${bounced}?as_of=${new Date().toISOString()}`)).html,
-    'data-name="Then"></td>',
+    'data-name="Events"></td>',
     'not of the past'
   )
   await app.request('DELETE', '/api/suppressions/unknown@example.com')
@@ -240,7 +240,7 @@ t.test('who is suppressed is told so, and nobody is offered to be who is or neve
   t.notMatch(lifted.html, link('unknown@example.com'))
   for (const name of ['bounced', 'suppressed']) {
     const html = await shown(`${name}@sandbox.jetpost.test`, name)
-    t.match(html, 'A test address')
+    t.match(html, 'Test address')
     t.notMatch(html, /\/suppress"|\/dashboard\/suppressions\?/)
   }
 })
@@ -253,10 +253,10 @@ t.test('the slider shows the email as it was known, and the way back', async t =
   await page.getByRole('slider').focus()
   await page.keyboard.press('Home')
   await page.waitForURL(/as_of=/)
-  t.match(await page.getByRole('note').textContent(), 'As it was known at')
+  t.match(await page.getByRole('note').textContent(), 'You see this email as of')
   t.strictSame(await page.locator('section.recipients .badge').allTextContents(), ['queued', 'queued'])
   t.strictSame(await page.locator('.timeline strong').allTextContents(), ['Accepted'])
-  t.equal(await page.getByRole('button', { name: 'Send again' }).count(), 0, 'nothing can be done in the past')
+  t.equal(await page.getByRole('button', { name: 'Retry' }).count(), 0, 'nothing can be done in the past')
   await page.getByRole('slider').press('ArrowRight')
   await page.waitForURL(url => !url.search.includes('step'))
   await page.locator('.timeline li').nth(1).waitFor()
@@ -272,7 +272,7 @@ t.test('the slider shows the email as it was known, and the way back', async t =
   await page.keyboard.press('Home')
   await page.getByRole('link', { name: 'Back to now' }).click()
   await page.waitForURL(url => url.search === '')
-  await page.getByRole('button', { name: 'Send again' }).waitFor()
+  await page.getByRole('button', { name: 'Retry' }).waitFor()
   t.strictSame(complaints, [])
   // Without a script it is a form of its own.
   const { body: { timeline } } = await app.request('GET', `/api/emails/${id}`)
@@ -315,13 +315,13 @@ t.test('mail in the preview runs nothing, reaches nothing, and loads pictures wh
   t.equal(await page.evaluate('window.broken'), undefined)
   t.match(page.url(), '?tab=preview')
   t.strictSame(seen, [])
-  await page.getByRole('link', { name: 'Show them' }).click()
+  await page.getByRole('link', { name: 'Show images' }).click()
   await until(() => seen.length > 0)
   t.strictSame(seen, ['/picture'])
   t.match(page.url(), 'images=1')
   t.match(await page.title(), 'Hello')
   await page.evaluate("document.querySelector('iframe').src = '/dashboard/emails/em_none/frame'")
-  await mail.getByText('There is no such thing in this account').waitFor()
+  await mail.getByText('It does not exist in this account').waitFor()
   const frame = await me.get(`/dashboard/emails/${id}/frame`)
   t.match(
     frame.headers.get('content-security-policy'),
@@ -358,10 +358,10 @@ t.test('source, details and what endpoints were told', async t => {
   )
   t.match(await me.get(`${url}?tab=webhooks&cursor=x`), {
     status: 200,
-    html: /role="alert">This link to a page of the list is damaged/
+    html: /role="alert">This link to a page of the list is not valid/
   })
   const letGo = await holdView(databaseUrl, deliveries)
-  t.match(await me.get(`${url}?tab=webhooks`), { status: 200, html: /The log of deliveries cannot be read just now/ })
+  t.match(await me.get(`${url}?tab=webhooks`), { status: 200, html: /The list of deliveries is unavailable/ })
   await letGo()
   const { page } = await openPage(t, app.url)
   await signIn(page, API_KEY)
@@ -380,9 +380,9 @@ t.test('an email to very many is shown in parts', async t => {
   t.match(first.html, /data-name="Recipient"><a [^>]*>r41@example.com/, 'who did not get it comes first')
   t.equal(await count('?all=1', 'data-name="Recipient"'), 50)
   t.match(first.html, '52 to 101 of 101')
-  t.equal(await count('', '<p class="told">'), 50)
-  t.equal(await count('?until=1', '<p class="told">'), 1)
-  t.equal(await count('?recipient=41', '<p class="told">'), 3, 'accepted, tried, put off')
+  t.equal(await count('', '<p class="entry">'), 50)
+  t.equal(await count('?until=1', '<p class="entry">'), 1)
+  t.equal(await count('?recipient=41', '<p class="entry">'), 3, 'accepted, tried, put off')
 })
 
 t.test('every fact of a timeline is told in words', async t => {
@@ -412,15 +412,15 @@ t.test('every fact of a timeline is told in words', async t => {
       smtp_code: 452,
       response: '452 4.2.2 Full'
     }),
-    /Put off by mx\.example\.net.*The mailbox is full\. The next attempt is at 2026-11-22 10:00:00\.000 UTC\..*<code>452 4\.2\.2 Full/s
+    /Deferred by mx\.example\.net.*The mailbox is full\. Next attempt at 2026-11-22 10:00:00\.000 UTC\..*<code>452 4\.2\.2 Full/s
   )
   t.match(
     told({ type: 'email.in_doubt', cause: 'line', held: true }),
-    'The line broke before the server answered: it may have the mail. No further copy goes out by itself'
+    'The server may have accepted it. Jetpost does not send it again by itself.'
   )
   t.match(
     told({ type: 'email.bounced', report: 'in_1', host: 'mx.example.net', class: 'userunknown', status: '5.1.1' }),
-    'A report says that it was rejected by mx.example.net. There is no such mailbox.'
+    'A bounce report says that it was rejected by mx.example.net. The mailbox does not exist.'
   )
   t.match(
     told({
@@ -444,7 +444,7 @@ t.test('every fact of a timeline is told in words', async t => {
   t.match(recipientsOf(null), /next attempt <time/, 'as it was known')
   t.match(
     told({ type: 'email.clicked', url: 'https://a.example/?<b>', machine: true }),
-    /Link followed by a program.*https:\/\/a\.example\/\?&lt;b&gt;/s
+    /Clicked by a program.*https:\/\/a\.example\/\?&lt;b&gt;/s
   )
 })
 
@@ -464,9 +464,9 @@ t.test('content that is gone says so, and so does a person who was forgotten', a
   const url = `/dashboard/emails/${id}`
   const { html } = await me.get(url)
   t.match(html, '(erased)')
-  t.match(html, 'This person was forgotten')
+  t.match(html, 'The address and all texts about it were deleted')
   t.notMatch(html, 'forgotten@example.com')
-  for (const tab of ['preview', 'source']) t.match((await me.get(`${url}?tab=${tab}`)).html, 'no longer kept')
+  for (const tab of ['preview', 'source']) t.match((await me.get(`${url}?tab=${tab}`)).html, 'has expired')
   for (const part of ['frame', 'source']) t.equal((await me.get(`${url}/${part}`)).status, 404)
 })
 
@@ -493,7 +493,7 @@ t.test("another account's email is nobody's", async t => {
   for (const act of ['cancel', 'retry', 'reschedule', 'suppress']) {
     t.equal((await other.post(`/dashboard/emails/${id}/${act}`, { scheduled_at: inHours(1), n: '0' })).status, 404, act)
   }
-  t.match((await other.get('/dashboard/emails')).html, 'No email yet')
+  t.match((await other.get('/dashboard/emails')).html, 'No emails yet')
 })
 
 t.test('on a phone nothing is cut off, and the keyboard alone leads from the list to a part of an email', async t => {
@@ -528,7 +528,7 @@ t.test('on a phone nothing is cut off, and the keyboard alone leads from the lis
   await page.waitForURL(`**/${id}`)
   await tabTo(page, 'Details')
   await page.keyboard.press('Enter')
-  await page.getByRole('heading', { name: 'As it was asked' }).waitFor()
+  await page.getByRole('heading', { name: 'Request' }).waitFor()
 })
 
 /** As a hand without a mouse would. */

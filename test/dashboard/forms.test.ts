@@ -44,7 +44,7 @@ t.test('what NATS does not take comes back as it was typed, and sent again from 
     me.post(`/dashboard/templates/${template}/test`, typed),
     me.post('/dashboard/domains', { name: 'typed.example' }),
     me.post('/dashboard/suppressions', { address: 'typed@example.com', reason: 'complaint' }),
-    me.post('/dashboard/erasures', { address: 'typed@example.com', again: 'typed@example.com' }),
+    me.post('/dashboard/erasures', { address: 'typed@example.com', confirmation: 'typed@example.com' }),
     me.post(`/dashboard/emails/${id}/retry`),
     leaving.post('/dashboard/sign-out')
   ])
@@ -60,21 +60,21 @@ t.test('what NATS does not take comes back as it was typed, and sent again from 
     503,
     503
   ])
-  t.match(sent.html, 'Send it again from here in a moment: it cannot be done twice.')
+  t.match(sent.html, 'Send the form again in a moment: it is never done twice.')
   t.match(sent.html, /A long letter<\/textarea>/)
   t.match(sent.html, /<form [^>]* data-guard data-typed>/)
   for (const { html } of [made, saved, tried]) {
     t.match(html, /&lt;p&gt;Long thought about&lt;\/p&gt;<\/textarea>/)
-    t.match(html, 'Nothing that you typed is lost.')
+    t.match(html, 'What you typed is still here.')
   }
   for (const { html } of [domain, suppressed, forgotten]) {
     t.match(html, /value="typed(@example\.com|\.example)"/)
-    t.match(html, 'Nothing that you typed is lost.')
+    t.match(html, 'What you typed is still here.')
   }
   t.match(tried.html, 'value="grace@example.com"')
   t.match(saved.html, `action="/dashboard/templates/${template}"`)
-  t.notMatch(again.html, 'Sending goes on')
-  t.match(left.html, 'It may have been done: look before you do it again.')
+  t.notMatch(again.html, 'Mail is still sent')
+  t.match(left.html, 'The change may have been made. Check before you try again.')
   const fields = { ...mail, once: onceIn(sent.html) }
   t.equal(fields.once, mail.once)
   await until(async () => (await me.post('/dashboard/emails/new', fields)).status === 303)
@@ -120,17 +120,17 @@ t.test('a form that nobody typed is refused, and breaks nothing', async t => {
   t.equal((await me.post('/dashboard/emails/new', { ...mail, once: 'a\u0000b' })).status, 303)
   t.match(await me.post('/dashboard/emails/new', { ...mail, variables: DEEP }), {
     status: 422,
-    html: /Variables are a JSON object/
+    html: /Variables must be a JSON object/
   })
   const template = { name: 'Deep', html: 'x', samples: DEEP }
   t.match(await me.post('/dashboard/templates/preview', template), {
     status: 200,
-    html: /Sample variables are a JSON object/
+    html: /Sample variables must be a JSON object/
   })
   const fallback = { 'variables.0.name': 'a', 'variables.0.type': 'object', 'variables.0.fallback': DEEP }
   t.match(await me.post('/dashboard/templates', { ...template, ...fallback }), {
     status: 422,
-    html: /The fallback of a is JSON of its type/
+    html: /The fallback of a must be JSON of its type/
   })
   for (const path of ['emails/%2e%2e', 'emails/%2E', 'templates/%2e%2e/versions', 'webhooks/%2e%2e']) {
     t.match(

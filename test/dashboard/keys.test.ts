@@ -13,11 +13,11 @@ t.test('a key is made, used, given a new secret, and revoked', async t => {
   await signIn(page, API_KEY)
   await page.getByRole('link', { name: 'Keys' }).click()
   t.match(await page.getByRole('row', { name: /JETPOST_API_KEY/ }).textContent(), /this session/)
-  await page.getByRole('link', { name: 'Make a key' }).click()
+  await page.getByRole('link', { name: 'Create a key' }).click()
   await page.getByLabel('Name').fill('Shop')
   await page.getByLabel('emails:send').check()
-  await page.getByRole('button', { name: 'Make the key' }).click()
-  await page.getByText('Copy it now').waitFor()
+  await page.getByRole('button', { name: 'Create key' }).click()
+  await page.getByText('Copy the secret now').waitFor()
   const first = secretIn(await page.content())!
   await page.getByRole('button', { name: 'Copy the secret' }).click()
   t.equal(await page.evaluate('navigator.clipboard.readText()'), first)
@@ -26,19 +26,19 @@ t.test('a key is made, used, given a new secret, and revoked', async t => {
 
   await page.getByRole('link', { name: 'Shop' }).click()
   t.notMatch(await page.content(), first, 'it is shown once')
-  await page.getByLabel('The present secret works on for').selectOption('Not at all')
-  await page.getByRole('button', { name: 'Make a new secret' }).click()
-  await page.getByRole('dialog').getByRole('button', { name: 'Make a new secret' }).click()
-  await page.getByText('The secret before works no more.').waitFor()
+  await page.getByLabel('Keep the present secret for').selectOption('Not at all')
+  await page.getByRole('button', { name: 'Rotate secret' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Rotate secret' }).click()
+  await page.getByText('The previous secret no longer works.').waitFor()
   const second = secretIn(await page.content())!
   t.equal(await send(first), 401)
   t.equal(await send(second), 202)
 
   await page.getByRole('link', { name: 'Shop' }).click()
-  await page.getByRole('button', { name: 'Revoke this key' }).click()
-  t.match(await page.getByRole('dialog').textContent(), /Whatever uses Shop gets 401/)
-  await page.getByRole('dialog').getByRole('button', { name: 'Revoke it' }).click()
-  await page.getByText('The key Shop is revoked.').waitFor()
+  await page.getByRole('button', { name: 'Revoke key' }).click()
+  t.match(await page.getByRole('dialog').textContent(), /Requests with Shop will get 401/)
+  await page.getByRole('dialog').getByRole('button', { name: 'Revoke key' }).click()
+  await page.getByText('Key Shop revoked.').waitFor()
   t.equal(await page.getByRole('row', { name: /Shop/ }).count(), 0)
   t.equal(await send(second), 401)
   t.strictSame(complaints, [])
@@ -47,12 +47,15 @@ t.test('a key is made, used, given a new secret, and revoked', async t => {
 t.test('the key of the session goes with its session', async t => {
   const { id, secret } = await app.newKey({ name: 'Mine' })
   const visitor = await visit(app, secret)
-  t.match((await visitor.get(`/dashboard/keys/${id}`)).html, 'You are signed in with it: this ends your session.')
+  t.match(
+    (await visitor.get(`/dashboard/keys/${id}`)).html,
+    'You are signed in with this key: revoking it ends your session.'
+  )
   const { hint } = (await app.request('GET', `/api/keys/${id}`)).body
   const rotated = await visitor.post(`/dashboard/keys/${id}/rotate`, { hint, overlap_s: '3600' })
   t.match(rotated, {
     status: 200,
-    html: /The secret before works until .*Sessions of this dashboard that were opened with it end with it\./
+    html: /The previous secret works until .*Dashboard sessions opened with the previous secret end with it\./
   })
   t.equal((await visitor.get('/dashboard/keys')).status, 200, 'while the secret before works, so does the session')
   t.match(await visitor.post(`/dashboard/keys/${id}/revoke`), { status: 303, to: '/dashboard/sign-in' })
@@ -63,7 +66,7 @@ t.test('the session ends at once with a secret that ends at once, and the new on
   const { id, secret } = await app.newKey({ name: 'Leaked' })
   const visitor = await visit(app, secret)
   const { html } = await visitor.get(`/dashboard/keys/${id}`)
-  t.match(html, 'Whoever signed in here with the present secret is signed out when it ends, you too.')
+  t.match(html, 'Everyone, including you, who signed in with the present secret is signed out when it stops working.')
   const next = secretIn(
     (await visitor.post(`/dashboard/keys/${id}/rotate`, { hint: hintIn(html), overlap_s: '0' })).html
   )!
@@ -79,7 +82,7 @@ t.test('a rotation that is sent again changes nothing: the secret in use works o
   const { previous_expires_at: until } = (await app.request('GET', `/api/keys/${id}`)).body
   t.ok(Date.parse(until) > Date.now() + 86_000_000)
   const again = await visitor.post(`/dashboard/keys/${id}/rotate`, { hint })
-  t.match(again, { status: 422, html: /has got a new secret since its page was opened/ })
+  t.match(again, { status: 422, html: /got a new secret after you opened its page/ })
   t.equal(secretIn(again.html), undefined)
   t.strictSame([await send(secret), await send(next)], [202, 202])
   t.equal(
@@ -98,15 +101,15 @@ t.test('in a browser: a page that shows a new key, loaded again, makes no other'
   await signIn(page, API_KEY)
   await page.goto('/dashboard/keys/new')
   await page.getByLabel('Name').fill('Once')
-  await page.getByRole('button', { name: 'Make the key' }).click()
-  await page.getByText('Tick at least one.').waitFor()
+  await page.getByRole('button', { name: 'Create key' }).click()
+  await page.getByText('Choose at least one scope.').waitFor()
   await page.reload()
-  await page.getByText('Tick at least one.').waitFor()
+  await page.getByText('Choose at least one scope.').waitFor()
   await page.getByLabel('emails:send').check()
-  await page.getByRole('button', { name: 'Make the key' }).click()
-  await page.getByText('Copy it now').waitFor()
+  await page.getByRole('button', { name: 'Create key' }).click()
+  await page.getByText('Copy the secret now').waitFor()
   await page.reload()
-  await page.getByText('This form was sent already.').waitFor()
+  await page.getByText('This form was already sent').waitFor()
   t.equal(secretIn(await page.content()), undefined)
   const { data } = (await app.request('GET', '/api/keys')).body
   t.equal(data.filter(({ name }: { name: string }) => name === 'Once').length, 1)
@@ -177,7 +180,7 @@ t.test('a key that JETPOST_API_KEY fixes keeps what it holds', async t => {
   const visitor = await visit(app)
   const id = /href="\/dashboard\/keys\/(key_env[0-9a-z]+)"/.exec((await visitor.get('/dashboard/keys')).html)![1]!
   const { html } = await visitor.get(`/dashboard/keys/${id}`)
-  t.match(html, 'fixes this key')
+  t.match(html, 'sets this key in')
   t.notMatch(html, /\/rotate"/)
   const kept = Object.fromEntries(
     [...html.matchAll(/<input type="hidden" name="(scopes|domains|expires_at)" value="([^"]*)">/g)].map((
@@ -213,9 +216,9 @@ t.test('who may not see keys is told so, and who may not change them is offered 
   })
   t.equal((await blind.post(`/dashboard/keys/${other.id}/revoke`)).status, 403)
   const seeing = await visit(app, (await app.newKey({ name: 'Auditor', scopes: ['dashboard', 'keys:read'] })).secret)
-  t.notMatch((await seeing.get('/dashboard/keys')).html, 'Make a key')
-  t.match(await seeing.get('/dashboard/keys/new'), { status: 403, html: /may see keys, and not change them/ })
-  t.match(await seeing.get(`/dashboard/keys/${other.id}`), { status: 200, html: /may see keys, and not change them/ })
+  t.notMatch((await seeing.get('/dashboard/keys')).html, 'Create a key')
+  t.match(await seeing.get('/dashboard/keys/new'), { status: 403, html: /may see keys, but not change them/ })
+  t.match(await seeing.get(`/dashboard/keys/${other.id}`), { status: 200, html: /may see keys, but not change them/ })
   const stranger = await visit(app, await app.newAccountKey())
   t.equal((await stranger.get(`/dashboard/keys/${other.id}`)).status, 404)
   t.equal((await stranger.post(`/dashboard/keys/${other.id}/revoke`)).status, 404)

@@ -135,8 +135,8 @@ t.test('a hostile mail runs nothing, reaches nothing, and asks nobody for pictur
   t.equal(new URL(page.url()).pathname, `/dashboard/mailbox/${id}`)
   t.equal(await page.title(), '<script>alert(1)</script> · Jetpost')
   asked.length = 0
-  await page.getByRole('link', { name: 'Show them' }).click()
-  await page.getByRole('link', { name: 'Leave them out' }).waitFor()
+  await page.getByRole('link', { name: 'Show images' }).click()
+  await page.getByRole('link', { name: 'Hide images' }).waitFor()
   await frame.locator('#end').waitFor()
   for (const endMs = Date.now() + 5000; asked.length < 1 && Date.now() < endMs;) await page.waitForTimeout(20)
   t.strictSame(asked, ['/pixel'])
@@ -204,7 +204,7 @@ t.test('mail that no reader can take apart is there with its source, and the oth
     const [id, title, source] of [[wide, '(unreadable)', 'Subject: Wide'], [deep, 'Deep', 'boundary=b299']] as const
   ) {
     const page = await visitor.get(`/dashboard/mailbox/${id}`)
-    t.match(page, { status: 200, html: /This mail cannot be taken apart/ })
+    t.match(page, { status: 200, html: /This mail cannot be parsed/ })
     t.match(page.html, `<h1>${title}</h1>`)
     t.match(page.html, source)
   }

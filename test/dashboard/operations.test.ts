@@ -4,7 +4,7 @@ import { createAppenders } from '#src/actions/appenders.ts'
 import { keepInbound } from '#src/actions/inbound.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
-import { standingOf } from '#src/servers/dashboard/pages/operations-streams.ts'
+import { consumerState } from '#src/servers/dashboard/pages/operations-streams.ts'
 import { createPool } from '#src/postgres/pool.ts'
 import { loadMail } from '../bench/rebuild-facts.ts'
 import { openPage, signIn } from '../support/browser.ts'
@@ -90,7 +90,7 @@ t.test('nobody but the operator finds it', async t => {
       '/mail/1/source'
     ]
   ) {
-    t.match(await stranger.get(AT + path), { status: 404, html: /There is no such page/ }, path)
+    t.match(await stranger.get(AT + path), { status: 404, html: /This page does not exist/ }, path)
   }
   for (const path of ['/projections/emails/rebuild', '/projections/emails/stop', '/dead-letters/emails/retry']) {
     t.equal((await stranger.post(AT + path)).status, 404, path)
@@ -113,7 +113,7 @@ t.test('sending domains over the usual limits are named', async t => {
   t.match(text, /few.example acc_x 50.0 % 5 of 10 50.0 % 5 of 10 20.0 % 1 of 5/)
   t.match(
     await textAt(''),
-    /10.0 % of the mail of old-list.example bounced in the last 24 hours.*0.50 % of the mail of spam.example was called spam in the last 7 days/
+    /10.0 % of emails from old-list.example bounced in the last 24 hours.*0.50 % of emails from spam.example were marked as spam in the last 7 days/
   )
   await pool.query("delete from jetpost_stats_1.stats_hours where account = 'acc_x'")
 })
@@ -128,33 +128,33 @@ t.test('of a consumer it says what it means that messages wait', async t => {
     redelivered: 0,
     waiting: 1
   }
-  const standings = [{}, { ackPending: 3 }, { pending: 5 }, { pending: 5000 }, { pending: 5000, ackPending: 4000 }, {
+  const states = [{}, { ackPending: 3 }, { pending: 5 }, { pending: 5000 }, { pending: 5000, ackPending: 4000 }, {
     pending: 5,
     waiting: 0
-  }].map(some => standingOf({ ...consumer, ...some }))
-  t.strictSame(standings.map(({ state }) => state), ['idle', 'working', 'working', 'behind', 'behind', 'nobody'])
-  t.match(standings.at(-1), {
-    means:
-      '5 messages, and nobody asks for them: emails that were accepted wait to be sent. Is there a process with the role sender?'
+  }].map(some => consumerState({ ...consumer, ...some }))
+  t.strictSame(states.map(({ state }) => state), ['idle', 'working', 'working', 'behind', 'behind', 'stalled'])
+  t.match(states.at(-1), {
+    text: '5 messages pending and no worker fetches them: accepted emails wait to be sent. ' +
+      'Check that a process with the role sender runs.'
   })
 })
 
 t.test('it says how roles, streams, consumers and views stand', async t => {
-  t.match(await textAt(''), /Roles api, sender, projector.*sender ready Sends mail.*projection emails ready/)
+  t.match(await textAt(''), /Roles api, sender, projector.*sender ready Sends emails.*projection emails ready/)
   t.match(
     await textAt('/streams'),
     new RegExp(
       `REQUESTS .* ${
         MAILS.toLocaleString('en-GB')
-      } .*CONTROL .* for ever 1, on disk.*deliveries of WEBHOOKS 0 0 0 Nothing waits.`
+      } .*CONTROL .* for ever 1, on disk.*deliveries of WEBHOOKS 0 0 0 Nothing pending.`
     )
   )
   t.match(await textAt('/projections'), /emails version 1 .* up to date 0 .*Rebuild .*erasures version 1/)
   t.match(
     await textAt('/accounts'),
-    /First account yours: it runs this installation acc_first Copy 1 0 0 .* Another acc_/
+    /First account your account: the operator's acc_first Copy 1 0 0 .* Another acc_/
   )
-  t.match(await textAt('/dead-letters'), /Nothing is dead-lettered/)
+  t.match(await textAt('/dead-letters'), /No dead-lettered facts/)
   t.equal((await operator.post(`${AT}/projections/nothing/rebuild`)).status, 404)
 })
 
@@ -167,16 +167,16 @@ t.test('a view is rebuilt from the page, which shows how far it is; two rebuilds
   await page.getByRole('row', { name: /emails version/ }).getByRole('button', { name: 'Rebuild' }).click()
   t.match(
     await page.getByRole('dialog').textContent(),
-    /Make the view emails anew\? It reads up to [\d,]+ facts and writes a second copy of about .* reading, accepting and sending go on/
+    /Rebuild emails\? It reads up to [\d,]+ facts and writes about .* to new tables, .* Everything else works meanwhile/
   )
   await page.getByRole('button', { name: 'Rebuild emails' }).click()
   await until(
     async () => /emails version 1 .* \d+ %, [\d,]+ of [\d,]+ facts/.test(await textAt('/projections')),
     10_000
   )
-  await page.getByText('The view emails is made anew.').waitFor()
+  await page.getByText('Rebuild of emails started.').waitFor()
   await page.getByRole('progressbar', { name: 'Rebuild of emails' }).waitFor()
-  await page.getByText('It catches up with what came meanwhile.').waitFor()
+  await page.getByText('Catching up with new facts.').waitFor()
   t.match(await operator.post(`${AT}/projections/emails/rebuild`), {
     status: 422,
     html: /The view emails is being made already/
@@ -199,7 +199,7 @@ t.test('what another process makes is not made here, and a rebuild can be stoppe
   const other = new Client({ connectionString: databaseUrl })
   await other.connect()
   await other.query("select pg_advisory_lock(hashtextextended('jetpost_stats_1_build', 1))")
-  await until(async () => /stats version 1 .* being made by another process/.test(await textAt('/projections')))
+  await until(async () => /stats version 1 .* rebuilding in another process/.test(await textAt('/projections')))
   t.match(await operator.post(`${AT}/projections/stats/rebuild`), {
     status: 422,
     html: /The view stats is being made by another process: wait until it is done/
@@ -209,9 +209,9 @@ t.test('what another process makes is not made here, and a rebuild can be stoppe
   const before = await sumOfRows()
   t.match(await operator.post(`${AT}/projections/emails/rebuild`), { status: 303 })
   t.match(await operator.post(`${AT}/projections/emails/stop`), { status: 303 })
-  await until(async () => /stopped .* the next one goes on from there/.test(await textAt('/projections')))
+  await until(async () => /stopped .* the next one continues from there/.test(await textAt('/projections')))
   t.match(await operator.post(`${AT}/projections/emails/rebuild`), { status: 303 })
-  await until(async () => /catches up/.test(await textAt('/projections')))
+  await until(async () => /Catching up/.test(await textAt('/projections')))
   await pool.query(
     "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'jetpost builder' and datname = current_database()"
   )
@@ -233,21 +233,21 @@ t.test('a fact that a view could not take is shown with the reason, and tried ag
   for (const path of [AT, '/dashboard']) {
     t.match(
       textOf(await operator.get(path)),
-      /1 fact could not be written into the view suppressions What could not be written is dead-lettered/,
+      /Projection suppressions has 1 dead-lettered fact It could not write them/,
       path
     )
   }
   const again = await operator.post(`${AT}/dead-letters/suppressions/retry`)
   t.match(again, { status: 303, to: `${AT}/dead-letters` })
-  t.match(noticeOf(again), /Tried again: 0 facts of suppressions could be taken, 1 could not/)
+  t.match(noticeOf(again), /suppressions wrote 0 facts and could not write 1/)
   await (await bus.nc.jetstreamManager()).streams.deleteMessage('CONTROL', await deadLetterSeq())
   t.match(
     noticeOf(await operator.post(`${AT}/dead-letters/suppressions/retry`)),
-    /All dead-lettered facts of suppressions are done with/
+    /No dead-lettered facts left in suppressions/
   )
-  t.match(await textAt('/dead-letters'), /Nothing is dead-lettered/)
+  t.match(await textAt('/dead-letters'), /No dead-lettered facts/)
   t.equal((await operator.post(`${AT}/dead-letters/suppressions/retry`)).status, 404)
-  await until(async () => /All is well/.test(await textAt('')))
+  await until(async () => /No problems found/.test(await textAt('')))
 })
 
 /** What the next page would say. */
@@ -261,7 +261,7 @@ async function deadLetterSeq (): Promise<number> {
 }
 
 t.test('mail to postmaster and abuse can be read, as text alone', async t => {
-  t.match(await textAt('/mail'), /No mail to read/)
+  t.match(await textAt('/mail'), /No inbound mail/)
   const appenders = createAppenders(bus, systemClock)
   const keep = async (to: string, raw: string) =>
     await keepInbound(appenders, {
@@ -290,25 +290,23 @@ t.test('of mail that a newer Jetpost kept it says that it is left out', async t 
   const { seq } = await bus.js.publish('inbound.mail', JSON.stringify({ type: 'inbound.received', version: 99 }))
   const page = textOf(await operator.get(`${AT}/mail?show=all`))
   t.match(page, /This version of Jetpost cannot read 1 of the mails.* a bounce/)
-  t.match(await operator.get(`${AT}/mail/${seq}`), { status: 404, html: /kept by a newer Jetpost/ })
+  t.match(await operator.get(`${AT}/mail/${seq}`), { status: 404, html: /stored by a newer version of Jetpost/ })
 })
 
 t.test('NATS or PostgreSQL away: the pages come, and say which', async t => {
   natsLine!.cut()
   await until(async () => !await ready())
   await until(async () =>
-    /The part nats is not ready not connected.*Something does not answer NATS does not answer/.test(await textAt(''))
+    /Health check nats fails not connected.*A server does not answer NATS does not answer/.test(await textAt(''))
   )
   t.match(await textAt('/streams'), /NATS does not answer: this process is not connected to it/)
-  await until(async () => /NATS does not answer.*emails version 1 .* not known 0/.test(await textAt('/projections')))
+  await until(async () => /NATS does not answer.*emails version 1 .* unknown 0/.test(await textAt('/projections')))
   t.match(await textAt('/mail'), /NATS does not answer/)
   natsLine!.mend()
   await until(ready)
   postgresLine!.cut()
   await until(async () => !await ready())
-  await until(async () =>
-    /PostgreSQL does not answer.*emails version 1 .* not known/.test(await textAt('/projections'))
-  )
+  await until(async () => /PostgreSQL does not answer.*emails version 1 .* unknown/.test(await textAt('/projections')))
   for (const path of ['', '/dead-letters']) t.match(await textAt(path), /PostgreSQL does not answer/, path)
   await until(async () => /REQUESTS .* 1,000 /.test(await textAt('/streams')))
   for (const path of ['/projections/emails/rebuild', '/dead-letters/emails/retry']) {

@@ -47,7 +47,7 @@ t.test('what somebody is asked about stays as it was until they have answered', 
   t.equal(await form.count(), 0, 'then it is drawn anew')
   const { id, dialog } = await late()
   const posted = page.waitForRequest(request => request.method() === 'POST')
-  await dialog.getByRole('button', { name: 'Cancel the email' }).click()
+  await dialog.getByRole('button', { name: 'Cancel email' }).click()
   t.match((await posted).url(), `/dashboard/emails/${id}/cancel`, 'what was said yes to is what is sent')
 })
 
@@ -66,8 +66,8 @@ t.test('a form that is on its way is not made ready to be sent again', async t =
   await page.evaluate(
     "addEventListener('htmx:afterRequest', () => { sessionStorage.seen = document.querySelector('form[action$=\"/cancel\"] button').disabled })"
   )
-  await page.getByRole('button', { name: 'Cancel the email' }).click()
-  await page.getByRole('dialog').getByRole('button', { name: 'Cancel the email' }).click({ noWaitAfter: true })
+  await page.getByRole('button', { name: 'Cancel email' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel email' }).click({ noWaitAfter: true })
   const drawn = page.waitForEvent('requestfinished', request => request.headers()['hx-request'] === 'true')
   await app.send()
   await drawn

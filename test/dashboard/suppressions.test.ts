@@ -10,22 +10,22 @@ t.test('an address is suppressed, gets no mail, is found, and has mail again', a
   const { page, complaints } = await openPage(t, app.url)
   await signIn(page, API_KEY)
   await page.getByRole('link', { name: 'Suppressions' }).click()
-  await page.getByRole('heading', { name: 'Nobody is suppressed' }).waitFor()
+  await page.getByRole('heading', { name: 'No suppressions yet' }).waitFor()
   await page.getByRole('link', { name: 'Suppress an address' }).click()
   await page.getByLabel('Address').fill('Grace@example.com')
-  await page.getByRole('button', { name: 'Suppress it' }).click()
-  await page.getByText('Grace@example.com gets no mail').waitFor()
+  await page.getByRole('button', { name: 'Suppress address' }).click()
+  await page.getByText('Grace@example.com is suppressed').waitFor()
   const held = await app.send({ to: 'grace@example.com' })
   await app.settled(held.body.id, 'suppressed')
 
-  await page.getByLabel('The whole address').fill('GRACE@example.com')
+  await page.getByLabel('Full address').fill('GRACE@example.com')
   await page.getByRole('button', { name: 'Search' }).click()
   await page.waitForURL(/address=GRACE/)
-  await page.getByRole('row', { name: /Grace@example.com.*Added by hand/ }).getByRole('button', { name: 'Lift' })
+  await page.getByRole('row', { name: /Grace@example.com.*Added manually/ }).getByRole('button', { name: 'Remove' })
     .click()
-  t.match(await page.getByRole('dialog').textContent(), /Mail to Grace@example.com goes out again/)
-  await page.getByRole('dialog').getByRole('button', { name: 'Lift it' }).click()
-  await page.getByText('Grace@example.com may have mail again.').waitFor()
+  t.match(await page.getByRole('dialog').textContent(), /Jetpost sends emails to Grace@example.com again/)
+  await page.getByRole('dialog').getByRole('button', { name: 'Remove suppression' }).click()
+  await page.getByText('Grace@example.com can get emails again.').waitFor()
   t.match(page.url(), /address=GRACE/, 'the search stays')
   const sent = await app.send({ to: 'grace@example.com' })
   await app.settled(sent.body.id, 'delivered')
@@ -39,10 +39,10 @@ t.test('the list tells why, and what is wrong with a search or a form', async t 
   const { html } = await visitor.get('/dashboard/suppressions?reason=complaint')
   t.match(html, /ada@example\.com.*Marked as spam/s)
   t.notMatch(html, 'ben@example.com')
-  t.match(html, 'They asked not to have it')
+  t.match(html, 'The recipient did not want your emails')
   t.match(await visitor.get('/dashboard/suppressions?address=nobody%40example.com'), {
     status: 200,
-    html: /Nobody here/
+    html: /No results/
   })
   t.match(await visitor.get('/dashboard/suppressions?address=nobody'), {
     status: 422,
@@ -53,11 +53,11 @@ t.test('the list tells why, and what is wrong with a search or a form', async t 
     html: /value="&quot;&gt;&lt;b&gt;x"/
   })
   for (const address of ['nobody@example.com', '', '..']) {
-    t.match(await visitor.post('/dashboard/suppressions/lift', { address }), { status: 422 }, address)
+    t.match(await visitor.post('/dashboard/suppressions/remove', { address }), { status: 422 }, address)
   }
   const stranger = await visit(app, await app.newAccountKey())
-  t.match((await stranger.get('/dashboard/suppressions')).html, 'Nobody is suppressed')
-  t.equal((await stranger.post('/dashboard/suppressions/lift', { address: 'ada@example.com' })).status, 422)
+  t.match((await stranger.get('/dashboard/suppressions')).html, 'No suppressions yet')
+  t.equal((await stranger.post('/dashboard/suppressions/remove', { address: 'ada@example.com' })).status, 422)
   t.equal((await app.request('GET', '/api/suppressions/ada@example.com')).status, 200)
 })
 
@@ -67,15 +67,17 @@ t.test('a list stays where it is when something in it is lifted, or cannot be', 
     await app.request('POST', '/api/suppressions', { body: { address: `many${i}@example.com`, reason: 'complaint' } })
   }
   await until(async () => /rel="next"/.test((await visitor.get('/dashboard/suppressions?reason=complaint')).html))
-  const lift = 'action="/dashboard/suppressions/lift?reason=complaint"'
-  t.match((await visitor.get('/dashboard/suppressions?reason=complaint')).html, lift)
-  const failed = await visitor.post('/dashboard/suppressions/lift?reason=complaint', { address: 'nobody@example.com' })
+  const remove = 'action="/dashboard/suppressions/remove?reason=complaint"'
+  t.match((await visitor.get('/dashboard/suppressions?reason=complaint')).html, remove)
+  const failed = await visitor.post('/dashboard/suppressions/remove?reason=complaint', {
+    address: 'nobody@example.com'
+  })
   t.match(failed, { status: 422 })
-  t.match(failed.html, lift)
+  t.match(failed.html, remove)
   t.match(failed.html, '<option value="complaint" selected>')
   const [, next] = /rel="next" href="([^"]+)"/.exec(failed.html)!
   t.match(await visitor.get(next!.replaceAll('&amp;', '&')), { status: 200, html: /Newest/ })
-  t.match(await visitor.post('/dashboard/suppressions/lift?reason=complaint', { address: 'many0@example.com' }), {
+  t.match(await visitor.post('/dashboard/suppressions/remove?reason=complaint', { address: 'many0@example.com' }), {
     status: 303,
     to: '/dashboard/suppressions?reason=complaint'
   })
@@ -89,7 +91,7 @@ t.test('of one who unsubscribed nothing more is said than holds', async t => {
   const cookie = added.headers.getSetCookie().find(line => /notice/i.test(line)) ?? ''
   t.match(
     Buffer.from(/=([^;]*)/.exec(cookie)?.[1] ?? '', 'base64url').toString(),
-    'eve@example.com gets no more mail of this account that offers to unsubscribe.'
+    'eve@example.com is suppressed: it gets no emails with an unsubscribe link from this account.'
   )
 })
 
@@ -100,16 +102,16 @@ t.test('a person is forgotten once it was said twice, and the receipt comes by i
   await signIn(page, API_KEY)
   await page.goto('/dashboard/suppressions')
   await page.getByRole('link', { name: 'Erasures' }).click()
-  await page.getByRole('heading', { name: 'Nobody is forgotten yet' }).waitFor()
-  await page.getByRole('link', { name: 'Forget an address' }).click()
-  await page.getByLabel('Address to forget').fill('gone@example.com')
-  await page.getByLabel('The same address again').fill('gone@example.com')
-  await page.getByRole('button', { name: 'Forget this address' }).click()
-  t.match(await page.getByRole('dialog').textContent(), /Nobody can bring it back/)
-  await page.getByRole('dialog').getByRole('button', { name: 'Forget it for good' }).click()
-  await page.getByRole('heading', { name: 'Receipt of an erasure' }).waitFor()
-  await page.getByText('What it cannot reach').waitFor({ timeout: 40_000 })
-  t.match(await page.locator('.facts', { hasText: 'Emails it was in' }).textContent(), /Emails it was in1/)
+  await page.getByRole('heading', { name: 'No erasures yet' }).waitFor()
+  await page.getByRole('link', { name: 'Erase an address' }).click()
+  await page.getByLabel('Address', { exact: true }).fill('gone@example.com')
+  await page.getByLabel('Repeat the address').fill('gone@example.com')
+  await page.getByRole('button', { name: 'Erase address' }).click()
+  t.match(await page.getByRole('dialog').textContent(), /This cannot be undone/)
+  await page.getByRole('dialog').getByRole('button', { name: 'Erase for good' }).click()
+  await page.getByRole('heading', { name: 'Erasure receipt' }).waitFor()
+  await page.getByText('Out of reach').waitFor({ timeout: 40_000 })
+  t.match(await page.locator('.facts', { hasText: 'Canceled recipients' }).textContent(), /Emails1/)
   await until(async () => (await app.request('GET', `/api/emails/${sent.body.id}`)).body.to?.[0] !== 'gone@example.com')
   t.notMatch((await (await visit(app)).get('/dashboard/erasures')).html, 'gone@example.com')
   t.strictSame(complaints, [])
@@ -117,9 +119,12 @@ t.test('a person is forgotten once it was said twice, and the receipt comes by i
 
 t.test('nobody is forgotten by a slip', async t => {
   const visitor = await visit(app)
-  const slip = await visitor.post('/dashboard/erasures', { address: 'ada@example.com', again: 'ade@example.com' })
-  t.match(slip, { status: 422, html: /This is not the same address/ })
-  t.match(await visitor.post('/dashboard/erasures', { address: 'ada', again: 'ada' }), {
+  const slip = await visitor.post('/dashboard/erasures', {
+    address: 'ada@example.com',
+    confirmation: 'ade@example.com'
+  })
+  t.match(slip, { status: 422, html: /This must be the same address/ })
+  t.match(await visitor.post('/dashboard/erasures', { address: 'ada', confirmation: 'ada' }), {
     status: 422,
     html: /address is not a mail address/
   })

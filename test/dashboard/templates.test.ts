@@ -7,7 +7,7 @@ import { openPage, signIn } from '../support/browser.ts'
 import { visit } from '../support/dashboard.ts'
 import { API_KEY, startTestApp } from '../support/app.ts'
 import { createPreviews } from '#src/servers/dashboard/pages/template-draft.ts'
-import { linesBetween } from '#src/servers/dashboard/pages/template-lines.ts'
+import { diffLines } from '#src/servers/dashboard/pages/template-lines.ts'
 import { sampleJson } from '#src/servers/dashboard/pages/template-samples.ts'
 
 const app = await startTestApp(t)
@@ -75,14 +75,14 @@ t.test('a template is written, seen while it is typed, saved, sent, and arrives'
 
   await page.getByLabel('HTML').fill('<h1>Thank you, {{name}}</h1>\n{{#note}}<p>never closed')
   await page.getByText('html, line 2: {{#note}} is never closed.').waitFor()
-  await page.getByRole('button', { name: 'Create the template' }).click()
+  await page.getByRole('button', { name: 'Create template' }).click()
   await page.getByRole('alert').getByText('html, line 2').waitFor()
   t.equal(await page.getByLabel('Subject').inputValue(), 'Order {{order}}', 'what was typed is still there')
   t.equal(await page.getByLabel('Name of order').inputValue(), 'order')
 
   await page.getByLabel('HTML').fill('<h1>Thank you, {{name}}</h1><p>{{note}}</p>')
-  await page.getByRole('button', { name: 'Create the template' }).click()
-  await page.getByText('Created. Mail can name it by its id.').waitFor()
+  await page.getByRole('button', { name: 'Create template' }).click()
+  await page.getByText('Template created. Send emails with its id.').waitFor()
   const id = page.url().split('/').at(-1)!
   t.match(await get(id), {
     version: 1,
@@ -173,7 +173,7 @@ t.test('a template with hostile HTML runs nothing in its preview, and reaches ne
   const src = await page.locator('#preview iframe').getAttribute('src')
   const alone = await visitor.get(src!)
   t.equal(alone.status, 404, 'and no other session is shown it')
-  await page.getByLabel('Fetch pictures from elsewhere in the preview').check()
+  await page.getByLabel('Load remote images in the preview').check()
   await page.frameLocator('#preview iframe[src$="?images=1"]').locator('#end').waitFor()
   for (const endMs = Date.now() + 5000; elsewhere.asked.length < 2 && Date.now() < endMs;) await page.waitForTimeout(20)
   t.strictSame(
@@ -217,7 +217,7 @@ t.test('a save that changes nothing makes no version, and line ends stay as they
 t.test('what a preview cannot show it says, and shows the rest', async t => {
   const preview = async (fields: Record<string, string>) =>
     (await visitor.post('/dashboard/templates/preview', { samples: '{}', ...fields })).html
-  t.match(await preview({}), 'Write a subject and a body')
+  t.match(await preview({}), 'The preview appears here while you type')
   const big = await preview({ html: 'x'.repeat(300_000), text: 'still here' })
   t.match(big, 'html is at most 256 kB.')
   t.match(big, 'still here')
@@ -228,7 +228,7 @@ t.test('what a preview cannot show it says, and shows the rest', async t => {
   })
   t.match(endless, /box warn/)
   t.match(await preview({ html: 'x', layout_id: 'tpl_none' }), 'Its layout tpl_none is gone')
-  t.match(await preview({ html: 'x', samples: '[]' }), 'Sample variables are a JSON object')
+  t.match(await preview({ html: 'x', samples: '[]' }), 'Sample variables must be a JSON object')
   const typed = { html: '{{n}}', 'variables.0.name': 'n', 'variables.0.type': 'number' }
   t.match(await preview({ ...typed, samples: '{"n":"seven"}' }), 'Sample variables: n is a number.')
   t.equal((await visitor.post('/dashboard/templates/preview', { csrf: 'x', html: 'x' })).status, 403)
@@ -282,13 +282,13 @@ t.test('sample variables fit the places of a template and its declarations', asy
 
 t.test('what leads from one text to another is told by the lines they share', async t => {
   const told = (before: string, after: string) =>
-    linesBetween(before, after).map(({ sign, text }) => sign + text).join('|')
+    diffLines(before, after).map(({ sign, text }) => sign + text).join('|')
   t.equal(told('a\nb\nc', 'a\nB\nc'), ' a|-b|+B| c')
   t.equal(told('', 'a'), '+a')
   t.equal(told('a\nb\nc\nd', 'b\nx\nd'), '-a| b|-c|+x| d')
   t.equal(told('same', 'same'), ' same')
   const long = (mark: string) => Array.from({ length: 2000 }, (_, i) => `${mark}${i}`).join('\n')
-  t.equal(linesBetween(long('a'), long('b')).length, 4000)
+  t.equal(diffLines(long('a'), long('b')).length, 4000)
 })
 
 t.test('faults come back beside what was typed', async t => {
@@ -314,7 +314,11 @@ t.test('faults come back beside what was typed', async t => {
   t.match(bad.html, 'html, line 1: {{/a}} closes nothing.')
   t.match(bad.html, /name="variables\.1\.name" value="late"/)
   const json = await visitor.post(`/dashboard/templates/${id}`, { ...fields, 'variables.3.fallback': 'seven' })
-  t.equal(json.html.split('The fallback of late is JSON of its type.').length - 1, 2, 'above the form and at its row')
+  t.equal(
+    json.html.split('The fallback of late must be JSON of its type.').length - 1,
+    2,
+    'above the form and at its row'
+  )
   t.match(json.html, />\nseven<\/textarea>/)
   const test = await visitor.post(`/dashboard/templates/${id}/test`, {
     version: String(version),
@@ -324,7 +328,7 @@ t.test('faults come back beside what was typed', async t => {
     from: 'x@nobody.example',
     to: 'ada@example.com'
   })
-  t.match(test.html, 'Sample variables are a JSON object')
+  t.match(test.html, 'Sample variables must be a JSON object')
   const sender = await visitor.post(`/dashboard/templates/${id}/test`, fieldsOf(test.html, { samples: '{}' }))
   t.equal(sender.status, 422)
   t.match(sender.html, 'value="x@nobody.example"')

@@ -39,21 +39,21 @@ async function confirmed (button: string, confirm: string): Promise<void> {
 
 /** The function that the page shows, as a receiver runs it. */
 async function shownCheck (): Promise<(body: Buffer, headers: Record<string, string>, secret: string) => boolean> {
-  const code = await page.getByRole('region', { name: 'How to check a signature' }).innerText()
+  const code = await page.getByRole('region', { name: 'How to verify a signature' }).innerText()
   return (await import(`data:text/javascript,${encodeURIComponent(code)}`)).isFromJetpost
 }
 
 t.test('the first endpoint is made: faults stand at their fields, the secret is shown once, and what is beside it checks signatures', async t => {
   await page.getByRole('link', { name: 'Webhooks' }).click()
   t.match(await page.locator('.empty').innerText(), /curl .*\/api\/webhooks/, 'an empty page teaches')
-  await page.getByRole('link', { name: 'Make the first one' }).click()
+  await page.getByRole('link', { name: 'Create an endpoint' }).click()
   await page.getByLabel('URL').fill('ftp://example.com/')
   for (const type of ['opened', 'clicked', 'complained', 'unsubscribed']) {
     await page.getByRole('checkbox', { name: `email.${type}` }).uncheck()
   }
-  await page.getByText('Batches and pace').click()
-  await page.getByLabel('Requests at once').fill('200')
-  await page.getByRole('button', { name: 'Make the endpoint' }).click()
+  await page.getByText('Batches and concurrency').click()
+  await page.getByLabel('Concurrent requests').fill('200')
+  await page.getByRole('button', { name: 'Create endpoint' }).click()
   t.match(await page.locator('#field-url-fault').innerText(), /https:\/\//)
   t.match(await page.locator('#field-concurrency-fault').innerText(), /1 to 100/)
   t.equal(
@@ -72,22 +72,22 @@ t.test('the first endpoint is made: faults stand at their fields, the secret is 
       /value="https:\/\/example\.com\/late"[^]*type="text" id="field-start_at"[^>]*aria-invalid="true"[^>]*value="tomorrow"/
   }, 'nothing typed is lost')
   await page.getByLabel('URL').fill(`${sink.url}/hooks`)
-  await page.getByLabel('Requests at once').fill('3')
-  await page.getByRole('button', { name: 'Make the endpoint' }).click()
+  await page.getByLabel('Concurrent requests').fill('3')
+  await page.getByRole('button', { name: 'Create endpoint' }).click()
   secret = await page.locator('.secret code').innerText()
   t.match(secret, /^whsec_[\w+/]{43}=$/)
   await page.getByRole('button', { name: 'Copy the secret' }).click()
   t.equal(await page.evaluate('navigator.clipboard.readText()'), secret)
   const check = await shownCheck()
   await page.reload()
-  await page.getByText('This form was sent already.').waitFor()
+  await page.getByText('This form was already sent').waitFor()
   const { data } = (await app.request('GET', '/api/webhooks')).body
   t.equal(data.length, 1, 'loaded again, the page makes no other')
   await page.goto(`/dashboard/webhooks/${data[0].id}`)
   endpoint = new URL(page.url()).pathname
   t.notMatch(await page.content(), secret)
   await page.getByLabel('Type').selectOption('email.bounced')
-  await page.getByRole('button', { name: 'Send a test event' }).click()
+  await page.getByRole('button', { name: 'Send test event' }).click()
   await page.getByText('HTTP 200').first().waitFor()
   const [{ headers, body }] = sink.requests as [HookRequest]
   t.match(JSON.parse(body.toString()), { type: 'email.bounced', data: { test: true } })
@@ -109,23 +109,23 @@ t.test('a receiver that breaks is seen without a reload: what was asked and answ
     type: 'email.delivered',
     data: { email_id: email, to: 'delivered@sandbox.jetpost.test', subject: '</script><b>Hello' }
   })
-  t.equal(await page.getByRole('region', { name: 'Request 1: what was answered' }).innerText(), HOSTILE, 'a text')
+  t.equal(await page.getByRole('region', { name: 'Response to request 1' }).innerText(), HOSTILE, 'a text')
   t.match(
-    await page.getByRole('region', { name: 'Request 1: what was asked' }).innerText(),
+    await page.getByRole('region', { name: 'Request 1', exact: true }).innerText(),
     /POST http:.*\/hooks\n[^]*X-Service-Signature: sha256=/
   )
   t.equal(await page.locator('main img, main script, main style').count(), 0)
-  t.match(await page.locator('#delivery .box.warn').innerText(), /HTTP 500\. The receiver itself failed/)
+  t.match(await page.locator('#delivery .box.warn').innerText(), /HTTP 500\. The receiver failed/)
   t.equal(await page.getByRole('link', { name: email }).getAttribute('href'), `/dashboard/emails/${email}`)
   sink.answers(() => ({ body: 'thank you' }))
-  await page.getByRole('button', { name: 'Replay this one' }).click()
+  await page.getByRole('button', { name: 'Replay' }).click()
   await page.getByText('HTTP 200').waitFor()
-  t.match(await page.locator('.facts').innerText(), /State\s+delivered/)
+  t.match(await page.locator('.facts').innerText(), /Status\s+delivered/)
   const [first, again] = about(email)(sink.requests) as [HookRequest, HookRequest]
   t.equal(again.headers['webhook-id'], first.headers['webhook-id'])
   t.ok(again.body.equals(first.body))
-  await page.getByText('The exact bytes').click()
-  t.equal(await page.getByRole('region', { name: 'The exact bytes' }).innerText(), first.body.toString())
+  await page.getByText('Raw bytes, as signed and sent').click()
+  t.equal(await page.getByRole('region', { name: 'Raw bytes' }).innerText(), first.body.toString())
   const saved = await me.get(`${new URL(page.url()).pathname}/body`)
   t.equal(saved.html, first.body.toString())
   t.match(saved.headers.get('content-disposition'), /^attachment/)
@@ -135,7 +135,7 @@ t.test('a receiver that breaks is seen without a reload: what was asked and answ
   await me.post(`${new URL(page.url()).pathname}/replay`)
   await page.getByText('HTTP 200').nth(1).waitFor()
   t.equal(
-    await page.getByRole('region', { name: 'Request 1: what was answered' }).isVisible(),
+    await page.getByRole('region', { name: 'Response to request 1' }).isVisible(),
     true,
     'what somebody has opened stays open'
   )
@@ -149,7 +149,7 @@ t.test('what failed is counted, then sent again: an endpoint that said 410 is di
   const email = await deliver()
   await page.getByText('Disabled:').waitFor()
   t.ok(await stayed())
-  t.match(await (await me.get('/dashboard/webhooks')).html, /it answered 410/)
+  t.match(await (await me.get('/dashboard/webhooks')).html, /answered 410/)
   t.match(await me.get(`${endpoint}/replay?what=failed`), {
     status: 422,
     html: /The webhook is disabled: enable it first/
@@ -157,18 +157,18 @@ t.test('what failed is counted, then sent again: an endpoint that said 410 is di
   sink.answers(() => ({}))
   await page.getByRole('button', { name: 'Enable' }).click()
   await page.getByRole('link', { name: 'Replay…' }).click()
-  await page.getByLabel('What').selectOption('failed')
-  await page.getByRole('button', { name: 'Count what it would send' }).click()
-  await page.getByRole('heading', { name: 'It would send 1 delivery' }).waitFor()
+  await page.getByLabel('Replay', { exact: true }).selectOption('failed')
+  await page.getByRole('button', { name: 'Count deliveries' }).click()
+  await page.getByRole('heading', { name: 'This replay sends 1 delivery' }).waitFor()
   t.match(await row('email.delivered').innerText(), /1/)
   t.equal(about(email)(sink.requests).length, 1, 'counting sends nothing')
-  await page.getByRole('button', { name: 'Send it again' }).click()
+  await page.getByRole('button', { name: 'Replay 1 delivery' }).click()
   await page.locator('#replays').getByText('done').waitFor()
-  t.match(await page.locator('#replays').innerText(), /All 1 asked for/)
+  t.match(await page.locator('#replays').innerText(), /1 requested/)
   await sink.waitFor(requests => about(email)(requests).length === 2)
-  t.match(await page.locator('#replays').innerText(), /What failed/)
+  t.match(await page.locator('#replays').innerText(), /Failed deliveries/)
   await page.goto(`${endpoint}/replay?what=failed`)
-  await page.getByRole('heading', { name: 'Nothing to send' }).waitFor()
+  await page.getByRole('heading', { name: 'Nothing to replay' }).waitFor()
   for (const bad of ['pace=0', `from=${PAST}`, 'from=2020-01-01T00:00']) {
     t.match(await me.get(`${endpoint}/replay?what=window&${bad}`), { status: 422, html: /role="alert"/ }, bad)
   }
@@ -185,19 +185,19 @@ t.test('a pause holds what is owed and a replay, which can be canceled; resuming
   await page.getByRole('button', { name: 'Pause' }).click()
   await page.getByText('Paused:', { exact: true }).waitFor()
   const email = await deliver()
-  await row('None yet').waitFor()
-  t.match(await me.get(endpoint), { html: /Nothing is sent while the endpoint is paused/ })
+  await row('No response yet').waitFor()
+  t.match(await me.get(endpoint), { html: /Jetpost sends nothing while the endpoint is paused/ })
   t.equal((await me.post(`${endpoint}/test`, { type: 'email.opened' })).status, 409)
   await page.goto(`${endpoint}/replay?what=window&since=1`)
-  await page.getByRole('button', { name: /Send these \d again/ }).click()
-  await page.locator('#replays').getByText('Waits: the endpoint is paused').waitFor()
-  await confirmed('Cancel', 'Cancel the replay')
+  await page.getByRole('button', { name: /Replay \d deliveries/ }).click()
+  await page.locator('#replays').getByText('Waiting: the endpoint is paused').waitFor()
+  await confirmed('Cancel', 'Cancel replay')
   await page.locator('#replays').getByText('canceled').waitFor()
   await sendTwice(t)
   const before = sink.requests.length
   await page.getByRole('button', { name: 'Resume' }).click()
   await sink.waitFor(requests => about(email)(requests).length === 1)
-  await until(async () => !(await me.get(endpoint)).html.includes('None yet'))
+  await until(async () => !(await me.get(endpoint)).html.includes('No response yet'))
   t.equal(sink.requests.length, before + 1, 'nothing of the replay')
 })
 
@@ -218,10 +218,10 @@ t.test('settings are changed, the secret is rotated, and the old one ends when s
   await page.goto(endpoint)
   await page.getByRole('link', { name: 'Edit' }).click()
   await page.getByLabel('URL').fill(`${sink.url}/moved`)
-  await page.getByLabel('Most events in one request').fill('2')
+  await page.getByLabel('Events per request').fill('2')
   await page.getByRole('button', { name: 'Save' }).click()
-  t.match(await page.locator('.facts').innerText(), /Up to 2 events, or what came within 5000 ms/)
-  await confirmed('Rotate the secret', 'Rotate it')
+  t.match(await page.locator('.facts').innerText(), /Up to 2 events, sent after 5000 ms at most/)
+  await confirmed('Rotate secret', 'Rotate secret')
   const next = await page.locator('.secret code').innerText()
   t.match(next, /^whsec_[\w+/]{43}=$/)
   t.not(next, secret)
@@ -231,14 +231,14 @@ t.test('settings are changed, the secret is rotated, and the old one ends when s
   const sent = async () => {
     const before = sink.requests.length
     await page.goto(endpoint)
-    await page.getByRole('button', { name: 'Send a test event' }).click()
+    await page.getByRole('button', { name: 'Send test event' }).click()
     return (await sink.waitFor(requests => requests.length > before)).at(-1)!
   }
   const during = await sent()
   t.equal(during.path, '/moved')
   t.equal(check(during.body, during.headers, secret), true, 'the old one')
   await page.goto(endpoint)
-  await confirmed('End that now', 'End it now')
+  await confirmed('Finish rotation', 'Finish rotation')
   await page.getByText('Only the new secret signs').waitFor()
   const after = await sent()
   t.equal(check(after.body, after.headers, next), true)
@@ -266,9 +266,9 @@ t.test('filters stand in the URL, and lists go on page by page', async t => {
   t.equal(new Set([...links(newest.html), ...rest]).size, 27)
   t.equal(links((await me.get(`/dashboard/webhooks/deliveries?email=${first}`)).html).length, 2, 'of both endpoints')
   t.equal(links((await me.get(`${path}?email=${first}&state=delivered`)).html).length, 1)
-  t.match(await me.get(`${path}?state=failed`), { html: /Nothing found/ })
-  t.match(await me.get(`${path}?since=${PAST}`), { html: /Nothing found/ })
-  t.match(await me.get(`${path}?error=timeout&event=ev_1`), { html: /Nothing found/ })
+  t.match(await me.get(`${path}?state=failed`), { html: /No results/ })
+  t.match(await me.get(`${path}?since=${PAST}`), { html: /No results/ })
+  t.match(await me.get(`${path}?error=timeout&event=ev_1`), { html: /No results/ })
   for (const bad of ['state=lost', 'error=none', 'cursor=abc', 'since=yesterday', 'event=em_1', 'email=%00']) {
     t.equal((await me.get(`${path}?${bad}`)).status, 422, bad)
   }
@@ -281,14 +281,14 @@ t.test('filters stand in the URL, and lists go on page by page', async t => {
   t.match(wrong, '<option value="delivered" selected>')
   t.match(
     wrong,
-    /id="field-email"[^>]*aria-invalid="true"[^>]*value="ada@example.com"[^]*id="field-email-fault">An email is found by its id, em_…, and not by an address/
+    /id="field-email"[^>]*aria-invalid="true"[^>]*value="ada@example.com"[^]*id="field-email-fault">Email must be an id, em_…, not an address/
   )
   t.match(wrong, /type="text" id="field-since"[^>]*aria-invalid="true"[^>]*value="yesterday"/)
   for (const none of ['whd_none', '%00']) {
     t.equal((await me.get(`/dashboard/webhooks/deliveries/${none}`)).status, 404, none)
   }
   await page.goto(path)
-  await page.getByLabel('State', { exact: true }).selectOption('delivered')
+  await page.getByLabel('Status', { exact: true }).selectOption('delivered')
   await page.waitForURL(/state=delivered/)
   for (
     const shown of [
@@ -314,9 +314,9 @@ t.test('filters stand in the URL, and lists go on page by page', async t => {
   t.equal(await page.getByLabel('Event', { exact: true }).inputValue(), 'ev_half', 'what is half typed stays')
   t.ok(await stayed())
   await page.goto(path)
-  await confirmed('Delete the endpoint', 'Delete it')
-  await page.getByText('The endpoint is deleted.').waitFor()
-  t.match(await me.get(rest[0]!), { status: 200, html: /cannot be sent again/ })
+  await confirmed('Delete endpoint', 'Delete endpoint')
+  await page.getByText('Endpoint deleted.').waitFor()
+  t.match(await me.get(rest[0]!), { status: 200, html: /cannot be replayed/ })
   t.match(await me.post(`${rest[0]}/replay`), { status: 422, html: /deleted/ })
 })
 
@@ -324,8 +324,8 @@ t.test('somebody of another account sees none of it and does nothing to it', asy
   const stranger = await visit(app, await app.newAccountKey())
   const [delivery] = /\/dashboard\/webhooks\/deliveries\/whd_\w+/.exec((await me.get(endpoint)).html)!
   const [replay] = /replays\/rpl_\w+/.exec((await me.get(`${endpoint}/replays`)).html) ?? ['replays/rpl_none']
-  t.match(await stranger.get('/dashboard/webhooks'), { html: /No endpoint yet/ })
-  t.match(await stranger.get('/dashboard/webhooks/deliveries'), { html: /No delivery yet/ })
+  t.match(await stranger.get('/dashboard/webhooks'), { html: /No endpoints yet/ })
+  t.match(await stranger.get('/dashboard/webhooks/deliveries'), { html: /No deliveries yet/ })
   for (
     const path of [
       endpoint,

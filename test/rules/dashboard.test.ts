@@ -1,11 +1,11 @@
 import t from 'tap'
 import { NOTHING } from '#projections/counts.ts'
 import { figuresOf } from '#projections/stats/records.ts'
-import { BOUNCES, COMPLAINTS, judge, judgeLag } from '#src/servers/dashboard/judges.ts'
+import { BOUNCES, COMPLAINTS, rateState, lagState } from '#src/servers/dashboard/thresholds.ts'
 import type { Concern } from '#src/servers/dashboard/pages/concerns.ts'
 import { zonesOf } from '#src/servers/dashboard/pages/domain-records.ts'
 import { shown } from '#src/servers/dashboard/pages/overview-concerns.ts'
-import { PERIODS, stretchOf, tellingOf } from '#src/servers/dashboard/pages/overview-figures.ts'
+import { PERIODS, stretchOf, figuresOfPeriod } from '#src/servers/dashboard/pages/overview-figures.ts'
 
 const HOUR_MS = 3_600_000
 const concern = (what: string, tone: Concern['tone']): Concern => ({ tone, what, why: '', to: '', step: '' })
@@ -21,7 +21,7 @@ t.test('of many concerns of a kind the worst are named, and the rest is as bad a
     'pending 3',
     '2 more domains'
   ])
-  t.match(some.at(-1), { tone: 'warn', to: '/to', step: 'All domains' })
+  t.match(some.at(-1), { tone: 'warn', to: '/to', step: 'Show all domains' })
   const bad = Array.from({ length: 6 }, (_, i) => concern(`failed ${i}`, 'bad'))
   t.match(shown(bad, '/to', 'domain').at(-1), { tone: 'bad', what: '1 more domain' })
   t.equal(shown(pending.slice(1), '/to', 'domain').length, 5)
@@ -29,16 +29,16 @@ t.test('of many concerns of a kind the worst are named, and the rest is as bad a
 
 t.test('a rate counts from a hundred mails on, and complaints from the second one on', async t => {
   const bounces = [[6, 99], [5, 100], [6, 100], [3, 100], [2, 100], [0, 0]].map(([part, of]) =>
-    judge(part!, of!, BOUNCES)
+    rateState(part!, of!, BOUNCES)
   )
   t.strictSame(bounces, ['fine', 'near', 'over', 'near', 'fine', 'fine'])
   const complaints = [[1, 100], [2, 100], [2, 2000], [2, 4000], [9, 99]].map(([part, of]) =>
-    judge(part!, of!, COMPLAINTS)
+    rateState(part!, of!, COMPLAINTS)
   )
   t.strictSame(complaints, ['fine', 'over', 'near', 'fine', 'fine'])
   t.strictSame(
     [[0, 60], [9, 1], [9, 2], [9, 14], [1, 15]].map(([facts, seconds]) =>
-      judgeLag({ facts: facts!, seconds: seconds! })
+      lagState({ facts: facts!, seconds: seconds! })
     ),
     ['up to date', 'up to date', 'busy', 'busy', 'behind']
   )
@@ -53,7 +53,7 @@ t.test('a domain may lie in its own zone, or in that of the name that was regist
   t.strictSame(zonesOf('mail.example.de'), ['example.de', 'mail.example.de'])
 })
 
-type Bucket = Parameters<typeof tellingOf>[1][number]
+type Bucket = Parameters<typeof figuresOfPeriod>[1][number]
 const AT = [
   '2026-11-22T12:20:00.000Z',
   '2026-12-01T00:00:00.000Z',
@@ -81,7 +81,7 @@ t.test('mail at an even pace neither rises nor falls against the period before, 
   for (const at of AT) {
     const nowMs = Date.parse(at)
     for (const period of PERIODS) {
-      const { now, before, points } = tellingOf(period, evenly(period, nowMs), nowMs)
+      const { now, before, points } = figuresOfPeriod(period, evenly(period, nowMs), nowMs)
       t.equal(now.accepted, before.accepted, `${period.name} at ${at}`)
       t.equal(points.length, period.points, `${period.name} at ${at}`)
       t.ok(now.accepted >= 1000 * period.joined * (period.points - 1), `${period.name} at ${at}`)
@@ -92,7 +92,7 @@ t.test('mail at an even pace neither rises nor falls against the period before, 
 t.test('points of a chart stay where they are while time passes', async t => {
   const startsAt = (name: string, at: string) => {
     const period = PERIODS.find(one => one.name === name)!
-    return tellingOf(period, evenly(period, Date.parse(at)), Date.parse(at)).points.map(({ startMs }) =>
+    return figuresOfPeriod(period, evenly(period, Date.parse(at)), Date.parse(at)).points.map(({ startMs }) =>
       new Date(startMs).toISOString()
     )
   }

@@ -7,126 +7,151 @@ import { endSessions, signIn, signInByLink, type OpenSession } from '#src/action
 import { html, type Value } from '#src/base/html.ts'
 import { Memory } from '#src/base/memory.ts'
 import { sha256Hex } from '#src/base/secret.ts'
+import type { SessionCookies } from './cookies.ts'
+import { formOf } from './csrf.ts'
 import { linkPage, signInPage } from './pages/sign-in.ts'
-import { formOf, type Cookies } from './tickets.ts'
 
-/** In a minute: an address that fails more often is told to wait. It keeps nobody out who has a key, since behind a
- *  proxy that nobody told us of all the world has one address, and a key has 256 bits. */
+/** Failures a minute by one address. No more: behind a proxy that we were not told of, all visitors have one address,
+ *  and a key with its 256 bits cannot be guessed. */
 const FAILURES_MAX = 10
-/** In a minute by one key: each is a fact, and kept for ever. */
-const ENTRIES_MAX = 60
-const KNOWN_MAX = 10_000
-/** Anybody may send one: there is no reason to read much of it. */
+/** Sessions a minute by one key: each is a fact that is kept for ever. */
+const SESSIONS_A_MINUTE_MAX = 60
+const COUNTED_MAX = 10_000
+/** Anybody may send this form: there is no reason to read much of it. */
 const FORM_BYTES_MAX = 16 * 1024
 
-const MESSAGES: Record<string, string> = {
-  unknown_key:
-    'No live key has this secret. Keys are shown once, when they are made: jetpost keys create makes another.'
+const REFUSALS: Record<string, string> = {
+  unknown_key: 'No active key has this secret. To get a new one, run jetpost keys create.',
+  insufficient_permissions: 'This key does not open the dashboard. Use a key with the scope full or dashboard.',
+  invalid_link: 'This sign-in link is not valid.',
+  expired_link: 'This sign-in link has expired. Links are valid for 15 minutes.',
+  used_link: 'This sign-in link was already used. Each link works once.'
 }
 
-type Opening = (services: Services, correlation: string, secret: string) => Promise<OpenSession | Refusal>
+type OpenBySecret = (services: Services, correlation: string, secret: string) => Promise<OpenSession | Refusal>
 
-/** The door: signing in with a key or a link, signing out. */
-export function accessRoutes (
-  app: FastifyInstance,
-  { services, publicUrl }: { services: Services, publicUrl: string },
-  jar: Cookies
-): void {
-  const elsewhere =
-    html`Your browser would forget the session at once: it is for <a href="${publicUrl}/dashboard">${publicUrl}/dashboard</a> alone. Sign in there.`
-  const [failures, entries] = [
-    countMinutes(() => services.appenders.clock.nowMs()),
-    countMinutes(() => services.appenders.clock.nowMs())
-  ]
+interface AccessOptions {
+  services: Services
+  publicUrl: string
+}
+
+/** Signing in with a key or a link, and signing out. */
+export function accessRoutes (app: FastifyInstance, options: AccessOptions, cookies: SessionCookies): void {
+  const { services } = options
+  const signer = new Signer(options, cookies)
   const open = { config: { open: true }, bodyLimit: FORM_BYTES_MAX }
 
-  app.get('/sign-in', open, async (request, reply) => {
-    const to = targetOf(new URL(request.url, 'http://here').searchParams)
-    return page(reply, signInPage({ to }).text)
-  })
+  app.get('/sign-in', open, async (request, reply) => page(reply, signInPage({ to: targetOf(queryOf(request)) }).text))
 
   app.post('/sign-in', open, async (request, reply) => {
     const form = formOf(request)
-    return await enter(request, reply, { to: targetOf(form), secret: form.get('key')?.trim() ?? '' }, signIn)
+    return await signer.signIn(request, reply, targetOf(form), form.get('key')?.trim() ?? '', signIn)
   })
 
-  app.get(
-    '/link',
-    open,
-    async (request, reply) =>
-      page(reply, linkPage(new URL(request.url, 'http://here').searchParams.get('token') ?? '').text)
-  )
+  app.get('/link', open, async (request, reply) => page(reply, linkPage(queryOf(request).get('token') ?? '').text))
 
   app.post('/link', open, async (request, reply) => {
-    return await enter(request, reply, { to: '/dashboard', secret: formOf(request).get('token') ?? '' }, signInByLink)
+    return await signer.signIn(request, reply, '/dashboard', formOf(request).get('token') ?? '', signInByLink)
   })
 
   app.post('/sign-out', { bodyLimit: FORM_BYTES_MAX }, async (request, reply) => {
     const { session } = request.visitor!
-    // From this browser in any case, also when the log does not hear of it.
-    jar.take(reply)
-    await services.directory.reached(await endSessions(services, askerOf(request), [session]), SEEN_MS)
+    // This browser forgets the session in any case, also where NATS does not hear of it.
+    cookies.clearTicket(reply)
+    const asker = { account: session.account, correlation: request.id }
+    await services.directory.reached(await endSessions(services, asker, [session]), SEEN_MS)
     return await reply.redirect('/dashboard/sign-in', 303)
   })
+}
 
-  /** `open` takes the secret that was shown, a key's or a link's. */
-  async function enter (
+class Signer {
+  private readonly services: Services
+  private readonly publicUrl: string
+  private readonly cookies: SessionCookies
+  /** By address. */
+  private readonly failures: MinuteCounter
+  /** By the hash of the secret. */
+  private readonly sessions: MinuteCounter
+
+  constructor ({ services, publicUrl }: AccessOptions, cookies: SessionCookies) {
+    this.services = services
+    this.publicUrl = publicUrl
+    this.cookies = cookies
+    const nowMs = () => services.appenders.clock.nowMs()
+    this.failures = new MinuteCounter(nowMs)
+    this.sessions = new MinuteCounter(nowMs)
+  }
+
+  /** `open` takes the secret of a key or the token of a link. */
+  async signIn (
     request: FastifyRequest,
     reply: FastifyReply,
-    { to, secret }: { to: string, secret: string },
-    open: Opening
+    to: string,
+    secret: string,
+    open: OpenBySecret
   ): Promise<FastifyReply> {
     const refuse = (status: number, fault: Value) => page(reply.code(status), signInPage({ to, fault }).text)
     const tooMany = () => {
       reply.header('retry-after', '60')
-      return refuse(429, 'Too many tries: wait a minute.')
+      return refuse(429, 'Too many attempts. Wait a minute and try again.')
     }
-    if (!jar.areKept(request)) return refuse(422, elsewhere)
+    if (!this.cookies.areKept(request)) return refuse(422, this.otherUrlText())
     const hash = sha256Hex(secret)
-    if (entries.of(hash) >= ENTRIES_MAX) return tooMany()
-    const opened = await open(services, request.id, secret)
+    if (this.sessions.of(hash) >= SESSIONS_A_MINUTE_MAX) return tooMany()
+    const opened = await open(this.services, request.id, secret)
     if (opened instanceof Refusal) {
-      return failures.add(request.ip) > FAILURES_MAX
-        ? tooMany()
-        : refuse(422, MESSAGES[opened.code] ?? opened.message)
+      if (this.failures.add(request.ip) > FAILURES_MAX) return tooMany()
+      return refuse(422, REFUSALS[opened.code] ?? opened.message)
     }
-    entries.add(hash)
-    const { ticket, seq } = opened
-    await services.directory.reached(seq, SEEN_MS)
-    jar.give(reply, ticket, services.appenders.clock.nowMs() + SESSION_MS)
+    this.sessions.add(hash)
+    const { directory, appenders } = this.services
+    await directory.reached(opened.seq, SEEN_MS)
+    this.cookies.setTicket(reply, opened.ticket, appenders.clock.nowMs() + SESSION_MS)
     return await reply.redirect(to, 303)
+  }
+
+  private otherUrlText (): Value {
+    const url = `${this.publicUrl}/dashboard`
+    return html`Your browser only keeps sessions of <a href="${url}">${url}</a>. Sign in there.`
   }
 }
 
-function askerOf ({ visitor, id }: FastifyRequest) {
-  return { account: visitor!.session.account, correlation: id }
+/** Counts by name within the present minute. */
+class MinuteCounter {
+  private readonly nowMs: () => number
+  private readonly counts = new Memory<{ minute: number, count: number }>(COUNTED_MAX)
+
+  constructor (nowMs: () => number) {
+    this.nowMs = nowMs
+  }
+
+  of (name: string): number {
+    const known = this.counts.get(name)
+    return known?.minute === this.minute() ? known.count : 0
+  }
+
+  add (name: string): number {
+    const count = this.of(name) + 1
+    this.counts.set(name, { minute: this.minute(), count })
+    return count
+  }
+
+  private minute (): number {
+    return Math.floor(this.nowMs() / 60_000)
+  }
 }
 
-/** Only to a page of ours: an address is anybody's to write. */
+function queryOf ({ url }: FastifyRequest): URLSearchParams {
+  return new URL(url, 'http://here').searchParams
+}
+
+/** Only a page of ours: anybody can write a link with `to`. */
 function targetOf (given: URLSearchParams): string {
   const to = given.get('to') ?? ''
   const url = URL.canParse(to, 'http://here') ? new URL(to, 'http://here') : null
   return url !== null && url.origin === 'http://here' && /^\/dashboard(\/|$)/.test(url.pathname)
     ? url.pathname + url.search
     : '/dashboard'
-}
-
-/** How often something was done in the present minute, by whom. */
-function countMinutes (nowMs: () => number) {
-  const counts = new Memory<{ minute: number, count: number }>(KNOWN_MAX)
-  const minuteNow = () => Math.floor(nowMs() / 60_000)
-  const of = (who: string): number => {
-    const known = counts.get(who)
-    return known?.minute === minuteNow() ? known.count : 0
-  }
-  return {
-    of,
-    add (who: string): number {
-      const count = of(who) + 1
-      counts.set(who, { minute: minuteNow(), count })
-      return count
-    }
-  }
 }
 
 function page (reply: FastifyReply, text: string): FastifyReply {

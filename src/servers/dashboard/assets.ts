@@ -40,22 +40,22 @@ function asset (name: AssetName): Asset {
   const known = assets.get(name)
   if (known !== undefined) return known
   const body = readFileSync(FILES[name])
-  const made = {
+  const read = {
     type: TYPES[name.split('.').at(-1)!]!,
     body,
     zipped: gzipSync(body, { level: 9 }),
     tag: createHash('sha256').update(body).digest('base64url').slice(0, 12)
   }
-  assets.set(name, made)
-  return made
+  assets.set(name, read)
+  return read
 }
 
-/** Its URL, another one whenever its bytes are: browsers keep it for good. */
+/** The URL has a hash of the bytes, so that browsers can keep the asset for ever. */
 export function assetUrl (name: AssetName): string {
   return `/dashboard/assets/${asset(name).tag}/${name}`
 }
 
-/** Styles and scripts, the same for everybody. */
+/** Styles and scripts, for everybody. */
 export function assetRoutes (app: FastifyInstance): void {
   app.get<{ Params: { tag: string, name: string } }>(
     '/assets/:tag/:name',
@@ -64,7 +64,7 @@ export function assetRoutes (app: FastifyInstance): void {
       const { name, tag } = request.params
       if (!Object.hasOwn(FILES, name)) return await reply.code(404).type('text/plain').send('Not found')
       const { type, body, zipped, tag: present } = asset(name as AssetName)
-      // A page of the version before asks for what is there no more: it gets what is, and does not keep it.
+      // A page of an older version requests an asset that is gone: it gets the present one, and does not keep it.
       reply.type(type).header('cache-control', tag === present ? 'public, max-age=31536000, immutable' : 'no-store')
         .header('vary', 'accept-encoding')
       if (!/\bgzip\b/.test(String(request.headers['accept-encoding'] ?? ''))) return await reply.send(body)

@@ -1,35 +1,35 @@
 import cookie from '@fastify/cookie'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { asVisitor, isOpen } from '#streams/session/decide.ts'
-import { Jetpost, JetpostError } from '#src/client/client.ts'
-import type { Services } from '#src/actions/services.ts'
+import { Jetpost } from '#src/client/client.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { renewTicket, visitorOf, type Visitor } from '#src/actions/session.ts'
 import { Html, html } from '#src/base/html.ts'
 import { isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
-import { ProjectionUnavailable } from '#src/postgres/reads.ts'
 import { accessRoutes } from './access.ts'
 import { assetRoutes } from './assets.ts'
-import { bounceThrough, pageFor, plainPage } from './layout.ts'
-import { createLiveLines } from './live.ts'
+import { sessionCookies, type SessionCookies } from './cookies.ts'
+import { csrfOf, formOf, isCsrf, isForeign, isOwnUrl } from './csrf.ts'
+import type { DashboardContext } from './dashboard-context.ts'
+import { errorPageOf } from './error-pages.ts'
+import { pageFor, plainPage, reloadFromHere } from './layout.ts'
+import { LiveStreams } from './live.ts'
 import { framed } from './mail-frame.ts'
 import { ALL_PAGES } from './pages.ts'
-import type { DashboardContext } from './dashboard-context.ts'
-import { cookies, csrfOf, formOf, isCsrf, isForeign, isOurs, type Cookies } from './tickets.ts'
-import { Missing, Unfit, type Answer, type Handler, type Pages, type Visit } from './visit.ts'
+import { PageNotFound, type Handler, type PageResult, type Pages, type Visit } from './visit.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Who is signed in; null for what needs nobody. */
+    /** Who is signed in; null for routes that need nobody. */
     visitor: Visitor | null
   }
   interface FastifyContextConfig {
-    /** Anybody may ask for it. */
+    /** Needs no session. */
     open?: boolean
   }
 }
 
-/** No script, style, frame or form but ours; what strangers wrote is in frames that have a policy of their own. */
+/** No script, style, frame or form but ours. Content of others is shown in frames with a policy of their own. */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -41,7 +41,7 @@ const POLICY = [
   "base-uri 'none'",
   "frame-ancestors 'none'"
 ].join('; ')
-/** On every answer. */
+/** On every response. */
 export const DASHBOARD_HEADERS = {
   'content-security-policy': POLICY,
   'cache-control': 'no-store',
@@ -54,94 +54,118 @@ export const DASHBOARD_HEADERS = {
 const FORM_BYTES_MAX = 4 * 1024 * 1024
 const API_TIMEOUT_MS = 15_000
 
-/** `/dashboard` and what is under it: HTML for people, by a session in a cookie. */
+/** `/dashboard` and below: HTML for people, by a session in a cookie. */
 export async function dashboardContext (
   app: FastifyInstance,
   { context }: { context: DashboardContext }
 ): Promise<void> {
-  const { services, log, publicUrl } = context
-  const jar = cookies(publicUrl)
+  const cookies = sessionCookies(context.publicUrl)
+  const dashboard = new Dashboard(context, cookies)
   await app.register(cookie)
   app.decorateRequest('visitor', null)
-  takeForms(app)
-
-  app.addHook('onRequest', async (request, reply) => {
-    reply.headers(DASHBOARD_HEADERS)
-    if (request.routeOptions.config.open === true) return
-    request.visitor = await visitorOf(services, jar.ticketOf(request))
-    if (request.visitor === null) return await showDoor(request, reply, publicUrl)
-    await renew(request.visitor, request.id, reply, services, jar)
-  })
-
-  app.addHook('preHandler', async (request, reply) => {
-    if (request.method === 'GET' || request.method === 'HEAD') return
-    const { visitor } = request
-    const isOwn = !isForeign(request, publicUrl) &&
-      (visitor === null || isCsrf(visitor.session, formOf(request).get('csrf') ?? ''))
-    if (!isOwn) return await send(reply.code(403), NOT_SENT)
-  })
-
-  app.setErrorHandler(async (error, request, reply) => await failed(error, request, reply))
-  app.setNotFoundHandler(async (request, reply) => {
-    request.visitor ??= await visitorOf(services, jar.ticketOf(request))
-    if (request.visitor === null) return await showDoor(request, reply, publicUrl)
-    return await failed(new Missing('There is no such page.'), request, reply)
-  })
-
+  parseForms(app)
+  dashboard.addHooks(app)
   assetRoutes(app)
-  accessRoutes(app, context, jar)
-  const lines = createLiveLines(services.appenders.bus, context.reads.view, log)
-  app.addHook('preClose', async () => await lines.stop())
-  app.get('/live', async (request, reply) => {
-    const { session, key } = request.visitor!
-    const stands = () => {
-      const now = services.directory.now.sessions.get(session.id)
-      return now !== undefined &&
-        isOpen(now, services.directory.now.keys.get(key.id), now.hash, services.appenders.clock.nowMs())
-    }
-    return await reply.type('text/event-stream').header('x-accel-buffering', 'no').send(
-      lines.open(visitOf(request), reply.raw, stands)
-    )
-  })
-  const pages: Pages = {
-    get: (path, handler) => void app.get(path, async (request, reply) => await answer(handler, request, reply)),
-    post: (path, handler) =>
-      void app.post(
-        path,
-        { bodyLimit: FORM_BYTES_MAX },
-        async (request, reply) => await answer(handler, request, reply)
+  accessRoutes(app, context, cookies)
+  dashboard.addLiveRoute(app)
+  const pages = dashboard.pagesOf(app)
+  for (const addPages of ALL_PAGES) addPages(pages, context)
+}
+
+/** What holds for all pages: session, form token, headers, errors as pages. */
+class Dashboard {
+  private readonly context: DashboardContext
+  private readonly cookies: SessionCookies
+
+  constructor (context: DashboardContext, cookies: SessionCookies) {
+    this.context = context
+    this.cookies = cookies
+  }
+
+  addHooks (app: FastifyInstance): void {
+    app.addHook('onRequest', async (request, reply) => {
+      reply.headers(DASHBOARD_HEADERS)
+      if (request.routeOptions.config.open === true) return
+      request.visitor = await this.findVisitor(request)
+      if (request.visitor === null) return await this.redirectToSignIn(request, reply)
+      await this.renew(request.visitor, request.id, reply)
+    })
+    app.addHook('preHandler', async (request, reply) => {
+      if (request.method === 'GET' || request.method === 'HEAD') return
+      if (!this.isOwnForm(request)) return await send(reply.code(403), FORM_EXPIRED)
+    })
+    app.setErrorHandler(async (error, request, reply) => await this.showError(error, request, reply))
+    app.setNotFoundHandler(async (request, reply) => {
+      request.visitor ??= await this.findVisitor(request)
+      if (request.visitor === null) return await this.redirectToSignIn(request, reply)
+      return await this.showError(new PageNotFound(), request, reply)
+    })
+  }
+
+  addLiveRoute (app: FastifyInstance): void {
+    const { services, reads, log } = this.context
+    const streams = new LiveStreams(services.appenders.bus, reads.view, log)
+    app.addHook('preClose', async () => await streams.stop())
+    app.get('/live', async (request, reply) => {
+      const { session: { id }, key } = request.visitor!
+      const isSignedIn = () => {
+        const { sessions, keys } = services.directory.now
+        const session = sessions.get(id)
+        return session !== undefined &&
+          isOpen(session, keys.get(key.id), session.hash, services.appenders.clock.nowMs())
+      }
+      return await reply.type('text/event-stream').header('x-accel-buffering', 'no').send(
+        streams.open(key.account, reply.raw, isSignedIn)
       )
+    })
   }
-  for (const stand of ALL_PAGES) stand(pages, context)
 
-  async function answer (handler: Handler, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const visit = visitOf(request)
-    // No id is like these, and in the path of a question to the API they would lead elsewhere.
-    if (Object.values(visit.params).some(part => /^\.{0,2}$/.test(part))) throw new Missing('There is no such page.')
-    const given = await handler(visit)
-    if ('send' in given) return given.send(reply)
-    if ('to' in given) {
-      if (given.notice !== undefined) jar.leaveNotice(reply, given.notice)
-      return await reply.redirect(given.to, 303)
+  pagesOf (app: FastifyInstance): Pages {
+    const bodyLimit = FORM_BYTES_MAX
+    return {
+      get: (path, handler) => void app.get(path, async (request, reply) => await this.handle(handler, request, reply)),
+      post: (path, handler) =>
+        void app.post(path, { bodyLimit }, async (request, reply) => await this.handle(handler, request, reply))
     }
-    return show(reply, request, visit, given)
   }
 
-  function show (
+  private async findVisitor (request: FastifyRequest): Promise<Visitor | null> {
+    return await visitorOf(this.context.services, this.cookies.ticketIn(request))
+  }
+
+  private isOwnForm (request: FastifyRequest): boolean {
+    if (isForeign(request, this.context.publicUrl)) return false
+    const { visitor } = request
+    return visitor === null || isCsrf(visitor.session, formOf(request).get('csrf') ?? '')
+  }
+
+  private async handle (handler: Handler, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const visit = this.visitOf(request)
+    // No id is like these, and in the path of an API request they would lead elsewhere.
+    if (Object.values(visit.params).some(part => /^\.{0,2}$/.test(part))) throw new PageNotFound()
+    const result = await handler(visit)
+    if ('send' in result) return result.send(reply)
+    if ('to' in result) {
+      if (result.notice !== undefined) this.cookies.setNotice(reply, result.notice)
+      return await reply.redirect(result.to, 303)
+    }
+    return this.show(reply, request, visit, result)
+  }
+
+  private show (
     reply: FastifyReply,
     request: FastifyRequest,
     visit: Visit,
-    { page, title, section, status = 200, assets = [] }: Extract<Answer, { page: Html }>
+    { page, title, section, status = 200, assets = [] }: Extract<PageResult, { page: Html }>
   ): FastifyReply {
-    // A part that is drawn anew does not show it, and so must not take it from the page that does.
-    const notice = request.headers['hx-request'] === 'true' ? null : jar.takeNotice(request, reply)
-    return send(
-      reply.code(status),
-      pageFor(visit, { title, section, notice, assets, hasMailbox: context.mailbox !== null && visit.isOperator }, page)
-    )
+    // A part that htmx fetches shows no notice, so it must not take it from the page that does.
+    const notice = request.headers['hx-request'] === 'true' ? null : this.cookies.takeNotice(request, reply)
+    const hasMailbox = this.context.mailbox !== null && visit.isOperator
+    return send(reply.code(status), pageFor(visit, { title, section, notice, assets, hasMailbox }, page))
   }
 
-  function visitOf (request: FastifyRequest): Visit {
+  private visitOf (request: FastifyRequest): Visit {
+    const { services, fetchAs } = this.context
     const { session, key: own } = request.visitor!
     const key = asVisitor(own)
     const account = services.directory.now.accounts.get(key.account)
@@ -156,7 +180,7 @@ export async function dashboardContext (
       api: new Jetpost({
         url: 'http://inside',
         key: 'inside',
-        fetch: context.fetchAs(key, request.id),
+        fetch: fetchAs(key, request.id),
         retries: 0,
         timeoutMs: API_TIMEOUT_MS
       }),
@@ -167,10 +191,10 @@ export async function dashboardContext (
     }
   }
 
-  async function failed (error: unknown, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const { status, title, text } = faultOf(error, request)
-    if (status === 500) log.error({ requestId: request.id, err: error }, 'a page of the dashboard failed')
-    // A page in a frame would be refused, and the frame be empty.
+  private async showError (error: unknown, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { status, title, text } = errorPageOf(error, request)
+    if (status === 500) this.context.log.error({ requestId: request.id, err: error }, 'dashboard page failed')
+    // A frame would refuse the full page and stay empty.
     if (request.headers['sec-fetch-dest'] === 'iframe') {
       return framed(html`<p><strong>${title}.</strong> ${text}</p>`.text, { images: false, status }).send(reply)
     }
@@ -178,106 +202,53 @@ export async function dashboardContext (
     if (request.visitor === null) {
       return send(reply.code(status), plainPage(title, html`<h1>${title}</h1><p>${text}</p>`))
     }
-    const page = html`<h1>${title}</h1><p>${text}</p><p><a class="button" href="${
-      request.method === 'GET' ? '/dashboard' : backOf(request, publicUrl)
-    }">Go back</a></p>`
-    return show(reply, request, visitOf(request), { page, title, section: null, status })
+    const back = request.method === 'GET' ? '/dashboard' : this.refererOf(request)
+    const page = html`<h1>${title}</h1><p>${text}</p><p><a class="button" href="${back}">Go back</a></p>`
+    return this.show(reply, request, this.visitOf(request), { page, title, section: null, status })
+  }
+
+  /** Signing in leads on to the page that was asked for. */
+  private redirectToSignIn (request: FastifyRequest, reply: FastifyReply): FastifyReply {
+    if (request.method === 'GET' && request.headers['sec-fetch-site'] === 'cross-site') {
+      return send(reply, reloadFromHere(request.url))
+    }
+    const to = request.method === 'GET' ? request.url : this.refererOf(request)
+    const signIn = `/dashboard/sign-in?to=${encodeURIComponent(to)}`
+    // htmx fetches a part of a page: the page as a whole goes to sign in.
+    if (request.headers['hx-request'] === 'true') return reply.code(401).header('hx-redirect', signIn).send('')
+    return reply.redirect(signIn, 303)
+  }
+
+  /** Replaces the session's secret where it is due. */
+  private async renew ({ session, staleSecret }: Visitor, correlation: string, reply: FastifyReply): Promise<void> {
+    if (staleSecret === null) return
+    const asker = { account: session.account, correlation }
+    try {
+      const ticket = await renewTicket(this.context.services, asker, session, staleSecret)
+      if (ticket !== null) this.cookies.setTicket(reply, ticket, session.untilMs)
+    } catch (error) {
+      // Whether or not the log has it, the next request gets the same secret.
+      if (!(error instanceof LogUnavailable) && !isUnanswered(error)) throw error
+    }
+  }
+
+  /** The dashboard's page that the form was on. */
+  private refererOf ({ headers }: FastifyRequest): string {
+    const { referer = '' } = headers
+    if (!isOwnUrl(referer, headers, this.context.publicUrl)) return '/dashboard'
+    const { pathname, search } = new URL(referer)
+    return pathname.startsWith('/dashboard') ? pathname + search : '/dashboard'
   }
 }
 
-const NOT_SENT = plainPage(
-  'Not sent',
-  html`<h1>Not sent</h1><p>This form was not of your session, or too old. Nothing was changed.</p>
+const FORM_EXPIRED = plainPage(
+  'Form expired',
+  html`<h1>Form expired</h1>
+<p>This form belongs to another session, or is too old. Nothing was changed.</p>
 <p><a class="button" href="/dashboard">Open the dashboard</a></p>`
 )
 
-/** Who is not signed in is sent to the door, and from there to where they wanted to go. */
-function showDoor (request: FastifyRequest, reply: FastifyReply, publicUrl: string): FastifyReply {
-  if (request.method === 'GET' && request.headers['sec-fetch-site'] === 'cross-site') {
-    return send(reply, bounceThrough(request.url))
-  }
-  const to = request.method === 'GET' ? request.url : backOf(request, publicUrl)
-  const door = `/dashboard/sign-in?to=${encodeURIComponent(to)}`
-  // A part of a page cannot be the door: the page as a whole goes there.
-  if (request.headers['hx-request'] === 'true') return reply.code(401).header('hx-redirect', door).send('')
-  return reply.redirect(door, 303)
-}
-
-async function renew (
-  { session, staleSecret }: Visitor,
-  correlation: string,
-  reply: FastifyReply,
-  services: Services,
-  jar: Cookies
-): Promise<void> {
-  if (staleSecret === null) return
-  const ticket = await renewTicket(services, { account: session.account, correlation }, session, staleSecret).catch(
-    error => {
-      // Whether or not the log has it, the next request is told the same.
-      if (error instanceof LogUnavailable || isUnanswered(error)) return null
-      throw error
-    }
-  )
-  if (ticket !== null) jar.give(reply, ticket, session.untilMs)
-}
-
-/** The page a form stood on, when it is one of ours. */
-function backOf ({ headers }: FastifyRequest, publicUrl: string): string {
-  const { referer = '' } = headers
-  const { pathname, search } = isOurs(referer, headers, publicUrl) ? new URL(referer) : { pathname: '', search: '' }
-  return pathname.startsWith('/dashboard') ? pathname + search : '/dashboard'
-}
-
-interface Fault {
-  status: number
-  title: string
-  text: string
-}
-
-const GOES_ON = 'Sending goes on, and this page works again as soon as it is back.'
-const LOG_AWAY = 'NATS does not answer just now. Nothing that was accepted is lost'
-const LOOK = 'It may have been done: look before you do it again.'
-
-function faultOf (error: unknown, { id, method }: FastifyRequest): Fault {
-  if (error instanceof Missing) return { status: 404, title: 'Not here', text: error.message }
-  if (error instanceof Unfit) return { status: 422, title: 'This cannot be done', text: error.message }
-  if (error instanceof ProjectionUnavailable) {
-    return { status: 503, title: 'Not readable just now', text: `${error.message}. ${GOES_ON}` }
-  }
-  if (error instanceof LogUnavailable && error.doubt) {
-    return { status: 503, title: 'No answer', text: `${LOG_AWAY}. ${LOOK}` }
-  }
-  if (error instanceof LogUnavailable || isUnanswered(error)) {
-    return { status: 503, title: 'The log cannot be reached', text: `${LOG_AWAY}; try again in a moment.` }
-  }
-  if (error instanceof JetpostError && error.status !== null && error.status < 500) return apiFault(error, error.status)
-  if (error instanceof JetpostError && (error.status ?? 503) === 503) {
-    return { status: 503, title: 'Not just now', text: laterText(error, method) }
-  }
-  const status = (error as { statusCode?: unknown }).statusCode
-  const unread = status === 413 ? 'What was sent is too big.' : 'The request is malformed.'
-  if (typeof status === 'number' && status < 500) return { status, title: 'This was not understood', text: unread }
-  return { status: 500, title: 'Something went wrong', text: `It is in the log of Jetpost under ${id}.` }
-}
-
-/** What the API could not do now: only where a view alone is away does all else go on. */
-function laterText ({ status, code, message }: JetpostError, method: string): string {
-  if (status === null) return `There was no answer in time. ${method === 'GET' ? 'Try again in a moment.' : LOOK}`
-  if (code === 'view_unavailable' || code === 'projection_behind') return `${message}. ${GOES_ON}`
-  return code === 'log_unavailable'
-    ? `${message}. Nothing that was accepted is lost.`
-    : `${message}. Try again in a moment.`
-}
-
-function apiFault ({ message }: JetpostError, status: number): Fault {
-  if (status === 404) {
-    return { status, title: 'Not here', text: 'There is no such thing in this account; it may have been deleted.' }
-  }
-  if (status === 403) return { status, title: 'Not allowed', text: 'The key you signed in with may not do this.' }
-  return { status, title: 'This cannot be done', text: message }
-}
-
-function takeForms (app: FastifyInstance): void {
+function parseForms (app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(
     'application/x-www-form-urlencoded',

@@ -3,16 +3,16 @@ import type { Services } from '#src/actions/services.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Reads } from '#src/postgres/reads.ts'
 import type { CaughtMailbox } from '#src/operations/caught-mail.ts'
-import type { Operations } from '#src/operations/operations.ts'
+import type { OperationsService } from '#src/operations/operations.ts'
 
-/** What the dashboard stands on. */
+/** What the dashboard depends on. */
 export interface DashboardContext {
   services: Services
   reads: Reads
-  /** The API as somebody, asked from within this process. */
+  /** A fetch that this process answers from its API, as the holder of `key`. */
   fetchAs(key: Key, correlation: string): typeof fetch
-  operations: Operations
-  /** null = this process catches no mail. */
+  operations: OperationsService
+  /** null = this process runs no mail catcher. */
   mailbox: CaughtMailbox | null
   /** Where clients reach Jetpost. */
   publicUrl: string

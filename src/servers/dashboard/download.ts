@@ -1,7 +1,7 @@
-import type { Answer } from './visit.ts'
+import type { PageResult } from './visit.ts'
 
-/** Nothing that strangers wrote is shown by the browser in our name: it is saved. */
-export function download (type: string, name: string, body: Buffer | string): Answer {
+/** A file to save: the browser must not show content of others under our origin. */
+export function download (type: string, name: string, body: Buffer | string): PageResult {
   const plain = name.replaceAll(/[^\w.-]+/g, '_').slice(-100)
   return {
     send: reply =>

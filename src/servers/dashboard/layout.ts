@@ -1,10 +1,9 @@
 import { Html, html, type Value } from '#src/base/html.ts'
 import { assetUrl, type AssetName } from './assets.ts'
-import { act } from './parts.ts'
-import type { Section, Visit } from './visit.ts'
+import { actionButton } from './parts.ts'
+import type { MenuItem, Visit } from './visit.ts'
 
-/** Nothing is evaluated and no style is made: the content policy would refuse both. Nothing private stays in the
- *  browser's storage. */
+/** No evaluated code and no inline styles: the content policy would refuse both. No page in the browser's storage. */
 const HTMX = JSON.stringify({
   allowEval: false,
   allowScriptTags: false,
@@ -15,7 +14,7 @@ const HTMX = JSON.stringify({
   timeout: 30_000
 })
 
-const MENU: Array<[section: Section, path: string, text: string]> = [
+const MENU: Array<[section: MenuItem, path: string, text: string]> = [
   ['overview', '', 'Overview'],
   ['emails', '/emails', 'Emails'],
   ['webhooks', '/webhooks', 'Webhooks'],
@@ -25,18 +24,18 @@ const MENU: Array<[section: Section, path: string, text: string]> = [
   ['suppressions', '/suppressions', 'Suppressions']
 ]
 
-export interface Frame {
+export interface PageFrame {
   title: string
-  section: Section | null
+  section: MenuItem | null
   notice: string | null
   /** Beside what every page loads. */
   assets: AssetName[]
-  /** Caught mail can be read here. */
+  /** The menu has Mailbox. */
   hasMailbox: boolean
 }
 
 /** A page for somebody who is signed in. */
-export function pageFor (visit: Visit, { title, section, notice, assets, hasMailbox }: Frame, body: Html): Html {
+export function pageFor (visit: Visit, { title, section, notice, assets, hasMailbox }: PageFrame, body: Html): Html {
   const items = [
     ...MENU,
     ...(visit.isOperator ? [['operations', '/operations', 'Operations'] as const] : []),
@@ -49,18 +48,18 @@ export function pageFor (visit: Visit, { title, section, notice, assets, hasMail
     title,
     html` data-live="/dashboard/live"`,
     html`
-<a class="skip" href="#main">Skip to the content</a>
+<a class="skip" href="#main">Skip to content</a>
 <header class="side">
 <a class="brand" href="/dashboard"><img src="${assetUrl('icon.svg')}" alt="" width="22" height="22"> Jetpost</a>
 <button type="button" class="quiet menu" data-toggle="menu" aria-expanded="false" aria-controls="menu">Menu</button>
 <div id="menu"><nav aria-label="Main"><ul>${links}</ul></nav>
 <div class="who"><p title="${visit.account.id}">${visit.account.name}</p><p class="hint">${visit.key.name}</p>
 <p><a href="/dashboard/sessions">Sessions</a></p>${
-      act(visit, 'Sign out', { action: '/dashboard/sign-out', class: 'bare' })
+      actionButton(visit, 'Sign out', { action: '/dashboard/sign-out', class: 'bare' })
     }</div></div>
 </header>
 <main id="main" tabindex="-1">
-<p id="stale" class="box warn" role="status" hidden>What you see may be out of date: it cannot be refreshed just now.</p>
+<p id="stale" class="box warn" role="status" hidden>This page cannot refresh and may be out of date.</p>
 ${notice !== null && html`<p class="box good" role="status">${notice}</p>`}
 ${body}
 </main>`,
@@ -68,7 +67,7 @@ ${body}
   )
 }
 
-/** A page for anybody: to sign in, and where something went wrong before it was known who asks. */
+/** A page for people who are not signed in. */
 export function plainPage (title: string, body: Value): Html {
   return documentOf(
     title,
@@ -79,10 +78,11 @@ export function plainPage (title: string, body: Value): Html {
   )
 }
 
-/** For a browser that came by a link of another site, and so without its cookies: asked for again from here, it brings
- *  them. */
-export function bounceThrough (url: string): Html {
-  return html`<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=${url}"><title>Jetpost</title></head><body></body></html>`
+/** For a browser that followed a link of another site, and so sent no cookies: it sends them with a request from here.
+ */
+export function reloadFromHere (url: string): Html {
+  return html`<!doctype html><html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="refresh" content="0;url=${url}"><title>Jetpost</title></head><body></body></html>`
 }
 
 function documentOf (title: string, marks: Html | null, body: Html, assets: AssetName[] = []): Html {

@@ -9,114 +9,116 @@ import { shared } from '#src/base/shared.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { createChangeNotifier } from '#src/nats/change-notifier.ts'
 import type { View } from '#src/postgres/checkpoint.ts'
-import { Unfit, type Visit } from './visit.ts'
-import type { Kind } from './parts.ts'
+import { FormRefused } from './visit.ts'
+import type { LiveTopic } from './parts.ts'
 
-const SOURCES: Record<Kind, { stream: string, filter: string, projection: Projection }> = {
+const SOURCES: Record<LiveTopic, { stream: string, filter: string, projection: Projection }> = {
   emails: { stream: 'EMAILS', filter: 'email.>', projection: emails },
   deliveries: { stream: 'WEBHOOKS', filter: 'webhook.>', projection: deliveries }
 }
-const KINDS = Object.keys(SOURCES) as Kind[]
+const TOPICS = Object.keys(SOURCES) as LiveTopic[]
 
-/** A page hears no more often that something has happened. */
-const GAP_MS = 1000
+/** At least so long between two events of a stream. */
+const EVENT_INTERVAL_MS = 1000
 const HEARTBEAT_MS = 15_000
-/** A page that is told something looks at the view: it should be there by then. */
-const VIEW_MS = 2000
-/** How often each line's session and reader are looked at. */
-const WATCH_MS = 250
+/** A page that hears of a change reads the projection, which should have it by then. */
+const CATCH_UP_MS = 2000
+/** How often each stream's session and reader are checked. */
+const CHECK_INTERVAL_MS = 250
 const ACCOUNT_MAX = 50
 const PROCESS_MAX = 500
 
-/** Pages that are open in somebody's browser hear what kind of thing has happened in their account, and look for
- *  themselves. */
-interface LiveLines {
-  /** Server-sent events, for as long as `stands` is true and the browser reads `line`. Throws Unfit when there are too
-   *  many. */
-  open(visit: Visit, line: Writable, stands: () => boolean): Readable
-  stop(): Promise<void>
-}
-
-interface Line {
+interface LiveStream {
   account: string
-  stands: () => boolean
-  rung: Set<Kind>
+  isSignedIn: () => boolean
+  socket: Writable
+  pending: Set<LiveTopic>
   wake: () => void
   ending: AbortController
 }
 
-export function createLiveLines (bus: Bus, view: View, log: Log): LiveLines {
-  // Whatever rings wakes the lines of an account all at once.
-  const looks = Object.fromEntries(
-    KINDS.map(kind => [kind, shared(async () => await view.caughtUp(SOURCES[kind].projection, VIEW_MS))])
-  ) as Record<Kind, () => Promise<void>>
-  const bells = KINDS.map(kind => ({ kind, bell: createChangeNotifier(bus, SOURCES[kind], log) }))
-  const lines = new Map<Line, Writable>()
-  let watch: NodeJS.Timeout | undefined
-  let stopped = false
+/** Server-sent events for open pages: which topic has changed in their account. Pages then fetch themselves. */
+export class LiveStreams {
+  private readonly notifiers
+  /** One wait for all streams that a change wakes. */
+  private readonly catchUp: Record<LiveTopic, () => Promise<void>>
+  private readonly streams = new Set<LiveStream>()
+  private timer: NodeJS.Timeout | undefined
+  private isStopped = false
 
-  function open ({ account: { id: account } }: Visit, socket: Writable, stands: () => boolean): Readable {
-    const own = [...lines.keys()].filter(line => line.account === account).length
-    if (stopped || own >= ACCOUNT_MAX || lines.size >= PROCESS_MAX) {
-      throw new Unfit('Too many pages of the dashboard are open at the same time.')
+  constructor (bus: Bus, view: View, log: Log) {
+    this.notifiers = TOPICS.map(topic => ({ topic, notifier: createChangeNotifier(bus, SOURCES[topic], log) }))
+    this.catchUp = Object.fromEntries(
+      TOPICS.map(topic => [topic, shared(async () => await view.caughtUp(SOURCES[topic].projection, CATCH_UP_MS))])
+    ) as Record<LiveTopic, () => Promise<void>>
+  }
+
+  /** Ends once `isSignedIn` is false or the browser closes `socket`. Throws FormRefused when there are too many. */
+  open (account: string, socket: Writable, isSignedIn: () => boolean): Readable {
+    const own = [...this.streams].filter(stream => stream.account === account).length
+    if (this.isStopped || own >= ACCOUNT_MAX || this.streams.size >= PROCESS_MAX) {
+      throw new FormRefused('Too many pages of the dashboard are open at the same time.')
     }
     if (socket.destroyed) return Readable.from([])
-    const line: Line = { account, stands, rung: new Set(), wake: () => {}, ending: new AbortController() }
-    if (lines.size === 0) watch = setInterval(look, WATCH_MS)
-    lines.set(line, socket)
-    const leave = bells.map(({ kind, bell }) =>
-      bell.listen(account, () => {
-        line.rung.add(kind)
-        line.wake()
+    const ending = new AbortController()
+    const stream: LiveStream = { account, isSignedIn, socket, pending: new Set(), wake: () => {}, ending }
+    this.add(stream)
+    return Readable.from(this.eventsOf(stream), { objectMode: false, highWaterMark: 0 })
+  }
+
+  async stop (): Promise<void> {
+    this.isStopped = true
+    const sockets = [...this.streams].map(({ socket }) => socket)
+    for (const { ending } of this.streams) ending.abort()
+    await Promise.all(sockets.map(async socket => await once(socket, 'close').catch(() => {})))
+    await Promise.all(this.notifiers.map(async ({ notifier }) => await notifier.stop()))
+  }
+
+  private add (stream: LiveStream): void {
+    const { account, socket, pending, ending } = stream
+    if (this.streams.size === 0) this.timer = setInterval(() => this.checkAll(), CHECK_INTERVAL_MS)
+    this.streams.add(stream)
+    const removers = this.notifiers.map(({ topic, notifier }) =>
+      notifier.listen(account, () => {
+        pending.add(topic)
+        stream.wake()
       })
     )
-    line.ending.signal.addEventListener('abort', () => line.wake())
+    ending.signal.addEventListener('abort', () => stream.wake())
     socket.once('close', () => {
-      lines.delete(line)
-      line.ending.abort()
-      for (const end of leave) end()
-      if (lines.size === 0) clearInterval(watch)
+      this.streams.delete(stream)
+      ending.abort()
+      for (const remove of removers) remove()
+      if (this.streams.size === 0) clearInterval(this.timer)
     })
-    return Readable.from(written(line), { objectMode: false, highWaterMark: 0 })
   }
 
-  function look (): void {
-    for (const [{ ending, stands }, socket] of lines) {
-      // Who was told to end and is still there does not take what is left.
+  private checkAll (): void {
+    for (const { ending, isSignedIn, socket } of this.streams) {
+      // One that has ended and is still there does not read what is left.
       if (ending.signal.aborted) socket.destroy()
-      else if (!stands()) ending.abort()
+      else if (!isSignedIn()) ending.abort()
     }
   }
 
-  async function* written (line: Line): AsyncGenerator<string> {
-    const { rung, ending: { signal } } = line
+  private async *eventsOf (stream: LiveStream): AsyncGenerator<string> {
+    const { pending, ending: { signal } } = stream
     yield 'retry: 2000\n\n'
     while (!signal.aborted) {
-      if (rung.size === 0) await woken(line, signal)
-      const kinds = [...rung]
-      rung.clear()
-      await Promise.all(kinds.map(kind => looks[kind]()))
+      if (pending.size === 0) await woken(stream, signal)
+      const topics = [...pending]
+      pending.clear()
+      await Promise.all(topics.map(topic => this.catchUp[topic]()))
       if (signal.aborted) return
-      yield kinds.length === 0 ? ': nothing new\n\n' : kinds.map(kind => `event: ${kind}\ndata:\n\n`).join('')
-      await sleep(GAP_MS, signal)
-    }
-  }
-
-  return {
-    open,
-    async stop () {
-      stopped = true
-      const sockets = [...lines.values()]
-      for (const { ending } of lines.keys()) ending.abort()
-      await Promise.all(sockets.map(async socket => await once(socket, 'close').catch(() => {})))
-      await Promise.all(bells.map(async ({ bell }) => await bell.stop()))
+      yield topics.length === 0 ? ': nothing new\n\n' : topics.map(topic => `event: ${topic}\ndata:\n\n`).join('')
+      await sleep(EVENT_INTERVAL_MS, signal)
     }
   }
 }
 
-/** Until something happens, the line ends, or it has been silent for long. */
-async function woken (line: Pick<Line, 'wake'>, signal: AbortSignal): Promise<void> {
+/** Until something changes, the stream ends, or a heartbeat is due. */
+async function woken (stream: Pick<LiveStream, 'wake'>, signal: AbortSignal): Promise<void> {
   const waking = new AbortController()
-  line.wake = () => waking.abort()
+  stream.wake = () => waking.abort()
   if (!signal.aborted) await sleep(HEARTBEAT_MS, waking.signal)
 }

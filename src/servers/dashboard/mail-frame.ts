@@ -1,32 +1,36 @@
 import type { Attachment } from 'postal-mime'
 import { html, type Html } from '#src/base/html.ts'
-import type { Answer } from './visit.ts'
+import type { PageResult } from './visit.ts'
 
-/** Links open in a window of their own; neither they nor the mail can reach the page around the frame, and nothing
- *  runs. Said twice: by the frame for what is in it, and by the answer for whoever opens its address. */
+/** Links open in a new window, nothing can reach the page around the frame, and nothing runs. Set twice: on the frame,
+ *  and on the response for those who open its URL. */
 const SANDBOX = 'allow-popups allow-popups-to-escape-sandbox'
 
-/** No policy keeps a browser from preparing a line to where a link element says. What is no tag is changed as well,
- *  which nobody sees. */
+/** No policy keeps a browser from connecting to where a link element points. The text `<link` is changed as well, which
+ *  nobody sees. */
 const LINK = /<link\b/gi
 
 interface FramedOptions {
-  /** Pictures may come from wherever the mail says: who sent it then learns that it is being read. */
+  /** Loads remote images, which tells the sender that the mail is being read. */
   images: boolean
   status?: number
 }
 
-/** HTML that a stranger may have written, as what a frame shows: without script, and without anything that is fetched
- *  from elsewhere. */
-export function framed (body: string, { images, status = 200 }: FramedOptions): Extract<Answer, { send: unknown }> {
-  const pictures = images ? 'data: https: http:' : 'data:'
-  const policy =
-    `sandbox ${SANDBOX}; default-src 'none'; style-src 'unsafe-inline'; img-src ${pictures}; base-uri 'none'; form-action 'none'; frame-ancestors 'self'`
+/** HTML of others as the content of a frame: without scripts, and without remote content. */
+export function framed (body: string, { images, status = 200 }: FramedOptions): Extract<PageResult, { send: unknown }> {
+  const policy = [
+    `sandbox ${SANDBOX}`,
+    "default-src 'none'",
+    "style-src 'unsafe-inline'",
+    `img-src ${images ? 'data: https: http:' : 'data:'}`,
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'self'"
+  ].join('; ')
   return {
     send: reply =>
       reply.code(status).type('text/html; charset=utf-8')
-        // Whoever opens its address by itself would be shown an error: a sandbox and a policy about openers exclude
-        // each other.
+        // Opened by itself, it would be an error: a sandbox and a policy about openers exclude each other.
         .headers({
           'content-security-policy': policy,
           'referrer-policy': 'no-referrer',
@@ -37,17 +41,17 @@ export function framed (body: string, { images, status = 200 }: FramedOptions): 
   }
 }
 
-/** Of pictures that came along in one preview, in base64. */
+/** Of the inline images of one preview, in base64. */
 const PICTURES_CHARS_MAX = 20_000_000
 
 const PICTURE = /\bcid:([^"'\s<>)]+)/gi
 
-/** What the HTML names of the pictures that came along (RFC 2392). */
+/** The Content-IDs of inline images that the HTML names. Source: RFC 2392. */
 export function namedPictures (body: string): Set<string> {
   return new Set(Array.from(body.matchAll(PICTURE), ([, id]) => id!))
 }
 
-/** Pictures that came along stand in the HTML themselves: a frame without an origin can ask for none. */
+/** Puts inline images into the HTML: a frame without an origin can request none. */
 export function withPictures (body: string, attachments: Attachment[]): string {
   const named = namedPictures(body)
   const images = attachments.filter(file => named.has(idOf(file)) && /^image\/[a-z0-9.+-]+$/i.test(file.mimeType))
@@ -59,7 +63,7 @@ export function withPictures (body: string, attachments: Attachment[]): string {
       ]
     )
   )
-  // One picture in a thousand places would be a thousand times as much.
+  // One image in a thousand places would take a thousand times its size.
   let left = PICTURES_CHARS_MAX
   return body.replaceAll(PICTURE, (whole, id: string) => {
     const picture = pictures.get(id)
@@ -72,7 +76,8 @@ function idOf ({ contentId = '' }: Attachment): string {
   return contentId.replaceAll(/^<|>$/g, '')
 }
 
-/** A frame for what `framed` answers at `src`. */
+/** A frame that shows what `framed` answers at `src`. */
 export function mailFrame (src: string, title: string, id = 'mail'): Html {
-  return html`<iframe id="${id}" class="frame" title="${title}" src="${src}" sandbox="${SANDBOX}" referrerpolicy="no-referrer"></iframe>`
+  return html`<iframe id="${id}" class="frame" title="${title}" src="${src}"
+ sandbox="${SANDBOX}" referrerpolicy="no-referrer"></iframe>`
 }

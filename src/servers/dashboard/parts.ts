@@ -5,14 +5,14 @@ import type { Visit } from './visit.ts'
 
 const NONE = new Html('')
 
-/** A time as far from now as it is; hovering tells it exactly, and the page keeps it true. */
+/** A time relative to now; its title has the exact time, and app.js keeps the text current. */
 export function time (at: string | Date | null | undefined, nowMs: number): Html {
   if (at == null) return html`<span class="none">–</span>`
   const iso = typeof at === 'string' ? at : at.toISOString()
   return html`<time datetime="${iso}" title="${exact(iso)}">${distance(Date.parse(iso) - nowMs)}</time>`
 }
 
-/** `22 Nov 2026, 09:31:07 UTC`. */
+/** `2026-11-22 09:31:07.000 UTC`. */
 export function exact (iso: string): string {
   const [day, clock] = new Date(iso).toISOString().split(/[TZ]/) as [string, string]
   return `${day} ${clock} UTC`
@@ -20,7 +20,7 @@ export function exact (iso: string): string {
 
 const UNITS: Array<[unit: string, ms: number]> = [['d', 86_400_000], ['h', 3_600_000], ['min', 60_000], ['s', 1000]]
 
-/** app.js says it in the same words. */
+/** app.js writes it the same way. */
 function distance (ms: number): string {
   const away = Math.abs(ms)
   const [unit, size] = UNITS.find(([, unitMs]) => away >= unitMs) ?? ['s', 1000]
@@ -30,7 +30,7 @@ function distance (ms: number): string {
 }
 
 /** A length of time: `270 ms`, `4.2 s`, `3 min 20 s`, `2 h 5 min`, `30 d`. */
-export function span (ms: number): string {
+export function duration (ms: number): string {
   if (ms < 1000) return `${Math.floor(ms)} ms`
   if (ms < 60_000) return `${Math.floor(ms / 100) / 10} s`
   const from = UNITS.findIndex(([, unitMs]) => ms >= unitMs)
@@ -39,7 +39,7 @@ export function span (ms: number): string {
   return `${Math.floor(ms / bigMs)} ${big}${rest === 0 ? '' : ` ${rest} ${small}`}`
 }
 
-/** How good a state is. */
+/** The colour of a state. */
 type Tone = 'good' | 'bad' | 'warn' | 'busy' | 'calm'
 
 const TONES: Record<string, Tone> = {
@@ -48,7 +48,7 @@ const TONES: Record<string, Tone> = {
   enabled: 'good',
   ready: 'good',
   done: 'good',
-  live: 'good',
+  active: 'good',
   completed: 'good',
   bounced: 'bad',
   failed: 'bad',
@@ -72,38 +72,37 @@ const TONES: Record<string, Tone> = {
   clicked: 'busy'
 }
 
-/** A state as a word in its colour; the word alone tells it, too. */
+/** A state as a coloured word; the word alone is enough to understand it. */
 export function badge (state: string, tone: Tone = TONES[state] ?? 'calm'): Html {
   return html`<span class="badge ${tone}">${state.replaceAll('_', ' ')}</span>`
 }
 
-/** A text that people copy, with a button that does. */
+/** A text with a button that copies it. */
 export function copyable (text: string, label = 'Copy'): Html {
   return html`<span class="copyable"><code>${text}</code>${copyButton(text, label)}</span>`
 }
 
-/** `label` says what is copied, for whoever does not see where it stands. */
+/** `label` says what is copied, for screen readers. */
 function copyButton (text: string, label: string): Html {
-  return html`<button type="button" class="quiet copy" data-copy="${text}" aria-label="${label}" title="${label}">Copy</button>`
+  const marks = html`class="quiet copy" data-copy="${text}" aria-label="${label}" title="${label}"`
+  return html`<button type="button" ${marks}>Copy</button>`
 }
 
-/** Code that people copy as a whole. */
+/** Code with a button that copies all of it. */
 export function codeBlock (text: string, label: string): Html {
-  return html`<div class="code"><pre tabindex="0" role="region" aria-label="${label}"><code>${text}</code></pre>${
-    copyButton(text, 'Copy the code')
-  }</div>`
+  const pre = html`<pre tabindex="0" role="region" aria-label="${label}"><code>${text}</code></pre>`
+  return html`<div class="code">${pre}${copyButton(text, 'Copy the code')}</div>`
 }
 
 export interface Column<Row> {
   name: string
   cell(row: Row): Value
-  /** `num` = right-aligned figures; `wide` = takes the module there is; `late` = left out on a phone. */
+  /** `num` = right-aligned figures; `wide` = takes the space there is; `late` = left out on a phone. */
   kind?: 'num' | 'wide' | 'late'
 }
 
-/** Rows of things; on a phone each is a card whose cells carry the names of their columns. `caption` is for those who
- *  do not see the heading above. Where the list is drawn anew, `idOf` names its rows: what comes on top moves them, and
- *  makes no other row of one whose link has focus. */
+/** A table; on a phone each row is a card whose cells carry the names of their columns. `caption` is for screen
+ *  readers. `idOf` gives rows an id where the list refreshes itself: a row keeps its focus when new ones come above. */
 export function table<Row> (
   caption: string,
   columns: Array<Column<Row>>,
@@ -114,22 +113,23 @@ export function table<Row> (
   const cells = (row: Row) =>
     columns.map(({ name, kind = '', cell }) => html`<td class="${kind}" data-name="${name}">${cell(row)}</td>`)
   const lines = rows.map(row => html`<tr${idOf !== null && html` id="${idOf(row)}"`}>${cells(row)}</tr>`)
-  return html`<div class="table"><table><caption class="unseen">${caption}</caption><thead><tr>${heads}</tr></thead><tbody>${lines}</tbody></table></div>`
+  return html`<div class="table"><table><caption class="unseen">${caption}</caption>
+<thead><tr>${heads}</tr></thead><tbody>${lines}</tbody></table></div>`
 }
 
-/** Names and what they stand for. */
-export function facts (pairs: Array<[name: string, value: Value] | null>): Html {
-  return html`<dl class="facts">${
-    pairs.flatMap(pair => (pair === null ? [] : [html`<div><dt>${pair[0]}</dt><dd>${pair[1]}</dd></div>`]))
-  }</dl>`
+/** Names and values. */
+export function detailList (pairs: Array<[name: string, value: Value] | null>): Html {
+  const items = pairs.filter(pair => pair !== null)
+    .map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)
+  return html`<dl class="facts">${items}</dl>`
 }
 
-/** Where there is nothing yet: what would be here, and the next step. */
+/** An empty list: what it will show, and the next step. */
 export function empty (title: string, text: Value, next: Value = null): Html {
   return html`<div class="empty"><h2>${title}</h2><p>${text}</p>${next}</div>`
 }
 
-/** The way to the next page of a list, which keeps the filters; null = this is the last one. */
+/** Links to the newest and the next page of a list, with its filters; null = this page is the last. */
 export function pager (visit: Visit, nextCursor: string | null): Html {
   const first = visit.query.has('cursor')
     ? html`<a class="button" href="${withQuery(visit, { cursor: null })}">Newest</a>`
@@ -140,7 +140,7 @@ export function pager (visit: Visit, nextCursor: string | null): Html {
   return first === NONE && next === NONE ? NONE : html`<nav class="pager" aria-label="Pages">${first}${next}</nav>`
 }
 
-/** The page's own URL with other parameters; null takes one out. */
+/** The page's own URL with changed parameters; null removes one. */
 export function withQuery (visit: Visit, changes: Record<string, string | null>): string {
   const query = new URLSearchParams(visit.query)
   for (const [name, value] of Object.entries(changes)) {
@@ -152,14 +152,14 @@ export function withQuery (visit: Visit, changes: Record<string, string | null>)
 }
 
 interface FormOptions {
-  /** Where it goes: a path from /dashboard on. */
+  /** A path from /dashboard on. */
   action: string
-  /** Asked before it goes, where it hurts: what will happen, and that it cannot be undone. */
+  /** A question before the form is sent: what will happen, and whether it can be undone. */
   confirm?: string
-  /** On the button that goes on, where `confirm` asks. */
+  /** On the button that answers `confirm`. */
   confirmLabel?: string
-  /** Whoever leaves the page with something typed and not sent is asked first; what came back with these faults is
-   *  typed already. */
+  /** The browser asks before it leaves a page whose fields were changed and not sent; a form that came back with faults
+   *  counts as changed. */
   guard?: Faults
   class?: string
   id?: string
@@ -171,25 +171,29 @@ export function form (
   { action, confirm, confirmLabel, guard, class: name = '', id }: FormOptions,
   body: Value
 ): Html {
-  const asking = confirm === undefined
+  const confirmMarks = confirm === undefined
     ? NONE
-    : html` data-confirm="${confirm}" data-confirm-label="${confirmLabel ?? 'Go on'}"`
-  const guarding = guard === undefined ? NONE : html` data-guard${guard.summary !== null && html` data-typed`}`
-  const named = id === undefined ? NONE : html` id="${id}"`
-  return html`<form method="post" action="${action}" class="${name}"${named}${asking}${guarding}><input type="hidden" name="csrf" value="${visit.csrf}">${body}</form>`
+    : html` data-confirm="${confirm}" data-confirm-label="${confirmLabel ?? 'Continue'}"`
+  const guardMarks = guard === undefined ? NONE : html` data-guard${guard.summary !== null && html` data-typed`}`
+  const idMark = id === undefined ? NONE : html` id="${id}"`
+  return html`<form method="post" action="${action}" class="${name}"${idMark}${confirmMarks}${guardMarks}>${
+    hiddenField('csrf', visit.csrf)
+  }${body}</form>`
 }
 
-/** One button that does something. `fields` go with it. What it does is in its id, of which nobody reads anything:
- *  drawn anew, a page makes no other button of it. */
-export function act (
+export function hiddenField (name: string, value: string | number): Html {
+  return html`<input type="hidden" name="${name}" value="${value}">`
+}
+
+/** A form of one button; `fields` go with it. Its id is a hash of what it does, so that a page that refreshes itself
+ *  does not turn it into another button. */
+export function actionButton (
   visit: Visit,
   label: string,
   options: FormOptions & { fields?: Record<string, string>, danger?: boolean }
 ): Html {
   const { action, fields = {}, danger = false } = options
-  const hidden = Object.entries(fields).map(([name, value]) =>
-    html`<input type="hidden" name="${name}" value="${value}">`
-  )
+  const hidden = Object.entries(fields).map(([name, value]) => hiddenField(name, value))
   const button = html`<button class="${danger && 'danger'}">${label}</button>`
   return form(visit, {
     ...options,
@@ -198,23 +202,23 @@ export function act (
   }, html`${hidden}${button}`)
 }
 
-export interface Field {
+export interface FormField {
   name: string
   label: string
   value?: string
   hint?: Value
   type?: 'text' | 'email' | 'url' | 'password' | 'search' | 'number' | 'datetime-local' | 'date'
-  /** Lines of a text area in place of a line. */
+  /** Makes it a text area of so many lines. */
   rows?: number
   required?: boolean
   placeholder?: string
   autocomplete?: string
-  /** Shown in letters of one width. */
+  /** In a monospaced font. */
   code?: boolean
 }
 
-/** A labelled field, with what is wrong with what it held. */
-export function field (about: Field, faults: Faults = NO_FAULTS): Html {
+/** A labelled field with its hint and its fault. */
+export function field (options: FormField, faults: Faults = NO_FAULTS): Html {
   const {
     name,
     label,
@@ -226,14 +230,14 @@ export function field (about: Field, faults: Faults = NO_FAULTS): Html {
     placeholder = '',
     autocomplete = 'off',
     code = false
-  } = about
+  } = options
   const fault = faults.of(name)
   const id = `field-${name}`
   const lines = html`${hint !== null && html`<span class="hint" id="${id}-hint">${hint}</span>`}${
     fault !== null && html`<span class="fault" id="${id}-fault">${fault}</span>`
   }`
-  const told = [...(hint === null ? [] : [`${id}-hint`]), ...(fault === null ? [] : [`${id}-fault`])].join(' ')
-  const state = html`${told !== '' && html` aria-describedby="${told}"`}${
+  const described = [...(hint === null ? [] : [`${id}-hint`]), ...(fault === null ? [] : [`${id}-fault`])].join(' ')
+  const state = html`${described !== '' && html` aria-describedby="${described}"`}${
     fault !== null && html` aria-invalid="true"`
   }${required && html` required`}`
   const marks = html`id="${id}" name="${name}" autocomplete="${autocomplete}"${state}${code && html` class="mono"`}`
@@ -255,7 +259,8 @@ export function select (
   const lines = options.map(([value, text]) =>
     html`<option value="${value}"${value === chosen && html` selected`}>${text}</option>`
   )
-  return html`<div class="field"><label for="field-${name}">${label}</label><select id="field-${name}" name="${name}" ${marks}>${lines}</select></div>`
+  return html`<div class="field"><label for="field-${name}">${label}</label>
+<select id="field-${name}" name="${name}" ${marks}>${lines}</select></div>`
 }
 
 export function checkbox (name: string, value: string, label: Value, checked: boolean): Html {
@@ -264,22 +269,22 @@ export function checkbox (name: string, value: string, label: Value, checked: bo
   }> <span>${label}</span></label>`
 }
 
-/** What is wrong with a form that came back. */
+/** What is wrong with a form that was sent. */
 export interface Faults {
-  /** Of one field, or of those within it. */
+  /** The faults of a field and of those within it, in sentences. */
   of(name: string): string | null
-  /** In a sentence above the form, when there is something. */
+  /** All of it, for the box above the form; null = nothing is wrong. */
   summary: Html | string | null
 }
 
 export const NO_FAULTS: Faults = { of: () => null, summary: null }
 
-/** One that is of no field. */
+/** A fault of no field. */
 export function fault (summary: Html | string): Faults {
   return { of: () => null, summary }
 }
 
-/** What the API said no to, for the form it came from. Throws again what no form can mend. */
+/** What the API found wrong, for the form that was sent. Throws other errors again. */
 export function faultsIn (error: unknown): Faults {
   if (
     !(error instanceof JetpostError) || error.status === null || ![400, 403, 404, 409, 413, 422].includes(error.status)
@@ -294,62 +299,64 @@ export function faultsIn (error: unknown): Faults {
   }
 }
 
-/** The same for a form that was posted, which comes back with all that was typed also where it cannot be taken just
- *  now. `once` = posted again, it is not done twice. */
-export function unsentIn (error: unknown, once: 'once' | null = null): Faults {
+/** The same for a posted form, which comes back with its fields also where the API cannot take it now. `once` = sending
+ *  the form again does not do it twice. */
+export function postFaultsIn (error: unknown, once: 'once' | null = null): Faults {
   if (!(error instanceof JetpostError) || (error.status !== null && ![429, 503].includes(error.status))) {
     return faultsIn(error)
   }
-  const said = error.status === null
-    ? 'There was no answer in time. It may have been done: look before you do it again.'
-    : `${error.message}.`
-  const again =
-    'It was not taken just now, or nobody could say so. Send it again from here in a moment: it cannot be done twice.'
-  return fault(`${once === null ? said : again} Nothing that you typed is lost.`)
+  const reason = error.status === null
+    ? 'Jetpost did not answer in time. The change may have been made: check before you send the form again.'
+    : sentence(error.message)
+  return fault(`${once === null ? reason : SEND_AGAIN} What you typed is still here.`)
+}
+
+const SEND_AGAIN = 'Jetpost could not confirm that it accepted this. ' +
+  'Send the form again in a moment: it is never done twice.'
+
+/** With a full stop, where the text has no end of its own. */
+export function sentence (text: string): string {
+  return /[.!?]$/.test(text) ? text : `${text}.`
 }
 
 export function faultBox ({ summary }: Faults): Html {
   return summary === null ? NONE : html`<p class="box bad" role="alert">${summary}</p>`
 }
 
-/** Where a list of the API goes on, by the link to this page of it. */
+/** The cursor of this page of a list, as the API takes it. */
 export function cursorOf ({ query }: Visit): { cursor?: string } {
   const cursor = query.get('cursor')
   return cursor === null ? {} : { cursor }
 }
 
-/** What happens in the log of the account: the page's parts wait for it. */
-export type Kind = 'emails' | 'deliveries'
+/** A kind of change in the account that parts of a page refresh themselves after. */
+export type LiveTopic = 'emails' | 'deliveries'
 
-/** Attributes of an element that is drawn anew whenever something of `kind` has happened, keeping focus and scrolling
- *  as they are. `id` must be the element's. With `seconds` by the clock as well, while something goes on there that no
- *  log tells. `gapS` = no sooner after another time. */
+/** Attributes of an element that refreshes itself after changes of `topic`, and keeps focus and scroll position. `id` =
+ *  the element's. `seconds` = refreshes by the clock as well, for what no fact reports; `gapS` = not sooner than that
+ *  after the last time. */
 export function live (
   visit: Visit,
-  kind: Kind,
+  topic: LiveTopic,
   id: string,
   seconds: number | null = null,
   gapS: number | null = null
 ): Html {
-  return redrawn(
-    visit,
-    `live-${kind} from:body${gapS === null ? '' : ` throttle:${gapS}s`}${
-      seconds === null ? '' : `, every ${seconds}s`
-    }`,
-    id
-  )
+  const change = `live-${topic} from:body${gapS === null ? '' : ` throttle:${gapS}s`}`
+  return refreshedBy(visit, seconds === null ? change : `${change}, every ${seconds}s`, id)
 }
 
-/** The same by the clock, for what is in no log. */
+/** The same by the clock alone. */
 export function refreshed (visit: Visit, seconds: number, id: string): Html {
-  return redrawn(visit, `every ${seconds}s`, id)
+  return refreshedBy(visit, `every ${seconds}s`, id)
 }
 
-function redrawn ({ url }: Visit, trigger: string, id: string): Html {
-  return html`id="${id}" hx-get="${url}" hx-trigger="${trigger}" hx-select="#${id}" hx-target="this" hx-swap="morph:outerHTML" hx-sync="this:queue last"`
+function refreshedBy ({ url }: Visit, trigger: string, id: string): Html {
+  return html`id="${id}" hx-get="${url}" hx-trigger="${trigger}" hx-select="#${id}" hx-target="this"
+ hx-swap="morph:outerHTML" hx-sync="this:queue last"`
 }
 
-/** A head line with what can be done there. */
+/** The heading of a page with its actions; `above` = the way back. */
 export function heading (title: Value, actions: Value = null, above: Value = null): Html {
   const beside = actions !== null && html`<div class="actions">${actions}</div>`
   return html`<div class="head"><div>${
@@ -371,7 +378,7 @@ export function percent (rate: number | null): string {
   return rate === null ? '–' : `${(rate * 100).toFixed(rate > 0 && rate < 0.01 ? 2 : 1)} %`
 }
 
-/** Parts of a page that have URLs of their own. */
+/** Links to the parts of a page. */
 export function tabs (label: string, items: Array<{ text: string, href: string, isCurrent: boolean }>): Html {
   const links = items.map(({ text, href, isCurrent }) =>
     html`<li><a href="${href}"${isCurrent && html` aria-current="page"`}>${text}</a></li>`
@@ -381,7 +388,7 @@ export function tabs (label: string, items: Array<{ text: string, href: string, 
 
 const SIZES = ['B', 'kB', 'MB', 'GB', 'TB']
 
-/** `12 kB`, `3.4 GB`, never on two lines. */
+/** `12 kB`, `3.4 GB`, with a non-breaking space. */
 export function size (bytes: number): string {
   const power = Math.min(SIZES.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)))
   const value = bytes / 1000 ** power

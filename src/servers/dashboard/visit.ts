@@ -8,22 +8,22 @@ import type { AssetName } from './assets.ts'
 
 /** One request of somebody who is signed in. */
 export interface Visit {
-  /** Of what is asked for, as in /dashboard/emails/:id. */
+  /** Of the path, as in /dashboard/emails/:id. */
   params: Record<string, string>
   query: URLSearchParams
-  /** What was posted; empty for a GET. */
+  /** The posted fields; empty for a GET. */
   form: URLSearchParams
   /** Path and query, to come back to. */
   url: string
   account: { id: string, name: string }
   session: Session
-  /** What they may do: see `asVisitor`. */
+  /** What the visitor may do: see `asVisitor`. */
   key: Key
-  /** The same API that clients have, as this visitor: whatever it says no to, it throws as JetpostError. */
+  /** The API that clients use, as this visitor. What it refuses it throws as JetpostError. */
   api: Jetpost
   /** For actions that the API does not have. */
   asker: Asker
-  /** Of the account that runs this installation: sees all of it on the page Operations. */
+  /** Of the account that runs this installation: sees all of it under Operations. */
   isOperator: boolean
   /** Goes into every form: see `form` in parts.ts. */
   csrf: string
@@ -31,7 +31,7 @@ export interface Visit {
 }
 
 /** Parts of the dashboard, as in its menu. */
-export type Section =
+export type MenuItem =
   | 'overview'
   | 'emails'
   | 'webhooks'
@@ -42,33 +42,35 @@ export type Section =
   | 'operations'
   | 'mailbox'
 
-/** What a handler answers. */
-export type Answer =
-  /** A page of the dashboard; `section` = where in the menu it stands, `assets` = scripts and styles that it needs and
-   *  others do not. */
-  | { page: Html, title: string, section: Section | null, status?: number, assets?: AssetName[] }
-  /** The browser goes on there, which says `notice` once. */
+export type PageResult =
+  /** A page; `section` = its item in the menu, `assets` = scripts and styles that only some pages need. */
+  | { page: Html, title: string, section: MenuItem | null, status?: number, assets?: AssetName[] }
+  /** A redirect; the page there shows `notice` once. */
   | { to: string, notice?: string }
   /** Anything else. */
   | { send(reply: FastifyReply): FastifyReply }
 
-export type Handler = (visit: Visit) => Promise<Answer>
+export type Handler = (visit: Visit) => Promise<PageResult>
 
-/** Where pages stand; paths are below /dashboard. */
+/** Takes the routes of pages; paths are below /dashboard. */
 export interface Pages {
   get(path: string, handler: Handler): void
   /** Only with the token of the visitor's own forms. */
   post(path: string, handler: Handler): void
 }
 
-/** There is no such thing, or it is somebody else's. */
-export class Missing extends Error {}
+/** A 404: it does not exist, or belongs to another account. */
+export class PageNotFound extends Error {
+  constructor (message = 'This page does not exist.') {
+    super(message)
+  }
+}
 
-/** What was asked for cannot be done, in a sentence for whoever asked. */
-export class Unfit extends Error {}
+/** A 422; the message is a sentence for the visitor. */
+export class FormRefused extends Error {}
 
-/** What an action refused, as an error for the page. */
-export function granted<T> (result: T | Refusal): T {
+/** What an action decided. Throws its refusal as an error page. */
+export function resultOrThrow<T> (result: T | Refusal): T {
   if (!(result instanceof Refusal)) return result
-  throw result.code === 'not_found' ? new Missing(result.message) : new Unfit(result.message)
+  throw result.code === 'not_found' ? new PageNotFound(result.message) : new FormRefused(result.message)
 }

@@ -8,15 +8,26 @@ import type { Catcher } from './server.ts'
 
 const LOOPBACK = /^(::1|(::ffff:)?127\.\d+\.\d+\.\d+)$/
 const LOCAL_HOST = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/i
-const PAGE_POLICY =
-  "default-src 'none'; style-src 'unsafe-inline'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-/** A caught mail may show its pictures and styles, as in a mail program; it runs nothing, and asks nothing of
- *  plain-http neighbours. */
-const MAIL_POLICY =
-  "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data: https:; frame-ancestors 'self'"
+const PAGE_POLICY = [
+  "default-src 'none'",
+  "style-src 'unsafe-inline'",
+  "frame-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'"
+].join('; ')
+const SANDBOX = 'allow-popups allow-popups-to-escape-sandbox'
+/** A mail may show its images and styles, as in a mail program. It runs no scripts, and requests nothing by http. */
+const MAIL_POLICY = [
+  `sandbox ${SANDBOX}`,
+  "default-src 'none'",
+  "style-src 'unsafe-inline'",
+  'img-src data: https:',
+  "frame-ancestors 'self'"
+].join('; ')
 
-/** `/catcher` and what is under it: the caught mail, to read in a browser or by script. For loopback clients only:
- *  others find nothing here. */
+/** `/catcher` and below: the mailbox of the mail catcher, for browsers and scripts. Clients that are not on the loopback
+ *  address get 404. */
 export async function catcherPages (app: FastifyInstance, { catcher }: { catcher: Catcher }): Promise<void> {
   app.addHook('onRequest', async (request, reply) => {
     if (!isLocal(request)) return await notFound(reply)
@@ -45,8 +56,7 @@ export async function catcherPages (app: FastifyInstance, { catcher }: { catcher
   })
 }
 
-/** By the socket, and by nothing that says otherwise: neither a proxy on this machine nor a foreign name that resolves
- *  to it may lend its way in. */
+/** By the socket. Requests through a proxy on this machine, or to a foreign name that resolves to it, are not local. */
 function isLocal ({ socket, headers }: FastifyRequest): boolean {
   const forwarded = headers['x-forwarded-for'] ?? headers.forwarded ?? headers['x-real-ip']
   return forwarded === undefined && LOOPBACK.test(socket.remoteAddress ?? '') && LOCAL_HOST.test(headers.host ?? '')
@@ -66,7 +76,7 @@ function page (reply: FastifyReply, body: Html): FastifyReply {
   return reply.header('content-security-policy', PAGE_POLICY).type('text/html; charset=utf-8').send(body.text)
 }
 
-interface Summary {
+interface CaughtMailSummary {
   id: string
   received_at: string
   from: string
@@ -76,10 +86,10 @@ interface Summary {
   size_bytes: number
 }
 
-const summaries = new WeakMap<CaughtMail, Summary>()
+const summaries = new WeakMap<CaughtMail, CaughtMailSummary>()
 
-/** Reads the headers only, and once: the list is drawn again every few seconds. */
-async function summaryOf (mail: CaughtMail): Promise<Summary> {
+/** Reads the headers only, and once: the list refreshes every few seconds. */
+async function summaryOf (mail: CaughtMail): Promise<CaughtMailSummary> {
   const known = summaries.get(mail)
   if (known !== undefined) return known
   const { id, receivedMs, from, to, raw } = mail
@@ -97,16 +107,16 @@ async function summaryOf (mail: CaughtMail): Promise<Summary> {
   return summary
 }
 
-function listPage (rows: Summary[]): Html {
+function listPage (rows: CaughtMailSummary[]): Html {
   const body = rows.length === 0
-    ? html`<p class="none">No mail yet. Whatever Jetpost sends while no relay is set shows up here.</p>`
+    ? html`<p class="none">No mail yet. Mail that Jetpost sends without a relay appears here.</p>`
     : html`<table><thead><tr><th>Received</th><th>From</th><th>To</th><th>Subject</th></tr></thead><tbody>${
       rows.map(row)
     }</tbody></table>`
-  return layout('Caught mail', html`<meta http-equiv="refresh" content="3">`, html`<h1>Caught mail</h1>${body}`)
+  return layout('Mailbox', html`<meta http-equiv="refresh" content="3">`, html`<h1>Mailbox</h1>${body}`)
 }
 
-function row ({ id, received_at: receivedAt, from, to, subject }: Summary): Html {
+function row ({ id, received_at: receivedAt, from, to, subject }: CaughtMailSummary): Html {
   const link = html`<a href="/catcher/${id}">${subject || '(no subject)'}</a>`
   return html`<tr><td><time>${receivedAt.slice(11, 19)}</time></td><td>${from}</td><td>${
     to.join(', ')
@@ -116,8 +126,7 @@ function row ({ id, received_at: receivedAt, from, to, subject }: Summary): Html
 function mailPage (mail: CaughtMail, read: Email): Html {
   const { headers, text, html: body } = read
   const subject = subjectOf(read) || '(no subject)'
-  const frame =
-    html`<iframe title="HTML part" sandbox="allow-popups allow-popups-to-escape-sandbox" src="/catcher/${mail.id}.html"></iframe>`
+  const frame = html`<iframe title="HTML part" sandbox="${SANDBOX}" src="/catcher/${mail.id}.html"></iframe>`
   const lines = headers.map(({ key, value }) => html`<tr><th>${key}</th><td>${value}</td></tr>`)
   return layout(
     subject,
@@ -137,16 +146,19 @@ const STYLE = new Html(`<style>
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem }
 h1 { font-size: 1.5rem } h2 { font-size: 1rem; margin-top: 2rem }
 table { width: 100%; border-collapse: collapse } th { text-align: left; font-weight: 600 }
-th, td { padding: .4rem .75rem .4rem 0; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere }
+th, td { padding: .4rem .75rem .4rem 0; border-bottom: 1px solid var(--line) }
+th, td { vertical-align: top; overflow-wrap: anywhere }
 .headers th { white-space: nowrap } .headers td, pre { font: 13px/1.5 ui-monospace, monospace }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; border: 1px solid var(--line); border-radius: 8px; padding: 1rem }
-iframe { width: 100%; height: 60vh; border: 1px solid var(--line); border-radius: 8px; background: #fff; color-scheme: light }
+pre, iframe { border: 1px solid var(--line); border-radius: 8px }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; padding: 1rem }
+iframe { width: 100%; height: 60vh; background: #fff; color-scheme: light }
 nav { display: flex; gap: 1rem } .none { padding: 4rem 0; text-align: center; opacity: .7 }
 </style>`)
 
 function layout (title: string, head: Html, body: Html): Html {
   return html`<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${title}</title>${head}${STYLE}</head>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${title}</title>${head}${STYLE}</head>
 <body>${body}</body></html>
 `
 }

@@ -1,20 +1,22 @@
 import { domainOf } from '#streams/address.ts'
 import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 
-/** What a test address does with the mail it gets; those that are none, and `delivered@`, just take it. Source:
- *  contract, "Test addresses". */
-export type Manner = 'bounced' | 'softbounced' | 'complained' | 'indoubt' | 'delivered'
+/** What a test address does with its mail; other addresses, and `delivered@`, accept it. Source: contract, "Test
+ *  addresses". */
+export type SandboxOutcome = 'bounced' | 'softbounced' | 'complained' | 'indoubt' | 'delivered'
 
-const MANNERS: readonly string[] = ['bounced', 'softbounced', 'complained', 'indoubt'] satisfies Manner[]
+const OUTCOMES: readonly string[] = ['bounced', 'softbounced', 'complained', 'indoubt'] satisfies SandboxOutcome[]
 
 /** Of an envelope's address, with any label: `bounced+7@…`. */
-export function mannerOf (address: string): Manner {
+export function outcomeOf (address: string): SandboxOutcome {
   const [name = ''] = address.toLowerCase().split(/[+@]/)
-  return domainOf(address).toLowerCase() === SANDBOX_DOMAIN && MANNERS.includes(name) ? name as Manner : 'delivered'
+  return domainOf(address).toLowerCase() === SANDBOX_DOMAIN && OUTCOMES.includes(name)
+    ? name as SandboxOutcome
+    : 'delivered'
 }
 
-/** What the server says at RCPT instead of yes, as smtp-server wants it; null = yes. */
-export function refusalOf (manner: Manner): { responseCode: number, message: string } | null {
+/** The reply to RCPT, for smtp-server; null = the recipient is accepted. */
+export function rejectionOf (manner: SandboxOutcome): { responseCode: number, message: string } | null {
   switch (manner) {
     case 'bounced':
       return { responseCode: 550, message: '5.1.1 No such user here (test address)' }
@@ -25,7 +27,7 @@ export function refusalOf (manner: Manner): { responseCode: number, message: str
   }
 }
 
-/** The complaint about a mail, as a provider's feedback loop would send it. Source: RFC 5965. */
+/** The complaint about a mail, as a feedback loop sends it. Source: RFC 5965. */
 export function complaintAbout (mail: { from: string, to: string, raw: Buffer, date: string }): Buffer {
   const boundary = 'jetpost-sandbox-report'
   const head = [
@@ -39,7 +41,7 @@ export function complaintAbout (mail: { from: string, to: string, raw: Buffer, d
     `--${boundary}`,
     'Content-Type: text/plain; charset=us-ascii',
     '',
-    'This is a complaint about a mail that was received by a test address.',
+    'This is a complaint about a mail to a test address.',
     '',
     `--${boundary}`,
     'Content-Type: message/feedback-report',

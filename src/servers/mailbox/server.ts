@@ -8,9 +8,9 @@ import type { Log } from '#src/base/log.ts'
 import type { InboundMail } from '#src/actions/inbound.ts'
 import { timestamp } from '#src/base/clock.ts'
 import type { CaughtMail, CaughtMailbox } from '#src/operations/caught-mail.ts'
-import { complaintAbout, mannerOf, refusalOf, type Manner } from './sandbox.ts'
+import { complaintAbout, outcomeOf, rejectionOf, type SandboxOutcome } from './sandbox.ts'
 
-/** A mailbox for everybody: takes any mail, delivers none, forgets the oldest. */
+/** The built-in mail catcher: accepts any mail, delivers none, and drops the oldest. */
 export interface Catcher extends CaughtMailbox {
   /** `smtp://127.0.0.1:port` */
   url: string
@@ -18,12 +18,12 @@ export interface Catcher extends CaughtMailbox {
 }
 
 export interface CatcherOptions {
-  /** null = a free one. */
+  /** null = a free port. */
   port: number | null
   host: string
-  /** How many mails are kept. */
+  /** Mails that are kept. */
   keepMax: number
-  /** Takes the complaint that a test address makes, as if it had come by SMTP. */
+  /** Takes the complaint of a test address, as if it had come by SMTP. */
   comeBack: (mail: InboundMail) => Promise<unknown>
   log: Log
 }
@@ -32,25 +32,72 @@ const MESSAGE_BYTES_MAX = 25 * 1024 * 1024
 const KEPT_BYTES_MAX = 200 * 1024 * 1024
 const CLIENTS_MAX = 1200
 const RECIPIENTS_MAX = 100
+const CLIENT_TIMEOUT_MS = 120_000
 const STOP_MS = 2000
 
-/** Listens for SMTP without TLS or login, so on a loopback host only. Keeps the newest `keepMax` mails, and 200 MB, in
- *  memory. Rejects when the port is taken. */
-export async function startCatcher ({ port, host, keepMax, comeBack, log }: CatcherOptions): Promise<Catcher> {
-  const kept: CaughtMail[] = []
-  let keptBytes = 0
+type Callback = (error?: Error | null, text?: string) => void
 
-  function keep (mail: CaughtMail): void {
-    kept.push(mail)
-    keptBytes += mail.raw.length
-    while (kept.length > keepMax || keptBytes > KEPT_BYTES_MAX) keptBytes -= kept.shift()!.raw.length
+/** Listens for SMTP without TLS or authentication, so on a loopback host only. Keeps the newest `keepMax` mails, and
+ *  200 MB, in memory. Rejects when the port is taken. */
+export async function startCatcher (options: CatcherOptions): Promise<Catcher> {
+  const server = new CatcherServer(options)
+  await server.listen(options.port ?? 0, options.host)
+  return server
+}
+
+class CatcherServer implements Catcher {
+  url = ''
+  private readonly options: CatcherOptions
+  private readonly server: SMTPServer
+  private readonly mails: CaughtMail[] = []
+  private bytes = 0
+
+  constructor (options: CatcherOptions) {
+    this.options = options
+    this.server = new SMTPServer({
+      name: 'catcher',
+      banner: 'Jetpost mail catcher',
+      disabledCommands: ['AUTH', 'STARTTLS'],
+      authOptional: true,
+      disableReverseLookup: true,
+      size: MESSAGE_BYTES_MAX,
+      maxClients: CLIENTS_MAX,
+      socketTimeout: CLIENT_TIMEOUT_MS,
+      closeTimeout: STOP_MS,
+      logger: false,
+      onRcptTo: ({ address }, session, callback) => {
+        if (session.envelope.rcptTo.length >= RECIPIENTS_MAX) {
+          return callback(rejection(452, '4.5.3 Too many recipients'))
+        }
+        const rejected = rejectionOf(outcomeOf(address))
+        callback(rejected === null ? null : rejection(rejected.responseCode, rejected.message))
+      },
+      onData: (stream, session, callback) => this.receive(stream, session, callback)
+    })
+    this.server.on('error', error => options.log.debug({ err: error }, 'mail catcher lost a client'))
   }
 
-  function onData (
-    stream: SMTPServerDataStream,
-    session: SMTPServerSession,
-    callback: (error?: Error | null, text?: string) => void
-  ): void {
+  async listen (port: number, host: string): Promise<void> {
+    const listening = once(this.server.server, 'listening')
+    this.server.listen(port, host)
+    await listening
+    this.url = `smtp://${host}:${(this.server.server.address() as AddressInfo).port}`
+  }
+
+  messages (): CaughtMail[] {
+    return this.mails.toReversed()
+  }
+
+  message (id: string): CaughtMail | null {
+    return this.mails.find(mail => mail.id === id) ?? null
+  }
+
+  async stop (): Promise<void> {
+    const closed = new Promise<void>(resolve => this.server.close(resolve))
+    await deadline(closed, STOP_MS + 1000, 'the mail catcher did not stop').catch(() => {})
+  }
+
+  private receive (stream: SMTPServerDataStream, session: SMTPServerSession, callback: Callback): void {
     const chunks: Buffer[] = []
     let bytes = 0
     stream.on('data', (chunk: Buffer) => {
@@ -58,35 +105,39 @@ export async function startCatcher ({ port, host, keepMax, comeBack, log }: Catc
       if (bytes <= MESSAGE_BYTES_MAX) chunks.push(chunk)
     })
     stream.on('end', () => {
-      if (bytes > MESSAGE_BYTES_MAX) return callback(refusal(552, '5.3.4 The message is too big'))
+      if (bytes > MESSAGE_BYTES_MAX) return callback(rejection(552, '5.3.4 The message is too big'))
       const { mailFrom, rcptTo } = session.envelope
       const receivedMs = Date.now()
       const id = newId('msg', receivedMs)
       const from = mailFrom === false ? '' : mailFrom.address
       const mail = { id, receivedMs, from, to: rcptTo.map(({ address }) => address), raw: Buffer.concat(chunks) }
-      keep(mail)
-      answer(mail, session, callback)
+      this.keep(mail)
+      this.reply(mail, session, callback)
     })
   }
 
-  function answer (
-    mail: CaughtMail,
-    session: SMTPServerSession,
-    callback: (error?: Error | null, text?: string) => void
-  ): void {
-    const manners = new Set<Manner>(mail.to.map(mannerOf))
-    if (manners.has('indoubt')) return hangUp(session)
-    const done = manners.has('complained') ? complain(mail) : Promise.resolve()
+  private keep (mail: CaughtMail): void {
+    this.mails.push(mail)
+    this.bytes += mail.raw.length
+    while (this.mails.length > this.options.keepMax || this.bytes > KEPT_BYTES_MAX) {
+      this.bytes -= this.mails.shift()!.raw.length
+    }
+  }
+
+  private reply (mail: CaughtMail, session: SMTPServerSession, callback: Callback): void {
+    const outcomes = new Set<SandboxOutcome>(mail.to.map(outcomeOf))
+    if (outcomes.has('indoubt')) return this.hangUp(session)
+    const done = outcomes.has('complained') ? this.complain(mail) : Promise.resolve()
     done.then(
       () => callback(null, `2.0.0 caught as ${mail.id}`),
-      () => callback(refusal(451, '4.3.0 The complaint could not be kept'))
+      () => callback(rejection(451, '4.3.0 The complaint could not be stored'))
     )
   }
 
-  async function complain ({ from, to, raw, receivedMs }: CaughtMail): Promise<void> {
-    const address = to.find(address => mannerOf(address) === 'complained')!
+  private async complain ({ from, to, raw, receivedMs }: CaughtMail): Promise<void> {
+    const address = to.find(address => outcomeOf(address) === 'complained')!
     const report = complaintAbout({ from, to: address, raw, date: timestamp(receivedMs) })
-    await comeBack({
+    await this.options.comeBack({
       from: '',
       to: [`fbl@${SANDBOX_DOMAIN}`],
       remote: '127.0.0.1',
@@ -95,45 +146,12 @@ export async function startCatcher ({ port, host, keepMax, comeBack, log }: Catc
     })
   }
 
-  /** Takes the dot and says nothing: who sent it cannot know what became of the mail. */
-  function hangUp ({ id }: SMTPServerSession): void {
-    for (const connection of server.connections) if (connection.session.id === id) connection.close()
-  }
-
-  const server = new SMTPServer({
-    name: 'catcher',
-    banner: 'Jetpost mail catcher',
-    disabledCommands: ['AUTH', 'STARTTLS'],
-    authOptional: true,
-    disableReverseLookup: true,
-    size: MESSAGE_BYTES_MAX,
-    maxClients: CLIENTS_MAX,
-    socketTimeout: 120_000,
-    closeTimeout: STOP_MS,
-    logger: false,
-    onRcptTo: ({ address }, session, callback) => {
-      if (session.envelope.rcptTo.length >= RECIPIENTS_MAX) return callback(refusal(452, '4.5.3 Too many recipients'))
-      const no = refusalOf(mannerOf(address))
-      callback(no === null ? null : refusal(no.responseCode, no.message))
-    },
-    onData
-  })
-  server.on('error', error => log.debug({ err: error }, 'catcher lost a client'))
-  const listening = once(server.server, 'listening')
-  server.listen(port ?? 0, host)
-  await listening
-  const { port: bound } = server.server.address() as AddressInfo
-  return {
-    url: `smtp://${host}:${bound}`,
-    messages: () => kept.toReversed(),
-    message: id => kept.find(mail => mail.id === id) ?? null,
-    stop: () =>
-      deadline(new Promise<void>(resolve => server.close(resolve)), STOP_MS + 1000, 'the catcher did not stop').catch(
-        () => {}
-      )
+  /** Closes the connection after the final dot without a reply: the sender is left in doubt. */
+  private hangUp ({ id }: SMTPServerSession): void {
+    for (const connection of this.server.connections) if (connection.session.id === id) connection.close()
   }
 }
 
-function refusal (responseCode: number, message: string): Error {
+function rejection (responseCode: number, message: string): Error {
   return Object.assign(new Error(message), { responseCode })
 }

@@ -1,12 +1,12 @@
 import { html, type Html, type Value } from '#src/base/html.ts'
 
-/** Something that somebody should look at: what, why, and where it is mended. */
+/** Something that needs attention: what, why, and where to fix it. */
 export interface Concern {
   tone: 'bad' | 'warn'
   what: string
   why: Value
   to: string
-  /** What the link says. */
+  /** The link's text. */
   step: string
 }
 
@@ -14,12 +14,12 @@ export function worstFirst (concerns: Concern[]): Concern[] {
   return [...concerns.filter(({ tone }) => tone === 'bad'), ...concerns.filter(({ tone }) => tone === 'warn')]
 }
 
-/** `here` = the path of the page it is on: nobody is sent to where they are. */
+/** `here` = the path of the page, to which no link leads. */
 export function concernsCard (concerns: Concern[], here: string): Html {
   if (concerns.length === 0) {
-    return html`<section class="card"><h2>What needs attention</h2><p class="hint">Nothing, as far as Jetpost can see.</p></section>`
+    return html`<section class="card"><h2>Needs attention</h2><p class="hint">No problems found.</p></section>`
   }
-  return html`<section class="card"><h2>What needs attention</h2><ul class="concerns">${
+  return html`<section class="card"><h2>Needs attention</h2><ul class="concerns">${
     concerns.map(({ tone, what, why, to, step }) => {
       const link = to !== here && html`<a class="button" href="${to}">${step}<span class="unseen">: ${what}</span></a>`
       return html`<li class="${tone}"><div><strong>${what}</strong><p>${why}</p></div>${link}</li>`

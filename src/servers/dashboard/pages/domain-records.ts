@@ -1,73 +1,72 @@
 import { html, type Html } from '#src/base/html.ts'
 import type { Domain } from '#src/client/types.ts'
-import { badge, codeBlock, copyable, facts, time } from '../parts.ts'
+import { badge, codeBlock, copyable, detailList, time } from '../parts.ts'
 
 type DnsRecord = Domain['records'][number]
 
 const PURPOSES: Record<DnsRecord['purpose'], { title: string, why: string }> = {
-  dkim: { title: 'DKIM', why: 'Receivers check with it that mail is yours and unchanged.' },
+  dkim: { title: 'DKIM', why: 'Receivers use it to verify that an email is yours and unchanged.' },
   return_path: {
     title: 'Return path',
-    why: 'Bounces come back under your own name, so that SPF speaks for your domain as well.'
+    why: 'Bounces come back under your own name, so that SPF passes for your domain.'
   },
   dmarc: {
     title: 'DMARC',
-    why:
-      'Your word to receivers about mail that fails both checks. Any policy of your own is fine; this one asks for nothing yet.'
+    why: 'Your policy for emails that fail both checks. This one asks for no action; any other policy works as well.'
   }
 }
 
 const STATES: Record<DnsRecord['state'], { word: string, tone: 'good' | 'bad' | 'calm' }> = {
-  ok: { word: 'seen', tone: 'good' },
+  ok: { word: 'correct', tone: 'good' },
   missing: { word: 'missing', tone: 'bad' },
-  wrong: { word: 'differs', tone: 'bad' },
-  unchecked: { word: 'not looked for yet', tone: 'calm' }
+  wrong: { word: 'wrong', tone: 'bad' },
+  unchecked: { word: 'not checked yet', tone: 'calm' }
 }
 
-/** A record in one word: what is only advised is no failure. */
+/** A record's state; a recommended record that is missing is no failure. */
 function recordBadge ({ state, required }: Pick<DnsRecord, 'state' | 'required'>): Html {
   const { word, tone } = STATES[state]
   return badge(word, tone === 'bad' && !required ? 'warn' : tone)
 }
 
-/** `DKIM (RSA)`, as the records of a domain are told apart. */
+/** `DKIM (RSA)`, `Return path`. */
 export function recordTitle ({ purpose, value }: Pick<DnsRecord, 'purpose' | 'value'>): string {
   if (purpose !== 'dkim') return PURPOSES[purpose].title
   return `DKIM (${value.includes('k=ed25519') ? 'Ed25519' : 'RSA'})`
 }
 
-/** What is wrong with records in a few words; null = nothing that is required. */
-export function troubleOf ({ records }: Pick<Domain, 'records'>): string | null {
+/** What is wrong with required records, in a few words; null = nothing. */
+export function problemsOf ({ records }: Pick<Domain, 'records'>): string | null {
   const wrong = records.filter(({ required, state }) => required && state !== 'ok')
   return wrong.length === 0
     ? null
     : wrong.map(record => `${recordTitle(record)}: ${STATES[record.state].word}`).join(', ')
 }
 
-/** One record to publish, how it stands, and what to do. */
+/** One record to publish, with its state and what to do about it. */
 export function recordCard (record: DnsRecord, domain: string, nowMs: number): Html {
   const { type, name, value, stage, removable_at: until } = record
   const title = recordTitle(record)
   return html`<section class="card record" aria-label="${title}: ${name}">
-<div class="head"><h3>${title} ${standBadge(record)}</h3>${recordBadge(record)}</div>
+<div class="head"><h3>${title} ${stageBadge(record)}</h3>${recordBadge(record)}</div>
 <p class="hint">${PURPOSES[record.purpose].why}</p>
 ${stageLine(stage, until, nowMs)}
 ${
-    facts([
+    detailList([
       ['Type', html`<code>${type}</code>`],
       ['Name', copyable(name, `Copy the name of ${title}`)],
       ...withinZones(name, domain, title)
     ])
   }
 <div class="value"><p class="hint">Value</p>${codeBlock(value, `Value of ${title}`)}</div>
-${stage !== 'removable' && remedy(record)}</section>`
+${stage !== 'removable' && remedyFor(record)}</section>`
 }
 
-/** What a record is for just now. */
-function standBadge ({ stage, required }: DnsRecord): Html {
+/** Whether a record is required, recommended, new or old. */
+function stageBadge ({ stage, required }: DnsRecord): Html {
   switch (stage) {
     case 'current':
-      return required ? badge('required', 'busy') : badge('advised', 'calm')
+      return required ? badge('required', 'busy') : badge('recommended', 'calm')
     case 'next':
       return badge('new', 'busy')
     case 'previous':
@@ -81,17 +80,17 @@ function stageLine (stage: DnsRecord['stage'], until: string | null, nowMs: numb
     case 'current':
       return null
     case 'next':
-      return html`<p class="box calm">Publish it: the new keys sign from the first look that shows the RSA one; until then the old ones do.</p>`
+      return html`<p class="box calm">Publish this record. The new keys sign once DNS has the RSA record; until then the
+old keys do.</p>`
     case 'previous':
-      return html`<p class="box calm">Of the old keys: keep it until ${
-        time(until, nowMs)
-      }, for mail that is still on its way.</p>`
+      return html`<p class="box calm">Of the old keys. Keep this record until ${time(until, nowMs)}, for emails on their
+way.</p>`
     case 'removable':
-      return html`<p class="box calm">Of the old keys, and of no use any more: take it out.</p>`
+      return html`<p class="box calm">Of the old keys. You can delete this record.</p>`
   }
 }
 
-/** What is typed where a provider adds the name of its zone: nobody but the owner knows which zone it is. */
+/** The name without its zone, for providers that add the zone's name. Only the owner knows which zone it is. */
 function withinZones (name: string, domain: string, title: string): Array<[string, Html]> {
   return zonesOf(domain).map(
     zone => [
@@ -101,10 +100,10 @@ function withinZones (name: string, domain: string, title: string): Array<[strin
   )
 }
 
-/** Labels below a country's own that names are registered under, as in example.co.uk. */
+/** Second-level labels that names are registered under, as in example.co.uk. */
 const REGISTRIES = new Set(['ac', 'co', 'com', 'edu', 'go', 'gov', 'ne', 'net', 'or', 'org'])
 
-/** Where the DNS of a domain may lie: in a zone of its own, or in that of the name that was registered. */
+/** The zones that may hold a domain's records: its own, or that of the registered name. */
 export function zonesOf (domain: string): string[] {
   const labels = domain.split('.')
   const isShared = labels.at(-1)!.length === 2 && REGISTRIES.has(labels.at(-2)!)
@@ -112,7 +111,7 @@ export function zonesOf (domain: string): string[] {
   return registered === domain ? [domain] : [registered, domain]
 }
 
-function remedy (record: DnsRecord): Html | null {
+function remedyFor (record: DnsRecord): Html | null {
   const { state, found } = record
   if (state === 'unchecked') return null
   if (state === 'ok') {
@@ -121,8 +120,9 @@ function remedy (record: DnsRecord): Html | null {
       : html`<p class="hint">Found: ${codes(found)}</p>`
   }
   if (state === 'missing') {
-    return html`<p class="box warn">Nothing is at this name. If you have just published it, wait: DNS servers remember for a while that there was nothing, mostly 5 minutes
-to an hour. If it stays so, look whether your provider added its zone's name twice, or the name was meant for another zone.</p>`
+    return html`<p class="box warn">DNS has no record with this name. If you have just published it, wait: DNS servers
+cache for 5 minutes to an hour that there was none. If it stays missing, check whether your provider added the zone's
+name twice, or whether the name is in another zone.</p>`
   }
   return html`<div class="box warn"><p>Found instead: ${codes(found)}</p><p>${wrongAdvice(record)}</p></div>`
 }
@@ -138,20 +138,23 @@ function wrongAdvice ({ purpose, value, found }: DnsRecord): string {
   switch (purpose) {
     case 'dkim':
       if (found.some(text => isCut(text, value))) {
-        return 'It was cut off: the value is longer than 255 characters. Split it into two quoted strings, as in the zone file below.'
+        return 'The value was cut off: it is longer than 255 characters. ' +
+          'Split it into two quoted strings, as in the zone file below.'
       }
-      return 'Put the value above in its place, and publish no second record at this name. A change shows once the old one has run out: its TTL, often up to an hour.'
+      return 'Replace it with the value above, and publish no second record with this name. ' +
+        'DNS shows the change after the TTL of the old record, often up to an hour.'
     case 'return_path':
-      return "The CNAME leads elsewhere. Let it lead to the value above; a provider's proxy for web sites must be off for this name."
+      return 'The CNAME must point to the value above. Turn off web proxying for this name at your provider.'
     case 'dmarc':
-      return 'A DMARC record begins with v=DMARC1; and has p=none, p=quarantine or p=reject. There must be one at most.'
+      return 'A DMARC record must begin with v=DMARC1; and have p=none, p=quarantine or p=reject. ' +
+        'There must be only one.'
   }
 }
 
-/** Longest string in a TXT record; longer ones are several. Source: RFC 1035 3.3.14. */
+/** Longest string in a TXT record; a longer value is several strings. Source: RFC 1035 3.3.14. */
 const STRING_CHARS_MAX = 255
 
-/** Records as a zone file has them, to be pasted as they are. Source: RFC 1035 5.1. */
+/** The records as lines of a zone file. Source: RFC 1035 5.1. */
 export function zoneFile (records: DnsRecord[]): string {
   return records.filter(({ stage }) => stage !== 'removable').map(({ type, name, value }) => {
     const strings = value.match(new RegExp(`.{1,${STRING_CHARS_MAX}}`, 'g')) ?? ['']

@@ -14,15 +14,15 @@ import {
   pager,
   table,
   time,
-  unsentIn,
+  postFaultsIn,
   type Faults
 } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
-import type { Answer, Pages, Visit } from '../visit.ts'
+import type { PageResult, Pages, Visit } from '../visit.ts'
 import { defaultsIn, domainPage, statusBadge, type DomainPageOptions } from './domain-page.ts'
-import { troubleOf } from './domain-records.ts'
+import { problemsOf } from './domain-records.ts'
 
-/** The account's domains: what to publish in DNS, and how it stands. */
+/** The account's domains: the list, and what a domain's page can do. */
 export function domainsPages (pages: Pages, { services }: DashboardContext): void {
   const { directory, settings: { requireVerifiedDomains: isVerifiedRequired } } = services
   const show = (visit: Visit, domain: Domain, more: Partial<DomainPageOptions> = {}) =>
@@ -34,9 +34,9 @@ export function domainsPages (pages: Pages, { services }: DashboardContext): voi
     const name = visit.form.get('name')?.trim() ?? ''
     try {
       const { id } = await visit.api.domains.create({ name })
-      return { to: `/dashboard/domains/${id}`, notice: 'The domain is yours here. Now publish its records.' }
+      return { to: `/dashboard/domains/${id}`, notice: 'Domain added. Publish its DNS records next.' }
     } catch (error) {
-      return refusedPage(visit, name, unsentIn(error))
+      return refusedPage(visit, name, postFaultsIn(error))
     }
   })
 
@@ -45,20 +45,19 @@ export function domainsPages (pages: Pages, { services }: DashboardContext): voi
   pages.post('/domains/:id/verify', async visit => {
     const id = visit.params.id!
     try {
-      const isRight = troubleOf(await visit.api.domains.verify(id)) === null
-      return isRight
-        ? { to: `/dashboard/domains/${id}`, notice: 'Checked: DNS shows all that is required.' }
+      const isCorrect = problemsOf(await visit.api.domains.verify(id)) === null
+      return isCorrect
+        ? { to: `/dashboard/domains/${id}`, notice: 'All required DNS records are correct.' }
         : { to: `/dashboard/domains/${id}?checked=1` }
     } catch (error) {
       if (!(error instanceof JetpostError) || error.code !== 'dns_unavailable') throw error
-      const summary = `${error.message}: nothing was changed. Try again in a moment.`
-      return show(visit, await visit.api.domains.get(id), { faults: fault(summary), status: 503 })
+      return show(visit, await visit.api.domains.get(id), { faults: fault(NO_DNS), status: 503 })
     }
   })
 
   pages.post('/domains/:id/rotate', async visit => {
     const { id } = await visit.api.domains.rotateDkim(visit.params.id!)
-    return { to: `/dashboard/domains/${id}`, notice: 'New keys are made. Publish the records that are marked as new.' }
+    return { to: `/dashboard/domains/${id}`, notice: 'New DKIM keys created. Publish the records marked as new.' }
   })
 
   pages.post('/domains/:id/defaults', async visit => {
@@ -68,11 +67,13 @@ export function domainsPages (pages: Pages, { services }: DashboardContext): voi
 
   pages.post('/domains/:id/delete', async visit => {
     await visit.api.domains.delete(visit.params.id!)
-    return { to: '/dashboard/domains', notice: 'The domain is deleted.' }
+    return { to: '/dashboard/domains', notice: 'Domain deleted.' }
   })
 }
 
-async function listPage (visit: Visit): Promise<Answer> {
+const NO_DNS = 'DNS does not answer. Nothing was changed. Try again in a moment.'
+
+async function listPage (visit: Visit): Promise<PageResult> {
   const { data, next_cursor: next } = await visit.api.domains.page({ limit: 25, ...cursorOf(visit) })
   const add = addForm(visit, '', NO_FAULTS)
   const page = html`${heading('Domains')}
@@ -86,7 +87,7 @@ ${
           cell: domain => html`<a href="/dashboard/domains/${domain.id}">${domain.name}</a>`
         },
         { name: 'Status', cell: statusBadge },
-        { name: 'Needed', cell: (domain): Value => troubleOf(domain) ?? html`<span class="none">–</span>` },
+        { name: 'Problems', cell: (domain): Value => problemsOf(domain) ?? html`<span class="none">–</span>` },
         { name: 'Added', kind: 'late', cell: ({ created_at: at }) => time(at, visit.nowMs) }
       ], data)
     }${pager(visit, next)}`
@@ -94,8 +95,8 @@ ${
   return { title: 'Domains', section: 'domains', page }
 }
 
-/** Without the list: it may be what does not answer. */
-function refusedPage (visit: Visit, name: string, faults: Faults): Answer {
+/** Without the list, which may be unavailable. */
+function refusedPage (visit: Visit, name: string, faults: Faults): PageResult {
   const page = html`${heading('Add a domain', null, html`<a href="/dashboard/domains">Domains</a>`)}${
     faults.of('name') === null && faultBox(faults)
   }
@@ -121,9 +122,9 @@ function addForm (visit: Visit, name: string, faults: Faults): Html {
 
 function nothingYet (add: Html): Html {
   return empty(
-    'No domain yet',
-    html`Receivers trust mail that its domain vouches for. Add yours and publish a few DNS records: Jetpost then signs what you
-send from it. Until then, send from any address of <code>${SANDBOX_DOMAIN}</code>, to try things out.`,
+    'No domains yet',
+    html`Add the domain you send from and publish a few DNS records. Jetpost then signs your emails, so that receivers
+can trust them. To try things out, send from any address of <code>${SANDBOX_DOMAIN}</code>.`,
     add
   )
 }

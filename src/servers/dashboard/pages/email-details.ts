@@ -1,9 +1,9 @@
 import { html, type Html, type Value } from '#src/base/html.ts'
 import type { Email } from '#src/client/types.ts'
-import { badge, copyable, exact, facts, number, table } from '../parts.ts'
-import { shownAddress, tagsOf } from './email-words.ts'
+import { badge, copyable, exact, detailList, number, table } from '../parts.ts'
+import { shownAddress, tagsOf } from './email-format.ts'
 
-/** What was asked, beside content and recipients. */
+/** The request, beside content and recipients. */
 export function detailsTab (email: Email): Html {
   const { headers, attachments, metadata, timeline } = email
   const messageIds = [
@@ -11,8 +11,8 @@ export function detailsTab (email: Email): Html {
       timeline.flatMap(({ message_id: id, recipient }) => (id === undefined ? [] : [[id, recipient ?? ''] as const]))
     ).entries()
   ]
-  return html`<section class="card" aria-labelledby="asked-title"><h2 id="asked-title">As it was asked</h2>${
-    facts(askedFacts(email))
+  return html`<section class="card" aria-labelledby="request-title"><h2 id="request-title">Request</h2>${
+    detailList(requestDetails(email))
   }</section>
 ${
     listed('Metadata', Object.entries(metadata), [
@@ -21,13 +21,13 @@ ${
     ])
   }
 ${
-    listed('Own headers', headers, [
+    listed('Custom headers', headers, [
       { name: 'Name', cell: ({ name }) => html`<code>${name}</code>` },
       { name: 'Value', kind: 'wide', cell: ({ value }) => html`<code>${value}</code>` }
     ])
   }
 ${
-    listed('Files', attachments, [
+    listed('Attachments', attachments, [
       { name: 'Name', kind: 'wide', cell: ({ filename }) => filename },
       {
         name: 'Type',
@@ -38,14 +38,14 @@ ${
     ])
   }
 ${
-    listed('Message ids', messageIds, [
+    listed('Message-IDs', messageIds, [
       { name: 'Message-ID', kind: 'wide', cell: ([id]) => copyable(id, 'Copy the Message-ID') },
       { name: 'Recipient', cell: ([, address]) => shownAddress(address) }
     ])
   }`
 }
 
-function askedFacts (email: Email): Array<[string, Value] | null> {
+function requestDetails (email: Email): Array<[string, Value] | null> {
   const {
     key_id: key,
     template,
@@ -60,7 +60,7 @@ function askedFacts (email: Email): Array<[string, Value] | null> {
   return [
     ['Accepted', exact(at)],
     scheduledAt === null ? null : ['Scheduled for', exact(scheduledAt)],
-    ['By the key', html`<a href="/dashboard/keys/${key}"><code>${key}</code></a>${test && html` ${badge('test')}`}`],
+    ['Key', html`<a href="/dashboard/keys/${key}"><code>${key}</code></a>${test && html` ${badge('test')}`}`],
     template === null
       ? null
       : [
@@ -69,12 +69,12 @@ function askedFacts (email: Email): Array<[string, Value] | null> {
       ],
     replyTo.length === 0 ? null : ['Reply to', replyTo.map(shownAddress).join(', ')],
     ['Tags', tags.length === 0 ? '–' : tagsOf(tags, tags.length)],
-    ['Tracked', [track.opens && 'opens', track.clicks && 'clicks'].filter(Boolean).join(' and ') || 'nothing'],
+    ['Tracking', [track.opens && 'opens', track.clicks && 'clicks'].filter(Boolean).join(' and ') || 'off'],
     ['Unsubscribe link', unsubscribe ? 'yes' : 'no']
   ]
 }
 
-/** A table where there is something to list. */
+/** A table; null without rows. */
 function listed<Row> (title: string, rows: Row[], columns: Parameters<typeof table<Row>>[1]): Html | null {
   return rows.length === 0
     ? null

@@ -11,14 +11,14 @@ import {
   heading,
   NO_FAULTS,
   select,
-  unsentIn,
+  postFaultsIn,
   type Faults,
-  type Field
+  type FormField
 } from '../parts.ts'
-import type { Answer, Pages, Visit } from '../visit.ts'
+import type { PageResult, Pages, Visit } from '../visit.ts'
 import { utcTime } from '../times.ts'
-import { named } from './email-words.ts'
-import { orBehind } from '../behind.ts'
+import { named } from './email-format.ts'
+import { ifAvailable } from '../if-available.ts'
 import { jsonIn } from './template-form.ts'
 
 const FIELDS = [
@@ -35,16 +35,16 @@ const FIELDS = [
   'tags',
   'scheduled_at'
 ] as const
-type Typed = Record<typeof FIELDS[number], string>
+type EmailForm = Record<typeof FIELDS[number], string>
 
-/** What is chosen from in the form; more templates than a list can hold are named by their ids. */
+/** Templates in the form's list; with more than that, the form has a field for the id. */
 const TEMPLATES_MAX = 100
 
-/** An email that is written here, and sent as any client would. */
+/** A form that sends an email by the API. */
 export function newEmailPages (pages: Pages): void {
   pages.get('/emails/new', async visit => {
-    const typed = typedIn(visit.query)
-    return await writing(
+    const typed = emailFormIn(visit.query)
+    return await formPage(
       visit,
       { ...typed, from: typed.from === '' ? await lastSender(visit) : typed.from },
       randomUUID(),
@@ -53,15 +53,15 @@ export function newEmailPages (pages: Pages): void {
   })
 
   pages.post('/emails/new', async visit => {
-    const typed = typedIn(visit.form)
+    const typed = emailFormIn(visit.form)
     const variables = variablesIn(typed.variables)
     const once = /^[\w-]{1,64}$/.exec(visit.form.get('once') ?? '')?.[0] ?? randomUUID()
     if (variables === null) {
-      return await writing(
+      return await formPage(
         visit,
         typed,
         once,
-        oneFault('variables', 'Variables are a JSON object, like {"name": "Ada"}.')
+        oneFault('variables', 'Variables must be a JSON object, such as {"name": "Ada"}.')
       )
     }
     try {
@@ -73,25 +73,25 @@ export function newEmailPages (pages: Pages): void {
         notice: NOTICES[status] + (suppressed.length === 0 ? '' : ` Suppressed: ${named(suppressed)}.`)
       }
     } catch (error) {
-      return await refused(visit, typed, once, error)
+      return await refusedPage(visit, typed, once, error)
     }
   })
 }
 
 const NOTICES = {
-  queued: 'Accepted: it is on its way.',
-  scheduled: 'Accepted: it waits for its time.',
-  suppressed: 'Accepted, but not sent: its recipients are suppressed.'
+  queued: 'Email accepted. It will be sent now.',
+  scheduled: 'Email accepted and scheduled.',
+  suppressed: 'Email accepted but not sent: its recipients are suppressed.'
 }
 
-function typedIn (given: URLSearchParams): Typed {
+function emailFormIn (given: URLSearchParams): EmailForm {
   // A browser sends line ends as CRLF.
-  return Object.fromEntries(FIELDS.map(name => [name, (given.get(name) ?? '').replaceAll('\r\n', '\n')])) as Typed
+  return Object.fromEntries(FIELDS.map(name => [name, (given.get(name) ?? '').replaceAll('\r\n', '\n')])) as EmailForm
 }
 
-/** Whoever sent last will again, mostly; at the very beginning the built-in domain works without any set-up. */
+/** The sender of the last email; at first an address of the sandbox, which needs no setup. */
 async function lastSender ({ api }: Visit): Promise<string> {
-  const sent = await orBehind(api.emails.page({ limit: 1 }))
+  const sent = await ifAvailable(api.emails.page({ limit: 1 }))
   return sent?.data[0]?.from ?? `hello@${SANDBOX_DOMAIN}`
 }
 
@@ -100,7 +100,7 @@ function variablesIn (text: string): Record<string, unknown> | null {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Record<string, unknown> : null
 }
 
-function requestOf (typed: Typed, variables: Record<string, unknown>): SendEmailRequest {
+function requestOf (typed: EmailForm, variables: Record<string, unknown>): SendEmailRequest {
   return {
     from: typed.from.trim(),
     to: listed(typed.to),
@@ -126,21 +126,21 @@ function listed (text: string): string[] {
   return (text.match(/(?:"(?:[^"\\]|\\.)*"|[^",;\n])+|"/g) ?? []).map(part => part.trim()).filter(part => part !== '')
 }
 
-async function refused (visit: Visit, typed: Typed, once: string, error: unknown): Promise<Answer> {
+async function refusedPage (visit: Visit, typed: EmailForm, once: string, error: unknown): Promise<PageResult> {
   if (error instanceof JetpostError && error.code === 'idempotency_mismatch') {
     const { email_id: id = '' } = error.body as { email_id?: string }
-    const before =
-      html`This form has sent <a href="/dashboard/emails/${id}">an email</a> already. Send it once more if you want a second one.`
-    return await writing(visit, typed, randomUUID(), fault(before))
+    const before = html`This form already sent <a href="/dashboard/emails/${id}">an email</a>.
+Send it again to send a second one.`
+    return await formPage(visit, typed, randomUUID(), fault(before))
   }
   const isForbidden = error instanceof JetpostError && error.status === 403
-  return await writing(
+  return await formPage(
     visit,
     typed,
     once,
     isForbidden
       ? oneFault('from', 'The key you signed in with may not send from this domain.')
-      : unsentIn(error, 'once')
+      : postFaultsIn(error, 'once')
   )
 }
 
@@ -148,12 +148,12 @@ function oneFault (name: string, text: string): Faults {
   return { of: field => (field === name ? text : null), summary: text }
 }
 
-async function writing (visit: Visit, typed: Typed, once: string, faults: Faults): Promise<Answer> {
-  // Mail can be sent while nobody knows which templates there are.
-  const templates = await orBehind(visit.api.templates.page({ limit: TEMPLATES_MAX }))
-  const line = (name: keyof Typed, label: string, more: Partial<Field> = {}) =>
+async function formPage (visit: Visit, typed: EmailForm, once: string, faults: Faults): Promise<PageResult> {
+  // Emails can be sent while the list of templates is unavailable.
+  const templates = await ifAvailable(visit.api.templates.page({ limit: TEMPLATES_MAX }))
+  const line = (name: keyof EmailForm, label: string, more: Partial<FormField> = {}) =>
     field({ name, label, value: typed[name], ...more }, faults)
-  const many = 'Several with commas between them.'
+  const many = 'Separate several with commas.'
   const page = html`${heading('Send an email', null, html`<a href="/dashboard/emails">Emails</a>`)}${faultBox(faults)}
 ${
     form(
@@ -164,26 +164,26 @@ ${
 ${
         line('from', 'From', {
           required: true,
-          hint:
-            html`On a <a href="/dashboard/domains">domain of yours</a>, or anything@${SANDBOX_DOMAIN}, which needs no set-up.`
+          hint: html`An address on <a href="/dashboard/domains">your domain</a>, or any address
+@${SANDBOX_DOMAIN}, which needs no setup.`
         })
       }
 ${
         line('to', 'To', {
           required: true,
-          hint: `${many} delivered@${SANDBOX_DOMAIN} takes any mail, bounced@${SANDBOX_DOMAIN} refuses it.`
+          hint: `${many} To test, use delivered@${SANDBOX_DOMAIN} or bounced@${SANDBOX_DOMAIN}.`
         })
       }
 <div class="columns">${line('cc', 'Cc')}${line('bcc', 'Bcc')}${line('reply_to', 'Reply to')}</div>
 ${line('subject', 'Subject')}</section>
 <section class="card fields" aria-label="Content">
 ${line('html', 'HTML', { rows: 8, code: true })}${
-        line('text', 'Text', { rows: 5, hint: 'Without it the text part is made from the HTML.' })
+        line('text', 'Text', { rows: 5, hint: 'If empty, Jetpost makes it from the HTML.' })
       }
 ${templateFields(typed, templates, line)}</section>
 <section class="card fields" aria-label="More">
 <div class="columns">${line('tags', 'Tags', { hint: many })}${
-        line('scheduled_at', 'Send at (UTC)', { type: 'datetime-local', hint: 'Empty: at once.' })
+        line('scheduled_at', 'Send at (UTC)', { type: 'datetime-local', hint: 'If empty, Jetpost sends it now.' })
       }</div></section>
 <div class="actions"><button class="primary">Send</button></div>`
     )
@@ -192,23 +192,23 @@ ${templateFields(typed, templates, line)}</section>
 }
 
 function templateFields (
-  typed: Typed,
+  typed: EmailForm,
   templates: ListTemplatesAnswer | null,
-  line: (name: keyof Typed, label: string, more?: Partial<Field>) => Html
+  line: (name: keyof EmailForm, label: string, more?: Partial<FormField>) => Html
 ): Html | null {
   const { data, has_more: more } = templates ?? { data: [], has_more: true }
   if (data.length === 0 && !more) return null
   const isKnown = typed.template_id === '' || data.some(({ id }) => id === typed.template_id)
   const choice = more || !isKnown
-    ? line('template_id', 'Template', { hint: 'Its id, in place of HTML and text.' })
-    : select('template_id', 'Template, in place of HTML and text', [
+    ? line('template_id', 'Template', { hint: 'A template id, instead of HTML and text.' })
+    : select('template_id', 'Template instead of HTML and text', [
       ['', 'None'],
       ...data.map(({ id, name }): [string, string] => [id, name])
     ], typed.template_id)
   const variables = line('variables', 'Variables', {
     rows: 4,
     code: true,
-    hint: 'A JSON object, for the template.',
+    hint: 'A JSON object for the template.',
     placeholder: '{"name": "Ada"}'
   })
   return html`<div class="columns">${choice}${variables}</div>`

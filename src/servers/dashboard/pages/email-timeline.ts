@@ -1,96 +1,103 @@
 import { html, type Html } from '#src/base/html.ts'
 import type { Email } from '#src/client/types.ts'
-import { counted, exact, span, withQuery } from '../parts.ts'
+import { counted, duration, exact, sentence, withQuery } from '../parts.ts'
 import type { Visit } from '../visit.ts'
-import { reasonOf, shownAddress } from './email-words.ts'
+import { reasonOf, shownAddress } from './email-format.ts'
 
-type Entry = Email['timeline'][number]
+type TimelineEntry = Email['timeline'][number]
 
-/** Of very long timelines as many are on one page. */
-const PART = 50
+/** Entries on one page. */
+const PAGE_ENTRIES = 50
 
-/** What a fact says. */
-interface Told {
+/** A timeline entry in words. */
+interface TimelineText {
   tone: 'good' | 'bad' | 'warn' | 'busy' | ''
   title: string
-  /** Why, and what comes next, in sentences. */
+  /** Sentences: why, and what comes next. */
   more?: Array<string | null>
 }
 
 interface TimelineOptions {
   email: Email
-  /** One recipient's facts only; null = everybody's. */
+  /** Of one recipient; null = of all. */
   n: number | null
-  /** When a fact was known, by its id: to look at the email as it was then. */
+  /** When the fact with this id was stored: the entry links to the email at that time. */
   momentOf(id: string): string | undefined
 }
 
-/** All that happened, oldest first; of very much the last part, and the way to those before. */
+/** All entries, oldest first; of a long timeline the last page, with links to the others. */
 export function timeline (visit: Visit, { email, n, momentOf }: TimelineOptions): Html {
   const entries = email.timeline.filter(entry => n === null || entry.n === undefined || entry.n === n)
-  const wish = Number(visit.query.get('until') ?? NaN)
-  const until = Number.isInteger(wish) && wish > 0 ? Math.min(wish, entries.length) : entries.length
-  const from = Math.max(0, until - PART)
+  const end = Number(visit.query.get('until') ?? NaN)
+  const until = Number.isInteger(end) && end > 0 ? Math.min(end, entries.length) : entries.length
+  const from = Math.max(0, until - PAGE_ENTRIES)
   const isAlone = email.recipients.length === 1
   const lines = entries.slice(from, until).map(entry => {
     const at = entry.id === undefined ? undefined : momentOf(entry.id)
     return line(entry, { email, isAlone, href: at === undefined ? null : withQuery(visit, { as_of: at, until: null }) })
   })
   return html`<ol class="timeline" start="${from + 1}">${lines}</ol>${
-    entries.length > PART && parts(visit, from, until, entries.length)
+    entries.length > PAGE_ENTRIES && pageLinks(visit, from, until, entries.length)
   }`
 }
 
-function parts (visit: Visit, from: number, until: number, all: number): Html {
+function pageLinks (visit: Visit, from: number, until: number, all: number): Html {
   const link = (to: number, text: string) =>
     html`<a class="button" href="${withQuery(visit, { until: to >= all ? null : String(to) })}">${text}</a>`
   const where = html`<span class="hint">${from + 1} to ${until} of ${all}</span>`
-  return html`<nav class="pager" aria-label="Parts of the timeline">${from > 0 && link(from, 'Before')}${where}${
-    until < all && link(until + PART, 'After')
+  return html`<nav class="pager" aria-label="Pages of the timeline">${from > 0 && link(from, 'Earlier')}${where}${
+    until < all && link(until + PAGE_ENTRIES, 'Later')
   }</nav>`
 }
 
-function line (entry: Entry, { email, isAlone, href }: { email: Email, isAlone: boolean, href: string | null }): Html {
-  const { tone, title, more = [] } = telling(entry, email)
+function line (
+  entry: TimelineEntry,
+  { email, isAlone, href }: { email: Email, isAlone: boolean, href: string | null }
+): Html {
+  const { tone, title, more = [] } = textOf(entry, email)
   const sinceMs = Date.parse(entry.time) - Date.parse(email.created_at)
   const exactly = html`<span class="at">${exact(entry.time)}</span>`
-  const clock = href === null ? exactly : html`<a href="${href}" title="The email as it was known then">${exactly}</a>`
+  const clock = href === null ? exactly : html`<a href="${href}" title="See the email at this time">${exactly}</a>`
   const whom = isAlone || entry.recipient === undefined ? null : shownAddress(entry.recipient)
   const sentences = more.filter(text => text !== null && text !== '').join(' ')
   const wire = transaction(entry)
-  const said = spoken(entry)
-  return html`<li class="${tone}"><p class="told"><strong>${title}</strong>${
+  const reply = replyText(entry)
+  return html`<li class="${tone}"><p class="entry"><strong>${title}</strong>${
     whom !== null && html` <span class="whom">${whom}</span>`
   }</p>
-${sentences !== '' && html`<p>${sentences}</p>`}${said !== null && html`<p class="said"><code>${said}</code></p>`}
-<p class="hint">${clock}${sinceMs > 0 && ` · after ${span(sinceMs)}`}${wire !== '' && ` · ${wire}`}</p></li>`
+${sentences !== '' && html`<p>${sentences}</p>`}${reply !== null && html`<p class="reply"><code>${reply}</code></p>`}
+<p class="hint">${clock}${sinceMs > 0 && ` · after ${duration(sinceMs)}`}${wire !== '' && ` · ${wire}`}</p></li>`
 }
 
-function telling (entry: Entry, email: Email): Told {
+function textOf (entry: TimelineEntry, email: Email): TimelineText {
   const { type, host, next_attempt_at: next, scheduled_at: at } = entry
-  const again = next == null ? null : `The next attempt is at ${exact(next)}.`
+  const nextAttempt = next == null ? null : `Next attempt at ${exact(next)}.`
   switch (type) {
     case 'email.requested':
       return accepted(email)
     case 'email.attempted':
-      return { tone: '', title: `Attempt ${entry.attempt} began` }
+      return { tone: '', title: `Attempt ${entry.attempt} started` }
     case 'email.delivered':
       return {
         tone: 'good',
         title: withHost('Delivered to', host) ?? 'Delivered',
-        more: [entry.via === 'relay' ? 'The relay took it to pass it on.' : null]
+        more: [entry.via === 'relay' ? 'The relay accepted it and passes it on.' : null]
       }
     case 'email.deferred':
-      return { tone: 'warn', title: withHost('Put off by', host) ?? 'Put off', more: [reasonOf(entry.class), again] }
+      return {
+        tone: 'warn',
+        title: withHost('Deferred by', host) ?? 'Deferred',
+        more: [reasonOf(entry.class), nextAttempt]
+      }
     case 'email.bounced':
       return bounced(entry)
     case 'email.failed':
-      return { tone: 'bad', title: 'Given up', more: [FAILED[entry.reason ?? ''] ?? null, withStop(entry.detail)] }
+      return { tone: 'bad', title: 'Failed', more: [FAILED[entry.reason ?? ''] ?? null, detailOf(entry)] }
     case 'email.in_doubt':
       return {
         tone: 'warn',
         title: 'In doubt',
-        more: [DOUBTED[entry.cause ?? ''] ?? null, entry.held === true ? HELD : again]
+        more: [IN_DOUBT[entry.cause ?? ''] ?? null, entry.held === true ? HELD : nextAttempt]
       }
     case 'email.suppressed':
       return {
@@ -101,17 +108,17 @@ function telling (entry: Entry, email: Email): Told {
     case 'email.rescheduled':
       return {
         tone: 'busy',
-        title: 'Moved to another time',
-        more: [at === undefined ? null : `It is to be sent at ${exact(at)}.`]
+        title: 'Rescheduled',
+        more: [at === undefined ? null : `It will be sent at ${exact(at)}.`]
       }
     case 'email.canceled':
       return { tone: '', title: 'Canceled', more: ['It will not be sent.'] }
     case 'email.retry_requested':
-      return { tone: 'busy', title: 'To be sent again', more: ['Somebody asked for it.'] }
+      return { tone: 'busy', title: 'Retry requested' }
     case 'email.opened':
-      return visited(entry, 'Opened', 'Opened by a program')
+      return engagement(entry, 'Opened', 'Opened by a program')
     case 'email.clicked':
-      return visited(entry, 'Clicked', 'Link followed by a program')
+      return engagement(entry, 'Clicked', 'Clicked by a program')
     case 'email.complained':
       return {
         tone: 'bad',
@@ -124,23 +131,23 @@ function telling (entry: Entry, email: Email): Told {
       return {
         tone: '',
         title: 'Erased',
-        more: ['This person was forgotten: address and words are gone, what is counted stays.']
+        more: ['The address and all texts about it were deleted. Statistics stay.']
       }
     default:
       return { tone: '', title: type }
   }
 }
 
-function accepted ({ recipients, test, scheduled_at: at, timeline }: Email): Told {
-  // Once it was moved, its first time is known no more.
+function accepted ({ recipients, test, scheduled_at: at, timeline }: Email): TimelineText {
+  // After it was rescheduled, its first time is not known.
   const isFirstTime = at !== null && !timeline.some(({ type }) => type === 'email.rescheduled')
   return {
     tone: '',
     title: 'Accepted',
     more: [
       `For ${counted(recipients.length, 'recipient')}.`,
-      isFirstTime ? `It is to be sent at ${exact(at)}.` : null,
-      test ? 'Asked with a test key: it goes to the built-in catcher only.' : null
+      isFirstTime ? `It will be sent at ${exact(at)}.` : null,
+      test ? 'Sent with a test key: it only goes to the built-in mail catcher.' : null
     ]
   }
 }
@@ -150,58 +157,60 @@ function withHost (words: string, host: string | null | undefined): string | nul
 }
 
 const FAILED: Record<string, string> = {
-  expired: 'No server gave a final answer in the time there was.',
+  expired: 'No server gave a final answer before the time for retries was over.',
   unsendable: 'It could not be sent.'
 }
-const DOUBTED: Record<string, string> = {
-  line: 'The line broke before the server answered: it may have the mail.',
-  sender: 'The sender stopped before the answer was recorded: the mail may have arrived.'
+const IN_DOUBT: Record<string, string> = {
+  line: 'The connection broke before the server answered. The server may have accepted it.',
+  sender: 'The sender stopped before it recorded the answer. The email may have arrived.'
 }
-const HELD = 'No further copy goes out by itself: send it again if you take the risk of a second one.'
+const HELD = 'Jetpost does not send it again by itself. Retry it if a second copy does no harm.'
 const SUPPRESSED: Record<string, string> = {
-  bounce: ' because mail to it bounced.',
-  complaint: ' because its owner reported mail as spam.',
-  unsubscribe: ' because its owner unsubscribed.',
-  manual: ' by hand.'
+  bounce: ' because email to it bounced.',
+  complaint: ' because the recipient reported email as spam.',
+  unsubscribe: ' because the recipient unsubscribed.',
+  manual: ' manually.'
 }
 const UNSUBSCRIBED: Record<string, string> = {
-  'one-click': 'By the button of a mail program.',
+  'one-click': "With the mail program's unsubscribe button.",
   page: 'On the unsubscribe page.',
-  mail: 'By mail.',
+  mail: 'By email.',
   report: 'In a feedback report.'
 }
 
-function bounced ({ report, host, class: kind }: Entry): Told {
+function bounced ({ report, host, class: kind }: TimelineEntry): TimelineText {
   const by = host == null ? '' : ` by ${host}`
-  if (report == null) return { tone: 'bad', title: `Rejected for good${by}`, more: [reasonOf(kind)] }
-  return { tone: 'bad', title: 'Came back', more: [`A report says that it was rejected${by}.`, reasonOf(kind)] }
+  if (report == null) return { tone: 'bad', title: `Bounced: rejected${by}`, more: [reasonOf(kind)] }
+  return { tone: 'bad', title: 'Bounced', more: [`A bounce report says that it was rejected${by}.`, reasonOf(kind)] }
 }
 
-function visited ({ machine }: Entry, byPerson: string, byProgram: string): Told {
+function engagement ({ machine }: TimelineEntry, byPerson: string, byProgram: string): TimelineText {
   if (machine !== true) return { tone: 'good', title: byPerson }
   return {
     tone: '',
     title: byProgram,
-    more: ['A proxy, a scanner or a prefetch, as far as can be told; it is not counted.']
+    more: ['Probably a proxy, a scanner or a prefetch. It is not counted.']
   }
 }
 
-function withStop (text: string | null | undefined): string | null {
-  return text == null || text === '' ? null : /[.!?]$/.test(text) ? text : `${text}.`
+function detailOf ({ detail }: TimelineEntry): string | null {
+  return detail == null || detail === '' ? null : sentence(detail)
 }
 
-/** The very words of a server, or why there were none; the link that was followed. */
-function spoken ({ smtp_code: code, enhanced_code: enhanced, response, error, url, status }: Entry): string | null {
+/** The server's reply, or why there was none; for a click, its link. */
+function replyText (
+  { smtp_code: code, enhanced_code: enhanced, response, error, url, status }: TimelineEntry
+): string | null {
   if (url !== undefined) return url
   if (code == null) return response ?? error ?? status ?? null
-  // A server's words begin with its code, as a rule; after an erasure there are none, and the code alone is left.
+  // A reply usually begins with its code. After an erasure the code alone is left.
   return response?.startsWith(String(code)) === true
     ? response
     : [code, enhanced, response].filter(part => part != null && part !== '').join(' ')
 }
 
-/** How the words came to us. */
-function transaction (entry: Entry): string {
+/** The SMTP transaction of an entry in a few words. */
+function transaction (entry: TimelineEntry): string {
   const { type, attempt, stage, ms, host, response, message_id: messageId } = entry
   if (type === 'email.attempted') return messageId ?? ''
   const met = host != null || response != null
@@ -209,12 +218,12 @@ function transaction (entry: Entry): string {
     attempt === undefined || type === 'email.failed' ? null : `attempt ${attempt}`,
     stage === undefined ? null : `at ${STAGES[stage] ?? stage}`,
     met ? secured(entry) : null,
-    !met || ms === undefined ? null : `${span(ms)} to the reply`
+    !met || ms === undefined ? null : `${duration(ms)} to the reply`
   ].filter(text => text !== null).join(' · ')
 }
 
-function secured ({ tls, stage }: Entry): string | null {
-  // No TLS is no news before it could be spoken of.
+function secured ({ tls, stage }: TimelineEntry): string | null {
+  // Before the connection stands there is no TLS to report.
   if (tls === undefined || (tls === null && stage === 'connect')) return null
   return tls === null
     ? 'without TLS'

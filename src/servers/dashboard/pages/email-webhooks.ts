@@ -6,13 +6,14 @@ import type { Visit } from '../visit.ts'
 import { deliveryList } from './webhook-deliveries.ts'
 
 const NONE = empty(
-  'No webhook delivery',
-  html`When something happens to an email, <a href="/dashboard/webhooks">endpoints that subscribe to it</a> are told, and each delivery is listed here.`
+  'No webhook deliveries',
+  html`Jetpost sends the events of an email to the <a href="/dashboard/webhooks">endpoints</a> that subscribe to them.
+The deliveries appear here.`
 )
 
-/** What endpoints were told of the email. */
+/** The webhook deliveries of the email's events. */
 export async function webhooksTab (visit: Visit, context: DashboardContext, { id }: Email): Promise<Html> {
   const { rows } = await deliveryList(visit, context, { email: id }, NONE)
-  return html`<section aria-labelledby="webhooks-title"><h2 id="webhooks-title">Webhook deliveries of its events</h2>
+  return html`<section aria-labelledby="webhooks-title"><h2 id="webhooks-title">Webhook deliveries</h2>
 <div ${live(visit, 'deliveries', 'deliveries')}>${rows}</div></section>`
 }

@@ -19,11 +19,11 @@ const NAMES = [
   'created_after',
   'created_before'
 ] as const
-type Name = typeof NAMES[number]
+type EmailFilterName = typeof NAMES[number]
 
-/** Those that most lists are asked by; the rest is folded away until one of them is used. */
-const FIRST: readonly Name[] = ['q', 'status', 'event']
-const LABELS: Record<Name, string> = {
+/** The usual filters; the others are folded away until one of them is used. */
+const FIRST: readonly EmailFilterName[] = ['q', 'status', 'event']
+const LABELS: Record<EmailFilterName, string> = {
   q: 'Search',
   status: 'Status',
   event: 'Event',
@@ -33,25 +33,29 @@ const LABELS: Record<Name, string> = {
   tag: 'Tag',
   template_id: 'Template',
   metadata: 'Metadata',
-  created_after: 'Since (UTC)',
-  created_before: 'Until (UTC)'
+  created_after: 'Created after (UTC)',
+  created_before: 'Created before (UTC)'
 }
 const DAY = /^\d{4}-\d\d-\d\d$/
 const DAY_MS = 86_400_000
 
-/** What a list of emails is asked by, as it was typed, and as the API is to be asked. */
-export interface Filters {
-  typed: Record<Name, string>
-  asked: ListEmailsQuery
+/** The filters of a list of emails, as the form has them and as the API takes them. */
+export interface EmailFilters {
+  typed: Record<EmailFilterName, string>
+  query: ListEmailsQuery
   faults: Faults
   /** How many there are. */
   count: number
 }
 
-/** The filters in a URL. The API looks for whole addresses and finds none for a half one: here that is said. */
-export function readFilters (query: URLSearchParams): Filters {
-  const typed = Object.fromEntries(NAMES.map(name => [name, query.get(name)?.trim() ?? ''])) as Record<Name, string>
-  // The API takes an event by its short name as well; the form knows one of them.
+/** The filters in a URL. The API searches for whole addresses and finds nothing for parts of one: here that is a fault.
+ */
+export function readFilters (query: URLSearchParams): EmailFilters {
+  const typed = Object.fromEntries(NAMES.map(name => [name, query.get(name)?.trim() ?? ''])) as Record<
+    EmailFilterName,
+    string
+  >
+  // The API also takes the short name of an event; the form has the long ones.
   typed.event = EVENT_TYPES.find(type => type === `email.${typed.event}`) ?? typed.event
   const given = NAMES.filter(name => typed[name] !== '')
   const wrong = new Map(given.flatMap(name => {
@@ -60,61 +64,61 @@ export function readFilters (query: URLSearchParams): Filters {
   }))
   return {
     typed,
-    asked: wrong.size > 0 ? {} : Object.fromEntries(given.map(name => [name, askedAs(name, typed[name])])),
+    query: wrong.size > 0 ? {} : Object.fromEntries(given.map(name => [name, queryValue(name, typed[name])])),
     faults: { of: name => wrong.get(name) ?? null, summary: wrong.size === 0 ? null : [...wrong.values()].join(' ') },
     count: given.length
   }
 }
 
-function faultOf (name: Name, text: string): string | null {
+function faultOf (name: EmailFilterName, text: string): string | null {
   switch (name) {
     case 'to':
     case 'from':
       return parseAddress(text) === null
-        ? `${LABELS[name]} is a whole address, like ada@example.com; the search finds parts of one.`
+        ? `${LABELS[name]} must be a full address, such as ada@example.com. Use Search to find parts of an address.`
         : null
     case 'domain':
-      return parseDomain(text) === null ? `${LABELS[name]} is like example.com.` : null
+      return parseDomain(text) === null ? `${LABELS[name]} must be a domain, such as example.com.` : null
     case 'metadata':
-      return /^[^=\]]+=/.test(text) ? null : `${LABELS[name]} is a name and a value, like order=7.`
+      return /^[^=\]]+=/.test(text) ? null : `${LABELS[name]} must be a name and a value, such as order=7.`
     case 'created_after':
     case 'created_before':
-      return timeIn(text) === null ? `${LABELS[name]} is a day, like 2026-11-21.` : null
+      return timeIn(text) === null ? `${LABELS[name]} must be a day, such as 2026-11-21.` : null
     default:
       return null
   }
 }
 
-/** A day is the moment it begins in UTC; a full time is itself. */
+/** Unix ms. A day begins at midnight UTC. */
 function timeIn (text: string): number | null {
   return parseTime(DAY.test(text) ? `${text}T00:00:00Z` : text)
 }
 
-function askedAs (name: Name, text: string): unknown {
+function queryValue (name: EmailFilterName, text: string): unknown {
   if (name === 'created_after') return timestamp(knownTime(timeIn(text)!))
-  // Whoever says a day means all of it.
+  // A day includes all of its hours.
   if (name === 'created_before') return timestamp(knownTime(timeIn(text)! + (DAY.test(text) ? DAY_MS : 0)))
   if (name !== 'metadata') return text
   const cut = text.indexOf('=')
   return { [text.slice(0, cut)]: text.slice(cut + 1) }
 }
 
-/** The same page without filters that say nothing, as a form sends them; null when there are none such. */
+/** The URL without the empty parameters that a form sends; null = it has none. */
 export function withoutBlanks (url: string, query: URLSearchParams): string | null {
-  const said = [...query].filter(([, value]) => value.trim() !== '')
-  if (said.length === query.size) return null
-  const text = new URLSearchParams(said).toString()
+  const given = [...query].filter(([, value]) => value.trim() !== '')
+  if (given.length === query.size) return null
+  const text = new URLSearchParams(given).toString()
   return url.split('?')[0]! + (text === '' ? '' : `?${text}`)
 }
 
-/** The form above the list. `faults` = of the filters, whoever found them. */
-export function filterForm ({ typed, count }: Filters, faults: Faults): Html {
-  const line = (name: Name, more: object = {}) =>
+/** The form above the list. `faults` = found here or by the API. */
+export function filterForm ({ typed, count }: EmailFilters, faults: Faults): Html {
+  const line = (name: EmailFilterName, more: object = {}) =>
     field({ name, label: LABELS[name], value: typed[name], ...more }, faults)
   const choice = (name: 'status' | 'event', values: string[]) =>
     select(name, LABELS[name], [['', 'Any'], ...values.map(optionOf)], typed[name], html`data-submit`)
-  // What is no day would not show in a browser's field for one.
-  const day = (name: Name) =>
+  // A browser's date field would hide a text that is not a day.
+  const day = (name: EmailFilterName) =>
     line(name, {
       type: typed[name] === '' || (DAY.test(typed[name]) && timeIn(typed[name]) !== null) ? 'date' : 'text'
     })

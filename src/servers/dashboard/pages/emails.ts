@@ -20,22 +20,21 @@ import { emailActions } from './email-actions.ts'
 import { emailContentPages } from './email-content.ts'
 import { newEmailPages } from './email-new.ts'
 import { emailPage } from './email-page.ts'
-import { shownAddress, tagsOf, titleOf } from './email-words.ts'
-import { filterForm, readFilters, withoutBlanks, type Filters } from './emails-filters.ts'
+import { shownAddress, tagsOf, titleOf } from './email-format.ts'
+import { filterForm, readFilters, withoutBlanks, type EmailFilters } from './emails-filters.ts'
 
 const ROWS = 25
-type Summary = ListEmailsAnswer['data'][number]
+type EmailSummary = ListEmailsAnswer['data'][number]
 
-/** Emails: the list, one of them, and a new one. */
+/** Emails: the list, a single one, and a new one. */
 export function emailsPages (pages: Pages, context: DashboardContext): void {
   pages.get('/emails', async visit => {
     const tidy = withoutBlanks(visit.url, visit.query)
     if (tidy !== null) return { to: tidy }
     const filters = readFilters(visit.query)
     const { found, faults } = await find(visit, filters)
-    const page = html`${
-      heading('Emails', html`<a class="button primary" href="/dashboard/emails/new">Send an email</a>`)
-    }
+    const newLink = html`<a class="button primary" href="/dashboard/emails/new">Send an email</a>`
+    const page = html`${heading('Emails', newLink)}
 ${filterForm(filters, faults)}${faultBox(faults)}
 ${found !== null && html`<div ${live(visit, 'emails', 'rows')}>${listOf(visit, context, found, filters)}</div>`}`
     return { title: 'Emails', section: 'emails', status: found === null ? 422 : 200, page }
@@ -50,11 +49,11 @@ ${found !== null && html`<div ${live(visit, 'emails', 'rows')}>${listOf(visit, c
 /** A page of the list, or what is wrong with the filters. */
 async function find (
   { api, query }: Visit,
-  { asked, faults }: Filters
+  { query: filters, faults }: EmailFilters
 ): Promise<{ found: ListEmailsAnswer | null, faults: Faults }> {
   if (faults.summary !== null) return { found: null, faults }
   const cursor = query.get('cursor') ?? undefined
-  return await api.emails.page({ ...asked, limit: ROWS, cursor }).then(
+  return await api.emails.page({ ...filters, limit: ROWS, cursor }).then(
     found => ({ found, faults }),
     error => ({ found: null, faults: faultsIn(error) })
   )
@@ -64,27 +63,27 @@ function listOf (
   visit: Visit,
   context: DashboardContext,
   { data, next_cursor: next }: ListEmailsAnswer,
-  { count }: Filters
+  { count }: EmailFilters
 ): Html {
   if (data.length > 0) return html`${rowsOf(visit, data)}${pager(visit, next)}`
   if (count > 0) {
     return empty(
-      'Nothing found',
-      'No email fits all of the filters.',
+      'No results',
+      'No email matches these filters.',
       html`<p><a class="button" href="/dashboard/emails">Clear the filters</a></p>`
     )
   }
   if (visit.query.has('cursor')) {
     return empty(
-      'Nothing here',
-      'There are no older emails.',
+      'No older emails',
+      'This is the end of the list.',
       html`<p><a class="button" href="/dashboard/emails">Newest</a></p>`
     )
   }
   return firstSteps(context)
 }
 
-function rowsOf ({ nowMs }: Visit, rows: Summary[]): Html {
+function rowsOf ({ nowMs }: Visit, rows: EmailSummary[]): Html {
   return table(
     'Emails, newest first',
     [
@@ -99,14 +98,14 @@ function rowsOf ({ nowMs }: Visit, rows: Summary[]): Html {
   )
 }
 
-function toCell ({ to, cc, bcc }: Summary): Html {
+function toCell ({ to, cc, bcc }: EmailSummary): Html {
   const [first, ...others] = [...to, ...cc, ...bcc]
   return html`${shownAddress(first ?? '')}${
     others.length > 0 && html` <span class="hint">and ${others.length} more</span>`
   }`
 }
 
-function statusCell ({ status, scheduled_at: at, test }: Summary, nowMs: number): Html {
+function statusCell ({ status, scheduled_at: at, test }: EmailSummary, nowMs: number): Html {
   return html`${badge(status)}${test && html` ${badge('test')}`}${
     status === 'scheduled' && html` <span class="hint">${time(at, nowMs)}</span>`
   }`
@@ -115,11 +114,10 @@ function statusCell ({ status, scheduled_at: at, test }: Summary, nowMs: number)
 function firstSteps ({ publicUrl }: DashboardContext): Html {
   const first = new URLSearchParams(FIRST_EMAIL).toString()
   return empty(
-    'No email yet',
-    html`Emails appear here as soon as they are accepted, and change as they are sent, opened and clicked.
-This one stays in the built-in catcher; <a href="/dashboard/keys">make a key</a> for it if you have none.`,
-    html`${
-      codeBlock(curlFor(publicUrl, '/api/emails', FIRST_EMAIL), 'The first email by curl')
-    }<p>Or <a href="/dashboard/emails/new?${first}">send it from this page</a>.</p>`
+    'No emails yet',
+    html`Emails appear here once Jetpost accepts them. The email below stays in the built-in mail catcher.
+To send it, you need an <a href="/dashboard/keys">API key</a>.`,
+    html`${codeBlock(curlFor(publicUrl, '/api/emails', FIRST_EMAIL), 'The first email by curl')}
+<p>Or <a href="/dashboard/emails/new?${first}">send it from this page</a>.</p>`
   )
 }

@@ -6,7 +6,7 @@ import {
   cursorOf,
   empty,
   exact,
-  facts,
+  detailList,
   faultBox,
   field,
   form,
@@ -17,75 +17,76 @@ import {
   refreshed,
   table,
   time,
-  unsentIn,
+  postFaultsIn,
   type Faults
 } from '../parts.ts'
-import type { Answer, Pages, Visit } from '../visit.ts'
+import type { PageResult, Pages, Visit } from '../visit.ts'
 
-const REDRAWN_S = 3
-const UNLIKE: Faults = {
-  of: name => (name === 'again' ? 'This is not the same address.' : null),
-  summary: 'Nothing was done: the two addresses are not the same.'
+const REFRESH_S = 3
+const MISMATCH: Faults = {
+  of: name => (name === 'confirmation' ? 'This must be the same address.' : null),
+  summary: 'The two addresses must be the same. Nothing was erased.'
 }
-const COUNTED: Record<keyof Erasure['counts'], string> = {
-  emails: 'Emails it was in',
-  recipients: 'Times it was a recipient',
-  canceled: 'Not sent any more',
+const COUNT_LABELS: Record<keyof Erasure['counts'], string> = {
+  emails: 'Emails',
+  recipients: 'Recipients',
+  canceled: 'Canceled recipients',
   suppressions: 'Suppressions',
-  inbound: 'Mails that came back',
+  inbound: 'Inbound emails',
   messages: 'Messages deleted from the log'
 }
 
-/** People who are forgotten: asking for it, and the receipts. */
+/** Erasures: the list, erasing an address, and the receipts. */
 export function erasuresPages (pages: Pages): void {
   pages.get('/erasures', async visit => {
     const { data, next_cursor: next } = await visit.api.erasures.page(cursorOf(visit))
-    const list = data.length === 0 ? NOBODY : rowsOf(visit, data)
-    const moves = data.some(({ status }) => status === 'pending')
-      ? refreshed(visit, REDRAWN_S, 'erasures')
+    const list = data.length === 0 ? EMPTY : rowsOf(visit, data)
+    const marks = data.some(({ status }) => status === 'pending')
+      ? refreshed(visit, REFRESH_S, 'erasures')
       : html`id="erasures"`
-    return answer(
+    return pageResult(
       'Erasures',
-      html`${heading('Erasures', ASK, html`<a href="/dashboard/suppressions">Suppressions</a>`)}
-<p class="hint">Who asked to be forgotten, known by the hash of the address alone.</p><div ${moves}>${list}</div>${
-        pager(visit, next)
-      }`
+      html`${heading('Erasures', ERASE_LINK, html`<a href="/dashboard/suppressions">Suppressions</a>`)}
+<p class="hint">Erased addresses. Jetpost stores only their hashes.</p>
+<div ${marks}>${list}</div>${pager(visit, next)}`
     )
   })
 
-  pages.get('/erasures/new', async visit => answer('Forget an address', newPage(visit, NO_FAULTS)))
+  pages.get('/erasures/new', async visit => pageResult('Erase an address', newPage(visit, NO_FAULTS)))
 
   pages.post('/erasures', async visit => {
-    const [address, again] = ['address', 'again'].map(name => (visit.form.get(name) ?? '').trim()) as [string, string]
+    const [address, confirmation] = FIELDS.map(name => (visit.form.get(name) ?? '').trim()) as [string, string]
     try {
-      if (address.toLowerCase() !== again.toLowerCase()) {
-        return answer('Forget an address', newPage(visit, UNLIKE), UNLIKE)
+      if (address.toLowerCase() !== confirmation.toLowerCase()) {
+        return pageResult('Erase an address', newPage(visit, MISMATCH), MISMATCH)
       }
       const { id } = await visit.api.erasures.create({ address })
-      return { to: `/dashboard/erasures/${id}`, notice: 'It is under way. This page is the receipt.' }
+      return { to: `/dashboard/erasures/${id}`, notice: 'Erasure started. This page is its receipt.' }
     } catch (error) {
-      const faults = unsentIn(error)
-      return answer('Forget an address', newPage(visit, faults), faults)
+      const faults = postFaultsIn(error)
+      return pageResult('Erase an address', newPage(visit, faults), faults)
     }
   })
 
-  pages.get(
-    '/erasures/:id',
-    async visit => answer('Receipt of an erasure', receiptPage(visit, await visit.api.erasures.get(visit.params.id!)))
-  )
+  pages.get('/erasures/:id', async visit => {
+    return pageResult('Erasure receipt', receiptPage(visit, await visit.api.erasures.get(visit.params.id!)))
+  })
 }
 
-function answer (title: string, page: Html, faults: Faults = NO_FAULTS): Answer {
+const FIELDS = ['address', 'confirmation']
+
+function pageResult (title: string, page: Html, faults: Faults = NO_FAULTS): PageResult {
   return { title, section: 'suppressions', page, status: faults === NO_FAULTS ? 200 : 422 }
 }
 
-const ASK = html`<a class="button primary" href="/dashboard/erasures/new">Forget an address</a>`
-const NOBODY = empty(
-  'Nobody is forgotten yet',
-  'When a person asks for it, what is kept about their address is deleted from the log and from every list. Numbers stay.'
+const ERASE_LINK = html`<a class="button primary" href="/dashboard/erasures/new">Erase an address</a>`
+const EMPTY = empty(
+  'No erasures yet',
+  'When a person asks for it, erase their address. Jetpost deletes it from the log and every list. Statistics stay.'
 )
-const FOLLOWS =
-  'All mail to this address, and what was told of it, is deleted from the log and from every list. Nobody can bring it back.'
+const CONFIRM_ERASURE =
+  'All emails to this address, and everything recorded about them, are deleted from the log and ' +
+  'from every list. This cannot be undone.'
 
 function rowsOf (visit: Visit, data: Erasure[]): Html {
   return table<Erasure>('Erasures', [
@@ -94,32 +95,32 @@ function rowsOf (visit: Visit, data: Erasure[]): Html {
       kind: 'wide',
       cell: ({ id }) => html`<a href="/dashboard/erasures/${id}"><code>${id}</code></a>`
     },
-    { name: 'State', cell: ({ status }) => badge(status) },
+    { name: 'Status', cell: ({ status }) => badge(status) },
     { name: 'Emails', kind: 'num', cell: ({ counts }) => number(counts.emails) },
     { name: 'Deleted from the log', kind: 'num', cell: ({ counts }) => number(counts.messages) },
-    { name: 'Asked', cell: ({ requested_at: at }) => time(at, visit.nowMs) },
+    { name: 'Requested', cell: ({ requested_at: at }) => time(at, visit.nowMs) },
     { name: 'Completed', cell: ({ completed_at: at }) => time(at, visit.nowMs) }
   ], data)
 }
 
 function newPage (visit: Visit, faults: Faults): Html {
-  const [address, again] = ['address', 'again'].map(name => visit.form.get(name) ?? '') as [string, string]
-  return html`${heading('Forget an address', null, html`<a href="/dashboard/erasures">Erasures</a>`)}${faultBox(faults)}
+  const [address, confirmation] = FIELDS.map(name => visit.form.get(name) ?? '') as [string, string]
+  return html`${heading('Erase an address', null, html`<a href="/dashboard/erasures">Erasures</a>`)}${faultBox(faults)}
 ${
     form(
       visit,
       {
         action: '/dashboard/erasures',
         class: 'card fields',
-        confirm: FOLLOWS,
-        confirmLabel: 'Forget it for good'
+        confirm: CONFIRM_ERASURE,
+        confirmLabel: 'Erase for good'
       },
-      html`<p class="box bad"><strong>This cannot be undone.</strong> What still waits for the address is canceled.
-The mail to it, and what was told of it, is deleted from the log and from every list. What is counted stays: how many, when, and that it is suppressed, by its hash alone.</p>
-${field({ name: 'address', label: 'Address to forget', required: true, value: address }, faults)}
-${
-        field({ name: 'again', label: 'The same address again', required: true, value: again }, faults)
-      }<div><button class="danger">Forget this address</button></div>`
+      html`<p class="box bad"><strong>This cannot be undone.</strong> Emails that wait for the address are canceled.
+All emails to it, and everything recorded about them, are deleted from the log and from every list. Statistics stay, and
+so does its suppression, by the hash of the address.</p>
+${field({ name: 'address', label: 'Address', required: true, value: address }, faults)}
+${field({ name: 'confirmation', label: 'Repeat the address', required: true, value: confirmation }, faults)}
+<div><button class="danger">Erase address</button></div>`
     )
   }`
 }
@@ -127,24 +128,25 @@ ${
 function receiptPage (visit: Visit, erasure: Erasure): Html {
   const { id, status, address_hash: hash, requested_at: requestedAt, completed_at: completedAt, counts, remains } =
     erasure
-  const names = Object.keys(COUNTED) as Array<keyof Erasure['counts']>
-  return html`${heading('Receipt of an erasure', null, html`<a href="/dashboard/erasures">Erasures</a>`)}
-<div ${status === 'pending' ? refreshed(visit, REDRAWN_S, 'receipt') : html`id="receipt"`}>
-<section class="card"><h2>As it stands</h2>${
-    facts([
-      ['State', badge(status)],
-      ['Asked', time(requestedAt, visit.nowMs)],
-      ['Completed', completedAt === null ? 'not yet: this page shows it by itself' : exact(completedAt)]
-    ])
-  }<p>${
-    copyable(id, 'Copy the id')
-  }</p><p class="hint">SHA-256 of the address in lower case, by which whoever knows the address can tell that it is meant:<br>
+  const names = Object.keys(COUNT_LABELS) as Array<keyof Erasure['counts']>
+  const details = detailList([
+    ['Status', badge(status)],
+    ['Requested', time(requestedAt, visit.nowMs)],
+    ['Completed', completedAt === null ? 'not yet' : exact(completedAt)]
+  ])
+  const rest = remains.map(({ what, until }) =>
+    html`<li>${what}${until !== null && html` Gone on ${exact(until)}.`}</li>`
+  )
+  return html`${heading('Erasure receipt', null, html`<a href="/dashboard/erasures">Erasures</a>`)}
+<div ${status === 'pending' ? refreshed(visit, REFRESH_S, 'receipt') : html`id="receipt"`}>
+<section class="card"><h2>Details</h2>${details}<p>${copyable(id, 'Copy the id')}</p>
+<p class="hint">SHA-256 of the address in lower case. It proves which address was erased:<br>
 ${copyable(hash, 'Copy the hash')}</p></section>
-<section class="card"><h2>What was done</h2>${facts(names.map(name => [COUNTED[name], number(counts[name])]))}</section>
+<section class="card"><h2>Erased</h2>${
+    detailList(names.map(name => [COUNT_LABELS[name], number(counts[name])]))
+  }</section>
 ${
-    remains.length > 0 && html`<section class="card"><h2>What it cannot reach, and when that is gone</h2>
-<ul>${
-      remains.map(({ what, until }) => html`<li>${what}${until !== null && html` Gone on ${exact(until)}.`}</li>`)
-    }</ul></section>`
+    rest.length > 0 && html`<section class="card"><h2>Out of reach</h2>
+<p class="hint">Traces of the address can stay in these places.</p><ul>${rest}</ul></section>`
   }</div>`
 }

@@ -2,11 +2,11 @@ import { SCOPES, type Scope } from '#streams/key/facts.ts'
 import type { CreateKeyRequest, Key as KeyRecord } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { checkbox, faultBox, field, form, heading, select, type Faults } from '../parts.ts'
-import type { Once } from '../once.ts'
+import type { SubmitOnce } from '../submit-once.ts'
 import type { Visit } from '../visit.ts'
-import { typedTime, utcTime } from '../times.ts'
+import { fieldTime, utcTime } from '../times.ts'
 
-/** What a form says of a key, as it was typed. */
+/** The fields of a key's form. */
 export interface KeyFields {
   name: string
   scopes: string[]
@@ -19,21 +19,21 @@ export interface KeyFields {
 }
 
 const MEANINGS: Record<Scope, string> = {
-  full: 'everything, also in this dashboard',
-  dashboard: 'this dashboard, without its keys',
-  'emails:send': 'send, cancel and retry mail',
-  'emails:read': 'see mail, events and figures',
-  'templates:read': 'see templates',
-  'templates:write': 'make and change templates',
-  'domains:read': 'see domains and their DNS records',
-  'domains:write': 'add and remove domains',
-  'keys:read': 'see keys, never their secrets',
-  'keys:write': 'make keys that may do no more than it',
-  'webhooks:read': 'see endpoints',
-  'webhooks:write': 'make and change endpoints',
-  'suppressions:read': 'see who gets no mail',
-  'suppressions:write': 'suppress addresses, and lift it',
-  'erasures:write': 'have a person forgotten for good'
+  full: 'everything, and this dashboard',
+  dashboard: 'this dashboard, except its keys',
+  'emails:send': 'send, cancel and retry emails',
+  'emails:read': 'read emails, events and statistics',
+  'templates:read': 'read templates',
+  'templates:write': 'create and edit templates',
+  'domains:read': 'read domains and their DNS records',
+  'domains:write': 'add and delete domains',
+  'keys:read': 'read keys, without their secrets',
+  'keys:write': 'create keys with no more scopes than this one has',
+  'webhooks:read': 'read endpoints',
+  'webhooks:write': 'create and edit endpoints',
+  'suppressions:read': 'read suppressed addresses',
+  'suppressions:write': 'add and remove suppressions',
+  'erasures:write': 'erase addresses'
 }
 
 export function fieldsOf (given: URLSearchParams): KeyFields {
@@ -50,25 +50,25 @@ export function fieldsOf (given: URLSearchParams): KeyFields {
   }
 }
 
-/** The form of a key as it is. */
+/** The form of a stored key. */
 export function fieldsIn (
   { name, scopes, domains, expires_at: expiresAt, track, unsubscribe, test }: KeyRecord
 ): KeyFields {
-  const said = (choice: boolean | null) => (choice === null ? '' : String(choice))
+  const choiceOf = (choice: boolean | null) => (choice === null ? '' : String(choice))
   return {
     name,
     scopes,
     domains: domains.join('\n'),
-    expires: typedTime(expiresAt),
-    opens: said(track.opens),
-    clicks: said(track.clicks),
-    unsubscribe: said(unsubscribe),
+    expires: fieldTime(expiresAt),
+    opens: choiceOf(track.opens),
+    clicks: choiceOf(track.clicks),
+    unsubscribe: choiceOf(unsubscribe),
     test
   }
 }
 
-/** What is asked of the API. Of a key that is there (`present`) only what was changed: a fixed one lets nothing else be
- *  said. */
+/** The API request. With the `present` key only what differs from it: the API refuses to change other fields of a fixed
+ *  key. */
 export function bodyOf (typed: KeyFields, present: KeyRecord | null = null): CreateKeyRequest {
   const choice = (text: string) => (text === '' ? null : text === 'true')
   const before = present === null ? null : fieldsIn(present)
@@ -78,7 +78,7 @@ export function bodyOf (typed: KeyFields, present: KeyRecord | null = null): Cre
     name: typed.name,
     ...(sameScopes ? {} : { scopes: typed.scopes }),
     ...(same('domains') ? {} : { domains: typed.domains.split(/[\s,;]+/).filter(name => name !== '') }),
-    // A form knows minutes: what nobody touched keeps its seconds.
+    // The form has minutes: an unchanged time keeps its seconds.
     ...(same('expires') ? {} : { expires_at: typed.expires === '' ? null : utcTime(typed.expires) }),
     track: { opens: choice(typed.opens), clicks: choice(typed.clicks) },
     unsubscribe: choice(typed.unsubscribe)
@@ -86,18 +86,18 @@ export function bodyOf (typed: KeyFields, present: KeyRecord | null = null): Cre
   return body as CreateKeyRequest
 }
 
-const TEST = 'A test key: its mail goes to the built-in catcher, and nowhere else. This cannot be changed later.'
+const TEST = 'Test key: its emails only go to the built-in mail catcher. This cannot be changed later.'
 
-export function newKeyForm (visit: Visit, once: Once, domains: string[], faults: Faults, typed: KeyFields): Html {
-  return html`${heading('Make a key', null, html`<a href="/dashboard/keys">Keys</a>`)}${faultBox(faults)}
+export function newKeyForm (visit: Visit, once: SubmitOnce, domains: string[], faults: Faults, typed: KeyFields): Html {
+  return html`${heading('Create a key', null, html`<a href="/dashboard/keys">Keys</a>`)}${faultBox(faults)}
 ${
     form(
       visit,
       { action: '/dashboard/keys', class: 'card fields' },
-      html`${once.mark()}${nameField(typed, faults)}${powerFields(typed, domains, faults)}
-<fieldset><legend>Live or test</legend>${checkbox('test', 'on', TEST, typed.test)}</fieldset>${
-        defaultFields(typed)
-      }<div><button class="primary">Make the key</button></div>`
+      html`${once.field()}${nameField(typed, faults)}${powerFields(typed, domains, faults)}
+<fieldset><legend>Live or test</legend>${checkbox('test', 'on', TEST, typed.test)}</fieldset>
+${defaultFields(typed)}
+<div><button class="primary">Create key</button></div>`
     )
   }`
 }
@@ -108,12 +108,12 @@ export function nameField (typed: KeyFields, faults: Faults): Html {
     label: 'Name',
     value: typed.name,
     required: true,
-    hint: 'Who uses it, and where.',
+    hint: 'Which application uses it, and where.',
     placeholder: 'Shop, production'
   }, faults)
 }
 
-/** What it may do, from where, until when. */
+/** Scopes, domains and expiry. */
 export function powerFields (typed: KeyFields, domains: string[], faults: Faults): Html {
   const box = (scope: Scope) =>
     checkbox(
@@ -122,15 +122,14 @@ export function powerFields (typed: KeyFields, domains: string[], faults: Faults
       html`<code>${scope}</code><br><span class="hint">${MEANINGS[scope]}</span>`,
       typed.scopes.includes(scope)
     )
-  const fault = faults.of('scopes') !== null && typed.scopes.length === 0 ? 'Tick at least one.' : faults.of('scopes')
-  return html`<fieldset><legend>What it may do</legend>${
-    fault !== null && html`<p class="fault">${fault}</p>`
-  }<div class="checks">${box('full')}</div>
+  const fault = faults.of('scopes') !== null && typed.scopes.length === 0 ? NO_SCOPE : faults.of('scopes')
+  return html`<fieldset><legend>Scopes</legend>${fault !== null && html`<p class="fault">${fault}</p>`}
+<div class="checks">${box('full')}</div>
 <div class="checks">${SCOPES.filter(scope => scope !== 'full').map(box)}</div></fieldset>
 <div class="columns">${
     field({
       name: 'domains',
-      label: 'Domains it may send from',
+      label: 'Domains',
       value: typed.domains,
       rows: 3,
       code: true,
@@ -148,25 +147,23 @@ ${
   }</div>`
 }
 
+const NO_SCOPE = 'Choose at least one scope.'
 const NAMED_MAX = 10
 
 function domainsHint (domains: string[]): Html {
   const names = html`${domains.slice(0, NAMED_MAX).map((name, i) => html`${i > 0 && ', '}<code>${name}</code>`)}${
     domains.length > NAMED_MAX && ' and more'
   }`
-  return html`One a line; <code>*</code> = every domain of the account. ${
-    domains.length === 0 ? 'It has none yet but the sandbox.' : html`It has ${names}.`
-  }`
+  const own = domains.length === 0 ? 'Your account has no domain yet.' : html`Your domains: ${names}.`
+  return html`Domains the key may send from, one per line. <code>*</code> = all domains of the account. ${own}`
 }
 
-const CHOICES: Array<[value: string, text: string]> = [['', 'As the domain says'], ['true', 'Yes'], ['false', 'No']]
+const CHOICES: Array<[value: string, text: string]> = [['', "Domain's default"], ['true', 'On'], ['false', 'Off']]
 
-/** What holds for mail that does not say it itself. */
+/** Used for emails that do not set these themselves. */
 export function defaultFields (typed: KeyFields): Html {
-  return html`<fieldset><legend>For mail that does not say it itself</legend><div class="columns">${
-    select('opens', 'Track opens', CHOICES, typed.opens)
-  }
-${select('clicks', 'Track clicks', CHOICES, typed.clicks)}${
-    select('unsubscribe', 'Offer to unsubscribe', CHOICES, typed.unsubscribe)
-  }</div></fieldset>`
+  return html`<fieldset><legend>Defaults for emails sent with this key</legend><div class="columns">
+${select('opens', 'Track opens', CHOICES, typed.opens)}
+${select('clicks', 'Track clicks', CHOICES, typed.clicks)}
+${select('unsubscribe', 'Unsubscribe link', CHOICES, typed.unsubscribe)}</div></fieldset>`
 }

@@ -2,24 +2,23 @@ import type { Email } from 'postal-mime'
 import { readHead, subjectOf } from '#src/content/read.ts'
 import type { CaughtMail } from '#src/operations/caught-mail.ts'
 
-/** A file of a mail. */
+/** An attachment. */
 interface MailFile {
   name: string
   type: string
   body: Buffer
 }
 
-/** What a list tells of a mail. `author` = who it says it is from: the envelope has the return path, an address for
- *  bounces. */
-export interface Head {
+/** A mail in a list. `author` = of the From header: the envelope has the return path, an address for bounces. */
+export interface MailHead {
   subject: string
   author: string
 }
 
-const heads = new WeakMap<CaughtMail, Head>()
+const heads = new WeakMap<CaughtMail, MailHead>()
 
-/** Reads the headers only, and once: the list is drawn again every few seconds. */
-export async function headIn (mail: CaughtMail): Promise<Head> {
+/** Reads the headers only, and once: the list refreshes every few seconds. */
+export async function headIn (mail: CaughtMail): Promise<MailHead> {
   const known = heads.get(mail)
   if (known !== undefined) return known
   const read = await readHead(mail.raw)
@@ -36,7 +35,7 @@ export function filesOf ({ attachments }: Email): MailFile[] {
   }))
 }
 
-/** The id of the email that a Message-ID of ours names; null for any other. */
+/** The email's id in a Message-ID of ours; null for any other. */
 export function emailIdIn (messageId: string | undefined): string | null {
   return /^<(em_[0-9a-z]{26})\.\d+@/.exec(messageId ?? '')?.[1] ?? null
 }

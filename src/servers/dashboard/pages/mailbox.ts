@@ -10,7 +10,7 @@ import {
   codeBlock,
   copyable,
   empty,
-  facts,
+  detailList,
   heading,
   pager,
   refreshed,
@@ -21,17 +21,16 @@ import {
   withQuery
 } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
-import { Missing, type Answer, type Pages, type Visit } from '../visit.ts'
+import { PageNotFound, type PageResult, type Pages, type Visit } from '../visit.ts'
 import { framed, mailFrame, withPictures } from '../mail-frame.ts'
-import { emailIdIn, filesOf, headIn, type Head } from './mailbox-mail.ts'
-import { orBehind } from '../behind.ts'
+import { emailIdIn, filesOf, headIn, type MailHead } from './mailbox-mail.ts'
+import { ifAvailable } from '../if-available.ts'
 
 const PAGE_ROWS = 50
 const REFRESH_S = 3
 const SOURCE_BYTES_MAX = 200_000
-const KEPT = 'the newest 500 are kept in memory, fewer when they are more than 200 MB'
 
-/** Mail that the built-in catcher took: for whoever runs this installation, and only where it catches mail. */
+/** The mail in the built-in mail catcher: for operators, where this process runs one. */
 export function mailboxPages (pages: Pages, { mailbox, publicUrl }: DashboardContext): void {
   pages.get('/mailbox', async visit => await listPage(visit, own(visit), publicUrl))
 
@@ -54,23 +53,23 @@ export function mailboxPages (pages: Pages, { mailbox, publicUrl }: DashboardCon
 
   pages.get('/mailbox/:id/files/:place', async visit => {
     const file = filesOf(await readMail(find(visit).raw))[Number(visit.params.place)]
-    if (file === undefined) throw new Missing('The mail has no such file.')
+    if (file === undefined) throw new PageNotFound('This attachment does not exist.')
     return download('application/octet-stream', file.name, file.body)
   })
 
   function own (visit: Visit): CaughtMailbox {
-    if (mailbox === null || !visit.isOperator) throw new Missing('There is no such page.')
+    if (mailbox === null || !visit.isOperator) throw new PageNotFound()
     return mailbox
   }
 
   function find (visit: Visit): CaughtMail {
     const mail = own(visit).message(visit.params.id!)
-    if (mail === null) throw new Missing(`There is no such mail here: ${KEPT}, until Jetpost stops.`)
+    if (mail === null) throw new PageNotFound(`This mail is not in the mailbox. ${LIMITS}`)
     return mail
   }
 }
 
-async function listPage (visit: Visit, mailbox: CaughtMailbox, publicUrl: string): Promise<Answer> {
+async function listPage (visit: Visit, mailbox: CaughtMailbox, publicUrl: string): Promise<PageResult> {
   const all = mailbox.messages()
   const before = visit.query.get('cursor')
   const left = before === null ? all : all.filter(({ id }) => id < before)
@@ -80,15 +79,17 @@ async function listPage (visit: Visit, mailbox: CaughtMailbox, publicUrl: string
     ? nothingYet(publicUrl)
     : html`${rowsOf(visit, rows)}${pager(visit, left.length > PAGE_ROWS ? shown.at(-1)!.id : null)}`
   const page = html`${heading('Mailbox')}
-<p class="hint">What goes no further than here: all mail while neither a relay nor sending straight to MX is set up, and always that of test keys and to the test
-addresses. Of these ${KEPT}.</p>
+<p class="hint">Mail that the built-in mail catcher keeps instead of delivering it: all mail while neither a relay nor
+direct mode is set up, and always mail of test keys and to test addresses. ${LIMITS}</p>
 <div ${refreshed(visit, REFRESH_S, 'caught')}>${body}</div>`
   return { title: 'Mailbox', section: 'mailbox', page }
 }
 
-type Row = CaughtMail & Head
+const LIMITS = 'It holds the newest 500 mails in memory, up to 200 MB, until Jetpost stops.'
 
-function rowsOf (visit: Visit, rows: Row[]): Html {
+type MailboxRow = CaughtMail & MailHead
+
+function rowsOf (visit: Visit, rows: MailboxRow[]): Html {
   return table(
     'Caught mail, newest first',
     [
@@ -111,29 +112,29 @@ function nothingYet (publicUrl: string): Html {
   const curl = curlFor(publicUrl, '/api/emails', FIRST_EMAIL)
   return empty(
     'No mail yet',
-    'Send one to a test address: it shows up here within seconds.',
-    codeBlock(curl, 'A request that sends mail')
+    'Send an email to a test address. It appears here within seconds.',
+    codeBlock(curl, 'Send an email')
   )
 }
 
-/** Mail of every account is caught here: null when the visitor's has no such email, or nobody knows now. */
+/** The id of the email if it is the visitor's; null for other accounts' mail, and while emails are unavailable. */
 async function ownEmail ({ api }: Visit, id: string | null): Promise<string | null> {
   try {
-    return id === null ? null : (await orBehind(api.emails.get(id)))?.id ?? null
+    return id === null ? null : (await ifAvailable(api.emails.get(id)))?.id ?? null
   } catch (error) {
     if (error instanceof JetpostError && error.status === 404) return null
     throw error
   }
 }
 
-const CANNOT =
-  html`<p class="box warn">This mail cannot be taken apart: its headers are longer than 2 MB, or its parts too deep in one another. Its source is below.</p>`
+const UNPARSABLE = html`<p class="box warn">This mail cannot be parsed: its headers are longer than 2 MB, or its parts
+are nested too deeply. Its source is below.</p>`
 
 const VIEWS = { html: 'HTML', text: 'Text', headers: 'Headers', source: 'Source' }
-type View = keyof typeof VIEWS
+type MailView = keyof typeof VIEWS
 
-function mailPage (visit: Visit, mail: Row, read: Email, email: string | null): Answer {
-  const views = (Object.keys(VIEWS) as View[]).filter(view => view === 'source' || (read[view]?.length ?? 0) > 0)
+function mailPage (visit: Visit, mail: MailboxRow, read: Email, email: string | null): PageResult {
+  const views = (Object.keys(VIEWS) as MailView[]).filter(view => view === 'source' || (read[view]?.length ?? 0) > 0)
   const view = views.find(name => name === visit.query.get('view')) ?? views[0]!
   const page = html`${
     heading(
@@ -144,7 +145,7 @@ function mailPage (visit: Visit, mail: Row, read: Email, email: string | null): 
     )
   }
 <section class="card" aria-label="Envelope">${
-    facts([
+    detailList([
       ['From', mail.from || '<>'],
       ['To', mail.to.join(', ')],
       ['Received', time(new Date(mail.receivedMs), visit.nowMs)],
@@ -152,7 +153,7 @@ function mailPage (visit: Visit, mail: Row, read: Email, email: string | null): 
       read.messageId === undefined ? null : ['Message-ID', copyable(read.messageId, 'Copy the Message-ID')]
     ])
   }</section>
-${read === UNREADABLE && CANNOT}${
+${read === UNREADABLE && UNPARSABLE}${
     tabs(
       'Parts of the mail',
       views.map(name => ({ href: withQuery(visit, { view: name }), text: VIEWS[name], isCurrent: name === view }))
@@ -163,7 +164,7 @@ ${read.attachments.length > 0 && filesCard(mail, read)}`
   return { title: mail.subject, section: 'mailbox', page }
 }
 
-function partOf (visit: Visit, mail: CaughtMail, read: Email, view: View): Html {
+function partOf (visit: Visit, mail: CaughtMail, read: Email, view: MailView): Html {
   switch (view) {
     case 'html':
       return htmlView(visit, mail)
@@ -181,9 +182,9 @@ function partOf (visit: Visit, mail: CaughtMail, read: Email, view: View): Html 
 
 function htmlView (visit: Visit, { id }: CaughtMail): Html {
   const images = visit.query.has('images')
-  const hint = images ? 'Pictures are fetched from wherever the mail says.' : 'Pictures from elsewhere are not fetched.'
+  const hint = images ? 'Remote images are shown.' : 'Remote images are not loaded.'
   return html`<p class="hint">${hint} <a href="${withQuery(visit, { images: images ? null : '1' })}">${
-    images ? 'Leave them out' : 'Show them'
+    images ? 'Hide images' : 'Show images'
   }</a></p>
 ${mailFrame(`/dashboard/mailbox/${id}/html${images ? '?images=1' : ''}`, 'HTML of the mail')}`
 }
@@ -192,13 +193,13 @@ function sourceView ({ raw }: CaughtMail): Html {
   const shown = new TextDecoder().decode(raw.subarray(0, SOURCE_BYTES_MAX))
   return html`${
     raw.length > SOURCE_BYTES_MAX &&
-    html`<p class="hint">The first ${size(SOURCE_BYTES_MAX)}; the file has all of it.</p>`
+    html`<p class="hint">The first ${size(SOURCE_BYTES_MAX)}. Download the file to see all of it.</p>`
   }${codeBlock(shown, 'Source of the mail')}`
 }
 
 function filesCard ({ id }: CaughtMail, read: Email): Html {
-  return html`<section class="card below"><h2>Files</h2>${
-    table('Files of the mail', [
+  return html`<section class="card below"><h2>Attachments</h2>${
+    table('Attachments of the mail', [
       {
         name: 'Name',
         kind: 'wide',

@@ -1,27 +1,27 @@
-import { judgeLag } from '../judges.ts'
+import { lagState } from '../thresholds.ts'
 import type { ConsumerStatus, StreamStatus } from '#src/nats/status.ts'
-import type { Operations } from '#src/operations/operations.ts'
+import type { OperationsService } from '#src/operations/operations.ts'
 import type { ProjectionReport } from '#src/operations/projection-monitor.ts'
-import { counted, span } from '../parts.ts'
+import { counted, duration, sentence } from '../parts.ts'
 import { worstFirst, type Concern } from './concerns.ts'
-import { tabName, type Tab } from './operations-parts.ts'
+import { tabName, type OperationsTab } from './operations-parts.ts'
 import { alarmsIn } from './operations-reputation.ts'
-import { standingOf } from './operations-streams.ts'
+import { consumerState } from './operations-streams.ts'
 
-/** All of the installation that somebody should look at, the worst first: for its operators alone. */
-export async function concernsIn (operations: Operations, asked = operations.checks()): Promise<Concern[]> {
+/** Everything of the installation that needs attention, the worst first: for operators alone. */
+export async function concernsIn (operations: OperationsService, checks = operations.checks()): Promise<Concern[]> {
   const [parts, streams, consumers, projections, reputation] = await Promise.all([
-    asked,
+    checks,
     operations.streams(),
     operations.consumers(),
     operations.projectionReports(),
     operations.reputation()
   ])
   return worstFirst([
-    ...parts.flatMap((
-      { name, reason }
-    ) => (reason === null ? [] : [concern('bad', '', `The part ${name} is not ready`, reason)])),
-    ...silence(new Set([streams, consumers, projections, reputation].flatMap(({ problems }) => problems))),
+    ...parts.flatMap(({ name, reason }) =>
+      reason === null ? [] : [concern('bad', '', `Health check ${name} fails`, sentence(reason))]
+    ),
+    ...unavailableConcern(new Set([streams, consumers, projections, reputation].flatMap(({ problems }) => problems))),
     ...streams.value.flatMap(ofStream),
     ...consumers.value.flatMap(ofConsumer),
     ...projections.value.flatMap(ofProjection),
@@ -29,7 +29,7 @@ export async function concernsIn (operations: Operations, asked = operations.che
   ])
 }
 
-function concern (tone: Concern['tone'], at: Tab, what: string, why: string): Concern {
+function concern (tone: Concern['tone'], at: OperationsTab, what: string, why: string): Concern {
   return {
     tone,
     what,
@@ -39,65 +39,41 @@ function concern (tone: Concern['tone'], at: Tab, what: string, why: string): Co
   }
 }
 
-function silence (problems: Set<string>): Concern[] {
+function unavailableConcern (problems: Set<string>): Concern[] {
   if (problems.size === 0) return []
   return [
     concern(
       'bad',
       '',
-      'Something does not answer',
-      `${[...problems].join(' ')} What was accepted is safe in the log; lists may not be up to date.`
+      'A server does not answer',
+      `${[...problems].join(' ')} Accepted emails are safe in the log. Lists may be out of date.`
     )
   ]
 }
 
 function ofStream ({ name, replicasBehind }: StreamStatus): Concern[] {
-  return replicasBehind.length === 0
-    ? []
-    : [
-      concern(
-        'warn',
-        '/streams',
-        `The stream ${name} has copies that are behind or away`,
-        `They are on ${replicasBehind.join(', ')}.`
-      )
-    ]
+  if (replicasBehind.length === 0) return []
+  const why = `Replicas on ${replicasBehind.join(', ')}.`
+  return [concern('warn', '/streams', `Stream ${name} has replicas that are behind or offline`, why)]
 }
 
 function ofConsumer (consumer: ConsumerStatus): Concern[] {
-  const { state, means } = standingOf(consumer)
+  const { state, text } = consumerState(consumer)
   if (state === 'idle' || state === 'working') return []
-  const isStill = state === 'nobody'
-  return [
-    concern(
-      isStill ? 'bad' : 'warn',
-      '/streams',
-      `The consumer ${consumer.name} is ${isStill ? 'at a standstill' : 'behind'}`,
-      means
-    )
-  ]
+  return [concern(state === 'stalled' ? 'bad' : 'warn', '/streams', `Consumer ${consumer.name} is ${state}`, text)]
 }
 
 function ofProjection ({ name, lag, status }: ProjectionReport): Concern[] {
+  const concerns: Concern[] = []
+  if (lag !== null && lagState(lag) === 'behind') {
+    const why = `By ${counted(lag.facts, 'fact')} and ${duration(lag.seconds * 1000)}. ` +
+      'Emails are still sent; lists are out of date.'
+    concerns.push(concern('warn', '/projections', `Projection ${name} is behind the log`, why))
+  }
   const deadLetters = status?.deadLetters ?? 0
-  return [
-    ...(lag !== null && judgeLag(lag) === 'behind' ?
-      [concern(
-        'warn',
-        '/projections',
-        `The view ${name} is behind the log`,
-        `By ${counted(lag.facts, 'fact')}, and by ${
-          span(lag.seconds * 1000)
-        }. Sending goes on; lists show less than has happened.`
-      )] :
-      []),
-    ...(deadLetters > 0 ?
-      [concern(
-        'bad',
-        '/dead-letters',
-        `${counted(deadLetters, 'fact')} could not be written into the view ${name}`,
-        'What could not be written is dead-lettered: it is in the log, and lists do without it.'
-      )] :
-      [])
-  ]
+  if (deadLetters > 0) {
+    const what = `Projection ${name} has ${counted(deadLetters, 'dead-lettered fact')}`
+    concerns.push(concern('bad', '/dead-letters', what, 'It could not write them. Lists lack them; the log has them.'))
+  }
+  return concerns
 }

@@ -1,20 +1,20 @@
 import { html, type Html } from '#src/base/html.ts'
-import type { DeadLetterReport } from '#src/operations/projection-monitor.ts'
+import type { ProjectionDeadLetters } from '#src/operations/projection-monitor.ts'
 import { OperationsUnavailable } from '#src/operations/report.ts'
-import { act, counted, empty, number, table, time } from '../parts.ts'
+import { actionButton, counted, empty, number, table, time } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
-import { Missing, type Pages, type Visit } from '../visit.ts'
+import { PageNotFound, type Pages, type Visit } from '../visit.ts'
 import { operationsPage, problemBox } from './operations-parts.ts'
 
 const PAGE = '/dashboard/operations/dead-letters'
-const NOTHING =
-  'A fact that a view cannot take is put aside with the reason, and the view goes on without it. It would be listed here.'
+const NOTHING = 'A fact that a projection cannot write is dead-lettered: set aside here with the reason, while the ' +
+  'projection continues.'
 
-/** Facts that views go on without. */
+/** Facts that projections could not write, and retrying them. */
 export function deadLetterPages (pages: Pages, { operations }: DashboardContext): void {
   pages.get('/operations/dead-letters', async visit => {
     const { value, problems } = await operations.projections.deadLetters()
-    const nothing = problems.length === 0 && empty('Nothing is dead-lettered', NOTHING)
+    const nothing = problems.length === 0 && empty('No dead-lettered facts', NOTHING)
     return operationsPage(
       '/dead-letters',
       html`${problemBox(problems)}${
@@ -27,32 +27,33 @@ export function deadLetterPages (pages: Pages, { operations }: DashboardContext)
     const { value, problems } = await operations.projections.deadLetters()
     if (problems.length > 0) throw new OperationsUnavailable(problems.join(' '))
     const report = value.find(({ projection }) => projection === visit.params.name)
-    if (report === undefined) throw new Missing('Nothing is dead-lettered there any more.')
+    if (report === undefined) throw new PageNotFound('This projection has no dead-lettered facts any more.')
     const left = await operations.projections.retryDeadLetters(report.projection)
     return { to: PAGE, notice: noticeOf(report, left) }
   })
 }
 
-function noticeOf ({ projection, count }: DeadLetterReport, left: number | null): string {
-  if (left === null) return 'The dead-lettered facts are being tried again; it takes a while. Look again soon.'
-  if (left === 0) return `All dead-lettered facts of ${projection} are done with.`
-  return `Tried again: ${counted(Math.max(0, count - left), 'fact')} of ${projection} could be taken, ${
-    number(left)
-  } could not, for the reasons below.`
+function noticeOf ({ projection, count }: ProjectionDeadLetters, left: number | null): string {
+  if (left === null) return 'The retry of dead-lettered facts takes longer. Check again soon.'
+  if (left === 0) return `No dead-lettered facts left in ${projection}.`
+  const written = counted(Math.max(0, count - left), 'fact')
+  return `Retried: ${projection} wrote ${written} and could not write ${number(left)}. The reasons are below.`
 }
 
-const WHAT_TO_DO = html`<section class="card"><h2>What this is, and what to do</h2>
-<p>These facts are in the log, whole and safe; a view could not take them, so lists and figures lack them.
-They are tried again at each start, every ten minutes, and when you say so.</p>
-<ul><li><strong>An unknown fact, or one that does not fit:</strong> a newer version of Jetpost wrote it, or something that is not Jetpost. Run the newer version everywhere.</li>
-<li><strong>PostgreSQL refuses a value:</strong> look at the reason, mend the database where it is at fault, and try again.</li>
-<li><strong>Is anything else missing?</strong> <code>jetpost verify</code> compares the view with the log, row by row.</li></ul></section>`
+const WHAT_TO_DO = html`<section class="card"><h2>What to do</h2>
+<p>A projection could not write these facts. They are safe in the log, but lists and statistics lack them. Jetpost
+retries them at each start and every ten minutes.</p>
+<ul><li><strong>Unknown or unexpected fact:</strong> a newer version of Jetpost, or another program, wrote it. Run the
+newer version everywhere.</li>
+<li><strong>PostgreSQL refused a value:</strong> read the reason, fix the database, and retry.</li>
+<li><strong>To check for other differences:</strong> <code>jetpost verify</code> compares a projection with the log, row
+by row.</li></ul></section>`
 
-function sectionOf (visit: Visit, { projection, count, facts }: DeadLetterReport): Html {
-  const again = act(visit, 'Try again now', { action: `${PAGE}/${projection}/retry` })
+function sectionOf (visit: Visit, { projection, count, facts }: ProjectionDeadLetters): Html {
+  const retry = actionButton(visit, 'Retry now', { action: `${PAGE}/${projection}/retry` })
   return html`<section class="card"><div class="head"><h2>${projection}: ${
     counted(count, 'dead-lettered fact')
-  }</h2><div class="actions">${again}</div></div>
+  }</h2><div class="actions">${retry}</div></div>
 ${facts.length < count && html`<p class="hint">The newest ${facts.length}.</p>`}
 ${
     table(`Dead-lettered facts of ${projection}`, [

@@ -1,38 +1,38 @@
 import { html, type Html, type Value } from '#src/base/html.ts'
 import { OperationsUnavailable } from '#src/operations/report.ts'
 import { heading, tabs } from '../parts.ts'
-import { Missing, Unfit, type Answer, type Handler, type Pages } from '../visit.ts'
+import { PageNotFound, FormRefused, type PageResult, type Handler, type Pages } from '../visit.ts'
 
-const TABS: Array<[path: Tab, text: string]> = [
+const TABS: Array<[path: OperationsTab, text: string]> = [
   ['', 'Status'],
   ['/streams', 'Streams'],
   ['/projections', 'Projections'],
   ['/dead-letters', 'Dead-lettered facts'],
   ['/reputation', 'Reputation'],
   ['/accounts', 'Accounts'],
-  ['/mail', 'Mail received']
+  ['/mail', 'Inbound mail']
 ]
-export type Tab = '' | '/streams' | '/projections' | '/dead-letters' | '/reputation' | '/accounts' | '/mail'
+export type OperationsTab = '' | '/streams' | '/projections' | '/dead-letters' | '/reputation' | '/accounts' | '/mail'
 
-export function tabName (tab: Tab): string {
+export function tabName (tab: OperationsTab): string {
   return TABS.find(([path]) => path === tab)![1]
 }
 
-/** A page of Operations, with the way to the others. */
-export function operationsPage (tab: Tab, body: Value): Answer {
-  const views = TABS.map(([path, text]) => ({ href: `/dashboard/operations${path}`, text, isCurrent: path === tab }))
-  const page = html`${heading('Operations')}${tabs('Operations', views)}${body}`
+/** A page of Operations, with tabs to the others. */
+export function operationsPage (tab: OperationsTab, body: Value): PageResult {
+  const items = TABS.map(([path, text]) => ({ href: `/dashboard/operations${path}`, text, isCurrent: path === tab }))
+  const page = html`${heading('Operations')}${tabs('Operations', items)}${body}`
   return { title: tab === '' ? 'Operations' : `${tabName(tab)} · Operations`, section: 'operations', page }
 }
 
-/** Pages that are there for nobody but the operator: they show, and change, what is everybody's. */
+/** Pages for operators alone: they show and change what all accounts share. */
 export function operatorsOnly (pages: Pages): Pages {
   const guarded = (handler: Handler): Handler => async visit => {
-    if (!visit.isOperator) throw new Missing('There is no such page.')
+    if (!visit.isOperator) throw new PageNotFound()
     try {
       return await handler(visit)
     } catch (error) {
-      throw error instanceof OperationsUnavailable ? new Unfit(`${error.message} Try again in a moment.`) : error
+      throw error instanceof OperationsUnavailable ? new FormRefused(`${error.message} Try again in a moment.`) : error
     }
   }
   return {
@@ -41,10 +41,10 @@ export function operatorsOnly (pages: Pages): Pages {
   }
 }
 
-/** What could not be learnt, and why. */
+/** What is unknown now, and why. */
 export function problemBox (problems: string[]): Html | null {
-  const told = [...new Set(problems)]
-  return told.length === 0
+  const texts = [...new Set(problems)]
+  return texts.length === 0
     ? null
-    : html`<div class="box bad" role="status">${told.map(text => html`<div>${text}</div>`)}</div>`
+    : html`<div class="box bad" role="status">${texts.map(text => html`<div>${text}</div>`)}</div>`
 }

@@ -1,63 +1,64 @@
 import { html, type Html, type Value } from '#src/base/html.ts'
-import { judgeLag } from '../judges.ts'
+import { lagState } from '../thresholds.ts'
 import type { ProjectionReport, Rebuild } from '#src/operations/projection-monitor.ts'
-import { act, badge, counted, number, refreshed, size, span, table, time } from '../parts.ts'
+import { actionButton, badge, counted, number, refreshed, size, duration, table, time } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
-import { Missing, Unfit, type Pages, type Visit } from '../visit.ts'
+import { PageNotFound, FormRefused, type Pages, type Visit } from '../visit.ts'
 import { operationsPage, problemBox } from './operations-parts.ts'
 
-const EVERY_S = 5
+const REFRESH_S = 5
 const PAGE = '/dashboard/operations/projections'
 
-/** The views, and to make them anew. */
+/** The projections, and rebuilding them. */
 export function projectionsPages (pages: Pages, { operations, log }: DashboardContext): void {
   pages.get('/operations/projections', async visit => {
     const { value, problems } = await operations.projectionReports()
     const runs = value.some(({ rebuild }) => rebuild?.state === 'running')
     return operationsPage(
       '/projections',
-      html`<div ${refreshed(visit, runs ? 1 : EVERY_S, 'projections')}>
+      html`<div ${refreshed(visit, runs ? 1 : REFRESH_S, 'projections')}>
 ${problemBox(problems)}
 <section class="card"><h2>Projections</h2>
-<p class="hint">Each makes a view of what the log says, in PostgreSQL. A view can be made anew from the log at any time, beside the one that is read;
-reading, accepting and sending go on.</p>
+<p class="hint">A projection writes facts of the log into tables of PostgreSQL. You can rebuild it from the log at any
+time; everything else works meanwhile.</p>
 ${
         table('Projections', [
           {
-            name: 'View',
+            name: 'Projection',
             kind: 'wide',
             cell: ({ name, version }) =>
               html`<strong>${name}</strong> <span class="hint">version ${version}<br>${SHOWS[name]!}</span>`
           },
-          { name: 'State', cell: stateOf },
+          { name: 'Status', cell: stateOf },
           { name: 'Dead-lettered', kind: 'num', cell: ({ status }) => deadLettersOf(status) },
           { name: 'Size', kind: 'num', cell: ({ status }) => (status === null ? none() : size(status.bytes)) },
-          { name: 'Made', cell: ({ status }) => time(status?.madeAt, visit.nowMs) },
+          { name: 'Built', cell: ({ status }) => time(status?.madeAt, visit.nowMs) },
           { name: 'Rebuild', kind: 'wide', cell: projection => rebuildOf(visit, projection) }
         ], value)
       }</section></div>
-<p class="hint">From a shell: <code>jetpost rebuild emails</code> does the same, and <code>jetpost verify</code> proves views against the log without changing them.</p>`
+<p class="hint">In a shell, <code>jetpost rebuild emails</code> does the same, and <code>jetpost verify</code> compares
+projections with the log.</p>`
     )
   })
 
   pages.post('/operations/projections/:name/rebuild', async visit => {
     const name = known(visit)
     const refused = await operations.projections.rebuild(name)
-    if (refused !== null) throw new Unfit(refused)
-    log.info({ projection: name, account: visit.account.id, keyId: visit.key.id }, 'a rebuild was asked for')
-    return { to: PAGE, notice: `The view ${name} is made anew. This page shows how far it is; you may leave it.` }
+    if (refused !== null) throw new FormRefused(refused)
+    log.info({ projection: name, account: visit.account.id, keyId: visit.key.id }, 'rebuild requested')
+    return { to: PAGE, notice: `Rebuild of ${name} started. This page shows its progress; you can leave it.` }
   })
 
   pages.post('/operations/projections/:name/stop', async visit => {
     const name = known(visit)
     const notice = operations.projections.stopRebuild(name)
-      ? `The rebuild of ${name} is stopped. The next one goes on from where it was.`
-      : `No rebuild of ${name} runs here.`
+      ? `Rebuild of ${name} stopped. The next one continues from there.`
+      : `This process runs no rebuild of ${name}.`
     return { to: PAGE, notice }
   })
 
   function known ({ params: { name } }: Visit): string {
-    if (!Object.hasOwn(SHOWS, name!)) throw new Missing('There is no such projection.')
+    if (!Object.hasOwn(SHOWS, name!)) throw new PageNotFound('This projection does not exist.')
     return name!
   }
 }
@@ -67,9 +68,9 @@ const SHOWS: Record<string, string> = {
   deliveries: 'Webhook deliveries and their attempts',
   suppressions: 'Suppressed addresses',
   templates: 'Templates and their versions',
-  stats: 'Counts and rates by hour',
-  usage: 'Counts of closed months',
-  erasures: 'What was forgotten, and when'
+  stats: 'Statistics by hour',
+  usage: 'Usage of past months',
+  erasures: 'Erasures and their receipts'
 }
 
 const none = () => html`<span class="none">–</span>`
@@ -77,15 +78,15 @@ const none = () => html`<span class="none">–</span>`
 function stateOf ({ lag, status, isRebuiltElsewhere }: ProjectionReport): Html {
   if (status === null) {
     return isRebuiltElsewhere
-      ? badge('being made', 'busy')
-      : html`<span class="none">not known</span>`
+      ? badge('rebuilding', 'busy')
+      : html`<span class="none">unknown</span>`
   }
-  if (lag === null) return html`<span class="none">not known</span>`
-  const state = judgeLag(lag)
+  if (lag === null) return html`<span class="none">unknown</span>`
+  const state = lagState(lag)
   if (state === 'up to date') return badge(state, 'good')
   return html`${state === 'busy' ? badge('catching up', 'busy') : badge(state)}<br><span class="hint">${
     counted(lag.facts, 'fact')
-  }, ${span(lag.seconds * 1000)}</span>`
+  }, ${duration(lag.seconds * 1000)}</span>`
 }
 
 function deadLettersOf (status: ProjectionReport['status']): Value {
@@ -97,18 +98,17 @@ function deadLettersOf (status: ProjectionReport['status']): Value {
 
 function rebuildOf (visit: Visit, { name, status, factsMax, isRebuiltElsewhere, rebuild }: ProjectionReport): Html {
   if (rebuild?.state === 'running') {
-    return html`${progressOf(name, rebuild)}${act(visit, 'Stop', { action: `${PAGE}/${name}/stop` })}`
+    return html`${progressOf(name, rebuild)}${actionButton(visit, 'Stop', { action: `${PAGE}/${name}/stop` })}`
   }
   if (isRebuiltElsewhere) {
-    return html`${badge('being made', 'busy')} <span class="hint">by another process, or by the projector itself</span>`
+    return html`${badge('rebuilding', 'busy')} <span class="hint">in another process or by the projector</span>`
   }
   const facts = factsMax === null ? 'the facts of its streams' : `up to ${counted(factsMax, 'fact')}`
-  const disk = status === null ? '' : ` and writes a second copy of about ${size(status.bytes)}`
-  const cost = `It reads ${facts}${disk}; then the two change places.`
-  const confirm =
-    `Make the view ${name} anew? ${cost} Nobody waits: reading, accepting and sending go on, though NATS and PostgreSQL have more to do meanwhile.`
+  const disk = status === null ? '' : ` and writes about ${size(status.bytes)} to new tables`
+  const confirm = `Rebuild ${name}? It reads ${facts}${disk}, which then replace the present ones. ` +
+    'Everything else works meanwhile, but NATS and PostgreSQL have more load.'
   return html`${endOf(visit, rebuild)}${
-    act(visit, 'Rebuild', { action: `${PAGE}/${name}/rebuild`, confirm, confirmLabel: `Rebuild ${name}` })
+    actionButton(visit, 'Rebuild', { action: `${PAGE}/${name}/rebuild`, confirm, confirmLabel: `Rebuild ${name}` })
   }`
 }
 
@@ -119,8 +119,8 @@ function progressOf (name: string, { progress }: Rebuild): Html {
     ? barOf(name, total, done)
     : html`<progress aria-label="Rebuild of ${name}"></progress>`
   const speed = [
-    ...(perS === 0 ? [] : [`${number(Math.round(perS))} a second`]),
-    ...(leftS === null ? [] : [`${span(Math.ceil(leftS) * 1000)} left`])
+    ...(perS === 0 ? [] : [`${number(Math.round(perS))} per second`]),
+    ...(leftS === null ? [] : [`${duration(Math.ceil(leftS) * 1000)} left`])
   ]
   const text = stage === 'facts'
     ? [`${Math.floor(share * 100)} %, ${number(done)} of ${counted(total, 'fact')}`, ...speed].join(' · ')
@@ -135,9 +135,9 @@ function barOf (name: string, total: number, done: number): Html {
 const NO_PROGRESS = { stage: 'beginning', done: 0, total: 0, perS: 0, leftS: null } as const
 
 const STAGES = {
-  beginning: 'It begins.',
-  indexes: 'All facts are read; its indexes are made.',
-  'catching up': 'It catches up with what came meanwhile.'
+  beginning: 'Starting.',
+  indexes: 'All facts read. Building indexes.',
+  'catching up': 'Catching up with new facts.'
 }
 
 function endOf (visit: Visit, rebuild: Rebuild | null): Html | null {
@@ -147,7 +147,7 @@ function endOf (visit: Visit, rebuild: Rebuild | null): Html | null {
   const texts = {
     done: html`${when}: ${counted(facts, 'fact')} in ${seconds.toFixed(1)} s`,
     failed: html`${when}: ${reason}`,
-    stopped: html`${when}; the next one goes on from there`
+    stopped: html`${when}; the next one continues from there`
   }
   return html`<p role="status">${badge(state)} <span class="hint">${texts[state]}</span></p>`
 }

@@ -1,28 +1,26 @@
 import { html, type Html } from '#src/base/html.ts'
-import { BOUNCES, COMPLAINTS, judge } from '../judges.ts'
+import { BOUNCES, COMPLAINTS, rateState } from '../thresholds.ts'
 import type { RateReport, ReputationReport } from '#src/operations/operations.ts'
 import { badge, empty, number, percent, table } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import type { Pages } from '../visit.ts'
 import { operationsPage, problemBox } from './operations-parts.ts'
 
-const NOTHING =
-  'Here stands, for each sending domain, how much of its mail came back, and how often people called it spam.'
+const NOTHING = 'Bounce and complaint rates by sending domain appear here.'
 
-/** How mail of each sending domain fares. */
+/** Bounce and complaint rates by sending domain. */
 export function reputationPages (pages: Pages, { operations, services }: DashboardContext): void {
   pages.get('/operations/reputation', async () => {
     const { value, problems } = await operations.reputation()
-    const nothing = problems.length === 0 && empty('No mail in the last 7 days', NOTHING)
+    const nothing = problems.length === 0 && empty('No emails in the last 7 days', NOTHING)
     return operationsPage(
       '/reputation',
       html`${problemBox(problems)}${
         value.length === 0 ? nothing : html`<section class="card">
 <h2>Bounces and complaints by sending domain</h2>
-<p class="hint">Providers lose their trust in a sender from about ${percent(BOUNCES.rateMax)} bounces or ${
-          percent(COMPLAINTS.rateMax)
-        } complaints on.
-A rate counts here from ${BOUNCES.ofMin} mails on, complaints from the second one on. Those are first of which most came back; the sandbox is left out.</p>
+<p class="hint">Mailbox providers lose trust in a sender above ${percent(BOUNCES.rateMax)} bounces or
+${percent(COMPLAINTS.rateMax)} complaints. Rates are judged from ${BOUNCES.ofMin} emails and two complaints on. Without
+the sandbox; the domain with the most bounces is first.</p>
 ${
           table('Bounces and complaints by sending domain', [
             {
@@ -37,9 +35,9 @@ ${
             { name: 'Complaints, 7 d', cell: ({ week }) => cell(complaintsIn(week)) }
           ], value)
         }</section>
-<p class="hint">Too many bounces: an old or bought list; send to addresses that asked for it and were confirmed. Too many complaints:
-people do not know why they get the mail, or cannot get rid of it.
-Bounced and complaining addresses are suppressed by themselves.</p>`
+<p class="hint">Too many bounces: the list is old or was bought. Send to addresses that asked for it and were confirmed.
+Too many complaints: people do not know why they get the email, or cannot unsubscribe. Jetpost suppresses addresses that
+bounced or complained.</p>`
       }`
     )
   })
@@ -49,7 +47,7 @@ Bounced and complaining addresses are suppressed by themselves.</p>`
   }
 }
 
-/** Of a stretch of time: what came back, and of how many. */
+/** A rate with its threshold: `part` bounces or complaints `of` so many emails. */
 interface Share {
   part: number
   of: number
@@ -72,23 +70,23 @@ const complaintsIn = ({ complained, delivered, complaintRate }: RateReport): Sha
 
 function cell ({ part, of, rate, limit }: Share): Html {
   if (of === 0) return html`<span class="none">–</span>`
-  const word = { over: badge('too many', 'bad'), near: badge('watch', 'warn'), fine: null }[judge(part, of, limit)]
+  const mark = { over: badge('too many', 'bad'), near: badge('watch', 'warn'), fine: null }[rateState(part, of, limit)]
   return html`${percent(rate)}<br><span class="hint">${number(part)} of ${number(of)}</span>${
-    word !== null && html`<br>${word}`
+    mark !== null && html`<br>${mark}`
   }`
 }
 
-/** What is over its limit, and by what it is judged. */
+/** Rates above their thresholds. */
 export function alarmsIn ({ domain, day, week }: ReputationReport): Array<{ what: string, why: string }> {
   const alarm = (what: string, shareIn: (rate: RateReport) => Share) => {
-    const stretches = [{ ...shareIn(day), when: '24 hours' }, { ...shareIn(week), when: '7 days' }]
-    const over = stretches.find(({ part, of, limit }) => judge(part, of, limit) === 'over')
+    const periods = [{ ...shareIn(day), when: '24 hours' }, { ...shareIn(week), when: '7 days' }]
+    const over = periods.find(({ part, of, limit }) => rateState(part, of, limit) === 'over')
     if (over === undefined) return []
     const { part, of, rate, limit, when } = over
     return [{
-      what: `${percent(rate)} of the mail of ${domain} ${what} in the last ${when}`,
+      what: `${percent(rate)} of emails from ${domain} ${what} in the last ${when}`,
       why: `${number(part)} of ${number(of)}. ${limit.advice}`
     }]
   }
-  return [...alarm('bounced', bouncesIn), ...alarm('was called spam', complaintsIn)]
+  return [...alarm('bounced', bouncesIn), ...alarm('were marked as spam', complaintsIn)]
 }

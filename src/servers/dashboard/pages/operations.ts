@@ -1,8 +1,8 @@
 import { html } from '#src/base/html.ts'
-import type { Operations } from '#src/operations/operations.ts'
-import { badge, facts, refreshed, table, time } from '../parts.ts'
+import type { OperationsService } from '#src/operations/operations.ts'
+import { badge, detailList, refreshed, table, time } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
-import type { Answer, Pages, Visit } from '../visit.ts'
+import type { PageResult, Pages, Visit } from '../visit.ts'
 import { concernsCard } from './concerns.ts'
 import { accountsPages } from './operations-accounts.ts'
 import { concernsIn } from './operations-concerns.ts'
@@ -13,7 +13,7 @@ import { projectionsPages } from './operations-projections.ts'
 import { reputationPages } from './operations-reputation.ts'
 import { streamsPages } from './operations-streams.ts'
 
-/** How this installation runs, for who runs it. */
+/** The state of this installation, for its operators. */
 export function operationsPages (all: Pages, context: DashboardContext): void {
   const pages = operatorsOnly(all)
   const { operations } = context
@@ -26,34 +26,33 @@ export function operationsPages (all: Pages, context: DashboardContext): void {
   mailPages(pages, context)
 }
 
-const EVERY_S = 5
-const ALL_WELL =
-  html`<p class="box good">All is well: every role works, nothing waits for long, and nothing is dead-lettered.</p>`
+const REFRESH_S = 5
+const ALL_WELL = html`<p class="box good">No problems found.</p>`
 
-async function statusPage (visit: Visit, operations: Operations): Promise<Answer> {
+async function statusPage (visit: Visit, operations: OperationsService): Promise<PageResult> {
   const { host, roles, version, sinceMs } = operations.process
-  const asked = operations.checks()
-  const [parts, concerns] = await Promise.all([asked, concernsIn(operations, asked)])
+  const checks = operations.checks()
+  const [parts, concerns] = await Promise.all([checks, concernsIn(operations, checks)])
   return operationsPage(
     '',
-    html`<div ${refreshed(visit, EVERY_S, 'status')}>
+    html`<div ${refreshed(visit, REFRESH_S, 'status')}>
 ${concerns.length === 0 ? ALL_WELL : concernsCard(concerns, '/dashboard/operations')}
 <section class="card"><h2>This process</h2>${
-      facts([
+      detailList([
         ['Host', html`<code>${host}</code>`],
         ['Roles', roles.join(', ')],
         ['Version', version],
         ['Started', time(new Date(sinceMs), visit.nowMs)]
       ])
     }</section>
-<section class="card"><h2>Roles</h2>
-<p class="hint">What this process does, as <code>/readyz</code> tells it. Where several processes share the work, each tells of its own.</p>
+<section class="card"><h2>Health checks</h2>
+<p class="hint">The checks of this process, as in <code>/readyz</code>. Other processes have their own.</p>
 ${
-      table('Roles of this process', [
-        { name: 'Role', cell: ({ name }) => html`<strong>${name}</strong>` },
-        { name: 'State', cell: ({ reason }) => (reason === null ? badge('ready') : badge('not_ready')) },
+      table('Health checks of this process', [
+        { name: 'Check', cell: ({ name }) => html`<strong>${name}</strong>` },
+        { name: 'Status', cell: ({ reason }) => (reason === null ? badge('ready') : badge('not_ready')) },
         {
-          name: 'What it does, or why it does not',
+          name: 'Details',
           kind: 'wide',
           cell: ({ name, reason }) => reason ?? html`<span class="hint">${meaningOf(name)}</span>`
         }
@@ -63,21 +62,21 @@ ${
 }
 
 const MEANINGS: Record<string, string> = {
-  nats: 'The log: everything that was asked for, and what became of it.',
-  postgres: 'The views that lists, searches and figures are read from.',
-  streams: 'Keeps the streams and consumers of the log as they should be.',
-  directory: 'Knows accounts, keys, domains and webhooks, up to date with the log.',
-  sender: 'Sends mail and records what servers answered.',
-  webhooks: 'Calls webhook endpoints, and again when they fail.',
+  nats: 'Stores all facts: what was requested and what happened.',
+  postgres: 'Stores the projections for lists, searches and statistics.',
+  streams: 'Keeps streams and consumers configured.',
+  directory: 'Has the accounts, keys, domains and webhooks of the log in memory.',
+  sender: "Sends emails and records the servers' replies.",
+  webhooks: 'Sends webhook deliveries and retries them.',
   reactions: 'Suppresses addresses after bounces and complaints.',
-  records: 'Keeps a record of each email beside its outcomes, without its content.',
-  scheduler: 'Sees to it that nothing accepted is forgotten, and clears away what is past its time.',
-  'domain checks': 'Looks at the DNS of domains again and again.',
-  usage: 'Closes the counts of months that are over.',
-  erasures: 'Takes what is to be forgotten out of the log.',
-  inbound: 'Reads mail that came back: bounces, complaints, unsubscriptions.'
+  records: 'Records each email without its content, for the time after the content has expired.',
+  scheduler: 'Starts what is due, finds what was lost, and deletes what has expired.',
+  'domain checks': 'Checks the DNS records of domains.',
+  usage: 'Closes the usage of past months.',
+  erasures: 'Erases addresses from the log.',
+  inbound: 'Reads inbound mail: bounces, complaints, unsubscribes.'
 }
 
 function meaningOf (name: string): string {
-  return name.startsWith('projection ') ? 'Writes what the log says into its view.' : MEANINGS[name] ?? ''
+  return name.startsWith('projection ') ? 'Writes facts into its tables.' : MEANINGS[name] ?? ''
 }

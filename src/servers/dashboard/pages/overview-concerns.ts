@@ -5,36 +5,36 @@ import { mayDo } from '#streams/key/decide.ts'
 import type { Domain, Key, Webhook } from '#streams/directory.ts'
 import { html } from '#src/base/html.ts'
 import { ask } from '#src/postgres/query.ts'
-import { BOUNCES, COMPLAINTS, judge } from '../judges.ts'
+import { BOUNCES, COMPLAINTS, rateState } from '../thresholds.ts'
 import { counted, number, percent, time } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import type { Visit } from '../visit.ts'
 import { worstFirst, type Concern } from './concerns.ts'
 import { concernsIn } from './operations-concerns.ts'
 import { sumOf } from './overview-figures.ts'
-import { orBehind } from '../behind.ts'
+import { ifAvailable } from '../if-available.ts'
 import { COUNTED_MAX } from './overview-queue.ts'
-import { countText } from './webhook-reads.ts'
+import { countText } from './webhook-queries.ts'
 
 const DAY_MS = 86_400_000
-/** Keys are spoken of so long before they end, and after. */
+/** A key is mentioned so long before and after it expires. */
 const KEY_BEFORE_MS = 14 * DAY_MS
 const KEY_AFTER_MS = 7 * DAY_MS
-/** Of one kind, one by one; of more, how many. */
+/** Concerns of one kind that are shown; the others are counted. */
 const SHOWN_MAX = 5
 const FAILED_MAX = 1000
 
-/** All there is to look at, the worst first; `queue` null = nobody knows now. */
+/** Everything that needs attention, the worst first; `queue` null = unknown. */
 export async function concernsOf (
   visit: Visit,
   context: DashboardContext,
   queue: Promise<Queue | null>
 ): Promise<Concern[]> {
   const { services: { directory: { now }, settings }, operations, reads } = context
-  const own = <T extends { account: string }>(things: Map<string, T>): T[] =>
-    [...things.values()].filter(({ account }) => account === visit.account.id)
+  const own = <T extends { account: string }>(entities: Map<string, T>): T[] =>
+    [...entities.values()].filter(({ account }) => account === visit.account.id)
   const webhooks = own(now.webhooks)
-  const waiting = orBehind(
+  const waiting = ifAvailable(
     ask(
       reads.pool,
       failedWaiting({ account: visit.account.id, webhooks: webhooks.map(({ id }) => id), max: FAILED_MAX })
@@ -45,7 +45,7 @@ export async function concernsOf (
     waiting,
     visit.isOperator ? concernsIn(operations) : []
   ])
-  // An endpoint may have been deleted meanwhile.
+  // An endpoint may have been deleted in the meantime.
   const failed = (waits ?? []).flatMap(({ webhook, count }) => {
     const found = now.webhooks.get(webhook)
     return found === undefined ? [] : failedConcern(found, count)
@@ -67,7 +67,7 @@ export async function concernsOf (
   ])
 }
 
-/** The worst ones of a kind, and how many more there are. */
+/** The worst concerns of a kind, and how many more there are. */
 export function shown (concerns: Concern[], to: string, kind: string): Concern[] {
   const sorted = worstFirst(concerns)
   const [worst, ...others] = sorted.slice(SHOWN_MAX)
@@ -75,26 +75,24 @@ export function shown (concerns: Concern[], to: string, kind: string): Concern[]
   const rest = {
     tone: worst.tone,
     what: counted(1 + others.length, `more ${kind}`),
-    why: 'They need the same kind of attention.',
+    why: 'They have similar problems.',
     to,
-    step: `All ${kind}s`
+    step: `Show all ${kind}s`
   }
   return [...sorted.slice(0, SHOWN_MAX), rest]
 }
 
 function endpointConcern ({ id, url, disabled, failingSince }: Webhook, nowMs: number): Concern[] {
-  const shared = { to: `/dashboard/webhooks/${id}`, step: 'Look at the endpoint' }
+  const shared = { to: `/dashboard/webhooks/${id}`, step: 'Open endpoint' }
   if (disabled !== null) {
     const why = disabled === 'gone'
-      ? 'It answered 410 Gone: nothing is sent to it.'
-      : 'It did nothing but fail for five days: nothing is sent to it.'
-    return [{ ...shared, tone: 'bad', what: `The endpoint ${url} is disabled`, why }]
+      ? 'It answered 410 Gone. Jetpost sends nothing to it.'
+      : 'All its deliveries failed for five days. Jetpost sends nothing to it.'
+    return [{ ...shared, tone: 'bad', what: `Endpoint ${url} is disabled`, why }]
   }
   if (failingSince === null) return []
-  const why = html`Nothing has got through for long: it has failed since ${
-    time(failingSince, nowMs)
-  }. After five days of that it is disabled.`
-  return [{ ...shared, tone: 'bad', what: `The endpoint ${url} is failing`, why }]
+  const why = html`No delivery has succeeded since ${time(failingSince, nowMs)}. After five days, Jetpost disables it.`
+  return [{ ...shared, tone: 'bad', what: `Endpoint ${url} is failing`, why }]
 }
 
 function domainConcern (
@@ -102,15 +100,15 @@ function domainConcern (
   { requireVerifiedDomains }: { requireVerifiedDomains: boolean },
   nowMs: number
 ): Concern[] {
-  const shared = { to: `/dashboard/domains/${id}`, step: 'See the DNS records' }
+  const shared = { to: `/dashboard/domains/${id}`, step: 'Open DNS records' }
   const follows = requireVerifiedDomains
-    ? 'Mail from it is refused until they are.'
-    : 'Mail from it goes out, and receivers cannot check its signature.'
+    ? 'Emails from it are refused.'
+    : 'Emails from it are sent, but receivers cannot verify them.'
   if (status === 'failed') {
     return [{
       ...shared,
       tone: 'bad',
-      what: `The domain ${name} has failed`,
+      what: `Domain ${name} has failed`,
       why: `Its DNS records were wrong for more than 72 hours. ${follows}`
     }]
   }
@@ -118,13 +116,15 @@ function domainConcern (
     return [{
       ...shared,
       tone: 'warn',
-      what: `The domain ${name} is not verified`,
-      why: `Its DNS records are not seen as they should be. ${follows}`
+      what: `Domain ${name} is not verified`,
+      why: `Required DNS records are missing or wrong. ${follows}`
     }]
   }
   if (failingSince === null) return []
-  const why = html`They have been wrong since ${time(failingSince, nowMs)}. After 72 hours of that it counts as failed.`
-  return [{ ...shared, tone: 'bad', what: `The DNS records of ${name} have gone wrong`, why }]
+  const why = html`Required records have been wrong since ${
+    time(failingSince, nowMs)
+  }. After 72 hours the domain fails.`
+  return [{ ...shared, tone: 'bad', what: `DNS records of ${name} are wrong`, why }]
 }
 
 function keyConcern ({ id, name, expiresMs }: Key, nowMs: number): Concern[] {
@@ -132,42 +132,40 @@ function keyConcern ({ id, name, expiresMs }: Key, nowMs: number): Concern[] {
   const isOver = expiresMs <= nowMs
   const end = time(new Date(expiresMs), nowMs)
   const why = isOver
-    ? html`It ended ${end}: whoever still uses it gets 401.`
-    : html`It ends ${end}: whoever uses it gets 401 from then on.`
+    ? html`It expired ${end}. Requests with it get 401.`
+    : html`It expires ${end}. Requests with it will get 401.`
   return [{
     tone: 'warn',
-    what: `The key ${name} ${isOver ? 'has expired' : 'expires soon'}`,
+    what: `Key ${name} ${isOver ? 'has expired' : 'expires soon'}`,
     why,
     to: `/dashboard/keys/${id}`,
-    step: 'Look at the key'
+    step: 'Open key'
   }]
 }
 
 function failedConcern ({ id, url }: Webhook, count: number): Concern {
   const many = `${countText(count, FAILED_MAX)} ${count === 1 ? 'delivery' : 'deliveries'}`
-  const why =
-    'They are not tried any more, and can be replayed for as long as the log of deliveries holds them: 30 days.'
   return {
     tone: 'warn',
     what: `${many} to ${url} failed`,
-    why,
+    why: 'Jetpost does not retry them. You can replay them for 30 days.',
     to: `/dashboard/webhooks/${id}?state=failed`,
-    step: 'See them'
+    step: 'Show deliveries'
   }
 }
 
 function doubtConcern (queue: Queue | null): Concern[] {
   const count = queue?.counts.in_doubt ?? 0
   if (count === 0) return []
-  const why =
-    "The line broke before the mail server's last word: they may have arrived, or not. Those that are not held are tried once more."
+  const why = 'The connection broke before the mail server answered, so they may have arrived. ' +
+    'Retry those that Jetpost does not retry itself.'
   const what = `${countText(count, COUNTED_MAX)} ${count === 1 ? 'email is' : 'emails are'} in doubt`
-  return [{ tone: 'warn', what, why, to: '/dashboard/emails?status=in_doubt', step: 'Look at them' }]
+  return [{ tone: 'warn', what, why, to: '/dashboard/emails?status=in_doubt', step: 'Show emails' }]
 }
 
-/** Bounces and complaints of the last day and week; of the week only what the day does not say already. */
+/** Bounces and complaints of the last day, or else of the last week. */
 async function reputationOf ({ api, nowMs }: Visit): Promise<Concern[]> {
-  const stats = await orBehind(
+  const stats = await ifAvailable(
     api.stats.get({ interval: 'hour', from: new Date(nowMs - 7 * DAY_MS + 3_600_000).toISOString() })
   )
   if (stats === null) return []
@@ -179,25 +177,25 @@ async function reputationOf ({ api, nowMs }: Visit): Promise<Concern[]> {
 
 function bouncesIn ({ bounced, delivered, failed }: Counts, when: string): Concern | null {
   const settled = bounced + delivered + failed
-  if (judge(bounced, settled, BOUNCES) !== 'over') return null
+  if (rateState(bounced, settled, BOUNCES) !== 'over') return null
   const why = `${number(bounced)} of ${number(settled)} recipients ${when}. ${BOUNCES.advice}`
   return {
     tone: 'bad',
-    what: `${percent(bounced / settled)} of mail bounced`,
+    what: `${percent(bounced / settled)} of emails bounced`,
     why,
     to: '/dashboard/emails?status=bounced',
-    step: 'See what bounced'
+    step: 'Show bounced emails'
   }
 }
 
 function complaintsIn ({ complained, delivered }: Counts, when: string): Concern | null {
-  if (judge(complained, delivered, COMPLAINTS) !== 'over') return null
+  if (rateState(complained, delivered, COMPLAINTS) !== 'over') return null
   const why = `${number(complained)} of ${number(delivered)} delivered ${when}. ${COMPLAINTS.advice}`
   return {
     tone: 'bad',
-    what: `${percent(complained / delivered)} of mail was marked as spam`,
+    what: `${percent(complained / delivered)} of emails were marked as spam`,
     why,
     to: '/dashboard/emails?event=complained',
-    step: 'See who complained'
+    step: 'Show complaints'
   }
 }

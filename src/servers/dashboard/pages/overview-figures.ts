@@ -8,14 +8,14 @@ import { chart, type Series } from '../charts.ts'
 import { number, percent } from '../parts.ts'
 import type { Visit } from '../visit.ts'
 
-/** A stretch of time up to now that is looked at as a whole. */
+/** A period up to now, and how its charts divide it. */
 export interface Period {
   name: string
   text: string
   interval: 'hour' | 'day' | 'month'
-  /** Points of its charts, the one that is not over yet among them, and how many of the API's buckets each is made of.
-   */
+  /** Points of its charts, including the present one, which is not complete. */
   points: number
+  /** Buckets of the API in a point. */
   joined: number
 }
 
@@ -36,33 +36,32 @@ interface Point {
   counts: Counts
 }
 
-export interface Telling {
+export interface PeriodFigures {
   period: Period
   now: Figures
   before: Figures
   points: Point[]
 }
 
-/** What became of mail in a period, and in the same stretch of the one before it. */
-export async function tell ({ api, query, nowMs }: Visit, period: Period): Promise<Telling> {
+/** The statistics of a period and of the one before. */
+export async function readFigures ({ api, query, nowMs }: Visit, period: Period): Promise<PeriodFigures> {
   const [domain, tag] = [query.get('domain') ?? '', query.get('tag') ?? '']
   const stats = await api.stats.get({
     ...stretchOf(period, nowMs),
     ...(domain === '' ? {} : { domain }),
     ...(tag === '' ? {} : { tag })
   })
-  return tellingOf(period, stats.buckets, nowMs)
+  return figuresOfPeriod(period, stats.buckets, nowMs)
 }
 
-/** What the API is asked for: from where the period before begins. The bucket that begins with this very moment is the
- *  present one. */
+/** The request to the API: from the begin of the previous period. A bucket that begins right now is the present one. */
 export function stretchOf (period: Period, nowMs: number): { interval: Period['interval'], from: string, to: string } {
   return { interval: period.interval, from: timestamp(startOf(period, 2, nowMs)), to: timestamp(nowMs + 1) }
 }
 
-/** `buckets` = those of the stretch. The last one is not over: the one that it is compared with counts by the same
+/** `buckets` = of both periods. The last one is not complete, so the bucket it is compared with counts by the same
  *  share. */
-export function tellingOf (period: Period, buckets: Stats['buckets'], nowMs: number): Telling {
+export function figuresOfPeriod (period: Period, buckets: Stats['buckets'], nowMs: number): PeriodFigures {
   const { interval, joined } = period
   const beginMs = startOf(period, 1, nowMs)
   const now = buckets.filter(({ start }) => Date.parse(start) >= beginMs)
@@ -85,8 +84,8 @@ function startOf ({ interval, points, joined }: Period, back: number, nowMs: num
 
 const LENGTHS_MS = { hour: 3_600_000, day: 86_400_000 }
 
-/** Where the point of a chart begins that is `by` after the present one: by the clock, so that points stay where they
- *  are while time passes. */
+/** Where the point `by` after the present one begins, in Unix ms: at whole hours and days, so that points do not move
+ *  with time. */
 function pointAt (interval: Period['interval'], joined: number, nowMs: number, by: number): number {
   const now = new Date(nowMs)
   if (interval === 'month') return Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + by)
@@ -102,8 +101,8 @@ function shareOf (counts: Counts, share: number): Counts {
   return Object.fromEntries(COUNTED.map(name => [name, Math.round(counts[name] * share)])) as Counts
 }
 
-/** The whole period in figures, each with what it was in the one before. */
-export function tiles ({ period, now, before, points }: Telling): Html {
+/** The totals of the period, each beside that of the previous period. */
+export function tiles ({ period, now, before, points }: PeriodFigures): Html {
   const rate = (name: Extract<keyof Figures, `${string}_rate`>) => ({
     value: percent(now[name]),
     before: percent(before[name])
@@ -122,17 +121,15 @@ export function tiles ({ period, now, before, points }: Telling): Html {
   return html`<ul class="tiles wide">${
     list.map(({ label, value, of, before: was }) =>
       html`<li class="tile"><span class="label">${label}</span>
-<span class="value">${value}</span><span class="hint">${of}<br>before: ${was}</span></li>`
+<span class="value">${value}</span><span class="hint">${of}<br>previously ${was}</span></li>`
     )
   }</ul>
-<p class="hint">Since ${
-    labelOf(period, points[0]!.startMs)
-  } (UTC), each thing counted when it happened; before = the same stretch ${period.text} earlier,
-its last ${period.interval} by the share of the present one that has passed. Delivered and bounced are rates of what was settled, complaints and the rest of what was delivered.
-Opens and clicks by programs are not counted.</p>`
+<p class="hint">Since ${labelOf(period, points[0]!.startMs)} (UTC); previously = the ${period.text} before. Delivery and
+bounce rates are shares of delivered, bounced and failed recipients; other rates are shares of delivered ones. Opens and
+clicks by programs are not counted.</p>`
 }
 
-export function charts ({ period, points }: Telling): Html {
+export function charts ({ period, points }: PeriodFigures): Html {
   const times = points.map(({ startMs }) => startMs / 1000)
   const labels = points.map(({ startMs }, i) =>
     `${labelOf(period, startMs)}${i === points.length - 1 ? ', so far' : ''}`
@@ -142,7 +139,7 @@ export function charts ({ period, points }: Telling): Html {
     tone,
     values: points.map(({ counts }) => counts[name])
   })
-  const shared = { times, labels, note: `Recipients by ${lengthOf(period)}, in UTC. The shaded end is not over yet.` }
+  const shared = { times, labels, note: `Recipients per ${lengthOf(period)}, in UTC. The shaded part is not complete.` }
   const all = [
     {
       id: 'volume',
@@ -181,7 +178,7 @@ function lengthOf ({ interval, joined }: Period): string {
   return joined === 1 ? interval : `${joined} ${interval}s`
 }
 
-const SAID = Object.fromEntries(
+const LABEL_FORMATS = Object.fromEntries(
   Object.entries(
     {
       hour: { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' },
@@ -192,5 +189,5 @@ const SAID = Object.fromEntries(
 )
 
 function labelOf ({ interval }: Period, startMs: number): string {
-  return SAID[interval]!.format(startMs)
+  return LABEL_FORMATS[interval]!.format(startMs)
 }

@@ -6,33 +6,33 @@ import { ask } from '#src/postgres/query.ts'
 import type { Reads } from '#src/postgres/reads.ts'
 import { number, time } from '../parts.ts'
 import type { ProjectionReport } from '#src/operations/projection-monitor.ts'
-import { orBehind } from '../behind.ts'
-import { countText } from './webhook-reads.ts'
+import { ifAvailable } from '../if-available.ts'
+import { countText } from './webhook-queries.ts'
 
-/** Emails of one state are counted so far. */
+/** Emails of one state are counted up to this. */
 export const COUNTED_MAX = 10_000
-/** What was counted so lately is not counted again, whoever asks. */
+/** A younger count is not repeated. */
 const FRESH_MS = 1000
-/** What was counted so long ago says nothing any more. */
-const KEPT_MS = 60_000
-/** A page waits no longer: right after a million emails went out it takes PostgreSQL two seconds to step over what they
- *  left in the index. */
-const PATIENCE_MS = 400
+/** An older count is not shown. */
+const STALE_MS = 60_000
+/** A page waits no longer for a count: after a million emails were sent, PostgreSQL needs two seconds to step over
+ *  their dead index entries. */
+const COUNT_TIMEOUT_MS = 400
 const ACCOUNTS_MAX = 1000
 
-interface Counted {
+interface CachedQueue {
   queue: Queue | null
   atMs: number
   counting: Promise<void> | null
 }
 
-/** Tells how much waits in an account, as it was counted last; null = nobody knows. */
-type Queues = (account: string) => Promise<Queue | null>
+/** The queue of an account as it was last counted; null = unknown. */
+type QueueReader = (account: string) => Promise<Queue | null>
 
-export function createQueues ({ pool }: Reads, clock: Clock): Queues {
-  const known = new Memory<Counted>(ACCOUNTS_MAX)
+export function createQueueReader ({ pool }: Reads, clock: Clock): QueueReader {
+  const known = new Memory<CachedQueue>(ACCOUNTS_MAX)
 
-  async function count (account: string, counted: Counted): Promise<void> {
+  async function count (account: string, counted: CachedQueue): Promise<void> {
     try {
       const queue = await ask(pool, queueOf({ account, max: COUNTED_MAX }))
       Object.assign(counted, { queue, atMs: clock.nowMs() })
@@ -42,36 +42,34 @@ export function createQueues ({ pool }: Reads, clock: Clock): Queues {
   }
 
   return async account => {
-    const counted = known.get(account) ?? { queue: null, atMs: -KEPT_MS, counting: null }
+    const counted = known.get(account) ?? { queue: null, atMs: -STALE_MS, counting: null }
     known.set(account, counted)
     if (clock.nowMs() - counted.atMs >= FRESH_MS) counted.counting ??= count(account, counted)
-    if (counted.counting !== null) await orBehind(counted.counting, PATIENCE_MS)
-    return clock.nowMs() - counted.atMs < KEPT_MS ? counted.queue : null
+    if (counted.counting !== null) await ifAvailable(counted.counting, COUNT_TIMEOUT_MS)
+    return clock.nowMs() - counted.atMs < STALE_MS ? counted.queue : null
   }
 }
 
 const NAMES = {
   queued: 'Queued',
   sending: 'Sending',
-  deferred: 'Put off, tried again',
+  deferred: 'Deferred',
   scheduled: 'Scheduled'
 } as const
 
-/** `views` = those of the installation, for its operators; null = they are not told. */
-export function queueCard ({ counts, oldestAt }: Queue, views: ProjectionReport[] | null, nowMs: number): Html {
+/** `projections` = for operators; null = not shown. */
+export function queueCard ({ counts, oldestAt }: Queue, projections: ProjectionReport[] | null, nowMs: number): Html {
   const states = (Object.keys(NAMES) as Array<keyof typeof NAMES>).map(status => {
     const count = countText(counts[status], COUNTED_MAX)
     return html`<div><dt>${NAMES[status]}</dt><dd>${
       counts[status] === 0 ? count : html`<a href="/dashboard/emails?status=${status}">${count}</a>`
     }</dd></div>`
   })
-  const lags = (views ?? []).flatMap(({ lag }) => lag?.seconds ?? [])
+  const lags = (projections ?? []).flatMap(({ lag }) => lag?.seconds ?? [])
   const lagS = lags.length === 0 ? null : Math.round(Math.max(...lags))
-  return html`<section class="card"><h2>On the way</h2><dl class="facts tight">${states}<div><dt>Oldest that is queued</dt><dd>${
-    time(oldestAt, nowMs)
-  }</dd></div>
-${
-    lagS !== null &&
-    html`<div><dt>Lists behind the log</dt><dd><a href="/dashboard/operations">${number(lagS)} s</a></dd></div>`
-  }</dl></section>`
+  const lag = lagS !== null && html`<div><dt>Projection lag</dt>
+<dd><a href="/dashboard/operations/projections">${number(lagS)} s</a></dd></div>`
+  return html`<section class="card"><h2>Queue</h2><dl class="facts tight">${states}<div><dt>Oldest queued</dt>
+<dd>${time(oldestAt, nowMs)}</dd></div>
+${lag}</dl></section>`
 }

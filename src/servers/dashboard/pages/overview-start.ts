@@ -5,7 +5,7 @@ import { badge, codeBlock } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import type { Visit } from '../visit.ts'
 
-interface Step {
+interface StartStep {
   name: string
   text: Html
   done: boolean
@@ -13,43 +13,40 @@ interface Step {
   link: string | null
 }
 
-/** What a new account does, in order. */
+/** The first steps of a new account, in order. */
 function stepsOf (
   { account: { id } }: Visit,
   { services: { directory: { now } } }: DashboardContext,
   hasMail: boolean
-): Step[] {
+): StartStep[] {
   const own = <T extends { account: string }>(things: Map<string, T>): T[] =>
     [...things.values()].filter(({ account }) => account === id)
   const domains = own(now.domains)
   return [
     {
-      name: 'Make a key for your application',
-      text: html`One that may do no more than it needs to: <code>emails:send</code> is enough to send.`,
+      name: 'Create a key for your application',
+      text: html`To send emails, the scope <code>emails:send</code> is enough.`,
       done: own(now.keys).some(key => mayDo(key, 'emails:send') && !key.scopes.includes('full')),
       to: '/dashboard/keys/new',
-      link: 'Make a key'
+      link: 'Create a key'
     },
     {
-      name: 'Send the first email',
-      text: html`From <code>${SANDBOX_DOMAIN}</code>, which every account may send from${
-        !hasMail && ': the lines are below'
-      }.`,
+      name: 'Send your first email',
+      text: html`Every account can send from <code>${SANDBOX_DOMAIN}</code>.${!hasMail && ' The command is below.'}`,
       done: hasMail,
       to: '/dashboard/emails',
       link: null
     },
     {
-      name: 'Add the domain you send from',
-      text: html`Jetpost tells which DNS records to publish, and sees for itself when they are there.`,
+      name: 'Add your domain',
+      text: html`Publish its DNS records. Jetpost checks them and verifies the domain.`,
       done: domains.some(({ status }) => status === 'verified'),
       to: '/dashboard/domains',
-      link: domains.length === 0 ? 'Add a domain' : 'See its DNS records'
+      link: domains.length === 0 ? 'Add a domain' : 'Open DNS records'
     },
     {
-      name: 'Hear what becomes of mail',
-      text:
-        html`Signed webhooks tell your application of deliveries, bounces, opens, clicks, complaints and unsubscribes.`,
+      name: 'Add a webhook endpoint',
+      text: html`Your application gets signed events: delivered, bounced, opened, clicked, complained, unsubscribed.`,
       done: own(now.webhooks).length > 0,
       to: '/dashboard/webhooks',
       link: 'Add an endpoint'
@@ -57,7 +54,7 @@ function stepsOf (
   ]
 }
 
-/** The way to the first email; it is gone once there is mail and a domain to send it from. */
+/** The first steps; null once the account has sent emails and has a verified domain. */
 export function startCard (visit: Visit, context: DashboardContext, hasMail: boolean): Html | null {
   const steps = stepsOf(visit, context, hasMail)
   if (hasMail && steps[2]!.done) return null
@@ -68,11 +65,11 @@ export function startCard (visit: Visit, context: DashboardContext, hasMail: boo
 ${!done && link !== null && html`<a class="button" href="${to}">${link}</a>`}</li>`
   )
   return html`<section class="card"><h2>${
-    hasMail ? 'Next steps' : 'From nothing to the first email'
+    hasMail ? 'Next steps' : 'Get started'
   }</h2><ol class="concerns">${lines}</ol></section>
 ${
     !hasMail && html`<section class="card"><h2>Send it from the command line</h2>
-<p class="hint">With a key in <code>JETPOST_API_KEY</code>. This page shows what became of it as soon as it is accepted.</p>
+<p class="hint">With a key in <code>JETPOST_API_KEY</code>. The email appears on this page.</p>
 ${codeBlock(curlFor(context.publicUrl, '/api/emails', FIRST_EMAIL), 'The first email as a command')}</section>`
   }`
 }

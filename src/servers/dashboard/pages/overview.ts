@@ -1,29 +1,40 @@
 import { html, type Html } from '#src/base/html.ts'
 import { CHART_ASSETS } from '../charts.ts'
-import { faultBox, faultsIn, field, heading, live, NO_FAULTS, select, tabs, withQuery, type Faults } from '../parts.ts'
+import {
+  faultBox,
+  faultsIn,
+  field,
+  heading,
+  live,
+  hiddenField,
+  NO_FAULTS,
+  select,
+  tabs,
+  withQuery,
+  type Faults
+} from '../parts.ts'
 import type { ProjectionReport } from '#src/operations/projection-monitor.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import type { Pages, Visit } from '../visit.ts'
 import { concernsCard } from './concerns.ts'
 import { concernsOf } from './overview-concerns.ts'
-import { charts, PERIODS, periodOf, tell, tiles, type Period, type Telling } from './overview-figures.ts'
-import { orBehind } from '../behind.ts'
-import { createQueues, queueCard } from './overview-queue.ts'
+import { charts, PERIODS, periodOf, readFigures, tiles, type Period, type PeriodFigures } from './overview-figures.ts'
+import { ifAvailable } from '../if-available.ts'
+import { createQueueReader, queueCard } from './overview-queue.ts'
 import { startCard } from './overview-start.ts'
 
-/** By the clock, and no more often than this when something happens: all of it is much to read. */
-const REDRAWN_S = 10
+const REFRESH_S = 10
+/** At least so long between two refreshes: the page reads a lot. */
 const GAP_S = 5
-const BEHIND =
-  html`<p class="box warn" role="status">The figures cannot be read just now. Sending goes on, and they come back by themselves.</p>`
+const UNAVAILABLE = html`<p class="box warn" role="status">Statistics are unavailable. Emails are still sent.</p>`
 
-/** How it goes: what needs somebody, what is on its way, and what became of mail. */
+/** The overview: what needs attention, the queue, statistics. */
 export function overviewPages (pages: Pages, context: DashboardContext): void {
-  const queueOf = createQueues(context.reads, context.services.appenders.clock)
+  const queueOf = createQueueReader(context.reads, context.services.appenders.clock)
 
   pages.get('/', async visit => {
     const period = periodOf(visit.query)
-    const [waiting, newestMail] = [queueOf(visit.account.id), orBehind(visit.api.emails.page({ limit: 1 }))]
+    const [waiting, newestMail] = [queueOf(visit.account.id), ifAvailable(visit.api.emails.page({ limit: 1 }))]
     const [newest, queue, views, figures, concerns] = await Promise.all([
       newestMail,
       waiting,
@@ -31,22 +42,22 @@ export function overviewPages (pages: Pages, context: DashboardContext): void {
       figuresFor(visit, period),
       concernsOf(visit, context, waiting)
     ])
-    const { telling, faults } = figures
-    // Figures outlive the emails they are of.
-    const hasMail = newest === null || newest.data.length > 0 || (telling?.now.accepted ?? 0) > 0
+    const { stats, faults } = figures
+    // Statistics outlive their emails.
+    const hasMail = newest === null || newest.data.length > 0 || (stats?.now.accepted ?? 0) > 0
     const start = startCard(visit, context, hasMail)
     const attention = hasMail || concerns.length > 0 ? concernsCard(concerns, '/dashboard') : null
-    const numbers = telling === null
-      ? html`${faults === NO_FAULTS ? BEHIND : faultBox(faults)}`
-      : html`${tiles(telling)}${charts(telling)}`
+    const numbers = stats === null
+      ? html`${faults === NO_FAULTS ? UNAVAILABLE : faultBox(faults)}`
+      : html`${tiles(stats)}${charts(stats)}`
     const body = hasMail
       ? html`${attention}${queue !== null && queueCard(queue, views, visit.nowMs)}${numbers}${start}`
       : html`${start}${attention}`
-    // With the first email the filters come; from then on they stay as somebody types into them.
+    // The filters appear with the first email. From then on they do not refresh: the visitor may be typing.
     const page = html`${heading('Overview')}<div ${hasMail ? html`id="overview"` : live(visit, 'emails', 'overview')}>${
       hasMail && filters(visit, context, period, faults)
     }
-<div ${live(visit, 'emails', 'told', REDRAWN_S, GAP_S)}>${body}</div></div>`
+<div ${live(visit, 'emails', 'figures', REFRESH_S, GAP_S)}>${body}</div></div>`
     return {
       title: 'Overview',
       section: 'overview',
@@ -58,16 +69,16 @@ export function overviewPages (pages: Pages, context: DashboardContext): void {
 }
 
 async function viewsOf ({ operations }: DashboardContext): Promise<ProjectionReport[] | null> {
-  const told = await orBehind(operations.projectionReports())
-  return told === null || told.problems.length > 0 ? null : told.value
+  const report = await ifAvailable(operations.projectionReports())
+  return report === null || report.problems.length > 0 ? null : report.value
 }
 
-/** Null = the view cannot tell now, or the filters are none. */
-async function figuresFor (visit: Visit, period: Period): Promise<{ telling: Telling | null, faults: Faults }> {
+/** `stats` null = unavailable, or the filters have faults. */
+async function figuresFor (visit: Visit, period: Period): Promise<{ stats: PeriodFigures | null, faults: Faults }> {
   try {
-    return { telling: await orBehind(tell(visit, period)), faults: NO_FAULTS }
+    return { stats: await ifAvailable(readFigures(visit, period)), faults: NO_FAULTS }
   } catch (error) {
-    return { telling: null, faults: faultsIn(error) }
+    return { stats: null, faults: faultsIn(error) }
   }
 }
 
@@ -87,11 +98,11 @@ function filters (
     isCurrent: name === period.name
   }))
   return html`${tabs('Period', periods)}
-<form class="filters" method="get" action="/dashboard"><input type="hidden" name="period" value="${period.name}">
+<form class="filters" method="get" action="/dashboard">${hiddenField('period', period.name)}
 ${
     select(
       'domain',
-      "Sender's domain",
+      'Sending domain',
       [['', 'All'], ...listed.map((name): [string, string] => [name, name])],
       chosen,
       html`data-submit`

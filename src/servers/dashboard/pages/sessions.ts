@@ -2,11 +2,11 @@ import { endMs, isOver } from '#streams/session/decide.ts'
 import { html } from '#src/base/html.ts'
 import { SEEN_MS } from '#src/actions/directory.ts'
 import { endSessions, sessionsOf } from '#src/actions/session.ts'
-import { act, badge, heading, table, time } from '../parts.ts'
+import { actionButton, badge, heading, table, time } from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
 import type { Pages, Visit } from '../visit.ts'
 
-/** Where this key is signed in, and how to end that. */
+/** The sessions of the visitor's key, and signing out everywhere. */
 export function sessionsPages (pages: Pages, { services }: DashboardContext): void {
   pages.get('/sessions', async visit => ({
     title: 'Sessions',
@@ -14,16 +14,16 @@ export function sessionsPages (pages: Pages, { services }: DashboardContext): vo
     page: html`${
       heading(
         'Sessions',
-        act(visit, 'Sign out everywhere', {
+        actionButton(visit, 'Sign out everywhere', {
           action: '/dashboard/sessions/end',
-          confirm: 'Every browser that signed in with this key is signed out, this one too.',
+          confirm: 'Every browser signed in with this key is signed out, including this one.',
           confirmLabel: 'Sign out everywhere',
           danger: true
         })
       )
     }
-<p class="hint">Signed in with the key <strong>${visit.key.name}</strong>. A session ends after 14 days, after a day or so without use, and with its key,
-or the secret of it that it was opened with.</p>
+<p class="hint">You are signed in with the key <strong>${visit.key.name}</strong>. A session ends after 14 days, after
+about a day without use, and when its key or the secret it was opened with ends.</p>
 ${
       table('Sessions of this key', [
         {

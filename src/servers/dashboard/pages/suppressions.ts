@@ -1,9 +1,10 @@
 import { parseAddress } from '#streams/address.ts'
+import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { REASONS, type SuppressionReason } from '#streams/suppression/facts.ts'
 import type { ListSuppressionsAnswer, ListSuppressionsQuery, Suppression } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
 import {
-  act,
+  actionButton,
   badge,
   empty,
   fault,
@@ -17,34 +18,34 @@ import {
   select,
   table,
   time,
-  unsentIn,
+  postFaultsIn,
   type Faults
 } from '../parts.ts'
-import type { Answer, Pages, Visit } from '../visit.ts'
+import type { PageResult, Pages, Visit } from '../visit.ts'
 
 const WHY: Record<SuppressionReason, string> = {
   bounce: 'Bounced',
   complaint: 'Marked as spam',
   unsubscribe: 'Unsubscribed',
-  manual: 'Added by hand'
+  manual: 'Added manually'
 }
 const TONES = { bounce: 'bad', complaint: 'bad', unsubscribe: 'warn', manual: 'calm' } as const
 const LIST = '/dashboard/suppressions'
-const NO_ADDRESS: Faults = fault('Nothing was lifted: this is no address.')
+const NO_ADDRESS: Faults = fault('This is not an address. Nothing was removed.')
 const NONE: ListSuppressionsAnswer = { data: [], has_more: false, next_cursor: null }
 
-/** Who gets no mail of the account, and why. */
+/** Suppressed addresses: the list, adding and removing one. */
 export function suppressionsPages (pages: Pages): void {
   pages.get('/suppressions', async visit => {
     try {
-      return answer('Suppressions', await foundPage(visit, NO_FAULTS))
+      return pageResult('Suppressions', await foundPage(visit, NO_FAULTS))
     } catch (error) {
       const faults = faultsIn(error)
-      return answer('Suppressions', listPage(visit, NONE, faults), faults)
+      return pageResult('Suppressions', listPage(visit, NONE, faults), faults)
     }
   })
 
-  pages.get('/suppressions/new', async visit => answer('Suppress an address', newPage(visit, NO_FAULTS)))
+  pages.get('/suppressions/new', async visit => pageResult('Suppress an address', newPage(visit, NO_FAULTS)))
 
   pages.post('/suppressions', async visit => {
     const [address, reason] = [
@@ -53,63 +54,60 @@ export function suppressionsPages (pages: Pages): void {
     ]
     try {
       await visit.api.suppressions.create({ address, reason })
-      const less = reason === 'unsubscribe'
-        ? 'no more mail of this account that offers to unsubscribe'
-        : 'no mail of this account from now on'
-      return { to: LIST, notice: `${address} gets ${less}.` }
+      const scope = reason === 'unsubscribe' ? 'no emails with an unsubscribe link' : 'no emails'
+      return { to: LIST, notice: `${address} is suppressed: it gets ${scope} from this account.` }
     } catch (error) {
-      const faults = unsentIn(error)
-      return answer('Suppress an address', newPage(visit, faults), faults)
+      const faults = postFaultsIn(error)
+      return pageResult('Suppress an address', newPage(visit, faults), faults)
     }
   })
 
-  pages.post('/suppressions/lift', async visit => {
+  pages.post('/suppressions/remove', async visit => {
     const address = visit.form.get('address') ?? ''
     try {
       await visit.api.suppressions.delete(address)
-      return { to: listUrl(visit), notice: `${address} may have mail again.` }
+      return { to: listUrl(visit), notice: `${address} can get emails again.` }
     } catch (error) {
       const faults = parseAddress(address) === null ? NO_ADDRESS : faultsIn(error)
-      return answer('Suppressions', await foundPage(visit, faults), faults)
+      return pageResult('Suppressions', await foundPage(visit, faults), faults)
     }
   })
 }
 
-/** The list with the search and the place in it that somebody has come from. */
+/** The list with the search and the page that the visitor came from. */
 function listUrl ({ query }: Visit): string {
   return query.size === 0 ? LIST : `${LIST}?${query}`
 }
 
-function answer (title: string, page: Html, faults: Faults = NO_FAULTS): Answer {
+function pageResult (title: string, page: Html, faults: Faults = NO_FAULTS): PageResult {
   return { title, section: 'suppressions', page, status: faults === NO_FAULTS ? 200 : 422 }
 }
 
-function asked (query: URLSearchParams): ListSuppressionsQuery {
+function queryIn (query: URLSearchParams): ListSuppressionsQuery {
   return Object.fromEntries(['address', 'reason', 'cursor'].flatMap(name => {
     const value = query.get(name)?.trim() ?? ''
     return value === '' ? [] : [[name, value]]
   }))
 }
 
-const ACTIONS =
-  html`<a class="button" href="/dashboard/erasures">Erasures</a><a class="button primary" href="/dashboard/suppressions/new">Suppress an address</a>`
+const ACTIONS = html`<a class="button" href="/dashboard/erasures">Erasures</a>
+<a class="button primary" href="/dashboard/suppressions/new">Suppress an address</a>`
 
 async function foundPage (visit: Visit, faults: Faults): Promise<Html> {
-  return listPage({ ...visit, url: listUrl(visit) }, await visit.api.suppressions.page(asked(visit.query)), faults)
+  return listPage({ ...visit, url: listUrl(visit) }, await visit.api.suppressions.page(queryIn(visit.query)), faults)
 }
 
 function listPage (visit: Visit, { data, next_cursor: next }: ListSuppressionsAnswer, faults: Faults): Html {
   const [address, reason] = [visit.query.get('address') ?? '', visit.query.get('reason') ?? '']
   const isFiltered = address !== '' || reason !== '' || visit.query.has('cursor')
   return html`${heading('Suppressions', ACTIONS)}
-<p class="hint">Addresses that mail of this account is not sent to: they bounced, complained or unsubscribed, or somebody said so.
-An unsubscribe holds back only mail that offers to.</p>${
-    faultBox(faults)
-  }<form class="filters" method="get" action="/dashboard/suppressions" role="search">
+<p class="hint">Jetpost does not send to these addresses: they bounced, complained, unsubscribed or were added manually.
+An unsubscribe only holds back emails with an unsubscribe link.</p>${faultBox(faults)}
+<form class="filters" method="get" action="/dashboard/suppressions" role="search">
 ${
     field({
       name: 'address',
-      label: 'The whole address',
+      label: 'Full address',
       value: address,
       type: 'search',
       placeholder: 'ada@example.com'
@@ -129,15 +127,15 @@ function emptyList (isFiltered: boolean, faults: Faults): Html | null {
   if (faults !== NO_FAULTS) return null
   if (isFiltered) {
     return empty(
-      'Nobody here',
-      'No address is suppressed that is like this.',
+      'No results',
+      'No suppression matches these filters.',
       html`<a class="button" href="/dashboard/suppressions">All suppressions</a>`
     )
   }
   return empty(
-    'Nobody is suppressed',
-    html`An address comes here by itself when its server rejects it for good, or when somebody marks your mail as spam or unsubscribes.
-Mail to the sandbox (<code>bounced@sandbox.jetpost.test</code>) shows how that looks, and never touches this list.`
+    'No suppressions yet',
+    html`Jetpost adds an address when its server rejects it for good, or when the recipient marks your email as spam or
+unsubscribes. Emails to test addresses, such as <code>bounced@${SANDBOX_DOMAIN}</code>, add nothing.`
   )
 }
 
@@ -146,32 +144,32 @@ function rowsOf (visit: Visit, data: Suppression[]): Html {
     {
       name: 'Address',
       kind: 'wide',
-      cell: ({ address }) => address ?? html`<span class="none">forgotten: the hash of the address alone is kept</span>`
+      cell: ({ address }) => address ?? html`<span class="none">erased: only its hash is stored</span>`
     },
     {
-      name: 'Why',
+      name: 'Reason',
       cell: ({ reasons }) =>
         reasons.map(({ reason, email_id: email, since }) =>
           html`<div>${badge(WHY[reason], TONES[reason])} ${time(since, visit.nowMs)}
-${email !== null && html`· <a href="/dashboard/emails/${email}">the email</a>`}</div>`
+${email !== null && html`· <a href="/dashboard/emails/${email}">email</a>`}</div>`
         )
     },
-    { name: 'Lift', cell: ({ address, reasons }) => address !== null && lifting(visit, address, reasons) }
+    { name: 'Remove', cell: ({ address, reasons }) => address !== null && removeButton(visit, address, reasons) }
   ], data)
 }
 
-const ASKED = 'They asked not to have it: send only if they have asked for it again since.'
-const AGAIN = 'If it bounces again, it is suppressed again.'
+const OPTED_OUT = 'The recipient did not want your emails: send again only if they asked for it.'
+const MAY_BOUNCE = 'If it bounces again, it is suppressed again.'
 
-function lifting (visit: Visit, address: string, reasons: Suppression['reasons']): Html {
-  const warned = reasons.some(({ reason }) => reason === 'complaint' || reason === 'unsubscribe') ? ASKED : AGAIN
-  const confirm =
-    `Mail to ${address} goes out again, whatever the reasons were. ${warned} Mail that was held back stays unsent.`
-  return act(visit, 'Lift', {
-    action: visit.url.replace(LIST, `${LIST}/lift`),
+function removeButton (visit: Visit, address: string, reasons: Suppression['reasons']): Html {
+  const hasOptedOut = reasons.some(({ reason }) => reason === 'complaint' || reason === 'unsubscribe')
+  const confirm = `Jetpost sends emails to ${address} again. ${hasOptedOut ? OPTED_OUT : MAY_BOUNCE} ` +
+    'Emails held back so far stay unsent.'
+  return actionButton(visit, 'Remove', {
+    action: visit.url.replace(LIST, `${LIST}/remove`),
     fields: { address },
     confirm,
-    confirmLabel: 'Lift it'
+    confirmLabel: 'Remove suppression'
   })
 }
 
@@ -185,11 +183,12 @@ ${
       visit,
       { action: '/dashboard/suppressions', class: 'card fields' },
       html`
-<p>It gets no mail of this account from now on. What a server is taking at this moment may still arrive.</p>
+<p>The address gets no more emails from this account, except one that is being delivered right now.</p>
 ${field({ name: 'address', label: 'Address', required: true, value: visit.form.get('address') ?? '' }, faults)}
 ${select('reason', 'Reason', choices([...REASONS].reverse()), reason)}
-<p class="hint">The other reasons are for lists brought along from elsewhere. An unsubscribe holds back only mail that offers to.</p>
-<div><button class="primary">Suppress it</button></div>`
+<p class="hint">The other reasons are for imported lists. An unsubscribe only holds back emails with an unsubscribe
+link.</p>
+<div><button class="primary">Suppress address</button></div>`
     )
   }`
 }

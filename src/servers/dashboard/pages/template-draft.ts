@@ -4,20 +4,20 @@ import { sha256Hex } from '#src/base/secret.ts'
 import { fillMail, layoutOf, readMail, renderMail, syntaxFaults } from '#src/content/mustache-mail.ts'
 import { MustacheError } from '#src/content/mustache.ts'
 
-/** What is previewed: nobody need have saved it. */
-export type Draft = Pick<TemplateBody, 'subject' | 'html' | 'text' | 'variables' | 'layout'>
+/** What a preview is made of, saved or not. */
+export type TemplateDraft = Pick<TemplateBody, 'subject' | 'html' | 'text' | 'variables' | 'layout'>
 
-/** What a draft comes to. */
-export interface Rendered {
+/** A draft filled with variables. */
+export interface RenderedDraft {
   subject: string | null
   html: string | null
   text: string | null
-  /** What is required, or to be put in somewhere, and was not given. */
+  /** Variables that are required or used, and have no value. */
   missing: string[]
   faults: DraftFault[]
 }
 
-/** `source` = the line of the template that is meant; null where it is no one line. */
+/** `source` = the template's line with the fault; null = no single line. */
 interface DraftFault {
   message: string
   source: string | null
@@ -26,9 +26,13 @@ interface DraftFault {
 const MISSING_MAX = 100
 const SOURCE_CHARS_MAX = 200
 
-/** Renders what there is, as the API renders what is saved; parts that cannot be read are left out and named. `layout`
- *  = what `draft.layout` names, null when there is no such template. */
-export function renderDraft (draft: Draft, layout: Template | null, given: Record<string, unknown>): Rendered {
+/** Renders a draft as the API renders a template. Parts with syntax faults are left out, with their faults. `layout` =
+ *  the template that `draft.layout` names, null where it does not exist. */
+export function renderDraft (
+  draft: TemplateDraft,
+  layout: Template | null,
+  given: Record<string, unknown>
+): RenderedDraft {
   const wrong = [...fieldFaults(draft), ...syntaxFaults(draft)]
   const isSound = (part: string) => !wrong.some(({ field }) => field === part)
   const sound = {
@@ -65,18 +69,18 @@ export function renderDraft (draft: Draft, layout: Template | null, given: Recor
   }
 }
 
-function lineOf (draft: Draft, field: string, message: string): string | null {
+function lineOf (draft: TemplateDraft, field: string, message: string): string | null {
   const line = /^\w+, line (\d+): /.exec(message)?.[1]
   const source = field === 'subject' || field === 'html' || field === 'text' ? draft[field] : null
   if (line === undefined || source === null) return null
   return source.split('\n')[Number(line) - 1]?.trim().slice(0, SOURCE_CHARS_MAX) ?? null
 }
 
-/** HTML of previews, for as long as a frame needs to fetch it. */
+/** HTML of previews, for as long as frames need it. */
 export interface Previews {
-  /** Keeps it for a session; the same HTML has the same id, so that a frame of it need not be drawn again. */
+  /** Keeps it for a session. The same HTML has the same id, so that its frame need not load again. */
   keep(session: string, html: string): string
-  /** null = there is none, no longer, or it is another session's. */
+  /** null = unknown, expired, or of another session. */
   take(session: string, id: string): string | null
 }
 
@@ -85,28 +89,28 @@ const SESSION_MAX = 10
 const PREVIEWS_MAX = 500
 const BYTES_MAX = 64 * 1024 * 1024
 
-interface Preview {
+interface StoredPreview {
   session: string
   html: string
   untilMs: number
 }
 
-/** In this process alone: who comes to another node for the frame sees a sentence instead, until something is typed. */
+/** In this process alone: from another node the frame gets a sentence instead, until the template changes. */
 export function createPreviews (nowMs: () => number): Previews {
-  const kept = new Map<string, Preview>()
+  const previews = new Map<string, StoredPreview>()
   let chars = 0
 
   function drop (id: string): void {
-    chars -= kept.get(id)?.html.length ?? 0
-    kept.delete(id)
+    chars -= previews.get(id)?.html.length ?? 0
+    previews.delete(id)
   }
 
-  /** What has expired, the oldest of a session that has too many, and the oldest of all while they take too much. */
+  /** Drops the expired, the oldest of a session that has too many, and the oldest of all while they take too much. */
   function clear (session: string): void {
-    const own = [...kept].filter(([, preview]) => preview.session === session).map(([id]) => id)
+    const own = [...previews].filter(([, preview]) => preview.session === session).map(([id]) => id)
     for (const id of own.slice(0, Math.max(0, own.length - SESSION_MAX))) drop(id)
-    for (const [id, { untilMs }] of kept) {
-      if (untilMs > nowMs() && kept.size <= PREVIEWS_MAX && 2 * chars <= BYTES_MAX) return
+    for (const [id, { untilMs }] of previews) {
+      if (untilMs > nowMs() && previews.size <= PREVIEWS_MAX && 2 * chars <= BYTES_MAX) return
       drop(id)
     }
   }
@@ -115,13 +119,13 @@ export function createPreviews (nowMs: () => number): Previews {
     keep (session, html) {
       const id = sha256Hex(`${session} ${html}`).slice(0, 32)
       drop(id)
-      kept.set(id, { session, html, untilMs: nowMs() + LIFE_MS })
+      previews.set(id, { session, html, untilMs: nowMs() + LIFE_MS })
       chars += html.length
       clear(session)
       return id
     },
     take (session, id) {
-      const found = kept.get(id)
+      const found = previews.get(id)
       return found === undefined || found.session !== session || found.untilMs <= nowMs() ? null : found.html
     }
   }

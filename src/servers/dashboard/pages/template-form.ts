@@ -6,7 +6,7 @@ import { faultsIn, type Faults } from '../parts.ts'
 type VariableType = Template['variables'][number]['type']
 export const VARIABLE_TYPES: VariableType[] = ['string', 'number', 'boolean', 'object', 'list']
 
-/** A declared variable as it is typed: its fallback is a text, of what is not a string as JSON. */
+/** A declared variable in the form: its fallback as text, for other types than string as JSON. */
 export interface VariableRow {
   name: string
   type: VariableType
@@ -14,22 +14,22 @@ export interface VariableRow {
   fallback: string
 }
 
-/** A template as the form has it: an empty text is nothing. */
-export interface TypedTemplate {
+/** The fields of a template; '' = none. */
+export interface TemplateForm {
   name: string
   subject: string
   html: string
   text: string
   layout: string
   rows: VariableRow[]
-  /** JSON that the preview and the test are filled with; in no template. */
+  /** Variables for the preview and the test as JSON; not part of the template. */
   samples: string
   images: boolean
-  /** The version that was the newest when the form was opened; null = there is none yet. */
+  /** The newest version when the form was opened; null = a new template. */
   version: number | null
 }
 
-export const NEW_TEMPLATE: TypedTemplate = {
+export const NEW_TEMPLATE: TemplateForm = {
   name: '',
   subject: '',
   html: '',
@@ -41,11 +41,11 @@ export const NEW_TEMPLATE: TypedTemplate = {
   version: null
 }
 
-/** Declarations a template may have, and the empty rows below them. */
+/** Declared variables of a template, and the empty rows below them. */
 const ROWS_MAX = 110
 
-/** What was typed. Browsers send line ends as CRLF, whatever they were. */
-export function typedOf (form: URLSearchParams): TypedTemplate {
+/** The posted form. Browsers send line ends as CRLF, whatever they were. */
+export function templateFormIn (form: URLSearchParams): TemplateForm {
   const line = (name: string) => form.get(name)?.trim() ?? ''
   const body = (name: string) => plainLines(form.get(name) ?? '')
   const rows = Array.from({ length: ROWS_MAX }, (_, i): VariableRow => ({
@@ -67,10 +67,10 @@ export function typedOf (form: URLSearchParams): TypedTemplate {
   }
 }
 
-/** A stored version, to be typed over. */
-export function typedFrom (
+/** The form of a stored version. */
+export function templateFormOf (
   { name, subject, html, text, layout_id: layout, variables, version }: Template
-): TypedTemplate {
+): TemplateForm {
   const rows = variables.map(({ name, type, required, fallback }) => ({
     name,
     type,
@@ -93,14 +93,14 @@ function plainLines (text: string): string {
   return text.replaceAll(/\r\n?/g, '\n')
 }
 
-/** An empty string is typed as "": nothing typed is no fallback. */
+/** An empty string is shown as "": an empty field is no fallback. */
 function typedFallback (type: VariableType, fallback: unknown): string {
   if (fallback === null || fallback === undefined) return ''
   return type === 'string' && fallback !== '' ? String(fallback) : JSON.stringify(fallback)
 }
 
-/** The whole of what was typed, as the API takes it. Throws JetpostError for fallbacks that are no JSON. */
-export function requestOf (typed: TypedTemplate): CreateTemplateRequest {
+/** The form as the API takes it. Throws JetpostError for fallbacks that are not JSON. */
+export function requestOf (typed: TemplateForm): CreateTemplateRequest {
   const { name, subject, html, text, rows, layout } = typed
   return {
     name,
@@ -112,10 +112,10 @@ export function requestOf (typed: TypedTemplate): CreateTemplateRequest {
   }
 }
 
-/** Only what is another than in the stored version, so that what a form cannot show as it was, like line ends, stays.
- *  Throws like requestOf. */
-export function changesOf (typed: TypedTemplate, stored: Template): UpdateTemplateRequest {
-  const shown = typedFrom(stored)
+/** Only what differs from the stored version, so that what a form cannot show, such as line ends, stays. Throws like
+ *  requestOf. */
+export function changesOf (typed: TemplateForm, stored: Template): UpdateTemplateRequest {
+  const shown = templateFormOf(stored)
   const { name, subject, html, text, variables, layout_id: layout } = requestOf(typed)
   return {
     ...(typed.name === shown.name ? {} : { name }),
@@ -141,7 +141,7 @@ function variablesOf (rows: VariableRow[]): Template['variables'] {
       details.push({
         field: `variables[${i}].fallback`,
         code: 'invalid_json',
-        message: `The fallback of ${name || `row ${i + 1}`} is JSON of its type.`
+        message: `The fallback of ${name || `row ${i + 1}`} must be JSON of its type.`
       })
     }
     return { name, type, required, fallback: value ?? null }
@@ -152,16 +152,16 @@ function variablesOf (rows: VariableRow[]): Template['variables'] {
   return variables
 }
 
-/** undefined = it cannot be read. */
+/** undefined = not JSON. */
 function fallbackOf (type: VariableType, text: string): unknown {
   if (text.trim() === '') return null
   return type === 'string' && text !== '""' ? text : jsonIn(text)
 }
 
-/** As deep as the API reads: whoever writes it down again does so by recursion. */
+/** As deep as the API reads: deeper values would be serialised by deep recursion. */
 const DEPTH_MAX = 64
 
-/** undefined = it is no JSON, or none that the API reads. */
+/** undefined = not JSON, or nested deeper than the API reads. */
 export function jsonIn (text: string): unknown {
   try {
     const value: unknown = JSON.parse(text)
@@ -171,16 +171,16 @@ export function jsonIn (text: string): unknown {
   }
 }
 
-/** The variables that the preview and the test are filled with; a sentence where they are no JSON object. */
-export function samplesOf ({ samples }: Pick<TypedTemplate, 'samples'>): Record<string, unknown> | string {
+/** The variables of the preview and the test; a sentence where they are not a JSON object. */
+export function samplesOf ({ samples }: Pick<TemplateForm, 'samples'>): Record<string, unknown> | string {
   if (samples.trim() === '') return {}
   const value = jsonIn(samples)
   return typeof value === 'object' && value !== null && !Array.isArray(value)
     ? value as Record<string, unknown>
-    : 'Sample variables are a JSON object, like {"name": "Ada"}.'
+    : 'Sample variables must be a JSON object, such as {"name": "Ada"}.'
 }
 
-/** The declarations as far as they can be read: what is half typed is left out of a preview. */
+/** The declared variables that can be read: a preview leaves out unfinished ones. */
 export function readableVariables (rows: VariableRow[]): Template['variables'] {
   return rows.filter(({ name }) => name !== '').map(({ name, type, required, fallback }) => ({
     name,
@@ -190,7 +190,7 @@ export function readableVariables (rows: VariableRow[]): Template['variables'] {
   }))
 }
 
-/** A fault that the API did not find: for the same form. */
+/** A fault of a field that the API does not check. */
 export function faultOf (field: string, message: string): Faults {
   return faultsIn(
     new JetpostError(message, {

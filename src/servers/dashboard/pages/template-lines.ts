@@ -1,14 +1,14 @@
-/** A line of one text or both: `-` = only of the first, `+` = only of the second, ` ` = of both. */
-export interface Line {
+/** A line of a diff: `-` = only in the first text, `+` = only in the second, ` ` = in both. */
+export interface DiffLine {
   sign: ' ' | '-' | '+'
   text: string
 }
 
-/** Pairs of lines that are compared, at most: beyond, what differs is shown as one whole before the other. */
+/** Pairs of lines that are compared; beyond that, all lines of one text come before those of the other. */
 const PAIRS_MAX = 1_000_000
 
-/** What leads from one text to the other, by the longest lines they have in common. */
-export function linesBetween (before: string, after: string): Line[] {
+/** The diff of two texts by their longest common subsequence of lines. */
+export function diffLines (before: string, after: string): DiffLine[] {
   const a = before === '' ? [] : before.split('\n')
   const b = after === '' ? [] : after.split('\n')
   const most = Math.min(a.length, b.length)
@@ -23,14 +23,14 @@ export function linesBetween (before: string, after: string): Line[] {
   ]
 }
 
-const same = (text: string): Line => ({ sign: ' ', text })
-const gone = (text: string): Line => ({ sign: '-', text })
-const added = (text: string): Line => ({ sign: '+', text })
+const same = (text: string): DiffLine => ({ sign: ' ', text })
+const gone = (text: string): DiffLine => ({ sign: '-', text })
+const added = (text: string): DiffLine => ({ sign: '+', text })
 
-function between (a: string[], b: string[]): Line[] {
+function between (a: string[], b: string[]): DiffLine[] {
   if (a.length * b.length > PAIRS_MAX || a.length === 0 || b.length === 0) return [...a.map(gone), ...b.map(added)]
   const width = b.length + 1
-  // lengths[i * width + j] = lines that the rests of both, from i and from j on, have in common.
+  // lengths[i * width + j] = lines in common from line i of a and line j of b on.
   const lengths = new Uint16Array((a.length + 1) * width)
   for (let i = a.length - 1; i >= 0; i--) {
     for (let j = b.length - 1; j >= 0; j--) {
@@ -39,7 +39,7 @@ function between (a: string[], b: string[]): Line[] {
         : Math.max(lengths[(i + 1) * width + j]!, lengths[i * width + j + 1]!)
     }
   }
-  const lines: Line[] = []
+  const lines: DiffLine[] = []
   for (let i = 0, j = 0; i < a.length || j < b.length;) {
     if (i < a.length && j < b.length && a[i] === b[j]) {
       lines.push(same(a[i]!))

@@ -1,21 +1,20 @@
 import type { Template } from '#src/client/types.ts'
 import { MustacheError, parse, type ParsedTemplate as Parsed } from '#src/content/mustache.ts'
 
-/** Names that are looked at: a template may hold very many. */
+/** Names that are read: a template may have very many. */
 const NAMES_MAX = 500
 
-type Shape = Record<string, unknown>
+type SampleShape = Record<string, unknown>
 
-/** Variables that show something of each place of a template: by its declarations, and by where a name stands. As JSON.
- */
+/** Sample values for the variables of a template as JSON, by their declarations and by how the template uses them. */
 export function sampleJson (
   { subject, html, text, variables }: Pick<Template, 'subject' | 'html' | 'text' | 'variables'>
 ): string {
-  const shape: Shape = Object.create(null)
+  const shape: SampleShape = Object.create(null)
   const budget = { names: NAMES_MAX }
   for (const source of [subject, html, text]) fill(shape, read(source ?? ''), budget)
   for (const { name, type, fallback } of variables) shape[name] = fallback ?? fitting(type, shape[name], name)
-  // A layout's place for its template is filled by the template.
+  // A template fills its layout's {{{content}}}.
   delete shape.content
   return JSON.stringify(shape, null, 2)
 }
@@ -29,7 +28,7 @@ function read (source: string): Parsed {
   }
 }
 
-function fill (shape: Shape, nodes: Parsed, budget: { names: number }): void {
+function fill (shape: SampleShape, nodes: Parsed, budget: { names: number }): void {
   for (const node of nodes) {
     if ((node.kind !== 'value' && node.kind !== 'section') || --budget.names < 0) continue
     if (node.kind === 'value') put(shape, node.name, node.name.at(-1))
@@ -38,24 +37,24 @@ function fill (shape: Shape, nodes: Parsed, budget: { names: number }): void {
   }
 }
 
-/** What a section is likely to stand for: a list of texts, a list of things, or yes. */
+/** What a section is likely to need: a list of texts, a list of objects, or true. */
 function inside (body: Parsed, budget: { names: number }): unknown {
   if (body.some(node => node.kind === 'value' && node.name.length === 0)) return ['one', 'two']
-  const item: Shape = Object.create(null)
+  const item: SampleShape = Object.create(null)
   fill(item, body, budget)
   return Object.keys(item).length > 0 ? [item] : true
 }
 
-function put (shape: Shape, name: readonly string[], value: unknown): void {
+function put (shape: SampleShape, name: readonly string[], value: unknown): void {
   const last = name.at(-1)
   if (last === undefined) return
   let at = shape
   for (const part of name.slice(0, -1)) {
     const below = at[part]
     at[part] = typeof below === 'object' && below !== null && !Array.isArray(below) ? below : Object.create(null)
-    at = at[part] as Shape
+    at = at[part] as SampleShape
   }
-  // A section tells more of a name than a place where it is put in.
+  // A section says more about a variable than a plain value.
   if (at[last] === undefined || typeof value === 'object') at[last] = value
 }
 

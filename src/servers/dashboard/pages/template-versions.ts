@@ -1,11 +1,11 @@
 import { html, type Html } from '#src/base/html.ts'
 import type { Template } from '#src/client/types.ts'
-import { act, badge, codeBlock, cursorOf, heading, pager, table, time } from '../parts.ts'
-import { Missing, type Answer, type Pages, type Visit } from '../visit.ts'
-import { templateHead } from './template-editor.ts'
-import { linesBetween, type Line } from './template-lines.ts'
+import { actionButton, badge, codeBlock, cursorOf, heading, pager, table, time } from '../parts.ts'
+import { PageNotFound, type PageResult, type Pages, type Visit } from '../visit.ts'
+import { NO_SUBJECT, templateHead } from './template-editor.ts'
+import { diffLines, type DiffLine } from './template-lines.ts'
 
-/** The versions of a template, what differs between one and another, and going back to one. */
+/** The versions of a template, the differences between them, and restoring one. */
 export function versionPages (pages: Pages, preview: (visit: Visit, stored: Template) => Promise<Html>): void {
   pages.get('/templates/:id/versions', async visit => {
     const id = visit.params.id!
@@ -17,7 +17,7 @@ export function versionPages (pages: Pages, preview: (visit: Visit, stored: Temp
     const link = (version: number) =>
       html`<a href="/dashboard/templates/${id}/versions/${version}">Version ${version}</a>`
     const page = html`${templateHead(visit, newest, 'versions')}
-<p class="hint">Versions never change. Mail is sent from the newest; mail that was accepted keeps what it was made of.</p>
+<p class="hint">Versions never change. Emails use the newest one when they are accepted.</p>
 ${
       table('Versions, newest first', [
         {
@@ -28,7 +28,7 @@ ${
         {
           name: 'Subject',
           kind: 'wide',
-          cell: ({ subject }) => subject ?? html`<span class="none">of the mail</span>`
+          cell: ({ subject }) => subject ?? NO_SUBJECT
         },
         { name: 'Saved', cell: ({ created_at: at }) => time(at, visit.nowMs) }
       ], data)
@@ -50,28 +50,28 @@ ${
       visit.params.version!
     )
     const made = await visit.api.templates.update(id, { name, subject, html: body, text, variables, layout_id: layout })
-    return { to: `/dashboard/templates/${id}`, notice: `Version ${version} is back, as version ${made.version}.` }
+    return { to: `/dashboard/templates/${id}`, notice: `Version ${version} restored as version ${made.version}.` }
   })
 }
 
 async function versionOf ({ api, params }: Visit, version: string): Promise<Template> {
-  if (!/^[1-9]\d{0,8}$/.test(version)) throw new Missing('There is no such version.')
+  if (!/^[1-9]\d{0,8}$/.test(version)) throw new PageNotFound('This version does not exist.')
   return await api.templates.get(params.id!, { version: Number(version) })
 }
 
-async function versionPage (visit: Visit, newest: Template, shown: Template, preview: Html): Promise<Answer> {
+async function versionPage (visit: Visit, newest: Template, shown: Template, preview: Html): Promise<PageResult> {
   const { id, version, name } = shown
   const to = `/dashboard/templates/${id}`
   const isNewest = version === newest.version
   const other = isNewest ? (version > 1 ? await versionOf(visit, String(version - 1)) : null) : newest
   const [before, after] = other !== null && other.version < version ? [other, shown] : [shown, other]
-  const restore = act(visit, 'Restore', {
+  const restore = actionButton(visit, 'Restore', {
     action: `${to}/versions/${version}/restore`,
     confirmLabel: 'Restore',
-    confirm: `What version ${version} says becomes version ${newest.version + 1}. No version is lost.`
+    confirm: `Version ${version} is saved again as version ${newest.version + 1}. No version is lost.`
   })
-  const crumbs =
-    html`<a href="/dashboard/templates">Templates</a> / <a href="${to}">${newest.name}</a> / <a href="${to}/versions">Versions</a>`
+  const crumbs = html`<a href="/dashboard/templates">Templates</a> / <a href="${to}">${newest.name}</a> /
+<a href="${to}/versions">Versions</a>`
   const sources = partsOf(shown).filter(([, text]) => text !== '').map(([part, text]) =>
     html`<h3>${part}</h3>${codeBlock(text, `${part} of version ${version}`)}`
   )
@@ -83,7 +83,7 @@ ${
       differences(before, after)
     }</section>`
   }
-<section class="card preview"><h2>Preview</h2><p class="hint">With made-up variables.</p>${preview}</section>
+<section class="card preview"><h2>Preview</h2><p class="hint">With sample variables.</p>${preview}</section>
 <section class="card sources"><h2>Source</h2>${sources}</section>`
   return { title: `Version ${version} of ${name}`, section: 'templates', page }
 }
@@ -92,25 +92,29 @@ function partsOf (
   { name, subject, html: body, text, variables, layout_id: layout }: Template
 ): Array<[part: string, text: string]> {
   const declared = variables.map(variable => JSON.stringify(variable)).join('\n')
-  return [['Name', name], ['Subject', subject ?? ''], ['HTML', body ?? ''], ['Text', text ?? ''], [
-    'Variables',
-    declared
-  ], ['Layout', layout ?? '']]
+  return [
+    ['Name', name],
+    ['Subject', subject ?? ''],
+    ['HTML', body ?? ''],
+    ['Text', text ?? ''],
+    ['Variables', declared],
+    ['Layout', layout ?? '']
+  ]
 }
 
 function differences (before: Template, after: Template): Html {
   const later = new Map(partsOf(after))
   const changed = partsOf(before).filter(([part, text]) => later.get(part) !== text)
-  if (changed.length === 0) return html`<p>Nothing differs.</p>`
+  if (changed.length === 0) return html`<p>No differences.</p>`
   return html`${
-    changed.map(([part, text]) => html`<h3>${part}</h3>${diffBlock(part, linesBetween(text, later.get(part)!))}`)
+    changed.map(([part, text]) => html`<h3>${part}</h3>${diffBlock(part, diffLines(text, later.get(part)!))}`)
   }`
 }
 
-/** Lines that are the same, this many around what differs. */
+/** Unchanged lines shown around a change. */
 const AROUND = 3
 
-function diffBlock (part: string, lines: Line[]): Html {
+function diffBlock (part: string, lines: DiffLine[]): Html {
   const near = lines.map((_line, i) =>
     lines.slice(Math.max(0, i - AROUND), i + AROUND + 1).some(({ sign }) => sign !== ' ')
   )
@@ -118,10 +122,11 @@ function diffBlock (part: string, lines: Line[]): Html {
     if (near[i] === true) return [lineOf(sign, text)]
     return i === 0 || near[i - 1] === true ? [html`<span class="none">  …</span>\n`] : []
   })
-  return html`<div class="code"><pre class="diff" tabindex="0" role="region" aria-label="Differences in ${part}"><code>${rows}</code></pre></div>`
+  const marks = html`class="diff" tabindex="0" role="region" aria-label="Differences in ${part}"`
+  return html`<div class="code"><pre ${marks}><code>${rows}</code></pre></div>`
 }
 
-function lineOf (sign: Line['sign'], text: string): Html {
+function lineOf (sign: DiffLine['sign'], text: string): Html {
   const line = `${sign === '-' ? '−' : sign} ${text}`
   if (sign === ' ') return html`${line}\n`
   return sign === '-' ? html`<del>${line}\n</del>` : html`<ins>${line}\n</ins>`

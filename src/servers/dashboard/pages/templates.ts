@@ -8,13 +8,24 @@ import { JetpostError } from '#src/client/client.ts'
 import type { Template } from '#src/client/types.ts'
 import { answerFrom } from '#src/postgres/reads.ts'
 import { curlFor } from '../curl.ts'
-import { codeBlock, cursorOf, empty, heading, NO_FAULTS, pager, table, time, unsentIn } from '../parts.ts'
+import {
+  codeBlock,
+  cursorOf,
+  empty,
+  heading,
+  NO_FAULTS,
+  pager,
+  postFaultsIn,
+  table,
+  time,
+  type Faults
+} from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
-import type { Answer, Pages, Visit } from '../visit.ts'
+import type { PageResult, Pages, Visit } from '../visit.ts'
 import { framed } from '../mail-frame.ts'
-import { orBehind } from '../behind.ts'
-import { createPreviews, renderDraft, type Draft, type Previews } from './template-draft.ts'
-import { editorPage, listed, previewPart, type EditorAids, type Editing } from './template-editor.ts'
+import { ifAvailable } from '../if-available.ts'
+import { createPreviews, renderDraft, type TemplateDraft, type Previews } from './template-draft.ts'
+import { editorPage, listed, NO_SUBJECT, previewPart, type EditorOptions, type EditorState } from './template-editor.ts'
 import {
   changesOf,
   faultOf,
@@ -22,200 +33,208 @@ import {
   readableVariables,
   requestOf,
   samplesOf,
-  typedFrom,
-  typedOf,
-  type TypedTemplate
+  templateFormOf,
+  templateFormIn,
+  type TemplateForm
 } from './template-form.ts'
 import { sampleJson } from './template-samples.ts'
 import { versionPages } from './template-versions.ts'
 
-/** What somebody typed as sample variables is there again when they come back, while this process runs. */
+/** Sample variables per session and template, so that they are there again when a visitor comes back. */
 const SAMPLES_MAX = 500
 const SAMPLE_CHARS_MAX = 20_000
 const LAYOUTS_MAX = 100
 const DOMAINS_MAX = 100
 
-/** Templates: the list, writing one with its preview beside it, sending a test. */
+/** Templates: the list, the editor with its preview, test emails. */
 export function templatesPages (pages: Pages, context: DashboardContext): void {
-  const { services } = context
-  const previews = createPreviews(() => services.appenders.clock.nowMs())
-  const samples = new Memory<string>(SAMPLES_MAX)
-
+  const editor = new TemplateEditor(context)
   pages.get('/templates', async visit => await listPage(visit, context))
-  pages.get('/templates/new', async visit => await editor(visit, { typed: NEW_TEMPLATE, stored: null }))
-
-  pages.post('/templates', async visit => {
-    const typed = typedOf(visit.form)
-    try {
-      const { id } = await visit.api.templates.create(requestOf(typed))
-      remember(visit, id, typed)
-      return { to: `/dashboard/templates/${id}`, notice: 'Created. Mail can name it by its id.' }
-    } catch (error) {
-      return await editor(visit, { typed, stored: null, faults: unsentIn(error) })
-    }
-  })
-
-  pages.get('/templates/:id', async visit => {
-    const stored = await visit.api.templates.get(visit.params.id!)
-    return await editor(visit, {
-      typed: { ...typedFrom(stored), samples: samples.get(sampleKey(visit, stored.id)) ?? sampleJson(stored) },
-      stored
-    })
-  })
-
-  pages.post('/templates/:id', async visit =>
-    await saved(visit, async (_typed, before, after) => ({
-      to: `/dashboard/templates/${after.id}`,
-      notice: before?.version === after.version
-        ? 'Nothing was another than before: no new version.'
-        : `Saved as version ${after.version}.`
-    })))
-
-  pages.post('/templates/:id/test', async visit =>
-    await saved(visit, async (typed, _before, stored) => {
-      const variables = samplesOf(typed)
-      const test = { from: visit.form.get('from') ?? '', to: visit.form.get('to') ?? '' }
-      const again = async (faults: Editing['faults']) =>
-        await editor(visit, { typed: { ...typed, version: stored.version }, stored, faults })
-      if (typeof variables === 'string') return await again(faultOf('samples', variables))
-      try {
-        const { id } = await visit.api.emails.send({
-          ...test,
-          template_id: stored.id,
-          variables,
-          ...(stored.subject === null ? { subject: `Test of ${stored.name}` } : {})
-        })
-        return {
-          to: `/dashboard/emails/${id}`,
-          notice: `Test of “${stored.name.slice(0, 80)}”, version ${stored.version}, accepted.`
-        }
-      } catch (error) {
-        return await again(unsentIn(error))
-      }
-    }))
+  pages.get('/templates/new', async visit => await editor.page(visit, { typed: NEW_TEMPLATE, stored: null }))
+  pages.post('/templates', async visit => await editor.create(visit))
+  pages.get('/templates/:id', async visit => await editor.open(visit))
+  pages.post('/templates/:id', async visit => await editor.save(visit))
+  pages.post('/templates/:id/test', async visit => await editor.sendTest(visit))
 
   pages.post('/templates/:id/delete', async visit => {
     await visit.api.templates.delete(visit.params.id!)
-    return { to: '/dashboard/templates', notice: 'The template is deleted.' }
+    return { to: '/dashboard/templates', notice: 'Template deleted.' }
   })
 
   pages.post('/templates/preview', async visit => {
-    const part = await previewOf(visit, previews, typedOf(visit.form))
+    const part = await editor.preview(visit, templateFormIn(visit.form))
     return { send: reply => reply.type('text/html; charset=utf-8').send(part.text) }
   })
 
   pages.get('/templates/previews/:preview', async visit => {
-    const body = previews.take(visit.session.id, visit.params.preview!)
-    if (body === null) {
-      return framed('<p>This preview is over. It is made anew when you type.</p>', { images: false, status: 404 })
-    }
-    return framed(body, { images: visit.query.has('images') })
+    const body = editor.previewBody(visit)
+    return body === null
+      ? framed('<p>This preview has expired. Change the template to see a new one.</p>', { images: false, status: 404 })
+      : framed(body, { images: visit.query.has('images') })
   })
 
   versionPages(
     pages,
-    async (visit, stored) => await previewOf(visit, previews, { ...typedFrom(stored), samples: sampleJson(stored) })
+    async (visit, stored) => await editor.preview(visit, { ...templateFormOf(stored), samples: sampleJson(stored) })
   )
+}
 
-  /** Saves what was typed, then goes on; else shows what is wrong with it. `before` = null while nobody knows what is
-   *  stored: then it is the whole of the next version, and the one before is kept like every other. */
-  async function saved (
-    visit: Visit,
-    goOn: (typed: TypedTemplate, before: Template | null, after: Template) => Promise<Answer>
-  ): Promise<Answer> {
-    const typed = typedOf(visit.form)
-    const id = visit.params.id!
-    const before = await orBehind(visit.api.templates.get(id))
-    remember(visit, id, typed)
-    if (before !== null && typed.version !== before.version) {
-      const message =
-        `Version ${before.version} was saved after you opened this page. Saving again puts yours over it, as the next version.`
-      return await editor(visit, {
-        typed: { ...typed, version: before.version },
-        stored: before,
-        faults: faultOf('version', message)
-      })
-    }
-    let after: Template
+/** The template's next version, or the editor with its faults. `before` = null where the present version could not be
+ *  read. */
+type Saved = { before: Template | null, after: Template } | { refused: PageResult }
+
+class TemplateEditor {
+  private readonly context: DashboardContext
+  private readonly previews: Previews
+  private readonly samples = new Memory<string>(SAMPLES_MAX)
+
+  constructor (context: DashboardContext) {
+    this.context = context
+    this.previews = createPreviews(() => context.services.appenders.clock.nowMs())
+  }
+
+  async create (visit: Visit): Promise<PageResult> {
+    const typed = templateFormIn(visit.form)
     try {
-      after = await visit.api.templates.update(id, before === null ? requestOf(typed) : changesOf(typed, before))
+      const { id } = await visit.api.templates.create(requestOf(typed))
+      this.rememberSamples(visit, id, typed)
+      return { to: `/dashboard/templates/${id}`, notice: 'Template created. Send emails with its id.' }
     } catch (error) {
-      return await editor(visit, {
-        typed,
-        stored: before ?? { id, name: typed.name, version: typed.version ?? 1 },
-        faults: unsentIn(error)
-      })
+      return await this.page(visit, { typed, stored: null, faults: postFaultsIn(error) })
     }
-    return await goOn(typed, before, after)
   }
 
-  function remember (visit: Visit, id: string, { samples: text }: TypedTemplate): void {
-    if (text.length <= SAMPLE_CHARS_MAX) samples.set(sampleKey(visit, id), text)
+  async open (visit: Visit): Promise<PageResult> {
+    const stored = await visit.api.templates.get(visit.params.id!)
+    const samples = this.samples.get(sampleKey(visit, stored.id)) ?? sampleJson(stored)
+    return await this.page(visit, { typed: { ...templateFormOf(stored), samples }, stored })
   }
 
-  async function editor (visit: Visit, editing: Editing): Promise<Answer> {
-    const { typed, stored, faults = NO_FAULTS } = editing
-    const preview = await orBehind(previewOf(visit, previews, typed)) ??
-      html`<p class="hint">The layout cannot be read just now: there is a preview as soon as it can.</p>`
-    const aids = await aidsFor(visit, context, stored?.id ?? null, preview)
-    const title = stored?.name ?? 'New template'
+  async save (visit: Visit): Promise<PageResult> {
+    const result = await this.store(visit, templateFormIn(visit.form))
+    if ('refused' in result) return result.refused
+    const { before, after } = result
     return {
-      title,
+      to: `/dashboard/templates/${after.id}`,
+      notice: before?.version === after.version
+        ? 'Nothing changed, so there is no new version.'
+        : `Saved as version ${after.version}.`
+    }
+  }
+
+  /** Saves the template, then sends an email from it. */
+  async sendTest (visit: Visit): Promise<PageResult> {
+    const typed = templateFormIn(visit.form)
+    const result = await this.store(visit, typed)
+    if ('refused' in result) return result.refused
+    const { id: templateId, name, subject, version } = result.after
+    const refuse = async (faults: Faults) =>
+      await this.page(visit, { typed: { ...typed, version }, stored: result.after, faults })
+    const variables = samplesOf(typed)
+    if (typeof variables === 'string') return await refuse(faultOf('samples', variables))
+    try {
+      const { id } = await visit.api.emails.send({
+        from: visit.form.get('from') ?? '',
+        to: visit.form.get('to') ?? '',
+        template_id: templateId,
+        variables,
+        ...(subject === null ? { subject: `Test of ${name}` } : {})
+      })
+      return { to: `/dashboard/emails/${id}`, notice: `Test of “${name.slice(0, 80)}”, version ${version}, accepted.` }
+    } catch (error) {
+      return await refuse(postFaultsIn(error))
+    }
+  }
+
+  async page (visit: Visit, state: EditorState): Promise<PageResult> {
+    const { typed, stored, faults = NO_FAULTS } = state
+    const preview = await ifAvailable(this.preview(visit, typed)) ??
+      html`<p class="hint">The layout is unavailable. The preview comes back with it.</p>`
+    const options = await editorOptions(visit, this.context, stored?.id ?? null, preview)
+    return {
+      title: stored?.name ?? 'New template',
       section: 'templates',
-      page: editorPage(visit, editing, aids),
+      page: editorPage(visit, state, options),
       status: faults.summary === null ? 200 : 422
     }
   }
+
+  async preview (visit: Visit, typed: TemplateForm): Promise<Html> {
+    const given = samplesOf(typed)
+    const { subject, html: body, text, rows, layout: layoutId } = typed
+    const draft: TemplateDraft = {
+      subject: subject || null,
+      html: body || null,
+      text: text || null,
+      variables: readableVariables(rows),
+      layout: layoutId || null
+    }
+    const layout = layoutId === '' ? null : await layoutById(visit, layoutId)
+    const rendered = renderDraft(draft, layout, typeof given === 'string' ? {} : given)
+    const faults = typeof given === 'string' ? [...rendered.faults, { message: given, source: null }] : rendered.faults
+    return previewPart({ ...rendered, faults }, {
+      id: rendered.html === null ? null : this.previews.keep(visit.session.id, rendered.html),
+      images: typed.images
+    })
+  }
+
+  /** The HTML that the preview's frame shows; null = it has expired. */
+  previewBody ({ session, params }: Visit): string | null {
+    return this.previews.take(session.id, params.preview!)
+  }
+
+  /** Stores the form as the next version. Where the present version cannot be read, the whole form is stored: earlier
+   *  versions stay in any case. */
+  private async store (visit: Visit, typed: TemplateForm): Promise<Saved> {
+    const id = visit.params.id!
+    const before = await ifAvailable(visit.api.templates.get(id))
+    this.rememberSamples(visit, id, typed)
+    if (before !== null && typed.version !== before.version) {
+      const { version } = before
+      const faults = faultOf('version', `Version ${version} was saved after you opened this page. ${SAVE_AGAIN}`)
+      return { refused: await this.page(visit, { typed: { ...typed, version }, stored: before, faults }) }
+    }
+    try {
+      const change = before === null ? requestOf(typed) : changesOf(typed, before)
+      return { before, after: await visit.api.templates.update(id, change) }
+    } catch (error) {
+      const stored = before ?? { id, name: typed.name, version: typed.version ?? 1 }
+      return { refused: await this.page(visit, { typed, stored, faults: postFaultsIn(error) }) }
+    }
+  }
+
+  private rememberSamples (visit: Visit, id: string, { samples }: TemplateForm): void {
+    if (samples.length <= SAMPLE_CHARS_MAX) this.samples.set(sampleKey(visit, id), samples)
+  }
 }
+
+const SAVE_AGAIN = 'Save again to make yours the next version.'
 
 const sampleKey = ({ session }: Visit, template: string): string => `${session.id} ${template}`
 
-/** What cannot be read just now is left out: what somebody has typed is more than that. */
-async function aidsFor (
+/** Leaves out what is unavailable: the editor must open all the same. */
+async function editorOptions (
   visit: Visit,
   { services }: DashboardContext,
   own: string | null,
   preview: Html
-): Promise<EditorAids> {
+): Promise<EditorOptions> {
   const [others, domains] = await Promise.all([
-    orBehind(visit.api.templates.page({ limit: LAYOUTS_MAX })),
-    orBehind(visit.api.domains.page({ limit: DOMAINS_MAX }))
+    ifAvailable(visit.api.templates.page({ limit: LAYOUTS_MAX })),
+    ifAvailable(visit.api.domains.page({ limit: DOMAINS_MAX }))
   ])
   const layouts = others?.data.filter(({ id, layout_id: layout }) => layout === null && id !== own) ?? []
-  const usable =
-    domains?.data.filter(domain => isVerifiedEnough(domain, services.settings.requireVerifiedDomains)).map(({ name }) =>
-      name
-    ) ?? null
+  const { requireVerifiedDomains } = services.settings
+  const usable = domains?.data.filter(domain => isVerifiedEnough(domain, requireVerifiedDomains)) ?? null
+  const senders = usable && [...usable.map(({ name }) => name), SANDBOX_DOMAIN]
   return {
     layouts,
     preview,
-    senders: usable && [...usable, SANDBOX_DOMAIN].filter(name => maySendFrom(visit.key, name, visit.account.id))
+    senders: senders && senders.filter(name => maySendFrom(visit.key, name, visit.account.id))
   }
 }
 
-async function previewOf (visit: Visit, previews: Previews, typed: TypedTemplate): Promise<Html> {
-  const given = samplesOf(typed)
-  const { subject, html: body, text, rows, layout } = typed
-  const draft: Draft = {
-    subject: subject || null,
-    html: body || null,
-    text: text || null,
-    variables: readableVariables(rows),
-    layout: layout || null
-  }
-  const rendered = renderDraft(
-    draft,
-    layout === '' ? null : await layoutNamed(visit, layout),
-    typeof given === 'string' ? {} : given
-  )
-  const faults = typeof given === 'string' ? [...rendered.faults, { message: given, source: null }] : rendered.faults
-  return previewPart({ ...rendered, faults }, {
-    id: rendered.html === null ? null : previews.keep(visit.session.id, rendered.html),
-    images: typed.images
-  })
-}
-
-async function layoutNamed ({ api }: Visit, id: string): Promise<Template | null> {
+async function layoutById ({ api }: Visit, id: string): Promise<Template | null> {
   try {
     return await api.templates.get(id)
   } catch (error) {
@@ -224,25 +243,20 @@ async function layoutNamed ({ api }: Visit, id: string): Promise<Template | null
   }
 }
 
-async function listPage (visit: Visit, { reads, publicUrl }: DashboardContext): Promise<Answer> {
+async function listPage (visit: Visit, { reads, publicUrl }: DashboardContext): Promise<PageResult> {
   const { data, next_cursor: next } = await visit.api.templates.page({ limit: 25, ...cursorOf(visit) })
-  const names = await answerFrom(
-    reads,
-    templates,
-    declaredNames({ account: visit.account.id, ids: data.map(({ id }) => id) })
-  )
-  const page = html`${
-    heading('Templates', html`<a class="button primary" href="/dashboard/templates/new">New template</a>`)
-  }
-${
-    data.length === 0 ? nothingYet(publicUrl) : table('Templates, newest first', [
-      { name: 'Name', cell: ({ id, name }) => html`<a href="/dashboard/templates/${id}">${name}</a>` },
-      { name: 'Subject', cell: ({ subject }) => subject ?? html`<span class="none">of the mail</span>` },
-      { name: 'Variables', kind: 'late', cell: ({ id }) => variablesCell(names.get(id) ?? []) },
-      { name: 'Version', kind: 'num', cell: ({ version }) => version },
-      { name: 'Changed', cell: ({ updated_at: at }) => time(at, visit.nowMs) }
-    ], data)
-  }
+  const ids = data.map(({ id }) => id)
+  const names = await answerFrom(reads, templates, declaredNames({ account: visit.account.id, ids }))
+  const list = data.length === 0 ? emptyList(publicUrl) : table('Templates, newest first', [
+    { name: 'Name', cell: ({ id, name }) => html`<a href="/dashboard/templates/${id}">${name}</a>` },
+    { name: 'Subject', cell: ({ subject }) => subject ?? NO_SUBJECT },
+    { name: 'Variables', kind: 'late', cell: ({ id }) => variablesCell(names.get(id) ?? []) },
+    { name: 'Version', kind: 'num', cell: ({ version }) => version },
+    { name: 'Updated', cell: ({ updated_at: at }) => time(at, visit.nowMs) }
+  ], data)
+  const newLink = html`<a class="button primary" href="/dashboard/templates/new">New template</a>`
+  const page = html`${heading('Templates', newLink)}
+${list}
 ${pager(visit, next)}`
   return { title: 'Templates', section: 'templates', page }
 }
@@ -251,19 +265,17 @@ const NAMES_SHOWN = 4
 
 function variablesCell (names: string[]): Html {
   if (names.length === 0) return html`<span class="none">–</span>`
-  return html`${listed(names.slice(0, NAMES_SHOWN))}${
-    names.length > NAMES_SHOWN && html` and ${names.length - NAMES_SHOWN} more`
-  }`
+  const more = names.length - NAMES_SHOWN
+  return html`${listed(names.slice(0, NAMES_SHOWN))}${more > 0 && html` and ${more} more`}`
 }
 
-function nothingYet (publicUrl: string): Html {
+function emptyList (publicUrl: string): Html {
   const curl = curlFor(publicUrl, '/api/emails', {
     from: `hello@${SANDBOX_DOMAIN}`,
     to: 'ada@example.com',
     template_id: 'tpl_…',
     variables: { name: 'Ada' }
   })
-  const text =
-    'Subject, HTML and text with places for what differs from mail to mail. Write one here, then name it when you send:'
-  return empty('No templates yet', text, codeBlock(curl, 'A request that sends from a template'))
+  const text = 'A template has a subject, HTML and text with variables. Create one here, then send emails with its id:'
+  return empty('No templates yet', text, codeBlock(curl, 'Send an email from a template'))
 }

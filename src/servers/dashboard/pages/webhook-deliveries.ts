@@ -9,12 +9,12 @@ import { badge, empty, faultBox, heading, live, pager, table, time } from '../pa
 import type { DashboardContext } from '../dashboard-context.ts'
 import type { Pages, Visit } from '../visit.ts'
 import { filterForm, isFiltered, readFilters, withoutFilters } from './webhook-filters.ts'
-import { fromView, UNREADABLE } from './webhook-reads.ts'
-import { answerText, deliveryBadge, eventsText, nextTry } from './webhook-words.ts'
+import { readDeliveries, UNAVAILABLE } from './webhook-queries.ts'
+import { responseText, deliveryBadge, eventsText, nextAttempt } from './webhook-format.ts'
 
 const PAGE = 25
 
-/** `/webhooks/deliveries`: those of all endpoints. */
+/** `/webhooks/deliveries`: the deliveries of all endpoints. */
 export function deliveriesPages (pages: Pages, context: DashboardContext): void {
   pages.get('/webhooks/deliveries', async visit => {
     const { form, rows, status } = await deliveryList(visit, context, {})
@@ -25,39 +25,40 @@ export function deliveriesPages (pages: Pages, context: DashboardContext): void 
   })
 }
 
-/** Filters, and the deliveries they find, the newest first, or what is wrong with them. */
+/** A form of filters, and the deliveries it finds, newest first, or its faults. */
 export interface DeliveryList {
   form: Html
   rows: Html
   status: number
 }
 
-/** `of` = whose they are, whatever else is asked; `none` is said where there are none at all. */
+/** `of` = their endpoint or email; `none` = shown where there are no deliveries at all. */
 export async function deliveryList (
   visit: Visit,
   context: DashboardContext,
   of: Pick<DeliveryFilters, 'webhook' | 'email'>,
   none = NONE_YET
 ): Promise<DeliveryList> {
-  const { asked, cursor, faults } = readFilters(visit)
+  const { filters, cursor, faults } = readFilters(visit)
   const form = filterForm(visit, faults)
   if (faults.summary !== null) return { form, rows: html`${faultBox(faults)}${pager(visit, null)}`, status: 422 }
-  const found = await fromView(
+  const found = await readDeliveries(
     context,
-    listDeliveries({ account: visit.account.id, filters: { ...asked, ...of }, limit: PAGE, cursor })
+    listDeliveries({ account: visit.account.id, filters: { ...filters, ...of }, limit: PAGE, cursor })
   )
-  const list = found === null ? UNREADABLE : shown(visit, context, found, { several: of.webhook === undefined, none })
+  const list = found === null
+    ? UNAVAILABLE
+    : deliveryTable(visit, context, found, { several: of.webhook === undefined, none })
   return { form, rows: html`${list}${pager(visit, found?.nextCursor ?? null)}`, status: 200 }
 }
 
 const NONE_YET = empty(
-  'No delivery yet',
-  `Each event that is sent to an endpoint will be here for 30 days, with every request, its answer, and a button that sends it again.
-  A test event is the quickest way to see one.`
+  'No deliveries yet',
+  'Events sent to endpoints appear here for 30 days, with every request and response. Send a test event to see one.'
 )
 
-/** `several`: each says whose it is. */
-function shown (
+/** `several` = of more than one endpoint: each row names its own. */
+function deliveryTable (
   visit: Visit,
   { services }: DashboardContext,
   { deliveries }: DeliveryPage,
@@ -74,14 +75,16 @@ function shown (
         cell: one =>
           html`${linkTo(one)}${several && html`<br><span class="hint">${endpointOf(visit, services, one)}</span>`}`
       },
-      { name: 'State', cell: deliveryBadge },
+      { name: 'Status', cell: deliveryBadge },
       {
-        name: 'Last answer',
-        cell: ({ last }) => (last === null ? html`<span class="none">None yet</span>` : answerText(last).slice(0, 120))
+        name: 'Last response',
+        cell: (
+          { last }
+        ) => (last === null ? html`<span class="none">No response yet</span>` : responseText(last).slice(0, 120))
       },
       { name: 'Attempts', kind: 'num', cell: ({ attempts }) => attempts },
-      { name: 'Asked for', cell: ({ requestedAt }) => time(requestedAt, nowMs) },
-      { name: 'Next try', cell: ({ nextAttemptAt }) => nextTry(nextAttemptAt, nowMs) }
+      { name: 'Created', cell: ({ requestedAt }) => time(requestedAt, nowMs) },
+      { name: 'Next attempt', cell: ({ nextAttemptAt }) => nextAttempt(nextAttemptAt, nowMs) }
     ],
     deliveries,
     ({ id }) => id
@@ -90,8 +93,8 @@ function shown (
 
 function noneOf (visit: Visit): Html {
   return empty(
-    'Nothing found',
-    'No delivery of the last 30 days is like this.',
+    'No results',
+    'No delivery of the last 30 days matches these filters.',
     html`<p><a href="${withoutFilters(visit)}">Show all</a></p>`
   )
 }
@@ -110,5 +113,5 @@ function endpointOf (
   const webhook = directory.now.webhooks.get(id)
   return webhook?.account === account.id
     ? html`<a href="/dashboard/webhooks/${id}">${webhook.url}</a>`
-    : html`of a deleted endpoint`
+    : html`deleted endpoint`
 }

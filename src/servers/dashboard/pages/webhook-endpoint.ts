@@ -4,34 +4,46 @@ import type { DeliveryStateName } from '#projections/deliveries/project.ts'
 import { replaysOf } from '#src/actions/replay.ts'
 import type { UpdateWebhookRequest, Webhook } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
-import { act, copyable, facts, form, heading, live, NO_FAULTS, select, time, unsentIn, type Faults } from '../parts.ts'
+import {
+  actionButton,
+  copyable,
+  detailList,
+  form,
+  heading,
+  live,
+  NO_FAULTS,
+  select,
+  time,
+  postFaultsIn,
+  type Faults
+} from '../parts.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
-import { Unfit, type Answer, type Pages, type Visit } from '../visit.ts'
+import { FormRefused, type PageResult, type Pages, type Visit } from '../visit.ts'
 import { deliveryList } from './webhook-deliveries.ts'
 import { formIn, settingsIn, webhookForm, type WebhookForm } from './webhook-form.ts'
-import { countsOf, countText, dayAgo } from './webhook-reads.ts'
+import { countsOf, countText, dayAgo } from './webhook-queries.ts'
 import { replaysCard } from './webhook-replays.ts'
 import { secretPage } from './webhook-secret.ts'
-import { stateBadge } from './webhook-words.ts'
+import { stateBadge } from './webhook-format.ts'
 
 const COUNT_MAX = 1000
-/** How often it looks at a replay that is under way. */
-const LOOK_S = 3
+/** While a replay runs. */
+const REFRESH_S = 3
 
-/** `/webhooks/:id`: one endpoint, how it does, and what can be done with it. */
+/** `/webhooks/:id`: one endpoint with its state, deliveries and actions. */
 export function endpointPages (pages: Pages, context: DashboardContext): void {
   pages.get('/webhooks/:id', async visit => {
-    const webhook = await own(visit)
+    const webhook = await endpointOf(visit)
     const { id } = webhook
     const [counts, replays, list] = await Promise.all([
       countsOf(context, visit, [id], COUNT_MAX),
       replaysOf(context.services, id),
       deliveryList(visit, context, { webhook: id })
     ])
-    // What a replay waits for is in no log.
-    const seconds = replays.some(({ state }) => state === 'running') ? LOOK_S : null
+    // No fact reports what a replay waits for.
+    const seconds = replays.some(({ state }) => state === 'running') ? REFRESH_S : null
     const { form, rows, status } = list
-    const page = html`<div ${live(visit, 'deliveries', 'endpoint', seconds)}>${standing(visit, webhook)}${
+    const page = html`<div ${live(visit, 'deliveries', 'endpoint', seconds)}>${statusOf(visit, webhook)}${
       tiles(visit, webhook, counts?.get(id))
     }${settings(visit, webhook)}
 ${replaysCard(visit, id, replays)}<section id="deliveries"><h2>Deliveries</h2>${form}${rows}</section></div>${
@@ -44,15 +56,15 @@ ${replaysCard(visit, id, replays)}<section id="deliveries"><h2>Deliveries</h2>${
 
   pages.post('/webhooks/:id/test', async visit => {
     const type = EVENT_TYPES.find(name => name === visit.form.get('type'))
-    if (type === undefined) throw new Unfit('There is no such type of event.')
+    if (type === undefined) throw new FormRefused('Choose a type of event.')
     const { delivery_id: delivery } = await visit.api.webhooks.test(visit.params.id!, { type })
-    return { to: `/dashboard/webhooks/deliveries/${delivery}`, notice: 'The test event is on its way.' }
+    return { to: `/dashboard/webhooks/deliveries/${delivery}`, notice: 'Test event sent.' }
   })
 }
 
 function changingPages (pages: Pages): void {
   pages.get('/webhooks/:id/edit', async visit => {
-    const webhook = await own(visit)
+    const webhook = await endpointOf(visit)
     return editPage(visit, webhook, formOf(webhook), NO_FAULTS)
   })
 
@@ -61,15 +73,15 @@ function changingPages (pages: Pages): void {
     try {
       await visit.api.webhooks.update(visit.params.id!, settingsIn(given))
     } catch (error) {
-      return editPage(visit, await own(visit), given, unsentIn(error))
+      return editPage(visit, await endpointOf(visit), given, postFaultsIn(error))
     }
-    return { to: pathOf(visit), notice: 'Changed.' }
+    return { to: pathOf(visit), notice: 'Endpoint updated.' }
   })
 
   const changes: Array<[verb: string, change: UpdateWebhookRequest, notice: string]> = [
-    ['pause', { paused: true }, 'Paused: what is owed waits.'],
-    ['resume', { paused: false }, 'Resumed: what has waited goes out.'],
-    ['enable', { status: 'enabled' }, 'Enabled: it gets events again, from now on.']
+    ['pause', { paused: true }, 'Endpoint paused. Its deliveries wait.'],
+    ['resume', { paused: false }, 'Endpoint resumed. Waiting deliveries are sent now.'],
+    ['enable', { status: 'enabled' }, 'Endpoint enabled. It gets new events from now on.']
   ]
   for (const [verb, change, notice] of changes) {
     pages.post(`/webhooks/:id/${verb}`, async visit => {
@@ -80,27 +92,27 @@ function changingPages (pages: Pages): void {
 
   pages.post('/webhooks/:id/delete', async visit => {
     await visit.api.webhooks.delete(visit.params.id!)
-    return { to: '/dashboard/webhooks', notice: 'The endpoint is deleted.' }
+    return { to: '/dashboard/webhooks', notice: 'Endpoint deleted.' }
   })
 }
 
 function secretPages (pages: Pages): void {
   pages.post('/webhooks/:id/rotate', async visit => {
     const { id, secret } = await visit.api.webhooks.rotateSecret(visit.params.id!)
-    const title = 'The endpoint has a new secret'
-    return { title, section: 'webhooks', page: secretPage({ id, title, secret: secret!, about: OVERLAP }) }
+    const title = 'Secret rotated'
+    return { title, section: 'webhooks', page: secretPage({ id, title, secret: secret!, note: OVERLAP }) }
   })
 
   pages.post('/webhooks/:id/finish', async visit => {
     await visit.api.webhooks.rotateSecret(visit.params.id!, { finish: true })
-    return { to: pathOf(visit), notice: 'Only the new secret signs from now on.' }
+    return { to: pathOf(visit), notice: 'Rotation finished. Only the new secret signs from now on.' }
   })
 }
 
-const OVERLAP =
-  'For 24 hours, or until you end that on the page of the endpoint, the one before signs too: webhook-signature carries both, X-Service-Signature the old one.'
+const OVERLAP = 'For 24 hours, or until you finish the rotation, the previous secret signs as well: ' +
+  'webhook-signature has both signatures, X-Service-Signature has the previous one.'
 
-async function own ({ api, params }: Visit): Promise<Webhook> {
+async function endpointOf ({ api, params }: Visit): Promise<Webhook> {
   return await api.webhooks.get(params.id!)
 }
 
@@ -108,13 +120,17 @@ function pathOf ({ params }: Visit): string {
   return `/dashboard/webhooks/${params.id!}`
 }
 
-function standing (visit: Visit, webhook: Webhook): Html {
+function statusOf (visit: Visit, webhook: Webhook): Html {
   const { url, status, paused } = webhook
   const path = pathOf(visit)
   const buttons = html`${
     status === 'enabled' && html`<a class="button" href="${path}/replay">Replay…</a>`
   } <a class="button" href="${path}/edit">Edit</a>
-${paused ? act(visit, 'Resume', { action: `${path}/resume` }) : act(visit, 'Pause', { action: `${path}/pause` })}`
+${
+    paused
+      ? actionButton(visit, 'Resume', { action: `${path}/resume` })
+      : actionButton(visit, 'Pause', { action: `${path}/pause` })
+  }`
   return html`${heading(url, buttons, html`<a href="/dashboard/webhooks">Webhooks</a>`)}${
     status === 'disabled' ? disabledBox(visit, webhook) : enabledBoxes(visit, webhook)
   }
@@ -122,48 +138,46 @@ ${rotationBox(visit, webhook)}`
 }
 
 function disabledBox (visit: Visit, { disabled_reason: reason }: Webhook): Html {
-  const why = reason === 'gone' ? 'its receiver answered 410, Gone.' : 'it did nothing but fail for five days.'
-  return html`<div class="box bad"><p><strong>Disabled:</strong> ${why} What was owed to it has failed, and what happens now is not sent to it. Mend the receiver and enable the
-endpoint; a replay of all events then brings what it has missed.</p>${
-    act(visit, 'Enable', { action: `${pathOf(visit)}/enable` })
-  }</div>`
+  const why = reason === 'gone' ? 'its receiver answered 410 Gone.' : 'all its deliveries failed for five days.'
+  return html`<div class="box bad"><p><strong>Disabled:</strong> ${why} Waiting deliveries have failed, and new events
+are not sent. Fix the receiver and enable the endpoint; then replay all events to send what it missed.</p>
+${actionButton(visit, 'Enable', { action: `${pathOf(visit)}/enable` })}</div>`
 }
 
 function enabledBoxes ({ nowMs }: Visit, { paused, failing_since: failing }: Webhook): Html {
-  return html`${
-    paused &&
-    html`<p class="box warn"><strong>Paused:</strong> what is owed to it waits and goes out once it is resumed. The time in which a delivery is tried stands
-still for up to 24 hours.</p>`
-  }
-${
-    failing !== null &&
-    html`<p class="box warn"><strong>Failing</strong> since ${
-      time(failing, nowMs)
-    }, without a success. After five days of that it is disabled.</p>`
-  }`
+  const pausedBox =
+    html`<p class="box warn"><strong>Paused:</strong> deliveries wait until you resume the endpoint. For up
+to 24 hours, the pause does not count towards the time for retries.</p>`
+  const failingBox = html`<p class="box warn"><strong>Failing</strong> since ${time(failing, nowMs)}: no delivery has
+succeeded. After five days, Jetpost disables the endpoint.</p>`
+  return html`${paused && pausedBox}
+${failing !== null && failingBox}`
 }
 
 function rotationBox (visit: Visit, { secret_rotation: rotation }: Webhook): Html | null {
   if (rotation === null) return null
-  const confirm =
-    'From now on only the new secret signs. A receiver that still checks by the old one will turn events away.'
-  const end = act(visit, 'End that now', { action: `${pathOf(visit)}/finish`, confirm, confirmLabel: 'End it now' })
-  return html`<div class="box calm"><p>The secret before the last rotation signs, too; that ends ${
-    time(rotation.previous_expires_at, visit.nowMs)
-  }.</p>${end}</div>`
+  const confirm = 'Only the new secret will sign. Receivers that still verify with the previous secret refuse events.'
+  const finish = actionButton(visit, 'Finish rotation', {
+    action: `${pathOf(visit)}/finish`,
+    confirm,
+    confirmLabel: 'Finish rotation'
+  })
+  const end = time(rotation.previous_expires_at, visit.nowMs)
+  return html`<div class="box calm"><p>The previous secret signs as well. The rotation ends ${end}.</p>${finish}</div>`
 }
 
 function tiles (visit: Visit, { id }: Webhook, counts: DeliveryCounts | undefined): Html | null {
   if (counts === undefined) return null
-  const all: Array<[label: string, state: DeliveryStateName]> = [['Delivered', 'delivered'], ['Failed', 'failed'], [
-    'To be tried again',
-    'retrying'
-  ], ['Not tried yet', 'pending']]
+  const all: Array<[label: string, state: DeliveryStateName]> = [
+    ['Delivered', 'delivered'],
+    ['Failed', 'failed'],
+    ['Retrying', 'retrying'],
+    ['Pending', 'pending']
+  ]
   const items = all.map(([label, state]) => {
-    const link = html`<a class="value" href="/dashboard/webhooks/${id}?state=${state}&amp;since=${dayAgo(visit)}">${
-      countText(counts[state], COUNT_MAX)
-    }</a>`
-    return html`<li class="tile">${link}<span class="label">${label}</span></li>`
+    const href = html`/dashboard/webhooks/${id}?state=${state}&amp;since=${dayAgo(visit)}`
+    return html`<li class="tile"><a class="value" href="${href}">${countText(counts[state], COUNT_MAX)}</a>
+<span class="label">${label}</span></li>`
   })
   return html`<h2 class="of-tiles">Deliveries of the last 24 hours</h2><ul class="tiles">${items}</ul>`
 }
@@ -171,60 +185,63 @@ function tiles (visit: Visit, { id }: Webhook, counts: DeliveryCounts | undefine
 function settings ({ nowMs }: Visit, webhook: Webhook): Html {
   const { id, events, batch, concurrency, every_deferral: every, start_at: start, created_at: created } = webhook
   return html`<section class="card"><h2 class="unseen">Settings</h2>${
-    facts([
-      ['State', stateBadge(webhook, nowMs)],
+    detailList([
+      ['Status', stateBadge(webhook, nowMs)],
       ['Events', events.join(', ')],
       [
         'Batches',
         batch === null
-          ? 'One event a request'
-          : `Up to ${batch.max_events} events, or what came within ${batch.max_wait_ms} ms`
+          ? 'One event per request'
+          : `Up to ${batch.max_events} events, sent after ${batch.max_wait_ms} ms at most`
       ],
-      ['Requests at once', concurrency ?? '8, unless told'],
-      ['Deferrals', every ? 'Every one is an event' : 'The first one is an event, and how it ends'],
+      ['Concurrent requests', concurrency ?? '8 (default)'],
+      ['Deferrals', every ? 'An event for each' : 'An event for the first'],
       ['Id', copyable(id, 'Copy the id of the endpoint')],
-      ['Made', time(created, nowMs)],
-      start === created ? null : ['Gets events since', time(start, nowMs)]
+      ['Created', time(created, nowMs)],
+      start === created ? null : ['Events since', time(start, nowMs)]
     ])
   }</section>`
 }
 
 function actions (visit: Visit, webhook: Webhook): Html {
   const confirm =
-    'The endpoint ends at once: what is still owed to it fails and cannot be replayed. This cannot be undone; a pause can.'
-  const end = act(visit, 'Delete the endpoint', {
+    'Waiting deliveries fail and cannot be replayed. This cannot be undone; to stop for a while, pause it.'
+  const remove = actionButton(visit, 'Delete endpoint', {
     action: `${pathOf(visit)}/delete`,
     confirm,
-    confirmLabel: 'Delete it',
+    confirmLabel: 'Delete endpoint',
     danger: true
   })
   return html`<div class="grid after">
-<section class="card"><h2>Test</h2><p class="hint">A made-up event with <code>data.test</code>, signed, sent and tried again like any other, whatever the endpoint listens to.</p>
+<section class="card"><h2>Test</h2>
+<p class="hint">Sends a sample event with <code>data.test</code>, signed and retried like any other.</p>
 ${test(visit, webhook)}</section>
-<section class="card"><h2>Signing secret</h2><p class="hint">Shown only when it was made. If it is lost, or others may know it, make a new one.</p>
+<section class="card"><h2>Signing secret</h2>
+<p class="hint">Shown once. If it is lost or leaked, rotate it.</p>
 ${rotate(visit, webhook)}</section>
-<section class="card"><h2>Delete</h2><p class="hint">It gets nothing more, and what is still owed to it fails. What was sent stays in the log for 30 days.</p>
-${end}</section></div>`
+<section class="card"><h2>Delete</h2>
+<p class="hint">Waiting deliveries fail. Sent ones stay in the log for 30 days.</p>
+${remove}</section></div>`
 }
 
 function test (visit: Visit, { events, status, paused }: Webhook): Html {
   if (status === 'disabled' || paused) {
-    return html`<p class="hint">Nothing is sent while the endpoint is ${
-      status === 'disabled' ? 'disabled' : 'paused'
-    }.</p>`
+    const state = status === 'disabled' ? 'disabled' : 'paused'
+    return html`<p class="hint">Jetpost sends nothing while the endpoint is ${state}.</p>`
   }
   const types = select('type', 'Type', EVENT_TYPES.map(type => [type, type]), events[0] ?? '')
   return form(
     visit,
     { action: `${pathOf(visit)}/test`, class: 'fields' },
-    html`${types}<div class="actions"><button>Send a test event</button></div>`
+    html`${types}<div class="actions"><button>Send test event</button></div>`
   )
 }
 
 function rotate (visit: Visit, { secret_rotation: rotation }: Webhook): Html {
-  if (rotation !== null) return html`<p class="hint">A rotation is under way: end it before the next one.</p>`
-  const confirm = 'A new secret is made and shown once. For 24 hours the present one signs, too.'
-  return act(visit, 'Rotate the secret', { action: `${pathOf(visit)}/rotate`, confirm, confirmLabel: 'Rotate it' })
+  if (rotation !== null) return html`<p class="hint">Finish the present rotation before the next one.</p>`
+  const confirm = 'The new secret is shown once. For 24 hours the present one signs as well.'
+  const action = `${pathOf(visit)}/rotate`
+  return actionButton(visit, 'Rotate secret', { action, confirm, confirmLabel: 'Rotate secret' })
 }
 
 function formOf ({ url, events, every_deferral: everyDeferral, batch, concurrency }: Webhook): WebhookForm {
@@ -240,11 +257,11 @@ function formOf ({ url, events, every_deferral: everyDeferral, batch, concurrenc
   }
 }
 
-function editPage (visit: Visit, { id, url }: Webhook, given: WebhookForm, faults: Faults): Answer {
+function editPage (visit: Visit, { id, url }: Webhook, given: WebhookForm, faults: Faults): PageResult {
   const path = `/dashboard/webhooks/${id}`
   const page = html`${
-    heading('Edit the endpoint', null, html`<a href="/dashboard/webhooks">Webhooks</a> / <a href="${path}">${url}</a>`)
+    heading('Edit endpoint', null, html`<a href="/dashboard/webhooks">Webhooks</a> / <a href="${path}">${url}</a>`)
   }
 <section class="card">${webhookForm(visit, { action: path, label: 'Save' }, given, faults)}</section>`
-  return { title: 'Edit the endpoint', section: 'webhooks', page, status: faults.summary === null ? 200 : 422 }
+  return { title: 'Edit endpoint', section: 'webhooks', page, status: faults.summary === null ? 200 : 422 }
 }

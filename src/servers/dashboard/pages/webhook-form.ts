@@ -1,21 +1,21 @@
 import { EVENT_TYPES } from '#streams/webhook/facts.ts'
 import type { CreateWebhookRequest } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
-import { checkbox, faultBox, field, form, type Faults, type Field } from '../parts.ts'
-import type { Once } from '../once.ts'
+import { checkbox, faultBox, field, form, type Faults, type FormField } from '../parts.ts'
+import type { SubmitOnce } from '../submit-once.ts'
 import { timeField, utcTime } from '../times.ts'
 import type { Visit } from '../visit.ts'
 
-const EVENT_WORDS: Record<typeof EVENT_TYPES[number], string> = {
-  'email.delivered': 'accepted by the mail server of its recipient',
-  'email.bounced': 'rejected, put off, or given up',
-  'email.opened': 'opened',
-  'email.clicked': 'a link in it followed',
+const EVENT_TEXTS: Record<typeof EVENT_TYPES[number], string> = {
+  'email.delivered': "accepted by the recipient's mail server",
+  'email.bounced': 'rejected, deferred or failed',
+  'email.opened': 'opened by the recipient',
+  'email.clicked': 'a link was clicked',
   'email.complained': 'marked as spam',
-  'email.unsubscribed': 'its recipient unsubscribed'
+  'email.unsubscribed': 'the recipient unsubscribed'
 }
 
-/** Settings of an endpoint as a form holds them. */
+/** The fields of an endpoint's form. */
 export interface WebhookForm {
   url: string
   events: string[]
@@ -49,12 +49,12 @@ export function formIn ({ form: given }: Visit): WebhookForm {
   }
 }
 
-export type WebhookSettings = Pick<CreateWebhookRequest, 'url' | 'events' | 'every_deferral' | 'batch' | 'concurrency'>
+export type EndpointSettings = Pick<CreateWebhookRequest, 'url' | 'events' | 'every_deferral' | 'batch' | 'concurrency'>
 
-/** What the API is asked for; it says what is wrong with it. */
+/** The form as the API takes it; the API checks it. */
 export function settingsIn (
   { url, events, everyDeferral, batchEvents, batchWait, concurrency }: WebhookForm
-): WebhookSettings {
+): EndpointSettings {
   const batch = batchEvents === '' && batchWait === ''
     ? null
     : { max_events: figureIn(batchEvents || '100'), max_wait_ms: figureIn(batchWait || '5000') }
@@ -64,76 +64,76 @@ export function settingsIn (
     every_deferral: everyDeferral,
     batch,
     concurrency: concurrency === '' ? null : figureIn(concurrency)
-  } as WebhookSettings
+  } as EndpointSettings
 }
 
-/** A number, or what was typed in its place. */
+/** A number, or the text that is none. */
 function figureIn (text: string): number | string {
   return /^\d{1,9}$/.test(text) ? Number(text) : text
 }
 
-/** Where a backfill begins; nothing = now. */
+/** Where a backfill begins; none = no backfill. */
 export function startIn ({ startAt }: WebhookForm): { start_at?: string } {
   return startAt === '' ? {} : { start_at: utcTime(startAt) }
 }
 
-const URL_FIELD: Field = {
+const URL_FIELD: FormField = {
   name: 'url',
   label: 'URL',
   type: 'url',
   required: true,
   placeholder: 'https://example.com/webhooks/jetpost',
   code: true,
-  hint: 'Events are POSTed there as JSON, signed.'
+  hint: 'Jetpost sends signed JSON to this URL.'
 }
 
-/** `once`: of an endpoint that is still to be made. */
+/** `once` = for a new endpoint. */
 export function webhookForm (
   visit: Visit,
-  { action, label, once = null }: { action: string, label: string, once?: Once | null },
+  { action, label, once = null }: { action: string, label: string, once?: SubmitOnce | null },
   given: WebhookForm,
   faults: Faults
 ): Html {
   return form(
     visit,
     { action, class: 'fields', guard: faults },
-    html`${once !== null && once.mark()}${faultBox(faults)}
+    html`${once !== null && once.field()}${faultBox(faults)}
 ${field({ ...URL_FIELD, value: given.url }, faults)}
 ${eventFields(given, faults)}
 ${
       once !== null && timeField({
         name: 'start_at',
-        label: 'Events since (UTC)',
+        label: 'Send events since (UTC)',
         value: given.startAt,
-        hint: 'Empty = from now on. A time in the past brings what has happened since then, as far back as it is kept.'
+        hint: 'If empty, from now on. For a time in the past, Jetpost also sends earlier events that it still has.'
       }, faults)
     }
-<details${isAdvanced(given) && html` open`}><summary>Batches and pace</summary><div class="columns">
+<details${isAdvanced(given) && html` open`}><summary>Batches and concurrency</summary><div class="columns">
 ${
       field({
         name: 'batch.max_events',
-        label: 'Most events in one request',
+        label: 'Events per request',
         type: 'number',
         value: given.batchEvents,
-        hint: 'Up to 100. Empty = one event a request.'
+        hint: 'Up to 100. If empty, one.'
       }, faults)
     }
 ${
       field({
         name: 'batch.max_wait_ms',
-        label: 'Longest wait, in ms',
+        label: 'Longest wait (ms)',
         type: 'number',
         value: given.batchWait,
-        hint: 'With batches: 100 to 60,000, 5,000 unless told.'
+        hint: 'For batches: 100 to 60,000. Default 5,000.'
       }, faults)
     }
 ${
       field({
         name: 'concurrency',
-        label: 'Requests at once',
+        label: 'Concurrent requests',
         type: 'number',
         value: given.concurrency,
-        hint: 'Up to 100. Empty = 8.'
+        hint: 'Up to 100. Default 8.'
       }, faults)
     }
 </div></details>
@@ -142,14 +142,14 @@ ${
 }
 
 function eventFields ({ events, everyDeferral }: WebhookForm, faults: Faults): Html {
-  const fault = faults.of('events')
+  const fault = faults.of('events') !== null && events.length === 0 ? NO_EVENT : faults.of('events')
   return html`<fieldset><legend>Events</legend><div class="checks">
 ${
     EVENT_TYPES.map(type =>
       checkbox(
         'events',
         type,
-        html`<code>${type}</code><br><span class="hint">${EVENT_WORDS[type]}</span>`,
+        html`<code>${type}</code><br><span class="hint">${EVENT_TEXTS[type]}</span>`,
         events.includes(type)
       )
     )
@@ -160,11 +160,13 @@ ${
     checkbox(
       'every_deferral',
       'yes',
-      'Every deferral of an email is an event, not only the first and how it ends',
+      'Send an event for every deferral of an email, not only for the first one',
       everyDeferral
     )
   }</fieldset>`
 }
+
+const NO_EVENT = 'Choose at least one event.'
 
 function isAdvanced ({ batchEvents, batchWait, concurrency }: WebhookForm): boolean {
   return [batchEvents, batchWait, concurrency].some(text => text !== '')

@@ -1,29 +1,29 @@
 import type { ReplayState } from '#streams/replay/decide.ts'
 import type { WaitReason } from '#streams/replay/wait.ts'
 import { html, type Html } from '#src/base/html.ts'
-import { act, badge, number, table, time } from '../parts.ts'
+import { actionButton, badge, number, table, time } from '../parts.ts'
 import type { Visit } from '../visit.ts'
-import { stretchText } from './webhook-words.ts'
+import { periodText } from './webhook-format.ts'
 
 const SHOWN_MAX = 10
 
 const WHAT: Record<ReplayState['what'], string> = {
-  failed: 'What failed',
+  failed: 'Failed deliveries',
   window: 'All events',
-  backfill: 'Events from before it was made'
+  backfill: 'Events before the endpoint was created'
 }
 
 const WAITS: Record<WaitReason, string> = {
   paused: 'the endpoint is paused',
-  failing: 'the endpoint does nothing but fail, so it gets one delivery every 10 s until one arrives',
-  pace: 'its pace',
-  crowded: 'much that replays have asked for is still on its way',
-  behind: 'this endpoint has enough waiting',
+  failing: 'the endpoint is failing, so it gets one delivery every 10 s until one succeeds',
+  pace: 'its rate',
+  crowded: 'other replays have many deliveries waiting',
+  behind: 'the endpoint has many deliveries waiting',
   projection: 'PostgreSQL does not answer',
-  error: 'something did not answer; it tries again'
+  error: 'a server does not answer; the replay retries'
 }
 
-/** The last ones of an endpoint, with how far each has come. */
+/** The last replays of an endpoint with their progress. */
 export function replaysCard (visit: Visit, webhook: string, replays: ReplayState[]): Html | null {
   if (replays.length === 0) return null
   const more = replays.length > SHOWN_MAX &&
@@ -33,7 +33,7 @@ export function replaysCard (visit: Visit, webhook: string, replays: ReplayState
   }</section>`
 }
 
-/** Without bound: there are 500 at most. */
+/** Not paged: there are 500 at most. */
 export function replayTable (visit: Visit, replays: ReplayState[]): Html {
   return table<ReplayState>(
     'Replays',
@@ -41,14 +41,14 @@ export function replayTable (visit: Visit, replays: ReplayState[]): Html {
       {
         name: 'What',
         kind: 'wide',
-        cell: ({ what, from, to }) => html`${WHAT[what]}<br><span class="hint">${stretchText(from, to)}</span>`
+        cell: ({ what, from, to }) => html`${WHAT[what]}<br><span class="hint">${periodText(from, to)}</span>`
       },
-      { name: 'State', cell: standing },
+      { name: 'Status', cell: stateCell },
       { name: 'Deliveries', cell: progress },
-      { name: 'A second', kind: 'num', cell: ({ pace }) => pace },
-      { name: 'Changed', cell: ({ changedAt }) => time(changedAt, visit.nowMs) },
+      { name: 'Per second', kind: 'num', cell: ({ pace }) => pace },
+      { name: 'Updated', cell: ({ changedAt }) => time(changedAt, visit.nowMs) },
       ...(replays.some(({ state }) => state === 'running')
-        ? [{ name: 'End it', cell: (replay: ReplayState) => cancelOf(visit, replay) }]
+        ? [{ name: 'Cancel', cell: (replay: ReplayState) => cancelOf(visit, replay) }]
         : [])
     ],
     replays,
@@ -58,20 +58,19 @@ export function replayTable (visit: Visit, replays: ReplayState[]): Html {
 
 function cancelOf (visit: Visit, { state, replay, webhook }: ReplayState): Html | null {
   if (state !== 'running') return null
-  const confirm = 'No more of this replay is sent than it has asked for already.'
-  return act(visit, 'Cancel', {
+  const confirm = 'The replay requests no more deliveries. Those it has requested are still sent.'
+  return actionButton(visit, 'Cancel', {
     action: `/dashboard/webhooks/${webhook}/replays/${replay}/cancel`,
     confirm,
-    confirmLabel: 'Cancel the replay'
+    confirmLabel: 'Cancel replay'
   })
 }
 
-/** What was asked for is not all sent yet. */
+/** Deliveries that were requested; not all of them are sent yet. */
 function progress ({ state, made }: ReplayState): string {
-  if (state === 'done') return `All ${number(made)} asked for`
-  return `${number(made)} asked for${state === 'running' ? ' so far' : ''}`
+  return `${number(made)} requested${state === 'running' ? ' so far' : ''}`
 }
 
-function standing ({ state, waits }: ReplayState): Html {
-  return html`${badge(state)}${waits !== null && html`<br><span class="hint">Waits: ${WAITS[waits]}</span>`}`
+function stateCell ({ state, waits }: ReplayState): Html {
+  return html`${badge(state)}${waits !== null && html`<br><span class="hint">Waiting: ${WAITS[waits]}</span>`}`
 }

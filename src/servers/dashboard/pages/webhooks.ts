@@ -3,24 +3,35 @@ import type { DeliveryCounts } from '#projections/deliveries/health.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { curlFor } from '../curl.ts'
 import type { DashboardContext } from '../dashboard-context.ts'
-import { codeBlock, cursorOf, empty, heading, live, NO_FAULTS, pager, table, unsentIn, type Faults } from '../parts.ts'
-import { createOnce, type Once } from '../once.ts'
-import type { Answer, Pages, Visit } from '../visit.ts'
+import {
+  codeBlock,
+  cursorOf,
+  empty,
+  heading,
+  live,
+  NO_FAULTS,
+  pager,
+  table,
+  postFaultsIn,
+  type Faults
+} from '../parts.ts'
+import { createSubmitOnce, type SubmitOnce } from '../submit-once.ts'
+import type { PageResult, Pages, Visit } from '../visit.ts'
 import { deliveriesPages } from './webhook-deliveries.ts'
 import { deliveryPages } from './webhook-delivery.ts'
 import { endpointPages } from './webhook-endpoint.ts'
 import { formIn, NEW_FORM, settingsIn, startIn, webhookForm, type WebhookForm } from './webhook-form.ts'
-import { countsLine, countsOf } from './webhook-reads.ts'
+import { countsLine, countsOf } from './webhook-queries.ts'
 import { replayPages } from './webhook-replay.ts'
 import { secretPage } from './webhook-secret.ts'
-import { stateBadge } from './webhook-words.ts'
+import { stateBadge } from './webhook-format.ts'
 
-/** Of each endpoint in a list. */
+/** Deliveries of each endpoint in the list. */
 const COUNT_MAX = 100
 
-/** Endpoints, what was sent to them and what came of it, and sending it again. */
+/** Webhooks: endpoints, deliveries and replays. */
 export function webhooksPages (pages: Pages, context: DashboardContext): void {
-  const once = createOnce()
+  const once = createSubmitOnce()
   pages.get('/webhooks', async visit => {
     const { data, next_cursor: next } = await visit.api.webhooks.page(cursorOf(visit))
     if (data.length === 0 && !visit.query.has('cursor')) {
@@ -40,15 +51,11 @@ export function webhooksPages (pages: Pages, context: DashboardContext): void {
     const wanted = { ...settingsIn(given), ...startIn(given) }
     try {
       const { id, url, secret } = await once.run(visit, async () => await visit.api.webhooks.create(wanted))
-      const page = secretPage({
-        id,
-        title: 'The endpoint is made',
-        secret,
-        about: `Requests to ${url} are signed with it.`
-      })
-      return { title: 'The endpoint is made', section: 'webhooks', page }
+      const title = 'Endpoint created'
+      const page = secretPage({ id, title, secret, note: `It signs the requests to ${url}.` })
+      return { title, section: 'webhooks', page }
     } catch (error) {
-      return newPage(visit, once, given, unsentIn(error))
+      return newPage(visit, once, given, postFaultsIn(error))
     }
   })
 
@@ -67,7 +74,7 @@ const head = heading(
 function listOf ({ nowMs }: Visit, webhooks: Webhook[], counts: Map<string, DeliveryCounts> | null): Html {
   return table<Webhook>('Endpoints', [
     { name: 'Endpoint', kind: 'wide', cell: ({ id, url }) => html`<a href="/dashboard/webhooks/${id}">${url}</a>` },
-    { name: 'State', cell: webhook => stateBadge(webhook, nowMs) },
+    { name: 'Status', cell: webhook => stateBadge(webhook, nowMs) },
     { name: 'Events', cell: ({ events }) => events.map(type => type.replace('email.', '')).join(', ') },
     { name: 'Last 24 hours', cell: ({ id }) => countsLine(counts?.get(id), COUNT_MAX) }
   ], webhooks)
@@ -78,22 +85,20 @@ function none (publicUrl: string): Html {
     url: 'https://example.com/webhooks/jetpost',
     events: ['email.delivered', 'email.bounced']
   })
-  const text =
-    `An endpoint is a URL of yours. Jetpost POSTs to it, signed, as soon as mail is delivered, bounces, is opened or clicked, and tries again for 24 hours when it does
-    not answer. Each request, its answer, and a button that sends it again will be here.`
+  const text = 'Jetpost sends signed requests to an endpoint, a URL of yours, when emails are delivered, bounce, are ' +
+    'opened or clicked. It retries failed requests for 24 hours. Requests and responses appear here.'
   return empty(
-    'No endpoint yet',
+    'No endpoints yet',
     text,
-    html`<p><a class="button primary" href="/dashboard/webhooks/new">Make the first one</a></p>${
-      codeBlock(curl, 'The same by the API')
-    }`
+    html`<p><a class="button primary" href="/dashboard/webhooks/new">Create an endpoint</a></p>
+${codeBlock(curl, 'Create an endpoint with the API')}`
   )
 }
 
-function newPage (visit: Visit, once: Once, given: WebhookForm, faults: Faults): Answer {
+function newPage (visit: Visit, once: SubmitOnce, given: WebhookForm, faults: Faults): PageResult {
   const page = html`${heading('New endpoint', null, html`<a href="/dashboard/webhooks">Webhooks</a>`)}
 <section class="card">${
-    webhookForm(visit, { action: '/dashboard/webhooks', label: 'Make the endpoint', once }, given, faults)
+    webhookForm(visit, { action: '/dashboard/webhooks', label: 'Create endpoint', once }, given, faults)
   }</section>`
   return { title: 'New endpoint', section: 'webhooks', page, status: faults.summary === null ? 200 : 422 }
 }

@@ -10,8 +10,8 @@ import type { Visit } from '../visit.ts'
 
 const DAY_MS = 86_400_000
 
-/** What the view of deliveries says; null when it cannot be read: an endpoint can be paused and mended all the same. */
-export async function fromView<T> ({ reads }: DashboardContext, query: Query<T>): Promise<T | null> {
+/** The result from the projection `deliveries`; null while it is unavailable: the rest of the page works without it. */
+export async function readDeliveries<T> ({ reads }: DashboardContext, query: Query<T>): Promise<T | null> {
   try {
     return await answerFrom(reads, deliveries, query)
   } catch (error) {
@@ -20,22 +20,24 @@ export async function fromView<T> ({ reads }: DashboardContext, query: Query<T>)
   }
 }
 
-export const UNREADABLE =
-  html`<p class="box warn">The log of deliveries cannot be read just now. Webhooks go out all the same, and what happened will be here.</p>`
+export const UNAVAILABLE = html`<p class="box warn">The list of deliveries is unavailable. Webhooks are still sent.</p>`
 
 /** 24 hours ago. */
 export function dayAgo ({ nowMs }: Visit): string {
   return timestamp(nowMs - DAY_MS)
 }
 
-/** Where the deliveries of the last 24 hours stand, each kind counted up to `max`. */
+/** Deliveries of the last 24 hours by state, each counted up to `max`. */
 export async function countsOf (
   context: DashboardContext,
   visit: Visit,
   webhooks: string[],
   max: number
 ): Promise<Map<string, DeliveryCounts> | null> {
-  return await fromView(context, deliveryCounts({ account: visit.account.id, webhooks, since: dayAgo(visit), max }))
+  return await readDeliveries(
+    context,
+    deliveryCounts({ account: visit.account.id, webhooks, since: dayAgo(visit), max })
+  )
 }
 
 /** `1,000+` where counting stopped. */
@@ -47,10 +49,8 @@ export function countText (count: number, max: number): string {
 export function countsLine (counts: DeliveryCounts | undefined, max: number): Html {
   if (counts === undefined) return html`<span class="none">–</span>`
   const { delivered, failed, pending, retrying } = counts
-  const parts: Array<[count: number, words: string]> = [[delivered, 'delivered'], [failed, 'failed'], [
-    retrying,
-    'retrying'
-  ], [pending, 'pending']]
-  const said = parts.filter(([count]) => count > 0).map(([count, words]) => `${countText(count, max)} ${words}`)
-  return said.length === 0 ? html`<span class="none">Nothing</span>` : html`${said.join(' · ')}`
+  const parts = Object.entries({ delivered, failed, retrying, pending }).filter(([, count]) => count > 0)
+  return parts.length === 0
+    ? html`<span class="none">None</span>`
+    : html`${parts.map(([state, count]) => `${countText(count, max)} ${state}`).join(' · ')}`
 }
