@@ -4,7 +4,7 @@ import { ReplayRequested } from '#streams/replay/facts.ts'
 import { subjects } from '#streams/subjects.ts'
 import { timestamp } from '#src/base/clock.ts'
 import type { Append } from '#src/nats/append.ts'
-import { loadLast } from '#src/nats/load.ts'
+import { getFact } from '#src/nats/get.ts'
 import { advanceFanout, type FanoutCursor } from './delivery.ts'
 import { stamp, type Appenders } from './appenders.ts'
 
@@ -15,7 +15,7 @@ export function backfillId (webhook: string): string {
 
 /** Has an endpoint's backfill been opened? Throws when the log cannot be read. */
 export async function isBackfillOpen ({ bus }: Pick<Appenders, 'bus'>, webhook: string): Promise<boolean> {
-  return await loadLast(bus, 'WEBHOOKS', subjects.replay(webhook, backfillId(webhook))) !== null
+  return await getFact(bus, 'WEBHOOKS', { last_by_subj: subjects.replay(webhook, backfillId(webhook)) }) !== null
 }
 
 /** Opens the backfills of endpoints of one partition together with the move of its cursor to `through`: what lies up to

@@ -10,9 +10,9 @@ import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
 import type { Append } from '#src/nats/append.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { Conflict } from '#src/nats/errors.ts'
-import { loadFact } from '#src/nats/load.ts'
-import { factAtLeader } from '#src/nats/lookup.ts'
-import { factsAfter, sequenceBefore } from '#src/nats/pages.ts'
+import { getFact, sequenceBefore } from '#src/nats/get.ts'
+import { decodeMessage } from '#src/nats/message.ts'
+import { readPages } from '#src/nats/range.ts'
 import { deliveryId, type NewDelivery } from './delivery.ts'
 import { causedBy, stamp, type Appenders } from './appenders.ts'
 
@@ -90,7 +90,7 @@ async function failedPage (
 /** What the view has a place of is there: a replica that does not know it is behind, so that only the leader can say
  *  that it is no longer kept. */
 export async function owedFact (bus: Bus, seq: number): Promise<Recorded<AnyFact> | null> {
-  return await loadFact(bus, 'WEBHOOKS', seq) ?? await factAtLeader(bus, 'WEBHOOKS', seq)
+  return await getFact(bus, 'WEBHOOKS', { seq }) ?? await getFact(bus, 'WEBHOOKS', { seq }, 'leader')
 }
 
 /** One more run of what a delivery's fact speaks of. */
@@ -119,23 +119,22 @@ async function windowPage (bus: Bus, webhook: Webhook, replay: Replay): Promise<
   })
   const missing = () => Math.min(FACTS_MAX, Math.max(FACTS_MIN, 4 * (wanted - found.length)))
   for await (
-    const facts of factsAfter(
+    const messages of readPages(
       bus,
       'EMAILS',
       { filter: `email.*.${webhook.account}.>`, afterSeq: seq },
-      missing,
-      BYTES_MAX
+      { max: missing, bytesMax: BYTES_MAX }
     )
   ) {
     // From the first answer on: the wait for it must not use up the time in which something is found.
     endMs ??= performance.now() + LOOK_MS
-    for (const recorded of facts) {
+    for (const recorded of messages.map(decodeMessage)) {
       if (recorded.seq > replay.through) return pageOf(found, true)
       seq = recorded.seq
       found.push(...memberIn(recorded, webhook, replay))
       if (found.length === wanted) return pageOf(found, false)
     }
-    looked += facts.length
+    looked += messages.length
     // What does not fill a batch is read again with the next page, unless it is all there is.
     if (looked >= LOOKED_MAX || performance.now() >= endMs) {
       return pageOf(found.slice(0, found.length - found.length % groupMax || found.length), false)

@@ -15,7 +15,7 @@ import {
   WRONG_LAST_SEQUENCE_UNKNOWN
 } from './errors.ts'
 import { withConnection } from './retry-on-disconnect.ts'
-import { winnerAfter } from './load.ts'
+import { getMessage } from './get.ts'
 
 /** One fact to append. `expectedSeq` = the last sequence its subject must have (0 = none yet); left out = whatever it
  *  has. `ttlMs` = how long it lives; left out = as long as its stream keeps facts. */
@@ -257,8 +257,8 @@ export function createAppender (bus: Bus, stream: string, patience = EAGER): App
       return answer.error === undefined ? answer.seq : 'unknown'
     }
     for (const { subject, id, expectedSeq, index } of expected) {
-      const winner = await winnerAfter(bus, stream, subject, expectedSeq!)
-      if (winner !== null) return winner.id === id ? winner.seq - index : null
+      const winner = await getMessage(bus, stream, { seq: expectedSeq! + 1, next_by_subj: subject })
+      if (winner !== null) return winner.header('Nats-Msg-Id') === id ? winner.seq - index : null
     }
     // Something is there that this replica does not show yet, or is still on its way: ask again. Else the expectation
     // was never true.

@@ -5,7 +5,7 @@ import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Bus } from './connect.ts'
 import { follow } from './follow.ts'
-import { lastSequence } from './load.ts'
+import { lastSequence } from './get.ts'
 
 const GATHER_MS = 20
 const FACTS_MAX = 500

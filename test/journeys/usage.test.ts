@@ -5,7 +5,7 @@ import { monthAfter, monthOf, monthStartMs } from '#streams/usage/months.ts'
 import { subjects } from '#streams/subjects.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { createLog } from '#src/base/log.ts'
-import { loadSubject } from '#src/nats/load.ts'
+import { readFacts } from '#src/nats/range.ts'
 import { createView } from '#src/workers/projector/view.ts'
 import { startUsage } from '#src/workers/scheduler/usage.ts'
 import { createPool } from '#src/postgres/pool.ts'
@@ -28,7 +28,7 @@ const month = monthOf(Date.now())
 /** So many days into the month after this one. */
 const later = (days: number): number => monthStartMs(monthAfter(month)) + days * DAY_MS
 const closed = async (account = FIRST_ACCOUNT) =>
-  (await loadSubject(services.appenders.bus, 'CONTROL', subjects.usage(account, month))).map(({ fact }) =>
+  (await readFacts(services.appenders.bus, 'CONTROL', subjects.usage(account, month))).map(({ fact }) =>
     fact as UsageClosed
   )
 const monthly = async (query = '', key?: string) =>

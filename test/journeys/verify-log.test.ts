@@ -11,7 +11,8 @@ import { stamp } from '#src/actions/appenders.ts'
 import { newId } from '#src/base/id.ts'
 import { api } from '#src/nats/api.ts'
 import { openBlobs } from '#src/nats/blobs.ts'
-import { lastSequence, loadSubject } from '#src/nats/load.ts'
+import { lastSequence } from '#src/nats/get.ts'
+import { readFacts } from '#src/nats/range.ts'
 import { proveLog, type LogReport } from '#src/workers/projector/verify/log.ts'
 import { deferred, deliveryRequested } from '../support/facts.ts'
 import { openLived } from '../support/lived.ts'
@@ -109,7 +110,7 @@ t.test('two cannot be at it', async t => {
 })
 
 t.test("a message that was deleted behind Jetpost's back is a gap; what points at it adds nothing", async t => {
-  const [, delivered] = await loadSubject(bus, 'EMAILS', subjects.recipient(FIRST_ACCOUNT, deliveredEmail, 0))
+  const [, delivered] = await readFacts(bus, 'EMAILS', subjects.recipient(FIRST_ACCOUNT, deliveredEmail, 0))
   t.equal(delivered!.fact.type, 'email.delivered')
   await api(bus, 'STREAM.MSG.DELETE.EMAILS', { seq: delivered!.seq })
   await finds(t, 'gap', `EMAILS ${delivered!.seq}`, /^a message is gone, stored between .*Z and .*Z$/)

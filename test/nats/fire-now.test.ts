@@ -1,9 +1,10 @@
 import t from 'tap'
-import { lastSequenceUnder, loadMessages } from '#src/nats/load.ts'
+import { lastSequenceUnder } from '#src/nats/get.ts'
 import { fireNow, schedule } from '#src/nats/schedule.ts'
 import { createLog } from '#src/base/log.ts'
 import { connectBus } from '#src/nats/connect.ts'
 import { isUnanswered } from '#src/nats/errors.ts'
+import { readMessages } from '#src/nats/range.ts'
 import { openBus } from '../support/bus.ts'
 import { losing } from '../support/poor-line.ts'
 
@@ -21,9 +22,9 @@ const hold = (webhook: string, rank: number, delivery = `whd_${rank}`) =>
 const fire = (webhook: string) =>
   fireNow(bus, `schedule.held.${webhook}.*`, payload => (payload as { rank: number }).rank)
 const due = async () =>
-  (await loadMessages(bus, 'SCHEDULE', 'due.delivery.1.*', 2000)).map(message =>
-    message.json<{ webhook: string, rank: number }>()
-  )
+  (await readMessages(bus, 'SCHEDULE', { filter: 'due.delivery.1.*', afterSeq: 0 }, { max: 2000 })).messages.map((
+    { data }
+  ) => JSON.parse(Buffer.from(data).toString()) as { webhook: string, rank: number })
 
 t.test('more schedules than are read at once come due in order, once, and are gone; others stay', async t => {
   const ranks = Array.from({ length: 1200 }, (_, i) => i)

@@ -2,7 +2,7 @@ import type { Projection, Source } from '#projections/define.ts'
 import { EMAIL_PARTITIONS } from '#streams/subjects.ts'
 import { sha256Hex } from '#src/base/secret.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { lastAtLeader } from '#src/nats/lookup.ts'
+import { getFact } from '#src/nats/get.ts'
 import type { Positions } from '#src/postgres/checkpoint.ts'
 
 /** What one part of a build reads of a stream. */
@@ -55,7 +55,8 @@ export async function readRerecorded (bus: Bus, { streams }: Projection): Promis
         stream,
         await Promise.all(Array.from({ length: EMAIL_PARTITIONS }, async (_, partition) => {
           // What cannot be read tells nothing: then all is read.
-          const last = await lastAtLeader(bus, rerecorded.stream, rerecorded.subject(partition)).catch(() => null)
+          const last = await getFact(bus, rerecorded.stream, { last_by_subj: rerecorded.subject(partition) }, 'leader')
+            .catch(() => null)
           return last === null ? 0 : rerecorded.upTo(last.fact)
         }))
       ] as const

@@ -2,7 +2,7 @@ import { sql, type Query } from '#projections/define.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { factAtLeader } from '#src/nats/lookup.ts'
+import { getFact } from '#src/nats/get.ts'
 import { isPoison, type Pool } from '#src/postgres/pool.ts'
 import { ask, inTransaction } from '#src/postgres/query.ts'
 import { qualified, type TableSet } from '#src/postgres/table-sets.ts'
@@ -64,7 +64,7 @@ export async function retryDeadLetters (
 async function retry (bus: Bus, pool: Pool, set: TableSet, log: Log, { stream, seq }: DeadLetter): Promise<void> {
   try {
     // By the leader's word: a replica that lags would say that it is gone.
-    const recorded = await factAtLeader(bus, stream, seq)
+    const recorded = await getFact(bus, stream, { seq }, 'leader')
     await inTransaction(pool, set, async run => {
       // Not while two sets change places: what is deleted in one must not be written into the other. And of two who
       // try, one finds it gone.

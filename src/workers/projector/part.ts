@@ -1,7 +1,7 @@
 import { sql } from '#projections/define.ts'
-import { readBulk, type Stored } from '#src/nats/bulk.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { find } from '#src/nats/follow.ts'
+import { tryDecode, type StoredMessage } from '#src/nats/message.ts'
+import { readRange } from '#src/nats/range.ts'
 import type { Move, Positions } from '#src/postgres/checkpoint.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import type { Run } from '#src/postgres/query.ts'
@@ -48,7 +48,7 @@ async function readAll (
   const writer = createWriter(options)
   for await (const messages of chunks(inTime(sources, positions, options), options.chunk)) {
     await writer.write(
-      messages.map(message => ({ stream: message.stream, ...find(message) }) satisfies Item),
+      messages.map(message => ({ stream: message.stream, ...tryDecode(message) }) satisfies Item),
       positions
     )
     options.onFacts(messages.length)
@@ -64,11 +64,18 @@ function inTime (
   sources: PartSource[],
   positions: Positions,
   { bus, upTo, signal, onError }: ReadingOptions
-): AsyncGenerator<Stored[]> {
+): AsyncGenerator<StoredMessage[]> {
   const streams = sources.map(({ stream, filters }) =>
     merge(
       filters.map(filter =>
-        readBulk(bus, { stream, filter, afterSeq: positions[stream]!, upToSeq: upTo[stream]!, signal, onError })
+        readRange(bus, {
+          stream,
+          filters: [filter],
+          afterSeq: positions[stream]!,
+          endSeq: upTo[stream]!,
+          signal,
+          onError
+        })
       ),
       ({ seq }) => seq
     )
@@ -76,8 +83,8 @@ function inTime (
   return merge(streams, ({ storedMs }) => storedMs)
 }
 
-async function* chunks (messages: AsyncGenerator<Stored[]>, count: number): AsyncGenerator<Stored[]> {
-  let gathered: Stored[] = []
+async function* chunks (messages: AsyncGenerator<StoredMessage[]>, count: number): AsyncGenerator<StoredMessage[]> {
+  let gathered: StoredMessage[] = []
   let bytes = 0
   for await (const some of messages) {
     for (const message of some) {

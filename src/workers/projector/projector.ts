@@ -4,9 +4,10 @@ import { asError, errorCode } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { followAll } from '#src/nats/follow.ts'
+import { follow } from '#src/nats/follow.ts'
+import { lastSequence } from '#src/nats/get.ts'
+import { tryDecode } from '#src/nats/message.ts'
 import { isUnanswered } from '#src/nats/errors.ts'
-import { lastSequence } from '#src/nats/load.ts'
 import { readPositions, type Positions } from '#src/postgres/checkpoint.ts'
 import { isMissing, isUnavailable, type Pool } from '#src/postgres/pool.ts'
 import { isMade, liveSet } from '#src/postgres/table-sets.ts'
@@ -162,7 +163,7 @@ function createProjector (projection: Projection, { bus, pool, log: parent, buil
       endIfForeign(stream, positions, ending).catch(onError)
     }
     for await (
-      const found of followAll(bus, {
+      const found of follow(bus, {
         stream,
         filter,
         afterSeq: positions[stream]!,
@@ -171,7 +172,7 @@ function createProjector (projection: Projection, { bus, pool, log: parent, buil
         signal,
         onError,
         onFollowing
-      })
+      }, tryDecode)
     ) {
       yield found.map(item => ({ stream, ...item }))
     }

@@ -1,6 +1,6 @@
 import { sql, type Projection, type Query, type Sql } from '#projections/define.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { lastSequence, lastSequenceUnder } from '#src/nats/load.ts'
+import { lastSequence, lastSequenceUnder } from '#src/nats/get.ts'
 import { ahead } from '#src/nats/status.ts'
 import type { Positions } from '#src/postgres/checkpoint.ts'
 import { isMissing, type Pool } from '#src/postgres/pool.ts'

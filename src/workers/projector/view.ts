@@ -1,6 +1,6 @@
 import type { Projection } from '#projections/define.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { lastSequence, lastSequenceUnder } from '#src/nats/load.ts'
+import { lastSequence, lastSequenceUnder } from '#src/nats/get.ts'
 import { readPositions, waitFor, type Positions, type View } from '#src/postgres/checkpoint.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { liveSet } from '#src/postgres/table-sets.ts'

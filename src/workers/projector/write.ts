@@ -2,7 +2,7 @@ import { Sql, sql } from '#projections/define.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { asError } from '#src/base/errors.ts'
-import type { Found } from '#src/nats/follow.ts'
+import type { DecodedMessage } from '#src/nats/message.ts'
 import { moveCheckpoints, type Move, type Positions } from '#src/postgres/checkpoint.ts'
 import { createCopier } from '#src/postgres/copy.ts'
 import { isPoison, type Pool } from '#src/postgres/pool.ts'
@@ -10,7 +10,7 @@ import { inTransaction, type Run } from '#src/postgres/query.ts'
 import type { TableSet } from '#src/postgres/table-sets.ts'
 
 /** What a stream holds at a place. */
-export interface Item extends Omit<Found, 'newer'> {
+export interface Item extends Omit<DecodedMessage, 'newer'> {
   stream: string
 }
 

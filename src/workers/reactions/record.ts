@@ -6,7 +6,8 @@ import { sleep } from '#src/base/backoff.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
-import { followAll, type Found } from '#src/nats/follow.ts'
+import { follow } from '#src/nats/follow.ts'
+import { tryDecode, type DecodedMessage } from '#src/nats/message.ts'
 
 const BATCH_MAX = 250
 /** Nobody waits for a record: many share a commit. */
@@ -54,7 +55,7 @@ export function startRecorder ({ appenders, log }: { appenders: Appenders, log: 
       onError,
       onFollowing
     }
-    for await (const found of followAll(appenders.bus, options)) {
+    for await (const found of follow(appenders.bus, options, tryDecode)) {
       await recordRequests(appenders, found.filter(isRequest), cursors)
       unhealthyReason = null
     }
@@ -62,7 +63,7 @@ export function startRecorder ({ appenders, log }: { appenders: Appenders, log: 
 
   /** What nobody can read has no record: the views deadLetter it, and say so. What a newer Jetpost can read is left to
    *  it. */
-  function isRequest (found: Found): found is Found & Recorded<EmailRequested> {
+  function isRequest (found: DecodedMessage): found is DecodedMessage & Recorded<EmailRequested> {
     if (found.newer) throw new Error(found.reason)
     if (found.fact === null) {
       log.error(

@@ -13,8 +13,9 @@ import { scheduleDelivery } from '#src/actions/delivery.ts'
 import type { Log } from '#src/base/log.ts'
 import { api } from '#src/nats/api.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { lastSequenceUnder, loadFact } from '#src/nats/load.ts'
-import { ackFloorOf, lastSequencesOf } from '#src/nats/lookup.ts'
+import { getFact, lastSequenceUnder } from '#src/nats/get.ts'
+import { lastSequencesOf } from '#src/nats/lookup.ts'
+import { ackFloorOf } from '#src/nats/status.ts'
 import { waitFor } from '#src/postgres/checkpoint.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { deletePages, each, PAGE, pages } from './pages.ts'
@@ -117,7 +118,7 @@ export function openDeliveryCare ({ bus, pool, repair, log, signal }: DeliveryCa
     })
     let found = 0
     await each(lost, signal, async ({ stateSeq }) => {
-      const recorded = await loadFact(bus, 'WEBHOOKS', stateSeq)
+      const recorded = await getFact(bus, 'WEBHOOKS', { seq: stateSeq })
       const pending = recorded === null ? null : pendingAfter(recorded.fact)
       if (pending == null) return
       // As due as it was: whoever gets it sees that it is late and asks whether it has been done.

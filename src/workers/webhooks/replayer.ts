@@ -12,7 +12,7 @@ import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import { Memory } from '#src/base/memory.ts'
 import { api } from '#src/nats/api.ts'
-import { lastAtLeader } from '#src/nats/lookup.ts'
+import { getFact } from '#src/nats/get.ts'
 
 /** How many of an endpoint's deliveries that replays have asked for are in the way of more, by the view of deliveries;
  *  what goes beyond `max` need not be counted. Null when it does not answer. */
@@ -88,7 +88,7 @@ export function createReplayer (options: ReplayerOptions): (turn: Turn) => Promi
   })
 
   async function goOn ({ subject, seq }: Turn): Promise<Wait | null> {
-    const last = await lastAtLeader(bus, 'WEBHOOKS', subject)
+    const last = await getFact(bus, 'WEBHOOKS', { last_by_subj: subject }, 'leader')
     const fact = last === null ? null : replayFactIn(last.fact)
     if (fact === null || fact.type === 'replay.ended' || last!.seq !== (seq ?? last!.seq)) return null
     const recorded = { fact, seq: last!.seq, subject }

@@ -137,8 +137,7 @@ export async function openLogIndex ({ ask }: VerifySession): Promise<LogIndex> {
 
   return {
     enter,
-    gap: ({ stream, low, high, beforeMs, afterMs }) =>
-      put(sheets.gaps, stream, low, high, Math.floor(beforeMs), Math.ceil(afterMs)),
+    gap: ({ stream, low, high, beforeMs, afterMs }) => put(sheets.gaps, stream, low, high, beforeMs, afterMs),
     object: (email, seq, writtenMs) => put(sheets.objects, email, seq, writtenMs),
     window: (low, high) => put(sheets.windows, low, high),
     settle,

@@ -3,7 +3,8 @@ import { CONTENT_BUCKET } from '#streams/topology.ts'
 import { asError } from '#src/base/errors.ts'
 import { CONTENT_STREAM } from '#src/nats/blob-places.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { messagesIn, type Message } from '#src/nats/scan.ts'
+import type { StoredMessage } from '#src/nats/message.ts'
+import { readRange } from '#src/nats/range.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { dropLogIndex, numberOf, openLogIndex, STREAMS, type LogIndex, type StreamName } from './log-index.ts'
 import { atServices, holdAlone } from './session.ts'
@@ -13,6 +14,8 @@ import type { Gone, Known } from './known.ts'
 import { isCopy, isNamed, isPlaced, placeOf } from './place.ts'
 import { askQuestions } from './questions.ts'
 import { stateOf, type StreamState } from './state.ts'
+
+const MSG_ID = 'Nats-Msg-Id'
 
 export interface LogOptions {
   bus: Bus
@@ -120,7 +123,7 @@ async function readStream (
     }
     before = next
   }
-  for await (const messages of messagesIn(options.bus, { stream, afterSeq: 0, endSeq: last })) {
+  for await (const messages of readRange(options.bus, { stream, afterSeq: 0, endSeq: last })) {
     options.signal.throwIfAborted()
     for (const message of messages) {
       upTo(message)
@@ -129,7 +132,7 @@ async function readStream (
         stream: number,
         seq: message.seq,
         fact,
-        copy: fact !== null && isCopy(fact, message.msgId),
+        copy: fact !== null && isCopy(fact, message.header(MSG_ID)),
         late: false
       })
     }
@@ -142,9 +145,11 @@ async function readStream (
 }
 
 /** The message as a fact, looked at for what it says by itself; null when it is none. */
-function read ({ seq, subject, msgId, bytes }: Message, stream: string, findings: Findings): AnyFact | null {
+function read (message: StoredMessage, stream: string, findings: Findings): AnyFact | null {
+  const { seq, subject, data } = message
+  const msgId = message.header(MSG_ID)
   const where = `${stream} ${seq}`
-  const fact = decode(bytes)
+  const fact = decode(data)
   if (fact instanceof Error) {
     findings.add('unreadable', where, fact.message)
     return null
@@ -164,9 +169,9 @@ function read ({ seq, subject, msgId, bytes }: Message, stream: string, findings
   return fact
 }
 
-function decode (bytes: Uint8Array): AnyFact | Error {
+function decode (data: Uint8Array): AnyFact | Error {
   try {
-    return decodeFact(bytes)
+    return decodeFact(data)
   } catch (error) {
     // What the parser says quotes what it read.
     return error instanceof SyntaxError ? new Error('it is not JSON') : asError(error)
@@ -181,12 +186,18 @@ async function readLate (
   after: number,
   end: number
 ): Promise<void> {
-  for await (const messages of messagesIn(options.bus, { stream, afterSeq: after, endSeq: end })) {
+  for await (const messages of readRange(options.bus, { stream, afterSeq: after, endSeq: end })) {
     options.signal.throwIfAborted()
-    for (const { seq, msgId, bytes } of messages) {
-      const decoded = decode(bytes)
+    for (const message of messages) {
+      const decoded = decode(message.data)
       const fact = decoded instanceof Error ? null : decoded
-      index.enter({ stream: numberOf(stream), seq, fact, copy: fact !== null && isCopy(fact, msgId), late: true })
+      index.enter({
+        stream: numberOf(stream),
+        seq: message.seq,
+        fact,
+        copy: fact !== null && isCopy(fact, message.header(MSG_ID)),
+        late: true
+      })
     }
     await index.settle()
   }
@@ -196,16 +207,16 @@ async function readLate (
 async function readObjects (bus: Bus, index: LogIndex): Promise<void> {
   const { last } = await stateOf(bus, CONTENT_STREAM)
   for await (
-    const messages of messagesIn(bus, {
+    const messages of readRange(bus, {
       stream: CONTENT_STREAM,
       filters: [`$O.${CONTENT_BUCKET}.M.>`],
       afterSeq: 0,
       endSeq: last
     })
   ) {
-    for (const { seq, bytes, storedMs } of messages) {
-      const { name, deleted } = JSON.parse(Buffer.from(bytes).toString()) as { name: string, deleted?: boolean }
-      if (deleted !== true) index.object(name, seq, Math.floor(storedMs))
+    for (const { seq, data, storedMs } of messages) {
+      const { name, deleted } = JSON.parse(Buffer.from(data).toString()) as { name: string, deleted?: boolean }
+      if (deleted !== true) index.object(name, seq, storedMs)
     }
     await index.settle()
   }
