@@ -67,7 +67,7 @@ t.test('a job that is sent round again for part of a millisecond stays away for 
     concurrency: 4,
     handle: async job => {
       seen.push({ sequence: job.seq, atMs: performance.now() })
-      if (seen.length < 2) job.again(1000 / 3)
+      if (seen.length < 2) job.retryAfter(1000 / 3)
       else job.ack()
     },
     repair: plan => repair(bus, plan, topology),

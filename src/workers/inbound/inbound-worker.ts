@@ -87,7 +87,7 @@ export function startInboundWorker (
       else tell(data, report, became, { email: one.pointer.email, n: one.pointer.n })
     }
     unread.delete(job.seq)
-    if (claimed) job.again(lookAgainMs(time))
+    if (claimed) job.retryAfter(lookAgainMs(time))
     else job.ack()
   }
 
@@ -126,10 +126,10 @@ export function startInboundWorker (
     job.ack()
   }
 
-  function readAgain ({ seq, again }: Job): void {
+  function readAgain ({ seq, retryAfter }: Job): void {
     if (unread.size >= UNREAD_MAX) unread.delete(unread.values().next().value!)
     unread.add(seq)
-    again(rereadMs)
+    retryAfter(rereadMs)
   }
 
   /** Ids of ours only: what strangers wrote stays in the mail. */

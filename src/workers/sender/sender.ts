@@ -206,7 +206,7 @@ export function startSender (options: SenderOptions): Sender {
     const waits = results.map(result => (result.status === 'fulfilled' ? result.value : afterFailure(result.reason)))
     const pending = waits.filter(wait => wait !== null)
     if (pending.length === 0) job.ack()
-    else job.again(Math.min(...pending))
+    else job.retryAfter(Math.min(...pending))
   }
 
   /** Milliseconds until somebody tries again. */

@@ -143,7 +143,7 @@ export function startDispatch (options: DispatchOptions): Role {
       job.ack()
     } else {
       napped.set(key, true)
-      job.again(againMs)
+      job.retryAfter(againMs)
     }
   }
 

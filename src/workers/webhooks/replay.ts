@@ -43,7 +43,7 @@ export function startReplays (options: ReplaysOptions): Role {
       async handle (job) {
         const napMs = await turn(turnOf(job))
         if (napMs === null) job.ack()
-        else job.again(napMs)
+        else job.retryAfter(napMs)
       }
     })
   }
@@ -74,8 +74,12 @@ export function startReplays (options: ReplaysOptions): Role {
   }
 
   const workers = [
-    start(consumerPlans.replays, GOING_PLACES, ({ subject, seq, turn: nth }) => ({ subject, seq, nth, wake: null })),
-    start(consumerPlans.replaysDue, DUE_PLACES, ({ bytes, turn: nth }) => wokenTurn(bytes, nth))
+    start(
+      consumerPlans.replays,
+      GOING_PLACES,
+      ({ subject, seq, deliveryCount: nth }) => ({ subject, seq, nth, wake: null })
+    ),
+    start(consumerPlans.replaysDue, DUE_PLACES, ({ bytes, deliveryCount: nth }) => wokenTurn(bytes, nth))
   ]
   const rounds = startReconciling({ look: lookAtAll, meaning: 'replays may wait', signal: stopping.signal, log })
   return {
