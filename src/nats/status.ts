@@ -4,7 +4,7 @@ import type { Bus } from './connect.ts'
 import { countAfter } from './consumer.ts'
 import { getMessage } from './get.ts'
 
-/** How a stream stands, by the word of its leader. */
+/** The state of a stream, by its leader. */
 export interface StreamStatus {
   name: string
   messages: number
@@ -20,18 +20,18 @@ export interface StreamStatus {
   replicasBehind: string[]
 }
 
-/** How a durable consumer stands. */
+/** The state of a durable consumer. */
 export interface ConsumerStatus {
   stream: string
   name: string
-  /** Not given to a worker yet. */
+  /** Not delivered to a worker yet. */
   pending: number
-  /** Given and not acknowledged. */
+  /** Delivered and not acknowledged. */
   ackPending: number
   ackPendingMax: number
-  /** Of those, given more than once. */
+  /** Of those, delivered more than once. */
   redelivered: number
-  /** Requests of workers that wait for something to do; 0 = nobody asks just now. */
+  /** Pull requests of workers that wait for messages; 0 = no worker is pulling just now. */
   waiting: number
 }
 
@@ -83,10 +83,10 @@ export async function consumerStatus (bus: Bus, { stream, durable_name: name }: 
   }
 }
 
-/** What comes after a place: how many messages, and when the first of them was stored (Unix ms; null = there are none).
- *  The server counts what is under the filter: not for every reader, but for an operator. Throws what `isUnanswered`
- *  knows, or JetStreamError. */
-export async function ahead (
+/** How many messages there are after a sequence, and when the first of them was stored (Unix ms; null = there are none).
+ *  The server counts what is under the filter: too costly for every reader, fine for an operator. Throws what
+ *  `isUnanswered` knows, or JetStreamError. */
+export async function messagesAfter (
   bus: Bus,
   stream: string,
   filter: string,

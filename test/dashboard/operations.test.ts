@@ -179,14 +179,14 @@ t.test('a view is rebuilt from the page, which shows how far it is; two rebuilds
   await page.getByText('It catches up with what came meanwhile.').waitFor()
   t.match(await operator.post(`${AT}/projections/emails/rebuild`), {
     status: 422,
-    html: /The view emails is being made already/
+    html: /The projection emails is already being rebuilt/
   })
   const env = {
     NATS_URL: natsUrl,
     DATABASE_URL: databaseUrl,
     JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters'
   }
-  t.match(await jetpostHere(['rebuild', 'emails'], env), { code: 1, err: /being made by another process/ })
+  t.match(await jetpostHere(['rebuild', 'emails'], env), { code: 1, err: /Another process is rebuilding/ })
   t.equal((await app.request('GET', '/api/emails')).status, 200, 'reading goes on')
   await letGo()
   await page.locator('#projections').getByText(/: [\d,]+ facts in \d+\.\d s/).waitFor()
@@ -198,11 +198,11 @@ t.test('a view is rebuilt from the page, which shows how far it is; two rebuilds
 t.test('what another process makes is not made here, and a rebuild can be stopped', async t => {
   const other = new Client({ connectionString: databaseUrl })
   await other.connect()
-  await other.query("select pg_advisory_lock(hashtextextended('jetpost_stats_1_build', 1))")
+  await other.query("select pg_advisory_lock(hashtextextended('jetpost_stats_1_rebuild', 1))")
   await until(async () => /stats version 1 .* being made by another process/.test(await textAt('/projections')))
   t.match(await operator.post(`${AT}/projections/stats/rebuild`), {
     status: 422,
-    html: /The view stats is being made by another process: wait until it is done/
+    html: /Another process is rebuilding the projection stats: wait until it is done/
   })
   await other.end()
   const letGo = await holdTheView()
@@ -213,7 +213,7 @@ t.test('what another process makes is not made here, and a rebuild can be stoppe
   t.match(await operator.post(`${AT}/projections/emails/rebuild`), { status: 303 })
   await until(async () => /catches up/.test(await textAt('/projections')))
   await pool.query(
-    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'jetpost builder' and datname = current_database()"
+    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'jetpost rebuild' and datname = current_database()"
   )
   await until(async () =>
     /emails version 1 .* failed .*: PostgreSQL does not answer: .* Rebuild deliveries/.test(
@@ -325,7 +325,7 @@ t.test('a process that stops ends its rebuilds', async t => {
   await app.stop()
   t.ok(performance.now() - beginMs < 10_000, `after ${Math.round(performance.now() - beginMs)} ms`)
   const builders = await pool.query(
-    "select from pg_stat_activity where application_name = 'jetpost builder' and datname = current_database()"
+    "select from pg_stat_activity where application_name = 'jetpost rebuild' and datname = current_database()"
   )
   t.equal(builders.rowCount, 0)
   await letGo()

@@ -8,7 +8,7 @@ import { createLog } from '#src/base/log.ts'
 import { choosePort } from '#src/embedded/ports.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { lastSequence } from '#src/nats/get.ts'
-import { createView } from '#src/workers/projector/view.ts'
+import { createCheckpoints } from '#src/workers/projector/checkpoints.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { COMPILED } from '../support/compiled.ts'
 import { startHookSink } from '../support/hook-sink.ts'
@@ -246,7 +246,7 @@ async function calm (bus: Bus, pools: Pool[]): Promise<void> {
   const ends = async () => (await Promise.all(streams.map(async stream => await lastSequence(bus, stream)))).join()
   await until(async () => {
     const before = await ends()
-    const views = pools.map(pool => createView(bus, pool))
+    const views = pools.map(pool => createCheckpoints(bus, pool))
     const seen = await Promise.all(
       views.flatMap(view =>
         Object.values(projections).map(async projection => await view.caughtUp(projection, 5000).catch(() => false))

@@ -135,7 +135,7 @@ async function openDeliveryYard (t: Test, { follows = true } = {}) {
       pool,
       log,
       projections: { deliveries },
-      build: openRebuilder({ bus, pool, log }).build
+      rebuild: openRebuilder({ bus, pool, log }).rebuild
     })
     t.teardown(async () => {
       await Promise.all(projectors.map(projector => projector.stop()))
@@ -267,7 +267,7 @@ t.test('as long as the view is behind, nothing is asked for again', async t => {
     pool,
     log,
     projections: { deliveries },
-    build: openRebuilder({ bus, pool, log }).build
+    rebuild: openRebuilder({ bus, pool, log }).rebuild
   })
   t.teardown(async () => {
     await Promise.all(projectors.map(projector => projector.stop()))

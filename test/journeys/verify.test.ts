@@ -126,7 +126,7 @@ for (const projection of Object.values(projections)) {
   t.test(`${projection.name}: a row changed, one deleted and one added is found in each table, and nothing else; --repair mends it`, async t => {
     const { schema } = liveSet(projection)
     const { rows } = await pool.query<{ table: string }>(
-      "select relname as table from pg_class where relnamespace = $1::regnamespace and relkind = 'r' and not relname in ('about', 'checkpoints', 'dead_letters')",
+      "select relname as table from pg_class where relnamespace = $1::regnamespace and relkind = 'r' and not relname in ('metadata', 'checkpoints', 'dead_letters')",
       [schema]
     )
     const done = new Map<string, Awaited<ReturnType<typeof wreck>>>()
@@ -160,22 +160,22 @@ t.test('what is dead-lettered is told, and that a view made anew has it dead-let
 })
 
 t.test('two cannot be at the same view, and what one that died has left is no obstacle', async t => {
-  await pool.query('create schema jetpost_usage_1_verify; create table jetpost_usage_1_verify.about (x text)')
+  await pool.query('create schema jetpost_usage_1_verify; create table jetpost_usage_1_verify.metadata (x text)')
   const both = await Promise.allSettled([look(t), look(t)])
   t.same(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
-  t.match(both.find(({ status }) => status === 'rejected'), { reason: /wait until that is done/ })
+  t.match(both.find(({ status }) => status === 'rejected'), { reason: /wait until it is done/ })
   t.match(await run('usage'), { code: 0 })
-  const { rows } = await pool.query("select nspname from pg_namespace where nspname ~ '_verify$|_proof$'")
+  const { rows } = await pool.query("select nspname from pg_namespace where nspname ~ '_verify$'")
   t.same(rows, [], 'nothing is left')
 })
 
 async function look (_t: Test): Promise<unknown> {
   const { openRebuilder } = await import('#src/workers/projector/rebuild.ts')
-  const { verifyView } = await import('#src/workers/projector/verify/view.ts')
-  return await verifyView(projections.usage, {
+  const { verifyProjection } = await import('#src/workers/projector/verify/projection.ts')
+  return await verifyProjection(projections.usage, {
     bus,
     pool,
-    builder: openRebuilder({ bus, pool, log }),
+    rebuilder: openRebuilder({ bus, pool, log }),
     nowMs: Date.now,
     signal: new AbortController().signal,
     onProgress: () => {}

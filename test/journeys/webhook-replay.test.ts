@@ -40,7 +40,7 @@ async function openView (t: Ending, rig: HookRig) {
     pool,
     log,
     projections: { deliveries },
-    build: openRebuilder({ bus: rig.appenders.bus, pool, log }).build
+    rebuild: openRebuilder({ bus: rig.appenders.bus, pool, log }).rebuild
   })
   t.teardown(async () => {
     await Promise.all(projectors.map(projector => projector.stop()))

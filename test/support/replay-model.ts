@@ -154,7 +154,7 @@ function plain (value: string | number | Date | null): string | number | null {
 export async function allViews (pool: Pool): Promise<Record<string, string[]>> {
   const { rows } = await pool.query<{ name: string }>(
     `select table_schema || '.' || table_name as name from information_schema.tables
-    where table_schema ~ '^jetpost_[a-z]+_[0-9]+$' and table_name not in ('about', 'checkpoints') order by 1`
+    where table_schema ~ '^jetpost_[a-z]+_[0-9]+$' and table_name not in ('metadata', 'checkpoints') order by 1`
   )
   const views: Record<string, string[]> = {}
   for (const { name } of rows) {

@@ -90,7 +90,7 @@ export async function dashboardContext (
 
   assetRoutes(app)
   accessRoutes(app, context, jar)
-  const lines = createLiveLines(services.appenders.bus, context.reads.view, log)
+  const lines = createLiveLines(services.appenders.bus, context.reads.checkpoints, log)
   app.addHook('preClose', async () => await lines.stop())
   app.get('/live', async (request, reply) => {
     const { session, key } = request.visitor!

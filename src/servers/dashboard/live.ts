@@ -8,7 +8,7 @@ import type { Log } from '#src/base/log.ts'
 import { shared } from '#src/base/shared.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { createChangeNotifier } from '#src/nats/change-notifier.ts'
-import type { View } from '#src/postgres/checkpoint.ts'
+import type { Checkpoints } from '#src/postgres/checkpoint.ts'
 import { Unfit, type Visit } from './visit.ts'
 import type { Kind } from './parts.ts'
 
@@ -45,10 +45,10 @@ interface Line {
   ending: AbortController
 }
 
-export function createLiveLines (bus: Bus, view: View, log: Log): LiveLines {
+export function createLiveLines (bus: Bus, checkpoints: Checkpoints, log: Log): LiveLines {
   // Whatever rings wakes the lines of an account all at once.
   const looks = Object.fromEntries(
-    KINDS.map(kind => [kind, shared(async () => await view.caughtUp(SOURCES[kind].projection, VIEW_MS))])
+    KINDS.map(kind => [kind, shared(async () => await checkpoints.caughtUp(SOURCES[kind].projection, VIEW_MS))])
   ) as Record<Kind, () => Promise<void>>
   const bells = KINDS.map(kind => ({ kind, bell: createChangeNotifier(bus, SOURCES[kind], log) }))
   const lines = new Map<Line, Writable>()

@@ -11,7 +11,7 @@ import { timestamp } from '#src/base/clock.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
-import type { View } from '#src/postgres/checkpoint.ts'
+import type { Checkpoints } from '#src/postgres/checkpoint.ts'
 import { isUnavailable, type Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/query.ts'
 import { liveSet } from '#src/postgres/table-sets.ts'
@@ -20,7 +20,7 @@ import { vacuum } from '#src/postgres/vacuum.ts'
 export interface ErasureOptions {
   services: Services
   pool: Pool
-  view: View
+  checkpoints: Checkpoints
   log: Log
   /** Between two rounds, and how long the log must have had nothing more. */
   everyMs?: number
@@ -45,7 +45,7 @@ type Turn = Awaited<ReturnType<Eraser['round']>> | 'failed'
 /** Forgets people: takes up every erasure that was asked for, from wherever its last worker left it, until its receipt
  *  is in the log. Several processes may be at the same one. */
 export function startErasures (
-  { services, pool, view, log, everyMs = EVERY_MS, quietMs = QUIET_MS }: ErasureOptions
+  { services, pool, checkpoints, log, everyMs = EVERY_MS, quietMs = QUIET_MS }: ErasureOptions
 ): Role {
   const stopping = new AbortController()
   const { signal } = stopping
@@ -95,13 +95,13 @@ export function startErasures (
 
   /** Only when what is no longer in the log is no longer in the views either. */
   async function complete (ids: string[]): Promise<void> {
-    for (const projection of VIEWS) if (!await view.caughtUp(projection, VIEW_MS)) return
+    for (const projection of VIEWS) if (!await checkpoints.caughtUp(projection, VIEW_MS)) return
     await vacuum(pool, VIEWS.map(liveSet))
     for (const id of ids) {
       await hands.get(id)!.complete()
       log.info({ erasure: id }, 'address erased')
     }
-    await view.caughtUp(erasures)
+    await checkpoints.caughtUp(erasures)
   }
 
   function unhealthyReason (): string | null {

@@ -8,7 +8,7 @@ import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
-import type { View } from '#src/postgres/checkpoint.ts'
+import type { Checkpoints } from '#src/postgres/checkpoint.ts'
 import { ageMsMax } from '#src/nats/status.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/query.ts'
@@ -17,7 +17,7 @@ import { liveSet, qualified } from '#src/postgres/table-sets.ts'
 export interface UsageOptions {
   services: Pick<Services, 'appenders' | 'directory'>
   pool: Pool
-  view: View
+  checkpoints: Checkpoints
   log: Log
   /** Between two rounds. */
   everyMs?: number
@@ -33,7 +33,7 @@ const DOMAINS_MAX = 10_000
 
 /** Closes the months of every account once they are settled, while the counts of all of their days are still there.
  *  Several processes may do so: the log takes a month once. */
-export function startUsage ({ services, pool, view, log, everyMs = EVERY_MS }: UsageOptions): Role {
+export function startUsage ({ services, pool, checkpoints, log, everyMs = EVERY_MS }: UsageOptions): Role {
   const stopping = new AbortController()
   const { appenders: { bus, clock } } = services
   /** Account and month of those that need no look any more. */
@@ -64,7 +64,7 @@ export function startUsage ({ services, pool, view, log, everyMs = EVERY_MS }: U
     done = new Set(settled.map(({ name }) => name).filter(name => done.has(name)))
     const open = settled.filter(({ name }) => !done.has(name))
     if (open.length === 0) return true
-    if (!await view.caughtUp(stats, VIEW_MS) || await hasDeadLetters()) return false
+    if (!await checkpoints.caughtUp(stats, VIEW_MS) || await hasDeadLetters()) return false
     for (const { account, month, name } of open) {
       if (stopping.signal.aborted) return false
       await close(account, month)

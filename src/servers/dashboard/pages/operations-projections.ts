@@ -32,7 +32,7 @@ ${
           { name: 'State', cell: stateOf },
           { name: 'Dead-lettered', kind: 'num', cell: ({ status }) => deadLettersOf(status) },
           { name: 'Size', kind: 'num', cell: ({ status }) => (status === null ? none() : size(status.bytes)) },
-          { name: 'Made', cell: ({ status }) => time(status?.madeAt, visit.nowMs) },
+          { name: 'Made', cell: ({ status }) => time(status?.createdAt, visit.nowMs) },
           { name: 'Rebuild', kind: 'wide', cell: projection => rebuildOf(visit, projection) }
         ], value)
       }</section></div>
