@@ -1,5 +1,5 @@
 import { askedRow, asOf, firstSchedule, type AskedRow } from '#projections/emails/as-of.ts'
-import { askedIn, type Asked } from '#projections/emails/asked.ts'
+import { requestedIn, type RequestedEmail } from '#projections/emails/requested.ts'
 import type { EmailRecord } from '#projections/emails/records.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
@@ -45,11 +45,11 @@ export async function askedInLog (bus: Bus, id: string, facts: readonly StoredFa
 
 /** By the request, or by its record, which is kept for longer: records stand in the order of their requests, but for
  *  those that an erasure has written anew. */
-async function requestAt (bus: Bus, id: string, request: number): Promise<Asked | undefined> {
+async function requestAt (bus: Bus, id: string, request: number): Promise<RequestedEmail | undefined> {
   const place = (fact: AnyFact) => (fact.type === 'email.recorded' ? fact.data.request : 0) - request
   const found = await getFact(bus, 'REQUESTS', { seq: request }) ??
     await bisect(bus, 'EMAILS', subjects.record(emailPartitionOf(id)), place)
-  const ours = (each: Recorded<AnyFact>) => askedIn(each).find(({ email }) => email === id)
+  const ours = (each: Recorded<AnyFact>) => requestedIn(each).find(({ email }) => email === id)
   return (found === null ? undefined : ours(found)) ?? await recordedAgain(bus, id, ours)
 }
 

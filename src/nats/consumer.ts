@@ -4,8 +4,8 @@ import type { Bus } from './connect.ts'
 /** What an ephemeral consumer delivers. */
 export interface ConsumerRange {
   stream: string
-  /** Subject filters, wildcards allowed; none may match what another matches. A consumer with several finds its messages
-   *  ten times slower. Left out = every message, and the server counts nothing. */
+  /** Subject filters, wildcards allowed; none may match what another matches. A consumer with several finds its
+   *  messages ten times slower. Left out = every message, and the server counts nothing. */
   filters?: string[]
   /** Messages after this sequence. */
   afterSeq: number

@@ -11,8 +11,8 @@ export interface WindowPosition {
 }
 
 export interface Counters {
-  /** Counts one request of `key` in `limitClass` and window (minutes since 1970). Never rejects; resolves within 500 ms:
-   *  the increment on its way, and the next one. */
+  /** Counts one request of `key` in `limitClass` and window (minutes since 1970). Never rejects; resolves within 500
+   *  ms: the increment on its way, and the next one. */
   count(key: string, limitClass: string, window: number, limit: number): Promise<WindowPosition>
   /** Requests decided without NATS so far. */
   inexact(): number

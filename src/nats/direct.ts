@@ -16,8 +16,8 @@ export interface DirectBatch {
 }
 
 /** Asks any replica of a stream for several messages, and asks again when the connection breaks. Throws errors that
- *  `isUnanswered` knows: for silence, for a refusal, and for an answer with a gap, since the connection may drop any part
- *  of it. An empty 204 is no error here: it is for the caller to judge. Source: nats-server ADR-31. */
+ *  `isUnanswered` knows: for silence, for a refusal, and for an answer with a gap, since the connection may drop any
+ *  part of it. An empty 204 is no error here: it is for the caller to judge. Source: nats-server ADR-31. */
 export async function getDirectBatch (
   bus: Bus,
   stream: string,

@@ -13,8 +13,8 @@ export type MessageQuery =
   | { seq: number, next_by_subj: string }
   | { start_time: string, next_by_subj: string }
 
-/** Who answers a read: any replica, quickly, though it may not have the newest messages yet; or the stream's leader, who
- *  has everything that was acknowledged. To decide upon a fact, or that there is none, ask the leader. */
+/** Who answers a read: any replica, quickly, though it may not have the newest messages yet; or the stream's leader,
+ *  who has everything that was acknowledged. To decide upon a fact, or that there is none, ask the leader. */
 export type ReadFrom = 'any' | 'leader'
 
 /** Null when there is none. Deadline 2 s unless given. Throws what `isUnanswered` knows; for the leader, JetStreamError

@@ -18,8 +18,8 @@ export interface Lookup {
 const SUBJECTS_MAX = 512
 const WAITING_MAX = 20_000
 
-/** Any replica of the stream may answer, also one that has not heard of the newest facts: to decide upon a fact, read it
- *  from the leader. */
+/** Any replica of the stream may answer, also one that has not heard of the newest facts: to decide upon a fact, read
+ *  it from the leader. */
 export function createLookup (bus: Bus, stream: string): Lookup {
   return new BatchingLookup(bus, stream)
 }
@@ -118,9 +118,9 @@ function settle (
   }
 }
 
-/** Subject → its last message, for those that have one. When no subject has any, a 404 "No Results" is the whole answer;
- *  any other 404 is a message that could not be read, and so is an end without messages. Source: nats-server ADR-31,
- *  getDirectMulti. */
+/** Subject → its last message, for those that have one. When no subject has any, a 404 "No Results" is the whole
+ *  answer; any other 404 is a message that could not be read, and so is an end without messages. Source: nats-server
+ *  ADR-31, getDirectMulti. */
 async function lastMessages (
   bus: Bus,
   stream: string,

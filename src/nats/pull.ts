@@ -56,8 +56,8 @@ export class PullConsumer {
     return new PullConsumer(bus, range.stream, consumer, upSinceMs, signal)
   }
 
-  /** What has come, at least one message; none when nothing came for a while, or when the signal is aborted. Throws when
-   *  one is missing, or the server falls silent or refuses. */
+  /** What has come, at least one message; none when nothing came for a while, or when the signal is aborted. Throws
+   *  when one is missing, or the server falls silent or refuses. */
   async take (): Promise<StoredMessage[]> {
     this.pull()
     if (this.arrived.length === 0 && this.fault === null && this.signal?.aborted !== true) await this.wait()

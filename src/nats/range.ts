@@ -33,8 +33,8 @@ export interface MessagePage {
   pending: number
 }
 
-/** The next messages of a stream, oldest first, from any replica: it may not have the newest yet, but it leaves none out
- *  among those it gives. A page without messages is an answer. Throws what `isUnanswered` knows. */
+/** The next messages of a stream, oldest first, from any replica: it may not have the newest yet, but it leaves none
+ *  out among those it gives. A page without messages is an answer. Throws what `isUnanswered` knows. */
 export async function readMessages (
   bus: Bus,
   stream: string,

@@ -83,8 +83,8 @@ export async function consumerStatus (bus: Bus, { stream, durable_name: name }: 
   }
 }
 
-/** How many messages there are after a sequence, and when the first of them was stored (Unix ms; null = there are none).
- *  The server counts what is under the filter: too costly for every reader, fine for an operator. Throws what
+/** How many messages there are after a sequence, and when the first of them was stored (Unix ms; null = there are
+ *  none). The server counts what is under the filter: too costly for every reader, fine for an operator. Throws what
  *  `isUnanswered` knows, or JetStreamError. */
 export async function messagesAfter (
   bus: Bus,

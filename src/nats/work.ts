@@ -31,8 +31,8 @@ export interface WorkOptions {
   onError(error: Error): void
 }
 
-/** On stop, messages that were fetched and not begun are handed back for so long, or they would wait out their ack_wait.
- */
+/** On stop, messages that were fetched and not begun are handed back for so long, or they would wait out their
+ *  ack_wait. */
 const HANDBACK_MS = 100
 /** Longer than that, so that they are not redelivered here. */
 const NOT_HERE_MS = 1000

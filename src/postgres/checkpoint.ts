@@ -24,7 +24,8 @@ export interface Checkpoints {
 
 const POLL_MS = 10
 
-/** How far a set has come, 0 for a stream it has not begun. Throws what `isMissing` knows when its tables are missing. */
+/** How far a set has come, 0 for a stream it has not begun. Throws what `isMissing` knows when its tables are missing.
+ */
 export async function readPositions (pool: Pool, set: TableSet): Promise<Positions> {
   const zero = Object.fromEntries(set.projection.streams.map(({ stream }) => [stream, 0]))
   return { ...zero, ...await ask(pool, positionsOf(set)) }

@@ -3,8 +3,8 @@ import { json, Rows, Sql } from '#projections/define.ts'
 import type { Execute } from './query.ts'
 import { qualified, type TableSet } from './table-sets.ts'
 
-/** Runs the statements of a projection, inside a transaction among the tables of its set, and writes their rows by COPY.
- */
+/** Runs the statements of a projection, inside a transaction among the tables of its set, and writes their rows by
+ *  COPY. */
 export interface Copier {
   /** Throws unique_violation where rows that are called new are there already, whatever the statement would do then. */
   execute(client: PoolClient, execute: Execute, statement: Sql): Promise<number>
@@ -27,7 +27,8 @@ export function createCopier (set: TableSet): Copier {
     if (columns !== undefined) return columns
     const { rows } = await client.query<Columns[number]>(
       `
-      select attname as name, case when typcategory = 'A' then 'array' when typname in ('json', 'jsonb') then 'json' else 'plain' end as kind
+      select attname as name, case when typcategory = 'A' then 'array' when typname in ('json', 'jsonb') then 'json'
+        else 'plain' end as kind
       from pg_attribute join pg_type on pg_type.oid = atttypid
       where attrelid = $1::regclass and attnum > 0 and not attisdropped order by attnum`,
       [qualified(set, table).text]

@@ -16,8 +16,8 @@ export type Execute = (statement: Sql) => Promise<number>
 const STATEMENT_MS = 30_000
 
 /** Runs `work` in one transaction among the tables of a set: what it resolves to is committed, and when it throws
- *  nothing is. Without waiting for the disk: projections can be rebuilt from the log, a power cut takes a commit together
- *  with its checkpoint, and the fsyncs are left to the log. Without sequential scans: batches find their rows
+ *  nothing is. Without waiting for the disk: projections can be rebuilt from the log, a power cut takes a commit
+ *  together with its checkpoint, and the fsyncs are left to the log. Without sequential scans: batches find their rows
  *  by key, and statistics that lag behind a growing table say otherwise (measured: 13 % of the server's time). A
  *  statement may take 30 s here. */
 export async function inTransaction<T> (

@@ -42,7 +42,7 @@ function newFolder (t: Test): string {
 
 const waiting = await openWaiting(t)
 
-t.test('backed up under load, everything lost, restored: what the backup knew is there again, what waited goes on', async t => {
+t.test('backed up under load, all lost, restored: what the backup had is back, what waited goes on', async t => {
   const world = await openWorld(t)
   const tree = await startTree({ env: { SMTP_URL: world.smtpUrl, JETPOST_SECRET: '' } })
   t.teardown(() => tree.dispose())

@@ -184,7 +184,7 @@ t.test("a recipient's facts that cannot have come about", async t => {
   await finds(t, 'history', `EMAILS ${seq}`, /recipient 0: email.deferred follows email.delivered$/)
 })
 
-t.test('content without a request, once it is too old for one that is on its way; and a request without its content', async t => {
+t.test('content without a request, once that cannot be on its way; and a request without its content', async t => {
   await blobs.put('em_nobodys', Buffer.from('{}'))
   const report = await prove()
   t.equal(

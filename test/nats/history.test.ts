@@ -23,7 +23,7 @@ const open = (email: string, n: number) => ({
   fact: opened({ email, n })
 })
 
-t.test('all of an email comes in the order of the log, over pages, each with the time it was stored at, and nothing of another', async t => {
+t.test('all facts of an email, and no others, in the order of the log, over pages, with the time of each', async t => {
   const before = Date.now()
   const own = [
     deliver('em_one', 0),

@@ -262,7 +262,7 @@ t.test('silence is an error after 2 s, for who waits behind it too, and the next
 })
 
 t.test(
-  'a server that is killed and started again in the middle: errors perhaps, but nobody who is suppressed is taken for free',
+  'a server that is killed and restarted: errors perhaps, but no suppressed address is taken for free',
   LONG_ONLY,
   async t => {
     const server = await openOwnNats(t)

@@ -71,7 +71,7 @@ t.test('an append that a connection breaks under is stored once, and answered', 
   t.equal(await lastSequence(direct, 'CONTROL'), before + 1)
 })
 
-t.test('what was never sent is refused without a doubt, and while there is time it is sent when the connection is back', async t => {
+t.test('what was never sent is refused without doubt, or sent in time when the connection is back', async t => {
   const { line, bus } = await wired(t)
   line.cut()
   await until(() => bus.upSinceMs() === null)

@@ -91,7 +91,7 @@ async function* inPieces (archive: Buffer, bytes = 100_000): AsyncGenerator<Uint
   for (let i = 0; i < archive.length; i += bytes) yield archive.subarray(i, i + bytes)
 }
 
-t.test('many messages with headers, gaps and lives of their own come back as they were, while others are appended', async t => {
+t.test('messages with headers, gaps and TTLs come back as they were, while others are appended', async t => {
   const source = await openQuickNats(t)
   const bus = await openOwnBus(t, source.natsUrl)
   await make(bus, 'MANY')

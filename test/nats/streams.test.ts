@@ -82,7 +82,7 @@ t.test('a job that is sent round again for part of a millisecond stays away for 
   t.ok(second!.atMs - first!.atMs > 300, `${second!.atMs - first!.atMs} ms`)
 })
 
-t.test('a schedule comes due, is replaced by a later one on its subject, and survives the loss of its stream', async t => {
+t.test('a schedule comes due, is replaced by a later one, and survives the loss of its stream', async t => {
   const due: string[] = []
   const worker = work(bus, {
     plan: consumerPlans.senderDue,

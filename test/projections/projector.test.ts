@@ -124,7 +124,9 @@ t.test('of two projectors only one writes a range, and nothing is lost', async t
   t.equal(await createCheckpoints(bus, pools[0]!).caughtUp(emails, 10_000), true)
   t.equal(await deliveredCount(pools[0]!), 205)
   const { rows: gaps } = await pools[0]!.query(`select * from (
-    select stream, before, lag(after, 1, 0::bigint) over (partition by stream order by n) as expected from moves) as moves where before <> expected`)
+    select stream, before, lag(after, 1, 0::bigint) over (partition by stream order by n) as expected
+      from moves) as moves
+    where before <> expected`)
   t.strictSame(gaps, [], 'each range follows the one before')
 })
 
@@ -133,7 +135,8 @@ async function recordMoves (pool: Pool): Promise<void> {
   await pool.query(`
     create table moves (n serial, stream text, before bigint, after bigint);
     create function record_move () returns trigger language plpgsql as $$ begin
-      insert into moves (stream, before, after) values (new.stream, case when tg_op = 'INSERT' then 0 else old.position end, new.position);
+      insert into moves (stream, before, after) values
+        (new.stream, case when tg_op = 'INSERT' then 0 else old.position end, new.position);
       return null;
     end $$;
     create trigger record_move after insert or update on ${

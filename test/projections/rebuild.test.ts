@@ -150,7 +150,8 @@ t.test('a view that is made anew comes out equal, while mail comes and is read a
   t.strictSame(await readPositions(pool, check), await readPositions(pool, liveSet(emails)))
   t.strictSame(await rowsOf(pool, check), await rowsOf(pool, liveSet(emails)))
   const { rows: indexes } = await pool.query(
-    "select schemaname, count(*)::int as n from pg_indexes where schemaname like 'jetpost_emails_1%' group by 1 order by 1"
+    `select schemaname, count(*)::int as n from pg_indexes
+    where schemaname like 'jetpost_emails_1%' group by 1 order by 1`
   )
   t.match(
     indexes,
@@ -286,7 +287,8 @@ t.test('who loses the connection that holds the lock does not go on', async t =>
   const cut = ({ stage }: RebuildProgress) => {
     if (stage === 'indexes') {
       void pool.query(
-        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'jetpost rebuild' and datname = current_database()"
+        `select pg_terminate_backend(pid) from pg_stat_activity
+          where application_name = 'jetpost rebuild' and datname = current_database()`
       )
     }
   }
@@ -326,7 +328,8 @@ t.test('a batch that waits while the views change places is not written into the
       t.strictSame(await readPositions(pool, live), held, 'who reads is not held up')
       await until(async () =>
         (await pool.query(
-          'select from pg_locks join pg_database d on d.oid = database where not granted and datname = current_database()'
+          `select from pg_locks join pg_database d on d.oid = database
+          where not granted and datname = current_database()`
         )).rowCount === 1
       )
     })
@@ -403,7 +406,8 @@ t.test('another version stands beside the one that is served, and changed texts 
   t.strictSame(await rowsOf(pool, liveSet(next)), await rowsOf(pool, liveSet(emails)))
   await newer.stop()
   await pool.query(
-    "update jetpost_emails_99.metadata set fingerprint = 'of other texts'; alter table jetpost_emails_99.emails drop column search cascade"
+    `update jetpost_emails_99.metadata set fingerprint = 'of other SQL';
+    alter table jetpost_emails_99.emails drop column search cascade`
   )
   const again = follow(t, ground, next)
   await until(() => again.unhealthyReason() === null)
@@ -437,11 +441,13 @@ t.test('what is left over is dropped, and nothing that is in use', async t => {
   ]
   for (const schema of left) {
     await pool.query(
-      `create schema ${schema}; create table ${schema}.metadata (used_at timestamptz); insert into ${schema}.metadata select now() - interval '8 days'`
+      `create schema ${schema}; create table ${schema}.metadata (used_at timestamptz);
+      insert into ${schema}.metadata select now() - interval '8 days'`
     )
   }
   await pool.query(
-    "update jetpost_emails_2.metadata set used_at = now() - interval '1 day'; update jetpost_emails_4_rebuild.metadata set used_at = now()"
+    `update jetpost_emails_2.metadata set used_at = now() - interval '1 day';
+    update jetpost_emails_4_rebuild.metadata set used_at = now()`
   )
   const holder = await pool.connect()
   await holder.query("select pg_advisory_lock(hashtextextended('jetpost_emails_1_verify', 0))")

@@ -7,7 +7,7 @@ import { fingerprintOf, liveSet } from '#src/postgres/table-sets.ts'
 
 const FILE = join(import.meta.dirname, '..', 'fixtures', 'views.json')
 
-t.test("tables that have changed are another version: processes of both would else take each other's for their own, and make them anew in turns", async t => {
+t.test('changed tables are another version: else processes of both would rebuild them in turns', async t => {
   const known = JSON.parse(readFileSync(FILE, 'utf8')) as Record<string, string>
   const present = await Promise.all(
     Object.values<Projection>(projections).map(async projection =>

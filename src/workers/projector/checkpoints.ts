@@ -6,9 +6,9 @@ import type { Pool } from '#src/postgres/pool.ts'
 import { liveSet } from '#src/postgres/table-sets.ts'
 
 /** One read of the streams and one of the checkpoint when nothing is behind, which is nearly always. A stream's last
- *  sequence may belong to a subject the projection does not read (REQUESTS holds claims) or to a message that is gone, so
- *  it proves "all seen" and never "behind"; only then the last message under the filter is asked for, which brings its
- *  body with it. Both are answered by the stream's leader: a replica may not have heard of the newest facts. */
+ *  sequence may belong to a subject the projection does not read (REQUESTS holds claims) or to a message that is gone,
+ *  so it proves "all seen" and never "behind"; only then the last message under the filter is asked for, which brings
+ *  its body with it. Both are answered by the stream's leader: a replica may not have heard of the newest facts. */
 export function createCheckpoints (bus: Bus, pool: Pool): Checkpoints {
   async function lagging (projection: Projection): Promise<Projection['streams']> {
     const [last, seen] = await Promise.all([

@@ -40,8 +40,8 @@ export async function listDeadLetters (
 }
 
 /** Retries the dead-lettered facts of a set: another version of the code, or of the server, may accept them. Facts may
- *  be projected in any order, so a late one does no harm. Stops between two of them when `signal` is aborted. Throws when
- *  NATS or PostgreSQL does not answer. */
+ *  be projected in any order, so a late one does no harm. Stops between two of them when `signal` is aborted. Throws
+ *  when NATS or PostgreSQL does not answer. */
 export async function retryDeadLetters (
   bus: Bus,
   pool: Pool,

@@ -10,8 +10,8 @@ export class AlreadyRebuilding extends Complaint {}
 const STATEMENT_MS = 3_600_000
 const SILENCE_MS = STATEMENT_MS + 1000
 
-/** The server notices within a minute when we are gone, also in the middle of a long statement: the lock lives no longer
- *  than we do. */
+/** The server notices within a minute when we are gone, also in the middle of a long statement: the lock lives no
+ *  longer than we do. */
 const SETTINGS = `
   set tcp_keepalives_idle = 30; set tcp_keepalives_interval = 10; set tcp_keepalives_count = 3;
   set client_connection_check_interval = '5s'; set synchronous_commit = off`

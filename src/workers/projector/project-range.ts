@@ -58,8 +58,8 @@ async function projectAll (
   options.signal.throwIfAborted()
 }
 
-/** What belongs together was stored at the same time, in whatever stream: read by time, most rows are written once. Each
- *  stream in its own order, since how far it is read is one number. */
+/** What belongs together was stored at the same time, in whatever stream: read by time, most rows are written once.
+ *  Each stream in its own order, since how far it is read is one number. */
 function byTime (
   sources: PartSource[],
   positions: Positions,

@@ -243,8 +243,8 @@ class LogProjector implements Projector {
     if (dropped.length > 0) this.log.info({ dropped }, 'unused tables dropped')
   }
 
-  /** Returns once nobody has moved the checkpoint between two reads: the projector that overtook us is gone, or there is
-   *  nothing to do. */
+  /** Returns once nobody has moved the checkpoint between two reads: the projector that overtook us is gone, or there
+   *  is nothing to do. */
   private async untilStill (): Promise<void> {
     for (let before = ''; !this.stopping.signal.aborted;) {
       const now = JSON.stringify(await readPositions(this.pool, this.set))

@@ -27,7 +27,8 @@ export interface Rebuilds {
   begin(projection: Projection): Promise<string | null>
   /** The running one, else the last one since the process started; null = there was none. */
   of(projection: Projection): Rebuild | null
-  /** Stops the running one. What was done by then stays, and the next one goes on from there. False = none is running. */
+  /** Stops the running one. What was done by then stays, and the next one goes on from there. False = none is running.
+   */
   end(projection: Projection): boolean
   stop(): Promise<void>
 }

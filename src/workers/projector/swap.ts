@@ -51,14 +51,14 @@ export async function swap (
     await sleep(HOLD_MS / 4, signal)
   }
   throw new Complaint(
-    `The projection ${projection.name} is rebuilt and could not be swapped in: other transactions hold the live tables all ` +
-      'the time. Run rebuild again when there is less to do.'
+    `The projection ${projection.name} is rebuilt and could not be swapped in: other transactions hold the live ` +
+      'tables all the time. Run rebuild again when there is less to do.'
   )
 }
 
-/** Locks the live set's checkpoints until the end of the transaction and gives its positions; none when there is no live
- *  set. Readers do not wait: what the old set has seen the new one has. And must not: they would hold the connections
- *  that `advanceTo` needs. */
+/** Locks the live set's checkpoints until the end of the transaction and gives its positions; none when there is no
+ *  live set. Readers do not wait: what the old set has seen the new one has. And must not: they would hold the
+ *  connections that `advanceTo` needs. */
 async function lockPositions (client: Client, { schema }: TableSet): Promise<Positions> {
   const { rows: [found] } = await client.query<{ there: boolean }>('select to_regclass($1) is not null as there', [
     `${schema}.checkpoints`
@@ -84,8 +84,8 @@ export async function dropRetired (pool: Pool, projection: Projection): Promise<
 }
 
 /** Drops a set, where there is one. It waits for its readers, and nobody for us: a second at a time, half a minute in
- *  all unless given. Throws the driver's error. With `unlessHeld` it leaves a set that is being rebuilt or verified, and
- *  gives false. */
+ *  all unless given. Throws the driver's error. With `unlessHeld` it leaves a set that is being rebuilt or verified,
+ *  and gives false. */
 export async function dropSet (
   pool: Pool,
   { schema }: Pick<TableSet, 'schema'>,

@@ -90,7 +90,8 @@ async function pointers (
     select f.stream, f.seq, f.request as place, f.email
     from facts f left join facts r on r.stream = ${REQUESTS} and r.seq = f.request
     where f.stream = ${EMAILS} and not f.late and f.request is not null
-      and (f.request > ${extents.REQUESTS.last} or (r.id is not null and r.email is distinct from f.email)) order by f.seq`
+      and (f.request > ${extents.REQUESTS.last} or (r.id is not null and r.email is distinct from f.email))
+        order by f.seq`
   for await (const rows of session.pages<StreamSeq & { place: number, email: string }>(toRequests)) {
     for (const row of rows) {
       findings.add(

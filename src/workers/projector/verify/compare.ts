@@ -9,8 +9,8 @@ export interface WrongRow {
   columns: string[]
 }
 
-/** Counts of rows. `compared`: what the log gives. `missing`: of those, not in the live table; `surplus`: in the live table
- *  and not given by the log. */
+/** Counts of rows. `compared`: what the log gives. `missing`: of those, not in the live table; `surplus`: in the live
+ *  table and not given by the log. */
 export interface TableComparison {
   table: string
   compared: number
@@ -28,8 +28,8 @@ interface Table {
   columns: string[]
 }
 
-/** Compares every table of two sets of one projection, row by row, by primary key: `live` against `fresh`, which is right.
- *  Leaves out rows that are `aged` on either side: some of their facts may be gone. */
+/** Compares every table of two sets of one projection, row by row, by primary key: `live` against `fresh`, which is
+ *  right. Leaves out rows that are `aged` on either side: some of their facts may be gone. */
 export async function compareSets (
   session: VerifySession,
   live: TableSet,

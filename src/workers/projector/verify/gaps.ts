@@ -38,8 +38,8 @@ const WAIT_MS = 60_000
 const REQUESTS = numberOf('REQUESTS')
 const EMAILS = numberOf('EMAILS')
 
-/** `moved`: requests that an erasure has moved, for the rest of their time, which is over. `asked`: a record says that a
- *  request, and no claim, was there, and nothing says why it is not. `worked`: it was written while an erasure was
+/** `moved`: requests that an erasure has moved, for the rest of their time, which is over. `asked`: a record says that
+ *  a request, and no claim, was there, and nothing says why it is not. `worked`: it was written while an erasure was
  *  deleting from REQUESTS. */
 const gapsBefore = (oldest: string) =>
   sql`
@@ -105,8 +105,8 @@ function byAge (
   return high < first ? { aged: high - low + 1, rest: null } : { aged: first - low, rest: { low: first, high } }
 }
 
-/** Claims have a TTL of their own, and so have requests where content is kept for less long than claims. A claim is stored
- *  right after its request: where requests stay, no two neighbours can be gone. */
+/** Claims have a TTL of their own, and so have requests where content is kept for less long than claims. A claim is
+ *  stored right after its request: where requests stay, no two neighbours can be gone. */
 function isExpired (
   range: SequenceRange,
   { stream, before_ms: beforeMs, asked, worked }: GapRow,

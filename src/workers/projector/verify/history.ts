@@ -59,9 +59,9 @@ interface RecipientHistory {
   open: boolean
 }
 
-/** Why the facts of one recipient, in the order of the log, break the rules of streams/email/README.md; null when they do
- *  not. The first of them may be gone by age when `aged`. What only the sender can have known (which claim is void, when
- *  a lease was over) is not checked. */
+/** Why the facts of one recipient, in the order of the log, break the rules of streams/email/README.md; null when they
+ *  do not. The first of them may be gone by age when `aged`. What only the sender can have known (which claim is void,
+ *  when a lease was over) is not checked. */
 export function faultIn (steps: readonly HistoryStep[], aged: boolean): string | null {
   const outcomes = steps.filter(({ type }) => !ENGAGEMENTS.has(type))
   const forgotten = outcomes.findIndex(({ type }) => type === 'email.erased')

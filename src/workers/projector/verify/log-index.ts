@@ -14,8 +14,8 @@ const SCHEMA = 'jetpost_log_verify'
 
 /** Unlogged and without indexes: written once, then joined and sorted as a whole.
  *  - `facts`: everything in the streams; `id` null = it cannot be read; `late` = stored while the others were read:
- *    known, but not checked; `kind`: see KIND; `request` = the sequence in REQUESTS it points at; `copy` = has the id of
- *    another on purpose.
+ *    known, but not checked; `kind`: see KIND; `request` = the sequence in REQUESTS it points at; `copy` = has the
+ *    id of another on purpose.
  *  - `steps`: what the history of a recipient depends on.
  *  - `gaps`: sequences without a message, with when their neighbours were stored.
  *  - `erased`: what erasures say they have deleted.

@@ -47,10 +47,10 @@ export interface LogVerification {
   seconds: number
 }
 
-/** Checks the log against itself: each fact alone, and then all of them together. What is stored while it reads is known,
- *  and checked the next time. Writes an index into PostgreSQL (some 250 bytes a fact, dropped at the end), so its memory
- *  does not depend on the log's length. Throws when NATS or PostgreSQL does not answer, and a Complaint when another
- *  process verifies the log. */
+/** Checks the log against itself: each fact alone, and then all of them together. What is stored while it reads is
+ *  known, and checked the next time. Writes an index into PostgreSQL (some 250 bytes a fact, dropped at the end), so
+ *  its memory does not depend on the log's length. Throws when NATS or PostgreSQL does not answer, and a Complaint when
+ *  another process verifies the log. */
 export async function verifyLog (options: LogOptions): Promise<LogVerification> {
   const startMs = performance.now()
   return await withSession(options.pool, async session => {

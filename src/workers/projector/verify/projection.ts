@@ -168,7 +168,8 @@ async function meet (
     }
   }
   throw new Complaint(
-    `The projection ${live.projection.name} is written faster than it can be followed. Try again when there is less to do.`
+    `The projection ${live.projection.name} is written faster than it can be followed. Try again when there is ` +
+      'less to do.'
   )
 }
 

@@ -1,8 +1,8 @@
 import type { AnyFact } from '#streams/catalog.ts'
 import { webhookPartitionOf, emailPartitionOf, subjects } from '#streams/subjects.ts'
 
-/** Whether a message is on its fact's subject. A fact that an erasure has written in place of another may be on a second
- *  one. */
+/** Whether a message is on its fact's subject. A fact that an erasure has written in place of another may be on a
+ *  second one. */
 export function isOnItsSubject (fact: AnyFact, subject: string): boolean {
   if (subject === subjectOf(fact)) return true
   if (fact.type === 'email.erased') return subject === subjects.engagement(fact.account, fact.data.email, fact.data.n)
