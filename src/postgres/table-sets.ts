@@ -47,13 +47,14 @@ async function definitionOf ({ projection: { name } }: TableSet): Promise<Defini
   return { tables: tables!, indexes: indexes! }
 }
 
-/** Another version or other SQL, another fingerprint. */
+/** Another version or other SQL, another fingerprint; comments and line breaks do not count. */
 export async function fingerprintOf (set: TableSet): Promise<string> {
   return fingerprintBy(set, await definitionOf(set))
 }
 
 function fingerprintBy ({ projection: { version } }: TableSet, { tables, indexes }: Definition): string {
-  return sha256Hex(`${version}\n${tables}\n${indexes}`)
+  const statements = `${tables}\n${indexes}`.replaceAll(/^\s*--.*$/gm, '').replaceAll(/\s+/g, ' ')
+  return sha256Hex(`${version}\n${statements}`)
 }
 
 /** An arbitrary number, the same in all Jetposts of all versions. */
