@@ -18,8 +18,8 @@ export class Sql {
   }
 }
 
-/** sql`select … where id = ${id}`: values are bound (JSON values only), an Sql inside becomes part of the text with its
- *  own values bound. */
+/** sql`select … where id = ${id}`: values are bound (JSON values only), an Sql inside becomes part of the text with
+ *  its own values bound. */
 export function sql (strings: TemplateStringsArray, ...values: unknown[]): Sql {
   const pieces = [strings[0]!]
   const bound: unknown[] = []
@@ -107,8 +107,8 @@ export interface Aging {
  *  how many. By their places: so one statement does for every table, whatever its key. */
 export function deleteSome (table: Sql, condition: Sql, limit: number): Query<number> {
   return {
-    sql:
-      sql`with gone as (delete from ${table} where ctid = any(array(select ctid from ${table} where ${condition} limit ${limit} for update skip locked)) returning 1)
+    sql: sql`with gone as (delete from ${table} where ctid = any(array(select ctid from ${table}
+        where ${condition} limit ${limit} for update skip locked)) returning 1)
       select count(*) as count from gone`,
     read: ([row]) => row!.count as number
   }

@@ -28,7 +28,7 @@ import { startHeartbeats } from '#src/nats/heartbeats.ts'
 import { startInboundWorker } from '#src/workers/inbound/inbound-worker.ts'
 import { openRebuilder, type Servers } from '#src/workers/projector/rebuild.ts'
 import { createProjectors, type Projector } from '#src/workers/projector/projector.ts'
-import { createView } from '#src/workers/projector/view.ts'
+import { createCheckpoints } from '#src/workers/projector/checkpoints.ts'
 import { startRecorder } from '#src/workers/reactions/record.ts'
 import { startReactions } from '#src/workers/reactions/reactions.ts'
 import { startErasures } from '#src/workers/scheduler/erasures.ts'
@@ -231,7 +231,7 @@ async function startRoles (context: AppContext): Promise<void> {
     context.projectors = createProjectors({
       ...ground,
       projections,
-      build: openRebuilder({ ...ground, ...context.servers }).build
+      rebuild: openRebuilder({ ...ground, ...context.servers }).rebuild
     })
     const { appenders } = services
     working.push(
@@ -249,9 +249,16 @@ async function startRoles (context: AppContext): Promise<void> {
       log: log.child({ role: 'scheduler' })
     })
     reconcileSoon = () => reconciler.afterLoss()
-    const months = startUsage({ services, pool, view: createView(bus, pool), log: log.child({ role: 'usage' }) })
+    const months = startUsage({
+      services,
+      pool,
+      checkpoints: createCheckpoints(bus, pool),
+      log: log.child({ role: 'usage' })
+    })
     working.push(reconciler, startDomainChecks({ services, log: log.child({ role: 'domain checks' }) }), months)
-    working.push(startErasures({ services, pool, view: createView(bus, pool), log: log.child({ role: 'erasures' }) }))
+    working.push(
+      startErasures({ services, pool, checkpoints: createCheckpoints(bus, pool), log: log.child({ role: 'erasures' }) })
+    )
   }
   if (config.roles.has('inbound')) {
     const inboundLog = log.child({ role: 'inbound' })
@@ -334,7 +341,9 @@ async function openDoors (context: AppContext, firstKey: string | null): Promise
       Object.fromEntries(context.projectors.map(({ projection, deadLetters }) => [projection, deadLetters()]))
   })
   const http = buildHttp({
-    api: config.roles.has('api') ? { services, counters, reads: { pool, view: createView(bus, pool) } } : null,
+    api: config.roles.has('api')
+      ? { services, counters, reads: { pool, checkpoints: createCheckpoints(bus, pool) } }
+      : null,
     publicUrl: config.publicUrl,
     catcher: context.catcher,
     checks: checksOf(context),

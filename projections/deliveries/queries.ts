@@ -1,7 +1,7 @@
 import type { DeliveryFailed, ErrorKind, Member } from '#streams/delivery/facts.ts'
 import type { EventType } from '#streams/webhook/facts.ts'
 import { all, deleteSome, sql, type Query, type Sql } from '../define.ts'
-import { placeParser, placeText, type Place } from '../place.ts'
+import { cursorParser, cursorText, type PageCursor } from '../cursor.ts'
 import { DELIVERY_STATES, type DeliveryStateName } from './project.ts'
 
 /** The last requests shown of one delivery: a run has 11 at most, and any number of replays may follow. */
@@ -75,7 +75,7 @@ export interface DeliveryFilters {
   until?: string
 }
 
-export const parsePlace = placeParser('whd_')
+export const parsePlace = cursorParser('whd_')
 
 const COLUMNS =
   sql`id, webhook, event, event_type, event_seq, email, events, event_types, event_seqs, emails, batch, test, replay,
@@ -89,7 +89,7 @@ export function listDeliveries (
     account: string
     filters: DeliveryFilters
     limit: number
-    cursor: Place | null
+    cursor: PageCursor | null
   }
 ): Query<DeliveryPage> {
   const { event, email, errorKind } = filters
@@ -108,13 +108,13 @@ export function listDeliveries (
         deliveries,
         nextCursor: last === undefined || rows.length <= limit
           ? null
-          : placeText({ at: last.requestedAt.toISOString(), id: last.id })
+          : cursorText({ at: last.requestedAt.toISOString(), id: last.id })
       }
     }
   }
 }
 
-function conditionsOf ({ webhook, errorKind, since, until }: DeliveryFilters, cursor: Place | null): Sql[] {
+function conditionsOf ({ webhook, errorKind, since, until }: DeliveryFilters, cursor: PageCursor | null): Sql[] {
   return [
     ...(webhook === undefined ? [] : [sql`webhook = ${webhook}`]),
     ...(errorKind === undefined ? [] : [sql`error_kind = ${errorKind}`]),
@@ -211,7 +211,7 @@ export interface FailedDelivery {
  *  `endedAt` and id of the last one of the page before. */
 export function failedDeliveries (
   range: FailedRange,
-  { limit, after }: { limit: number, after: Place | null }
+  { limit, after }: { limit: number, after: PageCursor | null }
 ): Query<FailedDelivery[]> {
   const beyond = after === null ? sql`` : sql`and (ended_at, id) > (${after.at}::timestamptz, ${after.id})`
   return {

@@ -3,10 +3,10 @@ import type { Recorded } from '#streams/define.ts'
 import { pastOf } from '#streams/email/erase.ts'
 import type { EmailErased, EmailRequested } from '#streams/email/facts.ts'
 import { json, sql, type Query } from '../define.ts'
-import type { Asked } from './asked.ts'
+import type { RequestedEmail } from './requested.ts'
 import { emailRow, erasureRow, isErasure, isOutcome, timelineRow } from './project.ts'
 import { recordOf, TIMELINE_MAX, type DetailedRow, type RecipientRow } from './queries.ts'
-import { changeOf, erasureOf, foldChanges, unseen, type Change } from './recipient.ts'
+import { changeOf, erasureOf, foldChanges, unseen, type RecipientChange } from './recipient.ts'
 import type { EmailRecord } from './records.ts'
 import { rolledUp } from './status.ts'
 
@@ -28,15 +28,15 @@ export interface AskedRow extends Omit<DetailedRow, 'status' | 'scheduled_at' | 
 export function findAsked ({ account, id }: { account?: string, id: string }): Query<AskedRow | null> {
   const own = account === undefined ? sql`true` : sql`emails.account = ${account}`
   return {
-    sql:
-      sql`select emails.*, (select jsonb_agg(to_jsonb(recipients) order by n) from recipients where email = emails.id) as recipients
+    sql: sql`select emails.*, (select jsonb_agg(to_jsonb(recipients) order by n) from recipients
+        where email = emails.id) as recipients
       from emails where ${own} and emails.id = ${id}`,
     read: ([row]) => (row as unknown as AskedRow | undefined) ?? null
   }
 }
 
 /** The same by the request or its record, for when the view cannot be asked. */
-export function askedRow (asked: Asked): AskedRow {
+export function askedRow (asked: RequestedEmail): AskedRow {
   const { at, recipients, scheduledAt } = asked
   return {
     ...asStored(emailRow(asked)),
@@ -85,7 +85,7 @@ function pastIn (erased: EmailErased): Stored[] {
   return pastOf(erased).map(({ storedAt, ...recorded }) => ({ ...recorded, storedMs: Date.parse(storedAt) }))
 }
 
-function changesOf (recorded: Recorded<AnyFact>): Change[] {
+function changesOf (recorded: Recorded<AnyFact>): RecipientChange[] {
   return isErasure(recorded) ? [erasureOf(recorded)] : isOutcome(recorded) ? [changeOf(recorded)] : []
 }
 
@@ -94,9 +94,12 @@ function rowsOf (recorded: Recorded<AnyFact>): object[] {
 }
 
 /** As much of what was asked as a recipient's beginnings need. */
-function beginningOf ({ id, account, recipients, request_seq: request }: AskedRow, scheduledAt: string | null): Asked {
-  const beginning: Partial<Asked> = { email: id, account, recipients, scheduledAt, request }
-  return beginning as Asked
+function beginningOf (
+  { id, account, recipients, request_seq: request }: AskedRow,
+  scheduledAt: string | null
+): RequestedEmail {
+  const beginning: Partial<RequestedEmail> = { email: id, account, recipients, scheduledAt, request }
+  return beginning as RequestedEmail
 }
 
 /** What a table would add: a column that nobody has set is null. */
@@ -122,7 +125,7 @@ const UNSET = {
   next_attempt_at: null
 }
 
-function withColumns (change: Change): RecipientRow {
+function withColumns (change: RecipientChange): RecipientRow {
   return { ...UNSET, ...JSON.parse(JSON.stringify(change)) }
 }
 

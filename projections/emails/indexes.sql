@@ -7,14 +7,17 @@ create index email_states_status on email_states (account, status, created_at de
 create index email_states_bounced on email_states (account, created_at desc, id desc) where events @> '{email.bounced}';
 create index email_states_opened on email_states (account, created_at desc, id desc) where events @> '{email.opened}';
 create index email_states_clicked on email_states (account, created_at desc, id desc) where events @> '{email.clicked}';
-create index email_states_complained on email_states (account, created_at desc, id desc) where events @> '{email.complained}';
-create index email_states_unsubscribed on email_states (account, created_at desc, id desc) where events @> '{email.unsubscribed}';
+create index email_states_complained on email_states (account, created_at desc, id desc)
+  where events @> '{email.complained}';
+create index email_states_unsubscribed on email_states (account, created_at desc, id desc)
+  where events @> '{email.unsubscribed}';
 
 create index recipients_address on recipients (account, lower(address), email);
 -- Without the account: the reconciler asks for everybody's.
 create index recipients_overdue on recipients (wake_at) where wake_at is not null;
 
--- The account leads in the GIN indexes too, and substrings are found by trigrams, where the server carries these two extensions (contrib,
+-- The account leads in the GIN indexes too, and substrings are found by trigrams, where the server carries these two
+-- extensions (contrib,
 -- trusted since 13). Where it does not, the same queries run, only slower.
 do $$
 begin

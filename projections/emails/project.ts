@@ -7,9 +7,9 @@ import { subjects } from '#streams/subjects.ts'
 import { floorId } from '#src/base/id.ts'
 import { given, givenNew, sql, type Projection, type Sql } from '../define.ts'
 import { fold } from '../fold.ts'
-import { askedIn, type Asked } from './asked.ts'
+import { requestedIn, type RequestedEmail } from './requested.ts'
 import { mailboxText } from './mailbox.ts'
-import { changeOf, erasureOf, foldChanges, unseen, type Change } from './recipient.ts'
+import { changeOf, erasureOf, foldChanges, unseen, type RecipientChange } from './recipient.ts'
 import { rollUp } from './status.ts'
 
 /** What was asked and what became of it: the rows behind GET /api/emails. Holds no content of mail. */
@@ -45,7 +45,7 @@ export const emails: Projection = {
 }
 
 function project (facts: readonly Recorded<AnyFact>[]): Sql[] {
-  const requests = facts.flatMap(askedIn)
+  const requests = facts.flatMap(requestedIn)
   const erased = facts.filter(isErasure)
   const outcomes = [...facts.filter(isOutcome), ...erased.flatMap(({ fact }) => pastOf(fact))]
   if (requests.length + outcomes.length + erased.length === 0) return []
@@ -74,18 +74,20 @@ export function isOutcome (recorded: Recorded<AnyFact>): recorded is Recorded<Re
 
 /** Of two words about an email the one that knows of more erased recipients holds, and of those the one with the later
  *  request; else they say the same. */
-function insertEmails (requests: Asked[]): Sql {
+function insertEmails (requests: RequestedEmail[]): Sql {
   return sql`
-    insert into emails as old (id, account, key, test, from_address, from_name, from_domain, to_list, cc_list, bcc_list, reply_to_list,
-      subject, headers, attachments, template, template_version, track_opens, track_clicks, unsubscribe,
-      tags, metadata, created_at, request_seq, search, erased)
+    insert into emails as old (id, account, key, test, from_address, from_name, from_domain, to_list, cc_list,
+      bcc_list, reply_to_list, subject, headers, attachments, template, template_version, track_opens,
+      track_clicks, unsubscribe, tags, metadata, created_at, request_seq, search, erased)
     select id, account, key, test, from_address, from_name, from_domain, to_list, cc_list, bcc_list, reply_to_list,
       subject, headers, attachments, template, template_version, track_opens, track_clicks, unsubscribe,
       tags, metadata, created_at, request_seq, search, erased
     from ${givenNew('emails', fold(requests.map(emailRow), ({ id }) => id, latest))}
     order by id
-    on conflict (id) do update set to_list = excluded.to_list, cc_list = excluded.cc_list, bcc_list = excluded.bcc_list, reply_to_list = excluded.reply_to_list,
-      subject = excluded.subject, headers = excluded.headers, attachments = excluded.attachments, metadata = excluded.metadata, request_seq = excluded.request_seq,
+    on conflict (id) do update set to_list = excluded.to_list, cc_list = excluded.cc_list,
+      bcc_list = excluded.bcc_list, reply_to_list = excluded.reply_to_list,
+      subject = excluded.subject, headers = excluded.headers, attachments = excluded.attachments,
+      metadata = excluded.metadata, request_seq = excluded.request_seq,
       search = excluded.search, erased = excluded.erased
     where (excluded.erased, excluded.request_seq) > (old.erased, old.request_seq)`
 }
@@ -94,7 +96,7 @@ function latest<Row extends { erased: number, request_seq: number }> (a: Row, b:
   return b.erased > a.erased || (b.erased === a.erased && b.request_seq > a.request_seq) ? b : a
 }
 
-export function emailRow (asked: Asked) {
+export function emailRow (asked: RequestedEmail) {
   const {
     email,
     account,
@@ -150,7 +152,7 @@ export function emailRow (asked: Asked) {
 }
 
 /** Columns follow the highest sequence or the latest time, whichever order the facts come in. */
-function upsertRecipients (changes: Change[]): Sql {
+function upsertRecipients (changes: RecipientChange[]): Sql {
   return sql`
     insert into recipients as old (email, n, account, address, name, kind, request_seq, status, status_seq, attempts,
       attempted_at, delivered_at, deferred_at, bounced_at, failed_at, in_doubt_at, suppressed_at, canceled_at,
@@ -181,21 +183,29 @@ function upsertRecipients (changes: Change[]): Sql {
       complained_at = least(old.complained_at, excluded.complained_at),
       unsubscribed_at = least(old.unsubscribed_at, excluded.unsubscribed_at),
       status = case when excluded.status_seq > old.status_seq then excluded.status else old.status end,
-      next_attempt_at = case when excluded.status_seq > old.status_seq then excluded.next_attempt_at else old.next_attempt_at end,
+      next_attempt_at = case when excluded.status_seq > old.status_seq then excluded.next_attempt_at
+        else old.next_attempt_at end,
       wake_at = case when excluded.status_seq > old.status_seq then excluded.wake_at else old.wake_at end,
       status_seq = greatest(old.status_seq, excluded.status_seq),
-      scheduled_at = case when excluded.scheduled_seq > old.scheduled_seq then excluded.scheduled_at else old.scheduled_at end,
+      scheduled_at = case when excluded.scheduled_seq > old.scheduled_seq then excluded.scheduled_at
+        else old.scheduled_at end,
       scheduled_seq = greatest(old.scheduled_seq, excluded.scheduled_seq),
       smtp_code = case when excluded.reply_seq > old.reply_seq then excluded.smtp_code else old.smtp_code end,
-      enhanced_code = case when excluded.reply_seq > old.reply_seq then excluded.enhanced_code else old.enhanced_code end,
-      response = case when old.erased or excluded.erased then null when excluded.reply_seq > old.reply_seq then excluded.response else old.response end,
-      host = case when old.erased or excluded.erased then null when excluded.reply_seq > old.reply_seq then excluded.host else old.host end,
-      error = case when old.erased or excluded.erased then null when excluded.reply_seq > old.reply_seq then excluded.error else old.error end,
+      enhanced_code = case when excluded.reply_seq > old.reply_seq then excluded.enhanced_code
+        else old.enhanced_code end,
+      response = case when old.erased or excluded.erased then null
+        when excluded.reply_seq > old.reply_seq then excluded.response else old.response end,
+      host = case when old.erased or excluded.erased then null
+        when excluded.reply_seq > old.reply_seq then excluded.host else old.host end,
+      error = case when old.erased or excluded.erased then null
+        when excluded.reply_seq > old.reply_seq then excluded.error else old.error end,
       reply_seq = greatest(old.reply_seq, excluded.reply_seq),
       erased = old.erased or excluded.erased
     -- A record says again what the request has said: nothing to write, and nothing for the server to tidy up.
-    where excluded.status_seq <> 0 or old.kind is null or excluded.erased and not old.erased or excluded.request_seq > old.request_seq
-      or coalesce(excluded.opened_at, excluded.clicked_at, excluded.complained_at, excluded.unsubscribed_at) is not null`
+    where excluded.status_seq <> 0 or old.kind is null or excluded.erased and not old.erased
+      or excluded.request_seq > old.request_seq
+      or coalesce(excluded.opened_at, excluded.clicked_at, excluded.complained_at,
+        excluded.unsubscribed_at) is not null`
 }
 
 function insertTimeline (rows: TimelineRow[]): Sql {
@@ -257,6 +267,8 @@ function upsertStates (touched: string[]): Sql {
     ) state on state.email = emails.id
     where emails.id = any(${touched}::text[])
     order by emails.id
-    on conflict (id) do update set status = excluded.status, events = excluded.events, scheduled_at = excluded.scheduled_at
-    where (old.status, old.events, old.scheduled_at) is distinct from (excluded.status, excluded.events, excluded.scheduled_at)`
+    on conflict (id) do update set status = excluded.status, events = excluded.events,
+      scheduled_at = excluded.scheduled_at
+    where (old.status, old.events, old.scheduled_at) is distinct from
+      (excluded.status, excluded.events, excluded.scheduled_at)`
 }

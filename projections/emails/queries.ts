@@ -1,7 +1,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { EVENT_TYPES, type EventType } from '#streams/webhook/facts.ts'
 import { all, json, sql, type Query, type Sql } from '../define.ts'
-import { placeParser, placeText, type Place } from '../place.ts'
+import { cursorParser, cursorText, type PageCursor } from '../cursor.ts'
 import { mailboxText } from './mailbox.ts'
 import type { EmailPage, EmailRecord, EmailSummary, LastResponse, RecipientRecord, TimelineEntry } from './records.ts'
 import type { EmailStatus } from './status.ts'
@@ -36,25 +36,26 @@ export interface EmailFilters {
   q?: string
 }
 
-export const parseCursor = placeParser('em_')
+export const parseCursor = cursorParser('em_')
 
-export interface ListOptions {
+export interface EmailListOptions {
   account: string
   filters: EmailFilters
   /** Rows a page, from 1. */
   limit: number
   /** After which the page begins. */
-  cursor: Place | null
+  cursor: PageCursor | null
 }
 
 const COLUMNS =
-  sql`emails.id, emails.key, emails.test, emails.from_address, emails.from_name, emails.to_list, emails.cc_list, emails.bcc_list,
-  emails.reply_to_list, emails.subject, emails.template, emails.template_version, emails.tags, emails.metadata, emails.created_at,
+  sql`emails.id, emails.key, emails.test, emails.from_address, emails.from_name, emails.to_list, emails.cc_list,
+  emails.bcc_list, emails.reply_to_list, emails.subject, emails.template, emails.template_version, emails.tags,
+  emails.metadata, emails.created_at,
   email_states.status, email_states.scheduled_at`
 
 /** A page of an account's emails, newest first. Stable: a new row comes before the first page, never into a later one.
  */
-export function listEmails ({ account, filters, limit, cursor }: ListOptions): Query<EmailPage> {
+export function listEmails ({ account, filters, limit, cursor }: EmailListOptions): Query<EmailPage> {
   // The table whose index is walked: what only the states know is looked for there. Nearly every email is delivered, so
   // no index tells those apart.
   const { status, event } = filters
@@ -81,7 +82,7 @@ export function listEmails ({ account, filters, limit, cursor }: ListOptions): Q
       return {
         data,
         has_more: more,
-        next_cursor: more ? placeText({ at: data.at(-1)!.created_at, id: data.at(-1)!.id }) : null
+        next_cursor: more ? cursorText({ at: data.at(-1)!.created_at, id: data.at(-1)!.id }) : null
       }
     }
   }
@@ -134,10 +135,11 @@ function metadataCondition (name: string, value: string): Sql {
 /** One email with its recipients and everything that happened; null when the account has none of that id. */
 export function getEmail ({ account, id }: { account: string, id: string }): Query<EmailRecord | null> {
   return {
-    sql:
-      sql`select ${COLUMNS}, emails.headers, emails.attachments, emails.track_opens, emails.track_clicks, emails.unsubscribe,
+    sql: sql`select ${COLUMNS}, emails.headers, emails.attachments, emails.track_opens, emails.track_clicks,
+        emails.unsubscribe,
       (select jsonb_agg(to_jsonb(recipients) order by n) from recipients where email = emails.id) as recipients,
-      (select jsonb_agg(to_jsonb(facts) order by seq) from (select * from timeline where email = emails.id order by seq limit ${TIMELINE_MAX}) facts) as timeline
+      (select jsonb_agg(to_jsonb(facts) order by seq) from (select * from timeline where email = emails.id
+        order by seq limit ${TIMELINE_MAX}) facts) as timeline
       from emails join email_states on email_states.id = emails.id
       where emails.account = ${account} and emails.id = ${id}`,
     read: ([row]) => (row === undefined ? null : recordOf(row as unknown as DetailedRow))
@@ -213,15 +215,18 @@ export function unheardEmails ({ limit, after }: { limit: number, after: Unheard
     sql: sql`with recursive accounts (account) as (
         (select account from email_states order by account limit 1)
         union all
-        select next.account from accounts cross join lateral (select account from email_states where account > accounts.account order by account limit 1) next
+        select next.account from accounts cross join lateral (select account from email_states
+          where account > accounts.account order by account limit 1) next
       ), page as (
         select open.* from accounts cross join (values ('queued'), ('sending')) as states (status) cross join lateral (
-          select account, id, created_at from email_states where account = accounts.account and status = states.status ${beyond}
+          select account, id, created_at from email_states where account = accounts.account
+            and status = states.status ${beyond}
           order by created_at, id limit ${limit}) open
         order by created_at, id limit ${limit}
       )
       select page.account, page.id as email, page.created_at, emails.request_seq,
-        array(select n from recipients where email = page.id and status = 'queued' and status_seq <= 0 and wake_at is null order by n) as ns
+        array(select n from recipients where email = page.id and status = 'queued' and status_seq <= 0
+          and wake_at is null order by n) as ns
       from page join emails on emails.id = page.id order by page.created_at, page.id`,
     read: rows =>
       (rows as unknown as Array<

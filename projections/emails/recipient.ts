@@ -2,13 +2,13 @@ import type { Recorded } from '#streams/define.ts'
 import { ERASED } from '#streams/address.ts'
 import { isErased, isEngagement, pastOf } from '#streams/email/erase.ts'
 import type { EmailErased, EngagementFact, RecipientFact } from '#streams/email/facts.ts'
+import type { RecipientStatus } from '#streams/email/state.ts'
 import { fold, pick } from '../fold.ts'
-import type { Asked } from './asked.ts'
-import type { RecipientStatus } from './status.ts'
+import type { RequestedEmail } from './requested.ts'
 
 /** What one fact, or several of one recipient, say about its row. Times RFC 3339; sequences are of EMAILS, 0 = none
  *  yet. */
-export interface Change {
+export interface RecipientChange {
   email: string
   n: number
   account: string
@@ -52,7 +52,7 @@ const WITH_SCHEDULE = ['scheduled_seq', 'scheduled_at'] as const
 const WITH_REPLY = ['reply_seq', 'smtp_code', 'enhanced_code', 'response', 'host', 'error'] as const
 
 /** The recipients of a request, nothing done yet. */
-export function unseen ({ email, account, recipients, scheduledAt, request }: Asked): Change[] {
+export function unseen ({ email, account, recipients, scheduledAt, request }: RequestedEmail): RecipientChange[] {
   return recipients.map(({ address, name, kind }, n) => ({
     email,
     n,
@@ -72,11 +72,17 @@ export function unseen ({ email, account, recipients, scheduledAt, request }: As
   }))
 }
 
+const ENGAGED_AT = {
+  'email.opened': 'opened_at',
+  'email.clicked': 'clicked_at',
+  'email.complained': 'complained_at',
+  'email.unsubscribed': 'unsubscribed_at'
+} as const
+
 /** What a fact of EMAILS changes. */
-export function changeOf (recorded: Recorded<RecipientFact | EngagementFact>): Change {
+export function changeOf (recorded: Recorded<RecipientFact | EngagementFact>): RecipientChange {
   const { fact, seq } = recorded
   const { email, n, to, request } = fact.data
-  const attempts = 'attempt' in fact.data ? fact.data.attempt : 0
   const common = {
     email,
     n,
@@ -84,66 +90,51 @@ export function changeOf (recorded: Recorded<RecipientFact | EngagementFact>): C
     address: to,
     request_seq: request,
     status_seq: seq,
-    attempts,
+    attempts: 'attempt' in fact.data ? fact.data.attempt : 0,
     reply_seq: 0,
     scheduled_seq: -1,
     erased: isErased(to)
   }
-  // A mark is no status: whatever else is known of the recipient goes before it.
-  const mark = { ...common, status: 'queued' as const, status_seq: -1 }
+  if (!isEngagement(fact)) return { ...common, ...outcomeOf(fact, seq) }
+  // An engagement is no status: whatever else is known of the recipient goes before it.
+  return { ...common, status: 'queued', status_seq: -1, [ENGAGED_AT[fact.type]]: fact.time }
+}
+
+function outcomeOf (fact: RecipientFact, seq: number): Pick<RecipientChange, 'status'> & Partial<RecipientChange> {
+  const { time } = fact
   switch (fact.type) {
-    case 'email.opened':
-      return { ...mark, opened_at: fact.time }
-    case 'email.clicked':
-      return { ...mark, clicked_at: fact.time }
-    case 'email.complained':
-      return { ...mark, complained_at: fact.time }
-    case 'email.unsubscribed':
-      return { ...mark, unsubscribed_at: fact.time }
     case 'email.attempted':
-      // REQUESTS gives its own job out again until it is settled. One that came by schedule may be lost with its
-      // worker: then the end of the lease is when somebody must look.
-      return {
-        ...common,
-        status: 'sending',
-        attempted_at: fact.time,
-        wake_at: fact.data.due ? fact.data.leaseUntil : null
-      }
+      // REQUESTS redelivers its own job until it is settled. One that came by schedule may be lost with its worker:
+      // then the end of the lease is when somebody must look.
+      return { status: 'sending', attempted_at: time, wake_at: fact.data.due ? fact.data.leaseUntil : null }
     case 'email.delivered':
-      return { ...common, status: 'delivered', delivered_at: fact.time, ...replyOf(fact.data, seq) }
+      return { status: 'delivered', delivered_at: time, ...replyOf(fact.data, seq) }
     case 'email.deferred':
-      return {
-        ...common,
-        status: 'deferred',
-        deferred_at: fact.time,
-        ...dueAt(fact.data.nextAttemptAt),
-        ...replyOf(fact.data, seq)
-      }
+      return { status: 'deferred', deferred_at: time, ...dueAt(fact.data.nextAttemptAt), ...replyOf(fact.data, seq) }
     case 'email.bounced':
-      return { ...common, status: 'bounced', bounced_at: fact.time, ...replyOf(fact.data, seq) }
+      return { status: 'bounced', bounced_at: time, ...replyOf(fact.data, seq) }
     case 'email.failed':
-      return { ...common, status: 'failed', failed_at: fact.time }
+      return { status: 'failed', failed_at: time }
     case 'email.in_doubt':
-      return { ...common, status: 'in_doubt', in_doubt_at: fact.time, ...dueAt(fact.data.nextAttemptAt) }
+      return { status: 'in_doubt', in_doubt_at: time, ...dueAt(fact.data.nextAttemptAt) }
     case 'email.suppressed':
-      return { ...common, status: 'suppressed', suppressed_at: fact.time }
+      return { status: 'suppressed', suppressed_at: time }
     case 'email.rescheduled':
       return {
-        ...common,
         status: 'scheduled',
         ...dueAt(fact.data.scheduledAt),
         scheduled_at: fact.data.scheduledAt,
         scheduled_seq: seq
       }
     case 'email.canceled':
-      return { ...common, status: 'canceled', canceled_at: fact.time }
+      return { status: 'canceled', canceled_at: time }
     case 'email.retry_requested':
-      return { ...common, status: 'queued', wake_at: fact.time }
+      return { status: 'queued', wake_at: time }
   }
 }
 
 /** The person is forgotten: the status stays what its facts came to, and nothing is waited for any more. */
-export function erasureOf ({ fact, seq }: Recorded<EmailErased>): Change {
+export function erasureOf ({ fact, seq }: Recorded<EmailErased>): RecipientChange {
   const { email, n, request } = fact.data
   const last = pastOf(fact).findLast(({ fact }) => !isEngagement(fact))
   const status = last === undefined ? 'canceled' : changeOf(last).status
@@ -162,13 +153,13 @@ export function erasureOf ({ fact, seq }: Recorded<EmailErased>): Change {
   }
 }
 
-function dueAt (time: string | null): Partial<Change> {
+function dueAt (time: string | null): Partial<RecipientChange> {
   return { next_attempt_at: time, wake_at: time }
 }
 
 type Answered = Extract<RecipientFact, { data: { reply: unknown } }>['data']
 
-function replyOf (data: Answered, seq: number): Partial<Change> {
+function replyOf (data: Answered, seq: number): Partial<RecipientChange> {
   const { reply, host } = data
   const status = 'status' in data ? data.status : null
   return {
@@ -182,12 +173,12 @@ function replyOf (data: Answered, seq: number): Partial<Change> {
 }
 
 /** One change a recipient. */
-export function foldChanges (changes: Change[]): Change[] {
+export function foldChanges (changes: RecipientChange[]): RecipientChange[] {
   return fold(changes, change => `${change.email}.${change.n}`, merge)
 }
 
 /** The same law as the upsert's, so that it does not matter how facts were batched. */
-function merge (a: Change, b: Change): Change {
+function merge (a: RecipientChange, b: RecipientChange): RecipientChange {
   const erased = a.erased || b.erased
   const merged = mergeTold(a, b)
   return erased ? { ...merged, erased, address: (a.erased ? a : b).address, ...NOTHING_PERSONAL } : merged
@@ -195,7 +186,7 @@ function merge (a: Change, b: Change): Change {
 
 const NOTHING_PERSONAL = { name: null, response: null, host: null, error: null }
 
-function mergeTold (a: Change, b: Change): Change {
+function mergeTold (a: RecipientChange, b: RecipientChange): RecipientChange {
   return {
     ...a,
     ...pick(b.status_seq > a.status_seq ? b : a, WITH_STATUS),

@@ -1,6 +1,6 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { AnyName, Nullable } from '#streams/define.ts'
-import { EmailStatus, RecipientStatus } from './status.ts'
+import { EmailStatus, RecipientStatusSchema } from './status.ts'
 
 const Text = Type.String()
 const TimeOrNull = Nullable(Text)
@@ -74,7 +74,7 @@ export const RecipientRecord = Type.Object({
   address: Text,
   name: Nullable(Text),
   kind: Type.Union([Type.Literal('to'), Type.Literal('cc'), Type.Literal('bcc')]),
-  status: RecipientStatus,
+  status: RecipientStatusSchema,
   attempts: Type.Integer(),
   attempted_at: TimeOrNull,
   delivered_at: TimeOrNull,

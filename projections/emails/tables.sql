@@ -1,4 +1,5 @@
--- What was asked. Written once, so that its indexes (the dear ones: GIN) are paid once an email; again only when a recipient is erased.
+-- What was asked. Written once, so that its indexes (the dear ones: GIN) are paid once an email; again only when a
+-- recipient is erased.
 create table emails (
   id text collate "C" primary key,
   account text collate "C" not null,
@@ -45,7 +46,8 @@ create table email_states (
   scheduled_at timestamptz
 ) with (fillfactor = 80);
 
--- A column for each kind of fact; `status` and what goes with it follow the fact with the highest sequence in EMAILS, `status_seq`.
+-- A column for each kind of fact; `status` and what goes with it follow the fact with the highest sequence in EMAILS,
+-- `status_seq`.
 create table recipients (
   email text collate "C" not null,
   n smallint not null,
@@ -71,7 +73,8 @@ create table recipients (
   complained_at timestamptz,
   unsubscribed_at timestamptz,
   next_attempt_at timestamptz,
-  -- When somebody should look again if nothing has happened by then: the next attempt, or the end of a claim's lease. Null = nothing to wait for.
+  -- When somebody should look again if nothing has happened by then: the next attempt, or the end of a claim's lease.
+  -- Null = nothing to wait for.
   wake_at timestamptz,
   -- When it is, or was, to be sent, as the request (0) or the last fact that moved it says; -1 = not known yet.
   scheduled_at timestamptz,

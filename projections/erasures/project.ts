@@ -52,7 +52,8 @@ function upsertErasures (rows: ReturnType<typeof rowOf>[]): Sql {
     json(rows)
   }::json)
     order by id
-    on conflict (id) do update set completed_at = excluded.completed_at, counts = excluded.counts where excluded.completed_at is not null`
+    on conflict (id) do update set completed_at = excluded.completed_at, counts = excluded.counts
+      where excluded.completed_at is not null`
 }
 
 function insertSteps (steps: Recorded<ErasureAdvanced>[]): Sql {

@@ -3,7 +3,7 @@ import { Nullable } from '#streams/define.ts'
 import { ErasureCounts } from '#streams/erasure/facts.ts'
 import type { Erasure } from '#streams/erasure/state.ts'
 import { Sql, sql, type Query } from '../define.ts'
-import { placeParser, placeText, type Place } from '../place.ts'
+import { cursorParser, cursorText, type PageCursor } from '../cursor.ts'
 
 const DAY_MS = 86_400_000
 /** WEBHOOKS keeps what receivers answered for so long. */
@@ -60,13 +60,16 @@ export type ErasurePage = Static<typeof ErasurePage>
 type Standing = Pick<Erasure, 'id' | 'hash' | 'requestedAt' | 'completedAt' | 'counts'>
 
 /** How long the log keeps content, and facts about mail, in ms. */
-export interface Kept {
+export interface RetentionPeriods {
   contentMs: number
   factsMs: number
 }
 
 /** The receipt, so far. */
-export function receiptOf ({ id, hash, requestedAt, completedAt, counts }: Standing, kept: Kept): ErasureRecord {
+export function receiptOf (
+  { id, hash, requestedAt, completedAt, counts }: Standing,
+  kept: RetentionPeriods
+): ErasureRecord {
   const remains = completedAt === null ? [] : remainsAfter(Date.parse(completedAt), kept)
   return {
     id,
@@ -80,7 +83,7 @@ export function receiptOf ({ id, hash, requestedAt, completedAt, counts }: Stand
 }
 
 /** Said of every erasure, whether there was such a thing or not: nobody can look there. */
-function remainsAfter (completedMs: number, { contentMs, factsMs }: Kept): Remain[] {
+function remainsAfter (completedMs: number, { contentMs, factsMs }: RetentionPeriods): Remain[] {
   const after = (ms: number) => new Date(completedMs + ms).toISOString()
   return [
     {
@@ -88,8 +91,8 @@ function remainsAfter (completedMs: number, { contentMs, factsMs }: Kept): Remai
       until: after(contentMs)
     },
     {
-      what:
-        'What is known of such mail without its text, should its subject, headers, sender, tags or metadata name the address.',
+      what: 'What is known of such mail without its text, if its subject, headers, sender, tags or metadata name the ' +
+        'address.',
       until: after(factsMs)
     },
     {
@@ -114,8 +117,8 @@ function remainsAfter (completedMs: number, { contentMs, factsMs }: Kept): Remai
       until: after(ANSWERS_DAYS * DAY_MS)
     },
     {
-      what:
-        'Free space in the pages of PostgreSQL: until it is written over; that of the views goes at once with `jetpost rebuild all`.',
+      what: 'Free space in the pages of PostgreSQL: until it is overwritten. `jetpost rebuild all` frees that of the ' +
+        'projections at once.',
       until: null
     },
     {
@@ -131,7 +134,7 @@ function remainsAfter (completedMs: number, { contentMs, factsMs }: Kept): Remai
   ]
 }
 
-export const parseCursor = placeParser('era_')
+export const parseCursor = cursorParser('era_')
 
 interface Row {
   id: string
@@ -147,7 +150,8 @@ const STEPS = Object.keys(ErasureCounts.properties).map(name =>
   .reduce((left, right) => sql`${left}, ${right}`)
 /** Under way, the sum of the steps so far. */
 const COLUMNS =
-  sql`id, hash, requested_at, completed_at, coalesce(counts, (select jsonb_build_object(${STEPS}) from erasure_steps where erasure = erasures.id)) as counts`
+  sql`id, hash, requested_at, completed_at, coalesce(counts, (select jsonb_build_object(${STEPS}) from erasure_steps
+    where erasure = erasures.id)) as counts`
 
 function standingOf (row: Row): Standing {
   const counts = row.counts as unknown as ErasureCounts
@@ -160,28 +164,26 @@ function standingOf (row: Row): Standing {
   }
 }
 
-export interface ListOptions {
+export interface ErasureListOptions {
   account: string
   limit: number
-  cursor: Place | null
-  kept: Kept
+  cursor: PageCursor | null
+  kept: RetentionPeriods
 }
 
 /** A page of an account's erasures, newest first. */
-export function listErasures ({ account, limit, cursor, kept }: ListOptions): Query<ErasurePage> {
+export function listErasures ({ account, limit, cursor, kept }: ErasureListOptions): Query<ErasurePage> {
   const beyond = cursor === null ? sql`` : sql`and (requested_at, id) < (${cursor.at}::timestamptz, ${cursor.id})`
   return {
-    sql:
-      sql`select ${COLUMNS} from erasures where account = ${account} ${beyond} order by requested_at desc, id desc limit ${
-        limit + 1
-      }`,
+    sql: sql`select ${COLUMNS} from erasures where account = ${account} ${beyond}
+        order by requested_at desc, id desc limit ${limit + 1}`,
     read: rows => {
       const page = (rows as unknown as Row[]).slice(0, limit).map(standingOf)
       const more = rows.length > limit
       return {
         data: page.map(standing => receiptOf(standing, kept)),
         has_more: more,
-        next_cursor: more ? placeText({ at: page.at(-1)!.requestedAt, id: page.at(-1)!.id }) : null
+        next_cursor: more ? cursorText({ at: page.at(-1)!.requestedAt, id: page.at(-1)!.id }) : null
       }
     }
   }
@@ -189,7 +191,7 @@ export function listErasures ({ account, limit, cursor, kept }: ListOptions): Qu
 
 interface GetOptions {
   account: string
-  kept: Kept
+  kept: RetentionPeriods
 }
 
 /** One erasure; null when the account has none of that id. */
@@ -203,21 +205,21 @@ export function getErasure ({ account, id, kept }: GetOptions & { id: string }):
 /** The one that is under way for an address, or null. */
 export function pendingErasure ({ account, hash, kept }: GetOptions & { hash: string }): Query<ErasureRecord | null> {
   return {
-    sql:
-      sql`select ${COLUMNS} from erasures where account = ${account} and hash = ${hash} and completed_at is null order by requested_at, id limit 1`,
+    sql: sql`select ${COLUMNS} from erasures where account = ${account} and hash = ${hash} and completed_at is null
+        order by requested_at, id limit 1`,
     read: rows => first(rows, kept)
   }
 }
 
-function first ([row]: readonly Record<string, unknown>[], kept: Kept): ErasureRecord | null {
+function first ([row]: readonly Record<string, unknown>[], kept: RetentionPeriods): ErasureRecord | null {
   return row === undefined ? null : receiptOf(standingOf(row as unknown as Row), kept)
 }
 
 /** What is under way in all accounts, the oldest first. */
 export function pendingErasures (limit: number): Query<Array<{ account: string, id: string, requestedAt: Date }>> {
   return {
-    sql:
-      sql`select account, id, requested_at as "requestedAt" from erasures where completed_at is null order by requested_at, id limit ${limit}`,
+    sql: sql`select account, id, requested_at as "requestedAt" from erasures where completed_at is null
+        order by requested_at, id limit ${limit}`,
     read: rows => rows as unknown as Array<{ account: string, id: string, requestedAt: Date }>
   }
 }

@@ -111,14 +111,17 @@ function rememberAll (counts: Count[]): Sql {
       select * from json_to_recordset(${
     json([...rows.values()].map(row => ({ ...row, seqs: sorted(row.seqs), erased: sorted(row.erased) })))
   }::json)
-        as given (hour timestamptz, email text, n smallint, asked text, account text, domain text, tags text[], told text, seqs bigint[], erased bigint[])
+        as given (hour timestamptz, email text, n smallint, asked text, account text, domain text, tags text[],
+          told text, seqs bigint[], erased bigint[])
     ), again as (
-      select given.* from given join stats_recipients old on old.hour = given.hour and old.email = given.email and old.n = given.n
+      select given.* from given join stats_recipients old on old.hour = given.hour and old.email = given.email
+        and old.n = given.n
       where given.asked is not null and old.asked is not null
     ), by_hour as (
       update stats_hours old set accepted = old.accepted - twice.count
       from (
-        select account, tag, hour, domain, count(*) as count from (select again.*, unnest(array_prepend('', tags)) as tag from again) as each_tag
+        select account, tag, hour, domain, count(*) as count
+        from (select again.*, unnest(array_prepend('', tags)) as tag from again) as each_tag
         group by account, tag, hour, domain) as twice
       where old.account = twice.account and old.tag = twice.tag and old.hour = twice.hour and old.domain = twice.domain
     ), by_destination as (

@@ -84,7 +84,8 @@ export function countsOfMonth (
   return {
     sql: sql`
       select domain, ${SUMS} from stats_hours
-      where account = ${account} and tag = '' and hour >= ${start} and hour < ((${`${month}-01`}::timestamp + interval '1 month') at time zone 'UTC')
+      where account = ${account} and tag = '' and hour >= ${start}
+        and hour < ((${`${month}-01`}::timestamp + interval '1 month') at time zone 'UTC')
       group by domain order by sum(accepted) desc, domain limit ${limit}`,
     read: rows => rows.map(row => ({ domain: row.domain as string, counts: countsOf(row) }))
   }

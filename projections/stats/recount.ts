@@ -23,9 +23,11 @@ const STEPS = eachCount((_column, name) =>
 function count (counts: Count[]): Sql {
   return sql`
     with told as (
-      select given.*, case when seq = 0 then old.asked when seq = any(old.seqs) then old.told when seq = any(old.erased) then '' end as before
+      select given.*, case when seq = 0 then old.asked when seq = any(old.seqs) then old.told
+        when seq = any(old.erased) then '' end as before
       from json_to_recordset(${json(counts)}::json)
-        as given (account text, email text, n smallint, hour timestamptz, seq bigint, counted text, domain text, tags text[], destination text)
+        as given (account text, email text, n smallint, hour timestamptz, seq bigint, counted text, domain text,
+          tags text[], destination text)
       left join stats_recipients old on old.hour = given.hour and old.email = given.email and old.n = given.n
     ), by_hour as (
       insert into stats_hours as old (account, tag, hour, domain, ${COLUMNS})
@@ -42,8 +44,10 @@ function count (counts: Count[]): Sql {
       on conflict (account, destination, hour) do update set ${ADDED}
     ) ${
     remember(sql`
-      select hour, email, n, max(destination) filter (where seq = 0), nullif(max(destination) filter (where seq > 0), ''),
-        array_agg(seq order by seq) filter (where seq > 0 and destination <> ''), array_agg(seq order by seq) filter (where seq > 0 and destination = '')
+      select hour, email, n, max(destination) filter (where seq = 0), nullif(max(destination) filter (where seq > 0),
+        ''),
+        array_agg(seq order by seq) filter (where seq > 0 and destination <> ''), array_agg(seq
+          order by seq) filter (where seq > 0 and destination = '')
       from told group by hour, email, n order by hour, email, n`)
   }`
 }
@@ -59,7 +63,8 @@ export function remember (rows: Sql): Sql {
         select case when bool_or(not gone) then coalesce(old.told, excluded.told) end,
           array_agg(seq order by seq) filter (where not gone), array_agg(seq order by seq) filter (where gone)
         from (select seq, bool_or(gone) as gone from (
-          select unnest(old.seqs || excluded.seqs) as seq, false as gone union all select unnest(old.erased || excluded.erased), true) as every group by seq) as each_seq
+          select unnest(old.seqs || excluded.seqs) as seq, false as gone
+            union all select unnest(old.erased || excluded.erased), true) as every group by seq) as each_seq
       )`
 }
 
@@ -68,5 +73,6 @@ function deleteEmpty (counts: Count[]): Sql {
   const total = COUNTED.map(name => new Sql([name], [])).reduce((left, right) => sql`${left} + ${right}`)
   const hours = [...new Set(counts.map(({ hour }) => hour))]
   const accounts = [...new Set(counts.map(({ account }) => account))]
-  return sql`delete from stats_destinations where hour = any(${hours}::timestamptz[]) and account = any(${accounts}::text[]) and ${total} = 0`
+  return sql`delete from stats_destinations where hour = any(${hours}::timestamptz[])
+    and account = any(${accounts}::text[]) and ${total} = 0`
 }

@@ -1,4 +1,5 @@
--- Recipients counted by the hour (UTC) in which it happened, the sender's domain ('' = not told) and each of the tags; tag '' = all mail, tagged or not.
+-- Recipients counted by the hour (UTC) in which it happened, the sender's domain ('' = not told) and each of the tags;
+-- tag '' = all mail, tagged or not.
 create table stats_hours (
   account text collate "C" not null,
   tag text collate "C" not null,
@@ -37,7 +38,8 @@ create table stats_destinations (
   primary key (account, destination, hour)
 ) with (fillfactor = 70);
 
--- What has been counted of a recipient in an hour, so that a fact counts once however often it is told: by itself, and again by the erasure that took it
+-- What has been counted of a recipient in an hour, so that a fact counts once however often it is told: by itself, and
+-- again by the erasure that took it
 -- out of the log. And where, so that an erasure can take it away from there.
 create table stats_recipients (
   hour timestamptz not null,
@@ -45,7 +47,8 @@ create table stats_recipients (
   n smallint not null,
   -- The destination it was accepted for; null = not accepted in this hour.
   asked text collate "C",
-  -- Facts, by their sequences in EMAILS in ascending order, that are counted under the destination `told`, and those that are under ''.
+  -- Facts, by their sequences in EMAILS in ascending order, that are counted under the destination `told`, and those
+  -- that are under ''.
   told text collate "C",
   seqs bigint[],
   erased bigint[],

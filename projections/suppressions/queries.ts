@@ -57,7 +57,7 @@ export function parseCursor (text: string): Cursor | null {
   return createdMs === undefined || hash === undefined ? null : { createdMs: Number(createdMs), hash }
 }
 
-export interface ListOptions {
+export interface SuppressionListOptions {
   account: string
   reason: SuppressionReason | null
   /** Of one address. */
@@ -74,7 +74,7 @@ export interface ListOptions {
 /** A page of an account's suppressions, newest first. Stable: a new row comes before the first page, never into a later
  *  one. */
 export function listSuppressions (
-  { account, reason, hash, afterMs, beforeMs, limit, cursor }: ListOptions
+  { account, reason, hash, afterMs, beforeMs, limit, cursor }: SuppressionListOptions
 ): Query<SuppressionPage> {
   const conditions = [
     sql`account = ${account} and created_at is not null`,

@@ -72,7 +72,8 @@ interface Page<Place> {
 }
 
 const COLUMNS = sql`templates.id, shown.version, shown.name, shown.subject, shown.layout as layout_id,
-  (select created_at from template_versions where template = templates.id and version = 1) as created_at, shown.created_at as updated_at`
+  (select created_at from template_versions where template = templates.id
+    and version = 1) as created_at, shown.created_at as updated_at`
 
 /** A page of an account's templates, newest first. */
 export function listTemplates ({ account, limit, before }: Page<string>): Query<TemplatePage> {
@@ -81,8 +82,8 @@ export function listTemplates ({ account, limit, before }: Page<string>): Query<
     ...(before === null ? [] : [sql`templates.id < ${before}`])
   ]
   return {
-    sql:
-      sql`select ${COLUMNS} from templates join template_versions shown on shown.template = templates.id and shown.version = templates.version
+    sql: sql`select ${COLUMNS} from templates join template_versions shown on shown.template = templates.id
+        and shown.version = templates.version
       where ${all(conditions)} order by templates.id desc limit ${limit + 1}`,
     read: rows => readPage(rows.map(withTimes) as TemplatePage['data'], limit, ({ id }) => id)
   }

@@ -13,7 +13,8 @@ create table template_versions (
   primary key (template, version)
 );
 
--- Which version is the newest, and null once the template is deleted: as the fact with the highest sequence in CONTROL says, `seq`.
+-- Which version is the newest, and null once the template is deleted: as the fact with the highest sequence in CONTROL
+-- says, `seq`.
 create table templates (
   id text collate "C" primary key,
   account text collate "C" not null,

@@ -1,7 +1,7 @@
 import { countsOf, eachCount, SUMS, type Counts } from '../counts.ts'
 import { sql, type Query, type Sql } from '../define.ts'
 
-export interface UsageOptions {
+export interface UsageQueryOptions {
   account: string
   /** `2026-11`, both included. */
   firstMonth: string
@@ -11,7 +11,9 @@ export interface UsageOptions {
 }
 
 /** The closed months of a stretch, oldest first: also those in which the domain sent nothing. */
-export function closedMonths ({ domain, ...months }: UsageOptions): Query<Array<{ month: string, counts: Counts }>> {
+export function closedMonths (
+  { domain, ...months }: UsageQueryOptions
+): Query<Array<{ month: string, counts: Counts }>> {
   const sums = domain === null
     ? SUMS
     : eachCount(column => sql`coalesce(sum(${column}) filter (where domain = ${domain}), 0)::bigint as ${column}`)
@@ -22,7 +24,9 @@ export function closedMonths ({ domain, ...months }: UsageOptions): Query<Array<
 }
 
 /** What closed months come to together, by domain. */
-export function closedDomains ({ domain, ...months }: UsageOptions): Query<Array<{ name: string, counts: Counts }>> {
+export function closedDomains (
+  { domain, ...months }: UsageQueryOptions
+): Query<Array<{ name: string, counts: Counts }>> {
   const only = domain === null ? sql`true` : sql`domain = ${domain}`
   return {
     sql: sql`select domain, ${SUMS} from usage where ${within(months)} and ${only} group by domain order by domain`,
@@ -30,6 +34,6 @@ export function closedDomains ({ domain, ...months }: UsageOptions): Query<Array
   }
 }
 
-function within ({ account, firstMonth, lastMonth }: Omit<UsageOptions, 'domain'>): Sql {
+function within ({ account, firstMonth, lastMonth }: Omit<UsageQueryOptions, 'domain'>): Sql {
   return sql`account = ${account} and month between ${firstMonth} and ${lastMonth}`
 }

@@ -5,7 +5,9 @@ import { BatchFormed, DeliveryRequested, type BatchJoined, type Owed } from '#st
 import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
 import type { Append } from '#src/nats/append.ts'
 import { Conflict } from '#src/nats/errors.ts'
-import { loadAfter, loadFirstAfter, loadLast } from '#src/nats/load.ts'
+import { getFact } from '#src/nats/get.ts'
+import { decodeMessage } from '#src/nats/message.ts'
+import { readMessages } from '#src/nats/range.ts'
 import { schedule } from '#src/nats/schedule.ts'
 import { deliveryId } from './delivery.ts'
 import { causedBy, stamp, type Appenders } from './appenders.ts'
@@ -30,7 +32,7 @@ const SCHEDULE_TIMEOUT_MS = 2000
 
 /** Throws when the log cannot be read. */
 export async function readBatchCursor ({ bus }: Pick<Appenders, 'bus'>, webhook: string): Promise<BatchCursor> {
-  const last = await loadLast(bus, 'WEBHOOKS', subjects.batchCursor(webhook))
+  const last = await getFact(bus, 'WEBHOOKS', { last_by_subj: subjects.batchCursor(webhook) })
   return last?.fact.type === 'batch.formed'
     ? { through: last.fact.data.through, seq: last.seq }
     : { through: 0, seq: 0 }
@@ -42,10 +44,10 @@ export async function readWaiting (
   webhook: string,
   { through }: BatchCursor
 ): Promise<Waiting | null> {
-  const found = await loadFirstAfter(bus, 'WEBHOOKS', subjects.batchMember(webhook), through)
-  return found === null
-    ? null
-    : { count: found.count, oldest: { seq: found.first.seq, joinedMs: Date.parse(found.first.fact.time) } }
+  const position = { filter: subjects.batchMember(webhook), afterSeq: through }
+  const { messages: [first], pending } = await readMessages(bus, 'WEBHOOKS', position, { max: 1 })
+  if (first === undefined) return null
+  return { count: 1 + pending, oldest: { seq: first.seq, joinedMs: Date.parse(decodeMessage(first).fact.time) } }
 }
 
 interface Joined {
@@ -66,9 +68,9 @@ export async function formBatches (
   const nowMs = appenders.clock.nowMs()
   // A read that is cut off ends with a full batch.
   const max = FORMED_MAX - FORMED_MAX % rules.maxEvents
-  const members = (await loadAfter(appenders.bus, 'WEBHOOKS', subjects.batchMember(webhook), cursor.through, max)).map(
-    joined
-  )
+  const position = { filter: subjects.batchMember(webhook), afterSeq: cursor.through }
+  const { messages } = await readMessages(appenders.bus, 'WEBHOOKS', position, { max })
+  const members = messages.map(decodeMessage).map(joined)
   const batches = batchesOf(members, rules, nowMs)
   if (batches.length === 0) return 0
   const requested = batches.map(batch => requestOf(webhook, batch, nowMs))

@@ -4,9 +4,8 @@ import { pastOf } from '#streams/email/erase.ts'
 import { owedIn } from '#streams/replay/decide.ts'
 import { subjects } from '#streams/subjects.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { loadHistory } from '#src/nats/history.ts'
-import { loadFact } from '#src/nats/load.ts'
-import { factAtLeader } from '#src/nats/lookup.ts'
+import { getFact } from '#src/nats/get.ts'
+import { readFacts } from '#src/nats/range.ts'
 import { owedFact } from './replay-job.ts'
 
 /** Bytes of events that need not be read in the log. */
@@ -41,7 +40,7 @@ export const NO_BODIES: KnownBodies = { get: () => null }
 /** Whether it is because their people are forgotten that these events are gone. */
 async function areErased (bus: Bus, events: readonly Member[]): Promise<boolean> {
   for (const { id, email } of events) {
-    const facts = await loadHistory(bus, 'EMAILS', subjects.ofEmail('*', email))
+    const facts = await readFacts(bus, 'EMAILS', subjects.ofEmail('*', email), 'leader')
     if (!facts.some(({ fact }) => fact.type === 'email.erased' && pastOf(fact).some(past => past.fact.id === id))) {
       return false
     }
@@ -62,7 +61,7 @@ async function membersOf (bus: Bus, bodies: KnownBodies, events: Member[]): Prom
 async function bodyInLog (bus: Bus, { id, seq }: Member): Promise<Uint8Array | null> {
   // A copy of the log that has fallen behind knows nothing of an event that is there: only the leader tells that it is
   // gone.
-  const recorded = await loadFact(bus, 'EMAILS', seq) ?? await factAtLeader(bus, 'EMAILS', seq)
+  const recorded = await getFact(bus, 'EMAILS', { seq }) ?? await getFact(bus, 'EMAILS', { seq }, 'leader')
   const event = recorded?.fact.id === id ? eventIn(recorded.fact) : null
   return event === null ? null : Buffer.from(event.body)
 }

@@ -1,7 +1,7 @@
 import type { Webhook } from '#streams/directory.ts'
 import { replayBacklog } from '#projections/deliveries/backlog.ts'
 import { deliveryPlace, failedDeliveries, parsePlace } from '#projections/deliveries/queries.ts'
-import { placeText } from '#projections/place.ts'
+import { cursorText } from '#projections/cursor.ts'
 import { deliveries } from '#projections/deliveries/project.ts'
 import { readPositions } from '#src/postgres/checkpoint.ts'
 import { isUnavailable, type Pool } from '#src/postgres/pool.ts'
@@ -19,7 +19,7 @@ export function failedPages (pool: Pool): FailedPage {
     const rows = await ask(pool, failedDeliveries(range, { limit, after: after === '' ? null : parsePlace(after) }))
       .catch(unlessAway)
     return rows?.map(({ id, stateSeq, endedAt }) => ({
-      cursor: placeText({ at: endedAt.toISOString(), id }),
+      cursor: cursorText({ at: endedAt.toISOString(), id }),
       owedSeq: stateSeq
     })) ?? null
   }

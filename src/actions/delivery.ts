@@ -19,7 +19,7 @@ import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import type { Append } from '#src/nats/append.ts'
 import { Conflict } from '#src/nats/errors.ts'
-import { loadLast } from '#src/nats/load.ts'
+import { getFact } from '#src/nats/get.ts'
 import { fireNow, schedule } from '#src/nats/schedule.ts'
 import type { Asker } from './services.ts'
 import { causedBy, stamp, type Cause, type Appenders } from './appenders.ts'
@@ -58,7 +58,7 @@ export function deliveryId (events: ReadonlyArray<{ id: string }>, webhook: stri
 
 /** Reads a partition's cursor from the log. Throws when it cannot be read. */
 export async function readFanoutCursor (appenders: Appenders, partition: number): Promise<FanoutCursor> {
-  const last = await loadLast(appenders.bus, 'WEBHOOKS', subjects.fanoutCursor(partition))
+  const last = await getFact(appenders.bus, 'WEBHOOKS', { last_by_subj: subjects.fanoutCursor(partition) })
   return last?.fact.type === 'fanout.advanced'
     ? { through: last.fact.data.through, seq: last.seq }
     : { through: 0, seq: 0 }

@@ -5,7 +5,7 @@ import { asError, Late } from '#src/base/errors.ts'
 import type { Role } from '#src/base/role.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { follow } from '#src/nats/follow.ts'
-import { lastSequence, lastSequenceUnder } from '#src/nats/load.ts'
+import { lastSequence, lastSequenceUnder } from '#src/nats/get.ts'
 
 /** The directory of this process, kept up to date from CONTROL within milliseconds. */
 export interface LiveDirectory extends Role {

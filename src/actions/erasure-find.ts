@@ -8,8 +8,9 @@ import { subjects } from '#streams/subjects.ts'
 import { foldAddress } from '#streams/suppression/decide.ts'
 import type { Tokens } from '#src/content/token.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { loadLast } from '#src/nats/load.ts'
-import { scan, type Message } from '#src/nats/scan.ts'
+import { getFact } from '#src/nats/get.ts'
+import type { StoredMessage } from '#src/nats/message.ts'
+import { readRange, type RangeOptions } from '#src/nats/range.ts'
 
 /** Who is to be forgotten, and by which erasure. */
 export interface Sought {
@@ -80,7 +81,7 @@ export async function find (
     afterSeq: positions.REQUESTS,
     signal
   }
-  positions.REQUESTS = await scan(bus, requests, message => {
+  positions.REQUESTS = await readOn(bus, requests, message => {
     const text = textOf(message)
     if (text.includes(ERASED) || holds(text, address)) noteRequest(factIn('REQUESTS', message), message, sought, found)
   })
@@ -90,13 +91,13 @@ export async function find (
     afterSeq: positions.EMAILS,
     signal
   }
-  positions.EMAILS = await scan(bus, facts, message => {
+  positions.EMAILS = await readOn(bus, facts, message => {
     const text = textOf(message)
     if (text.includes(id) || holds(text, address)) noteFact(factIn('EMAILS', message), message, sought, found)
   })
   // Mails that were looked at may be about one that was not known then.
   const afterSeq = reports.size + known.size > knew ? 0 : positions.INBOUND
-  positions.INBOUND = await scan(
+  positions.INBOUND = await readOn(
     bus,
     { stream: 'INBOUND', filters: ['inbound.>'], afterSeq, signal },
     async message => {
@@ -106,12 +107,29 @@ export async function find (
   )
 }
 
+/** Resolves to the sequence it has read up to. */
+async function readOn (
+  bus: Bus,
+  range: RangeOptions,
+  each: (message: StoredMessage) => void | Promise<void>
+): Promise<number> {
+  let after = range.afterSeq
+  for await (const messages of readRange(bus, range)) {
+    for (const message of messages) {
+      if (range.signal?.aborted === true) return after
+      await each(message)
+      after = message.seq
+    }
+  }
+  return after
+}
+
 export function isNothing ({ traces, claims, inbound }: Findings): boolean {
   return traces.size + claims.size + inbound.size === 0
 }
 
-function textOf ({ bytes }: Message): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString()
+function textOf ({ data }: StoredMessage): string {
+  return Buffer.from(data.buffer, data.byteOffset, data.length).toString()
 }
 
 function holds (text: string, address: string): boolean {
@@ -119,9 +137,9 @@ function holds (text: string, address: string): boolean {
 }
 
 /** Neither deleted nor passed over: somebody must look at it. */
-function factIn (stream: string, { bytes, seq }: Message): AnyFact {
+function factIn (stream: string, { data, seq }: StoredMessage): AnyFact {
   try {
-    return decodeFact(bytes)
+    return decodeFact(data)
   } catch (error) {
     throw new Error(`message ${seq} of ${stream} may hold the address and cannot be read`, { cause: error })
   }
@@ -146,7 +164,7 @@ export function placesOf (recipients: EmailRequested['data']['recipients'], addr
   ) => (!isErased(recipient.address) && foldAddress(recipient.address) === address ? [n] : []))
 }
 
-function noteRequest (fact: AnyFact, { seq }: Message, { address }: Sought, found: Findings): void {
+function noteRequest (fact: AnyFact, { seq }: StoredMessage, { address }: Sought, found: Findings): void {
   if (fact.type === 'request.claimed' && withoutAddress(fact.data.answer.body, address) !== fact.data.answer.body) {
     found.claims.add(seq)
   }
@@ -167,7 +185,7 @@ export function withoutAddress (value: unknown, address: string): unknown {
   return Array.isArray(value) ? entries.map(([, inner]) => inner) : Object.fromEntries(entries)
 }
 
-function noteFact (fact: AnyFact, { seq }: Message, { account, id, address }: Sought, found: Findings): void {
+function noteFact (fact: AnyFact, { seq }: StoredMessage, { account, id, address }: Sought, found: Findings): void {
   if (fact.account !== account) return
   if (fact.type === 'email.recorded') {
     const ns = placesOf(fact.data.recipients, address)
@@ -255,7 +273,7 @@ async function isAbout (
   if (pointers.length === 0) return true
   const owners = await Promise.all(
     pointers.map(async ({ email, n }) =>
-      (await loadLast(bus, 'EMAILS', subjects.recipientOfAny(email, n)))?.fact.account ?? account
+      (await getFact(bus, 'EMAILS', { last_by_subj: subjects.recipientOfAny(email, n) }))?.fact.account ?? account
     )
   )
   return owners.includes(account)

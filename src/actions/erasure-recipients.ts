@@ -7,8 +7,9 @@ import type { Erasure } from '#streams/erasure/state.ts'
 import { subjects } from '#streams/subjects.ts'
 import { consumerPlans } from '#streams/topology.ts'
 import { timestamp } from '#src/base/clock.ts'
-import { loadHistory, type Stored } from '#src/nats/history.ts'
-import { ackFloorOf } from '#src/nats/lookup.ts'
+import type { StoredFact } from '#src/nats/message.ts'
+import { readFacts } from '#src/nats/range.ts'
+import { ackFloorOf } from '#src/nats/status.ts'
 import type { Trace } from './erasure-find.ts'
 import { stamp, type Appenders } from './appenders.ts'
 import {
@@ -85,8 +86,8 @@ async function eraseRecipient (
 ): Promise<{ seqs: number[], canceled: boolean } | null> {
   return await retryOnConflict(async () => {
     const [facts, engagements] = await Promise.all([
-      loadHistory(appenders.bus, 'EMAILS', subjects.recipient(erasure.account, email, n)),
-      loadHistory(appenders.bus, 'EMAILS', subjects.engagement(erasure.account, email, n))
+      readFacts(appenders.bus, 'EMAILS', subjects.recipient(erasure.account, email, n), 'leader'),
+      readFacts(appenders.bus, 'EMAILS', subjects.engagement(erasure.account, email, n), 'leader')
     ])
     const lastCause = [...facts, ...engagements].filter(({ fact }) => CAUSES.has(fact.type)).reduce(
       (last, { seq }) => Math.max(last, seq),
@@ -104,9 +105,9 @@ async function eraseRecipient (
   })
 }
 
-type Past = Stored & { fact: RecipientFact | EngagementFact }
+type Past = StoredFact & { fact: RecipientFact | EngagementFact }
 
-function isPast (stored: Stored): stored is Past {
+function isPast (stored: StoredFact): stored is Past {
   return stored.fact.type !== 'email.erased'
 }
 
@@ -115,8 +116,8 @@ interface Place {
   n: number
 }
 interface Known {
-  facts: Stored[]
-  engagements: Stored[]
+  facts: StoredFact[]
+  engagements: StoredFact[]
   past: Past[]
 }
 

@@ -4,7 +4,7 @@ import type { ToDelete } from '#streams/erasure/decide.ts'
 import type { Erasure } from '#streams/erasure/state.ts'
 import { emailPartitionOf, subjects } from '#streams/subjects.ts'
 import { CONTENT_STREAM, placesOfBlob } from '#src/nats/blob-places.ts'
-import { factAtLeader, lastAtLeader } from '#src/nats/lookup.ts'
+import { getFact } from '#src/nats/get.ts'
 import type { ServiceSettings } from './services.ts'
 import { placesOf, type Rest, type Trace } from './erasure-find.ts'
 import { causedBy, stamp, type Appenders } from './appenders.ts'
@@ -24,7 +24,7 @@ export interface RequestEraser {
 export async function eraseRequest (eraser: RequestEraser, trace: Trace, rests: readonly Rest[]): Promise<ToDelete[]> {
   const { appenders: { bus } } = eraser
   const { email, requests, records } = trace
-  const found = await Promise.all(requests.map(async seq => await factAtLeader(bus, 'REQUESTS', seq)))
+  const found = await Promise.all(requests.map(async seq => await getFact(bus, 'REQUESTS', { seq }, 'leader')))
   const request = found.findLast(recorded => recorded?.fact.type === 'email.requested') as Request | undefined
   const asked = request === undefined ? await recordedIn(eraser, records) : askedIn(eraser, request)
   if (asked === null) return []
@@ -54,7 +54,7 @@ function askedIn ({ address }: RequestEraser, { fact, seq }: Request): Asked {
 
 /** Where the request itself has left the log. */
 async function recordedIn ({ appenders, address }: RequestEraser, records: readonly number[]): Promise<Asked | null> {
-  const found = records.length === 0 ? null : await factAtLeader(appenders.bus, 'EMAILS', records.at(-1)!)
+  const found = records.length === 0 ? null : await getFact(appenders.bus, 'EMAILS', { seq: records.at(-1)! }, 'leader')
   if (found?.fact.type !== 'email.recorded') return null
   const { account, correlation, causation, data } = found.fact
   return { data: requestWithout(data, placesOf(data.recipients, address)), cause: { account, correlation, causation } }
@@ -90,7 +90,7 @@ async function tellMove (
   place: number
 ): Promise<void> {
   const subject = subjects.moved(fact.account, fact.data.email)
-  const last = await lastAtLeader(bus, 'EMAILS', subject)
+  const last = await getFact(bus, 'EMAILS', { last_by_subj: subject }, 'leader')
   if (last?.fact.type === 'email.moved' && last.fact.data.request >= place) return
   const moved = stamp(EmailMoved, causedBy(fact), { email: fact.data.email, from, request: place }, clock.nowMs())
   await emails.append([{ subject, fact: moved, expectedSeq: last?.seq ?? 0 }])

@@ -5,8 +5,9 @@ import { subjects } from '#streams/subjects.ts'
 import { SuppressionAdded, SuppressionRemoved } from '#streams/suppression/facts.ts'
 import type { SuppressionFact } from '#streams/suppression/state.ts'
 import { CLAIM_MS, consumerPlans } from '#streams/topology.ts'
-import { loadHistory } from '#src/nats/history.ts'
-import { ackFloorOf, factAtLeader, lastAtLeader } from '#src/nats/lookup.ts'
+import { getFact } from '#src/nats/get.ts'
+import { readFacts } from '#src/nats/range.ts'
+import { ackFloorOf } from '#src/nats/status.ts'
 import { withoutAddress, type Findings } from './erasure-find.ts'
 import { causedBy, stamp, type Appenders } from './appenders.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
@@ -19,7 +20,7 @@ export async function eraseSuppression (
 ): Promise<ToDelete[]> {
   const subject = subjects.suppression(account, hash)
   return await retryOnConflict(async () => {
-    const facts = await loadHistory(bus, 'CONTROL', subject)
+    const facts = await readFacts(bus, 'CONTROL', subject, 'leader')
     const last = facts.at(-1)
     if (last === undefined) return []
     const said = last.fact as SuppressionFact
@@ -51,11 +52,11 @@ export async function eraseClaims (
 }
 
 async function eraseClaim ({ bus, requests, clock }: Appenders, address: string, seq: number): Promise<void> {
-  const found = await factAtLeader(bus, 'REQUESTS', seq)
+  const found = await getFact(bus, 'REQUESTS', { seq }, 'leader')
   if (found?.fact.type !== 'request.claimed') return
   const { subject, fact: { time, data, account, correlation, causation } } = found
   // Its place is taken: somebody has done it; or its time has ended just now.
-  if ((await lastAtLeader(bus, 'REQUESTS', subject))?.seq !== seq) return
+  if ((await getFact(bus, 'REQUESTS', { last_by_subj: subject }, 'leader'))?.seq !== seq) return
   const nowMs = clock.nowMs()
   const answer = { ...data.answer, body: withoutAddress(data.answer.body, address) }
   const fact = { ...stamp(RequestClaimed, { account, correlation, causation }, { ...data, answer }, nowMs), time }

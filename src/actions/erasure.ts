@@ -6,8 +6,8 @@ import { evolveErasure, type Erasure } from '#streams/erasure/state.ts'
 import { subjects } from '#streams/subjects.ts'
 import { newId } from '#src/base/id.ts'
 import { deleteSecurely } from '#src/nats/secure-delete.ts'
-import { loadHistory } from '#src/nats/history.ts'
-import { subjectsUnder } from '#src/nats/load.ts'
+import { readFacts } from '#src/nats/range.ts'
+import { subjectsUnder } from '#src/nats/status.ts'
 import type { Asker, Services } from './services.ts'
 import { stamp, type Appenders } from './appenders.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
@@ -46,7 +46,7 @@ export async function loadErasure (
   account: string,
   id: string
 ): Promise<Standing | null> {
-  const facts = await loadHistory(bus, 'CONTROL', subjects.erasure(account, id))
+  const facts = await readFacts(bus, 'CONTROL', subjects.erasure(account, id), 'leader')
   const erasure = facts.reduce<Erasure | null>((state, { fact }) => evolveErasure(state, fact as ErasureFact), null)
   if (erasure === null) return null
   return {

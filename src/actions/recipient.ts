@@ -49,7 +49,8 @@ import type { Log } from '#src/base/log.ts'
 import type { Pointer } from '#src/content/token.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { Conflict } from '#src/nats/errors.ts'
-import { loadFact, loadLast, loadSubject } from '#src/nats/load.ts'
+import { getFact } from '#src/nats/get.ts'
+import { readFacts } from '#src/nats/range.ts'
 import { schedule } from '#src/nats/schedule.ts'
 import { causedBy, stamp, type Appenders } from './appenders.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
@@ -64,13 +65,13 @@ export async function loadRequest (bus: Bus, seq: number, email: string): Promis
 }
 
 async function requestAt (bus: Bus, seq: number, email: string): Promise<Request | null> {
-  const found = await loadFact(bus, 'REQUESTS', seq)
+  const found = await getFact(bus, 'REQUESTS', { seq })
   return found?.fact.type === 'email.requested' && found.fact.data.email === email ? found as Request : null
 }
 
 /** An erasure takes a recipient out of a request: the others' lies elsewhere from then on. */
 async function movedRequest (bus: Bus, email: string): Promise<Request | null> {
-  const moved = await loadLast(bus, 'EMAILS', subjects.movedOfAny(email))
+  const moved = await getFact(bus, 'EMAILS', { last_by_subj: subjects.movedOfAny(email) })
   return moved?.fact.type === 'email.moved' ? await requestAt(bus, moved.fact.data.request, email) : null
 }
 
@@ -319,7 +320,7 @@ export function occasionNow ({ clock }: Appenders): Occasion {
 }
 
 async function loadFacts (bus: Bus, ref: RecipientRef): Promise<Recorded<SubjectFact>[]> {
-  return await loadSubject(bus, 'EMAILS', subjectOf(ref)) as Recorded<SubjectFact>[]
+  return await readFacts(bus, 'EMAILS', subjectOf(ref)) as Recorded<SubjectFact>[]
 }
 
 /** Any but the one that stands in the place of all. */
@@ -331,7 +332,7 @@ async function loadEngagements (
   bus: Bus,
   ref: RecipientRef
 ): Promise<{ state: Engagements, facts: number, ids: Set<string>, seq: number }> {
-  const found = await loadSubject(bus, 'EMAILS', engagementSubjectOf(ref))
+  const found = await readFacts(bus, 'EMAILS', engagementSubjectOf(ref))
   // Of who is forgotten nothing more is counted.
   const state = found.filter(({ fact }) => fact.type !== 'email.erased').reduce(
     (state, { fact }) => evolveEngagements(state, fact as EngagementFact),
@@ -348,7 +349,7 @@ export async function recipientRefOf (
 ): Promise<RecipientRef | null> {
   const request = await loadRequest(appenders.bus, seq, email)
   if (request !== null) return n < request.fact.data.recipients.length ? { request, n } : null
-  const last = await loadLast(appenders.bus, 'EMAILS', subjects.recipientOfAny(email, n))
+  const last = await getFact(appenders.bus, 'EMAILS', { last_by_subj: subjects.recipientOfAny(email, n) })
   return last === null
     ? null
     : { request: await standInFor(appenders, { account: last.fact.account, email, n, request: seq }), n }
@@ -395,7 +396,7 @@ export async function standInFor (
   { bus, clock }: Appenders,
   { account, email, n, request }: DueSend
 ): Promise<Request> {
-  const facts = (await loadSubject(bus, 'EMAILS', subjects.recipient(account, email, n))).map(({ fact }) =>
+  const facts = (await readFacts(bus, 'EMAILS', subjects.recipient(account, email, n))).map(({ fact }) =>
     fact as SubjectFact
   )
   const last = facts.at(-1)

@@ -3,7 +3,7 @@ import { isErased } from '#streams/email/erase.ts'
 import { EmailRecorded, type EmailRequested } from '#streams/email/facts.ts'
 import { EMAIL_PARTITIONS, emailPartitionOf, subjects } from '#streams/subjects.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { lastAtLeader } from '#src/nats/lookup.ts'
+import { getFact } from '#src/nats/get.ts'
 import { causedBy, stamp, type Appenders } from './appenders.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 
@@ -22,7 +22,7 @@ export async function recordCursors (bus: Bus): Promise<RecordCursor[]> {
 }
 
 async function cursorOf (bus: Bus, partition: number): Promise<RecordCursor> {
-  const last = await lastAtLeader(bus, 'EMAILS', subjects.record(partition))
+  const last = await getFact(bus, 'EMAILS', { last_by_subj: subjects.record(partition) }, 'leader')
   return last?.fact.type === 'email.recorded'
     ? { seq: last.seq, request: last.fact.data.request }
     : { seq: 0, request: 0 }

@@ -11,9 +11,9 @@ import { timestamp } from '#src/base/clock.ts'
 import type { Append } from '#src/nats/append.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { Conflict } from '#src/nats/errors.ts'
-import { loadFact, loadLast } from '#src/nats/load.ts'
-import { factAtLeader } from '#src/nats/lookup.ts'
-import { factsAfter, sequenceBefore } from '#src/nats/pages.ts'
+import { getFact, sequenceBefore } from '#src/nats/get.ts'
+import { decodeMessage } from '#src/nats/message.ts'
+import { readPages } from '#src/nats/range.ts'
 import { advanceFanout, deliveryId, type FanoutCursor, type NewDelivery } from './delivery.ts'
 import { causedBy, stamp, type Appenders } from './appenders.ts'
 
@@ -58,7 +58,7 @@ export interface ReplayPage {
 
 /** Has an endpoint's backfill been opened? Throws when the log cannot be read. */
 export async function isBackfillOpen ({ bus }: Pick<Appenders, 'bus'>, webhook: string): Promise<boolean> {
-  return await loadLast(bus, 'WEBHOOKS', subjects.replay(webhook, backfillId(webhook))) !== null
+  return await getFact(bus, 'WEBHOOKS', { last_by_subj: subjects.replay(webhook, backfillId(webhook)) }) !== null
 }
 
 /** Opens the backfills of endpoints of one partition together with the move of its cursor to `through`: facts up to
@@ -119,7 +119,7 @@ async function failedPage (
 /** A fact that the projection has seen exists: a replica without it is behind, so only the leader can say that it is no
  *  longer kept. */
 export async function owedFact (bus: Bus, seq: number): Promise<Recorded<AnyFact> | null> {
-  return await loadFact(bus, 'WEBHOOKS', seq) ?? await factAtLeader(bus, 'WEBHOOKS', seq)
+  return await getFact(bus, 'WEBHOOKS', { seq }) ?? await getFact(bus, 'WEBHOOKS', { seq }, 'leader')
 }
 
 /** One more run of the delivery that a fact is about. */
@@ -147,16 +147,16 @@ async function windowPage (bus: Bus, webhook: Webhook, replay: Replay): Promise<
   })
   const range = { filter: `email.*.${webhook.account}.>`, afterSeq: seq }
   const missing = () => Math.min(FACTS_MAX, Math.max(FACTS_MIN, 4 * (wanted - found.length)))
-  for await (const facts of factsAfter(bus, 'EMAILS', range, missing, BYTES_MAX)) {
+  for await (const messages of readPages(bus, 'EMAILS', range, { max: missing, bytesMax: BYTES_MAX })) {
     // From the first answer on: the wait for it must not use up the time in which something is found.
     endMs ??= performance.now() + READ_MS
-    for (const recorded of facts) {
+    for (const recorded of messages.map(decodeMessage)) {
       if (recorded.seq > replay.through) return pageOf(found, true)
       seq = recorded.seq
       found.push(...memberIn(recorded, webhook, replay))
       if (found.length === wanted) return pageOf(found, false)
     }
-    read += facts.length
+    read += messages.length
     // The events that do not fill a batch are read again with the next page, unless there are no others.
     if (read >= FACTS_READ_MAX || performance.now() >= endMs) {
       return pageOf(found.slice(0, found.length - found.length % groupMax || found.length), false)

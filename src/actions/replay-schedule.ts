@@ -2,7 +2,7 @@ import { Value } from '@sinclair/typebox/value'
 import { ReplayWake, type WaitReason } from '#streams/replay/wait.ts'
 import { subjects } from '#streams/subjects.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { loadMessages } from '#src/nats/load.ts'
+import { readMessages } from '#src/nats/range.ts'
 import { fireNow, schedule } from '#src/nats/schedule.ts'
 import type { Appenders } from './appenders.ts'
 
@@ -36,6 +36,7 @@ export function wakeIn (bytes: Uint8Array): ReplayWake {
 
 /** Why an endpoint's replays wait, by their ids; only those with a schedule. Throws when NATS does not answer. */
 export async function waitsOf (bus: Bus, webhook: string): Promise<Map<string, WaitReason>> {
-  const messages = await loadMessages(bus, 'SCHEDULE', subjects.scheduleReplay(webhook, '*'), WAITS_MAX)
+  const position = { filter: subjects.scheduleReplay(webhook, '*'), afterSeq: 0 }
+  const { messages } = await readMessages(bus, 'SCHEDULE', position, { max: WAITS_MAX })
   return new Map(messages.map(({ data }) => wakeIn(data)).map(({ replay, why }) => [replay, why]))
 }

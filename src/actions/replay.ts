@@ -19,9 +19,9 @@ import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { idTimeMs, newId } from '#src/base/id.ts'
 import { Conflict } from '#src/nats/errors.ts'
-import { lastSequence, subjectsUnder } from '#src/nats/load.ts'
-import { createLookup, lastAtLeader } from '#src/nats/lookup.ts'
-import { ageMsMax, sequenceBefore } from '#src/nats/pages.ts'
+import { getFact, lastSequence, sequenceBefore } from '#src/nats/get.ts'
+import { createLookup } from '#src/nats/lookup.ts'
+import { ageMsMax, subjectsUnder } from '#src/nats/status.ts'
 import type { Asker, Services } from './services.ts'
 import { causedBy, stamp } from './appenders.ts'
 import { endReplay, owedFact, readPage, type FailedPage } from './replay-job.ts'
@@ -224,7 +224,7 @@ async function lastOf (
   replay: string
 ): Promise<{ fact: ReplayFact, seq: number } | null> {
   if (!/^rpl_[0-9a-z]{1,64}$/.test(replay)) return null
-  const last = await lastAtLeader(appenders.bus, 'WEBHOOKS', `webhook.*.replay.*.${replay}`)
+  const last = await getFact(appenders.bus, 'WEBHOOKS', { last_by_subj: `webhook.*.replay.*.${replay}` }, 'leader')
   const fact = last === null ? null : replayFactIn(last.fact)
   return fact === null || fact.account !== account ? null : { fact, seq: last!.seq }
 }

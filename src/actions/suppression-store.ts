@@ -4,7 +4,8 @@ import { suppressionOf, type Suppression, type SuppressionFact } from '#streams/
 import { subjects } from '#streams/subjects.ts'
 import { sha256Hex } from '#src/base/secret.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { createLookup, lastAtLeader } from '#src/nats/lookup.ts'
+import { getFact } from '#src/nats/get.ts'
+import { createLookup } from '#src/nats/lookup.ts'
 
 /** Who gets no mail, as the log says now. */
 export interface SuppressionStore {
@@ -40,7 +41,9 @@ export async function readSuppression (
   account: string,
   address: string
 ): Promise<{ now: Suppression, last: SuppressionFact | null, seq: number }> {
-  const recorded = await lastAtLeader(bus, 'CONTROL', subjects.suppression(account, suppressionHash(address)))
+  const recorded = await getFact(bus, 'CONTROL', {
+    last_by_subj: subjects.suppression(account, suppressionHash(address))
+  }, 'leader')
   const last = (recorded?.fact ?? null) as SuppressionFact | null
   return { now: suppressionOf(last), last, seq: recorded?.seq ?? 0 }
 }

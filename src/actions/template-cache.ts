@@ -5,7 +5,7 @@ import { subjects } from '#streams/subjects.ts'
 import { fillMail, layoutOf, readMail, renderMail, type MailTemplate } from '#src/content/mustache-mail.ts'
 import { MustacheError, weightOf, type RenderBudget } from '#src/content/mustache.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { lastAtLeader } from '#src/nats/lookup.ts'
+import { getFact } from '#src/nats/get.ts'
 
 /** What a template makes of variables. */
 export interface Rendered {
@@ -40,7 +40,7 @@ export class MissingVariables extends Refusal {
 }
 
 export function openTemplateCache (bus: Bus): TemplateCache {
-  const newest = shareReads(subject => lastAtLeader(bus, 'CONTROL', subject))
+  const newest = shareReads(subject => getFact(bus, 'CONTROL', { last_by_subj: subject }, 'leader'))
   const compiled = createCache()
 
   /** The newest version and what was made of it; null when the account has no such template. */

@@ -14,7 +14,7 @@ import { subjects } from '#streams/subjects.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { idTimeMs, newId } from '#src/base/id.ts'
 import { mayBeLayout, syntaxFaults } from '#src/content/mustache-mail.ts'
-import { lastAtLeader } from '#src/nats/lookup.ts'
+import { getFact } from '#src/nats/get.ts'
 import type { Asker, Services } from './services.ts'
 import { stamp } from './appenders.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
@@ -170,7 +170,9 @@ async function newestOf (
   account: string,
   id: string
 ): Promise<{ fact: TemplateVersioned, seq: number } | null> {
-  const last = isTemplateId(id) ? await lastAtLeader(appenders.bus, 'CONTROL', subjects.template(account, id)) : null
+  const last = isTemplateId(id)
+    ? await getFact(appenders.bus, 'CONTROL', { last_by_subj: subjects.template(account, id) }, 'leader')
+    : null
   return last?.fact.type === 'template.versioned' ? { fact: last.fact, seq: last.seq } : null
 }
 

@@ -5,7 +5,7 @@ import { asError, Complaint } from '#src/base/errors.ts'
 import { createLog } from '#src/base/log.ts'
 import { secretOf } from '#src/base/secret-file.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { lastSequenceUnder } from '#src/nats/load.ts'
+import { lastSequenceUnder } from '#src/nats/get.ts'
 import { copyStream } from '#src/nats/snapshot.ts'
 import packageJson from '../../package.json' with { type: 'json' }
 import { clearFolder, openNewFolder, writeCopy, writeManifest, type Copy, type Manifest } from './backup-folder.ts'

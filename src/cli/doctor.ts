@@ -7,7 +7,7 @@ import { api } from '#src/nats/api.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { countDeadLetters } from '#src/workers/projector/dead-letters.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
-import { isMade, liveSet } from '#src/postgres/table-sets.ts'
+import { isCreated, liveSet } from '#src/postgres/table-sets.ts'
 import packageJson from '../../package.json' with { type: 'json' }
 import { print, readArgs, takeNothing, type Command } from './command.ts'
 import { examineMail, type Check } from './doctor-mail.ts'
@@ -109,7 +109,10 @@ async function examineViews (pool: Pool): Promise<Check> {
   const found = await Promise.all(
     Object.values(projections).map(async projection => {
       const set = liveSet(projection)
-      return { name: projection.name, deadLetters: await isMade(pool, set) ? await countDeadLetters(pool, set) : null }
+      return {
+        name: projection.name,
+        deadLetters: await isCreated(pool, set) ? await countDeadLetters(pool, set) : null
+      }
     })
   )
   const missing = found.filter(({ deadLetters }) => deadLetters === null).map(({ name }) => name)

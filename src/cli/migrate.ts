@@ -1,5 +1,5 @@
 import { projections } from '#projections/list.ts'
-import { isMade, liveSet } from '#src/postgres/table-sets.ts'
+import { isCreated, liveSet } from '#src/postgres/table-sets.ts'
 import { readArgs, usageError, type Command } from './command.ts'
 import { makeViews } from './views.ts'
 
@@ -16,7 +16,7 @@ export const migrate: Command = {
     await makeViews(Object.values(projections), {
       json,
       why: 'this version has none',
-      isNeeded: async (pool, projection) => !await isMade(pool, liveSet(projection))
+      isNeeded: async (pool, projection) => !await isCreated(pool, liveSet(projection))
     })
   }
 }

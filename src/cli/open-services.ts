@@ -11,7 +11,7 @@ import { createLog, type Log } from '#src/base/log.ts'
 import { readServers } from '#src/embedded/kept.ts'
 import { Conflict } from '#src/nats/errors.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
-import { lastAtLeader } from '#src/nats/lookup.ts'
+import { getFact } from '#src/nats/get.ts'
 import { secretOf } from '#src/base/secret-file.ts'
 import { usageError } from './command.ts'
 
@@ -64,7 +64,9 @@ export function knownAccount ({ directory }: Services, account: string): string 
 
 /** The same without a set of services; for an id that is one. */
 export async function seekAccount (bus: Bus, account: string): Promise<void> {
-  if (await lastAtLeader(bus, 'CONTROL', subjects.account(account)) === null) throw noAccount(account)
+  if (await getFact(bus, 'CONTROL', { last_by_subj: subjects.account(account) }, 'leader') === null) {
+    throw noAccount(account)
+  }
 }
 
 function noAccount (account: string): Complaint {

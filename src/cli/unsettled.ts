@@ -9,7 +9,8 @@ import { changeRecipients, type Request } from '#src/actions/recipient.ts'
 import { systemClock } from '#src/base/clock.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { createLookup, type Lookup } from '#src/nats/lookup.ts'
-import { factsAfter } from '#src/nats/pages.ts'
+import { decodeMessage } from '#src/nats/message.ts'
+import { readPages } from '#src/nats/range.ts'
 
 /** Recipients of live mail of whom a restored log does not know the end. */
 export interface Unsettled {
@@ -33,9 +34,10 @@ export async function reckonUnsettled (bus: Bus, cancel: boolean, signal: AbortS
   const lookup = createLookup(bus, 'EMAILS')
   const appenders = createAppenders(bus, systemClock)
   const unsettled: Unsettled = { due: 0, later: 0, canceled: 0 }
-  for await (const facts of factsAfter(bus, 'REQUESTS', { filter: null, afterSeq: 0 }, () => FACTS, PAGE_BYTES)) {
+  const limits = { max: () => FACTS, bytesMax: PAGE_BYTES }
+  for await (const messages of readPages(bus, 'REQUESTS', { filter: null, afterSeq: 0 }, limits)) {
     signal.throwIfAborted()
-    const requests = facts.filter((found): found is Request =>
+    const requests = messages.map(decodeMessage).filter((found): found is Request =>
       found.fact.type === 'email.requested' && !found.fact.data.test
     )
     const steps = await stepsOf(lookup, requests)

@@ -1,9 +1,9 @@
 import type { Projection } from '#projections/define.ts'
 import { projections } from '#projections/list.ts'
 import { asError, Complaint } from '#src/base/errors.ts'
-import type { Progress } from '#src/workers/projector/rebuild.ts'
-import { proveLog, type LogProgress, type LogReport } from '#src/workers/projector/verify/log.ts'
-import { verifyView, type ViewReport } from '#src/workers/projector/verify/view.ts'
+import type { RebuildProgress } from '#src/workers/projector/rebuild.ts'
+import { verifyLog, type LogProgress, type LogVerification } from '#src/workers/projector/verify/log.ts'
+import { verifyProjection, type ProjectionVerification } from '#src/workers/projector/verify/projection.ts'
 import { readArgs, usageError, type Command } from './command.ts'
 import { atBuilder, type Hands } from './views.ts'
 import { isCleanLog, isCleanView, linesOf } from './verify/report.ts'
@@ -40,10 +40,10 @@ export const verify: Command = {
 
 export interface Report {
   ok: boolean
-  views: ViewReport[]
+  views: ProjectionVerification[]
   /** Those that were made anew. */
   repaired: string[]
-  log: LogReport | null
+  log: LogVerification | null
 }
 
 async function examine (
@@ -55,7 +55,7 @@ async function examine (
   const stop = () => stopping.abort(new Complaint('Interrupted.'))
   process.once('SIGINT', stop).once('SIGTERM', stop)
   try {
-    const views: ViewReport[] = []
+    const views: ProjectionVerification[] = []
     const repaired: string[] = []
     for (const projection of wanted) {
       let view = await look(hands, projection, stopping.signal)
@@ -75,16 +75,20 @@ async function examine (
   }
 }
 
-async function prove ({ bus, pool }: Hands, signal: AbortSignal): Promise<LogReport> {
+async function prove ({ bus, pool }: Hands, signal: AbortSignal): Promise<LogVerification> {
   const onProgress = progressLine<LogProgress>(({ stream, done, total }) => [`log: ${stream}`, done, total])
-  return await proveLog({ bus, pool, nowMs: Date.now, signal, onProgress })
+  return await verifyLog({ bus, pool, nowMs: Date.now, signal, onProgress })
 }
 
-async function look ({ bus, pool, builder }: Hands, projection: Projection, signal: AbortSignal): Promise<ViewReport> {
-  return await verifyView(projection, {
+async function look (
+  { bus, pool, builder }: Hands,
+  projection: Projection,
+  signal: AbortSignal
+): Promise<ProjectionVerification> {
+  return await verifyProjection(projection, {
     bus,
     pool,
-    builder,
+    rebuilder: builder,
     nowMs: Date.now,
     signal,
     onProgress: ofMaking(projection.name)
@@ -93,10 +97,10 @@ async function look ({ bus, pool, builder }: Hands, projection: Projection, sign
 
 async function mend ({ builder }: Hands, projection: Projection, signal: AbortSignal): Promise<void> {
   say(`${projection.name}: differs from the log and is made anew`)
-  await builder.build(projection, { why: 'it differs from the log', signal, onProgress: ofMaking(projection.name) })
+  await builder.rebuild(projection, { why: 'it differs from the log', signal, onProgress: ofMaking(projection.name) })
 }
 
-function ofMaking (name: string): (progress: Progress) => void {
+function ofMaking (name: string): (progress: RebuildProgress) => void {
   return progressLine(({ stage, done, total }) => [`${name}: ${stage}`, done, total])
 }
 

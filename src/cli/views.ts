@@ -3,7 +3,7 @@ import { readConfig, type Config } from '#src/base/config.ts'
 import { Complaint } from '#src/base/errors.ts'
 import { createLog } from '#src/base/log.ts'
 import { readServers } from '#src/embedded/kept.ts'
-import { openRebuilder, type Rebuilder, type Progress, type Servers } from '#src/workers/projector/rebuild.ts'
+import { openRebuilder, type Rebuilder, type RebuildProgress, type Servers } from '#src/workers/projector/rebuild.ts'
 import { leftText, progressText } from '#src/workers/projector/progress.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import type { Pool } from '#src/postgres/pool.ts'
@@ -41,7 +41,7 @@ async function makeView (
   const bar = openBar(name)
   const made = isThere
     ? null
-    : await builder.build(projection, {
+    : await builder.rebuild(projection, {
       why,
       signal,
       onProgress: bar.show,
@@ -98,7 +98,7 @@ const WIDTH = 30
 const LINE_MS = 5000
 
 /** How far it is, on stderr: a bar that is drawn over on a terminal, else a line now and then. */
-function openBar (name: string): { show(progress: Progress): void, end(): void } {
+function openBar (name: string): { show(progress: RebuildProgress): void, end(): void } {
   let saidMs = performance.now()
   return {
     show (progress) {
@@ -112,7 +112,7 @@ function openBar (name: string): { show(progress: Progress): void, end(): void }
 }
 
 /** `emails ██████████░░░░░ 43 %  1,290,000 of 3,000,000 facts  41,200/s  42 s left` */
-function barText (name: string, progress: Progress): string {
+function barText (name: string, progress: RebuildProgress): string {
   const { stage, done, total, leftS } = progress
   if (stage !== 'facts') return `${name} ${progressText(progress)}`
   const share = total === 0 ? 1 : done / total
@@ -121,11 +121,11 @@ function barText (name: string, progress: Progress): string {
   return [bar, countText(progress), ...(leftS === null ? [] : [`${leftText(leftS)} left`])].join('  ')
 }
 
-function lineText (progress: Progress): string {
+function lineText (progress: RebuildProgress): string {
   return progress.stage === 'facts' ? `${countText(progress)}, ${progressText(progress)}` : progressText(progress)
 }
 
-function countText ({ done, total, perS }: Progress): string {
+function countText ({ done, total, perS }: RebuildProgress): string {
   return `${number(done)} of ${number(total)} facts${perS === 0 ? '' : `  ${number(Math.round(perS))}/s`}`
 }
 

@@ -5,85 +5,103 @@ import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Bus } from './connect.ts'
 import { follow } from './follow.ts'
-import { lastSequence } from './load.ts'
+import { lastSequence } from './get.ts'
 
 const GATHER_MS = 20
 const FACTS_MAX = 500
-const AGAIN_MS = 1000
+const RETRY_MS = 1000
+const INTERRUPTED = 'live updates interrupted'
 
-/** Tells those who listen that something may have happened in their account: what it was, each reads for itself. So
- *  nothing is held here, and nothing skipped. It follows the log only while somebody listens. */
+/** Notifies listeners that something may have happened in their account: they read for themselves what it was. So
+ *  nothing is held here, and nothing skipped. It follows the log only while there is a listener. */
 export interface ChangeNotifier {
-  /** `ring` is called from now on, until the function that this returns is; once as soon as nothing more is missed,
-   *  since something may have been before. */
-  listen(account: string, ring: () => void): () => void
-  /** Resolves once it follows no more. */
+  /** Calls `notify` from now on until the function that this returns is called; once as soon as nothing more is missed,
+   *  since something may have happened before. */
+  listen(account: string, notify: () => void): () => void
+  /** Resolves once it no longer follows. */
   stop(): Promise<void>
+}
+
+interface Listener {
+  account: string
+  notify: () => void
 }
 
 export function createChangeNotifier (
   bus: Bus,
-  { stream, filter }: { stream: string, filter: string },
+  source: { stream: string, filter: string },
   log: Log
 ): ChangeNotifier {
-  const listeners = new Set<{ account: string, ring: () => void }>()
-  let following: AbortController | null = null
-  let isFollowed = false
-  let running = Promise.resolve()
+  return new LogChangeNotifier(bus, source, log)
+}
 
-  async function run (signal: AbortSignal): Promise<void> {
+class LogChangeNotifier implements ChangeNotifier {
+  private readonly bus: Bus
+  private readonly source: { stream: string, filter: string }
+  private readonly log: Log
+  private readonly listeners = new Set<Listener>()
+  private following: AbortController | null = null
+  private isUpToDate = false
+  private running = Promise.resolve()
+
+  constructor (bus: Bus, source: { stream: string, filter: string }, log: Log) {
+    this.bus = bus
+    this.source = source
+    this.log = log
+  }
+
+  listen (account: string, notify: () => void): () => void {
+    const listener = { account, notify }
+    this.listeners.add(listener)
+    if (this.isUpToDate) notify()
+    if (this.following === null) {
+      this.following = new AbortController()
+      // The one before may still be on its way out.
+      this.running = Promise.all([this.running, this.run(this.following.signal)]).then(() => {})
+    }
+    return () => {
+      this.listeners.delete(listener)
+      if (this.listeners.size > 0) return
+      this.following?.abort()
+      this.following = null
+      this.isUpToDate = false
+    }
+  }
+
+  async stop (): Promise<void> {
+    this.following?.abort()
+    await this.running
+  }
+
+  private async run (signal: AbortSignal): Promise<void> {
+    const { stream } = this.source
     while (!signal.aborted) {
       try {
         const options = {
-          stream,
-          filter,
-          afterSeq: await lastSequence(bus, stream),
+          ...this.source,
+          afterSeq: await lastSequence(this.bus, stream),
           batchMax: FACTS_MAX,
           gatherMs: GATHER_MS,
-          signal
+          signal,
+          onError: (err: Error) => this.log.warn({ err, stream }, INTERRUPTED),
+          onFollowing: () => this.begin(signal)
         }
-        const onError = (err: Error) => log.warn({ err, stream }, 'nobody is told what happens, for now')
-        for await (const facts of follow(bus, { ...options, onError, onFollowing: () => began(signal) })) ring(facts)
+        for await (const facts of follow(this.bus, options)) this.notify(facts)
       } catch (error) {
-        log.warn({ err: asError(error), stream }, 'nobody is told what happens, for now')
-        await sleep(AGAIN_MS, signal)
+        this.log.warn({ err: asError(error), stream }, INTERRUPTED)
+        await sleep(RETRY_MS, signal)
       }
     }
   }
 
-  function began (signal: AbortSignal): void {
+  private begin (signal: AbortSignal): void {
     if (signal.aborted) return
-    isFollowed = true
-    ring(null)
+    this.isUpToDate = true
+    for (const { notify } of this.listeners) notify()
   }
 
-  /** null = everywhere. */
-  function ring (facts: Recorded<AnyFact>[] | null): void {
-    const accounts = facts === null ? null : new Set(facts.map(({ fact }) => fact.account))
-    for (const listener of listeners) if (accounts === null || accounts.has(listener.account)) listener.ring()
-  }
-
-  return {
-    listen (account, ringThem) {
-      const listener = { account, ring: ringThem }
-      listeners.add(listener)
-      if (isFollowed) ringThem()
-      if (following === null) {
-        following = new AbortController()
-        // The one before may still be on its way out.
-        running = Promise.all([running, run(following.signal)]).then(() => {})
-      }
-      return () => {
-        listeners.delete(listener)
-        if (listeners.size > 0) return
-        following?.abort()
-        following = null
-        isFollowed = false
-      }
-    },
-    async stop () {
-      following?.abort()
-      await running
-    }
+  private notify (facts: Recorded<AnyFact>[]): void {
+    const accounts = new Set(facts.map(({ fact }) => fact.account))
+    for (const { account, notify } of this.listeners) if (accounts.has(account)) notify()
   }
 }

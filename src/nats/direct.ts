@@ -1,39 +1,36 @@
-import { createInbox, ErrorCode, NatsError, type Msg } from 'nats'
+import { createInbox, type Msg } from 'nats'
 import type { Bus } from './connect.ts'
+import { unreadable } from './errors.ts'
+import type { StoredMessage } from './message.ts'
 import { retryOnDisconnect } from './retry-on-disconnect.ts'
 
 export const ANSWER_MS = 2000
 
-interface Asking<T> {
-  question: object
-  /** Makes what takes the messages of one answer as they come: null until it is whole, or an error once it cannot
-   *  become so. */
-  reader(): (message: Msg) => T | Error | null
-  /** What is thrown when the answer is not whole in time. */
-  silence: Error
-  /** 2 s unless told. */
-  timeoutMs?: number
+/** The messages of one answer, in order. */
+export interface DirectBatch {
+  messages: Msg[]
+  /** How many more match, as the replica that answered knows: another may know of newer ones. */
+  pending: number
+  /** The description of the 404 that was the whole answer; '' = the answer ended with a 204. */
+  notFound: string
 }
 
-/** A question that any replica of a stream may answer, with more than one message; asked again where the connection
- *  breaks under it. Throws what a reader gives, `silence`, and what the line throws. Source: nats-server ADR-31. */
-export async function askDirect<T> (bus: Bus, stream: string, asking: Asking<T>): Promise<T> {
-  return await retryOnDisconnect(
-    bus,
-    asking.timeoutMs ?? ANSWER_MS,
-    async leftMs => await askOnce(bus, stream, asking, leftMs)
-  )
-}
-
-async function askOnce<T> (
+/** Asks any replica of a stream for several messages, and asks again when the connection breaks. Throws errors that
+ *  `isUnanswered` knows: for silence, for a refusal, and for an answer with a gap, since the connection may drop any
+ *  part of it. An empty 204 is no error here: it is for the caller to judge. Source: nats-server ADR-31. */
+export async function getDirectBatch (
   bus: Bus,
   stream: string,
-  { question, reader, silence }: Asking<T>,
-  timeoutMs: number
-): Promise<T> {
-  const { promise, resolve, reject } = Promise.withResolvers<T>()
-  const read = reader()
-  const timer = setTimeout(() => reject(silence), timeoutMs)
+  request: object,
+  timeoutMs = ANSWER_MS
+): Promise<DirectBatch> {
+  return await retryOnDisconnect(bus, timeoutMs, async leftMs => await requestOnce(bus, stream, request, leftMs))
+}
+
+async function requestOnce (bus: Bus, stream: string, request: object, timeoutMs: number): Promise<DirectBatch> {
+  const { promise, resolve, reject } = Promise.withResolvers<DirectBatch>()
+  const read = createReader(stream)
+  const timer = setTimeout(() => reject(unreadable(stream, `no answer within ${ANSWER_MS} ms`)), timeoutMs)
   const inbox = createInbox()
   let subscription
   try {
@@ -44,7 +41,7 @@ async function askOnce<T> (
         else if (answer !== null) resolve(answer)
       }
     })
-    bus.nc.publish(`$JS.API.DIRECT.GET.${stream}`, JSON.stringify(question), { reply: inbox })
+    bus.nc.publish(`$JS.API.DIRECT.GET.${stream}`, JSON.stringify(request), { reply: inbox })
     return await promise
   } finally {
     clearTimeout(timer)
@@ -52,35 +49,34 @@ async function askOnce<T> (
   }
 }
 
-/** Messages of one answer, in their order. */
-export interface Part {
-  messages: Msg[]
-  /** The replica that answered has no more. */
-  ended: boolean
-}
-
-/** Reads the answer to a question for the next messages (`batch`). Each says which sequence went before it in this
- *  answer (0 = none), and so does the 204 at the end; a 404 alone says that there is nothing. Gives an error that
- *  `isUnanswered` knows for a refusal and for an answer with a gap: the line may drop any part of it. Source:
- *  nats-server ADR-31. */
-export function createPartReader (stream: string): (message: Msg) => Part | Error | null {
+/** Takes the messages of one answer as they come: null until it is whole, an error once it cannot become so. Each names
+ *  the sequence before it in this answer (0 = none), and so does the 204 at the end; a 404 alone means nothing was
+ *  found. */
+function createReader (stream: string): (message: Msg) => DirectBatch | Error | null {
   const messages: Msg[] = []
   let before = '0'
   return message => {
     const { headers } = message
     const header = (name: string): string => headers?.get(name) ?? ''
     const code = headers?.code ?? 0
-    if (code === 404 && messages.length === 0) return { messages, ended: true }
-    if (code !== 0 && code !== 204) return unread(stream, headers!.status)
-    if (header('Nats-Last-Sequence') !== before) return unread(stream, 'a part of the answer is lost')
-    if (code === 204) return { messages, ended: header('Nats-Num-Pending') === '0' }
+    if (code === 404 && messages.length === 0) return { messages, pending: 0, notFound: headers!.description }
+    if (code !== 0 && code !== 204) return unreadable(stream, headers!.status)
+    if (header('Nats-Last-Sequence') !== before) return unreadable(stream, 'a part of the answer is lost')
+    if (code === 204) return { messages, pending: Number(header('Nats-Num-Pending')), notFound: '' }
     before = header('Nats-Sequence')
     messages.push(message)
     return null
   }
 }
 
-/** `isUnanswered` knows it. */
-export function unread (stream: string, why: string): NatsError {
-  return new NatsError(`${stream} cannot be read: ${why}`, ErrorCode.Timeout)
+export function storedMessage (stream: string, { headers, data }: Msg): StoredMessage {
+  const header = (name: string): string => headers?.get(name) ?? ''
+  return {
+    stream,
+    seq: Number(header('Nats-Sequence')),
+    subject: header('Nats-Subject'),
+    storedMs: Date.parse(header('Nats-Time-Stamp')),
+    data,
+    header
+  }
 }

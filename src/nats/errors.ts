@@ -49,3 +49,8 @@ export class LogUnavailable extends Error {
     this.doubt = doubt
   }
 }
+
+/** An error that `isUnanswered` knows, for an answer that came and is no use. */
+export function unreadable (stream: string, why: string): NatsError {
+  return new NatsError(`${stream} cannot be read: ${why}`, ErrorCode.Timeout)
+}

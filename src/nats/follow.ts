@@ -1,10 +1,11 @@
 import type { ConsumerMessages, JsMsg } from 'nats'
-import { decodeFact, Newer, type AnyFact } from '#streams/catalog.ts'
+import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { asError } from '#src/base/errors.ts'
-import { api } from './api.ts'
 import type { Bus } from './connect.ts'
+import { createConsumer } from './consumer.ts'
+import { decodeMessage, type StoredMessage } from './message.ts'
 
 export interface FollowOptions {
   stream: string
@@ -22,42 +23,26 @@ export interface FollowOptions {
   onFollowing?: (consumer: string) => void
 }
 
-/** What lies at a place of a stream: a fact, or why it cannot be read as one. */
-export interface Found {
-  seq: number
-  subject: string
-  fact: AnyFact | null
-  /** '' = it can. */
-  reason: string
-  /** A newer Jetpost can. */
-  newer: boolean
-}
-
 /** An unused consumer leaves the server by itself after this. */
-const INACTIVE_NS = 30e9
+const INACTIVE_MS = 30_000
 const REOPEN_MS = 100
 
-/** The facts of a stream in order, from a place on and for ever, in batches; ends when `signal` is aborted.
- *  Interruptions are told and gone over: it goes on after the last fact it gave. The consumer on the server is
- *  throw-away: the cursor is the caller's. Throws only when a fact does not fit its schema. */
-export function follow (bus: Bus, options: FollowOptions): AsyncGenerator<Recorded<AnyFact>[]> {
-  return followAs(
-    bus,
-    options,
-    message => ({ fact: decodeFact(message.data), seq: message.seq, subject: message.subject })
-  )
-}
+type Decode<T> = (message: Pick<StoredMessage, 'seq' | 'subject' | 'data'>) => T
 
-/** The same, and what cannot be read as a fact comes along. */
-export function followAll (bus: Bus, options: FollowOptions): AsyncGenerator<Found[]> {
-  return followAs(bus, options, find)
-}
-
-async function* followAs<T extends { seq: number }> (
+/** The facts of a stream in order, from a position on and for ever, in batches; ends when `signal` is aborted. After an
+ *  interruption it goes on after the last fact it gave. The consumer on the server is ephemeral: the cursor is the
+ *  caller's. Throws only what `decode` throws, which is `decodeMessage` unless given. */
+export function follow (bus: Bus, options: FollowOptions): AsyncGenerator<Recorded<AnyFact>[]>
+export function follow<T extends { seq: number }> (
   bus: Bus,
   options: FollowOptions,
-  read: (message: JsMsg) => T
-): AsyncGenerator<T[]> {
+  decode: Decode<T>
+): AsyncGenerator<T[]>
+export async function* follow (
+  bus: Bus,
+  options: FollowOptions,
+  decode: Decode<{ seq: number }> = decodeMessage
+): AsyncGenerator<Array<{ seq: number }>> {
   let after = options.afterSeq
   while (!options.signal.aborted) {
     const messages = await open(bus, options, after).catch(error => {
@@ -68,7 +53,7 @@ async function* followAs<T extends { seq: number }> (
       try {
         for await (const batch of batches(messages, options)) {
           after = batch.at(-1)!.seq
-          yield batch.map(read)
+          yield batch.map(decode)
         }
       } finally {
         // Who leaves early, or meets a fact that does not fit, must not leave a consumer behind that goes on pulling.
@@ -82,19 +67,9 @@ async function* followAs<T extends { seq: number }> (
 /** A consumer of our own making, not the client's ordered one: that one, when its consumer is lost, makes itself
  *  another which nobody can stop. */
 async function open (bus: Bus, options: FollowOptions, after: number): Promise<ConsumerMessages> {
-  const { name } = await api<{ name: string }>(bus, `CONSUMER.CREATE.${options.stream}`, {
-    stream_name: options.stream,
-    config: {
-      ack_policy: 'none',
-      deliver_policy: 'by_start_sequence',
-      opt_start_seq: after + 1,
-      filter_subject: options.filter,
-      mem_storage: true,
-      num_replicas: 1,
-      inactive_threshold: INACTIVE_NS
-    }
-  })
-  const consumer = await bus.js.consumers.get(options.stream, name)
+  const { stream, filter } = options
+  const { name } = await createConsumer(bus, { stream, filters: [filter], afterSeq: after }, INACTIVE_MS)
+  const consumer = await bus.js.consumers.get(stream, name)
   const messages = await consumer.consume({
     max_messages: 2 * options.batchMax,
     expires: 10_000,
@@ -144,14 +119,5 @@ function inOrder (messages: ConsumerMessages, onError: (error: Error) => void): 
       onError(asError(error))
     }
     return null
-  }
-}
-
-/** Reads a message as a fact, or says why it is none. */
-export function find ({ seq, subject, data }: Pick<JsMsg, 'seq' | 'subject' | 'data'>): Found {
-  try {
-    return { seq, subject, fact: decodeFact(data), reason: '', newer: false }
-  } catch (error) {
-    return { seq, subject, fact: null, reason: asError(error).message, newer: error instanceof Newer }
   }
 }

@@ -1,7 +1,8 @@
 import { subjects } from '#streams/subjects.ts'
 import { api } from './api.ts'
 import type { Bus } from './connect.ts'
-import { isUnanswered, JetStreamError, NO_MESSAGE } from './errors.ts'
+import { isUnanswered, JetStreamError } from './errors.ts'
+import { getMessage } from './get.ts'
 
 /** A worker is dead when we have been heard for so long without a break, and its last sign is so much older than ours.
  */
@@ -75,12 +76,9 @@ function gapMs (from: Moment, to: Moment): number {
 /** Unix ms of the worker's last beat by the server's clock; null = none held; undefined = no answer. */
 async function lastSign (bus: Bus, worker: string): Promise<number | null | undefined> {
   try {
-    const answer = await api<{ message: { time: string } }>(bus, 'STREAM.MSG.GET.HEARTBEATS', {
-      last_by_subj: subjects.heartbeat(worker)
-    }, 2000)
-    return Date.parse(answer.message.time)
+    const last = await getMessage(bus, 'HEARTBEATS', { last_by_subj: subjects.heartbeat(worker) }, 'leader')
+    return last?.storedMs ?? null
   } catch (error) {
-    if (error instanceof JetStreamError && error.code === NO_MESSAGE) return null
     if (isUnanswered(error) || error instanceof JetStreamError) return undefined
     throw error
   }

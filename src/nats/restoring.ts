@@ -16,8 +16,8 @@ export async function makePlace (bus: Bus, streams: readonly string[]): Promise<
   for (const { config, state } of found) {
     if (state.last_seq === 0 || isCutOff) continue
     throw new Complaint(
-      `The stream ${config.name} is there and has come to sequence ${state.last_seq}: a log is never written over. Restore into a NATS without ` +
-        'the streams of Jetpost, or an empty data folder.'
+      `The stream ${config.name} exists, up to sequence ${state.last_seq}, and a log is never overwritten. Restore ` +
+        'into a NATS without the streams of Jetpost, or into an empty data folder.'
     )
   }
   for (const { config } of found) await removeStream(bus, config.name)

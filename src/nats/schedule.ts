@@ -1,10 +1,12 @@
-import { headers, type Msg } from 'nats'
+import { headers } from 'nats'
 import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { api } from './api.ts'
 import type { Bus } from './connect.ts'
 import { isUnanswered, JetStreamError } from './errors.ts'
-import { lastSequence, loadMessages } from './load.ts'
+import { lastSequence } from './get.ts'
+import type { StoredMessage } from './message.ts'
+import { readMessages } from './range.ts'
 
 export interface Schedule {
   /** One schedule a subject: the same again replaces it. */
@@ -51,28 +53,23 @@ export async function schedule (
 export async function fireNow (bus: Bus, filter: string, rank: (payload: unknown) => number): Promise<void> {
   const lastSeq = await lastSequence(bus, 'SCHEDULE')
   for (;;) {
-    const waiting = (await loadMessages(bus, 'SCHEDULE', filter, FIRED_AT_ONCE)).filter(message =>
-      seqOf(message) <= lastSeq
-    )
+    const { messages } = await readMessages(bus, 'SCHEDULE', { filter, afterSeq: 0 }, { max: FIRED_AT_ONCE })
+    const waiting = messages.filter(({ seq }) => seq <= lastSeq)
     if (waiting.length === 0) return
-    const ranks = new Map(waiting.map(message => [message, rank(message.json())]))
+    const ranks = new Map(waiting.map(message => [message, rank(JSON.parse(Buffer.from(message.data).toString()))]))
     await Promise.all(waiting.toSorted((a, b) => ranks.get(a)! - ranks.get(b)!).map(message => fire(bus, message)))
-    await api(bus, 'STREAM.PURGE.SCHEDULE', { filter, seq: seqOf(waiting.at(-1)!) + 1 }, ANSWER_MS)
+    await api(bus, 'STREAM.PURGE.SCHEDULE', { filter, seq: waiting.at(-1)!.seq + 1 }, ANSWER_MS)
   }
 }
 
-async function fire (bus: Bus, scheduled: Msg): Promise<void> {
+async function fire (bus: Bus, scheduled: StoredMessage): Promise<void> {
   const head = headers()
-  head.set('Nats-Msg-Id', `fired ${seqOf(scheduled)}`)
+  head.set('Nats-Msg-Id', `fired ${scheduled.seq}`)
   head.set('Nats-TTL', DUE_TTL)
-  const answer = await bus.nc.request(scheduled.headers!.get('Nats-Schedule-Target'), scheduled.data, {
+  const answer = await bus.nc.request(scheduled.header('Nats-Schedule-Target'), scheduled.data, {
     headers: head,
     timeout: ANSWER_MS
   })
   const { error } = answer.json<{ error?: { err_code: number, description: string } }>()
   if (error !== undefined) throw new JetStreamError(error.err_code, error.description)
-}
-
-function seqOf (message: Msg): number {
-  return Number(message.headers?.get('Nats-Sequence'))
 }

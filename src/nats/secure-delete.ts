@@ -1,7 +1,8 @@
 import { sleep } from '#src/base/backoff.ts'
 import { api } from './api.ts'
 import type { Bus } from './connect.ts'
-import { isUnanswered, JetStreamError, NO_MESSAGE } from './errors.ts'
+import { isUnanswered, JetStreamError } from './errors.ts'
+import { getMessage } from './get.ts'
 
 const AT_ONCE = 8
 const ANSWER_MS = 5000
@@ -26,18 +27,11 @@ async function deleteOne (bus: Bus, stream: string, seq: number): Promise<void> 
       // Without `no_erase`: a purge, or a deletion with it, leaves the bytes on the disk.
       return void await api(bus, `STREAM.MSG.DELETE.${stream}`, { seq }, ANSWER_MS)
     } catch (error) {
-      if (error instanceof JetStreamError && NOT_DELETED.has(error.code) && await isGone(bus, stream, seq)) return
+      if (error instanceof JetStreamError && NOT_DELETED.has(error.code)) {
+        if (await getMessage(bus, stream, { seq }, 'leader', ANSWER_MS) === null) return
+      }
       if (!isUnanswered(error) || tries >= TRIES) throw error
     }
     await sleep(PAUSE_MS)
-  }
-}
-
-async function isGone (bus: Bus, stream: string, seq: number): Promise<boolean> {
-  try {
-    await api(bus, `STREAM.MSG.GET.${stream}`, { seq }, ANSWER_MS)
-    return false
-  } catch (error) {
-    return error instanceof JetStreamError && error.code === NO_MESSAGE
   }
 }

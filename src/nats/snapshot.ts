@@ -21,12 +21,12 @@ export interface StreamState {
 
 /** How long the server may say nothing, in ms; `endMs`: until it says that a stream is whole again. It gives up itself
  *  after 5 s without a word from us. */
-export interface Patience {
+export interface SnapshotTimeouts {
   silenceMs: number
   endMs: number
 }
 
-const PATIENCE: Patience = { silenceMs: 30_000, endMs: 600_000 }
+const PATIENCE: SnapshotTimeouts = { silenceMs: 30_000, endMs: 600_000 }
 
 /** Within every server's `max_payload`. */
 const COPY_PIECE_BYTES = 128 * 1024

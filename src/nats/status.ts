@@ -1,9 +1,10 @@
 import type { ConsumerPlan } from '#streams/topology.ts'
 import { api } from './api.ts'
 import type { Bus } from './connect.ts'
-import { countAfter } from './bulk.ts'
+import { countAfter } from './consumer.ts'
+import { getMessage } from './get.ts'
 
-/** How a stream stands, by the word of its leader. */
+/** The state of a stream, by its leader. */
 export interface StreamStatus {
   name: string
   messages: number
@@ -19,18 +20,18 @@ export interface StreamStatus {
   replicasBehind: string[]
 }
 
-/** How a durable consumer stands. */
+/** The state of a durable consumer. */
 export interface ConsumerStatus {
   stream: string
   name: string
-  /** Not given to a worker yet. */
+  /** Not delivered to a worker yet. */
   pending: number
-  /** Given and not acknowledged. */
+  /** Delivered and not acknowledged. */
   ackPending: number
   ackPendingMax: number
-  /** Of those, given more than once. */
+  /** Of those, delivered more than once. */
   redelivered: number
-  /** Requests of workers that wait for something to do; 0 = nobody asks just now. */
+  /** Pull requests of workers that wait for messages; 0 = no worker is pulling just now. */
   waiting: number
 }
 
@@ -82,10 +83,10 @@ export async function consumerStatus (bus: Bus, { stream, durable_name: name }: 
   }
 }
 
-/** What comes after a place: how many messages, and when the first of them was stored (Unix ms; null = there are none).
- *  The server counts what is under the filter: not for every reader, but for an operator. Throws what `isUnanswered`
- *  knows, or JetStreamError. */
-export async function ahead (
+/** How many messages there are after a sequence, and when the first of them was stored (Unix ms; null = there are
+ *  none). The server counts what is under the filter: too costly for every reader, fine for an operator. Throws what
+ *  `isUnanswered` knows, or JetStreamError. */
+export async function messagesAfter (
   bus: Bus,
   stream: string,
   filter: string,
@@ -93,9 +94,39 @@ export async function ahead (
 ): Promise<{ count: number, firstMs: number | null }> {
   const count = await countAfter(bus, stream, filter, afterSeq)
   if (count === 0) return { count, firstMs: null }
-  const { message } = await api<{ message: { time: string } }>(bus, `STREAM.MSG.GET.${stream}`, {
-    seq: afterSeq + 1,
-    next_by_subj: filter
-  }, ANSWER_MS)
-  return { count, firstMs: Date.parse(message.time) }
+  const first = await getMessage(bus, stream, { seq: afterSeq + 1, next_by_subj: filter }, 'leader')
+  return { count, firstMs: first?.storedMs ?? null }
+}
+
+/** How long a stream keeps its messages, in ms; Infinity = for ever. Deadline 2 s. */
+export async function ageMsMax (bus: Bus, stream: string): Promise<number> {
+  const { ageMsMax } = await streamStatus(bus, stream)
+  return ageMsMax === 0 ? Infinity : ageMsMax
+}
+
+/** Up to here the consumer's messages are all acknowledged. Deadline 2 s. Throws JetStreamError when there is no such
+ *  consumer. */
+export async function ackFloorOf (bus: Bus, { stream, durable_name: name }: ConsumerPlan): Promise<number> {
+  const info = await api<{ ack_floor: { stream_seq: number } }>(
+    bus,
+    `CONSUMER.INFO.${stream}.${name}`,
+    undefined,
+    ANSWER_MS
+  )
+  return info.ack_floor.stream_seq
+}
+
+/** Subjects on one page of the server's answer. */
+const SUBJECTS_PAGE = 100_000
+
+/** Every subject under a filter that a stream holds messages on. */
+export async function subjectsUnder (bus: Bus, stream: string, filter: string): Promise<string[]> {
+  const found: string[] = []
+  for (;;) {
+    const request = { subjects_filter: filter, offset: found.length }
+    const { state } = await api<{ state: { subjects?: Record<string, number> } }>(bus, `STREAM.INFO.${stream}`, request)
+    const page = Object.keys(state.subjects ?? {})
+    found.push(...page)
+    if (page.length < SUBJECTS_PAGE) return found
+  }
 }

@@ -5,144 +5,169 @@ import { asError } from '#src/base/errors.ts'
 import type { Role } from '#src/base/role.ts'
 import type { Bus } from './connect.ts'
 
-/** One message to work on. Its acknowledgement may be forgotten by a crash: look at the facts before acting on a
- *  redelivered one. */
+/** One message to work on. A crash may lose its acknowledgement: read the facts before you act on a redelivered one. */
 export interface Job {
   subject: string
   seq: number
   bytes: Uint8Array
   redelivered: boolean
-  /** How often it was handed out, to anybody: from 1. */
-  turn: number
-  /** Done, never again. Only after what it led to is durable. */
+  /** How often it was delivered, to any worker: from 1. */
+  deliveryCount: number
+  /** Done for good. Only after what it led to is durable. */
   ack(): void
-  /** Again after so many ms; holds a pending place meanwhile, so only for short waits. */
-  again(delayMs: number): void
+  /** Redelivers it after so many ms. It counts as pending meanwhile, so only for short waits. */
+  retryAfter(delayMs: number): void
 }
 
 export interface WorkOptions {
   plan: ConsumerPlan
   name: string
-  /** Jobs under way at once; more wait on the server. */
+  /** Jobs in progress at once; more wait on the server. */
   concurrency: number
-  /** Ends when the job is settled. What it throws sends the job round again in 5 s. */
+  /** Resolves when the job is settled. When it rejects, the job is redelivered after 5 s. */
   handle(job: Job): Promise<void>
-  /** Makes the consumer again when it is missing on the server. */
+  /** Recreates the consumer when it is missing on the server. */
   repair(plan: ConsumerPlan): Promise<boolean>
   onError(error: Error): void
 }
 
-/** When told to stop, what was fetched and not begun is handed back for so long, or it would wait out its ack_wait. */
+/** On stop, messages that were fetched and not begun are handed back for so long, or they would wait out their
+ *  ack_wait. */
 const HANDBACK_MS = 100
-/** Longer than that, so that it does not come back here. */
+/** Longer than that, so that they are not redelivered here. */
 const NOT_HERE_MS = 1000
+const ERROR_RETRY_MS = 5000
+const REOPEN_MS = 250
 
-interface Held {
+interface InProgress {
   message: JsMsg
   settled: boolean
 }
 
 /** Works on a durable consumer's messages, shared with every process that does the same. */
 export function work (bus: Bus, options: WorkOptions): Role {
-  const held = new Map<number, Held>()
-  const stopping = new AbortController()
-  let unhealthyReason: string | null = 'starting'
-  let free: (() => void) | null = null
-  // Thrice within ack_wait: a job that takes long is not given to a second worker.
-  const alive = setInterval(() => {
-    for (const { message } of held.values()) message.working()
-  }, options.plan.ack_wait / 3e6)
+  return new Worker(bus, options)
+}
 
-  async function loop (): Promise<void> {
-    while (!stopping.signal.aborted) {
+class Worker implements Role {
+  readonly name: string
+  private readonly bus: Bus
+  private readonly options: WorkOptions
+  private readonly inProgress = new Map<number, InProgress>()
+  private readonly stopping = new AbortController()
+  private readonly keepAlive: NodeJS.Timeout
+  private readonly running: Promise<void>
+  private problem: string | null = 'starting'
+  private free: (() => void) | null = null
+
+  constructor (bus: Bus, options: WorkOptions) {
+    this.bus = bus
+    this.options = options
+    this.name = options.name
+    // Three times within ack_wait: a job that takes long is not redelivered to another worker.
+    this.keepAlive = setInterval(() => {
+      for (const { message } of this.inProgress.values()) message.working()
+    }, options.plan.ack_wait / 3e6)
+    this.running = this.run()
+  }
+
+  unhealthyReason (): string | null {
+    return this.problem
+  }
+
+  async stop (): Promise<void> {
+    this.stopping.abort()
+    await this.running
+    while (this.inProgress.size > 0) await sleep(20)
+    clearInterval(this.keepAlive)
+  }
+
+  private async run (): Promise<void> {
+    while (!this.stopping.signal.aborted) {
       try {
-        await consume(await open())
+        await this.consume(await this.open())
       } catch (error) {
-        tell(asError(error))
+        this.report(asError(error))
       }
-      await sleep(250, stopping.signal)
+      await sleep(REOPEN_MS, this.stopping.signal)
     }
   }
 
-  function tell (error: Error): void {
-    unhealthyReason = `${options.name}: ${error.message}`
-    options.onError(error)
+  private report (error: Error): void {
+    this.problem = `${this.name}: ${error.message}`
+    this.options.onError(error)
   }
 
-  async function open (): Promise<ConsumerMessages> {
-    await options.repair(options.plan)
-    const consumer = await bus.js.consumers.get(options.plan.stream, options.plan.durable_name)
+  private async open (): Promise<ConsumerMessages> {
+    const { plan, concurrency, repair } = this.options
+    await repair(plan)
+    const consumer = await this.bus.js.consumers.get(plan.stream, plan.durable_name)
     const messages = await consumer.consume({
-      max_messages: Math.max(2, options.concurrency),
+      max_messages: Math.max(2, concurrency),
       expires: 10_000,
       abort_on_missing_resource: true
     })
     const stop = () => {
-      free?.()
+      this.free?.()
       setTimeout(() => messages.stop(), HANDBACK_MS)
     }
-    stopping.signal.addEventListener('abort', stop, { once: true })
-    void messages.closed().then(() => stopping.signal.removeEventListener('abort', stop))
-    if (stopping.signal.aborted) stop()
-    unhealthyReason = null
+    const { signal } = this.stopping
+    signal.addEventListener('abort', stop, { once: true })
+    void messages.closed().then(() => signal.removeEventListener('abort', stop))
+    if (signal.aborted) stop()
+    this.problem = null
     return messages
   }
 
-  async function consume (messages: ConsumerMessages): Promise<void> {
+  private async consume (messages: ConsumerMessages): Promise<void> {
     for await (const message of messages) {
-      const known = held.get(message.seq)
-      // It came again while we are at it (the server restarted): the newest handle is the one to acknowledge.
+      const known = this.inProgress.get(message.seq)
+      // Redelivered while it is in progress (the server restarted): the newest message is the one to acknowledge.
       if (known !== undefined) known.message = message
-      else if (stopping.signal.aborted) message.nak(NOT_HERE_MS)
-      else void start(message)
-      if (held.size >= options.concurrency && !stopping.signal.aborted) {
+      else if (this.stopping.signal.aborted) message.nak(NOT_HERE_MS)
+      else void this.start(message)
+      if (this.inProgress.size >= this.options.concurrency && !this.stopping.signal.aborted) {
         await new Promise<void>(resolve => {
-          free = resolve
+          this.free = resolve
         })
       }
     }
     const reason = await messages.closed()
-    if (reason instanceof Error && !stopping.signal.aborted) tell(reason)
+    if (reason instanceof Error && !this.stopping.signal.aborted) this.report(reason)
   }
 
-  async function start (message: JsMsg): Promise<void> {
-    const entry: Held = { message, settled: false }
-    held.set(message.seq, entry)
-    const settle = (how: (message: JsMsg) => void) => {
-      if (entry.settled) return
-      entry.settled = true
-      how(entry.message)
-    }
-    const job: Job = {
-      subject: message.subject,
-      seq: message.seq,
-      bytes: message.data,
-      redelivered: message.redelivered,
-      turn: message.info.deliveryCount,
-      ack: () => settle(latest => latest.ack()),
-      // The server takes whole nanoseconds only, and a fraction of one as no delay at all.
-      again: delayMs => settle(latest => latest.nak(Math.ceil(delayMs)))
-    }
+  private async start (message: JsMsg): Promise<void> {
+    const entry: InProgress = { message, settled: false }
+    this.inProgress.set(message.seq, entry)
+    const job = jobOf(entry)
     try {
-      await options.handle(job)
+      await this.options.handle(job)
     } catch (error) {
-      options.onError(asError(error))
-      job.again(5000)
+      this.options.onError(asError(error))
+      job.retryAfter(ERROR_RETRY_MS)
     }
-    held.delete(message.seq)
-    free?.()
-    free = null
+    this.inProgress.delete(message.seq)
+    this.free?.()
+    this.free = null
   }
+}
 
-  const running = loop()
+/** Settled once: what comes later does nothing. */
+function jobOf (entry: InProgress): Job {
+  const { message } = entry
+  const settle = (how: (message: JsMsg) => void) => {
+    if (entry.settled) return
+    entry.settled = true
+    how(entry.message)
+  }
   return {
-    name: options.name,
-    unhealthyReason: () => unhealthyReason,
-    async stop () {
-      stopping.abort()
-      await running
-      while (held.size > 0) await sleep(20)
-      clearInterval(alive)
-    }
+    subject: message.subject,
+    seq: message.seq,
+    bytes: message.data,
+    redelivered: message.redelivered,
+    deliveryCount: message.info.deliveryCount,
+    ack: () => settle(latest => latest.ack()),
+    // The server takes whole nanoseconds only, and a fraction of one as no delay at all.
+    retryAfter: delayMs => settle(latest => latest.nak(Math.ceil(delayMs)))
   }
 }

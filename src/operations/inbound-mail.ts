@@ -1,8 +1,8 @@
 import type { InboundReceived } from '#streams/inbound/facts.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import type { Found } from '#src/nats/follow.ts'
-import { lastSequence } from '#src/nats/load.ts'
-import { findAfter, sequenceBefore } from '#src/nats/pages.ts'
+import { getMessage, lastSequence, sequenceBefore } from '#src/nats/get.ts'
+import { tryDecode, type DecodedMessage } from '#src/nats/message.ts'
+import { readMessages } from '#src/nats/range.ts'
 
 /** A mail that came in, as it was stored. */
 export interface InboundMailSummary {
@@ -81,16 +81,17 @@ async function readWindow (
   const mails: InboundMailSummary[] = []
   let [chars, unread] = [0, 0]
   for (let seq = afterSeq;;) {
-    const { found, ended } = await findAfter(bus, STREAM, { filter: null, afterSeq: seq }, endSeq - 1 - seq, BYTES_MAX)
-    for (const one of found.filter(({ seq: at }) => at < endSeq)) {
+    const position = { filter: null, afterSeq: seq }
+    const page = await readMessages(bus, STREAM, position, { max: endSeq - 1 - seq, bytesMax: BYTES_MAX })
+    for (const one of page.messages.filter(({ seq: at }) => at < endSeq).map(tryDecode)) {
       if (!isMail(one)) unread++
       else {
         mails.push(mailIn(one))
         chars += one.fact.data.raw.length
       }
     }
-    seq = found.at(-1)?.seq ?? endSeq
-    if (ended || seq >= endSeq - 1) return { mails, chars, unread }
+    seq = page.messages.at(-1)?.seq ?? endSeq
+    if (page.pending === 0 || seq >= endSeq - 1) return { mails, chars, unread }
   }
 }
 
@@ -100,8 +101,9 @@ export async function readInboundMailAt (
   bus: Bus,
   seq: number
 ): Promise<{ about: InboundMailSummary, raw: Buffer } | null> {
-  const { found: [one] } = await findAfter(bus, STREAM, { filter: null, afterSeq: seq - 1 }, 1, BYTES_MAX)
-  return one === undefined || one.seq !== seq || !isMail(one)
+  const message = await getMessage(bus, STREAM, { seq })
+  const one = message === null ? null : tryDecode(message)
+  return one === null || !isMail(one)
     ? null
     : { about: mailIn(one), raw: Buffer.from(one.fact.data.raw, 'base64') }
 }
@@ -111,7 +113,7 @@ interface FoundMail {
   fact: InboundReceived
 }
 
-function isMail (found: Pick<Found, 'seq' | 'fact'>): found is FoundMail {
+function isMail (found: Pick<DecodedMessage, 'seq' | 'fact'>): found is FoundMail {
   return found.fact?.type === 'inbound.received'
 }
 

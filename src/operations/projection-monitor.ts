@@ -72,8 +72,8 @@ export class ProjectionMonitor {
   constructor (options: ProjectionMonitorOptions) {
     const { bus, pool, log, servers, clock } = options
     this.options = options
-    const build = openRebuilder({ bus, pool, log, ...servers }).build
-    this.rebuilds = createRebuilds({ build, nowMs: () => clock.nowMs() })
+    const { rebuild } = openRebuilder({ bus, pool, log, ...servers })
+    this.rebuilds = createRebuilds({ rebuild, nowMs: () => clock.nowMs() })
   }
 
   /** `streams` = their status, as far as it is known. */

@@ -1,16 +1,16 @@
 import type { PoolClient, Submittable } from 'pg'
 import { json, Rows, Sql } from '#projections/define.ts'
-import type { Run } from './query.ts'
+import type { Execute } from './query.ts'
 import { qualified, type TableSet } from './table-sets.ts'
 
-/** Runs the statements of a projection, inside a transaction among the tables of its set, with their rows brought by
+/** Runs the statements of a projection, inside a transaction among the tables of its set, and writes their rows by
  *  COPY. */
 export interface Copier {
   /** Throws unique_violation where rows that are called new are there already, whatever the statement would do then. */
-  run(client: PoolClient, run: Run, statement: Sql): Promise<number>
+  execute(client: PoolClient, execute: Execute, statement: Sql): Promise<number>
 }
 
-/** Beyond the time a statement has in a transaction of run.ts. */
+/** Longer than a statement may take in a transaction of query.ts. */
 const SILENCE_MS = 31_000
 
 /** How a column's values are written. */
@@ -27,7 +27,8 @@ export function createCopier (set: TableSet): Copier {
     if (columns !== undefined) return columns
     const { rows } = await client.query<Columns[number]>(
       `
-      select attname as name, case when typcategory = 'A' then 'array' when typname in ('json', 'jsonb') then 'json' else 'plain' end as kind
+      select attname as name, case when typcategory = 'A' then 'array' when typname in ('json', 'jsonb') then 'json'
+        else 'plain' end as kind
       from pg_attribute join pg_type on pg_type.oid = atttypid
       where attrelid = $1::regclass and attnum > 0 and not attisdropped order by attnum`,
       [qualified(set, table).text]
@@ -37,15 +38,15 @@ export function createCopier (set: TableSet): Copier {
   }
 
   return {
-    async run (client, run, statement) {
+    async execute (client, execute, statement) {
       const at = statement.values.findIndex(value => value instanceof Rows)
-      if (at === -1) return await run(statement)
+      if (at === -1) return await execute(statement)
       const { table, rows, areNew } = statement.values[at] as Rows
       const columns = await columnsOf(client, table)
-      const target = areNew ? table : `given_${table}`
-      if (!areNew) await run(new Sql([`create temp table ${target} (like ${table}) on commit drop`], []))
+      const target = areNew ? table : `new_${table}`
+      if (!areNew) await execute(new Sql([`create temp table ${target} (like ${table}) on commit drop`], []))
       await copyInto(client, target, columns, rows)
-      return areNew ? rows.length : await run(without(statement, at, target))
+      return areNew ? rows.length : await execute(without(statement, at, target))
     }
   }
 }

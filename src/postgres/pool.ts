@@ -31,20 +31,19 @@ export function createPool (databaseUrl: string, log: Log): Pool {
     keepAlive: true,
     types: { getTypeParser }
   })
-  // An idle connection that breaks tells nobody else, and unheard it would end the process.
+  // An idle connection that breaks emits an error, which would end the process if nobody listened.
   pool.on(
     'error',
     error => log.warn({ code: errorCode(error), reason: error.message }, 'postgres dropped an idle connection')
   )
-  // Nor does one in a transaction that breaks between two statements: the next statement says so.
+  // So does one that breaks between two statements of a transaction: the next statement fails.
   pool.on('connect', client => client.on('error', () => {}))
   return Object.assign(pool, {
     unhealthyReason: () => pool.query('select 1').then(() => null, (error: Error) => `no answer: ${error.message}`)
   })
 }
 
-/** The views' schemas, beside whatever options the URL asks for: of two `options` the driver would take the URL's
- *  alone. */
+/** The projections' schemas, beside the options of the URL: of two `options` the driver would take the URL's alone. */
 function withSearchPath (databaseUrl: string): { connectionString: string, options: string } {
   const url = URL.canParse(databaseUrl) ? new URL(databaseUrl) : null
   const given = url?.searchParams.get('options') ?? ''
@@ -60,9 +59,9 @@ function getTypeParser (oid: number, format?: 'text' | 'binary'): (text: string)
   return oid === INT8 ? Number : types.getTypeParser(oid, format as 'text')
 }
 
-/** Classes of SQLSTATE, and states, that speak of the server and not of the statement: connection, too many of them,
- *  shutting down or starting up, a statement out of time; and of a database, schema or table that is not there: views
- *  are made in the background. Source: PostgreSQL appendix A. */
+/** Classes of SQLSTATE, and states, that concern the server and not the statement: connection, too many of them,
+ *  shutting down or starting up, a statement timeout; and a missing database, schema or table: projections are created
+ *  in the background. Source: PostgreSQL appendix A. */
 const SERVER_STATES = /^(08...|53300|57P0[1-5]|57014|3D000|3F000|42P01)$/
 const SOCKET_CODES = new Set([
   'ECONNREFUSED',
@@ -75,12 +74,13 @@ const SOCKET_CODES = new Set([
   'EAI_AGAIN',
   'ENOENT'
 ])
-/** What pg itself says when the line is gone; it has no codes for it. */
-const CLIENT_SAYS =
-  /^(Connection terminated|timeout exceeded when trying to connect|timeout expired|Query read timeout|Client (has encountered a connection error|was closed))/
+/** Messages of pg itself for a lost connection; it has no codes for them. */
+const CLIENT_ERRORS = new RegExp(
+  '^(Connection terminated|timeout exceeded when trying to connect|timeout expired|Query read timeout|' +
+    'Client (has encountered a connection error|was closed))'
+)
 
-/** Classes of SQLSTATE that speak of the values: data exception, integrity, and what is larger than the server can
- *  hold. */
+/** Classes of SQLSTATE that concern the values: data exception, integrity, and program limits. */
 const POISON_STATES = /^(22|23|54)/
 
 /** True when the statement's values are at fault: it would fail again with them, and without them it would not. */
@@ -88,17 +88,17 @@ export function isPoison (error: unknown): boolean {
   return error instanceof DatabaseError && POISON_STATES.test(error.code ?? '')
 }
 
-/** The states of what is not there, among those above. */
+/** Of those above, the states of a missing object. */
 const MISSING = /^(3D000|3F000|42P01)$/
 
-/** True when the view that was asked does not exist, or not yet. */
+/** True when the projection's tables do not exist, or not yet. */
 export function isMissing (error: unknown): boolean {
   return error instanceof DatabaseError && MISSING.test(error.code ?? '')
 }
 
-/** True when PostgreSQL is away or too slow to answer, or the view is not made yet: try again later, nothing is wrong
- *  with the statement. */
+/** True when PostgreSQL does not answer in time, or the projection's tables do not exist yet: try again later, nothing
+ *  is wrong with the statement. */
 export function isUnavailable (error: unknown): boolean {
   if (error instanceof DatabaseError) return SERVER_STATES.test(error.code ?? '')
-  return SOCKET_CODES.has(errorCode(error)) || (error instanceof Error && CLIENT_SAYS.test(error.message))
+  return SOCKET_CODES.has(errorCode(error)) || (error instanceof Error && CLIENT_ERRORS.test(error.message))
 }

@@ -3,7 +3,7 @@ import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { createKey, grantKey } from '#src/actions/key.ts'
 import { KEYS_MAX } from '#streams/key/decide.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
-import { lastSequence, loadFact } from '#src/nats/load.ts'
+import { getFact, lastSequence } from '#src/nats/get.ts'
 import type { Clock } from '#src/base/clock.ts'
 import { API_KEY, FROM, startTestApp, type Answer } from '../support/app.ts'
 import { LONG_ONLY } from '../support/long.ts'
@@ -85,7 +85,7 @@ t.test('the secret is nowhere in the log, and no hash of it in an answer', async
   const { appenders } = await openSecondServices(t, natsUrl)
   const facts: string[] = []
   for (let seq = await lastSequence(appenders.bus, 'CONTROL'); seq > 0; seq--) {
-    facts.push(JSON.stringify(await loadFact(appenders.bus, 'CONTROL', seq)))
+    facts.push(JSON.stringify(await getFact(appenders.bus, 'CONTROL', { seq })))
   }
   t.equal(facts.filter(fact => fact.includes(body.id)).length, 2)
   for (const secret of [body.key, rotated.body.key]) t.notOk(facts.some(fact => fact.includes(secret)))

@@ -6,7 +6,7 @@ import { causedBy, stamp } from '#src/actions/appenders.ts'
 import { suppressionHash } from '#src/actions/suppression-store.ts'
 import { suppress, unsuppress } from '#src/actions/suppression.ts'
 import { timestamp } from '#src/base/clock.ts'
-import { loadSubject } from '#src/nats/load.ts'
+import { readFacts } from '#src/nats/range.ts'
 import { startTestApp } from '../support/app.ts'
 import { LONG_ONLY } from '../support/long.ts'
 import { openOwnNats } from '../support/own-nats.ts'
@@ -28,11 +28,8 @@ const list = async (query = '', options: Options = {}) =>
 const listed = async (query = '', options: Options = {}) =>
   (await list(query, options)).data.map(({ address }: { address: string }) => address)
 const factsOf = async (address: string) =>
-  (await loadSubject(
-    services[0].appenders.bus,
-    'CONTROL',
-    subjects.suppression(FIRST_ACCOUNT, suppressionHash(address))
-  )).map(({ fact }) => fact)
+  (await readFacts(services[0].appenders.bus, 'CONTROL', subjects.suppression(FIRST_ACCOUNT, suppressionHash(address))))
+    .map(({ fact }) => fact)
 
 t.test('an address is suppressed by hand: 201, then 200 and no further fact', async t => {
   const made = await post({ address: 'Ada@Example.COM' })

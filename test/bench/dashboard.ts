@@ -6,7 +6,7 @@ import { projections } from '#projections/list.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
 import { connectBus } from '#src/nats/connect.ts'
 import { ensureTopology } from '#src/nats/ensure.ts'
-import { createView } from '#src/workers/projector/view.ts'
+import { createCheckpoints } from '#src/workers/projector/checkpoints.ts'
 import { createPool } from '#src/postgres/pool.ts'
 import { openPage, signIn, type Page } from '../support/browser.ts'
 import { crawl } from '../support/crawl.ts'
@@ -105,7 +105,7 @@ async function openSide (scope: Scope, emails: number): Promise<Side> {
   await loadMail(bus, emails)
   console.log(`  ${rate(emails)} emails are loaded`)
   const app = await startTestApp(scope, { natsUrl, databaseUrl })
-  const view = createView(bus, pool)
+  const view = createCheckpoints(bus, pool)
   await until(
     async () =>
       (await Promise.all(

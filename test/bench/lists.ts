@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { listEmails, type EmailFilters } from '#projections/emails/queries.ts'
 import type { EmailPage } from '#projections/emails/records.ts'
 import { sql, type Query } from '#projections/define.ts'
-import type { Place } from '#projections/place.ts'
+import type { PageCursor } from '#projections/cursor.ts'
 import { createLog } from '#src/base/log.ts'
 import { newId } from '#src/base/id.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
@@ -196,8 +196,8 @@ async function timed (pool: Pool, query: (round: number) => Query<unknown>): Pro
 }
 
 /** Where page 1,000 begins, by walking 100 at a time; null when there are not so many. */
-async function deepCursor (pool: Pool, filters: EmailFilters): Promise<Place | null> {
-  let cursor: Place | null = null
+async function deepCursor (pool: Pool, filters: EmailFilters): Promise<PageCursor | null> {
+  let cursor: PageCursor | null = null
   for (let walked = 0; walked < (DEEP_PAGE - 1) * LIMIT; walked += 100) {
     const page: EmailPage = await ask(pool, listEmails({ account: ACCOUNT, filters, limit: 100, cursor }))
     if (!page.has_more) return null

@@ -6,9 +6,9 @@ import { createAppenders, type Appenders } from '#src/actions/appenders.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
-import { openRebuilder, type Filled } from '#src/workers/projector/rebuild.ts'
+import { openRebuilder, type RebuildResult } from '#src/workers/projector/rebuild.ts'
 import { createProjectors } from '#src/workers/projector/projector.ts'
-import { createView } from '#src/workers/projector/view.ts'
+import { createCheckpoints } from '#src/workers/projector/checkpoints.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/query.ts'
 import { answerWith } from './child.ts'
@@ -24,7 +24,7 @@ export type RebuildQuestion =
     | { ask: 'stop' }
   )
 
-export interface Built extends Filled {
+export interface Built extends RebuildResult {
   /** Seconds until the last fact was read; the rest is indexes and the change of places. */
   readS: number
   /** Of this process, every half second, in MB. */
@@ -70,7 +70,7 @@ async function build (bus: Bus, pool: Pool, { natsUrl, databaseUrl }: RebuildQue
   const timer = setInterval(() => rssMb.push(Math.round(process.memoryUsage.rss() / 1e6)), EVERY_MS)
   const beginMs = performance.now()
   let readS = 0
-  const filled = await openRebuilder({ bus, pool, log, natsUrl, databaseUrl }).build(emails, {
+  const filled = await openRebuilder({ bus, pool, log, natsUrl, databaseUrl }).rebuild(emails, {
     why: 'the bench',
     signal: new AbortController().signal,
     onProgress: ({ stage }) => {
@@ -92,10 +92,10 @@ function serve (
     pool,
     log,
     projections: { emails },
-    build: openRebuilder({ bus, pool, log }).build
+    rebuild: openRebuilder({ bus, pool, log }).rebuild
   })
   const appenders = createAppenders(bus, systemClock)
-  const view = createView(bus, pool)
+  const view = createCheckpoints(bus, pool)
   const served: Served = { sent: 0, worstSendMs: 0, reads: 0, failed: 0, missing: 0, worstMs: 0 }
   const sent: string[] = []
   let goesOn = true

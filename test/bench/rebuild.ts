@@ -8,9 +8,9 @@ import { startEmbedded } from '#src/embedded/start.ts'
 import { connectBus } from '#src/nats/connect.ts'
 import { ensureTopology } from '#src/nats/ensure.ts'
 import { openRebuilder } from '#src/workers/projector/rebuild.ts'
-import { verifyView } from '#src/workers/projector/verify/view.ts'
+import { verifyProjection } from '#src/workers/projector/verify/projection.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
-import { liveSet, makeIndexes, makeTables } from '#src/postgres/table-sets.ts'
+import { liveSet, createIndexes, createTables } from '#src/postgres/table-sets.ts'
 import { startHelper, type Helper } from './child.ts'
 import type { Built, RebuildQuestion, Served } from './rebuild-child.ts'
 import { ms, print, rate, ratio } from './report.ts'
@@ -69,10 +69,10 @@ export async function benchRebuild (): Promise<Record<string, unknown>> {
     console.log(`  made anew in ${ms(busy.seconds)} s while mail came`)
     const { done: copiedBusy } = await whileServing(urls, EMAILS + served.sent, async () => await copy(pool))
     const found = report({ facts, alone, copied, busy, copiedBusy, served })
-    const { tables } = await verifyView(emails, {
+    const { tables } = await verifyProjection(emails, {
       bus,
       pool,
-      builder: openRebuilder({ bus, pool, log, ...urls }),
+      rebuilder: openRebuilder({ bus, pool, log, ...urls }),
       nowMs: Date.now,
       signal: new AbortController().signal,
       onProgress: () => {}
@@ -109,7 +109,7 @@ async function copy (pool: Pool): Promise<Copied> {
     await run(`set statement_timeout = ${LONG_MS}; set synchronous_commit = off; set maintenance_work_mem = '256MB'`)
     const { rows: [{ data_directory: folder }] } = await run('show data_directory')
     await run('begin')
-    await makeTables(client, raw)
+    await createTables(client, raw)
     await run('commit')
     const tables = ['emails', 'email_states', 'recipients', 'timeline']
     let rows = 0
@@ -121,7 +121,7 @@ async function copy (pool: Pool): Promise<Copied> {
     for (const table of tables) await run(`copy bench_copy.${table} from '${folder}/bench_${table}'`)
     const copyS = (performance.now() - beginMs) / 1000
     await run('begin')
-    await makeIndexes({ query: run } as typeof client, raw)
+    await createIndexes({ query: run } as typeof client, raw)
     await run('commit')
     const indexS = (performance.now() - beginMs) / 1000 - copyS
     await run('drop schema bench_copy cascade')

@@ -2,14 +2,13 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
-import { decodeFact } from '#streams/catalog.ts'
 import { LINK_MS } from '#streams/session/decide.ts'
 import { createLog } from '#src/base/log.ts'
 import { buildHttp, type HttpOptions } from '#src/http.ts'
 import { createMetrics } from '#src/servers/ops/metrics.ts'
 import { connectBus } from '#src/nats/connect.ts'
-import { lastSequence } from '#src/nats/load.ts'
-import { scan } from '#src/nats/scan.ts'
+import { lastSequence } from '#src/nats/get.ts'
+import { readFacts } from '#src/nats/range.ts'
 import { openPage, signIn } from '../support/browser.ts'
 import { jetpostHere } from '../support/command.ts'
 import { cookieOf, knock, visit, visitorWith, type Shown } from '../support/dashboard.ts'
@@ -491,10 +490,10 @@ t.test('the id of a request stands in what came of it', async t => {
     headers: { 'x-request-id': 'sign-out-of-ada' }
   })
   const told: string[] = []
-  await scan(bus, { stream: 'CONTROL', filters: ['control.*.session.>'], afterSeq: 0 }, ({ bytes }) => {
-    const { type, correlation } = decodeFact(bytes)
+  const facts = await readFacts(bus, 'CONTROL', 'control.*.session.>', 'leader')
+  for (const { fact: { type, correlation } } of facts) {
     if (correlation.endsWith('-of-ada')) told.push(`${type} ${correlation}`)
-  })
+  }
   t.strictSame(told, ['session.opened sign-in-of-ada', 'session.ended sign-out-of-ada'])
 })
 

@@ -2,7 +2,7 @@ import t from 'tap'
 import { decodeFact } from '#streams/catalog.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { scan } from '#src/nats/scan.ts'
+import { readRange } from '#src/nats/range.ts'
 import { crawl, dashboardRoutes, type Form, type Route } from '../support/crawl.ts'
 import { knock, visit } from '../support/dashboard.ts'
 import { CUSTOMER, openWorld, SUBJECT } from '../support/dashboard-world.ts'
@@ -172,13 +172,15 @@ async function written (bus: Bus): Promise<{ counts: Record<string, number>, ask
   const counts: Record<string, number> = {}
   const asked = new Map<string, string>()
   for (const stream of STREAMS) {
-    await scan(bus, { stream, afterSeq: 0 }, ({ bytes }) => {
-      const fact = decodeFact(bytes)
-      asked.set(fact.correlation, fact.account)
-      if (fact.account === FIRST_ACCOUNT && !BY_THE_CLOCK.test(fact.type)) {
-        counts[fact.type] = (counts[fact.type] ?? 0) + 1
+    for await (const messages of readRange(bus, { stream, afterSeq: 0 })) {
+      for (const { data } of messages) {
+        const fact = decodeFact(data)
+        asked.set(fact.correlation, fact.account)
+        if (fact.account === FIRST_ACCOUNT && !BY_THE_CLOCK.test(fact.type)) {
+          counts[fact.type] = (counts[fact.type] ?? 0) + 1
+        }
       }
-    })
+    }
   }
   return { counts, asked }
 }

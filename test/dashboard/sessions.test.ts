@@ -8,7 +8,7 @@ import {
 } from '#streams/session/decide.ts'
 import { createLog } from '#src/base/log.ts'
 import { connectBus } from '#src/nats/connect.ts'
-import { lastSequence } from '#src/nats/load.ts'
+import { lastSequence } from '#src/nats/get.ts'
 import { cookieOf, knock, visit } from '../support/dashboard.ts'
 import { API_KEY, startTestApp, type TestApp } from '../support/app.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { placeText } from '#projections/place.ts'
+import { cursorText } from '#projections/cursor.ts'
 import { openPage, signIn } from '../support/browser.ts'
 import { waysFrom } from '../support/crawl.ts'
 import { visit } from '../support/dashboard.ts'
@@ -275,7 +275,7 @@ t.test('filters stand in the URL, and lists go on page by page', async t => {
   for (const wide of ['since=0000-01-01T00:00', 'until=9999-12-31T23:59:59-23:00']) {
     t.match((await me.get(`${path}?${wide}`)).html, 'href="/dashboard/webhooks/deliveries/', wide)
   }
-  t.equal((await me.get(`${path}?cursor=${placeText({ at: '0000-01-01T00:00:00.000Z', id: 'whd_1' })}`)).status, 422)
+  t.equal((await me.get(`${path}?cursor=${cursorText({ at: '0000-01-01T00:00:00.000Z', id: 'whd_1' })}`)).status, 422)
   const { html: wrong } = await me.get(`${path}?state=delivered&email=ada@example.com&since=yesterday`)
   t.match(wrong, 'Deliveries of the last 24 hours', 'the endpoint is there all the same')
   t.match(wrong, '<option value="delivered" selected>')

@@ -7,8 +7,8 @@ import { sleep } from '#src/base/backoff.ts'
 import { createLog } from '#src/base/log.ts'
 import { choosePort } from '#src/embedded/ports.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
-import { lastSequence } from '#src/nats/load.ts'
-import { createView } from '#src/workers/projector/view.ts'
+import { lastSequence } from '#src/nats/get.ts'
+import { createCheckpoints } from '#src/workers/projector/checkpoints.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { atExit } from '../support/at-exit.ts'
 import { COMPILED } from '../support/compiled.ts'
@@ -237,7 +237,8 @@ async function cutOff (databaseUrl: string): Promise<void> {
   const client = new Client({ connectionString: databaseUrl, connectionTimeoutMillis: 5000 })
   await client.connect()
   await client.query(
-    'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()'
+    `select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid()`
   )
   await client.end()
 }
@@ -248,7 +249,7 @@ async function calm (bus: Bus, pools: Pool[]): Promise<void> {
   const ends = async () => (await Promise.all(streams.map(async stream => await lastSequence(bus, stream)))).join()
   await until(async () => {
     const before = await ends()
-    const views = pools.map(pool => createView(bus, pool))
+    const views = pools.map(pool => createCheckpoints(bus, pool))
     const seen = await Promise.all(
       views.flatMap(view =>
         Object.values(projections).map(async projection => await view.caughtUp(projection, 5000).catch(() => false))

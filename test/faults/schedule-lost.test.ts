@@ -9,7 +9,7 @@ import { createLog } from '#src/base/log.ts'
 import { readServers } from '#src/embedded/kept.ts'
 import { startApp } from '#src/main.ts'
 import { api } from '#src/nats/api.ts'
-import { loadMessages } from '#src/nats/load.ts'
+import { readMessages } from '#src/nats/range.ts'
 import { openBus } from '../support/bus.ts'
 import { openDnsServer } from '../support/dns-server.ts'
 import { startTestApp } from '../support/app.ts'
@@ -86,7 +86,9 @@ t.test(
     for (const address of to) mx.replies(address, { dot: { reply: '250 ok', afterMs: 3000 } })
     for (const address of to) await app.send({ to: address })
     const { bus } = await openBus(t, natsUrl)
-    await until(async () => (await loadMessages(bus, 'SCHEDULE', 'schedule.send.>', 20)).length > 5, 30_000)
+    const position = { filter: 'schedule.send.>', afterSeq: 0 }
+    const waiting = async () => (await readMessages(bus, 'SCHEDULE', position, { max: 20 })).messages.length
+    await until(async () => await waiting() > 5, 30_000)
     await api(bus, 'STREAM.DELETE.SCHEDULE', undefined)
     await until(() => new Set(mx.received.map(message => message.to)).size === to.length, RECOVERY_MS)
     t.equal(mx.received.length, to.length, 'each once')

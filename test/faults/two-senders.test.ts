@@ -8,7 +8,7 @@ import { systemClock, timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { ensureTopology } from '#src/nats/ensure.ts'
-import { loadSubject } from '#src/nats/load.ts'
+import { readFacts } from '#src/nats/range.ts'
 import { EmailRequested } from '#streams/email/facts.ts'
 import { subjects } from '#streams/subjects.ts'
 import { PLAIN } from '../support/facts.ts'
@@ -116,7 +116,7 @@ async function ask (bus: Bus, addresses: string[]): Promise<string[]> {
 /** The types of a recipient's facts once it is delivered, or time is up. */
 async function settled (bus: Bus, email: string, endMs: number): Promise<string[]> {
   for (;;) {
-    const types = (await loadSubject(bus, 'EMAILS', subjects.recipient(ACCOUNT, email, 0))).map(({ fact }) => fact.type)
+    const types = (await readFacts(bus, 'EMAILS', subjects.recipient(ACCOUNT, email, 0))).map(({ fact }) => fact.type)
     if (types.includes('email.delivered') || Date.now() > endMs) return types
     await sleep(100)
   }

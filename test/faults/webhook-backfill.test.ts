@@ -11,7 +11,8 @@ import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
-import { loadAfter } from '#src/nats/load.ts'
+import { decodeMessage } from '#src/nats/message.ts'
+import { readRange } from '#src/nats/range.ts'
 import { BodyCache } from '#src/workers/webhooks/body-cache.ts'
 import { startFanout } from '#src/workers/webhooks/fanout.ts'
 import type { AnyFact } from '#streams/catalog.ts'
@@ -54,11 +55,9 @@ function throughOf (facts: AnyFact[], webhook: string): number | null {
 /** All that has happened. */
 async function allFacts (rig: HookRig): Promise<Recorded<AnyFact>[]> {
   const found: Recorded<AnyFact>[] = []
-  for (;;) {
-    const page = await loadAfter(rig.appenders.bus, 'EMAILS', 'email.>', found.at(-1)?.seq ?? 0, 500)
-    if (page.length === 0) return found
-    found.push(...page)
-  }
+  const range = { stream: 'EMAILS', filters: ['email.>'], afterSeq: 0 }
+  for await (const messages of readRange(rig.appenders.bus, range)) found.push(...messages.map(decodeMessage))
+  return found
 }
 
 /** Who gets what: all from the start on, live or by the backfill and not by both. */

@@ -6,7 +6,7 @@ import { scheduleDelivery } from '#src/actions/delivery.ts'
 import { changeWebhook } from '#src/actions/webhook.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { follow } from '#src/nats/follow.ts'
-import { lastSequenceUnder } from '#src/nats/load.ts'
+import { lastSequenceUnder } from '#src/nats/get.ts'
 import { subjects } from '#streams/subjects.ts'
 import { hurry, openHookRig, type HookRig } from '../support/hook-rig.ts'
 import {

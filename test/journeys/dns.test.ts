@@ -8,7 +8,7 @@ import { openServices } from '#src/actions/open-services.ts'
 import { createLog } from '#src/base/log.ts'
 import { DnsUnavailable, openDns } from '#src/dns/resolve.ts'
 import { connectBus } from '#src/nats/connect.ts'
-import { loadSubject } from '#src/nats/load.ts'
+import { readFacts } from '#src/nats/range.ts'
 import { startDomainChecks } from '#src/workers/scheduler/domain-checks.ts'
 import { openBus } from '../support/bus.ts'
 import { openDnsServer, type DnsServer } from '../support/dns-server.ts'
@@ -121,7 +121,7 @@ async function openCheckers (t: Ending, servers: DnsServer[]) {
       ),
     now: (name: string) => services.directory.now.domains.get(name)!,
     types: async (name: string) =>
-      (await loadSubject(services.appenders.bus, 'CONTROL', subjects.domain(name))).map(({ fact }) => fact.type)
+      (await readFacts(services.appenders.bus, 'CONTROL', subjects.domain(name))).map(({ fact }) => fact.type)
   }
 }
 

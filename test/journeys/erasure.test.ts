@@ -3,7 +3,7 @@ import type { AnyFact } from '#streams/catalog.ts'
 import { pastOf } from '#streams/email/erase.ts'
 import { askedInLog, factsOf } from '#src/actions/email-past.ts'
 import { createLog } from '#src/base/log.ts'
-import { loadHistory } from '#src/nats/history.ts'
+import { readFacts } from '#src/nats/range.ts'
 import { createPool } from '#src/postgres/pool.ts'
 import { join } from 'node:path'
 import { openBus } from '../support/bus.ts'
@@ -187,14 +187,14 @@ t.test('a person is forgotten, and nobody else', async t => {
   })
 
   t.test('every gap in the log has its reason', async t => {
-    const told = (await loadHistory(bus, 'CONTROL', 'erasure.>')).flatMap((
+    const told = (await readFacts(bus, 'CONTROL', 'erasure.>', 'leader')).flatMap((
       { fact }
     ) => (fact.type === 'erasure.advanced' ? fact.data.deletes : []))
     for (const stream of ['REQUESTS', 'EMAILS', 'CONTROL', 'INBOUND']) {
       const reasons = new Set(told.filter(deletes => deletes.stream === stream).flatMap(({ seqs }) => seqs))
       t.same((await gapsIn(bus, stream)).filter(seq => !reasons.has(seq)), [], stream)
     }
-    const facts: AnyFact[] = (await loadHistory(bus, 'EMAILS', 'email.>')).map(({ fact }) => fact)
+    const facts: AnyFact[] = (await readFacts(bus, 'EMAILS', 'email.>', 'leader')).map(({ fact }) => fact)
     const erased = facts.filter(fact => fact.type === 'email.erased')
     t.same(erased.filter(({ data: { past } }) => past.length > 0).length, 7)
     for (const fact of erased) t.ok(pastOf(fact).every(({ fact: { data } }) => data.to === 'erased@erased.invalid'))

@@ -17,7 +17,7 @@ import {
   type InboundLimits,
   type InboundOptions
 } from '#src/servers/inbound-smtp/server.ts'
-import { lastSequence, loadFact } from '#src/nats/load.ts'
+import { getFact, lastSequence } from '#src/nats/get.ts'
 import { emptyDirectory } from '#streams/directory.ts'
 import { INBOUND_BYTES_MAX, type InboundReceived } from '#streams/inbound/facts.ts'
 import { openBus } from '../support/bus.ts'
@@ -55,7 +55,8 @@ async function open (
 }
 
 async function keptLast (): Promise<InboundReceived['data']> {
-  return (await loadFact(bus, 'INBOUND', await lastSequence(bus, 'INBOUND')))!.fact.data as InboundReceived['data']
+  return (await getFact(bus, 'INBOUND', { seq: await lastSequence(bus, 'INBOUND') }))!.fact
+    .data as InboundReceived['data']
 }
 
 async function greeted (port: number): Promise<Peer> {

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { createTokens } from '#src/content/token.ts'
-import { loadSubject } from '#src/nats/load.ts'
+import { readFacts } from '#src/nats/range.ts'
 import { subjects } from '#streams/subjects.ts'
 import { openBus } from '../support/bus.ts'
 import { startTestApp } from '../support/app.ts'
@@ -74,7 +74,7 @@ async function comesTo (t: Test, kind: string, outcome: string, to: string | str
 
 async function facts (id: string): Promise<string[]> {
   const found = await Promise.all(
-    [subjects.recipient, subjects.engagement].map(subject => loadSubject(bus, 'EMAILS', subject(FIRST_ACCOUNT, id, 0)))
+    [subjects.recipient, subjects.engagement].map(subject => readFacts(bus, 'EMAILS', subject(FIRST_ACCOUNT, id, 0)))
   )
   return found.flat().map(({ fact }) => fact.type)
 }

@@ -11,7 +11,7 @@ import { systemClock } from '#src/base/clock.ts'
 import { api } from '#src/nats/api.ts'
 import { openBlobs } from '#src/nats/blobs.ts'
 import { repair } from '#src/nats/ensure.ts'
-import { lastSequence } from '#src/nats/load.ts'
+import { lastSequence } from '#src/nats/get.ts'
 import { lastSequencesOf } from '#src/nats/lookup.ts'
 import { openRebuilder } from '#src/workers/projector/rebuild.ts'
 import { createProjectors } from '#src/workers/projector/projector.ts'
@@ -135,7 +135,7 @@ async function openDeliveryYard (t: Test, { follows = true } = {}) {
       pool,
       log,
       projections: { deliveries },
-      build: openRebuilder({ bus, pool, log }).build
+      rebuild: openRebuilder({ bus, pool, log }).rebuild
     })
     t.teardown(async () => {
       await Promise.all(projectors.map(projector => projector.stop()))
@@ -267,7 +267,7 @@ t.test('as long as the view is behind, nothing is asked for again', async t => {
     pool,
     log,
     projections: { deliveries },
-    build: openRebuilder({ bus, pool, log }).build
+    rebuild: openRebuilder({ bus, pool, log }).rebuild
   })
   t.teardown(async () => {
     await Promise.all(projectors.map(projector => projector.stop()))

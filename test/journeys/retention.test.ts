@@ -8,10 +8,10 @@ import { createAppenders, stamp } from '#src/actions/appenders.ts'
 import { systemClock, timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { api } from '#src/nats/api.ts'
-import { lastSequence } from '#src/nats/load.ts'
+import { lastSequence } from '#src/nats/get.ts'
 import { openRebuilder } from '#src/workers/projector/rebuild.ts'
 import { createProjectors } from '#src/workers/projector/projector.ts'
-import { verifyView } from '#src/workers/projector/verify/view.ts'
+import { verifyProjection } from '#src/workers/projector/verify/projection.ts'
 import { deleteAged } from '#src/workers/scheduler/retention.ts'
 import { waitFor } from '#src/postgres/checkpoint.ts'
 import { freshPool } from '../projections/view.ts'
@@ -23,7 +23,7 @@ const DAY_MS = 86_400_000
 const { bus } = await openBus(t)
 const pool = await freshPool(t)
 const builder = openRebuilder({ bus, pool, log })
-const projectors = createProjectors({ bus, pool, log, projections: { emails, stats }, build: builder.build })
+const projectors = createProjectors({ bus, pool, log, projections: { emails, stats }, rebuild: builder.rebuild })
 t.teardown(async () => {
   await Promise.all(projectors.map(projector => projector.stop()))
 })
@@ -58,7 +58,14 @@ async function rowsIn (table: string, column: string): Promise<string[]> {
 async function verified (): Promise<unknown> {
   const reports = await Promise.all(
     [emails, stats].map(async projection =>
-      await verifyView(projection, { bus, pool, builder, nowMs: Date.now, signal, onProgress: () => {} })
+      await verifyProjection(projection, {
+        bus,
+        pool,
+        rebuilder: builder,
+        nowMs: Date.now,
+        signal,
+        onProgress: () => {}
+      })
     )
   )
   return reports.flatMap(({ tables }) => tables).filter(({ missing, surplus, different }) =>

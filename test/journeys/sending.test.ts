@@ -450,7 +450,13 @@ t.test('the stream of schedules is deleted: what waited goes out all the same', 
     onRepair: () => soon(),
     timings: { retry: { firstS: 4, maxS: 4 } }
   })
-  const projectors = createProjectors({ bus, pool, log, projections, build: openRebuilder({ bus, pool, log }).build })
+  const projectors = createProjectors({
+    bus,
+    pool,
+    log,
+    projections,
+    rebuild: openRebuilder({ bus, pool, log }).rebuild
+  })
   const reconcile = startReconciler({
     bus,
     pool,

@@ -7,7 +7,7 @@ import { subjects } from '#streams/subjects.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { recipientRefOf, occasionNow, recordEngagement } from '#src/actions/recipient.ts'
 import { newId } from '#src/base/id.ts'
-import { loadSubject } from '#src/nats/load.ts'
+import { readFacts } from '#src/nats/range.ts'
 import { startHookSink } from '../support/hook-sink.ts'
 import { FROM, startTestApp, type TestApp } from '../support/app.ts'
 import { openOwnNats } from '../support/own-nats.ts'
@@ -68,7 +68,7 @@ async function mailed (fields: Record<string, unknown> = {}): Promise<Links & { 
 }
 
 async function marks (id: string, services = elsewhere): Promise<EngagementFact[]> {
-  return (await loadSubject(services.appenders.bus, 'EMAILS', subjects.engagement(FIRST_ACCOUNT, id, 0))).map((
+  return (await readFacts(services.appenders.bus, 'EMAILS', subjects.engagement(FIRST_ACCOUNT, id, 0))).map((
     { fact }
   ) => fact as EngagementFact)
 }

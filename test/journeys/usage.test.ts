@@ -5,8 +5,8 @@ import { monthAfter, monthOf, monthStartMs } from '#streams/usage/months.ts'
 import { subjects } from '#streams/subjects.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { createLog } from '#src/base/log.ts'
-import { loadSubject } from '#src/nats/load.ts'
-import { createView } from '#src/workers/projector/view.ts'
+import { readFacts } from '#src/nats/range.ts'
+import { createCheckpoints } from '#src/workers/projector/checkpoints.ts'
 import { startUsage } from '#src/workers/scheduler/usage.ts'
 import { createPool } from '#src/postgres/pool.ts'
 import { startTestApp } from '../support/app.ts'
@@ -28,20 +28,20 @@ const month = monthOf(Date.now())
 /** So many days into the month after this one. */
 const later = (days: number): number => monthStartMs(monthAfter(month)) + days * DAY_MS
 const closed = async (account = FIRST_ACCOUNT) =>
-  (await loadSubject(services.appenders.bus, 'CONTROL', subjects.usage(account, month))).map(({ fact }) =>
+  (await readFacts(services.appenders.bus, 'CONTROL', subjects.usage(account, month))).map(({ fact }) =>
     fact as UsageClosed
   )
 const monthly = async (query = '', key?: string) =>
   (await app.request('GET', `/api/stats?interval=month${query}`, key === undefined ? {} : { key })).body
 
 /** The role as another process has it, at another time. */
-function openMonths (nowMs: number, caughtUp = createView(services.appenders.bus, pool).caughtUp) {
+function openMonths (nowMs: number, caughtUp = createCheckpoints(services.appenders.bus, pool).caughtUp) {
   return startUsage({
     services: { appenders: { ...services.appenders, clock: { nowMs: () => nowMs } }, directory: services.directory },
     pool,
     log,
     everyMs: 30,
-    view: { caughtUp }
+    checkpoints: { caughtUp }
   })
 }
 
@@ -68,7 +68,7 @@ t.test('a month is closed from its fourth day on, by one of all processes, once,
   t.strictSame(await closed(), [], 'nor is a view that is behind counted')
 
   let asked = 0
-  const view = createView(services.appenders.bus, pool)
+  const view = createCheckpoints(services.appenders.bus, pool)
   const roles = [
     openMonths(later(3)),
     openMonths(later(9)),

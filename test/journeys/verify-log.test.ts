@@ -11,8 +11,9 @@ import { stamp } from '#src/actions/appenders.ts'
 import { newId } from '#src/base/id.ts'
 import { api } from '#src/nats/api.ts'
 import { openBlobs } from '#src/nats/blobs.ts'
-import { lastSequence, loadSubject } from '#src/nats/load.ts'
-import { proveLog, type LogReport } from '#src/workers/projector/verify/log.ts'
+import { lastSequence } from '#src/nats/get.ts'
+import { readFacts } from '#src/nats/range.ts'
+import { verifyLog, type LogVerification } from '#src/workers/projector/verify/log.ts'
 import { deferred, deliveryRequested } from '../support/facts.ts'
 import { openLived } from '../support/lived.ts'
 import { until } from '../support/wait.ts'
@@ -21,8 +22,8 @@ const { app, bus, pool, emails } = await openLived(t)
 const blobs = await openBlobs(bus)
 const { big, delivered: deliveredEmail } = emails
 
-const prove = async (laterMs = 0): Promise<LogReport> =>
-  await proveLog({
+const prove = async (laterMs = 0): Promise<LogVerification> =>
+  await verifyLog({
     bus,
     pool,
     nowMs: () => Date.now() + laterMs,
@@ -35,7 +36,7 @@ const usage = (month: string, cause: Partial<typeof CAUSE> | { causation: string
 
 /** What the log knew before the test in hand. */
 let before = new Set<string>()
-const counts = ({ found }: LogReport) => found.map(({ kind, count }) => `${kind} ${count}`).join(', ')
+const counts = ({ found }: LogVerification) => found.map(({ kind, count }) => `${kind} ${count}`).join(', ')
 
 /** Puts a message behind Jetpost's back; resolves to its sequence. */
 async function put (
@@ -50,23 +51,23 @@ async function put (
 }
 
 /** The last finding of a kind that this report has and the one before had not. */
-function example ({ found }: LogReport, kind: string): { where: string, says: string } | undefined {
+function example ({ found }: LogVerification, kind: string): { where: string, message: string } | undefined {
   return found.find(each => each.kind === kind)?.examples.findLast(({ where }) => !before.has(`${kind} ${where}`))
 }
 
 /** Proves again: one finding more of this kind, there, and nothing else. */
-async function finds (t: Test, kind: string, where: string, says: RegExp, laterMs = 0): Promise<void> {
+async function finds (t: Test, kind: string, where: string, message: RegExp, laterMs = 0): Promise<void> {
   const had = new Map(known.map(({ kind, count }) => [kind, count]))
   const report = await prove(laterMs)
-  t.match(example(report, kind), { where, says })
+  t.match(example(report, kind), { where, message })
   for (const { kind: other, count } of report.found) {
     t.equal(count - (had.get(other) ?? 0), other === kind ? 1 : 0, `${other}: ${counts(report)}`)
   }
   remember(report)
 }
 
-let known: LogReport['found'] = []
-function remember (report: LogReport): void {
+let known: LogVerification['found'] = []
+function remember (report: LogVerification): void {
   known = report.found
   before = new Set(known.flatMap(({ kind, examples }) => examples.map(({ where }) => `${kind} ${where}`)))
 }
@@ -109,7 +110,7 @@ t.test('two cannot be at it', async t => {
 })
 
 t.test("a message that was deleted behind Jetpost's back is a gap; what points at it adds nothing", async t => {
-  const [, delivered] = await loadSubject(bus, 'EMAILS', subjects.recipient(FIRST_ACCOUNT, deliveredEmail, 0))
+  const [, delivered] = await readFacts(bus, 'EMAILS', subjects.recipient(FIRST_ACCOUNT, deliveredEmail, 0))
   t.equal(delivered!.fact.type, 'email.delivered')
   await api(bus, 'STREAM.MSG.DELETE.EMAILS', { seq: delivered!.seq })
   await finds(t, 'gap', `EMAILS ${delivered!.seq}`, /^a message is gone, stored between .*Z and .*Z$/)
@@ -145,16 +146,21 @@ t.test('a fact on a subject that is not its own', async t => {
     t,
     'subject',
     `CONTROL ${seq}`,
-    /^usage.closed lies on usage.acc_first.2020-05 and belongs on usage.acc_first.2020-06$/
+    /^usage.closed is on usage.acc_first.2020-05 and belongs on usage.acc_first.2020-06$/
   )
 })
 
-t.test('a fact that says the request lies where another does', async t => {
+t.test('a fact whose request is at the sequence of another', async t => {
   const [one, other] = (await facts('REQUESTS')).filter(({ fact }) => fact.type === 'email.requested')
   const email = (one!.fact.data as { email: string }).email
   const moved = stamp(EmailMoved, CAUSE, { email, from: one!.seq, request: other!.seq }, Date.now())
   const seq = await put(subjects.moved(FIRST_ACCOUNT, email), moved)
-  await finds(t, 'pointer', `EMAILS ${seq}`, new RegExp(`REQUESTS ${other!.seq}, and it is not`))
+  await finds(
+    t,
+    'pointer',
+    `EMAILS ${seq}`,
+    new RegExp(`^names REQUESTS ${other!.seq} as the request of ${email}, which it is not$`)
+  )
 })
 
 t.test('a delivery of an event that is another', async t => {
@@ -164,7 +170,7 @@ t.test('a delivery of an event that is another', async t => {
     id: newId('ev', Date.now())
   }
   const seq = await put(subjects.delivery(webhookPartitionOf(fact.data.webhook)), fact)
-  await finds(t, 'pointer', `WEBHOOKS ${seq}`, /ev_other is EMAILS 1, and it is not/)
+  await finds(t, 'pointer', `WEBHOOKS ${seq}`, /^names EMAILS 1 as ev_other, which it is not$/)
 })
 
 t.test("a recipient's facts that cannot have come about", async t => {
@@ -178,7 +184,7 @@ t.test("a recipient's facts that cannot have come about", async t => {
   await finds(t, 'history', `EMAILS ${seq}`, /recipient 0: email.deferred follows email.delivered$/)
 })
 
-t.test('content without a request, once it is too old for one that is on its way; and a request without its content', async t => {
+t.test('content without a request, once that cannot be on its way; and a request without its content', async t => {
   await blobs.put('em_nobodys', Buffer.from('{}'))
   const report = await prove()
   t.equal(
@@ -191,7 +197,7 @@ t.test('content without a request, once it is too old for one that is on its way
   await blobs.remove(big)
   t.match(example(await prove(), 'object'), {
     where: /^REQUESTS/,
-    says: `the content of ${big} is not in the object store`
+    message: `the content of ${big} is not in the object store`
   })
   known = known.filter(({ kind }) => kind !== 'object')
 })
@@ -225,7 +231,7 @@ t.test('what an erasure says it deletes is explained, and so is what followed fr
   await api(bus, 'STREAM.MSG.DELETE.CONTROL', { seq })
   const found = await prove()
   t.match(example(found, 'gap'), { where: `CONTROL ${seq}` })
-  t.match(example(found, 'cause'), { says: new RegExp(forgotten.id) })
+  t.match(example(found, 'cause'), { message: new RegExp(forgotten.id) })
   const erasure = newId('era', Date.now())
   const data = {
     erasure,

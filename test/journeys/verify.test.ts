@@ -104,8 +104,8 @@ t.test('all is as it should be, while mail keeps coming', async t => {
 })
 
 t.test('and once they are', async t => {
-  const open =
-    "select from erasures where completed_at is null union all select from recipients where status in ('queued', 'sending')"
+  const open = `select from erasures where completed_at is null
+    union all select from recipients where status in ('queued', 'sending')`
   await until(async () => (await pool.query(open)).rowCount === 0)
   const all = await report()
   t.match(all, { ok: true, code: 0 })
@@ -123,10 +123,11 @@ t.test('and once they are', async t => {
 })
 
 for (const projection of Object.values(projections)) {
-  t.test(`${projection.name}: a row changed, one deleted and one added is found in each table, and nothing else; --repair mends it`, async t => {
+  t.test(`${projection.name}: rows changed, deleted and added are found in each table, and repaired`, async t => {
     const { schema } = liveSet(projection)
     const { rows } = await pool.query<{ table: string }>(
-      "select relname as table from pg_class where relnamespace = $1::regnamespace and relkind = 'r' and not relname in ('about', 'checkpoints', 'dead_letters')",
+      `select relname as table from pg_class where relnamespace = $1::regnamespace and relkind = 'r'
+      and not relname in ('metadata', 'checkpoints', 'dead_letters')`,
       [schema]
     )
     const done = new Map<string, Awaited<ReturnType<typeof wreck>>>()
@@ -148,7 +149,7 @@ for (const projection of Object.values(projections)) {
   })
 }
 
-t.test('what is dead-lettered is told, and that a view made anew has it dead-lettered too', async t => {
+t.test('dead letters are reported, and a rebuilt projection has them too', async t => {
   const { seq } = await bus.js.publish('template.acc_first.tpl_x', 'no fact')
   await until(async () =>
     (await pool.query(`select from ${liveSet(projections.templates).schema}.dead_letters`)).rowCount === 1
@@ -159,23 +160,23 @@ t.test('what is dead-lettered is told, and that a view made anew has it dead-let
   t.match(await run('log'), { code: 1, out: new RegExp(`1 cannot be read\\n    CONTROL ${seq}: it is not JSON`) })
 })
 
-t.test('two cannot be at the same view, and what one that died has left is no obstacle', async t => {
-  await pool.query('create schema jetpost_usage_1_verify; create table jetpost_usage_1_verify.about (x text)')
+t.test('two cannot verify the same projection, and what a dead one has left is no obstacle', async t => {
+  await pool.query('create schema jetpost_usage_1_verify; create table jetpost_usage_1_verify.metadata (x text)')
   const both = await Promise.allSettled([look(t), look(t)])
   t.same(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
-  t.match(both.find(({ status }) => status === 'rejected'), { reason: /wait until that is done/ })
+  t.match(both.find(({ status }) => status === 'rejected'), { reason: /wait until it is done/ })
   t.match(await run('usage'), { code: 0 })
-  const { rows } = await pool.query("select nspname from pg_namespace where nspname ~ '_verify$|_proof$'")
+  const { rows } = await pool.query("select nspname from pg_namespace where nspname ~ '_verify$'")
   t.same(rows, [], 'nothing is left')
 })
 
 async function look (_t: Test): Promise<unknown> {
   const { openRebuilder } = await import('#src/workers/projector/rebuild.ts')
-  const { verifyView } = await import('#src/workers/projector/verify/view.ts')
-  return await verifyView(projections.usage, {
+  const { verifyProjection } = await import('#src/workers/projector/verify/projection.ts')
+  return await verifyProjection(projections.usage, {
     bus,
     pool,
-    builder: openRebuilder({ bus, pool, log }),
+    rebuilder: openRebuilder({ bus, pool, log }),
     nowMs: Date.now,
     signal: new AbortController().signal,
     onProgress: () => {}

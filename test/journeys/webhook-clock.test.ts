@@ -1,6 +1,6 @@
 import t from 'tap'
 import { changeWebhook, deleteWebhook } from '#src/actions/webhook.ts'
-import { lastSequenceUnder, loadLast } from '#src/nats/load.ts'
+import { getFact, lastSequenceUnder } from '#src/nats/get.ts'
 import { fireNow } from '#src/nats/schedule.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Refusal } from '#streams/define.ts'
@@ -214,7 +214,9 @@ t.test('an idle endpoint that has failed before is judged by its retries, not by
   const [first] = await tryAt(app, beganMs + 6 * DAY_MS)
   await until(() => known(app, id).disabled !== null)
   t.equal(known(app, id).disabled, 'failing')
-  const disabled = await loadLast(rig.appenders.bus, 'CONTROL', subjects.webhook(rig.asker.account, id))
+  const disabled = await getFact(rig.appenders.bus, 'CONTROL', {
+    last_by_subj: subjects.webhook(rig.asker.account, id)
+  })
   t.match(
     disabled,
     { fact: { type: 'webhook.disabled', causation: first!.id } },

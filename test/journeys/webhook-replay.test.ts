@@ -9,7 +9,7 @@ import { idTimeMs, newId } from '#src/base/id.ts'
 import { createLog } from '#src/base/log.ts'
 import { openRebuilder } from '#src/workers/projector/rebuild.ts'
 import { createProjectors } from '#src/workers/projector/projector.ts'
-import { lastAtLeader } from '#src/nats/lookup.ts'
+import { getFact } from '#src/nats/get.ts'
 import { createPool } from '#src/postgres/pool.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { Refusal } from '#streams/define.ts'
@@ -40,7 +40,7 @@ async function openView (t: Ending, rig: HookRig) {
     pool,
     log,
     projections: { deliveries },
-    build: openRebuilder({ bus: rig.appenders.bus, pool, log }).build
+    rebuild: openRebuilder({ bus: rig.appenders.bus, pool, log }).rebuild
   })
   t.teardown(async () => {
     await Promise.all(projectors.map(projector => projector.stop()))
@@ -401,7 +401,7 @@ t.test('a backfill: each event since start_at arrives, and is asked for exactly 
 /** A replay's last fact, as the process that makes its next page reads it. */
 async function lastFact (rig: HookRig, webhook: string, replay: string) {
   const subject = subjects.replay(webhook, replay)
-  const { fact, seq } = (await lastAtLeader(rig.appenders.bus, 'WEBHOOKS', subject))!
+  const { fact, seq } = (await getFact(rig.appenders.bus, 'WEBHOOKS', { last_by_subj: subject }, 'leader'))!
   return { fact: replayFactIn(fact)!, seq, subject }
 }
 

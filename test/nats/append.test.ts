@@ -5,7 +5,7 @@ import { stamp } from '#src/actions/appenders.ts'
 import { newId } from '#src/base/id.ts'
 import { createAppender, type Append } from '#src/nats/append.ts'
 import { Conflict, LogUnavailable } from '#src/nats/errors.ts'
-import { loadSubject } from '#src/nats/load.ts'
+import { readFacts } from '#src/nats/range.ts'
 import { openBus } from '../support/bus.ts'
 import { requested } from '../support/facts.ts'
 
@@ -24,7 +24,7 @@ t.test('a hundred callers share commits, and each learns its own sequence', asyn
   const parts = Array.from({ length: 100 }, () => creation())
   const seqs = await Promise.all(parts.map(part => control.append([part])))
   for (const [i, part] of parts.entries()) {
-    const [stored] = await loadSubject(bus, 'CONTROL', part.subject)
+    const [stored] = await readFacts(bus, 'CONTROL', part.subject)
     t.equal(stored!.seq, seqs[i]![0])
     t.strictSame(stored!.fact, part.fact)
   }
@@ -66,7 +66,7 @@ t.test('a part is stored wholly or not at all', async t => {
   await control.append([taken])
   const mate = creation(undefined, 0)
   await t.rejects(control.append([mate, creation(taken.fact.account, 0)]), Conflict)
-  t.strictSame(await loadSubject(bus, 'CONTROL', mate.subject), [])
+  t.strictSame(await readFacts(bus, 'CONTROL', mate.subject), [])
   const [first, second] = await control.append([creation(undefined, 0), creation(undefined, 0)])
   t.equal(second, first! + 1)
 })
@@ -80,7 +80,7 @@ t.test('the same fact appended again is recognised as stored, with and without a
     const pair = [creation(undefined, expectedSeq), creation(undefined, expectedSeq)]
     const stored = await control.append(pair)
     t.strictSame(await control.append(pair), stored)
-    t.equal((await loadSubject(bus, 'CONTROL', part.subject)).length, 1)
+    t.equal((await readFacts(bus, 'CONTROL', part.subject)).length, 1)
   }
 })
 

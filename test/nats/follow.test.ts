@@ -27,7 +27,7 @@ function create (): Promise<number[]> {
 const consumers = async () =>
   (await api<{ consumers: string[] | null }>(bus, 'CONSUMER.NAMES.CONTROL', {})).consumers ?? []
 
-t.test('a follower whose consumer is lost goes on after the last fact it gave: each once, in order, and no consumer is left behind', async t => {
+t.test('a follower whose consumer is lost gives each fact once, in order, and leaves no consumer behind', async t => {
   const stopping = new AbortController()
   const seen: number[] = []
   let begun = 0

@@ -7,7 +7,7 @@ import { createAppenders, stamp } from '#src/actions/appenders.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { api } from '#src/nats/api.ts'
 import { isUnanswered } from '#src/nats/errors.ts'
-import { loadHistory, seek } from '#src/nats/history.ts'
+import { bisect, readFacts } from '#src/nats/range.ts'
 import { openBus } from '../support/bus.ts'
 import { ACCOUNT, delivered, opened, requested } from '../support/facts.ts'
 
@@ -23,7 +23,7 @@ const open = (email: string, n: number) => ({
   fact: opened({ email, n })
 })
 
-t.test('all of an email comes in the order of the log, over pages, each with the time it was stored at, and nothing of another', async t => {
+t.test('all facts of an email, and no others, in the order of the log, over pages, with the time of each', async t => {
   const before = Date.now()
   const own = [
     deliver('em_one', 0),
@@ -33,12 +33,16 @@ t.test('all of an email comes in the order of the log, over pages, each with the
   for (let i = 0; i < own.length; i += 200) {
     await Promise.all([...own.slice(i, i + 200), deliver(`em_other${i}`)].map(part => emails.append([part])))
   }
-  const facts = await loadHistory(bus, 'EMAILS', subjects.ofEmail(ACCOUNT, 'em_one'))
+  const facts = await readFacts(bus, 'EMAILS', subjects.ofEmail(ACCOUNT, 'em_one'), 'leader')
   t.same(facts.map(({ fact }) => fact.id).sort(), own.map(({ fact }) => fact.id).sort())
   t.same(facts.map(({ seq }) => seq), facts.map(({ seq }) => seq).sort((a, b) => a - b))
   t.ok(facts.every(({ storedMs }) => storedMs >= before - 1 && storedMs <= Date.now() + 1))
-  t.same((await loadHistory(bus, 'EMAILS', subjects.ofEmail('*', 'em_one'))).length, own.length, 'whosever it is')
-  t.same(await loadHistory(bus, 'EMAILS', subjects.ofEmail(ACCOUNT, 'em_none')), [])
+  t.same(
+    (await readFacts(bus, 'EMAILS', subjects.ofEmail('*', 'em_one'), 'leader')).length,
+    own.length,
+    'whosever it is'
+  )
+  t.same(await readFacts(bus, 'EMAILS', subjects.ofEmail(ACCOUNT, 'em_none'), 'leader'), [])
 })
 
 t.test('no answer is an error that tells so', async t => {
@@ -46,7 +50,7 @@ t.test('no answer is an error that tells so', async t => {
   await api(bus, 'STREAM.UPDATE.EMAILS', { ...config, allow_direct: false })
   t.teardown(async () => void await api(bus, 'STREAM.UPDATE.EMAILS', config))
   await t.rejects(
-    loadHistory(bus, 'EMAILS', subjects.ofEmail(ACCOUNT, 'em_one')).catch(error => {
+    readFacts(bus, 'EMAILS', subjects.ofEmail(ACCOUNT, 'em_one'), 'leader').catch(error => {
       throw isUnanswered(error) ? new Error('unanswered') : error
     }),
     { message: 'unanswered' }
@@ -75,7 +79,7 @@ t.test('what was asked is found by its record once the request is gone', async t
   const compare = (wanted: number) => (fact: AnyFact) =>
     (fact.type === 'email.recorded' ? fact.data.request : 0) - wanted
   const requestAt = async (wanted: number) => {
-    const found = await seek(bus, 'EMAILS', subjects.record(partition), compare(wanted))
+    const found = await bisect(bus, 'EMAILS', subjects.record(partition), compare(wanted))
     return found?.fact.type === 'email.recorded' ? found.fact.data.request : null
   }
   for (let wanted = 1; wanted <= 149; wanted++) {
@@ -83,7 +87,7 @@ t.test('what was asked is found by its record once the request is gone', async t
   }
   t.equal(await requestAt(150), null, 'after the last one')
   await emails.append([{ subject: subjects.recipient(ACCOUNT, id, 0), fact: delivered({ email: id, request: 77 }) }])
-  const facts = await loadHistory(bus, 'EMAILS', subjects.ofEmail(ACCOUNT, id))
+  const facts = await readFacts(bus, 'EMAILS', subjects.ofEmail(ACCOUNT, id), 'leader')
   t.match(await askedInLog(bus, id, facts), {
     id,
     account: ACCOUNT,

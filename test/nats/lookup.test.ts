@@ -10,7 +10,8 @@ import { api } from '#src/nats/api.ts'
 import { createAppender } from '#src/nats/append.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { isUnanswered } from '#src/nats/errors.ts'
-import { createLookup, factAtLeader, lastAtLeader } from '#src/nats/lookup.ts'
+import { getFact } from '#src/nats/get.ts'
+import { createLookup } from '#src/nats/lookup.ts'
 import { openBus } from '../support/bus.ts'
 import { LONG_ONLY } from '../support/long.ts'
 import { openOwnNats } from '../support/own-nats.ts'
@@ -142,23 +143,26 @@ t.test('beyond a bound nobody waits: the error comes at once', async t => {
 })
 
 t.test('the leader tells the last fact of a subject and its sequence, or that there is none', async t => {
-  t.equal(await lastAtLeader(bus, 'CONTROL', subjectOf('leader')), null)
+  t.equal(await getFact(bus, 'CONTROL', { last_by_subj: subjectOf('leader') }, 'leader'), null)
   await store(bus, ['leader'])
   const [seq] = await store(bus, ['leader'])
-  t.match(await lastAtLeader(bus, 'CONTROL', subjectOf('leader')), { seq, fact: { data: { address: 'leader' } } })
+  t.match(await getFact(bus, 'CONTROL', { last_by_subj: subjectOf('leader') }, 'leader'), {
+    seq,
+    fact: { data: { address: 'leader' } }
+  })
 })
 
 t.test('the leader tells the fact at a sequence, or that it is gone', async t => {
   const [seq] = await store(bus, ['placed'])
-  t.match(await factAtLeader(bus, 'CONTROL', seq!), {
+  t.match(await getFact(bus, 'CONTROL', { seq: seq! }, 'leader'), {
     seq,
     subject: subjectOf('placed'),
     fact: { data: { address: 'placed' } }
   })
-  t.equal(await factAtLeader(bus, 'CONTROL', seq! + 1), null)
+  t.equal(await getFact(bus, 'CONTROL', { seq: seq! + 1 }, 'leader'), null)
   await api(bus, 'STREAM.MSG.DELETE.CONTROL', { seq })
-  t.equal(await factAtLeader(bus, 'CONTROL', seq!), null)
-  await t.rejects(factAtLeader(bus, 'NONE', seq!))
+  t.equal(await getFact(bus, 'CONTROL', { seq: seq! }, 'leader'), null)
+  await t.rejects(getFact(bus, 'NONE', { seq: seq! }, 'leader'))
 })
 
 /** The parts of an answer as the server words them; forged, they say what no real server says on command. */
@@ -219,7 +223,7 @@ t.test('an answer that is not whole is an error, wherever the gap is', async t =
   ]
   for (const [what, answer] of wrong) {
     parts = answer
-    t.match(await unanswered(ask()), /^CONTROL cannot be looked up: /, what)
+    t.match(await unanswered(ask()), /^CONTROL cannot be read: /, what)
   }
   parts = [a, b, c, end(9)]
   t.strictSame(
@@ -258,7 +262,7 @@ t.test('silence is an error after 2 s, for who waits behind it too, and the next
 })
 
 t.test(
-  'a server that is killed and started again in the middle: errors perhaps, but nobody who is suppressed is taken for free',
+  'a server that is killed and restarted: errors perhaps, but no suppressed address is taken for free',
   LONG_ONLY,
   async t => {
     const server = await openOwnNats(t)

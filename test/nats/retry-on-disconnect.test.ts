@@ -10,7 +10,7 @@ import { api } from '#src/nats/api.ts'
 import { createAppender } from '#src/nats/append.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { isUnanswered } from '#src/nats/errors.ts'
-import { loadLast, lastSequence } from '#src/nats/load.ts'
+import { getFact, lastSequence } from '#src/nats/get.ts'
 import { createLookup } from '#src/nats/lookup.ts'
 import { openBus } from '../support/bus.ts'
 import { openLine, type Line } from '../support/line.ts'
@@ -48,7 +48,7 @@ t.test('a question that a connection breaks under is asked again on the next', a
   line.deafen()
   const asked = Promise.all([
     createLookup(bus, 'CONTROL').last([subjectOf('known')]),
-    loadLast(bus, 'CONTROL', subjectOf('known')),
+    getFact(bus, 'CONTROL', { last_by_subj: subjectOf('known') }),
     lastSequence(bus, 'CONTROL')
   ])
   await wait(50)
@@ -71,7 +71,7 @@ t.test('an append that a connection breaks under is stored once, and answered', 
   t.equal(await lastSequence(direct, 'CONTROL'), before + 1)
 })
 
-t.test('what was never sent is refused without a doubt, and while there is time it is sent when the connection is back', async t => {
+t.test('what was never sent is refused without doubt, or sent in time when the connection is back', async t => {
   const { line, bus } = await wired(t)
   line.cut()
   await until(() => bus.upSinceMs() === null)
@@ -79,8 +79,10 @@ t.test('what was never sent is refused without a doubt, and while there is time 
   const patient = append(bus, 'later', 20_000)
   line.mend()
   await patient
-  t.match(await loadLast(direct, 'CONTROL', subjectOf('later')), { fact: { data: { address: 'later' } } })
-  t.equal(await loadLast(direct, 'CONTROL', subjectOf('never')), null)
+  t.match(await getFact(direct, 'CONTROL', { last_by_subj: subjectOf('later') }), {
+    fact: { data: { address: 'later' } }
+  })
+  t.equal(await getFact(direct, 'CONTROL', { last_by_subj: subjectOf('never') }), null)
 })
 
 t.test('a change that a connection breaks under is not asked for twice: it may have been done', async t => {

@@ -67,7 +67,7 @@ t.test('a job that is sent round again for part of a millisecond stays away for 
     concurrency: 4,
     handle: async job => {
       seen.push({ sequence: job.seq, atMs: performance.now() })
-      if (seen.length < 2) job.again(1000 / 3)
+      if (seen.length < 2) job.retryAfter(1000 / 3)
       else job.ack()
     },
     repair: plan => repair(bus, plan, topology),
@@ -82,7 +82,7 @@ t.test('a job that is sent round again for part of a millisecond stays away for 
   t.ok(second!.atMs - first!.atMs > 300, `${second!.atMs - first!.atMs} ms`)
 })
 
-t.test('a schedule comes due, is replaced by a later one on its subject, and survives the loss of its stream', async t => {
+t.test('a schedule comes due, is replaced by a later one, and survives the loss of its stream', async t => {
   const due: string[] = []
   const worker = work(bus, {
     plan: consumerPlans.senderDue,
@@ -161,9 +161,12 @@ t.test('a stream of heartbeats made again has forgotten the living: nobody is de
   await until(() => judge.isDead('w_never'))
   await api(bus, 'STREAM.DELETE.HEARTBEATS', undefined)
   await ensureTopology(bus, topology)
-  const madeMs = Date.now()
-  while (Date.now() - madeMs < DEAD_MS - 300) {
-    t.equal(await judge.isDead('w_never'), false)
+  const { created } = await api<{ created: string }>(bus, 'STREAM.INFO.HEARTBEATS', undefined)
+  const isYoung = () => Date.now() - Date.parse(created) < DEAD_MS
+  while (isYoung()) {
+    const isDead = await judge.isDead('w_never')
+    // An answer that took too long may be true.
+    t.notOk(isDead && isYoung())
     await wait(100)
   }
   t.ok(judge.heardForMs() > DEAD_MS, 'although we were heard all the time')

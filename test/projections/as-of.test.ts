@@ -1,10 +1,10 @@
 import t, { type Test } from 'tap'
 import { sql } from '#projections/define.ts'
-import { askedIn } from '#projections/emails/asked.ts'
+import { requestedIn } from '#projections/emails/requested.ts'
 import { askedRow, asOf, findAsked, firstSchedule, type AskedRow, type Stored } from '#projections/emails/as-of.ts'
 import { emails } from '#projections/emails/project.ts'
 import { getEmail } from '#projections/emails/queries.ts'
-import { rolledUp, rollUp, RecipientStatus } from '#projections/emails/status.ts'
+import { rolledUp, rollUp, RecipientStatusSchema } from '#projections/emails/status.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { ERASED } from '#streams/address.ts'
@@ -37,7 +37,7 @@ import { apply, clear, freshPool } from './view.ts'
 
 t.test('the roll-up in memory is that of the tables, whatever the recipients are', async t => {
   const pool = await freshPool(t)
-  const all = RecipientStatus.anyOf.map(({ const: status }) => status)
+  const all = RecipientStatusSchema.anyOf.map(({ const: status }) => status)
   const sets = Array.from({ length: 2 ** all.length - 1 }, (_, i) => all.filter((_status, bit) => ((i + 1) >> bit) & 1))
   const rows = sets.flatMap((statuses, i) => statuses.flatMap(status => [{ i, status }, { i, status }]))
   const { text, values } = sql`select i, ${rollUp} as status from json_to_recordset(${
@@ -137,7 +137,7 @@ t.test('at any moment of a history it says what the view said then, and now what
     const asked = (await ask(pool, findAsked({ account: ACCOUNT, id })))!
     const scheduledAt = scheduleIn(t, asked, history)
     if (firstSchedule(asked) === undefined) moved++
-    const byLog = askedRow(askedIn(history.request)[0]!)
+    const byLog = askedRow(requestedIn(history.request)[0]!)
     for (const { atMs, answer } of [...moments, { atMs: Infinity, answer: plain(await live(pool, id)) }]) {
       t.same(plain(asOf(asked, scheduledAt, history.facts, atMs)), answer, `seed ${seed} at ${atMs}`)
       t.same(plain(asOf(byLog, scheduledAt, history.facts, atMs)), answer, `seed ${seed} at ${atMs}, without the view`)

@@ -2,7 +2,7 @@ import t from 'tap'
 import { deliveries } from '#projections/deliveries/project.ts'
 import type { Projection } from '#projections/define.ts'
 import { emails } from '#projections/emails/project.ts'
-import { createWriter, type Item } from '#src/workers/projector/write.ts'
+import { createWriter, type StreamItem } from '#src/workers/projector/write.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { liveSet } from '#src/postgres/table-sets.ts'
 import type { AnyFact } from '#streams/catalog.ts'
@@ -40,11 +40,11 @@ const STRANGE = [
   '\\"'
 ]
 
-function itemsOf (stream: string, facts: AnyFact[]): Item[] {
+function itemsOf (stream: string, facts: AnyFact[]): StreamItem[] {
   return recorded(facts).map(item => ({ stream, reason: '', ...item }))
 }
 
-async function write (pool: Pool, projection: Projection, chunks: Item[][], copies: boolean): Promise<void> {
+async function write (pool: Pool, projection: Projection, chunks: StreamItem[][], copies: boolean): Promise<void> {
   const writer = createWriter({
     pool,
     set: liveSet(projection),

@@ -15,7 +15,7 @@ import {
   type FailedDelivery,
   type WaitingDelivery
 } from '#projections/deliveries/queries.ts'
-import { placeText, type Place } from '#projections/place.ts'
+import { cursorText, type PageCursor } from '#projections/cursor.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import type { Pool } from '#src/postgres/pool.ts'
@@ -53,7 +53,7 @@ async function listed (
   account = ACCOUNT
 ): Promise<{ ids: string[], pages: number }> {
   const ids: string[] = []
-  for (let cursor: Place | null = null, pages = 1;; pages++) {
+  for (let cursor: PageCursor | null = null, pages = 1;; pages++) {
     const page = await ask(pool, listDeliveries({ account, filters, limit, cursor }))
     ids.push(...page.deliveries.map(({ id }) => id))
     if (page.nextCursor === null) return { ids, pages }
@@ -433,7 +433,7 @@ t.test('pages stay what they are while new deliveries come and old ones are aske
 
 t.test('a place is read back, and what is none of ours is not', async t => {
   const place = { at: timeAt(1), id: 'whd_one' }
-  t.strictSame(parsePlace(placeText(place)), place)
+  t.strictSame(parsePlace(cursorText(place)), place)
   const times = [
     '2026-02-30T00:00:00.000Z',
     '2026-99-30T00:00:00.000Z',
@@ -444,8 +444,8 @@ t.test('a place is read back, and what is none of ours is not', async t => {
     const text of [
       '',
       'x',
-      placeText({ ...place, id: "whd_'" }),
-      ...times.map(at => placeText({ ...place, at })),
+      cursorText({ ...place, id: "whd_'" }),
+      ...times.map(at => cursorText({ ...place, at })),
       'A'.repeat(1000)
     ]
   ) {
@@ -464,7 +464,7 @@ t.test('failures of an endpoint in a stretch of time are given by pages, without
   await apply(pool, deliveries, recorded(facts, 101))
   const range = { account: ACCOUNT, webhook: 'wh_one', from: facts[1]!.time, to: facts[6]!.time }
   const found: FailedDelivery[] = []
-  for (let after: Place | null = null;;) {
+  for (let after: PageCursor | null = null;;) {
     const page: FailedDelivery[] = await ask(pool, failedDeliveries(range, { limit: 3, after }))
     found.push(...page)
     if (page.length < 3) break

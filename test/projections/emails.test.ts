@@ -391,7 +391,7 @@ t.test('recipients are overdue when their time has passed and nothing was heard'
   )
 })
 
-t.test('recipients of whom nothing was ever heard are found among the emails on their way, page after page', async t => {
+t.test('recipients without any fact are found among the emails on their way, page after page', async t => {
   const pool = await freshPool(t)
   const two = [{ address: 'a@example.net', name: null, kind: 'to' as const }, {
     address: 'b@example.net',

@@ -13,7 +13,7 @@ import { isUnanswered } from '#src/nats/errors.ts'
 import { openRebuilder } from '#src/workers/projector/rebuild.ts'
 import { createProjectors, type Projector } from '#src/workers/projector/projector.ts'
 import { listDeadLetters } from '#src/workers/projector/dead-letters.ts'
-import { createView } from '#src/workers/projector/view.ts'
+import { createCheckpoints } from '#src/workers/projector/checkpoints.ts'
 import { moveCheckpoints, readPositions, waitFor } from '#src/postgres/checkpoint.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { ask, inTransaction } from '#src/postgres/query.ts'
@@ -39,7 +39,7 @@ function project (t: Ending, bus: Bus, pool: Pool): Projector {
     pool,
     log,
     projections: { emails },
-    build: openRebuilder({ bus, pool, log }).build
+    rebuild: openRebuilder({ bus, pool, log }).rebuild
   })
   t.teardown(() => projector!.stop())
   return projector!
@@ -76,7 +76,7 @@ async function until (holds: () => boolean | Promise<boolean>, timeoutMs = 20_00
 t.test('a read that waits for its view sees what was written before it', async t => {
   const { bus, appenders } = await openBus(t)
   const pool = await freshPool(t)
-  const view = createView(bus, pool)
+  const view = createCheckpoints(bus, pool)
   t.equal(await view.caughtUp(emails), true, 'empty streams have nothing to wait for')
   await mail(appenders, 0, 1)
   t.equal(await view.caughtUp(emails, 1000), false, 'nobody projects')
@@ -105,7 +105,7 @@ t.test('a read that NATS leaves without an answer says so, and does not blame Po
   }
   const silent = { ...bus, nc: Object.create(bus.nc, { request: { value: request } }) as typeof bus.nc }
   const reading = answerFrom(
-    { pool, view: createView(silent, pool) },
+    { pool, checkpoints: createCheckpoints(silent, pool) },
     emails,
     getEmail({ account: ACCOUNT, id: 'em_0' })
   )
@@ -115,7 +115,7 @@ t.test('a read that NATS leaves without an answer says so, and does not blame Po
 t.test('subjects the projection does not read hold nobody up', async t => {
   const { bus, appenders } = await openBus(t)
   const pool = await freshPool(t)
-  const view = createView(bus, pool)
+  const view = createCheckpoints(bus, pool)
   project(t, bus, pool)
   await mail(appenders, 0, 1)
   t.equal(await view.caughtUp(emails, 10_000), true)
@@ -138,16 +138,18 @@ t.test('of two projectors only one writes a range, and nothing is lost', async t
     await mail(appenders, i * 20, 20)
     await sleep(30)
   }
-  t.equal(await createView(bus, pools[0]!).caughtUp(emails, 10_000), true)
+  t.equal(await createCheckpoints(bus, pools[0]!).caughtUp(emails, 10_000), true)
   t.equal(await deliveredCount(pools[0]!), 200)
   t.strictSame(await readPositions(pools[0]!, liveSet(emails)), { REQUESTS: 200, EMAILS: 400 })
   // The one that has been writing goes away: the other takes over.
   await projectors[0]!.stop()
   await mail(appenders, 200, 5)
-  t.equal(await createView(bus, pools[0]!).caughtUp(emails, 10_000), true)
+  t.equal(await createCheckpoints(bus, pools[0]!).caughtUp(emails, 10_000), true)
   t.equal(await deliveredCount(pools[0]!), 205)
   const { rows: gaps } = await pools[0]!.query(`select * from (
-    select stream, before, lag(after, 1, 0::bigint) over (partition by stream order by n) as expected from moves) as moves where before <> expected`)
+    select stream, before, lag(after, 1, 0::bigint) over (partition by stream order by n) as expected
+      from moves) as moves
+    where before <> expected`)
   t.strictSame(gaps, [], 'each range follows the one before')
 })
 
@@ -156,7 +158,8 @@ async function recordMoves (pool: Pool): Promise<void> {
   await pool.query(`
     create table moves (n serial, stream text, before bigint, after bigint);
     create function record_move () returns trigger language plpgsql as $$ begin
-      insert into moves (stream, before, after) values (new.stream, case when tg_op = 'INSERT' then 0 else old.position end, new.position);
+      insert into moves (stream, before, after) values
+        (new.stream, case when tg_op = 'INSERT' then 0 else old.position end, new.position);
       return null;
     end $$;
     create trigger record_move after insert or update on ${
@@ -194,7 +197,7 @@ t.test('PostgreSQL may be away: the projection waits, says so and catches up', a
   t.teardown(() => pool.end())
   const projector = project(t, bus, pool)
   await mail(appenders, 0, 10)
-  t.equal(await createView(bus, pool).caughtUp(emails, 10_000), true)
+  t.equal(await createCheckpoints(bus, pool).caughtUp(emails, 10_000), true)
   line.cut()
   await mail(appenders, 10, 10)
   t.ok(await until(() => projector.unhealthyReason() !== null))
@@ -202,7 +205,7 @@ t.test('PostgreSQL may be away: the projection waits, says so and catches up', a
   t.ok(projector.lag().seconds > 0)
   line.mend()
   t.equal(await until(() => projector.unhealthyReason() === null), true)
-  t.equal(await createView(bus, pool).caughtUp(emails, 10_000), true)
+  t.equal(await createCheckpoints(bus, pool).caughtUp(emails, 10_000), true)
   t.equal(await deliveredCount(pool), 20)
 })
 
@@ -211,7 +214,7 @@ t.test('a commit that a crash took is made again', async t => {
   const pool = await freshPool(t)
   project(t, bus, pool)
   await mail(appenders, 0, 5)
-  t.equal(await createView(bus, pool).caughtUp(emails, 10_000), true)
+  t.equal(await createCheckpoints(bus, pool).caughtUp(emails, 10_000), true)
   const expected = await allRows(pool, 'emails')
   await pool.query('truncate emails, email_states, recipients, timeline, ' + `${liveSet(emails).schema}.checkpoints`)
   await mail(appenders, 5, 1)
@@ -227,7 +230,7 @@ t.test('a fact that cannot be read is dead-lettered with the reason, and its pro
   await mail(appenders, 0, 1)
   await bus.js.publish('email.0.acc_test.em_x.0', JSON.stringify({ type: 'email.unheard_of' }))
   await mail(appenders, 1, 1)
-  t.equal(await createView(bus, pool).caughtUp(emails, 10_000), true)
+  t.equal(await createCheckpoints(bus, pool).caughtUp(emails, 10_000), true)
   t.equal(await deliveredCount(pool), 2)
   t.strictSame(await listDeadLetters(pool, liveSet(emails)), [
     { stream: 'EMAILS', seq: 3, subject: 'email.0.acc_test.em_x.0', reason: 'unknown fact type "email.unheard_of"' }
@@ -242,7 +245,7 @@ t.test('what the tables do not take is dead-lettered alone, and taken once they 
   await pool.query("alter table emails add constraint picky check (id <> 'em_0003')")
   const projector = project(t, bus, pool)
   await mail(appenders, 0, 8)
-  t.equal(await createView(bus, pool).caughtUp(emails, 10_000), true)
+  t.equal(await createCheckpoints(bus, pool).caughtUp(emails, 10_000), true)
   t.equal((await pool.query('select id from emails')).rows.length, 7)
   t.match(await listDeadLetters(pool, liveSet(emails)), [{ stream: 'REQUESTS', reason: /picky/ }])
   t.equal(projector.deadLetters(), 1)

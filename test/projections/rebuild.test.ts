@@ -11,12 +11,12 @@ import { createAppenders, type Appenders } from '#src/actions/appenders.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { lastSequence } from '#src/nats/load.ts'
-import { dropSet, openRebuilder, type Rebuilder, type Progress } from '#src/workers/projector/rebuild.ts'
+import { lastSequence } from '#src/nats/get.ts'
+import { dropSet, openRebuilder, type Rebuilder, type RebuildProgress } from '#src/workers/projector/rebuild.ts'
 import { listDeadLetters } from '#src/workers/projector/dead-letters.ts'
 import { createProjectors, type Projector } from '#src/workers/projector/projector.ts'
-import { swap, tidy } from '#src/workers/projector/swap.ts'
-import { createView } from '#src/workers/projector/view.ts'
+import { swap, dropUnused } from '#src/workers/projector/swap.ts'
+import { createCheckpoints } from '#src/workers/projector/checkpoints.ts'
 import { createWriter, Overtaken } from '#src/workers/projector/write.ts'
 import { readPositions } from '#src/postgres/checkpoint.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
@@ -69,7 +69,7 @@ function follow (
     pool,
     log,
     projections: { [projection.name]: projection },
-    build: builder.build
+    rebuild: builder.rebuild
   })
   t.teardown(() => projector!.stop())
   return projector!
@@ -77,7 +77,7 @@ function follow (
 
 const unhurried = { signal: new AbortController().signal, onProgress: () => {} }
 const rebuild = (builder: Rebuilder, projection: Projection = emails) =>
-  builder.build(projection, { ...unhurried, why: 'a test' })
+  builder.rebuild(projection, { ...unhurried, why: 'a test' })
 
 /** All rows of a set, each table sorted. */
 async function rowsOf (pool: Pool, { schema }: TableSet): Promise<Record<string, string[]>> {
@@ -102,7 +102,7 @@ async function mail (appenders: Appenders, email: string): Promise<void> {
 }
 
 const seen = async ({ bus, pool }: Pick<Ground, 'bus' | 'pool'>): Promise<boolean> =>
-  await createView(bus, pool).caughtUp(emails, 10_000)
+  await createCheckpoints(bus, pool).caughtUp(emails, 10_000)
 
 t.test('a view that is made anew comes out equal, while mail comes and is read at once', async t => {
   const ground = await openGround(t)
@@ -110,7 +110,7 @@ t.test('a view that is made anew comes out equal, while mail comes and is read a
   await loadMail(bus, 600)
   follow(t, ground)
   t.ok(await seen(ground))
-  const view = createView(bus, pool)
+  const view = createCheckpoints(bus, pool)
   let goesOn = true
   const failed: string[] = []
   let reads = 0
@@ -145,12 +145,13 @@ t.test('a view that is made anew comes out equal, while mail comes and is read a
   t.ok(reads > 20, `${reads} reads`)
   t.ok(await seen(ground))
   const check = { projection: emails, schema: 'jetpost_emails_1_verify' }
-  await builder.fill(check, unhurried)
+  await builder.rebuildSet(check, unhurried)
   await builder.advance(check, await readPositions(pool, liveSet(emails)), unhurried.signal)
   t.strictSame(await readPositions(pool, check), await readPositions(pool, liveSet(emails)))
   t.strictSame(await rowsOf(pool, check), await rowsOf(pool, liveSet(emails)))
   const { rows: indexes } = await pool.query(
-    "select schemaname, count(*)::int as n from pg_indexes where schemaname like 'jetpost_emails_1%' group by 1 order by 1"
+    `select schemaname, count(*)::int as n from pg_indexes
+    where schemaname like 'jetpost_emails_1%' group by 1 order by 1`
   )
   t.match(
     indexes,
@@ -166,11 +167,11 @@ t.test('what is told again by records is read once: rows are as from the request
     projection: emails,
     schema
   })) as [TableSet, TableSet]
-  const { facts: read } = await builder.fill(fromRecords, unhurried)
+  const { facts: read } = await builder.rebuildSet(fromRecords, unhurried)
   // From the partition on whose last record is the oldest: which that is, the ids decide.
   t.ok(read < facts + 200, `${read} read of ${facts} facts and 300 requests`)
   const plain = { ...emails, streams: emails.streams.map(({ stream, filter }) => ({ stream, filter })) }
-  t.equal((await builder.fill({ ...fromAll, projection: plain }, unhurried)).facts, facts + 300)
+  t.equal((await builder.rebuildSet({ ...fromAll, projection: plain }, unhurried)).facts, facts + 300)
   t.strictSame(await rowsOf(pool, fromRecords), await rowsOf(pool, fromAll))
 })
 
@@ -198,7 +199,9 @@ t.test('a builder that is killed at any moment is gone on from by the next', LON
     return { child, ended: new Promise<string>(resolve => child.on('close', () => resolve(out))) }
   }
   const progress = async () =>
-    await pool.query<{ position: number }>('select position from jetpost_emails_1_build.progress order by part, stream')
+    await pool.query<{ position: number }>(
+      'select position from jetpost_emails_1_rebuild.progress order by part, stream'
+    )
       .then(({ rows }) => rows.map(({ position }) => position), () => null)
   let before: number[] = []
   for (let kills = 0; kills < (LONG ? 3 : 2); kills++) {
@@ -216,7 +219,7 @@ t.test('a builder that is killed at any moment is gone on from by the next', LON
   t.strictSame(await rowsOf(pool, liveSet(emails)), expected, 'the live one is as it was')
   await until(async () =>
     (await pool.query(
-      "select from pg_stat_activity where application_name = 'jetpost builder' and datname = current_database()"
+      "select from pg_stat_activity where application_name = 'jetpost rebuild' and datname = current_database()"
     )).rowCount === 0
   )
   const [made] = (await start().ended).split('\n').map(line => JSON.parse(line || '{}'))
@@ -273,7 +276,7 @@ t.test('of two at once the second hears of the first', async t => {
   const results = await Promise.allSettled([rebuild(builder), rebuild(builder)])
   t.strictSame(results.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
   t.match(results.find(({ status }) => status === 'rejected'), {
-    reason: { message: 'The view emails is being made by another process: wait until it is done.' }
+    reason: { message: 'Another process is rebuilding the projection emails: wait until it is done.' }
   })
   t.equal((await pool.query('select from emails')).rowCount, 200)
 })
@@ -281,14 +284,15 @@ t.test('of two at once the second hears of the first', async t => {
 t.test('who loses the connection that holds the lock does not go on', async t => {
   const { bus, pool, builder } = await openGround(t)
   await loadMail(bus, 200)
-  const cut = ({ stage }: Progress) => {
+  const cut = ({ stage }: RebuildProgress) => {
     if (stage === 'indexes') {
       void pool.query(
-        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'jetpost builder' and datname = current_database()"
+        `select pg_terminate_backend(pid) from pg_stat_activity
+          where application_name = 'jetpost rebuild' and datname = current_database()`
       )
     }
   }
-  await t.rejects(builder.build(emails, { ...unhurried, why: 'a test', onProgress: cut }))
+  await t.rejects(builder.rebuild(emails, { ...unhurried, why: 'a test', onProgress: cut }))
   t.equal((await pool.query('select from emails')).rowCount, 0, 'the live one is as it was')
   await rebuild(builder)
   t.equal((await pool.query('select from emails')).rowCount, 200)
@@ -300,7 +304,7 @@ t.test('a batch that waits while the views change places is not written into the
   await rebuild(builder)
   await mail(appenders, 'em_3')
   const [live, making] = [liveSet(emails), rebuildingSet(emails)]
-  await builder.fill(making, unhurried)
+  await builder.rebuildSet(making, unhurried)
   const stale = await readPositions(pool, live)
   const positions = { ...stale }
   const writer = createWriter({ pool, set: live, onDeadLetter: () => t.fail('nothing is at fault') })
@@ -324,7 +328,8 @@ t.test('a batch that waits while the views change places is not written into the
       t.strictSame(await readPositions(pool, live), held, 'who reads is not held up')
       await until(async () =>
         (await pool.query(
-          'select from pg_locks join pg_database d on d.oid = database where not granted and datname = current_database()'
+          `select from pg_locks join pg_database d on d.oid = database
+          where not granted and datname = current_database()`
         )).rowCount === 1
       )
     })
@@ -371,9 +376,9 @@ t.test('a view of another log is made anew, and says why', async t => {
     pool: ground.pool,
     builder: {
       ...builder,
-      build: (projection, options) => {
+      rebuild: (projection, options) => {
         why = options.why
-        return builder.build(projection, options)
+        return builder.rebuild(projection, options)
       }
     }
   })
@@ -401,7 +406,8 @@ t.test('another version stands beside the one that is served, and changed texts 
   t.strictSame(await rowsOf(pool, liveSet(next)), await rowsOf(pool, liveSet(emails)))
   await newer.stop()
   await pool.query(
-    "update jetpost_emails_99.about set fingerprint = 'of other texts'; alter table jetpost_emails_99.emails drop column search cascade"
+    `update jetpost_emails_99.metadata set fingerprint = 'of other SQL';
+    alter table jetpost_emails_99.emails drop column search cascade`
   )
   const again = follow(t, ground, next)
   await until(() => again.unhealthyReason() === null)
@@ -430,32 +436,34 @@ t.test('what is left over is dropped, and nothing that is in use', async t => {
     'jetpost_emails_2',
     'jetpost_emails_1_old',
     'jetpost_emails_1_verify',
-    'jetpost_emails_3_build',
-    'jetpost_emails_4_build'
+    'jetpost_emails_3_rebuild',
+    'jetpost_emails_4_rebuild'
   ]
   for (const schema of left) {
     await pool.query(
-      `create schema ${schema}; create table ${schema}.about (used_at timestamptz); insert into ${schema}.about select now() - interval '8 days'`
+      `create schema ${schema}; create table ${schema}.metadata (used_at timestamptz);
+      insert into ${schema}.metadata select now() - interval '8 days'`
     )
   }
   await pool.query(
-    "update jetpost_emails_2.about set used_at = now() - interval '1 day'; update jetpost_emails_4_build.about set used_at = now()"
+    `update jetpost_emails_2.metadata set used_at = now() - interval '1 day';
+    update jetpost_emails_4_rebuild.metadata set used_at = now()`
   )
   const holder = await pool.connect()
   await holder.query("select pg_advisory_lock(hashtextextended('jetpost_emails_1_verify', 0))")
-  const dropped = await tidy(pool, emails)
+  const dropped = await dropUnused(pool, emails)
   holder.release(true)
-  t.strictSame(dropped.toSorted(), ['jetpost_emails_0', 'jetpost_emails_1_old', 'jetpost_emails_3_build'])
+  t.strictSame(dropped.toSorted(), ['jetpost_emails_0', 'jetpost_emails_1_old', 'jetpost_emails_3_rebuild'])
   t.strictSame(await setsOf(pool), [
     'jetpost_emails_1',
     'jetpost_emails_1_verify',
     'jetpost_emails_2',
-    'jetpost_emails_4_build'
+    'jetpost_emails_4_rebuild'
   ])
   const projector = follow(t, { bus, pool, builder })
   await bus.js.publish('email.0.acc_test.em_x.0', 'anything')
   await until(async () =>
     projector.unhealthyReason() === null &&
-    (await pool.query('select from jetpost_emails_1.about where used_at > made_at')).rowCount === 1
+    (await pool.query('select from jetpost_emails_1.metadata where used_at > created_at')).rowCount === 1
   )
 })

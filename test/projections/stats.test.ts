@@ -313,7 +313,7 @@ function forget (
   return { told: inLog(facts, log.length + 1), gone }
 }
 
-t.test('an erasure changes no count but where it went, and a count made anew comes out the same, however much of it is already deleted', async t => {
+t.test('an erasure changes destinations alone, and a rebuild counts the same, whatever is already deleted', async t => {
   const pool = await freshPool(t)
   const seeds = openChance(t)
   for (let turn = 0; turn < (LONG ? 6 : 3); turn++) {

@@ -8,7 +8,7 @@ import {
 } from '#streams/suppression/facts.ts'
 import { subjects } from '#streams/subjects.ts'
 import { suppressions } from '#projections/suppressions/project.ts'
-import { listSuppressions, parseCursor, type ListOptions } from '#projections/suppressions/queries.ts'
+import { listSuppressions, parseCursor, type SuppressionListOptions } from '#projections/suppressions/queries.ts'
 import { stamp } from '#src/actions/appenders.ts'
 import { suppressionHash } from '#src/actions/suppression-store.ts'
 import type { Pool } from '#src/postgres/pool.ts'
@@ -53,7 +53,7 @@ function recorded (facts: Array<ReturnType<typeof added> | ReturnType<typeof rem
   }))
 }
 
-const EVERYTHING: ListOptions = {
+const EVERYTHING: SuppressionListOptions = {
   account: ACCOUNT,
   reason: null,
   hash: null,
@@ -62,9 +62,9 @@ const EVERYTHING: ListOptions = {
   limit: 25,
   cursor: null
 }
-const list = (pool: Pool, options: Partial<ListOptions> = {}) =>
+const list = (pool: Pool, options: Partial<SuppressionListOptions> = {}) =>
   ask(pool, listSuppressions({ ...EVERYTHING, ...options }))
-const addresses = async (pool: Pool, options: Partial<ListOptions> = {}) =>
+const addresses = async (pool: Pool, options: Partial<SuppressionListOptions> = {}) =>
   (await list(pool, options)).data.map(({ address }) => address)
 
 t.test('a suppression as it is added, added to, lifted, and added anew', async t => {
@@ -189,7 +189,7 @@ t.test('filters', async t => {
     ])
   )
   const at = (seconds: number) => Date.parse(timeAt(seconds))
-  const table: Array<[Partial<ListOptions>, string[]]> = [
+  const table: Array<[Partial<SuppressionListOptions>, string[]]> = [
     [{}, ['three', 'two', 'one']],
     [{ reason: 'bounce' }, ['one']],
     [{ reason: 'complaint' }, ['two']],

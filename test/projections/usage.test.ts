@@ -5,7 +5,7 @@ import { subjects } from '#streams/subjects.ts'
 import { UsageClosed } from '#streams/usage/facts.ts'
 import { NOTHING } from '#projections/counts.ts'
 import { usage } from '#projections/usage/project.ts'
-import { closedDomains, closedMonths, type UsageOptions } from '#projections/usage/queries.ts'
+import { closedDomains, closedMonths, type UsageQueryOptions } from '#projections/usage/queries.ts'
 import { stamp } from '#src/actions/appenders.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/query.ts'
@@ -41,14 +41,14 @@ const FACTS = inLog([
 ])
 
 const rowsOf = async (pool: Pool) => (await pool.query('select * from usage order by account, month, domain')).rows
-const asked = (given: Partial<UsageOptions> = {}): UsageOptions => ({
+const asked = (given: Partial<UsageQueryOptions> = {}): UsageQueryOptions => ({
   account: ACCOUNT,
   firstMonth: '2026-01',
   lastMonth: '2026-12',
   domain: null,
   ...given
 })
-const months = async (pool: Pool, given?: Partial<UsageOptions>) =>
+const months = async (pool: Pool, given?: Partial<UsageQueryOptions>) =>
   (await ask(pool, closedMonths(asked(given)))).map(({ month, counts }) => [month, counts.accepted, counts.delivered])
 
 t.test('closed months, together and by domain', async t => {

@@ -5,23 +5,23 @@ import { projections } from '#projections/list.ts'
 import type { Projection } from '#projections/define.ts'
 import { fingerprintOf, liveSet } from '#src/postgres/table-sets.ts'
 
-const FILE = join(import.meta.dirname, '..', 'fixtures', 'views.json')
+const FILE = join(import.meta.dirname, '..', 'fixtures', 'table-sets.json')
 
-t.test("tables that have changed are another version: processes of both would else take each other's for their own, and make them anew in turns", async t => {
+t.test('changed tables are another version: else processes of both would rebuild them in turns', async t => {
   const known = JSON.parse(readFileSync(FILE, 'utf8')) as Record<string, string>
   const present = await Promise.all(
     Object.values<Projection>(projections).map(async projection =>
       [liveSet(projection).schema, await fingerprintOf(liveSet(projection))] as const
     )
   )
-  if (process.env.JETPOST_TEST_VIEWS === 'write') {
+  if (process.env.JETPOST_TEST_TABLE_SETS === 'write') {
     writeFileSync(FILE, `${JSON.stringify({ ...known, ...Object.fromEntries(present) }, null, 2)}\n`)
   }
   for (const [schema, fingerprint] of present) {
     t.equal(
       known[schema],
       fingerprint,
-      `${schema}: raise its version, then JETPOST_TEST_VIEWS=write npx tap run test/projections/versions.test.ts`
+      `${schema}: raise its version, then JETPOST_TEST_TABLE_SETS=write npx tap run test/projections/versions.test.ts`
     )
   }
 })

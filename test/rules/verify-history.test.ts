@@ -3,7 +3,7 @@ import { Refusal } from '#streams/define.ts'
 import { decide, RETRY, type Command, type Given } from '#streams/email/decide.ts'
 import type { RecipientFact } from '#streams/email/facts.ts'
 import { evolve, newRecipient, type Recipient } from '#streams/email/state.ts'
-import { faultIn, stepOf, type Step } from '#src/workers/projector/verify/history.ts'
+import { faultIn, historyStepOf, type HistoryStep } from '#src/workers/projector/verify/history.ts'
 import { randomOf } from '../projections/view.ts'
 
 const transaction = { host: null, tls: null, via: 'relay' as const, ms: 1 }
@@ -80,15 +80,15 @@ t.test('whatever the rules let happen is no fault, also when its beginning is go
   for (let i = 0; i < 5000; i++) {
     const facts = history(random)
     for (const { type } of facts) seen.add(type)
-    const steps = facts.map(stepOf)
+    const steps = facts.map(historyStepOf)
     const fault = faultIn(steps, false) ?? faultIn(steps.slice(Math.floor(random() * steps.length)), true)
     if (fault !== null) t.fail(fault, { facts: facts.map(({ type, data }) => [type, data]) })
   }
   t.equal(seen.size, 10, 'every fact was among them')
 })
 
-const step = (type: string, more: Partial<Step> = {}): Step => ({
-  type: `email.${type}` as Step['type'],
+const step = (type: string, more: Partial<HistoryStep> = {}): HistoryStep => ({
+  type: `email.${type}` as HistoryStep['type'],
   sequence: 0,
   attempt: 0,
   held: false,
@@ -96,11 +96,11 @@ const step = (type: string, more: Partial<Step> = {}): Step => ({
   ...more
 })
 const claim = (attempt: number) => step('attempted', { attempt })
-const numbered = (steps: Step[]) =>
+const numbered = (steps: HistoryStep[]) =>
   steps.map((each, i) => ({ ...each, sequence: each.sequence === 0 ? i + 1 : each.sequence }))
 
 t.test('what they do not is one', async t => {
-  const cases: Array<[string, Step[], RegExp]> = [
+  const cases: Array<[string, HistoryStep[], RegExp]> = [
     [
       'a second verdict',
       [claim(1), step('delivered', { attempt: 1 }), step('bounced', { attempt: 1 })],

@@ -1,7 +1,7 @@
 import type { Projection } from '#projections/define.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { transact } from '#src/postgres/query.ts'
-import { liveSet, makeIndexes, makeTables } from '#src/postgres/table-sets.ts'
+import { liveSet, createIndexes, createTables } from '#src/postgres/table-sets.ts'
 
 /** Makes the set of a projection, empty, as a service does that finds an empty log. */
 export async function makeEmpty (pool: Pool, projection: Projection): Promise<void> {
@@ -9,8 +9,8 @@ export async function makeEmpty (pool: Pool, projection: Projection): Promise<vo
   const client = await pool.connect()
   try {
     await transact(client, async () => {
-      await makeTables(client, set)
-      await makeIndexes(client, set)
+      await createTables(client, set)
+      await createIndexes(client, set)
     })
   } finally {
     client.release()

@@ -8,7 +8,7 @@ import { startEmbedded, type Embedded } from '#src/embedded/start.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { openRebuilder } from '#src/workers/projector/rebuild.ts'
 import { createProjectors } from '#src/workers/projector/projector.ts'
-import { createView } from '#src/workers/projector/view.ts'
+import { createCheckpoints } from '#src/workers/projector/checkpoints.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { openBus } from './bus.ts'
 import type { TestApp } from './app.ts'
@@ -126,14 +126,14 @@ export async function rowsAnew (
   const { bus } = await openBus(t, natsUrl)
   const fresh = createPool(url.href, createLog('silent'))
   const ground = { bus, pool: fresh, log: createLog('silent') }
-  const roles = createProjectors({ ...ground, projections, build: openRebuilder(ground).build })
+  const roles = createProjectors({ ...ground, projections, rebuild: openRebuilder(ground).rebuild })
   t.teardown(async () => {
     await Promise.all(roles.map(role => role.stop()))
     await fresh.end()
   })
   for (const projection of Object.values(projections)) {
-    await until(async () => await createView(bus, fresh).caughtUp(projection, 1000).catch(() => false), 30_000)
-    await until(async () => await createView(bus, pool).caughtUp(projection, 1000).catch(() => false), 30_000)
+    await until(async () => await createCheckpoints(bus, fresh).caughtUp(projection, 1000).catch(() => false), 30_000)
+    await until(async () => await createCheckpoints(bus, pool).caughtUp(projection, 1000).catch(() => false), 30_000)
   }
   t.same(await rowsOf(fresh), await rowsOf(pool))
 }

@@ -1,12 +1,12 @@
 import type { AnyFact } from '#streams/catalog.ts'
-import type { Recorded } from '#streams/define.ts'
 import type { DeliveryAttempted, DeliveryFailed, DeliveryDeferred, DeliveryRequested } from '#streams/delivery/facts.ts'
 import type { EmailRequested, EngagementFact, RecipientFact } from '#streams/email/facts.ts'
 import { evolve, newRecipient } from '#streams/email/state.ts'
 import { suppressionOf, type SuppressionFact } from '#streams/suppression/state.ts'
 import type { TemplateDeleted, TemplateVersioned } from '#streams/template/facts.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { factsAfter } from '#src/nats/pages.ts'
+import { decodeMessage } from '#src/nats/message.ts'
+import { readPages } from '#src/nats/range.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 
 /** One line a thing: what is known of it, by the log or by the tables. */
@@ -14,11 +14,12 @@ export type Lines = string[]
 
 /** All facts of a stream, from its beginning. */
 async function factsOf (bus: Bus, stream: string): Promise<AnyFact[]> {
-  const facts: Array<Recorded<AnyFact>> = []
-  for await (const page of factsAfter(bus, stream, { filter: null, afterSeq: 0 }, () => 500, 2 ** 20)) {
-    facts.push(...page)
+  const facts: AnyFact[] = []
+  const limits = { max: () => 500, bytesMax: 2 ** 20 }
+  for await (const messages of readPages(bus, stream, { filter: null, afterSeq: 0 }, limits)) {
+    facts.push(...messages.map(message => decodeMessage(message).fact))
   }
-  return facts.map(({ fact }) => fact)
+  return facts
 }
 
 /** What the log says, folded by the streams' own rules and by nothing that makes rows. */
@@ -153,7 +154,7 @@ function plain (value: string | number | Date | null): string | number | null {
 export async function allViews (pool: Pool): Promise<Record<string, string[]>> {
   const { rows } = await pool.query<{ name: string }>(
     `select table_schema || '.' || table_name as name from information_schema.tables
-    where table_schema ~ '^jetpost_[a-z]+_[0-9]+$' and table_name not in ('about', 'checkpoints') order by 1`
+    where table_schema ~ '^jetpost_[a-z]+_[0-9]+$' and table_name not in ('metadata', 'checkpoints') order by 1`
   )
   const views: Record<string, string[]> = {}
   for (const { name } of rows) {

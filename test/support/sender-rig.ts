@@ -14,7 +14,7 @@ import { openBlobs, type Blobs } from '#src/nats/blobs.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { ensureTopology, repair } from '#src/nats/ensure.ts'
 import { startHeartbeats, type Heartbeats } from '#src/nats/heartbeats.ts'
-import { loadSubject } from '#src/nats/load.ts'
+import { readFacts } from '#src/nats/range.ts'
 import type { AttemptReport } from '#src/workers/sender/recorder.ts'
 import { startSender, type Sender, type SenderOptions, type SenderTimings } from '#src/workers/sender/sender.ts'
 import type { SmtpSession, SmtpTimeouts } from '#src/workers/sender/session.ts'
@@ -162,7 +162,7 @@ export async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> 
   }
 
   async function facts (email: string, n = 0): Promise<RecipientFact[]> {
-    return (await loadSubject(bus, 'EMAILS', subjects.recipient(ACCOUNT, email, n))).map(({ fact }) =>
+    return (await readFacts(bus, 'EMAILS', subjects.recipient(ACCOUNT, email, n))).map(({ fact }) =>
       fact as RecipientFact
     )
   }

@@ -1,25 +1,25 @@
-import type { TableReport, WrongRow } from '#src/workers/projector/verify/compare.ts'
-import type { Gone } from '#src/workers/projector/verify/known.ts'
-import type { LogReport } from '#src/workers/projector/verify/log.ts'
-import type { ViewReport } from '#src/workers/projector/verify/view.ts'
+import type { TableComparison, WrongRow } from '#src/workers/projector/verify/compare.ts'
+import type { GoneCounts } from '#src/workers/projector/verify/gaps.ts'
+import type { LogVerification } from '#src/workers/projector/verify/log.ts'
+import type { ProjectionVerification } from '#src/workers/projector/verify/projection.ts'
 
-export function isCleanView ({ tables, deadLetters }: Pick<ViewReport, 'tables' | 'deadLetters'>): boolean {
+export function isCleanView ({ tables, deadLetters }: Pick<ProjectionVerification, 'tables' | 'deadLetters'>): boolean {
   return deadLetters.count === 0 && tables.every(isCleanTable)
 }
 
-export function isCleanLog ({ found }: Pick<LogReport, 'found'>): boolean {
+export function isCleanLog ({ found }: Pick<LogVerification, 'found'>): boolean {
   return found.length === 0
 }
 
-function isCleanTable ({ missing, surplus, different }: TableReport): boolean {
+function isCleanTable ({ missing, surplus, different }: TableComparison): boolean {
   return missing + surplus + different === 0
 }
 
 interface Report {
   ok: boolean
-  views: ViewReport[]
+  views: ProjectionVerification[]
   repaired: string[]
-  log: LogReport | null
+  log: LogVerification | null
 }
 
 /** For a person: what was looked at, and what is wrong with it. */
@@ -34,7 +34,7 @@ export function linesOf ({ ok, views, repaired, log }: Report): string[] {
 const number = (count: number): string => count.toLocaleString('en')
 const seconds = (count: number): string => `${count.toFixed(1)} s`
 
-function viewLines (view: ViewReport, isNew: boolean): string[] {
+function viewLines (view: ProjectionVerification, isNew: boolean): string[] {
   const { projection, facts, tables, deadLetters } = view
   const verdict = isCleanView(view) ? 'as the log says' : 'NOT as the log says'
   return [
@@ -52,7 +52,7 @@ function viewLines (view: ViewReport, isNew: boolean): string[] {
   ]
 }
 
-function tableLines (table: TableReport): string[] {
+function tableLines (table: TableComparison): string[] {
   const { table: name, compared, missing, surplus, different, examples } = table
   if (isCleanTable(table)) return [`  ${name}: ${number(compared)} rows`]
   return [
@@ -69,7 +69,7 @@ function rowLine ({ key, what, columns }: WrongRow): string {
 }
 
 /** What each kind of finding is called. */
-const CALLED: Record<LogReport['found'][number]['kind'], string> = {
+const CALLED: Record<LogVerification['found'][number]['kind'], string> = {
   unreadable: 'cannot be read',
   id: 'have another id than their message',
   duplicate: 'ids are there more than once',
@@ -81,7 +81,7 @@ const CALLED: Record<LogReport['found'][number]['kind'], string> = {
   object: 'times content and request do not go together'
 }
 
-function logLines (log: LogReport): string[] {
+function logLines (log: LogVerification): string[] {
   return [
     `log: ${isCleanLog(log) ? 'consistent' : 'NOT consistent'} (${seconds(log.seconds)})`,
     ...log.streams.map(({ stream, first, last, facts, gone }) =>
@@ -91,15 +91,15 @@ function logLines (log: LogReport): string[] {
   ]
 }
 
-function foundLines ({ kind, count, examples }: LogReport['found'][number]): string[] {
+function foundLines ({ kind, count, examples }: LogVerification['found'][number]): string[] {
   return [
     `  ${number(count)} ${CALLED[kind]}`,
-    ...examples.map(({ where, says }) => `    ${where}: ${says}`),
+    ...examples.map(({ where, message }) => `    ${where}: ${message}`),
     ...more(count - examples.length)
   ]
 }
 
-function goneText ({ aged, expired, erased }: Gone): string {
+function goneText ({ aged, expired, erased }: GoneCounts): string {
   const reasons = [[aged, 'by age'], [expired, 'by a time of their own'], [erased, 'erased']] as const
   const told = reasons.filter(([count]) => count > 0).map(([count, why]) => `${number(count)} ${why}`)
   return told.length === 0 ? '' : `; gone are ${told.join(', ')}`

@@ -9,7 +9,7 @@ import {
   type DeliveryRecord,
   type DeliverySummary
 } from '#projections/deliveries/queries.ts'
-import type { Place } from '#projections/place.ts'
+import type { PageCursor } from '#projections/cursor.ts'
 import { ERROR_KINDS } from '#streams/delivery/facts.ts'
 import { readBody } from '#src/actions/delivery-body.ts'
 import { findDelivery } from '#src/actions/delivery-view.ts'
@@ -64,7 +64,7 @@ function oneOf<T extends string> (names: readonly T[], text: string | undefined,
   return known
 }
 
-function placeIn (cursor: string | undefined): Place | null {
+function placeIn (cursor: string | undefined): PageCursor | null {
   const place = cursor === undefined ? null : parsePlace(cursor)
   if (cursor !== undefined && place === null) {
     throw usageError('--cursor takes what a list before gave as its next one.')

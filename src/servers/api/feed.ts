@@ -5,8 +5,9 @@ import { subjects } from '#streams/subjects.ts'
 import type { EventType } from '#streams/webhook/facts.ts'
 import type { Services } from '#src/actions/services.ts'
 import { sleep } from '#src/base/backoff.ts'
-import { lastSequence } from '#src/nats/load.ts'
-import { factsAfter, sequenceBefore } from '#src/nats/pages.ts'
+import { lastSequence, sequenceBefore } from '#src/nats/get.ts'
+import { decodeMessage } from '#src/nats/message.ts'
+import { readPages } from '#src/nats/range.ts'
 
 /** Where the events are: the facts that they are made from. */
 export const STREAM = 'EMAILS'
@@ -102,14 +103,14 @@ export async function* looksAfter (
     return now
   }
   for await (
-    const facts of factsAfter(
+    const messages of readPages(
       bus,
       STREAM,
       { filter: filterOf(wanted, directory.now.accounts.size), afterSeq },
-      max,
-      BYTES_MAX
+      { max, bytesMax: BYTES_MAX }
     )
   ) {
+    const facts = messages.map(decodeMessage)
     const past = facts.findIndex(recorded => isPast(wanted, recorded))
     const seen = past === -1 ? facts : facts.slice(0, past)
     if (seen.length > 0) {
@@ -123,7 +124,7 @@ export async function* looksAfter (
   }
 }
 
-/** Where there is one account, all is its: see `Place`. */
+/** Where there is one account, all is its: see `StreamPosition`. */
 function filterOf ({ account, email }: Wanted, accounts: number): string | null {
   if (email !== null) return `${subjects.recipient(account, email, 0).slice(0, -'.0'.length)}.>`
   return accounts === 1 ? null : `email.*.${account}.>`

@@ -6,7 +6,7 @@ import type { Services } from '#src/actions/services.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { sha256Hex } from '#src/base/secret.ts'
 import { Conflict, isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
-import { loadLast } from '#src/nats/load.ts'
+import { getFact } from '#src/nats/get.ts'
 import { conflict, forbidden, invalid, unavailable } from './errors.ts'
 
 const HEADER = 'idempotency-key'
@@ -106,7 +106,7 @@ export function createAcceptor (services: Services): Acceptor {
   }
 
   async function findClaim (account: string, hash: string): Promise<RequestClaimed['data'] | null> {
-    const last = await loadLast(services.appenders.bus, 'REQUESTS', subjects.claim(account, hash))
+    const last = await getFact(services.appenders.bus, 'REQUESTS', { last_by_subj: subjects.claim(account, hash) })
     return last?.fact.type === 'request.claimed' ? last.fact.data : null
   }
 

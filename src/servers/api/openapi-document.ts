@@ -180,7 +180,7 @@ function styleOf ({ type }: Json): Json {
 function successesOf ({ schema: { response = {}, produces }, config }: ApiRoute, models: Models, links: Json): Json {
   const answers = Object.entries(produces === undefined ? response : { 200: { type: 'null' }, ...response })
   return Object.fromEntries(answers.map(([status, answer]) => {
-    const made = isMade(status, answer)
+    const made = isCreated(status, answer)
     const headers = headersOf(
       ...(made ? ['Location'] : []),
       ...(config.idempotent === true ? ['Idempotency-Replayed'] : [])
@@ -200,7 +200,7 @@ function successesOf ({ schema: { response = {}, produces }, config }: ApiRoute,
 
 /** True for an answer that speaks of one new thing, and has its Location. A 202 without a time of its own speaks of
  *  what was there before, or of many. */
-function isMade (status: string, { properties = {} }: ResponseSchema): boolean {
+function isCreated (status: string, { properties = {} }: ResponseSchema): boolean {
   return status === '201' || (status === '202' && properties.created_at !== undefined)
 }
 

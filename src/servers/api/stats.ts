@@ -13,7 +13,7 @@ import {
 } from '#projections/stats/queries.ts'
 import { figuresOf, StatsRecord } from '#projections/stats/records.ts'
 import { usage } from '#projections/usage/project.ts'
-import { closedDomains, closedMonths, type UsageOptions } from '#projections/usage/queries.ts'
+import { closedDomains, closedMonths, type UsageQueryOptions } from '#projections/usage/queries.ts'
 import { parseDomain } from '#streams/address.ts'
 import { monthOf, monthStartMs } from '#streams/usage/months.ts'
 import { parseTime, timestamp, type Clock } from '#src/base/clock.ts'
@@ -127,7 +127,7 @@ async function closedIn (
   if (interval !== 'month' || tag !== null || destination !== null || by === 'tag' || by === 'destination') {
     return { months: new Map(), groups: [] }
   }
-  const options: UsageOptions = { account, domain, firstMonth: monthOf(fromMs), lastMonth: monthOf(toMs - 1) }
+  const options: UsageQueryOptions = { account, domain, firstMonth: monthOf(fromMs), lastMonth: monthOf(toMs - 1) }
   const months = await answerFrom(reads, usage, closedMonths(options))
   const groups = by === null ? [] : await answerFrom(reads, usage, closedDomains(options))
   return { months: new Map(months.map(({ month, counts }) => [month, counts])), groups }

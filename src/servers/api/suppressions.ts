@@ -9,7 +9,7 @@ import {
   recordOf,
   SuppressionPage,
   SuppressionRecord,
-  type ListOptions
+  type SuppressionListOptions
 } from '#projections/suppressions/queries.ts'
 import { parseTime } from '#src/base/clock.ts'
 import type { Services } from '#src/actions/services.ts'
@@ -130,7 +130,7 @@ export function suppressionRoutes (app: Api, services: Services, reads: Reads): 
 function readFilters (
   query: Static<typeof ListSuppressionsQuery>,
   known: Fault[]
-): Pick<ListOptions, 'reason' | 'hash' | 'afterMs' | 'beforeMs'> & { faults: Fault[] } {
+): Pick<SuppressionListOptions, 'reason' | 'hash' | 'afterMs' | 'beforeMs'> & { faults: Fault[] } {
   const faults: Fault[] = []
   function read<T> (
     field: keyof typeof query,

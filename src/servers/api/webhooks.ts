@@ -15,7 +15,7 @@ import {
   testWebhook
 } from '#src/actions/webhook.ts'
 import { parseTime, timestamp } from '#src/base/clock.ts'
-import { ageMsMax } from '#src/nats/pages.ts'
+import { ageMsMax } from '#src/nats/status.ts'
 import { created, refuseFaults, type Api } from './context.ts'
 import { notFound, type Fault } from './errors.ts'
 import { sawOwnWrite, seeAllWrites } from './own-writes.ts'

@@ -104,7 +104,7 @@ class Dashboard {
 
   addLiveRoute (app: FastifyInstance): void {
     const { services, reads, log } = this.context
-    const streams = new LiveStreams(services.appenders.bus, reads.view, log)
+    const streams = new LiveStreams(services.appenders.bus, reads.checkpoints, log)
     app.addHook('preClose', async () => await streams.stop())
     app.get('/live', async (request, reply) => {
       const { session: { id }, key } = request.visitor!

@@ -8,7 +8,7 @@ import type { Log } from '#src/base/log.ts'
 import { shared } from '#src/base/shared.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { createChangeNotifier } from '#src/nats/change-notifier.ts'
-import type { View } from '#src/postgres/checkpoint.ts'
+import type { Checkpoints } from '#src/postgres/checkpoint.ts'
 import { FormRefused } from './visit.ts'
 import type { LiveTopic } from './parts.ts'
 
@@ -46,10 +46,12 @@ export class LiveStreams {
   private timer: NodeJS.Timeout | undefined
   private isStopped = false
 
-  constructor (bus: Bus, view: View, log: Log) {
+  constructor (bus: Bus, checkpoints: Checkpoints, log: Log) {
     this.notifiers = TOPICS.map(topic => ({ topic, notifier: createChangeNotifier(bus, SOURCES[topic], log) }))
     this.catchUp = Object.fromEntries(
-      TOPICS.map(topic => [topic, shared(async () => await view.caughtUp(SOURCES[topic].projection, CATCH_UP_MS))])
+      TOPICS.map(
+        topic => [topic, shared(async () => await checkpoints.caughtUp(SOURCES[topic].projection, CATCH_UP_MS))]
+      )
     ) as Record<LiveTopic, () => Promise<void>>
   }
 

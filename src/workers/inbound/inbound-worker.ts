@@ -112,7 +112,7 @@ class InboundWorker implements Role {
       else this.report(data, report, result, { email: recipient.pointer.email, n: recipient.pointer.n })
     }
     this.unread.delete(job.seq)
-    if (isClaimed) job.again(this.claimRetryMs(time))
+    if (isClaimed) job.retryAfter(this.claimRetryMs(time))
     else job.ack()
   }
 
@@ -153,7 +153,7 @@ class InboundWorker implements Role {
     }
     if (this.unread.size >= UNREAD_MAX) this.unread.delete(this.unread.values().next().value!)
     this.unread.add(job.seq)
-    job.again(rereadMs)
+    job.retryAfter(rereadMs)
   }
 
   /** Ids of ours only: what others wrote stays in the mail. */

@@ -2,12 +2,12 @@ import { sql, type Query } from '#projections/define.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { factAtLeader } from '#src/nats/lookup.ts'
+import { getFact } from '#src/nats/get.ts'
 import { isPoison, type Pool } from '#src/postgres/pool.ts'
 import { ask, inTransaction } from '#src/postgres/query.ts'
 import { qualified, type TableSet } from '#src/postgres/table-sets.ts'
 
-/** A fact that a view could not take. */
+/** A fact that could not be written into a projection. */
 export interface DeadLetter {
   stream: string
   seq: number
@@ -39,9 +39,9 @@ export async function listDeadLetters (
   return await ask(pool, query)
 }
 
-/** Tries the dead-lettered facts of a set once more: another version of the code, or of the server, may take them.
- *  Facts may come in any order, so a late one is as good as one in time. Between two of them it ends when told to.
- *  Throws when NATS or PostgreSQL does not answer. */
+/** Retries the dead-lettered facts of a set: another version of the code, or of the server, may accept them. Facts may
+ *  be projected in any order, so a late one does no harm. Stops between two of them when `signal` is aborted. Throws
+ *  when NATS or PostgreSQL does not answer. */
 export async function retryDeadLetters (
   bus: Bus,
   pool: Pool,
@@ -54,34 +54,33 @@ export async function retryDeadLetters (
     page.length > 0;
     page = await listDeadLetters(pool, set, page.at(-1)!)
   ) {
-    for (const deadLetters of page) {
+    for (const deadLetter of page) {
       if (signal.aborted) return
-      await retry(bus, pool, set, log, deadLetters)
+      await retry(bus, pool, set, log, deadLetter)
     }
   }
 }
 
 async function retry (bus: Bus, pool: Pool, set: TableSet, log: Log, { stream, seq }: DeadLetter): Promise<void> {
   try {
-    // By the leader's word: a replica that lags would say that it is gone.
-    const recorded = await factAtLeader(bus, stream, seq)
-    await inTransaction(pool, set, async run => {
-      // Not while two sets change places: what is deleted in one must not be written into the other. And of two who
-      // try, one finds it gone.
-      await run(sql`lock table checkpoints in row exclusive mode`)
-      if (
-        await run(sql`delete from dead_letters where stream = ${stream} and seq = ${seq}`) === 0 || recorded === null
-      ) return
-      for (const statement of set.projection.project([recorded])) await run(statement)
+    // From the leader: a replica that lags would say that it is gone.
+    const recorded = await getFact(bus, stream, { seq }, 'leader')
+    await inTransaction(pool, set, async execute => {
+      // Not while two sets are swapped: what is deleted in one must not be written into the other. And of two that
+      // retry, one finds it gone.
+      await execute(sql`lock table checkpoints in row exclusive mode`)
+      const deleted = await execute(sql`delete from dead_letters where stream = ${stream} and seq = ${seq}`)
+      if (deleted === 0 || recorded === null) return
+      for (const statement of set.projection.project([recorded])) await execute(statement)
     })
-    log.info({ stream, seq, gone: recorded === null }, 'a dead-lettered fact is done with')
+    log.info({ stream, seq, gone: recorded === null }, 'dead letter settled')
   } catch (error) {
     if (!isPoison(error) && !isUnreadable(error)) throw error
-    log.debug({ stream, seq, reason: asError(error).message }, 'a dead-lettered fact stays dead-lettered')
+    log.debug({ stream, seq, reason: asError(error).message }, 'dead letter retried without success')
   }
 }
 
-/** What the catalog and `project` throw has no code of a server or a socket. */
+/** Errors of the catalog and of `project` have no code of a server or a socket. */
 function isUnreadable (error: unknown): boolean {
   return error instanceof Error && !('code' in error)
 }

@@ -3,23 +3,23 @@ import { Complaint } from '#src/base/errors.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import type { TableSet } from '#src/postgres/table-sets.ts'
 
-/** Somebody else is making this set. */
-export class Busy extends Complaint {}
+/** Another process is rebuilding this set. */
+export class AlreadyRebuilding extends Complaint {}
 
-/** What an index of very many rows may take; the server gets word of it before we give up. */
+/** What an index of very many rows may take; the server is told the limit, and ends the statement before we give up. */
 const STATEMENT_MS = 3_600_000
 const SILENCE_MS = STATEMENT_MS + 1000
 
-/** The server notices within a minute when we are gone, also in the middle of a long statement: the lock is ours no
- *  longer than we live. */
-const SETTINGS =
-  `set tcp_keepalives_idle = 30; set tcp_keepalives_interval = 10; set tcp_keepalives_count = 3; set client_connection_check_interval = '5s';
-  set synchronous_commit = off`
+/** The server notices within a minute when we are gone, also in the middle of a long statement: the lock lives no
+ *  longer than we do. */
+const SETTINGS = `
+  set tcp_keepalives_idle = 30; set tcp_keepalives_interval = 10; set tcp_keepalives_count = 3;
+  set client_connection_check_interval = '5s'; set synchronous_commit = off`
 
-/** Runs `use` with a connection of its own that holds a set's name against everybody else, and all the time it needs. A
- *  connection that breaks, and so loses the lock, ends it through its signal; so does the given one. Throws Busy when
- *  somebody else has the name. */
-export async function alone<T> (
+/** Runs `use` with a connection of its own that holds an advisory lock on a set's name, and all the time it needs. A
+ *  connection that breaks, and so loses the lock, aborts its signal; so does the given one. Throws AlreadyRebuilding
+ *  when another process holds the lock. */
+export async function exclusively<T> (
   pool: Pool,
   { schema, projection }: TableSet,
   given: AbortSignal,
@@ -28,7 +28,7 @@ export async function alone<T> (
   given.throwIfAborted()
   const client = new Client({
     ...pool.options,
-    application_name: 'jetpost builder',
+    application_name: 'jetpost rebuild',
     statement_timeout: STATEMENT_MS,
     query_timeout: SILENCE_MS
   })
@@ -39,14 +39,16 @@ export async function alone<T> (
   let cancel = () => {}
   try {
     await client.query(SETTINGS)
-    const { rows: [row] } = await client.query<{ held: boolean, pid: number }>(
-      'select pg_try_advisory_lock(hashtextextended($1, 1)) as held, pg_backend_pid() as pid',
+    const { rows: [row] } = await client.query<{ locked: boolean, pid: number }>(
+      'select pg_try_advisory_lock(hashtextextended($1, 1)) as locked, pg_backend_pid() as pid',
       [schema]
     )
-    if (!row!.held) {
-      throw new Busy(`The view ${projection.name} is being made by another process: wait until it is done.`)
+    if (!row!.locked) {
+      throw new AlreadyRebuilding(
+        `Another process is rebuilding the projection ${projection.name}: wait until it is done.`
+      )
     }
-    // Nothing of ours waits for a statement of ours.
+    // On abort we do not wait for the statement that is running.
     cancel = () => void pool.query('select pg_cancel_backend($1)', [row!.pid]).catch(() => {})
     given.addEventListener('abort', cancel, { once: true })
     return await use(client, signal)

@@ -1,20 +1,20 @@
-/** How far the making of a view has come. */
-export interface Progress {
+/** How far a rebuild has come. */
+export interface RebuildProgress {
   stage: 'facts' | 'indexes' | 'catching up'
   /** Facts. */
   done: number
   total: number
   perS: number
-  /** Seconds until the facts are read; null = nobody knows. */
+  /** Seconds until the facts are read; null = not known. */
   leftS: number | null
 }
 
-export type OnProgress = (progress: Progress) => void
+export type OnProgress = (progress: RebuildProgress) => void
 
-/** `43 %, 2 min left`; for the rest, what is being done. */
-export function progressText ({ stage, done, total, leftS }: Progress): string {
-  if (stage === 'indexes') return 'its indexes are made'
-  if (stage === 'catching up') return 'it catches up with what came meanwhile'
+/** `43 %, 2 min left`; for the other stages, what is being done. */
+export function progressText ({ stage, done, total, leftS }: RebuildProgress): string {
+  if (stage === 'indexes') return 'creating indexes'
+  if (stage === 'catching up') return 'catching up'
   const share = `${total === 0 ? 100 : Math.floor(done / total * 100)} %`
   return leftS === null ? share : `${share}, ${leftText(leftS)} left`
 }
@@ -27,38 +27,40 @@ const EVERY_MS = 200
 /** Before then a rate says nothing. */
 const WARM_S = 1
 
-/** Counts what is read, and tells it a few times a second. */
-export function createProgress (tell: OnProgress) {
+/** Counts the facts that are read, and reports a few times a second. */
+export interface ProgressMeter {
+  begin(stage: RebuildProgress['stage'], total: number): void
+  add(facts: number): void
+  /** Over all stages. */
+  sum(): { facts: number, seconds: number }
+}
+
+export function createProgressMeter (report: OnProgress): ProgressMeter {
   const beginMs = performance.now()
-  let stage: Progress['stage'] = 'facts'
-  let [all, done, total, stageMs, toldMs] = [0, 0, 0, beginMs, -Infinity]
+  let stage: RebuildProgress['stage'] = 'facts'
+  let [all, done, total, stageMs, reportedMs] = [0, 0, 0, beginMs, -Infinity]
 
   function show (): void {
-    toldMs = performance.now()
-    const seconds = (toldMs - stageMs) / 1000
+    reportedMs = performance.now()
+    const seconds = (reportedMs - stageMs) / 1000
     const perS = seconds < WARM_S ? 0 : done / seconds
-    tell({
-      stage,
-      done,
-      total: Math.max(done, total),
-      perS,
-      leftS: perS === 0 || stage === 'indexes' ? null : Math.max(0, total - done) / perS
-    })
+    const leftS = perS === 0 || stage === 'indexes' ? null : Math.max(0, total - done) / perS
+    report({ stage, done, total: Math.max(done, total), perS, leftS })
   }
 
   return {
-    begin (next: Progress['stage'], of: number): void {
+    begin (next, of) {
       stage = next
       total = of
       done = next === 'indexes' ? of : 0
       stageMs = performance.now()
       show()
     },
-    add (facts: number): void {
+    add (facts) {
       all += facts
       done += facts
-      if (performance.now() - toldMs > EVERY_MS) show()
+      if (performance.now() - reportedMs > EVERY_MS) show()
     },
-    sum: (): { facts: number, seconds: number } => ({ facts: all, seconds: (performance.now() - beginMs) / 1000 })
+    sum: () => ({ facts: all, seconds: (performance.now() - beginMs) / 1000 })
   }
 }

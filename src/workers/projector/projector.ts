@@ -4,26 +4,27 @@ import { asError, errorCode } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { followAll } from '#src/nats/follow.ts'
 import { isUnanswered } from '#src/nats/errors.ts'
-import { lastSequence } from '#src/nats/load.ts'
+import { follow } from '#src/nats/follow.ts'
+import { lastSequence } from '#src/nats/get.ts'
+import { tryDecode } from '#src/nats/message.ts'
 import { readPositions, type Positions } from '#src/postgres/checkpoint.ts'
 import { isMissing, isUnavailable, type Pool } from '#src/postgres/pool.ts'
-import { isMade, liveSet } from '#src/postgres/table-sets.ts'
-import { Busy } from './exclusive.ts'
-import type { RebuildProjection } from './rebuild.ts'
-import { createLagMeter, type Lag } from './lag.ts'
+import { isCreated, liveSet, type TableSet } from '#src/postgres/table-sets.ts'
 import { countDeadLetters, retryDeadLetters } from './dead-letters.ts'
+import { AlreadyRebuilding } from './exclusive.ts'
+import { LagMeter, type Lag } from './lag.ts'
+import { mergeReady } from './merge-ready.ts'
 import { progressText } from './progress.ts'
-import { markUsed, tidy } from './swap.ts'
-import { together } from './together.ts'
-import { createWriter, Overtaken, type Item } from './write.ts'
+import type { RebuildProjection } from './rebuild.ts'
+import { dropUnused, markUsed } from './swap.ts'
+import { createWriter, Overtaken, type StreamItem, type Writer } from './write.ts'
 
 export interface Projector extends Role {
   /** Its projection's name. */
   projection: string
   lag(): Lag
-  /** Facts that could not be written, by the last look. */
+  /** Facts that could not be written, as last counted. */
   deadLetters(): number
 }
 
@@ -31,239 +32,264 @@ export interface ProjectorOptions {
   bus: Bus
   pool: Pool
   log: Log
-  /** Makes a view anew from the log, beside the one that is read. */
-  build: RebuildProjection
+  rebuild: RebuildProjection
 }
-
-/** Facts of one stream, in order, at least one. */
-type Batch = Item[]
 
 const BATCH_MAX = 500
 /** A transaction costs PostgreSQL about the same however few facts it brings; a read waits this long at most. */
 const GATHER_MS = 20
 const FAULT_PAUSE_MS = 5000
-/** Before a view that is gone is made anew: it may be the database that is. */
+/** Before tables that are missing are rebuilt: the whole database may be. */
 const MISSING_PAUSE_MS = 500
-/** Between two looks at a rival's checkpoint. */
-const LOOK_MS = 500
-/** Following goes on by itself and tells of each failure anew within this time: after it, silence means it works. */
-const TROUBLE_STAYS_MS = 10_000
-/** Between two looks at what is dead-lettered or left over. */
-const TEND_MS = 600_000
+/** Between two reads of another projector's checkpoint. */
+const POLL_MS = 500
+/** NATS reports each failure to follow within this time: after it, silence means it works. */
+const INTERRUPTION_MS = 10_000
+/** Between two retries of dead letters, and two cleanups. */
+const MAINTENANCE_MS = 600_000
 
 /** One projector for each projection. */
 export function createProjectors (
   { projections, ...options }: ProjectorOptions & { projections: Record<string, Projection> }
 ): Projector[] {
-  return Object.values(projections).map(projection => createProjector(projection, options))
+  return Object.values(projections).map(projection => new LogProjector(projection, options))
 }
 
 /** Writes the facts of a projection's streams into its tables for ever, one transaction at a time: the rows, and the
- *  checkpoint by compare-and-set. Any number may run: one writes, the others find the checkpoint moved and wait. Makes
- *  the view where there is none, or one of another log. Outlives NATS and PostgreSQL being away. */
-function createProjector (projection: Projection, { bus, pool, log: parent, build }: ProjectorOptions): Projector {
-  const set = liveSet(projection)
-  const name = `projection ${projection.name}`
-  const log = parent.child({ projection: projection.name })
-  const stopping = new AbortController()
-  const meter = createLagMeter(bus)
-  const writer = createWriter({ pool, set, onDeadLetter })
-  let unhealthyReason: string | null = 'starting'
-  let busTrouble = { text: '', toldMs: -Infinity }
-  let deadLetters = 0
-  let retryDueMs = 0
+ *  checkpoint by compare-and-set. Any number may run: one writes, the others find the checkpoint moved and wait.
+ *  Rebuilds the projection where its tables are missing, or are of another log. Outlives outages of NATS and
+ *  PostgreSQL. */
+class LogProjector implements Projector {
+  readonly name: string
+  readonly projection: string
+  private readonly definition: Projection
+  private readonly bus: Bus
+  private readonly pool: Pool
+  private readonly log: Log
+  private readonly rebuild: RebuildProjection
+  private readonly set: TableSet
+  private readonly meter: LagMeter
+  private readonly writer: Writer
+  private readonly stopping = new AbortController()
+  private readonly maintenance: NodeJS.Timeout
+  private readonly running: Promise<void>
+  private problem: string | null = 'starting'
+  private interruption = { reason: '', atMs: -Infinity }
+  private deadLetterCount = 0
+  private retryDueMs = 0
 
-  async function run (): Promise<void> {
+  constructor (projection: Projection, { bus, pool, log, rebuild }: ProjectorOptions) {
+    this.definition = projection
+    this.projection = projection.name
+    this.name = `projection ${projection.name}`
+    this.bus = bus
+    this.pool = pool
+    this.log = log.child({ projection: projection.name })
+    this.rebuild = rebuild
+    this.set = liveSet(projection)
+    this.meter = new LagMeter(bus)
+    const onDeadLetter = this.onDeadLetter.bind(this)
+    this.writer = createWriter({ pool, set: this.set, onDeadLetter })
+    this.maintenance = setInterval(() => {
+      this.maintain().catch(error => this.log.warn({ reason: asError(error).message }, 'cleanup failed; it is retried'))
+    }, MAINTENANCE_MS)
+    this.running = this.run()
+  }
+
+  unhealthyReason (): string | null {
+    const { reason, atMs } = this.interruption
+    return this.problem ?? (Date.now() - atMs < INTERRUPTION_MS ? reason : null)
+  }
+
+  lag (): Lag {
+    return this.meter.read()
+  }
+
+  deadLetters (): number {
+    return this.deadLetterCount
+  }
+
+  async stop (): Promise<void> {
+    this.stopping.abort()
+    clearInterval(this.maintenance)
+    this.meter.stop()
+    await this.running
+  }
+
+  private async run (): Promise<void> {
     let overtaken = false
-    while (!stopping.signal.aborted) {
+    while (!this.stopping.signal.aborted) {
       try {
-        if (overtaken) await patiently(untilStill)
-        const positions = await patiently(ready)
-        await patiently(() => markUsed(pool, set))
-        await patiently(tryDeadLetters)
-        await followOn(positions)
+        if (overtaken) await this.retry(() => this.untilStill())
+        const positions = await this.retry(() => this.readyPositions())
+        await this.retry(() => markUsed(this.pool, this.set))
+        await this.retry(() => this.retryDeadLetters())
+        await this.followFrom(positions)
         overtaken = false
       } catch (error) {
-        meter.lost()
+        this.meter.reset()
         overtaken = error instanceof Overtaken
-        if (isMissing(error)) await rest(`the view is not there: ${asError(error).message}`, MISSING_PAUSE_MS)
-        else if (!overtaken) await rest(`facts cannot be followed: ${asError(error).message}`)
+        const { message } = asError(error)
+        if (isMissing(error)) await this.pause(`the projection's tables are missing: ${message}`, MISSING_PAUSE_MS)
+        else if (!overtaken) await this.pause(`cannot follow the log: ${message}`)
       }
     }
   }
 
-  /** Where to go on from. Makes the view first where that is needed. */
-  async function ready (): Promise<Positions> {
+  /** Where to go on from. Rebuilds the projection first when it must. */
+  private async readyPositions (): Promise<Positions> {
     for (;;) {
-      stopping.signal.throwIfAborted()
-      const why = await whyAnew()
-      if (why === null) return await readPositions(pool, set)
-      await make(why)
+      this.stopping.signal.throwIfAborted()
+      const why = await this.whyRebuild()
+      if (why === null) return await readPositions(this.pool, this.set)
+      await this.rebuildFirst(why)
     }
   }
 
-  /** null = there is a view by this code's texts, of this log. */
-  async function whyAnew (): Promise<string | null> {
-    if (!await isMade(pool, set)) return 'it is not there'
-    const positions = await readPositions(pool, set)
-    for (const { stream } of projection.streams) {
-      if (positions[stream]! > await lastSequence(bus, stream)) {
+  /** null = the tables are there, by this code's SQL and of this log. */
+  private async whyRebuild (): Promise<string | null> {
+    if (!await isCreated(this.pool, this.set)) return 'its tables are missing, or of another version'
+    const positions = await readPositions(this.pool, this.set)
+    for (const { stream } of this.definition.streams) {
+      if (positions[stream]! > await lastSequence(this.bus, stream)) {
         return `it has seen more of ${stream} than there is: the log is another one`
       }
     }
     return null
   }
 
-  async function make (why: string): Promise<void> {
-    unhealthyReason = `the view is made from the log: ${why}`
-    log.info({ reason: why }, 'the view is made from the log')
+  private async rebuildFirst (why: string): Promise<void> {
+    this.problem = `rebuilding: ${why}`
+    this.log.info({ reason: why }, 'projection must be rebuilt')
     try {
-      await build(projection, {
+      await this.rebuild(this.definition, {
         why,
-        signal: stopping.signal,
+        signal: this.stopping.signal,
         onProgress: progress => {
-          unhealthyReason = `the view is made from the log: ${progressText(progress)}`
+          this.problem = `rebuilding: ${progressText(progress)}`
         },
-        isNeeded: async () => await whyAnew() !== null
+        isNeeded: async () => await this.whyRebuild() !== null
       })
     } catch (error) {
-      if (!(error instanceof Busy)) throw error
-      tell('the view is made from the log by another process')
-      await sleep(LOOK_MS, stopping.signal)
+      if (!(error instanceof AlreadyRebuilding)) throw error
+      this.report('another process is rebuilding it')
+      await sleep(POLL_MS, this.stopping.signal)
     }
   }
 
   /** Follows from `positions` until told to stop, another projector moves the checkpoint, or the log turns out to be
    *  another one. */
-  async function followOn (positions: Positions): Promise<void> {
+  private async followFrom (positions: Positions): Promise<void> {
     const ending = new AbortController()
     try {
-      for await (const batches of together(projection.streams.map(source => read(source, positions, ending)))) {
+      const sources = this.definition.streams.map(source => this.itemsOf(source, positions, ending))
+      for await (const batches of mergeReady(sources)) {
         const items = batches.flat()
-        meter.holds(items)
-        // When PostgreSQL went away in the middle of a batch that was halved, its first half is written.
-        await patiently(() => writer.write(items.filter(({ stream, seq }) => seq > positions[stream]!), positions))
-        meter.wrote(items)
-        await patiently(tryDeadLetters)
+        this.meter.received(items)
+        await this.retry(() => {
+          // When PostgreSQL fails in the middle of a batch that was halved, its first half is written.
+          const unwritten = items.filter(({ stream, seq }) => seq > positions[stream]!)
+          return this.writer.write(unwritten, positions)
+        })
+        this.meter.wrote(items)
+        await this.retry(() => this.retryDeadLetters())
       }
     } finally {
       ending.abort()
     }
   }
 
-  async function* read (
+  /** In order, at least one at a time. */
+  private async *itemsOf (
     { stream, filter }: Source,
     positions: Positions,
     ending: AbortController
-  ): AsyncGenerator<Batch> {
-    const signal = AbortSignal.any([stopping.signal, ending.signal])
-    const onFollowing = (consumer: string) => {
-      meter.follows(stream, consumer)
-      endIfForeign(stream, positions, ending).catch(onError)
+  ): AsyncGenerator<StreamItem[]> {
+    const onError = this.onInterruption.bind(this)
+    const options = {
+      stream,
+      filter,
+      afterSeq: positions[stream]!,
+      batchMax: BATCH_MAX,
+      gatherMs: GATHER_MS,
+      signal: AbortSignal.any([this.stopping.signal, ending.signal]),
+      onError,
+      onFollowing: (consumer: string) => {
+        this.meter.follow(stream, consumer)
+        this.endIfForeign(stream, positions, ending).catch(onError)
+      }
     }
-    for await (
-      const found of followAll(bus, {
-        stream,
-        filter,
-        afterSeq: positions[stream]!,
-        batchMax: BATCH_MAX,
-        gatherMs: GATHER_MS,
-        signal,
-        onError,
-        onFollowing
-      })
-    ) {
-      yield found.map(item => ({ stream, ...item }))
-    }
+    for await (const batch of follow(this.bus, options, tryDecode)) yield batch.map(item => ({ stream, ...item }))
   }
 
-  /** A stream that was lost is made again, empty, by whoever finds it missing. */
-  async function endIfForeign (stream: string, positions: Positions, ending: AbortController): Promise<void> {
-    if (positions[stream]! > await lastSequence(bus, stream)) ending.abort()
+  /** A stream that was lost is recreated empty by the first process that finds it missing. */
+  private async endIfForeign (stream: string, positions: Positions, ending: AbortController): Promise<void> {
+    if (positions[stream]! > await lastSequence(this.bus, stream)) ending.abort()
   }
 
   /** Before it follows, and now and then. */
-  async function tryDeadLetters (): Promise<void> {
-    if (Date.now() < retryDueMs) return
-    await retryDeadLetters(bus, pool, set, log, stopping.signal)
-    deadLetters = await countDeadLetters(pool, set)
-    retryDueMs = Date.now() + TEND_MS
+  private async retryDeadLetters (): Promise<void> {
+    if (Date.now() < this.retryDueMs) return
+    await retryDeadLetters(this.bus, this.pool, this.set, this.log, this.stopping.signal)
+    this.deadLetterCount = await countDeadLetters(this.pool, this.set)
+    this.retryDueMs = Date.now() + MAINTENANCE_MS
   }
 
-  /** Says again that this version is in use, and clears away what is left of earlier views: not at the start, where it
-   *  would hold up the first look. */
-  async function tend (): Promise<void> {
-    await markUsed(pool, set)
-    const dropped = await tidy(pool, projection)
-    if (dropped.length > 0) log.info({ dropped }, 'what was left of earlier views is dropped')
+  /** Marks this version as used, and drops table sets that are not: not at the start, where it would hold up the first
+   *  batch. */
+  private async maintain (): Promise<void> {
+    await markUsed(this.pool, this.set)
+    const dropped = await dropUnused(this.pool, this.definition)
+    if (dropped.length > 0) this.log.info({ dropped }, 'unused tables dropped')
   }
 
-  /** Returns once nobody has moved the checkpoint between two looks: whoever overtook us is gone, or there is nothing
-   *  to do. */
-  async function untilStill (): Promise<void> {
-    for (let before = ''; !stopping.signal.aborted;) {
-      const now = JSON.stringify(await readPositions(pool, set))
+  /** Returns once nobody has moved the checkpoint between two reads: the projector that overtook us is gone, or there
+   *  is nothing to do. */
+  private async untilStill (): Promise<void> {
+    for (let before = ''; !this.stopping.signal.aborted;) {
+      const now = JSON.stringify(await readPositions(this.pool, this.set))
       if (now === before) return
       before = now
-      await sleep(LOOK_MS, stopping.signal)
+      await sleep(POLL_MS, this.stopping.signal)
     }
   }
 
-  /** Tries again until it works: soon while NATS or PostgreSQL is away, every 5 s when it does not take what we write.
-   *  Stops only when told to. */
-  async function patiently<T> (attempt: () => Promise<T>): Promise<T> {
+  /** Retries until it works: soon while NATS or PostgreSQL does not answer, every 5 s when PostgreSQL refuses what we
+   *  write. Throws only on stop, when another projector has taken over, and when tables are missing. */
+  private async retry<T> (attempt: () => Promise<T>): Promise<T> {
     for (let tries = 1;; tries++) {
       try {
         const result = await attempt()
-        unhealthyReason = null
+        this.problem = null
         return result
       } catch (error) {
-        if (error instanceof Overtaken || stopping.signal.aborted || isMissing(error)) throw error
+        if (error instanceof Overtaken || this.stopping.signal.aborted || isMissing(error)) throw error
         // The message alone: the driver's other fields quote rows.
+        const { message } = asError(error)
         const silent = isUnanswered(error) ? 'NATS' : isUnavailable(error) ? 'PostgreSQL' : null
-        if (silent !== null) {
-          await rest(`${silent} does not answer: ${asError(error).message}`, backoffMs(tries, 100, 2000))
-        } else await rest(`PostgreSQL does not take what facts say: ${asError(error).message} (${errorCode(error)})`)
+        if (silent !== null) await this.pause(`${silent} does not answer: ${message}`, backoffMs(tries, 100, 2000))
+        else await this.pause(`PostgreSQL refuses the rows: ${message} (${errorCode(error)})`)
       }
     }
   }
 
-  async function rest (why: string, pauseMs = FAULT_PAUSE_MS): Promise<void> {
-    if (stopping.signal.aborted) return
-    tell(why)
-    await sleep(pauseMs, stopping.signal)
+  private async pause (why: string, ms = FAULT_PAUSE_MS): Promise<void> {
+    if (this.stopping.signal.aborted) return
+    this.report(why)
+    await sleep(ms, this.stopping.signal)
   }
 
-  function tell (why: string): void {
-    if (unhealthyReason !== why) log.warn({ reason: why }, 'projection interrupted')
-    unhealthyReason = why
+  private report (why: string): void {
+    if (this.problem !== why) this.log.warn({ reason: why }, 'projection interrupted')
+    this.problem = why
   }
 
-  function onError (error: Error): void {
-    busTrouble = { text: `NATS does not give its facts: ${error.message}`, toldMs: Date.now() }
+  private onInterruption ({ message }: Error): void {
+    this.interruption = { reason: `NATS interrupted the stream of facts: ${message}`, atMs: Date.now() }
   }
 
-  function onDeadLetter (item: Pick<Item, 'stream' | 'seq' | 'subject'>, reason: string): void {
-    deadLetters++
-    log.error({ ...item, reason }, 'fact dead-lettered: the view goes on without it')
-  }
-
-  const tending = setInterval(() => {
-    tend().catch(error => log.warn({ reason: asError(error).message }, 'what is left of earlier views stays for now'))
-  }, TEND_MS)
-  const running = run()
-  return {
-    name,
-    projection: projection.name,
-    unhealthyReason: () =>
-      unhealthyReason ?? (Date.now() - busTrouble.toldMs < TROUBLE_STAYS_MS ? busTrouble.text : null),
-    lag: meter.read,
-    deadLetters: () => deadLetters,
-    async stop () {
-      stopping.abort()
-      clearInterval(tending)
-      meter.stop()
-      await running
-    }
+  private onDeadLetter (item: Pick<StreamItem, 'stream' | 'seq' | 'subject'>, reason: string): void {
+    this.deadLetterCount++
+    this.log.error({ ...item, reason }, 'fact dead-lettered: the projection goes on without it')
   }
 }

@@ -1,7 +1,7 @@
 import { sql, type Projection, type Query, type Sql } from '#projections/define.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { lastSequence, lastSequenceUnder } from '#src/nats/load.ts'
-import { ahead } from '#src/nats/status.ts'
+import { lastSequence, lastSequenceUnder } from '#src/nats/get.ts'
+import { messagesAfter } from '#src/nats/status.ts'
 import type { Positions } from '#src/postgres/checkpoint.ts'
 import { isMissing, type Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/query.ts'
@@ -9,30 +9,31 @@ import { liveSet, qualified, rebuildingSet } from '#src/postgres/table-sets.ts'
 import type { Lag } from './lag.ts'
 import type { DeadLetter } from './dead-letters.ts'
 
-/** How a view stands, by its own tables: whichever process writes it. */
+/** The state of a projection by its own tables, whichever process writes them. */
 export interface ProjectionStatus {
   positions: Positions
   deadLetters: number
   /** What its tables take on disk. */
   bytes: number
-  /** RFC 3339: since when there is this one. */
-  madeAt: string
+  /** RFC 3339: since when these tables exist. */
+  createdAt: string
 }
 
-/** null = there is no such view yet. Throws the driver's error. */
+/** null = its tables do not exist yet. Throws the driver's error. */
 export async function projectionStatus (pool: Pool, projection: Projection): Promise<ProjectionStatus | null> {
   const set = liveSet(projection)
   const query: Query<ProjectionStatus> = {
     sql: sql`select
       (select coalesce(json_object_agg(stream, position), '{}') from ${qualified(set, 'checkpoints')}) as positions,
       (select count(*) from ${qualified(set, 'dead_letters')}) as dead_letters,
-      (select made_at from ${qualified(set, 'about')} limit 1) as made,
-      (select coalesce(sum(pg_total_relation_size(oid)), 0)::bigint from pg_class where relnamespace = ${set.schema}::regnamespace and relkind = 'r') as bytes`,
+      (select created_at from ${qualified(set, 'metadata')} limit 1) as created_at,
+      (select coalesce(sum(pg_total_relation_size(oid)), 0)::bigint from pg_class
+        where relnamespace = ${set.schema}::regnamespace and relkind = 'r') as bytes`,
     read: ([row]) => ({
       positions: row!.positions as Positions,
       deadLetters: row!.dead_letters as number,
       bytes: row!.bytes as number,
-      madeAt: (row!.made as Date).toISOString()
+      createdAt: (row!.created_at as Date).toISOString()
     })
   }
   try {
@@ -43,8 +44,8 @@ export async function projectionStatus (pool: Pool, projection: Projection): Pro
   }
 }
 
-/** Names of those of the projections that some process makes anew at this moment: it holds the name of the set, see
- *  `alone`. Throws the driver's error. */
+/** Names of those projections that some process is rebuilding: it holds a lock on the set's name, see `exclusively`.
+ *  Throws the driver's error. */
 export async function beingRebuilt (pool: Pool, projections: readonly Projection[]): Promise<Set<string>> {
   const schemas = projections.map(projection => rebuildingSet(projection).schema)
   const held: Sql = sql`select 1 from pg_locks where locktype = 'advisory' and granted and objsubid = 1
@@ -57,14 +58,14 @@ export async function beingRebuilt (pool: Pool, projections: readonly Projection
   return new Set(projections.filter(projection => names.has(rebuildingSet(projection).schema)).map(({ name }) => name))
 }
 
-/** How far a view is behind the log, by the log. Throws what `isUnanswered` knows, or JetStreamError. */
+/** How far a projection is behind the log, by the log. Throws what `isUnanswered` knows, or JetStreamError. */
 export async function lagBehind (bus: Bus, { streams }: Projection, positions: Positions, nowMs: number): Promise<Lag> {
   const parts = await Promise.all(streams.map(async ({ stream, filter }) => {
     const seen = positions[stream] ?? 0
-    // What lies behind may be for others: to count makes a consumer on the server, and is left for when there is
-    // something.
+    // Later messages may be of other projections. Counting creates a consumer on the server, so only when there is
+    // something to count.
     const isSeen = await lastSequence(bus, stream) <= seen || await lastSequenceUnder(bus, stream, filter) <= seen
-    return isSeen ? { count: 0, firstMs: null } : await ahead(bus, stream, filter, seen)
+    return isSeen ? { count: 0, firstMs: null } : await messagesAfter(bus, stream, filter, seen)
   }))
   return {
     facts: parts.reduce((sum, { count }) => sum + count, 0),
@@ -72,12 +73,12 @@ export async function lagBehind (bus: Bus, { streams }: Projection, positions: P
   }
 }
 
-/** A dead-lettered fact, and since when it is. */
+/** A dead-lettered fact, and since when it has been. */
 export interface DatedDeadLetter extends DeadLetter {
   at: string
 }
 
-/** The newest of each stream, `max` of each. None where there is no such view. Throws the driver's error. */
+/** The newest of each stream, `max` of each. None where the tables do not exist. Throws the driver's error. */
 export async function newestDeadLetters (pool: Pool, projection: Projection, max: number): Promise<DatedDeadLetter[]> {
   const found = await Promise.all(projection.streams.map(async ({ stream }) =>
     await ask(pool, {

@@ -7,8 +7,8 @@ import type { Pool } from '#src/postgres/pool.ts'
 import { transact } from '#src/postgres/query.ts'
 import { liveSet, rebuildingSet, type TableSet } from '#src/postgres/table-sets.ts'
 
-/** What the live one was, until it is dropped. */
-function retired (projection: Projection): TableSet {
+/** The former live set, until it is dropped. */
+function retiredSet (projection: Projection): TableSet {
   return { projection, schema: `${liveSet(projection).schema}_old` }
 }
 
@@ -18,32 +18,32 @@ const TRIES_MAX = 30
 const LOCK_NOT_AVAILABLE = '55P03'
 const DROP_MS = 60_000
 
-type BringTo = (live: Positions, signal: AbortSignal) => Promise<void>
+type AdvanceTo = (live: Positions, signal: AbortSignal) => Promise<void>
 
-/** Puts the set that was made in the place of the live one, in one transaction. Whoever writes the live one waits
- *  meanwhile, and finds the checkpoint moved. `bringTo` brings the new one to where the live one stands, so that
- *  whoever has waited for a place of the log finds it in the new one too. */
+/** Swaps the rebuilt set for the live one, in one transaction. The projector of the live one waits meanwhile, and then
+ *  finds the checkpoint moved. `advanceTo` brings the new set to the position of the live one, so that a reader that
+ *  has waited for a position finds it in the new one too. */
 export async function swap (
   client: Client,
   pool: Pool,
   projection: Projection,
   signal: AbortSignal,
-  bringTo: BringTo
+  advanceTo: AdvanceTo
 ): Promise<void> {
-  const [live, made, old] = [liveSet(projection), rebuildingSet(projection), retired(projection)]
+  const [live, rebuilt, old] = [liveSet(projection), rebuildingSet(projection), retiredSet(projection)]
   for (let tries = 1; tries <= TRIES_MAX; tries++) {
     signal.throwIfAborted()
     try {
       await dropSet(pool, old)
       return await transact(client, async () => {
         await client.query(`set local lock_timeout = ${HOLD_MS}`)
-        const positions = await hold(client, live)
-        await bringTo(positions, AbortSignal.any([signal, AbortSignal.timeout(HOLD_MS)]))
-        if (await isThere(client, live)) await client.query(`alter schema ${live.schema} rename to ${old.schema}`)
-        await client.query(`alter schema ${made.schema} rename to ${live.schema}`)
+        const positions = await lockPositions(client, live)
+        await advanceTo(positions, AbortSignal.any([signal, AbortSignal.timeout(HOLD_MS)]))
+        if (await exists(client, live)) await client.query(`alter schema ${live.schema} rename to ${old.schema}`)
+        await client.query(`alter schema ${rebuilt.schema} rename to ${live.schema}`)
       })
     } catch (error) {
-      // A transaction that is long stands before us, or there was more to bring than we may hold up others for.
+      // A long transaction is ahead of us, or advancing took longer than we may hold up others for.
       if (signal.aborted || (errorCode(error) !== LOCK_NOT_AVAILABLE && asError(error).name !== 'TimeoutError')) {
         throw error
       }
@@ -51,14 +51,15 @@ export async function swap (
     await sleep(HOLD_MS / 4, signal)
   }
   throw new Complaint(
-    `The new view ${projection.name} is ready and cannot take its place: the one that is there is held by others all the time.`
+    `The projection ${projection.name} is rebuilt and could not be swapped in: other transactions hold the live ` +
+      'tables all the time. Run rebuild again when there is less to do.'
   )
 }
 
-/** Where the live set stands, and stands still until the end of the transaction; nowhere when there is none. Who reads
- *  it does not wait: what the old set has seen the new one has. And must not: readers would hold the connections that
- *  `bringTo` needs. */
-async function hold (client: Client, { schema }: TableSet): Promise<Positions> {
+/** Locks the live set's checkpoints until the end of the transaction and gives its positions; none when there is no
+ *  live set. Readers do not wait: what the old set has seen the new one has. And must not: they would hold the
+ *  connections that `advanceTo` needs. */
+async function lockPositions (client: Client, { schema }: TableSet): Promise<Positions> {
   const { rows: [found] } = await client.query<{ there: boolean }>('select to_regclass($1) is not null as there', [
     `${schema}.checkpoints`
   ])
@@ -70,21 +71,21 @@ async function hold (client: Client, { schema }: TableSet): Promise<Positions> {
   return Object.fromEntries(rows.map(({ stream, position }) => [stream, position]))
 }
 
-export async function isThere (client: Client, { schema }: TableSet): Promise<boolean> {
+export async function exists (client: Client, { schema }: TableSet): Promise<boolean> {
   return (await client.query('select from pg_namespace where nspname = $1', [schema])).rowCount === 1
 }
 
-/** Not to keep waiting who has just made a view: what is read for longer is dropped by `tidy`. */
+/** Not to hold up the end of a rebuild: what is read for longer is dropped by `dropUnused`. */
 const RETIRED_TRIES_MAX = 3
 
-/** Drops the set that was live, if there was one. Throws when somebody reads it for longer than 3 s. */
+/** Drops the former live set, if there is one. Throws when it is being read for longer than 3 s. */
 export async function dropRetired (pool: Pool, projection: Projection): Promise<void> {
-  await dropSet(pool, retired(projection), { triesMax: RETIRED_TRIES_MAX })
+  await dropSet(pool, retiredSet(projection), { triesMax: RETIRED_TRIES_MAX })
 }
 
-/** Drops a set, where there is one. It waits for those who still read it, and nobody for us: a second at a time, half a
- *  minute in all unless told. Throws the driver's error. With `unlessHeld` it leaves a set alone that is being made or
- *  compared, and gives false. */
+/** Drops a set, where there is one. It waits for its readers, and nobody for us: a second at a time, half a minute in
+ *  all unless given. Throws the driver's error. With `unlessHeld` it leaves a set that is being rebuilt or verified,
+ *  and gives false. */
 export async function dropSet (
   pool: Pool,
   { schema }: Pick<TableSet, 'schema'>,
@@ -94,16 +95,17 @@ export async function dropSet (
     try {
       return await withClient(pool, async client => {
         await client.query(
-          `begin; set local lock_timeout = 1000; set local statement_timeout = ${DROP_MS}; set local synchronous_commit = off`
+          `begin; set local lock_timeout = 1000; set local statement_timeout = ${DROP_MS};
+          set local synchronous_commit = off`
         )
         const free = !unlessHeld || await isFree(client, schema)
-        const patiently = async (text: string) => {
+        const queryLong = async (text: string) => {
           const query = { text, query_timeout: DROP_MS + 1000 }
           await client.query(query)
         }
-        if (free) await patiently(`drop schema if exists ${schema} cascade`)
-        // The files go with it: gigabytes of a large view, on a disk that may be busy.
-        await patiently('commit')
+        if (free) await queryLong(`drop schema if exists ${schema} cascade`)
+        // The files go with it: gigabytes of a large projection, on a disk that may be busy.
+        await queryLong('commit')
         return free
       })
     } catch (error) {
@@ -126,21 +128,21 @@ async function withClient<T> (pool: Pool, use: (client: PoolClient) => Promise<T
   }
 }
 
-/** A version that nobody has written to for so long has no process any more; what was to become a set and lies still
- *  has lost its maker. */
+/** A version that nobody has written to for so long has no process any more; an unfinished rebuild that does not go on
+ *  has lost its process. */
 const UNUSED_DAYS = 7
 const UNFINISHED_DAYS = 1
 
-interface Left {
+interface UnusedSet {
   schema: string
   days: number
 }
 
-/** Drops what is left of a projection: what was live, unfinished sets, other versions; never one that is made, compared
- *  or written at this moment. Gives their names. */
-export async function tidy (pool: Pool, projection: Projection): Promise<string[]> {
+/** Drops a projection's unused sets: the former live one, unfinished ones, other versions; never one that is being
+ *  rebuilt, verified or written. Gives their names. */
+export async function dropUnused (pool: Pool, projection: Projection): Promise<string[]> {
   const dropped: string[] = []
-  for (const { schema, days } of await leftOf(pool, projection)) {
+  for (const { schema, days } of await setsBeside(pool, projection)) {
     const limit = schema.endsWith('_old') ? 0 : /\d$/.test(schema) ? UNUSED_DAYS : UNFINISHED_DAYS
     if (days >= limit && await dropSet(pool, { schema }, { unlessHeld: true })) dropped.push(schema)
   }
@@ -148,10 +150,10 @@ export async function tidy (pool: Pool, projection: Projection): Promise<string[
 }
 
 /** All sets of a projection but the live one, and for how long nothing has been written into them. */
-async function leftOf (pool: Pool, projection: Projection): Promise<Left[]> {
+async function setsBeside (pool: Pool, projection: Projection): Promise<UnusedSet[]> {
   const { rows } = await pool.query<{ schema: string }>(
     'select nspname as schema from pg_namespace where nspname ~ $1 and nspname <> $2',
-    [`^jetpost_${projection.name}_[0-9]+(_build|_old|_verify)?$`, liveSet(projection).schema]
+    [`^jetpost_${projection.name}_[0-9]+(_rebuild|_old|_verify)?$`, liveSet(projection).schema]
   )
   return await Promise.all(rows.map(async ({ schema }) => ({ schema, days: await daysSince(pool, schema) })))
 }
@@ -159,7 +161,8 @@ async function leftOf (pool: Pool, projection: Projection): Promise<Left[]> {
 async function daysSince (pool: Pool, schema: string): Promise<number> {
   const { rows: tables } = await pool.query<{ name: string, time: string }>(
     `select c.relname as name, a.attname as time from pg_class c join pg_attribute a on a.attrelid = c.oid
-    where c.relnamespace = $1::regnamespace and (c.relname, a.attname) in (('about', 'used_at'), ('checkpoints', 'updated_at'), ('progress', 'updated_at'))`,
+    where c.relnamespace = $1::regnamespace and (c.relname, a.attname) in (
+      ('metadata', 'used_at'), ('checkpoints', 'updated_at'), ('progress', 'updated_at'))`,
     [schema]
   )
   if (tables.length === 0) return Infinity
@@ -170,7 +173,7 @@ async function daysSince (pool: Pool, schema: string): Promise<number> {
   return row!.days
 }
 
-/** Whoever compares with a set holds its name in one way, whoever makes it in another. */
+/** Verify holds one advisory lock on a set's name, a rebuild another. */
 async function isFree (client: PoolClient, schema: string): Promise<boolean> {
   const free =
     'pg_try_advisory_xact_lock(hashtextextended($1, 0)) and pg_try_advisory_xact_lock(hashtextextended($1, 1))'
@@ -178,7 +181,7 @@ async function isFree (client: PoolClient, schema: string): Promise<boolean> {
   return row!.free
 }
 
-/** So that a version whose streams are quiet does not look like one that nobody has. */
+/** So that a version whose streams are quiet does not look unused. */
 export async function markUsed (pool: Pool, { schema }: TableSet): Promise<void> {
-  await pool.query(`update ${schema}.about set used_at = now()`)
+  await pool.query(`update ${schema}.metadata set used_at = now()`)
 }

@@ -2,55 +2,56 @@ import { Sql, sql } from '#projections/define.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { asError } from '#src/base/errors.ts'
-import type { Found } from '#src/nats/follow.ts'
+import type { DecodedMessage } from '#src/nats/message.ts'
 import { moveCheckpoints, type Move, type Positions } from '#src/postgres/checkpoint.ts'
 import { createCopier } from '#src/postgres/copy.ts'
 import { isPoison, type Pool } from '#src/postgres/pool.ts'
-import { inTransaction, type Run } from '#src/postgres/query.ts'
+import { inTransaction, type Execute } from '#src/postgres/query.ts'
 import type { TableSet } from '#src/postgres/table-sets.ts'
 
-/** What a stream holds at a place. */
-export interface Item extends Omit<Found, 'newer'> {
+/** What a stream holds at a sequence: a fact, or the reason why it is none. */
+export interface StreamItem extends Omit<DecodedMessage, 'newer'> {
   stream: string
 }
 
 /** Another projector has moved the checkpoint. */
 export class Overtaken extends Error {}
 
-/** What `project` throws: its fault and the fact's, not PostgreSQL's. */
+/** `project` threw: the fault is its own or the fact's, not PostgreSQL's. */
 class Unprojectable extends Error {}
 
 export interface Writer {
   /** Writes items, each stream's in order and after `positions`, which move along: rows and checkpoint in one
-   *  transaction. What cannot be read, projected or stored is dead-lettered instead, alone. Throws Overtaken, and the
-   *  driver's error when PostgreSQL is away or at fault. */
-  write(items: Item[], positions: Positions): Promise<void>
+   *  transaction. An item that cannot be read, projected or stored is dead-lettered, alone. Throws Overtaken, and the
+   *  driver's error when PostgreSQL is unavailable or at fault. */
+  write(items: StreamItem[], positions: Positions): Promise<void>
 }
 
 export interface WriterOptions {
   pool: Pool
   set: TableSet
-  /** Moves the positions in the transaction that writes the rows, false when one is not where it should be; the set's
-   *  checkpoints unless told. */
-  move?(run: Run, moves: Move[]): Promise<boolean>
-  /** Brings rows by COPY where that will do: for very many, in half of PostgreSQL's time. */
+  /** Moves the positions in the transaction that writes the rows; false when one is not where it should be. The set's
+   *  checkpoints unless given. */
+  move?(execute: Execute, moves: Move[]): Promise<boolean>
+  /** Writes rows by COPY where it can: very many take half of PostgreSQL's time. */
   copies?: boolean
-  onDeadLetter(item: Pick<Item, 'stream' | 'seq' | 'subject'>, reason: string): void
+  onDeadLetter(item: Pick<StreamItem, 'stream' | 'seq' | 'subject'>, reason: string): void
 }
 
 export function createWriter (
-  { pool, set, onDeadLetter, copies = false, move = (run, moves) => moveCheckpoints(run, set, moves) }: WriterOptions
+  { pool, set, onDeadLetter, copies = false, move = (execute, moves) => moveCheckpoints(execute, set, moves) }:
+    WriterOptions
 ): Writer {
   const { projection } = set
   const copier = createCopier(set)
 
-  async function write (items: Item[], positions: Positions, byCopy = copies): Promise<void> {
+  async function write (items: StreamItem[], positions: Positions, byCopy = copies): Promise<void> {
     if (items.length === 0) return
     try {
       await commit(items, positions, byCopy)
     } catch (error) {
       if (!(error instanceof Unprojectable) && !isPoison(error)) throw error
-      // COPY minds a row that is there already; the statement may not.
+      // COPY fails on a row that exists already; the statement may not.
       if (byCopy) return await write(items, positions, false)
       if (items.length === 1) {
         return await commit([{ ...items[0]!, fact: null, reason: asError(error).message }], positions, false)
@@ -62,7 +63,7 @@ export function createWriter (
     }
   }
 
-  async function commit (items: Item[], positions: Positions, byCopy: boolean): Promise<void> {
+  async function commit (items: StreamItem[], positions: Positions, byCopy: boolean): Promise<void> {
     const moves = [...new Set(items.map(({ stream }) => stream))].map(stream => ({
       stream,
       from: positions[stream]!,
@@ -70,15 +71,17 @@ export function createWriter (
     }))
     const deadLetters = items.filter(({ fact }) => fact === null)
     const statements = [...project(items.filter(isRead)), ...deadLetters.map(deadLetter)]
-    await inTransaction(pool, set, async (run, client) => {
-      if (!await move(run, moves)) throw new Overtaken()
-      for (const statement of statements) await (byCopy ? copier.run(client, run, statement) : run(statement))
+    await inTransaction(pool, set, async (execute, client) => {
+      if (!await move(execute, moves)) throw new Overtaken()
+      for (const statement of statements) {
+        await (byCopy ? copier.execute(client, execute, statement) : execute(statement))
+      }
     })
     for (const { stream, to } of moves) positions[stream] = to
     for (const item of deadLetters) onDeadLetter(item, item.reason)
   }
 
-  function project (facts: Array<Item & Recorded<AnyFact>>): Sql[] {
+  function project (facts: Array<StreamItem & Recorded<AnyFact>>): Sql[] {
     try {
       return facts.length === 0 ? [] : projection.project(facts)
     } catch (error) {
@@ -89,14 +92,14 @@ export function createWriter (
   return { write: async (items, positions) => await write(items, positions) }
 }
 
-function isRead (item: Item): item is Item & Recorded<AnyFact> {
+function isRead (item: StreamItem): item is StreamItem & Recorded<AnyFact> {
   return item.fact !== null
 }
 
 const REASON_CHARS_MAX = 1000
 
-function deadLetter ({ stream, seq, subject, reason }: Item): Sql {
-  return sql`insert into dead_letters (stream, seq, subject, reason) values (${stream}, ${seq}, ${subject}, ${
-    reason.slice(0, REASON_CHARS_MAX)
-  }) on conflict (stream, seq) do nothing`
+function deadLetter ({ stream, seq, subject, reason }: StreamItem): Sql {
+  return sql`insert into dead_letters (stream, seq, subject, reason)
+    values (${stream}, ${seq}, ${subject}, ${reason.slice(0, REASON_CHARS_MAX)})
+    on conflict (stream, seq) do nothing`
 }

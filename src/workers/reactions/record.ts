@@ -6,7 +6,8 @@ import { sleep } from '#src/base/backoff.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
-import { followAll, type Found } from '#src/nats/follow.ts'
+import { follow } from '#src/nats/follow.ts'
+import { tryDecode, type DecodedMessage } from '#src/nats/message.ts'
 
 export interface RecorderOptions {
   appenders: Appenders
@@ -69,21 +70,21 @@ class Recorder implements Role {
   private async followRequests (): Promise<void> {
     const { appenders } = this.options
     const cursors = await recordCursors(appenders.bus)
-    const requests = followAll(appenders.bus, {
+    const options = {
       stream: 'REQUESTS',
       filter: 'request.>',
       afterSeq: Math.max(0, Math.max(...cursors.map(({ request }) => request)) - LOOK_BACK),
       batchMax: BATCH_MAX,
       gatherMs: GATHER_MS,
       signal: this.stopping.signal,
-      onError: error => {
+      onError: (error: Error) => {
         this.followError = { text: `NATS does not deliver requests: ${error.message}`, atMs: Date.now() }
       },
       onFollowing: () => {
         this.error = null
       }
-    })
-    for await (const found of requests) {
+    }
+    for await (const found of follow(appenders.bus, options, tryDecode)) {
       await recordRequests(appenders, found.filter(entry => this.isRequest(entry)), cursors)
       this.error = null
     }
@@ -91,7 +92,7 @@ class Recorder implements Role {
 
   /** A request that cannot be read has no record: the projections dead-letter it. One that a newer Jetpost can read is
    *  left to that one. */
-  private isRequest (found: Found): found is Found & Recorded<EmailRequested> {
+  private isRequest (found: DecodedMessage): found is DecodedMessage & Recorded<EmailRequested> {
     const { fact, newer, seq, subject, reason } = found
     if (newer) throw new Error(reason)
     if (fact === null) this.options.log.error({ seq, subject, reason }, 'request cannot be read; it is not recorded')

@@ -13,8 +13,9 @@ import { scheduleDelivery } from '#src/actions/delivery.ts'
 import type { Log } from '#src/base/log.ts'
 import { api } from '#src/nats/api.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { lastSequenceUnder, loadFact } from '#src/nats/load.ts'
-import { ackFloorOf, lastSequencesOf } from '#src/nats/lookup.ts'
+import { getFact, lastSequenceUnder } from '#src/nats/get.ts'
+import { lastSequencesOf } from '#src/nats/lookup.ts'
+import { ackFloorOf } from '#src/nats/status.ts'
 import { waitFor } from '#src/postgres/checkpoint.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { deletePages, each, PAGE, pages } from './pages.ts'
@@ -129,7 +130,7 @@ export class DeliveryReconciler {
 
   private async schedule ({ stateSeq }: WaitingDelivery): Promise<boolean> {
     const { bus } = this.options
-    const recorded = await loadFact(bus, 'WEBHOOKS', stateSeq)
+    const recorded = await getFact(bus, 'WEBHOOKS', { seq: stateSeq })
     const pending = recorded === null ? null : pendingAfter(recorded.fact)
     if (pending == null) return false
     // With its own due time: a dispatcher sees that it is late, and checks whether it has been done.

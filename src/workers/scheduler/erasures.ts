@@ -11,7 +11,7 @@ import { timestamp } from '#src/base/clock.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
-import type { View } from '#src/postgres/checkpoint.ts'
+import type { Checkpoints } from '#src/postgres/checkpoint.ts'
 import { isUnavailable, type Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/query.ts'
 import { liveSet } from '#src/postgres/table-sets.ts'
@@ -20,7 +20,7 @@ import { vacuum } from '#src/postgres/vacuum.ts'
 export interface ErasureOptions {
   services: Services
   pool: Pool
-  view: View
+  checkpoints: Checkpoints
   log: Log
   /** Between two runs, and how long the log must have held nothing more. */
   everyMs?: number
@@ -130,13 +130,13 @@ class ErasureWorker implements Role {
 
   /** Only when the projections hold nothing more of it either. */
   private async complete (ids: string[]): Promise<void> {
-    const { pool, view, log } = this.options
-    for (const projection of PROJECTIONS) if (!await view.caughtUp(projection, VIEW_MS)) return
+    const { pool, checkpoints, log } = this.options
+    for (const projection of PROJECTIONS) if (!await checkpoints.caughtUp(projection, VIEW_MS)) return
     await vacuum(pool, PROJECTIONS.map(liveSet))
     for (const id of ids) {
       await this.erasers.get(id)!.complete()
       log.info({ erasure: id }, 'address erased')
     }
-    await view.caughtUp(erasures)
+    await checkpoints.caughtUp(erasures)
   }
 }

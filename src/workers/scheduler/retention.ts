@@ -1,6 +1,6 @@
 import { deleteSome, type Projection } from '#projections/define.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { ageMsMax } from '#src/nats/pages.ts'
+import { ageMsMax } from '#src/nats/status.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { liveSet, qualified } from '#src/postgres/table-sets.ts'
 import { deletePages, PAGE } from './pages.ts'

@@ -8,8 +8,8 @@ import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
-import type { View } from '#src/postgres/checkpoint.ts'
-import { ageMsMax } from '#src/nats/pages.ts'
+import type { Checkpoints } from '#src/postgres/checkpoint.ts'
+import { ageMsMax } from '#src/nats/status.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/query.ts'
 import { liveSet, qualified } from '#src/postgres/table-sets.ts'
@@ -17,7 +17,7 @@ import { liveSet, qualified } from '#src/postgres/table-sets.ts'
 export interface MonthCloserOptions {
   services: Pick<Services, 'appenders' | 'directory'>
   pool: Pool
-  view: View
+  checkpoints: Checkpoints
   log: Log
   /** Between two runs. */
   everyMs?: number
@@ -87,7 +87,7 @@ class MonthCloser implements Role {
     this.closed = new Set(settled.map(({ name }) => name).filter(name => this.closed.has(name)))
     const open = settled.filter(({ name }) => !this.closed.has(name))
     if (open.length === 0) return true
-    if (!await this.options.view.caughtUp(stats, VIEW_MS) || await this.hasDeadLetters()) return false
+    if (!await this.options.checkpoints.caughtUp(stats, VIEW_MS) || await this.hasDeadLetters()) return false
     for (const { account, month, name } of open) {
       if (this.stopping.signal.aborted) return false
       await this.close(account, month)

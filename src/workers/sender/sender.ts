@@ -262,5 +262,5 @@ export class Sender implements Role {
 function settle (job: Job, waits: RetryInMs[]): void {
   const pending = waits.filter(wait => wait !== null)
   if (pending.length === 0) job.ack()
-  else job.again(Math.min(...pending))
+  else job.retryAfter(Math.min(...pending))
 }

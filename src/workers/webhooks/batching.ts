@@ -1,6 +1,6 @@
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import type { Role } from '#src/base/role.ts'
-import { subjectsUnder } from '#src/nats/load.ts'
+import { subjectsUnder } from '#src/nats/status.ts'
 import { work, type Job } from '#src/nats/work.ts'
 import { Batcher, type BatcherOptions } from './batcher.ts'
 import { startReconcileLoop } from './reconcile.ts'

@@ -192,7 +192,7 @@ class Dispatcher {
       job.ack()
     } else {
       this.delayed.set(key, true)
-      job.again(delayMs)
+      job.retryAfter(delayMs)
     }
   }
 

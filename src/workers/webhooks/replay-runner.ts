@@ -12,7 +12,7 @@ import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import { Memory } from '#src/base/memory.ts'
 import { api } from '#src/nats/api.ts'
-import { lastAtLeader } from '#src/nats/lookup.ts'
+import { getFact } from '#src/nats/get.ts'
 
 /** How many of an endpoint's replayed deliveries still wait, by the projection of deliveries; those beyond `max` need
  *  not be counted. Null when it does not answer. */
@@ -87,7 +87,7 @@ export class ReplayRunner {
 
   private async goOn ({ subject, seq }: ReplayTurn): Promise<ReplayWait | null> {
     const { appenders } = this.options
-    const last = await lastAtLeader(appenders.bus, 'WEBHOOKS', subject)
+    const last = await getFact(appenders.bus, 'WEBHOOKS', { last_by_subj: subject }, 'leader')
     const fact = last === null ? null : replayFactIn(last.fact)
     if (fact === null || fact.type === 'replay.ended' || last!.seq !== (seq ?? last!.seq)) return null
     const recorded = { fact, seq: last!.seq, subject }

@@ -5,7 +5,7 @@ import { replayFactIn } from '#streams/replay/decide.ts'
 import { subjects } from '#streams/subjects.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import type { Role } from '#src/base/role.ts'
-import { subjectsUnder } from '#src/nats/load.ts'
+import { subjectsUnder } from '#src/nats/status.ts'
 import { createLookup } from '#src/nats/lookup.ts'
 import { work, type Job } from '#src/nats/work.ts'
 import { idsIn, ReplayRunner, type ReplayRunnerOptions, type ReplayTurn } from './replay-runner.ts'
@@ -43,14 +43,14 @@ export function startReplays (options: ReplaysOptions): Role {
       async handle (job) {
         const delayMs = await runner.run(turnOf(job))
         if (delayMs === null) job.ack()
-        else job.again(delayMs)
+        else job.retryAfter(delayMs)
       }
     })
   const workers = [
-    consume(consumerPlans.replays, RUNNING_PLACES, ({ subject, seq, turn }) => ({
+    consume(consumerPlans.replays, RUNNING_PLACES, ({ subject, seq, deliveryCount }) => ({
       subject,
       seq,
-      deliveryCount: turn,
+      deliveryCount,
       wake: null
     })),
     consume(consumerPlans.replaysDue, DUE_PLACES, dueTurn)
@@ -68,7 +68,7 @@ export function startReplays (options: ReplaysOptions): Role {
   }
 }
 
-function dueTurn ({ bytes, turn: deliveryCount }: Job): ReplayTurn {
+function dueTurn ({ bytes, deliveryCount }: Job): ReplayTurn {
   const wake = wakeIn(bytes)
   return { subject: subjects.replay(wake.webhook, wake.replay), seq: wake.seq, deliveryCount, wake }
 }

@@ -32,7 +32,7 @@ ${
           { name: 'Status', cell: stateOf },
           { name: 'Dead-lettered', kind: 'num', cell: ({ status }) => deadLettersOf(status) },
           { name: 'Size', kind: 'num', cell: ({ status }) => (status === null ? none() : size(status.bytes)) },
-          { name: 'Built', cell: ({ status }) => time(status?.madeAt, visit.nowMs) },
+          { name: 'Built', cell: ({ status }) => time(status?.createdAt, visit.nowMs) },
           { name: 'Rebuild', kind: 'wide', cell: projection => rebuildOf(visit, projection) }
         ], value)
       }</section></div>

@@ -1,6 +1,6 @@
 import { DELIVERY_STATES } from '#projections/deliveries/project.ts'
 import { parsePlace, type DeliveryFilters } from '#projections/deliveries/queries.ts'
-import type { Place } from '#projections/place.ts'
+import type { PageCursor } from '#projections/cursor.ts'
 import { ERROR_KINDS } from '#streams/delivery/facts.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { field, select, withQuery, type Faults } from '../parts.ts'
@@ -15,7 +15,7 @@ const FILTERS = ['state', 'error', ...FOLDED]
 /** The filters of a list of deliveries, and what is wrong with them. */
 export interface DeliveryListFilters {
   filters: DeliveryFilters
-  cursor: Place | null
+  cursor: PageCursor | null
   faults: Faults
 }
 

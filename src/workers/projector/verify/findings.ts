@@ -1,5 +1,5 @@
 /** What can be wrong with the log. */
-export const KINDS = [
+export const FINDING_KINDS = [
   'unreadable',
   'id',
   'duplicate',
@@ -10,39 +10,36 @@ export const KINDS = [
   'history',
   'object'
 ] as const
-export type Kind = typeof KINDS[number]
+export type FindingKind = typeof FINDING_KINDS[number]
 
-/** One thing that is wrong: `where` in the log, and a sentence. Nothing in it is personal. */
-export interface Finding {
+/** One thing that is wrong: where in the log, and what. Nothing in it is personal. */
+export interface LogFinding {
   where: string
-  says: string
+  message: string
 }
 
 /** How many of a kind there are, and the first of them. */
-export interface Found {
-  kind: Kind
+export interface FindingGroup {
+  kind: FindingKind
   count: number
-  examples: Finding[]
+  examples: LogFinding[]
 }
 
 const EXAMPLES_MAX = 20
 
 /** Counts all, keeps a few. */
-export interface Findings {
-  add(kind: Kind, where: string, says: string): void
-  /** Those kinds that there is something of. */
-  list(): Found[]
-}
+export class FindingCollector {
+  private readonly groups = new Map<FindingKind, FindingGroup>()
 
-export function collectFindings (): Findings {
-  const all = new Map<Kind, Found>()
-  return {
-    add (kind, where, says) {
-      const found = all.get(kind) ?? { kind, count: 0, examples: [] }
-      found.count++
-      if (found.examples.length < EXAMPLES_MAX) found.examples.push({ where, says })
-      all.set(kind, found)
-    },
-    list: () => KINDS.flatMap(kind => all.get(kind) ?? [])
+  add (kind: FindingKind, where: string, message: string): void {
+    const group = this.groups.get(kind) ?? { kind, count: 0, examples: [] }
+    group.count++
+    if (group.examples.length < EXAMPLES_MAX) group.examples.push({ where, message })
+    this.groups.set(kind, group)
+  }
+
+  /** The kinds that were found. */
+  list (): FindingGroup[] {
+    return FINDING_KINDS.flatMap(kind => this.groups.get(kind) ?? [])
   }
 }

@@ -1,8 +1,8 @@
 import type { AnyFact } from '#streams/catalog.ts'
 import type { EmailErased, EngagementFact, RecipientFact, SubjectFact } from '#streams/email/facts.ts'
 
-/** What of a recipient's fact its place among the others depends on. */
-export interface Step {
+/** What of a recipient's fact decides which facts may come before and after it. */
+export interface HistoryStep {
   type: (SubjectFact | EngagementFact)['type']
   sequence: number
   /** 0 = of no transaction. */
@@ -19,7 +19,7 @@ export function isStepFact (fact: AnyFact): fact is StepFact {
   return 'sequence' in fact.data
 }
 
-export function stepOf (fact: StepFact): Step {
+export function historyStepOf (fact: StepFact): HistoryStep {
   const { type, data } = fact
   return {
     type,
@@ -30,47 +30,46 @@ export function stepOf (fact: StepFact): Step {
   }
 }
 
-const MARKS: ReadonlySet<Step['type']> = new Set<EngagementFact['type']>([
+const ENGAGEMENTS: ReadonlySet<HistoryStep['type']> = new Set<EngagementFact['type']>([
   'email.opened',
   'email.clicked',
   'email.complained',
   'email.unsubscribed'
 ])
-const OVER: ReadonlySet<Step['type'] | null> = new Set<Step['type']>([
+const OVER: ReadonlySet<HistoryStep['type'] | null> = new Set<HistoryStep['type']>([
   'email.delivered',
   'email.bounced',
   'email.failed',
   'email.suppressed',
   'email.canceled'
 ])
-/** What asks for a transaction, or says that there will be none: not while another's is under way, nor after the end.
- */
-const WAITS: ReadonlySet<Step['type'] | null> = new Set<Step['type'] | null>([
+/** Facts after which a recipient may be canceled: no transaction is in progress, and it is not over. */
+const WAITS: ReadonlySet<HistoryStep['type'] | null> = new Set<HistoryStep['type'] | null>([
   null,
   'email.rescheduled',
   'email.retry_requested',
   'email.deferred'
 ])
 
-/** A recipient as far as its facts decide what may follow. `last` null = nothing is known of it yet. */
-interface Known {
-  last: Step | null
+/** What a recipient's facts so far say about the next. `last` null = nothing is known of it yet. */
+interface RecipientHistory {
+  last: HistoryStep | null
   attempts: number
-  /** Earlier facts are gone by age: how many attempts were made is not known yet. */
+  /** Earlier facts are gone by age, so the number of attempts is not known yet. */
   open: boolean
 }
 
-/** Why the facts of one recipient, in the order of the log, cannot have come about by the rules of
- *  streams/email/README.md; null where they can. The first of them may be gone by age when `aged`; what only the sender
- *  can have known (which claim is void, when a lease was over) is taken on trust. */
-export function faultIn (steps: readonly Step[], aged: boolean): string | null {
-  const outcomes = steps.filter(({ type }) => !MARKS.has(type))
+/** Why the facts of one recipient, in the order of the log, break the rules of streams/email/README.md; null when they
+ *  do not. The first of them may be gone by age when `aged`. What only the sender can have known (which claim is void,
+ *  when a lease was over) is not checked. */
+export function faultIn (steps: readonly HistoryStep[], aged: boolean): string | null {
+  const outcomes = steps.filter(({ type }) => !ENGAGEMENTS.has(type))
   const forgotten = outcomes.findIndex(({ type }) => type === 'email.erased')
   // What came before it is deleted fact by fact.
-  if (forgotten !== -1) return after(outcomes.slice(forgotten))
+  if (forgotten !== -1) return faultAfterErasure(outcomes.slice(forgotten))
   const number = numberFault(steps, aged)
   if (number !== null) return number
-  let known: Known = { last: null, attempts: 0, open: aged }
+  let known: RecipientHistory = { last: null, attempts: 0, open: aged }
   for (const step of outcomes) {
     const fault = known.open ? null : stepFault(known, step)
     if (fault !== null) return fault
@@ -79,20 +78,20 @@ export function faultIn (steps: readonly Step[], aged: boolean): string | null {
   return null
 }
 
-/** It lies on both of the recipient's subjects. */
-function after (outcomes: readonly Step[]): string | null {
+/** It is on both of the recipient's subjects. */
+function faultAfterErasure (outcomes: readonly HistoryStep[]): string | null {
   const next = outcomes.find(({ type }) => type !== 'email.erased')
   return next === undefined ? null : `${next.type} follows email.erased`
 }
 
-/** Each fact has the number that whoever wrote it counted: those on its own subject, and of the other subject at most
- *  those that there are. */
-function numberFault (steps: readonly Step[], aged: boolean): string | null {
-  const seen = { outcomes: 0, marks: 0 }
+/** Each fact has the number its writer counted: the facts on its own subject, and of the other subject at most those
+ *  that there are. */
+function numberFault (steps: readonly HistoryStep[], aged: boolean): string | null {
+  const seen = { outcomes: 0, engagements: 0 }
   for (const { type, sequence } of steps) {
-    const isMarkStep = MARKS.has(type)
-    const own = isMarkStep ? ++seen.marks : ++seen.outcomes
-    const others = isMarkStep ? seen.outcomes : seen.marks
+    const isEngagement = ENGAGEMENTS.has(type)
+    const own = isEngagement ? ++seen.engagements : ++seen.outcomes
+    const others = isEngagement ? seen.outcomes : seen.engagements
     if (sequence < own) return `${type} has number ${sequence} and is fact ${own} of its subject`
     if (!aged && sequence > own + others) {
       return `${type} has number ${sequence}, and only ${own + others - 1} are before it`
@@ -101,7 +100,7 @@ function numberFault (steps: readonly Step[], aged: boolean): string | null {
   return null
 }
 
-function stepFault ({ last, attempts }: Known, step: Step): string | null {
+function stepFault ({ last, attempts }: RecipientHistory, step: HistoryStep): string | null {
   const before = last?.type ?? null
   const after = `${step.type} follows ${before ?? 'nothing'}`
   switch (step.type) {
@@ -133,19 +132,19 @@ function stepFault ({ last, attempts }: Known, step: Step): string | null {
   }
 }
 
-/** A claim that is out may be void: its worker knows. */
-function mayBegin (last: Step | null): boolean {
+/** A claim without an outcome may be void: its worker knows. */
+function mayBegin (last: HistoryStep | null): boolean {
   return last === null || (!OVER.has(last.type) && !last.held)
 }
 
-function outcomeFault (step: Step, last: Step | null, attempts: number): boolean {
+function outcomeFault (step: HistoryStep, last: HistoryStep | null, attempts: number): boolean {
   const before = last?.type ?? null
   if (step.report) {
     return attempts === 0 ||
       !(before === 'email.attempted' || before === 'email.delivered' || before === 'email.deferred' ||
         before === 'email.in_doubt')
   }
-  // Of a claim that is out or in doubt, or of a transaction that had none yet.
+  // Of the claim in progress or in doubt, or of a transaction that had no claim yet.
   if (step.attempt === attempts) return before !== 'email.attempted' && before !== 'email.in_doubt'
   return step.attempt !== attempts + 1 || !mayBegin(last)
 }

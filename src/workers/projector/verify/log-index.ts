@@ -1,8 +1,8 @@
 import type { AnyFact } from '#streams/catalog.ts'
 import { isErased } from '#streams/email/erase.ts'
 import { CONTENT_STREAM } from '#src/nats/blob-places.ts'
+import { historyStepOf, isStepFact } from './history.ts'
 import type { VerifySession } from './session.ts'
-import { isStepFact, stepOf } from './history.ts'
 
 /** Streams of facts, by the number they have in the index. */
 export const STREAMS = ['REQUESTS', 'EMAILS', 'INBOUND', 'CONTROL', 'WEBHOOKS'] as const
@@ -10,37 +10,45 @@ export type StreamName = typeof STREAMS[number]
 /** Erasures delete from the object store, too. */
 export const numberOf = (stream: string): number => [...STREAMS, CONTENT_STREAM].indexOf(stream)
 
-const SCHEMA = 'jetpost_proof'
+const SCHEMA = 'jetpost_log_verify'
 
-/** Not logged, without indexes: written once, then joined and sorted as a whole. `facts`: everything that lies in the
- *  streams; `id` null = it cannot be read. `late` = came while the others were read: known, but not looked into.
- *  `kind`: what of it the questions ask for. `request` = the place in REQUESTS it points at. `copy` = has the id of
- *  another on purpose. `gaps`: sequences without a message, with when their neighbours were stored. `erased`: what
- *  erasures say they have deleted. `events`: what deliveries point at in EMAILS. `objects`: what the object store
- *  holds. `windows`: from which id to which what was erased was made. `works`: when an erasure has deleted from
- *  REQUESTS. */
-const TABLES = `
-  create unlogged table facts (stream smallint not null, seq bigint not null, id text collate "C", cause text collate "C", kind smallint not null, email text collate "C",
-    request bigint, copy boolean not null, late boolean not null);
-  create unlogged table steps (email text collate "C" not null, n smallint not null, seq bigint not null, step text not null);
-  create unlogged table gaps (stream smallint not null, low bigint not null, high bigint not null, before_ms bigint not null, after_ms bigint not null);
-  create unlogged table erased (stream smallint not null, seq bigint not null, id text collate "C");
-  create unlogged table events (seq bigint not null, event_seq bigint not null, event text collate "C" not null);
-  create unlogged table objects (email text collate "C" not null, seq bigint not null, written_ms bigint not null);
-  create unlogged table works (ms bigint not null);
-  create unlogged table windows (low text collate "C" not null, high text collate "C" not null)`
+/** Unlogged and without indexes: written once, then joined and sorted as a whole.
+ *  - `facts`: everything in the streams; `id` null = it cannot be read; `late` = stored while the others were read:
+ *    known, but not checked; `kind`: see KIND; `request` = the sequence in REQUESTS it points at; `copy` = has the
+ *    id of another on purpose.
+ *  - `steps`: what the history of a recipient depends on.
+ *  - `gaps`: sequences without a message, with when their neighbours were stored.
+ *  - `erased`: what erasures say they have deleted.
+ *  - `events`: what deliveries point at in EMAILS.
+ *  - `objects`: what the object store holds.
+ *  - `works`: when an erasure has deleted from REQUESTS.
+ *  - `windows`: from which id to which what was erased was created. */
+const TABLES = {
+  facts: 'stream smallint not null, seq bigint not null, id text, cause text, kind smallint not null, email text, ' +
+    'request bigint, copy boolean not null, late boolean not null',
+  steps: 'email text not null, n smallint not null, seq bigint not null, step text not null',
+  gaps: 'stream smallint not null, low bigint not null, high bigint not null, before_ms bigint not null, ' +
+    'after_ms bigint not null',
+  erased: 'stream smallint not null, seq bigint not null, id text',
+  events: 'seq bigint not null, event_seq bigint not null, event text not null',
+  objects: 'email text not null, seq bigint not null, written_ms bigint not null',
+  works: 'ms bigint not null',
+  windows: 'low text not null, high text not null'
+}
+type TableName = keyof typeof TABLES
 
-/** `request` = with its content in it, or without any; `storedContent` = its content lies in the object store. */
+/** `request` = with its content in it, or without any; `storedContent` = its content is in the object store. */
 export const KIND = { other: 0, request: 1, storedContent: 2, recorded: 3, moved: 4 } as const
 
-export interface Entry {
+export interface IndexedFact {
   stream: number
   seq: number
   fact: AnyFact | null
   copy: boolean
   late: boolean
 }
-export interface Gap {
+
+export interface SequenceGap {
   stream: number
   low: number
   high: number
@@ -48,125 +56,122 @@ export interface Gap {
   afterMs: number
 }
 
-/** Where the log is written down in the shape that the questions need: in PostgreSQL, so that it may be of any length.
- */
-export interface LogIndex {
-  enter(entry: Entry): void
-  gap(gap: Gap): void
-  object(email: string, seq: number, writtenMs: number): void
-  window(low: string, high: string): void
-  /** Waits while more is held than is worth a statement. */
-  settle(): Promise<void>
-  /** All that was entered can be asked for. */
-  close(): Promise<void>
-}
-
-/** A table's rows as they gather: a text a column, its values parted by line breaks. No value holds one: ids, numbers,
- *  and JSON of both. */
-interface Sheet {
-  table: string
-  columns: readonly (readonly [name: string, type: string])[]
-  values: string[][]
-  rows: number
-}
-
 const ROWS_MAX = 5000
 
-export async function openLogIndex ({ ask }: VerifySession): Promise<LogIndex> {
-  await dropLogIndex({ ask })
-  await ask(`create schema ${SCHEMA}; set search_path = ${SCHEMA}, public; ${TABLES}`)
-  const sheets = {
-    facts: sheet(
-      'facts',
-      'stream smallint, seq bigint, id text, cause text, kind smallint, email text, request bigint, copy boolean, late boolean'
-    ),
-    steps: sheet('steps', 'email text, n smallint, seq bigint, step text'),
-    gaps: sheet('gaps', 'stream smallint, low bigint, high bigint, before_ms bigint, after_ms bigint'),
-    erased: sheet('erased', 'stream smallint, seq bigint, id text'),
-    events: sheet('events', 'seq bigint, event_seq bigint, event text'),
-    objects: sheet('objects', 'email text, seq bigint, written_ms bigint'),
-    works: sheet('works', 'ms bigint'),
-    windows: sheet('windows', 'low text, high text')
-  }
-  let writing: Promise<unknown> = Promise.resolve()
+/** The log in the shape that the checks need: in PostgreSQL, so that it may be of any length. */
+export class LogIndex {
+  private readonly query: VerifySession['query']
+  private readonly buffers: Record<TableName, RowBuffer>
+  private writing: Promise<unknown> = Promise.resolve()
 
-  function enter ({ stream, seq, fact, copy, late }: Entry): void {
-    if (fact === null) return put(sheets.facts, stream, seq, null, null, KIND.other, null, null, copy, late)
+  private constructor (query: VerifySession['query']) {
+    this.query = query
+    this.buffers = Object.fromEntries(
+      Object.entries(TABLES).map(([table, columns]) => [table, new RowBuffer(table, columns)])
+    ) as Record<TableName, RowBuffer>
+  }
+
+  static async open ({ query }: VerifySession): Promise<LogIndex> {
+    await dropLogIndex({ query })
+    const tables = Object.entries(TABLES).map(([table, columns]) =>
+      `create unlogged table ${table} (${columns.replaceAll(/\btext\b/g, 'text collate "C"')})`
+    )
+    await query(`create schema ${SCHEMA}; set search_path = ${SCHEMA}, public; ${tables.join('; ')}`)
+    return new LogIndex(query)
+  }
+
+  addFact ({ stream, seq, fact, copy, late }: IndexedFact): void {
+    const { facts, steps, events } = this.buffers
+    if (fact === null) return facts.add(stream, seq, null, null, KIND.other, null, null, copy, late)
     const { id, causation } = fact
-    put(sheets.facts, stream, seq, id, causation, kindOf(fact), emailOf(fact), requestOf(fact), copy, late)
-    enterErased(fact)
+    facts.add(stream, seq, id, causation, kindOf(fact), emailOf(fact), requestOf(fact), copy, late)
+    this.addErased(fact)
     // An erasure that was at work while we read may have left only the last of a recipient's facts.
-    if (isStepFact(fact)) put(sheets.steps, fact.data.email, fact.data.n, seq, JSON.stringify(stepOf(fact)))
+    if (isStepFact(fact)) steps.add(fact.data.email, fact.data.n, seq, JSON.stringify(historyStepOf(fact)))
     if (late) return
-    for (const event of eventsOf(fact)) put(sheets.events, seq, event.seq, event.id)
+    for (const event of eventsOf(fact)) events.add(seq, event.seq, event.id)
   }
 
-  function enterErased (fact: AnyFact): void {
+  addGap ({ stream, low, high, beforeMs, afterMs }: SequenceGap): void {
+    this.buffers.gaps.add(stream, low, high, beforeMs, afterMs)
+  }
+
+  addObject (email: string, seq: number, writtenMs: number): void {
+    this.buffers.objects.add(email, seq, writtenMs)
+  }
+
+  addWindow (low: string, high: string): void {
+    this.buffers.windows.add(low, high)
+  }
+
+  /** Waits while more is buffered than one statement writes. */
+  async flushFull (): Promise<void> {
+    for (const buffer of Object.values(this.buffers)) if (buffer.rows >= ROWS_MAX) await this.flush(buffer)
+  }
+
+  /** Everything that was added can be queried. */
+  async close (): Promise<void> {
+    for (const buffer of Object.values(this.buffers)) if (buffer.rows > 0) await this.flush(buffer)
+    await this.writing
+    await this.query('create index if not exists erased_place on erased (stream, seq)')
+    await this.query(`analyze ${Object.keys(TABLES).join(', ')}`)
+  }
+
+  private addErased (fact: AnyFact): void {
+    const { erased, works } = this.buffers
     if (fact.type === 'email.erased') {
       for (const { seq, fact: past } of fact.data.past) {
-        put(sheets.erased, numberOf('EMAILS'), seq, (past as { id: string }).id)
+        erased.add(numberOf('EMAILS'), seq, (past as { id: string }).id)
       }
     }
     if (fact.type !== 'erasure.advanced') return
-    if (fact.data.deletes.some(({ stream }) => stream === 'REQUESTS')) put(sheets.works, Date.parse(fact.time))
+    if (fact.data.deletes.some(({ stream }) => stream === 'REQUESTS')) works.add(Date.parse(fact.time))
     for (const { stream, seqs } of fact.data.deletes) {
-      for (const seq of seqs) put(sheets.erased, numberOf(stream), seq, null)
+      for (const seq of seqs) erased.add(numberOf(stream), seq, null)
     }
   }
 
-  async function settle (): Promise<void> {
-    for (const each of Object.values(sheets)) if (each.rows >= ROWS_MAX) await flush(each)
-  }
-
-  /** One statement is under way while the next one gathers. */
-  async function flush (each: Sheet): Promise<void> {
-    await writing
-    const values = each.values.map(column => column.join('\n'))
-    each.values = each.columns.map(() => [])
-    each.rows = 0
-    writing = ask({ text: insertOf(each), values })
-    writing.catch(() => {})
-  }
-
-  async function close (): Promise<void> {
-    for (const each of Object.values(sheets)) if (each.rows > 0) await flush(each)
-    await writing
-    await ask('create index if not exists erased_place on erased (stream, seq)')
-    await ask(`analyze ${Object.keys(sheets).join(', ')}`)
-  }
-
-  return {
-    enter,
-    gap: ({ stream, low, high, beforeMs, afterMs }) =>
-      put(sheets.gaps, stream, low, high, Math.floor(beforeMs), Math.ceil(afterMs)),
-    object: (email, seq, writtenMs) => put(sheets.objects, email, seq, writtenMs),
-    window: (low, high) => put(sheets.windows, low, high),
-    settle,
-    close
+  /** One statement is running while the next one gathers. */
+  private async flush (buffer: RowBuffer): Promise<void> {
+    await this.writing
+    this.writing = this.query(buffer.takeInsert())
+    this.writing.catch(() => {})
   }
 }
 
-/** Also what a index that was never closed has left. */
-export async function dropLogIndex ({ ask }: Pick<VerifySession, 'ask'>): Promise<void> {
-  await ask(`drop schema if exists ${SCHEMA} cascade`)
+/** Also what an index that was never closed has left. */
+export async function dropLogIndex ({ query }: Pick<VerifySession, 'query'>): Promise<void> {
+  await query(`drop schema if exists ${SCHEMA} cascade`)
 }
 
-function sheet (table: string, columns: string): Sheet {
-  const named = columns.split(', ').map(column => column.split(' ') as [string, string])
-  return { table, columns: named, values: named.map(() => []), rows: 0 }
-}
+/** A table's rows as they gather: a text a column, its values separated by line breaks. No value holds one: ids,
+ *  numbers, and JSON of both. Arrays of text cost the server and us least as one text. */
+class RowBuffer {
+  rows = 0
+  private readonly insert: string
+  private values: string[][]
 
-function put (to: Sheet, ...row: Array<string | number | boolean | null>): void {
-  row.forEach((value, i) => to.values[i]!.push(value === null ? '' : String(value)))
-  to.rows++
-}
+  constructor (table: string, definition: string) {
+    const columns = definition.split(', ').map(column => column.split(' ') as [name: string, type: string])
+    const names = columns.map(([name]) => name).join(', ')
+    const values = columns.map(([name, type]) => `${name}::${type}`).join(', ')
+    const arrays = columns.map((_column, i) => `string_to_array($${i + 1}, E'\\n', '')`).join(', ')
+    this.insert = `insert into ${table} (${names}) select ${values} from unnest(${arrays}) as added (${names})`
+    this.values = columns.map(() => [])
+  }
 
-/** Arrays of text cost the server and us least as one text. */
-function insertOf ({ table, columns }: Sheet): string {
-  const names = columns.map(([name]) => name).join(', ')
-  const values = columns.map(([name, type]) => `${name}::${type}`).join(', ')
-  const arrays = columns.map((_column, i) => `string_to_array($${i + 1}, E'\\n', '')`).join(', ')
-  return `insert into ${table} (${names}) select ${values} from unnest(${arrays}) as given (${names})`
+  add (...row: Array<string | number | boolean | null>): void {
+    row.forEach((value, i) => this.values[i]!.push(value === null ? '' : String(value)))
+    this.rows++
+  }
+
+  /** The statement that writes what has gathered; begins again with nothing. */
+  takeInsert (): { text: string, values: string[] } {
+    const values = this.values.map(column => column.join('\n'))
+    this.values = this.values.map(() => [])
+    this.rows = 0
+    return { text: this.insert, values }
+  }
 }
 
 function kindOf (fact: AnyFact): number {

@@ -3,16 +3,18 @@ import { CONTENT_BUCKET } from '#streams/topology.ts'
 import { asError } from '#src/base/errors.ts'
 import { CONTENT_STREAM } from '#src/nats/blob-places.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { messagesIn, type Message } from '#src/nats/scan.ts'
+import type { StoredMessage } from '#src/nats/message.ts'
+import { readRange } from '#src/nats/range.ts'
 import type { Pool } from '#src/postgres/pool.ts'
-import { dropLogIndex, numberOf, openLogIndex, STREAMS, type LogIndex, type StreamName } from './log-index.ts'
-import { atServices, holdAlone } from './session.ts'
-import { collectFindings, type Findings, type Found } from './findings.ts'
-import { explainGaps } from './gaps.ts'
-import type { Gone, Known } from './known.ts'
-import { isCopy, isNamed, isPlaced, placeOf } from './place.ts'
-import { askQuestions } from './questions.ts'
-import { stateOf, type StreamState } from './state.ts'
+import { checkRelations } from './checks.ts'
+import { FindingCollector, type FindingGroup } from './findings.ts'
+import { explainGaps, type GoneCounts } from './gaps.ts'
+import { dropLogIndex, LogIndex, numberOf, STREAMS, type StreamName } from './log-index.ts'
+import { extentOf, type StreamExtent } from './log-state.ts'
+import { lockName, withSession } from './session.ts'
+import { hasItsId, isCopy, isOnItsSubject, subjectOf } from './subject.ts'
+
+const MSG_ID = 'Nats-Msg-Id'
 
 export interface LogOptions {
   bus: Bus
@@ -23,190 +25,181 @@ export interface LogOptions {
   onProgress(progress: LogProgress): void
 }
 
-/** Messages of a stream read so far, of so many. */
+/** How many messages of a stream have been read, of how many. */
 export interface LogProgress {
   stream: string
   done: number
   total: number
 }
 
-/** A stream of facts, and why sequences of it are not there any more. */
-export interface StreamReport {
+/** A stream of facts, and why sequences of it have no message any more. */
+export interface StreamVerification {
   stream: string
   first: number
   last: number
   facts: number
-  gone: Gone
+  gone: GoneCounts
 }
 
-export interface LogReport {
-  streams: StreamReport[]
-  found: Found[]
+export interface LogVerification {
+  streams: StreamVerification[]
+  found: FindingGroup[]
   seconds: number
 }
 
-/** The log against itself: each fact by itself, and then all of them together. What comes while it reads is known, and
- *  looked into the next time. Takes notes in PostgreSQL (some 250 bytes a fact, thrown away at the end), so its memory
- *  does not depend on the log's length. Throws when NATS or PostgreSQL does not answer, and a Complaint when somebody
- *  else is at it. */
-export async function proveLog (options: LogOptions): Promise<LogReport> {
+/** Checks the log against itself: each fact alone, and then all of them together. What is stored while it reads is
+ *  known, and checked the next time. Writes an index into PostgreSQL (some 250 bytes a fact, dropped at the end), so
+ *  its memory does not depend on the log's length. Throws when NATS or PostgreSQL does not answer, and a Complaint when
+ *  another process verifies the log. */
+export async function verifyLog (options: LogOptions): Promise<LogVerification> {
   const startMs = performance.now()
-  return await atServices(options.pool, async session => {
-    await holdAlone(session, 'jetpost_proof', 'Somebody verifies the log already')
+  return await withSession(options.pool, async session => {
+    await lockName(session, 'jetpost_log_verify', 'Another process verifies the log')
     try {
-      const index = await openLogIndex(session)
-      const findings = collectFindings()
-      const before = await statesOf(options.bus)
-      const streams = await readAll(options, index, findings, before)
-      await readObjects(options.bus, index)
-      const states = await statesOf(options.bus)
-      for (const stream of STREAMS) await readLate(options, index, stream, before[stream].last, states[stream].last)
-      await index.close()
-      const { ageMs: contentMs } = await stateOf(options.bus, CONTENT_STREAM)
-      const known: Known = { states, contentMs, nowMs: options.nowMs() }
-      const gone = await explainGaps(session, index, findings, known)
-      await askQuestions(session, findings, known)
+      const index = await LogIndex.open(session)
+      const findings = new FindingCollector()
+      const reader = new LogReader(options, index, findings)
+      const { streams, extents } = await reader.readAll()
+      const { ageMs: contentMs } = await extentOf(options.bus, CONTENT_STREAM)
+      const log = { streams: extents, contentMs, nowMs: options.nowMs() }
+      const gone = await explainGaps(session, index, findings, log)
+      await checkRelations(session, findings, log)
       return {
         streams: streams.map(each => ({ ...each, gone: gone[each.stream] })),
         found: findings.list(),
         seconds: (performance.now() - startMs) / 1000
       }
     } finally {
-      // The next one drops what is left. What was found, or went wrong, is not lost with it.
+      // The next one drops what is left. Findings and errors are not lost with it.
       await dropLogIndex(session).catch(() => {})
     }
   })
 }
 
-async function statesOf (bus: Bus): Promise<Record<StreamName, StreamState>> {
-  const states = await Promise.all(STREAMS.map(async stream => [stream, await stateOf(bus, stream)] as const))
-  return Object.fromEntries(states) as Record<StreamName, StreamState>
-}
+type Extents = Record<StreamName, StreamExtent>
+type ReadStream = Omit<StreamVerification, 'gone' | 'stream'> & { stream: StreamName }
 
-async function readAll (
-  options: LogOptions,
-  index: LogIndex,
-  findings: Findings,
-  states: Record<StreamName, StreamState>
-) {
-  const streams: Array<Omit<StreamReport, 'gone' | 'stream'> & { stream: StreamName }> = []
-  for (const stream of STREAMS) {
-    const { first, last } = states[stream]
-    streams.push({ stream, first, last, facts: await readStream(options, index, findings, stream, states[stream]) })
+/** Reads the log into the index, and checks each fact by itself. */
+class LogReader {
+  private readonly options: LogOptions
+  private readonly index: LogIndex
+  private readonly findings: FindingCollector
+
+  constructor (options: LogOptions, index: LogIndex, findings: FindingCollector) {
+    this.options = options
+    this.index = index
+    this.findings = findings
   }
-  return streams
-}
 
-/** Resolves to the number of messages. */
-async function readStream (
-  options: LogOptions,
-  index: LogIndex,
-  findings: Findings,
-  stream: StreamName,
-  { first, last, createdMs }: StreamState
-): Promise<number> {
-  const number = numberOf(stream)
-  let count = 0
-  let before = { seq: 0, storedMs: createdMs }
-  const upTo = (next: { seq: number, storedMs: number }) => {
-    if (next.seq > before.seq + 1) {
-      index.gap({
-        stream: number,
-        low: before.seq + 1,
-        high: next.seq - 1,
-        beforeMs: before.storedMs,
-        afterMs: next.storedMs
-      })
+  async readAll (): Promise<{ streams: ReadStream[], extents: Extents }> {
+    const before = await this.extents()
+    const streams: ReadStream[] = []
+    for (const stream of STREAMS) {
+      const { first, last } = before[stream]
+      streams.push({ stream, first, last, facts: await this.readStream(stream, before[stream]) })
     }
-    before = next
+    await this.readObjects()
+    const extents = await this.extents()
+    for (const stream of STREAMS) await this.readLate(stream, before[stream].last, extents[stream].last)
+    await this.index.close()
+    return { streams, extents }
   }
-  for await (const messages of messagesIn(options.bus, { stream, afterSeq: 0, endSeq: last })) {
-    options.signal.throwIfAborted()
-    for (const message of messages) {
-      upTo(message)
-      const fact = read(message, stream, findings)
-      index.enter({
-        stream: number,
-        seq: message.seq,
-        fact,
-        copy: fact !== null && isCopy(fact, message.msgId),
-        late: false
-      })
+
+  private async extents (): Promise<Extents> {
+    const extents = await Promise.all(
+      STREAMS.map(async stream => [stream, await extentOf(this.options.bus, stream)] as const)
+    )
+    return Object.fromEntries(extents) as Extents
+  }
+
+  /** Resolves to the number of messages. */
+  private async readStream (stream: StreamName, { first, last, createdMs }: StreamExtent): Promise<number> {
+    const { bus, signal, nowMs, onProgress } = this.options
+    let count = 0
+    let before = { seq: 0, storedMs: createdMs }
+    for await (const messages of readRange(bus, { stream, afterSeq: 0, endSeq: last })) {
+      signal.throwIfAborted()
+      for (const message of messages) {
+        this.addGap(stream, before, message)
+        before = message
+        this.add(stream, message, readFact(message, this.findings), false)
+      }
+      count += messages.length
+      onProgress({ stream, done: count, total: last - first + 1 })
+      await this.index.flushFull()
     }
-    count += messages.length
-    options.onProgress({ stream, done: count, total: last - first + 1 })
-    await index.settle()
+    this.addGap(stream, before, { seq: last + 1, storedMs: nowMs() })
+    return count
   }
-  upTo({ seq: last + 1, storedMs: options.nowMs() })
-  return count
+
+  private addGap (stream: StreamName, before: StoredAt, next: StoredAt): void {
+    if (next.seq <= before.seq + 1) return
+    this.index.addGap({
+      stream: numberOf(stream),
+      low: before.seq + 1,
+      high: next.seq - 1,
+      beforeMs: before.storedMs,
+      afterMs: next.storedMs
+    })
+  }
+
+  /** What was appended meanwhile: it may explain what has been read. */
+  private async readLate (stream: StreamName, afterSeq: number, endSeq: number): Promise<void> {
+    for await (const messages of readRange(this.options.bus, { stream, afterSeq, endSeq })) {
+      this.options.signal.throwIfAborted()
+      for (const message of messages) {
+        const fact = decode(message.data)
+        this.add(stream, message, fact instanceof Error ? null : fact, true)
+      }
+      await this.index.flushFull()
+    }
+  }
+
+  private add (stream: StreamName, message: StoredMessage, fact: AnyFact | null, late: boolean): void {
+    const copy = fact !== null && isCopy(fact, message.header(MSG_ID))
+    this.index.addFact({ stream: numberOf(stream), seq: message.seq, fact, copy, late })
+  }
+
+  /** The object store's descriptions, one an object. Source: nats-server ADR-20. */
+  private async readObjects (): Promise<void> {
+    const descriptions = { stream: CONTENT_STREAM, filters: [`$O.${CONTENT_BUCKET}.M.>`], afterSeq: 0 }
+    for await (const messages of readRange(this.options.bus, descriptions)) {
+      for (const { seq, data, storedMs } of messages) {
+        const { name, deleted } = JSON.parse(Buffer.from(data).toString()) as { name: string, deleted?: boolean }
+        if (deleted !== true) this.index.addObject(name, seq, storedMs)
+      }
+      await this.index.flushFull()
+    }
+  }
 }
 
-/** The message as a fact, looked at for what it says by itself; null when it is none. */
-function read ({ seq, subject, msgId, bytes }: Message, stream: string, findings: Findings): AnyFact | null {
+type StoredAt = Pick<StoredMessage, 'seq' | 'storedMs'>
+
+/** The message as a fact, checked by itself; null when it is none. */
+function readFact (message: StoredMessage, findings: FindingCollector): AnyFact | null {
+  const { stream, seq, subject, data } = message
   const where = `${stream} ${seq}`
-  const fact = decode(bytes)
+  const fact = decode(data)
   if (fact instanceof Error) {
     findings.add('unreadable', where, fact.message)
     return null
   }
-  if (!isNamed(fact, msgId)) {
-    findings.add(
-      'id',
-      where,
-      msgId === ''
-        ? `the message of ${fact.id} has no id`
-        : `the message of ${fact.id} has the id ${msgId.slice(0, 100)}`
-    )
+  const msgId = message.header(MSG_ID)
+  if (!hasItsId(fact, msgId)) {
+    const found = msgId === '' ? 'no id' : `the id ${msgId.slice(0, 100)}`
+    findings.add('id', where, `the message of ${fact.id} has ${found}`)
   }
-  if (!isPlaced(fact, subject)) {
-    findings.add('subject', where, `${fact.type} lies on ${subject} and belongs on ${placeOf(fact)}`)
+  if (!isOnItsSubject(fact, subject)) {
+    findings.add('subject', where, `${fact.type} is on ${subject} and belongs on ${subjectOf(fact)}`)
   }
   return fact
 }
 
-function decode (bytes: Uint8Array): AnyFact | Error {
+function decode (data: Uint8Array): AnyFact | Error {
   try {
-    return decodeFact(bytes)
+    return decodeFact(data)
   } catch (error) {
-    // What the parser says quotes what it read.
+    // The parser's message quotes what it read.
     return error instanceof SyntaxError ? new Error('it is not JSON') : asError(error)
-  }
-}
-
-/** What was appended meanwhile: what has been read may be explained by it. */
-async function readLate (
-  options: LogOptions,
-  index: LogIndex,
-  stream: StreamName,
-  after: number,
-  end: number
-): Promise<void> {
-  for await (const messages of messagesIn(options.bus, { stream, afterSeq: after, endSeq: end })) {
-    options.signal.throwIfAborted()
-    for (const { seq, msgId, bytes } of messages) {
-      const decoded = decode(bytes)
-      const fact = decoded instanceof Error ? null : decoded
-      index.enter({ stream: numberOf(stream), seq, fact, copy: fact !== null && isCopy(fact, msgId), late: true })
-    }
-    await index.settle()
-  }
-}
-
-/** The object store's descriptions, one an object. Source: nats-server ADR-20. */
-async function readObjects (bus: Bus, index: LogIndex): Promise<void> {
-  const { last } = await stateOf(bus, CONTENT_STREAM)
-  for await (
-    const messages of messagesIn(bus, {
-      stream: CONTENT_STREAM,
-      filters: [`$O.${CONTENT_BUCKET}.M.>`],
-      afterSeq: 0,
-      endSeq: last
-    })
-  ) {
-    for (const { seq, bytes, storedMs } of messages) {
-      const { name, deleted } = JSON.parse(Buffer.from(bytes).toString()) as { name: string, deleted?: boolean }
-      if (deleted !== true) index.object(name, seq, Math.floor(storedMs))
-    }
-    await index.settle()
   }
 }

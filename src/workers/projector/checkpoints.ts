@@ -1,19 +1,18 @@
 import type { Projection } from '#projections/define.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { lastSequence, lastSequenceUnder } from '#src/nats/load.ts'
-import { readPositions, waitFor, type Positions, type View } from '#src/postgres/checkpoint.ts'
+import { lastSequence, lastSequenceUnder } from '#src/nats/get.ts'
+import { readPositions, waitFor, type Checkpoints, type Positions } from '#src/postgres/checkpoint.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { liveSet } from '#src/postgres/table-sets.ts'
 
-/** What NATS has for an answer, where the reader has more. */
+/** NATS has this long for an answer, where the reader has more. */
 const ANSWER_MS = 2000
 
-/** How reads wait for their view. One look at the streams and one at the checkpoint when nothing is behind, which is
- *  nearly always. A stream's last sequence may belong to a subject the projection does not read (REQUESTS holds claims)
- *  or to a message that is gone, so it proves "all seen" and never "behind"; only then the last message under the
- *  filter is asked for, which brings its body with it. Both are answered by the stream's leader: a direct get may be
- *  answered by a replica that has not heard of the newest facts. */
-export function createView (bus: Bus, pool: Pool): View {
+/** One read of the streams and one of the checkpoint when nothing is behind, which is nearly always. A stream's last
+ *  sequence may belong to a subject the projection does not read (REQUESTS holds claims) or to a message that is gone,
+ *  so it proves "all seen" and never "behind"; only then the last message under the filter is asked for, which brings
+ *  its body with it. Both are answered by the stream's leader: a replica may not have heard of the newest facts. */
+export function createCheckpoints (bus: Bus, pool: Pool): Checkpoints {
   async function lagging (projection: Projection, answerMs: number): Promise<Projection['streams']> {
     const [last, seen] = await Promise.all([
       Promise.all(projection.streams.map(async ({ stream }) => await lastSequence(bus, stream, answerMs))),

@@ -4,10 +4,10 @@ interface Head<T> {
   at: number
 }
 
-/** Sources that are in order, as one in order: by `placeOf`, in arrays. Ends them all when it ends. */
-export async function* merge<T> (
+/** Merges sources that are each sorted by `keyOf` into one that is, in arrays. Ends them all when it ends. */
+export async function* mergeSorted<T> (
   sources: Array<AsyncGenerator<T[]>>,
-  placeOf: (item: T) => number
+  keyOf: (item: T) => number
 ): AsyncGenerator<T[]> {
   if (sources.length === 1) return yield* sources[0]!
   const heads: Array<Head<T>> = sources.map(source => ({ source, items: [], at: 0 }))
@@ -16,7 +16,7 @@ export async function* merge<T> (
     for (;;) {
       const open = heads.filter(({ items }) => items.length > 0)
       if (open.length === 0) return
-      const { taken, used } = takeUntilUsedUp(open, placeOf)
+      const { taken, used } = takeUntilUsedUp(open, keyOf)
       yield taken
       await refill(used)
     }
@@ -31,12 +31,12 @@ async function refill<T> (head: Head<T>): Promise<void> {
   head.at = 0
 }
 
-/** What comes before the end of any: nobody knows what lies behind it. */
-function takeUntilUsedUp<T> (heads: Array<Head<T>>, placeOf: (item: T) => number): { taken: T[], used: Head<T> } {
+/** Up to the last item of any of them: what its source gives next is not known yet. */
+function takeUntilUsedUp<T> (heads: Array<Head<T>>, keyOf: (item: T) => number): { taken: T[], used: Head<T> } {
   const taken: T[] = []
   for (;;) {
     let first = heads[0]!
-    for (const head of heads) if (placeOf(head.items[head.at]!) < placeOf(first.items[first.at]!)) first = head
+    for (const head of heads) if (keyOf(head.items[head.at]!) < keyOf(first.items[first.at]!)) first = head
     taken.push(first.items[first.at++]!)
     if (first.at === first.items.length) return { taken, used: first }
   }

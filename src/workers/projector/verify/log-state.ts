@@ -1,12 +1,22 @@
 import { api } from '#src/nats/api.ts'
 import type { Bus } from '#src/nats/connect.ts'
+import type { StreamName } from './log-index.ts'
 
-/** Of a stream: what the server says about it. Times Unix ms; `ageMs` Infinity = kept for ever. */
-export interface StreamState {
+/** What the server says of a stream. Times Unix ms; `ageMs` Infinity = kept for ever. */
+export interface StreamExtent {
   first: number
   last: number
   createdMs: number
   ageMs: number
+}
+
+/** What is known of the streams once all is read. */
+export interface LogState {
+  streams: Record<StreamName, StreamExtent>
+  /** How long content is kept. */
+  contentMs: number
+  /** When reading ended, Unix ms. */
+  nowMs: number
 }
 
 interface Info {
@@ -15,7 +25,7 @@ interface Info {
   state: { first_seq: number, last_seq: number }
 }
 
-export async function stateOf (bus: Bus, stream: string): Promise<StreamState> {
+export async function extentOf (bus: Bus, stream: string): Promise<StreamExtent> {
   const { created, config, state } = await api<Info>(bus, `STREAM.INFO.${stream}`, undefined)
   return {
     first: state.first_seq,

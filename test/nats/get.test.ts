@@ -2,10 +2,10 @@ import { t } from 'tap'
 import { createLog } from '#src/base/log.ts'
 import { api } from '#src/nats/api.ts'
 import { connectBus } from '#src/nats/connect.ts'
-import { lastSequenceUnder } from '#src/nats/load.ts'
+import { lastSequenceUnder } from '#src/nats/get.ts'
 import { freshAccount } from '../support/servers.ts'
 
-t.test('the last sequence under a filter, whatever else lies behind it, and also when the last message of all is gone', async t => {
+t.test('the last sequence under a filter, also when the last message of all is another or is gone', async t => {
   const bus = await connectBus({ url: freshAccount().natsUrl, creds: null, name: 'test', log: createLog('silent') })
   t.teardown(() => bus.close())
   await api(bus, 'STREAM.CREATE.S', { name: 'S', subjects: ['a.>', 'b'], storage: 'memory' })
