@@ -73,12 +73,13 @@ export interface CommitDelay {
 const SHORT_DELAY: CommitDelay = { growth: 0.9, ms: 2 }
 
 export function createAppender (bus: Bus, stream: string, delay = SHORT_DELAY): Appender {
-  return new GroupCommit(bus, stream, delay)
+  const commit = new GroupCommit(bus, stream, delay)
+  return { append: (facts, timeoutMs) => commit.append(facts, timeoutMs), pending: () => commit.pending() }
 }
 
 /** Group commit for one stream. While one commit is on its way the next one gathers, so that an fsync is shared by all
  *  who wait for it. */
-class GroupCommit implements Appender {
+class GroupCommit {
   private readonly bus: Bus
   private readonly stream: string
   private readonly delay: CommitDelay

@@ -32,10 +32,11 @@ export function createChangeNotifier (
   source: { stream: string, filter: string },
   log: Log
 ): ChangeNotifier {
-  return new LogChangeNotifier(bus, source, log)
+  const notifier = new LogChangeNotifier(bus, source, log)
+  return { listen: (account, notify) => notifier.listen(account, notify), stop: () => notifier.stop() }
 }
 
-class LogChangeNotifier implements ChangeNotifier {
+class LogChangeNotifier {
   private readonly bus: Bus
   private readonly source: { stream: string, filter: string }
   private readonly log: Log

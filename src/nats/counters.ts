@@ -31,12 +31,16 @@ const WINDOWS_MAX = 100_000
 
 /** Fixed windows counted in the stream LIMITS. */
 export function createCounters (bus: Bus): Counters {
-  return new StreamCounters(bus)
+  const counters = new StreamCounters(bus)
+  return {
+    count: (key, limitClass, window, limit) => counters.count(key, limitClass, window, limit),
+    inexact: () => counters.inexact()
+  }
 }
 
 /** One increment of a key is on its way at a time, and those who come meanwhile are added together as the next `+n`. So
  *  a key costs one round trip however hard it is used. */
-class StreamCounters implements Counters {
+class StreamCounters {
   private readonly bus: Bus
   private readonly windows = new Map<string, Window>()
   private inexactRequests = 0

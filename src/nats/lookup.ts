@@ -21,7 +21,8 @@ const WAITING_MAX = 20_000
 /** Any replica of the stream may answer, also one that has not heard of the newest facts: to decide upon a fact, read
  *  it from the leader. */
 export function createLookup (bus: Bus, stream: string): Lookup {
-  return new BatchingLookup(bus, stream)
+  const lookup = new BatchingLookup(bus, stream)
+  return { last: subjects => lookup.last(subjects) }
 }
 
 /** Some of a caller's subjects: as many as fit one request. */
@@ -36,7 +37,7 @@ interface Waiter {
 
 /** One request is on its way at a time; those who come meanwhile share the next, so that no answer is older than its
  *  question. */
-class BatchingLookup implements Lookup {
+class BatchingLookup {
   private readonly bus: Bus
   private readonly stream: string
   private readonly waiting = new Set<Waiter>()

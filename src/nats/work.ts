@@ -46,11 +46,11 @@ interface InProgress {
 
 /** Works on a durable consumer's messages, shared with every process that does the same. */
 export function work (bus: Bus, options: WorkOptions): Role {
-  return new Worker(bus, options)
+  const worker = new Worker(bus, options)
+  return { name: options.name, unhealthyReason: () => worker.unhealthyReason(), stop: () => worker.stop() }
 }
 
-class Worker implements Role {
-  readonly name: string
+class Worker {
   private readonly bus: Bus
   private readonly options: WorkOptions
   private readonly inProgress = new Map<number, InProgress>()
@@ -63,7 +63,6 @@ class Worker implements Role {
   constructor (bus: Bus, options: WorkOptions) {
     this.bus = bus
     this.options = options
-    this.name = options.name
     // Three times within ack_wait: a job that takes long is not redelivered to another worker.
     this.keepAlive = setInterval(() => {
       for (const { message } of this.inProgress.values()) message.working()
@@ -94,7 +93,7 @@ class Worker implements Role {
   }
 
   private report (error: Error): void {
-    this.problem = `${this.name}: ${error.message}`
+    this.problem = `${this.options.name}: ${error.message}`
     this.options.onError(error)
   }
 

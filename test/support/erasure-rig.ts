@@ -75,7 +75,7 @@ export async function tablesOf (pool: Pool): Promise<string[]> {
 /** Rows of every table, as text; without what tells when they were written. */
 export async function rowsOf (pool: Pool): Promise<Record<string, string[]>> {
   const found: Record<string, string[]> = {}
-  for (const table of (await tablesOf(pool)).filter(name => !/\.(about|checkpoints)$/.test(name))) {
+  for (const table of (await tablesOf(pool)).filter(name => !/\.(metadata|checkpoints)$/.test(name))) {
     const { rows } = await pool.query<{ row: unknown }>(`select to_jsonb(x) as row from ${table} x`)
     found[table] = rows.map(({ row }) => JSON.stringify(row)).sort()
   }

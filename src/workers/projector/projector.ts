@@ -52,17 +52,27 @@ const MAINTENANCE_MS = 600_000
 export function createProjectors (
   { projections, ...options }: ProjectorOptions & { projections: Record<string, Projection> }
 ): Projector[] {
-  return Object.values(projections).map(projection => new LogProjector(projection, options))
+  return Object.values(projections).map(projection => startProjector(projection, options))
+}
+
+function startProjector (projection: Projection, options: ProjectorOptions): Projector {
+  const projector = new LogProjector(projection, options)
+  return {
+    name: `projection ${projection.name}`,
+    projection: projection.name,
+    unhealthyReason: () => projector.unhealthyReason(),
+    lag: () => projector.lag(),
+    deadLetters: () => projector.deadLetters(),
+    stop: () => projector.stop()
+  }
 }
 
 /** Writes the facts of a projection's streams into its tables for ever, one transaction at a time: the rows, and the
  *  checkpoint by compare-and-set. Any number may run: one writes, the others find the checkpoint moved and wait.
  *  Rebuilds the projection where its tables are missing, or are of another log. Outlives outages of NATS and
  *  PostgreSQL. */
-class LogProjector implements Projector {
-  readonly name: string
-  readonly projection: string
-  private readonly definition: Projection
+class LogProjector {
+  private readonly projection: Projection
   private readonly bus: Bus
   private readonly pool: Pool
   private readonly log: Log
@@ -79,9 +89,7 @@ class LogProjector implements Projector {
   private retryDueMs = 0
 
   constructor (projection: Projection, { bus, pool, log, rebuild }: ProjectorOptions) {
-    this.definition = projection
-    this.projection = projection.name
-    this.name = `projection ${projection.name}`
+    this.projection = projection
     this.bus = bus
     this.pool = pool
     this.log = log.child({ projection: projection.name })
@@ -150,7 +158,7 @@ class LogProjector implements Projector {
   private async whyRebuild (): Promise<string | null> {
     if (!await isCreated(this.pool, this.set)) return 'its tables are missing, or of another version'
     const positions = await readPositions(this.pool, this.set)
-    for (const { stream } of this.definition.streams) {
+    for (const { stream } of this.projection.streams) {
       if (positions[stream]! > await lastSequence(this.bus, stream)) {
         return `it has seen more of ${stream} than there is: the log is another one`
       }
@@ -162,7 +170,7 @@ class LogProjector implements Projector {
     this.problem = `rebuilding: ${why}`
     this.log.info({ reason: why }, 'projection must be rebuilt')
     try {
-      await this.rebuild(this.definition, {
+      await this.rebuild(this.projection, {
         why,
         signal: this.stopping.signal,
         onProgress: progress => {
@@ -182,7 +190,7 @@ class LogProjector implements Projector {
   private async followFrom (positions: Positions): Promise<void> {
     const ending = new AbortController()
     try {
-      const sources = this.definition.streams.map(source => this.itemsOf(source, positions, ending))
+      const sources = this.projection.streams.map(source => this.itemsOf(source, positions, ending))
       for await (const batches of mergeReady(sources)) {
         const items = batches.flat()
         this.meter.received(items)
@@ -239,7 +247,7 @@ class LogProjector implements Projector {
    *  batch. */
   private async maintain (): Promise<void> {
     await markUsed(this.pool, this.set)
-    const dropped = await dropUnused(this.pool, this.definition)
+    const dropped = await dropUnused(this.pool, this.projection)
     if (dropped.length > 0) this.log.info({ dropped }, 'unused tables dropped')
   }
 

@@ -90,7 +90,7 @@ export function openRebuilder (options: RebuilderOptions): Rebuilder {
   }
 }
 
-class LogRebuilder implements Rebuilder {
+class LogRebuilder {
   private readonly bus: Bus
   private readonly pool: Pool
   private readonly log: Log

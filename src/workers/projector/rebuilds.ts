@@ -47,10 +47,16 @@ interface Run {
 }
 
 export function createRebuilds (options: { rebuild: RebuildProjection, nowMs: () => number }): Rebuilds {
-  return new RebuildRegistry(options)
+  const registry = new RebuildRegistry(options)
+  return {
+    begin: projection => registry.begin(projection),
+    of: projection => registry.of(projection),
+    end: projection => registry.end(projection),
+    stop: () => registry.stop()
+  }
 }
 
-class RebuildRegistry implements Rebuilds {
+class RebuildRegistry {
   private readonly rebuild: RebuildProjection
   private readonly nowMs: () => number
   private readonly runs = new Map<string, Run>()
