@@ -28,6 +28,8 @@ export async function atServices<T> (pool: Pool, use: (session: VerifySession) =
     )
     return await use({ client, ask: question => rowsOf(client, question), pages: question => pages(client, question) })
   } finally {
+    // The server lets go of the lock of a connection that was closed when it gets to it: the next one may be earlier.
+    await client.query('select pg_advisory_unlock_all()').catch(() => {})
     client.release(true)
   }
 }
