@@ -6,6 +6,8 @@ const LINES_EACH = 40
 /** Of those, at the end: where it was. */
 const LINES_LAST = 22
 const LINES_MAX = 200
+/** A browser's command line would hide the rest. */
+const CHARS_MAX = 400
 
 const out = []
 /** The tests that are open, by their indent: name, and whether something in them has been told. */
@@ -22,7 +24,7 @@ for (const line of readFileSync(process.argv[2], 'utf8').split('\n')) {
   else diagnose(indent, line, rest)
 }
 if (out.length > LINES_MAX) out.splice(LINES_MAX, Infinity, `… and ${out.length - LINES_MAX} lines more`)
-if (out.length > 0) console.log(out.join('\n'))
+if (out.length > 0) console.log(out.map(line => line.slice(0, CHARS_MAX)).join('\n'))
 
 function read (indent, rest) {
   const begun = /^# Subtest: (.*)$/.exec(rest)

@@ -33,6 +33,8 @@ export async function withSession<T> (pool: Pool, use: (session: VerifySession) 
       pages: statement => pages(client, statement)
     })
   } finally {
+    // The server lets go of the lock of a connection that was closed when it gets to it: the next one may be earlier.
+    await client.query('select pg_advisory_unlock_all()').catch(() => {})
     client.release(true)
   }
 }
