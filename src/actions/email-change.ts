@@ -6,7 +6,7 @@ import { heldBack } from '#streams/suppression/decide.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
 import type { Services } from './services.ts'
-import { linkFault } from './email.ts'
+import { sendingDomainOf } from './email.ts'
 import { changeRecipients, loadRecipient, scheduleSend, type Change, type Request } from './recipient.ts'
 
 /** A recipient of an email, and how it stands. */
@@ -36,7 +36,7 @@ const MOVES_MAX = 5
 /** Whether a key may change an email: as for sending it, `from` must be on a domain of the key's (spec 4.1 rule 1); and
  *  a test key has no say in live mail. */
 export function mayChange (services: Pick<Services, 'directory'>, key: Key, { fact: { data } }: Request): boolean {
-  return linkFault(services, key, data) === null && (data.test || !key.test)
+  return !(sendingDomainOf(services, key, data) instanceof Refusal) && (data.test || !key.test)
 }
 
 /** Calls an email off for every recipient that still waits. Refuses `not_cancelable` when there is none. Decided by the
@@ -47,7 +47,7 @@ export async function cancelEmail (services: Services, request: Request): Promis
     if (look >= SENDING_LOOKS || !result.others.some(({ status }) => status === 'sending')) {
       return result.changed.length > 0
         ? result
-        : new NotChanged('not_cancelable', 'No recipient can be canceled any more', result.others)
+        : new NotChanged('not_cancelable', 'No recipient can be canceled any more.', result.others)
     }
     await sleep(SENDING_LOOK_MS)
   }
@@ -69,7 +69,7 @@ export async function rescheduleEmail (services: Services, request: Request, atM
   await remind(services, request, result.changed, atMs)
   return result.changed.length > 0
     ? result
-    : new NotChanged('not_scheduled', 'No recipient is scheduled any more', result.others)
+    : new NotChanged('not_scheduled', 'No recipient is scheduled any more.', result.others)
 }
 
 /** Sends an email again to those who did not get it: bounced, failed, held in doubt, or no longer suppressed. Refuses
@@ -89,7 +89,11 @@ export async function retryEmail (services: Services, request: Request): Promise
   await remind(services, request, result.changed, nowMs)
   return result.changed.length > 0
     ? result
-    : new NotChanged('not_retryable', 'No recipient has ended without a delivery and may get mail', result.others)
+    : new NotChanged(
+      'not_retryable',
+      'No recipient can be retried: each was delivered, is under way or is suppressed.',
+      result.others
+    )
 }
 
 /** A refusal that says how the recipients stand. */

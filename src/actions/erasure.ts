@@ -1,8 +1,8 @@
-import { parseAddress } from '#streams/address.ts'
 import { Refusal } from '#streams/define.ts'
 import { advancesOf, type ToDelete } from '#streams/erasure/decide.ts'
 import { ErasureAdvanced, ErasureCompleted, ErasureRequested, type ErasureFact } from '#streams/erasure/facts.ts'
 import { evolveErasure, type Erasure } from '#streams/erasure/state.ts'
+import { mailAddress } from '#streams/suppression/decide.ts'
 import { subjects } from '#streams/subjects.ts'
 import { newId } from '#src/base/id.ts'
 import { deleteSecurely } from '#src/nats/secure-delete.ts'
@@ -20,8 +20,8 @@ export async function requestErasure (
   asker: Asker,
   text: string
 ): Promise<Erasure | Refusal> {
-  const address = parseAddress(text)
-  if (address === null) return new Refusal('invalid_address', 'address is not a mail address.')
+  const address = mailAddress(text)
+  if (address instanceof Refusal) return address
   const nowMs = appenders.clock.nowMs()
   const erasure = newId('era', nowMs)
   const data = { erasure, hash: suppressionHash(address), address: vault.seal(address, erasure) }

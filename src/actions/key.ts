@@ -203,7 +203,10 @@ export async function limitKey (
     !(LIMIT_CLASSES as readonly string[]).includes(name) || !Number.isInteger(limit) || limit < 1 || limit > 10_000_000
   )
   if (wrong) {
-    return new Refusal('invalid_limit', `Limits are whole numbers from 1 to 10000000 for ${LIMIT_CLASSES.join(', ')}.`)
+    return new Refusal(
+      'invalid_limit',
+      `limits must be whole numbers from 1 to 10000000 for ${LIMIT_CLASSES.join(', ')}.`
+    )
   }
   return await retryOnConflictOf(services.directory, async () => {
     const key = services.directory.now.keys.get(id)

@@ -51,7 +51,7 @@ export async function signIn (
   if (known() === undefined) await services.directory.look()
   const key = known()
   if (key === undefined || !opens(key, hash, services.appenders.clock.nowMs())) {
-    return new Refusal('unknown_key', 'No live key has this secret.')
+    return new Refusal('unknown_key', 'The key is unknown, has expired or has been revoked.')
   }
   return await openSession(services, correlation, key, { secret: hash })
 }
@@ -73,16 +73,16 @@ export async function signInByLink (
   token: string
 ): Promise<OpenSession | Refusal> {
   const link = readLink(services, token)
-  if (link === null) return new Refusal('invalid_link', 'This is no sign-in link of this Jetpost.')
+  if (link === null) return new Refusal('invalid_link', 'The sign-in link is not valid.')
   if (link.untilMs <= services.appenders.clock.nowMs()) {
-    return new Refusal('expired_link', 'This sign-in link was good for 15 minutes, and they are over.')
+    return new Refusal('expired_link', 'The sign-in link has expired: it is valid for 15 minutes.')
   }
   const key = services.directory.now.keys.get(link.key)
-  if (key === undefined) return new Refusal('unknown_key', 'The key behind this sign-in link is no more.')
+  if (key === undefined) return new Refusal('unknown_key', 'The key of the sign-in link has been revoked.')
   try {
     return await openSession(services, correlation, key, { session: link.session })
   } catch (error) {
-    if (error instanceof Conflict) return new Refusal('used_link', 'This sign-in link has been used: each works once.')
+    if (error instanceof Conflict) return new Refusal('used_link', 'The sign-in link has been used: each works once.')
     throw error
   }
 }
@@ -121,7 +121,7 @@ async function openSession (
   if (!mayOpenDashboard(key)) {
     return new Refusal(
       'insufficient_permissions',
-      'This key does not open the dashboard: it takes the scope full or dashboard.'
+      'The key must have the scope full or dashboard.'
     )
   }
   const secret = newSecret('')
@@ -170,7 +170,7 @@ export async function renewTicket (
   const secret = services.vault.derive(`${id} ${staleSecret}`, 'session')
   const next = sha256Hex(secret)
   if (hash === sha256Hex(staleSecret)) {
-    await deadline(rotateSession(services, asker, id, next), RENEWAL_MS, 'the log does not take the new secret')
+    await deadline(rotateSession(services, asker, id, next), RENEWAL_MS, 'JetStream does not store the new secret')
   } else if (hash !== next) return null
   return `${id}.${secret}`
 }

@@ -59,7 +59,7 @@ export function openTemplateCache (bus: Bus): TemplateCache {
     budget?: RenderBudget
   ): Promise<Rendered | Refusal> {
     const own = await take(account, id)
-    if (own === null) return new Refusal('template_not_found', `There is no template ${id}.`)
+    if (own === null) return new Refusal('template_not_found', 'template_id must be the id of a template.')
     const { version, layout: named } = own.data
     const layout = layoutOf(named, named === null ? null : (await take(account, named))?.mail ?? null)
     const { variables, faults } = fillMail(own.mail, layout, given)
@@ -73,7 +73,9 @@ export function openTemplateCache (bus: Bus): TemplateCache {
       try {
         return await render(account, id, given, budget)
       } catch (error) {
-        if (error instanceof MustacheError) return new Refusal('template_failed', error.message)
+        if (error instanceof MustacheError) {
+          return new Refusal('template_failed', `template_id must name a template that renders. ${error.message}`)
+        }
         throw error
       }
     }

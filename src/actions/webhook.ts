@@ -91,7 +91,7 @@ export function targetFault (url: string, allowPrivate: boolean): Refusal | null
   const fault = urlFault(url, allowPrivate)
   if (fault !== null || allowPrivate) return fault
   const why = literalFault(new URL(url).hostname)
-  return why === null ? null : new Refusal('invalid_url', `A webhook's URL leads to the public internet: ${why}.`)
+  return why === null ? null : new Refusal('invalid_url', `url must lead to the public internet: ${why}.`)
 }
 
 /** `whsec_` and 256 bits in standard base64: the whole text is the key of the spec's signature, the decoded part that

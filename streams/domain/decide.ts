@@ -10,19 +10,21 @@ const DOMAINS_MAX = 1000
 /** Names of records are longer than the domain's, and DNS ends at 253. */
 const NAME_LENGTH_MAX = 200
 
+/** What the name of a domain must do that an account may own. */
+export const MUST_BE_DOMAIN = `be a domain like example.com, of at most ${NAME_LENGTH_MAX} characters`
+
 /** The domain in lower-case A-labels when an account may own it. */
 export function ownableName (text: string): string | Refusal {
   const name = parseDomain(text)
   if (name !== null && name !== SANDBOX_DOMAIN && name.length <= NAME_LENGTH_MAX) return name
-  return new Refusal(
-    'invalid_domain',
-    `A domain to send from is a host name of two or more labels, like example.com, with at most ${NAME_LENGTH_MAX} characters.`
-  )
+  return new Refusal('invalid_domain', `name must ${MUST_BE_DOMAIN}.`)
 }
 
 /** `count` = the domains the account already has. */
 export function countFault (count: number): Refusal | null {
-  return count < DOMAINS_MAX ? null : new Refusal('too_many_domains', `An account has at most ${DOMAINS_MAX} domains.`)
+  return count < DOMAINS_MAX
+    ? null
+    : new Refusal('too_many_domains', `An account can have at most ${DOMAINS_MAX} domains: delete one first.`)
 }
 
 /** Whether mail may leave from a domain that its account owns, where verified ones are `required`. undefined = the
@@ -85,8 +87,8 @@ const OVERLAP_MS = 7 * 24 * HOUR_MS
 /** One rotation at a time: the records of the one before are still asked for. */
 export function rotationFault ({ name, dkim: { next, previous } }: Pick<Domain, 'name' | 'dkim'>): Refusal | null {
   const refuse = (why: string) => new Refusal('rotation_under_way', `The keys of ${name} are being rotated: ${why}.`)
-  if (next !== null) return refuse('the new ones sign once their records are seen in DNS')
-  return previous === null ? null : refuse(`the records of the old ones are to stay until ${previous.until}`)
+  if (next !== null) return refuse('the new ones sign once DNS shows their records')
+  return previous === null ? null : refuse(`keep the records of the old ones until ${previous.until}`)
 }
 
 /** What a look and the time do to the keys of a domain; null = nothing. New ones sign from the first look that shows

@@ -49,12 +49,12 @@ const SCHEDULE_MARGIN_MS = 4 * 86_400_000
 
 /** Why nothing can be scheduled for then, or null. Unix ms; `contentEndsMs` = when the content is gone. */
 export function scheduleFault (atMs: number, nowMs: number, contentEndsMs: number): Refusal | null {
-  if (atMs < nowMs - PAST_MS_MAX) return new Refusal('in_the_past', 'scheduled_at lies in the past.')
+  if (atMs < nowMs - PAST_MS_MAX) return new Refusal('in_the_past', 'scheduled_at must not be in the past.')
   const lastMs = contentEndsMs - SCHEDULE_MARGIN_MS
   if (atMs <= lastMs) return null
   return new Refusal(
     'too_late',
-    `scheduled_at is ${new Date(lastMs).toISOString()} at the latest: content is not kept for longer.`
+    `scheduled_at must be ${new Date(lastMs).toISOString()} or earlier: content is not kept for longer.`
   )
 }
 

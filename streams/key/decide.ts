@@ -70,7 +70,9 @@ export function isWithin (wanted: Powers, held: Powers): boolean {
 /** What the key that asks may not hand on; `held` is that key as it is now, or undefined when it has been revoked since
  *  it came in. */
 export function grantFault (held: Key | undefined, wanted: Powers[], nowMs: number): Refusal | null {
-  if (held === undefined || !isLive(held, nowMs)) return new Refusal('unauthorized', 'The key that asks is no more.')
+  if (held === undefined || !isLive(held, nowMs)) {
+    return new Refusal('unauthorized', 'The key of this request has been revoked or has expired.')
+  }
   const granted = mayDo(held, 'keys:write') && wanted.every(powers => isWithin(powers, held))
   return granted ? null : new Refusal('insufficient_permissions', 'A key cannot grant more than it holds.')
 }
@@ -81,7 +83,7 @@ export const FIXED_KEY = 'key_env'
 /** A new secret for a fixed key would end with the next start, and the old one come back. */
 export function rotationFault (key: Key, nowMs: number): Refusal | null {
   return fixedFault(key) ??
-    (isLive(key, nowMs) ? null : new Refusal('key_expired', 'The key has expired: give it a later expires_at first.'))
+    (isLive(key, nowMs) ? null : new Refusal('key_expired', 'The key has expired: set a later expires_at first.'))
 }
 
 /** The operator's key is everybody's last way in, so that only its name and what it says about mail may be changed. */
@@ -92,21 +94,25 @@ export function powersFault (key: Key, change: Partial<Powers>): Refusal | null 
 
 function fixedFault ({ id }: Key): Refusal | null {
   if (!id.startsWith(FIXED_KEY)) return null
-  return new Refusal(
-    'key_fixed',
-    'JETPOST_API_KEY fixes this key: the operator changes its secret there; its scopes, domains and end stay as they are.'
-  )
+  return new Refusal('key_fixed', 'JETPOST_API_KEY sets this key: only the operator can change it there.')
 }
 
 /** `count` = the keys the account already has. */
 export function countFault (count: number): Refusal | null {
-  return count < KEYS_MAX ? null : new Refusal('too_many_keys', `An account has at most ${KEYS_MAX} keys.`)
+  return count < KEYS_MAX
+    ? null
+    : new Refusal('too_many_keys', `An account can have at most ${KEYS_MAX} keys: delete one first.`)
 }
 
 /** A name between 1 and 200 characters with something to see in it, and nothing that a terminal would obey. */
 export function nameFault (name: string): Refusal | null {
   const fine = name.trim() !== '' && name.length <= 200 && !/\p{Cc}/u.test(name) && name.isWellFormed()
-  return fine ? null : new Refusal('invalid_name', 'A name has 1 to 200 characters, and no control characters.')
+  return fine
+    ? null
+    : new Refusal(
+      'invalid_name',
+      'name must have 1 to 200 characters, not all of them spaces, and no control characters.'
+    )
 }
 
 /** `full` stands alone: beside others it would look as if they narrowed it. */
@@ -117,7 +123,7 @@ export function scopesFault (scopes: string[]): Refusal | null {
     ? null
     : new Refusal(
       'invalid_scope',
-      `Scopes are ["full"], or one or more of ${SCOPES.filter(scope => scope !== 'full').join(', ')}.`
+      'scopes must be a list of scopes, or ["full"].'
     )
 }
 
@@ -125,7 +131,7 @@ export function scopesFault (scopes: string[]): Refusal | null {
 export function domainsFault (domains: string[]): Refusal | null {
   const fine = domains.length > 0 && domains.every(name => name === '*' || parseDomain(name) !== null) &&
     isAlone('*', domains)
-  return fine ? null : new Refusal('invalid_domain', 'Domains are ["*"], or one or more domain names.')
+  return fine ? null : new Refusal('invalid_domain', 'domains must be a list of domain names, or ["*"].')
 }
 
 /** `*` or a domain as lower-case A-labels, each once, however they were spelt. */
@@ -139,8 +145,8 @@ function isAlone (all: string, names: string[]): boolean {
 
 /** An end lies ahead, in a year of four digits. */
 export function expiryFault (expiresMs: number, nowMs: number): Refusal | null {
-  if (expiresMs <= nowMs) return new Refusal('in_the_past', 'The end of a key lies ahead.')
+  if (expiresMs <= nowMs) return new Refusal('in_the_past', 'expires_at must be in the future.')
   return expiresMs < Date.UTC(10_000, 0)
     ? null
-    : new Refusal('invalid_value', 'The end of a key is before the year 10000.')
+    : new Refusal('invalid_value', 'expires_at must be before the year 10000.')
 }

@@ -22,12 +22,17 @@ export function sandboxStanding (address: string): readonly Standing[] {
   return /^suppressed(\+|@)/i.test(address) ? SANDBOX_SUPPRESSED : []
 }
 
+/** The normalised address. */
+export function mailAddress (text: string): string | Refusal {
+  return parseAddress(text) ?? new Refusal('invalid_address', 'address must be an email address.')
+}
+
 /** The normalised address, when it can be suppressed. */
 export function suppressible (text: string): string | Refusal {
-  const address = parseAddress(text)
-  if (address === null) return new Refusal('invalid_address', 'address is not a mail address.')
+  const address = mailAddress(text)
+  if (address instanceof Refusal) return address
   return isSandbox(address)
-    ? new Refusal('sandbox_address', `Addresses of ${SANDBOX_DOMAIN} are never suppressed.`)
+    ? new Refusal('sandbox_address', `address must not be in ${SANDBOX_DOMAIN}: test addresses are never suppressed.`)
     : address
 }
 

@@ -51,16 +51,16 @@ export interface WebhookDecision {
 export function urlFault (text: string, plain: boolean): Refusal | null {
   const url = text.length > URL_LENGTH_MAX || text.trim() !== text || CONTROL.test(text) ? null : URL.parse(text)
   if (url === null) {
-    return new Refusal('invalid_url', `A webhook's URL is absolute and has at most ${URL_LENGTH_MAX} characters.`)
+    return new Refusal('invalid_url', `url must be an absolute URL of at most ${URL_LENGTH_MAX} characters.`)
   }
   if (url.protocol !== 'https:' && !(plain && url.protocol === 'http:')) {
     return new Refusal(
       'invalid_url',
-      plain ? "A webhook's URL starts with https:// or http://." : "A webhook's URL starts with https://."
+      plain ? 'url must start with https:// or http://.' : 'url must start with https://.'
     )
   }
   return url.username !== '' || url.password !== ''
-    ? new Refusal('invalid_url', "A webhook's URL carries no user name or password.")
+    ? new Refusal('invalid_url', 'url must not contain a user name or password.')
     : null
 }
 
@@ -68,14 +68,16 @@ export function urlFault (text: string, plain: boolean): Refusal | null {
 export function eventsFault (events: readonly string[]): Refusal | null {
   const known = events.every(name => (EVENT_TYPES as readonly string[]).includes(name))
   const fine = known && events.length > 0 && new Set(events).size === events.length
-  return fine ? null : new Refusal('invalid_events', `Events are one or more of ${EVENT_TYPES.join(', ')}, none twice.`)
+  return fine
+    ? null
+    : new Refusal('invalid_events', 'events must be a list of at least 1 event type, without duplicates.')
 }
 
 /** `count` = the endpoints the account already has. */
 export function countFault (count: number): Refusal | null {
   return count < WEBHOOKS_MAX
     ? null
-    : new Refusal('too_many_webhooks', `An account has at most ${WEBHOOKS_MAX} webhooks.`)
+    : new Refusal('too_many_webhooks', `An account can have at most ${WEBHOOKS_MAX} webhooks: delete one first.`)
 }
 
 /** What changes: nothing when all is so already. The order of events says nothing. */
@@ -139,7 +141,7 @@ export function decideRotation (webhook: Webhook, sealedSecret: string, nowMs: n
   if (overlapOf(webhook, nowMs) !== null) {
     return new Refusal(
       'rotation_under_way',
-      'The secret before the last rotation still signs: finish that rotation first.'
+      'The previous secret still signs: finish that rotation first.'
     )
   }
   const previousUntil = new Date(nowMs + OVERLAP_MS).toISOString()

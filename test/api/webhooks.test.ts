@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import t from 'tap'
 import { EVENT_TYPES } from '#streams/webhook/facts.ts'
-import type { Fault } from '#src/servers/api/errors.ts'
+import type { FieldFault } from '#streams/define.ts'
 import { startHookSink, type HookRequest, type HookSink } from '../support/hook-sink.ts'
 import { startTestApp, type Answer, type TestApp } from '../support/app.ts'
 import { openSecondServices } from '../support/second-services.ts'
@@ -293,15 +293,19 @@ t.test('each fault is one sentence, which says what would be right', async t => 
     ] as const
   ) {
     t.strictSame(
-      (await patch(id, { [field]: value })).body.details.map((fault: Fault) => [fault.field, fault.message]),
+      (await patch(id, { [field]: value })).body.details.map((fault: FieldFault) => [fault.field, fault.message]),
       [[field, message]],
       JSON.stringify(value)
     )
   }
   for (const start of [null, 7, 'soon']) {
-    t.strictSame((await create({ start_at: start })).body.details.map((fault: Fault) => [fault.field, fault.message]), [
-      ['start_at', time]
-    ], String(start))
+    t.strictSame(
+      (await create({ start_at: start })).body.details.map((fault: FieldFault) => [fault.field, fault.message]),
+      [
+        ['start_at', time]
+      ],
+      String(start)
+    )
   }
 })
 
