@@ -123,7 +123,7 @@ function draftFault ({ appenders, settings }: Services, draft: EmailDraft, domai
   if (fault !== null || domain === 'sandbox' || isVerifiedEnough(domain, settings.requireVerifiedDomains)) return fault
   return new Refusal(
     'domain_unverified',
-    `from must be on a verified domain: the DNS records of ${domain.name} are not.`
+    `from must be on a verified domain: ${domain.name} is not verified.`
   )
 }
 

@@ -81,7 +81,7 @@ export function attachmentFaults (list: readonly unknown[]): FileFault[] {
   }
   return bytes <= FILES_BYTES_MAX
     ? faults
-    : [...faults, { field: '', code: 'too_long', message: 'attachments must have at most 10 MB in all, decoded.' }]
+    : [...faults, { field: '', code: 'too_long', message: 'attachments must be at most 10 MB in all, decoded.' }]
 }
 
 /** A file without faults, as it is kept and sent: canonical base64, a content type in any case. */

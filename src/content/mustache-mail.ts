@@ -33,7 +33,7 @@ export function syntaxFaults (body: Partial<TemplateBody>): FieldFault[] {
       return [{
         field,
         code: error.code === 'syntax' ? 'invalid_syntax' : error.code,
-        message: `${field} must be valid Mustache: ${error.message}`
+        message: `${field} must be valid Mustache. ${error.message}`
       }]
     }
   })

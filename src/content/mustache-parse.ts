@@ -4,7 +4,7 @@ export class MustacheError extends Error {
   readonly code: 'syntax' | 'too_deep' | 'too_many_steps' | 'too_large' | 'no_layout'
   readonly line: number | null
   constructor (code: MustacheError['code'], message: string, line: number | null = null) {
-    super(line === null ? message : `line ${line}: ${message}`)
+    super(line === null ? message : `Line ${line}: ${message}`)
     this.code = code
     this.line = line
   }
@@ -192,7 +192,7 @@ function closeSection (scan: Scan, tag: Tag): void {
     throw syntax(
       scan.source,
       tag.at,
-      `{{/${name}}} closes {{${section.tag.sigil}${section.tag.content}}}`
+      `{{${section.tag.sigil}${section.tag.content}}} is closed by {{/${name}}}`
     )
   }
   scan.body = section.body

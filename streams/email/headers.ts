@@ -29,11 +29,11 @@ const ASCII = /^\p{ASCII}*$/u
 const RESERVED = [
   { names: 'from to cc bcc reply-to subject', why: 'the request has a field for it' },
   { names: 'sender resent-*', why: 'it would name a sender whose domain is not checked' },
-  { names: 'date message-id', why: 'Jetpost writes it, to recognize a second copy' },
+  { names: 'date message-id', why: 'Jetpost writes it, to tell copies apart' },
   // Some take what is there already for a loop.
   { names: 'return-path received* delivered-to', why: 'mail servers write it' },
   { names: 'dkim-signature arc-* authentication-results', why: 'only servers that sign or check mail write it' },
-  { names: 'mime-version content-*', why: 'Jetpost writes it, to describe how the message is built' },
+  { names: 'mime-version content-*', why: 'Jetpost writes it for the parts of the message' },
   { names: 'cfbl-*', why: 'Jetpost writes it, to receive complaints' }
 ]
 
@@ -62,7 +62,7 @@ export function headerFaults (headers: OwnHeader[], options: { unsubscribe: bool
     const repeated = seen.has(name) && isOneOf(ONCE, name)
     seen.add(name)
     const fault = headerFault(header, options) ??
-      (repeated ? new Refusal('not_unique', `${header.name} must be given only once.`) : null)
+      (repeated ? new Refusal('not_unique', `headers.${header.name} must be given once.`) : null)
     return fault === null ? [] : [{ at, fault }]
   })
 }
@@ -75,11 +75,11 @@ function nameFault (name: string, unsubscribe: boolean): Refusal | null {
     )
   }
   const why = RESERVED.find(({ names }) => isOneOf(names, name.toLowerCase()))?.why
-  if (why !== undefined) return new Refusal('reserved_header', `${name} must not be set: ${why}.`)
+  if (why !== undefined) return new Refusal('reserved_header', `headers.${name} must not be set: ${why}.`)
   if (!unsubscribe || !isOneOf(UNSUBSCRIBE, name.toLowerCase())) return null
   return new Refusal(
     'reserved_header',
-    `${name} must not be set while unsubscribe is true: Jetpost writes it.`
+    `headers.${name} must not be set while unsubscribe is true: Jetpost writes it.`
   )
 }
 
@@ -87,15 +87,15 @@ function valueFault (name: string, value: string): Refusal | null {
   if (CONTROL.test(value) || !value.isWellFormed()) {
     return new Refusal(
       'invalid_characters',
-      `${name} must be one line without control characters and unpaired surrogates.`
+      `headers.${name} must be one line without control characters and unpaired surrogates.`
     )
   }
-  if (value.trim() === '') return new Refusal('too_short', `${name} must not be empty.`)
+  if (value.trim() === '') return new Refusal('too_short', `headers.${name} must not be empty.`)
   if (name.length + 2 + octets(value) > OCTETS_MAX) {
-    return new Refusal('too_long', `${name} must have at most ${OCTETS_MAX} bytes, name and value together.`)
+    return new Refusal('too_long', `headers.${name} must have at most ${OCTETS_MAX} bytes, name and value together.`)
   }
   if (ASCII.test(value) || !isOneOf(STRUCTURED, name.toLowerCase())) return null
-  return new Refusal('invalid_characters', `${name} must be ASCII.`)
+  return new Refusal('invalid_characters', `headers.${name} must be ASCII.`)
 }
 
 function isOneOf (names: string, name: string): boolean {

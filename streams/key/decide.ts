@@ -111,7 +111,7 @@ export function nameFault (name: string): Refusal | null {
     ? null
     : new Refusal(
       'invalid_name',
-      'name must have 1 to 200 characters, not all of them spaces, and no control characters.'
+      'name must have 1 to 200 characters, no control characters, and not only spaces.'
     )
 }
 

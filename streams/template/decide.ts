@@ -54,7 +54,7 @@ function isOneLine (text: string): boolean {
 
 function bodyFaults (field: string, body: string, bytesMax: number): FieldFault[] {
   if (Buffer.byteLength(body) > bytesMax) {
-    return [{ field, code: 'too_long', message: `${field} must have at most ${bytesMax / 1024} kB.` }]
+    return [{ field, code: 'too_long', message: `${field} must be at most ${bytesMax / 1024} kB.` }]
   }
   // Tabs and line ends are all that a body needs of them; the others would be six bytes each in the log.
   const plain = !/[^\P{Cc}\t\n\r]/u.test(body) && body.isWellFormed()
@@ -81,7 +81,7 @@ function variablesFaults (variables: readonly Variable[]): FieldFault[] {
   })
   // What is nested deeper than our stack has been found by now.
   if (faults.length > 0 || Buffer.byteLength(JSON.stringify(variables)) <= VARIABLES_BYTES_MAX) return faults
-  return [{ field: 'variables', code: 'too_long', message: 'variables must have at most 64 kB of JSON.' }]
+  return [{ field: 'variables', code: 'too_long', message: 'variables must be at most 64 kB as JSON.' }]
 }
 
 function fallbackFaults (field: string, type: Variable['type'], fallback: unknown): FieldFault[] {
@@ -115,7 +115,7 @@ export function countFault (count: number): Refusal | null {
 export function versionFault (version: number): Refusal | null {
   return version <= VERSIONS_MAX
     ? null
-    : new Refusal('too_many_versions', `A template can have at most ${VERSIONS_MAX} versions: create another one.`)
+    : new Refusal('too_many_versions', `A template can have at most ${VERSIONS_MAX} versions: create another template.`)
 }
 
 /** A declared variable that was not given, or not as declared. */

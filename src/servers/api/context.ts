@@ -36,7 +36,7 @@ import {
   unavailable,
   unknownFault
 } from './errors.ts'
-import { compileValidator, SchemaFaults } from './faults.ts'
+import { compileValidator, QUERY_MEMBER, SchemaFaults } from './faults.ts'
 import type { InternalKeys } from './internal-keys.ts'
 import { parseJsonStrictly } from './json-body.ts'
 import { createLimiter, limitClassOf, limitHeaders, type Limiter, type RateLimitStatus } from './limits.ts'
@@ -86,7 +86,7 @@ export function apiContext (app: Api, { services, counters, internalKeys, log }:
   app.setValidatorCompiler(({ schema, httpPart }) =>
     compileValidator(
       schema as Parameters<typeof compileValidator>[0],
-      httpPart === 'querystring' ? 'query parameter' : 'field'
+      httpPart === 'querystring' ? QUERY_MEMBER : 'field'
     )
   )
   // Fastify's own way takes out of an answer what its schema does not name, for twice the time and a fifth of a second
@@ -170,7 +170,7 @@ function unreadFaults ({ headers, query, body, routeOptions: { config, schema } 
     faults.push(mustFault('Idempotency-Key', 'not_supported', must))
   }
   if (schema?.querystring === undefined) {
-    for (const field of Object.keys(query as object)) faults.push(unknownFault(field, 'query parameter'))
+    for (const field of Object.keys(query as object)) faults.push(unknownFault(field, QUERY_MEMBER))
   }
   if (schema?.body === undefined && body !== undefined && !isEmptyObject(body)) {
     faults.push(mustFault('body', 'not_supported', 'be left out'))

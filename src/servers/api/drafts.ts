@@ -48,7 +48,10 @@ const AttachmentRequest = Type.Object({
 
 /** Spec 2.1 and 4.1, and the fields they leave open, as the contract has them under "Send fields". */
 export const SendRequest = Type.Object({
-  from: Type.String({ description: 'The sender: an address, or a name and an address: `Ada <ada@example.com>`.' }),
+  from: Type.String({
+    must: MUST_BE_ADDRESS,
+    description: 'The sender: an address, or a name and an address: `Ada <ada@example.com>`.'
+  }),
   to: addresses('The recipients: one address or a list. At most 50 with `cc` and `bcc`.', 1, RECIPIENTS_MAX),
   cc: Type.Optional(addresses('Recipients of a copy.', 0, RECIPIENTS_MAX)),
   bcc: Type.Optional(addresses('Recipients of a copy whom the others do not see.', 0, RECIPIENTS_MAX)),
@@ -228,7 +231,7 @@ function readBodies ({ html, text, template_id: template, variables }: SendReque
   }
   for (const [field, value] of Object.entries({ html, text })) {
     if (typeof value !== 'string') continue
-    if (Buffer.byteLength(value) > BODY_BYTES_MAX) faults.must(field, 'too_long', 'have at most 2 MB')
+    if (Buffer.byteLength(value) > BODY_BYTES_MAX) faults.must(field, 'too_long', 'be at most 2 MB')
     else if (!isPlain(value)) faults.must(field, 'invalid_characters', MUST_BE_PLAIN)
   }
 }
@@ -259,7 +262,7 @@ function readMetadata ({ metadata }: SendRequest, faults: FaultList): void {
   // What is nested was refused by the schema.
   const flat = entries.every(([, value]) => typeof value !== 'object' || value === null)
   if (flat && Buffer.byteLength(JSON.stringify(metadata)) > METADATA_BYTES_MAX) {
-    faults.must('metadata', 'too_long', 'have at most 8 kB of JSON')
+    faults.must('metadata', 'too_long', 'be at most 8 kB as JSON')
   }
 }
 

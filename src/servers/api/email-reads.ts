@@ -31,7 +31,7 @@ const ListEmailsQuery = Type.Composite([
     template_id: text('The template it was made from.', 100),
     metadata: Type.Optional(Type.Record(
       Type.String({ pattern: '^[^\\]]{1,200}$' }),
-      Type.String({ must: 'be given once' }),
+      Type.String(),
       {
         additionalProperties: false,
         maxProperties: 5,

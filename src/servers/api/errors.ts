@@ -126,7 +126,7 @@ function oneOf (words: string[]): string {
 /** Fastify's own refusals, by its error code. */
 const FASTIFY: Record<string, () => HttpProblem> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: () => unsupportedMediaType(),
-  FST_ERR_CTP_BODY_TOO_LARGE: () => refused(413, 'body_too_large', 'The body must have at most 20 MB.'),
+  FST_ERR_CTP_BODY_TOO_LARGE: () => refused(413, 'body_too_large', 'The body must be at most 20 MB.'),
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: () =>
     refused(400, 'malformed_request', 'The body must be as long as Content-Length says.'),
   FST_ERR_CTP_EMPTY_JSON_BODY: () => malformedJson(),

@@ -3,6 +3,9 @@ import { TypeCompiler, ValueErrorType, type ValueError } from '@sinclair/typebox
 import type { FieldFault } from '#streams/define.ts'
 import { FAULTS_MAX, labelOf, mustFault, unknownFault } from './errors.ts'
 
+/** What messages call a name in a query. */
+export const QUERY_MEMBER = 'query parameter'
+
 /** What a schema may say for its faults, beside its `description`, which says what the field is. Neither is in the
  *  OpenAPI document. */
 export interface FaultWords {
@@ -70,9 +73,12 @@ const CODES: Partial<Record<ValueErrorType, string>> = {
   [ValueErrorType.ObjectMaxProperties]: 'too_many'
 }
 
-function faultOf ({ path, type, schema }: ValueError, member: string): FieldFault {
+function faultOf ({ path, type, schema, value }: ValueError, member: string): FieldFault {
   const field = fieldOf(path) || 'body'
   const code = CODES[type] ?? 'invalid_value'
+  // A parameter that comes twice is a list.
+  const isRepeated = member === QUERY_MEMBER && Array.isArray(value) && schema.type !== 'array'
+  if (isRepeated) return mustFault(field, code, 'be given once')
   if (code === 'unknown_field') return unknownFault(field, member)
   if (code === 'required') return { field, code, message: `${labelOf(field)} is required.` }
   return mustFault(field, code, wordsFor(type, schema))

@@ -6,7 +6,7 @@ import { limitHeaders, type Limiter } from './limits.ts'
 
 /** Node's code → status and text. Node reads 16 kB of headers, and `requestTimeout` in http.ts is 60 s. */
 const REFUSALS: Record<string, [number, string]> = {
-  HPE_HEADER_OVERFLOW: [431, 'The headers must have at most 16 kB in all.'],
+  HPE_HEADER_OVERFLOW: [431, 'The headers must be at most 16 kB in all.'],
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'The request must arrive within 60 seconds.']
 }
 const MALFORMED: [number, string] = [400, 'The request must be valid HTTP/1.1.']

@@ -24,7 +24,7 @@ import { FaultList } from './errors.ts'
 import { MUST_BE_TIME } from './params.ts'
 
 const MUST_BE_YEAR = `${MUST_BE_TIME}, from 1970 to 2199`
-const MUST_BE_DOMAIN = 'be a domain'
+const MUST_BE_DOMAIN = 'be a domain like example.com'
 
 const time = (description: string) => Type.Optional(Type.String({ maxLength: 40, must: MUST_BE_YEAR, description }))
 const domain = (description: string) =>

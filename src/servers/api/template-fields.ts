@@ -30,7 +30,7 @@ const fields = {
   variables: Type.Optional(
     Type.Array(VariableField, {
       maxItems: 100,
-      noun: 'variable',
+      noun: 'declaration',
       description: 'Declared variables. At most 100, 64 kB of JSON.'
     })
   ),

@@ -24,6 +24,7 @@ import { askerOf, granted, IdParams, MUST_BE_OBJECT, MUST_BE_TIME, orNothing, te
 
 /** Below that nothing is gained: a request of its own would be there sooner. */
 const BATCH_WAIT_MS_MIN = 100
+const MUST_BE_COUNT = 'be a whole number from 1 to 100, or null'
 const settings = {
   url: Type.String({ maxLength: 2048, description: 'Where events are POSTed.' }),
   events: Type.Array(EventTypeSchema, {
@@ -35,8 +36,8 @@ const settings = {
   paused: Type.Boolean({
     description: 'While true nothing is sent: events wait, and their 24 hours of retries stop for up to 24 hours.'
   }),
-  concurrency: Type.Union([Type.Integer({ minimum: 1, maximum: 100 }), Type.Null()], {
-    must: 'be a whole number from 1 to 100, or null',
+  concurrency: Type.Union([Type.Integer({ minimum: 1, maximum: 100, must: MUST_BE_COUNT }), Type.Null()], {
+    must: MUST_BE_COUNT,
     description: 'Most requests at once from one process. `null` = 8.'
   }),
   batch: Type.Union([
