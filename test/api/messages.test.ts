@@ -320,7 +320,7 @@ t.test('conflicts', async () => {
   noteRefusal('testWebhook', '409', testFault({ ...hookOf, disabled: 'gone' }))
   noteRefusal('rotateKey', '409', keyRotationFault({ ...keyOf, expiresMs: 1 }, 2))
   const retiring = { keys: [], until: '2026-01-01T00:00:00.000Z' }
-  const dkim = { keys: [], next: null, previous: retiring }
+  const dkim = { active: [], next: null, previous: retiring, retired: [] }
   noteRefusal('rotateDomainKeys', '409', domainRotationFault({ name: 'd1.example', dkim }))
 })
 
@@ -400,12 +400,14 @@ const SOURCES = [
   'streams/email/headers.ts',
   'streams/json.ts'
 ]
-const CODE = /(?:new (?:Refusal|NotChanged)\(|\bcode: |must(?:Fault)?\([^,()]+, |(?:conflict|unavailable|refuse)\()\s*'([a-z_]+)'/g
+const CODE =
+  /(?:new (?:Refusal|NotChanged)\(|\bcode: |must(?:Fault)?\([^,()]+, |(?:conflict|unavailable|refuse)\()\s*'([a-z_]+)'/g
 /** Codes that a request of this test does not meet, and where their messages are. */
 const ELSEWHERE: Record<string, string> = {
   content_expired: 'api/email-guards: the content of an email ends after days',
   dns_unavailable: 'api/domains: a resolver that does not answer',
   too_many_streams: 'api/events: streams up to the limit',
+  validation_failed: 'the error around the details',
   domain_not_linked: 'answered as the 403 of spec section 7',
   insufficient_permissions: 'answered as the 403 of spec section 7',
   unauthorized: 'answered as the 401 of spec section 7',

@@ -270,22 +270,21 @@ t.test('a message says what is wanted in words of its own', async t => {
   t.notMatch(JSON.stringify(details), /Expected/)
   t.match(
     details.find(({ field }: { field: string }) => field === 'events[0]').message,
-    /^events\[0\] is "email\.delivered" or "email\.bounced" or /
+    /^events\[0\] must be email\.delivered, email\.bounced, /
   )
 })
 
 t.test('each fault is one sentence, which says what would be right', async t => {
   const { body: { id } } = await create()
   const [batch, time] = [
-    'batch is an object with max_events and max_wait_ms, or null for one event a request.',
-    'start_at is a time with its offset, like 2026-11-21T12:00:00Z.'
+    'batch must be an object with max_events and max_wait_ms, or null.',
+    'start_at must be a time with an offset, like 2026-11-21T12:00:00Z.'
   ]
-  const events = 'events is a list of at least one event type, each once.'
-  const [paused, everyDeferral] = ['paused is true or false.', 'every_deferral is true or false.']
+  const [paused, everyDeferral] = ['paused must be true or false.', 'every_deferral must be true or false.']
   for (
     const [field, value, message] of [
-      ['events', [], events],
-      ['events', ['email.opened', 'email.opened'], events],
+      ['events', [], 'events must have at least 1 event type.'],
+      ['events', ['email.opened', 'email.opened'], 'events must not contain duplicates.'],
       ['batch', [], batch],
       ['batch', true, batch],
       ['paused', null, paused],
