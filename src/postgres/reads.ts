@@ -36,11 +36,11 @@ export async function answerFrom<T> ({ pool, view }: Reads, projection: Projecti
       VIEW_TIMEOUT_MS,
       SILENT
     )
-    if (!caughtUp) throw new ProjectionUnavailable('projection_behind', 'The projection is behind the log: try again.')
+    if (!caughtUp) throw new ProjectionUnavailable('projection_behind', 'The projection is behind the log')
     return await ask(pool, query)
   } catch (error) {
     if (isUnavailable(error) || asError(error).message === SILENT) {
-      throw new ProjectionUnavailable('view_unavailable', 'The projection is unavailable: try again.')
+      throw new ProjectionUnavailable('view_unavailable', 'The projection is unavailable')
     }
     throw error
   }

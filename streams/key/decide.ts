@@ -117,14 +117,10 @@ export function nameFault (name: string): Refusal | null {
 
 /** `full` stands alone: beside others it would look as if they narrowed it. */
 export function scopesFault (scopes: string[]): Refusal | null {
-  const fine = scopes.length > 0 && scopes.every(scope => (SCOPES as readonly string[]).includes(scope)) &&
-    isAlone('full', scopes)
-  return fine
-    ? null
-    : new Refusal(
-      'invalid_scope',
-      'scopes must be a list of scopes, or ["full"].'
-    )
+  const strange = scopes.find(scope => !(SCOPES as readonly string[]).includes(scope))
+  if (strange !== undefined) return new Refusal('invalid_scope', `scopes must not contain ${strange}: it is no scope.`)
+  const fine = scopes.length > 0 && isAlone('full', scopes)
+  return fine ? null : new Refusal('invalid_scope', 'scopes must be a list of scopes, or ["full"].')
 }
 
 /** `*` stands alone, for the same reason. The names need not be the account's yet. */

@@ -128,7 +128,7 @@ t.test('when DNS says nothing, the page says so, and nothing is changed', async 
   dns.fails(rsaOf(records).name, 'SERVFAIL')
   const { status, html } = await visitor.post(`/dashboard/domains/${id}/verify`)
   t.equal(status, 503)
-  t.match(html, 'DNS does not say what there is for mute.example now')
+  t.match(html, 'DNS does not answer for mute.example: try again.')
   t.equal((await get(id)).status, 'pending')
 })
 

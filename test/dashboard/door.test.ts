@@ -63,7 +63,7 @@ t.test('keys of scope full and dashboard open it, test keys among them; every ot
   passedMs += MINUTE_MS
   for (
     const [secret, sentence] of [
-      [sender.secret, 'it takes the scope full or dashboard'],
+      [sender.secret, 'must have the scope full or dashboard'],
       [ending.secret, 'No live key has this secret'],
       [gone.secret, 'No live key has this secret'],
       ['jp_live_never-made', 'No live key has this secret'],
@@ -137,14 +137,14 @@ t.test('a link is good for 15 minutes, of this Jetpost, as it was made', async t
   for (const none of [foreign, changed, '', 'x', token.slice(0, -8), 'A'.repeat(10_000)]) {
     const refused = await follow(none)
     t.equal(refused.status, 422)
-    t.match(refused.html, 'no sign-in link of this Jetpost')
+    t.match(refused.html, 'The sign-in link is not valid')
   }
   // The one who made it has the machine's clock.
   passedMs = LINK_MS
   const late = await follow(token)
   passedMs = behindMs + MINUTE_MS
   t.equal(late.status, 422)
-  t.match(late.html, 'good for 15 minutes')
+  t.match(late.html, 'valid for 15 minutes')
 })
 
 // Behind a proxy that Jetpost was not told of all the world has one address: were every try counted, a stranger could

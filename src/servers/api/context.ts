@@ -208,7 +208,7 @@ function problemOf (error: unknown, request: FastifyRequest, log: Log): HttpProb
         : 'The log is unavailable: try again.'
     )
   }
-  if (error instanceof ProjectionUnavailable) return unavailable(error.code, error.message)
+  if (error instanceof ProjectionUnavailable) return unavailable(error.code, `${error.message}: try again.`)
   const problem = asProblem(error)
   if (problem !== null) return problem
   log.error({ requestId: request.id, err: error }, 'request failed; answering 500')

@@ -263,10 +263,8 @@ function faultOf (error: unknown, { id, method }: FastifyRequest): Fault {
 /** What the API could not do now: only where a view alone is away does all else go on. */
 function laterText ({ status, code, message }: JetpostError, method: string): string {
   if (status === null) return `There was no answer in time. ${method === 'GET' ? 'Try again in a moment.' : LOOK}`
-  if (code === 'view_unavailable' || code === 'projection_behind') return `${message}. ${GOES_ON}`
-  return code === 'log_unavailable'
-    ? `${message}. Nothing that was accepted is lost.`
-    : `${message}. Try again in a moment.`
+  if (code === 'view_unavailable' || code === 'projection_behind') return `${message} ${GOES_ON}`
+  return code === 'log_unavailable' ? `${message} Nothing that was accepted is lost.` : message
 }
 
 function apiFault ({ message }: JetpostError, status: number): Fault {

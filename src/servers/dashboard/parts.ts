@@ -302,7 +302,7 @@ export function unsentIn (error: unknown, once: 'once' | null = null): Faults {
   }
   const said = error.status === null
     ? 'There was no answer in time. It may have been done: look before you do it again.'
-    : `${error.message}.`
+    : error.message.replace(/[^.]$/, '$&.')
   const again =
     'It was not taken just now, or nobody could say so. Send it again from here in a moment: it cannot be done twice.'
   return fault(`${once === null ? said : again} Nothing that you typed is lost.`)

@@ -66,7 +66,7 @@ export function renderDraft (draft: Draft, layout: Template | null, given: Recor
 }
 
 function lineOf (draft: Draft, field: string, message: string): string | null {
-  const line = /^\w+, line (\d+): /.exec(message)?.[1]
+  const line = /\. Line (\d+): /.exec(message)?.[1]
   const source = field === 'subject' || field === 'html' || field === 'text' ? draft[field] : null
   if (line === undefined || source === null) return null
   return source.split('\n')[Number(line) - 1]?.trim().slice(0, SOURCE_CHARS_MAX) ?? null
