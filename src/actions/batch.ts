@@ -18,7 +18,7 @@ export interface BatchCursor {
 }
 
 /** What waits for a batch: how many, and the oldest of them. */
-export interface Waiting {
+export interface WaitingMembers {
   count: number
   oldest: { seq: number, joinedMs: number }
 }
@@ -41,7 +41,7 @@ export async function readWaiting (
   { bus }: Pick<Appenders, 'bus'>,
   webhook: string,
   { through }: BatchCursor
-): Promise<Waiting | null> {
+): Promise<WaitingMembers | null> {
   const found = await loadFirstAfter(bus, 'WEBHOOKS', subjects.batchMember(webhook), through)
   return found === null
     ? null

@@ -22,7 +22,7 @@ import { Conflict } from '#src/nats/errors.ts'
 import { loadLast } from '#src/nats/load.ts'
 import { fireNow, schedule } from '#src/nats/schedule.ts'
 import type { Asker } from './services.ts'
-import { causedBy, stamp, type Cause, type Appenders } from './appenders.ts'
+import { causedBy, stamp, type FactCause, type Appenders } from './appenders.ts'
 import { wakeReplays } from './replay-wait.ts'
 
 /** An outcome is repeated for so long before its job goes back to the server, which would mean one more request: while
@@ -109,7 +109,7 @@ export async function advanceFanout (
 }
 
 /** The cursor belongs to no account: it is of all of them. */
-const FANOUT: Cause = { account: 'acc_0', correlation: 'fanout', causation: null }
+const FANOUT: FactCause = { account: 'acc_0', correlation: 'fanout', causation: null }
 
 /** Owes an endpoint a made-up event, whatever it listens to; it goes the way of all others. Throws LogUnavailable. */
 export async function requestTestDelivery (
@@ -216,6 +216,6 @@ export async function releaseWaiting ({ bus }: Pick<Appenders, 'bus'>, webhook: 
 }
 
 /** What led to a delivery, for what follows from it. */
-export function causeOf ({ account, correlation, causation }: Pending): Cause {
+export function causeOf ({ account, correlation, causation }: Pending): FactCause {
   return { account, correlation, causation }
 }

@@ -11,6 +11,7 @@ import { heldBack } from '#streams/suppression/decide.ts'
 import { CLAIM_MS } from '#streams/topology.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
+import type { Content } from '#src/content/compose.ts'
 import type { RenderBudget } from '#src/content/mustache.ts'
 import type { Append } from '#src/nats/append.ts'
 import type { Asker, Services } from './services.ts'
@@ -76,7 +77,7 @@ export function sendingDomainOf (
 }
 
 /** Who sends, in which request, and what its templates may take in all. */
-export interface Sender {
+export interface SendContext {
   key: Key
   correlation: string
   budget: RenderBudget
@@ -87,11 +88,11 @@ export interface Sender {
  *  already. Throws when NATS does not answer. */
 export async function prepareEmail (
   services: Services,
-  sender: Sender,
+  context: SendContext,
   draft: EmailDraft,
   domain: Domain | 'sandbox'
 ): Promise<PreparedEmail | Refusal> {
-  const { key, budget } = sender
+  const { key, budget } = context
   const refusal = draftFault(services, draft, domain)
   if (refusal !== null) return refusal
   const [rendered, standing] = await Promise.all([
@@ -111,7 +112,7 @@ export async function prepareEmail (
     files: draft.files.map(file => file.content)
   }
   const template = rendered === null ? null : { id: draft.template!.id, version: rendered.version }
-  const append = await appendOf(services, sender, draft, { subject, content, template, options })
+  const append = await appendOf(services, context, draft, { subject, content, template, options })
   return preparedOf(append, draft.recipients.filter((_, n) => heldBack(standing[n]!, options.unsubscribe) !== null))
 }
 
@@ -151,7 +152,7 @@ interface EmailOrigin {
 
 async function appendOf (
   services: Services,
-  { key, correlation }: Sender,
+  { key, correlation }: SendContext,
   draft: EmailDraft,
   filled: FilledDraft
 ): Promise<Append & { fact: EmailRequested }> {
@@ -226,8 +227,6 @@ export async function acceptEmails (
 /** Content above this is not kept in the fact: who follows REQUESTS holds up to a thousand of them in memory, and a
  *  commit carries many. */
 const CONTENT_BYTES_MAX = 256 * 1024
-
-type Content = NonNullable<EmailRequest['content']>
 
 /** Content small enough stays in the fact; bigger goes to the object store first, so that an accepted email never lacks
  *  it. */

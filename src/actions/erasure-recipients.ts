@@ -3,7 +3,7 @@ import { ERASED } from '#streams/address.ts'
 import { redact } from '#streams/email/erase.ts'
 import { EmailErased, type EngagementFact, type RecipientFact } from '#streams/email/facts.ts'
 import type { ToDelete } from '#streams/erasure/decide.ts'
-import type { Erasure } from '#streams/erasure/state.ts'
+import type { ErasureState } from '#streams/erasure/state.ts'
 import { subjects } from '#streams/subjects.ts'
 import { consumerPlans } from '#streams/topology.ts'
 import { timestamp } from '#src/base/clock.ts'
@@ -17,7 +17,7 @@ import {
   loadRequest,
   standInFor,
   type RecipientRef,
-  type Change
+  type RecipientChange
 } from './recipient.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 
@@ -53,7 +53,10 @@ async function callOffOne (appenders: Appenders, ref: RecipientRef): Promise<boo
 }
 
 /** What has to be done first; null = nothing is under way. */
-async function changeNow ({ bus, clock }: Appenders, ref: RecipientRef): Promise<NonNullable<Change> | 'wait' | null> {
+async function changeNow (
+  { bus, clock }: Appenders,
+  ref: RecipientRef
+): Promise<NonNullable<RecipientChange> | 'wait' | null> {
   const { state } = await loadRecipient(bus, ref)
   if (state.erased) return null
   switch (state.status) {
@@ -79,7 +82,7 @@ const CAUSES: ReadonlySet<string> = new Set(['email.bounced', 'email.complained'
  *  way to it is refused there. Throws LogUnavailable, Conflict, or when NATS does not answer. */
 async function eraseRecipient (
   appenders: Appenders,
-  erasure: Erasure,
+  erasure: ErasureState,
   email: string,
   n: number
 ): Promise<{ seqs: number[], canceled: boolean } | null> {
@@ -110,11 +113,11 @@ function isPast (stored: Stored): stored is Past {
   return stored.fact.type !== 'email.erased'
 }
 
-interface Place {
+interface RecipientPlace {
   email: string
   n: number
 }
-interface Known {
+interface RecipientHistory {
   facts: Stored[]
   engagements: Stored[]
   past: Past[]
@@ -122,9 +125,9 @@ interface Known {
 
 async function append (
   { emails, clock }: Appenders,
-  { account, correlation, id }: Erasure,
-  { email, n }: Place,
-  { facts, engagements, past }: Known
+  { account, correlation, id }: ErasureState,
+  { email, n }: RecipientPlace,
+  { facts, engagements, past }: RecipientHistory
 ): Promise<void> {
   const nowMs = clock.nowMs()
   const request = Math.max(1, ...past.map(({ fact }) => fact.data.request))
@@ -141,7 +144,7 @@ async function append (
 /** What was known of a trace's recipients, ready to be deleted; null while it must not be yet. */
 export async function eraseRecipients (
   appenders: Appenders,
-  erasure: Erasure,
+  erasure: ErasureState,
   { email, ns }: Trace
 ): Promise<ToDelete[] | null> {
   const first = Math.min(...ns)

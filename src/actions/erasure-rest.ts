@@ -1,13 +1,13 @@
 import { RequestClaimed } from '#streams/email/facts.ts'
 import type { ToDelete } from '#streams/erasure/decide.ts'
-import type { Erasure } from '#streams/erasure/state.ts'
+import type { ErasureState } from '#streams/erasure/state.ts'
 import { subjects } from '#streams/subjects.ts'
 import { SuppressionAdded, SuppressionRemoved } from '#streams/suppression/facts.ts'
 import type { SuppressionFact } from '#streams/suppression/state.ts'
 import { CLAIM_MS, consumerPlans } from '#streams/topology.ts'
 import { loadHistory } from '#src/nats/history.ts'
 import { ackFloorOf, factAtLeader, lastAtLeader } from '#src/nats/lookup.ts'
-import { withoutAddress, type Findings } from './erasure-find.ts'
+import { withoutAddress, type ErasureFindings } from './erasure-find.ts'
 import { causedBy, stamp, type Appenders } from './appenders.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 
@@ -15,7 +15,7 @@ import { retryOnConflict } from './retry-on-conflict.ts'
  *  LogUnavailable, Conflict, or when NATS does not answer. */
 export async function eraseSuppression (
   { bus, control, clock }: Appenders,
-  { account, hash }: Pick<Erasure, 'account' | 'hash'>
+  { account, hash }: Pick<ErasureState, 'account' | 'hash'>
 ): Promise<ToDelete[]> {
   const subject = subjects.suppression(account, hash)
   return await retryOnConflict(async () => {
@@ -71,7 +71,7 @@ async function eraseClaim ({ bus, requests, clock }: Appenders, address: string,
  *  they are. */
 export async function readMails (
   { bus }: Pick<Appenders, 'bus'>,
-  { inbound }: Pick<Findings, 'inbound'>
+  { inbound }: Pick<ErasureFindings, 'inbound'>
 ): Promise<ToDelete[]> {
   if (inbound.size === 0) return []
   const floor = await ackFloorOf(bus, consumerPlans.inbound)

@@ -1,9 +1,9 @@
 import type { ToDelete } from '#streams/erasure/decide.ts'
-import type { Erasure } from '#streams/erasure/state.ts'
+import type { ErasureState } from '#streams/erasure/state.ts'
 import { foldAddress } from '#streams/suppression/decide.ts'
 import type { Services } from './services.ts'
 import { completeErasure, forget, keepWord, loadErasure } from './erasure.ts'
-import { find, isNothing, noFindings, type Findings } from './erasure-find.ts'
+import { find, isNothing, noFindings, type ErasureFindings } from './erasure-find.ts'
 import { callOff, eraseRecipients } from './erasure-recipients.ts'
 import { eraseRequest, type RequestEraser } from './erasure-request.ts'
 import { eraseClaims, eraseSuppression, readMails } from './erasure-rest.ts'
@@ -67,7 +67,7 @@ export function createEraser ({ services, account, id, quietMs, signal }: Eraser
   }
 
   /** Those that are gone are found no more. */
-  async function settleMails (erasure: Erasure): Promise<void> {
+  async function settleMails (erasure: ErasureState): Promise<void> {
     const read = await readMails(appenders, found)
     await forget(appenders, erasure, read)
     for (const { seqs } of read) for (const seq of seqs) found.inbound.delete(seq)
@@ -77,7 +77,11 @@ export function createEraser ({ services, account, id, quietMs, signal }: Eraser
 }
 
 /** Recipients first, then what was asked for them: whoever dies in between finds the rest by the request. */
-async function eraseEmails (eraser: RequestEraser, { traces, rests }: Findings, signal: AbortSignal): Promise<void> {
+async function eraseEmails (
+  eraser: RequestEraser,
+  { traces, rests }: ErasureFindings,
+  signal: AbortSignal
+): Promise<void> {
   const { appenders, erasure } = eraser
   const all = [...traces.values()]
   for (let i = 0; i < all.length && !signal.aborted; i += GROUP) {

@@ -1,7 +1,7 @@
 import { Refusal } from '#streams/define.ts'
 import { advancesOf, type ToDelete } from '#streams/erasure/decide.ts'
 import { ErasureAdvanced, ErasureCompleted, ErasureRequested, type ErasureFact } from '#streams/erasure/facts.ts'
-import { evolveErasure, type Erasure } from '#streams/erasure/state.ts'
+import { evolveErasure, type ErasureState } from '#streams/erasure/state.ts'
 import { mailAddress } from '#streams/suppression/decide.ts'
 import { subjects } from '#streams/subjects.ts'
 import { newId } from '#src/base/id.ts'
@@ -19,7 +19,7 @@ export async function requestErasure (
   { appenders, vault }: Pick<Services, 'appenders' | 'vault'>,
   asker: Asker,
   text: string
-): Promise<Erasure | Refusal> {
+): Promise<ErasureState | Refusal> {
   const address = mailAddress(text)
   if (address instanceof Refusal) return address
   const nowMs = appenders.clock.nowMs()
@@ -34,8 +34,8 @@ export async function requestErasure (
 export class Ended extends Error {}
 
 /** An erasure as the log has it, the last sequence of its subject, and where its request lies while it does. */
-export interface Standing {
-  erasure: Erasure
+export interface LoadedErasure {
+  erasure: ErasureState
   seq: number
   requestSeq: number | null
 }
@@ -45,9 +45,12 @@ export async function loadErasure (
   { bus }: Pick<Appenders, 'bus'>,
   account: string,
   id: string
-): Promise<Standing | null> {
+): Promise<LoadedErasure | null> {
   const facts = await loadHistory(bus, 'CONTROL', subjects.erasure(account, id))
-  const erasure = facts.reduce<Erasure | null>((state, { fact }) => evolveErasure(state, fact as ErasureFact), null)
+  const erasure = facts.reduce<ErasureState | null>(
+    (state, { fact }) => evolveErasure(state, fact as ErasureFact),
+    null
+  )
   if (erasure === null) return null
   return {
     erasure,
@@ -60,10 +63,10 @@ export async function loadErasure (
 const ERASURES_MAX = 1000
 
 /** Those of an account, newest first, a thousand at most. Throws when NATS does not answer. */
-export async function loadErasures (appenders: Pick<Appenders, 'bus'>, account: string): Promise<Erasure[]> {
+export async function loadErasures (appenders: Pick<Appenders, 'bus'>, account: string): Promise<ErasureState[]> {
   const names = await subjectsUnder(appenders.bus, 'CONTROL', subjects.erasure(account, '*'))
   const newest = names.map(name => name.slice(name.lastIndexOf('.') + 1)).sort().reverse().slice(0, ERASURES_MAX)
-  const found: Erasure[] = []
+  const found: ErasureState[] = []
   for (const id of newest) found.push((await loadErasure(appenders, account, id))!.erasure)
   return found
 }
@@ -73,7 +76,7 @@ export async function loadErasures (appenders: Pick<Appenders, 'bus'>, account: 
  *  Conflict, or when NATS does not answer. */
 export async function forget (
   appenders: Appenders,
-  { account, id }: Pick<Erasure, 'account' | 'id'>,
+  { account, id }: Pick<ErasureState, 'account' | 'id'>,
   toDelete: readonly ToDelete[]
 ): Promise<void> {
   if (toDelete.length === 0) return
@@ -100,7 +103,7 @@ export async function forget (
 }
 
 /** Deletes what was told of and may not have been deleted when its worker died. */
-export async function keepWord ({ bus }: Appenders, { told }: Erasure): Promise<void> {
+export async function keepWord ({ bus }: Appenders, { told }: ErasureState): Promise<void> {
   for (const [stream, seqs] of told) await deleteSecurely(bus, stream, [...seqs])
 }
 
@@ -108,7 +111,7 @@ export async function keepWord ({ bus }: Appenders, { told }: Erasure): Promise<
  *  LogUnavailable, Conflict, or when NATS does not answer. */
 export async function completeErasure (
   appenders: Appenders,
-  { account, id }: Pick<Erasure, 'account' | 'id'>
+  { account, id }: Pick<ErasureState, 'account' | 'id'>
 ): Promise<void> {
   const before = await loadErasure(appenders, account, id)
   if (before === null || before.erasure.completedAt !== null) return

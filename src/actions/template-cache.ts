@@ -8,7 +8,7 @@ import type { Bus } from '#src/nats/connect.ts'
 import { lastAtLeader } from '#src/nats/lookup.ts'
 
 /** What a template makes of variables. */
-export interface Rendered {
+export interface RenderedMail {
   version: number
   /** null where the template has none, or where nothing is left of it. */
   subject: string | null
@@ -27,7 +27,7 @@ export interface TemplateCache {
     template: string,
     variables: Record<string, unknown>,
     budget?: RenderBudget
-  ): Promise<Rendered | Refusal>
+  ): Promise<RenderedMail | Refusal>
 }
 
 /** Declared variables that were not given, or not as declared: all of them. */
@@ -57,7 +57,7 @@ export function openTemplateCache (bus: Bus): TemplateCache {
     id: string,
     given: Record<string, unknown>,
     budget?: RenderBudget
-  ): Promise<Rendered | Refusal> {
+  ): Promise<RenderedMail | Refusal> {
     const own = await take(account, id)
     if (own === null) return new Refusal('template_not_found', 'template_id must be the id of a template.')
     const { version, layout: named } = own.data

@@ -27,7 +27,7 @@ import { isUnanswered } from '#src/nats/errors.ts'
 import { askForRelease, requestTestDelivery } from './delivery.ts'
 import type { Asker, Services, ServiceSettings } from './services.ts'
 import { countOf } from './directory.ts'
-import { stamp, type Cause } from './appenders.ts'
+import { stamp, type FactCause } from './appenders.ts'
 import { retryOnConflictOf } from './retry-on-conflict.ts'
 
 export interface ChangedWebhook {
@@ -236,7 +236,7 @@ function evolved (webhook: Webhook, facts: AnyFact[]): Webhook {
 export type WebhookNews = { gone: true } | { failingSinceMs: number } | { works: true }
 
 /** Who answered: the endpoint, and its URL when it was asked. */
-export interface Answered {
+export interface AnsweringEndpoint {
   id: string
   url: string
 }
@@ -245,8 +245,8 @@ export interface Answered {
  *  Throws LogUnavailable or Conflict. */
 export async function judgeWebhook (
   services: DecidingServices,
-  cause: Cause,
-  { id, url }: Answered,
+  cause: FactCause,
+  { id, url }: AnsweringEndpoint,
   news: WebhookNews
 ): Promise<ChangedWebhook | null> {
   const judged = await retryOnConflictOf(services.directory, async () => {

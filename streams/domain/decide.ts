@@ -35,7 +35,7 @@ export function isVerifiedEnough (domain: Pick<Domain, 'status'> | undefined, re
 
 /** What DNS said, by the name of the wanted record: TXT records, or the target of a CNAME. A name that is left out: it
  *  did not say. */
-export type Look = Partial<Record<string, string[]>>
+export type DnsLook = Partial<Record<string, string[]>>
 
 /** What a look changes. */
 export interface Checked {
@@ -50,7 +50,7 @@ const HOUR_MS = 3_600_000
 const WRONG_MAX_MS = 72 * HOUR_MS
 
 /** What the domain is after a look; null when that is nothing new, or DNS did not say enough to tell. */
-export function afterLook (domain: Domain, wanted: WantedRecord[], look: Look, nowMs: number): Checked | null {
+export function afterLook (domain: Domain, wanted: WantedRecord[], look: DnsLook, nowMs: number): Checked | null {
   if (wanted.some(({ name, required }) => required && look[name] === undefined)) return null
   const records = wanted.flatMap(record => {
     const found = look[record.name]
@@ -93,7 +93,7 @@ export function rotationFault ({ name, dkim: { next, previous } }: Pick<Domain, 
 
 /** What a look and the time do to the keys of a domain; null = nothing. New ones sign from the first look that shows
  *  the one that every receiver reads; the old ones are retired after the overlap. */
-export function keyTurn (domain: Domain, look: Look, nowMs: number): KeyTurn | null {
+export function keyTurn (domain: Domain, look: DnsLook, nowMs: number): KeyTurn | null {
   const { previous } = domain.dkim
   if (previous !== null && nowMs >= Date.parse(previous.until)) return { name: 'retired' }
   const awaited = wantedRecords(domain, null).find(({ stage }) => stage === 'next')

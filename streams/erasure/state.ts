@@ -1,7 +1,7 @@
 import type { Deletes, ErasureCounts, ErasureFact } from './facts.ts'
 
 /** One erasure, folded from the facts of its subject. */
-export interface Erasure {
+export interface ErasureState {
   id: string
   account: string
   /** SHA-256 of the folded address, hex. */
@@ -39,7 +39,7 @@ export function plusErased (a: ErasureCounts, b: Partial<ErasureCounts>): Erasur
 }
 
 /** What an erasure becomes with one more fact; its first may be gone already. */
-export function evolveErasure (before: Erasure | null, fact: ErasureFact): Erasure {
+export function evolveErasure (before: ErasureState | null, fact: ErasureFact): ErasureState {
   const { account, correlation, data: { erasure: id, hash } } = fact
   const state = before ??
     {
@@ -65,7 +65,7 @@ export function evolveErasure (before: Erasure | null, fact: ErasureFact): Erasu
   }
 }
 
-function withDeletes (told: Erasure['told'], deletes: Deletes): Erasure['told'] {
+function withDeletes (told: ErasureState['told'], deletes: Deletes): ErasureState['told'] {
   return deletes.reduce(
     (all, { stream, seqs }) => new Map(all).set(stream, new Set([...all.get(stream) ?? [], ...seqs])),
     told
@@ -73,7 +73,7 @@ function withDeletes (told: Erasure['told'], deletes: Deletes): Erasure['told'] 
 }
 
 /** Of these the ones that nobody has told of yet. */
-export function untold ({ told }: Pick<Erasure, 'told'>, stream: string, seqs: readonly number[]): number[] {
+export function untold ({ told }: Pick<ErasureState, 'told'>, stream: string, seqs: readonly number[]): number[] {
   const known = told.get(stream)
   return known === undefined ? [...seqs] : seqs.filter(seq => !known.has(seq))
 }

@@ -11,7 +11,7 @@ import {
   ownableName,
   rotationFault,
   type Checked,
-  type Look
+  type DnsLook
 } from '#streams/domain/decide.ts'
 import type { DkimKey } from '#streams/domain/facts.ts'
 import { firstKeys, turned, withNext } from '#streams/domain/keys.ts'
@@ -59,7 +59,7 @@ const wanted = wantedRecords(fresh, null)
 const [dkim, small, dmarc] = [wanted[0]!, wanted[1]!, wanted[2]!]
 const returnPath = wantedRecords(fresh, 'bounces.jetpost.example')[2]!
 
-const LOOKS: Record<string, Look> = {
+const LOOKS: Record<string, DnsLook> = {
   right: { [RSA]: [RIGHT], [DMARC]: [] },
   missing: { [RSA]: [], [DMARC]: [] },
   wrong: { [RSA]: ['v=DKIM1; p=other'], [DMARC]: [] },
@@ -344,7 +344,7 @@ t.test('every turn of a rotation is as the table in the README says', async t =>
   const rows = readme.slice(readme.indexOf('## Rotation')).split('\n').filter(line => line.startsWith('|')).slice(0, 6)
     .map(line => line.slice(1, -1).split('|').map(cell => cell.trim()))
   const stages: Record<string, Domain> = { settled: after(['right', 0]), waiting: begun, overlap: switched, retired }
-  const looks: Record<string, [Look, number]> = {
+  const looks: Record<string, [DnsLook, number]> = {
     'new RSA key seen': [{ [NEW_RSA]: [RIGHT] }, 1],
     'not seen, or DNS silent': [{ [NEW_RSA]: [] }, 1],
     '7 days after the switch': [{}, 7 * 24 + 1]
@@ -378,7 +378,7 @@ t.test('the keys that signed go on until DNS shows the new RSA key; silence, ano
   for (
     const look of [{}, { [NEW_RSA]: [] }, { [NEW_RSA]: [SMALL_RIGHT] }, { [RSA]: [RIGHT] }, {
       'jp2-ed25519._domainkey.shop.example': [SMALL_RIGHT]
-    }] as Look[]
+    }] as DnsLook[]
   ) {
     t.equal(keyTurn(begun, look, switchedAt + 30 * DAY_MS), null, JSON.stringify(look))
   }
@@ -447,7 +447,7 @@ t.test('one rotation at a time, and private halves are kept no longer than they 
 
 t.test('RSA always signs; Ed25519 is left out when DNS shows the record of RSA and not its own', async t => {
   const names = (rsa: string[] | undefined, ed25519: string[] | undefined) => {
-    const look: Look = {
+    const look: DnsLook = {
       ...(rsa === undefined ? {} : { [RSA]: rsa }),
       ...(ed25519 === undefined ? {} : { [ED25519]: ed25519 })
     }

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { Refusal, type FieldFault } from '#streams/define.ts'
 import type { Domain } from '#streams/directory.ts'
 import type { Services } from '#src/actions/services.ts'
-import { prepareEmail, type EmailDraft, type PreparedEmail, type Sender } from '#src/actions/email.ts'
+import { prepareEmail, type EmailDraft, type PreparedEmail, type SendContext } from '#src/actions/email.ts'
 import { newRenderBudget } from '#src/content/mustache.ts'
 import { refuseFaults, type Api } from './context.ts'
 import { readDraft, SendRequest, type DraftContext } from './drafts.ts'
@@ -75,8 +75,8 @@ export function batchRoutes (app: Api, services: Services, acceptor: Acceptor): 
     refuse(mode, linked)
     return await acceptor.underKey(request, async claim => {
       if (isRepeat(claim)) return replay(reply, claim.earlier)
-      const sender = { key: request.key!, correlation: request.id, budget: newRenderBudget() }
-      const results = await prepareAll(services, sender, linked)
+      const context = { key: request.key!, correlation: request.id, budget: newRenderBudget() }
+      const results = await prepareAll(services, context, linked)
       refuse(mode, results)
       return await acceptor.accept(request, reply, claim, acceptanceOf(results))
     })
@@ -107,12 +107,12 @@ async function linkAll (
 /** One after the other, and the process has a breath between two: templates may make much of little. */
 async function prepareAll (
   services: Services,
-  sender: Sender,
+  context: SendContext,
   linked: Array<LinkedDraft | HttpProblem>
 ): Promise<Array<PreparedEmail | HttpProblem>> {
   const results: Array<PreparedEmail | HttpProblem> = []
   for (const result of linked) {
-    results.push(result instanceof HttpProblem ? result : await prepareOne(services, sender, result))
+    results.push(result instanceof HttpProblem ? result : await prepareOne(services, context, result))
     await new Promise(setImmediate)
   }
   return results
@@ -120,10 +120,10 @@ async function prepareAll (
 
 async function prepareOne (
   services: Services,
-  sender: Sender,
+  context: SendContext,
   { draft, domain }: LinkedDraft
 ): Promise<PreparedEmail | HttpProblem> {
-  const prepared = await prepareEmail(services, sender, draft, domain)
+  const prepared = await prepareEmail(services, context, draft, domain)
   return prepared instanceof Refusal ? invalid(faultsOfRefusal(prepared)) : prepared
 }
 

@@ -12,7 +12,7 @@ import {
   retryEmail,
   type Changed
 } from '#src/actions/email-change.ts'
-import { loadRequest, type Request } from '#src/actions/recipient.ts'
+import { loadRequest, type StoredRequest } from '#src/actions/recipient.ts'
 import { parseTime, timestamp } from '#src/base/clock.ts'
 import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { refuseFaults, type Api } from './context.ts'
@@ -123,7 +123,7 @@ async function findChangeable (
   services: Services,
   reads: Reads,
   request: EmailParams
-): Promise<{ email: string, found: Request }> {
+): Promise<{ email: string, found: StoredRequest }> {
   const { email, found } = await findEmail(services, reads, request)
   if (found === null) throw conflict('content_expired', 'The content of this email is no longer kept.')
   if (!mayChange(services, request.key!, found)) throw forbidden()
@@ -135,7 +135,7 @@ export async function findEmail (
   services: Services,
   reads: Reads,
   { params: { id }, key }: EmailParams
-): Promise<{ email: string, found: Request | null }> {
+): Promise<{ email: string, found: StoredRequest | null }> {
   if (!isEmailId(id)) throw notFound()
   const seq = await answerFrom(reads, emails, findRequest({ account: key!.account, id }))
   if (seq === null) throw notFound()

@@ -3,7 +3,7 @@ import { Attachment } from '#projections/emails/records.ts'
 import { Nullable } from '#streams/define.ts'
 import type { Services } from '#src/actions/services.ts'
 import { readContent, readMessage } from '#src/actions/email-content.ts'
-import type { Request } from '#src/actions/recipient.ts'
+import type { StoredRequest } from '#src/actions/recipient.ts'
 import type { Content } from '#src/content/compose.ts'
 import { refuseFaults, type Api } from './context.ts'
 import { findEmail } from './email-actions.ts'
@@ -85,7 +85,7 @@ export function contentRoutes (app: Api, services: Services, reads: Reads): void
 
   async function find (
     request: Parameters<typeof findEmail>[2]
-  ): Promise<{ email: string, found: Request, content: Content }> {
+  ): Promise<{ email: string, found: StoredRequest, content: Content }> {
     const { email, found } = await findEmail(services, reads, request)
     const content = found === null ? null : await readContent(services.blobs, found.fact.data)
     if (found === null || content === null) throw gone()

@@ -49,8 +49,8 @@ export function sendRoutes (app: Api, services: Services, acceptor: Acceptor): v
     if (domain instanceof Refusal) throw forbidden()
     return await acceptor.underKey(request, async claim => {
       if (isRepeat(claim)) return replay(reply, claim.earlier)
-      const sender = { key: request.key!, correlation: request.id, budget: newRenderBudget() }
-      const prepared = await prepareEmail(services, sender, draft, domain!)
+      const context = { key: request.key!, correlation: request.id, budget: newRenderBudget() }
+      const prepared = await prepareEmail(services, context, draft, domain!)
       if (prepared instanceof Refusal) throw invalid(faultsOfRefusal(prepared))
       const answer = { status: 202, location: `/api/emails/${prepared.email}`, body: answerOf(prepared) }
       return await acceptor.accept(request, reply, claim, { emails: [prepared], answer })

@@ -126,7 +126,7 @@ export function eventRoutes (app: Api, services: Services, { log, streams: limit
   })
 }
 
-type Query = Static<typeof ListEventsQuery>
+type EventsQuery = Static<typeof ListEventsQuery>
 
 async function answerStream (
   services: Services,
@@ -138,7 +138,7 @@ async function answerStream (
   const wanted = read(request, cursors)
   const fromSeq = await positionOf(services, wanted, cursors, {
     'Last-Event-ID': lastEventId(request),
-    after: (request.query as Query).after
+    after: (request.query as EventsQuery).after
   })
   reply.headers(STREAM_HEADERS)
   // Not text: it has a length, and a stream has none.
@@ -167,7 +167,7 @@ function read (request: FastifyRequest, cursors: Cursors): Wanted {
   const faults = new FaultList(schemaFaults(request))
   addMeaningFaults(request, cursors, faults)
   if (faults.all.length > 0) throw invalid(faults.all)
-  const { type, email_id: email = null, created_after: from, created_before: to } = request.query as Query
+  const { type, email_id: email = null, created_after: from, created_before: to } = request.query as EventsQuery
   return {
     account: request.key!.account,
     types: type === undefined ? null : new Set(type),

@@ -4,7 +4,7 @@ import { isOperators } from '#streams/email/classes.ts'
 import {
   messageIdOf,
   nextStep,
-  type Command,
+  type RecipientCommand,
   type Outcome,
   type SmtpStage,
   type Transaction
@@ -61,7 +61,7 @@ export interface DeliverOptions {
   pool: Pool
   /** What keeps this recipient from getting mail, as the command that says so, or null. Throws when that cannot be
    *  told: then nothing is sent. */
-  obstacleTo: (ref: RecipientRef) => Promise<Extract<Command, { name: 'Suppress' | 'Fail' }> | null>
+  obstacleTo: (ref: RecipientRef) => Promise<Extract<RecipientCommand, { name: 'Suppress' | 'Fail' }> | null>
   /** The message as it goes out to this recipient, and the return path it goes under. */
   compose: (ref: RecipientRef, content: Content, copy: Copy) => Composed
   /** Where this recipient's mail goes. Throws Crowded. */
@@ -162,7 +162,7 @@ export function createDeliver (options: DeliverOptions): Deliver {
   async function judge (
     ref: RecipientRef,
     progress: Progress,
-    command: Exclude<Command, { name: 'Claim' }>
+    command: Exclude<RecipientCommand, { name: 'Claim' }>
   ): Promise<Progress> {
     const { seen } = await recipients.record(ref, progress.seen, command, progress.voidClaim)
     return { ...progress, seen }
@@ -259,7 +259,7 @@ export function createDeliver (options: DeliverOptions): Deliver {
   async function conclude (
     ref: RecipientRef,
     progress: Progress,
-    command: Exclude<Command, { name: 'Claim' }>,
+    command: Exclude<RecipientCommand, { name: 'Claim' }>,
     said: Omit<Said, 'seen'>
   ): Promise<Progress> {
     const { seen, stored } = await recipients.record(ref, progress.seen, command, progress.voidClaim)

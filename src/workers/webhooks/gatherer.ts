@@ -1,4 +1,4 @@
-import { formBatches, readBatchCursor, readWaiting, scheduleBatch, type Waiting } from '#src/actions/batch.ts'
+import { formBatches, readBatchCursor, readWaiting, scheduleBatch, type WaitingMembers } from '#src/actions/batch.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
 import type { Appenders } from '#src/actions/appenders.ts'
 import { batchDueMs, batchRules, isBatchReady } from '#streams/delivery/batch.ts'
@@ -97,7 +97,7 @@ export function createGatherer ({ appenders, directory, log }: GathererOptions, 
   }
 
   /** Forms what is ready, and says what is left. */
-  async function form (): Promise<Waiting | null> {
+  async function form (): Promise<WaitingMembers | null> {
     for (;;) {
       const cursor = await readBatchCursor(appenders, webhook)
       through = Math.max(through, cursor.through)
@@ -113,12 +113,12 @@ export function createGatherer ({ appenders, directory, log }: GathererOptions, 
     }
   }
 
-  function isReady ({ count, oldest }: Waiting): boolean {
+  function isReady ({ count, oldest }: WaitingMembers): boolean {
     return isBatchReady(count, oldest.joinedMs, rules(), clock.nowMs())
   }
 
   /** Here by a timer, and by a schedule for when we are gone. */
-  async function remember ({ oldest }: Waiting): Promise<void> {
+  async function remember ({ oldest }: WaitingMembers): Promise<void> {
     const nowMs = clock.nowMs()
     oldestMs = oldest.joinedMs
     dueMs = batchDueMs(oldestMs, rules())

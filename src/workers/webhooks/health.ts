@@ -1,6 +1,6 @@
 import type { LiveDirectory } from '#src/actions/directory.ts'
-import type { Cause, Appenders } from '#src/actions/appenders.ts'
-import { judgeWebhook, type Answered, type WebhookNews } from '#src/actions/webhook.ts'
+import type { FactCause, Appenders } from '#src/actions/appenders.ts'
+import { judgeWebhook, type AnsweringEndpoint, type WebhookNews } from '#src/actions/webhook.ts'
 import type { Webhook } from '#streams/directory.ts'
 import { subjects } from '#streams/subjects.ts'
 import { asError } from '#src/base/errors.ts'
@@ -10,7 +10,7 @@ import { Memory } from '#src/base/memory.ts'
 /** Notices how long endpoints have done nothing but fail, and has the log say so. */
 export interface Health {
   /** What a request to `url` told. Returns at once, throws nothing: a delivery does not depend on it. */
-  heard(webhook: Webhook, url: string, cause: Cause, fine: boolean): void
+  heard(webhook: Webhook, url: string, cause: FactCause, fine: boolean): void
   /** Resolves when nothing is on its way to the log. */
   settled(): Promise<void>
 }
@@ -36,7 +36,7 @@ export function createHealth ({ appenders, directory, log }: HealthOptions): Hea
   /** One append at a time for each endpoint. */
   const telling = new Map<string, Promise<void>>()
 
-  function heard (webhook: Webhook, url: string, cause: Cause, fine: boolean): void {
+  function heard (webhook: Webhook, url: string, cause: FactCause, fine: boolean): void {
     if (fine) failing.delete(webhook.id)
     const news = fine ? { works: true } as const : { failingSinceMs: sinceMs(webhook) }
     if (telling.has(webhook.id) || (fine && webhook.failingSince === null)) return
@@ -54,7 +54,7 @@ export function createHealth ({ appenders, directory, log }: HealthOptions): Hea
     return nowMs
   }
 
-  async function tell (answered: Answered, cause: Cause, news: WebhookNews): Promise<void> {
+  async function tell (answered: AnsweringEndpoint, cause: FactCause, news: WebhookNews): Promise<void> {
     const { id } = answered
     try {
       const judged = await judgeWebhook({ appenders, directory }, cause, answered, news)
