@@ -6,13 +6,13 @@ import { NO_DEFAULTS, type SendDefaults } from './email/defaults.ts'
 import type { LimitClass, Scope } from './key/facts.ts'
 import type { EventType } from './webhook/facts.ts'
 
-export interface Account {
+export interface AccountEntry {
   id: string
   name: string
   createdAt: string
 }
 
-export interface Key {
+export interface KeyEntry {
   id: string
   account: string
   name: string
@@ -30,7 +30,7 @@ export interface Key {
   createdAt: string
 }
 
-export interface Domain {
+export interface DomainEntry {
   id: string
   account: string
   name: string
@@ -45,7 +45,7 @@ export interface Domain {
   createdAt: string
 }
 
-export interface Webhook {
+export interface WebhookEntry {
   id: string
   account: string
   url: string
@@ -70,7 +70,7 @@ export interface Webhook {
 }
 
 /** Somebody's way into the dashboard. */
-export interface Session {
+export interface SessionEntry {
   id: string
   account: string
   /** Id of the key it was opened with: as long as that one opens the dashboard, so does this. */
@@ -89,15 +89,15 @@ export interface Session {
 
 /** What the stream CONTROL says now, folded into memory: who holds which key, owns which domain, listens where. */
 export interface Directory {
-  accounts: Map<string, Account>
+  accounts: Map<string, AccountEntry>
   /** By the SHA-256 of the secret; a key in rotation stands under both. */
-  keysByHash: Map<string, Key>
-  keys: Map<string, Key>
+  keysByHash: Map<string, KeyEntry>
+  keys: Map<string, KeyEntry>
   /** By name. */
-  domains: Map<string, Domain>
-  webhooks: Map<string, Webhook>
+  domains: Map<string, DomainEntry>
+  webhooks: Map<string, WebhookEntry>
   /** By id; those that are over leave when the next one is opened. */
-  sessions: Map<string, Session>
+  sessions: Map<string, SessionEntry>
   /** Last sequence of every subject seen, for the next append there: entity id or domain name → sequence. */
   versions: Map<string, number>
 }

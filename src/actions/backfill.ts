@@ -1,4 +1,4 @@
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import { REPLAY_PACE } from '#streams/replay/decide.ts'
 import { ReplayRequested } from '#streams/replay/facts.ts'
 import { subjects } from '#streams/subjects.ts'
@@ -26,7 +26,7 @@ export async function openBackfills (
   partition: number,
   cursor: FanoutCursor,
   through: number,
-  webhooks: Webhook[]
+  webhooks: WebhookEntry[]
 ): Promise<FanoutCursor | null> {
   const nowMs = appenders.clock.nowMs()
   return await advanceFanout(
@@ -38,7 +38,7 @@ export async function openBackfills (
   )
 }
 
-function openingOf ({ id: webhook, account, startAt: from }: Webhook, through: number, nowMs: number): Append {
+function openingOf ({ id: webhook, account, startAt: from }: WebhookEntry, through: number, nowMs: number): Append {
   const replay = backfillId(webhook)
   const data = {
     replay,

@@ -12,7 +12,7 @@ import {
 } from '#streams/delivery/facts.ts'
 import { pendingAfter, type Pending } from '#streams/delivery/state.ts'
 import { testEventBody } from '#streams/delivery/test-event.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
 import type { EventType } from '#streams/webhook/facts.ts'
 import { timestamp } from '#src/base/clock.ts'
@@ -115,7 +115,7 @@ const FANOUT: FactCause = { account: 'acc_0', correlation: 'fanout', causation: 
 export async function requestTestDelivery (
   appenders: Appenders,
   asker: Asker,
-  { id: webhook, batch }: Pick<Webhook, 'id' | 'batch'>,
+  { id: webhook, batch }: Pick<WebhookEntry, 'id' | 'batch'>,
   type: EventType
 ): Promise<Owed> {
   const nowMs = appenders.clock.nowMs()

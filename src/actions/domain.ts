@@ -1,5 +1,5 @@
 import { Refusal, type Fact } from '#streams/define.ts'
-import type { Domain } from '#streams/directory.ts'
+import type { DomainEntry } from '#streams/directory.ts'
 import { afterLook, countFault, keyTurn, ownableName, rotationFault, type DnsLook } from '#streams/domain/decide.ts'
 import {
   DomainAdded,
@@ -24,7 +24,7 @@ import { retryOnConflictOf } from './retry-on-conflict.ts'
 
 /** A domain as it is after an action. `seq` is in CONTROL: a node whose directory has reached it knows. */
 export interface DomainNow {
-  domain: Domain
+  domain: DomainEntry
   seq: number
 }
 
@@ -77,7 +77,7 @@ async function register (services: DomainServices, asker: Asker, name: string): 
 export async function changeDomain (
   services: DomainServices,
   asker: Asker,
-  domain: Domain,
+  domain: DomainEntry,
   changes: Partial<SendDefaults>
 ): Promise<DomainNow | Refusal> {
   return await change(services, domain, (current, nowMs) => {
@@ -96,7 +96,7 @@ export async function changeDomain (
 export async function removeDomain (
   services: DomainServices,
   asker: Asker,
-  domain: Domain
+  domain: DomainEntry
 ): Promise<DomainNow | Refusal> {
   return await change(services, domain, (current, nowMs) => {
     const { id, name } = current
@@ -109,7 +109,7 @@ export async function removeDomain (
 export async function rotateDomainKeys (
   services: DomainServices,
   asker: Asker,
-  domain: Domain
+  domain: DomainEntry
 ): Promise<DomainNow | Refusal> {
   // Before the work of making keys, and again by the log as it is then.
   const fault = rotationFault(domain)
@@ -130,7 +130,7 @@ export async function rotateDomainKeys (
 export async function checkDomain (
   services: DomainServices,
   asker: Asker,
-  domain: Domain
+  domain: DomainEntry
 ): Promise<DomainNow | Refusal> {
   const look = await lookAt(services.dns, domain.name, wantedRecords(domain, services.settings.bounceDomain))
   const cause = { ...asker, causation: null }
@@ -146,7 +146,7 @@ export async function checkDomain (
   })
 }
 
-function turnFact (cause: FactCause, { id: domain, name }: Domain, turn: KeyTurn, nowMs: number): Fact {
+function turnFact (cause: FactCause, { id: domain, name }: DomainEntry, turn: KeyTurn, nowMs: number): Fact {
   if (turn.name === 'retired') return stamp(DomainKeysRetired, cause, { domain, name }, nowMs)
   return stamp(DomainKeysSwitched, cause, { domain, name, previousUntil: turn.previousUntil }, nowMs)
 }
@@ -181,15 +181,15 @@ async function unlessUnsaid<T> (answer: Promise<T>): Promise<T | null> {
 /** The facts that a decision appends, and the domain after them. */
 interface DomainChange {
   facts: Fact[]
-  after: Domain
+  after: DomainEntry
 }
 
 /** Appends what is decided on the domain as the log has it now, null = nothing; a refusal when it is gone, or
  *  another's since. */
 async function change (
   services: DomainServices,
-  { id, name }: Domain,
-  decide: (current: Domain, nowMs: number) => DomainChange | Refusal | null
+  { id, name }: DomainEntry,
+  decide: (current: DomainEntry, nowMs: number) => DomainChange | Refusal | null
 ): Promise<DomainNow | Refusal> {
   return await retryOnConflictOf(services.directory, async () => {
     const current = services.directory.now.domains.get(name)

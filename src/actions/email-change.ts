@@ -1,5 +1,5 @@
 import { Refusal } from '#streams/define.ts'
-import type { Key } from '#streams/directory.ts'
+import type { KeyEntry } from '#streams/directory.ts'
 import { scheduleFault } from '#streams/email/decide.ts'
 import type { RecipientState } from '#streams/email/state.ts'
 import { heldBack } from '#streams/suppression/decide.ts'
@@ -37,7 +37,7 @@ const MOVES_MAX = 5
  *  a test key has no say in live mail. */
 export function mayChange (
   services: Pick<Services, 'directory'>,
-  key: Key,
+  key: KeyEntry,
   { fact: { data } }: StoredRequest
 ): boolean {
   return !(sendingDomainOf(services, key, data) instanceof Refusal) && (data.test || !key.test)

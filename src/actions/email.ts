@@ -1,6 +1,6 @@
 import { domainOf } from '#streams/address.ts'
 import { Refusal } from '#streams/define.ts'
-import type { Domain, Key } from '#streams/directory.ts'
+import type { DomainEntry, KeyEntry } from '#streams/directory.ts'
 import { isVerifiedEnough } from '#streams/domain/decide.ts'
 import { scheduleFault } from '#streams/email/decide.ts'
 import { resolveOptions, type SendDefaults } from '#streams/email/defaults.ts'
@@ -67,9 +67,9 @@ const ACCEPT_TIMEOUT_MS = 5000
  *  spec 4.1 rule 1. */
 export function sendingDomainOf (
   { directory }: Pick<Services, 'directory'>,
-  key: Key,
+  key: KeyEntry,
   { from }: Pick<EmailDraft, 'from'>
-): Domain | 'sandbox' | Refusal {
+): DomainEntry | 'sandbox' | Refusal {
   const name = domainOf(from.address)
   const domain = directory.now.domains.get(name)
   if (maySendFrom(key, name, domain?.account)) return domain ?? 'sandbox'
@@ -78,7 +78,7 @@ export function sendingDomainOf (
 
 /** Who sends, in which request, and what its templates may take in all. */
 export interface SendContext {
-  key: Key
+  key: KeyEntry
   correlation: string
   budget: RenderBudget
 }
@@ -90,7 +90,7 @@ export async function prepareEmail (
   services: Services,
   context: SendContext,
   draft: EmailDraft,
-  domain: Domain | 'sandbox'
+  domain: DomainEntry | 'sandbox'
 ): Promise<PreparedEmail | Refusal> {
   const { key, budget } = context
   const refusal = draftFault(services, draft, domain)
@@ -116,7 +116,11 @@ export async function prepareEmail (
   return preparedOf(append, draft.recipients.filter((_, n) => heldBack(standing[n]!, options.unsubscribe) !== null))
 }
 
-function draftFault ({ appenders, settings }: Services, draft: EmailDraft, domain: Domain | 'sandbox'): Refusal | null {
+function draftFault (
+  { appenders, settings }: Services,
+  draft: EmailDraft,
+  domain: DomainEntry | 'sandbox'
+): Refusal | null {
   const nowMs = appenders.clock.nowMs()
   const fault = draft.scheduledMs === null
     ? null
@@ -145,7 +149,7 @@ export type FilledDraft = Pick<EmailRequest, 'subject' | 'template'> & {
 /** Who asks for an email, and how long its content is kept. */
 interface EmailOrigin {
   email: string
-  key: Pick<Key, 'id' | 'test'>
+  key: Pick<KeyEntry, 'id' | 'test'>
   nowMs: number
   contentRetentionMs: number
 }

@@ -2,7 +2,7 @@ import type { AnyFact } from '#streams/catalog.ts'
 import type { Fact, Recorded } from '#streams/define.ts'
 import { eventIn } from '#streams/delivery/decide.ts'
 import { DeliveryRequested, type Member, type Owed } from '#streams/delivery/facts.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import { groupsOf } from '#streams/groups.ts'
 import { isOf, owedIn, pageSize, placeText, progressOf, type EndReason } from '#streams/replay/decide.ts'
 import { ReplayAdvanced, ReplayEnded, type Replay, type ReplayFact } from '#streams/replay/facts.ts'
@@ -57,7 +57,7 @@ export interface ReplayPage {
  *  `isUnanswered` knows. */
 export async function readPage (
   appenders: Pick<Appenders, 'bus'>,
-  webhook: Webhook,
+  webhook: WebhookEntry,
   replay: Replay,
   failed: FailedPage | undefined,
   seenSeq: number
@@ -69,7 +69,7 @@ export async function readPage (
 
 async function failedPage (
   bus: Bus,
-  { account, id: webhook, ...rest }: Webhook,
+  { account, id: webhook, ...rest }: WebhookEntry,
   replay: Replay,
   failed: FailedPage | undefined,
   seenSeq: number
@@ -104,7 +104,7 @@ interface Found {
   member: Member
 }
 
-async function windowPage (bus: Bus, webhook: Webhook, replay: Replay): Promise<ReplayPage> {
+async function windowPage (bus: Bus, webhook: WebhookEntry, replay: Replay): Promise<ReplayPage> {
   const { at } = progressOf(replay)
   const groupMax = webhook.batch?.maxEvents ?? 1
   const wanted = pageSize(replay, webhook) * groupMax
@@ -144,7 +144,7 @@ async function windowPage (bus: Bus, webhook: Webhook, replay: Replay): Promise<
   return pageOf(found, true)
 }
 
-function memberIn ({ fact, seq }: Recorded<AnyFact>, webhook: Webhook, replay: Replay): Found[] {
+function memberIn ({ fact, seq }: Recorded<AnyFact>, webhook: WebhookEntry, replay: Replay): Found[] {
   const event = eventIn(fact)
   return event === null || !isOf(replay, webhook, fact, event)
     ? []
@@ -152,7 +152,7 @@ function memberIn ({ fact, seq }: Recorded<AnyFact>, webhook: Webhook, replay: R
 }
 
 /** It names the first of them as its cause. */
-function deliveryOf (group: Found[], { id: webhook, batch }: Webhook, replay: string): NewDelivery {
+function deliveryOf (group: Found[], { id: webhook, batch }: WebhookEntry, replay: string): NewDelivery {
   const events = group.map(({ member }) => member)
   const owed: Owed = { delivery: deliveryId(events, webhook), webhook, replay, events, batch: batch !== null }
   return { fact: group[0]!.fact, owed }

@@ -1,5 +1,5 @@
 import { Refusal } from '#streams/define.ts'
-import type { Key, Session } from '#streams/directory.ts'
+import type { KeyEntry, SessionEntry } from '#streams/directory.ts'
 import { isLive, opens } from '#streams/key/decide.ts'
 import { isOpen, isStale, LINK_MS, mayOpenDashboard, SESSION_MS, SESSIONS_MAX } from '#streams/session/decide.ts'
 import { SessionEnded, SessionOpened, SessionRotated } from '#streams/session/facts.ts'
@@ -27,8 +27,8 @@ export interface OpenSession {
 
 /** Who stands behind a ticket. */
 export interface Visitor {
-  session: Session
-  key: Key
+  session: SessionEntry
+  key: KeyEntry
   /** The secret of its ticket when another is due, else null. */
   staleSecret: string | null
 }
@@ -57,7 +57,7 @@ export async function signIn (
 }
 
 /** A token that opens a session once, within 15 minutes, without the key's secret. */
-export function mintLink (services: SessionServices & Pick<Services, 'vault'>, key: Key): string {
+export function mintLink (services: SessionServices & Pick<Services, 'vault'>, key: KeyEntry): string {
   const nowMs = services.appenders.clock.nowMs()
   const sealed = services.vault.seal(
     JSON.stringify({ session: newId('ses', nowMs), key: key.id, untilMs: nowMs + LINK_MS }),
@@ -103,7 +103,7 @@ function readLink (
 }
 
 /** Of the first account: what an operator at this machine signs in with; null when there is none. */
-export function operatorsKey ({ directory, appenders: { clock } }: SessionServices): Key | null {
+export function operatorsKey ({ directory, appenders: { clock } }: SessionServices): KeyEntry | null {
   const own = [...directory.now.keys.values()].filter(key =>
     key.account === FIRST_ACCOUNT && isLive(key, clock.nowMs()) && mayOpenDashboard(key) && !key.test
   )
@@ -113,7 +113,7 @@ export function operatorsKey ({ directory, appenders: { clock } }: SessionServic
 async function openSession (
   services: SessionServices,
   correlation: string,
-  key: Key,
+  key: KeyEntry,
   way: { secret: string } | { session: string }
 ): Promise<OpenSession | Refusal> {
   const nowMs = services.appenders.clock.nowMs()
@@ -164,7 +164,7 @@ export async function visitorOf (services: SessionServices, ticket: string): Pro
 export async function renewTicket (
   services: SessionServices & Pick<Services, 'vault'>,
   asker: Asker,
-  { id, hash }: Session,
+  { id, hash }: SessionEntry,
   staleSecret: string
 ): Promise<string | null> {
   const secret = services.vault.derive(`${id} ${staleSecret}`, 'session')
@@ -198,7 +198,7 @@ async function rotateSession (
 
 /** Ends sessions everywhere, all or none; resolves to the sequence after which no node knows them. Throws
  *  LogUnavailable. */
-export async function endSessions (services: SessionServices, asker: Asker, sessions: Session[]): Promise<number> {
+export async function endSessions (services: SessionServices, asker: Asker, sessions: SessionEntry[]): Promise<number> {
   return sessions.length === 0
     ? 0
     : (await services.appenders.control.append(endings(services, asker, sessions))).at(-1)!
@@ -207,7 +207,7 @@ export async function endSessions (services: SessionServices, asker: Asker, sess
 function endings (
   { appenders: { clock } }: SessionServices,
   { account, correlation }: Asker,
-  sessions: Session[]
+  sessions: SessionEntry[]
 ): Append[] {
   const cause = { account, correlation, causation: null }
   return sessions.map(({ id }) => ({
@@ -217,6 +217,6 @@ function endings (
 }
 
 /** The open sessions of a key. */
-export function sessionsOf ({ directory: { now } }: SessionServices, key: string): Session[] {
+export function sessionsOf ({ directory: { now } }: SessionServices, key: string): SessionEntry[] {
   return [...now.sessions.values()].filter(session => session.key === key)
 }

@@ -1,4 +1,4 @@
-import type { Webhook } from '../directory.ts'
+import type { WebhookEntry } from '../directory.ts'
 import { BATCH_EVENTS_MAX } from '../webhook/facts.ts'
 
 /** When events of an endpoint go out together: as soon as so many wait, or when the oldest has waited so long. */
@@ -12,7 +12,7 @@ export interface BatchRules {
 const AT_ONCE: BatchRules = { maxEvents: BATCH_EVENTS_MAX, maxWaitMs: 0 }
 
 /** `webhook` is undefined once deleted. Its deliveries then end as failed, which everybody can see. */
-export function batchRules (webhook: Webhook | undefined): BatchRules {
+export function batchRules (webhook: WebhookEntry | undefined): BatchRules {
   return webhook === undefined || webhook.disabled !== null ? AT_ONCE : webhook.batch ?? AT_ONCE
 }
 

@@ -1,5 +1,5 @@
 import type { AnyFact } from '../catalog.ts'
-import type { Webhook } from '../directory.ts'
+import type { WebhookEntry } from '../directory.ts'
 import type { EventType } from '../webhook/facts.ts'
 import type { DeliveryFailed } from './facts.ts'
 import type { Pending } from './state.ts'
@@ -102,7 +102,7 @@ export type GiveUpReason = DeliveryFailed['data']['reason']
 
 /** Why a delivery is not to be tried, or null when it is. `webhook` is undefined once deleted. One never attempted may
  *  be late: it was we who were. */
-export function whyNot (pending: Pending, webhook: Webhook | undefined, nowMs: number): GiveUpReason | null {
+export function whyNot (pending: Pending, webhook: WebhookEntry | undefined, nowMs: number): GiveUpReason | null {
   if (webhook === undefined || webhook.account !== pending.account) return 'endpoint_deleted'
   if (webhook.disabled !== null) return 'endpoint_disabled'
   const { attempts, firstAttemptAt } = letGo(pending, nowMs)
@@ -156,7 +156,11 @@ export function eventIn (fact: AnyFact): Event | null {
 }
 
 /** Is the event the endpoint's? Its account's, of a type it listens to, not before it began to. */
-export function isFor (webhook: Webhook, fact: AnyFact, { type, between }: Pick<Event, 'type' | 'between'>): boolean {
+export function isFor (
+  webhook: WebhookEntry,
+  fact: AnyFact,
+  { type, between }: Pick<Event, 'type' | 'between'>
+): boolean {
   const wanted = webhook.events.includes(type) && (webhook.everyDeferral || !between)
   return wanted && webhook.account === fact.account && webhook.disabled === null && fact.time >= webhook.startAt
 }

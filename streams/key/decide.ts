@@ -1,6 +1,6 @@
 import { parseDomain } from '../address.ts'
 import { Refusal } from '../define.ts'
-import type { Key } from '../directory.ts'
+import type { KeyEntry } from '../directory.ts'
 import { SCOPES, type LimitClass, type Scope } from './facts.ts'
 
 /** Keys an account may have: every process holds all of them in memory. */
@@ -17,22 +17,22 @@ export const DEFAULT_LIMITS: Record<LimitClass, number> = {
   other: 60
 }
 
-export function limitOf (key: Key, limitClass: LimitClass): number {
+export function limitOf (key: KeyEntry, limitClass: LimitClass): number {
   return key.limits[limitClass] ?? DEFAULT_LIMITS[limitClass]
 }
 
-export function isLive (key: Key, nowMs: number): boolean {
+export function isLive (key: KeyEntry, nowMs: number): boolean {
   return key.expiresMs === null || key.expiresMs > nowMs
 }
 
 /** Whether the secret with this hash opens the key: the one it has, or the one before while a rotation overlaps. */
-export function opens (key: Key, hash: string, nowMs: number): boolean {
+export function opens (key: KeyEntry, hash: string, nowMs: number): boolean {
   const known = key.hash === hash || (key.previous?.hash === hash && previousUntilMs(key, nowMs) !== null)
   return known && isLive(key, nowMs)
 }
 
 /** Until when the secret before the last rotation works, or null when it works no more. */
-export function previousUntilMs ({ previous }: Key, nowMs: number): number | null {
+export function previousUntilMs ({ previous }: KeyEntry, nowMs: number): number | null {
   return previous !== null && previous.untilMs > nowMs ? previous.untilMs : null
 }
 
@@ -43,7 +43,7 @@ export function mayDo (key: Powers, scope: Scope): boolean {
 
 /** Spec 4.1 rule 1: `from` must be on a domain linked to the key, and the domain must be its account's (or everybody's
  *  sandbox). */
-export function maySendFrom (key: Key, domain: string, owner: string | undefined): boolean {
+export function maySendFrom (key: KeyEntry, domain: string, owner: string | undefined): boolean {
   const owned = domain === SANDBOX_DOMAIN || owner === key.account
   return owned && (key.domains.includes('*') || key.domains.includes(domain))
 }
@@ -52,7 +52,7 @@ export function maySendFrom (key: Key, domain: string, owner: string | undefined
 export const SANDBOX_DOMAIN = 'sandbox.jetpost.test'
 
 /** What a key may do, from where, until when, and whether its mail goes out. */
-export type Powers = Pick<Key, 'scopes' | 'domains' | 'expiresMs' | 'test'>
+export type Powers = Pick<KeyEntry, 'scopes' | 'domains' | 'expiresMs' | 'test'>
 
 /** A key that may do nothing: within every other. */
 export const NO_POWERS: Powers = { scopes: [], domains: [], expiresMs: 0, test: true }
@@ -69,7 +69,7 @@ export function isWithin (wanted: Powers, held: Powers): boolean {
 
 /** What the key that asks may not hand on; `held` is that key as it is now, or undefined when it has been revoked since
  *  it came in. */
-export function grantFault (held: Key | undefined, wanted: Powers[], nowMs: number): Refusal | null {
+export function grantFault (held: KeyEntry | undefined, wanted: Powers[], nowMs: number): Refusal | null {
   if (held === undefined || !isLive(held, nowMs)) {
     return new Refusal('unauthorized', 'The key of this request has been revoked or has expired.')
   }
@@ -81,18 +81,18 @@ export function grantFault (held: Key | undefined, wanted: Powers[], nowMs: numb
 export const FIXED_KEY = 'key_env'
 
 /** A new secret for a fixed key would end with the next start, and the old one come back. */
-export function rotationFault (key: Key, nowMs: number): Refusal | null {
+export function rotationFault (key: KeyEntry, nowMs: number): Refusal | null {
   return fixedFault(key) ??
     (isLive(key, nowMs) ? null : new Refusal('key_expired', 'The key has expired: set a later expires_at first.'))
 }
 
 /** The operator's key is everybody's last way in, so that only its name and what it says about mail may be changed. */
-export function powersFault (key: Key, change: Partial<Powers>): Refusal | null {
+export function powersFault (key: KeyEntry, change: Partial<Powers>): Refusal | null {
   const { scopes, domains, expiresMs } = change
   return scopes === undefined && domains === undefined && expiresMs === undefined ? null : fixedFault(key)
 }
 
-function fixedFault ({ id }: Key): Refusal | null {
+function fixedFault ({ id }: KeyEntry): Refusal | null {
   if (!id.startsWith(FIXED_KEY)) return null
   return new Refusal('key_fixed', 'JETPOST_API_KEY sets this key: only the operator can change it there.')
 }

@@ -2,7 +2,7 @@ import type { AnyFact } from '../catalog.ts'
 import { Refusal } from '../define.ts'
 import { isFor, type Event } from '../delivery/decide.ts'
 import type { Owed } from '../delivery/facts.ts'
-import type { Webhook } from '../directory.ts'
+import type { WebhookEntry } from '../directory.ts'
 import { PACE_MAX, type Replay, type ReplayEnded, type ReplayFact } from './facts.ts'
 import type { WaitReason } from './wait.ts'
 
@@ -58,7 +58,7 @@ export function replayFault (
 }
 
 /** What nobody sends to a disabled endpoint is not sent to it again. */
-export function disabledFault ({ disabled }: Webhook): Refusal | null {
+export function disabledFault ({ disabled }: WebhookEntry): Refusal | null {
   return disabled === null ? null : new Refusal('webhook_disabled', 'The webhook is disabled: enable it first.')
 }
 
@@ -66,7 +66,7 @@ export function disabledFault ({ disabled }: Webhook): Refusal | null {
  *  its place alone says: there the fan-out goes on, whatever the clocks of those who wrote the facts said. */
 export function isOf (
   { what, from, to }: Pick<Replay, 'what' | 'from' | 'to'>,
-  webhook: Webhook,
+  webhook: WebhookEntry,
   fact: AnyFact,
   event: Pick<Event, 'type' | 'between'>
 ): boolean {
@@ -76,7 +76,7 @@ export function isOf (
 /** Deliveries of one page at most: about half a second's. */
 export function pageSize (
   { pace }: Pick<Replay, 'pace'>,
-  { batch, failingSince }: Pick<Webhook, 'batch' | 'failingSince'>
+  { batch, failingSince }: Pick<WebhookEntry, 'batch' | 'failingSince'>
 ): number {
   if (failingSince !== null) return 1
   return Math.min(PAGE_MAX, Math.ceil(pace / 2), Math.max(1, Math.floor(PAGE_EVENTS_MAX / (batch?.maxEvents ?? 1))))
@@ -101,7 +101,7 @@ export function placeText ({ at, before }: Progress): string {
  *  however far the clocks are apart. */
 export function pauseMs (
   replay: Replay,
-  { failingSince }: Pick<Webhook, 'failingSince'>,
+  { failingSince }: Pick<WebhookEntry, 'failingSince'>,
   timeMs: number,
   nowMs: number
 ): number {
@@ -111,7 +111,7 @@ export function pauseMs (
 }
 
 /** Why a replay cannot go on, or null. `webhook` is undefined once deleted. */
-export function whyEnded (webhook: Webhook | undefined, account: string): EndReason | null {
+export function whyEnded (webhook: WebhookEntry | undefined, account: string): EndReason | null {
   if (webhook === undefined || webhook.account !== account) return 'endpoint_deleted'
   return webhook.disabled === null ? null : 'endpoint_disabled'
 }

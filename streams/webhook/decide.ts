@@ -1,6 +1,6 @@
 import type { TSchema } from '@sinclair/typebox'
 import { Refusal, type FactType } from '../define.ts'
-import type { Webhook } from '../directory.ts'
+import type { WebhookEntry } from '../directory.ts'
 import {
   EVENT_TYPES,
   WebhookChanged,
@@ -81,7 +81,7 @@ export function countFault (count: number): Refusal | null {
 }
 
 /** What changes: nothing when all is so already. The order of events says nothing. */
-export function decideChange (webhook: Webhook, { enabled, ...changes }: WebhookChanges): WebhookDecision[] {
+export function decideChange (webhook: WebhookEntry, { enabled, ...changes }: WebhookChanges): WebhookDecision[] {
   const { id, url, events, paused, concurrency, batch, everyDeferral } = webhook
   const before: WebhookSettings = { url, events, paused, concurrency, batch, everyDeferral }
   const settings = { ...before, ...changes }
@@ -106,7 +106,7 @@ const FAILING_SAID_MS = 15 * 60_000
 export const FAILING_MS_MAX = 5 * 24 * 3_600_000
 
 /** What a failure means for an endpoint that, as far as this process saw, has done nothing but fail since `sinceMs`. */
-export function decideFailure (webhook: Webhook, sinceMs: number, nowMs: number): WebhookDecision[] {
+export function decideFailure (webhook: WebhookEntry, sinceMs: number, nowMs: number): WebhookDecision[] {
   const { id, disabled, failingSince, workedAt } = webhook
   if (disabled !== null) return []
   if (failingSince !== null) {
@@ -121,23 +121,27 @@ export function decideFailure (webhook: Webhook, sinceMs: number, nowMs: number)
 }
 
 /** What 410 means. */
-export function decideGone ({ id, disabled }: Webhook): WebhookDecision[] {
+export function decideGone ({ id, disabled }: WebhookEntry): WebhookDecision[] {
   return disabled === null ? [{ type: WebhookDisabled, data: { webhook: id, reason: 'gone' } }] : []
 }
 
 /** What a success means. */
-export function decideSuccess ({ id, failingSince }: Webhook): WebhookDecision[] {
+export function decideSuccess ({ id, failingSince }: WebhookEntry): WebhookDecision[] {
   return failingSince === null ? [] : [{ type: WebhookRecovered, data: { webhook: id } }]
 }
 
 /** The secret that still signs beside the present one, or null when no rotation is under way. */
-export function overlapOf ({ previous }: Webhook, nowMs: number): Webhook['previous'] {
+export function overlapOf ({ previous }: WebhookEntry, nowMs: number): WebhookEntry['previous'] {
   return previous !== null && nowMs < previous.untilMs ? previous : null
 }
 
 /** A new secret. Refused during an overlap: receivers that still check by the oldest secret would be cut off without
  *  notice. */
-export function decideRotation (webhook: Webhook, sealedSecret: string, nowMs: number): WebhookDecision[] | Refusal {
+export function decideRotation (
+  webhook: WebhookEntry,
+  sealedSecret: string,
+  nowMs: number
+): WebhookDecision[] | Refusal {
   if (overlapOf(webhook, nowMs) !== null) {
     return new Refusal(
       'rotation_under_way',
@@ -149,17 +153,17 @@ export function decideRotation (webhook: Webhook, sealedSecret: string, nowMs: n
 }
 
 /** The end of an overlap before its time. */
-export function decideFinish (webhook: Webhook, nowMs: number): WebhookDecision[] | Refusal {
+export function decideFinish (webhook: WebhookEntry, nowMs: number): WebhookDecision[] | Refusal {
   if (overlapOf(webhook, nowMs) === null) return new Refusal('no_rotation', 'No rotation of the secret is under way.')
   return [{ type: WebhookRotationFinished, data: { webhook: webhook.id } }]
 }
 
-export function decideDelete (webhook: Webhook): WebhookDecision[] {
+export function decideDelete (webhook: WebhookEntry): WebhookDecision[] {
   return [{ type: WebhookDeleted, data: { webhook: webhook.id } }]
 }
 
 /** A test event shows that callbacks arrive now: where none are sent it is refused, not kept for later. */
-export function testFault ({ disabled, paused }: Webhook): Refusal | null {
+export function testFault ({ disabled, paused }: WebhookEntry): Refusal | null {
   if (disabled !== null) return new Refusal('webhook_disabled', 'The webhook is disabled: enable it first.')
   return paused ? new Refusal('webhook_paused', 'The webhook is paused: resume it first.') : null
 }

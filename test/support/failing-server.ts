@@ -1,5 +1,5 @@
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
-import { emptyDirectory, type Key, type Webhook } from '#streams/directory.ts'
+import { emptyDirectory, type KeyEntry, type WebhookEntry } from '#streams/directory.ts'
 import type { Services } from '#src/actions/services.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
@@ -9,7 +9,7 @@ import type { Reads } from '#src/postgres/reads.ts'
 import { createMetrics } from '#src/servers/ops/metrics.ts'
 import { API_KEY, FROM } from './app.ts'
 
-export const key: Key = {
+export const key: KeyEntry = {
   id: 'key_1',
   account: 'acc_1',
   name: 'k',
@@ -24,7 +24,7 @@ export const key: Key = {
   limits: {},
   createdAt: ''
 }
-export const webhook: Webhook = {
+export const webhook: WebhookEntry = {
   id: 'wh_1',
   account: 'acc_1',
   url: 'https://a.example',

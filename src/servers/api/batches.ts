@@ -1,7 +1,7 @@
 import { Kind, Type, type Static } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import { Refusal, type FieldFault } from '#streams/define.ts'
-import type { Domain } from '#streams/directory.ts'
+import type { DomainEntry } from '#streams/directory.ts'
 import type { Services } from '#src/actions/services.ts'
 import { prepareEmail, type EmailDraft, type PreparedEmail, type SendContext } from '#src/actions/email.ts'
 import { newRenderBudget } from '#src/content/mustache.ts'
@@ -49,7 +49,7 @@ type BatchAnswer = Static<typeof BatchAnswer>
 const checkEmail = compileValidator(SendRequest)
 
 /** A draft that may be sent, and from where. */
-type LinkedDraft = { draft: EmailDraft, domain: Domain | 'sandbox' }
+type LinkedDraft = { draft: EmailDraft, domain: DomainEntry | 'sandbox' }
 
 type Mode = 'strict' | 'permissive'
 

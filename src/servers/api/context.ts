@@ -10,7 +10,7 @@ import type {
   RawServerDefault
 } from 'fastify'
 import type { FieldFault } from '#streams/define.ts'
-import type { Key } from '#streams/directory.ts'
+import type { KeyEntry } from '#streams/directory.ts'
 import { mayDo } from '#streams/key/decide.ts'
 import type { Scope } from '#streams/key/facts.ts'
 import type { Services } from '#src/actions/services.ts'
@@ -45,7 +45,7 @@ import { lacksHost, pathOf } from './target.ts'
 declare module 'fastify' {
   interface FastifyRequest {
     /** Who asks; set before anything else happens under /api. */
-    key: Key | null
+    key: KeyEntry | null
     /** The request's place in its window, on its way. */
     rateLimit: Promise<RateLimitStatus> | RateLimitStatus | null
   }

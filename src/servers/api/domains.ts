@@ -1,7 +1,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import { Nullable, type Refusal } from '#streams/define.ts'
-import type { Domain } from '#streams/directory.ts'
+import type { DomainEntry } from '#streams/directory.ts'
 import { MUST_BE_DOMAIN, ownableName } from '#streams/domain/decide.ts'
 import { DOMAIN_STATUSES } from '#streams/domain/facts.ts'
 import { seenRecords } from '#streams/domain/records.ts'
@@ -250,7 +250,7 @@ function recordRoutes (app: Api, services: Services): void {
   })
 }
 
-async function ownDomain (services: Services, request: FastifyRequest, id: string): Promise<Domain> {
+async function ownDomain (services: Services, request: FastifyRequest, id: string): Promise<DomainEntry> {
   await seeAllWrites(services)
   for (const domain of services.directory.now.domains.values()) {
     if (domain.id === id && domain.account === request.key!.account) return domain
@@ -265,7 +265,10 @@ async function answerOnceSeen (services: Services, result: DomainNow | Refusal):
 }
 
 /** A domain as the API shows it. */
-export function domainAnswer ({ settings }: Pick<Services, 'settings'>, domain: Domain): Static<typeof DomainAnswer> {
+export function domainAnswer (
+  { settings }: Pick<Services, 'settings'>,
+  domain: DomainEntry
+): Static<typeof DomainAnswer> {
   const { id, name, status, defaults, createdAt, checkedAt, failingSince } = domain
   const records = seenRecords(domain, settings.bounceDomain).map(({ removableAt, ...record }) => ({
     ...record,

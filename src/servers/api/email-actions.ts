@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox'
 import { emails } from '#projections/emails/project.ts'
 import { findRequest } from '#projections/emails/queries.ts'
 import type { Refusal } from '#streams/define.ts'
-import type { Key } from '#streams/directory.ts'
+import type { KeyEntry } from '#streams/directory.ts'
 import type { Services } from '#src/actions/services.ts'
 import {
   cancelEmail,
@@ -115,7 +115,7 @@ export function emailActionRoutes (app: Api, services: Services, reads: Reads): 
 
 interface EmailParams {
   params: { id: string }
-  key: Key | null
+  key: KeyEntry | null
 }
 
 /** The request of an email that the key may change. Throws 404, 403, and 409 when its content is gone. */

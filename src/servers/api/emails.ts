@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import { Refusal, type FieldFault } from '#streams/define.ts'
-import type { Domain } from '#streams/directory.ts'
+import type { DomainEntry } from '#streams/directory.ts'
 import type { Services } from '#src/actions/services.ts'
 import { prepareEmail, sendingDomainOf, type EmailDraft, type PreparedEmail } from '#src/actions/email.ts'
 import { MissingVariables } from '#src/actions/template-cache.ts'
@@ -66,7 +66,7 @@ export async function sendingDomains (
   services: Pick<Services, 'directory'>,
   { key }: FastifyRequest,
   drafts: readonly EmailDraft[]
-): Promise<Array<Domain | 'sandbox' | Refusal>> {
+): Promise<Array<DomainEntry | 'sandbox' | Refusal>> {
   const found = () => drafts.map(draft => sendingDomainOf(services, key!, draft))
   const domains = found()
   if (!domains.some(domain => domain instanceof Refusal)) return domains

@@ -2,7 +2,7 @@ import { Type, type Static } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import { parseDomain } from '#streams/address.ts'
 import { Nullable, type Refusal } from '#streams/define.ts'
-import type { Key } from '#streams/directory.ts'
+import type { KeyEntry } from '#streams/directory.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import {
   DEFAULT_LIMITS,
@@ -333,7 +333,7 @@ function isList (value: unknown): value is string[] {
 }
 
 /** A key as the API shows it. */
-export function keyAnswer (key: Key, nowMs: number): Static<typeof KeyAnswer> {
+export function keyAnswer (key: KeyEntry, nowMs: number): Static<typeof KeyAnswer> {
   const { id, name, hint, scopes, domains, test, expiresMs, defaults, createdAt } = key
   return {
     id,

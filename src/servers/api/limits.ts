@@ -1,4 +1,4 @@
-import type { Key } from '#streams/directory.ts'
+import type { KeyEntry } from '#streams/directory.ts'
 import type { LimitClass } from '#streams/key/facts.ts'
 import { DEFAULT_LIMITS, limitOf } from '#streams/key/decide.ts'
 import type { Clock } from '#src/base/clock.ts'
@@ -20,7 +20,7 @@ export interface RateLimitStatus {
 
 export interface Limiter {
   /** Counts a request of a key; exact over all nodes while NATS answers. */
-  count(key: Key, limitClass: LimitClass): Promise<RateLimitStatus>
+  count(key: KeyEntry, limitClass: LimitClass): Promise<RateLimitStatus>
   /** Counts a request without a key by its address, on this node alone. */
   countUnauthenticated(address: string, limitClass: LimitClass): RateLimitStatus
 }

@@ -1,7 +1,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import { Nullable, Refusal, type FieldFault } from '#streams/define.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import { overlapOf } from '#streams/webhook/decide.ts'
 import { BATCH_EVENTS_MAX, BATCH_WAIT_MS_MAX, EVENT_TYPES, EventTypeSchema } from '#streams/webhook/facts.ts'
 import type { Services } from '#src/actions/services.ts'
@@ -167,7 +167,7 @@ const tags = ['Webhooks']
 
 /** Endpoints are read from the directory in memory, which catches up with the log before each read and each change. */
 export function webhookRoutes (app: Api, services: Services): void {
-  const answerOf = (webhook: Webhook) => describeWebhook(webhook, services.appenders.clock.nowMs())
+  const answerOf = (webhook: WebhookEntry) => describeWebhook(webhook, services.appenders.clock.nowMs())
   makingRoute(app, services, answerOf)
   readingRoutes(app, services, answerOf)
   changingRoutes(app, services, answerOf)
@@ -175,7 +175,7 @@ export function webhookRoutes (app: Api, services: Services): void {
   testingRoute(app, services)
 }
 
-type AnswerOf = (webhook: Webhook) => Static<typeof WebhookAnswer>
+type AnswerOf = (webhook: WebhookEntry) => Static<typeof WebhookAnswer>
 
 function makingRoute (app: Api, services: Services, answerOf: AnswerOf): void {
   app.post('/webhooks', {
@@ -373,7 +373,7 @@ function settingsOf<Body extends RequestSettings> ({ batch, every_deferral: ever
   }
 }
 
-export function describeWebhook (webhook: Webhook, nowMs: number): Static<typeof WebhookAnswer> {
+export function describeWebhook (webhook: WebhookEntry, nowMs: number): Static<typeof WebhookAnswer> {
   const { id, url, events, paused, concurrency, batch, everyDeferral, startAt, disabled, failingSince, createdAt } =
     webhook
   const overlap = overlapOf(webhook, nowMs)

@@ -1,4 +1,4 @@
-import type { Key } from '#streams/directory.ts'
+import type { KeyEntry } from '#streams/directory.ts'
 import type { Services } from '#src/actions/services.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Reads } from '#src/postgres/reads.ts'
@@ -10,7 +10,7 @@ export interface DashboardContext {
   services: Services
   reads: Reads
   /** The API as somebody, asked from within this process. */
-  fetchAs(key: Key, correlation: string): typeof fetch
+  fetchAs(key: KeyEntry, correlation: string): typeof fetch
   operations: Operations
   /** null = this process catches no mail. */
   mailbox: CaughtMailbox | null

@@ -2,7 +2,7 @@ import { timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import '@fastify/cookie'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Session } from '#streams/directory.ts'
+import type { SessionEntry } from '#streams/directory.ts'
 import { sha256Hex } from '#src/base/secret.ts'
 
 const NOTICE_S = 60
@@ -37,12 +37,12 @@ export function cookies (publicUrl: string) {
 export type Cookies = ReturnType<typeof cookies>
 
 /** The token of a session's forms. It follows from what only the browser's secret and the log lead to. */
-export function csrfOf ({ hash }: Pick<Session, 'hash'>): string {
+export function csrfOf ({ hash }: Pick<SessionEntry, 'hash'>): string {
   return sha256Hex(`form ${hash}`)
 }
 
 /** Also of the secret before, for pages that were open when it was replaced. */
-export function isCsrf ({ hash, previousHash }: Session, given: string): boolean {
+export function isCsrf ({ hash, previousHash }: SessionEntry, given: string): boolean {
   const text = Buffer.from(given)
   return [hash, ...(previousHash === null ? [] : [previousHash])].some(known => {
     const wanted = Buffer.from(csrfOf({ hash: known }))

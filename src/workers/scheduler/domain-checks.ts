@@ -1,5 +1,5 @@
 import { Refusal } from '#streams/define.ts'
-import type { Domain } from '#streams/directory.ts'
+import type { DomainEntry } from '#streams/directory.ts'
 import { nextLookMs, type Watch } from '#streams/domain/decide.ts'
 import { checkDomain, type DomainServices } from '#src/actions/domain.ts'
 import { sleep } from '#src/base/backoff.ts'
@@ -40,7 +40,7 @@ export function startDomainChecks ({ services, log, everyMs = EVERY_MS }: Domain
     }
   }
 
-  function dueDomains (nowMs: number): Domain[] {
+  function dueDomains (nowMs: number): DomainEntry[] {
     const domains = [...services.directory.now.domains.values()]
     watches = new Map(
       domains.map((
@@ -54,7 +54,7 @@ export function startDomainChecks ({ services, log, everyMs = EVERY_MS }: Domain
       .map(({ domain }) => domain)
   }
 
-  async function check (domain: Domain): Promise<void> {
+  async function check (domain: DomainEntry): Promise<void> {
     const { id, account, name, status, dkim } = domain
     const signsWith = dkim.active[0]!.selector
     const watch = watches.get(id)!

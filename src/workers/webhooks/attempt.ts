@@ -6,7 +6,7 @@ import { judgeWebhook } from '#src/actions/webhook.ts'
 import { isGone, isSuccess, retryAfterMs, retryAtMs } from '#streams/delivery/decide.ts'
 import type { DeliveryAttempted, Member } from '#streams/delivery/facts.ts'
 import type { Pending } from '#streams/delivery/state.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import { overlapOf } from '#streams/webhook/decide.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { asError } from '#src/base/errors.ts'
@@ -74,11 +74,11 @@ interface After {
 }
 
 /** Makes one request to an endpoint. Throws when the event cannot be read now. */
-export function createAttempt (options: AttemptOptions): (pending: Pending, webhook: Webhook) => Promise<Try> {
+export function createAttempt (options: AttemptOptions): (pending: Pending, webhook: WebhookEntry) => Promise<Try> {
   const { appenders, directory, health, log, random, gapsS } = options
   const opened = new Memory<SigningKeys>(SECRETS_MAX)
 
-  async function attempt (pending: Pending, webhook: Webhook): Promise<Try> {
+  async function attempt (pending: Pending, webhook: WebhookEntry): Promise<Try> {
     // What is tried again is read in the log: memory would go on telling of somebody who is forgotten there.
     const body = await bodyOf(appenders.bus, pending.attempts === 0 ? options.bodies : NO_BODIES, pending.owed)
     if ('missing' in body) return untried(pending, body.missing)
@@ -96,7 +96,7 @@ export function createAttempt (options: AttemptOptions): (pending: Pending, webh
 
   /** The next in the lane must know. Whether the endpoint can be disabled now or not, its answer stands, and is
    *  recorded before: it is not asked again. */
-  async function giveUp (pending: Pending, webhook: Webhook, record: () => Promise<void>): Promise<Try> {
+  async function giveUp (pending: Pending, webhook: WebhookEntry, record: () => Promise<void>): Promise<Try> {
     await record()
     const said = { account: pending.account, webhook: webhook.id, host: new URL(webhook.url).host }
     try {
@@ -119,7 +119,7 @@ export function createAttempt (options: AttemptOptions): (pending: Pending, webh
     return { fine: null, holdMs: 0, record: () => failDelivery(appenders, pending, 'event_gone') }
   }
 
-  async function ask ({ owed }: Pending, webhook: Webhook, body: Uint8Array): Promise<Asked> {
+  async function ask ({ owed }: Pending, webhook: WebhookEntry, body: Uint8Array): Promise<Asked> {
     const startedMs = appenders.clock.nowMs()
     const { url } = webhook
     const plain = { 'Content-Type': 'application/json', 'User-Agent': 'Jetpost' }

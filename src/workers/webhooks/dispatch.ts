@@ -5,7 +5,7 @@ import type { Appenders } from '#src/actions/appenders.ts'
 import { decodeFact } from '#streams/catalog.ts'
 import { GAPS_S, holdUntilMs, letGo, deferUntilMs, RETRY_MS_MAX, whyNot } from '#streams/delivery/decide.ts'
 import { Pending, pendingAfter, tryKey } from '#streams/delivery/state.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import { subjects } from '#streams/subjects.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import { timestamp } from '#src/base/clock.ts'
@@ -219,7 +219,7 @@ export function startDispatch (options: DispatchOptions): Role {
 
   /** An endpoint unknown here may be new: only a directory that has caught up tells that it is gone, and that is for
    *  ever. */
-  async function endpointOf (webhook: string): Promise<Webhook | undefined> {
+  async function endpointOf (webhook: string): Promise<WebhookEntry | undefined> {
     const known = directory.now.webhooks.get(webhook)
     if (known !== undefined || gone.has(webhook)) return known
     if (!await directory.catchUp(CATCH_UP_MS)) throw new Error('the directory is behind')
@@ -228,11 +228,11 @@ export function startDispatch (options: DispatchOptions): Role {
     return found
   }
 
-  function refusal (pending: Pending, endpoint: Webhook | undefined) {
+  function refusal (pending: Pending, endpoint: WebhookEntry | undefined) {
     return whyNot(pending, endpoint, clock.nowMs())
   }
 
-  async function refuse (pending: Pending, endpoint: Webhook | undefined): Promise<null> {
+  async function refuse (pending: Pending, endpoint: WebhookEntry | undefined): Promise<null> {
     const reason = refusal(pending, endpoint)!
     if (endpoint === undefined) lanes.delete(pending.owed.webhook)
     settle(pending)

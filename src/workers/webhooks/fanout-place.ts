@@ -3,7 +3,7 @@ import { readFanoutCursor, type FanoutCursor } from '#src/actions/delivery.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
 import type { Appenders } from '#src/actions/appenders.ts'
 import { wantsBackfill } from '#streams/delivery/backfill.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import { WEBHOOK_PARTITIONS, webhookPartitionOf } from '#streams/subjects.ts'
 import { sleep } from '#src/base/backoff.ts'
 import type { Log } from '#src/base/log.ts'
@@ -35,7 +35,7 @@ export interface FanoutPlace {
    *  that cannot be known now. */
   learn(partitions: number[], accounts: Set<string> | null): Promise<void>
   /** May facts go to it that come after those gone over so far? */
-  isListening(webhook: Webhook, nowMs: number): boolean
+  isListening(webhook: WebhookEntry, nowMs: number): boolean
   hasUnopened(): boolean
 }
 
@@ -120,13 +120,13 @@ export function createFanoutPlace ({ appenders, directory, log }: FanoutPlaceOpt
     } while (!signal.aborted)
   }
 
-  function isListening (webhook: Webhook, nowMs: number): boolean {
+  function isListening (webhook: WebhookEntry, nowMs: number): boolean {
     return opened.has(webhook.id) || !wantsBackfill(webhook, nowMs)
   }
 
-  function unopened (partitions: number[], accounts: Set<string> | null): Webhook[] {
+  function unopened (partitions: number[], accounts: Set<string> | null): WebhookEntry[] {
     const nowMs = appenders.clock.nowMs()
-    const found: Webhook[] = []
+    const found: WebhookEntry[] = []
     for (const webhook of directory.now.webhooks.values()) {
       if (webhook.disabled !== null || isListening(webhook, nowMs) || accounts?.has(webhook.account) === false) continue
       if (partitions.includes(webhookPartitionOf(webhook.id))) found.push(webhook)
@@ -136,7 +136,7 @@ export function createFanoutPlace ({ appenders, directory, log }: FanoutPlaceOpt
 
   /** Opens backfills with the cursor where we are: what has been gone over is theirs, the rest is ours. Those that
    *  others have opened need only be known, and where the cursor is since. */
-  async function open (partition: number, webhooks: Webhook[]): Promise<void> {
+  async function open (partition: number, webhooks: WebhookEntry[]): Promise<void> {
     for (let i = 0; i < webhooks.length && !signal.aborted; i += OPENINGS_MAX) {
       const some = webhooks.slice(i, i + OPENINGS_MAX)
       const known = await Promise.all(some.map(({ id }) => isBackfillOpen(appenders, id)))
@@ -147,7 +147,7 @@ export function createFanoutPlace ({ appenders, directory, log }: FanoutPlaceOpt
     }
   }
 
-  async function openFresh (partition: number, webhooks: Webhook[]): Promise<void> {
+  async function openFresh (partition: number, webhooks: WebhookEntry[]): Promise<void> {
     const through = Math.max(position, cursors[partition]!.through)
     const advanced = await openBackfills(appenders, partition, cursors[partition]!, through, webhooks)
     if (advanced === null) return await reread(partition)

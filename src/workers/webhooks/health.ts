@@ -1,7 +1,7 @@
 import type { LiveDirectory } from '#src/actions/directory.ts'
 import type { FactCause, Appenders } from '#src/actions/appenders.ts'
 import { judgeWebhook, type AnsweringEndpoint, type WebhookNews } from '#src/actions/webhook.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import { subjects } from '#streams/subjects.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
@@ -10,7 +10,7 @@ import { Memory } from '#src/base/memory.ts'
 /** Notices how long endpoints have done nothing but fail, and has the log say so. */
 export interface Health {
   /** What a request to `url` told. Returns at once, throws nothing: a delivery does not depend on it. */
-  heard(webhook: Webhook, url: string, cause: FactCause, fine: boolean): void
+  heard(webhook: WebhookEntry, url: string, cause: FactCause, fine: boolean): void
   /** Resolves when nothing is on its way to the log. */
   settled(): Promise<void>
 }
@@ -36,7 +36,7 @@ export function createHealth ({ appenders, directory, log }: HealthOptions): Hea
   /** One append at a time for each endpoint. */
   const telling = new Map<string, Promise<void>>()
 
-  function heard (webhook: Webhook, url: string, cause: FactCause, fine: boolean): void {
+  function heard (webhook: WebhookEntry, url: string, cause: FactCause, fine: boolean): void {
     if (fine) failing.delete(webhook.id)
     const news = fine ? { works: true } as const : { failingSinceMs: sinceMs(webhook) }
     if (telling.has(webhook.id) || (fine && webhook.failingSince === null)) return
@@ -45,7 +45,7 @@ export function createHealth ({ appenders, directory, log }: HealthOptions): Hea
 
   /** Whatever the log has said about the endpoint since (another URL, enabled again) begins a new count: once it is
    *  said to be failing, the log itself tells since when. */
-  function sinceMs ({ id, account }: Webhook): number {
+  function sinceMs ({ id, account }: WebhookEntry): number {
     const version = directory.now.versions.get(subjects.webhook(account, id)) ?? 0
     const known = failing.get(id)
     if (known?.version === version) return known.sinceMs

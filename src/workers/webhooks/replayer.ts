@@ -3,7 +3,7 @@ import type { Appenders } from '#src/actions/appenders.ts'
 import { advanceReplay, endReplay, readPage, type FailedPage } from '#src/actions/replay-page.ts'
 import { wakeReplayIn } from '#src/actions/replay-wait.ts'
 import type { Recorded } from '#streams/define.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import { pauseMs, replayFactIn, whyEnded } from '#streams/replay/decide.ts'
 import type { ReplayFact } from '#streams/replay/facts.ts'
 import { lookAgainMs, waitsBefore, type ReplayWake, type WaitReason } from '#streams/replay/wait.ts'
@@ -16,7 +16,7 @@ import { lastAtLeader } from '#src/nats/lookup.ts'
 
 /** How many of an endpoint's deliveries that replays have asked for are in the way of more, by the view of deliveries;
  *  what goes beyond `max` need not be counted. Null when it does not answer. */
-export type Backlog = (webhook: Pick<Webhook, 'account' | 'id'>, max: number) => Promise<number | null>
+export type Backlog = (webhook: Pick<WebhookEntry, 'account' | 'id'>, max: number) => Promise<number | null>
 
 export interface ReplayerOptions {
   appenders: Appenders
@@ -100,14 +100,17 @@ export function createReplayer (options: ReplayerOptions): (turn: Turn) => Promi
   }
 
   /** That it is paused must be the latest word: who resumes it wakes what waits by then. */
-  async function endpointOf (id: string): Promise<Webhook | undefined> {
+  async function endpointOf (id: string): Promise<WebhookEntry | undefined> {
     const known = directory.now.webhooks.get(id)
     if (known !== undefined && !known.paused) return known
     if (!await directory.catchUp(CATCH_UP_MS)) throw new Error('the directory is behind')
     return directory.now.webhooks.get(id)
   }
 
-  async function waitOf ({ fact: { data, time }, seq }: Recorded<ReplayFact>, webhook: Webhook): Promise<Wait | null> {
+  async function waitOf (
+    { fact: { data, time }, seq }: Recorded<ReplayFact>,
+    webhook: WebhookEntry
+  ): Promise<Wait | null> {
     if (webhook.paused) return { why: 'paused', ms: PAUSED_MS, seq }
     const restMs = pauseMs(data, webhook, Date.parse(time), clock.nowMs())
     if (restMs > 0) return { why: webhook.failingSince === null ? 'pace' : 'failing', ms: restMs, seq }
@@ -115,7 +118,7 @@ export function createReplayer (options: ReplayerOptions): (turn: Turn) => Promi
     return await isBehind(webhook.id) ? { why: 'behind', ms: NAP_MS, seq } : null
   }
 
-  async function makePage (recorded: Recorded<ReplayFact>, webhook: Webhook): Promise<Wait | null> {
+  async function makePage (recorded: Recorded<ReplayFact>, webhook: WebhookEntry): Promise<Wait | null> {
     const { data } = recorded.fact
     const page = await readPage(
       appenders,
