@@ -64,7 +64,7 @@ export class Refusal {
   }
 }
 
-/** What is wrong with one field of something given, for whoever gave it. */
+/** What is wrong with one field, for the client that sent it. */
 export interface FieldFault {
   /** As the API names it: `to[1]`, `metadata.order`, `variables[2].fallback`. */
   field: string

@@ -50,7 +50,7 @@ export interface NewMember {
   member: BatchJoined['data']
 }
 
-/** The id of a delivery: the same for the same events and endpoint, whoever makes it and however often. */
+/** The id of a delivery: the same for the same events and endpoint, however often it is made. */
 export function deliveryId (events: ReadonlyArray<{ id: string }>, webhook: string): string {
   const digest = createHash('sha256').update([...events.map(({ id }) => id), webhook].join(' ')).digest('hex')
   return `whd_${BigInt(`0x${digest}`).toString(32).padStart(26, '0').slice(-26)}`

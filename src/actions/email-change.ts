@@ -57,8 +57,8 @@ export async function cancelEmail (services: Services, request: StoredRequest): 
   }
 }
 
-/** Moves a scheduled email to another time; its budget begins anew there. Refuses `not_scheduled`, and a time at which
- *  its content would be gone. Throws LogUnavailable or Conflict. */
+/** Moves a scheduled email to another time; its time budget starts again there. Refuses `not_scheduled`, and a time
+ *  at which its content would be gone. Throws LogUnavailable or Conflict. */
 export async function rescheduleEmail (
   services: Services,
   request: StoredRequest,
@@ -148,7 +148,7 @@ async function remind (
   await Promise.all(recipients.map(({ n }) => remindOne(services, request, n, atMs).catch(() => {})))
 }
 
-/** Whoever moved it meanwhile may have stored his schedule before ours: the facts say which time holds. */
+/** Another request may have moved it and stored its schedule before ours: the facts say which time holds. */
 async function remindOne (services: Services, request: StoredRequest, n: number, atMs: number): Promise<void> {
   const { bus } = services.appenders
   const { fact, seq } = request

@@ -83,9 +83,9 @@ export interface SendContext {
   budget: RenderBudget
 }
 
-/** Makes ready what accepting will append, for a draft whose `domain` is linked to the key. Refuses `domain_unverified`,
- *  `in_the_past`, `too_late`, `subject_required`, and what a template refuses. Content too big for a fact is stored
- *  already. Throws when NATS does not answer. */
+/** Makes ready what accepting will append, for a draft whose `domain` is linked to the key. Refuses
+ *  `domain_unverified`, `in_the_past`, `too_late`, `subject_required`, and what a template refuses. Content too big
+ *  for a fact is stored already. Throws when NATS does not answer. */
 export async function prepareEmail (
   services: Services,
   context: SendContext,
@@ -132,7 +132,8 @@ function draftFault (
   )
 }
 
-/** `held` = recipients who would get nothing now. Who is suppressed when a scheduled email goes out is not known today. */
+/** `held` = recipients who would get nothing now. Who is suppressed when a scheduled email goes out is not known
+ *  today. */
 function preparedOf (append: Append & { fact: EmailRequested }, held: EmailDraft['recipients']): PreparedEmail {
   const { time, data: { email, scheduledAt, recipients } } = append.fact
   const suppressed = scheduledAt !== null ? [] : held.map(({ address }) => address)

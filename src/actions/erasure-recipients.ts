@@ -77,8 +77,8 @@ async function changeNow (
 /** What reactions follow from: they read a fact when they come to it. */
 const CAUSES: ReadonlySet<string> = new Set(['email.bounced', 'email.complained', 'email.unsubscribed'])
 
-/** Puts one fact in the place of all that is known of a recipient; gives what may be deleted then, null while somebody
- *  has yet to read it. The engagement's subject gets its end as well, in the same append: a engagement that is on its
+/** Puts one fact in the place of all facts of a recipient; gives what may be deleted then, null while a worker
+ *  has yet to read it. The engagement's subject gets its end as well, in the same append: an engagement that is on its
  *  way to it is refused there. Throws LogUnavailable, Conflict, or when NATS does not answer. */
 async function eraseRecipient (
   appenders: Appenders,

@@ -13,7 +13,7 @@ import { stamp, type Appenders } from './appenders.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 import { suppressionHash } from './suppression-store.ts'
 
-/** Asks that an address be forgotten: durable when it resolves, and done by whoever has the role `scheduler`. Refuses
+/** Requests the erasure of an address: durable when it resolves, and carried out by the role `scheduler`. Refuses
  *  `invalid_address`. Throws LogUnavailable. */
 export async function requestErasure (
   { appenders, vault }: Pick<Services, 'appenders' | 'vault'>,
@@ -71,7 +71,7 @@ export async function loadErasures (appenders: Pick<Appenders, 'bus'>, account: 
   return found
 }
 
-/** Tells what is about to be deleted, and deletes it, in that order: so that whoever finds it gone finds why. Things
+/** Announces what is about to be deleted, then deletes it: where something is gone, a fact says why. Things
  *  are deleted in the order they are given. Safe to repeat, and for several at once. Throws Ended, LogUnavailable,
  *  Conflict, or when NATS does not answer. */
 export async function forget (
@@ -102,9 +102,9 @@ export async function forget (
   for (const { stream, seqs } of toDelete) await deleteSecurely(appenders.bus, stream, seqs)
 }
 
-/** Deletes what was told of and may not have been deleted when its worker died. */
-export async function keepWord ({ bus }: Appenders, { told }: ErasureState): Promise<void> {
-  for (const [stream, seqs] of told) await deleteSecurely(bus, stream, [...seqs])
+/** Deletes what was announced, and may not have been deleted when its worker died. */
+export async function deleteAnnounced ({ bus }: Appenders, { announced }: ErasureState): Promise<void> {
+  for (const [stream, seqs] of announced) await deleteSecurely(bus, stream, [...seqs])
 }
 
 /** Nothing is left to do: the sealed address goes, and the receipt comes. Said twice, happened once. Throws

@@ -134,7 +134,7 @@ export async function changeKey (
   return fieldsFault(change, services.appenders.clock.nowMs()) ??
     await retryOnConflictOf(services.directory, async () => {
       const key = ownKey(services, asker, id)
-      // Also before it is known whether there is such a key: what is asked for may be too much whosesoever it would be.
+      // Checked before it is known whether the key exists: the powers asked for may be too much for any key.
       const fault = askerFault(services, asker, [{ ...NO_POWERS, ...change }, ...(key === undefined ? [] : [key])])
       if (fault !== null) return fault
       if (key === undefined) return noSuchKey(id)

@@ -184,12 +184,12 @@ export function openRecipients ({ appenders, log, random, retry }: RecipientsOpt
       }))
   }
 
-  async function untilDone<T> (trouble: string, act: () => Promise<T>): Promise<T> {
+  async function untilDone<T> (failure: string, act: () => Promise<T>): Promise<T> {
     for (let attempt = 1;; attempt++) {
       try {
         return await act()
       } catch (error) {
-        log.warn({ err: error, attempt }, trouble)
+        log.warn({ err: error, attempt }, `${failure}; trying again`)
       }
       await sleep(backoffMs(attempt, 100, 2000))
     }
@@ -223,7 +223,7 @@ export type RecipientChange = Extract<RecipientCommand, { name: 'Cancel' | 'Resc
 /** What is asked of some recipients, decided by the log: all are read, decided upon and changed in one append, and all
  *  over again when somebody else was quicker. Resolves, in their order, to what each is now, and the refusal where the
  *  rules forbid it (a change of null refuses nothing and changes nothing). Throws LogUnavailable, or Conflict when
- *  there is no end of rivals. */
+ *  conflicts do not end. */
 export async function changeRecipients (
   appenders: Appenders,
   changes: ReadonlyArray<{ ref: RecipientRef, change: RecipientChange }>
@@ -253,7 +253,7 @@ function givenNow ({ request }: RecipientRef, nowMs: number): DecisionContext {
 }
 
 /** Records what a report that came back says. `stored` = it is in the log; a Refusal = its time has not come, an
- *  outcome is under way. Throws LogUnavailable, or Conflict when there is no end of rivals. */
+ *  outcome is under way. Throws LogUnavailable, or Conflict when conflicts do not end. */
 export async function recordReport (
   appenders: Appenders,
   ref: RecipientRef,
@@ -286,7 +286,7 @@ export interface FactOrigin {
 }
 
 /** Records what the recipient did with the mail; false = it has been said already. Throws LogUnavailable, or Conflict
- *  when there is no end of rivals. */
+ *  when conflicts do not end. */
 export async function recordEngagement (
   appenders: Appenders,
   ref: RecipientRef,

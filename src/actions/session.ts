@@ -39,7 +39,7 @@ const LINK_CONTEXT = 'sign-in link'
 /** No page waits longer for its session's new secret: the next one will bring it. */
 const RENEWAL_MS = 500
 
-/** Opens a session for whoever holds the secret of a key that opens the dashboard. Throws LogUnavailable. */
+/** Opens a session with the secret of a key that opens the dashboard. Throws LogUnavailable. */
 export async function signIn (
   services: SessionServices,
   correlation: string,

@@ -18,7 +18,7 @@ export interface NewSuppression {
   reason: SuppressionReason
   /** The email that told, or null. */
   email: string | null
-  /** When it happened, where that was before now: whoever has lifted the suppressions since knew of it. */
+  /** When it happened, where that was before now: a suppression that was lifted since is not put back. */
   happenedAt?: string
 }
 

@@ -141,7 +141,7 @@ async function useFault (data: TemplateVersioned['data'], isUsed: IsUsed): Promi
     : null
 }
 
-/** Appends what is decided upon the newest version, and decides anew when another was quicker. Resolves to what is
+/** Appends what is decided upon the newest version, and decides again after a conflict. Resolves to what is
  *  newest then: that fact, or the one before where there is nothing to append. Throws LogUnavailable or Conflict. */
 async function appendAfter<Fact extends TemplateVersioned | TemplateDeleted> (
   services: WritingServices,

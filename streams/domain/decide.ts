@@ -49,7 +49,7 @@ const HOUR_MS = 3_600_000
  *  must not stop for that. */
 const WRONG_MAX_MS = 72 * HOUR_MS
 
-/** What the domain is after a look; null when that is nothing new, or DNS did not say enough to tell. */
+/** The domain after a DNS check; null when nothing has changed, or DNS did not answer for all that is required. */
 export function afterLook (domain: DomainEntry, wanted: WantedRecord[], look: DnsLook, nowMs: number): Checked | null {
   if (wanted.some(({ name, required }) => required && look[name] === undefined)) return null
   const records = wanted.flatMap(record => {

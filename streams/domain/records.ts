@@ -25,7 +25,7 @@ export type SeenRecord = WantedRecord & { state: RecordState['state'] | 'uncheck
 
 const RETURN_PATH_LABEL = 'jp-bounces'
 
-/** Is it a host that a domain's return path has, whoever's the domain is now? */
+/** Whether it is the return-path host of a domain, of any account. */
 export const isReturnPath = (host: string): boolean => host.startsWith(`${RETURN_PATH_LABEL}.`)
 
 /** The domain whose return path a host is. */

@@ -17,8 +17,8 @@ export interface RetryPlan {
 /** 5 min passes default greylisting; 4 h is the widest gap RFC 5321 4.5.4.1 and its senders know. */
 export const RETRY: RetryPlan = { firstS: 300, maxS: 14_400 }
 const JITTER = 0.2
-/** A host in trouble says nothing about the message: the gaps stop growing here (20 min), so that mail flows again soon
- *  after the host does. */
+/** A failing host says nothing about the message: the gaps stop growing here (20 min), so that mail flows soon after
+ *  the host is back. */
 const HOST_TROUBLE_STEP_MAX = 3
 /** A server that always resets after the dot would get one more copy with every retry. The first such doubt gets its
  *  retry, the second says that it is the server's way; sender deaths are our own and rarer, but no message is worth a
@@ -290,7 +290,8 @@ function fail (
   return refuseTransaction(state, given) ?? { type: 'email.failed', data: { attempt: state.attempts, reason, detail } }
 }
 
-/** Whoever waits can be called off; a claim may be a second from its dot, and what is in doubt may have arrived. */
+/** A recipient that waits can be canceled; a claim may be a second from its dot, and what is in doubt may have
+ *  arrived. */
 function cancel (state: RecipientState): Decision | null | Refusal {
   switch (state.status) {
     case 'canceled':

@@ -54,7 +54,7 @@ export type Engagement =
   | { type: 'email.complained', data: Omit<EmailComplained['data'], SharedKeys> }
   | { type: 'email.unsubscribed', data: Omit<EmailUnsubscribed['data'], SharedKeys> }
 
-/** A engagement's fact yet without the recipient, id and time. */
+/** An engagement's fact, still without recipient, id and time. */
 export type EngagementDecision =
   | { type: 'email.opened', data: Omit<EmailOpened['data'], Exclude<SharedKeys, 'first'>> }
   | { type: 'email.clicked', data: Omit<EmailClicked['data'], Exclude<SharedKeys, 'first'>> }

@@ -12,9 +12,8 @@ export const ROTATE_AFTER_MS = 12 * 3_600_000
 /** A secret that nobody came to have replaced ends the session: a day without use never does before, a day and a half
  *  always. */
 export const SESSION_IDLE_MS = ROTATE_AFTER_MS + 24 * 3_600_000
-/** How long the secret before it goes on working: the answer that brought the new one may be lost, and whoever brings
- *  the old one is given it again. A closed laptop would like this to be longer, and so would whoever has found an old
- *  cookie. */
+/** How long the secret before it goes on working: the answer that brought the new one may be lost, and a request
+ *  with the old one is given it again. Longer would suit a closed laptop, and a thief with an old cookie. */
 export const ROTATION_OVERLAP_MS = 3_600_000
 /** A sign-in link works once, for so long. */
 export const LINK_MS = 15 * 60_000
@@ -47,8 +46,8 @@ export function isOpen (session: SessionEntry, key: KeyEntry | undefined, hash: 
   return known && key !== undefined && !isOver(session, key, nowMs) && isLive(key, nowMs) && mayOpenDashboard(key)
 }
 
-/** When a session ends however it is used, Unix ms: whoever got in by a secret that was rotated away is out when that
- *  one is. */
+/** When a session ends however it is used, Unix ms: a session opened with a secret that was rotated away ends with
+ *  that secret. */
 export function endMs ({ untilMs, keyHash }: SessionEntry, { hash, previous }: KeyEntry): number {
   if (keyHash === hash) return untilMs
   return keyHash === previous?.hash ? Math.min(untilMs, previous.untilMs) : 0

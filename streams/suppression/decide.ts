@@ -4,8 +4,8 @@ import { SANDBOX_DOMAIN } from '../key/decide.ts'
 import type { StandingReason, SuppressionReason } from './facts.ts'
 
 /** A normalised address as suppressions compare it: in lower case, the local part too. RFC 5321 2.4 lets a host tell
- *  `Ada@` from `ada@`; no provider does, and whoever has asked for no more mail must not get it because a sender spells
- *  the name otherwise. */
+ *  `Ada@` from `ada@`; no provider does, and a recipient who has unsubscribed must not get mail because a sender
+ *  spells the name otherwise. */
 export function foldAddress (address: string): string {
   return address.toLowerCase()
 }

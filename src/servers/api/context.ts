@@ -130,7 +130,7 @@ function authenticate (
     const limitClass = limitClassOf(request.method, request.routeOptions.url ?? pathOf(request.url))
     const authorization = authorizationOf(request.raw.rawHeaders)
     request.key = internalKeys.keyOf(authorization)
-    // Whoever let them in has counted them, or need not.
+    // Requests from within are counted where they come from, or not at all.
     if (request.key !== null) return
     const found = authenticator.keyOf(authorization, request.ip)
     request.key = found instanceof Promise ? await found : found

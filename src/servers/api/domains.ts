@@ -42,8 +42,8 @@ const RecordAnswer = Type.Object({
   value: Type.String({ description: 'As one string. DNS splits a TXT of more than 255 bytes.' }),
   required: Type.Boolean({ description: 'Whether the domain needs it to be verified.' }),
   stage: Type.Union((['current', 'next', 'previous', 'removable'] as const).map(name => Type.Literal(name)), {
-    description:
-      'While keys are rotated: publish the records of `next`, which sign once DNS shows them; keep those of `previous` until `removable_at`; ' +
+    description: 'While keys are rotated: publish the records of `next`, which sign once DNS shows them; keep those ' +
+      'of `previous` until `removable_at`; ' +
       'delete those that are `removable`.'
   }),
   removable_at: Nullable(Type.String()),

@@ -115,8 +115,8 @@ export const SendRequest = Type.Object({
   ),
   on_doubt: Type.Optional(
     Type.Union([Type.Literal('retry'), Type.Literal('hold')], {
-      description:
-        'What to do when the connection broke before the server answered: send again, or hold for a person. `retry` when left out.'
+      description: 'What to do when the connection broke before the server answered: send again, or hold for a ' +
+        'person. `retry` when left out.'
     })
   )
 }, {

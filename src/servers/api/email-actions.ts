@@ -86,8 +86,8 @@ export function emailActionRoutes (app: Api, services: Services, reads: Reads): 
       ...shared,
       operationId: 'cancelEmail',
       summary: 'Cancel an email',
-      description:
-        'Lists the recipients that were canceled, and those for whom it was too late. 409 when it was too late for all.',
+      description: 'Lists the recipients that were canceled, and those for whom it was too late. 409 when it was too ' +
+        'late for all.',
       response: { 200: CancelAnswer }
     }
   }, async request => {
@@ -102,8 +102,8 @@ export function emailActionRoutes (app: Api, services: Services, reads: Reads): 
       ...shared,
       operationId: 'retryEmail',
       summary: 'Send an email again to those who did not get it',
-      description:
-        'Only to recipients that bounced, failed, were suppressed or are held in doubt. 409 when there are none, or when the content is gone.',
+      description: 'Only to recipients that bounced, failed, were suppressed or are held in doubt. 409 when there are' +
+        ' none, or when the content is gone.',
       response: { 202: RetryAnswer }
     }
   }, async (request, reply) => {

@@ -71,8 +71,8 @@ export function readRoutes (app: Api, { appenders: { bus, clock } }: Pick<Servic
     schema: {
       operationId: 'listEmails',
       summary: 'List emails',
-      description:
-        'The emails of the account, newest first, without their bodies. All filters given must hold; `q` looks for text in subject, sender and recipients.',
+      description: 'The emails of the account, newest first, without their bodies. All filters given must hold; `q` ' +
+        'looks for text in subject, sender and recipients.',
       tags: ['Emails'],
       querystring: ListEmailsQuery,
       response: { 200: EmailPage }
@@ -95,8 +95,8 @@ export function readRoutes (app: Api, { appenders: { bus, clock } }: Pick<Servic
     schema: {
       operationId: 'getEmail',
       summary: 'Get an email',
-      description:
-        'The email, the status of each recipient, and a timeline of all that happened, with the replies of mail servers.',
+      description: 'The email, the status of each recipient, and a timeline of all that happened, with the replies of' +
+        ' mail servers.',
       tags: ['Emails'],
       params: IdParams,
       querystring: GetEmailQuery,

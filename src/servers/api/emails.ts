@@ -35,8 +35,8 @@ export function sendRoutes (app: Api, services: Services, acceptor: Acceptor): v
     schema: {
       operationId: 'sendEmail',
       summary: 'Send an email',
-      description:
-        'Answers once the email is durably accepted. Each recipient gets a message of its own, and has a status of its own.',
+      description: 'Answers once the email is durably accepted. Each recipient gets a message of its own, and has a ' +
+        'status of its own.',
       tags: ['Emails'],
       body: SendRequest,
       response: { 202: SendAnswer }

@@ -42,9 +42,10 @@ function createRoute (app: Api, services: Services, reads: Reads, kept: Kept): v
       ...shared,
       operationId: 'createErasure',
       summary: 'Forget a person',
-      description:
-        'Cancels what is waiting for the address, and removes the address from the log and every projection, with all that was said to it and about it. ' +
-        'What is counted stays: statuses, times, and that it is suppressed, by its hash. A second request while one is under way answers with the same erasure.',
+      description: 'Cancels what is waiting for the address, and removes the address from the log and every ' +
+        'projection, with all that was said to it and about it. ' +
+        'What is counted stays: statuses, times, and that it is suppressed, by its hash. A second request ' +
+        'while one is under way answers with the same erasure.',
       body: EraseRequest,
       response: { 202: ErasureRecord }
     },

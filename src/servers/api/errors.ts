@@ -105,7 +105,7 @@ export const conflict = (code: string, message: string, more: Record<string, unk
 export const invalid = (details: readonly FieldFault[]) =>
   new HttpProblem(422, { error: 'Validation failed', code: 'validation_failed', details: details.slice(0, FAULTS_MAX) })
 export const malformedJson = () => refused(400, 'malformed_json', 'The body must be valid JSON.')
-/** No request of ours is deeper than a batch of emails with variables; whoever reads a body may do so by recursion. */
+/** A batch of emails with variables is less deep, and what reads a body may recurse. */
 export const DEPTH_MAX = 64
 export const tooDeep = () => refused(400, 'malformed_json', `The body must be nested at most ${DEPTH_MAX} levels deep.`)
 export const unsupportedMediaType = () =>

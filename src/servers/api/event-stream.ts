@@ -62,8 +62,8 @@ export class EventStreams {
     this.notifier = createChangeNotifier(services.appenders.bus, { stream: STREAM, filter: 'email.>' }, log)
   }
 
-  /** An endless stream of server-sent events, to be written to `connection`: ended by the end of its key, by `stop`, and
-   *  by a client that reads nothing. Throws 503 when there are too many. Source:
+  /** An endless stream of server-sent events, to be written to `connection`: ended by the end of its key, by `stop`,
+   *  and by a client that reads nothing. Throws 503 when there are too many. Source:
    *  https://html.spec.whatwg.org/multipage/server-sent-events.html */
   open (request: StreamRequest, connection: Writable): Readable {
     this.refuseTooMany(request.wanted.account)

@@ -53,8 +53,8 @@ const SKEW_MS = 10 * 60_000
 /** No fact is stored later than this after it is stamped. */
 const LATE_MS = 24 * 3_600_000
 
-/** The first events after a sequence, at most `limit`, oldest first; after 20,000 facts or 1.5 s those found so far. What
- *  was acknowledged before is among them, whichever replica answers. Throws what `isUnanswered` knows. */
+/** The first events after a sequence, at most `limit`, oldest first; after 20,000 facts or 1.5 s those found so far.
+ *  What was acknowledged before is among them, whichever replica answers. Throws what `isUnanswered` knows. */
 export async function eventsAfter (
   services: FeedServices,
   wanted: Wanted,

@@ -28,8 +28,8 @@ export interface Acceptance<Body> {
   answer: SendAnswer & { body: Body }
 }
 
-/** Accepts sending requests, each Idempotency-Key once; one for the process. A request with a key runs inside `underKey`:
- *  it finds the claim, answers from it, or prepares its emails and appends them with a claim of its own. */
+/** Accepts sending requests, each Idempotency-Key once; one for the process. A request with a key runs inside
+ *  `underKey`: it finds the claim, answers from it, or prepares its emails and appends them with a claim of its own. */
 export class Acceptor {
   private readonly services: Pick<Services, 'appenders'>
   /** Requests with an Idempotency-Key, by account and key. */
@@ -39,8 +39,8 @@ export class Acceptor {
     this.services = services
   }
 
-  /** Runs `accept` with the claim of the request's Idempotency-Key, null without one. Requests with the same key run one
-   *  after the other in this process. Throws 422 for a malformed key. */
+  /** Runs `accept` with the claim of the request's Idempotency-Key, null without one. Requests with the same key run
+   *  one after the other in this process. Throws 422 for a malformed key. */
   async underKey<T> (request: FastifyRequest, accept: (claim: IdempotencyClaim | null) => Promise<T>): Promise<T> {
     const text = idempotencyKeyOf(request)
     if (text === null) return await accept(null)

@@ -154,8 +154,8 @@ function makingRoute (app: Api, services: Services): void {
     schema: {
       operationId: 'createKey',
       summary: 'Create a key',
-      description:
-        'The secret is `key` in this answer and nowhere else. A key grants no more than it holds: scopes, domains and time. A test key grants only test keys.',
+      description: 'The secret is `key` in this answer and nowhere else. A key grants no more than it holds: scopes, ' +
+        'domains and time. A test key grants only test keys.',
       tags,
       body: CreateRequest,
       response: { 201: OpenAnswer }
@@ -239,8 +239,8 @@ function changingRoutes (app: Api, services: Services): void {
     schema: {
       operationId: 'deleteKey',
       summary: 'Revoke a key',
-      description:
-        'It stops working everywhere within a second. A key may revoke itself, and keys that hold no more than it does.',
+      description: 'It stops working everywhere within a second. A key may revoke itself, and keys that hold no more ' +
+        'than it does.',
       tags,
       params: IdParams,
       response: { 204: Type.Null() }
@@ -261,8 +261,8 @@ function rotatingRoute (app: Api, services: Services): void {
     schema: {
       operationId: 'rotateKey',
       summary: 'Rotate the secret of a key',
-      description:
-        'The previous secret works for `overlap_s` seconds more; an older one stops working. Both secrets are one key, with one id and one window.',
+      description: 'The previous secret works for `overlap_s` seconds more; an older one stops working. Both secrets ' +
+        'are one key, with one id and one window.',
       tags,
       params: IdParams,
       body: RotateRequest,

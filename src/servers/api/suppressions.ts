@@ -58,8 +58,8 @@ function createRoute (app: Api, services: Services): void {
     schema: {
       operationId: 'createSuppression',
       summary: 'Suppress an address',
-      description:
-        'It gets no mail of this account from now on. Answers 200 when it was suppressed before; a new reason is then added.',
+      description: 'It gets no mail of this account from now on. Answers 200 when it was suppressed before; a new ' +
+        'reason is then added.',
       tags: ['Suppressions'],
       body: SuppressRequest,
       response: { 200: SuppressionRecord, 201: SuppressionRecord }

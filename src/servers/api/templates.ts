@@ -92,8 +92,8 @@ function createRoute (app: Api, services: Services, reads: Reads): void {
     schema: {
       operationId: 'createTemplate',
       summary: 'Create a template',
-      description:
-        'Mustache (github.com/mustache/spec 1.4, the core modules) in subject, html and text; {{name}} is escaped in html. An account has at most 10,000 templates.',
+      description: 'Mustache (github.com/mustache/spec 1.4, the core modules) in subject, html and text; {{name}} is ' +
+        'escaped in html. An account has at most 10,000 templates.',
       tags: ['Templates'],
       body: CreateRequest,
       response: { 201: TemplateRecord }
@@ -131,8 +131,8 @@ function changeRoutes (app: Api, services: Services, reads: Reads): void {
     schema: {
       operationId: 'deleteTemplate',
       summary: 'Delete a template',
-      description:
-        'Mail that names it is refused from then on. A template that others use as their layout stays: 409 `template_in_use`.',
+      description: 'Mail that names it is refused from then on. A template that others use as their layout stays: 409' +
+        ' `template_in_use`.',
       ...shared,
       response: { 204: Type.Null() }
     }

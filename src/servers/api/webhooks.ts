@@ -287,8 +287,8 @@ function rotatingRoute (app: Api, services: Services, answerOf: AnswerOf): void 
     schema: {
       operationId: 'rotateWebhookSecret',
       summary: 'Rotate the signing secret of a webhook endpoint',
-      description:
-        'For 24 hours both secrets sign in webhook-signature, and X-Service-Signature keeps the old one. Another rotation is refused until then.',
+      description: 'For 24 hours both secrets sign in webhook-signature, and X-Service-Signature keeps the old one. ' +
+        'Another rotation is refused until then.',
       tags,
       params: IdParams,
       body: RotateRequest,
@@ -334,8 +334,8 @@ function refuseSettings (request: FastifyRequest, services: Services, more: Fiel
   ])
 }
 
-/** Unix ms: the time of the oldest event that may be kept, if past ones are wanted; else now. Throws what `isUnanswered`
- *  knows. */
+/** Unix ms: the time of the oldest event that may be kept, if past ones are wanted; else now. Throws what
+ *  `isUnanswered` knows. */
 async function keptSince (request: FastifyRequest, { appenders: { bus, clock } }: Services): Promise<number> {
   const { start_at: startAt } = (request.body ?? {}) as { start_at?: unknown }
   const nowMs = clock.nowMs()
