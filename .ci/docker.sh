@@ -6,7 +6,8 @@ readonly ENGINE_WAIT_S=40
 dockerd_pid=''
 
 apt_install() {
-  local packages=(docker.io docker-compose iptables python3-venv)
+  # The last two are the tests' Chromium's: a library that it does not bring, and a font.
+  local packages=(docker.io docker-compose iptables python3-venv libnss3 fontconfig)
   export DEBIAN_FRONTEND=noninteractive
   for attempt in 1 2; do
     # Recommended packages too: cgroupfs-mount is what an engine started by hand needs where nothing mounts cgroups.

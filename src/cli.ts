@@ -1,5 +1,6 @@
 import { Complaint } from '#src/base/errors.ts'
 import { usageError, type Command } from '#src/cli/command.ts'
+import { endWithParent } from '#src/cli/parent.ts'
 import packageJson from '../package.json' with { type: 'json' }
 
 /** Each loads only what it needs: the whole of Jetpost takes longer to load than most of them to do. */
@@ -27,6 +28,7 @@ const commands: Record<string, () => Promise<Command>> = {
 
 /** Runs one command line, and ends the process. */
 export async function run (argv: string[]): Promise<void> {
+  if (process.env.npm_lifecycle_event !== undefined) endWithParent()
   await execute(argv)
   // What was printed must be out before a connection that was given up, and may still be trying, is cut off.
   await new Promise<void>(resolve => process.stdout.write('', () => resolve()))

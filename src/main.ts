@@ -19,7 +19,7 @@ import { buildHttp } from './http.ts'
 import { Operations } from '#src/operations/operations.ts'
 import { startCatcher, type Catcher } from '#src/servers/mailbox/server.ts'
 import { createMetrics, watchGauges, type Metrics } from '#src/servers/ops/metrics.ts'
-import { startInbound, type Inbound } from '#src/servers/inbound-smtp/server.ts'
+import { startInbound, type InboundServer } from '#src/servers/inbound-smtp/server.ts'
 import { createResolver } from '#src/dns/guard.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { createCounters, type Counters } from '#src/nats/counters.ts'
@@ -36,7 +36,7 @@ import { startDomainChecks } from '#src/workers/scheduler/domain-checks.ts'
 import { startReconciler } from '#src/workers/scheduler/reconcile.ts'
 import { startUsage } from '#src/workers/scheduler/usage.ts'
 import { startSender, type Sender, type SenderTimings } from '#src/workers/sender/sender.ts'
-import { finishedDeliveries } from '#src/workers/webhooks/finished.ts'
+import { finishedDeliveries } from '#src/workers/webhooks/done-check.ts'
 import { startWebhooks } from '#src/workers/webhooks/webhook-workers.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { secretOf } from '#src/base/secret-file.ts'
@@ -156,7 +156,7 @@ interface AppContext {
   stack: AsyncDisposableStack
   counters: Counters
   catcher: Catcher | null
-  inbound: Inbound | null
+  inbound: InboundServer | null
   sender: Sender | null
   projectors: Projector[]
   roles: Array<Pick<Role, 'name' | 'unhealthyReason'>>
@@ -248,7 +248,7 @@ async function startRoles (context: AppContext): Promise<void> {
       repair: mend,
       log: log.child({ role: 'scheduler' })
     })
-    reconcileSoon = () => reconciler.soon()
+    reconcileSoon = () => reconciler.afterLoss()
     const months = startUsage({ services, pool, view: createView(bus, pool), log: log.child({ role: 'usage' }) })
     working.push(reconciler, startDomainChecks({ services, log: log.child({ role: 'domain checks' }) }), months)
     working.push(startErasures({ services, pool, view: createView(bus, pool), log: log.child({ role: 'erasures' }) }))
@@ -270,7 +270,7 @@ async function startRoles (context: AppContext): Promise<void> {
 }
 
 /** null = nothing listens: mail comes to another process, or not at all. */
-async function openInbound ({ config, services, stack }: AppContext, log: Log): Promise<Inbound | null> {
+async function openInbound ({ config, services, stack }: AppContext, log: Log): Promise<InboundServer | null> {
   const { inboundPort: port, inboundHost: host, bounceDomain, tlsCert, tlsKey } = config
   if (port === null) return null
   if (bounceDomain === null) {

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { globSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize, relative } from 'node:path'
 import t from 'tap'
 
@@ -41,7 +41,8 @@ const pure: Record<string, string[]> = {
   projections: ['@sinclair/typebox'],
   'src/client': [],
   'src/content': ['node:crypto', 'html-to-text', 'parse5', 'postal-mime'],
-  'src/feedback': ['postal-mime']
+  // It reads its own phrases, once, as it is loaded.
+  'src/feedback': ['node:fs', 'node:path', 'postal-mime']
 }
 
 /** Read by a person in the editor's hints; see test/support/client-generator.ts. */
@@ -53,7 +54,7 @@ const entries = [
   /\.test\.ts$/,
   /^test\/schemathesis\/run\.ts$/,
   /^test\/support\/(up|down|keeper|prepare|format|embedded-child|.*-child)\.(ts|js)$/,
-  /^test\/bench\//,
+  /^test\/(bench|groups)\//,
   /^src\/servers\/dashboard\/assets\//
 ]
 
@@ -169,6 +170,14 @@ t.test('no file is dead', async t => {
   t.strictSame(dead, [])
 })
 
+t.test('every test file is run by one group', async t => {
+  const groups = sources.filter(({ path }) => path.startsWith('test/groups/'))
+  const runs = groups.flatMap(({ text }) =>
+    [...text.matchAll(/\brunFiles\('([^']+)'\)/g)].flatMap(([, pattern]) => globSync(pattern!, { cwd: root }))
+  )
+  t.strictSame(runs.sort(), [...paths].filter(path => path.endsWith('.test.ts')).sort())
+})
+
 t.test('the pure modules stay pure', async t => {
   const impure = sources.flatMap(({ path, imports }) => {
     const module = roomOf(path)
@@ -225,4 +234,36 @@ t.test('lines and files are not too long', async t => {
     ]
   })
   t.strictSame(long, [])
+})
+
+t.test('npm checks every package it installs, wherever it comes from', async t => {
+  const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, { integrity?: string, resolved?: string }>
+  }
+  const installed = Object.entries(packages).filter(([path]) => path !== '')
+  t.strictSame(
+    installed.filter(([, { integrity }]) => !/^sha512-[\w+/]{86}==$/.test(integrity ?? '')).map(([path]) => path),
+    [],
+    'packages without a checksum'
+  )
+  t.strictSame(
+    installed.filter(([, { resolved }]) => resolved !== undefined).map(([path]) => path),
+    [],
+    'packages that name a host'
+  )
+})
+
+t.test('a script that starts servers becomes the program, so that a signal to npm reaches it', async t => {
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    scripts: Record<string, string>
+  }
+  const starting = Object.entries(scripts).filter(([, script]) =>
+    /\btap run\b|src\/bin\.js|test\/bench\/|run -s check:tidy/.test(script)
+  )
+  t.ok(starting.length >= 12, 'the scripts are found')
+  t.strictSame(
+    starting.filter(([, script]) => !/^(.+ && |[A-Z_]+=\S+ )?exec [^&|;]+$/.test(script)).map(([name]) => name),
+    [],
+    'scripts without exec'
+  )
 })

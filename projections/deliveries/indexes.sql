@@ -1,18 +1,21 @@
--- Lists go through the states one by one: so a state that is rare among very many costs no more than one that all have.
+-- Lists read the states one by one: so a rare state costs no more than a common one.
 create index deliveries_newest on deliveries (account, state, requested_at desc, id desc);
 create index deliveries_of_webhook on deliveries (account, webhook, state, requested_at desc, id desc);
-create index deliveries_error on deliveries (account, error_kind, requested_at desc, id desc) where error_kind is not null;
+create index deliveries_error on deliveries (account, error_kind, requested_at desc, id desc)
+  where error_kind is not null;
 create index deliveries_event on deliveries (event) where event is not null;
 create index deliveries_email on deliveries (email) where email is not null;
 create index deliveries_events on deliveries using gin (events) where events is not null;
 create index deliveries_emails on deliveries using gin (emails) where emails is not null;
 create index deliveries_failed on deliveries (account, webhook, ended_at, id) where state = 'failed';
--- Without the account: the reconciler asks for everybody's.
+-- Without the account: the reconciler reads those of all accounts.
 create index deliveries_overdue on deliveries (next_attempt_at, id) where next_attempt_at is not null;
 create index deliveries_pending on deliveries (state_seq) where state = 'pending';
--- What replays have asked for that waits for a later try: how much there is of one endpoint decides whether they ask for more. Small, for it holds those alone.
-create index deliveries_again on deliveries (account, webhook, attempts, next_attempt_at) where state = 'retrying' and replay <> '';
--- Deliveries leave the view by the age of their last fact, whether they have ended or not.
+-- Replayed deliveries that wait: their number decides whether an endpoint's replays request more. A small index, since
+-- it holds those alone.
+create index deliveries_replayed on deliveries (account, webhook, attempts, next_attempt_at)
+  where state = 'retrying' and replay <> '';
+-- Deliveries are pruned by the age of their last fact, whether they have ended or not.
 create index deliveries_state_seq on deliveries (state_seq);
 
 create index delivery_attempts_delivery on delivery_attempts (delivery, seq);

@@ -5,18 +5,18 @@ import { WEBHOOK_PARTITIONS } from '#streams/subjects.ts'
 import { given, givenNew, sql, type Projection, type Sql } from '../define.ts'
 import { fold, pick } from '../fold.ts'
 
-/** Where each delivery stands on its way to its endpoint, and every request made for it. Reads whatever else lies in
- *  WEBHOOKS too and skips it: one filter keeps one order. */
+/** The state of each delivery, and every request made for it. Reads all facts of WEBHOOKS and skips the others: one
+ *  filter keeps one order. */
 export const deliveries: Projection = {
   name: 'deliveries',
-  version: 2,
+  version: 3,
   streams: [{
     stream: 'WEBHOOKS',
     filter: 'webhook.>',
     partition: partition => (partition < WEBHOOK_PARTITIONS ? `webhook.${partition}.>` : null)
   }],
-  // Which rows leave, and when, the reconciler decides by sequences: this says only which can be compared. A delivery
-  // goes on for a day after its first fact, and of what a replay asks for again the first fact stays the one it had.
+  // The reconciler prunes these rows by sequence: this says only which rows can be compared. A delivery goes on for a
+  // day after its first fact, and a replayed one keeps the first fact it had.
   aging: {
     stream: 'WEBHOOKS',
     rows: horizonMs => ({
@@ -29,13 +29,13 @@ export const deliveries: Projection = {
 
 const DAY_MS = 86_400_000
 
-type Step = Exclude<DeliveryFact, { type: 'fanout.advanced' | `batch.${string}` }>
+type DeliveryStep = Exclude<DeliveryFact, { type: 'fanout.advanced' | `batch.${string}` }>
 
 export const DELIVERY_STATES = ['pending', 'retrying', 'delivered', 'failed'] as const
 export type DeliveryStateName = typeof DELIVERY_STATES[number]
 
-/** What one fact, or several of one delivery, say about its row. */
-interface Change {
+/** The columns of a delivery's row, by one or several of its facts. */
+interface DeliveryChange {
   id: string
   account: string
   webhook: string
@@ -67,7 +67,7 @@ interface Change {
   duration_ms?: number
 }
 
-/** The columns that follow the first fact, those that follow the run's last one, and those of its last request. */
+/** Columns of the first fact, of the run's last fact, and of its last request. */
 const WITH_FIRST = ['first_seq', 'requested_at'] as const
 const WITH_STATE = ['state_seq', 'state', 'state_at', 'next_attempt_at', 'ended_at', 'reason', 'batch', 'test'] as const
 const WITH_ATTEMPT = ['attempt_seq', 'http_status', 'error', 'error_kind', 'duration_ms'] as const
@@ -82,15 +82,15 @@ function project (facts: readonly Recorded<AnyFact>[]): Sql[] {
   ]
 }
 
-function isStep (recorded: Recorded<AnyFact>): recorded is Recorded<Step> {
+function isStep (recorded: Recorded<AnyFact>): recorded is Recorded<DeliveryStep> {
   return recorded.fact.type.startsWith('delivery.')
 }
 
-function isRequest (recorded: Recorded<Step>): recorded is Recorded<DeliveryAttempted> {
+function isRequest (recorded: Recorded<DeliveryStep>): recorded is Recorded<DeliveryAttempted> {
   return recorded.fact.type === 'delivery.attempted'
 }
 
-function changeOf ({ fact, seq }: Recorded<Step>): Change {
+function changeOf ({ fact, seq }: Recorded<DeliveryStep>): DeliveryChange {
   const { delivery: id, webhook, replay, events, batch, test } = fact.data
   const common = {
     id,
@@ -119,7 +119,7 @@ function changeOf ({ fact, seq }: Recorded<Step>): Change {
   }
 }
 
-function contentsOf (events: Member[]): Partial<Change> {
+function contentsOf (events: Member[]): Partial<DeliveryChange> {
   if (events.length === 1) {
     const { id, type, seq, email } = events[0]!
     return { event: id, event_type: type, event_seq: seq, email }
@@ -148,10 +148,10 @@ function attemptOf ({ time, data }: DeliveryAttempted, seq: number) {
   }
 }
 
-/** The same law as the upsert's, so that it does not matter how facts were batched. What has arrived has arrived: when
- *  two processes had a delivery at the same time, the other's failure says nothing. A delivered row's last request is
- *  the one that arrived. */
-function merge (a: Change, b: Change): Change {
+/** The same rule as the upsert's, so that it does not matter how facts were batched. A delivery that has arrived stays
+ *  delivered: when two processes had it at the same time, the failure of the other counts no more. The last request of
+ *  a delivered row is the one that arrived. */
+function merge (a: DeliveryChange, b: DeliveryChange): DeliveryChange {
   const first = pick(b.first_seq < a.first_seq ? b : a, WITH_FIRST)
   if (a.replay !== b.replay) return { ...(b.replay > a.replay ? b : a), ...first }
   return {
@@ -164,7 +164,7 @@ function merge (a: Change, b: Change): Change {
   }
 }
 
-function leads (b: Change, a: Change, by: 'state_seq' | 'attempt_seq'): boolean {
+function leads (b: DeliveryChange, a: DeliveryChange, by: 'state_seq' | 'attempt_seq'): boolean {
   const [arrived, had] = [b.state === 'delivered', a.state === 'delivered']
   return arrived === had ? b[by] > a[by] : arrived
 }
@@ -175,20 +175,19 @@ function earliest (a: string | undefined, b: string | undefined): string | undef
 
 const LATER_RUN = sql`excluded.replay > old.replay`
 const SAME_RUN = sql`excluded.replay = old.replay`
-const LATER_STATE =
-  sql`(excluded.replay, excluded.state = 'delivered', excluded.state_seq) > (old.replay, old.state = 'delivered', old.state_seq)`
-const LATER_ATTEMPT =
-  sql`(excluded.replay, excluded.state = 'delivered', excluded.attempt_seq) > (old.replay, old.state = 'delivered', old.attempt_seq)`
+const LATER_STATE = sql`(excluded.replay, excluded.state = 'delivered', excluded.state_seq)
+  > (old.replay, old.state = 'delivered', old.state_seq)`
+const LATER_ATTEMPT = sql`(excluded.replay, excluded.state = 'delivered', excluded.attempt_seq)
+  > (old.replay, old.state = 'delivered', old.attempt_seq)`
+const COLUMNS = sql`id, account, webhook, event, event_type, event_seq, email,
+  events, event_types, event_seqs, emails, first_seq, requested_at,
+  replay, batch, test, state, state_seq, state_at, next_attempt_at, ended_at, reason,
+  attempts, first_attempt_at, attempt_seq, http_status, error, error_kind, duration_ms`
 
-function upsert (changes: Change[]): Sql {
+function upsert (changes: DeliveryChange[]): Sql {
   return sql`
-    insert into deliveries as old (id, account, webhook, event, event_type, event_seq, email, events, event_types, event_seqs, emails, first_seq, requested_at,
-      replay, batch, test, state, state_seq, state_at, next_attempt_at, ended_at, reason,
-      attempts, first_attempt_at, attempt_seq, http_status, error, error_kind, duration_ms)
-    select id, account, webhook, event, event_type, event_seq, email, events, event_types, event_seqs, emails, first_seq, requested_at,
-      replay, batch, test, state, state_seq, state_at, next_attempt_at, ended_at, reason,
-      attempts, first_attempt_at, attempt_seq, http_status, error, error_kind, duration_ms
-    from ${given('deliveries', changes)}
+    insert into deliveries as old (${COLUMNS})
+    select ${COLUMNS} from ${given('deliveries', changes)}
     order by id
     on conflict (id) do update set
       requested_at = case when excluded.first_seq < old.first_seq then excluded.requested_at else old.requested_at end,
@@ -207,7 +206,8 @@ function upsert (changes: Change[]): Sql {
       error_kind = case when ${LATER_ATTEMPT} then excluded.error_kind else old.error_kind end,
       duration_ms = case when ${LATER_ATTEMPT} then excluded.duration_ms else old.duration_ms end,
       attempt_seq = case when ${LATER_ATTEMPT} then excluded.attempt_seq else old.attempt_seq end,
-      attempts = case when ${LATER_RUN} then excluded.attempts when ${SAME_RUN} then greatest(old.attempts, excluded.attempts) else old.attempts end,
+      attempts = case when ${LATER_RUN} then excluded.attempts
+        when ${SAME_RUN} then greatest(old.attempts, excluded.attempts) else old.attempts end,
       first_attempt_at = case when ${LATER_RUN} then excluded.first_attempt_at
         when ${SAME_RUN} then least(old.first_attempt_at, excluded.first_attempt_at) else old.first_attempt_at end`
 }

@@ -4,12 +4,11 @@ import { all, deleteSome, sql, type Query, type Sql } from '../define.ts'
 import { placeParser, placeText, type Place } from '../place.ts'
 import { DELIVERY_STATES, type DeliveryStateName } from './project.ts'
 
-/** Requests that are shown of one delivery, the last ones; a run of it has 11 at most, and any number of replays may
- *  follow. */
+/** The last requests shown of one delivery: a run has 11 at most, and any number of replays may follow. */
 const ATTEMPTS_MAX = 100
 
-/** A delivery as lists show it. All but what it is and when it was asked for speaks of its last run: the greatest
- *  replay, or the first. */
+/** A delivery as lists show it. Its events and `requestedAt` apart, everything is about its last run: that of the
+ *  greatest replay, or the first. */
 export interface DeliverySummary {
   id: string
   webhook: string
@@ -19,15 +18,15 @@ export interface DeliverySummary {
   test: boolean
   replay: string | null
   state: DeliveryStateName
-  /** When it was first asked for, as far as the log still knows. */
+  /** When it was first requested, as far as the log still has it. */
   requestedAt: Date
   firstAttemptAt: Date | null
   nextAttemptAt: Date | null
   endedAt: Date | null
-  /** Why it was given up without another request. */
+  /** Why it failed without another request. */
   reason: DeliveryFailed['data']['reason'] | null
   attempts: number
-  /** Of the last request; null when there was none. */
+  /** The last request; null when there was none. */
   last: LastAttempt | null
 }
 
@@ -40,20 +39,20 @@ export interface LastAttempt {
 
 /** One HTTP request. */
 export interface DeliveryAttempt extends LastAttempt {
-  /** Its place in WEBHOOKS. */
+  /** Its sequence in WEBHOOKS. */
   seq: number
   replay: string | null
-  /** From 1, anew in each run. */
+  /** From 1 in each run. */
   attempt: number
   at: Date
-  /** The answer's first 4,096 bytes as text. */
+  /** The first 4,096 bytes of the response as text. */
   response: string
   url: string
   headers: Record<string, string>
 }
 
 export interface DeliveryRecord extends DeliverySummary {
-  /** The requests of all its runs, oldest first, when there are very many only the last ones. */
+  /** The requests of all its runs, oldest first; the last 100 at most. */
   tries: DeliveryAttempt[]
 }
 
@@ -63,15 +62,15 @@ export interface DeliveryPage {
   nextCursor: string | null
 }
 
-/** All given ones must hold. */
+/** All that are given must match. */
 export interface DeliveryFilters {
   webhook?: string
   event?: string
   email?: string
   state?: DeliveryStateName
-  /** Why its last request had no answer. */
+  /** Why its last request had no response. */
   errorKind?: ErrorKind
-  /** When it was first asked for: RFC 3339, at or after; before. */
+  /** When it was first requested, RFC 3339: at or after; before. */
   since?: string
   until?: string
 }
@@ -79,11 +78,12 @@ export interface DeliveryFilters {
 export const parsePlace = placeParser('whd_')
 
 const COLUMNS =
-  sql`id, webhook, event, event_type, event_seq, email, events, event_types, event_seqs, emails, batch, test, replay, state, requested_at,
-  first_attempt_at, next_attempt_at, ended_at, reason, attempts, attempt_seq, http_status, error, error_kind, duration_ms`
+  sql`id, webhook, event, event_type, event_seq, email, events, event_types, event_seqs, emails, batch, test, replay,
+  state, requested_at, first_attempt_at, next_attempt_at, ended_at, reason,
+  attempts, attempt_seq, http_status, error, error_kind, duration_ms`
 
-/** A page of an account's deliveries, the newest request first. Stable: a new one comes before the first page, never
- *  into a later one, and a replay does not move what it repeats. `limit` from 1. */
+/** A page of an account's deliveries, the newest first. Stable: a new delivery comes before the first page, never into
+ *  a later one, and a replay does not move a delivery. `limit` from 1. */
 export function listDeliveries (
   { account, filters, limit, cursor }: {
     account: string
@@ -124,7 +124,7 @@ function conditionsOf ({ webhook, errorKind, since, until }: DeliveryFilters, cu
   ]
 }
 
-/** The states side by side, each in the order of its index. */
+/** Reads each state in the order of its index. */
 function byState (account: string, { state }: DeliveryFilters, conditions: Sql[], inOrder: Sql): Sql {
   const states = DELIVERY_STATES.filter(name => state === undefined || name === state)
   return sql`select page.* from unnest(${states}::text[]) as states (name) cross join lateral (
@@ -139,8 +139,8 @@ function byError (account: string, { state }: DeliveryFilters, conditions: Sql[]
   } ${inOrder}`
 }
 
-/** An event has few deliveries, and so has an email: all of them are fetched and then looked through. `offset 0` keeps
- *  the planner from walking a long list in order instead, in the hope of meeting one soon. */
+/** An event or an email has few deliveries: all of them are fetched and then filtered. `offset 0` keeps the planner
+ *  from scanning a long list in order instead. */
 function byContents (account: string, { event, email, state }: DeliveryFilters, conditions: Sql[], inOrder: Sql): Sql {
   const [one, many] = event === undefined
     ? [sql`email = ${email}`, sql`emails @> ${[email]}::text[]`]
@@ -150,7 +150,8 @@ function byContents (account: string, { event, email, state }: DeliveryFilters, 
     : sql`(email = ${email} or emails @> ${[email]}::text[])`
   const filtered = all([sql`account = ${account}`, further, ...stateIs(state), ...conditions])
   return sql`select ${COLUMNS} from (
-      (select * from deliveries where ${one} offset 0) union all (select * from deliveries where ${many} offset 0)) found
+      (select * from deliveries where ${one} offset 0)
+      union all (select * from deliveries where ${many} offset 0)) found
     where ${filtered} ${inOrder}`
 }
 
@@ -167,25 +168,23 @@ export function getDelivery ({ account, id }: { account: string, id: string }): 
 }
 
 const TRIES = sql`(select jsonb_agg(to_jsonb(last) order by seq) from (
-    select * from delivery_attempts where delivery = deliveries.id order by seq desc limit ${ATTEMPTS_MAX}) last) as tries`
+    select * from delivery_attempts where delivery = deliveries.id
+    order by seq desc limit ${ATTEMPTS_MAX}) last) as tries`
 
-/** All that was sent, or is to be, about one email, each with its last requests: the first asked for first, `limit` at
- *  most. */
+/** The deliveries of one email's events, each with its last requests: the first requested first, `limit` at most. */
 export function deliveriesAbout (
   { account, email, limit }: { account: string, email: string, limit: number }
 ): Query<DeliveryRecord[]> {
   return {
     sql: sql`select ${COLUMNS}, ${TRIES} from (
-        (select * from deliveries where email = ${email} offset 0) union all (select * from deliveries where emails @> ${[
-      email
-    ]}::text[] offset 0)) deliveries
+        (select * from deliveries where email = ${email} offset 0)
+        union all (select * from deliveries where emails @> ${[email]}::text[] offset 0)) deliveries
       where account = ${account} order by requested_at, id limit ${limit}`,
     read: rows => rows.map(recordOf)
   }
 }
 
-/** Where in WEBHOOKS the last fact of a delivery's last run lies, with all that is owed; null when the account has none
- *  of that id. */
+/** The sequence in WEBHOOKS of the last fact of a delivery's last run; null when the account has no such delivery. */
 export function deliveryPlace ({ account, id }: { account: string, id: string }): Query<number | null> {
   return {
     sql: sql`select state_seq from deliveries where account = ${account} and id = ${id}`,
@@ -193,7 +192,7 @@ export function deliveryPlace ({ account, id }: { account: string, id: string })
   }
 }
 
-/** A stretch of an endpoint's failures: RFC 3339, from `from` on, before `to`. */
+/** A time span of an endpoint's failures, RFC 3339: at or after `from`, before `to`. */
 export interface FailedRange {
   account: string
   webhook: string
@@ -203,13 +202,13 @@ export interface FailedRange {
 
 export interface FailedDelivery {
   id: string
-  /** Where in WEBHOOKS the fact lies that says so, with all that is owed. */
+  /** The sequence in WEBHOOKS of the fact that says so. */
   stateSeq: number
   endedAt: Date
 }
 
-/** A page of the deliveries that failed then and were not asked for again since, the longest ago first; `after` = the
- *  place of the last one of the page before, which is its `endedAt` and id. */
+/** A page of the deliveries that failed then and have not been replayed since, the longest ago first; `after` = the
+ *  `endedAt` and id of the last one of the page before. */
 export function failedDeliveries (
   range: FailedRange,
   { limit, after }: { limit: number, after: Place | null }
@@ -224,17 +223,18 @@ export function failedDeliveries (
 }
 
 function failedIn ({ account, webhook, from, to }: FailedRange): Sql {
-  return sql`account = ${account} and webhook = ${webhook} and state = 'failed' and ended_at >= ${from}::timestamptz and ended_at < ${to}::timestamptz`
+  return sql`account = ${account} and webhook = ${webhook} and state = 'failed'
+    and ended_at >= ${from}::timestamptz and ended_at < ${to}::timestamptz`
 }
 
-/** Where a delivery stands in its last run. */
+/** The state of a delivery in its last run. */
 export interface DeliveryState {
   delivery: string
   replay: string | null
   state: DeliveryStateName
 }
 
-/** Where deliveries stand, by id. One that is not there is not known to the view yet. */
+/** The states of deliveries by id; one that the projection does not have yet is missing. */
 export function deliveryStates (ids: string[]): Query<Map<string, DeliveryState>> {
   return {
     sql: sql`select id as delivery, nullif(replay, '') as replay, state from deliveries where id = any(${ids}::text[])`,
@@ -242,12 +242,12 @@ export function deliveryStates (ids: string[]): Query<Map<string, DeliveryState>
   }
 }
 
-/** A delivery that something should have happened to by now. */
+/** A delivery that is overdue, or of which nothing is known since it was requested. */
 export interface WaitingDelivery {
   id: string
   webhook: string
   replay: string | null
-  /** Where in WEBHOOKS the last fact of its run lies, with all that is needed to go on. */
+  /** The sequence in WEBHOOKS of its run's last fact, which holds all that is needed to continue. */
   stateSeq: number
   /** When it is to be tried; null = at once. */
   nextAttemptAt: Date | null
@@ -257,8 +257,8 @@ const WAITING =
   sql`id, webhook, nullif(replay, '') as replay, state_seq as "stateSeq", next_attempt_at as "nextAttemptAt"`
 
 /** Deliveries of all accounts whose next attempt was due more than `graceS` seconds ago (below 0: is due within so
- *  many) and of which nothing was heard since: for the reconciler that makes lost schedules again. The longest overdue
- *  first; `after` = the last of the page before. */
+ *  many), for the reconciler that restores lost schedules. The longest overdue first; `after` = the last of the page
+ *  before. */
 export function overdueDeliveries (
   { limit, graceS, after }: { limit: number, graceS: number, after: WaitingDelivery | null }
 ): Query<WaitingDelivery[]> {
@@ -267,13 +267,14 @@ export function overdueDeliveries (
     : sql`and (next_attempt_at, id) > (${after.nextAttemptAt!.toISOString()}::timestamptz, ${after.id})`
   return {
     sql: sql`select ${WAITING} from deliveries
-      where next_attempt_at < now() - make_interval(secs => ${graceS}) ${beyond} order by next_attempt_at, id limit ${limit}`,
+      where next_attempt_at < now() - make_interval(secs => ${graceS}) ${beyond}
+      order by next_attempt_at, id limit ${limit}`,
     read: rows => rows as unknown as WaitingDelivery[]
   }
 }
 
-/** Deliveries of all accounts asked for more than `graceS` seconds ago of which nothing was heard since, in the order
- *  of the log; `after` = the last of the page before. */
+/** Deliveries of all accounts requested more than `graceS` seconds ago without any fact since, in the order of the log;
+ *  `after` = the last of the page before. */
 export function unheardDeliveries (
   { limit, graceS, after }: { limit: number, graceS: number, after: WaitingDelivery | null }
 ): Query<WaitingDelivery[]> {
@@ -286,13 +287,14 @@ export function unheardDeliveries (
   }
 }
 
-/** Takes out of the view what WEBHOOKS no longer holds, as a replay of it would: deliveries, also those that never
- *  ended (nobody can go on with one whose last fact is gone), and requests, whose facts lie before `before`. Each takes
- *  `limit` at most, and none that somebody is just writing; answers how many. */
+/** Deletes deliveries whose last fact lies before `before`, the first sequence that WEBHOOKS still holds: as a rebuild
+ *  would leave them out, ended or not (without its last fact a delivery cannot continue). Deletes `limit` rows at most,
+ *  and none that is being written; reads how many. */
 export function pruneDeliveries ({ before, limit }: { before: number, limit: number }): Query<number> {
   return deleteSome(sql`deliveries`, sql`state_seq < ${before}`, limit)
 }
 
+/** The same for requests. */
 export function pruneAttempts ({ before, limit }: { before: number, limit: number }): Query<number> {
   return deleteSome(sql`delivery_attempts`, sql`seq < ${before}`, limit)
 }

@@ -1,14 +1,14 @@
 import { domainOf } from '#streams/address.ts'
 import { returnPathHost } from '#streams/domain/records.ts'
 import type { Vault } from '#src/base/secret.ts'
-import { composeFor, type Composed, type Content, type Copy } from '#src/content/compose.ts'
+import { composeFor, type Composed, type Content, type MessageCopy } from '#src/content/compose.ts'
 import type { Tokens } from '#src/content/token.ts'
 import { openDkimSigners } from './dkim-signers.ts'
 import type { LiveDirectory } from './directory.ts'
 import type { RecipientRef } from './recipient.ts'
 
 /** Makes the message a recipient gets: tracked, with its ways back, signed for the domain it is from. */
-export type Compose = (ref: RecipientRef, content: Content, copy: Copy) => Composed
+export type Compose = (ref: RecipientRef, content: Content, copy: MessageCopy) => Composed
 
 export interface ComposerOptions {
   directory: LiveDirectory

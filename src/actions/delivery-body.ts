@@ -7,7 +7,7 @@ import type { Bus } from '#src/nats/connect.ts'
 import { loadHistory } from '#src/nats/history.ts'
 import { loadFact } from '#src/nats/load.ts'
 import { factAtLeader } from '#src/nats/lookup.ts'
-import { owedFact } from './replay-page.ts'
+import { owedFact } from './replay-job.ts'
 
 /** Bytes of events that need not be read in the log. */
 export interface KnownBodies {

@@ -8,7 +8,7 @@ import { isUnavailable, type Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/query.ts'
 import { liveSet } from '#src/postgres/table-sets.ts'
 import type { FindDelivery } from './replay.ts'
-import type { FailedPage } from './replay-page.ts'
+import type { FailedPage } from './replay-job.ts'
 
 /** The failed deliveries of an endpoint by the view, page by page; null when it is behind or PostgreSQL does not
  *  answer. Throws the driver's error when it answers with one. */
@@ -19,7 +19,7 @@ export function failedPages (pool: Pool): FailedPage {
     const rows = await ask(pool, failedDeliveries(range, { limit, after: after === '' ? null : parsePlace(after) }))
       .catch(unlessAway)
     return rows?.map(({ id, stateSeq, endedAt }) => ({
-      place: placeText({ at: endedAt.toISOString(), id }),
+      cursor: placeText({ at: endedAt.toISOString(), id }),
       owedSeq: stateSeq
     })) ?? null
   }

@@ -23,7 +23,7 @@ import { loadLast } from '#src/nats/load.ts'
 import { fireNow, schedule } from '#src/nats/schedule.ts'
 import type { Asker } from './services.ts'
 import { causedBy, stamp, type FactCause, type Appenders } from './appenders.ts'
-import { wakeReplays } from './replay-wait.ts'
+import { wakeReplays } from './replay-schedule.ts'
 
 /** An outcome is repeated for so long before its job goes back to the server, which would mean one more request: while
  *  the log is away nothing else can go on anyway. */
@@ -50,7 +50,7 @@ export interface NewMember {
   member: BatchJoined['data']
 }
 
-/** The id of a delivery: the same for the same events and endpoint, however often it is made. */
+/** The id of a delivery: the same for the same events and endpoint, whoever makes it and however often. */
 export function deliveryId (events: ReadonlyArray<{ id: string }>, webhook: string): string {
   const digest = createHash('sha256').update([...events.map(({ id }) => id), webhook].join(' ')).digest('hex')
   return `whd_${BigInt(`0x${digest}`).toString(32).padStart(26, '0').slice(-26)}`
@@ -148,7 +148,12 @@ export function recordAttempt (appenders: Appenders, pending: Pending, data: Att
 
 /** Puts a delivery off without a request, from `firstMs` (when its 24 hours began) to `untilMs`. Throws LogUnavailable.
  */
-export function parkDelivery (appenders: Appenders, pending: Pending, firstMs: number, untilMs: number): Promise<void> {
+export function deferDelivery (
+  appenders: Appenders,
+  pending: Pending,
+  firstMs: number,
+  untilMs: number
+): Promise<void> {
   const held = pending.heldAt === null ? {} : { heldAt: pending.heldAt }
   const data = {
     ...pending.owed,

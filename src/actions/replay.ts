@@ -4,6 +4,7 @@ import type { WebhookEntry } from '#streams/directory.ts'
 import {
   cancelFault,
   disabledFault,
+  newReplay,
   owedIn,
   replayFactIn,
   replayFault,
@@ -23,29 +24,29 @@ import { createLookup, lastAtLeader } from '#src/nats/lookup.ts'
 import { ageMsMax, sequenceBefore } from '#src/nats/pages.ts'
 import type { Asker, Services } from './services.ts'
 import { causedBy, stamp } from './appenders.ts'
-import { endReplay, owedFact, readPage, type FailedPage } from './replay-page.ts'
-import { waitsOf } from './replay-wait.ts'
+import { endReplay, owedFact, readPage, type FailedPage } from './replay-job.ts'
+import { waitsOf } from './replay-schedule.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 import { ownWebhook } from './webhook.ts'
 
 type ReplayServices = Pick<Services, 'appenders' | 'directory'>
 
-/** Nobody holds on to a fact for longer before it is stored. */
+/** A fact is stored so late at most. */
 const LATE_MS = 3_600_000
-/** The newest replays of an endpoint that are looked at; the log keeps them for 30 days. */
+/** The newest replays of an endpoint that are listed; the log keeps them for 30 days. */
 const REPLAYS_SHOWN = 500
-/** Deliveries that are counted at most. */
+/** Deliveries that a dry run counts. */
 const COUNTED_MAX = 100_000
-/** How long a count waits for a view that is behind or away, and when it looks again. */
+/** How long a dry run waits for a projection that is behind or away, and how often it asks. */
 const VIEW_MS = 3000
 const VIEW_WAIT_MS = 200
 
-/** Where in WEBHOOKS a fact of a delivery lies, as the view of deliveries knows it; null when it does not know the
- *  delivery. */
+/** The sequence in WEBHOOKS of a fact of a delivery, by the projection of deliveries; null when the projection does not
+ *  know it. */
 export type FindDelivery = (account: string, delivery: string) => Promise<number | null>
 
-/** Sends one delivery again, whatever became of it: same id, same bytes, its attempts counted from 1 and its 24 hours
- *  begun anew. Throws LogUnavailable, and what `find` throws. */
+/** Replays one delivery, whatever its state: same id, same bytes, its attempts and its 24 hours start again. Throws
+ *  LogUnavailable, and what `find` throws. */
 export async function replayDelivery (
   services: ReplayServices,
   asker: Asker,
@@ -61,23 +62,22 @@ export async function replayDelivery (
   const fault = disabledFault(webhook)
   if (fault !== null) return fault
   const nowMs = services.appenders.clock.nowMs()
-  const again = { ...owed, replay: laterId(nowMs, owed.replay) }
-  const fact = stamp(DeliveryRequested, { ...causedBy(recorded!.fact), correlation: asker.correlation }, again, nowMs)
+  const next = { ...owed, replay: laterId(nowMs, owed.replay) }
+  const fact = stamp(DeliveryRequested, { ...causedBy(recorded!.fact), correlation: asker.correlation }, next, nowMs)
   await services.appenders.webhooks.append([{
     subject: subjects.deliveryReplay(webhookPartitionOf(owed.webhook)),
     fact
   }])
-  return again
+  return next
 }
 
-/** Greater than the id before, whatever that one's clock said: of two replays of one delivery the greater id overrules.
- */
+/** Greater than the id before, whatever its clock said: of two replays of one delivery the greater id overrules. */
 function laterId (nowMs: number, before: string | null): string {
   return newId('rpl', Math.max(nowMs, (idTimeMs(before ?? '') ?? 0) + 1))
 }
 
-/** Has an endpoint's failed deliveries, or all of its events, of a stretch of the past sent again. The webhooks role
- *  does it page by page. `once` = the id it is to have, made by whoever may ask twice: said twice, it happens once.
+/** Requests a replay of an endpoint's failed deliveries, or of all its events, in a span of the past; the webhooks role
+ *  makes its pages. `once` = the replay's id, chosen by a client that may repeat the request: it then begins once.
  *  Throws LogUnavailable, Conflict, or what `isUnanswered` knows. */
 export async function requestReplay (
   services: ReplayServices,
@@ -87,8 +87,8 @@ export async function requestReplay (
   once = ''
 ): Promise<ReplayState | Refusal> {
   return await retryOnConflict(async () => {
-    const said = await lastOf(services, asker, once)
-    if (said !== null) return stateOf(said.fact)
+    const known = await lastOf(services, asker, once)
+    if (known !== null) return stateOf(known.fact)
     const draft = await draftOf(services, asker, webhook, wish, once)
     if (draft instanceof Refusal) return draft
     const { data, nowMs } = draft
@@ -104,12 +104,12 @@ export interface ReplayCount {
   /** More than deliveries where they go out in batches. */
   events: number
   types: Partial<Record<EventType, number>>
-  /** False = there may be more: counting stopped at 100,000 deliveries, or was told to. */
+  /** False = there may be more: counting stopped at 100,000 deliveries, or by the signal. */
   whole: boolean
 }
 
-/** The dry run: what `requestReplay` with this wish would send, read as it would be; nothing changes. Once `enough` is
- *  aborted it answers what it has counted so far. Throws what `isUnanswered` knows. */
+/** The dry run: counts what `requestReplay` with this wish would send, by reading the same pages; nothing changes. Once
+ *  `enough` is aborted it resolves to the count so far. Throws what `isUnanswered` knows. */
 export async function countReplay (
   services: ReplayServices,
   asker: Asker,
@@ -121,25 +121,29 @@ export async function countReplay (
   const draft = await draftOf(services, asker, id, wish)
   if (draft instanceof Refusal) return draft
   const seenSeq = await lastSequence(services.appenders.bus, 'WEBHOOKS')
-  const patient = failed === undefined ? undefined : patiently(failed)
+  const patient = failed === undefined ? undefined : withRetries(failed)
   const count: ReplayCount = { deliveries: 0, events: 0, types: {}, whole: true }
-  // In the largest pages, however few at a time it would then be sent.
-  const quick = { ...draft.webhook, failingSince: null }
-  for (let { place } = draft.data; count.deliveries < COUNTED_MAX && enough?.aborted !== true;) {
-    const page = await readPage(services.appenders, quick, { ...draft.data, place, pace: PACE_MAX }, patient, seenSeq)
+  // In the largest pages, whatever the pace.
+  const webhook = { ...draft.webhook, failingSince: null }
+  const replay = { ...draft.data, pace: PACE_MAX }
+  while (count.deliveries < COUNTED_MAX && enough?.aborted !== true) {
+    const page = await readPage(services.appenders, webhook, replay, patient, seenSeq)
     if (page === null) {
-      return new Refusal('view_behind', 'The log of deliveries cannot be read now: is PostgreSQL there?')
+      return new Refusal(
+        'projection_behind',
+        'The log of deliveries cannot be read now: PostgreSQL may be unavailable.'
+      )
     }
     for (const { owed } of page.deliveries) add(count, owed)
     if (page.ended) return count
-    place = page.at
+    replay.cursor = page.cursor
   }
   return { ...count, whole: false }
 }
 
-/** Asks until there is an answer, and gives up after so long, also on one that is still to come: a server that is away
- *  takes its time with each. */
-function patiently (failed: FailedPage): FailedPage {
+/** Repeats the query while the projection is behind, and gives up after VIEW_MS, also on a query under way: PostgreSQL
+ *  may take long to fail. */
+function withRetries (failed: FailedPage): FailedPage {
   return async query => {
     const answered = new AbortController()
     const late = sleep(VIEW_MS, answered.signal).then(() => null)
@@ -161,7 +165,7 @@ function add (count: ReplayCount, { events }: Owed): void {
   for (const { type } of events) count.types[type] = (count.types[type] ?? 0) + 1
 }
 
-interface Draft {
+interface ReplayDraft {
   webhook: WebhookEntry
   data: Replay
   nowMs: number
@@ -173,7 +177,7 @@ async function draftOf (
   id: string,
   wish: ReplayWish,
   once = ''
-): Promise<Draft | Refusal> {
+): Promise<ReplayDraft | Refusal> {
   const webhook = ownWebhook(services, asker, id)
   if (webhook instanceof Refusal) return webhook
   const { bus, clock } = services.appenders
@@ -186,24 +190,15 @@ async function draftOf (
   if (fault !== null) return fault
   const through = what === 'failed' ? 0 : await sequenceBefore(bus, 'EMAILS', toMs + LATE_MS)
   const newest = replays[0]?.replay ?? null
-  // An id that was made before others of this endpoint, or by a clock that is ahead, would be out of order.
+  // An id made before others of this endpoint, or by a clock that is ahead, would be out of order.
   const inOrder = once.startsWith('rpl_') && once > (newest ?? '') && (idTimeMs(once) ?? Infinity) <= nowMs
-  const data = {
-    replay: inOrder ? once : laterId(nowMs, newest),
-    webhook: id,
-    what,
-    from: timestamp(fromMs),
-    to: timestamp(toMs),
-    through,
-    pace,
-    place: '',
-    made: 0
-  }
+  const replay = inOrder ? once : laterId(nowMs, newest)
+  const data = newReplay({ replay, webhook: id, what, from: timestamp(fromMs), to: timestamp(toMs), through, pace })
   return { webhook, data, nowMs }
 }
 
-/** Ends a replay that is under way: no further page is made of it; what it has asked for already still goes out. Said
- *  twice, it happens once. Throws LogUnavailable, Conflict, or what `isUnanswered` knows. */
+/** Ends a replay that is under way: no further page is made; deliveries already requested still go out. Safe to repeat.
+ *  Throws LogUnavailable, Conflict, or what `isUnanswered` knows. */
 export async function cancelReplay (
   services: Pick<Services, 'appenders'>,
   asker: Asker,
@@ -216,13 +211,13 @@ export async function cancelReplay (
     const fault = cancelFault(before)
     if (fault !== null) return fault
     if (before.state === 'canceled') return before
-    const ended = await endReplay(services.appenders, { ...recorded, subject: '' }, 'canceled')
-    if (ended === null) throw new Conflict(`${replay} has come further`)
+    const ended = await endReplay(services.appenders, recorded, 'canceled')
+    if (ended === null) throw new Conflict(`${replay} has made another page`)
     return stateOf(ended)
   })
 }
 
-/** Whatever the endpoint: there are few subjects of replays. */
+/** The replay's last fact, whatever its endpoint: there are few subjects of replays. */
 async function lastOf (
   { appenders }: Pick<Services, 'appenders'>,
   { account }: Asker,

@@ -2,7 +2,8 @@ import { hostname } from 'node:os'
 import type { Config } from '#src/base/config.ts'
 import { DnsUnavailable, openDns, type ReverseDns } from '#src/dns/resolve.ts'
 import { openCertificate } from '#src/servers/inbound-smtp/certificate.ts'
-import { HostTrouble, openSession, quitSession, SMTP_TIMEOUTS } from '#src/workers/sender/session.ts'
+import { HostFailure } from '#src/workers/sender/errors.ts'
+import { openSession, quitSession, SMTP_TIMEOUTS } from '#src/workers/sender/session.ts'
 import { parseTarget } from '#src/workers/sender/target.ts'
 import { oneLine } from './text.ts'
 
@@ -67,7 +68,7 @@ async function examineRelay (url: string, name: string): Promise<Finding> {
   } catch (error) {
     return {
       ok: false,
-      says: error instanceof HostTrouble ? oneLine(`${error.host}: ${error.message}`) : (error as Error).message
+      says: error instanceof HostFailure ? oneLine(`${error.host}: ${error.message}`) : (error as Error).message
     }
   }
 }

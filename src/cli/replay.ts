@@ -10,7 +10,7 @@ import type { Bus } from '#src/nats/connect.ts'
 import { follow } from '#src/nats/follow.ts'
 import { lastSequenceUnder } from '#src/nats/load.ts'
 import { sequenceBefore } from '#src/nats/pages.ts'
-import { createPoster, type Answer } from '#src/workers/webhooks/post.ts'
+import { createPoster, type PostResult } from '#src/workers/webhooks/post.ts'
 import { signatureHeaders, signingKeys } from '#src/workers/webhooks/sign.ts'
 import { readArgs, usageError, type Command } from './command.ts'
 import { openBus, seekAccount } from './open-services.ts'
@@ -149,10 +149,20 @@ async function* events (bus: Bus, { account, fromMs, types, goOn }: Run, signal:
   }
 }
 
-function jsonOf ({ id, time }: AnyFact, type: string, email: string, { status, error, durationMs }: Answer): string {
+function jsonOf (
+  { id, time }: AnyFact,
+  type: string,
+  email: string,
+  { status, error, durationMs }: PostResult
+): string {
   return JSON.stringify({ event: id, type, email, created_at: time, status, error, duration_ms: durationMs })
 }
 
-function lineOf ({ id, time }: AnyFact, type: string, email: string, { status, error, durationMs }: Answer): string {
+function lineOf (
+  { id, time }: AnyFact,
+  type: string,
+  email: string,
+  { status, error, durationMs }: PostResult
+): string {
   return [time, type.padEnd(TYPE_WIDTH), id, email, status ?? oneLine(error ?? ''), `${durationMs} ms`].join('  ')
 }

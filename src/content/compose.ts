@@ -9,8 +9,8 @@ import { CLICK_URL_MAX, type Pointer, type Tokens } from './token.ts'
 
 export type Content = NonNullable<EmailRequested['data']['content']>
 
-/** What tells one copy from another, and a second copy from its first. */
-export interface Copy {
+/** What differs between copies, and is the same in a second copy. */
+export interface MessageCopy {
   /** With its angle brackets. */
   messageId: string
   /** RFC 3339. */
@@ -22,7 +22,7 @@ export interface Outfit {
   tokens: Tokens
   /** Origin of tracking and unsubscribe links. */
   trackingUrl: string
-  /** Host of the return path; null = bounces go to whoever the mail is from. */
+  /** Host of the return path; null = bounces go to the From address. */
   returnPathHost: string | null
   signers: readonly DkimSigner[]
 }
@@ -36,8 +36,7 @@ export interface Composed {
   utf8: boolean
 }
 
-/** Stands for the recipient's own unsubscribe page wherever a body has it; for nothing in mail that nobody can
- *  unsubscribe from. */
+/** Stands for the recipient's own unsubscribe page wherever a body has it; empty in mail without unsubscription. */
 const UNSUBSCRIBE_URL = '%unsubscribe_url%'
 
 /** The message for one recipient of the request at `pointer`, signed. A pure function of its input. */
@@ -45,7 +44,7 @@ export function composeFor (
   request: EmailRequested['data'],
   pointer: Pointer,
   content: Content,
-  copy: Copy,
+  copy: MessageCopy,
   outfit: Outfit
 ): Composed {
   const { from, recipients, replyTo, subject, headers, attachments } = request
@@ -57,7 +56,7 @@ export function composeFor (
     ...copy,
     ...bodies(request, pointer, content, outfit),
     from,
-    // Nobody else is shown that there was one.
+    // Other recipients do not see that there was one.
     recipients: recipients.filter(({ address }) => !isErased(address)),
     replyTo,
     subject,
@@ -77,7 +76,7 @@ function bodies (
   outfit: Outfit
 ): { html: string | null, text: string | null } {
   const { html } = content
-  // Made from what the sender wrote: nobody reads a tracking link. What was made of one html serves all its recipients,
+  // Made from the sender's html: plain text has no tracking links. What was made of one html serves all its recipients,
   // so what differs comes last.
   const text = content.text ?? (html === null ? null : textFromHtml(html) || null)
   const personal = (body: string | null) => body === null ? null : withUnsubscribeUrl(body, request, pointer, outfit)
@@ -129,7 +128,7 @@ function ourHeaders (
       : []),
     { name: 'Feedback-ID', value: `${key}:jetpost` },
     ...(host === null ? [] : [{ name: 'CFBL-Address', value: `fbl@${host}; report=arf` }]),
-    // Whatever comes back with our headers in it can prove what it is about.
+    // A report that returns our headers can prove which mail it is about.
     { name: 'CFBL-Feedback-ID', value: returnToken }
   ]
   const own = new Set(headers.map(({ name }) => name.toLowerCase()))

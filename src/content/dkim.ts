@@ -9,8 +9,8 @@ export interface DkimSigner {
   key: KeyObject
 }
 
-/** Named once more than they occur, also where they do not: who adds one on the way breaks the signature, in place of
- *  putting his own before the reader's eyes. Source: RFC 6376 8.15. */
+/** Named once more than they occur, also where they do not: an added one breaks the signature instead of replacing the
+ *  signed one in the reader's view. Source: RFC 6376 8.15. */
 const SEALED = [
   'From',
   'To',
@@ -23,7 +23,7 @@ const SEALED = [
   'List-Unsubscribe',
   'List-Unsubscribe-Post'
 ]
-/** Signed where they stand. A sender's own (X-…) are not: relays rewrite them, and nobody decides by them.
+/** Signed where they stand. A sender's own (X-…) are not: relays rewrite them, and no receiver decides by them.
  *  Source: RFC 6376 5.4.1, RFC 8058 4, RFC 9477 3.1. */
 const SIGNED = [
   'Message-ID',

@@ -15,7 +15,7 @@ const PARAMETER_MAX = 60
 
 /** The headers of a file's part, each with its CRLF. A name of printable ASCII stands in one piece, however long: many
  *  readers cannot put one together. Any other stands in both forms that are read: RFC 2231 in Content-Disposition, as
- *  it should be, and encoded-words in Content-Type, which no standard allows, for Outlook and whoever else knows only
+ *  it should be, and encoded-words in Content-Type, which no standard allows, for Outlook and others that know only
  *  those. */
 export function fileHead (
   { filename, contentType, contentId }: MessageFile,

@@ -15,7 +15,7 @@ export type Document = Tree.Document
 const LENGTH_MAX = 512 * 1024
 /** As deep as browsers go. */
 const DEPTH_MAX = 512
-/** Unclosed formatting is made anew in each paragraph: without a bound a small source could fill the memory. */
+/** Unclosed formatting is repeated in each paragraph: without a bound a small source could fill the memory. */
 const ELEMENTS_MAX = 200_000
 /** Nodes that had to be stepped over to put another in its place. */
 const STEPS_MAX = 50_000_000

@@ -108,7 +108,7 @@ function makePlan (html: string): TrackingPlan {
   }
 }
 
-/** `at` tells one link from another; `place` is null for those left alone. */
+/** `at` identifies a link; `place` is null for links that stay as they are. */
 function linkOf (html: string, element: Element): { at: number, url: string, place: TrackableLink | null } | null {
   if (element.tagName !== 'a' && element.tagName !== 'area') return null
   const value = attribute(element, 'href')
@@ -144,7 +144,8 @@ function placeOf (html: string, element: Element, url: string): TrackableLink | 
   return quote === undefined ? null : { url, start: HREF.lastIndex, end: endOffset - quote.length, quote }
 }
 
-/** What lives on in the next paragraph when nobody closes it. Source: html.spec.whatwg.org 13.2.4.2, "Formatting". */
+/** Elements that continue in the next paragraph when not closed. Source: html.spec.whatwg.org 13.2.4.2, "Formatting".
+ */
 const FORMATTING = new Set([
   'a',
   'b',
@@ -161,7 +162,7 @@ const FORMATTING = new Set([
   'tt',
   'u'
 ])
-/** How many places are tried in an html that makes trouble; each costs reading it once more. */
+/** How many places are tried in difficult html; each costs reading it once more. */
 const PLACES_MAX = 6
 
 /** Before the body's end tag, or at the end, as long as nothing else changes by it: text may be open there that would

@@ -5,7 +5,7 @@ const ENTRY_SIZE = 200
 
 /** `make`, remembering what it made of which text, since one body goes to many. `sizeOf` tells a result's size in
  *  characters or so; all together take at most `sizeMax`, beside the last text itself; the least lately asked for go
- *  first. `make` must be pure, and nobody may change what it gives. */
+ *  first. `make` must be pure, and its results must not be changed. */
 export function remembered<Made> (
   make: (text: string) => Made,
   sizeOf: (made: Made) => number,

@@ -6,11 +6,11 @@ import { fileHead, type MessageFile } from './file-head.ts'
 import { addressHeader, ownHeader, textHeader } from './headers.ts'
 import { base64Lines, encodeText } from './transfer.ts'
 
-/** Goes up whenever the same input would make other bytes: claims keep it, so that a copy can be told from its first.
- */
+/** Goes up whenever the same input would make other bytes: claims store it, so that a copy can be compared with the
+ *  first. */
 export const RENDERER = '4'
 
-export interface Message {
+export interface MimeMessage {
   /** With its angle brackets. */
   messageId: string
   /** RFC 3339. */
@@ -46,7 +46,7 @@ export function isBeyondAscii (address: string): boolean {
  *  images…)), files…), where what would hold one part is that part. What has a `contentId` goes beside the html, and as
  *  a file when there is none. The bytes are a pure function of the input. Headers are ASCII unless `utf8` lets an
  *  address stand as it is. */
-export function composeMessage (message: Message): Buffer {
+export function composeMessage (message: MimeMessage): Buffer {
   const { html, text, attachments, messageId } = message
   // A text beside the html would be shown as one more body.
   const isImage = ({ contentId, contentType }: MessageFile) =>
@@ -60,7 +60,7 @@ export function composeMessage (message: Message): Buffer {
 }
 
 function envelopeHeaders (
-  { messageId, date, from, recipients, replyTo, subject, headers, utf8 = false }: Message
+  { messageId, date, from, recipients, replyTo, subject, headers, utf8 = false }: MimeMessage
 ): string {
   const shown = recipients.map(recipient => ({ ...recipient, hidden: !utf8 && isBeyondAscii(recipient.address) }))
   const to = shown.filter(({ kind }) => kind === 'to')

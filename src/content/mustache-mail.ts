@@ -1,13 +1,13 @@
 import type { FieldFault } from '#streams/define.ts'
 import { fillVariables, type TemplateBody, type VariableFault } from '#streams/template/decide.ts'
-import { MustacheError, newRenderBudget, parse, render, type RenderOptions, type Template } from './mustache.ts'
+import { MustacheError, newRenderBudget, parse, render, type RenderOptions, type ParsedTemplate } from './mustache.ts'
 
 const PARTS = ['subject', 'html', 'text'] as const
 
 type Parts<T> = Record<typeof PARTS[number], T>
 
 /** A template of mail, read; null where it has no such part. */
-export interface MailTemplate extends Parts<Template | null> {
+export interface MailTemplate extends Parts<ParsedTemplate | null> {
   variables: TemplateBody['variables']
 }
 
@@ -59,7 +59,7 @@ function isLayout ({ html, text }: Pick<MailTemplate, 'html' | 'text'>): boolean
   return bodies.length > 0 && bodies.every(holdsContent)
 }
 
-function holdsContent (template: Template): boolean {
+function holdsContent (template: ParsedTemplate): boolean {
   return template.some(node =>
     (node.kind === 'value' && node.raw && node.name.join('.') === 'content') ||
     (node.kind === 'section' && holdsContent(node.body))

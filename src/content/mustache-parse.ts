@@ -22,14 +22,14 @@ export type Node =
   | { kind: 'partial', name: string, indent: string | null }
 
 /** A template that has been read. */
-export type Template = readonly Node[]
+export type ParsedTemplate = readonly Node[]
 
 /** What a node, and a part of its name, take of memory, in bytes. */
 const NODE_BYTES = 200
 const PART_BYTES = 40
 
 /** About how much memory a template takes beside its source, in bytes; not less than it does. */
-export function weightOf (template: Template): number {
+export function weightOf (template: ParsedTemplate): number {
   return template.reduce((sum, node) => {
     const parts = node.kind === 'value' || node.kind === 'section' ? node.name.length : 0
     return sum + NODE_BYTES + parts * PART_BYTES + (node.kind === 'section' ? weightOf(node.body) : 0)
@@ -73,7 +73,7 @@ interface Scan {
 
 /** Reads a template in time linear in its length. Throws MustacheError with the line. Source: mustache(5),
  *  github.com/mustache/spec 1.4, the core modules. */
-export function parse (source: string): Template {
+export function parse (source: string): ParsedTemplate {
   const root: Node[] = []
   const scan: Scan = { source, pos: 0, lineStart: 0, open: '{{', close: '}}', body: root, sections: [] }
   for (let at = source.indexOf('{{'); at !== -1; at = source.indexOf(scan.open, scan.pos)) readTag(scan, at)

@@ -1,6 +1,6 @@
-import { DEPTH_MAX, MustacheError, type Name, type Node, type Template } from './mustache-parse.ts'
+import { DEPTH_MAX, MustacheError, type Name, type Node, type ParsedTemplate } from './mustache-parse.ts'
 
-export { MustacheError, parse, weightOf, type Template } from './mustache-parse.ts'
+export { MustacheError, parse, weightOf, type ParsedTemplate } from './mustache-parse.ts'
 
 /** Nodes rendered, values looked at: some ten milliseconds' worth. */
 const STEPS_MAX = 1_000_000
@@ -24,8 +24,8 @@ export interface RenderOptions {
   /** How `{{name}}` is put in; `{{{name}}}` is put in as it is. */
   escape: 'html' | 'none'
   /** What `{{>name}}` stands for. */
-  partials?: ReadonlyMap<string, Template>
-  /** Told the name of each value that is to be put in and that nobody gave; of a partial with its `>`. */
+  partials?: ReadonlyMap<string, ParsedTemplate>
+  /** Called with the name of each value that is used but was not given; of a partial with its `>`. */
   onMiss?: (name: string) => void
   /** Shared with the other renders of a request; left out, a new one. */
   budget?: RenderBudget
@@ -48,7 +48,7 @@ interface Run extends Required<RenderOptions> {
  *  200 levels, 2 MB or the budget. Source: github.com/mustache/spec 1.4, the core modules: no lambdas, no dynamic
  *  names, no inheritance. */
 export function render (
-  template: Template,
+  template: ParsedTemplate,
   data: unknown,
   { escape, partials = new Map(), onMiss = () => {}, budget = newRenderBudget() }: RenderOptions
 ): string {
@@ -57,7 +57,7 @@ export function render (
   return run.out
 }
 
-function walk (run: Run, nodes: Template, frame: Frame, indent: string, depth: number): void {
+function walk (run: Run, nodes: ParsedTemplate, frame: Frame, indent: string, depth: number): void {
   if (depth > DEPTH_MAX) throw new MustacheError('too_deep', `Sections and partials are nested over ${DEPTH_MAX} deep.`)
   for (const node of nodes) {
     step(run)
@@ -154,8 +154,8 @@ function walkPartial (
   walk(run, partial, frame, own === null ? '' : indent + own, depth + 1)
 }
 
-/** The first part is looked for from the innermost value outward, the others only in what it names; undefined when
- *  nobody has it. */
+/** The first part is searched from the innermost value outward, the others only in what it names; undefined when it is
+ *  in none. */
 function lookUp (run: Run, [first, ...rest]: Name, frame: Frame): unknown {
   if (first === undefined) return frame.value
   let holder: Frame | null = frame

@@ -3,7 +3,8 @@ import PostalMime, { type Email } from 'postal-mime'
 /** What is left of a mail that cannot be read. */
 export const UNREADABLE: Email = { headers: [], headerLines: [], attachments: [] }
 
-/** A mail by anybody: UNREADABLE where its headers are too long for a reader, or its parts too deep in one another. */
+/** A mail that anybody may have written: UNREADABLE where its headers are too long for a reader, or its parts too deep
+ *  in one another. */
 export async function readMail (raw: Uint8Array): Promise<Email> {
   return await PostalMime.parse(raw).catch(() => UNREADABLE)
 }

@@ -16,7 +16,7 @@ const KEPT_MAX = 16 * 1024 * 1024
 const LINE_MAX = 80
 /** Longest row of a table that stands in one line, in characters. */
 const ROW_MAX = 120
-/** Nodes of a cell that are looked at to tell. */
+/** Nodes of a cell that are read to find out. */
 const CELL_NODES_MAX = 40
 
 /** What an html says, for text/plain beside it: links as `text [url]`, images by their alt, rows of short cells in one
@@ -62,7 +62,7 @@ function placeOfLast (html: string): number {
   return count < TAGS_MAX ? LENGTH_MAX : Math.min(tag.lastIndex - 2, LENGTH_MAX)
 }
 
-/** Without spaces that only hold a layout open, and characters that are to be seen by nobody. */
+/** Without spaces that only hold a layout open, and invisible characters. */
 function tidy (text: string): string {
   const shown = text.toWellFormed().replaceAll(/\u00ad|\u034f|\ufeff/g, '').replaceAll(/[\u00a0\u2007\u202f]/g, ' ')
   const lines = shown.replaceAll(/(?<=[ \n]|^)[\u200b-\u200d]+(?=[ \n]|$)/g, '').split('\n')

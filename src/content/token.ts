@@ -7,12 +7,12 @@ export interface Pointer {
   request: number
 }
 
-/** What a token lets its holder do; one for one thing is none for another, since who forwards a mail hands on its
- *  links. */
+/** What a token lets its holder do; one for one thing is none for another, since a forwarded mail hands on its links.
+ */
 export type TokenUse = 'return' | 'unsubscribe' | 'open'
 
 /** Makes and reads what stands in the mail we send for whatever comes back: which recipient it was, and that we wrote
- *  it. Nobody else can make one. */
+ *  it. Only the holder of the secret can make one. */
 export interface Tokens {
   /** 54 characters, lower-case letters and digits: with a prefix it is a local part (64 octets, RFC 5321 4.5.3.1.1). */
   mint(use: TokenUse, pointer: Pointer): string

@@ -4,17 +4,16 @@ import { isIP, type LookupFunction } from 'node:net'
 import { buildConnector } from 'undici'
 import { asError } from '#src/base/errors.ts'
 
-/** The address may not be called. Says why in words for the owner of the endpoint. */
+/** The address must not be called; the message is for the owner of the endpoint. */
 export class TargetRefused extends Error {
   override name = 'TargetRefused'
 }
 
 const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
-/** `::8.8.8.8`, as resolvers write it, is read by ipaddr.js as if it were mapped; it is an IPv6 address of nobody.
+/** `::8.8.8.8`, as resolvers write it, is read by ipaddr.js as if it were mapped; it is an unassigned IPv6 address.
  *  Source: RFC 4291 2.5.5.1. */
 const COMPATIBLE = /^::[\d.]+$/
-/** Where Azure's hosts tell their guests about themselves, keys included: an address like any other, that only they can
- *  call. */
+/** Azure's hosts serve metadata here, keys included: a public address that only their guests can call. */
 const AZURE_HOST = '168.63.129.16'
 
 /** True for an address of the public internet. Everything special is not: private, loopback, link-local, CGNAT,
@@ -46,7 +45,7 @@ export interface ConnectorOptions {
 }
 
 /** Makes connections for undici and checks where they go: after DNS, at the moment of connecting, and to the very
- *  addresses that were checked, so that a name cannot change its mind in between. `allowPrivate` lets every address
+ *  addresses that were checked, so that a name cannot change in between. `allowPrivate` lets every address
  *  pass. */
 export function createConnector (
   allowPrivate: boolean,
@@ -82,12 +81,12 @@ export function createConnector (
 /** An IPv6 literal without its brackets. */
 const bare = (hostname: string) => hostname.replace(/^\[(.*)\]$/, '$1')
 
-/** Names that lead nowhere but into the own net. Source: RFC 6761 6.3, RFC 6762 3, RFC 8375; ICANN keeps `internal` for
+/** Names of private networks. Source: RFC 6761 6.3, RFC 6762 3, RFC 8375; ICANN keeps `internal` for
  *  it. */
 const PRIVATE_NAME = /(^|\.)(localhost|local|internal|home\.arpa)$/i
 
-/** Why a URL's host may not be called as it is written, or null; nothing is looked up. Dots at its end, however many,
- *  say nothing: what a resolver makes of two is its own affair. */
+/** Why a URL's host may not be called as it is written, or null; without DNS. Dots at its end make no difference,
+ *  however many: resolvers treat two differently. */
 export function literalFault (written: string): string | null {
   const host = bare(written).replace(/\.+$/, '')
   if (isIP(host) !== 0) return isPublic(host) ? null : `${host} is not a public address`
@@ -106,8 +105,8 @@ export async function hostFault (hostname: string, resolve: Resolve = createReso
 
 export type Resolve = (host: string) => Promise<LookupAddress[]>
 
-/** Names with a dot are asked of DNS without blocking a thread; the rest, and what DNS does not know (the hosts file
- *  does), of the system. `server` = `host:port` of a resolver, or null for the system's. */
+/** Names with a dot are queried in DNS without blocking a thread; the rest, and what DNS does not know (the hosts file
+ *  does), in the system. `server` = `host:port` of a resolver, or null for the system's. */
 export function createResolver (server: string | null = null): Resolve {
   const resolver = new dns.Resolver({ timeout: 2000, tries: 2 })
   if (server !== null) resolver.setServers([server])
@@ -129,7 +128,7 @@ export function createResolver (server: string | null = null): Resolve {
     try {
       return await dns.lookup(host, { all: true })
     } finally {
-      // Handed on, not given back: else a newcomer could take it before the one who waited.
+      // The slot is handed on: otherwise a new call could take it before a waiting one.
       const next = waiting.shift()
       if (next === undefined) looking--
       else next()

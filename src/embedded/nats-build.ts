@@ -6,7 +6,8 @@ import { lastLine, run } from './run-command.ts'
 
 const MODULE = 'github.com/nats-io/nats-server/v2'
 const BUILD_MS = 600_000
-const GO_MS = 5_000
+/** Far more than it takes, for a machine that is busy. */
+const GO_MS = 30_000
 const SAY_EVERY_MS = 5_000
 
 /** Builds nats-server with the Go on this machine and answers the binary's path, or null (after a line that says why,

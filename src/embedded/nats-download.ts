@@ -11,7 +11,7 @@ const UNPACK_MS = 60_000
 const ARCHITECTURES: Record<string, string> = { x64: 'amd64', arm64: 'arm64', arm: 'arm7', ia32: '386', s390x: 's390x' }
 
 export interface NatsOrder {
-  /** An empty folder to work in. */
+  /** To work in; it may hold what another source left. */
   folder: string
   version: string
   say: (line: string) => void
@@ -35,7 +35,7 @@ export async function downloadNatsServer ({ folder, version, say, signal }: Nats
     check(archive, sums.toString('utf8'), `${name}.tar.gz`)
     return await unpack(archive, folder, name, signal)
   } catch (error) {
-    if (!signal.aborted) say(`nats-server could not be downloaded: ${asError(error).message}`)
+    if (!signal.aborted) say(`nats-server could not be downloaded from github.com: ${asError(error).message}`)
     return null
   }
 }

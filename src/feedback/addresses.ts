@@ -1,11 +1,18 @@
 /** What may stand around an address: anything that no address holds. Apostrophes quote, or belong to a word before:
  *  only an Irish name may have one, or what a bracket shuts in. */
-const ADDRESS =
-  /(?:[^\s<>()[\]{}"',;:@\\`|\u3000-\u303f\uff00-\uffef]|(?<=\b[oO]|<[\w.]{1,30})'(?=\p{L})){1,64}@(?:[\p{L}\p{N}_-]{1,63}\.){0,8}[\p{L}\p{N}_-]{1,63}/gu
+const LOCAL_PART = /(?:[^\s<>()[\]{}"',;:@\\`|\u3000-\u303f\uff00-\uffef]|(?<=\b[oO]|<[\w.]{1,30})'(?=\p{L})){1,64}/u
+const LABEL = /[\p{L}\p{N}_-]{1,63}/u
+const ADDRESS = new RegExp(`${LOCAL_PART.source}@(?:${LABEL.source}\\.){0,8}${LABEL.source}`, 'gu')
 
 /** Names that receive no mail of ours, but send reports or stand in for an address withheld. */
-const STAND_INS =
-  /^(?:mailer-daemon|mail-daemon|postmaster|redacted|undisclosed|unknown|hidden|removed|x{3,}|\*+)(?:[.+_-].*)?@|@(?:redacted|removed|x{3,}|hidden)\b|=?redacted/i
+const STAND_INS = new RegExp(
+  [
+    /^(?:mailer-daemon|mail-daemon|postmaster|redacted|undisclosed|unknown|hidden|removed|x{3,}|\*+)(?:[.+_-].*)?@/,
+    /@(?:redacted|removed|x{3,}|hidden)\b/,
+    /=?redacted/
+  ].map(pattern => pattern.source).join('|'),
+  'i'
+)
 
 /** Addresses in a text in their order, each once, lower-case domains. Linear. */
 export function addressesIn (text: string, max = 50): string[] {
@@ -29,7 +36,7 @@ export function addressOf (value: string): string | null {
   return quoted !== undefined && !/\p{C}/u.test(quoted) ? quoted : addressesIn(unrelayed(bare))[0] ?? null
 }
 
-/** Whether it stands for nobody, or for the server itself. */
+/** Whether it is a placeholder, or the server itself. */
 export function isStandIn (address: string): boolean {
   return STAND_INS.test(address)
 }

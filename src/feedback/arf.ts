@@ -1,5 +1,5 @@
 import { addressesIn, isStandIn } from './addresses.ts'
-import { fieldOf, fieldsOf, readFields, type Field } from './entity.ts'
+import { fieldOf, fieldsOf, readFields, type HeaderField } from './entity.ts'
 
 /** A feedback report, as stated. */
 export interface Feedback {
@@ -7,7 +7,7 @@ export interface Feedback {
   type: string
   kind: 'complaint' | 'unsubscribe' | 'none'
   addresses: string[]
-  fields: Field[]
+  fields: HeaderField[]
 }
 
 /** What a reader of mail can do against the sender. The rest are about servers, or in the sender's favour. */
@@ -74,7 +74,8 @@ const COMPLAINT_SUBJECTS = new RegExp(
 )
 const COMPLAINT_WORDS = new RegExp(
   [
-    '(?:report|flag|mark|submitt)\\w{0,8} (?:[^\\s.]{1,20} ){0,4}(?:as |for )?(?:being )?(?:spam|junk|abus|unsolicited)',
+    '(?:report|flag|mark|submitt)\\w{0,8} (?:[^\\s.]{1,20} ){0,4}(?:as |for )?(?:being )?' +
+    '(?:spam|junk|abus|unsolicited)',
     'abuse report',
     'spam (?:report|complaint)',
     'complain(?:ed|t) (?:about|from|regarding)',
@@ -91,7 +92,7 @@ const COMPLAINT_WORDS = new RegExp(
 
 /** The report a part states, or null when it states none; `declared` = its type says that it does.
  *  Source: RFC 5965, 6430 (not-spam), 6591 (auth-failure), and the drafts before them. */
-export function readFeedback (text: string, returned: Field[], declared: boolean): Feedback | null {
+export function readFeedback (text: string, returned: HeaderField[], declared: boolean): Feedback | null {
   if (!declared && !STATED.test(text)) return null
   // Blank lines and greetings among the fields are forgiven.
   const lines = text.split('\n', LINES_MAX).filter(line => /^(?:[ \t]+\S|[\w-]{1,60}[ \t]*:)/.test(line))
@@ -104,8 +105,8 @@ export function readFeedback (text: string, returned: Field[], declared: boolean
 /** A complaint without a report part: marked as such, or known by three of four: who forwards it, what the subject
  *  says, what the text says, and what is given back. */
 export function readForwardedComplaint (
-  top: Field[],
-  returned: Field[],
+  top: HeaderField[],
+  returned: HeaderField[],
   { head, hasCopy }: { head: string, hasCopy: boolean }
 ): Feedback | null {
   const marked = [...fieldsOf(returned, 'x-hmxmroriginalrecipient'), ...fieldsOf(top, 'x-hmxmroriginalrecipient')]
@@ -114,7 +115,7 @@ export function readForwardedComplaint (
   return { type: 'abuse', kind: 'complaint', addresses: complainants(marked, returned), fields: [] }
 }
 
-function isForwardedBy (top: Field[], head: string, hasCopy: boolean): boolean {
+function isForwardedBy (top: HeaderField[], head: string, hasCopy: boolean): boolean {
   if (!SERVICES.test(fieldOf(top, 'from') ?? '')) return false
   const signs = [
     COMPLAINT_SUBJECTS.test(fieldOf(top, 'subject')?.slice(0, 300) ?? ''),
@@ -125,12 +126,12 @@ function isForwardedBy (top: Field[], head: string, hasCopy: boolean): boolean {
 }
 
 /** A type of another's invention says nothing that we could act upon. */
-function kindOf (type: string, fields: Field[]): Feedback['kind'] {
+function kindOf (type: string, fields: HeaderField[]): Feedback['kind'] {
   return fieldsOf(fields, 'auth-failure').length > 0 ? 'none' : KINDS[type] ?? 'none'
 }
 
 /** Reporters like to withhold the address; the returned header may still show it. */
-function complainants (stated: string[], returned: Field[]): string[] {
+function complainants (stated: string[], returned: HeaderField[]): string[] {
   const traces = fieldsOf(returned, 'x-original-to', 'delivered-to', 'envelope-to', 'x-envelope-to', 'x-rcpt-to')
   const sources = [stated, fieldsOf(returned, 'x-hmxmroriginalrecipient'), traces, fieldsOf(returned, 'to')]
   for (const source of sources) {

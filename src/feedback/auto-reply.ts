@@ -1,4 +1,5 @@
-import { fieldOf, fieldsOf, type Field } from './entity.ts'
+import { fieldOf, fieldsOf, type HeaderField } from './entity.ts'
+import { AUTO_REPLIES, SOMEBODY_AWAY } from './signs.ts'
 
 /** Fields that only answering machines set. */
 const MARKS = [
@@ -20,156 +21,9 @@ const MARKS = [
   'x-ms-exchange-inbox-rules-loop'
 ]
 
-/** How the first words of an answer without a writer read, in the languages of common mail programs. */
-const SUBJECTS = new RegExp(
-  `^\\W{0,4}(?:(?:re|aw|sv|antw|ré|rif|res|ynt|vs|回复|回覆|答复)[:：] ?)?\\W{0,4}(?:${
-    [
-      'out[ -]of[ -](?:the )?office',
-      'auto(?:matic|mated|matische[rs]?|matisch|matique|mático|matica)?[ -]?(?:reply|response|respond|answer|antwort|e?mail reply)',
-      'auto ?:',
-      'autoreply',
-      'autoresponse',
-      'autoresponder',
-      'vacation',
-      'on (?:vacation|holiday|leave)',
-      'away (?:from|message|notice)',
-      'i am (?:away|on|out)',
-      "i'm (?:away|on|out)",
-      'absence',
-      'annual leave',
-      'holiday (?:reply|notice|message)',
-      'ooo\\b',
-      'oof\\b',
-      'not in (?:the )?office',
-      'currently (?:out|away)',
-      'abwesen',
-      'automatische',
-      'autom\\. ?antwort',
-      'nicht im (?:büro|haus)',
-      'außer haus',
-      'ausser haus',
-      'urlaub',
-      'im urlaub',
-      'réponse (?:auto|d.absence)',
-      'reponse auto',
-      'absent',
-      'message d.absence',
-      'en cong',
-      'je suis absent',
-      'respuesta auto',
-      'contestaci[oó]n auto',
-      'fuera de (?:la )?oficina',
-      'ausente',
-      'ausencia',
-      'de vacaciones',
-      'resposta auto',
-      'aus[êe]ncia',
-      'fora do escrit',
-      'f[ée]rias',
-      'risposta auto',
-      'fuori ufficio',
-      'fuori sede',
-      'assenza',
-      'assente',
-      'in ferie',
-      'automatisch antwoord',
-      'afwezig',
-      'buiten kantoor',
-      'niet aanwezig',
-      'autosvar',
-      'automatisk ?(?:t )?svar',
-      'automatiskt',
-      'frånvaro',
-      'fravær',
-      'ikke til stede',
-      'semester',
-      'ude af kontoret',
-      'automaattinen',
-      'poissa',
-      'lomalla',
-      'automatyczna odp',
-      'odpowied[źz] auto',
-      'autoodpowied',
-      'poza biurem',
-      'nieobecno',
-      'automatick[áé] odpov',
-      'mimo kancel',
-      'nepřítomn',
-      'neprítomn',
-      'automatikus v[áa]lasz',
-      'házon kívül',
-      'szabads[áa]g',
-      'otomatik yan[ıi]t',
-      'ofis d[ıi]ş',
-      'işyeri d',
-      'răspuns automat',
-      'raspuns automat',
-      'avtomatski',
-      'automatski',
-      'samodejni',
-      'αυτόματη',
-      'εκτός γραφείου',
-      'автоответ',
-      'автоматическ',
-      'автоматичн',
-      'нет на месте',
-      'вне офиса',
-      'в отпуске',
-      'отпуск',
-      'автовідповід',
-      'מענה אוטומטי',
-      'תשובה אוטומטית',
-      'رد تلقائي',
-      '自动(?:回复|答复|回信)',
-      '自動(?:回覆|答覆|返信|応答|回信|送信)',
-      '不在',
-      '休暇',
-      '外出',
-      '出張',
-      '【?自動',
-      '부재',
-      '자동 ?(?:응답|회신|답장)',
-      '휴가',
-      'ตอบกลับอัตโนมัติ',
-      'trả lời tự động',
-      'balasan otomatis'
-    ].join('|')
-  })`,
-  'iu'
-)
-
-/** `Somebody is away`, as Notes and its kin put it. */
-const SOMEBODY_AWAY = new RegExp(
-  `^.{2,80} (?:is|ist|est|est[áà]|è|är|er|on|jest|is momenteel) (?:currently |derzeit |zur zeit |momentan )?(?:${
-    [
-      'out of (?:the )?office',
-      'away',
-      'on (?:vacation|holiday|leave)',
-      'au(?:ß|ss)er haus',
-      'nicht im (?:büro|haus)',
-      'im urlaub',
-      'abwesend',
-      'absent',
-      'en (?:congé|vacances)',
-      'fuori ufficio',
-      'fuori sede',
-      'assente',
-      'ausente',
-      'fuera de',
-      'de vacaciones',
-      'afwezig',
-      'niet aanwezig',
-      'inte på',
-      'ikke på',
-      'nieobecn'
-    ].join('|')
-  })`,
-  'iu'
-)
-
-/** Whether nobody wrote this. `Auto-Submitted` is believed at once; older signs, and words in the subject, when nothing
- *  speaks of a list or newsletter. Source: RFC 3834 5, and what mail programs did before and beside it. */
-export function isAutoReply (top: Field[]): boolean {
+/** Whether a machine wrote this. `Auto-Submitted` is believed at once; older signs, and words in the subject, when
+ *  nothing speaks of a list or newsletter. Source: RFC 3834 5, and what mail programs did before and beside it. */
+export function isAutoReply (top: HeaderField[]): boolean {
   const submitted = fieldOf(top, 'auto-submitted')?.toLowerCase() ?? ''
   if (/^auto-(?:replied|notified|responded)/.test(submitted)) return true
   if (fieldsOf(top, ...MARKS).some(value => !/^(?:no|false|0)?$/i.test(value.trim()))) return true
@@ -185,5 +39,6 @@ export function isAutoReply (top: Field[]): boolean {
   ) return true
   const subject = fieldOf(top, 'subject')?.slice(0, 300) ?? ''
   const listed = fieldsOf(top, 'list-id', 'list-unsubscribe', 'list-post').length > 0
-  return !listed && (submitted.startsWith('auto-generated') || SUBJECTS.test(subject) || SOMEBODY_AWAY.test(subject))
+  return !listed &&
+    (submitted.startsWith('auto-generated') || AUTO_REPLIES.test(subject) || SOMEBODY_AWAY.test(subject))
 }

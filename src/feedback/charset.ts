@@ -31,7 +31,7 @@ const SAMPLE_LENGTH = 8192
 const ESCAPES_JP = ['\x1b$@', '\x1b$B']
 const NON_ASCII = /[^\p{ASCII}]/gu
 
-/** Which characters betray an encoding that nobody has named. Chinese is told by the words that bounces are made of. */
+/** Characters that identify an unlabelled encoding. Chinese is recognized by the words of bounces. */
 const GUESSES: Array<[string, RegExp]> = [
   ['shift_jis', /[\u3041-\u3093\u30a1-\u30f6]/g],
   ['euc-jp', /[\u3041-\u3093\u30a1-\u30f6]/g],
@@ -50,7 +50,7 @@ export function decodeText (octets: string, label: string | null): string {
   if (octets.search(NON_ASCII) === -1) return octets
   const name = label?.trim().toLowerCase() ?? ''
   const known = ALIASES[name] ?? name
-  // ASCII and Latin-1 are what senders say who have not looked.
+  // Many senders label everything as ASCII or Latin-1.
   if (known !== '' && !/^(us-)?ascii$|^iso-8859-1$|^unknown|^x-unknown|^default/.test(known)) {
     const text = decode(octets, known)
     if (text !== null) return text
@@ -70,7 +70,7 @@ function guess (octets: string): string {
   return decode(octets, best) ?? octets
 }
 
-/** How much of what is not ASCII are telling characters. */
+/** The share of such characters in what is not ASCII. */
 function share (text: string, telling: RegExp): number {
   const foreign = text.match(NON_ASCII)?.length ?? 0
   return foreign === 0 ? 0 : (text.match(telling) ?? []).join('').length / foreign

@@ -82,7 +82,15 @@ const STAGES: Array<[SmtpStage, RegExp]> = [
   ['connect', /to talk to me|initial (?:server )?greeting|after initial connection|while connecting/i],
   [
     'data',
-    /(?:in reply to|after|response to|in) (?:\w{1,12} ){0,4}(?:end of data|data\b|message body|final dot)|after i sent the message|>>> (?:data|\.)|after pipelined data/i
+    new RegExp(
+      [
+        /(?:in reply to|after|response to|in) (?:\w{1,12} ){0,4}(?:end of data|data\b|message body|final dot)/,
+        /after i sent the message/,
+        />>> (?:data|\.)/,
+        /after pipelined data/
+      ].map(pattern => pattern.source).join('|'),
+      'i'
+    )
   ],
   ['rcpt', /(?:in reply to|after|response to) (?:pipelined )?rcpt|does not like recipient|>>> rcpt/i],
   ['mail', /(?:in reply to|after|response to) (?:pipelined )?mail|does not like sender|>>> mail/i],
@@ -95,9 +103,9 @@ function stageIn (raw: string): SmtpStage | null {
 
 /** Names of block lists: in a reply they are the reason, wherever they stand. */
 const LISTS = new RegExp(
-  'spamhaus|spamcop|sorbs\\.|barracudacentral|uceprotect|abuseat|abusix|psbl\\.|surriel|njabl|invaluement|mailspike|manitu|' +
-    'dnsbl|(?<!su)rbl\\.|blacklist|blocklist|spamrats|backscatterer|gbudb|hostkarma|junkemailfilter|lashback|nixspam|spameatingmonkey|s5h\\.|spfbl|0spam|' +
-    'mail-abuse|csi\\.cloudmark',
+  'spamhaus|spamcop|sorbs\\.|barracudacentral|uceprotect|abuseat|abusix|psbl\\.|surriel|njabl|invaluement|mailspike|' +
+    'manitu|dnsbl|(?<!su)rbl\\.|blacklist|blocklist|spamrats|backscatterer|gbudb|hostkarma|junkemailfilter|lashback|' +
+    'nixspam|spameatingmonkey|s5h\\.|spfbl|0spam|mail-abuse|csi\\.cloudmark',
   'i'
 )
 

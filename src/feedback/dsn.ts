@@ -1,5 +1,5 @@
 import { addressOf, isStandIn } from './addresses.ts'
-import { readFields, type Field } from './entity.ts'
+import { readFields, type HeaderField } from './entity.ts'
 
 export type Action = 'failed' | 'delayed' | 'delivered' | 'relayed' | 'expanded'
 
@@ -16,7 +16,7 @@ export interface StatusBlock {
 
 export interface DeliveryStatus {
   blocks: StatusBlock[]
-  fields: Field[]
+  fields: HeaderField[]
 }
 
 /** Our messages have one recipient each; mailing lists behind it may multiply. */
@@ -62,9 +62,9 @@ const CATEGORIES: Record<string, string> = {
 /** Reads message/delivery-status and its global twin, well made or not: blocks that blank lines do not part, fields in
  *  any order, types left out. Source: RFC 3464, RFC 6533. */
 export function readDeliveryStatus (text: string): DeliveryStatus {
-  const blocks: Field[][] = []
-  const general: Field[] = []
-  let current: Field[] | null = null
+  const blocks: HeaderField[][] = []
+  const general: HeaderField[] = []
+  let current: HeaderField[] | null = null
   for (const group of text.split(/\n[ \t]*\n/, 400)) {
     if (current !== null && isComplete(current)) current = null
     for (const field of fieldsIn(group)) {
@@ -81,19 +81,19 @@ export function readDeliveryStatus (text: string): DeliveryStatus {
 }
 
 /** Lines that are no fields are what a mailer has wrapped without folding. */
-function fieldsIn (group: string): Field[] {
+function fieldsIn (group: string): HeaderField[] {
   const lines = group.replace(/^\s+/, '').split('\n', 400)
   const folded = lines.map((line, n) => n > 0 && !/^[A-Za-z][\w-]{1,60}[ \t]*:/.test(line) ? ` ${line}` : line)
   return readFields(folded.join('\n')).fields
 }
 
-function isComplete (block: Field[]): boolean {
+function isComplete (block: HeaderField[]): boolean {
   const names = new Set(block.map(field => field.name))
   return (names.has('final-recipient') || names.has('original-recipient')) &&
     (names.has('action') || names.has('status'))
 }
 
-function readBlock (fields: Field[]): StatusBlock | null {
+function readBlock (fields: HeaderField[]): StatusBlock | null {
   const one = (name: string): string | null => fields.find(field => field.name === name)?.value ?? null
   const addresses = ['final-recipient', 'original-recipient', 'x-actual-recipient'].map(name =>
     addressOf(one(name) ?? '')
@@ -116,7 +116,7 @@ function isReal (address: string): boolean {
   return !isStandIn(address) && address.includes('.', address.lastIndexOf('@'))
 }
 
-/** The first word, whoever spells it. Some write what they mean rather than what the RFC lists. */
+/** The first word, in any spelling. Some servers write what they mean rather than what the RFC lists. */
 function readAction (value: string | null): Action | null {
   const word = value?.trim().toLowerCase() ?? ''
   if (/^(?:fail|undeliver|expire|reject|bounce|permanent)/.test(word)) return 'failed'

@@ -6,14 +6,14 @@ export interface Entity {
   /** Lower case, without parameters. */
   type: string
   params: Record<string, string>
-  headers: Field[]
+  headers: HeaderField[]
   /** Decoded; at most TEXT_LENGTH_MAX characters. */
   text: string
   parts: Entity[]
 }
 
 /** `name` in lower case, `value` unfolded. */
-export interface Field {
+export interface HeaderField {
   name: string
   value: string
 }
@@ -37,7 +37,7 @@ interface Budget {
  *  5322, 2045, 2046; what breaks them is read as it was meant. */
 export function readEntity (raw: Uint8Array): Entity {
   const octets = Buffer.from(raw.buffer, raw.byteOffset, Math.min(raw.byteLength, RAW_OCTETS_MAX)).toString('latin1')
-  // Mailbox files put a line of their own before the headers, and some senders an empty one.
+  // Mailbox files add a line before the headers, and some senders an empty one.
   const text = octets.replaceAll('\r\n', '\n').replaceAll('\r', '\n').replace(/^\n{1,9}/, '').replace(
     /^>?From [^\n]{0,998}\n/,
     ''
@@ -46,8 +46,8 @@ export function readEntity (raw: Uint8Array): Entity {
 }
 
 /** The fields at the head of a text, and where the rest begins. A line that is no field ends them. */
-export function readFields (text: string): { fields: Field[], end: number } {
-  const fields: Field[] = []
+export function readFields (text: string): { fields: HeaderField[], end: number } {
+  const fields: HeaderField[] = []
   let at = 0
   while (at < text.length && fields.length < FIELDS_MAX) {
     const stop = lineEnd(text, at)
@@ -66,19 +66,19 @@ export function readFields (text: string): { fields: Field[], end: number } {
   return { fields, end: Math.min(at, text.length) }
 }
 
-function readField (line: string): Field | null {
+function readField (line: string): HeaderField | null {
   const match = /^([!-9;-~]{1,80})[ \t]*:(.*)$/.exec(line)
   return match === null ? null : { name: match[1]!.toLowerCase(), value: match[2]!.trim() }
 }
 
 /** The first field of that name, its encoded words read, or null. */
-export function fieldOf (fields: Field[], name: string): string | null {
+export function fieldOf (fields: HeaderField[], name: string): string | null {
   const value = fields.find(field => field.name === name)?.value
   return value === undefined ? null : readWords(value)
 }
 
 /** All fields of these names, as they came. */
-export function fieldsOf (fields: Field[], ...names: string[]): string[] {
+export function fieldsOf (fields: HeaderField[], ...names: string[]): string[] {
   return fields.filter(field => names.includes(field.name)).map(field => field.value)
 }
 
@@ -126,7 +126,7 @@ function partsOf (body: string, announced: string, budget: Budget): string[] {
   if (announced !== '' && `\n${body}`.includes(`\n--${announced}`)) return splitParts(body, announced, budget)
   const boundary = boundaryIn(body)
   if (boundary === null) return []
-  // Before a delimiter that nobody has announced, somebody may have said something.
+  // Text before an unannounced delimiter may be an explanation.
   const before = body.slice(0, `\n${body}`.indexOf(`\n--${boundary}`)).trim()
   return [...(before === '' ? [] : [`\n${before}\n`]), ...splitParts(body, boundary, budget)]
 }

@@ -1,5 +1,5 @@
 import { addressesIn } from './addresses.ts'
-import { fieldsOf, type Field } from './entity.ts'
+import { fieldsOf, type HeaderField } from './entity.ts'
 
 /** What points to a mail of ours, as strings: whether they are ours, and genuine, is for others to say. */
 export interface Evidence {
@@ -29,7 +29,7 @@ const LENGTH_MAX = 998
 
 /** `top` = the report's own header, `status` = the fields of its machine-readable parts, `returned` = the header it
  *  gives back. Source: RFC 3464 2.2.1, RFC 5965 3.2, RFC 9477. */
-export function readEvidence (top: Field[], status: Field[], returned: Field[]): Evidence {
+export function readEvidence (top: HeaderField[], status: HeaderField[], returned: HeaderField[]): Evidence {
   const stated = [...status, ...returned]
   return {
     messageIds: few([

@@ -1,9 +1,9 @@
 import { isAutoReply } from './auto-reply.ts'
-import { fieldOf, fieldsOf, type Field } from './entity.ts'
+import { fieldOf, fieldsOf, type HeaderField } from './entity.ts'
 import type { Form } from './forms.ts'
-import { DAEMONS, SUBJECTS, SUBJECTS_WITHIN } from './words.ts'
+import { DAEMONS, SUBJECTS, SUBJECTS_WITHIN } from './signs.ts'
 
-/** What tells a server's report from a letter, besides the header. */
+/** What distinguishes a server's report from a letter, besides the header. */
 export interface Signs {
   /** Known openings in the text. */
   forms: Form[]
@@ -13,19 +13,19 @@ export interface Signs {
   copy: boolean
   /** What a person was to read. */
   head: string
-  /** A reason beside somebody's address. */
+  /** A reason beside an address. */
   diagnosed: boolean
 }
 
 const ENOUGH = 4
 
-/** A report names somebody, or a number. */
+/** A report contains an address or a code. */
 const DETAIL = /[^\s@]@[^\s@]|\b[45]\.\d\.\d|\b[45]\d\d\b/
 
 /** Whether a text without a readable report part comes from a mail server about mail that failed. A person may quote a
  *  bounce under a subject that speaks of one, but is no daemon, and writes from an address; who sends parcels says much
  *  the same words. */
-export function isBounce (top: Field[], signs: Signs): boolean {
+export function isBounce (top: HeaderField[], signs: Signs): boolean {
   const daemon = isDaemon(top)
   if (isAnswer(top) || isAggregate(top) || (!daemon && fieldsOf(top, 'list-id', 'list-post').length > 0)) return false
   const title = fieldOf(top, 'subject') ?? ''
@@ -56,32 +56,32 @@ export function isBounce (top: Field[], signs: Signs): boolean {
   return points.reduce((sum, [holds, worth]) => sum + (holds ? worth : 0), 0) >= ENOUGH
 }
 
-/** Figures about many mails (RFC 7489 7.2, RFC 8460 5.3). They are about nobody's mail in particular. */
-export function isAggregate (top: Field[]): boolean {
+/** Figures about many mails (RFC 7489 7.2, RFC 8460 5.3), about none in particular. */
+export function isAggregate (top: HeaderField[]): boolean {
   return fieldsOf(top, 'tls-report-domain').length > 0 ||
     /report-type="?tlsrpt/i.test(fieldOf(top, 'content-type') ?? '') ||
     /^\W{0,3}report domain: ?\S{1,255}\s{1,9}submitter:/i.test(fieldOf(top, 'subject') ?? '')
 }
 
 /** A person's answer to a report, or the report passed on: whatever it quotes has been said before. */
-export function isAnswer (top: Field[]): boolean {
+export function isAnswer (top: HeaderField[]): boolean {
   return !isDaemon(top) &&
     /^\W{0,3}(?:re|aw|fwd?|wg|sv|vs|tr|rv|res|antw|i|回复|转发|答复|返信)\s?[:：]/i.test(fieldOf(top, 'subject') ?? '')
 }
 
-function isDaemon (top: Field[]): boolean {
+function isDaemon (top: HeaderField[]): boolean {
   const from = (fieldOf(top, 'from') ?? '').trim()
   return from === '' || /^<?>?$/.test(from) || DAEMONS.test(from)
 }
 
 const NULL_SENDER = /^<?\s*(?:mailer-daemon(?:@\S*)?)?\s*>?$/i
 
-function isNullSender (top: Field[]): boolean {
+function isNullSender (top: HeaderField[]): boolean {
   return fieldsOf(top, 'return-path', 'x-return-path').some(value => NULL_SENDER.test(value.trim()))
 }
 
-/** A server that wants no answer names nobody who could get one, or its postmaster. */
-function isFromSomebody (top: Field[]): boolean {
+/** A server that wants no answer has a null sender, or its postmaster. */
+function isFromSomebody (top: HeaderField[]): boolean {
   const [path] = fieldsOf(top, 'return-path')
   return path !== undefined && !NULL_SENDER.test(path.trim()) &&
     !/daemon|post[_-]?master|system|mailer@|^<?(?:smtp|mail|courier)@/i.test(path.slice(0, path.lastIndexOf('@') + 1))

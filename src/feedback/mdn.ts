@@ -1,17 +1,17 @@
 import { addressOf } from './addresses.ts'
-import { fieldOf, readFields, type Field } from './entity.ts'
+import { fieldOf, readFields, type HeaderField } from './entity.ts'
 
 /** What became of a message after it had arrived. */
 export interface Disposition {
   address: string | null
-  /** A filter threw it away and tells so; otherwise it was shown, or deleted unread. */
+  /** A filter refused it; otherwise it was shown, or deleted unread. */
   refused: boolean
-  fields: Field[]
+  fields: HeaderField[]
 }
 
 const REFUSED = /\breject|\brefus|denied|abgelehnt|verweigert|rechaz|rejeit|rifiutat|geweigerd|odrzuc|отклон|拒/iu
 
-/** Reads message/disposition-notification, or null when it says nothing; `beside` = what people are told. Sieve refuses
+/** Reads message/disposition-notification, or null when it says nothing; `beside` = the text for people. Sieve refuses
  *  in this form. Source: RFC 8098 3.2, RFC 5429 2.2. */
 export function readDisposition (text: string, beside: string): Disposition | null {
   const { fields } = readFields(text.trimStart())

@@ -1,9 +1,9 @@
 import { addressesIn, addressOf, isStandIn, sameAddress } from './addresses.ts'
 import { FORMS, type Form } from './forms.ts'
-import { repliesIn, withoutBoilerplate } from './meaning.ts'
+import { repliesIn, withoutBoilerplate } from './classify-failure.ts'
 
 /** Addresses that may or may not be the one that failed, lower case left as it came. */
-export interface Known {
+export interface KnownAddresses {
   /** Named by X-Failed-Recipients, or addressed by the returned message. */
   recipients: string[]
   /** Of the sender, the server, the report itself. */
@@ -19,9 +19,12 @@ export interface PlainRecipient {
 const LINES_MAX = 400
 const RECIPIENTS_MAX = 50
 /** An address that opens its line, bare or bracketed. */
-const OPENS =
-  /^[ \t]{0,40}(?:[*•·-][ \t]+|\d{1,3}[.)][ \t]+|>>>[ \t]+)?["'<([]{0,2}(?:(?:smtp|mailto|rfc822)[:;][ \t]?)?[^\s<>"'()[\]:;,@]{1,64}@/i
-/** An address behind a word that says whose it is. */
+const MARGIN = /^[ \t]{0,40}(?:[*•·-][ \t]+|\d{1,3}[.)][ \t]+|>>>[ \t]+)?/
+const OPENS = new RegExp(
+  `${MARGIN.source}["'<([]{0,2}(?:(?:smtp|mailto|rfc822)[:;][ \\t]?)?[^\\s<>"'()[\\]:;,@]{1,64}@`,
+  'i'
+)
+/** An address behind a label. */
 const LABELLED = new RegExp(
   `(?:${
     [
@@ -48,22 +51,28 @@ const LABELLED = new RegExp(
   })[^\\w@]{0,3}[^@\\n]{0,30}[\\s<"'：:([]{1,4}[^\\s@]{1,64}@`,
   'i'
 )
-/** Lines that name an address for other ends. */
-const ASIDE =
-  /message-?id|contact|please|assistance|administrator|from:|sender|mailto:.*subject|reply-to|return-path|support|resent|hotline|wenden/i
+/** Lines that name an address for other reasons. */
+const ASIDE = new RegExp(
+  'message-?id|contact|please|assistance|administrator|from:|sender|mailto:.*subject|reply-to|return-path|support|' +
+    'resent|hotline|wenden',
+  'i'
+)
 
-/** Whom to write to, rather than whom it was for. */
-const SERVICES =
-  /^(?:abuse|help-?services|hostmaster|webmaster|noc|support|listmaster|(?:\S{1,60}-)?(?:owner|request|bounces|admin))@/i
+/** Addresses to write to, rather than recipients. */
+const SERVICES = new RegExp(
+  '^(?:abuse|help-?services|hostmaster|webmaster|noc|support|listmaster|' +
+    '(?:\\S{1,60}-)?(?:owner|request|bounces|admin))@',
+  'i'
+)
 
 /** The forms whose opening a text shows. */
 export function formsOf (head: string): Form[] {
   return FORMS.filter(form => form.opening.test(head))
 }
 
-/** Who failed, by what a person was told: the form's own place first, then the lines that begin with an address, then
- *  any. */
-export function readPlain (head: string, forms: Form[], known: Known): PlainRecipient[] {
+/** The failed addresses, by the text for people: the form's own place first, then the lines that begin with an address,
+ *  then any. */
+export function readPlain (head: string, forms: Form[], known: KnownAddresses): PlainRecipient[] {
   const named = forms.flatMap(form =>
     form.recipient === undefined
       ? []
@@ -107,13 +116,13 @@ interface Candidate {
   shape: string
 }
 
-function choose (head: string, known: Known): string[] {
+function choose (head: string, known: KnownAddresses): string[] {
   const all = candidatesIn(head, known.recipients)
   const isOne = (list: string[], { address }: Candidate): boolean => isAmong(list, address)
   const foreign = all.filter(one => !isOne(known.others, one))
   const sure = all.filter(one => isOne(known.recipients, one))
   if (sure.length > 0) {
-    // Who is listed just as a known recipient is, is another.
+    // An address listed just as a known recipient is one too.
     const shapes = sure.filter(({ rank }) => rank === 0).map(({ shape }) => shape)
     return all.filter(one =>
       sure.includes(one) || (one.rank === 0 && shapes.includes(one.shape) && foreign.includes(one))

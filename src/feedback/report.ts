@@ -3,24 +3,25 @@ import { addressesIn, sameAddress } from './addresses.ts'
 import { readFeedback, readForwardedComplaint, type Feedback } from './arf.ts'
 import { isAutoReply } from './auto-reply.ts'
 import { readDeliveryStatus, type Action, type DeliveryStatus, type StatusBlock } from './dsn.ts'
-import { fieldOf, type Field } from './entity.ts'
+import { fieldOf, type HeaderField } from './entity.ts'
 import type { Form } from './forms.ts'
 import { readEvidence, type Evidence } from './evidence.ts'
 import { isAggregate, isAnswer, isBounce } from './gate.ts'
 import { readDisposition } from './mdn.ts'
-import { isTelling, meaningOf, withoutBoilerplate, type Clues } from './meaning.ts'
+import { isTelling, classifyFailure, withoutBoilerplate, type FailureClues } from './classify-failure.ts'
 import { formsOf, readPlain, textsFor } from './plain.ts'
-import { printable, verdictOnAddress } from './reply.ts'
-import { knownIn, viewOf, type View } from './view.ts'
-import { DELAYS, SUCCESS, SUCCESS_SUBJECTS, UNSUBSCRIBE } from './words.ts'
+import { verdictOnAddress } from './classify.ts'
+import { printable } from './reply.ts'
+import { knownIn, viewOf, type ReportView } from './view.ts'
+import { DELAYS, SUCCESS, SUCCESS_SUBJECTS, UNSUBSCRIBE } from './signs.ts'
 
 /** What came back, gravest first. `soft` with the action `delayed` is no verdict yet. */
-export type Kind = 'hard' | 'complaint' | 'unsubscribe' | 'soft' | 'auto-reply' | 'delivered' | 'none'
+export type ReportKind = 'hard' | 'complaint' | 'unsubscribe' | 'soft' | 'auto-reply' | 'delivered' | 'none'
 
 export interface ReportedRecipient {
   /** As the report has it, domain in lower case; null when it keeps it to itself. */
   address: string | null
-  kind: Kind
+  kind: ReportKind
   action: Action | null
   /** `x.y.z`, the most telling one. */
   status: string | null
@@ -33,30 +34,30 @@ export interface ReportedRecipient {
   remoteMta: string | null
 }
 
-export interface Report {
-  kind: Kind
+export interface BounceReport {
+  kind: ReportKind
   recipients: ReportedRecipient[]
   /** As the reporter states it, lower case; null when this is no feedback. */
   feedbackType: string | null
   evidence: Evidence
-  /** For whoever reads mail to an unsubscribe address: any such mail counts, unless a machine wrote it. */
+  /** For mail to an unsubscribe address: it counts, unless a machine wrote it. */
   subject: string | null
   from: string | null
   autoSubmitted: boolean
 }
 
-type Finding = Pick<Report, 'kind' | 'recipients' | 'feedbackType'> & { fields: Field[] }
+type ReportFinding = Pick<BounceReport, 'kind' | 'recipients' | 'feedbackType'> & { fields: HeaderField[] }
 
-const GRAVITY: Kind[] = ['hard', 'complaint', 'unsubscribe', 'soft', 'auto-reply', 'delivered', 'none']
-const NOTHING: Finding = { kind: 'none', recipients: [], feedbackType: null, fields: [] }
+const GRAVITY: ReportKind[] = ['hard', 'complaint', 'unsubscribe', 'soft', 'auto-reply', 'delivered', 'none']
+const NOTHING: ReportFinding = { kind: 'none', recipients: [], feedbackType: null, fields: [] }
 
 /** What a message to one of our return addresses says. Reads the first 512 kB; bounded, linear, and throws nothing
  *  whatever it is given. Who sent it, and whether what it points to is ours, is not judged here. */
-export async function readReport (raw: Uint8Array): Promise<Report> {
+export async function readReport (raw: Uint8Array): Promise<BounceReport> {
   return interpret(raw)
 }
 
-function interpret (raw: Uint8Array): Report {
+function interpret (raw: Uint8Array): BounceReport {
   const view = viewOf(raw)
   const { fields, ...finding } = findingOf(view)
   return {
@@ -68,31 +69,31 @@ function interpret (raw: Uint8Array): Report {
   }
 }
 
-function findingOf (view: View): Finding {
+function findingOf (view: ReportView): ReportFinding {
   if (isAggregate(view.top)) return NOTHING
   return feedbackFinding(view) ?? statusFinding(view) ?? dispositionFinding(view) ?? complaintFinding(view) ??
     plainFinding(view) ?? letterFinding(view) ?? NOTHING
 }
 
-function feedbackFinding (view: View): Finding | null {
+function feedbackFinding (view: ReportView): ReportFinding | null {
   const part = view.feedback.find(({ declared }) => declared || !isAnswer(view.top))
   const feedback = part === undefined ? null : readFeedback(part.text, view.returned, part.declared)
   return feedback === null ? null : fromFeedback(feedback)
 }
 
-function complaintFinding (view: View): Finding | null {
+function complaintFinding (view: ReportView): ReportFinding | null {
   const feedback = readForwardedComplaint(view.top, view.returned, view)
   return feedback === null ? null : fromFeedback(feedback)
 }
 
-function fromFeedback ({ type, kind, addresses, fields }: Feedback): Finding {
+function fromFeedback ({ type, kind, addresses, fields }: Feedback): ReportFinding {
   const recipients = (addresses.length === 0 ? [null] : addresses).map(address => machine(address, kind, type))
   return { kind, recipients, feedbackType: type, fields }
 }
 
 /** What a status part says. One that is not declared as such is believed only in a mail that is a bounce by its other
  *  signs. */
-function statusFinding (view: View): Finding | null {
+function statusFinding (view: ReportView): ReportFinding | null {
   if (isAnswer(view.top) && !view.isReport) return null
   const forms = formsOf(view.head)
   const believed = view.statuses.filter(({ declared }) =>
@@ -114,7 +115,12 @@ function statusFinding (view: View): Finding | null {
   return { kind: gravest(recipients), recipients, feedbackType: null, fields: status.fields }
 }
 
-function fromBlock (view: View, block: StatusBlock, address: string | null, addresses: string[]): ReportedRecipient {
+function fromBlock (
+  view: ReportView,
+  block: StatusBlock,
+  address: string | null,
+  addresses: string[]
+): ReportedRecipient {
   const action = block.action ?? actionOf(view, block.status)
   const { status, diagnostic } = block
   const remoteMta = block.remoteMta === null ? null : printable(block.remoteMta)
@@ -137,10 +143,10 @@ function fromBlock (view: View, block: StatusBlock, address: string | null, addr
 function failure (
   address: string | null,
   action: 'failed' | 'delayed',
-  clues: Clues,
+  clues: FailureClues,
   remoteMta: string | null
 ): ReportedRecipient {
-  const { reason, status, code, diagnostic } = meaningOf(clues)
+  const { reason, status, code, diagnostic } = classifyFailure(clues)
   if (action === 'delayed') {
     return {
       address,
@@ -166,7 +172,7 @@ function failure (
 }
 
 /** A receipt, or a filter's refusal in the form of one. */
-function dispositionFinding (view: View): Finding | null {
+function dispositionFinding (view: ReportView): ReportFinding | null {
   const read = view.dispositions.map(text => readDisposition(text, `${view.subject ?? ''}\n${view.head}`)).find(one =>
     one !== null
   )
@@ -180,7 +186,7 @@ function dispositionFinding (view: View): Finding | null {
 }
 
 /** What a server wrote for people, without a readable status part. */
-function plainFinding (view: View): Finding | null {
+function plainFinding (view: ReportView): ReportFinding | null {
   if (isAnswer(view.top)) return null
   const forms = formsOf(view.head)
   const recipients = recipientsIn(view, forms)
@@ -190,12 +196,12 @@ function plainFinding (view: View): Finding | null {
   return { kind: gravest(read), recipients: read, feedbackType: null, fields: [] }
 }
 
-/** Both must say so: a failure likes to be told under a general subject. */
-function isSuccess (view: View): boolean {
+/** Both must say so: failures often have a general subject. */
+function isSuccess (view: ReportView): boolean {
   return SUCCESS_SUBJECTS.test(view.subject ?? '') && SUCCESS.test(view.head)
 }
 
-function recipientsIn (view: View, forms: Form[]): ReportedRecipient[] {
+function recipientsIn (view: ReportView, forms: Form[]): ReportedRecipient[] {
   const action = actionOf(view, null) === 'delayed' ? 'delayed' : 'failed'
   const found = readPlain(view.head, forms, knownIn(view))
   const subject = withoutBoilerplate(view.subject ?? '')
@@ -207,19 +213,19 @@ function recipientsIn (view: View, forms: Form[]): ReportedRecipient[] {
   })
 }
 
-/** Mail that is no report: written by a machine in answer, or by somebody who wants no more. */
-function letterFinding (view: View): Finding | null {
+/** Mail that is no report: an automatic answer, or a request for no more mail. */
+function letterFinding (view: ReportView): ReportFinding | null {
   const from = addressesIn(fieldOf(view.top, 'from') ?? '', 1)[0] ?? null
   const kind = isAutoReply(view.top) ? 'auto-reply' : UNSUBSCRIBE.test(view.subject ?? '') ? 'unsubscribe' : null
   if (kind === null) return null
   return { kind, recipients: [machine(from, kind)], feedbackType: null, fields: [] }
 }
 
-function machine (address: string | null, kind: Kind, reason: string = kind): ReportedRecipient {
+function machine (address: string | null, kind: ReportKind, reason: string = kind): ReportedRecipient {
   return { address, kind, action: null, status: null, reason, code: null, diagnostic: null, remoteMta: null }
 }
 
-function actionOf (view: View, status: string | null): Action {
+function actionOf (view: ReportView, status: string | null): Action {
   if (status?.startsWith('2') === true) return 'delivered'
   const final = /permanent|given up|giving up|will not (?:be )?(?:retr|continu)|no further|could not be delivered for/i
     .test(view.head)
@@ -241,6 +247,6 @@ function distinct (blocks: StatusBlock[]): StatusBlock[] {
   )
 }
 
-function gravest (recipients: ReportedRecipient[]): Kind {
+function gravest (recipients: ReportedRecipient[]): ReportKind {
   return GRAVITY.find(kind => recipients.some(recipient => recipient.kind === kind)) ?? 'none'
 }

@@ -93,7 +93,7 @@ export function classOfStatus (status: string): BounceClass | null {
   const [, subject, detail] = status.split('.') as [string, string, string]
   // Microsoft numbers its lists of bad senders.
   if (subject === '7' && /^6\d\d$/.test(detail)) return 'blocked'
-  // Not at the moment, or never: a number alone that means "for now" does not say that somebody is gone.
+  // A number alone that means "for now" does not say that the address is gone.
   if (status === '4.3.2') return 'systemerror'
   if (/^4\.1\.[1236]$/.test(status)) return 'onhold'
   return STATUSES[`${subject}.${detail}`] ?? (detail === '0' ? null : STATUSES[subject]) ?? null

@@ -1,11 +1,11 @@
 import { addressesIn } from './addresses.ts'
-import { fieldOf, fieldsOf, readEntity, readFields, type Entity, type Field } from './entity.ts'
+import { fieldOf, fieldsOf, readEntity, readFields, type Entity, type HeaderField } from './entity.ts'
 import { htmlText, partProse } from './prose.ts'
-import type { Known } from './plain.ts'
+import type { KnownAddresses } from './plain.ts'
 
 /** A message laid out as a report: who speaks, what is said to people and to machines, what is given back. */
-export interface View {
-  top: Field[]
+export interface ReportView {
+  top: HeaderField[]
   subject: string | null
   /** What a person was to read, up to the returned message. */
   head: string
@@ -15,7 +15,7 @@ export interface View {
   /** What happened to a message that had arrived (RFC 8098). */
   dispositions: string[]
   /** The header of the returned message, as far as it came back. */
-  returned: Field[]
+  returned: HeaderField[]
   hasCopy: boolean
   isReport: boolean
 }
@@ -28,7 +28,7 @@ const LOOKS_STATUS = /^(?:Final|Original)-Recipient[ \t]*:/im
 const LOOKS_FEEDBACK = /^Feedback-Type[ \t]*:/im
 const BESIDE_FEEDBACK = /^(?:User-Agent|Version|Original-Mail-From|Original-Rcpt-To|Source-IP|Arrival-Date)[ \t]*:/im
 
-export function viewOf (raw: Uint8Array): View {
+export function viewOf (raw: Uint8Array): ReportView {
   const root = unwrap(readEntity(raw))
   const leaves = leavesOf(root)
   const texts = leaves.filter(isProse).slice(0, TEXTS_MAX).map(leaf =>
@@ -56,7 +56,7 @@ export function viewOf (raw: Uint8Array): View {
 }
 
 /** Whom the addresses in a report may belong to. */
-export function knownIn ({ top, returned }: View): Known {
+export function knownIn ({ top, returned }: ReportView): KnownAddresses {
   const failed = fieldsOf(top, 'x-failed-recipients').flatMap(value => addressesIn(value))
   const meant = fieldsOf(returned, 'to', 'cc', 'x-original-to', 'x-envelope-to', 'envelope-to', 'x-rcpt-to').flatMap(
     value => addressesIn(value)
@@ -91,7 +91,7 @@ function isProse (leaf: Entity): boolean {
     !/^\s*(?:Reporting-MTA|(?:Final|Original)-Recipient)[ \t]*:/i.test(leaf.text)
 }
 
-function copyFields (text: string): Field[] {
+function copyFields (text: string): HeaderField[] {
   return readFields(text.replace(/^\s+/, '').replace(/^>?From [^\n]{0,998}\n/, '')).fields
 }
 

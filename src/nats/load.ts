@@ -113,8 +113,8 @@ export async function loadMessages (
 }
 
 /** The stream's last sequence now; 0 when it is empty. */
-export async function lastSequence (bus: Bus, stream: string): Promise<number> {
-  const info = await api<{ state: { last_seq: number } }>(bus, `STREAM.INFO.${stream}`, undefined, TIMEOUT_MS)
+export async function lastSequence (bus: Bus, stream: string, timeoutMs = TIMEOUT_MS): Promise<number> {
+  const info = await api<{ state: { last_seq: number } }>(bus, `STREAM.INFO.${stream}`, undefined, timeoutMs)
   return info.state.last_seq
 }
 
@@ -122,10 +122,17 @@ export async function lastSequence (bus: Bus, stream: string): Promise<number> {
  *  server sends the message itself along: ask only when the stream's last sequence does not do. For a wildcard it walks
  *  all subjects that match, and nobody writes meanwhile: at a million emails each such question took EMAILS a second,
  *  and reads under load left no time to append. So the last of all is looked at first, which costs nothing, and nearly
- *  always it is the one. */
-export async function lastSequenceUnder (bus: Bus, stream: string, filter: string): Promise<number> {
-  const last = await lastMessage(bus, stream, '>')
-  const found = last !== null && isUnder(last.subject, filter) ? last : await lastMessage(bus, stream, filter)
+ *  always it is the one. `timeoutMs` is for both questions together. */
+export async function lastSequenceUnder (
+  bus: Bus,
+  stream: string,
+  filter: string,
+  timeoutMs = TIMEOUT_MS
+): Promise<number> {
+  const endMs = performance.now() + timeoutMs
+  const last = await lastMessage(bus, stream, '>', timeoutMs)
+  if (last !== null && isUnder(last.subject, filter)) return last.seq
+  const found = await lastMessage(bus, stream, filter, Math.max(1, endMs - performance.now()))
   return found?.seq ?? 0
 }
 
@@ -133,12 +140,13 @@ export async function lastSequenceUnder (bus: Bus, stream: string, filter: strin
 async function lastMessage (
   bus: Bus,
   stream: string,
-  filter: string
+  filter: string,
+  timeoutMs: number
 ): Promise<{ subject: string, seq: number } | null> {
   try {
     const { message } = await api<{ message: { subject: string, seq: number } }>(bus, `STREAM.MSG.GET.${stream}`, {
       last_by_subj: filter
-    }, TIMEOUT_MS)
+    }, timeoutMs)
     return message
   } catch (error) {
     if (error instanceof JetStreamError && error.code === NO_MESSAGE) return null

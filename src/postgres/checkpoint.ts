@@ -17,8 +17,8 @@ export interface Move {
 /** How a reader waits until what was written before it asked can be seen. */
 export interface View {
   /** True once the projection has seen every fact that was in its streams when this was called; false when that takes
-   *  longer than `timeoutMs` (2,000 unless told). Throws when NATS or PostgreSQL does not answer, and what
-   *  `isUnavailable` knows while there is no such view yet. */
+   *  longer than `timeoutMs` (2,000 unless told). Throws when NATS does not answer within that time, or PostgreSQL not
+   *  at all, and what `isUnavailable` knows while there is no such view yet. */
   caughtUp(projection: Projection, timeoutMs?: number): Promise<boolean>
 }
 

@@ -30,7 +30,8 @@ const SILENT = 'PostgreSQL says nothing'
  *  ProjectionUnavailable. */
 export async function answerFrom<T> ({ pool, view }: Reads, projection: Projection, query: Query<T>): Promise<T> {
   try {
-    // Rather SILENT than wait for as long as a statement may take, three times what a reader is promised.
+    // Rather SILENT than wait for as long as a statement may take, three times what a reader is promised. It is
+    // PostgreSQL's silence: NATS's has ended the question before.
     const caughtUp = await deadline(
       view.caughtUp(projection, VIEW_TIMEOUT_MS - VIEW_ANSWER_MS),
       VIEW_TIMEOUT_MS,

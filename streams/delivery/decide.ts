@@ -12,14 +12,13 @@ export const GAPS_S: readonly number[] = [5, 30, 120, 600, 1800, 3600, 7200, 14_
 export const RETRY_MS_MAX = 24 * HOUR_MS
 /** "A pause holds them and stops their clock for up to 24 h" (contract, "Webhooks"). */
 const HOLD_MS_MAX = 24 * HOUR_MS
-/** Resuming brings forward what is held; should that get lost, it comes back by itself as often as this. */
+/** Resuming releases what is held; should that get lost, a held delivery comes back by itself at this interval. */
 const HOLD_TURN_MS = HOUR_MS
-/** A schedule fires a little late, seconds when thousands are due at once: that much past the 24 hours still counts as
- *  in time. */
+/** A schedule fires a little late, by seconds when thousands are due at once: this much after the 24 hours still counts
+ *  as in time. */
 const LATE_MS_MAX = 60_000
 const JITTER = 0.1
-/** Facts older than this are not fanned out: it is the age of the log of deliveries, so an older fact's cursor may have
- *  left it. */
+/** Facts older than this are not fanned out: WEBHOOKS is kept so long, so an older fact's cursor may have left it. */
 export const EVENT_AGE_MS_MAX = 30 * 24 * HOUR_MS
 
 export interface RetryInput {
@@ -29,15 +28,15 @@ export interface RetryInput {
   firstMs: number
   /** Unix ms now: gaps count from the end of an attempt. */
   nowMs: number
-  /** What the receiver's `Retry-After` asks for in ms, or null. */
+  /** The receiver's `Retry-After` in ms, or null. */
   retryAfterMs: number | null
   /** In [0, 1). */
   random: () => number
   gapsS?: readonly number[]
 }
 
-/** Unix ms of the next attempt, or null to give up. A gap is shortened by up to 10 %; `Retry-After` may lengthen it;
- *  nothing passes 24 h after the first attempt: what would, is tried a last time right then. Source: contract,
+/** Unix ms of the next attempt, or null to give up. A gap is shortened by up to 10 %; `Retry-After` may lengthen it. An
+ *  attempt that would come more than 24 h after the first is made right then, as the last. Source: contract,
  *  "Webhooks". */
 export function retryAtMs (
   { attempts, firstMs, nowMs, retryAfterMs, random, gapsS = GAPS_S }: RetryInput
@@ -52,8 +51,8 @@ export function retryAtMs (
 const WEEKDAY = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)/
 const ZONED = /GMT$/
 
-/** Milliseconds that `Retry-After` asks for, from 0 on: seconds (however many) or an HTTP date in any of its three
- *  forms. Null for silence, and for nonsense, which counts as silence. Source: RFC 9110 10.2.3, 5.6.7. */
+/** `Retry-After` in milliseconds, from 0 on: seconds (however many) or an HTTP date in any of its three forms. Null
+ *  when it is missing or malformed. Source: RFC 9110 10.2.3, 5.6.7. */
 export function retryAfterMs (text: string | null, nowMs: number): number | null {
   if (text === null) return null
   if (/^\d+$/.test(text)) return Math.min(Number(text) * 1000, Number.MAX_SAFE_INTEGER)
@@ -62,8 +61,8 @@ export function retryAfterMs (text: string | null, nowMs: number): number | null
 }
 
 /** Unix ms until which a delivery waits whose endpoint is failing or has enough waiting, or null when its 24 hours are
- *  over. It waits about as long again as it already has (between the first and the fifth gap, up to 25 % less), so a
- *  long outage costs it few turns, and it is back soon after a short one. */
+ *  over. It waits about as long again as it already has (between the first and the fifth gap, up to 25 % less): so a
+ *  long outage costs it few turns, and after a short one it soon comes back. */
 export function deferUntilMs (
   firstMs: number,
   nowMs: number,
@@ -72,22 +71,22 @@ export function deferUntilMs (
 ): number | null {
   const endMs = firstMs + RETRY_MS_MAX
   if (nowMs >= endMs) return null
-  const leastMs = gapsS[0]! * 1000
-  const mostMs = (gapsS[4] ?? gapsS.at(-1)!) * 1000
-  const waitMs = Math.min(Math.max(nowMs - firstMs, leastMs), mostMs) * (1 - 0.25 * random())
+  const minMs = gapsS[0]! * 1000
+  const maxMs = (gapsS[4] ?? gapsS.at(-1)!) * 1000
+  const waitMs = Math.min(Math.max(nowMs - firstMs, minMs), maxMs) * (1 - 0.25 * random())
   return Math.round(Math.min(endMs, nowMs + waitMs))
 }
 
-/** Unix ms until which a paused endpoint's delivery is held, or null when its 24 hours are over, the 24 that a pause
- *  may stop them included. They began at `firstMs`. */
+/** Unix ms until which a paused endpoint's delivery is held, or null when its 24 hours from `firstMs`, and the 24 for
+ *  which a pause may stop them, are over. */
 export function holdUntilMs (firstMs: number, nowMs: number): number | null {
   const endMs = firstMs + RETRY_MS_MAX + HOLD_MS_MAX
   return nowMs >= endMs ? null : Math.min(endMs, nowMs + HOLD_TURN_MS)
 }
 
-/** A delivery whose endpoint is no longer paused: the time it was held does not count as part of its 24 hours, which
- *  begin anew for one never attempted. */
-export function letGo (pending: Pending, nowMs: number): Pending {
+/** A delivery whose endpoint is no longer paused: the time it was held does not count towards its 24 hours. They start
+ *  again for one that was never attempted. */
+export function releaseHold (pending: Pending, nowMs: number): Pending {
   if (pending.heldAt === null) return pending
   if (pending.attempts === 0) return { ...pending, heldAt: null, firstAttemptAt: null }
   const heldMs = Math.min(nowMs - Date.parse(pending.heldAt), HOLD_MS_MAX)
@@ -100,12 +99,12 @@ export function letGo (pending: Pending, nowMs: number): Pending {
 
 export type GiveUpReason = DeliveryFailed['data']['reason']
 
-/** Why a delivery is not to be tried, or null when it is. `webhook` is undefined once deleted. One never attempted may
- *  be late: it was we who were. */
-export function whyNot (pending: Pending, webhook: WebhookEntry | undefined, nowMs: number): GiveUpReason | null {
+/** Why a delivery must not be attempted, or null. `webhook` is undefined once deleted. A delivery that was never
+ *  attempted may be late: the delay is ours. */
+export function giveUpReason (pending: Pending, webhook: WebhookEntry | undefined, nowMs: number): GiveUpReason | null {
   if (webhook === undefined || webhook.account !== pending.account) return 'endpoint_deleted'
   if (webhook.disabled !== null) return 'endpoint_disabled'
-  const { attempts, firstAttemptAt } = letGo(pending, nowMs)
+  const { attempts, firstAttemptAt } = releaseHold(pending, nowMs)
   return attempts > 0 && nowMs > Date.parse(firstAttemptAt!) + RETRY_MS_MAX + LATE_MS_MAX ? 'expired' : null
 }
 
@@ -114,13 +113,12 @@ export function isSuccess (status: number | null): boolean {
   return status !== null && status >= 200 && status < 300
 }
 
-/** The receiver says that nobody will ever listen there again: the endpoint is disabled. Source: contract, "Webhooks";
- *  RFC 9110 15.5.11. */
+/** 410 says that the URL is gone for good: the endpoint is disabled. Source: contract, "Webhooks"; RFC 9110 15.5.11. */
 export function isGone (status: number | null): boolean {
   return status === 410
 }
 
-/** The callback each fact of EMAILS stands for; the others stand for none. Source: spec 6.1. */
+/** The event that each fact of EMAILS makes; the others make none. Source: spec 6.1. */
 const EVENTS: Partial<Record<AnyFact['type'], EventType>> = {
   'email.delivered': 'email.delivered',
   'email.bounced': 'email.bounced',
@@ -132,16 +130,16 @@ const EVENTS: Partial<Record<AnyFact['type'], EventType>> = {
   'email.unsubscribed': 'email.unsubscribed'
 }
 
-/** An event ready to go out: its type, its very bytes as text, and which email it is about. */
+/** An event ready to be sent: its type, its exact bytes as text, and its email. */
 export interface Event {
   type: EventType
   body: string
   email: string
-  /** A deferral between the first and the end: an event for those only who ask for it. */
+  /** A deferral after the first one: only endpoints with `everyDeferral` get it. */
   between: boolean
 }
 
-/** The event a fact is, or null. */
+/** The event that a fact makes, or null. */
 export function eventIn (fact: AnyFact): Event | null {
   const type = EVENTS[fact.type]
   if (type === undefined || !('email' in fact.data) || !('event' in fact.data) || typeof fact.data.event !== 'string') {
@@ -155,7 +153,7 @@ export function eventIn (fact: AnyFact): Event | null {
   }
 }
 
-/** Is the event the endpoint's? Its account's, of a type it listens to, not before it began to. */
+/** Is the event for the endpoint? It must be of its account, of one of its types, and not before its start. */
 export function isFor (
   webhook: WebhookEntry,
   fact: AnyFact,

@@ -2,8 +2,8 @@ import { Type, type Static } from '@sinclair/typebox'
 import { AnyName, factType, Id, Nullable, Time, type FactOf } from '../define.ts'
 import { BATCH_EVENTS_MAX, EventTypeSchema } from '../webhook/facts.ts'
 
-/** One event of a delivery. `seq` is the fact's place in EMAILS, where the body's bytes lie; 0: a test event, no fact
- *  of EMAILS. */
+/** One event of a delivery. `seq` is the fact's sequence in EMAILS, which holds the body's bytes; 0: a test event, no
+ *  fact of EMAILS. */
 export const Member = Type.Object({
   id: Id('ev'),
   type: EventTypeSchema,
@@ -12,25 +12,25 @@ export const Member = Type.Object({
 })
 export type Member = Static<typeof Member>
 
-/** What every fact of a delivery says: `delivery` derives from events and endpoint. Repeated on each fact, so that
- *  outcomes alone tell what still waits, and for whom. */
+/** What every fact of a delivery holds; the id `delivery` derives from events and endpoint. Repeated on each fact, so
+ *  that a delivery can continue from its outcome alone. */
 const owed = {
   delivery: Id('whd'),
   webhook: Id('wh'),
-  /** The replay that asks for it again, null = none does. Of two, the later one has the greater id, and overrules the
-   *  other. */
+  /** The replay that requested this run, null = the first run. Of two replays the later one has the greater id, and
+   *  overrules the other. */
   replay: Nullable(Id('rpl')),
-  /** Those that go out in one request, oldest first: one, unless it is a batch. */
+  /** The events of its request, oldest first: one, unless it is a batch. */
   events: Type.Array(Member, { minItems: 1, maxItems: BATCH_EVENTS_MAX }),
-  /** Goes out in a batch's body, be it of one event. */
+  /** Sent as a batch's body, also with one event. */
   batch: Type.Boolean(),
-  /** A test event's bytes, which lie nowhere else: made up, about nobody. */
+  /** A test event's bytes, which are stored nowhere else: made up, about nobody. */
   test: Type.Optional(Type.String({ maxLength: 4096 }))
 }
 export const Owed = Type.Object(owed)
 export type Owed = Static<typeof Owed>
 
-/** Why there was no answer. */
+/** Why there was no response. */
 export const ERROR_KINDS = [
   'timeout',
   'dns',
@@ -44,10 +44,10 @@ export const ERROR_KINDS = [
 ] as const
 export type ErrorKind = typeof ERROR_KINDS[number]
 
-/** Events owed to one endpoint: one, or a batch, whose members are fixed herewith. */
+/** An endpoint is to get these events: one, or a batch, whose members are fixed from here on. */
 export const DeliveryRequested = factType('delivery.requested', 1, Owed)
 
-/** One HTTP request to an endpoint and what came of it. `status` null = no answer, `error` says why. */
+/** One HTTP request to an endpoint and its result. `status` null = no response, `error` says why. */
 export const DeliveryAttempted = factType(
   'delivery.attempted',
   1,
@@ -58,9 +58,9 @@ export const DeliveryAttempted = factType(
     status: Nullable(Type.Integer()),
     error: Nullable(Type.String({ maxLength: 500 })),
     errorKind: Nullable(Type.Union(ERROR_KINDS.map(kind => Type.Literal(kind)))),
-    /** What was asked, but for the body, which is the events'. */
+    /** The request, without its body, which is the events'. */
     request: Type.Object({ url: Type.String({ maxLength: 2048 }), headers: Type.Record(AnyName, Type.String()) }),
-    /** The answer's first 4,096 bytes as text. */
+    /** The first 4,096 bytes of the response as text. */
     response: Type.String({ maxLength: 4096 }),
     durationMs: Type.Integer({ minimum: 0 }),
     firstAttemptAt: Time,
@@ -68,8 +68,7 @@ export const DeliveryAttempted = factType(
   })
 )
 
-/** Not tried now because its endpoint is paused, is failing or has enough waiting; it waits for its time like any
- *  retry. */
+/** Not attempted now because its endpoint is paused, is failing or has enough waiting; it waits like any retry. */
 export const DeliveryDeferred = factType(
   'delivery.deferred',
   1,
@@ -77,10 +76,10 @@ export const DeliveryDeferred = factType(
     ...owed,
     /** Attempts made so far. */
     attempts: Type.Integer({ minimum: 0 }),
-    /** Of the first attempt, or of the first parking when none has been made: the 24 hours count from here. */
+    /** Of the first attempt, or of the first deferral when none was made: the 24 hours count from here. */
     firstAttemptAt: Time,
     nextAttemptAt: Time,
-    /** Since when its endpoint's pause holds it. */
+    /** When its endpoint's pause began to hold it. */
     heldAt: Type.Optional(Time)
   })
 )
@@ -98,11 +97,11 @@ export const DeliveryFailed = factType(
   })
 )
 
-/** One event of an endpoint that wants batches: it waits for the others. */
+/** One event of an endpoint that wants batches: it waits for others. */
 export const BatchJoined = factType('batch.joined', 1, Type.Object({ webhook: Id('wh'), event: Member }))
 
-/** The endpoint's events on its subject of members up to `through` (a sequence of WEBHOOKS) are in batches; `delivery`
- *  is the last one. Appended together with its `delivery.requested`. */
+/** The endpoint's members up to `through` (a sequence of WEBHOOKS) are in batches, of which `delivery` is the last.
+ *  Appended together with their `delivery.requested`. */
 export const BatchFormed = factType(
   'batch.formed',
   1,

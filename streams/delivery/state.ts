@@ -3,8 +3,7 @@ import type { AnyFact } from '../catalog.ts'
 import { Id, Nullable, Time } from '../define.ts'
 import { Owed } from './facts.ts'
 
-/** A delivery that still has to be made: all that is needed to try, and what a schedule carries until its time has
- *  come. */
+/** A delivery that has not ended: all that an attempt needs. It is the payload of the delivery's schedule. */
 export const Pending = Type.Object({
   owed: Owed,
   account: Id('acc'),
@@ -12,18 +11,16 @@ export const Pending = Type.Object({
   causation: Nullable(Id('ev')),
   /** Requests made so far. */
   attempts: Type.Integer({ minimum: 0 }),
-  /** When the 24 hours began; null before the first attempt or parking. */
+  /** When the 24 hours began; null before the first attempt or deferral. */
   firstAttemptAt: Nullable(Time),
-  /** The time it was scheduled for; null when it comes straight from the fan-out. With the delivery's id it names this
-   *  one try. */
+  /** The time it was scheduled for; null when it comes straight from the fan-out. */
   dueAt: Nullable(Time),
-  /** Since when its endpoint's pause holds it; null when none does. */
+  /** When its endpoint's pause began to hold it; null when none does. */
   heldAt: Nullable(Time)
 })
 export type Pending = Static<typeof Pending>
 
-/** What is pending after `fact`: null when the delivery is settled; undefined when the fact is none of a delivery.
- *  Pure. */
+/** The delivery as `fact` leaves it: null when it has ended; undefined when the fact is of no delivery. Pure. */
 export function pendingAfter (fact: AnyFact): Pending | null | undefined {
   switch (fact.type) {
     case 'delivery.requested':
@@ -55,7 +52,7 @@ function envelope (fact: AnyFact, { delivery, webhook, replay, events, batch, te
   }
 }
 
-/** Names one try of one delivery: what comes twice under the same key is the same message again, a retry never is. */
-export function tryKey ({ owed, dueAt }: Pending): string {
+/** Identifies one attempt of one delivery: a redelivered message has the same key, a retry has another one. */
+export function attemptKey ({ owed, dueAt }: Pending): string {
   return `${owed.delivery} ${owed.replay ?? ''} ${dueAt ?? 'first'}`
 }

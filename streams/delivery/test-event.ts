@@ -1,6 +1,6 @@
 import type { EventType } from '../webhook/facts.ts'
 
-/** What each type adds to the data that all have. */
+/** The data of each type beside the data that all have. */
 const EXTRAS: Record<EventType, Record<string, unknown>> = {
   'email.delivered': { via: 'mx' },
   'email.bounced': {
@@ -25,8 +25,7 @@ const REPLIES: Partial<Record<EventType, string>> = {
   'email.bounced': '550 5.1.1 No such user'
 }
 
-/** A made-up event as the bytes that are signed and sent: shaped as those of real mail are, with `data.test` beside.
- *  Source: spec 6.2. */
+/** A made-up event as the bytes that are signed and sent: like a real one, with `data.test`. Source: spec 6.2. */
 export function testEventBody (
   { id, type, createdAt, email }: { id: string, type: EventType, createdAt: string, email: string }
 ): string {

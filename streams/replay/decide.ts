@@ -6,20 +6,23 @@ import type { WebhookEntry } from '../directory.ts'
 import { PACE_MAX, type Replay, type ReplayEnded, type ReplayFact } from './facts.ts'
 import type { WaitReason } from './wait.ts'
 
-/** Deliveries a second unless somebody wants another number: a million in three hours. */
+/** Deliveries a second by default: a million in three hours. */
 export const REPLAY_PACE = 100
-/** Replays of one endpoint that may be under way together. */
+/** Replays of one endpoint under way at once. */
 export const REPLAYS_MAX = 10
-/** Deliveries of one page, whatever the pace; events when they go out in batches. With the replay's own fact well below
+/** Deliveries of one page at any pace, and events when they go out in batches. With the replay's own fact well below
  *  the 1,000 messages an atomic append may have. */
 const PAGE_MAX = 500
 const PAGE_EVENTS_MAX = 1000
 /** An endpoint that does nothing but fail gets one delivery in so many ms, until one of them arrives. */
 const FAILING_PAUSE_MS = 10_000
+/** The fact that opened the backfill of an older endpoint may have left the log of deliveries, which is kept 30 days.
+ */
+const BACKFILL_AGE_MS_MAX = 29 * 24 * 3_600_000
 
 export type EndReason = ReplayEnded['data']['reason']
 
-/** What somebody wants to have sent again. Times are Unix ms. */
+/** What a client asks to replay. Times are Unix ms. */
 export interface ReplayWish {
   what: 'window' | 'failed'
   fromMs: number
@@ -29,41 +32,58 @@ export interface ReplayWish {
   pace: number
 }
 
-/** What is wrong with a wish, or null. `keptMs` = how long the log keeps what it is about; `running` = the endpoint's
- *  replays under way. */
+/** What is wrong with a request for a replay, or null. `keptMs` = how long the log keeps the facts that it reads;
+ *  `running` = the endpoint's replays under way. */
 export function replayFault (
   wish: ReplayWish,
   { keptMs, nowMs, running }: { keptMs: number, nowMs: number, running: number }
 ): Refusal | null {
   const { fromMs, toMs, pace } = wish
   if (!Number.isInteger(pace) || pace < 1 || pace > PACE_MAX) {
-    return new Refusal('invalid_pace', `The pace is a whole number of deliveries a second, 1 to ${PACE_MAX}.`)
+    return new Refusal('invalid_pace', `The pace must be a whole number of deliveries a second, 1 to ${PACE_MAX}.`)
   }
   if (toMs > nowMs) {
-    return new Refusal('invalid_to', 'A replay ends now at the latest: what is still to come is sent anyway.')
+    return new Refusal('invalid_to', 'A replay must end now at the latest: later events are sent anyway.')
   }
-  if (fromMs >= toMs) return new Refusal('invalid_from', 'A replay begins before it ends.')
+  if (fromMs >= toMs) return new Refusal('invalid_from', 'A replay must begin before it ends.')
   if (nowMs - fromMs > keptMs) {
     return new Refusal(
       'invalid_from',
-      `What is older than ${new Date(nowMs - keptMs).toISOString()} is no longer kept.`
+      `A replay must not begin before ${new Date(nowMs - keptMs).toISOString()}: what is older is no longer kept.`
     )
   }
   return running < REPLAYS_MAX
     ? null
     : new Refusal(
       'too_many_replays',
-      `At most ${REPLAYS_MAX} replays of a webhook are under way together: wait for one of them, or cancel it.`
+      `A webhook can have at most ${REPLAYS_MAX} replays under way: wait for one, or cancel one.`
     )
 }
 
-/** What nobody sends to a disabled endpoint is not sent to it again. */
+/** A disabled endpoint gets no events, and so no replay. */
 export function disabledFault ({ disabled }: WebhookEntry): Refusal | null {
   return disabled === null ? null : new Refusal('webhook_disabled', 'The webhook is disabled: enable it first.')
 }
 
-/** Is the event one of the replay's? Its endpoint's as it listens now, and of the time asked for. Where a backfill ends
- *  its place alone says: there the fan-out goes on, whatever the clocks of those who wrote the facts said. */
+/** The id of an endpoint's backfill: it has one at most, and any replay requested later has a greater id. */
+export function backfillId (webhook: string): string {
+  return `rpl_${webhook.slice('wh_'.length)}`
+}
+
+/** Does an endpoint get what happened before it was created? Then its backfill must be opened before anything else goes
+ *  to it. */
+export function wantsBackfill ({ startAt, createdAt }: WebhookEntry, nowMs: number): boolean {
+  return startAt < createdAt && nowMs - Date.parse(createdAt) < BACKFILL_AGE_MS_MAX
+}
+
+/** A replay of which no page is made yet. */
+export function newReplay (replay: Omit<Replay, 'cursor' | 'lastPage' | 'made'>): Replay {
+  return { ...replay, cursor: '', lastPage: 0, made: 0 }
+}
+
+/** Does the event belong to the replay? It must be for the endpoint as it listens now, and of the replay's time. A
+ *  backfill ends at `through` alone: there the fan-out goes on, whatever the clocks of those who wrote the facts said.
+ */
 export function isOf (
   { what, from, to }: Pick<Replay, 'what' | 'from' | 'to'>,
   webhook: WebhookEntry,
@@ -82,41 +102,25 @@ export function pageSize (
   return Math.min(PAGE_MAX, Math.ceil(pace / 2), Math.max(1, Math.floor(PAGE_EVENTS_MAX / (batch?.maxEvents ?? 1))))
 }
 
-/** How far a replay has come: `at` in words of its kind ('' = not begun), and the deliveries of the page before. */
-export interface Progress {
-  at: string
-  before: number
-}
-
-export function progressOf ({ place }: Pick<Replay, 'place'>): Progress {
-  const [at, before] = place.split(' ')
-  return { at: at!, before: Number(before ?? 0) }
-}
-
-export function placeText ({ at, before }: Progress): string {
-  return `${at} ${before}`
-}
-
-/** Ms until its next page may be made. `timeMs` = when the page before was. Never longer than the page is worth,
- *  however far the clocks are apart. */
+/** Ms until its next page may be made. `timeMs` = when the last one was. Never longer than that page is worth, however
+ *  far the clocks are apart. */
 export function pauseMs (
-  replay: Replay,
+  { lastPage, pace }: Pick<Replay, 'lastPage' | 'pace'>,
   { failingSince }: Pick<WebhookEntry, 'failingSince'>,
   timeMs: number,
   nowMs: number
 ): number {
-  const { before } = progressOf(replay)
-  const worthMs = before === 0 ? 0 : Math.max(before / replay.pace * 1000, failingSince === null ? 0 : FAILING_PAUSE_MS)
+  const worthMs = lastPage === 0 ? 0 : Math.max(lastPage / pace * 1000, failingSince === null ? 0 : FAILING_PAUSE_MS)
   return Math.min(worthMs, Math.max(0, Math.ceil(timeMs + worthMs - nowMs)))
 }
 
 /** Why a replay cannot go on, or null. `webhook` is undefined once deleted. */
-export function whyEnded (webhook: WebhookEntry | undefined, account: string): EndReason | null {
+export function endReasonOf (webhook: WebhookEntry | undefined, account: string): EndReason | null {
   if (webhook === undefined || webhook.account !== account) return 'endpoint_deleted'
   return webhook.disabled === null ? null : 'endpoint_disabled'
 }
 
-/** What a delivery's fact says is owed, for one more run of the same; null for a fact of none. */
+/** What a delivery's fact holds for one more run of it; null for any other fact. */
 export function owedIn (fact: AnyFact): Owed | null {
   switch (fact.type) {
     case 'delivery.requested':
@@ -131,19 +135,19 @@ export function owedIn (fact: AnyFact): Owed | null {
   }
 }
 
-/** Where a replay stands. */
-export interface ReplayState extends Omit<Replay, 'place'> {
+/** How far a replay has come. */
+export interface ReplayState extends Omit<Replay, 'cursor' | 'lastPage'> {
   account: string
   state: 'running' | EndReason
-  /** Why it is put off for longer; null = it is not. */
+  /** Why it waits for longer; null = it does not. */
   waits: WaitReason | null
-  /** When it last came further, or ended. */
+  /** When its last page was made, or when it ended. */
   changedAt: string
 }
 
 export function stateOf ({ account, data, time, type }: ReplayFact, waits: WaitReason | null = null): ReplayState {
   const { replay, webhook, what, from, to, through, pace, made } = data
-  const state = type === 'replay.ended' ? (data as ReplayEnded['data']).reason : 'running'
+  const state = type === 'replay.ended' ? data.reason : 'running'
   return {
     replay,
     account,
@@ -160,14 +164,14 @@ export function stateOf ({ account, data, time, type }: ReplayFact, waits: WaitR
   }
 }
 
-/** The fact as one of a replay, or null. */
+/** The fact if it is a replay's, or null. */
 export function replayFactIn (fact: AnyFact): ReplayFact | null {
   return fact.type === 'replay.requested' || fact.type === 'replay.advanced' || fact.type === 'replay.ended'
     ? fact
     : null
 }
 
-/** Ends what is under way; said twice it happened once. */
+/** Canceling twice is the same as once. */
 export function cancelFault ({ state }: Pick<ReplayState, 'state'>): Refusal | null {
   return state === 'running' || state === 'canceled' ? null : new Refusal('replay_over', 'The replay is over already.')
 }

@@ -1,27 +1,30 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { factType, Id, Time, type FactOf } from '../define.ts'
 
-/** Deliveries a second at most, so that what is new goes first. */
+/** Deliveries a second at most, so that new events go first. */
 export const PACE_MAX = 1000
 
-/** What is sent to an endpoint once more, or after all. Repeated on each fact, so that the last one of its subject
- *  tells all. */
+/** One job that goes over the past with a cursor and sends an endpoint what it finds. Repeated on each fact, so that
+ *  the last fact of its subject holds all of it. */
 const replay = {
   replay: Id('rpl'),
   webhook: Id('wh'),
-  /** `backfill` = what happened before the endpoint was there; `window` = all of its events in a stretch of the past;
-   *  `failed` = its deliveries that failed then. */
+  /** `window` = all of the endpoint's events in a span of the past; `backfill` = the same for the time before the
+   *  endpoint was created; `failed` = its deliveries that failed in a span of the past. */
   what: Type.Union([Type.Literal('backfill'), Type.Literal('window'), Type.Literal('failed')]),
-  /** Of the events, or of the failures: from this time on, and before that. */
+  /** Of the events, or of the failures: at or after, and before. */
   from: Time,
   to: Time,
-  /** Facts of EMAILS after this place are none of it; 0 for `failed`. */
+  /** The last sequence of EMAILS that belongs to it; 0 for `failed`. */
   through: Type.Integer({ minimum: 0 }),
   /** Deliveries a second. */
   pace: Type.Integer({ minimum: 1, maximum: PACE_MAX }),
-  /** How far it has come, in words of its own: '' = not begun. */
-  place: Type.String({ maxLength: 200 }),
-  /** Deliveries asked for so far. */
+  /** Where the next page begins: after this sequence of EMAILS, or for `failed` after this row of the projection. '' =
+   *  at the start. */
+  cursor: Type.String({ maxLength: 200 }),
+  /** Deliveries of the last page: by them the next one waits. */
+  lastPage: Type.Integer({ minimum: 0 }),
+  /** Deliveries requested so far. */
   made: Type.Integer({ minimum: 0 })
 }
 export const Replay = Type.Object(replay)
@@ -29,7 +32,7 @@ export type Replay = Static<typeof Replay>
 
 export const ReplayRequested = factType('replay.requested', 1, Replay)
 
-/** A page of it is done: appended together with the deliveries of that page. */
+/** A page is done: appended together with its deliveries. */
 export const ReplayAdvanced = factType('replay.advanced', 1, Replay)
 
 export const ReplayEnded = factType(

@@ -18,36 +18,36 @@ import {
  *  (1,000 messages). */
 export const WEBHOOKS_MAX = 1000
 const URL_LENGTH_MAX = 2048
-// The URL parser drops some of them and encodes others: what would be called is not what was said.
+// The URL parser drops some of them and encodes others: the URL called would not be the one given.
 const CONTROL = /\p{Cc}/u
 
 /** How long the secret before a rotation goes on signing. Source: contract, "Webhooks". */
 const OVERLAP_MS = 24 * 3_600_000
 
-/** What its owner decides about an endpoint. */
+/** What an endpoint's owner decides. */
 export interface WebhookSettings {
   url: string
   events: EventType[]
   paused: boolean
-  /** Requests at once, 1 to 100; null = the dispatcher's choice. */
+  /** Requests at once, 1 to 100; null = the default, 8. */
   concurrency: number | null
   /** Several events in one request; null = one event a request. */
   batch: { maxEvents: number, maxWaitMs: number } | null
-  /** Is each deferral an event for it, or only the first and the end. */
+  /** Does it get an event for each deferral, or only for the first one and the outcome. */
   everyDeferral: boolean
 }
 
-/** What is left out stays as it is. `enabled` brings back an endpoint that is disabled. */
+/** Settings that are missing stay as they are. `enabled` enables a disabled endpoint. */
 export type WebhookChanges = Partial<WebhookSettings> & { enabled?: true }
 
-/** A fact to be: its type and data. */
+/** A fact to append: its type and data. */
 export interface WebhookDecision {
   type: FactType<string, TSchema>
   data: unknown
 }
 
-/** Where callbacks may go, as far as the text tells; the address is checked when the connection is made. `plain` = http
- *  is allowed. Source: contract, "Webhooks". */
+/** What is wrong with an endpoint's URL, as far as the text shows, or null; the address is checked on connect. `plain`
+ *  = http is allowed. Source: contract, "Webhooks". */
 export function urlFault (text: string, plain: boolean): Refusal | null {
   const url = text.length > URL_LENGTH_MAX || text.trim() !== text || CONTROL.test(text) ? null : URL.parse(text)
   if (url === null) {
@@ -64,7 +64,7 @@ export function urlFault (text: string, plain: boolean): Refusal | null {
     : null
 }
 
-/** A subset of spec 6.1's types: at least one, none twice. */
+/** Events must be a subset of spec 6.1's types: at least one, none twice. */
 export function eventsFault (events: readonly string[]): Refusal | null {
   const known = events.every(name => (EVENT_TYPES as readonly string[]).includes(name))
   const fine = known && events.length > 0 && new Set(events).size === events.length
@@ -80,7 +80,7 @@ export function countFault (count: number): Refusal | null {
     : new Refusal('too_many_webhooks', `An account can have at most ${WEBHOOKS_MAX} webhooks: delete one first.`)
 }
 
-/** What changes: nothing when all is so already. The order of events says nothing. */
+/** What changes; nothing when the settings are the same. The order of events does not count. */
 export function decideChange (webhook: WebhookEntry, { enabled, ...changes }: WebhookChanges): WebhookDecision[] {
   const { id, url, events, paused, concurrency, batch, everyDeferral } = webhook
   const before: WebhookSettings = { url, events, paused, concurrency, batch, everyDeferral }
@@ -99,13 +99,13 @@ function sameSettings (a: WebhookSettings, b: WebhookSettings): boolean {
     Object.entries(plain).every(([name, value]) => value === b[name as keyof typeof plain])
 }
 
-/** An endpoint that has failed for as long is said to be failing; said at once it would be a fact for every hiccup,
- *  kept for ever. */
-const FAILING_SAID_MS = 15 * 60_000
+/** An endpoint is recorded as failing after so long. At once would be a fact for every short failure, kept for ever. */
+const FAILING_MS_MIN = 15 * 60_000
 /** "Five days of nothing but failure disable the endpoint, and say so" (contract, "Webhooks"). */
 export const FAILING_MS_MAX = 5 * 24 * 3_600_000
 
-/** What a failure means for an endpoint that, as far as this process saw, has done nothing but fail since `sinceMs`. */
+/** After a failed request to an endpoint that, as far as this process saw, has done nothing but fail since `sinceMs`.
+ */
 export function decideFailure (webhook: WebhookEntry, sinceMs: number, nowMs: number): WebhookDecision[] {
   const { id, disabled, failingSince, workedAt } = webhook
   if (disabled !== null) return []
@@ -115,27 +115,27 @@ export function decideFailure (webhook: WebhookEntry, sinceMs: number, nowMs: nu
       : [{ type: WebhookDisabled, data: { webhook: id, reason: 'failing' } }]
   }
   const begunMs = Math.max(sinceMs, workedAt === null ? 0 : Date.parse(workedAt))
-  return nowMs - begunMs < FAILING_SAID_MS
+  return nowMs - begunMs < FAILING_MS_MIN
     ? []
     : [{ type: WebhookFailing, data: { webhook: id, since: new Date(begunMs).toISOString() } }]
 }
 
-/** What 410 means. */
+/** After a 410. */
 export function decideGone ({ id, disabled }: WebhookEntry): WebhookDecision[] {
   return disabled === null ? [{ type: WebhookDisabled, data: { webhook: id, reason: 'gone' } }] : []
 }
 
-/** What a success means. */
+/** After a successful request. */
 export function decideSuccess ({ id, failingSince }: WebhookEntry): WebhookDecision[] {
   return failingSince === null ? [] : [{ type: WebhookRecovered, data: { webhook: id } }]
 }
 
-/** The secret that still signs beside the present one, or null when no rotation is under way. */
+/** The previous secret while it still signs beside the current one, or null when no rotation is under way. */
 export function overlapOf ({ previous }: WebhookEntry, nowMs: number): WebhookEntry['previous'] {
   return previous !== null && nowMs < previous.untilMs ? previous : null
 }
 
-/** A new secret. Refused during an overlap: receivers that still check by the oldest secret would be cut off without
+/** A new secret. Refused during an overlap: receivers that still verify with the oldest secret would fail without
  *  notice. */
 export function decideRotation (
   webhook: WebhookEntry,
@@ -152,7 +152,7 @@ export function decideRotation (
   return [{ type: WebhookSecretRotated, data: { webhook: webhook.id, sealedSecret, previousUntil } }]
 }
 
-/** The end of an overlap before its time. */
+/** Ends an overlap early. */
 export function decideFinish (webhook: WebhookEntry, nowMs: number): WebhookDecision[] | Refusal {
   if (overlapOf(webhook, nowMs) === null) return new Refusal('no_rotation', 'No rotation of the secret is under way.')
   return [{ type: WebhookRotationFinished, data: { webhook: webhook.id } }]
@@ -162,7 +162,7 @@ export function decideDelete (webhook: WebhookEntry): WebhookDecision[] {
   return [{ type: WebhookDeleted, data: { webhook: webhook.id } }]
 }
 
-/** A test event shows that callbacks arrive now: where none are sent it is refused, not kept for later. */
+/** A test event shows whether callbacks arrive now: it is refused when none are sent. */
 export function testFault ({ disabled, paused }: WebhookEntry): Refusal | null {
   if (disabled !== null) return new Refusal('webhook_disabled', 'The webhook is disabled: enable it first.')
   return paused ? new Refusal('webhook_paused', 'The webhook is paused: resume it first.') : null

@@ -17,20 +17,20 @@ export const EventTypeSchema = Type.Union(EVENT_TYPES.map(name => Type.Literal(n
 export const BATCH_EVENTS_MAX = 100
 export const BATCH_WAIT_MS_MAX = 60_000
 
-/** What may be changed about an endpoint. */
+/** The settings of an endpoint. */
 const settings = {
   url: Type.String({ maxLength: 2048 }),
   events: Type.Array(EventTypeSchema, { minItems: 1 }),
-  /** What is owed to it waits. */
+  /** Its deliveries wait. */
   paused: Type.Boolean(),
-  /** Requests at once; null = the dispatcher's choice. */
+  /** Requests at once; null = the default, 8. */
   concurrency: Nullable(Type.Integer({ minimum: 1, maximum: 100 })),
   /** Several events in one request; null = one event a request. */
   batch: Nullable(Type.Object({
     maxEvents: Type.Integer({ minimum: 1, maximum: BATCH_EVENTS_MAX }),
     maxWaitMs: Type.Integer({ minimum: 100, maximum: BATCH_WAIT_MS_MAX })
   })),
-  /** Is each deferral an event for it, or only the first and the end. */
+  /** Does it get an event for each deferral, or only for the first one and the outcome. */
   everyDeferral: Type.Boolean()
 }
 
@@ -42,12 +42,12 @@ export const WebhookCreated = factType(
     ...settings,
     /** The signing secret, sealed for the context of the webhook's id. */
     sealedSecret: Type.String(),
-    /** Facts from this time on are its; before it was created: the log's are brought after. */
+    /** It gets the facts from this time on. When that is before it was created, a backfill sends those of the log. */
     startAt: Time
   })
 )
 
-/** All of what may be changed, as it is from now on. */
+/** All settings, as they are from now on. */
 export const WebhookChanged = factType('webhook.changed', 1, Type.Object({ webhook: Id('wh'), ...settings }))
 
 /** A new signing secret. Until `previousUntil` the one before it signs too: alone in the spec's header, beside the new
@@ -61,16 +61,16 @@ export const WebhookSecretRotated = factType(
 /** The overlap is over before its time. */
 export const WebhookRotationFinished = factType('webhook.rotation_finished', 1, Type.Object({ webhook: Id('wh') }))
 
-/** What was disabled gets its events again, from now on. */
+/** It was disabled, and gets the events from now on. */
 export const WebhookEnabled = factType('webhook.enabled', 1, Type.Object({ webhook: Id('wh') }))
 
-/** It has failed without a success since then; said once it has for a while. */
+/** It has failed without a success since then, for a quarter of an hour at least. */
 export const WebhookFailing = factType('webhook.failing', 1, Type.Object({ webhook: Id('wh'), since: Time }))
 
 /** The first success after that. */
 export const WebhookRecovered = factType('webhook.recovered', 1, Type.Object({ webhook: Id('wh') }))
 
-/** `gone` = it answered 410; `failing` = five days of nothing but failure. */
+/** `gone` = it answered 410; `failing` = it has done nothing but fail for five days. */
 export const WebhookDisabled = factType(
   'webhook.disabled',
   1,

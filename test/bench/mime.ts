@@ -2,7 +2,7 @@
  *  message side by side. */
 import MailComposer from 'nodemailer/lib/mail-composer/index.js'
 import { trackHtml } from '#src/content/links.ts'
-import { composeMessage, type Message } from '#src/content/mime.ts'
+import { composeMessage, type MimeMessage } from '#src/content/mime.ts'
 import { textFromHtml } from '#src/content/text.ts'
 
 const HTML_CHARACTERS = 24 * 1024
@@ -25,7 +25,7 @@ const text = textFromHtml(html)
 const subject = 'Your order – größer & besser'
 const unsubscribe = '<https://t.example/u/abcdefghijklmnopqrstuvwxyz>'
 
-function messageOf (i: number, html: string, text: string): Message {
+function messageOf (i: number, html: string, text: string): MimeMessage {
   const from = { address: 'shop@example.com', name: 'Shop' }
   const recipients = [{ address: `user${i}@example.net`, name: 'Ada', kind: 'to' as const }]
   return {

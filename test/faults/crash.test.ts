@@ -24,7 +24,7 @@ async function open (t: Test): Promise<{ tree: Tree, world: World }> {
 
 const mailOf = (round: number) => (i: number) => smallMail(round * 1_000_000 + i)
 
-t.test(`kill -9 of everything, ${TREE_KILLS} times while ${EMAILS} emails are accepted and sent: nothing is lost, no copy without its doubt`, async t => {
+t.test(`kill -9 of everything ${TREE_KILLS} times under ${EMAILS} emails: none is lost, no copy without a doubt`, async t => {
   const { tree, world } = await open(t)
   const shots: Shot[] = []
   for (let round = 0; round < TREE_KILLS; round++) {
@@ -80,7 +80,7 @@ async function killUnderLoad (tree: Tree, { mail }: World, round: number): Promi
 }
 
 t.test(
-  `kill -9 of nats-server, ${NATS_KILLS} times under load: nothing is lost, nothing is sent twice, the service comes back by itself`,
+  `kill -9 of nats-server ${NATS_KILLS} times under load: none is lost or sent twice, the service recovers`,
   LONG_ONLY,
   async t => {
     const { tree, world } = await open(t)

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -44,8 +44,8 @@ t.test('killed again and again, it is finished all the same, and counts everythi
     ((await app.request('GET', `/api/erasures/${id}`)).body.counts?.messages ?? 0) === 0 || kills < (LONG ? 6 : 1);
     ms += 60
   ) {
-    const child = spawn(process.execPath, [CHILD, natsUrl!, databaseUrl!], { stdio: ['ignore', 'pipe', 'inherit'] })
-    await once(child.stdout, 'data')
+    const child = fork(CHILD, [natsUrl!, databaseUrl!], { stdio: 'inherit' })
+    await once(child, 'message')
     await new Promise(resolve => setTimeout(resolve, ms))
     child.kill('SIGKILL')
     await once(child, 'exit')
@@ -53,7 +53,7 @@ t.test('killed again and again, it is finished all the same, and counts everythi
   }
   const halfway = (await app.request('GET', `/api/erasures/${id}`)).body
   t.comment(`after ${kills} kills`, JSON.stringify(halfway.counts))
-  const child = spawn(process.execPath, [CHILD, natsUrl!, databaseUrl!], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = fork(CHILD, [natsUrl!, databaseUrl!], { stdio: 'inherit' })
   t.teardown(async () => {
     child.kill('SIGKILL')
     if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')
@@ -95,7 +95,7 @@ t.test('two people of the same emails are forgotten at the same time, by two wor
   const slow = (await app.send({ to: ADA })).body.id
   await until(async () => (await app.request('GET', `/api/emails/${slow}`)).body.status === 'sending', 10_000)
 
-  const child = spawn(process.execPath, [CHILD, natsUrl!, databaseUrl!], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = fork(CHILD, [natsUrl!, databaseUrl!], { stdio: 'inherit' })
   t.teardown(async () => {
     child.kill('SIGKILL')
     if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')

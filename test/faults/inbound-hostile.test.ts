@@ -4,8 +4,8 @@ import { createAppenders } from '#src/actions/appenders.ts'
 import { systemClock } from '#src/base/clock.ts'
 import type { Log } from '#src/base/log.ts'
 import { createTokens } from '#src/content/token.ts'
-import { createReader } from '#src/workers/inbound/read.ts'
-import { startInboundWorker, type MailReport } from '#src/workers/inbound/inbound-worker.ts'
+import { ReportReader } from '#src/workers/inbound/reader.ts'
+import { startInboundWorker, type InboundReport } from '#src/workers/inbound/inbound-worker.ts'
 import { consumerPlans } from '#streams/topology.ts'
 import { openBus } from '../support/bus.ts'
 import { startTestApp } from '../support/app.ts'
@@ -15,10 +15,10 @@ import { until } from '../support/wait.ts'
 
 t.setTimeout(120_000)
 
-t.test('a mail that spins, throws, ends or fills the reader is refused, everybody else is served meanwhile, and the next is read', async t => {
+t.test('a mail that spins, throws, ends or fills the reader is refused; others are served, the next is read', async t => {
   const thread = new URL('../fixtures/inbound/spiteful-thread.ts', import.meta.url)
   // Whoever spins is ended soon; to hoard takes its time.
-  const [hasty, patient] = [createReader({ readMs: 2500, thread }), createReader({ readMs: 20_000, thread })]
+  const [hasty, patient] = [new ReportReader({ readMs: 2500, thread }), new ReportReader({ readMs: 20_000, thread })]
   t.teardown(() => Promise.all([hasty.stop(), patient.stop()]))
   const acts: Array<[string, RegExp]> = [['spin', /takes too long/], ['throw', /a fault of the reader/], [
     'exit',
@@ -48,7 +48,7 @@ t.test('a mail that spins, throws, ends or fills the reader is refused, everybod
   )
 })
 
-t.test('a mail that cannot be read is tried a second time, also when it came for the second time already, and then no more', async t => {
+t.test('a mail that cannot be read is tried twice in all, also when it is a redelivery', async t => {
   const { bus } = await openBus(t)
   const appenders = createAppenders(bus, systemClock)
   await keepInbound(appenders, {
@@ -63,7 +63,7 @@ t.test('a mail that cannot be read is tried a second time, also when it came for
   t.ok(taken, 'another worker has had it')
   taken!.nak()
   const failures: boolean[] = []
-  const reports: MailReport[] = []
+  const reports: InboundReport[] = []
   const log = {
     info () {},
     warn: ({ last }: { last?: boolean }) => {

@@ -12,7 +12,7 @@ import { findNatsServer } from '#src/embedded/nats-binary.ts'
 import { choosePort } from '#src/embedded/ports.ts'
 import { startInbound } from '#src/servers/inbound-smtp/server.ts'
 import { lastSequence } from '#src/nats/load.ts'
-import { startInboundWorker, type MailReport } from '#src/workers/inbound/inbound-worker.ts'
+import { startInboundWorker, type InboundReport } from '#src/workers/inbound/inbound-worker.ts'
 import { emptyDirectory } from '#streams/directory.ts'
 import { openBus } from '../support/bus.ts'
 import { startTestApp } from '../support/app.ts'
@@ -99,7 +99,7 @@ t.test('a bounce of a mail whose sender never says what became of it counts when
   await until(() => sink.received.some(message => message.to === to))
   const { port, bus } = await openListener(t, natsUrl)
   t.match(await handIn(port, { to: sink.received[0]!.from, raw: dsn({ to }) }), /^250 /)
-  const reports: MailReport[] = []
+  const reports: InboundReport[] = []
   const inAnHour = { nowMs: () => Date.now() + 3_600_000 }
   const worker = startInboundWorker({
     appenders: createAppenders(bus, inAnHour),

@@ -10,6 +10,7 @@ import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { lastSequence } from '#src/nats/load.ts'
 import { createView } from '#src/workers/projector/view.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
+import { atExit } from '../support/at-exit.ts'
 import { COMPILED } from '../support/compiled.ts'
 import { startHookSink } from '../support/hook-sink.ts'
 import { API_KEY, startTestApp } from '../support/app.ts'
@@ -85,6 +86,7 @@ function openService (t: Test, { env }: World) {
     dying.kill(signal)
     await once(dying, 'exit')
   }
+  atExit(() => child?.kill('SIGKILL'))
   t.teardown(() => end('SIGKILL'))
   return {
     end,

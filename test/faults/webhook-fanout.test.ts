@@ -4,9 +4,9 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import type { LiveDirectory } from '#src/actions/directory.ts'
 import { changeWebhook, type CreatedWebhook } from '#src/actions/webhook.ts'
-import { createBodies } from '#src/workers/webhooks/bodies.ts'
+import { BodyCache } from '#src/workers/webhooks/body-cache.ts'
 import { startFanout } from '#src/workers/webhooks/fanout.ts'
-import { startGather } from '#src/workers/webhooks/gather.ts'
+import { startBatching } from '#src/workers/webhooks/batching.ts'
 import { createLog } from '#src/base/log.ts'
 import { sleep } from '#src/base/backoff.ts'
 import type { Role } from '#src/base/role.ts'
@@ -26,12 +26,12 @@ const pairsIn = (facts: AnyFact[]) =>
   requestsIn(facts).flatMap(({ data }) => data.events.map(({ id }) => `${id} ${data.webhook}`))
 
 function startGatherer ({ directory }: HookRig, appenders: Appenders): Role {
-  return startGather({ appenders, directory, repair: async () => false, log: createLog('silent') })
+  return startBatching({ appenders, directory, repair: async () => false, log: createLog('silent') })
 }
 
 /** A fan-out alone, as one more process would run it. */
 function startOne (appenders: Appenders, directory: LiveDirectory): Role {
-  return startFanout({ appenders, directory, bodies: createBodies(1_000_000), log: createLog('silent') })
+  return startFanout({ appenders, directory, bodies: new BodyCache(1_000_000), log: createLog('silent') })
 }
 
 t.test(
@@ -77,7 +77,7 @@ t.test(
 )
 
 t.test(
-  'endpoints with batches and without, two processes restarted at random: every event is in exactly one delivery to each',
+  'with two processes restarted at random, every event is in exactly one delivery to each endpoint',
   LONG_ONLY,
   async t => {
     const rig = await openHookRig(t)

@@ -213,7 +213,7 @@ function illegalOnes ({ told }: Model, once: boolean): string[] {
   return [...told.deliveries.values()].map(history => illegal(history, TRIES, once)).filter(fault => fault !== null)
 }
 
-/** Each (event, endpoint) is asked for once, whoever fans out. */
+/** Each (event, endpoint) is requested once, whichever process fans out. */
 function askedTwice ({ told }: Model): string[] {
   const pairs = [...told.deliveries.values()].flatMap(({ webhook, steps }) =>
     steps.filter(({ type }) => type === 'delivery.requested').flatMap(({ data }) =>
@@ -224,7 +224,7 @@ function askedTwice ({ told }: Model): string[] {
 }
 
 t.test(
-  'each event reaches each endpoint or fails by schedule, the same bytes on every try, whoever is killed meanwhile',
+  'each event reaches each endpoint or fails on schedule, with the same bytes, whatever is killed',
   LONG_ONLY,
   async t => {
     const model = await openModel(t)

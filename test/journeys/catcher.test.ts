@@ -6,7 +6,7 @@ import { catcherPages } from '#src/servers/mailbox/pages.ts'
 import { startCatcher, type Catcher } from '#src/servers/mailbox/server.ts'
 import { closeSession, openSession, SMTP_TIMEOUTS } from '#src/workers/sender/session.ts'
 import { parseTarget } from '#src/workers/sender/target.ts'
-import { transact } from '#src/workers/sender/transact.ts'
+import { SmtpTransaction } from '#src/workers/sender/transaction.ts'
 import { handIn } from '../support/inbound-peer.ts'
 
 const LOCAL = { host: 'localhost:8080' }
@@ -48,13 +48,10 @@ async function send (
       html,
       text: 'Hello'
     })
-    const gate = { claim: async () => true, mayFinish: () => true }
-    await transact(
-      session,
-      { from: from.address, to: 'ada@example.net', message, envelopeId: 'e1', utf8: false },
-      gate,
-      SMTP_TIMEOUTS
-    )
+    const mail = { from: from.address, to: 'ada@example.net', message, envelopeId: 'e1', utf8: false }
+    const transaction = new SmtpTransaction(session, mail, SMTP_TIMEOUTS)
+    if (await transaction.sendBody()) transaction.finish()
+    await transaction.result()
   }
   closeSession(session)
 }

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { subjects } from '#streams/subjects.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
+import { atExit } from '../support/at-exit.ts'
 import { COMPILED } from '../support/compiled.ts'
 import { deferred, unsubscribed } from '../support/facts.ts'
 import { startHookSink } from '../support/hook-sink.ts'
@@ -51,6 +52,7 @@ interface Shell {
 /** The program as an operator runs it. */
 function jetpost (args: string[], extra: Record<string, string> = {}): Shell {
   const child = spawn(process.execPath, ['src/bin.js', ...args], { env: { ...env, ...extra }, stdio: 'pipe' })
+  atExit(() => child.kill('SIGKILL'))
   let out = ''
   let err = ''
   child.stdout.setEncoding('utf8').on('data', text => {

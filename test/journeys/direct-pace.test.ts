@@ -2,14 +2,14 @@ import t, { type Test } from 'tap'
 import { subjects } from '#streams/subjects.ts'
 import { deadline } from '#src/base/errors.ts'
 import { lastSequencesOf } from '#src/nats/lookup.ts'
-import { createPool, Crowded, type Pool } from '#src/workers/sender/pool.ts'
-import { forStranger, HostTrouble, openSession, type Session } from '#src/workers/sender/session.ts'
+import { HostFailure, RetryLater } from '#src/workers/sender/errors.ts'
+import { SessionPool } from '#src/workers/sender/session-pool.ts'
+import { forUnproven, openSession, type SmtpSession } from '#src/workers/sender/session.ts'
 import { siteOf } from '#src/workers/sender/shaping.ts'
-import type { Dial, Place } from '#src/workers/sender/site.ts'
+import type { Dial, NextHop } from '#src/workers/sender/site.ts'
 import { parseTarget } from '#src/workers/sender/target.ts'
-import { transact } from '#src/workers/sender/transact.ts'
 import { openDirect } from '../support/direct-rig.ts'
-import { ACCOUNT, SMTP_QUICK } from '../support/sender-rig.ts'
+import { ACCOUNT, SMTP_QUICK, transact } from '../support/sender-rig.ts'
 import { startSink, type Sink } from '../support/smtp-sink.ts'
 import { until } from '../support/wait.ts'
 
@@ -17,39 +17,37 @@ const LONG = { retry: { firstS: 100, maxS: 100 } }
 
 /** A site on the internet as the pool sees it, which is a sink in truth: one that takes its time with each mail, and is
  *  sent as many as it takes. */
-async function openSite (t: Test, name: string, dotMs = 0): Promise<{ place: Place, sink: Sink }> {
+async function openSite (t: Test, name: string, dotMs = 0): Promise<{ hop: NextHop, sink: Sink }> {
   const sink = await startSink()
   t.teardown(() => sink.stop())
   if (dotMs > 0) sink.replies('b@example.net', { dot: { reply: '250 ok', afterMs: dotMs } }, 5000)
   const open = () => openSession(parseTarget(sink.url), 'sender.test', SMTP_QUICK)
   return {
-    place: {
+    hop: {
       via: 'mx',
       site: name,
       shape: { ...siteOf([name]).shape, messagesPerSecond: 10_000 },
       hosts: name,
       domain: name,
-      takes: () => true,
+      accepts: () => true,
       open
     },
     sink
   }
 }
 
-function openPool (t: Test, connections: number): Pool {
-  const pool = createPool({ connections, hostname: 'sender.test', timeouts: SMTP_QUICK })
+function openPool (t: Test, connections: number): SessionPool {
+  const pool = new SessionPool({ connections, hostname: 'sender.test', timeouts: SMTP_QUICK })
   t.teardown(() => pool.stop())
   return pool
 }
 
 /** A site of which nothing is known. */
-function place (name: string): Omit<Place, 'open'> {
-  return { via: 'mx', site: name, shape: siteOf([name]).shape, hosts: name, domain: name, takes: () => true }
+function hop (name: string): Omit<NextHop, 'open'> {
+  return { via: 'mx', site: name, shape: siteOf([name]).shape, hosts: name, domain: name, accepts: () => true }
 }
 
-const GATE = { claim: async () => true, mayFinish: () => true }
-
-async function send (session: Session): Promise<void> {
+async function send (session: SmtpSession): Promise<void> {
   await transact(
     session,
     {
@@ -58,17 +56,15 @@ async function send (session: Session): Promise<void> {
       message: Buffer.from('Subject: x\r\n\r\nx\r\n'),
       envelopeId: 'e1',
       utf8: false
-    },
-    GATE,
-    SMTP_QUICK
+    }
   )
 }
 
 /** Sends without a pause over `lanes` lines until told to stop; who is turned away comes back at once. */
-function flood (t: Test, pool: Pool, place: Place, lanes: number): { stop(): Promise<void> } {
+function flood (t: Test, pool: SessionPool, hop: NextHop, lanes: number): { stop(): Promise<void> } {
   let on = true
   const lane = async () => {
-    while (on) await pool.use(place, send).catch(() => new Promise(resolve => setTimeout(resolve, 5)))
+    while (on) await pool.use(hop, send).catch(() => new Promise(resolve => setTimeout(resolve, 5)))
   }
   const running = Array.from({ length: lanes }, lane)
   const stop = async () => {
@@ -131,31 +127,31 @@ t.test('a slow site does not keep the others’ mail waiting, and its own arrive
   for (const email of slowly) await told(email, ['attempted', 'delivered'])
 })
 
-t.test('a site is sent to over two connections at first, over more when it bears them, and over half as many after trouble', async t => {
+t.test('a site gets two connections at first, more when it bears them, and half as many after a failure', async t => {
   const pool = openPool(t, 50)
-  const { place, sink } = await openSite(t, 'mx.example.net', 30)
-  await Promise.all(Array.from({ length: 5 }, () => pool.use(place, send).catch(() => null)))
+  const { hop, sink } = await openSite(t, 'mx.example.net', 30)
+  await Promise.all(Array.from({ length: 5 }, () => pool.use(hop, send).catch(() => null)))
   t.ok(sink.sessions().most <= 2, 'few at first')
-  const flooding = flood(t, pool, place, 30)
+  const flooding = flood(t, pool, hop, 30)
   await until(() => sink.sessions().most === 10)
   await until(() => sink.received.length > 500)
   t.equal(sink.sessions().most, 10, 'no more than the table allows')
-  pool.blame(place, new HostTrouble('421 too much', 'mail', null))
+  pool.hostFailed(hop, new HostFailure('421 too much', 'mail', null))
   await until(() => sink.connections() <= 5)
   await flooding.stop()
 })
 
 t.test('one domain’s dead hosts do not slow a great receiver’s others', async t => {
   const pool = openPool(t, 50)
-  const { place, sink } = await openSite(t, 'mx.example.net', 30)
-  const flooding = flood(t, pool, place, 30)
+  const { hop, sink } = await openSite(t, 'mx.example.net', 30)
+  const flooding = flood(t, pool, hop, 30)
   await until(() => sink.sessions().most === 10)
   const dead = {
-    ...place,
+    ...hop,
     hosts: 'another',
-    takes: () => false,
+    accepts: () => false,
     open: async () => {
-      throw new HostTrouble('connection refused', 'connect', null)
+      throw new HostFailure('connection refused', 'connect', null)
     }
   }
   for (let i = 0; i < 3; i++) await t.rejects(pool.use(dead, send))
@@ -167,22 +163,22 @@ t.test('one domain’s dead hosts do not slow a great receiver’s others', asyn
 
 t.test('two at once fail for one reason: it is halved once', async t => {
   const pool = openPool(t, 50)
-  const { place, sink } = await openSite(t, 'mx.example.net', 30)
-  const flooding = flood(t, pool, place, 30)
+  const { hop, sink } = await openSite(t, 'mx.example.net', 30)
+  const flooding = flood(t, pool, hop, 30)
   await until(() => sink.sessions().most === 10)
-  for (let i = 0; i < 5; i++) pool.blame(place, new HostTrouble('421 too much', 'mail', null))
+  for (let i = 0; i < 5; i++) pool.hostFailed(hop, new HostFailure('421 too much', 'mail', null))
   await flooding.stop()
   await until(() => sink.connections() <= 5)
   t.equal(sink.connections(), 5)
 })
 
 for (const connections of [1, 2, 6]) {
-  t.test(`with ${connections} connections over all, a site under flood leaves room for the next one, and for a relay's`, async t => {
+  t.test(`with ${connections} connections in all, a flooded site leaves some for the next one, and for a relay`, async t => {
     const pool = openPool(t, connections)
     const [one, other] = [await openSite(t, 'mx.one.example'), await openSite(t, 'mx.other.example')]
-    const flooding = flood(t, pool, one.place, 20)
+    const flooding = flood(t, pool, one.hop, 20)
     await until(() => one.sink.received.length > 100)
-    await pool.use(other.place, send)
+    await pool.use(other.hop, send)
     await pool.use(parseTarget(other.sink.url), send)
     t.equal(other.sink.received.length, 2)
     t.ok(one.sink.connections() + other.sink.connections() <= connections + 2, 'QUIT may be on its way')
@@ -200,7 +196,7 @@ t.test('a relay under flood leaves room too', async t => {
     while (on) await pool.use(target, send)
   })
   await until(() => relay.received.length > 100)
-  await pool.use(site.place, send)
+  await pool.use(site.hop, send)
   t.equal(site.sink.received.length, 1)
   on = false
   await Promise.all(lanes)
@@ -229,7 +225,7 @@ t.test('words that suspend a site: its other mail is deferred unasked, once, and
   t.equal(mx.attempts('b@aol.example'), 0)
 })
 
-t.test('words about our reputation slow a site down: what came with them is deferred, the rest waits unharmed', async t => {
+t.test('words about our reputation slow a site down: that mail is deferred, the rest waits', async t => {
   const { ask, told, facts, dns, mxHost, sender } = await openDirect(t, { timings: LONG })
   const mx = await mxHost('mx.example.net', 2)
   dns.mx('example.net', [1, 'mx.example.net'])
@@ -245,7 +241,7 @@ t.test('words about our reputation slow a site down: what came with them is defe
   t.equal(mx.received.length, 1)
 })
 
-t.test('one tenant of a great receiver does not slow the others’ mail, whatever its rules say; two of them do', async t => {
+t.test('one tenant of a great receiver does not slow the others’ mail, two of them do', async t => {
   const { ask, told, dns, mxHost, facts, bus } = await openDirect(t, { timings: LONG })
   const mx = await mxHost('one.mail.protection.outlook.com', 2)
   for (const domain of ['evil', 'odd', 'good']) dns.mx(`${domain}.example`, [0, 'one.mail.protection.outlook.com'])
@@ -269,8 +265,8 @@ t.test('one tenant of a great receiver does not slow the others’ mail, whateve
   t.same(await facts(waiting), [], 'said by two')
 })
 
-t.test('hosts that greet nobody hold no more than half of all connections, and mail to a new domain that answers gets through', async t => {
-  const slowly = { smtp: { ...SMTP_QUICK, greetingMs: 60_000, strangerMs: 60_000 } }
+t.test('hosts that never greet hold at most half of all connections, and mail to a new domain gets through', async t => {
+  const slowly = { smtp: { ...SMTP_QUICK, greetingMs: 60_000, unprovenMs: 60_000 } }
   const { ask, told, dns, mxHost } = await openDirect(t, { connections: 10, timings: slowly })
   const traps = await Promise.all(Array.from({ length: 10 }, async (_, i) => {
     const trap = await mxHost(`mx${i}.evil.example`, 10 + i)
@@ -292,8 +288,8 @@ t.test('hosts that greet nobody hold no more than half of all connections, and m
 t.test('many domains with one address hold only a few connections until they have answered a mail', async t => {
   const pool = openPool(t, 20)
   const dials: Dial[] = []
-  const trap = (i: number): Place => ({
-    ...place(`mx${i}.evil.example`),
+  const trap = (i: number): NextHop => ({
+    ...hop(`mx${i}.evil.example`),
     open: dial => {
       dial.at('192.0.2.1')
       dials.push(dial)
@@ -302,7 +298,7 @@ t.test('many domains with one address hold only a few connections until they hav
   })
   const held = Array.from({ length: 5 }, (_, i) => pool.use(trap(i), send).catch((error: unknown) => error))
   const turnedAway = await deadline(Promise.all(held.slice(3)), 1000, 'they wait')
-  t.ok(turnedAway.every(error => error instanceof Crowded))
+  t.ok(turnedAway.every(error => error instanceof RetryLater))
   t.equal(dials.length, 3)
 })
 
@@ -311,17 +307,17 @@ t.test('an address is free again once those who held it have been answered, or h
   const { sink } = await openSite(t, 'mx.example.net')
   for (let i = 0; i < 8; i++) {
     const one = {
-      ...place(`mx${i}.example`),
+      ...hop(`mx${i}.example`),
       open: async (dial: Dial) => {
         dial.at('192.0.2.1')
         return await openSession(parseTarget(sink.url), 'sender.test', SMTP_QUICK)
       }
     }
     const other = {
-      ...place(`mx${i}.dead.example`),
+      ...hop(`mx${i}.dead.example`),
       open: async (dial: Dial) => {
         dial.at('192.0.2.1')
-        throw new HostTrouble('connection refused', 'connect', null)
+        throw new HostFailure('connection refused', 'connect', null)
       }
     }
     await pool.use(one, send)
@@ -330,16 +326,16 @@ t.test('an address is free again once those who held it have been answered, or h
   t.equal(sink.received.length, 8)
 })
 
-t.test('a site is a stranger until it has answered a mail, or been tried three times', async t => {
+t.test('a site is unproven until it has answered a mail, or been tried three times', async t => {
   const pool = openPool(t, 20)
-  const { place: site } = await openSite(t, 'mx.example.net')
+  const { hop: site } = await openSite(t, 'mx.example.net')
   const seen: boolean[] = []
-  const telling = (name: string, open: Place['open']): Place => ({
-    ...place(name),
+  const telling = (name: string, open: NextHop['open']): NextHop => ({
+    ...hop(name),
     hosts: `${name} ${seen.length}`,
-    takes: () => false,
+    accepts: () => false,
     open: dial => {
-      seen.push(dial.stranger)
+      seen.push(dial.unproven)
       return open(dial)
     }
   })
@@ -348,7 +344,7 @@ t.test('a site is a stranger until it has answered a mail, or been tried three t
   for (let i = 0; i < 4; i++) {
     await t.rejects(pool.use(
       telling('mx.slow.example', async () => {
-        throw new HostTrouble('timeout', 'connect', null)
+        throw new HostFailure('timeout', 'connect', null)
       }),
       send
     ))
@@ -356,11 +352,11 @@ t.test('a site is a stranger until it has answered a mail, or been tried three t
   t.same(seen.slice(2), [true, true, true, false])
 })
 
-t.test('who is not greeted soon, or gets no answer to MAIL, is left; once MAIL is answered there is all the time', async t => {
-  const timeouts = { ...SMTP_QUICK, greetingMs: 60_000, commandMs: 60_000, strangerMs: 400 }
+t.test('a late greeting or reply to MAIL ends the session; after the reply to MAIL the usual timeouts hold', async t => {
+  const timeouts = { ...SMTP_QUICK, greetingMs: 60_000, commandMs: 60_000, unprovenMs: 400 }
   const sink = await startSink({ extensions: [] })
   t.teardown(() => sink.stop())
-  const open = () => openSession(parseTarget(sink.url), 'sender.test', forStranger(timeouts))
+  const open = () => openSession(parseTarget(sink.url), 'sender.test', forUnproven(timeouts))
   const mail = {
     from: 'a@example.com',
     to: 'b@example.net',
@@ -372,27 +368,27 @@ t.test('who is not greeted soon, or gets no answer to MAIL, is left; once MAIL i
     data: { reply: '354 go ahead', afterMs: 1000 },
     dot: { reply: '250 ok', afterMs: 1000 }
   })
-  t.match(await transact(await open(), mail, GATE, timeouts), { kind: 'reply', reply: { code: 250 } })
+  t.match(await transact(await open(), mail, timeouts), { kind: 'reply', reply: { code: 250 } })
   sink.replies('a@example.com', { mail: 'hang' })
-  t.match(await deadline(transact(await open(), mail, GATE, timeouts), 5000, 'it waits'), {
+  t.match(await deadline(transact(await open(), mail, timeouts), 5000, 'it waits'), {
     kind: 'broken',
     stage: 'mail'
   })
   sink.greet('hang')
-  await t.rejects(deadline(open(), 5000, 'it waits'), { name: 'HostTrouble', stage: 'connect' })
+  await t.rejects(deadline(open(), 5000, 'it waits'), { name: 'HostFailure', stage: 'connect' })
 })
 
 t.test('only what is dialled counts as a connection', async t => {
   const pool = openPool(t, 20)
-  const { place: site } = await openSite(t, 'mx.example.net')
+  const { hop: site } = await openSite(t, 'mx.example.net')
   const shape = { ...site.shape, connectionsPerMinute: 2 }
-  const nowhere = (i: number): Place => ({
+  const nowhere = (i: number): NextHop => ({
     ...site,
     shape,
     hosts: `gone ${i}`,
-    takes: () => false,
+    accepts: () => false,
     open: async () => {
-      throw new HostTrouble('has no address', 'connect', null)
+      throw new HostFailure('has no address', 'connect', null)
     }
   })
   for (let i = 0; i < 5; i++) {
@@ -400,7 +396,7 @@ t.test('only what is dialled counts as a connection', async t => {
   }
 })
 
-t.test('in direct mode too a line that dies after the dot is a doubt, and one more copy goes out, the same to the receiver', async t => {
+t.test('in direct mode too a connection that breaks after the dot is a doubt, and the same copy goes out again', async t => {
   const { ask, told, dns, mxHost } = await openDirect(t)
   const mx = await mxHost('mx.example.net', 2)
   dns.mx('example.net', [1, 'mx.example.net'])

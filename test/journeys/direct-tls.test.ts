@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { createServer } from 'node:https'
 import t, { type Test } from 'tap'
-import { createPolicies } from '#src/workers/sender/mta-sts.ts'
-import { createOpenMx } from '#src/workers/sender/mx.ts'
-import { Crowded } from '#src/workers/sender/pool.ts'
+import { RetryLater } from '#src/workers/sender/errors.ts'
+import { PolicyCache } from '#src/workers/sender/mta-sts.ts'
+import { MxConnector } from '#src/workers/sender/mx.ts'
 import { closeSession } from '#src/workers/sender/session.ts'
 import { siteOf } from '#src/workers/sender/shaping.ts'
 import type { StsPolicy } from '#src/workers/sender/sts-policy.ts'
@@ -46,7 +46,7 @@ const policy = (mode: string, ...mx: string[]) => ({
 
 async function openWithPolicies (t: Test, domains: string[], options: RigOptions = {}) {
   const policies = await servePolicies(t, domains)
-  const trust = { ca: authority.ca, policyPort: policies.port, policyLookAgainMs: 100 }
+  const trust = { ca: authority.ca, policyPort: policies.port, policyRefreshMs: 100 }
   const rig = await openDirect(t, { timings: { retry: { firstS: 100, maxS: 100 } }, ...options, direct: { trust } })
   for (const domain of domains) {
     rig.dns.host(`mta-sts.${domain}`, ['127.0.0.1'])
@@ -70,7 +70,7 @@ async function deferredBy ({ ask, told }: Pick<DirectRig, 'ask' | 'told'>, addre
 t.jobs = 3
 
 t.test('TLS is used when offered, whatever the certificate, and recorded', async t => {
-  const rig = await openDirect(t, { direct: { trust: { ca: authority.ca, policyPort: 1, policyLookAgainMs: 60_000 } } })
+  const rig = await openDirect(t, { direct: { trust: { ca: authority.ca, policyPort: 1, policyRefreshMs: 60_000 } } })
   await rig.mxHost('mx1.example.net', 2, { tls: good })
   await rig.mxHost('mx3.example.net', 3, { tls: anothers })
   rig.dns.mx('good.example', [10, 'mx1.example.net'])
@@ -103,7 +103,7 @@ async function openHost (t: Test) {
     timeouts: SMTP_QUICK,
     nowMs: () => host.nowMs
   }
-  const open = createOpenMx({
+  const connector = new MxConnector({
     ...options,
     stopping: new AbortController().signal,
     random: Math.random,
@@ -114,13 +114,13 @@ async function openHost (t: Test) {
   /** Whether it speaks TLS, and over how many connections that was found. */
   async function look (): Promise<[boolean, number]> {
     let dialled = 0
-    const session = await open({
+    const session = await connector.open({
       domain: 'example.net',
       hosts: [{ preference: 0, exchange: 'mx1.example.net' }],
       shape,
       policy: null
     }, {
-      stranger: false,
+      unproven: false,
       at: () => {
         dialled++
       }
@@ -228,7 +228,7 @@ t.test('under enforce no mail goes to a host whose certificate or TLS is not goo
   t.same(rig.faults.map(({ domain, fault }) => `${domain} ${fault}`), ['false.example tls', 'plain.example tls'])
 })
 
-t.test('a session that was opened for anybody does not carry mail under enforce, nor does that domain hold up the others', async t => {
+t.test('a session opened for any domain carries no mail under enforce, and that domain holds up no other', async t => {
   const rig = await openWithPolicies(t, ['strict.example'])
   const mx = await rig.mxHost('mx1.example.net', 2, { tls: anothers })
   for (const domain of ['strict.example', 'easy.example']) rig.dns.mx(domain, [10, 'mx1.example.net'])
@@ -339,12 +339,12 @@ async function openSlow (t: Test, fetchMs: number) {
     log,
     ca: authority.ca
   }
-  const policies = createPolicies({ ...shared, port: (server.address() as { port: number }).port, fetchMs })
+  const policies = new PolicyCache({ ...shared, port: (server.address() as { port: number }).port, fetchMs })
   /** What is said of the domain once it is no longer being looked for. */
   async function settled (domain: string): Promise<StsPolicy | null> {
     for (;;) {
       const found = await policies.of(domain).catch((error: unknown) => error)
-      if (!(found instanceof Crowded)) return found as StsPolicy | null
+      if (!(found instanceof RetryLater)) return found as StsPolicy | null
     }
   }
   const letGo = () => {
@@ -362,22 +362,22 @@ async function openSlow (t: Test, fetchMs: number) {
   }
 }
 
-t.test('no mail waits for a slow policy host: it comes back, and goes without a policy when none could be had in time', async t => {
+t.test('no mail waits for a slow policy host: it comes back, and goes without a policy that is late', async t => {
   const { policies, settled } = await openSlow(t, 4000)
   const all = [0, 1, 2].map(i => `d${i}.evil.example`)
   for (const result of await Promise.allSettled(all.map(domain => policies.of(domain)))) {
-    t.match(result, { status: 'rejected', reason: { name: 'Crowded' } })
+    t.match(result, { status: 'rejected', reason: { name: 'RetryLater' } })
   }
   t.same(await settled(all[0]!), null)
 })
 
-t.test('the hosts of one parent domain are asked two at a time, the others wait in turn, and nobody else waits for them', async t => {
+t.test('policies of one parent domain are fetched two at a time, and other domains do not wait for them', async t => {
   const { state, policies, settled, letGo } = await openSlow(t, 8000)
   const all = Array.from({ length: 8 }, (_, i) => `d${i}.evil.example`)
   const first = all.map(domain => policies.of(domain).catch((error: unknown) => error))
   await until(() => state.open.size === 2)
   t.match(await policies.of('good.example'), { mode: 'enforce' })
-  t.ok((await Promise.all(first)).every(result => result instanceof Crowded))
+  t.ok((await Promise.all(first)).every(result => result instanceof RetryLater))
   t.equal(state.most, 3, 'two, and the good one')
   letGo()
   for (const domain of all) t.match(await settled(domain), { mode: 'enforce' }, domain)

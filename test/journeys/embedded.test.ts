@@ -14,6 +14,7 @@ import { readServers } from '#src/embedded/kept.ts'
 import { lockDataDir } from '#src/embedded/lock.ts'
 import { startEmbedded } from '#src/embedded/start.ts'
 import type { Embedded, EmbeddedOptions } from '#src/embedded/start.ts'
+import { atExit } from '../support/at-exit.ts'
 
 const CHILD = fileURLToPath(new URL('../support/embedded-child.ts', import.meta.url))
 const STATE_MS = 20_000
@@ -108,6 +109,7 @@ async function nothingRunsFor (folder: string): Promise<void> {
 
 async function spawnChild (t: Test, folder: string) {
   const child = spawn(process.execPath, [CHILD, folder], { stdio: ['ignore', 'pipe', 'inherit'] })
+  atExit(() => child.kill('SIGKILL'))
   t.teardown(() => {
     child.kill('SIGKILL')
   })
@@ -236,6 +238,7 @@ t.test("a postmaster.pid and a nats-server.pid whose pid is a stranger's by now 
       ? { uid: statSync(join(folder, 'postgres')).uid }
       : {}
   })
+  atExit(() => stranger.kill('SIGKILL'))
   t.teardown(() => {
     stranger.kill('SIGKILL')
   })

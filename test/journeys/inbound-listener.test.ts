@@ -13,7 +13,7 @@ import { createTokens } from '#src/content/token.ts'
 import { openCertificate } from '#src/servers/inbound-smtp/certificate.ts'
 import {
   startInbound,
-  type Inbound,
+  type InboundServer,
   type InboundLimits,
   type InboundOptions
 } from '#src/servers/inbound-smtp/server.ts'
@@ -35,7 +35,7 @@ async function open (
   t: Test,
   limits: Partial<InboundLimits> = {},
   options: Partial<InboundOptions> = {}
-): Promise<Inbound> {
+): Promise<InboundServer> {
   const inbound = await startInbound({
     port: 0,
     host: '127.0.0.1',
@@ -225,7 +225,7 @@ t.test('a network has so many connections, and so many mails a minute', async t 
   second.close()
 })
 
-t.test('one token gets so many mails an hour, however it is written; what could not be kept is not counted', async t => {
+t.test('mails to one token are limited per hour, in any case of letters; only stored ones count', async t => {
   let away = true
   const append: Appenders['inbound']['append'] = async (...args) => {
     if (away) throw new Error('NATS is away')
@@ -260,20 +260,20 @@ t.test('everybody together gets so many mails an hour to addresses without a tok
   t.match(await handIn(port, { to: returnPath(), raw: 'Subject: x\r\n\r\n' }), /^250 /)
 })
 
-t.test('a store that is half full takes no mail from strangers, a full one none at all, until there is room again', async t => {
+t.test('a half-full store refuses mail without a token, a full one all mail, until there is space again', async t => {
   const { bus: own } = await openBus(t)
   const options = { appenders: createAppenders(own, systemClock) }
   const [mail, stranger] = [() => ({ to: returnPath(), raw: 'x'.repeat(90).concat('\r\n').repeat(1100) }), {
     to: `postmaster@${HOST}`,
     raw: 'Subject: x\r\n\r\n'
   }]
-  const first = await open(t, { keptBytesMax: 400_000, lookMs: 600_000 }, options)
+  const first = await open(t, { storedBytesMax: 400_000, usagePollMs: 600_000 }, options)
   t.match(await handIn(first.port, stranger), /^250 /)
   for (let i = 0; i < 2; i++) t.match(await handIn(first.port, mail()), /^250 /)
   t.match(await handIn(first.port, stranger), /^452 4\.3\.1 /, 'counted without another look')
   t.match(await handIn(first.port, mail()), /^250 /)
   t.match(await handIn(first.port, mail()), /^452 4\.3\.1 /)
-  const second = await open(t, { keptBytesMax: 400_000, lookMs: 100 }, options)
+  const second = await open(t, { storedBytesMax: 400_000, usagePollMs: 100 }, options)
   t.match(await handIn(second.port, mail()), /^452 4\.3\.1 /, 'as it was found')
   const jsm = await own.nc.jetstreamManager()
   for (let seq = 1; seq <= 3; seq++) await jsm.streams.deleteMessage('INBOUND', seq)
@@ -281,7 +281,7 @@ t.test('a store that is half full takes no mail from strangers, a full one none 
 })
 
 t.test('networks that let their mails trickle leave places for others', async t => {
-  const { port } = await open(t, { mailsAtOnceMax: 8, mailsAtOnceOfNetworkMax: 3, mailsAtOnceOfNetworkCrowdedMax: 1 })
+  const { port } = await open(t, { mailsAtOnceMax: 8, mailsAtOnceOfNetworkMax: 3, mailsAtOnceOfNetworkBusyMax: 1 })
   const begin = async (network: string) => {
     const peer = await greetedFrom(network, port)
     t.teardown(peer.close)
@@ -328,7 +328,7 @@ async function untilGreeted (port: number): Promise<string> {
   }
 }
 
-t.test('who says an octet now and then is shown out after a while: in a command, in a mail, in a TLS handshake', async t => {
+t.test('a client that sends an octet now and then is disconnected: in a command, a mail, a TLS handshake', async t => {
   const { port } = await open(t, { sessionMs: 1500 })
   const [commander, writer, shaker] = [await greeted(port), await greeted(port), await greeted(port)]
   await sayAll(writer, 'MAIL FROM:<>', `RCPT TO:<${returnPath()}>`, 'DATA')

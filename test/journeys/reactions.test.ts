@@ -30,7 +30,7 @@ async function bounce (address: string): Promise<void> {
   await until(address, 200)
 }
 
-t.test('only an address that is gone is suppressed: what a server says against us, or of the moment, leaves it alone', async t => {
+t.test('only an address that does not exist is suppressed, not one whose server rejects us or fails', async t => {
   const replies: Record<string, [string, string]> = {
     'policy@example.net': ['550 5.7.1 rejected by our policy', 'bounced'],
     'listed@example.net': ['554 5.7.1 your host is listed by zen.spamhaus.org', 'bounced'],

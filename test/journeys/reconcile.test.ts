@@ -15,7 +15,7 @@ import { lastSequence } from '#src/nats/load.ts'
 import { lastSequencesOf } from '#src/nats/lookup.ts'
 import { openRebuilder } from '#src/workers/projector/rebuild.ts'
 import { createProjectors } from '#src/workers/projector/projector.ts'
-import { openDeliveryCare } from '#src/workers/scheduler/deliveries.ts'
+import { DeliveryReconciler } from '#src/workers/scheduler/deliveries.ts'
 import { startReconciler } from '#src/workers/scheduler/reconcile.ts'
 import { waitFor } from '#src/postgres/checkpoint.ts'
 import { apply, freshPool } from '../projections/view.ts'
@@ -39,7 +39,7 @@ import { until } from '../support/wait.ts'
 const HOUR_MS = 3_600_000
 const past = (seconds: number) => new Date(Date.now() - seconds * 1000).toISOString()
 
-/** A bus and a view, and hands to reconcile once. */
+/** A bus, a projection, and a reconciler that can be started. */
 async function openYard (t: Test) {
   const { bus } = await openBus(t)
   const pool = await freshPool(t)
@@ -57,26 +57,26 @@ async function openYard (t: Test) {
   return { bus, pool, reconcile, scheduled, come }
 }
 
-t.test('who lost his schedule gets one, behind thousands who have theirs and keep it', async t => {
+t.test('a lost schedule is restored, behind thousands that exist and stay', async t => {
   const { bus, pool, reconcile, scheduled, come } = await openYard(t)
-  const booked = Array.from({ length: 2100 }, (_, i) => `em_booked${i}`)
+  const known = Array.from({ length: 2100 }, (_, i) => `em_scheduled${i}`)
   const facts = recorded([
-    ...booked.map(email => deferred({ email, nextAttemptAt: past(900) })),
+    ...known.map(email => deferred({ email, nextAttemptAt: past(900) })),
     deferred({ email: 'em_lost', nextAttemptAt: past(120) })
   ])
   for (let i = 0; i < facts.length; i += 500) await apply(pool, emails, facts.slice(i, i + 500))
-  for (let i = 0; i < booked.length; i += 500) {
-    await Promise.all(booked.slice(i, i + 500).map(email => scheduled(email, HOUR_MS)))
+  for (let i = 0; i < known.length; i += 500) {
+    await Promise.all(known.slice(i, i + 500).map(email => scheduled(email, HOUR_MS)))
   }
-  const names = booked.map(email => subjects.scheduleSend(ACCOUNT, email, 0))
+  const names = known.map(email => subjects.scheduleSend(ACCOUNT, email, 0))
   const before = await lastSequencesOf(bus, 'SCHEDULE', names)
-  t.equal(before.size, booked.length)
+  t.equal(before.size, known.length)
   reconcile()
   await until(async () => (await come(['em_lost'])).length > 0)
   t.strictSame(await lastSequencesOf(bus, 'SCHEDULE', names), before)
 })
 
-t.test('what has come due and waits for a sender is not sent for again; what a sender has put down without a word is', async t => {
+t.test('a recipient that waits for a sender is left alone; one acknowledged without a fact is restored', async t => {
   const { bus, pool, reconcile, scheduled, come } = await openYard(t)
   const names = ['em_dropped', 'em_waits', 'em_lost']
   await apply(pool, emails, recorded(names.map(email => deferred({ email, nextAttemptAt: past(120) }))))
@@ -99,16 +99,16 @@ t.test('what has come due and waits for a sender is not sent for again; what a s
   })
 })
 
-t.test('of whose request is settled without a fact or a schedule is seen to; whose request is in hand is left to its sender', async t => {
+t.test('a request acknowledged without a fact or schedule is restored; one that a sender holds is not', async t => {
   const { bus, pool, reconcile, scheduled, come } = await openYard(t)
   const appenders = createAppenders(bus, systemClock)
-  const names = ['em_forgotten', 'em_booked', 'em_done', 'em_inhand']
+  const names = ['em_forgotten', 'em_scheduled', 'em_done', 'em_inhand']
   const requests = names.map(email => requested({ email }))
   for (const fact of requests) {
     await appenders.requests.append([{ subject: subjects.request(ACCOUNT, fact.data.email), fact }])
   }
   await apply(pool, emails, [...recorded(requests), ...recorded([delivered({ email: 'em_done' })])])
-  await scheduled('em_booked', HOUR_MS)
+  await scheduled('em_scheduled', HOUR_MS)
   await repair(bus, consumerPlans.sender, topology)
   const consumer = await bus.js.consumers.get('REQUESTS', consumerPlans.sender.durable_name)
   for (let i = 0; i < 3; i++) await (await consumer.next())!.ackAck()
@@ -120,7 +120,7 @@ t.test('of whose request is settled without a fact or a schedule is seen to; who
 const WEBHOOK = 'wh_one'
 const PARTITION = webhookPartitionOf(WEBHOOK)
 
-/** A bus with deliveries in its log, and the reconcile's hands for them; the view follows unless it is told not to. */
+/** A bus with deliveries in its log, and their reconciler; the projection follows unless `follows` is false. */
 async function openDeliveryYard (t: Test, { follows = true } = {}) {
   const { bus, topology } = await openBus(t)
   const pool = await freshPool(t)
@@ -128,7 +128,7 @@ async function openDeliveryYard (t: Test, { follows = true } = {}) {
   const repaired = (plan: ConsumerPlan) => repair(bus, plan, topology)
   const stopping = new AbortController()
   t.teardown(async () => stopping.abort())
-  const care = openDeliveryCare({ bus, pool, repair: repaired, log, signal: stopping.signal })
+  const reconciler = new DeliveryReconciler({ bus, pool, repair: repaired, log, signal: stopping.signal })
   if (follows) {
     const projectors = createProjectors({
       bus,
@@ -170,7 +170,7 @@ async function openDeliveryYard (t: Test, { follows = true } = {}) {
     for (let i = 0; i < count; i++) t.ok(await (await consumer.next())!.ackAck())
   }
 
-  return { bus, pool, care, repaired, happened, scheduled, waits, worked }
+  return { bus, pool, reconciler, repaired, happened, scheduled, waits, worked }
 }
 
 const all = (
@@ -187,7 +187,7 @@ const asked = (delivery: string, secondsAgo: number, replay: string | null = nul
 
 t.test('a delivery that lost its schedule gets one, behind thousands who have theirs and keep it', async t => {
   const yard = await openDeliveryYard(t)
-  const { care, happened, scheduled, waits } = yard
+  const { reconciler, happened, scheduled, waits } = yard
   const later = Array.from({ length: 2050 }, (_, i) => deferredDelivery(`whd_later${i}`, -3600))
   const held = deferredDelivery('whd_held', -3600, { heldAt: past(10) })
   const lost = [
@@ -200,16 +200,16 @@ t.test('a delivery that lost its schedule gets one, behind thousands who have th
   const safe = [...later, held].map(({ data }) => data.delivery)
   const before = await waits(safe)
   t.ok(before.every(seq => seq > 0))
-  t.equal(await care.remind(60), 0, 'nothing is due')
-  t.equal(await care.remind(-400 * 86_400), lost.length, 'with what is due later')
+  t.equal(await reconciler.restoreSchedules(60), 0, 'nothing is due')
+  t.equal(await reconciler.restoreSchedules(-400 * 86_400), lost.length, 'with what is due later')
   t.strictSame(await waits(safe), before)
   t.ok((await waits(lost.map(({ data }) => data.delivery))).every(seq => seq > 0))
-  t.equal(await care.remind(-400 * 86_400), 0)
+  t.equal(await reconciler.restoreSchedules(-400 * 86_400), 0)
 })
 
-t.test('what has come due and waits for its turn is not asked for again; what was put down without a word is', async t => {
+t.test('a due delivery that waits for its turn is left alone; one acknowledged without a fact is restored', async t => {
   const yard = await openDeliveryYard(t)
-  const { care, happened, scheduled, waits, worked } = yard
+  const { reconciler, happened, scheduled, waits, worked } = yard
   const facts = ['whd_dropped', 'whd_waits', 'whd_lost', 'whd_recent'].map(id =>
     deferredDelivery(id, id === 'whd_recent' ? 10 : 300)
   )
@@ -222,15 +222,15 @@ t.test('what has come due and waits for its turn is not asked for again; what wa
   }
   await worked(consumerPlans.deliveriesDue, 1)
   const [droppedBefore, waitsBefore] = await waits(['whd_dropped', 'whd_waits'])
-  t.equal(await care.remind(60), 2)
+  t.equal(await reconciler.restoreSchedules(60), 2)
   await cameDue(yard, 'whd_dropped', droppedBefore)
   await cameDue(yard, 'whd_lost')
   t.strictSame(await waits(['whd_waits', 'whd_recent', 'whd_over']), [waitsBefore, 0, 0])
 })
 
-t.test('a delivery whose request is acknowledged and of which nothing was heard is asked for again; who is not acknowledged waits for its turn', async t => {
+t.test('a delivery acknowledged without a fact is restored; one not acknowledged waits for its turn', async t => {
   const yard = await openDeliveryYard(t)
-  const { bus, care, happened, waits, worked } = yard
+  const { bus, reconciler, happened, waits, worked } = yard
   await happened([
     asked('whd_forgotten', 600),
     asked('whd_done', 600),
@@ -240,14 +240,14 @@ t.test('a delivery whose request is acknowledged and of which nothing was heard 
     asked('whd_again', 600, 'rpl_1'),
     asked('whd_againinhand', 600, 'rpl_1')
   ])
-  t.equal(await care.remind(60), 0, 'nobody has begun')
+  t.equal(await reconciler.restoreSchedules(60), 0, 'nobody has begun')
   await worked(consumerPlans.deliveries[PARTITION]!, 3)
   await worked(consumerPlans.deliveriesReplay, 1)
-  t.equal(await care.remind(60), 2)
+  t.equal(await reconciler.restoreSchedules(60), 2)
   await cameDue(yard, 'whd_forgotten')
   await cameDue(yard, 'whd_again')
   t.strictSame(await waits(['whd_done', 'whd_recent', 'whd_inhand', 'whd_againinhand']), [0, 0, 0, 0])
-  t.equal(await care.remind(60), 0, 'both wait for their turn now')
+  t.equal(await reconciler.restoreSchedules(60), 0, 'both wait for their turn now')
   const consumer = await bus.js.consumers.get('SCHEDULE', consumerPlans.deliveriesDue.durable_name)
   const [first, second] = [await consumer.next(), await consumer.next()]
   t.same(
@@ -257,11 +257,11 @@ t.test('a delivery whose request is acknowledged and of which nothing was heard 
 })
 
 t.test('as long as the view is behind, nothing is asked for again', async t => {
-  const { pool, care, happened, waits, bus, repaired } = await openDeliveryYard(t, { follows: false })
+  const { pool, reconciler, happened, waits, bus, repaired } = await openDeliveryYard(t, { follows: false })
   const lost = deferredDelivery('whd_lost', 300)
   await happened([lost])
   await apply(pool, deliveries, recorded([lost]))
-  t.equal(await care.remind(60), 0, 'what came after may tell how it ended')
+  t.equal(await reconciler.restoreSchedules(60), 0, 'what came after may tell how it ended')
   const projectors = createProjectors({
     bus,
     pool,
@@ -273,12 +273,12 @@ t.test('as long as the view is behind, nothing is asked for again', async t => {
     await Promise.all(projectors.map(projector => projector.stop()))
   })
   t.ok(await waitFor(pool, deliveries, { WEBHOOKS: 1 }, 10_000))
-  t.equal(await care.remind(60), 1)
+  t.equal(await reconciler.restoreSchedules(60), 1)
   t.ok((await waits(['whd_lost']))[0]! > 0)
   t.notOk(await repaired(consumerPlans.deliveriesDue), 'its consumer is there')
 })
 
-t.test('what has left the log leaves the view with the reconcile, and the stream of schedules deleted is filled again', async t => {
+t.test('the reconciler prunes what has left the log, and refills a deleted SCHEDULE', async t => {
   const { bus, pool, happened, scheduled, waits, repaired } = await openDeliveryYard(t)
   const later = deferredDelivery('whd_later', -3600)
   await happened([
@@ -296,7 +296,7 @@ t.test('what has left the log leaves the view with the reconcile, and the stream
     blobs: await openBlobs(bus),
     repair: async plan =>
       await repaired(plan).then(missing => {
-        if (missing) reconcile.soon()
+        if (missing) reconcile.afterLoss()
         return missing
       }),
     log

@@ -82,7 +82,8 @@ t.test('rows leave when their facts have, and the view is as the log says before
     )
   }
   const { rows: [counted] } = await pool.query(
-    'select (select sum(delivered) from stats_hours)::int as hours, (select sum(delivered) from stats_destinations)::int as destinations'
+    `select (select sum(delivered) from stats_hours)::int as hours,
+      (select sum(delivered) from stats_destinations)::int as destinations`
   )
   t.same(counted, { hours: 3, destinations: 3 })
   t.same(await verified(), [])

@@ -3,14 +3,15 @@ import { createServer } from 'node:net'
 import t from 'tap'
 import { scheduleSend } from '#src/actions/recipient.ts'
 import { stamp } from '#src/actions/appenders.ts'
-import { sleep } from '#src/base/backoff.ts'
 import { newId } from '#src/base/id.ts'
 import { api } from '#src/nats/api.ts'
 import { openBlobs } from '#src/nats/blobs.ts'
+import type { Heartbeats } from '#src/nats/heartbeats.ts'
 import { startSender, type SenderOptions } from '#src/workers/sender/sender.ts'
 import { EmailDelivered, type RecipientFact } from '#streams/email/facts.ts'
 import { subjects } from '#streams/subjects.ts'
 import { ACCOUNT, claimOf, eventOf, openRig, SMTP_QUICK, type Rig } from '../support/sender-rig.ts'
+import { until } from '../support/wait.ts'
 
 // They wait more than they work, and share nothing: some run beside each other.
 t.jobs = 2
@@ -23,40 +24,68 @@ async function claimed ({ appenders }: Rig, email: string, worker = 'w_other'): 
 }
 
 async function attempted ({ sink }: Rig, address: string): Promise<void> {
-  while (sink.attempts(address) === 0) await sleep(10)
+  await until(() => sink.attempts(address) > 0)
+}
+
+/** A heart that between `begin` and `end` says it was heard for no longer than `heardMs`; `asked` = how often it was asked meanwhile. */
+function beDeaf (heardMs = 0) {
+  let [deaf, asked] = [false, 0]
+  const heartbeats = (real: Heartbeats): Heartbeats => ({
+    ...real,
+    heardForMs () {
+      if (!deaf) return real.heardForMs()
+      asked++
+      return Math.min(real.heardForMs(), heardMs)
+    }
+  })
+  return {
+    heartbeats,
+    begin: () => {
+      deaf = true
+    },
+    end: () => {
+      deaf = false
+    },
+    asked: () => asked
+  }
 }
 
 for (const reply of ['450 4.2.0 not now', '550 5.1.1 no such user']) {
   t.test(`${reply.slice(0, 3)} at RCPT while another holds the claim: the other goes on`, async t => {
     const rig = await openRig(t)
-    rig.sink.replies('a@example.net', { rcpt: { reply, afterMs: 500 } })
+    const held = Promise.withResolvers<void>()
+    rig.sink.replies('a@example.net', { rcpt: { reply, after: held.promise } })
     const email = await rig.ask('a@example.net')
     await attempted(rig, 'a@example.net')
     await claimed(rig, email)
-    await sleep(1500)
+    held.resolve()
+    await rig.idle()
     t.same(types(await rig.facts(email)), ['email.attempted'])
     t.same(rig.reports, [], 'what was not recorded is not reported')
   })
 }
 
 t.test('a claim of ours without a dot is no doubt, however long NATS does not hear us after it', async t => {
-  let deaf = false
-  const rig = await openRig(t, { heartbeats: real => ({ ...real, heardForMs: () => (deaf ? 0 : real.heardForMs()) }) })
-  rig.sink.replies('a@example.net', { data: { reply: '354 go ahead', afterMs: 500 } })
+  const deafness = beDeaf()
+  const rig = await openRig(t, { heartbeats: deafness.heartbeats })
+  const held = Promise.withResolvers<void>()
+  rig.sink.replies('a@example.net', { data: { reply: '354 go ahead', after: held.promise } })
   const email = await rig.ask('a@example.net', { onDoubt: 'hold' })
   await attempted(rig, 'a@example.net')
-  deaf = true
-  await sleep(2500)
+  deafness.begin()
+  held.resolve()
+  await until(() => deafness.asked() >= 6)
   t.same(types(await rig.facts(email)), ['email.attempted'])
   t.equal(rig.sink.received.filter(({ dot }) => dot).length, 0)
-  deaf = false
+  deafness.end()
   await rig.told(email, ['attempted', 'attempted', 'delivered'])
 })
 
 t.test('a claim of ours without a dot is no doubt, though the content cannot be read at the next try', async t => {
-  let [deaf, gets] = [false, 0]
+  let gets = 0
+  const deafness = beDeaf()
   const rig = await openRig(t, {
-    heartbeats: real => ({ ...real, heardForMs: () => (deaf ? 0 : real.heardForMs()) }),
+    heartbeats: deafness.heartbeats,
     blobs: real => ({
       ...real,
       get: async name => {
@@ -65,34 +94,34 @@ t.test('a claim of ours without a dot is no doubt, though the content cannot be 
       }
     })
   })
-  rig.sink.replies('a@example.net', { data: { reply: '354 go ahead', afterMs: 500 } })
+  const held = Promise.withResolvers<void>()
+  rig.sink.replies('a@example.net', { data: { reply: '354 go ahead', after: held.promise } })
   const email = newId('em', Date.now())
   await (await openBlobs(rig.bus)).put(email, Buffer.from(JSON.stringify({ html: null, text: 'from the store' })))
   await rig.ask('a@example.net', { email, content: null })
   await attempted(rig, 'a@example.net')
-  deaf = true
-  while ((await rig.facts(email)).length === 0) await sleep(20)
-  await sleep(300)
-  deaf = false
+  deafness.begin()
+  held.resolve()
+  await until(() => deafness.asked() > 0)
+  deafness.end()
   await rig.told(email, ['attempted', 'attempted', 'delivered'])
   t.equal(gets, 3)
 })
 
 t.test('a sender that was paused since its claim sends no dot, though its newest beat is heard', async t => {
-  let paused = false
-  const rig = await openRig(t, {
-    heartbeats: real => ({ ...real, heardForMs: () => Math.min(real.heardForMs(), paused ? 0.001 : Infinity) })
-  })
-  rig.sink.replies('a@example.net', { data: { reply: '354 go ahead', afterMs: 500 } })
+  const pause = beDeaf(0.001)
+  const rig = await openRig(t, { heartbeats: pause.heartbeats })
+  const held = Promise.withResolvers<void>()
+  rig.sink.replies('a@example.net', { data: { reply: '354 go ahead', after: held.promise } })
   const email = await rig.ask('a@example.net')
   await attempted(rig, 'a@example.net')
-  paused = true
-  while ((await rig.facts(email)).length === 0) await sleep(20)
-  await sleep(300)
+  pause.begin()
+  held.resolve()
+  await until(() => pause.asked() >= 3)
   t.equal(rig.sink.received.filter(({ dot }) => dot).length, 0)
-  paused = false
-  while (rig.sink.received.filter(({ dot }) => dot).length === 0) await sleep(20)
-  await sleep(300)
+  pause.end()
+  await rig.sink.dots(1)
+  await rig.idle()
   const all = types(await rig.facts(email))
   t.equal(all.at(-1), 'email.delivered')
   t.notOk(all.includes('email.in_doubt'))
@@ -105,7 +134,8 @@ t.test('half a lease must outlive the wait for the reply to the dot', async t =>
 
 t.test('a delivery that is void by then is not reported', async t => {
   const rig = await openRig(t)
-  rig.sink.replies('a@example.net', { dot: { reply: '250 ok', afterMs: 700 } })
+  const held = Promise.withResolvers<void>()
+  rig.sink.replies('a@example.net', { dot: { reply: '250 ok', after: held.promise } })
   const email = await rig.ask('a@example.net')
   const [claim] = await rig.told(email, ['attempted'])
   const { email: _email, n, request, to } = claim!.data
@@ -124,7 +154,8 @@ t.test('a delivery that is void by then is not reported', async t => {
     event: '{}'
   }, Date.now())
   await rig.appenders.emails.append([{ subject: subjects.recipient(ACCOUNT, email, 0), fact: other }])
-  await sleep(1500)
+  held.resolve()
+  await rig.idle()
   t.same(types(await rig.facts(email)), ['email.attempted', 'email.delivered'])
   t.same(rig.reports, [])
 })

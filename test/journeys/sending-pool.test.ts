@@ -1,13 +1,12 @@
 import t from 'tap'
-import { sleep } from '#src/base/backoff.ts'
 import { deadline } from '#src/base/errors.ts'
-import { createPool, Suspended } from '#src/workers/sender/pool.ts'
-import { HostTrouble } from '#src/workers/sender/session.ts'
+import { HostFailure, Suspended } from '#src/workers/sender/errors.ts'
+import { SessionPool } from '#src/workers/sender/session-pool.ts'
 import { parseTarget } from '#src/workers/sender/target.ts'
 import { SMTP_QUICK } from '../support/sender-rig.ts'
 import { startSink } from '../support/smtp-sink.ts'
 
-const pooled = (connections: number) => createPool({ connections, hostname: 'sender.test', timeouts: SMTP_QUICK })
+const pooled = (connections: number) => new SessionPool({ connections, hostname: 'sender.test', timeouts: SMTP_QUICK })
 
 t.test('a target that fails sends its waiters away, and those of another get its places', async t => {
   const [bad, good] = [await startSink(), await startSink()]
@@ -41,7 +40,7 @@ t.test('a session that is blamed while others wait for its target sends them awa
   const waiting: Array<Promise<unknown>> = []
   await pool.use(target, async () => {
     waiting.push(...[1, 2, 3].map(() => pool.use(target, async () => 'sent').catch((error: unknown) => error)))
-    pool.blame(target, new HostTrouble('closing', 'rcpt', null))
+    pool.hostFailed(target, new HostFailure('closing', 'rcpt', null))
     const results = await deadline(Promise.all(waiting), 1000, 'they wait for the session')
     t.ok(results.every(result => result instanceof Suspended))
   })
@@ -55,16 +54,17 @@ t.test('a transaction that goes through ends the trouble: the next one is new', 
     await sink.stop()
   })
   const target = parseTarget(sink.url)
-  const unhealthyReason = new HostTrouble('closing', 'rcpt', null)
+  const failure = new HostFailure('closing', 'rcpt', null)
   await pool.use(target, async session => {
     session.messages++
   })
-  pool.blame(target, unhealthyReason)
-  await sleep(5100)
+  pool.hostFailed(target, failure)
+  const nowMs = Date.now
+  t.intercept(Date, 'now', { value: () => nowMs() + 5100 })
   await pool.use(target, async session => {
     session.messages++
   })
-  pool.blame(target, unhealthyReason)
+  pool.hostFailed(target, failure)
   await pool.use(target, async () => {
     const error = await pool.use(target, async () => null).catch((thrown: unknown) => thrown)
     t.type(error, Suspended)

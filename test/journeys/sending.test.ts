@@ -1,23 +1,34 @@
 import { once } from 'node:events'
+import { pino } from 'pino'
 import { SMTPServer } from 'smtp-server'
 import t from 'tap'
-import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { openBlobs } from '#src/nats/blobs.ts'
 import { repair } from '#src/nats/ensure.ts'
+import type { Heartbeats } from '#src/nats/heartbeats.ts'
 import { openRebuilder } from '#src/workers/projector/rebuild.ts'
 import { createProjectors } from '#src/workers/projector/projector.ts'
 import { startReconciler } from '#src/workers/scheduler/reconcile.ts'
 import { closeSession, openSession } from '#src/workers/sender/session.ts'
 import { parseTarget } from '#src/workers/sender/target.ts'
-import { transact } from '#src/workers/sender/transact.ts'
 import { createPool } from '#src/postgres/pool.ts'
 import { projections } from '#projections/list.ts'
 import { subjects } from '#streams/subjects.ts'
-import { ACCOUNT, claimOf, cuttableLine, eventOf, log, openRig, SMTP_QUICK, topology } from '../support/sender-rig.ts'
+import {
+  ACCOUNT,
+  claimOf,
+  cuttableLine,
+  eventOf,
+  log,
+  openRig,
+  SMTP_QUICK,
+  topology,
+  transact
+} from '../support/sender-rig.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
-import { startSink } from '../support/smtp-sink.ts'
+import { startSink, type Act } from '../support/smtp-sink.ts'
+import { until } from '../support/wait.ts'
 
 // They wait more than they work, and share nothing: some run beside each other.
 t.jobs = 2
@@ -140,21 +151,23 @@ t.test('a line that dies after the dot is a doubt, and one more copy goes out, t
 })
 
 t.test('with on_doubt hold no second copy goes out', async t => {
-  const { ask, told, sink } = await openRig(t)
+  const { ask, told, sink, idle, scheduled } = await openRig(t)
   sink.replies('doubt@example.net', { dot: 'reset' })
   const [, doubt] = await told(await ask('doubt@example.net', { onDoubt: 'hold' }), ['attempted', 'in_doubt'])
   t.match(doubt!.data, { held: true, nextAttemptAt: null })
   await told(await ask('next@example.net'), ['attempted', 'delivered'])
-  await sleep(1000)
+  await idle()
+  t.equal(await scheduled(), 0)
   t.equal(sink.attempts('doubt@example.net'), 1)
 })
 
 t.test('a server that always resets after the dot gets two copies, no more', async t => {
-  const { ask, told, sink } = await openRig(t)
+  const { ask, told, sink, idle, scheduled } = await openRig(t)
   sink.replies('never@example.net', { dot: 'reset' }, 9)
   const facts = await told(await ask('never@example.net'), ['attempted', 'in_doubt', 'attempted', 'in_doubt'])
   t.match(facts.at(-1)!.data, { held: true })
-  await sleep(1500)
+  await idle()
+  t.equal(await scheduled(), 0)
   t.equal(sink.attempts('never@example.net'), 2)
 })
 
@@ -165,7 +178,7 @@ t.test('a line that dies before the dot is no doubt', async t => {
   t.match(deferred!.data, { attempt: 1, reply: null })
 })
 
-t.test('where the server knows bounces (RFC 3461) it is told how: headers only, named by us; elsewhere it hears nothing of it', async t => {
+t.test('a server with DSN (RFC 3461) gets RET, ENVID and NOTIFY, another gets none of them', async t => {
   for (
     const [extensions, mail, rcpt] of [
       [
@@ -182,7 +195,7 @@ t.test('where the server knows bounces (RFC 3461) it is told how: headers only, 
   }
 })
 
-t.test('the gate before the dot', async t => {
+t.test('the claim before the dot', async t => {
   const sink = await startSink()
   t.teardown(() => sink.stop())
   const target = parseTarget(sink.url)
@@ -193,46 +206,39 @@ t.test('the gate before the dot', async t => {
     message: Buffer.from('Subject: x\r\n\r\n.x\r\n'),
     utf8: false
   }
-  const slowly = (granted: boolean) => async () => {
-    await sleep(200)
-    return granted
-  }
-  const send = async (gate: { claim: () => Promise<boolean>, mayFinish: () => boolean }) => {
+  /** The claim is granted or not once the server has answered the body, where it does. */
+  const send = async (granted: boolean, { mayFinish = true, body }: { mayFinish?: boolean, body?: Act } = {}) => {
+    if (body !== undefined) sink.replies('b@example.net', { body })
+    const before = sink.received.length
     const session = await openSession(target, 'sender.test', SMTP_QUICK)
-    const ending = await transact(session, mail, gate, SMTP_QUICK)
+    const { connection } = session
+    const claim = async () => {
+      if (body !== undefined) await until(() => !session.usable || connection.lastServerResponse === body)
+      return granted
+    }
+    const ending = await transact(session, mail, SMTP_QUICK, { claim, mayFinish: () => mayFinish })
     t.teardown(() => closeSession(session))
-    await sleep(50)
+    await until(() => sink.received.length > before)
     return { ending, usable: session.usable, last: sink.received.at(-1)! }
   }
-  t.match(await send({ claim: slowly(true), mayFinish: () => true }), {
-    ending: { kind: 'reply', reply: { code: 250 } },
-    usable: true,
-    last: { dot: true }
-  })
-  t.match(await send({ claim: slowly(false), mayFinish: () => true }), {
-    ending: { kind: 'dropped' },
-    usable: false,
-    last: { dot: false }
-  })
-  t.match(await send({ claim: slowly(true), mayFinish: () => false }), {
-    ending: { kind: 'dropped' },
-    usable: false,
-    last: { dot: false }
-  }, 'an old claim')
-  sink.replies('b@example.net', { body: 'reset' })
-  t.match(await send({ claim: slowly(true), mayFinish: () => true }), {
+  t.match(await send(true), { ending: { kind: 'reply', reply: { code: 250 } }, usable: true, last: { dot: true } })
+  t.match(await send(false), { ending: { kind: 'dropped' }, usable: false, last: { dot: false } })
+  t.match(
+    await send(true, { mayFinish: false }),
+    { ending: { kind: 'dropped' }, usable: false, last: { dot: false } },
+    'an old claim'
+  )
+  t.match(await send(true, { body: 'reset' }), {
     ending: { kind: 'broken', stage: 'data', dotSent: false },
     usable: false,
     last: { dot: false }
   })
-  sink.replies('b@example.net', { body: '451 4.3.0 changed my mind' })
-  t.match(await send({ claim: slowly(true), mayFinish: () => true }), {
+  t.match(await send(true, { body: '451 4.3.0 changed my mind' }), {
     ending: { kind: 'reply', reply: { code: 451 } },
     usable: false,
     last: { dot: false }
   })
-  sink.replies('b@example.net', { body: '250 2.0.0 before its time' })
-  t.match(await send({ claim: slowly(true), mayFinish: () => true }), {
+  t.match(await send(true, { body: '250 2.0.0 before its time' }), {
     ending: { kind: 'broken', dotSent: false },
     usable: false,
     last: { dot: false }
@@ -247,8 +253,8 @@ t.test('a refusal in the middle of the body is taken at its word', async t => {
   await (await openBlobs(bus)).put(email, Buffer.from(JSON.stringify({ html: 'x'.repeat(12_000_000), text: null })))
   const facts = await told(await ask('full@example.net', { email, content: null }), ['bounced'])
   t.match(facts[0]!.data, { stage: 'data', class: 'mailboxfull' })
-  await sleep(300)
-  t.notOk(sink.received[0]?.dot, 'no dot follows')
+  await until(() => sink.received.length > 0)
+  t.notOk(sink.received[0]!.dot, 'no dot follows')
 })
 
 t.test('garbage counts as a broken line where it comes', async t => {
@@ -269,9 +275,22 @@ t.test('421 defers, and the target is left alone for a while', async t => {
 t.test('a relay that is down costs no attempt at first, and a deferral by schedule later', async t => {
   const down = await startSink()
   await down.stop()
-  const { ask, told, facts } = await openRig(t, { smtpUrl: down.url, timings: { patienceMs: 3000 } })
+  let asked = 0
+  const heartbeats = (real: Heartbeats): Heartbeats => ({
+    ...real,
+    heardForMs: () => {
+      asked++
+      return real.heardForMs()
+    }
+  })
+  const { ask, told, facts, idle } = await openRig(t, {
+    smtpUrl: down.url,
+    timings: { patienceMs: 60_000 },
+    heartbeats
+  })
   const email = await ask('a@example.net')
-  await sleep(1500)
+  await until(() => asked > 0)
+  await idle()
   t.same(await facts(email), [], 'waits in the queue')
   const up = await startSink({ port: down.port })
   t.teardown(() => up.stop())
@@ -321,15 +340,18 @@ t.test('content in the object store is sent, and content that is gone is said so
 })
 
 t.test('a claim that somebody else holds: no dot', async t => {
-  const { appenders, ask, facts, sink } = await openRig(t)
-  sink.replies('a@example.net', { data: { afterMs: 500, reply: '354 go ahead' } })
+  const { appenders, ask, facts, sink, idle } = await openRig(t)
+  const held = Promise.withResolvers<void>()
+  sink.replies('a@example.net', { data: { reply: '354 go ahead', after: held.promise } })
   const email = await ask('a@example.net')
   await appenders.emails.append([{
     subject: subjects.recipient(ACCOUNT, email, 0),
     fact: claimOf(email, 'w_other', 60_000),
     expectedSeq: 0
   }])
-  await sleep(1500)
+  held.resolve()
+  await until(() => sink.received.length > 0)
+  await idle()
   t.equal(sink.received.filter(({ dot }) => dot).length, 0)
   t.same((await facts(email)).map(({ type }) => type), ['email.attempted'], 'the other is waited for')
 })
@@ -349,11 +371,13 @@ t.test('a claim whose lease is over is a doubt of the sender, and sent again wit
 t.test('NATS unreachable between body and claim: no dot; back again, the mail goes out once', async t => {
   const line = await cuttableLine(t, freshAccount().natsUrl)
   const { ask, told, sink } = await openRig(t, { natsUrl: line.url, timings: { claimMs: 1500 } })
-  sink.replies('a@example.net', { data: { afterMs: 300, reply: '354 go ahead' } })
+  const held = Promise.withResolvers<void>()
+  sink.replies('a@example.net', { data: { reply: '354 go ahead', after: held.promise } })
   const email = await ask('a@example.net')
-  while (sink.attempts('a@example.net') === 0) await sleep(10)
+  await until(() => sink.attempts('a@example.net') > 0)
   line.cut()
-  await sleep(3000)
+  held.resolve()
+  await until(() => sink.received.length > 0)
   t.equal(sink.received.filter(({ dot }) => dot).length, 0, 'no dot while nobody could write the claim down')
   line.mend()
   const facts = await told(email, ['attempted', 'delivered'])
@@ -363,12 +387,16 @@ t.test('NATS unreachable between body and claim: no dot; back again, the mail go
 
 t.test('NATS unreachable between dot and outcome: kept in memory, no second copy', async t => {
   const line = await cuttableLine(t, freshAccount().natsUrl)
-  const { ask, told, sink } = await openRig(t, { natsUrl: line.url })
-  sink.replies('a@example.net', { dot: { afterMs: 500, reply: '250 ok' } })
+  const warnings: string[] = []
+  const noted = pino({ level: 'warn' }, { write: text => void warnings.push(text) })
+  const { ask, told, sink } = await openRig(t, { natsUrl: line.url, direct: { log: noted } })
+  const held = Promise.withResolvers<void>()
+  sink.replies('a@example.net', { dot: { reply: '250 ok', after: held.promise } })
   const email = await ask('a@example.net')
   await sink.dots(1)
   line.cut()
-  await sleep(6000)
+  held.resolve()
+  await until(() => warnings.some(text => text.includes('outcome waits to be stored')))
   line.mend()
   await told(email, ['attempted', 'delivered'])
   t.equal(sink.attempts('a@example.net'), 1)
@@ -434,7 +462,7 @@ t.test('the stream of schedules is deleted: what waited goes out all the same', 
     await reconcile.stop()
     await Promise.all(projectors.map(projector => projector.stop()))
   })
-  soon = () => reconcile.soon()
+  soon = () => reconcile.afterLoss()
   const to = Array.from({ length: 20 }, (_, i) => `r${i}@example.net`)
   for (const address of to) sink.replies(address, { rcpt: '451 4.7.1 later' })
   const email = await ask(to)

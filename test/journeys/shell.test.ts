@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { jetpostHere } from '../support/command.ts'
+import { atExit } from '../support/at-exit.ts'
 import { COMPILED } from '../support/compiled.ts'
 import { API_KEY, startTestApp } from '../support/app.ts'
 import { jetpost as runJetpost } from '../support/jetpost.ts'
@@ -207,6 +208,7 @@ async function startAndStop (settings: Record<string, string>): Promise<{ code: 
     env: { PATH: process.env.PATH, ...COMPILED, ...settings },
     stdio: ['ignore', 'pipe', 'pipe']
   })
+  atExit(() => child.kill('SIGKILL'))
   let err = ''
   child.stderr.setEncoding('utf8').on('data', text => {
     err += text

@@ -377,7 +377,7 @@ t.test('a filter that follows links before its server has said yes: both are rec
   t.equal(mail.attempts('filtered@example.com'), 1)
 })
 
-t.test('NATS away: pixel and redirect work, what happened is recorded later as of its own time; an unsubscribe is not promised', async t => {
+t.test('without NATS, pixel and redirect work and are recorded later; an unsubscribe is not promised', async t => {
   const nats = await openOwnNats(t)
   const away = await startTestApp(t, { natsUrl: nats.natsUrl, clock })
   const services = await openSecondServices(t, nats.natsUrl)

@@ -1,7 +1,7 @@
 import { createServer as createTlsServer } from 'node:https'
 import { createServer, type AddressInfo } from 'node:net'
 import t from 'tap'
-import { createPoster, type Answer } from '#src/workers/webhooks/post.ts'
+import { createPoster, type PostResult } from '#src/workers/webhooks/post.ts'
 import { createAuthority } from '../support/certificates.ts'
 import { startHookSink, type HookAnswer, type HookSink } from '../support/hook-sink.ts'
 import type { Ending } from '../support/servers.ts'
@@ -15,7 +15,7 @@ async function openSink (t: Ending, told: HookAnswer = {}): Promise<HookSink> {
   return sink
 }
 
-async function post (t: Ending, url: string, { allowPrivate = true, timeoutMs = 3000 } = {}): Promise<Answer> {
+async function post (t: Ending, url: string, { allowPrivate = true, timeoutMs = 3000 } = {}): Promise<PostResult> {
   const poster = createPoster({ allowPrivate, timeoutMs })
   t.teardown(() => poster.close())
   return await poster.post(new URL(url), { 'Content-Type': 'application/json' }, BODY)
@@ -40,7 +40,7 @@ const LINES: Array<[what: string, told: HookAnswer, errorKind: string, error: Re
     'reset',
     /^connection closed before an answer$/
   ],
-  ['speaks no HTTP', { raw: 'SSH-2.0-OpenSSH_9.2p1\r\n' }, 'protocol', /^not an answer in HTTP: /],
+  ['speaks no HTTP', { raw: 'SSH-2.0-OpenSSH_9.2p1\r\n' }, 'protocol', /^not an HTTP response: /],
   [
     'has too much to say in its headers',
     { raw: `HTTP/1.1 200 OK\r\nX-Long: ${'a'.repeat(20_000)}` },
@@ -57,19 +57,19 @@ const LINES: Array<[what: string, told: HookAnswer, errorKind: string, error: Re
     'gives a length that is none',
     { raw: 'HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\nok' },
     'protocol',
-    /^not an answer in HTTP: /
+    /^not an HTTP response: /
   ],
   [
     'tells to continue, unasked',
     { raw: 'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n' },
     'protocol',
-    /^not an answer to a request: bad response$/
+    /^not a response to a request: bad response$/
   ],
   [
     'wants another protocol, unasked',
     { raw: 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n' },
     'protocol',
-    /^not an answer to a request: bad upgrade$/
+    /^not a response to a request: bad upgrade$/
   ]
 ]
 

@@ -5,9 +5,9 @@ import { api } from '#src/nats/api.ts'
 import { lastSequenceUnder } from '#src/nats/load.ts'
 import { createLog } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
-import { createBodies } from '#src/workers/webhooks/bodies.ts'
+import { BodyCache } from '#src/workers/webhooks/body-cache.ts'
 import { startFanout } from '#src/workers/webhooks/fanout.ts'
-import { startGather } from '#src/workers/webhooks/gather.ts'
+import { startBatching } from '#src/workers/webhooks/batching.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { Refusal } from '#streams/define.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
@@ -50,7 +50,7 @@ async function change (rig: HookRig, id: string, changes: WebhookChanges): Promi
   await rig.directory.reached(changed.seq, 5000)
 }
 
-t.test('a batch holds the exact single bodies in their order, at most max_events of them, signed once over the whole', async t => {
+t.test('a batch holds the exact single bodies in order, at most max_events, signed once as a whole', async t => {
   const [rig, sink, single] = [await openHookRig(t), await openSink(t), await openSink(t)]
   const { secret } = await rig.listen(sink.url, undefined, { batch: { maxEvents: 10, maxWaitMs: 60_000 } })
   await rig.listen(single.url)
@@ -114,7 +114,7 @@ t.test('what is more than a batch waits for the next', async t => {
   t.equal(rig.directory.now.webhooks.get(webhook.id)?.batch?.maxEvents, 10)
 })
 
-t.test('a batch that fails is the same batch on every try, also when the role is stopped and started between and when two run', async t => {
+t.test('a failed batch is the same on every attempt, also when the role restarts and when two run', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   let up = false
   sink.answers(() => ({ status: up ? 200 : 500 }))
@@ -214,7 +214,7 @@ t.test('each deferral is an event for who asks for it', async t => {
   t.same(some.requests.map(request => request.headers['webhook-id']), idsOf([first, end]))
 })
 
-t.test('all schedules lost while events wait for their batch: they still go out, from a new start or the running one', async t => {
+t.test('events whose batch schedules are lost still go out, after a start and without one', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   const role = rig.start()
   const { webhook } = await rig.listen(sink.url, undefined, { batch: { maxEvents: 100, maxWaitMs: 3000 } })
@@ -233,7 +233,7 @@ t.test('all schedules lost while events wait for their batch: they still go out,
   t.same(idsIn(sink.requests), idsOf(events))
 })
 
-t.test('the process that has acknowledged the events of a batch ends: by its schedule another one forms it', async t => {
+t.test("when the process that acknowledged a batch's events ends, another forms it by its schedule", async t => {
   const rig = await openHookRig(t)
   const roles = new Set<Role>()
   const [released, release] = gate()
@@ -243,15 +243,15 @@ t.test('the process that has acknowledged the events of a batch ends: by its sch
   })
   const { appenders, directory } = rig
   const log = createLog('silent')
-  roles.add(startFanout({ appenders, directory, bodies: createBodies(1000), log }))
+  roles.add(startFanout({ appenders, directory, bodies: new BodyCache(1000), log }))
   await rig.listen('http://127.0.0.1:9/', undefined, { batch: { maxEvents: 100, maxWaitMs: 5000 } })
   // Hears of no member: its consumer of them does not open.
   const repair = async (plan: ConsumerPlan) => {
     if (plan === consumerPlans.batchMembers) await released
     return false
   }
-  roles.add(startGather({ appenders: await rig.another(), directory, log, repair }))
-  const first = startGather({ appenders, directory, log, repair: async () => false })
+  roles.add(startBatching({ appenders: await rig.another(), directory, log, repair }))
+  const first = startBatching({ appenders, directory, log, repair: async () => false })
   const events = await happenings(rig, 3)
   await rig.facts(facts => joinedIn(facts).length === 3)
   const jsm = await appenders.bus.nc.jetstreamManager()

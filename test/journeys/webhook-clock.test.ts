@@ -16,7 +16,7 @@ import { until } from '../support/wait.ts'
 
 const MINUTE_MS = 60_000
 const DAY_MS = 86_400_000
-/** From so many failures on an endpoint's lane makes pauses, and none longer than this. */
+/** From so many failures on an endpoint's queue pauses, and never longer than this. */
 const LANE_FAILURES = 5
 const PAUSE_MS_MAX = 30_000
 const SCHEDULES = 'schedule.delivery.>'
@@ -56,7 +56,7 @@ async function deliverTo (app: App, webhook: WebhookEntry): Promise<DeliveryAtte
     const attempts = its(await app.rig.facts(facts => its(facts).length === count))
     const { nextAttemptAt } = attempts.at(-1)!.data
     if (nextAttemptAt === null) return attempts
-    // A lane that fails may hold it for its pause: then it comes that much after its 24 hours.
+    // A failing queue may hold it for a pause: then it comes that much after its 24 hours.
     app.time.nowMs = Math.max(
       Date.parse(nextAttemptAt),
       Date.parse(attempts.at(-1)!.time) + (count >= LANE_FAILURES ? PAUSE_MS_MAX : 0)
@@ -65,7 +65,7 @@ async function deliverTo (app: App, webhook: WebhookEntry): Promise<DeliveryAtte
   }
 }
 
-t.test("6.4 by an injected clock, without jitter, an endpoint that always fails is tried at the contract's gaps to the second", async t => {
+t.test("6.4 by an injected clock, without jitter, attempts come at the contract's gaps to the second", async t => {
   const app = await startApp(t)
   app.sink.answers((_request, index) =>
     [{ status: 500 }, { reset: true }, { status: 302 }, { status: 404 }][index % 4]!
@@ -101,7 +101,7 @@ const SAYINGS: Array<(chance: Chance, nowMs: number) => [text: string, ms: numbe
   chance => [chance.of(['-1', '-86400', 'soon', '1.5', '', '1e9', 'Thursday', '0x1f']), 0]
 ]
 
-t.test("6.4 whatever Retry-After says, no gap is shorter than the contract's and the last attempt comes within 24 hours of the first", async t => {
+t.test("6.4 whatever Retry-After says, no gap is shorter than the contract's and all is over in 24 hours", async t => {
   const app = await startApp(t)
   const { rig, sink, time } = app
   const chance = openChance(t)
@@ -131,7 +131,7 @@ t.test("6.4 whatever Retry-After says, no gap is shorter than the contract's and
   }
 })
 
-t.test('an endpoint that asks for quiet beyond the end of the 24 hours is tried a last time at their end all the same', async t => {
+t.test('a Retry-After beyond the 24 hours does not prevent the last attempt at their end', async t => {
   const app = await startApp(t)
   let endMs = 0
   app.sink.answers((_request, index): HookAnswer => {
@@ -171,7 +171,7 @@ async function reach ({ rig }: App, changed: { seq: number } | Refusal): Promise
   await rig.directory.reached(changed.seq, 5000)
 }
 
-t.test('five days of nothing but failure disable an endpoint; what is owed to it ends, and enabled again it has five days anew', async t => {
+t.test('five days of failure disable an endpoint and end its deliveries; enabling restarts the days', async t => {
   const app = await startApp(t)
   const { rig, sink, time } = app
   sink.answers(() => ({ status: 500 }))
@@ -193,7 +193,7 @@ t.test('five days of nothing but failure disable an endpoint; what is owed to it
   t.ok(failed.every(fact => fact.data.reason === 'endpoint_disabled' && fact.data.attempts === 2))
   t.equal(sink.requests.length, 10)
   await reach(app, await changeWebhook(rig.services, rig.asker, id, { enabled: true }))
-  // Its lane still probes with pauses.
+  // Its queue still probes with pauses.
   time.nowMs += MINUTE_MS
   const againMs = time.nowMs + MINUTE_MS
   await tryAt(app, againMs)
@@ -201,7 +201,7 @@ t.test('five days of nothing but failure disable an endpoint; what is owed to it
   t.match(known(app, id), { disabled: null, failingSince: null })
 })
 
-t.test('an endpoint that has failed before and had nothing to do for days is not judged by a first attempt, but by what its retries say', async t => {
+t.test('an idle endpoint that has failed before is judged by its retries, not by a first attempt', async t => {
   const app = await startApp(t)
   const { rig, sink, time } = app
   let status = 500
@@ -226,7 +226,7 @@ t.test('an endpoint that has failed before and had nothing to do for days is not
   t.match(known(app, id), { disabled: null, failingSince: null })
 })
 
-t.test('a success in between begins the five days anew, and so does another URL', async t => {
+t.test('a success in between restarts the five days, and so does another URL', async t => {
   const app = await startApp(t)
   const { rig, sink, time } = app
   let status = 500

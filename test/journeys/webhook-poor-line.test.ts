@@ -4,9 +4,9 @@ import { createLog } from '#src/base/log.ts'
 import { Conflict, LogUnavailable } from '#src/nats/errors.ts'
 import type { Role } from '#src/base/role.ts'
 import { bodyOf, NO_BODIES } from '#src/actions/delivery-body.ts'
-import { createBodies } from '#src/workers/webhooks/bodies.ts'
+import { BodyCache } from '#src/workers/webhooks/body-cache.ts'
 import { startFanout } from '#src/workers/webhooks/fanout.ts'
-import { createGatherer } from '#src/workers/webhooks/gatherer.ts'
+import { Batcher } from '#src/workers/webhooks/batcher.ts'
 import { ERASED } from '#streams/address.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { redact } from '#streams/email/erase.ts'
@@ -35,7 +35,7 @@ const factsOf = <Name extends AnyFact['type']>(facts: AnyFact[], name: Name) =>
 /** Five events that wait for their batch, and nobody there yet who makes it. */
 async function fiveWaiting (t: Ending, rig: HookRig): Promise<{ webhook: string, ids: string[] }> {
   const { webhook: { id } } = await rig.listen('http://127.0.0.1:9/', undefined, { batch: BATCH })
-  const fanout = startFanout({ appenders: rig.appenders, directory: rig.directory, bodies: createBodies(1000), log })
+  const fanout = startFanout({ appenders: rig.appenders, directory: rig.directory, bodies: new BodyCache(1000), log })
   stopWith(t, fanout)
   const ids: string[] = []
   for (let i = 0; i < 5; i++) ids.push((await rig.happen('delivered')).id)
@@ -57,20 +57,20 @@ for (const lost of [1, 3, 5]) {
       `"${subjects.batchMember(webhook)}","batch":5`,
       lost
     )
-    const gatherer = createGatherer(
+    const batcher = new Batcher(
       { appenders: over(rig.appenders, line.bus), directory: rig.directory, log },
       webhook
     )
-    t.teardown(() => gatherer.close())
-    // Tells that it could not be read; the gatherer looks again by itself.
-    await gatherer.look().catch(() => {})
+    t.teardown(() => batcher.close())
+    // Tells that it could not be read; the batcher looks again by itself.
+    await batcher.flush().catch(() => {})
     const facts = await rig.facts(facts => factsOf(facts, 'batch.formed').length > 0)
     t.ok(line.hasLost())
     t.same(factsOf(facts, 'delivery.requested').map(({ data }) => data.events.map(({ id }) => id)), [ids])
   })
 }
 
-t.test('batches that others make, as long as the log we read has not heard of them, are tried for with a pause between', async t => {
+t.test('a batch formed by another process, unknown to the replica we read, is retried with pauses', async t => {
   const rig = await openHookRig(t)
   const { webhook, ids } = await fiveWaiting(t, rig)
   let appends = 0
@@ -83,9 +83,9 @@ t.test('batches that others make, as long as the log we read has not heard of th
       return await rig.appenders.webhooks.append(...part)
     }
   }
-  const gatherer = createGatherer({ appenders: { ...rig.appenders, webhooks }, directory: rig.directory, log }, webhook)
-  t.teardown(() => gatherer.close())
-  void gatherer.look().catch(() => {})
+  const batcher = new Batcher({ appenders: { ...rig.appenders, webhooks }, directory: rig.directory, log }, webhook)
+  t.teardown(() => batcher.close())
+  void batcher.flush().catch(() => {})
   await until(() => appends > 0)
   await new Promise(resolve => setTimeout(resolve, 1500))
   t.ok(appends <= 20, `${appends} tries in 1.5 s`)
@@ -94,10 +94,10 @@ t.test('batches that others make, as long as the log we read has not heard of th
   t.same(factsOf(facts, 'delivery.requested').flatMap(({ data }) => data.events.map(({ id }) => id)), ids)
 })
 
-t.test('a fan-out whose log has not heard where its cursor is makes pauses between its tries, and nothing twice', async t => {
+t.test('a fan-out whose replica lags behind its cursor retries with pauses, and makes nothing twice', async t => {
   const rig = await openHookRig(t)
   const { webhook } = await rig.listen('http://127.0.0.1:9/')
-  stopWith(t, startFanout({ appenders: rig.appenders, directory: rig.directory, bodies: createBodies(1000), log }))
+  stopWith(t, startFanout({ appenders: rig.appenders, directory: rig.directory, bodies: new BodyCache(1000), log }))
   await rig.happen('delivered')
   await rig.facts(facts => factsOf(facts, 'delivery.requested').length === 1)
   let behind = true
@@ -108,7 +108,10 @@ t.test('a fan-out whose log has not heard where its cursor is makes pauses betwe
     if (asked) reads++
     return asked && behind
   })
-  stopWith(t, startFanout({ appenders: over(another, bus), directory: rig.directory, bodies: createBodies(1000), log }))
+  stopWith(
+    t,
+    startFanout({ appenders: over(another, bus), directory: rig.directory, bodies: new BodyCache(1000), log })
+  )
   await until(() => reads > WEBHOOK_PARTITIONS)
   const before = reads
   await new Promise(resolve => setTimeout(resolve, 1500))
@@ -119,7 +122,7 @@ t.test('a fan-out whose log has not heard where its cursor is makes pauses betwe
   t.same(factsOf(facts, 'delivery.requested').map(({ data }) => data.webhook), [webhook.id, webhook.id])
 })
 
-t.test("a replica that has not heard of an event yet: its bytes are the leader's, and only what the leader does not have is gone", async t => {
+t.test('an event that a replica does not have is read from the leader; only there its loss is final', async t => {
   const rig = await openHookRig(t)
   const event = await rig.happen('delivered')
   const bus = stale(rig.appenders.bus, subject => subject.endsWith('.EMAILS'))
@@ -178,7 +181,7 @@ t.test('a batch goes without the events of people who are forgotten, and not at 
   t.same(await bodyOf(rig.appenders.bus, NO_BODIES, batch(gone)), { missing: [gone] })
 })
 
-t.test('410 while the log of settings takes nothing: the answer is recorded and not asked for again, and the next event disables the endpoint', async t => {
+t.test('a 410 while CONTROL is away is recorded and not repeated; the next event disables the endpoint', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   sink.answers(() => ({ status: 410 }))
   let away = true

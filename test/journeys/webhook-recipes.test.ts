@@ -13,6 +13,7 @@ import { choosePort } from '#src/embedded/ports.ts'
 import { signatureHeaders, signingKeys } from '#src/workers/webhooks/sign.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { Refusal } from '#streams/define.ts'
+import { atExit } from '../support/at-exit.ts'
 import { openHookRig } from '../support/hook-rig.ts'
 import { until } from '../support/wait.ts'
 
@@ -91,6 +92,7 @@ async function run (t: Test, { file, prepare }: Recipe, port: number, secret: st
     env: { ...process.env, PORT: String(port), JETPOST_WEBHOOK_SECRET: secret },
     stdio: ['ignore', 'pipe', 'inherit']
   })
+  atExit(() => child.kill('SIGKILL'))
   t.teardown(async () => {
     child.kill('SIGKILL')
     if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')

@@ -2,7 +2,7 @@ import t from 'tap'
 import { requestTestDelivery } from '#src/actions/delivery.ts'
 import type { Appenders } from '#src/actions/appenders.ts'
 import { countReplay, replayDelivery, replaysOf, requestReplay } from '#src/actions/replay.ts'
-import { readPage, type FailedPage } from '#src/actions/replay-page.ts'
+import { readPage, type FailedPage } from '#src/actions/replay-job.ts'
 import { changeWebhook, type WebhookServices } from '#src/actions/webhook.ts'
 import { api } from '#src/nats/api.ts'
 import type { Bus } from '#src/nats/connect.ts'
@@ -80,7 +80,7 @@ async function waitsFor (rig: HookRig, webhook: string, why: WaitReason): Promis
   )
 }
 
-t.test('replays of a paused endpoint keep nobody else from going on, say why they wait, and go on once it is resumed', async t => {
+t.test('replays of a paused endpoint hold up no others, show why they wait, and go on once it is resumed', async t => {
   const { rig, sink, stuck } = await crowd(t, {}, { paused: true })
   await waitsFor(rig, stuck, 'paused')
   await pause(rig, stuck, false)
@@ -90,7 +90,7 @@ t.test('replays of a paused endpoint keep nobody else from going on, say why the
   t.match(await replaysOf(rig.services, stuck), Array(PLACES).fill({ state: 'done', made: 1, waits: null }))
 })
 
-t.test('nor do those of an endpoint that is behind, which go on when it no longer is', LONG_ONLY, async t => {
+t.test('nor do those of an endpoint that is behind; they go on when it has caught up', LONG_ONLY, async t => {
   let backlog = 500
   const { rig, stuck } = await crowd(t, { backlog: async () => backlog })
   await waitsFor(rig, stuck, 'behind')
@@ -99,8 +99,8 @@ t.test('nor do those of an endpoint that is behind, which go on when it no longe
   t.match(await replaysOf(rig.services, stuck), Array(PLACES).fill({ state: 'done', made: 1 }))
 })
 
-t.test('nor those that wait for a view which is away, or answers with an error', async t => {
-  const answers: Array<[WaitReason, FailedPage]> = [['view', async () => null], ['trouble', async () => {
+t.test('nor those that wait for a projection that is away, or fails', async t => {
+  const answers: Array<[WaitReason, FailedPage]> = [['projection', async () => null], ['error', async () => {
     throw new Error('division by zero')
   }]]
   await Promise.all(answers.map(async ([why, failedDeliveries]) => {
@@ -157,7 +157,7 @@ const servicesWith = (rig: HookRig, appenders: Partial<Appenders>): WebhookServi
   appenders: { ...rig.appenders, ...appenders }
 })
 
-t.test('what the view knows and a replica does not yet is sent again all the same', async t => {
+t.test('a delivery that the projection has and a replica does not is replayed all the same', async t => {
   const rig = await openHookRig(t)
   const { webhook, owed, seq } = await oweOne(rig)
   const bus = behind(rig.appenders.bus)
@@ -171,20 +171,21 @@ t.test('what the view knows and a replica does not yet is sent again all the sam
     to: '2026-01-02T00:00:00.000Z',
     through: 0,
     pace: 10,
-    place: '',
+    cursor: '',
+    lastPage: 0,
     made: 0
   }
   const page = async (owedSeq: number) =>
-    await readPage({ bus }, webhook, replay, async () => [{ place: 'here', owedSeq }], 0)
+    await readPage({ bus }, webhook, replay, async () => [{ cursor: 'here', owedSeq }], 0)
   t.match(await page(seq), {
-    at: 'here',
+    cursor: 'here',
     ended: true,
     deliveries: [{ owed: { delivery: owed.delivery, replay: 'rpl_1' } }]
   })
-  t.match(await page(seq + 100), { at: 'here', ended: true, deliveries: { length: 0 } }, 'it is no longer kept')
+  t.match(await page(seq + 100), { cursor: 'here', ended: true, deliveries: { length: 0 } }, 'it is no longer kept')
 })
 
-t.test('what is asked for later overrules, though the clock of who asks is an hour behind', async t => {
+t.test("a later replay overrules an earlier one, though its process's clock is an hour behind", async t => {
   const rig = await openHookRig(t)
   const { webhook, owed, seq } = await oweOne(rig)
   const late = servicesWith(rig, { clock: { ...rig.appenders.clock, nowMs: () => Date.now() - HOUR_MS } })
@@ -205,7 +206,7 @@ t.test('what is asked for later overrules, though the clock of who asks is an ho
   t.ok(later.replay > earlier.replay, `${later.replay} after ${earlier.replay}`)
 })
 
-t.test('the dry run of an endpoint that does nothing but fail, at the slowest pace, asks in the largest pages', async t => {
+t.test('the dry run for a failing endpoint at the slowest pace reads the largest pages', async t => {
   const rig = await openHookRig(t)
   const { webhook, seq } = await oweOne(rig)
   const webhooks = new Map([[webhook.id, { ...webhook, failingSince: '2026-11-20T00:00:00.000Z' }]])
@@ -216,7 +217,7 @@ t.test('the dry run of an endpoint that does nothing but fail, at the slowest pa
     const from = Number(after)
     return Array.from(
       { length: Math.min(limit, 700 - from) },
-      (_, i) => ({ place: String(from + i + 1), owedSeq: seq })
+      (_, i) => ({ cursor: String(from + i + 1), owedSeq: seq })
     )
   }
   t.match(await countReplay(services, rig.asker, webhook.id, lately({ what: 'failed', pace: 1 }), failed), {

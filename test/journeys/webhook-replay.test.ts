@@ -2,7 +2,7 @@ import t from 'tap'
 import { deliveries } from '#projections/deliveries/project.ts'
 import { failedPages, findDelivery } from '#src/actions/delivery-view.ts'
 import { cancelReplay, countReplay, replayDelivery, replaysOf, requestReplay } from '#src/actions/replay.ts'
-import { advanceReplay, readPage } from '#src/actions/replay-page.ts'
+import { advanceReplay, readPage } from '#src/actions/replay-job.ts'
 import { changeWebhook, deleteWebhook } from '#src/actions/webhook.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { idTimeMs, newId } from '#src/base/id.ts'
@@ -79,7 +79,7 @@ async function happenMany (
   return await Promise.all(Array.from({ length: count }, () => rig.happen(type)))
 }
 
-t.test('one delivery is sent again: the same id, the same bytes, its attempts and its 24 hours anew', async t => {
+t.test('one delivery is sent again: same id, same bytes, new attempts and new 24 hours', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   const { find } = await openView(t, rig)
   sink.answers((_request, i) => ({ status: i === 0 || i === 2 ? 500 : 200 }))
@@ -99,7 +99,7 @@ t.test('one delivery is sent again: the same id, the same bytes, its attempts an
     delivery,
     owed.replay
   ], [2, 'delivered', delivery, owed.replay]])
-  t.ok(after[0]!.data.firstAttemptAt > before[0]!.data.firstAttemptAt, 'the 24 hours have begun anew')
+  t.ok(after[0]!.data.firstAttemptAt > before[0]!.data.firstAttemptAt, 'the 24 hours start again')
   t.strictSame(bodiesOf(sink.requests), Array(4).fill(event.body))
   t.equal(new Set(sink.requests.map(({ headers }) => headers['webhook-id'])).size, 1)
 })
@@ -203,10 +203,12 @@ t.test('a replay of what failed waits while the view of deliveries is away', asy
   const windowed = granted(await requestReplay(rig.services, rig.asker, webhook.id, lately()))
   await rig.facts(facts => endedIn(facts).some(({ data }) => data.replay === windowed.replay))
   t.match(await stateOf(rig, webhook.id, replay), { state: 'running', made: 0 })
-  t.match(await countReplay(rig.services, rig.asker, webhook.id, lately({ what: 'failed' })), { code: 'view_behind' })
+  t.match(await countReplay(rig.services, rig.asker, webhook.id, lately({ what: 'failed' })), {
+    code: 'projection_behind'
+  })
 })
 
-t.test('a window of the past is sent again, as many and of such types as the dry run counted; of the endpoint alone', async t => {
+t.test('a window is sent again to that endpoint alone, as many and of the types that the dry run counted', async t => {
   const [rig, sink, other] = [await openHookRig(t), await openSink(t), await openSink(t)]
   rig.start()
   const { webhook } = await rig.listen(sink.url, ['email.delivered', 'email.bounced'])
@@ -396,7 +398,7 @@ t.test('a backfill: each event since start_at arrives, and is asked for exactly 
   t.ok(past.length >= 300 && live.length > 0, `${past.length} after, ${live.length} live`)
 })
 
-/** A replay's last fact, as whoever makes its next page gets it. */
+/** A replay's last fact, as the process that makes its next page reads it. */
 async function lastFact (rig: HookRig, webhook: string, replay: string) {
   const subject = subjects.replay(webhook, replay)
   const { fact, seq } = (await lastAtLeader(rig.appenders.bus, 'WEBHOOKS', subject))!
@@ -425,7 +427,7 @@ t.test('a page that two make at the same time is made once', async t => {
   t.strictSame(facts.map(({ data }) => data.events[0]!.id).sort(), events.map(({ id }) => id).sort())
 })
 
-t.test('where so much lies under the account that the server cannot count it in time, facts are read one by one', async t => {
+t.test('when an account has too many facts to count in time, they are read one by one', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   const { webhook } = await rig.listen(sink.url)
   const events = await happenMany(rig, 5)

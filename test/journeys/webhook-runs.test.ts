@@ -5,7 +5,7 @@ import { stamp } from '#src/actions/appenders.ts'
 import { newId } from '#src/base/id.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { api } from '#src/nats/api.ts'
-import { finishedDeliveries } from '#src/workers/webhooks/finished.ts'
+import { finishedDeliveries } from '#src/workers/webhooks/done-check.ts'
 import { deliveries } from '#projections/deliveries/project.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { DeliveryAttempted, DeliveryRequested, type Owed } from '#streams/delivery/facts.ts'
@@ -39,7 +39,7 @@ async function ask (rig: HookRig, owed: Owed[]): Promise<void> {
   )
 }
 
-t.test('a batch is the very bodies of its events, signed as a whole, and retried whole, by whoever retries it', async t => {
+t.test('a batch is the exact bodies of its events, signed and retried as a whole, by any process', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   sink.answers((_request, index) => ({ status: index < 2 ? 500 : 200 }))
   const { webhook, secret } = await rig.listen(sink.url, undefined, { batch: { maxEvents: 3, maxWaitMs: 20_000 } })
@@ -138,7 +138,7 @@ t.test('what was asked is kept with each attempt, as it was sent', async t => {
   t.notMatch(JSON.stringify(attempts), secret)
 })
 
-t.test("a delivery that is asked for again goes out with the same id and bytes, and once it is retried it is still the replay's", async t => {
+t.test('a replayed delivery has the same id and bytes, and its retries still belong to the replay', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   sink.answers((_request, index) => ({ status: index === 1 ? 500 : 200 }))
   rig.start()

@@ -19,7 +19,7 @@ const PYTHON = process.env.JETPOST_TEST_PYTHON ?? 'python3'
 function pythonMissing (): string | false {
   // Where everything is installed on purpose, its absence is a fault.
   if (process.env.CI === 'true' || spawnSync(PYTHON, ['-c', 'import standardwebhooks']).status === 0) return false
-  return 'no standardwebhooks: pip install -r test/peers/requirements.txt, and JETPOST_TEST_PYTHON names the python that has it'
+  return 'no standardwebhooks: pip install -r test/peers/requirements.txt, and set JETPOST_TEST_PYTHON to that python'
 }
 
 interface Signed {

@@ -32,7 +32,7 @@ t.test('6.2 the service sends POST <webhook_url> with the event as its JSON body
   t.equal(request!.body.toString('utf8'), event.body, 'the very bytes of the fact')
 })
 
-t.test('6.3 the signature is HMAC-SHA256 over the raw body, keyed with the signing secret, in lowercase hex after sha256=', async t => {
+t.test('6.3 the signature is sha256= and HMAC-SHA256 of the raw body with the secret, in lowercase hex', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   rig.start()
   const { secret } = await rig.listen(sink.url)
@@ -169,7 +169,7 @@ t.test('410 disables the endpoint; what is owed to it fails as endpoint_disabled
   t.equal(sink.requests.length, 2)
 })
 
-t.test('a 410 of an address that the endpoint has left is a failure like any other, and the retry goes to the new one', async t => {
+t.test("a 410 of an endpoint's former URL is a plain failure, and the retry goes to the new URL", async t => {
   const [rig, old, sink] = [await openHookRig(t), await openSink(t), await openSink(t)]
   let answerNow = () => {}
   const moved = new Promise<void>(resolve => {
@@ -232,7 +232,7 @@ t.test('one slow or dead endpoint delays no other', async t => {
   const idsOf = (requests: HookRequest[]) => new Set(requests.map(request => request.headers['webhook-id'])).size
   for (const sink of living) await sink.waitFor(requests => idsOf(requests) === events.length)
   t.ok(idsOf(hanging!.requests) < events.length, 'all is there before the hanging one has been asked for all')
-  t.ok(hanging!.atOnceMax() <= 8, 'its own lane bounds what it holds')
+  t.ok(hanging!.atOnceMax() <= 8, 'its own queue bounds what it holds')
   const deferred = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.deferred')
   t.ok(
     deferred(await rig.facts(facts => deferred(facts).length >= 300, 20_000)).length >= 300,
@@ -240,7 +240,7 @@ t.test('one slow or dead endpoint delays no other', async t => {
   )
 })
 
-t.test('an endpoint that is slow, with now and then a quick answer, does not hold up another of its partition behind all that waits for it', async t => {
+t.test('a slow endpoint with an occasional quick answer does not hold up another of its partition', async t => {
   const [rig, slow, quick] = [await openHookRig(t), await openSink(t), await openSink(t)]
   slow.answers((_request, index) => index % 8 < 2 ? {} : { delayMs: 700 })
   const { webhook: first } = await rig.listen(slow.url, ['email.delivered'])
@@ -348,7 +348,7 @@ t.test('a pause holds what is owed; after it all of it goes out in its order, an
   await until(async () => await lastSequenceUnder(rig.appenders.bus, 'SCHEDULE', 'schedule.held.>') === 0)
 })
 
-t.test('a pause takes what waits in the lane, and what comes due; the retry goes on after it', async t => {
+t.test('a pause holds what waits in the queue and what comes due; the retry goes on after it', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   sink.answers((_request, index) => index === 0 ? { status: 500, delayMs: 300 } : {})
   rig.start({ gapsS: [0.05, 0.3] })

@@ -39,7 +39,8 @@ const one = (id: string) => ({ account: ACCOUNT, id })
 
 async function allRows (pool: Pool): Promise<string[]> {
   const { rows } = await pool.query(
-    'select to_jsonb(deliveries) as row from deliveries union all select to_jsonb(delivery_attempts) from delivery_attempts'
+    `select to_jsonb(deliveries) as row from deliveries
+      union all select to_jsonb(delivery_attempts) from delivery_attempts`
   )
   return rows.map(({ row }) => JSON.stringify(row)).sort()
 }
@@ -139,7 +140,7 @@ t.test('a delivery that is tried again and arrives', async t => {
   t.equal(await ask(pool, getDelivery({ account: 'acc_other', id: 'whd_one' })), null, 'another account has none')
 })
 
-t.test('the row is of the greatest replay: what is told late of an older run changes nothing but adds its request', async t => {
+t.test('the row is about the greatest replay: a late fact of an older run only adds its request', async t => {
   const pool = await freshPool(t)
   await apply(
     pool,
@@ -268,7 +269,8 @@ t.test('whatever happens, in any order, in any batches and twice: the rows are t
       const expected = await allRows(pool)
       const { rows } = await pool.query(
         `select id, replay, state, state_seq, requested_at, attempts, first_attempt_at, next_attempt_at, error,
-      array(select seq::integer from delivery_attempts where delivery = deliveries.id order by seq) as requests from deliveries order by id`
+      array(select seq::integer from delivery_attempts where delivery = deliveries.id order by seq) as requests
+      from deliveries order by id`
       )
       t.strictSame(JSON.parse(JSON.stringify(rows)), rowsByLaw(facts))
       await clear()
@@ -281,7 +283,7 @@ t.test('whatever happens, in any order, in any batches and twice: the rows are t
   )
 })
 
-t.test('what has arrived has arrived: what another process meets with the same delivery later adds its request, no more', async t => {
+t.test('a delivered delivery stays delivered: a later failure of another process only adds its request', async t => {
   const pool = await freshPool(t)
   const requests = [
     deliveryAttempted({ status: 202 }),
@@ -333,7 +335,7 @@ t.test('what strangers answer is stored, whatever bytes it holds', async t => {
   })
 })
 
-t.test('a list is filtered by endpoint, event, email, state, error and time, newest first, and by pages gives each once', async t => {
+t.test('a list is filtered by endpoint, event, email, state, error and time; its pages hold each once', async t => {
   const pool = await freshPool(t)
   const facts: AnyFact[] = []
   const ids = Array.from({ length: 24 }, (_, i) => `whd_${String(i).padStart(2, '0')}`)
@@ -556,7 +558,7 @@ t.test('what has left the log leaves the view by pages, also what nobody heard o
   t.strictSame((await pool.query('select seq from delivery_attempts')).rows, [{ seq: 8 }])
 })
 
-t.test('a view that was pruned holds what is read anew from what is left of the log', async t => {
+t.test('a pruned projection holds what a rebuild from the rest of the log gives', async t => {
   const pool = await freshPool(t)
   const settled = Array.from(
     { length: 30 },
@@ -566,13 +568,13 @@ t.test('a view that was pruned holds what is read anew from what is left of the 
   for (const before of [1, 2, 17, 61]) {
     await pool.query('truncate deliveries, delivery_attempts')
     await apply(pool, deliveries, facts.filter(({ seq }) => seq >= before))
-    const anew = await allRows(pool)
+    const rebuilt = await allRows(pool)
     await pool.query('truncate deliveries, delivery_attempts')
     await apply(pool, deliveries, facts)
     await ask(pool, pruneAttempts({ before, limit: 1000 }))
     await ask(pool, pruneDeliveries({ before, limit: 1000 }))
     // Of the one whose first fact has left and whose last has not, the view still knows when it was asked for.
     const known = (rows: string[]) => rows.map(row => row.replace(/"first_seq":\d+|"requested_at":"[^"]*"/g, ''))
-    t.strictSame(known(await allRows(pool)), known(anew), `from ${before} on`)
+    t.strictSame(known(await allRows(pool)), known(rebuilt), `from ${before} on`)
   }
 })

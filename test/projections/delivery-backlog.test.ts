@@ -9,7 +9,7 @@ import { apply, freshPool } from './view.ts'
 const inMs = (ms: number) => new Date(Date.now() + ms).toISOString()
 const HOURS_MS = 10 * 3_600_000
 
-t.test('in the way of a replay is what replays have asked for and nobody has tried, or what is soon tried again', async t => {
+t.test("a replay's backlog is the replayed deliveries never tried, or due soon", async t => {
   const pool = await freshPool(t)
   const facts: AnyFact[] = [
     deliveryDeferred({ delivery: 'whd_live', nextAttemptAt: inMs(1000) }),
@@ -69,5 +69,5 @@ t.test('ten thousand that were refused are not looked at one by one', async t =>
   const { sql } = replayBacklog({ account: ACCOUNT, webhook: 'wh_one', soonS: 60, max: 500 })
   const { rows } = await pool.query<{ 'QUERY PLAN': string }>({ text: `explain ${sql.text}`, values: [...sql.values] })
   const plan = rows.map(row => row['QUERY PLAN']).join('\n')
-  t.equal(plan.match(/using deliveries_again on deliveries/g)?.length, 2, plan)
+  t.equal(plan.match(/using deliveries_replayed on deliveries/g)?.length, 2, plan)
 })

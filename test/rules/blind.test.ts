@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { classify, parseReply, verdictOnAddress } from '#src/feedback/reply.ts'
+import { classify, verdictOnAddress } from '#src/feedback/classify.ts'
+import { parseReply } from '#src/feedback/reply.ts'
 import { readReport } from '#src/feedback/report.ts'
 
 /** Replies and mails by people who had not seen the code, from memory of how servers write. `…s` = what they take for

@@ -7,14 +7,14 @@ import {
   isFor,
   isGone,
   isSuccess,
-  letGo,
+  releaseHold,
   deferUntilMs,
   RETRY_MS_MAX,
   retryAfterMs,
   retryAtMs,
-  whyNot
+  giveUpReason
 } from '#streams/delivery/decide.ts'
-import { pendingAfter, tryKey, type Pending } from '#streams/delivery/state.ts'
+import { pendingAfter, attemptKey, type Pending } from '#streams/delivery/state.ts'
 import type { WebhookEntry } from '#streams/directory.ts'
 
 const FIRST_MS = Date.parse('2026-01-01T00:00:00.000Z')
@@ -34,7 +34,7 @@ function gapsSeen (random: () => number, retryAfterMs: number | null = null): { 
   }
 }
 
-t.test('6.4 the gaps are 5 s, 30 s, 2 m, 10 m, 30 m, 1 h, 2 h, 4 h, 6 h, 10 h: to the second, 23 h 42 m 35 s in all', async t => {
+t.test('6.4 the gaps are 5 s, 30 s, 2 m, 10 m, 30 m, 1 h, 2 h, 4 h, 6 h, 10 h: 23 h 42 m 35 s in all', async t => {
   const { gapsS, endS } = gapsSeen(none)
   t.same(gapsS, [5, 30, 120, 600, 1800, 3600, 7200, 14_400, 21_600, 36_000])
   t.equal(endS, 23 * 3600 + 42 * 60 + 35)
@@ -147,15 +147,15 @@ const pending: Pending = {
 }
 
 t.test('a delivery ends with its endpoint, or when a retry would come after 24 hours', async t => {
-  t.equal(whyNot(pending, webhook, FIRST_MS), null)
-  t.equal(whyNot(pending, undefined, FIRST_MS), 'endpoint_deleted')
-  t.equal(whyNot(pending, { ...webhook, account: 'acc_2' }, FIRST_MS), 'endpoint_deleted')
-  t.equal(whyNot(pending, { ...webhook, disabled: 'gone' }, FIRST_MS), 'endpoint_disabled')
+  t.equal(giveUpReason(pending, webhook, FIRST_MS), null)
+  t.equal(giveUpReason(pending, undefined, FIRST_MS), 'endpoint_deleted')
+  t.equal(giveUpReason(pending, { ...webhook, account: 'acc_2' }, FIRST_MS), 'endpoint_deleted')
+  t.equal(giveUpReason(pending, { ...webhook, disabled: 'gone' }, FIRST_MS), 'endpoint_disabled')
   const retry = { ...pending, attempts: 3, firstAttemptAt: '2026-01-01T00:00:00.000Z' }
-  t.equal(whyNot(retry, webhook, FIRST_MS + RETRY_MS_MAX + 1000), null, 'a schedule that fired late')
-  t.equal(whyNot(retry, webhook, FIRST_MS + RETRY_MS_MAX + 61_000), 'expired')
+  t.equal(giveUpReason(retry, webhook, FIRST_MS + RETRY_MS_MAX + 1000), null, 'a schedule that fired late')
+  t.equal(giveUpReason(retry, webhook, FIRST_MS + RETRY_MS_MAX + 61_000), 'expired')
   t.equal(
-    whyNot({ ...retry, attempts: 0 }, webhook, FIRST_MS + RETRY_MS_MAX + 61_000),
+    giveUpReason({ ...retry, attempts: 0 }, webhook, FIRST_MS + RETRY_MS_MAX + 61_000),
     null,
     'never tried: it was we who were late'
   )
@@ -169,17 +169,17 @@ t.test('a pause stops the 24 hours of a delivery from when its turn came, for 24
     heldAt: '2026-01-01T02:00:00.000Z'
   }
   const at = (hours: number) => FIRST_MS + hours * HOUR_MS
-  t.match(letGo(held, at(5)), { heldAt: null, firstAttemptAt: '2026-01-01T03:00:00.000Z', attempts: 3 })
-  t.match(letGo(held, at(40)), { heldAt: null, firstAttemptAt: '2026-01-02T00:00:00.000Z' })
+  t.match(releaseHold(held, at(5)), { heldAt: null, firstAttemptAt: '2026-01-01T03:00:00.000Z', attempts: 3 })
+  t.match(releaseHold(held, at(40)), { heldAt: null, firstAttemptAt: '2026-01-02T00:00:00.000Z' })
   t.match(
-    letGo({ ...held, attempts: 0 }, at(40)),
+    releaseHold({ ...held, attempts: 0 }, at(40)),
     { heldAt: null, firstAttemptAt: null },
     'those of one never tried have not begun'
   )
-  t.equal(letGo(pending, at(5)), pending, 'one that nothing holds stays as it is')
-  t.equal(whyNot(held, webhook, at(25.9)), null, 'the hours it was held do not count')
-  t.equal(whyNot(held, webhook, at(47.9)), null)
-  t.equal(whyNot(held, webhook, at(48.1)), 'expired', 'after 24 hours of pause they do')
+  t.equal(releaseHold(pending, at(5)), pending, 'one that nothing holds stays as it is')
+  t.equal(giveUpReason(held, webhook, at(25.9)), null, 'the hours it was held do not count')
+  t.equal(giveUpReason(held, webhook, at(47.9)), null)
+  t.equal(giveUpReason(held, webhook, at(48.1)), 'expired', 'after 24 hours of pause they do')
 })
 
 t.test('what is held comes back every hour, and ends when 24 hours and those of the pause are over', async t => {
@@ -200,7 +200,7 @@ const fact = (type: string, data: Record<string, unknown> = {}) =>
     data: { email: 'em_1', event: '{}', ...data }
   }) as unknown as AnyFact
 
-t.test('6.1 the events: delivered, bounced (also the first deferral and the end of the budget), and nothing else', async t => {
+t.test('6.1 the events: delivered, bounced (also the first deferral and the final failure), and no others', async t => {
   t.equal(eventIn(fact('email.delivered'))?.type, 'email.delivered')
   t.equal(eventIn(fact('email.bounced'))?.type, 'email.bounced')
   t.equal(eventIn(fact('email.failed'))?.type, 'email.bounced')
@@ -257,7 +257,7 @@ t.test('outcomes alone tell what is pending', async t => {
 })
 
 t.test('a redelivery has the key of its try, a retry another', async t => {
-  t.equal(tryKey(pending), tryKey({ ...pending, causation: null }))
-  t.not(tryKey(pending), tryKey({ ...pending, dueAt: '2026-01-01T00:00:05.000Z' }))
-  t.not(tryKey(pending), tryKey({ ...pending, owed: { ...pending.owed, replay: 'rpl_1' } }), 'so has a replay')
+  t.equal(attemptKey(pending), attemptKey({ ...pending, causation: null }))
+  t.not(attemptKey(pending), attemptKey({ ...pending, dueAt: '2026-01-01T00:00:05.000Z' }))
+  t.not(attemptKey(pending), attemptKey({ ...pending, owed: { ...pending.owed, replay: 'rpl_1' } }), 'so has a replay')
 })

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js'
 import t from 'tap'
 import { signMessage, type DkimSigner } from '#src/content/dkim.ts'
-import { composeMessage, type Message } from '#src/content/mime.ts'
+import { composeMessage, type MimeMessage } from '#src/content/mime.ts'
 import { LONG } from '../support/long.ts'
 
 const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 })
@@ -55,7 +55,7 @@ const anyLines = fc.array(fc.tuple(anyText(12), fc.constantFrom('', '', ' ', '\t
 )
 const anyName = anyText(20).map(name => name.trim() || null)
 
-const anyComposed = fc.record<Message>({
+const anyComposed = fc.record<MimeMessage>({
   messageId: fc.constant('<em_1.0@example.com>'),
   date: fc.constant('2026-11-21T06:20:00.000Z'),
   from: fc.record({ address: fc.constantFrom('shop@example.com', 'bücher@example.com'), name: anyName }),

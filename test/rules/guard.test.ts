@@ -499,7 +499,7 @@ async function call (url: string, resolve: Resolve, allowPrivate = false): Promi
   }
 }
 
-t.test('a name that led outside when the endpoint was made, and leads inside when it is called, is refused', async t => {
+t.test('a name that was public when the endpoint was made, and is private when it is called, is refused', async t => {
   const [dns, listener] = [await openDnsServer(t), await openListener(t)]
   const resolve = createResolver(dns.address)
   const url = `https://hooks.rebound.test:${listener.port}/`

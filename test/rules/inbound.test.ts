@@ -1,19 +1,19 @@
 import t from 'tap'
 import { newId } from '#src/base/id.ts'
 import { createTokens, type Pointer } from '#src/content/token.ts'
-import type { Report, ReportedRecipient } from '#src/feedback/report.ts'
+import type { BounceReport, ReportedRecipient } from '#src/feedback/report.ts'
 import { createAllowance, networkOf } from '#src/servers/inbound-smtp/allowance.ts'
-import { createPlaces } from '#src/servers/inbound-smtp/places.ts'
-import { answerFor, tokenIn } from '#src/servers/inbound-smtp/recipient.ts'
-import { aboutWhom } from '#src/workers/inbound/about.ts'
-import { whatFollows } from '#src/workers/inbound/follows.ts'
+import { ReceiveSlots } from '#src/servers/inbound-smtp/slots.ts'
+import { decideRecipient, tokenIn } from '#src/servers/inbound-smtp/recipient.ts'
+import { namedRecipients } from '#src/workers/inbound/named-recipients.ts'
+import { effectOf } from '#src/workers/inbound/effect.ts'
 
 const tokens = createTokens('a-secret-for-tests-with-at-least-32-characters')
 const others = createTokens('another-secret-with-at-least-32-characters!!')
 const pointer = (n = 0): Pointer => ({ email: newId('em', 1_800_000_000_000), n, request: 7 })
 const one = pointer()
 const [bounce, leave] = [tokens.mint('return', one), tokens.mint('unsubscribe', one)]
-const NO_EVIDENCE: Report['evidence'] = {
+const NO_EVIDENCE: BounceReport['evidence'] = {
   messageIds: [],
   returnPaths: [],
   envelopeIds: [],
@@ -47,7 +47,7 @@ t.test('only holders of our tokens and the mailboxes every host has may be writt
     ['abuse elsewhere', 'abuse@example.org', { code: 550, text: /^5\.7\.1/ }],
     ['no host', 'ada', { code: 550 }]
   ]
-  for (const [name, address, wanted] of cases) t.match(answerFor(address, tokens, isOurs), wanted, name)
+  for (const [name, address, wanted] of cases) t.match(decideRecipient(address, tokens, isOurs), wanted, name)
 })
 
 t.test('an allowance is counted by name, ends with its window, and remembers a bounded number of names', async t => {
@@ -65,22 +65,28 @@ t.test('an allowance is counted by name, ends with its window, and remembers a b
   t.ok(allowance.has('a'))
 })
 
-t.test('of the places for mails on their way in no network gets all, and fewer when half are taken', async t => {
+t.test('no network gets all slots for mails on their way in, and fewer when half are taken', async t => {
   let nowMs = 0
-  const places = createPlaces({ max: 8, ofNetworkMax: 3, ofNetworkCrowdedMax: 1, ms: 1000, nowMs: () => nowMs })
-  const take = (names: string) => [...names].map(name => places.take(`${name}${Math.random()}`, name))
-  t.same(take('aaaa'), ['taken', 'taken', 'taken', 'too many of yours'])
-  t.same(take('bbcdec'), ['taken', 'too many of yours', 'taken', 'taken', 'taken', 'too many of yours'])
-  t.same([places.take('last', 'f'), places.take('one more', 'g')], ['taken', 'all taken'])
-  places.received('last')
-  places.leave('last')
-  t.equal(places.take('one more', 'g'), 'taken')
-  t.ok(places.has('one more'))
+  const slots = new ReceiveSlots({
+    max: 8,
+    maxPerNetwork: 3,
+    maxPerNetworkBusy: 1,
+    timeoutMs: 1000,
+    nowMs: () => nowMs
+  })
+  const take = (names: string) => [...names].map(name => slots.acquire(`${name}${Math.random()}`, name))
+  t.same(take('aaaa'), ['acquired', 'acquired', 'acquired', 'network_busy'])
+  t.same(take('bbcdec'), ['acquired', 'network_busy', 'acquired', 'acquired', 'acquired', 'network_busy'])
+  t.same([slots.acquire('last', 'f'), slots.acquire('one more', 'g')], ['acquired', 'busy'])
+  slots.received('last')
+  slots.release('last')
+  t.equal(slots.acquire('one more', 'g'), 'acquired')
+  t.ok(slots.has('one more'))
   nowMs = 1001
-  t.ok(places.isLate('one more'))
-  places.received('one more')
-  t.notOk(places.isLate('one more'), 'it is in')
-  t.notOk(places.isLate('last'), 'it has gone')
+  t.ok(slots.isLate('one more'))
+  slots.received('one more')
+  t.notOk(slots.isLate('one more'), 'it is in')
+  t.notOk(slots.isLate('last'), 'it has gone')
 })
 
 t.test('mail to a token is counted by the token, whatever the host and the case of letters', async t => {
@@ -100,17 +106,20 @@ t.test('a network is an address, or 48 bits of an IPv6 address, which is what on
 
 t.test('whom a mail is about: the address it came to before anything in it', async t => {
   const evidence = { ...NO_EVIDENCE, feedbackIds: [tokens.mint('return', pointer(1))] }
-  t.same(aboutWhom([`B+${bounce.toUpperCase()}@h.example`], evidence, tokens), [{ pointer: one, asked: false }])
-  t.same(aboutWhom([`u+${leave}@h.example`], evidence, tokens), [{ pointer: one, asked: true }])
+  t.same(namedRecipients([`B+${bounce.toUpperCase()}@h.example`], evidence, tokens), [{
+    pointer: one,
+    unsubscribes: false
+  }])
+  t.same(namedRecipients([`u+${leave}@h.example`], evidence, tokens), [{ pointer: one, unsubscribes: true }])
   t.same(
-    aboutWhom([`b+${bounce}@h.example`, `b+${bounce}@other.example`], NO_EVIDENCE, tokens).length,
+    namedRecipients([`b+${bounce}@h.example`, `b+${bounce}@other.example`], NO_EVIDENCE, tokens).length,
     1,
     'once, however often it is named'
   )
 })
 
 t.test('whom a mail is about: our tokens in what it returns, and nothing else in it', async t => {
-  const cases: Array<[string, Partial<Report['evidence']>, boolean]> = [
+  const cases: Array<[string, Partial<BounceReport['evidence']>, boolean]> = [
     ['a return path', { returnPaths: [`b+${bounce}@bounces.example`] }, true],
     ['in brackets', { returnPaths: [`<B+${bounce.toUpperCase()}@bounces.example>`] }, true],
     ['a feedback id, among others', { feedbackIds: ['key_1:jetpost', bounce] }, true],
@@ -129,8 +138,8 @@ t.test('whom a mail is about: our tokens in what it returns, and nothing else in
   ]
   for (const [name, evidence, found] of cases) {
     t.same(
-      aboutWhom(['fbl@bounces.example'], { ...NO_EVIDENCE, ...evidence }, tokens),
-      found ? [{ pointer: one, asked: false }] : [],
+      namedRecipients(['fbl@bounces.example'], { ...NO_EVIDENCE, ...evidence }, tokens),
+      found ? [{ pointer: one, unsubscribes: false }] : [],
       name
     )
   }
@@ -155,7 +164,7 @@ const SILENT = {
   reason: 'undefined',
   diagnostic: 'Subject of the mail'
 } as const
-const reported = (given: Partial<Report> = {}): Report => ({
+const reported = (given: Partial<BounceReport> = {}): BounceReport => ({
   kind: 'hard',
   recipients: [blame()],
   feedbackType: null,
@@ -165,8 +174,8 @@ const reported = (given: Partial<Report> = {}): Report => ({
   autoSubmitted: false,
   ...given
 })
-const follows = (report: Partial<Report>, asked = false) =>
-  whatFollows({ inbound: 'in_1', report: reported(report), asked, address: 'ada@example.com' })
+const follows = (report: Partial<BounceReport>, unsubscribes = false) =>
+  effectOf({ inbound: 'in_1', report: reported(report), unsubscribes, address: 'ada@example.com' })
 
 t.test('a final no is recorded as it was said', async t => {
   t.strictSame(follows({}), {
@@ -261,10 +270,10 @@ t.test('that somebody of another domain is gone is a bounce, but does not say th
     t.match(of(other), { report: { class: 'undefined' } }, other)
   }
   t.match(
-    whatFollows({
+    effectOf({
       inbound: 'in_1',
       report: reported({ recipients: [blame({ address: 'ada@bücher.example' })] }),
-      asked: false,
+      unsubscribes: false,
       address: 'a@mail.xn--bcher-kva.example'
     }),
     { report: { class: 'userunknown' } },

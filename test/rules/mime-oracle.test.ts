@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import MailComposer from 'nodemailer/lib/mail-composer/index.js'
 import PostalMime, { type Address } from 'postal-mime'
 import t from 'tap'
-import { composeMessage, type Message } from '#src/content/mime.ts'
+import { composeMessage, type MimeMessage } from '#src/content/mime.ts'
 import { readMessage, readWords, type ReadPart } from '../support/mime-reader.ts'
 
 /** Two writers, ours and nodemailer's, and two readers, postal-mime and our strict one: what one writes must be read as
@@ -64,7 +64,7 @@ const anyFile = fc.record({
   contentId: fc.option(fc.constantFrom('logo@example.com', 'a.b-c_d')),
   content: fc.uint8Array({ maxLength: 300 }).map(bytes => Buffer.from(bytes).toString('base64'))
 })
-const anyMessage: fc.Arbitrary<Message> = fc.record({
+const anyMessage: fc.Arbitrary<MimeMessage> = fc.record({
   messageId: fc.constant('<em_1.0@example.com>'),
   date: fc.date({ min: new Date(0), max: new Date('2099-12-31'), noInvalidDate: true }).map(date => date.toISOString()),
   from: anyMailbox,
@@ -77,7 +77,7 @@ const anyMessage: fc.Arbitrary<Message> = fc.record({
   ),
   replyTo: fc.array(anyMailbox, { maxLength: 2 }),
   subject: anyWords,
-  headers: fc.constant<Message['headers']>([
+  headers: fc.constant<MimeMessage['headers']>([
     { name: 'List-Unsubscribe', value: '<https://t.example/u/abc>, <mailto:u+abc@b.example>' },
     { name: 'List-Unsubscribe-Post', value: 'List-Unsubscribe=One-Click' },
     { name: 'Feedback-ID', value: 'bulk:key_1:acc_1:jetpost' }
@@ -87,8 +87,8 @@ const anyMessage: fc.Arbitrary<Message> = fc.record({
   attachments: fc.array(anyFile, { maxLength: 3 })
 }).filter(({ html, text }) => html !== null || text !== null)
 
-function byNodemailer (message: Message): Promise<Buffer> {
-  const mailboxes = (list: Message['replyTo']) => list.map(({ address, name }) => ({ address, name: name ?? '' }))
+function byNodemailer (message: MimeMessage): Promise<Buffer> {
+  const mailboxes = (list: MimeMessage['replyTo']) => list.map(({ address, name }) => ({ address, name: name ?? '' }))
   const sorted = (kind: string) => mailboxes(message.recipients.filter(recipient => recipient.kind === kind))
   const composer = new MailComposer({
     messageId: message.messageId,

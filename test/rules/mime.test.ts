@@ -3,10 +3,10 @@ import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import PostalMime from 'postal-mime'
 import type { MessageFile } from '#src/content/file-head.ts'
-import { composeMessage, type Message } from '#src/content/mime.ts'
+import { composeMessage, type MimeMessage } from '#src/content/mime.ts'
 import { readMessage, readWords, type ReadPart } from '../support/mime-reader.ts'
 
-const BASE: Message = {
+const BASE: MimeMessage = {
   messageId: '<em_1.0@example.com>',
   date: '2026-11-21T06:20:00.000Z',
   from: { address: 'shop@example.com', name: null },
@@ -71,7 +71,7 @@ const anyFile: fc.Arbitrary<MessageFile> = fc.record({
     .map(bytes => Buffer.from(bytes).toString('base64'))
 })
 
-const anyMessage: fc.Arbitrary<Message> = fc.record({
+const anyMessage: fc.Arbitrary<MimeMessage> = fc.record({
   messageId: fc.stringMatching(/^<em_[0-9a-z]{1,26}\.\d@example\.com>$/),
   date: fc.constant(BASE.date),
   from: fc.record({ address: fc.constant('shop@example.com'), name: anyName }),
@@ -131,7 +131,7 @@ function leaves (part: ReadPart): ReadPart[] {
 }
 
 /** The files in the order they stand in: those beside the html, then the others. */
-function inOrder ({ html, attachments }: Message): Array<MessageFile & { inline: boolean }> {
+function inOrder ({ html, attachments }: MimeMessage): Array<MessageFile & { inline: boolean }> {
   const all = attachments.map(file => ({
     ...file,
     inline: html !== null && file.contentId !== null && !file.contentType.startsWith('text/')
@@ -225,7 +225,7 @@ t.test('whatever goes in comes out of postal-mime the same', async () => {
 
 t.test('bodies and files stand where mail programs look for them', t => {
   const image = { ...FILE, contentType: 'image/png', contentId: 'logo' }
-  const cases: Array<[Partial<Message>, string]> = [
+  const cases: Array<[Partial<MimeMessage>, string]> = [
     [{}, 'html'],
     [{ html: null, text: 'x' }, 'plain'],
     [{ text: 'x' }, 'alternative(plain, html)'],
@@ -306,7 +306,7 @@ t.test('an address beyond ASCII stands raw, and only then has the message 8-bit 
   t.notMatch(raw.toString().replaceAll('jörg@', ''), /\P{ASCII}/u)
 })
 
-t.test("without leave for UTF-8 an address beyond ASCII is shown as an empty group, and stands in no one's way", async t => {
+t.test('without UTF-8 an address beyond ASCII is shown as an empty group, and other recipients are served', async t => {
   const other = (local: string) => ({ address: `${local}@xn--mnchen-3ya.example`, name: 'Jörg', kind: 'to' as const })
   const raw = composeMessage({
     ...BASE,
@@ -321,7 +321,7 @@ t.test("without leave for UTF-8 an address beyond ASCII is shown as an empty gro
 
 t.test('answers go where they can be sent to', async t => {
   const replyTo = [{ address: 'jörg@example.com', name: null }, { address: 'help@example.com', name: 'Help' }]
-  const answerTo = async (fields: Partial<Message>) =>
+  const answerTo = async (fields: Partial<MimeMessage>) =>
     (await PostalMime.parse(composeMessage({ ...BASE, ...fields }))).replyTo?.map(({ address }) => address)
   t.strictSame(await answerTo({ replyTo, utf8: true }), ['jörg@example.com', 'help@example.com'])
   t.strictSame(await answerTo({ replyTo }), ['help@example.com'])

@@ -74,7 +74,7 @@ t.test('replies that are about the pace', async t => {
   t.equal(demandOf(yahoo, { code: 250, text: '250 ok [TSS04]' }, 'data'), null)
 })
 
-t.test('a no for good is about the pace only before the recipient is named: after that it may be anybody’s words', async t => {
+t.test('a final refusal is about the pace only before RCPT: after that a recipient may have written it', async t => {
   const [{ shape: yahoo }, { shape: outlook }] = [
     siteOf(['mta5.am0.yahoodns.net']),
     siteOf(['one.mail.protection.outlook.com'])
@@ -100,7 +100,7 @@ t.test('where many live, one domain’s words about a mail are hearsay', async t
   t.equal(demandOf(outlook, { code: 421, text: SLOW_WORDS[0]! }, 'connect'), 'slow')
 })
 
-t.test('a site begins with two connections, and gets one more with each window that goes well, up to its limit', async t => {
+t.test('a site begins with two connections, and gets one more with each good window, up to its limit', async t => {
   const pace = new Pace(usual, true)
   t.equal(pace.connections(), 2)
   succeed(pace, 9)
@@ -156,7 +156,7 @@ t.test('mails a second and connections a minute are bounded; a burst of one span
   t.equal(pace.connectionWaitMs(0), 600)
 })
 
-t.test('on words about reputation: one connection, one mail a minute for 90 minutes, then twice as fast with every step', async t => {
+t.test('on words about reputation: one connection, one mail a minute for 90 minutes, then doubling', async t => {
   const pace = new Pace(usual, true)
   succeed(pace, 1000)
   pace.slowDown(0)
@@ -185,15 +185,15 @@ t.test('on words about reputation: one connection, one mail a minute for 90 minu
 
 t.test('who finds no room is booked one after the other at the pace of late, and not for long', async t => {
   const pace = new Pace(usual, true)
-  const near = Array.from({ length: 100 }, () => pace.book(0, never))
+  const near = Array.from({ length: 100 }, () => pace.reserve(0, never))
   t.same([near[0], near[1], near[99]], [10, 20, 1000], 'as fast as it may be while nothing is known')
-  const first = pace.book(0, never)
+  const first = pace.reserve(0, never)
   t.ok(first > 1000)
-  t.equal(Math.round(pace.book(0, never) - first), 10)
+  t.equal(Math.round(pace.reserve(0, never) - first), 10)
   for (let i = 0; i < 100; i++) pace.succeeded(0, 400, false)
-  const last = pace.book(0, never)
-  t.equal(Math.round(pace.book(0, never) - last), 40, 'ten connections of 400 ms each: all that it may bear')
-  for (let i = 0; i < 20_000; i++) pace.book(0, never)
-  const late = pace.book(0, Math.random)
+  const last = pace.reserve(0, never)
+  t.equal(Math.round(pace.reserve(0, never) - last), 40, 'ten connections of 400 ms each: all that it may bear')
+  for (let i = 0; i < 20_000; i++) pace.reserve(0, never)
+  const late = pace.reserve(0, Math.random)
   t.ok(late >= 7.5 * MINUTE && late <= 15 * MINUTE)
 })

@@ -10,15 +10,13 @@ import {
   owedIn,
   pageSize,
   pauseMs,
-  placeText,
-  progressOf,
   replayFault,
   stateOf,
-  whyEnded,
+  endReasonOf,
   type ReplayWish
 } from '#streams/replay/decide.ts'
 import type { Replay, ReplayEnded, ReplayRequested } from '#streams/replay/facts.ts'
-import { lookAgainMs, waitsBefore } from '#streams/replay/wait.ts'
+import { nextTurnMs, waitsBefore } from '#streams/replay/wait.ts'
 
 const NOW = Date.parse('2026-12-01T12:00:00.000Z')
 const HOUR_MS = 3_600_000
@@ -54,7 +52,8 @@ function replayWith (changes: Partial<Replay> = {}): Replay {
     to: '2026-11-21T00:00:00.000Z',
     through: 100,
     pace: 100,
-    place: '',
+    cursor: '',
+    lastPage: 0,
     made: 0,
     ...changes
   }
@@ -146,8 +145,8 @@ t.test("a page is about half a second's, and bounded; one at a time while the en
 })
 
 t.test('the pause after a page is what it was worth at its pace', async t => {
-  const pause = (before: number, pace: number, spentMs: number, changes: Partial<WebhookEntry> = {}) =>
-    pauseMs(replayWith({ pace, place: placeText({ at: '7', before }) }), webhookWith(changes), NOW - spentMs, NOW)
+  const pause = (lastPage: number, pace: number, spentMs: number, changes: Partial<WebhookEntry> = {}) =>
+    pauseMs(replayWith({ pace, lastPage }), webhookWith(changes), NOW - spentMs, NOW)
   t.equal(pause(50, 100, 0), 500)
   t.equal(pause(50, 100, 200), 300)
   t.equal(pause(50, 100, 900), 0)
@@ -158,24 +157,17 @@ t.test('the pause after a page is what it was worth at its pace', async t => {
   t.equal(pauseMs(replayWith(), webhookWith(), NOW, NOW), 0, 'before the first')
 })
 
-t.test('a place is kept in one text', async t => {
-  t.strictSame(progressOf(replayWith()), { at: '', before: 0 })
-  for (const progress of [{ at: '12', before: 3 }, { at: 'MjAyNi0xMS0yMFQ', before: 500 }, { at: '', before: 0 }]) {
-    t.strictSame(progressOf({ place: placeText(progress) }), progress)
-  }
-})
-
 t.test('groups keep the order and leave nothing out', async t => {
   t.strictSame(groupsOf([1, 2, 3, 4, 5], 2), [[1, 2], [3, 4], [5]])
   t.strictSame(groupsOf([], 2), [])
 })
 
 t.test('why a replay cannot go on', async t => {
-  t.equal(whyEnded(webhookWith(), 'acc_one'), null)
-  t.equal(whyEnded(webhookWith({ paused: true }), 'acc_one'), null, 'a pause is no end')
-  t.equal(whyEnded(webhookWith({ disabled: 'failing' }), 'acc_one'), 'endpoint_disabled')
-  t.equal(whyEnded(webhookWith(), 'acc_other'), 'endpoint_deleted')
-  t.equal(whyEnded(undefined, 'acc_one'), 'endpoint_deleted')
+  t.equal(endReasonOf(webhookWith(), 'acc_one'), null)
+  t.equal(endReasonOf(webhookWith({ paused: true }), 'acc_one'), null, 'a pause is no end')
+  t.equal(endReasonOf(webhookWith({ disabled: 'failing' }), 'acc_one'), 'endpoint_disabled')
+  t.equal(endReasonOf(webhookWith(), 'acc_other'), 'endpoint_deleted')
+  t.equal(endReasonOf(undefined, 'acc_one'), 'endpoint_deleted')
 })
 
 t.test('what is owed is told by every fact of a delivery, and by no other', async t => {
@@ -247,7 +239,7 @@ t.test('where a replay stands is told by its last fact', async t => {
 })
 
 t.test('the longer a replay waits for the same reason, the more seldom it is looked at', async t => {
-  t.strictSame([0, 1, 2, 3, 4, 99].map(waits => lookAgainMs('paused', waits, 60_000)), [
+  t.strictSame([0, 1, 2, 3, 4, 99].map(waits => nextTurnMs('paused', waits, 60_000)), [
     60_000,
     120_000,
     240_000,
@@ -255,8 +247,8 @@ t.test('the longer a replay waits for the same reason, the more seldom it is loo
     600_000,
     600_000
   ])
-  t.strictSame([0, 1, 9].map(waits => lookAgainMs('crowded', waits, 500)), [1000, 2000, 8000])
-  t.strictSame([0, 9].map(waits => lookAgainMs('failing', waits, 9876)), [9876, 9876], 'a wait that is known')
+  t.strictSame([0, 1, 9].map(waits => nextTurnMs('crowded', waits, 500)), [1000, 2000, 8000])
+  t.strictSame([0, 9].map(waits => nextTurnMs('failing', waits, 9876)), [9876, 9876], 'a wait that is known')
   t.equal(waitsBefore('paused', null), 0)
   t.equal(waitsBefore('paused', { why: 'paused', waits: 2 }), 3)
   t.equal(waitsBefore('crowded', { why: 'paused', waits: 2 }), 0)

@@ -1,9 +1,9 @@
 import t from 'tap'
 import { CLASSES, isGone, isOperators, type BounceClass } from '#streams/email/classes.ts'
 import type { SmtpStage } from '#streams/email/decide.ts'
-import { RULES } from '#src/feedback/order.ts'
-import { classify, verdictOnAddress } from '#src/feedback/reply.ts'
-import { compile } from '#src/feedback/rules.ts'
+import { classify, verdictOnAddress } from '#src/feedback/classify.ts'
+import { compile, ruleOf, RULES } from '#src/feedback/rules.ts'
+import { parseSections } from '#src/feedback/sections.ts'
 import { classOfStatus } from '#src/feedback/statuses.ts'
 import { GONE } from '../fixtures/replies-gone.ts'
 import { MORE_GONE } from '../fixtures/replies-more-gone.ts'
@@ -61,7 +61,8 @@ t.test('what servers write is understood', async t => {
 t.test('a verification of our own address that failed says nothing about theirs', async t => {
   t.equal(
     classOf(
-      '450 4.1.7 <b@a.example>: Sender address rejected: unverified address: host mx.a.example[192.0.2.4] said: 550 5.1.1 User unknown (in reply to RCPT TO command)'
+      '450 4.1.7 <b@a.example>: Sender address rejected: unverified address: host mx.a.example[192.0.2.4] said: ' +
+        '550 5.1.1 User unknown (in reply to RCPT TO command)'
     ),
     'rejected'
   )
@@ -181,6 +182,32 @@ t.test('an address is gone when a gone class is said', async t => {
   t.equal(verdictOnAddress('mailboxfull', { code: 552, status: '5.2.2' }), 'soft')
   t.same(CLASSES.filter(isGone), ['userunknown', 'hostunknown', 'hasmoved', 'notaccept'])
   t.same(CLASSES.filter(why => isGone(why) && isOperators(why)), [])
+})
+
+t.test('phrases are read as they are written', async t => {
+  const text = '# Why.\n{box} = mail ?box\n\nmailboxfull status=2.2 digit=5\n  {box} is (full|\n      over)\n  ! size'
+  t.strictSame(parseSections('x.txt', text).map(ruleOf), [{
+    class: 'mailboxfull',
+    status: ['2.2'],
+    digit: 5,
+    phrases: ['mail ?box is (full|over)'],
+    unless: ['size']
+  }])
+})
+
+t.test('a file of phrases that does not follow the form is not loaded', async t => {
+  for (
+    const [text, fault] of [
+      ['userunknown', /must be followed by phrases: userunknown/],
+      ['  no such user', /a head line must come first/],
+      ['userunknown\n    no such user', /indented by 0, 2 or 6 blanks/],
+      ['userunknown\n  no such user ', /must not end in a blank/],
+      ['userunknown\n  no such {box}', /\{box\} must be defined/],
+      ['userunkown\n  no such user', /must be a class/],
+      ['userunknown digit=2\n  no such user', /not digit=2/],
+      ['userunknown\n  ! no such user', /must have a phrase/]
+    ] as const
+  ) t.throws(() => parseSections('x.txt', text).map(ruleOf), { message: fault }, text)
 })
 
 t.test('no phrase is empty, greedy or twice the same', async t => {

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { RAW_OCTETS_MAX } from '#src/feedback/entity.ts'
-import { readReport, type Report } from '#src/feedback/report.ts'
+import { readReport, type BounceReport } from '#src/feedback/report.ts'
 import { isGone } from '#streams/email/classes.ts'
 
 /** What a fixture must come out as. `reason` is left out where it is a matter of taste. */
@@ -19,9 +19,9 @@ const EXPECTED = JSON.parse(readFileSync(join(FOLDER, 'expected.json'), 'utf8'))
 const NAMES = Object.keys(EXPECTED)
 const EVIDENCE = { messageIds: ['em_1.0@shop.example'], returnPaths: ['b+tok3n@bounce.shop.example'] }
 
-const readFile = (name: string): Promise<Report> => readReport(readFileSync(join(FOLDER, `${name}.eml`)))
-const readText = (text: string): Promise<Report> => readReport(Buffer.from(text.replaceAll(/\r?\n/g, '\r\n')))
-const addressesOf = (report: Report): string[] => report.recipients.flatMap(({ address }) => address ?? []).sort()
+const readFile = (name: string): Promise<BounceReport> => readReport(readFileSync(join(FOLDER, `${name}.eml`)))
+const readText = (text: string): Promise<BounceReport> => readReport(Buffer.from(text.replaceAll(/\r?\n/g, '\r\n')))
+const addressesOf = (report: BounceReport): string[] => report.recipients.flatMap(({ address }) => address ?? []).sort()
 const rate = (right: number, all: number): string => `${right}/${all} = ${(100 * right / all).toFixed(1)} %`
 
 t.test('every fixture has its expectation, and the other way round', async t => {

@@ -1,28 +1,28 @@
 import t from 'tap'
-import { createBacklog, type BacklogLimits, type Drop } from '#src/servers/tracking/backlog.ts'
+import { Backlog, type BacklogDrop, type BacklogLimits } from '#src/servers/tracking/backlog.ts'
 import { until } from '../support/wait.ts'
 
 const ROOMY: BacklogLimits = {
   jobsMax: 100,
-  laneJobsMax: 100,
-  runningMax: 10,
+  jobsPerKeyMax: 100,
+  concurrency: 10,
   ageMsMax: 60_000,
   pauseMs: 1,
   pauseMsMax: 2
 }
 
-/** A job that ends when told. */
+/** A job that ends when `release` is called. */
 function held () {
   const { promise, resolve } = Promise.withResolvers<void>()
   return { job: () => promise, release: resolve }
 }
 
 function open (limits: Partial<BacklogLimits> = {}) {
-  const drops: Drop[] = []
-  return { drops, backlog: createBacklog({ ...ROOMY, ...limits }, drop => drops.push(drop)) }
+  const drops: BacklogDrop[] = []
+  return { drops, backlog: new Backlog({ ...ROOMY, ...limits }, drop => drops.push(drop)) }
 }
 
-t.test('the jobs of a lane run one after another in their order, those of others beside them', async t => {
+t.test('the jobs of one key run one after another in their order, those of other keys beside them', async t => {
   const { backlog, drops } = open()
   const seen: string[] = []
   const first = held()
@@ -48,7 +48,7 @@ t.test('the jobs of a lane run one after another in their order, those of others
   t.strictSame(drops, [])
 })
 
-t.test('what fails is tried again until it works, and its lane waits for it', async t => {
+t.test('a job that fails is retried until it succeeds, and the later jobs of its key wait', async t => {
   const { backlog, drops } = open()
   let tries = 0
   const seen: number[] = []
@@ -62,10 +62,10 @@ t.test('what fails is tried again until it works, and its lane waits for it', as
   t.strictSame(drops, [])
 })
 
-t.test('lanes that fail do not keep the others from their turn', async t => {
-  const { backlog } = open({ runningMax: 2, pauseMs: 20, pauseMsMax: 20 })
-  for (const lane of ['a', 'b', 'c', 'd']) {
-    void backlog.add(lane, async () => {
+t.test('keys that fail do not keep the others from their turn', async t => {
+  const { backlog } = open({ concurrency: 2, pauseMs: 20, pauseMsMax: 20 })
+  for (const key of ['a', 'b', 'c', 'd']) {
+    void backlog.add(key, async () => {
       throw new Error('away')
     })
   }
@@ -74,12 +74,12 @@ t.test('lanes that fail do not keep the others from their turn', async t => {
   await backlog.stop(1)
 })
 
-t.test('so many at a time and no more', async t => {
-  const { backlog } = open({ runningMax: 3 })
+t.test('no more jobs run at once than may', async t => {
+  const { backlog } = open({ concurrency: 3 })
   let running = 0
   let most = 0
   await Promise.all(Array.from({ length: 20 }, (_, i) =>
-    backlog.add(`lane ${i}`, async () => {
+    backlog.add(`key ${i}`, async () => {
       most = Math.max(most, ++running)
       await new Promise(resolve => setImmediate(resolve))
       running--
@@ -87,12 +87,12 @@ t.test('so many at a time and no more', async t => {
   t.equal(most, 3)
 })
 
-t.test('what there is no room for is dropped, counted, and keeps nobody waiting', async t => {
-  const { backlog, drops } = open({ jobsMax: 3, laneJobsMax: 2 })
+t.test('a job that finds no room is dropped, counted, and keeps nobody waiting', async t => {
+  const { backlog, drops } = open({ jobsMax: 3, jobsPerKeyMax: 2 })
   const { job, release } = held()
   const kept = [backlog.add('a', job), backlog.add('a', job)]
   await backlog.add('a', job)
-  t.strictSame(drops, [{ reason: 'full', count: 1, error: null }], 'a lane has its own bound')
+  t.strictSame(drops, [{ reason: 'full', count: 1, error: null }], 'a key has its own bound')
   kept.push(backlog.add('b', job))
   await backlog.add('c', job)
   t.equal(drops.length, 2, 'and all together have one')
@@ -102,7 +102,7 @@ t.test('what there is no room for is dropped, counted, and keeps nobody waiting'
   t.equal(drops.length, 2, 'room again')
 })
 
-t.test('what could not be done in its time is dropped with its reason, and the next has its turn', async t => {
+t.test('a job that did not succeed in its time is dropped with its error, and the next has its turn', async t => {
   const { backlog, drops } = open({ ageMsMax: 0 })
   let done = false
   void backlog.add('a', async () => {
@@ -115,7 +115,7 @@ t.test('what could not be done in its time is dropped with its reason, and the n
   t.match(drops, [{ reason: 'late', count: 1, error: { message: 'away' } }])
 })
 
-t.test('a stop does what can be done, also what just waits for its next try', async t => {
+t.test('a stop makes another attempt, also of a job that waits for its next one', async t => {
   const { backlog, drops } = open({ pauseMs: 60_000, pauseMsMax: 60_000 })
   let tries = 0
   const ended = backlog.add('a', async () => {
@@ -128,7 +128,7 @@ t.test('a stop does what can be done, also what just waits for its next try', as
   t.strictSame(drops, [])
 })
 
-t.test('a stop ends in its time, and says how much it leaves behind', async t => {
+t.test('a stop ends in its time, and reports how many jobs it drops', async t => {
   const { backlog, drops } = open()
   const { job, release } = held()
   const left = [

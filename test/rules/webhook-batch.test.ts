@@ -1,5 +1,5 @@
 import t from 'tap'
-import { wantsBackfill } from '#streams/delivery/backfill.ts'
+import { wantsBackfill } from '#streams/replay/decide.ts'
 import { batchDueMs, batchesOf, batchRules, isBatchReady } from '#streams/delivery/batch.ts'
 import type { WebhookEntry } from '#streams/directory.ts'
 

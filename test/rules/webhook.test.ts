@@ -188,7 +188,7 @@ t.test('a rotation overlaps for 24 hours or until it is finished, and no second 
   t.equal(facts(decideFinish(webhook, NOW_MS)), 'no_rotation')
 })
 
-t.test('nothing but failure is said after a quarter of an hour and disables after five days; a success ends it', async t => {
+t.test('failure is recorded after a quarter of an hour and disables after five days; a success ends it', async t => {
   const minute = 60_000
   const at = (sinceMs: number, nowMs: number, from: Partial<WebhookEntry> = {}) =>
     facts(decideFailure({ ...webhook, ...from }, sinceMs, nowMs))
@@ -212,7 +212,7 @@ t.test('nothing but failure is said after a quarter of an hour and disables afte
   t.same(facts(decideGone({ ...webhook, disabled: 'failing' })), [])
 })
 
-t.test('what an endpoint failed at is forgotten with its address, and with the pause in which its owner mended it', async t => {
+t.test('a failing endpoint starts again with another URL, and after a pause in which its owner fixed it', async t => {
   const after = (from: Partial<WebhookEntry>, changes: WebhookChanges): string | null => {
     const directory = emptyDirectory()
     const failing = { ...webhook, failingSince: '2026-01-02T00:00:00.000Z', ...from }

@@ -1,24 +1,26 @@
-import chromium from '@sparticuz/chromium'
 import { chromium as driver, type Browser, type BrowserContext, type Page } from 'playwright-core'
+import { chromiumPath } from './chromium.ts'
+import { groupEnd } from './group-end.ts'
 import type { Ending } from './servers.ts'
 
 export type { Page } from 'playwright-core'
 
 let running: Promise<Browser> | null = null
 
-/** One Chromium for a test file, closed with `t`. It reaches loopback only. */
+/** One Chromium for the test files of this process. It reaches loopback only. */
 async function openBrowser (t: Ending): Promise<Browser> {
   if (running !== null) return await running
   running = launch()
-  t.teardown(async () => {
-    await (await running!).close()
+  const browser = await running
+  browser.once('disconnected', () => {
     running = null
   })
-  return await running
+  groupEnd(t).teardown(() => browser.close())
+  return browser
 }
 
 async function launch (): Promise<Browser> {
-  const executablePath = process.env.JETPOST_TEST_CHROMIUM || await chromium.executablePath()
+  const executablePath = process.env.JETPOST_TEST_CHROMIUM || await chromiumPath()
   // Under a name that is not localhost a page by plain http is no secure one, as on a machine in somebody's own
   // network.
   const names = '--host-resolver-rules=MAP jetpost.test 127.0.0.1'

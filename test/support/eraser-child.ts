@@ -1,9 +1,10 @@
-// A Jetpost that does nothing but forget people, on the servers in argv[2] and argv[3], to be killed: prints "ready",
+// A Jetpost that does nothing but forget people, on the servers in argv[2] and argv[3], to be killed: sends "ready",
 // then works until then.
 import { readConfig } from '#src/base/config.ts'
 import { createLog } from '#src/base/log.ts'
 import { startApp } from '#src/main.ts'
 
+process.on('disconnect', () => process.exit())
 const config = readConfig({
   NATS_URL: process.argv[2]!,
   DATABASE_URL: process.argv[3]!,
@@ -13,4 +14,4 @@ const config = readConfig({
   PORT: '0'
 })
 await startApp(config, { log: createLog('silent'), say: () => {} })
-console.log('ready')
+process.send?.('ready')

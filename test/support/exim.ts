@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { choosePort } from '#src/embedded/ports.ts'
+import { atExit } from './at-exit.ts'
 import type { Ending } from './servers.ts'
 
 /** A real Exim on loopback that takes every mail for exim.test and finds out later that there is nobody. */
@@ -35,6 +36,7 @@ export async function startExim (t: Ending, bounces: { domain: string, port: num
   execFileSync('chown', ['-R', `${USER}:${USER}`, join(folder, 'spool'), join(folder, 'log')])
   writeFileSync(join(folder, 'exim.conf'), configuration(folder, port, bounces))
   const child = spawn(BINARY, ['-C', join(folder, 'exim.conf'), '-bdf', '-q5s'], { stdio: 'ignore' })
+  atExit(() => child.kill('SIGTERM'))
   t.teardown(async () => {
     child.kill('SIGTERM')
     if (child.exitCode === null) await once(child, 'exit')

@@ -11,7 +11,7 @@ import { createVault } from '#src/base/secret.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { ensureTopology, repair } from '#src/nats/ensure.ts'
 import { follow } from '#src/nats/follow.ts'
-import type { IsDone } from '#src/workers/webhooks/redelivery.ts'
+import type { IsDone } from '#src/workers/webhooks/done-check.ts'
 import { startWebhooks, type WebhooksOptions } from '#src/workers/webhooks/webhook-workers.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { Refusal, type Recorded } from '#streams/define.ts'
@@ -121,7 +121,7 @@ export interface HookRig {
   start(options?: Partial<WebhooksOptions>): Role
   /** All facts of WEBHOOKS once `enough` says so. */
   facts(enough: (facts: AnyFact[]) => boolean, timeoutMs?: number): Promise<AnyFact[]>
-  /** A appenders with a connection of its own, as another process would have. */
+  /** Appenders with a connection of their own, as another process would have. */
   another(): Promise<Appenders>
   asker: Asker
 }

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { atExit } from './at-exit.ts'
 import { COMPILED } from './compiled.ts'
 
 /** Runs the program as an operator would, with nothing of ours in its environment but `env`; resolves to what it
@@ -11,6 +12,7 @@ export async function jetpost (
     env: { PATH: process.env.PATH, ...COMPILED, ...env },
     stdio: ['ignore', 'pipe', 'pipe']
   })
+  atExit(() => child.kill('SIGKILL'))
   let out = ''
   let err = ''
   child.stdout.setEncoding('utf8').on('data', text => {

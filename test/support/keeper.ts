@@ -7,7 +7,7 @@
 import { rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { asError, deadline } from '#src/base/errors.ts'
-import { isAlive, runFolder, writeLeftovers, writeServers } from './handover.ts'
+import { isAlive, makeDataFolder, runFolder, writeLeftovers, writeServers, type Servers } from './handover.ts'
 import { openNats } from './open-nats.ts'
 import { openPostgres } from './open-postgres.ts'
 
@@ -19,6 +19,7 @@ const CLOSE_TIMEOUT_MS = 20_000
 
 const tapPid = Number(process.argv[2])
 const folder = runFolder(tapPid)
+const dataFolder = makeDataFolder(folder)
 const held = new AsyncDisposableStack()
 const told = new AbortController()
 
@@ -36,18 +37,28 @@ await untilToldOrAlone()
 await close()
 
 async function open (): Promise<void> {
-  writeLeftovers(folder, { keeperPid: process.pid, containerId: null })
-  const nats = await openNats({ folder, say, signal: told.signal })
-  held.defer(nats.stop)
-  writeLeftovers(folder, { keeperPid: process.pid, containerId: nats.containerId })
-  const postgres = await openPostgres({ folder, say: text => console.error(text), signal: told.signal })
-  held.defer(postgres.stop)
-  writeServers(folder, {
-    nats: { host: nats.host, port: nats.port, password: nats.password },
-    adminUrl: postgres.adminUrl
-  })
+  writeLeftovers(folder, { keeperPid: process.pid, dataFolder, containerId: null })
+  const [nats, adminUrl] = await Promise.all([openAndHoldNats(), openAndHoldPostgres()])
+  writeServers(folder, { nats, adminUrl })
   isOpen = true
   await tell({ ready: true })
+}
+
+async function openAndHoldNats (): Promise<Servers['nats']> {
+  const { host, port, password, containerId, stop } = await openNats({ folder: dataFolder, say, signal: told.signal })
+  held.defer(stop)
+  writeLeftovers(folder, { keeperPid: process.pid, dataFolder, containerId })
+  return { host, port, password }
+}
+
+async function openAndHoldPostgres (): Promise<string> {
+  const { adminUrl, stop } = await openPostgres({
+    folder: dataFolder,
+    say: text => console.error(text),
+    signal: told.signal
+  })
+  held.defer(stop)
+  return adminUrl
 }
 
 async function untilToldOrAlone (): Promise<void> {
@@ -61,6 +72,7 @@ async function close (): Promise<void> {
   told.abort()
   const closing = opened.catch(() => {}).then(() => held.disposeAsync())
   await deadline(closing, CLOSE_TIMEOUT_MS, 'the servers did not stop in time').catch(error => console.error(error))
+  rmSync(dataFolder, { recursive: true, force: true })
   rmSync(folder, { recursive: true, force: true })
   process.exit(0)
 }

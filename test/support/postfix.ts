@@ -13,6 +13,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { choosePort } from '#src/embedded/ports.ts'
+import { atExit } from './at-exit.ts'
 import type { Ending } from './servers.ts'
 
 /** A real Postfix on loopback with a configuration, queue and mailboxes of its own. */
@@ -52,6 +53,7 @@ export async function startPostfix (t: Ending, { bounces, users }: PostfixOption
   writeFileSync(join(folder, 'etc', 'master.cf'), masterCf(port))
   const run = (...args: string[]) =>
     execFileSync(POSTFIX, ['-c', join(folder, 'etc'), ...args], { stdio: 'ignore', timeout: 30_000 })
+  atExit(() => run('stop'))
   run('start')
   t.teardown(async () => {
     run('stop')

@@ -9,18 +9,22 @@ import { systemClock, timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { composeMessage, isBeyondAscii } from '#src/content/mime.ts'
 import { openDns } from '#src/dns/resolve.ts'
+import { api } from '#src/nats/api.ts'
 import { openBlobs, type Blobs } from '#src/nats/blobs.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { ensureTopology, repair } from '#src/nats/ensure.ts'
 import { startHeartbeats, type Heartbeats } from '#src/nats/heartbeats.ts'
 import { loadSubject } from '#src/nats/load.ts'
-import type { AttemptReport } from '#src/workers/sender/deliver.ts'
+import type { AttemptReport } from '#src/workers/sender/recorder.ts'
 import { startSender, type Sender, type SenderOptions, type SenderTimings } from '#src/workers/sender/sender.ts'
+import type { SmtpSession, SmtpTimeouts } from '#src/workers/sender/session.ts'
+import { SmtpTransaction, type OutgoingMail, type TransactionResult } from '#src/workers/sender/transaction.ts'
 import { EmailAttempted, EmailRequested, type RecipientFact } from '#streams/email/facts.ts'
 import { subjects } from '#streams/subjects.ts'
 import { PLAIN } from './facts.ts'
 import { freshAccount } from './servers.ts'
 import { startSink, type Sink, type SinkOptions } from './smtp-sink.ts'
+import { until } from './wait.ts'
 
 export const ACCOUNT = 'acc_1'
 export const log = pino({ level: process.env.JETPOST_LOG_LEVEL ?? 'silent' }, pino.destination(2))
@@ -32,7 +36,7 @@ export const SMTP_QUICK = {
   commandMs: 2000,
   bodyMs: 2500,
   dotMs: 2500,
-  strangerMs: 2000
+  unprovenMs: 2000
 }
 
 type Ask = Partial<EmailRequested['data']>
@@ -49,6 +53,10 @@ export interface Rig {
   facts(email: string, n?: number): Promise<RecipientFact[]>
   /** Waits until the recipient's facts are of these types, in this order. */
   told(email: string, types: string[], n?: number): Promise<RecipientFact[]>
+  /** Waits until the sender is at work on nothing. */
+  idle(): Promise<void>
+  /** How many recipients wait for their time. */
+  scheduled(): Promise<number>
 }
 
 export interface RigOptions {
@@ -170,7 +178,32 @@ export async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> 
     }
   }
 
-  return { bus, appenders, sink, sender, reports, ask, facts, told }
+  async function scheduled (): Promise<number> {
+    const { state } = await api<{ state: { subjects?: object } }>(bus, 'STREAM.INFO.SCHEDULE', {
+      subjects_filter: 'schedule.send.>'
+    })
+    return Object.keys(state.subjects ?? {}).length
+  }
+
+  const idle = (): Promise<void> => until(() => sender.inFlight() === 0)
+
+  return { bus, appenders, sink, sender, reports, ask, facts, told, idle, scheduled }
+}
+
+/** One transaction as an attempt does it, with a claim that is granted at once unless the test says otherwise. */
+export async function transact (
+  session: SmtpSession,
+  mail: OutgoingMail,
+  timeouts: SmtpTimeouts = SMTP_QUICK,
+  { claim, mayFinish }: { claim: () => Promise<boolean>, mayFinish: () => boolean } = {
+    claim: async () => true,
+    mayFinish: () => true
+  }
+): Promise<TransactionResult> {
+  const transaction = new SmtpTransaction(session, mail, timeouts)
+  if (await transaction.sendBody() && await claim() && await transaction.drain() && mayFinish()) transaction.finish()
+  else transaction.drop()
+  return await transaction.result()
 }
 
 /** The webhook event that a fact carries. */

@@ -3,8 +3,14 @@ import { once } from 'node:events'
 import { TLSSocket } from 'node:tls'
 
 /** What the sink does when a transaction comes to a stage: say this reply (CRLF added), say nothing for ever, cut the
- *  line by RST, say it and cut the line at once, or say it late. */
-export type Act = string | 'hang' | 'reset' | { reply: string, thenReset: true } | { reply: string, afterMs: number }
+ *  line by RST, say it and cut the line at once, or say it late: after a time, or once something has happened. */
+export type Act =
+  | string
+  | 'hang'
+  | 'reset'
+  | { reply: string, thenReset: true }
+  | { reply: string, afterMs: number }
+  | { reply: string, after: Promise<unknown> }
 
 /** Acts by stage; `body` = as soon as the first bytes after 354 are in; `dot` = when the final dot is. What is left out
  *  goes well. */
@@ -112,7 +118,8 @@ export async function startSink (options: SinkOptions = {}): Promise<Sink> {
       return void socket.resetAndDestroy()
     }
     if (typeof act === 'object') {
-      return void setTimeout(() => socket.writable && socket.write(`${act.reply}\r\n`), act.afterMs)
+      const reply = () => void (socket.writable && socket.write(`${act.reply}\r\n`))
+      return 'after' in act ? void act.after.then(reply) : void setTimeout(reply, act.afterMs)
     }
     socket.write(`${act}\r\n`)
     if (act.startsWith('421')) socket.end()

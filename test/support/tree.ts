@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { deadline } from '#src/base/errors.ts'
+import { atExit } from './at-exit.ts'
 import { COMPILED } from './compiled.ts'
 import { isAlive } from './handover.ts'
 
@@ -140,15 +141,11 @@ export async function startTree (
   async function dispose (): Promise<void> {
     for (const pid of tree.family()) signal(pid, 'SIGCONT')
     await kill9()
-    process.off('exit', dieToo)
     if (dataDir === undefined) rmSync(folder, { recursive: true, force: true })
   }
 
   // A test that crashes or runs out of time must not leave it behind; what it started dies with it.
-  const dieToo = () => {
-    if (child !== null) signal(tree.pid(), 'SIGKILL')
-  }
-  process.once('exit', dieToo)
+  atExit(() => child?.kill('SIGKILL'))
   try {
     await start()
     await liftLimits(tree)
@@ -242,7 +239,7 @@ interface Process {
 }
 
 /** Those whose command line names the folder, `root`, and all their descendants. Never ourselves. */
-function familyOf (folder: string, root: number | undefined): number[] {
+export function familyOf (folder: string, root: number | undefined): number[] {
   const processes = allProcesses()
   const family = new Set(
     processes.filter(({ pid, command }) => pid === root || command.includes(folder)).map(({ pid }) => pid)

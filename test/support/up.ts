@@ -32,6 +32,7 @@ async function clearLeftovers (): Promise<void> {
     if (pid !== tapPid && isAlive(pid)) continue
     if (leftovers !== null && isAlive(leftovers.keeperPid)) continue
     if (leftovers?.containerId) await removeContainer(leftovers.containerId).catch(() => {})
+    if (leftovers !== null) rmSync(leftovers.dataFolder, { recursive: true, force: true })
     rmSync(runFolder(pid), { recursive: true, force: true })
     rmSync(logPath(runFolder(pid)), { force: true })
   }

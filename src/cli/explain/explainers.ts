@@ -3,9 +3,10 @@ import { parseAddress } from '#streams/address.ts'
 import { urlFault } from '#streams/webhook/decide.ts'
 import { hostFault } from '#src/dns/guard.ts'
 import { linksIn, trackHtml } from '#src/content/links.ts'
-import { MustacheError, parse, render, type Template } from '#src/content/mustache.ts'
+import { MustacheError, parse, render, type ParsedTemplate } from '#src/content/mustache.ts'
 import { CLICK_URL_MAX, createTokens } from '#src/content/token.ts'
-import { classify, parseReply, verdictOf, verdictOnAddress } from '#src/feedback/reply.ts'
+import { classify, verdictOnAddress } from '#src/feedback/classify.ts'
+import { parseReply, verdictOf } from '#src/feedback/reply.ts'
 import { readReport } from '#src/feedback/report.ts'
 import { Unexplained, type Explainer, type Input } from './input.ts'
 import { messageOf } from './mime.ts'
@@ -109,7 +110,7 @@ function explainTracking (html: string, base: string): Record<string, unknown> {
 
 function rendered (template: string, data: unknown, partials: unknown): string {
   try {
-    const named = new Map<string, Template>(
+    const named = new Map<string, ParsedTemplate>(
       Object.entries(partials ?? {}).map(([name, text]) => [name, parse(String(text))])
     )
     return render(parse(template), data ?? {}, { escape: 'html', partials: named })

@@ -1,7 +1,7 @@
 import { REPLAY_PACE, type ReplayState, type ReplayWish } from '#streams/replay/decide.ts'
 import { failedPages } from '#src/actions/delivery-view.ts'
 import { cancelReplay, countReplay, replaysOf, requestReplay } from '#src/actions/replay.ts'
-import type { FailedPage } from '#src/actions/replay-page.ts'
+import type { FailedPage } from '#src/actions/replay-job.ts'
 import { Complaint } from '#src/base/errors.ts'
 import { print, usageError } from '../command.ts'
 import { granted } from '../open-services.ts'

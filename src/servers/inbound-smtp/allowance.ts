@@ -1,4 +1,4 @@
-/** So many in a window for each name, for a bounded number of names. */
+/** At most `max` in a window for each name, for a bounded number of names. */
 export interface Allowance {
   /** True when one more is within the allowance. */
   has(name: string): boolean
@@ -9,12 +9,12 @@ export interface Allowance {
 export interface AllowanceOptions {
   max: number
   windowMs: number
-  /** Names remembered at once; of more, the one whose window began first is forgotten. */
+  /** Names remembered at once; when there are more, the one whose window began first is forgotten. */
   namesMax: number
   nowMs: () => number
 }
 
-/** Windows begin with a name's first take, so they stand in the table in the order of their beginning. */
+/** A window begins with a name's first take, so the table is in the order of their beginning. */
 export function createAllowance ({ max, windowMs, namesMax, nowMs }: AllowanceOptions): Allowance {
   const windows = new Map<string, { endMs: number, count: number }>()
 
@@ -43,14 +43,13 @@ export function createAllowance ({ max, windowMs, namesMax, nowMs }: AllowanceOp
   }
 }
 
-/** What stands for a remote host when something is counted: its address, or the IPv6 network of 48 bits, since that is
- *  what one customer gets for the asking. */
+/** The key under which a remote host is counted: its address, or its IPv6 network of 48 bits, since one customer gets
+ *  as much for the asking. */
 export function networkOf (remote: string): string {
   if (!remote.includes(':')) return remote
   const [head = '', tail = ''] = remote.split('::')
   const groups = (text: string) => (text === '' ? [] : text.split(':'))
   const missing = remote.includes('::') ? Math.max(0, 8 - groups(head).length - groups(tail).length) : 0
-  return [...groups(head), ...Array<string>(missing).fill('0'), ...groups(tail)].slice(0, 3).map(group =>
-    group.replace(/^0+(?=.)/, '')
-  ).join(':').toLowerCase()
+  const all = [...groups(head), ...Array<string>(missing).fill('0'), ...groups(tail)]
+  return all.slice(0, 3).map(group => group.replace(/^0+(?=.)/, '')).join(':').toLowerCase()
 }

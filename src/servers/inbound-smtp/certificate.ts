@@ -12,7 +12,7 @@ export interface CertificateOptions {
   /** Paths of PEM files; both or neither. */
   tlsCert: string | null
   tlsKey: string | null
-  /** Whom a certificate of our own making is for. */
+  /** The name in a certificate that we make. */
   hostname: string
 }
 
@@ -20,8 +20,8 @@ export interface CertificateOptions {
  *  and then a self-signed one never does. */
 const YEARS = 10
 
-/** The operator's certificate, or one made now that lives as long as this process and nowhere but in its memory: what
- *  smtp-server brings along has a key that everybody knows. Throws Complaint, with the setting's name. */
+/** The operator's certificate, or one made now and kept in memory alone: the one that smtp-server brings along has a
+ *  key that is public. Throws Complaint, with the setting's name. */
 export async function openCertificate ({ tlsCert, tlsKey, hostname }: CertificateOptions): Promise<Certificate> {
   if (tlsCert === null && tlsKey === null) return await makeCertificate(hostname)
   if (tlsCert === null || tlsKey === null) {

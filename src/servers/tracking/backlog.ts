@@ -1,141 +1,144 @@
 import { backoffMs } from '#src/base/backoff.ts'
 import { asError, deadline } from '#src/base/errors.ts'
 
-/** How much may wait, and how long. */
+/** How many jobs may wait, and how long. */
 export interface BacklogLimits {
-  /** Jobs of all lanes together, and of one. */
+  /** Jobs of all keys together, and of one. */
   jobsMax: number
-  laneJobsMax: number
-  /** Lanes at work at the same time. */
-  runningMax: number
-  /** A job is tried again until it is this old. */
+  jobsPerKeyMax: number
+  /** Jobs that run at the same time. */
+  concurrency: number
+  /** A job is retried until it is this old. */
   ageMsMax: number
-  /** The pause before a lane's next try doubles from the first to the second. */
+  /** The pause before a key's next attempt doubles from the first to the second. */
   pauseMs: number
   pauseMsMax: number
 }
 
-/** `full` = no module for it; `late` = it could not be done in its time; `stopped` = the process ends before it is
- *  done. */
-export interface Drop {
+/** `full` = there was no room; `late` = it did not succeed in its time; `stopped` = the process ended first. */
+export interface BacklogDrop {
   reason: 'full' | 'late' | 'stopped'
   count: number
-  /** What the last try threw; null when it was none. */
+  /** What the last attempt threw; null when there was none. */
   error: Error | null
 }
 
-/** Jobs that are done as soon as they can be: those of one lane one after another, in their order. */
-export interface Backlog {
-  /** Resolves when the job is done, or dropped; never rejects. */
-  add(lane: string, job: () => Promise<void>): Promise<void>
-  waiting(): number
-  /** Tries what is left without further patience, for `graceMs` at most; drops the rest. */
-  stop(graceMs: number): Promise<void>
-}
-
-interface Job {
+interface BacklogJob {
   run: () => Promise<void>
   endMs: number
   settle: () => void
 }
-interface Lane {
-  name: string
-  jobs: Job[]
+
+/** The jobs of one key; the first one is at work, or waits for its next attempt. */
+interface KeyedJobs {
+  key: string
+  jobs: BacklogJob[]
   failures: number
   timer: NodeJS.Timeout | undefined
 }
 
-export function createBacklog (limits: BacklogLimits, onDrop: (drop: Drop) => void): Backlog {
-  const lanes = new Map<string, Lane>()
-  const ready: Lane[] = []
-  let jobs = 0
-  let running = 0
-  let state: 'open' | 'stopping' | 'stopped' = 'open'
-  let onEmpty = () => {}
+/** Jobs that are retried until they succeed: those of one key one after another, in their order. */
+export class Backlog {
+  private readonly limits: BacklogLimits
+  private readonly onDrop: (drop: BacklogDrop) => void
+  private readonly keys = new Map<string, KeyedJobs>()
+  private readonly ready: KeyedJobs[] = []
+  private jobs = 0
+  private running = 0
+  private state: 'open' | 'stopping' | 'stopped' = 'open'
+  private onEmpty = () => {}
 
-  function add (name: string, run: Job['run']): Promise<void> {
-    const lane = lanes.get(name) ?? { name, jobs: [], failures: 0, timer: undefined }
-    if (state === 'stopped' || jobs >= limits.jobsMax || lane.jobs.length >= limits.laneJobsMax) {
-      onDrop({ reason: state === 'stopped' ? 'stopped' : 'full', count: 1, error: null })
+  constructor (limits: BacklogLimits, onDrop: (drop: BacklogDrop) => void) {
+    this.limits = limits
+    this.onDrop = onDrop
+  }
+
+  /** Resolves when the job is done or dropped; never rejects. */
+  add (key: string, run: () => Promise<void>): Promise<void> {
+    const { jobsMax, jobsPerKeyMax, ageMsMax } = this.limits
+    const keyed = this.keys.get(key) ?? { key, jobs: [], failures: 0, timer: undefined }
+    if (this.state === 'stopped' || this.jobs >= jobsMax || keyed.jobs.length >= jobsPerKeyMax) {
+      this.onDrop({ reason: this.state === 'stopped' ? 'stopped' : 'full', count: 1, error: null })
       return Promise.resolve()
     }
-    return new Promise(resolve => {
-      lane.jobs.push({ run, endMs: performance.now() + limits.ageMsMax, settle: resolve })
-      jobs++
-      if (lane.jobs.length > 1) return
-      lanes.set(name, lane)
-      wake(lane)
+    return new Promise(settle => {
+      keyed.jobs.push({ run, endMs: performance.now() + ageMsMax, settle })
+      this.jobs++
+      if (keyed.jobs.length > 1) return
+      this.keys.set(key, keyed)
+      this.wake(keyed)
     })
   }
 
-  function wake (lane: Lane): void {
-    clearTimeout(lane.timer)
-    lane.timer = undefined
-    ready.push(lane)
-    advance()
+  waiting (): number {
+    return this.jobs
   }
 
-  function advance (): void {
-    while (running < limits.runningMax && ready.length > 0) void work(ready.shift()!)
+  /** Attempts what is left without long pauses, for `graceMs` at most; drops the rest. */
+  async stop (graceMs: number): Promise<void> {
+    if (this.state !== 'open') return
+    this.state = 'stopping'
+    for (const keyed of this.keys.values()) if (keyed.timer !== undefined) this.wake(keyed)
+    if (this.jobs > 0) {
+      const empty = new Promise<void>(resolve => {
+        this.onEmpty = resolve
+      })
+      await deadline(empty, graceMs, 'the backlog is not empty').catch(() => {})
+    }
+    this.state = 'stopped'
+    if (this.jobs > 0) this.dropAll()
   }
 
-  async function work (lane: Lane): Promise<void> {
-    running++
-    const job = lane.jobs[0]!
+  private wake (keyed: KeyedJobs): void {
+    clearTimeout(keyed.timer)
+    keyed.timer = undefined
+    this.ready.push(keyed)
+    this.startReady()
+  }
+
+  private startReady (): void {
+    while (this.running < this.limits.concurrency && this.ready.length > 0) void this.work(this.ready.shift()!)
+  }
+
+  private async work (keyed: KeyedJobs): Promise<void> {
+    this.running++
+    const job = keyed.jobs[0]!
     const error = await job.run().then(() => null, asError)
-    running--
-    if (state === 'stopped') return
-    if (error === null) finish(lane, job)
+    this.running--
+    if (this.state === 'stopped') return
+    if (error === null) this.finish(keyed, job)
     else if (performance.now() >= job.endMs) {
-      onDrop({ reason: 'late', count: 1, error })
-      finish(lane, job)
-    } else pause(lane)
-    advance()
+      this.onDrop({ reason: 'late', count: 1, error })
+      this.finish(keyed, job)
+    } else this.pause(keyed)
+    this.startReady()
   }
 
-  function finish (lane: Lane, job: Job): void {
+  private finish (keyed: KeyedJobs, job: BacklogJob): void {
     job.settle()
-    jobs--
-    lane.jobs.shift()
-    lane.failures = 0
-    if (lane.jobs.length > 0) ready.push(lane)
-    else lanes.delete(lane.name)
-    if (jobs === 0) onEmpty()
+    this.jobs--
+    keyed.jobs.shift()
+    keyed.failures = 0
+    if (keyed.jobs.length > 0) this.ready.push(keyed)
+    else this.keys.delete(keyed.key)
+    if (this.jobs === 0) this.onEmpty()
   }
 
-  /** Without holding a place: those behind it may have more luck. */
-  function pause (lane: Lane): void {
-    lane.failures++
-    const ms = state === 'open' ? backoffMs(lane.failures, limits.pauseMs, limits.pauseMsMax) : limits.pauseMs
-    lane.timer = setTimeout(() => wake(lane), ms)
+  /** Without holding a place: the jobs of other keys may succeed. */
+  private pause (keyed: KeyedJobs): void {
+    const { pauseMs, pauseMsMax } = this.limits
+    keyed.failures++
+    const ms = this.state === 'open' ? backoffMs(keyed.failures, pauseMs, pauseMsMax) : pauseMs
+    keyed.timer = setTimeout(() => this.wake(keyed), ms)
   }
 
-  async function stop (graceMs: number): Promise<void> {
-    if (state !== 'open') return
-    state = 'stopping'
-    for (const lane of lanes.values()) if (lane.timer !== undefined) wake(lane)
-    if (jobs > 0) {
-      await deadline(
-        new Promise<void>(resolve => {
-          onEmpty = resolve
-        }),
-        graceMs,
-        'the backlog is not empty'
-      ).catch(() => {})
+  private dropAll (): void {
+    this.onDrop({ reason: 'stopped', count: this.jobs, error: null })
+    for (const keyed of this.keys.values()) {
+      clearTimeout(keyed.timer)
+      for (const job of keyed.jobs) job.settle()
     }
-    state = 'stopped'
-    if (jobs > 0) abandon()
+    this.keys.clear()
+    this.ready.length = this.jobs = 0
   }
-
-  function abandon (): void {
-    onDrop({ reason: 'stopped', count: jobs, error: null })
-    for (const lane of lanes.values()) {
-      clearTimeout(lane.timer)
-      for (const job of lane.jobs) job.settle()
-    }
-    lanes.clear()
-    ready.length = jobs = 0
-  }
-
-  return { add, waiting: () => jobs, stop }
 }

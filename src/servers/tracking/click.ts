@@ -1,14 +1,14 @@
 import type { FastifyInstance } from 'fastify'
 import type { Services } from '#src/actions/services.ts'
 import { errorPage } from './pages.ts'
-import type { Rest } from './token.ts'
+import type { TokenPath } from './token.ts'
 import { isProgram } from './visitor.ts'
 import type { Visits } from './visits.ts'
 
-/** GET /c/<token>. Where it leads stands in the token alone, under our MAC: nobody else can make us lead anywhere. HEAD
- *  looks and is not counted. */
+/** GET /c/<token>. The target URL is in the token alone, under our MAC: nobody else can make us redirect anywhere. HEAD
+ *  is answered and not counted. */
 export function clickRoute (app: FastifyInstance, services: Services, visits: Visits): void {
-  app.get<Rest>('/c/*', async (request, reply) => {
+  app.get<TokenPath>('/c/*', async (request, reply) => {
     const link = services.tokens.readClick(request.params['*'])
     const target = link === null ? null : webUrl(link.url)
     if (link === null || target === null) return await errorPage(reply, 404)
@@ -20,7 +20,7 @@ export function clickRoute (app: FastifyInstance, services: Services, visits: Vi
   })
 }
 
-/** As a browser would spell it, so that it fits a header; null for what is no address on the web. */
+/** As a browser normalizes it, so that it fits a header; null when it is not an http or https URL. */
 function webUrl (text: string): string | null {
   const url = URL.parse(text)
   return url !== null && /^https?:$/.test(url.protocol) ? url.href : null

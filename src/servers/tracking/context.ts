@@ -10,25 +10,24 @@ import { openVisits } from './visits.ts'
 
 export interface TrackingOptions {
   services: Services
-  /** Where its figures go. */
+  /** For its metrics. */
   registry: Registry
   log: Log
 }
 
-/** Room for a form, and none for more: nobody has to show a key here. */
+/** Enough for our form: anybody may post here. */
 const BODY_BYTES_MAX = 16 * 1024
 const METHODS: HTTPMethods[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']
 const RETRY_AFTER_S = 5
-/** Neither a cache, nor a search engine, nor the page that a link leads to gets to know a token. */
-const DISCREET = {
+/** Neither a cache, nor a search engine, nor the page behind a link learns a token. */
+const PRIVACY_HEADERS = {
   'cache-control': 'private, no-store, no-cache, max-age=0',
   'referrer-policy': 'no-referrer',
   'x-robots-tag': 'noindex, nofollow',
   'x-content-type-options': 'nosniff'
 }
 
-/** `/o`, `/c` and `/u`: what the links in our mail lead to. For anybody who has one; the token is all there is to know.
- */
+/** `/o`, `/c` and `/u`: the targets of the links in our mail. No key is needed: the token says it all. */
 export async function trackingPages (
   app: FastifyInstance,
   { services, registry, log }: TrackingOptions
@@ -37,12 +36,12 @@ export async function trackingPages (
   app.addHook('onClose', () => visits.stop())
 
   app.addHook('onRequest', async (request, reply) => {
-    // What a body says it is makes no difference here, but Fastify would refuse what is no type at all.
+    // The content type makes no difference here, and Fastify would refuse a malformed one.
     delete request.headers['content-type']
-    reply.headers(DISCREET)
+    reply.headers(PRIVACY_HEADERS)
   })
 
-  // That somebody posts says it all; of what they post only our own form is read.
+  // The POST itself unsubscribes; of its body only our own form is read.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(
     '*',
@@ -53,8 +52,8 @@ export async function trackingPages (
   app.setErrorHandler(async (error: FastifyError, request, reply) => {
     const { statusCode = 500 } = error
     if (statusCode >= 400 && statusCode < 500) return await errorPage(reply, statusCode)
-    // Whatever it was, a mail program that is told so comes again.
-    log.warn({ err: error, requestId: request.id }, 'an unsubscribe page could not be served')
+    // A mail program that gets a 503 tries again.
+    log.warn({ err: error, requestId: request.id }, 'tracking request failed; answered with 503')
     return await unavailablePage(reply, RETRY_AFTER_S)
   })
 

@@ -1,10 +1,10 @@
 import type { FastifyInstance } from 'fastify'
 import type { Services } from '#src/actions/services.ts'
-import { tokenOf, type Rest } from './token.ts'
+import { tokenOf, type TokenPath } from './token.ts'
 import { isProgram } from './visitor.ts'
 import type { Visits } from './visits.ts'
 
-/** One transparent dot (GIF89a, 43 bytes): screen of 1 × 1 with two colours, the first of them transparent, one image
+/** One transparent pixel (GIF89a, 43 bytes): a screen of 1 × 1 with two colours, the first transparent, and one image
  *  of one pixel. */
 const PIXEL = Buffer.from(
   [
@@ -23,14 +23,14 @@ const PIXEL = Buffer.from(
   'hex'
 )
 
-/** GET /o/<token>.gif. The answer is always the same: it tells nobody which tokens are ours. */
+/** GET /o/<token>.gif. The answer is always the same: it does not reveal which tokens are ours. */
 export function openRoute (app: FastifyInstance, services: Services, visits: Visits): void {
-  app.get<Rest>('/o/*', async (request, reply) => {
+  app.get<TokenPath>('/o/*', async (request, reply) => {
     const pointer = request.method === 'HEAD' ? null : services.tokens.read('open', tokenOf(request))
     if (pointer !== null) {
       await visits.record(pointer, { type: 'email.opened', data: { machine: isProgram(request.headers) } })
     }
-    // Web mail that isolates itself may show it all the same.
+    // Web mail that isolates its origin may still load it.
     return await reply.header('cross-origin-resource-policy', 'cross-origin').type('image/gif').send(PIXEL)
   })
 }

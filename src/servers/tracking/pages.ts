@@ -2,21 +2,23 @@ import { createHash } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
 import { Html, html } from '#src/base/html.ts'
 
-/** Whom a page is about: the recipient's address in part, and the sender's domain ('' when it is not known any more).
- */
+/** Recipient and sender of the mail: the recipient's masked address, and the sender's domain ('' when it is no longer
+ *  known). */
 export interface Parties {
   to: string
   from: string
 }
 
-/** By this our form is told from a mail program's button. */
+/** Distinguishes our form from a mail program's button. */
 export const FORM_FIELD = { name: 'by', value: 'page' }
 
 const STYLE = `
 :root { color-scheme: light dark }
-body { font: 17px/1.5 system-ui, sans-serif; max-width: 34rem; margin: 15vh auto 4rem; padding: 0 1.25rem; overflow-wrap: anywhere }
+body { font: 17px/1.5 system-ui, sans-serif; overflow-wrap: anywhere }
+body { max-width: 34rem; margin: 15vh auto 4rem; padding: 0 1.25rem }
 h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 1rem }
-button { font: inherit; font-weight: 600; padding: .7rem 1.5rem; border: 0; border-radius: 8px; color: #fff; background: #1d4ed8; cursor: pointer }
+button { font: inherit; font-weight: 600; padding: .7rem 1.5rem; border: 0; border-radius: 8px; cursor: pointer }
+button { color: #fff; background: #1d4ed8 }
 button:hover { background: #1e40af }
 button:focus-visible { outline: 3px solid CanvasText; outline-offset: 3px }
 `
@@ -24,30 +26,31 @@ const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64')
 const POLICY =
   `default-src 'none'; style-src 'sha256-${STYLE_HASH}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`
 
-/** What went wrong, in the words of who followed a link. */
+/** What the reader of a mail sees when a link fails. */
 const ERRORS: Record<number, { title: string, text: string }> = {
   404: {
     title: 'This link is not valid',
-    text: 'A part of it may be missing. Please use the link just as it stands in the mail.'
+    text: 'A part of it may be missing. Please use the link exactly as it is in the mail.'
   },
-  405: { title: 'This link only opens in a browser', text: 'What was asked of it is nothing that it can do.' },
+  405: { title: 'This link only opens in a browser', text: 'It does not support this kind of request.' },
   410: {
     title: 'This mail is no longer on record',
     text:
-      'It was sent too long ago for us to know whom it went to. Please use the link in a newer mail from the same sender.'
+      'It was sent too long ago for us to know its recipient. Please use the link in a newer mail from the same sender.'
   },
-  413: { title: 'That is too much', text: 'This page takes a short form and nothing else.' }
+  413: { title: 'The request is too large', text: 'This page accepts only a short form.' }
 }
-const MALFORMED = { title: 'This request is malformed', text: 'Please use the link just as it stands in the mail.' }
+const MALFORMED = { title: 'This request is malformed', text: 'Please use the link exactly as it is in the mail.' }
 
-/** The form posts to the page's own address: it needs neither a script nor a cookie. */
+/** The form posts to the page's own URL: it needs neither a script nor a cookie. */
 export function formPage (reply: FastifyReply, { to, from }: Parties): FastifyReply {
   return page(
     reply,
     'Unsubscribe',
     html`<h1>Unsubscribe?</h1>
 <p><strong>${to}</strong> will get no more mail of this kind${sender(from)}.</p>
-<form method="post"><input type="hidden" name="${FORM_FIELD.name}" value="${FORM_FIELD.value}"><button type="submit">Unsubscribe</button></form>`
+<form method="post"><input type="hidden" name="${FORM_FIELD.name}" value="${FORM_FIELD.value}">
+<button type="submit">Unsubscribe</button></form>`
   )
 }
 
@@ -70,7 +73,7 @@ export function unavailablePage (reply: FastifyReply, retryAfterS: number): Fast
   return page(
     reply.code(503).header('retry-after', String(retryAfterS)),
     title,
-    html`<h1>${title}</h1><p>This could not be done just now. It does no harm to ask again.</p>`
+    html`<h1>${title}</h1><p>This could not be done now. You can safely try again.</p>`
   )
 }
 
@@ -80,7 +83,8 @@ function sender (domain: string): Html {
 
 function page (reply: FastifyReply, title: string, body: Html): FastifyReply {
   const text = html`<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="robots" content="noindex">
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
 <title>${title}</title><style>${new Html(STYLE)}</style></head>
 <body><main>${body}</main></body></html>
 `.text

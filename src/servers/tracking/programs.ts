@@ -1,20 +1,20 @@
-/** Fetch a mail's pictures for its reader, or before there is one, and hide who and when: an open through them says
- *  that the mail arrived. */
+/** They fetch a mail's images for its reader, or before anybody reads it, and hide by whom and when. An open through
+ *  them says only that the mail arrived. */
 const IMAGE_PROXIES = [
   // Gmail and Workspace, when the mail is opened.
   /GoogleImageProxy|via ggpht\.com/i,
   // Gmail, ahead of any reader: a browser that has not existed since 2015, with a tail of its own.
   /Edge\/12\.246 Mozilla\/5\.0$/,
-  // Apple's privacy proxy gives no more of itself than this.
+  // Apple's privacy proxy sends nothing more than this.
   /^Mozilla\/5\.0$/,
   /YahooMailProxy/i,
   /SeznamEmailProxy/i,
   /FastMail\//i
 ]
 
-/** Look at where a link leads before, or instead of, a person. */
+/** They follow a link before, or instead of, a person. */
 const LINK_CHECKERS = [
-  // Office looks before it opens a browser; Outlook itself names MSIE and its own version between these words.
+  // Office follows a link before it opens a browser; Outlook itself names MSIE and its version between these words.
   /\(compatible; ms-office;/i,
   /Microsoft Office (Existence|Protocol) Discovery/i,
   /SafeLinks|BingPreview|SkypeUriPreview/i,
@@ -23,7 +23,7 @@ const LINK_CHECKERS = [
 
 export const PROGRAMS: readonly RegExp[] = [...IMAGE_PROXIES, ...LINK_CHECKERS]
 
-/** Mail programs and text browsers that people sit at: their short names look like a robot's. */
+/** Mail programs and text browsers that people use: their short names look like a robot's. */
 export const MAIL_PROGRAMS: readonly RegExp[] = [
   /^(Outlook-(iOS|Android)|MacOutlook|Microsoft Office)\//i,
   /Microsoft Outlook/i,

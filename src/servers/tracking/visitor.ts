@@ -2,12 +2,12 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { isbot } from 'isbot'
 import { MAIL_PROGRAMS, PROGRAMS } from './programs.ts'
 
-/** Ask for a page before anybody wants to see it. */
+/** Requests for a page before anybody wants to see it. */
 const AHEAD = /\b(prefetch|prerender|preview)\b/i
 const AHEAD_HEADERS = ['purpose', 'sec-purpose', 'x-purpose', 'x-moz']
 
-/** True when the headers of a GET show a program, and not a person's browser or mail program. That it was too early for
- *  a person is another rule: it needs the facts of the mail, see `streams/email/engagements.ts`. */
+/** True when the headers of a GET show a program, and not a person's browser or mail program. Whether it came too early
+ *  for a person needs the facts of the mail: see `streams/email/engagements.ts`. */
 export function isProgram (headers: IncomingHttpHeaders): boolean {
   if (AHEAD_HEADERS.some(name => AHEAD.test(String(headers[name] ?? '')))) return true
   const agent = headers['user-agent']?.trim() ?? ''

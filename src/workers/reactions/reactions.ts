@@ -19,34 +19,35 @@ export interface ReactionOptions {
 
 const CONCURRENCY = 200
 
-type Cause = EmailBounced | EmailComplained | EmailUnsubscribed
+type SuppressingFact = EmailBounced | EmailComplained | EmailUnsubscribed
 
-/** Facts that anything follows from, by how they begin: parsing all the others would be most of the work. */
-const CAUSES = ['email.bounced', 'email.complained', 'email.unsubscribed'].map(type => Buffer.from(`"type":"${type}"`))
+/** The facts that may suppress an address, by how they begin: parsing all others would be most of the work. */
+const SUPPRESSING = ['email.bounced', 'email.complained', 'email.unsubscribed']
+  .map(type => Buffer.from(`"type":"${type}"`))
 /** `type` is the second field of every fact. */
 const TYPE_WITHIN_BYTES = 160
 
-/** When this fact, then that action: an address that is gone, complained or unsubscribed gets no more mail.
- *  Acknowledged once the suppression is durable. Facts may be read again, all of them when the consumer is made anew:
- *  saying a reason twice is no fact, and what was lifted since stays lifted. */
+/** Suppresses addresses that do not exist, complain or unsubscribe. A fact is acknowledged once the suppression is
+ *  durable. Facts may be read again, all of them when the consumer is recreated: a reason that is known adds no fact,
+ *  and a suppression removed since stays removed. */
 export function startReactions ({ appenders, repair, log }: ReactionOptions): Role {
   async function react (job: Job): Promise<void> {
-    if (mayCause(job.bytes)) await suppressAfter(decodeFact(job.bytes) as Cause)
+    if (maySuppress(job.bytes)) await suppressAfter(decodeFact(job.bytes) as SuppressingFact)
     job.ack()
   }
 
-  async function suppressAfter (fact: Cause): Promise<void> {
+  async function suppressAfter (fact: SuppressingFact): Promise<void> {
     const reason = reasonIn(fact)
     if (reason === null) return
     const { to: address, email, request } = fact.data
-    if (await isRehearsal(request, email)) return
+    if (await isTestMail(request, email)) return
     const done = await suppress({ appenders }, causedBy(fact), { address, reason, email, happenedAt: fact.time })
     if (done instanceof Refusal) return
     log.info({ email, reason, created: done.created }, 'address suppressed')
   }
 
-  /** What becomes of a test key's mail says nothing about the address: nobody there has seen it. */
-  async function isRehearsal (seq: number, email: string): Promise<boolean> {
+  /** A test key's mail reaches nobody, so its outcome says nothing about the address. */
+  async function isTestMail (seq: number, email: string): Promise<boolean> {
     return (await loadRequest(appenders.bus, seq, email))?.fact.data.test === true
   }
 
@@ -56,18 +57,18 @@ export function startReactions ({ appenders, repair, log }: ReactionOptions): Ro
     concurrency: CONCURRENCY,
     handle: react,
     repair,
-    onError: error => log.warn({ err: error }, 'a reaction was interrupted')
+    onError: error => log.warn({ err: error }, 'suppression after a fact interrupted; retrying')
   })
 }
 
-function mayCause (bytes: Uint8Array): boolean {
+function maySuppress (bytes: Uint8Array): boolean {
   const head = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.length, TYPE_WITHIN_BYTES))
-  return CAUSES.some(cause => head.includes(cause))
+  return SUPPRESSING.some(type => head.includes(type))
 }
 
-/** Why the address gets no more mail, or null. Of bounces only those that say it is gone: the others are about us, the
- *  message or the moment. */
-function reasonIn (fact: Cause): SuppressionReason | null {
+/** Why the address gets no more mail, or null. Of bounces only those that say the address does not exist: the others
+ *  are about us, the message or the moment. */
+function reasonIn (fact: SuppressingFact): SuppressionReason | null {
   switch (fact.type) {
     case 'email.bounced':
       return isGone(fact.data.class) ? 'bounce' : null

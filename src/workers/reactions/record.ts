@@ -8,83 +8,93 @@ import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
 import { followAll, type Found } from '#src/nats/follow.ts'
 
+export interface RecorderOptions {
+  appenders: Appenders
+  log: Log
+}
+
 const BATCH_MAX = 250
-/** Nobody waits for a record: many share a commit. */
+/** No client waits for a record: many share a commit. */
 const GATHER_MS = 250
-/** Whoever wrote the last record had recorded all that came before its batch: so many messages back, a claim beside
- *  each request, nothing is missing. */
+/** The process that wrote the last record had recorded all that came before its batch: so many messages back, a claim
+ *  beside each request, nothing is missing. */
 const LOOK_BACK = 4 * BATCH_MAX
-const PAUSE_MS = 1000
-/** Following goes on by itself and tells of each failure anew within this time: after it, silence means it works. */
-const TROUBLE_STAYS_MS = 10_000
+const RETRY_MS = 1000
+/** Following recovers by itself and repeats a failure within this time: after it, silence means that it works. */
+const ERROR_MS = 10_000
 
-/** Writes down what is asked for without its content, so that it is known for as long as the facts about it. Any number
- *  of processes may: each request is recorded once. */
-export function startRecorder ({ appenders, log }: { appenders: Appenders, log: Log }): Role {
-  const stopping = new AbortController()
-  let unhealthyReason: string | null = null
-  let busTrouble = { text: '', toldMs: -Infinity }
+/** Records what is requested without its content, so that it is known for as long as the facts about it. Any number of
+ *  processes may: each request is recorded once. */
+export function startRecorder (options: RecorderOptions): Role {
+  return new Recorder(options)
+}
 
-  async function run (): Promise<void> {
-    while (!stopping.signal.aborted) {
+class Recorder implements Role {
+  readonly name = 'records'
+  private readonly options: RecorderOptions
+  private readonly stopping = new AbortController()
+  private readonly running: Promise<void>
+  private error: string | null = null
+  private followError = { text: '', atMs: -Infinity }
+
+  constructor (options: RecorderOptions) {
+    this.options = options
+    this.running = this.run()
+  }
+
+  unhealthyReason (): string | null {
+    const { text, atMs } = this.followError
+    return this.error ?? (Date.now() - atMs < ERROR_MS ? text : null)
+  }
+
+  async stop (): Promise<void> {
+    this.stopping.abort()
+    await this.running
+  }
+
+  private async run (): Promise<void> {
+    const { signal } = this.stopping
+    while (!signal.aborted) {
       try {
-        await followOn()
+        await this.followRequests()
       } catch (error) {
-        if (stopping.signal.aborted) return
-        unhealthyReason = `requests wait to be recorded: ${asError(error).message}`
-        log.warn({ reason: unhealthyReason }, 'records interrupted')
-        await sleep(PAUSE_MS, stopping.signal)
+        if (signal.aborted) return
+        this.error = `requests wait to be recorded: ${asError(error).message}`
+        this.options.log.warn({ reason: this.error }, 'recording of requests interrupted; retrying')
+        await sleep(RETRY_MS, signal)
       }
     }
   }
 
-  async function followOn (): Promise<void> {
+  private async followRequests (): Promise<void> {
+    const { appenders } = this.options
     const cursors = await recordCursors(appenders.bus)
-    const afterSeq = Math.max(0, Math.max(...cursors.map(({ request }) => request)) - LOOK_BACK)
-    const onFollowing = () => {
-      unhealthyReason = null
-    }
-    const options = {
+    const requests = followAll(appenders.bus, {
       stream: 'REQUESTS',
       filter: 'request.>',
-      afterSeq,
+      afterSeq: Math.max(0, Math.max(...cursors.map(({ request }) => request)) - LOOK_BACK),
       batchMax: BATCH_MAX,
       gatherMs: GATHER_MS,
-      signal: stopping.signal,
-      onError,
-      onFollowing
-    }
-    for await (const found of followAll(appenders.bus, options)) {
-      await recordRequests(appenders, found.filter(isRequest), cursors)
-      unhealthyReason = null
+      signal: this.stopping.signal,
+      onError: error => {
+        this.followError = { text: `NATS does not deliver requests: ${error.message}`, atMs: Date.now() }
+      },
+      onFollowing: () => {
+        this.error = null
+      }
+    })
+    for await (const found of requests) {
+      await recordRequests(appenders, found.filter(entry => this.isRequest(entry)), cursors)
+      this.error = null
     }
   }
 
-  /** What nobody can read has no record: the views deadLetter it, and say so. What a newer Jetpost can read is left to
-   *  it. */
-  function isRequest (found: Found): found is Found & Recorded<EmailRequested> {
-    if (found.newer) throw new Error(found.reason)
-    if (found.fact === null) {
-      log.error(
-        { seq: found.seq, subject: found.subject, reason: found.reason },
-        'a request cannot be read, and is not recorded'
-      )
-    }
-    return found.fact !== null
-  }
-
-  function onError (error: Error): void {
-    busTrouble = { text: `NATS does not give requests: ${error.message}`, toldMs: Date.now() }
-  }
-
-  const running = run()
-  return {
-    name: 'records',
-    unhealthyReason: () =>
-      unhealthyReason ?? (Date.now() - busTrouble.toldMs < TROUBLE_STAYS_MS ? busTrouble.text : null),
-    async stop () {
-      stopping.abort()
-      await running
-    }
+  /** A request that cannot be read has no record: the projections dead-letter it. One that a newer Jetpost can read is
+   *  left to that one. */
+  private isRequest (found: Found): found is Found & Recorded<EmailRequested> {
+    const { fact, newer, seq, subject, reason } = found
+    if (newer) throw new Error(reason)
+    if (fact === null) this.options.log.error({ seq, subject, reason }, 'request cannot be read; it is not recorded')
+    return fact !== null
   }
 }

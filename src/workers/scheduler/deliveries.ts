@@ -19,7 +19,7 @@ import { waitFor } from '#src/postgres/checkpoint.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { deletePages, each, PAGE, pages } from './pages.ts'
 
-export interface DeliveryCareOptions {
+export interface DeliveryReconcilerOptions {
   bus: Bus
   pool: Pool
   repair: (plan: ConsumerPlan) => Promise<boolean>
@@ -27,18 +27,8 @@ export interface DeliveryCareOptions {
   signal: AbortSignal
 }
 
-/** The reconciler's webhook half. Throws when NATS or PostgreSQL does not answer. */
-export interface DeliveryCare {
-  /** Has deliveries come again that nothing would bring back any more: those due more than `graceS` seconds ago (below
-   *  0: due within so many) whose schedule is lost, and those whose request is acknowledged and of which nothing was
-   *  heard. Resolves to their number. */
-  remind(graceS: number): Promise<number>
-  /** Takes out of the view what has left the log. Resolves to the number of rows. */
-  prune(): Promise<number>
-}
-
-/** Where a consumer's messages are all acknowledged, by its name. */
-type Floors = Record<string, number>
+/** The sequence up to which all of a consumer's messages are acknowledged, by the consumer's name. */
+type AckFloors = Record<string, number>
 
 const STORE_MS = 60_000
 const VIEW_MS = 5000
@@ -47,98 +37,109 @@ const ANSWER_MS = 2000
 const UNHEARD_S = 120
 const PLANS = [...consumerPlans.deliveries, consumerPlans.deliveriesReplay, consumerPlans.deliveriesDue]
 
-export function openDeliveryCare ({ bus, pool, repair, log, signal }: DeliveryCareOptions): DeliveryCare {
-  /** What is acknowledged left a fact behind before: once the view has seen what was in the log after that, it knows
-   *  what became of it. */
-  async function remind (graceS: number): Promise<number> {
-    const floors = await floorsNow()
-    const facts = await lastSequenceUnder(bus, 'WEBHOOKS', 'webhook.>')
-    if (!await waitFor(pool, deliveries, { WEBHOOKS: facts }, VIEW_MS)) {
-      log.warn('the view of deliveries is behind: deliveries are not swept')
-      return 0
-    }
-    return await remindOverdue(floors, graceS) + await remindUnheard(floors)
+/** The reconciler's webhook half. Throws when NATS or PostgreSQL does not answer. */
+export class DeliveryReconciler {
+  private readonly options: DeliveryReconcilerOptions
+
+  constructor (options: DeliveryReconcilerOptions) {
+    this.options = options
   }
 
-  async function floorsNow (): Promise<Floors> {
+  /** Restores the schedules of deliveries that would never come back: those due more than `graceS` seconds ago (below
+   *  0: due within so many) whose schedule is lost, and those whose request is acknowledged without a fact after it.
+   *  Resolves to their number. */
+  async restoreSchedules (graceS: number): Promise<number> {
+    const { bus, pool, log } = this.options
+    const floors = await this.readFloors()
+    // An acknowledged message has left a fact behind before: once the projection has what was in the log then, it
+    // knows.
+    const facts = await lastSequenceUnder(bus, 'WEBHOOKS', 'webhook.>')
+    if (!await waitFor(pool, deliveries, { WEBHOOKS: facts }, VIEW_MS)) {
+      log.warn('the projection of deliveries is behind; deliveries are not reconciled this time')
+      return 0
+    }
+    return await this.restoreOverdue(floors, graceS) + await this.restoreUnheard(floors)
+  }
+
+  /** Deletes rows of the projection whose facts have left the log. Resolves to the number of rows. By sequence and not
+   *  by the clock: so the projection holds what a rebuild would give. */
+  async prune (): Promise<number> {
+    const { bus, pool, signal } = this.options
+    const { state } = await api<{ state: { first_seq: number } }>(bus, 'STREAM.INFO.WEBHOOKS', undefined, ANSWER_MS)
+    const page = { before: state.first_seq, limit: PAGE }
+    return await deletePages(pool, signal, pruneAttempts(page)) + await deletePages(pool, signal, pruneDeliveries(page))
+  }
+
+  private async readFloors (): Promise<AckFloors> {
+    const { bus, repair } = this.options
     for (const plan of PLANS) await repair(plan)
     return Object.fromEntries(
       await Promise.all(PLANS.map(async plan => [plan.durable_name, await ackFloorOf(bus, plan)] as const))
     )
   }
 
-  async function remindOverdue (floors: Floors, graceS: number): Promise<number> {
-    let found = 0
-    await pages<WaitingDelivery>(
-      pool,
-      signal,
-      after => overdueDeliveries({ limit: PAGE, graceS, after }),
-      async page => {
-        found += await bringBack(page, floors)
-      }
-    )
-    return found
+  private async restoreOverdue (floors: AckFloors, graceS: number): Promise<number> {
+    const { pool, signal } = this.options
+    let restored = 0
+    const query = (after: WaitingDelivery | null) => overdueDeliveries({ limit: PAGE, graceS, after })
+    await pages<WaitingDelivery>(pool, signal, query, async page => {
+      restored += await this.restoreMissing(page, floors)
+    })
+    return restored
   }
 
-  async function remindUnheard (floors: Floors): Promise<number> {
+  private async restoreUnheard (floors: AckFloors): Promise<number> {
+    const { pool, signal } = this.options
     const seen = Math.max(...Object.values(floors))
-    let found = 0
-    await pages<WaitingDelivery>(
-      pool,
-      signal,
-      after => unheardDeliveries({ limit: PAGE, graceS: UNHEARD_S, after }),
-      async page => {
-        found += await bringBack(
-          page.filter(({ webhook, replay, stateSeq }) => stateSeq <= floors[consumerOf(webhook, replay)]!),
-          floors
-        )
-        return page.at(-1)!.stateSeq <= seen
-      }
-    )
-    return found
+    let restored = 0
+    const query = (after: WaitingDelivery | null) => unheardDeliveries({ limit: PAGE, graceS: UNHEARD_S, after })
+    await pages<WaitingDelivery>(pool, signal, query, async page => {
+      const acknowledged = page.filter(({ webhook, replay, stateSeq }) =>
+        stateSeq <= floors[consumerOf(webhook, replay)]!
+      )
+      restored += await this.restoreMissing(acknowledged, floors)
+      return page.at(-1)!.stateSeq <= seen
+    })
+    return restored
   }
 
-  /** Stores the schedules that are not there; resolves to their number. What has come due and was not worked off yet
-   *  needs none either. */
-  async function bringBack (waiting: WaitingDelivery[], floors: Floors): Promise<number> {
-    const worked = floors[consumerPlans.deliveriesDue.durable_name]!
-    const names = waiting.map(({ id, webhook }) => {
-      const partition = webhookPartitionOf(webhook)
-      return [
+  /** Stores the schedules that are missing; resolves to their number. A delivery that has come due and is not
+   *  acknowledged yet needs none either. */
+  private async restoreMissing (waiting: WaitingDelivery[], floors: AckFloors): Promise<number> {
+    const { bus, signal } = this.options
+    const acknowledged = floors[consumerPlans.deliveriesDue.durable_name]!
+    const names = waiting.map(({ id, webhook }) =>
+      [
         subjects.scheduleDelivery(webhook, id),
         subjects.scheduleHeld(webhook, id),
-        subjects.dueDelivery(partition, id)
+        subjects.dueDelivery(webhookPartitionOf(webhook), id)
       ] as const
-    })
+    )
     const stored = await lastSequencesOf(bus, 'SCHEDULE', names.flat())
-    const lost = waiting.filter((_delivery, i) => {
+    const missing = waiting.filter((_delivery, i) => {
       const [scheduled, held, due] = names[i]!
-      return !stored.has(scheduled) && !stored.has(held) && (stored.get(due) ?? 0) <= worked
+      return !stored.has(scheduled) && !stored.has(held) && (stored.get(due) ?? 0) <= acknowledged
     })
-    let found = 0
-    await each(lost, signal, async ({ stateSeq }) => {
-      const recorded = await loadFact(bus, 'WEBHOOKS', stateSeq)
-      const pending = recorded === null ? null : pendingAfter(recorded.fact)
-      if (pending == null) return
-      // As due as it was: whoever gets it sees that it is late and asks whether it has been done.
-      await scheduleDelivery({ bus }, { ...pending, dueAt: pending.dueAt ?? recorded!.fact.time }, STORE_MS)
-      found++
+    let restored = 0
+    await each(missing, signal, async delivery => {
+      if (await this.schedule(delivery)) restored++
     })
-    return found
+    return restored
   }
 
-  /** By the place in the log and not by the clock: so the view holds what reading the log anew would give. */
-  async function prune (): Promise<number> {
-    const { state } = await api<{ state: { first_seq: number } }>(bus, 'STREAM.INFO.WEBHOOKS', undefined, ANSWER_MS)
-    const page = { before: state.first_seq, limit: PAGE }
-    return await deletePages(pool, signal, pruneAttempts(page)) + await deletePages(pool, signal, pruneDeliveries(page))
+  private async schedule ({ stateSeq }: WaitingDelivery): Promise<boolean> {
+    const { bus } = this.options
+    const recorded = await loadFact(bus, 'WEBHOOKS', stateSeq)
+    const pending = recorded === null ? null : pendingAfter(recorded.fact)
+    if (pending == null) return false
+    // With its own due time: a dispatcher sees that it is late, and checks whether it has been done.
+    await scheduleDelivery({ bus }, { ...pending, dueAt: pending.dueAt ?? recorded!.fact.time }, STORE_MS)
+    return true
   }
-
-  return { remind, prune }
 }
 
-/** What is asked for again goes another way than what is new. */
+/** Replayed deliveries have a consumer of their own. */
 function consumerOf (webhook: string, replay: string | null): string {
-  return (replay === null ? consumerPlans.deliveries[webhookPartitionOf(webhook)]! : consumerPlans.deliveriesReplay)
-    .durable_name
+  const plan = replay === null ? consumerPlans.deliveries[webhookPartitionOf(webhook)]! : consumerPlans.deliveriesReplay
+  return plan.durable_name
 }

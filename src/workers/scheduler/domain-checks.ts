@@ -11,78 +11,90 @@ import { DnsUnavailable } from '#src/dns/resolve.ts'
 export interface DomainCheckOptions {
   services: DomainServices
   log: Log
-  /** Between two rounds. */
+  /** Between two runs. */
   everyMs?: number
 }
 
 const EVERY_MS = 10_000
-const AT_ONCE = 16
-/** The rest has its turn in the next round, those that have waited longest first. */
-const ROUND_MAX = 200
+const CONCURRENCY = 16
+/** Domains in one run, those that have waited longest first; the others follow in the next one. */
+const RUN_MAX = 200
 const PATIENCE_MS = 600_000
 
-/** Looks at every domain's DNS again and again. Several processes may do so: each looks for itself, and what one has
- *  recorded is nothing new to the next. What was looked at is remembered in memory only; after a start, domains that
- *  are settled are spread over their gap. */
-export function startDomainChecks ({ services, log, everyMs = EVERY_MS }: DomainCheckOptions): Role {
-  const stopping = new AbortController()
-  let watches = new Map<string, Watch>()
-  let lastDoneMs = Date.now()
+/** Checks every domain's DNS at its intervals. Several processes may do so: each checks for itself, and a result that
+ *  another has recorded is nothing new. When a domain was checked is in memory only: after a start, the checks of
+ *  settled domains are spread over their interval. */
+export function startDomainChecks (options: DomainCheckOptions): Role {
+  return new DomainChecker(options)
+}
 
-  async function run (): Promise<void> {
-    while (!stopping.signal.aborted) {
-      const due = dueDomains(services.appenders.clock.nowMs())
-      for (let i = 0; i < due.length && !stopping.signal.aborted; i += AT_ONCE) {
-        await Promise.all(due.slice(i, i + AT_ONCE).map(check))
+class DomainChecker implements Role {
+  readonly name = 'domain checks'
+  private readonly options: DomainCheckOptions
+  private readonly stopping = new AbortController()
+  private readonly running: Promise<void>
+  private watches = new Map<string, Watch>()
+  private lastDoneMs = Date.now()
+
+  constructor (options: DomainCheckOptions) {
+    this.options = options
+    this.running = this.run()
+  }
+
+  unhealthyReason (): string | null {
+    if (Date.now() - this.lastDoneMs < PATIENCE_MS) return null
+    return `domains have not been checked since ${timestamp(this.lastDoneMs)}`
+  }
+
+  async stop (): Promise<void> {
+    this.stopping.abort()
+    await this.running
+  }
+
+  private async run (): Promise<void> {
+    const { services, everyMs = EVERY_MS } = this.options
+    const { signal } = this.stopping
+    while (!signal.aborted) {
+      const due = this.dueDomains(services.appenders.clock.nowMs())
+      for (let i = 0; i < due.length && !signal.aborted; i += CONCURRENCY) {
+        await Promise.all(due.slice(i, i + CONCURRENCY).map(domain => this.check(domain)))
       }
-      lastDoneMs = Date.now()
-      await sleep(everyMs, stopping.signal)
+      this.lastDoneMs = Date.now()
+      await sleep(everyMs, signal)
     }
   }
 
-  function dueDomains (nowMs: number): DomainEntry[] {
-    const domains = [...services.directory.now.domains.values()]
-    watches = new Map(
-      domains.map((
-        { id }
-      ) => [id, watches.get(id) ?? { lookedMs: null, told: true, sinceMs: nowMs, luck: Math.random() }])
-    )
-    return domains.map(domain => ({ domain, atMs: nextLookMs(domain, watches.get(domain.id)!) }))
+  private dueDomains (nowMs: number): DomainEntry[] {
+    const domains = [...this.options.services.directory.now.domains.values()]
+    const newWatch = (): Watch => ({ lookedMs: null, told: true, sinceMs: nowMs, luck: Math.random() })
+    this.watches = new Map(domains.map(({ id }) => [id, this.watches.get(id) ?? newWatch()]))
+    return domains.map(domain => ({ domain, atMs: nextLookMs(domain, this.watches.get(domain.id)!) }))
       .filter(({ atMs }) => atMs <= nowMs)
       .sort((a, b) => a.atMs - b.atMs)
-      .slice(0, ROUND_MAX)
+      .slice(0, RUN_MAX)
       .map(({ domain }) => domain)
   }
 
-  async function check (domain: DomainEntry): Promise<void> {
-    const { id, account, name, status, dkim } = domain
-    const signsWith = dkim.active[0]!.selector
-    const watch = watches.get(id)!
+  private async check (domain: DomainEntry): Promise<void> {
+    const { services, log } = this.options
+    const { id, account, name, status: before, dkim } = domain
+    const signedWith = dkim.active[0]!.selector
+    const watch = this.watches.get(id)!
     watch.lookedMs = services.appenders.clock.nowMs()
     try {
       const checked = await checkDomain(services, { account, correlation: 'domain-checks' }, domain)
       watch.told = true
       if (checked instanceof Refusal) return
-      const { status: now, dkim: { active: [key] } } = checked.domain
-      if (now !== status) log.info({ domain: id, name, before: status, status: now }, 'domain has another status')
-      if (key!.selector !== signsWith) {
-        log.info({ domain: id, name, before: signsWith, selector: key!.selector }, 'domain signs with other keys')
+      const { status, dkim: { active: [key] } } = checked.domain
+      if (status !== before) log.info({ domain: id, name, before, status }, 'domain status changes')
+      const { selector } = key!
+      if (selector !== signedWith) {
+        log.info({ domain: id, name, before: signedWith, selector }, 'domain signs with another DKIM key')
       }
     } catch (error) {
       watch.told = false
       const level = error instanceof DnsUnavailable ? 'debug' : 'warn'
-      log[level]({ domain: id, name, err: error }, 'domain not checked')
-    }
-  }
-
-  const running = run()
-  return {
-    name: 'domain checks',
-    unhealthyReason: () =>
-      Date.now() - lastDoneMs < PATIENCE_MS ? null : `domains have not been looked at since ${timestamp(lastDoneMs)}`,
-    async stop () {
-      stopping.abort()
-      await running
+      log[level]({ domain: id, name, err: error }, 'domain could not be checked; retrying')
     }
   }
 }

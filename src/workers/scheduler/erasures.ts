@@ -22,7 +22,7 @@ export interface ErasureOptions {
   pool: Pool
   view: View
   log: Log
-  /** Between two rounds, and how long the log must have had nothing more. */
+  /** Between two runs, and how long the log must have held nothing more. */
   everyMs?: number
   quietMs?: number
 }
@@ -30,97 +30,113 @@ export interface ErasureOptions {
 const EVERY_MS = 2000
 /** Longer than any append may take. */
 const QUIET_MS = 10_000
-/** Looked at in one round: more have their turn when some of these are done. */
+/** Erasures in one run: others follow when some of these are done. */
 const PENDING_MAX = 100
-const AT_ONCE = 4
+const CONCURRENCY = 4
 const VIEW_MS = 60_000
 const PATIENCE_MS = 3_600_000
-/** Beyond the longest that mail under way may take, something is wrong. */
+/** Longer than mail under way may take. */
 const PENDING_MS_MAX = 4 * 86_400_000
-/** The views that hold addresses, or what was made of them. */
-const VIEWS = [emails, suppressions, stats]
+/** The projections that hold addresses, or what was derived from them. */
+const PROJECTIONS = [emails, suppressions, stats]
 
-type Turn = Awaited<ReturnType<Eraser['round']>> | 'failed'
+type ErasureStep = Awaited<ReturnType<Eraser['round']>> | 'failed'
 
-/** Forgets people: takes up every erasure that was asked for, from wherever its last worker left it, until its receipt
- *  is in the log. Several processes may be at the same one. */
-export function startErasures (
-  { services, pool, view, log, everyMs = EVERY_MS, quietMs = QUIET_MS }: ErasureOptions
-): Role {
-  const stopping = new AbortController()
-  const { signal } = stopping
-  let hands = new Map<string, Eraser>()
-  let failingSinceMs: number | null = null
-  let oldestMs: number | null = null
+/** Erases people: continues every erasure that was requested, from where its last worker left it, until its receipt is
+ *  in the log. Several processes may work on the same one. */
+export function startErasures (options: ErasureOptions): Role {
+  return new ErasureWorker(options)
+}
 
-  async function run (): Promise<void> {
+class ErasureWorker implements Role {
+  readonly name = 'erasures'
+  private readonly options: ErasureOptions
+  private readonly stopping = new AbortController()
+  private readonly running: Promise<void>
+  private erasers = new Map<string, Eraser>()
+  private failingSinceMs: number | null = null
+  private oldestMs: number | null = null
+
+  constructor (options: ErasureOptions) {
+    this.options = options
+    this.running = this.run()
+  }
+
+  unhealthyReason (): string | null {
+    const nowMs = this.nowMs()
+    if (this.failingSinceMs !== null && nowMs - this.failingSinceMs >= PATIENCE_MS) {
+      return `erasures have made no progress since ${timestamp(this.failingSinceMs)}`
+    }
+    return this.oldestMs !== null && nowMs - this.oldestMs >= PENDING_MS_MAX
+      ? `an erasure is not completed since ${timestamp(this.oldestMs)}`
+      : null
+  }
+
+  async stop (): Promise<void> {
+    this.stopping.abort()
+    await this.running
+  }
+
+  private nowMs (): number {
+    return this.options.services.appenders.clock.nowMs()
+  }
+
+  private async run (): Promise<void> {
+    const { log, everyMs = EVERY_MS } = this.options
+    const { signal } = this.stopping
     while (!signal.aborted) {
-      const fine = await lookAround().catch(error => {
-        if (!isUnavailable(error)) log.warn({ err: asError(error) }, 'erasures interrupted')
+      const success = await this.runPending().catch(error => {
+        if (!isUnavailable(error)) log.warn({ err: asError(error) }, 'erasures interrupted; retrying')
         return false
       })
-      failingSinceMs = fine ? null : failingSinceMs ?? services.appenders.clock.nowMs()
+      this.failingSinceMs = success ? null : this.failingSinceMs ?? this.nowMs()
       await sleep(everyMs, signal)
     }
   }
 
-  async function lookAround (): Promise<boolean> {
+  /** One step of every pending erasure. False when one failed. */
+  private async runPending (): Promise<boolean> {
+    const { services, pool, quietMs = QUIET_MS } = this.options
+    const { signal } = this.stopping
     const pending = await ask(pool, pendingErasures(PENDING_MAX))
-    oldestMs = pending[0]?.requestedAt.getTime() ?? null
-    hands = new Map(
-      pending.map(({ account, id }) => [id, hands.get(id) ?? createEraser({ services, account, id, quietMs, signal })])
+    this.oldestMs = pending[0]?.requestedAt.getTime() ?? null
+    this.erasers = new Map(
+      pending.map((
+        { account, id }
+      ) => [id, this.erasers.get(id) ?? createEraser({ services, account, id, quietMs, signal })])
     )
-    const waiting = [...hands]
-    const came: Array<{ id: string, to: Turn }> = []
+    const waiting = [...this.erasers]
+    const steps: Array<{ id: string, step: ErasureStep }> = []
     const work = async () => {
       for (let next = waiting.shift(); next !== undefined && !signal.aborted; next = waiting.shift()) {
-        came.push({ id: next[0], to: await turn(...next) })
+        steps.push({ id: next[0], step: await this.step(...next) })
       }
     }
-    await Promise.all(Array.from({ length: AT_ONCE }, work))
-    const clean = came.filter(({ to }) => to === 'clean').map(({ id }) => id)
-    if (clean.length > 0 && !signal.aborted) await complete(clean)
-    return came.every(({ to }) => to !== 'failed')
+    await Promise.all(Array.from({ length: CONCURRENCY }, work))
+    const clean = steps.filter(({ step }) => step === 'clean').map(({ id }) => id)
+    if (clean.length > 0 && !signal.aborted) await this.complete(clean)
+    return steps.every(({ step }) => step !== 'failed')
   }
 
-  async function turn (id: string, eraser: Eraser): Promise<Turn> {
+  private async step (id: string, eraser: Eraser): Promise<ErasureStep> {
     try {
       return await eraser.round()
     } catch (error) {
       if (error instanceof Ended) return 'done'
-      log.warn({ err: asError(error), erasure: id }, 'erasure interrupted')
+      this.options.log.warn({ err: asError(error), erasure: id }, 'erasure interrupted; retrying')
       return 'failed'
     }
   }
 
-  /** Only when what is no longer in the log is no longer in the views either. */
-  async function complete (ids: string[]): Promise<void> {
-    for (const projection of VIEWS) if (!await view.caughtUp(projection, VIEW_MS)) return
-    await vacuum(pool, VIEWS.map(liveSet))
+  /** Only when the projections hold nothing more of it either. */
+  private async complete (ids: string[]): Promise<void> {
+    const { pool, view, log } = this.options
+    for (const projection of PROJECTIONS) if (!await view.caughtUp(projection, VIEW_MS)) return
+    await vacuum(pool, PROJECTIONS.map(liveSet))
     for (const id of ids) {
-      await hands.get(id)!.complete()
+      await this.erasers.get(id)!.complete()
       log.info({ erasure: id }, 'address erased')
     }
     await view.caughtUp(erasures)
-  }
-
-  function unhealthyReason (): string | null {
-    const nowMs = services.appenders.clock.nowMs()
-    if (failingSinceMs !== null && nowMs - failingSinceMs >= PATIENCE_MS) {
-      return `erasures have made no progress since ${timestamp(failingSinceMs)}`
-    }
-    return oldestMs !== null && nowMs - oldestMs >= PENDING_MS_MAX
-      ? `an erasure has not come to its end since ${timestamp(oldestMs)}`
-      : null
-  }
-
-  const running = run()
-  return {
-    name: 'erasures',
-    unhealthyReason,
-    async stop () {
-      stopping.abort()
-      await running
-    }
   }
 }

@@ -2,12 +2,12 @@ import type { Query } from '#projections/define.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/query.ts'
 
-/** Rows a statement. */
+/** Rows of one statement. */
 export const PAGE = 2000
-const AT_ONCE = 100
+const CONCURRENCY = 100
 
-/** Page after page, until the last, until `act` says false or `signal` is given. `query` is handed the last row of the
- *  page before. */
+/** Reads page after page, until the last one, until `act` resolves to false or `signal` is aborted. `query` gets the
+ *  last row of the page before. */
 export async function pages<T> (
   pool: Pool,
   signal: AbortSignal,
@@ -21,15 +21,15 @@ export async function pages<T> (
   }
 }
 
-/** So many at once, and none after `signal`. */
+/** At most 100 at once; none begins after `signal` is aborted. */
 export async function each<T> (items: T[], signal: AbortSignal, act: (item: T) => Promise<unknown>): Promise<void> {
-  for (let i = 0; i < items.length && !signal.aborted; i += AT_ONCE) {
-    await Promise.all(items.slice(i, i + AT_ONCE).map(act))
+  for (let i = 0; i < items.length && !signal.aborted; i += CONCURRENCY) {
+    await Promise.all(items.slice(i, i + CONCURRENCY).map(act))
   }
 }
 
-/** Deletes page after page until there is no more, or `signal` is given; resolves to the number of rows. `query` takes
- *  PAGE rows at most and answers how many. */
+/** Deletes page after page until there are no more, or `signal` is aborted; resolves to the number of rows. `query`
+ *  deletes PAGE rows at most and reads how many. */
 export async function deletePages (pool: Pool, signal: AbortSignal, query: Query<number>): Promise<number> {
   let removed = 0
   for (let count = PAGE; count === PAGE && !signal.aborted; removed += count) count = await ask(pool, query)

@@ -8,15 +8,15 @@ import { deletePages, PAGE } from './pages.ts'
 export interface RetentionOptions {
   bus: Bus
   pool: Pool
-  /** Those whose rows leave by the clock of their facts. */
+  /** The ones whose rows age with their facts. */
   projections: readonly Projection[]
   /** Unix ms. */
   nowMs(): number
   signal: AbortSignal
 }
 
-/** Deletes the rows of what began before the oldest facts that are kept, some at a time; resolves to their number. Rows
- *  and facts have one clock: the stream's own age. Throws when NATS or PostgreSQL does not answer. */
+/** Deletes rows older than the oldest facts that are kept, a page at a time; resolves to their number. The stream's own
+ *  maximum age decides for both. Throws when NATS or PostgreSQL does not answer. */
 export async function deleteAged (options: RetentionOptions): Promise<number> {
   let removed = 0
   for (const projection of options.projections) removed += await deleteOf(projection, options)

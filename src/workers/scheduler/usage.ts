@@ -14,88 +14,111 @@ import type { Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/query.ts'
 import { liveSet, qualified } from '#src/postgres/table-sets.ts'
 
-export interface UsageOptions {
+export interface MonthCloserOptions {
   services: Pick<Services, 'appenders' | 'directory'>
   pool: Pool
   view: View
   log: Log
-  /** Between two rounds. */
+  /** Between two runs. */
   everyMs?: number
 }
 
+/** An account's month, with a name for both. */
+interface AccountMonth {
+  account: string
+  month: string
+  name: string
+}
+
 const EVERY_MS = 3_600_000
-/** PostgreSQL may be away, or the view be made anew, for a while without anybody missing a closed month. */
-const AGAIN_MS = 60_000
+const RETRY_MS = 60_000
+/** PostgreSQL may be away, or a projection rebuilt, for so long before this counts as unhealthy. */
 const PATIENCE_MS = 4 * EVERY_MS
 const VIEW_MS = 30_000
 /** As many as the fact holds. */
 const DOMAINS_MAX = 10_000
 
-/** Closes the months of every account once they are settled, while the counts of all of their days are still there.
- *  Several processes may do so: the log takes a month once. */
-export function startUsage ({ services, pool, view, log, everyMs = EVERY_MS }: UsageOptions): Role {
-  const stopping = new AbortController()
-  const { appenders: { bus, clock } } = services
-  /** Account and month of those that need no look any more. */
-  let done = new Set<string>()
-  let lastDoneMs = Date.now()
+/** Closes the months of every account once they are settled, while the counts of all of their days still exist. Several
+ *  processes may do so: the log takes a month once. */
+export function startUsage (options: MonthCloserOptions): Role {
+  return new MonthCloser(options)
+}
 
-  async function run (): Promise<void> {
-    while (!stopping.signal.aborted) {
-      const complete = await round().catch((error: Error) => {
-        log.warn({ err: error }, 'months not closed')
+class MonthCloser implements Role {
+  readonly name = 'usage'
+  private readonly options: MonthCloserOptions
+  private readonly stopping = new AbortController()
+  private readonly running: Promise<void>
+  /** The names of the months that are closed. */
+  private closed = new Set<string>()
+  private lastDoneMs = Date.now()
+
+  constructor (options: MonthCloserOptions) {
+    this.options = options
+    this.running = this.run()
+  }
+
+  unhealthyReason (): string | null {
+    if (Date.now() - this.lastDoneMs < PATIENCE_MS) return null
+    return `months have not been closed since ${timestamp(this.lastDoneMs)}`
+  }
+
+  async stop (): Promise<void> {
+    this.stopping.abort()
+    await this.running
+  }
+
+  private async run (): Promise<void> {
+    const { log, everyMs = EVERY_MS } = this.options
+    const { signal } = this.stopping
+    while (!signal.aborted) {
+      const complete = await this.closeSettled().catch((error: Error) => {
+        log.warn({ err: error }, 'months could not be closed; retrying')
         return false
       })
-      if (complete) lastDoneMs = Date.now()
-      await sleep(complete ? everyMs : Math.min(everyMs, AGAIN_MS), stopping.signal)
+      if (complete) this.lastDoneMs = Date.now()
+      await sleep(complete ? everyMs : Math.min(everyMs, RETRY_MS), signal)
     }
   }
 
-  /** False when the view is too far behind to tell, or lacks something. */
-  async function round (): Promise<boolean> {
-    const horizonMs = clock.nowMs() - await ageMsMax(bus, 'EMAILS')
-    const settled = [...services.directory.now.accounts.values()].flatMap(({ id, createdAt }) =>
-      settledMonths({ nowMs: clock.nowMs(), horizonMs, bornMs: Date.parse(createdAt) }).map(month => ({
-        account: id,
-        month,
-        name: `${id} ${month}`
-      }))
-    )
-    done = new Set(settled.map(({ name }) => name).filter(name => done.has(name)))
-    const open = settled.filter(({ name }) => !done.has(name))
+  /** False when the projection is too far behind, or lacks facts. */
+  private async closeSettled (): Promise<boolean> {
+    const settled = await this.findSettled()
+    this.closed = new Set(settled.map(({ name }) => name).filter(name => this.closed.has(name)))
+    const open = settled.filter(({ name }) => !this.closed.has(name))
     if (open.length === 0) return true
-    if (!await view.caughtUp(stats, VIEW_MS) || await hasDeadLetters()) return false
+    if (!await this.options.view.caughtUp(stats, VIEW_MS) || await this.hasDeadLetters()) return false
     for (const { account, month, name } of open) {
-      if (stopping.signal.aborted) return false
-      await close(account, month)
-      done.add(name)
+      if (this.stopping.signal.aborted) return false
+      await this.close(account, month)
+      this.closed.add(name)
     }
     return true
   }
 
-  /** What is closed is closed for ever: not without facts that the view may still take. */
-  async function hasDeadLetters (): Promise<boolean> {
-    return await ask(pool, {
+  private async findSettled (): Promise<AccountMonth[]> {
+    const { appenders: { bus, clock }, directory } = this.options.services
+    const nowMs = clock.nowMs()
+    const horizonMs = nowMs - await ageMsMax(bus, 'EMAILS')
+    return [...directory.now.accounts.values()].flatMap(({ id: account, createdAt }) =>
+      settledMonths({ nowMs, horizonMs, bornMs: Date.parse(createdAt) })
+        .map(month => ({ account, month, name: `${account} ${month}` }))
+    )
+  }
+
+  /** A closed month stays as it is: so not while facts are missing that the projection may still take. */
+  private async hasDeadLetters (): Promise<boolean> {
+    return await ask(this.options.pool, {
       sql: sql`select exists (select from ${qualified(liveSet(stats), 'dead_letters')}) as dead_letters`,
       read: ([row]) => row!.dead_letters as boolean
     })
   }
 
-  async function close (account: string, month: string): Promise<void> {
+  private async close (account: string, month: string): Promise<void> {
+    const { pool, services, log } = this.options
     const domains = await ask(pool, countsOfMonth({ account, month, limit: DOMAINS_MAX }))
     if (domains.length > 0 && await closeMonth(services.appenders, account, { month, domains })) {
       log.info({ account, month }, 'month closed')
-    }
-  }
-
-  const running = run()
-  return {
-    name: 'usage',
-    unhealthyReason: () =>
-      Date.now() - lastDoneMs < PATIENCE_MS ? null : `months have not been closed since ${timestamp(lastDoneMs)}`,
-    async stop () {
-      stopping.abort()
-      await running
     }
   }
 }

@@ -2,19 +2,19 @@ import { domainOf } from '#streams/address.ts'
 import { isSandbox } from '#streams/suppression/decide.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Dns } from '#src/dns/resolve.ts'
-import { createAddressBook } from './addresses.ts'
+import { createAddressCache } from './addresses.ts'
 import type { DeliverOptions } from './deliver.ts'
-import { createPolicies } from './mta-sts.ts'
-import { createOpenMx, type PolicyFault } from './mx.ts'
-import { createRouter, type Route, type RouteTimings } from './route.ts'
+import { PolicyCache } from './mta-sts.ts'
+import { MxConnector, type PolicyFault } from './mx.ts'
+import { MxRouter, type RouteTimings } from './route.ts'
 import type { SmtpTimeouts } from './session.ts'
 import { parseTarget } from './target.ts'
 
-/** Whom to trust in place of the well-known authorities, and where MTA-STS policies are served. */
+/** Which authority to trust in place of the well-known ones, and the port of MTA-STS policy hosts. */
 export interface Trust {
   ca: string
   policyPort: number
-  policyLookAgainMs: number
+  policyRefreshMs: number
 }
 
 export interface DestinationOptions {
@@ -27,7 +27,7 @@ export interface DestinationOptions {
   timeouts: SmtpTimeouts
   routeTimings: RouteTimings
   nowMs: () => number
-  /** Aborted when the sender is told to stop. */
+  /** Aborted when the sender stops. */
   stopping: AbortSignal
   random: () => number
   log: Log
@@ -39,27 +39,27 @@ export interface DestinationOptions {
 export function createDestinations (options: DestinationOptions): DeliverOptions['destinationOf'] {
   const { smtpUrl, catcherUrl } = options
   const catcher = parseTarget(catcherUrl)
-  const route = smtpUrl === 'direct:' ? createDirect(options) : null
-  const relay = smtpUrl === null || route !== null ? catcher : parseTarget(smtpUrl)
+  const router = smtpUrl === 'direct:' ? createRouter(options) : null
+  const relay = smtpUrl === null || router !== null ? catcher : parseTarget(smtpUrl)
   return async ({ request: { fact: { data } }, n }) => {
     const { address } = data.recipients[n]!
     if (data.test || isSandbox(address)) return catcher
-    return route === null ? relay : await route(domainOf(address))
+    return router === null ? relay : await router.route(domainOf(address))
   }
 }
 
-function createDirect (options: DestinationOptions): Route {
+function createRouter (options: DestinationOptions): MxRouter {
   const { dns, hostname, timeouts, nowMs, stopping, random, log, onPolicyFault = () => {}, trust } = options
   const shared = { allowPrivate: options.mxAllowPrivate, nowMs, stopping, log, ca: trust?.ca }
-  const open = createOpenMx({
+  const connector = new MxConnector({
     ...shared,
-    addressesOf: createAddressBook(dns, nowMs),
+    addressesOf: createAddressCache(dns, nowMs),
     port: options.mxPort,
     hostname,
     timeouts,
     random,
     onPolicyFault
   })
-  const policies = createPolicies({ ...shared, dns, port: trust?.policyPort, lookAgainMs: trust?.policyLookAgainMs })
-  return createRouter({ dns, policies, open, hostname, nowMs, timings: options.routeTimings })
+  const policies = new PolicyCache({ ...shared, dns, port: trust?.policyPort, refreshMs: trust?.policyRefreshMs })
+  return new MxRouter({ dns, policies, connector, hostname, nowMs, timings: options.routeTimings })
 }

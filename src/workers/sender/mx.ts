@@ -1,25 +1,25 @@
 import { timestamp } from '#src/base/clock.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
+import { Memory } from '#src/base/memory.ts'
 import { isPublic } from '#src/dns/guard.ts'
 import type { MxRecord } from '#src/dns/resolve.ts'
-import { Memory } from '#src/base/memory.ts'
-import { forStranger, HostTrouble, openSession, type Session, type SmtpTimeouts } from './session.ts'
-import type { Shape } from './shaping.ts'
+import { HostFailure } from './errors.ts'
+import { forUnproven, openSession, type SmtpSession, type SmtpTimeouts } from './session.ts'
+import type { TrafficShape } from './shaping.ts'
 import type { Dial } from './site.ts'
 import { namesHost, type StsPolicy } from './sts-policy.ts'
 import type { Target } from './target.ts'
 
-/** A way to a domain: its MX hosts, best first, and what holds for speaking to them. */
-export interface MxWay {
+/** A domain's MX hosts, best first, and the conditions for connecting to them. */
+export interface MxRoute {
   domain: string
   hosts: readonly MxRecord[]
-  shape: Shape
+  shape: TrafficShape
   policy: StsPolicy | null
 }
 
-/** A host that does not keep to the MTA-STS policy of a domain: skipped under `enforce`, used all the same under
- *  `testing`. */
+/** A host that breaks the MTA-STS policy of a domain: skipped under `enforce`, used all the same under `testing`. */
 export interface PolicyFault {
   domain: string
   host: string
@@ -28,7 +28,7 @@ export interface PolicyFault {
 }
 
 export interface MxOptions {
-  /** Addresses of a host, IPv4 first; throws when DNS does not say. */
+  /** Addresses of a host, IPv4 first; throws when DNS does not answer. */
   addressesOf: (host: string) => Promise<string[]>
   port: number
   allowPrivate: boolean
@@ -44,155 +44,155 @@ export interface MxOptions {
   ca?: string
 }
 
-/** Opens a session with one of a domain's MX hosts; throws HostTrouble when none would have us, or what `dial` throws.
- */
-export type OpenMx = (way: MxWay, dial: Dial) => Promise<Session>
-
-/** Of all addresses, so many are tried, and so many sessions begun, before it is called a failure. Source: Postfix's
- *  smtp_mx_address_limit and smtp_mx_session_limit. */
+/** The bounds on addresses tried and sessions begun for one mail. Source: Postfix's smtp_mx_address_limit and
+ *  smtp_mx_session_limit. */
 const ADDRESSES_MAX = 5
 const SESSIONS_MAX = 2
-/** A host whose TLS was found broken twice, so far apart at least and at most, is spoken to in plain for so long. One
- *  break may be an accident, or somebody on the line for a moment. */
+/** A host whose TLS failed twice, this far apart at least and at most, gets plaintext for PLAINTEXT_MS. One failure may
+ *  be an accident, or an attacker on the line for a moment. */
 const APART_MS = { least: 5 * 60_000, most: 60 * 60_000 }
-const PLAIN_MS = 3 * 86_400_000
-const BROKEN_HOSTS_MAX = 10_000
+const PLAINTEXT_MS = 3 * 86_400_000
+const TLS_FAILURES_MAX = 10_000
 
-/** TLS of a host, since it was first found broken; `plainUntilMs` 0 = it is tried again with every session. */
-interface Broken {
+/** TLS of a host since it first failed; `plaintextUntilMs` 0 = TLS is tried with every session. */
+interface TlsFailure {
   sinceMs: number
-  plainUntilMs: number
+  plaintextUntilMs: number
 }
 
-export function createOpenMx (options: MxOptions): OpenMx {
-  const broken = new Memory<Broken>(BROKEN_HOSTS_MAX)
+/** Opens sessions with MX hosts. */
+export class MxConnector {
+  private readonly options: MxOptions
+  private readonly tlsFailures = new Memory<TlsFailure>(TLS_FAILURES_MAX)
 
-  return async (way, dial) => {
+  constructor (options: MxOptions) {
+    this.options = options
+  }
+
+  /** Throws HostFailure when no host accepts us, or what `dial` throws. */
+  async open (route: MxRoute, dial: Dial): Promise<SmtpSession> {
+    const { random, stopping } = this.options
     const tries = new Tries()
-    for (const host of inTurn(way.hosts, options.random)) {
-      if (isBarred(way, host)) tries.failed(policyTrouble(way, host))
-      else {for (const address of await reachable(host, tries)) {
-          const session = await openAt(way, targetAt(way, host, address), dial).catch(asError)
-          if (!(session instanceof Error)) return session
-          if (!(session instanceof HostTrouble)) throw session
-          if (tries.over(session) || options.stopping.aborted) throw tries.unhealthyReason()
-        }}
+    for (const host of byPreference(route.hosts, random)) {
+      for (const address of await this.addressesFor(route, host, tries)) {
+        const session = await this.openAt(route, this.targetOf(route, host, address), dial).catch(asError)
+        if (!(session instanceof Error)) return session
+        if (!(session instanceof HostFailure)) throw session
+        if (tries.isOver(session) || stopping.aborted) throw tries.failure()
+      }
     }
-    throw tries.unhealthyReason()
+    throw tries.failure()
   }
 
-  /** Counts against the domain's own policy, and under `enforce` the host is none of its. */
-  function isBarred ({ domain, policy }: MxWay, host: string): boolean {
-    if (policy === null || policy.mode === 'none' || namesHost(policy, host)) return false
-    tell({ domain, host, mode: policy.mode, fault: 'name' })
-    return policy.mode === 'enforce'
-  }
-
-  async function reachable (host: string, tries: Tries): Promise<string[]> {
-    const found = await options.addressesOf(host).catch(asError)
-    if (found instanceof Error) {
-      tries.failed(new HostTrouble(`${host}: ${found.message}`, 'connect', null, { host }))
+  /** The addresses that mail may go to; why there is none goes to `tries`. */
+  private async addressesFor (route: MxRoute, host: string, tries: Tries): Promise<string[]> {
+    if (this.isBarred(route, host)) {
+      const message = `the MTA-STS policy of ${route.domain} does not name ${host}`
+      tries.failed(new HostFailure(message, 'connect', null, { host, class: 'failedstarttls' }))
       return []
     }
-    const allowed = options.allowPrivate ? found : found.filter(isPublic)
-    const why = found.length === 0 ? 'has no address' : 'has no public address'
-    if (allowed.length === 0) tries.failed(new HostTrouble(`${host} ${why}`, 'connect', null, { host }))
+    const found = await this.options.addressesOf(host).catch(asError)
+    if (found instanceof Error) {
+      tries.failed(new HostFailure(`${host}: ${found.message}`, 'connect', null, { host }))
+      return []
+    }
+    const allowed = this.options.allowPrivate ? found : found.filter(isPublic)
+    const reason = found.length === 0 ? 'has no address' : 'has no public address'
+    if (allowed.length === 0) tries.failed(new HostFailure(`${host} ${reason}`, 'connect', null, { host }))
     return allowed
   }
 
-  async function openAt (way: MxWay, target: Target, dial: Dial): Promise<Session> {
+  /** A host that the domain's own policy does not name must not be used under `enforce`. */
+  private isBarred ({ domain, policy }: MxRoute, host: string): boolean {
+    if (policy === null || policy.mode === 'none' || namesHost(policy, host)) return false
+    this.report({ domain, host, mode: policy.mode, fault: 'name' })
+    return policy.mode === 'enforce'
+  }
+
+  private targetOf ({ shape, policy }: MxRoute, host: string, address: string): Target {
+    const { nowMs, port, ca } = this.options
+    const enforced = policy?.mode === 'enforce'
+    const isPlaintext = nowMs() < (this.tlsFailures.get(host)?.plaintextUntilMs ?? 0)
+    const tls = enforced ? 'required' : shape.tlsRequired ? 'unverified' : isPlaintext ? 'off' : 'opportunistic'
+    return { host, address, port, secure: false, tls, verify: enforced, ca, auth: null }
+  }
+
+  private async openAt ({ domain, policy }: MxRoute, target: Target, dial: Dial): Promise<SmtpSession> {
     const { host } = target
     try {
-      const session = await open(target, dial)
-      if (session.tls !== null) broken.delete(host)
-      if (way.policy?.mode === 'testing' && session.tls?.verified !== true) {
-        tell({ domain: way.domain, host, mode: 'testing', fault: 'tls' })
+      const session = await this.connect(target, dial)
+      if (session.tls !== null) this.tlsFailures.delete(host)
+      if (policy?.mode === 'testing' && session.tls?.verified !== true) {
+        this.report({ domain, host, mode: 'testing', fault: 'tls' })
       }
       return session
     } catch (error) {
-      if (target.verify && error instanceof HostTrouble && (error.inTls || error.noTls)) {
-        tell({ domain: way.domain, host, mode: 'enforce', fault: 'tls' })
+      if (target.verify && error instanceof HostFailure && (error.inTls || error.noTls)) {
+        this.report({ domain, host, mode: 'enforce', fault: 'tls' })
       }
-      if (target.tls !== 'opportunistic' || !(error instanceof HostTrouble && error.inTls)) throw error
-      return await openPlain(target, dial, error)
+      if (target.tls !== 'opportunistic' || !(error instanceof HostFailure && error.inTls)) throw error
+      return await this.openPlaintext(target, dial, error)
     }
   }
 
-  function targetAt ({ shape, policy }: MxWay, host: string, address: string): Target {
-    const strict = policy?.mode === 'enforce'
-    const plain = options.nowMs() < (broken.get(host)?.plainUntilMs ?? 0)
-    const tls = strict ? 'required' : shape.tlsRequired ? 'unverified' : plain ? 'off' : 'opportunistic'
-    return { host, address, port: options.port, secure: false, tls, verify: strict, ca: options.ca, auth: null }
-  }
-
-  function open (target: Target, dial: Dial): Promise<Session> {
+  private connect (target: Target, dial: Dial): Promise<SmtpSession> {
+    const { hostname, timeouts } = this.options
     dial.at(target.address!)
-    return openSession(target, options.hostname, dial.stranger ? forStranger(options.timeouts) : options.timeouts)
+    return openSession(target, hostname, dial.unproven ? forUnproven(timeouts) : timeouts)
   }
 
-  /** On a new connection. That the host speaks at all without TLS shows that TLS was the matter, and not the way there.
-   */
-  async function openPlain (target: Target, dial: Dial, { message }: HostTrouble): Promise<Session> {
-    const session = await open({ ...target, tls: 'off' }, dial)
-    const plainUntilMs = foundBroken(target.host, options.nowMs())
-    options.log.warn({
-      host: target.host,
-      fault: message,
-      plainUntil: plainUntilMs === 0 ? null : timestamp(plainUntilMs)
-    }, 'TLS is broken there: in plain')
+  /** On a new connection. That the host answers at all without TLS shows that TLS failed, and not the network. */
+  private async openPlaintext (target: Target, dial: Dial, { message }: HostFailure): Promise<SmtpSession> {
+    const { host } = target
+    const session = await this.connect({ ...target, tls: 'off' }, dial)
+    const untilMs = this.tlsFailed(host, this.options.nowMs())
+    const plaintextUntil = untilMs === 0 ? null : timestamp(untilMs)
+    this.options.log.warn({ host, fault: message, plaintextUntil }, 'TLS failed; falling back to plaintext')
     return session
   }
 
-  /** Until when the host is spoken to in plain; 0 = this time only. */
-  function foundBroken (host: string, nowMs: number): number {
-    const known = broken.get(host)
-    const agoMs = known === undefined ? Infinity : nowMs - known.sinceMs
+  /** Until when the host gets plaintext; 0 = this time only. */
+  private tlsFailed (host: string, nowMs: number): number {
+    const before = this.tlsFailures.get(host)
+    const agoMs = before === undefined ? Infinity : nowMs - before.sinceMs
     if (agoMs < APART_MS.least) return 0
-    const again = agoMs <= APART_MS.most
-    const plainUntilMs = again ? nowMs + PLAIN_MS : 0
-    broken.set(host, { sinceMs: nowMs, plainUntilMs })
-    return plainUntilMs
+    const plaintextUntilMs = agoMs <= APART_MS.most ? nowMs + PLAINTEXT_MS : 0
+    this.tlsFailures.set(host, { sinceMs: nowMs, plaintextUntilMs })
+    return plaintextUntilMs
   }
 
-  function tell (fault: PolicyFault): void {
-    options.log.warn(fault, 'not as the MTA-STS policy says')
-    options.onPolicyFault(fault)
+  private report (fault: PolicyFault): void {
+    this.options.log.warn(fault, 'the host breaks the MTA-STS policy of the domain')
+    this.options.onPolicyFault(fault)
   }
 }
 
-/** What was tried so far. */
+/** What was tried so far for one mail. */
 class Tries {
   private addresses = 0
   private sessions = 0
-  private told: HostTrouble | null = null
+  private worst: HostFailure | null = null
 
-  failed (trouble: HostTrouble): void {
-    // A host's own words tell more than that another is away.
-    if (this.told === null || this.told.reply === null) this.told = trouble
+  failed (failure: HostFailure): void {
+    // A host's own words say more than that another is down.
+    if (this.worst === null || this.worst.reply === null) this.worst = failure
   }
 
-  /** One more has failed; whether that is enough. */
-  over (trouble: HostTrouble): boolean {
-    this.failed(trouble)
+  /** One more address has failed; whether that is enough. */
+  isOver (failure: HostFailure): boolean {
+    this.failed(failure)
     this.addresses++
-    if (trouble.reply !== null || trouble.stage !== 'connect') this.sessions++
+    if (failure.reply !== null || failure.stage !== 'connect') this.sessions++
     return this.addresses >= ADDRESSES_MAX || this.sessions >= SESSIONS_MAX
   }
 
-  unhealthyReason (): HostTrouble {
-    return this.told ?? new HostTrouble('there is no MX host', 'connect', null)
+  failure (): HostFailure {
+    return this.worst ?? new HostFailure('there is no MX host', 'connect', null)
   }
 }
 
-function policyTrouble ({ domain }: MxWay, host: string): HostTrouble {
-  return new HostTrouble(`the MTA-STS policy of ${domain} does not name ${host}`, 'connect', null, {
-    host,
-    class: 'failedstarttls'
-  })
-}
-
-/** Names by preference, by chance among equals. Source: RFC 5321 5.1. */
-function inTurn (hosts: readonly MxRecord[], random: () => number): string[] {
+/** Names by preference, in random order among equals. Source: RFC 5321 5.1. */
+function byPreference (hosts: readonly MxRecord[], random: () => number): string[] {
   return hosts
     .map(host => ({ ...host, chance: random() }))
     .sort((one, other) => one.preference - other.preference || one.chance - other.chance)

@@ -1,25 +1,25 @@
-import type { Shape } from './shaping.ts'
+import type { TrafficShape } from './shaping.ts'
 
-/** Connections that a site begins with when nobody knows yet what it bears. */
+/** Connections that a site begins with while its limits are unknown. */
 const LIMIT_FIRST = 2
 /** Transactions per connection of the limit that make a window. */
 const WINDOW = 5
-/** Sent to slowly for so long, then twice as fast with every step until it is the usual pace again. */
+/** How long a site is slowed down; then the rate doubles with every step until it is the usual one. */
 const SLOW_MS = 90 * 60_000
 const SLOW_STEP_MS = 10 * 60_000
-/** Rates are kept over such spans: within one, mail may come in a burst. */
+/** Rates hold over these spans: within one, mail may come in a burst. */
 const MESSAGES_BURST_MS = 1000
 const CONNECTIONS_BURST_MS = 60_000
-/** Places so near are given out at the pace of late, one by one: schedules fire no finer than that, so that all of one
- *  second come together. */
+/** Reservations this near follow the recent pace, one by one: schedules fire by the second, so all of one second come
+ *  together. */
 const NEAR_MS = 1000
-/** A booked place is at most so far away: then the site has a new look. */
-const BOOK_MS_MAX = 15 * 60_000
+/** A reservation is at most this far away: by then the site may have changed. */
+const RESERVE_MS_MAX = 15 * 60_000
 
 /** How fast one site is sent to: connections at once, new ones a minute, mails a second. Grows with what goes well,
  *  shrinks with what does not. Times are `nowMs` of one clock. */
 export class Pace {
-  private readonly shape: Shape
+  private readonly shape: TrafficShape
   private readonly adaptive: boolean
   private limit: number
   private successes = 0
@@ -28,12 +28,12 @@ export class Pace {
   private connectionMs = 0
   private slowSinceMs: number | null = null
   private nearMs = 0
-  private bookedMs = 0
-  /** What a transaction takes, on average of late; null = none is known yet. */
+  private reservedMs = 0
+  /** The recent average of a transaction's duration; null = unknown. */
   private tookMs: number | null = null
 
   /** `adaptive` = it begins with few connections; else all that the shape allows are there from the start, and stay. */
-  constructor (shape: Shape, adaptive: boolean) {
+  constructor (shape: TrafficShape, adaptive: boolean) {
     this.shape = shape
     this.adaptive = adaptive
     this.limit = adaptive ? Math.min(LIMIT_FIRST, shape.connections) : shape.connections
@@ -62,8 +62,8 @@ export class Pace {
     this.connectionMs = Math.max(this.connectionMs, nowMs) + this.connectionGapMs()
   }
 
-  /** A transaction came to its end, however the server liked the mail. `full` = all connections that may be were open:
-   *  only then does it show that the site would bear more. */
+  /** A transaction ended with a reply, whichever. `full` = all allowed connections were open: only then does it show
+   *  that the site would bear more. */
   succeeded (nowMs: number, tookMs: number, full: boolean): void {
     this.tookMs = this.tookMs === null ? tookMs : this.tookMs + (tookMs - this.tookMs) / 10
     if (!full || !this.adaptive || this.limit >= this.shape.connections || this.isHeldDown(nowMs)) return
@@ -78,7 +78,7 @@ export class Pace {
     if (this.adaptive) this.limit = Math.max(1, Math.floor(this.limit / 2))
   }
 
-  /** Our reputation is the matter: one connection, one mail a minute. Said again, it begins again. */
+  /** The site complains about our reputation: one connection, one mail a minute. Every complaint starts this again. */
   slowDown (nowMs: number): void {
     if (!this.adaptive) return
     this.slowSinceMs = nowMs
@@ -86,20 +86,20 @@ export class Pace {
     this.messageMs = nowMs + this.messageGapMs(nowMs)
   }
 
-  /** A place for one more who found no room: in how many ms to come back. Those who book are spread at the pace of
-   *  late. */
-  book (nowMs: number, random: () => number): number {
+  /** Reserves a time for one more mail that found no capacity: in how many ms it comes back. Reservations are spread at
+   *  the recent pace. */
+  reserve (nowMs: number, random: () => number): number {
     const [tookMs, leastMs] = [this.tookMs ?? 0, this.messageGapMs(nowMs)]
     const nearMs = Math.max(this.nearMs, nowMs) + Math.max(tookMs / this.limit, leastMs)
     if (nearMs - nowMs <= NEAR_MS) {
       this.nearMs = nearMs
       return nearMs - nowMs
     }
-    // As if it bore all that it may: places for less would keep it from ever showing that it does.
-    this.bookedMs = Math.max(this.bookedMs, nowMs + NEAR_MS) + Math.max(tookMs / this.shape.connections, leastMs)
-    if (this.bookedMs - nowMs < BOOK_MS_MAX) return this.bookedMs - nowMs
-    this.bookedMs = nowMs + BOOK_MS_MAX
-    return BOOK_MS_MAX * (1 + random()) / 2
+    // At the full limit: fewer reservations would keep the site from ever showing that it bears more.
+    this.reservedMs = Math.max(this.reservedMs, nowMs + NEAR_MS) + Math.max(tookMs / this.shape.connections, leastMs)
+    if (this.reservedMs - nowMs < RESERVE_MS_MAX) return this.reservedMs - nowMs
+    this.reservedMs = nowMs + RESERVE_MS_MAX
+    return RESERVE_MS_MAX * (1 + random()) / 2
   }
 
   private isHeldDown (nowMs: number): boolean {

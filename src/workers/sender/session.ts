@@ -1,9 +1,10 @@
 import { isIP } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import SMTPConnection from 'nodemailer/lib/smtp-connection'
-import type { SmtpReply, SmtpStage, Transaction } from '#streams/email/decide.ts'
+import type { Transaction } from '#streams/email/decide.ts'
 import { asError, deadline } from '#src/base/errors.ts'
 import { parseReply, printable } from '#src/feedback/reply.ts'
+import { HostFailure } from './errors.ts'
 import type { Target } from './target.ts'
 
 /** How long we wait, in ms. Source: RFC 5321 4.5.3.2. */
@@ -16,8 +17,8 @@ export interface SmtpTimeouts {
   bodyMs: number
   /** The reply to the final dot. Never shorter: the server may have the message long before it says so. */
   dotMs: number
-  /** Greeting, EHLO and the reply to MAIL, each, of a site that nobody knows yet. */
-  strangerMs: number
+  /** Greeting, EHLO and the reply to MAIL, each, of an unproven site. */
+  unprovenMs: number
 }
 
 export const SMTP_TIMEOUTS: SmtpTimeouts = {
@@ -26,55 +27,18 @@ export const SMTP_TIMEOUTS: SmtpTimeouts = {
   commandMs: 300_000,
   bodyMs: 900_000,
   dotMs: 600_000,
-  strangerMs: 30_000
+  unprovenMs: 30_000
 }
 
-/** For opening a session at a site that has never answered a mail: whoever only holds connections holds them for less.
+/** For a site that has never answered a mail: a server that only holds connections holds them for less.
  */
-export function forStranger (timeouts: SmtpTimeouts): SmtpTimeouts {
-  const { greetingMs, commandMs, strangerMs } = timeouts
-  return { ...timeouts, greetingMs: Math.min(greetingMs, strangerMs), commandMs: Math.min(commandMs, strangerMs) }
-}
-
-/** What is known of trouble with a server, beside its words. */
-interface Circumstances {
-  /** The server's name, where it is one of several. */
-  host?: string | null
-  /** TLS was begun and did not come about. */
-  inTls?: boolean
-  /** The server gives no TLS, which is required. */
-  noTls?: boolean
-  /** Why, in one word, when the server said nothing. */
-  class?: string
-}
-
-/** The server cannot be reached, or wants nothing from us: no message is to blame. */
-export class HostTrouble extends Error {
-  override name = 'HostTrouble'
-  readonly stage: SmtpStage
-  readonly reply: SmtpReply | null
-  readonly host: string | null
-  readonly inTls: boolean
-  readonly noTls: boolean
-  readonly class: string
-  constructor (
-    message: string,
-    stage: SmtpStage,
-    reply: SmtpReply | null,
-    { host = null, inTls = false, noTls = false, class: why = 'networkerror' }: Circumstances = {}
-  ) {
-    super(message)
-    this.stage = stage
-    this.reply = reply
-    this.host = host
-    this.inTls = inTls
-    this.noTls = noTls
-    this.class = why
-  }
+export function forUnproven (timeouts: SmtpTimeouts): SmtpTimeouts {
+  const { greetingMs, commandMs, unprovenMs } = timeouts
+  return { ...timeouts, greetingMs: Math.min(greetingMs, unprovenMs), commandMs: Math.min(commandMs, unprovenMs) }
 }
 
 /** One SMTP connection, ready for MAIL. */
-export interface Session {
+export interface SmtpSession {
   connection: SMTPConnection
   host: string
   tls: Transaction['tls']
@@ -92,16 +56,16 @@ export interface Session {
   mailMs: number
 }
 
-/** Connects, says EHLO, turns on TLS and logs in, as the target asks; throws HostTrouble. `hostname` is our name in
+/** Connects, says EHLO, turns on TLS and logs in, as the target asks; throws HostFailure. `hostname` is our name in
  *  EHLO. */
-export async function openSession (target: Target, hostname: string, timeouts: SmtpTimeouts): Promise<Session> {
+export async function openSession (target: Target, hostname: string, timeouts: SmtpTimeouts): Promise<SmtpSession> {
   const connection = new SMTPConnection({
     host: target.address ?? target.host,
     servername: isIP(target.host) === 0 ? target.host : undefined,
     port: target.port,
     secure: target.secure,
     ignoreTLS: target.tls === 'off',
-    // A no to STARTTLS is no reason to go away, for a stranger.
+    // A refused STARTTLS does not end a session with an MX host.
     opportunisticTLS: target.tls === 'opportunistic' && target.address !== null,
     requireTLS: !target.secure && (target.tls === 'required' || target.tls === 'unverified'),
     tls: { rejectUnauthorized: target.verify, minVersion: 'TLSv1.2', ca: target.ca },
@@ -111,11 +75,11 @@ export async function openSession (target: Target, hostname: string, timeouts: S
     greetingTimeout: timeouts.greetingMs,
     dnsTimeout: timeouts.connectMs,
     socketTimeout: timeouts.dotMs + 60_000,
-    // Whatever is closed is dropped at once: a half-closed line could still carry bytes.
+    // A close is immediate: a half-closed connection could still carry bytes.
     socketCloseTimeout: 0,
     maxResponseSize: 64 * 1024
   })
-  // It emits errors at any time, also between two messages; whoever waits hears of them by other ways.
+  // It emits errors at any time, also between two messages; callers get them by other ways.
   connection.on('error', () => {})
   try {
     await deadline(
@@ -126,7 +90,7 @@ export async function openSession (target: Target, hostname: string, timeouts: S
     if (target.auth !== null) await deadline(login(connection, target.auth), timeouts.commandMs, 'timeout')
   } catch (error) {
     connection.close()
-    throw asTrouble(error, connection, target)
+    throw asHostFailure(error, connection, target)
   }
   const smtpUtf8 = extensionsOf(connection).includes('SMTPUTF8')
   const session = {
@@ -172,26 +136,26 @@ function login (connection: SMTPConnection, auth: { user: string, pass: string }
   })
 }
 
-function asTrouble (thrown: unknown, connection: SMTPConnection, { host }: Target): HostTrouble {
+function asHostFailure (thrown: unknown, connection: SMTPConnection, { host }: Target): HostFailure {
   const error = asError(thrown) as Error & { response?: string, command?: string }
   const { lastServerResponse } = connection
   const greeted = lastServerResponse !== false && !(error.command === 'CONN' && error.response !== undefined)
   if (error.command === 'STARTTLS' && error.response !== undefined) {
-    return new HostTrouble(printable(`the server gives no TLS, which is required: ${error.response}`), 'ehlo', null, {
+    return new HostFailure(printable(`the server gives no TLS, which is required: ${error.response}`), 'ehlo', null, {
       host,
       noTls: true,
       class: 'failedstarttls'
     })
   }
   const inTls = connection.upgrading === true
-  return new HostTrouble(printable(error.message), greeted ? 'ehlo' : 'connect', parseReply(error.response ?? ''), {
+  return new HostFailure(printable(error.message), greeted ? 'ehlo' : 'connect', parseReply(error.response ?? ''), {
     host,
     inTls,
     class: inTls ? 'failedstarttls' : 'networkerror'
   })
 }
 
-function tlsOf (connection: SMTPConnection): Session['tls'] {
+function tlsOf (connection: SMTPConnection): SmtpSession['tls'] {
   const socket = connection._socket
   if (!(socket instanceof TLSSocket)) return null
   return {
@@ -208,7 +172,7 @@ function extensionsOf (connection: SMTPConnection): string[] {
 
 /** After a refused transaction: RSET, so that the next MAIL is not nested in it. False when the connection is no longer
  *  good. */
-export async function resetSession (session: Session, timeouts: SmtpTimeouts): Promise<boolean> {
+export async function resetSession (session: SmtpSession, timeouts: SmtpTimeouts): Promise<boolean> {
   const { connection } = session
   let onEnd = () => {}
   const reset = new Promise<boolean>(resolve => {
@@ -221,16 +185,16 @@ export async function resetSession (session: Session, timeouts: SmtpTimeouts): P
   return done && session.usable
 }
 
-/** Closes at once: what is half said stays unsaid. */
-export function closeSession (session: Session): void {
+/** Closes at once, without QUIT. */
+export function closeSession (session: SmtpSession): void {
   session.usable = false
   session.connection.close()
 }
 
 const QUIT_MS = 1000
 
-/** Says QUIT before it closes, for the peer's peace of mind. Nobody waits for it. */
-export function quitSession (session: Session): void {
+/** Says QUIT before it closes; callers do not wait. */
+export function quitSession (session: SmtpSession): void {
   session.usable = false
   session.connection.quit()
   setTimeout(() => session.connection.close(), QUIT_MS).unref()

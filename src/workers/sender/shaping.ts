@@ -1,8 +1,7 @@
 import type { SmtpReply, SmtpStage } from '#streams/email/decide.ts'
 
-/** How much one site takes of us, and what its words mean for the pace. Figures per site, however many domains live
- *  there. */
-export interface Shape {
+/** How much mail one site takes from us. Figures per site, however many domains it serves. */
+export interface TrafficShape {
   /** Connections at once, at most. */
   connections: number
   /** Mails over one connection. */
@@ -14,9 +13,9 @@ export interface Shape {
   messagesPerSecond: number
   /** No mail without TLS, whatever its certificate. */
   tlsRequired: boolean
-  /** Replies after which the whole site is left alone. */
+  /** Replies after which the whole site is suspended. */
   suspensions: ReadonlyArray<{ says: RegExp, ms: number }>
-  /** Domains of many owners live there, and some choose the words of its replies. */
+  /** It serves domains of many owners, some of whom write its replies. */
   shared: boolean
 }
 
@@ -26,14 +25,14 @@ interface Provider {
   name: string
   suffixes: readonly string[]
   apart?: true
-  shape: Partial<Shape>
+  shape: Partial<TrafficShape>
 }
 
 const MINUTE_MS = 60_000
 
 /** Source: the shaping that KumoMTA ships as its community's experience; 60 s of rest are what Postfix keeps a
  *  connection for. */
-const USUAL: Shape = {
+const USUAL: TrafficShape = {
   connections: 10,
   messages: 100,
   idleMs: 60_000,
@@ -44,7 +43,7 @@ const USUAL: Shape = {
   shared: false
 }
 
-/** Yahoo's words for "your mail draws complaints" and "your address sends too much": they are said for hours. */
+/** Yahoo's words for "your mail draws complaints" and "your address sends too much": they hold for hours. */
 const YAHOO_SUSPENSIONS = [{ says: /\[TS{1,2}04\]/i, ms: 120 * MINUTE_MS }]
 
 /** The great receivers. Source as above. */
@@ -90,8 +89,8 @@ const PROVIDERS: readonly Provider[] = [
 ]
 
 /** A site's name and what it takes, by the names of a domain's MX hosts, the preferred first. A provider counts only
- *  when all of them are its own: who puts a filter before it is a site of his own. Pure. */
-export function siteOf (hosts: readonly string[]): { name: string, shape: Shape } {
+ *  when all of them are its own: a domain with a filter before it is a site of its own. Pure. */
+export function siteOf (hosts: readonly string[]): { name: string, shape: TrafficShape } {
   const provider = PROVIDERS.find(({ suffixes }) =>
     hosts.every(host => suffixes.some(suffix => `.${host}`.endsWith(suffix)))
   )
@@ -106,7 +105,7 @@ export function setOf (hosts: readonly string[]): string {
   return hosts.toSorted().join(' ')
 }
 
-/** What receivers say when it is our reputation that they hold back, and not this mail. */
+/** What receivers say when they hold back our mail for our reputation. */
 const REPUTATION = [
   /temporarily deferred/i,
   /rate[- ]limited due to (?:the )?(?:ip|sender|domain) reputation/i,
@@ -114,13 +113,17 @@ const REPUTATION = [
   /server busy\b.{0,80}\bfrom\b/is
 ]
 
-/** To be left alone for so long · to be sent to slowly · the same, once another domain's replies say so too · nothing.
+/** Suspend the site · slow it down · the same, once another domain's replies say so too · nothing.
  */
 export type Demand = { suspendMs: number } | 'slow' | 'hearsay' | null
 
-/** What a reply asks of the whole site. Words after RCPT may be those of one mailbox's owner: a no for good there is
- *  about this mail, whatever it says, and at a shared site one domain's alone slow nobody else's mail. Pure. */
-export function demandOf (shape: Shape, { code, text }: Pick<SmtpReply, 'code' | 'text'>, stage: SmtpStage): Demand {
+/** What a reply demands for the whole site. Words after RCPT may be those of one mailbox's owner: a final refusal there
+ *  is about this mail, whatever it says, and at a shared site one domain's words alone slow no other mail. Pure. */
+export function demandOf (
+  shape: TrafficShape,
+  { code, text }: Pick<SmtpReply, 'code' | 'text'>,
+  stage: SmtpStage
+): Demand {
   const early = stage !== 'rcpt' && stage !== 'data'
   const passing = code >= 400 && code < 500
   const suspension = passing ? shape.suspensions.find(({ says }) => says.test(text)) : undefined
@@ -130,7 +133,7 @@ export function demandOf (shape: Shape, { code, text }: Pick<SmtpReply, 'code' |
   return early || !shape.shared ? 'slow' : 'hearsay'
 }
 
-/** A relay is the operator's own: he has said how many connections it takes. */
-export function relayShape (connections: number): Shape {
+/** A relay is the operator's own, with the number of connections that he has set. */
+export function relayShape (connections: number): TrafficShape {
   return { ...USUAL, connections, idleMs: 30_000, connectionsPerMinute: Infinity, messagesPerSecond: Infinity }
 }

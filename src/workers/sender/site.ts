@@ -1,80 +1,88 @@
-import type { HostTrouble, Session } from './session.ts'
+import { backoffMs } from '#src/base/backoff.ts'
 import { Memory } from '#src/base/memory.ts'
+import { type HostFailure, Suspended } from './errors.ts'
 import { Pace } from './pace.ts'
-import type { Shape } from './shaping.ts'
+import type { SmtpSession } from './session.ts'
+import type { TrafficShape } from './shaping.ts'
 import type { Relay } from './target.ts'
 
-/** Where a mail goes: a site, and what this mail asks of its sessions. Mails of many domains go to one site. */
-export interface Place {
+/** Where a mail goes next: a site, and what this mail requires of its sessions. Mails of many domains go to one site.
+ */
+export interface NextHop {
   via: 'relay' | 'mx'
   /** Names the site. */
   site: string | Relay
-  shape: Shape
+  shape: TrafficShape
   /** Names what fails together: within a great provider's site, the hosts of one domain may be down alone. */
   hosts: string
-  /** Whose mail it is; '' = that makes no difference. */
+  /** The recipient's domain; '' = it makes no difference. */
   domain: string
   /** Whether the mail may go over this session. */
-  takes(session: Session): boolean
-  /** Opens a session it may go over; throws HostTrouble, or what `dial` throws. */
-  open(dial: Dial): Promise<Session>
+  accepts(session: SmtpSession): boolean
+  /** Opens a session that the mail may go over; throws HostFailure, or what `dial` throws. */
+  open(dial: Dial): Promise<SmtpSession>
 }
 
 /** How a session is opened. */
 export interface Dial {
-  /** Nothing is known of the site yet: its first words may not take as long as others'. */
-  stranger: boolean
-  /** To be told of each address before it is dialled. Throws Crowded when too many strangers are spoken to there
-   *  already. */
+  /** The site has never answered a mail: its greeting gets less time than others'. */
+  unproven: boolean
+  /** Called before each connection to an address. Throws RetryLater when too many unproven sites share the address. */
   at(address: string): void
 }
 
-/** Trouble with hosts, since when, and until when they are left alone. */
-export interface Health {
-  trouble: HostTrouble
+/** Hosts that failed: since when, and until when nothing is sent to them. */
+export interface Suspension {
+  failure: HostFailure
   sinceMs: number
   failures: number
   untilMs: number
-  /** One session looks whether it is over. */
+  /** One session tests whether the hosts are back. */
   probing: boolean
 }
 
+/** A mail that waits for a session. */
 export interface Waiter {
-  place: Place
-  go: (session: Session) => void
-  fail: (error: Error) => void
+  hop: NextHop
+  resolve: (session: SmtpSession) => void
+  reject: (error: Error) => void
 }
 
-/** Of a great site's many hosts, so many in trouble are remembered. */
-const HEALTH_MAX = 1000
-/** Of a shared site's many domains, so many are remembered that spoke of our reputation, for so long. */
+const SUSPEND_FIRST_MS = 5000
+const SUSPEND_MAX_MS = { relay: 60_000, mx: 300_000 }
+/** The bound on suspensions at one site: a great provider has many hosts. */
+const SUSPENSIONS_MAX = 1000
+/** Replies about our reputation at a shared site: the bound on domains remembered, and for how long. */
 const HEARSAY_MAX = 100
 const HEARSAY_MS = 15 * 60_000
-/** A server that is only slow would never be proven: after so many tries it has all the time there is. */
-const TRIES_IN_HASTE = 3
+/** A server that is only slow would never become proven: after this many tries it gets the usual timeouts. */
+const UNPROVEN_TRIES_MAX = 3
+
+/** The key of a suspension that holds for all hosts of a site. */
+export const WHOLE = ''
 
 /** One site, as this process knows it. */
 export class Site {
-  readonly via: Place['via']
-  readonly shape: Shape
+  readonly via: NextHop['via']
+  readonly shape: TrafficShape
   readonly pace: Pace
-  /** By the hosts' name; WHOLE = all of them. */
-  readonly health = new Memory<Health>(HEALTH_MAX)
   waiting: Waiter[] = []
-  readonly idle = new Set<Session>()
-  /** Connections, those being made too. */
+  readonly idle = new Set<SmtpSession>()
+  /** Connections, those being opened included. */
   open = 0
-  /** What failed so far, to tell what went well meanwhile. */
+  /** Failures so far: a transaction that ends with the same number saw none meanwhile. */
   failures = 0
   /** It has answered a mail: it is no trap that only holds connections. */
   proven: boolean
-  /** Tries that came to nothing before it was proven. */
+  /** Tries that failed before it was proven. */
   tries = 0
-  private readonly hearsay = new Memory<number>(HEARSAY_MAX)
   /** Set while the rate alone holds mail back. */
   timer: NodeJS.Timeout | undefined
+  /** By the hosts' name, or WHOLE. */
+  private readonly suspensions = new Memory<Suspension>(SUSPENSIONS_MAX)
+  private readonly hearsay = new Memory<number>(HEARSAY_MAX)
 
-  constructor ({ via, shape }: Place) {
+  constructor ({ via, shape }: NextHop) {
     this.via = via
     this.shape = shape
     this.proven = via === 'relay'
@@ -82,19 +90,72 @@ export class Site {
   }
 
   /** What keeps mail from going there now, or null. */
-  sickness ({ hosts }: Place, nowMs: number): Health | null {
+  suspensionOf ({ hosts }: NextHop, nowMs: number): Suspension | null {
     for (const name of [WHOLE, hosts]) {
-      const health = this.health.get(name)
-      if (health !== undefined && isSuspended(health, nowMs)) return health
+      const suspension = this.suspensions.get(name)
+      if (suspension !== undefined && isActive(suspension, nowMs)) return suspension
     }
     return null
   }
 
-  isStranger (): boolean {
-    return !this.proven && this.tries < TRIES_IN_HASTE
+  /** Marks the hosts, if they are suspended, as being tested by one session. */
+  probe ({ hosts }: NextHop): Suspension | undefined {
+    const suspension = this.suspensions.get(hosts)
+    if (suspension !== undefined) suspension.probing = true
+    return suspension
   }
 
-  /** Notes what one domain's replies say; whether another's have said it of late. */
+  connected ({ hosts }: NextHop): void {
+    this.suspensions.delete(hosts)
+  }
+
+  /** A transaction went through: suspensions that have run out are over. A new one stays. */
+  recovered ({ hosts }: NextHop, nowMs: number): void {
+    for (const name of [WHOLE, hosts]) {
+      const suspension = this.suspensions.get(name)
+      if (suspension !== undefined && !isActive(suspension, nowMs)) this.suspensions.delete(name)
+    }
+  }
+
+  /** Suspends the hosts. Many sessions fail together, and the first counts for all: null = they are suspended already.
+   */
+  failed (hop: NextHop, failure: HostFailure, nowMs: number): Suspension | null {
+    const before = this.suspensions.get(hop.hosts)
+    if (before !== undefined && nowMs < before.untilMs && !before.probing) return null
+    this.failures++
+    // One domain's hosts that are down, or break its policy, say nothing about the others of a great site.
+    if (hop.hosts === hop.site || failure.reply !== null) this.pace.failed()
+    const failures = (before?.failures ?? 0) + 1
+    const untilMs = nowMs + backoffMs(failures, SUSPEND_FIRST_MS, SUSPEND_MAX_MS[this.via])
+    const suspension = { failure, sinceMs: before?.sinceMs ?? nowMs, failures, untilMs, probing: false }
+    this.suspensions.set(hop.hosts, suspension)
+    return suspension
+  }
+
+  /** Suspends all hosts for `forMs`, as a reply demanded. */
+  suspend (failure: HostFailure, nowMs: number, forMs: number): Suspension {
+    this.failures++
+    this.pace.failed()
+    const suspension = { failure, sinceMs: nowMs, failures: 1, untilMs: nowMs + forMs, probing: false }
+    this.suspensions.set(WHOLE, suspension)
+    return suspension
+  }
+
+  slowDown (nowMs: number): void {
+    this.failures++
+    this.pace.slowDown(nowMs)
+  }
+
+  /** The error for a mail to hosts that have just failed. */
+  suspendedError ({ hosts }: NextHop): Suspended {
+    return errorOf(this.suspensions.get(hosts)!)
+  }
+
+  isInHaste (): boolean {
+    return !this.proven && this.tries < UNPROVEN_TRIES_MAX
+  }
+
+  /** Notes what one domain's replies say; true when another domain's said the same lately. */
   confirms (domain: string, nowMs: number): boolean {
     this.hearsay.set(domain, nowMs)
     return this.hearsay.some((saidMs, other) => other !== domain && nowMs - saidMs < HEARSAY_MS)
@@ -104,14 +165,13 @@ export class Site {
     return this.open >= this.pace.connections()
   }
 
-  /** Nothing is going on. */
-  rests (): boolean {
+  isUnused (): boolean {
     return this.open === 0 && this.waiting.length === 0
   }
 
-  /** The first in line who may use this session, taken from the line. */
-  takeWaiterFor (session: Session): Waiter | null {
-    const index = this.waiting.findIndex(({ place }) => place.takes(session))
+  /** Takes the first waiter who may use this session. */
+  takeWaiterFor (session: SmtpSession): Waiter | null {
+    const index = this.waiting.findIndex(({ hop }) => hop.accepts(session))
     return index === -1 ? null : this.takeWaiter(index)
   }
 
@@ -119,23 +179,27 @@ export class Site {
     return index === 0 ? this.waiting.shift()! : this.waiting.splice(index, 1)[0]!
   }
 
-  /** Takes those from the line who wait for these hosts. */
+  /** Takes all who wait for these hosts. */
   takeWaitersFor (hosts: string): Waiter[] {
-    const leaves = ({ place }: Waiter) => hosts === WHOLE || place.hosts === hosts
+    const leaves = ({ hop }: Waiter) => hosts === WHOLE || hop.hosts === hosts
     const leaving = this.waiting.filter(leaves)
     this.waiting = this.waiting.filter(waiter => !leaves(waiter))
     return leaving
   }
 
-  idleFor (place: Place): Session | null {
-    for (const session of this.idle) if (place.takes(session)) return session
+  idleFor (hop: NextHop): SmtpSession | null {
+    for (const session of this.idle) if (hop.accepts(session)) return session
     return null
   }
 }
 
-/** The name under which a site's health as a whole is kept. */
-export const WHOLE = ''
-
-export function isSuspended ({ probing, untilMs }: Health, nowMs: number): boolean {
+function isActive ({ probing, untilMs }: Suspension, nowMs: number): boolean {
   return probing || nowMs < untilMs
+}
+
+const RETRY_MS_MIN = 250
+
+export function errorOf ({ failure, untilMs, sinceMs }: Suspension): Suspended {
+  const nowMs = Date.now()
+  return new Suspended(failure, Math.max(RETRY_MS_MIN, untilMs - nowMs), nowMs - sinceMs)
 }

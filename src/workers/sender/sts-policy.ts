@@ -1,4 +1,4 @@
-/** What a domain asks of those who bring it mail. Source: RFC 8461 3.2. */
+/** What a domain requires of senders. Source: RFC 8461 3.2. */
 export interface StsPolicy {
   mode: 'enforce' | 'testing' | 'none'
   /** Names of its MX hosts, lower case; `*.` stands for one label. */
@@ -20,8 +20,8 @@ export function policyId (records: readonly string[]): string | null {
 }
 
 /** Reads a policy file; null when it is none, or longer in lines or in one line than any policy has reason to be. Of
- *  keys that may stand once the first counts, unknown ones do not. Pure, in time that grows as the text does: strangers
- *  write it. */
+ *  keys that may stand once the first counts, unknown ones do not. Pure, in linear time: anybody may have written the
+ *  text. */
 export function parsePolicy (text: string): StsPolicy | null {
   const lines = text.split('\n', LINES_MAX + 1)
   if (lines.length > LINES_MAX || lines.some(line => line.length > LINE_LENGTH_MAX)) return null
@@ -35,7 +35,7 @@ export function parsePolicy (text: string): StsPolicy | null {
   return { mode, mx, maxAgeS: Math.min(Number(maxAge), MAX_AGE_S_MAX) }
 }
 
-/** A line without a colon has no key that anybody asks for. */
+/** A line without a colon has no known key. */
 function fieldOf (line: string): { key: string, value: string } {
   const colon = line.indexOf(':')
   return { key: line.slice(0, Math.max(0, colon)).trim(), value: line.slice(colon + 1).trim() }

@@ -7,7 +7,7 @@ type TlsMode = typeof TLS_MODES[number]
 
 /** A server to hand mail to. */
 export interface Target {
-  /** Its name: certificates are checked against it, facts tell it. */
+  /** Its name, in certificates and facts. */
   host: string
   /** Where to connect; null = wherever the name leads. */
   address: string | null
@@ -47,8 +47,8 @@ export function parseTarget (url: string): Relay {
     secure,
     tls,
     // Any encryption is better than none when nothing else is at stake. A password goes to none but the named host, and
-    // in plain only when the URL says `off`, or `opportunistic` (then whoever is on the line can strip the offer of
-    // TLS).
+    // in plaintext only when the URL says `off`, or `opportunistic` (then an attacker on the line can strip the offer
+    // of TLS).
     verify: tls === 'required' || (tls === 'opportunistic' && auth !== null),
     ca: undefined,
     auth

@@ -14,41 +14,41 @@ import { idTimeMs } from '#src/base/id.ts'
 import type { Log } from '#src/base/log.ts'
 import { Memory } from '#src/base/memory.ts'
 import type { Vault } from '#src/base/secret.ts'
-import type { Bodies } from './bodies.ts'
-import type { Health } from './health.ts'
-import type { Ran } from './endpoint-queue.ts'
-import type { Answer, Poster } from './post.ts'
+import type { BodyCache } from './body-cache.ts'
+import type { EndpointHealth } from './endpoint-health.ts'
+import type { JobOutcome } from './endpoint-queue.ts'
+import type { Poster, PostResult } from './post.ts'
 import { signatureHeaders, signingKeys, type SigningKeys } from './sign.ts'
 
-export interface AttemptOptions {
+export interface RequesterOptions {
   appenders: Appenders
   directory: LiveDirectory
   vault: Vault
-  bodies: Bodies
+  bodies: BodyCache
   poster: Poster
-  health: Health
+  health: EndpointHealth
   log: Log
   random: () => number
   gapsS: readonly number[]
   onAttempt?: OnAttempt
 }
 
-/** Told of each request, for metrics. */
+/** Called for each request, for metrics. */
 export type OnAttempt = (
   attempt: { result: DeliveryAttempted['data']['result'], status: number | null, durationMs: number }
 ) => void
 
-/** One try, as the lane wants it. `record` makes it durable: the lane need not wait for it. */
-export interface Try extends Ran {
-  record(): Promise<void>
+/** An attempt, as the endpoint's queue needs it. `record` makes it durable: the queue need not wait for it. */
+export interface AttemptOutcome extends JobOutcome {
+  record(): Promise<unknown>
 }
 
-/** A fact younger than this that cannot be read has not reached every copy of the log yet. */
+/** A fact younger than this that cannot be read has not reached every replica of the log yet. */
 const YOUNG_MS = 60_000
 const DISABLED_MS = 2000
 const SECRETS_MAX = 10_000
 /** In place of a request that could not be signed. */
-const UNSIGNED: Answer = {
+const UNSIGNED: PostResult = {
   status: null,
   error: 'the signing secret cannot be opened: JETPOST_SECRET has changed',
   errorKind: 'unsigned',
@@ -57,117 +57,129 @@ const UNSIGNED: Answer = {
   durationMs: 0
 }
 
-/** What was asked, and what came of it. `url` as it was then: the endpoint's may change meanwhile. */
-interface Asked {
+/** A request and its result. `url` as it was then: the endpoint's may change meanwhile. */
+interface Exchange {
   url: string
   headers: Record<string, string>
-  answer: Answer
+  result: PostResult
   startedMs: number
 }
 
-/** When the delivery was first tried, when this answer came, and when the next attempt is due (null = never), Unix ms.
- */
-interface After {
+/** When the delivery was first tried, when this request ended, and when the next attempt is due (null = never), Unix
+ *  ms. */
+interface AttemptTimes {
   firstMs: number
   nowMs: number
   nextMs: number | null
 }
 
-/** Makes one request to an endpoint. Throws when the event cannot be read now. */
-export function createAttempt (options: AttemptOptions): (pending: Pending, webhook: WebhookEntry) => Promise<Try> {
-  const { appenders, directory, health, log, random, gapsS } = options
-  const opened = new Memory<SigningKeys>(SECRETS_MAX)
+/** Makes the requests to endpoints. */
+export class Requester {
+  private readonly options: RequesterOptions
+  private readonly keys = new Memory<SigningKeys>(SECRETS_MAX)
 
-  async function attempt (pending: Pending, webhook: WebhookEntry): Promise<Try> {
-    // What is tried again is read in the log: memory would go on telling of somebody who is forgotten there.
-    const body = await bodyOf(appenders.bus, pending.attempts === 0 ? options.bodies : NO_BODIES, pending.owed)
-    if ('missing' in body) return untried(pending, body.missing)
-    const asked = await ask(pending, webhook, body)
-    const { status } = asked.answer
-    const fine = isSuccess(status)
-    // What an address says that the endpoint has left since is no more than a failure.
-    const gone = isGone(status) && asked.url === webhook.url
-    const after = afterwards(pending, asked, fine || gone)
-    const record = () => keep(pending, asked, after)
-    if (gone) return await giveUp(pending, webhook, record)
-    if (isTelling(pending, asked.answer)) health.heard(webhook, asked.url, causeOf(pending), fine)
-    return { fine, holdMs: holdMsOf(asked.answer, after), record }
+  constructor (options: RequesterOptions) {
+    this.options = options
   }
 
-  /** The next in the lane must know. Whether the endpoint can be disabled now or not, its answer stands, and is
-   *  recorded before: it is not asked again. */
-  async function giveUp (pending: Pending, webhook: WebhookEntry, record: () => Promise<void>): Promise<Try> {
+  /** One request. Throws when the event cannot be read now. */
+  async attempt (pending: Pending, webhook: WebhookEntry): Promise<AttemptOutcome> {
+    const { appenders, bodies, health } = this.options
+    // A retry reads the log: the cache could still hold a person who was erased since.
+    const body = await bodyOf(appenders.bus, pending.attempts === 0 ? bodies : NO_BODIES, pending.owed)
+    if ('missing' in body) return this.withoutBody(pending, body.missing)
+    const exchange = await this.post(pending, webhook, body)
+    const { status } = exchange.result
+    const success = isSuccess(status)
+    // A 410 of an address that the endpoint has left since is a plain failure.
+    const gone = isGone(status) && exchange.url === webhook.url
+    const times = this.timesOf(pending, exchange, success || gone)
+    const record = () => this.record(pending, exchange, times)
+    if (gone) return await this.disable(pending, webhook, record)
+    if (isSignificant(pending, exchange.result)) health.report(webhook, exchange.url, causeOf(pending), success)
+    return { success, holdMs: holdMsOf(exchange.result, times), record }
+  }
+
+  /** The next job of the queue must know that the endpoint is disabled. The attempt is recorded before: if disabling
+   *  fails, it still is not repeated. */
+  private async disable (
+    pending: Pending,
+    webhook: WebhookEntry,
+    record: () => Promise<void>
+  ): Promise<AttemptOutcome> {
+    const { appenders, directory, log } = this.options
     await record()
-    const said = { account: pending.account, webhook: webhook.id, host: new URL(webhook.url).host }
+    const fields = { account: pending.account, webhook: webhook.id, host: new URL(webhook.url).host }
     try {
       const judged = await judgeWebhook({ appenders, directory }, causeOf(pending), webhook, { gone: true })
       if (judged !== null) await directory.reached(judged.seq, DISABLED_MS)
-      log.warn(said, 'webhook endpoint said 410 and is disabled')
+      log.warn(fields, 'webhook endpoint answers 410 and is disabled')
     } catch (error) {
       log.warn(
-        { err: asError(error), ...said },
-        'webhook endpoint said 410 and could not be disabled: the next event will tell'
+        { err: asError(error), ...fields },
+        'webhook endpoint answers 410 but could not be disabled; its next response retries'
       )
     }
-    return { fine: false, holdMs: 0, record: () => Promise.resolve() }
+    return { success: false, holdMs: 0, record: () => Promise.resolve() }
   }
 
-  /** The members of a batch stay what they are: without one of them that is not forgotten it is not sent at all. */
-  function untried (pending: Pending, missing: Member[]): Try {
+  /** A batch keeps its members: when one is missing, and not because it was erased, the batch is not sent at all. */
+  private withoutBody (pending: Pending, missing: Member[]): AttemptOutcome {
+    const { appenders } = this.options
     const young = missing.find(({ id }) => appenders.clock.nowMs() - (idTimeMs(id) ?? 0) < YOUNG_MS)
     if (young !== undefined) throw new Error(`event ${young.id} cannot be read yet`)
-    return { fine: null, holdMs: 0, record: () => failDelivery(appenders, pending, 'event_gone') }
+    return { success: null, holdMs: 0, record: () => failDelivery(appenders, pending, 'event_gone') }
   }
 
-  async function ask ({ owed }: Pending, webhook: WebhookEntry, body: Uint8Array): Promise<Asked> {
-    const startedMs = appenders.clock.nowMs()
+  private async post ({ owed }: Pending, webhook: WebhookEntry, body: Uint8Array): Promise<Exchange> {
+    const startedMs = this.options.appenders.clock.nowMs()
     const { url } = webhook
     const plain = { 'Content-Type': 'application/json', 'User-Agent': 'Jetpost' }
     const overlap = overlapOf(webhook, startedMs)
-    const keys = keysOf(webhook.id, webhook.sealedSecret)
-    const previous = overlap === null ? null : keysOf(webhook.id, overlap.sealedSecret)
+    const keys = this.keysOf(webhook.id, webhook.sealedSecret)
+    const previous = overlap === null ? null : this.keysOf(webhook.id, overlap.sealedSecret)
     if (keys === null || (overlap !== null && previous === null)) {
-      return { url, headers: plain, answer: UNSIGNED, startedMs }
+      return { url, headers: plain, result: UNSIGNED, startedMs }
     }
     const id = owed.batch ? owed.delivery : owed.events[0]!.id
     const headers = {
       ...plain,
       ...signatureHeaders({ keys, previous, id, timestampS: Math.floor(startedMs / 1000), body })
     }
-    return { url, headers, answer: await options.poster.post(new URL(url), headers, body), startedMs }
+    return { url, headers, result: await this.options.poster.post(new URL(url), headers, body), startedMs }
   }
 
-  /** Opened once and kept: opening costs as much as the signature. Null when it cannot be opened. */
-  function keysOf (id: string, sealedSecret: string): SigningKeys | null {
-    const known = opened.get(sealedSecret)
+  /** Cached: opening a secret costs as much as the signature. Null when it cannot be opened. */
+  private keysOf (id: string, sealedSecret: string): SigningKeys | null {
+    const known = this.keys.get(sealedSecret)
     if (known !== undefined) return known
     try {
-      const keys = signingKeys(options.vault.open(sealedSecret, id))
-      opened.set(sealedSecret, keys)
+      const keys = signingKeys(this.options.vault.open(sealedSecret, id))
+      this.keys.set(sealedSecret, keys)
       return keys
     } catch {
       return null
     }
   }
 
-  /** `over`: nothing follows. */
-  function afterwards (pending: Pending, { answer, startedMs }: Asked, over: boolean): After {
+  /** `last`: no attempt follows. */
+  private timesOf (pending: Pending, { result, startedMs }: Exchange, last: boolean): AttemptTimes {
+    const { random, gapsS } = this.options
     const firstMs = pending.attempts === 0 ? startedMs : Date.parse(pending.firstAttemptAt!)
-    const nowMs = startedMs + answer.durationMs
+    const nowMs = startedMs + result.durationMs
     const retry = {
       attempts: pending.attempts + 1,
       firstMs,
       nowMs,
-      retryAfterMs: retryAfterMs(answer.retryAfter, nowMs),
+      retryAfterMs: retryAfterMs(result.retryAfter, nowMs),
       random,
       gapsS
     }
-    return { firstMs, nowMs, nextMs: over ? null : retryAtMs(retry) }
+    return { firstMs, nowMs, nextMs: last ? null : retryAtMs(retry) }
   }
 
-  /** Records the attempt with what follows. */
-  async function keep (pending: Pending, { url, headers, answer }: Asked, { firstMs, nextMs }: After): Promise<void> {
-    const { status, error, errorKind, response, durationMs } = answer
+  private async record (pending: Pending, exchange: Exchange, { firstMs, nextMs }: AttemptTimes): Promise<void> {
+    const { url, headers, result: { status, error, errorKind, response, durationMs } } = exchange
     const result = isSuccess(status) ? 'delivered' : nextMs === null ? 'failed' : 'retrying'
     const nextAttemptAt = nextMs === null ? null : timestamp(nextMs)
     const outcome = {
@@ -179,33 +191,31 @@ export function createAttempt (options: AttemptOptions): (pending: Pending, webh
       durationMs,
       nextAttemptAt
     } as const
-    await recordAttempt(appenders, pending, {
+    await recordAttempt(this.options.appenders, pending, {
       ...outcome,
       request: { url, headers },
       response,
       firstAttemptAt: timestamp(firstMs)
     })
-    options.onAttempt?.({ result, status, durationMs })
-    log.info({ ...idsOf(pending), host: new URL(url).host, ...outcome }, 'webhook attempt')
+    this.options.onAttempt?.({ result, status, durationMs })
+    this.options.log.info({ ...idsOf(pending), host: new URL(url).host, ...outcome }, 'webhook attempt')
   }
-
-  return attempt
 }
 
-/** Does the answer tell how the endpoint is doing? None was asked for when the request could not be signed; and a first
- *  failure is not enough: the retries may say otherwise, and there may have been no other event for days. */
-function isTelling ({ attempts }: Pending, { status, errorKind }: Answer): boolean {
+/** Does the result count for the endpoint's health? Not when no request was made because it could not be signed. And
+ *  not a first failure: its retries may succeed, and there may have been no other event for days. */
+function isSignificant ({ attempts }: Pending, { status, errorKind }: PostResult): boolean {
   return errorKind !== 'unsigned' && (isSuccess(status) || attempts > 0)
 }
 
-/** As long as the endpoint asks to be left alone, but not beyond this delivery's next attempt: the last of its 24 hours
- *  is made whatever `Retry-After` says. */
-function holdMsOf ({ status, retryAfter }: Answer, { nowMs, nextMs }: After): number {
+/** As long as the endpoint asks not to be called, but not beyond this delivery's next attempt: the last one of its
+ *  24 hours is made whatever `Retry-After` says. */
+function holdMsOf ({ status, retryAfter }: PostResult, { nowMs, nextMs }: AttemptTimes): number {
   const askedMs = status === 429 || status === 503 ? retryAfterMs(retryAfter, nowMs) ?? 0 : 0
   return nextMs === null ? askedMs : Math.min(askedMs, nextMs - nowMs)
 }
 
-/** What every line about a delivery names. */
+/** The ids in every log line about a delivery. */
 export function idsOf ({ owed, account, correlation }: Pending) {
   return {
     delivery: owed.delivery,

@@ -1,214 +1,275 @@
-import { createSpeed } from './speed.ts'
-
-/** How one endpoint is doing, and what waits for it in this process. */
-export interface EndpointQueue {
-  /** Runs `job` when its turn comes. Resolves to how it went, or to why it did not run. */
-  offer(job: EndpointQueueJob, room: Room): Promise<EndpointQueueEnd>
-  /** Unix ms when a place should be free for one more of those that found the lane `full`, at the pace of late. Each
-   *  call books one. */
-  book(background: boolean): number
-  /** Nothing runs, waits or is remembered: it can be forgotten. */
-  idle(): boolean
-  /** Takes nothing more; what waits ends as `released`. */
-  close(): void
-}
-
-/** How many like it (background, or not) may run and wait here now: `share` for any lane, `most` for a quick one. */
-export interface Room {
+/** How many jobs of one class (background or not) may run and wait in one queue now: `share` in any queue, `max` in
+ *  one that drains fast. */
+export interface QueueLimits {
   share: number
-  most: number
+  max: number
 }
 
-export interface EndpointQueueJob {
+export interface EndpointJob {
   /** Jobs with the same key run one after the other, in the order they came. */
-  key: string
-  /** Runs while no other job waits, or in its turn after many others, and on half of the places at most (at least one).
-   */
+  orderingKey: string
+  /** A background job runs while no other job waits, or in its turn after many others, and on half of the endpoint's
+   *  concurrency at most (at least one). */
   background: boolean
   /** Must not throw. */
-  run(): Promise<Ran>
+  run(): Promise<JobOutcome>
 }
 
-/** `fine`: true when the endpoint answered as it should, false when it failed, null when this tells nothing about it.
- *  `holdMs`: for so long it asks to be left alone. */
-export interface Ran {
-  fine: boolean | null
+/** `success`: true when the endpoint answered as it should, false when it failed, null when the job says nothing about
+ *  the endpoint. `holdMs`: how long the endpoint asks not to be called. */
+export interface JobOutcome {
+  success: boolean | null
   holdMs: number
 }
 
-/** `ran`; `full` = enough waits here, come back at a booked time; `failing` = the endpoint fails, come back later;
- *  `released` = this process stops. */
-export type EndpointQueueEnd = 'ran' | 'full' | 'failing' | 'released'
+/** `ran`; `full` = enough jobs wait here, come back at a reserved time; `failing` = the endpoint fails, come back
+ *  later; `closed` = this process stops. */
+export type QueueResult = 'ran' | 'full' | 'failing' | 'closed'
 
 export interface EndpointQueueRules {
-  /** Jobs at once while all is well; may change. */
+  /** Jobs at once while the endpoint works; may change. */
   concurrency(): number
-  /** Failures in a row that make the lane a failing one: from then on one job at a time. */
+  /** Failures in a row after which the endpoint counts as failing: from then on one job at a time. */
   failuresMax: number
-  /** Jobs that may wait for the next probe of a failing lane; the others are deferred. In the background none may. */
+  /** Jobs that may wait for the next probe of a failing endpoint; the others are deferred. Background jobs may not
+   *  wait. */
   probesWaitingMax: number
-  /** Pause after the first failure of a failing lane, doubling with each further one up to the second. */
+  /** Pause after the first failure of a failing endpoint, in ms. It doubles with each further one up to `pauseMsMax`.
+   */
   pauseMs: number
   pauseMsMax: number
-  /** An endpoint that asks to be left alone is not probed for so long at most. */
+  /** A `Retry-After` keeps probes away for so long at most. */
   holdMsMax: number
-  /** A lane that, at its pace of the last second, works off all it has within so many takes more than its share:
-   *  putting off costs more than a request. */
-  briskS: number
-  /** Others that go before one in the background, and for how long it waits here at most: then it is put off as `full`.
-   */
+  /** A queue that, at its throughput of the last second, drains within so many seconds may exceed its share: deferring
+   *  costs more than a request. */
+  drainSMax: number
+  /** Other jobs that go before a waiting background job, and how long that one waits here at most: then it ends as
+   *  `full`. */
   backgroundTurns: number
-  backgroundMsMax: number
-  /** A booked place is at least so far away: schedules fire no finer. */
-  bookMsMin: number
+  backgroundWaitMsMax: number
+  /** A reservation is at least so far ahead: schedules fire no finer. */
+  reserveMsMin: number
   nowMs(): number
 }
 
-const LOOK_MS = 1000
-/** A request takes so long as long as nothing is known; then each says a tenth. */
-const GUESS_MS = 20
-const NEWS = 0.1
+const WATCH_MS = 1000
+/** The first estimate of a request's duration; each request then counts for a tenth. */
+const DURATION_MS = 20
+const DURATION_WEIGHT = 0.1
 
-interface Entry {
-  job: EndpointQueueJob
+interface WaitingJob {
+  job: EndpointJob
   sinceMs: number
-  end: (end: EndpointQueueEnd) => void
+  end: (result: QueueResult) => void
 }
 
-/** Jobs of one kind: those that wait, how many run, until when places are booked. */
-interface Kind {
-  queue: Entry[]
-  running: number
-  bookedMs: number
+/** The jobs of one class: those that wait, how many run, until when places are reserved. */
+class JobClass {
+  readonly waiting: WaitingJob[] = []
+  running = 0
+  reservedMs = 0
+
+  get size (): number {
+    return this.running + this.waiting.length
+  }
 }
 
-/** A lane of its own for each endpoint, so that one which hangs, fails or is slow holds up nobody else: it has its own
- *  places, and what finds none is deferred. While an endpoint fails it is probed, one request at a time with growing
- *  pauses; the first success opens the lane again. */
-export function createEndpointQueue (rules: EndpointQueueRules): EndpointQueue {
-  const live: Kind = { queue: [], running: 0, bookedMs: 0 }
-  const background: Kind = { queue: [], running: 0, bookedMs: 0 }
-  const running = new Set<string>()
-  let failures = 0
-  let nextProbeMs = 0
-  let heldUntilMs = 0
-  let timer: NodeJS.Timeout | null = null
-  let closed = false
-  const speed = createSpeed(rules.nowMs)
-  let watch: NodeJS.Timeout | null = null
-  /** Has it taken more than its share? */
-  let greedy = false
-  /** What a request takes, about. */
-  let durationMs = GUESS_MS
-  /** Of others, since one in the background last ran. */
-  let turns = 0
+/** The jobs of one endpoint in this process. An endpoint that hangs, fails or is slow holds up no other: it has its own
+ *  places, and jobs that find none are deferred. While it fails it is probed, one request at a time with growing
+ *  pauses; the first success opens the queue again. */
+export class EndpointQueue {
+  private readonly rules: EndpointQueueRules
+  private readonly live = new JobClass()
+  private readonly background = new JobClass()
+  private readonly runningKeys = new Set<string>()
+  private readonly throughput: Throughput
+  private failures = 0
+  private nextProbeMs = 0
+  private heldUntilMs = 0
+  private probeTimer: NodeJS.Timeout | null = null
+  private watchTimer: NodeJS.Timeout | null = null
+  private closed = false
+  private exceedsShare = false
+  private durationMs = DURATION_MS
+  /** Other jobs run since a background job last did. */
+  private turns = 0
 
-  const failing = () => failures >= rules.failuresMax
-  const kindOf = (job: Pick<EndpointQueueJob, 'background'>) => job.background ? background : live
-  /** Behind a probe: a replay must not take the place of what is new. */
-  const waitingMax = (kind: Kind) => kind === live ? rules.probesWaitingMax : 0
-  const placesOf = (kind: Kind) => kind === live ? rules.concurrency() : Math.max(1, rules.concurrency() >> 1)
+  constructor (rules: EndpointQueueRules) {
+    this.rules = rules
+    this.throughput = new Throughput(rules.nowMs)
+  }
 
-  function offer (job: EndpointQueueJob, room: Room): Promise<EndpointQueueEnd> {
-    const kind = kindOf(job)
-    if (closed) return Promise.resolve('released')
-    const waiting = kind.running + kind.queue.length
-    if (failing() && waiting >= Math.min(room.share, 1 + waitingMax(kind))) return Promise.resolve('failing')
-    if (waiting >= room.share) {
-      if (kind !== live || waiting >= Math.min(room.most, speed.aSecond() * rules.briskS)) {
-        return Promise.resolve('full')
-      }
-      greedy = true
-    }
-    if (greedy || job.background) watch ??= setTimeout(look, LOOK_MS)
+  /** Runs `job` when its turn comes. Resolves to `ran`, or to why it did not run. */
+  add (job: EndpointJob, limits: QueueLimits): Promise<QueueResult> {
+    const jobClass = this.classOf(job)
+    const refused = this.closed ? 'closed' : this.refusal(jobClass, limits)
+    if (refused !== null) return Promise.resolve(refused)
+    if (this.exceedsShare || job.background) this.watchTimer ??= setTimeout(() => this.giveBack(), WATCH_MS)
     return new Promise(end => {
-      kind.queue.push({ job, sinceMs: rules.nowMs(), end })
-      pump()
+      jobClass.waiting.push({ job, sinceMs: this.rules.nowMs(), end })
+      this.startJobs()
     })
   }
 
-  /** Gives places back that others may need: of a lane that took more than its share because it was quick and stands
-   *  still now, and of what has waited in the background for too long. */
-  function look (): void {
-    const over = greedy && speed.aSecond() === 0 ? live.queue.splice(rules.concurrency()) : []
-    greedy &&= speed.aSecond() > 0 && live.queue.length > 0
-    const old = background.queue.findIndex(({ sinceMs }) => rules.nowMs() - sinceMs < rules.backgroundMsMax)
-    for (const entry of [...over, ...background.queue.splice(0, old === -1 ? Infinity : old)]) entry.end('full')
-    watch = greedy || background.queue.length > 0 ? setTimeout(look, LOOK_MS) : null
+  /** Reserves a place for one more job that found the queue `full`: Unix ms when a place should be free, by the
+   *  duration of the latest requests. */
+  reserve (background: boolean): number {
+    const jobClass = background ? this.background : this.live
+    const fromMs = Math.max(jobClass.reservedMs, this.rules.nowMs() + this.rules.reserveMsMin)
+    jobClass.reservedMs = fromMs + this.durationMs / this.placesOf(jobClass)
+    return Math.round(jobClass.reservedMs)
   }
 
-  function pump (): void {
-    if (turns >= rules.backgroundTurns) start(background, 1)
-    start(live)
-    if (live.queue.length === 0) start(background)
+  /** Nothing runs or waits, and no failure is remembered: the queue can be dropped. */
+  isIdle (): boolean {
+    return this.live.waiting.length + this.background.waiting.length + this.runningKeys.size + this.failures === 0
   }
 
-  function start (kind: Kind, max = Infinity): void {
-    const { queue } = kind
-    for (let i = 0, started = 0; i < queue.length && started < max && mayRun(kind);) {
-      // A key that runs, or waits further ahead, keeps its order.
-      const { key } = queue[i]!.job
-      if (running.has(key) || queue.findIndex(entry => entry.job.key === key) < i) i++
+  /** Takes no more jobs; those that wait end as `closed`. */
+  close (): void {
+    this.closed = true
+    if (this.probeTimer !== null) clearTimeout(this.probeTimer)
+    if (this.watchTimer !== null) clearTimeout(this.watchTimer)
+    for (const entry of [...this.live.waiting.splice(0), ...this.background.waiting.splice(0)]) entry.end('closed')
+  }
+
+  private classOf ({ background }: EndpointJob): JobClass {
+    return background ? this.background : this.live
+  }
+
+  private isFailing (): boolean {
+    return this.failures >= this.rules.failuresMax
+  }
+
+  /** Jobs that may wait for a probe: a replay must not take the place of a new event. */
+  private probesWaitingMax (jobClass: JobClass): number {
+    return jobClass === this.live ? this.rules.probesWaitingMax : 0
+  }
+
+  private placesOf (jobClass: JobClass): number {
+    const concurrency = this.rules.concurrency()
+    return jobClass === this.live ? concurrency : Math.max(1, concurrency >> 1)
+  }
+
+  private refusal (jobClass: JobClass, { share, max }: QueueLimits): 'full' | 'failing' | null {
+    const { size } = jobClass
+    if (this.isFailing() && size >= Math.min(share, 1 + this.probesWaitingMax(jobClass))) return 'failing'
+    if (size < share) return null
+    const drainable = this.throughput.perSecond() * this.rules.drainSMax
+    if (jobClass !== this.live || size >= Math.min(max, drainable)) return 'full'
+    this.exceedsShare = true
+    return null
+  }
+
+  /** Gives places back that others may need: those beyond its share when the queue has stopped draining, and those of
+   *  background jobs that have waited too long. */
+  private giveBack (): void {
+    const { live, background, rules } = this
+    const stalled = this.throughput.perSecond() === 0
+    const excess = this.exceedsShare && stalled ? live.waiting.splice(rules.concurrency()) : []
+    this.exceedsShare &&= !stalled && live.waiting.length > 0
+    const young = background.waiting.findIndex(({ sinceMs }) => rules.nowMs() - sinceMs < rules.backgroundWaitMsMax)
+    const old = background.waiting.splice(0, young === -1 ? Infinity : young)
+    for (const entry of [...excess, ...old]) entry.end('full')
+    const watched = this.exceedsShare || background.waiting.length > 0
+    this.watchTimer = watched ? setTimeout(() => this.giveBack(), WATCH_MS) : null
+  }
+
+  private startJobs (): void {
+    if (this.turns >= this.rules.backgroundTurns) this.startOf(this.background, 1)
+    this.startOf(this.live)
+    if (this.live.waiting.length === 0) this.startOf(this.background)
+  }
+
+  private startOf (jobClass: JobClass, max = Infinity): void {
+    const { waiting } = jobClass
+    for (let i = 0, started = 0; i < waiting.length && started < max && this.mayRun(jobClass);) {
+      const { orderingKey } = waiting[i]!.job
+      // Behind a job with the same key that runs, or waits further ahead.
+      const behind = this.runningKeys.has(orderingKey) ||
+        waiting.findIndex(({ job }) => job.orderingKey === orderingKey) < i
+      if (behind) i++
       else {
         started++
-        void run(queue.splice(i, 1)[0]!)
+        void this.run(waiting.splice(i, 1)[0]!)
       }
     }
-    if (queue.length === 0) kind.bookedMs = 0
+    if (waiting.length === 0) jobClass.reservedMs = 0
   }
 
-  function mayRun (kind: Kind): boolean {
-    if (closed || running.size >= (failing() ? 1 : rules.concurrency()) || kind.running >= placesOf(kind)) return false
-    const waitMs = failing() ? nextProbeMs - rules.nowMs() : 0
-    if (waitMs > 0) {
-      timer ??= setTimeout(() => {
-        timer = null
-        pump()
-      }, waitMs)
-    }
+  private mayRun (jobClass: JobClass): boolean {
+    const failing = this.isFailing()
+    if (this.closed || this.runningKeys.size >= (failing ? 1 : this.rules.concurrency())) return false
+    if (jobClass.running >= this.placesOf(jobClass)) return false
+    const waitMs = failing ? this.nextProbeMs - this.rules.nowMs() : 0
+    if (waitMs > 0) this.probeTimer ??= setTimeout(() => this.probe(), waitMs)
     return waitMs <= 0
   }
 
-  async function run ({ job, end }: Entry): Promise<void> {
-    const probe = failing()
-    const startedMs = rules.nowMs()
-    running.add(job.key)
-    kindOf(job).running++
-    turns = job.background || background.queue.length === 0 ? 0 : turns + 1
-    const { fine, holdMs } = await job.run()
-    running.delete(job.key)
-    kindOf(job).running--
-    speed.ended()
-    durationMs += (rules.nowMs() - startedMs - durationMs) * NEWS
-    if (fine === true) failures = heldUntilMs = 0
-    if (fine === false) fail(probe, holdMs)
+  private probe (): void {
+    this.probeTimer = null
+    this.startJobs()
+  }
+
+  private async run ({ job, end }: WaitingJob): Promise<void> {
+    const jobClass = this.classOf(job)
+    const probe = this.isFailing()
+    const startedMs = this.rules.nowMs()
+    this.runningKeys.add(job.orderingKey)
+    jobClass.running++
+    this.turns = job.background || this.background.waiting.length === 0 ? 0 : this.turns + 1
+    const { success, holdMs } = await job.run()
+    this.runningKeys.delete(job.orderingKey)
+    jobClass.running--
+    this.throughput.count()
+    this.durationMs += (this.rules.nowMs() - startedMs - this.durationMs) * DURATION_WEIGHT
+    if (success === true) this.failures = this.heldUntilMs = 0
+    if (success === false) this.fail(probe, holdMs)
     end('ran')
-    pump()
+    this.startJobs()
   }
 
-  /** Those that were already under way when the lane began to fail say nothing new. */
-  function fail (probe: boolean, holdMs: number): void {
+  /** Requests that were under way when the endpoint began to fail count no further. */
+  private fail (probe: boolean, holdMs: number): void {
+    const { rules } = this
     const nowMs = rules.nowMs()
-    failures = probe ? failures + 1 : Math.min(failures + 1, rules.failuresMax)
-    heldUntilMs = Math.max(heldUntilMs, nowMs + Math.min(holdMs, rules.holdMsMax))
-    if (!failing()) return
-    const pauseMs = rules.pauseMs * 2 ** Math.min(failures - rules.failuresMax, 30)
-    nextProbeMs = Math.max(heldUntilMs, nowMs + Math.min(pauseMs, rules.pauseMsMax))
-    for (const kind of [live, background]) for (const entry of kind.queue.splice(waitingMax(kind))) entry.end('failing')
+    this.failures = probe ? this.failures + 1 : Math.min(this.failures + 1, rules.failuresMax)
+    this.heldUntilMs = Math.max(this.heldUntilMs, nowMs + Math.min(holdMs, rules.holdMsMax))
+    if (!this.isFailing()) return
+    const pauseMs = rules.pauseMs * 2 ** Math.min(this.failures - rules.failuresMax, 30)
+    this.nextProbeMs = Math.max(this.heldUntilMs, nowMs + Math.min(pauseMs, rules.pauseMsMax))
+    for (const jobClass of [this.live, this.background]) {
+      for (const entry of jobClass.waiting.splice(this.probesWaitingMax(jobClass))) entry.end('failing')
+    }
+  }
+}
+
+/** Jobs that ended in the last whole second, or in this one if there are more already. */
+class Throughput {
+  private readonly nowMs: () => number
+  private second = 0
+  private current = 0
+  private previous = 0
+
+  constructor (nowMs: () => number) {
+    this.nowMs = nowMs
   }
 
-  function book (inBackground: boolean): number {
-    const kind = inBackground ? background : live
-    kind.bookedMs = Math.max(kind.bookedMs, rules.nowMs() + rules.bookMsMin) + durationMs / placesOf(kind)
-    return Math.round(kind.bookedMs)
+  count (): void {
+    this.turnSecond()
+    this.current++
   }
 
-  function close (): void {
-    closed = true
-    if (timer !== null) clearTimeout(timer)
-    if (watch !== null) clearTimeout(watch)
-    for (const entry of [...live.queue.splice(0), ...background.queue.splice(0)]) entry.end('released')
+  perSecond (): number {
+    this.turnSecond()
+    return Math.max(this.current, this.previous)
   }
 
-  return { offer, book, close, idle: () => live.queue.length + background.queue.length + running.size + failures === 0 }
+  private turnSecond (): void {
+    const second = Math.floor(this.nowMs() / 1000)
+    if (second === this.second) return
+    this.previous = second === this.second + 1 ? this.current : 0
+    this.second = second
+    this.current = 0
+  }
 }

@@ -3,45 +3,45 @@ import type { ErrorKind } from '#streams/delivery/facts.ts'
 import { asError, errorCode } from '#src/base/errors.ts'
 import { createConnector, TargetRefused, type Resolve } from '#src/dns/guard.ts'
 
-/** What came of one request. */
-export interface Answer {
-  /** null = no answer. */
+/** The result of one request. */
+export interface PostResult {
+  /** null = no response. */
   status: number | null
-  /** Why there is none, in words without anything of ours in it. */
+  /** Why there is no response, as the endpoint's owner may read it. */
   error: string | null
   errorKind: ErrorKind | null
   /** The body's first 4,096 bytes as text. */
   response: string
-  /** What `Retry-After` says, or null. */
+  /** The `Retry-After` header, or null. */
   retryAfter: string | null
   durationMs: number
 }
 
 /** Posts to webhook endpoints. */
 export interface Poster {
-  /** Never throws: whatever happens is an answer. Ends within the poster's `timeoutMs`. */
-  post(url: URL, headers: Record<string, string>, body: Uint8Array): Promise<Answer>
-  /** Closes every connection, the busy ones too. */
+  /** Never throws: an error is a result. Ends within the poster's `timeoutMs`. */
+  post(url: URL, headers: Record<string, string>, body: Uint8Array): Promise<PostResult>
+  /** Closes every connection, also busy ones. */
   close(): Promise<void>
 }
 
 const RESPONSE_BYTES_MAX = 4096
-/** The status decides; a body that dribbles does not hold the lane for long. */
+/** The status decides: a slow body must not hold the endpoint's queue for long. */
 const BODY_MS_MAX = 2000
 const HEADER_BYTES_MAX = 16_384
-/** Origins whose connections are kept; the one not used for longest is closed first. */
+/** Origins with open connections; the one not used for longest is closed first. */
 const POOLS_MAX = 4096
 
 export interface PosterOptions {
   allowPrivate: boolean
-  /** From the first byte of DNS to the last of the answer. */
+  /** From DNS to the end of the response. */
   timeoutMs: number
-  /** How names are resolved; else by DNS and the system. */
+  /** How host names are resolved; by default by DNS and the system. */
   resolve?: Resolve
 }
 
 /** A pool of connections for each origin, so that one that hangs costs the others nothing. Two endpoints of one origin
- *  share a pool but no limit: each endpoint's lane has its own. Redirects are not followed. */
+ *  share a pool but no limit: each endpoint's queue has its own. Redirects are not followed. */
 export function createPoster ({ allowPrivate, timeoutMs, resolve }: PosterOptions): Poster {
   const connect = createConnector(allowPrivate, { resolve })
   const pools = new Map<string, Pool>()
@@ -61,8 +61,8 @@ export function createPoster ({ allowPrivate, timeoutMs, resolve }: PosterOption
     void pool.close().catch(() => {})
   }
 
-  async function post (url: URL, headers: Record<string, string>, body: Uint8Array): Promise<Answer> {
-    // Checked when the endpoint was made; the operator may have changed the rule since.
+  async function post (url: URL, headers: Record<string, string>, body: Uint8Array): Promise<PostResult> {
+    // Checked when the endpoint was created; the operator may have changed the setting since.
     if (!allowPrivate && url.protocol !== 'https:') {
       return unanswered({ error: 'target refused: only https is allowed', errorKind: 'refused' }, 0)
     }
@@ -94,10 +94,10 @@ function openPool (origin: string, connect: buildConnector.connector, timeoutMs:
   })
 }
 
-/** One request and the start of its answer; what comes beyond is not read. Once the status is known, a body that breaks
- *  off or dribbles changes nothing. On undici's bare handler: a stream for each answer costs half as much again as the
- *  request. */
-function exchange (pool: Pool, request: Dispatcher.DispatchOptions, timeoutMs: number): Promise<Answer> {
+/** One request and the start of its response; the rest is not read. Once the status is known, a body that is cut off or
+ *  slow changes nothing. On undici's bare handler: a stream for each response costs half as much again as the request.
+ */
+function exchange (pool: Pool, request: Dispatcher.DispatchOptions, timeoutMs: number): Promise<PostResult> {
   return new Promise(resolve => {
     const startMs = performance.now()
     const chunks: Buffer[] = []
@@ -121,13 +121,13 @@ function exchange (pool: Pool, request: Dispatcher.DispatchOptions, timeoutMs: n
 
     function cut (): void {
       end({ error: `no answer within ${timeoutMs / 1000} s`, errorKind: 'timeout' })
-      running?.abort(new Error('enough'))
+      running?.abort(new Error('response cut off'))
     }
 
     pool.dispatch(request, {
       onRequestStart (controller) {
         running = controller
-        if (over) controller.abort(new Error('too late'))
+        if (over) controller.abort(new Error('timed out'))
       },
       onResponseStart (_controller, status, headers) {
         if (status < 200) return
@@ -141,24 +141,24 @@ function exchange (pool: Pool, request: Dispatcher.DispatchOptions, timeoutMs: n
         size += chunk.length
         if (size >= RESPONSE_BYTES_MAX) cut()
       },
-      onResponseEnd: () => end({ error: 'an answer without a status', errorKind: 'protocol' }),
+      onResponseEnd: () => end({ error: 'a response without a status', errorKind: 'protocol' }),
       onResponseError: (_controller, error) => end(reasonOf(error))
     })
   })
 }
 
 function textOf (chunks: Buffer[]): string {
-  // PostgreSQL's text holds no NUL.
+  // PostgreSQL's text must not contain NUL.
   return Buffer.concat(chunks).subarray(0, RESPONSE_BYTES_MAX).toString('utf8').replaceAll('\0', '\uFFFD')
 }
 
-type Reason = Pick<Answer, 'error' | 'errorKind'>
+type Reason = Pick<PostResult, 'error' | 'errorKind'>
 
-function unanswered (reason: Reason, durationMs: number): Answer {
+function unanswered (reason: Reason, durationMs: number): PostResult {
   return { status: null, ...reason, response: '', retryAfter: null, durationMs }
 }
 
-/** What an error's code means, in our words. */
+/** Error codes, and the text that the endpoint's owner reads. */
 const REASONS: Record<string, [ErrorKind, string]> = {
   ECONNREFUSED: ['connect', 'connection refused'],
   EHOSTUNREACH: ['connect', 'host unreachable'],
@@ -172,7 +172,7 @@ const REASONS: Record<string, [ErrorKind, string]> = {
   UND_ERR_HEADERS_OVERFLOW: ['protocol', 'headers too large']
 }
 
-/** Those of whole families, with the error's own words. */
+/** Families of error codes, shown with the error's own text. */
 const FAMILIES: Array<[RegExp, ErrorKind]> = [
   [/^(ERR_TLS_|ERR_SSL_|EPROTO$|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|INVALID_CA$|HOSTNAME_MISMATCH$)/, 'tls'],
   [/^EAI_/, 'dns']
@@ -186,11 +186,11 @@ function reasonOf (thrown: unknown): Reason {
   const inner = error instanceof AggregateError ? asError(error.errors[0]) : error
   const code = errorCode(inner)
   if (inner instanceof errors.HTTPParserError) {
-    return { error: `not an answer in HTTP: ${inner.message}`.slice(0, 500), errorKind: 'protocol' }
+    return { error: `not an HTTP response: ${inner.message}`.slice(0, 500), errorKind: 'protocol' }
   }
   if (code === 'UND_ERR_SOCKET') return socketReason(inner)
   const [errorKind, words] = REASONS[code] ?? [familyOf(code), `${code === '' ? inner.name : code}: ${inner.message}`]
-  // PostgreSQL's text holds no NUL, and a certificate may say anything.
+  // PostgreSQL's text must not contain NUL, and a certificate may contain anything.
   return { error: words.replaceAll('\0', '\uFFFD').slice(0, 500), errorKind }
 }
 
@@ -198,9 +198,9 @@ function familyOf (code: string): ErrorKind {
   return FAMILIES.find(([family]) => family.test(code))?.[1] ?? 'other'
 }
 
-/** One code for a line that ended and for an answer nobody may give to a POST (100 unasked, 101). */
+/** One code for a connection that ended and for a response that a POST must not get (100 unasked, 101). */
 function socketReason ({ message }: Error): Reason {
   return message.startsWith('bad ')
-    ? { error: `not an answer to a request: ${message}`, errorKind: 'protocol' }
+    ? { error: `not a response to a request: ${message}`, errorKind: 'protocol' }
     : { error: 'connection closed before an answer', errorKind: 'reset' }
 }

@@ -1,10 +1,10 @@
 import { createHmac, createSecretKey, type KeyObject } from 'node:crypto'
 
-/** A signing secret as keys, made once: a key handed over as bytes costs five times the signature. */
+/** A signing secret as key objects, created once: a key passed as bytes costs five times the signature. */
 export interface SigningKeys {
-  /** Of the whole secret as it was shown, `whsec_` and base64. */
+  /** The whole secret as it was shown, `whsec_` and base64. */
   text: KeyObject
-  /** Of the bytes after `whsec_`. */
+  /** The bytes after `whsec_`. */
   bytes: KeyObject
 }
 
@@ -12,22 +12,22 @@ export function signingKeys (secret: string): SigningKeys {
   return { text: createSecretKey(secret, 'utf8'), bytes: createSecretKey(secret.slice('whsec_'.length), 'base64') }
 }
 
-export interface Signing {
+export interface SignatureInput {
   keys: SigningKeys
-  /** Of the secret before a rotation, while it still signs. */
+  /** The keys of the secret before a rotation, while it still signs. */
   previous: SigningKeys | null
-  /** The event's id: `webhook-id` stays the same on every try. */
+  /** The event's id: `webhook-id` is the same on every attempt. */
   id: string
-  /** Unix seconds of this try. */
+  /** Unix seconds of this attempt. */
   timestampS: number
   body: Uint8Array
 }
 
-/** The headers that prove a callback is ours: spec 6.3's, keyed with the secret's text, and beside it the three of
- *  Standard Webhooks, keyed with the bytes after `whsec_`, which also bind id and time. While a rotation overlaps, both
- *  secrets sign in the list, newest first; the spec's header has room for one and keeps the old. Source: spec 6.3;
- *  contract, "Webhooks"; standardwebhooks.com. */
-export function signatureHeaders ({ keys, previous, id, timestampS, body }: Signing): Record<string, string> {
+/** The headers that prove a callback is ours: spec 6.3's, keyed with the secret's text, and the three of Standard
+ *  Webhooks, keyed with the bytes after `whsec_`, which also sign id and time. While a rotation overlaps, both secrets
+ *  sign in the list, newest first; the spec's header holds one signature, the old secret's. Source: spec 6.3; contract,
+ *  "Webhooks"; standardwebhooks.com. */
+export function signatureHeaders ({ keys, previous, id, timestampS, body }: SignatureInput): Record<string, string> {
   const digest = createHmac('sha256', (previous ?? keys).text).update(body).digest('hex')
   const standard = ({ bytes }: SigningKeys) =>
     `v1,${createHmac('sha256', bytes).update(`${id}.${timestampS}.`).update(body).digest('base64')}`

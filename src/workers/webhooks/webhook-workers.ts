@@ -1,9 +1,9 @@
 import type { Role } from '#src/base/role.ts'
-import { createBodies } from './bodies.ts'
+import { startBatching } from './batching.ts'
+import { BodyCache } from './body-cache.ts'
 import { startDispatch, type DispatchOptions } from './dispatch.ts'
 import { startFanout } from './fanout.ts'
-import { startGather } from './gather.ts'
-import { startReplays, type ReplaysOptions } from './replay.ts'
+import { startReplays, type ReplaysOptions } from './replays.ts'
 
 const BODIES_BYTES_MAX = 32 * 1024 * 1024
 
@@ -11,17 +11,16 @@ export type WebhooksOptions = Omit<DispatchOptions, 'bodies'> & Pick<ReplaysOpti
 
 /** The role `webhooks`: from facts to deliveries to requests. Any number of processes may run it. */
 export function startWebhooks (options: WebhooksOptions): Role {
-  const bodies = createBodies(BODIES_BYTES_MAX)
-  const parts = [
+  const bodies = new BodyCache(BODIES_BYTES_MAX)
+  const roles = [
     startFanout({ ...options, bodies }),
-    startGather(options),
+    startBatching(options),
     startReplays(options),
     startDispatch({ ...options, bodies })
   ]
   return {
     name: 'webhooks',
-    unhealthyReason: () =>
-      parts.map(part => part.unhealthyReason()).find(unhealthyReason => unhealthyReason !== null) ?? null,
-    stop: async () => void await Promise.all(parts.map(part => part.stop()))
+    unhealthyReason: () => roles.map(role => role.unhealthyReason()).find(reason => reason !== null) ?? null,
+    stop: async () => void await Promise.all(roles.map(role => role.stop()))
   }
 }

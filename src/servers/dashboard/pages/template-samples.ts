@@ -1,5 +1,5 @@
 import type { Template } from '#src/client/types.ts'
-import { MustacheError, parse, type Template as Parsed } from '#src/content/mustache.ts'
+import { MustacheError, parse, type ParsedTemplate as Parsed } from '#src/content/mustache.ts'
 
 /** Names that are looked at: a template may hold very many. */
 const NAMES_MAX = 500

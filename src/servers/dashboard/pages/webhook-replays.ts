@@ -19,8 +19,8 @@ const WAITS: Record<WaitReason, string> = {
   pace: 'its pace',
   crowded: 'much that replays have asked for is still on its way',
   behind: 'this endpoint has enough waiting',
-  view: 'PostgreSQL does not answer',
-  trouble: 'something did not answer; it tries again'
+  projection: 'PostgreSQL does not answer',
+  error: 'something did not answer; it tries again'
 }
 
 /** The last ones of an endpoint, with how far each has come. */

@@ -1,0 +1,126 @@
+import { CLASSES, type BounceClass } from '#streams/email/classes.ts'
+import type { SmtpStage } from '#streams/email/decide.ts'
+import { classify } from './classify.ts'
+import { printable } from './reply.ts'
+import { patternOf, readSections } from './sections.ts'
+
+/** What is known of one failure: texts from the most to the least particular; `status` and `code` as a report states
+ *  them, or null. */
+export interface FailureClues {
+  texts: string[]
+  status: string | null
+  code: number | null
+  /** Words for what a machine-readable field says, if one does. */
+  category: string | null
+}
+
+/** What a failure means. */
+export interface FailureVerdict {
+  reason: BounceClass
+  status: string | null
+  code: number | null
+  diagnostic: string | null
+}
+
+/** What programs that write bounces say themselves, and no server would answer so. Tried before the rules. */
+export const GLOSSARY: ReadonlyArray<[RegExp, BounceClass]> = readSections('glossary.txt').map(section => {
+  const why = section.head[0] as BounceClass
+  if (!CLASSES.includes(why)) throw new Error(`glossary.txt: ${why} must be a class of streams/email/classes.ts`)
+  return [patternOf(section, section.head[1]), why]
+})
+
+/** Sentences that greet, guess at causes or advise. They would pass for a diagnosis. */
+export const BOILERPLATE: readonly RegExp[] = readSections('boilerplate.txt')
+  .map(section => patternOf(section, section.head[1]))
+
+const STATUS = /(?<![\d.])([245]\.\d{1,3}\.\d{1,3})(?!\.?\d)/g
+const CODE = /(?<![\w.@-])([45][0-57]\d)(?=[\s\-;:,#<(\])]|$)/
+const CLUE_LENGTH_MAX = 4000
+
+/** The reason of a failure. What a text says goes before what a number says: Exim reports 5.0.0 for everything,
+ *  gateways repeat a number with other words. A general text is asked only when neither the particular ones nor the
+ *  numbers know, and `something went wrong` only when no text says what. */
+export function classifyFailure ({ texts, status, code, category }: FailureClues): FailureVerdict {
+  const said = texts.map(text => text.slice(0, CLUE_LENGTH_MAX).trim()).filter(text => text !== '')
+  const best = bestStatus(said, status)
+  const digits = code ?? codeIn(said)
+  const opinions = said.map(reasonIn)
+  const particular = opinions.slice(0, -1)
+  const numbered = classify({ text: '', status: best, code: null, stage: null })
+  const named = category === null ? 'undefined' : reasonIn(category)
+  const bare = classify({ text: '', status: best, code: digits, stage: stageIn(said) })
+  const reason = [...particular, named, numbered, ...opinions].find(isTelling) ??
+    [...opinions, numbered, bare].find(one => one !== 'undefined') ?? 'undefined'
+  const diagnostic = printable(said[opinions.indexOf(reason)] ?? said[0] ?? '').trim()
+  return { reason, status: best, code: digits, diagnostic: diagnostic === '' ? null : diagnostic }
+}
+
+/** Texts without the sentences that every such report carries. */
+export function withoutBoilerplate (text: string): string {
+  return BOILERPLATE.reduce((rest, sentence) => rest.replaceAll(sentence, ''), text.slice(0, 16_000))
+}
+
+const WRAPS =
+  /\bsaid:|responded:?|gave this error:|returned was:|was:|server replied:|did not like .{1,60}:|Error message:/
+const WRAPPED = new RegExp(`(?:${WRAPS.source})\\s*([45]\\d\\d[^]{3,800})`, 'i')
+
+/** What other servers answered, as transcripts and wrapped replies quote it; the last word first. */
+export function repliesIn (text: string): string[] {
+  const replies = [
+    ...text.matchAll(
+      /^[ \t]{0,12}(?:<<<|<--|Received <<<|S:|Response:|Remote server replied:|\(reason:)[ \t]*(.{3,600})/gim
+    )
+  ].map(match => match[1]!)
+  const wrapped = WRAPPED.exec(text)?.[1]
+  const all = [
+    ...(wrapped === undefined ? [] : [wrapped]),
+    ...replies.filter(reply => /^['"]?[45]\d\d/.test(reply)).reverse()
+  ]
+  // What a server says to the rest of a transaction that it has refused already.
+  return all.filter(reply => !/^50[0-4]\b.{0,20}(?:need|no valid|valid|bad sequence|must)/i.test(reply)).slice(0, 4)
+}
+
+/** What a text means by itself, in a program's own words or a server's. */
+function reasonIn (text: string): BounceClass {
+  const line = text.replaceAll(/\s+/g, ' ')
+  return GLOSSARY.find(([phrase]) => phrase.test(line))?.[1] ??
+    classify({ text, status: null, code: null, stage: null })
+}
+
+/** Greetings and afterthoughts amount to these, too. */
+export function isTelling (reason: string): boolean {
+  return reason !== 'undefined' && reason !== 'onhold' && reason !== 'systemerror'
+}
+
+/** `5.0.0` does not count while there is another status. */
+function bestStatus (said: string[], status: string | null): string | null {
+  const found = said.flatMap(text => [...text.matchAll(STATUS)].map(match => match[1]!)).filter(one =>
+    !one.startsWith('2')
+  )
+  const stated = status !== null && /^[245]\.\d{1,3}\.\d{1,3}$/.test(status) ? status : null
+  const all = stated === null || stated.endsWith('.0.0')
+    ? [...found, stated]
+    : [found.find(one => !one.endsWith('.0.0') && said[0]!.includes(one)), stated]
+  return all.find(one => one?.endsWith('.0.0') === false) ?? all.find(one => one != null) ?? null
+}
+
+function codeIn (said: string[]): number | null {
+  for (const text of said) {
+    const code = CODE.exec(text)?.[1]
+    if (code !== undefined) return Number(code)
+  }
+  return null
+}
+
+function stageIn (said: string[]): SmtpStage | null {
+  const text = said.slice(0, 2).join('\n')
+  if (
+    /(?:reply to|after|>>>|-->|sent:)\s*(?:end of data|\.$|data|the data|message (?:body|text))|end of data/im.test(
+      text
+    )
+  ) return 'data'
+  if (/(?:reply to|after|>>>|-->|sent:|following|like our)\s*(?:the )?rcpt/i.test(text)) return 'rcpt'
+  if (/(?:reply to|after|>>>|-->|sent:)\s*(?:the )?mail from/i.test(text)) return 'mail'
+  if (/(?:reply to|after|>>>|-->|sent:)\s*(?:the )?(?:ehlo|helo)/i.test(text)) return 'ehlo'
+  return /(?:initial connection|greeting|refused to talk to me)/i.test(text) ? 'connect' : null
+}

@@ -1,0 +1,77 @@
+import type { Log } from '#src/base/log.ts'
+import { api } from '#src/nats/api.ts'
+import type { Bus } from '#src/nats/connect.ts'
+
+export interface StreamUsageOptions {
+  bus: Bus
+  bytesMax: number
+  /** Between two queries to the server. */
+  pollMs: number
+  log: Log
+}
+
+/** The part of the account's storage that INBOUND may use: the rest is for mail that goes out. */
+const ACCOUNT_SHARE = 1 / 4
+const TIMEOUT_MS = 2000
+
+/** How full INBOUND is, queried now and then. While NATS does not answer the last figures hold: nothing is stored then
+ *  anyway. */
+export class StreamUsage {
+  private readonly options: StreamUsageOptions
+  private readonly timer: NodeJS.Timeout
+  private bytes = 0
+  private bytesMax: number
+  private isFull = false
+
+  private constructor (options: StreamUsageOptions) {
+    this.options = options
+    this.bytesMax = options.bytesMax
+    this.timer = setInterval(() => void this.poll(), options.pollMs)
+  }
+
+  static async open (options: StreamUsageOptions): Promise<StreamUsage> {
+    const usage = new StreamUsage(options)
+    await usage.poll()
+    return usage
+  }
+
+  /** 1 = full. */
+  share (): number {
+    return this.bytes / this.bytesMax
+  }
+
+  /** Counts what was stored since the last query. */
+  add (bytes: number): void {
+    this.bytes += bytes
+  }
+
+  stop (): void {
+    clearInterval(this.timer)
+  }
+
+  private async poll (): Promise<void> {
+    try {
+      await this.query()
+    } catch (error) {
+      this.options.log.debug({ err: error }, 'the size of INBOUND cannot be read; retrying')
+    }
+  }
+
+  private async query (): Promise<void> {
+    const { bus, bytesMax, log } = this.options
+    const [stream, account] = await Promise.all([
+      api<{ state: { bytes: number } }>(bus, 'STREAM.INFO.INBOUND', undefined, TIMEOUT_MS),
+      api<{ limits: { max_storage: number } }>(bus, 'INFO', undefined, TIMEOUT_MS)
+    ])
+    this.bytes = stream.state.bytes
+    // Zero and less mean no limit.
+    const { max_storage: storageMax } = account.limits
+    this.bytesMax = storageMax > 0 ? Math.min(bytesMax, storageMax * ACCOUNT_SHARE) : bytesMax
+    const wasFull = this.isFull
+    this.isFull = this.bytes >= this.bytesMax
+    if (this.isFull && !wasFull) {
+      const text = 'INBOUND is full; incoming mail is refused until old mail expires'
+      log.warn({ bytes: this.bytes, bytesMax: this.bytesMax }, text)
+    }
+  }
+}

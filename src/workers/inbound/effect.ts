@@ -1,0 +1,107 @@
+import { domainToASCII } from 'node:url'
+import { domainOf } from '#streams/address.ts'
+import { isGone } from '#streams/email/classes.ts'
+import type { RecipientCommand } from '#streams/email/decide.ts'
+import type { Engagement } from '#streams/email/engagements.ts'
+import { foldAddress } from '#streams/suppression/decide.ts'
+import { isStandIn } from '#src/feedback/addresses.ts'
+import { parseReply, printable } from '#src/feedback/reply.ts'
+import type { BounceReport, ReportedRecipient } from '#src/feedback/report.ts'
+
+/** What a mail makes Jetpost record of a recipient; null = nothing. */
+export type ReportEffect =
+  | { engagement: Engagement }
+  | { report: Extract<RecipientCommand, { name: 'RecordReport' }> }
+  | null
+
+export interface ReportContext {
+  /** Id of the mail. */
+  inbound: string
+  report: BounceReport
+  /** It came to the recipient's address for unsubscribing. */
+  unsubscribes: boolean
+  /** The recipient's address. */
+  address: string
+}
+
+/** The effect of a mail that came back. Only a final refusal is a bounce: not a delay, not an out-of-office reply to
+ *  the return path. */
+export function effectOf ({ inbound, report, unsubscribes, address }: ReportContext): ReportEffect {
+  switch (report.kind) {
+    case 'complaint':
+      return {
+        engagement: {
+          type: 'email.complained',
+          data: { feedback: shortened(report.feedbackType ?? 'abuse', 100), report: inbound }
+        }
+      }
+    case 'unsubscribe':
+      return unsubscribed(inbound, report.feedbackType === null ? 'mail' : 'report')
+    // Any letter to that address counts, whatever it says.
+    case 'none':
+      return unsubscribes && report.feedbackType === null ? unsubscribed(inbound, 'mail') : null
+    // The subject that our link sets; a machine's answer puts words of its own before it.
+    case 'auto-reply':
+      return unsubscribes && /^unsubscribe$/i.test(report.subject?.trim() ?? '') ? unsubscribed(inbound, 'mail') : null
+    case 'hard':
+    case 'soft':
+      return unsubscribes ? null : bounced(inbound, report, address)
+    case 'delivered':
+      return null
+  }
+}
+
+function unsubscribed (inbound: string, by: 'mail' | 'report'): ReportEffect {
+  return { engagement: { type: 'email.unsubscribed', data: { by, report: inbound } } }
+}
+
+function bounced (inbound: string, { recipients }: BounceReport, address: string): ReportEffect {
+  const failed = gravest(recipients, address)
+  if (failed === null) return null
+  const diagnostic = failed.diagnostic?.replace(/^\s*[\w-]+\s*;\s*/, '') ?? null
+  const said = diagnostic === null ? null : parseReply(diagnostic)
+  // A 2xx in a report about a refusal is another server's.
+  const reply = said !== null && said.code >= 400 ? said : null
+  return {
+    report: {
+      name: 'RecordReport',
+      report: inbound,
+      host: failed.remoteMta === null ? null : shortened(failed.remoteMta, 255),
+      reply,
+      status: /^[245]\.\d{1,3}\.\d{1,3}$/.exec(failed.status ?? '')?.[0] ?? null,
+      error: reply === null && diagnostic !== null ? printable(diagnostic) : null,
+      class: isAnotherRecipient(failed, address) && isGone(failed.reason) ? 'undefined' : failed.reason
+    }
+  }
+}
+
+/** Our transactions have one recipient: other names in a report come from an alias, a list or a forward. What is said
+ *  of the recipient's own address counts, else what may be about it, else the worst. */
+function gravest (recipients: ReportedRecipient[], address: string): ReportedRecipient | null {
+  const named = recipients.filter(recipient =>
+    recipient.address !== null && foldAddress(recipient.address) === foldAddress(address)
+  )
+  const perhaps = recipients.filter(recipient => !isAnotherRecipient(recipient, address))
+  const failed = (named.length > 0 ? named : perhaps.length > 0 ? perhaps : recipients).filter(isFinalRefusal)
+  return failed.find(({ kind }) => kind === 'hard') ?? failed[0] ?? null
+}
+
+/** The mail was forwarded to it: that this mailbox is gone says nothing of ours, which may have others behind it.
+ *  Within a domain addresses are rewritten; one without a full domain, or that is a stand-in, is not another
+ *  recipient's. */
+function isAnotherRecipient ({ address: named }: ReportedRecipient, address: string): boolean {
+  if (named === null || isStandIn(named)) return false
+  const [theirs, ours] = [domainToASCII(domainOf(named)), domainOf(address)]
+  const isRelated = theirs === ours || theirs.endsWith(`.${ours}`) || ours.endsWith(`.${theirs}`)
+  return theirs.includes('.') && !isRelated
+}
+
+/** Not when neither address nor reason is given: the mail may as well be about a delay. */
+function isFinalRefusal ({ address, kind, action, status, code, reason }: ReportedRecipient): boolean {
+  const isSpecific = address !== null || status !== null || code !== null || reason !== 'undefined'
+  return isSpecific && (action === 'failed' || action === null) && (kind === 'hard' || kind === 'soft')
+}
+
+function shortened (text: string, lengthMax: number): string {
+  return printable(text).slice(0, lengthMax).toWellFormed()
+}

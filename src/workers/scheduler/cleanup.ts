@@ -1,0 +1,75 @@
+import { emails } from '#projections/emails/project.ts'
+import { knownEmails } from '#projections/emails/queries.ts'
+import { stats } from '#projections/stats/project.ts'
+import type { Log } from '#src/base/log.ts'
+import type { Blobs } from '#src/nats/blobs.ts'
+import type { Bus } from '#src/nats/connect.ts'
+import { lastSequenceUnder } from '#src/nats/load.ts'
+import { waitFor } from '#src/postgres/checkpoint.ts'
+import type { Pool } from '#src/postgres/pool.ts'
+import { ask } from '#src/postgres/query.ts'
+import type { DeliveryReconciler } from './deliveries.ts'
+import { each } from './pages.ts'
+import { deleteAged } from './retention.ts'
+
+export interface CleanupOptions {
+  bus: Bus
+  pool: Pool
+  blobs: Blobs
+  deliveries: DeliveryReconciler
+  log: Log
+  signal: AbortSignal
+}
+
+const EVERY_MS = 3_600_000
+const BLOB_AGE_MS = 3_600_000
+const VIEW_MS = 5000
+
+/** Deletes what is no longer needed, once an hour. */
+export class Cleanup {
+  private readonly options: CleanupOptions
+  private dueMs = 0
+
+  constructor (options: CleanupOptions) {
+    this.options = options
+  }
+
+  /** Does nothing until it is due. Throws nothing: a blob store that is slow to list must not delay reconciliation. */
+  async runIfDue (): Promise<void> {
+    if (Date.now() < this.dueMs) return
+    this.dueMs = Date.now() + EVERY_MS
+    const { bus, pool, blobs, deliveries, signal } = this.options
+    await this.run('content without an email', () => this.removeOrphans())
+    await this.run('parts of incomplete content', () => blobs.removeStray(Date.now() - BLOB_AGE_MS))
+    await this.run('deliveries that have left the log', () => deliveries.prune())
+    await this.run(
+      'rows whose facts have left the log',
+      () => deleteAged({ bus, pool, projections: [emails, stats], nowMs: Date.now, signal })
+    )
+  }
+
+  private async run (what: string, remove: () => Promise<number>): Promise<void> {
+    const { log } = this.options
+    try {
+      const removed = await remove()
+      if (removed > 0) log.info({ what, removed }, 'cleaned up')
+    } catch (error) {
+      log.warn({ what, err: error }, 'cleanup failed; retrying in an hour')
+    }
+  }
+
+  /** Content is written before its email is accepted; when the email was never accepted, the content is an orphan. A
+   *  projection that is behind cannot tell. */
+  private async removeOrphans (): Promise<number> {
+    const { bus, pool, blobs, signal } = this.options
+    const oldestMs = Date.now() - BLOB_AGE_MS
+    const old = (await blobs.list()).filter(({ writtenMs }) => writtenMs < oldestMs).map(({ name }) => name)
+    if (old.length === 0) return 0
+    const requests = await lastSequenceUnder(bus, 'REQUESTS', 'request.>')
+    if (!await waitFor(pool, emails, { REQUESTS: requests }, VIEW_MS)) return 0
+    const known = await ask(pool, knownEmails(old))
+    const orphans = old.filter(name => !known.has(name))
+    await each(orphans, signal, name => blobs.remove(name))
+    return orphans.length
+  }
+}

@@ -1,0 +1,170 @@
+import { isBackfillOpen, openBackfills } from '#src/actions/replay-job.ts'
+import { readFanoutCursor, type FanoutCursor } from '#src/actions/delivery.ts'
+import type { LiveDirectory } from '#src/actions/directory.ts'
+import type { Appenders } from '#src/actions/appenders.ts'
+import { wantsBackfill } from '#streams/replay/decide.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
+import { WEBHOOK_PARTITIONS, webhookPartitionOf } from '#streams/subjects.ts'
+import { sleep } from '#src/base/backoff.ts'
+import type { Log } from '#src/base/log.ts'
+
+export interface FanoutCursorsOptions {
+  appenders: Appenders
+  directory: LiveDirectory
+  log: Log
+}
+
+export const ALL_PARTITIONS = Array.from({ length: WEBHOOK_PARTITIONS }, (_, partition) => partition)
+/** Before the log is read again after a conflict: the replica that we read may not have the other's append yet. */
+export const CONFLICT_MS = 100
+/** A partition without deliveries moves its cursor only so often. What lies behind the cursor is read again after a
+ *  restart, nothing more. */
+const IDLE_MS = 5000
+const IDLE_FACTS = 2000
+const CATCH_UP_MS = 2000
+/** Backfills read at once, and opened in one append. */
+const BACKFILLS_MAX = 100
+
+/** How far the fan-out of this process has come: the cursor of each partition as last read or moved, and the endpoints
+ *  whose backfill is open. One caller at a time. */
+export class FanoutCursors {
+  private readonly options: FanoutCursorsOptions
+  private restart = new AbortController()
+  private signal = this.restart.signal
+  private cursors: FanoutCursor[] = []
+  private movedMs: number[] = []
+  /** Partitions whose cursor was read again: it may have moved together with a backfill that is not known here. */
+  private readonly unsure = new Set<number>()
+  private position = 0
+  /** Endpoints whose backfill is open: every later fact goes to them as to others. */
+  private readonly opened = new Set<string>()
+
+  constructor (options: FanoutCursorsOptions) {
+    this.options = options
+  }
+
+  /** Reads the cursors; resolves to the sequence to go on after. `restart` is aborted when that has to be done again.
+   */
+  async begin (restart: AbortController, signal: AbortSignal): Promise<number> {
+    this.restart = restart
+    this.signal = signal
+    this.cursors = await this.readCursors()
+    this.movedMs = this.cursors.map(() => this.nowMs())
+    this.position = Math.min(...this.cursors.map(cursor => cursor.through))
+    return this.position
+  }
+
+  cursor (partition: number): FanoutCursor {
+    return this.cursors[partition]!
+  }
+
+  /** This process has moved the cursor. */
+  moved (partition: number, cursor: FanoutCursor): void {
+    this.cursors[partition] = cursor
+    this.movedMs[partition] = this.nowMs()
+  }
+
+  /** Every fact up to here has its deliveries in every partition, also where the cursor lags behind. */
+  reached (through: number): void {
+    this.position = through
+  }
+
+  /** Does the cursor lag so far behind that it must be moved without deliveries? */
+  isLate (partition: number, through: number): boolean {
+    return through - this.cursor(partition).through >= IDLE_FACTS ||
+      this.nowMs() - this.movedMs[partition]! >= IDLE_MS
+  }
+
+  async reread (partition: number): Promise<void> {
+    this.take(partition, await readFanoutCursor(this.options.appenders, partition))
+  }
+
+  /** Resolves to whether another process has moved any. */
+  async rereadAll (): Promise<boolean> {
+    const read = await this.readCursors()
+    const moved = read.some((cursor, partition) => cursor.seq !== this.cursor(partition).seq)
+    for (const [partition, cursor] of read.entries()) this.take(partition, cursor)
+    return moved
+  }
+
+  /** Makes sure that this process knows every endpoint created before the facts were read, and every backfill opened up
+   *  to the cursors: facts after an opening are not in the backfill. To be called before an append behind a cursor.
+   *  `accounts` null = all. Throws when that cannot be known now. */
+  async catchUp (partitions: number[], accounts: Set<string> | null): Promise<void> {
+    do {
+      for (const partition of partitions) this.unsure.delete(partition)
+      if (!await this.options.directory.catchUp(CATCH_UP_MS)) throw new Error('the directory is behind')
+      const webhooks = this.unopened(partitions, accounts)
+      if (webhooks.length > 0) {
+        const openings = partitions.map(partition =>
+          this.open(partition, webhooks.filter(({ id }) => webhookPartitionOf(id) === partition))
+        )
+        await Promise.all(openings)
+      }
+      if (!partitions.some(partition => this.unsure.has(partition))) return
+      await sleep(CONFLICT_MS, this.signal)
+    } while (!this.signal.aborted)
+  }
+
+  /** Does the endpoint get facts after those reached so far? */
+  isListening (webhook: WebhookEntry, nowMs: number): boolean {
+    return this.opened.has(webhook.id) || !wantsBackfill(webhook, nowMs)
+  }
+
+  hasUnopened (): boolean {
+    for (const id of this.opened) if (!this.options.directory.now.webhooks.has(id)) this.opened.delete(id)
+    return this.unopened(ALL_PARTITIONS, null).length > 0
+  }
+
+  private nowMs (): number {
+    return this.options.appenders.clock.nowMs()
+  }
+
+  private readCursors (): Promise<FanoutCursor[]> {
+    return Promise.all(ALL_PARTITIONS.map(partition => readFanoutCursor(this.options.appenders, partition)))
+  }
+
+  /** A cursor that another process has moved to a sequence behind our position may have come with an endpoint unknown
+   *  here: begin again from there. */
+  private take (partition: number, cursor: FanoutCursor): void {
+    if (cursor.seq !== this.cursor(partition).seq && cursor.through < this.position) this.restart.abort()
+    this.cursors[partition] = cursor
+    this.unsure.add(partition)
+  }
+
+  private unopened (partitions: number[], accounts: Set<string> | null): WebhookEntry[] {
+    const nowMs = this.nowMs()
+    const found: WebhookEntry[] = []
+    for (const webhook of this.options.directory.now.webhooks.values()) {
+      if (webhook.disabled !== null || this.isListening(webhook, nowMs)) continue
+      if (accounts?.has(webhook.account) === false) continue
+      if (partitions.includes(webhookPartitionOf(webhook.id))) found.push(webhook)
+    }
+    return found
+  }
+
+  /** Opens backfills at our position: facts up to there are the backfill's, later ones the fan-out's. Of a backfill
+   *  that another process has opened we only need to know, and to read the cursor again. */
+  private async open (partition: number, webhooks: WebhookEntry[]): Promise<void> {
+    const { signal, opened } = this
+    for (let i = 0; i < webhooks.length && !signal.aborted; i += BACKFILLS_MAX) {
+      const group = webhooks.slice(i, i + BACKFILLS_MAX)
+      const open = await Promise.all(group.map(({ id }) => isBackfillOpen(this.options.appenders, id)))
+      if (open.includes(true)) await this.reread(partition)
+      for (const [j, { id }] of group.entries()) if (open[j]!) opened.add(id)
+      const unopened = group.filter((_webhook, j) => !open[j]!)
+      if (unopened.length > 0 && !signal.aborted) await this.openNew(partition, unopened)
+    }
+  }
+
+  private async openNew (partition: number, webhooks: WebhookEntry[]): Promise<void> {
+    const { appenders, log } = this.options
+    const cursor = this.cursor(partition)
+    const through = Math.max(this.position, cursor.through)
+    const advanced = await openBackfills(appenders, partition, cursor, through, webhooks)
+    if (advanced === null) return await this.reread(partition)
+    this.moved(partition, advanced)
+    for (const { id } of webhooks) this.opened.add(id)
+    log.info({ partition, through, webhooks: webhooks.map(({ id }) => id) }, 'webhook backfills opened')
+  }
+}

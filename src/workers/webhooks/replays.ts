@@ -1,0 +1,98 @@
+import { wakeIn } from '#src/actions/replay-schedule.ts'
+import type { AnyFact } from '#streams/catalog.ts'
+import { groupsOf } from '#streams/groups.ts'
+import { replayFactIn } from '#streams/replay/decide.ts'
+import { subjects } from '#streams/subjects.ts'
+import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
+import type { Role } from '#src/base/role.ts'
+import { subjectsUnder } from '#src/nats/load.ts'
+import { createLookup } from '#src/nats/lookup.ts'
+import { work, type Job } from '#src/nats/work.ts'
+import { idsIn, ReplayRunner, type ReplayRunnerOptions, type ReplayTurn } from './replay-runner.ts'
+import { startReconcileLoop } from './reconcile.ts'
+
+export interface ReplaysOptions extends ReplayRunnerOptions {
+  /** Recreates a consumer that is missing on the server. */
+  repair(plan: ConsumerPlan): Promise<boolean>
+}
+
+/** Replays that have their turn in this process at once: those under way, those whose schedule has fired. */
+const RUNNING_PLACES = 16
+const DUE_PLACES = 8
+/** Last facts read at once by a reconciliation. */
+const FACTS_MAX = 500
+/** A replay whose last fact is younger than this is not stalled. */
+const STALLED_MS = 60_000
+
+/** Makes the pages of replays and backfills. A replay's last fact is its job: a page and the next fact are one atomic
+ *  append, refused when that fact is no longer the last. So the role may be killed, repeated and run by any number of
+ *  processes. A replay that must wait for long gives its place back and has a schedule: any number may wait, and the
+ *  others go on. */
+export function startReplays (options: ReplaysOptions): Role {
+  const { log, appenders: { bus } } = options
+  const runner = new ReplayRunner(options)
+  const stopping = new AbortController()
+  const { signal } = stopping
+  const consume = (plan: ConsumerPlan, concurrency: number, turnOf: (job: Job) => ReplayTurn) =>
+    work(bus, {
+      plan,
+      name: plan.durable_name,
+      concurrency,
+      repair: options.repair,
+      onError: error => log.warn({ err: error, consumer: plan.durable_name }, 'replays interrupted; retrying'),
+      async handle (job) {
+        const delayMs = await runner.run(turnOf(job))
+        if (delayMs === null) job.ack()
+        else job.again(delayMs)
+      }
+    })
+  const workers = [
+    consume(consumerPlans.replays, RUNNING_PLACES, ({ subject, seq, turn }) => ({
+      subject,
+      seq,
+      deliveryCount: turn,
+      wake: null
+    })),
+    consume(consumerPlans.replaysDue, DUE_PLACES, dueTurn)
+  ]
+  const reconcile = () => runStalled(options, runner, signal)
+  const loop = startReconcileLoop({ reconcile, failure: 'replays may be late', signal, log })
+  return {
+    name: 'webhook replays',
+    unhealthyReason: () =>
+      workers.map(worker => worker.unhealthyReason()).find(reason => reason !== null) ?? loop.unhealthyReason(),
+    async stop () {
+      stopping.abort()
+      await Promise.all([loop.ended, ...workers.map(worker => worker.stop())])
+    }
+  }
+}
+
+function dueTurn ({ bytes, turn: deliveryCount }: Job): ReplayTurn {
+  const wake = wakeIn(bytes)
+  return { subject: subjects.replay(wake.webhook, wake.replay), seq: wake.seq, deliveryCount, wake }
+}
+
+/** Gives a turn to the replays that have stalled without a schedule. */
+async function runStalled ({ appenders }: ReplaysOptions, runner: ReplayRunner, signal: AbortSignal): Promise<void> {
+  const { bus, clock } = appenders
+  const schedules = await subjectsUnder(bus, 'SCHEDULE', subjects.scheduleReplay('*', '*'))
+  const scheduled = new Set(schedules.map(subject => idsIn(subject).replay))
+  const all = await subjectsUnder(bus, 'WEBHOOKS', consumerPlans.replays.filter_subject)
+  const failed: PromiseRejectedResult[] = []
+  for (const group of groupsOf(all.filter(subject => !scheduled.has(idsIn(subject).replay)), FACTS_MAX)) {
+    const facts = await createLookup(bus, 'WEBHOOKS').last(group)
+    const stalled = group.filter((_subject, i) => isStalled(facts[i]!, clock.nowMs()))
+    for (const few of groupsOf(stalled, DUE_PLACES)) {
+      if (signal.aborted) return
+      const turns = few.map(subject => runner.run({ subject, seq: null, deliveryCount: Infinity, wake: null }))
+      failed.push(...(await Promise.allSettled(turns)).filter(turn => turn.status === 'rejected'))
+    }
+  }
+  if (failed.length > 0) throw failed[0]!.reason
+}
+
+function isStalled (fact: AnyFact | null, nowMs: number): boolean {
+  const last = fact === null ? null : replayFactIn(fact)
+  return last !== null && last.type !== 'replay.ended' && Date.parse(last.time) < nowMs - STALLED_MS
+}
