@@ -4,7 +4,7 @@ import type { Log } from '#src/base/log.ts'
 import { newId } from '#src/base/id.ts'
 import { systemClock } from '#src/base/clock.ts'
 import type { Services } from '#src/actions/services.ts'
-import { apiContext } from '#src/servers/api/context.ts'
+import { apiContext, type Api } from '#src/servers/api/context.ts'
 import { answer, malformedUrl, missingHost, notFound } from '#src/servers/api/errors.ts'
 import { batchRoutes } from '#src/servers/api/batches.ts'
 import { domainRoutes } from '#src/servers/api/domains.ts'
@@ -15,10 +15,10 @@ import { sendRoutes } from '#src/servers/api/emails.ts'
 import { erasureRoutes } from '#src/servers/api/erasures.ts'
 import { eventRoutes } from '#src/servers/api/events.ts'
 import type { StreamLimits } from '#src/servers/api/event-stream.ts'
-import { createAcceptor } from '#src/servers/api/idempotency.ts'
+import { Acceptor } from '#src/servers/api/idempotency.ts'
 import { createInternalKeys, internalFetch, type InternalKeys } from '#src/servers/api/internal-keys.ts'
 import { keyRoutes } from '#src/servers/api/keys.ts'
-import { hangUpLines } from '#src/servers/api/connections.ts'
+import { closeIdleConnections } from '#src/servers/api/connections.ts'
 import { apiDescription, rememberRoutes } from '#src/servers/api/openapi.ts'
 import type { Reads } from '#src/postgres/reads.ts'
 import { statsRoutes } from '#src/servers/api/stats.ts'
@@ -26,7 +26,7 @@ import { suppressionRoutes } from '#src/servers/api/suppressions.ts'
 import { templateRoutes } from '#src/servers/api/templates.ts'
 import { webhookRoutes } from '#src/servers/api/webhooks.ts'
 import type { Limiter } from '#src/servers/api/limits.ts'
-import { parserRefusals } from '#src/servers/api/parser.ts'
+import { parserRefusals, type ParserRefusals } from '#src/servers/api/parser.ts'
 import { lacksHost, pathOf } from '#src/servers/api/target.ts'
 import { catcherPages } from '#src/servers/mailbox/pages.ts'
 import type { Catcher } from '#src/servers/mailbox/server.ts'
@@ -53,42 +53,65 @@ export interface HttpOptions {
 }
 
 const REQUEST_BYTES_MAX = 20 * 1024 * 1024
-/** More than the head of a request holds: an id of any length is one that nobody has. */
+/** More than the headers hold: an id of any length is just one that does not exist. */
 const PARAM_CHARS_MAX = 64 * 1024
 
-/** The one HTTP server, for main and tests alike: api, tracking, catcher and ops, each a context with its own rules. */
+/** The one HTTP server, for main and tests alike: api, tracking, mailbox and ops, each a context with its own rules. */
 export function buildHttp (options: HttpOptions): FastifyInstance {
-  const { log, metrics } = options
+  const { log, metrics, api, operations } = options
   let limiter: Limiter | null = null
-  const parser = parserRefusals(() => limiter)
-  const app: FastifyInstance = Fastify({
-    bodyLimit: REQUEST_BYTES_MAX,
-    // A request that takes longer to arrive holds a socket for nothing.
-    requestTimeout: 60_000,
-    keepAliveTimeout: 72_000,
-    trustProxy: options.trustProxy.length === 0 ? false : options.trustProxy,
-    genReqId: request => requestIdOf(request.headers['x-request-id']),
-    routerOptions: { maxParamLength: PARAM_CHARS_MAX },
-    // Node would answer without our headers; see lacksHost.
-    http: { requireHostHeader: false },
-    // While it stops, what still comes in on open lines is served and told that the line closes: a bare 503 would lack
-    // the headers.
-    return503OnClosing: false,
-    clientErrorHandler: parser.refuse,
-    frameworkErrors: (_error, request, reply) => refuseUrl(app, request, reply, options.api !== null)
-  })
-  hangUpLines(app)
-  app.server.on('request', parser.expect)
-  // What a client expects beside 100-continue is not ours to promise: served as if it had not been said (RFC 9110
-  // 10.1.1).
-  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
+  const app = createServer(options, parserRefusals(() => limiter))
   app.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id)
     // Under /api the key and the window come first.
     if (lacksHost(request.raw) && request.server.prefix !== '/api') return await answer(reply, missingHost())
   })
+  recordRequests(app, metrics, log)
+  app.setNotFoundHandler(async (_request, reply) => await answer(reply, notFound()))
+  healthRoutes(app, options.checks)
+  metricsRoute(app, metrics)
+  if (options.catcher !== null) void app.register(catcherPages, { catcher: options.catcher })
+  if (api === null) return app
+  void app.register(trackingPages, { services: api.services, registry: metrics.registry, log })
+  const routes = rememberRoutes(app)
+  const internalKeys = createInternalKeys()
+  void app.register(async plain => {
+    const context = plain.withTypeProvider<TypeBoxTypeProvider>()
+    limiter = apiContext(context, { services: api.services, counters: api.counters, internalKeys, log })
+    apiRoutes(context, api, log)
+  }, { prefix: '/api' })
+  void app.register(apiDescription, { routes, publicUrl: options.publicUrl })
+  if (operations !== null) openDashboard(app, { ...options, api, operations }, internalKeys)
+  return app
+}
+
+function createServer ({ trustProxy, api }: HttpOptions, parser: ParserRefusals): FastifyInstance {
+  const app: FastifyInstance = Fastify({
+    bodyLimit: REQUEST_BYTES_MAX,
+    // A request that takes longer to arrive holds a socket for nothing.
+    requestTimeout: 60_000,
+    keepAliveTimeout: 72_000,
+    trustProxy: trustProxy.length === 0 ? false : trustProxy,
+    genReqId: request => requestIdOf(request.headers['x-request-id']),
+    routerOptions: { maxParamLength: PARAM_CHARS_MAX },
+    // Node would answer without our headers; see lacksHost.
+    http: { requireHostHeader: false },
+    // While it stops, requests on open connections are served and told that the connection closes: a bare 503 would
+    // lack the headers.
+    return503OnClosing: false,
+    clientErrorHandler: parser.refuse,
+    frameworkErrors: (_error, request, reply) => refuseUrl(app, request, reply, api !== null)
+  })
+  closeIdleConnections(app)
+  app.server.on('request', parser.expect)
+  // An expectation other than 100-continue is ignored. Source: RFC 9110 10.1.1.
+  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
+  return app
+}
+
+function recordRequests (app: FastifyInstance, metrics: Metrics, log: Log): void {
   app.addHook('onResponse', async (request, reply) => {
-    // A stream lasts as long as its reader likes: that is not how long it took to answer.
+    // A stream lasts as long as its client likes: that is not how long it took to answer.
     if (!isStream(reply)) {
       metrics.request(request.routeOptions.url ?? 'none', reply.statusCode, reply.elapsedTime / 1000)
     }
@@ -101,40 +124,28 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
     }
     log.debug(line, 'request')
   })
-  app.setNotFoundHandler(async (_request, reply) => await answer(reply, notFound()))
-  healthRoutes(app, options.checks)
-  metricsRoute(app, metrics)
-  if (options.catcher !== null) void app.register(catcherPages, { catcher: options.catcher })
-  const { api, operations } = options
-  if (api !== null) {
-    void app.register(trackingPages, { services: api.services, registry: metrics.registry, log })
-    const routes = rememberRoutes(app)
-    const internalKeys = createInternalKeys()
-    void app.register(async plain => {
-      const context = plain.withTypeProvider<TypeBoxTypeProvider>()
-      limiter = apiContext(context, { services: api.services, counters: api.counters, internalKeys, log })
-      const acceptor = createAcceptor(api.services)
-      sendRoutes(context, api.services, acceptor)
-      batchRoutes(context, api.services, acceptor)
-      readRoutes(context, api.services, api.reads)
-      emailActionRoutes(context, api.services, api.reads)
-      contentRoutes(context, api.services, api.reads)
-      templateRoutes(context, api.services, api.reads)
-      domainRoutes(context, api.services)
-      keyRoutes(context, api.services)
-      webhookRoutes(context, api.services)
-      suppressionRoutes(context, api.services, api.reads)
-      erasureRoutes(context, api.services, api.reads)
-      statsRoutes(context, api.reads, api.services.appenders.clock)
-      eventRoutes(context, api.services, { log, streams: api.streams ?? {} })
-    }, { prefix: '/api' })
-    void app.register(apiDescription, { routes, publicUrl: options.publicUrl })
-    if (operations !== null) openDashboard(app, { ...options, api, operations }, internalKeys)
-  }
-  return app
 }
 
-type DashboardOptions = HttpOptions & { api: NonNullable<HttpOptions['api']>, operations: OperationsService }
+type ApiModules = NonNullable<HttpOptions['api']>
+
+function apiRoutes (app: Api, { services, reads, streams = {} }: ApiModules, log: Log): void {
+  const acceptor = new Acceptor(services)
+  sendRoutes(app, services, acceptor)
+  batchRoutes(app, services, acceptor)
+  readRoutes(app, services, reads)
+  emailActionRoutes(app, services, reads)
+  contentRoutes(app, services, reads)
+  templateRoutes(app, services, reads)
+  domainRoutes(app, services)
+  keyRoutes(app, services)
+  webhookRoutes(app, services)
+  suppressionRoutes(app, services, reads)
+  erasureRoutes(app, services, reads)
+  statsRoutes(app, reads, services.appenders.clock)
+  eventRoutes(app, services, { log, streams })
+}
+
+type DashboardOptions = HttpOptions & { api: ApiModules, operations: OperationsService }
 
 function openDashboard (
   app: FastifyInstance,
@@ -160,20 +171,20 @@ function isStream (reply: FastifyReply): boolean {
   return String(reply.getHeader('content-type')).startsWith('text/event-stream')
 }
 
-/** The caller's own id when it is a harmless one, so that its logs and ours meet; else a new one. */
+/** The client's own id when it is harmless, so that both logs have the same; else a new one. */
 function requestIdOf (given: string | string[] | undefined): string {
   return typeof given === 'string' && /^[A-Za-z0-9._-]{8,100}$/.test(given) ? given : newId('req', systemClock.nowMs())
 }
 
-/** A URL that cannot be decoded has no route. Under /api it is led to that module's "not found" all the same: keys,
- *  windows and headers hold. */
+/** A URL that cannot be decoded has no route. Under /api it goes to that context's not-found handler: keys, windows and
+ *  headers hold. */
 function refuseUrl (app: FastifyInstance, request: FastifyRequest, reply: FastifyReply, hasApi: boolean): void {
   const { raw } = request
   if (/^\/dashboard(\/|$)/.test(pathOf(request.url))) reply.headers(DASHBOARD_HEADERS)
   if (!hasApi || !/^\/api(\/|$)/.test(pathOf(request.url))) {
     return void answer(reply.header('x-request-id', request.id), malformedUrl())
   }
-  // The module sees that the URL is not the original one, and says so instead of 404.
+  // The context sees that the URL is not the original one, and answers 400 instead of 404.
   Object.assign(raw, { originalUrl: raw.url, url: '/api/' })
   app.routing(raw, reply.raw)
 }

@@ -64,6 +64,15 @@ export class Refusal {
   }
 }
 
+/** What is wrong with one field, for the client that sent it. */
+export interface FieldFault {
+  /** As the API names it: `to[1]`, `metadata.order`, `variables[2].fallback`. */
+  field: string
+  code: string
+  /** Says what must be, subject first: `subject must have at most 998 characters.` */
+  message: string
+}
+
 /** The small schemas that facts share. */
 export const Time = Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$' })
 export const Sequence = Type.Integer({ minimum: 1 })

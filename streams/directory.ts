@@ -6,13 +6,13 @@ import { NO_DEFAULTS, type SendDefaults } from './email/defaults.ts'
 import type { LimitClass, Scope } from './key/facts.ts'
 import type { EventType } from './webhook/facts.ts'
 
-export interface Account {
+export interface AccountEntry {
   id: string
   name: string
   createdAt: string
 }
 
-export interface Key {
+export interface KeyEntry {
   id: string
   account: string
   name: string
@@ -30,7 +30,7 @@ export interface Key {
   createdAt: string
 }
 
-export interface Domain {
+export interface DomainEntry {
   id: string
   account: string
   name: string
@@ -45,7 +45,7 @@ export interface Domain {
   createdAt: string
 }
 
-export interface Webhook {
+export interface WebhookEntry {
   id: string
   account: string
   url: string
@@ -70,7 +70,7 @@ export interface Webhook {
 }
 
 /** Somebody's way into the dashboard. */
-export interface Session {
+export interface SessionEntry {
   id: string
   account: string
   /** Id of the key it was opened with: as long as that one opens the dashboard, so does this. */
@@ -89,15 +89,15 @@ export interface Session {
 
 /** What the stream CONTROL says now, folded into memory: who holds which key, owns which domain, listens where. */
 export interface Directory {
-  accounts: Map<string, Account>
+  accounts: Map<string, AccountEntry>
   /** By the SHA-256 of the secret; a key in rotation stands under both. */
-  keysByHash: Map<string, Key>
-  keys: Map<string, Key>
+  keysByHash: Map<string, KeyEntry>
+  keys: Map<string, KeyEntry>
   /** By name. */
-  domains: Map<string, Domain>
-  webhooks: Map<string, Webhook>
+  domains: Map<string, DomainEntry>
+  webhooks: Map<string, WebhookEntry>
   /** By id; those that are over leave when the next one is opened. */
-  sessions: Map<string, Session>
+  sessions: Map<string, SessionEntry>
   /** Last sequence of every subject seen, for the next append there: entity id or domain name → sequence. */
   versions: Map<string, number>
 }
@@ -122,85 +122,79 @@ export function evolveDirectory (directory: Directory, { fact, seq, subject }: R
       directory.accounts.set(fact.account, { id: fact.account, name: fact.data.name, createdAt: fact.time })
       break
     case 'key.created':
-      addKey(directory, fact)
-      break
     case 'key.changed':
-      changeKey(directory, fact.data)
-      break
     case 'key.rotated':
-      rotateKey(directory, fact.data)
-      break
-    case 'key.limits_changed': {
-      const key = directory.keys.get(fact.data.key)
-      if (key !== undefined) key.limits = fact.data.limits
-      break
-    }
+    case 'key.limits_changed':
     case 'key.revoked':
-      removeKey(directory, fact.data.key)
+      evolveKeys(directory, fact)
       break
     case 'domain.added':
-      addDomain(directory, fact)
-      break
     case 'domain.changed':
     case 'domain.checked':
     case 'domain.rotation_started':
     case 'domain.keys_switched':
     case 'domain.keys_retired':
-      changeDomain(directory, fact)
-      break
     case 'domain.removed':
-      directory.domains.delete(fact.data.name)
+      evolveDomains(directory, fact)
       break
     case 'webhook.created':
-      addWebhook(directory, fact)
-      break
     case 'webhook.changed':
     case 'webhook.secret_rotated':
     case 'webhook.rotation_finished':
     case 'webhook.enabled':
-      changeWebhook(directory, fact)
-      break
     case 'webhook.failing':
     case 'webhook.recovered':
     case 'webhook.disabled':
-      judgeWebhook(directory, fact)
-      break
     case 'webhook.deleted':
-      directory.webhooks.delete(fact.data.webhook)
+      evolveWebhooks(directory, fact)
       break
     case 'session.opened':
-      openSession(directory, fact)
-      break
-    case 'session.rotated': {
-      const session = directory.sessions.get(fact.data.session)
-      if (session !== undefined) {
-        Object.assign(session, { hash: fact.data.hash, previousHash: session.hash, secretMs: Date.parse(fact.time) })
-      }
-      break
-    }
+    case 'session.rotated':
     case 'session.ended':
-      directory.sessions.delete(fact.data.session)
+      evolveSessions(directory, fact)
       break
     default:
       throw new Error(`${fact.type} does not belong on CONTROL`)
   }
 }
 
-type Named<Name extends AnyFact['type']> = Extract<AnyFact, { type: Name }>
+type FactNamed<Name extends AnyFact['type']> = Extract<AnyFact, { type: Name }>
+type FactOn<Entity extends string> = Extract<AnyFact, { type: `${Entity}.${string}` }>
 
-function addKey (directory: Directory, { data, account, time }: Named<'key.created'>): void {
+function evolveKeys (directory: Directory, fact: FactOn<'key'>): void {
+  switch (fact.type) {
+    case 'key.created':
+      return addKey(directory, fact)
+    case 'key.changed':
+      return changeKey(directory, fact.data)
+    case 'key.rotated':
+      return rotateKey(directory, fact.data)
+    case 'key.limits_changed': {
+      const key = directory.keys.get(fact.data.key)
+      if (key !== undefined) key.limits = fact.data.limits
+      return
+    }
+    case 'key.revoked':
+      return removeKey(directory, fact.data.key)
+  }
+}
+
+function addKey (directory: Directory, { data, account, time }: FactNamed<'key.created'>): void {
   const { key: id, expiresAt, ...rest } = data
   const key = { ...rest, id, account, previous: null, expiresMs: msOf(expiresAt), limits: {}, createdAt: time }
   directory.keys.set(id, key)
   directory.keysByHash.set(key.hash, key)
 }
 
-function changeKey (directory: Directory, { key: id, expiresAt, ...powers }: Named<'key.changed'>['data']): void {
+function changeKey (directory: Directory, { key: id, expiresAt, ...powers }: FactNamed<'key.changed'>['data']): void {
   const key = directory.keys.get(id)
   if (key !== undefined) Object.assign(key, powers, { expiresMs: msOf(expiresAt) })
 }
 
-function rotateKey (directory: Directory, { key: id, hash, hint, previousUntil }: Named<'key.rotated'>['data']): void {
+function rotateKey (
+  directory: Directory,
+  { key: id, hash, hint, previousUntil }: FactNamed<'key.rotated'>['data']
+): void {
   const key = directory.keys.get(id)
   if (key === undefined) return
   if (key.previous !== null) directory.keysByHash.delete(key.previous.hash)
@@ -218,7 +212,7 @@ function removeKey (directory: Directory, id: string): void {
 
 function addDomain (
   directory: Directory,
-  { data: { domain: id, name, dkim }, account, time }: Named<'domain.added'>
+  { data: { domain: id, name, dkim }, account, time }: FactNamed<'domain.added'>
 ): void {
   const unseen = { status: 'pending' as const, records: [], failingSince: null, checkedAt: null }
   directory.domains.set(name, {
@@ -232,35 +226,34 @@ function addDomain (
   })
 }
 
-type DomainChange = Named<
-  'domain.changed' | 'domain.checked' | 'domain.rotation_started' | 'domain.keys_switched' | 'domain.keys_retired'
->
-
-function changeDomain (directory: Directory, { type, data, time }: DomainChange): void {
-  const domain = directory.domains.get(data.name)
+function evolveDomains (directory: Directory, fact: FactOn<'domain'>): void {
+  if (fact.type === 'domain.added') return addDomain(directory, fact)
+  const domain = directory.domains.get(fact.data.name)
   if (domain === undefined) return
-  switch (type) {
+  switch (fact.type) {
     case 'domain.changed':
-      domain.defaults = data.defaults
+      domain.defaults = fact.data.defaults
       break
     case 'domain.checked': {
-      const { status, records, failingSince } = data
-      Object.assign(domain, { status, records, failingSince, checkedAt: time })
+      const { status, records, failingSince } = fact.data
+      Object.assign(domain, { status, records, failingSince, checkedAt: fact.time })
       break
     }
     case 'domain.rotation_started':
-      domain.dkim = withNext(domain.dkim, data.dkim, time)
+      domain.dkim = withNext(domain.dkim, fact.data.dkim, fact.time)
       break
     case 'domain.keys_switched':
-      domain.dkim = turned(domain.dkim, { name: 'switched', previousUntil: data.previousUntil })
+      domain.dkim = turned(domain.dkim, { name: 'switched', previousUntil: fact.data.previousUntil })
       break
     case 'domain.keys_retired':
       domain.dkim = turned(domain.dkim, { name: 'retired' })
       break
+    case 'domain.removed':
+      directory.domains.delete(fact.data.name)
   }
 }
 
-function addWebhook (directory: Directory, { data, account, time }: Named<'webhook.created'>): void {
+function addWebhook (directory: Directory, { data, account, time }: FactNamed<'webhook.created'>): void {
   const { webhook: id, ...rest } = data
   directory.webhooks.set(id, {
     ...rest,
@@ -274,24 +267,21 @@ function addWebhook (directory: Directory, { data, account, time }: Named<'webho
   })
 }
 
-type WebhookChange = Named<
-  'webhook.changed' | 'webhook.secret_rotated' | 'webhook.rotation_finished' | 'webhook.enabled'
->
-
-function changeWebhook (directory: Directory, { type, data }: WebhookChange): void {
-  const webhook = directory.webhooks.get(data.webhook)
+function evolveWebhooks (directory: Directory, fact: FactOn<'webhook'>): void {
+  if (fact.type === 'webhook.created') return addWebhook(directory, fact)
+  const webhook = directory.webhooks.get(fact.data.webhook)
   if (webhook === undefined) return
-  switch (type) {
+  switch (fact.type) {
     case 'webhook.changed': {
-      const { webhook: _id, ...settings } = data
+      const { webhook: _id, ...settings } = fact.data
       // What failed was another address, or what its owner has mended meanwhile.
       if (settings.url !== webhook.url || (webhook.paused && !settings.paused)) webhook.failingSince = null
       Object.assign(webhook, settings)
       break
     }
     case 'webhook.secret_rotated':
-      webhook.previous = { sealedSecret: webhook.sealedSecret, untilMs: Date.parse(data.previousUntil) }
-      webhook.sealedSecret = data.sealedSecret
+      webhook.previous = { sealedSecret: webhook.sealedSecret, untilMs: Date.parse(fact.data.previousUntil) }
+      webhook.sealedSecret = fact.data.sealedSecret
       break
     case 'webhook.rotation_finished':
       webhook.previous = null
@@ -300,30 +290,38 @@ function changeWebhook (directory: Directory, { type, data }: WebhookChange): vo
       webhook.disabled = null
       webhook.failingSince = null
       break
-  }
-}
-
-function judgeWebhook (
-  directory: Directory,
-  { type, data, time }: Named<'webhook.failing' | 'webhook.recovered' | 'webhook.disabled'>
-): void {
-  const webhook = directory.webhooks.get(data.webhook)
-  if (webhook === undefined) return
-  switch (type) {
     case 'webhook.failing':
-      webhook.failingSince = data.since
+      webhook.failingSince = fact.data.since
       break
     case 'webhook.recovered':
       webhook.failingSince = null
-      webhook.workedAt = time
+      webhook.workedAt = fact.time
       break
     case 'webhook.disabled':
-      webhook.disabled = data.reason
+      webhook.disabled = fact.data.reason
       break
+    case 'webhook.deleted':
+      directory.webhooks.delete(webhook.id)
   }
 }
 
-function openSession ({ sessions, keys }: Directory, { data, account, time }: Named<'session.opened'>): void {
+function evolveSessions (directory: Directory, fact: FactOn<'session'>): void {
+  switch (fact.type) {
+    case 'session.opened':
+      return openSession(directory, fact)
+    case 'session.rotated': {
+      const session = directory.sessions.get(fact.data.session)
+      if (session === undefined) return
+      const { hash } = fact.data
+      Object.assign(session, { hash, previousHash: session.hash, secretMs: Date.parse(fact.time) })
+      return
+    }
+    case 'session.ended':
+      directory.sessions.delete(fact.data.session)
+  }
+}
+
+function openSession ({ sessions, keys }: Directory, { data, account, time }: FactNamed<'session.opened'>): void {
   const openedMs = Date.parse(time)
   for (const { id, untilMs } of sessions.values()) if (untilMs <= openedMs) sessions.delete(id)
   const { session: id, key, hash, until, secret: keyHash = keys.get(key)?.hash ?? '' } = data

@@ -1,5 +1,8 @@
 import { Refusal } from './define.ts'
 
+/** What text must do so that every view and every mail can hold it; see `isPlain`. */
+export const MUST_BE_PLAIN = 'not contain NUL or unpaired surrogates'
+
 /** Deeper than this nothing is meant to be read by people, and who walks it may do so by recursion. */
 const DEPTH_MAX = 32
 
@@ -16,16 +19,16 @@ export function isDeeperThan (value: unknown, max: number): boolean {
 /** Why a value of any shape is not kept, or null. `name` = what to call it. JSON may hold NUL, half surrogate pairs and
  *  numbers beyond all bounds; no view and no mail can. */
 export function jsonFault (name: string, value: unknown): Refusal | null {
-  if (isDeeperThan(value, DEPTH_MAX)) return new Refusal('too_deep', `${name} is nested at most ${DEPTH_MAX} deep.`)
+  if (isDeeperThan(value, DEPTH_MAX)) {
+    return new Refusal('too_deep', `${name} must be nested at most ${DEPTH_MAX} levels deep.`)
+  }
   for (let level = [value]; level.length > 0; level = level.filter(isBranch).flatMap(branch => Object.values(branch))) {
     const texts = level.flatMap(
       inner => (isBranch(inner) && !Array.isArray(inner) ? Object.keys(inner) : typeof inner === 'string' ? inner : [])
     )
-    if (!texts.every(isPlain)) {
-      return new Refusal('invalid_characters', `${name} holds no NUL and whole characters only.`)
-    }
+    if (!texts.every(isPlain)) return new Refusal('invalid_characters', `${name} must ${MUST_BE_PLAIN}.`)
     if (level.some(inner => typeof inner === 'number' && !Number.isFinite(inner))) {
-      return new Refusal('invalid_value', `${name} holds a number too large to be one.`)
+      return new Refusal('invalid_value', `${name} must not contain a number that is too large to store.`)
     }
   }
   return null

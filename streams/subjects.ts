@@ -52,8 +52,8 @@ export const subjects = {
   template: (account: string, template: string) => `template.${account}.${template}`,
   /** `hash` of an idempotency key. */
   claim: (account: string, hash: string) => `claim.${account}.${hash}`,
-  /** One subject a name, whoever owns it: so that one account owns one. Host names hold no underscore, so the dots can
-   *  be told. */
+  /** One subject a name, for all accounts: so that only one account owns it. Host names hold no underscore, so the
+   *  dots can be told. */
   domain: (name: string) => `control.domain.${name.replaceAll('.', '_')}`,
   delivery: (partition: number) => `webhook.${partition}.delivery`,
   /** What a replay asks for again: apart, so that it never stands before what is new. */

@@ -78,7 +78,7 @@ export function streamPlans (retention: Retention): StreamPlan[] {
       allow_msg_ttl: true,
       deny_purge: true
     }),
-    // Whoever can still send must see what was said about it: facts outlive content.
+    // A sender must see the facts about what it can still send: facts outlive content.
     stream('EMAILS', ['email.>'], {
       discard: 'new',
       max_age: Math.max(retention.factsMs * 1e6, contentNs + 10 * day),

@@ -1,7 +1,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { Nullable } from '#streams/define.ts'
 import { ErasureCounts } from '#streams/erasure/facts.ts'
-import type { Erasure } from '#streams/erasure/state.ts'
+import type { ErasureState } from '#streams/erasure/state.ts'
 import { Sql, sql, type Query } from '../define.ts'
 import { cursorParser, cursorText, type PageCursor } from '../cursor.ts'
 
@@ -57,7 +57,7 @@ export const ErasurePage = Type.Object({
 })
 export type ErasurePage = Static<typeof ErasurePage>
 
-type Standing = Pick<Erasure, 'id' | 'hash' | 'requestedAt' | 'completedAt' | 'counts'>
+type Standing = Pick<ErasureState, 'id' | 'hash' | 'requestedAt' | 'completedAt' | 'counts'>
 
 /** How long the log keeps content, and facts about mail, in ms. */
 export interface RetentionPeriods {

@@ -1,7 +1,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { Nullable } from '#streams/define.ts'
 import { REASONS, type SuppressionReason } from '#streams/suppression/facts.ts'
-import type { Suppression } from '#streams/suppression/state.ts'
+import type { SuppressionState } from '#streams/suppression/state.ts'
 import { all, sql, type Query, type Sql } from '../define.ts'
 
 /** A suppression as the API shows it. */
@@ -35,7 +35,7 @@ export const SuppressionPage = Type.Object({
 export type SuppressionPage = Static<typeof SuppressionPage>
 
 /** `standing` has at least one entry; the oldest is when it began. */
-export function recordOf ({ address, standing }: Suppression): SuppressionRecord {
+export function recordOf ({ address, standing }: SuppressionState): SuppressionRecord {
   return {
     address,
     reasons: standing.map(({ reason, email, since }) => ({ reason, email_id: email, since })),
@@ -96,7 +96,7 @@ export function listSuppressions (
   }
 }
 
-interface Row extends Suppression {
+interface Row extends SuppressionState {
   hash: string
   created_at: Date
 }

@@ -31,21 +31,21 @@ export function createAppenders (bus: Bus, clock: Clock): Appenders {
 }
 
 /** Why a fact is written: whose, for which ask, after which fact. */
-export interface Cause {
+export interface FactCause {
   account: string
   correlation: string
   causation: string | null
 }
 
 /** What follows from `fact` carries its account and correlation, and names it as the cause. */
-export function causedBy (fact: Fact): Cause {
+export function causedBy (fact: Fact): FactCause {
   return { account: fact.account, correlation: fact.correlation, causation: fact.id }
 }
 
 /** Gives data its name, id and time. `id` is handed in when the data already tells it (an event's own body does). */
 export function stamp<Name extends string, Data extends TSchema> (
   type: FactType<Name, Data>,
-  cause: Cause,
+  cause: FactCause,
   data: Static<Data>,
   nowMs: number,
   id = newId('ev', nowMs)

@@ -20,7 +20,7 @@ export interface BatchCursor {
 }
 
 /** What waits for a batch: how many, and the oldest of them. */
-export interface Waiting {
+export interface WaitingMembers {
   count: number
   oldest: { seq: number, joinedMs: number }
 }
@@ -43,7 +43,7 @@ export async function readWaiting (
   { bus }: Pick<Appenders, 'bus'>,
   webhook: string,
   { through }: BatchCursor
-): Promise<Waiting | null> {
+): Promise<WaitingMembers | null> {
   const position = { filter: subjects.batchMember(webhook), afterSeq: through }
   const { messages: [first], pending } = await readMessages(bus, 'WEBHOOKS', position, { max: 1 })
   if (first === undefined) return null

@@ -17,13 +17,13 @@ export interface KnownBodies {
 const READS_MAX = 16
 
 /** The members of a delivery that the log does not hold (any more). */
-export interface Missing {
+export interface MissingBody {
   missing: Member[]
 }
 
 /** The very bytes of a delivery, the same on every try: the event's, or a batch of them, without the events of people
  *  who are forgotten since. Throws when the log cannot be read. Source: contract, "Webhooks". */
-export async function bodyOf (bus: Bus, bodies: KnownBodies, owed: Owed): Promise<Uint8Array | Missing> {
+export async function bodyOf (bus: Bus, bodies: KnownBodies, owed: Owed): Promise<Uint8Array | MissingBody> {
   const found: Array<Uint8Array | null> = owed.test === undefined
     ? await membersOf(bus, bodies, owed.events)
     : [Buffer.from(owed.test)]

@@ -1,4 +1,4 @@
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import { replayBacklog } from '#projections/deliveries/backlog.ts'
 import { deliveryPlace, failedDeliveries, parsePlace } from '#projections/deliveries/queries.ts'
 import { cursorText } from '#projections/cursor.ts'
@@ -32,7 +32,7 @@ const SOON_S = 60
  *  not answer. Throws like `failedPages`. */
 export function waitingDeliveries (
   pool: Pool
-): (webhook: Pick<Webhook, 'account' | 'id'>, max: number) => Promise<number | null> {
+): (webhook: Pick<WebhookEntry, 'account' | 'id'>, max: number) => Promise<number | null> {
   return async ({ account, id: webhook }, max) =>
     await ask(pool, replayBacklog({ account, webhook, soonS: SOON_S, max })).catch(unlessAway)
 }

@@ -12,7 +12,7 @@ import {
 } from '#streams/delivery/facts.ts'
 import { pendingAfter, type Pending } from '#streams/delivery/state.ts'
 import { testEventBody } from '#streams/delivery/test-event.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
 import type { EventType } from '#streams/webhook/facts.ts'
 import { timestamp } from '#src/base/clock.ts'
@@ -22,7 +22,7 @@ import { Conflict } from '#src/nats/errors.ts'
 import { getFact } from '#src/nats/get.ts'
 import { fireNow, schedule } from '#src/nats/schedule.ts'
 import type { Asker } from './services.ts'
-import { causedBy, stamp, type Cause, type Appenders } from './appenders.ts'
+import { causedBy, stamp, type FactCause, type Appenders } from './appenders.ts'
 import { wakeReplays } from './replay-schedule.ts'
 
 /** An outcome is repeated for so long before its job goes back to the server, which would mean one more request: while
@@ -109,13 +109,13 @@ export async function advanceFanout (
 }
 
 /** The cursor belongs to no account: it is of all of them. */
-const FANOUT: Cause = { account: 'acc_0', correlation: 'fanout', causation: null }
+const FANOUT: FactCause = { account: 'acc_0', correlation: 'fanout', causation: null }
 
 /** Owes an endpoint a made-up event, whatever it listens to; it goes the way of all others. Throws LogUnavailable. */
 export async function requestTestDelivery (
   appenders: Appenders,
   asker: Asker,
-  { id: webhook, batch }: Pick<Webhook, 'id' | 'batch'>,
+  { id: webhook, batch }: Pick<WebhookEntry, 'id' | 'batch'>,
   type: EventType
 ): Promise<Owed> {
   const nowMs = appenders.clock.nowMs()
@@ -221,6 +221,6 @@ export async function releaseWaiting ({ bus }: Pick<Appenders, 'bus'>, webhook: 
 }
 
 /** What led to a delivery, for what follows from it. */
-export function causeOf ({ account, correlation, causation }: Pending): Cause {
+export function causeOf ({ account, correlation, causation }: Pending): FactCause {
   return { account, correlation, causation }
 }

@@ -7,19 +7,6 @@ import type { Bus } from '#src/nats/connect.ts'
 import { follow } from '#src/nats/follow.ts'
 import { lastSequence, lastSequenceUnder } from '#src/nats/get.ts'
 
-/** The directory of this process, kept up to date from CONTROL within milliseconds. */
-export interface LiveDirectory extends Role {
-  now: Directory
-  /** Resolves to true once sequence `seq` of CONTROL is folded in, to false when `timeoutMs` ends before. */
-  reached(seq: number, timeoutMs: number): Promise<boolean>
-  /** Resolves to true once everything that was in CONTROL under `control.` when called is folded in; false when it
-   *  takes longer. Throws when NATS is away. */
-  catchUp(timeoutMs: number): Promise<boolean>
-  /** Resolves once it holds what was in the log at the call, or could not in time. Looks are shared by all who wait for
-   *  one, and apart: however many unauthenticated clients ask for what does not exist, NATS is asked no more often. */
-  look(): Promise<void>
-}
-
 /** Without suppressions and templates, which are too many and too large to hold. */
 const FILTER = 'control.>'
 
@@ -28,101 +15,123 @@ const FILTER = 'control.>'
 export const SEEN_MS = 2000
 const LOOK_GAP_MS = 20
 const LOOK_MS = 1000
+const RETRY_MS = 5000
 
 interface Waiter {
   seq: number
   resolve: () => void
 }
 
+/** The directory of this process, kept up to date from CONTROL within milliseconds. */
+export interface LiveDirectory extends Role {
+  now: Directory
+  /** Resolves to true once sequence `seq` of CONTROL is folded in, to false when `timeoutMs` ends before. */
+  reached(seq: number, timeoutMs: number): Promise<boolean>
+  /** Resolves to true once everything that was in CONTROL under `control.` when called is folded in; false when it
+   *  takes longer. Throws when NATS is away. */
+  catchUp(timeoutMs: number): Promise<boolean>
+  /** Resolves once it holds what was in the log at the call, or could not in time. All who wait share one look, and
+   *  looks have gaps: however many unauthenticated clients bring unknown keys, NATS is asked no more often. */
+  look(): Promise<void>
+}
+
 /** Follows CONTROL from its start. Wait for `catchUp` before serving. */
 export function followDirectory (bus: Bus, log: Log): LiveDirectory {
-  const now = emptyDirectory()
-  const stopping = new AbortController()
-  const waiters = new Set<Waiter>()
-  let foldedSeq = 0
-  let unhealthyReason: string | null = null
+  return new DirectoryFollower(bus, log)
+}
 
-  async function run (): Promise<void> {
-    while (!stopping.signal.aborted) {
+class DirectoryFollower implements LiveDirectory {
+  readonly name = 'directory'
+  readonly now: Directory = emptyDirectory()
+  private readonly bus: Bus
+  private readonly log: Log
+  private readonly stopping = new AbortController()
+  private readonly waiters = new Set<Waiter>()
+  private readonly running: Promise<void>
+  private foldedSeq = 0
+  private interruption: Error | null = null
+  private nextLook: Promise<void> | null = null
+  private lastLookMs = 0
+
+  constructor (bus: Bus, log: Log) {
+    this.bus = bus
+    this.log = log
+    this.running = this.run()
+  }
+
+  async reached (seq: number, timeoutMs: number): Promise<boolean> {
+    if (seq <= this.foldedSeq) return true
+    const timeUp = new AbortController()
+    const waiter: Waiter = { seq, resolve: () => timeUp.abort() }
+    this.waiters.add(waiter)
+    await sleep(timeoutMs, timeUp.signal)
+    this.waiters.delete(waiter)
+    return seq <= this.foldedSeq
+  }
+
+  async catchUp (timeoutMs: number): Promise<boolean> {
+    // The stream's last sequence may be a suppression's or a template's, which are not folded: it proves "all seen", and
+    // never "behind".
+    if (await lastSequence(this.bus, 'CONTROL') <= this.foldedSeq) return true
+    return await this.reached(await lastSequenceUnder(this.bus, 'CONTROL', FILTER), timeoutMs)
+  }
+
+  async look (): Promise<void> {
+    await (this.nextLook ??= this.beginLook())
+  }
+
+  unhealthyReason (): string | null {
+    return this.interruption === null ? null : `the directory cannot follow CONTROL: ${this.interruption.message}`
+  }
+
+  async stop (): Promise<void> {
+    this.stopping.abort()
+    await this.running
+  }
+
+  private async run (): Promise<void> {
+    while (!this.stopping.signal.aborted) {
       try {
-        await fold()
+        await this.fold()
       } catch (error) {
-        tell(asError(error))
-        await sleep(5000, stopping.signal)
+        this.interrupted(asError(error))
+        await sleep(RETRY_MS, this.stopping.signal)
       }
     }
   }
 
-  async function fold (): Promise<void> {
-    const facts = follow(bus, {
+  private async fold (): Promise<void> {
+    const facts = follow(this.bus, {
       stream: 'CONTROL',
       filter: FILTER,
-      afterSeq: foldedSeq,
+      afterSeq: this.foldedSeq,
       batchMax: 500,
       gatherMs: 0,
-      signal: stopping.signal,
-      onError: tell,
+      signal: this.stopping.signal,
+      onError: error => this.interrupted(error),
       onFollowing: () => {
-        unhealthyReason = null
+        this.interruption = null
       }
     })
     for await (const batch of facts) {
-      for (const recorded of batch) evolveDirectory(now, recorded)
-      foldedSeq = batch.at(-1)!.seq
-      for (const waiter of waiters) if (waiter.seq <= foldedSeq) waiter.resolve()
+      for (const recorded of batch) evolveDirectory(this.now, recorded)
+      this.foldedSeq = batch.at(-1)!.seq
+      for (const waiter of this.waiters) if (waiter.seq <= this.foldedSeq) waiter.resolve()
     }
   }
 
-  function tell (error: Error): void {
-    unhealthyReason = `the directory cannot follow CONTROL: ${error.message}`
-    log.warn({ err: error }, 'directory interrupted')
+  private interrupted (error: Error): void {
+    this.interruption = error
+    this.log.warn({ err: error }, 'directory interrupted; following CONTROL again')
   }
 
-  async function reached (seq: number, timeoutMs: number): Promise<boolean> {
-    if (seq <= foldedSeq) return true
-    const timeUp = new AbortController()
-    const waiter: Waiter = { seq, resolve: () => timeUp.abort() }
-    waiters.add(waiter)
-    await sleep(timeoutMs, timeUp.signal)
-    waiters.delete(waiter)
-    return seq <= foldedSeq
-  }
-
-  /** The stream's last sequence may be a suppression's or a template's, which are not folded: it proves "all seen", and
-   *  never "behind". */
-  async function catchUp (timeoutMs: number): Promise<boolean> {
-    if (await lastSequence(bus, 'CONTROL') <= foldedSeq) return true
-    return await reached(await lastSequenceUnder(bus, 'CONTROL', FILTER), timeoutMs)
-  }
-
-  const running = run()
-  return {
-    name: 'directory',
-    now,
-    reached,
-    catchUp,
-    look: sharedLook(catchUp),
-    unhealthyReason: () => unhealthyReason,
-    async stop () {
-      stopping.abort()
-      await running
-    }
-  }
-}
-
-function sharedLook (catchUp: LiveDirectory['catchUp']): () => Promise<void> {
-  let next: Promise<void> | null = null
-  let lastMs = 0
-
-  async function begin (): Promise<void> {
-    await sleep(Math.max(0, lastMs + LOOK_GAP_MS - performance.now()))
-    lastMs = performance.now()
+  private async beginLook (): Promise<void> {
+    await sleep(Math.max(0, this.lastLookMs + LOOK_GAP_MS - performance.now()))
+    this.lastLookMs = performance.now()
     // Who comes from now on may know of later writes than this look will see.
-    next = null
-    await catchUp(LOOK_MS).catch(() => false)
+    this.nextLook = null
+    await this.catchUp(LOOK_MS).catch(() => false)
   }
-
-  return () => (next ??= begin())
 }
 
 const CATCH_UP_MS = 5000

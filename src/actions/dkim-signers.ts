@@ -1,5 +1,5 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto'
-import type { Domain } from '#streams/directory.ts'
+import type { DomainEntry } from '#streams/directory.ts'
 import type { DkimKey } from '#streams/domain/facts.ts'
 import { signingKeys } from '#streams/domain/records.ts'
 import { Memory } from '#src/base/memory.ts'
@@ -11,7 +11,7 @@ const KEYS_MAX = 4096
 
 /** Who signs the mail of a domain now, RSA first. Keys are opened once, and those used last are kept.
  *  Throws when JETPOST_SECRET is not the one that a key was sealed with. */
-export function openDkimSigners (vault: Vault, keysMax = KEYS_MAX): (domain: Domain) => DkimSigner[] {
+export function openDkimSigners (vault: Vault, keysMax = KEYS_MAX): (domain: DomainEntry) => DkimSigner[] {
   const opened = new Memory<KeyObject>(keysMax)
 
   function open ({ sealedKey }: DkimKey, context: string): KeyObject {

@@ -1,6 +1,6 @@
 import { Refusal, type Fact } from '#streams/define.ts'
-import type { Domain } from '#streams/directory.ts'
-import { afterLook, countFault, keyTurn, ownableName, rotationFault, type Look } from '#streams/domain/decide.ts'
+import type { DomainEntry } from '#streams/directory.ts'
+import { afterLook, countFault, keyTurn, ownableName, rotationFault, type DnsLook } from '#streams/domain/decide.ts'
 import {
   DomainAdded,
   DomainChanged,
@@ -19,12 +19,12 @@ import { DnsUnavailable, type Dns } from '#src/dns/resolve.ts'
 import type { Asker, Services } from './services.ts'
 import { countOf } from './directory.ts'
 import { newDkimKeys } from './dkim-key.ts'
-import { stamp, type Cause } from './appenders.ts'
+import { stamp, type FactCause } from './appenders.ts'
 import { retryOnConflictOf } from './retry-on-conflict.ts'
 
 /** A domain as it is after an action. `seq` is in CONTROL: a node whose directory has reached it knows. */
 export interface DomainNow {
-  domain: Domain
+  domain: DomainEntry
   seq: number
 }
 
@@ -77,7 +77,7 @@ async function register (services: DomainServices, asker: Asker, name: string): 
 export async function changeDomain (
   services: DomainServices,
   asker: Asker,
-  domain: Domain,
+  domain: DomainEntry,
   changes: Partial<SendDefaults>
 ): Promise<DomainNow | Refusal> {
   return await change(services, domain, (current, nowMs) => {
@@ -96,7 +96,7 @@ export async function changeDomain (
 export async function removeDomain (
   services: DomainServices,
   asker: Asker,
-  domain: Domain
+  domain: DomainEntry
 ): Promise<DomainNow | Refusal> {
   return await change(services, domain, (current, nowMs) => {
     const { id, name } = current
@@ -109,7 +109,7 @@ export async function removeDomain (
 export async function rotateDomainKeys (
   services: DomainServices,
   asker: Asker,
-  domain: Domain
+  domain: DomainEntry
 ): Promise<DomainNow | Refusal> {
   // Before the work of making keys, and again by the log as it is then.
   const fault = rotationFault(domain)
@@ -130,7 +130,7 @@ export async function rotateDomainKeys (
 export async function checkDomain (
   services: DomainServices,
   asker: Asker,
-  domain: Domain
+  domain: DomainEntry
 ): Promise<DomainNow | Refusal> {
   const look = await lookAt(services.dns, domain.name, wantedRecords(domain, services.settings.bounceDomain))
   const cause = { ...asker, causation: null }
@@ -146,12 +146,12 @@ export async function checkDomain (
   })
 }
 
-function turnFact (cause: Cause, { id: domain, name }: Domain, turn: KeyTurn, nowMs: number): Fact {
+function turnFact (cause: FactCause, { id: domain, name }: DomainEntry, turn: KeyTurn, nowMs: number): Fact {
   if (turn.name === 'retired') return stamp(DomainKeysRetired, cause, { domain, name }, nowMs)
   return stamp(DomainKeysSwitched, cause, { domain, name, previousUntil: turn.previousUntil }, nowMs)
 }
 
-async function lookAt (dns: Dns, name: string, wanted: WantedRecord[]): Promise<Look> {
+async function lookAt (dns: Dns, name: string, wanted: WantedRecord[]): Promise<DnsLook> {
   const answers = await Promise.all(wanted.map(async record => {
     const found = record.required ? await ask(dns, name, record) : await unlessUnsaid(ask(dns, name, record))
     return [record.name, found ?? undefined] as const
@@ -178,32 +178,32 @@ async function unlessUnsaid<T> (answer: Promise<T>): Promise<T | null> {
   })
 }
 
-/** What is to be said of a domain, and what it is then. */
-interface Said {
+/** The facts that a decision appends, and the domain after them. */
+interface DomainChange {
   facts: Fact[]
-  after: Domain
+  after: DomainEntry
 }
 
-/** Appends what is to be said of the domain as the log has it now, null = nothing; a refusal when it is gone, or
+/** Appends what is decided on the domain as the log has it now, null = nothing; a refusal when it is gone, or
  *  another's since. */
 async function change (
   services: DomainServices,
-  { id, name }: Domain,
-  say: (current: Domain, nowMs: number) => Said | Refusal | null
+  { id, name }: DomainEntry,
+  decide: (current: DomainEntry, nowMs: number) => DomainChange | Refusal | null
 ): Promise<DomainNow | Refusal> {
   return await retryOnConflictOf(services.directory, async () => {
     const current = services.directory.now.domains.get(name)
     if (current?.id !== id) return new Refusal('not_found', `There is no domain ${name}.`)
     const expectedSeq = versionOf(services, name)
-    const said = say(current, services.appenders.clock.nowMs())
-    if (said instanceof Refusal) return said
-    if (said === null || said.facts.length === 0) return { domain: current, seq: expectedSeq }
+    const decided = decide(current, services.appenders.clock.nowMs())
+    if (decided instanceof Refusal) return decided
+    if (decided === null || decided.facts.length === 0) return { domain: current, seq: expectedSeq }
     // All or none: what the first expects holds for those behind it.
     const subject = subjects.domain(name)
     const seqs = await services.appenders.control.append(
-      said.facts.map((fact, i) => (i === 0 ? { subject, fact, expectedSeq } : { subject, fact }))
+      decided.facts.map((fact, i) => (i === 0 ? { subject, fact, expectedSeq } : { subject, fact }))
     )
-    return { domain: said.after, seq: seqs.at(-1)! }
+    return { domain: decided.after, seq: seqs.at(-1)! }
   })
 }
 

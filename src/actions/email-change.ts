@@ -1,27 +1,27 @@
 import { Refusal } from '#streams/define.ts'
-import type { Key } from '#streams/directory.ts'
+import type { KeyEntry } from '#streams/directory.ts'
 import { scheduleFault } from '#streams/email/decide.ts'
-import type { RecipientStatus } from '#streams/email/state.ts'
+import type { RecipientState } from '#streams/email/state.ts'
 import { heldBack } from '#streams/suppression/decide.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
 import type { Services } from './services.ts'
-import { linkFault } from './email.ts'
-import { changeRecipients, loadRecipient, scheduleSend, type Change, type Request } from './recipient.ts'
+import { sendingDomainOf } from './email.ts'
+import { changeRecipients, loadRecipient, scheduleSend, type RecipientChange, type StoredRequest } from './recipient.ts'
 
 /** A recipient of an email, and how it stands. */
-export interface Standing {
+export interface RecipientStanding {
   n: number
   address: string
-  status: RecipientStatus
+  status: RecipientState['status']
   /** An earlier copy's fate is not known: it may be there. */
   may_have_arrived?: true
 }
 
 /** What a change did: the recipients it reached, and those it came too late (or too early) for. */
 export interface Changed {
-  changed: Standing[]
-  others: Standing[]
+  changed: RecipientStanding[]
+  others: RecipientStanding[]
 }
 
 /** Whether a claim leads to a delivery or to another wait is known soon, mostly: a cancel is worth that wait, and no
@@ -35,27 +35,35 @@ const MOVES_MAX = 5
 
 /** Whether a key may change an email: as for sending it, `from` must be on a domain of the key's (spec 4.1 rule 1); and
  *  a test key has no say in live mail. */
-export function mayChange (services: Pick<Services, 'directory'>, key: Key, { fact: { data } }: Request): boolean {
-  return linkFault(services, key, data) === null && (data.test || !key.test)
+export function mayChange (
+  services: Pick<Services, 'directory'>,
+  key: KeyEntry,
+  { fact: { data } }: StoredRequest
+): boolean {
+  return !(sendingDomainOf(services, key, data) instanceof Refusal) && (data.test || !key.test)
 }
 
 /** Calls an email off for every recipient that still waits. Refuses `not_cancelable` when there is none. Decided by the
  *  log. Throws LogUnavailable or Conflict. */
-export async function cancelEmail (services: Services, request: Request): Promise<Changed | Refusal> {
+export async function cancelEmail (services: Services, request: StoredRequest): Promise<Changed | Refusal> {
   for (let look = 0;; look++) {
     const result = await changeAll(services, request, () => ({ name: 'Cancel' }))
     if (look >= SENDING_LOOKS || !result.others.some(({ status }) => status === 'sending')) {
       return result.changed.length > 0
         ? result
-        : new NotChanged('not_cancelable', 'No recipient can be canceled any more', result.others)
+        : new NotChanged('not_cancelable', 'No recipient can be canceled any more.', result.others)
     }
     await sleep(SENDING_LOOK_MS)
   }
 }
 
-/** Moves a scheduled email to another time; its budget begins anew there. Refuses `not_scheduled`, and a time at which
- *  its content would be gone. Throws LogUnavailable or Conflict. */
-export async function rescheduleEmail (services: Services, request: Request, atMs: number): Promise<Changed | Refusal> {
+/** Moves a scheduled email to another time; its time budget starts again there. Refuses `not_scheduled`, and a time
+ *  at which its content would be gone. Throws LogUnavailable or Conflict. */
+export async function rescheduleEmail (
+  services: Services,
+  request: StoredRequest,
+  atMs: number
+): Promise<Changed | Refusal> {
   const { contentRetentionMs } = services.settings
   const endMs = Date.parse(request.fact.time) + contentRetentionMs
   const refusal = scheduleFault(atMs, services.appenders.clock.nowMs(), endMs)
@@ -69,12 +77,12 @@ export async function rescheduleEmail (services: Services, request: Request, atM
   await remind(services, request, result.changed, atMs)
   return result.changed.length > 0
     ? result
-    : new NotChanged('not_scheduled', 'No recipient is scheduled any more', result.others)
+    : new NotChanged('not_scheduled', 'No recipient is scheduled any more.', result.others)
 }
 
 /** Sends an email again to those who did not get it: bounced, failed, held in doubt, or no longer suppressed. Refuses
  *  `not_retryable`. Throws LogUnavailable, Conflict, or when NATS does not answer. */
-export async function retryEmail (services: Services, request: Request): Promise<Changed | Refusal> {
+export async function retryEmail (services: Services, request: StoredRequest): Promise<Changed | Refusal> {
   const { fact: { account, time, data } } = request
   const nowMs = services.appenders.clock.nowMs()
   const expiresAt = timestamp(
@@ -89,25 +97,33 @@ export async function retryEmail (services: Services, request: Request): Promise
   await remind(services, request, result.changed, nowMs)
   return result.changed.length > 0
     ? result
-    : new NotChanged('not_retryable', 'No recipient has ended without a delivery and may get mail', result.others)
+    : new NotChanged(
+      'not_retryable',
+      'No recipient can be retried: each was delivered, is under way or is suppressed.',
+      result.others
+    )
 }
 
 /** A refusal that says how the recipients stand. */
 export class NotChanged extends Refusal {
-  readonly others: Standing[]
-  constructor (code: string, message: string, others: Standing[]) {
+  readonly others: RecipientStanding[]
+  constructor (code: string, message: string, others: RecipientStanding[]) {
     super(code, message)
     this.others = others
   }
 }
 
-async function changeAll (services: Services, request: Request, changeOf: (n: number) => Change): Promise<Changed> {
+async function changeAll (
+  services: Services,
+  request: StoredRequest,
+  changeOf: (n: number) => RecipientChange
+): Promise<Changed> {
   const { recipients } = request.fact.data
   const changes = recipients.map((_recipient, n) => ({ ref: { request, n }, change: changeOf(n) }))
   const results = await changeRecipients(services.appenders, changes)
   const all = results.map(({ seen: { state }, refusal }, n) => {
     const doubted = state.doubts.sender + state.doubts.line > 0 && state.status !== 'delivered'
-    const standing: Standing = {
+    const standing: RecipientStanding = {
       n,
       address: recipients[n]!.address,
       status: state.status,
@@ -123,12 +139,17 @@ async function changeAll (services: Services, request: Request, changeOf: (n: nu
 
 /** Has the recipients come back to a sender. When the schedule cannot be stored now the change holds all the same: the
  *  reconciler finds who is overdue. */
-async function remind (services: Services, request: Request, recipients: Standing[], atMs: number): Promise<void> {
+async function remind (
+  services: Services,
+  request: StoredRequest,
+  recipients: RecipientStanding[],
+  atMs: number
+): Promise<void> {
   await Promise.all(recipients.map(({ n }) => remindOne(services, request, n, atMs).catch(() => {})))
 }
 
-/** Whoever moved it meanwhile may have stored his schedule before ours: the facts say which time holds. */
-async function remindOne (services: Services, request: Request, n: number, atMs: number): Promise<void> {
+/** Another request may have moved it and stored its schedule before ours: the facts say which time holds. */
+async function remindOne (services: Services, request: StoredRequest, n: number, atMs: number): Promise<void> {
   const { bus } = services.appenders
   const { fact, seq } = request
   let dueMs = atMs
@@ -147,6 +168,6 @@ async function remindOne (services: Services, request: Request, n: number, atMs:
 }
 
 /** How long the request gave servers for their verdict. */
-function budgetMs ({ fact: { time, data } }: Request): number {
+function budgetMs ({ fact: { time, data } }: StoredRequest): number {
   return Date.parse(data.expiresAt) - Date.parse(data.scheduledAt ?? time)
 }

@@ -1,6 +1,6 @@
 import { domainOf } from '#streams/address.ts'
 import { Refusal } from '#streams/define.ts'
-import type { Key } from '#streams/directory.ts'
+import type { DomainEntry, KeyEntry } from '#streams/directory.ts'
 import { isVerifiedEnough } from '#streams/domain/decide.ts'
 import { scheduleFault } from '#streams/email/decide.ts'
 import { resolveOptions, type SendDefaults } from '#streams/email/defaults.ts'
@@ -11,19 +11,20 @@ import { heldBack } from '#streams/suppression/decide.ts'
 import { CLAIM_MS } from '#streams/topology.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
+import type { Content } from '#src/content/compose.ts'
 import type { RenderBudget } from '#src/content/mustache.ts'
 import type { Append } from '#src/nats/append.ts'
-import type { Services } from './services.ts'
+import type { Asker, Services } from './services.ts'
 import { stamp } from './appenders.ts'
 
-type Requested = EmailRequested['data']
+type EmailRequest = EmailRequested['data']
 
 /** A file as it was given; `content` in base64. */
-export type DraftFile = Requested['attachments'][number] & { content: string }
+export type DraftFile = EmailRequest['attachments'][number] & { content: string }
 
 /** A send request that has passed validation. */
-export interface Draft
-  extends Pick<Requested, 'from' | 'recipients' | 'replyTo' | 'headers' | 'tags' | 'metadata' | 'onDoubt'>
+export interface EmailDraft
+  extends Pick<EmailRequest, 'from' | 'recipients' | 'replyTo' | 'headers' | 'tags' | 'metadata' | 'onDoubt'>
 {
   /** null = the template's. */
   subject: string | null
@@ -39,7 +40,7 @@ export interface Draft
 }
 
 /** An email that will be accepted with the next append. */
-export interface Prepared {
+export interface PreparedEmail {
   email: string
   createdAt: string
   status: 'queued' | 'scheduled' | 'suppressed'
@@ -49,56 +50,51 @@ export interface Prepared {
 }
 
 /** What is left of an Idempotency-Key and of the body it came with: both SHA-256, hex. */
-export interface Idempotency {
+export interface IdempotencyKey {
   hash: string
   bodyHash: string
 }
 
 /** The answer that a claim keeps. */
-export type Answer = RequestClaimed['data']['answer']
+export type SendAnswer = RequestClaimed['data']['answer']
 
 /** RFC 5321 4.5.4.1 allows 4–5 days for a final verdict; after three nobody waits for a mail any more. */
 const BUDGET_S = 72 * 3600
 /** The accepting append is given up after so long: the client hears 503 and may try again. */
 const ACCEPT_TIMEOUT_MS = 5000
 
-/** Spec 4.1 rule 1: null when the key may send from the draft's domain. */
-export function linkFault (
+/** The domain that an email is sent from; the built-in sandbox is in no directory. Refuses `domain_not_linked`. Source:
+ *  spec 4.1 rule 1. */
+export function sendingDomainOf (
   { directory }: Pick<Services, 'directory'>,
-  key: Key,
-  { from }: Pick<Draft, 'from'>
-): Refusal | null {
-  const domain = domainOf(from.address)
-  if (maySendFrom(key, domain, directory.now.domains.get(domain)?.account)) return null
-  return new Refusal('domain_not_linked', 'The sending domain is not linked to this key.')
+  key: KeyEntry,
+  { from }: Pick<EmailDraft, 'from'>
+): DomainEntry | 'sandbox' | Refusal {
+  const name = domainOf(from.address)
+  const domain = directory.now.domains.get(name)
+  if (maySendFrom(key, name, domain?.account)) return domain ?? 'sandbox'
+  return new Refusal('domain_not_linked', 'from must be on a domain that is linked to the key.')
 }
 
-/** Who asks, in which request, and what its templates may make of it in all. */
-export interface Preparing {
-  key: Key
+/** Who sends, in which request, and what its templates may take in all. */
+export interface SendContext {
+  key: KeyEntry
   correlation: string
   budget: RenderBudget
 }
 
-/** Makes ready what accepting will append. Refuses `domain_not_linked`, `domain_unverified`, `in_the_past`, `too_late`,
- *  `subject_required`, and what a template refuses. Content too big for a fact is stored already. Throws when NATS does
- *  not answer. */
+/** Makes ready what accepting will append, for a draft whose `domain` is linked to the key. Refuses
+ *  `domain_unverified`, `in_the_past`, `too_late`, `subject_required`, and what a template refuses. Content too big
+ *  for a fact is stored already. Throws when NATS does not answer. */
 export async function prepareEmail (
   services: Services,
-  { key, correlation, budget }: Preparing,
-  draft: Draft
-): Promise<Prepared | Refusal> {
-  const name = domainOf(draft.from.address)
-  const domain = services.directory.now.domains.get(name)
-  const nowMs = services.appenders.clock.nowMs()
-  const refusal = linkFault(services, key, draft) ??
-    (draft.scheduledMs === null
-      ? null
-      : scheduleFault(draft.scheduledMs, nowMs, nowMs + services.settings.contentRetentionMs))
+  context: SendContext,
+  draft: EmailDraft,
+  domain: DomainEntry | 'sandbox'
+): Promise<PreparedEmail | Refusal> {
+  const { key, budget } = context
+  const refusal = draftFault(services, draft, domain)
   if (refusal !== null) return refusal
-  if (!isVerifiedEnough(domain, services.settings.requireVerifiedDomains)) {
-    return new Refusal('domain_unverified', `The DNS records of ${name} are not verified.`)
-  }
   const [rendered, standing] = await Promise.all([
     draft.template === null
       ? null
@@ -107,50 +103,69 @@ export async function prepareEmail (
   ])
   if (rendered instanceof Refusal) return rendered
   const subject = draft.subject ?? rendered?.subject ?? null
-  if (subject === null) return new Refusal('subject_required', 'Neither the request nor its template has a subject.')
-  const options = resolveOptions(draft.options, key.defaults, domain?.defaults)
+  if (subject === null) return new Refusal('subject_required', 'subject is required: the template has none.')
+  const defaults = domain === 'sandbox' ? undefined : domain.defaults
+  const options = resolveOptions(draft.options, key.defaults, defaults)
   const content = {
     html: rendered?.html ?? draft.html,
     text: rendered?.text ?? draft.text,
     files: draft.files.map(file => file.content)
   }
   const template = rendered === null ? null : { id: draft.template!.id, version: rendered.version }
-  const append = await requestOf(services, key, correlation, draft, { subject, content, template, options })
-  const { email, scheduledAt } = append.fact.data
-  // Who is suppressed when a scheduled email goes out is not known today.
-  const suppressed = scheduledAt !== null
-    ? []
-    : draft.recipients.filter((_recipient, n) => heldBack(standing[n]!, options.unsubscribe) !== null).map((
-      { address }
-    ) => address)
-  const status = scheduledAt !== null
-    ? 'scheduled'
-    : suppressed.length === draft.recipients.length
-    ? 'suppressed'
-    : 'queued'
-  return { email, createdAt: append.fact.time, status, suppressed, append }
+  const append = await appendOf(services, context, draft, { subject, content, template, options })
+  return preparedOf(append, draft.recipients.filter((_, n) => heldBack(standing[n]!, options.unsubscribe) !== null))
+}
+
+function draftFault (
+  { appenders, settings }: Services,
+  draft: EmailDraft,
+  domain: DomainEntry | 'sandbox'
+): Refusal | null {
+  const nowMs = appenders.clock.nowMs()
+  const fault = draft.scheduledMs === null
+    ? null
+    : scheduleFault(draft.scheduledMs, nowMs, nowMs + settings.contentRetentionMs)
+  if (fault !== null || domain === 'sandbox' || isVerifiedEnough(domain, settings.requireVerifiedDomains)) return fault
+  return new Refusal(
+    'domain_unverified',
+    `from must be on a verified domain: ${domain.name} is not verified.`
+  )
+}
+
+/** `held` = recipients who would get nothing now. Who is suppressed when a scheduled email goes out is not known
+ *  today. */
+function preparedOf (append: Append & { fact: EmailRequested }, held: EmailDraft['recipients']): PreparedEmail {
+  const { time, data: { email, scheduledAt, recipients } } = append.fact
+  const suppressed = scheduledAt !== null ? [] : held.map(({ address }) => address)
+  const unscheduled = suppressed.length === recipients.length ? 'suppressed' : 'queued'
+  return { email, createdAt: time, status: scheduledAt !== null ? 'scheduled' : unscheduled, suppressed, append }
 }
 
 /** What a draft became: rendered, its options resolved. */
-export type Filled = Pick<Requested, 'subject' | 'template'> & {
+export type FilledDraft = Pick<EmailRequest, 'subject' | 'template'> & {
   content: Content
   options: ReturnType<typeof resolveOptions>
 }
 
 /** Who asks for an email, and how long its content is kept. */
-interface Asked {
+interface EmailOrigin {
   email: string
-  key: Pick<Key, 'id' | 'test'>
+  key: Pick<KeyEntry, 'id' | 'test'>
   nowMs: number
   contentRetentionMs: number
 }
 
-async function requestOf (services: Services, key: Key, correlation: string, draft: Draft, filled: Filled) {
+async function appendOf (
+  services: Services,
+  { key, correlation }: SendContext,
+  draft: EmailDraft,
+  filled: FilledDraft
+): Promise<Append & { fact: EmailRequested }> {
   const nowMs = services.appenders.clock.nowMs()
   const email = newId('em', nowMs)
   const { contentRetentionMs } = services.settings
   const data = requestedOf(draft, filled, { email, key, nowMs, contentRetentionMs })
-  const content = await stow(services, email, filled.content)
+  const content = await storeContent(services, email, filled.content)
   const fact = stamp(
     EmailRequested,
     { account: key.account, correlation, causation: null },
@@ -166,10 +181,10 @@ async function requestOf (services: Services, key: Key, correlation: string, dra
 
 /** The request a draft makes, its content with it. */
 export function requestedOf (
-  draft: Draft,
-  { subject, content, template, options }: Filled,
-  { email, key, nowMs, contentRetentionMs }: Asked
-): Requested {
+  draft: EmailDraft,
+  { subject, content, template, options }: FilledDraft,
+  { email, key, nowMs, contentRetentionMs }: EmailOrigin
+): EmailRequest {
   // A time that has just passed means now.
   const scheduledMs = draft.scheduledMs === null || draft.scheduledMs <= nowMs ? null : draft.scheduledMs
   const { from, recipients, replyTo, headers, tags, metadata, onDoubt } = draft
@@ -200,10 +215,10 @@ export function requestedOf (
 /** Accepts emails, all or none: resolves once the log has them durably. With an Idempotency-Key its claim is part of
  *  the same append: throws Conflict when the key is taken. Throws LogUnavailable. */
 export async function acceptEmails (
-  services: Services,
-  asker: { account: string, correlation: string },
-  emails: Prepared[],
-  claim: { key: Idempotency, answer: Answer } | null
+  services: Pick<Services, 'appenders'>,
+  asker: Asker,
+  emails: PreparedEmail[],
+  claim: { key: IdempotencyKey, answer: SendAnswer } | null
 ): Promise<void> {
   const part: Append[] = emails.map(({ append }) => append)
   if (claim !== null) {
@@ -218,11 +233,9 @@ export async function acceptEmails (
  *  commit carries many. */
 const CONTENT_BYTES_MAX = 256 * 1024
 
-type Content = NonNullable<Requested['content']>
-
 /** Content small enough stays in the fact; bigger goes to the object store first, so that an accepted email never lacks
  *  it. */
-async function stow (services: Services, email: string, content: Content): Promise<Content | null> {
+async function storeContent (services: Services, email: string, content: Content): Promise<Content | null> {
   const sizeMax = Math.min(CONTENT_BYTES_MAX, (services.appenders.bus.nc.info?.max_payload ?? 1_048_576) / 2)
   // UTF-8 and JSON escapes make at most six bytes of a character: most mail is decided without encoding it twice.
   const length = (content.html?.length ?? 0) + (content.text?.length ?? 0)

@@ -32,16 +32,16 @@ export interface Trace {
 }
 
 /** What an erasure left of a request, and without whom. */
-export interface Rest {
+export interface RecordRest {
   seq: number
   ns: number[]
 }
 
 /** All that was found so far, and up to where; what was done is taken out. */
-export interface Findings {
+export interface ErasureFindings {
   positions: { REQUESTS: number, EMAILS: number, INBOUND: number }
   traces: Map<string, Trace>
-  rests: Map<string, Rest[]>
+  rests: Map<string, RecordRest[]>
   claims: Set<number>
   inbound: Set<number>
   /** Ids of mails that facts name, and `email.n` of every recipient there was: mails that came back know them by our
@@ -50,7 +50,7 @@ export interface Findings {
   known: Set<string>
 }
 
-export function noFindings (): Findings {
+export function noFindings (): ErasureFindings {
   return {
     positions: { REQUESTS: 0, EMAILS: 0, INBOUND: 0 },
     traces: new Map(),
@@ -69,7 +69,7 @@ export async function find (
   bus: Bus,
   tokens: Pick<Tokens, 'read'>,
   sought: Sought,
-  found: Findings,
+  found: ErasureFindings,
   signal: AbortSignal
 ): Promise<void> {
   const { positions, reports, known } = found
@@ -124,7 +124,7 @@ async function readOn (
   return after
 }
 
-export function isNothing ({ traces, claims, inbound }: Findings): boolean {
+export function isNothing ({ traces, claims, inbound }: ErasureFindings): boolean {
   return traces.size + claims.size + inbound.size === 0
 }
 
@@ -146,7 +146,7 @@ function factIn (stream: string, { data, seq }: StoredMessage): AnyFact {
 }
 
 /** The trace of an email, begun when there is none. */
-function traceOf ({ traces, known }: Findings, email: string, ns: readonly number[]): Trace {
+function traceOf ({ traces, known }: ErasureFindings, email: string, ns: readonly number[]): Trace {
   const trace = traces.get(email) ?? { email, ns: new Set(), requests: [], records: [] }
   traces.set(email, trace)
   for (const n of ns) {
@@ -164,7 +164,7 @@ export function placesOf (recipients: EmailRequested['data']['recipients'], addr
   ) => (!isErased(recipient.address) && foldAddress(recipient.address) === address ? [n] : []))
 }
 
-function noteRequest (fact: AnyFact, { seq }: StoredMessage, { address }: Sought, found: Findings): void {
+function noteRequest (fact: AnyFact, { seq }: StoredMessage, { address }: Sought, found: ErasureFindings): void {
   if (fact.type === 'request.claimed' && withoutAddress(fact.data.answer.body, address) !== fact.data.answer.body) {
     found.claims.add(seq)
   }
@@ -185,7 +185,12 @@ export function withoutAddress (value: unknown, address: string): unknown {
   return Array.isArray(value) ? entries.map(([, inner]) => inner) : Object.fromEntries(entries)
 }
 
-function noteFact (fact: AnyFact, { seq }: StoredMessage, { account, id, address }: Sought, found: Findings): void {
+function noteFact (
+  fact: AnyFact,
+  { seq }: StoredMessage,
+  { account, id, address }: Sought,
+  found: ErasureFindings
+): void {
   if (fact.account !== account) return
   if (fact.type === 'email.recorded') {
     const ns = placesOf(fact.data.recipients, address)
@@ -199,23 +204,23 @@ function noteFact (fact: AnyFact, { seq }: StoredMessage, { account, id, address
 }
 
 /** Done already, by a worker that died, maybe before it came to the mails. */
-function noteEarlier ({ data: { email, n, past } }: EmailErased, found: Findings): void {
+function noteEarlier ({ data: { email, n, past } }: EmailErased, found: ErasureFindings): void {
   found.known.add(`${email}.${n}`)
   for (const { fact } of past) noteReport(fact as AnyFact, found)
 }
 
-function noteReport ({ data }: AnyFact, { reports }: Findings): void {
+function noteReport ({ data }: AnyFact, { reports }: ErasureFindings): void {
   if ('report' in data && typeof data.report === 'string') reports.add(data.report)
 }
 
-interface Mail {
+interface InboundEnvelope {
   id: string
   to: string[]
   texts: string[]
 }
 
 /** A mail that came in, in every way its text can be read. */
-function mailIn ({ data: { inbound, from, to, raw } }: InboundReceived): Mail {
+function mailIn ({ data: { inbound, from, to, raw } }: InboundReceived): InboundEnvelope {
   const text = Buffer.from(raw, 'base64').toString()
   return { id: inbound, to, texts: [from, ...to, text, ...unwrapped(text)] }
 }
@@ -260,9 +265,9 @@ const TOKENS_MAX = 20
 async function isAbout (
   bus: Bus,
   tokens: Pick<Tokens, 'read'>,
-  mail: Mail,
+  mail: InboundEnvelope,
   { account, address }: Sought,
-  { reports, known }: Findings
+  { reports, known }: ErasureFindings
 ): Promise<boolean> {
   if (reports.has(mail.id)) return true
   const pointers = mail.texts.flatMap(text => text.match(TOKEN) ?? []).slice(0, TOKENS_MAX)

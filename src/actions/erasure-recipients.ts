@@ -3,7 +3,7 @@ import { ERASED } from '#streams/address.ts'
 import { redact } from '#streams/email/erase.ts'
 import { EmailErased, type EngagementFact, type RecipientFact } from '#streams/email/facts.ts'
 import type { ToDelete } from '#streams/erasure/decide.ts'
-import type { Erasure } from '#streams/erasure/state.ts'
+import type { ErasureState } from '#streams/erasure/state.ts'
 import { subjects } from '#streams/subjects.ts'
 import { consumerPlans } from '#streams/topology.ts'
 import { timestamp } from '#src/base/clock.ts'
@@ -18,7 +18,7 @@ import {
   loadRequest,
   standInFor,
   type RecipientRef,
-  type Change
+  type RecipientChange
 } from './recipient.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 
@@ -54,7 +54,10 @@ async function callOffOne (appenders: Appenders, ref: RecipientRef): Promise<boo
 }
 
 /** What has to be done first; null = nothing is under way. */
-async function changeNow ({ bus, clock }: Appenders, ref: RecipientRef): Promise<NonNullable<Change> | 'wait' | null> {
+async function changeNow (
+  { bus, clock }: Appenders,
+  ref: RecipientRef
+): Promise<NonNullable<RecipientChange> | 'wait' | null> {
   const { state } = await loadRecipient(bus, ref)
   if (state.erased) return null
   switch (state.status) {
@@ -75,12 +78,12 @@ async function changeNow ({ bus, clock }: Appenders, ref: RecipientRef): Promise
 /** What reactions follow from: they read a fact when they come to it. */
 const CAUSES: ReadonlySet<string> = new Set(['email.bounced', 'email.complained', 'email.unsubscribed'])
 
-/** Puts one fact in the place of all that is known of a recipient; gives what may be deleted then, null while somebody
- *  has yet to read it. The engagement's subject gets its end as well, in the same append: a engagement that is on its
+/** Puts one fact in the place of all facts of a recipient; gives what may be deleted then, null while a worker
+ *  has yet to read it. The engagement's subject gets its end as well, in the same append: an engagement that is on its
  *  way to it is refused there. Throws LogUnavailable, Conflict, or when NATS does not answer. */
 async function eraseRecipient (
   appenders: Appenders,
-  erasure: Erasure,
+  erasure: ErasureState,
   email: string,
   n: number
 ): Promise<{ seqs: number[], canceled: boolean } | null> {
@@ -111,11 +114,11 @@ function isPast (stored: StoredFact): stored is Past {
   return stored.fact.type !== 'email.erased'
 }
 
-interface Place {
+interface RecipientPlace {
   email: string
   n: number
 }
-interface Known {
+interface RecipientHistory {
   facts: StoredFact[]
   engagements: StoredFact[]
   past: Past[]
@@ -123,9 +126,9 @@ interface Known {
 
 async function append (
   { emails, clock }: Appenders,
-  { account, correlation, id }: Erasure,
-  { email, n }: Place,
-  { facts, engagements, past }: Known
+  { account, correlation, id }: ErasureState,
+  { email, n }: RecipientPlace,
+  { facts, engagements, past }: RecipientHistory
 ): Promise<void> {
   const nowMs = clock.nowMs()
   const request = Math.max(1, ...past.map(({ fact }) => fact.data.request))
@@ -142,7 +145,7 @@ async function append (
 /** What was known of a trace's recipients, ready to be deleted; null while it must not be yet. */
 export async function eraseRecipients (
   appenders: Appenders,
-  erasure: Erasure,
+  erasure: ErasureState,
   { email, ns }: Trace
 ): Promise<ToDelete[] | null> {
   const first = Math.min(...ns)

@@ -1,19 +1,19 @@
 import { isErased, requestWithout } from '#streams/email/erase.ts'
 import { EmailMoved, EmailRecorded, type EmailRequested } from '#streams/email/facts.ts'
 import type { ToDelete } from '#streams/erasure/decide.ts'
-import type { Erasure } from '#streams/erasure/state.ts'
+import type { ErasureState } from '#streams/erasure/state.ts'
 import { emailPartitionOf, subjects } from '#streams/subjects.ts'
 import { CONTENT_STREAM, placesOfBlob } from '#src/nats/blob-places.ts'
 import { getFact } from '#src/nats/get.ts'
 import type { ServiceSettings } from './services.ts'
-import { placesOf, type Rest, type Trace } from './erasure-find.ts'
+import { placesOf, type RecordRest, type Trace } from './erasure-find.ts'
 import { causedBy, stamp, type Appenders } from './appenders.ts'
-import type { Request } from './recipient.ts'
+import type { StoredRequest } from './recipient.ts'
 
 export interface RequestEraser {
   appenders: Appenders
   settings: Pick<ServiceSettings, 'contentRetentionMs'>
-  erasure: Erasure
+  erasure: ErasureState
   /** The folded address. */
   address: string
 }
@@ -21,11 +21,15 @@ export interface RequestEraser {
 /** Puts what is left of a request in its place: the request of the others, with their content, and a record without the
  *  person. Gives what may be deleted then, in the order in which it must: a record whose request is still there would
  *  be written again. Safe to repeat. Throws LogUnavailable, Conflict, or when NATS does not answer. */
-export async function eraseRequest (eraser: RequestEraser, trace: Trace, rests: readonly Rest[]): Promise<ToDelete[]> {
+export async function eraseRequest (
+  eraser: RequestEraser,
+  trace: Trace,
+  rests: readonly RecordRest[]
+): Promise<ToDelete[]> {
   const { appenders: { bus } } = eraser
   const { email, requests, records } = trace
   const found = await Promise.all(requests.map(async seq => await getFact(bus, 'REQUESTS', { seq }, 'leader')))
-  const request = found.findLast(recorded => recorded?.fact.type === 'email.requested') as Request | undefined
+  const request = found.findLast(recorded => recorded?.fact.type === 'email.requested') as StoredRequest | undefined
   const asked = request === undefined ? await recordedIn(eraser, records) : askedIn(eraser, request)
   if (asked === null) return []
   const others = asked.data.recipients.some(({ address }) => !isErased(address))
@@ -41,19 +45,22 @@ export async function eraseRequest (eraser: RequestEraser, trace: Trace, rests: 
 }
 
 /** A record yet without its id, and after which fact it is written. */
-interface Asked {
+interface RemainingRequest {
   data: EmailRecorded['data']
   cause: Parameters<typeof stamp>[1]
 }
 
-function askedIn ({ address }: RequestEraser, { fact, seq }: Request): Asked {
+function askedIn ({ address }: RequestEraser, { fact, seq }: StoredRequest): RemainingRequest {
   const { content: _content, ...asked } = fact.data
   const data = { ...asked, request: seq, requestedAt: fact.time }
   return { data: requestWithout(data, placesOf(asked.recipients, address)), cause: causedBy(fact) }
 }
 
 /** Where the request itself has left the log. */
-async function recordedIn ({ appenders, address }: RequestEraser, records: readonly number[]): Promise<Asked | null> {
+async function recordedIn (
+  { appenders, address }: RequestEraser,
+  records: readonly number[]
+): Promise<RemainingRequest | null> {
   const found = records.length === 0 ? null : await getFact(appenders.bus, 'EMAILS', { seq: records.at(-1)! }, 'leader')
   if (found?.fact.type !== 'email.recorded') return null
   const { account, correlation, causation, data } = found.fact
@@ -64,8 +71,8 @@ async function recordedIn ({ appenders, address }: RequestEraser, records: reado
  *  says where. */
 async function keepRest (
   { appenders, settings, erasure, address }: RequestEraser,
-  { fact, seq, subject }: Request,
-  rests: readonly Rest[]
+  { fact, seq, subject }: StoredRequest,
+  rests: readonly RecordRest[]
 ): Promise<number> {
   const data = requestWithout(fact.data, placesOf(fact.data.recipients, address))
   const earlier = rests.find(rest =>
@@ -99,7 +106,7 @@ async function tellMove (
 /** Where it lies: said again, it is the record that was kept before, and not to be deleted. */
 async function keepRecord (
   { appenders: { emails, clock }, erasure }: RequestEraser,
-  { data, cause }: Asked
+  { data, cause }: RemainingRequest
 ): Promise<number> {
   const fact = stamp(EmailRecorded, cause, data, clock.nowMs())
   const gone = data.recipients.filter(({ address }) => isErased(address)).length

@@ -1,6 +1,6 @@
 import { RequestClaimed } from '#streams/email/facts.ts'
 import type { ToDelete } from '#streams/erasure/decide.ts'
-import type { Erasure } from '#streams/erasure/state.ts'
+import type { ErasureState } from '#streams/erasure/state.ts'
 import { subjects } from '#streams/subjects.ts'
 import { SuppressionAdded, SuppressionRemoved } from '#streams/suppression/facts.ts'
 import type { SuppressionFact } from '#streams/suppression/state.ts'
@@ -8,7 +8,7 @@ import { CLAIM_MS, consumerPlans } from '#streams/topology.ts'
 import { getFact } from '#src/nats/get.ts'
 import { readFacts } from '#src/nats/range.ts'
 import { ackFloorOf } from '#src/nats/status.ts'
-import { withoutAddress, type Findings } from './erasure-find.ts'
+import { withoutAddress, type ErasureFindings } from './erasure-find.ts'
 import { causedBy, stamp, type Appenders } from './appenders.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 
@@ -16,7 +16,7 @@ import { retryOnConflict } from './retry-on-conflict.ts'
  *  LogUnavailable, Conflict, or when NATS does not answer. */
 export async function eraseSuppression (
   { bus, control, clock }: Appenders,
-  { account, hash }: Pick<Erasure, 'account' | 'hash'>
+  { account, hash }: Pick<ErasureState, 'account' | 'hash'>
 ): Promise<ToDelete[]> {
   const subject = subjects.suppression(account, hash)
   return await retryOnConflict(async () => {
@@ -72,7 +72,7 @@ async function eraseClaim ({ bus, requests, clock }: Appenders, address: string,
  *  they are. */
 export async function readMails (
   { bus }: Pick<Appenders, 'bus'>,
-  { inbound }: Pick<Findings, 'inbound'>
+  { inbound }: Pick<ErasureFindings, 'inbound'>
 ): Promise<ToDelete[]> {
   if (inbound.size === 0) return []
   const floor = await ackFloorOf(bus, consumerPlans.inbound)

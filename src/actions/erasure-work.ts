@@ -1,16 +1,16 @@
 import type { ToDelete } from '#streams/erasure/decide.ts'
-import type { Erasure } from '#streams/erasure/state.ts'
+import type { ErasureState } from '#streams/erasure/state.ts'
 import { foldAddress } from '#streams/suppression/decide.ts'
 import type { Services } from './services.ts'
-import { completeErasure, forget, keepWord, loadErasure } from './erasure.ts'
-import { find, isNothing, noFindings, type Findings } from './erasure-find.ts'
+import { completeErasure, forget, deleteAnnounced, loadErasure } from './erasure.ts'
+import { find, isNothing, noFindings, type ErasureFindings } from './erasure-find.ts'
 import { callOff, eraseRecipients } from './erasure-recipients.ts'
 import { eraseRequest, type RequestEraser } from './erasure-request.ts'
 import { eraseClaims, eraseSuppression, readMails } from './erasure-rest.ts'
 
 type WorkingServices = Pick<Services, 'appenders' | 'vault' | 'tokens' | 'settings'>
 
-/** One erasure in the hands of one process. What is remembered here only saves reading: a worker that knows nothing
+/** One erasure, worked on by one process. What is remembered here only saves reading: a worker that knows nothing
  *  reads the whole log again. */
 export interface Eraser {
   /** Does what can be done now. `waiting` = somebody else comes first: a transaction under way, a mail or a fact that
@@ -44,8 +44,8 @@ export function createEraser ({ services, account, id, quietMs, signal }: Eraser
     const standing = await loadErasure(appenders, account, id)
     if (standing === null || standing.erasure.completedAt !== null) return 'done'
     const { erasure } = standing
-    if (!begun) await keepWord(appenders, erasure)
-    // Told last of all: nothing else was left then.
+    if (!begun) await deleteAnnounced(appenders, erasure)
+    // Announced last of all: nothing else was left then.
     if (erasure.address === null) return 'clean'
     const address = foldAddress(services.vault.open(erasure.address, id))
     const before = performance.now()
@@ -67,7 +67,7 @@ export function createEraser ({ services, account, id, quietMs, signal }: Eraser
   }
 
   /** Those that are gone are found no more. */
-  async function settleMails (erasure: Erasure): Promise<void> {
+  async function settleMails (erasure: ErasureState): Promise<void> {
     const read = await readMails(appenders, found)
     await forget(appenders, erasure, read)
     for (const { seqs } of read) for (const seq of seqs) found.inbound.delete(seq)
@@ -76,8 +76,13 @@ export function createEraser ({ services, account, id, quietMs, signal }: Eraser
   return { round, complete: () => completeErasure(appenders, { account, id }) }
 }
 
-/** Recipients first, then what was asked for them: whoever dies in between finds the rest by the request. */
-async function eraseEmails (eraser: RequestEraser, { traces, rests }: Findings, signal: AbortSignal): Promise<void> {
+/** Recipients first, then their requests: a process that dies in between is followed by one that finds the rest by
+ *  the request. */
+async function eraseEmails (
+  eraser: RequestEraser,
+  { traces, rests }: ErasureFindings,
+  signal: AbortSignal
+): Promise<void> {
   const { appenders, erasure } = eraser
   const all = [...traces.values()]
   for (let i = 0; i < all.length && !signal.aborted; i += GROUP) {

@@ -1,8 +1,8 @@
-import { parseAddress } from '#streams/address.ts'
 import { Refusal } from '#streams/define.ts'
 import { advancesOf, type ToDelete } from '#streams/erasure/decide.ts'
 import { ErasureAdvanced, ErasureCompleted, ErasureRequested, type ErasureFact } from '#streams/erasure/facts.ts'
-import { evolveErasure, type Erasure } from '#streams/erasure/state.ts'
+import { evolveErasure, type ErasureState } from '#streams/erasure/state.ts'
+import { mailAddress } from '#streams/suppression/decide.ts'
 import { subjects } from '#streams/subjects.ts'
 import { newId } from '#src/base/id.ts'
 import { deleteSecurely } from '#src/nats/secure-delete.ts'
@@ -13,15 +13,15 @@ import { stamp, type Appenders } from './appenders.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 import { suppressionHash } from './suppression-store.ts'
 
-/** Asks that an address be forgotten: durable when it resolves, and done by whoever has the role `scheduler`. Refuses
+/** Requests the erasure of an address: durable when it resolves, and carried out by the role `scheduler`. Refuses
  *  `invalid_address`. Throws LogUnavailable. */
 export async function requestErasure (
   { appenders, vault }: Pick<Services, 'appenders' | 'vault'>,
   asker: Asker,
   text: string
-): Promise<Erasure | Refusal> {
-  const address = parseAddress(text)
-  if (address === null) return new Refusal('invalid_address', 'address is not a mail address.')
+): Promise<ErasureState | Refusal> {
+  const address = mailAddress(text)
+  if (address instanceof Refusal) return address
   const nowMs = appenders.clock.nowMs()
   const erasure = newId('era', nowMs)
   const data = { erasure, hash: suppressionHash(address), address: vault.seal(address, erasure) }
@@ -34,8 +34,8 @@ export async function requestErasure (
 export class Ended extends Error {}
 
 /** An erasure as the log has it, the last sequence of its subject, and where its request lies while it does. */
-export interface Standing {
-  erasure: Erasure
+export interface LoadedErasure {
+  erasure: ErasureState
   seq: number
   requestSeq: number | null
 }
@@ -45,9 +45,12 @@ export async function loadErasure (
   { bus }: Pick<Appenders, 'bus'>,
   account: string,
   id: string
-): Promise<Standing | null> {
+): Promise<LoadedErasure | null> {
   const facts = await readFacts(bus, 'CONTROL', subjects.erasure(account, id), 'leader')
-  const erasure = facts.reduce<Erasure | null>((state, { fact }) => evolveErasure(state, fact as ErasureFact), null)
+  const erasure = facts.reduce<ErasureState | null>(
+    (state, { fact }) => evolveErasure(state, fact as ErasureFact),
+    null
+  )
   if (erasure === null) return null
   return {
     erasure,
@@ -60,20 +63,20 @@ export async function loadErasure (
 const ERASURES_MAX = 1000
 
 /** Those of an account, newest first, a thousand at most. Throws when NATS does not answer. */
-export async function loadErasures (appenders: Pick<Appenders, 'bus'>, account: string): Promise<Erasure[]> {
+export async function loadErasures (appenders: Pick<Appenders, 'bus'>, account: string): Promise<ErasureState[]> {
   const names = await subjectsUnder(appenders.bus, 'CONTROL', subjects.erasure(account, '*'))
   const newest = names.map(name => name.slice(name.lastIndexOf('.') + 1)).sort().reverse().slice(0, ERASURES_MAX)
-  const found: Erasure[] = []
+  const found: ErasureState[] = []
   for (const id of newest) found.push((await loadErasure(appenders, account, id))!.erasure)
   return found
 }
 
-/** Tells what is about to be deleted, and deletes it, in that order: so that whoever finds it gone finds why. Things
+/** Announces what is about to be deleted, then deletes it: where something is gone, a fact says why. Things
  *  are deleted in the order they are given. Safe to repeat, and for several at once. Throws Ended, LogUnavailable,
  *  Conflict, or when NATS does not answer. */
 export async function forget (
   appenders: Appenders,
-  { account, id }: Pick<Erasure, 'account' | 'id'>,
+  { account, id }: Pick<ErasureState, 'account' | 'id'>,
   toDelete: readonly ToDelete[]
 ): Promise<void> {
   if (toDelete.length === 0) return
@@ -99,16 +102,16 @@ export async function forget (
   for (const { stream, seqs } of toDelete) await deleteSecurely(appenders.bus, stream, seqs)
 }
 
-/** Deletes what was told of and may not have been deleted when its worker died. */
-export async function keepWord ({ bus }: Appenders, { told }: Erasure): Promise<void> {
-  for (const [stream, seqs] of told) await deleteSecurely(bus, stream, [...seqs])
+/** Deletes what was announced, and may not have been deleted when its worker died. */
+export async function deleteAnnounced ({ bus }: Appenders, { announced }: ErasureState): Promise<void> {
+  for (const [stream, seqs] of announced) await deleteSecurely(bus, stream, [...seqs])
 }
 
 /** Nothing is left to do: the sealed address goes, and the receipt comes. Said twice, happened once. Throws
  *  LogUnavailable, Conflict, or when NATS does not answer. */
 export async function completeErasure (
   appenders: Appenders,
-  { account, id }: Pick<Erasure, 'account' | 'id'>
+  { account, id }: Pick<ErasureState, 'account' | 'id'>
 ): Promise<void> {
   const before = await loadErasure(appenders, account, id)
   if (before === null || before.erasure.completedAt !== null) return

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { Refusal } from '#streams/define.ts'
-import type { Key } from '#streams/directory.ts'
+import type { KeyEntry } from '#streams/directory.ts'
 import type { SendDefaults } from '#streams/email/defaults.ts'
 import {
   KeyChanged,
@@ -34,7 +34,7 @@ import { stamp } from './appenders.ts'
 import { retryOnConflictOf } from './retry-on-conflict.ts'
 
 /** `expiresMs` is Unix ms, or null for never. */
-export type NewKey = Pick<Key, 'name' | 'test' | 'scopes' | 'domains' | 'expiresMs' | 'defaults'>
+export type NewKey = Pick<KeyEntry, 'name' | 'test' | 'scopes' | 'domains' | 'expiresMs' | 'defaults'>
 
 /** What is left out stays as it is. */
 export type KeyChange = Partial<Omit<NewKey, 'test' | 'defaults'>> & { defaults?: Partial<SendDefaults> }
@@ -47,7 +47,7 @@ export interface KeyAsker extends Asker {
 
 /** A key with its secret, which is shown now and never again. */
 export interface OpenKey {
-  key: Key
+  key: KeyEntry
   secret: string
   /** In CONTROL: a node whose directory has reached it knows the key. */
   seq: number
@@ -129,18 +129,18 @@ export async function changeKey (
   asker: KeyAsker,
   id: string,
   wanted: KeyChange
-): Promise<{ key: Key, seq: number } | Refusal> {
+): Promise<{ key: KeyEntry, seq: number } | Refusal> {
   const { defaults, ...change } = folded(wanted)
   return fieldsFault(change, services.appenders.clock.nowMs()) ??
     await retryOnConflictOf(services.directory, async () => {
       const key = ownKey(services, asker, id)
-      // Also before it is known whether there is such a key: what is asked for may be too much whosesoever it would be.
+      // Checked before it is known whether the key exists: the powers asked for may be too much for any key.
       const fault = askerFault(services, asker, [{ ...NO_POWERS, ...change }, ...(key === undefined ? [] : [key])])
       if (fault !== null) return fault
       if (key === undefined) return noSuchKey(id)
       const fixed = powersFault(key, change)
       if (fixed !== null) return fixed
-      const next: Key = { ...key, ...change, defaults: { ...key.defaults, ...defaults } }
+      const next: KeyEntry = { ...key, ...change, defaults: { ...key.defaults, ...defaults } }
       if (isDeepStrictEqual(next, key)) return { key, seq: 0 }
       const { name, scopes, domains, expiresMs } = next
       const fact = stamp(KeyChanged, causeOf(asker), {
@@ -198,12 +198,15 @@ export async function limitKey (
   correlation: string,
   id: string,
   limits: Partial<Record<LimitClass, number>>
-): Promise<{ key: Key, seq: number } | Refusal> {
+): Promise<{ key: KeyEntry, seq: number } | Refusal> {
   const wrong = Object.entries(limits).some(([name, limit]) =>
     !(LIMIT_CLASSES as readonly string[]).includes(name) || !Number.isInteger(limit) || limit < 1 || limit > 10_000_000
   )
   if (wrong) {
-    return new Refusal('invalid_limit', `Limits are whole numbers from 1 to 10000000 for ${LIMIT_CLASSES.join(', ')}.`)
+    return new Refusal(
+      'invalid_limit',
+      `limits must be whole numbers from 1 to 10000000 for ${LIMIT_CLASSES.join(', ')}.`
+    )
   }
   return await retryOnConflictOf(services.directory, async () => {
     const key = services.directory.now.keys.get(id)
@@ -223,13 +226,13 @@ function askerFault (services: KeyServices, { by }: KeyAsker, wanted: Powers[]):
 }
 
 /** The account's key, when the one that asks holds as much as it does. */
-function keyWithin (services: KeyServices, asker: KeyAsker, id: string): Key | Refusal {
+function keyWithin (services: KeyServices, asker: KeyAsker, id: string): KeyEntry | Refusal {
   const key = ownKey(services, asker, id)
   return askerFault(services, asker, key === undefined ? [] : [key]) ?? key ?? noSuchKey(id)
 }
 
 /** The account's key; another account's is none. */
-export function ownKey (services: KeyServices, { account }: Pick<Asker, 'account'>, id: string): Key | undefined {
+export function ownKey (services: KeyServices, { account }: Pick<Asker, 'account'>, id: string): KeyEntry | undefined {
   const key = services.directory.now.keys.get(id)
   return key?.account === account ? key : undefined
 }
@@ -240,7 +243,11 @@ const timeOf = (ms: number | null) => (ms === null ? null : timestamp(ms))
 
 /** Only onto the state that was decided on. Throws Conflict when the key has moved on: a change never follows a
  *  revocation. */
-async function appendTo (services: KeyServices, { account, id }: Key, fact: ReturnType<typeof stamp>): Promise<number> {
+async function appendTo (
+  services: KeyServices,
+  { account, id }: KeyEntry,
+  fact: ReturnType<typeof stamp>
+): Promise<number> {
   const subject = subjects.key(account, id)
   const [seq] = await services.appenders.control.append([{
     subject,

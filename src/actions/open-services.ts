@@ -32,7 +32,7 @@ export interface ServiceOptions {
   config: ServiceConfig
 }
 
-/** Furnishes a set of services; nothing of it needs to be closed. */
+/** Opens a set of services; nothing of it needs to be closed. */
 export async function openServices ({ bus, clock, directory, secret, config }: ServiceOptions): Promise<Services> {
   const vault = createVault(secret)
   const tokens = createTokens(secret)

@@ -5,9 +5,9 @@ import {
   decide,
   messageIdOf,
   RETRY,
-  type Command,
+  type RecipientCommand,
   type Decision,
-  type Given,
+  type DecisionContext,
   type RetryPlan
 } from '#streams/email/decide.ts'
 import { eventBody, eventOf } from '#streams/email/event.ts'
@@ -40,7 +40,7 @@ import {
   type EngagementDecision,
   type Engagements
 } from '#streams/email/engagements.ts'
-import { evolve, newRecipient, type Recipient } from '#streams/email/state.ts'
+import { evolve, newRecipient, type RecipientState } from '#streams/email/state.ts'
 import { subjects } from '#streams/subjects.ts'
 import { backoffMs, sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
@@ -56,34 +56,34 @@ import { causedBy, stamp, type Appenders } from './appenders.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 
 /** An email's request as it lies in REQUESTS. */
-export type Request = Recorded<EmailRequested>
+export type StoredRequest = Recorded<EmailRequested>
 
 /** The request of an email that lies at a place in REQUESTS, or has been moved from there; null when it is gone, and
  *  with it all that could still be sent. Throws when NATS does not answer. */
-export async function loadRequest (bus: Bus, seq: number, email: string): Promise<Request | null> {
+export async function loadRequest (bus: Bus, seq: number, email: string): Promise<StoredRequest | null> {
   return await requestAt(bus, seq, email) ?? await movedRequest(bus, email)
 }
 
-async function requestAt (bus: Bus, seq: number, email: string): Promise<Request | null> {
+async function requestAt (bus: Bus, seq: number, email: string): Promise<StoredRequest | null> {
   const found = await getFact(bus, 'REQUESTS', { seq })
-  return found?.fact.type === 'email.requested' && found.fact.data.email === email ? found as Request : null
+  return found?.fact.type === 'email.requested' && found.fact.data.email === email ? found as StoredRequest : null
 }
 
 /** An erasure takes a recipient out of a request: the others' lies elsewhere from then on. */
-async function movedRequest (bus: Bus, email: string): Promise<Request | null> {
+async function movedRequest (bus: Bus, email: string): Promise<StoredRequest | null> {
   const moved = await getFact(bus, 'EMAILS', { last_by_subj: subjects.movedOfAny(email) })
   return moved?.fact.type === 'email.moved' ? await requestAt(bus, moved.fact.data.request, email) : null
 }
 
 /** Which recipient: the request as it lies in REQUESTS, and the place among its recipients. */
 export interface RecipientRef {
-  request: Request
+  request: StoredRequest
   n: number
 }
 
 /** A recipient as last seen; `seq` is its subject's last sequence then, 0 when it has no fact. */
 export interface Seen {
-  state: Recipient
+  state: RecipientState
   seq: number
 }
 
@@ -101,7 +101,7 @@ export interface Recipients {
   record(
     ref: RecipientRef,
     seen: Seen,
-    command: Exclude<Command, { name: 'Claim' }>,
+    command: Exclude<RecipientCommand, { name: 'Claim' }>,
     voidClaim: string | null
   ): Promise<Recording>
 }
@@ -112,7 +112,7 @@ export interface Recording {
   stored: boolean
 }
 
-type ClaimData = Omit<Extract<Command, { name: 'Claim' }>, 'name'>
+type ClaimData = Omit<Extract<RecipientCommand, { name: 'Claim' }>, 'name'>
 
 export interface ClaimOptions {
   voidClaim: string | null
@@ -163,7 +163,7 @@ export function openRecipients ({ appenders, log, random, retry }: RecipientsOpt
   async function record (
     ref: RecipientRef,
     seen: Seen,
-    command: Command,
+    command: RecipientCommand,
     voidClaim: string | null
   ): Promise<Recording> {
     for (let current = seen;;) {
@@ -185,18 +185,18 @@ export function openRecipients ({ appenders, log, random, retry }: RecipientsOpt
       }))
   }
 
-  async function untilDone<T> (trouble: string, act: () => Promise<T>): Promise<T> {
+  async function untilDone<T> (failure: string, act: () => Promise<T>): Promise<T> {
     for (let attempt = 1;; attempt++) {
       try {
         return await act()
       } catch (error) {
-        log.warn({ err: error, attempt }, trouble)
+        log.warn({ err: error, attempt }, `${failure}; trying again`)
       }
       await sleep(backoffMs(attempt, 100, 2000))
     }
   }
 
-  function given ({ request }: RecipientRef, nowMs: number, voidClaim: string | null): Given {
+  function given ({ request }: RecipientRef, nowMs: number, voidClaim: string | null): DecisionContext {
     return { nowMs, request: request.fact.data, random, retry, voidClaim }
   }
 
@@ -219,15 +219,15 @@ function seenIn (ref: RecipientRef, facts: Recorded<SubjectFact>[]): Seen {
 const CHANGE_TIMEOUT_MS = 5000
 
 /** What is asked of a recipient from outside of its sending; `null` = nothing, it is left as it is. */
-export type Change = Extract<Command, { name: 'Cancel' | 'Reschedule' | 'Retry' | 'Doubt' }> | null
+export type RecipientChange = Extract<RecipientCommand, { name: 'Cancel' | 'Reschedule' | 'Retry' | 'Doubt' }> | null
 
 /** What is asked of some recipients, decided by the log: all are read, decided upon and changed in one append, and all
  *  over again when somebody else was quicker. Resolves, in their order, to what each is now, and the refusal where the
  *  rules forbid it (a change of null refuses nothing and changes nothing). Throws LogUnavailable, or Conflict when
- *  there is no end of rivals. */
+ *  conflicts do not end. */
 export async function changeRecipients (
   appenders: Appenders,
-  changes: ReadonlyArray<{ ref: RecipientRef, change: Change }>
+  changes: ReadonlyArray<{ ref: RecipientRef, change: RecipientChange }>
 ): Promise<Array<{ seen: Seen, refusal: Refusal | null }>> {
   return await retryOnConflict(async () => {
     const nowMs = appenders.clock.nowMs()
@@ -249,16 +249,16 @@ export async function changeRecipients (
 }
 
 /** For who holds no claim. */
-function givenNow ({ request }: RecipientRef, nowMs: number): Given {
+function givenNow ({ request }: RecipientRef, nowMs: number): DecisionContext {
   return { nowMs, request: request.fact.data, random: Math.random, retry: RETRY, voidClaim: null }
 }
 
 /** Records what a report that came back says. `stored` = it is in the log; a Refusal = its time has not come, an
- *  outcome is under way. Throws LogUnavailable, or Conflict when there is no end of rivals. */
+ *  outcome is under way. Throws LogUnavailable, or Conflict when conflicts do not end. */
 export async function recordReport (
   appenders: Appenders,
   ref: RecipientRef,
-  command: Extract<Command, { name: 'RecordReport' }>
+  command: Extract<RecipientCommand, { name: 'RecordReport' }>
 ): Promise<{ stored: boolean } | Refusal> {
   return await retryOnConflict(async () => {
     const nowMs = appenders.clock.nowMs()
@@ -281,13 +281,13 @@ export async function recordReport (
 
 /** When something happened, in Unix ms, and the id that its fact gets: who tells of the same occasion again tells
  *  nothing new. */
-export interface Occasion {
+export interface FactOrigin {
   id: string
   atMs: number
 }
 
 /** Records what the recipient did with the mail; false = it has been said already. Throws LogUnavailable, or Conflict
- *  when there is no end of rivals. */
+ *  when conflicts do not end. */
 export async function recordEngagement (
   appenders: Appenders,
   ref: RecipientRef,
@@ -314,7 +314,7 @@ export async function recordEngagement (
 }
 
 /** Of what happens now. */
-export function occasionNow ({ clock }: Appenders): Occasion {
+export function occasionNow ({ clock }: Appenders): FactOrigin {
   const atMs = clock.nowMs()
   return { id: newId('ev', atMs), atMs }
 }
@@ -395,7 +395,7 @@ const STAND_IN_MS = 86_400_000
 export async function standInFor (
   { bus, clock }: Appenders,
   { account, email, n, request }: DueSend
-): Promise<Request> {
+): Promise<StoredRequest> {
   const facts = (await readFacts(bus, 'EMAILS', subjects.recipient(account, email, n))).map(({ fact }) =>
     fact as SubjectFact
   )

@@ -28,9 +28,9 @@ async function cursorOf (bus: Bus, partition: number): Promise<RecordCursor> {
     : { seq: 0, request: 0 }
 }
 
-/** Records requests, in the order of REQUESTS: each once, whoever else does the same, for the first record of a
- *  partition expects the last one before it. Moves `cursors` along. Throws LogUnavailable, or Conflict when there is no
- *  end of rivals. */
+/** Records requests, in the order of REQUESTS: each once, also when others do the same, for the first record of a
+ *  partition expects the last one before it. Moves `cursors` along. Throws LogUnavailable, or Conflict when
+ *  conflicts do not end. */
 export async function recordRequests (
   appenders: Appenders,
   requests: readonly Recorded<EmailRequested>[],

@@ -2,7 +2,7 @@ import type { AnyFact } from '#streams/catalog.ts'
 import type { Fact, Recorded } from '#streams/define.ts'
 import { eventIn } from '#streams/delivery/decide.ts'
 import { DeliveryRequested, type Member } from '#streams/delivery/facts.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import { groupsOf } from '#streams/groups.ts'
 import { backfillId, isOf, newReplay, owedIn, pageSize, REPLAY_PACE, type EndReason } from '#streams/replay/decide.ts'
 import { ReplayAdvanced, ReplayEnded, ReplayRequested, type Replay, type ReplayFact } from '#streams/replay/facts.ts'
@@ -69,7 +69,7 @@ export async function openBackfills (
   partition: number,
   cursor: FanoutCursor,
   through: number,
-  webhooks: Webhook[]
+  webhooks: WebhookEntry[]
 ): Promise<FanoutCursor | null> {
   const nowMs = appenders.clock.nowMs()
   const to = timestamp(nowMs)
@@ -87,7 +87,7 @@ export async function openBackfills (
  *  what `isUnanswered` knows. */
 export async function readPage (
   { bus }: Pick<Appenders, 'bus'>,
-  webhook: Webhook,
+  webhook: WebhookEntry,
   replay: Replay,
   failed: FailedPage | undefined,
   seenSeq: number
@@ -99,7 +99,7 @@ export async function readPage (
 
 async function failedPage (
   bus: Bus,
-  { account, id: webhook, ...rest }: Webhook,
+  { account, id: webhook, ...rest }: WebhookEntry,
   replay: Replay,
   failed: FailedPage | undefined,
   seenSeq: number
@@ -133,7 +133,7 @@ interface FoundMember {
   member: Member
 }
 
-async function windowPage (bus: Bus, webhook: Webhook, replay: Replay): Promise<ReplayPage> {
+async function windowPage (bus: Bus, webhook: WebhookEntry, replay: Replay): Promise<ReplayPage> {
   const groupMax = webhook.batch?.maxEvents ?? 1
   const wanted = pageSize(replay, webhook) * groupMax
   const found: FoundMember[] = []
@@ -170,7 +170,7 @@ async function startOf (bus: Bus, { cursor, from }: Replay): Promise<number> {
   return cursor === '' ? await sequenceBefore(bus, 'EMAILS', Date.parse(from) - SKEW_MS) : Number(cursor)
 }
 
-function memberIn ({ fact, seq }: Recorded<AnyFact>, webhook: Webhook, replay: Replay): FoundMember[] {
+function memberIn ({ fact, seq }: Recorded<AnyFact>, webhook: WebhookEntry, replay: Replay): FoundMember[] {
   const event = eventIn(fact)
   return event === null || !isOf(replay, webhook, fact, event)
     ? []
@@ -178,7 +178,7 @@ function memberIn ({ fact, seq }: Recorded<AnyFact>, webhook: Webhook, replay: R
 }
 
 /** Its cause is the first event. */
-function deliveryOf (group: FoundMember[], { id: webhook, batch }: Webhook, replay: string): NewDelivery {
+function deliveryOf (group: FoundMember[], { id: webhook, batch }: WebhookEntry, replay: string): NewDelivery {
   const events = group.map(({ member }) => member)
   const owed = { delivery: deliveryId(events, webhook), webhook, replay, events, batch: batch !== null }
   return { fact: group[0]!.fact, owed }

@@ -1,6 +1,6 @@
 import { Refusal } from '#streams/define.ts'
 import { DeliveryRequested, type Owed } from '#streams/delivery/facts.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import {
   cancelFault,
   disabledFault,
@@ -166,7 +166,7 @@ function add (count: ReplayCount, { events }: Owed): void {
 }
 
 interface ReplayDraft {
-  webhook: Webhook
+  webhook: WebhookEntry
   data: Replay
   nowMs: number
 }

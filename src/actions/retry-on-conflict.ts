@@ -4,23 +4,24 @@ import type { LiveDirectory } from './directory.ts'
 
 const CONFLICTS_MAX = 12
 const CATCH_UP_MS = 2000
-/** So that those who clash do not clash again at once: up to so long, growing with each rival. */
+/** Longest pause after a first conflict, so that the same writers do not conflict again; it grows with each
+ *  conflict. */
 const PAUSE_MS = 10
 
-/** Reads, decides and appends; once more when somebody else was quicker. Throws Conflict after twelve rivals, and what
- *  `attempt` throws. */
+/** Reads, decides and appends, again after each conflict. Throws Conflict after twelve of them, and what `attempt`
+ *  throws. */
 export async function retryOnConflict<T> (attempt: () => Promise<T>): Promise<T> {
-  for (let rivals = 1;; rivals++) {
+  for (let conflicts = 1;; conflicts++) {
     try {
       return await attempt()
     } catch (error) {
-      if (!(error instanceof Conflict) || rivals > CONFLICTS_MAX) throw error
-      await sleep(Math.random() * PAUSE_MS * rivals)
+      if (!(error instanceof Conflict) || conflicts > CONFLICTS_MAX) throw error
+      await sleep(Math.random() * PAUSE_MS * conflicts)
     }
   }
 }
 
-/** The same for who decides by the directory: what the others did is folded in before the next attempt. */
+/** The same for decisions by the directory: it catches up with the log before the next attempt. */
 export async function retryOnConflictOf<T> (
   directory: Pick<LiveDirectory, 'catchUp'>,
   attempt: () => Promise<T>

@@ -1,5 +1,5 @@
 import { Refusal } from '#streams/define.ts'
-import type { Key, Session } from '#streams/directory.ts'
+import type { KeyEntry, SessionEntry } from '#streams/directory.ts'
 import { isLive, opens } from '#streams/key/decide.ts'
 import { isOpen, isStale, LINK_MS, mayOpenDashboard, SESSION_MS, SESSIONS_MAX } from '#streams/session/decide.ts'
 import { SessionEnded, SessionOpened, SessionRotated } from '#streams/session/facts.ts'
@@ -27,8 +27,8 @@ export interface OpenSession {
 
 /** Who stands behind a ticket. */
 export interface Visitor {
-  session: Session
-  key: Key
+  session: SessionEntry
+  key: KeyEntry
   /** The secret of its ticket when another is due, else null. */
   staleSecret: string | null
 }
@@ -39,7 +39,7 @@ const LINK_CONTEXT = 'sign-in link'
 /** No page waits longer for its session's new secret: the next one will bring it. */
 const RENEWAL_MS = 500
 
-/** Opens a session for whoever holds the secret of a key that opens the dashboard. Throws LogUnavailable. */
+/** Opens a session with the secret of a key that opens the dashboard. Throws LogUnavailable. */
 export async function signIn (
   services: SessionServices,
   correlation: string,
@@ -51,13 +51,13 @@ export async function signIn (
   if (known() === undefined) await services.directory.look()
   const key = known()
   if (key === undefined || !opens(key, hash, services.appenders.clock.nowMs())) {
-    return new Refusal('unknown_key', 'No live key has this secret.')
+    return new Refusal('unknown_key', 'The key is unknown, has expired or has been revoked.')
   }
   return await openSession(services, correlation, key, { secret: hash })
 }
 
 /** A token that opens a session once, within 15 minutes, without the key's secret. */
-export function mintLink (services: SessionServices & Pick<Services, 'vault'>, key: Key): string {
+export function mintLink (services: SessionServices & Pick<Services, 'vault'>, key: KeyEntry): string {
   const nowMs = services.appenders.clock.nowMs()
   const sealed = services.vault.seal(
     JSON.stringify({ session: newId('ses', nowMs), key: key.id, untilMs: nowMs + LINK_MS }),
@@ -73,16 +73,16 @@ export async function signInByLink (
   token: string
 ): Promise<OpenSession | Refusal> {
   const link = readLink(services, token)
-  if (link === null) return new Refusal('invalid_link', 'This is no sign-in link of this Jetpost.')
+  if (link === null) return new Refusal('invalid_link', 'The sign-in link is not valid.')
   if (link.untilMs <= services.appenders.clock.nowMs()) {
-    return new Refusal('expired_link', 'This sign-in link was good for 15 minutes, and they are over.')
+    return new Refusal('expired_link', 'The sign-in link has expired: it is valid for 15 minutes.')
   }
   const key = services.directory.now.keys.get(link.key)
-  if (key === undefined) return new Refusal('unknown_key', 'The key behind this sign-in link is no more.')
+  if (key === undefined) return new Refusal('unknown_key', 'The key of the sign-in link has been revoked.')
   try {
     return await openSession(services, correlation, key, { session: link.session })
   } catch (error) {
-    if (error instanceof Conflict) return new Refusal('used_link', 'This sign-in link has been used: each works once.')
+    if (error instanceof Conflict) return new Refusal('used_link', 'The sign-in link has been used: each works once.')
     throw error
   }
 }
@@ -103,7 +103,7 @@ function readLink (
 }
 
 /** Of the first account: what an operator at this machine signs in with; null when there is none. */
-export function operatorsKey ({ directory, appenders: { clock } }: SessionServices): Key | null {
+export function operatorsKey ({ directory, appenders: { clock } }: SessionServices): KeyEntry | null {
   const own = [...directory.now.keys.values()].filter(key =>
     key.account === FIRST_ACCOUNT && isLive(key, clock.nowMs()) && mayOpenDashboard(key) && !key.test
   )
@@ -113,7 +113,7 @@ export function operatorsKey ({ directory, appenders: { clock } }: SessionServic
 async function openSession (
   services: SessionServices,
   correlation: string,
-  key: Key,
+  key: KeyEntry,
   way: { secret: string } | { session: string }
 ): Promise<OpenSession | Refusal> {
   const nowMs = services.appenders.clock.nowMs()
@@ -121,7 +121,7 @@ async function openSession (
   if (!mayOpenDashboard(key)) {
     return new Refusal(
       'insufficient_permissions',
-      'This key does not open the dashboard: it takes the scope full or dashboard.'
+      'The key must have the scope full or dashboard.'
     )
   }
   const secret = newSecret('')
@@ -164,13 +164,13 @@ export async function visitorOf (services: SessionServices, ticket: string): Pro
 export async function renewTicket (
   services: SessionServices & Pick<Services, 'vault'>,
   asker: Asker,
-  { id, hash }: Session,
+  { id, hash }: SessionEntry,
   staleSecret: string
 ): Promise<string | null> {
   const secret = services.vault.derive(`${id} ${staleSecret}`, 'session')
   const next = sha256Hex(secret)
   if (hash === sha256Hex(staleSecret)) {
-    await deadline(rotateSession(services, asker, id, next), RENEWAL_MS, 'the log does not take the new secret')
+    await deadline(rotateSession(services, asker, id, next), RENEWAL_MS, 'JetStream does not store the new secret')
   } else if (hash !== next) return null
   return `${id}.${secret}`
 }
@@ -198,7 +198,7 @@ async function rotateSession (
 
 /** Ends sessions everywhere, all or none; resolves to the sequence after which no node knows them. Throws
  *  LogUnavailable. */
-export async function endSessions (services: SessionServices, asker: Asker, sessions: Session[]): Promise<number> {
+export async function endSessions (services: SessionServices, asker: Asker, sessions: SessionEntry[]): Promise<number> {
   return sessions.length === 0
     ? 0
     : (await services.appenders.control.append(endings(services, asker, sessions))).at(-1)!
@@ -207,7 +207,7 @@ export async function endSessions (services: SessionServices, asker: Asker, sess
 function endings (
   { appenders: { clock } }: SessionServices,
   { account, correlation }: Asker,
-  sessions: Session[]
+  sessions: SessionEntry[]
 ): Append[] {
   const cause = { account, correlation, causation: null }
   return sessions.map(({ id }) => ({
@@ -217,6 +217,6 @@ function endings (
 }
 
 /** The open sessions of a key. */
-export function sessionsOf ({ directory: { now } }: SessionServices, key: string): Session[] {
+export function sessionsOf ({ directory: { now } }: SessionServices, key: string): SessionEntry[] {
   return [...now.sessions.values()].filter(session => session.key === key)
 }

@@ -1,6 +1,6 @@
 import { foldAddress, isSandbox, sandboxStanding } from '#streams/suppression/decide.ts'
-import type { Standing } from '#streams/suppression/facts.ts'
-import { suppressionOf, type Suppression, type SuppressionFact } from '#streams/suppression/state.ts'
+import type { StandingReason } from '#streams/suppression/facts.ts'
+import { suppressionOf, type SuppressionState, type SuppressionFact } from '#streams/suppression/state.ts'
 import { subjects } from '#streams/subjects.ts'
 import { sha256Hex } from '#src/base/secret.ts'
 import type { Bus } from '#src/nats/connect.ts'
@@ -11,7 +11,7 @@ import { createLookup } from '#src/nats/lookup.ts'
 export interface SuppressionStore {
   /** Why each of the addresses gets no mail, in their order; empty = it may. Many callers share one request. Throws
    *  when NATS does not answer. */
-  standing(account: string, addresses: readonly string[]): Promise<ReadonlyArray<readonly Standing[]>>
+  standing(account: string, addresses: readonly string[]): Promise<ReadonlyArray<readonly StandingReason[]>>
 }
 
 export function openSuppressionStore (bus: Bus): SuppressionStore {
@@ -40,7 +40,7 @@ export async function readSuppression (
   bus: Bus,
   account: string,
   address: string
-): Promise<{ now: Suppression, last: SuppressionFact | null, seq: number }> {
+): Promise<{ now: SuppressionState, last: SuppressionFact | null, seq: number }> {
   const recorded = await getFact(bus, 'CONTROL', {
     last_by_subj: subjects.suppression(account, suppressionHash(address))
   }, 'leader')

@@ -2,11 +2,11 @@ import { parseAddress } from '#streams/address.ts'
 import { Refusal } from '#streams/define.ts'
 import { suppressible, withReason } from '#streams/suppression/decide.ts'
 import { SuppressionAdded, SuppressionRemoved, type SuppressionReason } from '#streams/suppression/facts.ts'
-import { suppressionOf, type Suppression, type SuppressionFact } from '#streams/suppression/state.ts'
+import { suppressionOf, type SuppressionState, type SuppressionFact } from '#streams/suppression/state.ts'
 import { subjects } from '#streams/subjects.ts'
 import { timestamp } from '#src/base/clock.ts'
 import type { Asker, Services } from './services.ts'
-import { stamp, type Cause } from './appenders.ts'
+import { stamp, type FactCause } from './appenders.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 import { readSuppression, suppressionHash } from './suppression-store.ts'
 
@@ -18,7 +18,7 @@ export interface NewSuppression {
   reason: SuppressionReason
   /** The email that told, or null. */
   email: string | null
-  /** When it happened, where that was before now: whoever has lifted the suppressions since knew of it. */
+  /** When it happened, where that was before now: a suppression that was lifted since is not put back. */
   happenedAt?: string
 }
 
@@ -27,9 +27,9 @@ export interface NewSuppression {
  *  `sandbox_address`. Throws LogUnavailable or Conflict. */
 export async function suppress (
   services: WritingServices,
-  asker: Asker | Cause,
+  asker: Asker | FactCause,
   { address: text, reason, email, happenedAt }: NewSuppression
-): Promise<{ suppression: Suppression, created: boolean } | Refusal> {
+): Promise<{ suppression: SuppressionState, created: boolean } | Refusal> {
   const address = suppressible(text)
   if (address instanceof Refusal) return address
   const { before, after } = await change(services, asker.account, address, (now, hash, nowMs, last) => {
@@ -46,7 +46,7 @@ export async function suppress (
  */
 export async function unsuppress (
   services: WritingServices,
-  asker: Asker | Cause,
+  asker: Asker | FactCause,
   text: string
 ): Promise<void | Refusal> {
   const notFound = new Refusal('not_found', 'This address is not suppressed.')
@@ -70,8 +70,8 @@ async function change (
   { appenders }: WritingServices,
   account: string,
   address: string,
-  decide: (now: Suppression, hash: string, nowMs: number, last: SuppressionFact | null) => SuppressionFact | null
-): Promise<{ before: Suppression, after: Suppression }> {
+  decide: (now: SuppressionState, hash: string, nowMs: number, last: SuppressionFact | null) => SuppressionFact | null
+): Promise<{ before: SuppressionState, after: SuppressionState }> {
   const hash = suppressionHash(address)
   return await retryOnConflict(async () => {
     const { now: before, last, seq } = await readSuppression(appenders.bus, account, address)

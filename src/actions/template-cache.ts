@@ -8,7 +8,7 @@ import type { Bus } from '#src/nats/connect.ts'
 import { getFact } from '#src/nats/get.ts'
 
 /** What a template makes of variables. */
-export interface Rendered {
+export interface RenderedMail {
   version: number
   /** null where the template has none, or where nothing is left of it. */
   subject: string | null
@@ -27,7 +27,7 @@ export interface TemplateCache {
     template: string,
     variables: Record<string, unknown>,
     budget?: RenderBudget
-  ): Promise<Rendered | Refusal>
+  ): Promise<RenderedMail | Refusal>
 }
 
 /** Declared variables that were not given, or not as declared: all of them. */
@@ -57,9 +57,9 @@ export function openTemplateCache (bus: Bus): TemplateCache {
     id: string,
     given: Record<string, unknown>,
     budget?: RenderBudget
-  ): Promise<Rendered | Refusal> {
+  ): Promise<RenderedMail | Refusal> {
     const own = await take(account, id)
-    if (own === null) return new Refusal('template_not_found', `There is no template ${id}.`)
+    if (own === null) return new Refusal('template_not_found', 'template_id must be the id of a template.')
     const { version, layout: named } = own.data
     const layout = layoutOf(named, named === null ? null : (await take(account, named))?.mail ?? null)
     const { variables, faults } = fillMail(own.mail, layout, given)
@@ -73,7 +73,9 @@ export function openTemplateCache (bus: Bus): TemplateCache {
       try {
         return await render(account, id, given, budget)
       } catch (error) {
-        if (error instanceof MustacheError) return new Refusal('template_failed', error.message)
+        if (error instanceof MustacheError) {
+          return new Refusal('template_failed', `template_id must name a template that renders. ${error.message}`)
+        }
         throw error
       }
     }

@@ -1,13 +1,12 @@
 import { isDeepStrictEqual } from 'node:util'
-import { Refusal } from '#streams/define.ts'
+import { Refusal, type FieldFault } from '#streams/define.ts'
 import {
   countFault,
   emptyFaults,
   fieldFaults,
   InvalidTemplate,
   versionFault,
-  type TemplateBody,
-  type TemplateFault
+  type TemplateBody
 } from '#streams/template/decide.ts'
 import { TemplateDeleted, TemplateVersioned } from '#streams/template/facts.ts'
 import { subjects } from '#streams/subjects.ts'
@@ -40,7 +39,7 @@ export async function templateFaults (
   services: WritingServices,
   account: string,
   fields: Partial<TemplateBody>
-): Promise<TemplateFault[]> {
+): Promise<FieldFault[]> {
   const faults = [...fieldFaults(fields), ...syntaxFaults(fields)]
   if (fields.layout == null) return faults
   const layout = await newestOf(services, account, fields.layout)
@@ -48,16 +47,16 @@ export async function templateFaults (
     return [...faults, {
       field: 'layout_id',
       code: 'template_not_found',
-      message: 'layout_id is the id of a template.'
+      message: 'layout_id must be the id of a template.'
     }]
   }
   return mayBeLayout(layout.fact.data)
     ? faults
-    : [...faults, notALayout('A layout has none itself, and each of its bodies holds {{{content}}}.')]
+    : [...faults, notALayout('be a template without a layout whose html and text contain {{{content}}}')]
 }
 
-function notALayout (message: string): TemplateFault {
-  return { field: 'layout_id', code: 'not_a_layout', message }
+function notALayout (must: string): FieldFault {
+  return { field: 'layout_id', code: 'not_a_layout', message: `layout_id must ${must}.` }
 }
 
 /** Makes a template. `count` = how many the account has. Throws LogUnavailable. */
@@ -111,7 +110,7 @@ async function changeFault (
   isUsed: IsUsed
 ): Promise<Refusal | null> {
   const faults = emptyFaults(body)
-  if (body.layout === current.template) faults.push(notALayout('A template is not its own layout.'))
+  if (body.layout === current.template) faults.push(notALayout('not be the template itself'))
   if (faults.length > 0) return new InvalidTemplate(faults)
   return (mayBeLayout(body) ? null : await useFault(current, isUsed)) ?? versionFault(current.version + 1)
 }
@@ -138,11 +137,11 @@ export async function deleteTemplate (
 /** The view is asked only when the template may be somebody's layout: most changes do without it. */
 async function useFault (data: TemplateVersioned['data'], isUsed: IsUsed): Promise<Refusal | null> {
   return mayBeLayout(data) && await isUsed()
-    ? new Refusal('template_in_use', 'Other templates have it for their layout.')
+    ? new Refusal('template_in_use', 'Other templates use this one as their layout.')
     : null
 }
 
-/** Appends what is decided upon the newest version, and decides anew when another was quicker. Resolves to what is
+/** Appends what is decided upon the newest version, and decides again after a conflict. Resolves to what is
  *  newest then: that fact, or the one before where there is nothing to append. Throws LogUnavailable or Conflict. */
 async function appendAfter<Fact extends TemplateVersioned | TemplateDeleted> (
   services: WritingServices,

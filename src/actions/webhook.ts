@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { checkFact, type AnyFact } from '#streams/catalog.ts'
 import { Refusal } from '#streams/define.ts'
-import { emptyDirectory, evolveDirectory, type Webhook } from '#streams/directory.ts'
+import { emptyDirectory, evolveDirectory, type WebhookEntry } from '#streams/directory.ts'
 import { subjects } from '#streams/subjects.ts'
 import {
   countFault,
@@ -27,11 +27,11 @@ import { isUnanswered } from '#src/nats/errors.ts'
 import { askForRelease, requestTestDelivery } from './delivery.ts'
 import type { Asker, Services, ServiceSettings } from './services.ts'
 import { countOf } from './directory.ts'
-import { stamp, type Cause } from './appenders.ts'
+import { stamp, type FactCause } from './appenders.ts'
 import { retryOnConflictOf } from './retry-on-conflict.ts'
 
 export interface ChangedWebhook {
-  webhook: Webhook
+  webhook: WebhookEntry
   /** In CONTROL: a node whose directory has reached it knows the endpoint like this; 0 when nothing changed. */
   seq: number
 }
@@ -91,7 +91,7 @@ export function targetFault (url: string, allowPrivate: boolean): Refusal | null
   const fault = urlFault(url, allowPrivate)
   if (fault !== null || allowPrivate) return fault
   const why = literalFault(new URL(url).hostname)
-  return why === null ? null : new Refusal('invalid_url', `A webhook's URL leads to the public internet: ${why}.`)
+  return why === null ? null : new Refusal('invalid_url', `url must lead to the public internet: ${why}.`)
 }
 
 /** `whsec_` and 256 bits in standard base64: the whole text is the key of the spec's signature, the decoded part that
@@ -180,7 +180,7 @@ async function act (
   services: DecidingServices,
   asker: Asker,
   id: string,
-  decide: (webhook: Webhook, nowMs: number) => WebhookDecision[] | Refusal
+  decide: (webhook: WebhookEntry, nowMs: number) => WebhookDecision[] | Refusal
 ): Promise<ChangedWebhook | Refusal> {
   const subject = subjects.webhook(asker.account, id)
   return await retryOnConflictOf(services.directory, async () => {
@@ -215,7 +215,7 @@ export function ownWebhook (
   services: Pick<Services, 'directory'>,
   asker: Pick<Asker, 'account'>,
   id: string
-): Webhook | Refusal {
+): WebhookEntry | Refusal {
   const webhook = services.directory.now.webhooks.get(id)
   return webhook === undefined || webhook.account !== asker.account
     ? new Refusal('not_found', `There is no webhook ${id}.`)
@@ -223,7 +223,7 @@ export function ownWebhook (
 }
 
 /** As it is after `facts`, by the directory's own fold; as it was when they end it. */
-function evolved (webhook: Webhook, facts: AnyFact[]): Webhook {
+function evolved (webhook: WebhookEntry, facts: AnyFact[]): WebhookEntry {
   const directory = emptyDirectory()
   const copy = { ...webhook }
   directory.webhooks.set(webhook.id, copy)
@@ -236,7 +236,7 @@ function evolved (webhook: Webhook, facts: AnyFact[]): Webhook {
 export type WebhookNews = { gone: true } | { failingSinceMs: number } | { works: true }
 
 /** Who answered: the endpoint, and its URL when it was asked. */
-export interface Answered {
+export interface AnsweringEndpoint {
   id: string
   url: string
 }
@@ -245,8 +245,8 @@ export interface Answered {
  *  Throws LogUnavailable or Conflict. */
 export async function judgeWebhook (
   services: DecidingServices,
-  cause: Cause,
-  { id, url }: Answered,
+  cause: FactCause,
+  { id, url }: AnsweringEndpoint,
   news: WebhookNews
 ): Promise<ChangedWebhook | null> {
   const judged = await retryOnConflictOf(services.directory, async () => {
@@ -262,7 +262,7 @@ export async function judgeWebhook (
   return judged
 }
 
-function decideNews (webhook: Webhook, news: WebhookNews, nowMs: number): WebhookDecision[] {
+function decideNews (webhook: WebhookEntry, news: WebhookNews, nowMs: number): WebhookDecision[] {
   if ('gone' in news) return decideGone(webhook)
   return 'works' in news ? decideSuccess(webhook) : decideFailure(webhook, news.failingSinceMs, nowMs)
 }

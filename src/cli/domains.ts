@@ -1,5 +1,5 @@
 import { parseDomain } from '#streams/address.ts'
-import type { Domain } from '#streams/directory.ts'
+import type { DomainEntry } from '#streams/directory.ts'
 import { addDomain, checkDomain, removeDomain, rotateDomainKeys } from '#src/actions/domain.ts'
 import type { Asker, Services } from '#src/actions/services.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
@@ -28,7 +28,7 @@ export const domains: Command = {
   }
 }
 
-type Act = (services: Services, asker: Asker, name: string) => Promise<Domain>
+type Act = (services: Services, asker: Asker, name: string) => Promise<DomainEntry>
 
 /** Each resolves to the domain it was about. */
 const verbs = new Map<string, Act>([
@@ -50,13 +50,13 @@ const verbs = new Map<string, Act>([
   ]
 ])
 
-async function check (services: Services, asker: Asker, domain: Domain) {
+async function check (services: Services, asker: Asker, domain: DomainEntry) {
   return await checkDomain(services, asker, domain).catch(error => {
     throw error instanceof DnsUnavailable ? new Complaint(`${error.message}. Nothing has changed.`) : error
   })
 }
 
-function owned (services: Services, account: string, text: string): Domain {
+function owned (services: Services, account: string, text: string): DomainEntry {
   const domain = services.directory.now.domains.get(parseDomain(text) ?? '')
   if (domain?.account !== account) throw new Complaint(`There is no domain ${text}.`)
   return domain

@@ -2,7 +2,7 @@ import { loadErasures, requestErasure } from '#src/actions/erasure.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { suppressionHash } from '#src/actions/suppression-store.ts'
 import { parseAddress } from '#streams/address.ts'
-import type { Erasure } from '#streams/erasure/state.ts'
+import type { ErasureState } from '#streams/erasure/state.ts'
 import { print, readArgs, usageError, type Command } from './command.ts'
 import { atServices, granted, knownAccount } from './open-services.ts'
 
@@ -42,7 +42,7 @@ export const erasures: Command = {
   }
 }
 
-function rowOf ({ id, hash, requestedAt, completedAt, counts }: Erasure): Record<string, unknown> {
+function rowOf ({ id, hash, requestedAt, completedAt, counts }: ErasureState): Record<string, unknown> {
   return {
     id,
     status: completedAt === null ? 'pending' : 'completed',

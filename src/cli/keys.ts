@@ -1,4 +1,4 @@
-import type { Key } from '#streams/directory.ts'
+import type { KeyEntry } from '#streams/directory.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import { OVERLAP_S_DEFAULT, OVERLAP_S_MAX } from '#streams/key/decide.ts'
 import { LIMIT_CLASSES, type LimitClass, type Scope } from '#streams/key/facts.ts'
@@ -69,9 +69,9 @@ async function list ({ account, json }: Values): Promise<void> {
   print(json ? own.map(answerOf) : own.map(rowOf), json)
 }
 
-const answerOf = (key: Key) => keyAnswer(key, Date.now())
+const answerOf = (key: KeyEntry) => keyAnswer(key, Date.now())
 
-function rowOf ({ id, name, hint, scopes, domains, limits, expiresMs, createdAt }: Key) {
+function rowOf ({ id, name, hint, scopes, domains, limits, expiresMs, createdAt }: KeyEntry) {
   return {
     id,
     name,
@@ -106,7 +106,7 @@ async function show ({ account, json }: Values, id: string): Promise<void> {
   print(Object.entries(row).map(([field, value]) => ({ field, value: value ?? '-' })), false)
 }
 
-function owned (services: Services, asker: KeyAsker, id: string): Key {
+function owned (services: Services, asker: KeyAsker, id: string): KeyEntry {
   const key = ownKey(services, asker, id)
   if (key === undefined) throw new Complaint(`There is no key ${id}.`)
   return key

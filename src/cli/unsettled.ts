@@ -5,7 +5,7 @@ import { evolve, newRecipient } from '#streams/email/state.ts'
 import { groupsOf } from '#streams/groups.ts'
 import { subjects } from '#streams/subjects.ts'
 import { createAppenders } from '#src/actions/appenders.ts'
-import { changeRecipients, type Request } from '#src/actions/recipient.ts'
+import { changeRecipients, type StoredRequest } from '#src/actions/recipient.ts'
 import { systemClock } from '#src/base/clock.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { createLookup, type Lookup } from '#src/nats/lookup.ts'
@@ -37,7 +37,7 @@ export async function reckonUnsettled (bus: Bus, cancel: boolean, signal: AbortS
   const limits = { max: () => FACTS, bytesMax: PAGE_BYTES }
   for await (const messages of readPages(bus, 'REQUESTS', { filter: null, afterSeq: 0 }, limits)) {
     signal.throwIfAborted()
-    const requests = messages.map(decodeMessage).filter((found): found is Request =>
+    const requests = messages.map(decodeMessage).filter((found): found is StoredRequest =>
       found.fact.type === 'email.requested' && !found.fact.data.test
     )
     const steps = await stepsOf(lookup, requests)
@@ -55,7 +55,7 @@ export async function reckonUnsettled (bus: Bus, cancel: boolean, signal: AbortS
   return unsettled
 }
 
-async function stepsOf (lookup: Lookup, requests: Request[]) {
+async function stepsOf (lookup: Lookup, requests: StoredRequest[]) {
   const refs = requests.flatMap(request => request.fact.data.recipients.map((_recipient, n) => ({ request, n })))
   const last: Array<AnyFact | null> = []
   // Each of them has its time for an answer from when it is asked.
@@ -68,7 +68,7 @@ async function stepsOf (lookup: Lookup, requests: Request[]) {
 }
 
 /** The last fact tells the status; whoever was sending is gone. */
-function stepOf ({ fact: { data } }: Request, last: AnyFact | null): ReturnType<typeof nextStep>['do'] {
+function stepOf ({ fact: { data } }: StoredRequest, last: AnyFact | null): ReturnType<typeof nextStep>['do'] {
   if (last?.type === 'email.erased') return 'nothing'
   const before = newRecipient(data.scheduledAt)
   const state = last === null ? before : evolve(before, last as RecipientFact)

@@ -1,5 +1,5 @@
 import { ERROR_KINDS } from '#streams/delivery/facts.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import type { WebhookChanges } from '#streams/webhook/decide.ts'
 import { EVENT_TYPES } from '#streams/webhook/facts.ts'
 import { changeWebhook, deleteWebhook, finishRotation, rotateSecret, testWebhook } from '#src/actions/webhook.ts'
@@ -131,7 +131,7 @@ async function test (id: string, { account, type, json }: Values): Promise<void>
   print([{ id: event, delivery_id: delivery }], json)
 }
 
-function tell (webhook: Webhook, json: boolean): void {
+function tell (webhook: WebhookEntry, json: boolean): void {
   const answer = answerOf(webhook)
   if (json) return print([answer], true)
   const { events, batch, secret_rotation: rotation, ...plain } = answer
@@ -145,9 +145,9 @@ function tell (webhook: Webhook, json: boolean): void {
 }
 
 /** As the API shows it. */
-const answerOf = (webhook: Webhook) => describeWebhook(webhook, Date.now())
+const answerOf = (webhook: WebhookEntry) => describeWebhook(webhook, Date.now())
 
-function rowOf (webhook: Webhook) {
+function rowOf (webhook: WebhookEntry) {
   const { id, url, events, paused, status, disabled_reason: reason, failing_since: failing } = answerOf(webhook)
   const state = status === 'disabled'
     ? `disabled (${reason})`

@@ -4,7 +4,7 @@ import { operations, type Operations } from './operations.ts'
 export interface JetpostOptions {
   /** Where Jetpost serves: `https://mail.example.com`. */
   url: string
-  /** An API key, `jp_live_…` or `jp_test_…`. It belongs on servers: whoever has it can send. */
+  /** An API key, `jp_live_…` or `jp_test_…`. Keep it on servers: anyone who has it can send. */
   key: string
   /** Stands in for the global `fetch`. */
   fetch?: typeof globalThis.fetch

@@ -18,10 +18,16 @@ export interface BatchOptions extends SendOptions {
 /** What is followed, and from where: without `after` and `created_after` from now on. */
 export type TailOptions = Omit<ListEventsQuery, 'limit'> & CallOptions
 
-/** The API of a Jetpost. Every method throws JetpostError; what it takes and answers stands under its operationId in `Operations`.
+/** The API of a Jetpost. Every method throws JetpostError; its parameters and its answer are in `Operations`, by
+ *  operationId.
  *
  *      const jetpost = new Jetpost({ url: 'https://mail.example.com', key: process.env.JETPOST_API_KEY })
- *      const { id } = await jetpost.emails.send({ from: 'ada@example.com', to: 'grace@example.com', subject: 'Hello', text: 'Hello' })
+ *      const { id } = await jetpost.emails.send({
+ *        from: 'ada@example.com',
+ *        to: 'grace@example.com',
+ *        subject: 'Hello',
+ *        text: 'Hello'
+ *      })
  */
 export class Jetpost extends Caller {
   readonly emails = {

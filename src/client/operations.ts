@@ -1,59 +1,15 @@
-// Made from the OpenAPI document by `npm run client`: what is changed here by hand is lost.
+// Made from the OpenAPI document by `npm run client`. Do not edit.
 
 import type {
-  CancelEmailAnswer,
-  CreateDomainRequest,
-  CreateErasureRequest,
-  CreateKeyAnswer,
-  CreateKeyRequest,
-  CreateSuppressionRequest,
-  CreateTemplateRequest,
-  CreateWebhookAnswer,
-  CreateWebhookRequest,
-  Domain,
-  Email,
-  EmailContent,
-  Erasure,
-  Key,
-  ListDomainsAnswer,
-  ListEmailsAnswer,
-  ListErasuresAnswer,
-  ListEventsAnswer,
-  ListKeysAnswer,
-  ListSuppressionsAnswer,
-  ListTemplateVersionsAnswer,
-  ListTemplatesAnswer,
-  ListWebhooksAnswer,
-  PreviewTemplateAnswer,
-  PreviewTemplateRequest,
-  RescheduleEmailAnswer,
-  RescheduleEmailRequest,
-  RetryEmailAnswer,
-  RotateKeyRequest,
-  RotateWebhookSecretAnswer,
-  RotateWebhookSecretRequest,
-  SendBatchAnswer,
-  SendBatchRequest,
-  SendEmailAnswer,
-  SendEmailRequest,
-  Stats,
-  Suppression,
-  Template,
-  TestWebhookAnswer,
-  TestWebhookRequest,
-  UpdateDomainRequest,
-  UpdateKeyRequest,
-  UpdateTemplateRequest,
-  UpdateWebhookRequest,
-  Webhook,
-  ListEmailsQuery,
-  GetEmailQuery,
-  GetEmailRawQuery,
-  PageQuery,
-  GetTemplateQuery,
-  ListSuppressionsQuery,
-  GetStatsQuery,
-  ListEventsQuery
+  CancelEmailAnswer, CreateDomainRequest, CreateErasureRequest, CreateKeyAnswer, CreateKeyRequest,
+  CreateSuppressionRequest, CreateTemplateRequest, CreateWebhookAnswer, CreateWebhookRequest, Domain, Email,
+  EmailContent, Erasure, Key, ListDomainsAnswer, ListEmailsAnswer, ListErasuresAnswer, ListEventsAnswer, ListKeysAnswer,
+  ListSuppressionsAnswer, ListTemplateVersionsAnswer, ListTemplatesAnswer, ListWebhooksAnswer, PreviewTemplateAnswer,
+  PreviewTemplateRequest, RescheduleEmailAnswer, RescheduleEmailRequest, RetryEmailAnswer, RotateKeyRequest,
+  RotateWebhookSecretAnswer, RotateWebhookSecretRequest, SendBatchAnswer, SendBatchRequest, SendEmailAnswer,
+  SendEmailRequest, Stats, Suppression, Template, TestWebhookAnswer, TestWebhookRequest, UpdateDomainRequest,
+  UpdateKeyRequest, UpdateTemplateRequest, UpdateWebhookRequest, Webhook, ListEmailsQuery, GetEmailQuery,
+  GetEmailRawQuery, PageQuery, GetTemplateQuery, ListSuppressionsQuery, GetStatsQuery, ListEventsQuery
 } from './types.ts'
 
 /** What each operation takes and answers, by its operationId. */
@@ -61,134 +17,132 @@ export interface Operations {
   /** Send an email. Answers once the email is durably accepted. Each recipient gets a message of its own, and has a
    *  status of its own. Scope: `emails:send`. */
   sendEmail: { takes: [body: SendEmailRequest], answer: SendEmailAnswer }
-  /** List emails. The emails of the account, newest first, without their bodies. All filters given must hold; `q` looks
-   *  for text in subject, sender and recipients. Scope: `emails:read`. */
+  /** List emails. The emails of the account, newest first, without their bodies. All filters given must hold; `q`
+   *  looks for text in subject, sender and recipients. Scope: `emails:read`. */
   listEmails: { takes: [query?: ListEmailsQuery], answer: ListEmailsAnswer }
   /** Send up to 100 emails. One durable append: in strict mode all are accepted or none, in permissive mode all that
    *  have no fault. Scope: `emails:send`. */
   sendBatch: { takes: [body: SendBatchRequest], answer: SendBatchAnswer }
-  /** Look at an email. The email, the state of each recipient, and in its timeline all that happened to it, with the
-   *  words of the servers it was handed to. Scope: `emails:read`. */
+  /** Get an email. The email, the status of each recipient, and a timeline of all that happened, with the replies of
+   *  mail servers. Scope: `emails:read`. */
   getEmail: { takes: [id: string, query?: GetEmailQuery], answer: Email }
-  /** Move a scheduled email to another time. Lists the recipients that were moved and those that had gone; 409 when all
-   *  had. Scope: `emails:send`. */
+  /** Move a scheduled email to another time. Lists the recipients that were moved and those that had gone. 409 when
+   *  all had gone. Scope: `emails:send`. */
   rescheduleEmail: { takes: [id: string, body: RescheduleEmailRequest], answer: RescheduleEmailAnswer }
-  /** Cancel an email. Lists the recipients that will get nothing (more), and those that it came too late for; 409 when
-   *  it came too late for all. Scope: `emails:send`. */
+  /** Cancel an email. Lists the recipients that were canceled, and those for whom it was too late. 409 when it was
+   *  too late for all. Scope: `emails:send`. */
   cancelEmail: { takes: [id: string], answer: CancelEmailAnswer }
-  /** Send an email again to those who did not get it. To recipients that bounced, failed, were suppressed or are held
-   *  in doubt. 409 when there are none, or when the content is gone. Scope: `emails:send`. */
+  /** Send an email again to those who did not get it. Only to recipients that bounced, failed, were suppressed or
+   *  are held in doubt. 409 when there are none, or when the content is gone. Scope: `emails:send`. */
   retryEmail: { takes: [id: string], answer: RetryEmailAnswer }
-  /** The bodies of an email and its list of attachments. Scope: `emails:read`. */
+  /** Get the bodies of an email and its list of attachments. Scope: `emails:read`. */
   getEmailContent: { takes: [id: string], answer: EmailContent }
-  /** The message of a recipient as it goes out. RFC 5322 bytes, as strong as the mail itself: who has them can
-   *  unsubscribe its recipient. `recipient` is the place in `recipients`, 0 unless told. Scope: `emails:read`. */
+  /** Get the message of a recipient. The RFC 5322 message. Keep it as safe as the mail itself: its links can
+   *  unsubscribe the recipient. Scope: `emails:read`. */
   getEmailRaw: { takes: [id: string, query?: GetEmailRawQuery], answer: Uint8Array }
-  /** Create a template. Mustache (github.com/mustache/spec 1.4, the core modules) in subject, html and text; {{name}}
-   *  is escaped in html. An account has at most 10,000 templates. Scope: `templates:write`. */
+  /** Create a template. Mustache (github.com/mustache/spec 1.4, the core modules) in subject, html and text;
+   *  {{name}} is escaped in html. An account has at most 10,000 templates. Scope: `templates:write`. */
   createTemplate: { takes: [body: CreateTemplateRequest], answer: Template }
   /** List templates. Scope: `templates:read`. */
   listTemplates: { takes: [query?: PageQuery], answer: ListTemplatesAnswer }
-  /** Make the next version of a template. Versions never change. When nothing is another than before there is no new
-   *  one. Scope: `templates:write`. */
+  /** Make the next version of a template. Versions never change. There is no new one when nothing differs from the
+   *  one before. Scope: `templates:write`. */
   updateTemplate: { takes: [id: string, body: UpdateTemplateRequest], answer: Template }
-  /** Delete a template. Mail that names it is refused from then on. A template that is the layout of others stays: 409
-   *  `template_in_use`. Scope: `templates:write`. */
+  /** Delete a template. Mail that names it is refused from then on. A template that others use as their layout
+   *  stays: 409 `template_in_use`. Scope: `templates:write`. */
   deleteTemplate: { takes: [id: string], answer: undefined }
   /** Get a template, or one of its versions. Scope: `templates:read`. */
   getTemplate: { takes: [id: string, query?: GetTemplateQuery], answer: Template }
   /** List the versions of a template. Scope: `templates:read`. */
   listTemplateVersions: { takes: [id: string, query?: PageQuery], answer: ListTemplateVersionsAnswer }
-  /** Render a template, sending nothing. In its layout, as it is now. What was not given is listed as missing and left
-   *  empty. Scope: `templates:read`. */
+  /** Render a template, sending nothing. Renders it in its layout. Variables that are not given are listed as
+   *  missing and left empty. Scope: `templates:read`. */
   previewTemplate: { takes: [id: string, body?: PreviewTemplateRequest], answer: PreviewTemplateAnswer }
-  /** Add a domain; adding it again answers 200 with what is there. Scope: `domains:write`. */
+  /** Add a domain. Answers 200 when the account has the domain already. Scope: `domains:write`. */
   createDomain: { takes: [body: CreateDomainRequest], answer: Domain }
   /** List domains. Scope: `domains:read`. */
   listDomains: { takes: [query?: PageQuery], answer: ListDomainsAnswer }
   /** Get a domain. Scope: `domains:read`. */
   getDomain: { takes: [id: string], answer: Domain }
-  /** Change what a domain says about mail. Scope: `domains:write`. */
+  /** Change the defaults of a domain. Scope: `domains:write`. */
   updateDomain: { takes: [id: string, body: UpdateDomainRequest], answer: Domain }
-  /** Give a domain up. Scope: `domains:write`. */
+  /** Delete a domain. Scope: `domains:write`. */
   deleteDomain: { takes: [id: string], answer: undefined }
-  /** Make new DKIM keys; they sign once their records are seen in DNS, and the old records are to stay for 7 days more.
-   *  Scope: `domains:write`. */
+  /** Rotate the DKIM keys of a domain. The new keys sign once DNS shows their records. Keep the old records for 7
+   *  days more. Scope: `domains:write`. */
   rotateDomainKeys: { takes: [id: string], answer: Domain }
-  /** Look at the DNS records of a domain now. Scope: `domains:write`. */
+  /** Check the DNS records of a domain now. Scope: `domains:write`. */
   verifyDomain: { takes: [id: string], answer: Domain }
   /** Create a key. The secret is `key` in this answer and nowhere else. A key grants no more than it holds: scopes,
-   *  domains, time, and a test key only test keys. Scope: `keys:write`. */
+   *  domains and time. A test key grants only test keys. Scope: `keys:write`. */
   createKey: { takes: [body: CreateKeyRequest], answer: CreateKeyAnswer }
   /** List keys. Scope: `keys:read`. */
   listKeys: { takes: [query?: PageQuery], answer: ListKeysAnswer }
   /** Get a key. Scope: `keys:read`. */
   getKey: { takes: [id: string], answer: Key }
-  /** Change a key. What is left out stays. Neither before nor after may the key hold more than the one that asks. Of
-   *  the key that the operator has fixed, scopes, domains and end stay as they are. Scope: `keys:write`. */
+  /** Change a key. What is left out stays. Neither before nor after may the key hold more than the key that asks.
+   *  Scopes, domains and expiry of the key in JETPOST_API_KEY cannot be changed. Scope: `keys:write`. */
   updateKey: { takes: [id: string, body: UpdateKeyRequest], answer: Key }
-  /** Revoke a key. It stops everywhere within a second, with all its secrets. A key may revoke itself, and keys that
-   *  hold no more than it does. Scope: `keys:write`. */
+  /** Revoke a key. It stops working everywhere within a second. A key may revoke itself, and keys that hold no more
+   *  than it does. Scope: `keys:write`. */
   deleteKey: { takes: [id: string], answer: undefined }
-  /** Give a key a new secret. The secret before works `overlap_s` seconds longer (86400 when left out; 0 ends it at
-   *  once), and any older one no more. Both are one key, with one id and one window. Scope: `keys:write`. */
+  /** Rotate the secret of a key. The previous secret works for `overlap_s` seconds more; an older one stops working.
+   *  Both secrets are one key, with one id and one window. Scope: `keys:write`. */
   rotateKey: { takes: [id: string, body?: RotateKeyRequest], answer: CreateKeyAnswer }
   /** Create a webhook endpoint. Scope: `webhooks:write`. */
   createWebhook: { takes: [body: CreateWebhookRequest], answer: CreateWebhookAnswer }
   /** List webhook endpoints. Scope: `webhooks:read`. */
   listWebhooks: { takes: [query?: PageQuery], answer: ListWebhooksAnswer }
-  /** Read a webhook endpoint. Scope: `webhooks:read`. */
+  /** Get a webhook endpoint. Scope: `webhooks:read`. */
   getWebhook: { takes: [id: string], answer: Webhook }
   /** Change, pause, resume or enable a webhook endpoint. Scope: `webhooks:write`. */
   updateWebhook: { takes: [id: string, body: UpdateWebhookRequest], answer: Webhook }
   /** Delete a webhook endpoint. Scope: `webhooks:write`. */
   deleteWebhook: { takes: [id: string], answer: undefined }
-  /** Give a webhook endpoint a new signing secret, or end the overlap of the last rotation. For 24 hours both secrets
-   *  sign in webhook-signature, and X-Service-Signature keeps the old one; a second rotation is refused until then.
-   *  Scope: `webhooks:write`. */
+  /** Rotate the signing secret of a webhook endpoint. For 24 hours both secrets sign in webhook-signature, and
+   *  X-Service-Signature keeps the old one. Another rotation is refused until then. Scope: `webhooks:write`. */
   rotateWebhookSecret: { takes: [id: string, body?: RotateWebhookSecretRequest], answer: RotateWebhookSecretAnswer }
-  /** Send a test event to a webhook endpoint. A made-up event with data.test true, signed, sent and retried like any
-   *  other, whatever the endpoint subscribes to. Without type it is the first of its events. Scope: `webhooks:write`.
-   */
+  /** Send a test event to a webhook endpoint. Sends a made-up event, with `data.test` true, signed and retried like
+   *  any other. Scope: `webhooks:write`. */
   testWebhook: { takes: [id: string, body?: TestWebhookRequest], answer: TestWebhookAnswer }
-  /** Suppress an address. It gets no mail of this account from now on. 200 when it was suppressed before; a further
-   *  reason then joins those that stand. Scope: `suppressions:write`. */
+  /** Suppress an address. It gets no mail of this account from now on. Answers 200 when it was suppressed before; a
+   *  new reason is then added. Scope: `suppressions:write`. */
   createSuppression: { takes: [body: CreateSuppressionRequest], answer: Suppression }
-  /** List suppressed addresses. Those of the account, newest first. All filters given must hold. `created_after` is
-   *  inclusive, `created_before` is not. Scope: `suppressions:read`. */
+  /** List suppressed addresses. Newest first. All given filters must hold. Scope: `suppressions:read`. */
   listSuppressions: { takes: [query?: ListSuppressionsQuery], answer: ListSuppressionsAnswer }
-  /** Look at the suppression of an address. Scope: `suppressions:read`. */
+  /** Get the suppression of an address. Scope: `suppressions:read`. */
   getSuppression: { takes: [address: string], answer: Suppression }
-  /** Let an address have mail again. Whatever the reasons were, all of them end. Scope: `suppressions:write`. */
+  /** Remove the suppression of an address. It gets mail again, whatever the reasons were. Scope:
+   *  `suppressions:write`. */
   deleteSuppression: { takes: [address: string], answer: undefined }
-  /** Forget a person. Calls off what still waits for the address, and takes it out of the log and of every view, with
-   *  all that was said to it and about it. What is counted stays: statuses, times, and that it is suppressed, by its
-   *  hash alone. Asked again while it is under way, it answers with the same erasure. Scope: `erasures:write`. */
+  /** Forget a person. Cancels what is waiting for the address, and removes the address from the log and every
+   *  projection, with all that was said to it and about it. What is counted stays: statuses, times, and that it is
+   *  suppressed, by its hash. A second request while one is under way answers with the same erasure. Scope:
+   *  `erasures:write`. */
   createErasure: { takes: [body: CreateErasureRequest], answer: Erasure }
-  /** List erasures. Those of the account, newest first. Scope: `erasures:write`. */
+  /** List erasures. Newest first. Scope: `erasures:write`. */
   listErasures: { takes: [query?: PageQuery], answer: ListErasuresAnswer }
-  /** The receipt of an erasure. Scope: `erasures:write`. */
+  /** Get the receipt of an erasure. Scope: `erasures:write`. */
   getErasure: { takes: [id: string], answer: Erasure }
-  /** Count what became of mail. How many recipients mail was accepted for, and what became of it. Each thing counts in
-   *  the hour (UTC) in which it happened, so a click of today on a mail of yesterday is today's. Without `from` it is
-   *  the last 24 hours, 30 days or 12 months; `from` and `to` are widened to whole buckets, of which there are at most
-   *  744. All filters given must hold; `domain` = the sender's, `destination` = the recipient's. A recipient that was
-   *  tried again after a bounce may count as both `bounced` and `delivered`, and so does one whose mail came back
-   *  later. Opens and clicks by programs are not counted; the email's timeline has them. Mail of test keys is counted
-   *  like any other. Recipients that were erased stay in all counts; their `destination` is the empty one. Unlike other
-   *  reads this one may be a second behind: mail counts as accepted once it is written down for it. Hours and days are
-   *  known for as long as what happened to mail is kept. Months are closed from the fourth day after they end on, and
-   *  then stay for ever by `domain`; by `tag` and `destination` they go with their days. Scope: `emails:read`. */
+  /** Count what became of mail. How many recipients mail was accepted for, and what became of it. Everything counts
+   *  in the hour (UTC) in which it happened: a click of today on a mail of yesterday counts today. At most 744
+   *  buckets. All given filters must hold. A recipient that was retried after a bounce may count as both `bounced`
+   *  and `delivered`, and so does one whose mail came back later. Opens and clicks by programs are not counted; the
+   *  email's timeline has them. Mail of test keys is counted like any other. Erased recipients stay in all counts,
+   *  with an empty `destination`. Unlike other reads this one may be a second behind: mail counts as accepted once
+   *  it is recorded for that. Hours and days are kept for as long as events are. Months are closed on the fourth day
+   *  after they end, and then kept for ever by `domain`; by `tag` and `destination` they go with their days. Scope:
+   *  `emails:read`. */
   getStats: { takes: [query?: GetStatsQuery], answer: Stats }
-  /** Read events, or follow them as they happen. The same events that webhooks get, the same bodies, oldest first, for
-   *  as long as facts are kept. Test events are none of them, and neither are deferrals between an email's first and
-   *  its end. All filters given must hold; `created_after` is inclusive, `created_before` is not. Pass `next_cursor` as
-   *  `after`, again and again, and you miss nothing and get nothing twice. It does not need the view: it answers while
-   *  PostgreSQL is away. With `Accept: text/event-stream` it is a stream of server-sent events that goes on for ever,
-   *  each with `id` (a cursor), `event` (its type) and `data` (its body on one line). It begins after `Last-Event-ID`,
-   *  else after `after`, else at `created_after`, else now. A comment comes every 15 seconds when nothing else does. It
-   *  counts as one request, takes no `limit`, and ends with its key; an account can have 20 of them on one node, and
-   *  for one more gets 503 `too_many_streams`. Whoever reads nothing for a minute is cut off. Scope: `emails:read`. */
+  /** Read events, or follow them as they happen. The events that webhooks get, with the same bodies, oldest first,
+   *  for as long as they are kept. Without test events, and without the deferrals between an email's first one and
+   *  its end. All given filters must hold. Pass `next_cursor` as `after`, again and again, and you miss nothing and
+   *  get nothing twice. It also answers while PostgreSQL is unavailable. With `Accept: text/event-stream` it is an
+   *  endless stream of server-sent events, each with `id` (a cursor), `event` (its type) and `data` (its body on one
+   *  line). It begins after `Last-Event-ID`, else after `after`, else at `created_after`, else now. A comment comes
+   *  every 15 seconds when there is no event. A stream counts as one request, takes no `limit`, and ends with its
+   *  key. An account can have 20 streams on one server; one more gets 503 `too_many_streams`. A client that reads
+   *  nothing for a minute is disconnected. Scope: `emails:read`. */
   listEvents: { takes: [query?: ListEventsQuery], answer: ListEventsAnswer }
 }
 

@@ -1,4 +1,4 @@
-// Made from the OpenAPI document by `npm run client`: what is changed here by hand is lost.
+// Made from the OpenAPI document by `npm run client`. Do not edit.
 
 export interface CancelEmailAnswer {
   id: string
@@ -6,27 +6,29 @@ export interface CancelEmailAnswer {
     n: number
     address: string
     status:
-      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
-    /** An earlier copy's fate is not known: it may be there. */
+      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed'
+      | 'suppressed' | 'canceled'
+    /** Whether an earlier copy arrived is not known. */
     may_have_arrived?: true
   }>
   gone: Array<{
     n: number
     address: string
     status:
-      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
-    /** An earlier copy's fate is not known: it may be there. */
+      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed'
+      | 'suppressed' | 'canceled'
+    /** Whether an earlier copy arrived is not known. */
     may_have_arrived?: true
   }>
 }
 
 export interface CreateDomainRequest {
-  /** name is a domain to send from. */
+  /** A domain to send from. */
   name: string
 }
 
 export interface CreateErasureRequest {
-  /** address is a mail address. */
+  /** The address to forget. */
   address: string
 }
 
@@ -35,15 +37,16 @@ export interface CreateKeyAnswer {
   key: string
   id: string
   name: string
-  /** How the secret begins. */
+  /** The first characters of the secret. */
   hint: string
   scopes: Array<
-    | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write' | 'keys:read' | 'keys:write'
-    | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write' | 'erasures:write' | 'dashboard' | 'full'>
+    | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write'
+    | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write'
+    | 'erasures:write' | 'dashboard' | 'full'>
   domains: string[]
   test: boolean
   expires_at: string | null
-  /** Requests a minute, as the operator has set them. */
+  /** Requests a minute, by class. The operator sets them. */
   limits: {
     'emails:send': number
     'emails:list': number
@@ -55,72 +58,74 @@ export interface CreateKeyAnswer {
     clicks: boolean | null
   }
   unsubscribe: boolean | null
-  /** Until when the secret before the last rotation works, or null when it works no more. */
+  /** Until when the previous secret works. `null` = it does not. */
   previous_expires_at: string | null
   created_at: string
 }
 
 export interface CreateKeyRequest {
-  /** name has 1 to 200 characters. */
+  /** A name for people. */
   name: string
-  /** scopes is a list of scopes, or ["full"]. */
+  /** What the key may do. `["full"]` = everything. */
   scopes: Array<
-    | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write' | 'keys:read' | 'keys:write'
-    | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write' | 'erasures:write' | 'dashboard' | 'full'>
-  /** domains is a list of 1 to 1000 domain names the key may send from, or ["*"] for every domain of the account. */
+    | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write'
+    | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write'
+    | 'erasures:write' | 'dashboard' | 'full'>
+  /** The domains the key may send from, 1 to 1000. `["*"]` = every domain of the account. */
   domains: string[]
-  /** expires_at is a time with its offset, like 2026-11-21T12:00:00Z, or null for never. */
+  /** When the key expires. `null` = never. */
   expires_at?: string | null
-  /** track is an object with opens and clicks: whether they are tracked in mail that does not say so itself. */
+  /** Defaults for `track` of an email. */
   track?: {
-    /** track.opens is true, false, or null where the domain decides. */
+    /** Whether opens are tracked in mail that does not say so. `null` = the domain decides. */
     opens?: boolean | null
-    /** track.clicks is true, false, or null where the domain decides. */
+    /** Whether clicks are tracked in mail that does not say so. `null` = the domain decides. */
     clicks?: boolean | null
   }
-  /** unsubscribe is true, false, or null where the domain decides. */
+  /** Default for `unsubscribe` of an email. `null` = the domain decides. */
   unsubscribe?: boolean | null
-  /** test is true for a key whose mail goes to the built-in catcher only. */
+  /** Whether its mail goes to the built-in mailbox only. False when left out. */
   test?: boolean
 }
 
-/** Without a reason it is `manual`; the others are for lists brought along from elsewhere. */
 export interface CreateSuppressionRequest {
-  /** address is a mail address. */
+  /** The address that gets no more mail. */
   address: string
-  /** reason is one of bounce, complaint, unsubscribe, manual. */
+  /** Why. `manual` when left out; the others are for lists from elsewhere. */
   reason?: 'bounce' | 'complaint' | 'unsubscribe' | 'manual'
 }
 
-/** One of html and text is required. */
+/** A template. `html` or `text` is required. */
 export interface CreateTemplateRequest {
-  /** name has 1 to 200 characters. */
+  /** A name for people. */
   name: string
-  /** subject has 1 to 998 characters. */
+  /** The subject line, in Mustache. */
   subject?: string | null
-  /** html is Mustache, at most 256 kB. */
+  /** The HTML body, in Mustache. At most 256 kB. */
   html?: string | null
-  /** text is Mustache, at most 128 kB. */
+  /** The plain-text body, in Mustache. At most 128 kB. */
   text?: string | null
-  /** variables is a list of at most 100 declarations. */
+  /** Declared variables. At most 100, 64 kB of JSON. */
   variables?: Array<{
-    /** The name of a variable is 1 to 100 letters, digits, _ and -, the first a letter or _. */
+    /** Name of the variable: 1 to 100 letters, digits, `_` and `-`, the first a letter or `_`. */
     name: string
-    /** type is string, number, boolean, object or list. */
+    /** Type of its values. */
     type: 'string' | 'number' | 'boolean' | 'object' | 'list'
-    /** required is true, or false as when left out. */
+    /** Whether a mail without it is refused. False when left out. */
     required?: boolean
-    /** What stands in for the variable where it is not given or null; of its type. null = nothing. */
+    /** The value where none is given, or null. Of the declared type; null = nothing. */
     fallback?: unknown
   }>
-  /** layout_id is the id of a template whose bodies hold {{{content}}}. */
+  /** A template whose bodies contain `{{{content}}}`, to put this one into. */
   layout_id?: string | null
 }
 
 export interface CreateWebhookAnswer {
   id: string
   url: string
-  events: Array<'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained' | 'email.unsubscribed'>
+  events: Array<
+    | 'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained'
+    | 'email.unsubscribed'>
   paused: boolean
   concurrency: number | null
   batch: {
@@ -128,43 +133,44 @@ export interface CreateWebhookAnswer {
     max_wait_ms: number
   } | null
   every_deferral: boolean
-  /** Events from then on are its. */
+  /** It gets events from then on. */
   start_at: string
-  /** disabled: nothing is sent. A pause is no status. */
+  /** `disabled`: nothing is sent. See `paused` too. */
   status: 'enabled' | 'disabled'
-  /** `gone` = it answered 410; `failing` = it did nothing but fail for five days. */
+  /** `gone` = it answered 410. `failing` = every request failed for five days. */
   disabled_reason: 'gone' | 'failing' | null
-  /** Since when it has done nothing but fail, once it has for a quarter of an hour; null = it works, as far as is known. */
+  /** Since when every request has failed, once that is 15 minutes. `null` = it works, as far as is known. */
   failing_since: string | null
-  /** While both secrets sign: when the one before the rotation ceases to. null when none is under way. */
+  /** While both secrets sign: when the previous one stops. `null` = no rotation is under way. */
   secret_rotation: {
     previous_expires_at: string
   } | null
   created_at: string
-  /** The signing secret, shown now and never again. */
+  /** The signing secret, shown only here. */
   secret: string
 }
 
 export interface CreateWebhookRequest {
-  /** url is where events are POSTed to. */
+  /** Where events are POSTed. */
   url: string
-  /** events is a list of at least one event type, each once. */
-  events: Array<'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained' | 'email.unsubscribed'>
-  /** paused is true or false. While true nothing is sent, and what is owed waits, its 24 hours stopped for up to 24 hours. */
+  /** The event types it gets. */
+  events: Array<
+    | 'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained'
+    | 'email.unsubscribed'>
+  /** While true nothing is sent: events wait, and their 24 hours of retries stop for up to 24 hours. */
   paused?: boolean
-  /** concurrency is the number of requests at once from one webhooks process, 1 to 100, or null for its own choice, 8. */
+  /** Most requests at once from one process. `null` = 8. */
   concurrency?: number | null
-  /** batch is an object with max_events and max_wait_ms, or null for one event a request. */
+  /** Several events in one request. `null` = one event a request. */
   batch?: {
-    /** batch.max_events is the most events in one request, 1 to 100. */
+    /** Most events in one request, 1 to 100. */
     max_events: number
-    /** batch.max_wait_ms is how long an event may wait for others, in ms, 100 to 60000. */
+    /** How long an event may wait for others, in ms, 100 to 60000. */
     max_wait_ms: number
   } | null
-  /** every_deferral is true or false. While true each deferral of an email is an event, else only the first is, and how it ends. */
+  /** Whether each deferral of an email is an event, or only the first one and the end. */
   every_deferral?: boolean
-  /** start_at is a time with its offset, like 2026-11-21T12:00:00Z. Events from then on are sent: past ones too, as far back as they are
-   *  kept. Now unless told. */
+  /** Events from then on are sent, also past ones as far back as they are kept. Now when left out. */
   start_at?: string
 }
 
@@ -175,14 +181,14 @@ export interface Domain {
   records: Array<{
     purpose: 'dkim' | 'return_path' | 'dmarc'
     type: 'TXT' | 'CNAME'
-    /** Whole name, without a final dot. */
+    /** Full name, without a final dot. */
     name: string
-    /** As one string; DNS carries a TXT of more than 255 octets in several. */
+    /** As one string. DNS splits a TXT of more than 255 bytes. */
     value: string
-    /** Whether the domain is not verified without it. */
+    /** Whether the domain needs it to be verified. */
     required: boolean
-    /** While keys are rotated: those of `next` are to be published, and sign once DNS shows them; those of `previous` are to stay until
-     *  `removable_at`; what is `removable` may go. */
+    /** While keys are rotated: publish the records of `next`, which sign once DNS shows them; keep those of
+     *  `previous` until `removable_at`; delete those that are `removable`. */
     stage: 'current' | 'next' | 'previous' | 'removable'
     removable_at: string | null
     state: 'unchecked' | 'ok' | 'missing' | 'wrong'
@@ -195,9 +201,9 @@ export interface Domain {
   }
   unsubscribe: boolean | null
   created_at: string
-  /** When DNS last showed something new. */
+  /** When DNS last showed a change. */
   checked_at: string | null
-  /** Since when the records of a verified domain have been wrong; after 72 hours it has failed. */
+  /** Since when the records of a verified domain have been wrong. After 72 hours the domain is `failed`. */
   failing_since: string | null
 }
 
@@ -211,8 +217,8 @@ export interface Email {
   reply_to: string[]
   subject: string
   status:
-    | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
-    | 'partial'
+    | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed'
+    | 'canceled' | 'partial'
   tags: string[]
   metadata: Record<string, string | number | boolean | null>
   template: {
@@ -244,7 +250,8 @@ export interface Email {
     name: string | null
     kind: 'to' | 'cc' | 'bcc'
     status:
-      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
+      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed'
+      | 'suppressed' | 'canceled'
     attempts: number
     attempted_at: string | null
     delivered_at: string | null
@@ -536,15 +543,16 @@ export interface Erasure {
 export interface Key {
   id: string
   name: string
-  /** How the secret begins. */
+  /** The first characters of the secret. */
   hint: string
   scopes: Array<
-    | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write' | 'keys:read' | 'keys:write'
-    | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write' | 'erasures:write' | 'dashboard' | 'full'>
+    | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write'
+    | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write'
+    | 'erasures:write' | 'dashboard' | 'full'>
   domains: string[]
   test: boolean
   expires_at: string | null
-  /** Requests a minute, as the operator has set them. */
+  /** Requests a minute, by class. The operator sets them. */
   limits: {
     'emails:send': number
     'emails:list': number
@@ -556,7 +564,7 @@ export interface Key {
     clicks: boolean | null
   }
   unsubscribe: boolean | null
-  /** Until when the secret before the last rotation works, or null when it works no more. */
+  /** Until when the previous secret works. `null` = it does not. */
   previous_expires_at: string | null
   created_at: string
 }
@@ -578,8 +586,8 @@ export interface ListEmailsAnswer {
     reply_to: string[]
     subject: string
     status:
-      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
-      | 'partial'
+      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed'
+      | 'suppressed' | 'canceled' | 'partial'
     tags: string[]
     metadata: Record<string, string | number | boolean | null>
     template: {
@@ -603,9 +611,9 @@ export interface ListErasuresAnswer {
 
 export interface ListEventsAnswer {
   data: WebhookEvent[]
-  /** There is more to look at: a page may be short, or empty, and not be the last. */
+  /** Whether there is more: also a short or empty page may not be the last. */
   has_more: boolean
-  /** What to pass as `after` for what comes then; also when there is nothing yet. */
+  /** Pass it as `after` for the next page, also when there is nothing yet. */
   next_cursor: string
 }
 
@@ -661,9 +669,9 @@ export interface PreviewTemplateAnswer {
 }
 
 export interface PreviewTemplateRequest {
-  /** variables is an object of what the template is filled with. */
+  /** The values that fill the template, by name. */
   variables?: Record<string, unknown>
-  /** version is a whole number from 1; left out, the newest. */
+  /** Which version. The newest when left out. */
   version?: number
 }
 
@@ -675,17 +683,18 @@ export interface Problem {
     code: string
     message: string
   }>
-  /** Of `idempotency_mismatch`: the email that the Idempotency-Key stands for. */
+  /** With `idempotency_mismatch`: the email that was accepted under the Idempotency-Key. */
   email_id?: string
-  /** The same, where it stands for a batch of several. */
+  /** With `idempotency_mismatch`: the emails of the batch that was accepted. */
   email_ids?: string[]
-  /** Of a change that could be made to none of them: how the recipients stand. */
+  /** When no recipient could be changed: the status of each. */
   recipients?: Array<{
     n: number
     address: string
     status:
-      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
-    /** An earlier copy's fate is not known: it may be there. */
+      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed'
+      | 'suppressed' | 'canceled'
+    /** Whether an earlier copy arrived is not known. */
     may_have_arrived?: true
   }>
 }
@@ -697,22 +706,24 @@ export interface RescheduleEmailAnswer {
     n: number
     address: string
     status:
-      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
-    /** An earlier copy's fate is not known: it may be there. */
+      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed'
+      | 'suppressed' | 'canceled'
+    /** Whether an earlier copy arrived is not known. */
     may_have_arrived?: true
   }>
   gone: Array<{
     n: number
     address: string
     status:
-      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
-    /** An earlier copy's fate is not known: it may be there. */
+      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed'
+      | 'suppressed' | 'canceled'
+    /** Whether an earlier copy arrived is not known. */
     may_have_arrived?: true
   }>
 }
 
 export interface RescheduleEmailRequest {
-  /** scheduled_at is a time with its offset, like 2026-11-21T12:00:00Z. */
+  /** When to send instead. */
   scheduled_at: string
 }
 
@@ -722,29 +733,33 @@ export interface RetryEmailAnswer {
     n: number
     address: string
     status:
-      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
-    /** An earlier copy's fate is not known: it may be there. */
+      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed'
+      | 'suppressed' | 'canceled'
+    /** Whether an earlier copy arrived is not known. */
     may_have_arrived?: true
   }>
   others: Array<{
     n: number
     address: string
     status:
-      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
-    /** An earlier copy's fate is not known: it may be there. */
+      | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed'
+      | 'suppressed' | 'canceled'
+    /** Whether an earlier copy arrived is not known. */
     may_have_arrived?: true
   }>
 }
 
 export interface RotateKeyRequest {
-  /** overlap_s is a number of seconds from 0 to 604800. */
+  /** Seconds that the previous secret keeps working. 86400 when left out; 0 = none. */
   overlap_s?: number
 }
 
 export interface RotateWebhookSecretAnswer {
   id: string
   url: string
-  events: Array<'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained' | 'email.unsubscribed'>
+  events: Array<
+    | 'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained'
+    | 'email.unsubscribed'>
   paused: boolean
   concurrency: number | null
   batch: {
@@ -752,25 +767,25 @@ export interface RotateWebhookSecretAnswer {
     max_wait_ms: number
   } | null
   every_deferral: boolean
-  /** Events from then on are its. */
+  /** It gets events from then on. */
   start_at: string
-  /** disabled: nothing is sent. A pause is no status. */
+  /** `disabled`: nothing is sent. See `paused` too. */
   status: 'enabled' | 'disabled'
-  /** `gone` = it answered 410; `failing` = it did nothing but fail for five days. */
+  /** `gone` = it answered 410. `failing` = every request failed for five days. */
   disabled_reason: 'gone' | 'failing' | null
-  /** Since when it has done nothing but fail, once it has for a quarter of an hour; null = it works, as far as is known. */
+  /** Since when every request has failed, once that is 15 minutes. `null` = it works, as far as is known. */
   failing_since: string | null
-  /** While both secrets sign: when the one before the rotation ceases to. null when none is under way. */
+  /** While both secrets sign: when the previous one stops. `null` = no rotation is under way. */
   secret_rotation: {
     previous_expires_at: string
   } | null
   created_at: string
-  /** The signing secret, shown now and never again. */
+  /** The signing secret, shown only here. */
   secret?: string
 }
 
 export interface RotateWebhookSecretRequest {
-  /** finish is true to end the overlap of the last rotation now. */
+  /** True ends the overlap of the last rotation, without a new one. */
   finish?: boolean
 }
 
@@ -779,9 +794,9 @@ export interface SendBatchAnswer {
 }
 
 export interface SendBatchRequest {
-  /** emails is a list of 1 to 100 emails. */
+  /** The emails, 1 to 100. */
   emails: SendEmailRequest[]
-  /** mode is strict (all are accepted or none; the default) or permissive (those without fault are). */
+  /** `strict`: all emails are accepted, or none. `permissive`: those without faults are. `strict` when left out. */
   mode?: 'strict' | 'permissive'
 }
 
@@ -794,57 +809,58 @@ export interface SendEmailAnswer {
 }
 
 export interface SendEmailRequest {
-  /** from is an address, or a name and an address: "Ada <ada@example.com>". */
+  /** The sender: an address, or a name and an address: `Ada <ada@example.com>`. */
   from: string
-  /** to is an address or a list of 1 to 50 addresses. */
+  /** The recipients: one address or a list. At most 50 with `cc` and `bcc`. */
   to: string | string[]
-  /** cc is an address or a list of 0 to 50 addresses. */
+  /** Recipients of a copy. */
   cc?: string | string[]
-  /** bcc is an address or a list of 0 to 50 addresses. */
+  /** Recipients of a copy whom the others do not see. */
   bcc?: string | string[]
-  /** reply_to is an address or a list of 0 to 10 addresses. */
+  /** Where replies go: one address or up to 10. */
   reply_to?: string | string[]
-  /** subject has 1 to 998 characters. Only a template that has one may stand in for it. */
+  /** The subject line. Required, unless the template has one; replaces the template's. */
   subject?: string
-  /** html is a string of at most 2 MB. */
+  /** The HTML body. At most 2 MB. */
   html?: string
-  /** text is a string of at most 2 MB. */
+  /** The plain-text body. At most 2 MB. */
   text?: string
-  /** template_id is the id of a template, which stands in for html and text. */
+  /** A template, which replaces `html` and `text`. */
   template_id?: string
-  /** variables is an object of what the template is filled with. */
+  /** The values that fill the template, by name. */
   variables?: Record<string, unknown>
-  /** headers is an object of at most 50 header fields, name to value. */
+  /** Your own headers, name to value. At most 50. */
   headers?: Record<string, string>
-  /** attachments is a list of at most 20 files, 10 MB in all. */
+  /** Files to attach. At most 20, 10 MB decoded in all. */
   attachments?: Array<{
-    /** filename is a string. */
+    /** Name of the file, without a path. At most 255 characters. */
     filename: string
-    /** content is the file in base64. */
+    /** The file in standard base64. */
     content: string
-    /** content_type is a media type like image/png. */
+    /** Media type, such as `image/png`. Left out, it is guessed from the extension. */
     content_type?: string
-    /** content_id is the name that html refers to as cid:…. */
+    /** The name by which `html` shows the file: `<img src="cid:…">`. */
     content_id?: string
   }>
-  /** tags is a list of at most 20 strings. */
+  /** Labels to filter and count by. They do not go into the mail. */
   tags?: string[]
-  /** metadata is an object of at most 50 scalar values. */
+  /** Your own data, which webhooks carry. At most 50 values, 8 kB of JSON. It does not go into the mail. */
   metadata?: Record<string, string | number | boolean | null>
-  /** scheduled_at is a time with its offset, like 2026-11-21T12:00:00Z. */
+  /** When to send. At once when left out. */
   scheduled_at?: string
-  /** expires_in is a number of seconds from 300 to 432000. */
+  /** Seconds in which a server must accept the mail. 72 hours when left out. */
   expires_in?: number
-  /** track is an object with opens and clicks. */
+  /** What is tracked. What is left out, the key or the domain decides. */
   track?: {
-    /** opens is true or false. */
+    /** Whether a pixel reports opens. */
     opens?: boolean
-    /** clicks is true or false. */
+    /** Whether links report clicks. */
     clicks?: boolean
   }
-  /** unsubscribe is true or false. */
+  /** Whether recipients can unsubscribe by List-Unsubscribe. Left out, the key or the domain decides. */
   unsubscribe?: boolean
-  /** on_doubt is retry or hold. */
+  /** What to do when the connection broke before the server answered: send again, or hold for a person. `retry` when
+   *  left out. */
   on_doubt?: 'retry' | 'hold'
 }
 
@@ -881,7 +897,8 @@ export interface Stats {
     delivery_rate: number | null
     /** `bounced` of those that were settled: `delivered` + `bounced` + `failed`. Null where there are none. */
     bounce_rate: number | null
-    /** `opened` of `delivered`. Both count when they happen: in a short stretch of time it may be above 1. Null where there are none. */
+    /** `opened` of `delivered`. Both count when they happen: in a short stretch of time it may be above 1. Null
+     *  where there are none. */
     open_rate: number | null
     /** `clicked` of `delivered`. Null where there are none. */
     click_rate: number | null
@@ -920,7 +937,8 @@ export interface Stats {
     delivery_rate: number | null
     /** `bounced` of those that were settled: `delivered` + `bounced` + `failed`. Null where there are none. */
     bounce_rate: number | null
-    /** `opened` of `delivered`. Both count when they happen: in a short stretch of time it may be above 1. Null where there are none. */
+    /** `opened` of `delivered`. Both count when they happen: in a short stretch of time it may be above 1. Null
+     *  where there are none. */
     open_rate: number | null
     /** `clicked` of `delivered`. Null where there are none. */
     click_rate: number | null
@@ -958,7 +976,8 @@ export interface Stats {
     delivery_rate: number | null
     /** `bounced` of those that were settled: `delivered` + `bounced` + `failed`. Null where there are none. */
     bounce_rate: number | null
-    /** `opened` of `delivered`. Both count when they happen: in a short stretch of time it may be above 1. Null where there are none. */
+    /** `opened` of `delivered`. Both count when they happen: in a short stretch of time it may be above 1. Null
+     *  where there are none. */
     open_rate: number | null
     /** `clicked` of `delivered`. Null where there are none. */
     click_rate: number | null
@@ -1007,96 +1026,103 @@ export interface TestWebhookAnswer {
 }
 
 export interface TestWebhookRequest {
-  /** type is one of email.delivered, email.bounced, email.opened, email.clicked, email.complained, email.unsubscribed. */
-  type?: 'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained' | 'email.unsubscribed'
+  /** Type of the event. The first one the endpoint subscribes to when left out. */
+  type?:
+    | 'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained'
+    | 'email.unsubscribed'
 }
 
-/** What holds for mail from the domain that does not say it itself. What is left out stays as it is. */
+/** Defaults for mail from the domain. What is left out stays. */
 export interface UpdateDomainRequest {
-  /** track is an object with opens and clicks: whether they are tracked in mail that does not say so itself. */
+  /** Defaults for `track` of an email. */
   track?: {
-    /** track.opens is true, false, or null for no default. */
+    /** Whether opens are tracked in mail that does not say so. `null` = no default. */
     opens?: boolean | null
-    /** track.clicks is true, false, or null for no default. */
+    /** Whether clicks are tracked in mail that does not say so. `null` = no default. */
     clicks?: boolean | null
   }
-  /** unsubscribe is true, false, or null for no default. */
+  /** Default for `unsubscribe` of an email. `null` = no default. */
   unsubscribe?: boolean | null
 }
 
 export interface UpdateKeyRequest {
-  /** name has 1 to 200 characters. */
+  /** A name for people. */
   name?: string
-  /** scopes is a list of scopes, or ["full"]. */
+  /** What the key may do. `["full"]` = everything. */
   scopes?: Array<
-    | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write' | 'keys:read' | 'keys:write'
-    | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write' | 'erasures:write' | 'dashboard' | 'full'>
-  /** domains is a list of 1 to 1000 domain names the key may send from, or ["*"] for every domain of the account. */
+    | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write'
+    | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write'
+    | 'erasures:write' | 'dashboard' | 'full'>
+  /** The domains the key may send from, 1 to 1000. `["*"]` = every domain of the account. */
   domains?: string[]
-  /** expires_at is a time with its offset, like 2026-11-21T12:00:00Z, or null for never. */
+  /** When the key expires. `null` = never. */
   expires_at?: string | null
-  /** track is an object with opens and clicks: whether they are tracked in mail that does not say so itself. */
+  /** Defaults for `track` of an email. */
   track?: {
-    /** track.opens is true, false, or null where the domain decides. */
+    /** Whether opens are tracked in mail that does not say so. `null` = the domain decides. */
     opens?: boolean | null
-    /** track.clicks is true, false, or null where the domain decides. */
+    /** Whether clicks are tracked in mail that does not say so. `null` = the domain decides. */
     clicks?: boolean | null
   }
-  /** unsubscribe is true, false, or null where the domain decides. */
+  /** Default for `unsubscribe` of an email. `null` = the domain decides. */
   unsubscribe?: boolean | null
 }
 
-/** What it leaves out stays as it is; null takes a subject, a body or the layout away. */
+/** What to change. What is left out stays; null removes a subject, a body or the layout. */
 export interface UpdateTemplateRequest {
-  /** name has 1 to 200 characters. */
+  /** A name for people. */
   name?: string
-  /** subject has 1 to 998 characters. */
+  /** The subject line, in Mustache. */
   subject?: string | null
-  /** html is Mustache, at most 256 kB. */
+  /** The HTML body, in Mustache. At most 256 kB. */
   html?: string | null
-  /** text is Mustache, at most 128 kB. */
+  /** The plain-text body, in Mustache. At most 128 kB. */
   text?: string | null
-  /** variables is a list of at most 100 declarations. */
+  /** Declared variables. At most 100, 64 kB of JSON. */
   variables?: Array<{
-    /** The name of a variable is 1 to 100 letters, digits, _ and -, the first a letter or _. */
+    /** Name of the variable: 1 to 100 letters, digits, `_` and `-`, the first a letter or `_`. */
     name: string
-    /** type is string, number, boolean, object or list. */
+    /** Type of its values. */
     type: 'string' | 'number' | 'boolean' | 'object' | 'list'
-    /** required is true, or false as when left out. */
+    /** Whether a mail without it is refused. False when left out. */
     required?: boolean
-    /** What stands in for the variable where it is not given or null; of its type. null = nothing. */
+    /** The value where none is given, or null. Of the declared type; null = nothing. */
     fallback?: unknown
   }>
-  /** layout_id is the id of a template whose bodies hold {{{content}}}. */
+  /** A template whose bodies contain `{{{content}}}`, to put this one into. */
   layout_id?: string | null
 }
 
 export interface UpdateWebhookRequest {
-  /** url is where events are POSTed to. */
+  /** Where events are POSTed. */
   url?: string
-  /** events is a list of at least one event type, each once. */
-  events?: Array<'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained' | 'email.unsubscribed'>
-  /** paused is true or false. While true nothing is sent, and what is owed waits, its 24 hours stopped for up to 24 hours. */
+  /** The event types it gets. */
+  events?: Array<
+    | 'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained'
+    | 'email.unsubscribed'>
+  /** While true nothing is sent: events wait, and their 24 hours of retries stop for up to 24 hours. */
   paused?: boolean
-  /** concurrency is the number of requests at once from one webhooks process, 1 to 100, or null for its own choice, 8. */
+  /** Most requests at once from one process. `null` = 8. */
   concurrency?: number | null
-  /** batch is an object with max_events and max_wait_ms, or null for one event a request. */
+  /** Several events in one request. `null` = one event a request. */
   batch?: {
-    /** batch.max_events is the most events in one request, 1 to 100. */
+    /** Most events in one request, 1 to 100. */
     max_events: number
-    /** batch.max_wait_ms is how long an event may wait for others, in ms, 100 to 60000. */
+    /** How long an event may wait for others, in ms, 100 to 60000. */
     max_wait_ms: number
   } | null
-  /** every_deferral is true or false. While true each deferral of an email is an event, else only the first is, and how it ends. */
+  /** Whether each deferral of an email is an event, or only the first one and the end. */
   every_deferral?: boolean
-  /** status can be set to "enabled": an endpoint that was disabled gets events again, from now on. */
+  /** Enables an endpoint that was disabled: it gets events from now on. */
   status?: 'enabled'
 }
 
 export interface Webhook {
   id: string
   url: string
-  events: Array<'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained' | 'email.unsubscribed'>
+  events: Array<
+    | 'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained'
+    | 'email.unsubscribed'>
   paused: boolean
   concurrency: number | null
   batch: {
@@ -1104,15 +1130,15 @@ export interface Webhook {
     max_wait_ms: number
   } | null
   every_deferral: boolean
-  /** Events from then on are its. */
+  /** It gets events from then on. */
   start_at: string
-  /** disabled: nothing is sent. A pause is no status. */
+  /** `disabled`: nothing is sent. See `paused` too. */
   status: 'enabled' | 'disabled'
-  /** `gone` = it answered 410; `failing` = it did nothing but fail for five days. */
+  /** `gone` = it answered 410. `failing` = every request failed for five days. */
   disabled_reason: 'gone' | 'failing' | null
-  /** Since when it has done nothing but fail, once it has for a quarter of an hour; null = it works, as far as is known. */
+  /** Since when every request has failed, once that is 15 minutes. `null` = it works, as far as is known. */
   failing_since: string | null
-  /** While both secrets sign: when the one before the rotation ceases to. null when none is under way. */
+  /** While both secrets sign: when the previous one stops. `null` = no rotation is under way. */
   secret_rotation: {
     previous_expires_at: string
   } | null
@@ -1121,107 +1147,109 @@ export interface Webhook {
 
 /** Something that happened to an email, told apart by `type`. */
 export type WebhookEvent =
-  | EmailDeliveredEvent | EmailBouncedEvent | EmailOpenedEvent | EmailClickedEvent | EmailComplainedEvent | EmailUnsubscribedEvent
+  | EmailDeliveredEvent | EmailBouncedEvent | EmailOpenedEvent | EmailClickedEvent | EmailComplainedEvent
+  | EmailUnsubscribedEvent
 
 export interface ListEmailsQuery {
-  /** limit is a number from 1 to 100. */
+  /** How many to list, 1 to 100. 25 when left out. */
   limit?: number
-  /** cursor is the next_cursor of an earlier answer. */
+  /** The `next_cursor` of the page before. */
   cursor?: string
-  /** status is one of the states of an email. */
+  /** Status of the email. */
   status?:
-    | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'canceled'
-    | 'partial'
-  /** to has 1 to 320 characters. */
+    | 'sending' | 'queued' | 'scheduled' | 'deferred' | 'in_doubt' | 'delivered' | 'bounced' | 'failed' | 'suppressed'
+    | 'canceled' | 'partial'
+  /** Address of a recipient. */
   to?: string
-  /** from has 1 to 320 characters. */
+  /** Address of the sender. */
   from?: string
-  /** domain has 1 to 253 characters. */
+  /** Domain of the sender. */
   domain?: string
-  /** tag has 1 to 128 characters. */
+  /** One of the tags. */
   tag?: string
-  /** template_id has 1 to 100 characters. */
+  /** The template it was made from. */
   template_id?: string
-  /** metadata is at most 5 filters like metadata[order]=7. */
+  /** Values of `metadata`, by name. At most 5. */
   metadata?: Record<string, string>
-  /** created_after is a time with its offset, like 2026-11-21T12:00:00Z. */
+  /** Created then or later. */
   created_after?: string
-  /** created_before is a time with its offset, like 2026-11-21T12:00:00Z. */
+  /** Created before then. */
   created_before?: string
-  /** event is one of the event types. */
+  /** An event of it, with or without `email.`. */
   event?:
-    | 'email.delivered' | 'delivered' | 'email.bounced' | 'bounced' | 'email.opened' | 'opened' | 'email.clicked' | 'clicked'
-    | 'email.complained' | 'complained' | 'email.unsubscribed' | 'unsubscribed'
-  /** q has 1 to 200 characters. */
+    | 'email.delivered' | 'delivered' | 'email.bounced' | 'bounced' | 'email.opened' | 'opened' | 'email.clicked'
+    | 'clicked' | 'email.complained' | 'complained' | 'email.unsubscribed' | 'unsubscribed'
+  /** Text in subject, sender or recipients. */
   q?: string
 }
 
 export interface GetEmailQuery {
-  /** as_of is a time with its offset, like 2026-11-21T12:00:00Z. The answer is then what was known of the email at that moment: what was
-   *  recorded up to it, to the millisecond; an email that was asked for later is not there. */
+  /** Answers with what was known of the email at this time, to the millisecond. 404 when the email was sent later. */
   as_of?: string
 }
 
 export interface GetEmailRawQuery {
-  /** recipient is the place of a recipient, from 0: each has a message of its own. */
+  /** Which recipient, counted from 0 in `recipients`: each gets a message of its own. 0 when left out. */
   recipient?: number
 }
 
 export interface PageQuery {
-  /** limit is a number from 1 to 100. */
+  /** How many to list, 1 to 100. 25 when left out. */
   limit?: number
-  /** cursor is the next_cursor of an earlier answer. */
+  /** The `next_cursor` of the page before. */
   cursor?: string
 }
 
 export interface GetTemplateQuery {
-  /** version is a whole number from 1; left out, the newest. */
+  /** Which version. The newest when left out. */
   version?: number
 }
 
 export interface ListSuppressionsQuery {
-  /** limit is a number from 1 to 100. */
+  /** How many to list, 1 to 100. 25 when left out. */
   limit?: number
-  /** cursor is the next_cursor of an earlier answer. */
+  /** The `next_cursor` of the page before. */
   cursor?: string
-  /** reason is one of bounce, complaint, unsubscribe, manual. */
+  /** Suppressed for this reason. */
   reason?: 'bounce' | 'complaint' | 'unsubscribe' | 'manual'
-  /** address is a mail address. */
+  /** This address. */
   address?: string
-  /** created_after is a time with its offset, like 2026-11-21T12:00:00Z. */
+  /** Suppressed then or later. */
   created_after?: string
-  /** created_before is a time with its offset, like 2026-11-21T12:00:00Z. */
+  /** Suppressed before then. */
   created_before?: string
 }
 
 export interface GetStatsQuery {
-  /** interval is one of hour, day, month. */
+  /** Length of a bucket. `day` when left out. */
   interval?: 'hour' | 'day' | 'month'
-  /** from is a time with its offset, like 2026-11-21T12:00:00Z. */
+  /** Start of the first bucket; rounded down. The last 24 hours, 30 days or 12 months when left out. */
   from?: string
-  /** to is a time with its offset, like 2026-11-21T12:00:00Z. */
+  /** End of the last bucket; rounded up. Now when left out. */
   to?: string
-  /** domain is the name of a domain. */
+  /** Domain of the sender. */
   domain?: string
-  /** tag has 1 to 128 characters. */
+  /** One of the tags. */
   tag?: string
-  /** destination is the name of a domain. */
+  /** Domain of the recipient. */
   destination?: string
-  /** group_by is one of domain, tag, destination. */
+  /** Also lists totals by these. At most 100. */
   group_by?: 'domain' | 'tag' | 'destination'
 }
 
 export interface ListEventsQuery {
-  /** after is the next_cursor of an earlier answer, or the id of an event of a stream. */
+  /** List what comes after this: a `next_cursor`, or the id of an event of a stream. */
   after?: string
-  /** limit is a number from 1 to 100. */
+  /** How many to list, 1 to 100. 25 when left out. */
   limit?: number
-  /** type is an event type, or several: type=email.opened&type=email.clicked. */
-  type?: Array<'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained' | 'email.unsubscribed'>
-  /** email_id is the id of an email. */
+  /** Event types: `type=email.opened&type=email.clicked`. */
+  type?: Array<
+    | 'email.delivered' | 'email.bounced' | 'email.opened' | 'email.clicked' | 'email.complained'
+    | 'email.unsubscribed'>
+  /** Events of this email. */
   email_id?: string
-  /** created_after is a time with its offset, like 2026-11-21T12:00:00Z. */
+  /** Created then or later. */
   created_after?: string
-  /** created_before is a time with its offset, like 2026-11-21T12:00:00Z. */
+  /** Created before then. */
   created_before?: string
 }

@@ -63,7 +63,7 @@ const TYPES: Record<string, string> = {
  *  has named it. */
 export function attachmentFaults (list: readonly unknown[]): FileFault[] {
   if (list.length > FILES_MAX) {
-    return [{ field: '', code: 'too_many', message: `attachments must have at most ${FILES_MAX} items.` }]
+    return [{ field: '', code: 'too_many', message: `attachments must have at most ${FILES_MAX} files.` }]
   }
   const faults: FileFault[] = []
   const ids = new Set<string>()
@@ -81,11 +81,7 @@ export function attachmentFaults (list: readonly unknown[]): FileFault[] {
   }
   return bytes <= FILES_BYTES_MAX
     ? faults
-    : [...faults, {
-      field: '',
-      code: 'too_long',
-      message: 'All attachments together must have at most 10 MB, decoded.'
-    }]
+    : [...faults, { field: '', code: 'too_long', message: 'attachments must be at most 10 MB in all, decoded.' }]
 }
 
 /** A file without faults, as it is kept and sent: canonical base64, a content type in any case. */
@@ -103,13 +99,11 @@ export function readAttachment (
 }
 
 function nameFault (name: string): Omit<FileFault, 'field'> | null {
-  if (name.length > NAME_MAX) {
-    return { code: 'too_long', message: `A filename must have at most ${NAME_MAX} characters.` }
-  }
+  if (name.length > NAME_MAX) return { code: 'too_long', message: `filename must have at most ${NAME_MAX} characters.` }
   const fine = name.isWellFormed() && name.trim() !== '' && !/[\p{Cc}/\\]/u.test(name) && name !== '.' && name !== '..'
   return fine
     ? null
-    : { code: 'invalid_name', message: 'A filename must be the name of a file, without path and control characters.' }
+    : { code: 'invalid_name', message: 'filename must be a file name, without a path and control characters.' }
 }
 
 function contentFault (content: string): Omit<FileFault, 'field'> | null {
@@ -117,7 +111,7 @@ function contentFault (content: string): Omit<FileFault, 'field'> | null {
     ? null
     : {
       code: 'invalid_base64',
-      message: 'content must be standard base64 with padding, and nothing else.'
+      message: 'content must be standard base64, with padding.'
     }
 }
 
@@ -125,7 +119,7 @@ function typeFault (type: string): Omit<FileFault, 'field'> | null {
   if (type.length <= TYPE_MAX && TYPE.test(type)) return null
   return {
     code: 'invalid_value',
-    message: `content_type must be like image/png or text/csv; charset=utf-8, with at most ${TYPE_MAX} characters.`
+    message: `content_type must be a media type like image/png, of at most ${TYPE_MAX} characters.`
   }
 }
 
@@ -133,8 +127,7 @@ function idFault (id: string, ids: Set<string>): Omit<FileFault, 'field'> | null
   if (!CONTENT_ID.test(id)) {
     return {
       code: 'invalid_value',
-      message: 'content_id must be 1 to 128 characters of a mail address, without < and >; ' +
-        'with logo the html says <img src="cid:logo">.'
+      message: "content_id must have 1 to 128 characters, each a letter, a digit or one of !#$%&'*+/=?^_`{|}~.@-."
     }
   }
   if (ids.has(id)) return { code: 'not_unique', message: 'content_id must be unique among attachments.' }

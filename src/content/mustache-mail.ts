@@ -1,4 +1,5 @@
-import { fillVariables, type TemplateBody, type TemplateFault, type VariableFault } from '#streams/template/decide.ts'
+import type { FieldFault } from '#streams/define.ts'
+import { fillVariables, type TemplateBody, type VariableFault } from '#streams/template/decide.ts'
 import { MustacheError, newRenderBudget, parse, render, type RenderOptions, type ParsedTemplate } from './mustache.ts'
 
 const PARTS = ['subject', 'html', 'text'] as const
@@ -22,7 +23,7 @@ export function readMail (
 }
 
 /** What cannot be read of a template's parts. */
-export function syntaxFaults (body: Partial<TemplateBody>): TemplateFault[] {
+export function syntaxFaults (body: Partial<TemplateBody>): FieldFault[] {
   return PARTS.flatMap(field => {
     try {
       parse(body[field] ?? '')
@@ -32,7 +33,7 @@ export function syntaxFaults (body: Partial<TemplateBody>): TemplateFault[] {
       return [{
         field,
         code: error.code === 'syntax' ? 'invalid_syntax' : error.code,
-        message: `${field}, ${error.message}`
+        message: `${field} must be valid Mustache. ${error.message}`
       }]
     }
   })
@@ -47,7 +48,7 @@ export function mayBeLayout (body: TemplateBody): boolean {
 export function layoutOf (named: string | null, found: MailTemplate | null): MailTemplate | null {
   if (named === null) return null
   if (found === null || !isLayout(found)) {
-    throw new MustacheError('no_layout', `Its layout ${named} is gone, or holds no {{{content}}}.`)
+    throw new MustacheError('no_layout', `The layout ${named} does not exist, or does not contain {{{content}}}.`)
   }
   return found
 }
@@ -104,7 +105,7 @@ export function renderMail (
 function oneLine (text: string): string {
   const line = text.replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim().toWellFormed()
   if (line.length > SUBJECT_LENGTH_MAX) {
-    throw new MustacheError('too_large', `The subject is over ${SUBJECT_LENGTH_MAX} characters.`)
+    throw new MustacheError('too_large', `The rendered subject has over ${SUBJECT_LENGTH_MAX} characters.`)
   }
   return line
 }

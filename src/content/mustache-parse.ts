@@ -4,7 +4,7 @@ export class MustacheError extends Error {
   readonly code: 'syntax' | 'too_deep' | 'too_many_steps' | 'too_large' | 'no_layout'
   readonly line: number | null
   constructor (code: MustacheError['code'], message: string, line: number | null = null) {
-    super(line === null ? message : `line ${line}: ${message}`)
+    super(line === null ? message : `Line ${line}: ${message}`)
     this.code = code
     this.line = line
   }
@@ -110,7 +110,7 @@ function tagAt ({ source, open, close }: Scan, at: number): Tag {
   const ending = (sigil === '{' ? '}' : sigil === '=' ? '=' : '') + close
   const start = inside + sigil.length
   const stop = source.indexOf(ending, start)
-  if (stop === -1) throw syntax(source, at, `the tag that begins with ${open}${sigil} has no ${ending}`)
+  if (stop === -1) throw syntax(source, at, `the tag ${open}${sigil} has no ${ending}`)
   return { sigil, content: source.slice(start, stop).trim(), at, end: stop + ending.length }
 }
 
@@ -172,7 +172,11 @@ function apply (scan: Scan, tag: Tag, indent: string | null): void {
 
 function openSection (scan: Scan, tag: Tag): void {
   if (scan.sections.length === DEPTH_MAX) {
-    throw new MustacheError('too_deep', `sections are nested over ${DEPTH_MAX} deep.`, lineAt(scan.source, tag.at))
+    throw new MustacheError(
+      'too_deep',
+      `sections must be nested at most ${DEPTH_MAX} levels deep.`,
+      lineAt(scan.source, tag.at)
+    )
   }
   const body: Node[] = []
   scan.body.push({ kind: 'section', name: partsOf(scan, tag), inverted: tag.sigil === '^', body })
@@ -188,7 +192,7 @@ function closeSection (scan: Scan, tag: Tag): void {
     throw syntax(
       scan.source,
       tag.at,
-      `{{/${name}}} stands where {{${section.tag.sigil}${section.tag.content}}} is to be closed`
+      `{{${section.tag.sigil}${section.tag.content}}} is closed by {{/${name}}}`
     )
   }
   scan.body = section.body
@@ -202,16 +206,18 @@ function setDelimiters (scan: Scan, { content, at }: Tag): void {
     throw syntax(
       scan.source,
       at,
-      `new delimiters are two, with a blank between them, of at most ${DELIMITER_LENGTH_MAX} characters and without =`
+      `delimiters must be two, of at most ${DELIMITER_LENGTH_MAX} characters, with a space between them and without =`
     )
   }
   ;[scan.open, scan.close] = pair as [string, string]
 }
 
 function nameOf ({ source }: Scan, { content, at }: Tag): string {
-  if (content === '') throw syntax(source, at, 'a tag without a name')
-  if (content.length > NAME_LENGTH_MAX) throw syntax(source, at, `a name has at most ${NAME_LENGTH_MAX} characters`)
-  if (/\s/.test(content)) throw syntax(source, at, `a name holds no blanks: ${JSON.stringify(content)}`)
+  if (content === '') throw syntax(source, at, 'a tag must have a name')
+  if (content.length > NAME_LENGTH_MAX) {
+    throw syntax(source, at, `a name must have at most ${NAME_LENGTH_MAX} characters`)
+  }
+  if (/\s/.test(content)) throw syntax(source, at, `a name must not contain spaces: ${JSON.stringify(content)}`)
   return content
 }
 
@@ -220,7 +226,7 @@ function partsOf (scan: Scan, tag: Tag): Name {
   if (name === '.') return []
   const parts = name.split('.')
   if (parts.includes('')) {
-    throw syntax(scan.source, tag.at, `a name has something between its dots: ${JSON.stringify(name)}`)
+    throw syntax(scan.source, tag.at, `a name must not be empty before or after a dot: ${JSON.stringify(name)}`)
   }
   return parts
 }

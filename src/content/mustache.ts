@@ -80,19 +80,22 @@ function walk (run: Run, nodes: ParsedTemplate, frame: Frame, indent: string, de
 function step (run: Run): void {
   if (--run.stepsLeft < 0) throw new MustacheError('too_many_steps', `Rendering takes over ${STEPS_MAX} steps.`)
   if (--run.budget.steps < 0) {
-    throw new MustacheError('too_many_steps', `The templates of one request take over ${BUDGET_STEPS} steps together.`)
+    throw new MustacheError(
+      'too_many_steps',
+      `Rendering the templates of one request takes over ${BUDGET_STEPS} steps.`
+    )
   }
 }
 
 function write (run: Run, text: string): void {
   const bytes = Buffer.byteLength(text)
   if ((run.bytesLeft -= bytes) < 0) {
-    throw new MustacheError('too_large', `The result is over ${BYTES_MAX / 1024 / 1024} MB.`)
+    throw new MustacheError('too_large', `The rendered body has over ${BYTES_MAX / 1024 / 1024} MB.`)
   }
   if ((run.budget.bytes -= bytes) < 0) {
     throw new MustacheError(
       'too_large',
-      `What the templates of one request make is over ${BUDGET_BYTES / 1024 / 1024} MB together.`
+      `The rendered bodies of one request have over ${BUDGET_BYTES / 1024 / 1024} MB in all.`
     )
   }
   run.out += text

@@ -44,7 +44,7 @@ export async function answerFrom<T> (
     return await ask(pool, query)
   } catch (error) {
     if (isUnavailable(error) || asError(error).message === SILENT) {
-      throw new ProjectionUnavailable('view_unavailable', 'The projection cannot be read now')
+      throw new ProjectionUnavailable('view_unavailable', 'The projection is unavailable')
     }
     throw error
   }

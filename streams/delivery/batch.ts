@@ -1,4 +1,4 @@
-import type { Webhook } from '../directory.ts'
+import type { WebhookEntry } from '../directory.ts'
 import { BATCH_EVENTS_MAX } from '../webhook/facts.ts'
 
 /** When events of an endpoint go out together: as soon as `maxEvents` wait, or when the oldest has waited `maxWaitMs`.
@@ -13,7 +13,7 @@ export interface BatchRules {
 const AT_ONCE: BatchRules = { maxEvents: BATCH_EVENTS_MAX, maxWaitMs: 0 }
 
 /** `webhook` is undefined once deleted. Its deliveries then end as failed, visibly. */
-export function batchRules (webhook: Webhook | undefined): BatchRules {
+export function batchRules (webhook: WebhookEntry | undefined): BatchRules {
   return webhook === undefined || webhook.disabled !== null ? AT_ONCE : webhook.batch ?? AT_ONCE
 }
 

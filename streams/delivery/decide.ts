@@ -1,5 +1,5 @@
 import type { AnyFact } from '../catalog.ts'
-import type { Webhook } from '../directory.ts'
+import type { WebhookEntry } from '../directory.ts'
 import type { EventType } from '../webhook/facts.ts'
 import type { DeliveryFailed } from './facts.ts'
 import type { Pending } from './state.ts'
@@ -101,7 +101,7 @@ export type GiveUpReason = DeliveryFailed['data']['reason']
 
 /** Why a delivery must not be attempted, or null. `webhook` is undefined once deleted. A delivery that was never
  *  attempted may be late: the delay is ours. */
-export function giveUpReason (pending: Pending, webhook: Webhook | undefined, nowMs: number): GiveUpReason | null {
+export function giveUpReason (pending: Pending, webhook: WebhookEntry | undefined, nowMs: number): GiveUpReason | null {
   if (webhook === undefined || webhook.account !== pending.account) return 'endpoint_deleted'
   if (webhook.disabled !== null) return 'endpoint_disabled'
   const { attempts, firstAttemptAt } = releaseHold(pending, nowMs)
@@ -154,7 +154,11 @@ export function eventIn (fact: AnyFact): Event | null {
 }
 
 /** Is the event for the endpoint? It must be of its account, of one of its types, and not before its start. */
-export function isFor (webhook: Webhook, fact: AnyFact, { type, between }: Pick<Event, 'type' | 'between'>): boolean {
+export function isFor (
+  webhook: WebhookEntry,
+  fact: AnyFact,
+  { type, between }: Pick<Event, 'type' | 'between'>
+): boolean {
   const wanted = webhook.events.includes(type) && (webhook.everyDeferral || !between)
   return wanted && webhook.account === fact.account && webhook.disabled === null && fact.time >= webhook.startAt
 }

@@ -1,6 +1,6 @@
 import { parseDomain } from '../address.ts'
 import { Refusal } from '../define.ts'
-import type { Domain } from '../directory.ts'
+import type { DomainEntry } from '../directory.ts'
 import { SANDBOX_DOMAIN } from '../key/decide.ts'
 import type { DomainStatus, RecordState } from './facts.ts'
 import type { KeyTurn } from './keys.ts'
@@ -10,30 +10,32 @@ const DOMAINS_MAX = 1000
 /** Names of records are longer than the domain's, and DNS ends at 253. */
 const NAME_LENGTH_MAX = 200
 
+/** What the name of a domain must do that an account may own. */
+export const MUST_BE_DOMAIN = `be a domain like example.com, of at most ${NAME_LENGTH_MAX} characters`
+
 /** The domain in lower-case A-labels when an account may own it. */
 export function ownableName (text: string): string | Refusal {
   const name = parseDomain(text)
   if (name !== null && name !== SANDBOX_DOMAIN && name.length <= NAME_LENGTH_MAX) return name
-  return new Refusal(
-    'invalid_domain',
-    `A domain to send from is a host name of two or more labels, like example.com, with at most ${NAME_LENGTH_MAX} characters.`
-  )
+  return new Refusal('invalid_domain', `name must ${MUST_BE_DOMAIN}.`)
 }
 
 /** `count` = the domains the account already has. */
 export function countFault (count: number): Refusal | null {
-  return count < DOMAINS_MAX ? null : new Refusal('too_many_domains', `An account has at most ${DOMAINS_MAX} domains.`)
+  return count < DOMAINS_MAX
+    ? null
+    : new Refusal('too_many_domains', `An account can have at most ${DOMAINS_MAX} domains: delete one first.`)
 }
 
 /** Whether mail may leave from a domain that its account owns, where verified ones are `required`. undefined = the
  *  sandbox, which stands in no directory: whose a domain is has been asked before. */
-export function isVerifiedEnough (domain: Pick<Domain, 'status'> | undefined, required: boolean): boolean {
+export function isVerifiedEnough (domain: Pick<DomainEntry, 'status'> | undefined, required: boolean): boolean {
   return !required || domain === undefined || domain.status === 'verified'
 }
 
 /** What DNS said, by the name of the wanted record: TXT records, or the target of a CNAME. A name that is left out: it
  *  did not say. */
-export type Look = Partial<Record<string, string[]>>
+export type DnsLook = Partial<Record<string, string[]>>
 
 /** What a look changes. */
 export interface Checked {
@@ -47,8 +49,8 @@ const HOUR_MS = 3_600_000
  *  must not stop for that. */
 const WRONG_MAX_MS = 72 * HOUR_MS
 
-/** What the domain is after a look; null when that is nothing new, or DNS did not say enough to tell. */
-export function afterLook (domain: Domain, wanted: WantedRecord[], look: Look, nowMs: number): Checked | null {
+/** The domain after a DNS check; null when nothing has changed, or DNS did not answer for all that is required. */
+export function afterLook (domain: DomainEntry, wanted: WantedRecord[], look: DnsLook, nowMs: number): Checked | null {
   if (wanted.some(({ name, required }) => required && look[name] === undefined)) return null
   const records = wanted.flatMap(record => {
     const found = look[record.name]
@@ -62,7 +64,7 @@ export function afterLook (domain: Domain, wanted: WantedRecord[], look: Look, n
 }
 
 function standing (
-  { status, failingSince }: Domain,
+  { status, failingSince }: DomainEntry,
   right: boolean,
   nowMs: number
 ): Pick<Checked, 'status' | 'failingSince'> {
@@ -83,15 +85,15 @@ function isSame (a: Checked, b: Checked): boolean {
 const OVERLAP_MS = 7 * 24 * HOUR_MS
 
 /** One rotation at a time: the records of the one before are still asked for. */
-export function rotationFault ({ name, dkim: { next, previous } }: Pick<Domain, 'name' | 'dkim'>): Refusal | null {
+export function rotationFault ({ name, dkim: { next, previous } }: Pick<DomainEntry, 'name' | 'dkim'>): Refusal | null {
   const refuse = (why: string) => new Refusal('rotation_under_way', `The keys of ${name} are being rotated: ${why}.`)
-  if (next !== null) return refuse('the new ones sign once their records are seen in DNS')
-  return previous === null ? null : refuse(`the records of the old ones are to stay until ${previous.until}`)
+  if (next !== null) return refuse('the new ones sign once DNS shows their records')
+  return previous === null ? null : refuse(`keep the records of the old ones until ${previous.until}`)
 }
 
 /** What a look and the time do to the keys of a domain; null = nothing. New ones sign from the first look that shows
  *  the one that every receiver reads; the old ones are retired after the overlap. */
-export function keyTurn (domain: Domain, look: Look, nowMs: number): KeyTurn | null {
+export function keyTurn (domain: DomainEntry, look: DnsLook, nowMs: number): KeyTurn | null {
   const { previous } = domain.dkim
   if (previous !== null && nowMs >= Date.parse(previous.until)) return { name: 'retired' }
   const awaited = wantedRecords(domain, null).find(({ stage }) => stage === 'next')
@@ -114,20 +116,23 @@ export interface Watch {
 const MINUTE_MS = 60_000
 
 /** Unix ms of the next look: by the domain's status, or sooner for the sake of its rotation. */
-export function nextLookMs (domain: Domain, watch: Watch): number {
+export function nextLookMs (domain: DomainEntry, watch: Watch): number {
   return Math.min(settledLookMs(domain, watch), rotationLookMs(domain, watch))
 }
 
 /** A new domain is awaited. A verified one is looked at every 6 to 12 h, hourly while something is wrong; a failed one
  *  daily. */
-function settledLookMs ({ status, failingSince, createdAt }: Domain, { lookedMs, told, sinceMs, luck }: Watch): number {
+function settledLookMs (
+  { status, failingSince, createdAt }: DomainEntry,
+  { lookedMs, told, sinceMs, luck }: Watch
+): number {
   if (status === 'pending') return awaitedLookMs(Date.parse(createdAt), lookedMs)
   const wide = status === 'failed' ? 24 * HOUR_MS : (6 + 6 * luck) * HOUR_MS
   const gapMs = status === 'verified' && (failingSince !== null || !told) ? HOUR_MS : wide
   return lookedMs === null ? sinceMs + luck * gapMs : lookedMs + gapMs
 }
 
-function rotationLookMs ({ dkim: { next, previous } }: Domain, { lookedMs }: Watch): number {
+function rotationLookMs ({ dkim: { next, previous } }: DomainEntry, { lookedMs }: Watch): number {
   if (next !== null) return awaitedLookMs(Date.parse(next.since), lookedMs)
   if (previous === null) return Infinity
   const untilMs = Date.parse(previous.until)

@@ -1,4 +1,4 @@
-import type { Domain } from '../directory.ts'
+import type { DomainEntry } from '../directory.ts'
 import type { DkimKey, RecordState } from './facts.ts'
 import type { PublishedKey } from './keys.ts'
 
@@ -25,7 +25,7 @@ export type SeenRecord = WantedRecord & { state: RecordState['state'] | 'uncheck
 
 const RETURN_PATH_LABEL = 'jp-bounces'
 
-/** Is it a host that a domain's return path has, whoever's the domain is now? */
+/** Whether it is the return-path host of a domain, of any account. */
 export const isReturnPath = (host: string): boolean => host.startsWith(`${RETURN_PATH_LABEL}.`)
 
 /** The domain whose return path a host is. */
@@ -36,7 +36,7 @@ export const returnPathDomain = (host: string): string => host.slice(RETURN_PATH
  *  the domain's own aligns SPF as well, and one is not needed where the bounce host lies within the domain. DMARC is
  *  the domain owner's own policy, so it is advice. Source: RFC 6376, RFC 7208, RFC 9989. */
 export function wantedRecords (
-  { name, dkim }: Pick<Domain, 'name' | 'dkim'>,
+  { name, dkim }: Pick<DomainEntry, 'name' | 'dkim'>,
   bounceDomain: string | null
 ): WantedRecord[] {
   const { active, next, previous, retired } = dkim
@@ -102,7 +102,7 @@ const returnPathName = (domain: string): string => `${RETURN_PATH_LABEL}.${domai
 /** The host that mail from a domain comes back to; null where nothing comes back. It is the domain's own once DNS leads
  *  from there to `bounceDomain`, since SPF is then aligned: before that bounces would be lost. */
 export function returnPathHost (
-  { name, records }: Pick<Domain, 'name' | 'records'>,
+  { name, records }: Pick<DomainEntry, 'name' | 'records'>,
   bounceDomain: string | null
 ): string | null {
   if (bounceDomain === null || liesWithin(bounceDomain, name)) return bounceDomain
@@ -113,7 +113,7 @@ export function returnPathHost (
 /** The keys that sign now. RSA always does: it is what every receiver reads, and one look that missed its record must
  *  not cost the domain its DMARC. Ed25519 is left out when DNS shows RSA's record and not its own: a signature that
  *  nobody can verify is no better than none, and looks worse. */
-export function signingKeys ({ name, dkim, records }: Pick<Domain, 'name' | 'dkim' | 'records'>): DkimKey[] {
+export function signingKeys ({ name, dkim, records }: Pick<DomainEntry, 'name' | 'dkim' | 'records'>): DkimKey[] {
   const stateOf = (key: DkimKey) => records.find(record => record.name === keyName(key, name))?.state
   const isSeen = dkim.active.some(key => key.algorithm === 'rsa-sha256' && stateOf(key) === 'ok')
   return dkim.active.filter(key =>
@@ -122,7 +122,7 @@ export function signingKeys ({ name, dkim, records }: Pick<Domain, 'name' | 'dki
 }
 
 /** The wanted records, each with what DNS last showed of it. What is of no use is shown while it is there. */
-export function seenRecords (domain: Domain, bounceDomain: string | null): SeenRecord[] {
+export function seenRecords (domain: DomainEntry, bounceDomain: string | null): SeenRecord[] {
   return wantedRecords(domain, bounceDomain).map(record => {
     const { state, found } = domain.records.find(({ name }) => name === record.name) ??
       { state: 'unchecked' as const, found: [] }

@@ -3,7 +3,7 @@ import { domainOf } from '../address.ts'
 import { Refusal } from '../define.ts'
 import type { SuppressionReason } from '../suppression/facts.ts'
 import type { EmailRequested, RecipientFact, Reply, Stage } from './facts.ts'
-import { isTerminal, type Recipient } from './state.ts'
+import { isTerminal, type RecipientState } from './state.ts'
 
 export type SmtpReply = Static<typeof Reply>
 export type SmtpStage = Static<typeof Stage>
@@ -17,8 +17,8 @@ export interface RetryPlan {
 /** 5 min passes default greylisting; 4 h is the widest gap RFC 5321 4.5.4.1 and its senders know. */
 export const RETRY: RetryPlan = { firstS: 300, maxS: 14_400 }
 const JITTER = 0.2
-/** A host in trouble says nothing about the message: the gaps stop growing here (20 min), so that mail flows again soon
- *  after the host does. */
+/** A failing host says nothing about the message: the gaps stop growing here (20 min), so that mail flows soon after
+ *  the host is back. */
 const HOST_TROUBLE_STEP_MAX = 3
 /** A server that always resets after the dot would get one more copy with every retry. The first such doubt gets its
  *  retry, the second says that it is the server's way; sender deaths are our own and rarer, but no message is worth a
@@ -49,12 +49,12 @@ const SCHEDULE_MARGIN_MS = 4 * 86_400_000
 
 /** Why nothing can be scheduled for then, or null. Unix ms; `contentEndsMs` = when the content is gone. */
 export function scheduleFault (atMs: number, nowMs: number, contentEndsMs: number): Refusal | null {
-  if (atMs < nowMs - PAST_MS_MAX) return new Refusal('in_the_past', 'scheduled_at lies in the past.')
+  if (atMs < nowMs - PAST_MS_MAX) return new Refusal('in_the_past', 'scheduled_at must not be in the past.')
   const lastMs = contentEndsMs - SCHEDULE_MARGIN_MS
   if (atMs <= lastMs) return null
   return new Refusal(
     'too_late',
-    `scheduled_at is ${new Date(lastMs).toISOString()} at the latest: content is not kept for longer.`
+    `scheduled_at must be ${new Date(lastMs).toISOString()} or earlier: content is not kept for longer.`
   )
 }
 
@@ -74,7 +74,7 @@ export interface Transaction {
   ms: number
 }
 
-export type Command =
+export type RecipientCommand =
   | {
     name: 'Claim'
     worker: string
@@ -112,7 +112,7 @@ export type Command =
   | { name: 'Retry', expiresAt: string }
 
 /** What a rule may know besides the state. */
-export interface Given {
+export interface DecisionContext {
   nowMs: number
   request: Pick<EmailRequested['data'], 'expiresAt' | 'onDoubt'>
   random: () => number
@@ -121,14 +121,18 @@ export interface Given {
   voidClaim: string | null
 }
 
-type Shared = 'email' | 'n' | 'request' | 'to' | 'sequence' | 'event' | 'from' | 'tags'
-type DecisionOf<F> = F extends RecipientFact ? { type: F['type'], data: Omit<F['data'], Shared> } : never
+type SharedKeys = 'email' | 'n' | 'request' | 'to' | 'sequence' | 'event' | 'from' | 'tags'
+type DecisionOf<F> = F extends RecipientFact ? { type: F['type'], data: Omit<F['data'], SharedKeys> } : never
 
 /** A fact yet without its recipient, id and time. */
 export type Decision = DecisionOf<RecipientFact>
 
 /** The fact that follows, nothing when it has been said, or why not. */
-export function decide (state: Recipient, command: Command, given: Given): Decision | null | Refusal {
+export function decide (
+  state: RecipientState,
+  command: RecipientCommand,
+  given: DecisionContext
+): Decision | null | Refusal {
   if (state.erased) return decideNothing(command)
   switch (command.name) {
     case 'Claim':
@@ -153,14 +157,14 @@ export function decide (state: Recipient, command: Command, given: Given): Decis
 }
 
 /** Of who is forgotten nothing more is said: what has happened is void, and what is asked for is refused. */
-function decideNothing ({ name }: Command): null | Refusal {
+function decideNothing ({ name }: RecipientCommand): null | Refusal {
   const tells = name === 'RecordOutcome' || name === 'RecordReport' || name === 'Doubt' || name === 'Fail'
   return tells ? null : new Refusal('erased', 'The recipient is erased.')
 }
 
-type Named<Name extends Command['name']> = Extract<Command, { name: Name }>
+type Named<Name extends RecipientCommand['name']> = Extract<RecipientCommand, { name: Name }>
 
-function claim (state: Recipient, command: Named<'Claim'>, given: Given): Decision | Refusal {
+function claim (state: RecipientState, command: Named<'Claim'>, given: DecisionContext): Decision | Refusal {
   const { name: _name, ...data } = command
   const refusal = refuseTransaction(state, given)
   if (refusal !== null) return refusal
@@ -168,7 +172,7 @@ function claim (state: Recipient, command: Named<'Claim'>, given: Given): Decisi
 }
 
 /** A transaction may begin unless the recipient is settled, held or somebody else's. */
-function refuseTransaction (state: Recipient, given: Given): Refusal | null {
+function refuseTransaction (state: RecipientState, given: DecisionContext): Refusal | null {
   if (isTerminal(state)) return new Refusal('settled', `The recipient is ${state.status}.`)
   if (state.held) return new Refusal('held', 'The recipient is in doubt and held.')
   if (state.status === 'sending' && state.claim?.id !== given.voidClaim) {
@@ -177,7 +181,11 @@ function refuseTransaction (state: Recipient, given: Given): Refusal | null {
   return null
 }
 
-function recordOutcome (state: Recipient, command: Named<'RecordOutcome'>, given: Given): Decision | null {
+function recordOutcome (
+  state: RecipientState,
+  command: Named<'RecordOutcome'>,
+  given: DecisionContext
+): Decision | null {
   // Only its delivery tells more than a cancel: an earlier copy was on its way when the others were called off.
   const arrivedAfterAll = state.status === 'canceled' && command.claim !== null && command.outcome.kind === 'delivered'
   if (isTerminal(state) && !arrivedAfterAll) return null
@@ -189,21 +197,21 @@ function recordOutcome (state: Recipient, command: Named<'RecordOutcome'>, given
 
 /** Before the dot nothing was done: what came of it says nothing about a transaction of somebody else's, nor does it
  *  resolve a held doubt. */
-function countsUnclaimed (state: Recipient, attempt: number, given: Given): boolean {
+function countsUnclaimed (state: RecipientState, attempt: number, given: DecisionContext): boolean {
   return attempt > state.attempts && refuseTransaction(state, given) === null
 }
 
 /** A late reply under a claim that others have given up: only a delivery still matters, the newer attempt will learn
  *  the rest. */
-function countsClaimed (state: Recipient, claim: string, outcome: Outcome): boolean {
+function countsClaimed (state: RecipientState, claim: string, outcome: Outcome): boolean {
   if (outcome.kind === 'delivered') return true
   return state.claim?.id === claim && (state.status === 'sending' || state.status === 'in_doubt')
 }
 
 function outcomeFact (
-  state: Recipient,
+  state: RecipientState,
   { attempt, stage, transaction, outcome }: Named<'RecordOutcome'>,
-  given: Given
+  given: DecisionContext
 ): Decision {
   const shared = { attempt, ...transaction }
   switch (outcome.kind) {
@@ -235,9 +243,9 @@ function outcomeFact (
 /** Only of what has gone out, or may have. While a claim is live its outcome comes first: the report may be quicker
  *  than the reply it follows. Once the lease is over nobody may be there to say so, and the report is what is known. */
 function recordReport (
-  state: Recipient,
+  state: RecipientState,
   { name: _name, ...said }: Named<'RecordReport'>,
-  { nowMs }: Given
+  { nowMs }: DecisionContext
 ): Decision | null | Refusal {
   const isLive = state.status === 'sending' && state.claim !== null &&
     nowMs <= Date.parse(state.claim.leaseUntil) + LEASE_OVER_MS
@@ -257,12 +265,12 @@ function recordReport (
 }
 
 /** Never past the budget's end: then the verdict is `failed`, and not later. */
-function retryAt (state: Recipient, attempt: number, given: Given): string {
+function retryAt (state: RecipientState, attempt: number, given: DecisionContext): string {
   const atMs = given.nowMs + retryAfterS(attempt, given.random, given.retry) * 1000
   return new Date(Math.min(atMs, Date.parse(state.expiresAt ?? given.request.expiresAt))).toISOString()
 }
 
-function doubt (state: Recipient, { claim, cause }: Named<'Doubt'>, given: Given): Decision | null {
+function doubt (state: RecipientState, { claim, cause }: Named<'Doubt'>, given: DecisionContext): Decision | null {
   if (state.status !== 'sending' || state.claim?.id !== claim) return null
   const { attempt } = state.claim
   const line = state.doubts.line + (cause === 'line' ? 1 : 0)
@@ -273,13 +281,18 @@ function doubt (state: Recipient, { claim, cause }: Named<'Doubt'>, given: Given
   return { type: 'email.in_doubt', data: { attempt, cause, held, nextAttemptAt: held ? null : next } }
 }
 
-function fail (state: Recipient, { reason, detail }: Named<'Fail'>, given: Given): Decision | null | Refusal {
+function fail (
+  state: RecipientState,
+  { reason, detail }: Named<'Fail'>,
+  given: DecisionContext
+): Decision | null | Refusal {
   if (isTerminal(state)) return null
   return refuseTransaction(state, given) ?? { type: 'email.failed', data: { attempt: state.attempts, reason, detail } }
 }
 
-/** Whoever waits can be called off; a claim may be a second from its dot, and what is in doubt may have arrived. */
-function cancel (state: Recipient): Decision | null | Refusal {
+/** A recipient that waits can be canceled; a claim may be a second from its dot, and what is in doubt may have
+ *  arrived. */
+function cancel (state: RecipientState): Decision | null | Refusal {
   switch (state.status) {
     case 'canceled':
       return null
@@ -292,14 +305,17 @@ function cancel (state: Recipient): Decision | null | Refusal {
   }
 }
 
-function reschedule (state: Recipient, { scheduledAt, expiresAt }: Named<'Reschedule'>): Decision | null | Refusal {
+function reschedule (
+  state: RecipientState,
+  { scheduledAt, expiresAt }: Named<'Reschedule'>
+): Decision | null | Refusal {
   if (state.status !== 'scheduled') return new Refusal('not_scheduled', `The recipient is ${state.status}.`)
   if (state.nextAttemptAt === scheduledAt) return null
   return { type: 'email.rescheduled', data: { scheduledAt, expiresAt } }
 }
 
 /** After an end without a delivery, or when a person takes the risk of a second copy. */
-function retry (state: Recipient, { expiresAt }: Named<'Retry'>): Decision | Refusal {
+function retry (state: RecipientState, { expiresAt }: Named<'Retry'>): Decision | Refusal {
   const ended = state.status === 'bounced' || state.status === 'failed' || state.status === 'suppressed' || state.held
   return ended
     ? { type: 'email.retry_requested', data: { expiresAt } }
@@ -307,7 +323,7 @@ function retry (state: Recipient, { expiresAt }: Named<'Retry'>): Decision | Ref
 }
 
 /** What a worker who holds the recipient has to do now. */
-export type Step =
+export type NextStep =
   | { do: 'nothing' }
   | { do: 'send' }
   | { do: 'fail' }
@@ -319,10 +335,10 @@ export type Step =
 
 /** `claimantGone` = the worker of the live claim is dead for certain. */
 export function nextStep (
-  state: Recipient,
-  given: Pick<Given, 'nowMs' | 'request' | 'voidClaim'>,
+  state: RecipientState,
+  given: Pick<DecisionContext, 'nowMs' | 'request' | 'voidClaim'>,
   claimantGone: boolean
-): Step {
+): NextStep {
   if (isTerminal(state) || state.held || state.erased) return { do: 'nothing' }
   if (state.status === 'sending' && state.claim !== null && state.claim.id !== given.voidClaim) {
     const leaseEndsMs = Date.parse(state.claim.leaseUntil)

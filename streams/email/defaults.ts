@@ -12,7 +12,7 @@ export type SendDefaults = Static<typeof SendDefaults>
 export const NO_DEFAULTS: SendDefaults = { opens: null, clicks: null, unsubscribe: null }
 
 /** What holds for one email. */
-export interface SendOptions {
+export interface MailOptions {
   opens: boolean
   clicks: boolean
   unsubscribe: boolean
@@ -20,7 +20,7 @@ export interface SendOptions {
 
 /** The first that says something wins: the request, the key, the domain; then yes, because spec 6.5 promises those
  *  events for a plain send. */
-export function resolveOptions (...layers: Array<Partial<SendDefaults> | undefined>): SendOptions {
+export function resolveOptions (...layers: Array<Partial<SendDefaults> | undefined>): MailOptions {
   const first = (name: keyof SendDefaults) => layers.map(layer => layer?.[name]).find(value => value != null) ?? true
   return { opens: first('opens'), clicks: first('clicks'), unsubscribe: first('unsubscribe') }
 }

@@ -45,19 +45,19 @@ export function evolveEngagements (engagements: Engagements, fact: EngagementFac
   }
 }
 
-type Shared = 'email' | 'n' | 'request' | 'to' | 'sequence' | 'event' | 'first'
+type SharedKeys = 'email' | 'n' | 'request' | 'to' | 'sequence' | 'event' | 'first'
 
 /** What a recipient did, yet without the recipient, id and time. */
 export type Engagement =
-  | { type: 'email.opened', data: Omit<EmailOpened['data'], Shared> }
-  | { type: 'email.clicked', data: Omit<EmailClicked['data'], Shared> }
-  | { type: 'email.complained', data: Omit<EmailComplained['data'], Shared> }
-  | { type: 'email.unsubscribed', data: Omit<EmailUnsubscribed['data'], Shared> }
+  | { type: 'email.opened', data: Omit<EmailOpened['data'], SharedKeys> }
+  | { type: 'email.clicked', data: Omit<EmailClicked['data'], SharedKeys> }
+  | { type: 'email.complained', data: Omit<EmailComplained['data'], SharedKeys> }
+  | { type: 'email.unsubscribed', data: Omit<EmailUnsubscribed['data'], SharedKeys> }
 
-/** A engagement's fact yet without the recipient, id and time. */
+/** An engagement's fact, still without recipient, id and time. */
 export type EngagementDecision =
-  | { type: 'email.opened', data: Omit<EmailOpened['data'], Exclude<Shared, 'first'>> }
-  | { type: 'email.clicked', data: Omit<EmailClicked['data'], Exclude<Shared, 'first'>> }
+  | { type: 'email.opened', data: Omit<EmailOpened['data'], Exclude<SharedKeys, 'first'>> }
+  | { type: 'email.clicked', data: Omit<EmailClicked['data'], Exclude<SharedKeys, 'first'>> }
   | Extract<Engagement, { type: 'email.complained' | 'email.unsubscribed' }>
 
 /** The engagement as the fact that follows, or null when it has been said, or said often enough. Opens and clicks count

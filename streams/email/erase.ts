@@ -8,7 +8,7 @@ export function isErased (address: string): boolean {
   return address === ERASED
 }
 
-/** What a Feedback-Type is when it is one (RFC 5965, 3.1): whoever reports may have written anything else there. */
+/** What a Feedback-Type is when it is one (RFC 5965, 3.1): a reporter may have written anything else there. */
 const FEEDBACK = /^[a-z-]{1,40}$/i
 
 /** A fact of a recipient without anything that tells of the person: what it is, when, and what is counted stays; words

@@ -27,19 +27,14 @@ const ASCII = /^\p{ASCII}*$/u
 
 /** What a sender may not write, and why. Lower case; `*` stands for any ending. */
 const RESERVED = [
-  { names: 'from to cc bcc reply-to subject', why: 'it is a field of the request' },
-  { names: 'sender resent-*', why: 'it would name another sender than the one whose domain was checked' },
-  { names: 'date message-id', why: 'a second copy of a mail is told by it, so it is made here' },
-  {
-    names: 'return-path received* delivered-to',
-    why: 'mail servers write it on the way, and some take what is there already for a loop'
-  },
-  {
-    names: 'dkim-signature arc-* authentication-results',
-    why: 'it vouches for a message, and is written by whoever signs or checks it'
-  },
-  { names: 'mime-version content-*', why: 'it describes how the message is built' },
-  { names: 'cfbl-*', why: 'complaints come back by it' }
+  { names: 'from to cc bcc reply-to subject', why: 'the request has a field for it' },
+  { names: 'sender resent-*', why: 'it would name a sender whose domain is not checked' },
+  { names: 'date message-id', why: 'Jetpost writes it, to tell copies apart' },
+  // Some take what is there already for a loop.
+  { names: 'return-path received* delivered-to', why: 'mail servers write it' },
+  { names: 'dkim-signature arc-* authentication-results', why: 'only servers that sign or check mail write it' },
+  { names: 'mime-version content-*', why: 'Jetpost writes it for the parts of the message' },
+  { names: 'cfbl-*', why: 'Jetpost writes it, to receive complaints' }
 ]
 
 /** Written here for mail whose recipients can unsubscribe, left to the sender for other mail. */
@@ -59,7 +54,7 @@ export function headerFault ({ name, value }: OwnHeader, { unsubscribe }: { unsu
 /** Every fault of a sender's headers, each header's first one. */
 export function headerFaults (headers: OwnHeader[], options: { unsubscribe: boolean }): HeaderFault[] {
   if (headers.length > HEADERS_MAX) {
-    return [{ at: null, fault: new Refusal('too_many', `A message has at most ${HEADERS_MAX} headers of its own.`) }]
+    return [{ at: null, fault: new Refusal('too_many', `headers must have at most ${HEADERS_MAX} headers.`) }]
   }
   const seen = new Set<string>()
   return headers.flatMap((header, at) => {
@@ -67,7 +62,7 @@ export function headerFaults (headers: OwnHeader[], options: { unsubscribe: bool
     const repeated = seen.has(name) && isOneOf(ONCE, name)
     seen.add(name)
     const fault = headerFault(header, options) ??
-      (repeated ? new Refusal('not_unique', `${header.name} can be there only once.`) : null)
+      (repeated ? new Refusal('not_unique', `headers.${header.name} must be given once.`) : null)
     return fault === null ? [] : [{ at, fault }]
   })
 }
@@ -76,28 +71,31 @@ function nameFault (name: string, unsubscribe: boolean): Refusal | null {
   if (!FTEXT.test(name) || name.length > NAME_MAX) {
     return new Refusal(
       'invalid_name',
-      `A header's name is 1 to ${NAME_MAX} printable ASCII characters without space and colon.`
+      `headers must have names of 1 to ${NAME_MAX} printable ASCII characters without spaces and colons.`
     )
   }
   const why = RESERVED.find(({ names }) => isOneOf(names, name.toLowerCase()))?.why
-  if (why !== undefined) return new Refusal('reserved_header', `${name} cannot be set: ${why}.`)
+  if (why !== undefined) return new Refusal('reserved_header', `headers.${name} must not be set: ${why}.`)
   if (!unsubscribe || !isOneOf(UNSUBSCRIBE, name.toLowerCase())) return null
   return new Refusal(
     'reserved_header',
-    `${name} is written here for mail with "unsubscribe": true; set that to false to write your own.`
+    `headers.${name} must not be set while unsubscribe is true: Jetpost writes it.`
   )
 }
 
 function valueFault (name: string, value: string): Refusal | null {
   if (CONTROL.test(value) || !value.isWellFormed()) {
-    return new Refusal('invalid_characters', `${name} is one line of whole characters, without control characters.`)
+    return new Refusal(
+      'invalid_characters',
+      `headers.${name} must be one line without control characters and unpaired surrogates.`
+    )
   }
-  if (value.trim() === '') return new Refusal('too_short', `${name} is empty.`)
+  if (value.trim() === '') return new Refusal('too_short', `headers.${name} must not be empty.`)
   if (name.length + 2 + octets(value) > OCTETS_MAX) {
-    return new Refusal('too_long', `${name} has at most ${OCTETS_MAX} octets, name and value together.`)
+    return new Refusal('too_long', `headers.${name} must have at most ${OCTETS_MAX} bytes, name and value together.`)
   }
   if (ASCII.test(value) || !isOneOf(STRUCTURED, name.toLowerCase())) return null
-  return new Refusal('invalid_characters', `${name} is ASCII.`)
+  return new Refusal('invalid_characters', `headers.${name} must be ASCII.`)
 }
 
 function isOneOf (names: string, name: string): boolean {

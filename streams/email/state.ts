@@ -24,7 +24,7 @@ export interface Claim {
 }
 
 /** One recipient of one email, folded from the facts of its subject. */
-export interface Recipient {
+export interface RecipientState {
   status: RecipientStatus
   /** Facts so far; the next one's `sequence` is one more. */
   facts: number
@@ -47,7 +47,7 @@ export interface Recipient {
 }
 
 /** `scheduledAt` = when the request wants to be sent; null = at once. */
-export function newRecipient (scheduledAt: string | null): Recipient {
+export function newRecipient (scheduledAt: string | null): RecipientState {
   return {
     status: scheduledAt === null ? 'queued' : 'scheduled',
     facts: 0,
@@ -64,7 +64,7 @@ export function newRecipient (scheduledAt: string | null): Recipient {
 }
 
 /** What the state becomes with one more fact. The table is in README.md. */
-export function evolve (before: Recipient, fact: SubjectFact): Recipient {
+export function evolve (before: RecipientState, fact: SubjectFact): RecipientState {
   if (fact.type === 'email.erased') return forgotten(fact)
   const attempts = 'attempt' in fact.data ? Math.max(before.attempts, fact.data.attempt) : before.attempts
   const state = { ...before, facts: before.facts + 1, attempts, nextAttemptAt: null, held: false }
@@ -108,7 +108,7 @@ export function evolve (before: Recipient, fact: SubjectFact): Recipient {
 }
 
 /** What the facts before it came to, which may be gone or not. */
-function forgotten (fact: EmailErased): Recipient {
+function forgotten (fact: EmailErased): RecipientState {
   const past = pastOf(fact).map(({ fact }) => fact).filter(isOutcome)
   const state = past.reduce(evolve, newRecipient(null))
   return { ...state, facts: fact.data.past.length + 1, nextAttemptAt: null, erased: true }
@@ -121,6 +121,6 @@ function isOutcome (fact: RecipientFact | EngagementFact): fact is RecipientFact
 const TERMINAL: ReadonlySet<RecipientStatus> = new Set(['delivered', 'bounced', 'failed', 'suppressed', 'canceled'])
 
 /** True when a server's verdict, the end of the budget, a suppression or a person has settled it. */
-export function isTerminal (state: Recipient): boolean {
+export function isTerminal (state: RecipientState): boolean {
   return TERMINAL.has(state.status)
 }

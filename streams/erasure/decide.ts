@@ -1,5 +1,5 @@
 import { DELETES_MAX, type Deletes, type ErasureCounts } from './facts.ts'
-import { NOTHING_ERASED, plusErased, untold, type Erasure } from './state.ts'
+import { NOTHING_ERASED, plusErased, unannounced, type ErasureState } from './state.ts'
 
 /** Messages of one thing that are about to be deleted together, and what counts once with them. */
 export interface ToDelete {
@@ -13,12 +13,12 @@ export interface Advance {
   deletes: Deletes
 }
 
-/** What is to be told before these are deleted, a thousand messages of a stream to a fact; nothing of what has been
- *  told already. */
-export function advancesOf (erasure: Pick<Erasure, 'told'>, toDelete: readonly ToDelete[]): Advance[] {
+/** What is to be announced before these are deleted, a thousand messages of a stream to a fact; nothing of what has
+ *  been announced already. */
+export function advancesOf (erasure: Pick<ErasureState, 'announced'>, toDelete: readonly ToDelete[]): Advance[] {
   const advances: Advance[] = []
   for (const { stream, seqs, counts } of toDelete) {
-    const fresh = untold(erasure, stream, seqs)
+    const fresh = unannounced(erasure, stream, seqs)
     // What was begun before has been counted then.
     let more: Partial<ErasureCounts> = fresh.length === seqs.length ? counts : {}
     while (fresh.length > 0) {

@@ -37,8 +37,8 @@ export type Deletes = Static<typeof Deletes>
  *  is done. */
 export const ErasureRequested = factType('erasure.requested', 1, Type.Object({ ...erasure, address: Type.String() }))
 
-/** What is about to be deleted from the log: told before it is done, so that every gap has its reason. `counts` = what
- *  this step adds to the others'; `requestedAt` outlives the fact that said so first. */
+/** What is about to be deleted from the log: announced before it is done, so that every gap has its reason. `counts`
+ *  = what this step adds to the others'; `requestedAt` outlives the fact that said so first. */
 export const ErasureAdvanced = factType(
   'erasure.advanced',
   1,

@@ -1,7 +1,7 @@
 import type { Deletes, ErasureCounts, ErasureFact } from './facts.ts'
 
 /** One erasure, folded from the facts of its subject. */
-export interface Erasure {
+export interface ErasureState {
   id: string
   account: string
   /** SHA-256 of the folded address, hex. */
@@ -13,8 +13,8 @@ export interface Erasure {
   requestedAt: string
   completedAt: string | null
   counts: ErasureCounts
-  /** What has been told of, by stream: deleted, or about to be. */
-  told: ReadonlyMap<string, ReadonlySet<number>>
+  /** What has been announced, by stream: deleted, or about to be. */
+  announced: ReadonlyMap<string, ReadonlySet<number>>
 }
 
 export const NOTHING_ERASED: ErasureCounts = {
@@ -39,7 +39,7 @@ export function plusErased (a: ErasureCounts, b: Partial<ErasureCounts>): Erasur
 }
 
 /** What an erasure becomes with one more fact; its first may be gone already. */
-export function evolveErasure (before: Erasure | null, fact: ErasureFact): Erasure {
+export function evolveErasure (before: ErasureState | null, fact: ErasureFact): ErasureState {
   const { account, correlation, data: { erasure: id, hash } } = fact
   const state = before ??
     {
@@ -51,29 +51,38 @@ export function evolveErasure (before: Erasure | null, fact: ErasureFact): Erasu
       requestedAt: fact.time,
       completedAt: null,
       counts: NOTHING_ERASED,
-      told: new Map()
+      announced: new Map()
     }
   switch (fact.type) {
     case 'erasure.requested':
       return { ...state, address: fact.data.address }
     case 'erasure.advanced': {
       const { requestedAt, counts, deletes } = fact.data
-      return { ...state, requestedAt, counts: plusErased(state.counts, counts), told: withDeletes(state.told, deletes) }
+      return {
+        ...state,
+        requestedAt,
+        counts: plusErased(state.counts, counts),
+        announced: withDeletes(state.announced, deletes)
+      }
     }
     case 'erasure.completed':
       return { ...state, requestedAt: fact.data.requestedAt, completedAt: fact.time, counts: fact.data.counts }
   }
 }
 
-function withDeletes (told: Erasure['told'], deletes: Deletes): Erasure['told'] {
+function withDeletes (announced: ErasureState['announced'], deletes: Deletes): ErasureState['announced'] {
   return deletes.reduce(
     (all, { stream, seqs }) => new Map(all).set(stream, new Set([...all.get(stream) ?? [], ...seqs])),
-    told
+    announced
   )
 }
 
-/** Of these the ones that nobody has told of yet. */
-export function untold ({ told }: Pick<Erasure, 'told'>, stream: string, seqs: readonly number[]): number[] {
-  const known = told.get(stream)
+/** Those that have not been announced yet. */
+export function unannounced (
+  { announced }: Pick<ErasureState, 'announced'>,
+  stream: string,
+  seqs: readonly number[]
+): number[] {
+  const known = announced.get(stream)
   return known === undefined ? [...seqs] : seqs.filter(seq => !known.has(seq))
 }

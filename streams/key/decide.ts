@@ -1,6 +1,6 @@
 import { parseDomain } from '../address.ts'
 import { Refusal } from '../define.ts'
-import type { Key } from '../directory.ts'
+import type { KeyEntry } from '../directory.ts'
 import { SCOPES, type LimitClass, type Scope } from './facts.ts'
 
 /** Keys an account may have: every process holds all of them in memory. */
@@ -17,22 +17,22 @@ export const DEFAULT_LIMITS: Record<LimitClass, number> = {
   other: 60
 }
 
-export function limitOf (key: Key, limitClass: LimitClass): number {
+export function limitOf (key: KeyEntry, limitClass: LimitClass): number {
   return key.limits[limitClass] ?? DEFAULT_LIMITS[limitClass]
 }
 
-export function isLive (key: Key, nowMs: number): boolean {
+export function isLive (key: KeyEntry, nowMs: number): boolean {
   return key.expiresMs === null || key.expiresMs > nowMs
 }
 
 /** Whether the secret with this hash opens the key: the one it has, or the one before while a rotation overlaps. */
-export function opens (key: Key, hash: string, nowMs: number): boolean {
+export function opens (key: KeyEntry, hash: string, nowMs: number): boolean {
   const known = key.hash === hash || (key.previous?.hash === hash && previousUntilMs(key, nowMs) !== null)
   return known && isLive(key, nowMs)
 }
 
 /** Until when the secret before the last rotation works, or null when it works no more. */
-export function previousUntilMs ({ previous }: Key, nowMs: number): number | null {
+export function previousUntilMs ({ previous }: KeyEntry, nowMs: number): number | null {
   return previous !== null && previous.untilMs > nowMs ? previous.untilMs : null
 }
 
@@ -43,7 +43,7 @@ export function mayDo (key: Powers, scope: Scope): boolean {
 
 /** Spec 4.1 rule 1: `from` must be on a domain linked to the key, and the domain must be its account's (or everybody's
  *  sandbox). */
-export function maySendFrom (key: Key, domain: string, owner: string | undefined): boolean {
+export function maySendFrom (key: KeyEntry, domain: string, owner: string | undefined): boolean {
   const owned = domain === SANDBOX_DOMAIN || owner === key.account
   return owned && (key.domains.includes('*') || key.domains.includes(domain))
 }
@@ -52,7 +52,7 @@ export function maySendFrom (key: Key, domain: string, owner: string | undefined
 export const SANDBOX_DOMAIN = 'sandbox.jetpost.test'
 
 /** What a key may do, from where, until when, and whether its mail goes out. */
-export type Powers = Pick<Key, 'scopes' | 'domains' | 'expiresMs' | 'test'>
+export type Powers = Pick<KeyEntry, 'scopes' | 'domains' | 'expiresMs' | 'test'>
 
 /** A key that may do nothing: within every other. */
 export const NO_POWERS: Powers = { scopes: [], domains: [], expiresMs: 0, test: true }
@@ -69,8 +69,10 @@ export function isWithin (wanted: Powers, held: Powers): boolean {
 
 /** What the key that asks may not hand on; `held` is that key as it is now, or undefined when it has been revoked since
  *  it came in. */
-export function grantFault (held: Key | undefined, wanted: Powers[], nowMs: number): Refusal | null {
-  if (held === undefined || !isLive(held, nowMs)) return new Refusal('unauthorized', 'The key that asks is no more.')
+export function grantFault (held: KeyEntry | undefined, wanted: Powers[], nowMs: number): Refusal | null {
+  if (held === undefined || !isLive(held, nowMs)) {
+    return new Refusal('unauthorized', 'The key of this request has been revoked or has expired.')
+  }
   const granted = mayDo(held, 'keys:write') && wanted.every(powers => isWithin(powers, held))
   return granted ? null : new Refusal('insufficient_permissions', 'A key cannot grant more than it holds.')
 }
@@ -79,53 +81,53 @@ export function grantFault (held: Key | undefined, wanted: Powers[], nowMs: numb
 export const FIXED_KEY = 'key_env'
 
 /** A new secret for a fixed key would end with the next start, and the old one come back. */
-export function rotationFault (key: Key, nowMs: number): Refusal | null {
+export function rotationFault (key: KeyEntry, nowMs: number): Refusal | null {
   return fixedFault(key) ??
-    (isLive(key, nowMs) ? null : new Refusal('key_expired', 'The key has expired: give it a later expires_at first.'))
+    (isLive(key, nowMs) ? null : new Refusal('key_expired', 'The key has expired: set a later expires_at first.'))
 }
 
 /** The operator's key is everybody's last way in, so that only its name and what it says about mail may be changed. */
-export function powersFault (key: Key, change: Partial<Powers>): Refusal | null {
+export function powersFault (key: KeyEntry, change: Partial<Powers>): Refusal | null {
   const { scopes, domains, expiresMs } = change
   return scopes === undefined && domains === undefined && expiresMs === undefined ? null : fixedFault(key)
 }
 
-function fixedFault ({ id }: Key): Refusal | null {
+function fixedFault ({ id }: KeyEntry): Refusal | null {
   if (!id.startsWith(FIXED_KEY)) return null
-  return new Refusal(
-    'key_fixed',
-    'JETPOST_API_KEY fixes this key: the operator changes its secret there; its scopes, domains and end stay as they are.'
-  )
+  return new Refusal('key_fixed', 'JETPOST_API_KEY sets this key: only the operator can change it there.')
 }
 
 /** `count` = the keys the account already has. */
 export function countFault (count: number): Refusal | null {
-  return count < KEYS_MAX ? null : new Refusal('too_many_keys', `An account has at most ${KEYS_MAX} keys.`)
+  return count < KEYS_MAX
+    ? null
+    : new Refusal('too_many_keys', `An account can have at most ${KEYS_MAX} keys: delete one first.`)
 }
 
 /** A name between 1 and 200 characters with something to see in it, and nothing that a terminal would obey. */
 export function nameFault (name: string): Refusal | null {
   const fine = name.trim() !== '' && name.length <= 200 && !/\p{Cc}/u.test(name) && name.isWellFormed()
-  return fine ? null : new Refusal('invalid_name', 'A name has 1 to 200 characters, and no control characters.')
+  return fine
+    ? null
+    : new Refusal(
+      'invalid_name',
+      'name must have 1 to 200 characters, no control characters, and not only spaces.'
+    )
 }
 
 /** `full` stands alone: beside others it would look as if they narrowed it. */
 export function scopesFault (scopes: string[]): Refusal | null {
-  const fine = scopes.length > 0 && scopes.every(scope => (SCOPES as readonly string[]).includes(scope)) &&
-    isAlone('full', scopes)
-  return fine
-    ? null
-    : new Refusal(
-      'invalid_scope',
-      `Scopes are ["full"], or one or more of ${SCOPES.filter(scope => scope !== 'full').join(', ')}.`
-    )
+  const strange = scopes.find(scope => !(SCOPES as readonly string[]).includes(scope))
+  if (strange !== undefined) return new Refusal('invalid_scope', `scopes must not contain ${strange}: it is no scope.`)
+  const fine = scopes.length > 0 && isAlone('full', scopes)
+  return fine ? null : new Refusal('invalid_scope', 'scopes must be a list of scopes, or ["full"].')
 }
 
 /** `*` stands alone, for the same reason. The names need not be the account's yet. */
 export function domainsFault (domains: string[]): Refusal | null {
   const fine = domains.length > 0 && domains.every(name => name === '*' || parseDomain(name) !== null) &&
     isAlone('*', domains)
-  return fine ? null : new Refusal('invalid_domain', 'Domains are ["*"], or one or more domain names.')
+  return fine ? null : new Refusal('invalid_domain', 'domains must be a list of domain names, or ["*"].')
 }
 
 /** `*` or a domain as lower-case A-labels, each once, however they were spelt. */
@@ -139,8 +141,8 @@ function isAlone (all: string, names: string[]): boolean {
 
 /** An end lies ahead, in a year of four digits. */
 export function expiryFault (expiresMs: number, nowMs: number): Refusal | null {
-  if (expiresMs <= nowMs) return new Refusal('in_the_past', 'The end of a key lies ahead.')
+  if (expiresMs <= nowMs) return new Refusal('in_the_past', 'expires_at must be in the future.')
   return expiresMs < Date.UTC(10_000, 0)
     ? null
-    : new Refusal('invalid_value', 'The end of a key is before the year 10000.')
+    : new Refusal('invalid_value', 'expires_at must be before the year 10000.')
 }

@@ -2,7 +2,7 @@ import type { AnyFact } from '../catalog.ts'
 import { Refusal } from '../define.ts'
 import { isFor, type Event } from '../delivery/decide.ts'
 import type { Owed } from '../delivery/facts.ts'
-import type { Webhook } from '../directory.ts'
+import type { WebhookEntry } from '../directory.ts'
 import { PACE_MAX, type Replay, type ReplayEnded, type ReplayFact } from './facts.ts'
 import type { WaitReason } from './wait.ts'
 
@@ -61,7 +61,7 @@ export function replayFault (
 }
 
 /** A disabled endpoint gets no events, and so no replay. */
-export function disabledFault ({ disabled }: Webhook): Refusal | null {
+export function disabledFault ({ disabled }: WebhookEntry): Refusal | null {
   return disabled === null ? null : new Refusal('webhook_disabled', 'The webhook is disabled: enable it first.')
 }
 
@@ -72,7 +72,7 @@ export function backfillId (webhook: string): string {
 
 /** Does an endpoint get what happened before it was created? Then its backfill must be opened before anything else goes
  *  to it. */
-export function wantsBackfill ({ startAt, createdAt }: Webhook, nowMs: number): boolean {
+export function wantsBackfill ({ startAt, createdAt }: WebhookEntry, nowMs: number): boolean {
   return startAt < createdAt && nowMs - Date.parse(createdAt) < BACKFILL_AGE_MS_MAX
 }
 
@@ -86,7 +86,7 @@ export function newReplay (replay: Omit<Replay, 'cursor' | 'lastPage' | 'made'>)
  */
 export function isOf (
   { what, from, to }: Pick<Replay, 'what' | 'from' | 'to'>,
-  webhook: Webhook,
+  webhook: WebhookEntry,
   fact: AnyFact,
   event: Pick<Event, 'type' | 'between'>
 ): boolean {
@@ -96,7 +96,7 @@ export function isOf (
 /** Deliveries of one page at most: about half a second's. */
 export function pageSize (
   { pace }: Pick<Replay, 'pace'>,
-  { batch, failingSince }: Pick<Webhook, 'batch' | 'failingSince'>
+  { batch, failingSince }: Pick<WebhookEntry, 'batch' | 'failingSince'>
 ): number {
   if (failingSince !== null) return 1
   return Math.min(PAGE_MAX, Math.ceil(pace / 2), Math.max(1, Math.floor(PAGE_EVENTS_MAX / (batch?.maxEvents ?? 1))))
@@ -106,7 +106,7 @@ export function pageSize (
  *  far the clocks are apart. */
 export function pauseMs (
   { lastPage, pace }: Pick<Replay, 'lastPage' | 'pace'>,
-  { failingSince }: Pick<Webhook, 'failingSince'>,
+  { failingSince }: Pick<WebhookEntry, 'failingSince'>,
   timeMs: number,
   nowMs: number
 ): number {
@@ -115,7 +115,7 @@ export function pauseMs (
 }
 
 /** Why a replay cannot go on, or null. `webhook` is undefined once deleted. */
-export function endReasonOf (webhook: Webhook | undefined, account: string): EndReason | null {
+export function endReasonOf (webhook: WebhookEntry | undefined, account: string): EndReason | null {
   if (webhook === undefined || webhook.account !== account) return 'endpoint_deleted'
   return webhook.disabled === null ? null : 'endpoint_disabled'
 }

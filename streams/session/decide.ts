@@ -1,4 +1,4 @@
-import type { Key, Session } from '../directory.ts'
+import type { KeyEntry, SessionEntry } from '../directory.ts'
 import { isLive, mayDo } from '../key/decide.ts'
 import { SCOPES } from '../key/facts.ts'
 
@@ -12,20 +12,19 @@ export const ROTATE_AFTER_MS = 12 * 3_600_000
 /** A secret that nobody came to have replaced ends the session: a day without use never does before, a day and a half
  *  always. */
 export const SESSION_IDLE_MS = ROTATE_AFTER_MS + 24 * 3_600_000
-/** How long the secret before it goes on working: the answer that brought the new one may be lost, and whoever brings
- *  the old one is given it again. A closed laptop would like this to be longer, and so would whoever has found an old
- *  cookie. */
+/** How long the secret before it goes on working: the answer that brought the new one may be lost, and a request
+ *  with the old one is given it again. Longer would suit a closed laptop, and a thief with an old cookie. */
 export const ROTATION_OVERLAP_MS = 3_600_000
 /** A sign-in link works once, for so long. */
 export const LINK_MS = 15 * 60_000
 
-export function mayOpenDashboard (key: Key): boolean {
+export function mayOpenDashboard (key: KeyEntry): boolean {
   return mayDo(key, 'dashboard')
 }
 
 /** What somebody who signed in with this key may do: all that it may, and with the scope dashboard all there is but to
  *  see and to make keys, whose powers could be greater than its own. */
-export function asVisitor (key: Key): Key {
+export function asVisitor (key: KeyEntry): KeyEntry {
   return key.scopes.includes('full')
     ? key
     : {
@@ -41,25 +40,25 @@ export function asVisitor (key: Key): Key {
 
 /** Whether the secret with this hash opens the session: it is as good as its key, as long as the secret that it was
  *  opened with, and no longer. */
-export function isOpen (session: Session, key: Key | undefined, hash: string, nowMs: number): boolean {
+export function isOpen (session: SessionEntry, key: KeyEntry | undefined, hash: string, nowMs: number): boolean {
   const { secretMs, previousHash } = session
   const known = session.hash === hash || (previousHash === hash && nowMs < secretMs + ROTATION_OVERLAP_MS)
   return known && key !== undefined && !isOver(session, key, nowMs) && isLive(key, nowMs) && mayOpenDashboard(key)
 }
 
-/** When a session ends however it is used, Unix ms: whoever got in by a secret that was rotated away is out when that
- *  one is. */
-export function endMs ({ untilMs, keyHash }: Session, { hash, previous }: Key): number {
+/** When a session ends however it is used, Unix ms: a session opened with a secret that was rotated away ends with
+ *  that secret. */
+export function endMs ({ untilMs, keyHash }: SessionEntry, { hash, previous }: KeyEntry): number {
   if (keyHash === hash) return untilMs
   return keyHash === previous?.hash ? Math.min(untilMs, previous.untilMs) : 0
 }
 
 /** Whether a session has come to its end by itself. */
-export function isOver (session: Session, key: Key, nowMs: number): boolean {
+export function isOver (session: SessionEntry, key: KeyEntry, nowMs: number): boolean {
   return nowMs >= endMs(session, key) || nowMs >= session.secretMs + SESSION_IDLE_MS
 }
 
 /** Whether who brings the secret with this hash is to be given the next one. */
-export function isStale (session: Session, hash: string, nowMs: number): boolean {
+export function isStale (session: SessionEntry, hash: string, nowMs: number): boolean {
   return session.hash !== hash || nowMs >= session.secretMs + ROTATE_AFTER_MS
 }

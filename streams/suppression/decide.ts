@@ -1,11 +1,11 @@
 import { domainOf, parseAddress } from '../address.ts'
 import { Refusal } from '../define.ts'
 import { SANDBOX_DOMAIN } from '../key/decide.ts'
-import type { Standing, SuppressionReason } from './facts.ts'
+import type { StandingReason, SuppressionReason } from './facts.ts'
 
 /** A normalised address as suppressions compare it: in lower case, the local part too. RFC 5321 2.4 lets a host tell
- *  `Ada@` from `ada@`; no provider does, and whoever has asked for no more mail must not get it because a sender spells
- *  the name otherwise. */
+ *  `Ada@` from `ada@`; no provider does, and a recipient who has unsubscribed must not get mail because a sender
+ *  spells the name otherwise. */
 export function foldAddress (address: string): string {
   return address.toLowerCase()
 }
@@ -15,28 +15,37 @@ export function isSandbox (address: string): boolean {
   return domainOf(address) === SANDBOX_DOMAIN
 }
 
-const SANDBOX_SUPPRESSED: readonly Standing[] = [{ reason: 'manual', email: null, since: '2026-11-21T00:00:00.000Z' }]
+const SANDBOX_SUPPRESSED: readonly StandingReason[] = [{
+  reason: 'manual',
+  email: null,
+  since: '2026-11-21T00:00:00.000Z'
+}]
 
 /** What stands against a test address: something against `suppressed@`, with any label, nothing against the others. */
-export function sandboxStanding (address: string): readonly Standing[] {
+export function sandboxStanding (address: string): readonly StandingReason[] {
   return /^suppressed(\+|@)/i.test(address) ? SANDBOX_SUPPRESSED : []
+}
+
+/** The normalised address. */
+export function mailAddress (text: string): string | Refusal {
+  return parseAddress(text) ?? new Refusal('invalid_address', 'address must be an email address.')
 }
 
 /** The normalised address, when it can be suppressed. */
 export function suppressible (text: string): string | Refusal {
-  const address = parseAddress(text)
-  if (address === null) return new Refusal('invalid_address', 'address is not a mail address.')
+  const address = mailAddress(text)
+  if (address instanceof Refusal) return address
   return isSandbox(address)
-    ? new Refusal('sandbox_address', `Addresses of ${SANDBOX_DOMAIN} are never suppressed.`)
+    ? new Refusal('sandbox_address', `address must not be in ${SANDBOX_DOMAIN}: test addresses are never suppressed.`)
     : address
 }
 
 /** All that stands once `entry` does; null when its reason stands already, whose first time and email then stay. */
-export function withReason (standing: readonly Standing[], entry: Standing): Standing[] | null {
+export function withReason (standing: readonly StandingReason[], entry: StandingReason): StandingReason[] | null {
   return standing.some(({ reason }) => reason === entry.reason) ? null : [...standing, entry]
 }
 
 /** Which of the reasons holds back a mail, or null. `unsubscribe` = its recipients may unsubscribe. */
-export function heldBack (standing: readonly Standing[], unsubscribe: boolean): SuppressionReason | null {
+export function heldBack (standing: readonly StandingReason[], unsubscribe: boolean): SuppressionReason | null {
   return standing.find(({ reason }) => reason !== 'unsubscribe' || unsubscribe)?.reason ?? null
 }

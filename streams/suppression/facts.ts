@@ -7,8 +7,8 @@ const Reason = Type.Union(REASONS.map(reason => Type.Literal(reason)))
 
 /** Why an address gets no mail: since when, and which email told. An `unsubscribe` alone holds back only mail sent with
  *  `unsubscribe: true`. */
-export const Standing = Type.Object({ reason: Reason, email: Nullable(Id('em')), since: Time })
-export type Standing = Static<typeof Standing>
+export const StandingReason = Type.Object({ reason: Reason, email: Nullable(Id('em')), since: Time })
+export type StandingReason = Static<typeof StandingReason>
 
 const address = {
   /** SHA-256 of the folded address, hex; also in the subject. */
@@ -25,7 +25,7 @@ export const SuppressionAdded = factType(
   Type.Object({
     ...address,
     reason: Reason,
-    standing: Type.Array(Standing, { minItems: 1, maxItems: REASONS.length })
+    standing: Type.Array(StandingReason, { minItems: 1, maxItems: REASONS.length })
   })
 )
 

@@ -1,4 +1,4 @@
-import { Refusal } from '../define.ts'
+import { Refusal, type FieldFault } from '../define.ts'
 import { jsonFault } from '../json.ts'
 import type { TemplateVersioned, Variable } from './facts.ts'
 
@@ -16,32 +16,25 @@ const VARIABLES_BYTES_MAX = 64 * 1024
 /** What a version says, beside which version of what it is. */
 export type TemplateBody = Omit<TemplateVersioned['data'], 'template' | 'version'>
 
-/** One fault of a template. `field` as in the API: `variables[2].fallback`. */
-export interface TemplateFault {
-  field: string
-  code: string
-  message: string
-}
-
 /** A no to a template that names all its faults. */
 export class InvalidTemplate extends Refusal {
-  readonly faults: TemplateFault[]
-  constructor (faults: TemplateFault[]) {
+  readonly faults: FieldFault[]
+  constructor (faults: FieldFault[]) {
     super('invalid_template', faults.map(fault => fault.message).join(' '))
     this.faults = faults
   }
 }
 
 /** Faults of the fields that are there, each by itself. Whether bodies parse is not asked here. */
-export function fieldFaults ({ name, subject, html, text, variables }: Partial<TemplateBody>): TemplateFault[] {
+export function fieldFaults ({ name, subject, html, text, variables }: Partial<TemplateBody>): FieldFault[] {
   const invalid = (field: string, message: string) => ({ field, code: 'invalid_characters', message })
   return [
     ...(name === undefined || (name.trim() !== '' && isOneLine(name))
       ? []
-      : [invalid('name', 'name is one line with something to see in it.')]),
+      : [invalid('name', 'name must be one line, and not only spaces.')]),
     ...(subject == null || isOneLine(subject)
       ? []
-      : [invalid('subject', 'subject is one line without control characters.')]),
+      : [invalid('subject', 'subject must be one line without control characters.')]),
     ...bodyFaults('html', html ?? '', HTML_BYTES_MAX),
     ...bodyFaults('text', text ?? '', TEXT_BYTES_MAX),
     ...(variables === undefined ? [] : variablesFaults(variables))
@@ -49,9 +42,9 @@ export function fieldFaults ({ name, subject, html, text, variables }: Partial<T
 }
 
 /** A template without anything to send. */
-export function emptyFaults ({ html, text }: Pick<TemplateBody, 'html' | 'text'>): TemplateFault[] {
+export function emptyFaults ({ html, text }: Pick<TemplateBody, 'html' | 'text'>): FieldFault[] {
   return html === null && text === null
-    ? [{ field: 'html', code: 'required', message: 'One of html and text is required.' }]
+    ? [{ field: 'html', code: 'required', message: 'html or text is required.' }]
     : []
 }
 
@@ -59,36 +52,42 @@ function isOneLine (text: string): boolean {
   return !/[\p{Cc}\u2028\u2029]/u.test(text) && text.isWellFormed()
 }
 
-function bodyFaults (field: string, body: string, bytesMax: number): TemplateFault[] {
+function bodyFaults (field: string, body: string, bytesMax: number): FieldFault[] {
   if (Buffer.byteLength(body) > bytesMax) {
-    return [{ field, code: 'too_long', message: `${field} is at most ${bytesMax / 1024} kB.` }]
+    return [{ field, code: 'too_long', message: `${field} must be at most ${bytesMax / 1024} kB.` }]
   }
   // Tabs and line ends are all that a body needs of them; the others would be six bytes each in the log.
   const plain = !/[^\P{Cc}\t\n\r]/u.test(body) && body.isWellFormed()
   return plain
     ? []
-    : [{ field, code: 'invalid_characters', message: `${field} holds control characters or half a surrogate pair.` }]
+    : [{
+      field,
+      code: 'invalid_characters',
+      message: `${field} must not contain control characters or unpaired surrogates.`
+    }]
 }
 
-function variablesFaults (variables: readonly Variable[]): TemplateFault[] {
+function variablesFaults (variables: readonly Variable[]): FieldFault[] {
   const names = new Set<string>()
   const faults = variables.flatMap(({ name, type, fallback }, i) => {
     const twice = names.has(name)
     names.add(name)
     return [
-      ...(twice ? [{ field: `variables[${i}].name`, code: 'not_unique', message: `${name} is declared twice.` }] : []),
+      ...(twice
+        ? [{ field: `variables[${i}].name`, code: 'not_unique', message: 'name must be unique among variables.' }]
+        : []),
       ...fallbackFaults(`variables[${i}].fallback`, type, fallback)
     ]
   })
   // What is nested deeper than our stack has been found by now.
   if (faults.length > 0 || Buffer.byteLength(JSON.stringify(variables)) <= VARIABLES_BYTES_MAX) return faults
-  return [{ field: 'variables', code: 'too_long', message: 'variables are at most 64 kB of JSON.' }]
+  return [{ field: 'variables', code: 'too_long', message: 'variables must be at most 64 kB as JSON.' }]
 }
 
-function fallbackFaults (field: string, type: Variable['type'], fallback: unknown): TemplateFault[] {
+function fallbackFaults (field: string, type: Variable['type'], fallback: unknown): FieldFault[] {
   if (fallback === null) return []
-  if (!fits(type, fallback)) return [{ field, code: 'invalid_type', message: `${field} is ${WORDS[type]}.` }]
-  const fault = jsonFault(field, fallback)
+  if (!fits(type, fallback)) return [{ field, code: 'invalid_type', message: `fallback must be ${WORDS[type]}.` }]
+  const fault = jsonFault('fallback', fallback)
   return fault === null ? [] : [{ field, code: fault.code, message: fault.message }]
 }
 
@@ -109,14 +108,14 @@ function fits (type: Variable['type'], value: unknown): boolean {
 export function countFault (count: number): Refusal | null {
   return count < TEMPLATES_MAX
     ? null
-    : new Refusal('too_many_templates', `An account has at most ${TEMPLATES_MAX} templates.`)
+    : new Refusal('too_many_templates', `An account can have at most ${TEMPLATES_MAX} templates: delete one first.`)
 }
 
 /** `version` = the one that would come next. */
 export function versionFault (version: number): Refusal | null {
   return version <= VERSIONS_MAX
     ? null
-    : new Refusal('too_many_versions', `A template has at most ${VERSIONS_MAX} versions.`)
+    : new Refusal('too_many_versions', `A template can have at most ${VERSIONS_MAX} versions: create another template.`)
 }
 
 /** A declared variable that was not given, or not as declared. */
@@ -138,10 +137,12 @@ export function fillVariables (
     if (value !== null) {
       return fits(type, value)
         ? []
-        : [{ name, code: 'invalid_type', message: `${name} is ${WORDS[type]}.` }]
+        : [{ name, code: 'invalid_type', message: `variables.${name} must be ${WORDS[type]}.` }]
     }
     if (fallback !== null) fallbacks.push([name, fallback])
-    return fallback === null && required ? [{ name, code: 'missing_variable', message: `${name} is required.` }] : []
+    return fallback === null && required
+      ? [{ name, code: 'missing_variable', message: `variables.${name} is required.` }]
+      : []
   })
   return { variables: Object.fromEntries([...Object.entries(given), ...fallbacks]), faults }
 }

@@ -1,6 +1,6 @@
 import type { TSchema } from '@sinclair/typebox'
 import { Refusal, type FactType } from '../define.ts'
-import type { Webhook } from '../directory.ts'
+import type { WebhookEntry } from '../directory.ts'
 import {
   EVENT_TYPES,
   WebhookChanged,
@@ -51,16 +51,16 @@ export interface WebhookDecision {
 export function urlFault (text: string, plain: boolean): Refusal | null {
   const url = text.length > URL_LENGTH_MAX || text.trim() !== text || CONTROL.test(text) ? null : URL.parse(text)
   if (url === null) {
-    return new Refusal('invalid_url', `A webhook's URL is absolute and has at most ${URL_LENGTH_MAX} characters.`)
+    return new Refusal('invalid_url', `url must be an absolute URL of at most ${URL_LENGTH_MAX} characters.`)
   }
   if (url.protocol !== 'https:' && !(plain && url.protocol === 'http:')) {
     return new Refusal(
       'invalid_url',
-      plain ? "A webhook's URL starts with https:// or http://." : "A webhook's URL starts with https://."
+      plain ? 'url must start with https:// or http://.' : 'url must start with https://.'
     )
   }
   return url.username !== '' || url.password !== ''
-    ? new Refusal('invalid_url', "A webhook's URL carries no user name or password.")
+    ? new Refusal('invalid_url', 'url must not contain a user name or password.')
     : null
 }
 
@@ -68,18 +68,20 @@ export function urlFault (text: string, plain: boolean): Refusal | null {
 export function eventsFault (events: readonly string[]): Refusal | null {
   const known = events.every(name => (EVENT_TYPES as readonly string[]).includes(name))
   const fine = known && events.length > 0 && new Set(events).size === events.length
-  return fine ? null : new Refusal('invalid_events', `Events are one or more of ${EVENT_TYPES.join(', ')}, none twice.`)
+  return fine
+    ? null
+    : new Refusal('invalid_events', 'events must be a list of at least 1 event type, without duplicates.')
 }
 
 /** `count` = the endpoints the account already has. */
 export function countFault (count: number): Refusal | null {
   return count < WEBHOOKS_MAX
     ? null
-    : new Refusal('too_many_webhooks', `An account has at most ${WEBHOOKS_MAX} webhooks.`)
+    : new Refusal('too_many_webhooks', `An account can have at most ${WEBHOOKS_MAX} webhooks: delete one first.`)
 }
 
 /** What changes; nothing when the settings are the same. The order of events does not count. */
-export function decideChange (webhook: Webhook, { enabled, ...changes }: WebhookChanges): WebhookDecision[] {
+export function decideChange (webhook: WebhookEntry, { enabled, ...changes }: WebhookChanges): WebhookDecision[] {
   const { id, url, events, paused, concurrency, batch, everyDeferral } = webhook
   const before: WebhookSettings = { url, events, paused, concurrency, batch, everyDeferral }
   const settings = { ...before, ...changes }
@@ -104,7 +106,7 @@ export const FAILING_MS_MAX = 5 * 24 * 3_600_000
 
 /** After a failed request to an endpoint that, as far as this process saw, has done nothing but fail since `sinceMs`.
  */
-export function decideFailure (webhook: Webhook, sinceMs: number, nowMs: number): WebhookDecision[] {
+export function decideFailure (webhook: WebhookEntry, sinceMs: number, nowMs: number): WebhookDecision[] {
   const { id, disabled, failingSince, workedAt } = webhook
   if (disabled !== null) return []
   if (failingSince !== null) {
@@ -119,27 +121,31 @@ export function decideFailure (webhook: Webhook, sinceMs: number, nowMs: number)
 }
 
 /** After a 410. */
-export function decideGone ({ id, disabled }: Webhook): WebhookDecision[] {
+export function decideGone ({ id, disabled }: WebhookEntry): WebhookDecision[] {
   return disabled === null ? [{ type: WebhookDisabled, data: { webhook: id, reason: 'gone' } }] : []
 }
 
 /** After a successful request. */
-export function decideSuccess ({ id, failingSince }: Webhook): WebhookDecision[] {
+export function decideSuccess ({ id, failingSince }: WebhookEntry): WebhookDecision[] {
   return failingSince === null ? [] : [{ type: WebhookRecovered, data: { webhook: id } }]
 }
 
 /** The previous secret while it still signs beside the current one, or null when no rotation is under way. */
-export function overlapOf ({ previous }: Webhook, nowMs: number): Webhook['previous'] {
+export function overlapOf ({ previous }: WebhookEntry, nowMs: number): WebhookEntry['previous'] {
   return previous !== null && nowMs < previous.untilMs ? previous : null
 }
 
 /** A new secret. Refused during an overlap: receivers that still verify with the oldest secret would fail without
  *  notice. */
-export function decideRotation (webhook: Webhook, sealedSecret: string, nowMs: number): WebhookDecision[] | Refusal {
+export function decideRotation (
+  webhook: WebhookEntry,
+  sealedSecret: string,
+  nowMs: number
+): WebhookDecision[] | Refusal {
   if (overlapOf(webhook, nowMs) !== null) {
     return new Refusal(
       'rotation_under_way',
-      'The secret before the last rotation still signs: finish that rotation first.'
+      'The previous secret still signs: finish that rotation first.'
     )
   }
   const previousUntil = new Date(nowMs + OVERLAP_MS).toISOString()
@@ -147,17 +153,17 @@ export function decideRotation (webhook: Webhook, sealedSecret: string, nowMs: n
 }
 
 /** Ends an overlap early. */
-export function decideFinish (webhook: Webhook, nowMs: number): WebhookDecision[] | Refusal {
+export function decideFinish (webhook: WebhookEntry, nowMs: number): WebhookDecision[] | Refusal {
   if (overlapOf(webhook, nowMs) === null) return new Refusal('no_rotation', 'No rotation of the secret is under way.')
   return [{ type: WebhookRotationFinished, data: { webhook: webhook.id } }]
 }
 
-export function decideDelete (webhook: Webhook): WebhookDecision[] {
+export function decideDelete (webhook: WebhookEntry): WebhookDecision[] {
   return [{ type: WebhookDeleted, data: { webhook: webhook.id } }]
 }
 
 /** A test event shows whether callbacks arrive now: it is refused when none are sent. */
-export function testFault ({ disabled, paused }: Webhook): Refusal | null {
+export function testFault ({ disabled, paused }: WebhookEntry): Refusal | null {
   if (disabled !== null) return new Refusal('webhook_disabled', 'The webhook is disabled: enable it first.')
   return paused ? new Refusal('webhook_paused', 'The webhook is paused: resume it first.') : null
 }

@@ -93,7 +93,7 @@ t.test('2.3 all faults of a template are named at once', async t => {
   })
   t.match(
     wrong.body.details.find(({ field }: { field: string }) => field === 'html').message,
-    /line 2: {{#a}} is never closed/
+    /Line 2: {{#a}} is never closed/
   )
   t.strictSame(faultsOf((await ask('POST', '', { name: 'x' })).body), { html: 'required' })
   t.strictSame(faultsOf((await ask('POST', '', {})).body), { name: 'required', html: 'required' })
@@ -114,7 +114,7 @@ t.test('2.3 all faults of a template are named at once', async t => {
     {
       html: 'too_long',
       text: 'too_long',
-      subject: 'invalid_value'
+      subject: 'too_long'
     }
   )
   const declared = (variable: unknown) => ask('POST', '', { name: 'x', text: 't', variables: [variable] })
@@ -405,7 +405,7 @@ t.test("2.3 what is left of a request's budget bounds what its templates make", 
   for (let i = 0; i < 10; i++) t.match(await templates.render(FIRST_ACCOUNT, id, variables, budget), { version: 1 })
   t.match(await templates.render(FIRST_ACCOUNT, id, variables, budget), {
     code: 'template_failed',
-    message: 'What the templates of one request make is over 20 MB together.'
+    message: 'template_id must name a template that renders. The rendered bodies of one request have over 20 MB in all.'
   })
   t.match(await templates.render(FIRST_ACCOUNT, id, variables), { version: 1 }, 'another request has its own')
 })

@@ -122,11 +122,15 @@ t.test('4.1 metadata that is very deep or very wide is refused like any other', 
   const deep = await app.request('POST', '/api/emails', {
     raw: `${head},"metadata":{"a":${'['.repeat(200_000)}${']'.repeat(200_000)}}}`
   })
-  t.match(deep, { status: 400, body: { error: 'The body is nested too deeply' } })
+  t.match(deep, { status: 400, body: { error: 'The body must be nested at most 64 levels deep.' } })
   const wide = await app.send({
     metadata: Object.fromEntries(Array.from({ length: 50_000 }, (_, i) => [`k${i}`, '\0']))
   })
-  t.strictSame(wide.body.details, [{ field: 'metadata', code: 'too_many', message: 'metadata has at most 50 values.' }])
+  t.strictSame(wide.body.details, [{
+    field: 'metadata',
+    code: 'too_many',
+    message: 'metadata must have at most 50 values.'
+  }])
   const emails = Array(100).fill({ from: FROM, to: Array(50).fill('x'), subject: 's', html: 'h' })
   const faulty = await app.request('POST', '/api/emails/batch', { body: { emails } })
   t.equal(faulty.body.details.length, 1000, 'and no answer lists faults without end')
@@ -202,7 +206,7 @@ t.test('4.2 the list filters by status, addresses, domain, tag, metadata, time, 
     'stauts'
   ])
   t.match(faults.body.details.find((fault: { field: string }) => fault.field === 'created_after'), {
-    message: 'created_after is a time with its offset, like 2026-11-21T12:00:00Z.'
+    message: 'created_after must be a time with an offset, like 2026-11-21T12:00:00Z.'
   })
   for (const time of ['2026-11-21T24:00:00Z', '2026-11-21T12:00:00', '2026-02-30T12:00:00Z']) {
     t.equal((await app.request('GET', `/api/emails?created_before=${time}`, { key })).status, 422, time)

@@ -145,8 +145,8 @@ t.test('8 a key past its window is told so before a big body is read', async t =
   await app.limitKey(key.id, { 'emails:send': 1 })
   await app.send({}, key.secret)
   for (const length of ['Content-Length: 20000000', 'Transfer-Encoding: chunked']) {
-    const head =
-      `POST /api/emails HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ${key.secret}\r\nContent-Type: application/json\r\n${length}\r\n\r\n`
+    const head = `POST /api/emails HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ` +
+      `${key.secret}\r\nContent-Type: application/json\r\n${length}\r\n\r\n`
     t.match(await app.speak(head), /^HTTP\/1.1 429 [^]*"Rate limit exceeded"/, length)
   }
 })

@@ -71,7 +71,7 @@ t.test('what is generated is up to date', async t => {
     t.equal(
       readFileSync(join(root, 'src', 'client', name), 'utf8'),
       text,
-      `${name}: node test/support/client-generator.ts makes it anew`
+      `${name}: npm run client makes it again`
     )
   }
 })

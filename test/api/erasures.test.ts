@@ -77,7 +77,7 @@ t.test('the shell asks for the same', async t => {
     status: 'pending',
     completed_at: ''
   }])
-  t.match(await jetpostHere(['erase', 'dora'], env), { code: 2, err: /not a mail address/ })
+  t.match(await jetpostHere(['erase', 'dora'], env), { code: 2, err: /address must be an email address/ })
   t.match(await jetpostHere(['erase'], env), { code: 2, err: /usage: jetpost erase/ })
   t.match(await jetpostHere(['erasures', '--account', 'acc_nobody'], env), { code: 2, err: /no account/ })
 })

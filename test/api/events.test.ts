@@ -10,7 +10,7 @@ import { sha256Hex } from '#src/base/secret.ts'
 import { buildHttp } from '#src/http.ts'
 import { cursorsOf } from '#src/servers/api/event-cursors.ts'
 import type { StreamLimits } from '#src/servers/api/event-stream.ts'
-import { lookFurther, looksAfter, placeNow, type FeedPage } from '#src/servers/api/feed.ts'
+import { eventsAfter, readsAfter, positionNow, type FeedPage } from '#src/servers/api/feed.ts'
 import { createMetrics } from '#src/servers/ops/metrics.ts'
 import { createCounters } from '#src/nats/counters.ts'
 import { readEvents, type EventReader } from '../support/event-reader.ts'
@@ -219,7 +219,7 @@ t.test('has_more says whether there is more that fits, and nothing else', async 
 })
 
 t.test('a page looks far for what is rare; one that had to look at too much is short, says that there is more, and skips nothing', async t => {
-  const [begin, beginSeq] = [await endOf(), await placeNow(services)]
+  const [begin, beginSeq] = [await endOf(), await positionNow(services)]
   const [first] = await write(some(1))
   await write(some(2600, { make: opened as never, type: 'email.opened' }))
   const [last] = await write(some(1))
@@ -235,14 +235,14 @@ t.test('a page looks far for what is rare; one that had to look at too much is s
     fromMs: null,
     toMs: null
   }
-  const far = await lookFurther(services, wanted, beginSeq, 25, { ms: 60_000 })
+  const far = await eventsAfter(services, wanted, beginSeq, 25, { ms: 60_000 })
   t.strictSame([idsIn(far), far.more], [[first, last], false])
-  const short = [await lookFurther(services, wanted, beginSeq, 25, { facts: 1000 })]
-  while (short.at(-1)!.more) short.push(await lookFurther(services, wanted, short.at(-1)!.seq, 25, { facts: 1000 }))
+  const short = [await eventsAfter(services, wanted, beginSeq, 25, { facts: 1000 })]
+  while (short.at(-1)!.more) short.push(await eventsAfter(services, wanted, short.at(-1)!.seq, 25, { facts: 1000 }))
   t.equal(short.length, 3)
   t.strictSame(short.flatMap(idsIn), [first, last])
   let looks = 0
-  for await (const look of looksAfter(services, wanted, beginSeq, 4)) looks += Math.min(1, look.facts)
+  for await (const look of readsAfter(services, wanted, beginSeq, 4)) looks += Math.min(1, look.facts)
   t.ok(looks < 30, `${looks} answers of NATS, though the first was to be a small one`)
 })
 
@@ -545,7 +545,7 @@ t.test('there are only so many streams: 503 for an account and for a process, wi
   })
   t.equal(refused.status, 503)
   t.strictSame(await refused.json(), {
-    error: 'This account has 2 streams here, the most it can have: one must end first',
+    error: 'An account can have at most 2 streams on one server: end one first.',
     code: 'too_many_streams'
   })
   t.ok(Number(refused.headers.get('retry-after')) >= 1)

@@ -472,8 +472,8 @@ t.test('an Idempotency-Key that is none lets nothing through', async t => {
 
 /** A POST with these headers and whatever follows; all that came back. Accepted mail is noted. */
 async function speak (rest: string, method = 'POST'): Promise<string> {
-  const head =
-    `${method} /api/emails HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ${API_KEY}\r\nContent-Type: application/json\r\n`
+  const head = `${method} /api/emails HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ` +
+    `${API_KEY}\r\nContent-Type: application/json\r\n`
   const answer = await app.speak(Buffer.from(head + rest, 'latin1').toString('latin1'))
   for (const [, id] of answer.matchAll(/"id":"(em_[^"]*)"/g)) {
     if (answer.includes('HTTP/1.1 202 ')) made.emails.push({ id: id! })
@@ -572,7 +572,8 @@ const ALIVE_MB_MAX = 40
 const ROUNDS = LONG ? 20 : 2
 
 t.test(
-  `a megabyte of anything in any place is answered, and of ${ROUNDS} rounds of them at most ${ALIVE_MB_MAX} MB stay, ${HELD_MB_MAX} as the system counts`,
+  `a megabyte of anything in any place is answered, and of ${ROUNDS} rounds of them at most ` +
+    `${ALIVE_MB_MAX} MB stay, ${HELD_MB_MAX} as the system counts`,
   { timeout: 3_600_000, ...LONG_ONLY },
   async t => {
     let sent = 0

@@ -101,8 +101,8 @@ t.test('a key is 1 to 255 printable ASCII characters, given once, and only where
   t.equal((await post({ 'idempotency-key': '~'.repeat(255) })).status, 202)
   t.equal((await post({ 'idempotency-key': 'a, b' })).status, 202, 'a comma is a printable character')
   const body = JSON.stringify(mail)
-  const head =
-    `POST /api/emails HTTP/1.1\r\nhost: a\r\nconnection: close\r\nauthorization: Bearer jp_live_test-key-of-the-app\r\ncontent-type: application/json\r\n`
+  const head = `POST /api/emails HTTP/1.1\r\nhost: a\r\nconnection: close\r\nauthorization: Bearer ` +
+    `jp_live_test-key-of-the-app\r\ncontent-type: application/json\r\n`
   t.match(
     await app.speak(`${head}idempotency-key: a\r\nidempotency-key: b\r\ncontent-length: ${body.length}\r\n\r\n${body}`),
     /^HTTP\/1.1 422 /

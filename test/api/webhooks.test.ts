@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import t from 'tap'
 import { EVENT_TYPES } from '#streams/webhook/facts.ts'
-import type { Fault } from '#src/servers/api/errors.ts'
+import type { FieldFault } from '#streams/define.ts'
 import { startHookSink, type HookRequest, type HookSink } from '../support/hook-sink.ts'
 import { startTestApp, type Answer, type TestApp } from '../support/app.ts'
 import { openSecondServices } from '../support/second-services.ts'
@@ -270,22 +270,21 @@ t.test('a message says what is wanted in words of its own', async t => {
   t.notMatch(JSON.stringify(details), /Expected/)
   t.match(
     details.find(({ field }: { field: string }) => field === 'events[0]').message,
-    /^events\[0\] is "email\.delivered" or "email\.bounced" or /
+    /^events\[0\] must be email\.delivered, email\.bounced, /
   )
 })
 
 t.test('each fault is one sentence, which says what would be right', async t => {
   const { body: { id } } = await create()
   const [batch, time] = [
-    'batch is an object with max_events and max_wait_ms, or null for one event a request.',
-    'start_at is a time with its offset, like 2026-11-21T12:00:00Z.'
+    'batch must be an object with max_events and max_wait_ms, or null.',
+    'start_at must be a time with an offset, like 2026-11-21T12:00:00Z.'
   ]
-  const events = 'events is a list of at least one event type, each once.'
-  const [paused, everyDeferral] = ['paused is true or false.', 'every_deferral is true or false.']
+  const [paused, everyDeferral] = ['paused must be true or false.', 'every_deferral must be true or false.']
   for (
     const [field, value, message] of [
-      ['events', [], events],
-      ['events', ['email.opened', 'email.opened'], events],
+      ['events', [], 'events must have at least 1 event type.'],
+      ['events', ['email.opened', 'email.opened'], 'events must not contain duplicates.'],
       ['batch', [], batch],
       ['batch', true, batch],
       ['paused', null, paused],
@@ -293,15 +292,19 @@ t.test('each fault is one sentence, which says what would be right', async t => 
     ] as const
   ) {
     t.strictSame(
-      (await patch(id, { [field]: value })).body.details.map((fault: Fault) => [fault.field, fault.message]),
+      (await patch(id, { [field]: value })).body.details.map((fault: FieldFault) => [fault.field, fault.message]),
       [[field, message]],
       JSON.stringify(value)
     )
   }
   for (const start of [null, 7, 'soon']) {
-    t.strictSame((await create({ start_at: start })).body.details.map((fault: Fault) => [fault.field, fault.message]), [
-      ['start_at', time]
-    ], String(start))
+    t.strictSame(
+      (await create({ start_at: start })).body.details.map((fault: FieldFault) => [fault.field, fault.message]),
+      [
+        ['start_at', time]
+      ],
+      String(start)
+    )
   }
 })
 

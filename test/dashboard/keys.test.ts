@@ -168,12 +168,14 @@ t.test('a form that cannot be comes back as it was, with what is wrong', async t
   })
   t.equal(status, 422)
   t.match(html, 'value="Half &quot;a&quot; key"')
-  for (const fault of ['scopes is a list of scopes', 'is not a domain name', 'The end of a key lies ahead']) {
+  for (
+    const fault of ['scopes must have at least 1 scope', 'must be a domain like', 'expires_at must be in the future']
+  ) {
     t.match(html, fault)
   }
   t.match(html, /name="test" value="on" checked/)
   const both = await visitor.post('/dashboard/keys', { name: 'Both', scopes: ['full', 'emails:read'], domains: '*' })
-  t.match(both, { status: 422, html: /Scopes are \[&quot;full&quot;\]/ })
+  t.match(both, { status: 422, html: /scopes must be a list of scopes, or \[&quot;full&quot;\]/ })
 })
 
 t.test('a key that JETPOST_API_KEY fixes keeps what it holds', async t => {

@@ -219,7 +219,7 @@ t.test('what a preview cannot show it says, and shows the rest', async t => {
     (await visitor.post('/dashboard/templates/preview', { samples: '{}', ...fields })).html
   t.match(await preview({}), 'The preview appears here while you type')
   const big = await preview({ html: 'x'.repeat(300_000), text: 'still here' })
-  t.match(big, 'html is at most 256 kB.')
+  t.match(big, 'html must be at most 256 kB.')
   t.match(big, 'still here')
   t.notMatch(big, '<iframe')
   const endless = await preview({
@@ -230,7 +230,7 @@ t.test('what a preview cannot show it says, and shows the rest', async t => {
   t.match(await preview({ html: 'x', layout_id: 'tpl_none' }), 'Its layout tpl_none is gone')
   t.match(await preview({ html: 'x', samples: '[]' }), 'Sample variables must be a JSON object')
   const typed = { html: '{{n}}', 'variables.0.name': 'n', 'variables.0.type': 'number' }
-  t.match(await preview({ ...typed, samples: '{"n":"seven"}' }), 'Sample variables: n is a number.')
+  t.match(await preview({ ...typed, samples: '{"n":"seven"}' }), 'Sample variables: variables.n must be a number.')
   t.equal((await visitor.post('/dashboard/templates/preview', { csrf: 'x', html: 'x' })).status, 403)
 })
 
@@ -309,9 +309,9 @@ t.test('faults come back beside what was typed', async t => {
   }
   const bad = await visitor.post(`/dashboard/templates/${id}`, fields)
   t.equal(bad.status, 422)
-  t.match(bad.html, 'name has 1 to 200 characters.')
-  t.match(bad.html, /id="variable-0-fault">The name of a variable/)
-  t.match(bad.html, 'html, line 1: {{/a}} closes nothing.')
+  t.match(bad.html, 'name must have at most 200 characters.')
+  t.match(bad.html, /id="variable-0-fault">name must have 1 to 100 letters/)
+  t.match(bad.html, 'html must be valid Mustache. Line 1: {{/a}} closes nothing.')
   t.match(bad.html, /name="variables\.1\.name" value="late"/)
   const json = await visitor.post(`/dashboard/templates/${id}`, { ...fields, 'variables.3.fallback': 'seven' })
   t.equal(
@@ -384,7 +384,7 @@ t.test('a layout is chosen, previewed around the template, and kept from being d
   t.equal((await get(id)).layout_id, layout.id)
   const kept = await visitor.post(`/dashboard/templates/${layout.id}/delete`)
   t.equal(kept.status, 409)
-  t.match(kept.html, 'Other templates have it for their layout.')
+  t.match(kept.html, 'Other templates use this one as their layout.')
   t.match(await visitor.post(`/dashboard/templates/${id}/delete`), { status: 303, to: '/dashboard/templates' })
   t.equal((await visitor.get(`/dashboard/templates/${id}`)).status, 404)
 })

@@ -16,7 +16,7 @@ import { readRange } from '#src/nats/range.ts'
 import { BodyCache } from '#src/workers/webhooks/body-cache.ts'
 import { startFanout } from '#src/workers/webhooks/fanout.ts'
 import type { AnyFact } from '#streams/catalog.ts'
-import { emptyDirectory, type Webhook } from '#streams/directory.ts'
+import { emptyDirectory, type WebhookEntry } from '#streams/directory.ts'
 import type { Recorded } from '#streams/define.ts'
 import { backfillId } from '#streams/replay/decide.ts'
 import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
@@ -61,7 +61,7 @@ async function allFacts (rig: HookRig): Promise<Recorded<AnyFact>[]> {
 }
 
 /** Who gets what: all from the start on, live or by the backfill and not by both. */
-function coverage (happened: Recorded<AnyFact>[], facts: AnyFact[], webhook: Webhook) {
+function coverage (happened: Recorded<AnyFact>[], facts: AnyFact[], webhook: WebhookEntry) {
   const through = throughOf(facts, webhook.id)
   const live = liveOf(facts, webhook.id)
   const owed = happened.filter(({ fact }) => fact.time >= webhook.startAt).map(({ seq }) => seq)
@@ -115,7 +115,7 @@ t.test(
         await sleep(Math.random() * 80)
       }
     })()
-    const webhooks: Webhook[] = []
+    const webhooks: WebhookEntry[] = []
     for (let i = 0; i < 30; i++) {
       const batch = i % 3 === 0 ? { maxEvents: 10, maxWaitMs: 60_000 } : null
       webhooks.push(
@@ -156,7 +156,7 @@ t.test('an endpoint whose backfill is opened in the middle of a round gets the r
   const others = await Promise.all(Array.from({ length: 40 }, () => rig.listen('http://127.0.0.1:9/')))
   for (let i = 0; i < 10; i++) await Promise.all(Array.from({ length: 20 }, () => rig.happen('delivered')))
   const partition = webhookPartitionOf(others[0]!.webhook.id)
-  let late: Webhook | null = null
+  let late: WebhookEntry | null = null
   const { append } = rig.appenders.webhooks
   const disturbed: Appenders = {
     ...rig.appenders,

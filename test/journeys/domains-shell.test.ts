@@ -93,7 +93,7 @@ t.test('what is not understood ends with 2, what cannot be with 1', async t => {
       t.match(await domains(...args), { code: 2, err: 'usage: jetpost domains' }, args.join(' '))
     )
   )
-  t.match(await domains('add', 'localhost'), { code: 2, err: 'A domain to send from is' })
+  t.match(await domains('add', 'localhost'), { code: 2, err: 'name must be a domain like example.com' })
   for (const args of [[], ['list'], ['add', 'x.example']]) {
     t.match(
       await domains(...args, '--account', 'acc_none'),

@@ -6,7 +6,7 @@ import type { AnyFact } from '#streams/catalog.ts'
 import type { Refusal } from '#streams/define.ts'
 import { GAPS_S } from '#streams/delivery/decide.ts'
 import type { DeliveryAttempted } from '#streams/delivery/facts.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import { subjects } from '#streams/subjects.ts'
 import { openHookRig, type HookRig } from '../support/hook-rig.ts'
 import { startHookSink, type HookAnswer, type HookSink } from '../support/hook-sink.ts'
@@ -49,7 +49,7 @@ async function startApp (t: Ending): Promise<App> {
 }
 
 /** Makes an event and all attempts of its delivery, each at the time the log names for it. */
-async function deliverTo (app: App, webhook: Webhook): Promise<DeliveryAttempted[]> {
+async function deliverTo (app: App, webhook: WebhookEntry): Promise<DeliveryAttempted[]> {
   await app.rig.happen('delivered')
   for (let count = 1;; count++) {
     const its = (facts: AnyFact[]) => attemptsIn(facts).filter(({ data }) => data.webhook === webhook.id)

@@ -379,7 +379,7 @@ t.test('jetpost replay says what it does not know', async t => {
   const cases: Array<[string[], string]> = [
     [['--since', '1h'], 'usage: jetpost replay'],
     [['--to', sink.url], 'usage: jetpost replay'],
-    [['--to', 'ftp://example.com/', '--since', '1h'], "A webhook's URL starts with"],
+    [['--to', 'ftp://example.com/', '--since', '1h'], 'url must start with'],
     [['--to', sink.url, '--since', 'long'], '--since takes a duration'],
     [['--to', sink.url, '--since', '1h', '--type', 'email.lost'], 'There is no type email.lost'],
     [['--to', sink.url, '--since', '1h', '--account', '>'], '--account takes an id'],

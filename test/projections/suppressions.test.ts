@@ -3,7 +3,7 @@ import type { AnyFact } from '#streams/catalog.ts'
 import {
   SuppressionAdded,
   SuppressionRemoved,
-  type Standing,
+  type StandingReason,
   type SuppressionReason
 } from '#streams/suppression/facts.ts'
 import { subjects } from '#streams/subjects.ts'
@@ -16,14 +16,14 @@ import { ask } from '#src/postgres/query.ts'
 import { ACCOUNT, timeAt } from '../support/facts.ts'
 import { allRows, apply, clear, cut, freshPool, randomOf, shuffled } from './view.ts'
 
-const standing = (reason: SuppressionReason, seconds: number, email: string | null = null): Standing => ({
+const standing = (reason: SuppressionReason, seconds: number, email: string | null = null): StandingReason => ({
   reason,
   email,
   since: timeAt(seconds)
 })
 
 /** The fact after which these stand; the seconds of the newest are its time. */
-function added (address: string, entries: Standing[], { account = ACCOUNT, erased = false } = {}) {
+function added (address: string, entries: StandingReason[], { account = ACCOUNT, erased = false } = {}) {
   const data = {
     hash: suppressionHash(address),
     address: erased ? null : address,

@@ -15,7 +15,7 @@ import {
   giveUpReason
 } from '#streams/delivery/decide.ts'
 import { pendingAfter, attemptKey, type Pending } from '#streams/delivery/state.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 
 const FIRST_MS = Date.parse('2026-01-01T00:00:00.000Z')
 const HOUR_MS = 3_600_000
@@ -112,7 +112,7 @@ t.test('2xx is success, 410 is the end, all else failure', async t => {
   t.same([null, 404, 410, 411].filter(status => isGone(status)), [410])
 })
 
-const webhook: Webhook = {
+const webhook: WebhookEntry = {
   id: 'wh_1',
   account: 'acc_1',
   url: 'https://example.com/',

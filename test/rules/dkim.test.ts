@@ -1,7 +1,7 @@
 import { createHash, createPrivateKey, createPublicKey, generateKeyPairSync, verify, type KeyObject } from 'node:crypto'
 import t from 'tap'
 import { firstKeys } from '#streams/domain/keys.ts'
-import type { Domain } from '#streams/directory.ts'
+import type { DomainEntry } from '#streams/directory.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import { newDkimKeys } from '#src/actions/dkim-key.ts'
 import { openDkimSigners } from '#src/actions/dkim-signers.ts'
@@ -149,7 +149,7 @@ t.test('no line is over 76 characters, however many fields there are', async t =
 })
 
 const SECRET = 'a-secret-for-tests-with-at-least-32-characters'
-const domainOf = async (vault: Vault, name: string): Promise<Domain> => ({
+const domainOf = async (vault: Vault, name: string): Promise<DomainEntry> => ({
   id: `dom_${name}`,
   account: 'acc_1',
   name,
@@ -191,7 +191,7 @@ t.test('keys are opened once, those used last are kept, and only with the secret
   }
   const signersOf = openDkimSigners(counting, 4)
   const [a, b, c] = await Promise.all(['a.example', 'b.example', 'c.example'].map(name => domainOf(vault, name)))
-  const opens = (domain: Domain) => {
+  const opens = (domain: DomainEntry) => {
     const before = opened
     signersOf(domain)
     return opened - before

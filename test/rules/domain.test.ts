@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { Refusal } from '#streams/define.ts'
-import type { Domain } from '#streams/directory.ts'
+import type { DomainEntry } from '#streams/directory.ts'
 import {
   afterLook,
   countFault,
@@ -11,7 +11,7 @@ import {
   ownableName,
   rotationFault,
   type Checked,
-  type Look
+  type DnsLook
 } from '#streams/domain/decide.ts'
 import type { DkimKey } from '#streams/domain/facts.ts'
 import { firstKeys, turned, withNext } from '#streams/domain/keys.ts'
@@ -43,7 +43,7 @@ const ED25519 = 'jp1-ed25519._domainkey.shop.example'
 const RETURN_PATH = 'jp-bounces.shop.example'
 const DMARC = '_dmarc.shop.example'
 
-const fresh: Domain = {
+const fresh: DomainEntry = {
   id: 'dom_1',
   account: 'acc_1',
   name: 'shop.example',
@@ -59,7 +59,7 @@ const wanted = wantedRecords(fresh, null)
 const [dkim, small, dmarc] = [wanted[0]!, wanted[1]!, wanted[2]!]
 const returnPath = wantedRecords(fresh, 'bounces.jetpost.example')[2]!
 
-const LOOKS: Record<string, Look> = {
+const LOOKS: Record<string, DnsLook> = {
   right: { [RSA]: [RIGHT], [DMARC]: [] },
   missing: { [RSA]: [], [DMARC]: [] },
   wrong: { [RSA]: ['v=DKIM1; p=other'], [DMARC]: [] },
@@ -67,14 +67,14 @@ const LOOKS: Record<string, Look> = {
 }
 
 /** The domain after looks, each so many hours after now. */
-function after (...looks: Array<[look: string, hours: number]>): Domain {
+function after (...looks: Array<[look: string, hours: number]>): DomainEntry {
   return looks.reduce(
     (domain, [look, hours]) => ({ ...domain, ...afterLook(domain, wanted, LOOKS[look]!, NOW_MS + hours * HOUR_MS) }),
     fresh
   )
 }
 
-const STATES: Record<string, { domain: Domain, hours: number }> = {
+const STATES: Record<string, { domain: DomainEntry, hours: number }> = {
   'pending, new': { domain: fresh, hours: 0 },
   'pending, missing': { domain: after(['missing', 0]), hours: 1 },
   verified: { domain: after(['right', 0]), hours: 1 },
@@ -312,7 +312,7 @@ t.test('a pending domain is looked at each minute, then ever more seldom, at mos
 
 t.test('a settled domain is looked at every 6 to 12 hours, hourly in trouble, daily when failed; after a start spread over that', async t => {
   const verified = after(['right', 0])
-  const gap = (domain: Domain, luck: number, told = true) =>
+  const gap = (domain: DomainEntry, luck: number, told = true) =>
     (nextLookMs(domain, { lookedMs: NOW_MS, told, sinceMs: 0, luck }) - NOW_MS) / HOUR_MS
   t.same([
     gap(verified, 0),
@@ -326,15 +326,18 @@ t.test('a settled domain is looked at every 6 to 12 hours, hourly in trouble, da
 
 /** A domain whose records were right, in the stages of a rotation that began now; its new keys are seen after an hour.
  */
-const begun: Domain = {
+const begun: DomainEntry = {
   ...after(['right', 0]),
   dkim: withNext(firstKeys(pairOf('jp1')), pairOf('jp2'), new Date(NOW_MS).toISOString())
 }
 const NEW_RSA = 'jp2-rsa._domainkey.shop.example'
 const switchedAt = NOW_MS + HOUR_MS
-const switched: Domain = { ...begun, dkim: turned(begun.dkim, keyTurn(begun, { [NEW_RSA]: [RIGHT] }, switchedAt)!) }
-const retired: Domain = { ...switched, dkim: turned(switched.dkim, { name: 'retired' }) }
-const stagesOf = (domain: Domain) =>
+const switched: DomainEntry = {
+  ...begun,
+  dkim: turned(begun.dkim, keyTurn(begun, { [NEW_RSA]: [RIGHT] }, switchedAt)!)
+}
+const retired: DomainEntry = { ...switched, dkim: turned(switched.dkim, { name: 'retired' }) }
+const stagesOf = (domain: DomainEntry) =>
   seenRecords(domain, null).map(({ name, stage, required }) =>
     `${name.split('.')[0]} ${stage}${required ? ' required' : ''}`
   )
@@ -343,15 +346,20 @@ t.test('every turn of a rotation is as the table in the README says', async t =>
   const readme = readFileSync(new URL('../../streams/domain/README.md', import.meta.url), 'utf8')
   const rows = readme.slice(readme.indexOf('## Rotation')).split('\n').filter(line => line.startsWith('|')).slice(0, 6)
     .map(line => line.slice(1, -1).split('|').map(cell => cell.trim()))
-  const stages: Record<string, Domain> = { settled: after(['right', 0]), waiting: begun, overlap: switched, retired }
-  const looks: Record<string, [Look, number]> = {
+  const stages: Record<string, DomainEntry> = {
+    settled: after(['right', 0]),
+    waiting: begun,
+    overlap: switched,
+    retired
+  }
+  const looks: Record<string, [DnsLook, number]> = {
     'new RSA key seen': [{ [NEW_RSA]: [RIGHT] }, 1],
     'not seen, or DNS silent': [{ [NEW_RSA]: [] }, 1],
     '7 days after the switch': [{}, 7 * 24 + 1]
   }
   t.same(rows.slice(2).map(([name]) => name), Object.keys(stages))
   t.same(rows[0]!.slice(1), ['rotate', ...Object.keys(looks)])
-  const stageOf = ({ dkim }: Domain) =>
+  const stageOf = ({ dkim }: DomainEntry) =>
     dkim.next !== null
       ? 'waiting'
       : dkim.previous !== null
@@ -378,7 +386,7 @@ t.test('the keys that signed go on until DNS shows the new RSA key; silence, ano
   for (
     const look of [{}, { [NEW_RSA]: [] }, { [NEW_RSA]: [SMALL_RIGHT] }, { [RSA]: [RIGHT] }, {
       'jp2-ed25519._domainkey.shop.example': [SMALL_RIGHT]
-    }] as Look[]
+    }] as DnsLook[]
   ) {
     t.equal(keyTurn(begun, look, switchedAt + 30 * DAY_MS), null, JSON.stringify(look))
   }
@@ -420,7 +428,7 @@ t.test('the old records stay wanted for seven days, then may go, and are not sho
     [ED25519]: [],
     [DMARC]: []
   }
-  const gone: Domain = { ...retired, ...afterLook(retired, wantedRecords(retired, null), look, NOW_MS) }
+  const gone: DomainEntry = { ...retired, ...afterLook(retired, wantedRecords(retired, null), look, NOW_MS) }
   t.same(stagesOf(gone), ['jp2-rsa current required', 'jp2-ed25519 current', '_dmarc current'])
   t.equal(gone.status, 'verified', 'they are no longer required')
   t.equal(afterLook(gone, wantedRecords(gone, null), look, NOW_MS), null)
@@ -447,7 +455,7 @@ t.test('one rotation at a time, and private halves are kept no longer than they 
 
 t.test('RSA always signs; Ed25519 is left out when DNS shows the record of RSA and not its own', async t => {
   const names = (rsa: string[] | undefined, ed25519: string[] | undefined) => {
-    const look: Look = {
+    const look: DnsLook = {
       ...(rsa === undefined ? {} : { [RSA]: rsa }),
       ...(ed25519 === undefined ? {} : { [ED25519]: ed25519 })
     }
@@ -466,7 +474,7 @@ t.test('RSA always signs; Ed25519 is left out when DNS shows the record of RSA a
 
 t.test("mail comes back to the domain's own host once DNS leads from there to ours", async t => {
   const host = 'bounces.jetpost.example'
-  const seen = (...found: string[]): Domain => ({ ...fresh, records: [judge(returnPath, found)] })
+  const seen = (...found: string[]): DomainEntry => ({ ...fresh, records: [judge(returnPath, found)] })
   t.equal(returnPathHost(fresh, null), null)
   t.equal(returnPathHost(fresh, host), host)
   t.equal(returnPathHost(seen(), host), host)

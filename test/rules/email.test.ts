@@ -6,20 +6,20 @@ import {
   nextStep,
   retryAfterS,
   RETRY,
-  type Command,
+  type RecipientCommand,
   type Decision,
-  type Given,
+  type DecisionContext,
   type Outcome
 } from '#streams/email/decide.ts'
 import type { RecipientFact } from '#streams/email/facts.ts'
-import { evolve, newRecipient, type Recipient } from '#streams/email/state.ts'
+import { evolve, newRecipient, type RecipientState } from '#streams/email/state.ts'
 
 const NOW_MS = Date.parse('2026-11-21T10:00:00.000Z')
 const EXPIRES_AT = '2026-11-24T10:00:00.000Z'
 const TRANSACTION = { host: 'mx.example.net', tls: null, via: 'relay' as const, ms: 12 }
 const YES = { code: 250, enhanced: '2.0.0', text: '250 2.0.0 ok' }
 const NO = { code: 550, enhanced: '5.1.1', text: '550 5.1.1 no such user' }
-const CLAIM: Command = {
+const CLAIM: RecipientCommand = {
   name: 'Claim',
   worker: 'w_1',
   leaseUntil: '2026-11-21T10:11:00.000Z',
@@ -30,7 +30,7 @@ const CLAIM: Command = {
   due: false
 }
 
-function given (more: Partial<Given> = {}): Given {
+function given (more: Partial<DecisionContext> = {}): DecisionContext {
   return {
     nowMs: NOW_MS,
     request: { expiresAt: EXPIRES_AT, onDoubt: 'retry' },
@@ -41,7 +41,7 @@ function given (more: Partial<Given> = {}): Given {
   }
 }
 
-function record (attempt: number, outcome: Outcome, claim: string | null = null): Command {
+function record (attempt: number, outcome: Outcome, claim: string | null = null): RecipientCommand {
   return { name: 'RecordOutcome', claim, attempt, stage: 'data', transaction: TRANSACTION, outcome }
 }
 
@@ -56,7 +56,7 @@ const delivered: Outcome = { kind: 'delivered', reply: YES }
 const bounced: Outcome = { kind: 'bounced', reply: NO, status: '5.1.1', error: null, class: 'userunknown' }
 
 /** The state after these commands, each of which must be allowed; facts get the ids f1, f2 … */
-function after (commands: Command[], context = given(), scheduledAt: string | null = null): Recipient {
+function after (commands: RecipientCommand[], context = given(), scheduledAt: string | null = null): RecipientState {
   return commands.reduce((state, command) => {
     const decision = decide(state, command, context)
     if (decision === null || decision instanceof Refusal) throw new Error(`${command.name} was not allowed`)
@@ -68,13 +68,13 @@ function asFact (decision: Decision, n: number): RecipientFact {
   return { id: `f${n}`, ...decision } as unknown as RecipientFact
 }
 
-const doubt = (claim: string, cause: 'sender' | 'line'): Command => ({ name: 'Doubt', claim, cause })
+const doubt = (claim: string, cause: 'sender' | 'line'): RecipientCommand => ({ name: 'Doubt', claim, cause })
 const hold = given({ request: { expiresAt: EXPIRES_AT, onDoubt: 'hold' } })
 
 /** `claim` = the one that outcomes come under. */
 const STATES: Record<
   string,
-  { state: Recipient, attempt: number, claim: string | null, voidClaim?: string, nowMs?: number }
+  { state: RecipientState, attempt: number, claim: string | null, voidClaim?: string, nowMs?: number }
 > = {
   scheduled: { state: newRecipient('2026-11-22T10:00:00.000Z'), attempt: 1, claim: null },
   queued: { state: newRecipient(null), attempt: 1, claim: null },
@@ -98,7 +98,7 @@ const STATES: Record<
   erased: { state: { ...after([CLAIM]), erased: true }, attempt: 1, claim: 'f1' }
 }
 
-const COLUMNS: Record<string, (attempt: number, claim: string | null) => Command> = {
+const COLUMNS: Record<string, (attempt: number, claim: string | null) => RecipientCommand> = {
   Claim: () => CLAIM,
   delivered: (attempt, claim) => record(attempt, delivered, claim),
   deferred: (attempt, claim) => record(attempt, deferred, claim),
@@ -153,7 +153,7 @@ t.test('every transition is as the table in the README says', async t => {
 
 t.test('every copy has the Date of the first claim', async t => {
   const state = after([CLAIM, doubt('f1', 'sender')])
-  const again = decide(state, { ...CLAIM, date: '2026-11-21T10:20:00.000Z' } as Command, given())
+  const again = decide(state, { ...CLAIM, date: '2026-11-21T10:20:00.000Z' } as RecipientCommand, given())
   t.match(again, { type: 'email.attempted', data: { attempt: 2, date: '2026-11-21T10:00:00.000Z' } })
 })
 
@@ -257,7 +257,7 @@ t.test('a schedule holds until its time, a new one in its place, and both give a
   const long = given({ request: { expiresAt: '2026-11-25T10:00:00.000Z', onDoubt: 'retry' } })
   t.same(nextStep(scheduled, long, false), { do: 'schedule', atMs: Date.parse(scheduledAt) })
   t.same(nextStep(scheduled, { ...long, nowMs: Date.parse(scheduledAt) }, false), { do: 'send' })
-  const moved: Command = {
+  const moved: RecipientCommand = {
     name: 'Reschedule',
     scheduledAt: '2026-11-30T10:00:00.000Z',
     expiresAt: '2026-12-03T10:00:00.000Z'
@@ -295,7 +295,7 @@ t.test('an earlier copy that arrives after a cancel is a delivery all the same; 
 })
 
 t.test('what a worker does next', async t => {
-  const step = (state: Recipient, nowMs = NOW_MS, gone = false, voidClaim: string | null = null) =>
+  const step = (state: RecipientState, nowMs = NOW_MS, gone = false, voidClaim: string | null = null) =>
     nextStep(state, given({ nowMs, voidClaim }), gone)
   t.same(step(newRecipient(null)), { do: 'send' })
   t.same(step(after([CLAIM])), { do: 'wait', untilMs: NOW_MS + 660_000 })

@@ -2,7 +2,7 @@ import t from 'tap'
 import { checkFact, decodeFact, encodeFact, type AnyFact } from '#streams/catalog.ts'
 import type { Fact } from '#streams/define.ts'
 import { advancesOf } from '#streams/erasure/decide.ts'
-import { evolveErasure, NOTHING_ERASED, type Erasure } from '#streams/erasure/state.ts'
+import { evolveErasure, NOTHING_ERASED, type ErasureState } from '#streams/erasure/state.ts'
 import type { ErasureFact } from '#streams/erasure/facts.ts'
 import { isErased, pastOf, redact, requestWithout } from '#streams/email/erase.ts'
 import { ERASED, parseAddress } from '#streams/address.ts'
@@ -191,7 +191,7 @@ t.test('a request without anybody says nothing any more', async t => {
   )
 })
 
-const NONE: Pick<Erasure, 'told'> = { told: new Map() }
+const NONE: Pick<ErasureState, 'announced'> = { announced: new Map() }
 const upTo = (count: number, from = 1) => Array.from({ length: count }, (_, i) => from + i)
 
 t.test('what is told before a deletion has room for a thousand of a stream', async t => {
@@ -209,9 +209,9 @@ t.test('what is told before a deletion has room for a thousand of a stream', asy
 })
 
 t.test('what has been told is told no more, nor counted again', async t => {
-  const told = { told: new Map([['EMAILS', new Set([1, 2])]]) }
-  t.same(advancesOf(told, [{ stream: 'EMAILS', seqs: [1, 2], counts: { recipients: 1 } }]), [])
-  t.match(advancesOf(told, [{ stream: 'EMAILS', seqs: [2, 3], counts: { recipients: 1 } }]), [{
+  const announced = { announced: new Map([['EMAILS', new Set([1, 2])]]) }
+  t.same(advancesOf(announced, [{ stream: 'EMAILS', seqs: [1, 2], counts: { recipients: 1 } }]), [])
+  t.match(advancesOf(announced, [{ stream: 'EMAILS', seqs: [2, 3], counts: { recipients: 1 } }]), [{
     counts: { ...NOTHING_ERASED, messages: 1 },
     deletes: [{ stream: 'EMAILS', seqs: [3] }]
   }])
@@ -241,7 +241,7 @@ t.test('an erasure adds up what its steps have done, also when its first fact is
   } as unknown as ErasureFact
   for (const fact of [asked, step([1], {})]) t.same((checkFact(fact as AnyFact) as AnyFact).type, fact.type)
   const steps = [step([1, 2], { recipients: 1, messages: 2 }), step([3], { recipients: 1, messages: 1 })]
-  const fold = (facts: ErasureFact[]) => facts.reduce<Erasure | null>(evolveErasure, null)!
+  const fold = (facts: ErasureFact[]) => facts.reduce<ErasureState | null>(evolveErasure, null)!
   t.match(fold([asked, ...steps]), {
     address: 'sealed',
     requestedAt: timeAt(1),
@@ -249,5 +249,5 @@ t.test('an erasure adds up what its steps have done, also when its first fact is
     counts: { recipients: 2, messages: 3 }
   })
   t.match(fold(steps), { id: 'era_1', address: null, requestedAt: timeAt(1), counts: { recipients: 2, messages: 3 } })
-  t.same([...fold(steps).told.get('EMAILS')!], [1, 2, 3])
+  t.same([...fold(steps).announced.get('EMAILS')!], [1, 2, 3])
 })

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Fact } from '#streams/define.ts'
-import { emptyDirectory, evolveDirectory, type Directory, type Key } from '#streams/directory.ts'
+import { emptyDirectory, evolveDirectory, type Directory, type KeyEntry } from '#streams/directory.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import {
   countFault,
@@ -30,7 +30,7 @@ import { SCOPES, type Scope } from '#streams/key/facts.ts'
 const NOW_MS = Date.parse('2026-11-21T10:00:00.000Z')
 const FULL: Powers = { scopes: ['full'], domains: ['*'], expiresMs: null, test: false }
 
-function key (given: Partial<Key>): Key {
+function key (given: Partial<KeyEntry>): KeyEntry {
   return {
     id: 'key_one',
     account: 'acc_one',

@@ -149,17 +149,17 @@ t.test('what cannot be read names its line', async t => {
     ['{{=| |}}', 1, /has no =}}/],
     ['\n\n{{#a}}\n{{#b}}\n{{/b}}', 3, /{{#a}} is never closed/],
     ['a\n{{^a}}', 2, /{{\^a}} is never closed/],
-    ['{{#a}}\n{{/b}}', 2, /{{\/b}} stands where {{#a}} is to be closed/],
-    ['{{#a}}{{#b}}{{/a}}{{/b}}', 1, /{{\/a}} stands where {{#b}}/],
+    ['{{#a}}\n{{/b}}', 2, /{{#a}} is closed by {{\/b}}/],
+    ['{{#a}}{{#b}}{{/a}}{{/b}}', 1, /{{#b}} is closed by {{\/a}}/],
     ['\r\n{{/a}}', 2, /closes nothing/],
-    ['{{ }}', 1, /without a name/],
-    ['\n{{#if a}}', 2, /holds no blanks: "if a"/],
-    ['{{a..b}}', 1, /between its dots/],
-    ['{{.a}}', 1, /between its dots/],
+    ['{{ }}', 1, /must have a name/],
+    ['\n{{#if a}}', 2, /must not contain spaces: "if a"/],
+    ['{{a..b}}', 1, /before or after a dot/],
+    ['{{.a}}', 1, /before or after a dot/],
     [`{{${'a'.repeat(256)}}}`, 1, /at most 255/],
-    ['{{=|=}}', 1, /new delimiters/],
-    ['{{=| | |=}}', 1, /new delimiters/],
-    [`{{=| ${'x'.repeat(21)}=}}`, 1, /new delimiters/]
+    ['{{=|=}}', 1, /delimiters must be two/],
+    ['{{=| | |=}}', 1, /delimiters must be two/],
+    [`{{=| ${'x'.repeat(21)}=}}`, 1, /delimiters must be two/]
   ]
   for (const [template, line, message] of faulty) {
     t.throws(
@@ -246,7 +246,7 @@ t.test('renders share a budget, and what is over ends with a sentence', async t 
   t.throws(walk, {
     name: 'MustacheError',
     code: 'too_many_steps',
-    message: 'The templates of one request take over 2000000 steps together.'
+    message: 'Rendering the templates of one request takes over 2000000 steps.'
   })
   t.throws(
     () => render(parse('x'), {}, { escape: 'none', budget: steps }),
@@ -260,7 +260,7 @@ t.test('renders share a budget, and what is over ends with a sentence', async t 
   t.throws(write, {
     name: 'MustacheError',
     code: 'too_large',
-    message: 'What the templates of one request make is over 20 MB together.'
+    message: 'The rendered bodies of one request have over 20 MB in all.'
   })
   t.equal(html('{{a}}', { a: 1 }), '1', 'another request has its own')
 })

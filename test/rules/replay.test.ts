@@ -1,5 +1,5 @@
 import t from 'tap'
-import { emptyDirectory, evolveDirectory, type Webhook } from '#streams/directory.ts'
+import { emptyDirectory, evolveDirectory, type WebhookEntry } from '#streams/directory.ts'
 import { decodeFact, encodeFact, type AnyFact } from '#streams/catalog.ts'
 import { eventIn } from '#streams/delivery/decide.ts'
 import { groupsOf } from '#streams/groups.ts'
@@ -24,7 +24,7 @@ const DAY_MS = 24 * HOUR_MS
 
 const envelope = { id: 'ev_one', version: 1, account: 'acc_one', causation: null, correlation: 'req_1' }
 
-function webhookWith (changes: Partial<Webhook> = {}): Webhook {
+function webhookWith (changes: Partial<WebhookEntry> = {}): WebhookEntry {
   const directory = emptyDirectory()
   const settings = {
     url: 'https://example.com/',
@@ -137,7 +137,7 @@ t.test('what cannot be replayed is refused', async t => {
 })
 
 t.test("a page is about half a second's, and bounded; one at a time while the endpoint fails", async t => {
-  const size = (pace: number, changes: Partial<Webhook> = {}) => pageSize({ pace }, webhookWith(changes))
+  const size = (pace: number, changes: Partial<WebhookEntry> = {}) => pageSize({ pace }, webhookWith(changes))
   t.strictSame([1, 2, 3, 100, 1000].map(pace => size(pace)), [1, 1, 2, 50, 500])
   t.equal(size(1000, { batch: { maxEvents: 100, maxWaitMs: 1000 } }), 10, 'a thousand events')
   t.equal(size(10, { batch: { maxEvents: 100, maxWaitMs: 1000 } }), 5)
@@ -145,7 +145,7 @@ t.test("a page is about half a second's, and bounded; one at a time while the en
 })
 
 t.test('the pause after a page is what it was worth at its pace', async t => {
-  const pause = (lastPage: number, pace: number, spentMs: number, changes: Partial<Webhook> = {}) =>
+  const pause = (lastPage: number, pace: number, spentMs: number, changes: Partial<WebhookEntry> = {}) =>
     pauseMs(replayWith({ pace, lastPage }), webhookWith(changes), NOW - spentMs, NOW)
   t.equal(pause(50, 100, 0), 500)
   t.equal(pause(50, 100, 200), 300)

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { AnyFact } from '#streams/catalog.ts'
-import { emptyDirectory, evolveDirectory, type Key, type Session } from '#streams/directory.ts'
+import { emptyDirectory, evolveDirectory, type KeyEntry, type SessionEntry } from '#streams/directory.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import { mayDo } from '#streams/key/decide.ts'
 import { SCOPES, type Scope } from '#streams/key/facts.ts'
@@ -20,7 +20,7 @@ import {
 const NOW_MS = Date.parse('2026-11-21T10:00:00.000Z')
 const HOUR_MS = 3_600_000
 
-function key (given: Partial<Key> = {}): Key {
+function key (given: Partial<KeyEntry> = {}): KeyEntry {
   return {
     id: 'key_one',
     account: 'acc_one',
@@ -39,7 +39,7 @@ function key (given: Partial<Key> = {}): Key {
   }
 }
 
-function session (given: Partial<Session> = {}): Session {
+function session (given: Partial<SessionEntry> = {}): SessionEntry {
   return {
     id: 'ses_one',
     account: 'acc_one',
@@ -55,7 +55,7 @@ function session (given: Partial<Session> = {}): Session {
 }
 
 t.test('a secret opens its session until it is idle, over, or its key is', async t => {
-  const table: Array<[string, Partial<Session>, Partial<Key> | undefined, string, number, boolean]> = [
+  const table: Array<[string, Partial<SessionEntry>, Partial<KeyEntry> | undefined, string, number, boolean]> = [
     ['at once', {}, {}, 'now', NOW_MS, true],
     ['another secret', {}, {}, 'then', NOW_MS, false],
     ['no secret', {}, {}, '', NOW_MS, false],

@@ -2,15 +2,15 @@ import fc from 'fast-check'
 import t from 'tap'
 import { parseAddress } from '#streams/address.ts'
 import { foldAddress, heldBack, isSandbox, suppressible, withReason } from '#streams/suppression/decide.ts'
-import { REASONS, type Standing, type SuppressionReason } from '#streams/suppression/facts.ts'
+import { REASONS, type StandingReason, type SuppressionReason } from '#streams/suppression/facts.ts'
 import { suppressionOf, type SuppressionFact } from '#streams/suppression/state.ts'
 
 const since = '2026-11-21T10:00:00.000Z'
-const entry = (reason: SuppressionReason, email: string | null = null): Standing => ({ reason, email, since })
-const entries = (...reasons: SuppressionReason[]): Standing[] => reasons.map(reason => entry(reason))
+const entry = (reason: SuppressionReason, email: string | null = null): StandingReason => ({ reason, email, since })
+const entries = (...reasons: SuppressionReason[]): StandingReason[] => reasons.map(reason => entry(reason))
 
 const envelope = { id: 'ev_1', version: 1, time: since, account: 'acc_1', causation: null, correlation: 'test' }
-const added = (address: string | null, standing: Standing[]): SuppressionFact => ({
+const added = (address: string | null, standing: StandingReason[]): SuppressionFact => ({
   ...envelope,
   type: 'suppression.added',
   data: { hash: '0'.repeat(64), address, reason: standing.at(-1)!.reason, standing }
@@ -102,7 +102,7 @@ t.test('whatever is added in whatever order: each reason once, by its first emai
   })
   fc.assert(
     fc.property(additions, fc.boolean(), (given, unsubscribe) => {
-      let standing: Standing[] = []
+      let standing: StandingReason[] = []
       for (const [reason, email] of given) standing = withReason(standing, entry(reason, email)) ?? standing
       const firsts = given.filter(([reason], i) => given.findIndex(([other]) => other === reason) === i)
       t.strictSame(standing, firsts.map(([reason, email]) => entry(reason, email)))

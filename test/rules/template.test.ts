@@ -96,8 +96,12 @@ t.test('declared variables: no name twice, fallbacks of the type, together at mo
 
 t.test('what does not parse is told with its field and line', async t => {
   t.strictSame(syntaxFaults(body({ subject: '{{a', html: '<p>\n{{#b}}', text: '{{c}}' })), [
-    { field: 'subject', code: 'invalid_syntax', message: 'subject, line 1: the tag that begins with {{ has no }}.' },
-    { field: 'html', code: 'invalid_syntax', message: 'html, line 2: {{#b}} is never closed.' }
+    {
+      field: 'subject',
+      code: 'invalid_syntax',
+      message: 'subject must be valid Mustache. Line 1: the tag {{ has no }}.'
+    },
+    { field: 'html', code: 'invalid_syntax', message: 'html must be valid Mustache. Line 2: {{#b}} is never closed.' }
   ])
 })
 

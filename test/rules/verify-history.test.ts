@@ -1,8 +1,8 @@
 import t from 'tap'
 import { Refusal } from '#streams/define.ts'
-import { decide, RETRY, type Command, type Given } from '#streams/email/decide.ts'
+import { decide, RETRY, type RecipientCommand, type DecisionContext } from '#streams/email/decide.ts'
 import type { RecipientFact } from '#streams/email/facts.ts'
-import { evolve, newRecipient, type Recipient } from '#streams/email/state.ts'
+import { evolve, newRecipient, type RecipientState } from '#streams/email/state.ts'
 import { faultIn, historyStepOf, type HistoryStep } from '#src/workers/projector/verify/history.ts'
 import { randomOf } from '../projections/view.ts'
 
@@ -11,7 +11,7 @@ const reply = { code: 450, enhanced: null, text: 'later' }
 const time = new Date(0).toISOString()
 
 /** Whatever anybody may want to record of a recipient. */
-function anyCommand (state: Recipient, random: () => number): Command {
+function anyCommand (state: RecipientState, random: () => number): RecipientCommand {
   const among = <T>(items: readonly T[]): T => items[Math.floor(random() * items.length)]!
   const attempt = among([state.attempts, state.attempts + 1])
   const claim = among([null, state.claim?.id ?? null])
@@ -20,7 +20,7 @@ function anyCommand (state: Recipient, random: () => number): Command {
     { kind: 'deferred' as const, reply, error: null, class: 'x', hostTrouble: false },
     { kind: 'bounced' as const, reply, status: null, error: null, class: 'x' }
   ])
-  return among<Command>([
+  return among<RecipientCommand>([
     { name: 'Claim', worker: 'w', leaseUntil: time, messageId: '', date: time, renderer: '', digest: '', due: false },
     { name: 'Claim', worker: 'w', leaseUntil: time, messageId: '', date: time, renderer: '', digest: '', due: false },
     {
@@ -54,7 +54,7 @@ function history (random: () => number): RecipientFact[] {
   const facts: RecipientFact[] = []
   let state = newRecipient(random() < 0.5 ? null : time)
   for (let tries = 0; tries < 25; tries++) {
-    const given: Given = {
+    const given: DecisionContext = {
       nowMs: 1e12,
       request: { expiresAt: time, onDoubt: random() < 0.8 ? 'retry' : 'hold' },
       random,

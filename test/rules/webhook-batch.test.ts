@@ -1,12 +1,12 @@
 import t from 'tap'
 import { wantsBackfill } from '#streams/replay/decide.ts'
 import { batchDueMs, batchesOf, batchRules, isBatchReady } from '#streams/delivery/batch.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 
 const NOW = Date.parse('2026-11-22T12:00:00.000Z')
 const DAY_MS = 86_400_000
 
-function webhook (extra: Partial<Webhook> = {}): Webhook {
+function webhook (extra: Partial<WebhookEntry> = {}): WebhookEntry {
   const times = {
     startAt: '2026-11-22T00:00:00.000Z',
     createdAt: '2026-11-22T00:00:00.000Z',

@@ -3,7 +3,7 @@ import { Refusal } from '#streams/define.ts'
 import { testEventBody } from '#streams/delivery/test-event.ts'
 import { targetFault } from '#src/actions/webhook.ts'
 import type { AnyFact } from '#streams/catalog.ts'
-import { emptyDirectory, evolveDirectory, type Webhook } from '#streams/directory.ts'
+import { emptyDirectory, evolveDirectory, type WebhookEntry } from '#streams/directory.ts'
 import { eventOf } from '#streams/email/event.ts'
 import {
   countFault,
@@ -103,7 +103,7 @@ t.test('an account has a bounded number of endpoints', async t => {
   t.equal(countFault(WEBHOOKS_MAX)?.code, 'too_many_webhooks')
 })
 
-const webhook: Webhook = {
+const webhook: WebhookEntry = {
   id: 'wh_1',
   account: 'acc_1',
   url: 'https://example.com/',
@@ -129,7 +129,7 @@ t.test('a change says all that may be changed as it is from now on', async t => 
   const { url, events } = webhook
   const before = { webhook: 'wh_1', url, events, paused: false, concurrency: null, batch: null, everyDeferral: false }
   const batch = { maxEvents: 10, maxWaitMs: 500 }
-  const changed = (from: Webhook, changes: WebhookChanges) => facts(decideChange(from, changes))
+  const changed = (from: WebhookEntry, changes: WebhookChanges) => facts(decideChange(from, changes))
   t.same(changed(webhook, { paused: true }), [['webhook.changed', { ...before, paused: true }]])
   t.same(changed(webhook, { concurrency: 3, events: ['email.clicked'] }), [['webhook.changed', {
     ...before,
@@ -190,7 +190,7 @@ t.test('a rotation overlaps for 24 hours or until it is finished, and no second 
 
 t.test('failure is recorded after a quarter of an hour and disables after five days; a success ends it', async t => {
   const minute = 60_000
-  const at = (sinceMs: number, nowMs: number, from: Partial<Webhook> = {}) =>
+  const at = (sinceMs: number, nowMs: number, from: Partial<WebhookEntry> = {}) =>
     facts(decideFailure({ ...webhook, ...from }, sinceMs, nowMs))
   t.same(at(NOW_MS, NOW_MS + 14 * minute), [])
   t.same(at(NOW_MS, NOW_MS + 15 * minute), [['webhook.failing', {
@@ -213,7 +213,7 @@ t.test('failure is recorded after a quarter of an hour and disables after five d
 })
 
 t.test('a failing endpoint starts again with another URL, and after a pause in which its owner fixed it', async t => {
-  const after = (from: Partial<Webhook>, changes: WebhookChanges): string | null => {
+  const after = (from: Partial<WebhookEntry>, changes: WebhookChanges): string | null => {
     const directory = emptyDirectory()
     const failing = { ...webhook, failingSince: '2026-01-02T00:00:00.000Z', ...from }
     directory.webhooks.set('wh_1', failing)

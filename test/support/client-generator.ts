@@ -3,9 +3,9 @@ import { join } from 'node:path'
 
 type Json = Record<string, any>
 
-const WIDTH_MAX = 140
+const WIDTH_MAX = 120
 const FOLDER = join(import.meta.dirname, '..', '..', 'src', 'client')
-const HEAD = '// Made from the OpenAPI document by `npm run client`: what is changed here by hand is lost.\n'
+const HEAD = '// Made from the OpenAPI document by `npm run client`. Do not edit.\n'
 
 /** What the client knows of the API, made from its OpenAPI document: files of src/client, name → text. */
 export function clientFiles (document: Json): Record<'types.ts' | 'operations.ts', string> {
@@ -165,7 +165,7 @@ function union (alternatives: string[], depth: number): string {
   const line = different.join(' | ')
   if (line.length <= WIDTH_MAX - 20 || line.includes('\n')) return line
   const indent = '  '.repeat(depth)
-  return wrapped(different, ' | ', WIDTH_MAX - indent.length).map(text => `\n${indent}| ${text}`).join('')
+  return wrapped(different, ' | ', WIDTH_MAX - indent.length - 3).map(text => `\n${indent}| ${text}`).join('')
 }
 
 /** Prose as a doc comment. */
@@ -190,8 +190,7 @@ function typesFile (shapes: Map<string, Json>): string {
     const declared = type.startsWith('{')
       ? `export interface ${name} ${type}\n`
       : `export type ${name} =${type.startsWith('\n') ? '' : ' '}${type}\n`
-    const about = (schema.description ?? '').replace(/^The body is a JSON object(, or nothing)?\. ?/, '')
-    return about === '' ? declared : `${comment(about)}\n${declared}`
+    return schema.description === undefined ? declared : `${comment(schema.description)}\n${declared}`
   })
   return [HEAD, ...declarations].join('\n')
 }
@@ -216,7 +215,7 @@ function operationsFile (operations: Operation[], shapes: string[]): string {
   return [
     HEAD,
     `import type {\n${
-      wrapped(spoken.map((name, i) => (i < spoken.length - 1 ? `${name},` : name)), ' ', WIDTH_MAX).map(line =>
+      wrapped(spoken.map((name, i) => (i < spoken.length - 1 ? `${name},` : name)), ' ', WIDTH_MAX - 2).map(line =>
         `  ${line}`
       ).join('\n')
     }\n} from ${literal('./types.ts')}\n`,

@@ -6,7 +6,7 @@ import type { EventType } from '#streams/webhook/facts.ts'
 import type { WebhookSettings } from '#streams/webhook/decide.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import type { HookAnswer, HookRequest, HookSink } from './hook-sink.ts'
 import type { Chance } from './random.ts'
 
@@ -95,7 +95,7 @@ export function kindsOf (chance: Chance, trapUrl: string): Kind[] {
 export interface Endpoint {
   kind: Kind
   sink: HookSink
-  webhook: Webhook
+  webhook: WebhookEntry
   secret: string
   events: readonly EventType[]
   /** Statuses by `webhook-id`, in the order they were given; 0 = no status. */

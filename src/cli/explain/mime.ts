@@ -1,4 +1,3 @@
-import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { messageIdOf } from '#streams/email/decide.ts'
 import { resolveOptions } from '#streams/email/defaults.ts'
 import { requestedOf } from '#src/actions/email.ts'
@@ -9,28 +8,24 @@ import { newSecret } from '#src/base/secret.ts'
 import { composeFor } from '#src/content/compose.ts'
 import { createTokens } from '#src/content/token.ts'
 import { readDraft, SendRequest } from '#src/servers/api/drafts.ts'
+import { compileValidator } from '#src/servers/api/faults.ts'
 import { Unexplained } from './input.ts'
 
-const check = TypeCompiler.Compile(SendRequest)
+const check = compileValidator(SendRequest)
 
 /** The message that would go out to the first recipient of a send request, but for what only the running service knows:
  *  the domain's keys and the templates. */
 export function messageOf (body: unknown): Buffer {
   const config = readConfig(process.env)
   const nowMs = systemClock.nowMs()
-  const found = [...check.Errors(body)].slice(0, 50).map(({ path, message }) => ({
-    field: path.slice(1),
-    code: 'invalid_value',
-    message
-  }))
-  const faults = [...new Map(found.toReversed().map(fault => [fault.field, fault])).values()].toReversed()
-  const draft = readDraft(body as SendRequest, faults, {
+  const checked = check(body)
+  const draft = readDraft(body as SendRequest, 'error' in checked ? checked.error.faults : [], {
     nowMs,
     contentRetentionMs: config.contentRetentionMs,
     isRepeatable: false
   })
   if (Array.isArray(draft)) {
-    throw new Unexplained(draft.map(({ field, message }) => `${field}: ${message}`).join(' ') || 'not a send request')
+    throw new Unexplained(draft.map(({ message }) => message).join(' '))
   }
   if (draft.template !== null) throw new Unexplained('template_id: templates are known to the running service only')
   const content = { html: draft.html, text: draft.text, files: draft.files.map(file => file.content) }

@@ -1,7 +1,7 @@
 import { deliveriesAbout, type DeliveryRecord } from '#projections/deliveries/queries.ts'
 import { findAsked, knownAt, type AskedRow, type Stored } from '#projections/emails/as-of.ts'
 import type { EmailRecord } from '#projections/emails/records.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import { askedInLog, emailBy, factsOf } from '#src/actions/email-past.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { Complaint } from '#src/base/errors.ts'
@@ -106,6 +106,6 @@ function deliveryAt (delivery: DeliveryRecord, atMs: number): DeliveryRecord {
     }
 }
 
-function urlOf ({ webhook, tries }: DeliveryRecord, webhooks: ReadonlyMap<string, Webhook>): string {
+function urlOf ({ webhook, tries }: DeliveryRecord, webhooks: ReadonlyMap<string, WebhookEntry>): string {
   return webhooks.get(webhook)?.url ?? tries.at(-1)?.url ?? webhook
 }

@@ -1,5 +1,5 @@
 import { opens } from '#streams/key/decide.ts'
-import type { Key } from '#streams/directory.ts'
+import type { KeyEntry } from '#streams/directory.ts'
 import { sha256Hex } from '#src/base/secret.ts'
 import type { Clock } from '#src/base/clock.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
@@ -26,7 +26,7 @@ export function authorizationOf (rawHeaders: string[]): string | undefined {
 
 export interface Authenticator {
   /** The live key that the Authorization header names, or null = 401. Rejects never. */
-  keyOf(authorization: string | undefined, address: string): Key | null | Promise<Key | null>
+  keyOf(authorization: string | undefined, address: string): KeyEntry | null | Promise<KeyEntry | null>
 }
 
 /** Knows keys by the directory. A key made a moment ago on another node is found by catching up once. */
@@ -34,7 +34,7 @@ export function createAuthenticator (directory: LiveDirectory, clock: Clock): Au
   let second = 0
   let waited = new Map<string, number>()
 
-  function find (hash: string): Key | null {
+  function find (hash: string): KeyEntry | null {
     const key = directory.now.keysByHash.get(hash)
     return key !== undefined && opens(key, hash, clock.nowMs()) ? key : null
   }
@@ -50,7 +50,7 @@ export function createAuthenticator (directory: LiveDirectory, clock: Clock): Au
     return count <= LOOKS_A_SECOND
   }
 
-  async function findAfterLook (hash: string): Promise<Key | null> {
+  async function findAfterLook (hash: string): Promise<KeyEntry | null> {
     await directory.look()
     return find(hash)
   }

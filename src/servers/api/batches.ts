@@ -1,14 +1,17 @@
 import { Kind, Type, type Static } from '@sinclair/typebox'
-import { Refusal } from '#streams/define.ts'
+import type { FastifyRequest } from 'fastify'
+import { Refusal, type FieldFault } from '#streams/define.ts'
+import type { DomainEntry } from '#streams/directory.ts'
 import type { Services } from '#src/actions/services.ts'
-import { linkFault, prepareEmail, type Draft, type Prepared, type Preparing } from '#src/actions/email.ts'
+import { prepareEmail, type EmailDraft, type PreparedEmail, type SendContext } from '#src/actions/email.ts'
 import { newRenderBudget } from '#src/content/mustache.ts'
 import { refuseFaults, type Api } from './context.ts'
 import { readDraft, SendRequest, type DraftContext } from './drafts.ts'
-import { answerOf, contextOf, problemOfRefusal, SendAnswer } from './emails.ts'
-import { forbidden, invalid, ProblemBody, type Fault, type Problem } from './errors.ts'
+import { answerOf, contextOf, faultsOfRefusal, SendAnswer, sendingDomains } from './emails.ts'
+import { forbidden, HttpProblem, invalid, ProblemBody } from './errors.ts'
 import { compileValidator } from './faults.ts'
-import type { Acceptance, Acceptor } from './idempotency.ts'
+import { isRepeat, replay, type Acceptance, type Acceptor } from './idempotency.ts'
+import { MUST_BE_OBJECT } from './params.ts'
 
 const BATCH_MAX = 100
 
@@ -21,14 +24,16 @@ const BatchRequest = Type.Object({
   emails: Type.Array(Described, {
     minItems: 1,
     maxItems: BATCH_MAX,
-    description: `emails is a list of 1 to ${BATCH_MAX} emails.`
+    noun: 'email',
+    description: `The emails, 1 to ${BATCH_MAX}.`
   }),
   mode: Type.Optional(Type.Union([Type.Literal('strict'), Type.Literal('permissive')], {
-    description: 'mode is strict (all are accepted or none; the default) or permissive (those without fault are).'
+    description:
+      '`strict`: all emails are accepted, or none. `permissive`: those without faults are. `strict` when left out.'
   }))
 }, {
+  must: MUST_BE_OBJECT,
   additionalProperties: false,
-  description: 'The body is a JSON object.',
   examples: [{
     emails: [{ from: 'ada@sandbox.jetpost.test', to: 'grace@example.com', subject: 'Hello', text: 'Hello' }],
     mode: 'strict'
@@ -43,8 +48,10 @@ type BatchAnswer = Static<typeof BatchAnswer>
 
 const checkEmail = compileValidator(SendRequest)
 
-/** What became of one email of a batch. */
-type Result = Prepared | Problem
+/** A draft that may be sent, and from where. */
+type LinkedDraft = { draft: EmailDraft, domain: DomainEntry | 'sandbox' }
+
+type Mode = 'strict' | 'permissive'
 
 export function batchRoutes (app: Api, services: Services, acceptor: Acceptor): void {
   app.post('/emails/batch', {
@@ -62,88 +69,93 @@ export function batchRoutes (app: Api, services: Services, acceptor: Acceptor): 
   }, async (request, reply) => {
     refuseFaults(request)
     const { emails, mode = 'strict' } = request.body
-    const key = request.key!
     const drafts = emails.map(email => readOne(email, contextOf(services, request)))
-    const faulty = drafts.some(draft => Array.isArray(draft))
-    if (faulty && (mode === 'strict' || drafts.every(draft => Array.isArray(draft)))) throw invalid(placed(drafts))
-    const isLinked = (draft: Draft | Fault[]) => Array.isArray(draft) || linkFault(services, key, draft) === null
-    return await acceptor.accept(request, reply, {
-      body: request.body,
-      isAllowed: () => (mode === 'strict' ? drafts.every(isLinked) : drafts.some(isLinked)),
-      prepare: async () => {
-        const results = await prepareAll(services, { key, correlation: request.id, budget: newRenderBudget() }, drafts)
-        return mode === 'strict' ? strictly(results) : permissively(results)
-      }
+    refuse(mode, drafts)
+    const linked = await linkAll(services, request, drafts)
+    refuse(mode, linked)
+    return await acceptor.underKey(request, async claim => {
+      if (isRepeat(claim)) return replay(reply, claim.earlier)
+      const context = { key: request.key!, correlation: request.id, budget: newRenderBudget() }
+      const results = await prepareAll(services, context, linked)
+      refuse(mode, results)
+      return await acceptor.accept(request, reply, claim, acceptanceOf(results))
     })
   })
 }
 
-function readOne (email: unknown, context: DraftContext): Draft | Fault[] {
+function readOne (email: unknown, context: DraftContext): EmailDraft | HttpProblem {
   const checked = checkEmail(email)
-  return readDraft(email as SendRequest, 'error' in checked ? checked.error.faults : [], context)
+  const draft = readDraft(email as SendRequest, 'error' in checked ? checked.error.faults : [], context)
+  return Array.isArray(draft) ? invalid(draft) : draft
 }
 
-function placed (drafts: Array<Draft | Fault[]>): Fault[] {
-  return drafts.flatMap((
-    draft,
-    i
-  ) => (Array.isArray(draft) ? draft.map(fault => ({ ...fault, field: fieldIn(i, fault.field) })) : []))
-}
-
-function fieldIn (i: number, field: string): string {
-  return field === 'body' ? `emails[${i}]` : `emails[${i}].${field}`
+async function linkAll (
+  services: Services,
+  request: FastifyRequest,
+  results: Array<EmailDraft | HttpProblem>
+): Promise<Array<LinkedDraft | HttpProblem>> {
+  const drafts = results.filter(isNoProblem)
+  const domains = await sendingDomains(services, request, drafts)
+  const found = new Map(drafts.map((draft, i) => [draft, domains[i]!]))
+  return results.map(draft => {
+    if (draft instanceof HttpProblem) return draft
+    const domain = found.get(draft)!
+    return domain instanceof Refusal ? forbidden() : { draft, domain }
+  })
 }
 
 /** One after the other, and the process has a breath between two: templates may make much of little. */
 async function prepareAll (
   services: Services,
-  preparing: Preparing,
-  drafts: Array<Draft | Fault[]>
-): Promise<Result[]> {
-  const results: Result[] = []
-  for (const draft of drafts) {
-    results.push(await prepareOne(services, preparing, draft))
+  context: SendContext,
+  linked: Array<LinkedDraft | HttpProblem>
+): Promise<Array<PreparedEmail | HttpProblem>> {
+  const results: Array<PreparedEmail | HttpProblem> = []
+  for (const result of linked) {
+    results.push(result instanceof HttpProblem ? result : await prepareOne(services, context, result))
     await new Promise(setImmediate)
   }
   return results
 }
 
-async function prepareOne (services: Services, preparing: Preparing, draft: Draft | Fault[]): Promise<Result> {
-  if (Array.isArray(draft)) return invalid(draft)
-  const prepared = await prepareEmail(services, preparing, draft)
-  return prepared instanceof Refusal ? problemOfRefusal(prepared) : prepared
+async function prepareOne (
+  services: Services,
+  context: SendContext,
+  { draft, domain }: LinkedDraft
+): Promise<PreparedEmail | HttpProblem> {
+  const prepared = await prepareEmail(services, context, draft, domain)
+  return prepared instanceof Refusal ? invalid(faultsOfRefusal(prepared)) : prepared
 }
 
-function isPrepared (result: Result): result is Prepared {
-  return 'append' in result
+function isNoProblem<T> (result: T | HttpProblem): result is T {
+  return !(result instanceof HttpProblem)
 }
 
-/** 403 before 422, as for one email; and all faults of all emails together. */
-function strictly (results: Result[]): Acceptance<BatchAnswer> {
-  const prepared = results.filter(isPrepared)
-  if (prepared.length < results.length) throw worst(results)
-  return acceptance(prepared, prepared.map(answerOf))
+/** Throws when the batch fails as a whole: by any email in strict mode, by all of them in permissive mode. 403 comes
+ *  before 422, as for one email; a 422 names all faults of all emails. */
+function refuse (mode: Mode, results: readonly unknown[]): void {
+  const problems = results.filter(result => result instanceof HttpProblem)
+  if (problems.length === 0 || (mode === 'permissive' && problems.length < results.length)) return
+  if (problems.some(({ status }) => status === 403)) throw forbidden()
+  throw invalid(results.flatMap((result, i) => (result instanceof HttpProblem ? placedFaults(result, i) : [])))
 }
 
-function permissively (results: Result[]): Acceptance<BatchAnswer> {
-  const prepared = results.filter(isPrepared)
-  if (prepared.length === 0) throw worst(results)
-  return acceptance(
-    prepared,
-    results.map(result => (isPrepared(result) ? answerOf(result) : result.body as Static<typeof ProblemBody>))
+/** The faults of one email as faults of the batch. */
+function placedFaults ({ body }: HttpProblem, i: number): FieldFault[] {
+  const place = `emails[${i}]`
+  return (body.details as FieldFault[]).map(({ field, code, message }) =>
+    field === 'body'
+      ? { field: place, code, message: message.replace(/^body/, place) }
+      : { field: `${place}.${field}`, code, message }
   )
 }
 
-function worst (results: Result[]): Problem {
-  if (results.some(result => !isPrepared(result) && result.status === 403)) return forbidden()
-  return invalid(
-    results.flatMap((result, i) => (isPrepared(result)
-      ? []
-      : (result.body.details as Fault[]).map(fault => ({ ...fault, field: fieldIn(i, fault.field) })))
-    )
+function acceptanceOf (results: Array<PreparedEmail | HttpProblem>): Acceptance<BatchAnswer> {
+  const data = results.map(result =>
+    result instanceof HttpProblem ? result.body as Static<typeof ProblemBody> : answerOf(result)
   )
-}
-
-function acceptance (emails: Prepared[], data: BatchAnswer['data']): Acceptance<BatchAnswer> {
-  return { emails, answer: { status: 202, location: null, body: { data } } }
+  return {
+    emails: results.filter(isNoProblem),
+    answer: { status: 202, location: null, body: { data } }
+  }
 }

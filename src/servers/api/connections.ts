@@ -1,15 +1,15 @@
 import type { FastifyInstance } from 'fastify'
 import type { Socket } from 'node:net'
 
-/** A server that stops waits for no line longer than for the request that is on it. Browsers and proxies open lines
- *  ahead: one on which nothing was said yet counts as busy with Node. And one that is answered just then would be kept
- *  for the next request, as it was promised before. */
-export function hangUpLines (app: FastifyInstance): void {
-  const lines = new Set<Socket>()
+/** Makes a server stop as soon as the requests it has are answered. Browsers and proxies open connections ahead, and
+ *  Node takes one without a request yet for busy. A connection whose request is answered while the server stops
+ *  would be kept for the next one, as promised before. */
+export function closeIdleConnections (app: FastifyInstance): void {
+  const connections = new Set<Socket>()
   let isClosing = false
-  app.server.on('connection', line => {
-    lines.add(line)
-    line.once('close', () => lines.delete(line))
+  app.server.on('connection', connection => {
+    connections.add(connection)
+    connection.once('close', () => connections.delete(connection))
   })
   app.addHook('onSend', (_request, reply, payload, done) => {
     if (isClosing) reply.header('connection', 'close')
@@ -17,6 +17,6 @@ export function hangUpLines (app: FastifyInstance): void {
   })
   app.addHook('preClose', async () => {
     isClosing = true
-    for (const line of lines) if (line.bytesRead === 0) line.destroy()
+    for (const connection of connections) if (connection.bytesRead === 0) connection.destroy()
   })
 }

@@ -4,12 +4,13 @@ import type {
   FastifyInstance,
   FastifyReply,
   FastifyRequest,
+  onRequestAsyncHookHandler,
   RawReplyDefaultExpression,
   RawRequestDefaultExpression,
   RawServerDefault
 } from 'fastify'
-import type { Key } from '#streams/directory.ts'
-import { isDeeperThan } from '#streams/json.ts'
+import type { FieldFault } from '#streams/define.ts'
+import type { KeyEntry } from '#streams/directory.ts'
 import { mayDo } from '#streams/key/decide.ts'
 import type { Scope } from '#streams/key/facts.ts'
 import type { Services } from '#src/actions/services.ts'
@@ -17,37 +18,36 @@ import { Conflict, isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import type { Counters } from '#src/nats/counters.ts'
 import type { Log } from '#src/base/log.ts'
 import { ProjectionUnavailable } from '#src/postgres/reads.ts'
-import { authorizationOf, createAuthenticator } from './auth.ts'
+import { authorizationOf, createAuthenticator, type Authenticator } from './auth.ts'
 import {
   answer,
   asProblem,
   conflict,
   forbidden,
   invalid,
-  malformedJson,
   malformedUrl,
   methodNotAllowed,
   missingHost,
+  mustFault,
   notFound,
-  Problem,
+  HttpProblem,
   rateLimited,
-  tooDeep,
   unauthorized,
   unavailable,
-  unsupportedMediaType,
-  type Fault
+  unknownFault
 } from './errors.ts'
-import { compileValidator, SchemaFaults } from './faults.ts'
+import { compileValidator, QUERY_MEMBER, SchemaFaults } from './faults.ts'
 import type { InternalKeys } from './internal-keys.ts'
-import { createLimiter, limitClassOf, limitHeaders, type Limiter, type Standing } from './limits.ts'
+import { parseJsonStrictly } from './json-body.ts'
+import { createLimiter, limitClassOf, limitHeaders, type Limiter, type RateLimitStatus } from './limits.ts'
 import { lacksHost, pathOf } from './target.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** Who asks; set before anything else happens under /api. */
-    key: Key | null
+    key: KeyEntry | null
     /** The request's place in its window, on its way. */
-    standing: Promise<Standing> | Standing | null
+    rateLimit: Promise<RateLimitStatus> | RateLimitStatus | null
   }
   interface FastifyContextConfig {
     /** What the key must allow for this route. */
@@ -79,93 +79,101 @@ export interface ApiOptions {
  *  Returns the limiter, for what the HTTP parser refuses before any of this runs. */
 export function apiContext (app: Api, { services, counters, internalKeys, log }: ApiOptions): Limiter {
   const { clock } = services.appenders
-  const authenticator = createAuthenticator(services.directory, clock)
   const limiter = createLimiter(counters, clock)
-  const allowed = rememberMethods(app)
-
+  const methodsOf = rememberMethods(app)
   app.decorateRequest('key', null)
-  app.decorateRequest('standing', null)
-  app.setValidatorCompiler(({ schema }) => compileValidator(schema as Parameters<typeof compileValidator>[0]))
+  app.decorateRequest('rateLimit', null)
+  app.setValidatorCompiler(({ schema, httpPart }) =>
+    compileValidator(
+      schema as Parameters<typeof compileValidator>[0],
+      httpPart === 'querystring' ? QUERY_MEMBER : 'field'
+    )
+  )
   // Fastify's own way takes out of an answer what its schema does not name, for twice the time and a fifth of a second
   // of each start. Ours have no more in them.
   app.setSerializerCompiler(() => data => JSON.stringify(data))
   parseJsonStrictly(app)
-
-  app.addHook('onRequest', async request => {
-    // By the route that will serve it, however its path is spelt.
-    const limitClass = limitClassOf(request.method, request.routeOptions.url ?? pathOf(request.url))
-    const authorization = authorizationOf(request.raw.rawHeaders)
-    request.key = internalKeys.keyOf(authorization)
-    // Whoever let them in has counted them, or need not.
-    if (request.key !== null) return
-    const found = authenticator.keyOf(authorization, request.ip)
-    request.key = found instanceof Promise ? await found : found
-    if (request.key === null) {
-      request.standing = limiter.countUnauthenticated(request.ip, limitClass)
-      throw unauthorized()
-    }
-    // On its way while the body arrives; looked at before anything else is answered.
-    request.standing = limiter.count(request.key, limitClass)
-  })
-
+  app.addHook('onRequest', authenticate(createAuthenticator(services.directory, clock), internalKeys, limiter))
   app.addHook('preParsing', async request => {
     // Small bodies arrive while the window is asked for; big ones are not held in memory for a key that is past it.
     if (mayBeBig(request)) await refuseOverLimit(request)
   })
-
-  app.addHook('preValidation', async request => {
-    await refuseOverLimit(request)
-    if (lacksHost(request.raw)) throw missingHost()
-    // What is nowhere is that, whatever came with it.
-    if (request.is404) return
-    const { scope } = request.routeOptions.config
-    if (scope !== undefined && !mayDo(request.key!, scope)) throw forbidden()
-    const unread = unreadFaults(request)
-    if (unread.length > 0) throw invalid(unread)
-  })
-
+  app.addHook('preValidation', refuseUnreadable)
   app.addHook('onSend', async (request, reply) => {
-    const standing = await request.standing
-    if (standing !== null) reply.headers(limitHeaders(standing))
+    const status = await request.rateLimit
+    if (status !== null) reply.headers(limitHeaders(status))
   })
-
-  const absent = (request: FastifyRequest): Problem => {
-    if (request.originalUrl !== request.url) return malformedUrl()
-    const methods = allowed(pathOf(request.url))
-    return methods.length > 0 ? methodNotAllowed(methods) : notFound()
-  }
-  app.setNotFoundHandler((request: FastifyRequest) => {
-    throw absent(request)
+  app.setNotFoundHandler(request => {
+    throw problemOfAbsent(request, methodsOf)
   })
-
   app.setErrorHandler(async (error, request, reply) => {
     // A body that cannot be read is only looked at after the window: 429 comes before 400, 413 and 415.
-    const over = await refuseOverLimit(request).then(() => null, (problem: Problem) => problem)
+    const over = await refuseOverLimit(request).then(() => null, (problem: HttpProblem) => problem)
     // Fastify reads a body, and refuses it, before it says that there is nobody to read it.
-    const problem = request.is404 && !(error instanceof Problem) ? absent(request) : problemOf(error, request, log)
-    return answer(reply, over ?? problem)
+    const isAbsent = request.is404 && !(error instanceof HttpProblem)
+    return answer(
+      reply,
+      over ?? (isAbsent ? problemOfAbsent(request, methodsOf) : problemOf(error, request, log))
+    )
   })
   return limiter
 }
 
+/** Finds the key of a request and counts it in its window. Throws 401. */
+function authenticate (
+  authenticator: Authenticator,
+  internalKeys: InternalKeys,
+  limiter: Limiter
+): onRequestAsyncHookHandler {
+  return async request => {
+    // By the route that will serve it, however its path is spelt.
+    const limitClass = limitClassOf(request.method, request.routeOptions.url ?? pathOf(request.url))
+    const authorization = authorizationOf(request.raw.rawHeaders)
+    request.key = internalKeys.keyOf(authorization)
+    // Requests from within are counted where they come from, or not at all.
+    if (request.key !== null) return
+    const found = authenticator.keyOf(authorization, request.ip)
+    request.key = found instanceof Promise ? await found : found
+    if (request.key === null) {
+      request.rateLimit = limiter.countUnauthenticated(request.ip, limitClass)
+      throw unauthorized()
+    }
+    // On its way while the body arrives; looked at before anything else is answered.
+    request.rateLimit = limiter.count(request.key, limitClass)
+  }
+}
+
+async function refuseUnreadable (request: FastifyRequest): Promise<void> {
+  await refuseOverLimit(request)
+  if (lacksHost(request.raw)) throw missingHost()
+  // What is nowhere is that, whatever came with it.
+  if (request.is404) return
+  const { scope } = request.routeOptions.config
+  if (scope !== undefined && !mayDo(request.key!, scope)) throw forbidden()
+  const unread = unreadFaults(request)
+  if (unread.length > 0) throw invalid(unread)
+}
+
+/** The answer where no route is. */
+function problemOfAbsent (request: FastifyRequest, methodsOf: (path: string) => string[]): HttpProblem {
+  if (request.originalUrl !== request.url) return malformedUrl()
+  const methods = methodsOf(pathOf(request.url))
+  return methods.length > 0 ? methodNotAllowed(methods) : notFound()
+}
+
 /** What came with a request and its route does not read: an Idempotency-Key, a query, a body. Nothing that was sent is
  *  silently dropped. */
-function unreadFaults ({ headers, query, body, routeOptions: { config, schema } }: FastifyRequest): Fault[] {
-  const faults: Fault[] = []
+function unreadFaults ({ headers, query, body, routeOptions: { config, schema } }: FastifyRequest): FieldFault[] {
+  const faults: FieldFault[] = []
   if (config.idempotent !== true && headers['idempotency-key'] !== undefined) {
-    faults.push({
-      field: 'Idempotency-Key',
-      code: 'not_supported',
-      message: 'Idempotency-Key is for POST /api/emails and /api/emails/batch.'
-    })
+    const must = 'only be sent to POST /api/emails and /api/emails/batch'
+    faults.push(mustFault('Idempotency-Key', 'not_supported', must))
   }
   if (schema?.querystring === undefined) {
-    for (const field of Object.keys(query as object)) {
-      faults.push({ field, code: 'unknown_field', message: `${field} is not a parameter of this request.` })
-    }
+    for (const field of Object.keys(query as object)) faults.push(unknownFault(field, QUERY_MEMBER))
   }
   if (schema?.body === undefined && body !== undefined && !isEmptyObject(body)) {
-    faults.push({ field: 'body', code: 'not_supported', message: 'This request takes no body.' })
+    faults.push(mustFault('body', 'not_supported', 'be left out'))
   }
   return faults
 }
@@ -175,10 +183,8 @@ function isEmptyObject (value: unknown): boolean {
 }
 
 async function refuseOverLimit (request: FastifyRequest): Promise<void> {
-  const standing = await request.standing
-  if (request.key !== null && standing !== null && standing.retryAfterS !== null) {
-    throw rateLimited(standing.retryAfterS)
-  }
+  const status = await request.rateLimit
+  if (request.key !== null && status !== null && status.retryAfterS !== null) throw rateLimited(status.retryAfterS)
 }
 
 const OVERLAP_BYTES_MAX = 64 * 1024
@@ -188,27 +194,29 @@ function mayBeBig ({ headers }: FastifyRequest): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > OVERLAP_BYTES_MAX
 }
 
-function problemOf (error: unknown, request: FastifyRequest, log: Log): Problem {
+function problemOf (error: unknown, request: FastifyRequest, log: Log): HttpProblem {
   if (error instanceof Conflict) {
-    return conflict('conflict', 'Others changed this at the same moment: read it, and try again')
+    return conflict('conflict', 'Another request changed this at the same time: read it and try again.')
   }
   if (error instanceof LogUnavailable || isUnanswered(error)) {
-    log.warn({ requestId: request.id, err: error }, 'the log does not take or tell')
-    const doubt = error instanceof LogUnavailable && error.doubt
+    const mayBeStored = error instanceof LogUnavailable && error.doubt
+    log.warn({ requestId: request.id, mayBeStored, err: error }, 'JetStream is unavailable; answering 503')
     return unavailable(
       'log_unavailable',
-      doubt ? 'It may have been accepted: look before sending again' : 'The log cannot take this now'
+      mayBeStored
+        ? 'The request may have been accepted: check before you send it again.'
+        : 'The log is unavailable: try again.'
     )
   }
-  if (error instanceof ProjectionUnavailable) return unavailable(error.code, error.message)
+  if (error instanceof ProjectionUnavailable) return unavailable(error.code, `${error.message}: try again.`)
   const problem = asProblem(error)
   if (problem !== null) return problem
-  log.error({ requestId: request.id, err: error }, 'request failed')
-  return new Problem(500, { error: 'Internal server error', code: 'internal', request_id: request.id })
+  log.error({ requestId: request.id, err: error }, 'request failed; answering 500')
+  return new HttpProblem(500, { error: 'Internal server error', code: 'internal', request_id: request.id })
 }
 
 /** The faults found by the schema; a route adds its own and refuses with all of them at once. */
-export function schemaFaults (request: FastifyRequest): Fault[] {
+export function schemaFaults (request: FastifyRequest): FieldFault[] {
   const error: unknown = request.validationError
   if (error === undefined) return []
   if (error instanceof SchemaFaults) return error.faults
@@ -216,49 +224,9 @@ export function schemaFaults (request: FastifyRequest): Fault[] {
 }
 
 /** Refuses with 422 when the schema found anything: for routes without rules beyond it. */
-export function refuseFaults (request: FastifyRequest, faults: Fault[] = []): void {
+export function refuseFaults (request: FastifyRequest, faults: FieldFault[] = []): void {
   const all = [...schemaFaults(request), ...faults]
   if (all.length > 0) throw invalid(all)
-}
-
-/** No request of ours is deeper than a batch of emails with variables; whoever reads a body may do so by recursion. */
-const DEPTH_MAX = 64
-
-const utf8 = new TextDecoder('utf-8', { fatal: true })
-
-/** False for a body that is compressed, or in other letters than ours: taken as it is it would be garbage. */
-function isPlainJson ({ headers }: FastifyRequest): boolean {
-  const charset = /;\s*charset\s*=\s*"?([^";\s]*)/i.exec(headers['content-type'] ?? '')?.[1] ?? 'utf-8'
-  return (headers['content-encoding'] ?? 'identity') === 'identity' && /^(utf-?8|us-ascii)$/i.test(charset)
-}
-
-/** JSON and nothing else; bytes that are not UTF-8, and keys that reach for a prototype, are malformed. */
-function parseJsonStrictly (app: Api): void {
-  app.removeAllContentTypeParsers()
-  const parse = app.getDefaultJsonParser('error', 'error')
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
-    if (!isPlainJson(request)) return done(unsupportedMediaType())
-    let text: string
-    try {
-      text = utf8.decode(body as Buffer)
-    } catch {
-      return done(malformedJson())
-    }
-    // Some clients name the type on each request, also where there is nothing to send.
-    if (text === '' && !needsBody(request)) return done(null, undefined)
-    void parse(
-      request,
-      text,
-      (error, value) =>
-        done(error !== null ? malformedJson() : isDeeperThan(value, DEPTH_MAX) ? tooDeep() : null, value)
-    )
-  })
-}
-
-/** False where there is no body to be had, or where the schema takes null for it. */
-function needsBody ({ routeOptions: { schema } }: FastifyRequest): boolean {
-  const body = schema?.body as { anyOf?: Array<{ type?: string }> } | undefined
-  return body !== undefined && body.anyOf?.some(({ type }) => type === 'null') !== true
 }
 
 /** Which methods a path has, for 405's Allow: asked only after no route was found. */
@@ -271,7 +239,7 @@ function rememberMethods (app: Api): (path: string) => string[] {
   return path => [...new Set(routes.filter(route => route.pattern.test(path)).map(route => route.method))].sort()
 }
 
-/** The answer's body is the route's; this is how it says where the new thing is. */
+/** Sets status and Location of an answer whose body is the route's. */
 export function created (reply: FastifyReply, status: 201, location: string): FastifyReply {
   return reply.code(status).header('location', location)
 }

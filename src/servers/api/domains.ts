@@ -1,8 +1,8 @@
 import { Type, type Static } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import { Nullable, type Refusal } from '#streams/define.ts'
-import type { Domain } from '#streams/directory.ts'
-import { ownableName } from '#streams/domain/decide.ts'
+import type { DomainEntry } from '#streams/directory.ts'
+import { MUST_BE_DOMAIN, ownableName } from '#streams/domain/decide.ts'
 import { DOMAIN_STATUSES } from '#streams/domain/facts.ts'
 import { seenRecords } from '#streams/domain/records.ts'
 import {
@@ -18,17 +18,18 @@ import { DnsUnavailable } from '#src/dns/resolve.ts'
 import { created, refuseFaults, type Api } from './context.ts'
 import { notFound, unavailable } from './errors.ts'
 import { sawOwnWrite, seeAllWrites } from './own-writes.ts'
-import { listAnswer, ListQuery, pageOf, placeAmong, readPage } from './pages.ts'
-import { askerOf, fieldFaults, granted, IdParams } from './params.ts'
+import { listAnswer, ListQuery, pageOf, cursorParser, readPage } from './pages.ts'
+import { askerOf, granted, IdParams, MUST_BE_OBJECT, textFaults } from './params.ts'
 import { answerOfDefaults, defaultFields, defaultsAnswer, defaultsOf } from './send-defaults.ts'
 
 const CreateRequest = Type.Object({
-  name: Type.String({ maxLength: 1000, description: 'name is a domain to send from.' })
-}, { additionalProperties: false, description: 'The body is a JSON object.', examples: [{ name: 'example.com' }] })
+  name: Type.String({ maxLength: 1000, must: MUST_BE_DOMAIN, description: 'A domain to send from.' })
+}, { must: MUST_BE_OBJECT, additionalProperties: false, examples: [{ name: 'example.com' }] })
 
-const ChangeRequest = Type.Object(defaultFields('for no default'), {
+const ChangeRequest = Type.Object(defaultFields('`null` = no default.'), {
+  must: MUST_BE_OBJECT,
   additionalProperties: false,
-  description: 'What holds for mail from the domain that does not say it itself. What is left out stays as it is.',
+  description: 'Defaults for mail from the domain. What is left out stays.',
   examples: [{ track: { opens: false, clicks: false }, unsubscribe: true }]
 })
 
@@ -37,13 +38,13 @@ const OneOf = <T extends string>(...names: readonly T[]) => Type.Union(names.map
 const RecordAnswer = Type.Object({
   purpose: OneOf('dkim', 'return_path', 'dmarc'),
   type: OneOf('TXT', 'CNAME'),
-  name: Type.String({ description: 'Whole name, without a final dot.' }),
-  value: Type.String({ description: 'As one string; DNS carries a TXT of more than 255 octets in several.' }),
-  required: Type.Boolean({ description: 'Whether the domain is not verified without it.' }),
+  name: Type.String({ description: 'Full name, without a final dot.' }),
+  value: Type.String({ description: 'As one string. DNS splits a TXT of more than 255 bytes.' }),
+  required: Type.Boolean({ description: 'Whether the domain needs it to be verified.' }),
   stage: Type.Union((['current', 'next', 'previous', 'removable'] as const).map(name => Type.Literal(name)), {
-    description:
-      'While keys are rotated: those of `next` are to be published, and sign once DNS shows them; those of `previous` are to stay until `removable_at`; ' +
-      'what is `removable` may go.'
+    description: 'While keys are rotated: publish the records of `next`, which sign once DNS shows them; keep those ' +
+      'of `previous` until `removable_at`; ' +
+      'delete those that are `removable`.'
   }),
   removable_at: Nullable(Type.String()),
   state: OneOf('unchecked', 'ok', 'missing', 'wrong'),
@@ -60,10 +61,10 @@ const DomainAnswer = Type.Object({
   records: Type.Array(RecordAnswer),
   ...defaultsAnswer,
   created_at: Type.String(),
-  checked_at: Nullable(Type.String({ description: 'When DNS last showed something new.' })),
+  checked_at: Nullable(Type.String({ description: 'When DNS last showed a change.' })),
   failing_since: Nullable(
     Type.String({
-      description: 'Since when the records of a verified domain have been wrong; after 72 hours it has failed.'
+      description: 'Since when the records of a verified domain have been wrong. After 72 hours the domain is `failed`.'
     })
   )
 }, {
@@ -116,12 +117,12 @@ const DNS_RETRY_S = 10
 
 const tags = ['Domains']
 
-/** Domains are read from the directory in memory: a write on another node is caught up with before each read, and
- *  before each decision. */
+/** Domains are read from the directory in memory, which catches up with the log before each read and each decision. */
 export function domainRoutes (app: Api, services: Services): void {
   addingRoute(app, services)
   readingRoutes(app, services)
   changingRoutes(app, services)
+  recordRoutes(app, services)
 }
 
 function addingRoute (app: Api, services: Services): void {
@@ -129,14 +130,15 @@ function addingRoute (app: Api, services: Services): void {
     config: { scope: 'domains:write', errors: [409] },
     schema: {
       operationId: 'createDomain',
-      summary: 'Add a domain; adding it again answers 200 with what is there',
+      summary: 'Add a domain',
+      description: 'Answers 200 when the account has the domain already.',
       tags,
       body: CreateRequest,
       response: { 200: DomainAnswer, 201: DomainAnswer }
     },
     attachValidation: true
   }, async (request, reply) => {
-    refuseFaults(request, fieldFaults(request, 'name', ownableName))
+    refuseFaults(request, textFaults(request, 'name', ownableName))
     await seeAllWrites(services)
     const added = granted(await addDomain(services, askerOf(request), request.body.name))
     await sawOwnWrite(services, added.seq)
@@ -157,7 +159,7 @@ function readingRoutes (app: Api, services: Services): void {
     },
     attachValidation: true
   }, async request => {
-    const page = readPage(request, placeAmong('dom'))
+    const page = readPage(request, cursorParser('dom'))
     await seeAllWrites(services)
     const own = [...services.directory.now.domains.values()].filter(({ account }) => account === request.key!.account)
     return pageOf(own, page, domain => domainAnswer(services, domain))
@@ -180,7 +182,7 @@ function changingRoutes (app: Api, services: Services): void {
     config: { scope: 'domains:write', errors: [404, 409] },
     schema: {
       operationId: 'updateDomain',
-      summary: 'Change what a domain says about mail',
+      summary: 'Change the defaults of a domain',
       tags,
       params: IdParams,
       body: ChangeRequest,
@@ -200,7 +202,7 @@ function changingRoutes (app: Api, services: Services): void {
     config: { scope: 'domains:write', errors: [404, 409] },
     schema: {
       operationId: 'deleteDomain',
-      summary: 'Give a domain up',
+      summary: 'Delete a domain',
       tags,
       params: IdParams,
       response: { 204: Type.Null() }
@@ -210,13 +212,15 @@ function changingRoutes (app: Api, services: Services): void {
     await answerOnceSeen(services, await removeDomain(services, askerOf(request), domain))
     return reply.code(204).send(null)
   })
+}
 
+function recordRoutes (app: Api, services: Services): void {
   app.post('/domains/:id/rotate-dkim', {
     config: { scope: 'domains:write', errors: [404, 409] },
     schema: {
       operationId: 'rotateDomainKeys',
-      summary:
-        'Make new DKIM keys; they sign once their records are seen in DNS, and the old records are to stay for 7 days more',
+      summary: 'Rotate the DKIM keys of a domain',
+      description: 'The new keys sign once DNS shows their records. Keep the old records for 7 days more.',
       tags,
       params: IdParams,
       response: { 200: DomainAnswer }
@@ -230,7 +234,7 @@ function changingRoutes (app: Api, services: Services): void {
     config: { scope: 'domains:write', errors: [404, 409] },
     schema: {
       operationId: 'verifyDomain',
-      summary: 'Look at the DNS records of a domain now',
+      summary: 'Check the DNS records of a domain now',
       tags,
       params: IdParams,
       response: { 200: DomainAnswer }
@@ -239,14 +243,14 @@ function changingRoutes (app: Api, services: Services): void {
     const domain = await ownDomain(services, request, request.params.id)
     const checked = await checkDomain(services, askerOf(request), domain).catch(error => {
       throw error instanceof DnsUnavailable
-        ? unavailable('dns_unavailable', `DNS does not say what there is for ${domain.name} now`, DNS_RETRY_S)
+        ? unavailable('dns_unavailable', `DNS does not answer for ${domain.name}: try again.`, DNS_RETRY_S)
         : error
     })
     return await answerOnceSeen(services, checked)
   })
 }
 
-async function ownDomain (services: Services, request: FastifyRequest, id: string): Promise<Domain> {
+async function ownDomain (services: Services, request: FastifyRequest, id: string): Promise<DomainEntry> {
   await seeAllWrites(services)
   for (const domain of services.directory.now.domains.values()) {
     if (domain.id === id && domain.account === request.key!.account) return domain
@@ -261,7 +265,10 @@ async function answerOnceSeen (services: Services, result: DomainNow | Refusal):
 }
 
 /** A domain as the API shows it. */
-export function domainAnswer ({ settings }: Pick<Services, 'settings'>, domain: Domain): Static<typeof DomainAnswer> {
+export function domainAnswer (
+  { settings }: Pick<Services, 'settings'>,
+  domain: DomainEntry
+): Static<typeof DomainAnswer> {
   const { id, name, status, defaults, createdAt, checkedAt, failingSince } = domain
   const records = seenRecords(domain, settings.bounceDomain).map(({ removableAt, ...record }) => ({
     ...record,

@@ -1,8 +1,8 @@
 import { Type } from '@sinclair/typebox'
 import { emails } from '#projections/emails/project.ts'
 import { findRequest } from '#projections/emails/queries.ts'
-import { Refusal } from '#streams/define.ts'
-import type { Key } from '#streams/directory.ts'
+import type { Refusal } from '#streams/define.ts'
+import type { KeyEntry } from '#streams/directory.ts'
 import type { Services } from '#src/actions/services.ts'
 import {
   cancelEmail,
@@ -12,16 +12,16 @@ import {
   retryEmail,
   type Changed
 } from '#src/actions/email-change.ts'
-import { loadRequest, type Request } from '#src/actions/recipient.ts'
+import { loadRequest, type StoredRequest } from '#src/actions/recipient.ts'
 import { parseTime, timestamp } from '#src/base/clock.ts'
 import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { refuseFaults, type Api } from './context.ts'
 import { conflict, forbidden, notFound } from './errors.ts'
-import { fieldFaults, granted, IdParams, isEmailId, timeMessage } from './params.ts'
-import { Standings } from './standings.ts'
+import { granted, IdParams, isEmailId, MUST_BE_OBJECT, MUST_BE_TIME, timeFaults } from './params.ts'
+import { RecipientStates } from './recipient-states.ts'
 
 const ID = 'em_01m7ysevjmwmdcr41jq5rymhkp'
-const CancelAnswer = Type.Object({ id: Type.String(), canceled: Standings, gone: Standings }, {
+const CancelAnswer = Type.Object({ id: Type.String(), canceled: RecipientStates, gone: RecipientStates }, {
   examples: [{
     id: ID,
     canceled: [{ n: 1, address: 'ben@example.com', status: 'canceled' }],
@@ -31,8 +31,8 @@ const CancelAnswer = Type.Object({ id: Type.String(), canceled: Standings, gone:
 const RescheduleAnswer = Type.Object({
   id: Type.String(),
   scheduled_at: Type.String(),
-  rescheduled: Standings,
-  gone: Standings
+  rescheduled: RecipientStates,
+  gone: RecipientStates
 }, {
   examples: [{
     id: ID,
@@ -41,7 +41,7 @@ const RescheduleAnswer = Type.Object({
     gone: []
   }]
 })
-const RetryAnswer = Type.Object({ id: Type.String(), retried: Standings, others: Standings }, {
+const RetryAnswer = Type.Object({ id: Type.String(), retried: RecipientStates, others: RecipientStates }, {
   examples: [{
     id: ID,
     retried: [{ n: 0, address: 'ada@example.com', status: 'queued' }],
@@ -49,18 +49,17 @@ const RetryAnswer = Type.Object({ id: Type.String(), retried: Standings, others:
   }]
 })
 
-const TIME = timeMessage('scheduled_at')
 const RescheduleRequest = Type.Object({
-  scheduled_at: Type.String({ description: TIME })
+  scheduled_at: Type.String({ must: MUST_BE_TIME, description: 'When to send instead.' })
 }, {
+  must: MUST_BE_OBJECT,
   additionalProperties: false,
-  description: 'The body is a JSON object.',
   examples: [{ scheduled_at: '2026-12-24T18:00:00Z' }]
 })
 
 const shared = { tags: ['Emails'], params: IdParams }
 
-/** Where the view says the request lies is where it lies for ever; what becomes of it is decided by the log alone. */
+/** The projection says where the request lies, which never changes; the log alone decides what becomes of it. */
 export function emailActionRoutes (app: Api, services: Services, reads: Reads): void {
   app.patch('/emails/:id', {
     config: { scope: 'emails:send', errors: [404, 409] },
@@ -68,22 +67,15 @@ export function emailActionRoutes (app: Api, services: Services, reads: Reads): 
       ...shared,
       operationId: 'rescheduleEmail',
       summary: 'Move a scheduled email to another time',
-      description: 'Lists the recipients that were moved and those that had gone; 409 when all had.',
+      description: 'Lists the recipients that were moved and those that had gone. 409 when all had gone.',
       body: RescheduleRequest,
       response: { 200: RescheduleAnswer }
     },
     attachValidation: true
   }, async request => {
-    refuseFaults(
-      request,
-      fieldFaults(
-        request,
-        'scheduled_at',
-        text => (parseTime(text) === null ? new Refusal('invalid_value', TIME) : null)
-      )
-    )
+    refuseFaults(request, timeFaults(request, 'scheduled_at'))
     const atMs = parseTime(request.body.scheduled_at)!
-    const { email, found } = await find(request)
+    const { email, found } = await findChangeable(services, reads, request)
     const { changed, others } = changeOf(await rescheduleEmail(services, found, atMs))
     return { id: email, scheduled_at: timestamp(atMs), rescheduled: changed, gone: others }
   })
@@ -94,12 +86,12 @@ export function emailActionRoutes (app: Api, services: Services, reads: Reads): 
       ...shared,
       operationId: 'cancelEmail',
       summary: 'Cancel an email',
-      description:
-        'Lists the recipients that will get nothing (more), and those that it came too late for; 409 when it came too late for all.',
+      description: 'Lists the recipients that were canceled, and those for whom it was too late. 409 when it was too ' +
+        'late for all.',
       response: { 200: CancelAnswer }
     }
   }, async request => {
-    const { email, found } = await find(request)
+    const { email, found } = await findChangeable(services, reads, request)
     const { changed, others } = changeOf(await cancelEmail(services, found))
     return { id: email, canceled: changed, gone: others }
   })
@@ -110,42 +102,47 @@ export function emailActionRoutes (app: Api, services: Services, reads: Reads): 
       ...shared,
       operationId: 'retryEmail',
       summary: 'Send an email again to those who did not get it',
-      description:
-        'To recipients that bounced, failed, were suppressed or are held in doubt. 409 when there are none, or when the content is gone.',
+      description: 'Only to recipients that bounced, failed, were suppressed or are held in doubt. 409 when there are' +
+        ' none, or when the content is gone.',
       response: { 202: RetryAnswer }
     }
   }, async (request, reply) => {
-    const { email, found } = await find(request)
+    const { email, found } = await findChangeable(services, reads, request)
     const { changed, others } = changeOf(await retryEmail(services, found))
     return reply.code(202).send({ id: email, retried: changed, others })
   })
-
-  async function find (request: EmailAsk): Promise<{ email: string, found: Request }> {
-    const { email, found } = await findEmail(services, reads, request)
-    if (found === null) throw conflict('content_expired', 'The content of this email is no longer kept')
-    if (!mayChange(services, request.key!, found)) throw forbidden()
-    return { email, found }
-  }
 }
 
-interface EmailAsk {
+interface EmailParams {
   params: { id: string }
-  key: Key | null
+  key: KeyEntry | null
+}
+
+/** The request of an email that the key may change. Throws 404, 403, and 409 when its content is gone. */
+async function findChangeable (
+  services: Services,
+  reads: Reads,
+  request: EmailParams
+): Promise<{ email: string, found: StoredRequest }> {
+  const { email, found } = await findEmail(services, reads, request)
+  if (found === null) throw conflict('content_expired', 'The content of this email is no longer kept.')
+  if (!mayChange(services, request.key!, found)) throw forbidden()
+  return { email, found }
 }
 
 /** The request of an email, null when the log no longer has it. Throws 404 for an id that the account has not. */
 export async function findEmail (
   services: Services,
   reads: Reads,
-  { params: { id }, key }: EmailAsk
-): Promise<{ email: string, found: Request | null }> {
+  { params: { id }, key }: EmailParams
+): Promise<{ email: string, found: StoredRequest | null }> {
   if (!isEmailId(id)) throw notFound()
   const seq = await answerFrom(reads, emails, findRequest({ account: key!.account, id }))
   if (seq === null) throw notFound()
   return { email: id, found: await loadRequest(services.appenders.bus, seq, id) }
 }
 
-/** Who could not be reached stands in the refusal too. */
+/** The refusal names the recipients that could not be changed. */
 function changeOf (change: Changed | Refusal): Changed {
   if (change instanceof NotChanged) throw conflict(change.code, change.message, { recipients: change.others })
   return granted(change, { in_the_past: 'scheduled_at', too_late: 'scheduled_at' })

@@ -3,11 +3,11 @@ import { Attachment } from '#projections/emails/records.ts'
 import { Nullable } from '#streams/define.ts'
 import type { Services } from '#src/actions/services.ts'
 import { readContent, readMessage } from '#src/actions/email-content.ts'
-import type { Request } from '#src/actions/recipient.ts'
+import type { StoredRequest } from '#src/actions/recipient.ts'
 import type { Content } from '#src/content/compose.ts'
 import { refuseFaults, type Api } from './context.ts'
 import { findEmail } from './email-actions.ts'
-import { gone, invalid } from './errors.ts'
+import { gone, invalid, mustFault } from './errors.ts'
 import { IdParams } from './params.ts'
 import type { Reads } from '#src/postgres/reads.ts'
 
@@ -30,12 +30,13 @@ const RawQuery = Type.Object({
   recipient: Type.Optional(
     Type.String({
       pattern: '^([0-9]|[1-4][0-9])$',
-      description: 'recipient is the place of a recipient, from 0: each has a message of its own.'
+      must: 'be a whole number from 0 to 49',
+      description: 'Which recipient, counted from 0 in `recipients`: each gets a message of its own. 0 when left out.'
     })
   )
 }, { additionalProperties: false })
 
-/** What was, or will be, in an email: read from the log for as long as it is kept there. */
+/** The content of an email, read from the log for as long as it is kept there. */
 export function contentRoutes (app: Api, services: Services, reads: Reads): void {
   const shared = { tags: ['Emails'], params: IdParams }
 
@@ -44,7 +45,7 @@ export function contentRoutes (app: Api, services: Services, reads: Reads): void
     schema: {
       ...shared,
       operationId: 'getEmailContent',
-      summary: 'The bodies of an email and its list of attachments',
+      summary: 'Get the bodies of an email and its list of attachments',
       response: { 200: ContentAnswer }
     }
   }, async request => {
@@ -64,9 +65,8 @@ export function contentRoutes (app: Api, services: Services, reads: Reads): void
     schema: {
       ...shared,
       operationId: 'getEmailRaw',
-      summary: 'The message of a recipient as it goes out',
-      description:
-        'RFC 5322 bytes, as strong as the mail itself: who has them can unsubscribe its recipient. `recipient` is the place in `recipients`, 0 unless told.',
+      summary: 'Get the message of a recipient',
+      description: 'The RFC 5322 message. Keep it as safe as the mail itself: its links can unsubscribe the recipient.',
       querystring: RawQuery,
       produces: ['message/rfc822']
     },
@@ -76,7 +76,8 @@ export function contentRoutes (app: Api, services: Services, reads: Reads): void
     const { found, content } = await find(request)
     const n = Number(request.query.recipient ?? 0)
     if (n >= found.fact.data.recipients.length) {
-      throw invalid([{ field: 'recipient', code: 'invalid_value', message: 'recipient is not one of this email.' }])
+      const { length } = found.fact.data.recipients
+      throw invalid([mustFault('recipient', 'invalid_value', `be less than ${length}, the number of recipients`)])
     }
     const message = await readMessage(services, { request: found, n }, content)
     return await reply.type('message/rfc822').send(message)
@@ -84,7 +85,7 @@ export function contentRoutes (app: Api, services: Services, reads: Reads): void
 
   async function find (
     request: Parameters<typeof findEmail>[2]
-  ): Promise<{ email: string, found: Request, content: Content }> {
+  ): Promise<{ email: string, found: StoredRequest, content: Content }> {
     const { email, found } = await findEmail(services, reads, request)
     const content = found === null ? null : await readContent(services.blobs, found.fact.data)
     if (found === null || content === null) throw gone()

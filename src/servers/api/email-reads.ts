@@ -5,54 +5,60 @@ import { EventFilter, getEmail, listEmails, parseCursor, type EmailFilters } fro
 import { EmailPage, EmailRecord } from '#projections/emails/records.ts'
 import { EmailStatus } from '#projections/emails/status.ts'
 import { parseAddress, parseDomain } from '#streams/address.ts'
+import type { FieldFault } from '#streams/define.ts'
+import { EVENT_TYPES } from '#streams/webhook/facts.ts'
 import type { Services } from '#src/actions/services.ts'
 import { emailAsOf } from '#src/actions/email-past.ts'
 import { knownTime, parseTime, timestamp, type Clock } from '#src/base/clock.ts'
 import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { refuseFaults, type Api } from './context.ts'
-import { notFound, type Fault } from './errors.ts'
+import { mustFault, notFound } from './errors.ts'
 import { ListQuery, readPage } from './pages.ts'
-import { IdParams, isEmailId, timeMessage } from './params.ts'
+import { IdParams, isEmailId, MUST_BE_TIME, timeText } from './params.ts'
 
-const Time = (name: string) => Type.Optional(Type.String({ maxLength: 40, description: timeMessage(name) }))
-const Text = (name: string, max: number) =>
-  Type.Optional(Type.String({ minLength: 1, maxLength: max, description: `${name} has 1 to ${max} characters.` }))
+const text = (description: string, max: number) =>
+  Type.Optional(Type.String({ minLength: 1, maxLength: max, description }))
 
-/** What GET /api/emails may be asked. `metadata[order]=7` has become the object that it means by the time this is
- *  looked at. */
+/** The query of GET /api/emails, after `foldMetadata`. */
 const ListEmailsQuery = Type.Composite([
   ListQuery,
   Type.Object({
-    status: Type.Optional(Type.Union(EmailStatus.anyOf, { description: 'status is one of the states of an email.' })),
-    to: Text('to', 320),
-    from: Text('from', 320),
-    domain: Text('domain', 253),
-    tag: Text('tag', 128),
-    template_id: Text('template_id', 100),
+    status: Type.Optional(Type.Union(EmailStatus.anyOf, { description: 'Status of the email.' })),
+    to: text('Address of a recipient.', 320),
+    from: text('Address of the sender.', 320),
+    domain: text('Domain of the sender.', 253),
+    tag: text('One of the tags.', 128),
+    template_id: text('The template it was made from.', 100),
     metadata: Type.Optional(Type.Record(
       Type.String({ pattern: '^[^\\]]{1,200}$' }),
-      Type.String({ description: 'A metadata filter is text, given once.' }),
+      Type.String(),
       {
         additionalProperties: false,
         maxProperties: 5,
-        description: 'metadata is at most 5 filters like metadata[order]=7.',
+        noun: 'filter',
+        must: 'have at most 5 filters like metadata[order]=7',
+        description: 'Values of `metadata`, by name. At most 5.',
         examples: [{ order: '7' }]
       }
     )),
-    created_after: Time('created_after'),
-    created_before: Time('created_before'),
-    event: Type.Optional(Type.Union(EventFilter.anyOf, { description: 'event is one of the event types.' })),
-    q: Text('q', 200)
+    created_after: Type.Optional(timeText('Created then or later.')),
+    created_before: Type.Optional(timeText('Created before then.')),
+    event: Type.Optional(
+      Type.Union(EventFilter.anyOf, {
+        must: `be one of ${EVENT_TYPES.join(', ')}`,
+        description: 'An event of it, with or without `email.`.'
+      })
+    ),
+    q: text('Text in subject, sender or recipients.', 200)
   })
 ], { additionalProperties: false })
 
-const AS_OF = timeMessage('as_of')
 const GetEmailQuery = Type.Object({
   as_of: Type.Optional(Type.String({
     maxLength: 40,
+    must: MUST_BE_TIME,
     description:
-      `${AS_OF} The answer is then what was known of the email at that moment: what was recorded up to it, to the millisecond; an email that was asked for ` +
-      'later is not there.',
+      'Answers with what was known of the email at this time, to the millisecond. 404 when the email was sent later.',
     examples: ['2026-11-21T12:00:00Z']
   }))
 }, { additionalProperties: false })
@@ -65,8 +71,8 @@ export function readRoutes (app: Api, { appenders: { bus, clock } }: Pick<Servic
     schema: {
       operationId: 'listEmails',
       summary: 'List emails',
-      description:
-        'The emails of the account, newest first, without their bodies. All filters given must hold; `q` looks for text in subject, sender and recipients.',
+      description: 'The emails of the account, newest first, without their bodies. All filters given must hold; `q` ' +
+        'looks for text in subject, sender and recipients.',
       tags: ['Emails'],
       querystring: ListEmailsQuery,
       response: { 200: EmailPage }
@@ -88,9 +94,9 @@ export function readRoutes (app: Api, { appenders: { bus, clock } }: Pick<Servic
     config: { scope: 'emails:read', errors: [404] },
     schema: {
       operationId: 'getEmail',
-      summary: 'Look at an email',
-      description:
-        'The email, the state of each recipient, and in its timeline all that happened to it, with the words of the servers it was handed to.',
+      summary: 'Get an email',
+      description: 'The email, the status of each recipient, and a timeline of all that happened, with the replies of' +
+        ' mail servers.',
       tags: ['Emails'],
       params: IdParams,
       querystring: GetEmailQuery,
@@ -104,23 +110,23 @@ export function readRoutes (app: Api, { appenders: { bus, clock } }: Pick<Servic
     const { account } = request.key!
     const email = asOf === undefined
       ? await answerFrom(reads, emails, getEmail({ account, id }))
-      : await past(account, id, parseTime(asOf)!)
+      : await emailAt(account, id, parseTime(asOf)!)
     if (email === null) throw notFound()
     return email
   })
 
-  /** What was asked stands in the view, what was known of it then in the log. */
-  async function past (account: string, id: string, atMs: number): Promise<EmailRecord | null> {
+  /** The request is in the projection, what was known then in the log. */
+  async function emailAt (account: string, id: string, atMs: number): Promise<EmailRecord | null> {
     const asked = await answerFrom(reads, emails, findAsked({ account, id }))
     return asked === null ? null : await emailAsOf(bus, asked, atMs)
   }
 }
 
 /** What the schema cannot say of a moment in the past; what it has refused may be of any type. */
-function momentFaults (asOf: unknown, clock: Clock): Fault[] {
+function momentFaults (asOf: unknown, clock: Clock): FieldFault[] {
   const ms = typeof asOf === 'string' && asOf.length <= 40 ? parseTime(asOf) : NaN
-  if (ms === null) return [{ field: 'as_of', code: 'invalid_value', message: AS_OF }]
-  return ms > clock.nowMs() ? [{ field: 'as_of', code: 'invalid_value', message: 'as_of is not in the future.' }] : []
+  if (ms === null) return [mustFault('as_of', 'invalid_value', MUST_BE_TIME)]
+  return ms > clock.nowMs() ? [mustFault('as_of', 'invalid_value', 'not be in the future')] : []
 }
 
 /** A query string with its `metadata[name]` gathered in one object, as OpenAPI's deepObject means them. A `metadata`
@@ -137,22 +143,22 @@ function foldMetadata<Query extends object> (query: Query): Query {
 }
 
 /** What a schema cannot say: a 31st of February, a NUL. What it has refused may be of any type here. */
-function meaningFaults (query: Record<string, unknown>): Fault[] {
-  const faults: Fault[] = []
+function meaningFaults (query: Record<string, unknown>): FieldFault[] {
+  const faults: FieldFault[] = []
   for (const [field, value] of Object.entries(query)) {
     const texts = typeof value === 'object' && value !== null ? Object.entries(value).flat() : [value]
     if (texts.some(text => typeof text === 'string' && text.includes('\0'))) {
-      faults.push({ field, code: 'invalid_characters', message: `${field} holds NUL.` })
+      faults.push(mustFault(field, 'invalid_characters', 'not contain NUL'))
     }
     const isTime = field === 'created_after' || field === 'created_before'
     if (isTime && typeof value === 'string' && parseTime(value) === null) {
-      faults.push({ field, code: 'invalid_value', message: timeMessage(field) })
+      faults.push(mustFault(field, 'invalid_value', MUST_BE_TIME))
     }
   }
   return faults
 }
 
-/** A sender, a recipient and a domain are looked for as they are kept, however they were spelt. */
+/** Addresses and domains are compared as they are stored, however they were spelt. */
 function filtersOf ({ limit: _limit, cursor: _cursor, ...query }: Static<typeof ListEmailsQuery>): EmailFilters {
   const { to, from, domain, created_after: after, created_before: before } = query
   const addresses = { to: plain(to, parseAddress), from: plain(from, parseAddress), domain: plain(domain, parseDomain) }

@@ -1,14 +1,15 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
-import { Refusal } from '#streams/define.ts'
+import { Refusal, type FieldFault } from '#streams/define.ts'
+import type { DomainEntry } from '#streams/directory.ts'
 import type { Services } from '#src/actions/services.ts'
-import { linkFault, prepareEmail, type Prepared } from '#src/actions/email.ts'
+import { prepareEmail, sendingDomainOf, type EmailDraft, type PreparedEmail } from '#src/actions/email.ts'
 import { MissingVariables } from '#src/actions/template-cache.ts'
 import { newRenderBudget } from '#src/content/mustache.ts'
 import { schemaFaults, type Api } from './context.ts'
 import { readDraft, SendRequest, type DraftContext } from './drafts.ts'
-import { forbidden, invalid, type Fault, type Problem } from './errors.ts'
-import type { Acceptor } from './idempotency.ts'
+import { forbidden, invalid } from './errors.ts'
+import { isRepeat, replay, type Acceptor } from './idempotency.ts'
 
 /** The answer for one accepted email. */
 export const SendAnswer = Type.Object({
@@ -34,34 +35,43 @@ export function sendRoutes (app: Api, services: Services, acceptor: Acceptor): v
     schema: {
       operationId: 'sendEmail',
       summary: 'Send an email',
-      description:
-        'Answers once the email is durably accepted. Each recipient gets a message of its own, and has a status of its own.',
+      description: 'Answers once the email is durably accepted. Each recipient gets a message of its own, and has a ' +
+        'status of its own.',
       tags: ['Emails'],
       body: SendRequest,
       response: { 202: SendAnswer }
     },
     attachValidation: true
   }, async (request, reply) => {
-    const key = request.key!
     const draft = readDraft(request.body, schemaFaults(request), contextOf(services, request))
     if (Array.isArray(draft)) throw invalid(draft)
-    return await acceptor.accept(request, reply, {
-      body: request.body,
-      isAllowed: () => linkFault(services, key, draft) === null,
-      prepare: async () => {
-        const prepared = await prepareEmail(
-          services,
-          { key, correlation: request.id, budget: newRenderBudget() },
-          draft
-        )
-        if (prepared instanceof Refusal) throw problemOfRefusal(prepared)
-        return {
-          emails: [prepared],
-          answer: { status: 202, location: `/api/emails/${prepared.email}`, body: answerOf(prepared) }
-        }
-      }
+    const [domain] = await sendingDomains(services, request, [draft])
+    if (domain instanceof Refusal) throw forbidden()
+    return await acceptor.underKey(request, async claim => {
+      if (isRepeat(claim)) return replay(reply, claim.earlier)
+      const context = { key: request.key!, correlation: request.id, budget: newRenderBudget() }
+      const prepared = await prepareEmail(services, context, draft, domain!)
+      if (prepared instanceof Refusal) throw invalid(faultsOfRefusal(prepared))
+      const answer = { status: 202, location: `/api/emails/${prepared.email}`, body: answerOf(prepared) }
+      return await acceptor.accept(request, reply, claim, { emails: [prepared], answer })
     })
   })
+}
+
+const CATCH_UP_MS = 1000
+
+/** The domain that each draft is sent from, or the refusal where it is not linked to the request's key. A domain may
+ *  have been added on another node a moment ago: the directory catches up before anything is refused. */
+export async function sendingDomains (
+  services: Pick<Services, 'directory'>,
+  { key }: FastifyRequest,
+  drafts: readonly EmailDraft[]
+): Promise<Array<DomainEntry | 'sandbox' | Refusal>> {
+  const found = () => drafts.map(draft => sendingDomainOf(services, key!, draft))
+  const domains = found()
+  if (!domains.some(domain => domain instanceof Refusal)) return domains
+  await services.directory.catchUp(CATCH_UP_MS)
+  return found()
 }
 
 export function contextOf (services: Services, request: FastifyRequest): DraftContext {
@@ -69,7 +79,7 @@ export function contextOf (services: Services, request: FastifyRequest): DraftCo
   return { nowMs: clock.nowMs(), contentRetentionMs, isRepeatable: request.headers['idempotency-key'] !== undefined }
 }
 
-export function answerOf ({ email, createdAt, status, suppressed }: Prepared) {
+export function answerOf ({ email, createdAt, status, suppressed }: PreparedEmail) {
   return {
     id: email,
     email_id: email,
@@ -89,13 +99,8 @@ const FIELDS: Record<string, string> = {
   template_failed: 'template_id'
 }
 
-/** The answer to what a send was refused for; `at` = where the email stands in the body. */
-export function problemOfRefusal (refusal: Refusal, at = ''): Problem {
-  if (refusal.code === 'domain_not_linked') return forbidden()
-  return invalid(faultsOfRefusal(refusal).map(fault => ({ ...fault, field: at + fault.field })))
-}
-
-function faultsOfRefusal (refusal: Refusal): Fault[] {
+/** What is wrong with a draft that cannot be prepared. */
+export function faultsOfRefusal (refusal: Refusal): FieldFault[] {
   if (refusal instanceof MissingVariables) {
     return refusal.faults.map(({ name, code, message }) => ({ field: `variables.${name}`, code, message }))
   }

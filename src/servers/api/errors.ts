@@ -1,12 +1,49 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply } from 'fastify'
-import { Standings } from './standings.ts'
+import type { FieldFault } from '#streams/define.ts'
+import { RecipientStates } from './recipient-states.ts'
 
-/** One fault of a request, named for the client. `field` as in the body: `to[1]`, `metadata.order`. */
-export interface Fault {
-  field: string
-  code: string
-  message: string
+/** What messages call a field: without the list it stands in, which `field` names. `attachments[0].content` is
+ *  `content`. */
+export function labelOf (field: string): string {
+  return field.slice(field.lastIndexOf('].') + 1).replace(/^\./, '')
+}
+
+/** `must` goes on from "<field> must ". */
+export function mustFault (field: string, code: string, must: string): FieldFault {
+  return { field, code, message: `${labelOf(field)} must ${must}.` }
+}
+
+/** `member` = what it would be if it were known: `field`, `query parameter`. */
+export function unknownFault (field: string, member: string): FieldFault {
+  return { field, code: 'unknown_field', message: `Unknown ${member} \`${labelOf(field)}\`.` }
+}
+
+/** The faults of a request: what the schema found, and what else is wrong with fields that it found nothing wrong
+ *  with. */
+export class FaultList {
+  readonly all: FieldFault[]
+  private readonly fields: Set<string>
+
+  constructor (found: readonly FieldFault[] = []) {
+    this.all = [...found]
+    this.fields = new Set(found.map(({ field }) => field))
+  }
+
+  has (field: string): boolean {
+    return this.fields.has(field)
+  }
+
+  /** The first fault of a field is the one that is told. */
+  add (fault: FieldFault): void {
+    if (this.fields.has(fault.field)) return
+    this.fields.add(fault.field)
+    this.all.push(fault)
+  }
+
+  must (field: string, code: string, must: string): void {
+    this.add(mustFault(field, code, must))
+  }
 }
 
 /** An error body as it is described, where one stands inside an answer. */
@@ -17,14 +54,16 @@ export const ProblemBody = Type.Object({
     Type.Array(Type.Object({ field: Type.String(), code: Type.String(), message: Type.String() }))
   ),
   email_id: Type.Optional(
-    Type.String({ description: 'Of `idempotency_mismatch`: the email that the Idempotency-Key stands for.' })
+    Type.String({ description: 'With `idempotency_mismatch`: the email that was accepted under the Idempotency-Key.' })
   ),
   email_ids: Type.Optional(
-    Type.Array(Type.String(), { description: 'The same, where it stands for a batch of several.' })
+    Type.Array(Type.String(), {
+      description: 'With `idempotency_mismatch`: the emails of the batch that was accepted.'
+    })
   ),
   recipients: Type.Optional({
-    ...Standings,
-    description: 'Of a change that could be made to none of them: how the recipients stand.'
+    ...RecipientStates,
+    description: 'When no recipient could be changed: the status of each.'
   })
 })
 
@@ -32,7 +71,7 @@ export const ProblemBody = Type.Object({
 export const FAULTS_MAX = 1000
 
 /** An answer that is not a success, thrown from anywhere under /api and answered by the one error handler. */
-export class Problem extends Error {
+export class HttpProblem extends Error {
   readonly status: number
   readonly body: Record<string, unknown>
   readonly headers: Record<string, string>
@@ -45,56 +84,67 @@ export class Problem extends Error {
 }
 
 /** Spec section 7, word for word. */
-export const unauthorized = () => new Problem(401, { error: 'Unauthorized' })
-export const forbidden = () => new Problem(403, { error: 'Insufficient API key permissions' })
+export const unauthorized = () => new HttpProblem(401, { error: 'Unauthorized' })
+export const forbidden = () => new HttpProblem(403, { error: 'Insufficient API key permissions' })
 export const rateLimited = (retryAfterS: number) =>
-  new Problem(429, { error: 'Rate limit exceeded', retryAfter: retryAfterS }, { 'retry-after': String(retryAfterS) })
-
-/** The rest, which the spec leaves open: always a string `error`, with a `code` where a program may want to tell. */
-export const notFound = () => new Problem(404, { error: 'Not found' })
-export const gone = () => new Problem(404, { error: 'Not found', code: 'content_expired' })
-export const methodNotAllowed = (allow: string[]) =>
-  new Problem(405, { error: 'Method not allowed', code: 'method_not_allowed' }, { allow: allow.join(', ') })
-export const conflict = (code: string, message: string, more: Record<string, unknown> = {}) =>
-  new Problem(409, { error: message, code, ...more })
-export const invalid = (details: Fault[]) =>
-  new Problem(422, { error: 'Validation failed', code: 'validation_failed', details: details.slice(0, FAULTS_MAX) })
-export const malformedJson = () => new Problem(400, { error: 'The body is not valid JSON', code: 'malformed_json' })
-export const unsupportedMediaType = () =>
-  new Problem(415, {
-    error: 'The body must be application/json, in UTF-8 and as it is',
-    code: 'unsupported_media_type'
+  new HttpProblem(429, { error: 'Rate limit exceeded', retryAfter: retryAfterS }, {
+    'retry-after': String(retryAfterS)
   })
-export const tooDeep = () => new Problem(400, { error: 'The body is nested too deeply', code: 'malformed_json' })
-export const malformedUrl = () => new Problem(400, { error: 'The URL is malformed', code: 'malformed_request' })
-export const missingHost = () =>
-  new Problem(400, { error: 'The request has no Host header', code: 'malformed_request' })
-export const unavailable = (code: string, message: string, retryAfterS = 2) =>
-  new Problem(503, { error: message, code }, { 'retry-after': String(retryAfterS) })
+
+/** The rest, which the spec leaves open: always a string `error`, with a `code` where a program may want to tell. Those
+ *  without details are sentences that say what must be, or what is wrong. */
+const refused = (status: number, code: string, sentence: string, headers: Record<string, string> = {}) =>
+  new HttpProblem(status, { error: sentence, code }, headers)
+
+export const notFound = () => new HttpProblem(404, { error: 'Not found' })
+export const gone = () => new HttpProblem(404, { error: 'Not found', code: 'content_expired' })
+export const methodNotAllowed = (allow: string[]) =>
+  refused(405, 'method_not_allowed', `The method must be ${oneOf(allow)}.`, { allow: allow.join(', ') })
+export const conflict = (code: string, message: string, more: Record<string, unknown> = {}) =>
+  new HttpProblem(409, { error: message, code, ...more })
+export const invalid = (details: readonly FieldFault[]) =>
+  new HttpProblem(422, { error: 'Validation failed', code: 'validation_failed', details: details.slice(0, FAULTS_MAX) })
+export const malformedJson = () => refused(400, 'malformed_json', 'The body must be valid JSON.')
+/** A batch of emails with variables is less deep, and what reads a body may recurse. */
+export const DEPTH_MAX = 64
+export const tooDeep = () => refused(400, 'malformed_json', `The body must be nested at most ${DEPTH_MAX} levels deep.`)
+export const unsupportedMediaType = () =>
+  refused(
+    415,
+    'unsupported_media_type',
+    'The body must be application/json in UTF-8, without Content-Encoding.'
+  )
+export const malformedUrl = () => refused(400, 'malformed_request', 'The URL must be percent-encoded UTF-8.')
+export const missingHost = () => refused(400, 'malformed_request', 'The Host header is required.')
+export const unavailable = (code: string, sentence: string, retryAfterS = 2) =>
+  refused(503, code, sentence, { 'retry-after': String(retryAfterS) })
+
+function oneOf (words: string[]): string {
+  return words.join(', ').replace(/, ([^,]*)$/, ' or $1')
+}
 
 /** Fastify's own refusals, by its error code. */
-const FASTIFY: Record<string, () => Problem> = {
+const FASTIFY: Record<string, () => HttpProblem> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: () => unsupportedMediaType(),
-  FST_ERR_CTP_BODY_TOO_LARGE: () =>
-    new Problem(413, { error: 'The request body is larger than 20 MB', code: 'body_too_large' }),
+  FST_ERR_CTP_BODY_TOO_LARGE: () => refused(413, 'body_too_large', 'The body must be at most 20 MB.'),
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: () =>
-    new Problem(400, { error: 'The body is not as long as Content-Length says', code: 'malformed_request' }),
+    refused(400, 'malformed_request', 'The body must be as long as Content-Length says.'),
   FST_ERR_CTP_EMPTY_JSON_BODY: () => malformedJson(),
   FST_ERR_CTP_INVALID_JSON_BODY: () => malformedJson()
 }
 
-/** What was thrown, as a Problem; null when we did not foresee it. */
-export function asProblem (error: unknown): Problem | null {
-  if (error instanceof Problem) return error
+/** What was thrown, as a HttpProblem; null when we did not foresee it. */
+export function asProblem (error: unknown): HttpProblem | null {
+  if (error instanceof HttpProblem) return error
   const { code, statusCode } = error as { code?: string, statusCode?: number }
   const known = FASTIFY[code ?? '']
   if (known !== undefined) return known()
   if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
-    return new Problem(statusCode, { error: 'The request is malformed', code: 'malformed_request' })
+    return refused(statusCode, 'malformed_request', 'The request must be valid HTTP.')
   }
   return null
 }
 
-export function answer (reply: FastifyReply, problem: Problem): FastifyReply {
+export function answer (reply: FastifyReply, problem: HttpProblem): FastifyReply {
   return reply.code(problem.status).headers(problem.headers).type('application/json; charset=utf-8').send(problem.body)
 }

@@ -2,187 +2,187 @@ import { once } from 'node:events'
 import { Readable, type Writable } from 'node:stream'
 import { sleep } from '#src/base/backoff.ts'
 import type { Log } from '#src/base/log.ts'
-import { createChangeNotifier } from '#src/nats/change-notifier.ts'
+import { createChangeNotifier, type ChangeNotifier } from '#src/nats/change-notifier.ts'
 import { isUnanswered, JetStreamError } from '#src/nats/errors.ts'
 import { unavailable } from './errors.ts'
 import { cursorsOf } from './event-cursors.ts'
-import { looksAfter, STREAM, type FeedServices, type FeedEvent, type Wanted } from './feed.ts'
+import { readsAfter, STREAM, type FeedServices, type FeedEvent, type Wanted } from './feed.ts'
 
 /** How patient streams are, and how many there may be. */
 export interface StreamLimits {
-  /** A line that says nothing for longer looks dead to what lies between. */
+  /** A connection that is silent for longer looks dead to proxies. */
   heartbeatMs: number
-  /** A reader that takes nothing for as long is cut off. */
+  /** A client that reads nothing for as long is disconnected. */
   stallMs: number
   accountMax: number
   processMax: number
 }
 
 const LIMITS: StreamLimits = { heartbeatMs: 15_000, stallMs: 60_000, accountMax: 20, processMax: 500 }
-/** How often each stream's key and reader are looked at: a revoked key's streams end within a second. */
-const WATCH_MS = 250
-const AGAIN_MS = 1000
-/** Clients wait as long before they come again. */
-const RETRY_MS = 2000
-const BUSY_S = 10
+/** How often each stream's key and client are checked: a revoked key's streams end within a second. */
+const CHECK_MS = 250
+const RESUME_MS = 1000
+/** Clients wait as long before they reconnect. */
+const RECONNECT_MS = 2000
+const RETRY_AFTER_S = 10
 
-export interface Listening {
+/** What a stream is about. */
+export interface StreamRequest {
   wanted: Wanted
-  /** Everything up to here it has, or does not want. */
+  /** The client has everything up to here, or does not want it. */
   afterSeq: number
   /** False once its key no longer allows it. */
-  stands(): boolean
+  isAllowed(): boolean
 }
 
-/** The streams of this process: what is written follows the log, for as long as somebody reads it. */
-export interface EventStreams {
-  /** Server-sent events, from a place on and for ever, to be written to `line`: ended by the end of its key, by `stop`,
-   *  and by a reader that takes nothing. Throws a Problem when there are too many. Source:
-   *  https://html.spec.whatwg.org/multipage/server-sent-events.html */
-  open(listening: Listening, line: Writable): Readable
-  stop(): Promise<void>
-}
-
-interface Listener extends Listening {
+interface Listener extends StreamRequest {
   ending: AbortController
-  /** Something happened in its account since it looked last. */
-  rung: boolean
+  /** Something happened in its account since it read last. */
+  isNotified: boolean
   wake: () => void
-  /** On the steady clock: since when its reader has been given something that it has not taken; null = it has taken
+  /** On the steady clock: since when the client has been offered something that it has not read; null = it has read
    *  all. */
   offeredMs: number | null
 }
 
-export function createEventStreams (
-  services: FeedServices,
-  log: Log,
-  limits: Partial<StreamLimits> = {}
-): EventStreams {
-  const { heartbeatMs, stallMs, accountMax, processMax } = { ...LIMITS, ...limits }
-  const listeners = new Map<Listener, Writable>()
-  const notifier = createChangeNotifier(services.appenders.bus, { stream: STREAM, filter: 'email.>' }, log)
-  let watch: NodeJS.Timeout | undefined
-  let stopped = false
+/** The server-sent events of this process: each stream follows the log for as long as its client reads it. */
+export class EventStreams {
+  private readonly services: FeedServices
+  private readonly log: Log
+  private readonly limits: StreamLimits
+  private readonly notifier: ChangeNotifier
+  private readonly listeners = new Map<Listener, Writable>()
+  private checking: NodeJS.Timeout | undefined
+  private isStopped = false
 
-  function open (listening: Listening, line: Writable): Readable {
-    const { account } = listening.wanted
-    if (stopped || listeners.size >= processMax) {
-      throw unavailable('too_many_streams', 'This process cannot hold another stream', BUSY_S)
-    }
-    const own = [...listeners.keys()].filter(({ wanted }) => wanted.account === account).length
-    if (own >= accountMax) {
-      throw unavailable(
-        'too_many_streams',
-        `This account has ${own} streams here, the most it can have: one must end first`,
-        BUSY_S
-      )
-    }
-    if (line.destroyed) return Readable.from([])
+  constructor (services: FeedServices, log: Log, limits: Partial<StreamLimits> = {}) {
+    this.services = services
+    this.log = log
+    this.limits = { ...LIMITS, ...limits }
+    this.notifier = createChangeNotifier(services.appenders.bus, { stream: STREAM, filter: 'email.>' }, log)
+  }
+
+  /** An endless stream of server-sent events, to be written to `connection`: ended by the end of its key, by `stop`,
+   *  and by a client that reads nothing. Throws 503 when there are too many. Source:
+   *  https://html.spec.whatwg.org/multipage/server-sent-events.html */
+  open (request: StreamRequest, connection: Writable): Readable {
+    this.refuseTooMany(request.wanted.account)
+    if (connection.destroyed) return Readable.from([])
     const listener: Listener = {
-      ...listening,
+      ...request,
       ending: new AbortController(),
-      rung: false,
+      isNotified: false,
       wake: () => {},
       offeredMs: null
     }
     listener.ending.signal.addEventListener('abort', () => listener.wake())
-    join(listener, line)
-    return Readable.from(written(listener), { objectMode: false, highWaterMark: 0 })
+    this.add(listener, connection)
+    return Readable.from(this.write(listener), { objectMode: false, highWaterMark: 0 })
   }
 
-  /** The first one begins to watch, the last one ends that. */
-  function join (listener: Listener, line: Writable): void {
-    if (listeners.size === 0) watch = setInterval(look, WATCH_MS)
-    listeners.set(listener, line)
-    const leave = notifier.listen(listener.wanted.account, () => {
-      listener.rung = true
+  async stop (): Promise<void> {
+    this.isStopped = true
+    const connections = [...this.listeners.values()]
+    for (const { ending } of this.listeners.keys()) ending.abort()
+    await Promise.all(connections.map(connection => once(connection, 'close').catch(() => {})))
+    await this.notifier.stop()
+  }
+
+  private refuseTooMany (account: string): void {
+    const { processMax, accountMax } = this.limits
+    if (this.isStopped || this.listeners.size >= processMax) {
+      throw unavailable('too_many_streams', 'This server has no room for another stream: try again.', RETRY_AFTER_S)
+    }
+    const own = [...this.listeners.keys()].filter(({ wanted }) => wanted.account === account).length
+    if (own < accountMax) return
+    const sentence = `An account can have at most ${accountMax} streams on one server: end one first.`
+    throw unavailable('too_many_streams', sentence, RETRY_AFTER_S)
+  }
+
+  /** The first one begins the checks, the last one ends them. */
+  private add (listener: Listener, connection: Writable): void {
+    if (this.listeners.size === 0) this.checking = setInterval(() => this.check(), CHECK_MS)
+    this.listeners.set(listener, connection)
+    const leave = this.notifier.listen(listener.wanted.account, () => {
+      listener.isNotified = true
       listener.wake()
     })
-    line.once('close', () => {
+    connection.once('close', () => {
       leave()
       listener.ending.abort()
-      listeners.delete(listener)
-      if (listeners.size === 0) clearInterval(watch)
+      this.listeners.delete(listener)
+      if (this.listeners.size === 0) clearInterval(this.checking)
     })
   }
 
-  function look (): void {
-    for (const [{ ending, offeredMs, stands }, line] of listeners) {
-      // Who was told to end and is still there does not take what is left.
-      if (ending.signal.aborted || (offeredMs !== null && performance.now() - offeredMs > stallMs)) line.destroy()
-      else if (!stands()) ending.abort()
+  private check (): void {
+    for (const [{ ending, offeredMs, isAllowed }, connection] of this.listeners) {
+      const isStalled = offeredMs !== null && performance.now() - offeredMs > this.limits.stallMs
+      // A stream that was ended a check ago and is still there has a client that does not read what is left.
+      if (ending.signal.aborted || isStalled) connection.destroy()
+      else if (!isAllowed()) ending.abort()
     }
   }
 
-  /** Asked for more only once the last piece is taken, so no reader makes this wait with more in its hands than one
-   *  answer of NATS. */
-  async function* written (listener: Listener): AsyncGenerator<string> {
-    let toldMs = performance.now()
-    for await (const piece of pieces(listener, () => Math.max(0, toldMs + heartbeatMs - performance.now()))) {
+  /** Goes on only once the last chunk is read: no client makes this hold more than one answer of NATS. */
+  private async *write (listener: Listener): AsyncGenerator<string> {
+    const { heartbeatMs } = this.limits
+    let writtenMs = performance.now()
+    for await (const chunk of this.chunks(listener, () => Math.max(0, writtenMs + heartbeatMs - performance.now()))) {
       listener.offeredMs = performance.now()
-      yield piece
+      yield chunk
       listener.offeredMs = null
-      toldMs = performance.now()
+      writtenMs = performance.now()
     }
   }
 
   /** `untilBeatMs` = how long it may still be silent. */
-  async function* pieces (listener: Listener, untilBeatMs: () => number): AsyncGenerator<string> {
+  private async *chunks (listener: Listener, untilBeatMs: () => number): AsyncGenerator<string> {
     const { wanted, ending: { signal } } = listener
-    const { cursorOf } = cursorsOf(services.tokens, wanted.account)
+    const { cursorOf } = cursorsOf(this.services.tokens, wanted.account)
     let { afterSeq } = listener
-    // An id before all events: also who hears of none comes back to this place.
-    yield `retry: ${RETRY_MS}\nid: ${cursorOf(afterSeq)}\n\n`
+    // An id before all events: a client that gets none comes back to this cursor too.
+    yield `retry: ${RECONNECT_MS}\nid: ${cursorOf(afterSeq)}\n\n`
     while (!signal.aborted) {
-      listener.rung = false
+      listener.isNotified = false
       try {
-        for await (const { events, seq } of looksAfter(services, wanted, afterSeq)) {
+        for await (const { events, seq } of readsAfter(this.services, wanted, afterSeq)) {
           for (const event of events) {
             if (signal.aborted) return
-            yield textOf(event, cursorOf(event.seq))
+            yield eventText(event, cursorOf(event.seq))
           }
           afterSeq = seq
-          if (untilBeatMs() === 0) yield beatOf(cursorOf(afterSeq))
+          if (untilBeatMs() === 0) yield beatText(cursorOf(afterSeq))
         }
-        if (!listener.rung) await rest(listener, untilBeatMs())
+        if (!listener.isNotified) await rest(listener, untilBeatMs())
       } catch (error) {
-        await beforeAgain(error, signal)
+        await this.pause(error, signal)
       }
-      if (untilBeatMs() === 0 && !signal.aborted) yield beatOf(cursorOf(afterSeq))
+      if (untilBeatMs() === 0 && !signal.aborted) yield beatText(cursorOf(afterSeq))
     }
   }
 
-  /** NATS is away: the line stays, and catches up. Throws what no other try would heal. */
-  async function beforeAgain (error: unknown, signal: AbortSignal): Promise<void> {
-    if (isUnanswered(error) || error instanceof JetStreamError) return await sleep(AGAIN_MS, signal)
-    log.error({ err: error }, 'a stream of events cannot go on')
+  /** While NATS is unavailable the stream stays, and catches up later. Throws other errors. */
+  private async pause (error: unknown, signal: AbortSignal): Promise<void> {
+    if (isUnanswered(error) || error instanceof JetStreamError) return await sleep(RESUME_MS, signal)
+    this.log.error({ err: error }, 'event stream failed; ending it')
     throw error
   }
-
-  async function stop (): Promise<void> {
-    stopped = true
-    const lines = [...listeners.values()]
-    for (const { ending } of listeners.keys()) ending.abort()
-    await Promise.all(lines.map(line => once(line, 'close').catch(() => {})))
-    await notifier.stop()
-  }
-
-  return { open, stop }
 }
 
-/** Until it is rung or ended, or `ms` are over. */
+/** Until it is notified or ended, or `ms` are over. */
 async function rest (listener: Listener, ms: number): Promise<void> {
   const waking = new AbortController()
   listener.wake = () => waking.abort()
   if (!listener.ending.signal.aborted) await sleep(ms, waking.signal)
 }
 
-/** A comment. With the place it has come to: who wants little of much need not look through it again. */
-function beatOf (cursor: string): string {
+/** A comment with the cursor it has come to: a client that wants few of many events need not skip the rest again. */
+function beatText (cursor: string): string {
   return `: nothing new\nid: ${cursor}\n\n`
 }
 
 /** The body has no line breaks of its own: it is JSON on one line. */
-function textOf ({ type, body }: FeedEvent, cursor: string): string {
+function eventText ({ type, body }: FeedEvent, cursor: string): string {
   return `id: ${cursor}\nevent: ${type}\ndata: ${body}\n\n`
 }

@@ -1,30 +1,44 @@
 import type { TSchema } from '@sinclair/typebox'
 import { TypeCompiler, ValueErrorType, type ValueError } from '@sinclair/typebox/compiler'
-import { FAULTS_MAX, type Fault } from './errors.ts'
+import type { FieldFault } from '#streams/define.ts'
+import { FAULTS_MAX, labelOf, mustFault, unknownFault } from './errors.ts'
+
+/** What messages call a name in a query. */
+export const QUERY_MEMBER = 'query parameter'
+
+/** What a schema may say for its faults, beside its `description`, which says what the field is. Neither is in the
+ *  OpenAPI document. */
+export interface FaultWords {
+  /** What the value must do, after "<field> must ": `be a time with an offset`. Left out, JSON Schema's keywords say
+   *  it. */
+  must?: string
+  /** What one item of a list, or one value of a record, is called; plural with an s. */
+  noun?: string
+}
 
 /** The faults of a value that does not fit a schema; thrown to Fastify by its validator, read back by the route. */
 export class SchemaFaults extends Error {
-  readonly faults: Fault[]
-  constructor (faults: Fault[]) {
+  readonly faults: FieldFault[]
+  constructor (faults: FieldFault[]) {
     super('Validation failed')
     this.faults = faults
   }
 }
 
 /** Compiles a schema to Fastify's validator shape. It never changes the value: no coercion, no defaults, nothing
- *  dropped. */
-export function compileValidator (schema: TSchema) {
+ *  dropped. `member` = what messages call a name in the value. */
+export function compileValidator (schema: TSchema, member = 'field') {
   const check = TypeCompiler.Compile(schema)
   return (value: unknown): { value: unknown } | { error: SchemaFaults } => {
     if (check.Check(value)) return { value }
-    return { error: new SchemaFaults(faultsOf(check.Errors(value))) }
+    return { error: new SchemaFaults(faultsOf(check.Errors(value), member)) }
   }
 }
 
-function faultsOf (errors: Iterable<ValueError>): Fault[] {
-  const faults = new Map<string, Fault>()
-  for (const error of meant(errors)) {
-    const fault = faultOf(error)
+function faultsOf (errors: Iterable<ValueError>, member: string): FieldFault[] {
+  const faults = new Map<string, FieldFault>()
+  for (const error of withinUnions(errors)) {
+    const fault = faultOf(error, member)
     // The first error at a place says most: a missing field is also "not a string".
     if (!faults.has(fault.field)) faults.set(fault.field, fault)
     if (faults.size >= FAULTS_MAX) break
@@ -32,13 +46,20 @@ function faultsOf (errors: Iterable<ValueError>): Fault[] {
   return [...faults.values()]
 }
 
-/** What is meant to be an object or nothing is an object: its own faults say where. */
-function* meant (errors: Iterable<ValueError>): Iterable<ValueError> {
+/** A value of the type of one option is meant as that one, whose errors say where and what. */
+function* withinUnions (errors: Iterable<ValueError>): Iterable<ValueError> {
   for (const error of errors) {
-    const { anyOf: [some, none] = [] } = error.schema as { anyOf?: TSchema[] }
-    if (some?.type === 'object' && none?.type === 'null') yield* meant(error.errors[0]!)
-    else yield error
+    const options = error.type === ValueErrorType.Union ? error.schema.anyOf as TSchema[] : []
+    const meant = options.findIndex(({ type, const: only }) => only === undefined && isOfType(type, error.value))
+    if (meant === -1) yield error
+    else yield* withinUnions(error.errors[meant]!)
   }
+}
+
+function isOfType (type: unknown, value: unknown): boolean {
+  if (type === 'array') return Array.isArray(value)
+  if (type === 'object') return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return type === typeof value || (type === 'integer' && typeof value === 'number')
 }
 
 const CODES: Partial<Record<ValueErrorType, string>> = {
@@ -52,56 +73,65 @@ const CODES: Partial<Record<ValueErrorType, string>> = {
   [ValueErrorType.ObjectMaxProperties]: 'too_many'
 }
 
-function faultOf (error: ValueError): Fault {
-  const field = fieldName(error.path)
-  const code = CODES[error.type] ?? 'invalid_value'
-  if (code === 'unknown_field') return { field, code, message: `${field} is not a field of this request.` }
-  if (code === 'required') return { field, code, message: `${field} is required.` }
-  return {
-    field,
-    code,
-    message: firstSentence(error.schema.description as string | undefined) ?? `${field} is ${wordsFor(error.schema)}.`
+function faultOf ({ path, type, schema, value }: ValueError, member: string): FieldFault {
+  const field = fieldOf(path) || 'body'
+  const code = CODES[type] ?? 'invalid_value'
+  // A parameter that comes twice is a list.
+  const isRepeated = member === QUERY_MEMBER && Array.isArray(value) && schema.type !== 'array'
+  if (isRepeated) return mustFault(field, code, 'be given once')
+  if (code === 'unknown_field') return unknownFault(field, member)
+  if (code === 'required') return { field, code, message: `${labelOf(field)} is required.` }
+  return mustFault(field, code, wordsFor(type, schema))
+}
+
+/** What a value must do to fit a schema, after an error of a type. */
+function wordsFor (type: ValueErrorType, schema: TSchema & FaultWords): string {
+  const { must, minLength, maxLength, minItems, maxItems, maxProperties, noun = 'item' } = schema
+  if (must !== undefined) return must
+  switch (type) {
+    case ValueErrorType.StringMinLength:
+      return minLength === 1 ? 'not be empty' : `have at least ${count(minLength, 'character')}`
+    case ValueErrorType.StringMaxLength:
+      return `have at most ${count(maxLength, 'character')}`
+    case ValueErrorType.ArrayMinItems:
+      return `have at least ${count(minItems, noun)}`
+    case ValueErrorType.ArrayMaxItems:
+      return `have at most ${count(maxItems, noun)}`
+    case ValueErrorType.ObjectMaxProperties:
+      return `have at most ${count(maxProperties, noun)}`
+    case ValueErrorType.ArrayUniqueItems:
+      return 'not contain duplicates'
+    default:
+      return `be ${valueOf(schema)}`
   }
 }
 
-/** What a field is; the rest of a description, what comes of it, is for readers of the document. */
-function firstSentence (description: string | undefined): string | undefined {
-  return description?.replace(/\. [A-Z].*$/s, '.')
+function count (count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : noun.endsWith('s') ? 'es' : 's'}`
 }
 
 const TYPES: Record<string, string> = {
   string: 'a string',
-  integer: 'a whole number',
-  number: 'a number',
   boolean: 'true or false',
   object: 'an object',
   array: 'a list',
   null: 'null'
 }
 
-/** What a value of a schema is that has no words of its own. */
-function wordsFor (
-  { anyOf, const: only, type, minLength, maxLength, minItems, maxItems, minimum, maximum }: TSchema
-): string {
-  if (anyOf !== undefined) return (anyOf as TSchema[]).map(wordsFor).join(' or ')
-  if (only !== undefined) return JSON.stringify(only)
-  const bounds = [
-    bound('at least', minimum),
-    bound('at most', maximum),
-    bound('not shorter than', minLength ?? minItems),
-    bound('not longer than', maxLength ?? maxItems)
-  ]
-  return [TYPES[type as string] ?? 'something else', ...bounds].filter(words => words !== '').join(', ')
-}
-
-function bound (words: string, value: unknown): string {
-  return value === undefined ? '' : `${words} ${String(value)}`
+/** What the values of a schema are: `a whole number from 1 to 9`, `strict or permissive`. */
+function valueOf ({ anyOf, const: only, type, minimum, maximum }: TSchema): string {
+  if (anyOf !== undefined) return anyOf.map(valueOf).join(', ').replace(/, ([^,]*)$/, ' or $1')
+  if (only !== undefined) return String(only)
+  if (type !== 'integer' && type !== 'number') return TYPES[type as string] ?? 'left out'
+  const number = type === 'integer' ? 'a whole number' : 'a number'
+  if (minimum !== undefined && maximum !== undefined) return `${number} from ${minimum} to ${maximum}`
+  if (minimum !== undefined) return `${number} of at least ${minimum}`
+  return maximum === undefined ? number : `${number} of at most ${maximum}`
 }
 
 /** `/to/1` → `to[1]`, `/metadata/order` → `metadata.order`. */
-function fieldName (path: string): string {
+function fieldOf (path: string): string {
   return path.split('/').slice(1)
     .map(part => part.replaceAll('~1', '/').replaceAll('~0', '~').slice(0, 100))
-    .reduce((name, part) => (/^\d+$/.test(part) ? `${name}[${part}]` : name === '' ? part : `${name}.${part}`), '') ||
-    'body'
+    .reduce((name, part) => (/^\d+$/.test(part) ? `${name}[${part}]` : name === '' ? part : `${name}.${part}`), '')
 }

@@ -12,7 +12,7 @@ import { readPages } from '#src/nats/range.ts'
 /** Where the events are: the facts that they are made from. */
 export const STREAM = 'EMAILS'
 
-/** Whose events, and which of them. All that is given must hold. */
+/** Whose events, and which of them; all given filters must hold. */
 export interface Wanted {
   account: string
   /** null = all. */
@@ -33,7 +33,7 @@ export interface FeedEvent extends Event {
 
 export interface FeedPage {
   events: FeedEvent[]
-  /** Everything up to here has been looked at. */
+  /** Everything up to here has been read. */
   seq: number
   /** There is more behind it, or may be. */
   more: boolean
@@ -42,60 +42,59 @@ export interface FeedPage {
 /** Facts in one answer of NATS, and the bytes of all of them; about every third is an event. */
 const FACTS_MAX = 300
 const BYTES_MAX = 512 * 1024
-/** How far one page looks. */
-export interface Reach {
+/** How far one page reads. */
+export interface FeedReach {
   facts: number
   ms: number
 }
 
-const REACH: Reach = { facts: 20_000, ms: 1500 }
+const REACH: FeedReach = { facts: 20_000, ms: 1500 }
 /** By how much the clock that stamped a fact may be ahead of the one that stored it. */
 const SKEW_MS = 10 * 60_000
-/** Nobody holds on to a fact for longer before it is stored. */
+/** No fact is stored later than this after it is stamped. */
 const LATE_MS = 24 * 3_600_000
 
-/** The first events after a place, at most `limit`, oldest first. After 20,000 facts, or 1.5 s, it is what has been
- *  found so far. What was acknowledged before is among them, whichever replica answers. Throws what `isUnanswered`
- *  knows. */
-export async function lookFurther (
+/** The first events after a sequence, at most `limit`, oldest first; after 20,000 facts or 1.5 s those found so far.
+ *  What was acknowledged before is among them, whichever replica answers. Throws what `isUnanswered` knows. */
+export async function eventsAfter (
   services: FeedServices,
   wanted: Wanted,
   afterSeq: number,
   limit: number,
-  reach: Partial<Reach> = {}
+  reach: Partial<FeedReach> = {}
 ): Promise<FeedPage> {
   const { facts: factsMax, ms } = { ...REACH, ...reach }
   const endMs = performance.now() + ms
   const events: FeedEvent[] = []
   let seq = afterSeq
-  let looked = 0
-  for await (const look of looksAfter(services, wanted, afterSeq, Math.min(FACTS_MAX, 4 * limit))) {
-    const excess = look.events[limit - events.length]
-    events.push(...look.events.slice(0, limit - events.length))
+  let read = 0
+  for await (const part of readsAfter(services, wanted, afterSeq, Math.min(FACTS_MAX, 4 * limit))) {
+    const excess = part.events[limit - events.length]
+    events.push(...part.events.slice(0, limit - events.length))
     if (excess !== undefined) return { events, seq: excess.seq - 1, more: true }
-    seq = look.seq
-    looked += look.facts
-    if (looked >= factsMax || performance.now() >= endMs) return { events, seq, more: true }
+    seq = part.seq
+    read += part.facts
+    if (read >= factsMax || performance.now() >= endMs) return { events, seq, more: true }
   }
   return { events, seq, more: false }
 }
 
-/** What was found in one answer of NATS. */
-interface Look {
+/** The events in one answer of NATS. */
+interface FeedRead {
   events: FeedEvent[]
-  /** Everything up to here has been looked at. */
+  /** Everything up to here has been read. */
   seq: number
   facts: number
 }
 
-/** All that comes after a place, until there is no more. The first answer of NATS has at most `few` facts, each further
+/** All events after a sequence, until there are no more. The first answer of NATS has at most `few` facts, each further
  *  one may have twice as many. Throws what `isUnanswered` knows. */
-export async function* looksAfter (
+export async function* readsAfter (
   { appenders: { bus }, directory }: FeedServices,
   wanted: Wanted,
   afterSeq: number,
   few = FACTS_MAX
-): AsyncGenerator<Look> {
+): AsyncGenerator<FeedRead> {
   let next = few
   const max = () => {
     const now = next
@@ -124,7 +123,7 @@ export async function* looksAfter (
   }
 }
 
-/** Where there is one account, all is its: see `StreamPosition`. */
+/** With one account all facts are its, and NATS need not filter. */
 function filterOf ({ account, email }: Wanted, accounts: number): string | null {
   if (email !== null) return `${subjects.recipient(account, email, 0).slice(0, -'.0'.length)}.>`
   return accounts === 1 ? null : `email.*.${account}.>`
@@ -142,29 +141,28 @@ function wantedIn (
   return fits ? { ...event, seq } : null
 }
 
-/** Is all that comes from here on later than what is wanted? */
+/** Whether all that comes from here on is later than what is wanted. */
 function isPast ({ toMs }: Wanted, { fact }: Recorded<AnyFact>): boolean {
   return toMs !== null && Date.parse(fact.time) >= toMs + LATE_MS
 }
 
-/** Where the events from a time on begin. Throws what `isUnanswered` knows. */
-export async function placeAt ({ appenders: { bus } }: FeedServices, timeMs: number): Promise<number> {
+/** The sequence after which the events from a time on begin. Throws what `isUnanswered` knows. */
+export async function positionAt ({ appenders: { bus } }: FeedServices, timeMs: number): Promise<number> {
   return await sequenceBefore(bus, STREAM, timeMs - SKEW_MS)
 }
 
-/** Behind all there is. Throws what `isUnanswered` knows. */
-export async function placeNow ({ appenders: { bus } }: FeedServices): Promise<number> {
+/** The last sequence. Throws what `isUnanswered` knows. */
+export async function positionNow ({ appenders: { bus } }: FeedServices): Promise<number> {
   return await lastSequence(bus, STREAM)
 }
 
 const AHEAD_TRIES = 5
 const AHEAD_WAIT_MS = 200
 
-/** Is it a place that this log has not come to? So is one of a log that was lost: waiting there for events would miss
- *  some. A leader that has just become one is given a second to catch up with itself. Throws what `isUnanswered` knows.
- */
+/** Whether this log has not come to the sequence. Nor has a log that was restored: waiting there for events would miss
+ *  some. A new leader is given a second to catch up with itself. Throws what `isUnanswered` knows. */
 export async function isAhead (services: FeedServices, seq: number): Promise<boolean> {
-  for (let tries = 1; seq > await placeNow(services); tries++) {
+  for (let tries = 1; seq > await positionNow(services); tries++) {
     if (tries === AHEAD_TRIES) return true
     await sleep(AHEAD_WAIT_MS)
   }

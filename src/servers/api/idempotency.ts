@@ -1,166 +1,148 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { subjects } from '#streams/subjects.ts'
-import { acceptEmails, type Answer, type Idempotency, type Prepared } from '#src/actions/email.ts'
 import type { RequestClaimed } from '#streams/email/facts.ts'
+import { subjects } from '#streams/subjects.ts'
+import { acceptEmails, type IdempotencyKey, type PreparedEmail, type SendAnswer } from '#src/actions/email.ts'
 import type { Services } from '#src/actions/services.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { sha256Hex } from '#src/base/secret.ts'
 import { Conflict, isUnanswered, LogUnavailable } from '#src/nats/errors.ts'
 import { getFact } from '#src/nats/get.ts'
-import { conflict, forbidden, invalid, unavailable } from './errors.ts'
+import { conflict, invalid, mustFault, unavailable } from './errors.ts'
+import { askerOf } from './params.ts'
 
 const HEADER = 'idempotency-key'
 const KEY = /^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$/
-/** A claim that was refused for another one's sake may not be readable at once on every replica. */
-const LOOKS = 20
-const LOOK_MS = 100
-const CATCH_UP_MS = 1000
+/** The claim that won a race may not be readable at once on every replica. */
+const READS_MAX = 20
+const READ_GAP_MS = 100
+
+/** An Idempotency-Key that came with a request, and the request that claimed it before; null = none has. */
+export interface IdempotencyClaim {
+  key: IdempotencyKey
+  earlier: RequestClaimed['data'] | null
+}
 
 /** What is to be accepted, and the answer that says so. */
 export interface Acceptance<Body> {
-  emails: Prepared[]
-  answer: Answer & { body: Body }
+  emails: PreparedEmail[]
+  answer: SendAnswer & { body: Body }
 }
 
-/** A sending request: its body, and how to answer it. */
-export interface Ask<Body> {
-  body: unknown
-  /** Whether the key may send from the domains in it, as far as this node knows. */
-  isAllowed: () => boolean
-  prepare: () => Promise<Acceptance<Body>>
-}
+/** Accepts sending requests, each Idempotency-Key once; one for the process. A request with a key runs inside
+ *  `underKey`: it finds the claim, answers from it, or prepares its emails and appends them with a claim of its own. */
+export class Acceptor {
+  private readonly services: Pick<Services, 'appenders'>
+  /** Requests with an Idempotency-Key, by account and key. */
+  private readonly running = new Map<string, Promise<unknown>>()
 
-/** Answers a sending request, and the same answer again to whoever repeats it under its Idempotency-Key. */
-export interface Acceptor {
-  /** 403 when the key may not ask this, also not again. `prepare` refuses by throwing, and is not asked when the answer
-   *  is known. */
-  accept<Body>(request: FastifyRequest, reply: FastifyReply, ask: Ask<Body>): Promise<Body>
-}
+  constructor (services: Pick<Services, 'appenders'>) {
+    this.services = services
+  }
 
-/** One for the process: the same key twice in it waits for the first. */
-export function createAcceptor (services: Services): Acceptor {
-  const underWay = new Map<string, Promise<unknown>>()
-
-  async function accept<Body> (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    { body, isAllowed, prepare }: Ask<Body>
-  ): Promise<Body> {
-    if (!isAllowed()) await refuseUnless(isAllowed)
+  /** Runs `accept` with the claim of the request's Idempotency-Key, null without one. Requests with the same key run
+   *  one after the other in this process. Throws 422 for a malformed key. */
+  async underKey<T> (request: FastifyRequest, accept: (claim: IdempotencyClaim | null) => Promise<T>): Promise<T> {
     const text = idempotencyKeyOf(request)
-    if (text === null) return await acceptNew(request, reply, await prepare(), null)
+    if (text === null) return await accept(null)
     const { account, test } = request.key!
     // What was tried with a test key is not done: the same under a live key is another request.
-    const key = { hash: sha256Hex(test ? `test ${text}` : text), bodyHash: sha256Hex(canonical(body)) }
-    return await alone(`${account} ${key.hash}`, () => acceptOnce(request, reply, key, prepare))
-  }
-
-  /** A domain may have been added on another node a moment ago. */
-  async function refuseUnless (isAllowed: () => boolean): Promise<void> {
-    await services.directory.catchUp(CATCH_UP_MS)
-    if (!isAllowed()) throw forbidden()
-  }
-
-  async function acceptNew<Body> (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    { emails, answer }: Acceptance<Body>,
-    key: Idempotency | null
-  ): Promise<Body> {
-    const asker = { account: request.key!.account, correlation: request.id }
-    await acceptEmails(services, asker, emails, key === null ? null : { key, answer })
-    return give(reply, answer)
-  }
-
-  async function acceptOnce<Body> (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    key: Idempotency,
-    prepare: () => Promise<Acceptance<Body>>
-  ): Promise<Body> {
-    const { account } = request.key!
-    const earlier = await findClaim(account, key.hash)
-    if (earlier?.bodyHash === key.bodyHash) return replay(reply, earlier)
-    // Another body is told of last: a 403 or 422 says more.
-    const acceptance = await prepare()
-    if (earlier !== null) throw mismatch(earlier)
-    try {
-      return await acceptNew(request, reply, acceptance, key)
-    } catch (error) {
-      if (!(error instanceof Conflict)) throw error
-      const winner = await winnerOf(account, key.hash)
-      if (winner.bodyHash === key.bodyHash) return replay(reply, winner)
-      throw mismatch(winner)
-    }
-  }
-
-  async function alone<T> (name: string, act: () => Promise<T>): Promise<T> {
-    while (underWay.has(name)) await underWay.get(name)!.catch(unlessItWasTheLog)
-    const acting = act()
-    underWay.set(name, acting)
-    try {
-      return await acting
-    } finally {
-      underWay.delete(name)
-    }
-  }
-
-  async function findClaim (account: string, hash: string): Promise<RequestClaimed['data'] | null> {
-    const last = await getFact(services.appenders.bus, 'REQUESTS', { last_by_subj: subjects.claim(account, hash) })
-    return last?.fact.type === 'request.claimed' ? last.fact.data : null
-  }
-
-  async function winnerOf (account: string, hash: string): Promise<RequestClaimed['data']> {
-    for (let look = 0; look < LOOKS; look++) {
-      const winner = await findClaim(account, hash)
-      if (winner !== null) return winner
-      await sleep(LOOK_MS)
-    }
-    throw unavailable(
-      'log_unavailable',
-      'Another request with this key is being accepted: its answer is not to be read yet'
+    const key = { hash: sha256Hex(test ? `test ${text}` : text), bodyHash: sha256Hex(canonical(request.body)) }
+    return await this.alone(
+      `${account} ${key.hash}`,
+      async () => await accept({ key, earlier: await this.find(account, key.hash) })
     )
   }
 
-  return { accept }
+  /** Appends the emails, with the claim where there is one, and answers. Throws 409 when the key was claimed with
+   *  another body, and LogUnavailable. */
+  async accept<Body> (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    claim: IdempotencyClaim | null,
+    { emails, answer }: Acceptance<Body>
+  ): Promise<Body> {
+    // Not before the emails are prepared: a 403 or 422 says more.
+    if (claim !== null && claim.earlier !== null) throw mismatch(claim.earlier)
+    try {
+      const kept = claim === null ? null : { key: claim.key, answer }
+      await acceptEmails(this.services, askerOf(request), emails, kept)
+      return give(reply, answer)
+    } catch (error) {
+      if (claim === null || !(error instanceof Conflict)) throw error
+      const earlier = await this.findWinner(request.key!.account, claim.key.hash)
+      if (!isRepeat({ ...claim, earlier })) throw mismatch(earlier)
+      return replay(reply, earlier)
+    }
+  }
+
+  private async alone<T> (name: string, act: () => Promise<T>): Promise<T> {
+    while (this.running.has(name)) await this.running.get(name)!.catch(unlessLogUnavailable)
+    const acting = act()
+    this.running.set(name, acting)
+    try {
+      return await acting
+    } finally {
+      this.running.delete(name)
+    }
+  }
+
+  private async find (account: string, hash: string): Promise<RequestClaimed['data'] | null> {
+    const last = await getFact(this.services.appenders.bus, 'REQUESTS', { last_by_subj: subjects.claim(account, hash) })
+    return last?.fact.type === 'request.claimed' ? last.fact.data : null
+  }
+
+  private async findWinner (account: string, hash: string): Promise<RequestClaimed['data']> {
+    for (let reads = 0; reads < READS_MAX; reads++) {
+      const winner = await this.find(account, hash)
+      if (winner !== null) return winner
+      await sleep(READ_GAP_MS)
+    }
+    throw unavailable('log_unavailable', 'Another request with this Idempotency-Key is being accepted: try again.')
+  }
 }
 
-/** What the first was refused for says nothing about the second. When the log does not answer, the second need not wait
- *  for that once more. */
-function unlessItWasTheLog (error: unknown): void {
+/** The first one's refusal says nothing about the second. When the log does not answer, the second need not wait for
+ *  that once more. */
+function unlessLogUnavailable (error: unknown): void {
   if (error instanceof LogUnavailable || isUnanswered(error)) throw error
 }
 
+/** True when the same request was accepted before: `replay` has its answer. */
+export function isRepeat (
+  claim: IdempotencyClaim | null
+): claim is IdempotencyClaim & { earlier: RequestClaimed['data'] } {
+  return claim !== null && claim.earlier !== null && claim.earlier.bodyHash === claim.key.bodyHash
+}
+
+/** The answer that the first request got. */
+export function replay<Body> (reply: FastifyReply, { answer }: RequestClaimed['data']): Body {
+  void reply.header('idempotency-replayed', 'true')
+  return give(reply, answer)
+}
+
 /** A claim keeps the very answer that was given: its body is of the same shape. */
-function give<Body> (reply: FastifyReply, { status, location, body }: Answer): Body {
+function give<Body> (reply: FastifyReply, { status, location, body }: SendAnswer): Body {
   if (location !== null) void reply.header('location', location)
   void reply.code(status)
   return body as Body
 }
 
-function replay<Body> (reply: FastifyReply, { answer }: RequestClaimed['data']): Body {
-  void reply.header('idempotency-replayed', 'true')
-  return give(reply, answer)
-}
-
 function mismatch ({ emails }: RequestClaimed['data']): Error {
   return conflict(
     'idempotency_mismatch',
-    'This Idempotency-Key was used with another body',
+    'Idempotency-Key must come with the body that it was first used with.',
     emails.length === 1 ? { email_id: emails[0]! } : { email_ids: emails }
   )
 }
 
 /** The key of a request, or null without one. Throws 422 for what is none: Node joins several headers into one. */
-export function idempotencyKeyOf ({ raw: { rawHeaders } }: FastifyRequest): string | null {
+function idempotencyKeyOf ({ raw: { rawHeaders } }: FastifyRequest): string | null {
   const given = rawHeaders.filter((_text, i) => i % 2 === 1 && rawHeaders[i - 1]!.toLowerCase() === HEADER)
   if (given.length === 0) return null
   if (given.length === 1 && KEY.test(given[0]!)) return given[0]!
-  throw invalid([{
-    field: 'Idempotency-Key',
-    code: 'invalid_value',
-    message: 'Idempotency-Key is given once, as 1 to 255 printable ASCII characters.'
-  }])
+  throw invalid([
+    mustFault('Idempotency-Key', 'invalid_value', 'be given once, with 1 to 255 printable ASCII characters')
+  ])
 }
 
 /** JSON with the keys of every object in order. */

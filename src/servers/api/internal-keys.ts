@@ -1,17 +1,17 @@
 import { randomBytes } from 'node:crypto'
 import type { FastifyInstance, InjectOptions } from 'fastify'
-import type { Key } from '#streams/directory.ts'
+import type { KeyEntry } from '#streams/directory.ts'
 
 /** Those who ask the API from within this process, having been let in at another door. */
 export interface InternalKeys {
   /** An Authorization header that stands for `key`, for as long as `ask` takes. */
-  as<T>(key: Key, ask: (authorization: string) => Promise<T>): Promise<T>
+  as<T>(key: KeyEntry, ask: (authorization: string) => Promise<T>): Promise<T>
   /** Whom such a header stands for; null for any other. */
-  keyOf(authorization: string | undefined): Key | null
+  keyOf(authorization: string | undefined): KeyEntry | null
 }
 
 export function createInternalKeys (): InternalKeys {
-  const admitted = new Map<string, Key>()
+  const admitted = new Map<string, KeyEntry>()
   return {
     async as (key, ask) {
       // Looked up by 256 random bits that never leave the process: nothing that comes over the network can be one.
@@ -32,7 +32,7 @@ export function createInternalKeys (): InternalKeys {
 export function internalFetch (
   app: FastifyInstance,
   internalKeys: InternalKeys,
-  key: Key,
+  key: KeyEntry,
   correlation: string
 ): typeof fetch {
   return async (input, init = {}) => {

@@ -1,8 +1,8 @@
 import { Type, type Static } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import { parseDomain } from '#streams/address.ts'
-import { Nullable, Refusal } from '#streams/define.ts'
-import type { Key } from '#streams/directory.ts'
+import { Nullable, type Refusal } from '#streams/define.ts'
+import type { KeyEntry } from '#streams/directory.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import {
   DEFAULT_LIMITS,
@@ -20,43 +20,51 @@ import type { Services } from '#src/actions/services.ts'
 import { changeKey, grantKey, ownKey, revokeKey, rotateKey, type KeyAsker, type KeyChange } from '#src/actions/key.ts'
 import { parseTime, timestamp } from '#src/base/clock.ts'
 import { created, refuseFaults, schemaFaults, type Api } from './context.ts'
-import { invalid, notFound, type Fault } from './errors.ts'
+import { FaultList, invalid, notFound } from './errors.ts'
 import { sawOwnWrite, seeAllWrites } from './own-writes.ts'
-import { listAnswer, ListQuery, pageOf, placeAmong, readPage } from './pages.ts'
-import { askerOf, granted, IdParams, orNothing, timeMessage } from './params.ts'
+import { listAnswer, ListQuery, pageOf, cursorParser, readPage } from './pages.ts'
+import { askerOf, granted, IdParams, MUST_BE_OBJECT, MUST_BE_TIME, orNothing } from './params.ts'
 import { answerOfDefaults, defaultFields, defaultsAnswer, defaultsOf } from './send-defaults.ts'
 
 const DOMAINS_MAX = 1000
 
+const MUST_BE_DOMAIN = 'be a domain like example.com, or "*"'
+const MUST_BE_END = `${MUST_BE_TIME}, or null`
+
 const ScopeSchema = Type.Union(SCOPES.map(scope => Type.Literal(scope)), {
-  description: `A scope is one of ${SCOPES.join(', ')}.`
+  must: 'be a scope, such as emails:send or full'
 })
-const DomainSchema = Type.String({ maxLength: 253, description: 'A domain is a name like example.com, or "*".' })
-const EXPIRES_AT = timeMessage('expires_at', ', or null for never')
+const DomainSchema = Type.String({ maxLength: 253, must: MUST_BE_DOMAIN })
 
 /** What may be said of a key, when it is made and later. */
 const fields = {
-  name: Type.String({ minLength: 1, maxLength: 200, description: 'name has 1 to 200 characters.' }),
+  name: Type.String({ minLength: 1, maxLength: 200, description: 'A name for people.' }),
   scopes: Type.Array(ScopeSchema, {
     minItems: 1,
     maxItems: 100,
-    description: 'scopes is a list of scopes, or ["full"].'
+    noun: 'scope',
+    description: 'What the key may do. `["full"]` = everything.'
   }),
   domains: Type.Array(DomainSchema, {
     minItems: 1,
     maxItems: DOMAINS_MAX,
-    description:
-      `domains is a list of 1 to ${DOMAINS_MAX} domain names the key may send from, or ["*"] for every domain of the account.`
+    noun: 'domain',
+    description: `The domains the key may send from, 1 to ${DOMAINS_MAX}. \`["*"]\` = every domain of the account.`
   }),
-  expires_at: Type.Optional(Type.Union([Type.String(), Type.Null()], { description: EXPIRES_AT })),
-  ...defaultFields('where the domain decides')
+  expires_at: Type.Optional(
+    Type.Union([Type.String({ must: MUST_BE_END }), Type.Null()], {
+      must: MUST_BE_END,
+      description: 'When the key expires. `null` = never.'
+    })
+  ),
+  ...defaultFields('`null` = the domain decides.')
 }
-const BODY = { additionalProperties: false, description: 'The body is a JSON object.' }
+const BODY = { must: MUST_BE_OBJECT, additionalProperties: false }
 
 const CreateRequest = Type.Object({
   ...fields,
   test: Type.Optional(
-    Type.Boolean({ description: 'test is true for a key whose mail goes to the built-in catcher only.' })
+    Type.Boolean({ description: 'Whether its mail goes to the built-in mailbox only. False when left out.' })
   )
 }, {
   ...BODY,
@@ -77,10 +85,10 @@ const Rotation = Type.Object({
     Type.Integer({
       minimum: 0,
       maximum: OVERLAP_S_MAX,
-      description: `overlap_s is a number of seconds from 0 to ${OVERLAP_S_MAX}.`
+      description: `Seconds that the previous secret keeps working. ${OVERLAP_S_DEFAULT} when left out; 0 = none.`
     })
   )
-}, BODY)
+}, { additionalProperties: false })
 const RotateRequest = orNothing(Rotation, [{ overlap_s: 3600 }, { overlap_s: 0 }])
 
 const EXAMPLE = {
@@ -100,7 +108,7 @@ const EXAMPLE = {
 const KeyAnswer = Type.Object({
   id: Type.String(),
   name: Type.String(),
-  hint: Type.String({ description: 'How the secret begins.' }),
+  hint: Type.String({ description: 'The first characters of the secret.' }),
   scopes: Type.Array(ScopeSchema),
   domains: Type.Array(Type.String()),
   test: Type.Boolean(),
@@ -111,12 +119,12 @@ const KeyAnswer = Type.Object({
       ReturnType<typeof Type.Integer>
     >,
     {
-      description: 'Requests a minute, as the operator has set them.'
+      description: 'Requests a minute, by class. The operator sets them.'
     }
   ),
   ...defaultsAnswer,
   previous_expires_at: Type.Union([Type.String(), Type.Null()], {
-    description: 'Until when the secret before the last rotation works, or null when it works no more.'
+    description: 'Until when the previous secret works. `null` = it does not.'
   }),
   created_at: Type.String()
 }, { examples: [EXAMPLE] })
@@ -129,8 +137,8 @@ const OpenAnswer = Type.Composite([
 
 const tags = ['Keys']
 
-/** Keys are read from the directory in memory. Whoever writes is looked at as the log has him: his own key may have
- *  changed on another node. */
+/** Keys are read from the directory in memory, which catches up with the log before each read and each decision: also
+ *  the key that asks may have changed on another node. */
 export function keyRoutes (app: Api, services: Services): void {
   makingRoute(app, services)
   readingRoutes(app, services)
@@ -146,8 +154,8 @@ function makingRoute (app: Api, services: Services): void {
     schema: {
       operationId: 'createKey',
       summary: 'Create a key',
-      description:
-        'The secret is `key` in this answer and nowhere else. A key grants no more than it holds: scopes, domains, time, and a test key only test keys.',
+      description: 'The secret is `key` in this answer and nowhere else. A key grants no more than it holds: scopes, ' +
+        'domains and time. A test key grants only test keys.',
       tags,
       body: CreateRequest,
       response: { 201: OpenAnswer }
@@ -185,7 +193,7 @@ function readingRoutes (app: Api, services: Services): void {
     },
     attachValidation: true
   }, async request => {
-    const page = readPage(request, placeAmong('key'))
+    const page = readPage(request, cursorParser('key'))
     await seeAllWrites(services)
     const own = [...services.directory.now.keys.values()].filter(key => key.account === request.key!.account)
     return pageOf(own, page, key => keyAnswer(key, clock.nowMs()))
@@ -210,8 +218,8 @@ function changingRoutes (app: Api, services: Services): void {
     schema: {
       operationId: 'updateKey',
       summary: 'Change a key',
-      description: 'What is left out stays. Neither before nor after may the key hold more than the one that asks. ' +
-        'Of the key that the operator has fixed, scopes, domains and end stay as they are.',
+      description: 'What is left out stays. Neither before nor after may the key hold more than the key that asks. ' +
+        'Scopes, domains and expiry of the key in JETPOST_API_KEY cannot be changed.',
       tags,
       params: IdParams,
       body: ChangeRequest,
@@ -231,8 +239,8 @@ function changingRoutes (app: Api, services: Services): void {
     schema: {
       operationId: 'deleteKey',
       summary: 'Revoke a key',
-      description:
-        'It stops everywhere within a second, with all its secrets. A key may revoke itself, and keys that hold no more than it does.',
+      description: 'It stops working everywhere within a second. A key may revoke itself, and keys that hold no more ' +
+        'than it does.',
       tags,
       params: IdParams,
       response: { 204: Type.Null() }
@@ -252,10 +260,9 @@ function rotatingRoute (app: Api, services: Services): void {
     config: { scope: 'keys:write', errors: [404, 409] },
     schema: {
       operationId: 'rotateKey',
-      summary: 'Give a key a new secret',
-      description:
-        `The secret before works \`overlap_s\` seconds longer (${OVERLAP_S_DEFAULT} when left out; 0 ends it at once), and any older one no more. ` +
-        'Both are one key, with one id and one window.',
+      summary: 'Rotate the secret of a key',
+      description: 'The previous secret works for `overlap_s` seconds more; an older one stops working. Both secrets ' +
+        'are one key, with one id and one window.',
       tags,
       params: IdParams,
       body: RotateRequest,
@@ -280,16 +287,14 @@ function keyAskerOf (request: FastifyRequest): KeyAsker {
   return { ...askerOf(request), by: request.key!.id }
 }
 
-/** What a body says of a key; throws 422 with every fault of schema and meaning together. */
+/** What a body says of a key. Throws 422 with every fault of schema and meaning together. */
 function readFields (request: FastifyRequest, nowMs: number): KeyChange {
   const given = request.body as Partial<Static<typeof CreateRequest>>
-  const faults = schemaFaults(request)
+  const faults = new FaultList(schemaFaults(request))
   // A body that is no object has no fields to look at.
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) throw invalid(faults)
-  // What the schema has said of a field, or of a part of it, is enough.
-  const known = faults.map(fault => fault.field.replace(/\[.*/, ''))
-  faults.push(...meaningFaults(given, nowMs).filter(fault => !known.includes(fault.field)))
-  if (faults.length > 0) throw invalid(faults)
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) throw invalid(faults.all)
+  addMeaningFaults(given, nowMs, faults)
+  if (faults.all.length > 0) throw invalid(faults.all)
   const { name, scopes, domains, expires_at: expiresAt } = given
   return {
     ...(name === undefined ? {} : { name }),
@@ -300,27 +305,27 @@ function readFields (request: FastifyRequest, nowMs: number): KeyChange {
   }
 }
 
-/** The faults of meaning, also where the schema has found some of its own: nothing here is sure to be of its type. */
-function meaningFaults (given: Record<string, unknown>, nowMs: number): Fault[] {
+/** The faults of meaning in fields that the schema has found nothing wrong with, or with a part of. */
+function addMeaningFaults (given: Record<string, unknown>, nowMs: number, faults: FaultList): void {
   const { name, scopes, domains, expires_at: expiresAt } = given
-  const faults: Fault[] = []
-  const say = (field: string, refusal: Refusal | null) => {
-    if (refusal !== null) faults.push({ field, code: refusal.code, message: refusal.message })
+  const add = (field: string, refusal: Refusal | null) => {
+    const isKnown = faults.all.some(fault => fault.field.startsWith(`${field}[`))
+    if (refusal !== null && !isKnown) faults.add({ field, code: refusal.code, message: refusal.message })
   }
-  if (typeof name === 'string') say('name', nameFault(name))
-  if (isList(scopes)) say('scopes', scopesFault(scopes))
+  if (typeof name === 'string') add('name', nameFault(name))
+  if (isList(scopes)) add('scopes', scopesFault(scopes))
   if (Array.isArray(domains)) {
-    const wrong = [...domains.slice(0, DOMAINS_MAX).entries()].filter(([, domain]) =>
-      typeof domain === 'string' && domain !== '*' && parseDomain(domain) === null
-    )
-    for (const [i] of wrong) say(`domains[${i}]`, new Refusal('invalid_domain', `domains[${i}] is not a domain name.`))
-    if (wrong.length === 0 && isList(domains)) say('domains', domainsFault(domains))
+    for (const [i, domain] of domains.slice(0, DOMAINS_MAX).entries()) {
+      const isWrong = typeof domain === 'string' && domain !== '*' && parseDomain(domain) === null
+      if (isWrong) faults.must(`domains[${i}]`, 'invalid_domain', MUST_BE_DOMAIN)
+    }
+    if (isList(domains)) add('domains', domainsFault(domains))
   }
   if (typeof expiresAt === 'string') {
     const ms = parseTime(expiresAt)
-    say('expires_at', ms === null ? new Refusal('invalid_value', EXPIRES_AT) : expiryFault(ms, nowMs))
+    if (ms === null) faults.must('expires_at', 'invalid_value', MUST_BE_END)
+    else add('expires_at', expiryFault(ms, nowMs))
   }
-  return faults
 }
 
 function isList (value: unknown): value is string[] {
@@ -328,7 +333,7 @@ function isList (value: unknown): value is string[] {
 }
 
 /** A key as the API shows it. */
-export function keyAnswer (key: Key, nowMs: number): Static<typeof KeyAnswer> {
+export function keyAnswer (key: KeyEntry, nowMs: number): Static<typeof KeyAnswer> {
   const { id, name, hint, scopes, domains, test, expiresMs, defaults, createdAt } = key
   return {
     id,

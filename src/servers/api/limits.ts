@@ -1,4 +1,4 @@
-import type { Key } from '#streams/directory.ts'
+import type { KeyEntry } from '#streams/directory.ts'
 import type { LimitClass } from '#streams/key/facts.ts'
 import { DEFAULT_LIMITS, limitOf } from '#streams/key/decide.ts'
 import type { Clock } from '#src/base/clock.ts'
@@ -6,10 +6,10 @@ import type { Counters } from '#src/nats/counters.ts'
 
 const WINDOW_MS = 60_000
 /** Addresses of unauthenticated clients remembered in one window. */
-const STRANGERS_MAX = 100_000
+const UNAUTHENTICATED_MAX = 100_000
 
 /** What the X-RateLimit headers say, and whether this request is past the limit. Spec section 8. */
-export interface Standing {
+export interface RateLimitStatus {
   limit: number
   remaining: number
   /** Unix seconds at which the window resets. */
@@ -20,16 +20,16 @@ export interface Standing {
 
 export interface Limiter {
   /** Counts a request of a key; exact over all nodes while NATS answers. */
-  count(key: Key, limitClass: LimitClass): Promise<Standing>
+  count(key: KeyEntry, limitClass: LimitClass): Promise<RateLimitStatus>
   /** Counts a request without a key by its address, on this node alone. */
-  countUnauthenticated(address: string, limitClass: LimitClass): Standing
+  countUnauthenticated(address: string, limitClass: LimitClass): RateLimitStatus
 }
 
 export function createLimiter (counters: Counters, clock: Clock): Limiter {
-  let strangersWindow = 0
+  let unauthenticatedWindow = 0
   let unauthenticated = new Map<string, number>()
 
-  function standing (position: number, limit: number, window: number, nowMs: number): Standing {
+  function statusOf (position: number, limit: number, window: number, nowMs: number): RateLimitStatus {
     const resetMs = (window + 1) * WINDOW_MS
     return {
       limit,
@@ -45,19 +45,19 @@ export function createLimiter (counters: Counters, clock: Clock): Limiter {
       const window = Math.floor(nowMs / WINDOW_MS)
       const limit = limitOf(key, limitClass)
       const { position } = await counters.count(key.id, limitClass, window, limit)
-      return standing(position, limit, window, nowMs)
+      return statusOf(position, limit, window, nowMs)
     },
     countUnauthenticated (address, limitClass) {
       const nowMs = clock.nowMs()
       const window = Math.floor(nowMs / WINDOW_MS)
-      if (window !== strangersWindow || unauthenticated.size > STRANGERS_MAX) {
-        strangersWindow = window
+      if (window !== unauthenticatedWindow || unauthenticated.size > UNAUTHENTICATED_MAX) {
+        unauthenticatedWindow = window
         unauthenticated = new Map()
       }
       const name = `${limitClass} ${address}`
       const position = (unauthenticated.get(name) ?? 0) + 1
       unauthenticated.set(name, position)
-      return standing(position, DEFAULT_LIMITS[limitClass], window, nowMs)
+      return statusOf(position, DEFAULT_LIMITS[limitClass], window, nowMs)
     }
   }
 }
@@ -71,10 +71,10 @@ export function limitClassOf (method: string, path: string): LimitClass {
   return 'other'
 }
 
-export function limitHeaders (standing: Standing): Record<string, string> {
+export function limitHeaders (status: RateLimitStatus): Record<string, string> {
   return {
-    'x-ratelimit-limit': String(standing.limit),
-    'x-ratelimit-remaining': String(standing.remaining),
-    'x-ratelimit-reset': String(standing.resetS)
+    'x-ratelimit-limit': String(status.limit),
+    'x-ratelimit-remaining': String(status.remaining),
+    'x-ratelimit-reset': String(status.resetS)
   }
 }

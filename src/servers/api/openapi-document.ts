@@ -161,8 +161,8 @@ const IDEMPOTENCY_KEY = {
   name: 'Idempotency-Key',
   in: 'header',
   required: false,
-  description:
-    'Printable ASCII. The same key with the same body within 7 days gets the first answer again; with another body, 409.',
+  description: 'Printable ASCII. The same key with the same body within 7 days gets the first answer again; with ' +
+    'another body, 409.',
   schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]([ -~]*[!-~])?$' }
 }
 

@@ -8,44 +8,45 @@ function timeOf (s: number): string {
   return s < 60 ? `${s} s` : s < 3600 ? `${s / 60} min` : `${s / 3600} h`
 }
 
-const WEBHOOKS = `Endpoints that are told what happens to mail.
+const WEBHOOKS = `Endpoints that get the events of mail.
 
-An event that is not answered with 2xx within 15 s is tried again: after ${
-  GAPS_S.map(timeOf).join(', ')
-}, later where \`Retry-After\` says so, and no more
-once 24 hours are over. The gaps hold while few of an endpoint's deliveries fail. An endpoint that fails again and again is probed, one request at a time; what else
-waits for it comes back after about as long as it has already waited, at most 30 min later, and its 24 hours stay what they are.`
+An event that is not answered with 2xx within 15 s is retried: after ${GAPS_S.map(timeOf).join(', ')}, later where
+\`Retry-After\` says so, for up to 24 hours. The gaps hold while few of an endpoint's deliveries fail. An endpoint that
+fails again and again is probed, one request at a time; what else waits for it is retried after about as long as it has
+already waited, at most 30 min later, within the same 24 hours.`
 
-/** What each tag is about; a route's tag stands here. */
+/** The description of each tag of a route. */
 export const TAGS: Record<string, string> = {
-  Emails: 'Send mail, look at what became of it, change your mind before it goes.',
+  Emails: 'Send mail, read what became of it, cancel or reschedule it.',
   Events: 'What happened to mail, in order: to read, or to follow as it happens.',
   Templates: 'Mustache templates with versions that never change.',
   Domains: 'The domains mail is sent from, and the DNS records they need.',
   Keys: 'API keys: what they may do, from which domains, until when.',
   Webhooks: WEBHOOKS,
   Suppressions: 'Addresses that get no more mail.',
-  Erasures: 'People who are to be forgotten, and the receipts.',
+  Erasures: 'Erasing a person from the log, and the receipts.',
   Stats: 'How much mail there was, and what became of it.'
 }
 
-export const INTRODUCTION = `Send mail over HTTP; hear by signed webhooks what becomes of it.
+export const INTRODUCTION = `Send mail over HTTP; get signed webhooks about what becomes of it.
 
-**Keys.** Every request carries \`Authorization: Bearer <key>\`. An operation names the scope it asks for; the scope \`full\` opens all.
-A key sees its own account only: what belongs to another is a 404.
+**Keys.** Every request carries \`Authorization: Bearer <key>\`. Each operation names the scope it needs; the scope
+\`full\` allows all. A key sees its own account only: what belongs to another is a 404.
 
-**Limits.** Requests are counted for each key in fixed windows of one minute. Every response says where you stand: \`X-RateLimit-Limit\`,
-\`X-RateLimit-Remaining\`, \`X-RateLimit-Reset\`. The operator may have set higher limits for a key than the ones given here.
+**Limits.** Requests are counted for each key in fixed windows of one minute. Every response has the headers
+\`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and \`X-RateLimit-Reset\`. The operator may have set higher limits for a
+key than those given here.
 
-**Errors** are JSON objects with a string \`error\`; many have a \`code\` for programs. A 422 names all faults at once in \`details\`.
-Unknown fields are faults, and so are unknown parameters of a list. Another method on a path is a 405 whose \`Allow\` names the ones there are.
-What is no HTTP gets 400, 408 or 431, in the same form.
+**Errors** are JSON objects with a string \`error\`; many have a \`code\` for programs. A 422 names all faults at once in
+\`details\`, each with what must be. Unknown fields and query parameters are faults. A wrong method is a 405, whose
+\`Allow\` lists the right ones. A request that is not valid HTTP gets 400, 408 or 431, in the same form.
 
-**Webhooks.** What your endpoint gets is described under \`webhooks\`, one for each type of event, and one for several in a batch. Keys may be added to their
-bodies: take no offence at those. The same events can be read and followed at \`/api/events\`, oldest first.
+**Webhooks.** The requests that your endpoint gets are described under \`webhooks\`, one for each type of event, and one for
+a batch of several. Ignore keys that you do not know: more may be added. The same events can be read and followed at
+\`/api/events\`, oldest first.
 
-**Lists** come newest first, a page at a time: pass \`next_cursor\` as \`cursor\` for the next one. **Times** are RFC 3339 in UTC.
-**Reads** show every write that was answered with 2xx before, or answer 503.`
+**Lists** come newest first, a page at a time: pass \`next_cursor\` as \`cursor\` for the next page. **Times** are RFC 3339
+in UTC. **Reads** show every write that was answered with 2xx before, or answer 503.`
 
 const header = (description: string, schema: Json, required = true): Json => ({ description, required, schema })
 
@@ -53,16 +54,20 @@ export const HEADERS: Record<string, Json> = {
   'X-RateLimit-Limit': header('Requests allowed in the window.', { type: 'integer', minimum: 1 }),
   'X-RateLimit-Remaining': header('Requests left in the window.', { type: 'integer', minimum: 0 }),
   'X-RateLimit-Reset': header('When the window resets, in Unix seconds.', { type: 'integer', minimum: 0 }),
-  'X-Request-Id': header('Names the request in the log: the one it came with, when it looks like one, or a new one.', {
+  'X-Request-Id': header('Names the request in the log: the one sent with it, when valid, or a new one.', {
     type: 'string',
     pattern: '^[A-Za-z0-9._-]{8,100}$'
   }),
   'Retry-After': header('Seconds to wait before the next try.', { type: 'integer', minimum: 1 }),
-  Location: header('Path of what was made.', { type: 'string', format: 'uri-reference' }),
-  'Idempotency-Replayed': header('`true` when this is the first answer to the same request again.', {
-    type: 'string',
-    const: 'true'
-  }, false)
+  Location: header('Path of the new resource.', { type: 'string', format: 'uri-reference' }),
+  'Idempotency-Replayed': header(
+    '`true` when this is the answer to an earlier request with the same Idempotency-Key.',
+    {
+      type: 'string',
+      const: 'true'
+    },
+    false
+  )
 }
 const EVERYWHERE = ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset', 'X-Request-Id']
 
@@ -96,8 +101,8 @@ const ERRORS: Record<
 > = {
   400: {
     name: 'BadRequest',
-    description: 'The body is not valid JSON, or has the name `__proto__`; or the request is no proper HTTP.',
-    example: { error: 'The body is not valid JSON', code: 'malformed_json' }
+    description: 'The body is not valid JSON, or has the name `__proto__`; or the request is not valid HTTP.',
+    example: { error: 'The body must be valid JSON.', code: 'malformed_json' }
   },
   401: {
     name: 'Unauthorized',
@@ -111,29 +116,32 @@ const ERRORS: Record<
     description: 'The scope of the key lacks the action, or the domain is not linked to it.',
     example: { error: 'Insufficient API key permissions' }
   },
-  404: { name: 'NotFound', description: 'This account has none of that name.', example: { error: 'Not found' } },
+  404: { name: 'NotFound', description: 'This account has no such resource.', example: { error: 'Not found' } },
   409: {
     name: 'Conflict',
-    description: 'The state of things does not allow it; `code` says which.',
-    example: { error: 'The name is taken', code: 'conflict' }
+    description: 'Conflicts with the current state; `code` says how.',
+    example: { error: 'Other templates use this one as their layout.', code: 'template_in_use' }
   },
   413: {
     name: 'PayloadTooLarge',
     description: 'The body is larger than 20 MB.',
-    example: { error: 'The request body is larger than 20 MB', code: 'body_too_large' }
+    example: { error: 'The body must be at most 20 MB.', code: 'body_too_large' }
   },
   415: {
     name: 'UnsupportedMediaType',
     description: 'The body is not JSON, compressed, or in another charset.',
-    example: { error: 'The body must be application/json, in UTF-8 and as it is', code: 'unsupported_media_type' }
+    example: {
+      error: 'The body must be application/json in UTF-8, without Content-Encoding.',
+      code: 'unsupported_media_type'
+    }
   },
   422: {
     name: 'ValidationFailed',
-    description: 'The request is readable and cannot be done as it is; `details` names every fault.',
+    description: 'The request is not valid; `details` names every fault.',
     example: {
       error: 'Validation failed',
       code: 'validation_failed',
-      details: [{ field: 'to', code: 'invalid_address', message: 'to is not a mail address.' }]
+      details: [{ field: 'to', code: 'invalid_address', message: 'to must be an email address.' }]
     }
   },
   429: {
@@ -145,13 +153,13 @@ const ERRORS: Record<
   },
   500: {
     name: 'InternalError',
-    description: 'Our fault; the log knows more.',
+    description: 'An error of the server; its log has the `request_id`.',
     example: { error: 'Internal server error', code: 'internal' }
   },
   503: {
     name: 'Unavailable',
-    description: 'The log or a view of it does not answer in time, or there are too many streams.',
-    example: { error: 'The log cannot take this now', code: 'log_unavailable' },
+    description: 'The log or a projection is unavailable or behind, or there are too many streams.',
+    example: { error: 'The log is unavailable: try again.', code: 'log_unavailable' },
     headers: ['Retry-After']
   }
 }

@@ -1,5 +1,6 @@
+import type { FaultWords } from './faults.ts'
 import { ref, type Json } from './openapi-parts.ts'
-import { timeMessage } from './params.ts'
+import { MUST_BE_TIME } from './params.ts'
 
 /** Bodies and answers under names of their own. What equals one of them, at any depth of another, is a reference to it.
  */
@@ -53,9 +54,19 @@ export function portable (schema: unknown, name = ''): unknown {
 function simplify (value: unknown, key: string): unknown {
   if (Array.isArray(value)) return value.map(child => simplify(child, ''))
   if (!isObject(value)) return value
-  const entries = Object.entries(value).filter(([name, child]) => name !== 'examples' || !Array.isArray(child))
+  const entries = Object.entries(value).filter(([name, child]) => !isOurs(name, child))
   const schema = Object.fromEntries(entries.map(([name, child]) => [name, simplify(child, name)]))
-  return timed(anyNamed(choice(schema)), key)
+  return timed(anyNamed(choice(schema)), isTime(value, key))
+}
+
+/** Examples are the document's to place; `must` and `noun` are for faults. */
+function isOurs (name: string, child: unknown): boolean {
+  return (name === 'examples' && Array.isArray(child)) || (/^(must|noun)$/.test(name) && typeof child === 'string')
+}
+
+/** What is called `…_at`, or must be a time, is one. */
+function isTime ({ must }: Json & FaultWords, key: string): boolean {
+  return /^time$|_(at|after|before)$/.test(key) || must?.startsWith(MUST_BE_TIME) === true
 }
 
 /** One of some words is an `enum`; something or null is a type of two names, as are the bare types. */
@@ -95,9 +106,8 @@ function anyNamed (schema: Json): Json {
   return values === undefined ? schema : { ...rest, additionalProperties: values }
 }
 
-/** What is called `…_at`, or described as one, is a time. The format says more than a pattern can. */
-function timed (schema: Json, key: string): Json {
-  const isTime = /^time$|_(at|after|before)$/.test(key) || String(schema.description).startsWith(timeMessage(key))
+/** The format of a time says more than a pattern can. */
+function timed (schema: Json, isTime: boolean): Json {
   if (!isTime || ![schema.type].flat().includes('string')) return schema
   const { pattern: _pattern, ...rest } = schema
   return { ...rest, format: 'date-time' }

@@ -196,7 +196,8 @@ export const SIGNATURE_HEADERS: Record<string, Json> = {
   WebhookTimestamp: header('webhook-timestamp', 'When this try was signed, in Unix seconds.', '^\\d+$'),
   WebhookSignature: header(
     'webhook-signature',
-    '`v1,` and the HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<raw body>` in base64, keyed with what the base64 after ' +
+    '`v1,` and the HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<raw body>` in base64, keyed with what' +
+      ' the base64 after ' +
       '`whsec_` stands for. While a rotation overlaps there are two, the new first, with a space between.',
     '^v1,[A-Za-z0-9+/]{43}=( v1,[A-Za-z0-9+/]{43}=)*$'
   )
@@ -204,8 +205,8 @@ export const SIGNATURE_HEADERS: Record<string, Json> = {
 
 const RESPONSES = {
   '2XX': {
-    description:
-      'Taken. Anything else, a redirect too, or nothing within 15 s, is tried again for up to 24 hours; when, the tag Webhooks says.'
+    description: 'Taken. Anything else, a redirect too, or nothing within 15 s, is tried again for up to 24 hours; ' +
+      'when, the tag Webhooks says.'
   },
   410: { description: 'No more of this: the endpoint is disabled.' }
 }

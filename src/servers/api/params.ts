@@ -1,9 +1,10 @@
 import { Type, type TObject } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
-import { Refusal } from '#streams/define.ts'
+import { Refusal, type FieldFault } from '#streams/define.ts'
 import type { Asker } from '#src/actions/services.ts'
+import { parseTime } from '#src/base/clock.ts'
 import { schemaFaults } from './context.ts'
-import { conflict, forbidden, invalid, notFound, unauthorized, type Fault } from './errors.ts'
+import { conflict, forbidden, invalid, mustFault, notFound, unauthorized } from './errors.ts'
 
 /** The path of one thing. An id of another shape is one that nobody has. */
 export const IdParams = Type.Object({ id: Type.String() })
@@ -12,22 +13,33 @@ export function isEmailId (id: string): boolean {
   return /^em_[0-9a-z]{1,64}$/.test(id)
 }
 
-/** For whoever got a time wrong: `parseTime` in base/clock.ts knows which are right. `or` = what else it may be. */
-export const timeMessage = (name: string, or = '') =>
-  `${name} is a time with its offset, like 2026-11-21T12:00:00Z${or}.`
+/** What a time must do, for its faults: `parseTime` in base/clock.ts knows which are right. */
+export const MUST_BE_TIME = 'be a time with an offset, like 2026-11-21T12:00:00Z'
+/** The same of an address: `parseAddress` in streams/address.ts. */
+export const MUST_BE_ADDRESS = 'be an email address'
+export const MUST_BE_OBJECT = 'be a JSON object'
+
+/** A time of a query. */
+export const timeText = (description: string) => Type.String({ maxLength: 40, description, must: MUST_BE_TIME })
 
 /** A body that may as well be left out. */
 export function orNothing<Body extends TObject> (body: Body, examples: unknown[]) {
-  return Type.Union([body, Type.Null()], { description: 'The body is a JSON object, or nothing.', examples })
+  return Type.Union([body, Type.Null()], { must: `${MUST_BE_OBJECT}, or left out`, examples })
 }
 
 /** What `judge` refuses of a text in the body, where its schema has found no fault: for `refuseFaults`, which names
  *  both. */
-export function fieldFaults (request: FastifyRequest, field: string, judge: (text: string) => unknown): Fault[] {
+export function textFaults (request: FastifyRequest, field: string, judge: (text: string) => unknown): FieldFault[] {
   const text = (request.body as Record<string, unknown> | null)?.[field]
   if (typeof text !== 'string' || schemaFaults(request).some(fault => fault.field === field)) return []
   const judged = judge(text)
   return judged instanceof Refusal ? [{ field, code: judged.code, message: judged.message }] : []
+}
+
+/** The same of a time. */
+export function timeFaults (request: FastifyRequest, field: string): FieldFault[] {
+  const fault = mustFault(field, 'invalid_value', MUST_BE_TIME)
+  return textFaults(request, field, text => (parseTime(text) === null ? new Refusal(fault.code, fault.message) : null))
 }
 
 export function askerOf ({ key, id }: FastifyRequest): Asker {

@@ -4,13 +4,18 @@ import { systemClock } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { limitHeaders, type Limiter } from './limits.ts'
 
-const PARSER_STATUS: Record<string, number> = { HPE_HEADER_OVERFLOW: 431, ERR_HTTP_REQUEST_TIMEOUT: 408 }
+/** Node's code → status and text. Node reads 16 kB of headers, and `requestTimeout` in http.ts is 60 s. */
+const REFUSALS: Record<string, [number, string]> = {
+  HPE_HEADER_OVERFLOW: [431, 'The headers must be at most 16 kB in all.'],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'The request must arrive within 60 seconds.']
+}
+const MALFORMED: [number, string] = [400, 'The request must be valid HTTP/1.1.']
 
 /** Answers what the HTTP parser refuses. */
 export interface ParserRefusals {
-  /** To be told of each request. */
+  /** Called with each request. */
   expect(request: IncomingMessage, response: ServerResponse): void
-  /** What the HTTP parser refuses never becomes a request; it gets the same headers all the same. */
+  /** What the HTTP parser refuses never becomes a request; its answer gets the same headers. */
   refuse(error: NodeJS.ErrnoException, socket: Socket): void
 }
 
@@ -42,8 +47,8 @@ export function parserRefusals (limiter: () => Limiter | null): ParserRefusals {
 }
 
 function refusal ({ code = '' }: NodeJS.ErrnoException, socket: Socket, limiter: Limiter | null): string {
-  const status = PARSER_STATUS[code] ?? 400
-  const body = JSON.stringify({ error: STATUS_CODES[status], code: 'malformed_request' })
+  const [status, error] = REFUSALS[code] ?? MALFORMED
+  const body = JSON.stringify({ error, code: 'malformed_request' })
   const headers = {
     'content-type': 'application/json; charset=utf-8',
     'content-length': String(Buffer.byteLength(body)),

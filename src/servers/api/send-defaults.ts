@@ -2,19 +2,21 @@ import { Type } from '@sinclair/typebox'
 import { Nullable } from '#streams/define.ts'
 import type { SendDefaults } from '#streams/email/defaults.ts'
 
-/** What a key or a domain may be told about mail that does not say it itself. `none` = what null means there. */
+/** The defaults of a key or a domain for mail that does not say it itself. `none` = what null means there. */
 export function defaultFields (none: string) {
-  const choice = (name: string) =>
+  const choice = (description: string) =>
     Type.Optional(
-      Type.Union([Type.Boolean(), Type.Null()], { description: `${name} is true, false, or null ${none}.` })
+      Type.Union([Type.Boolean(), Type.Null()], {
+        must: 'be true, false or null',
+        description: `${description} ${none}`
+      })
     )
   return {
-    track: Type.Optional(Type.Object({ opens: choice('track.opens'), clicks: choice('track.clicks') }, {
-      additionalProperties: false,
-      description:
-        'track is an object with opens and clicks: whether they are tracked in mail that does not say so itself.'
-    })),
-    unsubscribe: choice('unsubscribe')
+    track: Type.Optional(Type.Object({
+      opens: choice('Whether opens are tracked in mail that does not say so.'),
+      clicks: choice('Whether clicks are tracked in mail that does not say so.')
+    }, { additionalProperties: false, description: 'Defaults for `track` of an email.' })),
+    unsubscribe: choice('Default for `unsubscribe` of an email.')
   }
 }
 
@@ -24,7 +26,7 @@ export const defaultsAnswer = {
   unsubscribe: Nullable(Type.Boolean())
 }
 
-/** What was said of them; what was left out is left out. */
+/** The given ones; what is left out stays left out. */
 export function defaultsOf (
   { track, unsubscribe }: { track?: Partial<SendDefaults>, unsubscribe?: boolean | null }
 ): Partial<SendDefaults> {

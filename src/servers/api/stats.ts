@@ -15,55 +15,56 @@ import { figuresOf, StatsRecord } from '#projections/stats/records.ts'
 import { usage } from '#projections/usage/project.ts'
 import { closedDomains, closedMonths, type UsageQueryOptions } from '#projections/usage/queries.ts'
 import { parseDomain } from '#streams/address.ts'
+import type { FieldFault } from '#streams/define.ts'
 import { monthOf, monthStartMs } from '#streams/usage/months.ts'
 import { parseTime, timestamp, type Clock } from '#src/base/clock.ts'
 import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { refuseFaults, schemaFaults, type Api } from './context.ts'
-import type { Fault } from './errors.ts'
-import { timeMessage } from './params.ts'
+import { FaultList } from './errors.ts'
+import { MUST_BE_TIME } from './params.ts'
 
-const Time = (name: string) => Type.Optional(Type.String({ maxLength: 40, description: timeMessage(name) }))
-const Domain = (name: string) =>
-  Type.Optional(Type.String({ maxLength: 253, description: `${name} is the name of a domain.` }))
+const MUST_BE_YEAR = `${MUST_BE_TIME}, from 1970 to 2199`
+const MUST_BE_DOMAIN = 'be a domain like example.com'
+
+const time = (description: string) => Type.Optional(Type.String({ maxLength: 40, must: MUST_BE_YEAR, description }))
+const domain = (description: string) =>
+  Type.Optional(Type.String({ maxLength: 253, must: MUST_BE_DOMAIN, description }))
 
 const StatsQuery = Type.Object({
   interval: Type.Optional(
-    Type.Union(INTERVALS.map(name => Type.Literal(name)), {
-      description: `interval is one of ${INTERVALS.join(', ')}.`
-    })
+    Type.Union(INTERVALS.map(name => Type.Literal(name)), { description: 'Length of a bucket. `day` when left out.' })
   ),
-  from: Time('from'),
-  to: Time('to'),
-  domain: Domain('domain'),
-  tag: Type.Optional(Type.String({ minLength: 1, maxLength: 128, description: 'tag has 1 to 128 characters.' })),
-  destination: Domain('destination'),
+  from: time('Start of the first bucket; rounded down. The last 24 hours, 30 days or 12 months when left out.'),
+  to: time('End of the last bucket; rounded up. Now when left out.'),
+  domain: domain('Domain of the sender.'),
+  tag: Type.Optional(Type.String({ minLength: 1, maxLength: 128, description: 'One of the tags.' })),
+  destination: domain('Domain of the recipient.'),
   group_by: Type.Optional(
-    Type.Union(GROUPS.map(name => Type.Literal(name)), { description: `group_by is one of ${GROUPS.join(', ')}.` })
+    Type.Union(GROUPS.map(name => Type.Literal(name)), { description: 'Also lists totals by these. At most 100.' })
   )
 }, { additionalProperties: false })
 
 /** A month of hours, two years of days. */
 const BUCKETS_MAX = 744
 const GROUPS_MAX = 100
-const TOO_MANY = `There are at most ${BUCKETS_MAX} buckets: take a later from, or a longer interval.`
-/** How many buckets there are when nobody says since when. */
+/** How many buckets there are without `from`. */
 const BUCKETS_DEFAULT: Record<Interval, number> = { hour: 24, day: 30, month: 12 }
 
 const DESCRIPTION =
-  `How many recipients mail was accepted for, and what became of it. Each thing counts in the hour (UTC) in which it happened, so a click of today
-on a mail of yesterday is today's. Without \`from\` it is the last 24 hours, 30 days or 12 months; \`from\` and \`to\` are widened to whole buckets, of which there are
-at most ${BUCKETS_MAX}. All filters given must hold; \`domain\` = the sender's, \`destination\` = the recipient's.
+  `How many recipients mail was accepted for, and what became of it. Everything counts in the hour (UTC) in which it
+happened: a click of today on a mail of yesterday counts today. At most ${BUCKETS_MAX} buckets. All given filters must hold.
 
-A recipient that was tried again after a bounce may count as both \`bounced\` and \`delivered\`, and so does one whose mail came back later. Opens and clicks by programs are not
-counted; the email's timeline has them. Mail of test keys is counted like any other. Recipients that were erased stay in all counts; their \`destination\` is the empty one.
+A recipient that was retried after a bounce may count as both \`bounced\` and \`delivered\`, and so does one whose mail came
+back later. Opens and clicks by programs are not counted; the email's timeline has them. Mail of test keys is counted like
+any other. Erased recipients stay in all counts, with an empty \`destination\`.
 
-Unlike other reads this one may be a second behind: mail counts as accepted once it is written down for it.
+Unlike other reads this one may be a second behind: mail counts as accepted once it is recorded for that.
 
-Hours and days are known for as long as what happened to mail is kept. Months are closed from the fourth day after they end on, and then stay for ever by \`domain\`;
-by \`tag\` and \`destination\` they go with their days.`
+Hours and days are kept for as long as events are. Months are closed on the fourth day after they end, and then kept for
+ever by \`domain\`; by \`tag\` and \`destination\` they go with their days.`
 
-/** What the figures are asked for; times in Unix ms, at the beginnings of buckets. */
-interface Asked {
+/** What is to be counted; times in Unix ms, at the starts of buckets. */
+interface StatsRequest {
   interval: Interval
   fromMs: number
   toMs: number
@@ -90,7 +91,7 @@ export function statsRoutes (app: Api, reads: Reads, clock: Clock): void {
   })
 }
 
-async function answer (reads: Reads, asked: Asked): Promise<Static<typeof StatsRecord>> {
+async function answer (reads: Reads, asked: StatsRequest): Promise<Static<typeof StatsRecord>> {
   const { interval, fromMs, toMs, by } = asked
   const closed = await closedIn(reads, asked)
   const open = { ...asked, except: [...closed.months.keys()] }
@@ -118,10 +119,10 @@ async function answer (reads: Reads, asked: Asked): Promise<Static<typeof StatsR
   }
 }
 
-/** What closed months say, where they can: they know domains, and neither tags nor destinations. */
+/** The counts of closed months, where they have them: by domain, not by tag or destination. */
 async function closedIn (
   reads: Reads,
-  { interval, fromMs, toMs, which, by }: Asked
+  { interval, fromMs, toMs, which, by }: StatsRequest
 ): Promise<{ months: Map<string, Counts>, groups: Group[] }> {
   const { account, domain, tag, destination } = which
   if (interval !== 'month' || tag !== null || destination !== null || by === 'tag' || by === 'destination') {
@@ -144,20 +145,18 @@ function largest (groups: Group[]): StatsRecord['groups'] {
 /** What a query asks for, and the faults of meaning in it where the schema has found none (`known`). */
 function readQuery (
   query: Static<typeof StatsQuery>,
-  known: Fault[],
+  known: FieldFault[],
   account: string,
   nowMs: number
-): { asked: Asked, faults: Fault[] } {
-  const faults: Fault[] = []
-  const say = (field: string, code: string, message: string) => void faults.push({ field, code, message })
+): { asked: StatsRequest, faults: FieldFault[] } {
+  const faults = new FaultList(known)
   function read<T> (field: keyof typeof query, parse: (text: string) => T | null, code: string): T | null {
     const text = query[field]
-    if (text === undefined || known.some(fault => fault.field === field)) return null
-    const value = parse(text)
-    if (value === null) say(field, code, StatsQuery.properties[field].description!)
+    const value = text === undefined || faults.has(field) ? null : parse(text)
+    if (text !== undefined && value === null) faults.must(field, code, StatsQuery.properties[field].must as string)
     return value
   }
-  const interval = known.some(({ field }) => field === 'interval') ? 'day' : query.interval ?? 'day'
+  const interval = faults.has('interval') ? 'day' : query.interval ?? 'day'
   const toMs = endOf(interval, read('to', parseYear, 'invalid_value') ?? nowMs)
   const fromMs = startOf(
     interval,
@@ -170,17 +169,19 @@ function readQuery (
     destination: read('destination', parseDomain, 'invalid_domain')
   }
   const by = query.group_by ?? null
-  if (faults.length === 0 && fromMs >= toMs) say('from', 'invalid_value', 'from is before to.')
-  if (faults.length === 0 && countOf(interval, fromMs, toMs) > BUCKETS_MAX) say('from', 'too_many_buckets', TOO_MANY)
-  if (query.tag?.includes('\0') === true) say('tag', 'invalid_characters', 'tag holds NUL.')
-  if (isMixed(query)) {
-    say(
-      'destination',
-      'not_combinable',
-      'destination is counted apart: it cannot be combined with domain or tag, neither as a filter nor as a group.'
-    )
+  if (faults.all.length === known.length) {
+    if (fromMs >= toMs) faults.must('from', 'invalid_value', 'be before to')
+    else if (countOf(interval, fromMs, toMs) > BUCKETS_MAX) {
+      faults.must('from', 'too_many_buckets', `be at most ${BUCKETS_MAX} intervals before to`)
+    }
   }
-  return { asked: { interval, fromMs, toMs, which, by }, faults }
+  if (!faults.has('tag') && query.tag?.includes('\0') === true) {
+    faults.must('tag', 'invalid_characters', 'not contain NUL')
+  }
+  if (isMixed(query)) {
+    faults.must('destination', 'not_combinable', 'not be combined with domain or tag, as a filter or as a group')
+  }
+  return { asked: { interval, fromMs, toMs, which, by }, faults: faults.all.slice(known.length) }
 }
 
 function isMixed ({ domain, tag, destination, group_by: by }: Static<typeof StatsQuery>): boolean {
@@ -188,8 +189,7 @@ function isMixed ({ domain, tag, destination, group_by: by }: Static<typeof Stat
   return bySender && (destination !== undefined || by === 'destination')
 }
 
-/** A time in the years that computers have seen, and some more: its bucket has a beginning and an end that can be
- *  written. */
+/** A time whose bucket has a start and an end that can be written. */
 function parseYear (text: string): number | null {
   const ms = parseTime(text)
   return ms !== null && ms >= 0 && ms < Date.UTC(2200) ? ms : null

@@ -1,5 +1,6 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { parseAddress } from '#streams/address.ts'
+import type { FieldFault } from '#streams/define.ts'
 import { suppressible } from '#streams/suppression/decide.ts'
 import { REASONS } from '#streams/suppression/facts.ts'
 import { suppressions } from '#projections/suppressions/project.ts'
@@ -17,67 +18,69 @@ import { readSuppression, suppressionHash } from '#src/actions/suppression-store
 import { suppress, unsuppress } from '#src/actions/suppression.ts'
 import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { created, refuseFaults, schemaFaults, type Api } from './context.ts'
-import { notFound, type Fault } from './errors.ts'
+import { FaultList, notFound } from './errors.ts'
 import { ListQuery, readPage } from './pages.ts'
-import { askerOf, fieldFaults, granted, timeMessage } from './params.ts'
+import { askerOf, granted, MUST_BE_ADDRESS, MUST_BE_OBJECT, MUST_BE_TIME, textFaults, timeText } from './params.ts'
 
-const Reason = Type.Union(REASONS.map(reason => Type.Literal(reason)), {
-  description: `reason is one of ${REASONS.join(', ')}.`
-})
-const Address = Type.String({ maxLength: 320, description: 'address is a mail address.' })
-const Time = (name: string) => Type.String({ maxLength: 40, description: timeMessage(name) })
+const reason = (description: string) =>
+  Type.Optional(Type.Union(REASONS.map(reason => Type.Literal(reason)), { description }))
 
 const SuppressRequest = Type.Object({
-  address: Address,
-  reason: Type.Optional(Reason)
+  address: Type.String({ maxLength: 320, must: MUST_BE_ADDRESS, description: 'The address that gets no more mail.' }),
+  reason: reason('Why. `manual` when left out; the others are for lists from elsewhere.')
 }, {
+  must: MUST_BE_OBJECT,
   additionalProperties: false,
-  description:
-    'The body is a JSON object. Without a reason it is `manual`; the others are for lists brought along from elsewhere.',
   examples: [{ address: 'ada@example.com' }, { address: 'bob@example.com', reason: 'complaint' }]
 })
 
 const ListSuppressionsQuery = Type.Object({
   ...ListQuery.properties,
-  reason: Type.Optional(Reason),
-  address: Type.Optional(Address),
-  created_after: Type.Optional(Time('created_after')),
-  created_before: Type.Optional(Time('created_before'))
+  reason: reason('Suppressed for this reason.'),
+  address: Type.Optional(Type.String({ maxLength: 320, must: MUST_BE_ADDRESS, description: 'This address.' })),
+  created_after: Type.Optional(timeText('Suppressed then or later.')),
+  created_before: Type.Optional(timeText('Suppressed before then.'))
 }, { additionalProperties: false })
 
 const AddressParams = Type.Object({
-  address: Type.String({ description: 'A mail address, percent-encoded, in any case of letters.' })
+  address: Type.String({ description: 'An email address, percent-encoded. Upper and lower case are the same.' })
 })
 
-/** The list is a view. One address is read from the log, also while the view is away. */
 export function suppressionRoutes (app: Api, services: Services, reads: Reads): void {
+  createRoute(app, services)
+  listRoute(app, reads)
+  addressRoutes(app, services)
+}
+
+function createRoute (app: Api, services: Services): void {
   app.post('/suppressions', {
     config: { scope: 'suppressions:write', errors: [409] },
     schema: {
       operationId: 'createSuppression',
       summary: 'Suppress an address',
-      description:
-        'It gets no mail of this account from now on. 200 when it was suppressed before; a further reason then joins those that stand.',
+      description: 'It gets no mail of this account from now on. Answers 200 when it was suppressed before; a new ' +
+        'reason is then added.',
       tags: ['Suppressions'],
       body: SuppressRequest,
       response: { 200: SuppressionRecord, 201: SuppressionRecord }
     },
     attachValidation: true
   }, async (request, reply) => {
-    refuseFaults(request, fieldFaults(request, 'address', suppressible))
+    refuseFaults(request, textFaults(request, 'address', suppressible))
     const { address, reason = 'manual' } = request.body
     const done = granted(await suppress(services, askerOf(request), { address, reason, email: null }))
     if (done.created) created(reply, 201, `/api/suppressions/${encodeURIComponent(done.suppression.address!)}`)
     return recordOf(done.suppression)
   })
+}
 
+function listRoute (app: Api, reads: Reads): void {
   app.get('/suppressions', {
     config: { scope: 'suppressions:read' },
     schema: {
       operationId: 'listSuppressions',
       summary: 'List suppressed addresses',
-      description:
-        'Those of the account, newest first. All filters given must hold. `created_after` is inclusive, `created_before` is not.',
+      description: 'Newest first. All given filters must hold.',
       tags: ['Suppressions'],
       querystring: ListSuppressionsQuery,
       response: { 200: SuppressionPage }
@@ -92,12 +95,15 @@ export function suppressionRoutes (app: Api, services: Services, reads: Reads): 
       listSuppressions({ account: request.key!.account, ...filters, limit, cursor: before })
     )
   })
+}
 
+/** One address is read from the log, also while the projection is unavailable. */
+function addressRoutes (app: Api, services: Services): void {
   app.get('/suppressions/:address', {
     config: { scope: 'suppressions:read', errors: [404] },
     schema: {
       operationId: 'getSuppression',
-      summary: 'Look at the suppression of an address',
+      summary: 'Get the suppression of an address',
       tags: ['Suppressions'],
       params: AddressParams,
       response: { 200: SuppressionRecord }
@@ -114,8 +120,8 @@ export function suppressionRoutes (app: Api, services: Services, reads: Reads): 
     config: { scope: 'suppressions:write', errors: [404, 409] },
     schema: {
       operationId: 'deleteSuppression',
-      summary: 'Let an address have mail again',
-      description: 'Whatever the reasons were, all of them end.',
+      summary: 'Remove the suppression of an address',
+      description: 'It gets mail again, whatever the reasons were.',
       tags: ['Suppressions'],
       params: AddressParams,
       response: { 204: Type.Null() }
@@ -126,30 +132,24 @@ export function suppressionRoutes (app: Api, services: Services, reads: Reads): 
   })
 }
 
-/** What a query asks for, and the faults of meaning in it where the schema has found none (`known`). */
+/** The filters of a query, and the faults of meaning in it where the schema has found none (`found`). */
 function readFilters (
   query: Static<typeof ListSuppressionsQuery>,
-  known: Fault[]
-): Pick<SuppressionListOptions, 'reason' | 'hash' | 'afterMs' | 'beforeMs'> & { faults: Fault[] } {
-  const faults: Fault[] = []
-  function read<T> (
-    field: keyof typeof query,
-    parse: (text: string) => T | null,
-    code: string,
-    message: string
-  ): T | null {
+  found: FieldFault[]
+): Pick<SuppressionListOptions, 'reason' | 'hash' | 'afterMs' | 'beforeMs'> & { faults: FieldFault[] } {
+  const faults = new FaultList(found)
+  function read<T> (field: keyof typeof query, parse: (text: string) => T | null, code: string, must: string) {
     const text = query[field]
-    if (text === undefined || known.some(fault => fault.field === field)) return null
-    const value = parse(text)
-    if (value === null) faults.push({ field, code, message })
+    const value = text === undefined || faults.has(field) ? null : parse(text)
+    if (text !== undefined && value === null) faults.must(field, code, must)
     return value
   }
-  const address = read('address', parseAddress, 'invalid_address', Address.description!)
+  const address = read('address', parseAddress, 'invalid_address', MUST_BE_ADDRESS)
   return {
     reason: query.reason ?? null,
     hash: address === null ? null : suppressionHash(address),
-    afterMs: read('created_after', parseTime, 'invalid_value', timeMessage('created_after')),
-    beforeMs: read('created_before', parseTime, 'invalid_value', timeMessage('created_before')),
-    faults
+    afterMs: read('created_after', parseTime, 'invalid_value', MUST_BE_TIME),
+    beforeMs: read('created_before', parseTime, 'invalid_value', MUST_BE_TIME),
+    faults: faults.all.slice(found.length)
   }
 }

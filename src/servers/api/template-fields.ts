@@ -1,8 +1,9 @@
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import type { FieldFault } from '#streams/define.ts'
 import { emptyFaults, type TemplateBody } from '#streams/template/decide.ts'
 import { Variable } from '#streams/template/facts.ts'
-import type { Fault } from './errors.ts'
+import { MUST_BE_OBJECT } from './params.ts'
 
 const orNull = <T extends TSchema>(schema: T, description: string) =>
   Type.Optional(Type.Union([schema, Type.Null()], { description }))
@@ -10,31 +11,37 @@ const orNull = <T extends TSchema>(schema: T, description: string) =>
 const VariableField = Type.Object({
   name: Type.String({
     pattern: '^[A-Za-z_][A-Za-z0-9_-]{0,99}$',
-    description: 'The name of a variable is 1 to 100 letters, digits, _ and -, the first a letter or _.'
+    must: 'have 1 to 100 letters, digits, _ or -, and begin with a letter or _',
+    description: 'Name of the variable: 1 to 100 letters, digits, `_` and `-`, the first a letter or `_`.'
   }),
-  type: Type.Union(Variable.properties.type.anyOf, { description: 'type is string, number, boolean, object or list.' }),
-  required: Type.Optional(Type.Boolean({ description: 'required is true, or false as when left out.' })),
+  type: Type.Union(Variable.properties.type.anyOf, { description: 'Type of its values.' }),
+  required: Type.Optional(
+    Type.Boolean({ description: 'Whether a mail without it is refused. False when left out.' })
+  ),
   fallback: Type.Optional(
-    Type.Unknown({
-      description: 'What stands in for the variable where it is not given or null; of its type. null = nothing.'
-    })
+    Type.Unknown({ description: 'The value where none is given, or null. Of the declared type; null = nothing.' })
   )
-}, { additionalProperties: false, description: 'A variable is an object with name and type.' })
+}, { additionalProperties: false })
 
 const fields = {
-  subject: orNull(Type.String({ minLength: 1, maxLength: 998 }), 'subject has 1 to 998 characters.'),
-  html: orNull(Type.String({ minLength: 1 }), 'html is Mustache, at most 256 kB.'),
-  text: orNull(Type.String({ minLength: 1 }), 'text is Mustache, at most 128 kB.'),
+  subject: orNull(Type.String({ minLength: 1, maxLength: 998 }), 'The subject line, in Mustache.'),
+  html: orNull(Type.String({ minLength: 1 }), 'The HTML body, in Mustache. At most 256 kB.'),
+  text: orNull(Type.String({ minLength: 1 }), 'The plain-text body, in Mustache. At most 128 kB.'),
   variables: Type.Optional(
-    Type.Array(VariableField, { maxItems: 100, description: 'variables is a list of at most 100 declarations.' })
+    Type.Array(VariableField, {
+      maxItems: 100,
+      noun: 'declaration',
+      description: 'Declared variables. At most 100, 64 kB of JSON.'
+    })
   ),
-  layout_id: orNull(Type.String(), 'layout_id is the id of a template whose bodies hold {{{content}}}.')
+  layout_id: orNull(Type.String(), 'A template whose bodies contain `{{{content}}}`, to put this one into.')
 }
-const name = Type.String({ minLength: 1, maxLength: 200, description: 'name has 1 to 200 characters.' })
+const name = Type.String({ minLength: 1, maxLength: 200, description: 'A name for people.' })
 
 export const CreateRequest = Type.Object({ name, ...fields }, {
+  must: MUST_BE_OBJECT,
   additionalProperties: false,
-  description: 'The body is a JSON object. One of html and text is required.',
+  description: 'A template. `html` or `text` is required.',
   examples: [{
     name: 'Receipt',
     subject: 'Your order {{order}}',
@@ -48,14 +55,14 @@ export const CreateRequest = Type.Object({ name, ...fields }, {
 })
 
 export const ChangeRequest = Type.Object({ name: Type.Optional(name), ...fields }, {
+  must: MUST_BE_OBJECT,
   additionalProperties: false,
-  description:
-    'The body is a JSON object. What it leaves out stays as it is; null takes a subject, a body or the layout away.',
+  description: 'What to change. What is left out stays; null removes a subject, a body or the layout.',
   examples: [{ subject: 'Order {{order}} is on its way' }, { layout_id: null }]
 })
 type ChangeRequest = Static<typeof ChangeRequest>
 
-/** What the fields of a request say, those that are there. */
+/** The given fields of a request. */
 export function bodyOf (
   { name, subject, html, text, variables, layout_id: layout }: ChangeRequest
 ): Partial<TemplateBody> {
@@ -74,7 +81,7 @@ export function newBodyOf (request: Static<typeof CreateRequest>): TemplateBody 
   return { name: request.name, subject: null, html: null, text: null, variables: [], layout: null, ...bodyOf(request) }
 }
 
-/** Those fields of a faulty request that fit their schemas: what they mean is looked at all the same. */
+/** The fields of a faulty request that fit their schemas: their meaning is checked all the same. */
 export function soundFields (request: unknown): ChangeRequest {
   if (typeof request !== 'object' || request === null) return {}
   const sound = Object.entries(ChangeRequest.properties).filter(([field, schema]) =>
@@ -85,7 +92,7 @@ export function soundFields (request: unknown): ChangeRequest {
 }
 
 /** For a new template whose request is faulty: neither body is there, in whatever shape. */
-export function missingBody (request: unknown): Fault[] {
+export function missingBody (request: unknown): FieldFault[] {
   if (typeof request !== 'object' || request === null || Array.isArray(request)) return []
   const { html = null, text = null } = request as TemplateBody
   return emptyFaults({ html, text })

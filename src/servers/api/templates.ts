@@ -13,7 +13,7 @@ import {
   TemplateRecord,
   VersionPage
 } from '#projections/templates/queries.ts'
-import { AnyName, type Refusal } from '#streams/define.ts'
+import { AnyName, type FieldFault, type Refusal } from '#streams/define.ts'
 import { InvalidTemplate } from '#streams/template/decide.ts'
 import type { Services } from '#src/actions/services.ts'
 import { isTemplateId } from '#src/actions/template-cache.ts'
@@ -30,33 +30,30 @@ import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { isUnavailable } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/query.ts'
 import { created, refuseFaults, schemaFaults, type Api } from './context.ts'
-import { invalid, notFound, type Fault } from './errors.ts'
+import { FaultList, invalid, notFound } from './errors.ts'
 import { ListQuery, readPage } from './pages.ts'
 import { askerOf, granted, IdParams, orNothing } from './params.ts'
 import { bodyOf, ChangeRequest, CreateRequest, missingBody, newBodyOf, soundFields } from './template-fields.ts'
 
-const VERSION = '^[1-9][0-9]{0,8}$'
 const VersionQuery = Type.Object({
   version: Type.Optional(
-    Type.String({ pattern: VERSION, description: 'version is a whole number from 1; left out, the newest.' })
+    Type.String({
+      pattern: '^[1-9][0-9]{0,8}$',
+      must: 'be a whole number from 1 to 999999999',
+      description: 'Which version. The newest when left out.'
+    })
   )
 }, { additionalProperties: false })
 
 const PreviewRequest = orNothing(
   Type.Object({
     variables: Type.Optional(
-      Type.Record(AnyName, Type.Unknown(), {
-        description: 'variables is an object of what the template is filled with.'
-      })
+      Type.Record(AnyName, Type.Unknown(), { description: 'The values that fill the template, by name.' })
     ),
     version: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: 999_999_999,
-        description: 'version is a whole number from 1; left out, the newest.'
-      })
+      Type.Integer({ minimum: 1, maximum: 999_999_999, description: 'Which version. The newest when left out.' })
     )
-  }, { additionalProperties: false, description: 'The body is a JSON object.' }),
+  }, { additionalProperties: false }),
   [{ variables: { order: '1042', items: [{ title: 'Ink', price: '3.10' }] } }]
 )
 
@@ -66,7 +63,7 @@ const PreviewAnswer = Type.Object({
   subject: TextOrNull,
   html: TextOrNull,
   text: TextOrNull,
-  /** What is required, or to be put in somewhere, and was not given; with `>` before it a partial. */
+  /** Names that are required or used, and were not given; `>` before a partial. */
   missing: Type.Array(Type.String())
 }, {
   examples: [{
@@ -82,13 +79,21 @@ const MISSING_MAX = 1000
 const shared = { tags: ['Templates'], params: IdParams }
 
 export function templateRoutes (app: Api, services: Services, reads: Reads): void {
+  createRoute(app, services, reads)
+  changeRoutes(app, services, reads)
+  readRoutes(app, reads)
+  versionRoutes(app, reads)
+  previewRoute(app, reads)
+}
+
+function createRoute (app: Api, services: Services, reads: Reads): void {
   app.post('/templates', {
     config: { scope: 'templates:write', errors: [409] },
     schema: {
       operationId: 'createTemplate',
       summary: 'Create a template',
-      description:
-        'Mustache (github.com/mustache/spec 1.4, the core modules) in subject, html and text; {{name}} is escaped in html. An account has at most 10,000 templates.',
+      description: 'Mustache (github.com/mustache/spec 1.4, the core modules) in subject, html and text; {{name}} is ' +
+        'escaped in html. An account has at most 10,000 templates.',
       tags: ['Templates'],
       body: CreateRequest,
       response: { 201: TemplateRecord }
@@ -96,24 +101,20 @@ export function templateRoutes (app: Api, services: Services, reads: Reads): voi
     attachValidation: true
   }, async (request, reply) => {
     await refuseFaulty(services, request, missingBody(request.body))
-    const made = allGranted(
-      await createTemplate(
-        services,
-        askerOf(request),
-        newBodyOf(request.body),
-        await countOf(reads, request.key!.account)
-      )
-    )
+    const count = await countOf(reads, request.key!.account)
+    const made = allGranted(await createTemplate(services, askerOf(request), newBodyOf(request.body), count))
     created(reply, 201, `/api/templates/${made.id}`)
     return answerOf(made)
   })
+}
 
+function changeRoutes (app: Api, services: Services, reads: Reads): void {
   app.patch('/templates/:id', {
     config: { scope: 'templates:write', errors: [404, 409] },
     schema: {
       operationId: 'updateTemplate',
       summary: 'Make the next version of a template',
-      description: 'Versions never change. When nothing is another than before there is no new one.',
+      description: 'Versions never change. There is no new one when nothing differs from the one before.',
       ...shared,
       body: ChangeRequest,
       response: { 200: TemplateRecord }
@@ -121,17 +122,8 @@ export function templateRoutes (app: Api, services: Services, reads: Reads): voi
     attachValidation: true
   }, async request => {
     await refuseFaulty(services, request)
-    return answerOf(
-      allGranted(
-        await changeTemplate(
-          services,
-          askerOf(request),
-          request.params.id,
-          bodyOf(request.body),
-          isUsed(reads, request.params.id)
-        )
-      )
-    )
+    const { params: { id }, body } = request
+    return answerOf(allGranted(await changeTemplate(services, askerOf(request), id, bodyOf(body), isUsed(reads, id))))
   })
 
   app.delete('/templates/:id', {
@@ -139,17 +131,16 @@ export function templateRoutes (app: Api, services: Services, reads: Reads): voi
     schema: {
       operationId: 'deleteTemplate',
       summary: 'Delete a template',
-      description:
-        'Mail that names it is refused from then on. A template that is the layout of others stays: 409 `template_in_use`.',
+      description: 'Mail that names it is refused from then on. A template that others use as their layout stays: 409' +
+        ' `template_in_use`.',
       ...shared,
       response: { 204: Type.Null() }
     }
   }, async (request, reply) => {
-    granted(await deleteTemplate(services, askerOf(request), request.params.id, isUsed(reads, request.params.id)))
+    const { id } = request.params
+    granted(await deleteTemplate(services, askerOf(request), id, isUsed(reads, id)))
     return reply.code(204).send(null)
   })
-
-  readRoutes(app, reads)
 }
 
 function readRoutes (app: Api, reads: Reads): void {
@@ -164,11 +155,8 @@ function readRoutes (app: Api, reads: Reads): void {
     },
     attachValidation: true
   }, async request => {
-    return await answerFrom(
-      reads,
-      templates,
-      listTemplates({ account: request.key!.account, ...readPage(request, parseTemplateCursor) })
-    )
+    const page = readPage(request, parseTemplateCursor)
+    return await answerFrom(reads, templates, listTemplates({ account: request.key!.account, ...page }))
   })
 
   app.get('/templates/:id', {
@@ -186,7 +174,9 @@ function readRoutes (app: Api, reads: Reads): void {
     const { version } = request.query
     return await find(reads, request.key!.account, request.params.id, version === undefined ? null : Number(version))
   })
+}
 
+function versionRoutes (app: Api, reads: Reads): void {
   app.get('/templates/:id/versions', {
     config: { scope: 'templates:read', errors: [404] },
     schema: {
@@ -205,13 +195,15 @@ function readRoutes (app: Api, reads: Reads): void {
     if (versions === null) throw notFound()
     return versions
   })
+}
 
+function previewRoute (app: Api, reads: Reads): void {
   app.post('/templates/:id/preview', {
     config: { scope: 'templates:read', errors: [404] },
     schema: {
       operationId: 'previewTemplate',
       summary: 'Render a template, sending nothing',
-      description: 'In its layout, as it is now. What was not given is listed as missing and left empty.',
+      description: 'Renders it in its layout. Variables that are not given are listed as missing and left empty.',
       ...shared,
       body: PreviewRequest,
       response: { 200: PreviewAnswer }
@@ -236,17 +228,18 @@ async function find (reads: Reads, account: string, id: string, version: number 
   return template
 }
 
-/** When the schema found faults: throws them, with those of the other fields and `more`. Else it is left to the action,
- *  which looks at all of them. */
-async function refuseFaulty (services: Services, request: FastifyRequest, more: Fault[] = []): Promise<void> {
-  const faults = schemaFaults(request)
-  if (faults.length === 0) return
-  const others = [...more, ...await templateFaults(services, request.key!.account, bodyOf(soundFields(request.body)))]
-  throw invalid([...faults, ...others.filter(({ field }) => !faults.some(fault => fault.field === field))])
+/** When the schema found faults: throws them, with those of the other fields and `more`. Else the action checks all
+ *  fields. */
+async function refuseFaulty (services: Services, request: FastifyRequest, more: FieldFault[] = []): Promise<void> {
+  const found = schemaFaults(request)
+  if (found.length === 0) return
+  const others = await templateFaults(services, request.key!.account, bodyOf(soundFields(request.body)))
+  const faults = new FaultList(found)
+  for (const fault of [...more, ...others]) faults.add(fault)
+  throw invalid(faults.all)
 }
 
-/** A bound need not be exact, and making a template does not wait for PostgreSQL: while it is away they are not
- *  counted. */
+/** The limit need not be exact, and making a template does not wait for PostgreSQL: while it is away, 0. */
 async function countOf ({ pool }: Reads, account: string): Promise<number> {
   return await ask(pool, countTemplates(account)).catch(error => {
     if (isUnavailable(error)) return 0
@@ -280,13 +273,14 @@ function preview (
     return { version: template.version, ...parts, missing: [...missing] }
   } catch (error) {
     if (error instanceof MustacheError) {
-      throw invalid([{ field: 'body', code: 'template_failed', message: error.message }])
+      const message = `body must let the template render. ${error.message}`
+      throw invalid([{ field: 'body', code: 'template_failed', message }])
     }
     throw error
   }
 }
 
-/** As `granted`, for what names all its faults. */
+/** As `granted`, for a refusal that names all its faults. */
 function allGranted<T> (result: T | Refusal): T {
   if (result instanceof InvalidTemplate) throw invalid(result.faults)
   return granted(result)

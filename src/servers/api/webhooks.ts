@@ -1,7 +1,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
-import { Nullable, Refusal } from '#streams/define.ts'
-import type { Webhook } from '#streams/directory.ts'
+import { Nullable, Refusal, type FieldFault } from '#streams/define.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import { overlapOf } from '#streams/webhook/decide.ts'
 import { BATCH_EVENTS_MAX, BATCH_WAIT_MS_MAX, EVENT_TYPES, EventTypeSchema } from '#streams/webhook/facts.ts'
 import type { Services } from '#src/actions/services.ts'
@@ -17,53 +17,52 @@ import {
 import { parseTime, timestamp } from '#src/base/clock.ts'
 import { ageMsMax } from '#src/nats/status.ts'
 import { created, refuseFaults, type Api } from './context.ts'
-import { notFound, type Fault } from './errors.ts'
+import { notFound } from './errors.ts'
 import { sawOwnWrite, seeAllWrites } from './own-writes.ts'
-import { listAnswer, ListQuery, pageOf, placeAmong, readPage } from './pages.ts'
-import { askerOf, fieldFaults, granted, IdParams, orNothing, timeMessage } from './params.ts'
+import { listAnswer, ListQuery, pageOf, cursorParser, readPage } from './pages.ts'
+import { askerOf, granted, IdParams, MUST_BE_OBJECT, MUST_BE_TIME, orNothing, textFaults, timeText } from './params.ts'
 
-const EventTypeField = Type.Union(EventTypeSchema.anyOf, { description: `type is one of ${EVENT_TYPES.join(', ')}.` })
 /** Below that nothing is gained: a request of its own would be there sooner. */
 const BATCH_WAIT_MS_MIN = 100
-const BATCH = 'batch is an object with max_events and max_wait_ms, or null for one event a request.'
+const MUST_BE_COUNT = 'be a whole number from 1 to 100, or null'
 const settings = {
-  url: Type.String({ maxLength: 2048, description: 'url is where events are POSTed to.' }),
+  url: Type.String({ maxLength: 2048, description: 'Where events are POSTed.' }),
   events: Type.Array(EventTypeSchema, {
     minItems: 1,
     uniqueItems: true,
-    description: 'events is a list of at least one event type, each once.'
+    noun: 'event type',
+    description: 'The event types it gets.'
   }),
   paused: Type.Boolean({
-    description:
-      'paused is true or false. While true nothing is sent, and what is owed waits, its 24 hours stopped for up to 24 hours.'
+    description: 'While true nothing is sent: events wait, and their 24 hours of retries stop for up to 24 hours.'
   }),
-  concurrency: Type.Union([Type.Integer({ minimum: 1, maximum: 100 }), Type.Null()], {
-    description:
-      'concurrency is the number of requests at once from one webhooks process, 1 to 100, or null for its own choice, 8.'
+  concurrency: Type.Union([Type.Integer({ minimum: 1, maximum: 100, must: MUST_BE_COUNT }), Type.Null()], {
+    must: MUST_BE_COUNT,
+    description: 'Most requests at once from one process. `null` = 8.'
   }),
   batch: Type.Union([
     Type.Object({
       max_events: Type.Integer({
         minimum: 1,
         maximum: BATCH_EVENTS_MAX,
-        description: `batch.max_events is the most events in one request, 1 to ${BATCH_EVENTS_MAX}.`
+        description: `Most events in one request, 1 to ${BATCH_EVENTS_MAX}.`
       }),
       max_wait_ms: Type.Integer({
         minimum: BATCH_WAIT_MS_MIN,
         maximum: BATCH_WAIT_MS_MAX,
-        description:
-          `batch.max_wait_ms is how long an event may wait for others, in ms, ${BATCH_WAIT_MS_MIN} to ${BATCH_WAIT_MS_MAX}.`
+        description: `How long an event may wait for others, in ms, ${BATCH_WAIT_MS_MIN} to ${BATCH_WAIT_MS_MAX}.`
       })
-    }, { additionalProperties: false, description: BATCH }),
+    }, { additionalProperties: false }),
     Type.Null()
-  ], { description: BATCH }),
+  ], {
+    must: 'be an object with max_events and max_wait_ms, or null',
+    description: 'Several events in one request. `null` = one event a request.'
+  }),
   every_deferral: Type.Boolean({
-    description:
-      'every_deferral is true or false. While true each deferral of an email is an event, else only the first is, and how it ends.'
+    description: 'Whether each deferral of an email is an event, or only the first one and the end.'
   })
 }
-const START_AT = timeMessage('start_at')
-const BODY = { additionalProperties: false, description: 'The body is a JSON object.' }
+const BODY = { must: MUST_BE_OBJECT, additionalProperties: false }
 
 const CreateRequest = Type.Object({
   url: settings.url,
@@ -73,11 +72,7 @@ const CreateRequest = Type.Object({
   batch: Type.Optional(settings.batch),
   every_deferral: Type.Optional(settings.every_deferral),
   start_at: Type.Optional(
-    Type.String({
-      maxLength: 40,
-      description:
-        `${START_AT} Events from then on are sent: past ones too, as far back as they are kept. Now unless told.`
-    })
+    timeText('Events from then on are sent, also past ones as far back as they are kept. Now when left out.')
   )
 }, {
   ...BODY,
@@ -95,22 +90,29 @@ const CreateRequest = Type.Object({
 const ChangeRequest = Type.Object({
   ...Type.Partial(Type.Object(settings)).properties,
   status: Type.Optional(
-    Type.Literal('enabled', {
-      description: 'status can be set to "enabled": an endpoint that was disabled gets events again, from now on.'
-    })
+    Type.Literal('enabled', { description: 'Enables an endpoint that was disabled: it gets events from now on.' })
   )
 }, { ...BODY, examples: [{ paused: true }, { url: 'https://example.com/new', status: 'enabled' }, { batch: null }] })
 
 const RotateRequest = orNothing(
   Type.Object({
-    finish: Type.Optional(Type.Boolean({ description: 'finish is true to end the overlap of the last rotation now.' }))
-  }, BODY),
+    finish: Type.Optional(
+      Type.Boolean({ description: 'True ends the overlap of the last rotation, without a new one.' })
+    )
+  }, { additionalProperties: false }),
   [{}, { finish: true }]
 )
 
-const TestRequest = orNothing(Type.Object({ type: Type.Optional(EventTypeField) }, BODY), [{}, {
-  type: 'email.bounced'
-}])
+const TestRequest = orNothing(
+  Type.Object({
+    type: Type.Optional(
+      Type.Union(EventTypeSchema.anyOf, {
+        description: 'Type of the event. The first one the endpoint subscribes to when left out.'
+      })
+    )
+  }, { additionalProperties: false }),
+  [{}, { type: 'email.bounced' }]
+)
 
 const EXAMPLE = {
   id: 'wh_01m7ysd3m7q1t5w9y2a6c0e4gj',
@@ -135,23 +137,22 @@ const WebhookAnswer = Type.Object({
   concurrency: Nullable(Type.Integer()),
   batch: Nullable(Type.Object({ max_events: Type.Integer(), max_wait_ms: Type.Integer() })),
   every_deferral: Type.Boolean(),
-  start_at: Type.String({ description: 'Events from then on are its.' }),
+  start_at: Type.String({ description: 'It gets events from then on.' }),
   status: Type.Union([Type.Literal('enabled'), Type.Literal('disabled')], {
-    description: 'disabled: nothing is sent. A pause is no status.'
+    description: '`disabled`: nothing is sent. See `paused` too.'
   }),
   disabled_reason: Type.Union([Type.Literal('gone'), Type.Literal('failing'), Type.Null()], {
-    description: '`gone` = it answered 410; `failing` = it did nothing but fail for five days.'
+    description: '`gone` = it answered 410. `failing` = every request failed for five days.'
   }),
   failing_since: Type.Union([Type.String(), Type.Null()], {
-    description:
-      'Since when it has done nothing but fail, once it has for a quarter of an hour; null = it works, as far as is known.'
+    description: 'Since when every request has failed, once that is 15 minutes. `null` = it works, as far as is known.'
   }),
   secret_rotation: Type.Union([Type.Object({ previous_expires_at: Type.String() }), Type.Null()], {
-    description: 'While both secrets sign: when the one before the rotation ceases to. null when none is under way.'
+    description: 'While both secrets sign: when the previous one stops. `null` = no rotation is under way.'
   }),
   created_at: Type.String()
 }, { examples: [EXAMPLE] })
-const Secret = Type.String({ description: 'The signing secret, shown now and never again.' })
+const Secret = Type.String({ description: 'The signing secret, shown only here.' })
 const CreateAnswer = Type.Composite([WebhookAnswer, Type.Object({ secret: Secret })], {
   examples: [{ ...EXAMPLE, secret: 'whsec_…' }]
 })
@@ -164,10 +165,9 @@ const TestAnswer = Type.Object({ id: Type.String({ description: "The event's id.
 
 const tags = ['Webhooks']
 
-/** Endpoints are read from the directory in memory: a write on another node is caught up with before each read and each
- *  change. */
+/** Endpoints are read from the directory in memory, which catches up with the log before each read and each change. */
 export function webhookRoutes (app: Api, services: Services): void {
-  const answerOf = (webhook: Webhook) => describeWebhook(webhook, services.appenders.clock.nowMs())
+  const answerOf = (webhook: WebhookEntry) => describeWebhook(webhook, services.appenders.clock.nowMs())
   makingRoute(app, services, answerOf)
   readingRoutes(app, services, answerOf)
   changingRoutes(app, services, answerOf)
@@ -175,7 +175,7 @@ export function webhookRoutes (app: Api, services: Services): void {
   testingRoute(app, services)
 }
 
-type AnswerOf = (webhook: Webhook) => Static<typeof WebhookAnswer>
+type AnswerOf = (webhook: WebhookEntry) => Static<typeof WebhookAnswer>
 
 function makingRoute (app: Api, services: Services, answerOf: AnswerOf): void {
   app.post('/webhooks', {
@@ -192,7 +192,9 @@ function makingRoute (app: Api, services: Services, answerOf: AnswerOf): void {
     refuseSettings(request, services, startFaults(request, await keptSince(request, services)))
     const { start_at: startAt, ...body } = request.body
     const start = startAt === undefined ? {} : { startAt: timestamp(parseTime(startAt)!) }
-    const made = granted(await createWebhook(services, askerOf(request), { ...PLAIN, ...settingsOf(body), ...start }))
+    const made = granted(
+      await createWebhook(services, askerOf(request), { ...DEFAULTS, ...settingsOf(body), ...start })
+    )
     await sawOwnWrite(services, made.seq)
     created(reply, 201, `/api/webhooks/${made.webhook.id}`)
     return { ...answerOf(made.webhook), secret: made.secret }
@@ -211,7 +213,7 @@ function readingRoutes (app: Api, services: Services, answerOf: AnswerOf): void 
     },
     attachValidation: true
   }, async request => {
-    const page = readPage(request, placeAmong('wh'))
+    const page = readPage(request, cursorParser('wh'))
     await seeAllWrites(services)
     const own = [...services.directory.now.webhooks.values()].filter(webhook =>
       webhook.account === request.key!.account
@@ -223,7 +225,7 @@ function readingRoutes (app: Api, services: Services, answerOf: AnswerOf): void 
     config: { scope: 'webhooks:read', errors: [404] },
     schema: {
       operationId: 'getWebhook',
-      summary: 'Read a webhook endpoint',
+      summary: 'Get a webhook endpoint',
       tags,
       params: IdParams,
       response: { 200: WebhookAnswer }
@@ -284,9 +286,9 @@ function rotatingRoute (app: Api, services: Services, answerOf: AnswerOf): void 
     config: { scope: 'webhooks:write', errors: [404, 409] },
     schema: {
       operationId: 'rotateWebhookSecret',
-      summary: 'Give a webhook endpoint a new signing secret, or end the overlap of the last rotation',
-      description:
-        'For 24 hours both secrets sign in webhook-signature, and X-Service-Signature keeps the old one; a second rotation is refused until then.',
+      summary: 'Rotate the signing secret of a webhook endpoint',
+      description: 'For 24 hours both secrets sign in webhook-signature, and X-Service-Signature keeps the old one. ' +
+        'Another rotation is refused until then.',
       tags,
       params: IdParams,
       body: RotateRequest,
@@ -296,8 +298,8 @@ function rotatingRoute (app: Api, services: Services, answerOf: AnswerOf): void 
   }, async request => {
     refuseFaults(request)
     await seeAllWrites(services)
-    const turn = request.body?.finish === true ? finishRotation : rotateSecret
-    const { webhook, seq, ...secret } = granted(await turn(services, askerOf(request), request.params.id))
+    const rotate = request.body?.finish === true ? finishRotation : rotateSecret
+    const { webhook, seq, ...secret } = granted(await rotate(services, askerOf(request), request.params.id))
     await sawOwnWrite(services, seq)
     return { ...answerOf(webhook), ...secret }
   })
@@ -309,8 +311,7 @@ function testingRoute (app: Api, services: Services): void {
     schema: {
       operationId: 'testWebhook',
       summary: 'Send a test event to a webhook endpoint',
-      description:
-        'A made-up event with data.test true, signed, sent and retried like any other, whatever the endpoint subscribes to. Without type it is the first of its events.',
+      description: 'Sends a made-up event, with `data.test` true, signed and retried like any other.',
       tags,
       params: IdParams,
       body: TestRequest,
@@ -326,14 +327,14 @@ function testingRoute (app: Api, services: Services): void {
 }
 
 /** 422 with every fault of schema and meaning together. */
-function refuseSettings (request: FastifyRequest, services: Services, more: Fault[] = []): void {
+function refuseSettings (request: FastifyRequest, services: Services, more: FieldFault[] = []): void {
   refuseFaults(request, [
-    ...fieldFaults(request, 'url', url => targetFault(url, services.settings.webhookAllowPrivate)),
+    ...textFaults(request, 'url', url => targetFault(url, services.settings.webhookAllowPrivate)),
     ...more
   ])
 }
 
-/** Unix ms: the oldest event that is still there may be as old, if somebody asks for past ones. Throws what
+/** Unix ms: the time of the oldest event that may be kept, if past ones are wanted; else now. Throws what
  *  `isUnanswered` knows. */
 async function keptSince (request: FastifyRequest, { appenders: { bus, clock } }: Services): Promise<number> {
   const { start_at: startAt } = (request.body ?? {}) as { start_at?: unknown }
@@ -344,26 +345,25 @@ async function keptSince (request: FastifyRequest, { appenders: { bus, clock } }
 
 const START_MS_MAX = Date.UTC(9999, 11, 31)
 
-function startFaults (request: FastifyRequest, keptSinceMs: number): Fault[] {
-  return fieldFaults(request, 'start_at', text => {
+function startFaults (request: FastifyRequest, keptSinceMs: number): FieldFault[] {
+  return textFaults(request, 'start_at', text => {
+    const refuse = (code: string, must: string) => new Refusal(code, `start_at must ${must}.`)
     const ms = parseTime(text)
-    if (ms === null) return new Refusal('invalid_value', START_AT)
-    if (ms > START_MS_MAX) return new Refusal('too_late', 'start_at is before the last day of the year 9999.')
-    return ms < keptSinceMs
-      ? new Refusal(
-        'too_early',
-        `start_at is not before ${new Date(keptSinceMs).toISOString()}: older events are not kept.`
-      )
-      : null
+    if (ms === null) return refuse('invalid_value', MUST_BE_TIME)
+    if (ms > START_MS_MAX) return refuse('too_late', 'be before 9999-12-31')
+    const since = new Date(keptSinceMs).toISOString()
+    return ms < keptSinceMs ? refuse('too_early', `be ${since} or later: older events are not kept`) : null
   })
 }
 
-const PLAIN = { paused: false, concurrency: null, batch: null, everyDeferral: false }
+const DEFAULTS = { paused: false, concurrency: null, batch: null, everyDeferral: false }
 
-type Settings = Partial<Pick<Static<typeof CreateRequest>, 'paused' | 'concurrency' | 'batch' | 'every_deferral'>>
+type RequestSettings = Partial<
+  Pick<Static<typeof CreateRequest>, 'paused' | 'concurrency' | 'batch' | 'every_deferral'>
+>
 
-/** As the log has them. */
-function settingsOf<Body extends Settings> ({ batch, every_deferral: everyDeferral, ...plain }: Body) {
+/** The settings of a request as facts have them. */
+function settingsOf<Body extends RequestSettings> ({ batch, every_deferral: everyDeferral, ...plain }: Body) {
   return {
     ...plain,
     ...(batch === undefined
@@ -373,7 +373,7 @@ function settingsOf<Body extends Settings> ({ batch, every_deferral: everyDeferr
   }
 }
 
-export function describeWebhook (webhook: Webhook, nowMs: number): Static<typeof WebhookAnswer> {
+export function describeWebhook (webhook: WebhookEntry, nowMs: number): Static<typeof WebhookAnswer> {
   const { id, url, events, paused, concurrency, batch, everyDeferral, startAt, disabled, failingSince, createdAt } =
     webhook
   const overlap = overlapOf(webhook, nowMs)

@@ -1,16 +1,16 @@
 import { timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyRequest } from 'fastify'
-import type { Session } from '#streams/directory.ts'
+import type { SessionEntry } from '#streams/directory.ts'
 import { sha256Hex } from '#src/base/secret.ts'
 
 /** The token of a session's forms. It follows from what only the browser's secret and the log lead to. */
-export function csrfOf ({ hash }: Pick<Session, 'hash'>): string {
+export function csrfOf ({ hash }: Pick<SessionEntry, 'hash'>): string {
   return sha256Hex(`form ${hash}`)
 }
 
 /** Accepts the token of the previous secret as well, for pages that were open when it was replaced. */
-export function isCsrf ({ hash, previousHash }: Session, given: string): boolean {
+export function isCsrf ({ hash, previousHash }: SessionEntry, given: string): boolean {
   const text = Buffer.from(given)
   return [hash, ...(previousHash === null ? [] : [previousHash])].some(known => {
     const expected = Buffer.from(csrfOf({ hash: known }))

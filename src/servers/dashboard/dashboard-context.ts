@@ -1,4 +1,4 @@
-import type { Key } from '#streams/directory.ts'
+import type { KeyEntry } from '#streams/directory.ts'
 import type { Services } from '#src/actions/services.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Reads } from '#src/postgres/reads.ts'
@@ -10,7 +10,7 @@ export interface DashboardContext {
   services: Services
   reads: Reads
   /** A fetch that this process answers from its API, as the holder of `key`. */
-  fetchAs(key: Key, correlation: string): typeof fetch
+  fetchAs(key: KeyEntry, correlation: string): typeof fetch
   operations: OperationsService
   /** null = this process runs no mail catcher. */
   mailbox: CaughtMailbox | null

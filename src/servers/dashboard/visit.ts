@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify'
 import { Refusal } from '#streams/define.ts'
-import type { Key, Session } from '#streams/directory.ts'
+import type { KeyEntry, SessionEntry } from '#streams/directory.ts'
 import type { Jetpost } from '#src/client/client.ts'
 import type { Asker } from '#src/actions/services.ts'
 import type { Html } from '#src/base/html.ts'
@@ -16,9 +16,9 @@ export interface Visit {
   /** Path and query, to come back to. */
   url: string
   account: { id: string, name: string }
-  session: Session
+  session: SessionEntry
   /** What the visitor may do: see `asVisitor`. */
-  key: Key
+  key: KeyEntry
   /** The API that clients use, as this visitor. What it refuses it throws as JetpostError. */
   api: Jetpost
   /** For actions that the API does not have. */

@@ -1,7 +1,7 @@
 import { domainToASCII } from 'node:url'
 import { domainOf } from '#streams/address.ts'
 import { isGone } from '#streams/email/classes.ts'
-import type { Command } from '#streams/email/decide.ts'
+import type { RecipientCommand } from '#streams/email/decide.ts'
 import type { Engagement } from '#streams/email/engagements.ts'
 import { foldAddress } from '#streams/suppression/decide.ts'
 import { isStandIn } from '#src/feedback/addresses.ts'
@@ -9,7 +9,10 @@ import { parseReply, printable } from '#src/feedback/reply.ts'
 import type { BounceReport, ReportedRecipient } from '#src/feedback/report.ts'
 
 /** What a mail makes Jetpost record of a recipient; null = nothing. */
-export type ReportEffect = { engagement: Engagement } | { report: Extract<Command, { name: 'RecordReport' }> } | null
+export type ReportEffect =
+  | { engagement: Engagement }
+  | { report: Extract<RecipientCommand, { name: 'RecordReport' }> }
+  | null
 
 export interface ReportContext {
   /** Id of the mail. */

@@ -1,5 +1,5 @@
 import { Refusal } from '#streams/define.ts'
-import type { Domain } from '#streams/directory.ts'
+import type { DomainEntry } from '#streams/directory.ts'
 import { nextLookMs, type Watch } from '#streams/domain/decide.ts'
 import { checkDomain, type DomainServices } from '#src/actions/domain.ts'
 import { sleep } from '#src/base/backoff.ts'
@@ -64,7 +64,7 @@ class DomainChecker implements Role {
     }
   }
 
-  private dueDomains (nowMs: number): Domain[] {
+  private dueDomains (nowMs: number): DomainEntry[] {
     const domains = [...this.options.services.directory.now.domains.values()]
     const newWatch = (): Watch => ({ lookedMs: null, told: true, sinceMs: nowMs, luck: Math.random() })
     this.watches = new Map(domains.map(({ id }) => [id, this.watches.get(id) ?? newWatch()]))
@@ -75,7 +75,7 @@ class DomainChecker implements Role {
       .map(({ domain }) => domain)
   }
 
-  private async check (domain: Domain): Promise<void> {
+  private async check (domain: DomainEntry): Promise<void> {
     const { services, log } = this.options
     const { id, account, name, status: before, dkim } = domain
     const signedWith = dkim.active[0]!.selector

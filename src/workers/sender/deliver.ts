@@ -1,4 +1,4 @@
-import { nextStep, type Command, type Outcome } from '#streams/email/decide.ts'
+import { nextStep, type RecipientCommand, type Outcome } from '#streams/email/decide.ts'
 import { scheduleSend, type RecipientRef } from '#src/actions/recipient.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { outcomeOf } from '#src/feedback/reply.ts'
@@ -21,7 +21,7 @@ export interface DeliverOptions extends Omit<AttemptContext, 'recorder'>, Record
   bus: Bus
   /** The command that records why this recipient must not get mail, or null. Throws when that is unknown: then nothing
    *  is sent. */
-  obstacleTo: (ref: RecipientRef) => Promise<Extract<Command, { name: 'Suppress' | 'Fail' }> | null>
+  obstacleTo: (ref: RecipientRef) => Promise<Extract<RecipientCommand, { name: 'Suppress' | 'Fail' }> | null>
   /** Where this recipient's mail goes. Throws RetryLater. */
   destinationOf: (ref: RecipientRef) => Promise<Relay | NextHop | NoRoute>
   /** A relay that has been down for less than this keeps its mail waiting in the queue; afterwards mail is deferred by

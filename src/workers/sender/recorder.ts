@@ -1,6 +1,6 @@
 import { domainOf } from '#streams/address.ts'
 import { isOperators } from '#streams/email/classes.ts'
-import type { Command, Outcome, SmtpStage, Transaction } from '#streams/email/decide.ts'
+import type { RecipientCommand, Outcome, SmtpStage, Transaction } from '#streams/email/decide.ts'
 import type { RecipientRef, Recipients, Seen } from '#src/actions/recipient.ts'
 import type { Log } from '#src/base/log.ts'
 
@@ -40,7 +40,7 @@ interface AttemptSummary extends Pick<AttemptReport, 'attempt' | 'stage' | 'resu
   transaction: Transaction
 }
 
-type RecordCommand = Exclude<Command, { name: 'Claim' }>
+type RecordCommand = Exclude<RecipientCommand, { name: 'Claim' }>
 
 export interface RecorderOptions {
   recipients: Recipients

@@ -6,7 +6,7 @@ import { judgeWebhook } from '#src/actions/webhook.ts'
 import { isGone, isSuccess, retryAfterMs, retryAtMs } from '#streams/delivery/decide.ts'
 import type { DeliveryAttempted, Member } from '#streams/delivery/facts.ts'
 import type { Pending } from '#streams/delivery/state.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import { overlapOf } from '#streams/webhook/decide.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { asError } from '#src/base/errors.ts'
@@ -83,7 +83,7 @@ export class Requester {
   }
 
   /** One request. Throws when the event cannot be read now. */
-  async attempt (pending: Pending, webhook: Webhook): Promise<AttemptOutcome> {
+  async attempt (pending: Pending, webhook: WebhookEntry): Promise<AttemptOutcome> {
     const { appenders, bodies, health } = this.options
     // A retry reads the log: the cache could still hold a person who was erased since.
     const body = await bodyOf(appenders.bus, pending.attempts === 0 ? bodies : NO_BODIES, pending.owed)
@@ -104,7 +104,7 @@ export class Requester {
    *  fails, it still is not repeated. */
   private async disable (
     pending: Pending,
-    webhook: Webhook,
+    webhook: WebhookEntry,
     record: () => Promise<void>
   ): Promise<AttemptOutcome> {
     const { appenders, directory, log } = this.options
@@ -131,7 +131,7 @@ export class Requester {
     return { success: null, holdMs: 0, record: () => failDelivery(appenders, pending, 'event_gone') }
   }
 
-  private async post ({ owed }: Pending, webhook: Webhook, body: Uint8Array): Promise<Exchange> {
+  private async post ({ owed }: Pending, webhook: WebhookEntry, body: Uint8Array): Promise<Exchange> {
     const startedMs = this.options.appenders.clock.nowMs()
     const { url } = webhook
     const plain = { 'Content-Type': 'application/json', 'User-Agent': 'Jetpost' }

@@ -1,4 +1,4 @@
-import { formBatches, readBatchCursor, readWaiting, scheduleBatch, type Waiting } from '#src/actions/batch.ts'
+import { formBatches, readBatchCursor, readWaiting, scheduleBatch, type WaitingMembers } from '#src/actions/batch.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
 import type { Appenders } from '#src/actions/appenders.ts'
 import { batchDueMs, batchRules, isBatchReady, type BatchRules } from '#streams/delivery/batch.ts'
@@ -123,7 +123,7 @@ export class Batcher {
   }
 
   /** Forms the batches that are ready; resolves to the members that still wait, or null. */
-  private async form (): Promise<Waiting | null> {
+  private async form (): Promise<WaitingMembers | null> {
     const { appenders, directory, log } = this.options
     const { webhook, closing: { signal } } = this
     for (;;) {
@@ -141,12 +141,12 @@ export class Batcher {
     }
   }
 
-  private isReady ({ count, oldest }: Waiting): boolean {
+  private isReady ({ count, oldest }: WaitingMembers): boolean {
     return isBatchReady(count, oldest.joinedMs, this.rules(), this.options.appenders.clock.nowMs())
   }
 
   /** By a timer in this process, and by a schedule should this process be gone. */
-  private async schedule ({ oldest }: Waiting): Promise<void> {
+  private async schedule ({ oldest }: WaitingMembers): Promise<void> {
     const { appenders } = this.options
     const nowMs = appenders.clock.nowMs()
     this.oldestMs = oldest.joinedMs

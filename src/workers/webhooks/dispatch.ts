@@ -5,7 +5,7 @@ import type { Appenders } from '#src/actions/appenders.ts'
 import { decodeFact } from '#streams/catalog.ts'
 import { deferUntilMs, GAPS_S, giveUpReason, holdUntilMs, releaseHold, RETRY_MS_MAX } from '#streams/delivery/decide.ts'
 import { attemptKey, Pending, pendingAfter } from '#streams/delivery/state.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import { subjects } from '#streams/subjects.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import { timestamp } from '#src/base/clock.ts'
@@ -271,7 +271,7 @@ class Dispatcher {
 
   /** An endpoint unknown here may be new: that it is deleted only a directory that has caught up can say, and then it
    *  stays deleted. */
-  private async endpointOf (id: string): Promise<Webhook | undefined> {
+  private async endpointOf (id: string): Promise<WebhookEntry | undefined> {
     const { directory } = this.options
     const known = directory.now.webhooks.get(id)
     if (known !== undefined || this.deleted.has(id)) return known
@@ -281,7 +281,7 @@ class Dispatcher {
     return endpoint
   }
 
-  private async giveUp (pending: Pending, endpoint: Webhook | undefined): Promise<null> {
+  private async giveUp (pending: Pending, endpoint: WebhookEntry | undefined): Promise<null> {
     const { appenders, log } = this.options
     const reason = giveUpReason(pending, endpoint, this.nowMs())!
     if (endpoint === undefined) this.queues.delete(pending.owed.webhook)

@@ -1,7 +1,7 @@
 import type { LiveDirectory } from '#src/actions/directory.ts'
-import type { Cause, Appenders } from '#src/actions/appenders.ts'
-import { judgeWebhook, type Answered, type WebhookNews } from '#src/actions/webhook.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { FactCause, Appenders } from '#src/actions/appenders.ts'
+import { judgeWebhook, type AnsweringEndpoint, type WebhookNews } from '#src/actions/webhook.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import { subjects } from '#streams/subjects.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
@@ -35,7 +35,7 @@ export class EndpointHealth {
   }
 
   /** The result of a request to `url`. Returns at once and throws nothing: a delivery does not depend on it. */
-  report (webhook: Webhook, url: string, cause: Cause, success: boolean): void {
+  report (webhook: WebhookEntry, url: string, cause: FactCause, success: boolean): void {
     const { id, failingSince } = webhook
     if (success) this.failing.delete(id)
     const news = success ? { works: true } as const : { failingSinceMs: this.sinceMs(webhook) }
@@ -50,7 +50,7 @@ export class EndpointHealth {
 
   /** A new fact about the endpoint (another URL, enabled again) restarts the count. Once the log records that it fails,
    *  the log also holds since when. */
-  private sinceMs ({ id, account }: Webhook): number {
+  private sinceMs ({ id, account }: WebhookEntry): number {
     const { directory, appenders } = this.options
     const version = directory.now.versions.get(subjects.webhook(account, id)) ?? 0
     const known = this.failing.get(id)
@@ -60,7 +60,7 @@ export class EndpointHealth {
     return nowMs
   }
 
-  private async record (answered: Answered, cause: Cause, news: WebhookNews): Promise<void> {
+  private async record (answered: AnsweringEndpoint, cause: FactCause, news: WebhookNews): Promise<void> {
     const { directory, log } = this.options
     const ids = { webhook: answered.id, account: cause.account }
     try {

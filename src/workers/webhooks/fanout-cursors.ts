@@ -3,7 +3,7 @@ import { readFanoutCursor, type FanoutCursor } from '#src/actions/delivery.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
 import type { Appenders } from '#src/actions/appenders.ts'
 import { wantsBackfill } from '#streams/replay/decide.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import { WEBHOOK_PARTITIONS, webhookPartitionOf } from '#streams/subjects.ts'
 import { sleep } from '#src/base/backoff.ts'
 import type { Log } from '#src/base/log.ts'
@@ -107,7 +107,7 @@ export class FanoutCursors {
   }
 
   /** Does the endpoint get facts after those reached so far? */
-  isListening (webhook: Webhook, nowMs: number): boolean {
+  isListening (webhook: WebhookEntry, nowMs: number): boolean {
     return this.opened.has(webhook.id) || !wantsBackfill(webhook, nowMs)
   }
 
@@ -132,9 +132,9 @@ export class FanoutCursors {
     this.unsure.add(partition)
   }
 
-  private unopened (partitions: number[], accounts: Set<string> | null): Webhook[] {
+  private unopened (partitions: number[], accounts: Set<string> | null): WebhookEntry[] {
     const nowMs = this.nowMs()
-    const found: Webhook[] = []
+    const found: WebhookEntry[] = []
     for (const webhook of this.options.directory.now.webhooks.values()) {
       if (webhook.disabled !== null || this.isListening(webhook, nowMs)) continue
       if (accounts?.has(webhook.account) === false) continue
@@ -145,7 +145,7 @@ export class FanoutCursors {
 
   /** Opens backfills at our position: facts up to there are the backfill's, later ones the fan-out's. Of a backfill
    *  that another process has opened we only need to know, and to read the cursor again. */
-  private async open (partition: number, webhooks: Webhook[]): Promise<void> {
+  private async open (partition: number, webhooks: WebhookEntry[]): Promise<void> {
     const { signal, opened } = this
     for (let i = 0; i < webhooks.length && !signal.aborted; i += BACKFILLS_MAX) {
       const group = webhooks.slice(i, i + BACKFILLS_MAX)
@@ -157,7 +157,7 @@ export class FanoutCursors {
     }
   }
 
-  private async openNew (partition: number, webhooks: Webhook[]): Promise<void> {
+  private async openNew (partition: number, webhooks: WebhookEntry[]): Promise<void> {
     const { appenders, log } = this.options
     const cursor = this.cursor(partition)
     const through = Math.max(this.position, cursor.through)

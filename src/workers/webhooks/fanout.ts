@@ -5,7 +5,7 @@ import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { wantsBackfill } from '#streams/replay/decide.ts'
 import { EVENT_AGE_MS_MAX, eventIn, isFor, type Event } from '#streams/delivery/decide.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import { pastOf } from '#streams/email/erase.ts'
 import { WEBHOOK_PARTITIONS, webhookPartitionOf } from '#streams/subjects.ts'
 import { sleep } from '#src/base/backoff.ts'
@@ -53,7 +53,7 @@ interface FactRange {
 
 /** The endpoints that listen, by account; facts before `oldest` are for few of them. */
 interface Listeners {
-  webhooks: Map<string, Webhook[]>
+  webhooks: Map<string, WebhookEntry[]>
   nowMs: number
   oldest: string
 }
@@ -300,7 +300,12 @@ function emptyPartitions (): FactDeliveries[][] {
   return Array.from({ length: WEBHOOK_PARTITIONS }, () => [])
 }
 
-function deliveryOf (fact: AnyFact, seq: number, { type, email }: Event, webhook: Webhook): NewDelivery | NewMember {
+function deliveryOf (
+  fact: AnyFact,
+  seq: number,
+  { type, email }: Event,
+  webhook: WebhookEntry
+): NewDelivery | NewMember {
   const event = { id: fact.id, type, seq, email }
   if (webhook.batch !== null) return { fact, member: { webhook: webhook.id, event } }
   const events = [event]

@@ -3,7 +3,7 @@ import type { Appenders } from '#src/actions/appenders.ts'
 import { advanceReplay, endReplay, readPage, type FailedPage } from '#src/actions/replay-job.ts'
 import { scheduleReplay } from '#src/actions/replay-schedule.ts'
 import type { Recorded } from '#streams/define.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import { endReasonOf, pauseMs, replayFactIn } from '#streams/replay/decide.ts'
 import type { ReplayFact } from '#streams/replay/facts.ts'
 import { nextTurnMs, waitsBefore, type ReplayWake, type WaitReason } from '#streams/replay/wait.ts'
@@ -16,7 +16,7 @@ import { getFact } from '#src/nats/get.ts'
 
 /** How many of an endpoint's replayed deliveries still wait, by the projection of deliveries; those beyond `max` need
  *  not be counted. Null when it does not answer. */
-export type ReplayBacklog = (webhook: Pick<Webhook, 'account' | 'id'>, max: number) => Promise<number | null>
+export type ReplayBacklog = (webhook: Pick<WebhookEntry, 'account' | 'id'>, max: number) => Promise<number | null>
 
 export interface ReplayRunnerOptions {
   appenders: Appenders
@@ -99,7 +99,7 @@ export class ReplayRunner {
   }
 
   /** That it is paused must be the latest state: resuming wakes only the replays that wait by then. */
-  private async endpointOf (id: string): Promise<Webhook | undefined> {
+  private async endpointOf (id: string): Promise<WebhookEntry | undefined> {
     const { directory } = this.options
     const known = directory.now.webhooks.get(id)
     if (known !== undefined && !known.paused) return known
@@ -109,7 +109,7 @@ export class ReplayRunner {
 
   private async waitOf (
     { fact: { data, time }, seq }: Recorded<ReplayFact>,
-    webhook: Webhook
+    webhook: WebhookEntry
   ): Promise<ReplayWait | null> {
     if (webhook.paused) return { why: 'paused', ms: PAUSED_MS, seq }
     const restMs = pauseMs(data, webhook, Date.parse(time), this.options.appenders.clock.nowMs())
@@ -131,7 +131,7 @@ export class ReplayRunner {
     return webhook !== undefined && (await this.options.backlog?.(webhook, BACKLOG_MAX) ?? 0) >= BACKLOG_MAX
   }
 
-  private async makePage (recorded: Recorded<ReplayFact>, webhook: Webhook): Promise<ReplayWait | null> {
+  private async makePage (recorded: Recorded<ReplayFact>, webhook: WebhookEntry): Promise<ReplayWait | null> {
     const { appenders, failedDeliveries, log } = this.options
     const { fact: { data }, seq } = recorded
     const page = await readPage(appenders, webhook, data, failedDeliveries, data.cursor === '' ? seq : 0)

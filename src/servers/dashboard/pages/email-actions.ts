@@ -1,6 +1,6 @@
 import { isErased } from '#streams/email/erase.ts'
 import { heldBack, isSandbox } from '#streams/suppression/decide.ts'
-import type { Standing } from '#streams/suppression/facts.ts'
+import type { StandingReason } from '#streams/suppression/facts.ts'
 import { html, type Html } from '#src/base/html.ts'
 import type { Email } from '#src/client/types.ts'
 import { actionButton, counted, exact, faultBox, faultsIn, form, heading, NO_FAULTS, type Faults } from '../parts.ts'
@@ -10,7 +10,7 @@ import { timeField, fieldTime, utcTime } from '../times.ts'
 
 export type EmailRecipient = Email['recipients'][number]
 /** Why addresses are suppressed now; an empty list = not suppressed. */
-export type SuppressionsByAddress = ReadonlyMap<string, readonly Standing[]>
+export type SuppressionsByAddress = ReadonlyMap<string, readonly StandingReason[]>
 
 const CANCELABLE: ReadonlySet<string> = new Set(['scheduled', 'queued', 'deferred'])
 const RETRYABLE: ReadonlySet<string> = new Set(['bounced', 'failed', 'suppressed'])

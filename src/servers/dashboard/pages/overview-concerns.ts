@@ -2,7 +2,7 @@ import { failedWaiting } from '#projections/deliveries/backlog.ts'
 import type { Queue } from '#projections/emails/queue.ts'
 import type { Counts } from '#projections/counts.ts'
 import { mayDo } from '#streams/key/decide.ts'
-import type { Domain, Key, Webhook } from '#streams/directory.ts'
+import type { DomainEntry, KeyEntry, WebhookEntry } from '#streams/directory.ts'
 import { html } from '#src/base/html.ts'
 import { ask } from '#src/postgres/query.ts'
 import { BOUNCES, COMPLAINTS, rateState } from '../thresholds.ts'
@@ -82,7 +82,7 @@ export function shown (concerns: Concern[], to: string, kind: string): Concern[]
   return [...sorted.slice(0, SHOWN_MAX), rest]
 }
 
-function endpointConcern ({ id, url, disabled, failingSince }: Webhook, nowMs: number): Concern[] {
+function endpointConcern ({ id, url, disabled, failingSince }: WebhookEntry, nowMs: number): Concern[] {
   const shared = { to: `/dashboard/webhooks/${id}`, step: 'Open endpoint' }
   if (disabled !== null) {
     const why = disabled === 'gone'
@@ -96,7 +96,7 @@ function endpointConcern ({ id, url, disabled, failingSince }: Webhook, nowMs: n
 }
 
 function domainConcern (
-  { id, name, status, failingSince }: Domain,
+  { id, name, status, failingSince }: DomainEntry,
   { requireVerifiedDomains }: { requireVerifiedDomains: boolean },
   nowMs: number
 ): Concern[] {
@@ -127,7 +127,7 @@ function domainConcern (
   return [{ ...shared, tone: 'bad', what: `DNS records of ${name} are wrong`, why }]
 }
 
-function keyConcern ({ id, name, expiresMs }: Key, nowMs: number): Concern[] {
+function keyConcern ({ id, name, expiresMs }: KeyEntry, nowMs: number): Concern[] {
   if (expiresMs === null || expiresMs > nowMs + KEY_BEFORE_MS || expiresMs < nowMs - KEY_AFTER_MS) return []
   const isOver = expiresMs <= nowMs
   const end = time(new Date(expiresMs), nowMs)
@@ -143,7 +143,7 @@ function keyConcern ({ id, name, expiresMs }: Key, nowMs: number): Concern[] {
   }]
 }
 
-function failedConcern ({ id, url }: Webhook, count: number): Concern {
+function failedConcern ({ id, url }: WebhookEntry, count: number): Concern {
   const many = `${countText(count, FAILED_MAX)} ${count === 1 ? 'delivery' : 'deliveries'}`
   return {
     tone: 'warn',

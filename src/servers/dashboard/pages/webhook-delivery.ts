@@ -1,7 +1,7 @@
 import { getDelivery, type DeliveryAttempt, type DeliveryRecord } from '#projections/deliveries/queries.ts'
 import { deliveries } from '#projections/deliveries/project.ts'
 import type { Member } from '#streams/delivery/facts.ts'
-import type { Webhook } from '#streams/directory.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import { readBody } from '#src/actions/delivery-body.ts'
 import { findDelivery } from '#src/actions/delivery-view.ts'
 import { replayDelivery } from '#src/actions/replay.ts'
@@ -143,7 +143,7 @@ function batchEvents ({ events, test }: DeliveryRecord): Html {
   }</section>`
 }
 
-function replayButton (visit: Visit, { id, state }: DeliveryRecord, webhook: Webhook | null): Html {
+function replayButton (visit: Visit, { id, state }: DeliveryRecord, webhook: WebhookEntry | null): Html {
   if (webhook === null) return html`<span class="hint">The endpoint was deleted, so this cannot be replayed.</span>`
   if (webhook.disabled !== null) {
     return html`<span class="hint">The endpoint is disabled. Enable it to replay this delivery.</span>`

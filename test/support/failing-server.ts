@@ -1,0 +1,106 @@
+import { NO_DEFAULTS } from '#streams/email/defaults.ts'
+import { emptyDirectory, type KeyEntry, type WebhookEntry } from '#streams/directory.ts'
+import type { Services } from '#src/actions/services.ts'
+import { systemClock } from '#src/base/clock.ts'
+import { createLog } from '#src/base/log.ts'
+import { createVault, sha256Hex } from '#src/base/secret.ts'
+import { buildHttp } from '#src/http.ts'
+import type { Reads } from '#src/postgres/reads.ts'
+import { createMetrics } from '#src/servers/ops/metrics.ts'
+import { API_KEY, FROM } from './app.ts'
+
+export const key: KeyEntry = {
+  id: 'key_1',
+  account: 'acc_1',
+  name: 'k',
+  hash: sha256Hex(API_KEY),
+  hint: '',
+  previous: null,
+  test: false,
+  scopes: ['full'],
+  domains: ['*'],
+  expiresMs: null,
+  defaults: NO_DEFAULTS,
+  limits: {},
+  createdAt: ''
+}
+export const webhook: WebhookEntry = {
+  id: 'wh_1',
+  account: 'acc_1',
+  url: 'https://a.example',
+  events: ['email.delivered'],
+  paused: false,
+  concurrency: null,
+  batch: null,
+  everyDeferral: false,
+  sealedSecret: '',
+  previous: null,
+  startAt: '',
+  createdAt: '',
+  failingSince: null,
+  workedAt: null,
+  disabled: null
+}
+const settings = {
+  webhookAllowPrivate: true,
+  requireVerifiedDomains: false,
+  bounceDomain: null,
+  contentRetentionMs: 30 * 86_400_000
+}
+const suppressions = { standing: async (_account: string, addresses: string[]) => addresses.map(() => []) }
+export const mail = { from: FROM, to: 'ada@example.com', subject: 's', text: 't' }
+export const hook = { url: 'https://a.example/hook', events: ['email.delivered'] }
+
+/** How the servers behind the API fail. */
+export interface BackendFailure {
+  catchUp?: boolean
+  /** What storing large content does; without it, it is stored. */
+  put?: () => Promise<void>
+  /** What an append does; without it the fact is stored. */
+  append?: () => Promise<number[]>
+  caughtUp?: () => Promise<boolean>
+}
+
+/** The HTTP side alone: what is behind it fails on command, as no real server does. */
+export function failingServer (
+  { catchUp = true, put = async () => {}, append = async () => [7], caughtUp = async () => false }: BackendFailure
+) {
+  const now = emptyDirectory()
+  now.keysByHash.set(key.hash, key)
+  now.webhooks.set(webhook.id, webhook)
+  const directory = { now, catchUp: async () => catchUp, reached: async () => catchUp }
+  const appenders = { clock: systemClock, requests: { append }, control: { append }, bus: { nc: {} } }
+  const services = {
+    directory,
+    appenders,
+    vault: createVault('x'.repeat(32)),
+    settings,
+    suppressions,
+    blobs: { put }
+  } as unknown as Services
+  const reads = { pool: {}, view: { caughtUp } } as unknown as Reads
+  const counters = { count: async () => ({ position: 1, exact: true }), inexact: () => 0 }
+  return buildHttp({
+    api: { services, counters, reads },
+    operations: null,
+    catcher: null,
+    checks: [],
+    metrics: createMetrics(),
+    publicUrl: 'http://localhost:8080',
+    trustProxy: [],
+    log: createLog('silent')
+  })
+}
+
+/** Sends one request to such a server. */
+export async function askFailing (
+  method: 'GET' | 'POST' | 'DELETE',
+  url: string,
+  body: object | undefined,
+  failure: BackendFailure
+) {
+  const http = failingServer(failure)
+  const answer = await http.inject({ method, url, headers: { authorization: `Bearer ${API_KEY}` }, payload: body })
+  await http.close()
+  return answer
+}
