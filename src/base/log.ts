@@ -24,12 +24,17 @@ const REDACTED = [
   'config.smtpUrl'
 ]
 
-/** The process's logger: JSON lines on stderr, so that stdout keeps the ready line alone. `level` is pino's. */
-export function createLog (level: string): Log {
+/** The process's logger: JSON lines on stderr, so that stdout keeps the ready line alone, or to `destination`. `level`
+ *  is pino's. */
+export function createLog (level: string, destination: pino.DestinationStream = standardError()): Log {
   return pino({
     level,
     base: undefined,
     timestamp: pino.stdTimeFunctions.isoTime,
     redact: { paths: REDACTED, censor: '[redacted]' }
-  }, pino.destination({ dest: 2, sync: false }))
+  }, destination)
+}
+
+function standardError (): pino.DestinationStream {
+  return pino.destination({ dest: 2, sync: false })
 }

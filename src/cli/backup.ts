@@ -9,17 +9,20 @@ import { lastSequenceUnder } from '#src/nats/load.ts'
 import { copyStream } from '#src/nats/snapshot.ts'
 import packageJson from '../../package.json' with { type: 'json' }
 import { clearFolder, openNewFolder, writeCopy, writeManifest, type Copy, type Manifest } from './backup-folder.ts'
-import { readArgs, usageError, type Command } from './command.ts'
+import { misused, readArgs, type Command } from './command.ts'
 import { openGauge, sizeText, type Gauge } from './gauge.ts'
 import { openBus } from './open-services.ts'
 import { stopped } from './since.ts'
 
 export const backup: Command = {
   usage: 'jetpost backup <folder> [--json]',
-  means: 'copies the log into a new folder while the service runs; restore brings it back',
+  details: `  Uses NATS's own stream backup, one stream after the other, effects before causes: nothing in a backup
+  points at what is missing. Until manifest.json is written, a folder is no backup. It holds mail and
+  addresses: protect it as you protect those. JETPOST_SECRET (or the file \`secret\` of the data folder) is
+  not in it and never changes: store it once, where passwords are kept. jetpost restore brings it back.`,
   async run (args) {
     const { positionals: [folder, ...more], values } = readArgs(args, {})
-    if (folder === undefined || more.length > 0) throw usageError(`usage: ${backup.usage}`)
+    if (folder === undefined || more.length > 0) throw misused(backup)
     const config = readConfig(process.env)
     const gauge = openGauge()
     const bus = await openBus(config, createLog('error'))
@@ -36,11 +39,7 @@ export const backup: Command = {
     } finally {
       await bus.close()
     }
-  },
-  details:
-    "NATS's own stream backup, stream after stream, effects before causes: nothing in the backup points at what is not there. Until manifest.json is in it, a\n" +
-    'folder is no backup. It holds mail and addresses: keep it as you keep those. JETPOST_SECRET (or the file `secret` of the data folder) never changes: copy it\n' +
-    'once, to where passwords are kept.'
+  }
 }
 
 interface Copying {

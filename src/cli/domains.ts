@@ -6,20 +6,24 @@ import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { Complaint } from '#src/base/errors.ts'
 import { DnsUnavailable } from '#src/dns/resolve.ts'
 import { domainAnswer } from '#src/servers/api/domains.ts'
-import { print, readArgs, usageError, type Command } from './command.ts'
+import { misused, readArgs, type Command } from './command.ts'
 import { atServices, granted, knownAccount } from './open-services.ts'
+import { print } from './table.ts'
 
 export const domains: Command = {
-  usage:
-    'jetpost domains [list | add <name> | show <name> | verify <name> | rotate <name> | remove <name>] [--account <id>] [--json]',
-  means: 'domains an account may send from, and the DNS records they need; --account defaults to the first account',
+  usage: `jetpost domains [list] [--account <id>] [--json]
+jetpost domains add|show|verify|rotate|remove <name> [--account <id>] [--json]`,
+  details: `  add, show  the DNS records that the domain needs, as a zone file takes them
+  verify     asks the DNS for them now
+  rotate     makes a new DKIM key, which signs once its record is published
+  --account  defaults to the first account`,
   async run (args) {
     const { positionals: [verb = 'list', name, ...more], values } = readArgs(args, {
       account: { type: 'string', default: FIRST_ACCOUNT }
     })
     if (verb === 'list' && name === undefined) return await list(values.account, values.json)
     const act = verbs.get(verb)
-    if (act === undefined || name === undefined || more.length > 0) throw usageError(`usage: ${domains.usage}`)
+    if (act === undefined || name === undefined || more.length > 0) throw misused(domains)
     await atServices(async (services, correlation) => {
       const domain = await act(services, { account: knownAccount(services, values.account), correlation }, name)
       if (verb === 'remove') return print([{ id: domain.id, name: domain.name, removed: true }], values.json)

@@ -8,8 +8,9 @@ import { grantKey, limitKey, ownKey, revokeKey, rotateKey, type KeyAsker } from 
 import { parseTime, timestamp } from '#src/base/clock.ts'
 import { Complaint } from '#src/base/errors.ts'
 import { keyAnswer } from '#src/servers/api/keys.ts'
-import { print, readArgs, takeOnly, usageError, type Command } from './command.ts'
+import { misused, readArgs, takeOnly, usageError, type Command } from './command.ts'
 import { atServices, granted, knownAccount } from './open-services.ts'
+import { print } from './table.ts'
 
 const options = {
   account: { type: 'string', default: FIRST_ACCOUNT },
@@ -34,11 +35,16 @@ const takes = new Map<string, Array<keyof typeof options>>([
 ])
 
 export const keys: Command = {
-  usage:
-    'jetpost keys [list | create [--name n] [--scopes a,b] [--domains a,b] [--expires <RFC 3339>] [--test] | show <key id> | ' +
-    'rotate <key id> [--overlap 24h] | limit <key id> <class>=<per minute>… | revoke <key id>] [--account <id>] [--json]',
-  means: 'API keys; a secret is shown once. A rotated key answers to its old secret for the overlap (0 to 7d). ' +
-    `Classes: ${LIMIT_CLASSES.join(', ')}`,
+  usage: `jetpost keys [list] [--account <id>] [--json]
+jetpost keys create [--name <text>] [--scopes a,b] [--domains a,b] [--expires <time>] [--test] [--account <id>]
+jetpost keys show|revoke <key id> [--account <id>]
+jetpost keys rotate <key id> [--overlap 24h] [--account <id>]
+jetpost keys limit <key id> <class>=<per minute>… [--account <id>]`,
+  details: `  create  shows the secret, this once. --scopes full, --domains "*" unless given; --test: its mail goes to
+          the built-in mail catcher only
+  rotate  makes a new secret; the old one is valid for the overlap, 0 to 7d
+  limit   sets requests a minute, by class: ${LIMIT_CLASSES.join(', ')}
+  --account  defaults to the first account`,
   async run (args) {
     const { positionals: [verb = 'list', ...rest], values, given } = readArgs(args, options)
     const [id] = rest
@@ -46,11 +52,11 @@ export const keys: Command = {
     if (verb === 'list' && id === undefined) return await list(values)
     if (verb === 'create' && id === undefined) return await create(values)
     if (verb === 'limit' && rest.length > 1) return await limit(values, id!, rest.slice(1))
-    if (id === undefined || rest.length > 1) throw usageError(`usage: ${keys.usage}`)
+    if (id === undefined || rest.length > 1) throw misused(keys)
     if (verb === 'show') return await show(values, id)
     if (verb === 'rotate') return await rotate(values, id)
     if (verb === 'revoke') return await revoke(values, id)
-    throw usageError(`usage: ${keys.usage}`)
+    throw misused(keys)
   }
 }
 

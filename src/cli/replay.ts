@@ -12,7 +12,7 @@ import { lastSequenceUnder } from '#src/nats/load.ts'
 import { sequenceBefore } from '#src/nats/pages.ts'
 import { createPoster, type PostResult } from '#src/workers/webhooks/post.ts'
 import { signatureHeaders, signingKeys } from '#src/workers/webhooks/sign.ts'
-import { readArgs, usageError, type Command } from './command.ts'
+import { misused, readArgs, usageError, type Command } from './command.ts'
 import { openBus, seekAccount } from './open-services.ts'
 import { sinceMs, stopped } from './since.ts'
 import { oneLine } from './text.ts'
@@ -36,13 +36,12 @@ const options = {
 } as const
 
 export const replay: Command = {
-  usage:
-    'jetpost replay --to <url> [--since 1h] [--follow] [--type <type>…] [--secret whsec_…] [--account <id>] [--json]',
-  means:
-    'posts webhook events of the past to any URL from this shell, one after the other, for whoever builds a receiver; exit code 1 when one was not taken',
-  details: `  --to      where to, http and private addresses too; no endpoint is needed, and nothing is recorded
+  usage: `jetpost replay --to <url> [--since 1h] [--follow] [--type <type>…] [--secret whsec_…] [--account <id>]
+               [--json]`,
+  details: `  Posts webhook events of the past from this shell, one after the other. Exit code 1 when one was refused.
+  --to      where to, also http and private addresses; it needs no endpoint, and nothing is recorded
   --since   begins that long ago (s, m, h, d); without it --follow is needed
-  --follow  goes on with what happens, until Ctrl-C
+  --follow  continues with new events, until Ctrl-C
   --type    any number of times: ${EVENT_TYPES.join(', ')}
   --secret  signs with it; else with one made for this run, which is printed first
   --json    one object a line`,
@@ -50,7 +49,7 @@ export const replay: Command = {
     const { values, positionals } = readArgs(args, options)
     const { account, to, since, type: types, secret = `whsec_${randomBytes(32).toString('base64')}`, json } = values
     if (positionals.length > 0 || to === undefined || (since === undefined && !values.follow)) {
-      throw usageError(`usage: ${replay.usage}`)
+      throw misused(replay)
     }
     const fault = urlFault(to, true)
     const unknown = types.find(type => !(EVENT_TYPES as readonly string[]).includes(type))

@@ -20,7 +20,7 @@ import {
   type Copy,
   type Manifest
 } from './backup-folder.ts'
-import { readArgs, usageError, type Command } from './command.ts'
+import { misused, readArgs, type Command } from './command.ts'
 import { openGauge, type Gauge } from './gauge.ts'
 import { openBus } from './open-services.ts'
 import { stopped } from './since.ts'
@@ -34,11 +34,17 @@ const OPTIONS = {
 
 export const restore: Command = {
   usage: 'jetpost restore <folder> [--check | --cancel] [--other-secret] [--json]',
-  means:
-    'brings a log back from a backup, into a NATS or a data folder without one, while no Jetpost runs there; --check only looks at the files',
+  details: `  Restores into a NATS or a data folder that has no log, while no Jetpost runs there. Mail whose end the
+  backup does not know is sent by the next start, also what went out between backup and loss: those
+  recipients may get it twice.
+  --check         only verifies the files
+  --cancel        cancels recipients whose time has come instead; they get nothing unless you send it again. Those
+                  in doubt stay: they were being sent to when the backup was made, or how it ended is unknown
+  --other-secret  restores although JETPOST_SECRET is another than the backup's: secrets of webhooks and DKIM
+                  keys cannot be opened then, and links and return paths of mail that went out are void`,
   async run (args) {
     const { positionals: [folder, ...more], values } = readArgs(args, OPTIONS)
-    if (folder === undefined || more.length > 0) throw usageError(`usage: ${restore.usage}`)
+    if (folder === undefined || more.length > 0) throw misused(restore)
     const config = readConfig(process.env)
     const restoring = {
       folder,
@@ -58,12 +64,7 @@ export const restore: Command = {
     const result = await atTarget(restoring, bus => restoreLog(restoring, bus))
     if (values.json) return void process.stdout.write(`${JSON.stringify(result, null, 2)}\n`)
     tell(restoring, result)
-  },
-  details:
-    'Mail whose end the backup does not know is sent when Jetpost starts next, also what has gone out between backup and loss: those may come twice. With --cancel\n' +
-    'the recipients whose time had come are canceled instead, and get nothing again unless you send it anew, but for those in doubt: they were being sent to when the\n' +
-    "backup was made, or had been and nobody said how it ended. --other-secret restores although JETPOST_SECRET is another than the backup's: the secrets of\n" +
-    'webhooks and DKIM keys cannot be opened then, and links and return paths of mail that went out are void.'
+  }
 }
 
 interface Restoring {

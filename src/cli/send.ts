@@ -3,8 +3,9 @@ import { basename } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { errorCode, Complaint } from '#src/base/errors.ts'
 import type { Email, Jetpost, SendEmailRequest } from '#src/client/client.ts'
-import { print, readArgs, usageError, type Command } from './command.ts'
+import { readArgs, usageError, type Command } from './command.ts'
 import { atApi } from './open-client.ts'
+import { print } from './table.ts'
 import { oneLine } from './text.ts'
 
 const text = { type: 'string' } as const
@@ -34,20 +35,19 @@ const options = {
 type Values = ReturnType<typeof readArgs<typeof options>>['values']
 
 export const send: Command = {
-  usage:
-    'jetpost send --from <address> --to <address>… --subject <text> (--html <html> | --text <text> | --template <id>) [--wait] [--json]',
-  means: 'sends an email through the API (JETPOST_PUBLIC_URL, JETPOST_API_KEY); --help shows all options',
-  details:
-    `  --from, --to, --cc, --bcc, --reply-to   an address, or "Ada <ada@example.com>"; all but --from any number of times
+  usage: `jetpost send --from <address> --to <address>… --subject <text>
+             (--html <html> | --text <text> | --template <id>) [--wait] [--json]`,
+  details: `  Uses JETPOST_PUBLIC_URL and JETPOST_API_KEY.
+  --from, --to, --cc, --bcc, --reply-to   an address, or "Ada <ada@example.com>"; all but --from repeatable
   --subject <text>
   --html <html>, --html-file <path>       one of them; - is standard input
   --text <text>, --text-file <path>       likewise
-  --template <id>, --var <name>=<text>    a template and what fills it; <name>:=<json> for what is no text
-  --attach <path>                         a file, any number of times
-  --tag <tag>, --meta <name>=<text>       any number of times; <name>:=<json> for a number, true, false or null
+  --template <id>, --var <name>=<text>    a template and its variables; <name>:=<json> for other than text
+  --attach <path>                         a file; repeatable
+  --tag <tag>, --meta <name>=<text>       repeatable; <name>:=<json> for a number, true, false or null
   --at <time>                             not before then: 2026-12-24T18:00:00Z
   --idempotency-key <key>                 the same key sends once, however often this is run
-  --wait                                  waits until nothing more will happen; exit code 1 unless all were delivered`,
+  --wait                                  waits for the outcome; exit code 1 unless all were delivered`,
   async run (args) {
     const { values, positionals } = readArgs(args, options)
     if (positionals.length > 0) throw usageError(`What is ${JSON.stringify(positionals[0])}? See jetpost send --help.`)

@@ -8,7 +8,7 @@ import { createLog } from '#src/base/log.ts'
 import { follow } from '#src/nats/follow.ts'
 import { lastSequence } from '#src/nats/load.ts'
 import { sequenceBefore } from '#src/nats/pages.ts'
-import { readArgs, usageError, type Command } from './command.ts'
+import { misused, readArgs, usageError, type Command } from './command.ts'
 import { openBus, seekAccount } from './open-services.ts'
 import { sinceMs, stopped } from './since.ts'
 import { oneLine } from './text.ts'
@@ -30,15 +30,16 @@ const options = {
 
 export const tail: Command = {
   usage: 'jetpost tail [--account <id>] [--type <type>…] [--since 1h] [--json]',
-  means: 'what happens to emails, as it happens, until Ctrl-C; --since begins that long ago (s, m, h, d)',
-  details: `  --type  any number of times: ${
-    TYPES.join(', ')
-  }\n  --json  each fact whole, one a line, with \`seq\`, its place in the stream`,
+  details: `  Follows the log until Ctrl-C.
+  --account  only of this account
+  --type     repeatable: ${TYPES.join(', ')}
+  --since    begins that long ago (s, m, h, d)
+  --json     each fact whole, one a line, with \`seq\`, its sequence in the stream`,
   async run (args) {
     const { values, positionals } = readArgs(args, options)
     const { account, type: types, since, json } = values
     const unknown = types.find(type => !TYPES.includes(type))
-    if (positionals.length > 0) throw usageError(`usage: ${tail.usage}`)
+    if (positionals.length > 0) throw misused(tail)
     if (unknown !== undefined) throw usageError(`There is no type ${unknown}: the types are ${TYPES.join(', ')}.`)
     if (account !== undefined && !/^acc_[0-9a-z]{1,64}$/.test(account)) {
       throw usageError('--account takes an id like acc_first.')

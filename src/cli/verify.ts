@@ -4,27 +4,26 @@ import { asError, Complaint } from '#src/base/errors.ts'
 import type { Progress } from '#src/workers/projector/rebuild.ts'
 import { proveLog, type LogProgress, type LogReport } from '#src/workers/projector/verify/log.ts'
 import { verifyView, type ViewReport } from '#src/workers/projector/verify/view.ts'
-import { readArgs, usageError, type Command } from './command.ts'
+import { misused, readArgs, type Command } from './command.ts'
 import { atBuilder, type Hands } from './views.ts'
 import { isCleanLog, isCleanView, linesOf } from './verify/report.ts'
 
 export const verify: Command = {
-  usage: 'jetpost verify [<projection> | log | all] [--repair] [--json]',
-  means: 'proves the views against the log, and the log against itself, while the service runs; all of it unless told',
+  usage: 'jetpost verify [<projection>|log|all] [--repair] [--json]',
   details:
-    `  --repair  makes the views that are not as the log says anew, and looks again; the log itself is never touched
-  The projections are ${
-      Object.keys(projections).join(', ')
-    }. A view is made anew from the log beside the live one, and both are compared row by row at one place of the
-  log. Of the log every fact is read: whether it decodes, lies on its subject under its id, has its cause, and can have come about by the rules; and for every
-  sequence without a message why it is gone: by age, by a time of its own, or by an erasure that says so. Nothing personal is printed.
-  Exit code: 0 all is as it should be, 1 something is not, or could not be looked at, 2 the command was not understood.`,
+    `  Runs while the service does. A projection is rebuilt from the log beside the live one, and both are compared
+  row by row at the same position of the log. Every fact of the log is read: whether it decodes, is on its
+  subject under its id, has its cause, and follows the rules; and for every missing sequence why it is missing:
+  by age, by its own time to live, or by a recorded erasure. Nothing personal is printed.
+  The projections are ${Object.keys(projections).join(', ')}.
+  --repair  rebuilds projections that differ from the log, and compares again; the log itself never changes
+  Exit code: 0 all is well, 1 something is wrong or could not be checked, 2 the command was not understood.`,
   async run (args) {
     const { values: { repair, json }, positionals: [what = 'all', ...more] } = readArgs(args, {
       repair: { type: 'boolean', default: false }
     })
     if (more.length > 0 || (what !== 'all' && what !== 'log' && !Object.hasOwn(projections, what))) {
-      throw usageError(`usage: ${verify.usage}`)
+      throw misused(verify)
     }
     const wanted = what === 'all'
       ? Object.values(projections)

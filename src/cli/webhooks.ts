@@ -5,45 +5,52 @@ import { EVENT_TYPES } from '#streams/webhook/facts.ts'
 import { changeWebhook, deleteWebhook, finishRotation, rotateSecret, testWebhook } from '#src/actions/webhook.ts'
 import { Complaint } from '#src/base/errors.ts'
 import { describeWebhook } from '#src/servers/api/webhooks.ts'
-import { print, readArgs, takeOnly, usageError, type Command } from './command.ts'
+import { misused, readArgs, takeOnly, usageError, type Command } from './command.ts'
 import { granted, knownAccount } from './open-services.ts'
+import { print } from './table.ts'
 import { listThem, resend, showOne } from './webhooks/deliveries.ts'
 import { asAsker, webhookOptions, type Values, type Verb } from './webhooks/options.ts'
 import { cancel, listReplays, startReplay } from './webhooks/replays.ts'
 
 export const webhooks: Command = {
-  usage:
-    'jetpost webhooks [list | show|pause|resume|enable|delete <webhook> | rotate <webhook> [--finish] | test <webhook> [--type <type>] | ' +
-    'deliveries [<webhook>] | delivery|resend <delivery> | replay <webhook> (--failed | --all) (--since 1h | --from <time>) | replays <webhook> | ' +
-    'cancel-replay <replay>] [--account <id>] [--json]',
-  means: 'webhook endpoints, the log of their deliveries, and sending them again; --help shows all options',
-  details: `  list                       the account's endpoints
+  usage: `jetpost webhooks [list]
+jetpost webhooks show|pause|resume|enable|delete <webhook>
+jetpost webhooks rotate <webhook> [--finish]
+jetpost webhooks test <webhook> [--type <type>]
+jetpost webhooks deliveries [<webhook>] [--state … --event … --email … --since … --until … --error … --limit …]
+jetpost webhooks delivery|resend <delivery>
+jetpost webhooks replay <webhook> (--failed | --all) (--since 1h | --from <time> [--to <time>]) [--dry-run]
+jetpost webhooks replays <webhook>
+jetpost webhooks cancel-replay <replay>`,
+  details: `  All take --account <id>, by default the first account, and --json. Those marked * need PostgreSQL.
+  list                       the account's endpoints
   show <webhook>             one of them
-  pause, resume, enable <webhook>
-                             a pause holds what is owed; what was disabled gets its events again, from now on
-  rotate <webhook>           a new signing secret, shown once; for 24 hours the one before signs too. --finish ends that now: of a secret
-                             that others know, too
-  delete <webhook>           ends it; what is still owed to it fails
-  test <webhook>             sends a made-up event; --type: ${EVENT_TYPES.join(', ')}
-  deliveries [<webhook>]     of one endpoint or of all, the newest first (PostgreSQL). --state pending|retrying|delivered|failed, --event <id>,
-                             --email <id>, --since 1h and --until 5m: asked for since then and before then, times will do too,
-                             --error: why its last request had no answer: ${ERROR_KINDS.join(', ')},
-                             --limit 25: at most 1000, --cursor: where the list before left off
-  delivery <delivery>        one with every request made for it, and its body (PostgreSQL)
-  resend <delivery>          sends it again, whatever became of it: same id, same bytes (PostgreSQL)
-  replay <webhook>           sends again --failed: what failed then (PostgreSQL), or --all: every event of then that it listens to.
-                             --since 1h, or --from <time> and --to <time>; --pace 100: deliveries a second, 1 to 1000, after what is new;
-                             --dry-run counts what it would send and changes nothing
+  pause, resume, enable      a pause holds deliveries; a disabled endpoint gets events again from now on
+  rotate <webhook>           shows a new signing secret, this once; for 24 hours the old one signs too. --finish
+                             ends that now, as when others know the old secret
+  delete <webhook>           removes it; its pending deliveries fail
+  test <webhook>             sends an invented event; --type: ${EVENT_TYPES.join(', ')}
+  deliveries [<webhook>] *   of one endpoint or of all, the newest first
+                             --state pending|retrying|delivered|failed, --event <id>, --email <id>
+                             --since 1h, --until 5m: requested in that window; times work too
+                             --error: why the last request had no answer: ${ERROR_KINDS.join(', ')}
+                             --limit 25: at most 1000; --cursor: where the last list ended
+  delivery <delivery> *      one, with every request made for it and its body
+  resend <delivery> *        sends it again, whatever its state: same id, same bytes
+  replay <webhook>           sends again --failed: what failed in that window *, or --all: every event of it that
+                             the endpoint listens to. --since 1h, or --from <time> and --to <time>
+                             --pace 100: deliveries a second, 1 to 1000, behind what is new
+                             --dry-run: only counts
   replays <webhook>          its replays of the last 30 days, the newest first
-  cancel-replay <replay>     no more of it is sent than it has asked for already`,
+  cancel-replay <replay>     sends no more of it than what is already on its way`,
   async run (args) {
     const { positionals: [name = 'list', id, ...more], values, given } = readArgs(args, webhookOptions)
     const verb = verbs.get(name)
-    if (verb === undefined || more.length > 0) throw usageError(`usage: ${webhooks.usage}`)
+    if (verb === undefined || more.length > 0) throw misused(webhooks)
     takeOnly(given, [...verb.takes, 'account', 'json'], `webhooks ${name}`)
     if (id === undefined && verb.alone !== undefined) await verb.alone(values)
     else if (id !== undefined && verb.about !== undefined) await verb.about(id, values)
-    else throw usageError(`usage: ${webhooks.usage}`)
+    else throw misused(webhooks)
   }
 }
 

@@ -3,9 +3,10 @@ import { failedPages } from '#src/actions/delivery-view.ts'
 import { cancelReplay, countReplay, replaysOf, requestReplay } from '#src/actions/replay.ts'
 import type { FailedPage } from '#src/actions/replay-job.ts'
 import { Complaint } from '#src/base/errors.ts'
-import { print, usageError } from '../command.ts'
+import { usageError } from '../command.ts'
 import { granted } from '../open-services.ts'
 import { sinceMs, timeMs } from '../since.ts'
+import { print } from '../table.ts'
 import { asAsker, atView, type Values } from './options.ts'
 
 /** `replay <webhook>`, or what it would send. */
