@@ -1,5 +1,5 @@
 import { Complaint } from '#src/base/errors.ts'
-import { usageError, usageText, type Command } from '#src/cli/command.ts'
+import { usageError, usageText, type CliCommand } from '#src/cli/command.ts'
 import { endWithParent } from '#src/cli/parent.ts'
 import { columnsOf, paint } from '#src/cli/style.ts'
 import { didYouMean } from '#src/cli/suggest.ts'
@@ -13,7 +13,7 @@ interface Entry {
   /** What it does, in a line of the help. */
   does: string
   /** Each loads only what it needs: the whole of Jetpost takes longer to load than most of them to run. */
-  load(): Promise<Command>
+  load(): Promise<CliCommand>
 }
 
 /** Every command, in the groups of the help. */
@@ -134,7 +134,7 @@ function noCommand (name: string): Complaint {
   return usageError(`There is no command ${JSON.stringify(name)}.${hint}`)
 }
 
-function helpOf ({ does }: Entry, { usage, details }: Command): string {
+function helpOf ({ does }: Entry, { usage, details }: CliCommand): string {
   const columns = Math.min(columnsOf(process.stdout), HELP_COLUMNS)
   const sentence = `${does[0]!.toUpperCase()}${does.slice(1)}.`
   const text = [sentence, ...(details === undefined ? [] : [details])].join('\n\n')

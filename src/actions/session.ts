@@ -92,7 +92,9 @@ function readLink (
   const [, sessionPart, proof, keyPart] = /^([0-9a-z]{26})([\w-]{43})([0-9a-z]+)$/.exec(token) ?? []
   const [session, key] = [`ses_${sessionPart}`, `key_${keyPart}`]
   const madeMs = idTimeMs(session)
-  if (madeMs === null || !timingSafeEqual(Buffer.from(proof!), Buffer.from(proofOf(services, session, key)))) return null
+  if (madeMs === null || !timingSafeEqual(Buffer.from(proof!), Buffer.from(proofOf(services, session, key)))) {
+    return null
+  }
   return { session, key, untilMs: madeMs + LINK_MS }
 }
 

@@ -90,12 +90,12 @@ function checksOf ({ bus, pool, roles }: AppContext): HealthCheck[] {
     ...roles.map(role => ({
       name: role.name,
       check: () => role.unhealthyReason(),
-      ...('lag' in role ? { details: () => standingOf(role as Projector) } : {})
+      ...('lag' in role ? { details: () => lagOf(role as Projector) } : {})
     }))
   ]
 }
 
-function standingOf ({ lag, deadLetters }: Projector): Record<string, unknown> {
+function lagOf ({ lag, deadLetters }: Projector): Record<string, unknown> {
   const { facts, seconds } = lag()
   return { lag: { facts, seconds: Math.round(seconds * 1000) / 1000 }, deadLetters: deadLetters() }
 }

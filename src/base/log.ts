@@ -2,8 +2,8 @@ import { pino } from 'pino'
 
 export type Log = pino.Logger
 
-/** Whatever a careless caller logs, these never reach the output. Whole paths only: a wildcard looks at every value of
- *  every line. */
+/** Never reach the output, even if a caller logs them. Whole paths only: a wildcard would check every value of every
+ *  line. */
 const REDACTED = [
   'authorization',
   'headers.authorization',

@@ -2,7 +2,7 @@ import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { Complaint, errorCode } from '#src/base/errors.ts'
 import { didYouMean } from './suggest.ts'
 
-export interface Command {
+export interface CliCommand {
   /** Each form it takes, a line each. */
   usage: string
   /** What --help adds. */
@@ -26,18 +26,18 @@ export function usageText (usage: string): string {
 }
 
 /** The complaint about a command line that is none of the forms. */
-export function misused ({ usage }: Pick<Command, 'usage'>): Complaint {
+export function misused ({ usage }: Pick<CliCommand, 'usage'>): Complaint {
   return usageError(usageText(usage))
 }
 
 /** The same where the first word is none of its verbs. */
-export function noVerb (command: Pick<Command, 'usage'>, name: string, verb: string, verbs: Iterable<string>) {
+export function noVerb (command: Pick<CliCommand, 'usage'>, name: string, verb: string, verbs: Iterable<string>) {
   const hint = didYouMean(verb, [...verbs], known => `jetpost ${name} ${known}`)
   return hint === '' ? misused(command) : usageError(`There is no ${name} ${verb}.${hint}`)
 }
 
 /** For a command that is only its name. */
-export function takeNothing (args: string[], command: Pick<Command, 'usage'>): void {
+export function takeNothing (args: string[], command: Pick<CliCommand, 'usage'>): void {
   if (args.length > 0) throw misused(command)
 }
 

@@ -1,11 +1,11 @@
 import { LINK_PATH, mintLink, operatorsKey } from '#src/actions/session.ts'
 import { hasDashboard, readConfig } from '#src/base/config.ts'
 import { Complaint } from '#src/base/errors.ts'
-import { misused, readArgs, type Command } from './command.ts'
-import { atServices } from './open-services.ts'
+import { misused, readArgs, type CliCommand } from './command.ts'
+import { withServices } from './open-services.ts'
 import { print } from './table.ts'
 
-export const dashboard: Command = {
+export const dashboard: CliCommand = {
   usage: 'jetpost dashboard [--json]',
   details: '  The link works once, within 15 minutes.',
   async run (args) {
@@ -15,7 +15,7 @@ export const dashboard: Command = {
     if (!hasDashboard({ publicUrl })) {
       throw new Complaint('There is no dashboard below a path: it takes a JETPOST_PUBLIC_URL with a host of its own.')
     }
-    const token = await atServices(async services => {
+    const token = await withServices(async services => {
       const key = operatorsKey(services)
       if (key === null) {
         throw new Complaint(

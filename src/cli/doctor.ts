@@ -9,12 +9,12 @@ import { countDeadLetters } from '#src/workers/projector/dead-letters.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { isMade, liveSet } from '#src/postgres/table-sets.ts'
 import packageJson from '../../package.json' with { type: 'json' }
-import { readArgs, takeNothing, type Command } from './command.ts'
+import { readArgs, takeNothing, type CliCommand } from './command.ts'
 import { examineMail, type Check } from './doctor-mail.ts'
 import { paint } from './style.ts'
 import { print } from './table.ts'
 
-export const doctor: Command = {
+export const doctor: CliCommand = {
   usage: 'jetpost doctor [--all] [--json]',
   details: `  --all   every setting and every check, not only what is set and what is wrong
   --json  all of it, and the embedded servers' credentials for their owner

@@ -3,13 +3,13 @@ import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { suppressionHash } from '#src/actions/suppression-store.ts'
 import { parseAddress } from '#streams/address.ts'
 import type { Erasure } from '#streams/erasure/state.ts'
-import { misused, readArgs, type Command } from './command.ts'
-import { atServices, granted, knownAccount } from './open-services.ts'
+import { misused, readArgs, type CliCommand } from './command.ts'
+import { withServices, granted, knownAccount } from './open-services.ts'
 import { print } from './table.ts'
 
 const ACCOUNT = { account: { type: 'string', default: FIRST_ACCOUNT } } as const
 
-export const erase: Command = {
+export const erase: CliCommand = {
   usage: 'jetpost erase <address> [--account <id>] [--json]',
   details: `  Erases an address from the log and from every projection. The running service does it, in the role
   scheduler: jetpost erasures shows how far it is. No erasure reaches the write-ahead log of PostgreSQL and the
@@ -19,7 +19,7 @@ export const erase: Command = {
   async run (args) {
     const { positionals: [address, ...more], values } = readArgs(args, ACCOUNT)
     if (address === undefined || more.length > 0) throw misused(erase)
-    const erasure = await atServices(async (services, correlation) => {
+    const erasure = await withServices(async (services, correlation) => {
       const account = knownAccount(services, values.account)
       const hash = suppressionHash(parseAddress(address) ?? '')
       const pending = (await loadErasures(services.appenders, account)).find(one =>
@@ -31,13 +31,13 @@ export const erase: Command = {
   }
 }
 
-export const erasures: Command = {
+export const erasures: CliCommand = {
   usage: 'jetpost erasures [--account <id>] [--json]',
   details: '  The newest first, with what each has done so far. --account defaults to the first account.',
   async run (args) {
     const { positionals, values } = readArgs(args, ACCOUNT)
     if (positionals.length > 0) throw misused(erasures)
-    const found = await atServices(async services =>
+    const found = await withServices(async services =>
       await loadErasures(services.appenders, knownAccount(services, values.account))
     )
     print(found.map(rowOf), values.json)

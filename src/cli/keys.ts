@@ -8,13 +8,13 @@ import { grantKey, limitKey, ownKey, revokeKey, rotateKey, type KeyAsker } from 
 import { parseTime, timestamp } from '#src/base/clock.ts'
 import { Complaint } from '#src/base/errors.ts'
 import { keyAnswer } from '#src/servers/api/keys.ts'
-import { misused, readArgs, takeOnly, usageError, type Command } from './command.ts'
-import { atServices, granted, knownAccount } from './open-services.ts'
-import { print } from './table.ts'
+import { misused, noVerb, readArgs, takeOnly, usageError, type CliCommand } from './command.ts'
+import { withServices, granted, knownAccount } from './open-services.ts'
+import { print, printFields } from './table.ts'
 
 const options = {
   account: { type: 'string', default: FIRST_ACCOUNT },
-  name: { type: 'string', default: 'made by the shell' },
+  name: { type: 'string', default: 'created in the shell' },
   scopes: { type: 'string', default: 'full' },
   domains: { type: 'string', default: '*' },
   expires: { type: 'string' },
@@ -34,7 +34,7 @@ const takes = new Map<string, Array<keyof typeof options>>([
   ['revoke', []]
 ])
 
-export const keys: Command = {
+export const keys: CliCommand = {
   usage: `jetpost keys [list] [--account <id>] [--json]
 jetpost keys create [--name <text>] [--scopes a,b] [--domains a,b] [--expires <time>] [--test] [--account <id>]
 jetpost keys show|revoke <key id> [--account <id>]
@@ -48,7 +48,8 @@ jetpost keys limit <key id> <class>=<per minute>… [--account <id>]`,
   async run (args) {
     const { positionals: [verb = 'list', ...rest], values, given } = readArgs(args, options)
     const [id] = rest
-    takeOnly(given, [...takes.get(verb) ?? given, 'account', 'json'], `keys ${verb}`)
+    if (!takes.has(verb)) throw noVerb(keys, 'keys', verb, takes.keys())
+    takeOnly(given, [...takes.get(verb)!, 'account', 'json'], `keys ${verb}`)
     if (verb === 'list' && id === undefined) return await list(values)
     if (verb === 'create' && id === undefined) return await create(values)
     if (verb === 'limit' && rest.length > 1) return await limit(values, id!, rest.slice(1))
@@ -60,9 +61,9 @@ jetpost keys limit <key id> <class>=<per minute>… [--account <id>]`,
   }
 }
 
-/** At the services as the operator, about keys of this account. */
+/** With the services, as the operator of this account's keys. */
 async function atKeys<T> (account: string, use: (services: Services, asker: KeyAsker) => Promise<T>): Promise<T> {
-  return await atServices(async (services, correlation) =>
+  return await withServices(async (services, correlation) =>
     await use(services, { account: knownAccount(services, account), correlation, by: null })
   )
 }
@@ -94,7 +95,7 @@ function pairsOf (limits: Partial<Record<LimitClass, number>>): string {
   return Object.entries(limits).map(([name, value]) => `${name}=${value}`).join(' ')
 }
 
-/** One key with everything about it: its limits as they hold, what it says about mail, its secret before. */
+/** One key in full: its limits, its defaults for mail, until when its previous secret is valid. */
 async function show ({ account, json }: Values, id: string): Promise<void> {
   const key = await atKeys(account, async (services, asker) => owned(services, asker, id))
   const answer = answerOf(key)
@@ -109,7 +110,7 @@ async function show ({ account, json }: Values, id: string): Promise<void> {
     unsubscribe,
     previous_expires_at
   }
-  print(Object.entries(row).map(([field, value]) => ({ field, value: value ?? '-' })), false)
+  printFields(row)
 }
 
 function owned (services: Services, asker: KeyAsker, id: string): Key {
@@ -175,7 +176,7 @@ function limitOfPair (pair: string): [LimitClass, number] {
   const known = LIMIT_CLASSES.find(one => one === name)
   if (known === undefined) {
     throw usageError(
-      `${JSON.stringify(pair)} is no limit: that is a class, = and a whole number, and the classes are ${
+      `${JSON.stringify(pair)} is no limit: it must be a class, = and a whole number. The classes are ${
         LIMIT_CLASSES.join(', ')
       }.`
     )

@@ -1,9 +1,9 @@
 import { projections } from '#projections/list.ts'
 import { isMade, liveSet } from '#src/postgres/table-sets.ts'
-import { misused, readArgs, type Command } from './command.ts'
-import { makeViews } from './views.ts'
+import { misused, readArgs, type CliCommand } from './command.ts'
+import { rebuildProjections } from './rebuild-projections.ts'
 
-export const migrate: Command = {
+export const migrate: CliCommand = {
   usage: 'jetpost migrate [--json]',
   details: `  Builds the projections of this version beside those of the running one, so that the next start finds them
   ready. Without it, the first process of this version builds them when it starts, and reads wait until then.
@@ -12,9 +12,9 @@ export const migrate: Command = {
   async run (args) {
     const { values: { json }, positionals } = readArgs(args, {})
     if (positionals.length > 0) throw misused(migrate)
-    await makeViews(Object.values(projections), {
+    await rebuildProjections(Object.values(projections), {
       json,
-      why: 'this version has none',
+      why: 'this version has none yet',
       isNeeded: async (pool, projection) => !await isMade(pool, liveSet(projection))
     })
   }

@@ -1,9 +1,10 @@
 import type { Projection } from '#projections/define.ts'
 import { projections } from '#projections/list.ts'
-import { misused, readArgs, usageError, type Command } from './command.ts'
-import { makeViews } from './views.ts'
+import { misused, readArgs, usageError, type CliCommand } from './command.ts'
+import { rebuildProjections } from './rebuild-projections.ts'
+import { didYouMean } from './suggest.ts'
 
-export const rebuild: Command = {
+export const rebuild: CliCommand = {
   usage: 'jetpost rebuild <projection>|all [--json]',
   details: `  Builds a projection from the log beside the live one, and swaps it in; the service runs on, and nobody who
   reads or writes is stopped. An interrupted rebuild continues when it is called again. Uses the servers of the
@@ -18,9 +19,11 @@ export const rebuild: Command = {
     )
     if (wanted.length === 0) {
       throw usageError(
-        `There is no projection ${JSON.stringify(name)}: there are ${Object.keys(projections).join(', ')}.`
+        `There is no projection ${JSON.stringify(name)}.${
+          didYouMean(name, Object.keys(projections)) || ` The projections are ${Object.keys(projections).join(', ')}.`
+        }`
       )
     }
-    await makeViews(wanted, { json, why: 'it was asked for', isNeeded: null })
+    await rebuildProjections(wanted, { json, why: 'an operator requested it', isNeeded: null })
   }
 }

@@ -12,10 +12,10 @@ import { lastSequenceUnder } from '#src/nats/load.ts'
 import { sequenceBefore } from '#src/nats/pages.ts'
 import { createPoster, type PostResult } from '#src/workers/webhooks/post.ts'
 import { signatureHeaders, signingKeys } from '#src/workers/webhooks/sign.ts'
-import { misused, readArgs, usageError, type Command } from './command.ts'
-import { openBus, seekAccount } from './open-services.ts'
+import { misused, readArgs, usageError, type CliCommand } from './command.ts'
+import { openBus, checkAccount } from './open-services.ts'
 import { sinceMs, stopped } from './since.ts'
-import { oneLine } from './text.ts'
+import { durationText, oneLine } from './text.ts'
 
 const STREAM = 'EMAILS'
 const BATCH_MAX = 100
@@ -35,7 +35,7 @@ const options = {
   follow: { type: 'boolean', default: false }
 } as const
 
-export const replay: Command = {
+export const replay: CliCommand = {
   usage: `jetpost replay --to <url> [--since 1h] [--follow] [--type <type>…] [--secret whsec_…] [--account <id>]
                [--json]`,
   details: `  Posts webhook events of the past from this shell, one after the other. Exit code 1 when one was refused.
@@ -67,13 +67,13 @@ export const replay: Command = {
       types: new Set(types),
       secret,
       isNew: values.secret === undefined,
-      goOn: values.follow,
+      follows: values.follow,
       json
     })
   }
 }
 
-interface Run {
+interface ReplayRun {
   account: string
   url: URL
   fromMs: number
@@ -82,18 +82,18 @@ interface Run {
   secret: string
   /** Made for this run. */
   isNew: boolean
-  goOn: boolean
+  follows: boolean
   json: boolean
 }
 
-async function postAll (run: Run): Promise<void> {
+async function postAll (run: ReplayRun): Promise<void> {
   const stop = stopped()
   const bus = await openBus(readConfig(process.env), createLog('error'))
   const poster = createPoster({ allowPrivate: true, timeoutMs: TIMEOUT_MS })
   const keys = signingKeys(run.secret)
-  let [taken, failed] = [0, 0]
+  let [accepted, failed] = [0, 0]
   try {
-    await seekAccount(bus, run.account)
+    await checkAccount(bus, run.account)
     if (run.isNew) process.stderr.write(`Signed with ${run.secret}\n`)
     for await (const fact of events(bus, run, stop)) {
       const { body, type, email } = eventIn(fact)!
@@ -105,7 +105,7 @@ async function postAll (run: Run): Promise<void> {
         ...signatureHeaders({ keys, previous: null, id: fact.id, timestampS, body: bytes })
       }
       const answer = await poster.post(run.url, headers, bytes)
-      if (isSuccess(answer.status)) taken++
+      if (isSuccess(answer.status)) accepted++
       else failed++
       console.log(run.json ? jsonOf(fact, type, email, answer) : lineOf(fact, type, email, answer))
     }
@@ -113,14 +113,18 @@ async function postAll (run: Run): Promise<void> {
     await poster.close()
     await bus.close()
   }
-  process.stderr.write(`${taken} taken, ${failed} not.\n`)
+  process.stderr.write(`${accepted} accepted, ${failed} not.\n`)
   if (failed > 0) process.exitCode = 1
 }
 
-/** The facts that are events, oldest first: up to the last there was at the start, or for ever. */
-async function* events (bus: Bus, { account, fromMs, types, goOn }: Run, signal: AbortSignal): AsyncGenerator<AnyFact> {
+/** The facts that are events, oldest first: up to the last one at the start, or without end. */
+async function* events (
+  bus: Bus,
+  { account, fromMs, types, follows }: ReplayRun,
+  signal: AbortSignal
+): AsyncGenerator<AnyFact> {
   const filter = `email.*.${account}.>`
-  const last = goOn ? Infinity : await lastSequenceUnder(bus, STREAM, filter)
+  const last = follows ? Infinity : await lastSequenceUnder(bus, STREAM, filter)
   const afterSeq = await sequenceBefore(bus, STREAM, fromMs - SKEW_MS)
   if (afterSeq >= last) return
   const onError = ({ message }: Error) => {
@@ -163,5 +167,5 @@ function lineOf (
   email: string,
   { status, error, durationMs }: PostResult
 ): string {
-  return [time, type.padEnd(TYPE_WIDTH), id, email, status ?? oneLine(error ?? ''), `${durationMs} ms`].join('  ')
+  return [time, type.padEnd(TYPE_WIDTH), id, email, status ?? oneLine(error ?? ''), durationText(durationMs)].join('  ')
 }

@@ -2,14 +2,14 @@ import { once } from 'node:events'
 import { readConfig } from '#src/base/config.ts'
 import { createLog } from '#src/base/log.ts'
 import { startApp } from '#src/main.ts'
-import { takeNothing, type Command } from './command.ts'
+import { takeNothing, type CliCommand } from './command.ts'
 import { watchKeyboard } from './start/keyboard.ts'
 import { logLine } from './start/log-line.ts'
 import { watchMail } from './start/mail-watch.ts'
 import { firstKeyLines, welcomeLines } from './start/welcome.ts'
 import { paint } from './style.ts'
 
-export const start: Command = {
+export const start: CliCommand = {
   usage: 'jetpost start',
   details:
     `  On a terminal: an overview, a line for each mail, and for each warning. Elsewhere: {"event":"ready","url":…}

@@ -29,6 +29,12 @@ export function paintState (text: string): string {
   return style === undefined ? text : paint(style, text)
 }
 
+/** A fact's type in the colour of the state it leads to; `shown` = how it is written. */
+export function paintType (type: string, shown: string): string {
+  const style = STYLES.get(type.slice(type.indexOf('.') + 1))
+  return style === undefined ? shown : paint(style, shown)
+}
+
 /** Columns of the terminal that `stream` is; Infinity where it is none, and nothing has to fit. */
 export function columnsOf (stream: NodeJS.WriteStream): number {
   return stream.isTTY ? stream.columns || 80 : Infinity

@@ -2,7 +2,7 @@ import { parseTime } from '#src/base/clock.ts'
 import { columnsOf, paint, paintState } from './style.ts'
 import { cut, oneLine, pad, relativeText, widthOf } from './text.ts'
 
-export type Row = Record<string, unknown>
+export type TableRow = Record<string, unknown>
 
 const GAP = '  '
 /** No column is narrowed below this. */
@@ -11,14 +11,14 @@ const COLUMN_MIN = 8
 const STATES = new Set(['result', 'state', 'status'])
 
 /** Rows as JSON, or as columns a person can read. */
-export function print (rows: Row[], json: boolean): void {
+export function print (rows: TableRow[], json: boolean): void {
   if (json) return console.log(JSON.stringify(rows, null, 2))
   if (rows.length === 0) return console.log('(none)')
   for (const line of tableLines(rows)) console.log(line)
 }
 
 /** One row in full: a line for each of its fields. */
-export function printFields (row: Row): void {
+export function printFields (row: TableRow): void {
   const width = longest(Object.keys(row))
   for (const [name, value] of Object.entries(row)) {
     const text = oneLine(String(value ?? '-'))
@@ -28,7 +28,7 @@ export function printFields (row: Row): void {
   }
 }
 
-function tableLines (rows: Row[]): string[] {
+function tableLines (rows: TableRow[]): string[] {
   const names = Object.keys(rows[0]!)
   const cells = rows.map(row => names.map(name => cellText(row[name])))
   const widths = fit(names, names.map((name, i) => longest([name, ...cells.map(row => row[i]!)])))

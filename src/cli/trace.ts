@@ -1,12 +1,12 @@
 import type { DeliveryRecord } from '#projections/deliveries/queries.ts'
-import { misused, readArgs, usageError, type Command } from './command.ts'
+import { misused, readArgs, usageError, type CliCommand } from './command.ts'
 import { momentMs } from './since.ts'
 import { print } from './table.ts'
 import { linesOf } from './trace/branch.ts'
 import { gather, type Traced } from './trace/gather.ts'
 import { factsOf, treeOf } from './trace/tree.ts'
 
-export const trace: Command = {
+export const trace: CliCommand = {
   usage: 'jetpost trace <email id> [--as-of <time>] [--json]',
   details:
     `  Shows what was requested, and under each recipient its facts: sequence in the stream (#), time, and how long
@@ -20,14 +20,14 @@ export const trace: Command = {
     })
     if (id === undefined || more.length > 0) throw misused(trace)
     const atMs = asOf === undefined ? Infinity : momentMs('as-of', asOf)
-    if (asOf !== undefined && atMs > Date.now()) throw usageError('--as-of is a time in the past.')
+    if (asOf !== undefined && atMs > Date.now()) throw usageError('--as-of must be in the past.')
     const traced = await gather(id, atMs)
     if (json) print([answerOf(traced)], true)
     else console.log(linesOf(treeOf(traced)).join('\n'))
   }
 }
 
-/** As the API tells it, but each recipient with its facts instead of one timeline. */
+/** As the API answers, but each recipient with its facts instead of one timeline. */
 function answerOf (traced: Traced) {
   const { timeline: _timeline, recipients, ...record } = traced.record
   return {

@@ -4,11 +4,13 @@ import { asError, Complaint } from '#src/base/errors.ts'
 import type { Progress } from '#src/workers/projector/rebuild.ts'
 import { proveLog, type LogProgress, type LogReport } from '#src/workers/projector/verify/log.ts'
 import { verifyView, type ViewReport } from '#src/workers/projector/verify/view.ts'
-import { misused, readArgs, type Command } from './command.ts'
-import { atBuilder, type Hands } from './views.ts'
+import { misused, readArgs, type CliCommand } from './command.ts'
+import { withRebuilder, type ProjectionServices } from './rebuild-projections.ts'
 import { isCleanLog, isCleanView, linesOf } from './verify/report.ts'
 
-export const verify: Command = {
+const OPTIONS = { repair: { type: 'boolean', default: false } } as const
+
+export const verify: CliCommand = {
   usage: 'jetpost verify [<projection>|log|all] [--repair] [--json]',
   details:
     `  Runs while the service does. A projection is rebuilt from the log beside the live one, and both are compared
@@ -19,37 +21,36 @@ export const verify: Command = {
   --repair  rebuilds projections that differ from the log, and compares again; the log itself never changes
   Exit code: 0 all is well, 1 something is wrong or could not be checked, 2 the command was not understood.`,
   async run (args) {
-    const { values: { repair, json }, positionals: [what = 'all', ...more] } = readArgs(args, {
-      repair: { type: 'boolean', default: false }
-    })
+    const { values, positionals: [what = 'all', ...more] } = readArgs(args, OPTIONS)
     if (more.length > 0 || (what !== 'all' && what !== 'log' && !Object.hasOwn(projections, what))) {
       throw misused(verify)
     }
     const wanted = what === 'all'
       ? Object.values(projections)
       : Object.values<Projection>(projections).filter(({ name }) => name === what)
-    const report = await atBuilder(
+    const report = await withRebuilder(
       'silent',
-      async hands => await examine(hands, wanted, { log: what === 'all' || what === 'log', repair })
+      async services =>
+        await examine(services, wanted, { log: what === 'all' || what === 'log', repairs: values.repair })
     )
     if (!report.ok) process.exitCode = 1
-    console.log(json ? JSON.stringify(report, null, 2) : linesOf(report).join('\n'))
+    console.log(values.json ? JSON.stringify(report, null, 2) : linesOf(report).join('\n'))
   }
 }
 
-export interface Report {
+export interface VerifyReport {
   ok: boolean
   views: ViewReport[]
-  /** Those that were made anew. */
+  /** Projections that were rebuilt. */
   repaired: string[]
   log: LogReport | null
 }
 
 async function examine (
-  hands: Hands,
+  services: ProjectionServices,
   wanted: Projection[],
-  { log, repair }: { log: boolean, repair: boolean }
-): Promise<Report> {
+  { log, repairs }: { log: boolean, repairs: boolean }
+): Promise<VerifyReport> {
   const stopping = new AbortController()
   const stop = () => stopping.abort(new Complaint('Interrupted.'))
   process.once('SIGINT', stop).once('SIGTERM', stop)
@@ -57,15 +58,15 @@ async function examine (
     const views: ViewReport[] = []
     const repaired: string[] = []
     for (const projection of wanted) {
-      let view = await look(hands, projection, stopping.signal)
-      if (repair && !isCleanView(view)) {
-        await mend(hands, projection, stopping.signal)
+      let view = await compare(services, projection, stopping.signal)
+      if (repairs && !isCleanView(view)) {
+        await repair(services, projection, stopping.signal)
         repaired.push(projection.name)
-        view = await look(hands, projection, stopping.signal)
+        view = await compare(services, projection, stopping.signal)
       }
       views.push(view)
     }
-    const proof = log ? await prove(hands, stopping.signal) : null
+    const proof = log ? await prove(services, stopping.signal) : null
     return { ok: views.every(isCleanView) && (proof === null || isCleanLog(proof)), views, repaired, log: proof }
   } catch (error) {
     throw stopping.signal.aborted ? asError(stopping.signal.reason) : error
@@ -74,34 +75,38 @@ async function examine (
   }
 }
 
-async function prove ({ bus, pool }: Hands, signal: AbortSignal): Promise<LogReport> {
+async function prove ({ bus, pool }: ProjectionServices, signal: AbortSignal): Promise<LogReport> {
   const onProgress = progressLine<LogProgress>(({ stream, done, total }) => [`log: ${stream}`, done, total])
   return await proveLog({ bus, pool, nowMs: Date.now, signal, onProgress })
 }
 
-async function look ({ bus, pool, builder }: Hands, projection: Projection, signal: AbortSignal): Promise<ViewReport> {
+async function compare (
+  { bus, pool, builder }: ProjectionServices,
+  projection: Projection,
+  signal: AbortSignal
+): Promise<ViewReport> {
   return await verifyView(projection, {
     bus,
     pool,
     builder,
     nowMs: Date.now,
     signal,
-    onProgress: ofMaking(projection.name)
+    onProgress: ofRebuild(projection.name)
   })
 }
 
-async function mend ({ builder }: Hands, projection: Projection, signal: AbortSignal): Promise<void> {
-  say(`${projection.name}: differs from the log and is made anew`)
-  await builder.build(projection, { why: 'it differs from the log', signal, onProgress: ofMaking(projection.name) })
+async function repair ({ builder }: ProjectionServices, projection: Projection, signal: AbortSignal): Promise<void> {
+  say(`${projection.name}: differs from the log: rebuilding it`)
+  await builder.build(projection, { why: 'it differs from the log', signal, onProgress: ofRebuild(projection.name) })
 }
 
-function ofMaking (name: string): (progress: Progress) => void {
+function ofRebuild (name: string): (progress: Progress) => void {
   return progressLine(({ stage, done, total }) => [`${name}: ${stage}`, done, total])
 }
 
 const EVERY_MS = 2000
 
-/** A line now and then, for somebody who waits. */
+/** A line every two seconds, for somebody who waits. */
 function progressLine<P> (of: (progress: P) => [what: string, done: number, total: number]): (progress: P) => void {
   let lastMs = performance.now()
   return progress => {

@@ -15,7 +15,7 @@ import t, { type Test } from 'tap'
 import { BACKED_UP, RESTORING } from '#streams/backup.ts'
 import { subjects } from '#streams/subjects.ts'
 import { createLog } from '#src/base/log.ts'
-import { reckonUnsettled } from '#src/cli/unsettled.ts'
+import { countUnsettled } from '#src/cli/unsettled.ts'
 import { api } from '#src/nats/api.ts'
 import { createAppender } from '#src/nats/append.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
@@ -199,7 +199,7 @@ t.test('whoever waits is counted, however many they are', async t => {
         fact: requested({ email: `em_${i}`, recipients, expiresAt })
       }], 30_000))
   )
-  t.strictSame(await reckonUnsettled(bus, false, new AbortController().signal), {
+  t.strictSame(await countUnsettled(bus, false, new AbortController().signal), {
     due: mails * each,
     later: 0,
     canceled: 0

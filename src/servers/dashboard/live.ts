@@ -5,7 +5,7 @@ import { emails } from '#projections/emails/project.ts'
 import type { Projection } from '#projections/define.ts'
 import { sleep } from '#src/base/backoff.ts'
 import type { Log } from '#src/base/log.ts'
-import { shared } from '#src/base/shared.ts'
+import { coalesce } from '#src/base/coalesce.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { createChangeNotifier } from '#src/nats/change-notifier.ts'
 import type { View } from '#src/postgres/checkpoint.ts'
@@ -48,7 +48,7 @@ interface Line {
 export function createLiveLines (bus: Bus, view: View, log: Log): LiveLines {
   // Whatever rings wakes the lines of an account all at once.
   const looks = Object.fromEntries(
-    KINDS.map(kind => [kind, shared(async () => await view.caughtUp(SOURCES[kind].projection, VIEW_MS))])
+    KINDS.map(kind => [kind, coalesce(async () => await view.caughtUp(SOURCES[kind].projection, VIEW_MS))])
   ) as Record<Kind, () => Promise<void>>
   const bells = KINDS.map(kind => ({ kind, bell: createChangeNotifier(bus, SOURCES[kind], log) }))
   const lines = new Map<Line, Writable>()
