@@ -24,8 +24,8 @@ jetpost domains add|show|verify|rotate|remove <name> [--account <id>] [--json]`,
     })
     if (verb === 'list' && name === undefined) return await list(values.account, values.json)
     const act = verbs.get(verb)
-    if (act === undefined) throw noVerb(domains, 'domains', verb, ['list', ...verbs.keys()])
-    if (name === undefined || more.length > 0) throw misused(domains)
+    if (act === undefined && verb !== 'list') throw noVerb(domains, 'domains', verb, ['list', ...verbs.keys()])
+    if (act === undefined || name === undefined || more.length > 0) throw misused(domains)
     await withServices(async (services, correlation) => {
       const domain = await act(services, { account: knownAccount(services, values.account), correlation }, name)
       if (verb === 'remove') return print([{ id: domain.id, name: domain.name, removed: true }], values.json)

@@ -53,7 +53,7 @@ export function mailLine (fact: AnyFact, { sign, name, style }: MailOutcome, col
 
 /** As its event has it; '' for a fact without one. */
 function subjectOf (data: RecipientFact['data']): string {
-  return 'event' in data ? oneLine(String(JSON.parse(data.event).data.subject)) : ''
+  return 'event' in data ? oneLine(String(JSON.parse(data.event).data?.subject ?? '')) : ''
 }
 
 /** The server's words or ours; of a delivery how long it took. */

@@ -108,7 +108,7 @@ t.test('backed up under load, everything lost, restored: what the backup knew is
 t.test('a backup that is damaged, changed, cut short or none is refused before anything is touched', async t => {
   const { env, folder } = waiting
   const target = { ...env, NATS_URL: freshAccount().natsUrl }
-  t.match(await jetpost(['restore', folder, '--check'], target), { code: 0, err: 'is whole, made' })
+  t.match(await jetpost(['restore', folder, '--check'], target), { code: 0, err: 'is complete, made' })
   t.equal(statSync(folder).mode & 0o777, 0o700)
   for (const name of readdirSync(folder, { recursive: true }) as string[]) {
     const { mode } = statSync(join(folder, name))
@@ -137,7 +137,7 @@ t.test('a backup that is damaged, changed, cut short or none is refused before a
       spoiled(copy => writeFileSync(join(copy, 'CONTROL', 'backup.json'), '{}')),
       /CONTROL\/backup.json is not what was written/
     ],
-    [spoiled(copy => rmSync(join(copy, 'manifest.json'))), /holds no whole backup/],
+    [spoiled(copy => rmSync(join(copy, 'manifest.json'))), /holds no complete backup/],
     [spoiled(copy => writeFileSync(join(copy, 'manifest.json'), '{')), /manifest.json cannot be read/],
     [withManifest({ startedAt: '2020-01-01T00:00:00.000Z' }), /manifest.json was changed/],
     [withManifest({ streams: manifest.streams.slice(1) }), /is not what this version of Jetpost writes/]
@@ -145,7 +145,7 @@ t.test('a backup that is damaged, changed, cut short or none is refused before a
   for (const [refused, sentence] of all) t.match(await refused, sentence)
   const other = { ...target, JETPOST_SECRET: `${SECRET}!` }
   t.match(await jetpost(['restore', folder], other), { code: 1, err: 'JETPOST_SECRET is not the one' })
-  t.match(await jetpost(['restore', folder, '--check', '--other-secret'], other), { code: 0, err: 'is whole, made' })
+  t.match(await jetpost(['restore', folder, '--check', '--other-secret'], other), { code: 0, err: 'is complete, made' })
   t.match(await jetpost(['backup', folder], env), {
     code: 1,
     err: 'holds a backup: each backup wants a folder of its own'
@@ -221,7 +221,7 @@ t.test('a backup that fails leaves no files, a restore that fails no streams', a
   await api(there, 'STREAM.CREATE.STRANGER', { name: 'STRANGER', subjects: ['control.>'], storage: 'file' })
   t.match(await jetpost(['restore', folder], { ...env, NATS_URL: target }), {
     code: 1,
-    err: /CONTROL could not be restored \(.*overlap.*\): what was restored is removed again/
+    err: /CONTROL could not be restored \(.*overlap.*\): what was restored has been removed/
   })
   t.strictSame(await streamsIn(t, target), ['STRANGER'])
 })
@@ -238,7 +238,7 @@ async function openWaiting (
   const folder = join(newFolder(t), 'two')
   t.match(await jetpost(['backup', folder], env), {
     code: 0,
-    err: /REQUESTS: 3 messages up to 3[^]* is whole: .* JETPOST_SECRET is not in it/
+    err: /REQUESTS: 3 messages up to 3[^]* is complete: .* JETPOST_SECRET is not in it/
   })
   return { env, folder, ids, account: 'acc_first', natsUrl }
 }

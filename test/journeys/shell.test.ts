@@ -23,7 +23,7 @@ const jetpost = (args: string[], extra: Record<string, string> = {}) => runJetpo
 const here = (args: string[]) => jetpostHere(args, env)
 
 t.test('help and version; what is not understood ends with 2 and a sentence', async t => {
-  t.match(await jetpost(['help']), { code: 0, out: /jetpost keys/ })
+  t.match(await jetpost(['help']), { code: 0, out: /^Accounts, keys, domains\n.*\n {2}keys +list/m })
   t.match(await here(['--version']), { code: 0, out: /^\d+\.\d+\.\d+\n$/ })
   t.match(await jetpost(['dance']), { code: 2, err: 'There is no command "dance"' })
   t.match(await here(['keys', 'create', '--colour', 'red']), { code: 2, err: '--colour' })
@@ -177,14 +177,14 @@ t.test('start says where bounces come to, and what direct mode wants', async t =
   }
   const cases: Array<[Record<string, string>, RegExp[], RegExp[]]> = [
     [{ JETPOST_BOUNCE_DOMAIN: 'bounces.shop.example', SMTP_URL: 'direct:' }, [
-      /^Bounces come to bounces\.shop\.example on 127\.0\.0\.1:\d+$/m,
-      /^Set JETPOST_HOSTNAME /m
+      /^ {2}➜ {2}Bounces {4}bounces\.shop\.example on 127\.0\.0\.1:\d+$/m,
+      /^ {2}! {2}Set JETPOST_HOSTNAME /m
     ], [/JETPOST_BOUNCE_DOMAIN/]],
-    [{ JETPOST_HOSTNAME: 'mail.shop.example', SMTP_URL: 'direct:' }, [/^Set JETPOST_BOUNCE_DOMAIN /m], [
+    [{ JETPOST_HOSTNAME: 'mail.shop.example', SMTP_URL: 'direct:' }, [/^ {2}! {2}Set JETPOST_BOUNCE_DOMAIN /m], [
       /JETPOST_HOSTNAME/,
-      /Bounces come/
+      /Bounces/
     ]],
-    [{}, [/^Mail goes to the built-in catcher/m], [/Set JETPOST/, /Bounces come/]]
+    [{}, [/^ {2}➜ {2}Mailbox {4}http:\/\/\S+\/catcher$/m], [/Set JETPOST/, /Bounces/]]
   ]
   await Promise.all(cases.map(async ([extra, said, unsaid]) => {
     const { code, err } = await startAndStop({ ...settings, ...extra })
@@ -233,7 +233,7 @@ t.test('doctor names settings and checks, and no secret', async t => {
     ['streams', true],
     ['sync_interval', null],
     ['postgres', true],
-    ['views', true],
+    ['projections', true],
     ['smtp', true],
     ['inbound', true]
   ])

@@ -142,7 +142,7 @@ for (const projection of Object.values(projections)) {
       t.same(examples.find(({ what }) => what === 'different')?.columns, [BREAKS[table]!.column], table)
     }
     const told = await run(projection.name)
-    t.match(told, { code: 1, out: `${projection.name}: NOT as the log says` })
+    t.match(told, { code: 1, out: `${projection.name}: DIFFERS from the log` })
     t.notMatch(told.out, /private/i, 'no values')
     t.match(await report(projection.name, '--repair'), { ok: true, code: 0, repaired: [projection.name] })
   })
