@@ -9,6 +9,7 @@ import { API_KEY, startTestApp } from '../support/app.ts'
 import { jetpost as runJetpost } from '../support/jetpost.ts'
 import { openRelay } from '../support/relay.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
+import { until } from '../support/wait.ts'
 
 const natsUrl = freshAccount().natsUrl
 const databaseUrl = await freshDatabase(t)
@@ -141,7 +142,7 @@ t.test('an account, its domain and its key are made in the shell and work at onc
     code: 0,
     out: /emails:send=5 emails:list=300/
   })
-  t.equal((await app.send({ from: 'a@shop.example' }, key)).headers.get('x-ratelimit-limit'), '5')
+  await until(async () => (await app.send({ from: 'a@shop.example' }, key)).headers.get('x-ratelimit-limit') === '5')
   const listed = await here(['keys', 'list', '--account', account, '--json'])
   t.match(JSON.parse(listed.out), [{
     id,

@@ -315,7 +315,7 @@ t.test('what is not understood ends with 2, what cannot be with 1', async t => {
     [['deliveries', '--error', 'lost'], 'There is no error lost: the errors are timeout'],
     [['deliveries', '--since', 'yesterday'], '--since takes a duration'],
     [['deliveries', '--until', 'tomorrow'], '--until takes a duration'],
-    [['deliveries', '--cursor', 'x'], '--cursor takes what'],
+    [['deliveries', '--cursor', 'x'], '--cursor must be the one that the last list ended with.'],
     [['deliveries', id, '--limit', '0'], '--limit takes a whole number'],
     [['test', id, '--type', 'email.lost'], 'There is no type email.lost'],
     [['list', '--account', 'acc_none'], 'There is no account acc_none']
