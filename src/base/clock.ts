@@ -19,8 +19,8 @@ export function timestamp (ms: number): string {
 const RFC3339 =
   /^(\d{4})-(\d\d)-(\d\d)[Tt](?:[01]\d|2[0-3]):\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/
 
-/** Unix ms of an RFC 3339 time, or null for any other text: without an offset, with an hour 24, or the 30th of February,
- *  which Date.parse reads as the 2nd of March. */
+/** Unix ms of an RFC 3339 time, or null for any other text: without an offset, with an hour 24, or the 30th of
+ *  February, which Date.parse reads as the 2nd of March. */
 export function parseTime (text: string): number | null {
   const match = RFC3339.exec(text)
   if (match === null) return null
@@ -31,8 +31,8 @@ export function parseTime (text: string): number | null {
 
 const LAST_MS = Date.UTC(10_000, 0) - 1
 
-/** A time to compare with, in the years that every server supports: PostgreSQL has no year 0, NATS none before 1678, four
- *  digits none after 9999. Nothing here is older than the epoch, so an earlier time becomes the epoch. */
+/** A time to compare with, in the years that every server supports: PostgreSQL has no year 0, NATS none before 1678,
+ *  four digits none after 9999. Nothing here is older than the epoch, so an earlier time becomes the epoch. */
 export function knownTime (ms: number): number {
   return Math.min(Math.max(ms, 0), LAST_MS)
 }

@@ -5,13 +5,13 @@ import { paint, type Style } from './style.ts'
 import { clockText, cut, durationText, oneLine, pad, widthOf } from './text.ts'
 
 /** How a fact about a recipient is shown. */
-export interface MailOutcome {
+export interface ShownOutcome {
   sign: string
   name: string
   style: Style
 }
 
-const OUTCOMES = new Map<string, MailOutcome>([
+const OUTCOMES = new Map<string, ShownOutcome>([
   ['email.delivered', { sign: '✓', name: 'delivered', style: 'green' }],
   ['email.deferred', { sign: '…', name: 'deferred', style: 'yellow' }],
   ['email.bounced', { sign: '✗', name: 'bounced', style: 'red' }],
@@ -30,12 +30,12 @@ const SUBJECT_MIN = 12
 const ADDRESS_MAX = 48
 
 /** null = not for a line of its own: what leads to another fact. */
-export function outcomeOf ({ type }: AnyFact): MailOutcome | null {
+export function outcomeOf ({ type }: AnyFact): ShownOutcome | null {
   return OUTCOMES.get(type) ?? null
 }
 
 /** `23:09:55 ✓ delivered ada@example.com "It works" 39 ms`, cut to `columns`: of the subject before all else. */
-export function mailLine (fact: AnyFact, { sign, name, style }: MailOutcome, columns: number): string {
+export function mailLine (fact: AnyFact, { sign, name, style }: ShownOutcome, columns: number): string {
   const { time, data } = fact as RecipientFact
   const clock = clockText(Date.parse(time))
   const state = `${sign} ${pad(name, NAME_WIDTH)}`
@@ -64,5 +64,5 @@ function reasonOf (data: RecipientFact['data']): string {
   if (kind === undefined && reason === undefined && ms !== undefined) return durationText(ms)
   const why = reply?.text ?? error ?? detail ?? reason ?? kind ??
     (cause === undefined ? '' : `the ${String(cause)} was lost`)
-  return `${String(why)}${next == null ? '' : `, again at ${clockText(Date.parse(next))}`}`
+  return `${next == null ? '' : `again at ${clockText(Date.parse(next))}: `}${String(why)}`
 }

@@ -15,7 +15,7 @@ import { lastAtLeader } from '#src/nats/lookup.ts'
 import { secretOf } from '#src/base/secret-file.ts'
 import { usageError } from './command.ts'
 
-/** Services of the shell's own, beside the running service: the same actions, the same facts. Closed when `use` ends. */
+/** With services of the shell's own, beside the running service: the same actions, the same facts. */
 export async function withServices<T> (use: (services: Services, correlation: string) => Promise<T>): Promise<T> {
   const config = readConfig(process.env)
   const log = createLog('error')

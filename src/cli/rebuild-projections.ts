@@ -12,7 +12,7 @@ import { openBus } from './open-services.ts'
 import { stopped } from './since.ts'
 import { withPostgres } from './webhooks/options.ts'
 
-export interface RebuildOptions {
+export interface RebuildRequest {
   json: boolean
   why: string
   /** null = always. */
@@ -21,7 +21,7 @@ export interface RebuildOptions {
 
 /** Rebuilds projections one after the other, with a progress bar. Throws a Complaint when one fails; those before it
  *  are done. */
-export async function rebuildProjections (wanted: readonly Projection[], options: RebuildOptions): Promise<void> {
+export async function rebuildProjections (wanted: readonly Projection[], options: RebuildRequest): Promise<void> {
   const signal = stopped()
   await withRebuilder('error', async ({ builder, pool }) => {
     for (const projection of wanted) await rebuildProjection(projection, { builder, pool, signal, ...options })
@@ -34,7 +34,7 @@ export async function rebuildProjections (wanted: readonly Projection[], options
 
 async function rebuildProjection (
   projection: Projection,
-  { builder, pool, signal, json, why, isNeeded }: RebuildOptions & {
+  { builder, pool, signal, json, why, isNeeded }: RebuildRequest & {
     builder: Rebuilder
     pool: Pool
     signal: AbortSignal

@@ -7,19 +7,16 @@ import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { readConfig } from '#src/base/config.ts'
 import { createLog } from '#src/base/log.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { follow } from '#src/nats/follow.ts'
 import { lastSequenceUnder } from '#src/nats/load.ts'
 import { sequenceBefore } from '#src/nats/pages.ts'
 import { createPoster, type PostResult } from '#src/workers/webhooks/post.ts'
 import { signatureHeaders, signingKeys } from '#src/workers/webhooks/sign.ts'
 import { misused, readArgs, usageError, type CliCommand } from './command.ts'
+import { followMail, mailFilter, MAIL_STREAM } from './follow-mail.ts'
 import { openBus, checkAccount } from './open-services.ts'
 import { sinceMs, stopped } from './since.ts'
 import { durationText, oneLine } from './text.ts'
 
-const STREAM = 'EMAILS'
-const BATCH_MAX = 100
-const GATHER_MS = 5
 /** As for an endpoint. */
 const TIMEOUT_MS = 15_000
 /** By how much the clock that stamped a fact may be ahead of the one that stored it. */
@@ -123,24 +120,10 @@ async function* events (
   { account, fromMs, types, follows }: ReplayRun,
   signal: AbortSignal
 ): AsyncGenerator<AnyFact> {
-  const filter = `email.*.${account}.>`
-  const last = follows ? Infinity : await lastSequenceUnder(bus, STREAM, filter)
-  const afterSeq = await sequenceBefore(bus, STREAM, fromMs - SKEW_MS)
+  const last = follows ? Infinity : await lastSequenceUnder(bus, MAIL_STREAM, mailFilter(account))
+  const afterSeq = await sequenceBefore(bus, MAIL_STREAM, fromMs - SKEW_MS)
   if (afterSeq >= last) return
-  const onError = ({ message }: Error) => {
-    if (!signal.aborted) process.stderr.write(`jetpost: interrupted: ${message}\n`)
-  }
-  for await (
-    const batch of follow(bus, {
-      stream: STREAM,
-      filter,
-      afterSeq,
-      batchMax: BATCH_MAX,
-      gatherMs: GATHER_MS,
-      signal,
-      onError
-    })
-  ) {
+  for await (const batch of followMail(bus, { account, afterSeq, signal })) {
     for (const { fact, seq } of batch) {
       const event = eventIn(fact)
       const wanted = event !== null && !event.between && (types.size === 0 || types.has(event.type)) &&

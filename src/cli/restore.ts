@@ -85,15 +85,16 @@ interface RestoreResult {
 async function checkSeal (manifest: Manifest, { secret, dataDir }: Config): Promise<void> {
   if (secret === null && !existsSync(join(dataDir, 'secret'))) {
     throw new Complaint(
-      `There is no secret in ${dataDir}: copy the file \`secret\` of the lost data folder there, or set JETPOST_SECRET (or give --other-secret).`
+      `There is no secret in ${dataDir}: copy the file \`secret\` of the lost data folder there, or set ` +
+        'JETPOST_SECRET (or give --other-secret).'
     )
   }
   const verdict = examineSeal(manifest, secret ?? await secretOf(dataDir))
   if (verdict === 'changed') throw new Complaint('manifest.json was changed since the backup was made.')
   if (verdict === 'another secret') {
     throw new Complaint(
-      'JETPOST_SECRET is not the one this backup was made with, or its manifest was changed: its sealed secrets could ' +
-        'not be opened (--other-secret restores it nevertheless).'
+      'JETPOST_SECRET is not the one this backup was made with, or its manifest was changed: its sealed secrets ' +
+        'could not be opened (--other-secret restores it nevertheless).'
     )
   }
 }
@@ -221,7 +222,7 @@ function sayResult (
   }
   if (later > 0) say(`Recipients whose time is still to come: ${later}.`)
   say(
-    'Addresses that were erased after the backup are back: erase them again. If PostgreSQL has seen the lost log, run ' +
-      '`jetpost rebuild all` after the start.'
+    'Addresses that were erased after the backup are back: erase them again. If PostgreSQL has seen the lost log, ' +
+      'run `jetpost rebuild all` after the start.'
   )
 }

@@ -5,23 +5,20 @@ import { emailFacts, type RecipientFact } from '#streams/email/facts.ts'
 import { readConfig } from '#src/base/config.ts'
 import { asError, Complaint } from '#src/base/errors.ts'
 import { createLog } from '#src/base/log.ts'
-import { follow } from '#src/nats/follow.ts'
 import { lastSequence } from '#src/nats/load.ts'
 import { sequenceBefore } from '#src/nats/pages.ts'
 import { misused, readArgs, usageError, type CliCommand } from './command.ts'
+import { followMail, MAIL_STREAM } from './follow-mail.ts'
 import { openBus, checkAccount } from './open-services.ts'
 import { sinceMs, stopped } from './since.ts'
 import { columnsOf, paint, paintType } from './style.ts'
 import { clockText, cut, oneLine } from './text.ts'
 
-const STREAM = 'EMAILS'
 /** `email.requested` lies in REQUESTS. */
 const TYPES: string[] = emailFacts.map(({ name }) => name).filter(name =>
   name.startsWith('email.') && name !== 'email.requested'
 )
 const TYPE_WIDTH = Math.max(...TYPES.map(type => type.length))
-const BATCH_MAX = 256
-const GATHER_MS = 5
 
 const options = {
   account: { type: 'string' },
@@ -47,14 +44,13 @@ export const tail: CliCommand = {
     }
     const fromMs = since === undefined ? null : sinceMs(since)
     const show = json ? ({ fact, seq }: Recorded<AnyFact>) => JSON.stringify({ seq, ...fact }) : lineOf
-    await tailBus({ account, filter: `email.*.${account ?? '*'}.>`, wanted: new Set(types), fromMs, show })
+    await tailBus({ account, wanted: new Set(types), fromMs, show })
   }
 }
 
 interface Tail {
   /** undefined = of all. */
   account: string | undefined
-  filter: string
   /** Empty = all. */
   wanted: Set<string>
   /** Unix ms; null = from now on. */
@@ -62,26 +58,15 @@ interface Tail {
   show(recorded: Recorded<AnyFact>): string
 }
 
-async function tailBus ({ account, filter, wanted, fromMs, show }: Tail): Promise<void> {
+async function tailBus ({ account, wanted, fromMs, show }: Tail): Promise<void> {
   const stop = stopped()
   const bus = await openBus(readConfig(process.env), createLog('error'))
   try {
     if (account !== undefined) await checkAccount(bus, account)
-    const afterSeq = fromMs === null ? await lastSequence(bus, STREAM) : await sequenceBefore(bus, STREAM, fromMs)
-    const onError = ({ message }: Error) => {
-      if (!stop.aborted) process.stderr.write(`jetpost: interrupted: ${message}\n`)
-    }
-    for await (
-      const batch of follow(bus, {
-        stream: STREAM,
-        filter,
-        afterSeq,
-        batchMax: BATCH_MAX,
-        gatherMs: GATHER_MS,
-        signal: stop,
-        onError
-      })
-    ) {
+    const afterSeq = fromMs === null
+      ? await lastSequence(bus, MAIL_STREAM)
+      : await sequenceBefore(bus, MAIL_STREAM, fromMs)
+    for await (const batch of followMail(bus, { account, afterSeq, signal: stop })) {
       const lines = batch.filter(({ fact }) => wanted.size === 0 || wanted.has(fact.type)).map(show)
       if (lines.length > 0) await write(`${lines.join('\n')}\n`, stop)
     }

@@ -6,7 +6,7 @@ import { proveLog, type LogProgress, type LogReport } from '#src/workers/project
 import { verifyView, type ViewReport } from '#src/workers/projector/verify/view.ts'
 import { misused, readArgs, type CliCommand } from './command.ts'
 import { withRebuilder, type ProjectionServices } from './rebuild-projections.ts'
-import { isCleanLog, isCleanView, linesOf } from './verify/report.ts'
+import { isCleanLog, isCleanView, linesOf, type VerifyReport } from './verify/report.ts'
 
 const OPTIONS = { repair: { type: 'boolean', default: false } } as const
 
@@ -36,14 +36,6 @@ export const verify: CliCommand = {
     if (!report.ok) process.exitCode = 1
     console.log(values.json ? JSON.stringify(report, null, 2) : linesOf(report).join('\n'))
   }
-}
-
-export interface VerifyReport {
-  ok: boolean
-  views: ViewReport[]
-  /** Projections that were rebuilt. */
-  repaired: string[]
-  log: LogReport | null
 }
 
 async function examine (

@@ -68,7 +68,7 @@ t.test('backed up under load, everything lost, restored: what the backup knew is
   await tree.kill9()
   for (const name of readdirSync(tree.dataDir)) rmSync(join(tree.dataDir, name), { recursive: true })
 
-  t.match(await refusal(tree, 'restore', folder), /There is no secret in .*: put the file `secret`/)
+  t.match(await refusal(tree, 'restore', folder), /There is no secret in .*: copy the file `secret`/)
   writeFileSync(join(tree.dataDir, 'secret'), 'another secret of at least 32 characters\n', { mode: 0o600 })
   t.match(await refusal(tree, 'restore', folder), /JETPOST_SECRET is not the one/)
   writeFileSync(join(tree.dataDir, 'secret'), secret, { mode: 0o600 })
@@ -148,7 +148,7 @@ t.test('a backup that is damaged, changed, cut short or none is refused before a
   t.match(await jetpost(['restore', folder, '--check', '--other-secret'], other), { code: 0, err: 'is complete, made' })
   t.match(await jetpost(['backup', folder], env), {
     code: 1,
-    err: 'holds a backup: each backup wants a folder of its own'
+    err: 'holds a backup: each backup needs a folder of its own'
   })
   t.match(
     await jetpost(['restore', folder], env),
@@ -173,7 +173,7 @@ t.test('--cancel calls off who might get it twice; what a killed restore left be
   // It was killed while it took the marks off.
   for (const subject of ['email.half', 'request.half']) await bus.js.publish(subject, 'half')
   const { code, err } = await jetpost(['restore', folder, '--cancel'], target)
-  t.match({ code, err }, { code: 0, err: /whose time has come: 3, of them canceled: 3. None is sent to again/ })
+  t.match({ code, err }, { code: 0, err: /whose time has come: 3, of them canceled: 3. None of them is sent to/ })
   for (const id of ids) {
     t.match((await lastAtLeader(bus, 'EMAILS', subjects.recipient(account, id, 0)))?.fact, { type: 'email.canceled' })
   }

@@ -247,7 +247,7 @@ t.test('the shell says what it made, and what was there already', async t => {
   t.equal((await pool.query('select from emails')).rowCount, 20)
   t.match(await jetpostHere(['rebuild', 'everything'], env), {
     code: 2,
-    err: /There is no projection "everything": there are emails, /
+    err: /There is no projection "everything"\. The projections are emails, /
   })
   t.match(await jetpostHere(['rebuild'], env), { code: 2, err: /usage: jetpost rebuild/ })
   await dropSet(pool, liveSet(emails))

@@ -86,7 +86,7 @@ t.test('a line a mail: when, what, to whom, its subject, and how long it took or
     ],
     [
       lineOf(deferred({ email, event: SUBJECT })),
-      /^\S+ … deferred  ada@example\.net "It works" 451 4\.7\.1 later, again at \d\d:\d\d:\d\d$/
+      /^\S+ … deferred  ada@example\.net "It works" again at \d\d:\d\d:\d\d: 451 4\.7\.1 later$/
     ],
     [lineOf(bounced({ email, event: SUBJECT })), /^\S+ ✗ bounced   ada@example\.net "It works" 550 /],
     [lineOf(failed({ email, event: SUBJECT })), /^\S+ ✗ failed    ada@example\.net "It works" expired$/],

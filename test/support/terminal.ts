@@ -1,7 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { stripVTControlCharacters } from 'node:util'
-import type { Test } from 'tap'
 import { COMPILED } from './compiled.ts'
 
 /** What a program takes to start on a busy machine. */
@@ -27,7 +26,7 @@ export const hasTerminals = spawnSync('script', ['--version'], { encoding: 'utf8
 
 /** Runs `jetpost` on a terminal that is `columns` wide, with nothing of ours in its environment but `env`. */
 export function jetpostOnTerminal (
-  t: Test,
+  t: { teardown(end: () => unknown): void },
   args: string[],
   { env, columns = 100 }: { env: Record<string, string>, columns?: number }
 ): Terminal {

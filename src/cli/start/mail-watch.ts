@@ -1,8 +1,8 @@
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { follow } from '#src/nats/follow.ts'
 import { lastSequence } from '#src/nats/load.ts'
+import { followMail, MAIL_STREAM } from '../follow-mail.ts'
 import { mailLine, outcomeOf } from '../mail-line.ts'
 import { paint, columnsOf } from '../style.ts'
 import { clockText } from '../text.ts'
@@ -21,10 +21,9 @@ export async function watchMail (
   const onError = (err: Error) => log.warn({ err }, 'mail cannot be shown')
   const show = limited(write, signal)
   const watch = async (afterSeq: number) => {
-    const options = { stream: 'EMAILS', filter: 'email.*.*.>', afterSeq, batchMax: 100, gatherMs: 5, signal, onError }
-    for await (const batch of follow(bus, options)) for (const { fact } of batch) show(fact)
+    for await (const batch of followMail(bus, { afterSeq, signal, onError })) for (const { fact } of batch) show(fact)
   }
-  const afterSeq = await lastSequence(bus, 'EMAILS')
+  const afterSeq = await lastSequence(bus, MAIL_STREAM)
   watch(afterSeq).catch(error => onError(asError(error)))
 }
 

@@ -93,17 +93,11 @@ function keysText (hasLink: boolean): string {
   return `${hasLink ? 'o + Enter opens the dashboard, ' : ''}q + Enter or Ctrl-C stops`
 }
 
+/** The newline within the JSON keeps it within 80 columns. */
 function curl (url: string, key: string): string {
-  const body = {
-    from: `Jetpost <hello@${SANDBOX_DOMAIN}>`,
-    to: 'ada@example.com',
-    subject: 'It works',
-    html: '<h1>It works</h1>'
-  }
-  return [
-    `curl ${url}/api/emails`,
-    `-H "Authorization: Bearer ${key}"`,
-    '-H "Content-Type: application/json"',
-    `-d '${JSON.stringify(body)}'`
-  ].join(' \\\n  ')
+  return `curl ${url}/api/emails \\
+  -H "Authorization: Bearer ${key}" \\
+  -H "Content-Type: application/json" \\
+  -d '{"from":"Jetpost <hello@${SANDBOX_DOMAIN}>","to":"ada@example.com",
+       "subject":"It works","html":"<h1>It works</h1>"}'`
 }

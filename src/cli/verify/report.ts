@@ -17,9 +17,11 @@ function isCleanTable ({ missing, surplus, different }: TableReport): boolean {
   return missing + surplus + different === 0
 }
 
-interface VerifyReport {
+/** What was verified, and what was found. */
+export interface VerifyReport {
   ok: boolean
   views: ViewReport[]
+  /** Projections that were rebuilt. */
   repaired: string[]
   log: LogReport | null
 }
