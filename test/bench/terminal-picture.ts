@@ -72,6 +72,10 @@ function pictured (raw: string): string {
     .trimEnd()
 }
 
+const ESC = '\u001b'
+const LINK = new RegExp(`${ESC}\\]8;;.*?${ESC}\\\\`, 'g')
+const STYLE = new RegExp(`${ESC}\\[(\\d+)m`)
+
 const FONT_PX = 13
 const LINE_PX = 19
 /** Of a monospaced letter. */
@@ -97,8 +101,7 @@ ${texts}</svg>
 
 /** Each line as pieces in their colours, bold and dim; links are only their text. */
 function linesOf (raw: string): Html[][] {
-  const plain = raw.replaceAll('\r\n', '\n').replaceAll(/\u001b\]8;;.*?\u001b\\/g, '')
-  const [first, ...rest] = plain.split(/\u001b\[(\d+)m/)
+  const [first, ...rest] = raw.replaceAll('\r\n', '\n').replaceAll(LINK, '').split(STYLE)
   const lines: Html[][] = [[]]
   const on = new Set<string>()
   const write = (text: string) => {
