@@ -1,30 +1,106 @@
 import { Complaint } from '#src/base/errors.ts'
-import { usageError, type Command } from '#src/cli/command.ts'
+import { usageError, usageText, type CliCommand } from '#src/cli/command.ts'
 import { endWithParent } from '#src/cli/parent.ts'
+import { columnsOf, paint } from '#src/cli/style.ts'
+import { didYouMean } from '#src/cli/suggest.ts'
+import { wrap } from '#src/cli/text.ts'
 import packageJson from '../package.json' with { type: 'json' }
 
-/** Each loads only what it needs: the whole of Jetpost takes longer to load than most of them to do. */
-const commands: Record<string, () => Promise<Command>> = {
-  start: async () => (await import('#src/cli/start.ts')).start,
-  doctor: async () => (await import('#src/cli/doctor.ts')).doctor,
-  accounts: async () => (await import('#src/cli/accounts.ts')).accounts,
-  keys: async () => (await import('#src/cli/keys.ts')).keys,
-  domains: async () => (await import('#src/cli/domains.ts')).domains,
-  webhooks: async () => (await import('#src/cli/webhooks.ts')).webhooks,
-  dashboard: async () => (await import('#src/cli/dashboard.ts')).dashboard,
-  send: async () => (await import('#src/cli/send.ts')).send,
-  tail: async () => (await import('#src/cli/tail.ts')).tail,
-  trace: async () => (await import('#src/cli/trace.ts')).trace,
-  replay: async () => (await import('#src/cli/replay.ts')).replay,
-  erase: async () => (await import('#src/cli/erase.ts')).erase,
-  erasures: async () => (await import('#src/cli/erase.ts')).erasures,
-  explain: async () => (await import('#src/cli/explain.ts')).explain,
-  backup: async () => (await import('#src/cli/backup.ts')).backup,
-  restore: async () => (await import('#src/cli/restore.ts')).restore,
-  rebuild: async () => (await import('#src/cli/rebuild.ts')).rebuild,
-  verify: async () => (await import('#src/cli/verify.ts')).verify,
-  migrate: async () => (await import('#src/cli/migrate.ts')).migrate
+/** No line of help is longer, however wide the terminal is. */
+const HELP_COLUMNS = 110
+
+interface Entry {
+  /** What it does, in a line of the help. */
+  does: string
+  /** Each loads only what it needs: the whole of Jetpost takes longer to load than most of them to run. */
+  load(): Promise<CliCommand>
 }
+
+/** Every command, in the groups of the help. */
+const groups: Record<string, Record<string, Entry>> = {
+  'Start and check': {
+    start: {
+      does: 'run the service: all of it, or the roles in JETPOST_ROLES',
+      load: async () => (await import('#src/cli/start.ts')).start
+    },
+    doctor: {
+      does: 'show the settings, and check what they point to',
+      load: async () => (await import('#src/cli/doctor.ts')).doctor
+    },
+    dashboard: {
+      does: 'print a link that signs you in to the dashboard once',
+      load: async () => (await import('#src/cli/dashboard.ts')).dashboard
+    }
+  },
+  'Mail': {
+    send: { does: 'send an email through the API', load: async () => (await import('#src/cli/send.ts')).send },
+    tail: {
+      does: 'show what happens to emails, as it happens',
+      load: async () => (await import('#src/cli/tail.ts')).tail
+    },
+    trace: {
+      does: 'show all that happened to one email, and the webhooks it led to',
+      load: async () => (await import('#src/cli/trace.ts')).trace
+    },
+    explain: {
+      does: 'show what Jetpost makes of a bounce, a reply, an address …',
+      load: async () => (await import('#src/cli/explain.ts')).explain
+    }
+  },
+  'Accounts, keys, domains': {
+    accounts: {
+      does: 'list and create accounts',
+      load: async () => (await import('#src/cli/accounts.ts')).accounts
+    },
+    keys: {
+      does: 'list, create, rotate, limit and revoke API keys',
+      load: async () => (await import('#src/cli/keys.ts')).keys
+    },
+    domains: {
+      does: 'list, add, verify and remove sending domains, with their DNS records',
+      load: async () => (await import('#src/cli/domains.ts')).domains
+    },
+    erase: {
+      does: 'erase an address from the log and the projections',
+      load: async () => (await import('#src/cli/erase.ts')).erase
+    },
+    erasures: { does: 'list erasures', load: async () => (await import('#src/cli/erase.ts')).erasures }
+  },
+  'Webhooks': {
+    webhooks: {
+      does: 'manage endpoints, show their deliveries, replay them',
+      load: async () => (await import('#src/cli/webhooks.ts')).webhooks
+    },
+    replay: {
+      does: 'post events of the past to any URL, to build a receiver',
+      load: async () => (await import('#src/cli/replay.ts')).replay
+    }
+  },
+  'Log and projections': {
+    rebuild: {
+      does: 'rebuild projections from the log',
+      load: async () => (await import('#src/cli/rebuild.ts')).rebuild
+    },
+    verify: {
+      does: 'verify the projections against the log, and the log itself',
+      load: async () => (await import('#src/cli/verify.ts')).verify
+    },
+    migrate: {
+      does: "build this version's projections ahead of its start",
+      load: async () => (await import('#src/cli/migrate.ts')).migrate
+    },
+    backup: {
+      does: 'copy the log into a folder while the service runs',
+      load: async () => (await import('#src/cli/backup.ts')).backup
+    },
+    restore: {
+      does: 'bring the log back from a backup',
+      load: async () => (await import('#src/cli/restore.ts')).restore
+    }
+  }
+}
+
+const commands = new Map(Object.values(groups).flatMap(group => Object.entries(group)))
 
 /** Runs one command line, and ends the process. */
 export async function run (argv: string[]): Promise<void> {
@@ -39,28 +115,44 @@ export async function run (argv: string[]): Promise<void> {
 export async function execute (argv: string[]): Promise<void> {
   const [name = 'help', ...rest] = argv
   if (name === '--version' || name === 'version') return console.log(packageJson.version)
-  if (name === '--help' || name === '-h' || name === 'help') return console.log(await help())
+  if (name === '--help' || name === '-h' || name === 'help') return console.log(help())
   try {
-    const load = Object.hasOwn(commands, name) ? commands[name] : undefined
-    if (load === undefined) throw usageError(`There is no command ${JSON.stringify(name)}: see jetpost help.`)
-    const command = await load()
-    if (rest.includes('--help') || rest.includes('-h')) {
-      return console.log(
-        [command.usage, command.means, ...(command.details === undefined ? [] : [command.details])].join('\n\n')
-      )
-    }
+    const entry = commands.get(name)
+    if (entry === undefined) throw noCommand(name)
+    const command = await entry.load()
+    if (rest.includes('--help') || rest.includes('-h')) return console.log(helpOf(entry, command))
     await command.run(rest)
   } catch (error) {
     if (!(error instanceof Complaint)) throw error
-    console.error(`jetpost: ${error.message}`)
+    console.error(`${paint('red', 'jetpost:', process.stderr)} ${error.message}`)
     process.exitCode = usageError.is(error) ? 2 : 1
   }
 }
 
-async function help (): Promise<string> {
-  const all = await Promise.all(Object.values(commands).map(load => load()))
-  const lines = all.map(({ usage, means }) => `  ${usage}\n      ${means}`)
-  return `Jetpost ${packageJson.version}: sends email, and tells what became of it.\n\n${
-    lines.join('\n')
-  }\n\nSettings come from the environment: jetpost doctor shows them.`
+function noCommand (name: string): Complaint {
+  const hint = didYouMean(name, [...commands.keys()], known => `jetpost ${known}`) || ' See jetpost help.'
+  return usageError(`There is no command ${JSON.stringify(name)}.${hint}`)
+}
+
+function helpOf ({ does }: Entry, { usage, details }: CliCommand): string {
+  const columns = Math.min(columnsOf(process.stdout), HELP_COLUMNS)
+  const sentence = `${does[0]!.toUpperCase()}${does.slice(1)}.`
+  const text = [sentence, ...(details === undefined ? [] : [details])].join('\n\n')
+  return [usageText(usage), '', ...text.split('\n').flatMap(line => wrap(line, columns))].join('\n')
+}
+
+function help (): string {
+  const width = Math.max(...[...commands.keys()].map(name => name.length))
+  const sections = Object.entries(groups).map(([title, group]) =>
+    [
+      paint('bold', title),
+      ...Object.entries(group).map(([name, { does }]) => `  ${paint('cyan', name.padEnd(width))}  ${does}`)
+    ].join('\n')
+  )
+  return [
+    `Jetpost ${packageJson.version}: sends email, and tells what became of it.`,
+    'usage: jetpost <command> [options]',
+    ...sections,
+    'jetpost <command> --help says more. Settings come from the environment: jetpost doctor --all shows them.'
+  ].join('\n\n')
 }

@@ -29,6 +29,7 @@ const floors = [
     'src/servers/tracking'
   ],
   ['src/http.ts'],
+  ['src/app'],
   ['src/main.ts'],
   ['src/cli'],
   ['src/bin.js'],

@@ -4,7 +4,7 @@ import { Complaint } from './errors.ts'
 const ROLES = ['api', 'sender', 'projector', 'webhooks', 'inbound', 'scheduler'] as const
 export type RoleName = typeof ROLES[number]
 
-/** Everything the environment may say. Read once; the rest of the program receives plain values. docs/settings.md is
+/** Everything the environment may set. Read once; the rest of the program receives plain values. docs/settings.md is
  *  made from this by `npm run docs`. */
 export interface Config {
   roles: Set<RoleName>
@@ -21,9 +21,9 @@ export interface Config {
   natsReplicas: number
   databaseUrl: string | null
   smtpUrl: string | null
-  /** SMTP transactions under way at once in one sender; also the most that can be in doubt when it dies. */
+  /** Concurrent SMTP transactions of one sender; also the most that can be in doubt when it dies. */
   smtpConnections: number
-  /** Port that MX hosts are spoken to on. */
+  /** Port of MX hosts. */
   mxPort: number
   mxAllowPrivate: boolean
   hostname: string | null
@@ -126,7 +126,7 @@ function hostName (value: string): string {
   return value.toLowerCase()
 }
 
-/** Where to listen. A name whose last label is a number is an IPv4 address gone wrong. */
+/** Where to listen. A name whose last label is a number is a malformed IPv4 address. */
 function address (value: string): string {
   if (isIP(value) === 0 && !/^([a-z0-9_-]+\.)*[a-z0-9_-]*[a-z][a-z0-9_-]*$/i.test(value)) {
     throw new Error('must be an IP address or a host name')
@@ -457,7 +457,7 @@ export const settings: Settings = {
 
 /** Reads the environment; throws one Complaint that names every fault. */
 export function readConfig (environment: Environment): Config {
-  // What a compose file passes on without having a value is not there.
+  // A compose file passes on unset variables as ''.
   const env = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''))
   const faults: string[] = []
   const config: Record<string, unknown> = {}
@@ -489,8 +489,8 @@ export function describeConfig (env: Environment): Array<{ name: string, value: 
   })
 }
 
-/** Its links, forms and cookies begin at the root of the host: where a proxy takes a path off, keys and tokens would be
- *  posted to whatever else is at /dashboard. */
+/** Its links, forms and cookies begin at the root of the host: behind a proxy that strips a path, keys and tokens would
+ *  be posted to something else at /dashboard. */
 export function hasDashboard ({ publicUrl }: Pick<Config, 'publicUrl'>): boolean {
   return new URL(publicUrl).pathname === '/'
 }

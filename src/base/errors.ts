@@ -1,9 +1,9 @@
-/** A sentence for the operator: the program stops and prints it alone, without a stack. */
+/** A sentence for the operator: the program prints it without a stack, and stops. */
 export class Complaint extends Error {
   override name = 'Complaint'
 }
 
-/** What was thrown, as an Error: strangers throw strings and objects, so the edge coerces once. */
+/** What was thrown, as an Error: libraries throw strings and objects, too. */
 export function asError (thrown: unknown): Error {
   return thrown instanceof Error ? thrown : new Error(String(thrown))
 }
@@ -14,13 +14,13 @@ export function errorCode (thrown: unknown): string {
   return typeof code === 'string' || typeof code === 'number' ? String(code) : ''
 }
 
-/** The answer did not come in time. */
+/** A deadline has passed. */
 export class Late extends Error {
   override name = 'Late'
 }
 
-/** Rejects with Late when `promise` has not settled within `timeoutMs`. The promise itself goes on: the caller must not
- *  need its result. */
+/** Rejects with Late when `promise` has not settled within `timeoutMs`. The promise itself goes on: the caller must
+ *  not need its result. */
 export async function deadline<T> (promise: Promise<T>, timeoutMs: number, message: string): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_resolve, reject) => {

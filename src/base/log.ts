@@ -2,8 +2,8 @@ import { pino } from 'pino'
 
 export type Log = pino.Logger
 
-/** Whatever a careless caller logs, these never reach the output. Whole paths only: a wildcard looks at every value of
- *  every line. */
+/** Never reach the output, even if a caller logs them. Whole paths only: a wildcard would check every value of every
+ *  line. */
 const REDACTED = [
   'authorization',
   'headers.authorization',
@@ -24,12 +24,17 @@ const REDACTED = [
   'config.smtpUrl'
 ]
 
-/** The process's logger: JSON lines on stderr, so that stdout keeps the ready line alone. `level` is pino's. */
-export function createLog (level: string): Log {
+/** The process's logger: JSON lines on stderr, so that stdout keeps the ready line alone, or to `destination`. `level`
+ *  is pino's. */
+export function createLog (level: string, destination: pino.DestinationStream = standardError()): Log {
   return pino({
     level,
     base: undefined,
     timestamp: pino.stdTimeFunctions.isoTime,
     redact: { paths: REDACTED, censor: '[redacted]' }
-  }, pino.destination({ dest: 2, sync: false }))
+  }, destination)
+}
+
+function standardError (): pino.DestinationStream {
+  return pino.destination({ dest: 2, sync: false })
 }

@@ -1,4 +1,4 @@
-/** A map that forgets: what was set longest ago goes first when there are more than `max`. */
+/** A map of at most `max` entries: the one that was set longest ago is evicted first. */
 export class Memory<T> {
   private readonly entries = new Map<string, T>()
   private readonly max: number

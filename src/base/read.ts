@@ -1,4 +1,4 @@
-/** All of a stream's bytes; throws an Error with `message` when there are more than `bytesMax`, as soon as they are. */
+/** All of a stream's bytes; throws an Error with `message` as soon as there are more than `bytesMax`. */
 export async function readAtMost (stream: AsyncIterable<Buffer>, bytesMax: number, message: string): Promise<Buffer> {
   const chunks: Buffer[] = []
   let bytes = 0

@@ -1,9 +1,9 @@
-/** A worker of this process: it starts, runs until told to stop, and says how it is. */
+/** A worker of this process: it runs until it is stopped, and reports its health. */
 export interface Role {
   name: string
-  /** Takes no new work from now on, finishes what it holds, and resolves. Called once, bounded by the caller. */
+  /** Accepts no new work, finishes what it has, and resolves. Called once, with the caller's deadline. */
   stop(): Promise<void>
-  /** null when all is well, else why not, in words for an operator. */
+  /** Why it is unhealthy, for an operator; null = it is healthy. */
   unhealthyReason(): string | null
 }
 

@@ -2,8 +2,8 @@ import { chmod, link, mkdir, readFile, unlink, writeFile } from 'node:fs/promise
 import { join } from 'node:path'
 import { newSecret } from './secret.ts'
 
-/** The installation's own secret, made once in the data folder (0600) when the operator sets none. Two that start
- *  together end with one. */
+/** The installation's own secret, made once in the data folder (0600) when the operator sets none. Two
+ *  processes that start together end up with the same. */
 export async function secretOf (dataDir: string): Promise<string> {
   const path = join(dataDir, 'secret')
   const known = await readFile(path, 'utf8').catch(() => null)

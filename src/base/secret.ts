@@ -8,7 +8,7 @@ export interface Vault {
   seal(plain: string, context: string): string
   /** Throws when the text was changed, sealed for another context or with another JETPOST_SECRET. */
   open(sealed: string, context: string): string
-  /** 256 bits in base64url, the same for the same `text` and `context` on every node; nobody else can tell them. */
+  /** 256 bits in base64url, the same for the same `text` and `context` on every node; secret to everybody else. */
   derive(text: string, context: string): string
 }
 

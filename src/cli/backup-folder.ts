@@ -13,7 +13,7 @@ import type { StreamAbout } from '#src/nats/snapshot.ts'
 import type { Gauge } from './gauge.ts'
 
 /** The folder of a backup, 0700, files 0600: a folder for each stream, laid out as `nats stream backup` does it, with
- *  the server's archive and what the stream is; and the manifest, written last: without it a backup is not whole. */
+ *  the server's archive and what the stream is; and the manifest, written last: without it a backup is not complete. */
 const MANIFEST = 'manifest.json'
 const ARCHIVE = 'stream.tar.s2'
 const ABOUT = 'backup.json'
@@ -35,9 +35,9 @@ const CopySchema = Type.Object({
 })
 
 /** What one stream's copy is. */
-export type Copy = Static<typeof CopySchema>
+export type StreamCopy = Static<typeof CopySchema>
 
-const ContentSchema = Type.Object({
+const BackupContentSchema = Type.Object({
   format: Type.Literal(1),
   /** The version that made it. */
   jetpost: Type.String(),
@@ -48,9 +48,9 @@ const ContentSchema = Type.Object({
 
 /** What a backup holds; `seal` is the SHA-256 of the rest, sealed with JETPOST_SECRET: proves that nothing here was
  *  changed, and which secret belongs to it. */
-const ManifestSchema = Type.Composite([ContentSchema, Type.Object({ seal: Type.String() })])
+const ManifestSchema = Type.Composite([BackupContentSchema, Type.Object({ seal: Type.String() })])
 
-type Content = Static<typeof ContentSchema>
+type BackupContent = Static<typeof BackupContentSchema>
 export type Manifest = Static<typeof ManifestSchema>
 
 /** Makes the folder. Throws a Complaint when there is something in it. */
@@ -58,7 +58,7 @@ export function openNewFolder (folder: string): void {
   try {
     if (existsSync(folder) && readdirSync(folder).length > 0) {
       const what = existsSync(join(folder, MANIFEST)) ? 'holds a backup' : 'is not empty'
-      throw new Complaint(`${folder} ${what}: each backup wants a folder of its own.`)
+      throw new Complaint(`${folder} ${what}: each backup needs a folder of its own.`)
     }
     privateFolder(folder)
   } catch (error) {
@@ -68,17 +68,17 @@ export function openNewFolder (folder: string): void {
   }
 }
 
-/** Takes away what a backup that failed has written. */
+/** Removes what a failed backup has written. */
 export function clearFolder (folder: string): void {
   for (const stream of BACKED_UP) rmSync(join(folder, stream), { recursive: true, force: true })
 }
 
-/** Writes what `copy` gives, piece by piece and durably, and then what it says of the stream. */
+/** Writes the bytes that `copy` passes on, durably, and then its description of the stream. */
 export async function writeCopy (
   folder: string,
   stream: BackedUp,
   copy: (keep: (bytes: Uint8Array) => Promise<void>) => Promise<StreamAbout>
-): Promise<Copy> {
+): Promise<StreamCopy> {
   const copiedAt = timestamp(Date.now())
   const place = join(folder, stream)
   mkdirSync(place, { mode: 0o700 })
@@ -107,23 +107,23 @@ async function writeArchive (path: string, copy: (keep: (bytes: Uint8Array) => P
   }
 }
 
-/** Says that the backup is whole. */
-export function writeManifest (folder: string, content: Omit<Content, 'format'>, secret: string): Manifest {
-  const all: Content = { format: 1, ...content }
+/** Marks the backup as complete. */
+export function writeManifest (folder: string, content: Omit<BackupContent, 'format'>, secret: string): Manifest {
+  const all: BackupContent = { format: 1, ...content }
   const manifest = { ...all, seal: createVault(secret).seal(digestOf(all), 'backup') }
   writePrivateFile(join(folder, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`)
   return manifest
 }
 
-function digestOf ({ format, jetpost, startedAt, finishedAt, streams }: Content): string {
+function digestOf ({ format, jetpost, startedAt, finishedAt, streams }: BackupContent): string {
   return sha256Hex(JSON.stringify({ format, jetpost, startedAt, finishedAt, streams }))
 }
 
-/** Throws a Complaint when the folder holds no whole backup. */
+/** Throws a Complaint when the folder holds no complete backup. */
 export function readManifest (folder: string): Manifest {
   const path = join(folder, MANIFEST)
   if (!existsSync(path)) {
-    throw new Complaint(`${folder} holds no whole backup: there is no ${MANIFEST}, which is written last.`)
+    throw new Complaint(`${folder} holds no complete backup: there is no ${MANIFEST}, which is written last.`)
   }
   const manifest = parse(path)
   if (

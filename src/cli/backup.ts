@@ -8,18 +8,28 @@ import type { Bus } from '#src/nats/connect.ts'
 import { lastSequenceUnder } from '#src/nats/get.ts'
 import { copyStream } from '#src/nats/snapshot.ts'
 import packageJson from '../../package.json' with { type: 'json' }
-import { clearFolder, openNewFolder, writeCopy, writeManifest, type Copy, type Manifest } from './backup-folder.ts'
-import { readArgs, usageError, type Command } from './command.ts'
+import {
+  clearFolder,
+  openNewFolder,
+  writeCopy,
+  writeManifest,
+  type StreamCopy,
+  type Manifest
+} from './backup-folder.ts'
+import { misused, readArgs, type CliCommand } from './command.ts'
 import { openGauge, sizeText, type Gauge } from './gauge.ts'
 import { openBus } from './open-services.ts'
 import { stopped } from './since.ts'
 
-export const backup: Command = {
+export const backup: CliCommand = {
   usage: 'jetpost backup <folder> [--json]',
-  means: 'copies the log into a new folder while the service runs; restore brings it back',
+  details: `  Uses NATS's own stream backup, one stream after the other, effects before causes: nothing in a backup
+  points at what is missing. Until manifest.json is written, a folder is no backup. It holds mail and
+  addresses: protect it as you protect those. JETPOST_SECRET (or the file \`secret\` of the data folder) is
+  not in it and never changes: store it once, where passwords are kept. jetpost restore brings it back.`,
   async run (args) {
     const { positionals: [folder, ...more], values } = readArgs(args, {})
-    if (folder === undefined || more.length > 0) throw usageError(`usage: ${backup.usage}`)
+    if (folder === undefined || more.length > 0) throw misused(backup)
     const config = readConfig(process.env)
     const gauge = openGauge()
     const bus = await openBus(config, createLog('error'))
@@ -28,7 +38,7 @@ export const backup: Command = {
       openNewFolder(folder)
       const manifest = await copyAll({ bus, folder, gauge, signal: stopped() }, secret)
       gauge.say(
-        `${folder} is whole: ${
+        `${folder} is complete: ${
           sizeText(manifest.streams.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0))
         }. JETPOST_SECRET is not in it.`
       )
@@ -36,11 +46,7 @@ export const backup: Command = {
     } finally {
       await bus.close()
     }
-  },
-  details:
-    "NATS's own stream backup, stream after stream, effects before causes: nothing in the backup points at what is not there. Until manifest.json is in it, a\n" +
-    'folder is no backup. It holds mail and addresses: keep it as you keep those. JETPOST_SECRET (or the file `secret` of the data folder) never changes: copy it\n' +
-    'once, to where passwords are kept.'
+  }
 }
 
 interface Copying {
@@ -50,11 +56,11 @@ interface Copying {
   signal: AbortSignal
 }
 
-/** What a backup that fails has written is taken away again. */
+/** A backup that fails leaves nothing behind. */
 async function copyAll (copying: Copying, secret: string): Promise<Manifest> {
   const startedAt = timestamp(Date.now())
   try {
-    const streams: Copy[] = []
+    const streams: StreamCopy[] = []
     for (const stream of BACKED_UP) streams.push(await copyOne(copying, stream))
     await refuseErasure(copying.bus, streams)
     return writeManifest(copying.folder, {
@@ -69,16 +75,16 @@ async function copyAll (copying: Copying, secret: string): Promise<Manifest> {
   }
 }
 
-/** What an erasure deletes after CONTROL is copied would be missing in the backup without a reason, or be in it still.
- */
-async function refuseErasure (bus: Bus, streams: readonly Copy[]): Promise<void> {
+/** What an erasure deletes after CONTROL is copied would be missing from the backup without a reason, or still be in
+ *  it. */
+async function refuseErasure (bus: Bus, streams: readonly StreamCopy[]): Promise<void> {
   const { lastSeq } = streams.find(({ stream }) => stream === 'CONTROL')!
   if (await lastSequenceUnder(bus, 'CONTROL', 'erasure.>') > lastSeq) {
-    throw new Complaint('An address was erased meanwhile: take the backup again. There is none.')
+    throw new Complaint('An address was erased meanwhile: there is no backup. Start it again.')
   }
 }
 
-async function copyOne ({ bus, folder, gauge, signal }: Copying, stream: BackedUp): Promise<Copy> {
+async function copyOne ({ bus, folder, gauge, signal }: Copying, stream: BackedUp): Promise<StreamCopy> {
   gauge.next(stream, null)
   try {
     const copy = await writeCopy(folder, stream, keep =>

@@ -1,9 +1,10 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util'
-import { Complaint } from '#src/base/errors.ts'
+import { Complaint, errorCode } from '#src/base/errors.ts'
+import { didYouMean } from './suggest.ts'
 
-export interface Command {
+export interface CliCommand {
+  /** Each form it takes, a line each. */
   usage: string
-  means: string
   /** What --help adds. */
   details?: string
   run(args: string[]): Promise<void>
@@ -19,25 +20,44 @@ export function usageError (message: string): Complaint {
 }
 usageError.is = (error: Complaint): boolean => usageErrors.has(error)
 
+/** `usage: jetpost …`, the forms of it under each other. */
+export function usageText (usage: string): string {
+  return `usage: ${usage.replaceAll('\n', '\n       ')}`
+}
+
+/** The complaint about a command line that is none of the forms. */
+export function misused ({ usage }: Pick<CliCommand, 'usage'>): Complaint {
+  return usageError(usageText(usage))
+}
+
+/** The same where the first word is none of its verbs. */
+export function noVerb (command: Pick<CliCommand, 'usage'>, name: string, verb: string, verbs: Iterable<string>) {
+  const hint = didYouMean(verb, [...verbs], known => `jetpost ${name} ${known}`)
+  return hint === '' ? misused(command) : usageError(`There is no ${name} ${verb}.${hint}`)
+}
+
 /** For a command that is only its name. */
-export function takeNothing (args: string[], usage: string): void {
-  if (args.length > 0) throw usageError(`usage: ${usage}`)
+export function takeNothing (args: string[], command: Pick<CliCommand, 'usage'>): void {
+  if (args.length > 0) throw misused(command)
 }
 
 /** node:util's parseArgs, with our kind of complaint; `given` = the options that are there, and not by default. Every
  *  command takes --json. */
 export function readArgs<T extends NonNullable<ParseArgsConfig['options']>> (args: string[], options: T) {
+  const all = { ...options, json: { type: 'boolean' as const, default: false } }
   try {
-    const { values, positionals, tokens } = parseArgs({
-      args,
-      options: { ...options, json: { type: 'boolean' as const, default: false } },
-      allowPositionals: true,
-      tokens: true
-    })
+    const { values, positionals, tokens } = parseArgs({ args, options: all, allowPositionals: true, tokens: true })
     return { values, positionals, given: tokens.flatMap(token => (token.kind === 'option' ? [token.name] : [])) }
   } catch (error) {
-    throw usageError((error as Error).message)
+    throw usageError(argsFault(error as Error, Object.keys(all)))
   }
+}
+
+/** Node's own words, but for an option that is none. */
+function argsFault (error: Error, names: string[]): string {
+  const [, dashes, name] = /'(--?)([^']+)'/.exec(error.message) ?? []
+  if (errorCode(error) !== 'ERR_PARSE_ARGS_UNKNOWN_OPTION' || name === undefined) return error.message
+  return `There is no option ${dashes}${name}.${didYouMean(name, names, known => `--${known}`) || ' See --help.'}`
 }
 
 /** Refuses what was given to a verb that does not take it: ignored, `--dry-run` would do what it was to prevent. */
@@ -48,14 +68,4 @@ export function takeOnly (given: readonly string[], takes: readonly string[], ve
       `--${strange} is no option of ${verb}, which takes ${takes.map(option => `--${option}`).join(', ')}.`
     )
   }
-}
-
-/** Rows as JSON, or as columns a person can read. */
-export function print (rows: Array<Record<string, unknown>>, json: boolean): void {
-  if (json) return console.log(JSON.stringify(rows, null, 2))
-  if (rows.length === 0) return console.log('(none)')
-  const names = Object.keys(rows[0]!)
-  const cells = [names, ...rows.map(row => names.map(name => String(row[name] ?? '')))]
-  const widths = names.map((_name, i) => Math.max(...cells.map(row => row[i]!.length)))
-  for (const row of cells) console.log(row.map((cell, i) => cell.padEnd(widths[i]!)).join('  ').trimEnd())
 }

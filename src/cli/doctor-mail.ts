@@ -9,46 +9,44 @@ import { oneLine } from './text.ts'
 
 export interface Check {
   name: string
-  /** null = could not be told. */
+  /** null = unknown. */
   ok: boolean | null
   says: string
 }
 
-type Finding = Omit<Check, 'name'>
+type MailFinding = Omit<Check, 'name'>
 
-/** Whoever waits for an answer here is a person. */
+/** A person waits for the answer. */
 const STEP_MS = 5000
 
-/** Whether mail gets out, and whether what comes back finds us. Within 20 s. */
+/** Whether mail gets out, and whether bounces reach us. Within 20 s. */
 export async function examineMail (config: Config): Promise<Check[]> {
   const dns = openDns(config.dns)
   const [smtp, inbound] = await Promise.all([examineSmtp(config, dns), examineInbound(config, dns)])
   return [together('smtp', smtp), together('inbound', inbound)]
 }
 
-/** The worst of them decides; what is well is not dwelt on beside what is not. */
-function together (name: string, findings: Finding[]): Check {
+/** The worst of them decides; beside it, what is well is left out. */
+function together (name: string, findings: MailFinding[]): Check {
   const wrong = findings.filter(({ ok }) => ok !== true)
   const ok = findings.some(finding => finding.ok === false) ? false : wrong.length > 0 ? null : true
   return { name, ok, says: (wrong.length > 0 ? wrong : findings).map(({ says }) => says).join('; ') }
 }
 
-async function examineSmtp ({ smtpUrl, hostname: name }: Config, dns: ReverseDns): Promise<Finding[]> {
-  if (smtpUrl === null) return [{ ok: true, says: 'mail goes to the built-in catcher' }]
+async function examineSmtp ({ smtpUrl, hostname: name }: Config, dns: ReverseDns): Promise<MailFinding[]> {
+  if (smtpUrl === null) return [{ ok: true, says: 'mail goes to the built-in mailbox' }]
   if (smtpUrl !== 'direct:') return [await examineRelay(smtpUrl, name ?? hostname())]
   if (name === null) {
     return [{
       ok: false,
-      says:
-        `JETPOST_HOSTNAME is unset, so the recipients' servers are told ${hostname()}: set it to a name whose address has it as its PTR`
+      says: `JETPOST_HOSTNAME is unset, so EHLO says ${hostname()}: set it to a name whose address has it as its PTR`
     }]
   }
   return await examineName(name, dns)
 }
 
-/** As the sender does it: greeting, EHLO, TLS and login. What went wrong never shows the URL, since it holds a
- *  password. */
-async function examineRelay (url: string, name: string): Promise<Finding> {
+/** As the sender does it: greeting, EHLO, TLS and login. No error shows the URL, since it contains a password. */
+async function examineRelay (url: string, name: string): Promise<MailFinding> {
   try {
     const target = parseTarget(url)
     const session = await openSession(target, name, {
@@ -73,19 +71,19 @@ async function examineRelay (url: string, name: string): Promise<Finding> {
   }
 }
 
-/** Many servers take mail only from an address whose name leads back to it. That port 25 is open outward, and by which
- *  address we leave, only a mail shows. */
-async function examineName (name: string, dns: ReverseDns): Promise<Finding[]> {
+/** Many servers accept mail only from an address whose name leads back to it. Whether port 25 is open outward, and
+ *  which address we send from, only a mail shows. */
+async function examineName (name: string, dns: ReverseDns): Promise<MailFinding[]> {
   try {
     const { addresses = [] } = await dns.addresses(name) ?? {}
     if (addresses.length === 0) return [{ ok: false, says: `JETPOST_HOSTNAME ${name} has no address` }]
     return await Promise.all(addresses.map(async address => await examineAddress(address, name, dns)))
   } catch (error) {
-    return [unsaid(`the address of JETPOST_HOSTNAME ${name}`, error)]
+    return [unknown(`the address of JETPOST_HOSTNAME ${name}`, error)]
   }
 }
 
-async function examineAddress (address: string, name: string, dns: ReverseDns): Promise<Finding> {
+async function examineAddress (address: string, name: string, dns: ReverseDns): Promise<MailFinding> {
   try {
     const names = await dns.names(address)
     if (names.includes(name.toLowerCase().replace(/\.$/, ''))) {
@@ -98,33 +96,33 @@ async function examineAddress (address: string, name: string, dns: ReverseDns): 
       }`
     }
   } catch (error) {
-    return unsaid(`the PTR of ${address}`, error)
+    return unknown(`the PTR of ${address}`, error)
   }
 }
 
-async function examineInbound (config: Config, dns: ReverseDns): Promise<Finding[]> {
+async function examineInbound (config: Config, dns: ReverseDns): Promise<MailFinding[]> {
   const { inboundPort: port, bounceDomain } = config
   if (port === null && bounceDomain === null) return [nothingBack(config)]
-  const aimless = {
+  const noDomain = {
     ok: false,
-    says: `JETPOST_INBOUND_PORT is ${port} and JETPOST_BOUNCE_DOMAIN is unset: no mail says where to come back to`
+    says: `JETPOST_INBOUND_PORT is ${port} and JETPOST_BOUNCE_DOMAIN is unset: no mail has a return path to it`
   }
   return [
     ...port === null ? [] : [await examineCertificate(config)],
-    bounceDomain === null ? aimless : await examineMx(bounceDomain, dns)
+    bounceDomain === null ? noDomain : await examineMx(bounceDomain, dns)
   ]
 }
 
-/** A relay hears of bounces in our place; in direct mode nobody does. */
-function nothingBack ({ smtpUrl }: Config): Finding {
+/** A relay gets the bounces in our place; in direct mode nobody does. */
+function nothingBack ({ smtpUrl }: Config): MailFinding {
   if (smtpUrl !== 'direct:') return { ok: true, says: 'off: JETPOST_INBOUND_PORT and JETPOST_BOUNCE_DOMAIN are unset' }
   return {
     ok: null,
-    says: 'JETPOST_INBOUND_PORT and JETPOST_BOUNCE_DOMAIN are unset: a bounce that comes later is heard by nobody'
+    says: 'JETPOST_INBOUND_PORT and JETPOST_BOUNCE_DOMAIN are unset: bounces that come later are lost'
   }
 }
 
-async function examineCertificate ({ tlsCert, tlsKey, hostname: name, bounceDomain }: Config): Promise<Finding> {
+async function examineCertificate ({ tlsCert, tlsKey, hostname: name, bounceDomain }: Config): Promise<MailFinding> {
   if (tlsCert === null && tlsKey === null) return { ok: true, says: 'a self-signed certificate' }
   try {
     await openCertificate({ tlsCert, tlsKey, hostname: name ?? bounceDomain ?? hostname() })
@@ -134,7 +132,7 @@ async function examineCertificate ({ tlsCert, tlsKey, hostname: name, bounceDoma
   }
 }
 
-async function examineMx (domain: string, dns: ReverseDns): Promise<Finding> {
+async function examineMx (domain: string, dns: ReverseDns): Promise<MailFinding> {
   try {
     const hosts = (await dns.mx(domain) ?? []).map(({ exchange }) => exchange).filter(exchange => exchange !== '')
     if (hosts.length === 0) {
@@ -142,11 +140,11 @@ async function examineMx (domain: string, dns: ReverseDns): Promise<Finding> {
     }
     return { ok: true, says: `bounces come to ${domain}, whose MX is ${oneLine(hosts.join(', '))}` }
   } catch (error) {
-    return unsaid(`the MX of JETPOST_BOUNCE_DOMAIN ${domain}`, error)
+    return unknown(`the MX of JETPOST_BOUNCE_DOMAIN ${domain}`, error)
   }
 }
 
-function unsaid (what: string, error: unknown): Finding {
+function unknown (what: string, error: unknown): MailFinding {
   if (error instanceof DnsUnavailable) return { ok: null, says: `${what} is unknown: ${error.message}` }
   throw error
 }

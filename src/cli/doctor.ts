@@ -9,16 +9,19 @@ import { countDeadLetters } from '#src/workers/projector/dead-letters.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { isCreated, liveSet } from '#src/postgres/table-sets.ts'
 import packageJson from '../../package.json' with { type: 'json' }
-import { print, readArgs, takeNothing, type Command } from './command.ts'
+import { readArgs, takeNothing, type CliCommand } from './command.ts'
 import { examineMail, type Check } from './doctor-mail.ts'
+import { paint } from './style.ts'
+import { print } from './table.ts'
 
-export const doctor: Command = {
-  usage: 'jetpost doctor [--json]',
-  means:
-    "settings as understood, and whether what they point to answers; --json adds the embedded servers' credentials for their owner",
+export const doctor: CliCommand = {
+  usage: 'jetpost doctor [--all] [--json]',
+  details: `  --all   every setting and every check, not only what is set and what is wrong
+  --json  all of it, and the embedded servers' credentials for their owner
+  Exit code 1 when a check fails.`,
   async run (args) {
-    const { values: { json }, positionals } = readArgs(args, {})
-    takeNothing(positionals, doctor.usage)
+    const { values: { all, json }, positionals } = readArgs(args, { all: { type: 'boolean', default: false } })
+    takeNothing(positionals, doctor)
     const config = readConfig(process.env)
     const servers = readServers(config.dataDir)
     const checks = await examine(config, servers)
@@ -29,13 +32,29 @@ export const doctor: Command = {
         `${JSON.stringify({ version: packageJson.version, settings, checks, servers }, null, 2)}\n`
       )
     }
-    print(settings.map(({ name, value, means }) => ({ setting: name, value, means })), false)
-    process.stdout.write('\n')
+    showSettings(all ? settings : settings.filter(({ name }) => (process.env[name] ?? '') !== ''), all)
+    showChecks(checks, all)
+  }
+}
+
+function showSettings (settings: ReturnType<typeof describeConfig>, all: boolean): void {
+  if (settings.length === 0) return console.log('No setting is set in the environment: all have their defaults.')
+  print(settings.map(({ name, value, means }) => ({ setting: name, value, means })), false)
+  if (!all) console.log(paint('dim', 'All others have their defaults: --all shows them.'))
+}
+
+/** Those that are well in one line, unless all are wanted. */
+function showChecks (checks: Check[], all: boolean): void {
+  const shown = all ? checks : checks.filter(({ ok }) => ok !== true)
+  console.log('')
+  if (shown.length > 0) {
     print(
-      checks.map(({ name, ok, says }) => ({ check: name, result: ok === null ? '?' : ok ? 'ok' : 'FAILED', says })),
+      shown.map(({ name, ok, says }) => ({ check: name, result: ok === null ? '?' : ok ? 'ok' : 'FAILED', says })),
       false
     )
   }
+  const well = checks.filter(check => !shown.includes(check)).map(({ name }) => name)
+  if (well.length > 0) console.log(`${paint('green', 'ok')}: ${well.join(', ')}`)
 }
 
 async function examine (config: Config, servers: ServerUrls | null): Promise<Check[]> {
@@ -51,7 +70,7 @@ async function examine (config: Config, servers: ServerUrls | null): Promise<Che
 }
 
 function notRunning (name: string): Check {
-  return { name, ok: null, says: 'embedded, and no Jetpost runs in the data folder' }
+  return { name, ok: null, says: 'embedded: no Jetpost runs on the data folder' }
 }
 
 async function examineNats (config: Config, url: string): Promise<Check[]> {
@@ -97,7 +116,7 @@ async function examinePostgres (url: string): Promise<Check[]> {
     const { rows: [found] } = await pool.query<{ version: string }>(
       "select current_setting('server_version') as version"
     )
-    return [{ name: 'postgres', ok: true, says: `PostgreSQL ${found!.version}` }, await examineViews(pool)]
+    return [{ name: 'postgres', ok: true, says: `PostgreSQL ${found!.version}` }, await examineProjections(pool)]
   } catch (error) {
     return [{ name: 'postgres', ok: false, says: (error as Error).message }]
   } finally {
@@ -105,7 +124,7 @@ async function examinePostgres (url: string): Promise<Check[]> {
   }
 }
 
-async function examineViews (pool: Pool): Promise<Check> {
+async function examineProjections (pool: Pool): Promise<Check> {
   const found = await Promise.all(
     Object.values(projections).map(async projection => {
       const set = liveSet(projection)
@@ -116,18 +135,18 @@ async function examineViews (pool: Pool): Promise<Check> {
     })
   )
   const missing = found.filter(({ deadLetters }) => deadLetters === null).map(({ name }) => name)
-  const deadLetters = found.filter(view => (view.deadLetters ?? 0) > 0).map(view =>
-    `${view.name} (${view.deadLetters})`
+  const failing = found.filter(({ deadLetters }) => (deadLetters ?? 0) > 0).map(
+    ({ name, deadLetters }) => `${name} (${deadLetters})`
   )
   const says = [
     ...(missing.length === 0
       ? []
-      : [`made from the log at the next start, or by jetpost migrate before: ${missing.join(', ')}`]),
-    ...(deadLetters.length === 0 ? [] : [`with facts that could not be written: ${deadLetters.join(', ')}`])
+      : [`built by the next start, or by jetpost migrate before it: ${missing.join(', ')}`]),
+    ...(failing.length === 0 ? [] : [`with dead-lettered facts: ${failing.join(', ')}`])
   ]
   return {
-    name: 'views',
-    ok: deadLetters.length > 0 ? false : missing.length > 0 ? null : true,
+    name: 'projections',
+    ok: failing.length > 0 ? false : missing.length > 0 ? null : true,
     says: says.join('; ') || 'all there'
   }
 }

@@ -6,21 +6,27 @@ import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { Complaint } from '#src/base/errors.ts'
 import { DnsUnavailable } from '#src/dns/resolve.ts'
 import { domainAnswer } from '#src/servers/api/domains.ts'
-import { print, readArgs, usageError, type Command } from './command.ts'
-import { atServices, granted, knownAccount } from './open-services.ts'
+import { misused, noVerb, readArgs, type CliCommand } from './command.ts'
+import { withServices, granted, knownAccount } from './open-services.ts'
+import { paintState } from './style.ts'
+import { print } from './table.ts'
 
-export const domains: Command = {
-  usage:
-    'jetpost domains [list | add <name> | show <name> | verify <name> | rotate <name> | remove <name>] [--account <id>] [--json]',
-  means: 'domains an account may send from, and the DNS records they need; --account defaults to the first account',
+export const domains: CliCommand = {
+  usage: `jetpost domains [list] [--account <id>] [--json]
+jetpost domains add|show|verify|rotate|remove <name> [--account <id>] [--json]`,
+  details: `  add, show  the DNS records that the domain needs, as a zone file takes them
+  verify     asks the DNS for them now
+  rotate     makes a new DKIM key, which signs once its record is published
+  --account  defaults to the first account`,
   async run (args) {
     const { positionals: [verb = 'list', name, ...more], values } = readArgs(args, {
       account: { type: 'string', default: FIRST_ACCOUNT }
     })
     if (verb === 'list' && name === undefined) return await list(values.account, values.json)
     const act = verbs.get(verb)
-    if (act === undefined || name === undefined || more.length > 0) throw usageError(`usage: ${domains.usage}`)
-    await atServices(async (services, correlation) => {
+    if (act === undefined && verb !== 'list') throw noVerb(domains, 'domains', verb, ['list', ...verbs.keys()])
+    if (act === undefined || name === undefined || more.length > 0) throw misused(domains)
+    await withServices(async (services, correlation) => {
       const domain = await act(services, { account: knownAccount(services, values.account), correlation }, name)
       if (verb === 'remove') return print([{ id: domain.id, name: domain.name, removed: true }], values.json)
       show(domainAnswer(services, domain), values.json)
@@ -28,10 +34,10 @@ export const domains: Command = {
   }
 }
 
-type Act = (services: Services, asker: Asker, name: string) => Promise<DomainEntry>
+type DomainAction = (services: Services, asker: Asker, name: string) => Promise<DomainEntry>
 
-/** Each resolves to the domain it was about. */
-const verbs = new Map<string, Act>([
+/** Each resolves to its domain. */
+const verbs = new Map<string, DomainAction>([
   ['add', async (services, asker, name) => granted(await addDomain(services, asker, name)).domain],
   ['show', async (services, { account }, name) => owned(services, account, name)],
   [
@@ -63,7 +69,7 @@ function owned (services: Services, account: string, text: string): DomainEntry 
 }
 
 async function list (account: string, json: boolean): Promise<void> {
-  const rows = await atServices(async services => {
+  const rows = await withServices(async services => {
     knownAccount(services, account)
     return [...services.directory.now.domains.values()].filter(domain => domain.account === account).map(domain =>
       domainAnswer(services, domain)
@@ -72,17 +78,19 @@ async function list (account: string, json: boolean): Promise<void> {
   print(json ? rows : rows.map(({ id, name, status, created_at }) => ({ id, name, status, created_at })), json)
 }
 
-type Answer = ReturnType<typeof domainAnswer>
-type RecordAnswer = Answer['records'][number]
+type DomainAnswer = ReturnType<typeof domainAnswer>
+type RecordAnswer = DomainAnswer['records'][number]
 
-/** The records as a zone file takes them; what is no record is a comment there, and so is one that may go. */
-function show (domain: Answer, json: boolean): void {
+/** The records as a zone file takes them; all else is a comment there, also a record that may be removed. */
+function show (domain: DomainAnswer, json: boolean): void {
   if (json) return print([domain], true)
   const { name, status, records, failing_since: failingSince } = domain
-  console.log(`; ${name}: ${status}${failingSince === null ? '' : `, its records are wrong since ${failingSince}`}`)
+  console.log(
+    `; ${name}: ${paintState(status)}${failingSince === null ? '' : `, its records are wrong since ${failingSince}`}`
+  )
   const width = Math.max(...records.map(record => record.name.length)) + 1
   for (const record of records) {
-    console.log(`; ${record.purpose} (${useOf(record)}): ${record.state}`)
+    console.log(`; ${record.purpose} (${useOf(record)}): ${paintState(record.state)}`)
     for (const text of record.state === 'wrong' ? record.found : []) console.log(`;   found ${JSON.stringify(text)}`)
     const line = `${`${record.name}.`.padEnd(width)}  IN  ${record.type.padEnd(5)}  ${zoneValue(record)}`
     console.log(record.stage === 'removable' ? `; ${line}` : line)
@@ -94,11 +102,11 @@ function useOf ({ stage, required, removable_at: removableAt }: RecordAnswer): s
     case 'current':
       return required ? 'required' : 'advice'
     case 'next':
-      return 'a new key, signs once it is seen'
+      return 'a new key: signs once its record is published'
     case 'previous':
-      return `an old key, to stay until ${removableAt}`
+      return `an old key: keep it until ${removableAt}`
     case 'removable':
-      return 'an old key, may be removed'
+      return 'an old key: may be removed'
   }
 }
 

@@ -3,21 +3,23 @@ import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { suppressionHash } from '#src/actions/suppression-store.ts'
 import { parseAddress } from '#streams/address.ts'
 import type { ErasureState } from '#streams/erasure/state.ts'
-import { print, readArgs, usageError, type Command } from './command.ts'
-import { atServices, granted, knownAccount } from './open-services.ts'
+import { misused, readArgs, type CliCommand } from './command.ts'
+import { withServices, granted, knownAccount } from './open-services.ts'
+import { print } from './table.ts'
 
 const ACCOUNT = { account: { type: 'string', default: FIRST_ACCOUNT } } as const
 
-export const erase: Command = {
+export const erase: CliCommand = {
   usage: 'jetpost erase <address> [--account <id>] [--json]',
-  means: 'forgets a person: takes an address out of the log and of every view; --account defaults to the first account',
-  details:
-    'The running service does it, in the role scheduler. `jetpost erasures` says how far it is. What no erasure can reach: the write-ahead log of PostgreSQL and\n' +
-    'the free space in its pages, the Raft log of a cluster, backups, and what receivers of webhooks have answered (30 days).',
+  details: `  Erases an address from the log and from every projection. The running service does it, in the role
+  scheduler: jetpost erasures shows how far it is. No erasure reaches the write-ahead log of PostgreSQL and the
+  free space in its pages, the Raft log of a cluster, backups, and what receivers of webhooks answered
+  (30 days).
+  --account  defaults to the first account`,
   async run (args) {
     const { positionals: [address, ...more], values } = readArgs(args, ACCOUNT)
-    if (address === undefined || more.length > 0) throw usageError(`usage: ${erase.usage}`)
-    const erasure = await atServices(async (services, correlation) => {
+    if (address === undefined || more.length > 0) throw misused(erase)
+    const erasure = await withServices(async (services, correlation) => {
       const account = knownAccount(services, values.account)
       const hash = suppressionHash(parseAddress(address) ?? '')
       const pending = (await loadErasures(services.appenders, account)).find(one =>
@@ -29,13 +31,13 @@ export const erase: Command = {
   }
 }
 
-export const erasures: Command = {
+export const erasures: CliCommand = {
   usage: 'jetpost erasures [--account <id>] [--json]',
-  means: 'erasures of an account, newest first, and what they have done so far',
+  details: '  The newest first, with what each has done so far. --account defaults to the first account.',
   async run (args) {
     const { positionals, values } = readArgs(args, ACCOUNT)
-    if (positionals.length > 0) throw usageError(`usage: ${erasures.usage}`)
-    const found = await atServices(async services =>
+    if (positionals.length > 0) throw misused(erasures)
+    const found = await withServices(async services =>
       await loadErasures(services.appenders, knownAccount(services, values.account))
     )
     print(found.map(rowOf), values.json)

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { asError, Complaint } from '#src/base/errors.ts'
-import { readArgs, usageError, type Command } from './command.ts'
+import { misused, noVerb, readArgs, usageError, type CliCommand } from './command.ts'
 import { explainers } from './explain/explainers.ts'
 import { Unexplained, type Explainer, type Input } from './explain/input.ts'
 import { linesOf } from './explain/lines.ts'
@@ -14,23 +14,27 @@ const options = {
 /** Longer than any mail that is kept in base64. */
 const LINE_BYTES_MAX = 40 * 1024 * 1024
 
-export const explain: Command = {
-  usage: `jetpost explain <${Object.keys(explainers).join('|')}> [<input>] [--stage rcpt] [--data '{…}'] | --jsonl`,
-  means: 'what Jetpost makes of an input, by the very code that does the work',
-  details:
-    `  The input is the argument, or what stands on standard input (also as -): a mail for bounce, a reply for reply, html for track, a template for render (with
-  --data), an address, a webhook's URL, the API's body for mime. The answer is JSON.
-  --jsonl  one JSON object a line in, {"op","id",…}, and one out, until the input ends; bytes travel as base64`,
+export const explain: CliCommand = {
+  usage: `jetpost explain bounce < mail.eml
+jetpost explain reply <reply> [--stage connect|ehlo|mail|rcpt|data]
+jetpost explain render <template> [--data '{…}']
+jetpost explain track|address|webhook-url|mime <input>
+jetpost explain --jsonl`,
+  details: `  Runs the very code that does the work. The input is the argument, or standard input (also as -): a mail
+  for bounce, an SMTP reply for reply, html for track, a template for render, an address, a webhook's URL, the
+  API's body for mime. The answer is JSON.
+  --jsonl  one JSON object a line in, {"op","id",…}, and one out, until the input ends; bytes are base64`,
   async run (args) {
-    // Who reads has had enough: there is nobody to tell.
+    // The reader has closed its end.
     process.stdout.on('error', () => process.exit())
     const { values, positionals } = readArgs(args, options)
     if (values.jsonl) return await explainLines()
     const [op = '', text = '-', ...rest] = positionals
     const explainer = Object.hasOwn(explainers, op) ? explainers[op] : undefined
-    if (explainer === undefined || rest.length > 0) throw usageError(`usage: ${explain.usage}`)
+    if (explainer === undefined) throw noVerb(explain, 'explain', op, Object.keys(explainers))
+    if (rest.length > 0) throw misused(explain)
     if (op === 'bounce' && text !== '-') {
-      throw usageError('The mail stands on standard input: jetpost explain bounce < mail.eml')
+      throw usageError('The mail must be on standard input: jetpost explain bounce < mail.eml')
     }
     const answer = await answerOf(
       explainer,
@@ -79,7 +83,7 @@ async function answerOf (explainer: Explainer, read: () => Input): Promise<Recor
     return await explainer.explain(read())
   } catch (error) {
     if (error instanceof Complaint) throw error
-    // Whatever a stranger's input does, the next one is still answered.
+    // Whatever one input does, the next is still answered.
     return {
       error: error instanceof Unexplained ? error.message : `this input was too much: ${asError(error).message}`
     }

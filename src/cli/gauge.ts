@@ -1,9 +1,12 @@
-/** How far something that takes a while has come, on stderr: on a terminal a line that is written over, elsewhere only
- *  lines. */
+import { columnsOf } from './style.ts'
+import { cut } from './text.ts'
+
+/** Progress on stderr: on a terminal a line that is overwritten, elsewhere only the lines of `say`. */
 export interface Gauge {
   add(bytes: number): void
-  /** A line of its own, and what follows is counted anew, under another name. */
+  /** Writes a line that stays. */
   say(line: string): void
+  /** Counts from 0 again, under another name. */
   next(name: string, totalBytes: number | null): void
 }
 
@@ -38,9 +41,9 @@ export function openGauge (): Gauge {
   }
 }
 
-/** A line on the terminal in the place of the one before it; '' = none. Where there is no terminal, nothing. */
+/** Overwrites the last line of the terminal; '' = clears it. Without a terminal, nothing. */
 export function drawOver (text: string): void {
-  if (process.stderr.isTTY) process.stderr.write(`\r${text}\u001b[K`)
+  if (process.stderr.isTTY) process.stderr.write(`\r${cut(text, columnsOf(process.stderr))}\u001b[K`)
 }
 
 const UNITS = ['B', 'kB', 'MB', 'GB', 'TB']

@@ -8,12 +8,13 @@ import { grantKey, limitKey, ownKey, revokeKey, rotateKey, type KeyAsker } from 
 import { parseTime, timestamp } from '#src/base/clock.ts'
 import { Complaint } from '#src/base/errors.ts'
 import { keyAnswer } from '#src/servers/api/keys.ts'
-import { print, readArgs, takeOnly, usageError, type Command } from './command.ts'
-import { atServices, granted, knownAccount } from './open-services.ts'
+import { misused, noVerb, readArgs, takeOnly, usageError, type CliCommand } from './command.ts'
+import { withServices, granted, knownAccount } from './open-services.ts'
+import { print, printFields } from './table.ts'
 
 const options = {
   account: { type: 'string', default: FIRST_ACCOUNT },
-  name: { type: 'string', default: 'made by the shell' },
+  name: { type: 'string', default: 'created in the shell' },
   scopes: { type: 'string', default: 'full' },
   domains: { type: 'string', default: '*' },
   expires: { type: 'string' },
@@ -33,30 +34,36 @@ const takes = new Map<string, Array<keyof typeof options>>([
   ['revoke', []]
 ])
 
-export const keys: Command = {
-  usage:
-    'jetpost keys [list | create [--name n] [--scopes a,b] [--domains a,b] [--expires <RFC 3339>] [--test] | show <key id> | ' +
-    'rotate <key id> [--overlap 24h] | limit <key id> <class>=<per minute>… | revoke <key id>] [--account <id>] [--json]',
-  means: 'API keys; a secret is shown once. A rotated key answers to its old secret for the overlap (0 to 7d). ' +
-    `Classes: ${LIMIT_CLASSES.join(', ')}`,
+export const keys: CliCommand = {
+  usage: `jetpost keys [list] [--account <id>] [--json]
+jetpost keys create [--name <text>] [--scopes a,b] [--domains a,b] [--expires <time>] [--test] [--account <id>]
+jetpost keys show|revoke <key id> [--account <id>]
+jetpost keys rotate <key id> [--overlap 24h] [--account <id>]
+jetpost keys limit <key id> <class>=<per minute>… [--account <id>]`,
+  details: `  create  shows the secret, this once. --scopes full, --domains "*" unless given; --test: its mail goes to
+          the built-in mailbox only
+  rotate  makes a new secret; the old one is valid for the overlap, 0 to 7d
+  limit   sets requests a minute, by class: ${LIMIT_CLASSES.join(', ')}
+  --account  defaults to the first account`,
   async run (args) {
     const { positionals: [verb = 'list', ...rest], values, given } = readArgs(args, options)
     const [id] = rest
-    takeOnly(given, [...takes.get(verb) ?? given, 'account', 'json'], `keys ${verb}`)
+    if (!takes.has(verb)) throw noVerb(keys, 'keys', verb, takes.keys())
+    takeOnly(given, [...takes.get(verb)!, 'account', 'json'], `keys ${verb}`)
     if (verb === 'list' && id === undefined) return await list(values)
     if (verb === 'create' && id === undefined) return await create(values)
     if (verb === 'limit' && rest.length > 1) return await limit(values, id!, rest.slice(1))
-    if (id === undefined || rest.length > 1) throw usageError(`usage: ${keys.usage}`)
+    if (id === undefined || rest.length > 1) throw misused(keys)
     if (verb === 'show') return await show(values, id)
     if (verb === 'rotate') return await rotate(values, id)
     if (verb === 'revoke') return await revoke(values, id)
-    throw usageError(`usage: ${keys.usage}`)
+    throw misused(keys)
   }
 }
 
-/** At the services as the operator, about keys of this account. */
+/** With the services, as the operator of this account's keys. */
 async function atKeys<T> (account: string, use: (services: Services, asker: KeyAsker) => Promise<T>): Promise<T> {
-  return await atServices(async (services, correlation) =>
+  return await withServices(async (services, correlation) =>
     await use(services, { account: knownAccount(services, account), correlation, by: null })
   )
 }
@@ -88,7 +95,7 @@ function pairsOf (limits: Partial<Record<LimitClass, number>>): string {
   return Object.entries(limits).map(([name, value]) => `${name}=${value}`).join(' ')
 }
 
-/** One key with everything about it: its limits as they hold, what it says about mail, its secret before. */
+/** One key in full: its limits, its defaults for mail, until when its previous secret is valid. */
 async function show ({ account, json }: Values, id: string): Promise<void> {
   const key = await atKeys(account, async (services, asker) => owned(services, asker, id))
   const answer = answerOf(key)
@@ -103,7 +110,7 @@ async function show ({ account, json }: Values, id: string): Promise<void> {
     unsubscribe,
     previous_expires_at
   }
-  print(Object.entries(row).map(([field, value]) => ({ field, value: value ?? '-' })), false)
+  printFields(row)
 }
 
 function owned (services: Services, asker: KeyAsker, id: string): KeyEntry {
@@ -169,7 +176,7 @@ function limitOfPair (pair: string): [LimitClass, number] {
   const known = LIMIT_CLASSES.find(one => one === name)
   if (known === undefined) {
     throw usageError(
-      `${JSON.stringify(pair)} is no limit: that is a class, = and a whole number, and the classes are ${
+      `${JSON.stringify(pair)} is no limit: it must be a class, = and a whole number. The classes are ${
         LIMIT_CLASSES.join(', ')
       }.`
     )

@@ -1,21 +1,20 @@
 import { projections } from '#projections/list.ts'
 import { isCreated, liveSet } from '#src/postgres/table-sets.ts'
-import { readArgs, usageError, type Command } from './command.ts'
-import { makeViews } from './views.ts'
+import { misused, readArgs, type CliCommand } from './command.ts'
+import { rebuildProjections } from './rebuild-projections.ts'
 
-export const migrate: Command = {
+export const migrate: CliCommand = {
   usage: 'jetpost migrate [--json]',
-  means: 'makes the views of this version beside those of the running one, so that the next start finds them ready',
-  details:
-    `  Without it the first process of this version does the same when it starts, and reads wait until it is done. The running version goes on with its own views,
-  which are dropped a week after the last process of it is gone.
-  --json  one object for each view`,
+  details: `  Builds the projections of this version beside those of the running one, so that the next start finds them
+  ready. Without it, the first process of this version builds them when it starts, and reads wait until then.
+  The running version uses its own, which are dropped a week after its last process has stopped.
+  --json  one object for each projection`,
   async run (args) {
     const { values: { json }, positionals } = readArgs(args, {})
-    if (positionals.length > 0) throw usageError(`usage: ${migrate.usage}`)
-    await makeViews(Object.values(projections), {
+    if (positionals.length > 0) throw misused(migrate)
+    await rebuildProjections(Object.values(projections), {
       json,
-      why: 'this version has none',
+      why: 'this version has none yet',
       isNeeded: async (pool, projection) => !await isCreated(pool, liveSet(projection))
     })
   }

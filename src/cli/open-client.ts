@@ -3,7 +3,7 @@ import { Complaint } from '#src/base/errors.ts'
 import { Jetpost, JetpostError } from '#src/client/client.ts'
 
 /** The API as its clients have it, with the key of the environment. What it refuses is a Complaint. */
-export async function atApi<T> (use: (jetpost: Jetpost) => Promise<T>): Promise<T> {
+export async function withApi<T> (use: (jetpost: Jetpost) => Promise<T>): Promise<T> {
   const { publicUrl, apiKey } = readConfig(process.env)
   if (apiKey === null) throw new Complaint('Set JETPOST_API_KEY to an API key: jetpost keys create makes one.')
   try {

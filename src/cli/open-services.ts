@@ -15,15 +15,14 @@ import { getFact } from '#src/nats/get.ts'
 import { secretOf } from '#src/base/secret-file.ts'
 import { usageError } from './command.ts'
 
-/** A set of services from the shell, beside the running service: the same actions, the same facts. Closed again when
- *  `use` ends. */
-export async function atServices<T> (use: (services: Services, correlation: string) => Promise<T>): Promise<T> {
+/** With services of the shell's own, beside the running service: the same actions, the same facts. */
+export async function withServices<T> (use: (services: Services, correlation: string) => Promise<T>): Promise<T> {
   const config = readConfig(process.env)
   const log = createLog('error')
   const bus = await openBus(config, log)
   const directory = followDirectory(bus, log)
   try {
-    if (!await directory.catchUp(30_000)) throw new Complaint('NATS did not give the directory within 30 s.')
+    if (!await directory.catchUp(30_000)) throw new Complaint('NATS did not send the directory within 30 s.')
     const secret = config.secret ?? await secretOf(config.dataDir)
     return await use(
       await openServices({ bus, clock: systemClock, directory, secret, config }),
@@ -31,7 +30,7 @@ export async function atServices<T> (use: (services: Services, correlation: stri
     )
   } catch (error) {
     throw error instanceof Conflict
-      ? new Complaint('Somebody else changed this at the same moment: look and try again.')
+      ? new Complaint('Somebody else has changed this at the same time: check it and try again.')
       : error
   } finally {
     await directory.stop()
@@ -62,8 +61,8 @@ export function knownAccount ({ directory }: Services, account: string): string 
   return account
 }
 
-/** The same without a set of services; for an id that is one. */
-export async function seekAccount (bus: Bus, account: string): Promise<void> {
+/** The same without services. */
+export async function checkAccount (bus: Bus, account: string): Promise<void> {
   if (await getFact(bus, 'CONTROL', { last_by_subj: subjects.account(account) }, 'leader') === null) {
     throw noAccount(account)
   }
@@ -73,8 +72,7 @@ function noAccount (account: string): Complaint {
   return usageError(`There is no account ${account}.`)
 }
 
-/** What an action gave, or its refusal as a sentence: about the command line where what that says would be wrong at any
- *  time. */
+/** An action's result; its refusal is thrown: as a usage error where the command would be wrong at any time. */
 export function granted<T> (result: T | Refusal): T {
   if (!(result instanceof Refusal)) return result
   throw /^(invalid_|in_the_past$)/.test(result.code) ? usageError(result.message) : new Complaint(result.message)

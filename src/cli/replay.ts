@@ -7,18 +7,15 @@ import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { readConfig } from '#src/base/config.ts'
 import { createLog } from '#src/base/log.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import { follow } from '#src/nats/follow.ts'
 import { lastSequenceUnder, sequenceBefore } from '#src/nats/get.ts'
 import { createPoster, type PostResult } from '#src/workers/webhooks/post.ts'
 import { signatureHeaders, signingKeys } from '#src/workers/webhooks/sign.ts'
-import { readArgs, usageError, type Command } from './command.ts'
-import { openBus, seekAccount } from './open-services.ts'
+import { misused, readArgs, usageError, type CliCommand } from './command.ts'
+import { followMail, mailFilter, MAIL_STREAM } from './follow-mail.ts'
+import { openBus, checkAccount } from './open-services.ts'
 import { sinceMs, stopped } from './since.ts'
-import { oneLine } from './text.ts'
+import { durationText, oneLine } from './text.ts'
 
-const STREAM = 'EMAILS'
-const BATCH_MAX = 100
-const GATHER_MS = 5
 /** As for an endpoint. */
 const TIMEOUT_MS = 15_000
 /** By how much the clock that stamped a fact may be ahead of the one that stored it. */
@@ -34,14 +31,13 @@ const options = {
   follow: { type: 'boolean', default: false }
 } as const
 
-export const replay: Command = {
-  usage:
-    'jetpost replay --to <url> [--since 1h] [--follow] [--type <type>…] [--secret whsec_…] [--account <id>] [--json]',
-  means:
-    'posts webhook events of the past to any URL from this shell, one after the other, for whoever builds a receiver; exit code 1 when one was not taken',
-  details: `  --to      where to, http and private addresses too; no endpoint is needed, and nothing is recorded
+export const replay: CliCommand = {
+  usage: `jetpost replay --to <url> [--since 1h] [--follow] [--type <type>…] [--secret whsec_…] [--account <id>]
+               [--json]`,
+  details: `  Posts webhook events of the past from this shell, one after the other. Exit code 1 when one was refused.
+  --to      where to, also http and private addresses; it needs no endpoint, and nothing is recorded
   --since   begins that long ago (s, m, h, d); without it --follow is needed
-  --follow  goes on with what happens, until Ctrl-C
+  --follow  continues with new events, until Ctrl-C
   --type    any number of times: ${EVENT_TYPES.join(', ')}
   --secret  signs with it; else with one made for this run, which is printed first
   --json    one object a line`,
@@ -49,7 +45,7 @@ export const replay: Command = {
     const { values, positionals } = readArgs(args, options)
     const { account, to, since, type: types, secret = `whsec_${randomBytes(32).toString('base64')}`, json } = values
     if (positionals.length > 0 || to === undefined || (since === undefined && !values.follow)) {
-      throw usageError(`usage: ${replay.usage}`)
+      throw misused(replay)
     }
     const fault = urlFault(to, true)
     const unknown = types.find(type => !(EVENT_TYPES as readonly string[]).includes(type))
@@ -67,13 +63,13 @@ export const replay: Command = {
       types: new Set(types),
       secret,
       isNew: values.secret === undefined,
-      goOn: values.follow,
+      follows: values.follow,
       json
     })
   }
 }
 
-interface Run {
+interface ReplayRun {
   account: string
   url: URL
   fromMs: number
@@ -82,18 +78,18 @@ interface Run {
   secret: string
   /** Made for this run. */
   isNew: boolean
-  goOn: boolean
+  follows: boolean
   json: boolean
 }
 
-async function postAll (run: Run): Promise<void> {
+async function postAll (run: ReplayRun): Promise<void> {
   const stop = stopped()
   const bus = await openBus(readConfig(process.env), createLog('error'))
   const poster = createPoster({ allowPrivate: true, timeoutMs: TIMEOUT_MS })
   const keys = signingKeys(run.secret)
-  let [taken, failed] = [0, 0]
+  let [accepted, failed] = [0, 0]
   try {
-    await seekAccount(bus, run.account)
+    await checkAccount(bus, run.account)
     if (run.isNew) process.stderr.write(`Signed with ${run.secret}\n`)
     for await (const fact of events(bus, run, stop)) {
       const { body, type, email } = eventIn(fact)!
@@ -105,7 +101,7 @@ async function postAll (run: Run): Promise<void> {
         ...signatureHeaders({ keys, previous: null, id: fact.id, timestampS, body: bytes })
       }
       const answer = await poster.post(run.url, headers, bytes)
-      if (isSuccess(answer.status)) taken++
+      if (isSuccess(answer.status)) accepted++
       else failed++
       console.log(run.json ? jsonOf(fact, type, email, answer) : lineOf(fact, type, email, answer))
     }
@@ -113,30 +109,20 @@ async function postAll (run: Run): Promise<void> {
     await poster.close()
     await bus.close()
   }
-  process.stderr.write(`${taken} taken, ${failed} not.\n`)
+  process.stderr.write(`${accepted} accepted, ${failed} not.\n`)
   if (failed > 0) process.exitCode = 1
 }
 
-/** The facts that are events, oldest first: up to the last there was at the start, or for ever. */
-async function* events (bus: Bus, { account, fromMs, types, goOn }: Run, signal: AbortSignal): AsyncGenerator<AnyFact> {
-  const filter = `email.*.${account}.>`
-  const last = goOn ? Infinity : await lastSequenceUnder(bus, STREAM, filter)
-  const afterSeq = await sequenceBefore(bus, STREAM, fromMs - SKEW_MS)
+/** The facts that are events, oldest first: up to the last one at the start, or without end. */
+async function* events (
+  bus: Bus,
+  { account, fromMs, types, follows }: ReplayRun,
+  signal: AbortSignal
+): AsyncGenerator<AnyFact> {
+  const last = follows ? Infinity : await lastSequenceUnder(bus, MAIL_STREAM, mailFilter(account))
+  const afterSeq = await sequenceBefore(bus, MAIL_STREAM, fromMs - SKEW_MS)
   if (afterSeq >= last) return
-  const onError = ({ message }: Error) => {
-    if (!signal.aborted) process.stderr.write(`jetpost: interrupted: ${message}\n`)
-  }
-  for await (
-    const batch of follow(bus, {
-      stream: STREAM,
-      filter,
-      afterSeq,
-      batchMax: BATCH_MAX,
-      gatherMs: GATHER_MS,
-      signal,
-      onError
-    })
-  ) {
+  for await (const batch of followMail(bus, { account, afterSeq, signal })) {
     for (const { fact, seq } of batch) {
       const event = eventIn(fact)
       const wanted = event !== null && !event.between && (types.size === 0 || types.has(event.type)) &&
@@ -163,5 +149,5 @@ function lineOf (
   email: string,
   { status, error, durationMs }: PostResult
 ): string {
-  return [time, type.padEnd(TYPE_WIDTH), id, email, status ?? oneLine(error ?? ''), `${durationMs} ms`].join('  ')
+  return [time, type.padEnd(TYPE_WIDTH), id, email, status ?? oneLine(error ?? ''), durationText(durationMs)].join('  ')
 }

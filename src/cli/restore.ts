@@ -17,14 +17,14 @@ import {
   readArchive,
   readManifest,
   verifyFiles,
-  type Copy,
+  type StreamCopy,
   type Manifest
 } from './backup-folder.ts'
-import { readArgs, usageError, type Command } from './command.ts'
+import { misused, readArgs, type CliCommand } from './command.ts'
 import { openGauge, type Gauge } from './gauge.ts'
 import { openBus } from './open-services.ts'
 import { stopped } from './since.ts'
-import { reckonUnsettled, type Unsettled } from './unsettled.ts'
+import { countUnsettled, type Unsettled } from './unsettled.ts'
 
 const OPTIONS = {
   check: { type: 'boolean', default: false },
@@ -32,13 +32,19 @@ const OPTIONS = {
   'other-secret': { type: 'boolean', default: false }
 } as const
 
-export const restore: Command = {
+export const restore: CliCommand = {
   usage: 'jetpost restore <folder> [--check | --cancel] [--other-secret] [--json]',
-  means:
-    'brings a log back from a backup, into a NATS or a data folder without one, while no Jetpost runs there; --check only looks at the files',
+  details: `  Restores into a NATS or a data folder that has no log, while no Jetpost runs there. Mail whose end the
+  backup does not know is sent by the next start, also what went out between backup and loss: those
+  recipients may get it twice.
+  --check         only verifies the files
+  --cancel        cancels recipients whose time has come instead; they get nothing unless you send it again. Those
+                  in doubt stay: they were being sent to when the backup was made, or how it ended is unknown
+  --other-secret  restores although JETPOST_SECRET is another than the backup's: secrets of webhooks and DKIM
+                  keys cannot be opened then, and links and return paths of mail that went out are void`,
   async run (args) {
     const { positionals: [folder, ...more], values } = readArgs(args, OPTIONS)
-    if (folder === undefined || more.length > 0) throw usageError(`usage: ${restore.usage}`)
+    if (folder === undefined || more.length > 0) throw misused(restore)
     const config = readConfig(process.env)
     const restoring = {
       folder,
@@ -52,18 +58,13 @@ export const restore: Command = {
     await checkFiles(restoring)
     if (values.check) {
       return restoring.gauge.say(
-        `${folder} is whole, made ${restoring.manifest.startedAt} by Jetpost ${restoring.manifest.jetpost}.`
+        `${folder} is complete, made ${restoring.manifest.startedAt} by Jetpost ${restoring.manifest.jetpost}.`
       )
     }
     const result = await atTarget(restoring, bus => restoreLog(restoring, bus))
     if (values.json) return void process.stdout.write(`${JSON.stringify(result, null, 2)}\n`)
-    tell(restoring, result)
-  },
-  details:
-    'Mail whose end the backup does not know is sent when Jetpost starts next, also what has gone out between backup and loss: those may come twice. With --cancel\n' +
-    'the recipients whose time had come are canceled instead, and get nothing again unless you send it anew, but for those in doubt: they were being sent to when the\n' +
-    "backup was made, or had been and nobody said how it ended. --other-secret restores although JETPOST_SECRET is another than the backup's: the secrets of\n" +
-    'webhooks and DKIM keys cannot be opened then, and links and return paths of mail that went out are void.'
+    sayResult(restoring, result)
+  }
 }
 
 interface Restoring {
@@ -75,25 +76,25 @@ interface Restoring {
   cancel: boolean
 }
 
-interface Result {
+interface RestoreResult {
   streams: Array<{ stream: string, messages: number, last_seq: number }>
   unsettled: Unsettled
 }
 
-/** Throws a Complaint unless the backup was sealed with the present secret, which is not made here when it is missing.
- */
+/** Throws a Complaint unless the backup was sealed with the present secret. A missing one is not created here. */
 async function checkSeal (manifest: Manifest, { secret, dataDir }: Config): Promise<void> {
   if (secret === null && !existsSync(join(dataDir, 'secret'))) {
     throw new Complaint(
-      `There is no secret in ${dataDir}: put the file \`secret\` of the lost data folder there, or set JETPOST_SECRET (--other-secret does without).`
+      `There is no secret in ${dataDir}: copy the file \`secret\` of the lost data folder there, or set ` +
+        'JETPOST_SECRET (or give --other-secret).'
     )
   }
   const verdict = examineSeal(manifest, secret ?? await secretOf(dataDir))
   if (verdict === 'changed') throw new Complaint('manifest.json was changed since the backup was made.')
   if (verdict === 'another secret') {
     throw new Complaint(
-      'JETPOST_SECRET is not the one this backup was made with, or its manifest was changed: what is sealed in it could not be opened ' +
-        '(--other-secret restores all the same).'
+      'JETPOST_SECRET is not the one this backup was made with, or its manifest was changed: its sealed secrets ' +
+        'could not be opened (--other-secret restores it nevertheless).'
     )
   }
 }
@@ -109,8 +110,8 @@ function unlessStopped (signal: AbortSignal, sentence: string) {
   }
 }
 
-/** NATS_URL's server, or one that runs in the data folder for as long as this takes. */
-async function atTarget (restoring: Restoring, use: (bus: Bus) => Promise<Result>): Promise<Result> {
+/** With NATS_URL's server, or one that runs in the data folder meanwhile. */
+async function atTarget (restoring: Restoring, use: (bus: Bus) => Promise<RestoreResult>): Promise<RestoreResult> {
   const { config } = restoring
   const log = createLog('error')
   if (config.natsUrl !== null) return await atBus(await openBus(config, log), use)
@@ -146,16 +147,16 @@ async function atBus<T> (bus: Bus, use: (bus: Bus) => Promise<T>): Promise<T> {
   }
 }
 
-/** All or nothing: what is back when something fails is removed again. A restore that was killed is recognised and done
- *  anew by the next. */
-async function restoreLog (restoring: Restoring, bus: Bus): Promise<Result> {
+/** All or nothing: when something fails, what was restored is removed. The next restore recognises one that was killed,
+ *  and starts over. */
+async function restoreLog (restoring: Restoring, bus: Bus): Promise<RestoreResult> {
   const { config, signal } = restoring
   const plans = streamPlans({ factsMs: config.factsRetentionMs, contentMs: config.contentRetentionMs })
   await makePlace(bus, plans.filter(({ storage }) => storage === 'file').map(({ name }) => name))
   try {
     const streams = await restoreAll(restoring, bus)
-    restoring.gauge.next('Looking for mail without an end', null)
-    const unsettled = await reckonUnsettled(bus, restoring.cancel, signal)
+    restoring.gauge.next('Looking for mail without an outcome', null)
+    const unsettled = await countUnsettled(bus, restoring.cancel, signal)
     signal.throwIfAborted()
     await release(bus, BACKED_UP)
     return { streams, unsettled }
@@ -165,17 +166,17 @@ async function restoreLog (restoring: Restoring, bus: Bus): Promise<Result> {
     throw new Complaint(
       `${sentence}: ${
         removed
-          ? 'what was restored is removed again'
-          : 'what was restored could not be removed, the next restore does so'
+          ? 'what was restored has been removed'
+          : 'what was restored could not be removed: the next restore does so'
       }.`,
       { cause: error }
     )
   }
 }
 
-async function restoreAll (restoring: Restoring, bus: Bus): Promise<Result['streams']> {
+async function restoreAll (restoring: Restoring, bus: Bus): Promise<RestoreResult['streams']> {
   const since = timestamp(Date.now())
-  const restored: Result['streams'] = []
+  const restored: RestoreResult['streams'] = []
   for (const copy of restoring.manifest.streams) {
     restored.push(
       await restoreOne(restoring, bus, copy, since).catch(error => {
@@ -189,7 +190,7 @@ async function restoreAll (restoring: Restoring, bus: Bus): Promise<Result['stre
 async function restoreOne (
   { folder, config, gauge, signal }: Restoring,
   bus: Bus,
-  { stream, sizeBytes, lastSeq }: Copy,
+  { stream, sizeBytes, lastSeq }: StreamCopy,
   since: string
 ) {
   gauge.next(stream, sizeBytes)
@@ -202,22 +203,26 @@ async function restoreOne (
   return { stream, messages, last_seq }
 }
 
-function tell ({ manifest, gauge: { say } }: Restoring, { unsettled: { due, later, canceled } }: Result): void {
-  say(`The log is as it was at ${manifest.startedAt}; what came after is lost.`)
+function sayResult (
+  { manifest, gauge: { say } }: Restoring,
+  { unsettled: { due, later, canceled } }: RestoreResult
+): void {
+  say(`The log is as it was at ${manifest.startedAt}: later facts are lost.`)
   say(`Recipients whose time has come: ${due}, of them canceled: ${canceled}. ${
     due - canceled === 0
-      ? 'None is sent to again.'
+      ? 'None of them is sent to.'
       : `Jetpost sends to ${
         due - canceled
-      } when it starts, also to those who got theirs between the backup and the loss.`
+      } of them when it starts, also to those who got theirs between backup and loss.`
   }`)
   if (due > canceled) {
     say(
-      'To choose among them first: start with JETPOST_ROLES=api,projector, cancel what is not to go out, and then start all roles.'
+      'To choose among them: start with JETPOST_ROLES=api,projector, cancel what must not go out, then start all roles.'
     )
   }
   if (later > 0) say(`Recipients whose time is still to come: ${later}.`)
   say(
-    'Whoever was erased after the backup is back: erase them again. With a PostgreSQL that has seen the lost log, run `jetpost rebuild all` after the start.'
+    'Addresses that were erased after the backup are back: erase them again. If PostgreSQL has seen the lost log, ' +
+      'run `jetpost rebuild all` after the start.'
   )
 }

@@ -3,8 +3,9 @@ import { basename } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { errorCode, Complaint } from '#src/base/errors.ts'
 import type { Email, Jetpost, SendEmailRequest } from '#src/client/client.ts'
-import { print, readArgs, usageError, type Command } from './command.ts'
-import { atApi } from './open-client.ts'
+import { readArgs, usageError, type CliCommand } from './command.ts'
+import { withApi } from './open-client.ts'
+import { print } from './table.ts'
 import { oneLine } from './text.ts'
 
 const text = { type: 'string' } as const
@@ -33,29 +34,30 @@ const options = {
 
 type Values = ReturnType<typeof readArgs<typeof options>>['values']
 
-export const send: Command = {
-  usage:
-    'jetpost send --from <address> --to <address>… --subject <text> (--html <html> | --text <text> | --template <id>) [--wait] [--json]',
-  means: 'sends an email through the API (JETPOST_PUBLIC_URL, JETPOST_API_KEY); --help shows all options',
-  details:
-    `  --from, --to, --cc, --bcc, --reply-to   an address, or "Ada <ada@example.com>"; all but --from any number of times
+export const send: CliCommand = {
+  usage: `jetpost send --from <address> --to <address>… --subject <text>
+             (--html <html> | --text <text> | --template <id>) [--wait] [--json]`,
+  details: `  Uses JETPOST_PUBLIC_URL and JETPOST_API_KEY.
+  --from, --to, --cc, --bcc, --reply-to   an address, or "Ada <ada@example.com>"; all but --from repeatable
   --subject <text>
   --html <html>, --html-file <path>       one of them; - is standard input
   --text <text>, --text-file <path>       likewise
-  --template <id>, --var <name>=<text>    a template and what fills it; <name>:=<json> for what is no text
-  --attach <path>                         a file, any number of times
-  --tag <tag>, --meta <name>=<text>       any number of times; <name>:=<json> for a number, true, false or null
+  --template <id>, --var <name>=<text>    a template and its variables; <name>:=<json> for other than text
+  --attach <path>                         a file; repeatable
+  --tag <tag>, --meta <name>=<text>       repeatable; <name>:=<json> for a number, true, false or null
   --at <time>                             not before then: 2026-12-24T18:00:00Z
   --idempotency-key <key>                 the same key sends once, however often this is run
-  --wait                                  waits until nothing more will happen; exit code 1 unless all were delivered`,
+  --wait                                  waits for the outcome; exit code 1 unless all were delivered`,
   async run (args) {
     const { values, positionals } = readArgs(args, options)
-    if (positionals.length > 0) throw usageError(`What is ${JSON.stringify(positionals[0])}? See jetpost send --help.`)
+    if (positionals.length > 0) {
+      throw usageError(`${JSON.stringify(positionals[0])} belongs to no option: see jetpost send --help.`)
+    }
     const fields = await fieldsOf(values)
-    await atApi(async jetpost => {
+    await withApi(async jetpost => {
       const accepted = await jetpost.emails.send(fields, { idempotencyKey: values['idempotency-key'] })
       if (!values.wait) return print([{ ...accepted }], values.json)
-      process.stderr.write(`${accepted.id} is accepted: waiting for what becomes of it.\n`)
+      process.stderr.write(`${accepted.id} is accepted: waiting for its outcome.\n`)
       report(await ended(jetpost, accepted.id), values.json)
     })
   }
@@ -98,7 +100,7 @@ async function attachment (path: string): Promise<{ filename: string, content: s
   return { filename: basename(path), content: (await bytesOf(path)).toString('base64') }
 }
 
-/** What the API would take of one file, and some more: it says better what is too much. */
+/** More than the API accepts of one file: its own message is better. */
 const BYTES_MAX = 16 * 1024 * 1024
 
 /** A file, or standard input for `-`. */
@@ -134,15 +136,15 @@ function json (option: string, name: string, value: string): unknown {
   }
 }
 
-const FIRST_LOOK_MS = 250
-const LOOK_MS_MAX = 5000
+const POLL_MS_FIRST = 250
+const POLL_MS_MAX = 5000
 const ENDED = new Set(['delivered', 'bounced', 'failed', 'suppressed', 'canceled'])
 
-/** Looks at an email until nothing more will happen by itself: its time to be tried ends. */
+/** Polls an email until nothing more will happen by itself: its retries end some time. */
 async function ended (jetpost: Jetpost, id: string): Promise<Email> {
-  for (let ms = FIRST_LOOK_MS;; ms = Math.min(2 * ms, LOOK_MS_MAX)) {
+  for (let ms = POLL_MS_FIRST;; ms = Math.min(2 * ms, POLL_MS_MAX)) {
     const email = await jetpost.emails.get(id)
-    // A doubt that is held waits for a person.
+    // A held doubt waits for a person.
     if (
       email.recipients.every(({ status, next_attempt_at: next }) =>
         ENDED.has(status) || (status === 'in_doubt' && next === null)

@@ -3,7 +3,7 @@ import { usageError } from './command.ts'
 
 const UNIT_MS: Record<string, number> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
-/** Unix ms of so long ago: `30s`, `15m`, `1h`, `2d`. */
+/** Unix ms of a time that long ago: `30s`, `15m`, `1h`, `2d`. */
 export function sinceMs (text: string): number {
   const ms = agoMs(text)
   if (ms === null) throw usageError('--since takes a duration like 30s, 15m, 1h or 2d.')
@@ -31,7 +31,7 @@ export function momentMs (option: string, text: string): number {
   return knownTime(ms)
 }
 
-/** Aborted by Ctrl-C, and when nobody reads us any more (`| head`). */
+/** Aborted by Ctrl-C, and when the reader of stdout is gone (`| head`). */
 export function stopped (): AbortSignal {
   const stop = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())

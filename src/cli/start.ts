@@ -1,27 +1,45 @@
 import { once } from 'node:events'
-import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
-import { hasDashboard, readConfig, type Config } from '#src/base/config.ts'
+import { readConfig } from '#src/base/config.ts'
 import { createLog } from '#src/base/log.ts'
-import { startApp, type App } from '#src/main.ts'
-import { takeNothing, type Command } from './command.ts'
+import { startApp } from '#src/main.ts'
+import { takeNothing, type CliCommand } from './command.ts'
+import { watchKeyboard } from './start/keyboard.ts'
+import { logLine } from './start/log-line.ts'
+import { watchMail } from './start/mail-watch.ts'
+import { firstKeyLines, welcomeLines } from './start/welcome.ts'
+import { paint } from './style.ts'
 
-export const start: Command = {
+export const start: CliCommand = {
   usage: 'jetpost start',
-  means: 'runs the service: all of it, or the roles in JETPOST_ROLES',
+  details:
+    `  On a terminal: an overview, a line for each mail, and for each warning. Elsewhere: {"event":"ready","url":…}
+  on stdout once it serves; the overview and a log of JSON lines on stderr.`,
   async run (args) {
-    takeNothing(args, start.usage)
+    takeNothing(args, start)
     const config = readConfig(process.env)
-    const log = createLog(config.logLevel)
-    // A person reads the welcome; a program reads one line of JSON on stdout, and finds the welcome on stderr.
-    const say = (line: string) => {
-      ;(process.stdout.isTTY ? process.stdout : process.stderr).write(`${line}\n`)
-    }
-    const stop = onFirstSignal()
-    const app = await startApp(config, { log, say, signal: stop.signal })
-    welcome(app, config, say)
-    if (!process.stdout.isTTY) process.stdout.write(`${JSON.stringify({ event: 'ready', url: app.url })}\n`)
+    const isTerminal = process.stdout.isTTY === true
+    const output = isTerminal ? process.stdout : process.stderr
+    const write = (line: string) => void output.write(`${line}\n`)
+    const log = isTerminal && process.stderr.isTTY
+      ? createLog(config.logLevel, logWriter(write))
+      : createLog(config.logLevel)
+    const stop = stopOnSignal()
+    const app = await startApp(config, {
+      log,
+      say: line => write(isTerminal ? paint('dim', `  · ${line}`) : line),
+      onFirstKey: key => firstKeyLines(key, output).forEach(write),
+      signal: stop.signal
+    })
+    if (isTerminal && config.roles.has('sender')) await watchMail(app.bus, stop.signal, write, log)
+    welcomeLines(app, config, output).forEach(write)
+    if (isTerminal) watchKeyboard({ app, config, write, stop: () => stop.abort() })
+    else process.stdout.write(`${JSON.stringify({ event: 'ready', url: app.url })}\n`)
     if (!stop.signal.aborted) await once(stop.signal, 'abort')
-    say('Stopping: what is under way is finished first.')
+    write(
+      isTerminal
+        ? '\n  Stopping: what is under way is finished first.'
+        : 'Stopping: what is under way is finished first.'
+    )
     await app.stop()
     log.flush()
     // Whatever was cut off may still hold a socket or a timer, and would keep the process for minutes.
@@ -29,8 +47,18 @@ export const start: Command = {
   }
 }
 
+/** Where the log goes on a terminal: a short line for a person. */
+function logWriter (write: (line: string) => void) {
+  return {
+    write (json: string) {
+      const line = logLine(json)
+      if (line !== null) write(line)
+    }
+  }
+}
+
 /** The first signal stops with grace; a second one does not wait. */
-function onFirstSignal (): AbortController {
+function stopOnSignal (): AbortController {
   const stop = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
@@ -39,55 +67,4 @@ function onFirstSignal (): AbortController {
     })
   }
   return stop
-}
-
-function welcome ({ url, firstKey, signInPath, inboundPort }: App, config: Config, say: (line: string) => void): void {
-  say(`\nJetpost serves at ${url}`)
-  if (config.roles.has('sender') && config.smtpUrl === null) say(`Mail goes to the built-in catcher: ${url}/catcher`)
-  for (const line of aboutBounces(config, inboundPort)) say(line)
-  for (const line of hints(config)) say(line)
-  if (!config.roles.has('api')) return
-  // By http nobody would stay signed in to what is for https.
-  const door = config.publicUrl.startsWith('https:') ? config.publicUrl : url
-  if (signInPath !== null) {
-    say(
-      `\nThe dashboard, by a link that works once within 15 minutes (jetpost dashboard makes another):\n\n${door}${signInPath}`
-    )
-  }
-  if (!hasDashboard(config)) {
-    say('\nNo dashboard: JETPOST_PUBLIC_URL has a path, and the dashboard stands at the root of its host only.')
-  }
-  say(`\nSend a mail:\n\n${curl(url, firstKey ?? '$JETPOST_API_KEY')}\n`)
-}
-
-function aboutBounces ({ inboundHost, bounceDomain }: Config, port: number | null): string[] {
-  if (port === null || bounceDomain === null) return []
-  return [`Bounces come to ${bounceDomain} on ${inboundHost.includes(':') ? `[${inboundHost}]` : inboundHost}:${port}`]
-}
-
-/** What direct mode wants of an operator: a relay would see to both. */
-function hints ({ roles, smtpUrl, hostname, bounceDomain }: Config): string[] {
-  if (!roles.has('sender') || smtpUrl !== 'direct:') return []
-  return [
-    ...hostname === null
-      ? ['Set JETPOST_HOSTNAME to a name whose address has it as its PTR: many servers take no mail from others.']
-      : [],
-    ...bounceDomain === null
-      ? [
-        'Set JETPOST_BOUNCE_DOMAIN and JETPOST_INBOUND_PORT: without them a bounce that comes later is heard by nobody.'
-      ]
-      : []
-  ]
-}
-
-function curl (url: string, key: string): string {
-  const body = {
-    from: `Jetpost <hello@${SANDBOX_DOMAIN}>`,
-    to: 'ada@example.com',
-    subject: 'It works',
-    html: '<h1>It works</h1>'
-  }
-  return `curl ${url}/api/emails \\\n  -H "Authorization: Bearer ${key}" \\\n  -H "Content-Type: application/json" \\\n  -d '${
-    JSON.stringify(body)
-  }'`
 }

@@ -5,21 +5,19 @@ import { emailFacts, type RecipientFact } from '#streams/email/facts.ts'
 import { readConfig } from '#src/base/config.ts'
 import { asError, Complaint } from '#src/base/errors.ts'
 import { createLog } from '#src/base/log.ts'
-import { follow } from '#src/nats/follow.ts'
 import { lastSequence, sequenceBefore } from '#src/nats/get.ts'
-import { readArgs, usageError, type Command } from './command.ts'
-import { openBus, seekAccount } from './open-services.ts'
+import { misused, readArgs, usageError, type CliCommand } from './command.ts'
+import { followMail, MAIL_STREAM } from './follow-mail.ts'
+import { openBus, checkAccount } from './open-services.ts'
 import { sinceMs, stopped } from './since.ts'
-import { oneLine } from './text.ts'
+import { columnsOf, paint, paintType } from './style.ts'
+import { clockText, cut, oneLine } from './text.ts'
 
-const STREAM = 'EMAILS'
 /** `email.requested` lies in REQUESTS. */
 const TYPES: string[] = emailFacts.map(({ name }) => name).filter(name =>
   name.startsWith('email.') && name !== 'email.requested'
 )
 const TYPE_WIDTH = Math.max(...TYPES.map(type => type.length))
-const BATCH_MAX = 256
-const GATHER_MS = 5
 
 const options = {
   account: { type: 'string' },
@@ -27,66 +25,55 @@ const options = {
   since: { type: 'string' }
 } as const
 
-export const tail: Command = {
+export const tail: CliCommand = {
   usage: 'jetpost tail [--account <id>] [--type <type>…] [--since 1h] [--json]',
-  means: 'what happens to emails, as it happens, until Ctrl-C; --since begins that long ago (s, m, h, d)',
-  details: `  --type  any number of times: ${
-    TYPES.join(', ')
-  }\n  --json  each fact whole, one a line, with \`seq\`, its place in the stream`,
+  details: `  Follows the log until Ctrl-C.
+  --account  only of this account
+  --type     repeatable: ${TYPES.join(', ')}
+  --since    begins that long ago (s, m, h, d)
+  --json     each fact whole, one a line, with \`seq\`, its sequence in the stream`,
   async run (args) {
     const { values, positionals } = readArgs(args, options)
     const { account, type: types, since, json } = values
     const unknown = types.find(type => !TYPES.includes(type))
-    if (positionals.length > 0) throw usageError(`usage: ${tail.usage}`)
+    if (positionals.length > 0) throw misused(tail)
     if (unknown !== undefined) throw usageError(`There is no type ${unknown}: the types are ${TYPES.join(', ')}.`)
     if (account !== undefined && !/^acc_[0-9a-z]{1,64}$/.test(account)) {
       throw usageError('--account takes an id like acc_first.')
     }
     const fromMs = since === undefined ? null : sinceMs(since)
-    const say = json ? ({ fact, seq }: Recorded<AnyFact>) => JSON.stringify({ seq, ...fact }) : lineOf
-    await tailBus({ account, filter: `email.*.${account ?? '*'}.>`, wanted: new Set(types), fromMs, say })
+    const show = json ? ({ fact, seq }: Recorded<AnyFact>) => JSON.stringify({ seq, ...fact }) : lineOf
+    await tailBus({ account, wanted: new Set(types), fromMs, show })
   }
 }
 
 interface Tail {
-  /** Of all unless told. */
+  /** undefined = of all. */
   account: string | undefined
-  filter: string
   /** Empty = all. */
   wanted: Set<string>
   /** Unix ms; null = from now on. */
   fromMs: number | null
-  say(recorded: Recorded<AnyFact>): string
+  show(recorded: Recorded<AnyFact>): string
 }
 
-async function tailBus ({ account, filter, wanted, fromMs, say }: Tail): Promise<void> {
+async function tailBus ({ account, wanted, fromMs, show }: Tail): Promise<void> {
   const stop = stopped()
   const bus = await openBus(readConfig(process.env), createLog('error'))
   try {
-    if (account !== undefined) await seekAccount(bus, account)
-    const afterSeq = fromMs === null ? await lastSequence(bus, STREAM) : await sequenceBefore(bus, STREAM, fromMs)
-    const onError = ({ message }: Error) => {
-      if (!stop.aborted) process.stderr.write(`jetpost: interrupted: ${message}\n`)
-    }
-    for await (
-      const batch of follow(bus, {
-        stream: STREAM,
-        filter,
-        afterSeq,
-        batchMax: BATCH_MAX,
-        gatherMs: GATHER_MS,
-        signal: stop,
-        onError
-      })
-    ) {
-      const lines = batch.filter(({ fact }) => wanted.size === 0 || wanted.has(fact.type)).map(say)
+    if (account !== undefined) await checkAccount(bus, account)
+    const afterSeq = fromMs === null
+      ? await lastSequence(bus, MAIL_STREAM)
+      : await sequenceBefore(bus, MAIL_STREAM, fromMs)
+    for await (const batch of followMail(bus, { account, afterSeq, signal: stop })) {
+      const lines = batch.filter(({ fact }) => wanted.size === 0 || wanted.has(fact.type)).map(show)
       if (lines.length > 0) await write(`${lines.join('\n')}\n`, stop)
     }
   } catch (error) {
-    // Following outlives all else: a fact that this version cannot read ends it.
+    // Interruptions do not end it; a fact that this version cannot read does.
     throw error instanceof Complaint
       ? error
-      : new Complaint(`The log cannot be followed any further: ${asError(error).message}`)
+      : new Complaint(`The log cannot be followed further: ${asError(error).message}`)
   } finally {
     await bus.close()
   }
@@ -99,11 +86,16 @@ async function write (text: string, signal: AbortSignal): Promise<void> {
 
 function lineOf ({ fact }: Recorded<AnyFact>): string {
   const { time, type, data } = fact as RecipientFact
-  return [time, type.padEnd(TYPE_WIDTH), data.email, oneLine(data.to), about(data)].join('  ').trimEnd()
+  const columns = columnsOf(process.stdout)
+  const [when, state] = columns === Infinity
+    ? [time, type.padEnd(TYPE_WIDTH)]
+    : [clockText(Date.parse(time)), type.padEnd(TYPE_WIDTH)]
+  const rest = [data.email, oneLine(data.to), detailsOf(data)].join('  ').trimEnd()
+  return [paint('dim', when), paintType(type, state), cut(rest, columns - when.length - TYPE_WIDTH - 4)].join('  ')
 }
 
-/** A server's words; else why, or when. */
-function about (data: RecipientFact['data']): string {
+/** The reply; else why, or when. */
+function detailsOf (data: RecipientFact['data']): string {
   const { reply, error, detail, reason, cause, class: kind, nextAttemptAt, scheduledAt } = data as
     & Record<string, unknown>
     & { reply?: { text: string } | null }

@@ -12,14 +12,14 @@ import { createLookup, type Lookup } from '#src/nats/lookup.ts'
 import { decodeMessage } from '#src/nats/message.ts'
 import { readPages } from '#src/nats/range.ts'
 
-/** Recipients of live mail of whom a restored log does not know the end. */
+/** Recipients of live mail whose outcome a restored log does not know. */
 export interface Unsettled {
   /** Their time has come, so they may have had the mail after the backup: a Jetpost sends to them as soon as it starts.
    */
   due: number
   /** Their time has not come: what was to be sent later, and retries. */
   later: number
-  /** Of those due, called off. */
+  /** Of those due, canceled. */
   canceled: number
 }
 
@@ -28,9 +28,9 @@ const ASKED_AT_ONCE = 512
 const CANCELED_AT_ONCE = 100
 const PAGE_BYTES = 8 * 1024 * 1024
 
-/** Asks of every recipient what a sender would do now, by the last of its facts; `cancel`: calls off who is due. Reads
+/** Finds for every recipient what a sender would do now, by the last of its facts; `cancel`: cancels those due. Reads
  *  REQUESTS once, page by page. */
-export async function reckonUnsettled (bus: Bus, cancel: boolean, signal: AbortSignal): Promise<Unsettled> {
+export async function countUnsettled (bus: Bus, cancel: boolean, signal: AbortSignal): Promise<Unsettled> {
   const lookup = createLookup(bus, 'EMAILS')
   const appenders = createAppenders(bus, systemClock)
   const unsettled: Unsettled = { due: 0, later: 0, canceled: 0 }
@@ -58,7 +58,7 @@ export async function reckonUnsettled (bus: Bus, cancel: boolean, signal: AbortS
 async function stepsOf (lookup: Lookup, requests: StoredRequest[]) {
   const refs = requests.flatMap(request => request.fact.data.recipients.map((_recipient, n) => ({ request, n })))
   const last: Array<AnyFact | null> = []
-  // Each of them has its time for an answer from when it is asked.
+  // Each lookup has its own deadline, from when it is asked.
   for (const some of groupsOf(refs, ASKED_AT_ONCE)) {
     last.push(
       ...await lookup.last(some.map(({ request: { fact }, n }) => subjects.recipient(fact.account, fact.data.email, n)))
@@ -67,7 +67,7 @@ async function stepsOf (lookup: Lookup, requests: StoredRequest[]) {
   return refs.map(({ request, n }, i) => ({ request, n, step: stepOf(request, last[i]!) }))
 }
 
-/** The last fact tells the status; whoever was sending is gone. */
+/** The last fact has the status; a sender that was at it is gone. */
 function stepOf ({ fact: { data } }: StoredRequest, last: AnyFact | null): ReturnType<typeof nextStep>['do'] {
   if (last?.type === 'email.erased') return 'nothing'
   const before = newRecipient(data.scheduledAt)

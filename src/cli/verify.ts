@@ -4,53 +4,45 @@ import { asError, Complaint } from '#src/base/errors.ts'
 import type { RebuildProgress } from '#src/workers/projector/rebuild.ts'
 import { verifyLog, type LogProgress, type LogVerification } from '#src/workers/projector/verify/log.ts'
 import { verifyProjection, type ProjectionVerification } from '#src/workers/projector/verify/projection.ts'
-import { readArgs, usageError, type Command } from './command.ts'
-import { atBuilder, type Hands } from './views.ts'
-import { isCleanLog, isCleanView, linesOf } from './verify/report.ts'
+import { misused, readArgs, type CliCommand } from './command.ts'
+import { withRebuilder, type ProjectionServices } from './rebuild-projections.ts'
+import { isCleanLog, isCleanView, linesOf, type VerifyReport } from './verify/report.ts'
 
-export const verify: Command = {
-  usage: 'jetpost verify [<projection> | log | all] [--repair] [--json]',
-  means: 'proves the views against the log, and the log against itself, while the service runs; all of it unless told',
+const OPTIONS = { repair: { type: 'boolean', default: false } } as const
+
+export const verify: CliCommand = {
+  usage: 'jetpost verify [<projection>|log|all] [--repair] [--json]',
   details:
-    `  --repair  makes the views that are not as the log says anew, and looks again; the log itself is never touched
-  The projections are ${
-      Object.keys(projections).join(', ')
-    }. A view is made anew from the log beside the live one, and both are compared row by row at one place of the
-  log. Of the log every fact is read: whether it decodes, lies on its subject under its id, has its cause, and can have come about by the rules; and for every
-  sequence without a message why it is gone: by age, by a time of its own, or by an erasure that says so. Nothing personal is printed.
-  Exit code: 0 all is as it should be, 1 something is not, or could not be looked at, 2 the command was not understood.`,
+    `  Runs while the service does. A projection is rebuilt from the log beside the live one, and both are compared
+  row by row at the same position of the log. Every fact of the log is read: whether it decodes, is on its
+  subject under its id, has its cause, and follows the rules; and for every missing sequence why it is missing:
+  by age, by its own time to live, or by a recorded erasure. Nothing personal is printed.
+  The projections are ${Object.keys(projections).join(', ')}.
+  --repair  rebuilds projections that differ from the log, and compares again; the log itself never changes
+  Exit code: 0 all is well, 1 something is wrong or could not be checked, 2 the command was not understood.`,
   async run (args) {
-    const { values: { repair, json }, positionals: [what = 'all', ...more] } = readArgs(args, {
-      repair: { type: 'boolean', default: false }
-    })
+    const { values, positionals: [what = 'all', ...more] } = readArgs(args, OPTIONS)
     if (more.length > 0 || (what !== 'all' && what !== 'log' && !Object.hasOwn(projections, what))) {
-      throw usageError(`usage: ${verify.usage}`)
+      throw misused(verify)
     }
     const wanted = what === 'all'
       ? Object.values(projections)
       : Object.values<Projection>(projections).filter(({ name }) => name === what)
-    const report = await atBuilder(
+    const report = await withRebuilder(
       'silent',
-      async hands => await examine(hands, wanted, { log: what === 'all' || what === 'log', repair })
+      async services =>
+        await examine(services, wanted, { log: what === 'all' || what === 'log', repairs: values.repair })
     )
     if (!report.ok) process.exitCode = 1
-    console.log(json ? JSON.stringify(report, null, 2) : linesOf(report).join('\n'))
+    console.log(values.json ? JSON.stringify(report, null, 2) : linesOf(report).join('\n'))
   }
 }
 
-export interface Report {
-  ok: boolean
-  views: ProjectionVerification[]
-  /** Those that were made anew. */
-  repaired: string[]
-  log: LogVerification | null
-}
-
 async function examine (
-  hands: Hands,
+  services: ProjectionServices,
   wanted: Projection[],
-  { log, repair }: { log: boolean, repair: boolean }
-): Promise<Report> {
+  { log, repairs }: { log: boolean, repairs: boolean }
+): Promise<VerifyReport> {
   const stopping = new AbortController()
   const stop = () => stopping.abort(new Complaint('Interrupted.'))
   process.once('SIGINT', stop).once('SIGTERM', stop)
@@ -58,15 +50,15 @@ async function examine (
     const views: ProjectionVerification[] = []
     const repaired: string[] = []
     for (const projection of wanted) {
-      let view = await look(hands, projection, stopping.signal)
-      if (repair && !isCleanView(view)) {
-        await mend(hands, projection, stopping.signal)
+      let view = await compare(services, projection, stopping.signal)
+      if (repairs && !isCleanView(view)) {
+        await repair(services, projection, stopping.signal)
         repaired.push(projection.name)
-        view = await look(hands, projection, stopping.signal)
+        view = await compare(services, projection, stopping.signal)
       }
       views.push(view)
     }
-    const proof = log ? await prove(hands, stopping.signal) : null
+    const proof = log ? await prove(services, stopping.signal) : null
     return { ok: views.every(isCleanView) && (proof === null || isCleanLog(proof)), views, repaired, log: proof }
   } catch (error) {
     throw stopping.signal.aborted ? asError(stopping.signal.reason) : error
@@ -75,13 +67,13 @@ async function examine (
   }
 }
 
-async function prove ({ bus, pool }: Hands, signal: AbortSignal): Promise<LogVerification> {
+async function prove ({ bus, pool }: ProjectionServices, signal: AbortSignal): Promise<LogVerification> {
   const onProgress = progressLine<LogProgress>(({ stream, done, total }) => [`log: ${stream}`, done, total])
   return await verifyLog({ bus, pool, nowMs: Date.now, signal, onProgress })
 }
 
-async function look (
-  { bus, pool, builder }: Hands,
+async function compare (
+  { bus, pool, builder }: ProjectionServices,
   projection: Projection,
   signal: AbortSignal
 ): Promise<ProjectionVerification> {
@@ -91,22 +83,22 @@ async function look (
     rebuilder: builder,
     nowMs: Date.now,
     signal,
-    onProgress: ofMaking(projection.name)
+    onProgress: ofRebuild(projection.name)
   })
 }
 
-async function mend ({ builder }: Hands, projection: Projection, signal: AbortSignal): Promise<void> {
-  say(`${projection.name}: differs from the log and is made anew`)
-  await builder.rebuild(projection, { why: 'it differs from the log', signal, onProgress: ofMaking(projection.name) })
+async function repair ({ builder }: ProjectionServices, projection: Projection, signal: AbortSignal): Promise<void> {
+  say(`${projection.name}: differs from the log: rebuilding it`)
+  await builder.rebuild(projection, { why: 'it differs from the log', signal, onProgress: ofRebuild(projection.name) })
 }
 
-function ofMaking (name: string): (progress: RebuildProgress) => void {
+function ofRebuild (name: string): (progress: RebuildProgress) => void {
   return progressLine(({ stage, done, total }) => [`${name}: ${stage}`, done, total])
 }
 
 const EVERY_MS = 2000
 
-/** A line now and then, for somebody who waits. */
+/** A line every two seconds, for somebody who waits. */
 function progressLine<P> (of: (progress: P) => [what: string, done: number, total: number]): (progress: P) => void {
   let lastMs = performance.now()
   return progress => {

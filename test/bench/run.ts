@@ -1,7 +1,7 @@
 /** `npm run bench` measures all there is, `npm run bench accept` one of it. Each takes a minute or so, starts its own
  *  servers and prints what it found; every run is kept as one line of JSON in node_modules/.cache, with `--record` in
  *  results.jsonl beside this file, to be committed. `npm run bench screenshots` takes pictures of the dashboard in
- *  place of measuring. */
+ *  place of measuring, `npm run bench terminal` the one of a first start in docs/pictures. */
 import { execFileSync } from 'node:child_process'
 import { appendFileSync, mkdirSync } from 'node:fs'
 import { cpus, loadavg, totalmem } from 'node:os'
@@ -17,6 +17,7 @@ import { benchMime } from './mime.ts'
 import { benchRebuild } from './rebuild.ts'
 import { takeScreenshots } from './screenshots.ts'
 import { benchSender } from './sender.ts'
+import { takeTerminalPicture } from './terminal-picture.ts'
 import { benchWebhookIsolation } from './webhook-isolation.ts'
 import { benchWebhooks } from './webhooks.ts'
 
@@ -40,6 +41,10 @@ const { positionals, values } = parseArgs({
 })
 if (positionals[0] === 'screenshots') {
   await takeScreenshots(positionals[1] ?? join(ROOT, 'node_modules', '.cache', 'jetpost-screenshots'))
+  process.exit()
+}
+if (positionals[0] === 'terminal') {
+  await takeTerminalPicture(positionals[1] ?? join(ROOT, 'docs', 'pictures', 'terminal.svg'))
   process.exit()
 }
 const names = positionals.length === 0 ? Object.keys(benches) : positionals

@@ -15,7 +15,7 @@ import t, { type Test } from 'tap'
 import { BACKED_UP, RESTORING } from '#streams/backup.ts'
 import { subjects } from '#streams/subjects.ts'
 import { createLog } from '#src/base/log.ts'
-import { reckonUnsettled } from '#src/cli/unsettled.ts'
+import { countUnsettled } from '#src/cli/unsettled.ts'
 import { api } from '#src/nats/api.ts'
 import { createAppender } from '#src/nats/append.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
@@ -68,7 +68,7 @@ t.test('backed up under load, all lost, restored: what the backup had is back, w
   await tree.kill9()
   for (const name of readdirSync(tree.dataDir)) rmSync(join(tree.dataDir, name), { recursive: true })
 
-  t.match(await refusal(tree, 'restore', folder), /There is no secret in .*: put the file `secret`/)
+  t.match(await refusal(tree, 'restore', folder), /There is no secret in .*: copy the file `secret`/)
   writeFileSync(join(tree.dataDir, 'secret'), 'another secret of at least 32 characters\n', { mode: 0o600 })
   t.match(await refusal(tree, 'restore', folder), /JETPOST_SECRET is not the one/)
   writeFileSync(join(tree.dataDir, 'secret'), secret, { mode: 0o600 })
@@ -108,7 +108,7 @@ t.test('backed up under load, all lost, restored: what the backup had is back, w
 t.test('a backup that is damaged, changed, cut short or none is refused before anything is touched', async t => {
   const { env, folder } = waiting
   const target = { ...env, NATS_URL: freshAccount().natsUrl }
-  t.match(await jetpost(['restore', folder, '--check'], target), { code: 0, err: 'is whole, made' })
+  t.match(await jetpost(['restore', folder, '--check'], target), { code: 0, err: 'is complete, made' })
   t.equal(statSync(folder).mode & 0o777, 0o700)
   for (const name of readdirSync(folder, { recursive: true }) as string[]) {
     const { mode } = statSync(join(folder, name))
@@ -137,7 +137,7 @@ t.test('a backup that is damaged, changed, cut short or none is refused before a
       spoiled(copy => writeFileSync(join(copy, 'CONTROL', 'backup.json'), '{}')),
       /CONTROL\/backup.json is not what was written/
     ],
-    [spoiled(copy => rmSync(join(copy, 'manifest.json'))), /holds no whole backup/],
+    [spoiled(copy => rmSync(join(copy, 'manifest.json'))), /holds no complete backup/],
     [spoiled(copy => writeFileSync(join(copy, 'manifest.json'), '{')), /manifest.json cannot be read/],
     [withManifest({ startedAt: '2020-01-01T00:00:00.000Z' }), /manifest.json was changed/],
     [withManifest({ streams: manifest.streams.slice(1) }), /is not what this version of Jetpost writes/]
@@ -145,10 +145,10 @@ t.test('a backup that is damaged, changed, cut short or none is refused before a
   for (const [refused, sentence] of all) t.match(await refused, sentence)
   const other = { ...target, JETPOST_SECRET: `${SECRET}!` }
   t.match(await jetpost(['restore', folder], other), { code: 1, err: 'JETPOST_SECRET is not the one' })
-  t.match(await jetpost(['restore', folder, '--check', '--other-secret'], other), { code: 0, err: 'is whole, made' })
+  t.match(await jetpost(['restore', folder, '--check', '--other-secret'], other), { code: 0, err: 'is complete, made' })
   t.match(await jetpost(['backup', folder], env), {
     code: 1,
-    err: 'holds a backup: each backup wants a folder of its own'
+    err: 'holds a backup: each backup needs a folder of its own'
   })
   t.match(
     await jetpost(['restore', folder], env),
@@ -173,7 +173,7 @@ t.test('--cancel calls off who might get it twice; what a killed restore left be
   // It was killed while it took the marks off.
   for (const subject of ['email.half', 'request.half']) await bus.js.publish(subject, 'half')
   const { code, err } = await jetpost(['restore', folder, '--cancel'], target)
-  t.match({ code, err }, { code: 0, err: /whose time has come: 3, of them canceled: 3. None is sent to again/ })
+  t.match({ code, err }, { code: 0, err: /whose time has come: 3, of them canceled: 3. None of them is sent to/ })
   for (const id of ids) {
     t.match((await getFact(bus, 'EMAILS', { last_by_subj: subjects.recipient(account, id, 0) }, 'leader'))?.fact, {
       type: 'email.canceled'
@@ -201,7 +201,7 @@ t.test('whoever waits is counted, however many they are', async t => {
         fact: requested({ email: `em_${i}`, recipients, expiresAt })
       }], 30_000))
   )
-  t.strictSame(await reckonUnsettled(bus, false, new AbortController().signal), {
+  t.strictSame(await countUnsettled(bus, false, new AbortController().signal), {
     due: mails * each,
     later: 0,
     canceled: 0
@@ -223,7 +223,7 @@ t.test('a backup that fails leaves no files, a restore that fails no streams', a
   await api(there, 'STREAM.CREATE.STRANGER', { name: 'STRANGER', subjects: ['control.>'], storage: 'file' })
   t.match(await jetpost(['restore', folder], { ...env, NATS_URL: target }), {
     code: 1,
-    err: /CONTROL could not be restored \(.*overlap.*\): what was restored is removed again/
+    err: /CONTROL could not be restored \(.*overlap.*\): what was restored has been removed/
   })
   t.strictSame(await streamsIn(t, target), ['STRANGER'])
 })
@@ -240,7 +240,7 @@ async function openWaiting (
   const folder = join(newFolder(t), 'two')
   t.match(await jetpost(['backup', folder], env), {
     code: 0,
-    err: /REQUESTS: 3 messages up to 3[^]* is whole: .* JETPOST_SECRET is not in it/
+    err: /REQUESTS: 3 messages up to 3[^]* is complete: .* JETPOST_SECRET is not in it/
   })
   return { env, folder, ids, account: 'acc_first', natsUrl }
 }

@@ -214,7 +214,7 @@ t.test('what jetpost send cannot do it says in a sentence, without the key', asy
     [[...plain, '--attach', join(folder, 'none')], {}, 1, /none cannot be read: ENOENT\.\n$/],
     [['send', '--to', 'ada@example.com'], {}, 2, /--from and --to are needed/],
     [[...plain, '--colour', 'red'], {}, 2, /--colour/],
-    [[...plain, 'more'], {}, 2, /What is "more"\?/],
+    [[...plain, 'more'], {}, 2, /"more" belongs to no option/],
     [[...plain, '--text-file', '-'], {}, 2, /Either --text or --text-file/],
     [[...plain, '--meta', 'order'], {}, 2, /--meta takes a name and a value/],
     [[...plain, '--meta', 'order:=x'], {}, 2, /--meta order:= takes JSON/],
@@ -246,6 +246,7 @@ t.test('jetpost trace shows an email as a tree, in one line for whatever strange
   const { code, out, err } = await jetpost(['trace', id]).end
   t.equal(code, 0, err)
   const lines = out.trimEnd().split('\n')
+  const said = '451 4\\.7\\.1 come.?\\[31m back later'
   t.equal(lines[0], `${id}  deferred  "Hello"`)
   for (
     const pattern of [
@@ -254,10 +255,12 @@ t.test('jetpost trace shows an email as a tree, in one line for whatever strange
       /^│ {2}├─ metadata {3}order=7 8$/,
       /^└─ recipients$/,
       /^ {3}├─ to {3}ada@example\.com {4}delivered$/,
-      /^ {3}│ {2}├─ #\d+ {2}2.*Z {2}\+\d+ ms +email\.attempted {2}attempt 1$/,
-      /^ {3}│ {2}└─ #\d+ {2}2.*Z {2}\+\d+ ms +email\.delivered {2}attempt 1 {2}250 .* ms$/,
+      /^ {3}│ {2}├─ #\d+ {2}2.*Z {2}\+[\dmhs. ]+ +email\.attempted {2}attempt 1$/,
+      /^ {3}│ {2}└─ #\d+ {2}2.*Z {2}\+[\dmhs. ]+ +email\.delivered {2}attempt 1 {2}250 .* m?s$/,
       /^ {3}└─ to {3}later@example\.net {2}deferred {2}next attempt 2.*Z$/,
-      /^ {6}└─ #\d+ {2}2.*Z {2}\+\d+ ms +email\.deferred +attempt 1 {2}451 4\.7\.1 come.?\[31m back later .* next attempt 2.*Z$/
+      new RegExp(
+        `^ {6}└─ #\\d+ {2}2.*Z {2}\\+[\\w. ]+email\\.deferred +attempt 1 {2}${said} .* next attempt 2.*Z$`
+      )
     ]
   ) t.ok(lines.some(line => pattern.test(line)), `${pattern} in\n${out}`)
   t.notMatch(lines.join(''), /\p{Cc}/u, 'nothing that a terminal obeys')
@@ -281,12 +284,12 @@ t.test('jetpost trace shows an email as a tree, in one line for whatever strange
   })
   t.match(await jetpost(['trace', id, '--as-of', '1h']).end, {
     code: 1,
-    err: /^jetpost: There was no email em_\w+ yet at 2.*Z: it was asked for at 2.*Z\.\n$/
+    err: /^jetpost: There was no email em_\w+ yet at 2.*Z: it was requested at 2.*Z\.\n$/
   })
   t.match(await jetpost(['trace', id, '--as-of', 'then']).end, { code: 2, err: /--as-of takes a duration/ })
   t.match(await jetpost(['trace', id, '--as-of', '2999-01-01T00:00:00Z']).end, {
     code: 2,
-    err: /--as-of is a time in the past/
+    err: /--as-of must be in the past/
   })
   for (const none of ['em_none', 'em_*', '>']) {
     t.match(await jetpost(['trace', none]).end, { code: 1, err: `jetpost: There is no email ${none}.\n` })
@@ -321,8 +324,8 @@ t.test('jetpost trace shows under each event what endpoints were told of it, als
   const { out } = await jetpost(['trace', id]).end
   const tail = out.trimEnd().split('\n').slice(-3)
   t.match(tail[0], new RegExp(`^ {9}└─ → ${sink.url}  delivered  whd_`))
-  t.match(tail[1], /^ {12}├─ 2.*Z {2}attempt 1 {2}500 {2}\d+ ms$/)
-  t.match(tail[2], /^ {12}└─ 2.*Z {2}attempt 2 {2}200 {2}\d+ ms$/)
+  t.match(tail[1], /^ {12}├─ 2.*Z {2}attempt 1 {2}500 {2}[\d.]+ m?s$/)
+  t.match(tail[2], /^ {12}└─ 2.*Z {2}attempt 2 {2}200 {2}[\d.]+ m?s$/)
   const between = new Date(Date.parse(fact.deliveries[0].attempts[1].at) - 1).toISOString()
   t.match(await json(t, ['trace', id, '--as-of', between]), {
     recipients: [{ facts: [{}, { deliveries: [{ state: 'retrying', attempts: [{ status: 500 }] }] }] }]
@@ -337,11 +340,10 @@ t.test('without PostgreSQL jetpost trace shows what the log has, and says what i
   t.equal(code, 0)
   t.match(out, new RegExp(`^${id}  delivered  "From the log"\n`))
   t.match(out, /email\.delivered {2}attempt 1 {2}250 /)
-  t.match(out, /^└─ what was sent to webhooks is not known now: PostgreSQL cannot be reached: .*ECONNREFUSED/m)
+  t.match(out, /^└─ webhook deliveries are unknown: PostgreSQL cannot be reached: .*ECONNREFUSED/m)
   t.match(await jetpost(['trace', 'em_none'], away).end, {
     code: 1,
-    err:
-      /^jetpost: The log has nothing of an email em_none that is to be found without PostgreSQL\. PostgreSQL cannot be reached: /
+    err: /^jetpost: The log alone does not show an email em_none\. PostgreSQL cannot be reached: /
   })
   t.match(await jetpost(['trace', id], { NATS_URL: 'nats://127.0.0.1:9' }).end, {
     code: 1,
@@ -383,9 +385,9 @@ t.test('jetpost trace tells who clicked what, and how what came back came', asyn
   const { out } = await jetpost(['trace', id]).end
   const lineWith = (type: string) => out.split('\n').find(line => line.includes(` ${type} `))!
   t.match(lineWith('email.clicked'), / {2}https:\/\/shop\.example\/\?a=1 {2}by a machine$/)
-  t.match(lineWith('email.delivered'), / {2}attempt 1 {2}250 .* {2}127\.0\.0\.1 {2}no TLS {2}\d+ ms$/)
+  t.match(lineWith('email.delivered'), / {2}attempt 1 {2}250 .* {2}127\.0\.0\.1 {2}no TLS {2}[\d.]+ m?s$/)
   t.match(lineWith('email.complained'), / {2}abuse$/)
-  t.match(lineWith('email.bounced'), / {2}userunknown {2}told by a report of mailbox\.example\.net$/)
+  t.match(lineWith('email.bounced'), / {2}userunknown {2}by a report of mailbox\.example\.net$/)
   t.notMatch(
     lineWith('email.bounced').split('email.bounced')[1],
     /TLS|\d ms/,

@@ -185,7 +185,7 @@ t.test('of two processes that see the same one records it', async t => {
   for (const { name } of domains) t.same(await types(name), ['domain.added', 'domain.checked'])
 })
 
-t.test('a rotation is carried through by itself: awaited each minute, switched when it is seen, retired after seven days', async t => {
+t.test('a rotation completes by itself: checked each minute, switched when seen, retired after seven days', async t => {
   const server = await openDnsServer(t)
   const { clock, checks: [checks], add, rotate, now, types } = await openCheckers(t, [server])
   const { name, dkim: { active: [old] } } = await add('turned.example')

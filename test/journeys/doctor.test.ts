@@ -30,9 +30,9 @@ async function expect (
 }
 
 t.test('without any settings mail goes to the catcher, and nothing comes back', async t => {
-  const { code, out } = await jetpost(['doctor'], { JETPOST_DATA_DIR: folder })
+  const { code, out } = await jetpost(['doctor', '--all'], { JETPOST_DATA_DIR: folder })
   t.equal(code, 0)
-  t.match(out, /^smtp +ok +mail goes to the built-in catcher$/m)
+  t.match(out, /^smtp +ok +mail goes to the built-in mailbox$/m)
   t.match(out, /^inbound +ok +off: /m)
 })
 

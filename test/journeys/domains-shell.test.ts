@@ -70,7 +70,7 @@ t.test('keys are rotated in the shell; what is printed is the zone to publish', 
   t.equal(rotated.code, 0)
   t.match(
     rotated.out,
-    /; dkim \(a new key, signs once it is seen\): unchecked\n\S+-rsa\._domainkey\.rotated\.example\.\s/
+    /; dkim \(a new key: signs once its record is published\): unchecked\n\S+-rsa\._domainkey\.rotated\.example\.\s/
   )
   const both = recordsOf(rotated.out)
   t.equal(both.length, before.length + 2)
@@ -78,7 +78,7 @@ t.test('keys are rotated in the shell; what is printed is the zone to publish', 
   t.match(await domains('rotate', 'rotated.example'), { code: 1, err: 'The keys of rotated.example are being rotated' })
   for (const [name, type, value] of both) if (type === 'TXT') dns.txt(name!, value!)
   const switched = (await domains('verify', 'rotated.example')).out
-  t.match(switched, /; dkim \(an old key, to stay until \d{4}-\d\d-\d\dT[\d:.]+Z\): ok\n/)
+  t.match(switched, /; dkim \(an old key: keep it until \d{4}-\d\d-\d\dT[\d:.]+Z\): ok\n/)
   t.same(recordsOf(switched).sort(), both.sort(), 'the same records, in other places')
 })
 

@@ -203,7 +203,7 @@ t.test('the same process cannot take a folder twice, and trying does not loosen 
   lockDataDir(folder)()
 })
 
-t.test('kill -9 of Jetpost leaves nothing running and nothing locked, and the next start finds every record', async t => {
+t.test('kill -9 of Jetpost leaves nothing running or locked, and the next start finds every record', async t => {
   const folder = dataFolder(t)
   const { child, urls } = await spawnChild(t, folder)
   await keep(urls.natsUrl, 'before kill -9')
@@ -229,7 +229,7 @@ t.test('a start that comes while the servers of a killed Jetpost still run takes
   t.strictSame(await ask(again.databaseUrl!, 'select 1 as one'), [{ one: 1 }])
 })
 
-t.test("a postmaster.pid and a nats-server.pid whose pid is a stranger's by now neither block a start nor harm the stranger", async t => {
+t.test('pid files whose pid is that of another program by now neither block a start nor harm that program', async t => {
   const folder = dataFolder(t)
   await (await start(t, folder)).stop()
   const stranger = spawn('sleep', ['300'], {
@@ -254,7 +254,7 @@ t.test("a postmaster.pid and a nats-server.pid whose pid is a stranger's by now 
   t.equal(stranger.signalCode, null)
 })
 
-t.test('a database folder of another major version is refused with a sentence, and nothing is left running', async t => {
+t.test('a database folder of another major version is refused in a sentence; nothing is left running', async t => {
   const folder = dataFolder(t)
   await (await start(t, folder, { nats: false })).stop()
   writeFileSync(join(folder, 'postgres', 'PG_VERSION'), '17\n')

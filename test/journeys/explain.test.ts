@@ -87,8 +87,8 @@ t.test('reply: class, and what follows from it', async t => {
 })
 
 t.test('track: links and pixel, nothing else changed', async t => {
-  const html =
-    '<p>A <a href="https://a.example/">a</a> <a href="mailto:x@y.z">m</a> <a href="https://b.example/" data-no-track>b</a></p>'
+  const html = '<p>A <a href="https://a.example/">a</a> <a href="mailto:x@y.z">m</a> ' +
+    '<a href="https://b.example/" data-no-track>b</a></p>'
   const answer = await ask({ op: 'track', id: 4, html, base: 'https://t.example' })
   t.same(answer.links, [{ url: 'https://a.example/', tracked: true }, { url: 'mailto:x@y.z', tracked: false }, {
     url: 'https://b.example/',
@@ -184,7 +184,7 @@ t.test('every line is answered, also when all come at once and somebody reads sl
   t.equal(code, 0)
 })
 
-t.test('the shell reads an argument or standard input, in any script, and says what is wrong in a sentence', async t => {
+t.test('the shell reads an argument or standard input, in any script, and names a fault in a sentence', async t => {
   t.match(JSON.parse((await shell(['address', '用户@例え.jp'])).out), { ok: true })
   t.match(JSON.parse((await shell(['render', 'héllo ✓ {{a}}', '--data', '{"a":"ü"}'])).out), { text: 'héllo ✓ ü' })
   t.match(JSON.parse((await shell(['bounce'], DSN)).out), { kind: 'hard' })

@@ -115,7 +115,7 @@ t.test('a command line that is not understood says why', async t => {
   )
 })
 
-t.test('a new JETPOST_API_KEY ends the old one, whatever that is called by now, and no key that has taken its name', async t => {
+t.test('a new JETPOST_API_KEY ends the old one, whatever its name is now, and no key that took its name', async t => {
   const { body: { data } } = await app.request('GET', '/api/keys')
   const { id } = data.find((key: { name: string }) => key.name === 'JETPOST_API_KEY')
   t.equal((await app.request('PATCH', `/api/keys/${id}`, { body: { name: 'Renamed' } })).status, 200)
@@ -130,7 +130,7 @@ t.test('a new JETPOST_API_KEY ends the old one, whatever that is called by now, 
   t.equal(await statusOf(namesake.secret), 200)
 })
 
-t.test('a secret that was rotated away cannot be fixed by JETPOST_API_KEY: it would work for the overlap and then no more', async t => {
+t.test('JETPOST_API_KEY cannot be a secret that was rotated away: it would work for the overlap alone', async t => {
   const { id, secret } = await app.newKey({})
   await keys('rotate', id)
   await t.rejects(startTestApp(t, { natsUrl, databaseUrl, env: { JETPOST_API_KEY: secret, JETPOST_ROLES: 'api' } }), {

@@ -4,7 +4,7 @@ import { subjects } from '#streams/subjects.ts'
 import { UsageClosed } from '#streams/usage/facts.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { stamp } from '#src/actions/appenders.ts'
-import type { Report } from '#src/cli/verify.ts'
+import type { VerifyReport } from '#src/cli/verify/report.ts'
 import { liveSet } from '#src/postgres/table-sets.ts'
 import { jetpostHere } from '../support/command.ts'
 import { openLived } from '../support/lived.ts'
@@ -44,12 +44,12 @@ async function run (...args: string[]): Promise<{ code: number, out: string, err
   return { ...ended, code: ended.code === 0 ? code : ended.code }
 }
 
-async function report (...args: string[]): Promise<Report & { code: number }> {
+async function report (...args: string[]): Promise<VerifyReport & { code: number }> {
   const { code, out } = await run(...args, '--json')
-  return { ...JSON.parse(out) as Report, code }
+  return { ...JSON.parse(out) as VerifyReport, code }
 }
 
-const wrongIn = ({ views }: Report) =>
+const wrongIn = ({ views }: VerifyReport) =>
   views.flatMap(({ tables }) => tables).filter(({ missing, surplus, different }) => missing + surplus + different > 0)
 
 /** How each table is broken: what tells a row of its own from all others, and a column of another that gets another
@@ -143,7 +143,7 @@ for (const projection of Object.values(projections)) {
       t.same(examples.find(({ what }) => what === 'different')?.columns, [BREAKS[table]!.column], table)
     }
     const told = await run(projection.name)
-    t.match(told, { code: 1, out: `${projection.name}: NOT as the log says` })
+    t.match(told, { code: 1, out: `${projection.name}: DIFFERS from the log` })
     t.notMatch(told.out, /private/i, 'no values')
     t.match(await report(projection.name, '--repair'), { ok: true, code: 0, repaired: [projection.name] })
   })

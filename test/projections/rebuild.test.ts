@@ -245,21 +245,21 @@ t.test('the shell says what it made, and what was there already', async t => {
   }
   t.match(await jetpostHere(['rebuild', 'emails'], env), {
     code: 0,
-    out: /^emails 1: made from [6-9]\d facts in [\d.]+ s, [\d,]+ a second\n$/
+    out: /^emails 1: built from [6-9]\d facts in [\d.]+ s, [\d,]+ a second\n$/
   })
   t.equal((await pool.query('select from emails')).rowCount, 20)
   t.match(await jetpostHere(['rebuild', 'everything'], env), {
     code: 2,
-    err: /There is no projection "everything": there are emails, /
+    err: /There is no projection "everything"\. The projections are emails, /
   })
   t.match(await jetpostHere(['rebuild'], env), { code: 2, err: /usage: jetpost rebuild/ })
   await dropSet(pool, liveSet(emails))
   const lines = (await jetpostHere(['migrate'], env)).out.trim().split('\n')
-  t.match(lines[0], /^emails 1: made from /)
+  t.match(lines[0], /^emails 1: built from /)
   t.strictSame(
     lines.slice(1),
     Object.values(projections).filter(({ name }) => name !== 'emails').map(({ name, version }) =>
-      `${name} ${version}: is there already`
+      `${name} ${version}: already built`
     )
   )
   t.equal((await pool.query('select from emails')).rowCount, 20)

@@ -3,7 +3,7 @@ import { knownTime, parseTime, timestamp } from '#src/base/clock.ts'
 import { describeConfig, hasDashboard, readConfig } from '#src/base/config.ts'
 import { idTimeMs, newId } from '#src/base/id.ts'
 import { createVault, newSecret } from '#src/base/secret.ts'
-import { shared } from '#src/base/shared.ts'
+import { coalesce } from '#src/base/coalesce.ts'
 
 t.test('the environment is understood whole, or every fault is named in one complaint', async t => {
   const config = readConfig({})
@@ -117,7 +117,7 @@ t.test('what is derived follows from text, context and secret, and is told by no
 t.test('however many ask, one look at a time is under way, and nobody is told of one that began before', async t => {
   const looks: Array<() => void> = []
   let fails = false
-  const ask = shared(async () => {
+  const ask = coalesce(async () => {
     await new Promise<void>(resolve => looks.push(resolve))
     if (fails) throw new Error('no answer')
   })

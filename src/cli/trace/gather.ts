@@ -8,19 +8,19 @@ import { Complaint } from '#src/base/errors.ts'
 import { isEmailId } from '#src/servers/api/params.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { ask } from '#src/postgres/query.ts'
-import { atServices } from '../open-services.ts'
-import { atView } from '../webhooks/options.ts'
+import { withServices } from '../open-services.ts'
+import { withPostgres } from '../webhooks/options.ts'
 
 /** An email with all that is known of it. */
 export interface Traced {
   record: EmailRecord
   /** Its recipients' facts, in the order of the log. */
   facts: Stored[]
-  /** Oldest first; null when PostgreSQL, which has them, is away. */
+  /** Oldest first; null when PostgreSQL, which has them, cannot be reached. */
   deliveries: DeliveryRecord[] | null
-  /** Where a delivery goes, as far as its endpoint is still there. */
+  /** Where a delivery goes, if its endpoint still exists. */
   urlOf(delivery: DeliveryRecord): string
-  /** What could not be had, and why. */
+  /** Why something is missing; null = nothing is. */
   trouble: string | null
 }
 
@@ -31,15 +31,15 @@ const DELIVERIES_MAX = 2000
  *  a Complaint where there is none. */
 export async function gather (id: string, atMs: number): Promise<Traced> {
   if (!isEmailId(id)) throw nothing(id)
-  const viewed = await look(id)
-  return await atServices(async ({ appenders: { bus }, directory }) => {
+  const viewed = await queryPostgres(id)
+  return await withServices(async ({ appenders: { bus }, directory }) => {
     const { asked, facts } = await readLog(bus, id, viewed)
     const record = await emailBy(bus, asked, facts, atMs)
     if (record === null) throw missing(asked, atMs)
-    const told = viewed instanceof Complaint
+    const found = viewed instanceof Complaint
       ? { deliveries: null, trouble: viewed.message }
       : { deliveries: deliveriesAt(viewed, atMs), trouble: null }
-    return { record, facts: knownAt(facts, atMs), ...told, urlOf: delivery => urlOf(delivery, directory.now.webhooks) }
+    return { record, facts: knownAt(facts, atMs), ...found, urlOf: delivery => urlOf(delivery, directory.now.webhooks) }
   })
 }
 
@@ -48,9 +48,9 @@ interface Viewed {
   deliveries: DeliveryRecord[]
 }
 
-/** What the view knows, or why it cannot be asked: the log has the rest. */
-async function look (id: string): Promise<Viewed | Complaint> {
-  return await atView(async pool => {
+/** What PostgreSQL has, or why it cannot be asked: the log has the rest. */
+async function queryPostgres (id: string): Promise<Viewed | Complaint> {
+  return await withPostgres(async pool => {
     const asked = await ask(pool, findAsked({ id }))
     return {
       asked,
@@ -70,7 +70,7 @@ async function readLog (bus: Bus, id: string, viewed: Viewed | Complaint) {
   const asked = known ?? await askedInLog(bus, id, facts)
   if (asked !== null) return { asked, facts }
   throw viewed instanceof Complaint
-    ? new Complaint(`The log has nothing of an email ${id} that is to be found without PostgreSQL. ${viewed.message}`)
+    ? new Complaint(`The log alone does not show an email ${id}. ${viewed.message}`)
     : nothing(id)
 }
 
@@ -79,11 +79,11 @@ function nothing (id: string): Complaint {
 }
 
 function missing ({ id, created_at: at }: AskedRow, atMs: number): Complaint {
-  if (at.getTime() <= atMs) return new Complaint(`What was asked of ${id} is no longer kept.`)
-  return new Complaint(`There was no email ${id} yet at ${timestamp(atMs)}: it was asked for at ${at.toISOString()}.`)
+  if (at.getTime() <= atMs) return new Complaint(`The request of ${id} is no longer stored.`)
+  return new Complaint(`There was no email ${id} yet at ${timestamp(atMs)}: it was requested at ${at.toISOString()}.`)
 }
 
-/** As they stood then, by their own times; without those that were not asked for yet. */
+/** As they were then, by their own times; without those that were not requested yet. */
 function deliveriesAt ({ deliveries }: Viewed, atMs: number): DeliveryRecord[] {
   return deliveries.filter(({ requestedAt }) => requestedAt.getTime() <= atMs).map(delivery =>
     deliveryAt(delivery, atMs)

@@ -1,28 +1,29 @@
 import type { DeliveryAttempt, DeliveryRecord } from '#projections/deliveries/queries.ts'
 import type { EmailRecord, TimelineEntry } from '#projections/emails/records.ts'
 import { isErased } from '#streams/email/erase.ts'
-import { oneLine } from '../text.ts'
+import { paintState, paintType } from '../style.ts'
+import { durationText, oneLine, pad, widthOf } from '../text.ts'
 import type { Branch } from './branch.ts'
 import type { Traced } from './gather.ts'
-import { about } from './words.ts'
+import { detailsOf } from './details.ts'
 
 type Recipient = EmailRecord['recipients'][number]
 
-/** What was asked, then each recipient with its facts, and under each the callbacks it led to. */
+/** The request, then each recipient with its facts, and under each the webhook deliveries it led to. */
 export function treeOf (traced: Traced): Branch {
   const { record, trouble } = traced
-  const wide = Math.max(...record.recipients.map(({ address }) => nameOf(address).length))
+  const wide = Math.max(...record.recipients.map(({ address }) => widthOf(nameOf(address))))
   return {
-    text: `${record.id}  ${record.status}  ${JSON.stringify(oneLine(record.subject))}`,
+    text: `${record.id}  ${paintState(record.status)}  ${JSON.stringify(oneLine(record.subject))}`,
     under: [
       requestBranch(record),
       { text: 'recipients', under: record.recipients.map(recipient => recipientBranch(traced, recipient, wide)) },
-      ...(trouble === null ? [] : [{ text: `what was sent to webhooks is not known now: ${oneLine(trouble)}` }])
+      ...(trouble === null ? [] : [{ text: `webhook deliveries are unknown: ${oneLine(trouble)}` }])
     ]
   }
 }
 
-/** What was asked; what was left out is left out. */
+/** The fields of the request that are set. */
 function requestBranch (email: EmailRecord): Branch {
   const { from, to, cc, bcc, reply_to, tags, metadata, template, scheduled_at, attachments, key_id, test } = email
   const rows: Array<[string, string]> = [
@@ -55,31 +56,40 @@ function recipientBranch (traced: Traced, recipient: Recipient, wide: number): B
   const facts = factsOf(traced, n)
   const widths = {
     seq: widest(facts, ({ seq }) => `#${seq}`),
-    after: widest(facts, ({ after_ms: ms }) => `+${ms} ms`),
+    after: widest(facts, ({ after_ms: ms }) => afterText(ms)),
     type: widest(facts, ({ type }) => type)
   }
   return {
-    text: [kind.padEnd(3), nameOf(address).padEnd(wide), status, ...(next === null ? [] : [`next attempt ${next}`])]
-      .join('  '),
+    text: [
+      kind.padEnd(3),
+      pad(nameOf(address), wide),
+      paintState(status),
+      ...(next === null ? [] : [`next attempt ${next}`])
+    ].join('  '),
     under: facts.map(({ seq, after_ms: ms, deliveries, ...entry }) => ({
       text: [
         `#${seq}`.padEnd(widths.seq),
         entry.time,
-        `+${ms} ms`.padEnd(widths.after),
-        entry.type.padEnd(widths.type),
-        ...about(entry)
+        afterText(ms).padEnd(widths.after),
+        paintType(entry.type, entry.type.padEnd(widths.type)),
+        ...detailsOf(entry)
       ].join('  ').trimEnd(),
       under: deliveries?.map(delivery => deliveryBranch(delivery, traced.urlOf(delivery)))
     }))
   }
 }
 
+/** How long after the request. A clock that is behind the one that stamped the request makes it negative. */
+function afterText (ms: number): string {
+  return ms < 0 ? `-${durationText(-ms)}` : `+${durationText(ms)}`
+}
+
 function widest<T> (items: T[], textOf: (item: T) => string): number {
   return Math.max(0, ...items.map(item => textOf(item).length))
 }
 
-/** A fact of a recipient: its place in EMAILS, when it was stored there, how long after the request it happened, and
- *  what was told to endpoints of it. */
+/** A fact of a recipient: its sequence in EMAILS, when it was stored there, how long after the request it happened, and
+ *  its webhook deliveries. */
 export type TracedFact = TimelineEntry & {
   seq: number
   stored_at: string
@@ -107,11 +117,11 @@ function deliveryBranch (delivery: DeliveryRecord, url: string): Branch {
   const more = [
     id,
     ...(batch ? [`in a batch of ${delivery.events.length}`] : []),
-    ...(replay === null ? [] : [`again by ${replay}`]),
+    ...(replay === null ? [] : [`replayed by ${replay}`]),
     ...(next === null ? [] : [`next ${next.toISOString()}`])
   ]
   return {
-    text: [`→ ${oneLine(url)}`, reason === null ? state : `${state} (${reason})`, ...more].join('  '),
+    text: [`→ ${oneLine(url)}`, paintState(reason === null ? state : `${state} (${reason})`), ...more].join('  '),
     under: tries.map(tryBranch)
   }
 }
@@ -119,7 +129,12 @@ function deliveryBranch (delivery: DeliveryRecord, url: string): Branch {
 function tryBranch ({ at, attempt, replay, status, error, errorKind, durationMs }: DeliveryAttempt): Branch {
   const what = status === null ? `${errorKind ?? 'no answer'}: ${oneLine(error ?? '')}` : String(status)
   return {
-    text: [at.toISOString(), `attempt ${attempt}${replay === null ? '' : ` of ${replay}`}`, what, `${durationMs} ms`]
+    text: [
+      at.toISOString(),
+      `attempt ${attempt}${replay === null ? '' : ` of ${replay}`}`,
+      what,
+      durationText(durationMs)
+    ]
       .join('  ')
   }
 }

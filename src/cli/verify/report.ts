@@ -2,6 +2,8 @@ import type { TableComparison, WrongRow } from '#src/workers/projector/verify/co
 import type { GoneCounts } from '#src/workers/projector/verify/gaps.ts'
 import type { LogVerification } from '#src/workers/projector/verify/log.ts'
 import type { ProjectionVerification } from '#src/workers/projector/verify/projection.ts'
+import { paint } from '../style.ts'
+import { durationText } from '../text.ts'
 
 export function isCleanView ({ tables, deadLetters }: Pick<ProjectionVerification, 'tables' | 'deadLetters'>): boolean {
   return deadLetters.count === 0 && tables.every(isCleanTable)
@@ -15,19 +17,21 @@ function isCleanTable ({ missing, surplus, different }: TableComparison): boolea
   return missing + surplus + different === 0
 }
 
-interface Report {
+/** What was verified, and what was found. */
+export interface VerifyReport {
   ok: boolean
   views: ProjectionVerification[]
+  /** Projections that were rebuilt. */
   repaired: string[]
   log: LogVerification | null
 }
 
-/** For a person: what was looked at, and what is wrong with it. */
-export function linesOf ({ ok, views, repaired, log }: Report): string[] {
+/** For a person: what was compared, and what is wrong with it. */
+export function linesOf ({ ok, views, repaired, log }: VerifyReport): string[] {
   return [
     ...views.flatMap(view => viewLines(view, repaired.includes(view.projection))),
     ...(log === null ? [] : logLines(log)),
-    ok ? 'All is as it should be.' : 'Something is not as it should be.'
+    ok ? paint('green', 'Everything is correct.') : paint('red', 'Something is wrong.')
   ]
 }
 
@@ -36,11 +40,11 @@ const seconds = (count: number): string => `${count.toFixed(1)} s`
 
 function viewLines (view: ProjectionVerification, isNew: boolean): string[] {
   const { projection, facts, tables, deadLetters } = view
-  const verdict = isCleanView(view) ? 'as the log says' : 'NOT as the log says'
+  const verdict = isCleanView(view) ? paint('green', 'matches the log') : paint('red', 'DIFFERS from the log')
   return [
-    `${projection}: ${isNew ? 'made anew, and now ' : ''}${verdict} (${number(facts)} facts, ${
+    `${projection}: ${isNew ? 'rebuilt, and now ' : ''}${verdict} (${number(facts)} facts, ${
       seconds(view.seconds)
-    }, live view held for ${number(view.heldMs)} ms)`,
+    }, live projection held for ${durationText(view.heldMs)})`,
     ...tables.flatMap(tableLines),
     ...(deadLetters.count === 0
       ? []
@@ -68,22 +72,22 @@ function rowLine ({ key, what, columns }: WrongRow): string {
   return `    ${name}: ${what}${columns.length === 0 ? '' : ` in ${columns.join(', ')}`}`
 }
 
-/** What each kind of finding is called. */
-const CALLED: Record<LogVerification['found'][number]['kind'], string> = {
+/** Each kind of finding in words that follow a count. */
+const KINDS: Record<LogVerification['found'][number]['kind'], string> = {
   unreadable: 'cannot be read',
   id: 'have another id than their message',
-  duplicate: 'ids are there more than once',
-  subject: 'lie on a subject that is not theirs',
-  gap: 'gaps have no reason',
-  cause: 'have a cause that is nowhere',
-  pointer: 'point at the wrong place',
-  history: 'recipients cannot have come to this by the rules',
-  object: 'times content and request do not go together'
+  duplicate: 'ids occur more than once',
+  subject: 'are on the wrong subject',
+  gap: 'gaps are unexplained',
+  cause: 'have a cause that does not exist',
+  pointer: 'point at the wrong sequence',
+  history: 'recipients have a history that the rules do not allow',
+  object: 'times content and request do not match'
 }
 
 function logLines (log: LogVerification): string[] {
   return [
-    `log: ${isCleanLog(log) ? 'consistent' : 'NOT consistent'} (${seconds(log.seconds)})`,
+    `log: ${isCleanLog(log) ? paint('green', 'consistent') : paint('red', 'NOT consistent')} (${seconds(log.seconds)})`,
     ...log.streams.map(({ stream, first, last, facts, gone }) =>
       `  ${stream}: ${number(facts)} facts, ${first} to ${last}${goneText(gone)}`
     ),
@@ -93,16 +97,16 @@ function logLines (log: LogVerification): string[] {
 
 function foundLines ({ kind, count, examples }: LogVerification['found'][number]): string[] {
   return [
-    `  ${number(count)} ${CALLED[kind]}`,
+    `  ${number(count)} ${KINDS[kind]}`,
     ...examples.map(({ where, message }) => `    ${where}: ${message}`),
     ...more(count - examples.length)
   ]
 }
 
 function goneText ({ aged, expired, erased }: GoneCounts): string {
-  const reasons = [[aged, 'by age'], [expired, 'by a time of their own'], [erased, 'erased']] as const
-  const told = reasons.filter(([count]) => count > 0).map(([count, why]) => `${number(count)} ${why}`)
-  return told.length === 0 ? '' : `; gone are ${told.join(', ')}`
+  const reasons = [[aged, 'by age'], [expired, 'by their own time to live'], [erased, 'by erasures']] as const
+  const parts = reasons.filter(([count]) => count > 0).map(([count, why]) => `${number(count)} ${why}`)
+  return parts.length === 0 ? '' : `; removed: ${parts.join(', ')}`
 }
 
 function more (count: number): string[] {

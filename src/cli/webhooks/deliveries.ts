@@ -1,7 +1,7 @@
 import { DELIVERY_STATES } from '#projections/deliveries/project.ts'
 import {
   getDelivery,
-  listDeliveries,
+  listDeliveries as deliveriesPage,
   parsePlace,
   type DeliveryAttempt,
   type DeliveryFilters,
@@ -19,31 +19,32 @@ import { timestamp } from '#src/base/clock.ts'
 import { Complaint } from '#src/base/errors.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/query.ts'
-import { print, usageError } from '../command.ts'
+import { usageError } from '../command.ts'
 import { granted } from '../open-services.ts'
 import { momentMs } from '../since.ts'
-import { oneLine } from '../text.ts'
-import { asAsker, atView, type Values } from './options.ts'
+import { print, printFields } from '../table.ts'
+import { durationText, oneLine } from '../text.ts'
+import { withAsker, withPostgres, type WebhookValues } from './options.ts'
 
 const LIMIT_MAX = 1000
 
 /** `deliveries [<webhook>]`: the newest first. */
-export async function listThem (webhook: string | undefined, values: Values): Promise<void> {
+export async function listDeliveries (webhook: string | undefined, values: WebhookValues): Promise<void> {
   const { account, json } = values
   const limit = /^\d{1,4}$/.test(values.limit) ? Number(values.limit) : 0
   if (limit < 1 || limit > LIMIT_MAX) throw usageError(`--limit takes a whole number, 1 to ${LIMIT_MAX}.`)
   const [filters, cursor] = [filtersOf(webhook, values), placeIn(values.cursor)]
-  const page = await atView(async pool => {
-    const found = await ask(pool, listDeliveries({ account, filters, limit, cursor }))
-    if (found.deliveries.length === 0) await seek(pool, account, webhook)
+  const page = await withPostgres(async pool => {
+    const found = await ask(pool, deliveriesPage({ account, filters, limit, cursor }))
+    if (found.deliveries.length === 0) await checkExists(pool, account, webhook)
     return found
   })
-  tell(page, webhook === undefined, json)
+  printPage(page, webhook === undefined, json)
 }
 
 function filtersOf (
   webhook: string | undefined,
-  { state, event, email, error, since, until }: Values
+  { state, event, email, error, since, until }: WebhookValues
 ): DeliveryFilters {
   return {
     webhook,
@@ -67,25 +68,25 @@ function oneOf<T extends string> (names: readonly T[], text: string | undefined,
 function placeIn (cursor: string | undefined): PageCursor | null {
   const place = cursor === undefined ? null : parsePlace(cursor)
   if (cursor !== undefined && place === null) {
-    throw usageError('--cursor takes what a list before gave as its next one.')
+    throw usageError('--cursor must be the one that the last list ended with.')
   }
   return place
 }
 
-/** Complains where there is nothing to be found: no such account, or no such endpoint and no delivery of one that is
- *  deleted. */
-async function seek (pool: Pool, account: string, webhook: string | undefined): Promise<void> {
-  const isThere = await asAsker(
+/** Throws a Complaint where there is nothing to find: no such account, or no such endpoint and no delivery of a deleted
+ *  one. */
+async function checkExists (pool: Pool, account: string, webhook: string | undefined): Promise<void> {
+  const isThere = await withAsker(
     account,
     async ({ directory }) => webhook === undefined || directory.now.webhooks.get(webhook)?.account === account
   )
   if (isThere) return
-  const { deliveries } = await ask(pool, listDeliveries({ account, filters: { webhook }, limit: 1, cursor: null }))
+  const { deliveries } = await ask(pool, deliveriesPage({ account, filters: { webhook }, limit: 1, cursor: null }))
   if (deliveries.length === 0) throw new Complaint(`There is no webhook ${webhook}.`)
 }
 
-/** With the endpoint of each where they may be of several. */
-function tell ({ deliveries, nextCursor }: DeliveryPage, several: boolean, json: boolean): void {
+/** With the endpoint of each where the list may be of several. */
+function printPage ({ deliveries, nextCursor }: DeliveryPage, ofSeveral: boolean, json: boolean): void {
   if (json) {
     return console.log(
       JSON.stringify(
@@ -96,26 +97,26 @@ function tell ({ deliveries, nextCursor }: DeliveryPage, several: boolean, json:
     )
   }
   print(
-    deliveries.map(delivery => (several ? { ...rowOf(delivery), webhook: delivery.webhook } : rowOf(delivery))),
+    deliveries.map(delivery => (ofSeveral ? { ...rowOf(delivery), webhook: delivery.webhook } : rowOf(delivery))),
     false
   )
-  if (nextCursor !== null) console.log(`\nthe next: --cursor ${nextCursor}`)
+  if (nextCursor !== null) console.log(`\nThe next page: --cursor ${nextCursor}`)
 }
 
 /** `delivery <id>`: every request made for it, and its body. */
-export async function showOne (id: string, { account, json }: Values): Promise<void> {
-  const [record, body] = await atView(async pool => {
+export async function showDelivery (id: string, { account, json }: WebhookValues): Promise<void> {
+  const [record, body] = await withPostgres(async pool => {
     const found = await ask(pool, getDelivery({ account, id }))
     if (found === null) throw new Complaint(`There is no delivery ${id}.`)
-    return [found, await asAsker(account, async services => await bodyAt(services, pool, account, id))] as const
+    return [found, await withAsker(account, async services => await bodyAt(services, pool, account, id))] as const
   })
   if (json) return print([{ ...answerOf(record), requests: record.tries.map(tryAnswer), body }], true)
-  print(Object.entries(rowOf(record)).map(([field, value]) => ({ field, value: value === '' ? '-' : value })), false)
-  for (const each of record.tries) tellTry(each)
-  console.log(`\nbody\n  ${body === null ? 'is no longer kept' : oneLine(body)}`)
+  printFields(rowOf(record))
+  for (const each of record.tries) printTry(each)
+  console.log(`\nbody\n  ${body === null ? 'is no longer stored' : oneLine(body)}`)
 }
 
-/** The bytes as they go out, as text; null when the log no longer holds them. */
+/** The bytes of its requests, as text; null when the log no longer has them. */
 async function bodyAt (
   { appenders: { bus } }: Pick<Services, 'appenders'>,
   pool: Pool,
@@ -127,14 +128,14 @@ async function bodyAt (
 }
 
 /** `resend <id>`. */
-export async function resend (id: string, { account, json }: Values): Promise<void> {
-  const owed = await atView(async pool =>
-    await asAsker(
+export async function resend (id: string, { account, json }: WebhookValues): Promise<void> {
+  const replayed = await withPostgres(async pool =>
+    await withAsker(
       account,
       async (services, asker) => granted(await replayDelivery(services, asker, id, findDelivery(pool)))
     )
   )
-  print([{ id: owed.delivery, webhook: owed.webhook, replay: owed.replay }], json)
+  print([{ id: replayed.delivery, webhook: replayed.webhook, replay: replayed.replay }], json)
 }
 
 function answerOf (
@@ -184,11 +185,11 @@ function rowOf (delivery: DeliverySummary) {
     id,
     state: reason === null ? state : `${state} (${reason})`,
     event: events.length === 1 ? `${first!.type}${test ? ' (test)' : ''}` : `${events.length} events`,
-    email: events.length === 1 ? first!.email : '',
+    email: events.length === 1 ? first!.email : null,
     attempts,
     last: status ?? oneLine(error ?? ''),
-    requested_at: requested.toISOString(),
-    next_attempt_at: next?.toISOString() ?? ''
+    requested_at: requested,
+    next_attempt_at: next
   }
 }
 
@@ -208,12 +209,14 @@ function tryAnswer (
   }
 }
 
-function tellTry (
+function printTry (
   { at, attempt, replay, status, error, errorKind, durationMs, response, url, headers }: DeliveryRecord['tries'][number]
 ): void {
   const what = status === null ? `${errorKind ?? 'no answer'}: ${oneLine(error ?? '')}` : String(status)
   console.log(
-    `\n${at.toISOString()}  attempt ${attempt}${replay === null ? '' : ` of ${replay}`}  ${what}  ${durationMs} ms`
+    `\n${at.toISOString()}  attempt ${attempt}${replay === null ? '' : ` of ${replay}`}  ${what}  ${
+      durationText(durationMs)
+    }`
   )
   console.log(`  POST ${oneLine(url)}`)
   for (const [name, value] of Object.entries(headers)) console.log(`  ${oneLine(`${name}: ${value}`)}`)

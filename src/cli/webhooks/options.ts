@@ -6,7 +6,7 @@ import { createLog } from '#src/base/log.ts'
 import { readServers } from '#src/embedded/kept.ts'
 import { createPool, isUnavailable, type Pool } from '#src/postgres/pool.ts'
 import type { readArgs } from '../command.ts'
-import { atServices, knownAccount } from '../open-services.ts'
+import { withServices, knownAccount } from '../open-services.ts'
 
 const text = { type: 'string' } as const
 const flag = { type: 'boolean', default: false } as const
@@ -32,26 +32,29 @@ export const webhookOptions = {
   finish: flag
 } as const
 
-export type Values = ReturnType<typeof readArgs<typeof webhookOptions>>['values']
+export type WebhookValues = ReturnType<typeof readArgs<typeof webhookOptions>>['values']
 
-export interface Verb {
+export interface WebhookVerb {
   /** Besides --account and --json. */
   takes: ReadonlyArray<keyof typeof webhookOptions>
-  /** What it does with the id it was given, */
-  about?: (id: string, values: Values) => Promise<void>
-  /** and what without one. Where one is missing that is no way to use it. */
-  alone?: (values: Values) => Promise<void>
+  /** What it does with an id, */
+  withId?: (id: string, values: WebhookValues) => Promise<void>
+  /** and what without one. One that is missing is no way to use it. */
+  withoutId?: (values: WebhookValues) => Promise<void>
 }
 
-/** At the services as the operator, for this account. */
-export async function asAsker<T> (account: string, use: (services: Services, asker: Asker) => Promise<T>): Promise<T> {
-  return await atServices(async (services, correlation) =>
+/** With the services, as the operator of this account. */
+export async function withAsker<T> (
+  account: string,
+  use: (services: Services, asker: Asker) => Promise<T>
+): Promise<T> {
+  return await withServices(async (services, correlation) =>
     await use(services, { account: knownAccount(services, account), correlation })
   )
 }
 
-/** With the view: DATABASE_URL, or the PostgreSQL of the Jetpost that runs on the data folder. */
-export async function atView<T> (use: (pool: Pool) => Promise<T>): Promise<T> {
+/** With the projections: DATABASE_URL, or the PostgreSQL of the Jetpost that runs on the data folder. */
+export async function withPostgres<T> (use: (pool: Pool) => Promise<T>): Promise<T> {
   const config = readConfig(process.env)
   const url = config.databaseUrl ?? readServers(config.dataDir)?.postgres ?? null
   if (url === null) {
@@ -63,7 +66,7 @@ export async function atView<T> (use: (pool: Pool) => Promise<T>): Promise<T> {
   } catch (error) {
     throw isUnavailable(error) ? new Complaint(`PostgreSQL cannot be reached: ${(error as Error).message}`) : error
   } finally {
-    // A server that says nothing is not waited for once more.
+    // A silent server has been waited for already.
     await deadline(pool.end(), END_MS, 'PostgreSQL is still busy').catch(() => {})
   }
 }

@@ -3,24 +3,25 @@ import { failedPages } from '#src/actions/delivery-view.ts'
 import { cancelReplay, countReplay, replaysOf, requestReplay } from '#src/actions/replay.ts'
 import type { FailedPage } from '#src/actions/replay-job.ts'
 import { Complaint } from '#src/base/errors.ts'
-import { print, usageError } from '../command.ts'
+import { usageError } from '../command.ts'
 import { granted } from '../open-services.ts'
 import { sinceMs, timeMs } from '../since.ts'
-import { asAsker, atView, type Values } from './options.ts'
+import { print } from '../table.ts'
+import { withAsker, withPostgres, type WebhookValues } from './options.ts'
 
 /** `replay <webhook>`, or what it would send. */
-export async function startReplay (webhook: string, values: Values): Promise<void> {
+export async function startReplay (webhook: string, values: WebhookValues): Promise<void> {
   const { account, json } = values
   const wish = wishOf(values)
   if (values['dry-run']) return await count(webhook, wish, values)
   print([
     rowOf(
-      await asAsker(account, async (services, asker) => granted(await requestReplay(services, asker, webhook, wish)))
+      await withAsker(account, async (services, asker) => granted(await requestReplay(services, asker, webhook, wish)))
     )
   ], json)
 }
 
-function wishOf ({ failed, all, since, from, to, pace }: Values): ReplayWish {
+function wishOf ({ failed, all, since, from, to, pace }: WebhookValues): ReplayWish {
   if (failed === all) throw usageError('Either --failed or --all: what failed, or every event.')
   if ((since === undefined) === (from === undefined)) throw usageError('Either --since or --from: from when on.')
   return {
@@ -31,23 +32,23 @@ function wishOf ({ failed, all, since, from, to, pace }: Values): ReplayWish {
   }
 }
 
-async function count (webhook: string, wish: ReplayWish, { account, json }: Values): Promise<void> {
+async function count (webhook: string, wish: ReplayWish, { account, json }: WebhookValues): Promise<void> {
   const counted = async (failed?: FailedPage) =>
-    await asAsker(
+    await withAsker(
       account,
       async (services, asker) => granted(await countReplay(services, asker, webhook, wish, failed))
     )
   const { deliveries, events, types, whole } = wish.what === 'failed'
-    ? await atView(async pool => await counted(failedPages(pool)))
+    ? await withPostgres(async pool => await counted(failedPages(pool)))
     : await counted()
   if (json) return print([{ deliveries, events, types, whole }], true)
   print([{ deliveries: whole ? deliveries : `more than ${deliveries}`, events, ...types }], false)
 }
 
 /** `replays <webhook>`: the newest first. */
-export async function listReplays (webhook: string, { account, json }: Values): Promise<void> {
+export async function listReplays (webhook: string, { account, json }: WebhookValues): Promise<void> {
   print(
-    await asAsker(account, async services => {
+    await withAsker(account, async services => {
       if (services.directory.now.webhooks.get(webhook)?.account !== account) {
         throw new Complaint(`There is no webhook ${webhook}.`)
       }
@@ -58,9 +59,9 @@ export async function listReplays (webhook: string, { account, json }: Values): 
 }
 
 /** `cancel-replay <replay>`. */
-export async function cancel (replay: string, { account, json }: Values): Promise<void> {
+export async function cancel (replay: string, { account, json }: WebhookValues): Promise<void> {
   print([
-    rowOf(await asAsker(account, async (services, asker) => granted(await cancelReplay(services, asker, replay))))
+    rowOf(await withAsker(account, async (services, asker) => granted(await cancelReplay(services, asker, replay))))
   ], json)
 }
 

@@ -5,7 +5,7 @@ import { emails } from '#projections/emails/project.ts'
 import type { Projection } from '#projections/define.ts'
 import { sleep } from '#src/base/backoff.ts'
 import type { Log } from '#src/base/log.ts'
-import { shared } from '#src/base/shared.ts'
+import { coalesce } from '#src/base/coalesce.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { createChangeNotifier } from '#src/nats/change-notifier.ts'
 import type { Checkpoints } from '#src/postgres/checkpoint.ts'
@@ -50,7 +50,7 @@ export class LiveStreams {
     this.notifiers = TOPICS.map(topic => ({ topic, notifier: createChangeNotifier(bus, SOURCES[topic], log) }))
     this.catchUp = Object.fromEntries(
       TOPICS.map(
-        topic => [topic, shared(async () => await checkpoints.caughtUp(SOURCES[topic].projection, CATCH_UP_MS))]
+        topic => [topic, coalesce(async () => await checkpoints.caughtUp(SOURCES[topic].projection, CATCH_UP_MS))]
       )
     ) as Record<LiveTopic, () => Promise<void>>
   }

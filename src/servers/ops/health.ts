@@ -1,8 +1,8 @@
 import type { FastifyInstance } from 'fastify'
 import type { HealthCheck } from '#src/base/role.ts'
 
-/** `/healthz`: the process runs. `/readyz`: it serves, or which part does not and why. No key: nothing here is
- *  anybody's. */
+/** `/healthz`: the process runs. `/readyz`: it serves, or which part does not and why. Public: nothing here belongs to
+ *  an account. */
 export function healthRoutes (app: FastifyInstance, checks: HealthCheck[]): void {
   app.get('/healthz', async () => ({ status: 'ok' }))
 

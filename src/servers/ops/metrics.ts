@@ -1,14 +1,14 @@
 import type { FastifyInstance } from 'fastify'
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 
-/** Figures of this process, read when Prometheus asks. */
+/** Values of this process, read when Prometheus scrapes. */
 export interface Gauges {
   /** Facts waiting for a commit, by stream. */
   appendsPending(): Record<string, number>
   smtpInFlight(): number
-  /** Requests decided without NATS, since the start. */
+  /** Requests whose rate limit was decided without NATS, since the start. */
   limitsInexact(): number
-  /** What a projection has not written yet, by projection: facts, and the age of the oldest. */
+  /** What a projection has yet to write, by projection: facts, and the age of the oldest. */
   projectionLag(): Record<string, { facts: number, seconds: number }>
   /** Facts a projection could not write, by projection. */
   projectionDeadLetters(): Record<string, number>
@@ -17,11 +17,11 @@ export interface Gauges {
 export interface Metrics {
   registry: Registry
   request(route: string, status: number, seconds: number): void
-  /** One SMTP transaction's end: delivered, deferred, bounced, in_doubt … and why. */
+  /** The end of an SMTP transaction: delivered, deferred, bounced, in_doubt … and why. */
   smtpAttempt(result: string, why: string, seconds: number): void
-  /** One webhook request's end: delivered, retrying, failed. */
+  /** The end of a webhook request: delivered, retrying, failed. */
   webhookAttempt(result: string, seconds: number): void
-  /** One mail that came back: how it was read, and what it led to. */
+  /** An inbound mail: how it was classified, and what it led to. */
   inboundMail(kind: string, outcome: string): void
 }
 
@@ -66,7 +66,7 @@ export function createMetrics (): Metrics {
   })
   const inbound = new Counter({
     name: 'jetpost_inbound_mails_total',
-    help: 'Mails that came back, by kind and by what they led to',
+    help: 'Inbound mails by kind and outcome',
     labelNames: ['kind', 'outcome'],
     registers
   })
@@ -83,29 +83,29 @@ export function createMetrics (): Metrics {
   }
 }
 
-/** Adds the gauges, which exist only once the rooms they look into do. */
+/** Adds the gauges, once what they read exists. */
 export function watchGauges (metrics: Metrics, gauges: Gauges): void {
   const registers = [metrics.registry]
   gauge('jetpost_appends_pending', 'Facts waiting for a commit', 'stream', gauges.appendsPending)
   const lag = (unit: 'facts' | 'seconds') => () =>
     Object.fromEntries(Object.entries(gauges.projectionLag()).map(([name, figures]) => [name, figures[unit]]))
-  gauge('jetpost_projection_lag_facts', 'Facts a projection has not written yet', 'projection', lag('facts'))
+  gauge('jetpost_projection_lag_facts', 'Facts a projection has yet to write', 'projection', lag('facts'))
   gauge(
     'jetpost_projection_lag_seconds',
-    'Age of the oldest fact a projection has not written yet',
+    'Age of the oldest fact a projection has yet to write',
     'projection',
     lag('seconds')
   )
   gauge(
     'jetpost_projection_dead_letters',
-    'Facts a projection could not write and goes on without',
+    'Dead-lettered facts: a projection could not write them',
     'projection',
     gauges.projectionDeadLetters
   )
   gauge('jetpost_smtp_in_flight', 'SMTP transactions under way', null, () => ({ '': gauges.smtpInFlight() }))
   gauge(
     'jetpost_limits_inexact',
-    'Requests whose window was decided without NATS',
+    'Requests whose rate limit was decided without NATS',
     null,
     () => ({ '': gauges.limitsInexact() })
   )

@@ -10,31 +10,35 @@ import type { Pool } from '#src/postgres/pool.ts'
 import { drawOver } from './gauge.ts'
 import { openBus } from './open-services.ts'
 import { stopped } from './since.ts'
-import { atView } from './webhooks/options.ts'
+import { withPostgres } from './webhooks/options.ts'
 
-export interface Making {
+export interface RebuildRequest {
   json: boolean
   why: string
-  /** null = whatever is there. */
+  /** null = always. */
   isNeeded: ((pool: Pool, projection: Projection) => Promise<boolean>) | null
 }
 
-/** Makes views one after the other, and tells how far it is. Throws a Complaint when one cannot be made; those before
- *  it are. */
-export async function makeViews (wanted: readonly Projection[], making: Making): Promise<void> {
+/** Rebuilds projections one after the other, with a progress bar. Throws a Complaint when one fails; those before it
+ *  are done. */
+export async function rebuildProjections (wanted: readonly Projection[], options: RebuildRequest): Promise<void> {
   const signal = stopped()
-  await atBuilder('error', async ({ builder, pool }) => {
-    for (const projection of wanted) await makeView(projection, { builder, pool, signal, ...making })
+  await withRebuilder('error', async ({ builder, pool }) => {
+    for (const projection of wanted) await rebuildProjection(projection, { builder, pool, signal, ...options })
   }).catch(error => {
     throw signal.aborted
-      ? new Complaint('Interrupted: what is done stays, and the same command goes on from there.')
+      ? new Complaint('Interrupted: what is done stays, and the same command continues from there.')
       : error
   })
 }
 
-async function makeView (
+async function rebuildProjection (
   projection: Projection,
-  { builder, pool, signal, json, why, isNeeded }: Making & { builder: Rebuilder, pool: Pool, signal: AbortSignal }
+  { builder, pool, signal, json, why, isNeeded }: RebuildRequest & {
+    builder: Rebuilder
+    pool: Pool
+    signal: AbortSignal
+  }
 ): Promise<void> {
   const { name, version } = projection
   const isThere = isNeeded !== null && !await isNeeded(pool, projection)
@@ -50,7 +54,7 @@ async function makeView (
   bar.end()
   if (made === null) {
     return console.log(
-      json ? JSON.stringify({ projection: name, version, made: false }) : `${name} ${version}: is there already`
+      json ? JSON.stringify({ projection: name, version, made: false }) : `${name} ${version}: already built`
     )
   }
   const { facts } = made
@@ -58,24 +62,27 @@ async function makeView (
   console.log(
     json
       ? JSON.stringify({ projection: name, version, made: true, facts, seconds, facts_per_second: perS })
-      : `${name} ${version}: made from ${number(facts)} facts in ${seconds} s, ${number(perS)} a second`
+      : `${name} ${version}: built from ${number(facts)} facts in ${seconds} s, ${number(perS)} a second`
   )
 }
 
-/** What the running service stands on, and who makes its views. */
-export interface Hands {
+/** The servers of the running service, and what rebuilds its projections. */
+export interface ProjectionServices {
   bus: Bus
   pool: Pool
   builder: Rebuilder
 }
 
 /** With the servers of the running service, or those of NATS_URL and DATABASE_URL. */
-export async function atBuilder<T> (logLevel: string, use: (hands: Hands) => Promise<T>): Promise<T> {
+export async function withRebuilder<T> (
+  logLevel: string,
+  use: (services: ProjectionServices) => Promise<T>
+): Promise<T> {
   const config = readConfig(process.env)
   const log = createLog(logLevel)
   const bus = await openBus(config, log)
   try {
-    return await atView(async pool =>
+    return await withPostgres(async pool =>
       await use({ bus, pool, builder: openRebuilder({ bus, pool, log, ...serversOf(config) }) })
     )
   } finally {
@@ -83,13 +90,13 @@ export async function atBuilder<T> (logLevel: string, use: (hands: Hands) => Pro
   }
 }
 
-/** Of servers that answer already. */
+/** Of servers that have answered already. */
 function serversOf (config: Config): Servers {
-  const kept = config.natsUrl !== null && config.databaseUrl !== null ? null : readServers(config.dataDir)
+  const embedded = config.natsUrl !== null && config.databaseUrl !== null ? null : readServers(config.dataDir)
   return {
-    natsUrl: config.natsUrl ?? kept!.nats!,
+    natsUrl: config.natsUrl ?? embedded!.nats!,
     natsCreds: config.natsCreds,
-    databaseUrl: config.databaseUrl ?? kept!.postgres!
+    databaseUrl: config.databaseUrl ?? embedded!.postgres!
   }
 }
 
@@ -97,14 +104,14 @@ const WIDTH = 30
 /** Between two lines where there is no terminal to draw a bar on. */
 const LINE_MS = 5000
 
-/** How far it is, on stderr: a bar that is drawn over on a terminal, else a line now and then. */
+/** The progress, on stderr: a bar on a terminal, elsewhere a line every five seconds. */
 function openBar (name: string): { show(progress: RebuildProgress): void, end(): void } {
-  let saidMs = performance.now()
+  let writtenMs = performance.now()
   return {
     show (progress) {
       if (process.stderr.isTTY) return drawOver(barText(name, progress))
-      if (performance.now() - saidMs < LINE_MS) return
-      saidMs = performance.now()
+      if (performance.now() - writtenMs < LINE_MS) return
+      writtenMs = performance.now()
       process.stderr.write(`${name}: ${lineText(progress)}\n`)
     },
     end: () => drawOver('')

@@ -1,0 +1,103 @@
+import { hasDashboard, type Config } from '#src/base/config.ts'
+import { Complaint, deadline } from '#src/base/errors.ts'
+import type { HealthCheck } from '#src/base/role.ts'
+import { buildHttp } from '#src/http.ts'
+import { OperationsService } from '#src/operations/operations.ts'
+import { watchGauges } from '#src/servers/ops/metrics.ts'
+import type { Projector } from '#src/workers/projector/projector.ts'
+import { createCheckpoints } from '#src/workers/projector/checkpoints.ts'
+import type { AppContext } from './context.ts'
+
+/** Together with what the roles take, within docker-compose.yml's stop_grace_period. */
+const HTTP_STOP_MS = 6000
+const OPERATIONS_STOP_MS = 3000
+
+/** Starts the HTTP server; resolves to its URL. */
+export async function listen (context: AppContext): Promise<string> {
+  const { config, services, bus, pool, counters, metrics, log, stack } = context
+  watchApp(context)
+  const http = buildHttp({
+    api: config.roles.has('api')
+      ? { services, counters, reads: { pool, checkpoints: createCheckpoints(bus, pool) } }
+      : null,
+    publicUrl: config.publicUrl,
+    catcher: context.catcher,
+    checks: checksOf(context),
+    operations: openDashboardOperations(context),
+    metrics,
+    trustProxy: config.trustProxy,
+    log
+  })
+  stack.defer(() =>
+    deadline(http.close(), HTTP_STOP_MS, 'HTTP requests did not end in time').catch(error => {
+      log.warn({ err: error }, 'HTTP server cut off')
+      http.server.closeAllConnections()
+    })
+  )
+  return await http.listen({ host: config.host, port: config.port }).catch(error => {
+    throw listenError(config, error)
+  })
+}
+
+function listenError ({ host, port }: Config, error: NodeJS.ErrnoException): Error {
+  if (error.code === 'EADDRINUSE') return new Complaint(`Port ${port} is taken: set PORT to a free one.`)
+  if (error.code === undefined) return error
+  return new Complaint(`HOST ${host} with PORT ${port} cannot be listened on: ${error.code}.`)
+}
+
+/** Gauges of what is running by now. */
+function watchApp ({ metrics, services: { appenders }, sender, counters, projectors }: AppContext): void {
+  watchGauges(metrics, {
+    appendsPending: () => ({
+      REQUESTS: appenders.requests.pending(),
+      EMAILS: appenders.emails.pending(),
+      WEBHOOKS: appenders.webhooks.pending(),
+      INBOUND: appenders.inbound.pending()
+    }),
+    smtpInFlight: () => sender?.inFlight() ?? 0,
+    limitsInexact: () => counters.inexact(),
+    projectionLag: () => Object.fromEntries(projectors.map(({ projection, lag }) => [projection, lag()])),
+    projectionDeadLetters: () =>
+      Object.fromEntries(projectors.map(({ projection, deadLetters }) => [projection, deadLetters()]))
+  })
+}
+
+/** For the operator's pages; null where there are none. */
+function openDashboardOperations (context: AppContext): OperationsService | null {
+  const { config, bus, pool, servers, topology, services, stack, log } = context
+  if (!config.roles.has('api') || !hasDashboard(config)) return null
+  const operations = new OperationsService({
+    bus,
+    pool,
+    servers,
+    retention: topology.retention,
+    checks: checksOf(context),
+    roles: config.roles,
+    clock: services.appenders.clock,
+    log: log.child({ role: 'operations' })
+  })
+  stack.defer(() =>
+    deadline(operations.stop(), OPERATIONS_STOP_MS, 'a rebuild did not end in time').catch(error =>
+      log.warn({ err: error }, 'rebuild cut off')
+    )
+  )
+  return operations
+}
+
+/** What /readyz asks. */
+function checksOf ({ bus, pool, roles }: AppContext): HealthCheck[] {
+  return [
+    { name: 'nats', check: () => (bus.upSinceMs() === null ? 'not connected' : null) },
+    { name: 'postgres', check: async () => await pool.unhealthyReason() },
+    ...roles.map(role => ({
+      name: role.name,
+      check: () => role.unhealthyReason(),
+      ...('lag' in role ? { details: () => lagOf(role as Projector) } : {})
+    }))
+  ]
+}
+
+function lagOf ({ lag, deadLetters }: Projector): Record<string, unknown> {
+  const { facts, seconds } = lag()
+  return { lag: { facts, seconds: Math.round(seconds * 1000) / 1000 }, deadLetters: deadLetters() }
+}

@@ -1,0 +1,91 @@
+import { hostname } from 'node:os'
+import { followDirectory, type LiveDirectory } from '#src/actions/directory.ts'
+import { openServices } from '#src/actions/open-services.ts'
+import { systemClock } from '#src/base/clock.ts'
+import type { Config } from '#src/base/config.ts'
+import { Complaint } from '#src/base/errors.ts'
+import type { Log } from '#src/base/log.ts'
+import { secretOf } from '#src/base/secret-file.ts'
+import { startEmbedded } from '#src/embedded/start.ts'
+import { connectBus, type Bus } from '#src/nats/connect.ts'
+import { createCounters } from '#src/nats/counters.ts'
+import { ensureTopology, keepTopology, repair } from '#src/nats/ensure.ts'
+import { createPool } from '#src/postgres/pool.ts'
+import { createMetrics } from '#src/servers/ops/metrics.ts'
+import type { AppContext, AppOptions } from './context.ts'
+
+const DIRECTORY_MS = 60_000
+
+/** The servers, the connections to them and the services on top: all that roles and listeners share. */
+export async function openContext (
+  config: Config,
+  options: AppOptions,
+  stack: AsyncDisposableStack
+): Promise<AppContext> {
+  const { log, clock = systemClock, timings = {} } = options
+  const { natsUrl, databaseUrl } = await openServers(config, options, stack)
+  const secret = config.secret ?? await secretOf(config.dataDir)
+  const bus = await connectBus({ url: natsUrl, creds: config.natsCreds, name: `jetpost ${hostname()}`, log })
+  stack.defer(() => bus.close())
+  const topology = {
+    retention: { factsMs: config.factsRetentionMs, contentMs: config.contentRetentionMs },
+    replicas: config.natsReplicas,
+    log
+  }
+  await ensureTopology(bus, topology)
+  const streams = keepTopology(bus, topology)
+  stack.defer(() => streams.stop())
+  const pool = createPool(databaseUrl, log)
+  stack.defer(() => pool.end())
+  const directory = await openDirectory(bus, log, stack)
+  const context: AppContext = {
+    config,
+    log,
+    bus,
+    pool,
+    services: await openServices({ bus, clock, directory, secret, config }),
+    topology,
+    servers: { natsUrl, natsCreds: config.natsCreds, databaseUrl },
+    timings,
+    metrics: createMetrics(),
+    stack,
+    counters: createCounters(bus),
+    async repair (plan) {
+      const missing = await repair(bus, plan, topology)
+      if (missing) context.reconcileSoon()
+      return missing
+    },
+    reconcileSoon () {},
+    catcher: null,
+    inbound: null,
+    sender: null,
+    projectors: [],
+    roles: [streams, directory]
+  }
+  return context
+}
+
+/** The URLs of the settings, and an embedded server for each that they leave out. */
+async function openServers (
+  config: Config,
+  { log, say, signal }: AppOptions,
+  stack: AsyncDisposableStack
+): Promise<{ natsUrl: string, databaseUrl: string }> {
+  const { dataDir, natsBin, natsPort, postgresPort } = config
+  if (config.natsUrl !== null && config.databaseUrl !== null) {
+    return { natsUrl: config.natsUrl, databaseUrl: config.databaseUrl }
+  }
+  const wanted = { nats: config.natsUrl === null, postgres: config.databaseUrl === null }
+  const embedded = await startEmbedded({ dataDir, ...wanted, natsBin, natsPort, postgresPort, log, say, signal })
+  stack.defer(() => embedded.stop())
+  return { natsUrl: config.natsUrl ?? embedded.natsUrl!, databaseUrl: config.databaseUrl ?? embedded.databaseUrl! }
+}
+
+async function openDirectory (bus: Bus, log: Log, stack: AsyncDisposableStack): Promise<LiveDirectory> {
+  const directory = followDirectory(bus, log)
+  stack.defer(() => directory.stop())
+  if (await directory.catchUp(DIRECTORY_MS)) return directory
+  throw new Complaint(
+    directory.unhealthyReason() ?? 'NATS holds more accounts, keys and domains than could be read within 60 s.'
+  )
+}
