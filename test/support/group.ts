@@ -3,6 +3,7 @@ import { registerHooks } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
+import './at-exit.ts'
 import './compiled.ts'
 import { setGroup } from './group-end.ts'
 
