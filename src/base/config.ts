@@ -288,10 +288,10 @@ export const settings: Settings = {
   },
   smtpUrl: {
     env: 'SMTP_URL',
-    means: "relay for outgoing mail; direct: = straight to the recipients' servers; unset = the built-in mailbox",
+    means: "relay for outgoing mail; direct: = straight to the recipients' servers; unset = the built-in mail catcher",
     details: '`smtp://user:pass@host:587` or `smtps://…`. With a password TLS is required, otherwise it is used when ' +
       'offered; `?tls=required`, `unverified`, `opportunistic` or `off` overrides that.',
-    unset: 'built-in mailbox',
+    unset: 'built-in mail catcher',
     fallback: null,
     secret: true,
     parse: smtpUrl
@@ -441,7 +441,7 @@ export const settings: Settings = {
   },
   catcherPort: {
     env: 'JETPOST_CATCHER_PORT',
-    means: 'SMTP port of the built-in mailbox',
+    means: 'SMTP port of the built-in mail catcher',
     unset: 'a free port',
     fallback: null,
     parse: port

@@ -1,4 +1,4 @@
-/** A mail that the built-in catcher took. */
+/** A mail in the built-in mail catcher. */
 export interface CaughtMail {
   /** `msg_…` */
   id: string
@@ -11,7 +11,7 @@ export interface CaughtMail {
   raw: Buffer
 }
 
-/** The mails that the catcher holds. */
+/** The mails in the mail catcher. */
 export interface CaughtMailbox {
   /** Newest first. */
   messages(): CaughtMail[]

@@ -12,7 +12,7 @@ export interface InboundMailSummary {
   /** Of the envelope; '' = a bounce. */
   from: string
   to: string[]
-  /** As it stands in the header, encoded words and all; null = there is none. */
+  /** As in the header, with encoded words; null = none. */
   subject: string | null
   remote: string
   sizeBytes: number
@@ -95,8 +95,8 @@ async function readWindow (
   }
 }
 
-/** One with its beginning as it came, up to what is kept; null = it is gone, or cannot be read by this code. Throws
- *  what `isUnanswered` knows. */
+/** A mail with its source as far as it is stored; null = it has expired, or this version cannot read it. Throws what
+ *  `isUnanswered` knows. */
 export async function readInboundMailAt (
   bus: Bus,
   seq: number

@@ -60,7 +60,7 @@ const RETRY_MS = 8000
 
 const ALL = Object.values<Projection>(projections)
 
-/** Reads how projections stand, rebuilds them, and retries what they could not write. */
+/** Reports on projections, rebuilds them, and retries their dead-lettered facts. */
 export class ProjectionMonitor {
   private readonly options: ProjectionMonitorOptions
   private readonly rebuilds: Rebuilds
@@ -118,7 +118,7 @@ export class ProjectionMonitor {
     return { value: value ?? [], problems }
   }
 
-  /** Retries the dead-lettered facts of a projection. How many stay; null = it takes longer, and goes on. Throws
+  /** Retries the dead-lettered facts of a projection. How many stay; null = it takes longer, and continues. Throws
    *  OperationsUnavailable. */
   async retryDeadLetters (name: string): Promise<number | null> {
     try {

@@ -9,7 +9,7 @@ import { LONG } from '../support/long.ts'
 
 t.setTimeout(LONG ? 1_800_000 : 300_000)
 const PHONE = { width: 390, height: 844 }
-const SERVICES = { width: 1280, height: 900 }
+const DESKTOP = { width: 1280, height: 900 }
 /** Of each kind of page, so many: a list's rows are alike. */
 const ALIKE_MAX = LONG ? 30 : 1
 /** What a narrow page can have that a wide one has not. */
@@ -39,7 +39,7 @@ function isPage (url: string): boolean {
 }
 
 async function enter (t: Parameters<typeof openPage>[0], at: TestApp, key: string) {
-  const { page, complaints } = await openPage(t, at.url, SERVICES)
+  const { page, complaints } = await openPage(t, at.url, DESKTOP)
   await signIn(page, key)
   return { page, complaints }
 }
@@ -64,7 +64,7 @@ async function look (t: Asserts, page: Page, url: string): Promise<void> {
     `${url} is no wider than the phone`
   )
   await page.emulateMedia({ colorScheme: 'light' })
-  await page.setViewportSize(SERVICES)
+  await page.setViewportSize(DESKTOP)
 }
 
 t.test('axe-core finds nothing on any page of an app that has lived', async t => {
@@ -74,7 +74,7 @@ t.test('axe-core finds nothing on any page of an app that has lived', async t =>
   t.strictSame(complaints, [])
 })
 
-t.test('nor where there is nothing yet, at the door, and where something is wrong', async t => {
+t.test('nor on empty pages, the sign-in page and error pages', async t => {
   const key = await app.newAccountKey()
   const { page, complaints } = await enter(t, app, key)
   const empty = await crawl(await visit(app, key))

@@ -39,7 +39,7 @@ async function forget (address: string, status: string): Promise<{ id: string, e
   return { id, erasure: (await app.request('POST', '/api/erasures', { body: { address } })).body.id }
 }
 
-t.test('before the first email the list teaches; the first one appears in it by itself', async t => {
+t.test('the empty list shows how to send; the first email appears in it without a reload', async t => {
   const { page, complaints } = await openPage(t, app.url)
   await signIn(page, API_KEY)
   await page.goto('/dashboard/emails')
@@ -128,8 +128,8 @@ t.test('filters stand in the URL, find what they say, and a wrong one says so at
     'delivered'
   )
   const today = new Date().toISOString().slice(0, 10)
-  const all =
-    `q=needle&status=delivered&event=delivered&from=${FROM}&domain=sandbox.jetpost.test&created_after=${today}&created_before=${today}`
+  const all = `q=needle&status=delivered&event=delivered&from=${FROM}&domain=sandbox.jetpost.test` +
+    `&created_after=${today}&created_before=${today}`
   for (const query of ['q=needle', 'to=found@example.com', 'tag=sewing', 'metadata=order%3D7', all]) {
     const { status, html } = await me.get(`/dashboard/emails?${query}`)
     t.equal(status, 200, query)
@@ -158,7 +158,7 @@ t.test('filters stand in the URL, find what they say, and a wrong one says so at
   t.equal((await me.get(older)).html.split('>Page</a>').length - 1, 1)
 })
 
-t.test('a scheduled email is moved and called off', async t => {
+t.test('a scheduled email is rescheduled and canceled', async t => {
   const { body: { id } } = await app.send({
     subject: 'Later',
     to: ['a@example.com', 'b@example.com'],
@@ -191,7 +191,7 @@ t.test('a scheduled email is moved and called off', async t => {
   t.strictSame(complaints, [])
 })
 
-t.test('a refused email tells why, is sent again, and its recipient is suppressed', async t => {
+t.test('a bounced email shows why, is retried, and its recipient is suppressed', async t => {
   sink.replies('gone@example.com', { rcpt: '550 5.7.1 <script>alert(1)</script> not wanted' })
   const id = await sent({ to: 'gone@example.com' }, 'bounced')
   const url = `/dashboard/emails/${id}`
@@ -211,7 +211,7 @@ t.test('a refused email tells why, is sent again, and its recipient is suppresse
   t.equal((await me.post(`${url}/suppress`, { n: '1' })).status, 404)
 })
 
-t.test('who is suppressed is told so, and nobody is offered to be who is or never can be', async t => {
+t.test('suppressed recipients are marked, and only others can be suppressed', async t => {
   sink.replies('unknown@example.com', { rcpt: '550 5.1.1 no such user' })
   const shown = async (to: string, status: string) =>
     (await me.get(`/dashboard/emails/${await sent({ to }, status)}`)).html
@@ -287,7 +287,7 @@ t.test('the slider shows the email as it was known, and the way back', async t =
   t.equal((await me.get(`/dashboard/emails/${id}?as_of=yesterday`)).status, 422)
 })
 
-t.test('mail in the preview runs nothing, reaches nothing, and loads pictures when asked', async t => {
+t.test('mail in the preview runs nothing, reaches nothing, and loads images on request', async t => {
   const seen: string[] = []
   const server = createServer((request, response) => {
     seen.push(request.url!)
@@ -297,9 +297,11 @@ t.test('mail in the preview runs nothing, reaches nothing, and loads pictures wh
   t.teardown(() => server.close())
   const remote = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const evil = `<p id="hello">Hello</p><script>top.broken = 1; parent.document.title = 'broken'</script>
-<img src=x onerror="top.location='${remote}/left'"><img src="${remote}/picture"><svg onload="fetch('${remote}/fetched')"></svg>
-<meta http-equiv="refresh" content="0;url=${remote}/refreshed"><link rel="stylesheet" href="${remote}/style"><iframe src="${remote}/frame"></iframe>
-<a href="${app.url}/dashboard/keys" target="_top" id="link">Out</a><form action="${remote}/posted" target="_top"><button id="send">Send</button></form>
+<img src=x onerror="top.location='${remote}/left'"><img src="${remote}/picture">
+<svg onload="fetch('${remote}/fetched')"></svg>
+<meta http-equiv="refresh" content="0;url=${remote}/refreshed"><link rel="stylesheet" href="${remote}/style">
+<iframe src="${remote}/frame"></iframe><a href="${app.url}/dashboard/keys" target="_top" id="link">Out</a>
+<form action="${remote}/posted" target="_top"><button id="send">Send</button></form>
 <img src="cid:dot" id="dot">`
   const pixel = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
   const attachments = [{ filename: 'dot.png', content: pixel, content_id: 'dot' }]
@@ -330,7 +332,7 @@ t.test('mail in the preview runs nothing, reaches nothing, and loads pictures wh
   t.notMatch(frame.headers.get('content-security-policy'), 'http')
 })
 
-t.test('source, details and what endpoints were told', async t => {
+t.test('source, details and webhook deliveries', async t => {
   await app.request('POST', '/api/webhooks', { body: { url: 'http://127.0.0.1:9/hook', events: ['email.delivered'] } })
   const extras = {
     tags: ['t1'],
@@ -385,7 +387,7 @@ t.test('an email to very many is shown in parts', async t => {
   t.equal(await count('?recipient=41', '<p class="entry">'), 3, 'accepted, tried, put off')
 })
 
-t.test('every fact of a timeline is told in words', async t => {
+t.test('every fact of a timeline has its text', async t => {
   const { body } = await app.request('GET', '/api/emails?limit=1')
   const email = (await app.request('GET', `/api/emails/${body.data[0].id}`)).body as Email
   const visit = { url: '/', query: new URLSearchParams() } as Visit
@@ -403,17 +405,20 @@ t.test('every fact of a timeline is told in words', async t => {
     t.notMatch(told({ type, attempt: 1 }), /undefined|null/, type)
     t.match(told({ type, attempt: 1 }), /<strong>[A-Z]/, type)
   }
-  t.match(
-    told({
-      type: 'email.deferred',
-      host: 'mx.example.net',
-      class: 'mailboxfull',
-      next_attempt_at: '2026-11-22T10:00:00.000Z',
-      smtp_code: 452,
-      response: '452 4.2.2 Full'
-    }),
-    /Deferred by mx\.example\.net.*The mailbox is full\. Next attempt at 2026-11-22 10:00:00\.000 UTC\..*<code>452 4\.2\.2 Full/s
-  )
+  const deferred = told({
+    type: 'email.deferred',
+    host: 'mx.example.net',
+    class: 'mailboxfull',
+    next_attempt_at: '2026-11-22T10:00:00.000Z',
+    smtp_code: 452,
+    response: '452 4.2.2 Full'
+  })
+  const inOrder = [
+    'Deferred by mx\\.example\\.net',
+    'The mailbox is full\\. Next attempt at 2026-11-22 10:00:00\\.000 UTC\\.',
+    '<code>452 4\\.2\\.2 Full'
+  ]
+  t.match(deferred, new RegExp(inOrder.join('.*'), 's'))
   t.match(
     told({ type: 'email.in_doubt', cause: 'line', held: true }),
     'The server may have accepted it. Jetpost does not send it again by itself.'
@@ -448,7 +453,7 @@ t.test('every fact of a timeline is told in words', async t => {
   )
 })
 
-t.test('content that is gone says so, and so does a person who was forgotten', async t => {
+t.test('expired content and erased recipients say so', async t => {
   const [{ id, erasure }, held] = await forgotten as [
     Awaited<ReturnType<typeof forget>>,
     Awaited<ReturnType<typeof forget>>

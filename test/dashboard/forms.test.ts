@@ -17,7 +17,7 @@ const stored = async (id: string) => (await app.request('GET', `/api/templates/$
 const onceIn = (html: string) => /name="once" value="([^"]+)"/.exec(html)![1]!
 const DEEP = `${'{"a":'.repeat(50_000)}1${'}'.repeat(50_000)}`
 
-t.test('what NATS does not take comes back as it was typed, and sent again from there it goes out once', async t => {
+t.test('a form that NATS does not accept comes back with its fields, and is sent once when sent again', async t => {
   const template = await make()
   const leaving = await visit(app)
   const mail = {
@@ -82,7 +82,7 @@ t.test('what NATS does not take comes back as it was typed, and sent again from 
   t.equal((await app.request('GET', '/api/emails?q=Once%20only')).body.data.length, 1)
 })
 
-t.test('while PostgreSQL says nothing mail is sent and templates are saved', async t => {
+t.test('while PostgreSQL does not answer, emails are sent and templates are saved', async t => {
   const id = await make()
   const client = await lockTables(t, databaseUrl, 'email_states, templates, template_versions')
   const blank = await me.get('/dashboard/emails/new')
@@ -115,7 +115,7 @@ t.test('a test that is refused where its template is saved keeps its addresses',
   t.match(html, 'value="grace@example.com"')
 })
 
-t.test('a form that nobody typed is refused, and breaks nothing', async t => {
+t.test('a forged form is refused, and breaks nothing', async t => {
   const mail = { from: FROM, to: 'ada@example.com', subject: 'Hello', text: 'Hello' }
   t.equal((await me.post('/dashboard/emails/new', { ...mail, once: 'a\u0000b' })).status, 303)
   t.match(await me.post('/dashboard/emails/new', { ...mail, variables: DEEP }), {

@@ -10,9 +10,19 @@ import { until } from '../support/wait.ts'
 
 /** The streams that hold facts. */
 const STREAMS = ['CONTROL', 'REQUESTS', 'EMAILS', 'WEBHOOKS', 'INBOUND']
-/** What the clock does meanwhile, whoever looks. */
-const BY_THE_CLOCK =
-  /^(delivery\.|domain\.checked|email\.(attempted|deferred|delivered|bounced|failed|in_doubt)|webhook\.(failing|disabled|recovered)|replay\.(advanced|ended)|erasure\.(advanced|completed)|usage\.|session\.)/
+/** Facts that workers append meanwhile. */
+const BY_THE_CLOCK = new RegExp(`^(${
+  [
+    'delivery\\.',
+    'domain\\.checked',
+    'email\\.(attempted|deferred|delivered|bounced|failed|in_doubt)',
+    'webhook\\.(failing|disabled|recovered)',
+    'replay\\.(advanced|ended)',
+    'erasure\\.(advanced|completed)',
+    'usage\\.',
+    'session\\.'
+  ].join('|')
+})`)
 /** Forms that stand there for moments only: what they would ask for. */
 const FLEETING: Record<string, Form> = {
   'POST /operations/projections/:name/stop': { action: '/dashboard/operations/projections/emails/stop', fields: {} },
@@ -44,7 +54,7 @@ function traces (html: string, url: string): string[] {
   return [...marks].filter(mark => html.includes(mark) && !decodeURIComponent(url).includes(mark))
 }
 
-t.test('every page and every form there is was found by the links of somebody whose app has lived', async t => {
+t.test('crawling an app that has lived finds every page and every form', async t => {
   t.strictSame(own.broken, [])
   const missing = routes.filter(route =>
     (route.method === 'GET' ? own.pages.get(route.name) ?? [] : formsFor(route)).length === 0
@@ -53,7 +63,7 @@ t.test('every page and every form there is was found by the links of somebody wh
   t.ok(marks.size > 60, `${marks.size} things to be told apart by`)
 })
 
-t.test('who is not signed in sees the door in place of every page', async t => {
+t.test('without a session every page leads to sign-in', async t => {
   for (const { method, path, name } of routes) {
     const shown = await knock(
       app,
@@ -65,7 +75,7 @@ t.test('who is not signed in sees the door in place of every page', async t => {
   }
 })
 
-t.test('every form wants the token of its session', async t => {
+t.test('every form needs the token of its session', async t => {
   for (const { method, path, name } of routes) {
     if (method === 'POST') {
       t.equal(
@@ -145,7 +155,7 @@ t.test('nor the first of the other, outside of Operations', async t => {
   }
 })
 
-t.test('with the scope dashboard one sees no keys and makes none', async t => {
+t.test('with the scope dashboard a visitor sees no keys and creates none', async t => {
   const visitor = await visit(app, (await app.newKey({ scopes: ['dashboard'] })).secret)
   const keys = async () => (await app.request('GET', '/api/keys')).body.data.length
   const before = await keys()

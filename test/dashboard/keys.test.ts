@@ -8,7 +8,7 @@ const secretIn = (html: string) => /data-copy="(jp_(?:live|test)_[A-Za-z0-9_-]{4
 const hintIn = (html: string) => /name="hint" value="([^"]+)"/.exec(html)![1]!
 const send = async (key: string) => (await app.send({ to: 'delivered@sandbox.jetpost.test' }, key)).status
 
-t.test('a key is made, used, given a new secret, and revoked', async t => {
+t.test('a key is created, used, rotated and revoked', async t => {
   const { page, complaints } = await openPage(t, app.url)
   await signIn(page, API_KEY)
   await page.getByRole('link', { name: 'Keys' }).click()
@@ -74,7 +74,7 @@ t.test('the session ends at once with a secret that ends at once, and the new on
   t.equal((await (await visit(app, next)).get('/dashboard/keys')).status, 200)
 })
 
-t.test('a rotation that is sent again changes nothing: the secret in use works on, for a day unless told', async t => {
+t.test('a rotation that is sent again changes nothing: the secret in use works, for a day by default', async t => {
   const { id, secret } = await app.newKey({ name: 'Twice', scopes: ['emails:send'] })
   const visitor = await visit(app)
   const hint = hintIn((await visitor.get(`/dashboard/keys/${id}`)).html)
@@ -96,7 +96,7 @@ t.test('a rotation that is sent again changes nothing: the secret in use works o
   t.equal(await send(secret), 401)
 })
 
-t.test('in a browser: a page that shows a new key, loaded again, makes no other', async t => {
+t.test('in a browser: reloading the page of a new key creates no other', async t => {
   const { page, complaints } = await openPage(t, app.url)
   await signIn(page, API_KEY)
   await page.goto('/dashboard/keys/new')
@@ -116,7 +116,7 @@ t.test('in a browser: a page that shows a new key, loaded again, makes no other'
   t.strictSame(complaints, [])
 })
 
-t.test('what is said of a key can be said anew, and only what was changed is', async t => {
+t.test('the fields of a key can be edited, and only changed ones are sent', async t => {
   const expiresMs = Date.now() + 86_400_000
   const { id } = await app.newKey({
     name: 'Report',
@@ -158,7 +158,7 @@ t.test('what is said of a key can be said anew, and only what was changed is', a
   })
 })
 
-t.test('a form that cannot be comes back as it was, with what is wrong', async t => {
+t.test('an invalid form comes back as it was, with its faults', async t => {
   const visitor = await visit(app)
   const { status, html } = await visitor.post('/dashboard/keys', {
     name: 'Half "a" key',
@@ -206,7 +206,7 @@ t.test('a key that JETPOST_API_KEY fixes keeps what it holds', async t => {
   })
 })
 
-t.test('who may not see keys is told so, and who may not change them is offered nothing', async t => {
+t.test('who may not see keys reads so, and who may not change them gets no forms', async t => {
   const other = await app.newKey({ name: 'Other' })
   const blind = await visit(app, (await app.newKey({ name: 'Watcher', scopes: ['dashboard'] })).secret)
   for (const path of ['/dashboard/keys', `/dashboard/keys/${other.id}`]) {

@@ -72,7 +72,7 @@ t.test('in a browser, what happens reaches the page', async t => {
   t.strictSame(complaints, [])
 })
 
-t.test('the line ends with its session: signed out, key revoked, at its end', async t => {
+t.test('the stream ends with its session: signed out, key revoked, expired', async t => {
   const revoked = await app.newKey({ scopes: ['dashboard'] })
   const ending = await app.newKey({ expiresMs: Date.now() + passedMs + 10 * MINUTE_MS })
   const [ada, bob, eve, dan] = [
@@ -98,7 +98,7 @@ t.test('the line ends with its session: signed out, key revoked, at its end', as
   t.match(await openLine(app, ada.cookie), { status: 303 })
 })
 
-t.test('an account has so many lines at a time, and room again when one ends', async t => {
+t.test('an account has so many streams at a time, and a place is free when one ends', async t => {
   const [ada, other] = [await visit(app, await app.newAccountKey()), await visit(app)]
   const lines = await Promise.all(Array.from({ length: 50 }, () => listen(t, ada)))
   t.ok(lines.every(({ status }) => status === 200))
@@ -108,7 +108,7 @@ t.test('an account has so many lines at a time, and room again when one ends', a
   await until(async () => (await listen(t, ada)).status === 200, 5000)
 })
 
-t.test('however many pages an account has open, they look at the view together', async t => {
+t.test('the open pages of an account share one wait for the projection', async t => {
   const key = await app.newAccountKey()
   const ada = await visit(app, key)
   const lines = await Promise.all(Array.from({ length: 40 }, () => listen(t, ada)))
@@ -143,7 +143,7 @@ t.test('a session whose secret is due goes on while NATS is away, and has the ne
   t.equal((await (await visitorWith(app, next!)).get('/dashboard/sessions')).status, 200)
 })
 
-t.test('while NATS is away the line stays, and it hears again when it is back', async t => {
+t.test('while NATS is away the stream stays, and it has events again when it is back', async t => {
   const ada = await visit(app)
   const line = await listen(t, ada)
   await line.more(0)
@@ -164,7 +164,7 @@ t.test('while NATS is away the line stays, and it hears again when it is back', 
   t.notOk(line.hasEnded())
 })
 
-t.test('at the stop every line ends at once, and the page says that it is out of date', async t => {
+t.test('a stop ends every stream at once, and the page says that it is out of date', async t => {
   const { page } = await openPage(t, app.url)
   await signIn(page, API_KEY)
   const line = await listen(t, await visit(app))

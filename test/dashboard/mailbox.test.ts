@@ -94,7 +94,7 @@ t.test('the list says who a mail says it is from, the mail itself what its envel
   t.match((await visitor.get(`/dashboard/mailbox/${id}`)).html, 'odd@example.com')
 })
 
-t.test('a hostile mail runs nothing, reaches nothing, and asks nobody for pictures until it is told to', async t => {
+t.test('a hostile mail runs nothing, reaches nothing, and loads images only on request', async t => {
   const asked: string[] = []
   const elsewhere = createServer((request, response) => {
     asked.push(request.url!)
@@ -103,11 +103,14 @@ t.test('a hostile mail runs nothing, reaches nothing, and asks nobody for pictur
   t.teardown(() => void elsewhere.close().closeAllConnections())
   await once(elsewhere, 'listening')
   const url = `http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}`
-  const html =
-    `<script>parent.document.title = 'taken'; fetch('${url}/fetch')</script><img src=x onerror="top.document.title = 'taken'">
-<iframe src="${url}/frame"></iframe><iframe srcdoc="<script>top.document.title = 'taken'</script>"></iframe><object data="${url}/object"></object><video src="${url}/video" autoplay></video>
-<link rel="stylesheet" href="${url}/style"><link rel="prefetch" href="${url}/prefetch"><meta http-equiv="refresh" content="0;url=${url}/refresh"><img src="${url}/pixel">
-<a href="${url}/top" target="_top" id="top">over it</a><a href="${url}/beside" id="out">beside it</a><form action="${url}/form"><button id="send">send</button></form><p id="end">the end</p>`
+  const html = `<script>parent.document.title = 'taken'; fetch('${url}/fetch')</script>
+<img src=x onerror="top.document.title = 'taken'"><iframe src="${url}/frame"></iframe>
+<iframe srcdoc="<script>top.document.title = 'taken'</script>"></iframe><object data="${url}/object"></object>
+<video src="${url}/video" autoplay></video><link rel="stylesheet" href="${url}/style">
+<link rel="prefetch" href="${url}/prefetch"><meta http-equiv="refresh" content="0;url=${url}/refresh">
+<img src="${url}/pixel"><a href="${url}/top" target="_top" id="top">over it</a>
+<a href="${url}/beside" id="out">beside it</a>
+<form action="${url}/form"><button id="send">send</button></form><p id="end">the end</p>`
   const id = await caught('hostile@example.com', {
     subject: '<script>alert(1)</script>',
     html,
@@ -188,7 +191,7 @@ t.test('older mail is a page further, and what is wide makes no page wider than 
   }
 })
 
-t.test('mail that no reader can take apart is there with its source, and the others beside it', async t => {
+t.test('mail that cannot be parsed is there with its source, and the others beside it', async t => {
   const wide = await handed(`Subject: Wide\r\n${`X-Long: ${'x'.repeat(900)}\r\n`.repeat(2500)}\r\nHello\r\n`)
   const deep = await handed(
     Array.from(
@@ -220,7 +223,7 @@ t.test('a source is read as the UTF-8 that it is, and a name is cut between char
   t.match(saved.headers.get('content-disposition'), `filename*=UTF-8''%EF%BF%BD${encodeURIComponent('🎉'.repeat(99))}x`)
 })
 
-t.test('while the view of emails does not answer caught mail is read all the same, without a link to its email', async t => {
+t.test('while the projection emails does not answer, the mailbox works without links to emails', async t => {
   const id = await caught('behind@example.com', { subject: 'Behind' })
   t.match(await visitor.get(`/dashboard/mailbox/${id}`), { status: 200, html: /Open the email/ })
   const letGo = await holdView(databaseUrl, emails)

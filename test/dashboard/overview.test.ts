@@ -36,7 +36,7 @@ const shadedIn = async (page: Page, chart: string) =>
     ).length
   })
 
-t.test('an account without mail is told how to send the first one, and sees what becomes of it', async t => {
+t.test('an account without emails sees how to send the first one, and then its result', async t => {
   const key = await app.newAccountKey()
   const { page, complaints } = await openPage(t, app.url)
   await signIn(page, key)
@@ -75,25 +75,25 @@ t.test('charts are drawn, and what is looked at stays while the figures move on'
   const { page, complaints } = await openPage(t, app.url, { width: 390 })
   await page.clock.install()
   await signIn(page, key)
-  for (const chart of ['volume', 'trouble', 'reading']) t.ok(await drawnIn(page, chart) > 1000, chart)
+  for (const chart of ['volume', 'problems', 'reading']) t.ok(await drawnIn(page, chart) > 1000, chart)
   t.ok(await shadedIn(page, 'volume') > 100, 'the end that is not over is shaded')
   t.match(await page.locator('#volume-table tr').last().textContent(), /:00, so far/)
   t.ok(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), 'nothing is wider than a phone')
-  await page.locator('#trouble summary').click()
-  const cells = page.locator('#trouble-table td[data-name=Bounced]')
+  await page.locator('#problems summary').click()
+  const cells = page.locator('#problems-table td[data-name=Bounced]')
   const total = async () => (await cells.allTextContents()).reduce((sum, text) => sum + Number(text), 0)
   await until(async () => {
     await page.clock.runFor(10_500)
     return await total() === 1
   })
-  const canvas = await page.locator('#trouble canvas').elementHandle()
+  const canvas = await page.locator('#problems canvas').elementHandle()
   const again = await app.send({ to: 'bounced+again@sandbox.jetpost.test' }, key)
   await app.settled(again.body.id, 'bounced', key)
   await until(async () => {
     await page.clock.runFor(10_500)
     return await total() === 2
   })
-  t.ok(await page.locator('#trouble-table').getAttribute('open') !== null, 'the table is still open')
+  t.ok(await page.locator('#problems-table').getAttribute('open') !== null, 'the table is still open')
   t.ok(await canvas!.evaluate((element: any) => element.isConnected), 'the chart was not made anew')
   await page.getByRole('link', { name: '30 days' }).click()
   await page.getByLabel('Tag').fill('invoice')
@@ -103,7 +103,7 @@ t.test('charts are drawn, and what is looked at stays while the figures move on'
   t.strictSame(complaints, [])
 })
 
-t.test('what needs attention is named, with its reason and where it is mended', async t => {
+t.test('what needs attention is named, with its reason and where to fix it', async t => {
   const sink = await startHookSink()
   t.teardown(() => sink.stop())
   sink.answers(() => ({ status: 410 }))
@@ -143,7 +143,7 @@ t.test('what needs attention is named, with its reason and where it is mended', 
   )
 })
 
-t.test("an endpoint that is deleted while its deliveries are counted is in nobody's way", async t => {
+t.test('an endpoint that is deleted while its deliveries are counted does no harm', async t => {
   const { body: { data } } = await app.request('GET', '/api/webhooks')
   const { id } = data.find(({ url }: { url: string }) => url.endsWith('/gone'))
   const visitor = await visit(app)
@@ -157,7 +157,7 @@ t.test("an endpoint that is deleted while its deliveries are counted is in nobod
   t.match(await asked, { status: 200, html: /Needs attention/ })
 })
 
-t.test('a session that may not see keys is not told of them, and a filter that is none is said to be', async t => {
+t.test('a session that may not see keys reads nothing of them, and an invalid filter has a fault', async t => {
   const { secret } = await app.newKey({ name: 'Watcher', scopes: ['dashboard'] })
   await app.newKey({ name: 'Soon over', expiresMs: Date.now() + DAY_MS })
   const visitor = await visit(app, secret)
@@ -170,12 +170,10 @@ t.test('a session that may not see keys is not told of them, and a filter that i
 t.test('what is counted is read from indexes, however many emails there are', async t => {
   const pool = createPool(databaseUrl, createLog('silent'))
   t.teardown(async () => await pool.end())
-  await pool.query(
-    "insert into email_states (id, account, created_at, status, events) select 'em_' || i, 'acc_many', now(), 'delivered', '{}' from generate_series(1, 20000) i"
-  )
-  await pool.query(
-    "insert into email_states (id, account, created_at, status, events) select 'em_q' || i, 'acc_many', now() - interval '1 hour', 'queued', '{}' from generate_series(1, 40) i"
-  )
+  await pool.query(`insert into email_states (id, account, created_at, status, events)
+    select 'em_' || i, 'acc_many', now(), 'delivered', '{}' from generate_series(1, 20000) i`)
+  await pool.query(`insert into email_states (id, account, created_at, status, events)
+    select 'em_q' || i, 'acc_many', now() - interval '1 hour', 'queued', '{}' from generate_series(1, 40) i`)
   const queue = queueOf({ account: 'acc_many', max: 30 })
   const { counts, oldestAt } = await ask(pool, queue)
   t.match(counts, { queued: 30, sending: 0, in_doubt: 0 })
@@ -187,7 +185,7 @@ t.test('what is counted is read from indexes, however many emails there are', as
   }
 })
 
-t.test('while a view does not answer the page comes without it', async t => {
+t.test('while a projection does not answer, the page comes without it', async t => {
   const visitor = await visit(app, await app.newAccountKey())
   const client = await lockTables(t, databaseUrl, 'email_states, stats_hours')
   const startMs = performance.now()

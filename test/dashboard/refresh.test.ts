@@ -28,7 +28,7 @@ async function redrawn (page: Page, text: string): Promise<void> {
   await answer.finished()
 }
 
-t.test('what somebody is asked about stays as it was until they have answered', async t => {
+t.test('while a confirmation is open, the page does not refresh', async t => {
   const page = await open(t, '/dashboard')
   const form = page.locator('form[action$="/cancel"]')
   /** The dialog, once the email it asks about was canceled by somebody else. */
@@ -51,7 +51,7 @@ t.test('what somebody is asked about stays as it was until they have answered', 
   t.match((await posted).url(), `/dashboard/emails/${id}/cancel`, 'what was said yes to is what is sent')
 })
 
-t.test('a form that is on its way is not made ready to be sent again', async t => {
+t.test('while a form is on its way, it cannot be sent again', async t => {
   const id = await scheduled()
   const page = await open(t, '/dashboard/sessions')
   const first = redrawn(page, id)
@@ -63,9 +63,9 @@ t.test('a form that is on its way is not made ready to be sent again', async t =
     await route.continue()
   })
   // A page that is about to be left tells the driver nothing: what it saw is asked of the next.
-  await page.evaluate(
-    "addEventListener('htmx:afterRequest', () => { sessionStorage.seen = document.querySelector('form[action$=\"/cancel\"] button').disabled })"
-  )
+  await page.evaluate(`addEventListener('htmx:afterRequest', () => {
+    sessionStorage.seen = document.querySelector('form[action$="/cancel"] button').disabled
+  })`)
   await page.getByRole('button', { name: 'Cancel email' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel email' }).click({ noWaitAfter: true })
   const drawn = page.waitForEvent('requestfinished', request => request.headers()['hx-request'] === 'true')
@@ -76,7 +76,7 @@ t.test('a form that is on its way is not made ready to be sent again', async t =
   t.equal(await page.evaluate('sessionStorage.seen'), 'true')
 })
 
-t.test('a row keeps its focus when another comes on top of it', async t => {
+t.test('a row keeps its focus when another comes above it', async t => {
   await app.send({ subject: 'The first' })
   const page = await open(t, '/dashboard/emails')
   await page.getByRole('link', { name: 'The first' }).focus()
@@ -85,7 +85,7 @@ t.test('a row keeps its focus when another comes on top of it', async t => {
   t.equal(await page.evaluate('document.activeElement.textContent'), 'The first')
 })
 
-t.test('a button becomes no other one under somebody who is about to press it', async t => {
+t.test('a refresh does not turn a button into another one', async t => {
   const { body: { id } } = await app.request('POST', '/api/webhooks', {
     body: { url: 'https://hooks.example.com/', events: ['email.bounced'] }
   })
@@ -97,7 +97,7 @@ t.test('a button becomes no other one under somebody who is about to press it', 
   t.not(await page.evaluate('document.activeElement.textContent'), 'Resume')
 })
 
-t.test('a part that cannot be drawn anew says so, until it can', async t => {
+t.test('a part that cannot refresh says so until it can', async t => {
   const page = await open(t, '/dashboard/emails')
   const client = await lockTables(t, databaseUrl, 'email_states')
   await page.evaluate("document.body.dispatchEvent(new CustomEvent('live-emails'))")
@@ -108,7 +108,7 @@ t.test('a part that cannot be drawn anew says so, until it can', async t => {
   await page.locator('#stale').waitFor({ state: 'hidden' })
 })
 
-t.test('a slow answer is waited for, and what happens meanwhile is looked for once after it', async t => {
+t.test('a slow refresh is not interrupted, and changes meanwhile cause one more', async t => {
   const page = await open(t, '/dashboard/sessions')
   // Nothing happens here but what the test says.
   await page.route('**/dashboard/live', async route => await route.abort())
@@ -138,7 +138,7 @@ t.test('a slow answer is waited for, and what happens meanwhile is looked for on
   t.strictSame(failed, [])
 })
 
-t.test('who has signed out elsewhere is sent to the door by every page that shows what happens', async t => {
+t.test('a visitor who has signed out elsewhere gets the sign-in page from every live page', async t => {
   const page = await open(t, '/dashboard/emails')
   const [ticket] = (await page.context().cookies()).filter(({ name }) => name === 'jetpost_session')
   await (await visitorWith(app, `jetpost_session=${ticket!.value}`)).post('/dashboard/sign-out')
@@ -171,7 +171,7 @@ t.test('keys choose in a list without sending its form', async t => {
   await page.waitForURL(`**/dashboard/suppressions?*reason=${chosen}`)
 })
 
-t.test('who leaves what was refused is asked first', async t => {
+t.test('leaving a refused form asks first', async t => {
   const page = await open(t, '/dashboard/emails/new')
   await page.getByLabel('To', { exact: true }).fill('nobody')
   await page.getByLabel('Subject').fill('Much to say')

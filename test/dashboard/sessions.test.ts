@@ -50,7 +50,7 @@ const isDead = async (cookie: string) =>
   await until(async () => !await isOpen(cookie) && !await isOpen(cookie, other), 1000)
 const ticketsIn = (html: string) => [...html.matchAll(/<code>(ses_[0-9a-z]{26})<\/code>/g)].map(([, id]) => id!)
 
-t.test('a session is good on every node from the first moment, and its cookie bound to the host by https where the dashboard is', async t => {
+t.test('a session is valid on every node at once, and with https its cookie is bound to the host', async t => {
   const ada = await visit(app)
   t.ok(await isOpen(ada.cookie, other))
   const entered = await knock(other, 'POST', '/dashboard/sign-in', { body: { key: API_KEY } })
@@ -67,7 +67,7 @@ t.test('a session is good on every node from the first moment, and its cookie bo
   )
 })
 
-t.test('its secret is replaced once when it is twelve hours old; whoever still brings the one before is given the new one again, for an hour', async t => {
+t.test('its secret is replaced once after twelve hours; for an hour the old one gets the new one again', async t => {
   const ada = await visit(app)
   passedMs += ROTATE_AFTER_MS - 2 * MINUTE_MS
   t.strictSame((await look(ada.cookie)).headers.getSetCookie(), [], 'not sooner')
@@ -98,7 +98,7 @@ t.test('its secret is replaced once when it is twelve hours old; whoever still b
   )
 })
 
-t.test('it ends when nobody uses it for a day and a half', async t => {
+t.test('it ends when it is not used for a day and a half', async t => {
   const [ada, bob] = [await visit(app), await visit(app)]
   passedMs += SESSION_IDLE_MS - 2 * MINUTE_MS
   const next = await renewed(ada.cookie)
@@ -120,7 +120,7 @@ t.test('it ends after 14 days, however it is used', async t => {
   t.notOk(await isOpen(cookie))
 })
 
-t.test('signed out, the ticket is dead on every node, and no other', async t => {
+t.test('signing out ends the session on every node, and no other', async t => {
   const [ada, bob] = [await visit(app), await visit(app)]
   const left = await ada.post('/dashboard/sign-out')
   t.match(left, { status: 303, to: '/dashboard/sign-in' })
@@ -156,7 +156,7 @@ t.test('it is as good as its key: revoked, expired, or with other scopes', async
   await isDead(eve.cookie)
 })
 
-t.test('it ends with the secret it was opened with, also when that was shown after its rotation; the one who has the new secret stays', async t => {
+t.test('it ends with the secret it was opened with, also after a rotation; other sessions stay', async t => {
   const { id, secret } = await app.newKey({ name: 'leaked' })
   const rotate = async (overlap: number) =>
     (await app.request('POST', `/api/keys/${id}/rotate`, { body: { overlap_s: overlap } })).body.key as string
@@ -185,7 +185,7 @@ t.test('a key has at most 50 at a time: the one opened longest ago ends', async 
   t.equal(ticketsIn((await look(cookies.at(-1)!)).html).length, SESSIONS_MAX)
 })
 
-t.test('what is no ticket opens nothing', async t => {
+t.test('an invalid cookie opens nothing', async t => {
   const { cookie } = await visit(app)
   const [id, secret] = cookie.slice('jetpost_session='.length).split('.') as [string, string]
   const foreign = (await visit(app)).cookie.split('.')[1]
@@ -208,7 +208,7 @@ t.test('what is no ticket opens nothing', async t => {
   t.ok(await isOpen(cookie))
 })
 
-t.test('what one page says once the next one says, as text, and no part of a page takes it away', async t => {
+t.test('a notice is shown once by the next page, as text, and no refresh takes it away', async t => {
   const ada = await visit(app)
   const note = `jetpost_notice=${Buffer.from('<b>Done</b>').toString('base64url')}`
   const shown = async (headers: Record<string, string>) =>

@@ -6,7 +6,7 @@ import { until } from '../support/wait.ts'
 
 const app = await startTestApp(t)
 
-t.test('an address is suppressed, gets no mail, is found, and has mail again', async t => {
+t.test('an address is suppressed, gets no mail, is found, and gets mail again', async t => {
   const { page, complaints } = await openPage(t, app.url)
   await signIn(page, API_KEY)
   await page.getByRole('link', { name: 'Suppressions' }).click()
@@ -32,7 +32,7 @@ t.test('an address is suppressed, gets no mail, is found, and has mail again', a
   t.strictSame(complaints, [])
 })
 
-t.test('the list tells why, and what is wrong with a search or a form', async t => {
+t.test('the list shows reasons, and the faults of a search or a form', async t => {
   const visitor = await visit(app)
   await visitor.post('/dashboard/suppressions', { address: 'ada@example.com', reason: 'complaint' })
   await visitor.post('/dashboard/suppressions', { address: 'ben@example.com', reason: 'unsubscribe' })
@@ -61,7 +61,7 @@ t.test('the list tells why, and what is wrong with a search or a form', async t 
   t.equal((await app.request('GET', '/api/suppressions/ada@example.com')).status, 200)
 })
 
-t.test('a list stays where it is when something in it is lifted, or cannot be', async t => {
+t.test('a list keeps its filters when a suppression is removed, or cannot be', async t => {
   const visitor = await visit(app)
   for (let i = 0; i < 60; i++) {
     await app.request('POST', '/api/suppressions', { body: { address: `many${i}@example.com`, reason: 'complaint' } })
@@ -83,7 +83,7 @@ t.test('a list stays where it is when something in it is lifted, or cannot be', 
   })
 })
 
-t.test('of one who unsubscribed nothing more is said than holds', async t => {
+t.test('the notice of an unsubscribe says what it holds back', async t => {
   const added = await (await visit(app)).post('/dashboard/suppressions', {
     address: 'eve@example.com',
     reason: 'unsubscribe'
@@ -95,7 +95,7 @@ t.test('of one who unsubscribed nothing more is said than holds', async t => {
   )
 })
 
-t.test('a person is forgotten once it was said twice, and the receipt comes by itself', async t => {
+t.test('an address is erased once it was typed twice, and the receipt refreshes itself', async t => {
   const sent = await app.send({ to: 'gone@example.com' })
   await app.settled(sent.body.id, 'delivered')
   const { page, complaints } = await openPage(t, app.url)
@@ -117,7 +117,7 @@ t.test('a person is forgotten once it was said twice, and the receipt comes by i
   t.strictSame(complaints, [])
 })
 
-t.test('nobody is forgotten by a slip', async t => {
+t.test('a typing error erases nothing', async t => {
   const visitor = await visit(app)
   const slip = await visitor.post('/dashboard/erasures', {
     address: 'ada@example.com',

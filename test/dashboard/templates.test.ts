@@ -45,7 +45,7 @@ t.test('before there is one, the list says what it is for', async t => {
   t.match(html, '&quot;template_id&quot;:&quot;tpl_…&quot;')
 })
 
-t.test('a template is written, seen while it is typed, saved, sent, and arrives', async t => {
+t.test('a template is written, previewed while typing, saved, sent, and arrives', async t => {
   const { page, complaints } = await openPage(t, app.url)
   await signIn(page, API_KEY)
   await page.goto('/dashboard/templates/new')
@@ -138,13 +138,16 @@ async function openElsewhere (t: { teardown(end: () => void): void }): Promise<{
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked }
 }
 
-t.test('a template with hostile HTML runs nothing in its preview, and reaches neither the page nor the world', async t => {
+t.test('a preview of hostile HTML runs nothing, and reaches neither the page nor the world', async t => {
   const elsewhere = await openElsewhere(t)
   const hostile = `<script>parent.document.title = 'taken'; top.location = '${elsewhere.url}'</script>
 <img src=x onerror="parent.document.title = 'taken'"><svg onload="top.document.title = 'taken'"></svg>
-<a href="/dashboard/sessions" target="_top" id="out">out</a><a href="javascript:parent.document.title='taken'" target="_self" id="script">script</a>
-<meta http-equiv="refresh" content="0;url=${elsewhere.url}"><base href="${elsewhere.url}/"><form action="/dashboard/sign-out" method="post"><button id="send">send</button></form>
-<img src="${elsewhere.url}/p.gif"><link rel="stylesheet" href="${elsewhere.url}/s.css"><style>body{background:url(${elsewhere.url}/b.png)}</style><p id="end">the end</p>`
+<a href="/dashboard/sessions" target="_top" id="out">out</a>
+<a href="javascript:parent.document.title='taken'" target="_self" id="script">script</a>
+<meta http-equiv="refresh" content="0;url=${elsewhere.url}"><base href="${elsewhere.url}/">
+<form action="/dashboard/sign-out" method="post"><button id="send">send</button></form>
+<img src="${elsewhere.url}/p.gif"><link rel="stylesheet" href="${elsewhere.url}/s.css">
+<style>body{background:url(${elsewhere.url}/b.png)}</style><p id="end">the end</p>`
   const { id } = await make({
     name: '<img src=x onerror=alert(1)>',
     subject: '</strong><script>alert(1)</script>',
@@ -214,7 +217,7 @@ t.test('a save that changes nothing makes no version, and line ends stay as they
   t.match(await get(made.id), { version: 3, subject: 'Late' }, 'unless it is said again')
 })
 
-t.test('what a preview cannot show it says, and shows the rest', async t => {
+t.test('a preview names what it cannot show, and shows the rest', async t => {
   const preview = async (fields: Record<string, string>) =>
     (await visitor.post('/dashboard/templates/preview', { samples: '{}', ...fields })).html
   t.match(await preview({}), 'The preview appears here while you type')
@@ -255,8 +258,8 @@ t.test('previews are kept for their session alone, briefly, and never too many',
 })
 
 t.test('sample variables fit the places of a template and its declarations', async t => {
-  const html =
-    '{{name}} {{customer.city}} {{#items}}{{title}}: {{price}}{{/items}} {{#tags}}{{.}}{{/tags}} {{#isNew}}!{{/isNew}} {{^none}}{{left}}{{/none}} {{{content}}} {{__proto__}}'
+  const html = '{{name}} {{customer.city}} {{#items}}{{title}}: {{price}}{{/items}} {{#tags}}{{.}}{{/tags}} ' +
+    '{{#isNew}}!{{/isNew}} {{^none}}{{left}}{{/none}} {{{content}}} {{__proto__}}'
   const variables = [
     { name: 'order', type: 'string' as const, required: true, fallback: null },
     { name: 'count', type: 'number' as const, required: false, fallback: 3 },
@@ -280,7 +283,7 @@ t.test('sample variables fit the places of a template and its declarations', asy
   )
 })
 
-t.test('what leads from one text to another is told by the lines they share', async t => {
+t.test('a diff keeps the lines that both texts share', async t => {
   const told = (before: string, after: string) =>
     diffLines(before, after).map(({ sign, text }) => sign + text).join('|')
   t.equal(told('a\nb\nc', 'a\nB\nc'), ' a|-b|+B| c')
@@ -291,7 +294,7 @@ t.test('what leads from one text to another is told by the lines they share', as
   t.equal(diffLines(long('a'), long('b')).length, 4000)
 })
 
-t.test('faults come back beside what was typed', async t => {
+t.test('faults come back with the form', async t => {
   const { id, version } = await make({})
   const fields = {
     version: String(version),

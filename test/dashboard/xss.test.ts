@@ -19,8 +19,11 @@ import { intrusions } from '../support/xss-oracle.ts'
 const BOUNCES = 'bounces.example'
 const LOOK_MS = 10_000
 /** What a frame can get hold of of the page around it, or of the session; null = nothing. */
-const REACH =
-  "(() => { try { return parent.document.title } catch {} try { return 'cookie ' + document.cookie } catch {} return window.__pwned ? 'ran' : null })()"
+const REACH = `(() => {
+  try { return parent.document.title } catch {}
+  try { return 'cookie ' + document.cookie } catch {}
+  return window.__pwned ? 'ran' : null
+})()`
 /** Of each kind of page in the browser; all of them are looked through as text. */
 const ALIKE_MAX = LONG ? 30 : 1
 /** Each of them holds another part of the corpus. */
@@ -237,7 +240,8 @@ async function open (page: Page, urls: string[]): Promise<string[]> {
     const isFrame = /\/(frame|html|previews)\b/.test(url)
     const { pwned, style, cookie, violations } = await deadline(
       page.evaluate<Seen>(
-        `({ pwned: window.__pwned, cookie: (() => { try { return document.cookie } catch { return '' } })(), violations: window.__violations,
+        `({ pwned: window.__pwned, violations: window.__violations,
+      cookie: (() => { try { return document.cookie } catch { return '' } })(),
       style: getComputedStyle(document.documentElement).getPropertyValue('--pwned') })`
       ),
       LOOK_MS,
@@ -279,15 +283,18 @@ async function prove (
   t.strictSame(broken, [], `${found.shown.size + urls.length} pages hold nothing that was taken for markup`)
   const { page, context } = await openPage(t, app.url)
   await context.addInitScript(`window.__pwned = 0; window.__violations = []
-    for (const name of ['pwned', 'alert', 'confirm', 'prompt', 'print']) window[name] = () => { window.__pwned++; console.log('PWNED') }
-    addEventListener('securitypolicyviolation', event => window.__violations.push(event.violatedDirective + ' ' + event.blockedURI + ' ' + event.sample))`)
+    for (const name of ['pwned', 'alert', 'confirm', 'prompt', 'print']) {
+      window[name] = () => { window.__pwned++; console.log('PWNED') }
+    }
+    addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI, sample }) =>
+      window.__violations.push(violatedDirective + ' ' + blockedURI + ' ' + sample))`)
   await signIn(page, API_KEY)
   const opened = urls.filter(url => !url.includes('images=1'))
   t.strictSame(await open(page, opened), [], `${opened.length} pages ran, showed and reached nothing`)
   t.strictSame(visits, [], 'nobody was told')
 }
 
-t.test('nothing that strangers wrote runs, styles or loads anything on any page', async t => {
+t.test('content of others runs, styles or loads nothing on any page', async t => {
   t.ok(new Set(corpus).size >= 200, `${corpus.length} payloads`)
   await prove(t, await poisoned(t))
 })
@@ -299,7 +306,7 @@ t.test('nor in the mailbox', async t => {
   await prove(t, app, url => url.includes('/mailbox'))
 })
 
-t.test('a notice that somebody else put there is text', async t => {
+t.test('a forged notice is text', async t => {
   const app = await startTestApp(t)
   const { page, context } = await openPage(t, app.url)
   await signIn(page, API_KEY)

@@ -77,7 +77,7 @@ t.test('caught mail can be read, and does no harm', async t => {
   t.equal((await app.inject({ url: '/catcher/msg_none', headers: LOCAL })).statusCode, 404)
 })
 
-t.test('a mail that no reader can take apart keeps nobody from the others', async t => {
+t.test('a mail that cannot be parsed does not hide the others', async t => {
   const { catcher, app } = await openCatcher(t)
   const raw = `Subject: Wide\r\n${`X-Long: ${'x'.repeat(900)}\r\n`.repeat(2500)}\r\nHello\r\n`
   const reply = await handIn(Number(new URL(catcher.url).port), { from: 'odd@example.com', to: 'ada@example.net', raw })
@@ -96,7 +96,7 @@ t.test('only the newest are kept', async t => {
   t.match(catcher.messages()[0]!.raw.toString(), 'Subject: 5')
 })
 
-t.test('strangers find nothing', async t => {
+t.test('clients that are not local find nothing', async t => {
   const { app } = await openCatcher(t)
   const asked = await Promise.all([
     app.inject({ url: '/catcher', headers: LOCAL, remoteAddress: '203.0.113.9' }),

@@ -12,5 +12,6 @@ export async function flaws (page: Page, rules?: string[]): Promise<string[]> {
   // By the browser's own line to us: the page's policy would refuse it.
   if (await page.evaluate<boolean>('window.axe === undefined')) await page.evaluate(axe.source)
   return await page.evaluate(`axe.run(document, ${JSON.stringify(options)}).then(({ violations }) =>
-    violations.flatMap(({ id, nodes }) => nodes.map(({ target, failureSummary }) => id + ' ' + target.join(' ') + ': ' + failureSummary)))`)
+    violations.flatMap(({ id, nodes }) =>
+      nodes.map(({ target, failureSummary }) => id + ' ' + target.join(' ') + ': ' + failureSummary)))`)
 }

@@ -11,8 +11,8 @@ import type { SessionCookies } from './cookies.ts'
 import { formOf } from './csrf.ts'
 import { linkPage, signInPage } from './pages/sign-in.ts'
 
-/** Failures a minute by one address. No more: behind a proxy that we were not told of, all visitors have one address,
- *  and a key with its 256 bits cannot be guessed. */
+/** Failures a minute by one address. They lock nobody out who has a key: behind an unknown proxy all visitors have one
+ *  address, and a key with its 256 bits cannot be guessed. */
 const FAILURES_MAX = 10
 /** Sessions a minute by one key: each is a fact that is kept for ever. */
 const SESSIONS_A_MINUTE_MAX = 60

@@ -207,7 +207,7 @@ class Dashboard {
     return this.show(reply, request, this.visitOf(request), { page, title, section: null, status })
   }
 
-  /** Signing in leads on to the page that was asked for. */
+  /** After signing in, the visitor gets the requested page. */
   private redirectToSignIn (request: FastifyRequest, reply: FastifyReply): FastifyReply {
     if (request.method === 'GET' && request.headers['sec-fetch-site'] === 'cross-site') {
       return send(reply, reloadFromHere(request.url))

@@ -26,7 +26,7 @@ const MAIL_POLICY = [
   "frame-ancestors 'self'"
 ].join('; ')
 
-/** `/catcher` and below: the mailbox of the mail catcher, for browsers and scripts. Clients that are not on the loopback
+/** `/catcher` and below: the mailbox of the mail catcher, for browsers and scripts. Clients that are not on a loopback
  *  address get 404. */
 export async function catcherPages (app: FastifyInstance, { catcher }: { catcher: Catcher }): Promise<void> {
   app.addHook('onRequest', async (request, reply) => {

@@ -1,11 +1,11 @@
-// What pages do by themselves: hear that something has happened, keep times true, copy, ask before it hurts. No page
-// needs it to be read.
+// Refreshes parts of pages after changes, keeps times current, copies, asks for confirmation. All pages can be read
+// without it.
 ;(() => {
   'use strict'
   const UNITS = [['d', 86_400_000], ['h', 3_600_000], ['min', 60_000], ['s', 1000]]
-  const LIVE_KINDS = ['emails', 'deliveries']
+  const TOPICS = ['emails', 'deliveries']
 
-  /** In the words of parts.ts. */
+  /** As parts.ts writes it. */
   function distance (ms) {
     const away = Math.abs(ms)
     const [unit, size] = UNITS.find(([, unitMs]) => away >= unitMs) ?? ['s', 1000]
@@ -14,23 +14,22 @@
     return ms < 0 ? `${count} ${unit} ago` : `in ${count} ${unit}`
   }
 
-  function keepTimes () {
+  function updateTimes () {
     for (const time of document.querySelectorAll('time[datetime]')) {
       const text = distance(Date.parse(time.dateTime) - Date.now())
       if (time.textContent !== text) time.textContent = text
     }
   }
-  setInterval(keepTimes, 5000)
+  setInterval(updateTimes, 5000)
 
-  // What is drawn anew keeps what somebody has opened, and what a script has drawn into elements with data-own.
+  // A refresh keeps open details open, and does not touch elements with data-own: scripts draw them.
   Object.assign(Idiomorph.defaults.callbacks, {
     beforeAttributeUpdated: (name, element) => name !== 'open' || element.localName !== 'details',
     beforeNodeMorphed: node => node.dataset?.own === undefined
   })
 
-  const tell = kind => document.body.dispatchEvent(new CustomEvent(`live-${kind}`))
-  /** What somebody is asked about, or has sent and waits for, is not changed under their hands: it is drawn anew
-   *  afterwards. */
+  const refresh = topic => document.body.dispatchEvent(new CustomEvent(`live-${topic}`))
+  /** A confirmation is open, or a form is on its way: the page refreshes afterwards. */
   const isBusy = () => document.querySelector('dialog[open], form[data-sent]') !== null
   let missed = false
   addEventListener('htmx:beforeSwap', ({ detail }) => {
@@ -41,36 +40,36 @@
   function catchUp () {
     if (!missed || isBusy()) return
     missed = false
-    LIVE_KINDS.forEach(tell)
+    TOPICS.forEach(refresh)
   }
 
-  /** One line to the server a page that somebody looks at; when they come back to it, it looks at everything once. */
+  /** One event stream per visible page. A page that becomes visible again refreshes once. */
   function listen (url) {
-    let line = null
+    let stream = null
     let timer = null
     let isDown = false
     function open () {
-      if (line !== null) return
-      line = new EventSource(url)
-      for (const kind of LIVE_KINDS) line.addEventListener(kind, () => tell(kind))
-      line.addEventListener('open', () => {
+      if (stream !== null) return
+      stream = new EventSource(url)
+      for (const topic of TOPICS) stream.addEventListener(topic, () => refresh(topic))
+      stream.addEventListener('open', () => {
         clearTimeout(timer)
         timer = null
         if (!isDown) return
         isDown = false
         showStale()
-        LIVE_KINDS.forEach(tell)
+        TOPICS.forEach(refresh)
       })
-      line.addEventListener('error', () => {
-        // From the first of them on: as long as nobody answers there is one every two seconds.
+      stream.addEventListener('error', () => {
+        // From the first error on: while the server is away there is one every two seconds.
         timer ??= setTimeout(() => {
-          isDown = line !== null && line.readyState !== EventSource.OPEN
+          isDown = stream !== null && stream.readyState !== EventSource.OPEN
           showStale()
         }, 4000)
-        if (line?.readyState !== EventSource.CLOSED) return
-        // What the browser has given up it does not take up again. Perhaps nobody is signed in any more: who looks at
-        // something is sent to the door.
-        LIVE_KINDS.forEach(tell)
+        if (stream?.readyState !== EventSource.CLOSED) return
+        // The browser has given up and does not reconnect. Perhaps the session has ended: a refresh then leads to the
+        // sign-in page.
+        TOPICS.forEach(refresh)
         setTimeout(() => {
           close()
           if (!document.hidden) open()
@@ -80,10 +79,10 @@
     function close () {
       clearTimeout(timer)
       timer = null
-      line?.close()
-      line = null
+      stream?.close()
+      stream = null
     }
-    /** A part that could not be drawn anew says so until it is. */
+    /** Shown while the stream is down, or until a part that failed to refresh has refreshed. */
     function showStale () {
       document.getElementById('stale').hidden = !isDown && document.querySelector('[data-failed]') === null
     }
@@ -100,7 +99,7 @@
     document.addEventListener('visibilitychange', () => {
       if (document.hidden) return close()
       open()
-      LIVE_KINDS.forEach(tell)
+      TOPICS.forEach(refresh)
     })
     addEventListener('pagehide', close)
     addEventListener('pageshow', () => {
@@ -110,24 +109,24 @@
   }
   if (document.body.dataset.live !== undefined) listen(document.body.dataset.live)
 
-  /** Said to whoever does not see it; a button keeps the name by which it is found. */
-  const said = Object.assign(document.createElement('p'), { className: 'unseen', role: 'status' })
-  document.body.append(said)
+  /** For screen readers: the button's label does not change. */
+  const announcement = Object.assign(document.createElement('p'), { className: 'unseen', role: 'status' })
+  document.body.append(announcement)
 
   async function copy (button) {
     const isCopied = await copied(button.dataset.copy)
     button.focus()
-    // What cannot be copied by a script can be by a hand.
+    // Selected, so that the visitor can copy it.
     if (!isCopied) getSelection().selectAllChildren(button.parentElement.querySelector('code'))
     button.textContent = isCopied ? 'Copied' : 'Not copied'
-    said.textContent = isCopied ? 'Copied' : 'Not copied: it is selected, for you to copy'
+    announcement.textContent = isCopied ? 'Copied' : 'Not copied. The text is selected: copy it yourself.'
     setTimeout(() => {
       button.textContent = 'Copy'
-      said.textContent = ''
+      announcement.textContent = ''
     }, 3000)
   }
 
-  /** Browsers have no clipboard for pages that came by plain http, and may refuse it to others. */
+  /** Pages that came by http have no clipboard, and browsers may refuse it to others. */
   async function copied (text) {
     try {
       await navigator.clipboard.writeText(text)
@@ -142,11 +141,11 @@
     }
   }
 
-  /** The form that somebody has just said yes to. */
-  let agreed = null
+  /** The form that was just confirmed. */
+  let confirmed = null
 
-  /** Sends the form once somebody has said yes to what it does. */
-  function ask (form, submitter) {
+  /** Sends the form once the visitor confirms it. */
+  function confirmForm (form, submitter) {
     const dialog = document.createElement('dialog')
     const text = Object.assign(document.createElement('p'), { textContent: form.dataset.confirm, id: 'confirm-text' })
     const no = Object.assign(document.createElement('button'), {
@@ -166,9 +165,9 @@
     no.addEventListener('click', () => dialog.close())
     yes.addEventListener('click', () => {
       dialog.close()
-      agreed = form
+      confirmed = form
       form.requestSubmit(submitter)
-      agreed = null
+      confirmed = null
     })
     dialog.addEventListener('close', () => {
       dialog.remove()
@@ -188,32 +187,32 @@
     }
   })
 
-  /** Nothing takes so long to answer: who is still here has stopped it. */
+  /** No answer takes so long: the visitor has stopped the request. */
   const SENT_MS = 60_000
   addEventListener('submit', event => {
     const form = event.target
-    if (form.dataset.confirm !== undefined && form !== agreed) {
+    if (form.dataset.confirm !== undefined && form !== confirmed) {
       event.preventDefault()
-      return ask(form, event.submitter)
+      return confirmForm(form, event.submitter)
     }
     form.removeAttribute('data-typed')
     if (form.method !== 'post') return
     form.dataset.sent = ''
-    // Twice is what an impatient hand would say.
+    // A second click must not send it twice.
     setTimeout(() => {
       for (const button of form.querySelectorAll('button:not([type=button])')) button.disabled = true
     })
-    setTimeout(comeBack, SENT_MS)
+    setTimeout(enableForms, SENT_MS)
   })
-  function comeBack () {
+  function enableForms () {
     for (const form of document.querySelectorAll('form[data-sent]')) delete form.dataset.sent
     for (const button of document.querySelectorAll('form button:disabled')) button.disabled = false
     catchUp()
   }
-  // Browsers keep some pages as they were left, for whoever comes back to them by the history.
-  addEventListener('pageshow', comeBack)
+  // A page from the browser's history is as it was left.
+  addEventListener('pageshow', enableForms)
 
-  // What somebody has typed and not sent is not lost by one wrong click.
+  // The browser asks before it leaves a page with unsent changes.
   addEventListener('input', event => {
     event.target.form?.toggleAttribute('data-typed', true)
   })
@@ -221,7 +220,7 @@
     if (document.querySelector('form[data-guard][data-typed]') !== null) event.preventDefault()
   })
 
-  // A closed list changes with each arrow key, so by keys it is the button beside it that sends the form.
+  // A closed select changes with each arrow key, so keyboard users send the form with its button.
   let isByKeys = false
   addEventListener('keydown', () => {
     isByKeys = true

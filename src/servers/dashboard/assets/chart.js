@@ -1,19 +1,18 @@
-// Draws figures with data-chart (see charts.ts) by uPlot. The table under each says the same to whoever does not see
-// it.
+// Draws figures with data-chart (see charts.ts) by uPlot. The table under each has the same figures.
 ;(() => {
   'use strict'
   const HEIGHT = 220
   const DASHES = [[], [7, 4], [2, 3]]
   const DAY_S = 86_400
-  /** Figure → what is drawn there: { text, labels, names, plot }. */
+  /** Figure → its chart: { text, labels, names, plot }. */
   const drawn = new Map()
 
-  /** Buckets are of UTC, and so is all that is said about them. */
-  const said = options => new Intl.DateTimeFormat('en-GB', { timeZone: 'UTC', ...options })
+  /** Buckets begin in UTC, and so do their labels. */
+  const formatOf = options => new Intl.DateTimeFormat('en-GB', { timeZone: 'UTC', ...options })
   const [MONTH, DAY, CLOCK] = [
-    said({ month: 'short', year: '2-digit' }),
-    said({ day: 'numeric', month: 'short' }),
-    said({ hour: '2-digit', minute: '2-digit' })
+    formatOf({ month: 'short', year: '2-digit' }),
+    formatOf({ day: 'numeric', month: 'short' }),
+    formatOf({ hour: '2-digit', minute: '2-digit' })
   ]
 
   function tick (seconds, incrS) {
@@ -22,7 +21,7 @@
   }
 
   function colour (name) {
-    // The browser turns light-dark() into the colour that holds now.
+    // The browser resolves light-dark() to the present colour.
     const probe = document.createElement('span')
     probe.style.color = `var(${name})`
     document.body.append(probe)
@@ -70,7 +69,7 @@
     )
   }
 
-  /** Up to the point that is not over every line seems to fall. */
+  /** The last point is not complete, so every line seems to fall towards it. */
   function shadeEnd ({ ctx, bbox, data: [times], valToPos }, shade) {
     if (times.length < 2) return
     const [left, right] = times.slice(-2).map(seconds => valToPos(seconds, 'x', true))

@@ -4,7 +4,7 @@ import { counted, duration, exact, sentence, withQuery } from '../parts.ts'
 import type { Visit } from '../visit.ts'
 import { reasonOf, shownAddress } from './email-format.ts'
 
-type TimelineEntry = Email['timeline'][number]
+type EmailEvent = Email['timeline'][number]
 
 /** Entries on one page. */
 const PAGE_ENTRIES = 50
@@ -51,7 +51,7 @@ function pageLinks (visit: Visit, from: number, until: number, all: number): Htm
 }
 
 function line (
-  entry: TimelineEntry,
+  entry: EmailEvent,
   { email, isAlone, href }: { email: Email, isAlone: boolean, href: string | null }
 ): Html {
   const { tone, title, more = [] } = textOf(entry, email)
@@ -69,7 +69,7 @@ ${sentences !== '' && html`<p>${sentences}</p>`}${reply !== null && html`<p clas
 <p class="hint">${clock}${sinceMs > 0 && ` · after ${duration(sinceMs)}`}${wire !== '' && ` · ${wire}`}</p></li>`
 }
 
-function textOf (entry: TimelineEntry, email: Email): TimelineText {
+function textOf (entry: EmailEvent, email: Email): TimelineText {
   const { type, host, next_attempt_at: next, scheduled_at: at } = entry
   const nextAttempt = next == null ? null : `Next attempt at ${exact(next)}.`
   switch (type) {
@@ -115,6 +115,14 @@ function textOf (entry: TimelineEntry, email: Email): TimelineText {
       return { tone: '', title: 'Canceled', more: ['It will not be sent.'] }
     case 'email.retry_requested':
       return { tone: 'busy', title: 'Retry requested' }
+    default:
+      return laterText(entry)
+  }
+}
+
+/** What happens after the delivery. */
+function laterText (entry: EmailEvent): TimelineText {
+  switch (entry.type) {
     case 'email.opened':
       return engagement(entry, 'Opened', 'Opened by a program')
     case 'email.clicked':
@@ -134,7 +142,7 @@ function textOf (entry: TimelineEntry, email: Email): TimelineText {
         more: ['The address and all texts about it were deleted. Statistics stay.']
       }
     default:
-      return { tone: '', title: type }
+      return { tone: '', title: entry.type }
   }
 }
 
@@ -178,13 +186,13 @@ const UNSUBSCRIBED: Record<string, string> = {
   report: 'In a feedback report.'
 }
 
-function bounced ({ report, host, class: kind }: TimelineEntry): TimelineText {
+function bounced ({ report, host, class: kind }: EmailEvent): TimelineText {
   const by = host == null ? '' : ` by ${host}`
   if (report == null) return { tone: 'bad', title: `Bounced: rejected${by}`, more: [reasonOf(kind)] }
   return { tone: 'bad', title: 'Bounced', more: [`A bounce report says that it was rejected${by}.`, reasonOf(kind)] }
 }
 
-function engagement ({ machine }: TimelineEntry, byPerson: string, byProgram: string): TimelineText {
+function engagement ({ machine }: EmailEvent, byPerson: string, byProgram: string): TimelineText {
   if (machine !== true) return { tone: 'good', title: byPerson }
   return {
     tone: '',
@@ -193,13 +201,13 @@ function engagement ({ machine }: TimelineEntry, byPerson: string, byProgram: st
   }
 }
 
-function detailOf ({ detail }: TimelineEntry): string | null {
+function detailOf ({ detail }: EmailEvent): string | null {
   return detail == null || detail === '' ? null : sentence(detail)
 }
 
 /** The server's reply, or why there was none; for a click, its link. */
 function replyText (
-  { smtp_code: code, enhanced_code: enhanced, response, error, url, status }: TimelineEntry
+  { smtp_code: code, enhanced_code: enhanced, response, error, url, status }: EmailEvent
 ): string | null {
   if (url !== undefined) return url
   if (code == null) return response ?? error ?? status ?? null
@@ -210,7 +218,7 @@ function replyText (
 }
 
 /** The SMTP transaction of an entry in a few words. */
-function transaction (entry: TimelineEntry): string {
+function transaction (entry: EmailEvent): string {
   const { type, attempt, stage, ms, host, response, message_id: messageId } = entry
   if (type === 'email.attempted') return messageId ?? ''
   const met = host != null || response != null
@@ -222,7 +230,7 @@ function transaction (entry: TimelineEntry): string {
   ].filter(text => text !== null).join(' · ')
 }
 
-function secured ({ tls, stage }: TimelineEntry): string | null {
+function secured ({ tls, stage }: EmailEvent): string | null {
   // Before the connection stands there is no TLS to report.
   if (tls === undefined || (tls === null && stage === 'connect')) return null
   return tls === null

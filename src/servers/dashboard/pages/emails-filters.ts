@@ -40,7 +40,7 @@ const DAY = /^\d{4}-\d\d-\d\d$/
 const DAY_MS = 86_400_000
 
 /** The filters of a list of emails, as the form has them and as the API takes them. */
-export interface EmailFilters {
+export interface EmailListFilters {
   typed: Record<EmailFilterName, string>
   query: ListEmailsQuery
   faults: Faults
@@ -50,7 +50,7 @@ export interface EmailFilters {
 
 /** The filters in a URL. The API searches for whole addresses and finds nothing for parts of one: here that is a fault.
  */
-export function readFilters (query: URLSearchParams): EmailFilters {
+export function readFilters (query: URLSearchParams): EmailListFilters {
   const typed = Object.fromEntries(NAMES.map(name => [name, query.get(name)?.trim() ?? ''])) as Record<
     EmailFilterName,
     string
@@ -112,7 +112,7 @@ export function withoutBlanks (url: string, query: URLSearchParams): string | nu
 }
 
 /** The form above the list. `faults` = found here or by the API. */
-export function filterForm ({ typed, count }: EmailFilters, faults: Faults): Html {
+export function filterForm ({ typed, count }: EmailListFilters, faults: Faults): Html {
   const line = (name: EmailFilterName, more: object = {}) =>
     field({ name, label: LABELS[name], value: typed[name], ...more }, faults)
   const choice = (name: 'status' | 'event', values: string[]) =>

@@ -21,10 +21,10 @@ import { emailContentPages } from './email-content.ts'
 import { newEmailPages } from './email-new.ts'
 import { emailPage } from './email-page.ts'
 import { shownAddress, tagsOf, titleOf } from './email-format.ts'
-import { filterForm, readFilters, withoutBlanks, type EmailFilters } from './emails-filters.ts'
+import { filterForm, readFilters, withoutBlanks, type EmailListFilters } from './emails-filters.ts'
 
 const ROWS = 25
-type EmailSummary = ListEmailsAnswer['data'][number]
+type ListedEmail = ListEmailsAnswer['data'][number]
 
 /** Emails: the list, a single one, and a new one. */
 export function emailsPages (pages: Pages, context: DashboardContext): void {
@@ -49,7 +49,7 @@ ${found !== null && html`<div ${live(visit, 'emails', 'rows')}>${listOf(visit, c
 /** A page of the list, or what is wrong with the filters. */
 async function find (
   { api, query }: Visit,
-  { query: filters, faults }: EmailFilters
+  { query: filters, faults }: EmailListFilters
 ): Promise<{ found: ListEmailsAnswer | null, faults: Faults }> {
   if (faults.summary !== null) return { found: null, faults }
   const cursor = query.get('cursor') ?? undefined
@@ -63,7 +63,7 @@ function listOf (
   visit: Visit,
   context: DashboardContext,
   { data, next_cursor: next }: ListEmailsAnswer,
-  { count }: EmailFilters
+  { count }: EmailListFilters
 ): Html {
   if (data.length > 0) return html`${rowsOf(visit, data)}${pager(visit, next)}`
   if (count > 0) {
@@ -83,7 +83,7 @@ function listOf (
   return firstSteps(context)
 }
 
-function rowsOf ({ nowMs }: Visit, rows: EmailSummary[]): Html {
+function rowsOf ({ nowMs }: Visit, rows: ListedEmail[]): Html {
   return table(
     'Emails, newest first',
     [
@@ -98,14 +98,14 @@ function rowsOf ({ nowMs }: Visit, rows: EmailSummary[]): Html {
   )
 }
 
-function toCell ({ to, cc, bcc }: EmailSummary): Html {
+function toCell ({ to, cc, bcc }: ListedEmail): Html {
   const [first, ...others] = [...to, ...cc, ...bcc]
   return html`${shownAddress(first ?? '')}${
     others.length > 0 && html` <span class="hint">and ${others.length} more</span>`
   }`
 }
 
-function statusCell ({ status, scheduled_at: at, test }: EmailSummary, nowMs: number): Html {
+function statusCell ({ status, scheduled_at: at, test }: ListedEmail, nowMs: number): Html {
   return html`${badge(status)}${test && html` ${badge('test')}`}${
     status === 'scheduled' && html` <span class="hint">${time(at, nowMs)}</span>`
   }`

@@ -117,7 +117,7 @@ function domainConcern (
       ...shared,
       tone: 'warn',
       what: `Domain ${name} is not verified`,
-      why: `Required DNS records are missing or wrong. ${follows}`
+      why: `Its required DNS records are not confirmed yet. ${follows}`
     }]
   }
   if (failingSince === null) return []

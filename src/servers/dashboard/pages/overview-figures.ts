@@ -151,7 +151,7 @@ export function charts ({ period, points }: PeriodFigures): Html {
       ]
     },
     {
-      id: 'trouble',
+      id: 'problems',
       title: 'Bounces and complaints',
       series: [
         of('Bounced', 'bounced', '--bad'),

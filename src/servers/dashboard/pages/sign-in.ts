@@ -12,7 +12,7 @@ const KEY: FormField = {
   hint: 'A key with the scope full or dashboard.'
 }
 
-/** `to` = the page that was asked for. */
+/** `to` = the requested page. */
 export function signInPage ({ to, fault = null }: { to: string, fault?: Value }): Html {
   return plainPage(
     'Sign in',
