@@ -38,8 +38,8 @@ export const restore: CliCommand = {
   backup does not know is sent by the next start, also what went out between backup and loss: those
   recipients may get it twice.
   --check         only verifies the files
-  --cancel        cancels recipients whose time has come instead; they get nothing unless you send it again. Those
-                  in doubt stay: they were being sent to when the backup was made, or how it ended is unknown
+  --cancel        cancels recipients whose time has come instead; they get nothing unless you send it again.
+                  Those in doubt stay: they were being sent to when the backup was made, or how it ended is unknown
   --other-secret  restores although JETPOST_SECRET is another than the backup's: secrets of webhooks and DKIM
                   keys cannot be opened then, and links and return paths of mail that went out are void`,
   async run (args) {

@@ -12,8 +12,8 @@ export const trace: CliCommand = {
     `  Shows what was requested, and under each recipient its facts: sequence in the stream (#), time, and how long
   after the request; under each fact the webhook deliveries of its event, with every request. Facts come from
   NATS; without PostgreSQL only the deliveries are missing.
-  --as-of  as it was known then: a time like 2027-01-31T12:00:00Z, or how long ago: 1h. Deliveries are shown by
-           their own times`,
+  --as-of  as it was known then: a time like 2027-01-31T12:00:00Z, or how long ago: 1h. Deliveries are
+           shown by their own times`,
   async run (args) {
     const { values: { json, 'as-of': asOf }, positionals: [id, ...more] } = readArgs(args, {
       'as-of': { type: 'string' }

@@ -15,8 +15,8 @@ export const verify: CliCommand = {
   details:
     `  Runs while the service does. A projection is rebuilt from the log beside the live one, and both are compared
   row by row at the same position of the log. Every fact of the log is read: whether it decodes, is on its
-  subject under its id, has its cause, and follows the rules; and for every missing sequence why it is missing:
-  by age, by its own time to live, or by a recorded erasure. Nothing personal is printed.
+  subject under its id, has its cause, and follows the rules; and for every missing sequence why it is
+  missing: by age, by its own time to live, or by a recorded erasure. Nothing personal is printed.
   The projections are ${Object.keys(projections).join(', ')}.
   --repair  rebuilds projections that differ from the log, and compares again; the log itself never changes
   Exit code: 0 all is well, 1 something is wrong or could not be checked, 2 the command was not understood.`,

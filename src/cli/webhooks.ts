@@ -27,8 +27,8 @@ jetpost webhooks cancel-replay <replay>`,
   list                       the account's endpoints
   show <webhook>             one of them
   pause, resume, enable      a pause holds deliveries; a disabled endpoint gets events again from now on
-  rotate <webhook>           shows a new signing secret, this once; for 24 hours the old one signs too. --finish
-                             ends that now, as when others know the old secret
+  rotate <webhook>           shows a new signing secret, this once; for 24 hours the old one signs too.
+                             --finish ends that now, as when others know the old secret
   delete <webhook>           removes it; its pending deliveries fail
   test <webhook>             sends an invented event; --type: ${EVENT_TYPES.join(', ')}
   deliveries [<webhook>] *   of one endpoint or of all, the newest first
@@ -38,7 +38,7 @@ jetpost webhooks cancel-replay <replay>`,
                              --limit 25: at most 1000; --cursor: where the last list ended
   delivery <delivery> *      one, with every request made for it and its body
   resend <delivery> *        sends it again, whatever its state: same id, same bytes
-  replay <webhook>           sends again --failed: what failed in that window *, or --all: every event of it that
+  replay <webhook>           sends again --failed: what failed in that window *, or --all: every event that
                              the endpoint listens to. --since 1h, or --from <time> and --to <time>
                              --pace 100: deliveries a second, 1 to 1000, behind what is new
                              --dry-run: only counts

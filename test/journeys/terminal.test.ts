@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { widthOf } from '#src/cli/text.ts'
 import { API_KEY, FROM, startTestApp } from '../support/app.ts'
+import { atExit } from '../support/at-exit.ts'
 import { COMPILED } from '../support/compiled.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 import { hasTerminals, jetpostOnTerminal } from '../support/terminal.ts'
@@ -95,7 +96,7 @@ t.test('elsewhere stdout has one line of JSON, and the log is JSON that names no
     env: { PATH: process.env.PATH, ...COMPILED, ...await newEnv(), JETPOST_API_KEY: API_KEY },
     stdio: ['ignore', 'pipe', 'pipe']
   })
-  t.teardown(() => void child.kill('SIGKILL'))
+  atExit(() => child.kill('SIGKILL'))
   let [out, err] = ['', '']
   child.stdout.setEncoding('utf8').on('data', text => {
     out += text

@@ -1,6 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { stripVTControlCharacters } from 'node:util'
+import { atExit } from './at-exit.ts'
 import { COMPILED } from './compiled.ts'
 
 /** What a program takes to start on a busy machine. */
@@ -40,6 +41,7 @@ export function jetpostOnTerminal (
   child.stdout.setEncoding('utf8').on('data', data => {
     raw += data
   })
+  atExit(() => child.kill('SIGKILL'))
   t.teardown(() => void child.kill('SIGKILL'))
   return {
     raw: () => raw,
