@@ -251,7 +251,7 @@ t.test('in a browser: a dashboard for https opens no session by http, and says w
   await page.getByRole('button', { name: 'Sign in' }).click()
   t.match(
     await page.getByRole('alert').textContent(),
-    /only keeps sessions of https:\/\/post\.example\.com\/dashboard alone/
+    /only keeps sessions of https:\/\/post\.example\.com\/dashboard\. Sign in there/
   )
   t.strictSame(complaints, [])
 })

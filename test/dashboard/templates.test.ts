@@ -70,13 +70,13 @@ t.test('a template is written, previewed while typing, saved, sent, and arrives'
   t.equal(
     await page.locator('#preview iframe').getAttribute('src'),
     before,
-    'a frame whose HTML is the same is not drawn anew'
+    'a frame whose HTML is the same is not drawn again'
   )
 
   await page.getByLabel('HTML').fill('<h1>Thank you, {{name}}</h1>\n{{#note}}<p>never closed')
-  await page.getByText('html, line 2: {{#note}} is never closed.').waitFor()
+  await page.getByText('html must be valid Mustache. Line 2: {{#note}} is never closed.').waitFor()
   await page.getByRole('button', { name: 'Create template' }).click()
-  await page.getByRole('alert').getByText('html, line 2').waitFor()
+  await page.getByRole('alert').getByText('html must be valid Mustache. Line 2').waitFor()
   t.equal(await page.getByLabel('Subject').inputValue(), 'Order {{order}}', 'what was typed is still there')
   t.equal(await page.getByLabel('Name of order').inputValue(), 'order')
 
@@ -230,7 +230,7 @@ t.test('a preview names what it cannot show, and shows the rest', async t => {
     samples: JSON.stringify({ a: Array.from({ length: 5000 }, () => 1) })
   })
   t.match(endless, /box warn/)
-  t.match(await preview({ html: 'x', layout_id: 'tpl_none' }), 'Its layout tpl_none is gone')
+  t.match(await preview({ html: 'x', layout_id: 'tpl_none' }), 'The layout tpl_none does not exist')
   t.match(await preview({ html: 'x', samples: '[]' }), 'Sample variables must be a JSON object')
   const typed = { html: '{{n}}', 'variables.0.name': 'n', 'variables.0.type': 'number' }
   t.match(await preview({ ...typed, samples: '{"n":"seven"}' }), 'Sample variables: variables.n must be a number.')

@@ -70,7 +70,7 @@ export function renderDraft (
 }
 
 function lineOf (draft: TemplateDraft, field: string, message: string): string | null {
-  const line = /^\w+, line (\d+): /.exec(message)?.[1]
+  const line = /\. Line (\d+): /.exec(message)?.[1]
   const source = field === 'subject' || field === 'html' || field === 'text' ? draft[field] : null
   if (line === undefined || source === null) return null
   return source.split('\n')[Number(line) - 1]?.trim().slice(0, SOURCE_CHARS_MAX) ?? null
