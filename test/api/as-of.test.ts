@@ -11,7 +11,7 @@ import { openChance } from '../support/random.ts'
 import { openSecondServices } from '../support/second-services.ts'
 import { freshAccount } from '../support/servers.ts'
 import { startSink, type Received } from '../support/smtp-sink.ts'
-import { until } from '../support/wait.ts'
+import { nextMs, until } from '../support/wait.ts'
 
 const sink = await startSink()
 t.teardown(() => sink.stop())
@@ -40,10 +40,9 @@ interface Moment {
 /** Asks while nothing is being recorded; null when something came between. */
 async function look (id: string): Promise<Moment | null> {
   const before = await lastSequence(bus, 'EMAILS')
-  await sleep(2)
-  const at = new Date().toISOString()
+  const at = new Date(await nextMs()).toISOString()
   const { status, body } = await get(id)
-  await sleep(2)
+  await nextMs()
   return status === 200 && await lastSequence(bus, 'EMAILS') === before ? { id, at, body } : null
 }
 

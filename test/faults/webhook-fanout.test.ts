@@ -15,6 +15,7 @@ import type { Appenders } from '#src/actions/appenders.ts'
 import { openHookRig, type Happened, type HookRig } from '../support/hook-rig.ts'
 import { startHookSink } from '../support/hook-sink.ts'
 import { LONG_ONLY } from '../support/long.ts'
+import { until } from '../support/wait.ts'
 
 const CHILD = fileURLToPath(new URL('../support/hook-child.ts', import.meta.url))
 
@@ -176,7 +177,11 @@ t.test('the server restarted or its acknowledgements forgotten: what has been de
   for (let partition = 0; partition < 8; partition++) await jsm.consumers.delete('WEBHOOKS', `deliveries-${partition}`)
   const last = await rig.happen('delivered')
   await sink.waitFor(requests => requests.some(request => request.headers['webhook-id'] === last.id), 20_000)
-  await sleep(500)
+  await until(async () => {
+    const names = Array.from({ length: 8 }, (_, partition) => `deliveries-${partition}`)
+    const consumers = await Promise.all(names.map(name => jsm.consumers.info('WEBHOOKS', name).catch(() => null)))
+    return consumers.every(info => info !== null && info.num_pending + info.num_ack_pending === 0)
+  })
   t.equal(sink.requests.length, events.length + 1)
 })
 

@@ -1,5 +1,4 @@
 import t from 'tap'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { UsageClosed } from '#streams/usage/facts.ts'
 import { monthAfter, monthOf, monthStartMs } from '#streams/usage/months.ts'
 import { subjects } from '#streams/subjects.ts'
@@ -36,13 +35,21 @@ const monthly = async (query = '', key?: string) =>
 
 /** The role as another process has it, at another time. */
 function openMonths (nowMs: number, caughtUp = createCheckpoints(services.appenders.bus, pool).caughtUp) {
-  return startUsage({
-    services: { appenders: { ...services.appenders, clock: { nowMs: () => nowMs } }, directory: services.directory },
+  let looks = 0
+  const clock = {
+    nowMs () {
+      looks++
+      return nowMs
+    }
+  }
+  const role = startUsage({
+    services: { appenders: { ...services.appenders, clock }, directory: services.directory },
     pool,
     log,
     everyMs: 30,
     checkpoints: { caughtUp }
   })
+  return Object.assign(role, { looks: () => looks })
 }
 
 t.test('a month is closed from its fourth day on, by one of all processes, once, and outlives its days', async t => {
@@ -53,7 +60,7 @@ t.test('a month is closed from its fourth day on, by one of all processes, once,
   const another = await app.newAccountKey()
 
   const early = openMonths(later(3) - 1)
-  await sleep(300)
+  await until(() => early.looks() >= 3)
   await early.stop()
   t.strictSame(await closed(), [], 'it is not settled yet')
 
@@ -78,7 +85,8 @@ t.test('a month is closed from its fourth day on, by one of all processes, once,
     })
   ]
   await until(async () => (await closed()).length > 0)
-  await sleep(300)
+  const looked = roles.map(role => role.looks())
+  await until(() => roles.every((role, i) => role.looks() > looked[i]! + 2))
   t.strictSame(roles.map(role => role.unhealthyReason()), [null, null, null])
   await Promise.all(roles.map(role => role.stop()))
   const facts = await closed()

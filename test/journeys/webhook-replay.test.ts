@@ -19,7 +19,7 @@ import { openHookRig, type Happened, type HookRig } from '../support/hook-rig.ts
 import { startHookSink, type HookRequest, type HookSink } from '../support/hook-sink.ts'
 import { LONG, LONG_ONLY } from '../support/long.ts'
 import { freshDatabase, type Ending } from '../support/servers.ts'
-import { until } from '../support/wait.ts'
+import { nextMs, until } from '../support/wait.ts'
 
 const DAY_MS = 86_400_000
 t.jobs = 4
@@ -166,8 +166,7 @@ t.test('all that failed since a time is sent again, and nothing else; counted be
   const early = await rig.happen('bounced')
   const ends = (facts: AnyFact[]) => attemptsIn(facts).filter(({ data }) => data.result !== 'retrying')
   await rig.facts(facts => ends(facts).length === 1)
-  await sleep(5)
-  const fromMs = Date.now()
+  const fromMs = await nextMs()
   const fine = await happenMany(rig, 20)
   const lost = (await happenMany(rig, 30, 'bounced')).map(({ id }) => id).sort()
   const outcome = ends(await rig.facts(facts => ends(facts).length === 51, 60_000))
@@ -214,11 +213,9 @@ t.test('a window is sent again to that endpoint alone, as many and of the types 
   const { webhook } = await rig.listen(sink.url, ['email.delivered', 'email.bounced'])
   await rig.listen(other.url)
   const before = await happenMany(rig, 3)
-  await sleep(5)
-  const fromMs = Date.now()
+  const fromMs = await nextMs()
   const [delivered, bounced] = [await happenMany(rig, 120), await happenMany(rig, 30, 'bounced')]
-  await sleep(5)
-  const toMs = Date.now()
+  const toMs = await nextMs()
   const after = await happenMany(rig, 3)
   await Promise.all([sink, other].map(each => each.waitFor(requests => requests.length === 156, 30_000)))
   const wish = lately({ fromMs, toMs })

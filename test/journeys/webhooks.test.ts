@@ -11,7 +11,7 @@ import { webhookPartitionOf } from '#streams/subjects.ts'
 import { startHookSink, type HookRequest, type HookSink } from '../support/hook-sink.ts'
 import { openHookRig, type HookRig } from '../support/hook-rig.ts'
 import type { Ending } from '../support/servers.ts'
-import { until } from '../support/wait.ts'
+import { nextMs, until } from '../support/wait.ts'
 
 const attemptsIn = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.attempted')
 
@@ -84,7 +84,7 @@ t.test('6.1 an endpoint subscribes to a subset of the types; types can be routed
 t.test('an endpoint hears nothing of what happened before it was there, or of another account', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   await rig.happen('delivered')
-  await new Promise(resolve => setTimeout(resolve, 5))
+  await nextMs()
   await rig.listen(sink.url)
   const event = await rig.happen('delivered')
   rig.start()

@@ -169,16 +169,20 @@ async function recordMoves (pool: Pool): Promise<void> {
 
 t.test('a checkpoint moves only from where it is', async t => {
   const pool = await freshPool(t)
+  const { promise: held, resolve: hold } = Promise.withResolvers<void>()
   const move = (from: number, to: number, gate?: Promise<void>) =>
     inTransaction(pool, liveSet(emails), async run => {
       const moved = await moveCheckpoints(run, liveSet(emails), [{ stream: 'EMAILS', from, to }])
+      hold()
       await gate
       return moved
     })
   const { promise: gate, resolve: open } = Promise.withResolvers<void>()
   const first = move(0, 5, gate)
-  await sleep(100)
+  await held
   const second = move(0, 7)
+  const waiting = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+  await until(async () => (await pool.query(waiting)).rowCount === 1)
   open()
   t.strictSame(await Promise.all([first, second]), [true, false])
   t.strictSame(await Promise.all([move(5, 9), move(5, 8)]).then(moved => moved.toSorted()), [false, true])

@@ -5,6 +5,7 @@ import {
   type JobOutcome,
   type QueueResult
 } from '#src/workers/webhooks/endpoint-queue.ts'
+import { until } from '../support/wait.ts'
 
 const RULES: EndpointQueueRules = {
   concurrency: () => 2,
@@ -70,8 +71,8 @@ t.test('the queue of a failing endpoint probes one at a time, with pauses, and r
   const next = job(queue, 'b')
   t.equal(probe.started.yes, false, 'a pause first')
   t.equal(await job(queue, 'c').ended, 'failing')
-  await new Promise(resolve => setTimeout(resolve, 30))
-  t.same([probe.started.yes, next.started.yes], [true, false])
+  await until(() => probe.started.yes)
+  t.equal(next.started.yes, false)
   t.equal(await probe.end(true), 'ran')
   t.equal(next.started.yes, true, 'one success opens it again')
   t.equal(await next.end(true), 'ran')
@@ -141,7 +142,7 @@ t.test('background jobs take no place from others', async t => {
   for (const each of [live[0]!, live[1]!]) await each.end(false)
   t.equal(await replays[1]!.ended, 'failing', 'nothing in the background waits for a probe')
   const probe = job(queue, 'probe', 10, true)
-  await new Promise(resolve => setTimeout(resolve, 30))
+  await until(() => probe.started.yes)
   t.equal(probe.started.yes, true, 'but when nothing else is there it is one')
   await probe.end(true)
 })

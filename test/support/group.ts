@@ -9,6 +9,7 @@ import { setGroup } from './group-end.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const FILE_TIMEOUT_MS = 600_000
+const END_TIMEOUT_MS = 20_000
 const SUBTEST_URL = new URL('./subtest.ts', import.meta.url).href
 
 let loading: Test | null = null
@@ -29,6 +30,7 @@ export async function runFiles (pattern: string): Promise<void> {
   if (files.length === 0) throw new Error(`No test file matches ${pattern}`)
   importSubtestAsTap()
   setGroup(t)
+  t.teardown(endsByItself)
   t.setTimeout(files.length * FILE_TIMEOUT_MS)
   for (const file of files) {
     await t.test(file, { timeout: FILE_TIMEOUT_MS, at: null }, async t => {
@@ -36,6 +38,14 @@ export async function runFiles (pattern: string): Promise<void> {
       await import(pathToFileURL(join(ROOT, file)).href)
     })
   }
+}
+
+/** What a test left running would keep the group, and fails it. */
+function endsByItself (): void {
+  setTimeout(() => {
+    console.error(`# The files of this group left something running: ${process.getActiveResourcesInfo().join()}`)
+    process.exit(1)
+  }, END_TIMEOUT_MS).unref()
 }
 
 /** A test file imports `tap` as if it ran alone, and so it can; in a group it gets its own subtest. The query has each
