@@ -68,6 +68,7 @@ async function sumOfRows (): Promise<string> {
 /** Keeps the views from changing places until it is let go. */
 async function holdTheView (): Promise<() => Promise<void>> {
   const client = new Client({ connectionString: databaseUrl })
+  client.on('error', () => {})
   await client.connect()
   await client.query(`begin;
     lock table jetpost_emails_1.checkpoints in access share mode;
@@ -180,14 +181,17 @@ t.test('a projection is rebuilt from the page, which shows the progress; two reb
   await page.getByText('Catching up with new facts.').waitFor()
   t.match(await operator.post(`${AT}/projections/emails/rebuild`), {
     status: 422,
-    html: /The view emails is being made already/
+    html: /The projection emails is already being rebuilt/
   })
   const env = {
     NATS_URL: natsUrl,
     DATABASE_URL: databaseUrl,
     JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters'
   }
-  t.match(await jetpostHere(['rebuild', 'emails'], env), { code: 1, err: /being made by another process/ })
+  t.match(await jetpostHere(['rebuild', 'emails'], env), {
+    code: 1,
+    err: /Another process is rebuilding the projection emails/
+  })
   t.equal((await app.request('GET', '/api/emails')).status, 200, 'reading goes on')
   await letGo()
   await page.locator('#projections').getByText(/: [\d,]+ facts in \d+\.\d s/).waitFor()
@@ -198,12 +202,14 @@ t.test('a projection is rebuilt from the page, which shows the progress; two reb
 
 t.test('what another process rebuilds is not rebuilt here, and a rebuild can be stopped', async t => {
   const other = new Client({ connectionString: databaseUrl })
+  // Where this test fails, its database is dropped under the connection.
+  other.on('error', () => {})
   await other.connect()
-  await other.query("select pg_advisory_lock(hashtextextended('jetpost_stats_1_build', 1))")
+  await other.query("select pg_advisory_lock(hashtextextended('jetpost_stats_1_rebuild', 1))")
   await until(async () => /stats version 1 .* rebuilding in another process/.test(await textAt('/projections')))
   t.match(await operator.post(`${AT}/projections/stats/rebuild`), {
     status: 422,
-    html: /The view stats is being made by another process: wait until it is done/
+    html: /Another process is rebuilding the projection stats: wait until it is done/
   })
   await other.end()
   const letGo = await holdTheView()
