@@ -37,10 +37,19 @@ export interface LiveDirectory extends Role {
 
 /** Follows CONTROL from its start. Wait for `catchUp` before serving. */
 export function followDirectory (bus: Bus, log: Log): LiveDirectory {
-  return new DirectoryFollower(bus, log)
+  const follower = new DirectoryFollower(bus, log)
+  return {
+    name: follower.name,
+    now: follower.now,
+    reached: async (seq, timeoutMs) => await follower.reached(seq, timeoutMs),
+    catchUp: async timeoutMs => await follower.catchUp(timeoutMs),
+    look: async () => await follower.look(),
+    unhealthyReason: () => follower.unhealthyReason(),
+    stop: async () => await follower.stop()
+  }
 }
 
-class DirectoryFollower implements LiveDirectory {
+class DirectoryFollower {
   readonly name = 'directory'
   readonly now: Directory = emptyDirectory()
   private readonly bus: Bus

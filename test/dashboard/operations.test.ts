@@ -220,7 +220,7 @@ t.test('what another process rebuilds is not rebuilt here, and a rebuild can be 
   t.match(await operator.post(`${AT}/projections/emails/rebuild`), { status: 303 })
   await until(async () => /Catching up/.test(await textAt('/projections')))
   await pool.query(`select pg_terminate_backend(pid) from pg_stat_activity
-    where application_name = 'jetpost builder' and datname = current_database()`)
+    where application_name = 'jetpost rebuild' and datname = current_database()`)
   await until(async () =>
     /emails version 1 .* failed .*: PostgreSQL does not answer: .* Rebuild deliveries/.test(
       await textAt('/projections')
@@ -329,7 +329,7 @@ t.test('a process that stops ends its rebuilds', async t => {
   await app.stop()
   t.ok(performance.now() - beginMs < 10_000, `after ${Math.round(performance.now() - beginMs)} ms`)
   const builders = await pool.query(
-    "select from pg_stat_activity where application_name = 'jetpost builder' and datname = current_database()"
+    "select from pg_stat_activity where application_name = 'jetpost rebuild' and datname = current_database()"
   )
   t.equal(builders.rowCount, 0)
   await letGo()

@@ -78,7 +78,7 @@ export function failingServer (
     suppressions,
     blobs: { put }
   } as unknown as Services
-  const reads = { pool: {}, view: { caughtUp } } as unknown as Reads
+  const reads = { pool: {}, checkpoints: { caughtUp } } as unknown as Reads
   const counters = { count: async () => ({ position: 1, exact: true }), inexact: () => 0 }
   return buildHttp({
     api: { services, counters, reads },
