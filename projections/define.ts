@@ -45,7 +45,7 @@ export function json (value: unknown): string {
   return /\\u(?:0000|d[89a-f])/.test(text) ? JSON.stringify(storable(value)) : text
 }
 
-/** Rows on their way to a table, as a parameter: one JSON text, unless whoever runs the statement brings them in
+/** Rows on their way to a table, as a parameter: one JSON text, unless the caller that runs the statement brings them in
  *  another way. */
 export class Rows {
   readonly table: string
@@ -90,7 +90,7 @@ export interface Source {
    *  facts of two partitions: they may be read side by side. */
   partition?: (partition: number) => string | null
   /** Where another stream tells the same a little later: up to `upTo` of its last fact on `subject` a view that is made
-   *  anew need not read this one. */
+   *  again need not read this one. */
   rerecorded?: { stream: string, subject(partition: number): string, upTo(fact: AnyFact): number }
 }
 

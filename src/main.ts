@@ -18,7 +18,7 @@ export interface App {
   /** A link into the dashboard, below `url`, that works once within 15 minutes; null where there is no dashboard, or no
    *  key for it. */
   mintSignInPath(): string | null
-  /** Its connection to NATS, for whoever follows the log beside it. */
+  /** Its connection to NATS, for code that follows the log beside it. */
   bus: Bus
   /** Whether this process has folded sequence `seq` of CONTROL. */
   hasSeen(seq: number): Promise<boolean>

@@ -221,6 +221,48 @@ t.test('no leftovers', async t => {
   t.strictSame(found, [])
 })
 
+t.test('exported types have names of their own', async t => {
+  const TYPE = /^export (?:declare )?(?:abstract )?(?:interface|type|class) (\w+)/gm
+  const places = new Map<string, string[]>()
+  for (const { path, text } of sources.filter(({ path }) => !path.startsWith('test/') && !generated.test(path))) {
+    for (const [, name] of text.matchAll(TYPE)) places.set(name!, [...places.get(name!) ?? [], path])
+  }
+  t.strictSame([...places].filter(([, paths]) => new Set(paths).size > 1).map(([name, paths]) => [name, ...paths]), [])
+})
+
+t.test('files are named after what they do', async t => {
+  const empty = /\/(run|utils?|helpers?|misc|common|index|stuff|things?)\.(ts|js)$/
+  t.strictSame([...paths].filter(path => empty.test(path) && !entries.some(entry => entry.test(path))), [])
+})
+
+t.test('words that the glossary bans do not come back', async t => {
+  const banned = bannedWords()
+  t.ok(banned.length > 10, 'the table is read')
+  const pages = globSync(['*.md', '{docs,src,streams,projections}/**/*.md'], { cwd: root })
+  const texts = [
+    ...sources.filter(({ path }) => !path.startsWith('test/')),
+    ...pages.map(path => ({ path, text: readFileSync(join(root, path), 'utf8') }))
+  ].filter(({ path }) => !/^(docs\/glossary\.md|src\/feedback\/phrases\/)/.test(path))
+  const found = texts.flatMap(({ path, text }) =>
+    wordsOf(text).filter(({ word }) => banned.includes(word)).map(({ word, line }) => `${path}:${line} ${word}`)
+  )
+  t.strictSame(found, [])
+})
+
+/** The left column of the glossary's second table. */
+function bannedWords (): string[] {
+  const [, table = ''] = readFileSync(join(root, 'docs/glossary.md'), 'utf8').split('## Words we do not use')
+  return [...table.matchAll(/^\| ([a-z]+) \|/gm)].map(([, word]) => word!).filter(word => word !== 'not')
+}
+
+/** Each word once a line, the parts of camelCase names as words of their own. */
+function wordsOf (text: string): Array<{ word: string, line: number }> {
+  return text.split('\n').flatMap((line, i) => {
+    const parts = line.match(/[A-Z]?[a-z]+|[A-Z]+(?![a-z])/g) ?? []
+    return [...new Set(parts.map(part => part.toLowerCase()))].map(word => ({ word, line: i + 1 }))
+  })
+}
+
 t.test('lines and files are not too long', async t => {
   const long = sources.flatMap(({ path, text }) => {
     const lines = text.split('\n')

@@ -6,7 +6,7 @@ import { json, sql, type Query } from '../define.ts'
 import type { RequestedEmail } from './requested.ts'
 import { emailRow, erasureRow, isErasure, isOutcome, timelineRow } from './project.ts'
 import { recordOf, TIMELINE_MAX, type DetailedRow, type RecipientRow } from './queries.ts'
-import { changeOf, erasureOf, foldChanges, unseen, type RecipientChange } from './recipient.ts'
+import { changeOf, erasureOf, foldChanges, unseen, type RecipientRowChange } from './recipient.ts'
 import type { EmailRecord } from './records.ts'
 import { rolledUp } from './status.ts'
 
@@ -85,7 +85,7 @@ function pastIn (erased: EmailErased): Stored[] {
   return pastOf(erased).map(({ storedAt, ...recorded }) => ({ ...recorded, storedMs: Date.parse(storedAt) }))
 }
 
-function changesOf (recorded: Recorded<AnyFact>): RecipientChange[] {
+function changesOf (recorded: Recorded<AnyFact>): RecipientRowChange[] {
   return isErasure(recorded) ? [erasureOf(recorded)] : isOutcome(recorded) ? [changeOf(recorded)] : []
 }
 
@@ -125,7 +125,7 @@ const UNSET = {
   next_attempt_at: null
 }
 
-function withColumns (change: RecipientChange): RecipientRow {
+function withColumns (change: RecipientRowChange): RecipientRow {
   return { ...UNSET, ...JSON.parse(JSON.stringify(change)) }
 }
 

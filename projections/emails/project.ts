@@ -9,7 +9,7 @@ import { given, givenNew, sql, type Projection, type Sql } from '../define.ts'
 import { fold } from '../fold.ts'
 import { requestedIn, type RequestedEmail } from './requested.ts'
 import { mailboxText } from './mailbox.ts'
-import { changeOf, erasureOf, foldChanges, unseen, type RecipientChange } from './recipient.ts'
+import { changeOf, erasureOf, foldChanges, unseen, type RecipientRowChange } from './recipient.ts'
 import { rollUp } from './status.ts'
 
 /** What was asked and what became of it: the rows behind GET /api/emails. Holds no content of mail. */
@@ -152,7 +152,7 @@ export function emailRow (asked: RequestedEmail) {
 }
 
 /** Columns follow the highest sequence or the latest time, whichever order the facts come in. */
-function upsertRecipients (changes: RecipientChange[]): Sql {
+function upsertRecipients (changes: RecipientRowChange[]): Sql {
   return sql`
     insert into recipients as old (email, n, account, address, name, kind, request_seq, status, status_seq, attempts,
       attempted_at, delivered_at, deferred_at, bounced_at, failed_at, in_doubt_at, suppressed_at, canceled_at,

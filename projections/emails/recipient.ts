@@ -8,7 +8,7 @@ import type { RequestedEmail } from './requested.ts'
 
 /** What one fact, or several of one recipient, say about its row. Times RFC 3339; sequences are of EMAILS, 0 = none
  *  yet. */
-export interface RecipientChange {
+export interface RecipientRowChange {
   email: string
   n: number
   account: string
@@ -52,7 +52,7 @@ const WITH_SCHEDULE = ['scheduled_seq', 'scheduled_at'] as const
 const WITH_REPLY = ['reply_seq', 'smtp_code', 'enhanced_code', 'response', 'host', 'error'] as const
 
 /** The recipients of a request, nothing done yet. */
-export function unseen ({ email, account, recipients, scheduledAt, request }: RequestedEmail): RecipientChange[] {
+export function unseen ({ email, account, recipients, scheduledAt, request }: RequestedEmail): RecipientRowChange[] {
   return recipients.map(({ address, name, kind }, n) => ({
     email,
     n,
@@ -80,7 +80,7 @@ const ENGAGED_AT = {
 } as const
 
 /** What a fact of EMAILS changes. */
-export function changeOf (recorded: Recorded<RecipientFact | EngagementFact>): RecipientChange {
+export function changeOf (recorded: Recorded<RecipientFact | EngagementFact>): RecipientRowChange {
   const { fact, seq } = recorded
   const { email, n, to, request } = fact.data
   const common = {
@@ -100,7 +100,10 @@ export function changeOf (recorded: Recorded<RecipientFact | EngagementFact>): R
   return { ...common, status: 'queued', status_seq: -1, [ENGAGED_AT[fact.type]]: fact.time }
 }
 
-function outcomeOf (fact: RecipientFact, seq: number): Pick<RecipientChange, 'status'> & Partial<RecipientChange> {
+function outcomeOf (
+  fact: RecipientFact,
+  seq: number
+): Pick<RecipientRowChange, 'status'> & Partial<RecipientRowChange> {
   const { time } = fact
   switch (fact.type) {
     case 'email.attempted':
@@ -134,7 +137,7 @@ function outcomeOf (fact: RecipientFact, seq: number): Pick<RecipientChange, 'st
 }
 
 /** The person is forgotten: the status stays what its facts came to, and nothing is waited for any more. */
-export function erasureOf ({ fact, seq }: Recorded<EmailErased>): RecipientChange {
+export function erasureOf ({ fact, seq }: Recorded<EmailErased>): RecipientRowChange {
   const { email, n, request } = fact.data
   const last = pastOf(fact).findLast(({ fact }) => !isEngagement(fact))
   const status = last === undefined ? 'canceled' : changeOf(last).status
@@ -153,13 +156,13 @@ export function erasureOf ({ fact, seq }: Recorded<EmailErased>): RecipientChang
   }
 }
 
-function dueAt (time: string | null): Partial<RecipientChange> {
+function dueAt (time: string | null): Partial<RecipientRowChange> {
   return { next_attempt_at: time, wake_at: time }
 }
 
 type Answered = Extract<RecipientFact, { data: { reply: unknown } }>['data']
 
-function replyOf (data: Answered, seq: number): Partial<RecipientChange> {
+function replyOf (data: Answered, seq: number): Partial<RecipientRowChange> {
   const { reply, host } = data
   const status = 'status' in data ? data.status : null
   return {
@@ -173,12 +176,12 @@ function replyOf (data: Answered, seq: number): Partial<RecipientChange> {
 }
 
 /** One change a recipient. */
-export function foldChanges (changes: RecipientChange[]): RecipientChange[] {
+export function foldChanges (changes: RecipientRowChange[]): RecipientRowChange[] {
   return fold(changes, change => `${change.email}.${change.n}`, merge)
 }
 
 /** The same law as the upsert's, so that it does not matter how facts were batched. */
-function merge (a: RecipientChange, b: RecipientChange): RecipientChange {
+function merge (a: RecipientRowChange, b: RecipientRowChange): RecipientRowChange {
   const erased = a.erased || b.erased
   const merged = mergeTold(a, b)
   return erased ? { ...merged, erased, address: (a.erased ? a : b).address, ...NOTHING_PERSONAL } : merged
@@ -186,7 +189,7 @@ function merge (a: RecipientChange, b: RecipientChange): RecipientChange {
 
 const NOTHING_PERSONAL = { name: null, response: null, host: null, error: null }
 
-function mergeTold (a: RecipientChange, b: RecipientChange): RecipientChange {
+function mergeTold (a: RecipientRowChange, b: RecipientRowChange): RecipientRowChange {
   return {
     ...a,
     ...pick(b.status_seq > a.status_seq ? b : a, WITH_STATUS),

@@ -12,7 +12,7 @@ export const usage: Projection = {
   project
 }
 
-/** A month is closed once: whoever tells of it says the same. */
+/** A month is closed once: every report of it is the same. */
 function project (facts: readonly Recorded<AnyFact>[]): Sql[] {
   const rows = fold(
     facts.flatMap(rowsOf),

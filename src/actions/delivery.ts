@@ -50,7 +50,7 @@ export interface NewMember {
   member: BatchJoined['data']
 }
 
-/** The id of a delivery: the same for the same events and endpoint, whoever makes it and however often. */
+/** The id of a delivery: the same for the same events and endpoint, made by any process, any number of times. */
 export function deliveryId (events: ReadonlyArray<{ id: string }>, webhook: string): string {
   const digest = createHash('sha256').update([...events.map(({ id }) => id), webhook].join(' ')).digest('hex')
   return `whd_${BigInt(`0x${digest}`).toString(32).padStart(26, '0').slice(-26)}`
@@ -204,7 +204,7 @@ export async function scheduleDelivery (
   }, timeoutMs)
 }
 
-/** Has whoever makes deliveries bring forward those that a pause has held, or, of an endpoint that is deleted or
+/** Has the process that makes deliveries bring forward those that a pause has held, or, of an endpoint that is deleted or
  *  disabled, all that waits. A little later: by then every process has heard of it, and holds nothing more. Safe to
  *  repeat. Throws when NATS does not answer. */
 export async function askForRelease ({ bus, clock }: Pick<Appenders, 'bus' | 'clock'>, webhook: string): Promise<void> {

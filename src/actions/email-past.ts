@@ -44,7 +44,7 @@ export async function askedInLog (bus: Bus, id: string, facts: readonly StoredFa
 }
 
 /** By the request, or by its record, which is kept for longer: records stand in the order of their requests, but for
- *  those that an erasure has written anew. */
+ *  those that an erasure has rewritten. */
 async function requestAt (bus: Bus, id: string, request: number): Promise<RequestedEmail | undefined> {
   const place = (fact: AnyFact) => (fact.type === 'email.recorded' ? fact.data.request : 0) - request
   const found = await getFact(bus, 'REQUESTS', { seq: request }) ??

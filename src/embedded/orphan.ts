@@ -15,8 +15,8 @@ export interface Suspect {
   forceSignal: NodeJS.Signals
 }
 
-/** Stops a server that a killed Jetpost left behind (its leash is stopping it already, perhaps) and waits till it is
- *  gone, 16 s at most. Whoever calls this holds the data folder's lock, so the server is nobody else's. A stranger is
+/** Stops a server that a killed Jetpost left behind (its supervisor is stopping it already, perhaps) and waits till it is
+ *  gone, 16 s at most. The caller holds the data folder's lock, so the server is nobody else's. A stranger is
  *  not touched. Returns whether none is left. */
 export async function stopOrphan (suspect: Suspect): Promise<boolean> {
   if (!await isOurs(suspect)) return true
@@ -61,7 +61,7 @@ export function sendSignal (pid: number, signal: NodeJS.Signals): void {
   } catch { /* gone, or not ours to stop: the caller waits for a state, not for this */ }
 }
 
-/** Is there a process with this pid, whoever's? */
+/** Is there a process with this pid, of any user? */
 export function isAlive (pid: number): boolean {
   try {
     process.kill(pid, 0)

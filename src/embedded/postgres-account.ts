@@ -25,7 +25,7 @@ const OURSELVES: Account = { wrap: (file, args) => [file, args], own: () => {} }
 export async function postgresAccount (folder: string): Promise<Account> {
   if (process.getuid!() !== 0) return OURSELVES
   const { uid, gid } = ownerOf(folder) ?? await firstAccount()
-  // no_setuid_fixup: without it access(2), by which initdb looks for its neighbours, ignores the capability of whoever
+  // no_setuid_fixup: without it access(2), by which initdb looks for its neighbours, ignores the capability of who
   // is not root.
   const drop = [
     `--reuid=${uid}`,

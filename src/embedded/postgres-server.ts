@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import pg from 'pg'
 import type { Kept } from './kept.ts'
-import type { Command } from './leash.ts'
+import type { Command } from './supervised-process.ts'
 import { choosePort } from './ports.ts'
 import type { Account } from './postgres-account.ts'
 import { clearPostmasterPid, postgresFolder } from './postgres-folder.ts'

@@ -1,8 +1,8 @@
 import { backoffMs, sleep } from '#src/base/backoff.ts'
 import { asError, Complaint } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
-import { leash } from './leash.ts'
-import type { Command, Exit, Leashed } from './leash.ts'
+import { startSupervised } from './supervised-process.ts'
+import type { Command, Exit, SupervisedProcess } from './supervised-process.ts'
 import { boundLog, lastWords, sizeBytes } from './server-log.ts'
 
 const BACKOFF_MS_FIRST = 200
@@ -54,12 +54,12 @@ export async function supervise (plan: Plan, circumstances: Circumstances): Prom
   }
 }
 
-async function startFirst (plan: Plan, circumstances: Circumstances): Promise<Leashed> {
+async function startFirst (plan: Plan, circumstances: Circumstances): Promise<SupervisedProcess> {
   const { signal, log } = circumstances
   for (let attempt = 1;; attempt++) {
     boundLog(plan.logFile)
     const logStartBytes = sizeBytes(plan.logFile)
-    const server = await leash(await plan.prepare(true))
+    const server = await startSupervised(await plan.prepare(true))
     const exit = await untilAnswers(plan, server, circumstances)
     if (exit === null) return server
     if (signal.aborted) throw new Complaint(`${plan.name} was stopped while it was starting.`)
@@ -73,7 +73,11 @@ async function startFirst (plan: Plan, circumstances: Circumstances): Promise<Le
 }
 
 /** Null once it answers; how it ended when it did before, was told to stop, or stayed silent for ten minutes. */
-async function untilAnswers (plan: Plan, server: Leashed, { say, signal }: Circumstances): Promise<Exit | null> {
+async function untilAnswers (
+  plan: Plan,
+  server: SupervisedProcess,
+  { say, signal }: Circumstances
+): Promise<Exit | null> {
   let exit: Exit | null = null
   void server.exited.then(end => {
     exit = end
@@ -95,9 +99,9 @@ async function untilAnswers (plan: Plan, server: Leashed, { say, signal }: Circu
   return await server.exited
 }
 
-async function keepAlive (plan: Plan, first: Leashed, log: Log, ending: AbortSignal): Promise<void> {
+async function keepAlive (plan: Plan, first: SupervisedProcess, log: Log, ending: AbortSignal): Promise<void> {
   const ended = new Promise<null>(resolve => ending.addEventListener('abort', () => resolve(null), { once: true }))
-  let server: Leashed | null = first
+  let server: SupervisedProcess | null = first
   let attempt = 0
   while (!ending.aborted) {
     const startMs = performance.now()
@@ -115,9 +119,9 @@ async function keepAlive (plan: Plan, first: Leashed, log: Log, ending: AbortSig
 }
 
 /** Null when it could not even be launched; that is logged, and the next round tries again. */
-async function startAgain (plan: Plan, log: Log, ending: AbortSignal): Promise<Leashed | null> {
+async function startAgain (plan: Plan, log: Log, ending: AbortSignal): Promise<SupervisedProcess | null> {
   try {
-    const server = await leash(await plan.prepare(false))
+    const server = await startSupervised(await plan.prepare(false))
     void untilAnswers(plan, server, { log, say: line => log.warn({ server: plan.name }, line), signal: ending })
       .then(exit => {
         if (exit === null) log.info({ server: plan.name, pid: server.pid }, 'embedded server answers again')

@@ -96,14 +96,14 @@ export function textsFor (head: string, address: string | null, addresses: strin
 
 /** The lines in which it is spoken of this address: from one that names it to one that names another. */
 function sectionOf (head: string, address: string, addresses: string[]): string {
-  const rivals = addresses.filter(other => !sameAddress(other, address)).map(other => other.toLowerCase())
+  const otherAddresses = addresses.filter(other => !sameAddress(other, address)).map(other => other.toLowerCase())
   const own = address.toLowerCase()
   const kept: string[] = []
   let inside = false
   for (const line of head.split('\n', LINES_MAX)) {
     const lower = line.toLowerCase()
     if (lower.includes(own)) inside = true
-    else if (rivals.some(rival => lower.includes(rival))) inside = false
+    else if (otherAddresses.some(other => lower.includes(other))) inside = false
     if (inside) kept.push(line)
   }
   return kept.join('\n')

@@ -30,7 +30,7 @@ export async function ensureTopology (bus: Bus, options: EnsureOptions): Promise
   }
 }
 
-/** Ensures the topology again after every reconnect: a server that was started anew has lost the streams it kept in
+/** Ensures the topology again after every reconnect: a server that was restarted has lost the streams it kept in
  *  memory, and without heartbeats nothing is sent. Tries until it succeeds; ends with the bus, or sooner when told to.
  */
 export function keepTopology (bus: Bus, options: EnsureOptions): Role {

@@ -7,7 +7,7 @@ import { systemClock } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { createLog } from '#src/base/log.ts'
 import { createTokens } from '#src/content/token.ts'
-import { leash } from '#src/embedded/leash.ts'
+import { startSupervised } from '#src/embedded/supervised-process.ts'
 import { findNatsServer } from '#src/embedded/nats-binary.ts'
 import { choosePort } from '#src/embedded/ports.ts'
 import { startInbound } from '#src/servers/inbound-smtp/server.ts'
@@ -143,7 +143,7 @@ accounts { small { jetstream: { max_file: ${storeBytes}, max_mem: 1000000000 }, 
     say: () => {},
     signal: AbortSignal.timeout(60_000)
   })
-  const server = await leash({
+  const server = await startSupervised({
     file,
     args: ['--config', config],
     env: process.env,

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { connect, headers, type Msg, type NatsConnection } from 'nats'
 import t, { type Test } from 'tap'
 import { createLog } from '#src/base/log.ts'
-import { leash, type Command } from '#src/embedded/leash.ts'
+import { startSupervised, type Command } from '#src/embedded/supervised-process.ts'
 import { findNatsServer } from '#src/embedded/nats-binary.ts'
 import { choosePort } from '#src/embedded/ports.ts'
 import { api } from '#src/nats/api.ts'
@@ -323,11 +323,11 @@ async function openNats (
     stopSignal: 'SIGTERM',
     forceSignal: 'SIGKILL'
   }
-  let running = await leash(command)
+  let running = await startSupervised(command)
   t.teardown(() => running.stop())
   const restart = async () => {
     await running.stop()
-    running = await leash(command)
+    running = await startSupervised(command)
   }
   return { natsUrl: `nats://127.0.0.1:${port}`, restart }
 }

@@ -6,7 +6,7 @@ import { createLog } from '#src/base/log.ts'
 import { findNatsServer } from '#src/embedded/nats-binary.ts'
 import { choosePort } from '#src/embedded/ports.ts'
 import { supervise } from '#src/embedded/supervise.ts'
-import type { Command } from '#src/embedded/leash.ts'
+import type { Command } from '#src/embedded/supervised-process.ts'
 import { accountNames, natsConfig } from './nats-config.ts'
 import type { Opening, TestNats } from './opening.ts'
 

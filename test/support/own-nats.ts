@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { leash, type Command } from '#src/embedded/leash.ts'
+import { startSupervised, type Command } from '#src/embedded/supervised-process.ts'
 import { findNatsServer } from '#src/embedded/nats-binary.ts'
 import { choosePort } from '#src/embedded/ports.ts'
 import { accountNames, natsConfig } from './nats-config.ts'
@@ -40,7 +40,7 @@ export async function openOwnNats (t: Ending): Promise<OwnNats> {
     stopSignal: 'SIGTERM',
     forceSignal: 'SIGKILL'
   }
-  let server = await leash(command)
+  let server = await startSupervised(command)
   t.teardown(() => server.stop())
   return {
     natsUrl: `nats://${accountNames()[0]}:secret@127.0.0.1:${port}`,
@@ -49,7 +49,7 @@ export async function openOwnNats (t: Ending): Promise<OwnNats> {
       await server.exited
     },
     async start () {
-      server = await leash(command)
+      server = await startSupervised(command)
     },
     freeze: () => void process.kill(server.pid, 'SIGSTOP'),
     thaw: () => void process.kill(server.pid, 'SIGCONT')

@@ -59,7 +59,7 @@ function openDashboard (app: App, config: Config, write: (line: string) => void)
 }
 
 /** A page that leads to `url`, for its owner alone: everybody on the machine can read the arguments of a program, and
- *  the link signs in whoever is first. */
+ *  the link signs in the first who opens it. */
 function redirectPage (dataDir: string, url: string): string {
   const path = resolve(join(dataDir, 'open-dashboard.html'))
   privateFolder(dataDir)

@@ -9,7 +9,7 @@ import type { Role } from '#src/base/role.ts'
 import { follow } from '#src/nats/follow.ts'
 import { tryDecode, type DecodedMessage } from '#src/nats/message.ts'
 
-export interface RecorderOptions {
+export interface RequestRecorderOptions {
   appenders: Appenders
   log: Log
 }
@@ -26,19 +26,19 @@ const ERROR_MS = 10_000
 
 /** Records what is requested without its content, so that it is known for as long as the facts about it. Any number of
  *  processes may: each request is recorded once. */
-export function startRecorder (options: RecorderOptions): Role {
+export function startRecorder (options: RequestRecorderOptions): Role {
   return new Recorder(options)
 }
 
 class Recorder implements Role {
   readonly name = 'records'
-  private readonly options: RecorderOptions
+  private readonly options: RequestRecorderOptions
   private readonly stopping = new AbortController()
   private readonly running: Promise<void>
   private error: string | null = null
   private followError = { text: '', atMs: -Infinity }
 
-  constructor (options: RecorderOptions) {
+  constructor (options: RequestRecorderOptions) {
     this.options = options
     this.running = this.run()
   }

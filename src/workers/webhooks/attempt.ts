@@ -39,7 +39,7 @@ export type OnAttempt = (
 ) => void
 
 /** An attempt, as the endpoint's queue needs it. `record` makes it durable: the queue need not wait for it. */
-export interface AttemptOutcome extends JobOutcome {
+export interface DeliveryAttemptOutcome extends JobOutcome {
   record(): Promise<unknown>
 }
 
@@ -83,7 +83,7 @@ export class Requester {
   }
 
   /** One request. Throws when the event cannot be read now. */
-  async attempt (pending: Pending, webhook: WebhookEntry): Promise<AttemptOutcome> {
+  async attempt (pending: Pending, webhook: WebhookEntry): Promise<DeliveryAttemptOutcome> {
     const { appenders, bodies, health } = this.options
     // A retry reads the log: the cache could still hold a person who was erased since.
     const body = await bodyOf(appenders.bus, pending.attempts === 0 ? bodies : NO_BODIES, pending.owed)
@@ -106,7 +106,7 @@ export class Requester {
     pending: Pending,
     webhook: WebhookEntry,
     record: () => Promise<void>
-  ): Promise<AttemptOutcome> {
+  ): Promise<DeliveryAttemptOutcome> {
     const { appenders, directory, log } = this.options
     await record()
     const fields = { account: pending.account, webhook: webhook.id, host: new URL(webhook.url).host }
@@ -124,7 +124,7 @@ export class Requester {
   }
 
   /** A batch keeps its members: when one is missing, and not because it was erased, the batch is not sent at all. */
-  private withoutBody (pending: Pending, missing: Member[]): AttemptOutcome {
+  private withoutBody (pending: Pending, missing: Member[]): DeliveryAttemptOutcome {
     const { appenders } = this.options
     const young = missing.find(({ id }) => appenders.clock.nowMs() - (idTimeMs(id) ?? 0) < YOUNG_MS)
     if (young !== undefined) throw new Error(`event ${young.id} cannot be read yet`)

@@ -16,7 +16,7 @@ import type { Role } from '#src/base/role.ts'
 import type { Vault } from '#src/base/secret.ts'
 import type { Resolve } from '#src/dns/guard.ts'
 import { work, type Job } from '#src/nats/work.ts'
-import { idsOf, Requester, type AttemptOutcome, type OnAttempt } from './attempt.ts'
+import { idsOf, Requester, type DeliveryAttemptOutcome, type OnAttempt } from './attempt.ts'
 import type { BodyCache } from './body-cache.ts'
 import { Deferrals } from './deferrals.ts'
 import { createDoneCheck, type IsDone } from './done-check.ts'
@@ -246,7 +246,7 @@ class Dispatcher {
   }
 
   /** It may have waited in the queue: the endpoint may be deleted or paused meanwhile. */
-  private async attempt (pending: Pending): Promise<AttemptOutcome> {
+  private async attempt (pending: Pending): Promise<DeliveryAttemptOutcome> {
     const endpoint = this.options.directory.now.webhooks.get(pending.owed.webhook)
     if (endpoint === undefined || giveUpReason(pending, endpoint, this.nowMs()) !== null) {
       return { ...NO_REQUEST, record: () => this.giveUp(pending, endpoint) }

@@ -25,18 +25,18 @@ export interface Exit {
   signal: NodeJS.Signals | null
 }
 
-export interface Leashed {
+export interface SupervisedProcess {
   pid: number
   exited: Promise<Exit>
   /** Ends it as `Command` says; resolves when it is gone, 12 s at most (and the time KILL takes). */
   stop(): Promise<void>
 }
 
-// fd 3 is the leash: a pipe whose other end only Jetpost holds. The watcher reads it. A line means "it has ended, go
+// fd 3 is a pipe whose other end only Jetpost holds. The watcher reads it. A line means "it has ended, go
 // home"; end of file without a line means that Jetpost died, so the server is stopped. The shell then becomes the
 // server (exec): its pid, its exit code and its signal are the server's own. The watcher is a grandchild, so that
 // postgres does not find a child it never made.
-const LEASH = `
+const WATCHER = `
 stop=$1 force=$2 tenths=$3
 shift 3
 ( (
@@ -57,7 +57,7 @@ exec "$@" 3<&-
 
 /** Starts a server in a session of its own (Ctrl-C in the terminal does not reach it before Jetpost has drained) that
  *  nevertheless dies with this process, even by kill -9. Throws when the shell cannot be started. */
-export async function leash (command: Command): Promise<Leashed> {
+export async function startSupervised (command: Command): Promise<SupervisedProcess> {
   const child = launch(command)
   const exited = new Promise<Exit>(resolve => child.once('exit', (code, signal) => resolve({ code, signal })))
   const pid = await started(child)
@@ -69,9 +69,18 @@ export async function leash (command: Command): Promise<Leashed> {
 
 function launch ({ file, args, env, logFile, stopSignal, forceSignal }: Command): ChildProcess {
   const log = openSync(logFile, 'a', 0o600)
-  const leashArgs = ['-c', LEASH, 'leash', bare(stopSignal), bare(forceSignal), String(STOP_MS / 100), file, ...args]
+  const watchedArgs = [
+    '-c',
+    WATCHER,
+    'jetpost-watcher',
+    bare(stopSignal),
+    bare(forceSignal),
+    String(STOP_MS / 100),
+    file,
+    ...args
+  ]
   try {
-    return spawn('/bin/sh', leashArgs, { detached: true, env, cwd: '/', stdio: ['ignore', log, log, 'pipe'] })
+    return spawn('/bin/sh', watchedArgs, { detached: true, env, cwd: '/', stdio: ['ignore', log, log, 'pipe'] })
   } finally {
     closeSync(log)
   }
