@@ -398,7 +398,7 @@ t.test("6.3 while a rotated secret overlaps both sign; the spec's header keeps t
   const { secret: fresh, ...shown } = rotated.body
   t.match(fresh, /^whsec_[A-Za-z0-9+/]{43}=$/)
   t.not(fresh, old)
-  t.ok(Math.abs(Date.parse(shown.secret_rotation.previous_expires_at) - Date.now() - 24 * HOUR_MS) < 10_000)
+  t.ok(Math.abs(Date.parse(shown.secret_rotation.previous_expires_at) - Date.now() - 24 * HOUR_MS) < 60_000)
   t.strictSame((await get(id)).body, shown, 'and the secret is shown no more')
   const during = await callback(sink, id)
   t.same(signs(old, during), { spec: true, standard: true })

@@ -327,7 +327,7 @@ t.test('a process that stops ends its rebuilds', async t => {
   t.match(await operator.post(`${AT}/projections/emails/rebuild`), { status: 303 })
   const beginMs = performance.now()
   await app.stop()
-  t.ok(performance.now() - beginMs < 10_000, `after ${Math.round(performance.now() - beginMs)} ms`)
+  t.ok(performance.now() - beginMs < 30_000, `after ${Math.round(performance.now() - beginMs)} ms`)
   const builders = await pool.query(
     "select from pg_stat_activity where application_name = 'jetpost rebuild' and datname = current_database()"
   )

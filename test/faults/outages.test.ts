@@ -103,7 +103,7 @@ async function readsRefuse (t: Test, tree: Tree): Promise<void> {
   t.equal(answer.status, 503, 'reads answer 503')
   t.match(answer.headers.get('retry-after'), /^[1-9]\d*$/)
   t.match(answer.body, { error: String, code: String })
-  t.ok(performance.now() - beginMs < 8000, `after ${Math.round(performance.now() - beginMs)} ms`)
+  t.ok(performance.now() - beginMs < 20_000, `after ${Math.round(performance.now() - beginMs)} ms`)
 }
 
 /** A PostgreSQL of the test's own: that of a tree would be started again by it. */
