@@ -2,7 +2,6 @@ import { globSync } from 'node:fs'
 import { registerHooks } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { Base } from '@tapjs/core'
 import t, { type Test } from 'tap'
 import './at-exit.ts'
 import './compiled.ts'
@@ -45,12 +44,14 @@ export async function runFiles (pattern: string): Promise<void> {
 /** tap has async hooks follow every promise to the test that made it, for the error that nobody catches: a seventh of
  *  all that a group costs. Here such an error fails the file that is loaded. */
 function catchWithoutDomains (): void {
-  const { runMain } = Base.prototype
-  Base.prototype.runMain = function (this: Base, done) {
-    this.hookDomain.destroy()
-    runMain.call(this, done)
+  const leaveDomain = (test: Test) => {
+    test.hookDomain.destroy()
+    test.on('subtestAdd', added => leaveDomain(added as Test))
   }
-  t.hookDomain.destroy()
+  leaveDomain(t)
+  // Opens the domain of what is outside of any test, and ends it.
+  t.pipe(process.stdout)
+  t.hook.onDestroy?.()
   process.on('uncaughtException', error => (loading ?? t).threw(error))
 }
 
