@@ -1,4 +1,4 @@
-// Repeats what failed from a log of tap's, so that whoever sees only the end of it knows: each assertion with the tests
+// Repeats what failed from a log of tap's, so that who sees only the end of it knows: each assertion with the tests
 // it stands in and tap's diagnostics, and what the app of a failed file noted (test/support/app.ts).
 import { readFileSync } from 'node:fs'
 

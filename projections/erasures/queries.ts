@@ -96,7 +96,7 @@ function remainsAfter (completedMs: number, { contentMs, factsMs }: RetentionPer
       until: after(factsMs)
     },
     {
-      what: 'Mail in the built-in catcher, where there is one: until others take its place, or the process ends.',
+      what: 'Mail in the mail catcher, where there is one: until others take its place, or the process ends.',
       until: null
     },
     {

@@ -264,7 +264,7 @@ export const settings: Settings = {
   natsUrl: {
     env: 'NATS_URL',
     means: 'a NATS server to use instead of the embedded one',
-    details: 'nats-server 2.14 or newer. A comma separates the servers of a cluster.',
+    details: 'nats-server 2.15 or newer. A comma separates the servers of a cluster.',
     unset: 'embedded NATS',
     fallback: null,
     secret: true,

@@ -34,7 +34,7 @@ function together (name: string, findings: MailFinding[]): Check {
 }
 
 async function examineSmtp ({ smtpUrl, hostname: name }: Config, dns: ReverseDns): Promise<MailFinding[]> {
-  if (smtpUrl === null) return [{ ok: true, says: 'mail goes to the built-in mailbox' }]
+  if (smtpUrl === null) return [{ ok: true, says: 'mail goes to the mail catcher' }]
   if (smtpUrl !== 'direct:') return [await examineRelay(smtpUrl, name ?? hostname())]
   if (name === null) {
     return [{

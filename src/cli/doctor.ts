@@ -80,7 +80,7 @@ async function examineNats (config: Config, url: string): Promise<Check[]> {
   try {
     const { version, max_payload } = bus.nc.info!
     return [
-      { name: 'nats', ok: atLeast(version, '2.14'), says: `nats-server ${version}, max_payload ${max_payload} bytes` },
+      { name: 'nats', ok: atLeast(version, '2.15'), says: `nats-server ${version}, max_payload ${max_payload} bytes` },
       await examineStreams(bus, config),
       // The embedded server's is ours; another's is not shown to clients.
       config.natsUrl === null

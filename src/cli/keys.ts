@@ -41,7 +41,7 @@ jetpost keys show|revoke <key id> [--account <id>]
 jetpost keys rotate <key id> [--overlap 24h] [--account <id>]
 jetpost keys limit <key id> <class>=<per minute>… [--account <id>]`,
   details: `  create  shows the secret, this once. --scopes full, --domains "*" unless given; --test: its mail goes to
-          the built-in mailbox only
+          the mail catcher only
   rotate  makes a new secret; the old one is valid for the overlap, 0 to 7d
   limit   sets requests a minute, by class: ${LIMIT_CLASSES.join(', ')}
   --account  defaults to the first account`,

@@ -6,7 +6,7 @@ import { verifyLog, type LogProgress, type LogVerification } from '#src/workers/
 import { verifyProjection, type ProjectionVerification } from '#src/workers/projector/verify/projection.ts'
 import { misused, readArgs, type CliCommand } from './command.ts'
 import { withRebuilder, type ProjectionServices } from './rebuild-projections.ts'
-import { isCleanLog, isCleanView, linesOf, type VerifyReport } from './verify/report.ts'
+import { isCleanLog, isCleanProjection, linesOf, type VerifyReport } from './verify/report.ts'
 
 const OPTIONS = { repair: { type: 'boolean', default: false } } as const
 
@@ -47,19 +47,20 @@ async function examine (
   const stop = () => stopping.abort(new Complaint('Interrupted.'))
   process.once('SIGINT', stop).once('SIGTERM', stop)
   try {
-    const views: ProjectionVerification[] = []
+    const verifications: ProjectionVerification[] = []
     const repaired: string[] = []
     for (const projection of wanted) {
-      let view = await compare(services, projection, stopping.signal)
-      if (repairs && !isCleanView(view)) {
+      let verified = await compare(services, projection, stopping.signal)
+      if (repairs && !isCleanProjection(verified)) {
         await repair(services, projection, stopping.signal)
         repaired.push(projection.name)
-        view = await compare(services, projection, stopping.signal)
+        verified = await compare(services, projection, stopping.signal)
       }
-      views.push(view)
+      verifications.push(verified)
     }
     const proof = log ? await prove(services, stopping.signal) : null
-    return { ok: views.every(isCleanView) && (proof === null || isCleanLog(proof)), views, repaired, log: proof }
+    const ok = verifications.every(isCleanProjection) && (proof === null || isCleanLog(proof))
+    return { ok, projections: verifications, repaired, log: proof }
   } catch (error) {
     throw stopping.signal.aborted ? asError(stopping.signal.reason) : error
   } finally {

@@ -84,7 +84,7 @@ export interface CreateKeyRequest {
   }
   /** Default for `unsubscribe` of an email. `null` = the domain decides. */
   unsubscribe?: boolean | null
-  /** Whether its mail goes to the built-in mailbox only. False when left out. */
+  /** Whether its mail goes to the mail catcher only. False when left out. */
   test?: boolean
 }
 

@@ -12,7 +12,7 @@ export interface Reads {
 
 /** A projection cannot answer now: it is behind the log, or PostgreSQL does not answer. */
 export class ProjectionUnavailable extends Error {
-  readonly code: 'projection_behind' | 'view_unavailable'
+  readonly code: 'projection_behind' | 'projection_unavailable'
 
   constructor (code: ProjectionUnavailable['code'], message: string) {
     super(message)
@@ -44,7 +44,7 @@ export async function answerFrom<T> (
     return await ask(pool, query)
   } catch (error) {
     if (isUnavailable(error) || asError(error).message === SILENT) {
-      throw new ProjectionUnavailable('view_unavailable', 'The projection is unavailable')
+      throw new ProjectionUnavailable('projection_unavailable', 'The projection is unavailable')
     }
     throw error
   }

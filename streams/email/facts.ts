@@ -27,7 +27,7 @@ const asked = {
   email: Id('em'),
   /** The key that asked. */
   key: Id('key'),
-  /** Asked with a test key: goes to the built-in catcher only. */
+  /** Asked with a test key: goes to the mail catcher only. */
   test: Type.Boolean(),
   from: Mailbox,
   recipients: Type.Array(Type.Object({ address: Type.String(), name: Nullable(Type.String()), kind: RecipientKind }), {

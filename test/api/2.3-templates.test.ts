@@ -575,9 +575,12 @@ t.test('2.3 templates are made, changed and sent while PostgreSQL is away', asyn
   t.match((await app.caught('without-a-view@example.com')).html, '<b>y</b>')
   t.match(
     await ask('DELETE', `/${layout.id}`, undefined, alone),
-    { status: 503, body: { code: 'view_unavailable' } },
+    { status: 503, body: { code: 'projection_unavailable' } },
     'whether it is in use cannot be told'
   )
-  t.match(await ask('GET', `/${template.id}`, undefined, alone), { status: 503, body: { code: 'view_unavailable' } })
+  t.match(await ask('GET', `/${template.id}`, undefined, alone), {
+    status: 503,
+    body: { code: 'projection_unavailable' }
+  })
   t.equal((await ask('DELETE', `/${template.id}`, undefined, alone)).status, 204)
 })

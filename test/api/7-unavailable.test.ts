@@ -107,6 +107,6 @@ t.test('7 a PostgreSQL that says nothing makes a read wait 2 s and no longer', a
   const beginMs = performance.now()
   const answer = await askFailing('GET', '/api/emails', undefined, { caughtUp: () => new Promise(() => {}) })
   t.equal(answer.statusCode, 503)
-  t.equal(answer.json().code, 'view_unavailable')
+  t.equal(answer.json().code, 'projection_unavailable')
   t.ok(performance.now() - beginMs < 15_000)
 })

@@ -60,7 +60,7 @@ t.test('a test key has no say in live mail', async t => {
   t.equal((await changes(own.body.id, secret).cancel()).status, 200)
 })
 
-t.test('mail from a domain that was given up meanwhile is not sent, whoever owns it now', async t => {
+t.test('mail from a domain that was given up meanwhile is not sent, no matter who owns it now', async t => {
   const { body } = await post({ ...mail, from: 'x@c.example', scheduled_at: inMs(1500) })
   const domain = (await app.request('GET', '/api/domains')).body.data.find(({ name }: { name: string }) =>
     name === 'c.example'

@@ -155,7 +155,7 @@ t.test('an address that nobody can have, or nobody has suppressed, is a 404', as
   }
 })
 
-t.test('what is deleted is gone at once, may have mail again, and can be added anew', async t => {
+t.test('what is deleted is gone at once, may have mail again, and can be added again', async t => {
   await post({ address: 'back@example.com', reason: 'bounce' })
   await post({ address: 'back@example.com', reason: 'complaint' })
   const gone = await app.request('DELETE', pathOf('BACK@example.com'))
@@ -164,9 +164,9 @@ t.test('what is deleted is gone at once, may have mail again, and can be added a
   t.strictSame(await listed('?address=back@example.com'), [])
   t.equal((await app.request('DELETE', pathOf('back@example.com'))).status, 404)
   t.strictSame(await services[0].suppressions.standing(FIRST_ACCOUNT, ['back@example.com']), [[]])
-  const anew = await post({ address: 'back@example.com' })
-  t.equal(anew.status, 201)
-  t.strictSame(anew.body.reasons.map(({ reason }: { reason: string }) => reason), ['manual'])
+  const added = await post({ address: 'back@example.com' })
+  t.equal(added.status, 201)
+  t.strictSame(added.body.reasons.map(({ reason }: { reason: string }) => reason), ['manual'])
   t.strictSame((await factsOf('back@example.com')).map(({ type }) => type), [
     'suppression.added',
     'suppression.added',
@@ -383,7 +383,7 @@ t.test('while PostgreSQL is away addresses are suppressed, looked at and lifted;
   t.strictSame((await lonely.request('GET', pathOf('ada@example.com'))).body, made.body)
   const refused = await lonely.request('GET', '/api/suppressions')
   t.equal(refused.status, 503)
-  t.equal(refused.body.code, 'view_unavailable')
+  t.equal(refused.body.code, 'projection_unavailable')
   t.equal((await lonely.request('DELETE', pathOf('ada@example.com'))).status, 204)
 })
 

@@ -43,7 +43,7 @@ export interface Served {
 }
 
 const EVERY_MS = 500
-/** As patient as whoever records an outcome: a disk that others keep busy makes the log wait, and nothing may be lost
+/** As patient as what records an outcome: a disk that others keep busy makes the log wait, and nothing may be lost
  *  by it. */
 const APPEND_MS = 600_000
 const log = createLog('silent')

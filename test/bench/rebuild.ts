@@ -28,7 +28,7 @@ interface Copied {
   indexS: number
 }
 
-/** The view `emails` made anew from the facts of very many emails, beside COPY of the very rows it is made of; then
+/** The view `emails` made again from the facts of very many emails, beside COPY of the very rows it is made of; then
  *  both once more while mail comes and lists are read. */
 export async function benchRebuild (): Promise<Record<string, unknown>> {
   const dataDir = mkdtempSync(join(tmpdir(), 'jetpost-bench-'))
@@ -55,7 +55,7 @@ export async function benchRebuild (): Promise<Record<string, unknown>> {
     const alone = await asHelper(async helper =>
       await helper.ask<Built>({ ...urls, ask: 'build' } satisfies RebuildQuestion, LONG_MS)
     )
-    console.log(`  made anew in ${ms(alone.seconds)} s`)
+    console.log(`  made again in ${ms(alone.seconds)} s`)
     const copied = await copy(pool)
     console.log(`  copied in ${ms(copied.copyS + copied.indexS)} s`)
     const { done: busy, served } = await whileServing(
@@ -66,7 +66,7 @@ export async function benchRebuild (): Promise<Record<string, unknown>> {
           await helper.ask<Built>({ ...urls, ask: 'build' } satisfies RebuildQuestion, LONG_MS)
         )
     )
-    console.log(`  made anew in ${ms(busy.seconds)} s while mail came`)
+    console.log(`  made again in ${ms(busy.seconds)} s while mail came`)
     const { done: copiedBusy } = await whileServing(urls, EMAILS + served.sent, async () => await copy(pool))
     const found = report({ facts, alone, copied, busy, copiedBusy, served })
     const { tables } = await verifyProjection(emails, {
@@ -178,7 +178,7 @@ function report ({ facts, alone, copied, busy, copiedBusy, served }: Found): Rec
     `${built.rssMb[Math.floor(built.rssMb.length / 4)] ?? '-'}`,
     `${Math.max(...built.rssMb)}`
   ]
-  print(`The view emails made anew: ${rate(EMAILS)} emails, ${rate(facts)} facts, ${rate(copied.rows)} rows`, [
+  print(`The view emails made again: ${rate(EMAILS)} emails, ${rate(facts)} facts, ${rate(copied.rows)} rows`, [
     ['', 'facts a second', '÷ COPY beside it', 's for rows', 's for indexes', 'MB at a quarter', 'MB at most'],
     rowOf('jetpost rebuild', alone, perS, rawPerS),
     ['COPY of the same rows, and the same indexes', rate(rawPerS), '1.00', ms(copied.copyS), ms(copied.indexS), '', ''],

@@ -50,7 +50,7 @@ async function lookAtAll (t: Asserts, page: Page, all: string[]): Promise<void> 
   for (const url of all) await look(t, page, url)
 }
 
-/** Light, dark, and on a phone, without loading it anew. */
+/** Light, dark, and on a phone, without loading it again. */
 async function look (t: Asserts, page: Page, url: string): Promise<void> {
   await page.goto(url, { waitUntil: 'load' })
   t.strictSame(await flaws(page), [], `${url}, light`)

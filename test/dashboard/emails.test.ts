@@ -64,7 +64,7 @@ t.test('an email is sent from the page, becomes delivered without a reload, and 
   await signIn(page, API_KEY)
   await page.goto('/dashboard/emails')
   await page.getByRole('link', { name: 'Send an email' }).click()
-  t.equal(await page.getByLabel('From').inputValue(), FROM, 'whoever sent last')
+  t.equal(await page.getByLabel('From').inputValue(), FROM, 'the last sender')
   await page.getByLabel('To', { exact: true }).fill('"Slow, Ada" <slow@example.com>')
   await page.getByLabel('Subject').fill('<b>Sent</b> from the page')
   await page.getByLabel('HTML').fill('<p>Hello</p>')

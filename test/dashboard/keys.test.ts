@@ -91,7 +91,7 @@ t.test('a rotation that is sent again changes nothing: the secret in use works, 
       overlap_s: '0'
     })).status,
     200,
-    'by its page anew'
+    'by a new page'
   )
   t.equal(await send(secret), 401)
 })

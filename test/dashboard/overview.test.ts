@@ -94,7 +94,7 @@ t.test('charts are drawn, and what is looked at stays while the figures move on'
     return await total() === 2
   })
   t.ok(await page.locator('#problems-table').getAttribute('open') !== null, 'the table is still open')
-  t.ok(await canvas!.evaluate((element: any) => element.isConnected), 'the chart was not made anew')
+  t.ok(await canvas!.evaluate((element: any) => element.isConnected), 'the chart was not made again')
   await page.getByRole('link', { name: '30 days' }).click()
   await page.getByLabel('Tag').fill('invoice')
   await page.keyboard.press('Enter')

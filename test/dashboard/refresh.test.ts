@@ -20,7 +20,7 @@ async function scheduled (): Promise<string> {
   return (await app.send({ scheduled_at: new Date(Date.now() + 3_600_000).toISOString() })).body.id
 }
 
-/** Resolves once the browser has a part anew that holds `text`. */
+/** Resolves once the browser has a new part that holds `text`. */
 async function redrawn (page: Page, text: string): Promise<void> {
   const answer = await page.waitForResponse(async answer =>
     answer.request().headers()['hx-request'] === 'true' && (await answer.text()).includes(text)
@@ -44,7 +44,7 @@ t.test('while a confirmation is open, the page does not refresh', async t => {
   }
   await (await late()).dialog.getByRole('button', { name: 'Cancel', exact: true }).click()
   await page.locator('#email .badge', { hasText: 'canceled' }).first().waitFor()
-  t.equal(await form.count(), 0, 'then it is drawn anew')
+  t.equal(await form.count(), 0, 'then it is drawn again')
   const { id, dialog } = await late()
   const posted = page.waitForRequest(request => request.method() === 'POST')
   await dialog.getByRole('button', { name: 'Cancel email' }).click()

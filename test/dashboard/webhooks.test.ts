@@ -28,7 +28,7 @@ async function deliver (): Promise<string> {
 const about = (email: string) => (requests: HookRequest[]) => requests.filter(({ body }) => body.includes(email))
 const row = (text: string) => page.getByRole('row').filter({ hasText: text })
 
-/** What the page knows it forgets when it is loaded anew. */
+/** What the page knows it forgets when it is loaded again. */
 const stay = async () => await page.evaluate('window.stayed = true')
 const stayed = async () => await page.evaluate('window.stayed === true')
 

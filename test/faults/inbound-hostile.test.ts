@@ -18,7 +18,7 @@ t.setTimeout(120_000)
 
 t.test('a mail that spins, throws, ends or fills the reader is refused; others are served, the next is read', async t => {
   const thread = new URL('../fixtures/inbound/spiteful-thread.ts', import.meta.url)
-  // Whoever spins is ended soon; to hoard takes its time.
+  // A reader that spins is ended soon; to hoard takes its time.
   const [hasty, patient] = [new ReportReader({ readMs: 2500, thread }), new ReportReader({ readMs: 20_000, thread })]
   t.teardown(() => Promise.all([hasty.stop(), patient.stop()]))
   const acts: Array<[string, RegExp]> = [

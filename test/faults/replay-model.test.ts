@@ -261,7 +261,7 @@ async function calm (bus: Bus, pools: Pool[]): Promise<void> {
 }
 
 t.test(
-  'whatever is asked and whoever is killed: the log folded, the tables, and tables made anew of the log are the same',
+  'whatever is asked and whatever is killed: the log folded, the tables, and tables made again of the log are the same',
   LONG_ONLY,
   async t => {
     const world = await openWorld(t)
@@ -287,10 +287,10 @@ t.test(
     // What is left to write is the views', and what follows from facts.
     const bus = await connectBus({ url: nats.natsUrl, creds: null, name: 'test', log: createLog('silent') })
     t.teardown(() => bus.close())
-    const anew = await freshDatabase(t)
-    const pools = [env.DATABASE_URL!, anew].map(url => createPool(url, createLog('silent')))
+    const second = await freshDatabase(t)
+    const pools = [env.DATABASE_URL!, second].map(url => createPool(url, createLog('silent')))
     t.teardown(async () => void await Promise.all(pools.map(pool => pool.end())))
-    for (const databaseUrl of [env.DATABASE_URL!, anew]) {
+    for (const databaseUrl of [env.DATABASE_URL!, second]) {
       await startTestApp(t, {
         natsUrl: nats.natsUrl,
         databaseUrl,

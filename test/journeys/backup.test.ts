@@ -87,9 +87,9 @@ t.test('backed up under load, all lost, restored: what the backup had is back, w
   t.match(await tree.request('GET', '/api/suppressions'), {
     body: { data: [{ address: 'user0@example.com', reasons: [{ reason: 'bounce' }] }] }
   })
-  const anew = await send(tree, 'after@example.com')
-  await until(async () => (await read(tree, anew)).status === 'delivered')
-  const callback = () => world.hooks.requests.some(({ body }) => JSON.parse(body.toString()).data.email_id === anew)
+  const sent = await send(tree, 'after@example.com')
+  await until(async () => (await read(tree, sent)).status === 'delivered')
+  const callback = () => world.hooks.requests.some(({ body }) => JSON.parse(body.toString()).data.email_id === sent)
   await until(callback)
   const moved = await tree.request('PATCH', `/api/emails/${later}`, {
     scheduled_at: new Date(Date.now() + 1000).toISOString()
@@ -159,7 +159,7 @@ t.test('a backup that is damaged, changed, cut short or none is refused before a
   t.strictSame(await streamsIn(t, target.NATS_URL), [])
 })
 
-t.test('--cancel calls off who might get it twice; what a killed restore left behind is done anew', async t => {
+t.test('--cancel calls off who might get it twice; what a killed restore left behind is done again', async t => {
   const { env, folder, ids, account } = waiting
   const target = { ...env, NATS_URL: freshAccount().natsUrl }
   const bus = await openBus(t, target.NATS_URL)
@@ -185,7 +185,7 @@ t.test('--cancel calls off who might get it twice; what a killed restore left be
   }
 })
 
-t.test('whoever waits is counted, however many they are', async t => {
+t.test('all who wait are counted, however many they are', async t => {
   const { bus } = await openTopology(t)
   const requests = createAppender(bus, 'REQUESTS')
   const [mails, each] = [450, 50]

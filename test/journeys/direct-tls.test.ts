@@ -79,7 +79,7 @@ t.test('TLS is used when offered, whatever the certificate, and recorded', async
   t.match(await deliveredBy(rig, 'a@odd.example'), { tls: { version: 'TLSv1.3', verified: false } })
 })
 
-t.test('broken TLS means plain on a new connection, each time anew', async t => {
+t.test('broken TLS means plain on a new connection, each time again', async t => {
   const rig = await openDirect(t, { connections: 1 })
   const broken = await rig.mxHost('mx.broken.example', 2, { tls: 'broken', closesAfterMail: true })
   rig.dns.mx('broken.example', [10, 'mx.broken.example'])

@@ -32,7 +32,7 @@ async function expect (
 t.test('without any settings mail goes to the catcher, and nothing comes back', async t => {
   const { code, out } = await jetpost(['doctor', '--all'], { JETPOST_DATA_DIR: folder })
   t.equal(code, 0)
-  t.match(out, /^smtp +ok +mail goes to the built-in mailbox$/m)
+  t.match(out, /^smtp +ok +mail goes to the mail catcher$/m)
   t.match(out, /^inbound +ok +off: /m)
 })
 

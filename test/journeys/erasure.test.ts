@@ -182,7 +182,7 @@ t.test('a person is forgotten, and nobody else', async t => {
     t.same(countable(await read(app, alone)), countable(before.get(alone)))
   })
 
-  t.test('read anew, the log comes out as the same rows', async t => {
+  t.test('read again, the log comes out as the same rows', async t => {
     await rowsAnew(t, { natsUrl: natsUrl!, databaseUrl: databaseUrl!, pool })
   })
 
@@ -220,7 +220,7 @@ t.test('a person is forgotten, and nobody else', async t => {
     )
     // As a rebuild does it: the rows in new files. The planner's own table has module of its own.
     await write([...rows.map(({ name }) => `vacuum full ${name}`), 'vacuum full pg_catalog.pg_statistic', 'checkpoint'])
-    t.notOk(left().includes('pages'), 'written anew, no page has it')
+    t.notOk(left().includes('pages'), 'written again, no page has it')
     for (let round = 0; round < 4; round++) {
       await write([
         'create table public.some as select repeat(md5(n::text), 30) as text from generate_series(1, 40000) as n',

@@ -118,7 +118,7 @@ t.test("STARTTLS offers the operator's certificate, or one of its own making who
   const secure = await startTls(first.port)
   const { fingerprint256, subject } = secure.getPeerCertificate()
   t.equal(subject.CN, 'mail.jetpost.test')
-  t.not(fingerprint256, (await startTls(second.port)).getPeerCertificate().fingerprint256, 'made anew')
+  t.not(fingerprint256, (await startTls(second.port)).getPeerCertificate().fingerprint256, 'made again')
   const peer = await speakOver(secure, true)
   t.match(await sayAll(peer, 'EHLO mx.example.net', 'MAIL FROM:<>', `RCPT TO:<${returnPath()}>`), /^250/)
   const folder = mkdtempSync(join(tmpdir(), 'jetpost-cert-'))

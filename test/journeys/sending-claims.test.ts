@@ -218,7 +218,7 @@ t.test('content is fetched once a connection is there for it', async t => {
   t.equal(gets, 3)
 })
 
-t.test('a server without SMTPUTF8 takes mail for an address in ASCII, whoever else it is to', async t => {
+t.test('a server without SMTPUTF8 takes mail for an address in ASCII, no matter who else it is to', async t => {
   const rig = await openRig(t, { sink: { extensions: ['PIPELINING', '8BITMIME'] } })
   const email = await rig.ask(['jörg@example.net', 'b@example.net'])
   await rig.told(email, ['attempted', 'delivered'], 1)

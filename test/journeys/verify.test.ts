@@ -49,8 +49,10 @@ async function report (...args: string[]): Promise<VerifyReport & { code: number
   return { ...JSON.parse(out) as VerifyReport, code }
 }
 
-const wrongIn = ({ views }: VerifyReport) =>
-  views.flatMap(({ tables }) => tables).filter(({ missing, surplus, different }) => missing + surplus + different > 0)
+const wrongIn = ({ projections }: VerifyReport) =>
+  projections.flatMap(({ tables }) => tables).filter(({ missing, surplus, different }) =>
+    missing + surplus + different > 0
+  )
 
 /** How each table is broken: what tells a row of its own from all others, and a column of another that gets another
  *  value. */
@@ -99,7 +101,7 @@ t.test('all is as it should be, while mail keeps coming', async t => {
   await more
   t.match(all, { ok: true, code: 0, repaired: [] }, 'also while people are forgotten')
   t.same(wrongIn(all), [])
-  t.same(all.views.map(({ projection }) => projection), Object.keys(projections))
+  t.same(all.projections.map(({ projection }) => projection), Object.keys(projections))
   t.same(all.log?.found, [])
 })
 
@@ -116,7 +118,8 @@ t.test('and once they are', async t => {
     'what is gone from the log is said by the erasures'
   )
   t.same(
-    all.views.flatMap(({ tables }) => tables).filter(({ compared }) => compared > 0).map(({ table }) => table).sort(),
+    all.projections.flatMap(({ tables }) => tables).filter(({ compared }) => compared > 0).map(({ table }) => table)
+      .sort(),
     Object.keys(BREAKS).sort(),
     'there are rows in every table'
   )
@@ -154,7 +157,7 @@ t.test('dead letters are reported, and a rebuilt projection has them too', async
   await until(async () =>
     (await pool.query(`select from ${liveSet(projections.templates).schema}.dead_letters`)).rowCount === 1
   )
-  const { views: [view], ...rest } = await report('templates', '--repair')
+  const { projections: [view], ...rest } = await report('templates', '--repair')
   t.match(rest, { ok: false, code: 1, repaired: ['templates'] })
   t.match(view, { deadLetters: { count: 1, examples: [{ stream: 'CONTROL', seq }] } })
   t.match(await run('log'), { code: 1, out: new RegExp(`1 cannot be read\\n    CONTROL ${seq}: it is not JSON`) })

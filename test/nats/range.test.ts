@@ -91,7 +91,7 @@ t.test('several filters at once, and headers without bodies', async t => {
   t.equal(count, last, 'without an end it ends where the stream does')
 })
 
-t.test('one message is the same message, whoever is asked and however it is read', async t => {
+t.test('one message is the same message, no matter who is asked and however it is read', async t => {
   const { bus } = await openBus(t)
   const last = 5
   for (let i = 1; i <= last; i++) {

@@ -45,7 +45,7 @@ t.test('a window counts every request once, over several nodes', async t => {
   )
   t.ok(counted.every(({ exact }) => exact))
   const next = await nodes[0]!.count('key_a', 'emails:send', window + 1, 1000)
-  t.equal(next.position, 1, 'the next window starts anew')
+  t.equal(next.position, 1, 'the next window starts again')
 })
 
 t.test('a process that was busy while the answer came takes it all the same', async t => {

@@ -165,15 +165,15 @@ t.test('rows that lived through an erasure are those of the log after it, in any
   const chance = openChance(t)
   for (let round = 0; round < (LONG ? 40 : 10); round++) {
     const { ever, left } = worldOf(chance, `em_e${round}`)
-    const anew = await rowsAfter(pool, left, chance)
-    t.notOk(JSON.stringify(anew).includes('n0@example.net'), 'of the first nothing is left')
-    t.same(await rowsAfter(pool, ever, chance), anew, 'as it came')
+    const rebuilt = await rowsAfter(pool, left, chance)
+    t.notOk(JSON.stringify(rebuilt).includes('n0@example.net'), 'of the first nothing is left')
+    t.same(await rowsAfter(pool, ever, chance), rebuilt, 'as it came')
     t.same(
       await rowsAfter(pool, shuffled([...ever, ...ever], () => chance.next()), chance),
-      anew,
+      rebuilt,
       'in any order, twice'
     )
-    t.same(await rowsAfter(pool, shuffled([...ever, ...left], () => chance.next()), chance), anew)
+    t.same(await rowsAfter(pool, shuffled([...ever, ...left], () => chance.next()), chance), rebuilt)
   }
 })
 

@@ -104,7 +104,7 @@ async function mail (appenders: Appenders, email: string): Promise<void> {
 const seen = async ({ bus, pool }: Pick<Ground, 'bus' | 'pool'>): Promise<boolean> =>
   await createCheckpoints(bus, pool).caughtUp(emails, 10_000)
 
-t.test('a view that is made anew comes out equal, while mail comes and is read at once', async t => {
+t.test('a view that is made again comes out equal, while mail comes and is read at once', async t => {
   const ground = await openGround(t)
   const { bus, appenders, pool, builder } = ground
   await loadMail(bus, 600)
@@ -363,7 +363,7 @@ t.test('PostgreSQL that comes back empty is filled by itself', async t => {
   await until(() => projector.unhealthyReason() === null)
 })
 
-t.test('a view of another log is made anew, and says why', async t => {
+t.test('a view of another log is made again, and says why', async t => {
   const ground = await openGround(t)
   await loadMail(ground.bus, 50)
   await rebuild(ground.builder)

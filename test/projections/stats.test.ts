@@ -287,7 +287,7 @@ t.test('facts in any order and in any batches count what a simple count gives', 
   }
 })
 
-/** A log in which an address has been forgotten: what tells it anew, and where what has gone lay. */
+/** A log in which an address has been forgotten: what tells it again, and where what has gone lay. */
 function forget (
   log: Array<Recorded<AnyFact>>,
   address: string

@@ -67,7 +67,7 @@ const list = (pool: Pool, options: Partial<SuppressionListOptions> = {}) =>
 const addresses = async (pool: Pool, options: Partial<SuppressionListOptions> = {}) =>
   (await list(pool, options)).data.map(({ address }) => address)
 
-t.test('a suppression as it is added, added to, lifted, and added anew', async t => {
+t.test('a suppression as it is added, added to, lifted, and added again', async t => {
   const pool = await freshPool(t)
   await apply(pool, suppressions, recorded([added('Ada@example.com', [standing('bounce', 1, 'em_1')])], 1))
   t.strictSame(await list(pool), {

@@ -114,7 +114,7 @@ t.test('the same look twice is nothing new, in whatever order DNS answers', asyn
   t.equal(afterLook(domain, wanted, { [RSA]: ['b', 'a'], [DMARC]: [] }, NOW_MS), null)
 })
 
-t.test('failing counts from the first wrong look, and begins anew after a right one', async t => {
+t.test('failing counts from the first wrong look, and begins again after a right one', async t => {
   t.equal(after(['right', 0], ['missing', 1], ['wrong', 5]).failingSince, '2026-11-21T11:00:00.000Z')
   const mended = after(['right', 0], ['missing', 1], ['right', 2])
   t.match(mended, { status: 'verified', failingSince: null })

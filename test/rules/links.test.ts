@@ -19,7 +19,7 @@ const isTracked = (node: Tree.Element, url: string) =>
   /^https?:[/\\][/\\]/i.test(url) && URL.canParse(url) && !node.attrs.some(({ name }) => name === 'data-no-track') &&
   node.namespaceURI === 'http://www.w3.org/1999/xhtml'
 
-/** One line a node; links that can be tracked as what they lead to, whoever they lead through. Without the pixel, and
+/** One line a node; links that can be tracked as what they lead to, no matter who they lead through. Without the pixel, and
  *  texts around it are one. */
 function treeOf (html: string): { lines: string[], pixels: number } {
   const [lines, waiting]: [string[], Array<{ node: Tree.Node, depth: number }>] = [[], [{

@@ -129,7 +129,7 @@ t.test('an envelope id is decoded', async t => {
   t.strictSame(report.evidence.envelopeIds, ['em+1'])
 })
 
-t.test('a code that says something wins over one that does not, whoever states it', async t => {
+t.test('a code that says something wins over one that does not, no matter who states it', async t => {
   const { recipients: [one] } = await readText(
     status(
       'Final-Recipient: rfc822;ada@example.net\nAction: failed\nStatus: 5.0.0\nDiagnostic-Code: smtp; 550 5.2.2 no'

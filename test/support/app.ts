@@ -51,7 +51,7 @@ export interface TestApp extends App {
   limitKey(id: string, limits: Partial<Record<LimitClass, number>>): Promise<void>
   /** A full key of a new account. */
   newAccountKey(): Promise<string>
-  /** The newest mail the built-in catcher has for an address. */
+  /** The newest mail the mail catcher has for an address. */
   caught(address: string): Promise<Email>
   /** Reads an email until it is in this state, at most 20 s. */
   settled(id: string, status: string, key?: string): Promise<any>

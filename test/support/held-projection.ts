@@ -10,7 +10,7 @@ import { until } from './wait.ts'
 /** With a projector that holds one of the tables and waits for another. */
 const DEADLOCK = '40P01'
 
-/** Nobody learns how far a view has come, until it is let go: whoever waits for it is told that it cannot be read. */
+/** Nobody learns how far a view has come, until it is let go: who waits for it is told that it cannot be read. */
 export async function holdView (databaseUrl: string, projection: Projection): Promise<() => Promise<void>> {
   const client = new Client({ connectionString: databaseUrl })
   await client.connect()
@@ -18,7 +18,7 @@ export async function holdView (databaseUrl: string, projection: Projection): Pr
   return async () => await client.end()
 }
 
-/** Whoever reads these tables of live views waits, until the transaction of the connection ends. */
+/** Who reads these tables of live views waits, until the transaction of the connection ends. */
 export async function lockTables (t: Ending, databaseUrl: string, tables: string): Promise<PoolClient> {
   const pool = createPool(databaseUrl, createLog('silent'))
   const client = await pool.connect()

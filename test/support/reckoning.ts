@@ -6,7 +6,7 @@ import type { Shot } from './load.ts'
 import { startSink, type Received, type Sink } from './smtp-sink.ts'
 import type { Tree } from './tree.ts'
 
-/** Whoever answers for Jetpost's API. */
+/** Who answers for Jetpost's API. */
 type Jetpost = Pick<Tree, 'request'>
 
 /** A mail server and a webhook receiver that outlive the Jetpost they serve. */

@@ -31,7 +31,7 @@ async function post (app: TestApp, path: string, body?: unknown): Promise<any> {
 }
 
 /** The id of a new thing. */
-const anew = (path: string, body: () => unknown): Make => async app => ({
+const created = (path: string, body: () => unknown): Make => async app => ({
   params: { id: (await post(app, path, body())).id }
 })
 
@@ -53,12 +53,12 @@ const undelivered: Make = async app => {
 
 const newDomain = (): Call => ({ body: { name: fresh('d#.example') } })
 const newSuppression = (): Call => ({ body: { address: fresh('s-#@example.com') } })
-const domain = anew('/api/domains', () => newDomain().body)
-const key = anew('/api/keys', () => ({ name: fresh('Key #'), scopes: ['emails:send'], domains: ['*'] }))
+const domain = created('/api/domains', () => newDomain().body)
+const key = created('/api/keys', () => ({ name: fresh('Key #'), scopes: ['emails:send'], domains: ['*'] }))
 /** Nobody listens there. */
 const HOOK = 'http://127.0.0.1:9/'
-const webhook = anew('/api/webhooks', () => ({ url: HOOK, events: ['email.delivered'] }))
-const template = anew(
+const webhook = created('/api/webhooks', () => ({ url: HOOK, events: ['email.delivered'] }))
+const template = created(
   '/api/templates',
   () => ({ name: fresh('Template #'), subject: 'Hello {{name}}', html: '<p>Hello {{name}}</p>' })
 )
@@ -101,7 +101,7 @@ const inRotation: Make = async app => {
   await post(app, `/api/domains/${call.params!.id}/rotate-dkim`)
   return call
 }
-const paused = anew('/api/webhooks', () => ({ url: HOOK, events: ['email.delivered'], paused: true }))
+const paused = created('/api/webhooks', () => ({ url: HOOK, events: ['email.delivered'], paused: true }))
 
 /** By operationId: an operation without an entry fails the test. */
 export const recipes: Record<string, Recipe> = {
@@ -172,7 +172,7 @@ export const recipes: Record<string, Recipe> = {
 
   createErasure: { valid: async () => newSuppression() },
   listErasures: { valid: simply },
-  getErasure: { valid: anew('/api/erasures', () => newSuppression().body) },
+  getErasure: { valid: created('/api/erasures', () => newSuppression().body) },
 
   getStats: {
     valid: async app => {

@@ -74,7 +74,7 @@ export interface RigOptions {
   direct?: Partial<Pick<SenderOptions, 'mxPort' | 'mxAllowPrivate' | 'trust' | 'onPolicyFault' | 'log'>>
 }
 
-/** The message without what the app adds to it: no tracking, no signature, bounces to whoever it is from. */
+/** The message without what the app adds to it: no tracking, no signature, bounces to its sender. */
 export const composePlainly: SenderOptions['compose'] = ({ request: { fact: { data } }, n }, content, copy) => {
   const { from, recipients, replyTo, subject, headers } = data
   const utf8 = isBeyondAscii(from.address) || isBeyondAscii(recipients[n]!.address)

@@ -225,7 +225,7 @@ function livePid (path: string): number | null {
   }
 }
 
-/** Sends a signal; whoever is gone already needs none. */
+/** Sends a signal; one that is gone already needs none. */
 export function signal (pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name)

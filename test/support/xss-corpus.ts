@@ -246,7 +246,7 @@ function styles (trap: string): string[] {
   ]
 }
 
-/** What a browser makes anew when it reads what it has written. */
+/** What a browser makes again when it reads what it has written. */
 function mutations (): string[] {
   return [
     '<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=pwned()&gt;">',

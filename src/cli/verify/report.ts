@@ -5,7 +5,9 @@ import type { ProjectionVerification } from '#src/workers/projector/verify/proje
 import { paint } from '../style.ts'
 import { durationText } from '../text.ts'
 
-export function isCleanView ({ tables, deadLetters }: Pick<ProjectionVerification, 'tables' | 'deadLetters'>): boolean {
+export function isCleanProjection (
+  { tables, deadLetters }: Pick<ProjectionVerification, 'tables' | 'deadLetters'>
+): boolean {
   return deadLetters.count === 0 && tables.every(isCleanTable)
 }
 
@@ -20,16 +22,16 @@ function isCleanTable ({ missing, surplus, different }: TableComparison): boolea
 /** What was verified, and what was found. */
 export interface VerifyReport {
   ok: boolean
-  views: ProjectionVerification[]
+  projections: ProjectionVerification[]
   /** Projections that were rebuilt. */
   repaired: string[]
   log: LogVerification | null
 }
 
 /** For a person: what was compared, and what is wrong with it. */
-export function linesOf ({ ok, views, repaired, log }: VerifyReport): string[] {
+export function linesOf ({ ok, projections, repaired, log }: VerifyReport): string[] {
   return [
-    ...views.flatMap(view => viewLines(view, repaired.includes(view.projection))),
+    ...projections.flatMap(one => projectionLines(one, repaired.includes(one.projection))),
     ...(log === null ? [] : logLines(log)),
     ok ? paint('green', 'Everything is correct.') : paint('red', 'Something is wrong.')
   ]
@@ -38,13 +40,15 @@ export function linesOf ({ ok, views, repaired, log }: VerifyReport): string[] {
 const number = (count: number): string => count.toLocaleString('en')
 const seconds = (count: number): string => `${count.toFixed(1)} s`
 
-function viewLines (view: ProjectionVerification, isNew: boolean): string[] {
-  const { projection, facts, tables, deadLetters } = view
-  const verdict = isCleanView(view) ? paint('green', 'matches the log') : paint('red', 'DIFFERS from the log')
+function projectionLines (verification: ProjectionVerification, isNew: boolean): string[] {
+  const { projection, facts, tables, deadLetters } = verification
+  const verdict = isCleanProjection(verification)
+    ? paint('green', 'matches the log')
+    : paint('red', 'DIFFERS from the log')
   return [
     `${projection}: ${isNew ? 'rebuilt, and now ' : ''}${verdict} (${number(facts)} facts, ${
-      seconds(view.seconds)
-    }, live projection held for ${durationText(view.heldMs)})`,
+      seconds(verification.seconds)
+    }, live projection held for ${durationText(verification.heldMs)})`,
     ...tables.flatMap(tableLines),
     ...(deadLetters.count === 0
       ? []

@@ -64,7 +64,7 @@ const BODY = { must: MUST_BE_OBJECT, additionalProperties: false }
 const CreateRequest = Type.Object({
   ...fields,
   test: Type.Optional(
-    Type.Boolean({ description: 'Whether its mail goes to the built-in mailbox only. False when left out.' })
+    Type.Boolean({ description: 'Whether its mail goes to the mail catcher only. False when left out.' })
   )
 }, {
   ...BODY,

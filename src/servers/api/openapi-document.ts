@@ -84,7 +84,7 @@ export function documentOf (routes: ApiRoute[], { publicUrl, version }: Document
         key: {
           type: 'http',
           scheme: 'bearer',
-          description: 'An API key: `jp_live_…`, or `jp_test_…`, whose mail goes to the built-in catcher only.'
+          description: 'An API key: `jp_live_…`, or `jp_test_…`, whose mail goes to the mail catcher only.'
         }
       },
       parameters: SIGNATURE_HEADERS,

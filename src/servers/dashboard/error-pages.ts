@@ -16,7 +16,7 @@ const STILL_SENDING = 'Mail is still sent. This page works again once it is back
 const NATS_AWAY = 'NATS does not answer. Nothing accepted is lost.'
 const UNAVAILABLE: Record<ProjectionUnavailable['code'], string> = {
   projection_behind: `This page is behind the log. ${STILL_SENDING}`,
-  view_unavailable: `PostgreSQL does not answer. ${STILL_SENDING}`
+  projection_unavailable: `PostgreSQL does not answer. ${STILL_SENDING}`
 }
 const RETRY = 'Try again in a moment.'
 const MAY_BE_DONE = 'The change may have been made. Check before you try again.'
@@ -60,6 +60,6 @@ function unexpected (id: string): ErrorPage {
 
 function unavailableText ({ status, code, message }: JetpostError, method: string): string {
   if (status === null) return `Jetpost did not answer in time. ${method === 'GET' ? RETRY : MAY_BE_DONE}`
-  if (code === 'projection_behind' || code === 'view_unavailable') return UNAVAILABLE[code]
+  if (code === 'projection_behind' || code === 'projection_unavailable') return UNAVAILABLE[code]
   return code === 'log_unavailable' ? `${NATS_AWAY} ${RETRY}` : sentence(message)
 }
