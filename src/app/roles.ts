@@ -1,23 +1,76 @@
+import { hostname } from 'node:os'
 import { projections } from '#projections/list.ts'
 import { failedPages, waitingDeliveries } from '#src/actions/delivery-view.ts'
+import { ownerOf } from '#src/actions/directory.ts'
+import { keepInbound } from '#src/actions/inbound.ts'
 import { deadline } from '#src/base/errors.ts'
+import { newId } from '#src/base/id.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
 import { createResolver } from '#src/dns/guard.ts'
+import { startHeartbeats } from '#src/nats/heartbeats.ts'
+import { type InboundServer, startInbound } from '#src/servers/inbound-smtp/server.ts'
+import { startCatcher } from '#src/servers/mailbox/server.ts'
+import { startInboundWorker } from '#src/workers/inbound/inbound-worker.ts'
+import { createCheckpoints } from '#src/workers/projector/checkpoints.ts'
 import { createProjectors } from '#src/workers/projector/projector.ts'
 import { openRebuilder } from '#src/workers/projector/rebuild.ts'
-import { createCheckpoints } from '#src/workers/projector/checkpoints.ts'
 import { startReactions } from '#src/workers/reactions/reactions.ts'
 import { startRecorder } from '#src/workers/reactions/record.ts'
 import { startDomainChecks } from '#src/workers/scheduler/domain-checks.ts'
 import { startErasures } from '#src/workers/scheduler/erasures.ts'
 import { startReconciler } from '#src/workers/scheduler/reconcile.ts'
 import { startUsage } from '#src/workers/scheduler/usage.ts'
+import { startSender } from '#src/workers/sender/sender.ts'
 import { finishedDeliveries } from '#src/workers/webhooks/done-check.ts'
 import { startWebhooks } from '#src/workers/webhooks/webhook-workers.ts'
 import type { AppContext } from './context.ts'
-import { wireInbound } from './inbound.ts'
-import { openOutbox, wireSender } from './sender.ts'
+
+/** How many caught mails the mailbox holds. */
+const CAUGHT_MAX = 500
+
+/** What a sender needs and what must outlive it: the mail catcher, and its heartbeats. */
+async function openOutbox (context: AppContext) {
+  const { config, log, bus, stack } = context
+  const catcher = await startCatcher({
+    port: config.catcherPort,
+    host: '127.0.0.1',
+    keepMax: CAUGHT_MAX,
+    comeBack: mail => keepInbound(context.services.appenders, mail),
+    log
+  })
+  stack.defer(() => catcher.stop())
+  context.catcher = catcher
+  const worker = newId('w', Date.now())
+  const heartbeats = startHeartbeats(bus, worker)
+  stack.defer(() => heartbeats.stop())
+  return { catcherUrl: catcher.url, worker, heartbeats }
+}
+
+type Outbox = Awaited<ReturnType<typeof openOutbox>>
+
+function wireSender (context: AppContext, outbox: Outbox): Role {
+  const { config, log, services, metrics, repair, timings } = context
+  context.sender = startSender({
+    ...outbox,
+    appenders: services.appenders,
+    blobs: services.blobs,
+    suppressions: services.suppressions,
+    ownerOf: (domain, expected) => ownerOf(services.directory, domain, expected),
+    compose: services.compose,
+    repair,
+    smtpUrl: config.smtpUrl,
+    dns: services.dns,
+    mxPort: config.mxPort,
+    mxAllowPrivate: config.mxAllowPrivate,
+    connections: config.smtpConnections,
+    hostname: config.hostname ?? hostname(),
+    timings,
+    log: log.child({ role: 'sender' }),
+    onAttempt: ({ result, class: why, durationMs }) => metrics.smtpAttempt(result, why, durationMs / 1000)
+  })
+  return context.sender
+}
 
 /** Within docker-compose.yml's stop_grace_period, together with what the HTTP server takes. */
 const ROLE_STOP_MS = 25_000
@@ -93,4 +146,43 @@ function wireScheduler (context: AppContext): Role[] {
     startUsage({ services, pool, checkpoints: createCheckpoints(bus, pool), log: log.child({ role: 'usage' }) }),
     startErasures({ services, pool, checkpoints: createCheckpoints(bus, pool), log: log.child({ role: 'erasures' }) })
   ]
+}
+
+/** The worker that reads mail that came back, and the listener that takes it in. */
+async function wireInbound (context: AppContext): Promise<Role> {
+  const { services, metrics, repair } = context
+  const log = context.log.child({ role: 'inbound' })
+  const worker = startInboundWorker({
+    appenders: services.appenders,
+    tokens: services.tokens,
+    repair,
+    log,
+    onMail: ({ kind, outcome }) => metrics.inboundMail(kind, outcome)
+  })
+  context.inbound = await openListener(context, log)
+  return worker
+}
+
+/** null = nothing listens: mail comes to another process, or not at all. */
+async function openListener ({ config, services, stack }: AppContext, log: Log): Promise<InboundServer | null> {
+  const { inboundPort: port, inboundHost: host, bounceDomain, tlsCert, tlsKey } = config
+  if (port === null) return null
+  if (bounceDomain === null) {
+    log.warn('JETPOST_INBOUND_PORT is set without JETPOST_BOUNCE_DOMAIN: no mail names a return path to this listener')
+  }
+  const { directory, tokens, appenders } = services
+  const inbound = await startInbound({
+    port,
+    host,
+    hostname: config.hostname ?? bounceDomain ?? hostname(),
+    bounceDomain,
+    tlsCert,
+    tlsKey,
+    directory,
+    tokens,
+    appenders,
+    log
+  })
+  stack.defer(() => inbound.stop())
+  return inbound
 }

@@ -1,9 +1,52 @@
 import { readFileSync } from 'node:fs'
 import { asError, Complaint } from '#src/base/errors.ts'
-import { misused, noVerb, readArgs, usageError, type CliCommand } from './command.ts'
+import { type CliCommand, misused, noVerb, readArgs, usageError } from './command.ts'
 import { explainers } from './explain/explainers.ts'
-import { Unexplained, type Explainer, type Input } from './explain/input.ts'
-import { linesOf } from './explain/lines.ts'
+
+const LF = 0x0a
+
+/** The lines of a stream of bytes as text, however they are cut; null for one of over `bytesMax` bytes, which is not
+ *  held. Only LF ends a line: JSON may hold every other character that readers of text take for an end. */
+async function* linesOf (stream: AsyncIterable<Buffer>, bytesMax: number): AsyncGenerator<string | null> {
+  let parts: Buffer[] = []
+  let bytes = 0
+  const take = (): string | null => {
+    const line = bytes > bytesMax ? null : Buffer.concat(parts).toString()
+    parts = []
+    bytes = 0
+    return line
+  }
+  const hold = (part: Buffer) => {
+    bytes += part.length
+    if (bytes > bytesMax) parts = []
+    else parts.push(part)
+  }
+  for await (const chunk of stream) {
+    let from = 0
+    for (let end = chunk.indexOf(LF); end !== -1; end = chunk.indexOf(LF, from)) {
+      hold(chunk.subarray(from, end))
+      yield take()
+      from = end + 1
+    }
+    hold(chunk.subarray(from))
+  }
+  if (bytes > 0) yield take()
+}
+
+/** A line of `--jsonl`, or its like from the command line. */
+export type Input = Record<string, unknown>
+
+/** Says what Jetpost makes of an input; `fromText` = the input of a command line. Source: contract, "jetpost explain".
+ */
+export interface Explainer {
+  explain(input: Input): Promise<Record<string, unknown>> | Record<string, unknown>
+  fromText(bytes: Buffer, flags: { stage?: string, data?: string }): Input
+}
+
+/** An input that is not one. */
+export class Unexplained extends Error {
+  override name = 'Unexplained'
+}
 
 const options = {
   jsonl: { type: 'boolean', default: false },

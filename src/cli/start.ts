@@ -1,13 +1,179 @@
+import { execFile, execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { readConfig } from '#src/base/config.ts'
-import { createLog } from '#src/base/log.ts'
-import { startApp } from '#src/main.ts'
-import { takeNothing, type CliCommand } from './command.ts'
-import { watchKeyboard } from './start/keyboard.ts'
-import { logLine } from './start/log-line.ts'
-import { watchMail } from './start/mail-watch.ts'
-import { firstKeyLines, welcomeLines } from './start/welcome.ts'
-import { paint } from './style.ts'
+import { readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { createInterface } from 'node:readline'
+import { pathToFileURL } from 'node:url'
+import { type Config, readConfig } from '#src/base/config.ts'
+import { asError } from '#src/base/errors.ts'
+import { html } from '#src/base/html.ts'
+import { createLog, type Log } from '#src/base/log.ts'
+import { privateFolder, writePrivateFile } from '#src/embedded/private-file.ts'
+import { type App, startApp } from '#src/main.ts'
+import type { Bus } from '#src/nats/connect.ts'
+import { lastSequence } from '#src/nats/get.ts'
+import { type CliCommand, takeNothing } from './command.ts'
+import { followMail, MAIL_STREAM } from './follow-mail.ts'
+import { mailLine, outcomeOf } from './mail-line.ts'
+import { dashboardUrl, firstKeyLines, welcomeLines } from './start/welcome.ts'
+import { columnsOf, paint, type Style } from './style.ts'
+import { clockText, cut, durationText, oneLine } from './text.ts'
+
+/** More would scroll by unread, and a terminal that is slow holds the process up. */
+const LINES_MAX_PER_S = 20
+
+/** Shows what happens to mail from now on, a line each, until `signal` is aborted. Read from the log of facts: the
+ *  process's own log names no recipient and no subject. */
+async function watchMail (
+  bus: Bus,
+  signal: AbortSignal,
+  write: (line: string) => void,
+  log: Log
+): Promise<void> {
+  const onError = (err: Error) => log.warn({ err }, 'mail cannot be shown')
+  const show = limited(write, signal)
+  const watch = async (afterSeq: number) => {
+    for await (const batch of followMail(bus, { afterSeq, signal, onError })) for (const { fact } of batch) show(fact)
+  }
+  const afterSeq = await lastSequence(bus, MAIL_STREAM)
+  watch(afterSeq).catch(error => onError(asError(error)))
+}
+
+/** Of what is too much for one second only the sum. */
+function limited (write: (line: string) => void, signal: AbortSignal) {
+  let shown = 0
+  const left = new Map<string, number>()
+  const timer = setInterval(() => {
+    shown = 0
+    if (left.size === 0) return
+    const sums = [...left].map(([name, count]) => `${count} ${name}`).join(', ')
+    left.clear()
+    write(`${paint('dim', clockText(Date.now()))} … and ${sums}`)
+  }, 1000)
+  signal.addEventListener('abort', () => clearInterval(timer))
+  return (fact: Parameters<typeof mailLine>[0]) => {
+    const outcome = outcomeOf(fact)
+    if (outcome === null) return
+    if (shown++ < LINES_MAX_PER_S) return write(mailLine(fact, outcome, columnsOf(process.stdout)))
+    left.set(outcome.name, (left.get(outcome.name) ?? 0) + 1)
+  }
+}
+
+/** What may stand in a line of the log, after pino has redacted it. */
+interface Entry {
+  level: number
+  time: string
+  msg?: string
+  role?: string
+  err?: { message?: string }
+  reason?: string
+  error?: string
+  [field: string]: unknown
+}
+
+const INFO = 30
+const WARN = 40
+const ERROR = 50
+/** Said otherwise, or of no use to a person. */
+const SILENT = new Set(['level', 'time', 'msg', 'role', 'err', 'reason', 'error', 'correlation'])
+
+/** A line of the log as a person reads it, one line of the terminal; null for what is not shown: mail, which has lines
+ *  of its own, and what is only for the record. */
+export function logLine (json: string): string | null {
+  const entry = JSON.parse(json) as Entry
+  if (entry.result !== undefined && entry.role === 'sender') return null
+  if (entry.result !== undefined && entry.role === 'webhooks') return webhookLine(entry)
+  if (entry.level === INFO) return null
+  const { level, role, msg = '', err, reason = err?.message, error } = entry
+  const more = Object.entries(entry).filter(([name, value]) => !SILENT.has(name) && value !== null)
+  const text = [
+    `${role === undefined ? '' : `${role}: `}${msg}${reason === undefined ? '' : `: ${reason}`}`,
+    ...(error == null ? [] : [error]),
+    ...more.map(([name, value]) => `${name}=${typeof value === 'object' ? JSON.stringify(value) : String(value)}`)
+  ].join(' ')
+  if (level >= ERROR) return line(entry, 'red', '✗', text)
+  return level >= WARN ? line(entry, 'yellow', '!', text) : line(entry, 'dim', '·', text, 'dim')
+}
+
+function webhookLine (entry: Entry): string | null {
+  const { result, host, webhook, status, error, durationMs, nextAttemptAt: next } = entry
+  if (result === 'delivered') return null
+  const again = typeof next === 'string' ? `, again at ${clockText(Date.parse(next))}` : ''
+  const why = `${status === null ? String(error) : `answered ${String(status)}`} after ${
+    durationText(Number(durationMs))
+  }`
+  const isOver = result === 'failed'
+  return line(
+    entry,
+    isOver ? 'red' : 'yellow',
+    isOver ? '✗' : '!',
+    `webhook ${String(webhook)} ${String(host)}: ${why}${again}`
+  )
+}
+
+function line ({ time }: Entry, style: Style, sign: string, text: string, textStyle?: Style): string {
+  const clock = clockText(Date.parse(time))
+  const rest = cut(oneLine(text), columnsOf(process.stdout) - clock.length - 3)
+  return `${paint('dim', clock)} ${paint(style, sign)} ${textStyle === undefined ? rest : paint(textStyle, rest)}`
+}
+
+interface KeyboardOptions {
+  app: App
+  config: Config
+  write(line: string): void
+  stop(): void
+}
+
+/** Obeys what is typed, a line each: `o` opens the dashboard, `q` stops. The terminal stays as it is: Ctrl-C, Ctrl-Z
+ *  and scrolling work as ever, and nothing has to be restored if the process is killed. */
+function watchKeyboard ({ app, config, write, stop }: KeyboardOptions): void {
+  if (!process.stdin.isTTY) return
+  const onLine = (line: string) => {
+    const key = line.trim().toLowerCase()
+    if (key === 'q') stop()
+    if (key === 'o') openDashboard(app, config, write)
+  }
+  createInterface({ input: process.stdin, terminal: false }).on('line', onLine)
+  // Who reads a terminal in the background is stopped by it.
+  const readInForeground = () => (isForeground() ? process.stdin.resume() : process.stdin.pause())
+  process.on('SIGCONT', readInForeground)
+  readInForeground()
+}
+
+/** Is this process one that its terminal listens to? Not after `&` or `bg`; where nobody can tell, no. */
+function isForeground (): boolean {
+  try {
+    if (process.platform !== 'linux') {
+      return execFileSync('ps', ['-o', 'stat=', '-p', String(process.pid)], { encoding: 'utf8' }).includes('+')
+    }
+    // Source: proc_pid_stat(5): pgrp and tpgid. The name before them may hold blanks and brackets.
+    const fields = readFileSync('/proc/self/stat', 'utf8').split(') ').at(-1)!.split(' ')
+    return fields[2] === fields[5]
+  } catch {
+    return false
+  }
+}
+
+const OPEN_MS = 10_000
+
+function openDashboard (app: App, config: Config, write: (line: string) => void): void {
+  const path = app.mintSignInPath()
+  if (path === null) return write('  There is no dashboard, or no key that opens it.')
+  const url = dashboardUrl(app, config) + path
+  const opener = process.platform === 'darwin' ? 'open' : 'xdg-open'
+  execFile(opener, [redirectPage(config.dataDir, url)], { timeout: OPEN_MS }, error => {
+    if (error !== null) write(`  No browser could be opened (${opener}). The link: ${url}`)
+  })
+}
+
+/** A page that leads to `url`, for its owner alone: everybody on the machine can read the arguments of a program, and
+ *  the link signs in the first who opens it. */
+function redirectPage (dataDir: string, url: string): string {
+  const path = resolve(join(dataDir, 'open-dashboard.html'))
+  privateFolder(dataDir)
+  writePrivateFile(path, html`<!doctype html><meta http-equiv="refresh" content="0; url=${url}">`.text)
+  return pathToFileURL(path).href
+}
 
 export const start: CliCommand = {
   usage: 'jetpost start',

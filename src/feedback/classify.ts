@@ -1,7 +1,209 @@
-import { isGone, type BounceClass } from '#streams/email/classes.ts'
-import { readDiagnostic, type Clues, type Diagnostic } from './diagnostic.ts'
-import { applies, compile, isTooEarly, RULES, type Matcher } from './rules.ts'
-import { classOfStatus } from './statuses.ts'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { type BounceClass, CLASSES, isGone } from '#streams/email/classes.ts'
+import type { SmtpStage } from '#streams/email/decide.ts'
+import { type Clues, type Diagnostic, plainLetters, readDiagnostic } from './diagnostic.ts'
+import { type PhraseSection, readSections } from './sections.ts'
+
+/** Enhanced status codes without their first digit (subject.detail, or the subject alone) when no text decides. Source:
+ *  RFC 3463, 5248, 7293, 7372, 7504, 7505 and the IANA registry; from 7.30 on Google's, from 7.51 on Microsoft's own.
+ */
+const STATUSES: Record<string, BounceClass> = {
+  1.1: 'userunknown',
+  1.2: 'hostunknown',
+  1.3: 'userunknown',
+  1.6: 'hasmoved',
+  1.7: 'rejected',
+  1.8: 'rejected',
+  '1.10': 'notaccept',
+  2.1: 'suspend',
+  2.2: 'mailboxfull',
+  2.3: 'exceedlimit',
+  2.4: 'filtered',
+  3: 'systemerror',
+  3.1: 'systemfull',
+  3.2: 'notaccept',
+  3.4: 'mesgtoobig',
+  4: 'networkerror',
+  4.4: 'hostunknown',
+  4.5: 'systemerror',
+  4.7: 'expired',
+  5: 'syntaxerror',
+  5.3: 'toomanyconn',
+  5.6: 'contenterror',
+  6: 'contenterror',
+  '6.0': 'contenterror',
+  7: 'policyviolation',
+  '7.0': 'policyviolation',
+  7.2: 'filtered',
+  7.4: 'securityerror',
+  7.5: 'securityerror',
+  7.6: 'securityerror',
+  7.7: 'securityerror',
+  7.8: 'securityerror',
+  7.9: 'securityerror',
+  '7.10': 'securityerror',
+  7.11: 'securityerror',
+  7.12: 'securityerror',
+  7.13: 'suspend',
+  7.14: 'securityerror',
+  7.16: 'mesgtoobig',
+  7.17: 'hasmoved',
+  7.18: 'hasmoved',
+  '7.20': 'authfailure',
+  7.21: 'authfailure',
+  7.22: 'authfailure',
+  7.23: 'authfailure',
+  7.24: 'authfailure',
+  7.25: 'requireptr',
+  7.26: 'authfailure',
+  7.27: 'rejected',
+  7.28: 'speeding',
+  7.29: 'authfailure',
+  '7.30': 'authfailure',
+  7.31: 'authfailure',
+  7.32: 'authfailure',
+  '7.40': 'authfailure',
+  7.57: 'securityerror',
+  7.64: 'norelaying',
+  7.124: 'filtered',
+  7.129: 'filtered',
+  7.133: 'filtered',
+  7.134: 'filtered',
+  7.135: 'filtered',
+  7.136: 'filtered',
+  7.501: 'spamdetected',
+  7.502: 'spamdetected',
+  7.503: 'spamdetected',
+  7.504: 'rejected',
+  7.505: 'rejected',
+  7.506: 'blocked',
+  7.508: 'speeding',
+  7.509: 'authfailure',
+  '7.510': 'norelaying',
+  7.511: 'blocked',
+  7.512: 'notcompliantrfc',
+  7.513: 'blocked',
+  7.515: 'authfailure',
+  '7.700': 'speeding',
+  7.703: 'spamdetected',
+  7.705: 'speeding',
+  7.708: 'badreputation',
+  '7.750': 'rejected'
+}
+
+/** The class a status such as `5.1.1` stands for, or null when it leaves the matter open. `x.n.0` means "other":
+ *  servers write it when they mean nothing. */
+export function classOfStatus (status: string): BounceClass | null {
+  const [, subject, detail] = status.split('.') as [string, string, string]
+  // Microsoft numbers its lists of bad senders.
+  if (subject === '7' && /^6\d\d$/.test(detail)) return 'blocked'
+  // A number alone that means "for now" does not say that the address is gone.
+  if (status === '4.3.2') return 'systemerror'
+  if (/^4\.1\.[1236]$/.test(status)) return 'onhold'
+  return STATUSES[`${subject}.${detail}`] ?? (detail === '0' ? null : STATUSES[subject]) ?? null
+}
+
+/** A section of `phrases/rules`. A phrase is written in plain lower-case letters and found at the start of a word; `~`
+ *  stands for up to 40 characters of the same sentence, the rest is a regular expression. Nothing may repeat without
+ *  bound, so matching stays linear. */
+interface Rule {
+  class: BounceClass
+  phrases: readonly string[]
+  /** Texts that use the same words for something else. */
+  unless?: readonly string[]
+  /** Only with this subject.detail of the enhanced code … */
+  status?: readonly string[]
+  /** … this first digit of the basic one … */
+  digit?: 4 | 5
+  /** … at this stage. */
+  stage?: SmtpStage
+  /** The text around the last server's words counts, too. */
+  wrapped?: true
+}
+
+interface Matcher {
+  rule: Rule
+  pattern: RegExp
+  except: RegExp | null
+}
+
+const STAGES: readonly string[] = ['connect', 'ehlo', 'mail', 'rcpt', 'data'] satisfies SmtpStage[]
+
+/** All rules, in the order in which they are tried: that of the files and of the sections in them. */
+export const RULES: readonly Rule[] = readRules()
+
+function readRules (): Rule[] {
+  const names = new Map<string, string>()
+  const files = readdirSync(join(import.meta.dirname, 'phrases/rules')).sort()
+  return files.flatMap(file => readSections(`rules/${file}`, names).map(ruleOf))
+}
+
+/** `class [status=2.2,1.1] [digit=4] [stage=rcpt] [wrapped]`, then phrases, then what voids them behind `! `. Throws
+ *  when the head is not of this form. */
+export function ruleOf ({ head: [name, ...options], lines }: PhraseSection): Rule {
+  const isException = (line: string) => line.startsWith('! ')
+  const rule: Rule = { class: name as BounceClass, phrases: lines.filter(line => !isException(line)) }
+  const exceptions = lines.filter(isException).map(line => line.slice(2))
+  if (exceptions.length > 0) rule.unless = exceptions
+  for (const option of options) {
+    const [key, value = ''] = option.split('=')
+    if (key === 'status' && /^\d\.\d+(,\d\.\d+)*$/.test(value)) rule.status = value.split(',')
+    else if (key === 'digit' && /^[45]$/.test(value)) rule.digit = Number(value) as 4 | 5
+    else if (key === 'stage' && STAGES.includes(value)) rule.stage = value as SmtpStage
+    else if (option === 'wrapped') rule.wrapped = true
+    else throw new Error(`${name}: an option must be status=, digit=, stage= or wrapped, not ${option}`)
+  }
+  if (!CLASSES.includes(rule.class)) throw new Error(`${name}: must be a class of streams/email/classes.ts`)
+  if (rule.phrases.length === 0) throw new Error(`${name}: a rule must have a phrase`)
+  return rule
+}
+
+export function compile (rule: Rule): Matcher {
+  return { rule, pattern: anyOf(rule.phrases), except: rule.unless === undefined ? null : anyOf(rule.unless) }
+}
+
+function anyOf (phrases: readonly string[]): RegExp {
+  const sources = phrases.map(phrase =>
+    plainLetters(phrase).replaceAll('~', '(?:[^.;!]|[.](?! )){0,40}?').replaceAll('\\w', '[\\p{L}\\d]')
+  )
+  // `\b` knows ASCII letters only: other scripts have no word boundary here.
+  return new RegExp(
+    sources.map(source => /^[([]*[a-z\d]/.test(source) ? `\\b(?:${source})` : `(?:${source})`).join('|'),
+    'u'
+  )
+}
+
+/** Before RCPT no recipient was named: "host not found" answers EHLO, "user unknown" our own address. Only that
+ *  there is no such host is said at connecting. */
+const LATER: Partial<Record<SmtpStage, readonly BounceClass[]>> = {
+  connect: ['userunknown', 'hasmoved', 'suspend', 'mailboxfull', 'filtered'],
+  ehlo: ['userunknown', 'hostunknown', 'hasmoved', 'suspend', 'mailboxfull', 'filtered'],
+  mail: ['userunknown', 'hostunknown', 'hasmoved']
+}
+
+/** Does the rule speak about this diagnostic? */
+function applies ({ rule, pattern, except }: Matcher, diagnostic: Diagnostic): boolean {
+  if (!holds(rule, diagnostic) || isTooEarly(rule.class, diagnostic.stage)) return false
+  const texts = rule.wrapped === true ? [diagnostic.words, diagnostic.all] : [diagnostic.words]
+  return texts.some(text => pattern.test(text) && except?.test(text) !== true)
+}
+
+function holds ({ status, digit, stage }: Rule, diagnostic: Diagnostic): boolean {
+  if (stage !== undefined && stage !== diagnostic.stage) return false
+  if (digit !== undefined && digit !== firstDigit(diagnostic)) return false
+  return status === undefined || (diagnostic.status !== null && status.includes(diagnostic.status.slice(2)))
+}
+
+/** Can a reply at this stage not mean the class? */
+function isTooEarly (why: BounceClass, stage: SmtpStage | null): boolean {
+  return stage !== null && LATER[stage]?.includes(why) === true
+}
+
+function firstDigit ({ code, status }: Diagnostic): number | null {
+  if (code !== null) return Math.trunc(code / 100)
+  return status === null ? null : Number(status[0])
+}
 
 /** Compiled with the first reply: many processes read none. */
 let matchers: readonly Matcher[] | undefined

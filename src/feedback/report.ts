@@ -1,19 +1,110 @@
 import type { BounceClass } from '#streams/email/classes.ts'
-import { addressesIn, sameAddress } from './addresses.ts'
-import { readFeedback, readForwardedComplaint, type Feedback } from './arf.ts'
+import { addressesIn, addressOf, sameAddress } from './addresses.ts'
+import { type Feedback, readFeedback, readForwardedComplaint } from './arf.ts'
 import { isAutoReply } from './auto-reply.ts'
-import { readDeliveryStatus, type Action, type DeliveryStatus, type StatusBlock } from './dsn.ts'
-import { fieldOf, type HeaderField } from './entity.ts'
-import type { Form } from './forms.ts'
-import { readEvidence, type Evidence } from './evidence.ts'
-import { isAggregate, isAnswer, isBounce } from './gate.ts'
-import { readDisposition } from './mdn.ts'
-import { isTelling, classifyFailure, withoutBoilerplate, type FailureClues } from './classify-failure.ts'
-import { formsOf, readPlain, textsFor } from './plain.ts'
+import { classifyFailure, type FailureClues, isTelling, withoutBoilerplate } from './classify-failure.ts'
 import { verdictOnAddress } from './classify.ts'
+import { type Action, type DeliveryStatus, readDeliveryStatus, type StatusBlock } from './dsn.ts'
+import { fieldOf, fieldsOf, type HeaderField, readFields } from './entity.ts'
+import type { Form } from './forms.ts'
+import { isAggregate, isAnswer, isBounce } from './gate.ts'
+import { formsOf, readPlain, textsFor } from './plain.ts'
 import { printable } from './reply.ts'
-import { knownIn, viewOf, type ReportView } from './view.ts'
 import { DELAYS, SUCCESS, SUCCESS_SUBJECTS, UNSUBSCRIBE } from './signs.ts'
+import { knownIn, type ReportView, viewOf } from './view.ts'
+
+/** What became of a message after it had arrived. */
+interface Disposition {
+  address: string | null
+  /** A filter refused it; otherwise it was shown, or deleted unread. */
+  refused: boolean
+  fields: HeaderField[]
+}
+
+const REFUSED = /\breject|\brefus|denied|abgelehnt|verweigert|rechaz|rejeit|rifiutat|geweigerd|odrzuc|отклон|拒/iu
+
+/** Reads message/disposition-notification, or null when it says nothing; `beside` = the text for people. Sieve refuses
+ *  in this form. Source: RFC 8098 3.2, RFC 5429 2.2. */
+function readDisposition (text: string, beside: string): Disposition | null {
+  const { fields } = readFields(text.trimStart())
+  const disposition = fieldOf(fields, 'disposition')?.toLowerCase() ?? null
+  if (disposition === null) return null
+  const address = addressOf(fieldOf(fields, 'final-recipient') ?? fieldOf(fields, 'original-recipient') ?? '')
+  const unseen = /;\s*(?:deleted|denied|failed|dispatched)/.test(disposition)
+  return { address, refused: unseen && disposition.startsWith('automatic-action') && REFUSED.test(beside), fields }
+}
+
+/** What points to a mail of ours, as strings: whether they are ours, and genuine, is for others to say. */
+interface Evidence {
+  /** With their brackets off. */
+  messageIds: string[]
+  returnPaths: string[]
+  envelopeIds: string[]
+  unsubscribeUrls: string[]
+  feedbackIds: string[]
+  /** Whom the report itself was sent to, by its trace fields. */
+  deliveredTo: string[]
+}
+
+/** Where envelope senders are noted down. */
+const SENDERS = [
+  'return-path',
+  'original-mail-from',
+  'x-original-mail-from',
+  'x-postfix-sender',
+  'envelope-from',
+  'x-envelope-from',
+  'x-env-sender',
+  'x-sender'
+]
+const EACH_MAX = 10
+const LENGTH_MAX = 998
+
+/** `top` = the report's own header, `status` = the fields of its machine-readable parts, `returned` = the header it
+ *  gives back. Source: RFC 3464 2.2.1, RFC 5965 3.2, RFC 9477. */
+function readEvidence (top: HeaderField[], status: HeaderField[], returned: HeaderField[]): Evidence {
+  const stated = [...status, ...returned]
+  return {
+    messageIds: few([
+      ...fieldsOf(returned, 'message-id', 'x-original-message-id', 'x-ms-exchange-parent-message-id').flatMap(idsIn),
+      ...fieldsOf(status, 'x-original-message-id', 'original-message-id', 'message-id').flatMap(idsIn),
+      ...fieldsOf(top, 'in-reply-to', 'references', 'x-original-message-id', 'x-ms-exchange-parent-message-id').flatMap(
+        idsIn
+      )
+    ]),
+    returnPaths: few(fieldsOf(stated, ...SENDERS).flatMap(value => addressesIn(value, 3))),
+    envelopeIds: few(fieldsOf(stated, 'original-envelope-id', 'x-original-envelope-id').map(value => unxtext(value))),
+    unsubscribeUrls: few(
+      fieldsOf(returned, 'list-unsubscribe').flatMap(value =>
+        [...value.matchAll(/<([^<>\s]{1,998})>/g)].map(match => match[1]!)
+      )
+    ),
+    feedbackIds: few(fieldsOf(stated, 'feedback-id', 'x-feedback-id', 'cfbl-feedback-id')),
+    deliveredTo: few(
+      fieldsOf(top, 'x-original-to', 'delivered-to', 'envelope-to', 'x-envelope-to', 'x-rcpt-to', 'to').flatMap(value =>
+        addressesIn(value, 5)
+      )
+    )
+  }
+}
+
+function idsIn (value: string): string[] {
+  const bracketed = [...value.matchAll(/<([^<>\s]{3,998})>/g)].map(match => match[1]!)
+  return bracketed.length > 0 ? bracketed : value.split(/\s+/, 5).filter(word => word.includes('@'))
+}
+
+/** Source: RFC 3461 4: `+XX` is an octet. */
+function unxtext (value: string): string {
+  return value.trim().replaceAll(/\+([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+}
+
+function few (values: string[]): string[] {
+  return [...new Set(values.map(value => value.trim()).filter(isClean))].slice(0, EACH_MAX)
+}
+
+function isClean (value: string): boolean {
+  return value !== '' && value.length <= LENGTH_MAX && value.isWellFormed() && !/\p{Cc}/u.test(value)
+}
 
 /** What came back, gravest first. `soft` with the action `delayed` is no verdict yet. */
 export type ReportKind = 'hard' | 'complaint' | 'unsubscribe' | 'soft' | 'auto-reply' | 'delivered' | 'none'

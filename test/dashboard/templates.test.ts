@@ -7,7 +7,7 @@ import { openPage, signIn } from '../support/browser.ts'
 import { visit } from '../support/dashboard.ts'
 import { API_KEY, startTestApp } from '../support/app.ts'
 import { createPreviews } from '#src/servers/dashboard/pages/template-draft.ts'
-import { diffLines } from '#src/servers/dashboard/pages/template-lines.ts'
+import { diffLines } from '#src/servers/dashboard/pages/template-versions.ts'
 import { sampleJson } from '#src/servers/dashboard/pages/template-samples.ts'
 
 const app = await startTestApp(t)

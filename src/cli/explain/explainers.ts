@@ -1,15 +1,60 @@
 import { randomBytes } from 'node:crypto'
 import { parseAddress } from '#streams/address.ts'
+import { messageIdOf } from '#streams/email/decide.ts'
+import { resolveOptions } from '#streams/email/defaults.ts'
 import { urlFault } from '#streams/webhook/decide.ts'
-import { hostFault } from '#src/dns/guard.ts'
+import { requestedOf } from '#src/actions/email.ts'
+import { systemClock, timestamp } from '#src/base/clock.ts'
+import { readConfig } from '#src/base/config.ts'
+import { newId } from '#src/base/id.ts'
+import { newSecret } from '#src/base/secret.ts'
+import { composeFor } from '#src/content/compose.ts'
 import { linksIn, trackHtml } from '#src/content/links.ts'
-import { MustacheError, parse, render, type ParsedTemplate } from '#src/content/mustache.ts'
+import { MustacheError, parse, type ParsedTemplate, render } from '#src/content/mustache.ts'
 import { CLICK_URL_MAX, createTokens } from '#src/content/token.ts'
+import { hostFault } from '#src/dns/guard.ts'
 import { classify, verdictOnAddress } from '#src/feedback/classify.ts'
 import { parseReply, verdictOf } from '#src/feedback/reply.ts'
 import { readReport } from '#src/feedback/report.ts'
-import { Unexplained, type Explainer, type Input } from './input.ts'
-import { messageOf } from './mime.ts'
+import { readDraft, SendRequest } from '#src/servers/api/drafts.ts'
+import { compileValidator } from '#src/servers/api/faults.ts'
+import { type Explainer, type Input, Unexplained } from '../explain.ts'
+
+const check = compileValidator(SendRequest)
+
+/** The message that would go out to the first recipient of a send request, but for what only the running service knows:
+ *  the domain's keys and the templates. */
+function messageOf (body: unknown): Buffer {
+  const config = readConfig(process.env)
+  const nowMs = systemClock.nowMs()
+  const checked = check(body)
+  const draft = readDraft(body as SendRequest, 'error' in checked ? checked.error.faults : [], {
+    nowMs,
+    contentRetentionMs: config.contentRetentionMs,
+    isRepeatable: false
+  })
+  if (Array.isArray(draft)) {
+    throw new Unexplained(draft.map(({ message }) => message).join(' '))
+  }
+  if (draft.template !== null) throw new Unexplained('template_id: templates are known to the running service only')
+  const content = { html: draft.html, text: draft.text, files: draft.files.map(file => file.content) }
+  const filled = { subject: draft.subject!, template: null, content, options: resolveOptions(draft.options) }
+  const asked = {
+    email: newId('em', nowMs),
+    key: { id: newId('key', nowMs), test: true },
+    nowMs,
+    contentRetentionMs: config.contentRetentionMs
+  }
+  const request = requestedOf(draft, filled, asked)
+  const outfit = {
+    tokens: createTokens(config.secret ?? newSecret('')),
+    trackingUrl: config.trackingUrl,
+    returnPathHost: config.bounceDomain,
+    signers: []
+  }
+  const copy = { messageId: messageIdOf(request, 0), date: timestamp(nowMs) }
+  return composeFor(request, { email: request.email, n: 0, request: 1 }, content, copy, outfit).message
+}
 
 const STAGES = ['connect', 'ehlo', 'mail', 'rcpt', 'data'] as const
 const NOWHERE = { email: 'em_00000000000000000000000000', n: 0, request: 1 }

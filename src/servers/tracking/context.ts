@@ -2,11 +2,9 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, HTTPM
 import type { Registry } from 'prom-client'
 import type { Services } from '#src/actions/services.ts'
 import type { Log } from '#src/base/log.ts'
-import { clickRoute } from './click.ts'
-import { openRoute } from './open.ts'
+import { clickRoute, openRoute, openVisits } from './visits.ts'
 import { errorPage, unavailablePage } from './pages.ts'
 import { unsubscribeRoutes } from './unsubscribe.ts'
-import { openVisits } from './visits.ts'
 
 export interface TrackingOptions {
   services: Services

@@ -5,7 +5,7 @@ import type { Services } from '#src/actions/services.ts'
 import { recipientRefOf, type RecipientRef } from '#src/actions/recipient.ts'
 import { unsubscribe } from '#src/actions/unsubscribe.ts'
 import { donePage, errorPage, FORM_FIELD, formPage, type Parties } from './pages.ts'
-import { tokenOf, type TokenPath } from './token.ts'
+import { tokenOf, type TokenPath } from './visits.ts'
 
 type UnsubscribeRoute = TokenPath & { Body: Buffer | undefined }
 

@@ -1,11 +1,45 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import type { Engagement } from '#streams/email/engagements.ts'
+import { occasionNow, recipientRefOf, recordEngagement } from '#src/actions/recipient.ts'
 import type { Services } from '#src/actions/services.ts'
-import { recipientRefOf, occasionNow, recordEngagement } from '#src/actions/recipient.ts'
 import { deadline } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Pointer } from '#src/content/token.ts'
 import { Backlog, type BacklogDrop, type BacklogLimits } from './backlog.ts'
+import { errorPage } from './pages.ts'
+import { isProgram } from './visitor.ts'
+
+/** One transparent pixel (GIF89a, 43 bytes): a screen of 1 × 1 with two colours, the first transparent, and one image
+ *  of one pixel. */
+const PIXEL = Buffer.from(
+  [
+    '474946383961',
+    '0100',
+    '0100',
+    '800000',
+    'ffffff000000',
+    '21f90401000000',
+    '00',
+    '2c0000000001000100',
+    '00',
+    '0202440100',
+    '3b'
+  ].join(''),
+  'hex'
+)
+
+/** GET /o/<token>.gif. The answer is always the same: it does not reveal which tokens are ours. */
+export function openRoute (app: FastifyInstance, services: Services, visits: Visits): void {
+  app.get<TokenPath>('/o/*', async (request, reply) => {
+    const pointer = request.method === 'HEAD' ? null : services.tokens.read('open', tokenOf(request))
+    if (pointer !== null) {
+      await visits.record(pointer, { type: 'email.opened', data: { machine: isProgram(request.headers) } })
+    }
+    // Web mail that isolates its origin may still load it.
+    return await reply.header('cross-origin-resource-policy', 'cross-origin').type('image/gif').send(PIXEL)
+  })
+}
 
 /** Records opens and clicks in the log. */
 export interface Visits {
@@ -79,4 +113,34 @@ function countDrops (registry: Registry, log: Log): (drop: BacklogDrop) => void 
     dropped = 0
     nextLogMs = performance.now() + LOG_EVERY_MS
   }
+}
+
+/** The rest of the path after `/o/`, `/c/` or `/u/`. */
+export type TokenPath = { Params: { '*': string } }
+
+/** The token in a path, without what mail programs append to a URL in plain text: a full stop, a bracket, the `=` of a
+ *  soft line break. */
+export function tokenOf (request: FastifyRequest<TokenPath>): string {
+  return /^[0-9a-z]*/i.exec(request.params['*'])![0]
+}
+
+/** GET /c/<token>. The target URL is in the token alone, under our MAC: nobody else can make us redirect anywhere. HEAD
+ *  is answered and not counted. */
+export function clickRoute (app: FastifyInstance, services: Services, visits: Visits): void {
+  app.get<TokenPath>('/c/*', async (request, reply) => {
+    const link = services.tokens.readClick(request.params['*'])
+    const target = link === null ? null : webUrl(link.url)
+    if (link === null || target === null) return await errorPage(reply, 404)
+    const { pointer, url } = link
+    if (request.method !== 'HEAD') {
+      await visits.record(pointer, { type: 'email.clicked', data: { url, machine: isProgram(request.headers) } })
+    }
+    return await reply.code(302).header('location', target).send()
+  })
+}
+
+/** As a browser normalizes it, so that it fits a header; null when it is not an http or https URL. */
+function webUrl (text: string): string | null {
+  const url = URL.parse(text)
+  return url !== null && /^https?:$/.test(url.protocol) ? url.href : null
 }

@@ -1,16 +1,19 @@
 import type { Email } from 'postal-mime'
-import { html, type Html } from '#src/base/html.ts'
+import { type Html, html } from '#src/base/html.ts'
 import { JetpostError } from '#src/client/client.ts'
-import { readMail, UNREADABLE } from '#src/content/read.ts'
-import { curlFor, FIRST_EMAIL } from '../curl.ts'
-import { download } from '../download.ts'
+import { readHead, readMail, subjectOf, UNREADABLE } from '#src/content/read.ts'
 import type { CaughtMail, CaughtMailbox } from '#src/operations/caught-mail.ts'
+import { curlFor, FIRST_EMAIL } from '../curl.ts'
+import type { DashboardContext } from '../dashboard-context.ts'
+import { download } from '../download.ts'
+import { ifAvailable } from '../if-available.ts'
+import { framed, mailFrame, withPictures } from '../mail-frame.ts'
 import {
   badge,
   codeBlock,
   copyable,
-  empty,
   detailList,
+  empty,
   heading,
   pager,
   refreshed,
@@ -20,11 +23,45 @@ import {
   time,
   withQuery
 } from '../parts.ts'
-import type { DashboardContext } from '../dashboard-context.ts'
 import { PageNotFound, type PageResult, type Pages, type Visit } from '../visit.ts'
-import { framed, mailFrame, withPictures } from '../mail-frame.ts'
-import { emailIdIn, filesOf, headIn, type MailHead } from './mailbox-mail.ts'
-import { ifAvailable } from '../if-available.ts'
+
+/** An attachment. */
+interface MailFile {
+  name: string
+  type: string
+  body: Buffer
+}
+
+/** A mail in a list. `author` = of the From header: the envelope has the return path, an address for bounces. */
+interface MailHead {
+  subject: string
+  author: string
+}
+
+const heads = new WeakMap<CaughtMail, MailHead>()
+
+/** Reads the headers only, and once: the list refreshes every few seconds. */
+async function headIn (mail: CaughtMail): Promise<MailHead> {
+  const known = heads.get(mail)
+  if (known !== undefined) return known
+  const read = await readHead(mail.raw)
+  const head = { subject: subjectOf(read) || '(no subject)', author: read.from?.address || mail.from || '<>' }
+  heads.set(mail, head)
+  return head
+}
+
+function filesOf ({ attachments }: Email): MailFile[] {
+  return attachments.map(({ filename, mimeType, content }, i) => ({
+    name: filename ?? `file-${i + 1}`,
+    type: mimeType,
+    body: Buffer.from(content as ArrayBuffer)
+  }))
+}
+
+/** The email's id in a Message-ID of ours; null for any other. */
+function emailIdIn (messageId: string | undefined): string | null {
+  return /^<(em_[0-9a-z]{26})\.\d+@/.exec(messageId ?? '')?.[1] ?? null
+}
 
 const PAGE_ROWS = 50
 const REFRESH_S = 3
