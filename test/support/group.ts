@@ -9,7 +9,7 @@ import { setGroup } from './group-end.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const FILE_TIMEOUT_MS = 600_000
-const END_TIMEOUT_MS = 20_000
+const END_TIMEOUT_MS = 60_000
 const SUBTEST_URL = new URL('./subtest.ts', import.meta.url).href
 
 let loading: Test | null = null
