@@ -111,3 +111,13 @@ t.test('docs/operating.md has every metric', async t => {
   const { text } = pages.get('docs/operating.md')!
   t.strictSame(metrics.filter(name => !text.includes(`\`${name}\``)), [])
 })
+
+t.test('each step of the ways through the code is declared in its file', async t => {
+  const ways = pages.get('docs/architecture.md')!.text.split('## The ways, file by file')[1]!.split('\n## ')[0]!
+  const steps = [...ways.matchAll(/^\| `([^`]+)` \| `(\w+)` \|/gm)].map(([, file, name]) => ({ file, name }))
+  t.ok(steps.length > 30, `${steps.length} steps`)
+  for (const { file, name } of steps) {
+    const declaration = new RegExp(`(?:function\\*?|class|async|private|const) ${name}\\b|^  ${name} ?\\(`, 'm')
+    t.match(readFileSync(join(root, file!), 'utf8'), declaration, `${file}: ${name}`)
+  }
+})
