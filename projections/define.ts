@@ -45,8 +45,8 @@ export function json (value: unknown): string {
   return /\\u(?:0000|d[89a-f])/.test(text) ? JSON.stringify(storable(value)) : text
 }
 
-/** Rows on their way to a table, as a parameter: one JSON text, unless the caller that runs the statement brings them in
- *  another way. */
+/** Rows on their way to a table, as a parameter: one JSON text, unless the caller that runs the statement brings them
+ *  in another way. */
 export class Rows {
   readonly table: string
   readonly rows: readonly object[]

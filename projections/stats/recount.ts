@@ -3,8 +3,8 @@ import { json, Sql, sql } from '../define.ts'
 import { fold } from '../fold.ts'
 import type { Count } from './count.ts'
 
-/** What is told again after an erasure: who has seen it before knows it, and who rebuilds the projection has seen none of
- *  it, or what was not deleted yet. What has not been counted is counted now; who is forgotten counts for no
+/** What is told again after an erasure: who has seen it before knows it, and who rebuilds the projection has seen none
+ *  of it, or what was not deleted yet. What has not been counted is counted now; who is forgotten counts for no
  *  destination any more. */
 export function recount (told: Count[]): Sql[] {
   // Told twice in one batch, the one that no longer knows the person holds.

@@ -204,8 +204,8 @@ export async function scheduleDelivery (
   }, timeoutMs)
 }
 
-/** Has the process that makes deliveries bring forward those that a pause has held, or, of an endpoint that is deleted or
- *  disabled, all that waits. A little later: by then every process has heard of it, and holds nothing more. Safe to
+/** Has the process that makes deliveries bring forward those that a pause has held, or, of an endpoint that is deleted
+ *  or disabled, all that waits. A little later: by then every process has heard of it, and holds nothing more. Safe to
  *  repeat. Throws when NATS does not answer. */
 export async function askForRelease ({ bus, clock }: Pick<Appenders, 'bus' | 'clock'>, webhook: string): Promise<void> {
   const [subject, target] = [subjects.scheduleRelease(webhook), subjects.dueRelease(webhook)]

@@ -79,8 +79,8 @@ class DirectoryFollower {
   }
 
   async catchUp (timeoutMs: number): Promise<boolean> {
-    // The stream's last sequence may be a suppression's or a template's, which are not folded: it proves "all seen", and
-    // never "behind".
+    // The stream's last sequence may be a suppression's or a template's, which are not folded: it proves "all seen",
+    // and never "behind".
     if (await lastSequence(this.bus, 'CONTROL') <= this.foldedSeq) return true
     return await this.reached(await lastSequenceUnder(this.bus, 'CONTROL', FILTER), timeoutMs)
   }

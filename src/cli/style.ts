@@ -7,8 +7,8 @@ export function paint (style: Style, text: string, stream: NodeJS.WriteStream = 
   return text === '' ? '' : styleText(style, text, { stream })
 }
 
-/** A link under a text where `stream` is a terminal that shows colours, and so skips codes that it does not know; else the
- *  text alone. */
+/** A link under a text where `stream` is a terminal that shows colours, and so skips codes that it does not know; else
+ *  the text alone. */
 export function linked (text: string, url: string, stream: NodeJS.WriteStream): string {
   if (!stream.isTTY || !stream.hasColors()) return text
   return `\u001b]8;;${url}\u001b\\${text}\u001b]8;;\u001b\\`

@@ -11,10 +11,12 @@ const SQLITE_BUSY = 5
 /**
  * Takes the data folder (made when missing, 0700) for this process alone and returns the function that gives it back.
  *
- * The lock is the kernel's: Node offers no flock, but the SQLite it carries holds a POSIX lock on its file for as long as an exclusive
- * transaction is open. So there is no stale lock: it ends with the process, however that ends, and a reused pid cannot be mistaken for it.
+ * The lock is the kernel's: Node offers no flock, but the SQLite it carries holds a POSIX lock on its file for as long
+ * as an exclusive transaction is open. So there is no stale lock: it ends with the process, however that ends, and a
+ * reused pid cannot be mistaken for it.
  *
- * Throws a Complaint naming the other's pid when another process (or this one) holds the folder, or when the folder cannot be written.
+ * Throws a Complaint naming the other's pid when another process (or this one) holds the folder, or when the folder
+ * cannot be written.
  */
 export function lockDataDir (dataDir: string): () => void {
   const folder = openFolder(dataDir)

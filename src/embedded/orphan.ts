@@ -15,9 +15,9 @@ export interface Suspect {
   forceSignal: NodeJS.Signals
 }
 
-/** Stops a server that a killed Jetpost left behind (its supervisor is stopping it already, perhaps) and waits till it is
- *  gone, 16 s at most. The caller holds the data folder's lock, so the server is nobody else's. A stranger is
- *  not touched. Returns whether none is left. */
+/** Stops a server that a killed Jetpost left behind (its supervisor is stopping it already, perhaps) and waits till it
+ *  is gone, 16 s at most. The caller holds the data folder's lock, so the server is nobody else's. A stranger is not
+ *  touched. Returns whether none is left. */
 export async function stopOrphan (suspect: Suspect): Promise<boolean> {
   if (!await isOurs(suspect)) return true
   return await stopAndWait(suspect, suspect.stopSignal, STOP_MS) ||

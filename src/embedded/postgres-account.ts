@@ -16,11 +16,11 @@ export interface Account {
 const OURSELVES: Account = { wrap: (file, args) => [file, args], own: () => {} }
 
 /**
- * Ourselves, unless we are root: then the owner of the database `folder` when there is one, else the user `postgres`, else `nobody` (a
- * number without a passwd entry does not do, initdb looks itself up).
+ * Ourselves, unless we are root: then the owner of the database `folder` when there is one, else the user `postgres`,
+ * else `nobody` (a number without a passwd entry does not do, initdb looks itself up).
  *
- * The data folder is root's, 0700, and node_modules may lie under /root: the account gets root's right to pass (CAP_DAC_OVERRIDE) and
- * nothing else of root's. Throws a Complaint where that is not possible.
+ * The data folder is root's, 0700, and node_modules may lie under /root: the account gets root's right to pass
+ * (CAP_DAC_OVERRIDE) and nothing else of root's. Throws a Complaint where that is not possible.
  */
 export async function postgresAccount (folder: string): Promise<Account> {
   if (process.getuid!() !== 0) return OURSELVES

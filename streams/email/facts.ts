@@ -163,8 +163,8 @@ export const EmailDeferred = factType(
 )
 
 /** A no for good: a server's reply, a domain that takes no mail (`reply` null, `error` says why), or a report that came
- *  back later (`report` names it; `host` is then who said no, as the report has it). `status` = RFC 3463's, no matter who
- *  told it. */
+ *  back later (`report` names it; `host` is then who said no, as the report has it). `status` = RFC 3463's, no matter
+ *  who told it. */
 export const EmailBounced = factType(
   'email.bounced',
   1,

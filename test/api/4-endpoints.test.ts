@@ -96,7 +96,7 @@ t.test('4.1 no control character reaches a header by the subject', async t => {
   }
 })
 
-t.test('4.1 metadata: every name is looked at, also one with a line break; empty names and control characters are refused', async t => {
+t.test('4.1 metadata: every name is checked, and empty names and control characters are refused', async t => {
   const named = async (metadata: object) =>
     (await app.send({ metadata })).body.details?.map((
       fault: { field: string, code: string }

@@ -37,7 +37,7 @@ t.test('7 every answer carries the headers, and every error is an object with a 
   }
 })
 
-t.test('7 a body that is compressed or in other letters is 415, and what is nowhere is 404 in the same form', async t => {
+t.test('7 a body that is compressed or in another charset is 415, an unknown path 404, in the same form', async t => {
   const body = { from: 'a@sandbox.jetpost.test', to: 'b@example.com', subject: 's', text: 't' }
   for (
     const [name, value] of [['content-encoding', 'gzip'], ['content-type', 'application/json; charset=utf-16']] as const

@@ -6,7 +6,7 @@ import { Conflict, LogUnavailable } from '#src/nats/errors.ts'
 import { API_KEY } from '../support/app.ts'
 import { askFailing, failingServer, hook, mail } from '../support/failing-server.ts'
 
-t.test('a line that was opened ahead, and not used yet, holds up no stop; a request that is on its way is answered', async t => {
+t.test('an unused connection delays no stop, and a request under way is answered', async t => {
   const stored = Promise.withResolvers<void>()
   const http = failingServer({
     append: async () => {

@@ -158,7 +158,7 @@ t.test('8 a URL that cannot be decoded counts like any other', async t => {
   t.equal((await app.request('GET', '/api/%zz', { key })).status, 429)
 })
 
-t.test('8 JETPOST_TRUST_PROXY takes addresses, ranges and the names of ranges, and a sentence tells what is wrong', async t => {
+t.test('8 JETPOST_TRUST_PROXY takes addresses, ranges and the names of ranges; an error says what must be', async t => {
   const trusted = (JETPOST_TRUST_PROXY: string) => readConfig({ JETPOST_TRUST_PROXY }).trustProxy
   t.strictSame(trusted('loopback, 10.0.0.0/8,fd00::/8,192.0.2.1,::1'), [
     'loopback',

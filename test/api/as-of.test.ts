@@ -46,7 +46,7 @@ async function look (id: string): Promise<Moment | null> {
   return status === 200 && await lastSequence(bus, 'EMAILS') === before ? { id, at, body } : null
 }
 
-t.test('as_of gives the very answers that the API gave at 20 moments of random histories, and now the one it gives now', async t => {
+t.test('as_of gives the answers that the API gave at 20 moments of random histories, and the latest', async t => {
   const chance = openChance(t)
   const ids: string[] = []
   const planned: string[] = []

@@ -125,7 +125,7 @@ t.test('where nothing has happened there is a cursor to go on from', async t => 
   )
 })
 
-t.test('6.1 the events are those that a webhook gets, to the byte, in the order in which they happened; a test event is none of them', async t => {
+t.test('6.1 the events are those that a webhook gets, to the byte and in order, without test events', async t => {
   const sink = await startHookSink()
   t.teardown(() => sink.stop())
   const { body: { id: webhook } } = await app.request('POST', '/api/webhooks', {
@@ -218,7 +218,7 @@ t.test('has_more says whether there is more that fits, and nothing else', async 
   t.strictSame([...idsOf(first), ...idsOf(second)], ids)
 })
 
-t.test('a page looks far for what is rare; one that had to look at too much is short, says that there is more, and skips nothing', async t => {
+t.test('a page that had to read too much is short, says that there is more, and skips nothing', async t => {
   const [begin, beginSeq] = [await endOf(), await positionNow(services)]
   const [first] = await write(some(1))
   await write(some(2600, { make: opened as never, type: 'email.opened' }))
@@ -424,7 +424,7 @@ t.test('a stream has the headers of every answer, counts as one request, and beg
   t.equal((await stream(t, { key: 'jp_live_nobody' })).status, 401)
 })
 
-t.test('a stream that is cut and taken up again, anywhere and any number of times, has no gap and no double', async t => {
+t.test('a stream that is cut and resumed, anywhere and any number of times, has no gap and no double', async t => {
   const written: string[] = []
   let reader = await stream(t, { query: `?after=${await endOf()}&type=email.delivered` })
   let lastEventId = (await reader.until((_events, all) => all.length > 0), reader.messages[0]!.id)
@@ -534,7 +534,7 @@ t.test('HEAD has the headers and ends', async t => {
   }
 })
 
-t.test('there are only so many streams: 503 for an account and for a process, with the reason, and a place is free again once one is left', async t => {
+t.test('streams are bounded for an account and a process: 503 with the reason, until one is closed', async t => {
   const { url } = await openNode(t, { accountMax: 2, processMax: 3 }, services)
   await services.directory.catchUp(5000)
   const open = async (key = API_KEY) => await stream(t, { key }, url)

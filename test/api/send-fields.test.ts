@@ -90,7 +90,7 @@ t.test("a sender's own headers go with the message, ours are not theirs to set",
   ])
 })
 
-t.test('attachments and inline images arrive byte for byte, small ones in the fact and large ones by the object store', async t => {
+t.test('attachments and inline images arrive byte for byte, from the fact and from the object store', async t => {
   const small = Buffer.from('name;price\n')
   const large = Buffer.alloc(3_000_000, 0).map((_, i) => (i * 7919) % 251)
   for (const [address, bytes] of [['small@one.example', small], ['large@one.example', large]] as const) {

@@ -49,7 +49,7 @@ t.test('an address is suppressed by hand: 201, then 200 and no further fact', as
   t.strictSame((await app.request('GET', made.headers.get('location')!)).body, made.body)
 })
 
-t.test('what was suppressed elsewhere is brought along with its reason; a further reason joins those that stand', async t => {
+t.test('a suppression from elsewhere keeps its reason; a further reason joins those that stand', async t => {
   for (const [i, reason] of REASONS.entries()) {
     const { status, body } = await post({ address: 'import@example.com', reason })
     t.equal(status, i === 0 ? 201 : 200)
@@ -223,7 +223,8 @@ t.test('the list filters by reason, address and time', async t => {
 t.test('a query that means nothing is refused, all of it at once', async t => {
   const answer = await app.request(
     'GET',
-    '/api/suppressions?reason=spite&limit=0&cursor=x&created_after=yesterday&created_before=2026-02-30T00:00:00Z&address=nobody&adress=x'
+    '/api/suppressions?reason=spite&limit=0&cursor=x&created_after=yesterday&' +
+      'created_before=2026-02-30T00:00:00Z&address=nobody&adress=x'
   )
   t.equal(answer.status, 422)
   t.strictSame(answer.body.details.map(({ field }: { field: string }) => field).sort(), [
@@ -291,7 +292,7 @@ t.test('what one node has answered the next read on another shows', async t => {
   }
 })
 
-t.test('the book tells the standing of many addresses in their order, in any case of letters, and of its account alone', async t => {
+t.test('standing tells of many addresses in their order, in any case, and of its account alone', async t => {
   await post({ address: 'Book@example.com', reason: 'bounce' })
   const key = await app.newAccountKey()
   await post({ address: 'foreign@example.com' }, { key })

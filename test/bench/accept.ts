@@ -110,7 +110,8 @@ async function inTurns ({ nc, bytes, load, raw, cpu }: Bench): Promise<Record<st
     ['rawBatchesFifty', 'raw: atomic batches of 50, one at a time']
   ]
   print(
-    `Accepted emails a second: role api alone, every 202 fsynced, 2 KB html (${bytes} bytes a fact); medians of ${ROUNDS} rounds taken in turns`,
+    `Accepted emails a second: role api alone, every 202 fsynced, 2 KB html (${bytes} bytes a fact); ` +
+      `medians of ${ROUNDS} rounds taken in turns`,
     [
       ['', 'a second', 'p50 ms', 'p99 ms', 'not accepted'],
       ...names.map((

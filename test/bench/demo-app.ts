@@ -124,8 +124,8 @@ async function wire (app: TestApp, hooks: string, dns: Awaited<ReturnType<typeof
   await make('/api/templates', {
     name: 'Order confirmation',
     subject: 'Your order {{order}} is on its way',
-    html:
-      '<h1>Thank you, {{name}}!</h1><p>We have packed your order <b>{{order}}</b>: it leaves Bergen today.</p><p><a href="https://fjordcycle.example/orders/{{order}}">Follow it</a></p>',
+    html: '<h1>Thank you, {{name}}!</h1><p>We have packed your order <b>{{order}}</b>: it leaves Bergen ' +
+      'today.</p><p><a href="https://fjordcycle.example/orders/{{order}}">Follow it</a></p>',
     text: 'Thank you, {{name}}! Your order {{order}} leaves Bergen today.'
   })
   const reset = await make('/api/templates', {
@@ -156,9 +156,8 @@ function letterOf (i: number, fields: Record<string, unknown>): Record<string, u
     from: `Fjordcycle <orders@${SHOP}>`,
     to: `${person} <${addressOf(person, i)}>`,
     subject,
-    html: `<h1>${subject}</h1><p>Hello ${
-      person.split(' ')[0]
-    },</p><p>thank you for riding with us. <a href="https://${SHOP}/orders">See your orders</a></p><p>Fjordcycle, Bergen</p>`,
+    html: `<h1>${subject}</h1><p>Hello ${person.split(' ')[0]},</p>
+<p>thank you for riding with us. <a href="https://${SHOP}/orders">See your orders</a></p><p>Fjordcycle, Bergen</p>`,
     text: `Hello ${person.split(' ')[0]}, thank you for riding with us.`,
     ...rest,
     ...fields

@@ -79,9 +79,8 @@ function report (before: Moment, after: Moment, outcome: Outcome): Record<string
     pssMib: after.parts[name].pssMib
   }]))
   print(
-    `End to end: accepted, sent by SMTP and called back, at most ${OUTSTANDING_MAX} emails under way, ${IN_FLIGHT} callers, ${
-      spanS.toFixed(0)
-    } s after a warm-up; one process, all roles`,
+    `End to end: accepted, sent by SMTP and called back, at most ${OUTSTANDING_MAX} emails under way, ` +
+      `${IN_FLIGHT} callers, ${spanS.toFixed(0)} s after a warm-up; one process, all roles`,
     [
       ['', 'a second', 'p50 ms', 'p99 ms', ''],
       [

@@ -13,11 +13,13 @@ const MESSAGES = 300
 function orderHtml (): string {
   let rows = ''
   for (let i = 0; rows.length < HTML_CHARACTERS - 300; i++) {
-    rows +=
-      `  <tr>\n    <td style="padding:8px 16px;font-family:Helvetica,Arial,sans-serif;font-size:14px;color:#333333" valign="top">Artikel ${i} – größer &amp; besser</td>\n` +
-      `    <td align="right"><a href="https://shop.example.com/p/${i}?utm_source=mail&amp;utm_medium=email" style="color:#0066cc">Look at it</a> ${i},00 €</td>\n  </tr>\n`
+    rows += '  <tr>\n    <td style="padding:8px 16px;font-family:Helvetica,Arial,sans-serif;font-size:14px;' +
+      `color:#333333" valign="top">Artikel ${i} – größer &amp; besser</td>\n` +
+      `    <td align="right"><a href="https://shop.example.com/p/${i}?utm_source=mail&amp;` +
+      `utm_medium=email" style="color:#0066cc">Look at it</a> ${i},00 €</td>\n  </tr>\n`
   }
-  return `<!doctype html>\n<html>\n<head><title>Order</title><style>p{margin:0}</style></head>\n<body>\n<h1>Hello Ada</h1>\n<table role="presentation">\n${rows}</table>\n</body>\n</html>\n`
+  return '<!doctype html>\n<html>\n<head><title>Order</title><style>p{margin:0}</style></head>\n<body>\n<h1>' +
+    `Hello Ada</h1>\n<table role="presentation">\n${rows}</table>\n</body>\n</html>\n`
 }
 
 const html = orderHtml()
@@ -94,7 +96,8 @@ export async function benchMime (): Promise<Record<string, unknown>> {
   const [ours, theirs] = Object.values(best) as [number, number]
   const ratio = ours / theirs
   console.log(
-    `\nmime: CPU for one message of ${html.length} characters of html and ${text.length} of text, best of ${ROUNDS} × ${MESSAGES}`
+    `\nmime: CPU for one message of ${html.length} characters of html and ${text.length} of text, ` +
+      `best of ${ROUNDS} × ${MESSAGES}`
   )
   for (const [name, us] of Object.entries(best)) console.log(`  ${us.toFixed(0).padStart(6)} µs  ${name}`)
   console.log(`  Jetpost's composer takes ${(100 * ratio).toFixed(0)} % of nodemailer's`)

@@ -37,7 +37,8 @@ export async function benchWebhookIsolation (): Promise<Record<string, unknown>>
   const both = (show: (run: Run) => string) => [show(fine), show(dying)]
   const slower = { p50: dying.p50Ms / fine.p50Ms, p99: dying.p99Ms / fine.p99Ms }
   print(
-    `Webhooks, living and dead: ${ENDPOINTS} endpoints of ${ACCOUNTS} accounts, ${PER_S} events a second for ${SECONDS} s, from fact to callback on those that live in both runs`,
+    `Webhooks, living and dead: ${ENDPOINTS} endpoints of ${ACCOUNTS} accounts, ${PER_S} events a ` +
+      `second for ${SECONDS} s, from fact to callback on those that live in both runs`,
     [
       ['', 'none dead', `one in ${DEAD_ONE_IN} dead`, 'ratio', 'goal'],
       ['p50 ms', ms(fine.p50Ms), ms(dying.p50Ms), ratio(slower.p50), ''],

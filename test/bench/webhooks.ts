@@ -142,7 +142,8 @@ function report (
 ): Record<string, unknown> {
   const toBare = role.perS / bare.perS
   print(
-    `Webhooks: a backlog of ${EVENTS} events for ${ENDPOINTS} endpoints, ${concurrency} requests at once to each; medians of ${ROUNDS} rounds taken in turns`,
+    `Webhooks: a backlog of ${EVENTS} events for ${ENDPOINTS} endpoints, ${concurrency} requests at ` +
+      `once to each; medians of ${ROUNDS} rounds taken in turns`,
     [
       ['', 'a second', 'CPU ms each', 'NATS ms each', 'failed'],
       [

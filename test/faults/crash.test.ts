@@ -24,7 +24,7 @@ async function open (t: Test): Promise<{ tree: Tree, world: World }> {
 
 const mailOf = (round: number) => (i: number) => smallMail(round * 1_000_000 + i)
 
-t.test(`kill -9 of everything ${TREE_KILLS} times under ${EMAILS} emails: none is lost, no copy without a doubt`, async t => {
+t.test(`kill -9 of all ${TREE_KILLS} times under ${EMAILS} emails: none is lost, no copy without a doubt`, async t => {
   const { tree, world } = await open(t)
   const shots: Shot[] = []
   for (let round = 0; round < TREE_KILLS; round++) {

@@ -9,7 +9,7 @@ const KILLS = LONG ? 5 : 1
 const EMAILS = LONG ? 1000 : 200
 
 t.test(
-  `kill -9 of everything, ${KILLS} times while keyed requests are accepted: asked again, each key has one email, the one it was answered with`,
+  `kill -9 of all ${KILLS} times while keyed requests are accepted: each key has the email it was answered with`,
   LONG_ONLY,
   async t => {
     const world = await openWorld(t)

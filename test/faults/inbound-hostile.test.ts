@@ -16,7 +16,7 @@ import { until } from '../support/wait.ts'
 
 t.setTimeout(120_000)
 
-t.test('a mail that spins, throws, ends or fills the reader is refused; others are served, the next is read', async t => {
+t.test('a mail that spins, throws, ends or fills the reader is refused, and the next is read', async t => {
   const thread = new URL('../fixtures/inbound/spiteful-thread.ts', import.meta.url)
   // A reader that spins is ended soon; to hoard takes its time.
   const [hasty, patient] = [new ReportReader({ readMs: 2500, thread }), new ReportReader({ readMs: 20_000, thread })]

@@ -135,7 +135,10 @@ async function openSmallNats (t: Test, storeBytes: number): Promise<string> {
   writeFileSync(
     config,
     `listen: "127.0.0.1:${port}"\nmax_payload: 8MB\njetstream { store_dir: "${folder}", sync_interval: always }
-accounts { small { jetstream: { max_file: ${storeBytes}, max_mem: 1000000000 }, users: [{ user: small, password: small }] } }\n`
+accounts { small {
+  jetstream: { max_file: ${storeBytes}, max_mem: 1000000000 }
+  users: [{ user: small, password: small }]
+} }\n`
   )
   const file = await findNatsServer({
     natsBin: process.env.JETPOST_NATS_BIN || null,

@@ -3,7 +3,7 @@ import { openDnsServer } from '../support/dns-server.ts'
 import { startTestApp } from '../support/app.ts'
 import { startSink } from '../support/smtp-sink.ts'
 
-t.test('with SMTP_URL=direct: mail goes to the recipient’s own server, and bounces for a domain without one', async t => {
+t.test('SMTP_URL=direct: mail goes to the MX host, and bounces for a domain without one', async t => {
   const dns = await openDnsServer(t)
   const mx = await startSink({ host: '127.0.0.2' })
   dns.mx('example.net', [10, 'mx.example.net'])

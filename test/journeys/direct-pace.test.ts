@@ -173,7 +173,7 @@ t.test('two at once fail for one reason: it is halved once', async t => {
 })
 
 for (const connections of [1, 2, 6]) {
-  t.test(`with ${connections} connections in all, a flooded site leaves some for the next one, and for a relay`, async t => {
+  t.test(`with ${connections} connections in all, a flooded site leaves some for the next and for a relay`, async t => {
     const pool = openPool(t, connections)
     const [one, other] = [await openSite(t, 'mx.one.example'), await openSite(t, 'mx.other.example')]
     const flooding = flood(t, pool, one.hop, 20)
@@ -264,7 +264,7 @@ t.test('one tenant of a great receiver does not slow the others’ mail, two of 
   t.same(await facts(waiting), [], 'said by two')
 })
 
-t.test('hosts that never greet hold at most half of all connections, and mail to a new domain gets through', async t => {
+t.test('hosts that never greet have at most half of all connections; mail to a new domain gets through', async t => {
   const slowly = { smtp: { ...SMTP_QUICK, greetingMs: 60_000, unprovenMs: 60_000 } }
   const { ask, told, dns, mxHost } = await openDirect(t, { connections: 10, timings: slowly })
   const traps = await Promise.all(Array.from({ length: 10 }, async (_, i) => {
@@ -351,7 +351,7 @@ t.test('a site is unproven until it has answered a mail, or been tried three tim
   t.same(seen.slice(2), [true, true, true, false])
 })
 
-t.test('a late greeting or reply to MAIL ends the session; after the reply to MAIL the usual timeouts hold', async t => {
+t.test('a late greeting or reply to MAIL ends the session; after it the usual timeouts hold', async t => {
   const timeouts = { ...SMTP_QUICK, greetingMs: 60_000, commandMs: 60_000, unprovenMs: 400 }
   const sink = await startSink({ extensions: [] })
   t.teardown(() => sink.stop())
@@ -395,7 +395,7 @@ t.test('only what is dialled counts as a connection', async t => {
   }
 })
 
-t.test('in direct mode too a connection that breaks after the dot is a doubt, and the same copy goes out again', async t => {
+t.test('in direct mode too a connection that breaks after the dot is a doubt; the same copy goes again', async t => {
   const { ask, told, dns, mxHost } = await openDirect(t)
   const mx = await mxHost('mx.example.net', 2)
   dns.mx('example.net', [1, 'mx.example.net'])

@@ -177,7 +177,7 @@ t.test('feedback that is no complaint leads to nothing; an opt-out unsubscribes'
   t.strictSame(await facts(id), [...SETTLED, 'email.unsubscribed'])
 })
 
-t.test('6.1 a letter to the unsubscribe address is email.unsubscribed; an out-of-office reply or a bounce is not', async t => {
+t.test('6.1 a mail to the unsubscribe address is email.unsubscribed; an auto-reply or a bounce is not', async t => {
   const { id, to, unsubscribe } = await deliver({ unsubscribe: true })
   await comesTo(t, 'auto-reply', 'nothing', unsubscribe, vacation(unsubscribe))
   await comesTo(t, 'hard', 'nothing', unsubscribe, dsn({ to }))

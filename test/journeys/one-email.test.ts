@@ -53,7 +53,7 @@ t.test('6.5 a mail goes from POST to the mail server, to the list and to a signe
   await app.request('DELETE', `/api/webhooks/${webhook}`)
 })
 
-t.test('6.1 a rejection is email.bounced, hard; a deferral email.bounced, soft; in list and timeline they have their states', async t => {
+t.test('6.1 a rejection is email.bounced, hard; a deferral email.bounced, soft; lists show their states', async t => {
   const { id: webhook } = await hook('email.bounced')
   const before = hooks.requests.length
   mail.replies('gone@example.net', { rcpt: '550 5.1.1 no such user here' })

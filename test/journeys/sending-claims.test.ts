@@ -27,7 +27,7 @@ async function attempted ({ sink }: Rig, address: string): Promise<void> {
   await until(() => sink.attempts(address) > 0)
 }
 
-/** A heart that between `begin` and `end` says it was heard for no longer than `heardMs`; `asked` = how often it was asked meanwhile. */
+/** Heartbeats that between `begin` and `end` were heard for no longer than `heardMs`; `asked` = how often asked. */
 function beDeaf (heardMs = 0) {
   let [deaf, asked] = [false, 0]
   const heartbeats = (real: Heartbeats): Heartbeats => ({

@@ -17,7 +17,7 @@ t.test('a file as most senders give it', async t => {
   })
 })
 
-t.test('content is base64 as every encoder writes it, line breaks or none; its size is known without decoding', async () => {
+t.test('content is base64, with line breaks or none; its size is known without decoding', async () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 2000 }), fc.constantFrom('', '\n', '\r\n'), (bytes, end) => {
       const base64 = Buffer.from(bytes).toString('base64')

@@ -15,8 +15,8 @@ const OUTFIT: Outfit = {
 const COPY = { messageId: '<1@example.com>', date: '2026-11-21T10:00:00.000Z' }
 const EMAIL = newId('em', Date.parse(COPY.date))
 const POINTER = { email: EMAIL, n: 0, request: 9 }
-const HTML =
-  '<html><body><p>Hi <a href="https://shop.example/?a=1&amp;b=2">shop</a> <a href="%unsubscribe_url%">bye</a></p></body></html>'
+const HTML = '<html><body><p>Hi <a href="https://shop.example/?a=1&amp;b=2">shop</a> <a ' +
+  'href="%unsubscribe_url%">bye</a></p></body></html>'
 
 const REQUEST = {
   ...PLAIN,

@@ -31,7 +31,7 @@ t.test('what mail people set themselves is let through', async t => {
   for (const [name, value] of fine) t.equal(codeOf(name, value), null, name)
 })
 
-t.test('what Jetpost writes, and what changes the way or the build of a message, is refused in any case of letters, with the reason', async t => {
+t.test('headers that Jetpost writes, or that change routing or MIME, are refused with the reason', async t => {
   const reserved = [
     'From',
     'Sender',

@@ -47,7 +47,8 @@ t.test('a body is made canonical as in RFC 6376 3.4.5', async t => {
 const ED25519_PRIVATE = 'nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A='
 const ED25519_PUBLIC = '11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo='
 const RSA_PUBLIC =
-  'MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQDkHlOQoBTzWRiGs5V6NpP3idY6Wk08a5qhdR6wy5bdOKb2jLQiY/J16JYi0Qvx/byYzCNb3W91y3FutAC' +
+  'MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQDkHlOQoBTzWRiGs5V6NpP3idY6Wk08a5qhdR6wy5bdOKb2jLQiY/J16JYi0Q' +
+  'vx/byYzCNb3W91y3FutAC' +
   'DfzwQ/BC/e/8uBsCR+yz1Lxj+PL6lHvqMKrM3rG4hstT5QjvHO9PzoxZyVYLzBfO2EeC3Ip3G+2kryOTIKT+l/K4w3QIDAQAB'
 const SAMPLE_FIELDS = [
   'From: Joe SixPack <joe@football.example.com>',
@@ -121,7 +122,8 @@ t.test('signatures stand on top, one a signer, in their order, and the message b
     t.equal(tagOf(field, 'bh'), '2jUSOH9NhtVGCQWNr9BrIAPreKQjO6Sn7XIkfJVOzv8=')
     t.equal(
       tagOf(field, 'h'),
-      'From:From:To:To:Cc:Cc:Subject:Subject:Date:Date:Reply-To:Sender:Content-Type:Content-Type:List-Unsubscribe:List-Unsubscribe-Post:Message-ID:MIME-Version'
+      'From:From:To:To:Cc:Cc:Subject:Subject:Date:Date:Reply-To:Sender:Content-Type:Content-Type:List' +
+        '-Unsubscribe:List-Unsubscribe-Post:Message-ID:MIME-Version'
     )
   }
   t.equal(signMessage(MESSAGE, [], 0), MESSAGE, 'without signers it is the very message')

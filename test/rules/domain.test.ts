@@ -212,7 +212,7 @@ t.test('a policy is looked for at the name and its parents, at eight names at mo
   t.ok(deep.length <= 8)
 })
 
-t.test('the return path is asked for where there is a bounce host, and not when that lies within the domain', async t => {
+t.test('the return path is asked for where there is a bounce host outside of the domain', async t => {
   t.match(returnPath, {
     purpose: 'return_path',
     type: 'CNAME',
@@ -310,7 +310,7 @@ t.test('a pending domain is looked at each minute, then ever more seldom, at mos
   ])
 })
 
-t.test('a settled domain is looked at every 6 to 12 hours, hourly in trouble, daily when failed; after a start spread over that', async t => {
+t.test('a settled domain is checked every 6 to 12 hours, hourly in trouble, daily when failed', async t => {
   const verified = after(['right', 0])
   const gap = (domain: DomainEntry, luck: number, told = true) =>
     (nextLookMs(domain, { lookedMs: NOW_MS, told, sinceMs: 0, luck }) - NOW_MS) / HOUR_MS
@@ -382,7 +382,7 @@ t.test('every turn of a rotation is as the table in the README says', async t =>
   }
 })
 
-t.test('the keys that signed go on until DNS shows the new RSA key; silence, another key and the new Ed25519 key alone do not count', async t => {
+t.test('the old keys sign until DNS shows the new RSA key; the new Ed25519 key alone does not count', async t => {
   for (
     const look of [{}, { [NEW_RSA]: [] }, { [NEW_RSA]: [SMALL_RIGHT] }, { [RSA]: [RIGHT] }, {
       'jp2-ed25519._domainkey.shop.example': [SMALL_RIGHT]
@@ -484,7 +484,7 @@ t.test("mail comes back to the domain's own host once DNS leads from there to ou
   t.equal(returnPathHost(seen(host), 'mail.shop.example'), 'mail.shop.example', 'it lies within already')
 })
 
-t.test('new keys are awaited like a new domain, whatever its status; at the end of the overlap there is a look', async t => {
+t.test('new keys are awaited like a new domain; at the end of the overlap there is a check', async t => {
   const watch = { told: true, sinceMs: 0, luck: 1 }
   const sinceMs = NOW_MS
   for (const status of ['pending', 'verified', 'failed'] as const) {

@@ -201,7 +201,7 @@ t.test("what came before the dot leaves another's live claim and a held doubt al
   t.equal(decide(after([CLAIM]), doubt('f0', 'line'), given()), null)
 })
 
-t.test('a report waits for the outcome until five minutes after the lease; what the sender says later of a recipient that bounced is void', async t => {
+t.test('a report waits for the outcome until five minutes after the lease; a later outcome is void', async t => {
   const report = COLUMNS.Report!(1, null)
   const leaseOverMs = Date.parse('2026-11-21T10:16:00.000Z')
   t.match(decide(after([CLAIM]), report, given({ nowMs: leaseOverMs })), { code: 'claimed' })
@@ -286,7 +286,7 @@ t.test('what is sent again has a new budget, goes at once and counts its attempt
   }, 'the old budget binds nobody')
 })
 
-t.test('an earlier copy that arrives after a cancel is a delivery all the same; nothing else is said any more', async t => {
+t.test('an earlier copy that arrives after a cancel is a delivery; nothing else is recorded any more', async t => {
   const state = after([CLAIM, doubt('f1', 'sender'), record(2, deferred), { name: 'Cancel' }])
   t.equal(state.status, 'canceled')
   t.match(decide(state, record(1, delivered, 'f1'), given()), { type: 'email.delivered' })

@@ -19,10 +19,11 @@ const READ_AS: Record<string, object> = {
     ...RECIPIENT,
     machine: false,
     first: false,
-    event:
-      '{"id":"ev_x","type":"email.opened","created_at":"2026-11-21T10:00:02.000Z","data":{"email_id":"em_01m7ysevjmwmdcr41jq5rymhkp","from":"hello@example.com",' +
+    event: '{"id":"ev_x","type":"email.opened","created_at":"2026-11-21T10:00:02.000Z",' +
+      '"data":{"email_id":"em_01m7ysevjmwmdcr41jq5rymhkp","from":"hello@example.com",' +
       '"to":"ada@example.net","subject":"Your ' +
-      'order","machine":false,"tags":["orders"],"metadata":{"order":77},"message_id":"<em_01m7ysevjmwmdcr41jq5rymhkp.0@example.com>",' +
+      'order","machine":false,"tags":["orders"],"metadata":{"order":77},' +
+      '"message_id":"<em_01m7ysevjmwmdcr41jq5rymhkp.0@example.com>",' +
       '"sequence":2,"template_id":null}}'
   },
   'email.clicked.v1': {
@@ -30,10 +31,11 @@ const READ_AS: Record<string, object> = {
     url: 'https://shop.example/orders/77',
     machine: false,
     first: false,
-    event:
-      '{"id":"ev_x","type":"email.clicked","created_at":"2026-11-21T10:00:02.000Z","data":{"email_id":"em_01m7ysevjmwmdcr41jq5rymhkp","from":"hello@example.com",' +
+    event: '{"id":"ev_x","type":"email.clicked","created_at":"2026-11-21T10:00:02.000Z",' +
+      '"data":{"email_id":"em_01m7ysevjmwmdcr41jq5rymhkp","from":"hello@example.com",' +
       '"to":"ada@example.net","subject":"Your ' +
-      'order","click":{"url":"https://shop.example/orders/77"},"machine":false,"tags":["orders"],"metadata":{"order":77},' +
+      'order","click":{"url":"https://shop.example/orders/77"},"machine":false,"tags":["orders"],' +
+      '"metadata":{"order":77},' +
       '"message_id":"<em_01m7ysevjmwmdcr41jq5rymhkp.0@example.com>","sequence":2,"template_id":null}}'
   }
 }

@@ -19,7 +19,7 @@ const isTracked = (node: Tree.Element, url: string) =>
   /^https?:[/\\][/\\]/i.test(url) && URL.canParse(url) && !node.attrs.some(({ name }) => name === 'data-no-track') &&
   node.namespaceURI === 'http://www.w3.org/1999/xhtml'
 
-/** One line a node; links that can be tracked as what they lead to, no matter who they lead through. Without the pixel, and
+/** One line a node; links that can be tracked as what they lead to, by any redirect. Without the pixel, and
  *  texts around it are one. */
 function treeOf (html: string): { lines: string[], pixels: number } {
   const [lines, waiting]: [string[], Array<{ node: Tree.Node, depth: number }>] = [[], [{
@@ -165,7 +165,8 @@ const REST = [
   '<h1>T</h1>',
   '<br>',
   '<img src="x" alt="y">',
-  '<!--[if mso]><v:roundrect href="https://example.com/vml"><a href="https://example.com/mso">x</a></v:roundrect><![endif]-->',
+  '<!--[if mso]><v:roundrect href="https://example.com/vml"><a href="https://example.com/mso">x</a>' +
+  '</v:roundrect><![endif]-->',
   '<![if !mso]>',
   '<![endif]>',
   '<!--',
@@ -270,7 +271,8 @@ t.test('only what a reader can follow on the web is followed through us', t => {
     ['<a href="https://a.example/1" href="https://a.example/2">', ['https://a.example/1']],
     ['<area href=https://a.example/>', ['https://a.example/']],
     [
-      '<a href="mailto:x@a.example"><a href="tel:1"><a href="#"><a href="x"><a href="//a.example"><a href="javascript:1"><a href="https://"><a href="ftp://a.example"><a href="https:a.example">',
+      '<a href="mailto:x@a.example"><a href="tel:1"><a href="#"><a href="x"><a href="//a.example"><a ' +
+      'href="javascript:1"><a href="https://"><a href="ftp://a.example"><a href="https:a.example">',
       [],
       [
         'mailto:x@a.example',
@@ -296,7 +298,9 @@ t.test('only what a reader can follow on the web is followed through us', t => {
       'https://b.example'
     ]],
     [
-      '<!--<a href="https://a.example">--><script><a href="https://b.example"></script><style><a href="https://c.example"></style><template><a href="https://d.example"></template><textarea><a href="https://e.example"></textarea>',
+      '<!--<a href="https://a.example">--><script><a href="https://b.example"></script><style><a ' +
+      'href="https://c.example"></style><template><a href="https://d.example"></template><textarea>' +
+      '<a href="https://e.example"></textarea>',
       []
     ],
     ['<title><a href="https://a.example"></title><noscript><a href="https://b.example"></noscript>', [

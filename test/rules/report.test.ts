@@ -120,7 +120,17 @@ t.test('the returned header is given back as evidence', async t => {
 
 const status = (block: string, beside = ''): string =>
   `From: MAILER-DAEMON@mx.example.net\nSubject: Undelivered Mail\nMIME-Version: 1.0
-Content-Type: multipart/report; report-type=delivery-status; boundary=x\n\n--x\n\n${beside}\n--x\nContent-Type: message/delivery-status\n\n${block}\n--x--\n`
+Content-Type: multipart/report; report-type=delivery-status; boundary=x
+
+--x
+
+${beside}
+--x
+Content-Type: message/delivery-status
+
+${block}
+--x--
+`
 
 t.test('an envelope id is decoded', async t => {
   const report = await readText(
@@ -161,11 +171,12 @@ t.test('that an address is gone is hard whatever the first digit; that a host ta
 })
 
 t.test('a returned message with parts of its own does not hide the report', async t => {
-  const returned =
-    'Received: from out.shop.example\nMessage-ID: <em_1.0@shop.example>\nTo: ada@example.net\nContent-Type: multipart/alternative; boundary="q"\n\n' +
+  const returned = 'Received: from out.shop.example\nMessage-ID: <em_1.0@shop.example>\nTo: ada@example.net\n' +
+    'Content-Type: multipart/alternative; boundary="q"\n\n' +
     '--q\nContent-Type: text/plain\n\nWrite to help@shop.example, 550.\n\n--q--\n'
   const report = await readText(
-    `Return-Path: <>\nFrom: MAILER-DAEMON@x.example\nSubject: failure notice\n\n<ada@example.net>:\nUser unknown\n\n${returned}`
+    'Return-Path: <>\nFrom: MAILER-DAEMON@x.example\nSubject: failure notice\n\n<ada@example.net>:\n' +
+      `User unknown\n\n${returned}`
   )
   t.match(report, {
     kind: 'hard',
@@ -176,7 +187,8 @@ t.test('a returned message with parts of its own does not hide the report', asyn
 
 t.test('an unlabelled text with accents is no Russian', async t => {
   const raw = Buffer.from(
-    'Return-Path: <>\r\nFrom: MAILER-DAEMON@x.example\r\nContent-Type: text/plain; charset=iso-8859-1\r\n\r\nada@example.net: Empfänger unbekannt\r\n',
+    'Return-Path: <>\r\nFrom: MAILER-DAEMON@x.example\r\nContent-Type: text/plain; ' +
+      'charset=iso-8859-1\r\n\r\nada@example.net: Empfänger unbekannt\r\n',
     'latin1'
   )
   t.match(await readReport(raw), { kind: 'hard', recipients: [{ diagnostic: /Empfänger/ }] })
@@ -184,7 +196,8 @@ t.test('an unlabelled text with accents is no Russian', async t => {
 
 t.test('the same words count from a server, and not from somebody with an address', async t => {
   const text = (path: string, from: string, subject: string): string =>
-    `Return-Path: <${path}>\nFrom: ${from}\nSubject: ${subject}\n\nbob@example.net could not be delivered: user unknown\n`
+    `Return-Path: <${path}>\nFrom: ${from}\nSubject: ${subject}\n\nbob@example.net could not be ` +
+    'delivered: user unknown\n'
   t.equal((await readText(text('', 'Mail System <postmaster@x.example>', 'Your mail'))).kind, 'hard')
   t.equal((await readText(text('', 'noreply@x.example', 'Delivery failed'))).kind, 'hard', 'two of three will do')
   t.equal((await readText(text('ann@x.example', 'Ann <ann@x.example>', 'Delivery failed'))).kind, 'none')
@@ -197,10 +210,11 @@ t.test('the same words count from a server, and not from somebody with an addres
 })
 
 t.test('what was sent and comes back is never its own diagnosis', async t => {
-  const text =
-    'Return-Path: <>\nFrom: MAILER-DAEMON@mx.example.net\nSubject: failure notice\n\nHi. This is the qmail-send program at mx.example.net.\n' +
+  const text = 'Return-Path: <>\nFrom: MAILER-DAEMON@mx.example.net\nSubject: failure notice\n\nHi. This is the ' +
+    'qmail-send program at mx.example.net.\n' +
     '<ada@example.net>:\nI do not want it.\n\n--- Below this line is a copy of the message.\n\n' +
-    'Return-Path: <b@shop.example>\nTo: ada@example.net\nFrom: eve@shop.example\nSubject: x\n\n550 5.1.1 User unknown, mailbox full, blocked\n'
+    'Return-Path: <b@shop.example>\nTo: ada@example.net\nFrom: eve@shop.example\nSubject: x\n\n550 ' +
+    '5.1.1 User unknown, mailbox full, blocked\n'
   t.match(await readText(text), {
     kind: 'soft',
     recipients: [{ address: 'ada@example.net', reason: 'undefined', status: null, code: null }]

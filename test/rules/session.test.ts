@@ -143,7 +143,7 @@ t.test('what a key may do with keys it may in the dashboard, and full is full', 
   t.strictSame(asVisitor(key()).scopes, ['full'])
 })
 
-t.test('sessions are folded: opened, given a new secret, ended; those that are over leave when another comes', async t => {
+t.test('sessions are folded: opened, given a new secret, ended; ended ones leave when another comes', async t => {
   const directory = emptyDirectory()
   const hash = (letter: string) => letter.repeat(64)
   const tell = (atMs: number, type: string, data: object) => {

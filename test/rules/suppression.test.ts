@@ -96,7 +96,7 @@ t.test('the last fact tells the whole state', async t => {
   )
 })
 
-t.test('whatever is added in whatever order: each reason once, by its first email, and mail is held back by exactly what was added', async t => {
+t.test('in any order each reason stands once, by its first email, and holds back what it should', async t => {
   const additions = fc.array(fc.tuple(fc.constantFrom(...REASONS), fc.constantFrom('em_1', 'em_2', null)), {
     maxLength: 12
   })

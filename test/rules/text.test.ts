@@ -8,12 +8,18 @@ const SEED = { seed: 20261121 }
 t.test('a mail reads like one', t => {
   const html = `<!doctype html><html><head><title>Order 7</title><style>p{color:red}</style></head><body>
     <div style="display:none;max-height:0">Preheader &zwnj;&nbsp;&zwnj;&nbsp;</div>
-    <table role="presentation"><tr><td><img src="logo.png" alt="ACME"></td><td><a href="https://acme.example/view">View online</a></td></tr>
-    <tr><td colspan="2"><h1>Thank you, Zoë</h1><p>Your order is on its way, and since this line is longer than one should be it goes on in the <a href="https://acme.example/t?a=1&amp;b=2">next</a> one.</p>
-    <table><tr><th>Item</th><th>Qty</th><th>Price</th></tr><tr><td>Widget</td><td>2</td><td>&euro;10.00</td></tr><tr><td>Gadget&nbsp;blue</td><td>1</td><td></td></tr></table>
+    <table role="presentation"><tr><td><img src="logo.png" alt="ACME"></td><td><a
+      href="https://acme.example/view">View online</a></td></tr>
+    <tr><td colspan="2"><h1>Thank you, Zoë</h1><p>Your order is on its way, and since this line is longer than one should be it
+      goes on in the <a href="https://acme.example/t?a=1&amp;b=2">next</a> one.</p>
+    <table><tr><th>Item</th><th>Qty</th><th>Price</th></tr>
+    <tr><td>Widget</td><td>2</td><td>&euro;10.00</td></tr>
+    <tr><td>Gadget&nbsp;blue</td><td>1</td><td></td></tr></table>
     <ul><li>One</li><li>Two <b>bold</b></li></ul><ol><li>first</li><li>second</li></ol><blockquote>As said</blockquote>
-    <p><a href="mailto:help@acme.example?subject=x">help@acme.example</a>, <a href="https://acme.example">https://acme.example</a>, <a href="#top">top</a></p></td></tr></table>
-    <img src="https://acme.example/o.gif" width="1" height="1"><script>alert(1)</script><!-- note --><!--[if mso]><p>Outlook</p><![endif]--></body></html>`
+    <p><a href="mailto:help@acme.example?subject=x">help@acme.example</a>, <a
+      href="https://acme.example">https://acme.example</a>, <a href="#top">top</a></p></td></tr></table>
+    <img src="https://acme.example/o.gif" width="1" height="1"><script>alert(1)</script><!-- note
+    --><!--[if mso]><p>Outlook</p><![endif]--></body></html>`
   t.equal(
     textFromHtml(html),
     [

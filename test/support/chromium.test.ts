@@ -10,7 +10,7 @@ import { atExit } from './at-exit.ts'
 const CHILD = fileURLToPath(new URL('chromium-child.ts', import.meta.url))
 const PROCESSES = 2
 
-t.test('test files that need the browser at the same time get it, on a machine where it was never unpacked', async t => {
+t.test('test files that need the browser at the same time get it, where it was never unpacked', async t => {
   const folder = mkdtempSync(join(tmpdir(), 'jetpost-chromium-'))
   const cache = join(folder, 'cache')
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))

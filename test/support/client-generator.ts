@@ -222,9 +222,8 @@ function operationsFile (operations: Operation[], shapes: string[]): string {
     `/** What each operation takes and answers, by its operationId. */\nexport interface Operations {\n${
       typed.join('')
     }}\n`,
-    `/** How each is asked for: \`takes\` names what stands in its path, then body and query. */\nexport const operations = {\n${
-      known.join(',\n')
-    }\n} as const`,
+    '/** How each is asked for: `takes` names what stands in its path, then body and query. */\n' +
+    `export const operations = {\n${known.join(',\n')}\n} as const`,
     ''
   ].join('\n')
 }

@@ -131,17 +131,21 @@ export async function readTables (pool: Pool): Promise<Lines> {
     )
   return (await Promise.all([
     read(
-      `select 'recipient' as kind, email, n, status, attempts, next_attempt_at, (select count(*) from timeline where timeline.email = recipients.email and timeline.n = recipients.n) as facts,
+      `select 'recipient' as kind, email, n, status, attempts, next_attempt_at, 
+        (select count(*) from timeline where timeline.email = recipients.email and timeline.n = recipients.n) as facts,
       opened_at, clicked_at, complained_at from recipients`
     ),
     read(
-      "select 'suppression' as kind, account || ' ' || hash as id, array_to_string(array(select jsonb_array_elements(standing) ->> 'reason'), ',') as why from suppressions"
+      "select 'suppression' as kind, account || ' ' || hash as id, array_to_string(array(select " +
+        "jsonb_array_elements(standing) ->> 'reason'), ',') as why from suppressions"
     ),
     read(
-      "select 'template' as kind, id, version, (select count(*) from template_versions where template = templates.id) as versions from templates"
+      "select 'template' as kind, id, version, (select count(*) from template_versions where " +
+        'template = templates.id) as versions from templates'
     ),
     read(
-      "select 'delivery' as kind, id, state, (select count(*) from delivery_attempts where delivery = deliveries.id) as requests from deliveries"
+      "select 'delivery' as kind, id, state, (select count(*) from delivery_attempts where delivery " +
+        '= deliveries.id) as requests from deliveries'
     )
   ])).flat().sort()
 }

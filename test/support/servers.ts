@@ -17,7 +17,8 @@ export function servers (): Servers {
   const found = readServers(runFolder(process.ppid))
   if (found === null) {
     throw new Error(
-      'This test needs NATS and PostgreSQL, which tap starts: run `npm test`, or `npx tap run <file>` for this file alone.'
+      'This test needs NATS and PostgreSQL, which tap starts: run `npm test`, or `npx tap run <file>' +
+        '` for this file alone.'
     )
   }
   return found

@@ -6,7 +6,7 @@ export async function until (state: () => boolean | Promise<boolean>, timeoutMs 
   throw new Error(`the state was not reached within ${timeoutMs / 1000} s`)
 }
 
-/** Resolves to a time that is later than all that was stamped until now; what is stamped from then on is not earlier. */
+/** Resolves to a time later than all that was stamped until now; what is stamped from then on is not earlier. */
 export async function nextMs (): Promise<number> {
   const nowMs = Date.now()
   await until(() => Date.now() > nowMs)

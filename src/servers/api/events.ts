@@ -63,15 +63,15 @@ const EventPage = Type.Object({
 }, { examples: [{ data: [AnyEvent.anyOf[0]!.examples[0]], has_more: false, next_cursor: 'q7Yw0nZt5oXcV2bLk9PfDg' }] })
 
 const DESCRIPTION =
-  `The events that webhooks get, with the same bodies, oldest first, for as long as they are kept. Without test events, and
-without the deferrals between an email's first one and its end. All given filters must hold. Pass \`next_cursor\` as
+  `The events that webhooks get, with the same bodies, oldest first, for as long as they are kept. Without test events,
+and without the deferrals between an email's first one and its end. All given filters must hold. Pass \`next_cursor\` as
 \`after\`, again and again, and you miss nothing and get nothing twice. It also answers while PostgreSQL is unavailable.
 
-With \`Accept: text/event-stream\` it is an endless stream of server-sent events, each with \`id\` (a cursor), \`event\` (its
-type) and \`data\` (its body on one line). It begins after \`Last-Event-ID\`, else after \`after\`, else at \`created_after\`,
-else now. A comment comes every 15 seconds when there is no event. A stream counts as one request, takes no \`limit\`, and
-ends with its key. An account can have 20 streams on one server; one more gets 503 \`too_many_streams\`. A client that
-reads nothing for a minute is disconnected.`
+With \`Accept: text/event-stream\` it is an endless stream of server-sent events, each with \`id\` (a cursor), \`event\`
+(its type) and \`data\` (its body on one line). It begins after \`Last-Event-ID\`, else after \`after\`, else at
+\`created_after\`, else now. A comment comes every 15 seconds when there is no event. A stream counts as one request,
+takes no \`limit\`, and ends with its key. An account can have 20 streams on one server; one more gets 503
+\`too_many_streams\`. A client that reads nothing for a minute is disconnected.`
 
 const SCOPE = 'emails:read'
 const LIMIT_DEFAULT = '25'

@@ -34,19 +34,19 @@ export const INTRODUCTION = `Send mail over HTTP; get signed webhooks about what
 \`full\` allows all. A key sees its own account only: what belongs to another is a 404.
 
 **Limits.** Requests are counted for each key in fixed windows of one minute. Every response has the headers
-\`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and \`X-RateLimit-Reset\`. The operator may have set higher limits for a
-key than those given here.
+\`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and \`X-RateLimit-Reset\`. The operator may have set higher limits
+for a key than those given here.
 
-**Errors** are JSON objects with a string \`error\`; many have a \`code\` for programs. A 422 names all faults at once in
-\`details\`, each with what must be. Unknown fields and query parameters are faults. A wrong method is a 405, whose
+**Errors** are JSON objects with a string \`error\`; many have a \`code\` for programs. A 422 names all faults at once
+in \`details\`, each with what must be. Unknown fields and query parameters are faults. A wrong method is a 405, whose
 \`Allow\` lists the right ones. A request that is not valid HTTP gets 400, 408 or 431, in the same form.
 
-**Webhooks.** The requests that your endpoint gets are described under \`webhooks\`, one for each type of event, and one for
-a batch of several. Ignore keys that you do not know: more may be added. The same events can be read and followed at
+**Webhooks.** The requests that your endpoint gets are described under \`webhooks\`, one for each type of event, and one
+for a batch of several. Ignore keys that you do not know: more may be added. The same events can be read and followed at
 \`/api/events\`, oldest first.
 
-**Lists** come newest first, a page at a time: pass \`next_cursor\` as \`cursor\` for the next page. **Times** are RFC 3339
-in UTC. **Reads** show every write that was answered with 2xx before, or answer 503.`
+**Lists** come newest first, a page at a time: pass \`next_cursor\` as \`cursor\` for the next page. **Times** are RFC
+3339 in UTC. **Reads** show every write that was answered with 2xx before, or answer 503.`
 
 const header = (description: string, schema: Json, required = true): Json => ({ description, required, schema })
 

@@ -188,8 +188,8 @@ const header = (name: string, description: string, pattern: string): Json => ({
 export const SIGNATURE_HEADERS: Record<string, Json> = {
   ServiceSignature: header(
     'X-Service-Signature',
-    "`sha256=` and the HMAC-SHA256 of the raw body in lower-case hex, keyed with the endpoint's signing secret as it was shown. " +
-      'While a rotation overlaps it keeps the old secret.',
+    "`sha256=` and the HMAC-SHA256 of the raw body in lower-case hex, keyed with the endpoint's " +
+      'signing secret as it was shown. While a rotation overlaps it keeps the old secret.',
     '^sha256=[0-9a-f]{64}$'
   ),
   WebhookId: header('webhook-id', "The event's `id`, or the batch's.", '^\\S+$'),

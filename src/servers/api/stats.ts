@@ -52,11 +52,12 @@ const BUCKETS_DEFAULT: Record<Interval, number> = { hour: 24, day: 30, month: 12
 
 const DESCRIPTION =
   `How many recipients mail was accepted for, and what became of it. Everything counts in the hour (UTC) in which it
-happened: a click of today on a mail of yesterday counts today. At most ${BUCKETS_MAX} buckets. All given filters must hold.
+happened: a click of today on a mail of yesterday counts today. At most ${BUCKETS_MAX} buckets. All given filters
+must hold.
 
-A recipient that was retried after a bounce may count as both \`bounced\` and \`delivered\`, and so does one whose mail came
-back later. Opens and clicks by programs are not counted; the email's timeline has them. Mail of test keys is counted like
-any other. Erased recipients stay in all counts, with an empty \`destination\`.
+A recipient that was retried after a bounce may count as both \`bounced\` and \`delivered\`, and so does one whose mail
+came back later. Opens and clicks by programs are not counted; the email's timeline has them. Mail of test keys is
+counted like any other. Erased recipients stay in all counts, with an empty \`destination\`.
 
 Unlike other reads this one may be a second behind: mail counts as accepted once it is recorded for that.
 
