@@ -1,0 +1,130 @@
+/** How the text of a setting is read: each throws an Error that says what must be. */
+import { isIP } from 'node:net'
+
+export const text = (value: string) => value
+
+export function url (...protocols: string[]) {
+  return (value: string): string => {
+    for (const part of value.split(',')) {
+      if (!protocols.includes(URL.parse(part.trim())?.protocol ?? '')) {
+        throw new Error(`must be a URL starting with ${protocols.map(name => `${name}//`).join(' or ')}`)
+      }
+    }
+    return value
+  }
+}
+
+/** One address of a web server, to which paths are added: `https://mail.example.com`, or below a path that a proxy
+ *  takes off again. */
+export function webUrl (value: string): string {
+  const { protocol, username, search, hash } = URL.parse(value) ?? {}
+  if (
+    (protocol !== 'http:' && protocol !== 'https:') || username !== '' || search !== '' || hash !== '' ||
+    value.includes(',')
+  ) {
+    throw new Error('must be one http:// or https:// URL without user name, query and fragment')
+  }
+  return value.replace(/\/+$/, '')
+}
+
+export function smtpUrl (value: string): string {
+  if (value === 'direct:') return value
+  if (!/^smtps?:$/.test(URL.parse(value)?.protocol ?? '')) {
+    throw new Error('must be a URL starting with smtp:// or smtps://, or direct:')
+  }
+  return value
+}
+
+/** A host name, or an address literal. Source: RFC 5321 4.1.1.1. */
+export function ehloName (value: string): string {
+  if (!/^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|\[[a-z0-9:.]{3,60}\])$/i.test(value)) {
+    throw new Error('must be a host name')
+  }
+  return value
+}
+
+export function integer (min: number, max: number) {
+  return (value: string): number => {
+    const number = Number(value)
+    if (!/^\d+$/.test(value) || number < min || number > max) {
+      throw new Error(`must be a whole number from ${min} to ${max}`)
+    }
+    return number
+  }
+}
+
+export function hostName (value: string): string {
+  if (!/^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/i.test(value)) {
+    throw new Error('must be a host name')
+  }
+  return value.toLowerCase()
+}
+
+/** Where to listen. A name whose last label is a number is a malformed IPv4 address. */
+export function address (value: string): string {
+  if (isIP(value) === 0 && !/^([a-z0-9_-]+\.)*[a-z0-9_-]*[a-z][a-z0-9_-]*$/i.test(value)) {
+    throw new Error('must be an IP address or a host name')
+  }
+  return value
+}
+
+export function oneOf (...names: string[]) {
+  return (value: string): string => {
+    if (!names.includes(value)) throw new Error(`must be one of ${names.join(', ')}`)
+    return value
+  }
+}
+
+/** An IP address, or one with its port: `10.0.0.2`, `127.0.0.1:5353`, `[::1]:53`. */
+export function resolver (value: string): string {
+  const match = /^(?:\[([0-9a-f:.]+)\]|([0-9.]+))(?::(\d{1,5}))?$/i.exec(value)
+  const address = match?.[1] ?? match?.[2] ?? value
+  if (isIP(address) === 0 || Number(match?.[3] ?? 53) > 65_535) {
+    throw new Error('must be the IP address of a resolver, with its port if that is not 53: 127.0.0.1:5353, [::1]:53')
+  }
+  return value
+}
+
+export function boolean (value: string): boolean {
+  if (/^(true|1|yes|on)$/i.test(value)) return true
+  if (/^(false|0|no|off)$/i.test(value)) return false
+  throw new Error('must be true or false')
+}
+
+const UNIT_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** `90d`, `12h`, `30m` in ms. */
+export function duration (minMs: number) {
+  return (value: string): number => {
+    const match = /^(\d+)([mhd])$/.exec(value)
+    const ms = match === null ? 0 : Number(match[1]) * UNIT_MS[match[2]!]!
+    if (ms < minMs) throw new Error(`must be a duration like 90d or 12h, at least ${minMs / UNIT_MS.h!} h`)
+    return ms
+  }
+}
+
+export function list (value: string): string[] {
+  return value.split(',').map(part => part.trim()).filter(part => part !== '')
+}
+
+/** Names of ranges that Fastify knows: 127.0.0.0/8 and ::1, link-local and private addresses. */
+const PROXY_NAMES = ['loopback', 'linklocal', 'uniquelocal']
+
+export function proxies (value: string): string[] {
+  const entries = list(value)
+  const wrong = entries.filter(entry => !PROXY_NAMES.includes(entry) && !isAddressRange(entry))
+  if (wrong.length > 0) {
+    throw new Error(
+      `must be a list of IP addresses, ranges like 10.0.0.0/8, or ${PROXY_NAMES.join(', ')}, not ${wrong.join(', ')}`
+    )
+  }
+  return entries
+}
+
+/** An IP address, or one with the length of its prefix. */
+function isAddressRange (entry: string): boolean {
+  const [address = '', bits, ...rest] = entry.split('/')
+  const version = isIP(address)
+  if (version === 0 || rest.length > 0) return false
+  return bits === undefined || (/^[1-9]\d{0,2}$/.test(bits) && Number(bits) <= (version === 6 ? 128 : 32))
+}
