@@ -91,7 +91,7 @@ export function boolean (value: string): boolean {
   throw new Error('must be true or false')
 }
 
-const UNIT_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 }
+export const UNIT_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 }
 
 /** `90d`, `12h`, `30m` in ms. */
 export function duration (minMs: number) {
