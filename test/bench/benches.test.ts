@@ -3,6 +3,7 @@ import { freshAccount, freshDatabase } from '../support/servers.ts'
 import type { OpenServers } from './bench.ts'
 import { benches, helpText, runBench } from './benches.ts'
 import { sizesOf, wrongSetting, type BenchName } from './settings.ts'
+import { printSize } from './size.ts'
 
 /** The least with which each bench still runs, about a thousandth of its size. */
 const SMALL = { JETPOST_BENCH_SCALE: '0.0001' }
@@ -63,6 +64,29 @@ t.test('the help names each bench and each setting with its default', async t =>
   for (const name of [...Object.keys(benches), 'size']) t.match(help, `  ${name} `)
   t.match(help, /JETPOST_BENCH_EMAILS\n.+\n.+ lists 1,000,000/)
   t.match(help, /JETPOST_BENCH_PER_S\n.+\n.+ rebuild 200, webhook-isolation 500/)
+})
+
+t.test('the size of code is counted by module, in tokens', async t => {
+  const root = t.testdir({
+    src: {
+      base: {
+        // 21 tokens: the expression is one, and so are `x${ and }y`.
+        'one.ts': 'const short = (a: number) => /[)}`]/g.test(`x${a}y`) && a >= 1 // not a token\n',
+        // 113 tokens.
+        'two.js': `class Two {\n  method () {\n    return [${'1, '.repeat(50)}1]\n  }\n}\n`
+      },
+      client: { 'types.ts': 'export interface Made { id: string }\n' },
+      feedback: { phrases: { 'signs.txt': 'no such user\n' } }
+    }
+  })
+  const lines: string[] = []
+  printSize(line => void lines.push(line), root)
+  const rowOf = (name: string) => lines.find(line => line.startsWith(`  ${name} `))?.slice(name.length + 2).trim()
+  t.match(rowOf('src/base'), /^134 +6 +2 +2 +1$/)
+  t.match(rowOf('src/client, generated'), /^8 +1 +1 +1 +0$/)
+  t.match(rowOf('src/feedback/phrases, words'), /^3 +1 +1 +1 +0$/)
+  t.match(rowOf('method'), /^3 +src\/base\/two\.js:2$/)
+  t.match(rowOf('short'), /^1 +src\/base\/one\.ts:1$/)
 })
 
 /** Every number of a record with the way to it; null stands for what there cannot be. */

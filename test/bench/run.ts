@@ -10,6 +10,7 @@ import { openEmbeddedServers } from './bench.ts'
 import { benches, helpText, isBench, runBench } from './benches.ts'
 import { takeScreenshots } from './screenshots.ts'
 import { wrongSetting, type BenchName } from './settings.ts'
+import { printSize } from './size.ts'
 import { takeTerminalPicture } from './terminal-picture.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
@@ -23,6 +24,11 @@ interface Command {
 
 /** What is no bench. */
 const commands: Record<string, Command> = {
+  size: {
+    about: 'size of the code by module, in tokens, and its longest functions; starts no server',
+    argument: '',
+    act: () => printSize(console.log, ROOT)
+  },
   screenshots: {
     about: 'pictures of every page of the dashboard',
     argument: ' [folder]',
