@@ -3,15 +3,20 @@ import { once } from 'node:events'
 import Dkim from 'nodemailer/lib/dkim'
 import { signMessage, type DkimSigner } from '#src/content/dkim.ts'
 import { composeMessage } from '#src/content/mime.ts'
+import type { Bench, BenchContext } from './bench.ts'
 import { median, ms, print, ratio } from './report.ts'
+import type { SizesOf } from './settings.ts'
 
 const BODY_BYTES = 48 * 1024
-const WARM = 100
-const EACH = 200
-const ROUNDS = 7
 
 /** CPU to sign a message of 48 KB with RSA, Ed25519 and both, beside nodemailer's DKIM, in turns of one process. */
-export async function benchDkim (): Promise<Record<string, unknown>> {
+export const dkim: Bench<'dkim'> = {
+  about: "CPU to sign a message by DKIM, beside nodemailer's",
+  rows: () => ['bytes', 'cpuMs.rsa', 'cpuMs.ed25519', 'cpuMs.both', 'cpuMs.nodemailer, rsa'],
+  run: compare
+}
+
+async function compare ({ sizes, say }: BenchContext<'dkim'>): Promise<Record<string, unknown>> {
   const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey
   const signers: DkimSigner[] = [
     { domain: 'example.com', selector: 'r1', algorithm: 'rsa-sha256', key: rsa },
@@ -30,9 +35,9 @@ export async function benchDkim (): Promise<Record<string, unknown>> {
     both: () => signMessage(message, signers, 1_763_700_000),
     'nodemailer, rsa': async () => await drained(theirs.sign(message))
   }
-  const found = await inTurns(contenders)
+  const found = await inTurns(contenders, sizes)
   const base = found['nodemailer, rsa']!
-  print(`CPU to sign ${message.length} bytes, ms`, [
+  print(say, `CPU to sign ${message.length} bytes, ms`, [
     ['', 'median', 'of nodemailer'],
     ...Object.entries(found).map(([name, value]) => [name, ms(value), ratio(value / base)])
   ])
@@ -64,12 +69,15 @@ async function drained (stream: NodeJS.ReadableStream): Promise<void> {
 }
 
 /** Median CPU of one act, ms: they take turns, so that what the machine does besides hits them alike. */
-async function inTurns (acts: Record<string, () => unknown>): Promise<Record<string, number>> {
+async function inTurns (
+  acts: Record<string, () => unknown>,
+  { rounds, warm, messages }: SizesOf<'dkim'>
+): Promise<Record<string, number>> {
   const samples: Record<string, number[]> = {}
-  for (let round = 0; round <= ROUNDS; round++) {
+  for (let round = 0; round <= rounds; round++) {
     for (const [name, act] of Object.entries(acts)) {
       const before = process.cpuUsage()
-      const times = round === 0 ? WARM : EACH
+      const times = round === 0 ? warm : messages
       for (let i = 0; i < times; i++) await act()
       const { user, system } = process.cpuUsage(before)
       if (round > 0) (samples[name] ??= []).push((user + system) / 1000 / times)

@@ -4,10 +4,9 @@ import MailComposer from 'nodemailer/lib/mail-composer/index.js'
 import { trackHtml } from '#src/content/links.ts'
 import { composeMessage, type MimeMessage } from '#src/content/mime.ts'
 import { textFromHtml } from '#src/content/text.ts'
+import type { Bench, BenchContext } from './bench.ts'
 
 const HTML_CHARACTERS = 24 * 1024
-const ROUNDS = 5
-const MESSAGES = 300
 
 /** An order's confirmation: a table of rows with styles, links, and letters beyond ASCII. */
 function orderHtml (): string {
@@ -77,30 +76,37 @@ const works: Record<string, (i: number) => unknown> = {
 }
 
 /** Microseconds of this process for one message. */
-async function cpuUs (work: (i: number) => unknown, from: number): Promise<number> {
+async function cpuUs (work: (i: number) => unknown, from: number, messages: number): Promise<number> {
   const before = process.cpuUsage()
-  for (let i = from; i < from + MESSAGES; i++) await work(i)
+  for (let i = from; i < from + messages; i++) await work(i)
   const { user, system } = process.cpuUsage(before)
-  return (user + system) / MESSAGES
+  return (user + system) / messages
+}
+
+export const mime: Bench<'mime'> = {
+  about: "CPU to compose a message, beside nodemailer's composer",
+  rows: () => ['htmlCharacters', ...Object.keys(works).map(name => `cpuUs.${name}`), 'ratio'],
+  run: compare
 }
 
 /** The best of some rounds: whatever else the machine does only ever adds. The first of all is there to warm up. */
-export async function benchMime (): Promise<Record<string, unknown>> {
+async function compare ({ sizes, say }: BenchContext<'mime'>): Promise<Record<string, unknown>> {
+  const { rounds, messages } = sizes
   const best: Record<string, number> = {}
-  for (let round = 0; round <= ROUNDS; round++) {
+  for (let round = 0; round <= rounds; round++) {
     for (const [name, work] of Object.entries(works)) {
-      const us = await cpuUs(work, round * MESSAGES)
+      const us = await cpuUs(work, round * messages, messages)
       if (round > 0) best[name] = Math.min(best[name] ?? Infinity, us)
     }
   }
   const [ours, theirs] = Object.values(best) as [number, number]
   const ratio = ours / theirs
-  console.log(
+  say(
     `\nmime: CPU for one message of ${html.length} characters of html and ${text.length} of text, ` +
-      `best of ${ROUNDS} × ${MESSAGES}`
+      `best of ${rounds} × ${messages}`
   )
-  for (const [name, us] of Object.entries(best)) console.log(`  ${us.toFixed(0).padStart(6)} µs  ${name}`)
-  console.log(`  Jetpost's composer takes ${(100 * ratio).toFixed(0)} % of nodemailer's`)
+  for (const [name, us] of Object.entries(best)) say(`  ${us.toFixed(0).padStart(6)} µs  ${name}`)
+  say(`  Jetpost's composer takes ${(100 * ratio).toFixed(0)} % of nodemailer's`)
   return {
     htmlCharacters: html.length,
     cpuUs: Object.fromEntries(Object.entries(best).map(([name, us]) => [name, Math.round(us)])),

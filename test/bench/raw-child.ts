@@ -60,7 +60,7 @@ async function measure (nc: NatsConnection, { bytes, kind, inFlight, size, durat
     for (let nowMs = performance.now(); nowMs < endMs; nowMs = performance.now()) {
       const stored = await append()
       if (!stored) failed++
-      else if (nowMs > warmUntilMs) times.push(performance.now() - nowMs)
+      else if (performance.now() > warmUntilMs) times.push(performance.now() - nowMs)
     }
   }
   await Promise.all(Array.from({ length: kind === 'plain' ? inFlight : 1 }, caller))

@@ -1,87 +1,98 @@
-/** `npm run bench` measures all there is, `npm run bench accept` one of it. Each takes a minute or so, starts its own
- *  servers and prints what it found; every run is kept as one line of JSON in node_modules/.cache, with `--record` in
- *  results.jsonl beside this file, to be committed. `npm run bench screenshots` takes pictures of the dashboard in
- *  place of measuring, `npm run bench terminal` the one of a first start in docs/pictures. */
+/** `npm run bench` measures; `npm run bench -- --help` says what. Each run is kept as one line of JSON in
+ *  node_modules/.cache, with `--record` in results.jsonl beside this file, to be committed. */
 import { execFileSync } from 'node:child_process'
 import { appendFileSync, mkdirSync } from 'node:fs'
 import { cpus, loadavg, totalmem } from 'node:os'
 import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { benchAccept } from './accept.ts'
-import { benchDashboard } from './dashboard.ts'
-import { benchDkim } from './dkim.ts'
-import { benchEndToEnd } from './end-to-end.ts'
-import { benchLists } from './lists.ts'
-import { benchMime } from './mime.ts'
-import { benchRebuild } from './rebuild.ts'
+import { didYouMean } from '#src/cli/suggest.ts'
+import { openEmbeddedServers } from './bench.ts'
+import { benches, helpText, isBench, runBench } from './benches.ts'
 import { takeScreenshots } from './screenshots.ts'
-import { benchSender } from './sender.ts'
+import { wrongSetting, type BenchName } from './settings.ts'
+import { printSize } from './size.ts'
 import { takeTerminalPicture } from './terminal-picture.ts'
-import { benchWebhookIsolation } from './webhook-isolation.ts'
-import { benchWebhooks } from './webhooks.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
-const benches: Record<string, () => Promise<Record<string, unknown>>> = {
-  accept: benchAccept,
-  dashboard: benchDashboard,
-  dkim: benchDkim,
-  'end-to-end': benchEndToEnd,
-  lists: benchLists,
-  mime: benchMime,
-  rebuild: benchRebuild,
-  sender: benchSender,
-  'webhook-isolation': benchWebhookIsolation,
-  webhooks: benchWebhooks
+const CACHE = join(ROOT, 'node_modules', '.cache')
+
+interface Command {
+  about: string
+  argument: string
+  act(argument: string | undefined): void | Promise<void>
+}
+
+/** What is no bench. */
+const commands: Record<string, Command> = {
+  size: {
+    about: 'size of the code by module, in tokens, and its longest functions; starts no server',
+    argument: '',
+    act: () => printSize(console.log, ROOT)
+  },
+  screenshots: {
+    about: 'pictures of every page of the dashboard',
+    argument: ' [folder]',
+    act: (folder = join(CACHE, 'jetpost-screenshots')) => takeScreenshots(folder)
+  },
+  terminal: {
+    about: 'the picture of a first start, for docs/pictures',
+    argument: ' [file]',
+    act: (file = join(ROOT, 'docs', 'pictures', 'terminal.svg')) => takeTerminalPicture(file)
+  }
 }
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
-  options: { record: { type: 'boolean', default: false } }
+  options: { record: { type: 'boolean', default: false }, help: { type: 'boolean', short: 'h', default: false } }
 })
-if (positionals[0] === 'screenshots') {
-  await takeScreenshots(positionals[1] ?? join(ROOT, 'node_modules', '.cache', 'jetpost-screenshots'))
-  process.exit()
-}
-if (positionals[0] === 'terminal') {
-  await takeTerminalPicture(positionals[1] ?? join(ROOT, 'docs', 'pictures', 'terminal.svg'))
-  process.exit()
-}
-const names = positionals.length === 0 ? Object.keys(benches) : positionals
-const unknown = names.filter(name => benches[name] === undefined)
-if (unknown.length > 0) {
-  console.error(`There is no bench ${unknown.join(', ')}: there are ${Object.keys(benches).join(', ')}.`)
-  process.exit(2)
+const [first = '', argument] = positionals
+if (values.help) {
+  console.log(helpText(Object.entries(commands).map(([name, { about, argument }]) => [name + argument, about])))
+} else if (Object.hasOwn(commands, first)) await commands[first]!.act(argument)
+else await measure(positionals)
+process.exit()
+
+async function measure (names: string[]): Promise<void> {
+  const all = Object.keys(benches) as BenchName[]
+  const wrong = wrongSetting(process.env)
+  if (wrong !== null) return refuse(wrong)
+  const chosen = names.length === 0 ? all : names.filter(isBench)
+  const unknown = names.find(name => !isBench(name))
+  if (unknown !== undefined) {
+    const known = [...all, ...Object.keys(commands)]
+    return refuse(`There is no bench ${unknown}.${didYouMean(unknown, known)} See: npm run bench -- --help`)
+  }
+  const path = values.record
+    ? join(import.meta.dirname, 'results.jsonl')
+    : join(CACHE, 'jetpost-bench', 'results.jsonl')
+  mkdirSync(dirname(path), { recursive: true })
+  const machine = {
+    cpu: cpus()[0]?.model ?? 'unknown',
+    cores: cpus().length,
+    memoryGib: Math.round(totalmem() / 2 ** 30),
+    node: process.version
+  }
+  for (const bench of chosen) {
+    const busyBefore = loadavg()[0]
+    const result = await runBench(bench, { env: process.env, openServers: openEmbeddedServers, say: console.log })
+    const line = { bench, at: new Date().toISOString(), commit: commit(), machine, busyBefore, result }
+    appendFileSync(path, `${JSON.stringify(line)}\n`)
+  }
+  console.log(`\n${machine.cores} × ${machine.cpu}, Node ${machine.node}; kept in ${path}`)
 }
 
-const path = values.record
-  ? fileURLToPath(new URL('results.jsonl', import.meta.url))
-  : join(ROOT, 'node_modules', '.cache', 'jetpost-bench', 'results.jsonl')
-mkdirSync(dirname(path), { recursive: true })
-const machine = {
-  cpu: cpus()[0]?.model ?? 'unknown',
-  cores: cpus().length,
-  memoryGib: Math.round(totalmem() / 2 ** 30),
-  node: process.version
+function refuse (sentence: string): never {
+  console.error(sentence)
+  process.exit(2)
 }
-for (const name of names) {
-  const busyBefore = loadavg()[0]
-  const result = await benches[name]!()
-  appendFileSync(
-    path,
-    `${JSON.stringify({ bench: name, at: new Date().toISOString(), commit: commit(), machine, busyBefore, result })}\n`
-  )
-}
-console.log(`\n${machine.cores} × ${machine.cpu}, Node ${machine.node}; kept in ${path}`)
 
 /** With + behind it when files differ from it. */
 function commit (): string {
   const git = (...args: string[]) =>
     execFileSync('git', args, { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim()
   try {
-    return `${git('rev-parse', '--short', 'HEAD')}${
-      git('status', '--porcelain', '--untracked-files=no') === '' ? '' : '+'
-    }`
+    const differs = git('status', '--porcelain', '--untracked-files=no') !== ''
+    return `${git('rev-parse', '--short', 'HEAD')}${differs ? '+' : ''}`
   } catch {
     return 'unknown'
   }

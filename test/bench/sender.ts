@@ -1,52 +1,42 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { createLog } from '#src/base/log.ts'
-import { startEmbedded } from '#src/embedded/start.ts'
+import type { Bench, BenchContext, BenchServers } from './bench.ts'
 import { startHelper } from './child.ts'
-import { median, ms, print, rate, ratio } from './report.ts'
+import { median, ms, print, printNoise, rate, ratio } from './report.ts'
 import type { SenderQuestion, SenderSpeed } from './sender-child.ts'
 import { foreignCores, noiseNow, usageOfOne } from './usage.ts'
 import type { Where, WorldQuestion } from './world-child.ts'
 
-const ROUNDS = 3
-const WARM = 500
-const MAILS = 2500
 const CONNECTIONS = 50
 const CONTENDERS = ['jetpost', 'jetpost, both signatures', 'nodemailer pool'] as const
 
 type Contender = typeof CONTENDERS[number]
+type Turn = SenderSpeed & { natsMs: number }
 
 /** What a mail costs from the log to an SMTP sink: 24 KB of html, tracked, one RSA signature (and a second one apart),
  *  beside nodemailer's pool, which is given the tracked html and a text. Each contender has a process of its own, in
  *  turns. */
-export async function benchSender (): Promise<Record<string, unknown>> {
-  const dataDir = mkdtempSync(join(tmpdir(), 'jetpost-bench-'))
-  const servers = await startEmbedded({
-    dataDir,
-    nats: true,
-    postgres: false,
-    natsBin: process.env.JETPOST_NATS_BIN || null,
-    natsPort: null,
-    postgresPort: null,
-    log: createLog('error'),
-    say: () => {}
-  })
-  const natsPid = Number(readFileSync(join(dataDir, 'nats', 'nats-server.pid'), 'utf8'))
-  const before = noiseNow()
-  try {
-    const found = new Map<Contender, Array<SenderSpeed & { natsMs: number }>>(CONTENDERS.map(name => [name, []]))
-    for (let round = 0; round < ROUNDS; round++) {
-      for (const name of CONTENDERS) found.get(name)!.push(await turn(name, servers.natsUrl!, natsPid))
+export const sender: Bench<'sender'> = {
+  about: "CPU of a mail from the log to an SMTP sink, beside nodemailer's pool",
+  rows: () => [...CONTENDERS.map(name => `figures.${name}`), 'foreignCores'],
+  async run (context) {
+    const servers = await context.openServers({ postgres: false })
+    const before = noiseNow()
+    try {
+      const found = new Map<Contender, Turn[]>(CONTENDERS.map(name => [name, []]))
+      for (let round = 0; round < context.sizes.rounds; round++) {
+        for (const name of CONTENDERS) found.get(name)!.push(await turn(name, context, servers))
+      }
+      return report(context, found, foreignCores(before, noiseNow()))
+    } finally {
+      await servers.stop()
     }
-    return report(found, foreignCores(before, noiseNow()))
-  } finally {
-    await servers.stop()
-    rmSync(dataDir, { recursive: true, force: true })
   }
 }
 
-async function turn (name: Contender, natsUrl: string, natsPid: number): Promise<SenderSpeed & { natsMs: number }> {
+async function turn (
+  name: Contender,
+  { sizes: { warm, messages } }: BenchContext<'sender'>,
+  { natsUrl, natsPid }: BenchServers
+): Promise<Turn> {
   const world = startHelper('world-child.ts')
   const child = startHelper('sender-child.ts')
   try {
@@ -55,14 +45,14 @@ async function turn (name: Contender, natsUrl: string, natsPid: number): Promise
     const question: SenderQuestion = {
       natsUrl,
       smtpUrl,
-      warm: WARM,
-      mails: MAILS,
+      warm,
+      mails: messages,
       connections: CONNECTIONS,
       how: name === 'nodemailer pool' ? 'nodemailer' : 'jetpost',
       keys: name === 'jetpost, both signatures' ? 2 : 1
     }
     const speed = await child.ask<SenderSpeed>(question, 180_000)
-    return { ...speed, natsMs: (usageOfOne(natsPid).cpuMs - natsBefore) / (WARM + MAILS) }
+    return { ...speed, natsMs: (usageOfOne(natsPid).cpuMs - natsBefore) / (warm + messages) }
   } finally {
     await child.stop()
     await world.stop()
@@ -70,7 +60,8 @@ async function turn (name: Contender, natsUrl: string, natsPid: number): Promise
 }
 
 function report (
-  found: Map<Contender, Array<SenderSpeed & { natsMs: number }>>,
+  { sizes: { rounds, messages }, say }: BenchContext<'sender'>,
+  found: Map<Contender, Turn[]>,
   foreign: number
 ): Record<string, unknown> {
   const figures = Object.fromEntries([...found].map(([name, turns]) => [name, {
@@ -79,22 +70,20 @@ function report (
     perS: median(turns.map(turn => turn.perS))
   }]))
   const base = figures['nodemailer pool']!
-  print(`Sending ${MAILS} mails of 24 KB html to an SMTP sink over ${CONNECTIONS} connections, medians of ${ROUNDS}`, [
-    ['', 'CPU ms an email', "nodemailer's ÷ its", 'NATS ms an email', 'a second'],
-    ...Object.entries(figures).map((
-      [name, { cpuMsAnEmail, natsMsAnEmail, perS }]
-    ) => [
-      name,
-      ms(cpuMsAnEmail),
-      ratio(base.cpuMsAnEmail / cpuMsAnEmail),
-      name === 'nodemailer pool' ? '-' : ms(natsMsAnEmail),
-      rate(perS)
-    ])
-  ])
-  console.log(
-    `\n  Unauthenticated clients kept ${ms(foreign)} cores busy meanwhile${
-      foreign > 0.3 ? ': repeat this on a quiet machine' : ''
-    }.`
+  print(
+    say,
+    `Sending ${messages} mails of 24 KB html to an SMTP sink over ${CONNECTIONS} connections, medians of ${rounds}`,
+    [
+      ['', 'CPU ms an email', "nodemailer's ÷ its", 'NATS ms an email', 'a second'],
+      ...Object.entries(figures).map(([name, { cpuMsAnEmail, natsMsAnEmail, perS }]) => [
+        name,
+        ms(cpuMsAnEmail),
+        ratio(base.cpuMsAnEmail / cpuMsAnEmail),
+        name === 'nodemailer pool' ? '-' : ms(natsMsAnEmail),
+        rate(perS)
+      ])
+    ]
   )
+  printNoise(say, foreign)
   return { figures, foreignCores: foreign }
 }

@@ -12,9 +12,9 @@ export interface Usage {
 /** The kernel counts in USER_HZ, which is 100 on every Linux that Node runs on. */
 const TICK_MS = 10
 
-/** The processes and all their descendants, together. */
-export function usageOf (...roots: number[]): Usage {
-  const usages = withDescendants(roots).flatMap(pid => read(pid))
+/** A process and all its descendants, together; null counts nothing. */
+export function usageOf (root: number | null): Usage {
+  const usages = root === null ? [] : withDescendants(root).flatMap(pid => read(pid))
   const sum = (pick: (usage: Usage) => number) => usages.reduce((total, usage) => total + pick(usage), 0)
   return {
     cpuMs: sum(usage => usage.cpuMs),
@@ -24,8 +24,8 @@ export function usageOf (...roots: number[]): Usage {
 }
 
 /** As `usageOf`, without the descendants. */
-export function usageOfOne (pid: number): Usage {
-  const [usage = { cpuMs: 0, rssMib: 0, pssMib: 0 }] = read(pid)
+export function usageOfOne (pid: number | null): Usage {
+  const [usage = { cpuMs: 0, rssMib: 0, pssMib: 0 }] = pid === null ? [] : read(pid)
   return { ...usage, rssMib: Math.round(usage.rssMib), pssMib: Math.round(usage.pssMib) }
 }
 
@@ -42,13 +42,13 @@ export function noiseNow (): Noise {
   return { foreignMs: busyMs - usageOf(process.pid).cpuMs, atMs: performance.now() }
 }
 
-/** Cores that strangers kept busy between two moments: above 0.3 the figures are worth little. */
+/** Cores that other processes kept busy between two moments. */
 export function foreignCores (before: Noise, after: Noise): number {
   return Math.max(0, (after.foreignMs - before.foreignMs) / (after.atMs - before.atMs))
 }
 
-function withDescendants (roots: number[]): number[] {
-  const found = new Set(roots)
+function withDescendants (root: number): number[] {
+  const found = new Set([root])
   const parents = readdirSync('/proc').filter(name => /^\d+$/.test(name)).map(name =>
     [Number(name), parentOf(Number(name))] as const
   )

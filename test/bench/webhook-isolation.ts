@@ -1,24 +1,34 @@
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
-import { devNull, tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { closeSync, openSync } from 'node:fs'
+import { devNull } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createLog } from '#src/base/log.ts'
-import { startEmbedded } from '#src/embedded/start.ts'
+import type { Bench, BenchContext } from './bench.ts'
 import { startHelper, type Helper } from './child.ts'
-import { median, ms, print, ratio } from './report.ts'
+import { median, ms, print, printNoise, ratio } from './report.ts'
 import { foreignCores, noiseNow, usageOfOne } from './usage.ts'
 import type { WebhookRoleQuestion } from './webhook-role-child.ts'
 import type { WebhookOutcome, WebhookWorldQuestion } from './webhook-world-child.ts'
 
-/** 500 accounts with two endpoints each: 1,000 callbacks a second. */
-const ENDPOINTS = 1000
-const ACCOUNTS = 500
-const PER_S = Number(process.env.JETPOST_BENCH_PER_S || 500)
+const ENDPOINTS_AN_ACCOUNT = 2
 const DEAD_ONE_IN = 10
-const SECONDS = Number(process.env.JETPOST_BENCH_SECONDS || 60)
-const WARM_MS = 5000
 const SAMPLE_MS = 500
 const SETTLE_MS = 60_000
+const RUN_ROWS = [
+  'p50Ms',
+  'p99Ms',
+  'worstMs',
+  'logP50Ms',
+  'logP99Ms',
+  'expected',
+  'lost',
+  'doubled',
+  'toOthers',
+  'refused',
+  'rssFirstMib',
+  'rssLastMib',
+  'roleCores',
+  'natsCores',
+  'foreignCores'
+]
 
 interface Run extends WebhookOutcome {
   rssFirstMib: number
@@ -31,14 +41,27 @@ interface Run extends WebhookOutcome {
 /** What a tenth of dead endpoints costs the living: the same events with none dead and with a tenth that refuse, hang,
  *  answer 500 or cut the line from one moment on; times from fact to callback, each endpoint at an origin of its own,
  *  the contract's gaps and timeout. */
-export async function benchWebhookIsolation (): Promise<Record<string, unknown>> {
-  const fine = await run(false)
-  const dying = await run(true)
+export const webhookIsolation: Bench<'webhook-isolation'> = {
+  about: 'what a tenth of dead webhook endpoints costs the living',
+  rows: () => [...['fine', 'dying'].flatMap(run => RUN_ROWS.map(row => `${run}.${row}`)), 'slower.p50', 'slower.p99'],
+  async run (context) {
+    const fine = await run(context, false)
+    const dying = await run(context, true)
+    return report(context, fine, dying)
+  }
+}
+
+function report (
+  { sizes: { endpoints, perS, seconds }, say }: BenchContext<'webhook-isolation'>,
+  fine: Run,
+  dying: Run
+): Record<string, unknown> {
   const both = (show: (run: Run) => string) => [show(fine), show(dying)]
   const slower = { p50: dying.p50Ms / fine.p50Ms, p99: dying.p99Ms / fine.p99Ms }
   print(
-    `Webhooks, living and dead: ${ENDPOINTS} endpoints of ${ACCOUNTS} accounts, ${PER_S} events a ` +
-      `second for ${SECONDS} s, from fact to callback on those that live in both runs`,
+    say,
+    `Webhooks, living and dead: ${endpoints} endpoints of ${endpoints / ENDPOINTS_AN_ACCOUNT} accounts, ` +
+      `${perS} events a second for ${seconds} s, from fact to callback on those that live in both runs`,
     [
       ['', 'none dead', `one in ${DEAD_ONE_IN} dead`, 'ratio', 'goal'],
       ['p50 ms', ms(fine.p50Ms), ms(dying.p50Ms), ratio(slower.p50), ''],
@@ -57,48 +80,27 @@ export async function benchWebhookIsolation (): Promise<Record<string, unknown>>
       ['cores: role, nats-server', ...both(run => `${ms(run.roleCores)}, ${ms(run.natsCores)}`), '', '']
     ]
   )
-  console.log(
-    `\n  Unauthenticated clients kept ${ms(fine.foreignCores)} and ${ms(dying.foreignCores)} cores busy meanwhile${
-      Math.max(fine.foreignCores, dying.foreignCores) > 0.3 ? ': repeat this on a quiet machine' : ''
-    }.`
-  )
+  printNoise(say, fine.foreignCores, dying.foreignCores)
   return { fine, dying, slower }
 }
 
-async function run (dying: boolean): Promise<Run> {
-  const dataDir = mkdtempSync(join(tmpdir(), 'jetpost-bench-'))
-  const servers = await startEmbedded({
-    dataDir,
-    nats: true,
-    postgres: false,
-    natsBin: process.env.JETPOST_NATS_BIN || null,
-    natsPort: null,
-    postgresPort: null,
-    log: createLog('error'),
-    say: () => {}
-  })
-  const natsPid = Number(readFileSync(join(dataDir, 'nats', 'nats-server.pid'), 'utf8'))
+async function run (
+  { sizes: { endpoints, perS, seconds, warmMs }, openServers }: BenchContext<'webhook-isolation'>,
+  dying: boolean
+): Promise<Run> {
+  const { natsUrl, natsPid, stop } = await openServers({ postgres: false })
   const world = startHelper('webhook-world-child.ts')
   const nowhere = openSync(devNull, 'w')
   const role = startHelper('webhook-role-child.ts', nowhere)
   closeSync(nowhere)
   try {
     const ask = <Answer>(question: WebhookWorldQuestion, timeoutMs: number) => world.ask<Answer>(question, timeoutMs)
-    await ask({
-      ask: 'open',
-      natsUrl: servers.natsUrl!,
-      accounts: ACCOUNTS,
-      endpoints: ENDPOINTS,
-      origins: 'each',
-      concurrency: null
-    }, 60_000)
-    await role.ask({ ask: 'start', natsUrl: servers.natsUrl! } satisfies WebhookRoleQuestion, 20_000)
-    await ask({ ask: 'drive', perS: PER_S, durationMs: WARM_MS, counted: false }, WARM_MS + 20_000)
+    const accounts = Math.ceil(endpoints / ENDPOINTS_AN_ACCOUNT)
+    await ask({ ask: 'open', natsUrl, accounts, endpoints, origins: 'each', concurrency: null }, 60_000)
+    await role.ask({ ask: 'start', natsUrl } satisfies WebhookRoleQuestion, 20_000)
+    await ask({ ask: 'drive', perS, durationMs: warmMs, counted: false }, warmMs + 20_000)
     if (dying) await ask({ ask: 'kill', oneIn: DEAD_ONE_IN }, 5000)
-    const driving = ask(
-      { ask: 'drive', perS: PER_S, durationMs: SECONDS * 1000, counted: true },
-      SECONDS * 1000 + 30_000
-    )
+    const driving = ask({ ask: 'drive', perS, durationMs: seconds * 1000, counted: true }, seconds * 1000 + 30_000)
     const used = await watch(role, natsPid, driving)
     return {
       ...await ask<WebhookOutcome>({ ask: 'settle', oneIn: DEAD_ONE_IN, timeoutMs: SETTLE_MS }, SETTLE_MS + 20_000),
@@ -107,14 +109,13 @@ async function run (dying: boolean): Promise<Run> {
   } finally {
     await role.stop()
     await world.stop()
-    await servers.stop()
-    rmSync(dataDir, { recursive: true, force: true })
+    await stop()
   }
 }
 
 async function watch (
   role: Helper,
-  natsPid: number,
+  natsPid: number | null,
   until: Promise<unknown>
 ): Promise<Omit<Run, keyof WebhookOutcome>> {
   const [noise, roleMs, natsMs, beginMs] = [

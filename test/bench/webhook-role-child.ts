@@ -8,7 +8,7 @@ import { makeEvent, openGround, type Ground } from './webhook-facts.ts'
 
 export type WebhookRoleQuestion =
   /** Runs the role until so many attempts are recorded, then stops it. */
-  | { ask: 'work', natsUrl: string, natsPid: number, deliveries: number }
+  | { ask: 'work', natsUrl: string, natsPid: number | null, deliveries: number }
   /** Runs it and lets it run. */
   | { ask: 'start', natsUrl: string }
   /** Posts as many bodies of the same size, so many at once. */

@@ -155,7 +155,7 @@ async function drive ({ perS, durationMs, counted }: Extract<WebhookWorldQuestio
   const beginMs = performance.now()
   const appending = new Set<Promise<void>>()
   for (let made = 0; performance.now() - beginMs < durationMs; await sleep(TICK_MS)) {
-    for (const due = (performance.now() - beginMs) * perS / 1000; made < due; made++) {
+    for (const due = Math.max(1, (performance.now() - beginMs) * perS / 1000); made < due; made++) {
       const one = happen(counted).finally(() => appending.delete(one))
       appending.add(one)
     }

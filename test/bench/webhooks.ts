@@ -1,27 +1,20 @@
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
-import { devNull, tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { createLog } from '#src/base/log.ts'
-import { startEmbedded } from '#src/embedded/start.ts'
+import { closeSync, openSync } from 'node:fs'
+import { devNull } from 'node:os'
+import type { Bench, BenchContext, BenchServers } from './bench.ts'
 import { startHelper, type Helper } from './child.ts'
-import { median, ms, print, rate, ratio } from './report.ts'
+import { median, ms, print, printNoise, rate, ratio } from './report.ts'
 import { foreignCores, noiseNow } from './usage.ts'
 import type { WebhookRoleQuestion, WebhookSpeed } from './webhook-role-child.ts'
 import type { WebhookWorldQuestion } from './webhook-world-child.ts'
 
-const ROUNDS = 3
 const ENDPOINTS = 4
 /** Requests at once to an endpoint: as it comes, and what its owner may choose. */
 const CONCURRENCY = [8, 32]
-const WARM = 1500
-const EVENTS = 5000
 const TURN_MS = 120_000
 
-interface Setting {
+interface Setup extends BenchContext<'webhooks'> {
+  servers: BenchServers
   concurrency: number
-  dataDir: string
-  natsUrl: string
-  natsPid: number
   world: Helper
   url: string
 }
@@ -29,32 +22,27 @@ interface Setting {
 /** Callbacks a second that the role `webhooks` makes of a backlog of events, from fact to recorded outcome, and what
  *  each costs, beside a bare undici pool that posts bodies of the same size to the same sink, as many at once. Each
  *  contender has a process of its own, in turns. */
-export async function benchWebhooks (): Promise<Record<string, unknown>> {
-  const results: Record<string, unknown> = {}
-  for (const concurrency of CONCURRENCY) results[concurrency] = await compare(concurrency)
-  return results
+export const webhooks: Bench<'webhooks'> = {
+  about: 'callbacks a second of a backlog, beside a bare undici pool',
+  rows: () =>
+    CONCURRENCY.flatMap(concurrency =>
+      ['role', 'bare', 'toBare', 'foreignCores'].map(name => `${concurrency}.${name}`)
+    ),
+  async run (context) {
+    const results: Record<string, unknown> = {}
+    for (const concurrency of CONCURRENCY) results[concurrency] = await compare(context, concurrency)
+    return results
+  }
 }
 
-async function compare (concurrency: number): Promise<Record<string, unknown>> {
-  const dataDir = mkdtempSync(join(tmpdir(), 'jetpost-bench-'))
-  const servers = await startEmbedded({
-    dataDir,
-    nats: true,
-    postgres: false,
-    natsBin: process.env.JETPOST_NATS_BIN || null,
-    natsPort: null,
-    postgresPort: null,
-    log: createLog('error'),
-    say: () => {}
-  })
+async function compare (context: BenchContext<'webhooks'>, concurrency: number): Promise<Record<string, unknown>> {
+  const servers = await context.openServers({ postgres: false })
   const world = startHelper('webhook-world-child.ts')
   try {
-    const natsUrl = servers.natsUrl!
-    const natsPid = Number(readFileSync(join(dataDir, 'nats', 'nats-server.pid'), 'utf8'))
     const { urls } = await world.ask<{ urls: string[] }>(
       {
         ask: 'open',
-        natsUrl,
+        natsUrl: servers.natsUrl,
         accounts: 1,
         endpoints: ENDPOINTS,
         origins: 'one',
@@ -62,23 +50,22 @@ async function compare (concurrency: number): Promise<Record<string, unknown>> {
       } satisfies WebhookWorldQuestion,
       30_000
     )
-    return await inTurns({ concurrency, dataDir, natsUrl, natsPid, world, url: urls[0]! })
+    return await inTurns({ ...context, servers, concurrency, world, url: urls[0]! })
   } finally {
     await world.stop()
     await servers.stop()
-    rmSync(dataDir, { recursive: true, force: true })
   }
 }
 
-async function inTurns (setting: Setting): Promise<Record<string, unknown>> {
+async function inTurns (setup: Setup): Promise<Record<string, unknown>> {
   const noise = noiseNow()
   const role: WebhookSpeed[] = []
   const bare: WebhookSpeed[] = []
-  for (let round = 0; round < ROUNDS; round++) {
-    role.push(await roleTurn(setting))
-    bare.push(await bareTurn(setting))
+  for (let round = 0; round < setup.sizes.rounds; round++) {
+    role.push(await roleTurn(setup))
+    bare.push(await bareTurn(setup))
   }
-  return report(setting.concurrency, { role: middle(role), bare: middle(bare) }, foreignCores(noise, noiseNow()))
+  return report(setup, { role: middle(role), bare: middle(bare) }, foreignCores(noise, noiseNow()))
 }
 
 /** Its log goes where no disk is: at the level of production. */
@@ -94,7 +81,7 @@ async function asHelper<Result> (act: (helper: Helper) => Promise<Result>): Prom
 }
 
 /** The backlog is there before the role starts: it never waits for events. */
-function roleTurn ({ natsUrl, natsPid, world }: Setting): Promise<WebhookSpeed> {
+function roleTurn ({ sizes, servers: { natsUrl, natsPid }, world }: Setup): Promise<WebhookSpeed> {
   return asHelper(async helper => {
     const turn = async (events: number) => {
       await world.ask({ ask: 'backlog', events } satisfies WebhookWorldQuestion, TURN_MS)
@@ -103,12 +90,12 @@ function roleTurn ({ natsUrl, natsPid, world }: Setting): Promise<WebhookSpeed> 
         TURN_MS
       )
     }
-    await turn(WARM)
-    return await turn(EVENTS)
+    await turn(sizes.warm)
+    return await turn(sizes.events)
   })
 }
 
-function bareTurn ({ url, concurrency }: Setting): Promise<WebhookSpeed> {
+function bareTurn ({ sizes, url, concurrency }: Setup): Promise<WebhookSpeed> {
   return asHelper(async helper => {
     const turn = (events: number) =>
       helper.ask<WebhookSpeed>(
@@ -120,8 +107,8 @@ function bareTurn ({ url, concurrency }: Setting): Promise<WebhookSpeed> {
         } satisfies WebhookRoleQuestion,
         TURN_MS
       )
-    await turn(WARM)
-    return await turn(EVENTS)
+    await turn(sizes.warm)
+    return await turn(sizes.events)
   })
 }
 
@@ -136,14 +123,15 @@ function middle (speeds: WebhookSpeed[]): WebhookSpeed {
 }
 
 function report (
-  concurrency: number,
+  { sizes: { events, rounds }, say, concurrency }: Setup,
   { role, bare }: Record<'role' | 'bare', WebhookSpeed>,
   foreign: number
 ): Record<string, unknown> {
   const toBare = role.perS / bare.perS
   print(
-    `Webhooks: a backlog of ${EVENTS} events for ${ENDPOINTS} endpoints, ${concurrency} requests at ` +
-      `once to each; medians of ${ROUNDS} rounds taken in turns`,
+    say,
+    `Webhooks: a backlog of ${events} events for ${ENDPOINTS} endpoints, ${concurrency} requests at once to each; ` +
+      `medians of ${rounds} rounds taken in turns`,
     [
       ['', 'a second', 'CPU ms each', 'NATS ms each', 'failed'],
       [
@@ -157,10 +145,6 @@ function report (
       ['rate, role ÷ pool (goal ≥ 0.5)', ratio(toBare), '', '', '']
     ]
   )
-  console.log(
-    `\n  Unauthenticated clients kept ${ms(foreign)} cores busy meanwhile${
-      foreign > 0.3 ? ': repeat this on a quiet machine' : ''
-    }.`
-  )
+  printNoise(say, foreign)
   return { role, bare, toBare, foreignCores: foreign }
 }
