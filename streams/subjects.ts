@@ -83,3 +83,11 @@ export const subjects = {
   limit: (window: number, key: string, limitClass: string) => `limit.${window}.${key}.${limitClass.replace(':', '-')}`,
   heartbeat: (worker: string) => `heartbeat.${worker}`
 } as const
+
+/** Whether a filter, wildcards allowed, covers a subject. Source: NATS documentation, "Subject-Based Messaging". */
+export function isUnder (subject: string, filter: string): boolean {
+  const [tokens, wanted] = [subject.split('.'), filter.split('.')]
+  const isOpen = wanted.at(-1) === '>'
+  if (isOpen ? tokens.length < wanted.length : tokens.length !== wanted.length) return false
+  return wanted.every((token, i) => token === '*' || token === tokens[i] || (isOpen && i === wanted.length - 1))
+}

@@ -1,7 +1,6 @@
 import { AccountCreated } from '#streams/account/facts.ts'
 import { Refusal } from '#streams/define.ts'
 import { nameFault } from '#streams/key/decide.ts'
-import { subjects } from '#streams/subjects.ts'
 import { newId } from '#src/base/id.ts'
 import type { Services } from './services.ts'
 import { stamp } from './appenders.ts'
@@ -22,6 +21,6 @@ export async function createAccount (
     { account: id, name },
     services.appenders.clock.nowMs()
   )
-  const [seq] = await services.appenders.control.append([{ subject: subjects.account(id), fact, expectedSeq: 0 }])
+  const [seq] = await services.appenders.append([{ fact, expectedSeq: 0 }])
   return { account: id, seq: seq! }
 }

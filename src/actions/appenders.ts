@@ -5,29 +5,14 @@ import { newId } from '#src/base/id.ts'
 import { createAppender, type Appender } from '#src/nats/append.ts'
 import type { Bus } from '#src/nats/connect.ts'
 
-/** Where actions write: one appender a stream, shared by the whole process so that everybody's facts share commits. */
-export interface Appenders {
+/** Where actions read and write the log. */
+export interface Appenders extends Appender {
   bus: Bus
   clock: Clock
-  requests: Appender
-  emails: Appender
-  control: Appender
-  webhooks: Appender
-  inbound: Appender
 }
 
-/** Nobody stands and waits for facts about mail and callbacks as a client does for its 202: under load they gather
- *  longer, which saves the server a third of its CPU (a batch costs it about the same whatever its size). */
 export function createAppenders (bus: Bus, clock: Clock): Appenders {
-  return {
-    bus,
-    clock,
-    requests: createAppender(bus, 'REQUESTS'),
-    emails: createAppender(bus, 'EMAILS', { growth: 2, ms: 5 }),
-    control: createAppender(bus, 'CONTROL'),
-    webhooks: createAppender(bus, 'WEBHOOKS', { growth: 2, ms: 15 }),
-    inbound: createAppender(bus, 'INBOUND')
-  }
+  return { bus, clock, ...createAppender(bus) }
 }
 
 /** Why a fact is written: whose, for which ask, after which fact. */

@@ -2,8 +2,7 @@ import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { batchesOf, type BatchRules } from '#streams/delivery/batch.ts'
 import { BatchFormed, DeliveryRequested, type BatchJoined, type Owed } from '#streams/delivery/facts.ts'
-import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
-import type { Append } from '#src/nats/append.ts'
+import { subjects } from '#streams/subjects.ts'
 import { Conflict } from '#src/nats/errors.ts'
 import { getFact } from '#src/nats/get.ts'
 import { decodeMessage } from '#src/nats/message.ts'
@@ -81,11 +80,7 @@ export async function formBatches (
     delivery: requested.at(-1)!.fact.data.delivery
   }, nowMs)
   try {
-    await appenders.webhooks.append([...requested, {
-      subject: subjects.batchCursor(webhook),
-      fact: formed,
-      expectedSeq: cursor.seq
-    }])
+    await appenders.append([...requested, { fact: formed, expectedSeq: cursor.seq }])
     return batches.length
   } catch (error) {
     if (error instanceof Conflict) return null
@@ -99,13 +94,10 @@ function joined ({ fact, seq }: Recorded<AnyFact>): Joined {
 }
 
 /** The members of a batch are fixed herewith. It names the first of them as its cause. */
-function requestOf (webhook: string, batch: Joined[], nowMs: number): Append & { fact: DeliveryRequested } {
+function requestOf (webhook: string, batch: Joined[], nowMs: number): { fact: DeliveryRequested } {
   const events = batch.map(({ fact }) => fact.data.event)
   const owed: Owed = { delivery: deliveryId(events, webhook), webhook, replay: null, events, batch: true }
-  return {
-    subject: subjects.delivery(webhookPartitionOf(webhook)),
-    fact: stamp(DeliveryRequested, causedBy(batch[0]!.fact), owed, nowMs)
-  }
+  return { fact: stamp(DeliveryRequested, causedBy(batch[0]!.fact), owed, nowMs) }
 }
 
 /** Has somebody look at an endpoint's members at `atMs`. Safe to repeat: one endpoint, one schedule. Throws when NATS

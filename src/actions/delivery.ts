@@ -74,15 +74,14 @@ export async function requestDeliveries (
   owed: Array<NewDelivery | NewMember>
 ): Promise<FanoutCursor | null> {
   const nowMs = appenders.clock.nowMs()
-  return await advanceFanout(appenders, partition, cursor, through, owed.map(each => appendOf(partition, each, nowMs)))
+  return await advanceFanout(appenders, partition, cursor, through, owed.map(each => ({ fact: factOf(each, nowMs) })))
 }
 
-function appendOf (partition: number, owed: NewDelivery | NewMember, nowMs: number): Append {
+function factOf (owed: NewDelivery | NewMember, nowMs: number): DeliveryRequested | BatchJoined {
   const cause = causedBy(owed.fact)
-  if ('owed' in owed) {
-    return { subject: subjects.delivery(partition), fact: stamp(DeliveryRequested, cause, owed.owed, nowMs) }
-  }
-  return { subject: subjects.batchMember(owed.member.webhook), fact: stamp(BatchJoined, cause, owed.member, nowMs) }
+  return 'owed' in owed
+    ? stamp(DeliveryRequested, cause, owed.owed, nowMs)
+    : stamp(BatchJoined, cause, owed.member, nowMs)
 }
 
 /** Appends `facts` together with a partition's cursor at `through`: all or nothing, and nothing when the cursor is no
@@ -96,11 +95,7 @@ export async function advanceFanout (
 ): Promise<FanoutCursor | null> {
   const advanced = stamp(FanoutAdvanced, FANOUT, { partition, through }, appenders.clock.nowMs())
   try {
-    const seqs = await appenders.webhooks.append([...facts, {
-      subject: subjects.fanoutCursor(partition),
-      fact: advanced,
-      expectedSeq: cursor.seq
-    }])
+    const seqs = await appenders.append([...facts, { fact: advanced, expectedSeq: cursor.seq }])
     return { through, seq: seqs.at(-1)! }
   } catch (error) {
     if (error instanceof Conflict) return null
@@ -131,7 +126,7 @@ export async function requestTestDelivery (
     test
   }
   const fact = stamp(DeliveryRequested, { ...asker, causation: null }, owed, nowMs, id)
-  await appenders.webhooks.append([{ subject: subjects.delivery(webhookPartitionOf(webhook)), fact }])
+  await appenders.append([{ fact }])
   return owed
 }
 
@@ -139,11 +134,8 @@ export type AttemptData = Omit<DeliveryAttempted['data'], keyof Owed>
 
 /** Records one attempt; a retry is scheduled before this resolves. Throws LogUnavailable. */
 export function recordAttempt (appenders: Appenders, pending: Pending, data: AttemptData): Promise<void> {
-  return record(
-    appenders,
-    pending,
-    stamp(DeliveryAttempted, causeOf(pending), { ...pending.owed, ...data }, appenders.clock.nowMs())
-  )
+  const fact = stamp(DeliveryAttempted, causeOf(pending), { ...pending.owed, ...data }, appenders.clock.nowMs())
+  return record(appenders, fact)
 }
 
 /** Puts a delivery off without a request, from `firstMs` (when its 24 hours began) to `untilMs`. Throws LogUnavailable.
@@ -162,27 +154,23 @@ export function deferDelivery (
     nextAttemptAt: timestamp(untilMs),
     ...held
   }
-  return record(appenders, pending, stamp(DeliveryDeferred, causeOf(pending), data, appenders.clock.nowMs()))
+  return record(appenders, stamp(DeliveryDeferred, causeOf(pending), data, appenders.clock.nowMs()))
 }
 
 /** Gives a delivery up without a request. Throws LogUnavailable. */
 export function failDelivery (appenders: Appenders, pending: Pending, reason: GiveUpReason): Promise<void> {
   const data = { ...pending.owed, attempts: pending.attempts, reason }
-  return record(appenders, pending, stamp(DeliveryFailed, causeOf(pending), data, appenders.clock.nowMs()))
+  return record(appenders, stamp(DeliveryFailed, causeOf(pending), data, appenders.clock.nowMs()))
 }
 
 /** The fact and, when the delivery goes on, its schedule: both are durable, or its cause is not acknowledged. The fact
  *  first: what follows from the schedule must never stand before it in the log. */
 async function record (
   appenders: Appenders,
-  pending: Pending,
   fact: DeliveryAttempted | DeliveryDeferred | DeliveryFailed
 ): Promise<void> {
   const after = pendingAfter(fact)
-  await appenders.webhooks.append([{
-    subject: subjects.deliveryOutcome(webhookPartitionOf(pending.owed.webhook)),
-    fact
-  }], RECORD_TIMEOUT_MS)
+  await appenders.append([{ fact }], RECORD_TIMEOUT_MS)
   if (after != null) await scheduleDelivery(appenders, after, RECORD_TIMEOUT_MS)
 }
 

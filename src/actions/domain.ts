@@ -56,7 +56,7 @@ async function register (services: DomainServices, asker: Asker, name: string): 
   const id = newId('dom', nowMs)
   const dkim = await newDkimKeys(services.vault, id, nowMs)
   const fact = stamp(DomainAdded, { ...asker, causation: null }, { domain: id, name, dkim }, nowMs)
-  const [seq] = await services.appenders.control.append([{ subject: subjects.domain(name), fact, expectedSeq }])
+  const [seq] = await services.appenders.append([{ fact, expectedSeq }])
   const unseen = { status: 'pending' as const, records: [], failingSince: null, checkedAt: null }
   return {
     domain: {
@@ -199,9 +199,8 @@ async function change (
     if (decided instanceof Refusal) return decided
     if (decided === null || decided.facts.length === 0) return { domain: current, seq: expectedSeq }
     // All or none: what the first expects holds for those behind it.
-    const subject = subjects.domain(name)
-    const seqs = await services.appenders.control.append(
-      decided.facts.map((fact, i) => (i === 0 ? { subject, fact, expectedSeq } : { subject, fact }))
+    const seqs = await services.appenders.append(
+      decided.facts.map((fact, i) => (i === 0 ? { fact, expectedSeq } : { fact }))
     )
     return { domain: decided.after, seq: seqs.at(-1)! }
   })

@@ -6,7 +6,6 @@ import { scheduleFault } from '#streams/email/decide.ts'
 import { resolveOptions, type SendDefaults } from '#streams/email/defaults.ts'
 import { EmailRequested, RequestClaimed } from '#streams/email/facts.ts'
 import { maySendFrom } from '#streams/key/decide.ts'
-import { subjects } from '#streams/subjects.ts'
 import { heldBack } from '#streams/suppression/decide.ts'
 import { CLAIM_MS } from '#streams/topology.ts'
 import { timestamp } from '#src/base/clock.ts'
@@ -173,7 +172,6 @@ async function appendOf (
     nowMs
   )
   return {
-    subject: subjects.request(key.account, email),
     fact,
     ...(contentRetentionMs < CLAIM_MS ? { ttlMs: contentRetentionMs } : {})
   }
@@ -224,9 +222,9 @@ export async function acceptEmails (
   if (claim !== null) {
     const data = { ...claim.key, emails: emails.map(({ email }) => email), answer: claim.answer }
     const fact = stamp(RequestClaimed, { ...asker, causation: null }, data, services.appenders.clock.nowMs())
-    part.push({ subject: subjects.claim(asker.account, claim.key.hash), fact, expectedSeq: 0, ttlMs: CLAIM_MS })
+    part.push({ fact, expectedSeq: 0, ttlMs: CLAIM_MS })
   }
-  await services.appenders.requests.append(part, ACCEPT_TIMEOUT_MS)
+  await services.appenders.append(part, ACCEPT_TIMEOUT_MS)
 }
 
 /** Content above this is not kept in the fact: who follows REQUESTS holds up to a thousand of them in memory, and a

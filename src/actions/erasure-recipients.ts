@@ -99,7 +99,7 @@ async function eraseRecipient (
     if (lastCause > 0 && await ackFloorOf(appenders.bus, consumerPlans.reactions) < lastCause) return null
     const past = [...facts, ...engagements].filter(isPast).sort((a, b) => a.seq - b.seq)
     if (facts.at(-1)?.fact.type !== 'email.erased') {
-      await append(appenders, erasure, { email, n }, { facts, engagements, past })
+      await appendEnds(appenders, erasure, { email, n }, { facts, engagements, past })
     }
     return {
       seqs: past.map(({ seq }) => seq),
@@ -124,8 +124,8 @@ interface RecipientHistory {
   past: Past[]
 }
 
-async function append (
-  { emails, clock }: Appenders,
+async function appendEnds (
+  { clock, append }: Appenders,
   { account, correlation, id }: ErasureState,
   { email, n }: RecipientPlace,
   { facts, engagements, past }: RecipientHistory
@@ -136,9 +136,9 @@ async function append (
   const redacted = past.map(({ seq, storedMs, fact }) => ({ seq, storedAt: timestamp(storedMs), fact: redact(fact) }))
   const stamped = (past: EmailErased['data']['past']) =>
     stamp(EmailErased, { account, correlation, causation: null }, { ...data, past }, nowMs)
-  await emails.append([
-    { subject: subjects.recipient(account, email, n), fact: stamped(redacted), expectedSeq: facts.at(-1)?.seq ?? 0 },
-    { subject: subjects.engagement(account, email, n), fact: stamped([]), expectedSeq: engagements.at(-1)?.seq ?? 0 }
+  await append([
+    { fact: stamped(redacted), expectedSeq: facts.at(-1)?.seq ?? 0 },
+    { fact: stamped([]), endsEngagements: true, expectedSeq: engagements.at(-1)?.seq ?? 0 }
   ])
 }
 

@@ -2,7 +2,7 @@ import { isErased, requestWithout } from '#streams/email/erase.ts'
 import { EmailMoved, EmailRecorded, type EmailRequested } from '#streams/email/facts.ts'
 import type { ToDelete } from '#streams/erasure/decide.ts'
 import type { ErasureState } from '#streams/erasure/state.ts'
-import { emailPartitionOf, subjects } from '#streams/subjects.ts'
+import { subjects } from '#streams/subjects.ts'
 import { CONTENT_STREAM, placesOfBlob } from '#src/nats/blob-places.ts'
 import { getFact } from '#src/nats/get.ts'
 import type { ServiceSettings } from './services.ts'
@@ -71,7 +71,7 @@ async function recordedIn (
  *  says where. */
 async function keepRest (
   { appenders, settings, erasure, address }: RequestEraser,
-  { fact, seq, subject }: StoredRequest,
+  { fact, seq }: StoredRequest,
   rests: readonly RecordRest[]
 ): Promise<number> {
   const data = requestWithout(fact.data, placesOf(fact.data.recipients, address))
@@ -80,40 +80,34 @@ async function keepRest (
   )
   const leftMs = Date.parse(fact.time) + settings.contentRetentionMs - appenders.clock.nowMs()
   const again = {
-    subject,
     fact: { ...fact, data } satisfies EmailRequested,
     ttlMs: Math.max(1000, leftMs),
     msgId: `${fact.id} ${seq} ${erasure.id}`
   }
-  const place = earlier?.seq ?? (await appenders.requests.append([again]))[0]!
+  const place = earlier?.seq ?? (await appenders.append([again]))[0]!
   await tellMove(appenders, fact, seq, place)
   return place
 }
 
 async function tellMove (
-  { bus, emails, clock }: Appenders,
+  { bus, clock, append }: Appenders,
   fact: EmailRequested,
   from: number,
   place: number
 ): Promise<void> {
-  const subject = subjects.moved(fact.account, fact.data.email)
-  const last = await getFact(bus, 'EMAILS', { last_by_subj: subject }, 'leader')
+  const last = await getFact(bus, 'EMAILS', { last_by_subj: subjects.moved(fact.account, fact.data.email) }, 'leader')
   if (last?.fact.type === 'email.moved' && last.fact.data.request >= place) return
   const moved = stamp(EmailMoved, causedBy(fact), { email: fact.data.email, from, request: place }, clock.nowMs())
-  await emails.append([{ subject, fact: moved, expectedSeq: last?.seq ?? 0 }])
+  await append([{ fact: moved, expectedSeq: last?.seq ?? 0 }])
 }
 
 /** Where it lies: said again, it is the record that was kept before, and not to be deleted. */
 async function keepRecord (
-  { appenders: { emails, clock }, erasure }: RequestEraser,
+  { appenders, erasure }: RequestEraser,
   { data, cause }: RemainingRequest
 ): Promise<number> {
-  const fact = stamp(EmailRecorded, cause, data, clock.nowMs())
+  const fact = stamp(EmailRecorded, cause, data, appenders.clock.nowMs())
   const gone = data.recipients.filter(({ address }) => isErased(address)).length
-  const [seq] = await emails.append([{
-    subject: subjects.recordReplay(emailPartitionOf(data.email)),
-    fact,
-    msgId: `${data.email} ${data.request} ${gone} ${erasure.id}`
-  }])
+  const [seq] = await appenders.append([{ fact, msgId: `${data.email} ${data.request} ${gone} ${erasure.id}` }])
   return seq!
 }

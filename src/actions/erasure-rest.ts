@@ -15,17 +15,16 @@ import { retryOnConflict } from './retry-on-conflict.ts'
 /** What stands against the address goes on standing, by its hash alone. Gives what may be deleted then. Throws
  *  LogUnavailable, Conflict, or when NATS does not answer. */
 export async function eraseSuppression (
-  { bus, control, clock }: Appenders,
+  appenders: Appenders,
   { account, hash }: Pick<ErasureState, 'account' | 'hash'>
 ): Promise<ToDelete[]> {
-  const subject = subjects.suppression(account, hash)
   return await retryOnConflict(async () => {
-    const facts = await readFacts(bus, 'CONTROL', subject, 'leader')
+    const facts = await readFacts(appenders.bus, 'CONTROL', subjects.suppression(account, hash), 'leader')
     const last = facts.at(-1)
     if (last === undefined) return []
     const said = last.fact as SuppressionFact
     const nameless = said.data.address === null
-    if (!nameless) await control.append([{ subject, fact: withoutName(said, clock.nowMs()), expectedSeq: last.seq }])
+    if (!nameless) await appenders.append([{ fact: withoutName(said, appenders.clock.nowMs()), expectedSeq: last.seq }])
     const seqs = (nameless ? facts.slice(0, -1) : facts).map(({ seq }) => seq)
     return seqs.length === 0 ? [] : [{ stream: 'CONTROL', seqs, counts: { suppressions: 1 } }]
   })
@@ -51,7 +50,7 @@ export async function eraseClaims (
   return claims.size === 0 ? [] : [{ stream: 'REQUESTS', seqs: [...claims], counts: {} }]
 }
 
-async function eraseClaim ({ bus, requests, clock }: Appenders, address: string, seq: number): Promise<void> {
+async function eraseClaim ({ bus, clock, append }: Appenders, address: string, seq: number): Promise<void> {
   const found = await getFact(bus, 'REQUESTS', { seq }, 'leader')
   if (found?.fact.type !== 'request.claimed') return
   const { subject, fact: { time, data, account, correlation, causation } } = found
@@ -60,12 +59,7 @@ async function eraseClaim ({ bus, requests, clock }: Appenders, address: string,
   const nowMs = clock.nowMs()
   const answer = { ...data.answer, body: withoutAddress(data.answer.body, address) }
   const fact = { ...stamp(RequestClaimed, { account, correlation, causation }, { ...data, answer }, nowMs), time }
-  await requests.append([{
-    subject,
-    fact,
-    expectedSeq: seq,
-    ttlMs: Math.max(1000, Date.parse(time) + CLAIM_MS - nowMs)
-  }])
+  await append([{ fact, expectedSeq: seq, ttlMs: Math.max(1000, Date.parse(time) + CLAIM_MS - nowMs) }])
 }
 
 /** Mails that came back and have been read, which is all they were kept for; those that have not been yet stay where

@@ -26,7 +26,7 @@ export async function requestErasure (
   const erasure = newId('era', nowMs)
   const data = { erasure, hash: suppressionHash(address), address: vault.seal(address, erasure) }
   const fact = stamp(ErasureRequested, { ...asker, causation: null }, data, nowMs)
-  await appenders.control.append([{ subject: subjects.erasure(asker.account, erasure), fact, expectedSeq: 0 }])
+  await appenders.append([{ fact, expectedSeq: 0 }])
   return evolveErasure(null, fact)
 }
 
@@ -91,13 +91,7 @@ export async function forget (
       stamp(ErasureAdvanced, cause, { ...shared, ...advance }, nowMs)
     )
     if (facts.length === 0) return
-    await appenders.control.append(
-      facts.map((fact, i) => ({
-        subject: subjects.erasure(account, id),
-        fact,
-        ...(i === 0 ? { expectedSeq: seq } : {})
-      }))
-    )
+    await appenders.append(facts.map((fact, i) => (i === 0 ? { fact, expectedSeq: seq } : { fact })))
   })
   for (const { stream, seqs } of toDelete) await deleteSecurely(appenders.bus, stream, seqs)
 }
@@ -128,6 +122,6 @@ export async function completeErasure (
       requestedAt,
       counts
     }, appenders.clock.nowMs())
-    await appenders.control.append([{ subject: subjects.erasure(account, id), fact, expectedSeq: seq }])
+    await appenders.append([{ fact, expectedSeq: seq }])
   })
 }

@@ -1,5 +1,4 @@
 import { INBOUND_BYTES_MAX, InboundReceived } from '#streams/inbound/facts.ts'
-import { subjects } from '#streams/subjects.ts'
 import { newId } from '#src/base/id.ts'
 import { FIRST_ACCOUNT } from './first-start.ts'
 import { stamp, type Appenders } from './appenders.ts'
@@ -16,11 +15,11 @@ export interface InboundMail {
 const KEEP_TIMEOUT_MS = 10_000
 
 /** Keeps a mail before anybody reads it; resolves to its id once that is durable. Throws LogUnavailable. */
-export async function keepInbound ({ clock, inbound }: Appenders, { raw, ...mail }: InboundMail): Promise<string> {
+export async function keepInbound ({ clock, append }: Appenders, { raw, ...mail }: InboundMail): Promise<string> {
   const nowMs = clock.nowMs()
   const id = newId('in', nowMs)
   const data = { inbound: id, ...mail, raw: raw.subarray(0, INBOUND_BYTES_MAX).toString('base64') }
   const fact = stamp(InboundReceived, { account: FIRST_ACCOUNT, correlation: id, causation: null }, data, nowMs)
-  await inbound.append([{ subject: subjects.inbound, fact }], KEEP_TIMEOUT_MS)
+  await append([{ fact }], KEEP_TIMEOUT_MS)
   return id
 }

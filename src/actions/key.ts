@@ -89,7 +89,7 @@ async function makeKey (
     ...data,
     expiresAt: timeOf(expiresMs)
   }, nowMs)
-  const [seq] = await services.appenders.control.append([{ subject: subjects.key(account, id), fact, expectedSeq: 0 }])
+  const [seq] = await services.appenders.append([{ fact, expectedSeq: 0 }])
   return {
     key: { ...data, id, account, expiresMs, previous: null, limits: {}, createdAt: fact.time },
     secret,
@@ -187,7 +187,7 @@ export async function revokeKey (
   const key = keyWithin(services, asker, id)
   if (key instanceof Refusal) return key
   const fact = stamp(KeyRevoked, causeOf(asker), { key: id }, services.appenders.clock.nowMs())
-  const [seq] = await services.appenders.control.append([{ subject: subjects.key(asker.account, id), fact }])
+  const [seq] = await services.appenders.append([{ fact }])
   return { seq: seq! }
 }
 
@@ -248,11 +248,7 @@ async function appendTo (
   { account, id }: KeyEntry,
   fact: ReturnType<typeof stamp>
 ): Promise<number> {
-  const subject = subjects.key(account, id)
-  const [seq] = await services.appenders.control.append([{
-    subject,
-    fact,
-    expectedSeq: services.directory.now.versions.get(subject)!
-  }])
+  const expectedSeq = services.directory.now.versions.get(subjects.key(account, id))!
+  const [seq] = await services.appenders.append([{ fact, expectedSeq }])
   return seq!
 }

@@ -157,7 +157,7 @@ export function openRecipients ({ appenders, log, random, retry }: RecipientsOpt
     if (decision === null || decision instanceof Refusal) {
       return decision ?? new Refusal('settled', 'There is nothing to claim.')
     }
-    return appendFact(appenders, ref, seen, factOf(ref, seen.state.facts + 1, decision, nowMs), options.timeoutMs)
+    return appendFact(appenders, seen, factOf(ref, seen.state.facts + 1, decision, nowMs), options.timeoutMs)
   }
 
   async function record (
@@ -170,16 +170,16 @@ export function openRecipients ({ appenders, log, random, retry }: RecipientsOpt
       const nowMs = appenders.clock.nowMs()
       const decision = decide(current.state, command, given(ref, nowMs, voidClaim))
       if (decision === null || decision instanceof Refusal) return { seen: current, stored: false }
-      const stored = await appendSurely(ref, current, factOf(ref, current.state.facts + 1, decision, nowMs))
+      const stored = await appendSurely(current, factOf(ref, current.state.facts + 1, decision, nowMs))
       if (stored !== null) return { seen: stored, stored: true }
       current = await untilDone('recipient cannot be read', () => load(ref))
     }
   }
 
   /** The same fact again and again until the log has it; null when the subject has moved on. */
-  function appendSurely (ref: RecipientRef, seen: Seen, fact: RecipientFact): Promise<Seen | null> {
+  function appendSurely (seen: Seen, fact: RecipientFact): Promise<Seen | null> {
     return untilDone('outcome waits to be stored', () =>
-      appendFact(appenders, ref, seen, fact, 5000).catch(error => {
+      appendFact(appenders, seen, fact, 5000).catch(error => {
         if (error instanceof Conflict) return null
         throw error
       }))
@@ -237,10 +237,8 @@ export async function changeRecipients (
       if (decision === null || decision instanceof Refusal) return { ref, seen, refusal: decision, fact: null }
       return { ref, seen, refusal: null, fact: factOf(ref, seen.state.facts + 1, decision, nowMs) }
     }))
-    const part = decided.flatMap((
-      { ref, seen, fact }
-    ) => (fact === null ? [] : { subject: subjectOf(ref), fact, expectedSeq: seen.seq }))
-    const seqs = part.length === 0 ? [] : await appenders.emails.append(part, CHANGE_TIMEOUT_MS)
+    const part = decided.flatMap(({ seen, fact }) => (fact === null ? [] : { fact, expectedSeq: seen.seq }))
+    const seqs = part.length === 0 ? [] : await appenders.append(part, CHANGE_TIMEOUT_MS)
     return decided.map(({ seen, refusal, fact }) => ({
       seen: fact === null ? seen : { state: evolve(seen.state, fact), seq: seqs.shift()! },
       refusal
@@ -274,7 +272,7 @@ export async function recordReport (
     if (decision === null) return { stored: false }
     if (decision instanceof Refusal) return decision
     const fact = factOf(ref, seen.state.facts + engagements.facts + 1, decision, nowMs)
-    await appenders.emails.append([{ subject: subjectOf(ref), fact, expectedSeq: seen.seq }], CHANGE_TIMEOUT_MS)
+    await appenders.append([{ fact, expectedSeq: seen.seq }], CHANGE_TIMEOUT_MS)
     return { stored: true }
   })
 }
@@ -305,10 +303,7 @@ export async function recordEngagement (
     const decision = isNew ? decideEngagement(engagements.state, withMachine(engagement, facts, atMs)) : null
     if (decision === null) return false
     const fact = factOf(ref, recorded.length + engagements.facts + 1, decision, atMs, id)
-    await appenders.emails.append(
-      [{ subject: engagementSubjectOf(ref), fact, expectedSeq: engagements.seq }],
-      CHANGE_TIMEOUT_MS
-    )
+    await appenders.append([{ fact, expectedSeq: engagements.seq }], CHANGE_TIMEOUT_MS)
     return true
   })
 }
@@ -356,13 +351,12 @@ export async function recipientRefOf (
 }
 
 async function appendFact (
-  { emails }: Appenders,
-  ref: RecipientRef,
+  { append }: Appenders,
   seen: Seen,
   fact: RecipientFact,
   timeoutMs: number
 ): Promise<Seen> {
-  const [seq] = await emails.append([{ subject: subjectOf(ref), fact, expectedSeq: seen.seq }], timeoutMs)
+  const [seq] = await append([{ fact, expectedSeq: seen.seq }], timeoutMs)
   return { state: evolve(seen.state, fact), seq: seq! }
 }
 

@@ -44,8 +44,7 @@ export async function recordRequests (
       const missing = ofPartition.filter(recorded => recorded.seq > request)
       if (missing.length === 0) return
       try {
-        const seqs = await appenders.emails.append(missing.map((recorded, i) => ({
-          subject: subjects.record(partition),
+        const seqs = await appenders.append(missing.map((recorded, i) => ({
           fact: factOf(recorded, appenders.clock.nowMs()),
           ...(i === 0 ? { expectedSeq: seq } : {})
         })))

@@ -6,7 +6,7 @@ import type { WebhookEntry } from '#streams/directory.ts'
 import { groupsOf } from '#streams/groups.ts'
 import { backfillId, isOf, newReplay, owedIn, pageSize, REPLAY_PACE, type EndReason } from '#streams/replay/decide.ts'
 import { ReplayAdvanced, ReplayEnded, ReplayRequested, type Replay, type ReplayFact } from '#streams/replay/facts.ts'
-import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
+import { subjects } from '#streams/subjects.ts'
 import { timestamp } from '#src/base/clock.ts'
 import type { Append } from '#src/nats/append.ts'
 import type { Bus } from '#src/nats/connect.ts'
@@ -78,7 +78,7 @@ export async function openBackfills (
     const data = newReplay({ replay, webhook, what: 'backfill', from, to, through, pace: REPLAY_PACE })
     // The request that created the endpoint is not known here: the backfill's own id correlates what follows.
     const fact = stamp(ReplayRequested, { account, correlation: replay, causation: null }, data, nowMs)
-    return { subject: subjects.replay(webhook, replay), fact, expectedSeq: 0 }
+    return { fact, expectedSeq: 0 }
   })
   return await advanceFanout(appenders, partition, cursor, through, openings)
 }
@@ -192,21 +192,15 @@ export async function advanceReplay (
   { deliveries, cursor, ended }: ReplayPage
 ): Promise<boolean> {
   const nowMs = appenders.clock.nowMs()
-  const { webhook, replay, made } = fact.data
+  const { made } = fact.data
   const data = { ...fact.data, cursor, lastPage: deliveries.length, made: made + deliveries.length }
   const next = ended
     ? stamp(ReplayEnded, causedBy(fact), { ...data, reason: 'done' as const }, nowMs)
     : stamp(ReplayAdvanced, causedBy(fact), data, nowMs)
-  const subject = subjects.deliveryReplay(webhookPartitionOf(webhook))
   const requested = deliveries.map(({ fact: cause, owed }) => ({
-    subject,
     fact: stamp(DeliveryRequested, causedBy(cause), owed, nowMs)
   }))
-  return await append(appenders, [...requested, {
-    subject: subjects.replay(webhook, replay),
-    fact: next,
-    expectedSeq: seq
-  }])
+  return await append(appenders, [...requested, { fact: next, expectedSeq: seq }])
 }
 
 /** Ends a replay whose last fact is `recorded`. Null = another process has appended since. Throws LogUnavailable. */
@@ -216,14 +210,13 @@ export async function endReplay (
   reason: EndReason
 ): Promise<Fact<'replay.ended', ReplayEnded['data']> | null> {
   const ended = stamp(ReplayEnded, causedBy(fact), { ...fact.data, reason }, appenders.clock.nowMs())
-  const { webhook, replay } = fact.data
-  const stored = await append(appenders, [{ subject: subjects.replay(webhook, replay), fact: ended, expectedSeq: seq }])
+  const stored = await append(appenders, [{ fact: ended, expectedSeq: seq }])
   return stored ? ended : null
 }
 
 async function append (appenders: Appenders, part: Append[]): Promise<boolean> {
   try {
-    await appenders.webhooks.append(part)
+    await appenders.append(part)
     return true
   } catch (error) {
     if (error instanceof Conflict) return false

@@ -13,7 +13,7 @@ import {
   type ReplayWish
 } from '#streams/replay/decide.ts'
 import { PACE_MAX, ReplayRequested, type Replay, type ReplayFact } from '#streams/replay/facts.ts'
-import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
+import { subjects } from '#streams/subjects.ts'
 import type { EventType } from '#streams/webhook/facts.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
@@ -64,10 +64,7 @@ export async function replayDelivery (
   const nowMs = services.appenders.clock.nowMs()
   const next = { ...owed, replay: laterId(nowMs, owed.replay) }
   const fact = stamp(DeliveryRequested, { ...causedBy(recorded!.fact), correlation: asker.correlation }, next, nowMs)
-  await services.appenders.webhooks.append([{
-    subject: subjects.deliveryReplay(webhookPartitionOf(owed.webhook)),
-    fact
-  }])
+  await services.appenders.append([{ fact }])
   return next
 }
 
@@ -93,7 +90,7 @@ export async function requestReplay (
     if (draft instanceof Refusal) return draft
     const { data, nowMs } = draft
     const fact = stamp(ReplayRequested, { ...asker, causation: null }, data, nowMs)
-    await services.appenders.webhooks.append([{ subject: subjects.replay(webhook, data.replay), fact, expectedSeq: 0 }])
+    await services.appenders.append([{ fact, expectedSeq: 0 }])
     return stateOf(fact)
   })
 }

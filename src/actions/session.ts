@@ -2,9 +2,9 @@ import { timingSafeEqual } from 'node:crypto'
 import { Refusal } from '#streams/define.ts'
 import type { KeyEntry, SessionEntry } from '#streams/directory.ts'
 import { isLive, opens } from '#streams/key/decide.ts'
+import { placeOf } from '#streams/place.ts'
 import { isOpen, isStale, LINK_MS, mayOpenDashboard, SESSION_MS, SESSIONS_MAX } from '#streams/session/decide.ts'
 import { SessionEnded, SessionOpened, SessionRotated } from '#streams/session/facts.ts'
-import { subjects } from '#streams/subjects.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { idTimeMs, newId } from '#src/base/id.ts'
 import { deadline } from '#src/base/errors.ts'
@@ -135,11 +135,11 @@ async function openSession (
   const { session } = data
   const asker = { account: key.account, correlation }
   const fact = stamp(SessionOpened, { ...asker, causation: null }, data, nowMs)
-  const opened = { subject: subjects.session(key.account, session), fact, expectedSeq: 0 }
+  const opened = { fact, expectedSeq: 0 }
   const excess = sessionsOf(services, key.id).toSorted((a, b) => b.createdAt.localeCompare(a.createdAt)).slice(
     SESSIONS_MAX - 1
   )
-  const seqs = await services.appenders.control.append([...endings(services, asker, excess), opened])
+  const seqs = await services.appenders.append([...endings(services, asker, excess), opened])
   return { session, ticket: `${session}.${secret}`, seq: seqs.at(-1)! }
 }
 
@@ -181,7 +181,6 @@ async function rotateSession (
   id: string,
   hash: string
 ): Promise<void> {
-  const subject = subjects.session(account, id)
   const fact = stamp(
     SessionRotated,
     { account, correlation, causation: null },
@@ -189,7 +188,8 @@ async function rotateSession (
     appenders.clock.nowMs()
   )
   try {
-    await appenders.control.append([{ subject, fact, expectedSeq: directory.now.versions.get(subject)! }], RENEWAL_MS)
+    const expectedSeq = directory.now.versions.get(placeOf(fact).subject)!
+    await appenders.append([{ fact, expectedSeq }], RENEWAL_MS)
   } catch (error) {
     // Another request of it was quicker, with the same.
     if (!(error instanceof Conflict)) throw error
@@ -201,7 +201,7 @@ async function rotateSession (
 export async function endSessions (services: SessionServices, asker: Asker, sessions: SessionEntry[]): Promise<number> {
   return sessions.length === 0
     ? 0
-    : (await services.appenders.control.append(endings(services, asker, sessions))).at(-1)!
+    : (await services.appenders.append(endings(services, asker, sessions))).at(-1)!
 }
 
 function endings (
@@ -210,10 +210,7 @@ function endings (
   sessions: SessionEntry[]
 ): Append[] {
   const cause = { account, correlation, causation: null }
-  return sessions.map(({ id }) => ({
-    subject: subjects.session(account, id),
-    fact: stamp(SessionEnded, cause, { session: id }, clock.nowMs())
-  }))
+  return sessions.map(({ id }) => ({ fact: stamp(SessionEnded, cause, { session: id }, clock.nowMs()) }))
 }
 
 /** The open sessions of a key. */

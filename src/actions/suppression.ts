@@ -3,7 +3,6 @@ import { Refusal } from '#streams/define.ts'
 import { suppressible, withReason } from '#streams/suppression/decide.ts'
 import { SuppressionAdded, SuppressionRemoved, type SuppressionReason } from '#streams/suppression/facts.ts'
 import { suppressionOf, type SuppressionState, type SuppressionFact } from '#streams/suppression/state.ts'
-import { subjects } from '#streams/subjects.ts'
 import { timestamp } from '#src/base/clock.ts'
 import type { Asker, Services } from './services.ts'
 import { stamp, type FactCause } from './appenders.ts'
@@ -77,7 +76,7 @@ async function change (
     const { now: before, last, seq } = await readSuppression(appenders.bus, account, address)
     const fact = decide(before, hash, appenders.clock.nowMs(), last)
     if (fact === null) return { before, after: before }
-    await appenders.control.append([{ subject: subjects.suppression(account, hash), fact, expectedSeq: seq }])
+    await appenders.append([{ fact, expectedSeq: seq }])
     return { before, after: suppressionOf(fact) }
   })
 }

@@ -73,7 +73,7 @@ export async function createTemplate (
   const nowMs = services.appenders.clock.nowMs()
   const id = newId('tpl', nowMs)
   const fact = stamp(TemplateVersioned, { ...asker, causation: null }, { template: id, version: 1, ...body }, nowMs)
-  await services.appenders.control.append([{ subject: subjects.template(asker.account, id), fact, expectedSeq: 0 }])
+  await services.appenders.append([{ fact, expectedSeq: 0 }])
   return storedOf(fact)
 }
 
@@ -154,11 +154,7 @@ async function appendAfter<Fact extends TemplateVersioned | TemplateDeleted> (
     if (newest === null) return new Refusal('not_found', `There is no template ${id}.`)
     const fact = await decide(newest.fact)
     if (fact === null || fact instanceof Refusal) return fact ?? newest.fact
-    await services.appenders.control.append([{
-      subject: subjects.template(account, id),
-      fact,
-      expectedSeq: newest.seq
-    }])
+    await services.appenders.append([{ fact, expectedSeq: newest.seq }])
     return fact
   })
 }

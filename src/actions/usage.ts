@@ -1,17 +1,16 @@
-import { subjects } from '#streams/subjects.ts'
 import { UsageClosed } from '#streams/usage/facts.ts'
 import { Conflict } from '#src/nats/errors.ts'
 import { stamp, type Appenders } from './appenders.ts'
 
 /** Closes a month of an account for ever; false = that has been done. Throws LogUnavailable. */
 export async function closeMonth (
-  { control, clock }: Pick<Appenders, 'control' | 'clock'>,
+  { append, clock }: Pick<Appenders, 'append' | 'clock'>,
   account: string,
   closed: UsageClosed['data']
 ): Promise<boolean> {
   const fact = stamp(UsageClosed, { account, correlation: 'usage', causation: null }, closed, clock.nowMs())
   try {
-    await control.append([{ subject: subjects.usage(account, closed.month), fact, expectedSeq: 0 }])
+    await append([{ fact, expectedSeq: 0 }])
     return true
   } catch (error) {
     if (error instanceof Conflict) return false

@@ -64,11 +64,7 @@ export async function createWebhook (
   const { startAt = timestamp(nowMs), ...chosen } = settings
   const data = { ...chosen, sealedSecret: services.vault.seal(secret, id), startAt }
   const fact = stamp(WebhookCreated, { ...asker, causation: null }, { webhook: id, ...data }, nowMs)
-  const [seq] = await services.appenders.control.append([{
-    subject: subjects.webhook(asker.account, id),
-    fact,
-    expectedSeq: 0
-  }])
+  const [seq] = await services.appenders.append([{ fact, expectedSeq: 0 }])
   return {
     webhook: {
       ...data,
@@ -204,9 +200,7 @@ async function appendFacts (
   facts: AnyFact[]
 ): Promise<number> {
   const expectedSeq = directory.now.versions.get(subject)!
-  const seqs = await appenders.control.append(
-    facts.map((fact, i) => ({ subject, fact, ...(i === 0 ? { expectedSeq } : {}) }))
-  )
+  const seqs = await appenders.append(facts.map((fact, i) => (i === 0 ? { fact, expectedSeq } : { fact })))
   return seqs.at(-1)!
 }
 

@@ -49,10 +49,10 @@ function listenError ({ host, port }: Config, error: NodeJS.ErrnoException): Err
 function watchApp ({ metrics, services: { appenders }, sender, counters, projectors }: AppContext): void {
   watchGauges(metrics, {
     appendsPending: () => ({
-      REQUESTS: appenders.requests.pending(),
-      EMAILS: appenders.emails.pending(),
-      WEBHOOKS: appenders.webhooks.pending(),
-      INBOUND: appenders.inbound.pending()
+      REQUESTS: appenders.pending('REQUESTS'),
+      EMAILS: appenders.pending('EMAILS'),
+      WEBHOOKS: appenders.pending('WEBHOOKS'),
+      INBOUND: appenders.pending('INBOUND')
     }),
     smtpInFlight: () => sender?.inFlight() ?? 0,
     limitsInexact: () => counters.inexact(),

@@ -1,3 +1,4 @@
+import { isUnder } from '#streams/subjects.ts'
 import { api } from './api.ts'
 import type { Bus } from './connect.ts'
 import { ANSWER_MS, storedMessage } from './direct.ts'
@@ -111,14 +112,6 @@ export async function lastSequenceUnder (
   if (last !== null && isUnder(last.subject, filter)) return last.seq
   const leftMs = Math.max(1, endMs - performance.now())
   return (await getMessage(bus, stream, { last_by_subj: filter }, 'leader', leftMs))?.seq ?? 0
-}
-
-/** Source: NATS documentation, "Subject-Based Messaging", wildcards. */
-function isUnder (subject: string, filter: string): boolean {
-  const [tokens, wanted] = [subject.split('.'), filter.split('.')]
-  const isOpen = wanted.at(-1) === '>'
-  if (isOpen ? tokens.length < wanted.length : tokens.length !== wanted.length) return false
-  return wanted.every((token, i) => token === '*' || token === tokens[i] || (isOpen && i === wanted.length - 1))
 }
 
 /** NATS counts nanoseconds in 64 bits: beyond the year 2262 they begin again in the past. */

@@ -1,5 +1,4 @@
 import t from 'tap'
-import { subjects } from '#streams/subjects.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { api } from '#src/nats/api.ts'
@@ -153,7 +152,7 @@ async function again (email: string, n: number, to: string): Promise<void> {
       account: FIRST_ACCOUNT,
       time: new Date().toISOString()
     }
-    await appenders.emails.append([{ subject: subjects.recipient(FIRST_ACCOUNT, email, n), fact }])
+    await appenders.append([{ fact }])
     await sleep(100)
   }
 }

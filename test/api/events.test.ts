@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { subjects } from '#streams/subjects.ts'
 import { EVENT_TYPES } from '#streams/webhook/facts.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import type { Services } from '#src/actions/services.ts'
@@ -64,7 +63,6 @@ function happened (
   const event = JSON.stringify({ id, type, created_at: fact.time, data: { email_id: email, pad } })
   return {
     id,
-    subject: subjects.recipient(account, email, 0),
     fact: { ...fact, account, data: { ...fact.data, event } }
   }
 }
@@ -72,7 +70,7 @@ function happened (
 /** Writes events to the log; resolves to their ids once it has them. */
 async function write (happenings: Array<ReturnType<typeof happened>>, at: Services = services): Promise<string[]> {
   for (let i = 0; i < happenings.length; i += 100) {
-    await at.appenders.emails.append(happenings.slice(i, i + 100).map(({ subject, fact }) => ({ subject, fact })))
+    await at.appenders.append(happenings.slice(i, i + 100).map(({ fact }) => ({ fact })))
   }
   return happenings.map(({ id }) => id)
 }

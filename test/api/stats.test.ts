@@ -1,6 +1,5 @@
 import t from 'tap'
 import { EmailClicked, EmailDelivered, EmailRecorded } from '#streams/email/facts.ts'
-import { emailPartitionOf, subjects } from '#streams/subjects.ts'
 import { NOTHING, type Counts } from '#projections/counts.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { stamp } from '#src/actions/appenders.ts'
@@ -53,17 +52,14 @@ async function mail (
     tags
   }).data
   const given = (n: number) => ({ email, n, to: to[n]!, event: JSON.stringify({ data: { from, tags } }) })
-  await appenders.emails.append([
+  await appenders.append([
     {
-      subject: subjects.record(emailPartitionOf(email)),
       fact: stamp(EmailRecorded, cause, { ...data, request: 1, requestedAt: new Date(ms).toISOString() }, ms)
     },
     ...to.slice(0, arrived).map((_to, n) => ({
-      subject: subjects.recipient(FIRST_ACCOUNT, email, n),
       fact: stamp(EmailDelivered, cause, delivered(given(n)).data, ms)
     })),
     ...to.slice(0, followed).map((_to, n) => ({
-      subject: subjects.engagement(FIRST_ACCOUNT, email, n),
       fact: stamp(EmailClicked, cause, clicked(given(n)).data, ms)
     }))
   ])

@@ -158,8 +158,8 @@ function serve (
 
 async function sendOne (appenders: Appenders, i: number): Promise<string> {
   const { request, record, outcomes } = mailOf(i * 20, Date.now())
-  const [seq] = await appenders.requests.append([request], APPEND_MS)
-  await appenders.emails.append(outcomes(seq!).slice(0, 2), APPEND_MS)
-  await appenders.emails.append([record(seq!)], APPEND_MS)
-  return (request.fact.data as { email: string }).email
+  const [seq] = await appenders.append([{ fact: request }], APPEND_MS)
+  await appenders.append(outcomes(seq!).slice(0, 2).map(fact => ({ fact })), APPEND_MS)
+  await appenders.append([{ fact: record(seq!) }], APPEND_MS)
+  return (request.data as { email: string }).email
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { headers } from 'nats'
-import { encodeFact } from '#streams/catalog.ts'
-import type { Fact, FactOf, FactType } from '#streams/define.ts'
+import { encodeFact, type AnyFact } from '#streams/catalog.ts'
+import type { FactOf, FactType } from '#streams/define.ts'
 import {
   EmailAttempted,
   EmailBounced,
@@ -11,7 +11,7 @@ import {
   EmailRecorded,
   EmailRequested
 } from '#streams/email/facts.ts'
-import { emailPartitionOf, subjects } from '#streams/subjects.ts'
+import { placeOf } from '#streams/place.ts'
 import type { Static, TSchema } from '@sinclair/typebox'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { newId } from '#src/base/id.ts'
@@ -25,17 +25,12 @@ const ANSWER_MS = 30_000
 /** Mail of the last weeks. */
 const SPAN_MS = 20 * 86_400_000
 
-interface Message {
-  subject: string
-  fact: Fact
-}
-
 /** A request, and what is told of it: its record, and the facts of its recipient. Most are delivered at once, one in
  *  twenty at the second try, one in fifty never, one in four is opened. */
 export interface Mail {
-  request: Message
-  record(seq: number): Message
-  outcomes(seq: number): Message[]
+  request: AnyFact
+  record(seq: number): AnyFact
+  outcomes(seq: number): AnyFact[]
 }
 
 /** Mail number `i`, asked for at `atMs`. */
@@ -49,9 +44,8 @@ export function mailOf (i: number, atMs: number): Mail {
     afterMs: number,
     data: Static<Schema>
   ) => factOf(type, atMs + afterMs, data)
-  const message = (fact: Fact): Message => ({ subject: subjects.recipient(ACCOUNT, email, 0), fact })
   const attempt = (request: number, sequence: number, n: number, afterMs: number) =>
-    message(of(EmailAttempted, afterMs, {
+    of(EmailAttempted, afterMs, {
       ...common(request, sequence),
       attempt: n,
       worker: 'w_01m7ysevjmwmdcr41jq5rymhkp',
@@ -61,7 +55,7 @@ export function mailOf (i: number, atMs: number): Mail {
       renderer: '1',
       digest: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
       due: n > 1
-    }))
+    })
   const event = (type: string, sequence: number, afterMs: number) => ({
     event: JSON.stringify({
       id: newId('ev', atMs + afterMs),
@@ -87,61 +81,49 @@ export function mailOf (i: number, atMs: number): Mail {
     ms: 212
   }
   const deferral = (request: number) =>
-    message(
-      of(EmailDeferred, 300, {
-        ...common(request, 2),
-        ...transaction,
-        attempt: 1,
-        stage: 'rcpt',
-        class: 'greylisted',
-        error: null,
-        first: true,
-        reply: { code: 451, enhanced: '4.7.1', text: '451 4.7.1 Greylisted, please come back later' },
-        nextAttemptAt: timeOf(atMs + 300_000),
-        ...event('email.bounced', 2, 300)
-      })
-    )
+    of(EmailDeferred, 300, {
+      ...common(request, 2),
+      ...transaction,
+      attempt: 1,
+      stage: 'rcpt',
+      class: 'greylisted',
+      error: null,
+      first: true,
+      reply: { code: 451, enhanced: '4.7.1', text: '451 4.7.1 Greylisted, please come back later' },
+      nextAttemptAt: timeOf(atMs + 300_000),
+      ...event('email.bounced', 2, 300)
+    })
   const end = (request: number, sequence: number, n: number, afterMs: number) =>
-    message(
-      i % 50 === 7
-        ? of(EmailBounced, afterMs, {
-          ...common(request, sequence),
-          ...transaction,
-          attempt: n,
-          stage: 'rcpt',
-          status: '5.1.1',
-          error: null,
-          class: 'userunknown',
-          report: null,
-          reply: { code: 550, enhanced: '5.1.1', text: '550 5.1.1 There is no such user here' },
-          ...event('email.bounced', sequence, afterMs)
-        })
-        : of(EmailDelivered, afterMs, {
-          ...common(request, sequence),
-          ...transaction,
-          attempt: n,
-          reply: { code: 250, enhanced: '2.0.0', text: '250 2.0.0 Ok: queued as 4b1f2c3d4e5f' },
-          ...event('email.delivered', sequence, afterMs)
-        })
-    )
-  const opening = (request: number): Message => ({
-    subject: subjects.engagement(ACCOUNT, email, 0),
-    fact: of(EmailOpened, 3_600_000, {
+    i % 50 === 7
+      ? of(EmailBounced, afterMs, {
+        ...common(request, sequence),
+        ...transaction,
+        attempt: n,
+        stage: 'rcpt',
+        status: '5.1.1',
+        error: null,
+        class: 'userunknown',
+        report: null,
+        reply: { code: 550, enhanced: '5.1.1', text: '550 5.1.1 There is no such user here' },
+        ...event('email.bounced', sequence, afterMs)
+      })
+      : of(EmailDelivered, afterMs, {
+        ...common(request, sequence),
+        ...transaction,
+        attempt: n,
+        reply: { code: 250, enhanced: '2.0.0', text: '250 2.0.0 Ok: queued as 4b1f2c3d4e5f' },
+        ...event('email.delivered', sequence, afterMs)
+      })
+  const opening = (request: number) =>
+    of(EmailOpened, 3_600_000, {
       ...common(request, 3),
       machine: false,
       first: true,
       ...event('email.opened', 3, 3_600_000)
     })
-  })
   return {
-    request: {
-      subject: subjects.request(ACCOUNT, email),
-      fact: of(EmailRequested, 0, { ...asked, content: { html: `<p>${asked.subject}</p>`, text: null, files: [] } })
-    },
-    record: request => ({
-      subject: subjects.record(emailPartitionOf(email)),
-      fact: of(EmailRecorded, 400, { ...asked, request, requestedAt: timeOf(atMs) })
-    }),
+    request: of(EmailRequested, 0, { ...asked, content: { html: `<p>${asked.subject}</p>`, text: null, files: [] } }),
+    record: request => of(EmailRecorded, 400, { ...asked, request, requestedAt: timeOf(atMs) }),
     outcomes: request =>
       i % 20 === 3
         ? [attempt(request, 1, 1, 40), deferral(request), attempt(request, 3, 2, 300_040), end(request, 4, 2, 300_250)]
@@ -203,12 +185,12 @@ function factOf<Name extends string, Schema extends TSchema> (
  *  EMAILS. What happens late (a second try, an opening) comes some thousand emails later. */
 export async function loadMail (bus: Bus, emails: number): Promise<number> {
   const beginMs = Date.now() - SPAN_MS
-  const later = new Map<number, Message[]>()
+  const later = new Map<number, AnyFact[]>()
   const lines = { requests: createLine(bus), emails: createLine(bus) }
-  let facts = 0
-  const toEmails = async (messages: Message[]): Promise<void> => {
-    facts += messages.length
-    for (const message of messages) await lines.emails.add(message)
+  let count = 0
+  const toEmails = async (facts: AnyFact[]): Promise<void> => {
+    count += facts.length
+    for (const fact of facts) await lines.emails.add(fact)
   }
   for (let from = 0; from < emails; from += BATCH) {
     const mails = Array.from(
@@ -226,25 +208,25 @@ export async function loadMail (bus: Bus, emails: number): Promise<number> {
     await toEmails(later.get(from) ?? [])
     later.delete(from)
   }
-  for (const messages of later.values()) await toEmails(messages)
+  for (const facts of later.values()) await toEmails(facts)
   await Promise.all([lines.requests.end(), lines.emails.end()])
-  return facts
+  return count
 }
 
 /** Gathers atomic batches, one on its way while the next one is made. */
-function createLine (bus: Bus): { add(message: Message): Promise<void>, end(): Promise<void> } {
-  let gathered: Message[] = []
+function createLine (bus: Bus): { add(fact: AnyFact): Promise<void>, end(): Promise<void> } {
+  let gathered: AnyFact[] = []
   let flying: Promise<void> = Promise.resolve()
   const flush = async (): Promise<void> => {
-    const messages = gathered
+    const facts = gathered
     gathered = []
     await flying
-    flying = publishBatch(bus, messages)
+    flying = publishBatch(bus, facts)
     flying.catch(() => {})
   }
   return {
-    async add (message) {
-      gathered.push(message)
+    async add (fact) {
+      gathered.push(fact)
       if (gathered.length === BATCH) await flush()
     },
     async end () {
@@ -254,13 +236,14 @@ function createLine (bus: Bus): { add(message: Message): Promise<void>, end(): P
   }
 }
 
-async function publishBatch (bus: Bus, messages: Message[]): Promise<void> {
+async function publishBatch (bus: Bus, facts: AnyFact[]): Promise<void> {
   const id = randomUUID()
-  for (const [i, { subject, fact }] of messages.entries()) {
+  for (const [i, fact] of facts.entries()) {
+    const { subject } = placeOf(fact)
     const head = headers()
     head.set('Nats-Batch-Id', id)
     head.set('Nats-Batch-Sequence', String(i + 1))
-    if (i < messages.length - 1) {
+    if (i < facts.length - 1) {
       bus.nc.publish(subject, encodeFact(fact), { headers: head })
       continue
     }

@@ -18,7 +18,6 @@ import { ensureTopology, repair } from '#src/nats/ensure.ts'
 import { startHeartbeats } from '#src/nats/heartbeats.ts'
 import { startSender } from '#src/workers/sender/sender.ts'
 import { EmailRequested } from '#streams/email/facts.ts'
-import { subjects } from '#streams/subjects.ts'
 import { answerWith } from './child.ts'
 import { newsletter } from './mail.ts'
 
@@ -136,7 +135,7 @@ async function request (appenders: ReturnType<typeof createAppenders>, html: str
     expiresAt: timestamp(Date.now() + 3_600_000),
     onDoubt: 'retry'
   }, Date.now())
-  await appenders.requests.append([{ subject: subjects.request(ACCOUNT, email), fact }], 60_000)
+  await appenders.append([{ fact }], 60_000)
 }
 
 function makeSigners (): DkimSigner[] {

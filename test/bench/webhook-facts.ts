@@ -9,7 +9,6 @@ import { connectBus } from '#src/nats/connect.ts'
 import { ensureTopology, repair } from '#src/nats/ensure.ts'
 import { Refusal } from '#streams/define.ts'
 import { EmailDelivered } from '#streams/email/facts.ts'
-import { subjects } from '#streams/subjects.ts'
 import type { ConsumerPlan } from '#streams/topology.ts'
 import type { WebhookSettings } from '#streams/webhook/decide.ts'
 
@@ -106,5 +105,5 @@ export async function appendEvent (
     Date.now(),
     id
   )
-  await appenders.emails.append([{ subject: subjects.recipient(account, email, 0), fact }], 60_000)
+  await appenders.append([{ fact }], 60_000)
 }

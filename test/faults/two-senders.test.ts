@@ -108,7 +108,7 @@ async function ask (bus: Bus, addresses: string[]): Promise<string[]> {
       expiresAt: timestamp(Date.now() + 3_600_000),
       onDoubt: 'retry'
     }, Date.now())
-    await appenders.requests.append([{ subject: subjects.request(ACCOUNT, email), fact }])
+    await appenders.append([{ fact }])
     return email
   }))
 }

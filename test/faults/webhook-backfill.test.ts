@@ -19,6 +19,7 @@ import type { AnyFact } from '#streams/catalog.ts'
 import { emptyDirectory, type WebhookEntry } from '#streams/directory.ts'
 import type { Recorded } from '#streams/define.ts'
 import { backfillId } from '#streams/replay/decide.ts'
+import { placeOf } from '#streams/place.ts'
 import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
 import { openHookRig, type HookRig } from '../support/hook-rig.ts'
 import { startHookSink } from '../support/hook-sink.ts'
@@ -157,22 +158,18 @@ t.test('an endpoint whose backfill is opened in the middle of a round gets the r
   for (let i = 0; i < 10; i++) await Promise.all(Array.from({ length: 20 }, () => rig.happen('delivered')))
   const partition = webhookPartitionOf(others[0]!.webhook.id)
   let late: WebhookEntry | null = null
-  const { append } = rig.appenders.webhooks
   const disturbed: Appenders = {
     ...rig.appenders,
-    webhooks: {
-      ...rig.appenders.webhooks,
-      async append (part, timeoutMs) {
-        const isIts = part.some(({ subject }) => subject === subjects.fanoutCursor(partition))
-        if (isIts && part.length > 1 && late === null) {
-          // A rival moves the cursor a little just now, and does not yet know of the endpoint that is made at the same
-          // time.
-          do late = (await rig.listen('http://127.0.0.1:9/', undefined, { startAt: past(86_400_000) })).webhook
-          while (webhookPartitionOf(late.id) !== partition)
-          await advanceFanout(rig.appenders, partition, await readFanoutCursor(rig.appenders, partition), 0, [])
-        }
-        return await append(part, timeoutMs)
+    async append (facts, timeoutMs) {
+      const isIts = facts.some(({ fact }) => placeOf(fact as AnyFact).subject === subjects.fanoutCursor(partition))
+      if (isIts && facts.length > 1 && late === null) {
+        // A rival moves the cursor a little just now, and does not yet know of the endpoint that is made at the same
+        // time.
+        do late = (await rig.listen('http://127.0.0.1:9/', undefined, { startAt: past(86_400_000) })).webhook
+        while (webhookPartitionOf(late.id) !== partition)
+        await advanceFanout(rig.appenders, partition, await readFanoutCursor(rig.appenders, partition), 0, [])
       }
+      return await rig.appenders.append(facts, timeoutMs)
     }
   }
   const role = startOne(disturbed, rig.directory)

@@ -228,13 +228,11 @@ t.test('a network has so many connections, and so many mails a minute', async t 
 
 t.test('mails to one token are limited per hour, in any case of letters; only stored ones count', async t => {
   let away = true
-  const append: Appenders['inbound']['append'] = async (...args) => {
+  const append: Appenders['append'] = async (...args) => {
     if (away) throw new Error('NATS is away')
-    return await appenders.inbound.append(...args)
+    return await appenders.append(...args)
   }
-  const { port } = await open(t, { tokenMailsMax: 2 }, {
-    appenders: { ...appenders, inbound: { ...appenders.inbound, append } }
-  })
+  const { port } = await open(t, { tokenMailsMax: 2 }, { appenders: { ...appenders, append } })
   const [to, raw] = [returnPath(), 'Subject: x\r\n\r\n']
   for (let i = 0; i < 3; i++) t.match(await handIn(port, { to, raw }), /^451 4\.3\.0 /)
   away = false
@@ -367,12 +365,12 @@ t.test('who leaves in the middle leaves nothing; the place is free again', async
 
 t.test('told to stop it finishes the mail on its way, says goodbye to who waits, and takes nobody new', async t => {
   const [gate, begun] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  const append: Appenders['inbound']['append'] = async (...args) => {
+  const append: Appenders['append'] = async (...args) => {
     begun.resolve()
     await gate.promise
-    return await appenders.inbound.append(...args)
+    return await appenders.append(...args)
   }
-  const slow: Appenders = { ...appenders, inbound: { ...appenders.inbound, append } }
+  const slow: Appenders = { ...appenders, append }
   const inbound = await open(t, { stopMs: 10_000 }, { appenders: slow })
   const [idler, writer] = [await greeted(inbound.port), await greeted(inbound.port)]
   await sayAll(writer, 'MAIL FROM:<>', `RCPT TO:<${returnPath()}>`, 'DATA')

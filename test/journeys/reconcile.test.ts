@@ -28,7 +28,6 @@ import {
   deliveryFailed,
   deliveryDeferred,
   deliveryRequested,
-  deliverySubject,
   recorded,
   requested,
   type DeliveryStep
@@ -104,9 +103,7 @@ t.test('a request acknowledged without a fact or schedule is restored; one that 
   const appenders = createAppenders(bus, systemClock)
   const names = ['em_forgotten', 'em_scheduled', 'em_done', 'em_inhand']
   const requests = names.map(email => requested({ email }))
-  for (const fact of requests) {
-    await appenders.requests.append([{ subject: subjects.request(ACCOUNT, fact.data.email), fact }])
-  }
+  for (const fact of requests) await appenders.append([{ fact }])
   await apply(pool, emails, [...recorded(requests), ...recorded([delivered({ email: 'em_done' })])])
   await scheduled('em_scheduled', HOUR_MS)
   await repair(bus, consumerPlans.sender, topology)
@@ -144,8 +141,7 @@ async function openDeliveryYard (t: Test, { follows = true } = {}) {
 
   async function happened (facts: DeliveryStep[]): Promise<void> {
     for (let i = 0; i < facts.length; i += 400) {
-      const part = facts.slice(i, i + 400).map(fact => ({ subject: deliverySubject(fact), fact }))
-      await appenders.webhooks.append(part)
+      await appenders.append(facts.slice(i, i + 400).map(fact => ({ fact })))
     }
     if (follows) t.ok(await waitFor(pool, deliveries, { WEBHOOKS: await lastSequence(bus, 'WEBHOOKS') }, 10_000))
   }

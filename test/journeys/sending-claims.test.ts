@@ -9,7 +9,6 @@ import { openBlobs } from '#src/nats/blobs.ts'
 import type { Heartbeats } from '#src/nats/heartbeats.ts'
 import { startSender, type SenderOptions } from '#src/workers/sender/sender.ts'
 import { EmailDelivered, type RecipientFact } from '#streams/email/facts.ts'
-import { subjects } from '#streams/subjects.ts'
 import { ACCOUNT, claimOf, eventOf, openRig, SMTP_QUICK, type Rig } from '../support/sender-rig.ts'
 import { until } from '../support/wait.ts'
 
@@ -20,7 +19,7 @@ const types = (facts: RecipientFact[]) => facts.map(({ type }) => type)
 
 async function claimed ({ appenders }: Rig, email: string, worker = 'w_other'): Promise<void> {
   const fact = claimOf(email, worker, 60_000)
-  await appenders.emails.append([{ subject: subjects.recipient(ACCOUNT, email, 0), fact, expectedSeq: 0 }])
+  await appenders.append([{ fact, expectedSeq: 0 }])
 }
 
 async function attempted ({ sink }: Rig, address: string): Promise<void> {
@@ -153,7 +152,7 @@ t.test('a delivery that is void by then is not reported', async t => {
     reply: { code: 250, enhanced: null, text: '250 ok' },
     event: '{}'
   }, Date.now())
-  await rig.appenders.emails.append([{ subject: subjects.recipient(ACCOUNT, email, 0), fact: other }])
+  await rig.appenders.append([{ fact: other }])
   held.resolve()
   await rig.idle()
   t.same(types(await rig.facts(email)), ['email.attempted', 'email.delivered'])

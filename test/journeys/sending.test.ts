@@ -14,18 +14,7 @@ import { closeSession, openSession } from '#src/workers/sender/session.ts'
 import { parseTarget } from '#src/workers/sender/target.ts'
 import { createPool } from '#src/postgres/pool.ts'
 import { projections } from '#projections/list.ts'
-import { subjects } from '#streams/subjects.ts'
-import {
-  ACCOUNT,
-  claimOf,
-  cuttableLine,
-  eventOf,
-  log,
-  openRig,
-  SMTP_QUICK,
-  topology,
-  transact
-} from '../support/sender-rig.ts'
+import { claimOf, cuttableLine, eventOf, log, openRig, SMTP_QUICK, topology, transact } from '../support/sender-rig.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
 import { startSink, type Act } from '../support/smtp-sink.ts'
 import { until } from '../support/wait.ts'
@@ -344,11 +333,7 @@ t.test('a claim that somebody else holds: no dot', async t => {
   const held = Promise.withResolvers<void>()
   sink.replies('a@example.net', { data: { reply: '354 go ahead', after: held.promise } })
   const email = await ask('a@example.net')
-  await appenders.emails.append([{
-    subject: subjects.recipient(ACCOUNT, email, 0),
-    fact: claimOf(email, 'w_other', 60_000),
-    expectedSeq: 0
-  }])
+  await appenders.append([{ fact: claimOf(email, 'w_other', 60_000), expectedSeq: 0 }])
   held.resolve()
   await until(() => sink.received.length > 0)
   await idle()
@@ -360,7 +345,7 @@ t.test('a claim whose lease is over is a doubt of the sender, and sent again wit
   const { appenders, ask, told, sink } = await openRig(t)
   const email = newId('em', Date.now())
   const other = claimOf(email, 'w_other', 300)
-  await appenders.emails.append([{ subject: subjects.recipient(ACCOUNT, email, 0), fact: other, expectedSeq: 0 }])
+  await appenders.append([{ fact: other, expectedSeq: 0 }])
   await ask('a@example.net', { email })
   const [, doubt, again] = await told(email, ['attempted', 'in_doubt', 'attempted', 'delivered'])
   t.match(doubt!.data, { cause: 'sender', held: false, attempt: 1 })

@@ -1,7 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { AccountCreated } from '#streams/account/facts.ts'
-import { subjects } from '#streams/subjects.ts'
 import { stamp } from '#src/actions/appenders.ts'
 import { newId } from '#src/base/id.ts'
 import { api } from '#src/nats/api.ts'
@@ -11,7 +10,7 @@ import { openBus } from '../support/bus.ts'
 import { until } from '../support/wait.ts'
 
 const { bus } = await openBus(t)
-const control = createAppender(bus, 'CONTROL')
+const appender = createAppender(bus)
 
 function create (): Promise<number[]> {
   const account = newId('acc', Date.now())
@@ -21,7 +20,7 @@ function create (): Promise<number[]> {
     { account, name: 'A' },
     Date.now()
   )
-  return control.append([{ subject: subjects.account(account), fact }])
+  return appender.append([{ fact }])
 }
 
 const consumers = async () =>

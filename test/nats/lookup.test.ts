@@ -35,7 +35,7 @@ function factOf (name: string): SuppressionAdded {
 
 /** Stores a fact for each name; resolves to their sequences. */
 function store (bus: Bus, names: string[]): Promise<number[]> {
-  return createAppender(bus, 'CONTROL').append(names.map(name => ({ subject: subjectOf(name), fact: factOf(name) })))
+  return createAppender(bus).append(names.map(name => ({ fact: factOf(name) })))
 }
 
 /** Another connection to the same account. */
@@ -79,7 +79,7 @@ t.test('in a stream that is empty, and where no subject has anything, nothing is
 t.test('the last fact of each subject comes in the order asked, null for those that have none', async t => {
   await store(bus, ['one', 'two', 'one', 'three'])
   const last = factOf('two')
-  await createAppender(bus, 'CONTROL').append([{ subject: subjectOf('two'), fact: last }])
+  await createAppender(bus).append([{ fact: last }])
   t.strictSame(await look(['three', 'none', 'one', 'two', 'one']), ['three', null, 'one', 'two', 'one'])
   t.strictSame(await lookup.last([subjectOf('two')]), [last])
 })

@@ -30,7 +30,7 @@ function factOf (name: string): SuppressionAdded {
 }
 
 const append = (bus: Bus, name: string, timeoutMs?: number) =>
-  createAppender(bus, 'CONTROL').append([{ subject: subjectOf(name), fact: factOf(name) }], timeoutMs)
+  createAppender(bus).append([{ fact: factOf(name) }], timeoutMs)
 
 /** A connection to the same account by a wire that can be cut. */
 async function wired (t: Test): Promise<{ line: Line, bus: Bus }> {

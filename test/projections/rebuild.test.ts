@@ -22,7 +22,6 @@ import { readPositions } from '#src/postgres/checkpoint.ts'
 import { createPool, type Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/query.ts'
 import { liveSet, rebuildingSet, type TableSet } from '#src/postgres/table-sets.ts'
-import { subjects } from '#streams/subjects.ts'
 import { loadMail } from '../bench/rebuild-facts.ts'
 import { openBus } from '../support/bus.ts'
 import { jetpostHere } from '../support/command.ts'
@@ -90,15 +89,8 @@ async function rowsOf (pool: Pool, { schema }: TableSet): Promise<Record<string,
 
 /** An email in the log, asked for and delivered. */
 async function mail (appenders: Appenders, email: string): Promise<void> {
-  const recipient = subjects.recipient(ACCOUNT, email, 0)
-  const [request] = await appenders.requests.append([{
-    subject: subjects.request(ACCOUNT, email),
-    fact: requested({ email })
-  }])
-  await appenders.emails.append([{ subject: recipient, fact: attempted({ email, request }) }, {
-    subject: recipient,
-    fact: delivered({ email, request })
-  }])
+  const [request] = await appenders.append([{ fact: requested({ email }) }])
+  await appenders.append([{ fact: attempted({ email, request }) }, { fact: delivered({ email, request }) }])
 }
 
 const seen = async ({ bus, pool }: Pick<Ground, 'bus' | 'pool'>): Promise<boolean> =>

@@ -4,7 +4,7 @@ import type { Recorded } from '#streams/define.ts'
 import { ERASED } from '#streams/address.ts'
 import { isErased, redact, requestWithout } from '#streams/email/erase.ts'
 import { EmailErased, EmailRecorded, type RecipientFact } from '#streams/email/facts.ts'
-import { subjects, emailPartitionOf } from '#streams/subjects.ts'
+import { placeOf } from '#streams/place.ts'
 import { COUNTED, NOTHING, type Counted, type Counts } from '#projections/counts.ts'
 import { stats } from '#projections/stats/project.ts'
 import { countsByName, countsByTime, countsOfMonth, type StatsOptions, type Which } from '#projections/stats/queries.ts'
@@ -64,14 +64,8 @@ function record (
 
 const at = <F extends AnyFact>(fact: F, seconds: number): F => ({ ...fact, time: timeAt(seconds) })
 
-function subjectOf (fact: AnyFact): string {
-  if (fact.type === 'email.recorded') return subjects.record(emailPartitionOf(fact.data.email))
-  const { email, n } = (fact as RecipientFact).data
-  return subjects.recipient(fact.account, email, n)
-}
-
 const inLog = (facts: AnyFact[], fromSeq = 1): Array<Recorded<AnyFact>> =>
-  facts.map((fact, i) => ({ fact, seq: fromSeq + i, subject: subjectOf(fact) }))
+  facts.map((fact, i) => ({ fact, seq: fromSeq + i, subject: placeOf(fact).subject }))
 
 /** The fact in whose place others are gone, as an erasure writes it. */
 function erased (past: Array<Recorded<AnyFact>>, email: string, n: number): EmailErased {

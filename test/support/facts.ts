@@ -22,11 +22,9 @@ import {
   EmailRescheduled,
   EmailRetryRequested,
   EmailSuppressed,
-  EmailUnsubscribed,
-  type EngagementFact,
-  type RecipientFact
+  EmailUnsubscribed
 } from '#streams/email/facts.ts'
-import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
+import { placeOf } from '#streams/place.ts'
 import type { Static, TSchema } from '@sinclair/typebox'
 
 type Data<T> = T extends FactType<string, infer Schema> ? Static<Schema> : never
@@ -252,28 +250,7 @@ export const unsubscribed = (given: Outcome<typeof EmailUnsubscribed>): EmailUns
 
 /** Facts as they lie in a stream, from sequence `fromSeq` on. */
 export function recorded (facts: AnyFact[], fromSeq = 1): Array<Recorded<AnyFact>> {
-  return facts.map((one, i) => ({ fact: one, seq: fromSeq + i, subject: subjectOf(one) }))
-}
-
-function subjectOf (one: AnyFact): string {
-  if (one.type === 'email.requested') return subjects.request(one.account, one.data.email)
-  if (one.type.startsWith('email.')) return recipientSubject(one as RecipientFact | EngagementFact)
-  return one.type.startsWith('delivery.') ? deliverySubject(one as DeliveryStep) : subjects.fanoutCursor(0)
+  return facts.map((one, i) => ({ fact: one, seq: fromSeq + i, subject: placeOf(one).subject }))
 }
 
 export type DeliveryStep = DeliveryRequested | DeliveryAttempted | DeliveryDeferred | DeliveryFailed
-
-/** Where a fact of a delivery lies in WEBHOOKS. */
-export function deliverySubject ({ type, data: { webhook, replay } }: DeliveryStep): string {
-  const partition = webhookPartitionOf(webhook)
-  if (type !== 'delivery.requested') return subjects.deliveryOutcome(partition)
-  return replay === null ? subjects.delivery(partition) : subjects.deliveryReplay(partition)
-}
-
-const MARKS = new Set(['email.opened', 'email.clicked', 'email.complained', 'email.unsubscribed'])
-
-function recipientSubject ({ type, account, data }: RecipientFact | EngagementFact): string {
-  return MARKS.has(type)
-    ? subjects.engagement(account, data.email, data.n)
-    : subjects.recipient(account, data.email, data.n)
-}

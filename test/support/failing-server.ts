@@ -69,7 +69,7 @@ export function failingServer (
   now.keysByHash.set(key.hash, key)
   now.webhooks.set(webhook.id, webhook)
   const directory = { now, catchUp: async () => catchUp, reached: async () => catchUp }
-  const appenders = { clock: systemClock, requests: { append }, control: { append }, bus: { nc: {} } }
+  const appenders = { clock: systemClock, append, bus: { nc: {} } }
   const services = {
     directory,
     appenders,

@@ -18,7 +18,6 @@ import { Refusal, type Recorded } from '#streams/define.ts'
 import type { DeliveryAttempted, DeliveryFailed } from '#streams/delivery/facts.ts'
 import { pendingAfter } from '#streams/delivery/state.ts'
 import { EmailBounced, EmailDeferred, EmailDelivered } from '#streams/email/facts.ts'
-import { subjects } from '#streams/subjects.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import type { WebhookSettings } from '#streams/webhook/decide.ts'
 import { EVENT_TYPES, type EventType } from '#streams/webhook/facts.ts'
@@ -237,7 +236,7 @@ async function happen (
     deferred: () =>
       stamp(EmailDeferred, cause, { ...shared, reply, error: null, nextAttemptAt: timestamp(nowMs), first }, nowMs, id)
   }[type]()
-  await appenders.emails.append([{ subject: subjects.recipient(ACCOUNT, email, 0), fact }])
+  await appenders.append([{ fact }])
   return { id, email, body }
 }
 

@@ -157,7 +157,7 @@ export async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> 
       onDoubt: 'retry',
       ...more
     }, Date.now())
-    await appenders.requests.append([{ subject: subjects.request(ACCOUNT, email), fact }])
+    await appenders.append([{ fact }])
     return email
   }
 

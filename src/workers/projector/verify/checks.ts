@@ -1,7 +1,8 @@
 import { sql, Sql } from '#projections/define.ts'
+import { FACT_STREAMS } from '#streams/place.ts'
 import { floorId } from '#src/base/id.ts'
 import { CONTENT_STREAM } from '#src/nats/blob-places.ts'
-import { KIND, numberOf, STREAMS } from './log-index.ts'
+import { KIND, numberOf } from './log-index.ts'
 import type { VerifySession } from './session.ts'
 import type { FindingCollector } from './findings.ts'
 import { SLACK_MS } from './gaps.ts'
@@ -24,7 +25,7 @@ interface StreamSeq {
   seq: number
 }
 
-const seqText = ({ stream, seq }: StreamSeq): string => `${STREAMS[stream]} ${seq}`
+const seqText = ({ stream, seq }: StreamSeq): string => `${FACT_STREAMS[stream]} ${seq}`
 
 /** Checks what only all facts together show. */
 export async function checkRelations (

@@ -1,8 +1,9 @@
 import { sql } from '#projections/define.ts'
+import { FACT_STREAMS, type FactStream } from '#streams/place.ts'
 import { CLAIM_MS } from '#streams/topology.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { floorId } from '#src/base/id.ts'
-import { KIND, numberOf, STREAMS, type LogIndex, type StreamName } from './log-index.ts'
+import { KIND, numberOf, type LogIndex } from './log-index.ts'
 import type { VerifySession } from './session.ts'
 import type { FindingCollector } from './findings.ts'
 import type { LogState } from './log-state.ts'
@@ -64,15 +65,15 @@ export async function explainGaps (
   index: LogIndex,
   findings: FindingCollector,
   log: LogState
-): Promise<Record<StreamName, GoneCounts>> {
+): Promise<Record<FactStream, GoneCounts>> {
   await session.query(`create index on facts (request) where kind = ${KIND.recorded}`)
-  const gone = Object.fromEntries(STREAMS.map(stream => [stream, { aged: 0, expired: 0, erased: 0 }])) as Record<
-    StreamName,
+  const gone = Object.fromEntries(FACT_STREAMS.map(stream => [stream, { aged: 0, expired: 0, erased: 0 }])) as Record<
+    FactStream,
     GoneCounts
   >
   for await (const rows of session.pages<GapRow>(gapsBefore(floorId('em', log.nowMs - log.contentMs + SLACK_MS)))) {
     for (const row of rows) {
-      const stream = STREAMS[row.stream]!
+      const stream = FACT_STREAMS[row.stream]!
       const counts = gone[stream]
       const { aged, rest } = byAge(row, stream, log)
       counts.aged += aged
@@ -97,7 +98,7 @@ export async function explainGaps (
 /** What was before the stream's first message is gone by age, when any of it can be as old as that; the rest is not. */
 function byAge (
   { low, high, before_ms: beforeMs }: GapRow,
-  stream: StreamName,
+  stream: FactStream,
   { streams, nowMs }: LogState
 ): { aged: number, rest: SequenceRange | null } {
   const { first, ageMs } = streams[stream]

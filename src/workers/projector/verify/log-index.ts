@@ -1,14 +1,12 @@
 import type { AnyFact } from '#streams/catalog.ts'
 import { isErased } from '#streams/email/erase.ts'
+import { FACT_STREAMS } from '#streams/place.ts'
 import { CONTENT_STREAM } from '#src/nats/blob-places.ts'
 import { historyStepOf, isStepFact } from './history.ts'
 import type { VerifySession } from './session.ts'
 
-/** Streams of facts, by the number they have in the index. */
-export const STREAMS = ['REQUESTS', 'EMAILS', 'INBOUND', 'CONTROL', 'WEBHOOKS'] as const
-export type StreamName = typeof STREAMS[number]
-/** Erasures delete from the object store, too. */
-export const numberOf = (stream: string): number => [...STREAMS, CONTENT_STREAM].indexOf(stream)
+/** The number of a stream in the index. Erasures delete from the object store, too. */
+export const numberOf = (stream: string): number => [...FACT_STREAMS, CONTENT_STREAM].indexOf(stream)
 
 const SCHEMA = 'jetpost_log_verify'
 

@@ -1,6 +1,6 @@
+import type { FactStream } from '#streams/place.ts'
 import { api } from '#src/nats/api.ts'
 import type { Bus } from '#src/nats/connect.ts'
-import type { StreamName } from './log-index.ts'
 
 /** What the server says of a stream. Times Unix ms; `ageMs` Infinity = kept for ever. */
 export interface StreamExtent {
@@ -12,7 +12,7 @@ export interface StreamExtent {
 
 /** What is known of the streams once all is read. */
 export interface LogState {
-  streams: Record<StreamName, StreamExtent>
+  streams: Record<FactStream, StreamExtent>
   /** How long content is kept. */
   contentMs: number
   /** When reading ended, Unix ms. */

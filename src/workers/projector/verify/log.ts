@@ -1,4 +1,5 @@
 import { decodeFact, type AnyFact } from '#streams/catalog.ts'
+import { engagementEndOf, FACT_STREAMS, placeOf, type FactStream } from '#streams/place.ts'
 import { CONTENT_BUCKET } from '#streams/topology.ts'
 import { asError } from '#src/base/errors.ts'
 import { CONTENT_STREAM } from '#src/nats/blob-places.ts'
@@ -9,10 +10,9 @@ import type { Pool } from '#src/postgres/pool.ts'
 import { checkRelations } from './checks.ts'
 import { FindingCollector, type FindingGroup } from './findings.ts'
 import { explainGaps, type GoneCounts } from './gaps.ts'
-import { dropLogIndex, LogIndex, numberOf, STREAMS, type StreamName } from './log-index.ts'
+import { dropLogIndex, LogIndex, numberOf } from './log-index.ts'
 import { extentOf, type StreamExtent } from './log-state.ts'
 import { lockName, withSession } from './session.ts'
-import { hasItsId, isCopy, isOnItsSubject, subjectOf } from './subject.ts'
 
 const MSG_ID = 'Nats-Msg-Id'
 
@@ -76,8 +76,8 @@ export async function verifyLog (options: LogOptions): Promise<LogVerification> 
   })
 }
 
-type Extents = Record<StreamName, StreamExtent>
-type ReadStream = Omit<StreamVerification, 'gone' | 'stream'> & { stream: StreamName }
+type Extents = Record<FactStream, StreamExtent>
+type ReadStream = Omit<StreamVerification, 'gone' | 'stream'> & { stream: FactStream }
 
 /** Reads the log into the index, and checks each fact by itself. */
 class LogReader {
@@ -94,26 +94,26 @@ class LogReader {
   async readAll (): Promise<{ streams: ReadStream[], extents: Extents }> {
     const before = await this.extents()
     const streams: ReadStream[] = []
-    for (const stream of STREAMS) {
+    for (const stream of FACT_STREAMS) {
       const { first, last } = before[stream]
       streams.push({ stream, first, last, facts: await this.readStream(stream, before[stream]) })
     }
     await this.readObjects()
     const extents = await this.extents()
-    for (const stream of STREAMS) await this.readLate(stream, before[stream].last, extents[stream].last)
+    for (const stream of FACT_STREAMS) await this.readLate(stream, before[stream].last, extents[stream].last)
     await this.index.close()
     return { streams, extents }
   }
 
   private async extents (): Promise<Extents> {
     const extents = await Promise.all(
-      STREAMS.map(async stream => [stream, await extentOf(this.options.bus, stream)] as const)
+      FACT_STREAMS.map(async stream => [stream, await extentOf(this.options.bus, stream)] as const)
     )
     return Object.fromEntries(extents) as Extents
   }
 
   /** Resolves to the number of messages. */
-  private async readStream (stream: StreamName, { first, last, createdMs }: StreamExtent): Promise<number> {
+  private async readStream (stream: FactStream, { first, last, createdMs }: StreamExtent): Promise<number> {
     const { bus, signal, nowMs, onProgress } = this.options
     let count = 0
     let before = { seq: 0, storedMs: createdMs }
@@ -132,7 +132,7 @@ class LogReader {
     return count
   }
 
-  private addGap (stream: StreamName, before: StoredAt, next: StoredAt): void {
+  private addGap (stream: FactStream, before: StoredAt, next: StoredAt): void {
     if (next.seq <= before.seq + 1) return
     this.index.addGap({
       stream: numberOf(stream),
@@ -144,7 +144,7 @@ class LogReader {
   }
 
   /** What was appended meanwhile: it may explain what has been read. */
-  private async readLate (stream: StreamName, afterSeq: number, endSeq: number): Promise<void> {
+  private async readLate (stream: FactStream, afterSeq: number, endSeq: number): Promise<void> {
     for await (const messages of readRange(this.options.bus, { stream, afterSeq, endSeq })) {
       this.options.signal.throwIfAborted()
       for (const message of messages) {
@@ -155,7 +155,7 @@ class LogReader {
     }
   }
 
-  private add (stream: StreamName, message: StoredMessage, fact: AnyFact | null, late: boolean): void {
+  private add (stream: FactStream, message: StoredMessage, fact: AnyFact | null, late: boolean): void {
     const copy = fact !== null && isCopy(fact, message.header(MSG_ID))
     this.index.addFact({ stream: numberOf(stream), seq: message.seq, fact, copy, late })
   }
@@ -189,10 +189,26 @@ function readFact (message: StoredMessage, findings: FindingCollector): AnyFact 
     const found = msgId === '' ? 'no id' : `the id ${msgId.slice(0, 100)}`
     findings.add('id', where, `the message of ${fact.id} has ${found}`)
   }
-  if (!isOnItsSubject(fact, subject)) {
-    findings.add('subject', where, `${fact.type} is on ${subject} and belongs on ${subjectOf(fact)}`)
+  if (!isInItsPlace(fact, subject)) {
+    findings.add('subject', where, `${fact.type} is on ${subject} and belongs on ${placeOf(fact).subject}`)
   }
   return fact
+}
+
+function isInItsPlace (fact: AnyFact, subject: string): boolean {
+  return subject === placeOf(fact).subject ||
+    (fact.type === 'email.erased' && subject === engagementEndOf(fact).subject)
+}
+
+/** Whether a message has its fact's id, or the one an erasure has given it. */
+function hasItsId (fact: AnyFact, msgId: string): boolean {
+  if (msgId === fact.id || isCopy(fact, msgId)) return true
+  return fact.type === 'email.recorded' && msgId.startsWith(`${fact.data.email} ${fact.data.request} `)
+}
+
+/** A request that an erasure has moved is the same fact, without the person. */
+function isCopy (fact: AnyFact, msgId: string): boolean {
+  return fact.type === 'email.requested' && msgId.startsWith(`${fact.id} `)
 }
 
 function decode (data: Uint8Array): AnyFact | Error {
