@@ -41,6 +41,17 @@ export interface FactType<Name extends string, Data extends TSchema> {
 
 export type FactOf<T> = T extends FactType<infer Name, infer Data> ? Fact<Name, Static<Data>> : never
 
+/** A fact as a rule decides it: who asked, when, and its id come with its stamp. */
+export interface Unstamped {
+  type: FactType<string, TSchema>
+  data: unknown
+}
+
+/** The same where the types that there may be are known. */
+export type UnstampedOf<T> = T extends FactType<infer Name, infer Data>
+  ? { type: FactType<Name, Data>, data: Static<Data> }
+  : never
+
 /** A changed shape is a new version, with a step that leads there from the one before: `past`. */
 export function factType<Name extends string, Data extends TSchema> (
   name: Name,

@@ -114,6 +114,35 @@ export function emptyDirectory (): Directory {
   }
 }
 
+/** What commands change, by kind: a domain by its name, the others by their id. */
+export interface Entities {
+  key: KeyEntry
+  domain: DomainEntry
+  webhook: WebhookEntry
+}
+
+export function entitiesOf<Kind extends keyof Entities> (
+  directory: Directory,
+  kind: Kind
+): Map<string, Entities[Kind]> {
+  return directory[`${kind}s`] as Map<string, Entities[Kind]>
+}
+
+/** An entity after facts of its own, by the same fold as the directory; undefined when there was none or they end it.
+ */
+export function evolveEntity<Kind extends keyof Entities> (
+  kind: Kind,
+  id: string,
+  before: Entities[Kind] | undefined,
+  facts: readonly AnyFact[]
+): Entities[Kind] | undefined {
+  const directory = emptyDirectory()
+  const entities = entitiesOf(directory, kind)
+  if (before !== undefined) entities.set(id, { ...before })
+  for (const fact of facts) evolveDirectory(directory, { fact, seq: 0, subject: '' })
+  return entities.get(id)
+}
+
 /** Folds one fact of CONTROL into the directory, in place: it is as large as the installation. */
 export function evolveDirectory (directory: Directory, { fact, seq, subject }: Recorded<AnyFact>): void {
   directory.versions.set(subject, seq)

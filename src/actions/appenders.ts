@@ -22,6 +22,11 @@ export interface FactCause {
   causation: string | null
 }
 
+/** Somebody outside asked. */
+export function askedBy ({ account, correlation }: Pick<FactCause, 'account' | 'correlation'>): FactCause {
+  return { account, correlation, causation: null }
+}
+
 /** What follows from `fact` carries its account and correlation, and names it as the cause. */
 export function causedBy (fact: Fact): FactCause {
   return { account: fact.account, correlation: fact.correlation, causation: fact.id }

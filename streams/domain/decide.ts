@@ -1,9 +1,22 @@
 import { parseDomain } from '../address.ts'
-import { Refusal } from '../define.ts'
+import { Refusal, type UnstampedOf } from '../define.ts'
 import type { DomainEntry } from '../directory.ts'
+import type { SendDefaults } from '../email/defaults.ts'
 import { SANDBOX_DOMAIN } from '../key/decide.ts'
-import type { DomainStatus, RecordState } from './facts.ts'
-import type { KeyTurn } from './keys.ts'
+import {
+  DomainAdded,
+  DomainChanged,
+  DomainChecked,
+  domainFacts,
+  DomainKeysRetired,
+  DomainKeysSwitched,
+  DomainRemoved,
+  DomainRotationStarted,
+  type DkimKey,
+  type DomainStatus,
+  type RecordState
+} from './facts.ts'
+import { turned, type KeyTurn } from './keys.ts'
 import { judge, wantedRecords, type WantedRecord } from './records.ts'
 
 const DOMAINS_MAX = 1000
@@ -25,6 +38,44 @@ export function countFault (count: number): Refusal | null {
   return count < DOMAINS_MAX
     ? null
     : new Refusal('too_many_domains', `An account can have at most ${DOMAINS_MAX} domains: delete one first.`)
+}
+
+export type DomainDecision = UnstampedOf<typeof domainFacts[number]>
+
+/** Why a name, which is `owned` already or nobody's, may not become a domain of `account`, which has `count`. */
+export function addFault (
+  name: string,
+  owned: DomainEntry | undefined,
+  account: string,
+  count: number
+): Refusal | null {
+  if (owned?.account === account) return null
+  return owned === undefined
+    ? countFault(count)
+    : new Refusal('domain_taken', `${name} belongs to another account.`)
+}
+
+/** A domain like this, unless it is the account's already. Whether it may have it, `addFault` says. */
+export function decideAdd (
+  owned: DomainEntry | undefined,
+  { id, name, dkim }: Pick<DomainEntry, 'id' | 'name'> & { dkim: DkimKey[] }
+): DomainDecision[] {
+  return owned === undefined ? [{ type: DomainAdded, data: { domain: id, name, dkim } }] : []
+}
+
+/** What is left out stays as it is. */
+export function decideChange (
+  { id, name, defaults: before }: DomainEntry,
+  change: Partial<SendDefaults>
+): DomainDecision[] {
+  const defaults = { ...before, ...change }
+  const names = Object.keys(defaults) as Array<keyof SendDefaults>
+  if (names.every(name => defaults[name] === before[name])) return []
+  return [{ type: DomainChanged, data: { domain: id, name, defaults } }]
+}
+
+export function decideRemoval ({ id, name }: DomainEntry): DomainDecision[] {
+  return [{ type: DomainRemoved, data: { domain: id, name } }]
 }
 
 /** Whether mail may leave from a domain that its account owns, where verified ones are `required`. undefined = the
@@ -99,6 +150,35 @@ export function keyTurn (domain: DomainEntry, look: DnsLook, nowMs: number): Key
   const awaited = wantedRecords(domain, null).find(({ stage }) => stage === 'next')
   if (awaited === undefined || judge(awaited, look[awaited.name] ?? []).state !== 'ok') return null
   return { name: 'switched', previousUntil: new Date(nowMs + OVERLAP_MS).toISOString() }
+}
+
+/** `dkim` are the keys that sign next, once a look finds them in DNS. */
+export function decideRotation (domain: DomainEntry, dkim: DkimKey[]): DomainDecision[] | Refusal {
+  const { id, name } = domain
+  return rotationFault(domain) ?? [{ type: DomainRotationStarted, data: { domain: id, name, dkim } }]
+}
+
+/** What a look at DNS changes: keys in rotation take their turn, and the records are judged that are wanted then. */
+export function decideCheck (
+  domain: DomainEntry,
+  look: DnsLook,
+  bounceDomain: string | null,
+  nowMs: number
+): DomainDecision[] {
+  const turn = keyTurn(domain, look, nowMs)
+  const after = turn === null ? domain : { ...domain, dkim: turned(domain.dkim, turn) }
+  const checked = afterLook(after, wantedRecords(after, bounceDomain), look, nowMs)
+  const { id, name } = domain
+  return [
+    ...(turn === null ? [] : [decideTurn(domain, turn)]),
+    ...(checked === null ? [] : [{ type: DomainChecked, data: { domain: id, name, ...checked } }])
+  ]
+}
+
+function decideTurn ({ id: domain, name }: DomainEntry, turn: KeyTurn): DomainDecision {
+  return turn.name === 'retired'
+    ? { type: DomainKeysRetired, data: { domain, name } }
+    : { type: DomainKeysSwitched, data: { domain, name, previousUntil: turn.previousUntil } }
 }
 
 /** What one process remembers of its looks at a domain. */

@@ -1,7 +1,17 @@
 import { parseDomain } from '../address.ts'
-import { Refusal } from '../define.ts'
+import { Refusal, type UnstampedOf } from '../define.ts'
 import type { KeyEntry } from '../directory.ts'
-import { SCOPES, type LimitClass, type Scope } from './facts.ts'
+import type { SendDefaults } from '../email/defaults.ts'
+import {
+  KeyChanged,
+  keyFacts,
+  KeyLimitsChanged,
+  KeyRotated,
+  LIMIT_CLASSES,
+  SCOPES,
+  type LimitClass,
+  type Scope
+} from './facts.ts'
 
 /** Keys an account may have: every process holds all of them in memory. */
 export const KEYS_MAX = 10_000
@@ -79,6 +89,59 @@ export function grantFault (held: KeyEntry | undefined, wanted: Powers[], nowMs:
 
 /** Beginning of the ids of keys whose secret JETPOST_API_KEY fixes; no other key's goes on with a letter. */
 export const FIXED_KEY = 'key_env'
+
+export type KeyDecision = UnstampedOf<typeof keyFacts[number]>
+
+/** What is left out stays as it is. */
+export type KeyChange = Partial<Pick<KeyEntry, 'name' | 'scopes' | 'domains' | 'expiresMs'>> & {
+  defaults?: Partial<SendDefaults>
+}
+
+/** All that may be changed, as it is from now on; nothing when it is so already. */
+export function decideChange (key: KeyEntry, { defaults, ...change }: KeyChange): KeyDecision[] | Refusal {
+  const fault = powersFault(key, change)
+  if (fault !== null) return fault
+  const before = settingsOf(key)
+  const after = settingsOf({ ...key, ...change, defaults: { ...key.defaults, ...defaults } })
+  return JSON.stringify(before) === JSON.stringify(after)
+    ? []
+    : [{ type: KeyChanged, data: { key: key.id, ...after } }]
+}
+
+function settingsOf ({ name, scopes, domains, expiresMs, defaults }: KeyEntry) {
+  return { name, scopes, domains, expiresAt: expiresMs === null ? null : new Date(expiresMs).toISOString(), defaults }
+}
+
+/** A new secret, known by its `marks`; the one before it works `overlapS` seconds longer, and any older one no more. */
+export function decideRotation (
+  key: KeyEntry,
+  marks: Pick<KeyEntry, 'hash' | 'hint'>,
+  overlapS: number,
+  nowMs: number
+): KeyDecision[] | Refusal {
+  const fault = rotationFault(key, nowMs)
+  if (fault !== null) return fault
+  // What ends at once has ended by every node's clock, also by one that is behind.
+  const untilMs = overlapS === 0 ? 0 : nowMs + overlapS * 1000
+  return [{ type: KeyRotated, data: { key: key.id, ...marks, previousUntil: new Date(untilMs).toISOString() } }]
+}
+
+export function limitsFault (limits: Partial<Record<LimitClass, number>>): Refusal | null {
+  const wrong = Object.entries(limits).some(([name, limit]) =>
+    !(LIMIT_CLASSES as readonly string[]).includes(name) || !Number.isInteger(limit) || limit < 1 || limit > 10_000_000
+  )
+  return wrong
+    ? new Refusal(
+      'invalid_limit',
+      `limits must be whole numbers from 1 to 10000000 for ${LIMIT_CLASSES.join(', ')}.`
+    )
+    : null
+}
+
+/** Classes that are left out stay as they are. */
+export function decideLimits ({ id, limits }: KeyEntry, change: Partial<Record<LimitClass, number>>): KeyDecision[] {
+  return [{ type: KeyLimitsChanged, data: { key: id, limits: { ...limits, ...change } } }]
+}
 
 /** A new secret for a fixed key would end with the next start, and the old one come back. */
 export function rotationFault (key: KeyEntry, nowMs: number): Refusal | null {

@@ -1,5 +1,4 @@
-import type { TSchema } from '@sinclair/typebox'
-import { Refusal, type FactType } from '../define.ts'
+import { Refusal, type UnstampedOf } from '../define.ts'
 import type { WebhookEntry } from '../directory.ts'
 import {
   EVENT_TYPES,
@@ -11,6 +10,7 @@ import {
   WebhookRecovered,
   WebhookRotationFinished,
   WebhookSecretRotated,
+  webhookFacts,
   type EventType
 } from './facts.ts'
 
@@ -40,11 +40,7 @@ export interface WebhookSettings {
 /** Settings that are missing stay as they are. `enabled` enables a disabled endpoint. */
 export type WebhookChanges = Partial<WebhookSettings> & { enabled?: true }
 
-/** A fact to append: its type and data. */
-export interface WebhookDecision {
-  type: FactType<string, TSchema>
-  data: unknown
-}
+export type WebhookDecision = UnstampedOf<typeof webhookFacts[number]>
 
 /** What is wrong with an endpoint's URL, as far as the text shows, or null; the address is checked on connect. `plain`
  *  = http is allowed. Source: contract, "Webhooks". */

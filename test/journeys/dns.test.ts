@@ -2,7 +2,8 @@ import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import t from 'tap'
 import { subjects } from '#streams/subjects.ts'
-import { addDomain, rotateDomainKeys, type DomainNow } from '#src/actions/domain.ts'
+import { addDomain, rotateDomainKeys } from '#src/actions/domain.ts'
+import type { Handled } from '#src/actions/handle-command.ts'
 import { followDirectory } from '#src/actions/directory.ts'
 import { openServices } from '#src/actions/open-services.ts'
 import { createLog } from '#src/base/log.ts'
@@ -112,7 +113,7 @@ async function openCheckers (t: Ending, servers: DnsServer[]) {
     clock,
     checks: checkers.map(({ checks }) => checks),
     add: async (name: string) =>
-      (await addDomain(services, { account: 'acc_first', correlation: 'test' }, name) as DomainNow).domain,
+      (await addDomain(services, { account: 'acc_first', correlation: 'test' }, name) as Handled<'domain'>).domain,
     rotate: async (name: string) =>
       await rotateDomainKeys(
         services,
@@ -195,7 +196,7 @@ t.test('a rotation completes by itself: checked each minute, switched when seen,
   clock.ms += MINUTE_MS
   await until(() => now(name)?.status === 'verified')
 
-  const { domain: { dkim: { next } } } = await rotate(name) as DomainNow
+  const { domain: { dkim: { next } } } = await rotate(name) as Handled<'domain'>
   const fresh = next!.keys[0]!
   clock.ms += MINUTE_MS
   await until(() =>
@@ -228,7 +229,7 @@ t.test('a rotation completes by itself: checked each minute, switched when seen,
     'domain.checked',
     'domain.keys_retired'
   ])
-  t.not((await rotate(name) as DomainNow).domain.dkim.next, null, 'and then another may begin')
+  t.not((await rotate(name) as Handled<'domain'>).domain.dkim.next, null, 'and then another may begin')
 })
 
 t.test('a role that is told to stop does not wait for a silent resolver beyond its 5 s', async t => {

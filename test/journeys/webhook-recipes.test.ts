@@ -7,7 +7,8 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { deleteWebhook, finishRotation, rotateSecret, type ChangedWebhook } from '#src/actions/webhook.ts'
+import { deleteWebhook, finishRotation, rotateSecret } from '#src/actions/webhook.ts'
+import type { Handled } from '#src/actions/handle-command.ts'
 import { deadline } from '#src/base/errors.ts'
 import { choosePort } from '#src/embedded/ports.ts'
 import { signatureHeaders, signingKeys } from '#src/workers/webhooks/sign.ts'
@@ -133,7 +134,7 @@ const signed = (secret: string, id: string, body: string, offS = 0) =>
 const rig = await openHookRig(t)
 rig.start()
 
-async function known<T extends ChangedWebhook> (change: Promise<T | Refusal>): Promise<T> {
+async function known<T extends Handled<'webhook'>> (change: Promise<T | Refusal>): Promise<T> {
   const changed = await change
   if (changed instanceof Refusal) throw new Error(changed.message)
   if (!await rig.directory.reached(changed.seq, 5000)) throw new Error('the directory did not see it')

@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { Webhook, WebhookVerificationError } from 'standardwebhooks'
 import t from 'tap'
 import { stamp } from '#src/actions/appenders.ts'
-import { finishRotation, rotateSecret, testWebhook, type ChangedWebhook } from '#src/actions/webhook.ts'
+import { finishRotation, rotateSecret, testWebhook } from '#src/actions/webhook.ts'
+import type { Handled } from '#src/actions/handle-command.ts'
 import { newId } from '#src/base/id.ts'
 import { signatureHeaders, signingKeys } from '#src/workers/webhooks/sign.ts'
 import { EmailDelivered } from '#streams/email/facts.ts'
@@ -70,7 +71,7 @@ async function arrives (happening: () => Promise<unknown>): Promise<Signed> {
   return { body, headers }
 }
 
-async function known<T extends ChangedWebhook> (change: Promise<T | Refusal>): Promise<T> {
+async function known<T extends Handled<'webhook'>> (change: Promise<T | Refusal>): Promise<T> {
   const changed = await change
   if (changed instanceof Refusal) throw new Error(changed.message)
   if (!await rig.directory.reached(changed.seq, 5000)) throw new Error('the directory did not see it')

@@ -5,14 +5,8 @@ import type { DomainEntry } from '#streams/directory.ts'
 import { MUST_BE_DOMAIN, ownableName } from '#streams/domain/decide.ts'
 import { DOMAIN_STATUSES } from '#streams/domain/facts.ts'
 import { seenRecords } from '#streams/domain/records.ts'
-import {
-  addDomain,
-  changeDomain,
-  checkDomain,
-  removeDomain,
-  rotateDomainKeys,
-  type DomainNow
-} from '#src/actions/domain.ts'
+import { addDomain, changeDomain, checkDomain, removeDomain, rotateDomainKeys } from '#src/actions/domain.ts'
+import type { Handled } from '#src/actions/handle-command.ts'
 import type { Services } from '#src/actions/services.ts'
 import { DnsUnavailable } from '#src/dns/resolve.ts'
 import { created, refuseFaults, type Api } from './context.ts'
@@ -258,7 +252,10 @@ async function ownDomain (services: Services, request: FastifyRequest, id: strin
   throw notFound()
 }
 
-async function answerOnceSeen (services: Services, result: DomainNow | Refusal): Promise<Static<typeof DomainAnswer>> {
+async function answerOnceSeen (
+  services: Services,
+  result: Handled<'domain'> | Refusal
+): Promise<Static<typeof DomainAnswer>> {
   const { domain, seq } = granted(result)
   await sawOwnWrite(services, seq)
   return domainAnswer(services, domain)

@@ -13,11 +13,12 @@ import {
   OVERLAP_S_DEFAULT,
   OVERLAP_S_MAX,
   previousUntilMs,
-  scopesFault
+  scopesFault,
+  type KeyChange
 } from '#streams/key/decide.ts'
 import { LIMIT_CLASSES, SCOPES, type LimitClass } from '#streams/key/facts.ts'
 import type { Services } from '#src/actions/services.ts'
-import { changeKey, grantKey, ownKey, revokeKey, rotateKey, type KeyAsker, type KeyChange } from '#src/actions/key.ts'
+import { changeKey, grantKey, ownKey, revokeKey, rotateKey, type KeyAsker } from '#src/actions/key.ts'
 import { parseTime, timestamp } from '#src/base/clock.ts'
 import { created, refuseFaults, schemaFaults, type Api } from './context.ts'
 import { FaultList, invalid, notFound } from './errors.ts'

@@ -1,0 +1,174 @@
+import t from 'tap'
+import { checkFact, type AnyFact } from '#streams/catalog.ts'
+import { Refusal, type Unstamped } from '#streams/define.ts'
+import { emptyDirectory, entitiesOf, evolveDirectory, evolveEntity, type Entities } from '#streams/directory.ts'
+import {
+  addFault,
+  decideAdd,
+  decideChange as decideDomainChange,
+  decideCheck,
+  decideRemoval,
+  decideRotation as decideDomainRotation
+} from '#streams/domain/decide.ts'
+import { DomainAdded, type DkimKey } from '#streams/domain/facts.ts'
+import { NO_DEFAULTS } from '#streams/email/defaults.ts'
+import {
+  decideChange as decideKeyChange,
+  decideLimits,
+  decideRotation as decideKeyRotation,
+  FIXED_KEY,
+  limitsFault
+} from '#streams/key/decide.ts'
+import { KeyCreated, KeyRevoked } from '#streams/key/facts.ts'
+import { decideChange, decideDelete, decideFinish, decideRotation } from '#streams/webhook/decide.ts'
+import { WebhookCreated } from '#streams/webhook/facts.ts'
+import { stamp } from '#src/actions/appenders.ts'
+
+const NOW_MS = Date.parse('2026-11-21T10:00:00.000Z')
+const TIME = '2026-11-21T10:00:00.000Z'
+const DAY_MS = 86_400_000
+const CAUSE = { account: 'acc_one', correlation: 'test', causation: null }
+
+function stamped (decided: Unstamped[] | Refusal, nowMs = NOW_MS): AnyFact[] {
+  if (decided instanceof Refusal) throw new Error(decided.code)
+  return decided.map(({ type, data }) => checkFact(stamp(type, CAUSE, data, nowMs)))
+}
+
+/** Every change of it, or of what it holds, throws. */
+function frozen<T> (value: T): T {
+  if (typeof value === 'object' && value !== null) Object.values(Object.freeze(value)).forEach(frozen)
+  return value
+}
+
+/** What commands make of an entity, one after the other: each by its own fold, and by the directory's at the end. */
+function follow<Kind extends keyof Entities> (kind: Kind, id: string, first: AnyFact) {
+  const past: AnyFact[] = [first]
+  let now = frozen(evolveEntity(kind, id, undefined, past))
+  return {
+    after (decide: (entity: Entities[Kind]) => Unstamped[] | Refusal, nowMs = NOW_MS): Entities[Kind] | undefined {
+      const facts = stamped(decide(now!), nowMs)
+      past.push(...facts)
+      now = frozen(evolveEntity(kind, id, now, facts))
+      const directory = emptyDirectory()
+      for (const [i, fact] of past.entries()) evolveDirectory(directory, { fact, seq: i + 1, subject: '' })
+      t.strictSame(now, entitiesOf(directory, kind).get(id))
+      return now
+    },
+    now: () => now
+  }
+}
+
+const KEY = { name: 'One', hash: 'a', hint: 'jp_live_1234…', test: false, scopes: ['full' as const], domains: ['*'] }
+const keyOf = (id: string) =>
+  stamp(KeyCreated, CAUSE, { key: id, ...KEY, hash: 'a'.repeat(64), expiresAt: null, defaults: NO_DEFAULTS }, NOW_MS)
+
+t.test('a key after each command is what the directory makes of its facts', async t => {
+  const key = follow('key', 'key_one', keyOf('key_one'))
+  t.match(key.now(), { id: 'key_one', account: 'acc_one', previous: null, limits: {}, createdAt: TIME })
+  t.match(
+    key.after(now => decideKeyChange(now, { name: 'Two', expiresMs: NOW_MS + DAY_MS, defaults: { opens: true } })),
+    {
+      name: 'Two',
+      scopes: ['full'],
+      expiresMs: NOW_MS + DAY_MS,
+      defaults: { ...NO_DEFAULTS, opens: true }
+    }
+  )
+  t.strictSame(decideKeyChange(key.now()!, { name: 'Two', defaults: { opens: true } }), [], 'said twice, happened once')
+  const marks = { hash: 'b'.repeat(64), hint: 'jp_live_5678…' }
+  t.match(key.after(now => decideKeyRotation(now, marks, 3600, NOW_MS)), {
+    ...marks,
+    previous: { hash: 'a'.repeat(64), untilMs: NOW_MS + 3_600_000 }
+  })
+  t.match(key.after(now => decideKeyRotation(now, { ...marks, hash: 'c'.repeat(64) }, 0, NOW_MS)), {
+    previous: { hash: 'b'.repeat(64), untilMs: 0 }
+  }, 'at once is over by every clock')
+  key.after(now => decideLimits(now, { other: 5, 'emails:send': 7 }))
+  t.match(key.after(now => decideLimits(now, { other: 6 })), { limits: { other: 6, 'emails:send': 7 } })
+  t.equal(key.after(({ id }) => [{ type: KeyRevoked, data: { key: id } }]), undefined)
+})
+
+t.test('a key refuses what is fixed, what is over and limits that are none', async t => {
+  const fixed = evolveEntity('key', `${FIXED_KEY}1`, undefined, [keyOf(`${FIXED_KEY}1`)])!
+  t.match(decideKeyChange(fixed, { domains: ['a.example'] }), { code: 'key_fixed' })
+  t.match(decideKeyChange(fixed, { name: 'Other' }), [{ type: { name: 'key.changed' } }])
+  t.match(decideKeyRotation(fixed, { hash: '', hint: '' }, 0, NOW_MS), { code: 'key_fixed' })
+  t.match(decideKeyRotation({ ...fixed, id: 'key_1', expiresMs: NOW_MS }, { hash: '', hint: '' }, 0, NOW_MS), {
+    code: 'key_expired'
+  })
+  for (const limit of [0, 1.5, 10_000_001]) t.match(limitsFault({ other: limit }), { code: 'invalid_limit' })
+  t.match(limitsFault({ all: 1 } as object), { code: 'invalid_limit' })
+  t.equal(limitsFault({ other: 1, 'emails:list': 10_000_000 }), null)
+})
+
+const pairOf = (name: string): DkimKey[] => [
+  { algorithm: 'rsa-sha256', selector: `${name}-rsa`, publicKey: 'MIIB', sealedKey: 'v1.x.y' },
+  { algorithm: 'ed25519-sha256', selector: `${name}-ed25519`, publicKey: '11qY', sealedKey: 'v1.x.z' }
+]
+const NAME = 'shop.example'
+const recordOf = (selector: string) => `${selector}._domainkey.${NAME}`
+
+t.test('a domain after each command is what the directory makes of its facts', async t => {
+  const [added] = decideAdd(undefined, { id: 'dom_1', name: NAME, dkim: pairOf('jp1') })
+  t.equal(added!.type, DomainAdded)
+  const domain = follow('domain', NAME, stamped([added!])[0]!)
+  t.match(domain.now(), { id: 'dom_1', account: 'acc_one', status: 'pending', defaults: NO_DEFAULTS, createdAt: TIME })
+  t.match(domain.after(now => decideDomainChange(now, { clicks: true })), {
+    defaults: { ...NO_DEFAULTS, clicks: true }
+  })
+  t.strictSame(decideDomainChange(domain.now()!, { clicks: true }), [], 'said twice, happened once')
+  const rsa = 'v=DKIM1; k=rsa; p=MIIB'
+  const look = { [recordOf('jp1-rsa')]: [rsa], [`_dmarc.${NAME}`]: [] }
+  t.match(domain.after(now => decideCheck(now, look, null, NOW_MS)), { status: 'verified', checkedAt: TIME })
+  t.strictSame(decideCheck(domain.now()!, look, null, NOW_MS), [], 'seen twice, happened once')
+  t.match(domain.after(now => decideDomainRotation(now, pairOf('jp2'))), {
+    dkim: { active: pairOf('jp1'), next: { keys: pairOf('jp2'), since: TIME } }
+  })
+  t.match(decideDomainRotation(domain.now()!, pairOf('jp3')), { code: 'rotation_under_way' })
+  const seen = { ...look, [recordOf('jp2-rsa')]: [rsa] }
+  const switching = decideCheck(domain.now()!, seen, null, NOW_MS)
+  t.same(switching.map(({ type }) => type.name), ['domain.keys_switched', 'domain.checked'])
+  t.match(domain.after(() => switching), { dkim: { active: pairOf('jp2'), next: null }, status: 'verified' })
+  const endMs = NOW_MS + 7 * DAY_MS
+  t.match(domain.after(now => decideCheck(now, {}, null, endMs), endMs), { dkim: { previous: null } })
+  t.equal(domain.after(decideRemoval), undefined)
+})
+
+t.test('a name belongs to one account', async t => {
+  const owned = evolveEntity(
+    'domain',
+    NAME,
+    undefined,
+    stamped(decideAdd(undefined, {
+      id: 'dom_1',
+      name: NAME,
+      dkim: pairOf('jp1')
+    }))
+  )
+  t.equal(addFault(NAME, undefined, 'acc_one', 999), null)
+  t.match(addFault(NAME, undefined, 'acc_one', 1000), { code: 'too_many_domains' })
+  t.match(addFault(NAME, owned, 'acc_two', 0), { code: 'domain_taken' })
+  t.equal(addFault(NAME, owned, 'acc_one', 1000), null, 'it has it already')
+  t.strictSame(decideAdd(owned, { id: 'dom_2', name: NAME, dkim: pairOf('jp2') }), [])
+})
+
+t.test('an endpoint after each command is what the directory makes of its facts', async t => {
+  const settings = { url: 'https://a.example/', events: ['email.delivered' as const], paused: false, concurrency: null }
+  const data = {
+    webhook: 'wh_1',
+    ...settings,
+    batch: null,
+    everyDeferral: false,
+    sealedSecret: 'v1.a.b',
+    startAt: TIME
+  }
+  const webhook = follow('webhook', 'wh_1', stamp(WebhookCreated, CAUSE, data, NOW_MS))
+  t.match(webhook.now(), { id: 'wh_1', account: 'acc_one', previous: null, disabled: null, createdAt: TIME })
+  t.match(webhook.after(now => decideChange(now, { paused: true })), { ...settings, paused: true })
+  t.match(webhook.after(now => decideRotation(now, 'v1.c.d', NOW_MS)), {
+    sealedSecret: 'v1.c.d',
+    previous: { sealedSecret: 'v1.a.b', untilMs: NOW_MS + DAY_MS }
+  })
+  t.match(webhook.after(now => decideFinish(now, NOW_MS)), { sealedSecret: 'v1.c.d', previous: null })
+  t.equal(webhook.after(decideDelete), undefined)
+})
