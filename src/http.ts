@@ -141,7 +141,7 @@ function apiRoutes (app: Api, { services, reads, streams = {} }: ApiModules, log
   webhookRoutes(app, services)
   suppressionRoutes(app, services, reads)
   erasureRoutes(app, services, reads)
-  statsRoutes(app, reads, services.appenders.clock)
+  statsRoutes(app, reads, services.factLog.clock)
   eventRoutes(app, services, { log, streams })
 }
 

@@ -3,7 +3,7 @@ import { Refusal } from '#streams/define.ts'
 import { nameFault } from '#streams/key/decide.ts'
 import { newId } from '#src/base/id.ts'
 import type { Services } from './services.ts'
-import { stamp } from './appenders.ts'
+import { stamp } from './fact-log.ts'
 
 /** Makes an account; `id` is given only for the first one, which every node knows by name. Throws Conflict when that
  *  one is there already. */
@@ -11,7 +11,7 @@ export async function createAccount (
   services: Services,
   correlation: string,
   name: string,
-  id = newId('acc', services.appenders.clock.nowMs())
+  id = newId('acc', services.factLog.clock.nowMs())
 ): Promise<{ account: string, seq: number } | Refusal> {
   const fault = nameFault(name)
   if (fault !== null) return fault
@@ -19,8 +19,8 @@ export async function createAccount (
     AccountCreated,
     { account: id, correlation, causation: null },
     { account: id, name },
-    services.appenders.clock.nowMs()
+    services.factLog.clock.nowMs()
   )
-  const [seq] = await services.appenders.append([{ fact, expectedSeq: 0 }])
+  const [seq] = await services.factLog.append([{ fact, expectedSeq: 0 }])
   return { account: id, seq: seq! }
 }

@@ -9,7 +9,7 @@ import { decodeMessage } from '#src/nats/message.ts'
 import { readMessages } from '#src/nats/range.ts'
 import { schedule } from '#src/nats/schedule.ts'
 import { deliveryId } from './delivery.ts'
-import { causedBy, stamp, type Appenders } from './appenders.ts'
+import { causedBy, stamp, type FactLog } from './fact-log.ts'
 
 /** How far an endpoint's members are in batches: all up to `through` (a sequence of WEBHOOKS); `seq` is where WEBHOOKS
  *  says so, 0 = nowhere yet. */
@@ -30,7 +30,7 @@ const FORMED_MAX = 500
 const SCHEDULE_TIMEOUT_MS = 2000
 
 /** Throws when the log cannot be read. */
-export async function readBatchCursor ({ bus }: Pick<Appenders, 'bus'>, webhook: string): Promise<BatchCursor> {
+export async function readBatchCursor ({ bus }: Pick<FactLog, 'bus'>, webhook: string): Promise<BatchCursor> {
   const last = await getFact(bus, 'WEBHOOKS', { last_by_subj: subjects.batchCursor(webhook) })
   return last?.fact.type === 'batch.formed'
     ? { through: last.fact.data.through, seq: last.seq }
@@ -39,7 +39,7 @@ export async function readBatchCursor ({ bus }: Pick<Appenders, 'bus'>, webhook:
 
 /** What waits behind a cursor, or null. Throws when the log cannot be read. */
 export async function readWaiting (
-  { bus }: Pick<Appenders, 'bus'>,
+  { bus }: Pick<FactLog, 'bus'>,
   webhook: string,
   { through }: BatchCursor
 ): Promise<WaitingMembers | null> {
@@ -59,16 +59,16 @@ interface Joined {
  *  are one append, refused when the cursor is no longer where it was read (null), since then somebody else has done it.
  *  Says how many batches. Throws LogUnavailable. */
 export async function formBatches (
-  appenders: Appenders,
+  factLog: FactLog,
   webhook: string,
   cursor: BatchCursor,
   rules: BatchRules
 ): Promise<number | null> {
-  const nowMs = appenders.clock.nowMs()
+  const nowMs = factLog.clock.nowMs()
   // A read that is cut off ends with a full batch.
   const max = FORMED_MAX - FORMED_MAX % rules.maxEvents
   const position = { filter: subjects.batchMember(webhook), afterSeq: cursor.through }
-  const { messages } = await readMessages(appenders.bus, 'WEBHOOKS', position, { max })
+  const { messages } = await readMessages(factLog.bus, 'WEBHOOKS', position, { max })
   const members = messages.map(decodeMessage).map(joined)
   const batches = batchesOf(members, rules, nowMs)
   if (batches.length === 0) return 0
@@ -80,7 +80,7 @@ export async function formBatches (
     delivery: requested.at(-1)!.fact.data.delivery
   }, nowMs)
   try {
-    await appenders.append([...requested, { fact: formed, expectedSeq: cursor.seq }])
+    await factLog.append([...requested, { fact: formed, expectedSeq: cursor.seq }])
     return batches.length
   } catch (error) {
     if (error instanceof Conflict) return null
@@ -102,7 +102,7 @@ function requestOf (webhook: string, batch: Joined[], nowMs: number): { fact: De
 
 /** Has somebody look at an endpoint's members at `atMs`. Safe to repeat: one endpoint, one schedule. Throws when NATS
  *  does not answer. */
-export async function scheduleBatch ({ bus }: Pick<Appenders, 'bus'>, webhook: string, atMs: number): Promise<void> {
+export async function scheduleBatch ({ bus }: Pick<FactLog, 'bus'>, webhook: string, atMs: number): Promise<void> {
   await schedule(bus, {
     subject: subjects.scheduleBatch(webhook),
     target: subjects.dueBatch(webhook),

@@ -22,7 +22,7 @@ import { Conflict } from '#src/nats/errors.ts'
 import { getFact } from '#src/nats/get.ts'
 import { fireNow, schedule } from '#src/nats/schedule.ts'
 import type { Asker } from './services.ts'
-import { causedBy, stamp, type FactCause, type Appenders } from './appenders.ts'
+import { causedBy, stamp, type FactCause, type FactLog } from './fact-log.ts'
 import { wakeReplays } from './replay-schedule.ts'
 
 /** An outcome is repeated for so long before its job goes back to the server, which would mean one more request: while
@@ -57,8 +57,8 @@ export function deliveryId (events: ReadonlyArray<{ id: string }>, webhook: stri
 }
 
 /** Reads a partition's cursor from the log. Throws when it cannot be read. */
-export async function readFanoutCursor (appenders: Appenders, partition: number): Promise<FanoutCursor> {
-  const last = await getFact(appenders.bus, 'WEBHOOKS', { last_by_subj: subjects.fanoutCursor(partition) })
+export async function readFanoutCursor (factLog: FactLog, partition: number): Promise<FanoutCursor> {
+  const last = await getFact(factLog.bus, 'WEBHOOKS', { last_by_subj: subjects.fanoutCursor(partition) })
   return last?.fact.type === 'fanout.advanced'
     ? { through: last.fact.data.through, seq: last.seq }
     : { through: 0, seq: 0 }
@@ -67,14 +67,14 @@ export async function readFanoutCursor (appenders: Appenders, partition: number)
 /** Appends deliveries and the cursor that says so: all or nothing, and nothing when the cursor is no longer where it
  *  was read (null), since then somebody else has made them. Throws LogUnavailable. */
 export async function requestDeliveries (
-  appenders: Appenders,
+  factLog: FactLog,
   partition: number,
   cursor: FanoutCursor,
   through: number,
   owed: Array<NewDelivery | NewMember>
 ): Promise<FanoutCursor | null> {
-  const nowMs = appenders.clock.nowMs()
-  return await advanceFanout(appenders, partition, cursor, through, owed.map(each => ({ fact: factOf(each, nowMs) })))
+  const nowMs = factLog.clock.nowMs()
+  return await advanceFanout(factLog, partition, cursor, through, owed.map(each => ({ fact: factOf(each, nowMs) })))
 }
 
 function factOf (owed: NewDelivery | NewMember, nowMs: number): DeliveryRequested | BatchJoined {
@@ -87,15 +87,15 @@ function factOf (owed: NewDelivery | NewMember, nowMs: number): DeliveryRequeste
 /** Appends `facts` together with a partition's cursor at `through`: all or nothing, and nothing when the cursor is no
  *  longer where it was read, or a fact's expectation does not hold (null). Throws LogUnavailable. */
 export async function advanceFanout (
-  appenders: Appenders,
+  factLog: FactLog,
   partition: number,
   cursor: FanoutCursor,
   through: number,
   facts: Append[]
 ): Promise<FanoutCursor | null> {
-  const advanced = stamp(FanoutAdvanced, FANOUT, { partition, through }, appenders.clock.nowMs())
+  const advanced = stamp(FanoutAdvanced, FANOUT, { partition, through }, factLog.clock.nowMs())
   try {
-    const seqs = await appenders.append([...facts, { fact: advanced, expectedSeq: cursor.seq }])
+    const seqs = await factLog.append([...facts, { fact: advanced, expectedSeq: cursor.seq }])
     return { through, seq: seqs.at(-1)! }
   } catch (error) {
     if (error instanceof Conflict) return null
@@ -108,12 +108,12 @@ const FANOUT: FactCause = { account: 'acc_0', correlation: 'fanout', causation: 
 
 /** Owes an endpoint a made-up event, whatever it listens to; it goes the way of all others. Throws LogUnavailable. */
 export async function requestTestDelivery (
-  appenders: Appenders,
+  factLog: FactLog,
   asker: Asker,
   { id: webhook, batch }: Pick<WebhookEntry, 'id' | 'batch'>,
   type: EventType
 ): Promise<Owed> {
-  const nowMs = appenders.clock.nowMs()
+  const nowMs = factLog.clock.nowMs()
   const [id, email] = [newId('ev', nowMs), newId('em', nowMs)]
   const test = testEventBody({ id, type, email, createdAt: timestamp(nowMs) })
   const events = [{ id, type, seq: 0, email }]
@@ -126,22 +126,22 @@ export async function requestTestDelivery (
     test
   }
   const fact = stamp(DeliveryRequested, { ...asker, causation: null }, owed, nowMs, id)
-  await appenders.append([{ fact }])
+  await factLog.append([{ fact }])
   return owed
 }
 
 export type AttemptData = Omit<DeliveryAttempted['data'], keyof Owed>
 
 /** Records one attempt; a retry is scheduled before this resolves. Throws LogUnavailable. */
-export function recordAttempt (appenders: Appenders, pending: Pending, data: AttemptData): Promise<void> {
-  const fact = stamp(DeliveryAttempted, causeOf(pending), { ...pending.owed, ...data }, appenders.clock.nowMs())
-  return record(appenders, fact)
+export function recordAttempt (factLog: FactLog, pending: Pending, data: AttemptData): Promise<void> {
+  const fact = stamp(DeliveryAttempted, causeOf(pending), { ...pending.owed, ...data }, factLog.clock.nowMs())
+  return record(factLog, fact)
 }
 
 /** Puts a delivery off without a request, from `firstMs` (when its 24 hours began) to `untilMs`. Throws LogUnavailable.
  */
 export function deferDelivery (
-  appenders: Appenders,
+  factLog: FactLog,
   pending: Pending,
   firstMs: number,
   untilMs: number
@@ -154,29 +154,29 @@ export function deferDelivery (
     nextAttemptAt: timestamp(untilMs),
     ...held
   }
-  return record(appenders, stamp(DeliveryDeferred, causeOf(pending), data, appenders.clock.nowMs()))
+  return record(factLog, stamp(DeliveryDeferred, causeOf(pending), data, factLog.clock.nowMs()))
 }
 
 /** Gives a delivery up without a request. Throws LogUnavailable. */
-export function failDelivery (appenders: Appenders, pending: Pending, reason: GiveUpReason): Promise<void> {
+export function failDelivery (factLog: FactLog, pending: Pending, reason: GiveUpReason): Promise<void> {
   const data = { ...pending.owed, attempts: pending.attempts, reason }
-  return record(appenders, stamp(DeliveryFailed, causeOf(pending), data, appenders.clock.nowMs()))
+  return record(factLog, stamp(DeliveryFailed, causeOf(pending), data, factLog.clock.nowMs()))
 }
 
 /** The fact and, when the delivery goes on, its schedule: both are durable, or its cause is not acknowledged. The fact
  *  first: what follows from the schedule must never stand before it in the log. */
 async function record (
-  appenders: Appenders,
+  factLog: FactLog,
   fact: DeliveryAttempted | DeliveryDeferred | DeliveryFailed
 ): Promise<void> {
   const after = pendingAfter(fact)
-  await appenders.append([{ fact }], RECORD_TIMEOUT_MS)
-  if (after != null) await scheduleDelivery(appenders, after, RECORD_TIMEOUT_MS)
+  await factLog.append([{ fact }], RECORD_TIMEOUT_MS)
+  if (after != null) await scheduleDelivery(factLog, after, RECORD_TIMEOUT_MS)
 }
 
 /** Has the delivery come back at its `dueAt`. Safe to repeat: one delivery, one schedule. */
 export async function scheduleDelivery (
-  { bus }: Pick<Appenders, 'bus'>,
+  { bus }: Pick<FactLog, 'bus'>,
   pending: Pending,
   timeoutMs: number
 ): Promise<void> {
@@ -195,14 +195,14 @@ export async function scheduleDelivery (
 /** Has the process that makes deliveries bring forward those that a pause has held, or, of an endpoint that is deleted
  *  or disabled, all that waits. A little later: by then every process has heard of it, and holds nothing more. Safe to
  *  repeat. Throws when NATS does not answer. */
-export async function askForRelease ({ bus, clock }: Pick<Appenders, 'bus' | 'clock'>, webhook: string): Promise<void> {
+export async function askForRelease ({ bus, clock }: Pick<FactLog, 'bus' | 'clock'>, webhook: string): Promise<void> {
   const [subject, target] = [subjects.scheduleRelease(webhook), subjects.dueRelease(webhook)]
   await schedule(bus, { subject, target, atMs: clock.nowMs() + RELEASE_DELAY_MS, payload: {} }, RELEASE_TIMEOUT_MS)
 }
 
 /** Has what is held for an endpoint come due now, in the order of its events, and its replays that wait looked at; with
  *  `all` what waits for a retry, too. Safe to repeat. Throws when NATS does not answer. */
-export async function releaseWaiting ({ bus }: Pick<Appenders, 'bus'>, webhook: string, all: boolean): Promise<void> {
+export async function releaseWaiting ({ bus }: Pick<FactLog, 'bus'>, webhook: string, all: boolean): Promise<void> {
   const waiting = [subjects.scheduleHeld(webhook, '*'), ...(all ? [subjects.scheduleDelivery(webhook, '*')] : [])]
   for (const filter of waiting) await fireNow(bus, filter, payload => (payload as Pending).owed.events[0]!.seq)
   await wakeReplays({ bus }, webhook)

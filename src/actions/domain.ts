@@ -19,7 +19,7 @@ import { DnsUnavailable, type Dns } from '#src/dns/resolve.ts'
 import type { Asker, Services } from './services.ts'
 import { countOf } from './directory.ts'
 import { newDkimKeys } from './dkim-key.ts'
-import { askedBy } from './appenders.ts'
+import { askedBy } from './fact-log.ts'
 import { handleCommand, type CommandServices, type Handled } from './handle-command.ts'
 
 /** What the actions here need. */
@@ -42,7 +42,7 @@ export async function addDomain (
   // Before the work of making keys, and again by the log as it is then.
   const fault = faultOf(owned)
   if (fault !== null) return fault
-  const nowMs = services.appenders.clock.nowMs()
+  const nowMs = services.factLog.clock.nowMs()
   const id = newId('dom', nowMs)
   const added = { id, name, dkim: await newDkimKeys(services.vault, id, nowMs) }
   const handled = await handleCommand(
@@ -85,7 +85,7 @@ export async function rotateDomainKeys (
   // Before the work of making keys, and again by the log as it is then.
   const fault = rotationFault(domain)
   if (fault !== null) return fault
-  const keys = await newDkimKeys(services.vault, domain.id, services.appenders.clock.nowMs())
+  const keys = await newDkimKeys(services.vault, domain.id, services.factLog.clock.nowMs())
   return await change(services, asker, domain, current => decideRotation(current, keys))
 }
 

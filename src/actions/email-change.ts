@@ -66,7 +66,7 @@ export async function rescheduleEmail (
 ): Promise<Changed | Refusal> {
   const { contentRetentionMs } = services.settings
   const endMs = Date.parse(request.fact.time) + contentRetentionMs
-  const refusal = scheduleFault(atMs, services.appenders.clock.nowMs(), endMs)
+  const refusal = scheduleFault(atMs, services.factLog.clock.nowMs(), endMs)
   if (refusal !== null) return refusal
   const expiresAt = timestamp(Math.min(endMs, atMs + budgetMs(request)))
   const result = await changeAll(
@@ -84,7 +84,7 @@ export async function rescheduleEmail (
  *  `not_retryable`. Throws LogUnavailable, Conflict, or when NATS does not answer. */
 export async function retryEmail (services: Services, request: StoredRequest): Promise<Changed | Refusal> {
   const { fact: { account, time, data } } = request
-  const nowMs = services.appenders.clock.nowMs()
+  const nowMs = services.factLog.clock.nowMs()
   const expiresAt = timestamp(
     Math.min(Date.parse(time) + services.settings.contentRetentionMs, nowMs + budgetMs(request))
   )
@@ -120,7 +120,7 @@ async function changeAll (
 ): Promise<Changed> {
   const { recipients } = request.fact.data
   const changes = recipients.map((_recipient, n) => ({ ref: { request, n }, change: changeOf(n) }))
-  const results = await changeRecipients(services.appenders, changes)
+  const results = await changeRecipients(services.factLog, changes)
   const all = results.map(({ seen: { state }, refusal }, n) => {
     const doubted = state.doubts.sender + state.doubts.line > 0 && state.status !== 'delivered'
     const standing: RecipientStanding = {
@@ -150,7 +150,7 @@ async function remind (
 
 /** Another request may have moved it and stored its schedule before ours: the facts say which time holds. */
 async function remindOne (services: Services, request: StoredRequest, n: number, atMs: number): Promise<void> {
-  const { bus } = services.appenders
+  const { bus } = services.factLog
   const { fact, seq } = request
   let dueMs = atMs
   for (let moves = 0; moves < MOVES_MAX; moves++) {

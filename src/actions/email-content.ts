@@ -16,11 +16,11 @@ export async function readContent (blobs: Blobs, { email, content }: EmailReques
 /** The message that a recipient got, or will get if it went out at the request's time. Throws when NATS does not
  *  answer. */
 export async function readMessage (
-  { appenders, compose }: Pick<Services, 'appenders' | 'compose'>,
+  { factLog, compose }: Pick<Services, 'factLog' | 'compose'>,
   ref: RecipientRef,
   content: Content
 ): Promise<Buffer> {
   const { request: { fact }, n } = ref
-  const { state } = await loadRecipient(appenders.bus, ref)
+  const { state } = await loadRecipient(factLog.bus, ref)
   return compose(ref, content, { messageId: messageIdOf(fact.data, n), date: state.date ?? fact.time }).message
 }

@@ -14,7 +14,7 @@ import type { Content } from '#src/content/compose.ts'
 import type { RenderBudget } from '#src/content/mustache.ts'
 import type { Append } from '#src/nats/append.ts'
 import type { Asker, Services } from './services.ts'
-import { stamp } from './appenders.ts'
+import { stamp } from './fact-log.ts'
 
 type EmailRequest = EmailRequested['data']
 
@@ -116,11 +116,11 @@ export async function prepareEmail (
 }
 
 function draftFault (
-  { appenders, settings }: Services,
+  { factLog, settings }: Services,
   draft: EmailDraft,
   domain: DomainEntry | 'sandbox'
 ): Refusal | null {
-  const nowMs = appenders.clock.nowMs()
+  const nowMs = factLog.clock.nowMs()
   const fault = draft.scheduledMs === null
     ? null
     : scheduleFault(draft.scheduledMs, nowMs, nowMs + settings.contentRetentionMs)
@@ -160,7 +160,7 @@ async function appendOf (
   draft: EmailDraft,
   filled: FilledDraft
 ): Promise<Append & { fact: EmailRequested }> {
-  const nowMs = services.appenders.clock.nowMs()
+  const nowMs = services.factLog.clock.nowMs()
   const email = newId('em', nowMs)
   const { contentRetentionMs } = services.settings
   const data = requestedOf(draft, filled, { email, key, nowMs, contentRetentionMs })
@@ -213,7 +213,7 @@ export function requestedOf (
 /** Accepts emails, all or none: resolves once the log has them durably. With an Idempotency-Key its claim is part of
  *  the same append: throws Conflict when the key is taken. Throws LogUnavailable. */
 export async function acceptEmails (
-  services: Pick<Services, 'appenders'>,
+  services: Pick<Services, 'factLog'>,
   asker: Asker,
   emails: PreparedEmail[],
   claim: { key: IdempotencyKey, answer: SendAnswer } | null
@@ -221,10 +221,10 @@ export async function acceptEmails (
   const part: Append[] = emails.map(({ append }) => append)
   if (claim !== null) {
     const data = { ...claim.key, emails: emails.map(({ email }) => email), answer: claim.answer }
-    const fact = stamp(RequestClaimed, { ...asker, causation: null }, data, services.appenders.clock.nowMs())
+    const fact = stamp(RequestClaimed, { ...asker, causation: null }, data, services.factLog.clock.nowMs())
     part.push({ fact, expectedSeq: 0, ttlMs: CLAIM_MS })
   }
-  await services.appenders.append(part, ACCEPT_TIMEOUT_MS)
+  await services.factLog.append(part, ACCEPT_TIMEOUT_MS)
 }
 
 /** Content above this is not kept in the fact: who follows REQUESTS holds up to a thousand of them in memory, and a
@@ -234,7 +234,7 @@ const CONTENT_BYTES_MAX = 256 * 1024
 /** Content small enough stays in the fact; bigger goes to the object store first, so that an accepted email never lacks
  *  it. */
 async function storeContent (services: Services, email: string, content: Content): Promise<Content | null> {
-  const sizeMax = Math.min(CONTENT_BYTES_MAX, (services.appenders.bus.nc.info?.max_payload ?? 1_048_576) / 2)
+  const sizeMax = Math.min(CONTENT_BYTES_MAX, (services.factLog.bus.nc.info?.max_payload ?? 1_048_576) / 2)
   // UTF-8 and JSON escapes make at most six bytes of a character: most mail is decided without encoding it twice.
   const length = (content.html?.length ?? 0) + (content.text?.length ?? 0)
   const filesLength = content.files.reduce((sum, file) => sum + file.length, 0)

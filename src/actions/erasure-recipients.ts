@@ -11,7 +11,7 @@ import type { StoredFact } from '#src/nats/message.ts'
 import { readFacts } from '#src/nats/range.ts'
 import { ackFloorOf } from '#src/nats/status.ts'
 import type { Trace } from './erasure-find.ts'
-import { stamp, type Appenders } from './appenders.ts'
+import { stamp, type FactLog } from './fact-log.ts'
 import {
   changeRecipients,
   loadRecipient,
@@ -29,33 +29,33 @@ const LOOKS_MAX = 10
  *  What is in doubt stays so: it may have arrived, and nothing more goes out once the recipient is erased. Throws
  *  LogUnavailable, Conflict, or when NATS does not answer. */
 export async function callOff (
-  appenders: Appenders,
+  factLog: FactLog,
   account: string,
   { email, ns, requests }: Trace
 ): Promise<boolean> {
   // Where the request is gone, or all that is left of it names others, only facts say where it was.
   const place = requests.at(-1) ?? 1
-  const kept = await loadRequest(appenders.bus, place, email)
+  const kept = await loadRequest(factLog.bus, place, email)
   const ended = await Promise.all([...ns].map(async n => {
-    const request = kept ?? await standInFor(appenders, { account, email, n, request: place })
-    return await callOffOne(appenders, { request, n })
+    const request = kept ?? await standInFor(factLog, { account, email, n, request: place })
+    return await callOffOne(factLog, { request, n })
   }))
   return ended.every(Boolean)
 }
 
-async function callOffOne (appenders: Appenders, ref: RecipientRef): Promise<boolean> {
+async function callOffOne (factLog: FactLog, ref: RecipientRef): Promise<boolean> {
   for (let looks = 0; looks < LOOKS_MAX; looks++) {
-    const change = await changeNow(appenders, ref)
+    const change = await changeNow(factLog, ref)
     if (change === 'wait') return false
     if (change === null) return true
-    await changeRecipients(appenders, [{ ref, change }])
+    await changeRecipients(factLog, [{ ref, change }])
   }
   return false
 }
 
 /** What has to be done first; null = nothing is under way. */
 async function changeNow (
-  { bus, clock }: Appenders,
+  { bus, clock }: FactLog,
   ref: RecipientRef
 ): Promise<NonNullable<RecipientChange> | 'wait' | null> {
   const { state } = await loadRecipient(bus, ref)
@@ -82,24 +82,24 @@ const CAUSES: ReadonlySet<string> = new Set(['email.bounced', 'email.complained'
  *  has yet to read it. The engagement's subject gets its end as well, in the same append: an engagement that is on its
  *  way to it is refused there. Throws LogUnavailable, Conflict, or when NATS does not answer. */
 async function eraseRecipient (
-  appenders: Appenders,
+  factLog: FactLog,
   erasure: ErasureState,
   email: string,
   n: number
 ): Promise<{ seqs: number[], canceled: boolean } | null> {
   return await retryOnConflict(async () => {
     const [facts, engagements] = await Promise.all([
-      readFacts(appenders.bus, 'EMAILS', subjects.recipient(erasure.account, email, n), 'leader'),
-      readFacts(appenders.bus, 'EMAILS', subjects.engagement(erasure.account, email, n), 'leader')
+      readFacts(factLog.bus, 'EMAILS', subjects.recipient(erasure.account, email, n), 'leader'),
+      readFacts(factLog.bus, 'EMAILS', subjects.engagement(erasure.account, email, n), 'leader')
     ])
     const lastCause = [...facts, ...engagements].filter(({ fact }) => CAUSES.has(fact.type)).reduce(
       (last, { seq }) => Math.max(last, seq),
       0
     )
-    if (lastCause > 0 && await ackFloorOf(appenders.bus, consumerPlans.reactions) < lastCause) return null
+    if (lastCause > 0 && await ackFloorOf(factLog.bus, consumerPlans.reactions) < lastCause) return null
     const past = [...facts, ...engagements].filter(isPast).sort((a, b) => a.seq - b.seq)
     if (facts.at(-1)?.fact.type !== 'email.erased') {
-      await appendEnds(appenders, erasure, { email, n }, { facts, engagements, past })
+      await appendEnds(factLog, erasure, { email, n }, { facts, engagements, past })
     }
     return {
       seqs: past.map(({ seq }) => seq),
@@ -125,7 +125,7 @@ interface RecipientHistory {
 }
 
 async function appendEnds (
-  { clock, append }: Appenders,
+  { clock, append }: FactLog,
   { account, correlation, id }: ErasureState,
   { email, n }: RecipientPlace,
   { facts, engagements, past }: RecipientHistory
@@ -144,13 +144,13 @@ async function appendEnds (
 
 /** What was known of a trace's recipients, ready to be deleted; null while it must not be yet. */
 export async function eraseRecipients (
-  appenders: Appenders,
+  factLog: FactLog,
   erasure: ErasureState,
   { email, ns }: Trace
 ): Promise<ToDelete[] | null> {
   const first = Math.min(...ns)
   const erased = await Promise.all(
-    [...ns].map(async n => ({ n, gone: await eraseRecipient(appenders, erasure, email, n) }))
+    [...ns].map(async n => ({ n, gone: await eraseRecipient(factLog, erasure, email, n) }))
   )
   if (erased.some(({ gone }) => gone === null)) return null
   return erased.map(({ n, gone }) => {

@@ -7,11 +7,11 @@ import { CONTENT_STREAM, placesOfBlob } from '#src/nats/blob-places.ts'
 import { getFact } from '#src/nats/get.ts'
 import type { ServiceSettings } from './services.ts'
 import { placesOf, type RecordRest, type Trace } from './erasure-find.ts'
-import { causedBy, stamp, type Appenders } from './appenders.ts'
+import { causedBy, stamp, type FactLog } from './fact-log.ts'
 import type { StoredRequest } from './recipient.ts'
 
 export interface RequestEraser {
-  appenders: Appenders
+  factLog: FactLog
   settings: Pick<ServiceSettings, 'contentRetentionMs'>
   erasure: ErasureState
   /** The folded address. */
@@ -26,7 +26,7 @@ export async function eraseRequest (
   trace: Trace,
   rests: readonly RecordRest[]
 ): Promise<ToDelete[]> {
-  const { appenders: { bus } } = eraser
+  const { factLog: { bus } } = eraser
   const { email, requests, records } = trace
   const found = await Promise.all(requests.map(async seq => await getFact(bus, 'REQUESTS', { seq }, 'leader')))
   const request = found.findLast(recorded => recorded?.fact.type === 'email.requested') as StoredRequest | undefined
@@ -58,10 +58,10 @@ function askedIn ({ address }: RequestEraser, { fact, seq }: StoredRequest): Rem
 
 /** Where the request itself has left the log. */
 async function recordedIn (
-  { appenders, address }: RequestEraser,
+  { factLog, address }: RequestEraser,
   records: readonly number[]
 ): Promise<RemainingRequest | null> {
-  const found = records.length === 0 ? null : await getFact(appenders.bus, 'EMAILS', { seq: records.at(-1)! }, 'leader')
+  const found = records.length === 0 ? null : await getFact(factLog.bus, 'EMAILS', { seq: records.at(-1)! }, 'leader')
   if (found?.fact.type !== 'email.recorded') return null
   const { account, correlation, causation, data } = found.fact
   return { data: requestWithout(data, placesOf(data.recipients, address)), cause: { account, correlation, causation } }
@@ -70,7 +70,7 @@ async function recordedIn (
 /** The same fact without the person, for as long as the first would have lived, at a place of its own; and a word that
  *  says where. */
 async function keepRest (
-  { appenders, settings, erasure, address }: RequestEraser,
+  { factLog, settings, erasure, address }: RequestEraser,
   { fact, seq }: StoredRequest,
   rests: readonly RecordRest[]
 ): Promise<number> {
@@ -78,19 +78,19 @@ async function keepRest (
   const earlier = rests.find(rest =>
     rest.seq > seq && data.recipients.every(({ address }, n) => !isErased(address) || rest.ns.includes(n))
   )
-  const leftMs = Date.parse(fact.time) + settings.contentRetentionMs - appenders.clock.nowMs()
+  const leftMs = Date.parse(fact.time) + settings.contentRetentionMs - factLog.clock.nowMs()
   const again = {
     fact: { ...fact, data } satisfies EmailRequested,
     ttlMs: Math.max(1000, leftMs),
     msgId: `${fact.id} ${seq} ${erasure.id}`
   }
-  const place = earlier?.seq ?? (await appenders.append([again]))[0]!
-  await tellMove(appenders, fact, seq, place)
+  const place = earlier?.seq ?? (await factLog.append([again]))[0]!
+  await tellMove(factLog, fact, seq, place)
   return place
 }
 
 async function tellMove (
-  { bus, clock, append }: Appenders,
+  { bus, clock, append }: FactLog,
   fact: EmailRequested,
   from: number,
   place: number
@@ -103,11 +103,11 @@ async function tellMove (
 
 /** Where it lies: said again, it is the record that was kept before, and not to be deleted. */
 async function keepRecord (
-  { appenders, erasure }: RequestEraser,
+  { factLog, erasure }: RequestEraser,
   { data, cause }: RemainingRequest
 ): Promise<number> {
-  const fact = stamp(EmailRecorded, cause, data, appenders.clock.nowMs())
+  const fact = stamp(EmailRecorded, cause, data, factLog.clock.nowMs())
   const gone = data.recipients.filter(({ address }) => isErased(address)).length
-  const [seq] = await appenders.append([{ fact, msgId: `${data.email} ${data.request} ${gone} ${erasure.id}` }])
+  const [seq] = await factLog.append([{ fact, msgId: `${data.email} ${data.request} ${gone} ${erasure.id}` }])
   return seq!
 }

@@ -9,22 +9,22 @@ import { getFact } from '#src/nats/get.ts'
 import { readFacts } from '#src/nats/range.ts'
 import { ackFloorOf } from '#src/nats/status.ts'
 import { withoutAddress, type ErasureFindings } from './erasure-find.ts'
-import { causedBy, stamp, type Appenders } from './appenders.ts'
+import { causedBy, stamp, type FactLog } from './fact-log.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 
 /** What stands against the address goes on standing, by its hash alone. Gives what may be deleted then. Throws
  *  LogUnavailable, Conflict, or when NATS does not answer. */
 export async function eraseSuppression (
-  appenders: Appenders,
+  factLog: FactLog,
   { account, hash }: Pick<ErasureState, 'account' | 'hash'>
 ): Promise<ToDelete[]> {
   return await retryOnConflict(async () => {
-    const facts = await readFacts(appenders.bus, 'CONTROL', subjects.suppression(account, hash), 'leader')
+    const facts = await readFacts(factLog.bus, 'CONTROL', subjects.suppression(account, hash), 'leader')
     const last = facts.at(-1)
     if (last === undefined) return []
     const said = last.fact as SuppressionFact
     const nameless = said.data.address === null
-    if (!nameless) await appenders.append([{ fact: withoutName(said, appenders.clock.nowMs()), expectedSeq: last.seq }])
+    if (!nameless) await factLog.append([{ fact: withoutName(said, factLog.clock.nowMs()), expectedSeq: last.seq }])
     const seqs = (nameless ? facts.slice(0, -1) : facts).map(({ seq }) => seq)
     return seqs.length === 0 ? [] : [{ stream: 'CONTROL', seqs, counts: { suppressions: 1 } }]
   })
@@ -42,15 +42,15 @@ function withoutName (said: SuppressionFact, nowMs: number): SuppressionFact {
 /** Idempotency-Keys stay taken, for as long as they were to: their answers no longer name the address. Gives what may
  *  be deleted then. */
 export async function eraseClaims (
-  appenders: Appenders,
+  factLog: FactLog,
   address: string,
   claims: ReadonlySet<number>
 ): Promise<ToDelete[]> {
-  for (const seq of claims) await eraseClaim(appenders, address, seq)
+  for (const seq of claims) await eraseClaim(factLog, address, seq)
   return claims.size === 0 ? [] : [{ stream: 'REQUESTS', seqs: [...claims], counts: {} }]
 }
 
-async function eraseClaim ({ bus, clock, append }: Appenders, address: string, seq: number): Promise<void> {
+async function eraseClaim ({ bus, clock, append }: FactLog, address: string, seq: number): Promise<void> {
   const found = await getFact(bus, 'REQUESTS', { seq }, 'leader')
   if (found?.fact.type !== 'request.claimed') return
   const { subject, fact: { time, data, account, correlation, causation } } = found
@@ -65,7 +65,7 @@ async function eraseClaim ({ bus, clock, append }: Appenders, address: string, s
 /** Mails that came back and have been read, which is all they were kept for; those that have not been yet stay where
  *  they are. */
 export async function readMails (
-  { bus }: Pick<Appenders, 'bus'>,
+  { bus }: Pick<FactLog, 'bus'>,
   { inbound }: Pick<ErasureFindings, 'inbound'>
 ): Promise<ToDelete[]> {
   if (inbound.size === 0) return []

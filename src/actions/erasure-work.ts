@@ -8,7 +8,7 @@ import { callOff, eraseRecipients } from './erasure-recipients.ts'
 import { eraseRequest, type RequestEraser } from './erasure-request.ts'
 import { eraseClaims, eraseSuppression, readMails } from './erasure-rest.ts'
 
-type WorkingServices = Pick<Services, 'appenders' | 'vault' | 'tokens' | 'settings'>
+type WorkingServices = Pick<Services, 'factLog' | 'vault' | 'tokens' | 'settings'>
 
 /** One erasure, worked on by one process. What is remembered here only saves reading: a worker that knows nothing
  *  reads the whole log again. */
@@ -35,22 +35,22 @@ export interface EraserOptions {
 const GROUP = 50
 
 export function createEraser ({ services, account, id, quietMs, signal }: EraserOptions): Eraser {
-  const { appenders } = services
+  const { factLog } = services
   const found = noFindings()
   let begun = false
   let quietSinceMs = 0
 
   async function round (): Promise<'waiting' | 'working' | 'clean' | 'done'> {
-    const standing = await loadErasure(appenders, account, id)
+    const standing = await loadErasure(factLog, account, id)
     if (standing === null || standing.erasure.completedAt !== null) return 'done'
     const { erasure } = standing
-    if (!begun) await deleteAnnounced(appenders, erasure)
+    if (!begun) await deleteAnnounced(factLog, erasure)
     // Announced last of all: nothing else was left then.
     if (erasure.address === null) return 'clean'
     const address = foldAddress(services.vault.open(erasure.address, id))
     const before = performance.now()
-    await find(appenders.bus, services.tokens, { account, id, address }, found, signal)
-    const suppressions = await eraseSuppression(appenders, erasure)
+    await find(factLog.bus, services.tokens, { account, id, address }, found, signal)
+    const suppressions = await eraseSuppression(factLog, erasure)
     if (signal.aborted) return 'working'
     if (begun && isNothing(found) && suppressions.length === 0) {
       return before - quietSinceMs >= quietMs
@@ -58,8 +58,8 @@ export function createEraser ({ services, account, id, quietMs, signal }: Eraser
         : 'working'
     }
     begun = true
-    await forget(appenders, erasure, [...suppressions, ...await eraseClaims(appenders, address, found.claims)])
-    await eraseEmails({ appenders, settings: services.settings, erasure, address }, found, signal)
+    await forget(factLog, erasure, [...suppressions, ...await eraseClaims(factLog, address, found.claims)])
+    await eraseEmails({ factLog, settings: services.settings, erasure, address }, found, signal)
     await settleMails(erasure)
     found.claims.clear()
     quietSinceMs = performance.now()
@@ -68,12 +68,12 @@ export function createEraser ({ services, account, id, quietMs, signal }: Eraser
 
   /** Those that are gone are found no more. */
   async function settleMails (erasure: ErasureState): Promise<void> {
-    const read = await readMails(appenders, found)
-    await forget(appenders, erasure, read)
+    const read = await readMails(factLog, found)
+    await forget(factLog, erasure, read)
     for (const { seqs } of read) for (const seq of seqs) found.inbound.delete(seq)
   }
 
-  return { round, complete: () => completeErasure(appenders, { account, id }) }
+  return { round, complete: () => completeErasure(factLog, { account, id }) }
 }
 
 /** Recipients first, then their requests: a process that dies in between is followed by one that finds the rest by
@@ -83,19 +83,19 @@ async function eraseEmails (
   { traces, rests }: ErasureFindings,
   signal: AbortSignal
 ): Promise<void> {
-  const { appenders, erasure } = eraser
+  const { factLog, erasure } = eraser
   const all = [...traces.values()]
   for (let i = 0; i < all.length && !signal.aborted; i += GROUP) {
     const group = all.slice(i, i + GROUP)
     const gone = await Promise.all(
       group.map(async trace =>
-        await callOff(appenders, erasure.account, trace) ? await eraseRecipients(appenders, erasure, trace) : null
+        await callOff(factLog, erasure.account, trace) ? await eraseRecipients(factLog, erasure, trace) : null
       )
     )
-    await forget(appenders, erasure, gone.flatMap(toDelete => toDelete ?? []))
+    await forget(factLog, erasure, gone.flatMap(toDelete => toDelete ?? []))
     const ready = group.filter((_trace, i) => gone[i] !== null)
     const asked = await Promise.all(ready.map(trace => eraseRequest(eraser, trace, rests.get(trace.email) ?? [])))
-    await forget(appenders, erasure, inOrder(asked.flat()))
+    await forget(factLog, erasure, inOrder(asked.flat()))
     for (const { email } of ready) traces.delete(email)
   }
 }

@@ -9,24 +9,24 @@ import { deleteSecurely } from '#src/nats/secure-delete.ts'
 import { readFacts } from '#src/nats/range.ts'
 import { subjectsUnder } from '#src/nats/status.ts'
 import type { Asker, Services } from './services.ts'
-import { stamp, type Appenders } from './appenders.ts'
+import { stamp, type FactLog } from './fact-log.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 import { suppressionHash } from './suppression-store.ts'
 
 /** Requests the erasure of an address: durable when it resolves, and carried out by the role `scheduler`. Refuses
  *  `invalid_address`. Throws LogUnavailable. */
 export async function requestErasure (
-  { appenders, vault }: Pick<Services, 'appenders' | 'vault'>,
+  { factLog, vault }: Pick<Services, 'factLog' | 'vault'>,
   asker: Asker,
   text: string
 ): Promise<ErasureState | Refusal> {
   const address = mailAddress(text)
   if (address instanceof Refusal) return address
-  const nowMs = appenders.clock.nowMs()
+  const nowMs = factLog.clock.nowMs()
   const erasure = newId('era', nowMs)
   const data = { erasure, hash: suppressionHash(address), address: vault.seal(address, erasure) }
   const fact = stamp(ErasureRequested, { ...asker, causation: null }, data, nowMs)
-  await appenders.append([{ fact, expectedSeq: 0 }])
+  await factLog.append([{ fact, expectedSeq: 0 }])
   return evolveErasure(null, fact)
 }
 
@@ -42,7 +42,7 @@ export interface LoadedErasure {
 
 /** Null when there is none. Throws when NATS does not answer. */
 export async function loadErasure (
-  { bus }: Pick<Appenders, 'bus'>,
+  { bus }: Pick<FactLog, 'bus'>,
   account: string,
   id: string
 ): Promise<LoadedErasure | null> {
@@ -63,11 +63,11 @@ export async function loadErasure (
 const ERASURES_MAX = 1000
 
 /** Those of an account, newest first, a thousand at most. Throws when NATS does not answer. */
-export async function loadErasures (appenders: Pick<Appenders, 'bus'>, account: string): Promise<ErasureState[]> {
-  const names = await subjectsUnder(appenders.bus, 'CONTROL', subjects.erasure(account, '*'))
+export async function loadErasures (factLog: Pick<FactLog, 'bus'>, account: string): Promise<ErasureState[]> {
+  const names = await subjectsUnder(factLog.bus, 'CONTROL', subjects.erasure(account, '*'))
   const newest = names.map(name => name.slice(name.lastIndexOf('.') + 1)).sort().reverse().slice(0, ERASURES_MAX)
   const found: ErasureState[] = []
-  for (const id of newest) found.push((await loadErasure(appenders, account, id))!.erasure)
+  for (const id of newest) found.push((await loadErasure(factLog, account, id))!.erasure)
   return found
 }
 
@@ -75,45 +75,45 @@ export async function loadErasures (appenders: Pick<Appenders, 'bus'>, account: 
  *  are deleted in the order they are given. Safe to repeat, and for several at once. Throws Ended, LogUnavailable,
  *  Conflict, or when NATS does not answer. */
 export async function forget (
-  appenders: Appenders,
+  factLog: FactLog,
   { account, id }: Pick<ErasureState, 'account' | 'id'>,
   toDelete: readonly ToDelete[]
 ): Promise<void> {
   if (toDelete.length === 0) return
   await retryOnConflict(async () => {
-    const standing = await loadErasure(appenders, account, id)
+    const standing = await loadErasure(factLog, account, id)
     if (standing === null || standing.erasure.completedAt !== null) throw new Ended(`${id} has ended`)
     const { erasure, seq } = standing
     const cause = { account, correlation: erasure.correlation, causation: null }
     const shared = { erasure: id, hash: erasure.hash, requestedAt: erasure.requestedAt }
-    const nowMs = appenders.clock.nowMs()
+    const nowMs = factLog.clock.nowMs()
     const facts = advancesOf(erasure, toDelete).map(advance =>
       stamp(ErasureAdvanced, cause, { ...shared, ...advance }, nowMs)
     )
     if (facts.length === 0) return
-    await appenders.append(facts.map((fact, i) => (i === 0 ? { fact, expectedSeq: seq } : { fact })))
+    await factLog.append(facts.map((fact, i) => (i === 0 ? { fact, expectedSeq: seq } : { fact })))
   })
-  for (const { stream, seqs } of toDelete) await deleteSecurely(appenders.bus, stream, seqs)
+  for (const { stream, seqs } of toDelete) await deleteSecurely(factLog.bus, stream, seqs)
 }
 
 /** Deletes what was announced, and may not have been deleted when its worker died. */
-export async function deleteAnnounced ({ bus }: Appenders, { announced }: ErasureState): Promise<void> {
+export async function deleteAnnounced ({ bus }: FactLog, { announced }: ErasureState): Promise<void> {
   for (const [stream, seqs] of announced) await deleteSecurely(bus, stream, [...seqs])
 }
 
 /** Nothing is left to do: the sealed address goes, and the receipt comes. Said twice, happened once. Throws
  *  LogUnavailable, Conflict, or when NATS does not answer. */
 export async function completeErasure (
-  appenders: Appenders,
+  factLog: FactLog,
   { account, id }: Pick<ErasureState, 'account' | 'id'>
 ): Promise<void> {
-  const before = await loadErasure(appenders, account, id)
+  const before = await loadErasure(factLog, account, id)
   if (before === null || before.erasure.completedAt !== null) return
   if (before.requestSeq !== null) {
-    await forget(appenders, before.erasure, [{ stream: 'CONTROL', seqs: [before.requestSeq], counts: {} }])
+    await forget(factLog, before.erasure, [{ stream: 'CONTROL', seqs: [before.requestSeq], counts: {} }])
   }
   await retryOnConflict(async () => {
-    const { erasure, seq } = (await loadErasure(appenders, account, id))!
+    const { erasure, seq } = (await loadErasure(factLog, account, id))!
     if (erasure.completedAt !== null) return
     const { hash, requestedAt, counts, correlation } = erasure
     const fact = stamp(ErasureCompleted, { account, correlation, causation: null }, {
@@ -121,7 +121,7 @@ export async function completeErasure (
       hash,
       requestedAt,
       counts
-    }, appenders.clock.nowMs())
-    await appenders.append([{ fact, expectedSeq: seq }])
+    }, factLog.clock.nowMs())
+    await factLog.append([{ fact, expectedSeq: seq }])
   })
 }

@@ -2,7 +2,7 @@ import type { AnyFact } from '#streams/catalog.ts'
 import { Refusal, type Unstamped } from '#streams/define.ts'
 import { entitiesOf, evolveEntity, type Entities } from '#streams/directory.ts'
 import { placeOf } from '#streams/place.ts'
-import { stamp, type FactCause } from './appenders.ts'
+import { stamp, type FactCause } from './fact-log.ts'
 import { retryOnConflictOf } from './retry-on-conflict.ts'
 import type { Services } from './services.ts'
 
@@ -11,7 +11,7 @@ import type { Services } from './services.ts'
  *  changed. */
 export type Handled<Kind extends keyof Entities> = { [K in Kind]: Entities[K] } & { seq: number }
 
-export type CommandServices = Pick<Services, 'appenders' | 'directory'>
+export type CommandServices = Pick<Services, 'factLog' | 'directory'>
 
 /** What a command comes to, by the entity as this process knows it (undefined = there is none) and the time in Unix ms:
  *  facts, none when it is so already, or a refusal. Pure: it is asked again after a conflict. */
@@ -29,29 +29,29 @@ export async function handleCommand<Kind extends keyof Entities> (
   cause: FactCause,
   decide: Decide<Kind>
 ): Promise<Handled<Kind> | Refusal> {
-  const { appenders, directory } = services
+  const { factLog, directory } = services
   return await retryOnConflictOf(directory, async () => {
     const before = entitiesOf(directory.now, kind).get(id)
-    const nowMs = appenders.clock.nowMs()
+    const nowMs = factLog.clock.nowMs()
     const decided = decide(before, nowMs)
     if (decided instanceof Refusal) return decided
     const facts = decided.map(({ type, data }) => stamp(type, cause, data, nowMs) as AnyFact)
     if (facts.length === 0) return handled(kind, id, before, facts, 0)
     // All or none: what the first expects holds for those behind it.
     const expectedSeq = directory.now.versions.get(placeOf(facts[0]!).subject) ?? 0
-    const seqs = await appenders.append(facts.map((fact, i) => (i === 0 ? { fact, expectedSeq } : { fact })))
+    const seqs = await factLog.append(facts.map((fact, i) => (i === 0 ? { fact, expectedSeq } : { fact })))
     return handled(kind, id, before, facts, seqs.at(-1)!)
   })
 }
 
 /** Appends the first fact of an entity. Throws Conflict when its subject has one already, or LogUnavailable. */
 export async function createEntity<Kind extends keyof Entities> (
-  { appenders }: Pick<Services, 'appenders'>,
+  { factLog }: Pick<Services, 'factLog'>,
   kind: Kind,
   id: string,
   fact: AnyFact
 ): Promise<Handled<Kind>> {
-  const [seq] = await appenders.append([{ fact, expectedSeq: 0 }])
+  const [seq] = await factLog.append([{ fact, expectedSeq: 0 }])
   return handled(kind, id, undefined, [fact], seq!)
 }
 

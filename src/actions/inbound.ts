@@ -1,7 +1,7 @@
 import { INBOUND_BYTES_MAX, InboundReceived } from '#streams/inbound/facts.ts'
 import { newId } from '#src/base/id.ts'
 import { FIRST_ACCOUNT } from './first-start.ts'
-import { stamp, type Appenders } from './appenders.ts'
+import { stamp, type FactLog } from './fact-log.ts'
 
 /** A mail as it came: `raw` = its beginning at least, `sizeBytes` = all there was of it. */
 export interface InboundMail {
@@ -15,7 +15,7 @@ export interface InboundMail {
 const KEEP_TIMEOUT_MS = 10_000
 
 /** Keeps a mail before anybody reads it; resolves to its id once that is durable. Throws LogUnavailable. */
-export async function keepInbound ({ clock, append }: Appenders, { raw, ...mail }: InboundMail): Promise<string> {
+export async function keepInbound ({ clock, append }: FactLog, { raw, ...mail }: InboundMail): Promise<string> {
   const nowMs = clock.nowMs()
   const id = newId('in', nowMs)
   const data = { inbound: id, ...mail, raw: raw.subarray(0, INBOUND_BYTES_MAX).toString('base64') }

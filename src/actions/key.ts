@@ -22,7 +22,7 @@ import { newId } from '#src/base/id.ts'
 import { newSecret, sha256Hex } from '#src/base/secret.ts'
 import type { Asker } from './services.ts'
 import { countOf } from './directory.ts'
-import { askedBy, stamp } from './appenders.ts'
+import { askedBy, stamp } from './fact-log.ts'
 import { createEntity, handleCommand, type CommandServices, type Handled } from './handle-command.ts'
 
 /** `expiresMs` is Unix ms, or null for never. */
@@ -55,7 +55,7 @@ export async function grantKey (
   asker: KeyAsker,
   wanted: NewKey
 ): Promise<OpenKey | Refusal> {
-  const fault = askerFault(services, asker, [folded(wanted)], services.appenders.clock.nowMs())
+  const fault = askerFault(services, asker, [folded(wanted)], services.factLog.clock.nowMs())
   return fault ?? await makeKey(services, asker, wanted)
 }
 
@@ -65,7 +65,7 @@ async function makeKey (
   wanted: NewKey,
   given?: { secret: string, id: string }
 ): Promise<OpenKey | Refusal> {
-  const nowMs = services.appenders.clock.nowMs()
+  const nowMs = services.factLog.clock.nowMs()
   const fault = fieldsFault(wanted, nowMs) ?? countFault(countOf(services.directory.now.keys.values(), asker.account))
   if (fault !== null) return fault
   const { secret, ...marks } = openSecret(wanted.test, given?.secret)
@@ -109,7 +109,7 @@ export async function changeKey (
   wanted: KeyChange
 ): Promise<Handled<'key'> | Refusal> {
   const change = folded(wanted)
-  return fieldsFault(change, services.appenders.clock.nowMs()) ??
+  return fieldsFault(change, services.factLog.clock.nowMs()) ??
     await handleCommand(services, 'key', id, askedBy(asker), (_key, nowMs) => {
       const key = ownKey(services, asker, id)
       // Checked before it is known whether the key exists: the powers asked for may be too much for any key.
@@ -127,7 +127,7 @@ export async function rotateKey (
   id: string,
   overlapS: number
 ): Promise<OpenKey | Refusal> {
-  const known = keyWithin(services, asker, id, services.appenders.clock.nowMs())
+  const known = keyWithin(services, asker, id, services.factLog.clock.nowMs())
   if (known instanceof Refusal) return known
   const { secret, ...marks } = openSecret(known.test)
   const rotated = await handleCommand(services, 'key', id, askedBy(asker), (_key, nowMs) => {
@@ -143,11 +143,11 @@ export async function revokeKey (
   asker: KeyAsker,
   id: string
 ): Promise<{ seq: number } | Refusal> {
-  const nowMs = services.appenders.clock.nowMs()
+  const nowMs = services.factLog.clock.nowMs()
   const key = keyWithin(services, asker, id, nowMs)
   if (key instanceof Refusal) return key
   const fact = stamp(KeyRevoked, askedBy(asker), { key: id }, nowMs)
-  const [seq] = await services.appenders.append([{ fact }])
+  const [seq] = await services.factLog.append([{ fact }])
   return { seq: seq! }
 }
 

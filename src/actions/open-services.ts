@@ -8,7 +8,7 @@ import type { Bus } from '#src/nats/connect.ts'
 import { openComposer } from './composer.ts'
 import type { Services } from './services.ts'
 import type { LiveDirectory } from './directory.ts'
-import { createAppenders } from './appenders.ts'
+import { createFactLog } from './fact-log.ts'
 import { openSuppressionStore } from './suppression-store.ts'
 import { openTemplateCache } from './template-cache.ts'
 
@@ -37,7 +37,7 @@ export async function openServices ({ bus, clock, directory, secret, config }: S
   const vault = createVault(secret)
   const tokens = createTokens(secret)
   return {
-    appenders: createAppenders(bus, clock),
+    factLog: createFactLog(bus, clock),
     directory,
     blobs: await openBlobs(bus),
     vault,

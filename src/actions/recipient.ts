@@ -52,7 +52,7 @@ import { Conflict } from '#src/nats/errors.ts'
 import { getFact } from '#src/nats/get.ts'
 import { readFacts } from '#src/nats/range.ts'
 import { schedule } from '#src/nats/schedule.ts'
-import { causedBy, stamp, type Appenders } from './appenders.ts'
+import { causedBy, stamp, type FactLog } from './fact-log.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 
 /** An email's request as it lies in REQUESTS. */
@@ -120,7 +120,7 @@ export interface ClaimOptions {
 }
 
 export interface RecipientsOptions {
-  appenders: Appenders
+  factLog: FactLog
   log: Log
   random: () => number
   retry: RetryPlan
@@ -143,8 +143,8 @@ const TYPES: Record<Decision['type'] | Engagement['type'], FactType<string, TSch
   'email.unsubscribed': EmailUnsubscribed
 }
 
-export function openRecipients ({ appenders, log, random, retry }: RecipientsOptions): Recipients {
-  const load = (ref: RecipientRef) => loadRecipient(appenders.bus, ref)
+export function openRecipients ({ factLog, log, random, retry }: RecipientsOptions): Recipients {
+  const load = (ref: RecipientRef) => loadRecipient(factLog.bus, ref)
 
   async function claim (
     ref: RecipientRef,
@@ -152,12 +152,12 @@ export function openRecipients ({ appenders, log, random, retry }: RecipientsOpt
     command: ClaimData,
     options: ClaimOptions
   ): Promise<Seen | Refusal> {
-    const nowMs = appenders.clock.nowMs()
+    const nowMs = factLog.clock.nowMs()
     const decision = decide(seen.state, { name: 'Claim', ...command }, given(ref, nowMs, options.voidClaim))
     if (decision === null || decision instanceof Refusal) {
       return decision ?? new Refusal('settled', 'There is nothing to claim.')
     }
-    return appendFact(appenders, seen, factOf(ref, seen.state.facts + 1, decision, nowMs), options.timeoutMs)
+    return appendFact(factLog, seen, factOf(ref, seen.state.facts + 1, decision, nowMs), options.timeoutMs)
   }
 
   async function record (
@@ -167,7 +167,7 @@ export function openRecipients ({ appenders, log, random, retry }: RecipientsOpt
     voidClaim: string | null
   ): Promise<Recording> {
     for (let current = seen;;) {
-      const nowMs = appenders.clock.nowMs()
+      const nowMs = factLog.clock.nowMs()
       const decision = decide(current.state, command, given(ref, nowMs, voidClaim))
       if (decision === null || decision instanceof Refusal) return { seen: current, stored: false }
       const stored = await appendSurely(current, factOf(ref, current.state.facts + 1, decision, nowMs))
@@ -179,7 +179,7 @@ export function openRecipients ({ appenders, log, random, retry }: RecipientsOpt
   /** The same fact again and again until the log has it; null when the subject has moved on. */
   function appendSurely (seen: Seen, fact: RecipientFact): Promise<Seen | null> {
     return untilDone('outcome waits to be stored', () =>
-      appendFact(appenders, seen, fact, 5000).catch(error => {
+      appendFact(factLog, seen, fact, 5000).catch(error => {
         if (error instanceof Conflict) return null
         throw error
       }))
@@ -226,19 +226,19 @@ export type RecipientChange = Extract<RecipientCommand, { name: 'Cancel' | 'Resc
  *  rules forbid it (a change of null refuses nothing and changes nothing). Throws LogUnavailable, or Conflict when
  *  conflicts do not end. */
 export async function changeRecipients (
-  appenders: Appenders,
+  factLog: FactLog,
   changes: ReadonlyArray<{ ref: RecipientRef, change: RecipientChange }>
 ): Promise<Array<{ seen: Seen, refusal: Refusal | null }>> {
   return await retryOnConflict(async () => {
-    const nowMs = appenders.clock.nowMs()
+    const nowMs = factLog.clock.nowMs()
     const decided = await Promise.all(changes.map(async ({ ref, change }) => {
-      const seen = await loadRecipient(appenders.bus, ref)
+      const seen = await loadRecipient(factLog.bus, ref)
       const decision = change === null ? null : decide(seen.state, change, givenNow(ref, nowMs))
       if (decision === null || decision instanceof Refusal) return { ref, seen, refusal: decision, fact: null }
       return { ref, seen, refusal: null, fact: factOf(ref, seen.state.facts + 1, decision, nowMs) }
     }))
     const part = decided.flatMap(({ seen, fact }) => (fact === null ? [] : { fact, expectedSeq: seen.seq }))
-    const seqs = part.length === 0 ? [] : await appenders.append(part, CHANGE_TIMEOUT_MS)
+    const seqs = part.length === 0 ? [] : await factLog.append(part, CHANGE_TIMEOUT_MS)
     return decided.map(({ seen, refusal, fact }) => ({
       seen: fact === null ? seen : { state: evolve(seen.state, fact), seq: seqs.shift()! },
       refusal
@@ -254,15 +254,15 @@ function givenNow ({ request }: RecipientRef, nowMs: number): DecisionContext {
 /** Records what a report that came back says. `stored` = it is in the log; a Refusal = its time has not come, an
  *  outcome is under way. Throws LogUnavailable, or Conflict when conflicts do not end. */
 export async function recordReport (
-  appenders: Appenders,
+  factLog: FactLog,
   ref: RecipientRef,
   command: Extract<RecipientCommand, { name: 'RecordReport' }>
 ): Promise<{ stored: boolean } | Refusal> {
   return await retryOnConflict(async () => {
-    const nowMs = appenders.clock.nowMs()
+    const nowMs = factLog.clock.nowMs()
     const [recorded, engagements] = await Promise.all([
-      loadFacts(appenders.bus, ref),
-      loadEngagements(appenders.bus, ref)
+      loadFacts(factLog.bus, ref),
+      loadEngagements(factLog.bus, ref)
     ])
     const seen = seenIn(ref, recorded)
     // A mail is read again when its reader died: what it said of an earlier attempt says nothing of one that was asked
@@ -272,7 +272,7 @@ export async function recordReport (
     if (decision === null) return { stored: false }
     if (decision instanceof Refusal) return decision
     const fact = factOf(ref, seen.state.facts + engagements.facts + 1, decision, nowMs)
-    await appenders.append([{ fact, expectedSeq: seen.seq }], CHANGE_TIMEOUT_MS)
+    await factLog.append([{ fact, expectedSeq: seen.seq }], CHANGE_TIMEOUT_MS)
     return { stored: true }
   })
 }
@@ -287,29 +287,29 @@ export interface FactOrigin {
 /** Records what the recipient did with the mail; false = it has been said already. Throws LogUnavailable, or Conflict
  *  when conflicts do not end. */
 export async function recordEngagement (
-  appenders: Appenders,
+  factLog: FactLog,
   ref: RecipientRef,
   engagement: Engagement,
-  occasion = occasionNow(appenders)
+  occasion = occasionNow(factLog)
 ): Promise<boolean> {
   const { id, atMs } = occasion
   return await retryOnConflict(async () => {
     const [recorded, engagements] = await Promise.all([
-      loadFacts(appenders.bus, ref),
-      loadEngagements(appenders.bus, ref)
+      loadFacts(factLog.bus, ref),
+      loadEngagements(factLog.bus, ref)
     ])
     const facts = recorded.map(({ fact }) => fact)
     const isNew = facts.every(isOutcome) && !engagements.ids.has(id)
     const decision = isNew ? decideEngagement(engagements.state, withMachine(engagement, facts, atMs)) : null
     if (decision === null) return false
     const fact = factOf(ref, recorded.length + engagements.facts + 1, decision, atMs, id)
-    await appenders.append([{ fact, expectedSeq: engagements.seq }], CHANGE_TIMEOUT_MS)
+    await factLog.append([{ fact, expectedSeq: engagements.seq }], CHANGE_TIMEOUT_MS)
     return true
   })
 }
 
 /** Of what happens now. */
-export function occasionNow ({ clock }: Appenders): FactOrigin {
+export function occasionNow ({ clock }: FactLog): FactOrigin {
   const atMs = clock.nowMs()
   return { id: newId('ev', atMs), atMs }
 }
@@ -339,19 +339,19 @@ async function loadEngagements (
 /** Whom something that came back is about, by the pointer of one of our tokens; null when nothing is known of it any
  *  more. Throws when NATS does not answer. */
 export async function recipientRefOf (
-  appenders: Appenders,
+  factLog: FactLog,
   { email, n, request: seq }: Pointer
 ): Promise<RecipientRef | null> {
-  const request = await loadRequest(appenders.bus, seq, email)
+  const request = await loadRequest(factLog.bus, seq, email)
   if (request !== null) return n < request.fact.data.recipients.length ? { request, n } : null
-  const last = await getFact(appenders.bus, 'EMAILS', { last_by_subj: subjects.recipientOfAny(email, n) })
+  const last = await getFact(factLog.bus, 'EMAILS', { last_by_subj: subjects.recipientOfAny(email, n) })
   return last === null
     ? null
-    : { request: await standInFor(appenders, { account: last.fact.account, email, n, request: seq }), n }
+    : { request: await standInFor(factLog, { account: last.fact.account, email, n, request: seq }), n }
 }
 
 async function appendFact (
-  { append }: Appenders,
+  { append }: FactLog,
   seen: Seen,
   fact: RecipientFact,
   timeoutMs: number
@@ -387,7 +387,7 @@ const STAND_IN_MS = 86_400_000
  *  recipient's facts tell of it. What they do not tell is empty: subject and tags before the first event, and the
  *  address of one without any fact. Throws when NATS does not answer. */
 export async function standInFor (
-  { bus, clock }: Appenders,
+  { bus, clock }: FactLog,
   { account, email, n, request }: DueSend
 ): Promise<StoredRequest> {
   const facts = (await readFacts(bus, 'EMAILS', subjects.recipient(account, email, n))).map(({ fact }) =>

@@ -4,7 +4,7 @@ import { EmailRecorded, type EmailRequested } from '#streams/email/facts.ts'
 import { EMAIL_PARTITIONS, emailPartitionOf, subjects } from '#streams/subjects.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { getFact } from '#src/nats/get.ts'
-import { causedBy, stamp, type Appenders } from './appenders.ts'
+import { causedBy, stamp, type FactLog } from './fact-log.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 
 /** How far the requests of a partition are recorded: the last record's place in EMAILS, and its request's in REQUESTS;
@@ -32,7 +32,7 @@ async function cursorOf (bus: Bus, partition: number): Promise<RecordCursor> {
  *  partition expects the last one before it. Moves `cursors` along. Throws LogUnavailable, or Conflict when
  *  conflicts do not end. */
 export async function recordRequests (
-  appenders: Appenders,
+  factLog: FactLog,
   requests: readonly Recorded<EmailRequested>[],
   cursors: RecordCursor[]
 ): Promise<void> {
@@ -44,13 +44,13 @@ export async function recordRequests (
       const missing = ofPartition.filter(recorded => recorded.seq > request)
       if (missing.length === 0) return
       try {
-        const seqs = await appenders.append(missing.map((recorded, i) => ({
-          fact: factOf(recorded, appenders.clock.nowMs()),
+        const seqs = await factLog.append(missing.map((recorded, i) => ({
+          fact: factOf(recorded, factLog.clock.nowMs()),
           ...(i === 0 ? { expectedSeq: seq } : {})
         })))
         cursors[partition] = { seq: seqs.at(-1)!, request: missing.at(-1)!.seq }
       } catch (error) {
-        cursors[partition] = await cursorOf(appenders.bus, partition)
+        cursors[partition] = await cursorOf(factLog.bus, partition)
         throw error
       }
     })

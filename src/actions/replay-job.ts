@@ -15,7 +15,7 @@ import { getFact, sequenceBefore } from '#src/nats/get.ts'
 import { decodeMessage } from '#src/nats/message.ts'
 import { readPages } from '#src/nats/range.ts'
 import { advanceFanout, deliveryId, type FanoutCursor, type NewDelivery } from './delivery.ts'
-import { causedBy, stamp, type Appenders } from './appenders.ts'
+import { causedBy, stamp, type FactLog } from './fact-log.ts'
 
 /** Facts read for one page, and for how long: a page may end with nothing found. */
 const FACTS_READ_MAX = 5000
@@ -57,7 +57,7 @@ export interface ReplayPage {
 }
 
 /** Has an endpoint's backfill been opened? Throws when the log cannot be read. */
-export async function isBackfillOpen ({ bus }: Pick<Appenders, 'bus'>, webhook: string): Promise<boolean> {
+export async function isBackfillOpen ({ bus }: Pick<FactLog, 'bus'>, webhook: string): Promise<boolean> {
   return await getFact(bus, 'WEBHOOKS', { last_by_subj: subjects.replay(webhook, backfillId(webhook)) }) !== null
 }
 
@@ -65,13 +65,13 @@ export async function isBackfillOpen ({ bus }: Pick<Appenders, 'bus'>, webhook: 
  *  there are the backfill's, later ones the fan-out's. Null, and nothing is appended, when the cursor is no longer
  *  where it was read or one of them is open already. Throws LogUnavailable. */
 export async function openBackfills (
-  appenders: Appenders,
+  factLog: FactLog,
   partition: number,
   cursor: FanoutCursor,
   through: number,
   webhooks: WebhookEntry[]
 ): Promise<FanoutCursor | null> {
-  const nowMs = appenders.clock.nowMs()
+  const nowMs = factLog.clock.nowMs()
   const to = timestamp(nowMs)
   const openings = webhooks.map(({ id: webhook, account, startAt: from }) => {
     const replay = backfillId(webhook)
@@ -80,13 +80,13 @@ export async function openBackfills (
     const fact = stamp(ReplayRequested, { account, correlation: replay, causation: null }, data, nowMs)
     return { fact, expectedSeq: 0 }
   })
-  return await advanceFanout(appenders, partition, cursor, through, openings)
+  return await advanceFanout(factLog, partition, cursor, through, openings)
 }
 
 /** The replay's next deliveries; null when the projection does not answer now. Safe to repeat: nothing changes. Throws
  *  what `isUnanswered` knows. */
 export async function readPage (
-  { bus }: Pick<Appenders, 'bus'>,
+  { bus }: Pick<FactLog, 'bus'>,
   webhook: WebhookEntry,
   replay: Replay,
   failed: FailedPage | undefined,
@@ -187,11 +187,11 @@ function deliveryOf (group: FoundMember[], { id: webhook, batch }: WebhookEntry,
 /** Appends a page's deliveries together with the replay's next fact, unless another process has done so since
  *  `recorded`, the replay's last fact: all or nothing. False = another has. Throws LogUnavailable. */
 export async function advanceReplay (
-  appenders: Appenders,
+  factLog: FactLog,
   { fact, seq }: Recorded<ReplayFact>,
   { deliveries, cursor, ended }: ReplayPage
 ): Promise<boolean> {
-  const nowMs = appenders.clock.nowMs()
+  const nowMs = factLog.clock.nowMs()
   const { made } = fact.data
   const data = { ...fact.data, cursor, lastPage: deliveries.length, made: made + deliveries.length }
   const next = ended
@@ -200,23 +200,23 @@ export async function advanceReplay (
   const requested = deliveries.map(({ fact: cause, owed }) => ({
     fact: stamp(DeliveryRequested, causedBy(cause), owed, nowMs)
   }))
-  return await append(appenders, [...requested, { fact: next, expectedSeq: seq }])
+  return await append(factLog, [...requested, { fact: next, expectedSeq: seq }])
 }
 
 /** Ends a replay whose last fact is `recorded`. Null = another process has appended since. Throws LogUnavailable. */
 export async function endReplay (
-  appenders: Appenders,
+  factLog: FactLog,
   { fact, seq }: Pick<Recorded<ReplayFact>, 'fact' | 'seq'>,
   reason: EndReason
 ): Promise<Fact<'replay.ended', ReplayEnded['data']> | null> {
-  const ended = stamp(ReplayEnded, causedBy(fact), { ...fact.data, reason }, appenders.clock.nowMs())
-  const stored = await append(appenders, [{ fact: ended, expectedSeq: seq }])
+  const ended = stamp(ReplayEnded, causedBy(fact), { ...fact.data, reason }, factLog.clock.nowMs())
+  const stored = await append(factLog, [{ fact: ended, expectedSeq: seq }])
   return stored ? ended : null
 }
 
-async function append (appenders: Appenders, part: Append[]): Promise<boolean> {
+async function append (factLog: FactLog, part: Append[]): Promise<boolean> {
   try {
-    await appenders.append(part)
+    await factLog.append(part)
     return true
   } catch (error) {
     if (error instanceof Conflict) return false

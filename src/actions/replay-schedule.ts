@@ -4,7 +4,7 @@ import { subjects } from '#streams/subjects.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { readMessages } from '#src/nats/range.ts'
 import { fireNow, schedule } from '#src/nats/schedule.ts'
-import type { Appenders } from './appenders.ts'
+import type { FactLog } from './fact-log.ts'
 
 const SCHEDULE_TIMEOUT_MS = 5000
 /** Far more than one endpoint may have under way; canceled ones may still have theirs. */
@@ -13,7 +13,7 @@ const WAITS_MAX = 100
 /** Schedules a replay's next turn in `ms`. Safe to repeat: one replay, one schedule. Throws when NATS does not answer.
  */
 export async function scheduleReplay (
-  { bus, clock }: Pick<Appenders, 'bus' | 'clock'>,
+  { bus, clock }: Pick<FactLog, 'bus' | 'clock'>,
   wake: ReplayWake,
   ms: number
 ): Promise<void> {
@@ -25,7 +25,7 @@ export async function scheduleReplay (
 }
 
 /** Gives an endpoint's waiting replays their turn now. Safe to repeat. Throws when NATS does not answer. */
-export async function wakeReplays ({ bus }: Pick<Appenders, 'bus'>, webhook: string): Promise<void> {
+export async function wakeReplays ({ bus }: Pick<FactLog, 'bus'>, webhook: string): Promise<void> {
   await fireNow(bus, subjects.scheduleReplay(webhook, '*'), payload => (payload as ReplayWake).seq)
 }
 

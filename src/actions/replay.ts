@@ -23,13 +23,13 @@ import { getFact, lastSequence, sequenceBefore } from '#src/nats/get.ts'
 import { createLookup } from '#src/nats/lookup.ts'
 import { ageMsMax, subjectsUnder } from '#src/nats/status.ts'
 import type { Asker, Services } from './services.ts'
-import { causedBy, stamp } from './appenders.ts'
+import { causedBy, stamp } from './fact-log.ts'
 import { endReplay, owedFact, readPage, type FailedPage } from './replay-job.ts'
 import { waitsOf } from './replay-schedule.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 import { ownWebhook } from './webhook.ts'
 
-type ReplayServices = Pick<Services, 'appenders' | 'directory'>
+type ReplayServices = Pick<Services, 'factLog' | 'directory'>
 
 /** A fact is stored so late at most. */
 const LATE_MS = 3_600_000
@@ -54,17 +54,17 @@ export async function replayDelivery (
   find: FindDelivery
 ): Promise<Owed | Refusal> {
   const seq = await find(asker.account, delivery)
-  const recorded = seq === null ? null : await owedFact(services.appenders.bus, seq)
+  const recorded = seq === null ? null : await owedFact(services.factLog.bus, seq)
   const owed = recorded === null || recorded.fact.account !== asker.account ? null : owedIn(recorded.fact)
   if (owed?.delivery !== delivery) return new Refusal('not_found', `There is no delivery ${delivery}.`)
   const webhook = ownWebhook(services, asker, owed.webhook)
   if (webhook instanceof Refusal) return new Refusal('webhook_deleted', 'The webhook of this delivery is deleted.')
   const fault = disabledFault(webhook)
   if (fault !== null) return fault
-  const nowMs = services.appenders.clock.nowMs()
+  const nowMs = services.factLog.clock.nowMs()
   const next = { ...owed, replay: laterId(nowMs, owed.replay) }
   const fact = stamp(DeliveryRequested, { ...causedBy(recorded!.fact), correlation: asker.correlation }, next, nowMs)
-  await services.appenders.append([{ fact }])
+  await services.factLog.append([{ fact }])
   return next
 }
 
@@ -90,7 +90,7 @@ export async function requestReplay (
     if (draft instanceof Refusal) return draft
     const { data, nowMs } = draft
     const fact = stamp(ReplayRequested, { ...asker, causation: null }, data, nowMs)
-    await services.appenders.append([{ fact, expectedSeq: 0 }])
+    await services.factLog.append([{ fact, expectedSeq: 0 }])
     return stateOf(fact)
   })
 }
@@ -117,14 +117,14 @@ export async function countReplay (
 ): Promise<ReplayCount | Refusal> {
   const draft = await draftOf(services, asker, id, wish)
   if (draft instanceof Refusal) return draft
-  const seenSeq = await lastSequence(services.appenders.bus, 'WEBHOOKS')
+  const seenSeq = await lastSequence(services.factLog.bus, 'WEBHOOKS')
   const patient = failed === undefined ? undefined : withRetries(failed)
   const count: ReplayCount = { deliveries: 0, events: 0, types: {}, whole: true }
   // In the largest pages, whatever the pace.
   const webhook = { ...draft.webhook, failingSince: null }
   const replay = { ...draft.data, pace: PACE_MAX }
   while (count.deliveries < COUNTED_MAX && enough?.aborted !== true) {
-    const page = await readPage(services.appenders, webhook, replay, patient, seenSeq)
+    const page = await readPage(services.factLog, webhook, replay, patient, seenSeq)
     if (page === null) {
       return new Refusal(
         'projection_behind',
@@ -177,7 +177,7 @@ async function draftOf (
 ): Promise<ReplayDraft | Refusal> {
   const webhook = ownWebhook(services, asker, id)
   if (webhook instanceof Refusal) return webhook
-  const { bus, clock } = services.appenders
+  const { bus, clock } = services.factLog
   const nowMs = clock.nowMs()
   const { what, fromMs, toMs, pace } = wish
   const keptMs = await ageMsMax(bus, what === 'failed' ? 'WEBHOOKS' : 'EMAILS')
@@ -197,7 +197,7 @@ async function draftOf (
 /** Ends a replay that is under way: no further page is made; deliveries already requested still go out. Safe to repeat.
  *  Throws LogUnavailable, Conflict, or what `isUnanswered` knows. */
 export async function cancelReplay (
-  services: Pick<Services, 'appenders'>,
+  services: Pick<Services, 'factLog'>,
   asker: Asker,
   replay: string
 ): Promise<ReplayState | Refusal> {
@@ -208,7 +208,7 @@ export async function cancelReplay (
     const fault = cancelFault(before)
     if (fault !== null) return fault
     if (before.state === 'canceled') return before
-    const ended = await endReplay(services.appenders, recorded, 'canceled')
+    const ended = await endReplay(services.factLog, recorded, 'canceled')
     if (ended === null) throw new Conflict(`${replay} has made another page`)
     return stateOf(ended)
   })
@@ -216,19 +216,19 @@ export async function cancelReplay (
 
 /** The replay's last fact, whatever its endpoint: there are few subjects of replays. */
 async function lastOf (
-  { appenders }: Pick<Services, 'appenders'>,
+  { factLog }: Pick<Services, 'factLog'>,
   { account }: Asker,
   replay: string
 ): Promise<{ fact: ReplayFact, seq: number } | null> {
   if (!/^rpl_[0-9a-z]{1,64}$/.test(replay)) return null
-  const last = await getFact(appenders.bus, 'WEBHOOKS', { last_by_subj: `webhook.*.replay.*.${replay}` }, 'leader')
+  const last = await getFact(factLog.bus, 'WEBHOOKS', { last_by_subj: `webhook.*.replay.*.${replay}` }, 'leader')
   const fact = last === null ? null : replayFactIn(last.fact)
   return fact === null || fact.account !== account ? null : { fact, seq: last!.seq }
 }
 
 /** An endpoint's replays of the last 30 days, the newest first, at most 500. Throws what `isUnanswered` knows. */
 export async function replaysOf (
-  { appenders: { bus } }: Pick<Services, 'appenders'>,
+  { factLog: { bus } }: Pick<Services, 'factLog'>,
   webhook: string
 ): Promise<ReplayState[]> {
   const all = await subjectsUnder(bus, 'WEBHOOKS', subjects.replay(webhook, '*'))

@@ -4,13 +4,13 @@ import type { Dns } from '#src/dns/resolve.ts'
 import type { Blobs } from '#src/nats/blobs.ts'
 import type { Compose } from './composer.ts'
 import type { LiveDirectory } from './directory.ts'
-import type { Appenders } from './appenders.ts'
+import type { FactLog } from './fact-log.ts'
 import type { SuppressionStore } from './suppression-store.ts'
 import type { TemplateCache } from './template-cache.ts'
 
 /** What actions need: where to write, what is known, where big bodies go, how secrets are sealed. */
 export interface Services {
-  appenders: Appenders
+  factLog: FactLog
   directory: LiveDirectory
   blobs: Blobs
   vault: Vault

@@ -13,9 +13,9 @@ import type { Append } from '#src/nats/append.ts'
 import { Conflict } from '#src/nats/errors.ts'
 import type { Asker, Services } from './services.ts'
 import { FIRST_ACCOUNT } from './first-start.ts'
-import { stamp } from './appenders.ts'
+import { stamp } from './fact-log.ts'
 
-type SessionServices = Pick<Services, 'appenders' | 'directory'>
+type SessionServices = Pick<Services, 'factLog' | 'directory'>
 
 /** A way into the dashboard that was opened just now. */
 export interface OpenSession {
@@ -51,7 +51,7 @@ export async function signIn (
   // It may have been made a moment ago on another node.
   if (known() === undefined) await services.directory.look()
   const key = known()
-  if (key === undefined || !opens(key, hash, services.appenders.clock.nowMs())) {
+  if (key === undefined || !opens(key, hash, services.factLog.clock.nowMs())) {
     return new Refusal('unknown_key', 'The key is unknown, has expired or has been revoked.')
   }
   return await openSession(services, correlation, key, { secret: hash })
@@ -59,7 +59,7 @@ export async function signIn (
 
 /** A token that opens a session once, within 15 minutes, without the key's secret. */
 export function mintLink (services: SessionServices & Pick<Services, 'vault'>, key: KeyEntry): string {
-  const session = newId('ses', services.appenders.clock.nowMs())
+  const session = newId('ses', services.factLog.clock.nowMs())
   return session.slice('ses_'.length) + proofOf(services, session, key.id) + key.id.slice('key_'.length)
 }
 
@@ -71,7 +71,7 @@ export async function signInByLink (
 ): Promise<OpenSession | Refusal> {
   const link = readLink(services, token)
   if (link === null) return new Refusal('invalid_link', 'The sign-in link is not valid.')
-  if (link.untilMs <= services.appenders.clock.nowMs()) {
+  if (link.untilMs <= services.factLog.clock.nowMs()) {
     return new Refusal('expired_link', 'The sign-in link has expired: it is valid for 15 minutes.')
   }
   const key = services.directory.now.keys.get(link.key)
@@ -103,7 +103,7 @@ function proofOf ({ vault }: Pick<Services, 'vault'>, session: string, key: stri
 }
 
 /** Of the first account: what an operator at this machine signs in with; null when there is none. */
-export function operatorsKey ({ directory, appenders: { clock } }: SessionServices): KeyEntry | null {
+export function operatorsKey ({ directory, factLog: { clock } }: SessionServices): KeyEntry | null {
   const own = [...directory.now.keys.values()].filter(key =>
     key.account === FIRST_ACCOUNT && isLive(key, clock.nowMs()) && mayOpenDashboard(key) && !key.test
   )
@@ -116,7 +116,7 @@ async function openSession (
   key: KeyEntry,
   way: { secret: string } | { session: string }
 ): Promise<OpenSession | Refusal> {
-  const nowMs = services.appenders.clock.nowMs()
+  const nowMs = services.factLog.clock.nowMs()
   if (!isLive(key, nowMs)) return new Refusal('unknown_key', 'The key has expired.')
   if (!mayOpenDashboard(key)) {
     return new Refusal(
@@ -139,7 +139,7 @@ async function openSession (
   const excess = sessionsOf(services, key.id).toSorted((a, b) => b.createdAt.localeCompare(a.createdAt)).slice(
     SESSIONS_MAX - 1
   )
-  const seqs = await services.appenders.append([...endings(services, asker, excess), opened])
+  const seqs = await services.factLog.append([...endings(services, asker, excess), opened])
   return { session, ticket: `${session}.${secret}`, seq: seqs.at(-1)! }
 }
 
@@ -153,7 +153,7 @@ export async function visitorOf (services: SessionServices, ticket: string): Pro
   if (sessions.get(id)?.hash !== hash && sessions.get(id)?.previousHash !== hash) await services.directory.look()
   const session = sessions.get(id)
   const key = session === undefined ? undefined : services.directory.now.keys.get(session.key)
-  const nowMs = services.appenders.clock.nowMs()
+  const nowMs = services.factLog.clock.nowMs()
   if (session === undefined || !isOpen(session, key, hash, nowMs)) return null
   return { session, key: key!, staleSecret: isStale(session, hash, nowMs) ? secret : null }
 }
@@ -176,7 +176,7 @@ export async function renewTicket (
 }
 
 async function rotateSession (
-  { appenders, directory }: SessionServices,
+  { factLog, directory }: SessionServices,
   { account, correlation }: Asker,
   id: string,
   hash: string
@@ -185,11 +185,11 @@ async function rotateSession (
     SessionRotated,
     { account, correlation, causation: null },
     { session: id, hash },
-    appenders.clock.nowMs()
+    factLog.clock.nowMs()
   )
   try {
     const expectedSeq = directory.now.versions.get(placeOf(fact).subject)!
-    await appenders.append([{ fact, expectedSeq }], RENEWAL_MS)
+    await factLog.append([{ fact, expectedSeq }], RENEWAL_MS)
   } catch (error) {
     // Another request of it was quicker, with the same.
     if (!(error instanceof Conflict)) throw error
@@ -201,11 +201,11 @@ async function rotateSession (
 export async function endSessions (services: SessionServices, asker: Asker, sessions: SessionEntry[]): Promise<number> {
   return sessions.length === 0
     ? 0
-    : (await services.appenders.append(endings(services, asker, sessions))).at(-1)!
+    : (await services.factLog.append(endings(services, asker, sessions))).at(-1)!
 }
 
 function endings (
-  { appenders: { clock } }: SessionServices,
+  { factLog: { clock } }: SessionServices,
   { account, correlation }: Asker,
   sessions: SessionEntry[]
 ): Append[] {

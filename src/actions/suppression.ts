@@ -5,11 +5,11 @@ import { SuppressionAdded, SuppressionRemoved, type SuppressionReason } from '#s
 import { suppressionOf, type SuppressionState, type SuppressionFact } from '#streams/suppression/state.ts'
 import { timestamp } from '#src/base/clock.ts'
 import type { Asker, Services } from './services.ts'
-import { stamp, type FactCause } from './appenders.ts'
+import { stamp, type FactCause } from './fact-log.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 import { readSuppression, suppressionHash } from './suppression-store.ts'
 
-type WritingServices = Pick<Services, 'appenders'>
+type WritingServices = Pick<Services, 'factLog'>
 
 export interface NewSuppression {
   /** In any spelling. */
@@ -66,17 +66,17 @@ export async function unsuppress (
 /** Reads, decides, appends, and begins again when somebody else was quicker. `decide` gives null when there is nothing
  *  to do. */
 async function change (
-  { appenders }: WritingServices,
+  { factLog }: WritingServices,
   account: string,
   address: string,
   decide: (now: SuppressionState, hash: string, nowMs: number, last: SuppressionFact | null) => SuppressionFact | null
 ): Promise<{ before: SuppressionState, after: SuppressionState }> {
   const hash = suppressionHash(address)
   return await retryOnConflict(async () => {
-    const { now: before, last, seq } = await readSuppression(appenders.bus, account, address)
-    const fact = decide(before, hash, appenders.clock.nowMs(), last)
+    const { now: before, last, seq } = await readSuppression(factLog.bus, account, address)
+    const fact = decide(before, hash, factLog.clock.nowMs(), last)
     if (fact === null) return { before, after: before }
-    await appenders.append([{ fact, expectedSeq: seq }])
+    await factLog.append([{ fact, expectedSeq: seq }])
     return { before, after: suppressionOf(fact) }
   })
 }

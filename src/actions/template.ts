@@ -15,7 +15,7 @@ import { idTimeMs, newId } from '#src/base/id.ts'
 import { mayBeLayout, syntaxFaults } from '#src/content/mustache-mail.ts'
 import { getFact } from '#src/nats/get.ts'
 import type { Asker, Services } from './services.ts'
-import { stamp } from './appenders.ts'
+import { stamp } from './fact-log.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 import { isTemplateId } from './template-cache.ts'
 
@@ -28,7 +28,7 @@ export interface StoredTemplate extends TemplateBody {
   updatedAt: string
 }
 
-type WritingServices = Pick<Services, 'appenders'>
+type WritingServices = Pick<Services, 'factLog'>
 
 /** Whether some template has this one for its layout, as the view knows. One may take it between that answer and our
  *  append: it is refused when it is sent. */
@@ -70,10 +70,10 @@ export async function createTemplate (
   if (faults.length > 0) return new InvalidTemplate(faults)
   const full = countFault(count)
   if (full !== null) return full
-  const nowMs = services.appenders.clock.nowMs()
+  const nowMs = services.factLog.clock.nowMs()
   const id = newId('tpl', nowMs)
   const fact = stamp(TemplateVersioned, { ...asker, causation: null }, { template: id, version: 1, ...body }, nowMs)
-  await services.appenders.append([{ fact, expectedSeq: 0 }])
+  await services.factLog.append([{ fact, expectedSeq: 0 }])
   return storedOf(fact)
 }
 
@@ -98,7 +98,7 @@ export async function changeTemplate (
         TemplateVersioned,
         { ...asker, causation: null },
         { template, version: version + 1, ...body },
-        services.appenders.clock.nowMs()
+        services.factLog.clock.nowMs()
       )
   })
   return newest instanceof Refusal ? newest : storedOf(newest)
@@ -129,7 +129,7 @@ export async function deleteTemplate (
     id,
     async ({ data }) =>
       await useFault(data, isUsed) ??
-        stamp(TemplateDeleted, { ...asker, causation: null }, { template: id }, services.appenders.clock.nowMs())
+        stamp(TemplateDeleted, { ...asker, causation: null }, { template: id }, services.factLog.clock.nowMs())
   )
   return ended instanceof Refusal ? ended : null
 }
@@ -154,19 +154,19 @@ async function appendAfter<Fact extends TemplateVersioned | TemplateDeleted> (
     if (newest === null) return new Refusal('not_found', `There is no template ${id}.`)
     const fact = await decide(newest.fact)
     if (fact === null || fact instanceof Refusal) return fact ?? newest.fact
-    await services.appenders.append([{ fact, expectedSeq: newest.seq }])
+    await services.factLog.append([{ fact, expectedSeq: newest.seq }])
     return fact
   })
 }
 
 /** Null when the account has no such template, or no longer. */
 async function newestOf (
-  { appenders }: WritingServices,
+  { factLog }: WritingServices,
   account: string,
   id: string
 ): Promise<{ fact: TemplateVersioned, seq: number } | null> {
   const last = isTemplateId(id)
-    ? await getFact(appenders.bus, 'CONTROL', { last_by_subj: subjects.template(account, id) }, 'leader')
+    ? await getFact(factLog.bus, 'CONTROL', { last_by_subj: subjects.template(account, id) }, 'leader')
     : null
   return last?.fact.type === 'template.versioned' ? { fact: last.fact, seq: last.seq } : null
 }

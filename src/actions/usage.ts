@@ -1,10 +1,10 @@
 import { UsageClosed } from '#streams/usage/facts.ts'
 import { Conflict } from '#src/nats/errors.ts'
-import { stamp, type Appenders } from './appenders.ts'
+import { stamp, type FactLog } from './fact-log.ts'
 
 /** Closes a month of an account for ever; false = that has been done. Throws LogUnavailable. */
 export async function closeMonth (
-  { append, clock }: Pick<Appenders, 'append' | 'clock'>,
+  { append, clock }: Pick<FactLog, 'append' | 'clock'>,
   account: string,
   closed: UsageClosed['data']
 ): Promise<boolean> {

@@ -25,7 +25,7 @@ import { isUnanswered } from '#src/nats/errors.ts'
 import { askForRelease, requestTestDelivery } from './delivery.ts'
 import type { Asker, Services, ServiceSettings } from './services.ts'
 import { countOf } from './directory.ts'
-import { askedBy, stamp, type FactCause } from './appenders.ts'
+import { askedBy, stamp, type FactCause } from './fact-log.ts'
 import { createEntity, handleCommand, type CommandServices, type Handled } from './handle-command.ts'
 
 /** `secret` is `whsec_…`, shown now and never again. */
@@ -46,7 +46,7 @@ export async function createWebhook (
   const fault = targetFault(settings.url, services.settings.webhookAllowPrivate) ?? eventsFault(settings.events) ??
     countFault(countOf(services.directory.now.webhooks.values(), asker.account))
   if (fault !== null) return fault
-  const nowMs = services.appenders.clock.nowMs()
+  const nowMs = services.factLog.clock.nowMs()
   const id = newId('wh', nowMs)
   const secret = newSigningSecret()
   const { startAt = timestamp(nowMs), ...chosen } = settings
@@ -83,7 +83,7 @@ export async function changeWebhook (
   if (fault !== null) return fault
   const changed = await change(services, asker, id, webhook => decideChange(webhook, changes))
   // Also when it was not paused: the first time may have got no further than the fact.
-  if (changes.paused === false && !(changed instanceof Refusal)) await askForRelease(services.appenders, id)
+  if (changes.paused === false && !(changed instanceof Refusal)) await askForRelease(services.factLog, id)
   return changed
 }
 
@@ -121,8 +121,8 @@ export async function deleteWebhook (
 }
 
 /** What waits for an endpoint that is over ends at once; should NATS not answer, when its time comes. */
-async function endWaiting ({ appenders }: CommandServices, id: string): Promise<void> {
-  await askForRelease(appenders, id).catch(error => {
+async function endWaiting ({ factLog }: CommandServices, id: string): Promise<void> {
+  await askForRelease(factLog, id).catch(error => {
     if (!isUnanswered(error)) throw error
   })
 }
@@ -139,7 +139,7 @@ export async function testWebhook (
   if (webhook instanceof Refusal) return webhook
   const fault = testFault(webhook)
   if (fault !== null) return fault
-  const owed = await requestTestDelivery(services.appenders, asker, webhook, type ?? webhook.events[0]!)
+  const owed = await requestTestDelivery(services.factLog, asker, webhook, type ?? webhook.events[0]!)
   return { event: owed.events[0]!.id, delivery: owed.delivery }
 }
 

@@ -46,13 +46,13 @@ function listenError ({ host, port }: Config, error: NodeJS.ErrnoException): Err
 }
 
 /** Gauges of what is running by now. */
-function watchApp ({ metrics, services: { appenders }, sender, counters, projectors }: AppContext): void {
+function watchApp ({ metrics, services: { factLog }, sender, counters, projectors }: AppContext): void {
   watchGauges(metrics, {
     appendsPending: () => ({
-      REQUESTS: appenders.pending('REQUESTS'),
-      EMAILS: appenders.pending('EMAILS'),
-      WEBHOOKS: appenders.pending('WEBHOOKS'),
-      INBOUND: appenders.pending('INBOUND')
+      REQUESTS: factLog.pending('REQUESTS'),
+      EMAILS: factLog.pending('EMAILS'),
+      WEBHOOKS: factLog.pending('WEBHOOKS'),
+      INBOUND: factLog.pending('INBOUND')
     }),
     smtpInFlight: () => sender?.inFlight() ?? 0,
     limitsInexact: () => counters.inexact(),
@@ -73,7 +73,7 @@ function openDashboardOperations (context: AppContext): OperationsService | null
     retention: topology.retention,
     checks: checksOf(context),
     roles: config.roles,
-    clock: services.appenders.clock,
+    clock: services.factLog.clock,
     log: log.child({ role: 'operations' })
   })
   stack.defer(() =>

@@ -36,7 +36,7 @@ async function openOutbox (context: AppContext) {
     port: config.catcherPort,
     host: '127.0.0.1',
     keepMax: CAUGHT_MAX,
-    comeBack: mail => keepInbound(context.services.appenders, mail),
+    comeBack: mail => keepInbound(context.services.factLog, mail),
     log
   })
   stack.defer(() => catcher.stop())
@@ -53,7 +53,7 @@ function wireSender (context: AppContext, outbox: Outbox): Role {
   const { config, log, services, metrics, repair, timings } = context
   context.sender = startSender({
     ...outbox,
-    appenders: services.appenders,
+    factLog: services.factLog,
     blobs: services.blobs,
     suppressions: services.suppressions,
     ownerOf: (domain, expected) => ownerOf(services.directory, domain, expected),
@@ -100,7 +100,7 @@ async function stopInTime (role: Role, log: Log): Promise<void> {
 
 function wireWebhooks ({ config, log, pool, services, metrics, repair }: AppContext): Role {
   return startWebhooks({
-    appenders: services.appenders,
+    factLog: services.factLog,
     directory: services.directory,
     vault: services.vault,
     repair,
@@ -116,7 +116,7 @@ function wireWebhooks ({ config, log, pool, services, metrics, repair }: AppCont
 
 /** The projections, and the reactions that follow the same facts. */
 function wireProjector (context: AppContext): Role[] {
-  const { log, bus, pool, services: { appenders }, servers, repair } = context
+  const { log, bus, pool, services: { factLog }, servers, repair } = context
   const shared = { bus, pool, log: log.child({ role: 'projector' }) }
   context.projectors = createProjectors({
     ...shared,
@@ -125,8 +125,8 @@ function wireProjector (context: AppContext): Role[] {
   })
   return [
     ...context.projectors,
-    startReactions({ appenders, repair, log: log.child({ role: 'reactions' }) }),
-    startRecorder({ appenders, log: log.child({ role: 'records' }) })
+    startReactions({ factLog, repair, log: log.child({ role: 'reactions' }) }),
+    startRecorder({ factLog, log: log.child({ role: 'records' }) })
   ]
 }
 
@@ -153,7 +153,7 @@ async function wireInbound (context: AppContext): Promise<Role> {
   const { services, metrics, repair } = context
   const log = context.log.child({ role: 'inbound' })
   const worker = startInboundWorker({
-    appenders: services.appenders,
+    factLog: services.factLog,
     tokens: services.tokens,
     repair,
     log,
@@ -170,7 +170,7 @@ async function openListener ({ config, services, stack }: AppContext, log: Log):
   if (bounceDomain === null) {
     log.warn('JETPOST_INBOUND_PORT is set without JETPOST_BOUNCE_DOMAIN: no mail names a return path to this listener')
   }
-  const { directory, tokens, appenders } = services
+  const { directory, tokens, factLog } = services
   const inbound = await startInbound({
     port,
     host,
@@ -180,7 +180,7 @@ async function openListener ({ config, services, stack }: AppContext, log: Log):
     tlsKey,
     directory,
     tokens,
-    appenders,
+    factLog,
     log
   })
   stack.defer(() => inbound.stop())

@@ -22,7 +22,7 @@ export const erase: CliCommand = {
     const erasure = await withServices(async (services, correlation) => {
       const account = knownAccount(services, values.account)
       const hash = suppressionHash(parseAddress(address) ?? '')
-      const pending = (await loadErasures(services.appenders, account)).find(one =>
+      const pending = (await loadErasures(services.factLog, account)).find(one =>
         one.completedAt === null && one.hash === hash
       )
       return pending ?? granted(await requestErasure(services, { account, correlation }, address))
@@ -38,7 +38,7 @@ export const erasures: CliCommand = {
     const { positionals, values } = readArgs(args, ACCOUNT)
     if (positionals.length > 0) throw misused(erasures)
     const found = await withServices(async services =>
-      await loadErasures(services.appenders, knownAccount(services, values.account))
+      await loadErasures(services.factLog, knownAccount(services, values.account))
     )
     print(found.map(rowOf), values.json)
   }

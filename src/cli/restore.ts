@@ -8,7 +8,7 @@ import { evolve, newRecipient } from '#streams/email/state.ts'
 import { groupsOf } from '#streams/groups.ts'
 import { subjects } from '#streams/subjects.ts'
 import { streamPlans } from '#streams/topology.ts'
-import { createAppenders } from '#src/actions/appenders.ts'
+import { createFactLog } from '#src/actions/fact-log.ts'
 import { changeRecipients, type StoredRequest } from '#src/actions/recipient.ts'
 import { systemClock, timestamp } from '#src/base/clock.ts'
 import { type Config, readConfig } from '#src/base/config.ts'
@@ -56,7 +56,7 @@ const PAGE_BYTES = 8 * 1024 * 1024
  *  REQUESTS once, page by page. */
 export async function countUnsettled (bus: Bus, cancel: boolean, signal: AbortSignal): Promise<Unsettled> {
   const lookup = createLookup(bus, 'EMAILS')
-  const appenders = createAppenders(bus, systemClock)
+  const factLog = createFactLog(bus, systemClock)
   const unsettled: Unsettled = { due: 0, later: 0, canceled: 0 }
   const limits = { max: () => FACTS, bytesMax: PAGE_BYTES }
   for await (const messages of readPages(bus, 'REQUESTS', { filter: null, afterSeq: 0 }, limits)) {
@@ -71,7 +71,7 @@ export async function countUnsettled (bus: Bus, cancel: boolean, signal: AbortSi
     if (!cancel) continue
     for (const some of groupsOf(due, CANCELED_AT_ONCE)) {
       const results = await Promise.all(
-        some.map(({ request, n }) => changeRecipients(appenders, [{ ref: { request, n }, change: { name: 'Cancel' } }]))
+        some.map(({ request, n }) => changeRecipients(factLog, [{ ref: { request, n }, change: { name: 'Cancel' } }]))
       )
       unsettled.canceled += results.filter(([result]) => result!.refusal === null).length
     }

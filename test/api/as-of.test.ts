@@ -19,8 +19,8 @@ const app = await startTestApp(t, {
   natsUrl,
   env: { SMTP_URL: sink.url, JETPOST_INBOUND_PORT: '0', JETPOST_BOUNCE_DOMAIN: 'bounces.shop.example' }
 })
-const { appenders } = await openSecondServices(t, natsUrl)
-const { bus } = appenders
+const { factLog } = await openSecondServices(t, natsUrl)
+const { bus } = factLog
 
 const MOMENTS = 20
 const HTML = '<p>Hello</p><a href="https://shop.example/">shop</a>'
@@ -152,7 +152,7 @@ async function again (email: string, n: number, to: string): Promise<void> {
       account: FIRST_ACCOUNT,
       time: new Date().toISOString()
     }
-    await appenders.append([{ fact }])
+    await factLog.append([{ fact }])
     await sleep(100)
   }
 }

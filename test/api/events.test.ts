@@ -70,7 +70,7 @@ function happened (
 /** Writes events to the log; resolves to their ids once it has them. */
 async function write (happenings: Array<ReturnType<typeof happened>>, at: Services = services): Promise<string[]> {
   for (let i = 0; i < happenings.length; i += 100) {
-    await at.appenders.append(happenings.slice(i, i + 100).map(({ fact }) => ({ fact })))
+    await at.factLog.append(happenings.slice(i, i + 100).map(({ fact }) => ({ fact })))
   }
   return happenings.map(({ id }) => id)
 }
@@ -86,7 +86,7 @@ async function stream (t: Ending, options: Parameters<typeof readEvents>[1] = {}
 
 /** Another node, with limits that a test does not have to wait for. */
 async function openNode (t: Ending, streams: Partial<StreamLimits>, services: Services) {
-  const api = { services, counters: createCounters(services.appenders.bus), reads: {} as never, streams }
+  const api = { services, counters: createCounters(services.factLog.bus), reads: {} as never, streams }
   const metrics = createMetrics()
   const http = buildHttp({
     api,

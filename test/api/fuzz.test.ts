@@ -613,7 +613,7 @@ t.test('after all that there is as much of everything as was answered with 2xx, 
 }, async t => {
   const after = await counts()
   for (const name of Object.keys(LISTS) as List[]) t.equal(after[name] - before[name], made[name].length, name)
-  const info = await services.appenders.bus.nc.request(
+  const info = await services.factLog.bus.nc.request(
     '$JS.API.STREAM.INFO.REQUESTS',
     JSON.stringify({ subjects_filter: 'request.>' }),
     { timeout: 5000 }

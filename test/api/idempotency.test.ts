@@ -9,7 +9,7 @@ const natsUrl = freshAccount().natsUrl
 const databaseUrl = await freshDatabase(t)
 const app = await startTestApp(t, { natsUrl, databaseUrl })
 const second = await startTestApp(t, { natsUrl, databaseUrl, env: { JETPOST_ROLES: 'api' } })
-const { appenders } = await openSecondServices(t, natsUrl)
+const { factLog } = await openSecondServices(t, natsUrl)
 
 const mail = { from: FROM, to: 'ada@example.com', subject: 'Hello', html: '<p>Hello</p>', metadata: { a: 1, b: 2 } }
 const post = (
@@ -180,7 +180,7 @@ t.test('the claim lies beside its request, of one append, and is kept for seven 
     key.name === 'JETPOST_API_KEY'
   )!
   const subject = subjects.claim(account, sha256Hex('kept'))
-  const message = await appenders.bus.nc.request(
+  const message = await factLog.bus.nc.request(
     '$JS.API.DIRECT.GET.REQUESTS',
     JSON.stringify({ last_by_subj: subject }),
     { timeout: 2000 }
@@ -188,7 +188,7 @@ t.test('the claim lies beside its request, of one append, and is kept for seven 
   t.equal(message.headers!.get('Nats-TTL'), '604800s')
   t.equal(message.headers!.get('Nats-Expected-Last-Subject-Sequence'), '0')
   const seq = Number(message.headers!.get('Nats-Sequence')) - 1
-  const request = await appenders.bus.nc.request('$JS.API.DIRECT.GET.REQUESTS', JSON.stringify({ seq }), {
+  const request = await factLog.bus.nc.request('$JS.API.DIRECT.GET.REQUESTS', JSON.stringify({ seq }), {
     timeout: 2000
   })
   t.equal(request.json<{ data: { email: string } }>().data.email, body.id)

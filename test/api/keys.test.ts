@@ -82,10 +82,10 @@ t.test('a key is made with a secret that is shown once, and works', async t => {
 t.test('the secret is nowhere in the log, and no hash of it in an answer', async t => {
   const { body } = await make()
   const rotated = await rotate(body.id)
-  const { appenders } = await openSecondServices(t, natsUrl)
+  const { factLog } = await openSecondServices(t, natsUrl)
   const facts: string[] = []
-  for (let seq = await lastSequence(appenders.bus, 'CONTROL'); seq > 0; seq--) {
-    facts.push(JSON.stringify(await getFact(appenders.bus, 'CONTROL', { seq })))
+  for (let seq = await lastSequence(factLog.bus, 'CONTROL'); seq > 0; seq--) {
+    facts.push(JSON.stringify(await getFact(factLog.bus, 'CONTROL', { seq })))
   }
   t.equal(facts.filter(fact => fact.includes(body.id)).length, 2)
   for (const secret of [body.key, rotated.body.key]) t.notOk(facts.some(fact => fact.includes(secret)))
@@ -230,10 +230,10 @@ t.test('a change changes what it names', async t => {
   })
   refused(t, await app.send({ from: 'x@b.example' }, key), 403, INSUFFICIENT, 'the scope is gone at once')
   t.equal((await app.request('GET', '/api/emails', { key })).status, 200)
-  const { appenders } = await openSecondServices(t, natsUrl)
-  const seq = await lastSequence(appenders.bus, 'CONTROL')
+  const { factLog } = await openSecondServices(t, natsUrl)
+  const seq = await lastSequence(factLog.bus, 'CONTROL')
   t.equal((await patch(before.id, { name: 'Renamed', domains: ['b.example'] })).status, 200)
-  t.equal(await lastSequence(appenders.bus, 'CONTROL'), seq, 'said twice, happened once')
+  t.equal(await lastSequence(factLog.bus, 'CONTROL'), seq, 'said twice, happened once')
   t.strictSame(
     (await patch(before.id, { test: true, name: '' })).body.details.map((fault: { field: string }) => fault.field)
       .sort(),

@@ -2,7 +2,7 @@ import t from 'tap'
 import { EmailClicked, EmailDelivered, EmailRecorded } from '#streams/email/facts.ts'
 import { NOTHING, type Counts } from '#projections/counts.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
-import { stamp } from '#src/actions/appenders.ts'
+import { stamp } from '#src/actions/fact-log.ts'
 import { closeMonth } from '#src/actions/usage.ts'
 import { newId } from '#src/base/id.ts'
 import { clicked, delivered, requested } from '../support/facts.ts'
@@ -13,7 +13,7 @@ import { freshAccount } from '../support/servers.ts'
 const { natsUrl } = freshAccount()
 const nowMs = Date.parse('2026-11-21T12:30:00Z')
 const app = await startTestApp(t, { natsUrl, clock: { nowMs: () => nowMs } })
-const { appenders } = await openSecondServices(t, natsUrl)
+const { factLog } = await openSecondServices(t, natsUrl)
 
 const get = async (query = '', options: Parameters<typeof app.request>[2] = {}) =>
   await app.request('GET', `/api/stats${query}`, options)
@@ -52,7 +52,7 @@ async function mail (
     tags
   }).data
   const given = (n: number) => ({ email, n, to: to[n]!, event: JSON.stringify({ data: { from, tags } }) })
-  await appenders.append([
+  await factLog.append([
     {
       fact: stamp(EmailRecorded, cause, { ...data, request: 1, requestedAt: new Date(ms).toISOString() }, ms)
     },
@@ -208,10 +208,10 @@ t.test('closed months are told from what was closed; those without are counted',
     domain: 'shop.example',
     counts: { ...NOTHING, accepted: 10, delivered: 10 }
   }]
-  await closeMonth(appenders, FIRST_ACCOUNT, { month: '2024-02', domains })
+  await closeMonth(factLog, FIRST_ACCOUNT, { month: '2024-02', domains })
   // One that is counted as well: what was closed holds.
   await mail({ at: '2026-09-10T00:00:00Z', to: ['x@one.example'], tags: ['orders'] })
-  await closeMonth(appenders, FIRST_ACCOUNT, {
+  await closeMonth(factLog, FIRST_ACCOUNT, {
     month: '2026-09',
     domains: [{ domain: 'example.com', counts: { ...NOTHING, accepted: 7 } }]
   })

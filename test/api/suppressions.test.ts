@@ -2,7 +2,7 @@ import t from 'tap'
 import { subjects } from '#streams/subjects.ts'
 import { REASONS, SuppressionAdded, type SuppressionReason } from '#streams/suppression/facts.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
-import { causedBy, stamp } from '#src/actions/appenders.ts'
+import { causedBy, stamp } from '#src/actions/fact-log.ts'
 import { suppressionHash } from '#src/actions/suppression-store.ts'
 import { suppress, unsuppress } from '#src/actions/suppression.ts'
 import { timestamp } from '#src/base/clock.ts'
@@ -28,7 +28,7 @@ const list = async (query = '', options: Options = {}) =>
 const listed = async (query = '', options: Options = {}) =>
   (await list(query, options)).data.map(({ address }: { address: string }) => address)
 const factsOf = async (address: string) =>
-  (await readFacts(services[0].appenders.bus, 'CONTROL', subjects.suppression(FIRST_ACCOUNT, suppressionHash(address))))
+  (await readFacts(services[0].factLog.bus, 'CONTROL', subjects.suppression(FIRST_ACCOUNT, suppressionHash(address))))
     .map(({ fact }) => fact)
 
 t.test('an address is suppressed by hand: 201, then 200 and no further fact', async t => {
@@ -361,7 +361,7 @@ t.test('an erased address stays suppressed, and nothing writes it down again unt
     reason: 'bounce',
     standing
   }, Date.now())
-  await services[0].appenders.append([{ fact }])
+  await services[0].factLog.append([{ fact }])
   t.match((await app.request('GET', pathOf('erased@example.com'))).body, {
     address: null,
     reasons: [{ reason: 'bounce' }]

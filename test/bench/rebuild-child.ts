@@ -2,7 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { emails } from '#projections/emails/project.ts'
 import { getEmail, listEmails } from '#projections/emails/queries.ts'
-import { createAppenders, type Appenders } from '#src/actions/appenders.ts'
+import { createFactLog, type FactLog } from '#src/actions/fact-log.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
@@ -94,7 +94,7 @@ function serve (
     projections: { emails },
     rebuild: openRebuilder({ bus, pool, log }).rebuild
   })
-  const appenders = createAppenders(bus, systemClock)
+  const factLog = createFactLog(bus, systemClock)
   const view = createCheckpoints(bus, pool)
   const served: Served = { sent: 0, worstSendMs: 0, reads: 0, failed: 0, missing: 0, worstMs: 0 }
   const sent: string[] = []
@@ -108,7 +108,7 @@ function serve (
       await Promise.all(
         Array.from(
           { length: Math.max(0, due) },
-          async (_, k) => sent.push(await sendOne(appenders, from + served.sent + k))
+          async (_, k) => sent.push(await sendOne(factLog, from + served.sent + k))
         )
       )
       served.worstSendMs = Math.max(served.worstSendMs, Math.round(performance.now() - startMs))
@@ -156,10 +156,10 @@ function serve (
   }
 }
 
-async function sendOne (appenders: Appenders, i: number): Promise<string> {
+async function sendOne (factLog: FactLog, i: number): Promise<string> {
   const { request, record, outcomes } = mailOf(i * 20, Date.now())
-  const [seq] = await appenders.append([{ fact: request }], APPEND_MS)
-  await appenders.append(outcomes(seq!).slice(0, 2).map(fact => ({ fact })), APPEND_MS)
-  await appenders.append([{ fact: record(seq!) }], APPEND_MS)
+  const [seq] = await factLog.append([{ fact: request }], APPEND_MS)
+  await factLog.append(outcomes(seq!).slice(0, 2).map(fact => ({ fact })), APPEND_MS)
+  await factLog.append([{ fact: record(seq!) }], APPEND_MS)
   return (request.data as { email: string }).email
 }

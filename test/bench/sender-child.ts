@@ -2,7 +2,7 @@
 // process.
 import { generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { createTransport } from 'nodemailer'
-import { createAppenders, stamp } from '#src/actions/appenders.ts'
+import { createFactLog, stamp } from '#src/actions/fact-log.ts'
 import { openSuppressionStore } from '#src/actions/suppression-store.ts'
 import { systemClock, timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
@@ -74,13 +74,13 @@ async function sendByLog (question: SenderQuestion): Promise<SenderSpeed> {
   const { natsUrl, smtpUrl, warm, mails, connections, keys } = question
   const bus = await connectBus({ url: natsUrl, creds: null, name: 'bench', log: TOPOLOGY.log })
   await ensureTopology(bus, TOPOLOGY)
-  const appenders = createAppenders(bus, systemClock)
+  const factLog = createFactLog(bus, systemClock)
   const worker = newId('w', Date.now())
   const { one, done } = meter(question)
-  await requestAll(appenders, warm + mails)
+  await requestAll(factLog, warm + mails)
   const signers = makeSigners().slice(0, keys)
   const sender = startSender({
-    appenders,
+    factLog,
     blobs: await openBlobs(bus),
     suppressions: openSuppressionStore(bus),
     ownerOf: async (_domain, expected) => expected,
@@ -107,13 +107,13 @@ async function sendByLog (question: SenderQuestion): Promise<SenderSpeed> {
 /** More would be refused at once. */
 const APPENDS_AT_ONCE = 250
 
-async function requestAll (appenders: ReturnType<typeof createAppenders>, count: number): Promise<void> {
+async function requestAll (factLog: ReturnType<typeof createFactLog>, count: number): Promise<void> {
   const html = newsletter()
   const numbers = Array.from({ length: count }, (_, i) => i)
-  while (numbers.length > 0) await Promise.all(numbers.splice(0, APPENDS_AT_ONCE).map(i => request(appenders, html, i)))
+  while (numbers.length > 0) await Promise.all(numbers.splice(0, APPENDS_AT_ONCE).map(i => request(factLog, html, i)))
 }
 
-async function request (appenders: ReturnType<typeof createAppenders>, html: string, i: number): Promise<void> {
+async function request (factLog: ReturnType<typeof createFactLog>, html: string, i: number): Promise<void> {
   const email = newId('em', Date.now())
   const fact = stamp(EmailRequested, { account: ACCOUNT, correlation: 'bench', causation: null }, {
     email,
@@ -135,7 +135,7 @@ async function request (appenders: ReturnType<typeof createAppenders>, html: str
     expiresAt: timestamp(Date.now() + 3_600_000),
     onDoubt: 'retry'
   }, Date.now())
-  await appenders.append([{ fact }], 60_000)
+  await factLog.append([{ fact }], 60_000)
 }
 
 function makeSigners (): DkimSigner[] {

@@ -1,5 +1,5 @@
 import { followDirectory, type LiveDirectory } from '#src/actions/directory.ts'
-import { createAppenders, stamp, type Appenders } from '#src/actions/appenders.ts'
+import { createFactLog, stamp, type FactLog } from '#src/actions/fact-log.ts'
 import { createWebhook } from '#src/actions/webhook.ts'
 import { systemClock, timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
@@ -16,7 +16,7 @@ const RETENTION = { factsMs: 90 * 86_400_000, contentMs: 30 * 86_400_000 }
 
 /** What the role and those who feed it share: streams, the directory, the seal of secrets. */
 export interface Ground {
-  appenders: Appenders
+  factLog: FactLog
   directory: LiveDirectory
   vault: ReturnType<typeof createVault>
   log: Log
@@ -31,7 +31,7 @@ export async function openGround (natsUrl: string, name: string): Promise<Ground
   const directory = followDirectory(bus, log)
   if (!await directory.catchUp(10_000)) throw new Error('the directory did not catch up')
   return {
-    appenders: createAppenders(bus, systemClock),
+    factLog: createFactLog(bus, systemClock),
     directory,
     vault: createVault('a secret of the bench, at least 32 characters'),
     log,
@@ -81,7 +81,7 @@ export function makeEvent (): { id: string, email: string, body: string } {
 
 /** Appends the fact that is an event of a new email; resolves once it is durable. */
 export async function appendEvent (
-  { appenders }: Ground,
+  { factLog }: Ground,
   account: string,
   { id, email, body }: ReturnType<typeof makeEvent>
 ): Promise<void> {
@@ -105,5 +105,5 @@ export async function appendEvent (
     Date.now(),
     id
   )
-  await appenders.append([{ fact }], 60_000)
+  await factLog.append([{ fact }], 60_000)
 }

@@ -458,7 +458,7 @@ t.test('an unexpected error is masked, and the log has it under the id of its re
   const services = {
     directory: broken,
     settings: { contentRetentionMs: 1 },
-    appenders: { clock: { nowMs: Date.now }, bus: {} }
+    factLog: { clock: { nowMs: Date.now }, bus: {} }
   }
   const rooms = { api: { services, counters: {}, reads: {} }, operations: {}, catcher: null } as unknown as Pick<
     HttpOptions,

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Client } from 'pg'
-import { createAppenders } from '#src/actions/appenders.ts'
+import { createFactLog } from '#src/actions/fact-log.ts'
 import { keepInbound } from '#src/actions/inbound.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
@@ -268,9 +268,9 @@ async function deadLetterSeq (): Promise<number> {
 
 t.test('mail to postmaster and abuse can be read, as text alone', async t => {
   t.match(await textAt('/mail'), /No inbound mail/)
-  const appenders = createAppenders(bus, systemClock)
+  const factLog = createFactLog(bus, systemClock)
   const keep = async (to: string, raw: string) =>
-    await keepInbound(appenders, {
+    await keepInbound(factLog, {
       from: 'ada@example.org',
       to: [to],
       remote: '192.0.2.1',

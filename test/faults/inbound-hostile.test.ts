@@ -1,7 +1,7 @@
 import { setImmediate as turnOfEventLoop } from 'node:timers/promises'
 import t from 'tap'
 import { keepInbound } from '#src/actions/inbound.ts'
-import { createAppenders } from '#src/actions/appenders.ts'
+import { createFactLog } from '#src/actions/fact-log.ts'
 import { systemClock } from '#src/base/clock.ts'
 import type { Log } from '#src/base/log.ts'
 import { createTokens } from '#src/content/token.ts'
@@ -48,8 +48,8 @@ t.test('a mail that spins, throws, ends or fills the reader is refused, and the 
 
 t.test('a mail that cannot be read is tried twice in all, also when it is a redelivery', async t => {
   const { bus } = await openBus(t)
-  const appenders = createAppenders(bus, systemClock)
-  await keepInbound(appenders, {
+  const factLog = createFactLog(bus, systemClock)
+  await keepInbound(factLog, {
     from: '',
     to: ['postmaster@h.example'],
     remote: '192.0.2.1',
@@ -69,7 +69,7 @@ t.test('a mail that cannot be read is tried twice in all, also when it is a rede
     }
   } as unknown as Log
   const worker = startInboundWorker({
-    appenders,
+    factLog,
     tokens: createTokens('a-secret-for-tests-with-at-least-32-characters'),
     repair: async () => false,
     log,

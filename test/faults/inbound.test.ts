@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { createAppenders } from '#src/actions/appenders.ts'
+import { createFactLog } from '#src/actions/fact-log.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { createLog } from '#src/base/log.ts'
@@ -43,7 +43,7 @@ async function openListener (t: Test, natsUrl: string) {
     tlsKey: null,
     directory: { now: emptyDirectory() },
     tokens,
-    appenders: createAppenders(bus, systemClock),
+    factLog: createFactLog(bus, systemClock),
     log: createLog('silent')
   })
   t.teardown(() => inbound.stop())
@@ -102,7 +102,7 @@ t.test('a bounce of a mail whose sender never says what became of it counts when
   const reports: InboundReport[] = []
   const inAnHour = { nowMs: () => Date.now() + 3_600_000 }
   const worker = startInboundWorker({
-    appenders: createAppenders(bus, inAnHour),
+    factLog: createFactLog(bus, inAnHour),
     tokens,
     repair: async () => false,
     log: createLog('silent'),

@@ -2,7 +2,7 @@ import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { createAppenders, stamp } from '#src/actions/appenders.ts'
+import { createFactLog, stamp } from '#src/actions/fact-log.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { systemClock, timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
@@ -90,7 +90,7 @@ t.test(
 )
 
 async function ask (bus: Bus, addresses: string[]): Promise<string[]> {
-  const appenders = createAppenders(bus, systemClock)
+  const factLog = createFactLog(bus, systemClock)
   const cause = { account: ACCOUNT, correlation: 'test', causation: null }
   return await Promise.all(addresses.map(async address => {
     const email = newId('em', Date.now())
@@ -108,7 +108,7 @@ async function ask (bus: Bus, addresses: string[]): Promise<string[]> {
       expiresAt: timestamp(Date.now() + 3_600_000),
       onDoubt: 'retry'
     }, Date.now())
-    await appenders.append([{ fact }])
+    await factLog.append([{ fact }])
     return email
   }))
 }

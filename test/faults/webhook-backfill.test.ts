@@ -5,7 +5,7 @@ import t from 'tap'
 import { openBackfills } from '#src/actions/replay-job.ts'
 import { advanceFanout, readFanoutCursor } from '#src/actions/delivery.ts'
 import { followDirectory, type LiveDirectory } from '#src/actions/directory.ts'
-import type { Appenders } from '#src/actions/appenders.ts'
+import type { FactLog } from '#src/actions/fact-log.ts'
 import { deleteWebhook } from '#src/actions/webhook.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
@@ -31,8 +31,8 @@ const log = createLog('silent')
 const past = (ms: number) => timestamp(Date.now() - ms)
 const openingsIn = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'replay.requested')
 
-function startOne (appenders: Appenders, directory: LiveDirectory): Role {
-  return startFanout({ appenders, directory, bodies: new BodyCache(1_000_000), log })
+function startOne (factLog: FactLog, directory: LiveDirectory): Role {
+  return startFanout({ factLog, directory, bodies: new BodyCache(1_000_000), log })
 }
 
 /** Places in EMAILS that the fan-out itself has brought to an endpoint, each as often as it has. */
@@ -57,7 +57,7 @@ function throughOf (facts: AnyFact[], webhook: string): number | null {
 async function allFacts (rig: HookRig): Promise<Recorded<AnyFact>[]> {
   const found: Recorded<AnyFact>[] = []
   const range = { stream: 'EMAILS', filters: ['email.>'], afterSeq: 0 }
-  for await (const messages of readRange(rig.appenders.bus, range)) found.push(...messages.map(decodeMessage))
+  for await (const messages of readRange(rig.factLog.bus, range)) found.push(...messages.map(decodeMessage))
   return found
 }
 
@@ -85,10 +85,10 @@ t.test(
     const stopping = new AbortController()
     /** A process of its own: what it knows of endpoints may lag behind what the others know. */
     const keepOne = async () => {
-      const appenders = await rig.another()
-      const directory = followDirectory(appenders.bus, log)
+      const factLog = await rig.another()
+      const directory = followDirectory(factLog.bus, log)
       while (!stopping.signal.aborted) {
-        const role = startOne(appenders, directory)
+        const role = startOne(factLog, directory)
         await sleep(100 + Math.random() * 1500, stopping.signal)
         await role.stop()
       }
@@ -130,7 +130,7 @@ t.test(
     await mail
     stopping.abort()
     await Promise.all(keepers)
-    const role = startOne(rig.appenders, rig.directory)
+    const role = startOne(rig.factLog, rig.directory)
     t.teardown(() => role.stop())
     const last = await rig.happen('delivered')
     const facts = await rig.facts(
@@ -158,8 +158,8 @@ t.test('an endpoint whose backfill is opened in the middle of a round gets the r
   for (let i = 0; i < 10; i++) await Promise.all(Array.from({ length: 20 }, () => rig.happen('delivered')))
   const partition = webhookPartitionOf(others[0]!.webhook.id)
   let late: WebhookEntry | null = null
-  const disturbed: Appenders = {
-    ...rig.appenders,
+  const disturbed: FactLog = {
+    ...rig.factLog,
     async append (facts, timeoutMs) {
       const isIts = facts.some(({ fact }) => placeOf(fact as AnyFact).subject === subjects.fanoutCursor(partition))
       if (isIts && facts.length > 1 && late === null) {
@@ -167,9 +167,9 @@ t.test('an endpoint whose backfill is opened in the middle of a round gets the r
         // time.
         do late = (await rig.listen('http://127.0.0.1:9/', undefined, { startAt: past(86_400_000) })).webhook
         while (webhookPartitionOf(late.id) !== partition)
-        await advanceFanout(rig.appenders, partition, await readFanoutCursor(rig.appenders, partition), 0, [])
+        await advanceFanout(rig.factLog, partition, await readFanoutCursor(rig.factLog, partition), 0, [])
       }
-      return await rig.appenders.append(facts, timeoutMs)
+      return await rig.factLog.append(facts, timeoutMs)
     }
   }
   const role = startOne(disturbed, rig.directory)
@@ -194,7 +194,7 @@ function reaches (fact: AnyFact, event: string, webhook: string): boolean {
 t.test('a backfill is opened when nothing happens, too, and holds what happened before', async t => {
   const rig = await openHookRig(t)
   for (let i = 0; i < 20; i++) await rig.happen('delivered')
-  const role = startOne(rig.appenders, rig.directory)
+  const role = startOne(rig.factLog, rig.directory)
   t.teardown(() => role.stop())
   const startAt = past(3_600_000)
   const { webhook } = await rig.listen('http://127.0.0.1:9/', undefined, { startAt })
@@ -213,7 +213,7 @@ t.test('who had gone over facts when another opened a backfill before them goes 
   const { webhook } = await rig.listen('http://127.0.0.1:9/', undefined, { startAt: past(3_600_000) })
   // As it was in the moment before the endpoint was made.
   let now = emptyDirectory()
-  const role = startOne(rig.appenders, {
+  const role = startOne(rig.factLog, {
     ...rig.directory,
     get now () {
       return now
@@ -227,7 +227,7 @@ t.test('who had gone over facts when another opened a backfill before them goes 
   for (let i = 0; i < 50; i++) await rig.happen('delivered')
   await rig.facts(facts => liveOf(facts, control.webhook.id).includes(50))
   t.ok(
-    await openBackfills(rig.appenders, partition, { through: 0, seq: 0 }, 10, [webhook]),
+    await openBackfills(rig.factLog, partition, { through: 0, seq: 0 }, 10, [webhook]),
     'another process opens it where that one is: its partition has had nothing, so the cursor lags'
   )
   now = rig.directory.now
@@ -242,7 +242,7 @@ t.test('an endpoint deleted before its backfill was opened needs none', async t 
   const gone = await rig.listen('http://127.0.0.1:9/', undefined, { startAt: past(3_600_000) })
   await deleteWebhook(rig, rig.asker, gone.webhook.id)
   const { webhook } = await rig.listen('http://127.0.0.1:9/', undefined, { startAt: past(3_600_000) })
-  const role = startOne(rig.appenders, rig.directory)
+  const role = startOne(rig.factLog, rig.directory)
   t.teardown(() => role.stop())
   await rig.happen('delivered')
   const facts = await rig.facts(facts => openingsIn(facts).length > 0)

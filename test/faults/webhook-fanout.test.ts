@@ -11,7 +11,7 @@ import { createLog } from '#src/base/log.ts'
 import { sleep } from '#src/base/backoff.ts'
 import type { Role } from '#src/base/role.ts'
 import type { AnyFact } from '#streams/catalog.ts'
-import type { Appenders } from '#src/actions/appenders.ts'
+import type { FactLog } from '#src/actions/fact-log.ts'
 import { openHookRig, type Happened, type HookRig } from '../support/hook-rig.ts'
 import { startHookSink } from '../support/hook-sink.ts'
 import { LONG_ONLY } from '../support/long.ts'
@@ -26,13 +26,13 @@ const requested = (facts: AnyFact[]) => requestsIn(facts).map(({ data }) => `${d
 const pairsIn = (facts: AnyFact[]) =>
   requestsIn(facts).flatMap(({ data }) => data.events.map(({ id }) => `${id} ${data.webhook}`))
 
-function startGatherer ({ directory }: HookRig, appenders: Appenders): Role {
-  return startBatching({ appenders, directory, repair: async () => false, log: createLog('silent') })
+function startGatherer ({ directory }: HookRig, factLog: FactLog): Role {
+  return startBatching({ factLog, directory, repair: async () => false, log: createLog('silent') })
 }
 
 /** A fan-out alone, as one more process would run it. */
-function startOne (appenders: Appenders, directory: LiveDirectory): Role {
-  return startFanout({ appenders, directory, bodies: new BodyCache(1_000_000), log: createLog('silent') })
+function startOne (factLog: FactLog, directory: LiveDirectory): Role {
+  return startFanout({ factLog, directory, bodies: new BodyCache(1_000_000), log: createLog('silent') })
 }
 
 t.test(
@@ -46,9 +46,9 @@ t.test(
     t.teardown(() => Promise.all([...running].map(role => role.stop())))
     const stopping = new AbortController()
     const keepOne = async () => {
-      const appenders = await rig.another()
+      const factLog = await rig.another()
       while (!stopping.signal.aborted) {
-        const role = startOne(appenders, rig.directory)
+        const role = startOne(factLog, rig.directory)
         running.add(role)
         await sleep(20 + Math.random() * 400, stopping.signal)
         running.delete(role)
@@ -66,7 +66,7 @@ t.test(
     stopping.abort()
     await Promise.all(keepers)
     // One that starts from the log's cursors now finds nothing left to do; one more event shows that it looked.
-    running.add(startOne(rig.appenders, rig.directory))
+    running.add(startOne(rig.factLog, rig.directory))
     const last = await rig.happen('delivered')
     const found = requested(
       await rig.facts(facts => requested(facts).filter(pair => pair.startsWith(last.id)).length === hooks.length)
@@ -94,9 +94,9 @@ t.test(
     }
     const stopping = new AbortController()
     const keepOne = async () => {
-      const appenders = await rig.another()
+      const factLog = await rig.another()
       while (!stopping.signal.aborted) {
-        const parts = [startOne(appenders, rig.directory), startGatherer(rig, appenders)]
+        const parts = [startOne(factLog, rig.directory), startGatherer(rig, factLog)]
         await sleep(50 + Math.random() * 600, stopping.signal)
         await Promise.all(parts.map(part => part.stop()))
       }
@@ -115,7 +115,7 @@ t.test(
     await rig.facts(facts => new Set(pairsIn(facts)).size === pairs.size, 60_000)
     stopping.abort()
     await Promise.all(keepers)
-    const parts = [startOne(rig.appenders, rig.directory), startGatherer(rig, rig.appenders)]
+    const parts = [startOne(rig.factLog, rig.directory), startGatherer(rig, rig.factLog)]
     t.teardown(() => Promise.all(parts.map(part => part.stop())))
     const last = await rig.happen('delivered')
     const facts = await rig.facts(facts =>
@@ -142,7 +142,7 @@ t.test('two whole processes deliver every event to its endpoint, none twice', as
   t.teardown(() => sink.stop())
   await rig.listen(sink.url)
   rig.start()
-  rig.start({ appenders: await rig.another() })
+  rig.start({ factLog: await rig.another() })
   const events = await Promise.all(Array.from({ length: 400 }, () => rig.happen('delivered')))
   const ids = () => new Set(sink.requests.map(request => request.headers['webhook-id']))
   await sink.waitFor(() => ids().size === events.length, 20_000)
@@ -152,7 +152,7 @@ t.test('two whole processes deliver every event to its endpoint, none twice', as
 t.test('a fact with more endpoints than an append holds is fanned out whole, and the next one after it', async t => {
   const rig = await openHookRig(t)
   await Promise.all(Array.from({ length: 300 }, (_, i) => rig.listen(`http://127.0.0.1:9/${i}`)))
-  const role = startOne(rig.appenders, rig.directory)
+  const role = startOne(rig.factLog, rig.directory)
   t.teardown(() => role.stop())
   const events = await Promise.all(Array.from({ length: 30 }, () => rig.happen('delivered')))
   const facts = requested(await rig.facts(facts => requested(facts).length >= 300 * events.length, 30_000))
@@ -170,10 +170,10 @@ t.test('the server restarted or its acknowledgements forgotten: what has been de
   const events = await Promise.all(Array.from({ length: 50 }, () => rig.happen('delivered')))
   await sink.waitFor(requests => requests.length === events.length)
   // A second role is a second process without that memory: the view tells it.
-  const jsm = await rig.appenders.bus.nc.jetstreamManager()
+  const jsm = await rig.factLog.bus.nc.jetstreamManager()
   const facts = await rig.facts(facts => requested(facts).length === events.length)
   const old = new Set(requestsIn(facts).map(({ data }) => data.delivery))
-  rig.start({ appenders: await rig.another(), isDone: async runs => runs.map(({ delivery }) => old.has(delivery)) })
+  rig.start({ factLog: await rig.another(), isDone: async runs => runs.map(({ delivery }) => old.has(delivery)) })
   for (let partition = 0; partition < 8; partition++) await jsm.consumers.delete('WEBHOOKS', `deliveries-${partition}`)
   const last = await rig.happen('delivered')
   await sink.waitFor(requests => requests.some(request => request.headers['webhook-id'] === last.id), 20_000)
@@ -192,7 +192,7 @@ t.test('kill -9 of the process in the middle, thrice: every event arrives', asyn
   sink.answers((_request, index) => index % 10 === 0 ? { status: 500 } : { delayMs: 10 })
   await rig.listen(sink.url)
   // What a dead process held comes again after ack_wait, 30 s by plan.
-  const jsm = await rig.appenders.bus.nc.jetstreamManager()
+  const jsm = await rig.factLog.bus.nc.jetstreamManager()
   const hurry = { ack_wait: 2_000_000_000 }
   for (let partition = 0; partition < 8; partition++) {
     await jsm.consumers.update('WEBHOOKS', `deliveries-${partition}`, hurry)

@@ -84,7 +84,7 @@ function readLog (t: Test, rig: HookRig, told: Told): void {
   const done = new AbortController()
   const read = async (stream: string, filter: string) => {
     const options = { stream, filter, afterSeq: 0, batchMax: 500, gatherMs: 5, signal: done.signal, onError: () => {} }
-    for await (const batch of follow(rig.appenders.bus, options)) for (const recorded of batch) tell(told, recorded)
+    for await (const batch of follow(rig.factLog.bus, options)) for (const recorded of batch) tell(told, recorded)
   }
   const reading = [read('EMAILS', 'email.>'), read('WEBHOOKS', 'webhook.>')]
   t.teardown(async () => {
@@ -139,7 +139,7 @@ async function writeRare ({ rig, chance }: Model, count: number, spreadMs: numbe
 
 /** Resolves once all that the log owes has come to its end; rejects with what has not. */
 async function settled ({ rig, told, endpoints }: Model, remind: () => Promise<void> = async () => {}): Promise<void> {
-  const { bus } = rig.appenders
+  const { bus } = rig.factLog
   const events = await lastSequenceUnder(bus, 'EMAILS', 'email.>')
   await until(() => (told.events.at(-1)?.seq ?? 0) >= events)
   for (const endMs = Date.now() + SETTLED_MS; Date.now() < endMs; await sleep(250)) {
@@ -163,7 +163,7 @@ function reminder ({ rig, told }: Model): { remind: () => Promise<void>, count: 
       if (Date.now() - Math.max(sinceMs, last.heldAt === null ? Date.parse(last.dueAt) : 0) < 6000) continue
       seen.set(key, Date.now())
       count++
-      await scheduleDelivery(rig.appenders, { ...last, dueAt: new Date().toISOString() }, 5000)
+      await scheduleDelivery(rig.factLog, { ...last, dueAt: new Date().toISOString() }, 5000)
     }
   }
   return { remind, count: () => count }
@@ -290,7 +290,7 @@ t.test(
       )
       t.equal(model.trapped(), 0, 'no redirect was followed')
       t.equal(
-        await lastSequenceUnder(rig.appenders.bus, 'SCHEDULE', subjects.scheduleHeld('*', '*')),
+        await lastSequenceUnder(rig.factLog.bus, 'SCHEDULE', subjects.scheduleHeld('*', '*')),
         0,
         'no pause holds anything'
       )

@@ -401,7 +401,7 @@ t.test('jetpost trace tells who clicked what, and how what came back came', asyn
 t.test('jetpost trace tells of a transaction only where there was one', async t => {
   const { body: { id } } = await app.send({ to: 'lost@example.com' })
   await app.settled(id, 'delivered')
-  const { appenders } = await openSecondServices(t, natsUrl)
+  const { factLog } = await openSecondServices(t, natsUrl)
   const nowhere = { email: id, to: 'lost@example.com', reply: null, tls: null, ms: 7, class: 'networkerror' }
   const facts = [
     deferred({ ...nowhere, stage: 'connect', host: null, error: 'no way there' }),
@@ -409,7 +409,7 @@ t.test('jetpost trace tells of a transaction only where there was one', async t 
     deferred({ ...nowhere, stage: 'mail', host: 'mx.example.net', error: 'the line broke' }),
     unsubscribed({ email: id, to: 'lost@example.com' })
   ]
-  for (const fact of facts) await appenders.append([{ fact: { ...fact, account: FIRST_ACCOUNT } }])
+  for (const fact of facts) await factLog.append([{ fact: { ...fact, account: FIRST_ACCOUNT } }])
   const { out } = await jetpost(['trace', id]).end
   t.same(
     out.trimEnd().split('\n').slice(-facts.length).map(line =>

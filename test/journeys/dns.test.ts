@@ -122,7 +122,7 @@ async function openCheckers (t: Ending, servers: DnsServer[]) {
       ),
     now: (name: string) => services.directory.now.domains.get(name)!,
     types: async (name: string) =>
-      (await readFacts(services.appenders.bus, 'CONTROL', subjects.domain(name))).map(({ fact }) => fact.type)
+      (await readFacts(services.factLog.bus, 'CONTROL', subjects.domain(name))).map(({ fact }) => fact.type)
   }
 }
 

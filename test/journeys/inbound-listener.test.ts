@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect as connectTls, type TLSSocket } from 'node:tls'
 import t, { type Test } from 'tap'
-import { createAppenders, type Appenders } from '#src/actions/appenders.ts'
+import { createFactLog, type FactLog } from '#src/actions/fact-log.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { createLog } from '#src/base/log.ts'
@@ -29,7 +29,7 @@ const tokens = createTokens('a-secret-for-tests-with-at-least-32-characters')
 const returnPath = (): string =>
   `b+${tokens.mint('return', { email: newId('em', Date.now()), n: 0, request: 1 })}@${HOST}`
 const { bus } = await openBus(t)
-const appenders = createAppenders(bus, systemClock)
+const factLog = createFactLog(bus, systemClock)
 
 async function open (
   t: Test,
@@ -45,7 +45,7 @@ async function open (
     tlsKey: null,
     directory: { now: emptyDirectory() },
     tokens,
-    appenders,
+    factLog,
     log: createLog('silent'),
     limits: { stopMs: 1000, ...limits },
     ...options
@@ -228,11 +228,11 @@ t.test('a network has so many connections, and so many mails a minute', async t 
 
 t.test('mails to one token are limited per hour, in any case of letters; only stored ones count', async t => {
   let away = true
-  const append: Appenders['append'] = async (...args) => {
+  const append: FactLog['append'] = async (...args) => {
     if (away) throw new Error('NATS is away')
-    return await appenders.append(...args)
+    return await factLog.append(...args)
   }
-  const { port } = await open(t, { tokenMailsMax: 2 }, { appenders: { ...appenders, append } })
+  const { port } = await open(t, { tokenMailsMax: 2 }, { factLog: { ...factLog, append } })
   const [to, raw] = [returnPath(), 'Subject: x\r\n\r\n']
   for (let i = 0; i < 3; i++) t.match(await handIn(port, { to, raw }), /^451 4\.3\.0 /)
   away = false
@@ -261,7 +261,7 @@ t.test('everybody together gets so many mails an hour to addresses without a tok
 
 t.test('a half-full store refuses mail without a token, a full one all mail, until there is space again', async t => {
   const { bus: own } = await openBus(t)
-  const options = { appenders: createAppenders(own, systemClock) }
+  const options = { factLog: createFactLog(own, systemClock) }
   const [mail, stranger] = [() => ({ to: returnPath(), raw: 'x'.repeat(90).concat('\r\n').repeat(1100) }), {
     to: `postmaster@${HOST}`,
     raw: 'Subject: x\r\n\r\n'
@@ -365,13 +365,13 @@ t.test('who leaves in the middle leaves nothing; the place is free again', async
 
 t.test('told to stop it finishes the mail on its way, says goodbye to who waits, and takes nobody new', async t => {
   const [gate, begun] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  const append: Appenders['append'] = async (...args) => {
+  const append: FactLog['append'] = async (...args) => {
     begun.resolve()
     await gate.promise
-    return await appenders.append(...args)
+    return await factLog.append(...args)
   }
-  const slow: Appenders = { ...appenders, append }
-  const inbound = await open(t, { stopMs: 10_000 }, { appenders: slow })
+  const slow: FactLog = { ...factLog, append }
+  const inbound = await open(t, { stopMs: 10_000 }, { factLog: slow })
   const [idler, writer] = [await greeted(inbound.port), await greeted(inbound.port)]
   await sayAll(writer, 'MAIL FROM:<>', `RCPT TO:<${returnPath()}>`, 'DATA')
   const kept = writer.say('Subject: last\r\n\r\n.')

@@ -5,7 +5,7 @@ import { pendingAfter } from '#streams/delivery/state.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
 import { scheduleDelivery } from '#src/actions/delivery.ts'
-import { createAppenders } from '#src/actions/appenders.ts'
+import { createFactLog } from '#src/actions/fact-log.ts'
 import { scheduleSend } from '#src/actions/recipient.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { api } from '#src/nats/api.ts'
@@ -100,10 +100,10 @@ t.test('a recipient that waits for a sender is left alone; one acknowledged with
 
 t.test('a request acknowledged without a fact or schedule is restored; one that a sender holds is not', async t => {
   const { bus, pool, reconcile, scheduled, come } = await openYard(t)
-  const appenders = createAppenders(bus, systemClock)
+  const factLog = createFactLog(bus, systemClock)
   const names = ['em_forgotten', 'em_scheduled', 'em_done', 'em_inhand']
   const requests = names.map(email => requested({ email }))
-  for (const fact of requests) await appenders.append([{ fact }])
+  for (const fact of requests) await factLog.append([{ fact }])
   await apply(pool, emails, [...recorded(requests), ...recorded([delivered({ email: 'em_done' })])])
   await scheduled('em_scheduled', HOUR_MS)
   await repair(bus, consumerPlans.sender, topology)
@@ -121,7 +121,7 @@ const PARTITION = webhookPartitionOf(WEBHOOK)
 async function openDeliveryYard (t: Test, { follows = true } = {}) {
   const { bus, topology } = await openBus(t)
   const pool = await freshPool(t)
-  const appenders = createAppenders(bus, systemClock)
+  const factLog = createFactLog(bus, systemClock)
   const repaired = (plan: ConsumerPlan) => repair(bus, plan, topology)
   const stopping = new AbortController()
   t.teardown(async () => stopping.abort())
@@ -141,7 +141,7 @@ async function openDeliveryYard (t: Test, { follows = true } = {}) {
 
   async function happened (facts: DeliveryStep[]): Promise<void> {
     for (let i = 0; i < facts.length; i += 400) {
-      await appenders.append(facts.slice(i, i + 400).map(fact => ({ fact })))
+      await factLog.append(facts.slice(i, i + 400).map(fact => ({ fact })))
     }
     if (follows) t.ok(await waitFor(pool, deliveries, { WEBHOOKS: await lastSequence(bus, 'WEBHOOKS') }, 10_000))
   }

@@ -3,7 +3,7 @@ import { emails } from '#projections/emails/project.ts'
 import { stats } from '#projections/stats/project.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { EmailRecorded } from '#streams/email/facts.ts'
-import { createAppenders, stamp } from '#src/actions/appenders.ts'
+import { createFactLog, stamp } from '#src/actions/fact-log.ts'
 import { systemClock, timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { api } from '#src/nats/api.ts'
@@ -38,7 +38,7 @@ async function sent (daysAgo: number): Promise<{ email: string, seqs: number[] }
   const record: AnyFact = { ...stamp(EmailRecorded, cause, { ...asked, request: 1, requestedAt: time }, atMs), time }
   const event = JSON.stringify({ data: { from: 'news@example.com', tags: [] } })
   const arrived: AnyFact = { ...delivered({ email, event }), id: newId('ev', atMs), time }
-  const seqs = await createAppenders(bus, systemClock).append([{ fact: record }, { fact: arrived }])
+  const seqs = await createFactLog(bus, systemClock).append([{ fact: record }, { fact: arrived }])
   return { email, seqs }
 }
 

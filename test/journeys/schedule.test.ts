@@ -12,7 +12,7 @@ const sink = await startSink()
 const natsUrl = freshAccount().natsUrl
 const app = await startTestApp(t, { natsUrl, env: { SMTP_URL: `${sink.url}?tls=off` } })
 t.teardown(() => sink.stop())
-const { appenders } = await openSecondServices(t, natsUrl)
+const { factLog } = await openSecondServices(t, natsUrl)
 
 const inMs = (ms: number) => timestamp(Date.now() + ms)
 const received = (address: string) => sink.received.filter(({ to, accepted }) => to === address && accepted).length
@@ -208,9 +208,9 @@ t.test('the content and the message of an email, for as long as they are kept', 
   t.match(await app.request('GET', `/api/emails/${nobody}/raw`), { status: 404 })
   const key = await app.newAccountKey()
   t.match(await app.request('GET', `/api/emails/${body.id}/content`, { key }), { status: 404 })
-  const found = await appenders.bus.nc.request('$JS.API.STREAM.INFO.REQUESTS', '', { timeout: 2000 })
+  const found = await factLog.bus.nc.request('$JS.API.STREAM.INFO.REQUESTS', '', { timeout: 2000 })
   const { state: { last_seq: last } } = found.json<{ state: { last_seq: number } }>()
-  await appenders.bus.nc.request('$JS.API.STREAM.MSG.DELETE.REQUESTS', JSON.stringify({ seq: last }), { timeout: 2000 })
+  await factLog.bus.nc.request('$JS.API.STREAM.MSG.DELETE.REQUESTS', JSON.stringify({ seq: last }), { timeout: 2000 })
   t.match(await app.request('GET', `/api/emails/${body.id}/content`), {
     status: 404,
     body: { code: 'content_expired' }
@@ -267,7 +267,7 @@ t.test('scheduled mail holds no place among the senders', async t => {
     }))
   }
   const consumer = async () =>
-    (await appenders.bus.nc.request('$JS.API.CONSUMER.INFO.REQUESTS.sender', '', { timeout: 2000 })).json<
+    (await factLog.bus.nc.request('$JS.API.CONSUMER.INFO.REQUESTS.sender', '', { timeout: 2000 })).json<
       { num_ack_pending: number, num_pending: number }
     >()
   await until(async () => {

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import t from 'tap'
 import { scheduleSend } from '#src/actions/recipient.ts'
-import { stamp } from '#src/actions/appenders.ts'
+import { stamp } from '#src/actions/fact-log.ts'
 import { newId } from '#src/base/id.ts'
 import { api } from '#src/nats/api.ts'
 import { openBlobs } from '#src/nats/blobs.ts'
@@ -17,9 +17,9 @@ t.jobs = 2
 
 const types = (facts: RecipientFact[]) => facts.map(({ type }) => type)
 
-async function claimed ({ appenders }: Rig, email: string, worker = 'w_other'): Promise<void> {
+async function claimed ({ factLog }: Rig, email: string, worker = 'w_other'): Promise<void> {
   const fact = claimOf(email, worker, 60_000)
-  await appenders.append([{ fact, expectedSeq: 0 }])
+  await factLog.append([{ fact, expectedSeq: 0 }])
 }
 
 async function attempted ({ sink }: Rig, address: string): Promise<void> {
@@ -152,7 +152,7 @@ t.test('a delivery that is void by then is not reported', async t => {
     reply: { code: 250, enhanced: null, text: '250 ok' },
     event: '{}'
   }, Date.now())
-  await rig.appenders.append([{ fact: other }])
+  await rig.factLog.append([{ fact: other }])
   held.resolve()
   await rig.idle()
   t.same(types(await rig.facts(email)), ['email.attempted', 'email.delivered'])

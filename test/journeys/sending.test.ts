@@ -329,11 +329,11 @@ t.test('content in the object store is sent, and content that is gone is said so
 })
 
 t.test('a claim that somebody else holds: no dot', async t => {
-  const { appenders, ask, facts, sink, idle } = await openRig(t)
+  const { factLog, ask, facts, sink, idle } = await openRig(t)
   const held = Promise.withResolvers<void>()
   sink.replies('a@example.net', { data: { reply: '354 go ahead', after: held.promise } })
   const email = await ask('a@example.net')
-  await appenders.append([{ fact: claimOf(email, 'w_other', 60_000), expectedSeq: 0 }])
+  await factLog.append([{ fact: claimOf(email, 'w_other', 60_000), expectedSeq: 0 }])
   held.resolve()
   await until(() => sink.received.length > 0)
   await idle()
@@ -342,10 +342,10 @@ t.test('a claim that somebody else holds: no dot', async t => {
 })
 
 t.test('a claim whose lease is over is a doubt of the sender, and sent again with its Date', async t => {
-  const { appenders, ask, told, sink } = await openRig(t)
+  const { factLog, ask, told, sink } = await openRig(t)
   const email = newId('em', Date.now())
   const other = claimOf(email, 'w_other', 300)
-  await appenders.append([{ fact: other, expectedSeq: 0 }])
+  await factLog.append([{ fact: other, expectedSeq: 0 }])
   await ask('a@example.net', { email })
   const [, doubt, again] = await told(email, ['attempted', 'in_doubt', 'attempted', 'delivered'])
   t.match(doubt!.data, { cause: 'sender', held: false, attempt: 1 })

@@ -68,7 +68,7 @@ async function mailed (fields: Record<string, unknown> = {}): Promise<Links & { 
 }
 
 async function marks (id: string, services = elsewhere): Promise<EngagementFact[]> {
-  return (await readFacts(services.appenders.bus, 'EMAILS', subjects.engagement(FIRST_ACCOUNT, id, 0))).map((
+  return (await readFacts(services.factLog.bus, 'EMAILS', subjects.engagement(FIRST_ACCOUNT, id, 0))).map((
     { fact }
   ) => fact as EngagementFact)
 }
@@ -223,10 +223,10 @@ t.test('many at once: each is a fact of its own, with a number of its own', asyn
 t.test('an occasion that is told again, since the first answer was lost, is no second one', async t => {
   const { id, click } = await mailed()
   const { pointer, url } = elsewhere.tokens.readClick(click.slice(3))!
-  const ref = (await recipientRefOf(elsewhere.appenders, pointer))!
-  const occasion = occasionNow(elsewhere.appenders)
+  const ref = (await recipientRefOf(elsewhere.factLog, pointer))!
+  const occasion = occasionNow(elsewhere.factLog)
   const tell = () =>
-    recordEngagement(elsewhere.appenders, ref, { type: 'email.clicked', data: { url, machine: false } }, occasion)
+    recordEngagement(elsewhere.factLog, ref, { type: 'email.clicked', data: { url, machine: false } }, occasion)
   await Promise.all([tell(), tell(), tell()])
   t.equal(await tell(), false)
   t.strictSame((await marks(id)).map(fact => [fact.id, Date.parse(fact.time)]), [[occasion.id, occasion.atMs]])
@@ -348,7 +348,7 @@ t.test('what is not ours, not known, too big or not meant for a link has a page 
 t.test('an unsubscribe holds though the mail itself is gone from the log', async t => {
   const { id, unsubscribe } = await mailed()
   const { request } = elsewhere.tokens.read('unsubscribe', unsubscribe.slice(3))!
-  await elsewhere.appenders.bus.nc.request('$JS.API.STREAM.MSG.DELETE.REQUESTS', JSON.stringify({ seq: request }))
+  await elsewhere.factLog.bus.nc.request('$JS.API.STREAM.MSG.DELETE.REQUESTS', JSON.stringify({ seq: request }))
   t.match(await (await visit(unsubscribe)).text(), /a…@example\.com.*sandbox\.jetpost\.test/s)
   t.equal((await visit(unsubscribe, { method: 'POST' })).status, 200)
   t.match(await marks(id), [{ type: 'email.unsubscribed', data: { by: 'one-click' } }])

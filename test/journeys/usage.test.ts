@@ -27,14 +27,14 @@ const month = monthOf(Date.now())
 /** So many days into the month after this one. */
 const later = (days: number): number => monthStartMs(monthAfter(month)) + days * DAY_MS
 const closed = async (account = FIRST_ACCOUNT) =>
-  (await readFacts(services.appenders.bus, 'CONTROL', subjects.usage(account, month))).map(({ fact }) =>
+  (await readFacts(services.factLog.bus, 'CONTROL', subjects.usage(account, month))).map(({ fact }) =>
     fact as UsageClosed
   )
 const monthly = async (query = '', key?: string) =>
   (await app.request('GET', `/api/stats?interval=month${query}`, key === undefined ? {} : { key })).body
 
 /** The role as another process has it, at another time. */
-function openMonths (nowMs: number, caughtUp = createCheckpoints(services.appenders.bus, pool).caughtUp) {
+function openMonths (nowMs: number, caughtUp = createCheckpoints(services.factLog.bus, pool).caughtUp) {
   let looks = 0
   const clock = {
     nowMs () {
@@ -43,7 +43,7 @@ function openMonths (nowMs: number, caughtUp = createCheckpoints(services.append
     }
   }
   const role = startUsage({
-    services: { appenders: { ...services.appenders, clock }, directory: services.directory },
+    services: { factLog: { ...services.factLog, clock }, directory: services.directory },
     pool,
     log,
     everyMs: 30,
@@ -75,7 +75,7 @@ t.test('a month is closed from its fourth day on, by one of all processes, once,
   t.strictSame(await closed(), [], 'nor is a view that is behind counted')
 
   let asked = 0
-  const view = createCheckpoints(services.appenders.bus, pool)
+  const view = createCheckpoints(services.factLog.bus, pool)
   const roles = [
     openMonths(later(3)),
     openMonths(later(9)),

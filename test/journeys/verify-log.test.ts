@@ -7,7 +7,7 @@ import { EmailMoved, RequestClaimed, type EmailDelivered } from '#streams/email/
 import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
 import { UsageClosed } from '#streams/usage/facts.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
-import { stamp } from '#src/actions/appenders.ts'
+import { stamp } from '#src/actions/fact-log.ts'
 import { newId } from '#src/base/id.ts'
 import { api } from '#src/nats/api.ts'
 import { openBlobs } from '#src/nats/blobs.ts'

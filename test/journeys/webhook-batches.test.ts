@@ -129,7 +129,7 @@ t.test('a failed batch is the same on every attempt, also when the role restarts
     events.push(await rig.happen('delivered'))
   }
   rig.start({ gapsS })
-  rig.start({ gapsS, appenders: await rig.another() })
+  rig.start({ gapsS, factLog: await rig.another() })
   await sink.waitFor(requests => requests.length >= 10)
   up = true
   events.push(await rig.happen('delivered'), await rig.happen('delivered'))
@@ -219,16 +219,16 @@ t.test('events whose batch schedules are lost still go out, after a start and wi
   const role = rig.start()
   const { webhook } = await rig.listen(sink.url, undefined, { batch: { maxEvents: 100, maxWaitMs: 3000 } })
   const waiting = () =>
-    until(async () => await lastSequenceUnder(rig.appenders.bus, 'SCHEDULE', `schedule.batch.${webhook.id}`) > 0)
+    until(async () => await lastSequenceUnder(rig.factLog.bus, 'SCHEDULE', `schedule.batch.${webhook.id}`) > 0)
   const events = await happenings(rig, 3)
   await waiting()
   await role.stop()
-  await api(rig.appenders.bus, 'STREAM.DELETE.SCHEDULE', undefined)
+  await api(rig.factLog.bus, 'STREAM.DELETE.SCHEDULE', undefined)
   rig.start()
   await sink.waitFor(requests => requests.length === 1)
   events.push(...await happenings(rig, 2))
   await waiting()
-  await api(rig.appenders.bus, 'STREAM.DELETE.SCHEDULE', undefined)
+  await api(rig.factLog.bus, 'STREAM.DELETE.SCHEDULE', undefined)
   await sink.waitFor(requests => requests.length === 2)
   t.same(idsIn(sink.requests), idsOf(events))
 })
@@ -241,20 +241,20 @@ t.test("when the process that acknowledged a batch's events ends, another forms 
     release()
     await Promise.all([...roles].map(role => role.stop()))
   })
-  const { appenders, directory } = rig
+  const { factLog, directory } = rig
   const log = createLog('silent')
-  roles.add(startFanout({ appenders, directory, bodies: new BodyCache(1000), log }))
+  roles.add(startFanout({ factLog, directory, bodies: new BodyCache(1000), log }))
   await rig.listen('http://127.0.0.1:9/', undefined, { batch: { maxEvents: 100, maxWaitMs: 5000 } })
   // Hears of no member: its consumer of them does not open.
   const repair = async (plan: ConsumerPlan) => {
     if (plan === consumerPlans.batchMembers) await released
     return false
   }
-  roles.add(startBatching({ appenders: await rig.another(), directory, log, repair }))
-  const first = startBatching({ appenders, directory, log, repair: async () => false })
+  roles.add(startBatching({ factLog: await rig.another(), directory, log, repair }))
+  const first = startBatching({ factLog, directory, log, repair: async () => false })
   const events = await happenings(rig, 3)
   await rig.facts(facts => joinedIn(facts).length === 3)
-  const jsm = await appenders.bus.nc.jetstreamManager()
+  const jsm = await factLog.bus.nc.jetstreamManager()
   await until(async () => {
     const { num_pending: left, num_ack_pending: held } = await jsm.consumers.info('WEBHOOKS', 'batch-members')
     return left === 0 && held === 0

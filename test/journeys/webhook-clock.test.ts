@@ -39,8 +39,8 @@ async function startApp (t: Ending): Promise<App> {
   const sink = await startHookSink()
   t.teardown(() => sink.stop())
   const time = { nowMs: Math.ceil(Date.now() / 1000) * 1000 + 10 * DAY_MS }
-  rig.start({ appenders: { ...rig.appenders, clock: { nowMs: () => time.nowMs } }, gapsS: GAPS_S })
-  const { bus } = rig.appenders
+  rig.start({ factLog: { ...rig.factLog, clock: { nowMs: () => time.nowMs } }, gapsS: GAPS_S })
+  const { bus } = rig.factLog
   const fire = async () => {
     await until(async () => await lastSequenceUnder(bus, 'SCHEDULE', SCHEDULES) > 0)
     await fireNow(bus, SCHEDULES, () => 0)
@@ -155,7 +155,7 @@ async function tryAt ({ rig, time }: App, atMs: number): Promise<DeliveryAttempt
   const first = its(await rig.facts(facts => its(facts).length === rig.directory.now.webhooks.size))
   const failed = first.filter(({ data }) => data.nextAttemptAt !== null)
   time.nowMs = atMs
-  const { bus } = rig.appenders
+  const { bus } = rig.factLog
   for (const { data } of failed) {
     const waiting = subjects.scheduleDelivery(data.webhook, data.delivery)
     await until(async () => await lastSequenceUnder(bus, 'SCHEDULE', waiting) > 0)
@@ -214,7 +214,7 @@ t.test('an idle endpoint that has failed before is judged by its retries, not by
   const [first] = await tryAt(app, beganMs + 6 * DAY_MS)
   await until(() => known(app, id).disabled !== null)
   t.equal(known(app, id).disabled, 'failing')
-  const disabled = await getFact(rig.appenders.bus, 'CONTROL', {
+  const disabled = await getFact(rig.factLog.bus, 'CONTROL', {
     last_by_subj: subjects.webhook(rig.asker.account, id)
   })
   t.match(

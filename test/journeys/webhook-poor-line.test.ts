@@ -1,5 +1,5 @@
 import t from 'tap'
-import { causedBy, stamp, type Appenders } from '#src/actions/appenders.ts'
+import { causedBy, stamp, type FactLog } from '#src/actions/fact-log.ts'
 import { createLog } from '#src/base/log.ts'
 import { Conflict, LogUnavailable } from '#src/nats/errors.ts'
 import type { Role } from '#src/base/role.ts'
@@ -36,7 +36,7 @@ const factsOf = <Name extends AnyFact['type']>(facts: AnyFact[], name: Name) =>
 /** Five events that wait for their batch, and nobody there yet who makes it. */
 async function fiveWaiting (t: Ending, rig: HookRig): Promise<{ webhook: string, ids: string[] }> {
   const { webhook: { id } } = await rig.listen('http://127.0.0.1:9/', undefined, { batch: BATCH })
-  const fanout = startFanout({ appenders: rig.appenders, directory: rig.directory, bodies: new BodyCache(1000), log })
+  const fanout = startFanout({ factLog: rig.factLog, directory: rig.directory, bodies: new BodyCache(1000), log })
   stopWith(t, fanout)
   const ids: string[] = []
   for (let i = 0; i < 5; i++) ids.push((await rig.happen('delivered')).id)
@@ -53,13 +53,13 @@ for (const lost of [1, 3, 5]) {
     const rig = await openHookRig(t)
     const { webhook, ids } = await fiveWaiting(t, rig)
     const line = losing(
-      rig.appenders.bus,
+      rig.factLog.bus,
       (await rig.another()).bus,
       `"${subjects.batchMember(webhook)}","batch":5`,
       lost
     )
     const batcher = new Batcher(
-      { appenders: over(rig.appenders, line.bus), directory: rig.directory, log },
+      { factLog: over(rig.factLog, line.bus), directory: rig.directory, log },
       webhook
     )
     t.teardown(() => batcher.close())
@@ -76,12 +76,12 @@ t.test('a batch formed by another process, unknown to the replica we read, is re
   const { webhook, ids } = await fiveWaiting(t, rig)
   let appends = 0
   let beaten = true
-  const append: Appenders['append'] = async (...args) => {
+  const append: FactLog['append'] = async (...args) => {
     appends++
     if (beaten) throw new Conflict('somebody was quicker')
-    return await rig.appenders.append(...args)
+    return await rig.factLog.append(...args)
   }
-  const batcher = new Batcher({ appenders: { ...rig.appenders, append }, directory: rig.directory, log }, webhook)
+  const batcher = new Batcher({ factLog: { ...rig.factLog, append }, directory: rig.directory, log }, webhook)
   t.teardown(() => batcher.close())
   void batcher.flush().catch(() => {})
   await until(() => appends > 0)
@@ -95,7 +95,7 @@ t.test('a batch formed by another process, unknown to the replica we read, is re
 t.test('a fan-out whose replica lags behind its cursor retries with pauses, and makes nothing twice', async t => {
   const rig = await openHookRig(t)
   const { webhook } = await rig.listen('http://127.0.0.1:9/')
-  stopWith(t, startFanout({ appenders: rig.appenders, directory: rig.directory, bodies: new BodyCache(1000), log }))
+  stopWith(t, startFanout({ factLog: rig.factLog, directory: rig.directory, bodies: new BodyCache(1000), log }))
   await rig.happen('delivered')
   await rig.facts(facts => factsOf(facts, 'delivery.requested').length === 1)
   let behind = true
@@ -108,7 +108,7 @@ t.test('a fan-out whose replica lags behind its cursor retries with pauses, and 
   })
   stopWith(
     t,
-    startFanout({ appenders: over(another, bus), directory: rig.directory, bodies: new BodyCache(1000), log })
+    startFanout({ factLog: over(another, bus), directory: rig.directory, bodies: new BodyCache(1000), log })
   )
   await until(() => reads > WEBHOOK_PARTITIONS)
   const before = reads
@@ -123,7 +123,7 @@ t.test('a fan-out whose replica lags behind its cursor retries with pauses, and 
 t.test('an event that a replica does not have is read from the leader; only there its loss is final', async t => {
   const rig = await openHookRig(t)
   const event = await rig.happen('delivered')
-  const bus = stale(rig.appenders.bus, subject => subject.endsWith('.EMAILS'))
+  const bus = stale(rig.factLog.bus, subject => subject.endsWith('.EMAILS'))
   const member = (id: string, seq: number) => ({ id, type: 'email.delivered' as const, seq, email: event.email })
   const owed = (events: ReturnType<typeof member>[]) => ({
     delivery: 'whd_1',
@@ -153,7 +153,7 @@ t.test('a batch goes without the events of people who are forgotten, and not at 
     erasure: 'era_1',
     past
   }, Date.parse(forgotten.time))
-  await rig.appenders.append([{ fact: erased }])
+  await rig.factLog.append([{ fact: erased }])
   const member = (id: string, seq: number, email: string) => ({ id, type: 'email.delivered' as const, seq, email })
   const batch = (...events: ReturnType<typeof member>[]) => ({
     delivery: 'whd_1',
@@ -167,13 +167,13 @@ t.test('a batch goes without the events of people who are forgotten, and not at 
     member(forgotten.id, 9, 'em_forgotten'),
     member('ev_lost', 10, 'em_forgotten')
   ]
-  const body = await bodyOf(rig.appenders.bus, NO_BODIES, batch(there, gone))
+  const body = await bodyOf(rig.factLog.bus, NO_BODIES, batch(there, gone))
   t.equal(
     'missing' in body ? null : Buffer.from(body).toString(),
     `{"object":"batch","id":"whd_1","events":[${event.body}]}`
   )
-  t.same(await bodyOf(rig.appenders.bus, NO_BODIES, batch(there, gone, lost)), { missing: [gone, lost] })
-  t.same(await bodyOf(rig.appenders.bus, NO_BODIES, batch(gone)), { missing: [gone] })
+  t.same(await bodyOf(rig.factLog.bus, NO_BODIES, batch(there, gone, lost)), { missing: [gone, lost] })
+  t.same(await bodyOf(rig.factLog.bus, NO_BODIES, batch(gone)), { missing: [gone] })
 })
 
 t.test('a 410 while CONTROL is away is recorded and not repeated; the next event disables the endpoint', async t => {
@@ -181,13 +181,13 @@ t.test('a 410 while CONTROL is away is recorded and not repeated; the next event
   sink.answers(() => ({ status: 410 }))
   let away = true
   let refused = 0
-  const append: Appenders['append'] = async (facts, timeoutMs) => {
+  const append: FactLog['append'] = async (facts, timeoutMs) => {
     const { stream } = placeOf(facts[0]!.fact as AnyFact)
-    if (!away || stream !== 'CONTROL') return await rig.appenders.append(facts, timeoutMs)
+    if (!away || stream !== 'CONTROL') return await rig.factLog.append(facts, timeoutMs)
     refused++
     throw new LogUnavailable('CONTROL takes nothing', false)
   }
-  rig.start({ appenders: { ...rig.appenders, append } })
+  rig.start({ factLog: { ...rig.factLog, append } })
   const { webhook } = await rig.listen(sink.url)
   const attempts = (facts: AnyFact[]) => factsOf(facts, 'delivery.attempted')
   await rig.happen('delivered')
@@ -195,7 +195,7 @@ t.test('a 410 while CONTROL is away is recorded and not repeated; the next event
     data: { status: 410, result: 'failed', nextAttemptAt: null }
   }])
   await until(() => refused > 0)
-  const jsm = await rig.appenders.bus.nc.jetstreamManager()
+  const jsm = await rig.factLog.bus.nc.jetstreamManager()
   const [plan] = consumerPlans.deliveries.filter((_plan, partition) => partition === webhookPartitionOf(webhook.id))
   await until(async () => (await jsm.consumers.info('WEBHOOKS', plan!.durable_name)).num_ack_pending === 0)
   t.equal(sink.requests.length, 1)

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { requestTestDelivery } from '#src/actions/delivery.ts'
-import type { Appenders } from '#src/actions/appenders.ts'
+import type { FactLog } from '#src/actions/fact-log.ts'
 import { countReplay, replayDelivery, replaysOf, requestReplay } from '#src/actions/replay.ts'
 import { readPage, type FailedPage } from '#src/actions/replay-job.ts'
 import { changeWebhook, type WebhookServices } from '#src/actions/webhook.ts'
@@ -120,10 +120,10 @@ t.test('a replay whose schedule is lost goes on when the role starts', async t =
   granted(await requestReplay(rig.services, rig.asker, id, lately()))
   await waitsFor(rig, id, 'paused')
   await role.stop()
-  await api(rig.appenders.bus, 'STREAM.PURGE.SCHEDULE', { filter: subjects.scheduleReplay('*', '*') })
+  await api(rig.factLog.bus, 'STREAM.PURGE.SCHEDULE', { filter: subjects.scheduleReplay('*', '*') })
   t.match(await replaysOf(rig.services, id), [{ state: 'running', waits: null }])
   await pause(rig, id, false)
-  rig.start({ appenders: { ...rig.appenders, clock: { ...rig.appenders.clock, nowMs: () => Date.now() + 120_000 } } })
+  rig.start({ factLog: { ...rig.factLog, clock: { ...rig.factLog.clock, nowMs: () => Date.now() + 120_000 } } })
   await until(async () => (await statesOf(rig, id))[0] === 'done')
   await sink.waitFor(requests => requests.length === 2)
 })
@@ -148,19 +148,19 @@ function behind (bus: Bus): Bus {
 /** One delivery in the log, and where; nobody makes it. */
 async function oweOne (rig: HookRig) {
   const { webhook } = await rig.listen('http://127.0.0.1:9/')
-  const owed = await requestTestDelivery(rig.appenders, rig.asker, webhook, 'email.delivered')
-  return { webhook, owed, seq: await lastSequence(rig.appenders.bus, 'WEBHOOKS') }
+  const owed = await requestTestDelivery(rig.factLog, rig.asker, webhook, 'email.delivered')
+  return { webhook, owed, seq: await lastSequence(rig.factLog.bus, 'WEBHOOKS') }
 }
 
-const servicesWith = (rig: HookRig, appenders: Partial<Appenders>): WebhookServices => ({
+const servicesWith = (rig: HookRig, factLog: Partial<FactLog>): WebhookServices => ({
   ...rig.services,
-  appenders: { ...rig.appenders, ...appenders }
+  factLog: { ...rig.factLog, ...factLog }
 })
 
 t.test('a delivery that the projection has and a replica does not is replayed all the same', async t => {
   const rig = await openHookRig(t)
   const { webhook, owed, seq } = await oweOne(rig)
-  const bus = behind(rig.appenders.bus)
+  const bus = behind(rig.factLog.bus)
   const again = granted(await replayDelivery(servicesWith(rig, { bus }), rig.asker, owed.delivery, async () => seq))
   t.match(again, { delivery: owed.delivery, replay: /^rpl_/ })
   const replay = {
@@ -188,10 +188,10 @@ t.test('a delivery that the projection has and a replica does not is replayed al
 t.test("a later replay overrules an earlier one, though its process's clock is an hour behind", async t => {
   const rig = await openHookRig(t)
   const { webhook, owed, seq } = await oweOne(rig)
-  const late = servicesWith(rig, { clock: { ...rig.appenders.clock, nowMs: () => Date.now() - HOUR_MS } })
+  const late = servicesWith(rig, { clock: { ...rig.factLog.clock, nowMs: () => Date.now() - HOUR_MS } })
   const first = granted(await replayDelivery(rig.services, rig.asker, owed.delivery, async () => seq))
   const second = granted(
-    await replayDelivery(late, rig.asker, owed.delivery, async () => await lastSequence(rig.appenders.bus, 'WEBHOOKS'))
+    await replayDelivery(late, rig.asker, owed.delivery, async () => await lastSequence(rig.factLog.bus, 'WEBHOOKS'))
   )
   t.ok(second.replay! > first.replay!, `${second.replay} after ${first.replay}`)
   const earlier = granted(await requestReplay(rig.services, rig.asker, webhook.id, lately()))

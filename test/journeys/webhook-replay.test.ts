@@ -36,11 +36,11 @@ async function openView (t: Ending, rig: HookRig) {
   const databaseUrl = await freshDatabase(t)
   const pool = createPool(databaseUrl, log)
   const projectors = createProjectors({
-    bus: rig.appenders.bus,
+    bus: rig.factLog.bus,
     pool,
     log,
     projections: { deliveries },
-    rebuild: openRebuilder({ bus: rig.appenders.bus, pool, log }).rebuild
+    rebuild: openRebuilder({ bus: rig.factLog.bus, pool, log }).rebuild
   })
   t.teardown(async () => {
     await Promise.all(projectors.map(projector => projector.stop()))
@@ -398,7 +398,7 @@ t.test('a backfill: each event since start_at arrives, and is asked for exactly 
 /** A replay's last fact, as the process that makes its next page reads it. */
 async function lastFact (rig: HookRig, webhook: string, replay: string) {
   const subject = subjects.replay(webhook, replay)
-  const { fact, seq } = (await getFact(rig.appenders.bus, 'WEBHOOKS', { last_by_subj: subject }, 'leader'))!
+  const { fact, seq } = (await getFact(rig.factLog.bus, 'WEBHOOKS', { last_by_subj: subject }, 'leader'))!
   return { fact: replayFactIn(fact)!, seq, subject }
 }
 
@@ -407,14 +407,14 @@ t.test('a page that two make at the same time is made once', async t => {
   const { webhook } = await rig.listen(sink.url)
   const events = await happenMany(rig, 10)
   const { replay } = granted(await requestReplay(rig.services, rig.asker, webhook.id, lately({ pace: 8 })))
-  const appenders = [rig.appenders, await rig.another(), await rig.another()]
+  const factLog = [rig.factLog, await rig.another(), await rig.another()]
   const made: number[] = []
   for (let ended = false; !ended;) {
     const last = await lastFact(rig, webhook.id, replay)
     const pages = await Promise.all(
-      appenders.map(appenders => readPage(appenders, webhook, last.fact.data, undefined, 0))
+      factLog.map(factLog => readPage(factLog, webhook, last.fact.data, undefined, 0))
     )
-    const done = await Promise.all(appenders.map((appenders, i) => advanceReplay(appenders, last, pages[i]!)))
+    const done = await Promise.all(factLog.map((factLog, i) => advanceReplay(factLog, last, pages[i]!)))
     t.equal(done.filter(Boolean).length, 1)
     made.push(pages[0]!.deliveries.length)
     ended = pages[0]!.ended
@@ -429,7 +429,7 @@ t.test('when an account has too many facts to count in time, they are read one b
   const { webhook } = await rig.listen(sink.url)
   const events = await happenMany(rig, 5)
   const { replay } = granted(await requestReplay(rig.services, rig.asker, webhook.id, lately({ pace: 8 })))
-  const { bus } = rig.appenders
+  const { bus } = rig.factLog
   let unheard = 0
   const nc = new Proxy(bus.nc, {
     get: (target, name) =>
@@ -448,8 +448,8 @@ t.test('when an account has too many facts to count in time, they are read one b
 
 t.test('two roles that stop and start in the middle make no page twice and leave none out', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
-  const appenders = [await rig.another(), await rig.another()]
-  let roles = appenders.map(appenders => rig.start({ appenders }))
+  const factLog = [await rig.another(), await rig.another()]
+  let roles = factLog.map(factLog => rig.start({ factLog }))
   const { webhook } = await rig.listen(sink.url)
   const count = LONG ? 240 : 120
   const events = await happenMany(rig, count)
@@ -462,7 +462,7 @@ t.test('two roles that stop and start in the middle make no page twice and leave
     await sleep(100 + Math.random() * 300)
     const i = turn % 2
     await roles[i]!.stop()
-    roles = roles.with(i, rig.start({ appenders: appenders[i]! }))
+    roles = roles.with(i, rig.start({ factLog: factLog[i]! }))
   }
   const facts = await rig.facts(facts => endedIn(facts).length === 2, 60_000)
   for (const replay of replays) {

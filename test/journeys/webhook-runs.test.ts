@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import t from 'tap'
 import { requestTestDelivery, deliveryId } from '#src/actions/delivery.ts'
-import { stamp } from '#src/actions/appenders.ts'
+import { stamp } from '#src/actions/fact-log.ts'
 import { newId } from '#src/base/id.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { api } from '#src/nats/api.ts'
@@ -31,7 +31,7 @@ async function openSink (t: Ending): Promise<HookSink> {
 /** Owes deliveries as a replay does. */
 async function ask (rig: HookRig, owed: Owed[]): Promise<void> {
   const cause = { ...rig.asker, causation: null }
-  await rig.appenders.append(owed.map(each => ({ fact: stamp(DeliveryRequested, cause, each, Date.now()) })))
+  await rig.factLog.append(owed.map(each => ({ fact: stamp(DeliveryRequested, cause, each, Date.now()) })))
 }
 
 t.test('a batch is the exact bodies of its events, signed and retried as a whole, by any process', async t => {
@@ -43,7 +43,7 @@ t.test('a batch is the exact bodies of its events, signed and retried as a whole
   await sink.waitFor(requests => requests.length === 1)
   await role.stop()
   // It knows none of the bodies but from the log.
-  rig.start({ appenders: await rig.another(), gapsS: [0.05, 0.3] })
+  rig.start({ factLog: await rig.another(), gapsS: [0.05, 0.3] })
   const requests = await sink.waitFor(requests => requests.length === 3)
   const id = deliveryId(events, webhook.id)
   const body = batchOf(id, events)
@@ -77,7 +77,7 @@ t.test('a test event to an endpoint of batches is a batch of one', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   rig.start()
   const { webhook } = await rig.listen(sink.url, undefined, { batch: { maxEvents: 10, maxWaitMs: 60_000 } })
-  const { delivery, test } = await requestTestDelivery(rig.appenders, rig.asker, webhook, 'email.opened')
+  const { delivery, test } = await requestTestDelivery(rig.factLog, rig.asker, webhook, 'email.opened')
   const [request] = await sink.waitFor(requests => requests.length === 1)
   t.equal(request!.body.toString(), `{"object":"batch","id":"${delivery}","events":[${test!}]}`)
 })
@@ -173,7 +173,7 @@ t.test('what is asked for again waits for what is new', async t => {
   // All of the new ones have been handed to the process.
   const consumer = `CONSUMER.INFO.WEBHOOKS.deliveries-${webhookPartitionOf(webhook.id)}`
   await until(async () =>
-    (await api<{ num_ack_pending: number }>(rig.appenders.bus, consumer, undefined)).num_ack_pending === fresh.length
+    (await api<{ num_ack_pending: number }>(rig.factLog.bus, consumer, undefined)).num_ack_pending === fresh.length
   )
   await sleep(300)
   gate.shut = false

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { Webhook, WebhookVerificationError } from 'standardwebhooks'
 import t from 'tap'
-import { stamp } from '#src/actions/appenders.ts'
+import { stamp } from '#src/actions/fact-log.ts'
 import { finishRotation, rotateSecret, testWebhook } from '#src/actions/webhook.ts'
 import type { Handled } from '#src/actions/handle-command.ts'
 import { newId } from '#src/base/id.ts'
@@ -60,7 +60,7 @@ async function happenWith (body: string): Promise<void> {
     nowMs,
     id
   )
-  await rig.appenders.append([{ fact }])
+  await rig.factLog.append([{ fact }])
 }
 
 /** What comes of it, as it comes in. */

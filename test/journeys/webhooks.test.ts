@@ -345,7 +345,7 @@ t.test('a pause holds what is owed; after it all of it goes out in its order, an
   const last = await rig.happen('bounced')
   await sink.waitFor(requests => requests.some(request => request.headers['webhook-id'] === last.id))
   t.equal(sink.requests.length, events.length + 1)
-  await until(async () => await lastSequenceUnder(rig.appenders.bus, 'SCHEDULE', 'schedule.held.>') === 0)
+  await until(async () => await lastSequenceUnder(rig.factLog.bus, 'SCHEDULE', 'schedule.held.>') === 0)
 })
 
 t.test('a pause holds what waits in the queue and what comes due; the retry goes on after it', async t => {
@@ -369,9 +369,9 @@ t.test('a pause holds what waits in the queue and what comes due; the retry goes
 t.test('the 24 hours of a delivery do not run while it is held', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   let aheadMs = 0
-  const appenders = { ...rig.appenders, clock: { nowMs: () => Date.now() + aheadMs } }
+  const factLog = { ...rig.factLog, clock: { nowMs: () => Date.now() + aheadMs } }
   sink.answers((_request, index) => ({ status: index === 0 ? 500 : 200 }))
-  rig.start({ appenders, gapsS: [0.05, 0.3] })
+  rig.start({ factLog, gapsS: [0.05, 0.3] })
   const { webhook } = await rig.listen(sink.url)
   await rig.happen('delivered')
   await sink.waitFor(requests => requests.length === 1)
@@ -391,14 +391,14 @@ t.test('the 24 hours of a delivery do not run while it is held', async t => {
 t.test('what a pause of its own holds longer than 48 hours is failed as expired', async t => {
   const [rig, sink] = [await openHookRig(t), await openSink(t)]
   let aheadMs = 0
-  rig.start({ appenders: { ...rig.appenders, clock: { nowMs: () => Date.now() + aheadMs } } })
+  rig.start({ factLog: { ...rig.factLog, clock: { nowMs: () => Date.now() + aheadMs } } })
   const { webhook } = await rig.listen(sink.url)
   await pause(rig, webhook.id, true)
   await rig.happen('delivered')
   await rig.facts(facts => deferralsIn(facts).length === 1)
   aheadMs = 49 * 3_600_000
   // As its own hour would: it comes due while the pause lasts.
-  await releaseWaiting(rig.appenders, webhook.id, false)
+  await releaseWaiting(rig.factLog, webhook.id, false)
   const facts = await rig.facts(facts => facts.some(fact => fact.type === 'delivery.failed'))
   t.match(facts.find(fact => fact.type === 'delivery.failed'), { data: { reason: 'expired', attempts: 0 } })
   t.equal(sink.requests.length, 0)

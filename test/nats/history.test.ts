@@ -3,7 +3,7 @@ import type { AnyFact } from '#streams/catalog.ts'
 import { EmailRecorded } from '#streams/email/facts.ts'
 import { emailPartitionOf, subjects } from '#streams/subjects.ts'
 import { askedInLog } from '#src/actions/email-past.ts'
-import { createAppenders, stamp } from '#src/actions/appenders.ts'
+import { createFactLog, stamp } from '#src/actions/fact-log.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { api } from '#src/nats/api.ts'
 import { isUnanswered } from '#src/nats/errors.ts'
@@ -12,7 +12,7 @@ import { openBus } from '../support/bus.ts'
 import { ACCOUNT, delivered, opened, requested } from '../support/facts.ts'
 
 const { bus } = await openBus(t)
-const appenders = createAppenders(bus, systemClock)
+const factLog = createFactLog(bus, systemClock)
 
 const deliver = (email: string, n = 0) => ({ fact: delivered({ email, n }) })
 const open = (email: string, n: number) => ({ fact: opened({ email, n }) })
@@ -25,7 +25,7 @@ t.test('all facts of an email, and no others, in the order of the log, over page
     ...Array.from({ length: 1200 }, (_, i) => open('em_one', i % 50))
   ]
   for (let i = 0; i < own.length; i += 200) {
-    await Promise.all([...own.slice(i, i + 200), deliver(`em_other${i}`)].map(part => appenders.append([part])))
+    await Promise.all([...own.slice(i, i + 200), deliver(`em_other${i}`)].map(part => factLog.append([part])))
   }
   const facts = await readFacts(bus, 'EMAILS', subjects.ofEmail(ACCOUNT, 'em_one'), 'leader')
   t.same(facts.map(({ fact }) => fact.id).sort(), own.map(({ fact }) => fact.id).sort())
@@ -68,8 +68,8 @@ t.test('what was asked is found by its record once the request is gone', async t
   // Records of one partition are in one order.
   const ids = Array.from({ length: 2000 }, (_, i) => `em_r${i}`).filter(email => emailPartitionOf(email) === partition)
   for (let request = 2; request < 150; request += 3) {
-    await appenders.append([recordOf(request === 77 ? id : ids.pop()!, request)])
-    if (request % 4 === 0) await appenders.append([deliver(`em_between${request}`)])
+    await factLog.append([recordOf(request === 77 ? id : ids.pop()!, request)])
+    if (request % 4 === 0) await factLog.append([deliver(`em_between${request}`)])
   }
   const compare = (wanted: number) => (fact: AnyFact) =>
     (fact.type === 'email.recorded' ? fact.data.request : 0) - wanted
@@ -81,7 +81,7 @@ t.test('what was asked is found by its record once the request is gone', async t
     t.equal(await requestAt(wanted), Math.ceil((wanted - 2) / 3) * 3 + 2, String(wanted))
   }
   t.equal(await requestAt(150), null, 'after the last one')
-  await appenders.append([{ fact: delivered({ email: id, request: 77 }) }])
+  await factLog.append([{ fact: delivered({ email: id, request: 77 }) }])
   const facts = await readFacts(bus, 'EMAILS', subjects.ofEmail(ACCOUNT, id), 'leader')
   t.match(await askedInLog(bus, id, facts), {
     id,

@@ -4,7 +4,7 @@ import { getEmail, overdueRecipients, unheardEmails, type UnheardEmail } from '#
 import { rollUp } from '#projections/emails/status.ts'
 import { sql } from '#projections/define.ts'
 import { EmailRecorded } from '#streams/email/facts.ts'
-import { causedBy, stamp } from '#src/actions/appenders.ts'
+import { causedBy, stamp } from '#src/actions/fact-log.ts'
 import { ask } from '#src/postgres/query.ts'
 import {
   ACCOUNT,

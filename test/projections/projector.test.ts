@@ -5,7 +5,7 @@ import { getEmail } from '#projections/emails/queries.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
-import { createAppenders, type Appenders } from '#src/actions/appenders.ts'
+import { createFactLog, type FactLog } from '#src/actions/fact-log.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { ensureTopology } from '#src/nats/ensure.ts'
 import { isUnanswered } from '#src/nats/errors.ts'
@@ -25,11 +25,11 @@ import { allRows, freshPool } from './view.ts'
 
 const log = createLog('silent')
 
-async function openBus (t: Ending, url = freshAccount().natsUrl): Promise<{ bus: Bus, appenders: Appenders }> {
+async function openBus (t: Ending, url = freshAccount().natsUrl): Promise<{ bus: Bus, factLog: FactLog }> {
   const bus = await connectBus({ url, creds: null, name: 'projector test', log })
   t.teardown(() => bus.close())
   await ensureTopology(bus, { retention: { factsMs: 90 * 86_400_000, contentMs: 30 * 86_400_000 }, replicas: 1, log })
-  return { bus, appenders: createAppenders(bus, systemClock) }
+  return { bus, factLog: createFactLog(bus, systemClock) }
 }
 
 function project (t: Ending, bus: Bus, pool: Pool): Projector {
@@ -45,11 +45,11 @@ function project (t: Ending, bus: Bus, pool: Pool): Projector {
 }
 
 /** An email in the log, asked for and delivered; ids from `from` on. */
-async function mail (appenders: Appenders, from: number, count: number): Promise<string[]> {
+async function mail (factLog: FactLog, from: number, count: number): Promise<string[]> {
   const ids = Array.from({ length: count }, (_, i) => `em_${String(from + i).padStart(4, '0')}`)
   await Promise.all(ids.map(async email => {
-    await appenders.append([{ fact: now(requested({ email })) }])
-    await appenders.append([{ fact: now(attempted({ email })) }, { fact: now(delivered({ email })) }])
+    await factLog.append([{ fact: now(requested({ email })) }])
+    await factLog.append([{ fact: now(attempted({ email })) }, { fact: now(delivered({ email })) }])
   }))
   return ids
 }
@@ -69,16 +69,16 @@ async function until (holds: () => boolean | Promise<boolean>, timeoutMs = 20_00
 }
 
 t.test('a read that waits for its view sees what was written before it', async t => {
-  const { bus, appenders } = await openBus(t)
+  const { bus, factLog } = await openBus(t)
   const pool = await freshPool(t)
   const view = createCheckpoints(bus, pool)
   t.equal(await view.caughtUp(emails), true, 'empty streams have nothing to wait for')
-  await mail(appenders, 0, 1)
+  await mail(factLog, 0, 1)
   t.equal(await view.caughtUp(emails, 1000), false, 'nobody projects')
   const projector = project(t, bus, pool)
   t.equal(await view.caughtUp(emails, 10_000), true)
   for (let i = 1; i < 20; i++) {
-    const [id] = await mail(appenders, i, 1)
+    const [id] = await mail(factLog, i, 1)
     t.equal(await view.caughtUp(emails), true)
     t.match(await ask(pool, getEmail({ account: ACCOUNT, id: id! })), { status: 'delivered', timeline: { length: 3 } })
   }
@@ -108,11 +108,11 @@ t.test('a read that NATS leaves without an answer says so, and does not blame Po
 })
 
 t.test('subjects the projection does not read hold nobody up', async t => {
-  const { bus, appenders } = await openBus(t)
+  const { bus, factLog } = await openBus(t)
   const pool = await freshPool(t)
   const view = createCheckpoints(bus, pool)
   project(t, bus, pool)
-  await mail(appenders, 0, 1)
+  await mail(factLog, 0, 1)
   t.equal(await view.caughtUp(emails, 10_000), true)
   await bus.js.publish('claim.acc_test.0123', 'not for views')
   t.equal(await view.caughtUp(emails, 10_000), true)
@@ -121,7 +121,7 @@ t.test('subjects the projection does not read hold nobody up', async t => {
 })
 
 t.test('of two projectors only one writes a range, and nothing is lost', async t => {
-  const { bus, appenders } = await openBus(t)
+  const { bus, factLog } = await openBus(t)
   const url = await freshDatabase(t)
   const pools = [createPool(url, log), createPool(url, log)]
   t.teardown(async () => {
@@ -130,7 +130,7 @@ t.test('of two projectors only one writes a range, and nothing is lost', async t
   await recordMoves(pools[0]!)
   const projectors = pools.map(pool => project(t, bus, pool))
   for (let i = 0; i < 10; i++) {
-    await mail(appenders, i * 20, 20)
+    await mail(factLog, i * 20, 20)
     await sleep(30)
   }
   t.equal(await createCheckpoints(bus, pools[0]!).caughtUp(emails, 10_000), true)
@@ -138,7 +138,7 @@ t.test('of two projectors only one writes a range, and nothing is lost', async t
   t.strictSame(await readPositions(pools[0]!, liveSet(emails)), { REQUESTS: 200, EMAILS: 400 })
   // The one that has been writing goes away: the other takes over.
   await projectors[0]!.stop()
-  await mail(appenders, 200, 5)
+  await mail(factLog, 200, 5)
   t.equal(await createCheckpoints(bus, pools[0]!).caughtUp(emails, 10_000), true)
   t.equal(await deliveredCount(pools[0]!), 205)
   const { rows: gaps } = await pools[0]!.query(`select * from (
@@ -187,7 +187,7 @@ t.test('a checkpoint moves only from where it is', async t => {
 })
 
 t.test('PostgreSQL may be away: the projection waits, says so and catches up', async t => {
-  const { bus, appenders } = await openBus(t)
+  const { bus, factLog } = await openBus(t)
   const url = new URL(await freshDatabase(t))
   const line = await openLine(t, url.hostname, Number(url.port))
   url.port = String(line.port)
@@ -195,10 +195,10 @@ t.test('PostgreSQL may be away: the projection waits, says so and catches up', a
   const pool = createPool(url.href, log)
   t.teardown(() => pool.end())
   const projector = project(t, bus, pool)
-  await mail(appenders, 0, 10)
+  await mail(factLog, 0, 10)
   t.equal(await createCheckpoints(bus, pool).caughtUp(emails, 10_000), true)
   line.cut()
-  await mail(appenders, 10, 10)
+  await mail(factLog, 10, 10)
   t.ok(await until(() => projector.unhealthyReason() !== null))
   t.match(projector.unhealthyReason(), /PostgreSQL does not answer/)
   t.ok(projector.lag().seconds > 0)
@@ -209,26 +209,26 @@ t.test('PostgreSQL may be away: the projection waits, says so and catches up', a
 })
 
 t.test('a commit that a crash took is made again', async t => {
-  const { bus, appenders } = await openBus(t)
+  const { bus, factLog } = await openBus(t)
   const pool = await freshPool(t)
   project(t, bus, pool)
-  await mail(appenders, 0, 5)
+  await mail(factLog, 0, 5)
   t.equal(await createCheckpoints(bus, pool).caughtUp(emails, 10_000), true)
   const expected = await allRows(pool, 'emails')
   await pool.query('truncate emails, email_states, recipients, timeline, ' + `${liveSet(emails).schema}.checkpoints`)
-  await mail(appenders, 5, 1)
+  await mail(factLog, 5, 1)
   t.ok(await until(async () => await deliveredCount(pool) === 6))
   await pool.query("delete from emails where id = 'em_0005'")
   t.strictSame((await allRows(pool, 'emails')).emails, expected.emails)
 })
 
 t.test('a fact that cannot be read is dead-lettered with the reason, and its projection goes on', async t => {
-  const { bus, appenders } = await openBus(t)
+  const { bus, factLog } = await openBus(t)
   const pool = await freshPool(t)
   const projector = project(t, bus, pool)
-  await mail(appenders, 0, 1)
+  await mail(factLog, 0, 1)
   await bus.js.publish('email.0.acc_test.em_x.0', JSON.stringify({ type: 'email.unheard_of' }))
-  await mail(appenders, 1, 1)
+  await mail(factLog, 1, 1)
   t.equal(await createCheckpoints(bus, pool).caughtUp(emails, 10_000), true)
   t.equal(await deliveredCount(pool), 2)
   t.strictSame(await listDeadLetters(pool, liveSet(emails)), [
@@ -239,11 +239,11 @@ t.test('a fact that cannot be read is dead-lettered with the reason, and its pro
 })
 
 t.test('what the tables do not take is dead-lettered alone, and taken once they do', async t => {
-  const { bus, appenders } = await openBus(t)
+  const { bus, factLog } = await openBus(t)
   const pool = await freshPool(t)
   await pool.query("alter table emails add constraint picky check (id <> 'em_0003')")
   const projector = project(t, bus, pool)
-  await mail(appenders, 0, 8)
+  await mail(factLog, 0, 8)
   t.equal(await createCheckpoints(bus, pool).caughtUp(emails, 10_000), true)
   t.equal((await pool.query('select id from emails')).rows.length, 7)
   t.match(await listDeadLetters(pool, liveSet(emails)), [{ stream: 'REQUESTS', reason: /picky/ }])
@@ -251,7 +251,7 @@ t.test('what the tables do not take is dead-lettered alone, and taken once they 
   await projector.stop()
   await pool.query('alter table emails drop constraint picky')
   const next = project(t, bus, pool)
-  await mail(appenders, 8, 1)
+  await mail(factLog, 8, 1)
   t.ok(await until(async () => (await pool.query('select id from emails')).rows.length === 9))
   t.ok(await until(() => next.deadLetters() === 0))
   t.strictSame(await listDeadLetters(pool, liveSet(emails)), [])

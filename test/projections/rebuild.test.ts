@@ -7,7 +7,7 @@ import { emails } from '#projections/emails/project.ts'
 import { projections } from '#projections/list.ts'
 import { getEmail, listEmails } from '#projections/emails/queries.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
-import { createAppenders, type Appenders } from '#src/actions/appenders.ts'
+import { createFactLog, type FactLog } from '#src/actions/fact-log.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
 import type { Bus } from '#src/nats/connect.ts'
@@ -36,7 +36,7 @@ const TABLES = ['emails', 'email_states', 'recipients', 'timeline']
 
 interface Ground {
   bus: Bus
-  appenders: Appenders
+  factLog: FactLog
   pool: Pool
   builder: Rebuilder
   natsUrl: string
@@ -50,7 +50,7 @@ async function openGround (t: Ending): Promise<Ground> {
   t.teardown(() => pool.end())
   return {
     bus,
-    appenders: createAppenders(bus, systemClock),
+    factLog: createFactLog(bus, systemClock),
     pool,
     builder: openRebuilder({ bus, pool, log }),
     natsUrl,
@@ -88,9 +88,9 @@ async function rowsOf (pool: Pool, { schema }: TableSet): Promise<Record<string,
 }
 
 /** An email in the log, asked for and delivered. */
-async function mail (appenders: Appenders, email: string): Promise<void> {
-  const [request] = await appenders.append([{ fact: requested({ email }) }])
-  await appenders.append([{ fact: attempted({ email, request }) }, { fact: delivered({ email, request }) }])
+async function mail (factLog: FactLog, email: string): Promise<void> {
+  const [request] = await factLog.append([{ fact: requested({ email }) }])
+  await factLog.append([{ fact: attempted({ email, request }) }, { fact: delivered({ email, request }) }])
 }
 
 const seen = async ({ bus, pool }: Pick<Ground, 'bus' | 'pool'>): Promise<boolean> =>
@@ -98,7 +98,7 @@ const seen = async ({ bus, pool }: Pick<Ground, 'bus' | 'pool'>): Promise<boolea
 
 t.test('a view that is made again comes out equal, while mail comes and is read at once', async t => {
   const ground = await openGround(t)
-  const { bus, appenders, pool, builder } = ground
+  const { bus, factLog, pool, builder } = ground
   await loadMail(bus, 600)
   follow(t, ground)
   t.ok(await seen(ground))
@@ -109,7 +109,7 @@ t.test('a view that is made again comes out equal, while mail comes and is read 
   const writeAndRead = async (reader: number) => {
     for (let i = 0; goesOn; i++) {
       const id = `em_w${reader}x${String(i).padStart(5, '0')}`
-      await mail(appenders, id)
+      await mail(factLog, id)
       if (!await view.caughtUp(emails, 5000)) failed.push(`${id}: the view did not come`)
       const found = await ask(pool, getEmail({ account: ACCOUNT, id }))
       if (found?.status !== 'delivered') failed.push(`${id}: ${found?.status}`)
@@ -291,10 +291,10 @@ t.test('who loses the connection that holds the lock does not go on', async t =>
 })
 
 t.test('a batch that waits while the views change places is not written into the new one', async t => {
-  const { appenders, pool, builder } = await openGround(t)
-  for (const id of ['em_1', 'em_2']) await mail(appenders, id)
+  const { factLog, pool, builder } = await openGround(t)
+  for (const id of ['em_1', 'em_2']) await mail(factLog, id)
   await rebuild(builder)
-  await mail(appenders, 'em_3')
+  await mail(factLog, 'em_3')
   const [live, making] = [liveSet(emails), rebuildingSet(emails)]
   await builder.rebuildSet(making, unhurried)
   const stale = await readPositions(pool, live)
@@ -336,7 +336,7 @@ t.test('a batch that waits while the views change places is not written into the
 
 t.test('PostgreSQL that comes back empty is filled by itself', async t => {
   const ground = await openGround(t)
-  const { bus, appenders, pool, databaseUrl } = ground
+  const { bus, factLog, pool, databaseUrl } = ground
   await loadMail(bus, 300)
   const projector = follow(t, ground)
   t.ok(await seen(ground))
@@ -345,7 +345,7 @@ t.test('PostgreSQL that comes back empty is filled by itself', async t => {
   const admin = new Client({ connectionString: servers().adminUrl })
   await admin.connect()
   await admin.query(`drop database ${name} with (force)`)
-  await mail(appenders, 'em_late')
+  await mail(factLog, 'em_late')
   await admin.query(`create database ${name}`)
   await admin.end()
   await until(async () => await seen(ground).catch(() => false))
@@ -360,7 +360,7 @@ t.test('a view of another log is made again, and says why', async t => {
   await loadMail(ground.bus, 50)
   await rebuild(ground.builder)
   const { bus } = await openBus(t)
-  await mail(createAppenders(bus, systemClock), 'em_other')
+  await mail(createFactLog(bus, systemClock), 'em_other')
   const builder = openRebuilder({ bus, pool: ground.pool, log })
   let why = ''
   const projector = follow(t, {
@@ -381,14 +381,14 @@ t.test('a view of another log is made again, and says why', async t => {
 
 t.test('another version stands beside the one that is served, and changed texts take its place', async t => {
   const ground = await openGround(t)
-  const { bus, appenders, pool } = ground
+  const { bus, factLog, pool } = ground
   await loadMail(bus, 100)
   const old = follow(t, ground)
   t.ok(await seen(ground))
   const next = { ...emails, version: 99 }
   const newer = follow(t, ground, next)
   await until(() => newer.unhealthyReason() === null)
-  await mail(appenders, 'em_both')
+  await mail(factLog, 'em_both')
   t.ok(await seen(ground))
   await until(async () =>
     (await pool.query("select from jetpost_emails_99.email_states where status = 'delivered' and id = 'em_both'"))
@@ -407,10 +407,10 @@ t.test('another version stands beside the one that is served, and changed texts 
 })
 
 t.test('a fact that cannot be read or stored is dead-lettered in the new view too', async t => {
-  const { bus, appenders, pool, builder } = await openGround(t)
-  await mail(appenders, 'em_1')
+  const { bus, factLog, pool, builder } = await openGround(t)
+  await mail(factLog, 'em_1')
   await bus.js.publish('email.0.acc_test.em_x.0', JSON.stringify({ type: 'email.unheard_of' }))
-  await mail(appenders, 'em_2')
+  await mail(factLog, 'em_2')
   await rebuild(builder)
   t.match(await listDeadLetters(pool, liveSet(emails)), [{
     stream: 'EMAILS',

@@ -8,7 +8,7 @@ import { placeOf } from '#streams/place.ts'
 import { COUNTED, NOTHING, type Counted, type Counts } from '#projections/counts.ts'
 import { stats } from '#projections/stats/project.ts'
 import { countsByName, countsByTime, countsOfMonth, type StatsOptions, type Which } from '#projections/stats/queries.ts'
-import { stamp } from '#src/actions/appenders.ts'
+import { stamp } from '#src/actions/fact-log.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/query.ts'
 import {

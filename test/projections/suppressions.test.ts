@@ -9,7 +9,7 @@ import {
 import { subjects } from '#streams/subjects.ts'
 import { suppressions } from '#projections/suppressions/project.ts'
 import { listSuppressions, parseCursor, type SuppressionListOptions } from '#projections/suppressions/queries.ts'
-import { stamp } from '#src/actions/appenders.ts'
+import { stamp } from '#src/actions/fact-log.ts'
 import { suppressionHash } from '#src/actions/suppression-store.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/query.ts'

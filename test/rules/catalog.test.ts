@@ -3,7 +3,7 @@ import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import { checkFact, decodeFact, encodeFact } from '#streams/catalog.ts'
 import { AccountCreated } from '#streams/account/facts.ts'
 import { KeyCreated } from '#streams/key/facts.ts'
-import { stamp } from '#src/actions/appenders.ts'
+import { stamp } from '#src/actions/fact-log.ts'
 
 const cause = { account: 'acc_1', correlation: 'req_1', causation: null }
 const fact = stamp(AccountCreated, cause, { account: 'acc_1', name: 'One' }, 1_763_700_000_000)

@@ -22,7 +22,7 @@ import {
 import { KeyCreated, KeyRevoked } from '#streams/key/facts.ts'
 import { decideChange, decideDelete, decideFinish, decideRotation } from '#streams/webhook/decide.ts'
 import { WebhookCreated } from '#streams/webhook/facts.ts'
-import { stamp } from '#src/actions/appenders.ts'
+import { stamp } from '#src/actions/fact-log.ts'
 
 const NOW_MS = Date.parse('2026-11-21T10:00:00.000Z')
 const TIME = '2026-11-21T10:00:00.000Z'

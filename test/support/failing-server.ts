@@ -69,10 +69,10 @@ export function failingServer (
   now.keysByHash.set(key.hash, key)
   now.webhooks.set(webhook.id, webhook)
   const directory = { now, catchUp: async () => catchUp, reached: async () => catchUp }
-  const appenders = { clock: systemClock, append, bus: { nc: {} } }
+  const factLog = { clock: systemClock, append, bus: { nc: {} } }
   const services = {
     directory,
-    appenders,
+    factLog,
     vault: createVault('x'.repeat(32)),
     settings,
     suppressions,

@@ -1,6 +1,6 @@
 import type { Asker } from '#src/actions/services.ts'
 import { followDirectory, type LiveDirectory } from '#src/actions/directory.ts'
-import { createAppenders, stamp, type Appenders } from '#src/actions/appenders.ts'
+import { createFactLog, stamp, type FactLog } from '#src/actions/fact-log.ts'
 import { createWebhook, type CreatedWebhook, type WebhookServices } from '#src/actions/webhook.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { systemClock, timestamp } from '#src/base/clock.ts'
@@ -51,11 +51,11 @@ export async function runHooks (natsUrl: string, { ackWaitMs, ...options }: Chil
   const bus = await connectBus({ url: natsUrl, creds: null, name: 'hook child', log })
   const directory = followDirectory(bus, log)
   await directory.catchUp(5000)
-  const appenders = createAppenders(bus, systemClock)
+  const factLog = createFactLog(bus, systemClock)
   const repairIt = (plan: ConsumerPlan) => repair(bus, plan, topology)
   const quick = { allowPrivate: true, gapsS: QUICK_GAPS_S, timeoutMs: 2000, ...options }
   startWebhooks({
-    appenders,
+    factLog,
     directory,
     vault: createVault(SECRET),
     log,
@@ -104,7 +104,7 @@ interface Extra {
 
 export interface HookRig {
   natsUrl: string
-  appenders: Appenders
+  factLog: FactLog
   directory: LiveDirectory
   /** What actions on endpoints need. */
   services: WebhookServices
@@ -120,8 +120,8 @@ export interface HookRig {
   start(options?: Partial<WebhooksOptions>): Role
   /** All facts of WEBHOOKS once `enough` says so. */
   facts(enough: (facts: AnyFact[]) => boolean, timeoutMs?: number): Promise<AnyFact[]>
-  /** Appenders with a connection of their own, as another process would have. */
-  another(): Promise<Appenders>
+  /** FactLog with a connection of their own, as another process would have. */
+  another(): Promise<FactLog>
   asker: Asker
 }
 
@@ -135,10 +135,10 @@ export async function openHookRig (t: Ending, natsUrl = freshAccount().natsUrl):
   }
   const bus = await connect()
   await ensureTopology(bus, topology)
-  const appenders = createAppenders(bus, systemClock)
+  const factLog = createFactLog(bus, systemClock)
   const directory = followDirectory(bus, log)
   const vault = createVault(SECRET)
-  const services: WebhookServices = { appenders, directory, vault, settings: { webhookAllowPrivate: true } }
+  const services: WebhookServices = { factLog, directory, vault, settings: { webhookAllowPrivate: true } }
   const roles = new Set<Role>()
   const asker = { account: ACCOUNT, correlation: 'req_test' }
   t.teardown(async () => {
@@ -168,7 +168,7 @@ export async function openHookRig (t: Ending, natsUrl = freshAccount().natsUrl):
 
   function start (options: Partial<WebhooksOptions> = {}): Role {
     const role = startWebhooks({
-      appenders,
+      factLog,
       directory,
       vault,
       log,
@@ -176,7 +176,7 @@ export async function openHookRig (t: Ending, natsUrl = freshAccount().natsUrl):
       random: () => 0,
       gapsS: QUICK_GAPS_S,
       timeoutMs: 2000,
-      repair: plan => repair((options.appenders ?? appenders).bus, plan, topology),
+      repair: plan => repair((options.factLog ?? factLog).bus, plan, topology),
       ...options
     })
     const kept: Role = {
@@ -191,20 +191,20 @@ export async function openHookRig (t: Ending, natsUrl = freshAccount().natsUrl):
 
   return {
     natsUrl,
-    appenders,
+    factLog,
     directory,
     services,
     listen,
     start,
     asker,
-    another: async () => createAppenders(await connect(), systemClock),
-    happen: (type, extra) => happen(appenders, type, extra),
+    another: async () => createFactLog(await connect(), systemClock),
+    happen: (type, extra) => happen(factLog, type, extra),
     facts: (enough, timeoutMs) => readWebhooks(bus, enough, timeoutMs)
   }
 }
 
 async function happen (
-  appenders: Appenders,
+  factLog: FactLog,
   type: 'delivered' | 'bounced' | 'deferred',
   extra: Extra = {}
 ): Promise<Happened> {
@@ -236,7 +236,7 @@ async function happen (
     deferred: () =>
       stamp(EmailDeferred, cause, { ...shared, reply, error: null, nextAttemptAt: timestamp(nowMs), first }, nowMs, id)
   }[type]()
-  await appenders.append([{ fact }])
+  await factLog.append([{ fact }])
   return { id, email, body }
 }
 

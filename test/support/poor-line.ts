@@ -1,5 +1,5 @@
 import { createInbox, headers, type Msg, type NatsConnection } from 'nats'
-import type { Appenders } from '#src/actions/appenders.ts'
+import type { FactLog } from '#src/actions/fact-log.ts'
 import type { Bus } from '#src/nats/connect.ts'
 
 /** The same connection with some of its verbs replaced. */
@@ -49,7 +49,7 @@ export function stale (bus: Bus, behind: (subject: string, question: string) => 
   return withVerbs(bus, { request })
 }
 
-/** A appenders that reads through such a line, and writes as before. */
-export function over (appenders: Appenders, bus: Bus): Appenders {
-  return { ...appenders, bus }
+/** A factLog that reads through such a line, and writes as before. */
+export function over (factLog: FactLog, bus: Bus): FactLog {
+  return { ...factLog, bus }
 }

@@ -1,6 +1,6 @@
 /** The sender role in a process of its own, to be paused or killed: `sender-child.ts <NATS URL> <SMTP URL>`. Tells its
  *  parent by IPC once it runs, and ends with it. */
-import { createAppenders } from '#src/actions/appenders.ts'
+import { createFactLog } from '#src/actions/fact-log.ts'
 import { openSuppressionStore } from '#src/actions/suppression-store.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
@@ -17,7 +17,7 @@ const [natsUrl, smtpUrl] = [process.argv[2]!, process.argv[3]!]
 const bus = await connectBus({ url: natsUrl, creds: null, name: 'sender child', log })
 const worker = newId('w', Date.now())
 startSender({
-  appenders: createAppenders(bus, systemClock),
+  factLog: createFactLog(bus, systemClock),
   blobs: await openBlobs(bus),
   suppressions: openSuppressionStore(bus),
   ownerOf: async (_domain, expected) => expected,

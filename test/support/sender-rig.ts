@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createConnection, createServer, type Socket } from 'node:net'
 import { pino } from 'pino'
 import type { Test } from 'tap'
-import { createAppenders, stamp, type Appenders } from '#src/actions/appenders.ts'
+import { createFactLog, stamp, type FactLog } from '#src/actions/fact-log.ts'
 import { openSuppressionStore } from '#src/actions/suppression-store.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { systemClock, timestamp } from '#src/base/clock.ts'
@@ -44,7 +44,7 @@ type Ask = Partial<EmailRequested['data']>
 /** A sender on NATS and a sink, with short times, and hands to see what it does. */
 export interface Rig {
   bus: Bus
-  appenders: Appenders
+  factLog: FactLog
   sink: Sink
   sender: Sender
   /** What the sender has reported of its attempts. */
@@ -102,13 +102,13 @@ export async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> 
   const sink = await startSink(options.sink)
   const bus = await connectBus({ url: natsUrl, creds: null, name: 'test', log })
   await ensureTopology(bus, topology)
-  const appenders = createAppenders(bus, systemClock)
+  const factLog = createFactLog(bus, systemClock)
   const worker = newId('w', Date.now())
   const heartbeats = startHeartbeats(bus, worker)
   const blobs = await openBlobs(bus)
   const reports: AttemptReport[] = []
   const sender = startSender({
-    appenders,
+    factLog,
     blobs: options.blobs?.(blobs) ?? blobs,
     suppressions: openSuppressionStore(bus),
     ownerOf: async (_domain, expected) => expected,
@@ -157,7 +157,7 @@ export async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> 
       onDoubt: 'retry',
       ...more
     }, Date.now())
-    await appenders.append([{ fact }])
+    await factLog.append([{ fact }])
     return email
   }
 
@@ -187,7 +187,7 @@ export async function openRig (t: Test, options: RigOptions = {}): Promise<Rig> 
 
   const idle = (): Promise<void> => until(() => sender.inFlight() === 0)
 
-  return { bus, appenders, sink, sender, reports, ask, facts, told, idle, scheduled }
+  return { bus, factLog, sink, sender, reports, ask, facts, told, idle, scheduled }
 }
 
 /** One transaction as an attempt does it, with a claim that is granted at once unless the test says otherwise. */

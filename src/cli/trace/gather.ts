@@ -32,7 +32,7 @@ const DELIVERIES_MAX = 2000
 export async function gather (id: string, atMs: number): Promise<Traced> {
   if (!isEmailId(id)) throw nothing(id)
   const viewed = await queryPostgres(id)
-  return await withServices(async ({ appenders: { bus }, directory }) => {
+  return await withServices(async ({ factLog: { bus }, directory }) => {
     const { asked, facts } = await readLog(bus, id, viewed)
     const record = await emailBy(bus, asked, facts, atMs)
     if (record === null) throw missing(asked, atMs)

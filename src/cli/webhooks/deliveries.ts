@@ -118,7 +118,7 @@ export async function showDelivery (id: string, { account, json }: WebhookValues
 
 /** The bytes of its requests, as text; null when the log no longer has them. */
 async function bodyAt (
-  { appenders: { bus } }: Pick<Services, 'appenders'>,
+  { factLog: { bus } }: Pick<Services, 'factLog'>,
   pool: Pool,
   account: string,
   id: string

@@ -117,7 +117,7 @@ export interface ApiOptions {
 /** What holds for all of /api, in the contract's order: 401 → 429 → 400/413/415 → 403 scope → 422 → the route's own.
  *  Returns the limiter, for what the HTTP parser refuses before any of this runs. */
 export function apiContext (app: Api, { services, counters, internalKeys, log }: ApiOptions): Limiter {
-  const { clock } = services.appenders
+  const { clock } = services.factLog
   const limiter = createLimiter(counters, clock)
   const methodsOf = rememberMethods(app)
   app.decorateRequest('key', null)

@@ -139,7 +139,7 @@ export async function findEmail (
   if (!isEmailId(id)) throw notFound()
   const seq = await answerFrom(reads, emails, findRequest({ account: key!.account, id }))
   if (seq === null) throw notFound()
-  return { email: id, found: await loadRequest(services.appenders.bus, seq, id) }
+  return { email: id, found: await loadRequest(services.factLog.bus, seq, id) }
 }
 
 /** The refusal names the recipients that could not be changed. */

@@ -65,7 +65,7 @@ const GetEmailQuery = Type.Object({
 
 const METADATA_FILTER = /^metadata\[([^\]]{1,200})\]$/
 
-export function readRoutes (app: Api, { appenders: { bus, clock } }: Pick<Services, 'appenders'>, reads: Reads): void {
+export function readRoutes (app: Api, { factLog: { bus, clock } }: Pick<Services, 'factLog'>, reads: Reads): void {
   app.get('/emails', {
     config: { scope: 'emails:read' },
     schema: {

@@ -75,7 +75,7 @@ export async function sendingDomains (
 }
 
 export function contextOf (services: Services, request: FastifyRequest): DraftContext {
-  const { appenders: { clock }, settings: { contentRetentionMs } } = services
+  const { factLog: { clock }, settings: { contentRetentionMs } } = services
   return { nowMs: clock.nowMs(), contentRetentionMs, isRepeatable: request.headers['idempotency-key'] !== undefined }
 }
 

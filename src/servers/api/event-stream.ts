@@ -59,7 +59,7 @@ export class EventStreams {
     this.services = services
     this.log = log
     this.limits = { ...LIMITS, ...limits }
-    this.notifier = createChangeNotifier(services.appenders.bus, { stream: STREAM, filter: 'email.>' }, log)
+    this.notifier = createChangeNotifier(services.factLog.bus, { stream: STREAM, filter: 'email.>' }, log)
   }
 
   /** An endless stream of server-sent events, to be written to `connection`: ended by the end of its key, by `stop`,

@@ -148,7 +148,7 @@ async function answerStream (
 }
 
 /** Tells whether the key of a request still allows it. */
-function permission ({ directory, appenders: { clock } }: Services, { raw }: FastifyRequest): () => boolean {
+function permission ({ directory, factLog: { clock } }: Services, { raw }: FastifyRequest): () => boolean {
   const hash = sha256Hex(authorizationOf(raw.rawHeaders)!.slice('Bearer '.length))
   return () => {
     const key = directory.now.keysByHash.get(hash)

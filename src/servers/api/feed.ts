@@ -24,7 +24,7 @@ export interface Wanted {
 }
 
 /** What reading needs. */
-export type FeedServices = Pick<Services, 'appenders' | 'directory' | 'tokens'>
+export type FeedServices = Pick<Services, 'factLog' | 'directory' | 'tokens'>
 
 export interface FeedEvent extends Event {
   /** Of its fact in EMAILS. */
@@ -90,7 +90,7 @@ interface FeedRead {
 /** All events after a sequence, until there are no more. The first answer of NATS has at most `few` facts, each further
  *  one may have twice as many. Throws what `isUnanswered` knows. */
 export async function* readsAfter (
-  { appenders: { bus }, directory }: FeedServices,
+  { factLog: { bus }, directory }: FeedServices,
   wanted: Wanted,
   afterSeq: number,
   few = FACTS_MAX
@@ -147,12 +147,12 @@ function isPast ({ toMs }: Wanted, { fact }: Recorded<AnyFact>): boolean {
 }
 
 /** The sequence after which the events from a time on begin. Throws what `isUnanswered` knows. */
-export async function positionAt ({ appenders: { bus } }: FeedServices, timeMs: number): Promise<number> {
+export async function positionAt ({ factLog: { bus } }: FeedServices, timeMs: number): Promise<number> {
   return await sequenceBefore(bus, STREAM, timeMs - SKEW_MS)
 }
 
 /** The last sequence. Throws what `isUnanswered` knows. */
-export async function positionNow ({ appenders: { bus } }: FeedServices): Promise<number> {
+export async function positionNow ({ factLog: { bus } }: FeedServices): Promise<number> {
   return await lastSequence(bus, STREAM)
 }
 

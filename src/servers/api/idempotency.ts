@@ -31,11 +31,11 @@ export interface Acceptance<Body> {
 /** Accepts sending requests, each Idempotency-Key once; one for the process. A request with a key runs inside
  *  `underKey`: it finds the claim, answers from it, or prepares its emails and appends them with a claim of its own. */
 export class Acceptor {
-  private readonly services: Pick<Services, 'appenders'>
+  private readonly services: Pick<Services, 'factLog'>
   /** Requests with an Idempotency-Key, by account and key. */
   private readonly running = new Map<string, Promise<unknown>>()
 
-  constructor (services: Pick<Services, 'appenders'>) {
+  constructor (services: Pick<Services, 'factLog'>) {
     this.services = services
   }
 
@@ -87,7 +87,7 @@ export class Acceptor {
   }
 
   private async find (account: string, hash: string): Promise<RequestClaimed['data'] | null> {
-    const last = await getFact(this.services.appenders.bus, 'REQUESTS', { last_by_subj: subjects.claim(account, hash) })
+    const last = await getFact(this.services.factLog.bus, 'REQUESTS', { last_by_subj: subjects.claim(account, hash) })
     return last?.fact.type === 'request.claimed' ? last.fact.data : null
   }
 

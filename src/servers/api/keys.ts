@@ -148,7 +148,7 @@ export function keyRoutes (app: Api, services: Services): void {
 }
 
 function makingRoute (app: Api, services: Services): void {
-  const { clock } = services.appenders
+  const { clock } = services.factLog
 
   app.post('/keys', {
     config: { scope: 'keys:write', errors: [409] },
@@ -181,7 +181,7 @@ function makingRoute (app: Api, services: Services): void {
 }
 
 function readingRoutes (app: Api, services: Services): void {
-  const { clock } = services.appenders
+  const { clock } = services.factLog
 
   app.get('/keys', {
     config: { scope: 'keys:read' },
@@ -212,7 +212,7 @@ function readingRoutes (app: Api, services: Services): void {
 }
 
 function changingRoutes (app: Api, services: Services): void {
-  const { clock } = services.appenders
+  const { clock } = services.factLog
 
   app.patch('/keys/:id', {
     config: { scope: 'keys:write', errors: [404, 409] },
@@ -255,7 +255,7 @@ function changingRoutes (app: Api, services: Services): void {
 }
 
 function rotatingRoute (app: Api, services: Services): void {
-  const { clock } = services.appenders
+  const { clock } = services.factLog
 
   app.post('/keys/:id/rotate', {
     config: { scope: 'keys:write', errors: [404, 409] },

@@ -111,7 +111,7 @@ function addressRoutes (app: Api, services: Services): void {
   }, async request => {
     const address = parseAddress(request.params.address)
     if (address === null) throw notFound()
-    const { now: suppression } = await readSuppression(services.appenders.bus, request.key!.account, address)
+    const { now: suppression } = await readSuppression(services.factLog.bus, request.key!.account, address)
     if (suppression.standing.length === 0) throw notFound()
     return recordOf(suppression)
   })

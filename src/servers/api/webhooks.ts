@@ -167,7 +167,7 @@ const tags = ['Webhooks']
 
 /** Endpoints are read from the directory in memory, which catches up with the log before each read and each change. */
 export function webhookRoutes (app: Api, services: Services): void {
-  const answerOf = (webhook: WebhookEntry) => describeWebhook(webhook, services.appenders.clock.nowMs())
+  const answerOf = (webhook: WebhookEntry) => describeWebhook(webhook, services.factLog.clock.nowMs())
   makingRoute(app, services, answerOf)
   readingRoutes(app, services, answerOf)
   changingRoutes(app, services, answerOf)
@@ -336,7 +336,7 @@ function refuseSettings (request: FastifyRequest, services: Services, more: Fiel
 
 /** Unix ms: the time of the oldest event that may be kept, if past ones are wanted; else now. Throws what
  *  `isUnanswered` knows. */
-async function keptSince (request: FastifyRequest, { appenders: { bus, clock } }: Services): Promise<number> {
+async function keptSince (request: FastifyRequest, { factLog: { bus, clock } }: Services): Promise<number> {
   const { start_at: startAt } = (request.body ?? {}) as { start_at?: unknown }
   const nowMs = clock.nowMs()
   const startMs = typeof startAt === 'string' ? parseTime(startAt) : null

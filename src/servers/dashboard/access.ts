@@ -77,7 +77,7 @@ class Signer {
     this.services = services
     this.publicUrl = publicUrl
     this.cookies = cookies
-    const nowMs = () => services.appenders.clock.nowMs()
+    const nowMs = () => services.factLog.clock.nowMs()
     this.failures = new MinuteCounter(nowMs)
     this.sessions = new MinuteCounter(nowMs)
   }
@@ -104,9 +104,9 @@ class Signer {
       return refuse(422, REFUSALS[opened.code] ?? opened.message)
     }
     this.sessions.add(hash)
-    const { directory, appenders } = this.services
+    const { directory, factLog } = this.services
     await directory.reached(opened.seq, SEEN_MS)
-    this.cookies.setTicket(reply, opened.ticket, appenders.clock.nowMs() + SESSION_MS)
+    this.cookies.setTicket(reply, opened.ticket, factLog.clock.nowMs() + SESSION_MS)
     return await reply.redirect(to, 303)
   }
 

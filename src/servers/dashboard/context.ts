@@ -104,7 +104,7 @@ class Dashboard {
 
   addLiveRoute (app: FastifyInstance): void {
     const { services, reads, log } = this.context
-    const streams = new LiveStreams(services.appenders.bus, reads.checkpoints, log)
+    const streams = new LiveStreams(services.factLog.bus, reads.checkpoints, log)
     app.addHook('preClose', async () => await streams.stop())
     app.get('/live', async (request, reply) => {
       const { session: { id }, key } = request.visitor!
@@ -112,7 +112,7 @@ class Dashboard {
         const { sessions, keys } = services.directory.now
         const session = sessions.get(id)
         return session !== undefined &&
-          isOpen(session, keys.get(key.id), session.hash, services.appenders.clock.nowMs())
+          isOpen(session, keys.get(key.id), session.hash, services.factLog.clock.nowMs())
       }
       return await reply.type('text/event-stream').header('x-accel-buffering', 'no').send(
         streams.open(key.account, reply.raw, isSignedIn)
@@ -187,7 +187,7 @@ class Dashboard {
       asker: { account: key.account, correlation: request.id },
       isOperator: key.account === FIRST_ACCOUNT,
       csrf: csrfOf(session),
-      nowMs: services.appenders.clock.nowMs()
+      nowMs: services.factLog.clock.nowMs()
     }
   }
 

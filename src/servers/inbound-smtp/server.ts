@@ -5,7 +5,7 @@ import { isReturnPath, returnPathDomain } from '#streams/domain/records.ts'
 import { INBOUND_BYTES_MAX, INBOUND_RECIPIENTS_MAX } from '#streams/inbound/facts.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
 import { keepInbound } from '#src/actions/inbound.ts'
-import type { Appenders } from '#src/actions/appenders.ts'
+import type { FactLog } from '#src/actions/fact-log.ts'
 import { Complaint, deadline, errorCode } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Tokens } from '#src/content/token.ts'
@@ -27,7 +27,7 @@ export interface InboundOptions {
   tlsKey: string | null
   directory: { now: Pick<LiveDirectory['now'], 'domains'> }
   tokens: Pick<Tokens, 'read'>
-  appenders: Appenders
+  factLog: FactLog
   log: Log
   limits?: Partial<InboundLimits>
 }
@@ -105,7 +105,7 @@ export async function startInbound ({ limits = {}, ...options }: InboundOptions)
   const allLimits = { ...LIMITS, ...limits }
   const certificate = await openCertificate(options)
   const usage = await StreamUsage.open({
-    bus: options.appenders.bus,
+    bus: options.factLog.bus,
     bytesMax: allLimits.storedBytesMax,
     pollMs: allLimits.usagePollMs,
     log: options.log
@@ -297,7 +297,7 @@ export class InboundServer {
     const from = envelope.mailFrom === false ? '' : envelope.mailFrom.address
     const to = envelope.rcptTo.map(({ address }) => address)
     try {
-      const id = await keepInbound(this.options.appenders, { from, to, remote, raw, sizeBytes })
+      const id = await keepInbound(this.options.factLog, { from, to, remote, raw, sizeBytes })
       this.count(to, raw)
       return `2.0.0 kept as ${id}`
     } catch (error) {

@@ -28,12 +28,12 @@ export function unsubscribeRoutes (app: FastifyInstance, services: Services): vo
 /** The recipient who unsubscribes; 404 when the token is not ours, 410 when its mail is no longer on record. Throws
  *  when NATS does not answer. */
 async function findRecipient (
-  { tokens, appenders }: Services,
+  { tokens, factLog }: Services,
   request: FastifyRequest<TokenPath>
 ): Promise<RecipientRef | 404 | 410> {
   const pointer = tokens.read('unsubscribe', tokenOf(request))
   if (pointer === null) return 404
-  const ref = await recipientRefOf(appenders, pointer)
+  const ref = await recipientRefOf(factLog, pointer)
   // The recipient was erased: their address is unknown.
   return ref === null || isErased(ref.request.fact.data.recipients[ref.n]!.address) ? 410 : ref
 }

@@ -83,11 +83,11 @@ export function openVisits ({ services, registry, log }: VisitsOptions): Visits 
   })
 
   async function record (pointer: Pointer, engagement: Engagement): Promise<void> {
-    const { appenders } = services
-    const occasion = occasionNow(appenders)
+    const { factLog } = services
+    const occasion = occasionNow(factLog)
     const stored = backlog.add(`${pointer.email}.${pointer.n}`, async () => {
-      const ref = await recipientRefOf(appenders, pointer)
-      if (ref !== null) await recordEngagement(appenders, ref, engagement, occasion)
+      const ref = await recipientRefOf(factLog, pointer)
+      if (ref !== null) await recordEngagement(factLog, ref, engagement, occasion)
     })
     await deadline(stored, ANSWER_MS, 'not recorded in time').catch(() => {})
   }

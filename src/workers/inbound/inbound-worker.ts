@@ -3,7 +3,7 @@ import { Refusal } from '#streams/define.ts'
 import type { Engagement } from '#streams/email/engagements.ts'
 import type { InboundReceived } from '#streams/inbound/facts.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
-import type { Appenders } from '#src/actions/appenders.ts'
+import type { FactLog } from '#src/actions/fact-log.ts'
 import { recipientRefOf, recordEngagement, recordReport } from '#src/actions/recipient.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
@@ -40,7 +40,7 @@ interface RecordResult {
 }
 
 export interface InboundWorkerOptions {
-  appenders: Appenders
+  factLog: FactLog
   tokens: Pick<Tokens, 'read'>
   /** Recreates the consumer when it is missing on the server. */
   repair: (plan: ConsumerPlan) => Promise<boolean>
@@ -80,7 +80,7 @@ class InboundWorker implements Role {
   constructor (options: InboundWorkerOptions) {
     this.options = options
     this.reader = new ReportReader(options.reader)
-    this.worker = work(options.appenders.bus, {
+    this.worker = work(options.factLog.bus, {
       plan: consumerPlans.inbound,
       name: 'inbound',
       concurrency: CONCURRENCY,
@@ -122,23 +122,23 @@ class InboundWorker implements Role {
     report: BounceReport,
     { pointer, unsubscribes }: NamedRecipient
   ): Promise<RecordResult | null> {
-    const { appenders } = this.options
-    const ref = await recipientRefOf(appenders, pointer)
+    const { factLog } = this.options
+    const ref = await recipientRefOf(factLog, pointer)
     if (ref === null) return { outcome: 'unknown' }
     const { address } = ref.request.fact.data.recipients[ref.n]!
     const effect = effectOf({ inbound, report, unsubscribes, address })
     if (effect === null) return { outcome: 'nothing' }
     if ('engagement' in effect) {
-      const isNew = await recordEngagement(appenders, ref, effect.engagement)
+      const isNew = await recordEngagement(factLog, ref, effect.engagement)
       return { outcome: isNew ? engagementOutcome(effect.engagement) : 'nothing_new' }
     }
-    const recorded = await recordReport(appenders, ref, effect.report)
+    const recorded = await recordReport(factLog, ref, effect.report)
     if (recorded instanceof Refusal) return null
     return recorded.stored ? { outcome: 'bounced', class: effect.report.class } : { outcome: 'nothing_new' }
   }
 
   private claimRetryMs (receivedAt: string): number {
-    const waitedMs = this.options.appenders.clock.nowMs() - Date.parse(receivedAt)
+    const waitedMs = this.options.factLog.clock.nowMs() - Date.parse(receivedAt)
     return Math.min(Math.max(waitedMs, CLAIM_RETRY_MS), CLAIM_RETRY_MS_MAX)
   }
 

@@ -4,7 +4,7 @@ import { isGone } from '#streams/email/classes.ts'
 import type { EmailBounced, EmailComplained, EmailUnsubscribed } from '#streams/email/facts.ts'
 import type { SuppressionReason } from '#streams/suppression/facts.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
-import { causedBy, type Appenders } from '#src/actions/appenders.ts'
+import { causedBy, type FactLog } from '#src/actions/fact-log.ts'
 import { loadRequest } from '#src/actions/recipient.ts'
 import { suppress } from '#src/actions/suppression.ts'
 import type { Log } from '#src/base/log.ts'
@@ -12,7 +12,7 @@ import type { Role } from '#src/base/role.ts'
 import { work, type Job } from '#src/nats/work.ts'
 
 export interface ReactionOptions {
-  appenders: Appenders
+  factLog: FactLog
   repair: (plan: ConsumerPlan) => Promise<boolean>
   log: Log
 }
@@ -30,7 +30,7 @@ const TYPE_WITHIN_BYTES = 160
 /** Suppresses addresses that do not exist, complain or unsubscribe. A fact is acknowledged once the suppression is
  *  durable. Facts may be read again, all of them when the consumer is recreated: a reason that is known adds no fact,
  *  and a suppression removed since stays removed. */
-export function startReactions ({ appenders, repair, log }: ReactionOptions): Role {
+export function startReactions ({ factLog, repair, log }: ReactionOptions): Role {
   async function react (job: Job): Promise<void> {
     if (maySuppress(job.bytes)) await suppressAfter(decodeFact(job.bytes) as SuppressingFact)
     job.ack()
@@ -41,17 +41,17 @@ export function startReactions ({ appenders, repair, log }: ReactionOptions): Ro
     if (reason === null) return
     const { to: address, email, request } = fact.data
     if (await isTestMail(request, email)) return
-    const done = await suppress({ appenders }, causedBy(fact), { address, reason, email, happenedAt: fact.time })
+    const done = await suppress({ factLog }, causedBy(fact), { address, reason, email, happenedAt: fact.time })
     if (done instanceof Refusal) return
     log.info({ email, reason, created: done.created }, 'address suppressed')
   }
 
   /** A test key's mail reaches nobody, so its outcome says nothing about the address. */
   async function isTestMail (seq: number, email: string): Promise<boolean> {
-    return (await loadRequest(appenders.bus, seq, email))?.fact.data.test === true
+    return (await loadRequest(factLog.bus, seq, email))?.fact.data.test === true
   }
 
-  return work(appenders.bus, {
+  return work(factLog.bus, {
     plan: consumerPlans.reactions,
     name: 'reactions',
     concurrency: CONCURRENCY,

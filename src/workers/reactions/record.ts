@@ -1,6 +1,6 @@
 import type { Recorded } from '#streams/define.ts'
 import type { EmailRequested } from '#streams/email/facts.ts'
-import type { Appenders } from '#src/actions/appenders.ts'
+import type { FactLog } from '#src/actions/fact-log.ts'
 import { recordCursors, recordRequests } from '#src/actions/record.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { asError } from '#src/base/errors.ts'
@@ -10,7 +10,7 @@ import { follow } from '#src/nats/follow.ts'
 import { tryDecode, type DecodedMessage } from '#src/nats/message.ts'
 
 export interface RequestRecorderOptions {
-  appenders: Appenders
+  factLog: FactLog
   log: Log
 }
 
@@ -68,8 +68,8 @@ class Recorder implements Role {
   }
 
   private async followRequests (): Promise<void> {
-    const { appenders } = this.options
-    const cursors = await recordCursors(appenders.bus)
+    const { factLog } = this.options
+    const cursors = await recordCursors(factLog.bus)
     const options = {
       stream: 'REQUESTS',
       filter: 'request.>',
@@ -84,8 +84,8 @@ class Recorder implements Role {
         this.error = null
       }
     }
-    for await (const found of follow(appenders.bus, options, tryDecode)) {
-      await recordRequests(appenders, found.filter(entry => this.isRequest(entry)), cursors)
+    for await (const found of follow(factLog.bus, options, tryDecode)) {
+      await recordRequests(factLog, found.filter(entry => this.isRequest(entry)), cursors)
       this.error = null
     }
   }

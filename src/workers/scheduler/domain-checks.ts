@@ -55,7 +55,7 @@ class DomainChecker implements Role {
     const { services, everyMs = EVERY_MS } = this.options
     const { signal } = this.stopping
     while (!signal.aborted) {
-      const due = this.dueDomains(services.appenders.clock.nowMs())
+      const due = this.dueDomains(services.factLog.clock.nowMs())
       for (let i = 0; i < due.length && !signal.aborted; i += CONCURRENCY) {
         await Promise.all(due.slice(i, i + CONCURRENCY).map(domain => this.check(domain)))
       }
@@ -80,7 +80,7 @@ class DomainChecker implements Role {
     const { id, account, name, status: before, dkim } = domain
     const signedWith = dkim.active[0]!.selector
     const watch = this.watches.get(id)!
-    watch.lookedMs = services.appenders.clock.nowMs()
+    watch.lookedMs = services.factLog.clock.nowMs()
     try {
       const checked = await checkDomain(services, { account, correlation: 'domain-checks' }, domain)
       watch.told = true

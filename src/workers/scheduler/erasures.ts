@@ -78,7 +78,7 @@ class ErasureWorker implements Role {
   }
 
   private nowMs (): number {
-    return this.options.services.appenders.clock.nowMs()
+    return this.options.services.factLog.clock.nowMs()
   }
 
   private async run (): Promise<void> {

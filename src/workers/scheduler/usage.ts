@@ -15,7 +15,7 @@ import { ask } from '#src/postgres/query.ts'
 import { liveSet, qualified } from '#src/postgres/table-sets.ts'
 
 export interface MonthCloserOptions {
-  services: Pick<Services, 'appenders' | 'directory'>
+  services: Pick<Services, 'factLog' | 'directory'>
   pool: Pool
   checkpoints: Checkpoints
   log: Log
@@ -97,7 +97,7 @@ class MonthCloser implements Role {
   }
 
   private async findSettled (): Promise<AccountMonth[]> {
-    const { appenders: { bus, clock }, directory } = this.options.services
+    const { factLog: { bus, clock }, directory } = this.options.services
     const nowMs = clock.nowMs()
     const horizonMs = nowMs - await ageMsMax(bus, 'EMAILS')
     return [...directory.now.accounts.values()].flatMap(({ id: account, createdAt }) =>
@@ -117,7 +117,7 @@ class MonthCloser implements Role {
   private async close (account: string, month: string): Promise<void> {
     const { pool, services, log } = this.options
     const domains = await ask(pool, countsOfMonth({ account, month, limit: DOMAINS_MAX }))
-    if (domains.length > 0 && await closeMonth(services.appenders, account, { month, domains })) {
+    if (domains.length > 0 && await closeMonth(services.factLog, account, { month, domains })) {
       log.info({ account, month }, 'month closed')
     }
   }

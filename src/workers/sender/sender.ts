@@ -7,7 +7,7 @@ import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { heldBack } from '#streams/suppression/decide.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import { readContent } from '#src/actions/email-content.ts'
-import type { Appenders } from '#src/actions/appenders.ts'
+import type { FactLog } from '#src/actions/fact-log.ts'
 import {
   loadRequest,
   openRecipients,
@@ -34,7 +34,7 @@ import { SessionPool } from './session-pool.ts'
 import { SMTP_TIMEOUTS, type SmtpTimeouts } from './session.ts'
 
 export interface SenderOptions {
-  appenders: Appenders
+  factLog: FactLog
   blobs: Blobs
   suppressions: SuppressionStore
   /** The account that has a domain, or null. A node that does not know it as `expected`'s reads the log first. Throws
@@ -142,13 +142,13 @@ export class Sender implements Role {
   }
 
   private createDeliverer (timings: SenderTimings): Deliverer {
-    const { appenders, heartbeats, worker, compose, log, random = Math.random, onAttempt = () => {} } = this.options
-    const { clock } = appenders
+    const { factLog, heartbeats, worker, compose, log, random = Math.random, onAttempt = () => {} } = this.options
+    const { clock } = factLog
     const stopping = this.stopping.signal
     return new Deliverer({
-      bus: appenders.bus,
+      bus: factLog.bus,
       clock,
-      recipients: openRecipients({ appenders, log, random, retry: timings.retry }),
+      recipients: openRecipients({ factLog, log, random, retry: timings.retry }),
       heartbeats,
       worker,
       pool: this.pool,
@@ -173,7 +173,7 @@ export class Sender implements Role {
   }
 
   private startWorkers (): Role[] {
-    const { appenders: { bus }, connections, repair, log } = this.options
+    const { factLog: { bus }, connections, repair, log } = this.options
     const shared = {
       // A quarter more than there are connections: the next mail is composed and waiting when one comes free.
       concurrency: Math.ceil(connections * 1.25) + 1,
@@ -193,17 +193,17 @@ export class Sender implements Role {
     const content = this.contentOf(fact)
     // What an erasure left of a request has had its first delivery, and no recipient in one place.
     const isRest = fact.data.recipients.some(({ address }) => isErased(address))
-    const ageMs = this.options.appenders.clock.nowMs() - Date.parse(fact.time)
+    const ageMs = this.options.factLog.clock.nowMs() - Date.parse(fact.time)
     const trigger = !job.redelivered && !isRest && ageMs < FRESH_MS ? 'new' : 'redelivered'
     settle(job, await this.settled(fact.data.recipients.map((_, n) => this.once({ request, n }, content, trigger))))
   }
 
   private async handleDue (job: Job): Promise<void> {
-    const { appenders, log } = this.options
+    const { factLog, log } = this.options
     const due = JSON.parse(new TextDecoder().decode(job.bytes)) as DueSend
-    const found = await loadRequest(appenders.bus, due.request, due.email)
+    const found = await loadRequest(factLog.bus, due.request, due.email)
     if (found === null) log.warn({ email: due.email, n: due.n }, 'due, but its request is gone; recording that')
-    const request = found ?? await standInFor(appenders, due)
+    const request = found ?? await standInFor(factLog, due)
     const content = found === null ? { missing: 'the request is gone' } : this.contentOf(found.fact)
     settle(job, await this.settled([this.once({ request, n: due.n }, content, 'due')]))
   }

@@ -1,7 +1,7 @@
 import { bodyOf, NO_BODIES } from '#src/actions/delivery-body.ts'
 import { causeOf, failDelivery, recordAttempt } from '#src/actions/delivery.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
-import type { Appenders } from '#src/actions/appenders.ts'
+import type { FactLog } from '#src/actions/fact-log.ts'
 import { judgeWebhook } from '#src/actions/webhook.ts'
 import { isGone, isSuccess, retryAfterMs, retryAtMs } from '#streams/delivery/decide.ts'
 import type { DeliveryAttempted, Member } from '#streams/delivery/facts.ts'
@@ -21,7 +21,7 @@ import type { Poster, PostResult } from './post.ts'
 import { signatureHeaders, signingKeys, type SigningKeys } from './sign.ts'
 
 export interface RequesterOptions {
-  appenders: Appenders
+  factLog: FactLog
   directory: LiveDirectory
   vault: Vault
   bodies: BodyCache
@@ -84,9 +84,9 @@ export class Requester {
 
   /** One request. Throws when the event cannot be read now. */
   async attempt (pending: Pending, webhook: WebhookEntry): Promise<DeliveryAttemptOutcome> {
-    const { appenders, bodies, health } = this.options
+    const { factLog, bodies, health } = this.options
     // A retry reads the log: the cache could still hold a person who was erased since.
-    const body = await bodyOf(appenders.bus, pending.attempts === 0 ? bodies : NO_BODIES, pending.owed)
+    const body = await bodyOf(factLog.bus, pending.attempts === 0 ? bodies : NO_BODIES, pending.owed)
     if ('missing' in body) return this.withoutBody(pending, body.missing)
     const exchange = await this.post(pending, webhook, body)
     const { status } = exchange.result
@@ -107,11 +107,11 @@ export class Requester {
     webhook: WebhookEntry,
     record: () => Promise<void>
   ): Promise<DeliveryAttemptOutcome> {
-    const { appenders, directory, log } = this.options
+    const { factLog, directory, log } = this.options
     await record()
     const fields = { account: pending.account, webhook: webhook.id, host: new URL(webhook.url).host }
     try {
-      const judged = await judgeWebhook({ appenders, directory }, causeOf(pending), webhook, { gone: true })
+      const judged = await judgeWebhook({ factLog, directory }, causeOf(pending), webhook, { gone: true })
       if (judged !== null) await directory.reached(judged.seq, DISABLED_MS)
       log.warn(fields, 'webhook endpoint answers 410 and is disabled')
     } catch (error) {
@@ -125,14 +125,14 @@ export class Requester {
 
   /** A batch keeps its members: when one is missing, and not because it was erased, the batch is not sent at all. */
   private withoutBody (pending: Pending, missing: Member[]): DeliveryAttemptOutcome {
-    const { appenders } = this.options
-    const young = missing.find(({ id }) => appenders.clock.nowMs() - (idTimeMs(id) ?? 0) < YOUNG_MS)
+    const { factLog } = this.options
+    const young = missing.find(({ id }) => factLog.clock.nowMs() - (idTimeMs(id) ?? 0) < YOUNG_MS)
     if (young !== undefined) throw new Error(`event ${young.id} cannot be read yet`)
-    return { success: null, holdMs: 0, record: () => failDelivery(appenders, pending, 'event_gone') }
+    return { success: null, holdMs: 0, record: () => failDelivery(factLog, pending, 'event_gone') }
   }
 
   private async post ({ owed }: Pending, webhook: WebhookEntry, body: Uint8Array): Promise<Exchange> {
-    const startedMs = this.options.appenders.clock.nowMs()
+    const startedMs = this.options.factLog.clock.nowMs()
     const { url } = webhook
     const plain = { 'Content-Type': 'application/json', 'User-Agent': 'Jetpost' }
     const overlap = overlapOf(webhook, startedMs)
@@ -191,7 +191,7 @@ export class Requester {
       durationMs,
       nextAttemptAt
     } as const
-    await recordAttempt(this.options.appenders, pending, {
+    await recordAttempt(this.options.factLog, pending, {
       ...outcome,
       request: { url, headers },
       response,

@@ -1,13 +1,13 @@
 import { formBatches, readBatchCursor, readWaiting, scheduleBatch, type WaitingMembers } from '#src/actions/batch.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
-import type { Appenders } from '#src/actions/appenders.ts'
+import type { FactLog } from '#src/actions/fact-log.ts'
 import { batchDueMs, batchRules, isBatchReady, type BatchRules } from '#streams/delivery/batch.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 
 export interface BatcherOptions {
-  appenders: Appenders
+  factLog: FactLog
   directory: LiveDirectory
   log: Log
 }
@@ -124,16 +124,16 @@ export class Batcher {
 
   /** Forms the batches that are ready; resolves to the members that still wait, or null. */
   private async form (): Promise<WaitingMembers | null> {
-    const { appenders, directory, log } = this.options
+    const { factLog, directory, log } = this.options
     const { webhook, closing: { signal } } = this
     for (;;) {
-      const cursor = await readBatchCursor(appenders, webhook)
+      const cursor = await readBatchCursor(factLog, webhook)
       this.through = Math.max(this.through, cursor.through)
-      const left = await readWaiting(appenders, webhook, cursor)
+      const left = await readWaiting(factLog, webhook, cursor)
       if (left === null || signal.aborted || !this.isReady(left)) return left
       // Until the directory has caught up, a new endpoint seems to want no batches, and a changed one others.
       if (!await directory.catchUp(CATCH_UP_MS)) throw new Error('the directory is behind')
-      const formed = await formBatches(appenders, webhook, cursor, this.rules())
+      const formed = await formBatches(factLog, webhook, cursor, this.rules())
       if (formed === 0) return left
       // Another process was first, and the replica that we read may not have its append yet.
       if (formed === null) await sleep(CONFLICT_MS, signal)
@@ -142,18 +142,18 @@ export class Batcher {
   }
 
   private isReady ({ count, oldest }: WaitingMembers): boolean {
-    return isBatchReady(count, oldest.joinedMs, this.rules(), this.options.appenders.clock.nowMs())
+    return isBatchReady(count, oldest.joinedMs, this.rules(), this.options.factLog.clock.nowMs())
   }
 
   /** By a timer in this process, and by a schedule should this process be gone. */
   private async schedule ({ oldest }: WaitingMembers): Promise<void> {
-    const { appenders } = this.options
-    const nowMs = appenders.clock.nowMs()
+    const { factLog } = this.options
+    const nowMs = factLog.clock.nowMs()
     this.oldestMs = oldest.joinedMs
     this.dueMs = batchDueMs(this.oldestMs, this.rules())
     this.startTimer(Math.max(1, this.dueMs - nowMs))
     if (this.scheduledFor === oldest.seq) return
-    await scheduleBatch(appenders, this.webhook, Math.max(this.dueMs + SCHEDULE_LATE_MS, nowMs + SCHEDULE_MS_MIN))
+    await scheduleBatch(factLog, this.webhook, Math.max(this.dueMs + SCHEDULE_LATE_MS, nowMs + SCHEDULE_MS_MIN))
     this.scheduledFor = oldest.seq
   }
 

@@ -23,12 +23,12 @@ const BATCHERS_MAX = 10_000
 /** Puts the events of endpoints that want batches into batches. Messages of the two consumers only trigger a flush: the
  *  waiting members, and those in batches, are read from the log each time. */
 export function startBatching (options: BatchingOptions): Role {
-  const { appenders, log } = options
+  const { factLog, log } = options
   const stopping = new AbortController()
   const { signal } = stopping
   const batchers = new BatcherPool(options, signal)
   const consume = (plan: ConsumerPlan, concurrency: number, handle: (batcher: Batcher, job: Job) => Promise<void>) =>
-    work(appenders.bus, {
+    work(factLog.bus, {
       plan,
       name: plan.durable_name,
       concurrency,
@@ -87,7 +87,7 @@ class BatcherPool {
   }
 
   async flushAll (): Promise<void> {
-    const { bus } = this.options.appenders
+    const { bus } = this.options.factLog
     const subjects = await subjectsUnder(bus, 'WEBHOOKS', consumerPlans.batchMembers.filter_subject)
     const failed: PromiseRejectedResult[] = []
     while (subjects.length > 0 && !this.signal.aborted) {

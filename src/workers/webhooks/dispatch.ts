@@ -1,7 +1,7 @@
 import { Value } from '@sinclair/typebox/value'
 import { deferDelivery, failDelivery, releaseWaiting } from '#src/actions/delivery.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
-import type { Appenders } from '#src/actions/appenders.ts'
+import type { FactLog } from '#src/actions/fact-log.ts'
 import { decodeFact } from '#streams/catalog.ts'
 import { deferUntilMs, GAPS_S, giveUpReason, holdUntilMs, releaseHold, RETRY_MS_MAX } from '#streams/delivery/decide.ts'
 import { attemptKey, Pending, pendingAfter } from '#streams/delivery/state.ts'
@@ -25,7 +25,7 @@ import { EndpointQueue, type EndpointQueueRules, type JobOutcome, type QueueLimi
 import { createPoster, type Poster } from './post.ts'
 
 export interface DispatchOptions {
-  appenders: Appenders
+  factLog: FactLog
   directory: LiveDirectory
   vault: Vault
   bodies: BodyCache
@@ -150,9 +150,9 @@ class Dispatcher {
   }
 
   consume (plan: ConsumerPlan, places: number): Role {
-    const { appenders, log, repair } = this.options
+    const { factLog, log, repair } = this.options
     const load: ConsumerLoad = { places, held: 0, delayed: 0 }
-    return work(appenders.bus, {
+    return work(factLog.bus, {
       plan,
       name: plan.durable_name,
       concurrency: places,
@@ -176,7 +176,7 @@ class Dispatcher {
   }
 
   private nowMs (): number {
-    return this.options.appenders.clock.nowMs()
+    return this.options.factLog.clock.nowMs()
   }
 
   private async handle (job: Job, load: ConsumerLoad): Promise<void> {
@@ -200,7 +200,7 @@ class Dispatcher {
    *  consumer or this process restarted. */
   private mayBeHandled (job: Job, key: string, sinceMs: number): boolean {
     if (job.redelivered) return !this.delayed.has(key)
-    return sinceMs < (this.options.appenders.bus.upSinceMs() ?? Infinity) || sinceMs < this.nowMs() - FRESH_MS
+    return sinceMs < (this.options.factLog.bus.upSinceMs() ?? Infinity) || sinceMs < this.nowMs() - FRESH_MS
   }
 
   /** Brings one delivery a step further, durably: null. Else the ms after which the message is to come again. */
@@ -282,11 +282,11 @@ class Dispatcher {
   }
 
   private async giveUp (pending: Pending, endpoint: WebhookEntry | undefined): Promise<null> {
-    const { appenders, log } = this.options
+    const { factLog, log } = this.options
     const reason = giveUpReason(pending, endpoint, this.nowMs())!
     if (endpoint === undefined) this.queues.delete(pending.owed.webhook)
     this.settle(pending)
-    await failDelivery(appenders, pending, reason)
+    await failDelivery(factLog, pending, reason)
     log.info({ ...idsOf(pending), attempts: pending.attempts, reason }, 'webhook delivery given up')
     return null
   }
@@ -312,15 +312,15 @@ class Dispatcher {
 
   /** By a fact and a schedule; `untilMs` null = its 24 hours are over. */
   private async defer (pending: Pending, untilMs: number | null): Promise<null> {
-    const { appenders, log } = this.options
+    const { factLog, log } = this.options
     if (untilMs === null) {
       this.settle(pending)
-      await failDelivery(appenders, pending, 'expired')
+      await failDelivery(factLog, pending, 'expired')
       return null
     }
     // A held delivery comes back when the pause ends: how long others would wait for it is unknown.
     if (pending.heldAt === null) this.deferrals.deferred(orderingKeyOf(pending), seqOf(pending), untilMs)
-    await deferDelivery(appenders, pending, this.startOf(pending), untilMs)
+    await deferDelivery(factLog, pending, this.startOf(pending), untilMs)
     log.debug({ ...idsOf(pending), nextAttemptAt: timestamp(untilMs) }, 'webhook delivery deferred')
     return null
   }
@@ -339,11 +339,11 @@ class Dispatcher {
   /** A pause is over: the deliveries it has held are due now. When the endpoint is deleted or disabled, all its waiting
    *  deliveries are, to end now and not when their time would come. */
   private async release (webhook: string, job: Job): Promise<void> {
-    const { appenders, directory } = this.options
+    const { factLog, directory } = this.options
     if (!await directory.catchUp(CATCH_UP_MS)) throw new Error('the directory is behind')
     const endpoint = directory.now.webhooks.get(webhook)
     const over = endpoint === undefined || endpoint.disabled !== null
-    if (over || !endpoint.paused) await releaseWaiting(appenders, webhook, over)
+    if (over || !endpoint.paused) await releaseWaiting(factLog, webhook, over)
     job.ack()
   }
 

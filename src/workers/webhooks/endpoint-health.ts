@@ -1,5 +1,5 @@
 import type { LiveDirectory } from '#src/actions/directory.ts'
-import type { FactCause, Appenders } from '#src/actions/appenders.ts'
+import type { FactCause, FactLog } from '#src/actions/fact-log.ts'
 import { judgeWebhook, type AnsweringEndpoint, type WebhookNews } from '#src/actions/webhook.ts'
 import type { WebhookEntry } from '#streams/directory.ts'
 import { subjects } from '#streams/subjects.ts'
@@ -8,7 +8,7 @@ import type { Log } from '#src/base/log.ts'
 import { Memory } from '#src/base/memory.ts'
 
 export interface EndpointHealthOptions {
-  appenders: Appenders
+  factLog: FactLog
   directory: LiveDirectory
   log: Log
 }
@@ -51,11 +51,11 @@ export class EndpointHealth {
   /** A new fact about the endpoint (another URL, enabled again) restarts the count. Once the log records that it fails,
    *  the log also holds since when. */
   private sinceMs ({ id, account }: WebhookEntry): number {
-    const { directory, appenders } = this.options
+    const { directory, factLog } = this.options
     const version = directory.now.versions.get(subjects.webhook(account, id)) ?? 0
     const known = this.failing.get(id)
     if (known?.version === version) return known.sinceMs
-    const nowMs = appenders.clock.nowMs()
+    const nowMs = factLog.clock.nowMs()
     this.failing.set(id, { sinceMs: nowMs, version })
     return nowMs
   }

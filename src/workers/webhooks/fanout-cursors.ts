@@ -1,7 +1,7 @@
 import { isBackfillOpen, openBackfills } from '#src/actions/replay-job.ts'
 import { readFanoutCursor, type FanoutCursor } from '#src/actions/delivery.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
-import type { Appenders } from '#src/actions/appenders.ts'
+import type { FactLog } from '#src/actions/fact-log.ts'
 import { wantsBackfill } from '#streams/replay/decide.ts'
 import type { WebhookEntry } from '#streams/directory.ts'
 import { WEBHOOK_PARTITIONS, webhookPartitionOf } from '#streams/subjects.ts'
@@ -9,7 +9,7 @@ import { sleep } from '#src/base/backoff.ts'
 import type { Log } from '#src/base/log.ts'
 
 export interface FanoutCursorsOptions {
-  appenders: Appenders
+  factLog: FactLog
   directory: LiveDirectory
   log: Log
 }
@@ -76,7 +76,7 @@ export class FanoutCursors {
   }
 
   async reread (partition: number): Promise<void> {
-    this.take(partition, await readFanoutCursor(this.options.appenders, partition))
+    this.take(partition, await readFanoutCursor(this.options.factLog, partition))
   }
 
   /** Resolves to whether another process has moved any. */
@@ -117,11 +117,11 @@ export class FanoutCursors {
   }
 
   private nowMs (): number {
-    return this.options.appenders.clock.nowMs()
+    return this.options.factLog.clock.nowMs()
   }
 
   private readCursors (): Promise<FanoutCursor[]> {
-    return Promise.all(ALL_PARTITIONS.map(partition => readFanoutCursor(this.options.appenders, partition)))
+    return Promise.all(ALL_PARTITIONS.map(partition => readFanoutCursor(this.options.factLog, partition)))
   }
 
   /** A cursor that another process has moved to a sequence behind our position may have come with an endpoint unknown
@@ -149,7 +149,7 @@ export class FanoutCursors {
     const { signal, opened } = this
     for (let i = 0; i < webhooks.length && !signal.aborted; i += BACKFILLS_MAX) {
       const group = webhooks.slice(i, i + BACKFILLS_MAX)
-      const open = await Promise.all(group.map(({ id }) => isBackfillOpen(this.options.appenders, id)))
+      const open = await Promise.all(group.map(({ id }) => isBackfillOpen(this.options.factLog, id)))
       if (open.includes(true)) await this.reread(partition)
       for (const [j, { id }] of group.entries()) if (open[j]!) opened.add(id)
       const unopened = group.filter((_webhook, j) => !open[j]!)
@@ -158,10 +158,10 @@ export class FanoutCursors {
   }
 
   private async openNew (partition: number, webhooks: WebhookEntry[]): Promise<void> {
-    const { appenders, log } = this.options
+    const { factLog, log } = this.options
     const cursor = this.cursor(partition)
     const through = Math.max(this.position, cursor.through)
-    const advanced = await openBackfills(appenders, partition, cursor, through, webhooks)
+    const advanced = await openBackfills(factLog, partition, cursor, through, webhooks)
     if (advanced === null) return await this.reread(partition)
     this.moved(partition, advanced)
     for (const { id } of webhooks) this.opened.add(id)

@@ -1,6 +1,6 @@
 import { requestDeliveries, deliveryId, type NewDelivery, type NewMember } from '#src/actions/delivery.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
-import type { Appenders } from '#src/actions/appenders.ts'
+import type { FactLog } from '#src/actions/fact-log.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { wantsBackfill } from '#streams/replay/decide.ts'
@@ -18,7 +18,7 @@ import type { BodyCache } from './body-cache.ts'
 import { ALL_PARTITIONS, CONFLICT_MS, FanoutCursors } from './fanout-cursors.ts'
 
 export interface FanoutOptions {
-  appenders: Appenders
+  factLog: FactLog
   directory: LiveDirectory
   bodies: BodyCache
   log: Log
@@ -110,7 +110,7 @@ class Fanout {
     const restart = new AbortController()
     this.signal = AbortSignal.any([this.stopping.signal, restart.signal])
     const afterSeq = await this.cursors.begin(restart, this.signal)
-    const facts = follow(this.options.appenders.bus, {
+    const facts = follow(this.options.factLog.bus, {
       stream: 'EMAILS',
       filter: 'email.>',
       afterSeq,
@@ -182,7 +182,7 @@ class Fanout {
   }
 
   private listenersOf (accounts: Set<string>): Listeners {
-    const nowMs = this.options.appenders.clock.nowMs()
+    const nowMs = this.options.factLog.clock.nowMs()
     const webhooks: Listeners['webhooks'] = new Map()
     for (const webhook of this.options.directory.now.webhooks.values()) {
       // The backfill of an endpoint created since we caught up is opened the next time.
@@ -257,7 +257,7 @@ class Fanout {
     const part = firstPart(left)
     const upTo = part.length === left.length ? through : part.at(-1)!.seq
     const deliveries = part.flatMap(({ deliveries }) => deliveries)
-    const moved = await requestDeliveries(this.options.appenders, partition, cursor, upTo, deliveries)
+    const moved = await requestDeliveries(this.options.factLog, partition, cursor, upTo, deliveries)
     if (moved === null) return false
     this.cursors.moved(partition, moved)
     return true

@@ -1,5 +1,5 @@
 import type { LiveDirectory } from '#src/actions/directory.ts'
-import type { Appenders } from '#src/actions/appenders.ts'
+import type { FactLog } from '#src/actions/fact-log.ts'
 import { advanceReplay, endReplay, readPage, type FailedPage } from '#src/actions/replay-job.ts'
 import { scheduleReplay } from '#src/actions/replay-schedule.ts'
 import type { Recorded } from '#streams/define.ts'
@@ -19,7 +19,7 @@ import { getFact } from '#src/nats/get.ts'
 export type ReplayBacklog = (webhook: Pick<WebhookEntry, 'account' | 'id'>, max: number) => Promise<number | null>
 
 export interface ReplayRunnerOptions {
-  appenders: Appenders
+  factLog: FactLog
   directory: LiveDirectory
   log: Log
   /** Without it a replay of failed deliveries waits. */
@@ -86,15 +86,15 @@ export class ReplayRunner {
   }
 
   private async goOn ({ subject, seq }: ReplayTurn): Promise<ReplayWait | null> {
-    const { appenders } = this.options
-    const last = await getFact(appenders.bus, 'WEBHOOKS', { last_by_subj: subject }, 'leader')
+    const { factLog } = this.options
+    const last = await getFact(factLog.bus, 'WEBHOOKS', { last_by_subj: subject }, 'leader')
     const fact = last === null ? null : replayFactIn(last.fact)
     if (fact === null || fact.type === 'replay.ended' || last!.seq !== (seq ?? last!.seq)) return null
     const recorded = { fact, seq: last!.seq, subject }
     const webhook = await this.endpointOf(fact.data.webhook)
     const reason = endReasonOf(webhook, fact.account)
     if (reason === null) return await this.waitOf(recorded, webhook!) ?? await this.makePage(recorded, webhook!)
-    await endReplay(appenders, recorded, reason)
+    await endReplay(factLog, recorded, reason)
     return null
   }
 
@@ -112,7 +112,7 @@ export class ReplayRunner {
     webhook: WebhookEntry
   ): Promise<ReplayWait | null> {
     if (webhook.paused) return { why: 'paused', ms: PAUSED_MS, seq }
-    const restMs = pauseMs(data, webhook, Date.parse(time), this.options.appenders.clock.nowMs())
+    const restMs = pauseMs(data, webhook, Date.parse(time), this.options.factLog.clock.nowMs())
     if (restMs > 0) return { why: webhook.failingSince === null ? 'pace' : 'failing', ms: restMs, seq }
     if (await this.isCrowded('')) return { why: 'crowded', ms: SHORT_DELAY_MS, seq }
     return await this.isBehind(webhook.id) ? { why: 'behind', ms: SHORT_DELAY_MS, seq } : null
@@ -122,7 +122,7 @@ export class ReplayRunner {
     const { stream, durable_name: name } = consumerPlans.deliveriesReplay
     const { num_pending: pending, num_ack_pending: ackPending } = await api<
       { num_pending: number, num_ack_pending: number }
-    >(this.options.appenders.bus, `CONSUMER.INFO.${stream}.${name}`, undefined, ANSWER_MS)
+    >(this.options.factLog.bus, `CONSUMER.INFO.${stream}.${name}`, undefined, ANSWER_MS)
     return pending > PENDING_MAX || ackPending > ACK_PENDING_MAX
   }
 
@@ -132,11 +132,11 @@ export class ReplayRunner {
   }
 
   private async makePage (recorded: Recorded<ReplayFact>, webhook: WebhookEntry): Promise<ReplayWait | null> {
-    const { appenders, failedDeliveries, log } = this.options
+    const { factLog, failedDeliveries, log } = this.options
     const { fact: { data }, seq } = recorded
-    const page = await readPage(appenders, webhook, data, failedDeliveries, data.cursor === '' ? seq : 0)
+    const page = await readPage(factLog, webhook, data, failedDeliveries, data.cursor === '' ? seq : 0)
     if (page === null) return { why: 'projection', ms: SHORT_DELAY_MS, seq }
-    if (await advanceReplay(appenders, recorded, page)) {
+    if (await advanceReplay(factLog, recorded, page)) {
       const { replay, made } = data
       const deliveries = page.deliveries.length
       log.debug({ replay, webhook: webhook.id, deliveries, made, ended: page.ended }, 'replay page made')
@@ -154,7 +154,7 @@ export class ReplayRunner {
   private async schedule ({ subject, wake }: ReplayTurn, { why, ms, seq }: ReplayWait): Promise<void> {
     const waits = waitsBefore(why, wake)
     const ids = idsIn(subject)
-    await scheduleReplay(this.options.appenders, { ...ids, seq, why, waits }, nextTurnMs(why, waits, ms))
+    await scheduleReplay(this.options.factLog, { ...ids, seq, why, waits }, nextTurnMs(why, waits, ms))
     // Once for each wait, and not for those that are soon over.
     if (waits === 1) this.options.log.info({ ...ids, why }, 'replay waits')
   }

@@ -29,7 +29,7 @@ const STALLED_MS = 60_000
  *  processes. A replay that must wait for long gives its place back and has a schedule: any number may wait, and the
  *  others go on. */
 export function startReplays (options: ReplaysOptions): Role {
-  const { log, appenders: { bus } } = options
+  const { log, factLog: { bus } } = options
   const runner = new ReplayRunner(options)
   const stopping = new AbortController()
   const { signal } = stopping
@@ -74,8 +74,8 @@ function dueTurn ({ bytes, deliveryCount }: Job): ReplayTurn {
 }
 
 /** Gives a turn to the replays that have stalled without a schedule. */
-async function runStalled ({ appenders }: ReplaysOptions, runner: ReplayRunner, signal: AbortSignal): Promise<void> {
-  const { bus, clock } = appenders
+async function runStalled ({ factLog }: ReplaysOptions, runner: ReplayRunner, signal: AbortSignal): Promise<void> {
+  const { bus, clock } = factLog
   const schedules = await subjectsUnder(bus, 'SCHEDULE', subjects.scheduleReplay('*', '*'))
   const scheduled = new Set(schedules.map(subject => idsIn(subject).replay))
   const all = await subjectsUnder(bus, 'WEBHOOKS', consumerPlans.replays.filter_subject)

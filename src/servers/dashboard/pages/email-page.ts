@@ -57,7 +57,7 @@ async function momentsOf (
   id: string,
   createdAt: string
 ): Promise<Moments> {
-  const facts = knownAt(await factsOf(services.appenders.bus, { account: visit.account.id, id }), Infinity)
+  const facts = knownAt(await factsOf(services.factLog.bus, { account: visit.account.id, id }), Infinity)
   // Never before the request, whatever another machine's clock says.
   const atOf = (storedMs: number) => timestamp(Math.max(storedMs, Date.parse(createdAt)))
   const of = new Map(facts.map(({ fact, storedMs }) => [fact.id, atOf(storedMs)]))

@@ -33,7 +33,7 @@ const UNAVAILABLE = html`<p class="box warn" role="status">Statistics are unavai
 
 /** The overview: what needs attention, the queue, statistics. */
 export function overviewPages (pages: Pages, context: DashboardContext): void {
-  const queueOf = createQueueReader(context.reads, context.services.appenders.clock)
+  const queueOf = createQueueReader(context.reads, context.services.factLog.clock)
 
   pages.get('/', async visit => {
     const period = periodOf(visit.query)

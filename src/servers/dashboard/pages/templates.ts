@@ -90,7 +90,7 @@ class TemplateEditor {
 
   constructor (context: DashboardContext) {
     this.context = context
-    this.previews = createPreviews(() => context.services.appenders.clock.nowMs())
+    this.previews = createPreviews(() => context.services.factLog.clock.nowMs())
   }
 
   async create (visit: Visit): Promise<PageResult> {

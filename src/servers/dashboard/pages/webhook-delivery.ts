@@ -82,7 +82,7 @@ function idOf ({ params }: Visit): string {
 /** The payload as it is sent; null = it has expired. */
 async function bodyOf (visit: Visit, { services, reads }: DashboardContext): Promise<string | null> {
   const seq = await findDelivery(reads.pool)(visit.account.id, idOf(visit))
-  return seq === null ? null : await readBody(services.appenders.bus, seq)
+  return seq === null ? null : await readBody(services.factLog.bus, seq)
 }
 
 function statusOf (visit: Visit, { services }: DashboardContext, delivery: DeliveryRecord): Html {

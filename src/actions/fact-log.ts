@@ -6,12 +6,12 @@ import { createAppender, type Appender } from '#src/nats/append.ts'
 import type { Bus } from '#src/nats/connect.ts'
 
 /** Where actions read and write the log. */
-export interface Appenders extends Appender {
+export interface FactLog extends Appender {
   bus: Bus
   clock: Clock
 }
 
-export function createAppenders (bus: Bus, clock: Clock): Appenders {
+export function createFactLog (bus: Bus, clock: Clock): FactLog {
   return { bus, clock, ...createAppender(bus) }
 }
 
