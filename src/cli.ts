@@ -1,9 +1,23 @@
 import { Complaint } from '#src/base/errors.ts'
-import { usageError, usageText, type CliCommand } from '#src/cli/command.ts'
-import { endWithParent } from '#src/cli/parent.ts'
+import { type CliCommand, usageError, usageText } from '#src/cli/command.ts'
 import { columnsOf, paint } from '#src/cli/style.ts'
 import { didYouMean } from '#src/cli/suggest.ts'
 import { wrap } from '#src/cli/text.ts'
+
+const LOOK_EVERY_MS = 500
+
+/** Ends this process as SIGTERM does, within half a second after the process that started it has ended. For what npm
+ *  starts: `npx` runs a shell that a signal ends and that does not pass it on. */
+function endWithParent (): void {
+  const parent = process.ppid
+  const looking = setInterval(() => {
+    if (process.ppid === parent) return
+    clearInterval(looking)
+    process.kill(process.pid, 'SIGTERM')
+  }, LOOK_EVERY_MS)
+  looking.unref()
+}
+
 import packageJson from '../package.json' with { type: 'json' }
 
 /** No line of help is longer, however wide the terminal is. */

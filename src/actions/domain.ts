@@ -1,3 +1,5 @@
+import { generateKeyPair, type KeyObject, randomBytes } from 'node:crypto'
+import { promisify } from 'node:util'
 import { Refusal } from '#streams/define.ts'
 import type { DomainEntry } from '#streams/directory.ts'
 import {
@@ -7,20 +9,52 @@ import {
   decideCheck,
   decideRemoval,
   decideRotation,
-  ownableName,
-  rotationFault,
   type DnsLook,
-  type DomainDecision
+  type DomainDecision,
+  ownableName,
+  rotationFault
 } from '#streams/domain/decide.ts'
-import { policyNames, policyOf, wantedRecords, type WantedRecord } from '#streams/domain/records.ts'
+import type { DkimKey } from '#streams/domain/facts.ts'
+import { policyNames, policyOf, type WantedRecord, wantedRecords } from '#streams/domain/records.ts'
 import type { SendDefaults } from '#streams/email/defaults.ts'
+import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
-import { DnsUnavailable, type Dns } from '#src/dns/resolve.ts'
-import type { Asker, Services } from './services.ts'
+import type { Vault } from '#src/base/secret.ts'
+import { type Dns, DnsUnavailable } from '#src/dns/resolve.ts'
 import { countOf } from './directory.ts'
-import { newDkimKeys } from './dkim-key.ts'
 import { askedBy } from './fact-log.ts'
-import { handleCommand, type CommandServices, type Handled } from './handle-command.ts'
+import { type CommandServices, handleCommand, type Handled } from './handle-command.ts'
+import type { Asker, Services } from './services.ts'
+
+const generate = promisify(generateKeyPair)
+
+/** New keys for a domain, `domain` being its id: RSA of 2048 bits, which RFC 8301 asks for and every receiver reads,
+ *  and Ed25519 (RFC 8463) for those that read it. Their selectors tell the day, and a random part keeps them from ever
+ *  coming again: a receiver may still know an old key by its name. */
+export async function newDkimKeys (vault: Vault, domain: string, nowMs: number): Promise<DkimKey[]> {
+  const [rsa, ed25519] = await Promise.all([generate('rsa', { modulusLength: 2048 }), generate('ed25519')])
+  const name = `jp${timestamp(nowMs).slice(0, 10).replaceAll('-', '')}${randomBytes(3).toString('hex')}`
+  const sealed = (key: KeyObject) => vault.seal(key.export({ type: 'pkcs8', format: 'pem' }) as string, domain)
+  return [
+    {
+      algorithm: 'rsa-sha256',
+      selector: `${name}-rsa`,
+      publicKey: spki(rsa.publicKey).toString('base64'),
+      sealedKey: sealed(rsa.privateKey)
+    },
+    {
+      algorithm: 'ed25519-sha256',
+      selector: `${name}-ed25519`,
+      publicKey: rawOf(ed25519.publicKey),
+      sealedKey: sealed(ed25519.privateKey)
+    }
+  ]
+}
+
+const spki = (key: KeyObject): Buffer => key.export({ type: 'spki', format: 'der' })
+
+/** The 32 bytes alone, which end its DER. Source: RFC 8463 4. */
+const rawOf = (key: KeyObject): string => spki(key).subarray(-32).toString('base64')
 
 /** What the actions here need. */
 export type DomainServices = CommandServices & Pick<Services, 'vault' | 'dns' | 'settings'>

@@ -2,7 +2,7 @@ import { domainOf } from '#streams/address.ts'
 import { Refusal } from '#streams/define.ts'
 import type { DomainEntry, KeyEntry } from '#streams/directory.ts'
 import { isVerifiedEnough } from '#streams/domain/decide.ts'
-import { scheduleFault } from '#streams/email/decide.ts'
+import { messageIdOf, scheduleFault } from '#streams/email/decide.ts'
 import { resolveOptions, type SendDefaults } from '#streams/email/defaults.ts'
 import { EmailRequested, RequestClaimed } from '#streams/email/facts.ts'
 import { maySendFrom } from '#streams/key/decide.ts'
@@ -13,8 +13,10 @@ import { newId } from '#src/base/id.ts'
 import type { Content } from '#src/content/compose.ts'
 import type { RenderBudget } from '#src/content/mustache.ts'
 import type { Append } from '#src/nats/append.ts'
-import type { Asker, Services } from './services.ts'
+import type { Blobs } from '#src/nats/blobs.ts'
 import { stamp } from './fact-log.ts'
+import { loadRecipient, type RecipientRef } from './recipient.ts'
+import type { Asker, Services } from './services.ts'
 
 type EmailRequest = EmailRequested['data']
 
@@ -243,4 +245,24 @@ async function storeContent (services: Services, email: string, content: Content
   if (bytes.length <= sizeMax) return content
   await services.blobs.put(email, bytes)
   return null
+}
+
+/** Bodies and files ride in the request, or lie in the object store; null = they are gone. Throws when NATS does not
+ *  answer. */
+export async function readContent (blobs: Blobs, { email, content }: EmailRequested['data']): Promise<Content | null> {
+  if (content !== null) return content
+  const bytes = await blobs.get(email)
+  return bytes === null ? null : JSON.parse(new TextDecoder().decode(bytes)) as Content
+}
+
+/** The message that a recipient got, or will get if it went out at the request's time. Throws when NATS does not
+ *  answer. */
+export async function readMessage (
+  { factLog, compose }: Pick<Services, 'factLog' | 'compose'>,
+  ref: RecipientRef,
+  content: Content
+): Promise<Buffer> {
+  const { request: { fact }, n } = ref
+  const { state } = await loadRecipient(factLog.bus, ref)
+  return compose(ref, content, { messageId: messageIdOf(fact.data, n), date: state.date ?? fact.time }).message
 }

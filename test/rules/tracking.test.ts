@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { RecipientFact } from '#streams/email/facts.ts'
 import { withMachine, type Engagement } from '#streams/email/engagements.ts'
-import { isProgram } from '#src/servers/tracking/visitor.ts'
+import { isProgram } from '#src/servers/tracking/visits.ts'
 import { attempted, bounced, deferred, delivered, inDoubt, timeAt } from '../support/facts.ts'
 
 const CHROME =

@@ -6,7 +6,7 @@ import { domainOf } from '#streams/address.ts'
 import { SANDBOX_DOMAIN } from '#streams/key/decide.ts'
 import { heldBack } from '#streams/suppression/decide.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
-import { readContent } from '#src/actions/email-content.ts'
+import { readContent } from '#src/actions/email.ts'
 import type { FactLog } from '#src/actions/fact-log.ts'
 import {
   loadRequest,
