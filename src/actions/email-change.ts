@@ -7,7 +7,8 @@ import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
 import type { Services } from './services.ts'
 import { sendingDomainOf } from './email.ts'
-import { changeRecipients, loadRecipient, scheduleSend, type RecipientChange, type StoredRequest } from './recipient.ts'
+import { scheduleSend } from './due-send.ts'
+import { changeRecipients, loadRecipient, type RecipientChange, type StoredRequest } from './recipient.ts'
 
 /** A recipient of an email, and how it stands. */
 export interface RecipientStanding {

@@ -12,14 +12,8 @@ import { readFacts } from '#src/nats/range.ts'
 import { ackFloorOf } from '#src/nats/status.ts'
 import type { Trace } from './erasure-find.ts'
 import { stamp, type FactLog } from './fact-log.ts'
-import {
-  changeRecipients,
-  loadRecipient,
-  loadRequest,
-  standInFor,
-  type RecipientRef,
-  type RecipientChange
-} from './recipient.ts'
+import { standInFor } from './due-send.ts'
+import { changeRecipients, loadRecipient, loadRequest, type RecipientRef, type RecipientChange } from './recipient.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 
 /** How often somebody else may move a recipient while it is being called off. */

@@ -51,7 +51,7 @@ import type { Bus } from '#src/nats/connect.ts'
 import { Conflict } from '#src/nats/errors.ts'
 import { getFact } from '#src/nats/get.ts'
 import { readFacts } from '#src/nats/range.ts'
-import { schedule } from '#src/nats/schedule.ts'
+import { standInFor } from './due-send.ts'
 import { causedBy, stamp, type FactLog } from './fact-log.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 
@@ -358,83 +358,6 @@ async function appendFact (
 ): Promise<Seen> {
   const [seq] = await append([{ fact, expectedSeq: seen.seq }], timeoutMs)
   return { state: evolve(seen.state, fact), seq: seq! }
-}
-
-/** Which recipient a due message is about; `request` = its sequence in REQUESTS. */
-export interface DueSend {
-  account: string
-  email: string
-  n: number
-  request: number
-}
-
-/** Has the recipient come back to a sender at `atMs` (Unix ms; a past time is at once). Safe to repeat: one recipient,
- *  one schedule. Throws when the log does not take it within `timeoutMs`. */
-export function scheduleSend (bus: Bus, due: DueSend, atMs: number, timeoutMs = 60_000): Promise<void> {
-  const names = [due.account, due.email, due.n] as const
-  return schedule(bus, {
-    subject: subjects.scheduleSend(...names),
-    target: subjects.dueSend(...names),
-    atMs,
-    payload: due
-  }, timeoutMs)
-}
-
-/** Long enough that the missing request, and not the end of its budget, is what is said. */
-const STAND_IN_MS = 86_400_000
-
-/** In the place of a request that is gone from the log, for a last word about a recipient who still waits: what the
- *  recipient's facts tell of it. What they do not tell is empty: subject and tags before the first event, and the
- *  address of one without any fact. Throws when NATS does not answer. */
-export async function standInFor (
-  { bus, clock }: FactLog,
-  { account, email, n, request }: DueSend
-): Promise<StoredRequest> {
-  const facts = (await readFacts(bus, 'EMAILS', subjects.recipient(account, email, n))).map(({ fact }) =>
-    fact as SubjectFact
-  )
-  const last = facts.at(-1)
-  const told = facts.map(eventDataOf).findLast(data => data !== null) ??
-    { from: '', subject: '', tags: [], metadata: {} }
-  const nowMs = clock.nowMs()
-  const cause = { account, correlation: last?.correlation ?? email, causation: null }
-  const fact = stamp(
-    EmailRequested,
-    cause,
-    {
-      email,
-      key: '',
-      test: false,
-      from: { address: told.from, name: null },
-      recipients: Array.from(
-        { length: n + 1 },
-        () => ({ address: last?.data.to ?? '', name: null, kind: 'to' as const })
-      ),
-      replyTo: [],
-      subject: told.subject,
-      headers: [],
-      attachments: [],
-      content: null,
-      template: null,
-      track: { opens: false, clicks: false },
-      unsubscribe: false,
-      tags: told.tags,
-      metadata: told.metadata,
-      scheduledAt: null,
-      expiresAt: timestamp(nowMs + STAND_IN_MS),
-      onDoubt: 'retry'
-    },
-    nowMs,
-    last?.causation ?? newId('ev', nowMs)
-  )
-  return { fact: fact as EmailRequested, seq: request, subject: subjects.request(account, email) }
-}
-
-/** What a fact's webhook event says of the request, or null for a fact without one. */
-function eventDataOf (
-  { data }: SubjectFact
-): Pick<EmailRequested['data'], 'subject' | 'tags' | 'metadata'> & { from: string } | null {
-  return 'event' in data ? JSON.parse(data.event).data : null
 }
 
 export function subjectOf ({ request: { fact }, n }: RecipientRef): string {

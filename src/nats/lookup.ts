@@ -1,5 +1,5 @@
 import { decodeFact, type AnyFact } from '#streams/catalog.ts'
-import { groupsOf } from '#streams/topology.ts'
+import { groupsOf } from '#streams/groups.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Bus } from './connect.ts'
 import { ANSWER_MS, getDirectBatch, storedMessage } from './direct.ts'

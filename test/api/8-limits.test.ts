@@ -1,5 +1,5 @@
 import t from 'tap'
-import { groupsOf } from '#streams/topology.ts'
+import { groupsOf } from '#streams/groups.ts'
 import type { Clock } from '#src/base/clock.ts'
 import { readConfig } from '#src/base/config.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import t from 'tap'
-import { scheduleSend } from '#src/actions/recipient.ts'
+import { scheduleSend } from '#src/actions/due-send.ts'
 import { stamp } from '#src/actions/fact-log.ts'
 import { newId } from '#src/base/id.ts'
 import { api } from '#src/nats/api.ts'

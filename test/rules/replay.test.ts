@@ -2,7 +2,7 @@ import t from 'tap'
 import { emptyDirectory, evolveDirectory, type WebhookEntry } from '#streams/directory.ts'
 import { decodeFact, encodeFact, type AnyFact } from '#streams/catalog.ts'
 import { eventIn } from '#streams/delivery/decide.ts'
-import { groupsOf } from '#streams/topology.ts'
+import { groupsOf } from '#streams/groups.ts'
 import {
   cancelFault,
   disabledFault,

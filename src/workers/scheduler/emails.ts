@@ -7,7 +7,7 @@ import {
 } from '#projections/emails/queries.ts'
 import { subjects } from '#streams/subjects.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
-import { scheduleSend } from '#src/actions/recipient.ts'
+import { scheduleSend } from '#src/actions/due-send.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { lastSequenceUnder } from '#src/nats/get.ts'
 import { lastSequencesOf } from '#src/nats/lookup.ts'

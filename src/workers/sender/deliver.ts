@@ -1,5 +1,6 @@
 import { nextStep, type RecipientCommand, type Outcome } from '#streams/email/decide.ts'
-import { scheduleSend, type RecipientRef } from '#src/actions/recipient.ts'
+import { scheduleSend } from '#src/actions/due-send.ts'
+import { type RecipientRef } from '#src/actions/recipient.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { outcomeOf } from '#src/feedback/reply.ts'
 import type { Bus } from '#src/nats/connect.ts'

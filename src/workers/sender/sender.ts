@@ -8,14 +8,8 @@ import { heldBack } from '#streams/suppression/decide.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import { readContent } from '#src/actions/email.ts'
 import type { FactLog } from '#src/actions/fact-log.ts'
-import {
-  loadRequest,
-  openRecipients,
-  standInFor,
-  subjectOf,
-  type RecipientRef,
-  type DueSend
-} from '#src/actions/recipient.ts'
+import { standInFor, type DueSend } from '#src/actions/due-send.ts'
+import { loadRequest, openRecipients, subjectOf, type RecipientRef } from '#src/actions/recipient.ts'
 import type { SuppressionStore } from '#src/actions/suppression-store.ts'
 import type { Log } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'

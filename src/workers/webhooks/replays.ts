@@ -1,6 +1,7 @@
 import { wakeIn } from '#src/actions/replay-schedule.ts'
 import type { AnyFact } from '#streams/catalog.ts'
-import { consumerPlans, groupsOf, type ConsumerPlan } from '#streams/topology.ts'
+import { groupsOf } from '#streams/groups.ts'
+import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import { replayFactIn } from '#streams/replay/decide.ts'
 import { subjects } from '#streams/subjects.ts'
 import type { Role } from '#src/base/role.ts'

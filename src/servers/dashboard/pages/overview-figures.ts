@@ -1,4 +1,4 @@
-import { groupsOf } from '#streams/topology.ts'
+import { groupsOf } from '#streams/groups.ts'
 import { COUNTED, NOTHING, plus, type Counts } from '#projections/counts.ts'
 import { figuresOf, type Figures } from '#projections/stats/records.ts'
 import type { Stats } from '#src/client/client.ts'
