@@ -24,7 +24,7 @@ export function sql (strings: TemplateStringsArray, ...values: unknown[]): Sql {
   const pieces = [strings[0]!]
   const bound: unknown[] = []
   values.forEach((value, i) => {
-    const inner = value instanceof Sql ? value : new Sql(['', ''], [value instanceof Rows ? value : storable(value)])
+    const inner = value instanceof Sql ? value : new Sql(['', ''], [storable(value)])
     pieces[pieces.length - 1] += inner.pieces[0]!
     pieces.push(...inner.pieces.slice(1))
     pieces[pieces.length - 1] += strings[i + 1]!
@@ -61,17 +61,6 @@ export class Rows {
   toPostgres (): string {
     return json(this.rows)
   }
-}
-
-/** `select … from ${given('emails', rows)}`: rows of a table's type; columns that are not told are null. */
-export function given (table: string, rows: readonly object[]): Sql {
-  return new Sql([`json_populate_recordset(null::${table}, `, '::json)'], [new Rows(table, rows, false)])
-}
-
-/** The same for a statement that inserts them as they are, and that hardly ever finds one of them there: where none is,
- *  inserting is all it does. */
-export function givenNew (table: string, rows: readonly object[]): Sql {
-  return new Sql([`json_populate_recordset(null::${table}, `, '::json)'], [new Rows(table, rows, true)])
 }
 
 function storable (value: unknown): unknown {

@@ -2,8 +2,8 @@ import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import type { DeliveryAttempted, DeliveryFact, Member } from '#streams/delivery/facts.ts'
 import { WEBHOOK_PARTITIONS } from '#streams/subjects.ts'
-import { given, givenNew, sql, type Projection, type Sql } from '../define.ts'
-import { fold, pick } from '../fold.ts'
+import { sql, type Projection, type Sql } from '../define.ts'
+import { laws, table } from '../table.ts'
 
 /** The state of each delivery, and every request made for it. Reads all facts of WEBHOOKS and skips the others: one
  *  filter keeps one order. */
@@ -67,18 +67,57 @@ interface DeliveryChange {
   duration_ms?: number
 }
 
+const { max, min, by, byLeast, within } = laws<DeliveryChange>()
+
+/** A delivery that has arrived stays delivered: when two processes had it at the same time, the failure of the other
+ *  counts no more. The last request of a delivered row is the one that arrived. */
+const arrived = {
+  of: ({ state }: DeliveryChange) => state === 'delivered',
+  sql: (row: string) => `${row}.state = 'delivered'`
+}
+
 /** Columns of the first fact, of the run's last fact, and of its last request. */
-const WITH_FIRST = ['first_seq', 'requested_at'] as const
-const WITH_STATE = ['state_seq', 'state', 'state_at', 'next_attempt_at', 'ended_at', 'reason', 'batch', 'test'] as const
-const WITH_ATTEMPT = ['attempt_seq', 'http_status', 'error', 'error_kind', 'duration_ms'] as const
+const beginning = byLeast('first_seq')
+const state = by('replay', arrived, 'state_seq')
+const attempt = by('replay', arrived, 'attempt_seq')
+
+export const deliveryTable = table<DeliveryChange>('deliveries', ['id'], {
+  id: null,
+  account: null,
+  webhook: null,
+  event: null,
+  event_type: null,
+  event_seq: null,
+  email: null,
+  events: null,
+  event_types: null,
+  event_seqs: null,
+  emails: null,
+  first_seq: min,
+  requested_at: beginning,
+  replay: max,
+  batch: state,
+  test: state,
+  state,
+  state_seq: state,
+  state_at: state,
+  next_attempt_at: state,
+  ended_at: state,
+  reason: state,
+  attempts: within('replay', max),
+  first_attempt_at: within('replay', min),
+  attempt_seq: attempt,
+  http_status: attempt,
+  error: attempt,
+  error_kind: attempt,
+  duration_ms: attempt
+})
 
 function project (facts: readonly Recorded<AnyFact>[]): Sql[] {
   const steps = facts.filter(isStep)
-  const requests = steps.filter(isRequest)
-  const changes = fold(steps.map(changeOf), change => change.id, merge)
   return [
-    ...(changes.length === 0 ? [] : [upsert(changes)]),
-    ...(requests.length === 0 ? [] : [insertAttempts(requests)])
+    ...deliveryTable.upsert(steps.map(changeOf)),
+    ...attemptTable.upsert(steps.filter(isRequest).map(attemptRow))
   ]
 }
 
@@ -148,72 +187,8 @@ function attemptOf ({ time, data }: DeliveryAttempted, seq: number) {
   }
 }
 
-/** The same rule as the upsert's, so that it does not matter how facts were batched. A delivery that has arrived stays
- *  delivered: when two processes had it at the same time, the failure of the other counts no more. The last request of
- *  a delivered row is the one that arrived. */
-function merge (a: DeliveryChange, b: DeliveryChange): DeliveryChange {
-  const first = pick(b.first_seq < a.first_seq ? b : a, WITH_FIRST)
-  if (a.replay !== b.replay) return { ...(b.replay > a.replay ? b : a), ...first }
+function attemptRow ({ fact: { time, data }, seq }: Recorded<DeliveryAttempted>) {
   return {
-    ...a,
-    ...first,
-    ...pick(leads(b, a, 'state_seq') ? b : a, WITH_STATE),
-    ...pick(leads(b, a, 'attempt_seq') ? b : a, WITH_ATTEMPT),
-    attempts: Math.max(a.attempts, b.attempts),
-    first_attempt_at: earliest(a.first_attempt_at, b.first_attempt_at)
-  }
-}
-
-function leads (b: DeliveryChange, a: DeliveryChange, by: 'state_seq' | 'attempt_seq'): boolean {
-  const [arrived, had] = [b.state === 'delivered', a.state === 'delivered']
-  return arrived === had ? b[by] > a[by] : arrived
-}
-
-function earliest (a: string | undefined, b: string | undefined): string | undefined {
-  return a === undefined || (b !== undefined && b < a) ? b : a
-}
-
-const LATER_RUN = sql`excluded.replay > old.replay`
-const SAME_RUN = sql`excluded.replay = old.replay`
-const LATER_STATE = sql`(excluded.replay, excluded.state = 'delivered', excluded.state_seq)
-  > (old.replay, old.state = 'delivered', old.state_seq)`
-const LATER_ATTEMPT = sql`(excluded.replay, excluded.state = 'delivered', excluded.attempt_seq)
-  > (old.replay, old.state = 'delivered', old.attempt_seq)`
-const COLUMNS = sql`id, account, webhook, event, event_type, event_seq, email,
-  events, event_types, event_seqs, emails, first_seq, requested_at,
-  replay, batch, test, state, state_seq, state_at, next_attempt_at, ended_at, reason,
-  attempts, first_attempt_at, attempt_seq, http_status, error, error_kind, duration_ms`
-
-function upsert (changes: DeliveryChange[]): Sql {
-  return sql`
-    insert into deliveries as old (${COLUMNS})
-    select ${COLUMNS} from ${given('deliveries', changes)}
-    order by id
-    on conflict (id) do update set
-      requested_at = case when excluded.first_seq < old.first_seq then excluded.requested_at else old.requested_at end,
-      first_seq = least(old.first_seq, excluded.first_seq),
-      replay = greatest(old.replay, excluded.replay),
-      state = case when ${LATER_STATE} then excluded.state else old.state end,
-      state_at = case when ${LATER_STATE} then excluded.state_at else old.state_at end,
-      next_attempt_at = case when ${LATER_STATE} then excluded.next_attempt_at else old.next_attempt_at end,
-      ended_at = case when ${LATER_STATE} then excluded.ended_at else old.ended_at end,
-      reason = case when ${LATER_STATE} then excluded.reason else old.reason end,
-      batch = case when ${LATER_STATE} then excluded.batch else old.batch end,
-      test = case when ${LATER_STATE} then excluded.test else old.test end,
-      state_seq = case when ${LATER_STATE} then excluded.state_seq else old.state_seq end,
-      http_status = case when ${LATER_ATTEMPT} then excluded.http_status else old.http_status end,
-      error = case when ${LATER_ATTEMPT} then excluded.error else old.error end,
-      error_kind = case when ${LATER_ATTEMPT} then excluded.error_kind else old.error_kind end,
-      duration_ms = case when ${LATER_ATTEMPT} then excluded.duration_ms else old.duration_ms end,
-      attempt_seq = case when ${LATER_ATTEMPT} then excluded.attempt_seq else old.attempt_seq end,
-      attempts = case when ${LATER_RUN} then excluded.attempts
-        when ${SAME_RUN} then greatest(old.attempts, excluded.attempts) else old.attempts end,
-      first_attempt_at = case when ${LATER_RUN} then excluded.first_attempt_at
-        when ${SAME_RUN} then least(old.first_attempt_at, excluded.first_attempt_at) else old.first_attempt_at end`
-}
-
-function insertAttempts (requests: Recorded<DeliveryAttempted>[]): Sql {
-  const rows = requests.map(({ fact: { time, data }, seq }) => ({
     seq,
     delivery: data.delivery,
     replay: data.replay ?? '',
@@ -226,8 +201,20 @@ function insertAttempts (requests: Recorded<DeliveryAttempted>[]): Sql {
     error_kind: data.errorKind,
     url: data.request.url,
     headers: data.request.headers
-  }))
-  return sql`insert into delivery_attempts select * from ${
-    givenNew('delivery_attempts', rows)
-  } order by seq on conflict do nothing`
+  }
 }
+
+const attemptTable = table<ReturnType<typeof attemptRow>>('delivery_attempts', ['seq'], {
+  seq: null,
+  delivery: null,
+  replay: null,
+  attempt: null,
+  at: null,
+  duration_ms: null,
+  http_status: null,
+  response: null,
+  error: null,
+  error_kind: null,
+  url: null,
+  headers: null
+}, { areNew: true })

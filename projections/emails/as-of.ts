@@ -6,7 +6,7 @@ import { json, sql, type Query } from '../define.ts'
 import type { RequestedEmail } from './requested.ts'
 import { emailRow, erasureRow, isErasure, isOutcome, timelineRow } from './project.ts'
 import { recordOf, TIMELINE_MAX, type DetailedRow, type RecipientRow } from './queries.ts'
-import { changeOf, erasureOf, foldChanges, unseen, type RecipientRowChange } from './recipient.ts'
+import { changeOf, erasureOf, recipientTable, unseen, type RecipientRowChange } from './recipient.ts'
 import type { EmailRecord } from './records.ts'
 import { rolledUp } from './status.ts'
 
@@ -61,7 +61,7 @@ export function asOf (
   atMs: number
 ): EmailRecord {
   const known = knownAt(facts, atMs)
-  const recipients = foldChanges([...unseen(beginningOf(asked, scheduledAt)), ...known.flatMap(changesOf)])
+  const recipients = recipientTable.fold([...unseen(beginningOf(asked, scheduledAt)), ...known.flatMap(changesOf)])
   const latest = recipients.reduce((one, other) => (other.scheduled_seq > one.scheduled_seq ? other : one))
   return recordOf({
     ...asked,
@@ -103,27 +103,7 @@ function beginningOf (
 }
 
 /** What a table would add: a column that nobody has set is null. */
-const UNSET = {
-  name: null,
-  smtp_code: null,
-  enhanced_code: null,
-  response: null,
-  host: null,
-  error: null,
-  attempted_at: null,
-  delivered_at: null,
-  deferred_at: null,
-  bounced_at: null,
-  failed_at: null,
-  in_doubt_at: null,
-  suppressed_at: null,
-  canceled_at: null,
-  opened_at: null,
-  clicked_at: null,
-  complained_at: null,
-  unsubscribed_at: null,
-  next_attempt_at: null
-}
+const UNSET = Object.fromEntries(recipientTable.columns.map(column => [column, null]))
 
 function withColumns (change: RecipientRowChange): RecipientRow {
   return { ...UNSET, ...JSON.parse(JSON.stringify(change)) }

@@ -5,11 +5,11 @@ import { isErased, pastOf } from '#streams/email/erase.ts'
 import type { EmailErased, EngagementFact, RecipientFact } from '#streams/email/facts.ts'
 import { subjects } from '#streams/subjects.ts'
 import { floorId } from '#src/base/id.ts'
-import { given, givenNew, sql, type Projection, type Sql } from '../define.ts'
-import { fold } from '../fold.ts'
+import { sql, type Projection, type Sql } from '../define.ts'
+import { laws, table } from '../table.ts'
 import { requestedIn, type RequestedEmail } from './requested.ts'
 import { mailboxText } from './mailbox.ts'
-import { changeOf, erasureOf, foldChanges, unseen, type RecipientRowChange } from './recipient.ts'
+import { changeOf, erasureOf, recipientTable, unseen } from './recipient.ts'
 import { rollUp } from './status.ts'
 
 /** What was asked and what became of it: the rows behind GET /api/emails. Holds no content of mail. */
@@ -54,11 +54,9 @@ function project (facts: readonly Recorded<AnyFact>[]): Sql[] {
     ...[...outcomes, ...erased].map(({ fact }) => fact.data.email)
   ])
   return [
-    ...(requests.length === 0 ? [] : [insertEmails(requests)]),
-    upsertRecipients(foldChanges([...requests.flatMap(unseen), ...outcomes.map(changeOf), ...erased.map(erasureOf)])),
-    ...(outcomes.length + erased.length === 0
-      ? []
-      : [insertTimeline([...outcomes.map(timelineRow), ...erased.map(erasureRow)])]),
+    ...emailTable.upsert(requests.map(emailRow)),
+    ...recipientTable.upsert([...requests.flatMap(unseen), ...outcomes.map(changeOf), ...erased.map(erasureOf)]),
+    ...timelineTable.upsert([...outcomes.map(timelineRow), ...erased.map(erasureRow)]),
     upsertStates([...touched].sort())
   ]
 }
@@ -70,30 +68,6 @@ export function isErasure (recorded: Recorded<AnyFact>): recorded is Recorded<Em
 
 export function isOutcome (recorded: Recorded<AnyFact>): recorded is Recorded<RecipientFact | EngagementFact> {
   return 'sequence' in recorded.fact.data && recorded.fact.type !== 'email.erased'
-}
-
-/** Of two words about an email the one that knows of more erased recipients holds, and of those the one with the later
- *  request; else they say the same. */
-function insertEmails (requests: RequestedEmail[]): Sql {
-  return sql`
-    insert into emails as old (id, account, key, test, from_address, from_name, from_domain, to_list, cc_list,
-      bcc_list, reply_to_list, subject, headers, attachments, template, template_version, track_opens,
-      track_clicks, unsubscribe, tags, metadata, created_at, request_seq, search, erased)
-    select id, account, key, test, from_address, from_name, from_domain, to_list, cc_list, bcc_list, reply_to_list,
-      subject, headers, attachments, template, template_version, track_opens, track_clicks, unsubscribe,
-      tags, metadata, created_at, request_seq, search, erased
-    from ${givenNew('emails', fold(requests.map(emailRow), ({ id }) => id, latest))}
-    order by id
-    on conflict (id) do update set to_list = excluded.to_list, cc_list = excluded.cc_list,
-      bcc_list = excluded.bcc_list, reply_to_list = excluded.reply_to_list,
-      subject = excluded.subject, headers = excluded.headers, attachments = excluded.attachments,
-      metadata = excluded.metadata, request_seq = excluded.request_seq,
-      search = excluded.search, erased = excluded.erased
-    where (excluded.erased, excluded.request_seq) > (old.erased, old.request_seq)`
-}
-
-function latest<Row extends { erased: number, request_seq: number }> (a: Row, b: Row): Row {
-  return b.erased > a.erased || (b.erased === a.erased && b.request_seq > a.request_seq) ? b : a
 }
 
 export function emailRow (asked: RequestedEmail) {
@@ -151,71 +125,39 @@ export function emailRow (asked: RequestedEmail) {
   }
 }
 
-/** Columns follow the highest sequence or the latest time, whichever order the facts come in. */
-function upsertRecipients (changes: RecipientRowChange[]): Sql {
-  return sql`
-    insert into recipients as old (email, n, account, address, name, kind, request_seq, status, status_seq, attempts,
-      attempted_at, delivered_at, deferred_at, bounced_at, failed_at, in_doubt_at, suppressed_at, canceled_at,
-      opened_at, clicked_at, complained_at, unsubscribed_at, next_attempt_at, wake_at, scheduled_at, scheduled_seq,
-      reply_seq, smtp_code, enhanced_code, response, host, error, erased)
-    select email, n, account, address, name, kind, request_seq, status, status_seq, attempts,
-      attempted_at, delivered_at, deferred_at, bounced_at, failed_at, in_doubt_at, suppressed_at, canceled_at,
-      opened_at, clicked_at, complained_at, unsubscribed_at, next_attempt_at, wake_at, scheduled_at, scheduled_seq,
-      reply_seq, smtp_code, enhanced_code, response, host, error, erased
-    from ${given('recipients', changes)}
-    order by email, n
-    on conflict (email, n) do update set
-      address = case when excluded.erased then excluded.address else old.address end,
-      name = case when old.erased or excluded.erased then null else coalesce(old.name, excluded.name) end,
-      kind = coalesce(old.kind, excluded.kind),
-      request_seq = greatest(old.request_seq, excluded.request_seq),
-      attempts = greatest(old.attempts, excluded.attempts),
-      attempted_at = greatest(old.attempted_at, excluded.attempted_at),
-      delivered_at = greatest(old.delivered_at, excluded.delivered_at),
-      deferred_at = greatest(old.deferred_at, excluded.deferred_at),
-      bounced_at = greatest(old.bounced_at, excluded.bounced_at),
-      failed_at = greatest(old.failed_at, excluded.failed_at),
-      in_doubt_at = greatest(old.in_doubt_at, excluded.in_doubt_at),
-      suppressed_at = greatest(old.suppressed_at, excluded.suppressed_at),
-      canceled_at = greatest(old.canceled_at, excluded.canceled_at),
-      opened_at = least(old.opened_at, excluded.opened_at),
-      clicked_at = least(old.clicked_at, excluded.clicked_at),
-      complained_at = least(old.complained_at, excluded.complained_at),
-      unsubscribed_at = least(old.unsubscribed_at, excluded.unsubscribed_at),
-      status = case when excluded.status_seq > old.status_seq then excluded.status else old.status end,
-      next_attempt_at = case when excluded.status_seq > old.status_seq then excluded.next_attempt_at
-        else old.next_attempt_at end,
-      wake_at = case when excluded.status_seq > old.status_seq then excluded.wake_at else old.wake_at end,
-      status_seq = greatest(old.status_seq, excluded.status_seq),
-      scheduled_at = case when excluded.scheduled_seq > old.scheduled_seq then excluded.scheduled_at
-        else old.scheduled_at end,
-      scheduled_seq = greatest(old.scheduled_seq, excluded.scheduled_seq),
-      smtp_code = case when excluded.reply_seq > old.reply_seq then excluded.smtp_code else old.smtp_code end,
-      enhanced_code = case when excluded.reply_seq > old.reply_seq then excluded.enhanced_code
-        else old.enhanced_code end,
-      response = case when old.erased or excluded.erased then null
-        when excluded.reply_seq > old.reply_seq then excluded.response else old.response end,
-      host = case when old.erased or excluded.erased then null
-        when excluded.reply_seq > old.reply_seq then excluded.host else old.host end,
-      error = case when old.erased or excluded.erased then null
-        when excluded.reply_seq > old.reply_seq then excluded.error else old.error end,
-      reply_seq = greatest(old.reply_seq, excluded.reply_seq),
-      erased = old.erased or excluded.erased
-    -- A record says again what the request has said: nothing to write, and nothing for the server to tidy up.
-    where excluded.status_seq <> 0 or old.kind is null or excluded.erased and not old.erased
-      or excluded.request_seq > old.request_seq
-      or coalesce(excluded.opened_at, excluded.clicked_at, excluded.complained_at,
-        excluded.unsubscribed_at) is not null`
-}
+type EmailChange = ReturnType<typeof emailRow>
 
-function insertTimeline (rows: TimelineRow[]): Sql {
-  return sql`
-    insert into timeline as old (email, seq, n, id, type, time, data, erased)
-    select email, seq, n, id, type, time, data, erased
-    from ${givenNew('timeline', fold(rows, ({ email, seq }) => `${email}.${seq}`, (a, b) => (b.erased ? b : a)))}
-    order by email, seq
-    on conflict (email, seq) do update set data = excluded.data, erased = true where excluded.erased and not old.erased`
-}
+/** Of two words about an email the one that knows of more erased recipients holds, and of those the one with the later
+ *  request; else they say the same. */
+const latest = laws<EmailChange>().by('erased', 'request_seq')
+
+export const emailTable = table<EmailChange>('emails', ['id'], {
+  id: null,
+  account: null,
+  key: null,
+  test: null,
+  from_address: null,
+  from_name: null,
+  from_domain: null,
+  to_list: latest,
+  cc_list: latest,
+  bcc_list: latest,
+  reply_to_list: latest,
+  subject: latest,
+  headers: latest,
+  attachments: latest,
+  template: null,
+  template_version: null,
+  track_opens: null,
+  track_clicks: null,
+  unsubscribe: null,
+  tags: null,
+  metadata: latest,
+  created_at: null,
+  request_seq: latest,
+  search: latest,
+  erased: latest
+}, { where: '(excluded.erased, excluded.request_seq) > (old.erased, old.request_seq)', areNew: true })
 
 export function timelineRow ({ fact, seq }: Recorded<RecipientFact | EngagementFact>) {
   // What has a column of its own stays out of `data`, and so do the event's bytes: they lie in the log.
@@ -248,6 +190,19 @@ export function erasureRow ({ fact, seq }: Recorded<EmailErased>) {
     erased: true
   }
 }
+
+const { by, max } = laws<TimelineRow>()
+
+export const timelineTable = table<TimelineRow>('timeline', ['email', 'seq'], {
+  email: null,
+  seq: null,
+  n: null,
+  id: null,
+  type: null,
+  time: null,
+  data: by('erased'),
+  erased: max
+}, { where: 'excluded.erased and not old.erased', areNew: true })
 
 /** Only emails whose request is seen have a state: facts that came before it are counted when it comes. */
 function upsertStates (touched: string[]): Sql {

@@ -3,7 +3,7 @@ import { ERASED } from '#streams/address.ts'
 import { isErased, isEngagement, pastOf } from '#streams/email/erase.ts'
 import type { EmailErased, EngagementFact, RecipientFact } from '#streams/email/facts.ts'
 import type { RecipientStatus } from '#streams/email/state.ts'
-import { fold, pick } from '../fold.ts'
+import { laws, table } from '../table.ts'
 import type { RequestedEmail } from './requested.ts'
 
 /** What one fact, or several of one recipient, say about its row. Times RFC 3339; sequences are of EMAILS, 0 = none
@@ -45,11 +45,53 @@ export interface RecipientRowChange {
   error?: string | null
 }
 
-/** The columns that follow the fact with the highest sequence together, the last one that set a time, and the last
- *  answer of a server. */
-const WITH_STATUS = ['status_seq', 'status', 'next_attempt_at', 'wake_at'] as const
-const WITH_SCHEDULE = ['scheduled_seq', 'scheduled_at'] as const
-const WITH_REPLY = ['reply_seq', 'smtp_code', 'enhanced_code', 'response', 'host', 'error'] as const
+const { max, min, first, by, blank } = laws<RecipientRowChange>()
+const status = by('status_seq')
+const schedule = by('scheduled_seq')
+const reply = by('reply_seq')
+const erasable = blank('erased', reply)
+
+/** What a fact of the recipient, or its request, says of its row. */
+export const recipientTable = table<RecipientRowChange>('recipients', ['email', 'n'], {
+  email: null,
+  n: null,
+  account: null,
+  address: by('erased'),
+  name: blank('erased', first),
+  kind: first,
+  request_seq: max,
+  status,
+  status_seq: max,
+  attempts: max,
+  attempted_at: max,
+  delivered_at: max,
+  deferred_at: max,
+  bounced_at: max,
+  failed_at: max,
+  in_doubt_at: max,
+  suppressed_at: max,
+  canceled_at: max,
+  opened_at: min,
+  clicked_at: min,
+  complained_at: min,
+  unsubscribed_at: min,
+  next_attempt_at: status,
+  wake_at: status,
+  scheduled_at: schedule,
+  scheduled_seq: max,
+  reply_seq: max,
+  smtp_code: reply,
+  enhanced_code: reply,
+  response: erasable,
+  host: erasable,
+  error: erasable,
+  erased: max
+}, {
+  // A record says again what the request has said: nothing to write, and nothing for the server to tidy up.
+  where: `excluded.status_seq <> 0 or old.kind is null or excluded.erased and not old.erased
+    or excluded.request_seq > old.request_seq
+    or coalesce(excluded.opened_at, excluded.clicked_at, excluded.complained_at, excluded.unsubscribed_at) is not null`
+})
 
 /** The recipients of a request, nothing done yet. */
 export function unseen ({ email, account, recipients, scheduledAt, request }: RequestedEmail): RecipientRowChange[] {
@@ -173,55 +215,4 @@ function replyOf (data: Answered, seq: number): Partial<RecipientRowChange> {
     host,
     error: 'error' in data ? data.error : null
   }
-}
-
-/** One change a recipient. */
-export function foldChanges (changes: RecipientRowChange[]): RecipientRowChange[] {
-  return fold(changes, change => `${change.email}.${change.n}`, merge)
-}
-
-/** The same law as the upsert's, so that it does not matter how facts were batched. */
-function merge (a: RecipientRowChange, b: RecipientRowChange): RecipientRowChange {
-  const erased = a.erased || b.erased
-  const merged = mergeTold(a, b)
-  return erased ? { ...merged, erased, address: (a.erased ? a : b).address, ...NOTHING_PERSONAL } : merged
-}
-
-const NOTHING_PERSONAL = { name: null, response: null, host: null, error: null }
-
-function mergeTold (a: RecipientRowChange, b: RecipientRowChange): RecipientRowChange {
-  return {
-    ...a,
-    ...pick(b.status_seq > a.status_seq ? b : a, WITH_STATUS),
-    ...pick(b.reply_seq > a.reply_seq ? b : a, WITH_REPLY),
-    ...pick(b.scheduled_seq > a.scheduled_seq ? b : a, WITH_SCHEDULE),
-    name: a.name ?? b.name,
-    kind: a.kind ?? b.kind,
-    request_seq: Math.max(a.request_seq, b.request_seq),
-    attempts: Math.max(a.attempts, b.attempts),
-    attempted_at: later(a.attempted_at, b.attempted_at),
-    delivered_at: later(a.delivered_at, b.delivered_at),
-    deferred_at: later(a.deferred_at, b.deferred_at),
-    bounced_at: later(a.bounced_at, b.bounced_at),
-    failed_at: later(a.failed_at, b.failed_at),
-    in_doubt_at: later(a.in_doubt_at, b.in_doubt_at),
-    suppressed_at: later(a.suppressed_at, b.suppressed_at),
-    canceled_at: later(a.canceled_at, b.canceled_at),
-    opened_at: earlier(a.opened_at, b.opened_at),
-    clicked_at: earlier(a.clicked_at, b.clicked_at),
-    complained_at: earlier(a.complained_at, b.complained_at),
-    unsubscribed_at: earlier(a.unsubscribed_at, b.unsubscribed_at)
-  }
-}
-
-/** Of two times in the facts' one form, the later. */
-function later (a: string | undefined, b: string | undefined): string | undefined {
-  if (a === undefined || b === undefined) return a ?? b
-  return a > b ? a : b
-}
-
-/** Engagements tell when it happened first. */
-function earlier (a: string | undefined, b: string | undefined): string | undefined {
-  if (a === undefined || b === undefined) return a ?? b
-  return a < b ? a : b
 }

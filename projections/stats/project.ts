@@ -6,9 +6,9 @@ import { json, sql, type Projection, type Sql } from '../define.ts'
 import { countsIn, type Count } from './count.ts'
 import { recount, remember } from './recount.ts'
 
-/** How many recipients, by hour: the rows behind GET /api/stats. What counts is added up, so each fact comes once; the
- *  checkpoint sees to it. Only those that stand in the place of others tell again what has been counted already, or has
- *  not. */
+/** How many recipients, by hour: the rows behind GET /api/stats. What counts is added up, so each fact comes once, the
+ *  checkpoint sees to it, and there is no law to merge by. Only those that stand in the place of others tell again what
+ *  has been counted already, or has not. */
 export const stats: Projection = {
   name: 'stats',
   version: 1,

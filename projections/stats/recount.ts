@@ -1,14 +1,18 @@
 import { COLUMNS, COUNTED, eachCount } from '../counts.ts'
 import { json, Sql, sql } from '../define.ts'
-import { fold } from '../fold.ts'
 import type { Count } from './count.ts'
 
 /** What is told again after an erasure: who has seen it before knows it, and who rebuilds the projection has seen none
  *  of it, or what was not deleted yet. What has not been counted is counted now; who is forgotten counts for no
  *  destination any more. */
 export function recount (told: Count[]): Sql[] {
-  // Told twice in one batch, the one that no longer knows the person holds.
-  const counts = fold(told, ({ email, n, seq }) => `${email} ${n} ${seq}`, (a, b) => (b.destination === '' ? b : a))
+  const byFact = new Map<string, Count>()
+  for (const count of told) {
+    const key = `${count.email} ${count.n} ${count.seq}`
+    // Told twice in one batch, the one that no longer knows the person holds.
+    if (!byFact.has(key) || count.destination === '') byFact.set(key, count)
+  }
+  const counts = [...byFact.values()]
   return counts.length === 0 ? [] : [count(counts), deleteEmpty(counts)]
 }
 

@@ -1,8 +1,8 @@
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { suppressionOf, type SuppressionFact } from '#streams/suppression/state.ts'
-import { json, sql, type Projection, type Sql } from '../define.ts'
-import { fold } from '../fold.ts'
+import type { Projection, Sql } from '../define.ts'
+import { laws, table } from '../table.ts'
 
 /** Who gets no mail: the rows behind GET /api/suppressions. */
 export const suppressions: Projection = {
@@ -12,15 +12,8 @@ export const suppressions: Projection = {
   project
 }
 
-type Row = ReturnType<typeof rowOf>
-
 function project (facts: readonly Recorded<AnyFact>[]): Sql[] {
-  const rows = fold(
-    facts.filter(isSuppression).map(rowOf),
-    row => `${row.account} ${row.hash}`,
-    (before, row) => (row.seq > before.seq ? row : before)
-  )
-  return rows.length === 0 ? [] : [upsert(rows)]
+  return suppressionTable.upsert(facts.filter(isSuppression).map(rowOf))
 }
 
 function isSuppression (recorded: Recorded<AnyFact>): recorded is Recorded<SuppressionFact> {
@@ -34,13 +27,16 @@ function rowOf ({ fact, seq }: Recorded<SuppressionFact>) {
   return { account: fact.account, hash: fact.data.hash, seq, address, standing, created_at: standing[0]?.since ?? null }
 }
 
-function upsert (rows: Row[]): Sql {
-  return sql`
-    insert into suppressions as old (account, hash, seq, address, standing, created_at)
-    select account, hash, seq, address, standing, created_at
-    from json_populate_recordset(null::suppressions, ${json(rows)}::json)
-    order by account, hash
-    on conflict (account, hash) do update set
-      seq = excluded.seq, address = excluded.address, standing = excluded.standing, created_at = excluded.created_at
-    where excluded.seq > old.seq`
-}
+type SuppressionChange = ReturnType<typeof rowOf>
+
+const { by, max } = laws<SuppressionChange>()
+const latest = by('seq')
+
+export const suppressionTable = table<SuppressionChange>('suppressions', ['account', 'hash'], {
+  account: null,
+  hash: null,
+  seq: max,
+  address: latest,
+  standing: latest,
+  created_at: latest
+}, { where: 'excluded.seq > old.seq' })

@@ -1,8 +1,8 @@
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import type { TemplateDeleted, TemplateVersioned } from '#streams/template/facts.ts'
-import { json, sql, type Projection, type Sql } from '../define.ts'
-import { fold } from '../fold.ts'
+import type { Projection, Sql } from '../define.ts'
+import { laws, table } from '../table.ts'
 
 /** Templates and all their versions, with their bodies. */
 export const templates: Projection = {
@@ -21,13 +21,33 @@ interface Change {
   seq: number
 }
 
+const { by, max } = laws<Change>()
+const newest = by('seq')
+
+export const templateTable = table<Change>('templates', ['id'], {
+  id: null,
+  account: null,
+  version: newest,
+  layout: newest,
+  seq: max
+}, { where: 'excluded.seq > old.seq' })
+
+const versionTable = table<ReturnType<typeof versionRow>>('template_versions', ['template', 'version'], {
+  template: null,
+  version: null,
+  account: null,
+  created_at: null,
+  name: null,
+  subject: null,
+  html: null,
+  text: null,
+  variables: null,
+  layout: null
+})
+
 function project (facts: readonly Recorded<AnyFact>[]): Sql[] {
   const versions = facts.map(({ fact }) => fact).filter(fact => fact.type === 'template.versioned')
-  const changes = fold(facts.flatMap(changesOf), change => change.id, (a, b) => (b.seq > a.seq ? b : a))
-  return [
-    ...(versions.length === 0 ? [] : [insertVersions(versions)]),
-    ...(changes.length === 0 ? [] : [upsertTemplates(changes)])
-  ]
+  return [...versionTable.upsert(versions.map(versionRow)), ...templateTable.upsert(facts.flatMap(changesOf))]
 }
 
 function changesOf ({ fact, seq }: Recorded<AnyFact>): Change[] {
@@ -41,25 +61,6 @@ function headOf ({ account, data }: TemplateVersioned | TemplateDeleted, seq: nu
   return { id: data.template, account, version: null, layout: null, seq }
 }
 
-function insertVersions (versions: TemplateVersioned[]): Sql {
-  return sql`
-    insert into template_versions (template, version, account, created_at, name, subject, html, text, variables, layout)
-    select template, version, account, created_at, name, subject, html, text, variables, layout
-    from json_populate_recordset(null::template_versions, ${json(versions.map(versionRow))}::json)
-    order by template, version
-    on conflict (template, version) do nothing`
-}
-
-function versionRow ({ account, time, data }: TemplateVersioned): object {
+function versionRow ({ account, time, data }: TemplateVersioned) {
   return { ...data, account, created_at: time }
-}
-
-function upsertTemplates (changes: Change[]): Sql {
-  return sql`
-    insert into templates as old (id, account, version, layout, seq)
-    select id, account, version, layout, seq
-    from json_populate_recordset(null::templates, ${json(changes)}::json)
-    order by id
-    on conflict (id) do update set version = excluded.version, layout = excluded.layout, seq = excluded.seq
-    where excluded.seq > old.seq`
 }

@@ -1,8 +1,7 @@
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
-import { COLUMNS } from '../counts.ts'
-import { json, sql, type Projection, type Sql } from '../define.ts'
-import { fold } from '../fold.ts'
+import type { Projection, Sql } from '../define.ts'
+import { table } from '../table.ts'
 
 /** What closed months come to: outlives the facts it was counted from, and so do its rows. */
 export const usage: Projection = {
@@ -12,20 +11,8 @@ export const usage: Projection = {
   project
 }
 
-/** A month is closed once: every report of it is the same. */
 function project (facts: readonly Recorded<AnyFact>[]): Sql[] {
-  const rows = fold(
-    facts.flatMap(rowsOf),
-    ({ account, month, domain }) => `${account} ${month} ${domain}`,
-    before => before
-  )
-  return rows.length === 0
-    ? []
-    : [sql`
-      insert into usage (account, month, domain, ${COLUMNS})
-      select account, month, domain, ${COLUMNS} from json_populate_recordset(null::usage, ${json(rows)}::json)
-      order by account, month, domain
-      on conflict do nothing`]
+  return usageTable.upsert(facts.flatMap(rowsOf))
 }
 
 function rowsOf ({ fact }: Recorded<AnyFact>) {
@@ -33,3 +20,21 @@ function rowsOf ({ fact }: Recorded<AnyFact>) {
   const { account, data: { month, domains } } = fact
   return domains.map(({ domain, counts }) => ({ account, month, domain, ...counts }))
 }
+
+/** A month is closed once: every report of it is the same. */
+const usageTable = table<ReturnType<typeof rowsOf>[number]>('usage', ['account', 'month', 'domain'], {
+  account: null,
+  month: null,
+  domain: null,
+  accepted: null,
+  suppressed: null,
+  canceled: null,
+  delivered: null,
+  deferred: null,
+  bounced: null,
+  failed: null,
+  opened: null,
+  clicked: null,
+  complained: null,
+  unsubscribed: null
+})
