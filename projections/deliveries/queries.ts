@@ -7,7 +7,7 @@ import { DELIVERY_STATES, type DeliveryStateName } from './project.ts'
 /** The last requests shown of one delivery: a run has 11 at most, and any number of replays may follow. */
 const ATTEMPTS_MAX = 100
 
-/** A delivery as lists show it. Its events and `requestedAt` apart, everything is about its last run: that of the
+/** A delivery as lists show it. Its events and `requested_at` apart, everything is about its last run: that of the
  *  greatest replay, or the first. */
 export interface DeliverySummary {
   id: string
@@ -19,10 +19,10 @@ export interface DeliverySummary {
   replay: string | null
   state: DeliveryStateName
   /** When it was first requested, as far as the log still has it. */
-  requestedAt: Date
-  firstAttemptAt: Date | null
-  nextAttemptAt: Date | null
-  endedAt: Date | null
+  requested_at: Date
+  first_attempt_at: Date | null
+  next_attempt_at: Date | null
+  ended_at: Date | null
   /** Why it failed without another request. */
   reason: DeliveryFailed['data']['reason'] | null
   attempts: number
@@ -33,8 +33,8 @@ export interface DeliverySummary {
 export interface LastAttempt {
   status: number | null
   error: string | null
-  errorKind: ErrorKind | null
-  durationMs: number
+  error_kind: ErrorKind | null
+  duration_ms: number
 }
 
 /** One HTTP request. */
@@ -57,9 +57,10 @@ export interface DeliveryRecord extends DeliverySummary {
 }
 
 export interface DeliveryPage {
-  deliveries: DeliverySummary[]
+  data: DeliverySummary[]
+  has_more: boolean
   /** For the next page; null when this is the last one. */
-  nextCursor: string | null
+  next_cursor: string | null
 }
 
 /** All that are given must match. */
@@ -102,13 +103,13 @@ export function listDeliveries (
       sql`order by requested_at desc, id desc limit ${limit + 1}`
     ),
     read: rows => {
-      const deliveries = (rows as unknown as DeliveryRow[]).slice(0, limit).map(summaryOf)
-      const last = deliveries.at(-1)
+      const data = (rows as unknown as DeliveryRow[]).slice(0, limit).map(summaryOf)
+      const has_more = rows.length > limit
+      const last = data.at(-1)
       return {
-        deliveries,
-        nextCursor: last === undefined || rows.length <= limit
-          ? null
-          : cursorText({ at: last.requestedAt.toISOString(), id: last.id })
+        data,
+        has_more,
+        next_cursor: has_more ? cursorText({ at: last!.requested_at.toISOString(), id: last!.id }) : null
       }
     }
   }
@@ -203,19 +204,19 @@ export interface FailedRange {
 export interface FailedDelivery {
   id: string
   /** The sequence in WEBHOOKS of the fact that says so. */
-  stateSeq: number
-  endedAt: Date
+  state_seq: number
+  ended_at: Date
 }
 
 /** A page of the deliveries that failed then and have not been replayed since, the longest ago first; `after` = the
- *  `endedAt` and id of the last one of the page before. */
+ *  `ended_at` and id of the last one of the page before. */
 export function failedDeliveries (
   range: FailedRange,
   { limit, after }: { limit: number, after: PageCursor | null }
 ): Query<FailedDelivery[]> {
   const beyond = after === null ? sql`` : sql`and (ended_at, id) > (${after.at}::timestamptz, ${after.id})`
   return {
-    sql: sql`select id, state_seq as "stateSeq", ended_at as "endedAt" from deliveries where ${
+    sql: sql`select id, state_seq, ended_at from deliveries where ${
       failedIn(range)
     } ${beyond} order by ended_at, id limit ${limit}`,
     read: rows => rows as unknown as FailedDelivery[]
@@ -248,13 +249,12 @@ export interface WaitingDelivery {
   webhook: string
   replay: string | null
   /** The sequence in WEBHOOKS of its run's last fact, which holds all that is needed to continue. */
-  stateSeq: number
+  state_seq: number
   /** When it is to be tried; null = at once. */
-  nextAttemptAt: Date | null
+  next_attempt_at: Date | null
 }
 
-const WAITING =
-  sql`id, webhook, nullif(replay, '') as replay, state_seq as "stateSeq", next_attempt_at as "nextAttemptAt"`
+const WAITING = sql`id, webhook, nullif(replay, '') as replay, state_seq, next_attempt_at`
 
 /** Deliveries of all accounts whose next attempt was due more than `graceS` seconds ago (below 0: is due within so
  *  many), for the reconciler that restores lost schedules. The longest overdue first; `after` = the last of the page
@@ -264,7 +264,7 @@ export function overdueDeliveries (
 ): Query<WaitingDelivery[]> {
   const beyond = after === null
     ? sql``
-    : sql`and (next_attempt_at, id) > (${after.nextAttemptAt!.toISOString()}::timestamptz, ${after.id})`
+    : sql`and (next_attempt_at, id) > (${after.next_attempt_at!.toISOString()}::timestamptz, ${after.id})`
   return {
     sql: sql`select ${WAITING} from deliveries
       where next_attempt_at < now() - make_interval(secs => ${graceS}) ${beyond}
@@ -281,7 +281,7 @@ export function unheardDeliveries (
   return {
     sql: sql`select ${WAITING} from deliveries
       where state = 'pending' and state_seq > ${
-      after?.stateSeq ?? 0
+      after?.state_seq ?? 0
     } and state_at < now() - make_interval(secs => ${graceS}) order by state_seq limit ${limit}`,
     read: rows => rows as unknown as WaitingDelivery[]
   }
@@ -299,9 +299,8 @@ export function pruneAttempts ({ before, limit }: { before: number, limit: numbe
   return deleteSome(sql`delivery_attempts`, sql`seq < ${before}`, limit)
 }
 
-interface DeliveryRow {
-  id: string
-  webhook: string
+/** Its columns for one event or for several, and for its last request. */
+interface DeliveryRow extends Omit<DeliverySummary, 'events' | 'replay' | 'last'>, LastRow {
   event: string | null
   event_type: EventType
   event_seq: number
@@ -310,48 +309,43 @@ interface DeliveryRow {
   event_types: EventType[]
   event_seqs: number[]
   emails: string[]
-  batch: boolean
-  test: boolean
   replay: string
-  state: DeliveryStateName
-  requested_at: Date
-  first_attempt_at: Date | null
-  next_attempt_at: Date | null
-  ended_at: Date | null
-  reason: DeliverySummary['reason']
-  attempts: number
   attempt_seq: number
-  http_status: number | null
-  error: string | null
-  error_kind: ErrorKind | null
-  duration_ms: number
 }
 
-type LastRow = Pick<DeliveryRow, 'http_status' | 'error' | 'error_kind' | 'duration_ms'>
+interface LastRow extends Omit<LastAttempt, 'status'> {
+  http_status: number | null
+}
 
 /** A row inside jsonb: times are text there, in PostgreSQL's own form. */
-interface AttemptRow extends LastRow, Pick<DeliveryAttempt, 'seq' | 'attempt' | 'response' | 'url' | 'headers'> {
+interface AttemptRow extends Omit<DeliveryAttempt, 'status' | 'replay' | 'at'>, LastRow {
   replay: string
   at: string
 }
 
 function summaryOf (row: DeliveryRow): DeliverySummary {
+  const { id, webhook, batch, test, replay, state, requested_at, first_attempt_at, next_attempt_at, ended_at } = row
   return {
-    id: row.id,
-    webhook: row.webhook,
+    id,
+    webhook,
     events: eventsOf(row),
-    batch: row.batch,
-    test: row.test,
-    replay: row.replay === '' ? null : row.replay,
-    state: row.state,
-    requestedAt: row.requested_at,
-    firstAttemptAt: row.first_attempt_at,
-    nextAttemptAt: row.next_attempt_at,
-    endedAt: row.ended_at,
+    batch,
+    test,
+    replay: runOf(replay),
+    state,
+    requested_at,
+    first_attempt_at,
+    next_attempt_at,
+    ended_at,
     reason: row.reason,
     attempts: row.attempts,
     last: row.attempt_seq === 0 ? null : lastOf(row)
   }
+}
+
+/** Null = the first run. */
+function runOf (replay: string): string | null {
+  return replay === '' ? null : replay
 }
 
 function recordOf (row: Record<string, unknown>): DeliveryRecord {
@@ -368,19 +362,10 @@ function eventsOf (row: DeliveryRow): Member[] {
   }))
 }
 
-function lastOf ({ http_status: status, error, error_kind: errorKind, duration_ms: durationMs }: LastRow): LastAttempt {
-  return { status, error, errorKind, durationMs }
+function lastOf ({ http_status: status, error, error_kind, duration_ms }: LastRow): LastAttempt {
+  return { status, error, error_kind, duration_ms }
 }
 
 function attemptOf ({ seq, replay, attempt, at, response, url, headers, ...row }: AttemptRow): DeliveryAttempt {
-  return {
-    seq,
-    replay: replay === '' ? null : replay,
-    attempt,
-    at: new Date(at),
-    ...lastOf(row),
-    response,
-    url,
-    headers
-  }
+  return { seq, replay: runOf(replay), attempt, at: new Date(at), ...lastOf(row), response, url, headers }
 }

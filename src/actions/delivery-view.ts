@@ -18,9 +18,9 @@ export function failedPages (pool: Pool): FailedPage {
     if (positions === null || positions.WEBHOOKS! < seenSeq) return null
     const rows = await ask(pool, failedDeliveries(range, { limit, after: after === '' ? null : parsePlace(after) }))
       .catch(unlessAway)
-    return rows?.map(({ id, stateSeq, endedAt }) => ({
+    return rows?.map(({ id, state_seq: owedSeq, ended_at: endedAt }) => ({
       cursor: cursorText({ at: endedAt.toISOString(), id }),
-      owedSeq: stateSeq
+      owedSeq
     })) ?? null
   }
 }

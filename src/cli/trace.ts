@@ -46,7 +46,7 @@ function answerOf (traced: Traced) {
 }
 
 function deliveryAnswer (delivery: DeliveryRecord, { urlOf }: Traced) {
-  const { id, webhook, batch, replay, state, reason, requestedAt, nextAttemptAt, endedAt, tries } = delivery
+  const { id, webhook, batch, replay, state, reason, requested_at, next_attempt_at, ended_at, tries } = delivery
   return {
     id,
     webhook,
@@ -55,19 +55,15 @@ function deliveryAnswer (delivery: DeliveryRecord, { urlOf }: Traced) {
     reason,
     batch,
     replay,
-    requested_at: requestedAt,
-    next_attempt_at: nextAttemptAt,
-    ended_at: endedAt,
-    attempts: tries.map(({ at, attempt, replay: of, status, error, errorKind, durationMs }) => ({
-      at,
-      attempt,
-      replay: of,
-      status,
-      error,
-      error_kind: errorKind,
-      duration_ms: durationMs
-    }))
+    requested_at,
+    next_attempt_at,
+    ended_at,
+    attempts: tries.map(attemptAnswer)
   }
+}
+
+function attemptAnswer ({ at, attempt, replay, status, error, error_kind, duration_ms }: DeliveryAttempt) {
+  return { at, attempt, replay, status, error, error_kind, duration_ms }
 }
 
 type Recipient = EmailRecord['recipients'][number]
@@ -176,7 +172,7 @@ function factsOf ({ record, facts, deliveries }: Traced, n: number): TracedFact[
 }
 
 function deliveryBranch (delivery: DeliveryRecord, url: string): Branch {
-  const { id, batch, replay, state, reason, nextAttemptAt: next, tries } = delivery
+  const { id, batch, replay, state, reason, next_attempt_at: next, tries } = delivery
   const more = [
     id,
     ...(batch ? [`in a batch of ${delivery.events.length}`] : []),
@@ -189,14 +185,14 @@ function deliveryBranch (delivery: DeliveryRecord, url: string): Branch {
   }
 }
 
-function tryBranch ({ at, attempt, replay, status, error, errorKind, durationMs }: DeliveryAttempt): Branch {
-  const what = status === null ? `${errorKind ?? 'no answer'}: ${oneLine(error ?? '')}` : String(status)
+function tryBranch ({ at, attempt, replay, status, error, error_kind, duration_ms }: DeliveryAttempt): Branch {
+  const what = status === null ? `${error_kind ?? 'no answer'}: ${oneLine(error ?? '')}` : String(status)
   return {
     text: [
       at.toISOString(),
       `attempt ${attempt}${replay === null ? '' : ` of ${replay}`}`,
       what,
-      durationText(durationMs)
+      durationText(duration_ms)
     ]
       .join('  ')
   }

@@ -55,9 +55,9 @@ async function listed (
   const ids: string[] = []
   for (let cursor: PageCursor | null = null, pages = 1;; pages++) {
     const page = await ask(pool, listDeliveries({ account, filters, limit, cursor }))
-    ids.push(...page.deliveries.map(({ id }) => id))
-    if (page.nextCursor === null) return { ids, pages }
-    cursor = parsePlace(page.nextCursor)
+    ids.push(...page.data.map(({ id }) => id))
+    if (page.next_cursor === null) return { ids, pages }
+    cursor = parsePlace(page.next_cursor)
     if (cursor === null) throw new Error('a cursor that cannot be read')
   }
 }
@@ -71,8 +71,8 @@ t.test('a delivery that is tried again and arrives', async t => {
     state: 'pending',
     attempts: 0,
     last: null,
-    firstAttemptAt: null,
-    nextAttemptAt: null,
+    first_attempt_at: null,
+    next_attempt_at: null,
     tries: []
   })
   const away = deliveryAttempted({
@@ -87,9 +87,9 @@ t.test('a delivery that is tried again and arrives', async t => {
   t.match(await ask(pool, getDelivery(one('whd_one'))), {
     state: 'retrying',
     attempts: 1,
-    nextAttemptAt: new Date(timeAt(60)),
-    endedAt: null,
-    last: { status: null, error: 'no answer', errorKind: 'timeout' }
+    next_attempt_at: new Date(timeAt(60)),
+    ended_at: null,
+    last: { status: null, error: 'no answer', error_kind: 'timeout' }
   })
   const last = deliveryAttempted({ attempt: 2, durationMs: 31 })
   await apply(pool, deliveries, recorded([last], 3))
@@ -101,13 +101,13 @@ t.test('a delivery that is tried again and arrives', async t => {
     test: false,
     replay: null,
     state: 'delivered',
-    requestedAt: new Date(request.time),
-    firstAttemptAt: new Date(timeAt(0)),
-    nextAttemptAt: null,
-    endedAt: new Date(last.time),
+    requested_at: new Date(request.time),
+    first_attempt_at: new Date(timeAt(0)),
+    next_attempt_at: null,
+    ended_at: new Date(last.time),
     reason: null,
     attempts: 2,
-    last: { status: 200, error: null, errorKind: null, durationMs: 31 }
+    last: { status: 200, error: null, error_kind: null, duration_ms: 31 }
   })
   t.strictSame(found!.tries, [
     {
@@ -117,8 +117,8 @@ t.test('a delivery that is tried again and arrives', async t => {
       at: new Date(away.time),
       status: null,
       error: 'no answer',
-      errorKind: 'timeout',
-      durationMs: 12,
+      error_kind: 'timeout',
+      duration_ms: 12,
       response: '',
       url: 'https://example.com/hooks',
       headers: { 'webhook-id': 'ev_event' }
@@ -130,8 +130,8 @@ t.test('a delivery that is tried again and arrives', async t => {
       at: new Date(last.time),
       status: 200,
       error: null,
-      errorKind: null,
-      durationMs: 31,
+      error_kind: null,
+      duration_ms: 31,
       response: 'ok',
       url: 'https://example.com/hooks',
       headers: { 'webhook-id': 'ev_event' }
@@ -156,7 +156,7 @@ t.test('the row is about the greatest replay: a late fact of an older run only a
     replay: 'rpl_2',
     attempts: 0,
     last: null,
-    nextAttemptAt: null,
+    next_attempt_at: null,
     tries: { length: 1 }
   })
   await apply(
@@ -173,7 +173,7 @@ t.test('the row is about the greatest replay: a late fact of an older run only a
     replay: 'rpl_2',
     attempts: 0,
     last: null,
-    endedAt: null,
+    ended_at: null,
     reason: null,
     tries: { length: 2 }
   })
@@ -294,7 +294,7 @@ t.test('a delivered delivery stays delivered: a later failure of another process
     await apply(pool, deliveries, facts)
     t.match(await ask(pool, getDelivery(one('whd_one'))), {
       state: 'delivered',
-      nextAttemptAt: null,
+      next_attempt_at: null,
       reason: null,
       last: { status: 202, error: null },
       tries: { length: facts.length === 3 ? 2 : Number }
@@ -405,7 +405,7 @@ t.test('a list is filtered by endpoint, event, email, state, error and time; its
   t.strictSame((await listed(pool, { email: 'em_100' }, 5, 'acc_other')).ids, [])
   const [batch] =
     (await ask(pool, listDeliveries({ account: ACCOUNT, filters: { event: 'ev_5' }, limit: 1, cursor: null })))
-      .deliveries
+      .data
   t.strictSame(batch!.events, [member(5), member(100)], 'the events of a batch, as they were')
 })
 
@@ -425,10 +425,10 @@ t.test('pages stay what they are while new deliveries come and old ones are aske
   )
   const second = await ask(
     pool,
-    listDeliveries({ account: ACCOUNT, filters: {}, limit: 2, cursor: parsePlace(first.nextCursor!) })
+    listDeliveries({ account: ACCOUNT, filters: {}, limit: 2, cursor: parsePlace(first.next_cursor!) })
   )
-  t.strictSame([...first.deliveries, ...second.deliveries].map(({ id }) => id), ['whd_4', 'whd_3', 'whd_2', 'whd_1'])
-  t.equal(second.nextCursor, null)
+  t.strictSame([...first.data, ...second.data].map(({ id }) => id), ['whd_4', 'whd_3', 'whd_2', 'whd_1'])
+  t.equal(second.next_cursor, null)
 })
 
 t.test('a place is read back, and what is none of ours is not', async t => {
@@ -468,9 +468,9 @@ t.test('failures of an endpoint in a stretch of time are given by pages, without
     const page: FailedDelivery[] = await ask(pool, failedDeliveries(range, { limit: 3, after }))
     found.push(...page)
     if (page.length < 3) break
-    after = { at: page.at(-1)!.endedAt.toISOString(), id: page.at(-1)!.id }
+    after = { at: page.at(-1)!.ended_at.toISOString(), id: page.at(-1)!.id }
   }
-  t.strictSame(found.map(({ id, stateSeq }) => [id, stateSeq]), [['whd_1', 102], ['whd_2', 103], ['whd_4', 105], [
+  t.strictSame(found.map(({ id, state_seq: seq }) => [id, seq]), [['whd_1', 102], ['whd_2', 103], ['whd_4', 105], [
     'whd_5',
     106
   ]])
@@ -494,10 +494,10 @@ t.test('deliveries are overdue when their time has passed and nothing was heard'
   const overdue = async (limit: number, graceS: number, after: WaitingDelivery | null = null) =>
     await ask(pool, overdueDeliveries({ limit, graceS, after }))
   const page = await overdue(10, 60)
-  t.match(page, [{ id: 'whd_c', webhook: 'wh_one', replay: 'rpl_1', stateSeq: 3 }, {
+  t.match(page, [{ id: 'whd_c', webhook: 'wh_one', replay: 'rpl_1', state_seq: 3 }, {
     id: 'whd_a',
     replay: null,
-    stateSeq: 1
+    state_seq: 1
   }])
   t.equal(page.length, 2)
   t.strictSame(
@@ -530,7 +530,7 @@ t.test('deliveries of which nothing was heard come in the order of the log', asy
   const unheard = async (limit: number, after: WaitingDelivery | null = null) =>
     await ask(pool, unheardDeliveries({ limit, graceS: 120, after }))
   const page = await unheard(2)
-  t.match(page, [{ id: 'whd_b', stateSeq: 1, nextAttemptAt: null }, { id: 'whd_a', stateSeq: 2 }])
+  t.match(page, [{ id: 'whd_b', state_seq: 1, next_attempt_at: null }, { id: 'whd_a', state_seq: 2 }])
   t.strictSame((await unheard(2, page[1]!)).map(({ id }) => id), ['whd_e'])
 })
 

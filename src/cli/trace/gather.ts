@@ -85,15 +85,13 @@ function missing ({ id, created_at: at }: AskedRow, atMs: number): Complaint {
 
 /** As they were then, by their own times; without those that were not requested yet. */
 function deliveriesAt ({ deliveries }: Viewed, atMs: number): DeliveryRecord[] {
-  return deliveries.filter(({ requestedAt }) => requestedAt.getTime() <= atMs).map(delivery =>
-    deliveryAt(delivery, atMs)
-  )
+  return deliveries.filter(({ requested_at: at }) => at.getTime() <= atMs).map(delivery => deliveryAt(delivery, atMs))
 }
 
 function deliveryAt (delivery: DeliveryRecord, atMs: number): DeliveryRecord {
   const tries = delivery.tries.filter(({ at }) => at.getTime() <= atMs)
   const isSame = tries.length === delivery.tries.length &&
-    (delivery.endedAt === null || delivery.endedAt.getTime() <= atMs)
+    (delivery.ended_at === null || delivery.ended_at.getTime() <= atMs)
   return isSame
     ? delivery
     : {
@@ -101,8 +99,8 @@ function deliveryAt (delivery: DeliveryRecord, atMs: number): DeliveryRecord {
       tries,
       state: tries.length === 0 ? 'pending' : 'retrying',
       reason: null,
-      nextAttemptAt: null,
-      endedAt: null
+      next_attempt_at: null,
+      ended_at: null
     }
 }
 

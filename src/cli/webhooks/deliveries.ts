@@ -6,7 +6,6 @@ import {
   type DeliveryAttempt,
   type DeliveryFilters,
   type DeliveryPage,
-  type DeliveryRecord,
   type DeliverySummary
 } from '#projections/deliveries/queries.ts'
 import type { PageCursor } from '#projections/cursor.ts'
@@ -36,7 +35,7 @@ export async function listDeliveries (webhook: string | undefined, values: Webho
   const [filters, cursor] = [filtersOf(webhook, values), placeIn(values.cursor)]
   const page = await withPostgres(async pool => {
     const found = await ask(pool, deliveriesPage({ account, filters, limit, cursor }))
-    if (found.deliveries.length === 0) await checkExists(pool, account, webhook)
+    if (found.data.length === 0) await checkExists(pool, account, webhook)
     return found
   })
   printPage(page, webhook === undefined, json)
@@ -81,26 +80,19 @@ async function checkExists (pool: Pool, account: string, webhook: string | undef
     async ({ directory }) => webhook === undefined || directory.now.webhooks.get(webhook)?.account === account
   )
   if (isThere) return
-  const { deliveries } = await ask(pool, deliveriesPage({ account, filters: { webhook }, limit: 1, cursor: null }))
-  if (deliveries.length === 0) throw new Complaint(`There is no webhook ${webhook}.`)
+  const { data } = await ask(pool, deliveriesPage({ account, filters: { webhook }, limit: 1, cursor: null }))
+  if (data.length === 0) throw new Complaint(`There is no webhook ${webhook}.`)
 }
 
 /** With the endpoint of each where the list may be of several. */
-function printPage ({ deliveries, nextCursor }: DeliveryPage, ofSeveral: boolean, json: boolean): void {
-  if (json) {
-    return console.log(
-      JSON.stringify(
-        { data: deliveries.map(answerOf), has_more: nextCursor !== null, next_cursor: nextCursor },
-        null,
-        2
-      )
-    )
-  }
+function printPage (page: DeliveryPage, ofSeveral: boolean, json: boolean): void {
+  const { data, next_cursor: next } = page
+  if (json) return console.log(JSON.stringify({ ...page, data: data.map(answerOf) }, null, 2))
   print(
-    deliveries.map(delivery => (ofSeveral ? { ...rowOf(delivery), webhook: delivery.webhook } : rowOf(delivery))),
+    data.map(delivery => (ofSeveral ? { ...rowOf(delivery), webhook: delivery.webhook } : rowOf(delivery))),
     false
   )
-  if (nextCursor !== null) console.log(`\nThe next page: --cursor ${nextCursor}`)
+  if (next !== null) console.log(`\nThe next page: --cursor ${next}`)
 }
 
 /** `delivery <id>`: every request made for it, and its body. */
@@ -138,24 +130,11 @@ export async function resend (id: string, { account, json }: WebhookValues): Pro
   print([{ id: replayed.delivery, webhook: replayed.webhook, replay: replayed.replay }], json)
 }
 
-function answerOf (
-  {
-    id,
-    webhook,
-    events,
-    batch,
-    test,
-    replay,
-    state,
-    requestedAt,
-    firstAttemptAt,
-    nextAttemptAt,
-    endedAt,
-    reason,
-    attempts,
-    last
-  }: DeliverySummary
-) {
+const NO_REQUEST = { status: null, error: null, error_kind: null, duration_ms: null }
+
+function answerOf (delivery: DeliverySummary) {
+  const { id, webhook, state, reason, events, batch, test, replay, attempts, last } = delivery
+  const { requested_at, first_attempt_at, next_attempt_at, ended_at } = delivery
   return {
     id,
     webhook,
@@ -166,20 +145,15 @@ function answerOf (
     test,
     replay,
     attempts,
-    status: last?.status ?? null,
-    error: last?.error ?? null,
-    error_kind: last?.errorKind ?? null,
-    duration_ms: last?.durationMs ?? null,
-    requested_at: requestedAt,
-    first_attempt_at: firstAttemptAt,
-    next_attempt_at: nextAttemptAt,
-    ended_at: endedAt
+    ...(last ?? NO_REQUEST),
+    requested_at,
+    first_attempt_at,
+    next_attempt_at,
+    ended_at
   }
 }
 
-function rowOf (delivery: DeliverySummary) {
-  const { id, state, reason, events, test, attempts, status, error, requested_at: requested, next_attempt_at: next } =
-    answerOf(delivery)
+function rowOf ({ id, state, reason, events, test, attempts, last, requested_at, next_attempt_at }: DeliverySummary) {
   const [first] = events
   return {
     id,
@@ -187,35 +161,24 @@ function rowOf (delivery: DeliverySummary) {
     event: events.length === 1 ? `${first!.type}${test ? ' (test)' : ''}` : `${events.length} events`,
     email: events.length === 1 ? first!.email : null,
     attempts,
-    last: status ?? oneLine(error ?? ''),
-    requested_at: requested,
-    next_attempt_at: next
+    last: last?.status ?? oneLine(last?.error ?? ''),
+    requested_at,
+    next_attempt_at
   }
 }
 
-function tryAnswer (
-  { at, attempt, replay, status, error, errorKind, durationMs, response, url, headers }: DeliveryAttempt
-) {
-  return {
-    at,
-    attempt,
-    replay,
-    status,
-    error,
-    error_kind: errorKind,
-    duration_ms: durationMs,
-    request: { url, headers },
-    response
-  }
+function tryAnswer ({ at, attempt, replay, status, error, error_kind, duration_ms, ...rest }: DeliveryAttempt) {
+  const { response, url, headers } = rest
+  return { at, attempt, replay, status, error, error_kind, duration_ms, request: { url, headers }, response }
 }
 
 function printTry (
-  { at, attempt, replay, status, error, errorKind, durationMs, response, url, headers }: DeliveryRecord['tries'][number]
+  { at, attempt, replay, status, error, error_kind, duration_ms, response, url, headers }: DeliveryAttempt
 ): void {
-  const what = status === null ? `${errorKind ?? 'no answer'}: ${oneLine(error ?? '')}` : String(status)
+  const what = status === null ? `${error_kind ?? 'no answer'}: ${oneLine(error ?? '')}` : String(status)
   console.log(
     `\n${at.toISOString()}  attempt ${attempt}${replay === null ? '' : ` of ${replay}`}  ${what}  ${
-      durationText(durationMs)
+      durationText(duration_ms)
     }`
   )
   console.log(`  POST ${oneLine(url)}`)

@@ -95,11 +95,11 @@ export class DeliveryReconciler {
     let restored = 0
     const query = (after: WaitingDelivery | null) => unheardDeliveries({ limit: PAGE, graceS: UNHEARD_S, after })
     await pages<WaitingDelivery>(pool, signal, query, async page => {
-      const acknowledged = page.filter(({ webhook, replay, stateSeq }) =>
-        stateSeq <= floors[consumerOf(webhook, replay)]!
+      const acknowledged = page.filter(({ webhook, replay, state_seq: seq }) =>
+        seq <= floors[consumerOf(webhook, replay)]!
       )
       restored += await this.restoreMissing(acknowledged, floors)
-      return page.at(-1)!.stateSeq <= seen
+      return page.at(-1)!.state_seq <= seen
     })
     return restored
   }
@@ -128,9 +128,9 @@ export class DeliveryReconciler {
     return restored
   }
 
-  private async schedule ({ stateSeq }: WaitingDelivery): Promise<boolean> {
+  private async schedule ({ state_seq: seq }: WaitingDelivery): Promise<boolean> {
     const { bus } = this.options
-    const recorded = await getFact(bus, 'WEBHOOKS', { seq: stateSeq })
+    const recorded = await getFact(bus, 'WEBHOOKS', { seq })
     const pending = recorded === null ? null : pendingAfter(recorded.fact)
     if (pending == null) return false
     // With its own due time: a dispatcher sees that it is late, and checks whether it has been done.

@@ -132,7 +132,7 @@ export async function deliveryList (
   const list = found === null
     ? UNAVAILABLE
     : deliveryTable(visit, context, found, { several: of.webhook === undefined, none })
-  return { form, rows: html`${list}${pager(visit, found?.nextCursor ?? null)}`, status: 200 }
+  return { form, rows: html`${list}${pager(visit, found?.next_cursor ?? null)}`, status: 200 }
 }
 
 const NONE_YET = empty(
@@ -144,11 +144,11 @@ const NONE_YET = empty(
 function deliveryTable (
   visit: Visit,
   { services }: DashboardContext,
-  { deliveries }: DeliveryPage,
+  { data }: DeliveryPage,
   { several, none }: { several: boolean, none: Html }
 ): Html {
   const { nowMs } = visit
-  if (deliveries.length === 0) return isFiltered(visit) || visit.query.has('cursor') ? noneOf(visit) : none
+  if (data.length === 0) return isFiltered(visit) || visit.query.has('cursor') ? noneOf(visit) : none
   return table<DeliverySummary>(
     'Deliveries',
     [
@@ -166,10 +166,10 @@ function deliveryTable (
         ) => (last === null ? html`<span class="none">No response yet</span>` : responseText(last).slice(0, 120))
       },
       { name: 'Attempts', kind: 'num', cell: ({ attempts }) => attempts },
-      { name: 'Created', cell: ({ requestedAt }) => time(requestedAt, nowMs) },
-      { name: 'Next attempt', cell: ({ nextAttemptAt }) => nextAttempt(nextAttemptAt, nowMs) }
+      { name: 'Created', cell: ({ requested_at: at }) => time(at, nowMs) },
+      { name: 'Next attempt', cell: ({ next_attempt_at: at }) => nextAttempt(at, nowMs) }
     ],
-    deliveries,
+    data,
     ({ id }) => id
   )
 }

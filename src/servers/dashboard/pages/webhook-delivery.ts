@@ -89,7 +89,7 @@ function statusOf (visit: Visit, { services }: DashboardContext, delivery: Deliv
   const { nowMs } = visit
   const known = services.directory.now.webhooks.get(delivery.webhook)
   const webhook = known?.account === visit.account.id ? known : null
-  const { requestedAt, firstAttemptAt, nextAttemptAt, endedAt, last } = delivery
+  const { requested_at: requested, first_attempt_at: first, next_attempt_at: next, ended_at: ended, last } = delivery
   const advice = delivery.state === 'delivered' || last === null ? null : adviceFor(last)
   const above =
     html`<a href="/dashboard/webhooks">Webhooks</a> / <a href="/dashboard/webhooks/deliveries">Deliveries</a>`
@@ -106,11 +106,11 @@ ${advice !== null && html`<p class="box warn"><strong>${responseText(last!)}.</s
       ],
       ['Delivery', copyable(delivery.id, 'Copy the id of the delivery')],
       ...(delivery.events.length === 1 ? eventDetails(delivery, delivery.events[0]!) : []),
-      ['Created', time(requestedAt, nowMs)],
-      firstAttemptAt === null ? null : ['First attempt', time(firstAttemptAt, nowMs)],
+      ['Created', time(requested, nowMs)],
+      first === null ? null : ['First attempt', time(first, nowMs)],
       ['Attempts', delivery.attempts],
-      nextAttemptAt === null ? null : ['Next attempt', nextAttempt(nextAttemptAt, nowMs)],
-      endedAt === null ? null : ['Ended', time(endedAt, nowMs)],
+      next === null ? null : ['Next attempt', nextAttempt(next, nowMs)],
+      ended === null ? null : ['Ended', time(ended, nowMs)],
       delivery.replay === null ? null : ['Replay', html`<code>${delivery.replay}</code>`]
     ])
   }</section>
@@ -170,7 +170,7 @@ function requests ({ tries }: DeliveryRecord, nowMs: number): Html {
 }
 
 function requestOf (one: DeliveryAttempt, n: number, isOpen: boolean, nowMs: number): Html {
-  const { seq, attempt, replay, at, durationMs, status, url, headers, response } = one
+  const { seq, attempt, replay, at, duration_ms: durationMs, status, url, headers, response } = one
   const sent = [`POST ${url}`, ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`)].join('\n')
   return html`<li class="${isFine(one) ? 'good' : 'bad'}"><details id="request-${seq}"${isOpen && html` open`}>
 <summary><strong>${responseText(one)}</strong> <span class="hint">attempt ${attempt}${

@@ -54,8 +54,8 @@ const ERROR_ADVICE: Partial<Record<ErrorKind, string>> = {
 }
 
 /** What may help; null = unknown. */
-export function adviceFor ({ status, errorKind }: LastAttempt): string | null {
-  if (errorKind !== null) return ERROR_ADVICE[errorKind] ?? null
+export function adviceFor ({ status, error_kind: kind }: LastAttempt): string | null {
+  if (kind !== null) return ERROR_ADVICE[kind] ?? null
   if (status === null || (status >= 200 && status < 300)) return null
   if (status < 400) return 'Jetpost does not follow redirects. Use the URL that they lead to.'
   if (status === 401 || status === 403) {
@@ -81,9 +81,9 @@ export function deliveryBadge ({ state, reason }: Pick<DeliverySummary, 'state' 
 }
 
 /** The result of a request: its status, or why there is none. */
-export function responseText ({ status, error, errorKind }: LastAttempt): string {
+export function responseText ({ status, error, error_kind: kind }: LastAttempt): string {
   if (status !== null) return `HTTP ${status}`
-  const text = error ?? ERROR_TEXTS[errorKind ?? 'other']
+  const text = error ?? ERROR_TEXTS[kind ?? 'other']
   return text.slice(0, 1).toUpperCase() + text.slice(1)
 }
 
