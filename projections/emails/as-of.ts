@@ -4,7 +4,7 @@ import { pastOf } from '#streams/email/erase.ts'
 import type { EmailErased, EmailRequested } from '#streams/email/facts.ts'
 import { json, sql, type Query } from '../define.ts'
 import type { RequestedEmail } from './requested.ts'
-import { emailRow, erasureRow, isErasure, isOutcome, timelineRow } from './project.ts'
+import { emailRow, erasureRow, isErasure, isOutcome, timelineRow, type EmailChange } from './project.ts'
 import { recordOf, TIMELINE_MAX, type DetailedRow, type RecipientRow } from './queries.ts'
 import { changeOf, erasureOf, recipientTable, unseen, type RecipientRowChange } from './recipient.ts'
 import type { EmailRecord } from './records.ts'
@@ -15,10 +15,8 @@ export type Stored = Recorded<AnyFact> & { storedMs: number }
 
 /** What was asked, as the view has it. Nothing in it changes, but for what is erased; and `scheduled_at`, of which
  *  `scheduled_seq` 0 says that it did not. */
-export interface AskedRow extends Omit<DetailedRow, 'status' | 'scheduled_at' | 'recipients' | 'timeline'> {
-  account: string
-  /** Where the request lies in REQUESTS. */
-  request_seq: number
+export interface AskedRow extends Omit<EmailChange, 'created_at'> {
+  created_at: Date
   recipients: Array<
     EmailRequested['data']['recipients'][number] & { scheduled_at: string | null, scheduled_seq: number }
   >

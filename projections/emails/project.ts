@@ -125,7 +125,8 @@ export function emailRow (asked: RequestedEmail) {
   }
 }
 
-type EmailChange = ReturnType<typeof emailRow>
+/** The columns of `emails`, by a request or its record; `created_at` RFC 3339. */
+export type EmailChange = ReturnType<typeof emailRow>
 
 /** Of two words about an email the one that knows of more erased recipients holds, and of those the one with the later
  *  request; else they say the same. */

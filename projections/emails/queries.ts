@@ -3,6 +3,7 @@ import { EVENT_TYPES, type EventType } from '#streams/webhook/facts.ts'
 import { all, json, sql, type Query, type Sql } from '../define.ts'
 import { cursorParser, cursorText, type PageCursor } from '../cursor.ts'
 import { mailboxText } from './mailbox.ts'
+import type { EmailChange } from './project.ts'
 import type { EmailPage, EmailRecord, EmailSummary, LastResponse, RecipientRecord, TimelineEntry } from './records.ts'
 import type { EmailStatus } from './status.ts'
 
@@ -250,22 +251,12 @@ export function knownEmails (ids: string[]): Query<Set<string>> {
   }
 }
 
-export interface EmailRow {
-  id: string
-  key: string
-  test: boolean
-  from_address: string
-  from_name: string | null
-  to_list: string[]
-  cc_list: string[]
-  bcc_list: string[]
-  reply_to_list: string[]
-  subject: string
-  template: string | null
-  template_version: number | null
-  status: EmailSummary['status']
-  tags: string[]
-  metadata: EmailSummary['metadata']
+/** Columns that only a single email shows, and those that none does. */
+type Detailed = 'headers' | 'attachments' | 'track_opens' | 'track_clicks' | 'unsubscribe'
+type Hidden = 'account' | 'from_domain' | 'request_seq' | 'search' | 'erased'
+
+interface EmailRow extends Omit<EmailChange, Detailed | Hidden | 'created_at'> {
+  status: EmailStatus
   scheduled_at: Date | null
   created_at: Date
 }
@@ -285,9 +276,7 @@ interface FactRow {
   data: Record<string, unknown>
 }
 
-export interface DetailedRow extends EmailRow, Pick<EmailRecord, 'headers' | 'attachments' | 'unsubscribe'> {
-  track_opens: boolean
-  track_clicks: boolean
+export interface DetailedRow extends EmailRow, Pick<EmailChange, Detailed> {
   recipients: RecipientRow[]
   timeline: FactRow[] | null
 }
