@@ -3,7 +3,10 @@
 import { createServer } from 'node:http'
 import { verifyWebhook, WebhookSignatureError } from 'jetpost/client'
 
-const secret = process.env.JETPOST_WEBHOOK_SECRET.split(',')
+const secrets = (process.env.JETPOST_WEBHOOK_SECRET ?? '').split(',')
+if (!secrets.every(secret => secret.startsWith('whsec_'))) {
+  throw new Error('JETPOST_WEBHOOK_SECRET must be a secret whsec_…, or two with a comma between them.')
+}
 const seen = new Set()
 
 function accept (event) {
@@ -16,7 +19,7 @@ function accept (event) {
 async function receive (request) {
   const chunks = []
   for await (const chunk of request) chunks.push(chunk)
-  const body = await verifyWebhook({ body: Buffer.concat(chunks), headers: request.headers, secret })
+  const body = await verifyWebhook({ body: Buffer.concat(chunks), headers: request.headers, secret: secrets })
   for (const event of body.object === 'batch' ? body.events : [body]) accept(event)
 }
 

@@ -3,7 +3,10 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { createServer } from 'node:http'
 
-const secrets = process.env.JETPOST_WEBHOOK_SECRET.split(',')
+const secrets = (process.env.JETPOST_WEBHOOK_SECRET ?? '').split(',')
+if (!secrets.every(secret => secret.startsWith('whsec_'))) {
+  throw new Error('JETPOST_WEBHOOK_SECRET must be a secret whsec_…, or two with a comma between them.')
+}
 const seen = new Set()
 
 function isSigned (body, header = '') {

@@ -91,6 +91,11 @@ func receive(w http.ResponseWriter, r *http.Request) {
 }
 
 func main() {
+	for _, secret := range secrets {
+		if !strings.HasPrefix(secret, "whsec_") {
+			log.Fatal("JETPOST_WEBHOOK_SECRET must be a secret whsec_…, or two with a comma between them.")
+		}
+	}
 	go func() {
 		for e := range work {
 			fmt.Println(e.Type, e.ID, e.Data.To)

@@ -8,7 +8,9 @@ import queue
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-secrets = os.environ['JETPOST_WEBHOOK_SECRET'].split(',')
+secrets = os.environ.get('JETPOST_WEBHOOK_SECRET', '').split(',')
+if not all(secret.startswith('whsec_') for secret in secrets):
+    raise SystemExit('JETPOST_WEBHOOK_SECRET must be a secret whsec_…, or two with a comma between them.')
 seen = {}
 lock = threading.Lock()
 work = queue.Queue(10_000)

@@ -82,13 +82,31 @@ const recipes: Recipe[] = [
   { name: 'Go', file: 'receiver.go', missing: missing('go', 'version'), prepare: prepareGo, timed: false }
 ]
 
-/** A receiver of its own process, once it listens, with the lines it writes. */
-async function run (t: Test, { file, prepare }: Recipe, port: number, secret: string): Promise<string[]> {
+/** The command of a receiver in a folder of its own. */
+async function install (t: Test, { file, prepare }: Recipe): Promise<[string, ...string[]]> {
   const folder = mkdtempSync(join(tmpdir(), 'jetpost-recipe-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const path = join(folder, file)
   copyFileSync(join(RECEIVERS, file), path)
-  const [command, ...args] = await prepare(folder, path)
+  return await prepare(folder, path)
+}
+
+/** Without a secret, or with an empty one beside another, everybody could sign. */
+async function refusesEmptySecrets (t: Test, [command, ...args]: [string, ...string[]]): Promise<void> {
+  for (const secret of ['', `whsec_${Buffer.alloc(32, 7).toString('base64')},`]) {
+    const env = { ...process.env, PORT: '0', JETPOST_WEBHOOK_SECRET: secret }
+    const ended = promisify(execFile)(command, args, { env, timeout: 30_000 })
+    await t.rejects(ended, { message: /JETPOST_WEBHOOK_SECRET must be/ }, `with '${secret}'`)
+  }
+}
+
+/** A receiver of its own process, once it listens, with the lines it writes. */
+async function run (
+  t: Test,
+  [command, ...args]: [string, ...string[]],
+  port: number,
+  secret: string
+): Promise<string[]> {
   const child = spawn(command, args, {
     env: { ...process.env, PORT: String(port), JETPOST_WEBHOOK_SECRET: secret },
     stdio: ['ignore', 'pipe', 'inherit']
@@ -146,7 +164,9 @@ async function check (t: Test, recipe: Recipe): Promise<void> {
   const url = `http://127.0.0.1:${port}/`
   const { webhook: { id }, secret: first } = await rig.listen(url, ['email.delivered'])
   const { secret: second } = await known(rotateSecret(rig.services, rig.asker, id))
-  const lines = await run(t, recipe, port, `${first},${second}`)
+  const installed = await install(t, recipe)
+  await refusesEmptySecrets(t, installed)
+  const lines = await run(t, installed, port, `${first},${second}`)
   const send = async (body: string, own: Record<string, string>) => {
     const headers = { 'content-type': 'application/json', ...own }
     return (await fetch(url, { method: 'POST', body, headers, signal: AbortSignal.timeout(10_000) })).status
