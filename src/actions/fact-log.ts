@@ -42,3 +42,16 @@ export function stamp<Name extends string, Data extends TSchema> (
 ): Fact<Name, Static<Data>> {
   return { id, type: type.name, version: type.version, time: timestamp(nowMs), ...cause, data }
 }
+
+/** When something happened, in Unix ms, and the id that its fact gets: who tells of the same occasion again tells
+ *  nothing new. */
+export interface FactOrigin {
+  id: string
+  atMs: number
+}
+
+/** Of what happens now. */
+export function occasionNow ({ clock }: FactLog): FactOrigin {
+  const atMs = clock.nowMs()
+  return { id: newId('ev', atMs), atMs }
+}

@@ -52,7 +52,7 @@ import { Conflict } from '#src/nats/errors.ts'
 import { getFact } from '#src/nats/get.ts'
 import { readFacts } from '#src/nats/range.ts'
 import { standInFor } from './due-send.ts'
-import { causedBy, stamp, type FactLog } from './fact-log.ts'
+import { causedBy, occasionNow, stamp, type FactLog } from './fact-log.ts'
 import { retryOnConflict } from './retry-on-conflict.ts'
 
 /** An email's request as it lies in REQUESTS. */
@@ -277,13 +277,6 @@ export async function recordReport (
   })
 }
 
-/** When something happened, in Unix ms, and the id that its fact gets: who tells of the same occasion again tells
- *  nothing new. */
-export interface FactOrigin {
-  id: string
-  atMs: number
-}
-
 /** Records what the recipient did with the mail; false = it has been said already. Throws LogUnavailable, or Conflict
  *  when conflicts do not end. */
 export async function recordEngagement (
@@ -306,12 +299,6 @@ export async function recordEngagement (
     await factLog.append([{ fact, expectedSeq: engagements.seq }], CHANGE_TIMEOUT_MS)
     return true
   })
-}
-
-/** Of what happens now. */
-export function occasionNow ({ clock }: FactLog): FactOrigin {
-  const atMs = clock.nowMs()
-  return { id: newId('ev', atMs), atMs }
 }
 
 async function loadFacts (bus: Bus, ref: RecipientRef): Promise<Recorded<SubjectFact>[]> {

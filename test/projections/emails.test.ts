@@ -1,6 +1,7 @@
 import t from 'tap'
 import { emails } from '#projections/emails/project.ts'
-import { getEmail, overdueRecipients, unheardEmails, type UnheardEmail } from '#projections/emails/queries.ts'
+import { getEmail } from '#projections/emails/queries.ts'
+import { overdueRecipients, unheardEmails, type UnheardEmail } from '#projections/emails/queue.ts'
 import { rollUp } from '#projections/emails/status.ts'
 import { sql } from '#projections/define.ts'
 import { EmailRecorded } from '#streams/email/facts.ts'

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { emails } from '#projections/emails/project.ts'
-import { getEmail, overdueRecipients } from '#projections/emails/queries.ts'
+import { getEmail } from '#projections/emails/queries.ts'
+import { overdueRecipients } from '#projections/emails/queue.ts'
 import { erasures } from '#projections/erasures/project.ts'
 import {
   getErasure,

@@ -4,7 +4,7 @@ import {
   unheardEmails,
   type OverdueRecipient,
   type UnheardEmail
-} from '#projections/emails/queries.ts'
+} from '#projections/emails/queue.ts'
 import { subjects } from '#streams/subjects.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import { scheduleSend } from '#src/actions/due-send.ts'

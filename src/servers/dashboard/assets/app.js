@@ -43,70 +43,91 @@
     TOPICS.forEach(refresh)
   }
 
+  class PageStream {
+    source = null
+    timer = null
+    isDown = false
+
+    constructor (url) {
+      this.url = url
+    }
+
+    open () {
+      if (this.source !== null) return
+      this.source = new EventSource(this.url)
+      for (const topic of TOPICS) this.source.addEventListener(topic, () => refresh(topic))
+      this.source.addEventListener('open', () => this.onOpen())
+      this.source.addEventListener('error', () => this.onError())
+    }
+
+    close () {
+      clearTimeout(this.timer)
+      this.timer = null
+      this.source?.close()
+      this.source = null
+    }
+
+    onOpen () {
+      clearTimeout(this.timer)
+      this.timer = null
+      if (!this.isDown) return
+      this.isDown = false
+      this.showStale()
+      TOPICS.forEach(refresh)
+    }
+
+    onError () {
+      // From the first error on: while the server is away there is one every two seconds.
+      this.timer ??= setTimeout(() => {
+        this.isDown = this.source !== null && this.source.readyState !== EventSource.OPEN
+        this.showStale()
+      }, 4000)
+      if (this.source?.readyState !== EventSource.CLOSED) return
+      // The browser has given up and does not reconnect. Perhaps the session has ended: a refresh then leads to the
+      // sign-in page.
+      TOPICS.forEach(refresh)
+      setTimeout(() => {
+        this.close()
+        if (!document.hidden) this.open()
+      }, 5000)
+    }
+
+    /** Shown while the stream is down, or until a part that failed to refresh has refreshed. */
+    showStale () {
+      document.getElementById('stale').hidden = !this.isDown && document.querySelector('[data-failed]') === null
+    }
+  }
+
   /** One event stream per visible page. A page that becomes visible again refreshes once. */
   function listen (url) {
-    let stream = null
-    let timer = null
-    let isDown = false
-    function open () {
-      if (stream !== null) return
-      stream = new EventSource(url)
-      for (const topic of TOPICS) stream.addEventListener(topic, () => refresh(topic))
-      stream.addEventListener('open', () => {
-        clearTimeout(timer)
-        timer = null
-        if (!isDown) return
-        isDown = false
-        showStale()
-        TOPICS.forEach(refresh)
-      })
-      stream.addEventListener('error', () => {
-        // From the first error on: while the server is away there is one every two seconds.
-        timer ??= setTimeout(() => {
-          isDown = stream !== null && stream.readyState !== EventSource.OPEN
-          showStale()
-        }, 4000)
-        if (stream?.readyState !== EventSource.CLOSED) return
-        // The browser has given up and does not reconnect. Perhaps the session has ended: a refresh then leads to the
-        // sign-in page.
-        TOPICS.forEach(refresh)
-        setTimeout(() => {
-          close()
-          if (!document.hidden) open()
-        }, 5000)
-      })
-    }
-    function close () {
-      clearTimeout(timer)
-      timer = null
-      stream?.close()
-      stream = null
-    }
-    /** Shown while the stream is down, or until a part that failed to refresh has refreshed. */
-    function showStale () {
-      document.getElementById('stale').hidden = !isDown && document.querySelector('[data-failed]') === null
-    }
+    const stream = new PageStream(url)
+    watchRefreshes(() => stream.showStale())
+    document.addEventListener('visibilitychange', () => {
+      if (document.hidden) return stream.close()
+      stream.open()
+      TOPICS.forEach(refresh)
+    })
+    addEventListener('pagehide', () => stream.close())
+    addEventListener('pageshow', () => {
+      if (!document.hidden) stream.open()
+    })
+    if (!document.hidden) stream.open()
+  }
+
+  /** A part that failed to refresh is marked until it has. */
+  function watchRefreshes (onChange) {
     for (const name of ['htmx:responseError', 'htmx:sendError', 'htmx:timeout']) {
       addEventListener(name, ({ detail }) => {
         detail.target.dataset.failed = ''
-        showStale()
+        onChange()
       })
     }
     addEventListener('htmx:afterSwap', ({ detail }) => {
       delete detail.target.dataset.failed
-      showStale()
+      onChange()
     })
-    document.addEventListener('visibilitychange', () => {
-      if (document.hidden) return close()
-      open()
-      TOPICS.forEach(refresh)
-    })
-    addEventListener('pagehide', close)
-    addEventListener('pageshow', () => {
-      if (!document.hidden) open()
-    })
-    if (!document.hidden) open()
   }
+
   if (document.body.dataset.live !== undefined) listen(document.body.dataset.live)
 
   /** For screen readers: the button's label does not change. */
