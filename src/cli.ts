@@ -1,7 +1,7 @@
 import { Complaint } from '#src/base/errors.ts'
 import { type CliCommand, usageError, usageText } from '#src/cli/command.ts'
 import { columnsOf, paint } from '#src/cli/style.ts'
-import { didYouMean } from '#src/cli/suggest.ts'
+import { didYouMean } from '#src/base/suggest.ts'
 import { wrap } from '#src/cli/text.ts'
 
 const LOOK_EVERY_MS = 500

@@ -1,5 +1,6 @@
 /** How the text of a setting is read: each throws an Error that says what must be. */
 import { isIP } from 'node:net'
+import { nearest } from './suggest.ts'
 
 export const text = (value: string) => value
 
@@ -127,4 +128,19 @@ function isAddressRange (entry: string): boolean {
   const version = isIP(address)
   if (version === 0 || rest.length > 0) return false
   return bits === undefined || (/^[1-9]\d{0,2}$/.test(bits) && Number(bits) <= (version === 6 ? 128 : 32))
+}
+
+/** What other programs set: Kubernetes for a service that is called jetpost, our own receivers, tests and benches. */
+const NOT_SETTINGS = /^JETPOST_(SERVICE_|PORT$|PORT_\d|WEBHOOK_SECRET$|TEST_|BENCH_)/
+const PREFIX = 'JETPOST_'
+
+/** A fault for each name that begins like a setting and is none: it would have no effect, and nobody would know. */
+export function mistypedNames (names: string[], settings: string[]): string[] {
+  const known = settings.flatMap(name => (name.startsWith(PREFIX) ? [name.slice(PREFIX.length)] : []))
+  const mistyped = names.filter(name => name.startsWith(PREFIX) && !NOT_SETTINGS.test(name))
+    .map(name => name.slice(PREFIX.length)).filter(name => !known.includes(name))
+  return mistyped.map(name => {
+    const meant = nearest(name, known)
+    return `${PREFIX}${name} is not a setting${meant === null ? '' : ` (did you mean ${PREFIX}${meant}?)`}`
+  })
 }

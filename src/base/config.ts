@@ -6,6 +6,7 @@ import {
   hostName,
   integer,
   list,
+  mistypedNames,
   oneOf,
   proxies,
   resolver,
@@ -363,6 +364,7 @@ export function readConfig (environment: Environment): Config {
   if (config.natsUrl != null && config.secret === null) {
     faults.push('JETPOST_SECRET must be set when NATS_URL is (at least 32 random characters)')
   }
+  faults.push(...mistypedNames(Object.keys(env), Object.values(settings).map(({ env }) => env)))
   if (faults.length > 0) throw new Complaint(`These settings cannot be used: ${faults.join('; ')}.`)
   return config as unknown as Config
 }

@@ -1,6 +1,6 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util'
 import { Complaint, errorCode } from '#src/base/errors.ts'
-import { didYouMean } from './suggest.ts'
+import { didYouMean } from '#src/base/suggest.ts'
 
 export interface CliCommand {
   /** Each form it takes, a line each. */

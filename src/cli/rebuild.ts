@@ -2,7 +2,7 @@ import type { Projection } from '#projections/define.ts'
 import { projections } from '#projections/list.ts'
 import { misused, readArgs, usageError, type CliCommand } from './command.ts'
 import { rebuildProjections } from './rebuild-projections.ts'
-import { didYouMean } from './suggest.ts'
+import { didYouMean } from '#src/base/suggest.ts'
 
 export const rebuild: CliCommand = {
   usage: 'jetpost rebuild <projection>|all [--json]',

@@ -1,4 +1,4 @@
-import { didYouMean } from '#src/cli/suggest.ts'
+import { didYouMean } from '#src/base/suggest.ts'
 
 export type BenchName =
   | 'accept'

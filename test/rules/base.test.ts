@@ -30,6 +30,20 @@ t.test('the environment is understood whole, or every fault is named in one comp
   }
 })
 
+t.test('a mistyped setting is refused with the nearest name, what others set is not', async t => {
+  t.throws(() => readConfig({ JETPOST_PUBLIC_ULR: 'https://mail.example.com', JETPOST_FOO: '1' }), {
+    message: 'These settings cannot be used: JETPOST_PUBLIC_ULR is not a setting (did you mean JETPOST_PUBLIC_URL?); ' +
+      'JETPOST_FOO is not a setting.'
+  })
+  const kubernetes = {
+    JETPOST_SERVICE_HOST: '10.0.0.1',
+    JETPOST_SERVICE_PORT_HTTP: '8080',
+    JETPOST_PORT: 'tcp://10.0.0.1:8080',
+    JETPOST_PORT_8080_TCP_ADDR: '10.0.0.1'
+  }
+  t.match(readConfig({ ...kubernetes, JETPOST_WEBHOOK_SECRET: 'whsec_', JETPOST_TYPO: '' }), { port: 8080 })
+})
+
 t.test('a host that is none and a log level that is none are told as such', async t => {
   for (const HOST of ['127.0.0.1', '0.0.0.0', '::', '::1', 'localhost', 'api.internal', 'my_service', 'h2']) {
     t.equal(readConfig({ HOST }).host, HOST)

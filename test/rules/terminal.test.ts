@@ -1,7 +1,7 @@
 import t from 'tap'
 import { createLog, type Log } from '#src/base/log.ts'
 import { logLine, mailLine, outcomeOf } from '#src/cli/start.ts'
-import { didYouMean, nearest } from '#src/cli/suggest.ts'
+import { didYouMean, nearest } from '#src/base/suggest.ts'
 import { cut, durationText, oneLine, pad, relativeText, widthOf, wrap } from '#src/cli/text.ts'
 import { attempted, bounced, deferred, delivered, failed, inDoubt, suppressed } from '../support/facts.ts'
 

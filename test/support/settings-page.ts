@@ -9,8 +9,8 @@ const HEAD = `<!-- Generated from src/base/config.ts by \`npm run docs\`: change
 # Settings
 
 Settings come from the environment. They are read once, at the start; a wrong value stops the start, and the error names
-every setting that cannot be used. An empty value counts as unset. \`npx jetpost doctor\` shows each setting as
-understood and checks what it points to.
+every setting that cannot be used, and every name that begins with JETPOST_ and is no setting. An empty value counts as
+unset. \`npx jetpost doctor\` shows each setting as understood and checks what it points to.
 
 Booleans are \`true\` or \`false\`. Lists are separated by commas.
 `
