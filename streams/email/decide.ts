@@ -292,10 +292,8 @@ function fail (
 
 /** A recipient that waits can be canceled; a claim may be a second from its dot, and what is in doubt may have
  *  arrived. */
-function cancel (state: RecipientState): Decision | null | Refusal {
+function cancel (state: RecipientState): Decision | Refusal {
   switch (state.status) {
-    case 'canceled':
-      return null
     case 'scheduled':
     case 'queued':
     case 'deferred':

@@ -62,7 +62,7 @@ t.test('a time that has just passed is now; one long ago, without an offset, or 
   t.equal((await app.send({ scheduled_at: inMs(25.9 * 86_400_000), expires_in: 432_000 })).status, 202)
 })
 
-t.test('a scheduled email that is canceled is not sent, and may be canceled again', async t => {
+t.test('a scheduled email that is canceled is not sent, and cannot be canceled again', async t => {
   const { body } = await app.send({ to: ['off@example.net', 'off-too@example.net'], scheduled_at: inMs(1500) })
   const canceled = await act(body.id, 'cancel')
   t.match(canceled, {
@@ -73,7 +73,10 @@ t.test('a scheduled email that is canceled is not sent, and may be canceled agai
     status: 'canceled',
     recipients: [{ status: 'canceled', canceled_at: String }, { status: 'canceled' }]
   })
-  t.equal((await act(body.id, 'cancel')).status, 200)
+  t.match(await act(body.id, 'cancel'), {
+    status: 409,
+    body: { code: 'not_cancelable', recipients: [{ n: 0, status: 'canceled' }, { n: 1, status: 'canceled' }] }
+  })
   const after = await app.send({ to: 'after-off@example.net', scheduled_at: inMs(2000) })
   await app.settled(after.body.id, 'delivered')
   t.equal(received('off@example.net') + received('off-too@example.net'), 0)
