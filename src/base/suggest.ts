@@ -1,6 +1,6 @@
 /** The name that was most likely meant by `word`, or null when none is near. */
 export function nearest (word: string, names: readonly string[]): string | null {
-  const far = Math.max(1, Math.floor(word.length / 3))
+  const far = Math.min(word.length - 1, Math.max(1, Math.floor(word.length / 3)))
   const near = names.map(name => ({ name, distance: distanceOf(word, name) })).filter(({ distance }) => distance <= far)
   if (near.length > 0) return near.reduce((best, one) => (one.distance < best.distance ? one : best)).name
   const begun = names.filter(name => word.length >= 2 && name.startsWith(word))

@@ -373,7 +373,10 @@ const TITLES = new Set([
   'Not found',
   'Internal server error'
 ])
-const FORMS = [/^Unknown (field|query parameter) `[^`]+`\.$/, /^[\w.,[\]]+( [\w.,[\]]+)* is required(: [^.]+)?\.$/]
+const FORMS = [
+  /^Unknown (field|query parameter) `[^`]+`( \(did you mean `[^`]+`\?\))?\.$/,
+  /^[\w.,[\]]+( [\w.,[\]]+)* is required(: [^.]+)?\.$/
+]
 /** Words of other trades, and those that no client knows. */
 const BANNED = /\b(anew|whoever|lies|holds|NATS|JetStream|PostgreSQL|SQL|octets|wrong|oops|please|sorry)\b/i
 

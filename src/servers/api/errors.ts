@@ -1,6 +1,7 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply } from 'fastify'
 import type { FieldFault } from '#streams/define.ts'
+import { nearest } from '#src/base/suggest.ts'
 import { RecipientStates } from './recipient-states.ts'
 
 /** What messages call a field: without the list it stands in, which `field` names. `attachments[0].content` is
@@ -14,9 +15,13 @@ export function mustFault (field: string, code: string, must: string): FieldFaul
   return { field, code, message: `${labelOf(field)} must ${must}.` }
 }
 
-/** `member` = what it would be if it were known: `field`, `query parameter`. */
-export function unknownFault (field: string, member: string): FieldFault {
-  return { field, code: 'unknown_field', message: `Unknown ${member} \`${labelOf(field)}\`.` }
+/** `member` = what it would be if it were known: `field`, `query parameter`; `known` = the names beside it. */
+export function unknownFault (field: string, member: string, known: readonly string[] = []): FieldFault {
+  const label = labelOf(field)
+  const name = label.slice(label.lastIndexOf('.') + 1)
+  const other = nearest(name, known)
+  const meant = other === null ? '' : ` (did you mean \`${label.slice(0, -name.length)}${other}\`?)`
+  return { field, code: 'unknown_field', message: `Unknown ${member} \`${label}\`${meant}.` }
 }
 
 /** The faults of a request: what the schema found, and what else is wrong with fields that it found nothing wrong

@@ -79,7 +79,7 @@ function faultOf ({ path, type, schema, value }: ValueError, member: string): Fi
   // A parameter that comes twice is a list.
   const isRepeated = member === QUERY_MEMBER && Array.isArray(value) && schema.type !== 'array'
   if (isRepeated) return mustFault(field, code, 'be given once')
-  if (code === 'unknown_field') return unknownFault(field, member)
+  if (code === 'unknown_field') return unknownFault(field, member, Object.keys(schema.properties ?? {}))
   if (code === 'required') return { field, code, message: `${labelOf(field)} is required.` }
   return mustFault(field, code, wordsFor(type, schema))
 }
