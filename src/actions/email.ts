@@ -74,7 +74,7 @@ export function sendingDomainOf (
   const name = domainOf(from.address)
   const domain = directory.now.domains.get(name)
   if (maySendFrom(key, name, domain?.account)) return domain ?? 'sandbox'
-  return new Refusal('domain_not_linked', 'from must be on a domain that is linked to the key.')
+  return new Refusal('domain_not_linked', `from must be on a domain that is linked to the key: ${name} is not.`)
 }
 
 /** Who sends, in which request, and what its templates may take in all. */

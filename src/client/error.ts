@@ -40,7 +40,9 @@ export function refusedBy ({ status, headers }: Response, text: string): Jetpost
   const body = parsed(text)
   const { error, code, details, retryAfter } = Object(body) as { [Key in keyof Problem | 'retryAfter']?: unknown }
   const faults = Array.isArray(details) ? details as JetpostError['details'] : []
-  const sentence = typeof error === 'string' ? error : `The answer was ${status}`
+  const told = typeof error === 'string' ? error : `The answer was ${status}`
+  const why = reasonIn(headers.get('www-authenticate'))
+  const sentence = why === null ? told : `${told}: ${why}`
   return new JetpostError(
     faults.length === 0 ? sentence : `${sentence}: ${faults.map(({ message }) => message).join(' ')}`,
     {
@@ -69,4 +71,9 @@ function secondsIn (header: string | null): number | null {
   if (/^\d+$/.test(header)) return Number(header)
   const ms = Date.parse(header)
   return Number.isNaN(ms) ? null : Math.max(0, Math.ceil((ms - Date.now()) / 1000))
+}
+
+/** Why the key may not do that. Source: RFC 6750 3. */
+function reasonIn (challenge: string | null): string | null {
+  return challenge === null ? null : /error_description="([^"]*)"/.exec(challenge)?.[1] ?? null
 }

@@ -21,6 +21,12 @@ t.test('4.1.1 a from on a domain not linked to the key is 403', async t => {
   const foreign = await app.send({ from: 'a@elsewhere.example' })
   t.equal(foreign.status, 403)
   t.strictSame(foreign.body, { error: 'Insufficient API key permissions' })
+  t.equal(
+    foreign.headers.get('www-authenticate'),
+    'Bearer error="insufficient_scope", error_description="from must be on a domain that is linked to the key: ' +
+      'elsewhere.example is not."',
+    'why stands in a header (RFC 6750): the body is given'
+  )
   t.equal((await app.send({ from: 'a@sub.shop.example' })).status, 403, 'a subdomain is another domain')
 })
 
@@ -36,6 +42,11 @@ t.test('4.1.2 a scope that does not allow sending is 403', async t => {
   const answer = await app.send({}, key.secret)
   t.equal(answer.status, 403)
   t.strictSame(answer.body, { error: 'Insufficient API key permissions' })
+  t.equal(
+    answer.headers.get('www-authenticate'),
+    'Bearer error="insufficient_scope", error_description="The key must have the scope emails:send.", ' +
+      'scope="emails:send"'
+  )
   t.equal(
     (await app.send({ to: 'not an address' }, key.secret)).status,
     403,

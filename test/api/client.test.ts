@@ -226,7 +226,7 @@ t.test('a refusal says what, in words and for programs', async t => {
   const reader = await app.newKey({ scopes: ['emails:read'] })
   t.match(await errorOf(new Jetpost({ url: app.url, key: reader.secret }).emails.send(mail)), {
     status: 403,
-    message: 'Insufficient API key permissions'
+    message: 'Insufficient API key permissions: The key must have the scope emails:send.'
   })
   const another = new Jetpost({ url: app.url, key: await app.newAccountKey() })
   const { id } = await jetpost.emails.send(mail)

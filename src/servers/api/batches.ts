@@ -100,7 +100,7 @@ async function linkAll (
   return results.map(draft => {
     if (draft instanceof HttpProblem) return draft
     const domain = found.get(draft)!
-    return domain instanceof Refusal ? forbidden() : { draft, domain }
+    return domain instanceof Refusal ? forbidden(domain.message) : { draft, domain }
   })
 }
 
@@ -136,7 +136,8 @@ function isNoProblem<T> (result: T | HttpProblem): result is T {
 function refuse (mode: Mode, results: readonly unknown[]): void {
   const problems = results.filter(result => result instanceof HttpProblem)
   if (problems.length === 0 || (mode === 'permissive' && problems.length < results.length)) return
-  if (problems.some(({ status }) => status === 403)) throw forbidden()
+  const refusal = problems.find(({ status }) => status === 403)
+  if (refusal !== undefined) throw refusal
   throw invalid(results.flatMap((result, i) => (result instanceof HttpProblem ? placedFaults(result, i) : [])))
 }
 

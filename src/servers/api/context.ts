@@ -188,7 +188,9 @@ async function refuseUnreadable (request: FastifyRequest): Promise<void> {
   // What is nowhere is that, whatever came with it.
   if (request.is404) return
   const { scope } = request.routeOptions.config
-  if (scope !== undefined && !mayDo(request.key!, scope)) throw forbidden()
+  if (scope !== undefined && !mayDo(request.key!, scope)) {
+    throw forbidden(`The key must have the scope ${scope}.`, scope)
+  }
   const unread = unreadFaults(request)
   if (unread.length > 0) throw invalid(unread)
 }

@@ -126,7 +126,9 @@ async function findChangeable (
 ): Promise<{ email: string, found: StoredRequest }> {
   const { email, found } = await findEmail(services, reads, request)
   if (found === null) throw conflict('content_expired', 'The content of this email is no longer kept.')
-  if (!mayChange(services, request.key!, found)) throw forbidden()
+  if (!mayChange(services, request.key!, found)) {
+    throw forbidden('The key must be linked to the domain of the email, and of its mode.')
+  }
   return { email, found }
 }
 

@@ -46,7 +46,7 @@ export function sendRoutes (app: Api, services: Services, acceptor: Acceptor): v
     const draft = readDraft(request.body, schemaFaults(request), contextOf(services, request))
     if (Array.isArray(draft)) throw invalid(draft)
     const [domain] = await sendingDomains(services, request, [draft])
-    if (domain instanceof Refusal) throw forbidden()
+    if (domain instanceof Refusal) throw forbidden(domain.message)
     return await acceptor.underKey(request, async claim => {
       if (isRepeat(claim)) return replay(reply, claim.earlier)
       const context = { key: request.key!, correlation: request.id, budget: newRenderBudget() }

@@ -90,7 +90,13 @@ export class HttpProblem extends Error {
 
 /** Spec section 7, word for word. */
 export const unauthorized = () => new HttpProblem(401, { error: 'Unauthorized' })
-export const forbidden = () => new HttpProblem(403, { error: 'Insufficient API key permissions' })
+/** `why` = a sentence for the header, `scope` = the one that is missing: the spec's body has no place for them. Source:
+ *  RFC 6750 3.1. */
+export const forbidden = (why: string, scope?: string) =>
+  new HttpProblem(403, { error: 'Insufficient API key permissions' }, {
+    'www-authenticate': `Bearer error="insufficient_scope", error_description="${why.replace(/[^ !#-[\]-~]/g, '?')}"` +
+      (scope === undefined ? '' : `, scope="${scope}"`)
+  })
 export const rateLimited = (retryAfterS: number) =>
   new HttpProblem(429, { error: 'Rate limit exceeded', retryAfter: retryAfterS }, {
     'retry-after': String(retryAfterS)

@@ -54,6 +54,6 @@ export function granted<T> (result: T | Refusal, fields: Record<string, string> 
   if (field !== undefined) throw invalid([{ field, code, message }])
   if (code === 'not_found') throw notFound()
   if (code === 'unauthorized') throw unauthorized()
-  if (code === 'insufficient_permissions') throw forbidden()
+  if (code === 'insufficient_permissions') throw forbidden(message)
   throw conflict(code, message)
 }
