@@ -125,7 +125,7 @@ async function* events (
   for await (const batch of followMail(bus, { account, afterSeq, signal })) {
     for (const { fact, seq } of batch) {
       const event = eventIn(fact)
-      const wanted = event !== null && !event.between && (types.size === 0 || types.has(event.type)) &&
+      const wanted = event !== null && !event.isLaterDeferral && (types.size === 0 || types.has(event.type)) &&
         Date.parse(fact.time) >= fromMs
       if (signal.aborted) return
       if (wanted) yield fact

@@ -45,24 +45,24 @@ export async function connectBus (options: BusOptions, timeoutMs = 30_000): Prom
 
 /** What those need to know who wait for an answer. */
 function followLine (nc: NatsConnection, log: Log): Pick<Bus, 'upSinceMs' | 'onBreak' | 'whenUp'> {
-  let since: number | null = Date.now()
+  let upSinceMs: number | null = Date.now()
   /** Told at the next turn: while the connection is up it will break, while it is down it will be up. */
   const waiting = new Set<() => void>()
   void watch(nc, log, value => {
-    since = value
+    upSinceMs = value
     const told = [...waiting]
     waiting.clear()
-    for (const tell of told) tell()
+    for (const listener of told) listener()
   })
   return {
-    upSinceMs: () => since,
-    onBreak (tell) {
-      if (since === null) tell()
-      else waiting.add(tell)
-      return () => void waiting.delete(tell)
+    upSinceMs: () => upSinceMs,
+    onBreak (listener) {
+      if (upSinceMs === null) listener()
+      else waiting.add(listener)
+      return () => void waiting.delete(listener)
     },
     async whenUp (timeoutMs) {
-      if (since !== null) return
+      if (upSinceMs !== null) return
       const { promise, resolve } = Promise.withResolvers<void>()
       const timer = setTimeout(resolve, timeoutMs)
       waiting.add(resolve)

@@ -136,7 +136,7 @@ export interface Event {
   body: string
   email: string
   /** A deferral after the first one: only endpoints with `everyDeferral` get it. */
-  between: boolean
+  isLaterDeferral: boolean
 }
 
 /** The event that a fact makes, or null. */
@@ -149,7 +149,7 @@ export function eventIn (fact: AnyFact): Event | null {
     type,
     body: fact.data.event,
     email: fact.data.email,
-    between: fact.type === 'email.deferred' && !fact.data.first
+    isLaterDeferral: fact.type === 'email.deferred' && !fact.data.first
   }
 }
 
@@ -157,8 +157,8 @@ export function eventIn (fact: AnyFact): Event | null {
 export function isFor (
   webhook: WebhookEntry,
   fact: AnyFact,
-  { type, between }: Pick<Event, 'type' | 'between'>
+  { type, isLaterDeferral }: Pick<Event, 'type' | 'isLaterDeferral'>
 ): boolean {
-  const wanted = webhook.events.includes(type) && (webhook.everyDeferral || !between)
+  const wanted = webhook.events.includes(type) && (webhook.everyDeferral || !isLaterDeferral)
   return wanted && webhook.account === fact.account && webhook.disabled === null && fact.time >= webhook.startAt
 }

@@ -205,20 +205,20 @@ t.test('6.1 the events: delivered, bounced (also the first deferral and the fina
   t.equal(eventIn(fact('email.bounced'))?.type, 'email.bounced')
   t.equal(eventIn(fact('email.failed'))?.type, 'email.bounced')
   t.equal(eventIn(fact('email.deferred', { first: true }))?.type, 'email.bounced')
-  t.equal(eventIn(fact('email.deferred', { first: true }))?.between, false)
-  t.equal(eventIn(fact('email.deferred', { first: false }))?.between, true, 'for those who ask for it')
+  t.equal(eventIn(fact('email.deferred', { first: true }))?.isLaterDeferral, false)
+  t.equal(eventIn(fact('email.deferred', { first: false }))?.isLaterDeferral, true, 'for those who ask for it')
   t.equal(eventIn(fact('email.attempted', { event: undefined })), null)
   t.equal(eventIn(fact('email.in_doubt', { event: undefined })), null)
 })
 
 t.test('an event is for the endpoints of its account that listen to its type, from their start on', async t => {
   const delivered = fact('email.delivered')
-  const event = { type: 'email.delivered', between: false } as const
+  const event = { type: 'email.delivered', isLaterDeferral: false } as const
   t.equal(isFor(webhook, delivered, event), true)
   t.equal(isFor({ ...webhook, account: 'acc_2' }, delivered, event), false)
-  t.equal(isFor(webhook, delivered, { type: 'email.bounced', between: false }), false)
-  t.equal(isFor(webhook, delivered, { ...event, between: true }), false)
-  t.equal(isFor({ ...webhook, everyDeferral: true }, delivered, { ...event, between: true }), true)
+  t.equal(isFor(webhook, delivered, { type: 'email.bounced', isLaterDeferral: false }), false)
+  t.equal(isFor(webhook, delivered, { ...event, isLaterDeferral: true }), false)
+  t.equal(isFor({ ...webhook, everyDeferral: true }, delivered, { ...event, isLaterDeferral: true }), true)
   t.equal(isFor({ ...webhook, disabled: 'gone' }, delivered, event), false)
   t.equal(isFor({ ...webhook, startAt: '2026-01-01T00:00:00.001Z' }, delivered, event), false)
 })

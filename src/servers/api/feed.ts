@@ -134,7 +134,7 @@ function wantedIn (
   { fact, seq }: Recorded<AnyFact>
 ): FeedEvent | null {
   const event = fact.account === account ? eventIn(fact) : null
-  if (event === null || event.between) return null
+  if (event === null || event.isLaterDeferral) return null
   const timeMs = Date.parse(fact.time)
   const fits = (types === null || types.has(event.type)) && (email === null || event.email === email) &&
     (fromMs === null || timeMs >= fromMs) && (toMs === null || timeMs < toMs)

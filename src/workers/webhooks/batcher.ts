@@ -17,7 +17,7 @@ export interface BatcherOptions {
 const FLUSH_EVERY_MS = 100
 /** The process that set the schedule forms the batch in time; the schedule is for when that process is gone, and mostly
  *  replaced before it fires. */
-const SCHEDULE_LATE_MS = 1000
+const BATCH_SCHEDULE_SLACK_MS = 1000
 const SCHEDULE_MS_MIN = 250
 /** Before the log is read again after a conflict. */
 const CONFLICT_MS = 100
@@ -153,7 +153,7 @@ export class Batcher {
     this.dueMs = batchDueMs(this.oldestMs, this.rules())
     this.startTimer(Math.max(1, this.dueMs - nowMs))
     if (this.scheduledFor === oldest.seq) return
-    await scheduleBatch(factLog, this.webhook, Math.max(this.dueMs + SCHEDULE_LATE_MS, nowMs + SCHEDULE_MS_MIN))
+    await scheduleBatch(factLog, this.webhook, Math.max(this.dueMs + BATCH_SCHEDULE_SLACK_MS, nowMs + SCHEDULE_MS_MIN))
     this.scheduledFor = oldest.seq
   }
 

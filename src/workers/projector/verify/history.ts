@@ -44,7 +44,7 @@ const OVER: ReadonlySet<HistoryStep['type'] | null> = new Set<HistoryStep['type'
   'email.canceled'
 ])
 /** Facts after which a recipient may be canceled: no transaction is in progress, and it is not over. */
-const WAITS: ReadonlySet<HistoryStep['type'] | null> = new Set<HistoryStep['type'] | null>([
+const CANCELABLE_AFTER: ReadonlySet<HistoryStep['type'] | null> = new Set<HistoryStep['type'] | null>([
   null,
   'email.rescheduled',
   'email.retry_requested',
@@ -119,7 +119,7 @@ function stepFault ({ last, attempts }: RecipientHistory, step: HistoryStep): st
     case 'email.suppressed':
       return mayBegin(last) ? null : after
     case 'email.canceled':
-      return WAITS.has(before) ? null : after
+      return CANCELABLE_AFTER.has(before) ? null : after
     case 'email.rescheduled':
       return before === null || before === 'email.rescheduled' ? null : after
     case 'email.retry_requested':
