@@ -1,7 +1,7 @@
 import { firstStart } from '#src/actions/first-start.ts'
 import { LINK_PATH, mintLink, operatorsKey } from '#src/actions/session.ts'
 import type { AppContext, AppOptions } from '#src/app/context.ts'
-import { listen } from '#src/app/listen.ts'
+import { listen, refuseTakenPort } from '#src/app/listen.ts'
 import { openContext } from '#src/app/open-context.ts'
 import { startRoles } from '#src/app/roles.ts'
 import { hasDashboard, type Config } from '#src/base/config.ts'
@@ -30,6 +30,7 @@ export interface App {
 export async function startApp (config: Config, options: AppOptions): Promise<App> {
   const stack = new AsyncDisposableStack()
   try {
+    await refuseTakenPort(config)
     const context = await openContext(config, options, stack)
     const firstKey = await firstStart(context.services, config)
     // At once, whatever becomes of the rest of this start.

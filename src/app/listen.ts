@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { createServer } from 'node:net'
 import { hasDashboard, type Config } from '#src/base/config.ts'
 import { Complaint, deadline } from '#src/base/errors.ts'
 import type { HealthCheck } from '#src/base/role.ts'
@@ -37,6 +39,19 @@ export async function listen (context: AppContext): Promise<string> {
   return await http.listen({ host: config.host, port: config.port }).catch(error => {
     throw listenError(config, error)
   })
+}
+
+/** Refuses a port that is taken before anything else is begun: a first start that fails later has shown its key, and a
+ *  terminal has scrolled. */
+export async function refuseTakenPort (config: Config): Promise<void> {
+  if (config.port === 0) return
+  const probe = createServer()
+  probe.listen(config.port, config.host)
+  await once(probe, 'listening').catch((error: NodeJS.ErrnoException) => {
+    throw listenError(config, error)
+  })
+  probe.close()
+  await once(probe, 'close')
 }
 
 function listenError ({ host, port }: Config, error: NodeJS.ErrnoException): Error {

@@ -1,0 +1,30 @@
+import { once } from 'node:events'
+import { createServer, type AddressInfo } from 'node:net'
+import t from 'tap'
+import { readConfig } from '#src/base/config.ts'
+import { createLog } from '#src/base/log.ts'
+import { startApp } from '#src/main.ts'
+import { freshAccount, freshDatabase } from '../support/servers.ts'
+
+t.test('a first start on a port that is taken makes no key: the next one shows it', async t => {
+  const taken = createServer().listen(0, '127.0.0.1')
+  await once(taken, 'listening')
+  t.teardown(() => void taken.close())
+  const { port } = taken.address() as AddressInfo
+  const env = {
+    NATS_URL: freshAccount().natsUrl,
+    DATABASE_URL: await freshDatabase(t),
+    JETPOST_SECRET: 'a-secret-for-tests-with-at-least-32-characters'
+  }
+  const shown: string[] = []
+  const options = { log: createLog('silent'), say: () => {}, onFirstKey: (key: string) => void shown.push(key) }
+  await t.rejects(startApp(readConfig({ ...env, PORT: String(port) }), options), {
+    name: 'Complaint',
+    message: `Port ${port} is taken: set PORT to a free one.`
+  })
+  t.strictSame(shown, [])
+  const app = await startApp(readConfig({ ...env, PORT: '0' }), options)
+  t.teardown(() => app.stop())
+  t.match(shown, [/^jp_live_/])
+  t.equal(app.firstKey, shown[0])
+})
