@@ -178,12 +178,12 @@ t.test('five days of failure disable an endpoint and end its deliveries; enablin
   const { webhook: { id } } = await rig.listen(sink.url)
   const beganMs = time.nowMs + MINUTE_MS
   await tryAt(app, beganMs)
-  await tryAt(app, beganMs + 14 * MINUTE_MS)
+  await tryAt(app, beganMs + 13 * MINUTE_MS)
   t.equal(known(app, id).failingSince, null)
   await tryAt(app, beganMs + 15 * MINUTE_MS)
   await until(() => known(app, id).failingSince !== null)
-  t.equal(known(app, id).failingSince, new Date(beganMs).toISOString())
-  await tryAt(app, beganMs + 5 * DAY_MS - 2 * MINUTE_MS)
+  t.equal(known(app, id).failingSince, new Date(beganMs - MINUTE_MS).toISOString(), 'since the very first attempt')
+  await tryAt(app, beganMs + 5 * DAY_MS - 30 * MINUTE_MS)
   t.equal(known(app, id).disabled, null)
   await tryAt(app, beganMs + 5 * DAY_MS)
   await until(() => known(app, id).disabled === 'failing')
@@ -197,8 +197,24 @@ t.test('five days of failure disable an endpoint and end its deliveries; enablin
   time.nowMs += MINUTE_MS
   const againMs = time.nowMs + MINUTE_MS
   await tryAt(app, againMs)
-  await tryAt(app, againMs + 14 * MINUTE_MS)
+  await tryAt(app, againMs + 13 * MINUTE_MS)
   t.match(known(app, id), { disabled: null, failingSince: null })
+})
+
+t.test('an endpoint of which only first attempts are seen is failing after a quarter of an hour, too', async t => {
+  const app = await startApp(t)
+  const { rig, sink, time } = app
+  sink.answers(() => ({ status: 503 }))
+  const { webhook: { id } } = await rig.listen(sink.url)
+  const beganMs = time.nowMs
+  for (let minute = 0; minute <= 15; minute++) {
+    time.nowMs = beganMs + minute * MINUTE_MS
+    t.equal(known(app, id).failingSince, null, `minute ${minute}`)
+    await rig.happen('delivered')
+    await rig.facts(facts => attemptsIn(facts).length === minute + 1)
+  }
+  await until(() => known(app, id).failingSince !== null)
+  t.equal(known(app, id).failingSince, new Date(beganMs).toISOString())
 })
 
 t.test('an idle endpoint that has failed before is judged by its retries, not by a first attempt', async t => {
@@ -240,7 +256,9 @@ t.test('a success in between restarts the five days, and so does another URL', a
   const beganMs = time.nowMs + MINUTE_MS
   await tryAt(app, beganMs)
   await tryAt(app, beganMs + 20 * MINUTE_MS)
-  await until(() => [worked, moved].every(id => known(app, id).failingSince === new Date(beganMs).toISOString()))
+  await until(() =>
+    [worked, moved].every(id => known(app, id).failingSince === new Date(beganMs - MINUTE_MS).toISOString())
+  )
   time.nowMs = beganMs + 4 * DAY_MS - MINUTE_MS
   await reach(app, await changeWebhook(rig.services, rig.asker, moved, { url: `${sink.url}/moved` }))
   sink.answers(request => ({ status: request.path === '/moved' ? 500 : status }))
@@ -253,11 +271,11 @@ t.test('a success in between restarts the five days, and so does another URL', a
   await until(() => known(app, moved).failingSince !== null)
   t.equal(
     known(app, moved).failingSince,
-    new Date(beganMs + 4 * DAY_MS).toISOString(),
-    'the new address has failed since its first retry'
+    new Date(beganMs + 4 * DAY_MS - MINUTE_MS).toISOString(),
+    'the new address has failed since its first attempt'
   )
   await tryAt(app, beganMs + 5 * DAY_MS + 20 * MINUTE_MS)
   await until(() => known(app, worked).failingSince !== null)
-  t.equal(known(app, worked).failingSince, new Date(beganMs + 5 * DAY_MS).toISOString())
+  t.equal(known(app, worked).failingSince, new Date(beganMs + 5 * DAY_MS - MINUTE_MS).toISOString())
   t.same([worked, moved].map(id => known(app, id).disabled), [null, null])
 })

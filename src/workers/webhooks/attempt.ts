@@ -96,7 +96,9 @@ export class Requester {
     const times = this.timesOf(pending, exchange, success || gone)
     const record = () => this.record(pending, exchange, times)
     if (gone) return await this.disable(pending, webhook, record)
-    if (isSignificant(pending, exchange.result)) health.report(webhook, exchange.url, causeOf(pending), success)
+    if (exchange.result.errorKind !== 'unsigned') {
+      health.report(webhook, exchange.url, causeOf(pending), { success, isRetry: pending.attempts > 0 })
+    }
     return { success, holdMs: holdMsOf(exchange.result, times), record }
   }
 
@@ -200,12 +202,6 @@ export class Requester {
     this.options.onAttempt?.({ result, status, durationMs })
     this.options.log.info({ ...idsOf(pending), host: new URL(url).host, ...outcome }, 'webhook attempt')
   }
-}
-
-/** Does the result count for the endpoint's health? Not when no request was made because it could not be signed. And
- *  not a first failure: its retries may succeed, and there may have been no other event for days. */
-function isSignificant ({ attempts }: Pending, { status, errorKind }: PostResult): boolean {
-  return errorKind !== 'unsigned' && (isSuccess(status) || attempts > 0)
 }
 
 /** As long as the endpoint asks not to be called, but not beyond this delivery's next attempt: the last one of its

@@ -16,9 +16,21 @@ export interface EndpointHealthOptions {
 /** Since when an endpoint has only failed, as this process saw it, and the last sequence of its facts then. */
 interface FailingSince {
   sinceMs: number
+  /** Of the latest failure. */
+  lastMs: number
   version: number
 }
 
+/** One request to an endpoint. */
+export interface EndpointResult {
+  success: boolean
+  /** Of a delivery that has been tried before. */
+  isRetry: boolean
+}
+
+/** A first failure after so long says nothing yet: its retries may succeed, and there may have been no other event for
+ *  days. */
+const QUIET_MS = 15 * 60_000
 /** Beyond, the oldest is forgotten: that one is recorded as failing a little later. */
 const FAILING_MAX = 10_000
 const DIRECTORY_MS = 2000
@@ -35,11 +47,12 @@ export class EndpointHealth {
   }
 
   /** The result of a request to `url`. Returns at once and throws nothing: a delivery does not depend on it. */
-  report (webhook: WebhookEntry, url: string, cause: FactCause, success: boolean): void {
+  report (webhook: WebhookEntry, url: string, cause: FactCause, { success, isRetry }: EndpointResult): void {
     const { id, failingSince } = webhook
     if (success) this.failing.delete(id)
-    const news = success ? { works: true } as const : { failingSinceMs: this.sinceMs(webhook) }
-    if (this.recording.has(id) || (success && failingSince === null)) return
+    const sinceMs = success ? null : this.failed(webhook, isRetry)
+    if (this.recording.has(id) || (sinceMs === null && (!success || failingSince === null))) return
+    const news = sinceMs === null ? { works: true } as const : { failingSinceMs: sinceMs }
     this.recording.set(id, this.record({ id, url }, cause, news).finally(() => this.recording.delete(id)))
   }
 
@@ -48,16 +61,17 @@ export class EndpointHealth {
     await Promise.all(this.recording.values())
   }
 
-  /** A new fact about the endpoint (another URL, enabled again) restarts the count. Once the log records that it fails,
-   *  the log also holds since when. */
-  private sinceMs ({ id, account }: WebhookEntry): number {
+  /** Unix ms since when it has only failed, or null while that says nothing. A new fact about the endpoint (another URL,
+   *  enabled again) restarts the count. Once the log records that it fails, the log also holds since when. */
+  private failed ({ id, account }: WebhookEntry, isRetry: boolean): number | null {
     const { directory, factLog } = this.options
     const version = directory.now.versions.get(subjects.webhook(account, id)) ?? 0
-    const known = this.failing.get(id)
-    if (known?.version === version) return known.sinceMs
     const nowMs = factLog.clock.nowMs()
-    this.failing.set(id, { sinceMs: nowMs, version })
-    return nowMs
+    const before = this.failing.get(id)
+    const known = before?.version === version ? before : null
+    const sinceMs = known?.sinceMs ?? nowMs
+    this.failing.set(id, { sinceMs, lastMs: nowMs, version })
+    return isRetry || (known !== null && nowMs - known.lastMs < QUIET_MS) ? sinceMs : null
   }
 
   private async record (answered: AnsweringEndpoint, cause: FactCause, news: WebhookNews): Promise<void> {
