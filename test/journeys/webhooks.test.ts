@@ -461,3 +461,18 @@ t.test('an endpoint that is enabled again hears what happens from then on', asyn
   await sink.waitFor(requests => requests.length === 2)
   t.equal(sink.requests[1]!.headers['webhook-id'], event.id)
 })
+
+t.test('a stop does not wait for an endpoint that hangs: its delivery goes out again, with the same id', async t => {
+  const [rig, sink] = [await openHookRig(t), await openSink(t)]
+  sink.answers((_request, index) => (index === 0 ? { hang: true } : { status: 200 }))
+  const stopping = rig.start({ timeoutMs: 600_000 })
+  await rig.listen(sink.url)
+  const event = await rig.happen('delivered')
+  await sink.waitFor(requests => requests.length === 1)
+  await stopping.stop()
+  rig.start()
+  const requests = await sink.waitFor(requests => requests.length === 2)
+  t.same(requests.map(({ headers }) => headers['webhook-id']), [event.id, event.id])
+  const attempts = attemptsIn(await rig.facts(facts => attemptsIn(facts).length === 1))
+  t.match(attempts.map(({ data }) => data), [{ attempt: 1, result: 'delivered' }], 'the cut one is no attempt')
+})

@@ -1,3 +1,5 @@
+import type { Pending } from '#streams/delivery/state.ts'
+
 /** Deferrals remembered under one key. An email has few events; of batches, which share one key, very many may be
  *  deferred. */
 const PER_KEY_MAX = 64
@@ -53,4 +55,23 @@ function soonestOf (deferrals: Map<number, number>): number {
   let [soonest, soonestMs] = [0, Infinity]
   for (const [seq, untilMs] of deferrals) if (untilMs < soonestMs) [soonest, soonestMs] = [seq, untilMs]
   return soonest
+}
+
+export function isReplay ({ owed }: Pending): boolean {
+  return owed.replay !== null
+}
+
+export function seqOf ({ owed }: Pending): number {
+  return owed.events[0]!.seq
+}
+
+/** Whose order an endpoint gets: an email's; batches hold events of many, and go one after the other. Replays have an
+ *  order of their own: a new event never waits for one. */
+export function orderingKeyAt (pending: Pending): string {
+  const { batch, events } = pending.owed
+  return `${isReplay(pending) ? 'replay ' : ''}${batch ? 'batch' : events[0]!.email}`
+}
+
+export function orderingKeyOf (pending: Pending): string {
+  return `${pending.owed.webhook} ${orderingKeyAt(pending)}`
 }

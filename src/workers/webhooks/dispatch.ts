@@ -18,11 +18,11 @@ import type { Resolve } from '#src/dns/guard.ts'
 import { work, type Job } from '#src/nats/work.ts'
 import { idsOf, Requester, type DeliveryAttemptOutcome, type OnAttempt } from './attempt.ts'
 import type { BodyCache } from './body-cache.ts'
-import { Deferrals } from './deferrals.ts'
+import { Deferrals, isReplay, orderingKeyAt, orderingKeyOf, seqOf } from './deferrals.ts'
 import { createDoneCheck, type IsDone } from './done-check.ts'
 import { EndpointHealth } from './endpoint-health.ts'
 import { EndpointQueue, type EndpointQueueRules, type JobOutcome, type QueueLimits } from './endpoint-queue.ts'
-import { createPoster, type Poster } from './post.ts'
+import { createPoster, PostCut, type Poster } from './post.ts'
 
 export interface DispatchOptions {
   factLog: FactLog
@@ -76,8 +76,9 @@ const REMEMBERED_MAX = 50_000
 const CATCH_UP_MS = 2000
 /** A message handed out within this of its time comes for the first time; for others the projection is asked. */
 const FRESH_MS = 30_000
-/** When this process stops, what waits goes back to the consumer for so long. */
+/** When this process stops, what waits goes back to the consumer for so long, and requests may take so long to end. */
 const STOP_DELAY_MS = 50
+const STOP_MS = 3000
 
 const RELEASE = subjects.dueRelease('')
 
@@ -102,7 +103,9 @@ export function startDispatch (options: DispatchOptions): Role {
     unhealthyReason: () => workers.map(worker => worker.unhealthyReason()).find(reason => reason !== null) ?? null,
     async stop () {
       dispatcher.closeQueues()
+      const cutting = setTimeout(() => dispatcher.cut(), STOP_MS)
       await Promise.all(workers.map(worker => worker.stop()))
+      clearTimeout(cutting)
       await dispatcher.close()
     }
   }
@@ -171,6 +174,11 @@ class Dispatcher {
     for (const queue of this.queues.values()) queue.close()
   }
 
+  /** Requests that have not ended are made again by another process, with the same id. */
+  cut (): void {
+    this.poster.cut()
+  }
+
   async close (): Promise<void> {
     await Promise.all([this.poster.close(), this.health.settled()])
   }
@@ -230,19 +238,21 @@ class Dispatcher {
    *  wrong on our side. */
   private async enqueue (pending: Pending, queue: EndpointQueue, load: ConsumerLoad) {
     let record: () => Promise<unknown> = () => Promise.resolve()
+    let isCut = false
     const run = async (): Promise<JobOutcome> => {
       try {
         const outcome = await this.attempt(pending)
         record = () => outcome.record()
         return outcome
       } catch (error) {
-        record = () => Promise.reject(asError(error))
+        if (error instanceof PostCut) isCut = true
+        else record = () => Promise.reject(asError(error))
         return NO_REQUEST
       }
     }
     const job = { orderingKey: orderingKeyAt(pending), background: isReplay(pending), run }
     const result = await queue.add(job, limitsOf(load))
-    return { result, record }
+    return { result: isCut ? 'closed' as const : result, record }
   }
 
   /** It may have waited in the queue: the endpoint may be deleted or paused meanwhile. */
@@ -291,8 +301,7 @@ class Dispatcher {
     return null
   }
 
-  /** A short wait is a delay on the consumer, a long one a deferral. Later events of the same email wait behind either.
-   */
+  /** A short wait is a delay on the consumer, a long one a deferral. Later events of an email wait behind either. */
   private async postpone (pending: Pending, untilMs: number, load: ConsumerLoad): Promise<number | null> {
     const nowMs = this.nowMs()
     const firstMs = this.startOf(pending)
@@ -369,23 +378,4 @@ const NO_REQUEST: JobOutcome = { success: null, holdMs: 0 }
 
 function limitsOf ({ places, held }: ConsumerLoad): QueueLimits {
   return { share: Math.min(QUEUE_PLACES_MAX, Math.max(1, (places - held) >> 1)), max: places * 3 >> 2 }
-}
-
-function isReplay ({ owed }: Pending): boolean {
-  return owed.replay !== null
-}
-
-function seqOf ({ owed }: Pending): number {
-  return owed.events[0]!.seq
-}
-
-/** Whose order an endpoint gets: an email's; batches hold events of many, and go one after the other. Replays have an
- *  order of their own: a new event never waits for one. */
-function orderingKeyAt (pending: Pending): string {
-  const { batch, events } = pending.owed
-  return `${isReplay(pending) ? 'replay ' : ''}${batch ? 'batch' : events[0]!.email}`
-}
-
-function orderingKeyOf (pending: Pending): string {
-  return `${pending.owed.webhook} ${orderingKeyAt(pending)}`
 }

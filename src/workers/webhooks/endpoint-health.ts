@@ -61,8 +61,8 @@ export class EndpointHealth {
     await Promise.all(this.recording.values())
   }
 
-  /** Unix ms since when it has only failed, or null while that says nothing. A new fact about the endpoint (another URL,
-   *  enabled again) restarts the count. Once the log records that it fails, the log also holds since when. */
+  /** Unix ms since when it has only failed, or null while that says nothing. A new fact about the endpoint (another
+   *  URL, enabled again) restarts the count. Once the log records that it fails, the log also holds since when. */
   private failed ({ id, account }: WebhookEntry, isRetry: boolean): number | null {
     const { directory, factLog } = this.options
     const version = directory.now.versions.get(subjects.webhook(account, id)) ?? 0

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import { errors, Pool, type buildConnector, type Dispatcher } from 'undici'
 import type { ErrorKind } from '#streams/delivery/facts.ts'
 import { asError, errorCode } from '#src/base/errors.ts'
@@ -17,10 +18,15 @@ export interface PostResult {
   durationMs: number
 }
 
+/** The process stops: whether the endpoint took the request is not known. */
+export class PostCut extends Error {}
+
 /** Posts to webhook endpoints. */
 export interface Poster {
-  /** Never throws: an error is a result. Ends within the poster's `timeoutMs`. */
+  /** An error is a result; throws PostCut alone. Ends within the poster's `timeoutMs`. */
   post(url: URL, headers: Record<string, string>, body: Uint8Array): Promise<PostResult>
+  /** Ends all requests under way, and those to come, with PostCut. */
+  cut(): void
   /** Closes every connection, also busy ones. */
   close(): Promise<void>
 }
@@ -45,6 +51,8 @@ export interface PosterOptions {
 export function createPoster ({ allowPrivate, timeoutMs, resolve }: PosterOptions): Poster {
   const connect = createConnector(allowPrivate, { resolve })
   const pools = new Map<string, Pool>()
+  const underWay = new Set<Exchange>()
+  let isCut = false
 
   function poolOf (origin: string): Pool {
     const pool = pools.get(origin) ?? openPool(origin, connect, timeoutMs)
@@ -66,15 +74,24 @@ export function createPoster ({ allowPrivate, timeoutMs, resolve }: PosterOption
     if (!allowPrivate && url.protocol !== 'https:') {
       return unanswered({ error: 'target refused: only https is allowed', errorKind: 'refused' }, 0)
     }
-    return await exchange(
-      poolOf(url.origin),
-      { path: url.pathname + url.search, method: 'POST', headers, body },
-      timeoutMs
-    )
+    if (isCut) throw new PostCut('the process stops')
+    const request = { path: url.pathname + url.search, method: 'POST', headers, body } as const
+    const exchange = new Exchange(timeoutMs)
+    underWay.add(exchange)
+    try {
+      poolOf(url.origin).dispatch(request, exchange)
+      return await exchange.result
+    } finally {
+      underWay.delete(exchange)
+    }
   }
 
   return {
     post,
+    cut () {
+      isCut = true
+      for (const exchange of underWay) exchange.cut()
+    },
     close: async () => {
       await Promise.all([...pools.values()].map(pool => pool.destroy()))
       pools.clear()
@@ -97,54 +114,78 @@ function openPool (origin: string, connect: buildConnector.connector, timeoutMs:
 /** One request and the start of its response; the rest is not read. Once the status is known, a body that is cut off or
  *  slow changes nothing. On undici's bare handler: a stream for each response costs half as much again as the request.
  */
-function exchange (pool: Pool, request: Dispatcher.DispatchOptions, timeoutMs: number): Promise<PostResult> {
-  return new Promise(resolve => {
-    const startMs = performance.now()
-    const chunks: Buffer[] = []
-    let size = 0
-    let head: { status: number, retryAfter: string | null } | null = null
-    let running: Dispatcher.DispatchController | null = null
-    let over = false
-    let timer = setTimeout(cut, timeoutMs)
+class Exchange implements Dispatcher.DispatchHandler {
+  readonly result: Promise<PostResult>
+  private readonly timeoutMs: number
+  private readonly startMs = performance.now()
+  private readonly chunks: Buffer[] = []
+  private size = 0
+  private head: { status: number, retryAfter: string | null } | null = null
+  private running: Dispatcher.DispatchController | null = null
+  private over = false
+  private timer: NodeJS.Timeout
+  private readonly settled = Promise.withResolvers<PostResult>()
 
-    function end (reason: Reason): void {
-      if (over) return
-      over = true
-      clearTimeout(timer)
-      const durationMs = Math.round(performance.now() - startMs)
-      resolve(
-        head === null
-          ? unanswered(reason, durationMs)
-          : { ...head, error: null, errorKind: null, response: textOf(chunks), durationMs }
-      )
-    }
+  constructor (timeoutMs: number) {
+    this.timeoutMs = timeoutMs
+    this.result = this.settled.promise
+    this.timer = setTimeout(() => this.expire(), timeoutMs)
+  }
 
-    function cut (): void {
-      end({ error: `no answer within ${timeoutMs / 1000} s`, errorKind: 'timeout' })
-      running?.abort(new Error('response cut off'))
-    }
+  cut (): void {
+    if (this.isFirstEnd()) this.settled.reject(new PostCut('the process stops'))
+    this.running?.abort(new Error('the process stops'))
+  }
 
-    pool.dispatch(request, {
-      onRequestStart (controller) {
-        running = controller
-        if (over) controller.abort(new Error('timed out'))
-      },
-      onResponseStart (_controller, status, headers) {
-        if (status < 200) return
-        const retryAfter = headers['retry-after']
-        head = { status, retryAfter: retryAfter === undefined ? null : String(retryAfter) }
-        clearTimeout(timer)
-        timer = setTimeout(cut, Math.max(1, Math.min(BODY_MS_MAX, startMs + timeoutMs - performance.now())))
-      },
-      onResponseData (_controller, chunk) {
-        chunks.push(chunk)
-        size += chunk.length
-        if (size >= RESPONSE_BYTES_MAX) cut()
-      },
-      onResponseEnd: () => end({ error: 'a response without a status', errorKind: 'protocol' }),
-      onResponseError: (_controller, error) => end(reasonOf(error))
-    })
-  })
+  onRequestStart (controller: Dispatcher.DispatchController): void {
+    this.running = controller
+    if (this.over) controller.abort(new Error('timed out'))
+  }
+
+  onResponseStart (_controller: unknown, status: number, headers: IncomingHttpHeaders): void {
+    if (status < 200) return
+    const retryAfter = headers['retry-after']
+    this.head = { status, retryAfter: retryAfter === undefined ? null : String(retryAfter) }
+    clearTimeout(this.timer)
+    const leftMs = this.startMs + this.timeoutMs - performance.now()
+    this.timer = setTimeout(() => this.expire(), Math.max(1, Math.min(BODY_MS_MAX, leftMs)))
+  }
+
+  onResponseData (_controller: unknown, chunk: Buffer): void {
+    this.chunks.push(chunk)
+    this.size += chunk.length
+    if (this.size >= RESPONSE_BYTES_MAX) this.expire()
+  }
+
+  onResponseEnd (): void {
+    this.end({ error: 'a response without a status', errorKind: 'protocol' })
+  }
+
+  onResponseError (_controller: unknown, error: Error): void {
+    this.end(reasonOf(error))
+  }
+
+  private expire (): void {
+    this.end({ error: `no answer within ${this.timeoutMs / 1000} s`, errorKind: 'timeout' })
+    this.running?.abort(new Error('response cut off'))
+  }
+
+  private end (reason: Reason): void {
+    if (!this.isFirstEnd()) return
+    const durationMs = Math.round(performance.now() - this.startMs)
+    this.settled.resolve(
+      this.head === null
+        ? unanswered(reason, durationMs)
+        : { ...this.head, error: null, errorKind: null, response: textOf(this.chunks), durationMs }
+    )
+  }
+
+  private isFirstEnd (): boolean {
+    if (this.over) return false
+    this.over = true
+    clearTimeout(this.timer)
+    return true
+  }
 }
 
 function textOf (chunks: Buffer[]): string {
