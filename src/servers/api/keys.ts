@@ -1,7 +1,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import { parseDomain } from '#streams/address.ts'
-import { Nullable, type FieldFault, type Refusal } from '#streams/define.ts'
+import { NAME_LENGTH_MAX, Nullable, type FieldFault, type Refusal } from '#streams/define.ts'
 import type { KeyEntry } from '#streams/directory.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import {
@@ -16,7 +16,7 @@ import {
   scopesFault,
   type KeyChange
 } from '#streams/key/decide.ts'
-import { LIMIT_CLASSES, SCOPES, type LimitClass } from '#streams/key/facts.ts'
+import { KEY_DOMAINS_MAX, LIMIT_CLASSES, SCOPES, type LimitClass } from '#streams/key/facts.ts'
 import type { Services } from '#src/actions/services.ts'
 import { changeKey, grantKey, revokeKey, rotateKey, type KeyAsker, type NewKey } from '#src/actions/key.ts'
 import { parseTime, timestamp } from '#src/base/clock.ts'
@@ -25,8 +25,6 @@ import { FaultList } from './errors.ts'
 import { askerOf, IdParams, MUST_BE_OBJECT, MUST_BE_TIME, orNothing } from './params.ts'
 import { ResourceRoutes } from './resource.ts'
 import { answerOfDefaults, defaultFields, defaultsAnswer, defaultsOf } from './send-defaults.ts'
-
-const DOMAINS_MAX = 1000
 
 const MUST_BE_DOMAIN = 'be a domain like example.com, or "*"'
 const MUST_BE_END = `${MUST_BE_TIME}, or null`
@@ -38,7 +36,7 @@ const DomainSchema = Type.String({ maxLength: 253, must: MUST_BE_DOMAIN })
 
 /** What may be said of a key, when it is made and later. */
 const fields = {
-  name: Type.String({ minLength: 1, maxLength: 200, description: 'A name for people.' }),
+  name: Type.String({ minLength: 1, maxLength: NAME_LENGTH_MAX, description: 'A name for people.' }),
   scopes: Type.Array(ScopeSchema, {
     minItems: 1,
     maxItems: 100,
@@ -47,9 +45,9 @@ const fields = {
   }),
   domains: Type.Array(DomainSchema, {
     minItems: 1,
-    maxItems: DOMAINS_MAX,
+    maxItems: KEY_DOMAINS_MAX,
     noun: 'domain',
-    description: `The domains the key may send from, 1 to ${DOMAINS_MAX}. \`["*"]\` = every domain of the account.`
+    description: `The domains the key may send from, 1 to ${KEY_DOMAINS_MAX}. \`["*"]\` = every domain of the account.`
   }),
   expires_at: Type.Optional(
     Type.Union([Type.String({ must: MUST_BE_END }), Type.Null()], {
@@ -236,7 +234,7 @@ function addMeaningFaults (given: Record<string, unknown>, nowMs: number, faults
   if (typeof name === 'string') add('name', nameFault(name))
   if (isList(scopes)) add('scopes', scopesFault(scopes))
   if (Array.isArray(domains)) {
-    for (const [i, domain] of domains.slice(0, DOMAINS_MAX).entries()) {
+    for (const [i, domain] of domains.slice(0, KEY_DOMAINS_MAX).entries()) {
       const isWrong = typeof domain === 'string' && domain !== '*' && parseDomain(domain) === null
       if (isWrong) faults.must(`domains[${i}]`, 'invalid_domain', MUST_BE_DOMAIN)
     }

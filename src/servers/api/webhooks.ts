@@ -3,7 +3,15 @@ import type { FastifyRequest } from 'fastify'
 import { Nullable, Refusal, type FieldFault } from '#streams/define.ts'
 import type { WebhookEntry } from '#streams/directory.ts'
 import { overlapOf, type WebhookChanges } from '#streams/webhook/decide.ts'
-import { BATCH_EVENTS_MAX, BATCH_WAIT_MS_MAX, EVENT_TYPES, EventTypeSchema } from '#streams/webhook/facts.ts'
+import {
+  BATCH_EVENTS_MAX,
+  BATCH_WAIT_MS_MAX,
+  BATCH_WAIT_MS_MIN,
+  CONCURRENCY_MAX,
+  EVENT_TYPES,
+  EventTypeSchema,
+  URL_LENGTH_MAX
+} from '#streams/webhook/facts.ts'
 import type { Services } from '#src/actions/services.ts'
 import {
   changeWebhook,
@@ -20,11 +28,9 @@ import type { Api } from './context.ts'
 import { askerOf, IdParams, MUST_BE_OBJECT, MUST_BE_TIME, orNothing, textFaults, timeText } from './params.ts'
 import { ResourceRoutes } from './resource.ts'
 
-/** Below that nothing is gained: a request of its own would be there sooner. */
-const BATCH_WAIT_MS_MIN = 100
-const MUST_BE_COUNT = 'be a whole number from 1 to 100, or null'
+const MUST_BE_COUNT = `be a whole number from 1 to ${CONCURRENCY_MAX}, or null`
 const settings = {
-  url: Type.String({ maxLength: 2048, description: 'Where events are POSTed.' }),
+  url: Type.String({ maxLength: URL_LENGTH_MAX, description: 'Where events are POSTed.' }),
   events: Type.Array(EventTypeSchema, {
     minItems: 1,
     uniqueItems: true,
@@ -34,7 +40,7 @@ const settings = {
   paused: Type.Boolean({
     description: 'While true nothing is sent: events wait, and their 24 hours of retries stop for up to 24 hours.'
   }),
-  concurrency: Type.Union([Type.Integer({ minimum: 1, maximum: 100, must: MUST_BE_COUNT }), Type.Null()], {
+  concurrency: Type.Union([Type.Integer({ minimum: 1, maximum: CONCURRENCY_MAX, must: MUST_BE_COUNT }), Type.Null()], {
     must: MUST_BE_COUNT,
     description: 'Most requests at once from one process. `null` = 8.'
   }),
