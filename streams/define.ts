@@ -86,6 +86,9 @@ export interface FieldFault {
 
 /** The small schemas that facts share. */
 export const Time = Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z$' })
+/** What people call a key, an account or a template. */
+export const NAME_LENGTH_MAX = 200
+export const Name = Type.String({ minLength: 1, maxLength: NAME_LENGTH_MAX })
 export const Sequence = Type.Integer({ minimum: 1 })
 export const Id = (prefix: string) => Type.String({ pattern: `^${prefix}_[0-9a-z]{1,64}$` })
 export const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])

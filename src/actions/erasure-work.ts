@@ -22,10 +22,10 @@ type WorkingServices = Pick<Services, 'factLog' | 'vault' | 'tokens' | 'settings
 /** One erasure, worked on by one process. What is remembered here only saves reading: a worker that knows nothing
  *  reads the whole log again. */
 export interface Eraser {
-  /** Does what can be done now. `waiting` = somebody else comes first: a transaction under way, a mail or a fact that
-   *  has yet to be read; `clean` = there is nothing left, and has not been for `quietMs`; `done` = the receipt is in
-   *  the log. Throws LogUnavailable, Conflict, Ended, or when NATS does not answer. */
-  round(): Promise<'waiting' | 'working' | 'clean' | 'done'>
+  /** Does what can be done now, until `signal` is aborted. `waiting` = somebody else comes first: a transaction under
+   *  way, a mail or a fact that has yet to be read; `clean` = there is nothing left, and has not been for `quietMs`;
+   *  `done` = the receipt is in the log. Throws LogUnavailable, Conflict, Ended, or when NATS does not answer. */
+  round(signal: AbortSignal): Promise<'waiting' | 'working' | 'clean' | 'done'>
   /** Nothing is left, in the log and in the views. Throws like `round`. */
   complete(): Promise<void>
 }
@@ -37,19 +37,18 @@ export interface EraserOptions {
   /** So long after the last deletion the log must have had nothing more: who had read what is gone may have been about
    *  to write. */
   quietMs: number
-  signal: AbortSignal
 }
 
 /** Emails at once: so that a fact tells of many of them, and not of more than it can. */
 const GROUP = 50
 
-export function createEraser ({ services, account, id, quietMs, signal }: EraserOptions): Eraser {
+export function createEraser ({ services, account, id, quietMs }: EraserOptions): Eraser {
   const { factLog } = services
   const found = noFindings()
   let begun = false
   let quietSinceMs = 0
 
-  async function round (): Promise<'waiting' | 'working' | 'clean' | 'done'> {
+  async function round (signal: AbortSignal): Promise<'waiting' | 'working' | 'clean' | 'done'> {
     const standing = await loadErasure(factLog, account, id)
     if (standing === null || standing.erasure.completedAt !== null) return 'done'
     const { erasure } = standing

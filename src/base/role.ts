@@ -7,6 +7,15 @@ export interface Role {
   unhealthyReason(): string | null
 }
 
+/** The first one's of those that are unhealthy. */
+export function unhealthyReasonOf (roles: Role[]): string | null {
+  for (const role of roles) {
+    const reason = role.unhealthyReason()
+    if (reason !== null) return reason
+  }
+  return null
+}
+
 /** One part of the process as /readyz shows it: why it is not ready (null = it is), and more about it. */
 export interface HealthCheck {
   name: string

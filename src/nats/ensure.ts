@@ -1,9 +1,10 @@
 import { Events } from 'nats'
 import { RESTORING } from '#streams/backup.ts'
 import { consumerPlans, streamPlans, type ConsumerPlan, type Retention, type StreamPlan } from '#streams/topology.ts'
-import { asError, Complaint } from '#src/base/errors.ts'
+import { Complaint } from '#src/base/errors.ts'
 import { sleep } from '#src/base/backoff.ts'
 import type { Log } from '#src/base/log.ts'
+import { repeat } from '#src/base/repeat.ts'
 import type { Role } from '#src/base/role.ts'
 import { api } from './api.ts'
 import type { Bus } from './connect.ts'
@@ -20,46 +21,56 @@ export interface EnsureOptions {
   log: Log
 }
 
+const JETSTREAM_MS = 30_000
+/** After a reconnect. */
+const AGAIN_MS = 500
+const ROUND_MS_MAX = 120_000
+
 /** Makes the streams and durable consumers as planned, moves what may move, and complains in a sentence about any other
  *  difference. */
-export async function ensureTopology (bus: Bus, options: EnsureOptions): Promise<void> {
-  await waitForJetStream(bus)
-  for (const plan of streamPlans(options.retention)) await ensureStream(bus, plan, options)
+export async function ensureTopology (bus: Bus, options: EnsureOptions, signal?: AbortSignal): Promise<void> {
+  await waitForJetStream(bus, signal)
+  for (const plan of streamPlans(options.retention)) {
+    signal?.throwIfAborted()
+    await ensureStream(bus, plan, options)
+  }
   for (const plan of Object.values(consumerPlans).flat()) {
+    signal?.throwIfAborted()
     await ensureConsumer(bus, plan)
   }
 }
 
 /** Ensures the topology again after every reconnect: a server that was restarted has lost the streams it kept in
- *  memory, and without heartbeats nothing is sent. Tries until it succeeds; ends with the bus, or sooner when told to.
- */
+ *  memory, and without heartbeats nothing is sent. Tries until it succeeds. */
 export function keepTopology (bus: Bus, options: EnsureOptions): Role {
-  const stopping = new AbortController()
-  let unhealthyReason: string | null = null
+  const reasonOf = (error: Error) => `the streams cannot be ensured: ${error.message}`
+  const rounds = repeat({
+    name: 'streams',
+    firstInMs: Infinity,
+    async round (signal) {
+      // The next reconnect wakes it.
+      if (bus.upSinceMs() === null) return null
+      await ensureTopology(bus, options, signal)
+      return Infinity
+    },
+    againMs: AGAIN_MS,
+    roundMsMax: ROUND_MS_MAX,
+    onError: error => options.log.warn({ reason: reasonOf(error) }, 'streams not ensured after a reconnect'),
+    unhealthyReason: ({ error }) => (error === null ? null : reasonOf(error))
+  })
+  void onReconnect(bus, () => rounds.wake())
+  return rounds
+}
 
-  async function run (): Promise<void> {
-    for await (const { type } of bus.nc.status()) if (type === Events.Reconnect) await again()
-  }
-
-  async function again (): Promise<void> {
-    while (!stopping.signal.aborted && bus.upSinceMs() !== null) {
-      unhealthyReason = await ensureTopology(bus, options).then(
-        () => null,
-        error => `the streams cannot be ensured: ${asError(error).message}`
-      )
-      if (unhealthyReason === null) return
-      options.log.warn({ reason: unhealthyReason }, 'streams not ensured after a reconnect')
-      await sleep(500, stopping.signal)
-    }
-  }
-
-  void run()
-  return { name: 'streams', unhealthyReason: () => unhealthyReason, stop: async () => stopping.abort() }
+/** Ends with the bus. */
+async function onReconnect (bus: Bus, act: () => void): Promise<void> {
+  for await (const { type } of bus.nc.status()) if (type === Events.Reconnect) act()
 }
 
 /** After a start the server answers before its JetStream does. */
-async function waitForJetStream (bus: Bus, timeoutMs = 30_000): Promise<void> {
-  for (const endMs = Date.now() + timeoutMs;;) {
+async function waitForJetStream (bus: Bus, signal?: AbortSignal): Promise<void> {
+  for (const endMs = Date.now() + JETSTREAM_MS;;) {
+    signal?.throwIfAborted()
     try {
       return void await api(bus, 'INFO', undefined, 2000)
     } catch (error) {
@@ -67,7 +78,7 @@ async function waitForJetStream (bus: Bus, timeoutMs = 30_000): Promise<void> {
         throw new Complaint(`NATS answers but its JetStream does not: ${(error as Error).message}`)
       }
     }
-    await sleep(100)
+    await sleep(100, signal)
   }
 }
 

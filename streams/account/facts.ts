@@ -1,10 +1,10 @@
 import { Type } from '@sinclair/typebox'
-import { factType, Id } from '../define.ts'
+import { factType, Id, Name } from '../define.ts'
 
 export const AccountCreated = factType(
   'account.created',
   1,
-  Type.Object({ account: Id('acc'), name: Type.String({ minLength: 1, maxLength: 200 }) })
+  Type.Object({ account: Id('acc'), name: Name })
 )
 
 export const accountFacts = [AccountCreated] as const

@@ -1,6 +1,6 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { AnyName, factType, Id, Nullable, Time, type FactOf } from '../define.ts'
-import { BATCH_EVENTS_MAX, EventTypeSchema } from '../webhook/facts.ts'
+import { BATCH_EVENTS_MAX, EventTypeSchema, URL_LENGTH_MAX } from '../webhook/facts.ts'
 
 /** One event of a delivery. `seq` is the fact's sequence in EMAILS, which holds the body's bytes; 0: a test event, no
  *  fact of EMAILS. */
@@ -59,7 +59,10 @@ export const DeliveryAttempted = factType(
     error: Nullable(Type.String({ maxLength: 500 })),
     errorKind: Nullable(Type.Union(ERROR_KINDS.map(kind => Type.Literal(kind)))),
     /** The request, without its body, which is the events'. */
-    request: Type.Object({ url: Type.String({ maxLength: 2048 }), headers: Type.Record(AnyName, Type.String()) }),
+    request: Type.Object({
+      url: Type.String({ maxLength: URL_LENGTH_MAX }),
+      headers: Type.Record(AnyName, Type.String())
+    }),
     /** The first 4,096 bytes of the response as text. */
     response: Type.String({ maxLength: 4096 }),
     durationMs: Type.Integer({ minimum: 0 }),

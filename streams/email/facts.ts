@@ -22,6 +22,10 @@ const Attachment = Type.Object({
   sizeBytes: Type.Integer({ minimum: 0 })
 })
 
+/** Recipients of one email, with copies; emails of one request. */
+export const RECIPIENTS_MAX = 50
+export const EMAILS_MAX = 100
+
 /** What is asked for, without its content. */
 const asked = {
   email: Id('em'),
@@ -32,7 +36,7 @@ const asked = {
   from: Mailbox,
   recipients: Type.Array(Type.Object({ address: Type.String(), name: Nullable(Type.String()), kind: RecipientKind }), {
     minItems: 1,
-    maxItems: 50
+    maxItems: RECIPIENTS_MAX
   }),
   replyTo: Type.Array(Mailbox),
   subject: Type.String(),
@@ -84,7 +88,7 @@ export const EmailMoved = factType(
  *  REQUESTS. */
 const recipient = {
   email: Id('em'),
-  n: Type.Integer({ minimum: 0, maximum: 49 }),
+  n: Type.Integer({ minimum: 0, maximum: RECIPIENTS_MAX - 1 }),
   request: Sequence,
   to: Type.String(),
   /** The number of this fact among those of its recipient, from 1; `sequence` in webhooks. */
@@ -296,7 +300,7 @@ export const RequestClaimed = factType(
   Type.Object({
     hash: Type.String({ pattern: '^[0-9a-f]{64}$' }),
     bodyHash: Type.String({ pattern: '^[0-9a-f]{64}$' }),
-    emails: Type.Array(Id('em'), { minItems: 1, maxItems: 100 }),
+    emails: Type.Array(Id('em'), { minItems: 1, maxItems: EMAILS_MAX }),
     answer: Type.Object({ status: Type.Integer(), location: Nullable(Type.String()), body: Type.Unknown() })
   })
 )

@@ -1,5 +1,5 @@
 import { parseDomain } from '../address.ts'
-import { Refusal, type UnstampedOf } from '../define.ts'
+import { NAME_LENGTH_MAX, Refusal, type UnstampedOf } from '../define.ts'
 import type { KeyEntry } from '../directory.ts'
 import type { SendDefaults } from '../email/defaults.ts'
 import {
@@ -8,6 +8,7 @@ import {
   KeyLimitsChanged,
   KeyRotated,
   LIMIT_CLASSES,
+  LIMIT_MAX,
   SCOPES,
   type LimitClass,
   type Scope
@@ -128,12 +129,12 @@ export function decideRotation (
 
 export function limitsFault (limits: Partial<Record<LimitClass, number>>): Refusal | null {
   const wrong = Object.entries(limits).some(([name, limit]) =>
-    !(LIMIT_CLASSES as readonly string[]).includes(name) || !Number.isInteger(limit) || limit < 1 || limit > 10_000_000
+    !(LIMIT_CLASSES as readonly string[]).includes(name) || !Number.isInteger(limit) || limit < 1 || limit > LIMIT_MAX
   )
   return wrong
     ? new Refusal(
       'invalid_limit',
-      `limits must be whole numbers from 1 to 10000000 for ${LIMIT_CLASSES.join(', ')}.`
+      `limits must be whole numbers from 1 to ${LIMIT_MAX} for ${LIMIT_CLASSES.join(', ')}.`
     )
     : null
 }
@@ -167,14 +168,14 @@ export function countFault (count: number): Refusal | null {
     : new Refusal('too_many_keys', `An account can have at most ${KEYS_MAX} keys: delete one first.`)
 }
 
-/** A name between 1 and 200 characters with something to see in it, and nothing that a terminal would obey. */
+/** A name of 1 to NAME_LENGTH_MAX characters with something to see in it, and nothing that a terminal would obey. */
 export function nameFault (name: string): Refusal | null {
-  const fine = name.trim() !== '' && name.length <= 200 && !/\p{Cc}/u.test(name) && name.isWellFormed()
+  const fine = name.trim() !== '' && name.length <= NAME_LENGTH_MAX && !/\p{Cc}/u.test(name) && name.isWellFormed()
   return fine
     ? null
     : new Refusal(
       'invalid_name',
-      'name must have 1 to 200 characters, no control characters, and not only spaces.'
+      `name must have 1 to ${NAME_LENGTH_MAX} characters, no control characters, and not only spaces.`
     )
 }
 

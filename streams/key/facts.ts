@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox'
-import { factType, Id, Nullable, Time, type FactOf } from '../define.ts'
+import { factType, Id, Name, Nullable, Time, type FactOf } from '../define.ts'
 import { SendDefaults } from '../email/defaults.ts'
 
 export const SCOPES = [
@@ -25,17 +25,22 @@ export type Scope = typeof SCOPES[number]
 export const LIMIT_CLASSES = ['emails:send', 'emails:list', 'templates:create', 'other'] as const
 export type LimitClass = typeof LIMIT_CLASSES[number]
 
+/** Requests a minute that an operator may allow. */
+export const LIMIT_MAX = 10_000_000
+/** Domains of one key. */
+export const KEY_DOMAINS_MAX = 1000
+
 /** Requests a minute by class, where the operator differs from the spec's. */
 export const Limits = Type.Partial(Type.Object(Object.fromEntries(
-  LIMIT_CLASSES.map(name => [name, Type.Integer({ minimum: 1, maximum: 10_000_000 })])
+  LIMIT_CLASSES.map(name => [name, Type.Integer({ minimum: 1, maximum: LIMIT_MAX })])
 ) as Record<LimitClass, ReturnType<typeof Type.Integer>>))
 
 /** What may be changed about a key. */
 const powers = {
-  name: Type.String({ minLength: 1, maxLength: 200 }),
+  name: Name,
   scopes: Type.Array(Type.Union(SCOPES.map(scope => Type.Literal(scope))), { minItems: 1 }),
   /** Names, or `*` for every domain of the account. */
-  domains: Type.Array(Type.String(), { minItems: 1, maxItems: 1000 }),
+  domains: Type.Array(Type.String(), { minItems: 1, maxItems: KEY_DOMAINS_MAX }),
   expiresAt: Nullable(Time),
   defaults: SendDefaults
 }

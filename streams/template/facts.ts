@@ -1,9 +1,13 @@
 import { Type, type Static } from '@sinclair/typebox'
-import { factType, Id, Nullable, type FactOf } from '../define.ts'
+import { factType, Id, Name, Nullable, type FactOf } from '../define.ts'
+
+/** Variables that a template may declare. */
+export const VARIABLES_MAX = 100
+export const VARIABLE_NAME_LENGTH_MAX = 100
 
 /** A value a template wants: without a fallback (null) and `required`, a send that lacks it is refused. */
 export const Variable = Type.Object({
-  name: Type.String({ minLength: 1, maxLength: 100 }),
+  name: Type.String({ minLength: 1, maxLength: VARIABLE_NAME_LENGTH_MAX }),
   type: Type.Union((['string', 'number', 'boolean', 'object', 'list'] as const).map(name => Type.Literal(name))),
   required: Type.Boolean(),
   fallback: Type.Unknown()
@@ -18,11 +22,11 @@ export const TemplateVersioned = factType(
   Type.Object({
     template: Id('tpl'),
     version: Type.Integer({ minimum: 1 }),
-    name: Type.String({ minLength: 1, maxLength: 200 }),
+    name: Name,
     subject: Nullable(Type.String()),
     html: Nullable(Type.String()),
     text: Nullable(Type.String()),
-    variables: Type.Array(Variable, { maxItems: 100 }),
+    variables: Type.Array(Variable, { maxItems: VARIABLES_MAX }),
     layout: Nullable(Id('tpl'))
   })
 )

@@ -2,6 +2,7 @@ import { Refusal, type UnstampedOf } from '../define.ts'
 import type { WebhookEntry } from '../directory.ts'
 import {
   EVENT_TYPES,
+  URL_LENGTH_MAX,
   WebhookChanged,
   WebhookDeleted,
   WebhookDisabled,
@@ -17,7 +18,6 @@ import {
 /** Endpoints an account may have: those of one partition, about an eighth, and a cursor must fit one atomic append
  *  (1,000 messages). */
 export const WEBHOOKS_MAX = 1000
-const URL_LENGTH_MAX = 2048
 // The URL parser drops some of them and encodes others: the URL called would not be the one given.
 const CONTROL = /\p{Cc}/u
 
@@ -29,7 +29,7 @@ export interface WebhookSettings {
   url: string
   events: EventType[]
   paused: boolean
-  /** Requests at once, 1 to 100; null = the default, 8. */
+  /** Requests at once, 1 to CONCURRENCY_MAX; null = the default, 8. */
   concurrency: number | null
   /** Several events in one request; null = one event a request. */
   batch: { maxEvents: number, maxWaitMs: number } | null

@@ -13,22 +13,27 @@ export const EVENT_TYPES = [
 export type EventType = typeof EVENT_TYPES[number]
 export const EventTypeSchema = Type.Union(EVENT_TYPES.map(name => Type.Literal(name)))
 
-/** Events in one request, and how long the first of them may wait for the others. */
+export const URL_LENGTH_MAX = 2048
+/** Requests at once from one process. */
+export const CONCURRENCY_MAX = 100
+/** Events in one request, and how long the first of them may wait for the others. Below 100 ms nothing is gained: a
+ *  request of its own would be there sooner. */
 export const BATCH_EVENTS_MAX = 100
+export const BATCH_WAIT_MS_MIN = 100
 export const BATCH_WAIT_MS_MAX = 60_000
 
 /** The settings of an endpoint. */
 const settings = {
-  url: Type.String({ maxLength: 2048 }),
+  url: Type.String({ maxLength: URL_LENGTH_MAX }),
   events: Type.Array(EventTypeSchema, { minItems: 1 }),
   /** Its deliveries wait. */
   paused: Type.Boolean(),
   /** Requests at once; null = the default, 8. */
-  concurrency: Nullable(Type.Integer({ minimum: 1, maximum: 100 })),
+  concurrency: Nullable(Type.Integer({ minimum: 1, maximum: CONCURRENCY_MAX })),
   /** Several events in one request; null = one event a request. */
   batch: Nullable(Type.Object({
     maxEvents: Type.Integer({ minimum: 1, maximum: BATCH_EVENTS_MAX }),
-    maxWaitMs: Type.Integer({ minimum: 100, maximum: BATCH_WAIT_MS_MAX })
+    maxWaitMs: Type.Integer({ minimum: BATCH_WAIT_MS_MIN, maximum: BATCH_WAIT_MS_MAX })
   })),
   /** Does it get an event for each deferral, or only for the first one and the outcome. */
   everyDeferral: Type.Boolean()

@@ -2,6 +2,7 @@ import { Kind, Type, type Static } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import { Refusal, type FieldFault } from '#streams/define.ts'
 import type { DomainEntry } from '#streams/directory.ts'
+import { EMAILS_MAX } from '#streams/email/facts.ts'
 import type { Services } from '#src/actions/services.ts'
 import { prepareEmail, type EmailDraft, type PreparedEmail, type SendContext } from '#src/actions/email.ts'
 import { newRenderBudget } from '#src/content/mustache.ts'
@@ -13,8 +14,6 @@ import { compileValidator } from './faults.ts'
 import { isRepeat, replay, type Acceptance, type Acceptor } from './idempotency.ts'
 import { MUST_BE_OBJECT } from './params.ts'
 
-const BATCH_MAX = 100
-
 /** Each email is checked apart, so that the faults of one cannot hide behind those of another: here its schema only
  *  describes. */
 const { [Kind]: _kind, ...shape } = SendRequest
@@ -23,9 +22,9 @@ const Described = Type.Unknown(shape)
 const BatchRequest = Type.Object({
   emails: Type.Array(Described, {
     minItems: 1,
-    maxItems: BATCH_MAX,
+    maxItems: EMAILS_MAX,
     noun: 'email',
-    description: `The emails, 1 to ${BATCH_MAX}.`
+    description: `The emails, 1 to ${EMAILS_MAX}.`
   }),
   mode: Type.Optional(Type.Union([Type.Literal('strict'), Type.Literal('permissive')], {
     description:
@@ -58,7 +57,7 @@ export function batchRoutes (app: Api, services: Services, acceptor: Acceptor): 
     config: { scope: 'emails:send', errors: [409], idempotent: true },
     schema: {
       operationId: 'sendBatch',
-      summary: 'Send up to 100 emails',
+      summary: `Send up to ${EMAILS_MAX} emails`,
       description:
         'One durable append: in strict mode all are accepted or none, in permissive mode all that have no fault.',
       tags: ['Emails'],

@@ -1,19 +1,16 @@
 import { Type, type Static } from '@sinclair/typebox'
-import type { FastifyRequest } from 'fastify'
-import { Nullable, type Refusal } from '#streams/define.ts'
+import { Nullable } from '#streams/define.ts'
 import type { DomainEntry } from '#streams/directory.ts'
 import { MUST_BE_DOMAIN, ownableName } from '#streams/domain/decide.ts'
 import { DOMAIN_STATUSES } from '#streams/domain/facts.ts'
 import { seenRecords } from '#streams/domain/records.ts'
 import { addDomain, changeDomain, checkDomain, removeDomain, rotateDomainKeys } from '#src/actions/domain.ts'
-import type { Handled } from '#src/actions/handle-command.ts'
-import type { Services } from '#src/actions/services.ts'
+import type { Asker, Services } from '#src/actions/services.ts'
 import { DnsUnavailable } from '#src/dns/resolve.ts'
-import { created, refuseFaults, type Api } from './context.ts'
-import { notFound, unavailable } from './errors.ts'
-import { sawOwnWrite, seeAllWrites } from './own-writes.ts'
-import { listAnswer, ListQuery, pageOf, cursorParser, readPage } from './pages.ts'
-import { askerOf, granted, IdParams, MUST_BE_OBJECT, textFaults } from './params.ts'
+import type { Api } from './context.ts'
+import { unavailable } from './errors.ts'
+import { askerOf, IdParams, MUST_BE_OBJECT, textFaults } from './params.ts'
+import { ResourceRoutes } from './resource.ts'
 import { answerOfDefaults, defaultFields, defaultsAnswer, defaultsOf } from './send-defaults.ts'
 
 const CreateRequest = Type.Object({
@@ -109,156 +106,70 @@ const DomainAnswer = Type.Object({
 /** A resolver that does not answer is seldom back at once. */
 const DNS_RETRY_S = 10
 
-const tags = ['Domains']
+const ROTATE_TEXT = 'The new keys sign once DNS shows their records. Keep the old records for 7 days more.'
 
-/** Domains are read from the directory in memory, which catches up with the log before each read and each decision. */
 export function domainRoutes (app: Api, services: Services): void {
-  addingRoute(app, services)
-  readingRoutes(app, services)
-  changingRoutes(app, services)
-  recordRoutes(app, services)
-}
+  const answerOf = (domain: DomainEntry) => domainAnswer(services, domain)
+  const routes = new ResourceRoutes(app, services, {
+    kind: 'domain',
+    tag: 'Domains',
+    scopes: { read: 'domains:read', write: 'domains:write' },
+    prefix: 'dom',
+    schema: DomainAnswer,
+    answerOf
+  })
 
-function addingRoute (app: Api, services: Services): void {
-  app.post('/domains', {
-    config: { scope: 'domains:write', errors: [409] },
-    schema: {
-      operationId: 'createDomain',
-      summary: 'Add a domain',
-      description: 'Answers 200 when the account has the domain already.',
-      tags,
-      body: CreateRequest,
-      response: { 200: DomainAnswer, 201: DomainAnswer }
-    },
-    attachValidation: true
-  }, async (request, reply) => {
-    refuseFaults(request, textFaults(request, 'name', ownableName))
-    await seeAllWrites(services)
-    const added = granted(await addDomain(services, askerOf(request), request.body.name))
-    await sawOwnWrite(services, added.seq)
-    if (added.isNew) created(reply, 201, `/api/domains/${added.domain.id}`)
-    return domainAnswer(services, added.domain)
+  routes.write('POST', '/domains', [
+    'createDomain',
+    'Add a domain',
+    'Answers 200 when the account has the domain already.'
+  ], {
+    schema: { body: CreateRequest, response: { 200: DomainAnswer, 201: DomainAnswer } },
+    errors: [409],
+    faults: request => textFaults(request, 'name', ownableName),
+    act: request => addDomain(services, askerOf(request), request.body.name),
+    location: ({ domain, isNew }) => (isNew ? `/api/domains/${domain.id}` : null),
+    tell: ({ domain }) => answerOf(domain)
+  })
+  routes.list('/domains', ['listDomains', 'List domains'])
+  routes.get('/domains/:id', ['getDomain', 'Get a domain'])
+  routes.write('PATCH', '/domains/:id', ['updateDomain', 'Change the defaults of a domain'], {
+    schema: { params: IdParams, body: ChangeRequest, response: { 200: DomainAnswer } },
+    errors: [404, 409],
+    act: async request => await changeDomain(services, askerOf(request), routes.own(request), defaultsOf(request.body)),
+    tell: ({ domain }) => answerOf(domain)
+  })
+  routes.write('DELETE', '/domains/:id', ['deleteDomain', 'Delete a domain'], {
+    schema: { params: IdParams, response: { 204: Type.Null() } },
+    errors: [404, 409],
+    act: async request => await removeDomain(services, askerOf(request), routes.own(request)),
+    tell: () => null
+  })
+  routes.write('POST', '/domains/:id/rotate-dkim', [
+    'rotateDomainKeys',
+    'Rotate the DKIM keys of a domain',
+    ROTATE_TEXT
+  ], {
+    schema: { params: IdParams, response: { 200: DomainAnswer } },
+    errors: [404, 409],
+    act: async request => await rotateDomainKeys(services, askerOf(request), routes.own(request)),
+    tell: ({ domain }) => answerOf(domain)
+  })
+  routes.write('POST', '/domains/:id/verify', ['verifyDomain', 'Check the DNS records of a domain now'], {
+    schema: { params: IdParams, response: { 200: DomainAnswer } },
+    errors: [404, 409],
+    act: async request => await checkNow(services, askerOf(request), routes.own(request)),
+    tell: ({ domain }) => answerOf(domain)
   })
 }
 
-function readingRoutes (app: Api, services: Services): void {
-  app.get('/domains', {
-    config: { scope: 'domains:read' },
-    schema: {
-      operationId: 'listDomains',
-      summary: 'List domains',
-      tags,
-      querystring: ListQuery,
-      response: { 200: listAnswer(DomainAnswer) }
-    },
-    attachValidation: true
-  }, async request => {
-    const page = readPage(request, cursorParser('dom'))
-    await seeAllWrites(services)
-    const own = [...services.directory.now.domains.values()].filter(({ account }) => account === request.key!.account)
-    return pageOf(own, page, domain => domainAnswer(services, domain))
+/** Throws 503 when DNS does not say. */
+async function checkNow (services: Services, asker: Asker, domain: DomainEntry) {
+  return await checkDomain(services, asker, domain).catch(error => {
+    throw error instanceof DnsUnavailable
+      ? unavailable('dns_unavailable', `DNS does not answer for ${domain.name}: try again.`, DNS_RETRY_S)
+      : error
   })
-
-  app.get('/domains/:id', {
-    config: { scope: 'domains:read', errors: [404] },
-    schema: {
-      operationId: 'getDomain',
-      summary: 'Get a domain',
-      tags,
-      params: IdParams,
-      response: { 200: DomainAnswer }
-    }
-  }, async request => domainAnswer(services, await ownDomain(services, request, request.params.id)))
-}
-
-function changingRoutes (app: Api, services: Services): void {
-  app.patch('/domains/:id', {
-    config: { scope: 'domains:write', errors: [404, 409] },
-    schema: {
-      operationId: 'updateDomain',
-      summary: 'Change the defaults of a domain',
-      tags,
-      params: IdParams,
-      body: ChangeRequest,
-      response: { 200: DomainAnswer }
-    },
-    attachValidation: true
-  }, async request => {
-    refuseFaults(request)
-    const domain = await ownDomain(services, request, request.params.id)
-    return await answerOnceSeen(
-      services,
-      await changeDomain(services, askerOf(request), domain, defaultsOf(request.body))
-    )
-  })
-
-  app.delete('/domains/:id', {
-    config: { scope: 'domains:write', errors: [404, 409] },
-    schema: {
-      operationId: 'deleteDomain',
-      summary: 'Delete a domain',
-      tags,
-      params: IdParams,
-      response: { 204: Type.Null() }
-    }
-  }, async (request, reply) => {
-    const domain = await ownDomain(services, request, request.params.id)
-    await answerOnceSeen(services, await removeDomain(services, askerOf(request), domain))
-    return reply.code(204).send(null)
-  })
-}
-
-function recordRoutes (app: Api, services: Services): void {
-  app.post('/domains/:id/rotate-dkim', {
-    config: { scope: 'domains:write', errors: [404, 409] },
-    schema: {
-      operationId: 'rotateDomainKeys',
-      summary: 'Rotate the DKIM keys of a domain',
-      description: 'The new keys sign once DNS shows their records. Keep the old records for 7 days more.',
-      tags,
-      params: IdParams,
-      response: { 200: DomainAnswer }
-    }
-  }, async request => {
-    const domain = await ownDomain(services, request, request.params.id)
-    return await answerOnceSeen(services, await rotateDomainKeys(services, askerOf(request), domain))
-  })
-
-  app.post('/domains/:id/verify', {
-    config: { scope: 'domains:write', errors: [404, 409] },
-    schema: {
-      operationId: 'verifyDomain',
-      summary: 'Check the DNS records of a domain now',
-      tags,
-      params: IdParams,
-      response: { 200: DomainAnswer }
-    }
-  }, async request => {
-    const domain = await ownDomain(services, request, request.params.id)
-    const checked = await checkDomain(services, askerOf(request), domain).catch(error => {
-      throw error instanceof DnsUnavailable
-        ? unavailable('dns_unavailable', `DNS does not answer for ${domain.name}: try again.`, DNS_RETRY_S)
-        : error
-    })
-    return await answerOnceSeen(services, checked)
-  })
-}
-
-async function ownDomain (services: Services, request: FastifyRequest, id: string): Promise<DomainEntry> {
-  await seeAllWrites(services)
-  for (const domain of services.directory.now.domains.values()) {
-    if (domain.id === id && domain.account === request.key!.account) return domain
-  }
-  throw notFound()
-}
-
-async function answerOnceSeen (
-  services: Services,
-  result: Handled<'domain'> | Refusal
-): Promise<Static<typeof DomainAnswer>> {
-  const { domain, seq } = granted(result)
-  await sawOwnWrite(services, seq)
-  return domainAnswer(services, domain)
 }
 
 /** A domain as the API shows it. */

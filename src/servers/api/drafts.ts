@@ -2,6 +2,7 @@ import { Type, type Static } from '@sinclair/typebox'
 import { parseMailbox, type Mailbox } from '#streams/address.ts'
 import { AnyName, type FieldFault } from '#streams/define.ts'
 import { scheduleFault } from '#streams/email/decide.ts'
+import { RECIPIENTS_MAX } from '#streams/email/facts.ts'
 import { headerFaults } from '#streams/email/headers.ts'
 import { isPlain, jsonFault, MUST_BE_PLAIN } from '#streams/json.ts'
 import type { EmailDraft } from '#src/actions/email.ts'
@@ -13,7 +14,6 @@ import { MUST_BE_ADDRESS, MUST_BE_OBJECT, MUST_BE_TIME } from './params.ts'
 const BODY_BYTES_MAX = 2 * 1024 * 1024
 const METADATA_BYTES_MAX = 8 * 1024
 const METADATA_VALUES_MAX = 50
-const RECIPIENTS_MAX = 50
 const REPLY_TO_MAX = 10
 const TAGS_MAX = 20
 // C0, DEL and C1: the same rule as for names.
@@ -52,7 +52,11 @@ export const SendRequest = Type.Object({
     must: MUST_BE_ADDRESS,
     description: 'The sender: an address, or a name and an address: `Ada <ada@example.com>`.'
   }),
-  to: addresses('The recipients: one address or a list. At most 50 with `cc` and `bcc`.', 1, RECIPIENTS_MAX),
+  to: addresses(
+    `The recipients: one address or a list. At most ${RECIPIENTS_MAX} with \`cc\` and \`bcc\`.`,
+    1,
+    RECIPIENTS_MAX
+  ),
   cc: Type.Optional(addresses('Recipients of a copy.', 0, RECIPIENTS_MAX)),
   bcc: Type.Optional(addresses('Recipients of a copy whom the others do not see.', 0, RECIPIENTS_MAX)),
   reply_to: Type.Optional(addresses('Where replies go: one address or up to 10.', 0, REPLY_TO_MAX, 'address')),

@@ -1,7 +1,7 @@
 import { Type, type Static } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import { parseDomain } from '#streams/address.ts'
-import { Nullable, type Refusal } from '#streams/define.ts'
+import { NAME_LENGTH_MAX, Nullable, type FieldFault, type Refusal } from '#streams/define.ts'
 import type { KeyEntry } from '#streams/directory.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import {
@@ -16,18 +16,15 @@ import {
   scopesFault,
   type KeyChange
 } from '#streams/key/decide.ts'
-import { LIMIT_CLASSES, SCOPES, type LimitClass } from '#streams/key/facts.ts'
+import { KEY_DOMAINS_MAX, LIMIT_CLASSES, SCOPES, type LimitClass } from '#streams/key/facts.ts'
 import type { Services } from '#src/actions/services.ts'
-import { changeKey, grantKey, ownKey, revokeKey, rotateKey, type KeyAsker } from '#src/actions/key.ts'
+import { changeKey, grantKey, revokeKey, rotateKey, type KeyAsker, type NewKey } from '#src/actions/key.ts'
 import { parseTime, timestamp } from '#src/base/clock.ts'
-import { created, refuseFaults, schemaFaults, type Api } from './context.ts'
-import { FaultList, invalid, notFound } from './errors.ts'
-import { sawOwnWrite, seeAllWrites } from './own-writes.ts'
-import { listAnswer, ListQuery, pageOf, cursorParser, readPage } from './pages.ts'
-import { askerOf, granted, IdParams, MUST_BE_OBJECT, MUST_BE_TIME, orNothing } from './params.ts'
+import { schemaFaults, type Api } from './context.ts'
+import { FaultList } from './errors.ts'
+import { askerOf, IdParams, MUST_BE_OBJECT, MUST_BE_TIME, orNothing } from './params.ts'
+import { ResourceRoutes } from './resource.ts'
 import { answerOfDefaults, defaultFields, defaultsAnswer, defaultsOf } from './send-defaults.ts'
-
-const DOMAINS_MAX = 1000
 
 const MUST_BE_DOMAIN = 'be a domain like example.com, or "*"'
 const MUST_BE_END = `${MUST_BE_TIME}, or null`
@@ -39,7 +36,7 @@ const DomainSchema = Type.String({ maxLength: 253, must: MUST_BE_DOMAIN })
 
 /** What may be said of a key, when it is made and later. */
 const fields = {
-  name: Type.String({ minLength: 1, maxLength: 200, description: 'A name for people.' }),
+  name: Type.String({ minLength: 1, maxLength: NAME_LENGTH_MAX, description: 'A name for people.' }),
   scopes: Type.Array(ScopeSchema, {
     minItems: 1,
     maxItems: 100,
@@ -48,9 +45,9 @@ const fields = {
   }),
   domains: Type.Array(DomainSchema, {
     minItems: 1,
-    maxItems: DOMAINS_MAX,
+    maxItems: KEY_DOMAINS_MAX,
     noun: 'domain',
-    description: `The domains the key may send from, 1 to ${DOMAINS_MAX}. \`["*"]\` = every domain of the account.`
+    description: `The domains the key may send from, 1 to ${KEY_DOMAINS_MAX}. \`["*"]\` = every domain of the account.`
   }),
   expires_at: Type.Optional(
     Type.Union([Type.String({ must: MUST_BE_END }), Type.Null()], {
@@ -136,174 +133,95 @@ const OpenAnswer = Type.Composite([
   examples: [{ key: 'jp_live_4kQz…9wA', ...EXAMPLE }]
 })
 
-const tags = ['Keys']
-
-/** Keys are read from the directory in memory, which catches up with the log before each read and each decision: also
- *  the key that asks may have changed on another node. */
-export function keyRoutes (app: Api, services: Services): void {
-  makingRoute(app, services)
-  readingRoutes(app, services)
-  changingRoutes(app, services)
-  rotatingRoute(app, services)
-}
-
-function makingRoute (app: Api, services: Services): void {
-  const { clock } = services.factLog
-
-  app.post('/keys', {
-    config: { scope: 'keys:write', errors: [409] },
-    schema: {
-      operationId: 'createKey',
-      summary: 'Create a key',
-      description: 'The secret is `key` in this answer and nowhere else. A key grants no more than it holds: scopes, ' +
-        'domains and time. A test key grants only test keys.',
-      tags,
-      body: CreateRequest,
-      response: { 201: OpenAnswer }
-    },
-    attachValidation: true
-  }, async (request, reply) => {
-    const { name, scopes, domains, expiresMs = null, defaults } = readFields(request, clock.nowMs())
-    const wanted = {
-      name: name!,
-      scopes: scopes!,
-      domains: domains!,
-      expiresMs,
-      defaults: { ...NO_DEFAULTS, ...defaults },
-      test: request.body.test ?? false
-    }
-    await seeAllWrites(services)
-    const made = granted(await grantKey(services, keyAskerOf(request), wanted), FIELDS)
-    await sawOwnWrite(services, made.seq)
-    created(reply, 201, `/api/keys/${made.key.id}`)
-    return { key: made.secret, ...keyAnswer(made.key, clock.nowMs()) }
-  })
-}
-
-function readingRoutes (app: Api, services: Services): void {
-  const { clock } = services.factLog
-
-  app.get('/keys', {
-    config: { scope: 'keys:read' },
-    schema: {
-      operationId: 'listKeys',
-      summary: 'List keys',
-      tags,
-      querystring: ListQuery,
-      response: { 200: listAnswer(KeyAnswer) }
-    },
-    attachValidation: true
-  }, async request => {
-    const page = readPage(request, cursorParser('key'))
-    await seeAllWrites(services)
-    const own = [...services.directory.now.keys.values()].filter(key => key.account === request.key!.account)
-    return pageOf(own, page, key => keyAnswer(key, clock.nowMs()))
-  })
-
-  app.get('/keys/:id', {
-    config: { scope: 'keys:read', errors: [404] },
-    schema: { operationId: 'getKey', summary: 'Get a key', tags, params: IdParams, response: { 200: KeyAnswer } }
-  }, async request => {
-    await seeAllWrites(services)
-    const key = ownKey(services, request.key!, request.params.id)
-    if (key === undefined) throw notFound()
-    return keyAnswer(key, clock.nowMs())
-  })
-}
-
-function changingRoutes (app: Api, services: Services): void {
-  const { clock } = services.factLog
-
-  app.patch('/keys/:id', {
-    config: { scope: 'keys:write', errors: [404, 409] },
-    schema: {
-      operationId: 'updateKey',
-      summary: 'Change a key',
-      description: 'What is left out stays. Neither before nor after may the key hold more than the key that asks. ' +
-        'Scopes, domains and expiry of the key in JETPOST_API_KEY cannot be changed.',
-      tags,
-      params: IdParams,
-      body: ChangeRequest,
-      response: { 200: KeyAnswer }
-    },
-    attachValidation: true
-  }, async request => {
-    const change = readFields(request, clock.nowMs())
-    await seeAllWrites(services)
-    const changed = granted(await changeKey(services, keyAskerOf(request), request.params.id, change), FIELDS)
-    await sawOwnWrite(services, changed.seq)
-    return keyAnswer(changed.key, clock.nowMs())
-  })
-
-  app.delete('/keys/:id', {
-    config: { scope: 'keys:write', errors: [404] },
-    schema: {
-      operationId: 'deleteKey',
-      summary: 'Revoke a key',
-      description: 'It stops working everywhere within a second. A key may revoke itself, and keys that hold no more ' +
-        'than it does.',
-      tags,
-      params: IdParams,
-      response: { 204: Type.Null() }
-    }
-  }, async (request, reply) => {
-    await seeAllWrites(services)
-    const revoked = granted(await revokeKey(services, keyAskerOf(request), request.params.id))
-    await sawOwnWrite(services, revoked.seq)
-    return reply.code(204).send(null)
-  })
-}
-
-function rotatingRoute (app: Api, services: Services): void {
-  const { clock } = services.factLog
-
-  app.post('/keys/:id/rotate', {
-    config: { scope: 'keys:write', errors: [404, 409] },
-    schema: {
-      operationId: 'rotateKey',
-      summary: 'Rotate the secret of a key',
-      description: 'The previous secret works for `overlap_s` seconds more; an older one stops working. Both secrets ' +
-        'are one key, with one id and one window.',
-      tags,
-      params: IdParams,
-      body: RotateRequest,
-      response: { 200: OpenAnswer }
-    },
-    attachValidation: true
-  }, async request => {
-    refuseFaults(request)
-    await seeAllWrites(services)
-    const rotated = granted(
-      await rotateKey(services, keyAskerOf(request), request.params.id, request.body?.overlap_s ?? OVERLAP_S_DEFAULT)
-    )
-    await sawOwnWrite(services, rotated.seq)
-    return { key: rotated.secret, ...keyAnswer(rotated.key, clock.nowMs()) }
-  })
-}
+const CREATE_TEXT = 'The secret is `key` in this answer and nowhere else. A key grants no more than it holds: ' +
+  'scopes, domains and time. A test key grants only test keys.'
+const CHANGE_TEXT = 'What is left out stays. Neither before nor after may the key hold more than the key that asks. ' +
+  'Scopes, domains and expiry of the key in JETPOST_API_KEY cannot be changed.'
+const REVOKE_TEXT = 'It stops working everywhere within a second. A key may revoke itself, and keys that hold no ' +
+  'more than it does.'
+const ROTATE_TEXT = 'The previous secret works for `overlap_s` seconds more; an older one stops working. Both ' +
+  'secrets are one key, with one id and one window.'
 
 /** What was ahead when it was read may be past when it is decided. */
 const FIELDS = { in_the_past: 'expires_at' }
 
+/** Also the key that asks may have changed on another node: it is judged once the directory has caught up. */
+export function keyRoutes (app: Api, services: Services): void {
+  const { clock } = services.factLog
+  const answerOf = (key: KeyEntry) => keyAnswer(key, clock.nowMs())
+  const faults = (request: FastifyRequest) => meaningFaults(request, clock.nowMs())
+  const routes = new ResourceRoutes(app, services, {
+    kind: 'key',
+    tag: 'Keys',
+    scopes: { read: 'keys:read', write: 'keys:write' },
+    prefix: 'key',
+    schema: KeyAnswer,
+    answerOf
+  })
+
+  routes.write('POST', '/keys', ['createKey', 'Create a key', CREATE_TEXT], {
+    schema: { body: CreateRequest, response: { 201: OpenAnswer } },
+    errors: [409],
+    faults,
+    act: request => grantKey(services, keyAskerOf(request), newKeyOf(request.body)),
+    fieldOf: FIELDS,
+    location: ({ key }) => `/api/keys/${key.id}`,
+    tell: ({ key, secret }) => ({ key: secret, ...answerOf(key) })
+  })
+  routes.list('/keys', ['listKeys', 'List keys'])
+  routes.get('/keys/:id', ['getKey', 'Get a key'])
+  routes.write('PATCH', '/keys/:id', ['updateKey', 'Change a key', CHANGE_TEXT], {
+    schema: { params: IdParams, body: ChangeRequest, response: { 200: KeyAnswer } },
+    errors: [404, 409],
+    faults,
+    act: request => changeKey(services, keyAskerOf(request), request.params.id, changeOf(request.body)),
+    fieldOf: FIELDS,
+    tell: ({ key }) => answerOf(key)
+  })
+  routes.write('DELETE', '/keys/:id', ['deleteKey', 'Revoke a key', REVOKE_TEXT], {
+    schema: { params: IdParams, response: { 204: Type.Null() } },
+    errors: [404],
+    act: request => revokeKey(services, keyAskerOf(request), request.params.id),
+    tell: () => null
+  })
+  routes.write('POST', '/keys/:id/rotate', ['rotateKey', 'Rotate the secret of a key', ROTATE_TEXT], {
+    schema: { params: IdParams, body: RotateRequest, response: { 200: OpenAnswer } },
+    errors: [404, 409],
+    act: request =>
+      rotateKey(services, keyAskerOf(request), request.params.id, request.body?.overlap_s ?? OVERLAP_S_DEFAULT),
+    tell: ({ key, secret }) => ({ key: secret, ...answerOf(key) })
+  })
+}
+
+/** A key that asks changes keys within its own powers. */
 function keyAskerOf (request: FastifyRequest): KeyAsker {
   return { ...askerOf(request), by: request.key!.id }
 }
 
-/** What a body says of a key. Throws 422 with every fault of schema and meaning together. */
-function readFields (request: FastifyRequest, nowMs: number): KeyChange {
-  const given = request.body as Partial<Static<typeof CreateRequest>>
-  const faults = new FaultList(schemaFaults(request))
-  // A body that is no object has no fields to look at.
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) throw invalid(faults.all)
-  addMeaningFaults(given, nowMs, faults)
-  if (faults.all.length > 0) throw invalid(faults.all)
-  const { name, scopes, domains, expires_at: expiresAt } = given
+function newKeyOf ({ name, scopes, domains, test = false, ...body }: Static<typeof CreateRequest>): NewKey {
+  const { expiresMs = null, defaults } = changeOf(body)
+  return { name, scopes, domains, expiresMs, defaults: { ...NO_DEFAULTS, ...defaults }, test }
+}
+
+function changeOf ({ name, scopes, domains, expires_at: expiresAt, ...body }: Static<typeof ChangeRequest>): KeyChange {
   return {
     ...(name === undefined ? {} : { name }),
     ...(scopes === undefined ? {} : { scopes }),
     ...(domains === undefined ? {} : { domains }),
     ...(expiresAt === undefined ? {} : { expiresMs: expiresAt === null ? null : parseTime(expiresAt) }),
-    defaults: defaultsOf(given)
+    defaults: defaultsOf(body)
   }
+}
+
+/** What is wrong with a body beyond its schema. */
+function meaningFaults (request: FastifyRequest, nowMs: number): FieldFault[] {
+  const { body } = request
+  // A body that is no object has no fields to look at.
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) return []
+  const found = schemaFaults(request)
+  const faults = new FaultList(found)
+  addMeaningFaults({ ...body }, nowMs, faults)
+  return faults.all.slice(found.length)
 }
 
 /** The faults of meaning in fields that the schema has found nothing wrong with, or with a part of. */
@@ -316,7 +234,7 @@ function addMeaningFaults (given: Record<string, unknown>, nowMs: number, faults
   if (typeof name === 'string') add('name', nameFault(name))
   if (isList(scopes)) add('scopes', scopesFault(scopes))
   if (Array.isArray(domains)) {
-    for (const [i, domain] of domains.slice(0, DOMAINS_MAX).entries()) {
+    for (const [i, domain] of domains.slice(0, KEY_DOMAINS_MAX).entries()) {
       const isWrong = typeof domain === 'string' && domain !== '*' && parseDomain(domain) === null
       if (isWrong) faults.must(`domains[${i}]`, 'invalid_domain', MUST_BE_DOMAIN)
     }

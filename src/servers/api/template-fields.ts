@@ -1,8 +1,8 @@
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import type { FieldFault } from '#streams/define.ts'
+import { NAME_LENGTH_MAX, type FieldFault } from '#streams/define.ts'
 import { emptyFaults, type TemplateBody } from '#streams/template/decide.ts'
-import { Variable } from '#streams/template/facts.ts'
+import { Variable, VARIABLE_NAME_LENGTH_MAX, VARIABLES_MAX } from '#streams/template/facts.ts'
 import { MUST_BE_OBJECT } from './params.ts'
 
 const orNull = <T extends TSchema>(schema: T, description: string) =>
@@ -10,9 +10,11 @@ const orNull = <T extends TSchema>(schema: T, description: string) =>
 
 const VariableField = Type.Object({
   name: Type.String({
-    pattern: '^[A-Za-z_][A-Za-z0-9_-]{0,99}$',
-    must: 'have 1 to 100 letters, digits, _ or -, and begin with a letter or _',
-    description: 'Name of the variable: 1 to 100 letters, digits, `_` and `-`, the first a letter or `_`.'
+    pattern: `^[A-Za-z_][A-Za-z0-9_-]{0,${VARIABLE_NAME_LENGTH_MAX - 1}}$`,
+    must: `have 1 to ${VARIABLE_NAME_LENGTH_MAX} letters, digits, _ or -, and begin with a letter or _`,
+    description:
+      `Name of the variable: 1 to ${VARIABLE_NAME_LENGTH_MAX} letters, digits, \`_\` and \`-\`, the first a ` +
+      'letter or `_`.'
   }),
   type: Type.Union(Variable.properties.type.anyOf, { description: 'Type of its values.' }),
   required: Type.Optional(
@@ -29,14 +31,14 @@ const fields = {
   text: orNull(Type.String({ minLength: 1 }), 'The plain-text body, in Mustache. At most 128 kB.'),
   variables: Type.Optional(
     Type.Array(VariableField, {
-      maxItems: 100,
+      maxItems: VARIABLES_MAX,
       noun: 'declaration',
-      description: 'Declared variables. At most 100, 64 kB of JSON.'
+      description: `Declared variables. At most ${VARIABLES_MAX}, 64 kB of JSON.`
     })
   ),
   layout_id: orNull(Type.String(), 'A template whose bodies contain `{{{content}}}`, to put this one into.')
 }
-const name = Type.String({ minLength: 1, maxLength: 200, description: 'A name for people.' })
+const name = Type.String({ minLength: 1, maxLength: NAME_LENGTH_MAX, description: 'A name for people.' })
 
 export const CreateRequest = Type.Object({ name, ...fields }, {
   must: MUST_BE_OBJECT,

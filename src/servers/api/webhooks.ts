@@ -2,8 +2,16 @@ import { Type, type Static } from '@sinclair/typebox'
 import type { FastifyRequest } from 'fastify'
 import { Nullable, Refusal, type FieldFault } from '#streams/define.ts'
 import type { WebhookEntry } from '#streams/directory.ts'
-import { overlapOf } from '#streams/webhook/decide.ts'
-import { BATCH_EVENTS_MAX, BATCH_WAIT_MS_MAX, EVENT_TYPES, EventTypeSchema } from '#streams/webhook/facts.ts'
+import { overlapOf, type WebhookChanges } from '#streams/webhook/decide.ts'
+import {
+  BATCH_EVENTS_MAX,
+  BATCH_WAIT_MS_MAX,
+  BATCH_WAIT_MS_MIN,
+  CONCURRENCY_MAX,
+  EVENT_TYPES,
+  EventTypeSchema,
+  URL_LENGTH_MAX
+} from '#streams/webhook/facts.ts'
 import type { Services } from '#src/actions/services.ts'
 import {
   changeWebhook,
@@ -16,17 +24,13 @@ import {
 } from '#src/actions/webhook.ts'
 import { parseTime, timestamp } from '#src/base/clock.ts'
 import { ageMsMax } from '#src/nats/status.ts'
-import { created, refuseFaults, type Api } from './context.ts'
-import { notFound } from './errors.ts'
-import { sawOwnWrite, seeAllWrites } from './own-writes.ts'
-import { listAnswer, ListQuery, pageOf, cursorParser, readPage } from './pages.ts'
-import { askerOf, granted, IdParams, MUST_BE_OBJECT, MUST_BE_TIME, orNothing, textFaults, timeText } from './params.ts'
+import type { Api } from './context.ts'
+import { askerOf, IdParams, MUST_BE_OBJECT, MUST_BE_TIME, orNothing, textFaults, timeText } from './params.ts'
+import { ResourceRoutes } from './resource.ts'
 
-/** Below that nothing is gained: a request of its own would be there sooner. */
-const BATCH_WAIT_MS_MIN = 100
-const MUST_BE_COUNT = 'be a whole number from 1 to 100, or null'
+const MUST_BE_COUNT = `be a whole number from 1 to ${CONCURRENCY_MAX}, or null`
 const settings = {
-  url: Type.String({ maxLength: 2048, description: 'Where events are POSTed.' }),
+  url: Type.String({ maxLength: URL_LENGTH_MAX, description: 'Where events are POSTed.' }),
   events: Type.Array(EventTypeSchema, {
     minItems: 1,
     uniqueItems: true,
@@ -36,7 +40,7 @@ const settings = {
   paused: Type.Boolean({
     description: 'While true nothing is sent: events wait, and their 24 hours of retries stop for up to 24 hours.'
   }),
-  concurrency: Type.Union([Type.Integer({ minimum: 1, maximum: 100, must: MUST_BE_COUNT }), Type.Null()], {
+  concurrency: Type.Union([Type.Integer({ minimum: 1, maximum: CONCURRENCY_MAX, must: MUST_BE_COUNT }), Type.Null()], {
     must: MUST_BE_COUNT,
     description: 'Most requests at once from one process. `null` = 8.'
   }),
@@ -163,175 +167,76 @@ const TestAnswer = Type.Object({ id: Type.String({ description: "The event's id.
   examples: [{ id: 'ev_01m7ysf2k8q3w5r7t9y1z3x5c7', delivery_id: 'whd_5tq2h8c0n4r7k1m3v6e9a2j8gb' }]
 })
 
-const tags = ['Webhooks']
-
-/** Endpoints are read from the directory in memory, which catches up with the log before each read and each change. */
 export function webhookRoutes (app: Api, services: Services): void {
   const answerOf = (webhook: WebhookEntry) => describeWebhook(webhook, services.factLog.clock.nowMs())
-  makingRoute(app, services, answerOf)
-  readingRoutes(app, services, answerOf)
-  changingRoutes(app, services, answerOf)
-  rotatingRoute(app, services, answerOf)
-  testingRoute(app, services)
+  const urlFaults = (request: FastifyRequest) =>
+    textFaults(request, 'url', url => targetFault(url, services.settings.webhookAllowPrivate))
+  const routes = new ResourceRoutes(app, services, {
+    kind: 'webhook',
+    tag: 'Webhooks',
+    scopes: { read: 'webhooks:read', write: 'webhooks:write' },
+    prefix: 'wh',
+    schema: WebhookAnswer,
+    answerOf
+  })
+
+  routes.write('POST', '/webhooks', ['createWebhook', 'Create a webhook endpoint'], {
+    schema: { body: CreateRequest, response: { 201: CreateAnswer } },
+    errors: [409],
+    faults: async request => [
+      ...urlFaults(request),
+      ...startFaults(request, await keptSince(request, services))
+    ],
+    act: request => createWebhook(services, askerOf(request), newWebhookOf(request.body)),
+    location: ({ webhook }) => `/api/webhooks/${webhook.id}`,
+    tell: ({ webhook, secret }) => ({ ...answerOf(webhook), secret })
+  })
+  routes.list('/webhooks', ['listWebhooks', 'List webhook endpoints'])
+  routes.get('/webhooks/:id', ['getWebhook', 'Get a webhook endpoint'])
+  routes.write('PATCH', '/webhooks/:id', ['updateWebhook', 'Change, pause, resume or enable a webhook endpoint'], {
+    schema: { params: IdParams, body: ChangeRequest, response: { 200: WebhookAnswer } },
+    errors: [404, 409],
+    faults: urlFaults,
+    act: request => changeWebhook(services, askerOf(request), request.params.id, changesOf(request.body)),
+    tell: ({ webhook }) => answerOf(webhook)
+  })
+  routes.write('DELETE', '/webhooks/:id', ['deleteWebhook', 'Delete a webhook endpoint'], {
+    schema: { params: IdParams, response: { 204: Type.Null() } },
+    errors: [404, 409],
+    act: request => deleteWebhook(services, askerOf(request), request.params.id),
+    tell: () => null
+  })
+  signingRoutes(routes, services)
 }
 
-type AnswerOf = (webhook: WebhookEntry) => Static<typeof WebhookAnswer>
-
-function makingRoute (app: Api, services: Services, answerOf: AnswerOf): void {
-  app.post('/webhooks', {
-    config: { scope: 'webhooks:write', errors: [409] },
-    schema: {
-      operationId: 'createWebhook',
-      summary: 'Create a webhook endpoint',
-      tags,
-      body: CreateRequest,
-      response: { 201: CreateAnswer }
+function signingRoutes (routes: ResourceRoutes<'webhook', Static<typeof WebhookAnswer>>, services: Services): void {
+  routes.write('POST', '/webhooks/:id/rotate-secret', [
+    'rotateWebhookSecret',
+    'Rotate the signing secret of a webhook endpoint',
+    'For 24 hours both secrets sign in webhook-signature, and X-Service-Signature keeps the old one. ' +
+    'Another rotation is refused until then.'
+  ], {
+    schema: { params: IdParams, body: RotateRequest, response: { 200: RotateAnswer } },
+    errors: [404, 409],
+    async act (request) {
+      const rotate = request.body?.finish === true ? finishRotation : rotateSecret
+      return await rotate(services, askerOf(request), request.params.id)
     },
-    attachValidation: true
-  }, async (request, reply) => {
-    refuseSettings(request, services, startFaults(request, await keptSince(request, services)))
-    const { start_at: startAt, ...body } = request.body
-    const start = startAt === undefined ? {} : { startAt: timestamp(parseTime(startAt)!) }
-    const made = granted(
-      await createWebhook(services, askerOf(request), { ...DEFAULTS, ...settingsOf(body), ...start })
-    )
-    await sawOwnWrite(services, made.seq)
-    created(reply, 201, `/api/webhooks/${made.webhook.id}`)
-    return { ...answerOf(made.webhook), secret: made.secret }
+    tell: ({ webhook, seq: _seq, ...secret }) => ({
+      ...describeWebhook(webhook, services.factLog.clock.nowMs()),
+      ...secret
+    })
   })
-}
-
-function readingRoutes (app: Api, services: Services, answerOf: AnswerOf): void {
-  app.get('/webhooks', {
-    config: { scope: 'webhooks:read' },
-    schema: {
-      operationId: 'listWebhooks',
-      summary: 'List webhook endpoints',
-      tags,
-      querystring: ListQuery,
-      response: { 200: listAnswer(WebhookAnswer) }
-    },
-    attachValidation: true
-  }, async request => {
-    const page = readPage(request, cursorParser('wh'))
-    await seeAllWrites(services)
-    const own = [...services.directory.now.webhooks.values()].filter(webhook =>
-      webhook.account === request.key!.account
-    )
-    return pageOf(own, page, answerOf)
+  routes.write('POST', '/webhooks/:id/test', [
+    'testWebhook',
+    'Send a test event to a webhook endpoint',
+    'Sends a made-up event, with `data.test` true, signed and retried like any other.'
+  ], {
+    schema: { params: IdParams, body: TestRequest, response: { 202: TestAnswer } },
+    errors: [404, 409],
+    act: request => testWebhook(services, askerOf(request), request.params.id, request.body?.type),
+    tell: ({ event, delivery }) => ({ id: event, delivery_id: delivery })
   })
-
-  app.get('/webhooks/:id', {
-    config: { scope: 'webhooks:read', errors: [404] },
-    schema: {
-      operationId: 'getWebhook',
-      summary: 'Get a webhook endpoint',
-      tags,
-      params: IdParams,
-      response: { 200: WebhookAnswer }
-    }
-  }, async request => {
-    await seeAllWrites(services)
-    const webhook = services.directory.now.webhooks.get(request.params.id)
-    if (webhook === undefined || webhook.account !== request.key!.account) throw notFound()
-    return answerOf(webhook)
-  })
-}
-
-function changingRoutes (app: Api, services: Services, answerOf: AnswerOf): void {
-  app.patch('/webhooks/:id', {
-    config: { scope: 'webhooks:write', errors: [404, 409] },
-    schema: {
-      operationId: 'updateWebhook',
-      summary: 'Change, pause, resume or enable a webhook endpoint',
-      tags,
-      params: IdParams,
-      body: ChangeRequest,
-      response: { 200: WebhookAnswer }
-    },
-    attachValidation: true
-  }, async request => {
-    refuseSettings(request, services)
-    const { status, ...body } = request.body
-    await seeAllWrites(services)
-    const changed = granted(
-      await changeWebhook(services, askerOf(request), request.params.id, {
-        ...settingsOf(body),
-        ...(status === undefined ? {} : { enabled: true })
-      })
-    )
-    await sawOwnWrite(services, changed.seq)
-    return answerOf(changed.webhook)
-  })
-
-  app.delete('/webhooks/:id', {
-    config: { scope: 'webhooks:write', errors: [404, 409] },
-    schema: {
-      operationId: 'deleteWebhook',
-      summary: 'Delete a webhook endpoint',
-      tags,
-      params: IdParams,
-      response: { 204: Type.Null() }
-    }
-  }, async (request, reply) => {
-    await seeAllWrites(services)
-    const deleted = granted(await deleteWebhook(services, askerOf(request), request.params.id))
-    await sawOwnWrite(services, deleted.seq)
-    return reply.code(204).send(null)
-  })
-}
-
-function rotatingRoute (app: Api, services: Services, answerOf: AnswerOf): void {
-  app.post('/webhooks/:id/rotate-secret', {
-    config: { scope: 'webhooks:write', errors: [404, 409] },
-    schema: {
-      operationId: 'rotateWebhookSecret',
-      summary: 'Rotate the signing secret of a webhook endpoint',
-      description: 'For 24 hours both secrets sign in webhook-signature, and X-Service-Signature keeps the old one. ' +
-        'Another rotation is refused until then.',
-      tags,
-      params: IdParams,
-      body: RotateRequest,
-      response: { 200: RotateAnswer }
-    },
-    attachValidation: true
-  }, async request => {
-    refuseFaults(request)
-    await seeAllWrites(services)
-    const rotate = request.body?.finish === true ? finishRotation : rotateSecret
-    const { webhook, seq, ...secret } = granted(await rotate(services, askerOf(request), request.params.id))
-    await sawOwnWrite(services, seq)
-    return { ...answerOf(webhook), ...secret }
-  })
-}
-
-function testingRoute (app: Api, services: Services): void {
-  app.post('/webhooks/:id/test', {
-    config: { scope: 'webhooks:write', errors: [404, 409] },
-    schema: {
-      operationId: 'testWebhook',
-      summary: 'Send a test event to a webhook endpoint',
-      description: 'Sends a made-up event, with `data.test` true, signed and retried like any other.',
-      tags,
-      params: IdParams,
-      body: TestRequest,
-      response: { 202: TestAnswer }
-    },
-    attachValidation: true
-  }, async (request, reply) => {
-    refuseFaults(request)
-    await seeAllWrites(services)
-    const owed = granted(await testWebhook(services, askerOf(request), request.params.id, request.body?.type))
-    return reply.code(202).send({ id: owed.event, delivery_id: owed.delivery })
-  })
-}
-
-/** 422 with every fault of schema and meaning together. */
-function refuseSettings (request: FastifyRequest, services: Services, more: FieldFault[] = []): void {
-  refuseFaults(request, [
-    ...textFaults(request, 'url', url => targetFault(url, services.settings.webhookAllowPrivate)),
-    ...more
-  ])
 }
 
 /** Unix ms: the time of the oldest event that may be kept, if past ones are wanted; else now. Throws what
@@ -357,6 +262,15 @@ function startFaults (request: FastifyRequest, keptSinceMs: number): FieldFault[
 }
 
 const DEFAULTS = { paused: false, concurrency: null, batch: null, everyDeferral: false }
+
+function newWebhookOf ({ start_at: startAt, ...body }: Static<typeof CreateRequest>) {
+  const start = startAt === undefined ? {} : { startAt: timestamp(parseTime(startAt)!) }
+  return { ...DEFAULTS, ...settingsOf(body), ...start }
+}
+
+function changesOf ({ status, ...body }: Static<typeof ChangeRequest>): WebhookChanges {
+  return { ...settingsOf(body), ...(status === undefined ? {} : { enabled: true }) }
+}
 
 type RequestSettings = Partial<
   Pick<Static<typeof CreateRequest>, 'paused' | 'concurrency' | 'batch' | 'every_deferral'>

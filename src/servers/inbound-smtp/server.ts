@@ -115,7 +115,7 @@ export async function startInbound ({ limits = {}, ...options }: InboundOptions)
     await server.listen()
     return server
   } catch (error) {
-    usage.stop()
+    await usage.stop()
     throw error
   }
 }
@@ -189,10 +189,11 @@ export class InboundServer {
   /** Accepts no new mail, finishes what is on its way, ends the other sessions. */
   async stop (): Promise<void> {
     clearInterval(this.sessionTimer)
-    this.usage.stop()
+    const measured = this.usage.stop()
     const closed = new Promise<void>(resolve => this.server.close(resolve))
     this.endSessions('4.3.2 Shutting down', session => !this.slots.has(session))
     await deadline(closed, this.limits.stopMs + 1000, 'the inbound listener did not stop').catch(() => {})
+    await measured
   }
 
   private createServer (certificate: Certificate): SMTPServer {

@@ -1,4 +1,6 @@
 import type { Log } from '#src/base/log.ts'
+import { repeat } from '#src/base/repeat.ts'
+import type { Role } from '#src/base/role.ts'
 import { api } from '#src/nats/api.ts'
 import type { Bus } from '#src/nats/connect.ts'
 
@@ -13,12 +15,13 @@ export interface StreamUsageOptions {
 /** The part of the account's storage that INBOUND may use: the rest is for mail that goes out. */
 const ACCOUNT_SHARE = 1 / 4
 const TIMEOUT_MS = 2000
+const POLL_MS_MAX = 10_000
 
 /** How full INBOUND is, queried now and then. While NATS does not answer the last figures hold: nothing is stored then
  *  anyway. */
 export class StreamUsage {
   private readonly options: StreamUsageOptions
-  private readonly timer: NodeJS.Timeout
+  private readonly polls: Role
   private bytes = 0
   private bytesMax: number
   private isFull = false
@@ -26,12 +29,20 @@ export class StreamUsage {
   private constructor (options: StreamUsageOptions) {
     this.options = options
     this.bytesMax = options.bytesMax
-    this.timer = setInterval(() => void this.poll(), options.pollMs)
+    const { pollMs } = options
+    this.polls = repeat({
+      name: 'the size of INBOUND',
+      round: () => this.query(),
+      firstInMs: pollMs,
+      againMs: pollMs,
+      roundMsMax: POLL_MS_MAX,
+      onError: error => this.onError(error)
+    })
   }
 
   static async open (options: StreamUsageOptions): Promise<StreamUsage> {
     const usage = new StreamUsage(options)
-    await usage.poll()
+    await usage.query().catch(error => usage.onError(error))
     return usage
   }
 
@@ -45,20 +56,17 @@ export class StreamUsage {
     this.bytes += bytes
   }
 
-  stop (): void {
-    clearInterval(this.timer)
+  async stop (): Promise<void> {
+    await this.polls.stop()
   }
 
-  private async poll (): Promise<void> {
-    try {
-      await this.query()
-    } catch (error) {
-      this.options.log.debug({ err: error }, 'the size of INBOUND cannot be read; retrying')
-    }
+  private onError (error: Error): void {
+    this.options.log.debug({ err: error }, 'the size of INBOUND cannot be read; retrying')
   }
 
-  private async query (): Promise<void> {
-    const { bus, bytesMax, log } = this.options
+  /** Resolves to the ms until the next query. */
+  private async query (): Promise<number> {
+    const { bus, bytesMax, pollMs, log } = this.options
     const [stream, account] = await Promise.all([
       api<{ state: { bytes: number } }>(bus, 'STREAM.INFO.INBOUND', undefined, TIMEOUT_MS),
       api<{ limits: { max_storage: number } }>(bus, 'INFO', undefined, TIMEOUT_MS)
@@ -73,5 +81,6 @@ export class StreamUsage {
       const text = 'INBOUND is full; incoming mail is refused until old mail expires'
       log.warn({ bytes: this.bytes, bytesMax: this.bytesMax }, text)
     }
+    return pollMs
   }
 }

@@ -1,3 +1,5 @@
+import { repeat } from '#src/base/repeat.ts'
+import type { Role } from '#src/base/role.ts'
 import { api } from '#src/nats/api.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import type { StreamItem } from './write.ts'
@@ -16,21 +18,28 @@ interface ConsumerInfo {
 }
 
 const POLL_MS = 5000
+const POLL_MS_MAX = 30_000
 
 /** Counts the facts a projector has not written: those NATS has not delivered to its consumers yet, and those it has
  *  received. */
 export class LagMeter {
   private readonly bus: Bus
   private readonly followed = new Map<string, { consumer: string, written: number }>()
-  private readonly timer: NodeJS.Timeout
+  private readonly polls: Role
   private facts = 0
   private oldestMs: number | null = null
 
   constructor (bus: Bus) {
     this.bus = bus
-    // When the consumer or the server is gone, the last figure stands, and the projector's own state says why.
-    this.timer = setInterval(() => void this.poll().catch(() => {}), POLL_MS)
-    this.timer.unref()
+    this.polls = repeat({
+      name: 'projection lag',
+      round: () => this.poll(),
+      firstInMs: POLL_MS,
+      againMs: POLL_MS,
+      roundMsMax: POLL_MS_MAX,
+      // When the consumer or the server is gone, the last figure stands, and the projector's own state says why.
+      onError () {}
+    })
   }
 
   follow (stream: string, consumer: string): void {
@@ -64,16 +73,17 @@ export class LagMeter {
     return { facts, seconds: oldestMs === null ? 0 : Math.max(0, (Date.now() - oldestMs) / 1000) }
   }
 
-  stop (): void {
-    clearInterval(this.timer)
+  async stop (): Promise<void> {
+    await this.polls.stop()
   }
 
-  private async poll (): Promise<void> {
+  private async poll (): Promise<number> {
     const behind = await Promise.all([...this.followed].map(async ([stream, at]) => {
       const subject = `CONSUMER.INFO.${stream}.${at.consumer}`
       const { num_pending: pending, delivered } = await api<ConsumerInfo>(this.bus, subject, undefined)
       return pending + Math.max(0, delivered.consumer_seq - at.written)
     }))
     this.facts = behind.reduce((sum, count) => sum + count, 0)
+    return POLL_MS
   }
 }

@@ -2,6 +2,7 @@ import type { Projection, Source } from '#projections/define.ts'
 import { backoffMs, sleep } from '#src/base/backoff.ts'
 import { asError, errorCode } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
+import { repeat } from '#src/base/repeat.ts'
 import type { Role } from '#src/base/role.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { isUnanswered } from '#src/nats/errors.ts'
@@ -81,7 +82,7 @@ class LogProjector {
   private readonly meter: LagMeter
   private readonly writer: Writer
   private readonly stopping = new AbortController()
-  private readonly maintenance: NodeJS.Timeout
+  private readonly maintenance: Role
   private readonly running: Promise<void>
   private problem: string | null = 'starting'
   private interruption = { reason: '', atMs: -Infinity }
@@ -98,9 +99,15 @@ class LogProjector {
     this.meter = new LagMeter(bus)
     const onDeadLetter = this.onDeadLetter.bind(this)
     this.writer = createWriter({ pool, set: this.set, onDeadLetter })
-    this.maintenance = setInterval(() => {
-      this.maintain().catch(error => this.log.warn({ reason: asError(error).message }, 'cleanup failed; it is retried'))
-    }, MAINTENANCE_MS)
+    this.maintenance = repeat({
+      name: `maintenance of ${projection.name}`,
+      // At the start it would hold up the first batch.
+      firstInMs: MAINTENANCE_MS,
+      round: () => this.maintain(),
+      againMs: MAINTENANCE_MS,
+      roundMsMax: MAINTENANCE_MS,
+      onError: ({ message }) => this.log.warn({ reason: message }, 'cleanup failed; it is retried')
+    })
     this.running = this.run()
   }
 
@@ -119,9 +126,7 @@ class LogProjector {
 
   async stop (): Promise<void> {
     this.stopping.abort()
-    clearInterval(this.maintenance)
-    this.meter.stop()
-    await this.running
+    await Promise.all([this.running, this.maintenance.stop(), this.meter.stop()])
   }
 
   private async run (): Promise<void> {
@@ -243,12 +248,12 @@ class LogProjector {
     this.retryDueMs = Date.now() + MAINTENANCE_MS
   }
 
-  /** Marks this version as used, and drops table sets that are not: not at the start, where it would hold up the first
-   *  batch. */
-  private async maintain (): Promise<void> {
+  /** Marks this version as used, and drops table sets that are not. Resolves to the ms until the next time. */
+  private async maintain (): Promise<number> {
     await markUsed(this.pool, this.set)
     const dropped = await dropUnused(this.pool, this.projection)
     if (dropped.length > 0) this.log.info({ dropped }, 'unused tables dropped')
+    return MAINTENANCE_MS
   }
 
   /** Returns once nobody has moved the checkpoint between two reads: the projector that overtook us is gone, or there

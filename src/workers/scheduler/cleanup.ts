@@ -16,9 +16,7 @@ export interface CleanupOptions {
   bus: Bus
   pool: Pool
   blobs: Blobs
-  deliveries: DeliveryReconciler
   log: Log
-  signal: AbortSignal
 }
 
 const EVERY_MS = 3_600_000
@@ -35,11 +33,11 @@ export class Cleanup {
   }
 
   /** Does nothing until it is due. Throws nothing: a blob store that is slow to list must not delay reconciliation. */
-  async runIfDue (): Promise<void> {
+  async runIfDue (deliveries: DeliveryReconciler, signal: AbortSignal): Promise<void> {
     if (Date.now() < this.dueMs) return
     this.dueMs = Date.now() + EVERY_MS
-    const { bus, pool, blobs, deliveries, signal } = this.options
-    await this.run('content without an email', () => this.removeOrphans())
+    const { bus, pool, blobs } = this.options
+    await this.run('content without an email', () => this.removeOrphans(signal))
     await this.run('parts of incomplete content', () => blobs.removeStray(Date.now() - BLOB_AGE_MS))
     await this.run('deliveries that have left the log', () => deliveries.prune())
     await this.run(
@@ -60,8 +58,8 @@ export class Cleanup {
 
   /** Content is written before its email is accepted; when the email was never accepted, the content is an orphan. A
    *  projection that is behind cannot tell. */
-  private async removeOrphans (): Promise<number> {
-    const { bus, pool, blobs, signal } = this.options
+  private async removeOrphans (signal: AbortSignal): Promise<number> {
+    const { bus, pool, blobs } = this.options
     const oldestMs = Date.now() - BLOB_AGE_MS
     const old = (await blobs.list()).filter(({ writtenMs }) => writtenMs < oldestMs).map(({ name }) => name)
     if (old.length === 0) return 0

@@ -2,9 +2,9 @@ import { Refusal } from '#streams/define.ts'
 import type { DomainEntry } from '#streams/directory.ts'
 import { nextLookMs, type Watch } from '#streams/domain/decide.ts'
 import { checkDomain, type DomainServices } from '#src/actions/domain.ts'
-import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
 import type { Log } from '#src/base/log.ts'
+import { repeat } from '#src/base/repeat.ts'
 import type { Role } from '#src/base/role.ts'
 import { DnsUnavailable } from '#src/dns/resolve.ts'
 
@@ -19,48 +19,43 @@ const EVERY_MS = 10_000
 const CONCURRENCY = 16
 /** Domains in one run, those that have waited longest first; the others follow in the next one. */
 const RUN_MAX = 200
+/** Each look has a deadline of its own: a run of 200 takes about a minute while DNS does not answer. */
+const ROUND_MS_MAX = 600_000
 const PATIENCE_MS = 600_000
 
 /** Checks every domain's DNS at its intervals. Several processes may do so: each checks for itself, and a result that
  *  another has recorded is nothing new. When a domain was checked is in memory only: after a start, the checks of
  *  settled domains are spread over their interval. */
 export function startDomainChecks (options: DomainCheckOptions): Role {
-  return new DomainChecker(options)
+  const { everyMs = EVERY_MS, log } = options
+  const checker = new DomainChecker(options)
+  return repeat({
+    name: 'domain checks',
+    async round (signal) {
+      await checker.checkDue(signal)
+      return everyMs
+    },
+    againMs: everyMs,
+    roundMsMax: ROUND_MS_MAX,
+    onError: error => log.warn({ err: error }, 'domain checks interrupted; retrying'),
+    unhealthyReason: ({ doneMs }) =>
+      Date.now() - doneMs < PATIENCE_MS ? null : `domains have not been checked since ${timestamp(doneMs)}`
+  })
 }
 
-class DomainChecker implements Role {
-  readonly name = 'domain checks'
+class DomainChecker {
   private readonly options: DomainCheckOptions
-  private readonly stopping = new AbortController()
-  private readonly running: Promise<void>
   private watches = new Map<string, Watch>()
-  private lastDoneMs = Date.now()
 
   constructor (options: DomainCheckOptions) {
     this.options = options
-    this.running = this.run()
   }
 
-  unhealthyReason (): string | null {
-    if (Date.now() - this.lastDoneMs < PATIENCE_MS) return null
-    return `domains have not been checked since ${timestamp(this.lastDoneMs)}`
-  }
-
-  async stop (): Promise<void> {
-    this.stopping.abort()
-    await this.running
-  }
-
-  private async run (): Promise<void> {
-    const { services, everyMs = EVERY_MS } = this.options
-    const { signal } = this.stopping
-    while (!signal.aborted) {
-      const due = this.dueDomains(services.factLog.clock.nowMs())
-      for (let i = 0; i < due.length && !signal.aborted; i += CONCURRENCY) {
-        await Promise.all(due.slice(i, i + CONCURRENCY).map(domain => this.check(domain)))
-      }
-      this.lastDoneMs = Date.now()
-      await sleep(everyMs, signal)
+  /** Throws nothing: a domain that could not be checked is due again. */
+  async checkDue (signal: AbortSignal): Promise<void> {
+    const due = this.dueDomains(this.options.services.factLog.clock.nowMs())
+    for (let i = 0; i < due.length && !signal.aborted; i += CONCURRENCY) {
+      await Promise.all(due.slice(i, i + CONCURRENCY).map(domain => this.check(domain)))
     }
   }
 

@@ -6,10 +6,10 @@ import { suppressions } from '#projections/suppressions/project.ts'
 import type { Services } from '#src/actions/services.ts'
 import { Ended } from '#src/actions/erasure.ts'
 import { createEraser, type Eraser } from '#src/actions/erasure-work.ts'
-import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
+import { repeat, type RepeatState } from '#src/base/repeat.ts'
 import type { Role } from '#src/base/role.ts'
 import type { Checkpoints } from '#src/postgres/checkpoint.ts'
 import { isUnavailable, type Pool } from '#src/postgres/pool.ts'
@@ -35,6 +35,8 @@ const PENDING_MAX = 100
 const CONCURRENCY = 4
 const VIEW_MS = 60_000
 const PATIENCE_MS = 3_600_000
+/** A vacuum of large tables takes its time. */
+const ROUND_MS_MAX = 3_600_000
 /** Longer than mail under way may take. */
 const PENDING_MS_MAX = 4 * 86_400_000
 /** The projections that hold addresses, or what was derived from them. */
@@ -45,71 +47,51 @@ type ErasureStep = Awaited<ReturnType<Eraser['round']>> | 'failed'
 /** Erases people: continues every erasure that was requested, from where its last worker left it, until its receipt is
  *  in the log. Several processes may work on the same one. */
 export function startErasures (options: ErasureOptions): Role {
-  return new ErasureWorker(options)
+  const { log, everyMs = EVERY_MS } = options
+  const worker = new ErasureWorker(options)
+  return repeat({
+    name: 'erasures',
+    round: async signal => (await worker.runPending(signal) ? everyMs : null),
+    againMs: everyMs,
+    roundMsMax: ROUND_MS_MAX,
+    onError (error) {
+      if (!isUnavailable(error)) log.warn({ err: error }, 'erasures interrupted; retrying')
+    },
+    unhealthyReason: state => worker.unhealthyReason(state)
+  })
 }
 
-class ErasureWorker implements Role {
-  readonly name = 'erasures'
+class ErasureWorker {
   private readonly options: ErasureOptions
-  private readonly stopping = new AbortController()
-  private readonly running: Promise<void>
   private erasers = new Map<string, Eraser>()
-  private failingSinceMs: number | null = null
   private oldestMs: number | null = null
 
   constructor (options: ErasureOptions) {
     this.options = options
-    this.running = this.run()
   }
 
-  unhealthyReason (): string | null {
-    const nowMs = this.nowMs()
-    if (this.failingSinceMs !== null && nowMs - this.failingSinceMs >= PATIENCE_MS) {
-      return `erasures have made no progress since ${timestamp(this.failingSinceMs)}`
-    }
-    return this.oldestMs !== null && nowMs - this.oldestMs >= PENDING_MS_MAX
+  unhealthyReason ({ doneMs }: RepeatState): string | null {
+    if (Date.now() - doneMs >= PATIENCE_MS) return `erasures have made no progress since ${timestamp(doneMs)}`
+    return this.oldestMs !== null && this.options.services.factLog.clock.nowMs() - this.oldestMs >= PENDING_MS_MAX
       ? `an erasure is not completed since ${timestamp(this.oldestMs)}`
       : null
   }
 
-  async stop (): Promise<void> {
-    this.stopping.abort()
-    await this.running
-  }
-
-  private nowMs (): number {
-    return this.options.services.factLog.clock.nowMs()
-  }
-
-  private async run (): Promise<void> {
-    const { log, everyMs = EVERY_MS } = this.options
-    const { signal } = this.stopping
-    while (!signal.aborted) {
-      const success = await this.runPending().catch(error => {
-        if (!isUnavailable(error)) log.warn({ err: asError(error) }, 'erasures interrupted; retrying')
-        return false
-      })
-      this.failingSinceMs = success ? null : this.failingSinceMs ?? this.nowMs()
-      await sleep(everyMs, signal)
-    }
-  }
-
   /** One step of every pending erasure. False when one failed. */
-  private async runPending (): Promise<boolean> {
+  async runPending (signal: AbortSignal): Promise<boolean> {
     const { services, pool, quietMs = QUIET_MS } = this.options
-    const { signal } = this.stopping
     const pending = await ask(pool, pendingErasures(PENDING_MAX))
     this.oldestMs = pending[0]?.requestedAt.getTime() ?? null
     this.erasers = new Map(
       pending.map((
         { account, id }
-      ) => [id, this.erasers.get(id) ?? createEraser({ services, account, id, quietMs, signal })])
+      ) => [id, this.erasers.get(id) ?? createEraser({ services, account, id, quietMs })])
     )
     const waiting = [...this.erasers]
     const steps: Array<{ id: string, step: ErasureStep }> = []
     const work = async () => {
       for (let next = waiting.shift(); next !== undefined && !signal.aborted; next = waiting.shift()) {
-        steps.push({ id: next[0], step: await this.step(...next) })
+        steps.push({ id: next[0], step: await this.step(...next, signal) })
       }
     }
     await Promise.all(Array.from({ length: CONCURRENCY }, work))
@@ -118,9 +100,9 @@ class ErasureWorker implements Role {
     return steps.every(({ step }) => step !== 'failed')
   }
 
-  private async step (id: string, eraser: Eraser): Promise<ErasureStep> {
+  private async step (id: string, eraser: Eraser, signal: AbortSignal): Promise<ErasureStep> {
     try {
-      return await eraser.round()
+      return await eraser.round(signal)
     } catch (error) {
       if (error instanceof Ended) return 'done'
       this.options.log.warn({ err: asError(error), erasure: id }, 'erasure interrupted; retrying')

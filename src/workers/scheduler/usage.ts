@@ -4,9 +4,9 @@ import { countsOfMonth } from '#projections/stats/queries.ts'
 import { settledMonths } from '#streams/usage/months.ts'
 import type { Services } from '#src/actions/services.ts'
 import { closeMonth } from '#src/actions/usage.ts'
-import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
 import type { Log } from '#src/base/log.ts'
+import { repeat } from '#src/base/repeat.ts'
 import type { Role } from '#src/base/role.ts'
 import type { Checkpoints } from '#src/postgres/checkpoint.ts'
 import { ageMsMax } from '#src/nats/status.ts'
@@ -32,6 +32,8 @@ interface AccountMonth {
 
 const EVERY_MS = 3_600_000
 const RETRY_MS = 60_000
+/** The next round goes on where this one ended. */
+const ROUND_MS_MAX = 1_800_000
 /** PostgreSQL may be away, or a projection rebuilt, for so long before this counts as unhealthy. */
 const PATIENCE_MS = 4 * EVERY_MS
 const VIEW_MS = 30_000
@@ -41,55 +43,38 @@ const DOMAINS_MAX = 10_000
 /** Closes the months of every account once they are settled, while the counts of all of their days still exist. Several
  *  processes may do so: the log takes a month once. */
 export function startUsage (options: MonthCloserOptions): Role {
-  return new MonthCloser(options)
+  const { log, everyMs = EVERY_MS } = options
+  const closer = new MonthCloser(options)
+  return repeat({
+    name: 'usage',
+    round: async signal => (await closer.closeSettled(signal) ? everyMs : null),
+    againMs: Math.min(everyMs, RETRY_MS),
+    roundMsMax: ROUND_MS_MAX,
+    onError: error => log.warn({ err: error }, 'months could not be closed; retrying'),
+    unhealthyReason: ({ doneMs }) =>
+      Date.now() - doneMs < PATIENCE_MS ? null : `months have not been closed since ${timestamp(doneMs)}`
+  })
 }
 
-class MonthCloser implements Role {
-  readonly name = 'usage'
+class MonthCloser {
   private readonly options: MonthCloserOptions
-  private readonly stopping = new AbortController()
-  private readonly running: Promise<void>
   /** The names of the months that are closed. */
   private closed = new Set<string>()
-  private lastDoneMs = Date.now()
 
   constructor (options: MonthCloserOptions) {
     this.options = options
-    this.running = this.run()
   }
 
-  unhealthyReason (): string | null {
-    if (Date.now() - this.lastDoneMs < PATIENCE_MS) return null
-    return `months have not been closed since ${timestamp(this.lastDoneMs)}`
-  }
-
-  async stop (): Promise<void> {
-    this.stopping.abort()
-    await this.running
-  }
-
-  private async run (): Promise<void> {
-    const { log, everyMs = EVERY_MS } = this.options
-    const { signal } = this.stopping
-    while (!signal.aborted) {
-      const complete = await this.closeSettled().catch((error: Error) => {
-        log.warn({ err: error }, 'months could not be closed; retrying')
-        return false
-      })
-      if (complete) this.lastDoneMs = Date.now()
-      await sleep(complete ? everyMs : Math.min(everyMs, RETRY_MS), signal)
-    }
-  }
-
-  /** False when the projection is too far behind, or lacks facts. */
-  private async closeSettled (): Promise<boolean> {
+  /** False when the projection is too far behind, or lacks facts, and when `signal` is aborted. Throws when NATS or
+   *  PostgreSQL does not answer. */
+  async closeSettled (signal: AbortSignal): Promise<boolean> {
     const settled = await this.findSettled()
     this.closed = new Set(settled.map(({ name }) => name).filter(name => this.closed.has(name)))
     const open = settled.filter(({ name }) => !this.closed.has(name))
     if (open.length === 0) return true
     if (!await this.options.checkpoints.caughtUp(stats, VIEW_MS) || await this.hasDeadLetters()) return false
     for (const { account, month, name } of open) {
-      if (this.stopping.signal.aborted) return false
+      if (signal.aborted) return false
       await this.close(account, month)
       this.closed.add(name)
     }

@@ -12,7 +12,7 @@ import { standInFor, type DueSend } from '#src/actions/due-send.ts'
 import { loadRequest, openRecipients, subjectOf, type RecipientRef } from '#src/actions/recipient.ts'
 import type { SuppressionStore } from '#src/actions/suppression-store.ts'
 import type { Log } from '#src/base/log.ts'
-import type { Role } from '#src/base/role.ts'
+import { unhealthyReasonOf, type Role } from '#src/base/role.ts'
 import type { Blobs } from '#src/nats/blobs.ts'
 import type { Dns } from '#src/dns/resolve.ts'
 import type { Heartbeats } from '#src/nats/heartbeats.ts'
@@ -126,7 +126,7 @@ export class Sender implements Role {
 
   unhealthyReason (): string | null {
     if (this.options.heartbeats.heardForMs() === 0) return 'NATS does not receive our heartbeat'
-    return this.workers.map(worker => worker.unhealthyReason()).find(reason => reason !== null) ?? null
+    return unhealthyReasonOf(this.workers)
   }
 
   async stop (): Promise<void> {

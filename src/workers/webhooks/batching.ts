@@ -1,9 +1,9 @@
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
-import type { Role } from '#src/base/role.ts'
+import { repeat } from '#src/base/repeat.ts'
+import { unhealthyReasonOf, type Role } from '#src/base/role.ts'
 import { subjectsUnder } from '#src/nats/status.ts'
 import { work, type Job } from '#src/nats/work.ts'
 import { Batcher, type BatcherOptions } from './batcher.ts'
-import { startReconcileLoop } from './reconcile.ts'
 
 export interface BatchingOptions extends BatcherOptions {
   /** Recreates a consumer that is missing on the server. */
@@ -13,8 +13,12 @@ export interface BatchingOptions extends BatcherOptions {
 /** Members that wait for a flush of their endpoint, and schedules that have fired. */
 const MEMBER_PLACES = 2000
 const DUE_PLACES = 200
-/** Endpoints that a reconciliation flushes at once. */
+/** A schedule may be lost: endpoints that have waiting members are flushed, so many at once. What is left at the
+ *  deadline is flushed in the next round. */
 const RECONCILE_CONCURRENCY = 20
+const RECONCILE_EVERY_MS = 300_000
+const RECONCILE_AGAIN_MS = 5000
+const RECONCILE_MS_MAX = 600_000
 /** When an endpoint's settings change, its batch may be due earlier. */
 const SETTINGS_EVERY_MS = 1000
 /** Beyond, idle batchers are dropped. */
@@ -24,9 +28,7 @@ const BATCHERS_MAX = 10_000
  *  waiting members, and those in batches, are read from the log each time. */
 export function startBatching (options: BatchingOptions): Role {
   const { factLog, log } = options
-  const stopping = new AbortController()
-  const { signal } = stopping
-  const batchers = new BatcherPool(options, signal)
+  const batchers = new BatcherPool(options)
   const consume = (plan: ConsumerPlan, concurrency: number, handle: (batcher: Batcher, job: Job) => Promise<void>) =>
     work(factLog.bus, {
       plan,
@@ -39,26 +41,36 @@ export function startBatching (options: BatchingOptions): Role {
         job.ack()
       }
     })
-  const workers = [
+  const roles = [
     consume(consumerPlans.batchMembers, MEMBER_PLACES, (batcher, { seq }) => batcher.joined(seq)),
-    consume(consumerPlans.batchesDue, DUE_PLACES, batcher => batcher.scheduleFired())
+    consume(consumerPlans.batchesDue, DUE_PLACES, batcher => batcher.scheduleFired()),
+    repeat({
+      name: 'late webhook batches',
+      async round (signal) {
+        await batchers.flushAll(signal)
+        return RECONCILE_EVERY_MS
+      },
+      againMs: RECONCILE_AGAIN_MS,
+      roundMsMax: RECONCILE_MS_MAX,
+      onError: error => log.warn({ err: error }, 'webhook batches may be late; retrying'),
+      unhealthyReason: ({ error }) => (error === null ? null : `webhook batches may be late: ${error.message}`)
+    }),
+    repeat({
+      name: 'settings of webhook batches',
+      round () {
+        batchers.checkSettings()
+        return SETTINGS_EVERY_MS
+      },
+      againMs: SETTINGS_EVERY_MS,
+      onError: error => log.error({ err: error }, 'settings of webhook batches not checked; retrying')
+    })
   ]
-  const loop = startReconcileLoop({
-    reconcile: () => batchers.flushAll(),
-    failure: 'webhook batches may be late',
-    signal,
-    log
-  })
-  const settings = setInterval(() => batchers.checkSettings(), SETTINGS_EVERY_MS)
   return {
     name: 'webhook batches',
-    unhealthyReason: () =>
-      workers.map(worker => worker.unhealthyReason()).find(reason => reason !== null) ?? loop.unhealthyReason(),
+    unhealthyReason: () => unhealthyReasonOf(roles),
     async stop () {
-      stopping.abort()
-      clearInterval(settings)
       batchers.close()
-      await Promise.all([loop.ended, ...workers.map(worker => worker.stop())])
+      await Promise.all(roles.map(role => role.stop()))
     }
   }
 }
@@ -66,19 +78,18 @@ export function startBatching (options: BatchingOptions): Role {
 /** A batcher for each endpoint, made when it is needed. */
 class BatcherPool {
   private readonly options: BatchingOptions
-  private readonly signal: AbortSignal
   private readonly batchers = new Map<string, Batcher>()
+  private closed = false
 
-  constructor (options: BatchingOptions, signal: AbortSignal) {
+  constructor (options: BatchingOptions) {
     this.options = options
-    this.signal = signal
   }
 
   /** `subject` ends with the endpoint's id. */
   of (subject: string): Batcher {
     const webhook = subject.slice(subject.lastIndexOf('.') + 1)
     const batcher = this.batchers.get(webhook) ?? new Batcher(this.options, webhook)
-    if (this.signal.aborted) batcher.close()
+    if (this.closed) batcher.close()
     this.batchers.set(webhook, batcher)
     if (this.batchers.size > BATCHERS_MAX) {
       for (const [id, other] of this.batchers) if (other !== batcher && other.isIdle()) this.batchers.delete(id)
@@ -86,11 +97,11 @@ class BatcherPool {
     return batcher
   }
 
-  async flushAll (): Promise<void> {
+  async flushAll (signal: AbortSignal): Promise<void> {
     const { bus } = this.options.factLog
     const subjects = await subjectsUnder(bus, 'WEBHOOKS', consumerPlans.batchMembers.filter_subject)
     const failed: PromiseRejectedResult[] = []
-    while (subjects.length > 0 && !this.signal.aborted) {
+    while (subjects.length > 0 && !signal.aborted) {
       const group = subjects.splice(0, RECONCILE_CONCURRENCY)
       const flushed = await Promise.allSettled(group.map(subject => this.of(subject).flush()))
       failed.push(...flushed.filter(result => result.status === 'rejected'))
@@ -103,6 +114,7 @@ class BatcherPool {
   }
 
   close (): void {
+    this.closed = true
     for (const batcher of this.batchers.values()) batcher.close()
   }
 }

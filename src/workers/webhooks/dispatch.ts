@@ -12,7 +12,7 @@ import { timestamp } from '#src/base/clock.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import { Memory } from '#src/base/memory.ts'
-import type { Role } from '#src/base/role.ts'
+import { unhealthyReasonOf, type Role } from '#src/base/role.ts'
 import type { Vault } from '#src/base/secret.ts'
 import type { Resolve } from '#src/dns/guard.ts'
 import { work, type Job } from '#src/nats/work.ts'
@@ -100,7 +100,7 @@ export function startDispatch (options: DispatchOptions): Role {
   ]
   return {
     name: 'webhook dispatch',
-    unhealthyReason: () => workers.map(worker => worker.unhealthyReason()).find(reason => reason !== null) ?? null,
+    unhealthyReason: () => unhealthyReasonOf(workers),
     async stop () {
       dispatcher.closeQueues()
       const cutting = setTimeout(() => dispatcher.cut(), STOP_MS)

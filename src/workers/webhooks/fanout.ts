@@ -12,6 +12,7 @@ import { sleep } from '#src/base/backoff.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
+import { repeat } from '#src/base/repeat.ts'
 import type { Role } from '#src/base/role.ts'
 import { follow } from '#src/nats/follow.ts'
 import type { BodyCache } from './body-cache.ts'
@@ -122,7 +123,13 @@ class Fanout {
         this.unhealthyReason = null
       }
     })
-    const backfills = this.openBackfills()
+    // Opening one does not wait for the next event.
+    const backfills = repeat({
+      name: 'webhook backfills',
+      round: () => this.openBackfills(),
+      againMs: BACKFILL_EVERY_MS,
+      onError: error => this.onError(error)
+    })
     try {
       for await (const batch of facts) {
         await this.inTurn(async () => {
@@ -132,7 +139,7 @@ class Fanout {
       }
     } finally {
       restart.abort()
-      await backfills
+      await backfills.stop()
     }
   }
 
@@ -142,14 +149,12 @@ class Fanout {
     return current
   }
 
-  /** Opening a backfill does not wait for the next event. */
-  private async openBackfills (): Promise<void> {
-    while (!this.signal.aborted) {
-      if (this.cursors.hasUnopened()) {
-        await this.inTurn(() => this.retry(() => this.cursors.catchUp(ALL_PARTITIONS, null)))
-      }
-      await sleep(BACKFILL_EVERY_MS, this.signal)
+  /** Resolves to the ms until the next time. */
+  private async openBackfills (): Promise<number> {
+    if (this.cursors.hasUnopened()) {
+      await this.inTurn(() => this.retry(() => this.cursors.catchUp(ALL_PARTITIONS, null)))
     }
+    return BACKFILL_EVERY_MS
   }
 
   /** As long as another process moves the cursors, it does the work. */

@@ -4,12 +4,12 @@ import { groupsOf } from '#streams/groups.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import { replayFactIn } from '#streams/replay/decide.ts'
 import { subjects } from '#streams/subjects.ts'
-import type { Role } from '#src/base/role.ts'
+import { repeat } from '#src/base/repeat.ts'
+import { unhealthyReasonOf, type Role } from '#src/base/role.ts'
 import { subjectsUnder } from '#src/nats/status.ts'
 import { createLookup } from '#src/nats/lookup.ts'
 import { work, type Job } from '#src/nats/work.ts'
 import { idsIn, ReplayRunner, type ReplayRunnerOptions, type ReplayTurn } from './replay-runner.ts'
-import { startReconcileLoop } from './reconcile.ts'
 
 export interface ReplaysOptions extends ReplayRunnerOptions {
   /** Recreates a consumer that is missing on the server. */
@@ -21,6 +21,11 @@ const RUNNING_PLACES = 16
 const DUE_PLACES = 8
 /** Last facts read at once by a reconciliation. */
 const FACTS_MAX = 500
+/** A schedule may be lost. */
+const RECONCILE_EVERY_MS = 300_000
+const RECONCILE_AGAIN_MS = 5000
+/** What is left then is looked at in the next round. */
+const RECONCILE_MS_MAX = 600_000
 /** A replay whose last fact is younger than this is not stalled. */
 const STALLED_MS = 60_000
 
@@ -31,8 +36,6 @@ const STALLED_MS = 60_000
 export function startReplays (options: ReplaysOptions): Role {
   const { log, factLog: { bus } } = options
   const runner = new ReplayRunner(options)
-  const stopping = new AbortController()
-  const { signal } = stopping
   const consume = (plan: ConsumerPlan, concurrency: number, turnOf: (job: Job) => ReplayTurn) =>
     work(bus, {
       plan,
@@ -46,25 +49,30 @@ export function startReplays (options: ReplaysOptions): Role {
         else job.retryAfter(delayMs)
       }
     })
-  const workers = [
+  const roles = [
     consume(consumerPlans.replays, RUNNING_PLACES, ({ subject, seq, deliveryCount }) => ({
       subject,
       seq,
       deliveryCount,
       wake: null
     })),
-    consume(consumerPlans.replaysDue, DUE_PLACES, dueTurn)
+    consume(consumerPlans.replaysDue, DUE_PLACES, dueTurn),
+    repeat({
+      name: 'stalled replays',
+      async round (signal) {
+        await runStalled(options, runner, signal)
+        return RECONCILE_EVERY_MS
+      },
+      againMs: RECONCILE_AGAIN_MS,
+      roundMsMax: RECONCILE_MS_MAX,
+      onError: error => log.warn({ err: error }, 'replays may be late; retrying'),
+      unhealthyReason: ({ error }) => (error === null ? null : `replays may be late: ${error.message}`)
+    })
   ]
-  const reconcile = () => runStalled(options, runner, signal)
-  const loop = startReconcileLoop({ reconcile, failure: 'replays may be late', signal, log })
   return {
     name: 'webhook replays',
-    unhealthyReason: () =>
-      workers.map(worker => worker.unhealthyReason()).find(reason => reason !== null) ?? loop.unhealthyReason(),
-    async stop () {
-      stopping.abort()
-      await Promise.all([loop.ended, ...workers.map(worker => worker.stop())])
-    }
+    unhealthyReason: () => unhealthyReasonOf(roles),
+    stop: async () => void await Promise.all(roles.map(role => role.stop()))
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Role } from '#src/base/role.ts'
+import { unhealthyReasonOf, type Role } from '#src/base/role.ts'
 import { startBatching } from './batching.ts'
 import { BodyCache } from './body-cache.ts'
 import { startDispatch, type DispatchOptions } from './dispatch.ts'
@@ -20,7 +20,7 @@ export function startWebhooks (options: WebhooksOptions): Role {
   ]
   return {
     name: 'webhooks',
-    unhealthyReason: () => roles.map(role => role.unhealthyReason()).find(reason => reason !== null) ?? null,
+    unhealthyReason: () => unhealthyReasonOf(roles),
     stop: async () => void await Promise.all(roles.map(role => role.stop()))
   }
 }
