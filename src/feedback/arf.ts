@@ -99,7 +99,7 @@ export function readFeedback (text: string, returned: HeaderField[], declared: b
   const { fields } = readFields(lines.join('\n').trimStart())
   const type = /^[a-z][\w-]{0,39}/i.exec(fieldsOf(fields, 'feedback-type')[0] ?? '')?.[0].toLowerCase() ?? 'abuse'
   const stated = fieldsOf(fields, 'original-rcpt-to', 'removal-recipient', 'x-original-rcpt-to', 'original-recipient')
-  return { type, kind: kindOf(type, fields), addresses: complainants(stated, returned), fields }
+  return { type, kind: feedbackKind(type, fields), addresses: complainants(stated, returned), fields }
 }
 
 /** A complaint without a report part: marked as such, or known by three of four: who forwards it, what the subject
@@ -126,7 +126,7 @@ function isForwardedBy (top: HeaderField[], head: string, hasCopy: boolean): boo
 }
 
 /** A type of another's invention says nothing that we could act upon. */
-function kindOf (type: string, fields: HeaderField[]): Feedback['kind'] {
+export function feedbackKind (type: string, fields: HeaderField[]): Feedback['kind'] {
   return fieldsOf(fields, 'auth-failure').length > 0 ? 'none' : KINDS[type] ?? 'none'
 }
 

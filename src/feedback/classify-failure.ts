@@ -1,6 +1,7 @@
 import { CLASSES, type BounceClass } from '#streams/email/classes.ts'
 import type { SmtpStage } from '#streams/email/decide.ts'
-import { classify } from './classify.ts'
+import { canMean, classify } from './classify.ts'
+import { stageIn } from './diagnostic.ts'
 import { printable } from './reply.ts'
 import { patternOf, readSections } from './sections.ts'
 
@@ -8,6 +9,8 @@ import { patternOf, readSections } from './sections.ts'
  *  them, or null. */
 export interface FailureClues {
   texts: string[]
+  /** All that is said of this failure, as it was written: it names the stage. */
+  context: string
   status: string | null
   code: number | null
   /** Words for what a machine-readable field says, if one does. */
@@ -33,23 +36,32 @@ export const GLOSSARY: ReadonlyArray<[RegExp, BounceClass]> = readSections('glos
 export const BOILERPLATE: readonly RegExp[] = readSections('boilerplate.txt')
   .map(section => patternOf(section, section.head[1]))
 
-const STATUS = /(?<![\d.])([245]\.\d{1,3}\.\d{1,3})(?!\.?\d)/g
+/** A subject is 0 to 7 (RFC 3463); what follows a program's name is its version. */
+const PROGRAMS = 'version|ver\\.?|release|build|exim|imail|pro|mdaemon|pmdf|sendmail|postfix|\\bv'
+const STATUS = new RegExp(`(?<![\\d.])(?<!(?:${PROGRAMS}) ?/?)([245]\\.[0-7]\\.\\d{1,3})(?!\\.?\\d)`, 'gi')
 const CODE = /(?<![\w.@-])([45][0-57]\d)(?=[\s\-;:,#<(\])]|$)/
 const CLUE_LENGTH_MAX = 4000
 
 /** The reason of a failure. What a text says goes before what a number says: Exim reports 5.0.0 for everything,
  *  gateways repeat a number with other words. A general text is asked only when neither the particular ones nor the
  *  numbers know, and `something went wrong` only when no text says what. */
-export function classifyFailure ({ texts, status, code, category }: FailureClues): FailureVerdict {
+export function classifyFailure ({ texts, context, status, code, category }: FailureClues): FailureVerdict {
   const said = texts.map(text => text.slice(0, CLUE_LENGTH_MAX).trim()).filter(text => text !== '')
+  const stage = stageIn(said[0] ?? '') ?? stageIn(context)
   const best = bestStatus(said, status)
   const digits = code ?? codeIn(said)
-  const opinions = said.map(reasonIn)
-  const particular = opinions.slice(0, -1)
-  const numbered = classify({ text: '', status: best, code: null, stage: null })
-  const named = category === null ? 'undefined' : reasonIn(category)
-  const bare = classify({ text: '', status: best, code: digits, stage: stageIn(said) })
-  const reason = [...particular, named, numbered, ...opinions].find(isTelling) ??
+  const opinions = said.map(text => reasonIn(text, stage))
+  // What is said around a reply that blames the server does not say more.
+  const blamed = opinions.findIndex((one, n) => one === 'systemerror' && /^[45]\d\d[ -]/.test(said[n]!))
+  const particular = blamed === -1 ? opinions.slice(0, -1) : opinions.slice(0, blamed)
+  const isPutOff = opinions[0] === 'systemerror' || opinions[0] === 'onhold'
+  const numbered = isPutOff && /^.\.[17]\./.test(best ?? '')
+    ? 'undefined'
+    : classify({ text: '', status: best, code: null, stage })
+  const named = category === null ? 'undefined' : reasonIn(category, stage)
+  const bare = classify({ text: '', status: best, code: digits, stage })
+  const reason = [...particular, named, numbered].find(isTelling) ??
+    opinions.slice(0, blamed === -1 ? opinions.length : blamed + 1).find(one => isTelling(one)) ??
     [...opinions, numbered, bare].find(one => one !== 'undefined') ?? 'undefined'
   const diagnostic = printable(said[opinions.indexOf(reason)] ?? said[0] ?? '').trim()
   return { reason, status: best, code: digits, diagnostic: diagnostic === '' ? null : diagnostic }
@@ -60,31 +72,39 @@ export function withoutBoilerplate (text: string): string {
   return BOILERPLATE.reduce((rest, sentence) => rest.replaceAll(sentence, ''), text.slice(0, 16_000))
 }
 
-const WRAPS =
-  /\bsaid:|responded:?|gave this error:|returned was:|was:|server replied:|did not like .{1,60}:|Error message:/
+const WRAPS = new RegExp(
+  '\\bsaid:|responded:?|gave this error:|returned was:|was:|server replied:|did not like .{1,60}:|Error message:|' +
+    'error from remote (?:mail )?server after .{1,120}:(?:\\s{1,20}host \\S{1,255} \\[\\S{1,60}\\]:)?'
+)
+const QUOTED =
+  /^[ \t]{0,12}(?:<<<|<--|Received <<<|S:|Out:|Response:|Remote server replied:|\(reason:)[ \t]*(.{3,600})/gim
 const WRAPPED = new RegExp(`(?:${WRAPS.source})\\s*([45]\\d\\d[^]{3,800})`, 'i')
 
 /** What other servers answered, as transcripts and wrapped replies quote it; the last word first. */
 export function repliesIn (text: string): string[] {
-  const replies = [
-    ...text.matchAll(
-      /^[ \t]{0,12}(?:<<<|<--|Received <<<|S:|Response:|Remote server replied:|\(reason:)[ \t]*(.{3,600})/gim
-    )
-  ].map(match => match[1]!)
+  const replies: string[] = []
+  for (const [, line] of text.matchAll(QUOTED)) {
+    const reply = line!.trimEnd()
+    // The lines of one reply belong together.
+    const isNext = /^[45]\d\d-/.test(replies.at(-1)?.split('\n').at(-1) ?? '') &&
+      reply.slice(0, 3) === replies.at(-1)!.slice(0, 3)
+    if (isNext) replies[replies.length - 1] += `\n${reply}`
+    else replies.push(reply)
+  }
   const wrapped = WRAPPED.exec(text)?.[1]
   const all = [
-    ...(wrapped === undefined ? [] : [wrapped]),
-    ...replies.filter(reply => /^['"]?[45]\d\d/.test(reply)).reverse()
+    ...replies.filter(reply => /^['"]?[45]\d\d/.test(reply)).reverse(),
+    ...(wrapped === undefined ? [] : [wrapped])
   ]
   // What a server says to the rest of a transaction that it has refused already.
   return all.filter(reply => !/^50[0-4]\b.{0,20}(?:need|no valid|valid|bad sequence|must)/i.test(reply)).slice(0, 4)
 }
 
 /** What a text means by itself, in a program's own words or a server's. */
-function reasonIn (text: string): BounceClass {
+function reasonIn (text: string, stage: SmtpStage | null): BounceClass {
   const line = text.replaceAll(/\s+/g, ' ')
-  return GLOSSARY.find(([phrase]) => phrase.test(line))?.[1] ??
-    classify({ text, status: null, code: null, stage: null })
+  const own = GLOSSARY.find(([phrase, why]) => canMean(why, stage) && phrase.test(line))?.[1]
+  return own ?? classify({ text, status: null, code: null, stage })
 }
 
 /** Greetings and afterthoughts amount to these, too. */
@@ -110,17 +130,4 @@ function codeIn (said: string[]): number | null {
     if (code !== undefined) return Number(code)
   }
   return null
-}
-
-function stageIn (said: string[]): SmtpStage | null {
-  const text = said.slice(0, 2).join('\n')
-  if (
-    /(?:reply to|after|>>>|-->|sent:)\s*(?:end of data|\.$|data|the data|message (?:body|text))|end of data/im.test(
-      text
-    )
-  ) return 'data'
-  if (/(?:reply to|after|>>>|-->|sent:|following|like our)\s*(?:the )?rcpt/i.test(text)) return 'rcpt'
-  if (/(?:reply to|after|>>>|-->|sent:)\s*(?:the )?mail from/i.test(text)) return 'mail'
-  if (/(?:reply to|after|>>>|-->|sent:)\s*(?:the )?(?:ehlo|helo)/i.test(text)) return 'ehlo'
-  return /(?:initial connection|greeting|refused to talk to me)/i.test(text) ? 'connect' : null
 }

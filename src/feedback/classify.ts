@@ -184,7 +184,7 @@ const LATER: Partial<Record<SmtpStage, readonly BounceClass[]>> = {
 
 /** Does the rule speak about this diagnostic? */
 function applies ({ rule, pattern, except }: Matcher, diagnostic: Diagnostic): boolean {
-  if (!holds(rule, diagnostic) || isTooEarly(rule.class, diagnostic.stage)) return false
+  if (!holds(rule, diagnostic) || !canMean(rule.class, diagnostic.stage)) return false
   const texts = rule.wrapped === true ? [diagnostic.words, diagnostic.all] : [diagnostic.words]
   return texts.some(text => pattern.test(text) && except?.test(text) !== true)
 }
@@ -195,9 +195,9 @@ function holds ({ status, digit, stage }: Rule, diagnostic: Diagnostic): boolean
   return status === undefined || (diagnostic.status !== null && status.includes(diagnostic.status.slice(2)))
 }
 
-/** Can a reply at this stage not mean the class? */
-function isTooEarly (why: BounceClass, stage: SmtpStage | null): boolean {
-  return stage !== null && LATER[stage]?.includes(why) === true
+/** Can a refusal at this stage mean the class? */
+export function canMean (why: BounceClass, stage: SmtpStage | null): boolean {
+  return stage === null || LATER[stage]?.includes(why) !== true
 }
 
 function firstDigit ({ code, status }: Diagnostic): number | null {
@@ -218,7 +218,7 @@ export function classify (input: Clues): BounceClass {
   // "Later" alone gives no reason; a code may, unless it is about policy or the address in general.
   if (words !== null && (words !== 'onhold' || status === null || /^.\.[17]\./.test(status))) return words
   const coded = status === null ? null : classOfStatus(status)
-  return (coded === null || isTooEarly(coded, diagnostic.stage) ? null : coded) ?? words ?? classOfCode(diagnostic)
+  return (coded === null || !canMean(coded, diagnostic.stage) ? null : coded) ?? words ?? classOfCode(diagnostic)
 }
 
 /** What the words say, or null when they say nothing. */

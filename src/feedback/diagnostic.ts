@@ -1,4 +1,5 @@
 import type { SmtpStage } from '#streams/email/decide.ts'
+import { patternOf, readSections } from './sections.ts'
 
 /** What is known of a refusal. `text` may be a reply, a Diagnostic-Code field, or a sentence from a bounce's body. */
 export interface Clues {
@@ -18,20 +19,32 @@ export interface Diagnostic {
   stage: SmtpStage | null
 }
 
-/** Nobody explains a refusal at greater length; what is beyond would only cost time. */
+/** Nobody explains a refusal at greater length; what is beyond would only cost time. Of long words the end counts, too:
+ *  some servers introduce themselves first. */
 const RAW_MAX = 6000
 const WORDS_MAX = 1500
+const TAIL_MAX = 500
 
 export function readDiagnostic ({ text, status, code, stage }: Clues): Diagnostic {
-  const raw = text.slice(0, RAW_MAX).normalize('NFKC').replaceAll(/\r\n?/g, '\n')
+  const raw = rawOf(text)
   const said = lastSaid(raw)
   return {
-    words: plain(said),
-    all: said === raw ? '' : plain(raw),
-    status: statusIn(said, status),
-    code: code ?? codeIn(said),
-    stage: stage ?? stageIn(raw)
+    words: plain(said.text),
+    all: said.text === raw ? '' : plain(raw),
+    status: statusIn(said.text, status),
+    code: code ?? codeIn(said.text),
+    stage: stage ?? stageAt(raw, said.at)
   }
+}
+
+/** At which stage of a transaction the refusal came that a text tells of, or null when it does not say. */
+export function stageIn (text: string): SmtpStage | null {
+  const raw = rawOf(text)
+  return stageAt(raw, lastSaid(raw).at)
+}
+
+function rawOf (text: string): string {
+  return text.slice(0, RAW_MAX).normalize('NFKC').replaceAll(/\r\n?/g, '\n')
 }
 
 /** Postfix, qmail, Exchange and others wrap what the next server told them; only the innermost says why. */
@@ -42,6 +55,7 @@ const SAID = new RegExp(
     '\\bto talk to me:',
     '\\b(?:remote|other) server returned(?: was)?:?',
     '\\bserver response was:?',
+    '\\bunknown address error(?= [45]\\d\\d)',
     '\\berror from remote (?:mail )?server after [^:\\n]{3,60}:',
     '\\bdiagnostic-code:(?: {0,3}smtp;)?',
     '\\b(?:reason: {0,3}|smtp; {0,3}|response:? )(?=[45]\\d\\d\\b)'
@@ -49,22 +63,32 @@ const SAID = new RegExp(
   'gi'
 )
 
-function lastSaid (raw: string): string {
+/** What a server said, and where in the whole it begins. */
+interface LastWords {
+  text: string
+  at: number
+}
+
+function lastSaid (raw: string): LastWords {
   const transcript = answered(raw)
   if (transcript !== null) return transcript
   const ends = [...raw.matchAll(SAID)].map(match => match.index + match[0].length).filter(end =>
     /[\p{L}\d]/u.test(raw.slice(end, end + 200))
   )
-  return ends.length === 0 ? raw : raw.slice(ends.at(-1))
+  return { text: raw.slice(ends.at(-1) ?? 0), at: ends.at(-1) ?? 0 }
 }
 
 /** Of sendmail's transcript the lines behind `<<<`. That DATA then needs a recipient follows from the refusal and
  *  explains nothing. */
-function answered (raw: string): string | null {
-  const lines = raw.split('<<<').slice(1).map(part => part.split(/\n|>>>/, 1)[0]!.trim()).filter(line => line !== '')
-  const telling = lines.filter(line => !/^503|^554[ -](?:5\.\d\.\d )?no valid recipients/i.test(line))
+function answered (raw: string): LastWords | null {
+  const lines = [...raw.matchAll(/<<<([^\n]*?)(?=\n|>>>|<<<|$)/g)]
+    .map(match => ({ text: match[1]!.trim(), at: match.index }))
+    .filter(({ text }) => text !== '')
+  const telling = lines.filter(({ text }) => !/^503|^554[ -](?:5\.\d\.\d )?no valid recipients/i.test(text))
   const last = (telling.length > 0 ? telling : lines).at(-1)
-  return last === undefined ? null : lines.filter(line => line.slice(0, 3) === last.slice(0, 3)).join('\n')
+  if (last === undefined) return null
+  const reply = lines.filter(({ text }) => text.slice(0, 3) === last.text.slice(0, 3))
+  return { text: reply.map(({ text }) => text).join('\n'), at: last.at }
 }
 
 /** A code that says something beats `5.0.0` and its like; one inside the text beats what stands in a Status field. */
@@ -78,27 +102,20 @@ function codeIn (said: string): number | null {
   return match === null ? null : Number(match[1])
 }
 
-const STAGES: Array<[SmtpStage, RegExp]> = [
-  ['connect', /to talk to me|initial (?:server )?greeting|after initial connection|while connecting/i],
-  [
-    'data',
-    new RegExp(
-      [
-        /(?:in reply to|after|response to|in) (?:\w{1,12} ){0,4}(?:end of data|data\b|message body|final dot)/,
-        /after i sent the message/,
-        />>> (?:data|\.)/,
-        /after pipelined data/
-      ].map(pattern => pattern.source).join('|'),
-      'i'
-    )
-  ],
-  ['rcpt', /(?:in reply to|after|response to) (?:pipelined )?rcpt|does not like recipient|>>> rcpt/i],
-  ['mail', /(?:in reply to|after|response to) (?:pipelined )?mail|does not like sender|>>> mail/i],
-  ['ehlo', /(?:in reply to|after|response to) (?:ehlo|helo|starttls|auth)|>>> (?:ehlo|helo)/i]
-]
+/** Postfix names the stage behind what the server said, all others before it. */
+const IN_REPLY_TO = /\(in\s{1,20}reply\s{1,20}to\s{1,20}([^)]{2,60})\)/gi
 
-function stageIn (raw: string): SmtpStage | null {
-  return STAGES.find(([, pattern]) => pattern.test(raw))?.[0] ?? null
+/** What names a stage. */
+const STAGES: ReadonlyArray<[SmtpStage, RegExp]> = readSections('stages.txt', new Map())
+  .map(section => [section.head[0] as SmtpStage, patternOf(section, section.head[1])])
+
+/** The stage that is named nearest to the words that begin at this place. */
+function stageAt (raw: string, at: number): SmtpStage | null {
+  const behind = raw.slice(at).matchAll(IN_REPLY_TO).next().value?.[1]
+  const text = behind === undefined ? raw : `in reply to ${behind.replaceAll(/\s+/g, ' ')}`
+  const named = STAGES.flatMap(([stage, pattern]) => [...text.matchAll(pattern)].map(({ index }) => ({ stage, index })))
+    .sort((a, b) => a.index - b.index)
+  return (named.findLast(({ index }) => index < at) ?? named[0])?.stage ?? null
 }
 
 /** Names of block lists: in a reply they are the reason, wherever they stand. */
@@ -112,9 +129,7 @@ const LISTS = new RegExp(
 /** Words that names of hosts and pages must not lend to the matching: addresses, links, hosts, ids, codes and the marks
  *  around them. */
 function plain (text: string): string {
-  const bare = text
-    .replaceAll(/\(in reply to [^)\n]{0,60}\)/gi, ' ')
-    .replaceAll(/\n[245]\d\d[- ](?:[245]\.\d{1,3}\.\d{1,3}[- ]?)?/g, ' ')
+  const bare = joined(text.replaceAll(IN_REPLY_TO, ' '))
     .replaceAll(/\bhttps?:\/\/[^\s<>"]{1,400}/gi, linkWord)
     .replaceAll(/<[^<>\s]{0,320}>/g, tagWord)
     .replaceAll(/[\w.!#$%&*+/=?^`{|}~-]{1,64}@[\w.-]{1,255}/g, ' ')
@@ -123,7 +138,17 @@ function plain (text: string): string {
       /(?<![\w.-])(?:[\w-]{1,63}\.){1,8}(?:com|net|org|edu|gov|info|biz|cloud|email|[a-z]{2})(?![\w-]|\.\w)/gi,
       hostWord
     )
-  return fold(bare).slice(0, WORDS_MAX)
+  const words = fold(bare)
+  return words.length <= WORDS_MAX ? words : `${words.slice(0, WORDS_MAX - TAIL_MAX)} ${words.slice(-TAIL_MAX)}`
+}
+
+/** The lines of a reply as one sentence: some reports join them with their codes in between. */
+function joined (text: string): string {
+  const lines = text.replaceAll(/\n[ \t]{0,20}[245]\d\d[- ](?:[245]\.\d{1,3}\.\d{1,3}[- ]?)?/g, ' ')
+  const code = /(?<!\S)([245]\d\d)-/.exec(lines)?.[1]
+  return code === undefined
+    ? lines
+    : lines.replaceAll(new RegExp(`(?<=\\s)${code}[- ](?:[245]\\.\\d{1,3}\\.\\d{1,3}[- ]?)?`, 'g'), ' ')
 }
 
 /** Of a link only what it leads to, if that is the reason, or the reason Google puts into its query. */

@@ -43,21 +43,21 @@ const EXITS: Record<string, string> = {
 }
 
 /** PowerMTA's categories, in words that servers use. */
-const CATEGORIES: Record<string, string> = {
-  'bad-mailbox': 'user unknown',
-  'inactive-mailbox': 'mailbox is inactive',
-  'bad-domain': 'domain does not exist',
-  'quota-issues': 'mailbox full, over quota',
-  'spam-related': 'rejected as spam',
-  'virus-related': 'virus found',
-  'policy-related': 'refused by policy',
-  'relaying-issues': 'relaying denied',
-  'no-answer-from-host': 'connection timed out',
-  'bad-connection': 'connection lost',
-  'routing-errors': 'unable to route',
-  'message-expired': 'message expired',
-  'invalid-sender': 'sender rejected'
-}
+const CATEGORIES = new Map([
+  ['bad-mailbox', 'user unknown'],
+  ['inactive-mailbox', 'mailbox is inactive'],
+  ['bad-domain', 'domain does not exist'],
+  ['quota-issues', 'mailbox full, over quota'],
+  ['spam-related', 'rejected as spam'],
+  ['virus-related', 'virus found'],
+  ['policy-related', 'refused by policy'],
+  ['relaying-issues', 'relaying denied'],
+  ['no-answer-from-host', 'connection timed out'],
+  ['bad-connection', 'connection lost'],
+  ['routing-errors', 'unable to route'],
+  ['message-expired', 'message expired'],
+  ['invalid-sender', 'sender rejected']
+])
 
 /** Reads message/delivery-status and its global twin, well made or not: blocks that blank lines do not part, fields in
  *  any order, types left out. Source: RFC 3464, RFC 6533. */
@@ -108,7 +108,7 @@ function readBlock (fields: HeaderField[]): StatusBlock | null {
     status,
     diagnostic: readDiagnostic(one('diagnostic-code') ?? one('x-diagnostic-code'), one('status')),
     remoteMta: one('remote-mta')?.replace(/^[\w-]{1,20}\s*;\s*/, '').slice(0, 255) ?? null,
-    category: category === null ? null : CATEGORIES[category.trim().toLowerCase()] ?? null
+    category: category === null ? null : CATEGORIES.get(category.trim().toLowerCase()) ?? null
   }
 }
 
@@ -117,7 +117,7 @@ function isReal (address: string): boolean {
 }
 
 /** The first word, in any spelling. Some servers write what they mean rather than what the RFC lists. */
-function readAction (value: string | null): Action | null {
+export function readAction (value: string | null): Action | null {
   const word = value?.trim().toLowerCase() ?? ''
   if (/^(?:fail|undeliver|expire|reject|bounce|permanent)/.test(word)) return 'failed'
   if (/^(?:delay|defer|transient|retry)/.test(word)) return 'delayed'

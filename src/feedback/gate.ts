@@ -80,9 +80,11 @@ function isNullSender (top: HeaderField[]): boolean {
   return fieldsOf(top, 'return-path', 'x-return-path').some(value => NULL_SENDER.test(value.trim()))
 }
 
-/** A server that wants no answer has a null sender, or its postmaster. */
+/** A server that wants no answer has a null sender, or its postmaster; a list its own address for bounces. */
 function isFromSomebody (top: HeaderField[]): boolean {
   const [path] = fieldsOf(top, 'return-path')
   return path !== undefined && !NULL_SENDER.test(path.trim()) &&
-    !/daemon|post[_-]?master|system|mailer@|^<?(?:smtp|mail|courier)@/i.test(path.slice(0, path.lastIndexOf('@') + 1))
+    !/daemon|post[_-]?master|system|mailer@|^<?(?:smtp|mail|courier)@|-bounces@|^<?owner-/i.test(
+      path.slice(0, path.lastIndexOf('@') + 1)
+    )
 }

@@ -11,9 +11,16 @@ export interface KnownAddresses {
 }
 
 /** One failed address and what the text says of it, from the most to the least particular. */
-export interface PlainRecipient {
+export interface PlainRecipient extends Said {
   address: string | null
+}
+
+/** What is said of one address. */
+export interface Said {
+  /** From the most to the least particular, without what such reports always say. */
   texts: string[]
+  /** As it was written: the lines about the address, or all. */
+  context: string
 }
 
 const LINES_MAX = 400
@@ -81,17 +88,18 @@ export function readPlain (head: string, forms: Form[], known: KnownAddresses): 
   const addresses = unique(named.length > 0 ? named : choose(head, known)).slice(0, RECIPIENTS_MAX)
   const fallback = addresses.length > 0 ? addresses : unique(known.recipients).slice(0, RECIPIENTS_MAX)
   const reason = forms.map(form => form.reason?.exec(head)?.[1]).find(text => text !== undefined)
-  if (fallback.length === 0) return [{ address: null, texts: textsFor(head, null, [], reason) }]
-  return fallback.map(address => ({ address, texts: textsFor(head, address, fallback, reason) }))
+  if (fallback.length === 0) return [{ address: null, ...saidOf(head, null, [], reason) }]
+  return fallback.map(address => ({ address, ...saidOf(head, address, fallback, reason) }))
 }
 
 /** What a text says of one address: the servers' replies near it, the lines from it to the next, the whole. */
-export function textsFor (head: string, address: string | null, addresses: string[], reason?: string): string[] {
+export function saidOf (head: string, address: string | null, addresses: string[], reason?: string): Said {
   const section = address === null ? '' : sectionOf(head, address, addresses)
   const particular = [reason ?? '', ...repliesIn(section), withoutBoilerplate(section)]
   // What is said of one is not said of the others: the whole text answers only for one alone.
   const whole = addresses.length <= 1 ? repliesIn(head) : []
-  return [...particular, ...whole, withoutBoilerplate(head)].filter(text => text.trim() !== '')
+  const texts = [...particular, ...whole, withoutBoilerplate(head)].filter(text => text.trim() !== '')
+  return { texts, context: addresses.length <= 1 ? head : section }
 }
 
 /** The lines in which it is spoken of this address: from one that names it to one that names another. */
@@ -153,11 +161,20 @@ function candidatesIn (head: string, expected: string[]): Candidate[] {
   })
 }
 
-/** The line before ends amid a sentence. */
+/** The line before ends amid a sentence, or the line is set in below one that speaks of an address. */
 function isWrapped (lines: string[], n: number): boolean {
+  const margin = marginOf(lines[n]!)
   const before = lines[n - 1]?.trimEnd() ?? ''
-  return before.length > 45 && /[\p{L}\d,]$/u.test(before) && /^\s*/.exec(before)![0] === /^\s*/.exec(lines[n]!)![0] &&
-    !before.includes('@')
+  if (before.length > 45 && /[\p{L}\d,]$/u.test(before) && marginOf(before) === margin && !before.includes('@')) {
+    return true
+  }
+  let above = n - 1
+  while (above >= 0 && lines[above]!.trim() !== '' && marginOf(lines[above]!) >= margin) above--
+  return above >= 0 && marginOf(lines[above]!) < margin && OPENS.test(lines[above]!)
+}
+
+function marginOf (line: string): number {
+  return /^\s*/.exec(line)![0].length
 }
 
 function unique (addresses: string[]): string[] {

@@ -7,8 +7,9 @@ import { verdictOnAddress } from './classify.ts'
 import { type Action, type DeliveryStatus, readDeliveryStatus, type StatusBlock } from './dsn.ts'
 import { fieldOf, fieldsOf, type HeaderField, readFields } from './entity.ts'
 import type { Form } from './forms.ts'
+import { readNotification } from './notification.ts'
 import { isAggregate, isAnswer, isBounce } from './gate.ts'
-import { formsOf, readPlain, textsFor } from './plain.ts'
+import { formsOf, readPlain, saidOf } from './plain.ts'
 import { printable } from './reply.ts'
 import { DELAYS, SUCCESS, SUCCESS_SUBJECTS, UNSUBSCRIBE } from './signs.ts'
 import { knownIn, type ReportView, viewOf } from './view.ts'
@@ -162,7 +163,8 @@ function interpret (raw: Uint8Array): BounceReport {
 
 function findingOf (view: ReportView): ReportFinding {
   if (isAggregate(view.top)) return NOTHING
-  return feedbackFinding(view) ?? statusFinding(view) ?? dispositionFinding(view) ?? complaintFinding(view) ??
+  return feedbackFinding(view) ?? notificationFinding(view) ?? statusFinding(view) ?? dispositionFinding(view) ??
+    complaintFinding(view) ??
     plainFinding(view) ?? letterFinding(view) ?? NOTHING
 }
 
@@ -170,6 +172,17 @@ function feedbackFinding (view: ReportView): ReportFinding | null {
   const part = view.feedback.find(({ declared }) => declared || !isAnswer(view.top))
   const feedback = part === undefined ? null : readFeedback(part.text, view.returned, part.declared)
   return feedback === null ? null : fromFeedback(feedback)
+}
+
+/** What a service says in JSON, and nothing else in the mail does. */
+function notificationFinding (view: ReportView): ReportFinding | null {
+  if (isAnswer(view.top)) return null
+  const read = view.json.map(readNotification).find(one => one !== null)
+  if (read === undefined) return null
+  if ('feedback' in read) return fromFeedback(read.feedback)
+  const { blocks, fields } = read.status
+  const recipients = blocks.map(block => fromBlock({ ...view, head: '' }, block, block.address, []))
+  return { kind: gravest(recipients), recipients, feedbackType: null, fields }
 }
 
 function complaintFinding (view: ReportView): ReportFinding | null {
@@ -227,8 +240,9 @@ function fromBlock (
       remoteMta
     }
   }
-  const texts = [diagnostic ?? '', ...textsFor(view.head, address, addresses)]
-  return failure(address, action, { texts, status, code: null, category: block.category }, remoteMta)
+  const { texts, context } = saidOf(view.head, address, addresses)
+  const clues = { texts: [diagnostic ?? '', ...texts], context, status, code: null, category: block.category }
+  return failure(address, action, clues, remoteMta)
 }
 
 function failure (
@@ -269,9 +283,14 @@ function dispositionFinding (view: ReportView): ReportFinding | null {
   )
   if (read === undefined) return null
   const { address, refused, fields } = read
-  const texts = textsFor(view.head, address, [])
+  const clues = {
+    ...saidOf(view.head, address, []),
+    status: null,
+    code: null,
+    category: 'refused by a personal filter'
+  }
   const recipient = refused
-    ? failure(address, 'failed', { texts, status: null, code: null, category: 'refused by a personal filter' }, null)
+    ? failure(address, 'failed', clues, null)
     : machine(address, 'auto-reply')
   return { kind: recipient.kind, recipients: [recipient], feedbackType: null, fields }
 }
@@ -296,11 +315,11 @@ function recipientsIn (view: ReportView, forms: Form[]): ReportedRecipient[] {
   const action = actionOf(view, null) === 'delayed' ? 'delayed' : 'failed'
   const found = readPlain(view.head, forms, knownIn(view))
   const subject = withoutBoilerplate(view.subject ?? '')
-  return found.map(({ address, texts }) => {
+  return found.map(({ address, texts, context }) => {
     // With one recipient alone everything is said of that one, and before any number.
     const whole = texts.at(-1) ?? ''
     const clues = [...(found.length === 1 ? texts : texts.slice(0, -1)), `${whole}\n${subject}`]
-    return failure(address, action, { texts: clues, status: null, code: null, category: null }, null)
+    return failure(address, action, { texts: clues, context, status: null, code: null, category: null }, null)
   })
 }
 

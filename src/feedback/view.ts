@@ -89,6 +89,8 @@ export interface ReportView {
   subject: string | null
   /** What a person was to read, up to the returned message. */
   head: string
+  /** Texts that may be JSON, from their start: what becomes of mail is also told so. */
+  json: string[]
   /** Machine-readable parts; `declared` when their type says so. */
   statuses: Array<{ text: string, declared: boolean }>
   feedback: Array<{ text: string, declared: boolean }>
@@ -121,6 +123,7 @@ export function viewOf (raw: Uint8Array): ReportView {
     top: root.headers,
     subject: fieldOf(root.headers, 'subject'),
     head: prose.head,
+    json: texts.filter(text => /^\s{0,40}\{/.test(text)),
     statuses: pick(leaves, STATUS_TYPES, text => LOOKS_STATUS.test(text)),
     feedback: pick(
       leaves,
@@ -141,8 +144,9 @@ export function knownIn ({ top, returned }: ReportView): KnownAddresses {
   const meant = fieldsOf(returned, 'to', 'cc', 'x-original-to', 'x-envelope-to', 'envelope-to', 'x-rcpt-to').flatMap(
     value => addressesIn(value)
   )
+  const lists = fieldsOf(top, 'x-beenthere').flatMap(value => addressesIn(value))
   return {
-    recipients: failed.length > 0 ? failed : meant,
+    recipients: [failed, meant, lists].find(found => found.length > 0) ?? [],
     others: [
       ...fieldsOf(top, 'from', 'to', 'reply-to', 'sender', 'delivered-to', 'x-original-to'),
       ...fieldsOf(returned, 'from', 'sender', 'reply-to', 'return-path')

@@ -2,8 +2,10 @@ import t, { type Test } from 'tap'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { createTokens } from '#src/content/token.ts'
 import { readFacts } from '#src/nats/range.ts'
+import type { SmtpStage } from '#streams/email/decide.ts'
 import { subjects } from '#streams/subjects.ts'
 import { openBus } from '../support/bus.ts'
+import { REPORT_FORMS, reportOf } from '../fixtures/replies-reported.ts'
 import { startTestApp } from '../support/app.ts'
 import { startHookSink } from '../support/hook-sink.ts'
 import { arf, dsn, handIn, letter, vacation } from '../support/inbound-peer.ts'
@@ -212,6 +214,32 @@ t.test('a bounce without a status part, in words alone, is one too', async t => 
   ].join('\r\n')
   await comesTo(t, 'hard', 'bounced', returnPath, raw)
   t.strictSame(await facts(id), [...SETTLED, 'email.bounced'])
+})
+
+t.test('a report that our sender was refused, at any stage and in any form, suppresses nobody', async t => {
+  const refusals = {
+    connect: '554 5.1.1 unknown user or host',
+    ehlo: '550 Host unknown',
+    mail: '550 5.1.1 <b@shop.example>: User unknown',
+    rcpt: '550 5.1.8 <b@shop.example>: Sender address rejected: Domain not found',
+    data: '550 5.1.0 <b@shop.example>: Sender address rejected: user does not exist'
+  }
+  const living: string[] = []
+  for (const form of REPORT_FORMS) {
+    for (const [stage, text] of Object.entries(refusals)) {
+      const { id, to, returnPath } = await deliver()
+      await comesTo(t, 'soft', 'bounced', returnPath, reportOf({ form, to, text, stage: stage as SmtpStage }))
+      t.strictSame(await facts(id), [...SETTLED, 'email.bounced'], `${form}, ${stage}`)
+      living.push(to)
+    }
+  }
+  const { to, returnPath } = await deliver()
+  const text = `550 5.1.1 <${to}>: User unknown`
+  await comesTo(t, 'hard', 'bounced', returnPath, reportOf({ form: 'postfix', to, text, stage: 'rcpt' }))
+  const suppressed = async (address: string) =>
+    (await app.request('GET', `/api/suppressions/${address}`)).status === 200
+  await until(async () => await suppressed(to))
+  for (const address of living) t.notOk(await suppressed(address), address)
 })
 
 t.test('forged tokens, other mailboxes and other hosts are refused at RCPT', async t => {

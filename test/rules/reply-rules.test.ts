@@ -93,6 +93,50 @@ t.test('the last server in the chain knows why', async t => {
   )
 })
 
+t.test('a domain that takes no mail is one class, whatever says so; our own domain is not gone', async t => {
+  for (
+    const text of [
+      'Domain gone.example does not accept mail (nullMX)',
+      '556 5.1.10 <ada@gone.example>: Recipient address rejected: Domain gone.example does not accept mail (nullMX)',
+      'an MX or SRV record indicated no SMTP service',
+      '550 5.1.2 null MX'
+    ]
+  ) t.equal(classOf(text), 'notaccept', text)
+  t.equal(classOf('550 5.7.27 Sender address rejected: Domain shop.example does not accept mail (nullMX)'), 'rejected')
+  for (
+    const text of ["Sorry, I couldn't find a mail exchanger or IP address. (#5.4.4)", 'no MX record for gone.example']
+  ) {
+    t.equal(classOf(text, null), 'hostunknown', text)
+  }
+})
+
+t.test('name service that fails does not say that a domain is gone', async t => {
+  for (
+    const text of [
+      '550 5.1.2 Name server timeout',
+      '550 5.1.2 DNS lookup failure: example.net: try again later',
+      'host lookup did not complete',
+      'Temporary failure in MX lookup',
+      "5.1.2 - Bad destination host 'DNS Soft Error looking up example.net (MX): SERVFAIL'"
+    ]
+  ) t.equal(classOf(text, null), 'networkerror', text)
+  t.equal(classOf('550 Host unknown (Authoritative answer from name server)', null), 'hostunknown')
+})
+
+t.test('a number about the address says less than words about something else', async t => {
+  t.equal(classOf('550 5.1.1 Message refused by carrier'), 'policyviolation')
+  t.equal(classOf('550 5.1.1 disk full, cannot accept mail'), 'systemfull')
+  t.equal(classOf('550 5.1.1 user not found in authentication database'), 'securityerror')
+  t.equal(classOf('451 4.1.1 recipient table not found'), 'systemerror')
+  t.equal(classOf('550 5.1.1 originator unknown'), 'rejected')
+})
+
+t.test('the lines of a reply are one sentence, and long ones are read to their end', async t => {
+  t.equal(classOf('550-Sorry, but the user\n550-is unknown\n550 to this system'), 'userunknown')
+  t.equal(classOf('550-Sorry, but the mailbox 550-of this user 550 is full'), 'mailboxfull', 'as Postfix joins them')
+  t.equal(classOf(`550-${'We value your privacy. '.repeat(100)}\n550 User unknown`), 'userunknown')
+})
+
 t.test('spelling, case, width and accents do not matter', async t => {
   for (
     const text of [

@@ -185,6 +185,150 @@ t.test('a returned message with parts of its own does not hide the report', asyn
   })
 })
 
+const exim = (stage: string, text: string): string =>
+  `From: Mailer-Daemon@x.example\nSubject: Mail delivery failed: returning message to sender\n
+This message was created automatically by mail delivery software.\n
+  ada@example.net\n    host mx.example.net [192.0.2.9]
+    SMTP error from remote mail server after ${stage}:\n    ${text}\n`
+const postfix = (command: string, text: string): string =>
+  status(
+    `Final-Recipient: rfc822; ada@example.net\nAction: failed\nStatus: 5.1.1\nDiagnostic-Code: smtp; ${text}`,
+    `<ada@example.net>: host mx.example.net[192.0.2.9] said: ${text} (in\n    reply to ${command} command)`
+  )
+
+t.test('before RCPT nothing is said of a recipient: the stage that a report names decides', async t => {
+  const early = ['MAIL FROM:<b@shop.example> SIZE=9', 'EHLO out.shop.example', 'HELO out', 'initial connection']
+  for (const stage of early) {
+    for (const text of ['550 5.1.1 User unknown', '550 5.1.2 Host unknown', '550 5.1.1 no']) {
+      t.match(await readText(exim(stage, text)), { kind: 'soft', recipients: [{ address: 'ada@example.net' }] }, stage)
+    }
+  }
+  t.equal((await readText(exim('RCPT TO:<ada@example.net>', '550 5.1.1 no'))).kind, 'hard')
+  for (const command of ['MAIL FROM', 'EHLO', 'HELO']) {
+    t.equal((await readText(postfix(command, '550 5.1.1 <b@shop.example>: User unknown'))).kind, 'soft', command)
+  }
+  for (const command of ['RCPT TO', 'end of DATA']) {
+    const sender = '550 5.1.1 <b@shop.example>: Sender address rejected: User unknown'
+    t.equal((await readText(postfix(command, sender))).recipients[0]?.reason, 'rejected', command)
+  }
+  t.equal((await readText(postfix('RCPT TO', '550 5.1.1 User unknown'))).kind, 'hard')
+})
+
+t.test('of a transcript the command before the refusal names the stage', async t => {
+  const transcript = (lines: string): string =>
+    `From: MAILER-DAEMON@x.example\nSubject: Returned mail: see transcript for details\n
+   ----- The following addresses had permanent fatal errors -----\n<ada@example.net>\n
+   ----- Transcript of session follows -----\n... while talking to mx.example.net.:\n${lines}\n`
+  const refused = '<<< 550 5.1.1 User unknown\n>>> DATA\n<<< 503 5.0.0 Need RCPT'
+  t.equal((await readText(transcript(`>>> MAIL From:<b@shop.example>\n${refused}`))).kind, 'soft')
+  t.equal((await readText(transcript(`>>> RCPT To:<ada@example.net>\n${refused}`))).kind, 'hard')
+  t.equal((await readText(transcript('<<< 554 5.1.1 unknown user or host'))).kind, 'soft', 'no command: a greeting')
+})
+
+t.test('a line set in below an address names no other recipient', async t => {
+  const { recipients } = await readText(
+    'From: MAILER-DAEMON@x.example\nSubject: Undelivered Mail Returned to Sender\n\n' +
+      'This is the mail system at host x.example.\n\n' +
+      '<ada@example.net>: host mx.example.net[192.0.2.9] said: 550 5.1.8\n' +
+      '    <b@shop.example>: Domain not found (in reply to MAIL FROM command)\n'
+  )
+  t.match(recipients, [{ address: 'ada@example.net', reason: 'rejected', status: '5.1.8' }])
+  t.equal(recipients.length, 1)
+})
+
+t.test('the version of a program is no status', async t => {
+  const { recipients: [one] } = await readText(
+    'From: MAILER-DAEMON@x.example\nSubject: Undeliverable mail\n\n' +
+      'This is the mail system at host x.example, IMail 5.0.8.\n\n<ada@example.net>: mailbox is full\n'
+  )
+  t.match(one, { reason: 'mailboxfull', status: null })
+})
+
+const notice = (json: unknown, from = 'AWS Notifications <no-reply@sns.amazonaws.com>'): string =>
+  `From: ${from}\nSubject: AWS Notification Message\n\n${
+    JSON.stringify(json)
+  }\n\n--\nIf you wish to stop, click below.\n`
+
+t.test('Amazon SES says in JSON what became of mail', async t => {
+  const mail = {
+    source: 'b+tok3n@bounce.shop.example',
+    headers: [{ name: 'Message-ID', value: '<em_1.0@shop.example>' }, { name: 'CFBL-Feedback-ID', value: 'tok3n' }]
+  }
+  const bounced = { emailAddress: 'ada@example.net', status: '5.1.1', diagnosticCode: 'smtp; 550 5.1.1 User unknown' }
+  const bounce = { bounceType: 'Permanent', bounceSubType: 'General', bouncedRecipients: [bounced] }
+  const said = { notificationType: 'Bounce', bounce, mail }
+  for (
+    const json of [said, { ...said, notificationType: undefined, eventType: 'Bounce' }, {
+      Message: JSON.stringify(said)
+    }]
+  ) {
+    t.match(await readText(notice(json)), {
+      kind: 'hard',
+      recipients: [{ address: 'ada@example.net', status: '5.1.1', code: 550, reason: 'userunknown', action: 'failed' }],
+      evidence: { returnPaths: ['b+tok3n@bounce.shop.example'], feedbackIds: ['tok3n'] }
+    })
+  }
+  const full = { ...bounce, bounceSubType: 'MailboxFull', bouncedRecipients: [{ emailAddress: 'ada@example.net' }] }
+  t.match(await readText(notice({ ...said, bounce: full })), { kind: 'soft', recipients: [{ reason: 'mailboxfull' }] })
+  const complaint = { complaintFeedbackType: 'abuse', complainedRecipients: [{ emailAddress: 'ada@example.net' }] }
+  t.match(await readText(notice({ notificationType: 'Complaint', complaint, mail })), {
+    kind: 'complaint',
+    feedbackType: 'abuse',
+    recipients: [{ address: 'ada@example.net' }]
+  })
+  const delivery = { recipients: ['ada@example.net'] }
+  t.equal((await readText(notice({ notificationType: 'Delivery', delivery, mail }))).kind, 'delivered')
+  const later = {
+    ...said,
+    eventType: 'DeliveryDelay',
+    notificationType: undefined,
+    deliveryDelay: { delayedRecipients: [bounced] }
+  }
+  t.match(await readText(notice(later)), { kind: 'soft', recipients: [{ action: 'delayed' }] })
+})
+
+t.test('other JSON, and JSON that a person sends on, says nothing', async t => {
+  const said = {
+    notificationType: 'Bounce',
+    mail: {},
+    bounce: { bouncedRecipients: [{ emailAddress: 'a@b.example' }] }
+  }
+  t.equal((await readText(notice({ ...said, notificationType: 'AmazonSnsSubscriptionSucceeded' }))).kind, 'none')
+  t.equal((await readText(notice({ ...said, mail: null }))).kind, 'none')
+  t.equal((await readText(notice({ ...said, bounce: [] }))).kind, 'none')
+  t.equal((await readText(notice(said).replace('Subject: ', 'Subject: Fwd: '))).kind, 'none')
+  t.equal((await readText(notice({ ...said, bounce: { ...said.bounce, bounceSubType: 'constructor' } }))).kind, 'soft')
+  t.equal((await readText(`From: a@b.example\n\n${'{"notificationType":'.repeat(5000)}`)).kind, 'none')
+  const many = { bouncedRecipients: Array(500).fill({ emailAddress: 'a@b.example' }) }
+  t.ok((await readText(notice({ ...said, bounce: many }))).recipients.length <= 50)
+})
+
+t.test('a list that refuses a post names itself', async t => {
+  const { recipients } = await readText(
+    'From: list-bounces@example.net\nReturn-Path: <list-bounces@example.net>\nSubject: Hello\n' +
+      'X-BeenThere: list@example.net\n\nYou are not allowed to post to this mailing list, and your message has\n' +
+      'been automatically rejected. Contact list-owner@example.net.\n'
+  )
+  t.match(recipients, [{ address: 'list@example.net', kind: 'soft', reason: 'filtered' }])
+})
+
+t.test('a session that Postfix reports is read, and a reply that blames the server believed', async t => {
+  const { recipients } = await readText(
+    'From: MAILER-DAEMON@x.example\nSubject: Postfix SMTP server: errors from out[192.0.2.1]\n\n' +
+      'Transcript of session follows.\n\n Out: 250 8BITMIME\n In:  MAIL FROM:<b@shop.example>\n Out: 250 2.1.0 Ok\n' +
+      ' In:  RCPT TO:<ada@example.net>\n Out: 250 2.1.5 Ok\n In:  DATA\n Out: 354 go on\n' +
+      ' Out: 451 4.3.0 Error: queue file write error\n In:  QUIT\n'
+  )
+  t.match(recipients, [{ address: 'ada@example.net', kind: 'soft', reason: 'systemerror', status: '4.3.0' }])
+})
+
+t.test('a category that is none of PowerMTA says nothing', async t => {
+  const { recipients } = await readText(
+    status('Final-Recipient: rfc822;a@b.example\nAction: failed\nX-PowerMTA-BounceCategory: constructor')
+  )
+  t.match(recipients, [{ kind: 'soft', reason: 'undefined' }])
+})
+
 t.test('an unlabelled text with accents is no Russian', async t => {
   const raw = Buffer.from(
     'Return-Path: <>\r\nFrom: MAILER-DAEMON@x.example\r\nContent-Type: text/plain; ' +
