@@ -179,7 +179,7 @@ function anyOf (phrases: readonly string[]): RegExp {
 const LATER: Partial<Record<SmtpStage, readonly BounceClass[]>> = {
   connect: ['userunknown', 'hasmoved', 'suspend', 'mailboxfull', 'filtered'],
   ehlo: ['userunknown', 'hostunknown', 'hasmoved', 'suspend', 'mailboxfull', 'filtered'],
-  mail: ['userunknown', 'hostunknown', 'hasmoved']
+  mail: ['userunknown', 'hostunknown', 'hasmoved', 'notaccept']
 }
 
 /** Does the rule speak about this diagnostic? */

@@ -103,6 +103,7 @@ t.test('a domain that takes no mail is one class, whatever says so; our own doma
     ]
   ) t.equal(classOf(text), 'notaccept', text)
   t.equal(classOf('550 5.7.27 Sender address rejected: Domain shop.example does not accept mail (nullMX)'), 'rejected')
+  t.equal(classOf('550 5.7.27 Domain shop.example does not accept mail (nullMX)', 'mail'), 'rejected')
   for (
     const text of ["Sorry, I couldn't find a mail exchanger or IP address. (#5.4.4)", 'no MX record for gone.example']
   ) {
