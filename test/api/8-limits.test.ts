@@ -203,4 +203,3 @@ t.test('8 a key in rotation has one window, whichever of its secrets is used and
   })
   t.strictSame(statuses(answers), { 200: 150, 429: 20 })
 })
-})
