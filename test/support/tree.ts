@@ -16,7 +16,7 @@ const BIN = fileURLToPath(new URL('../../src/bin.js', import.meta.url))
 const READY_MS = 60_000
 const GONE_MS = 20_000
 const CLI_MS = 30_000
-const REQUEST_MS = 10_000
+const REQUEST_MS = 30_000
 
 /** The operator's key of every tree. */
 export const TREE_KEY = 'jp_live_key-of-the-process-tree'
