@@ -63,7 +63,9 @@ t.test('7 a node that is behind the log says so instead of denying a write: 503 
 })
 
 t.test('7 what is stored is answered as stored, though this node has not seen it yet', async t => {
-  const answer = await askFailing('POST', '/api/webhooks', hook, { catchUp: false })
+  const behind = await askFailing('POST', '/api/webhooks', hook, { catchUp: false })
+  t.match(behind.json(), { code: 'projection_behind' }, 'behind before it begins, it stores nothing')
+  const answer = await askFailing('POST', '/api/webhooks', hook, { reached: false })
   t.equal(answer.statusCode, 201)
   t.match(answer.json(), { secret: /^whsec_/ })
 })

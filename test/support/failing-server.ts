@@ -54,6 +54,8 @@ export const hook = { url: 'https://a.example/hook', events: ['email.delivered']
 /** How the servers behind the API fail. */
 export interface BackendFailure {
   catchUp?: boolean
+  /** Whether the directory comes to see a write; as `catchUp` when left out. */
+  reached?: boolean
   /** What storing large content does; without it, it is stored. */
   put?: () => Promise<void>
   /** What an append does; without it the fact is stored. */
@@ -63,12 +65,13 @@ export interface BackendFailure {
 
 /** The HTTP side alone: what is behind it fails on command, as no real server does. */
 export function failingServer (
-  { catchUp = true, put = async () => {}, append = async () => [7], caughtUp = async () => false }: BackendFailure
+  { catchUp = true, reached = catchUp, put = async () => {}, append = async () => [7], caughtUp = async () => false }:
+    BackendFailure
 ) {
   const now = emptyDirectory()
   now.keysByHash.set(key.hash, key)
   now.webhooks.set(webhook.id, webhook)
-  const directory = { now, catchUp: async () => catchUp, reached: async () => catchUp }
+  const directory = { now, catchUp: async () => catchUp, reached: async () => reached }
   const factLog = { clock: systemClock, append, bus: { nc: {} } }
   const services = {
     directory,
