@@ -102,6 +102,8 @@ export const TimelineEntry = Type.Object({
   /** Number among the recipient's facts, as in webhooks. */
   sequence: Type.Optional(Type.Integer()),
   attempt: Type.Optional(Type.Integer()),
+  /** The server was left alone, so nothing was attempted; the codes are those that another email got. */
+  untried: Type.Optional(Type.Boolean()),
   message_id: Type.Optional(Text),
   stage: Type.Optional(Text),
   smtp_code: Type.Optional(Nullable(Type.Integer())),

@@ -282,6 +282,7 @@ export interface Email {
     recipient?: string
     sequence?: number
     attempt?: number
+    untried?: boolean
     message_id?: string
     stage?: string
     smtp_code?: number | null
@@ -343,7 +344,8 @@ export interface EmailBouncedEvent {
       type: 'hard' | 'soft'
       /** Why, in a word, such as `userunknown`, `mailboxfull` or `spamdetected`; `expired` when the time was over. */
       class: string
-      /** The three digits of the server's reply; null when there was none. */
+      /** The three digits of the server's reply; null when there was none. Of mail that was not tried: of the reply
+       *  to another. */
       code: number | null
       /** Status as RFC 3463 has it. */
       enhanced_code: string | null

@@ -149,7 +149,8 @@ export const EmailDelivered = factType(
 )
 
 /** Not now: a 4xx, or no conversation at all (`reply` null, `error` says why). `first` engagements the deferral that is
- *  an event for everyone. */
+ *  an event for everyone. `untried` = the host was left alone, so nothing was attempted: the code and the status that it
+ *  gave another email (null = none), and `attempt` is the number of the attempt that is still to come. */
 export const EmailDeferred = factType(
   'email.deferred',
   1,
@@ -162,6 +163,9 @@ export const EmailDeferred = factType(
     class: Type.String(),
     nextAttemptAt: Time,
     first: Type.Boolean(),
+    untried: Type.Optional(
+      Type.Object({ code: Nullable(Type.Integer({ minimum: 200, maximum: 599 })), enhanced: Nullable(Type.String()) })
+    ),
     ...event
   })
 )
@@ -349,6 +353,11 @@ export type RequestClaimed = FactOf<typeof RequestClaimed>
 /** What a recipient did with the mail; on a subject of its own, so that none of it comes between a claim and its
  *  outcome. */
 export type EngagementFact = EmailOpened | EmailClicked | EmailComplained | EmailUnsubscribed
+/** The number of the transaction that a fact is of; 0 = of none. */
+export function attemptIn ({ data }: SubjectFact | EngagementFact): number {
+  if (!('attempt' in data) || ('untried' in data && data.untried !== undefined)) return 0
+  return data.attempt
+}
 /** What became of sending to one recipient. */
 export type RecipientFact =
   | EmailAttempted

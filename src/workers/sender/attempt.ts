@@ -209,7 +209,11 @@ export class Attempt {
 }
 
 /** A deferral without a reply. */
-export function unanswered (error: string, hostTrouble: boolean, bounceClass = 'networkerror'): Outcome {
+export function unanswered (
+  error: string,
+  hostTrouble: boolean,
+  bounceClass = 'networkerror'
+): Extract<Outcome, { kind: 'deferred' }> {
   return { kind: 'deferred', reply: null, error, class: bounceClass, hostTrouble }
 }
 

@@ -84,6 +84,7 @@ function textOf (entry: EmailEvent, email: Email): TimelineText {
         more: [entry.via === 'relay' ? 'The relay accepted it and passes it on.' : null]
       }
     case 'email.deferred':
+      if (entry.untried === true) return { tone: 'warn', title: 'Deferred', more: [entry.error ?? null, nextAttempt] }
       return {
         tone: 'warn',
         title: withHost('Deferred by', host) ?? 'Deferred',
@@ -207,9 +208,10 @@ function detailOf ({ detail }: EmailEvent): string | null {
 
 /** The server's reply, or why there was none; for a click, its link. */
 function replyText (
-  { smtp_code: code, enhanced_code: enhanced, response, error, url, status }: EmailEvent
+  { smtp_code: code, enhanced_code: enhanced, response, error, url, status, untried }: EmailEvent
 ): string | null {
   if (url !== undefined) return url
+  if (untried === true) return null
   if (code == null) return response ?? error ?? status ?? null
   // A reply usually begins with its code. After an erasure the code alone is left.
   return response?.startsWith(String(code)) === true
@@ -220,6 +222,7 @@ function replyText (
 /** The SMTP transaction of an entry in a few words. */
 function transaction (entry: EmailEvent): string {
   const { type, attempt, stage, ms, host, response, message_id: messageId } = entry
+  if (entry.untried === true) return ''
   if (type === 'email.attempted') return messageId ?? ''
   const met = host != null || response != null
   return [
