@@ -149,8 +149,8 @@ export const EmailDelivered = factType(
 )
 
 /** Not now: a 4xx, or no conversation at all (`reply` null, `error` says why). `first` engagements the deferral that is
- *  an event for everyone. `untried` = the host was left alone, so nothing was attempted: the code and the status that it
- *  gave another email (null = none), and `attempt` is the number of the attempt that is still to come. */
+ *  an event for everyone. `untried` = the host was left alone, so nothing was attempted: the code and the status that
+ *  it gave another email (null = none), and `attempt` is the number of the attempt that is still to come. */
 export const EmailDeferred = factType(
   'email.deferred',
   1,

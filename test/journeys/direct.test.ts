@@ -92,7 +92,7 @@ t.test('a null MX is a bounce without an attempt', async t => {
   dns.host('none.example.net', ['127.0.0.2'])
   const [bounced] = await told(await ask('a@none.example.net'), ['bounced'])
   t.match(bounced!.data, {
-    class: 'hostunknown',
+    class: 'notaccept',
     status: '5.1.10',
     reply: null,
     error: /null MX/,
@@ -100,10 +100,10 @@ t.test('a null MX is a bounce without an attempt', async t => {
     via: 'mx',
     stage: 'connect'
   })
-  t.match(eventOf(bounced).data.bounce, { type: 'hard', class: 'hostunknown', final: true })
+  t.match(eventOf(bounced).data.bounce, { type: 'hard', class: 'notaccept', final: true })
   // Told once the fact is written, which is what was waited for.
   await until(() => reports.length > 0)
-  t.match(reports, [{ result: 'bounced', class: 'hostunknown', host: null, code: null }])
+  t.match(reports, [{ result: 'bounced', class: 'notaccept', host: null, code: null }])
 })
 
 t.test('a domain that is not there is looked for twice before its mail bounces', async t => {

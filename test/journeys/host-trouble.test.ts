@@ -73,13 +73,14 @@ t.test('mail waits in line for a probe, a few of it, and goes when the probe is 
   await arriveAtOnce(rig, emails)
 })
 
-t.test('mail that was not tried is told so: no attempt, no word of the reply to another, until the trouble ends', async t => {
+t.test('mail that was not tried is told so: no attempt, and no word of the reply to another', async t => {
   const rig = await openHost(t, { ...LONG, patienceMs: 0 })
   rig.mx.replies('secret@example.net', { rcpt: '421 4.7.0 <secret@example.net> sends too much to secret@example.net' })
   await rig.told(await rig.ask('secret@example.net'), ['deferred'])
   const email = await rig.ask('other@example.net')
   const [deferred, attempted] = await rig.told(email, ['deferred', 'attempted', 'delivered'])
   t.match(deferred!.data, {
+    stage: 'rcpt',
     host: 'mx.example.net',
     reply: null,
     untried: { code: 421, enhanced: '4.7.0' },

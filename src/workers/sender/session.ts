@@ -37,9 +37,21 @@ export function forUnproven (timeouts: SmtpTimeouts): SmtpTimeouts {
   return { ...timeouts, greetingMs: Math.min(greetingMs, unprovenMs), commandMs: Math.min(commandMs, unprovenMs) }
 }
 
+/** nodemailer's, told whether a message needs SMTPUTF8: it looks at the envelope alone, and headers may need it, too. */
+class Connection extends SMTPConnection {
+  needsUtf8 = false
+
+  /** nodemailer's own way of writing each command. */
+  _sendCommand (command: string, shown?: string): void {
+    const asks = this.needsUtf8 && command.startsWith('MAIL FROM:') && !/ SMTPUTF8(?= |$)/.test(command)
+    const { _sendCommand: write } = SMTPConnection.prototype as unknown as Pick<Connection, '_sendCommand'>
+    write.call(this, asks ? `${command} SMTPUTF8` : command, shown)
+  }
+}
+
 /** One SMTP connection, ready for MAIL. */
 export interface SmtpSession {
-  connection: SMTPConnection
+  connection: Connection
   host: string
   tls: Transaction['tls']
   /** Transactions begun on it. */
@@ -59,7 +71,7 @@ export interface SmtpSession {
 /** Connects, says EHLO, turns on TLS and logs in, as the target asks; throws HostFailure. `hostname` is our name in
  *  EHLO. */
 export async function openSession (target: Target, hostname: string, timeouts: SmtpTimeouts): Promise<SmtpSession> {
-  const connection = new SMTPConnection({
+  const connection = new Connection({
     host: target.address ?? target.host,
     servername: isIP(target.host) === 0 ? target.host : undefined,
     port: target.port,
