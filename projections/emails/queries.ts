@@ -273,7 +273,7 @@ function entryOf ({ id, type, time: at, n, data }: FactRow): TimelineEntry {
   const { status, report, url, machine, feedback, by } = data
   const untried = data.untried as { code: number | null, enhanced: string | null } | undefined
   // What a bounce mail told was no transaction of ours, though the fact has room for one.
-  const { stage, via, tls, ms } = report == null ? data : {}
+  const { stage, address, via, tls, plain, ms } = report == null ? data : {}
   const answer = reply as { code: number, enhanced: string | null, text: string } | null | undefined
   const { code = null, enhanced = null } = answer ?? untried ?? {}
   const said = answer === undefined
@@ -293,8 +293,10 @@ function entryOf ({ id, type, time: at, n, data }: FactRow): TimelineEntry {
     ...said,
     error,
     host,
+    address,
     via,
     tls,
+    plain,
     ms,
     class: data.class,
     reason,

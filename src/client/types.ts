@@ -290,7 +290,9 @@ export interface Email {
     response?: string | null
     error?: string | null
     host?: string | null
+    address?: string
     via?: string
+    plain?: string
     tls?: {
       version: string
       cipher: string

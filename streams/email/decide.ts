@@ -2,7 +2,7 @@ import type { Static } from '@sinclair/typebox'
 import { domainOf } from '../address.ts'
 import { Refusal } from '../define.ts'
 import type { SuppressionReason } from '../suppression/facts.ts'
-import type { EmailRequested, RecipientFact, Reply, Stage } from './facts.ts'
+import type { EmailRequested, Plain, RecipientFact, Reply, Stage } from './facts.ts'
 import { isTerminal, type RecipientState } from './state.ts'
 
 export type SmtpReply = Static<typeof Reply>
@@ -76,7 +76,11 @@ export type Outcome =
 
 export interface Transaction {
   host: string | null
+  /** The host's IP address. */
+  address?: string
   tls: { version: string, cipher: string, verified: boolean } | null
+  /** Why there was no TLS. */
+  plain?: Static<typeof Plain>
   via: 'relay' | 'mx'
   /** Milliseconds from the first command to the reply. */
   ms: number

@@ -108,12 +108,20 @@ export const Stage = Type.Union(
   (['connect', 'ehlo', 'mail', 'rcpt', 'data'] as const).map(stage => Type.Literal(stage))
 )
 
-/** One transaction with one server: `host` we spoke to, TLS as negotiated (null = plain), `ms` from the first command
- *  to the reply. */
+/** Why a transaction went without TLS: the server offers none, refused it, or broke it, now or lately; or the operator
+ *  has turned it off. */
+export const Plain = Type.Union(
+  (['not_offered', 'refused', 'broken', 'policy'] as const).map(why => Type.Literal(why))
+)
+
+/** One transaction with one server: `host` we spoke to, at which IP address, TLS as negotiated (null = none, and
+ *  `plain` says why), `ms` from the first command to the reply. */
 const transaction = {
   attempt: Type.Integer({ minimum: 1 }),
   host: Nullable(Type.String()),
+  address: Type.Optional(Type.String()),
   tls: Nullable(Type.Object({ version: Type.String(), cipher: Type.String(), verified: Type.Boolean() })),
+  plain: Type.Optional(Plain),
   via: Type.Union([Type.Literal('relay'), Type.Literal('mx')]),
   ms: Type.Integer({ minimum: 0 })
 }

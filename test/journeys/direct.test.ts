@@ -11,7 +11,14 @@ t.test('mail goes to the best MX host, and facts say which', async t => {
   const [best, other] = [await mxHost('mx1.example.net', 2), await mxHost('mx2.example.net', 3)]
   dns.mx('example.net', [20, 'mx2.example.net'], [10, 'MX1.Example.Net'])
   const [, delivered] = await told(await ask('a@example.net'), ['attempted', 'delivered'])
-  t.match(delivered!.data, { via: 'mx', host: 'mx1.example.net', tls: null, reply: { code: 250 } })
+  t.match(delivered!.data, {
+    via: 'mx',
+    host: 'mx1.example.net',
+    address: '127.0.0.2',
+    tls: null,
+    plain: 'not_offered',
+    reply: { code: 250 }
+  })
   t.equal(eventOf(delivered).data.via, 'mx')
   t.same([best.received.length, other.received.length, catcher.received.length], [1, 0, 0])
 })

@@ -336,6 +336,14 @@ t.test('a relay that stays down has its mail deferred', async t => {
   }
 })
 
+t.test('mail goes in plain where SMTP_URL turns TLS off, and its fact says so', async t => {
+  const sink = await startSink({ tls: 'refused' })
+  t.teardown(() => sink.stop())
+  const { ask, told } = await openRig(t, { smtpUrl: `${sink.url}?tls=off` })
+  const [, delivered] = await told(await ask('a@example.net'), ['attempted', 'delivered'])
+  t.match(delivered!.data, { tls: null, plain: 'policy', address: '127.0.0.1' })
+})
+
 t.test('the mail of a test key goes to the catcher, whatever the relay', async t => {
   const elsewhere = await startSink()
   t.teardown(() => elsewhere.stop())

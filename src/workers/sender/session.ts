@@ -1,4 +1,4 @@
-import { isIP } from 'node:net'
+import { isIP, Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import SMTPConnection from 'nodemailer/lib/smtp-connection'
 import type { Transaction } from '#streams/email/decide.ts'
@@ -54,6 +54,8 @@ export interface SmtpSession {
   connection: Connection
   host: string
   tls: Transaction['tls']
+  /** Its IP address, and why there is no TLS, as facts have them. */
+  facts: Pick<Transaction, 'address' | 'plain'>
   /** Transactions begun on it. */
   messages: number
   /** Those that came to their end with a reply. */
@@ -104,11 +106,12 @@ export async function openSession (target: Target, hostname: string, timeouts: S
     connection.close()
     throw asHostFailure(error, connection, target)
   }
-  const smtpUtf8 = extensionsOf(connection).includes('SMTPUTF8')
+  const smtpUtf8 = parsedEhlo(connection)._supportedExtensions.includes('SMTPUTF8')
   const session = {
     connection,
     host: target.host,
     tls: tlsOf(connection),
+    facts: factsOf(connection, target),
     messages: 0,
     replies: 0,
     usable: true,
@@ -177,9 +180,20 @@ function tlsOf (connection: SMTPConnection): SmtpSession['tls'] {
   }
 }
 
-/** nodemailer parses the EHLO answer and keeps it to itself, while it leaves this check to us. */
-function extensionsOf (connection: SMTPConnection): string[] {
-  return (connection as unknown as { _supportedExtensions: string[] })._supportedExtensions
+function factsOf (connection: SMTPConnection, { tls, address: asked }: Target): SmtpSession['facts'] {
+  const socket = connection._socket
+  const address = socket instanceof Socket ? socket.remoteAddress : undefined
+  const shown = address === undefined ? {} : { address }
+  if (socket instanceof TLSSocket) return shown
+  // Of an MX host it is off because it broke; of a relay, because its URL says so.
+  if (tls === 'off') return { ...shown, plain: asked === null ? 'policy' : 'broken' }
+  const isOffered = parsedEhlo(connection)._ehloLines?.some(line => /^STARTTLS\b/i.test(line)) === true
+  return { ...shown, plain: isOffered ? 'refused' : 'not_offered' }
+}
+
+/** nodemailer parses the EHLO answer and keeps it to itself, while it leaves some checks to us. */
+function parsedEhlo (connection: SMTPConnection): { _supportedExtensions: string[], _ehloLines?: string[] } {
+  return connection as unknown as ReturnType<typeof parsedEhlo>
 }
 
 /** After a refused transaction: RSET, so that the next MAIL is not nested in it. False when the connection is no longer

@@ -221,24 +221,32 @@ function replyText (
 
 /** The SMTP transaction of an entry in a few words. */
 function transaction (entry: EmailEvent): string {
-  const { type, attempt, stage, ms, host, response, message_id: messageId } = entry
+  const { type, attempt, stage, ms, host, address, response, message_id: messageId } = entry
   if (entry.untried === true) return ''
   if (type === 'email.attempted') return messageId ?? ''
   const met = host != null || response != null
   return [
     attempt === undefined || type === 'email.failed' ? null : `attempt ${attempt}`,
+    address ?? null,
     stage === undefined ? null : `at ${STAGES[stage] ?? stage}`,
     met ? secured(entry) : null,
     !met || ms === undefined ? null : `${duration(ms)} to the reply`
   ].filter(text => text !== null).join(' · ')
 }
 
-function secured ({ tls, stage }: EmailEvent): string | null {
+function secured ({ tls, plain, stage }: EmailEvent): string | null {
   // Before the connection stands there is no TLS to report.
   if (tls === undefined || (tls === null && stage === 'connect')) return null
   return tls === null
-    ? 'without TLS'
+    ? `without TLS${PLAIN[plain ?? ''] ?? ''}`
     : `${tls.version}, ${tls.cipher}${tls.verified ? '' : ', certificate not verified'}`
+}
+
+const PLAIN: Record<string, string> = {
+  not_offered: ', which the server does not offer',
+  refused: ', which the server refused',
+  broken: ', which failed with this server',
+  policy: ', which SMTP_URL turns off'
 }
 
 const STAGES: Record<string, string> = {
