@@ -435,6 +435,10 @@ export interface EmailContent {
     content_id: string | null
     size_bytes: number
   }>
+  alternatives: Array<{
+    content_type: string
+    content: string
+  }>
 }
 
 /** The recipient's mail server accepted the email. */
@@ -845,6 +849,13 @@ export interface SendEmailRequest {
     content_type?: string
     /** The name by which `html` shows the file: `<img src="cid:…">`. */
     content_id?: string
+  }>
+  /** Further forms of the body, after `html`, such as an invitation. At most 3. */
+  alternatives?: Array<{
+    /** A text type, such as `text/calendar; method=REQUEST`, but for plain text and HTML. It is sent as UTF-8. */
+    content_type: string
+    /** The text. At most 256 kB. */
+    content: string
   }>
   /** Labels to filter and count by. They do not go into the mail. */
   tags?: string[]

@@ -62,6 +62,7 @@ export function composeFor (
     subject,
     headers: [...ourHeaders(request, pointer, outfit, envelopeId), ...headers],
     attachments: files,
+    alternatives: content.alternatives,
     utf8
   })
   const timeS = Math.floor(Date.parse(copy.date) / 1000)

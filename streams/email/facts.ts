@@ -7,11 +7,13 @@ export const RecipientKind = Type.Union([Type.Literal('to'), Type.Literal('cc'),
 
 const Mailbox = Type.Object({ address: Type.String(), name: Nullable(Type.String()) })
 
-/** What a message holds: bodies, and each attachment's bytes in base64, in the order of `attachments`. */
+/** What a message holds: bodies, each attachment's bytes in base64, in the order of `attachments`, and further forms of
+ *  the body, such as an invitation. */
 export const Content = Type.Object({
   html: Nullable(Type.String()),
   text: Nullable(Type.String()),
-  files: Type.Array(Type.String())
+  files: Type.Array(Type.String()),
+  alternatives: Type.Optional(Type.Array(Type.Object({ contentType: Type.String(), content: Type.String() })))
 })
 
 /** A file that comes along; with a `contentId` it is an image in the text. */

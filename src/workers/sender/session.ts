@@ -37,7 +37,7 @@ export function forUnproven (timeouts: SmtpTimeouts): SmtpTimeouts {
   return { ...timeouts, greetingMs: Math.min(greetingMs, unprovenMs), commandMs: Math.min(commandMs, unprovenMs) }
 }
 
-/** nodemailer's, told whether a message needs SMTPUTF8: it looks at the envelope alone, and headers may need it, too. */
+/** nodemailer's, told whether a message needs SMTPUTF8: it looks at the envelope alone, and headers may need it. */
 class Connection extends SMTPConnection {
   needsUtf8 = false
 
