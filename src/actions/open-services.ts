@@ -17,6 +17,7 @@ export type ServiceConfig = Pick<
   | 'webhookAllowPrivate'
   | 'requireVerifiedDomains'
   | 'bounceDomain'
+  | 'smtpUrl'
   | 'trackingUrl'
   | 'contentRetentionMs'
   | 'factsRetentionMs'

@@ -131,10 +131,12 @@ export function seenRecords (domain: DomainEntry, bounceDomain: string | null): 
 }
 
 /** What `found` (TXT records, or the target of a CNAME) says of a wanted record. Several records are fine when one of
- *  them is right. */
+ *  them is right, but for policies of DMARC (RFC 7489 6.6.3). */
 export function judge (record: WantedRecord, found: string[]): RecordState {
-  const right = found.filter(text => isRight(record, text))
   const { name, purpose } = record
+  // Receivers that find two policies apply none.
+  const isAmbiguous = purpose === 'dmarc' && found.filter(isPolicy).length > 1
+  const right = isAmbiguous ? [] : found.filter(text => isRight(record, text))
   if (right.length > 0) return { name, purpose, state: 'ok', found: shown(right) }
   return { name, purpose, state: found.length === 0 ? 'missing' : 'wrong', found: shown(found) }
 }
@@ -187,12 +189,12 @@ export function policyNames (name: string): string[] {
 }
 
 /** The policy that holds, from what DNS showed at each of policyNames; null where it did not say, and as the result
- *  when that may hide the policy. More than one policy at a name is none. */
+ *  when that may hide the policy. More than one policy at a name ends the search: receivers apply none of them. */
 export function policyOf (levels: Array<string[] | null>): string[] | null {
   for (const texts of levels) {
     if (texts === null) return null
     const policies = texts.filter(isPolicy)
-    if (policies.length === 1) return policies
+    if (policies.length > 0) return policies
   }
   return levels[0]!
 }

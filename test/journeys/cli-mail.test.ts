@@ -357,7 +357,7 @@ t.test('jetpost trace tells who clicked what, and how what came back came', asyn
   })
   await app.settled(id, 'delivered')
   const { raw, from } = mail.received.find(({ to }) => to === 'reader@example.com')!
-  const link = /http:\/\/localhost:0(\/c\/[\w.-]+)/.exec(raw.toString().replaceAll('=\r\n', ''))![1]
+  const link = /https:\/\/links\.example\.com(\/c\/[\w.-]+)/.exec(raw.toString().replaceAll('=\r\n', ''))![1]
   await fetch(app.url + link, {
     redirect: 'manual',
     headers: { 'user-agent': 'Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)' }

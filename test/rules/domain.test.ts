@@ -201,6 +201,8 @@ t.test('any valid DMARC policy will do, and only one', async t => {
   t.same(policyOf([[one], null]), [one], 'what lies above does not matter')
   t.equal(policyOf([[], null, [one]]), null, 'it may hide there')
   t.same(policyOf([[one, one], []]), [one, one])
+  t.same(policyOf([[one, one], [one]]), [one, one], 'the search ends there')
+  t.match(judge(dmarc, [one, one]), { state: 'wrong', found: [one, one] }, 'receivers apply none of two')
   t.same(policyOf([[], []]), [])
 })
 

@@ -21,6 +21,7 @@ export async function openSecondServices (t: Ending, natsUrl: string): Promise<S
     webhookAllowPrivate: true,
     requireVerifiedDomains: false,
     bounceDomain: null,
+    smtpUrl: null,
     trackingUrl: 'http://localhost:8080',
     contentRetentionMs: 30 * 86_400_000,
     factsRetentionMs: 90 * 86_400_000,
