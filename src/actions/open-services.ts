@@ -18,6 +18,7 @@ export type ServiceConfig = Pick<
   | 'requireVerifiedDomains'
   | 'bounceDomain'
   | 'smtpUrl'
+  | 'hostname'
   | 'trackingUrl'
   | 'contentRetentionMs'
   | 'factsRetentionMs'

@@ -179,7 +179,7 @@ export interface Domain {
   name: string
   status: 'pending' | 'verified' | 'failed'
   records: Array<{
-    purpose: 'dkim' | 'return_path' | 'dmarc'
+    purpose: 'dkim' | 'return_path' | 'spf' | 'dmarc'
     type: 'TXT' | 'CNAME'
     /** Full name, without a final dot. */
     name: string

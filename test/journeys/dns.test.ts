@@ -89,6 +89,7 @@ async function openCheckers (t: Ending, servers: DnsServer[]) {
       requireVerifiedDomains: true,
       bounceDomain: null,
       smtpUrl: null,
+      hostname: null,
       trackingUrl: 'http://localhost:8080',
       contentRetentionMs: 30 * 24 * HOUR_MS,
       factsRetentionMs: 90 * 86_400_000,
