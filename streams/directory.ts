@@ -1,6 +1,6 @@
 import type { AnyFact } from './catalog.ts'
 import type { Recorded } from './define.ts'
-import type { DomainStatus, RecordState } from './domain/facts.ts'
+import type { DomainStatus, RecordState, SpfState } from './domain/facts.ts'
 import { firstKeys, turned, withNext, type DomainKeys } from './domain/keys.ts'
 import { NO_DEFAULTS, type SendDefaults } from './email/defaults.ts'
 import type { LimitClass, Scope } from './key/facts.ts'
@@ -39,6 +39,8 @@ export interface DomainEntry {
   status: DomainStatus
   /** As DNS showed them when they last changed; empty before the first look. */
   records: RecordState[]
+  /** The same of SPF; null where it was not looked up. */
+  spf: SpfState | null
   failingSince: string | null
   /** When DNS last said something new; null before the first look. */
   checkedAt: string | null
@@ -243,7 +245,7 @@ function addDomain (
   directory: Directory,
   { data: { domain: id, name, dkim }, account, time }: FactNamed<'domain.added'>
 ): void {
-  const unseen = { status: 'pending' as const, records: [], failingSince: null, checkedAt: null }
+  const unseen = { status: 'pending' as const, records: [], spf: null, failingSince: null, checkedAt: null }
   directory.domains.set(name, {
     id,
     account,
@@ -264,8 +266,8 @@ function evolveDomains (directory: Directory, fact: FactOn<'domain'>): void {
       domain.defaults = fact.data.defaults
       break
     case 'domain.checked': {
-      const { status, records, failingSince } = fact.data
-      Object.assign(domain, { status, records, failingSince, checkedAt: fact.time })
+      const { status, records, spf = null, failingSince } = fact.data
+      Object.assign(domain, { status, records, spf, failingSince, checkedAt: fact.time })
       break
     }
     case 'domain.rotation_started':

@@ -271,12 +271,14 @@ function entryOf ({ id, type, time: at, n, data }: FactRow): TimelineEntry {
     nextAttemptAt
   } = data
   const { status, report, url, machine, feedback, by } = data
+  const untried = data.untried as { code: number | null, enhanced: string | null } | undefined
   // What a bounce mail told was no transaction of ours, though the fact has room for one.
-  const { stage, via, tls, ms } = report == null ? data : {}
+  const { stage, address, via, tls, plain, ms } = report == null ? data : {}
   const answer = reply as { code: number, enhanced: string | null, text: string } | null | undefined
+  const { code = null, enhanced = null } = answer ?? untried ?? {}
   const said = answer === undefined
     ? {}
-    : { smtp_code: answer?.code ?? null, enhanced_code: answer?.enhanced ?? null, response: answer?.text ?? null }
+    : { smtp_code: code, enhanced_code: enhanced, response: answer?.text ?? null }
   const entry = {
     id,
     type,
@@ -284,14 +286,17 @@ function entryOf ({ id, type, time: at, n, data }: FactRow): TimelineEntry {
     n,
     recipient: to,
     sequence,
-    attempt,
+    attempt: untried === undefined ? attempt : undefined,
+    untried: untried === undefined ? undefined : true,
     message_id: messageId,
     stage,
     ...said,
     error,
     host,
+    address,
     via,
     tls,
+    plain,
     ms,
     class: data.class,
     reason,

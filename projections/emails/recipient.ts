@@ -1,7 +1,7 @@
 import type { Recorded } from '#streams/define.ts'
 import { ERASED } from '#streams/address.ts'
 import { isErased, isEngagement, pastOf } from '#streams/email/erase.ts'
-import type { EmailErased, EngagementFact, RecipientFact } from '#streams/email/facts.ts'
+import { attemptIn, type EmailErased, type EngagementFact, type RecipientFact } from '#streams/email/facts.ts'
 import type { RecipientStatus } from '#streams/email/state.ts'
 import { laws, table } from '../table.ts'
 import type { RequestedEmail } from './requested.ts'
@@ -132,7 +132,7 @@ export function changeOf (recorded: Recorded<RecipientFact | EngagementFact>): R
     address: to,
     request_seq: request,
     status_seq: seq,
-    attempts: 'attempt' in fact.data ? fact.data.attempt : 0,
+    attempts: attemptIn(fact),
     reply_seq: 0,
     scheduled_seq: -1,
     erased: isErased(to)
@@ -207,10 +207,11 @@ type Answered = Extract<RecipientFact, { data: { reply: unknown } }>['data']
 function replyOf (data: Answered, seq: number): Partial<RecipientRowChange> {
   const { reply, host } = data
   const status = 'status' in data ? data.status : null
+  const untried = 'untried' in data ? data.untried : undefined
   return {
     reply_seq: seq,
-    smtp_code: reply?.code ?? null,
-    enhanced_code: reply?.enhanced ?? status,
+    smtp_code: reply?.code ?? untried?.code ?? null,
+    enhanced_code: reply?.enhanced ?? untried?.enhanced ?? status,
     response: reply?.text ?? null,
     host,
     error: 'error' in data ? data.error : null

@@ -102,6 +102,8 @@ export const TimelineEntry = Type.Object({
   /** Number among the recipient's facts, as in webhooks. */
   sequence: Type.Optional(Type.Integer()),
   attempt: Type.Optional(Type.Integer()),
+  /** The server was left alone, so nothing was attempted; the codes are those that another email got. */
+  untried: Type.Optional(Type.Boolean()),
   message_id: Type.Optional(Text),
   stage: Type.Optional(Text),
   smtp_code: Type.Optional(Nullable(Type.Integer())),
@@ -109,7 +111,11 @@ export const TimelineEntry = Type.Object({
   response: Type.Optional(Nullable(Text)),
   error: Type.Optional(Nullable(Text)),
   host: Type.Optional(Nullable(Text)),
+  /** The host's IP address. */
+  address: Type.Optional(Text),
   via: Type.Optional(Text),
+  /** Why there was no TLS: `not_offered`, `refused`, `broken`, or `policy` of the operator. */
+  plain: Type.Optional(Text),
   tls: Type.Optional(Nullable(Type.Object({ version: Text, cipher: Text, verified: Type.Boolean() }))),
   /** From the first command to the reply. */
   ms: Type.Optional(Type.Integer()),

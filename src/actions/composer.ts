@@ -3,6 +3,8 @@ import { domainOf } from '#streams/address.ts'
 import type { DomainEntry } from '#streams/directory.ts'
 import type { DkimKey } from '#streams/domain/facts.ts'
 import { returnPathHost, signingKeys } from '#streams/domain/records.ts'
+import { isSandbox } from '#streams/suppression/decide.ts'
+import { linkUrlOf } from '#src/base/mail-links.ts'
 import { Memory } from '#src/base/memory.ts'
 import type { Vault } from '#src/base/secret.ts'
 import { type Composed, composeFor, type Content, type MessageCopy } from '#src/content/compose.ts'
@@ -40,20 +42,24 @@ export interface ComposerOptions {
   directory: LiveDirectory
   vault: Vault
   tokens: Tokens
-  settings: { trackingUrl: string, bounceDomain: string | null }
+  settings: { smtpUrl: string | null, trackingUrl: string, bounceDomain: string | null }
 }
 
 export function openComposer (
-  { directory, vault, tokens, settings: { trackingUrl, bounceDomain } }: ComposerOptions
+  { directory, vault, tokens, settings }: ComposerOptions
 ): Compose {
+  const { trackingUrl, bounceDomain } = settings
+  const linkUrl = linkUrlOf(settings)
   const signersOf = openDkimSigners(vault)
   return ({ request: { fact, seq }, n }, content, copy) => {
     const found = directory.now.domains.get(domainOf(fact.data.from.address))
     // It may have gone to another account since: whose keys speak for that one alone.
     const domain = found?.account === fact.account ? found : undefined
+    // What the mail catcher gets leaves nowhere: its links are followed on this machine.
+    const stays = fact.data.test || isSandbox(fact.data.recipients[n]!.address)
     const outfit = {
       tokens,
-      trackingUrl,
+      trackingUrl: stays ? trackingUrl : linkUrl,
       returnPathHost: domain === undefined ? bounceDomain : returnPathHost(domain, bounceDomain),
       // A rehearsal leaves the app for nobody, and could be carried out of it.
       signers: domain === undefined || fact.data.test ? [] : signersOf(domain)

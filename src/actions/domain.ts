@@ -15,7 +15,7 @@ import {
   rotationFault
 } from '#streams/domain/decide.ts'
 import type { DkimKey } from '#streams/domain/facts.ts'
-import { policyNames, policyOf, type WantedRecord, wantedRecords } from '#streams/domain/records.ts'
+import { isSpf, policyNames, policyOf, type WantedRecord, wantedRecords } from '#streams/domain/records.ts'
 import type { SendDefaults } from '#streams/email/defaults.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
@@ -24,7 +24,7 @@ import { type Dns, DnsUnavailable } from '#src/dns/resolve.ts'
 import { countOf } from './directory.ts'
 import { askedBy } from './fact-log.ts'
 import { type CommandServices, handleCommand, type Handled } from './handle-command.ts'
-import type { Asker, Services } from './services.ts'
+import type { Asker, Services, ServiceSettings } from './services.ts'
 
 const generate = promisify(generateKeyPair)
 
@@ -132,8 +132,19 @@ export async function checkDomain (
   domain: DomainEntry
 ): Promise<Handled<'domain'> | Refusal> {
   const { bounceDomain } = services.settings
-  const look = await lookAt(services.dns, domain.name, wantedRecords(domain, bounceDomain))
-  return await change(services, asker, domain, (current, nowMs) => decideCheck(current, look, bounceDomain, nowMs))
+  const senderName = senderNameOf(services.settings)
+  const look = await lookAt(services.dns, domain.name, wantedRecords(domain, bounceDomain, senderName))
+  return await change(
+    services,
+    asker,
+    domain,
+    (current, nowMs) => decideCheck(current, look, bounceDomain, nowMs, senderName)
+  )
+}
+
+/** Our own name where it sends, in direct mode; else null: SPF is the relay's affair. */
+export function senderNameOf ({ smtpUrl, hostname }: Pick<ServiceSettings, 'smtpUrl' | 'hostname'>): string | null {
+  return smtpUrl === 'direct:' ? hostname : null
 }
 
 async function lookAt (dns: Dns, name: string, wanted: WantedRecord[]): Promise<DnsLook> {
@@ -148,6 +159,8 @@ async function ask (dns: Dns, name: string, record: WantedRecord): Promise<strin
   switch (record.purpose) {
     case 'dkim':
       return await dns.txt(record.name)
+    case 'spf':
+      return (await dns.txt(record.name)).filter(isSpf)
     case 'return_path':
       return [await dns.cname(record.name)].filter(target => target !== null)
     case 'dmarc':

@@ -10,6 +10,7 @@ import { heldBack } from '#streams/suppression/decide.ts'
 import { CLAIM_MS } from '#streams/topology.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
+import type { Alternative } from '#src/content/alternatives.ts'
 import type { Content } from '#src/content/compose.ts'
 import type { RenderBudget } from '#src/content/mustache.ts'
 import type { Append } from '#src/nats/append.ts'
@@ -32,6 +33,7 @@ export interface EmailDraft
   html: string | null
   text: string | null
   files: DraftFile[]
+  alternatives: Alternative[]
   template: { id: string, variables: Record<string, unknown> } | null
   /** Unix ms, or null for at once. */
   scheduledMs: number | null
@@ -110,7 +112,7 @@ export async function prepareEmail (
   const content = {
     html: rendered?.html ?? draft.html,
     text: rendered?.text ?? draft.text,
-    files: draft.files.map(file => file.content)
+    ...partsOf(draft)
   }
   const template = rendered === null ? null : { id: draft.template!.id, version: rendered.version }
   const append = await appendOf(services, context, draft, { subject, content, template, options })
@@ -146,6 +148,11 @@ function preparedOf (append: Append & { fact: EmailRequested }, held: EmailDraft
 export type FilledDraft = Pick<EmailRequest, 'subject' | 'template'> & {
   content: Content
   options: ReturnType<typeof resolveOptions>
+}
+
+/** What of a draft's content no template makes. */
+export function partsOf ({ files, alternatives }: EmailDraft): Pick<Content, 'files' | 'alternatives'> {
+  return { files: files.map(({ content }) => content), ...(alternatives.length === 0 ? {} : { alternatives }) }
 }
 
 /** Who asks for an email, and how long its content is kept. */
@@ -238,7 +245,8 @@ const CONTENT_BYTES_MAX = 256 * 1024
 async function storeContent (services: Services, email: string, content: Content): Promise<Content | null> {
   const sizeMax = Math.min(CONTENT_BYTES_MAX, (services.factLog.bus.nc.info?.max_payload ?? 1_048_576) / 2)
   // UTF-8 and JSON escapes make at most six bytes of a character: most mail is decided without encoding it twice.
-  const length = (content.html?.length ?? 0) + (content.text?.length ?? 0)
+  const others = (content.alternatives ?? []).map(alternative => alternative.content)
+  const length = [content.html, content.text, ...others].reduce((sum, text) => sum + (text?.length ?? 0), 0)
   const filesLength = content.files.reduce((sum, file) => sum + file.length, 0)
   if (length * 6 + filesLength <= sizeMax) return content
   const bytes = Buffer.from(JSON.stringify(content))

@@ -17,6 +17,8 @@ export type ServiceConfig = Pick<
   | 'webhookAllowPrivate'
   | 'requireVerifiedDomains'
   | 'bounceDomain'
+  | 'smtpUrl'
+  | 'hostname'
   | 'trackingUrl'
   | 'contentRetentionMs'
   | 'factsRetentionMs'

@@ -30,6 +30,10 @@ export interface ServiceSettings {
   requireVerifiedDomains: boolean
   /** Host of the return path, or null when there is none. */
   bounceDomain: string | null
+  /** The relay, or `direct:`; null = the mail catcher. */
+  smtpUrl: string | null
+  /** Our name in EHLO; null = the machine's. */
+  hostname: string | null
   /** Where tracking and unsubscribe links lead. */
   trackingUrl: string
   /** How long content is kept, and facts about mail. */

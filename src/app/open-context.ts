@@ -3,6 +3,7 @@ import { followDirectory, type LiveDirectory } from '#src/actions/directory.ts'
 import { openServices } from '#src/actions/open-services.ts'
 import { systemClock } from '#src/base/clock.ts'
 import type { Config } from '#src/base/config.ts'
+import { mailWarnings } from '#src/base/mail-links.ts'
 import { Complaint } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import { secretOf } from '#src/base/secret-file.ts'
@@ -38,6 +39,7 @@ export async function openContext (
   const pool = createPool(databaseUrl, log)
   stack.defer(() => pool.end())
   const directory = await openDirectory(bus, log, stack)
+  warnOfMail(config, directory, log)
   const context: AppContext = {
     config,
     log,
@@ -63,6 +65,12 @@ export async function openContext (
     roles: [streams, directory]
   }
   return context
+}
+
+/** What harms all mail, once, at the start. */
+function warnOfMail (config: Config, { now }: LiveDirectory, log: Log): void {
+  if (!config.roles.has('sender')) return
+  for (const { what, why } of mailWarnings(config, now.domains.values())) log.warn(`${what}. ${why}`)
 }
 
 /** The URLs of the settings, and an embedded server for each that they leave out. */

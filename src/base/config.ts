@@ -125,6 +125,8 @@ export const settings: Settings = {
   trackingUrl: {
     env: 'JETPOST_TRACKING_URL',
     means: 'base URL of tracking and unsubscribe links',
+    details: 'Where it leads to this machine alone (`localhost`), mail to a relay or straight to servers has no such ' +
+      'links. With http, mail programs ignore one-click unsubscribing.',
     unset: '`JETPOST_PUBLIC_URL`',
     fallback: env => env.JETPOST_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://localhost:${env.PORT ?? 8080}`,
     parse: webUrl

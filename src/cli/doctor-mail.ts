@@ -1,5 +1,6 @@
 import { hostname } from 'node:os'
 import type { Config } from '#src/base/config.ts'
+import { mailWarnings } from '#src/base/mail-links.ts'
 import { DnsUnavailable, openDns, type ReverseDns } from '#src/dns/resolve.ts'
 import { openCertificate } from '#src/servers/inbound-smtp/certificate.ts'
 import { HostFailure } from '#src/workers/sender/errors.ts'
@@ -23,7 +24,14 @@ const STEP_MS = 5000
 export async function examineMail (config: Config): Promise<Check[]> {
   const dns = openDns(config.dns)
   const [smtp, inbound] = await Promise.all([examineSmtp(config, dns), examineInbound(config, dns)])
-  return [together('smtp', smtp), together('inbound', inbound)]
+  return [together('smtp', smtp), together('links', examineLinks(config)), together('inbound', inbound)]
+}
+
+/** Whether what is in a mail works for its readers: without a running Jetpost nobody knows of domains. */
+function examineLinks (config: Config): MailFinding[] {
+  const warnings = mailWarnings(config, null)
+  if (warnings.length > 0) return warnings.map(({ what, why }) => ({ ok: null, says: `${what}. ${why}` }))
+  return [{ ok: true, says: config.smtpUrl === null ? 'for the mail catcher' : config.trackingUrl }]
 }
 
 /** The worst of them decides; beside it, what is well is left out. */

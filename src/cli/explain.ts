@@ -4,7 +4,7 @@ import { parseAddress } from '#streams/address.ts'
 import { messageIdOf } from '#streams/email/decide.ts'
 import { resolveOptions } from '#streams/email/defaults.ts'
 import { urlFault } from '#streams/webhook/decide.ts'
-import { requestedOf } from '#src/actions/email.ts'
+import { partsOf, requestedOf } from '#src/actions/email.ts'
 import { systemClock, timestamp } from '#src/base/clock.ts'
 import { readConfig } from '#src/base/config.ts'
 import { asError, Complaint } from '#src/base/errors.ts'
@@ -39,7 +39,7 @@ function messageOf (body: unknown): Buffer {
     throw new Unexplained(draft.map(({ message }) => message).join(' '))
   }
   if (draft.template !== null) throw new Unexplained('template_id: templates are known to the running service only')
-  const content = { html: draft.html, text: draft.text, files: draft.files.map(file => file.content) }
+  const content = { html: draft.html, text: draft.text, ...partsOf(draft) }
   const filled = { subject: draft.subject!, template: null, content, options: resolveOptions(draft.options) }
   const asked = {
     email: newId('em', nowMs),

@@ -237,16 +237,17 @@ function replyText ({ smtp_code: code, enhanced_code: enhanced, response }: Time
 }
 
 /** With whom, over what and how long. Nothing where no server was asked; a bounce message does not know. */
-function transaction ({ type, report, response, host, stage, tls, ms }: TimelineEntry): Array<string | null> {
+function transaction (entry: TimelineEntry): Array<string | null> {
+  const { type, report, response, host, stage, tls, plain, ms } = entry
   if (type === 'email.bounced' && report != null) {
     return [host == null ? 'by a report' : `by a report of ${host}`]
   }
-  if (response == null && host == null) return []
+  if (entry.untried === true || (response == null && host == null)) return []
   // Before EHLO there is no TLS to speak of.
   const isUnknown = tls === undefined || (tls === null && stage === 'connect')
   return [
     host == null ? null : `${host}${stage === undefined ? '' : ` at ${stage}`}`,
-    isUnknown ? null : tls === null ? 'no TLS' : `${tls.version}${tls.verified ? '' : ', not verified'}`,
+    isUnknown ? null : tls === null ? noTls(plain) : `${tls.version}${tls.verified ? '' : ', not verified'}`,
     ms === undefined ? null : durationText(ms)
   ]
 }
@@ -267,4 +268,16 @@ function linesOf ({ text, under = [] }: Branch): string[] {
       return [`${last ? '└─' : '├─'} ${first}`, ...rest.map(line => `${last ? '  ' : '│ '} ${line}`)]
     })
   ]
+}
+
+const PLAIN: Record<string, string> = {
+  not_offered: 'not offered',
+  refused: 'refused',
+  broken: 'failed',
+  policy: 'off'
+}
+
+function noTls (plain: string | undefined): string {
+  const why = PLAIN[plain ?? '']
+  return why === undefined ? 'no TLS' : `no TLS (${why})`
 }

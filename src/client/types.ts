@@ -179,7 +179,7 @@ export interface Domain {
   name: string
   status: 'pending' | 'verified' | 'failed'
   records: Array<{
-    purpose: 'dkim' | 'return_path' | 'dmarc'
+    purpose: 'dkim' | 'return_path' | 'spf' | 'dmarc'
     type: 'TXT' | 'CNAME'
     /** Full name, without a final dot. */
     name: string
@@ -282,6 +282,7 @@ export interface Email {
     recipient?: string
     sequence?: number
     attempt?: number
+    untried?: boolean
     message_id?: string
     stage?: string
     smtp_code?: number | null
@@ -289,7 +290,9 @@ export interface Email {
     response?: string | null
     error?: string | null
     host?: string | null
+    address?: string
     via?: string
+    plain?: string
     tls?: {
       version: string
       cipher: string
@@ -343,7 +346,8 @@ export interface EmailBouncedEvent {
       type: 'hard' | 'soft'
       /** Why, in a word, such as `userunknown`, `mailboxfull` or `spamdetected`; `expired` when the time was over. */
       class: string
-      /** The three digits of the server's reply; null when there was none. */
+      /** The three digits of the server's reply; null when there was none. Of mail that was not tried: of the reply
+       *  to another. */
       code: number | null
       /** Status as RFC 3463 has it. */
       enhanced_code: string | null
@@ -430,6 +434,10 @@ export interface EmailContent {
     content_type: string
     content_id: string | null
     size_bytes: number
+  }>
+  alternatives: Array<{
+    content_type: string
+    content: string
   }>
 }
 
@@ -841,6 +849,13 @@ export interface SendEmailRequest {
     content_type?: string
     /** The name by which `html` shows the file: `<img src="cid:…">`. */
     content_id?: string
+  }>
+  /** Further forms of the body, after `html`, such as an invitation. At most 3. */
+  alternatives?: Array<{
+    /** A text type, such as `text/calendar; method=REQUEST`, but for plain text and HTML. It is sent as UTF-8. */
+    content_type: string
+    /** The text. At most 256 kB. */
+    content: string
   }>
   /** Labels to filter and count by. They do not go into the mail. */
   tags?: string[]

@@ -115,7 +115,7 @@ function contentFault (content: string): Omit<FileFault, 'field'> | null {
     }
 }
 
-function typeFault (type: string): Omit<FileFault, 'field'> | null {
+export function typeFault (type: string): Omit<FileFault, 'field'> | null {
   if (type.length <= TYPE_MAX && TYPE.test(type)) return null
   return {
     code: 'invalid_value',
@@ -162,8 +162,8 @@ function typeOf (filename: string): string {
   return Object.hasOwn(TYPES, extension) ? TYPES[extension]! : 'application/octet-stream'
 }
 
-/** The type in lower case and its parameters but for `name`, which is the filename's. */
-function readType (type: string): string {
-  const parameters = [...type.matchAll(new RegExp(PARAMETER, 'gu'))].filter(([, name]) => !/^name(\*|$)/i.test(name!))
+/** The type in lower case and its parameters, but for those `without`: `name` is the filename's. */
+export function readType (type: string, without = /^name(\*|$)/i): string {
+  const parameters = [...type.matchAll(new RegExp(PARAMETER, 'gu'))].filter(([, name]) => !without.test(name!))
   return type.split(/ *;/, 1)[0]!.toLowerCase() + parameters.map(([, name, value]) => `; ${name}=${value}`).join('')
 }

@@ -20,8 +20,8 @@ export interface MessageCopy {
 /** What a message gets of the app it leaves. */
 export interface Outfit {
   tokens: Tokens
-  /** Origin of tracking and unsubscribe links. */
-  trackingUrl: string
+  /** Origin of tracking and unsubscribe links; null = there are none. */
+  trackingUrl: string | null
   /** Host of the return path; null = bounces go to the From address. */
   returnPathHost: string | null
   signers: readonly DkimSigner[]
@@ -36,7 +36,7 @@ export interface Composed {
   utf8: boolean
 }
 
-/** Stands for the recipient's own unsubscribe page wherever a body has it; empty in mail without unsubscription. */
+/** Stands for the recipient's own unsubscribe page wherever a body has it; empty in mail without such a page. */
 const UNSUBSCRIBE_URL = '%unsubscribe_url%'
 
 /** The message for one recipient of the request at `pointer`, signed. A pure function of its input. */
@@ -62,6 +62,7 @@ export function composeFor (
     subject,
     headers: [...ourHeaders(request, pointer, outfit, envelopeId), ...headers],
     attachments: files,
+    alternatives: content.alternatives,
     utf8
   })
   const timeS = Math.floor(Date.parse(copy.date) / 1000)
@@ -85,7 +86,7 @@ function bodies (
 
 function withUnsubscribeUrl (body: string, request: EmailRequested['data'], pointer: Pointer, outfit: Outfit): string {
   if (!body.includes(UNSUBSCRIBE_URL)) return body
-  return body.replaceAll(UNSUBSCRIBE_URL, request.unsubscribe ? unsubscribeUrl(pointer, outfit) : '')
+  return body.replaceAll(UNSUBSCRIBE_URL, (request.unsubscribe ? unsubscribeUrl(pointer, outfit) : null) ?? '')
 }
 
 function tracked (
@@ -94,7 +95,7 @@ function tracked (
   pointer: Pointer,
   { tokens, trackingUrl }: Outfit
 ): string {
-  if (!opens && !clicks) return html
+  if (trackingUrl === null || (!opens && !clicks)) return html
   const token = tokens.clicks(pointer)
   // What leads to our page has yet to get its place in it.
   const isOurs = (url: string) => url.includes(UNSUBSCRIBE_URL)
@@ -105,8 +106,8 @@ function tracked (
   })
 }
 
-function unsubscribeUrl (pointer: Pointer, { tokens, trackingUrl }: Outfit): string {
-  return `${trackingUrl}/u/${tokens.mint('unsubscribe', pointer)}`
+function unsubscribeUrl (pointer: Pointer, { tokens, trackingUrl }: Outfit): string | null {
+  return trackingUrl === null ? null : `${trackingUrl}/u/${tokens.mint('unsubscribe', pointer)}`
 }
 
 /** List-Unsubscribe (RFC 2369, 8058), Feedback-ID (Gmail's: the last of its fields stays the same for ever), and where
@@ -118,14 +119,12 @@ function ourHeaders (
   returnToken: string
 ): OwnHeader[] {
   const { tokens, returnPathHost: host } = outfit
-  const mailto = host === null ? '' : `, <mailto:u+${tokens.mint('unsubscribe', pointer)}@${host}?subject=unsubscribe>`
+  const page = unsubscribe ? unsubscribeUrl(pointer, outfit) : null
+  const mailto = `mailto:u+${tokens.mint('unsubscribe', pointer)}@${host}?subject=unsubscribe`
+  const ways = [page, unsubscribe && host !== null ? mailto : null].filter(way => way !== null)
   const ours = [
-    ...(unsubscribe
-      ? [{ name: 'List-Unsubscribe', value: `<${unsubscribeUrl(pointer, outfit)}>${mailto}` }, {
-        name: 'List-Unsubscribe-Post',
-        value: 'List-Unsubscribe=One-Click'
-      }]
-      : []),
+    ...(ways.length === 0 ? [] : [{ name: 'List-Unsubscribe', value: ways.map(way => `<${way}>`).join(', ') }]),
+    ...(page === null ? [] : [{ name: 'List-Unsubscribe-Post', value: 'List-Unsubscribe=One-Click' }]),
     { name: 'Feedback-ID', value: `${key}:jetpost` },
     ...(host === null ? [] : [{ name: 'CFBL-Address', value: `fbl@${host}; report=arf` }]),
     // A report that returns our headers can prove which mail it is about.

@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto'
 import type { Mailbox } from '#streams/address.ts'
 import type { OwnHeader } from '#streams/email/headers.ts'
 import type { EmailRequested } from '#streams/email/facts.ts'
+import type { Alternative } from './alternatives.ts'
 import { fileHead, type MessageFile } from './file-head.ts'
-import { addressHeader, ownHeader, textHeader } from './headers.ts'
+import { addressHeader, oneLine, ownHeader, textHeader } from './headers.ts'
 import { base64Lines, encodeText } from './transfer.ts'
 
 /** Goes up whenever the same input would make other bytes: claims store it, so that a copy can be compared with the
@@ -25,6 +26,8 @@ export interface MimeMessage {
   html: string | null
   text: string | null
   attachments: MessageFile[]
+  /** Further forms of the body, the last of which a mail program shows that knows it. */
+  alternatives?: readonly Alternative[]
   /** Whether addresses beyond ASCII may stand raw in the headers (RFC 6532), since the message's own way takes them;
    *  else they are shown as empty groups. */
   utf8?: boolean
@@ -43,19 +46,21 @@ export function isBeyondAscii (address: string): boolean {
 }
 
 /** The message as it goes out, CRLF line ends only: RFC 5322 headers, then mixed(alternative(text, related(html,
- *  images…)), files…), where what would hold one part is that part. What has a `contentId` goes beside the html, and as
- *  a file when there is none. The bytes are a pure function of the input. Headers are ASCII unless `utf8` lets an
- *  address stand as it is. */
+ *  images…), alternatives…), files…), where what would hold one part is that part. What has a `contentId` goes beside
+ *  the html, and as a file when there is none. The bytes are a pure function of the input. Headers are ASCII unless
+ *  `utf8` lets an address stand as it is. */
 export function composeMessage (message: MimeMessage): Buffer {
-  const { html, text, attachments, messageId } = message
+  const { html, text, attachments, alternatives = [], messageId } = message
   // A text beside the html would be shown as one more body.
   const isImage = ({ contentId, contentType }: MessageFile) =>
     html !== null && contentId !== null && !/^text\//i.test(contentType)
   const images = attachments.filter(isImage).map(file => filePart(file, 'inline'))
   const files = attachments.filter(file => !isImage(file)).map(file => filePart(file, 'attachment'))
-  const related = html === null ? [] : [together('related', messageId, [textPart('html', html), ...images])]
-  const plain = text === null && html !== null ? [] : [textPart('plain', text ?? '')]
-  const body = together('mixed', messageId, [together('alternative', messageId, [...plain, ...related]), ...files])
+  const related = html === null ? [] : [together('related', messageId, [textPart('text/html', html), ...images])]
+  const plain = text === null && html !== null ? [] : [textPart('text/plain', text ?? '')]
+  const others = alternatives.map(({ contentType, content }) => textPart(oneLine(contentType), content))
+  const forms = together('alternative', messageId, [...plain, ...related, ...others])
+  const body = together('mixed', messageId, [forms, ...files])
   return Buffer.concat([Buffer.from(envelopeHeaders(message)), ...body, END])
 }
 
@@ -82,7 +87,7 @@ function envelopeHeaders (
 function textPart (type: string, text: string): Part {
   const { encoding, bytes } = encodeText(text)
   return [
-    Buffer.from(`Content-Type: text/${type}; charset=utf-8\r\nContent-Transfer-Encoding: ${encoding}\r\n\r\n`),
+    Buffer.from(`Content-Type: ${type}; charset=utf-8\r\nContent-Transfer-Encoding: ${encoding}\r\n\r\n`),
     bytes
   ]
 }

@@ -14,7 +14,8 @@ import {
   DomainRotationStarted,
   type DkimKey,
   type DomainStatus,
-  type RecordState
+  type RecordState,
+  type SpfState
 } from './facts.ts'
 import { turned, type KeyTurn } from './keys.ts'
 import { judge, wantedRecords, type WantedRecord } from './records.ts'
@@ -92,6 +93,7 @@ export type DnsLook = Partial<Record<string, string[]>>
 export interface Checked {
   status: DomainStatus
   records: RecordState[]
+  spf?: SpfState
   failingSince: string | null
 }
 
@@ -103,15 +105,26 @@ const WRONG_MAX_MS = 72 * HOUR_MS
 /** The domain after a DNS check; null when nothing has changed, or DNS did not answer for all that is required. */
 export function afterLook (domain: DomainEntry, wanted: WantedRecord[], look: DnsLook, nowMs: number): Checked | null {
   if (wanted.some(({ name, required }) => required && look[name] === undefined)) return null
-  const records = wanted.flatMap(record => {
+  const records = wanted.filter(({ purpose }) => purpose !== 'spf').flatMap(record => {
     const found = look[record.name]
-    return found === undefined ? domain.records.filter(({ name }) => name === record.name) : judge(record, found)
+    if (found === undefined) return domain.records.filter(({ name }) => name === record.name)
+    return judge(record, found) as RecordState
   })
+  const spf = spfAfter(domain, wanted, look)
   const right = wanted.every(({ name, required }) =>
     !required || records.some(record => record.name === name && record.state === 'ok')
   )
-  const checked = { ...standing(domain, right, nowMs), records }
+  const checked = { ...standing(domain, right, nowMs), records, ...(spf === null ? {} : { spf }) }
   return isSame(checked, domain) ? null : checked
+}
+
+function spfAfter ({ spf }: DomainEntry, wanted: WantedRecord[], look: DnsLook): SpfState | null {
+  const record = wanted.find(({ purpose }) => purpose === 'spf')
+  if (record === undefined) return null
+  const found = look[record.name]
+  if (found === undefined) return spf?.name === record.name ? spf : null
+  const { purpose: _purpose, ...state } = judge(record, found)
+  return state
 }
 
 function standing (
@@ -125,9 +138,9 @@ function standing (
   return { status: nowMs - Date.parse(failingSince) < WRONG_MAX_MS ? 'verified' : 'failed', failingSince }
 }
 
-function isSame (a: Checked, b: Checked): boolean {
-  const text = ({ status, failingSince, records }: Checked) =>
-    JSON.stringify([status, failingSince, records.map(({ name, state, found }) => [name, state, found])])
+function isSame (a: Checked, b: DomainEntry): boolean {
+  const text = ({ status, failingSince, records, spf = null }: Omit<Checked, 'spf'> & { spf?: SpfState | null }) =>
+    JSON.stringify([status, failingSince, [...records, spf].map(one => [one?.name, one?.state, one?.found])])
   return text(a) === text(b)
 }
 
@@ -163,11 +176,12 @@ export function decideCheck (
   domain: DomainEntry,
   look: DnsLook,
   bounceDomain: string | null,
-  nowMs: number
+  nowMs: number,
+  senderName: string | null = null
 ): DomainDecision[] {
   const turn = keyTurn(domain, look, nowMs)
   const after = turn === null ? domain : { ...domain, dkim: turned(domain.dkim, turn) }
-  const checked = afterLook(after, wantedRecords(after, bounceDomain), look, nowMs)
+  const checked = afterLook(after, wantedRecords(after, bounceDomain, senderName), look, nowMs)
   const { id, name } = domain
   return [
     ...(turn === null ? [] : [decideTurn(domain, turn)]),

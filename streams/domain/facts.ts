@@ -25,6 +25,10 @@ export const RecordState = Type.Object({
 })
 export type RecordState = Static<typeof RecordState>
 
+/** The same of the SPF record, which only mail in direct mode needs. */
+const SpfState = Type.Omit(RecordState, ['purpose'])
+export type SpfState = Static<typeof SpfState>
+
 export const DOMAIN_STATUSES = ['pending', 'verified', 'failed'] as const
 export type DomainStatus = typeof DOMAIN_STATUSES[number]
 
@@ -52,6 +56,8 @@ export const DomainChecked = factType(
     name: Type.String(),
     status: Type.Union(DOMAIN_STATUSES.map(status => Type.Literal(status))),
     records: Type.Array(RecordState),
+    /** SPF of the return path, where it was looked up. */
+    spf: Type.Optional(SpfState),
     failingSince: Nullable(Time)
   })
 )

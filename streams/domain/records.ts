@@ -1,8 +1,8 @@
 import type { DomainEntry } from '../directory.ts'
-import type { DkimKey, RecordState } from './facts.ts'
+import type { DkimKey, RecordState, SpfState } from './facts.ts'
 import type { PublishedKey } from './keys.ts'
 
-export type Purpose = RecordState['purpose']
+export type Purpose = RecordState['purpose'] | 'spf'
 
 /** A DNS record that the owner of a domain is asked to publish. `name` is whole and without the final dot; a TXT's
  *  `value` is one string, which DNS carries in parts of 255 octets at most. */
@@ -23,6 +23,9 @@ export interface WantedRecord {
 /** A wanted record as DNS showed it last; `unchecked` = nobody has looked yet, or DNS did not say. */
 export type SeenRecord = WantedRecord & { state: RecordState['state'] | 'unchecked', found: string[] }
 
+/** What DNS said of a record. */
+export type JudgedRecord = SpfState & { purpose: Purpose }
+
 const RETURN_PATH_LABEL = 'jp-bounces'
 
 /** Whether it is the return-path host of a domain, of any account. */
@@ -32,18 +35,21 @@ export const isReturnPath = (host: string): boolean => host.startsWith(`${RETURN
 export const returnPathDomain = (host: string): string => host.slice(RETURN_PATH_LABEL.length + 1)
 
 /** What is to be published for a domain, and what was. `bounceDomain` = host of the return path, or null when there is
- *  none. Only DKIM with RSA is required: it alone makes DMARC pass everywhere, since it is aligned. A return path of
- *  the domain's own aligns SPF as well, and one is not needed where the bounce host lies within the domain. DMARC is
- *  the domain owner's own policy, so it is advice. Source: RFC 6376, RFC 7208, RFC 9989. */
+ *  none; `senderName` = our own name, which sends in direct mode, else null. Only DKIM with RSA is required: it alone
+ *  makes DMARC pass everywhere, since it is aligned. A return path of the domain's own aligns SPF as well, and one is
+ *  not needed where the bounce host lies within the domain. DMARC is the domain owner's own policy, so it is advice; so
+ *  is SPF in direct mode, where no relay has one. Source: RFC 6376, RFC 7208, RFC 9989. */
 export function wantedRecords (
   { name, dkim }: Pick<DomainEntry, 'name' | 'dkim'>,
-  bounceDomain: string | null
+  bounceDomain: string | null,
+  senderName: string | null = null
 ): WantedRecord[] {
   const { active, next, previous, retired } = dkim
   return [
     ...active.map(key => keyRecord(key, name, 'current')),
     ...(next?.keys ?? []).map(key => keyRecord(key, name, 'next')),
     ...returnPathRecords(name, bounceDomain),
+    ...spfRecords(bounceDomain ?? name, senderName),
     {
       purpose: 'dmarc',
       type: 'TXT',
@@ -96,6 +102,13 @@ function returnPathRecords (name: string, bounceDomain: string | null): WantedRe
   }]
 }
 
+/** At the domain of the return path, to which a domain's own leads by CNAME. */
+function spfRecords (name: string, senderName: string | null): WantedRecord[] {
+  if (senderName === null) return []
+  const value = `v=spf1 a:${senderName} ~all`
+  return [{ purpose: 'spf', type: 'TXT', name, value, required: false, stage: 'current', removableAt: null }]
+}
+
 const liesWithin = (host: string, domain: string): boolean => `.${host}`.endsWith(`.${domain}`)
 const returnPathName = (domain: string): string => `${RETURN_PATH_LABEL}.${domain}`
 
@@ -122,19 +135,27 @@ export function signingKeys ({ name, dkim, records }: Pick<DomainEntry, 'name' |
 }
 
 /** The wanted records, each with what DNS last showed of it. What is of no use is shown while it is there. */
-export function seenRecords (domain: DomainEntry, bounceDomain: string | null): SeenRecord[] {
-  return wantedRecords(domain, bounceDomain).map(record => {
-    const { state, found } = domain.records.find(({ name }) => name === record.name) ??
+export function seenRecords (
+  domain: DomainEntry,
+  bounceDomain: string | null,
+  senderName: string | null = null
+): SeenRecord[] {
+  return wantedRecords(domain, bounceDomain, senderName).map(record => {
+    const known = record.purpose === 'spf' ? [domain.spf].filter(spf => spf !== null) : domain.records
+    const { state, found } = known.find(({ name }) => name === record.name) ??
       { state: 'unchecked' as const, found: [] }
     return { ...record, state, found }
   }).filter(({ stage, state }) => stage !== 'removable' || state === 'ok')
 }
 
 /** What `found` (TXT records, or the target of a CNAME) says of a wanted record. Several records are fine when one of
- *  them is right. */
-export function judge (record: WantedRecord, found: string[]): RecordState {
-  const right = found.filter(text => isRight(record, text))
+ *  them is right, but for policies of DMARC (RFC 7489 6.6.3) and SPF (RFC 7208 4.5). */
+export function judge (record: WantedRecord, found: string[]): JudgedRecord {
   const { name, purpose } = record
+  // Receivers that find two policies apply none.
+  const isOfKind = purpose === 'dmarc' ? isPolicy : purpose === 'spf' ? isSpf : () => false
+  const isAmbiguous = found.filter(isOfKind).length > 1
+  const right = isAmbiguous ? [] : found.filter(text => isRight(record, text))
   if (right.length > 0) return { name, purpose, state: 'ok', found: shown(right) }
   return { name, purpose, state: found.length === 0 ? 'missing' : 'wrong', found: shown(found) }
 }
@@ -145,6 +166,8 @@ function isRight ({ purpose, value }: WantedRecord, text: string): boolean {
       return isKey(text, tagsOf(value)!)
     case 'return_path':
       return text === value
+    case 'spf':
+      return isSpf(text)
     case 'dmarc':
       return isPolicy(text) && /^(none|quarantine|reject)$/i.test(tagsOf(text)?.get('p') ?? '')
   }
@@ -176,6 +199,9 @@ function tagsOf (text: string): Map<string, string> | null {
 
 const isPolicy = (text: string): boolean => /^v\s*=\s*DMARC1\s*(;|$)/.test(text)
 
+/** Whether it lets our address send only a mail shows. Source: RFC 7208 4.5. */
+export const isSpf = (text: string): boolean => /^v=spf1( |$)/i.test(text)
+
 const WALK_MAX = 8
 
 /** Where the policy for a domain may stand: its own name, then its parents', at most 8 in all; never a top-level domain
@@ -187,12 +213,12 @@ export function policyNames (name: string): string[] {
 }
 
 /** The policy that holds, from what DNS showed at each of policyNames; null where it did not say, and as the result
- *  when that may hide the policy. More than one policy at a name is none. */
+ *  when that may hide the policy. More than one policy at a name ends the search: receivers apply none of them. */
 export function policyOf (levels: Array<string[] | null>): string[] | null {
   for (const texts of levels) {
     if (texts === null) return null
     const policies = texts.filter(isPolicy)
-    if (policies.length === 1) return policies
+    if (policies.length > 0) return policies
   }
   return levels[0]!
 }

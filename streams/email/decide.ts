@@ -2,7 +2,7 @@ import type { Static } from '@sinclair/typebox'
 import { domainOf } from '../address.ts'
 import { Refusal } from '../define.ts'
 import type { SuppressionReason } from '../suppression/facts.ts'
-import type { EmailRequested, RecipientFact, Reply, Stage } from './facts.ts'
+import type { EmailRequested, Plain, RecipientFact, Reply, Stage } from './facts.ts'
 import { isTerminal, type RecipientState } from './state.ts'
 
 export type SmtpReply = Static<typeof Reply>
@@ -59,16 +59,28 @@ export function scheduleFault (atMs: number, nowMs: number, contentEndsMs: numbe
 }
 
 /** What came of a transaction, before it is a fact. `hostTrouble` = the server or the way to it, not this message, was
- *  the matter. */
+ *  the matter; `untried` = there was no transaction at all: the server is left alone until then, after it gave another
+ *  mail this reply (null = none). */
 export type Outcome =
   | { kind: 'delivered', reply: SmtpReply }
-  | { kind: 'deferred', reply: SmtpReply | null, error: string | null, class: string, hostTrouble: boolean }
+  | {
+    kind: 'deferred'
+    reply: SmtpReply | null
+    error: string | null
+    class: string
+    hostTrouble: boolean
+    untried?: { code: number | null, enhanced: string | null, until: string }
+  }
   /** `reply` null: no server was asked, and `error` and `status` (RFC 3463) say why. */
   | { kind: 'bounced', reply: SmtpReply | null, status: string | null, error: string | null, class: string }
 
 export interface Transaction {
   host: string | null
+  /** The host's IP address. */
+  address?: string
   tls: { version: string, cipher: string, verified: boolean } | null
+  /** Why there was no TLS. */
+  plain?: Static<typeof Plain>
   via: 'relay' | 'mx'
   /** Milliseconds from the first command to the reply. */
   ms: number
@@ -222,7 +234,7 @@ function outcomeFact (
       return { type: 'email.bounced', data: { ...shared, stage, reply, status, error, class: why, report: null } }
     }
     case 'deferred': {
-      const { reply, error, class: why, hostTrouble } = outcome
+      const { reply, error, class: why, hostTrouble, untried } = outcome
       const step = hostTrouble ? Math.min(attempt, HOST_TROUBLE_STEP_MAX) : attempt
       return {
         type: 'email.deferred',
@@ -232,8 +244,11 @@ function outcomeFact (
           reply,
           error,
           class: why,
-          nextAttemptAt: retryAt(state, step, given),
-          first: state.deferrals === 0
+          nextAttemptAt: untried === undefined
+            ? retryAt(state, step, given)
+            : withinBudget(state, Date.parse(untried.until), given),
+          first: state.deferrals === 0,
+          ...(untried === undefined ? {} : { untried: { code: untried.code, enhanced: untried.enhanced } })
         }
       }
     }
@@ -255,6 +270,8 @@ function recordReport (
     case 'delivered':
     case 'deferred':
     case 'in_doubt':
+      // It was put off without a try.
+      if (state.attempts === 0) return null
       return {
         type: 'email.bounced',
         data: { ...said, attempt: state.attempts, stage: 'data', tls: null, via: 'mx', ms: 0 }
@@ -266,8 +283,11 @@ function recordReport (
 
 /** Never past the budget's end: then the verdict is `failed`, and not later. */
 function retryAt (state: RecipientState, attempt: number, given: DecisionContext): string {
-  const atMs = given.nowMs + retryAfterS(attempt, given.random, given.retry) * 1000
-  return new Date(Math.min(atMs, Date.parse(state.expiresAt ?? given.request.expiresAt))).toISOString()
+  return withinBudget(state, given.nowMs + retryAfterS(attempt, given.random, given.retry) * 1000, given)
+}
+
+function withinBudget (state: RecipientState, atMs: number, { request }: DecisionContext): string {
+  return new Date(Math.min(atMs, Date.parse(state.expiresAt ?? request.expiresAt))).toISOString()
 }
 
 function doubt (state: RecipientState, { claim, cause }: Named<'Doubt'>, given: DecisionContext): Decision | null {

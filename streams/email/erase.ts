@@ -54,8 +54,11 @@ function redactedData (fact: RecipientFact | EngagementFact): (RecipientFact | E
 }
 
 /** A transaction: which host it was with tells where the person has mail. */
-function spoken<D extends { event: string }> (data: D): D & { to: string, host: null, event: string } {
-  return { ...data, to: ERASED, host: null, event: countedOf(data.event) }
+function spoken<D extends { event: string, address?: string }> (
+  data: D
+): D & { to: string, host: null, event: string } {
+  const { address: _address, ...rest } = data
+  return { ...rest as D, to: ERASED, host: null, event: countedOf(data.event) }
 }
 
 function silent<R extends { text: string }> (reply: R | null): R | null {

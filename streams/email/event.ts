@@ -8,7 +8,8 @@ import type { EmailRequested } from './facts.ts'
 export interface BounceDetail {
   type: 'hard' | 'soft'
   class: string
-  /** The reply's three digits and RFC 3463 status; null when there was no reply. */
+  /** The reply's three digits and RFC 3463 status; null when there was no reply. Of an email that was not tried: those
+   *  that another one got. */
   code: number | null
   enhanced_code: string | null
   final: boolean
@@ -84,8 +85,10 @@ export function eventOf (decision: Decision | Engagement): { type: EventType, ex
         : bounced(reply, why, { status, said: error })
     }
     case 'email.deferred': {
-      const { reply, error, class: why, nextAttemptAt } = decision.data
+      const { reply, error, class: why, nextAttemptAt, untried } = decision.data
       return bounced(reply, { type: 'soft', class: why, final: false, next_attempt_at: nextAttemptAt }, {
+        code: untried?.code,
+        status: untried?.enhanced,
         reason: error
       })
     }
@@ -107,6 +110,7 @@ export function eventOf (decision: Decision | Engagement): { type: EventType, ex
 type Why = Pick<BounceDetail, 'type' | 'class' | 'final' | 'next_attempt_at'>
 /** Where no server replied to us: `said` = the words of one, as a report has them; `reason` = our own. */
 interface Unreplied {
+  code?: number | null
   status?: string | null
   said?: string | null
   reason?: string | null
@@ -115,14 +119,14 @@ interface Unreplied {
 function bounced (
   reply: SmtpReply | null,
   why: Why,
-  { status = null, said = null, reason = null }: Unreplied
+  { code = null, status = null, said = null, reason = null }: Unreplied
 ): { type: EventType, extra: EventExtra } {
   const { type, class: name, final, next_attempt_at: next } = why
   const words = reply?.text ?? said
   const bounce = {
     type,
     class: name,
-    code: reply?.code ?? null,
+    code: reply?.code ?? code,
     enhanced_code: reply?.enhanced ?? status,
     final,
     next_attempt_at: next,

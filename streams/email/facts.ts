@@ -7,11 +7,13 @@ export const RecipientKind = Type.Union([Type.Literal('to'), Type.Literal('cc'),
 
 const Mailbox = Type.Object({ address: Type.String(), name: Nullable(Type.String()) })
 
-/** What a message holds: bodies, and each attachment's bytes in base64, in the order of `attachments`. */
+/** What a message holds: bodies, each attachment's bytes in base64, in the order of `attachments`, and further forms of
+ *  the body, such as an invitation. */
 export const Content = Type.Object({
   html: Nullable(Type.String()),
   text: Nullable(Type.String()),
-  files: Type.Array(Type.String())
+  files: Type.Array(Type.String()),
+  alternatives: Type.Optional(Type.Array(Type.Object({ contentType: Type.String(), content: Type.String() })))
 })
 
 /** A file that comes along; with a `contentId` it is an image in the text. */
@@ -108,12 +110,20 @@ export const Stage = Type.Union(
   (['connect', 'ehlo', 'mail', 'rcpt', 'data'] as const).map(stage => Type.Literal(stage))
 )
 
-/** One transaction with one server: `host` we spoke to, TLS as negotiated (null = plain), `ms` from the first command
- *  to the reply. */
+/** Why a transaction went without TLS: the server offers none, refused it, or broke it, now or lately; or the operator
+ *  has turned it off. */
+export const Plain = Type.Union(
+  (['not_offered', 'refused', 'broken', 'policy'] as const).map(why => Type.Literal(why))
+)
+
+/** One transaction with one server: `host` we spoke to, at which IP address, TLS as negotiated (null = none, and
+ *  `plain` says why), `ms` from the first command to the reply. */
 const transaction = {
   attempt: Type.Integer({ minimum: 1 }),
   host: Nullable(Type.String()),
+  address: Type.Optional(Type.String()),
   tls: Nullable(Type.Object({ version: Type.String(), cipher: Type.String(), verified: Type.Boolean() })),
+  plain: Type.Optional(Plain),
   via: Type.Union([Type.Literal('relay'), Type.Literal('mx')]),
   ms: Type.Integer({ minimum: 0 })
 }
@@ -149,7 +159,8 @@ export const EmailDelivered = factType(
 )
 
 /** Not now: a 4xx, or no conversation at all (`reply` null, `error` says why). `first` engagements the deferral that is
- *  an event for everyone. */
+ *  an event for everyone. `untried` = the host was left alone, so nothing was attempted: the code and the status that
+ *  it gave another email (null = none), and `attempt` is the number of the attempt that is still to come. */
 export const EmailDeferred = factType(
   'email.deferred',
   1,
@@ -162,6 +173,9 @@ export const EmailDeferred = factType(
     class: Type.String(),
     nextAttemptAt: Time,
     first: Type.Boolean(),
+    untried: Type.Optional(
+      Type.Object({ code: Nullable(Type.Integer({ minimum: 200, maximum: 599 })), enhanced: Nullable(Type.String()) })
+    ),
     ...event
   })
 )
@@ -349,6 +363,11 @@ export type RequestClaimed = FactOf<typeof RequestClaimed>
 /** What a recipient did with the mail; on a subject of its own, so that none of it comes between a claim and its
  *  outcome. */
 export type EngagementFact = EmailOpened | EmailClicked | EmailComplained | EmailUnsubscribed
+/** The number of the transaction that a fact is of; 0 = of none. */
+export function attemptIn ({ data }: SubjectFact | EngagementFact): number {
+  if (!('attempt' in data) || ('untried' in data && data.untried !== undefined)) return 0
+  return data.attempt
+}
 /** What became of sending to one recipient. */
 export type RecipientFact =
   | EmailAttempted

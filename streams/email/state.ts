@@ -1,5 +1,5 @@
 import { isEngagement, pastOf } from './erase.ts'
-import type { EmailErased, EngagementFact, RecipientFact, SubjectFact } from './facts.ts'
+import { attemptIn, type EmailErased, type EngagementFact, type RecipientFact, type SubjectFact } from './facts.ts'
 
 /** What the contract calls a recipient's status. */
 export type RecipientStatus =
@@ -66,7 +66,7 @@ export function newRecipient (scheduledAt: string | null): RecipientState {
 /** What the state becomes with one more fact. The table is in README.md. */
 export function evolve (before: RecipientState, fact: SubjectFact): RecipientState {
   if (fact.type === 'email.erased') return forgotten(fact)
-  const attempts = 'attempt' in fact.data ? Math.max(before.attempts, fact.data.attempt) : before.attempts
+  const attempts = Math.max(before.attempts, attemptIn(fact))
   const state = { ...before, facts: before.facts + 1, attempts, nextAttemptAt: null, held: false }
   switch (fact.type) {
     case 'email.attempted': {

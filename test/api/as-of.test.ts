@@ -158,7 +158,7 @@ async function again (email: string, n: number, to: string): Promise<void> {
 }
 
 async function visit ({ raw }: Received, path: 'c' | 'o', program: string): Promise<void> {
-  const link = new RegExp(`http://localhost:0(/${path}/[\\w.-]+)`).exec(
+  const link = new RegExp(`https://links.example.com(/${path}/[\\w.-]+)`).exec(
     raw.toString().replaceAll('=\r\n', '').replaceAll('=3D', '=')
   )![1]!
   await fetch(app.url + link, { redirect: 'manual', headers: { 'user-agent': program } })

@@ -241,6 +241,27 @@ t.test('a domain says what holds for its mail; what is left out stays', async t 
   }, 'two at once lose nothing')
 })
 
+t.test('in direct mode the SPF of the return path is looked up, and two DMARC policies are wrong', async t => {
+  const direct = { ...env, SMTP_URL: 'direct:', JETPOST_HOSTNAME: 'mail.jetpost.example' }
+  const other = await startTestApp(t, { natsUrl, databaseUrl, env: { ...direct, JETPOST_ROLES: 'api' } })
+  const { body: { id } } = await add('spf.example')
+  const ask = async () => await other.request('POST', `/api/domains/${id}/verify`)
+  t.match(states(await ask()), { spf: 'missing' })
+  const value = 'v=spf1 a:mail.jetpost.example ~all'
+  dns.txt('bounces.jetpost.example', 'another=1', value)
+  dns.txt('_dmarc.spf.example', 'v=DMARC1; p=none', 'v=DMARC1; p=reject')
+  const { body } = await ask()
+  t.match(states({ body }), { spf: 'ok', dmarc: 'wrong' })
+  t.match(body.records.find(({ purpose }: { purpose: string }) => purpose === 'spf'), {
+    name: 'bounces.jetpost.example',
+    value,
+    required: false,
+    found: [value]
+  })
+  dns.txt('bounces.jetpost.example', value, 'v=spf1 -all')
+  t.match(states(await ask()), { spf: 'wrong' })
+})
+
 t.test('a domain given up is gone on every node, and free for another', async t => {
   const { body: { id, records } } = await add('gone.example')
   t.equal((await app.send({ from: 'a@gone.example' })).status, 202)

@@ -125,6 +125,54 @@ t.test('attachments and inline images arrive byte for byte, from the fact and fr
   }
 })
 
+t.test('an invitation arrives as a form of the body, as it was given, from the object store too', async t => {
+  for (const [address, notes] of [['small@two.example', ''], ['large@two.example', 'ä'.repeat(90_000)]] as const) {
+    const content = `BEGIN:VCALENDAR\r\nMETHOD:REQUEST\r\nDESCRIPTION:${notes}\r\nEND:VCALENDAR\r\n`
+    const type = 'text/calendar; method=REQUEST'
+    const { body, status } = await app.send({
+      to: address,
+      html: '<p>Come</p>',
+      alternatives: [{ content_type: `${type}; charset=latin1`, content }]
+    })
+    t.equal(status, 202)
+    await app.settled(body.id, 'delivered')
+    const stored = (await app.request('GET', `/api/emails/${body.id}/content`)).body
+    t.strictSame(stored.alternatives, [{ content_type: type, content }])
+    const raw = (await app.request('GET', `/api/emails/${body.id}/raw`)).body
+    t.match(raw, /alternative;[^]*text\/plain[^]*text\/html[^]*text\/calendar; method=REQUEST; charset=utf-8\r/)
+    const mail = await mailTo(address)
+    const [invite] = mail.attachments.filter(({ mimeType }) => mimeType === 'text/calendar')
+    t.equal(Buffer.from(invite!.content as ArrayBuffer).toString(), content.replaceAll('\r\n', '\n'))
+  }
+})
+
+t.test('every fault of the further forms is named', async t => {
+  const part = { content_type: 'text/calendar', content: 'x' }
+  t.strictSame(
+    await faults({
+      alternatives: [
+        { content: 'x' },
+        { ...part, content_type: 'text/html; a=b', url: 'x' },
+        { content_type: 'image/png', content: 'a\0' }
+      ]
+    }),
+    [
+      'alternatives[0].content_type required',
+      'alternatives[1].url unknown_field',
+      'alternatives[1].content_type invalid_value',
+      'alternatives[2].content_type invalid_value',
+      'alternatives[2].content invalid_characters'
+    ]
+  )
+  t.strictSame(await faults({ alternatives: [{ ...part, content_type: 'nonsense' }] }), [
+    'alternatives[0].content_type invalid_value'
+  ])
+  t.strictSame(await faults({ alternatives: Array(4).fill(part) }), ['alternatives too_many'])
+  t.strictSame(await faults({ alternatives: [{ ...part, content: 'x'.repeat(262_145) }] }), [
+    'alternatives[0].content too_long'
+  ])
+})
+
 t.test('every fault of the attachments is named', async t => {
   const content = Buffer.from('x').toString('base64')
   t.strictSame(

@@ -12,6 +12,7 @@ import { startHookSink } from '../support/hook-sink.ts'
 import { API_KEY, startTestApp } from '../support/app.ts'
 import { openSecondServices } from '../support/second-services.ts'
 import { freshAccount, freshDatabase } from '../support/servers.ts'
+import { startSink } from '../support/smtp-sink.ts'
 import { until } from '../support/wait.ts'
 
 const DAY_MS = 86_400_000
@@ -182,6 +183,18 @@ t.test('what is counted is read from indexes, however many emails there are', as
   for (const { sql } of [queue, failedWaiting({ account: 'acc_many', webhooks: ['wh_1'], max: 10 })]) {
     const { rows } = await pool.query<{ 'QUERY PLAN': string }>(`explain ${sql.text}`, [...sql.values])
     t.notMatch(rows.map(row => row['QUERY PLAN']).join('\n'), /Seq Scan/)
+  }
+})
+
+t.test('operators see that mail leaves without links, others do not', async t => {
+  const sink = await startSink()
+  t.teardown(() => sink.stop())
+  const relayed = await startTestApp(t, { env: { SMTP_URL: sink.url, JETPOST_TRACKING_URL: '' } })
+  const other = await relayed.newAccountKey()
+  for (const key of [API_KEY, other]) {
+    await relayed.settled((await relayed.send({}, key)).body.id, 'delivered', key)
+    const { html } = await (await visit(relayed, key)).get('/dashboard')
+    t.equal(html.includes('Mail goes out without tracking and without unsubscribe links'), key === API_KEY)
   }
 })
 

@@ -11,7 +11,14 @@ t.test('mail goes to the best MX host, and facts say which', async t => {
   const [best, other] = [await mxHost('mx1.example.net', 2), await mxHost('mx2.example.net', 3)]
   dns.mx('example.net', [20, 'mx2.example.net'], [10, 'MX1.Example.Net'])
   const [, delivered] = await told(await ask('a@example.net'), ['attempted', 'delivered'])
-  t.match(delivered!.data, { via: 'mx', host: 'mx1.example.net', tls: null, reply: { code: 250 } })
+  t.match(delivered!.data, {
+    via: 'mx',
+    host: 'mx1.example.net',
+    address: '127.0.0.2',
+    tls: null,
+    plain: 'not_offered',
+    reply: { code: 250 }
+  })
   t.equal(eventOf(delivered).data.via, 'mx')
   t.same([best.received.length, other.received.length, catcher.received.length], [1, 0, 0])
 })
@@ -92,7 +99,7 @@ t.test('a null MX is a bounce without an attempt', async t => {
   dns.host('none.example.net', ['127.0.0.2'])
   const [bounced] = await told(await ask('a@none.example.net'), ['bounced'])
   t.match(bounced!.data, {
-    class: 'hostunknown',
+    class: 'notaccept',
     status: '5.1.10',
     reply: null,
     error: /null MX/,
@@ -100,10 +107,10 @@ t.test('a null MX is a bounce without an attempt', async t => {
     via: 'mx',
     stage: 'connect'
   })
-  t.match(eventOf(bounced).data.bounce, { type: 'hard', class: 'hostunknown', final: true })
+  t.match(eventOf(bounced).data.bounce, { type: 'hard', class: 'notaccept', final: true })
   // Told once the fact is written, which is what was waited for.
   await until(() => reports.length > 0)
-  t.match(reports, [{ result: 'bounced', class: 'hostunknown', host: null, code: null }])
+  t.match(reports, [{ result: 'bounced', class: 'notaccept', host: null, code: null }])
 })
 
 t.test('a domain that is not there is looked for twice before its mail bounces', async t => {

@@ -88,6 +88,8 @@ async function openCheckers (t: Ending, servers: DnsServer[]) {
       webhookAllowPrivate: false,
       requireVerifiedDomains: true,
       bounceDomain: null,
+      smtpUrl: null,
+      hostname: null,
       trackingUrl: 'http://localhost:8080',
       contentRetentionMs: 30 * 24 * HOUR_MS,
       factsRetentionMs: 90 * 86_400_000,

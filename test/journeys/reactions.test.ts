@@ -50,7 +50,7 @@ t.test('what happens to the mail of a test key says nothing about the address', 
   const { body: { id } } = await app.send({ to: 'real@example.com' }, key.secret)
   await app.settled(id, 'delivered')
   const raw = (await app.request('GET', `/api/emails/${id}/raw`)).body as string
-  const path = /<http:\/\/localhost:0(\/u\/\w+)>/.exec(raw.replaceAll(/\r\n(?=[ \t])/g, ''))![1]!
+  const path = /<https:\/\/links\.example\.com(\/u\/\w+)>/.exec(raw.replaceAll(/\r\n(?=[ \t])/g, ''))![1]!
   t.equal((await fetch(app.url + path, { method: 'POST' })).status, 200)
   await bounce('gone-too@example.net')
   t.equal((await app.request('GET', '/api/suppressions/real@example.com')).status, 404)

@@ -184,6 +184,31 @@ t.test('a server with DSN (RFC 3461) gets RET, ENVID and NOTIFY, another gets no
   }
 })
 
+t.test('SMTPUTF8 is asked for where only a header needs it, once where the envelope does, else not at all', async t => {
+  const sink = await startSink({ extensions: ['SMTPUTF8', '8BITMIME'] })
+  const old = await startSink({ extensions: ['8BITMIME'] })
+  t.teardown(async () => {
+    await sink.stop()
+    await old.stop()
+  })
+  const mail = { from: 'b+1@example.com', to: 'b@example.net', envelopeId: 'e1', message: Buffer.from('a: b\r\n\r\n') }
+  const session = await openSession(parseTarget(sink.url), 'sender.test', SMTP_QUICK)
+  await transact(session, { ...mail, utf8: true })
+  await transact(session, { ...mail, from: 'jürgen@example.com', utf8: true })
+  await transact(session, { ...mail, utf8: false })
+  t.strictSame(sink.received.map(({ commands }) => commands[0]), [
+    'MAIL FROM:<b+1@example.com> BODY=8BITMIME SMTPUTF8',
+    'MAIL FROM:<jürgen@example.com> SMTPUTF8 BODY=8BITMIME',
+    'MAIL FROM:<b+1@example.com>'
+  ])
+  const result = await transact(await openSession(parseTarget(old.url), 'sender.test', SMTP_QUICK), {
+    ...mail,
+    utf8: true
+  })
+  t.match(result, { kind: 'unsendable', detail: /^5\.6\.7 / })
+  t.equal(old.received.length, 0)
+})
+
 t.test('the claim before the dot', async t => {
   const sink = await startSink()
   t.teardown(() => sink.stop())
@@ -261,6 +286,17 @@ t.test('421 defers, and the target is left alone for a while', async t => {
   t.match(deferred!.data, { reply: { code: 421 } })
 })
 
+t.test('a 421 is of the command that it answers, with PIPELINING and without', async t => {
+  for (const extensions of [['PIPELINING'], []]) {
+    for (const stage of ['mail', 'rcpt', 'data'] as const) {
+      const { ask, told, sink } = await openRig(t, { sink: { extensions }, timings: { patienceMs: 0 } })
+      sink.replies(stage === 'mail' ? 'shop@example.com' : 'busy@example.net', { [stage]: '421 4.3.2 closing' })
+      const [deferred] = await told(await ask('busy@example.net'), ['deferred', 'attempted', 'delivered'])
+      t.match(deferred!.data, { stage, reply: { code: 421 } }, `${stage}, ${extensions}`)
+    }
+  }
+})
+
 t.test('a relay that is down costs no attempt at first, and a deferral by schedule later', async t => {
   const down = await startSink()
   await down.stop()
@@ -298,6 +334,14 @@ t.test('a relay that stays down has its mail deferred', async t => {
     const [deferred] = await told(email, ['deferred'])
     t.match(deferred!.data, { stage: 'connect', reply: null, error: /ECONNREFUSED/, class: 'networkerror' })
   }
+})
+
+t.test('mail goes in plain where SMTP_URL turns TLS off, and its fact says so', async t => {
+  const sink = await startSink({ tls: 'refused' })
+  t.teardown(() => sink.stop())
+  const { ask, told } = await openRig(t, { smtpUrl: `${sink.url}?tls=off` })
+  const [, delivered] = await told(await ask('a@example.net'), ['attempted', 'delivered'])
+  t.match(delivered!.data, { tls: null, plain: 'policy', address: '127.0.0.1' })
 })
 
 t.test('the mail of a test key goes to the catcher, whatever the relay', async t => {

@@ -195,6 +195,14 @@ t.test('start says where bounces come to, and what direct mode wants', async t =
   }))
 })
 
+t.test('start logs what harms the mail that leaves, once', async t => {
+  const settings = { ...env, DATABASE_URL: databaseUrl, JETPOST_ROLES: 'sender', PORT: '0', JETPOST_LOG_LEVEL: 'warn' }
+  const warned = /Mail goes out without tracking and without unsubscribe links/g
+  const { err } = await startAndStop({ ...settings, SMTP_URL: 'smtp://127.0.0.1:9' })
+  t.equal(err.match(warned)?.length, 1, err)
+  t.notMatch((await startAndStop(settings)).err, warned)
+})
+
 t.test('start prints the curl of the README', async t => {
   const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
   const [block] = /^ {4}curl .*(?:\n {4}.*)*/m.exec(readme)!
@@ -236,6 +244,7 @@ t.test('doctor names settings and checks, and no secret', async t => {
     ['postgres', true],
     ['projections', true],
     ['smtp', true],
+    ['links', null],
     ['inbound', true]
   ])
   for (const secret of [API_KEY, 'hunter2', env.JETPOST_SECRET, new URL(natsUrl).password]) t.notMatch(out, secret)

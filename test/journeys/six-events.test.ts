@@ -68,7 +68,7 @@ async function suppression (address: string): Promise<any> {
 }
 
 const path = (text: string, kind: 'o' | 'c' | 'u'): string =>
-  new RegExp(`http://localhost:0(/${kind}/[\\w.-]+)`).exec(text)![1]!
+  new RegExp(`https://links.example.com(/${kind}/[\\w.-]+)`).exec(text)![1]!
 const remote = (from: string) => ({
   send: (to: string, raw: string) =>
     createTransport({ port: app.inboundPort!, host: '127.0.0.1', tls: { rejectUnauthorized: false } }).sendMail({

@@ -355,6 +355,18 @@ t.test('an unsubscribe holds though the mail itself is gone from the log', async
   t.match(await marks(id), [{ type: 'email.unsubscribed', data: { by: 'one-click' } }])
 })
 
+t.test('mail that leaves with no URL for others to reach has no links of ours; what the catcher gets does', async t => {
+  const mail = await startSink()
+  t.teardown(() => mail.stop())
+  const relayed = await startTestApp(t, { env: { SMTP_URL: mail.url, JETPOST_TRACKING_URL: '' } })
+  const { body: { id } } = await relayed.send({ to: 'ada@example.com', html: HTML })
+  await relayed.settled(id, 'delivered')
+  const [message] = await mail.dots(1)
+  t.notMatch(message!.raw.toString(), /localhost|List-Unsubscribe|<img/)
+  await relayed.settled((await relayed.send({ to: 'delivered@sandbox.jetpost.test', html: HTML })).body.id, 'delivered')
+  t.match(linksOf(await relayed.caught('delivered@sandbox.jetpost.test')), { click: /^\/c\// })
+})
+
 t.test('a filter that follows links before its server has said yes: both are recorded', async t => {
   const mail = await startSink()
   t.teardown(() => mail.stop())

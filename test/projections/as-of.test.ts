@@ -66,6 +66,7 @@ const HAPPENINGS = [
     deferred({ ...given, reply: { code: 451, enhanced: '4.7.1', text: '451 4.7.1 l\0ter \ud800' } }),
   (given: { email: string }) =>
     deferred({ ...given, reply: null, error: 'connect ECONNREFUSED', host: null, tls: null }),
+  (given: { email: string }) => deferred({ ...given, reply: null, untried: { code: 421, enhanced: '4.3.2' } }),
   (given: { email: string }) => bounced(given),
   (given: { email: string }) =>
     bounced({ ...given, reply: null, status: '5.1.2', report: 'in_1', host: null, tls: null })

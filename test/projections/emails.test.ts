@@ -140,6 +140,20 @@ t.test('the status of a recipient follows the last fact of its subject', async t
   }
 })
 
+t.test('mail that was not tried has no attempt, and the codes that another mail got', async t => {
+  const pool = await freshPool(t)
+  await apply(pool, emails, recorded([requested({ email: 'em_one' })]))
+  const untried = { code: 421, enhanced: '4.3.2' }
+  await apply(pool, emails, recorded([deferred({ email: 'em_one', reply: null, error: 'Not tried', untried })], 2))
+  const codes = { smtp_code: 421, enhanced_code: '4.3.2', response: null, error: 'Not tried' }
+  const found = await ask(pool, record('em_one'))
+  t.match(found, {
+    recipients: [{ status: 'deferred', attempts: 0, last_response: codes }],
+    timeline: [{}, { ...codes, untried: true }]
+  })
+  t.notOk('attempt' in found!.timeline[1]!)
+})
+
 /** Three emails, five recipients, every kind of fact. */
 function story () {
   const three = ['ada', 'ben', 'cat'].map(name => ({ address: `${name}@example.net`, name: null, kind: 'to' as const }))

@@ -57,6 +57,15 @@ function read (
   return { ...composed, message, html: part('text/html'), text: part('text/plain'), header }
 }
 
+t.test('without an address that readers reach there is no link: neither tracking nor a page, mail alone', async t => {
+  const { html, header } = read({ track: { opens: true, clicks: true } }, {}, { trackingUrl: null })
+  t.match(html, '<a href="https://shop.example/?a=1&amp;b=2">shop</a>')
+  t.notMatch(html, /null|%unsubscribe_url%|<img/)
+  t.match(header('List-Unsubscribe'), /^<mailto:u\+\w+@jp-bounces\.example\.com\?subject=unsubscribe>$/)
+  t.equal(header('List-Unsubscribe-Post'), null)
+  t.equal(read({}, {}, { trackingUrl: null, returnPathHost: null }).header('List-Unsubscribe'), null)
+})
+
 t.test('every way back names the recipient, and nobody else could have made it', async t => {
   const { from, header, html } = read()
   t.same(tokens.read('return', /^b\+(\w+)@jp-bounces\.example\.com$/.exec(from)![1]!), POINTER)

@@ -159,6 +159,7 @@ const domainOf = async (vault: Vault, name: string): Promise<DomainEntry> => ({
   defaults: NO_DEFAULTS,
   status: 'pending',
   records: [],
+  spf: null,
   failingSince: null,
   checkedAt: null,
   createdAt: '2026-11-21T00:00:00.000Z'

@@ -13,7 +13,7 @@ import {
   type Checked,
   type DnsLook
 } from '#streams/domain/decide.ts'
-import type { DkimKey } from '#streams/domain/facts.ts'
+import type { DkimKey, RecordState } from '#streams/domain/facts.ts'
 import { firstKeys, turned, withNext } from '#streams/domain/keys.ts'
 import {
   judge,
@@ -22,7 +22,8 @@ import {
   returnPathHost,
   seenRecords,
   signingKeys,
-  wantedRecords
+  wantedRecords,
+  type WantedRecord
 } from '#streams/domain/records.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 
@@ -51,6 +52,7 @@ const fresh: DomainEntry = {
   defaults: NO_DEFAULTS,
   status: 'pending',
   records: [],
+  spf: null,
   failingSince: null,
   checkedAt: null,
   createdAt: '2026-11-21T00:00:00.000Z'
@@ -58,6 +60,7 @@ const fresh: DomainEntry = {
 const wanted = wantedRecords(fresh, null)
 const [dkim, small, dmarc] = [wanted[0]!, wanted[1]!, wanted[2]!]
 const returnPath = wantedRecords(fresh, 'bounces.jetpost.example')[2]!
+const recordOf = (wanted: WantedRecord, found: string[]) => judge(wanted, found) as RecordState
 
 const LOOKS: Record<string, DnsLook> = {
   right: { [RSA]: [RIGHT], [DMARC]: [] },
@@ -189,6 +192,25 @@ t.test('a DKIM record is compared by its tags, as a receiver reads it', async t 
   t.equal(judge(dkim, [`v=DKIM1; k=ed25519; p=${KEY}`]).state, 'wrong', 'of another kind')
 })
 
+t.test('in direct mode SPF is looked up where mail comes back to, and is needed for nothing', async t => {
+  const ask = (bounceDomain: string | null) =>
+    wantedRecords(fresh, bounceDomain, 'mail.jetpost.example').find(({ purpose }) => purpose === 'spf')!
+  const asked = wantedRecords(fresh, null, 'mail.jetpost.example')
+  const spf = ask(null)
+  t.match(spf, { name: 'shop.example', value: 'v=spf1 a:mail.jetpost.example ~all', required: false })
+  t.equal(ask('bounces.jetpost.example').name, 'bounces.jetpost.example')
+  t.equal(wanted.some(({ purpose }) => purpose === 'spf'), false, 'a relay has its own')
+  const look = { [RSA]: [RIGHT], [DMARC]: [], 'shop.example': ['v=spf1 mx -all'] }
+  const checked = afterLook(fresh, asked, look, NOW_MS)!
+  t.match(checked, { status: 'verified', spf: { name: 'shop.example', state: 'ok', found: ['v=spf1 mx -all'] } })
+  t.notOk(checked.records.some(({ name }) => name === 'shop.example'), 'records are what they were')
+  const domain = { ...fresh, ...checked, spf: checked.spf! }
+  t.match(seenRecords(domain, null, 'mail.jetpost.example').find(({ purpose }) => purpose === 'spf'), { state: 'ok' })
+  t.equal(afterLook(domain, asked, look, NOW_MS), null, 'nothing new')
+  t.match(afterLook(domain, asked, { ...look, 'shop.example': [] }, NOW_MS), { spf: { state: 'missing' } })
+  t.equal(judge(spf, ['v=spf1 -all', 'v=spf1 mx -all']).state, 'wrong', 'receivers fail two (RFC 7208 4.5)')
+})
+
 t.test('any valid DMARC policy will do, and only one', async t => {
   for (
     const text of ['v=DMARC1; p=none', 'v=DMARC1;p=Reject;rua=mailto:a@b.example', 'v=DMARC1; sp=none; p=quarantine']
@@ -201,6 +223,8 @@ t.test('any valid DMARC policy will do, and only one', async t => {
   t.same(policyOf([[one], null]), [one], 'what lies above does not matter')
   t.equal(policyOf([[], null, [one]]), null, 'it may hide there')
   t.same(policyOf([[one, one], []]), [one, one])
+  t.same(policyOf([[one, one], [one]]), [one, one], 'the search ends there')
+  t.match(judge(dmarc, [one, one]), { state: 'wrong', found: [one, one] }, 'receivers apply none of two')
   t.same(policyOf([[], []]), [])
 })
 
@@ -459,7 +483,9 @@ t.test('RSA always signs; Ed25519 is left out when DNS shows the record of RSA a
       ...(rsa === undefined ? {} : { [RSA]: rsa }),
       ...(ed25519 === undefined ? {} : { [ED25519]: ed25519 })
     }
-    const records = wanted.flatMap(record => look[record.name] === undefined ? [] : judge(record, look[record.name]!))
+    const records = wanted.flatMap(record =>
+      look[record.name] === undefined ? [] : recordOf(record, look[record.name]!)
+    )
     return signingKeys({ ...fresh, records }).map(({ selector }) => selector.split('-')[1])
   }
   t.same(names(undefined, undefined), ['rsa', 'ed25519'], 'nobody has looked')
@@ -474,7 +500,7 @@ t.test('RSA always signs; Ed25519 is left out when DNS shows the record of RSA a
 
 t.test("mail comes back to the domain's own host once DNS leads from there to ours", async t => {
   const host = 'bounces.jetpost.example'
-  const seen = (...found: string[]): DomainEntry => ({ ...fresh, records: [judge(returnPath, found)] })
+  const seen = (...found: string[]): DomainEntry => ({ ...fresh, records: [recordOf(returnPath, found)] })
   t.equal(returnPathHost(fresh, null), null)
   t.equal(returnPathHost(fresh, host), host)
   t.equal(returnPathHost(seen(), host), host)

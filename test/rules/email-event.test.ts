@@ -89,6 +89,10 @@ t.test('a final no is hard, a deferral soft, the end of the budget soft and fina
   })
   t.notOk('smtp_response' in soft.data, 'nobody replied')
   t.equal(soft.data.bounce.reason, 'refused', 'in our own words')
+  const untried = { code: 421, enhanced: '4.3.2' }
+  const unasked = bodyOf(eventOf({ type: 'email.deferred', data: { ...deferred, untried } }))
+  t.match(unasked.data.bounce, { code: 421, enhanced_code: '4.3.2', reason: 'refused' })
+  t.notOk('smtp_response' in unasked.data, 'nobody replied to this mail')
   const nowhere = {
     ...TRANSACTION,
     stage: 'connect',

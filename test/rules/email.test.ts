@@ -244,6 +244,21 @@ t.test('while the host is in trouble the gaps stop growing at 20 minutes', async
   t.equal(state.nextAttemptAt, '2026-11-21T10:20:00.000Z')
 })
 
+t.test('mail that was not tried waits for as long as the host is left alone, and no attempt is counted', async t => {
+  const untried = { code: 421, enhanced: '4.3.2' }
+  const alone: Outcome = { ...deferred, hostTrouble: true, untried: { ...untried, until: '2026-11-21T10:00:40.000Z' } }
+  t.match(decide(newRecipient(null), record(1, alone), given()), {
+    data: { attempt: 1, nextAttemptAt: '2026-11-21T10:00:40.000Z', first: true, untried }
+  })
+  const state = after([record(1, alone), record(1, alone)])
+  t.match(state, { status: 'deferred', attempts: 0, deferrals: 2 })
+  t.match(decide(state, record(1, deferred), given()), {
+    data: { attempt: 1, nextAttemptAt: '2026-11-21T10:05:00.000Z', first: false }
+  })
+  const soon = given({ request: { expiresAt: '2026-11-21T10:00:01.000Z', onDoubt: 'retry' } })
+  t.match(decide(newRecipient(null), record(1, alone), soon), { data: { nextAttemptAt: '2026-11-21T10:00:01.000Z' } })
+})
+
 t.test('no attempt is put off past the end of the budget', async t => {
   const soon = given({ request: { expiresAt: '2026-11-21T10:01:00.000Z', onDoubt: 'retry' } })
   t.match(decide(newRecipient(null), record(1, deferred), soon), {

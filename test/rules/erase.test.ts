@@ -48,8 +48,8 @@ const email = 'em_one'
 /** One of each kind, with something personal wherever it can be. */
 const ALL: Array<RecipientFact | EngagementFact> = [
   attempted({ email, digest: SECRET }),
-  delivered({ email, event, reply: { ...said, code: 250 }, host: SECRET }),
-  deferred({ email, event, reply: said, error: SECRET, host: SECRET }),
+  delivered({ email, event, reply: { ...said, code: 250 }, host: SECRET, address: SECRET }),
+  deferred({ email, event, reply: said, error: SECRET, host: SECRET, address: SECRET }),
   bounced({ email, event, reply: said, error: SECRET, host: SECRET, report: 'in_1' }),
   failed({ email, event, detail: SECRET }),
   inDoubt({ email }),

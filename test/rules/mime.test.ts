@@ -223,12 +223,19 @@ t.test('whatever goes in comes out of postal-mime the same', async () => {
   )
 })
 
+const INVITE = { contentType: 'text/calendar; method=REQUEST', content: 'BEGIN:VCALENDAR\r\nSUMMARY:Grüße\r\n' }
+
 t.test('bodies and files stand where mail programs look for them', t => {
   const image = { ...FILE, contentType: 'image/png', contentId: 'logo' }
   const cases: Array<[Partial<MimeMessage>, string]> = [
     [{}, 'html'],
     [{ html: null, text: 'x' }, 'plain'],
     [{ text: 'x' }, 'alternative(plain, html)'],
+    [{ alternatives: [INVITE] }, 'alternative(html, calendar)'],
+    [
+      { text: 'x', alternatives: [INVITE], attachments: [FILE] },
+      'mixed(alternative(plain, html, calendar), octet-stream)'
+    ],
     [{ attachments: [image] }, 'related(html, png)'],
     [{ text: 'x', attachments: [image, image] }, 'alternative(plain, related(html, png, png))'],
     [{ attachments: [FILE] }, 'mixed(html, octet-stream)'],

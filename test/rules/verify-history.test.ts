@@ -20,7 +20,16 @@ function anyCommand (state: RecipientState, random: () => number): RecipientComm
     { kind: 'deferred' as const, reply, error: null, class: 'x', hostTrouble: false },
     { kind: 'bounced' as const, reply, status: null, error: null, class: 'x' }
   ])
+  const untried = {
+    kind: 'deferred' as const,
+    reply: null,
+    error: 'x',
+    class: 'x',
+    hostTrouble: true,
+    untried: { code: 421, enhanced: null, until: time }
+  }
   return among<RecipientCommand>([
+    { name: 'RecordOutcome', claim: null, attempt, stage: 'connect', transaction, outcome: untried },
     { name: 'Claim', worker: 'w', leaseUntil: time, messageId: '', date: time, renderer: '', digest: '', due: false },
     { name: 'Claim', worker: 'w', leaseUntil: time, messageId: '', date: time, renderer: '', digest: '', due: false },
     {

@@ -22,6 +22,8 @@ const LINE_MAX = 400
 const READS_MAX = 5
 
 export const API_KEY = 'jp_live_test-key-of-the-app'
+/** Where links of mail lead: to nowhere, but not to this machine alone. */
+export const LINKS = 'https://links.example.com'
 export const FROM = 'hello@sandbox.jetpost.test'
 
 /** A tap test; a bench has nothing to tell. */
@@ -82,6 +84,7 @@ export async function startTestApp (
     JETPOST_WEBHOOK_ALLOW_PRIVATE: 'true',
     JETPOST_REQUIRE_VERIFIED_DOMAINS: 'false',
     PORT: '0',
+    JETPOST_TRACKING_URL: LINKS,
     ...env
   })
   const note = noteTrouble(t)

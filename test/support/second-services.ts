@@ -21,6 +21,8 @@ export async function openSecondServices (t: Ending, natsUrl: string): Promise<S
     webhookAllowPrivate: true,
     requireVerifiedDomains: false,
     bounceDomain: null,
+    smtpUrl: null,
+    hostname: null,
     trackingUrl: 'http://localhost:8080',
     contentRetentionMs: 30 * 86_400_000,
     factsRetentionMs: 90 * 86_400_000,

@@ -76,9 +76,12 @@ export interface SinkOptions {
   tls?: { key: string, cert: string } | 'broken' | 'refused'
   /** Every mail is the last of its connection. */
   closesAfterMail?: boolean
+  /** So many connections at once; one more is greeted with 421. */
+  connectionsMax?: number
 }
 
 const END = Buffer.from('\r\n.\r\n')
+const TOO_MANY = '421 4.7.0 too many connections from you'
 
 /** A scriptable SMTP server on a raw socket: everything a real one may do wrong, it does when told. */
 export async function startSink (options: SinkOptions = {}): Promise<Sink> {
@@ -87,7 +90,8 @@ export async function startSink (options: SinkOptions = {}): Promise<Sink> {
     host = '127.0.0.1',
     extensions = ['PIPELINING', '8BITMIME', 'SMTPUTF8', 'SIZE 26214400'],
     tls,
-    closesAfterMail = false
+    closesAfterMail = false,
+    connectionsMax = Infinity
   } = options
   const received: Received[] = []
   const scripts = new Map<string, Behaviour[]>()
@@ -142,7 +146,7 @@ export async function startSink (options: SinkOptions = {}): Promise<Sink> {
     socket.on('close', () => {
       if (inBody) ended(buffer, false)
     })
-    if (!secure) perform(socket, greeting ?? '220 sink ready')
+    if (!secure) perform(socket, sockets.size > connectionsMax ? TOO_MANY : greeting ?? '220 sink ready')
 
     function listen (chunk: Buffer<ArrayBuffer>): void {
       buffer = buffer.length === 0 ? chunk : Buffer.concat([buffer, chunk])

@@ -4,7 +4,14 @@ import type { DomainEntry } from '#streams/directory.ts'
 import { MUST_BE_DOMAIN, ownableName } from '#streams/domain/decide.ts'
 import { DOMAIN_STATUSES } from '#streams/domain/facts.ts'
 import { seenRecords } from '#streams/domain/records.ts'
-import { addDomain, changeDomain, checkDomain, removeDomain, rotateDomainKeys } from '#src/actions/domain.ts'
+import {
+  addDomain,
+  changeDomain,
+  checkDomain,
+  removeDomain,
+  senderNameOf,
+  rotateDomainKeys
+} from '#src/actions/domain.ts'
 import type { Asker, Services } from '#src/actions/services.ts'
 import { DnsUnavailable } from '#src/dns/resolve.ts'
 import type { Api } from './context.ts'
@@ -27,7 +34,7 @@ const ChangeRequest = Type.Object(defaultFields('`null` = no default.'), {
 const OneOf = <T extends string>(...names: readonly T[]) => Type.Union(names.map(name => Type.Literal(name)))
 
 const RecordAnswer = Type.Object({
-  purpose: OneOf('dkim', 'return_path', 'dmarc'),
+  purpose: OneOf('dkim', 'return_path', 'spf', 'dmarc'),
   type: OneOf('TXT', 'CNAME'),
   name: Type.String({ description: 'Full name, without a final dot.' }),
   value: Type.String({ description: 'As one string. DNS splits a TXT of more than 255 bytes.' }),
@@ -178,7 +185,9 @@ export function domainAnswer (
   domain: DomainEntry
 ): Static<typeof DomainAnswer> {
   const { id, name, status, defaults, createdAt, checkedAt, failingSince } = domain
-  const records = seenRecords(domain, settings.bounceDomain).map(({ removableAt, ...record }) => ({
+  const records = seenRecords(domain, settings.bounceDomain, senderNameOf(settings)).map((
+    { removableAt, ...record }
+  ) => ({
     ...record,
     removable_at: removableAt
   }))

@@ -7,6 +7,7 @@ import { headerFaults } from '#streams/email/headers.ts'
 import { isPlain, jsonFault, MUST_BE_PLAIN } from '#streams/json.ts'
 import type { EmailDraft } from '#src/actions/email.ts'
 import { parseTime } from '#src/base/clock.ts'
+import { alternativeFaults, ALTERNATIVES_MAX, readAlternative } from '#src/content/alternatives.ts'
 import { attachmentFaults, FILES_MAX, readAttachment } from '#src/content/attachments.ts'
 import { FaultList } from './errors.ts'
 import { MUST_BE_ADDRESS, MUST_BE_OBJECT, MUST_BE_TIME } from './params.ts'
@@ -46,6 +47,14 @@ const AttachmentRequest = Type.Object({
   )
 }, { additionalProperties: false })
 
+const AlternativeRequest = Type.Object({
+  content_type: Type.String({
+    description:
+      'A text type, such as `text/calendar; method=REQUEST`, but for plain text and HTML. It is sent as UTF-8.'
+  }),
+  content: Type.String({ description: 'The text. At most 256 kB.' })
+}, { additionalProperties: false })
+
 /** Spec 2.1 and 4.1, and the fields they leave open, as the contract has them under "Send fields". */
 export const SendRequest = Type.Object({
   from: Type.String({
@@ -81,6 +90,13 @@ export const SendRequest = Type.Object({
       maxItems: FILES_MAX,
       noun: 'file',
       description: `Files to attach. At most ${FILES_MAX}, 10 MB decoded in all.`
+    })
+  ),
+  alternatives: Type.Optional(
+    Type.Array(AlternativeRequest, {
+      maxItems: ALTERNATIVES_MAX,
+      noun: 'part',
+      description: `Further forms of the body, after \`html\`, such as an invitation. At most ${ALTERNATIVES_MAX}.`
     })
   ),
   tags: Type.Optional(
@@ -157,7 +173,7 @@ export function readDraft (body: SendRequest, found: FieldFault[], context: Draf
   readTags(body, faults)
   readMetadata(body, faults)
   const headers = readHeaders(body.headers, body.unsubscribe, faults)
-  readFiles(body.attachments, faults)
+  readFiles(body, faults)
   readVariables(body, faults)
   const scheduledMs = readSchedule(body, context, faults)
   if (faults.all.length > 0) return faults.all
@@ -171,6 +187,7 @@ export function readDraft (body: SendRequest, found: FieldFault[], context: Draf
     template: body.template_id === undefined ? null : { id: body.template_id, variables: body.variables ?? {} },
     headers,
     files: (body.attachments ?? []).map(readAttachment),
+    alternatives: (body.alternatives ?? []).map(readAlternative),
     tags: body.tags ?? [],
     metadata: body.metadata ?? {},
     scheduledMs,
@@ -279,10 +296,13 @@ function readHeaders (headers: unknown, unsubscribe: unknown, faults: FaultList)
   return list
 }
 
-function readFiles (attachments: unknown, faults: FaultList): void {
-  if (!Array.isArray(attachments)) return
-  for (const { field, code, message } of attachmentFaults(attachments)) {
-    faults.add({ field: `attachments${field}`, code, message })
+function readFiles ({ attachments, alternatives }: SendRequest, faults: FaultList): void {
+  const found = {
+    attachments: Array.isArray(attachments) ? attachmentFaults(attachments) : [],
+    alternatives: Array.isArray(alternatives) ? alternativeFaults(alternatives) : []
+  }
+  for (const [name, those] of Object.entries(found)) {
+    for (const { field, code, message } of those) faults.add({ field: `${name}${field}`, code, message })
   }
 }
 

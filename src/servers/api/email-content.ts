@@ -16,14 +16,16 @@ const ContentAnswer = Type.Object({
   subject: Type.String(),
   html: Nullable(Type.String()),
   text: Nullable(Type.String()),
-  attachments: Type.Array(Attachment)
+  attachments: Type.Array(Attachment),
+  alternatives: Type.Array(Type.Object({ content_type: Type.String(), content: Type.String() }))
 }, {
   examples: [{
     id: 'em_01m7ysevjmwmdcr41jq5rymhkp',
     subject: 'Hello',
     html: '<p>Hello</p>',
     text: null,
-    attachments: [{ filename: 'prices.csv', content_type: 'text/csv', content_id: null, size_bytes: 1204 }]
+    attachments: [{ filename: 'prices.csv', content_type: 'text/csv', content_id: null, size_bytes: 1204 }],
+    alternatives: []
   }]
 })
 const RawQuery = Type.Object({
@@ -57,7 +59,9 @@ export function contentRoutes (app: Api, services: Services, reads: Reads): void
       content_id: contentId,
       size_bytes: sizeBytes
     }))
-    return { id: email, subject, html: content.html, text: content.text, attachments: files }
+    const { html, text, alternatives: others = [] } = content
+    const alternatives = others.map(({ contentType, content }) => ({ content_type: contentType, content }))
+    return { id: email, subject, html, text, attachments: files, alternatives }
   })
 
   app.get('/emails/:id/raw', {

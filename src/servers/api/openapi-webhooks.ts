@@ -40,7 +40,8 @@ const bounce = Type.Object({
     Type.Integer({
       minimum: 200,
       maximum: 599,
-      description: "The three digits of the server's reply; null when there was none."
+      description: "The three digits of the server's reply; null when there was none. Of mail that was not tried: of " +
+        'the reply to another.'
     })
   ),
   enhanced_code: Nullable(Text('Status as RFC 3463 has it.')),

@@ -111,8 +111,8 @@ export class Attempt {
     const isReused = session.messages > 0
     const beginMs = performance.now()
     const { claim, result } = await this.transact(new SmtpTransaction(session, mail, timeouts), copy, mail)
-    const { host, tls } = session
-    const transaction = { host, tls, via: this.to.via, ms: Math.round(performance.now() - beginMs) }
+    const { host, tls, facts } = session
+    const transaction = { host, tls, ...facts, via: this.to.via, ms: Math.round(performance.now() - beginMs) }
     // The server had closed an idle session, and we noticed by using it: that says nothing about this message.
     if (isReused && claim === null && isStale(result)) return this.progress
     return await this.record(claim, result, transaction)
@@ -209,7 +209,11 @@ export class Attempt {
 }
 
 /** A deferral without a reply. */
-export function unanswered (error: string, hostTrouble: boolean, bounceClass = 'networkerror'): Outcome {
+export function unanswered (
+  error: string,
+  hostTrouble: boolean,
+  bounceClass = 'networkerror'
+): Extract<Outcome, { kind: 'deferred' }> {
   return { kind: 'deferred', reply: null, error, class: bounceClass, hostTrouble }
 }
 

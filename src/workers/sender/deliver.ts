@@ -1,7 +1,8 @@
-import { nextStep, type RecipientCommand, type Outcome } from '#streams/email/decide.ts'
+import { nextStep, type RecipientCommand, type Transaction } from '#streams/email/decide.ts'
 import { scheduleSend } from '#src/actions/due-send.ts'
 import { type RecipientRef } from '#src/actions/recipient.ts'
 import { sleep } from '#src/base/backoff.ts'
+import { timestamp } from '#src/base/clock.ts'
 import { outcomeOf } from '#src/feedback/reply.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import {
@@ -12,7 +13,7 @@ import {
   type DeliverTrigger,
   type MissingContent
 } from './attempt.ts'
-import { RetryLater, Suspended, type HostFailure } from './errors.ts'
+import { RetryLater, Suspended, type HostFailure, type HostTrouble } from './errors.ts'
 import { OutcomeRecorder, type RecipientProgress, type RecorderOptions } from './recorder.ts'
 import type { NoRoute } from './route.ts'
 import type { NextHop } from './site.ts'
@@ -26,8 +27,7 @@ export interface DeliverOptions extends Omit<AttemptContext, 'recorder'>, Record
   /** Where this recipient's mail goes. Throws RetryLater. */
   destinationOf: (ref: RecipientRef) => Promise<Relay | NextHop | NoRoute>
   /** A relay that has been down for less than this keeps its mail waiting in the queue; afterwards mail is deferred by
-   *  schedule. Hosts that stay suspended for longer than this are not tried again for a mail that is already deferred.
-   */
+   *  schedule. Mail for hosts whose suspension ends within this time of their first failure waits without a fact. */
   patienceMs: number
   /** Aborted when the sender stops. */
   stopping: AbortSignal
@@ -181,30 +181,45 @@ export class Deliverer {
     ref: RecipientRef,
     progress: RecipientProgress,
     to: Relay | NextHop,
-    { failure, downForMs, retryInMs }: Suspended
+    { trouble, failure, downForMs, retryInMs }: Suspended
   ): Promise<RecipientProgress | number> {
     const { patienceMs } = this.options
     if (to.via === 'relay' && downForMs < patienceMs) return Math.min(WAIT_MS_MAX, retryInMs)
-    // The log says already that this mail waits.
-    if (progress.seen.state.status === 'deferred' && retryInMs > patienceMs) return retryInMs
-    return await this.defer(ref, progress, to, failure)
+    if (failure !== null) return await this.recorder.record(ref, progress, unreached(progress, to, failure))
+    // The trouble is short so far, or the log says already that this mail waits.
+    const isSaid = progress.seen.state.status === 'deferred'
+    if (isSaid || downForMs + retryInMs <= patienceMs) return retryInMs
+    const untilMs = this.options.clock.nowMs() + retryInMs
+    return await this.recorder.record(ref, progress, putOff(progress, to, trouble, untilMs))
   }
+}
 
-  /** The hosts are down: the recipient waits by schedule, not in the queue. Nothing was tried, so there is no attempt
-   *  to report. */
-  private async defer (
-    ref: RecipientRef,
-    progress: RecipientProgress,
-    to: Relay | NextHop,
-    failure: HostFailure
-  ): Promise<RecipientProgress> {
-    const { stage, reply, message } = failure
-    const outcome: Outcome = reply === null ? unanswered(message, true, failure.class) : outcomeOf(reply, stage)
-    const transaction = { host: 'host' in to ? to.host : failure.host, tls: null, via: to.via, ms: 0 }
-    const attempt = progress.seen.state.attempts + 1
-    const command = { name: 'RecordOutcome', claim: null, attempt, stage, transaction, outcome } as const
-    return await this.recorder.record(ref, progress, command)
-  }
+type RecordOutcome = Extract<RecipientCommand, { name: 'RecordOutcome' }>
+
+/** There was no connection for it: an attempt, but no transaction to report. */
+function unreached (progress: RecipientProgress, to: Relay | NextHop, failure: HostFailure): RecordOutcome {
+  const { stage, reply, message } = failure
+  const outcome = reply === null ? unanswered(message, true, failure.class) : outcomeOf(reply, stage)
+  const attempt = progress.seen.state.attempts + 1
+  return { name: 'RecordOutcome', claim: null, attempt, stage, transaction: transactionWith(to, failure), outcome }
+}
+
+/** The hosts are left alone: the mail waits for as long. */
+function putOff (
+  progress: RecipientProgress,
+  to: Relay | NextHop,
+  trouble: HostTrouble,
+  untilMs: number
+): RecordOutcome {
+  const { stage, code, enhanced, class: why, sentence } = trouble
+  const untried = { code, enhanced, until: timestamp(untilMs) }
+  const outcome = { ...unanswered(sentence, true, why), untried }
+  const attempt = progress.seen.state.attempts + 1
+  return { name: 'RecordOutcome', claim: null, attempt, stage, transaction: transactionWith(to, trouble), outcome }
+}
+
+function transactionWith (to: Relay | NextHop, { host }: Pick<HostTrouble, 'host'>): Transaction {
+  return { host: 'host' in to ? to.host : host, tls: null, via: to.via, ms: 0 }
 }
 
 /** The live claim is ours, and no dot was sent under it. */

@@ -1,4 +1,5 @@
 import type { SmtpReply, SmtpStage } from '#streams/email/decide.ts'
+import { printable, verdictOf } from '#src/feedback/reply.ts'
 
 /** What is known of a failure beside the server's words. */
 interface FailureContext {
@@ -37,14 +38,43 @@ export class HostFailure extends Error {
   }
 }
 
-/** The hosts are suspended, so nothing was tried now; `downForMs` since the first failure. */
+/** Why hosts are left alone, as every mail for them may be told. A reply may name whom it is about, and was given to
+ *  another mail: of its words nothing is here. */
+export interface HostTrouble {
+  host: string | null
+  stage: SmtpStage
+  /** Of the reply; null = there was none. */
+  code: number | null
+  enhanced: string | null
+  class: string
+  /** A sentence of ours. */
+  sentence: string
+}
+
+export function troubleOf ({ message, stage, reply, host, class: unanswered }: HostFailure): HostTrouble {
+  const name = host ?? 'The server'
+  if (reply === null) {
+    // There was no connection yet on which anybody could have been named.
+    const sentence = printable(`Not tried: ${name} could not be used for another email: ${message}`)
+    return { host, stage, code: null, enhanced: null, class: unanswered, sentence }
+  }
+  const { code, enhanced } = reply
+  const status = enhanced === null ? `${code}` : `${code} ${enhanced}`
+  const sentence = `Not tried: ${name} answered another email with ${status} and is left alone for now.`
+  return { host, stage, code, enhanced, class: verdictOf(reply, stage).class, sentence }
+}
+
+/** The hosts are suspended; `downForMs` since the first failure. */
 export class Suspended extends Error {
   override name = 'Suspended'
-  readonly failure: HostFailure
+  readonly trouble: HostTrouble
+  /** How this mail's own connection failed; null = it was not tried. */
+  readonly failure: HostFailure | null
   readonly retryInMs: number
   readonly downForMs: number
-  constructor (failure: HostFailure, retryInMs: number, downForMs: number) {
-    super(failure.message)
+  constructor (trouble: HostTrouble, failure: HostFailure | null, retryInMs: number, downForMs: number) {
+    super(trouble.sentence)
+    this.trouble = trouble
     this.failure = failure
     this.retryInMs = retryInMs
     this.downForMs = downForMs

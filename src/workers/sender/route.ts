@@ -77,10 +77,10 @@ export class MxRouter {
       case 'hosts':
         return await this.hopTo(domain, result.hosts)
       case 'refuses':
-        return bounced('5.1.10', `${domain} takes no mail: it has a null MX`)
+        return bounced('5.1.10', `${domain} takes no mail: it has a null MX`, 'notaccept')
       case 'missing':
         return this.isSettled(entry.missingSinceMs)
-          ? bounced(result.status, result.error)
+          ? bounced(result.status, result.error, 'hostunknown')
           : deferred(result.error, 'hostunknown', false)
       case 'unknown':
         return deferred(result.error, 'networkerror', true)
@@ -185,8 +185,8 @@ export class MxRouter {
   }
 }
 
-function bounced (status: string, error: string): NoRoute {
-  return { outcome: { kind: 'bounced', reply: null, status, error, class: 'hostunknown' } }
+function bounced (status: string, error: string, bounceClass: 'hostunknown' | 'notaccept'): NoRoute {
+  return { outcome: { kind: 'bounced', reply: null, status, error, class: bounceClass } }
 }
 
 function deferred (error: string, bounceClass: 'hostunknown' | 'networkerror', hostTrouble: boolean): NoRoute {

@@ -1,7 +1,7 @@
 import { asError } from '#src/base/errors.ts'
 import { HostFailure, PoolStopped, RetryLater } from './errors.ts'
 import { closeSession, quitSession, resetSession, type SmtpSession } from './session.ts'
-import { demandOf } from './shaping.ts'
+import { demandOf, type Demand } from './shaping.ts'
 import { errorOf, WHOLE, type NextHop, type Site, type Waiter } from './site.ts'
 import { Sites, type SitesOptions } from './sites.ts'
 import type { Relay } from './target.ts'
@@ -15,8 +15,9 @@ export interface PoolOptions extends SitesOptions {
 const QUEUE_WAIT_MS_MAX = 5000
 /** One connection carries this many mails in a row while another site has no connection at all. */
 const TURN_MESSAGES = 10
-/** A mail that finds no capacity at an unproven site comes back after this long, and up to twice that. */
-const UNPROVEN_WAIT_MS = 500
+/** A mail that finds no capacity at an unproven site, or behind a probe, comes back after this long, and up to twice
+ *  that. */
+const NO_REPLY_WAIT_MS = 500
 
 /** A site and a session before a transaction. */
 interface Before extends Pick<SmtpSession, 'messages' | 'replies'> {
@@ -25,9 +26,17 @@ interface Before extends Pick<SmtpSession, 'messages' | 'replies'> {
   ms: number
 }
 
+/** An open session: whose it is. */
+interface Held {
+  hosts: string
+  /** Ends its counting at its address. */
+  release: () => void
+}
+
 /** At most `connections` SMTP sessions over all sites, kept and reused. Hosts that cannot be reached are suspended, 5 s
- *  doubling to a minute (a relay) or five; then one session probes them before others may follow. A relay has all
- *  connections; a site on the internet as many as it has shown to bear, and a queue of bounded length. */
+ *  doubling to a minute (a relay) or five; then one session probes them, and mail waits in line for what comes of it.
+ *  Hosts that refuse one more connection get no more than the others. A relay has all connections; a site on the
+ *  internet as many as it has shown to bear, and a queue of bounded length. */
 export class SessionPool {
   private readonly connections: number
   private readonly timeouts: PoolOptions['timeouts']
@@ -41,7 +50,7 @@ export class SessionPool {
   private readonly mxWaitingMax: number
   /** Longest idle first. */
   private readonly idle = new Map<SmtpSession, { site: Site, timer: NodeJS.Timeout }>()
-  private readonly addressReleases = new WeakMap<SmtpSession, () => void>()
+  private readonly held = new WeakMap<SmtpSession, Held>()
   private open = 0
   private stopped = false
   private isServing = false
@@ -84,9 +93,8 @@ export class SessionPool {
 
   /** Slows a site down, or suspends it, when the words of a refusal are about the pace and not about the mail. */
   refused (to: Relay | NextHop, failure: HostFailure): void {
-    const { reply, stage } = failure
     const hop = this.sites.nextHopOf(to)
-    const demand = reply === null || hop.via === 'relay' ? null : demandOf(hop.shape, reply, stage)
+    const demand = demandIn(hop, failure)
     if (demand === null) return
     const site = this.sites.siteOf(hop)
     const nowMs = Date.now()
@@ -131,13 +139,16 @@ export class SessionPool {
     const waitMs = site.pace.messageWaitMs(nowMs)
     const idle = waitMs > 0 || (suspension !== null && site.via === 'mx') ? null : site.idleFor(hop)
     if (idle !== null) return begin(site, this.takeIdle(idle))
-    if (suspension !== null) throw errorOf(suspension)
+    if (suspension !== null && !suspension.probing) throw errorOf(suspension)
     if (waitMs > QUEUE_WAIT_MS_MAX) throw new RetryLater(site.pace.reserve(nowMs, this.random))
-    return await new Promise((resolve, reject) => this.enqueue(site, { hop, resolve, reject }))
+    return await new Promise((resolve, reject) => {
+      site.waiting.push({ hop, resolve, reject })
+      this.enqueued(site)
+    })
   }
 
-  private enqueue (site: Site, waiter: Waiter): void {
-    site.waiting.push(waiter)
+  /** One more waits. */
+  private enqueued (site: Site): void {
     if (site.via === 'mx') this.mxWaiting++
     this.queued.add(site)
     this.serve()
@@ -153,9 +164,11 @@ export class SessionPool {
   }
 
   private dismissLast (site: Site): void {
-    const leastMs = site.proven ? 0 : UNPROVEN_WAIT_MS * (1 + this.random())
+    const waiter = site.waiting.pop()!
+    const answers = site.proven && site.suspensionOf(waiter.hop, Date.now()) === null
+    const leastMs = answers ? 0 : NO_REPLY_WAIT_MS * (1 + this.random())
     const retryInMs = () => Math.max(leastMs, site.pace.reserve(Date.now(), this.random))
-    this.dismiss(site, [site.waiting.pop()!], () => new RetryLater(retryInMs()))
+    this.dismiss(site, [waiter], () => new RetryLater(retryInMs()))
   }
 
   /** For waiters who were taken from the queue. */
@@ -185,18 +198,14 @@ export class SessionPool {
   }
 
   private serveSite (site: Site): void {
-    for (let waiter; (waiter = site.waiting[0]) !== undefined;) {
+    while (site.waiting.length > 0) {
       const nowMs = Date.now()
-      const suspension = site.suspensionOf(waiter.hop, nowMs)
-      if (suspension !== null) {
-        this.dismiss(site, [site.takeWaiter(0)], () => errorOf(suspension))
-        continue
-      }
       const waitMs = site.pace.messageWaitMs(nowMs)
       if (waitMs > 0) return this.serveIn(site, waitMs)
       if (this.handOver(site)) continue
-      if (!this.makeRoom(site, nowMs)) return
-      site.takeWaiter(0)
+      const next = site.nextToConnect(nowMs)
+      if (next === -1 || !this.makeRoom(site, nowMs)) return
+      const waiter = site.takeWaiter(next)
       this.dequeued(site)
       void this.connect(site, waiter)
     }
@@ -240,47 +249,65 @@ export class SessionPool {
     return this.open < this.connections
   }
 
-  private async connect (site: Site, { hop, resolve, reject }: Waiter): Promise<void> {
+  private async connect (site: Site, waiter: Waiter): Promise<void> {
+    const { hop, resolve, reject } = waiter
     this.open++
     site.open++
+    site.limits.opened(hop.hosts)
     this.unproven.opened(site)
     const suspension = site.probe(hop)
     const { dial, release } = this.unproven.dialTo(site)
     try {
       const session = await hop.open(dial)
-      site.connected(hop)
-      this.addressReleases.set(session, release)
+      site.connected(hop, Date.now())
+      this.held.set(session, { hosts: hop.hosts, release })
       session.connection.once('end', () => this.forgetIdle(session))
       resolve(begin(site, session))
+      if (suspension !== undefined) this.serve()
     } catch (error) {
       release()
-      reject(error instanceof RetryLater ? error : this.unreachable(site, hop, error))
+      const thrown = error instanceof RetryLater ? error : this.unreachable(site, hop, error)
       if (suspension !== undefined) suspension.probing = false
-      this.closed(site)
+      this.closed(site, hop.hosts)
+      if (thrown === null) this.waitAgain(site, waiter)
+      else reject(thrown)
     }
   }
 
-  private unreachable (site: Site, hop: NextHop, error: unknown): Error {
+  /** Null = the hosts refused one more connection only: the mail waits for one of the others. */
+  private unreachable (site: Site, hop: NextHop, error: unknown): Error | null {
     const failure = error instanceof HostFailure ? error : new HostFailure(asError(error).message, 'connect', null)
     if (!site.proven) site.tries++
+    const isOneMore = site.limits.refused(hop.hosts, Date.now())
+    if (isOneMore && demandIn(hop, failure) === null) return null
     this.hostFailed(hop, failure)
     this.refused(hop, failure)
-    return site.suspendedError(hop)
+    return site.triedError(hop, failure)
+  }
+
+  /** First in line, as he was. */
+  private waitAgain (site: Site, waiter: Waiter): void {
+    const suspension = site.suspensionOf(waiter.hop, Date.now())
+    if (this.stopped) return waiter.reject(new PoolStopped())
+    if (suspension !== null && !suspension.probing) return waiter.reject(errorOf(suspension))
+    site.waiting.unshift(waiter)
+    this.enqueued(site)
   }
 
   private release (site: Site, session: SmtpSession): void {
-    this.addressReleases.get(session)?.()
-    if (!session.usable) return this.closed(site)
+    const { hosts, release } = this.held.get(session)!
+    release()
+    if (!session.usable) return this.closed(site, hosts)
     if (this.mustClose(site, session)) {
       quitSession(session)
-      return this.closed(site)
+      return this.closed(site, hosts)
     }
     if (!session.dirty) return this.makeIdle(site, session)
     void resetSession(session, this.timeouts).then(isClean => {
       session.dirty = false
       if (isClean) return this.makeIdle(site, session)
       closeSession(session)
-      this.closed(site)
+      this.closed(site, hosts)
     })
   }
 
@@ -293,8 +320,10 @@ export class SessionPool {
    *  place. */
   private yields (site: Site, session: SmtpSession): boolean {
     if (this.open < this.connections) return false
+    const nowMs = Date.now()
     for (const other of this.queued) {
-      if (other === site || other.isFull() || this.unproven.isUsedUpFor(other) || other.timer !== undefined) continue
+      if (other === site || this.unproven.isUsedUpFor(other) || other.timer !== undefined) continue
+      if (!other.wantsMore(nowMs)) continue
       if (site.open >= other.open + 2 || (other.open === 0 && session.messages >= TURN_MESSAGES)) return true
     }
     return false
@@ -302,7 +331,7 @@ export class SessionPool {
 
   /** A waiter for the site may have the session at once, and a waiter for another site its place. */
   private makeIdle (site: Site, session: SmtpSession): void {
-    if (!session.usable) return this.closed(site)
+    if (!session.usable) return this.closed(site, this.held.get(session)!.hosts)
     site.idle.add(session)
     this.idle.set(session, { site, timer: setTimeout(() => this.closeIdle(session), site.shape.idleMs).unref() })
     if (this.queued.size > 0) this.serve()
@@ -321,7 +350,7 @@ export class SessionPool {
     const entry = this.idle.get(session)
     if (entry === undefined) return
     this.takeIdle(session)
-    this.closed(entry.site)
+    this.closed(entry.site, this.held.get(session)!.hosts)
   }
 
   private closeIdle (session: SmtpSession): void {
@@ -329,7 +358,7 @@ export class SessionPool {
     if (entry === undefined) return
     this.takeIdle(session)
     quitSession(session)
-    this.closed(entry.site)
+    this.closed(entry.site, this.held.get(session)!.hosts)
   }
 
   /** Closes the session that has been idle for longest. */
@@ -337,12 +366,17 @@ export class SessionPool {
     for (const [session, { site }] of this.idle) if (which(site)) return this.closeIdle(session)
   }
 
-  private closed (site: Site): void {
+  private closed (site: Site, hosts: string): void {
     this.open--
     site.open--
+    site.limits.closed(hosts)
     this.unproven.closed(site)
     if (this.queued.size > 0) this.serve()
   }
+}
+
+function demandIn ({ via, shape }: NextHop, { reply, stage }: HostFailure): Demand {
+  return reply === null || via === 'relay' ? null : demandOf(shape, reply, stage)
 }
 
 function begin (site: Site, session: SmtpSession): SmtpSession {

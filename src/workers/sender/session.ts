@@ -1,4 +1,4 @@
-import { isIP } from 'node:net'
+import { isIP, Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import SMTPConnection from 'nodemailer/lib/smtp-connection'
 import type { Transaction } from '#streams/email/decide.ts'
@@ -37,11 +37,25 @@ export function forUnproven (timeouts: SmtpTimeouts): SmtpTimeouts {
   return { ...timeouts, greetingMs: Math.min(greetingMs, unprovenMs), commandMs: Math.min(commandMs, unprovenMs) }
 }
 
+/** nodemailer's, told whether a message needs SMTPUTF8: it looks at the envelope alone, and headers may need it. */
+class Connection extends SMTPConnection {
+  needsUtf8 = false
+
+  /** nodemailer's own way of writing each command. */
+  _sendCommand (command: string, shown?: string): void {
+    const asks = this.needsUtf8 && command.startsWith('MAIL FROM:') && !/ SMTPUTF8(?= |$)/.test(command)
+    const { _sendCommand: write } = SMTPConnection.prototype as unknown as Pick<Connection, '_sendCommand'>
+    write.call(this, asks ? `${command} SMTPUTF8` : command, shown)
+  }
+}
+
 /** One SMTP connection, ready for MAIL. */
 export interface SmtpSession {
-  connection: SMTPConnection
+  connection: Connection
   host: string
   tls: Transaction['tls']
+  /** Its IP address, and why there is no TLS, as facts have them. */
+  facts: Pick<Transaction, 'address' | 'plain'>
   /** Transactions begun on it. */
   messages: number
   /** Those that came to their end with a reply. */
@@ -59,7 +73,7 @@ export interface SmtpSession {
 /** Connects, says EHLO, turns on TLS and logs in, as the target asks; throws HostFailure. `hostname` is our name in
  *  EHLO. */
 export async function openSession (target: Target, hostname: string, timeouts: SmtpTimeouts): Promise<SmtpSession> {
-  const connection = new SMTPConnection({
+  const connection = new Connection({
     host: target.address ?? target.host,
     servername: isIP(target.host) === 0 ? target.host : undefined,
     port: target.port,
@@ -92,11 +106,12 @@ export async function openSession (target: Target, hostname: string, timeouts: S
     connection.close()
     throw asHostFailure(error, connection, target)
   }
-  const smtpUtf8 = extensionsOf(connection).includes('SMTPUTF8')
+  const smtpUtf8 = parsedEhlo(connection)._supportedExtensions.includes('SMTPUTF8')
   const session = {
     connection,
     host: target.host,
     tls: tlsOf(connection),
+    facts: factsOf(connection, target),
     messages: 0,
     replies: 0,
     usable: true,
@@ -165,9 +180,20 @@ function tlsOf (connection: SMTPConnection): SmtpSession['tls'] {
   }
 }
 
-/** nodemailer parses the EHLO answer and keeps it to itself, while it leaves this check to us. */
-function extensionsOf (connection: SMTPConnection): string[] {
-  return (connection as unknown as { _supportedExtensions: string[] })._supportedExtensions
+function factsOf (connection: SMTPConnection, { tls, address: asked }: Target): SmtpSession['facts'] {
+  const socket = connection._socket
+  const address = socket instanceof Socket ? socket.remoteAddress : undefined
+  const shown = address === undefined ? {} : { address }
+  if (socket instanceof TLSSocket) return shown
+  // Of an MX host it is off because it broke; of a relay, because its URL says so.
+  if (tls === 'off') return { ...shown, plain: asked === null ? 'policy' : 'broken' }
+  const isOffered = parsedEhlo(connection)._ehloLines?.some(line => /^STARTTLS\b/i.test(line)) === true
+  return { ...shown, plain: isOffered ? 'refused' : 'not_offered' }
+}
+
+/** nodemailer parses the EHLO answer and keeps it to itself, while it leaves some checks to us. */
+function parsedEhlo (connection: SMTPConnection): { _supportedExtensions: string[], _ehloLines?: string[] } {
+  return connection as unknown as ReturnType<typeof parsedEhlo>
 }
 
 /** After a refused transaction: RSET, so that the next MAIL is not nested in it. False when the connection is no longer

@@ -1,6 +1,7 @@
 import { backoffMs } from '#src/base/backoff.ts'
 import { Memory } from '#src/base/memory.ts'
-import { type HostFailure, Suspended } from './errors.ts'
+import { Suspended, troubleOf, type HostFailure, type HostTrouble } from './errors.ts'
+import { HostLimits } from './host-limits.ts'
 import { Pace } from './pace.ts'
 import type { SmtpSession } from './session.ts'
 import type { TrafficShape } from './shaping.ts'
@@ -33,7 +34,7 @@ export interface Dial {
 
 /** Hosts that failed: since when, and until when nothing is sent to them. */
 export interface Suspension {
-  failure: HostFailure
+  trouble: HostTrouble
   sinceMs: number
   failures: number
   untilMs: number
@@ -68,6 +69,7 @@ export class Site {
   readonly pace: Pace
   waiting: Waiter[] = []
   readonly idle = new Set<SmtpSession>()
+  readonly limits = new HostLimits()
   /** Connections, those being opened included. */
   open = 0
   /** Failures so far: a transaction that ends with the same number saw none meanwhile. */
@@ -105,8 +107,13 @@ export class Site {
     return suspension
   }
 
-  connected ({ hosts }: NextHop): void {
-    this.suspensions.delete(hosts)
+  /** A connection stands: mail may follow. Whether the trouble is over only a transaction tells. */
+  connected ({ hosts }: NextHop, nowMs: number): void {
+    this.limits.connected(hosts)
+    const suspension = this.suspensions.get(hosts)
+    if (suspension === undefined) return
+    suspension.probing = false
+    suspension.untilMs = nowMs
   }
 
   /** A transaction went through: suspensions that have run out are over. A new one stays. */
@@ -127,7 +134,13 @@ export class Site {
     if (hop.hosts === hop.site || failure.reply !== null) this.pace.failed()
     const failures = (before?.failures ?? 0) + 1
     const untilMs = nowMs + backoffMs(failures, SUSPEND_FIRST_MS, SUSPEND_MAX_MS[this.via])
-    const suspension = { failure, sinceMs: before?.sinceMs ?? nowMs, failures, untilMs, probing: false }
+    const suspension = {
+      trouble: troubleOf(failure),
+      sinceMs: before?.sinceMs ?? nowMs,
+      failures,
+      untilMs,
+      probing: false
+    }
     this.suspensions.set(hop.hosts, suspension)
     return suspension
   }
@@ -136,7 +149,8 @@ export class Site {
   suspend (failure: HostFailure, nowMs: number, forMs: number): Suspension {
     this.failures++
     this.pace.failed()
-    const suspension = { failure, sinceMs: nowMs, failures: 1, untilMs: nowMs + forMs, probing: false }
+    const trouble = troubleOf(failure)
+    const suspension = { trouble, sinceMs: nowMs, failures: 1, untilMs: nowMs + forMs, probing: false }
     this.suspensions.set(WHOLE, suspension)
     return suspension
   }
@@ -146,9 +160,9 @@ export class Site {
     this.pace.slowDown(nowMs)
   }
 
-  /** The error for a mail to hosts that have just failed. */
-  suspendedError ({ hosts }: NextHop): Suspended {
-    return errorOf(this.suspensions.get(hosts)!)
+  /** The error for a mail whose own connection has just failed. */
+  triedError ({ hosts }: NextHop, failure: HostFailure): Suspended {
+    return errorOf(this.suspensions.get(hosts)!, failure)
   }
 
   isInHaste (): boolean {
@@ -163,6 +177,24 @@ export class Site {
 
   isFull (): boolean {
     return this.open >= this.pace.connections()
+  }
+
+  /** The first waiter who may get a new connection, if there is one: neither does another test his hosts, nor have they
+   *  all connections that they take. -1 = none. */
+  nextToConnect (nowMs: number): number {
+    // Of many waiters nearly all are for the same hosts.
+    let held: string | null = null
+    return this.waiting.findIndex(({ hop }) => {
+      if (hop.hosts === held) return false
+      const isHeld = this.limits.isFull(hop.hosts, nowMs) || this.suspensionOf(hop, nowMs) !== null
+      if (isHeld) held = hop.hosts
+      return !isHeld
+    })
+  }
+
+  /** Somebody waits who may get one more connection. */
+  wantsMore (nowMs: number): boolean {
+    return !this.isFull() && this.nextToConnect(nowMs) !== -1
   }
 
   isUnused (): boolean {
@@ -199,7 +231,8 @@ function isActive ({ probing, untilMs }: Suspension, nowMs: number): boolean {
 
 const RETRY_MS_MIN = 250
 
-export function errorOf ({ failure, untilMs, sinceMs }: Suspension): Suspended {
+/** `failure` null = for a mail that was not tried. */
+export function errorOf ({ trouble, untilMs, sinceMs }: Suspension, failure: HostFailure | null = null): Suspended {
   const nowMs = Date.now()
-  return new Suspended(failure, Math.max(RETRY_MS_MIN, untilMs - nowMs), nowMs - sinceMs)
+  return new Suspended(trouble, failure, Math.max(RETRY_MS_MIN, untilMs - nowMs), nowMs - sinceMs)
 }

@@ -11,7 +11,7 @@ export interface OutgoingMail {
   to: string
   message: Buffer
   envelopeId: string
-  /** An address contains raw UTF-8. */
+  /** An address, in the envelope or in a header, contains raw UTF-8: the server must take that (RFC 6531). */
   utf8: boolean
 }
 
@@ -76,6 +76,7 @@ export class SmtpTransaction {
       return false
     }
     this.session.messages++
+    connection.needsUtf8 = this.mail.utf8
     this.limitCommands()
     connection.once('end', this.onConnectionEnd)
     connection.send(this.envelope(), this.body(), (error, info) => this.end({ error, info }))
@@ -217,7 +218,13 @@ export class SmtpTransaction {
 
   private stageOf ({ command }: SendError): SmtpStage {
     if (this.line !== null || command === 'DATA') return 'data'
-    return command === 'RCPT TO' ? 'rcpt' : 'mail'
+    return command === 'RCPT TO' || this.isRcptRefused() ? 'rcpt' : 'mail'
+  }
+
+  /** With PIPELINING nodemailer calls a 421 the connection's, whichever command it answers. */
+  private isRcptRefused (): boolean {
+    const { _envelope } = this.session.connection as unknown as { _envelope?: { rejected?: string[] } }
+    return (_envelope?.rejected ?? []).length > 0
   }
 }
 

@@ -10,6 +10,10 @@ const PURPOSES: Record<DnsRecord['purpose'], { title: string, why: string }> = {
     title: 'Return path',
     why: 'Bounces come back under your own name, so that SPF passes for your domain.'
   },
+  spf: {
+    title: 'SPF',
+    why: 'Says which servers send for the domain of the return path. Add what else sends for it.'
+  },
   dmarc: {
     title: 'DMARC',
     why: 'Your policy for emails that fail both checks. This one asks for no action; any other policy works as well.'
@@ -145,6 +149,8 @@ function wrongAdvice ({ purpose, value, found }: DnsRecord): string {
         'DNS shows the change after the TTL of the old record, often up to an hour.'
     case 'return_path':
       return 'The CNAME must point to the value above. Turn off web proxying for this name at your provider.'
+    case 'spf':
+      return 'An SPF record begins with v=spf1. There must be only one: put all that send into it.'
     case 'dmarc':
       return 'A DMARC record must begin with v=DMARC1; and have p=none, p=quarantine or p=reject. ' +
         'There must be only one.'

@@ -84,6 +84,7 @@ function textOf (entry: EmailEvent, email: Email): TimelineText {
         more: [entry.via === 'relay' ? 'The relay accepted it and passes it on.' : null]
       }
     case 'email.deferred':
+      if (entry.untried === true) return { tone: 'warn', title: 'Deferred', more: [entry.error ?? null, nextAttempt] }
       return {
         tone: 'warn',
         title: withHost('Deferred by', host) ?? 'Deferred',
@@ -207,9 +208,10 @@ function detailOf ({ detail }: EmailEvent): string | null {
 
 /** The server's reply, or why there was none; for a click, its link. */
 function replyText (
-  { smtp_code: code, enhanced_code: enhanced, response, error, url, status }: EmailEvent
+  { smtp_code: code, enhanced_code: enhanced, response, error, url, status, untried }: EmailEvent
 ): string | null {
   if (url !== undefined) return url
+  if (untried === true) return null
   if (code == null) return response ?? error ?? status ?? null
   // A reply usually begins with its code. After an erasure the code alone is left.
   return response?.startsWith(String(code)) === true
@@ -219,23 +221,32 @@ function replyText (
 
 /** The SMTP transaction of an entry in a few words. */
 function transaction (entry: EmailEvent): string {
-  const { type, attempt, stage, ms, host, response, message_id: messageId } = entry
+  const { type, attempt, stage, ms, host, address, response, message_id: messageId } = entry
+  if (entry.untried === true) return ''
   if (type === 'email.attempted') return messageId ?? ''
   const met = host != null || response != null
   return [
     attempt === undefined || type === 'email.failed' ? null : `attempt ${attempt}`,
+    address ?? null,
     stage === undefined ? null : `at ${STAGES[stage] ?? stage}`,
     met ? secured(entry) : null,
     !met || ms === undefined ? null : `${duration(ms)} to the reply`
   ].filter(text => text !== null).join(' · ')
 }
 
-function secured ({ tls, stage }: EmailEvent): string | null {
+function secured ({ tls, plain, stage }: EmailEvent): string | null {
   // Before the connection stands there is no TLS to report.
   if (tls === undefined || (tls === null && stage === 'connect')) return null
   return tls === null
-    ? 'without TLS'
+    ? `without TLS${PLAIN[plain ?? ''] ?? ''}`
     : `${tls.version}, ${tls.cipher}${tls.verified ? '' : ', certificate not verified'}`
+}
+
+const PLAIN: Record<string, string> = {
+  not_offered: ', which the server does not offer',
+  refused: ', which the server refused',
+  broken: ', which failed with this server',
+  policy: ', which SMTP_URL turns off'
 }
 
 const STAGES: Record<string, string> = {

@@ -4,6 +4,7 @@ import type { Counts } from '#projections/counts.ts'
 import { mayDo } from '#streams/key/decide.ts'
 import type { DomainEntry, KeyEntry, WebhookEntry } from '#streams/directory.ts'
 import { html } from '#src/base/html.ts'
+import { mailWarnings } from '#src/base/mail-links.ts'
 import { ask } from '#src/postgres/query.ts'
 import { BOUNCES, COMPLAINTS, rateState } from '../thresholds.ts'
 import { counted, number, percent, time } from '../parts.ts'
@@ -45,6 +46,7 @@ export async function concernsOf (
     waiting,
     visit.isOperator ? concernsIn(operations) : []
   ])
+  const settingConcerns = visit.isOperator ? mailConcerns(context) : []
   // An endpoint may have been deleted in the meantime.
   const failed = (waits ?? []).flatMap(({ webhook, count }) => {
     const found = now.webhooks.get(webhook)
@@ -52,6 +54,7 @@ export async function concernsOf (
   })
   return worstFirst([
     ...all,
+    ...settingConcerns,
     ...shown(webhooks.flatMap(webhook => endpointConcern(webhook, visit.nowMs)), '/dashboard/webhooks', 'endpoint'),
     ...shown(
       own(now.domains).flatMap(domain => domainConcern(domain, settings, visit.nowMs)),
@@ -65,6 +68,16 @@ export async function concernsOf (
       ? shown(own(now.keys).flatMap(key => keyConcern(key, visit.nowMs)), '/dashboard/keys', 'key')
       : [])
   ])
+}
+
+/** What harms the mail of all accounts, and settings can mend. */
+function mailConcerns ({ services: { directory: { now }, settings } }: DashboardContext): Concern[] {
+  return mailWarnings(settings, now.domains.values()).map(warning => ({
+    ...warning,
+    tone: 'warn',
+    to: '/dashboard/operations',
+    step: 'Open operations'
+  }))
 }
 
 /** The worst concerns of a kind, and how many more there are. */

@@ -1,5 +1,11 @@
 import type { AnyFact } from '#streams/catalog.ts'
-import type { EmailErased, EngagementFact, RecipientFact, SubjectFact } from '#streams/email/facts.ts'
+import {
+  attemptIn,
+  type EmailErased,
+  type EngagementFact,
+  type RecipientFact,
+  type SubjectFact
+} from '#streams/email/facts.ts'
 
 /** What of a recipient's fact decides which facts may come before and after it. */
 export interface HistoryStep {
@@ -24,7 +30,7 @@ export function historyStepOf (fact: StepFact): HistoryStep {
   return {
     type,
     sequence: data.sequence,
-    attempt: 'attempt' in data ? data.attempt : 0,
+    attempt: attemptIn(fact),
     held: type === 'email.in_doubt' && fact.data.held,
     report: type === 'email.bounced' && fact.data.report !== null
   }
@@ -144,6 +150,7 @@ function outcomeFault (step: HistoryStep, last: HistoryStep | null, attempts: nu
       !(before === 'email.attempted' || before === 'email.delivered' || before === 'email.deferred' ||
         before === 'email.in_doubt')
   }
+  if (step.attempt === 0) return !mayBegin(last)
   // Of the claim in progress or in doubt, or of a transaction that had no claim yet.
   if (step.attempt === attempts) return before !== 'email.attempted' && before !== 'email.in_doubt'
   return step.attempt !== attempts + 1 || !mayBegin(last)
