@@ -1,14 +1,12 @@
-import { AccountCreated } from '#streams/account/facts.ts'
 import { Refusal } from '#streams/define.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
-import { FIXED_KEY, nameFault } from '#streams/key/decide.ts'
+import { FIXED_KEY } from '#streams/key/decide.ts'
 import { subjects } from '#streams/subjects.ts'
 import { Complaint } from '#src/base/errors.ts'
-import { newId } from '#src/base/id.ts'
 import { newSecret, sha256Hex } from '#src/base/secret.ts'
 import { Conflict } from '#src/nats/errors.ts'
+import { createAccount } from './account.ts'
 import { addDomain } from './domain.ts'
-import { stamp } from './fact-log.ts'
 import { createKey, revokeKey } from './key.ts'
 import type { Services } from './services.ts'
 
@@ -90,24 +88,4 @@ async function unlessThere<T> (creation: Promise<T>): Promise<T | null> {
     if (error instanceof Conflict) return null
     throw error
   }
-}
-
-/** Makes an account; `id` is given only for the first one, which every node knows by name. Throws Conflict when that
- *  one is there already. */
-export async function createAccount (
-  services: Services,
-  correlation: string,
-  name: string,
-  id = newId('acc', services.factLog.clock.nowMs())
-): Promise<{ account: string, seq: number } | Refusal> {
-  const fault = nameFault(name)
-  if (fault !== null) return fault
-  const fact = stamp(
-    AccountCreated,
-    { account: id, correlation, causation: null },
-    { account: id, name },
-    services.factLog.clock.nowMs()
-  )
-  const [seq] = await services.factLog.append([{ fact, expectedSeq: 0 }])
-  return { account: id, seq: seq! }
 }

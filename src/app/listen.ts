@@ -1,8 +1,7 @@
-import { once } from 'node:events'
-import { createServer } from 'node:net'
 import { hasDashboard, type Config } from '#src/base/config.ts'
 import { Complaint, deadline } from '#src/base/errors.ts'
 import type { HealthCheck } from '#src/base/role.ts'
+import { listenFault } from '#src/embedded/ports.ts'
 import { buildHttp } from '#src/http.ts'
 import { OperationsService } from '#src/operations/operations.ts'
 import { watchGauges } from '#src/servers/ops/metrics.ts'
@@ -45,13 +44,8 @@ export async function listen (context: AppContext): Promise<string> {
  *  terminal has scrolled. */
 export async function refuseTakenPort (config: Config): Promise<void> {
   if (config.port === 0) return
-  const probe = createServer()
-  probe.listen(config.port, config.host)
-  await once(probe, 'listening').catch((error: NodeJS.ErrnoException) => {
-    throw listenError(config, error)
-  })
-  probe.close()
-  await once(probe, 'close')
+  const fault = await listenFault(config.port, config.host)
+  if (fault !== null) throw listenError(config, fault)
 }
 
 function listenError ({ host, port }: Config, error: NodeJS.ErrnoException): Error {

@@ -1,4 +1,4 @@
-import { createAccount } from '#src/actions/first-start.ts'
+import { createAccount } from '#src/actions/account.ts'
 import { misused, noVerb, readArgs, type CliCommand } from './command.ts'
 import { withServices, granted } from './open-services.ts'
 import { print } from './table.ts'

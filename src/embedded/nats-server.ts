@@ -7,7 +7,7 @@ import { sha256Hex } from '#src/base/secret.ts'
 import type { Kept } from './kept.ts'
 import type { Command } from './supervised-process.ts'
 import { stopOrphan } from './orphan.ts'
-import { choosePort } from './postgres-server.ts'
+import { choosePort } from './ports.ts'
 import { privateFolder, writePrivateFile } from './private-file.ts'
 import type { Plan } from './supervise.ts'
 

@@ -46,11 +46,12 @@ async function until (
   wished: (answer: TreeAnswer) => boolean
 ): Promise<TreeAnswer> {
   for (const endMs = Date.now() + timeoutMs;; await sleep(200)) {
-    const answer = await ask().catch(error => {
+    try {
+      const answer = await ask()
+      if (wished(answer) || Date.now() > endMs) return answer
+    } catch (error) {
       if (Date.now() > endMs) throw error
-      return null
-    })
-    if (answer !== null && (wished(answer) || Date.now() > endMs)) return answer
+    }
   }
 }
 

@@ -15,7 +15,7 @@ import {
   giveUpReason
 } from '#streams/delivery/decide.ts'
 import { pendingAfter, attemptKey, type Pending } from '#streams/delivery/state.ts'
-import type { WebhookEntry } from '#streams/directory.ts'
+import { webhookEntry } from '../support/entries.ts'
 
 const FIRST_MS = Date.parse('2026-01-01T00:00:00.000Z')
 const HOUR_MS = 3_600_000
@@ -112,23 +112,7 @@ t.test('2xx is success, 410 is the end, all else failure', async t => {
   t.same([null, 404, 410, 411].filter(status => isGone(status)), [410])
 })
 
-const webhook: WebhookEntry = {
-  id: 'wh_1',
-  account: 'acc_1',
-  url: 'https://example.com/',
-  events: ['email.delivered'],
-  paused: false,
-  concurrency: null,
-  batch: null,
-  everyDeferral: false,
-  sealedSecret: '',
-  previous: null,
-  startAt: '2026-01-01T00:00:00.000Z',
-  createdAt: '2026-01-01T00:00:00.000Z',
-  failingSince: null,
-  workedAt: null,
-  disabled: null
-}
+const webhook = webhookEntry()
 const pending: Pending = {
   owed: {
     delivery: 'whd_1',

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Fact } from '#streams/define.ts'
-import { emptyDirectory, evolveDirectory, type Directory, type KeyEntry } from '#streams/directory.ts'
+import { emptyDirectory, evolveDirectory, type Directory } from '#streams/directory.ts'
 import { NO_DEFAULTS } from '#streams/email/defaults.ts'
 import {
   countFault,
@@ -26,28 +26,10 @@ import {
   type Powers
 } from '#streams/key/decide.ts'
 import { SCOPES, type Scope } from '#streams/key/facts.ts'
+import { keyEntry } from '../support/entries.ts'
 
 const NOW_MS = Date.parse('2026-11-21T10:00:00.000Z')
 const FULL: Powers = { scopes: ['full'], domains: ['*'], expiresMs: null, test: false }
-
-function key (given: Partial<KeyEntry>): KeyEntry {
-  return {
-    id: 'key_one',
-    account: 'acc_one',
-    name: 'One',
-    hash: 'a',
-    hint: '',
-    previous: null,
-    test: false,
-    scopes: ['full'],
-    domains: ['*'],
-    expiresMs: null,
-    defaults: NO_DEFAULTS,
-    limits: {},
-    createdAt: '',
-    ...given
-  }
-}
 
 t.test('a key grants no more than it holds', async t => {
   const table: Array<[string, Partial<Powers>, Partial<Powers>, boolean]> = [
@@ -125,8 +107,8 @@ t.test('to be within is a partial order: of itself, handed on, and both ways onl
 /** Whether a key with these powers could do something that the other cannot, by the very rules that guard sending,
  *  scopes and ends. */
 function exceeds (powers: Powers, other: Powers): boolean {
-  const one = key(powers)
-  const first = key(other)
+  const one = keyEntry(powers)
+  const first = keyEntry(other)
   return SCOPES.some(scope => mayDo(one, scope) && !mayDo(first, scope)) ||
     ['a.example', 'b.example', 'c.example', 'd.example'].some(name =>
       maySendFrom(one, name, 'acc_one') && !maySendFrom(first, name, 'acc_one')
@@ -153,20 +135,20 @@ t.test('whatever a chain of grants yields does nothing that the first key cannot
 })
 
 t.test('who asks must still be there, live and allowed to write keys', async t => {
-  t.equal(grantFault(key({}), [FULL], NOW_MS), null)
+  t.equal(grantFault(keyEntry({}), [FULL], NOW_MS), null)
   t.equal(grantFault(undefined, [], NOW_MS)?.code, 'unauthorized')
-  t.equal(grantFault(key({ expiresMs: NOW_MS }), [], NOW_MS)?.code, 'unauthorized')
-  t.equal(grantFault(key({ scopes: ['keys:read'] }), [NO_POWERS], NOW_MS)?.code, 'insufficient_permissions')
-  t.equal(grantFault(key({ scopes: ['keys:write'] }), [NO_POWERS], NOW_MS), null)
+  t.equal(grantFault(keyEntry({ expiresMs: NOW_MS }), [], NOW_MS)?.code, 'unauthorized')
+  t.equal(grantFault(keyEntry({ scopes: ['keys:read'] }), [NO_POWERS], NOW_MS)?.code, 'insufficient_permissions')
+  t.equal(grantFault(keyEntry({ scopes: ['keys:write'] }), [NO_POWERS], NOW_MS), null)
   t.equal(
-    grantFault(key({ scopes: ['keys:write'] }), [NO_POWERS, FULL], NOW_MS)?.code,
+    grantFault(keyEntry({ scopes: ['keys:write'] }), [NO_POWERS, FULL], NOW_MS)?.code,
     'insufficient_permissions',
     'all of them must be within'
   )
 })
 
 t.test('a key opens to its secret, and to the one before until the overlap ends', async t => {
-  const rotated = key({ hash: 'new', previous: { hash: 'old', untilMs: NOW_MS } })
+  const rotated = keyEntry({ hash: 'new', previous: { hash: 'old', untilMs: NOW_MS } })
   t.ok(opens(rotated, 'new', NOW_MS))
   t.ok(opens(rotated, 'old', NOW_MS - 1))
   t.notOk(opens(rotated, 'old', NOW_MS))
@@ -175,20 +157,20 @@ t.test('a key opens to its secret, and to the one before until the overlap ends'
   t.notOk(opens({ ...rotated, expiresMs: NOW_MS - 1 }, 'old', NOW_MS - 1))
   t.equal(previousUntilMs(rotated, NOW_MS - 1), NOW_MS)
   t.equal(previousUntilMs(rotated, NOW_MS), null)
-  t.equal(previousUntilMs(key({}), NOW_MS), null)
+  t.equal(previousUntilMs(keyEntry({}), NOW_MS), null)
 })
 
 t.test('what is fixed or over is not rotated', async t => {
-  t.equal(rotationFault(key({}), NOW_MS), null)
-  t.equal(rotationFault(key({ expiresMs: NOW_MS }), NOW_MS)?.code, 'key_expired')
-  t.equal(rotationFault(key({ id: `${FIXED_KEY}00` }), NOW_MS)?.code, 'key_fixed')
+  t.equal(rotationFault(keyEntry({}), NOW_MS), null)
+  t.equal(rotationFault(keyEntry({ expiresMs: NOW_MS }), NOW_MS)?.code, 'key_expired')
+  t.equal(rotationFault(keyEntry({ id: `${FIXED_KEY}00` }), NOW_MS)?.code, 'key_fixed')
 })
 
 t.test('of what is fixed the powers stay', async t => {
-  const fixed = key({ id: `${FIXED_KEY}00` })
+  const fixed = keyEntry({ id: `${FIXED_KEY}00` })
   for (const change of [{ scopes: ['full' as const] }, { domains: ['*'] }, { expiresMs: null }]) {
     t.equal(powersFault(fixed, change)?.code, 'key_fixed')
-    t.equal(powersFault(key({}), change), null)
+    t.equal(powersFault(keyEntry({}), change), null)
   }
   t.equal(powersFault(fixed, {}), null)
 })

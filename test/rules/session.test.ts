@@ -16,28 +16,10 @@ import {
   SESSION_IDLE_MS,
   SESSION_MS
 } from '#streams/session/decide.ts'
+import { keyEntry } from '../support/entries.ts'
 
 const NOW_MS = Date.parse('2026-11-21T10:00:00.000Z')
 const HOUR_MS = 3_600_000
-
-function key (given: Partial<KeyEntry> = {}): KeyEntry {
-  return {
-    id: 'key_one',
-    account: 'acc_one',
-    name: 'One',
-    hash: 'a',
-    hint: '',
-    previous: null,
-    test: false,
-    scopes: ['full'],
-    domains: ['*'],
-    expiresMs: null,
-    defaults: NO_DEFAULTS,
-    limits: {},
-    createdAt: '',
-    ...given
-  }
-}
 
 function session (given: Partial<SessionEntry> = {}): SessionEntry {
   return {
@@ -96,20 +78,20 @@ t.test('a secret opens its session until it is idle, over, or its key is', async
     ]
   ]
   for (const [name, of, by, hash, atMs, open] of table) {
-    t.equal(isOpen(session(of), by === undefined ? undefined : key(by), hash, atMs), open, name)
+    t.equal(isOpen(session(of), by === undefined ? undefined : keyEntry(by), hash, atMs), open, name)
   }
 })
 
 t.test('a day without use never ends a session, however its secret had aged', async t => {
   for (const ageMs of [0, ROTATE_AFTER_MS - 1]) {
-    t.notOk(isOver(session(), key(), NOW_MS + ageMs + 24 * HOUR_MS), `last used at ${ageMs} ms`)
+    t.notOk(isOver(session(), keyEntry(), NOW_MS + ageMs + 24 * HOUR_MS), `last used at ${ageMs} ms`)
   }
-  t.ok(isOver(session(), key(), NOW_MS + 36 * HOUR_MS))
+  t.ok(isOver(session(), keyEntry(), NOW_MS + 36 * HOUR_MS))
 })
 
 t.test('it is said to end with the secret of its key, when that is sooner', async t => {
-  const rotated = (untilMs: number) => key({ hash: 'b', previous: { hash: 'a', untilMs } })
-  t.equal(endMs(session(), key()), NOW_MS + SESSION_MS)
+  const rotated = (untilMs: number) => keyEntry({ hash: 'b', previous: { hash: 'a', untilMs } })
+  t.equal(endMs(session(), keyEntry()), NOW_MS + SESSION_MS)
   t.equal(endMs(session(), rotated(NOW_MS + HOUR_MS)), NOW_MS + HOUR_MS)
   t.equal(endMs(session(), rotated(NOW_MS + 2 * SESSION_MS)), NOW_MS + SESSION_MS)
 })
@@ -121,15 +103,18 @@ t.test('a secret is replaced from its twelfth hour on, and the one before at onc
 })
 
 t.test('full and dashboard open the dashboard, no other scope does', async t => {
-  t.strictSame(SCOPES.filter(scope => mayOpenDashboard(key({ scopes: [scope] }))).toSorted(), ['dashboard', 'full'])
+  t.strictSame(SCOPES.filter(scope => mayOpenDashboard(keyEntry({ scopes: [scope] }))).toSorted(), [
+    'dashboard',
+    'full'
+  ])
   t.notOk(
-    mayOpenDashboard(key({ scopes: SCOPES.filter(scope => scope !== 'full' && scope !== 'dashboard') })),
+    mayOpenDashboard(keyEntry({ scopes: SCOPES.filter(scope => scope !== 'full' && scope !== 'dashboard') })),
     'nor all the others together'
   )
 })
 
 t.test('with the scope dashboard one may do all but see and make keys, and keeps the bounds of the key', async t => {
-  const own = key({ scopes: ['dashboard'], domains: ['a.example'], expiresMs: NOW_MS, test: true })
+  const own = keyEntry({ scopes: ['dashboard'], domains: ['a.example'], expiresMs: NOW_MS, test: true })
   const visitor = asVisitor(own)
   const may = (scope: Scope) => mayDo(visitor, scope)
   t.strictSame(SCOPES.filter(scope => !may(scope)).toSorted(), ['full', 'keys:read', 'keys:write'])
@@ -138,9 +123,9 @@ t.test('with the scope dashboard one may do all but see and make keys, and keeps
 })
 
 t.test('what a key may do with keys it may in the dashboard, and full is full', async t => {
-  t.ok(mayDo(asVisitor(key({ scopes: ['dashboard', 'keys:read'] })), 'keys:read'))
-  t.notOk(mayDo(asVisitor(key({ scopes: ['dashboard', 'keys:read'] })), 'keys:write'))
-  t.strictSame(asVisitor(key()).scopes, ['full'])
+  t.ok(mayDo(asVisitor(keyEntry({ scopes: ['dashboard', 'keys:read'] })), 'keys:read'))
+  t.notOk(mayDo(asVisitor(keyEntry({ scopes: ['dashboard', 'keys:read'] })), 'keys:write'))
+  t.strictSame(asVisitor(keyEntry()).scopes, ['full'])
 })
 
 t.test('sessions are folded: opened, given a new secret, ended; ended ones leave when another comes', async t => {

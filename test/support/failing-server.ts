@@ -1,5 +1,4 @@
-import { NO_DEFAULTS } from '#streams/email/defaults.ts'
-import { emptyDirectory, type KeyEntry, type WebhookEntry } from '#streams/directory.ts'
+import { emptyDirectory } from '#streams/directory.ts'
 import type { Services } from '#src/actions/services.ts'
 import { systemClock } from '#src/base/clock.ts'
 import { createLog } from '#src/base/log.ts'
@@ -8,39 +7,10 @@ import { buildHttp } from '#src/http.ts'
 import type { Reads } from '#src/postgres/reads.ts'
 import { createMetrics } from '#src/servers/ops/metrics.ts'
 import { API_KEY, FROM } from './app.ts'
+import { keyEntry, webhookEntry } from './entries.ts'
 
-export const key: KeyEntry = {
-  id: 'key_1',
-  account: 'acc_1',
-  name: 'k',
-  hash: sha256Hex(API_KEY),
-  hint: '',
-  previous: null,
-  test: false,
-  scopes: ['full'],
-  domains: ['*'],
-  expiresMs: null,
-  defaults: NO_DEFAULTS,
-  limits: {},
-  createdAt: ''
-}
-export const webhook: WebhookEntry = {
-  id: 'wh_1',
-  account: 'acc_1',
-  url: 'https://a.example',
-  events: ['email.delivered'],
-  paused: false,
-  concurrency: null,
-  batch: null,
-  everyDeferral: false,
-  sealedSecret: '',
-  previous: null,
-  startAt: '',
-  createdAt: '',
-  failingSince: null,
-  workedAt: null,
-  disabled: null
-}
+export const key = keyEntry({ id: 'key_1', account: 'acc_1', hash: sha256Hex(API_KEY) })
+export const webhook = webhookEntry()
 const settings = {
   webhookAllowPrivate: true,
   requireVerifiedDomains: false,

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startSupervised, type Command } from '#src/embedded/supervised-process.ts'
 import { findNatsServer } from '#src/embedded/nats-binary.ts'
-import { choosePort } from '#src/embedded/postgres-server.ts'
+import { choosePort } from '#src/embedded/ports.ts'
 import { accountNames, natsConfig } from './nats-config.ts'
 import type { Ending } from './servers.ts'
 

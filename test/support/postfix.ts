@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { choosePort } from '#src/embedded/postgres-server.ts'
+import { choosePort } from '#src/embedded/ports.ts'
 import { atExit } from './at-exit.ts'
 import type { Ending } from './servers.ts'
 

@@ -1,0 +1,44 @@
+import type { KeyEntry, WebhookEntry } from '#streams/directory.ts'
+import { NO_DEFAULTS } from '#streams/email/defaults.ts'
+
+/** A full key of the directory, but for what is given. */
+export function keyEntry (given: Partial<KeyEntry> = {}): KeyEntry {
+  return {
+    id: 'key_one',
+    account: 'acc_one',
+    name: 'One',
+    hash: 'a',
+    hint: '',
+    previous: null,
+    test: false,
+    scopes: ['full'],
+    domains: ['*'],
+    expiresMs: null,
+    defaults: NO_DEFAULTS,
+    limits: {},
+    createdAt: '',
+    ...given
+  }
+}
+
+/** An endpoint of the directory that works, but for what is given. */
+export function webhookEntry (given: Partial<WebhookEntry> = {}): WebhookEntry {
+  return {
+    id: 'wh_1',
+    account: 'acc_1',
+    url: 'https://example.com/',
+    events: ['email.delivered'],
+    paused: false,
+    concurrency: null,
+    batch: null,
+    everyDeferral: false,
+    sealedSecret: '',
+    previous: null,
+    startAt: '2026-01-01T00:00:00.000Z',
+    createdAt: '2026-01-01T00:00:00.000Z',
+    failingSince: null,
+    workedAt: null,
+    disabled: null,
+    ...given
+  }
+}
