@@ -134,6 +134,14 @@ t.test('raced 200 times over two nodes: one email, 200 equal answers', async t =
   t.equal(await count('race'), 1)
 })
 
+/** Where the log takes nothing in time a client asks again with its key. */
+async function postUntilTaken (...request: Parameters<typeof post>): ReturnType<typeof post> {
+  for (;;) {
+    const answer = await post(...request)
+    if (answer.status !== 503) return answer
+  }
+}
+
 t.test('a crowd of requests with equal and different keys: one email a key', async t => {
   const keys = Array.from({ length: 40 }, (_, i) => `crowd-${i}`)
   const asked = keys.flatMap(key => [key, key, key, key, key]).map((key, i) => ({
@@ -145,7 +153,7 @@ t.test('a crowd of requests with equal and different keys: one email a key', asy
   const answers = await Promise.all(
     asked.map(async ({ key, at }) => ({
       key,
-      answer: await post({ 'idempotency-key': key }, { ...mail, tags: ['crowd'], subject: key }, at)
+      answer: await postUntilTaken({ 'idempotency-key': key }, { ...mail, tags: ['crowd'], subject: key }, at)
     }))
   )
   const ids = new Map(
