@@ -53,6 +53,9 @@ export interface WebhookEntry {
   url: string
   events: EventType[]
   paused: boolean
+  /** Its latest pauses, oldest first, Unix ms: those that may still stop the clock of a delivery. `toMs` null = it
+   *  lasts. */
+  pauses: Pause[]
   /** Requests at once; null = the dispatcher's choice. */
   concurrency: number | null
   /** Several events in one request; null = one event a request. */
@@ -69,6 +72,11 @@ export interface WebhookEntry {
   workedAt: string | null
   /** Why nothing is sent to it, or null when it is live. */
   disabled: string | null
+}
+
+export interface Pause {
+  fromMs: number
+  toMs: number | null
 }
 
 /** Somebody's way into the dashboard. */
@@ -291,6 +299,7 @@ function addWebhook (directory: Directory, { data, account, time }: FactNamed<'w
     id,
     account,
     previous: null,
+    pauses: rest.paused ? [{ fromMs: Date.parse(time), toMs: null }] : [],
     createdAt: time,
     failingSince: null,
     workedAt: null,
@@ -307,6 +316,7 @@ function evolveWebhooks (directory: Directory, fact: FactOn<'webhook'>): void {
       const { webhook: _id, ...settings } = fact.data
       // What failed was another address, or what its owner has mended meanwhile.
       if (settings.url !== webhook.url || (webhook.paused && !settings.paused)) webhook.failingSince = null
+      webhook.pauses = pausesAfter(webhook, settings.paused, Date.parse(fact.time))
       Object.assign(webhook, settings)
       break
     }
@@ -334,6 +344,18 @@ function evolveWebhooks (directory: Directory, fact: FactOn<'webhook'>): void {
     case 'webhook.deleted':
       directory.webhooks.delete(webhook.id)
   }
+}
+
+/** A delivery's 24 hours may be stopped for 24 more: what a pause took before that counts no longer. */
+const PAUSE_AGE_MS_MAX = 48 * 3_600_000
+/** Of pauses in quick succession the oldest are forgotten: 24 h may then come a little sooner. */
+const PAUSES_MAX = 50
+
+function pausesAfter ({ paused, pauses }: WebhookEntry, pausedNow: boolean, nowMs: number): Pause[] {
+  if (paused === pausedNow) return pauses
+  const ended = pauses.map(({ fromMs, toMs }) => ({ fromMs, toMs: toMs ?? nowMs }))
+  const recent = ended.filter(({ toMs }) => toMs > nowMs - PAUSE_AGE_MS_MAX).slice(1 - PAUSES_MAX)
+  return pausedNow ? [...recent, { fromMs: nowMs, toMs: null }] : recent
 }
 
 function evolveSessions (directory: Directory, fact: FactOn<'session'>): void {

@@ -1,6 +1,6 @@
 import type { AnyFact } from './catalog.ts'
 import { isErased } from './email/erase.ts'
-import { emailPartitionOf, subjects, webhookPartitionOf } from './subjects.ts'
+import { emailPartitionOf, subjects, type DeliveryKind } from './subjects.ts'
 
 /** The streams that hold facts. */
 export const FACT_STREAMS = ['REQUESTS', 'EMAILS', 'INBOUND', 'CONTROL', 'WEBHOOKS'] as const
@@ -44,7 +44,11 @@ const template = on(
   ({ account, data }: Of<{ template: string }>) => subjects.template(account, data.template)
 )
 const erasure = on('CONTROL', ({ account, data }: Of<{ erasure: string }>) => subjects.erasure(account, data.erasure))
-const outcome = on('WEBHOOKS', ({ data }: OfWebhook) => subjects.deliveryOutcome(webhookPartitionOf(data.webhook)))
+type OfDelivery = Of<{ webhook: string, replay: string | null }>
+const outcome = on(
+  'WEBHOOKS',
+  ({ data }: OfDelivery) => subjects.deliveryOutcome(deliveryKind(data), data.webhook)
+)
 const replay = on(
   'WEBHOOKS',
   ({ data }: Of<{ webhook: string, replay: string }>) => subjects.replay(data.webhook, data.replay)
@@ -109,19 +113,21 @@ const PLACES: { [Type in AnyFact['type']]: PlaceRule<Extract<AnyFact, { type: Ty
   'session.opened': session,
   'session.rotated': session,
   'session.ended': session,
-  'delivery.requested': on(
-    'WEBHOOKS',
-    ({ data }) => (data.replay === null ? subjects.delivery : subjects.deliveryReplay)(webhookPartitionOf(data.webhook))
-  ),
+  'delivery.requested': on('WEBHOOKS', ({ data }) => subjects.delivery(deliveryKind(data), data.webhook)),
   'delivery.attempted': outcome,
-  'delivery.deferred': outcome,
+  'delivery.moved': outcome,
   'delivery.failed': outcome,
   'batch.joined': on('WEBHOOKS', ({ data }) => subjects.batchMember(data.webhook)),
   'batch.formed': on('WEBHOOKS', ({ data }) => subjects.batchCursor(data.webhook)),
+  'dispatch.advanced': on('WEBHOOKS', ({ data }) => subjects.dispatchCursor(data.partition)),
   'fanout.advanced': on('WEBHOOKS', ({ data }) => subjects.fanoutCursor(data.partition)),
   'replay.requested': replay,
   'replay.advanced': replay,
   'replay.ended': replay
+}
+
+function deliveryKind ({ replay }: { replay: string | null }): DeliveryKind {
+  return replay === null ? 'delivery' : 'redelivery'
 }
 
 /** Where a fact lies: the one place where it may be appended. */

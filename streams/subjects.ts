@@ -13,6 +13,10 @@ function hash (text: string): number {
 export const emailPartitionOf = (email: string): number => hash(email) % EMAIL_PARTITIONS
 export const webhookPartitionOf = (webhook: string): number => hash(webhook) % WEBHOOK_PARTITIONS
 
+/** New deliveries, and those that a replay asks for. */
+export type DeliveryKind = 'delivery' | 'redelivery'
+export const DELIVERY_KINDS: readonly DeliveryKind[] = ['delivery', 'redelivery']
+
 /** One subject for each kind of entity; `email.…` and `control.…` have one subject an entity, so its last sequence is
  *  its version. */
 export const subjects = {
@@ -55,10 +59,15 @@ export const subjects = {
   /** One subject a name, for all accounts: so that only one account owns it. Host names hold no underscore, so the
    *  dots can be told. */
   domain: (name: string) => `control.domain.${name.replaceAll('.', '_')}`,
-  delivery: (partition: number) => `webhook.${partition}.delivery`,
-  /** What a replay asks for again: apart, so that it never stands before what is new. */
-  deliveryReplay: (partition: number) => `webhook.${partition}.redelivery`,
-  deliveryOutcome: (partition: number) => `webhook.${partition}.outcome`,
+  /** What is owed to an endpoint: by new events, and again by replays, apart so that new ones never stand behind. */
+  delivery: (kind: DeliveryKind, webhook: string) => `webhook.${webhookPartitionOf(webhook)}.${kind}.${webhook}`,
+  /** What came of it. */
+  deliveryOutcome: (kind: DeliveryKind, webhook: string) =>
+    `webhook.${webhookPartitionOf(webhook)}.${kind}.${webhook}.outcome`,
+  /** What is owed to all endpoints of a partition, and what came of it as well. */
+  deliveries: (kind: DeliveryKind, partition: number) => `webhook.${partition}.${kind}.*`,
+  deliveryFacts: (kind: DeliveryKind, partition: number) => `webhook.${partition}.${kind}.>`,
+  dispatchCursor: (partition: number) => `webhook.${partition}.dispatch`,
   fanoutCursor: (partition: number) => `webhook.${partition}.cursor`,
   /** Events of one endpoint that wait for their batch, and how far they have been put into batches. */
   batchMember: (webhook: string) => `webhook.${webhookPartitionOf(webhook)}.member.${webhook}`,
@@ -68,20 +77,15 @@ export const subjects = {
     `schedule.send.${emailPartitionOf(email)}.${account}.${email}.${n}`,
   dueSend: (account: string, email: string, n: number) =>
     `due.send.${emailPartitionOf(email)}.${account}.${email}.${n}`,
-  /** `*` = all that waits for an endpoint. */
-  scheduleDelivery: (webhook: string, delivery: string) => `schedule.delivery.${webhook}.${delivery}`,
-  dueDelivery: (partition: number, delivery: string) => `due.delivery.${partition}.${delivery}`,
-  /** `*` = all that a paused endpoint holds. */
-  scheduleHeld: (webhook: string, delivery: string) => `schedule.held.${webhook}.${delivery}`,
-  scheduleRelease: (webhook: string) => `schedule.release.${webhook}`,
-  dueRelease: (webhook: string) => `due.delivery.release.${webhook}`,
   scheduleBatch: (webhook: string) => `schedule.batch.${webhook}`,
   dueBatch: (webhook: string) => `due.batch.${webhook}`,
   /** `*` = all replays of an endpoint that wait for longer. */
   scheduleReplay: (webhook: string, replay: string) => `schedule.replay.${webhook}.${replay}`,
   dueReplay: (webhook: string, replay: string) => `due.replay.${webhook}.${replay}`,
   limit: (window: number, key: string, limitClass: string) => `limit.${window}.${key}.${limitClass.replace(':', '-')}`,
-  heartbeat: (worker: string) => `heartbeat.${worker}`
+  heartbeat: (worker: string) => `heartbeat.${worker}`,
+  /** A lease, of whoever beats there; `*` = all of a kind. */
+  lease: (kind: string, name: string) => `heartbeat.lease.${kind}.${name}`
 } as const
 
 /** Whether a filter, wildcards allowed, covers a subject. Source: NATS documentation, "Subject-Based Messaging". */

@@ -1,5 +1,3 @@
-import { WEBHOOK_PARTITIONS } from './subjects.ts'
-
 const second = 1_000_000_000
 const day = 86_400 * second
 
@@ -121,18 +119,12 @@ const consumer = (streamName: string, name: string, filter: string): ConsumerPla
   max_deliver: -1
 })
 
-/** Every durable consumer. Followers (projections, fan-out, directory) have none: their cursor is theirs. */
+/** Every durable consumer. Followers (projections, fan-out, dispatch, directory) have none: their cursor is theirs. */
 export const consumerPlans = {
   sender: consumer('REQUESTS', 'sender', 'request.>'),
   senderDue: consumer('SCHEDULE', 'sender-due', 'due.send.>'),
   inbound: consumer('INBOUND', 'inbound', 'inbound.>'),
   reactions: consumer('EMAILS', 'reactions', 'email.>'),
-  deliveries: Array.from(
-    { length: WEBHOOK_PARTITIONS },
-    (_, partition) => consumer('WEBHOOKS', `deliveries-${partition}`, `webhook.${partition}.delivery`)
-  ),
-  deliveriesReplay: consumer('WEBHOOKS', 'deliveries-replay', 'webhook.*.redelivery'),
-  deliveriesDue: consumer('SCHEDULE', 'deliveries-due', 'due.delivery.>'),
   batchMembers: consumer('WEBHOOKS', 'batch-members', 'webhook.*.member.>'),
   batchesDue: consumer('SCHEDULE', 'batches-due', 'due.batch.>'),
   replays: consumer('WEBHOOKS', 'replays', 'webhook.*.replay.>'),

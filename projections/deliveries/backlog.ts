@@ -6,7 +6,7 @@ export function replayBacklog (
   { account, webhook, soonS, max }: { account: string, webhook: string, soonS: number, max: number }
 ): Query<number> {
   const waiting = sql`select 1 from deliveries
-    where account = ${account} and webhook = ${webhook} and state = 'retrying' and replay <> ''`
+    where account = ${account} and webhook = ${webhook} and state in ('pending', 'retrying') and replay <> ''`
   const soon = sql`now() + make_interval(secs => ${soonS})`
   return {
     sql: sql`select (select count(*) from (${waiting} and attempts = 0 limit ${max}) untried)

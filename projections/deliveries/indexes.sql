@@ -8,13 +8,10 @@ create index deliveries_email on deliveries (email) where email is not null;
 create index deliveries_events on deliveries using gin (events) where events is not null;
 create index deliveries_emails on deliveries using gin (emails) where emails is not null;
 create index deliveries_failed on deliveries (account, webhook, ended_at, id) where state = 'failed';
--- Without the account: the reconciler reads those of all accounts.
-create index deliveries_overdue on deliveries (next_attempt_at, id) where next_attempt_at is not null;
-create index deliveries_pending on deliveries (state_seq) where state = 'pending';
 -- Replayed deliveries that wait: their number decides whether an endpoint's replays request more. A small index, since
 -- it holds those alone.
 create index deliveries_replayed on deliveries (account, webhook, attempts, next_attempt_at)
-  where state = 'retrying' and replay <> '';
+  where state in ('pending', 'retrying') and replay <> '';
 -- Deliveries are pruned by the age of their last fact, whether they have ended or not.
 create index deliveries_state_seq on deliveries (state_seq);
 

@@ -9,13 +9,13 @@ import { laws, table } from '../table.ts'
  *  filter keeps one order. */
 export const deliveries: Projection = {
   name: 'deliveries',
-  version: 3,
+  version: 4,
   streams: [{
     stream: 'WEBHOOKS',
     filter: 'webhook.>',
     partition: partition => (partition < WEBHOOK_PARTITIONS ? `webhook.${partition}.>` : null)
   }],
-  // The reconciler prunes these rows by sequence: this says only which rows can be compared. A delivery goes on for a
+  // The cleanup prunes these rows by sequence: this says only which rows can be compared. A delivery goes on for a
   // day after its first fact, and a replayed one keeps the first fact it had.
   aging: {
     stream: 'WEBHOOKS',
@@ -29,7 +29,7 @@ export const deliveries: Projection = {
 
 const DAY_MS = 86_400_000
 
-type DeliveryStep = Exclude<DeliveryFact, { type: 'fanout.advanced' | `batch.${string}` }>
+type DeliveryStep = Exclude<DeliveryFact, { type: `${string}.advanced` | `batch.${string}` }>
 
 export const DELIVERY_STATES = ['pending', 'retrying', 'delivered', 'failed'] as const
 export type DeliveryStateName = typeof DELIVERY_STATES[number]
@@ -151,7 +151,7 @@ function changeOf ({ fact, seq }: Recorded<DeliveryStep>): DeliveryChange {
       return { ...common, state: 'pending' }
     case 'delivery.attempted':
       return { ...common, ...attemptOf(fact, seq) }
-    case 'delivery.deferred':
+    case 'delivery.moved':
       return { ...common, state: 'retrying', attempts: fact.data.attempts, next_attempt_at: fact.data.nextAttemptAt }
     case 'delivery.failed':
       return { ...common, state: 'failed', attempts: fact.data.attempts, ended_at: fact.time, reason: fact.data.reason }

@@ -228,65 +228,6 @@ function failedIn ({ account, webhook, from, to }: FailedRange): Sql {
     and ended_at >= ${from}::timestamptz and ended_at < ${to}::timestamptz`
 }
 
-/** The state of a delivery in its last run. */
-export interface DeliveryState {
-  delivery: string
-  replay: string | null
-  state: DeliveryStateName
-}
-
-/** The states of deliveries by id; one that the projection does not have yet is missing. */
-export function deliveryStates (ids: string[]): Query<Map<string, DeliveryState>> {
-  return {
-    sql: sql`select id as delivery, nullif(replay, '') as replay, state from deliveries where id = any(${ids}::text[])`,
-    read: rows => new Map((rows as unknown as DeliveryState[]).map(row => [row.delivery, row]))
-  }
-}
-
-/** A delivery that is overdue, or of which nothing is known since it was requested. */
-export interface WaitingDelivery {
-  id: string
-  webhook: string
-  replay: string | null
-  /** The sequence in WEBHOOKS of its run's last fact, which holds all that is needed to continue. */
-  state_seq: number
-  /** When it is to be tried; null = at once. */
-  next_attempt_at: Date | null
-}
-
-const WAITING = sql`id, webhook, nullif(replay, '') as replay, state_seq, next_attempt_at`
-
-/** Deliveries of all accounts whose next attempt was due more than `graceS` seconds ago (below 0: is due within so
- *  many), for the reconciler that restores lost schedules. The longest overdue first; `after` = the last of the page
- *  before. */
-export function overdueDeliveries (
-  { limit, graceS, after }: { limit: number, graceS: number, after: WaitingDelivery | null }
-): Query<WaitingDelivery[]> {
-  const beyond = after === null
-    ? sql``
-    : sql`and (next_attempt_at, id) > (${after.next_attempt_at!.toISOString()}::timestamptz, ${after.id})`
-  return {
-    sql: sql`select ${WAITING} from deliveries
-      where next_attempt_at < now() - make_interval(secs => ${graceS}) ${beyond}
-      order by next_attempt_at, id limit ${limit}`,
-    read: rows => rows as unknown as WaitingDelivery[]
-  }
-}
-
-/** Deliveries of all accounts requested more than `graceS` seconds ago without any fact since, in the order of the log;
- *  `after` = the last of the page before. */
-export function unheardDeliveries (
-  { limit, graceS, after }: { limit: number, graceS: number, after: WaitingDelivery | null }
-): Query<WaitingDelivery[]> {
-  return {
-    sql: sql`select ${WAITING} from deliveries
-      where state = 'pending' and state_seq > ${
-      after?.state_seq ?? 0
-    } and state_at < now() - make_interval(secs => ${graceS}) order by state_seq limit ${limit}`,
-    read: rows => rows as unknown as WaitingDelivery[]
-  }
-}
-
 /** Deletes deliveries whose last fact lies before `before`, the first sequence that WEBHOOKS still holds: as a rebuild
  *  would leave them out, ended or not (without its last fact a delivery cannot continue). Deletes `limit` rows at most,
  *  and none that is being written; reads how many. */

@@ -1,35 +1,34 @@
 import { createHash } from 'node:crypto'
-import type { Fact } from '#streams/define.ts'
+import type { AnyFact } from '#streams/catalog.ts'
+import type { Fact, Recorded } from '#streams/define.ts'
 import type { GiveUpReason } from '#streams/delivery/decide.ts'
 import {
   BatchJoined,
   DeliveryAttempted,
   DeliveryFailed,
-  DeliveryDeferred,
+  DeliveryMoved,
   DeliveryRequested,
+  DispatchAdvanced,
   FanoutAdvanced,
   type Owed
 } from '#streams/delivery/facts.ts'
-import { pendingAfter, type Pending } from '#streams/delivery/state.ts'
+import type { Pending } from '#streams/delivery/state.ts'
 import { testEventBody } from '#streams/delivery/test-event.ts'
 import type { WebhookEntry } from '#streams/directory.ts'
-import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
+import { placeOf } from '#streams/place.ts'
+import { subjects } from '#streams/subjects.ts'
 import type { EventType } from '#streams/webhook/facts.ts'
 import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import type { Append } from '#src/nats/append.ts'
 import { Conflict } from '#src/nats/errors.ts'
 import { getFact } from '#src/nats/get.ts'
-import { fireNow, schedule } from '#src/nats/schedule.ts'
 import type { Asker } from './services.ts'
 import { causedBy, stamp, type FactCause, type FactLog } from './fact-log.ts'
-import { wakeReplays } from './replay-schedule.ts'
 
-/** An outcome is repeated for so long before its job goes back to the server, which would mean one more request: while
- *  the log is away nothing else can go on anyway. */
+/** An outcome is repeated for so long before its delivery is due again, which means one more request: while the log is
+ *  away nothing else can go on anyway. */
 const RECORD_TIMEOUT_MS = 600_000
-const RELEASE_DELAY_MS = 500
-const RELEASE_TIMEOUT_MS = 5000
 
 /** How far the fan-out of one partition has come: every fact of EMAILS up to `through` has its deliveries; `seq` is
  *  where WEBHOOKS says so, 0 = nowhere yet. */
@@ -93,7 +92,7 @@ export async function advanceFanout (
   through: number,
   facts: Append[]
 ): Promise<FanoutCursor | null> {
-  const advanced = stamp(FanoutAdvanced, FANOUT, { partition, through }, factLog.clock.nowMs())
+  const advanced = stamp(FanoutAdvanced, EVERYBODY, { partition, through }, factLog.clock.nowMs())
   try {
     const seqs = await factLog.append([...facts, { fact: advanced, expectedSeq: cursor.seq }])
     return { through, seq: seqs.at(-1)! }
@@ -103,8 +102,8 @@ export async function advanceFanout (
   }
 }
 
-/** The cursor belongs to no account: it is of all of them. */
-const FANOUT: FactCause = { account: 'acc_0', correlation: 'fanout', causation: null }
+/** A cursor belongs to no account: it is of all of them. */
+const EVERYBODY: FactCause = { account: 'acc_0', correlation: 'cursor', causation: null }
 
 /** Owes an endpoint a made-up event, whatever it listens to; it goes the way of all others. Throws LogUnavailable. */
 export async function requestTestDelivery (
@@ -132,80 +131,60 @@ export async function requestTestDelivery (
 
 export type AttemptData = Omit<DeliveryAttempted['data'], keyof Owed>
 
-/** Records one attempt; a retry is scheduled before this resolves. Throws LogUnavailable. */
-export function recordAttempt (factLog: FactLog, pending: Pending, data: AttemptData): Promise<void> {
-  const fact = stamp(DeliveryAttempted, causeOf(pending), { ...pending.owed, ...data }, factLog.clock.nowMs())
-  return record(factLog, fact)
-}
-
-/** Puts a delivery off without a request, from `firstMs` (when its 24 hours began) to `untilMs`. Throws LogUnavailable.
- */
-export function deferDelivery (
-  factLog: FactLog,
-  pending: Pending,
-  firstMs: number,
-  untilMs: number
-): Promise<void> {
-  const held = pending.heldAt === null ? {} : { heldAt: pending.heldAt }
-  const data = {
-    ...pending.owed,
-    attempts: pending.attempts,
-    firstAttemptAt: timestamp(firstMs),
-    nextAttemptAt: timestamp(untilMs),
-    ...held
-  }
-  return record(factLog, stamp(DeliveryDeferred, causeOf(pending), data, factLog.clock.nowMs()))
+/** Records one attempt. Throws LogUnavailable. */
+export function recordAttempt (factLog: FactLog, pending: Pending, data: AttemptData): Promise<Recorded<AnyFact>> {
+  return record(
+    factLog,
+    stamp(DeliveryAttempted, causeOf(pending), { ...pending.owed, ...data }, factLog.clock.nowMs())
+  )
 }
 
 /** Gives a delivery up without a request. Throws LogUnavailable. */
-export function failDelivery (factLog: FactLog, pending: Pending, reason: GiveUpReason): Promise<void> {
+export function failDelivery (
+  factLog: FactLog,
+  pending: Pending,
+  reason: GiveUpReason
+): Promise<Recorded<AnyFact>> {
   const data = { ...pending.owed, attempts: pending.attempts, reason }
   return record(factLog, stamp(DeliveryFailed, causeOf(pending), data, factLog.clock.nowMs()))
 }
 
-/** The fact and, when the delivery goes on, its schedule: both are durable, or its cause is not acknowledged. The fact
- *  first: what follows from the schedule must never stand before it in the log. */
+/** Says again how a delivery waits that was attempted before. Throws LogUnavailable. */
+export function moveDelivery (factLog: FactLog, pending: Pending): Promise<Recorded<AnyFact>> {
+  const { owed, attempts, firstAttemptAt, dueAt: nextAttemptAt } = pending
+  const data = { ...owed, attempts, firstAttemptAt: firstAttemptAt!, nextAttemptAt }
+  return record(factLog, stamp(DeliveryMoved, causeOf(pending), data, factLog.clock.nowMs()))
+}
+
 async function record (
   factLog: FactLog,
-  fact: DeliveryAttempted | DeliveryDeferred | DeliveryFailed
-): Promise<void> {
-  const after = pendingAfter(fact)
-  await factLog.append([{ fact }], RECORD_TIMEOUT_MS)
-  if (after != null) await scheduleDelivery(factLog, after, RECORD_TIMEOUT_MS)
+  fact: DeliveryAttempted | DeliveryFailed | DeliveryMoved
+): Promise<Recorded<AnyFact>> {
+  const [seq] = await factLog.append([{ fact }], RECORD_TIMEOUT_MS)
+  return { fact, seq: seq!, subject: placeOf(fact).subject }
 }
 
-/** Has the delivery come back at its `dueAt`. Safe to repeat: one delivery, one schedule. */
-export async function scheduleDelivery (
-  { bus }: Pick<FactLog, 'bus'>,
-  pending: Pending,
-  timeoutMs: number
-): Promise<void> {
-  const { delivery, webhook } = pending.owed
-  const partition = webhookPartitionOf(webhook)
-  await schedule(bus, {
-    subject: pending.heldAt === null
-      ? subjects.scheduleDelivery(webhook, delivery)
-      : subjects.scheduleHeld(webhook, delivery),
-    target: subjects.dueDelivery(partition, delivery),
-    atMs: Date.parse(pending.dueAt!),
-    payload: pending
-  }, timeoutMs)
+/** How far the dispatch of a partition has come; `seq` is where WEBHOOKS says so, 0 = nowhere yet. */
+export type DispatchCursor = DispatchAdvanced['data'] & { seq: number }
+
+/** Reads a partition's cursor from the log. Throws what `isUnanswered` knows, or JetStreamError. */
+export async function readDispatchCursor ({ bus }: FactLog, partition: number): Promise<DispatchCursor> {
+  const last = await getFact(bus, 'WEBHOOKS', { last_by_subj: subjects.dispatchCursor(partition) }, 'leader')
+  return last?.fact.type === 'dispatch.advanced'
+    ? { ...last.fact.data, seq: last.seq }
+    : { partition, delivery: 0, redelivery: 0, behind: [], seq: 0 }
 }
 
-/** Has the process that makes deliveries bring forward those that a pause has held, or, of an endpoint that is deleted
- *  or disabled, all that waits. A little later: by then every process has heard of it, and holds nothing more. Safe to
- *  repeat. Throws when NATS does not answer. */
-export async function askForRelease ({ bus, clock }: Pick<FactLog, 'bus' | 'clock'>, webhook: string): Promise<void> {
-  const [subject, target] = [subjects.scheduleRelease(webhook), subjects.dueRelease(webhook)]
-  await schedule(bus, { subject, target, atMs: clock.nowMs() + RELEASE_DELAY_MS, payload: {} }, RELEASE_TIMEOUT_MS)
-}
-
-/** Has what is held for an endpoint come due now, in the order of its events, and its replays that wait looked at; with
- *  `all` what waits for a retry, too. Safe to repeat. Throws when NATS does not answer. */
-export async function releaseWaiting ({ bus }: Pick<FactLog, 'bus'>, webhook: string, all: boolean): Promise<void> {
-  const waiting = [subjects.scheduleHeld(webhook, '*'), ...(all ? [subjects.scheduleDelivery(webhook, '*')] : [])]
-  for (const filter of waiting) await fireNow(bus, filter, payload => (payload as Pending).owed.events[0]!.seq)
-  await wakeReplays({ bus }, webhook)
+/** Says how far a partition's dispatch has come; resolves to its sequence. Throws Conflict when another process has
+ *  said so since `expectedSeq`; LogUnavailable. */
+export async function advanceDispatch (
+  factLog: FactLog,
+  data: DispatchAdvanced['data'],
+  expectedSeq: number
+): Promise<number> {
+  const fact = stamp(DispatchAdvanced, EVERYBODY, data, factLog.clock.nowMs())
+  const [seq] = await factLog.append([{ fact, expectedSeq }])
+  return seq!
 }
 
 /** What led to a delivery, for what follows from it. */

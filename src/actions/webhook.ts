@@ -22,7 +22,8 @@ import { timestamp } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { literalFault } from '#src/dns/guard.ts'
 import { isUnanswered } from '#src/nats/errors.ts'
-import { askForRelease, requestTestDelivery } from './delivery.ts'
+import { requestTestDelivery } from './delivery.ts'
+import { wakeReplays } from './replay-schedule.ts'
 import type { Asker, Services, ServiceSettings } from './services.ts'
 import { countOf } from './directory.ts'
 import { askedBy, stamp, type FactCause } from './fact-log.ts'
@@ -83,7 +84,7 @@ export async function changeWebhook (
   if (fault !== null) return fault
   const changed = await change(services, asker, id, webhook => decideChange(webhook, changes))
   // Also when it was not paused: the first time may have got no further than the fact.
-  if (changes.paused === false && !(changed instanceof Refusal)) await askForRelease(services.factLog, id)
+  if (changes.paused === false && !(changed instanceof Refusal)) await wakeReplays(services.factLog, id)
   return changed
 }
 
@@ -122,7 +123,7 @@ export async function deleteWebhook (
 
 /** What waits for an endpoint that is over ends at once; should NATS not answer, when its time comes. */
 async function endWaiting ({ factLog }: CommandServices, id: string): Promise<void> {
-  await askForRelease(factLog, id).catch(error => {
+  await wakeReplays(factLog, id).catch(error => {
     if (!isUnanswered(error)) throw error
   })
 }

@@ -22,7 +22,6 @@ import { startErasures } from '#src/workers/scheduler/erasures.ts'
 import { startReconciler } from '#src/workers/scheduler/reconcile.ts'
 import { startUsage } from '#src/workers/scheduler/usage.ts'
 import { startSender } from '#src/workers/sender/sender.ts'
-import { finishedDeliveries } from '#src/workers/webhooks/done-check.ts'
 import { startWebhooks } from '#src/workers/webhooks/webhook-workers.ts'
 import type { AppContext } from './context.ts'
 
@@ -106,7 +105,6 @@ function wireWebhooks ({ config, log, pool, services, metrics, repair }: AppCont
     repair,
     allowPrivate: config.webhookAllowPrivate,
     resolve: createResolver(config.dns),
-    isDone: finishedDeliveries(pool),
     failedDeliveries: failedPages(pool),
     backlog: waitingDeliveries(pool),
     log: log.child({ role: 'webhooks' }),

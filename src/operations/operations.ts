@@ -110,7 +110,7 @@ export class OperationsService {
   /** Durable consumers; the partitions of one are added up. */
   async consumers (): Promise<OperationsReport<ConsumerStatus[]>> {
     const { value, problems } = await this.readConsumers()
-    return { value: joined(value), problems }
+    return { value, problems }
   }
 
   async projectionReports () {
@@ -150,28 +150,6 @@ export class OperationsService {
       throw new OperationsUnavailable('NATS does not answer: this process is not connected to it.')
     }
     return bus
-  }
-}
-
-/** `deliveries-0` to `deliveries-7` are one. */
-function joined (consumers: ConsumerStatus[]): ConsumerStatus[] {
-  const byName = new Map<string, ConsumerStatus>()
-  for (const consumer of consumers) {
-    const name = consumer.name.replace(/-\d+$/, '')
-    const before = byName.get(name)
-    byName.set(name, before === undefined ? { ...consumer, name } : sumOf(before, consumer))
-  }
-  return [...byName.values()]
-}
-
-function sumOf (one: ConsumerStatus, other: ConsumerStatus): ConsumerStatus {
-  return {
-    ...one,
-    pending: one.pending + other.pending,
-    ackPending: one.ackPending + other.ackPending,
-    ackPendingMax: one.ackPendingMax + other.ackPendingMax,
-    redelivered: one.redelivered + other.redelivered,
-    waiting: one.waiting + other.waiting
   }
 }
 

@@ -11,11 +11,8 @@ export const GAPS_S: readonly number[] = [5, 30, 120, 600, 1800, 3600, 7200, 14_
 /** "Failed deliveries are retried with exponential backoff for up to 24 hours" (spec 6.4). */
 export const RETRY_MS_MAX = 24 * HOUR_MS
 /** "A pause holds them and stops their clock for up to 24 h" (contract, "Webhooks"). */
-const HOLD_MS_MAX = 24 * HOUR_MS
-/** Resuming releases what is held; should that get lost, a held delivery comes back by itself at this interval. */
-const HOLD_TURN_MS = HOUR_MS
-/** A schedule fires a little late, by seconds when thousands are due at once: this much after the 24 hours still counts
- *  as in time. */
+const PAUSED_MS_MAX = 24 * HOUR_MS
+/** An endpoint may be busy when its turn comes: this much after the 24 hours still counts as in time. */
 const LATE_MS_MAX = 60_000
 const JITTER = 0.1
 /** Facts older than this are not fanned out: WEBHOOKS is kept so long, so an older fact's cursor may have left it. */
@@ -60,52 +57,30 @@ export function retryAfterMs (text: string | null, nowMs: number): number | null
   return Number.isNaN(untilMs) ? null : Math.max(0, untilMs - nowMs)
 }
 
-/** Unix ms until which a delivery waits whose endpoint is failing or has enough waiting, or null when its 24 hours are
- *  over. It waits about as long again as it already has (between the first and the fifth gap, up to 25 % less): so a
- *  long outage costs it few turns, and after a short one it soon comes back. */
-export function deferUntilMs (
-  firstMs: number,
-  nowMs: number,
-  random: () => number,
-  gapsS: readonly number[] = GAPS_S
-): number | null {
-  const endMs = firstMs + RETRY_MS_MAX
-  if (nowMs >= endMs) return null
-  const minMs = gapsS[0]! * 1000
-  const maxMs = (gapsS[4] ?? gapsS.at(-1)!) * 1000
-  const waitMs = Math.min(Math.max(nowMs - firstMs, minMs), maxMs) * (1 - 0.25 * random())
-  return Math.round(Math.min(endMs, nowMs + waitMs))
-}
-
-/** Unix ms until which a paused endpoint's delivery is held, or null when its 24 hours from `firstMs`, and the 24 for
- *  which a pause may stop them, are over. */
-export function holdUntilMs (firstMs: number, nowMs: number): number | null {
-  const endMs = firstMs + RETRY_MS_MAX + HOLD_MS_MAX
-  return nowMs >= endMs ? null : Math.min(endMs, nowMs + HOLD_TURN_MS)
-}
-
-/** A delivery whose endpoint is no longer paused: the time it was held does not count towards its 24 hours. They start
- *  again for one that was never attempted. */
-export function releaseHold (pending: Pending, nowMs: number): Pending {
-  if (pending.heldAt === null) return pending
-  if (pending.attempts === 0) return { ...pending, heldAt: null, firstAttemptAt: null }
-  const heldMs = Math.min(nowMs - Date.parse(pending.heldAt), HOLD_MS_MAX)
-  return {
-    ...pending,
-    heldAt: null,
-    firstAttemptAt: new Date(Date.parse(pending.firstAttemptAt!) + heldMs).toISOString()
-  }
+/** For how many ms an endpoint was paused since `fromMs` (Unix ms): 24 h at most. */
+export function pausedMs ({ pauses }: Pick<WebhookEntry, 'pauses'>, fromMs: number, nowMs: number): number {
+  const ms = pauses.reduce((sum, pause) => {
+    return sum + Math.max(0, (pause.toMs ?? nowMs) - Math.max(fromMs, pause.fromMs))
+  }, 0)
+  return Math.min(ms, PAUSED_MS_MAX)
 }
 
 export type GiveUpReason = DeliveryFailed['data']['reason']
 
-/** Why a delivery must not be attempted, or null. `webhook` is undefined once deleted. A delivery that was never
- *  attempted may be late: the delay is ours. */
-export function giveUpReason (pending: Pending, webhook: WebhookEntry | undefined, nowMs: number): GiveUpReason | null {
+/** Why a delivery must not be attempted any more, or null. `webhook` is undefined once deleted. One that was never
+ *  attempted may be late: it expires only behind a pause that lasts too long, and its 24 hours began when it was due.
+ */
+export function giveUpReason (
+  pending: Pick<Pending, 'account' | 'attempts' | 'firstAttemptAt' | 'dueAt'>,
+  webhook: WebhookEntry | undefined,
+  nowMs: number
+): GiveUpReason | null {
   if (webhook === undefined || webhook.account !== pending.account) return 'endpoint_deleted'
   if (webhook.disabled !== null) return 'endpoint_disabled'
-  const { attempts, firstAttemptAt } = releaseHold(pending, nowMs)
-  return attempts > 0 && nowMs > Date.parse(firstAttemptAt!) + RETRY_MS_MAX + LATE_MS_MAX ? 'expired' : null
+  if (pending.attempts === 0 && !webhook.paused) return null
+  const firstMs = Date.parse(pending.firstAttemptAt ?? pending.dueAt)
+  const endMs = firstMs + RETRY_MS_MAX + pausedMs(webhook, firstMs, nowMs)
+  return nowMs > endMs + (webhook.paused ? 0 : LATE_MS_MAX) ? 'expired' : null
 }
 
 /** 2xx is success. Source: contract, "Webhooks". */

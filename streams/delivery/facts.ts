@@ -1,5 +1,6 @@
 import { Type, type Static } from '@sinclair/typebox'
 import { AnyName, factType, Id, Nullable, Time, type FactOf } from '../define.ts'
+import { DELIVERY_KINDS } from '../subjects.ts'
 import { BATCH_EVENTS_MAX, EventTypeSchema, URL_LENGTH_MAX } from '../webhook/facts.ts'
 
 /** One event of a delivery. `seq` is the fact's sequence in EMAILS, which holds the body's bytes; 0: a test event, no
@@ -71,19 +72,16 @@ export const DeliveryAttempted = factType(
   })
 )
 
-/** Not attempted now because its endpoint is paused, is failing or has enough waiting; it waits like any retry. */
-export const DeliveryDeferred = factType(
-  'delivery.deferred',
+/** Said once more as it waits, behind newer facts: so that the cursor of its queue can pass the place where it was. */
+export const DeliveryMoved = factType(
+  'delivery.moved',
   1,
   Type.Object({
     ...owed,
     /** Attempts made so far. */
-    attempts: Type.Integer({ minimum: 0 }),
-    /** Of the first attempt, or of the first deferral when none was made: the 24 hours count from here. */
+    attempts: Type.Integer({ minimum: 1 }),
     firstAttemptAt: Time,
-    nextAttemptAt: Time,
-    /** When its endpoint's pause began to hold it. */
-    heldAt: Type.Optional(Time)
+    nextAttemptAt: Time
   })
 )
 
@@ -121,28 +119,55 @@ export const FanoutAdvanced = factType(
   })
 )
 
+/** Queues in one cursor that have a place of their own: about 200 kB. */
+export const QUEUES_BEHIND_MAX = 2000
+
+/** How far the dispatch of one partition has come. Each delivery whose last fact lies at or before these sequences of
+ *  WEBHOOKS has ended: of new deliveries, and of those that replays asked for. `behind`: queues that have come less
+ *  far. */
+export const DispatchAdvanced = factType(
+  'dispatch.advanced',
+  1,
+  Type.Object({
+    partition: Type.Integer({ minimum: 0 }),
+    delivery: Type.Integer({ minimum: 0 }),
+    redelivery: Type.Integer({ minimum: 0 }),
+    behind: Type.Array(
+      Type.Object({
+        webhook: Id('wh'),
+        kind: Type.Union(DELIVERY_KINDS.map(kind => Type.Literal(kind))),
+        through: Type.Integer({ minimum: 0 })
+      }),
+      { maxItems: QUEUES_BEHIND_MAX }
+    )
+  })
+)
+
 export const deliveryFacts = [
   DeliveryRequested,
   DeliveryAttempted,
-  DeliveryDeferred,
+  DeliveryMoved,
   DeliveryFailed,
   BatchJoined,
   BatchFormed,
-  FanoutAdvanced
+  FanoutAdvanced,
+  DispatchAdvanced
 ] as const
 
 export type DeliveryRequested = FactOf<typeof DeliveryRequested>
 export type DeliveryAttempted = FactOf<typeof DeliveryAttempted>
-export type DeliveryDeferred = FactOf<typeof DeliveryDeferred>
+export type DeliveryMoved = FactOf<typeof DeliveryMoved>
 export type DeliveryFailed = FactOf<typeof DeliveryFailed>
 export type BatchJoined = FactOf<typeof BatchJoined>
 export type BatchFormed = FactOf<typeof BatchFormed>
 export type FanoutAdvanced = FactOf<typeof FanoutAdvanced>
+export type DispatchAdvanced = FactOf<typeof DispatchAdvanced>
 export type DeliveryFact =
   | DeliveryRequested
   | DeliveryAttempted
-  | DeliveryDeferred
+  | DeliveryMoved
   | DeliveryFailed
   | BatchJoined
   | BatchFormed
   | FanoutAdvanced
+  | DispatchAdvanced

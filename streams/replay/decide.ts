@@ -125,7 +125,7 @@ export function owedIn (fact: AnyFact): Owed | null {
   switch (fact.type) {
     case 'delivery.requested':
     case 'delivery.attempted':
-    case 'delivery.deferred':
+    case 'delivery.moved':
     case 'delivery.failed': {
       const { delivery, webhook, replay, events, batch, test } = fact.data
       return { delivery, webhook, replay, events, batch, ...(test === undefined ? {} : { test }) }

@@ -4,7 +4,7 @@ import { Id } from '../define.ts'
 /** Why a replay makes no page now: its endpoint is paused, or does nothing but fail; its last page has not had its
  *  time; too many replayed deliveries wait, of all endpoints or of its own; the projection of deliveries does not
  *  answer; another error. */
-const REASONS = ['paused', 'failing', 'pace', 'crowded', 'behind', 'projection', 'error'] as const
+const REASONS = ['paused', 'failing', 'pace', 'behind', 'projection', 'error'] as const
 export type WaitReason = typeof REASONS[number]
 
 /** The payload of a waiting replay's schedule: its last fact is at `seq`, and it has waited for the same reason `waits`
@@ -24,7 +24,6 @@ const BACKOFF_MS: Record<WaitReason, [min: number, max: number]> = {
   paused: [60_000, 600_000],
   failing: [0, 0],
   pace: [0, 0],
-  crowded: [1000, 8000],
   behind: [5000, 30_000],
   projection: [5000, 60_000],
   error: [5000, 300_000]

@@ -41,7 +41,6 @@ async function start (natsUrl: string, onAttempt: WebhooksOptions['onAttempt']):
   return startWebhooks({
     ...ground,
     allowPrivate: true,
-    isDone: asked => Promise.resolve(asked.map(() => false)),
     onAttempt
   })
 }

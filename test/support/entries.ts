@@ -36,6 +36,7 @@ export function webhookEntry (given: Partial<WebhookEntry> = {}): WebhookEntry {
     previous: null,
     startAt: '2026-01-01T00:00:00.000Z',
     createdAt: '2026-01-01T00:00:00.000Z',
+    pauses: [],
     failingSince: null,
     workedAt: null,
     disabled: null,

@@ -11,12 +11,9 @@ import { createVault } from '#src/base/secret.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
 import { ensureTopology, repair } from '#src/nats/ensure.ts'
 import { follow } from '#src/nats/follow.ts'
-import type { IsDone } from '#src/workers/webhooks/done-check.ts'
 import { startWebhooks, type WebhooksOptions } from '#src/workers/webhooks/webhook-workers.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { Refusal, type Recorded } from '#streams/define.ts'
-import type { DeliveryAttempted, DeliveryFailed } from '#streams/delivery/facts.ts'
-import { pendingAfter } from '#streams/delivery/state.ts'
 import { EmailBounced, EmailDeferred, EmailDelivered } from '#streams/email/facts.ts'
 import { consumerPlans, type ConsumerPlan } from '#streams/topology.ts'
 import type { WebhookSettings } from '#streams/webhook/decide.ts'
@@ -29,6 +26,9 @@ const RETENTION = { factsMs: 90 * 86_400_000, contentMs: 30 * 86_400_000 }
 /** The contract's gaps, a hundred times as fast. */
 const QUICK_GAPS_S = [0.05, 0.3, 1.2, 6, 18, 36, 72, 144, 216, 360]
 
+/** After a process was killed its partitions are free so soon. */
+const LEASE_MS = 2000
+
 const log = createLog(process.env.JETPOST_LOG_LEVEL ?? 'silent')
 const topology = { retention: RETENTION, replicas: 1, log }
 
@@ -38,6 +38,8 @@ export interface ChildOptions {
   timeoutMs?: number
   /** What a dead process held comes again after so long, 30 s by plan. The consumers must have been made so. */
   ackWaitMs?: number
+  /** Its partitions go to another after so long. */
+  leaseMs?: number
 }
 
 /** Before consumers are made, and in every process that works on them. */
@@ -53,41 +55,15 @@ export async function runHooks (natsUrl: string, { ackWaitMs, ...options }: Chil
   await directory.catchUp(5000)
   const factLog = createFactLog(bus, systemClock)
   const repairIt = (plan: ConsumerPlan) => repair(bus, plan, topology)
-  const quick = { allowPrivate: true, gapsS: QUICK_GAPS_S, timeoutMs: 2000, ...options }
+  const quick = { allowPrivate: true, gapsS: QUICK_GAPS_S, timeoutMs: 2000, leaseMs: LEASE_MS, ...options }
   startWebhooks({
     factLog,
     directory,
     vault: createVault(SECRET),
     log,
     repair: repairIt,
-    isDone: viewOf(bus),
     ...quick
   })
-}
-
-/** What the view of deliveries knows, without PostgreSQL: which are over. */
-function viewOf (bus: Bus): IsDone {
-  const over = new Set<string>()
-  const read = async () => {
-    const options = {
-      stream: 'WEBHOOKS',
-      filter: 'webhook.*.outcome',
-      afterSeq: 0,
-      batchMax: 500,
-      gatherMs: 5,
-      signal: new AbortController().signal,
-      onError: () => {}
-    }
-    for await (const batch of follow(bus, options)) {
-      for (const { fact } of batch) {
-        if (fact.type.startsWith('delivery.') && pendingAfter(fact) === null) {
-          over.add((fact as DeliveryAttempted | DeliveryFailed).data.delivery)
-        }
-      }
-    }
-  }
-  void read()
-  return async runs => runs.map(({ delivery, replay }) => replay === null && over.has(delivery))
 }
 
 /** An event that was put into the log, with the bytes that must reach the endpoint. */
@@ -176,6 +152,7 @@ export async function openHookRig (t: Ending, natsUrl = freshAccount().natsUrl):
       random: () => 0,
       gapsS: QUICK_GAPS_S,
       timeoutMs: 2000,
+      leaseMs: LEASE_MS,
       repair: plan => repair((options.factLog ?? factLog).bus, plan, topology),
       ...options
     })

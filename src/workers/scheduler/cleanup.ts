@@ -1,15 +1,16 @@
+import { pruneAttempts, pruneDeliveries } from '#projections/deliveries/queries.ts'
 import { emails } from '#projections/emails/project.ts'
 import { knownEmails } from '#projections/emails/queries.ts'
 import { stats } from '#projections/stats/project.ts'
 import type { Log } from '#src/base/log.ts'
+import { api } from '#src/nats/api.ts'
 import type { Blobs } from '#src/nats/blobs.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { lastSequenceUnder } from '#src/nats/get.ts'
 import { waitFor } from '#src/postgres/checkpoint.ts'
 import type { Pool } from '#src/postgres/pool.ts'
 import { ask } from '#src/postgres/query.ts'
-import type { DeliveryReconciler } from './deliveries.ts'
-import { each } from './pages.ts'
+import { deletePages, each, PAGE } from './pages.ts'
 import { deleteAged } from './retention.ts'
 
 export interface CleanupOptions {
@@ -22,6 +23,7 @@ export interface CleanupOptions {
 const EVERY_MS = 3_600_000
 const BLOB_AGE_MS = 3_600_000
 const VIEW_MS = 5000
+const ANSWER_MS = 2000
 
 /** Deletes what is no longer needed, once an hour. */
 export class Cleanup {
@@ -33,13 +35,13 @@ export class Cleanup {
   }
 
   /** Does nothing until it is due. Throws nothing: a blob store that is slow to list must not delay reconciliation. */
-  async runIfDue (deliveries: DeliveryReconciler, signal: AbortSignal): Promise<void> {
+  async runIfDue (signal: AbortSignal): Promise<void> {
     if (Date.now() < this.dueMs) return
     this.dueMs = Date.now() + EVERY_MS
     const { bus, pool, blobs } = this.options
     await this.run('content without an email', () => this.removeOrphans(signal))
     await this.run('parts of incomplete content', () => blobs.removeStray(Date.now() - BLOB_AGE_MS))
-    await this.run('deliveries that have left the log', () => deliveries.prune())
+    await this.run('deliveries that have left the log', () => this.pruneDeliveries(signal))
     await this.run(
       'rows whose facts have left the log',
       () => deleteAged({ bus, pool, projections: [emails, stats], nowMs: Date.now, signal })
@@ -54,6 +56,15 @@ export class Cleanup {
     } catch (error) {
       log.warn({ what, err: error }, 'cleanup failed; retrying in an hour')
     }
+  }
+
+  /** Rows whose facts have left the log, by sequence and not by the clock: so the projection holds what a rebuild would
+   *  give. */
+  private async pruneDeliveries (signal: AbortSignal): Promise<number> {
+    const { bus, pool } = this.options
+    const { state } = await api<{ state: { first_seq: number } }>(bus, 'STREAM.INFO.WEBHOOKS', undefined, ANSWER_MS)
+    const page = { before: state.first_seq, limit: PAGE }
+    return await deletePages(pool, signal, pruneAttempts(page)) + await deletePages(pool, signal, pruneDeliveries(page))
   }
 
   /** Content is written before its email is accepted; when the email was never accepted, the content is an orphan. A

@@ -7,7 +7,6 @@ import type { Blobs } from '#src/nats/blobs.ts'
 import type { Bus } from '#src/nats/connect.ts'
 import { isMissing, type Pool } from '#src/postgres/pool.ts'
 import { Cleanup } from './cleanup.ts'
-import { DeliveryReconciler } from './deliveries.ts'
 import { EmailReconciler } from './emails.ts'
 
 export interface ReconcilerOptions {
@@ -51,16 +50,15 @@ export function startReconciler (options: ReconcilerOptions): Reconciler {
   async function round (signal: AbortSignal): Promise<number> {
     const afterLoss = runsAfterLoss > 0
     runsAfterLoss = Math.max(0, runsAfterLoss - 1)
-    const deliveries = new DeliveryReconciler({ ...options, signal })
     try {
-      await reconcile(new EmailReconciler({ ...options, signal }), deliveries, afterLoss ? -AHEAD_S : GRACE_S, log)
+      await reconcile(new EmailReconciler({ ...options, signal }), afterLoss ? -AHEAD_S : GRACE_S, log)
       // Cut off by its deadline, it has not seen all that waits.
       signal.throwIfAborted()
     } catch (error) {
       if (afterLoss) runsAfterLoss = RUNS_AFTER_LOSS
       throw error
     }
-    await cleanup.runIfDue(deliveries, signal)
+    await cleanup.runIfDue(signal)
     return runsAfterLoss > 0 ? AFTER_LOSS_MS.at(-runsAfterLoss) ?? 0 : EVERY_MS
   }
 
@@ -86,14 +84,8 @@ export function startReconciler (options: ReconcilerOptions): Reconciler {
   })
 }
 
-async function reconcile (
-  emails: EmailReconciler,
-  deliveries: DeliveryReconciler,
-  graceS: number,
-  log: Log
-): Promise<void> {
+async function reconcile (emails: EmailReconciler, graceS: number, log: Log): Promise<void> {
   const { overdue, unheard } = await emails.restoreSchedules(graceS)
-  const restored = await deliveries.restoreSchedules(graceS)
-  if (overdue + unheard + restored === 0) return
-  log.info({ overdue, unheard, deliveries: restored, afterLoss: graceS < 0 }, 'lost schedules restored')
+  if (overdue + unheard === 0) return
+  log.info({ overdue, unheard, afterLoss: graceS < 0 }, 'lost schedules restored')
 }

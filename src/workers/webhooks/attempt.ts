@@ -3,7 +3,9 @@ import { causeOf, failDelivery, recordAttempt } from '#src/actions/delivery.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
 import type { FactLog } from '#src/actions/fact-log.ts'
 import { judgeWebhook } from '#src/actions/webhook.ts'
-import { isGone, isSuccess, retryAfterMs, retryAtMs } from '#streams/delivery/decide.ts'
+import { isGone, isSuccess, pausedMs, retryAfterMs, retryAtMs } from '#streams/delivery/decide.ts'
+import type { AnyFact } from '#streams/catalog.ts'
+import type { Recorded } from '#streams/define.ts'
 import type { DeliveryAttempted, Member } from '#streams/delivery/facts.ts'
 import type { Pending } from '#streams/delivery/state.ts'
 import type { WebhookEntry } from '#streams/directory.ts'
@@ -16,7 +18,7 @@ import { Memory } from '#src/base/memory.ts'
 import type { Vault } from '#src/base/secret.ts'
 import type { BodyCache } from './body-cache.ts'
 import type { EndpointHealth } from './endpoint-health.ts'
-import type { JobOutcome } from './endpoint-queue.ts'
+import type { EndpointAnswer } from './endpoint.ts'
 import type { Poster, PostResult } from './post.ts'
 import { signatureHeaders, signingKeys, type SigningKeys } from './sign.ts'
 
@@ -38,9 +40,9 @@ export type OnAttempt = (
   attempt: { result: DeliveryAttempted['data']['result'], status: number | null, durationMs: number }
 ) => void
 
-/** An attempt, as the endpoint's queue needs it. `record` makes it durable: the queue need not wait for it. */
-export interface DeliveryAttemptOutcome extends JobOutcome {
-  record(): Promise<unknown>
+/** An attempt. `record` makes it durable: the endpoint need not wait for it. */
+export interface DeliveryAttemptOutcome extends EndpointAnswer {
+  record(): Promise<Recorded<AnyFact>>
 }
 
 /** A fact younger than this that cannot be read has not reached every replica of the log yet. */
@@ -93,7 +95,7 @@ export class Requester {
     const success = isSuccess(status)
     // A 410 of an address that the endpoint has left since is a plain failure.
     const gone = isGone(status) && exchange.url === webhook.url
-    const times = this.timesOf(pending, exchange, success || gone)
+    const times = this.timesOf(pending, exchange, { webhook, last: success || gone })
     const record = () => this.record(pending, exchange, times)
     if (gone) return await this.disable(pending, webhook, record)
     if (exchange.result.errorKind !== 'unsigned') {
@@ -102,15 +104,15 @@ export class Requester {
     return { success, holdMs: holdMsOf(exchange.result, times), record }
   }
 
-  /** The next job of the queue must know that the endpoint is disabled. The attempt is recorded before: if disabling
+  /** The next delivery must know that the endpoint is disabled. The attempt is recorded before: if disabling
    *  fails, it still is not repeated. */
   private async disable (
     pending: Pending,
     webhook: WebhookEntry,
-    record: () => Promise<void>
+    record: () => Promise<Recorded<AnyFact>>
   ): Promise<DeliveryAttemptOutcome> {
     const { factLog, directory, log } = this.options
-    await record()
+    const recorded = await record()
     const fields = { account: pending.account, webhook: webhook.id, host: new URL(webhook.url).host }
     try {
       const judged = await judgeWebhook({ factLog, directory }, causeOf(pending), webhook, { gone: true })
@@ -122,7 +124,7 @@ export class Requester {
         'webhook endpoint answers 410 but could not be disabled; its next response retries'
       )
     }
-    return { success: false, holdMs: 0, record: () => Promise.resolve() }
+    return { success: false, holdMs: 0, record: () => Promise.resolve(recorded) }
   }
 
   /** A batch keeps its members: when one is missing, and not because it was erased, the batch is not sent at all. */
@@ -165,13 +167,17 @@ export class Requester {
   }
 
   /** `last`: no attempt follows. */
-  private timesOf (pending: Pending, { result, startedMs }: Exchange, last: boolean): AttemptTimes {
+  private timesOf (
+    pending: Pending,
+    { result, startedMs }: Exchange,
+    { webhook, last }: { webhook: WebhookEntry, last: boolean }
+  ): AttemptTimes {
     const { random, gapsS } = this.options
     const firstMs = pending.attempts === 0 ? startedMs : Date.parse(pending.firstAttemptAt!)
     const nowMs = startedMs + result.durationMs
     const retry = {
       attempts: pending.attempts + 1,
-      firstMs,
+      firstMs: firstMs + pausedMs(webhook, firstMs, nowMs),
       nowMs,
       retryAfterMs: retryAfterMs(result.retryAfter, nowMs),
       random,
@@ -180,7 +186,11 @@ export class Requester {
     return { firstMs, nowMs, nextMs: last ? null : retryAtMs(retry) }
   }
 
-  private async record (pending: Pending, exchange: Exchange, { firstMs, nextMs }: AttemptTimes): Promise<void> {
+  private async record (
+    pending: Pending,
+    exchange: Exchange,
+    { firstMs, nextMs }: AttemptTimes
+  ): Promise<Recorded<AnyFact>> {
     const { url, headers, result: { status, error, errorKind, response, durationMs } } = exchange
     const result = isSuccess(status) ? 'delivered' : nextMs === null ? 'failed' : 'retrying'
     const nextAttemptAt = nextMs === null ? null : timestamp(nextMs)
@@ -193,7 +203,7 @@ export class Requester {
       durationMs,
       nextAttemptAt
     } as const
-    await recordAttempt(this.options.factLog, pending, {
+    const recorded = await recordAttempt(this.options.factLog, pending, {
       ...outcome,
       request: { url, headers },
       response,
@@ -201,6 +211,7 @@ export class Requester {
     })
     this.options.onAttempt?.({ result, status, durationMs })
     this.options.log.info({ ...idsOf(pending), host: new URL(url).host, ...outcome }, 'webhook attempt')
+    return recorded
   }
 }
 

@@ -7,11 +7,9 @@ import type { WebhookEntry } from '#streams/directory.ts'
 import { endReasonOf, pauseMs, replayFactIn } from '#streams/replay/decide.ts'
 import type { ReplayFact } from '#streams/replay/facts.ts'
 import { nextTurnMs, waitsBefore, type ReplayWake, type WaitReason } from '#streams/replay/wait.ts'
-import { consumerPlans } from '#streams/topology.ts'
 import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import { Memory } from '#src/base/memory.ts'
-import { api } from '#src/nats/api.ts'
 import { getFact } from '#src/nats/get.ts'
 
 /** How many of an endpoint's replayed deliveries still wait, by the projection of deliveries; those beyond `max` need
@@ -48,14 +46,9 @@ interface ReplayWait {
 }
 
 const CATCH_UP_MS = 2000
-const ANSWER_MS = 2000
-/** Replayed deliveries that no process has taken yet, and those taken and unfinished: beyond, none are added. */
-const PENDING_MAX = 500
-const ACK_PENDING_MAX = 2000
 /** With so many waiting the endpoint is behind: more would only grow old, and expire. */
 const BACKLOG_MAX = 500
 /** How long an answer is cached. */
-const CROWDED_CACHE_MS = 250
 const BACKLOG_CACHE_MS = 2000
 const BACKLOGS_MAX = 1000
 /** A delayed message holds one of the consumer's unacknowledged places: so often at most, and for so long. A longer
@@ -68,7 +61,6 @@ const PAUSED_MS = 60_000
 /** Makes the pages of replays and backfills, one at a time for each turn. */
 export class ReplayRunner {
   private readonly options: ReplayRunnerOptions
-  private readonly isCrowded = cached(CROWDED_CACHE_MS, 1, () => this.readCrowded())
   private readonly isBehind = cached(BACKLOG_CACHE_MS, BACKLOGS_MAX, id => this.readBehind(id))
 
   constructor (options: ReplayRunnerOptions) {
@@ -114,16 +106,7 @@ export class ReplayRunner {
     if (webhook.paused) return { why: 'paused', ms: PAUSED_MS, seq }
     const restMs = pauseMs(data, webhook, Date.parse(time), this.options.factLog.clock.nowMs())
     if (restMs > 0) return { why: webhook.failingSince === null ? 'pace' : 'failing', ms: restMs, seq }
-    if (await this.isCrowded('')) return { why: 'crowded', ms: SHORT_DELAY_MS, seq }
     return await this.isBehind(webhook.id) ? { why: 'behind', ms: SHORT_DELAY_MS, seq } : null
-  }
-
-  private async readCrowded (): Promise<boolean> {
-    const { stream, durable_name: name } = consumerPlans.deliveriesReplay
-    const { num_pending: pending, num_ack_pending: ackPending } = await api<
-      { num_pending: number, num_ack_pending: number }
-    >(this.options.factLog.bus, `CONSUMER.INFO.${stream}.${name}`, undefined, ANSWER_MS)
-    return pending > PENDING_MAX || ackPending > ACK_PENDING_MAX
   }
 
   private async readBehind (id: string): Promise<boolean> {

@@ -7,7 +7,9 @@ import { startReplays, type ReplaysOptions } from './replays.ts'
 
 const BODIES_BYTES_MAX = 32 * 1024 * 1024
 
-export type WebhooksOptions = Omit<DispatchOptions, 'bodies'> & Pick<ReplaysOptions, 'failedDeliveries' | 'backlog'>
+export type WebhooksOptions =
+  & Omit<DispatchOptions, 'bodies'>
+  & Pick<ReplaysOptions, 'failedDeliveries' | 'backlog' | 'repair'>
 
 /** The role `webhooks`: from facts to deliveries to requests. Any number of processes may run it. */
 export function startWebhooks (options: WebhooksOptions): Role {

@@ -17,7 +17,6 @@ const WAITS: Record<WaitReason, string> = {
   paused: 'the endpoint is paused',
   failing: 'the endpoint is failing, so it gets one delivery every 10 s until one succeeds',
   pace: 'its rate',
-  crowded: 'other replays have many deliveries waiting',
   behind: 'the endpoint has many deliveries waiting',
   projection: 'PostgreSQL does not answer',
   error: 'a server does not answer; the replay retries'

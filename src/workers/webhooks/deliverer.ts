@@ -1,0 +1,157 @@
+import { failDelivery } from '#src/actions/delivery.ts'
+import type { LiveDirectory } from '#src/actions/directory.ts'
+import type { FactLog } from '#src/actions/fact-log.ts'
+import { sleep } from '#src/base/backoff.ts'
+import { asError } from '#src/base/errors.ts'
+import type { Log } from '#src/base/log.ts'
+import { Memory } from '#src/base/memory.ts'
+import { getFact } from '#src/nats/get.ts'
+import type { AnyFact } from '#streams/catalog.ts'
+import type { Recorded } from '#streams/define.ts'
+import { giveUpReason, type GiveUpReason } from '#streams/delivery/decide.ts'
+import { pendingAfter, type Pending } from '#streams/delivery/state.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
+import { idsOf, type Requester } from './attempt.ts'
+import type { DeliveryQueue, Entry } from './delivery-queue.ts'
+import type { EndpointAnswer } from './endpoint.ts'
+import { PostCut } from './post.ts'
+
+export interface DelivererOptions {
+  factLog: FactLog
+  directory: LiveDirectory
+  requester: Requester
+  log: Log
+}
+
+/** Requests of this process at once, and outcomes on their way to the log. */
+const REQUESTS_MAX = 2000
+const RECORDS_MAX = 4000
+const CATCH_UP_MS = 2000
+const DELETED_MAX = 50_000
+/** After something of ours did not answer. */
+const RETRY_MS = 1000
+
+const NOT_ASKED: EndpointAnswer = { success: null, holdMs: 0 }
+
+/** Brings deliveries a step further, for all endpoints of this process. */
+export class Deliverer {
+  private readonly options: DelivererOptions
+  private readonly deleted = new Memory<true>(DELETED_MAX)
+  private readonly stopping = new AbortController()
+  private requests = 0
+  private records = 0
+
+  constructor (options: DelivererOptions) {
+    this.options = options
+  }
+
+  /** Whether an endpoint with `running` requests may get one more: half of the places that are free at most, so that
+   *  however many hang, some are left for the others. */
+  hasRoom (running: number): boolean {
+    return this.records < RECORDS_MAX && running < Math.max(1, (REQUESTS_MAX - this.requests) >> 1) &&
+      this.requests < REQUESTS_MAX && !this.stopping.signal.aborted
+  }
+
+  /** From now on nothing waits in vain. */
+  stop (): void {
+    this.stopping.abort()
+  }
+
+  /** One step: a request, or its end without one. Resolves when the endpoint has answered; its outcome goes to the log
+   *  and the queue behind that, and `onSettled` is called then. */
+  async deliver (
+    webhook: string,
+    entry: Entry,
+    queue: DeliveryQueue,
+    onSettled: () => void
+  ): Promise<EndpointAnswer> {
+    this.requests++
+    try {
+      return await this.step(webhook, entry, queue, onSettled)
+    } catch (error) {
+      // A stop has cut the request: whoever goes on makes it again.
+      if (!(error instanceof PostCut)) await this.waitAfter(asError(error), webhook, entry)
+      queue.putBack(entry, this.nowMs())
+      return NOT_ASKED
+    } finally {
+      this.requests--
+    }
+  }
+
+  /** Gives a delivery up without a request. */
+  async giveUp (pending: Pending, reason: GiveUpReason): Promise<Recorded<AnyFact>> {
+    const { factLog, log } = this.options
+    const recorded = await failDelivery(factLog, pending, reason)
+    log.info({ ...idsOf(pending), attempts: pending.attempts, reason }, 'webhook delivery given up')
+    return recorded
+  }
+
+  /** All that an attempt needs; null when the log no longer holds it. Throws what `isUnanswered` knows. */
+  async pendingOf ({ pending, seq }: Entry): Promise<Pending | null> {
+    if (pending !== null) return pending
+    const { bus } = this.options.factLog
+    const recorded = await getFact(bus, 'WEBHOOKS', { seq }) ?? await getFact(bus, 'WEBHOOKS', { seq }, 'leader')
+    return recorded === null ? null : pendingAfter(recorded.fact) ?? null
+  }
+
+  private async step (
+    webhook: string,
+    entry: Entry,
+    queue: DeliveryQueue,
+    onSettled: () => void
+  ): Promise<EndpointAnswer> {
+    const pending = await this.pendingOf(entry)
+    if (pending === null) {
+      queue.forget(entry)
+      return NOT_ASKED
+    }
+    const endpoint = await this.endpointOf(webhook)
+    const reason = giveUpReason(pending, endpoint, this.nowMs())
+    if (reason !== null) {
+      void this.settle(entry, queue, () => this.giveUp(pending, reason)).then(onSettled)
+      return NOT_ASKED
+    }
+    if (endpoint!.paused) {
+      queue.putBack(entry, entry.dueMs)
+      return NOT_ASKED
+    }
+    const { record, ...answer } = await this.options.requester.attempt(pending, endpoint!)
+    void this.settle(entry, queue, record).then(onSettled)
+    return answer
+  }
+
+  /** Never rejects. */
+  private async settle (entry: Entry, queue: DeliveryQueue, record: () => Promise<Recorded<AnyFact>>): Promise<void> {
+    this.records++
+    try {
+      queue.apply(await record())
+    } catch (error) {
+      const fields = { err: asError(error), delivery: entry.delivery }
+      this.options.log.warn(fields, 'outcome of a webhook delivery not recorded; it is attempted again')
+      queue.putBack(entry, this.nowMs())
+    } finally {
+      this.records--
+    }
+  }
+
+  private async waitAfter (err: Error, webhook: string, { delivery }: Entry): Promise<void> {
+    this.options.log.warn({ err, webhook, delivery }, 'webhook delivery interrupted; retrying')
+    await sleep(RETRY_MS, this.stopping.signal)
+  }
+
+  /** An endpoint unknown here may be new: that it is deleted only a directory that has caught up can say, and then it
+   *  stays deleted. */
+  private async endpointOf (id: string): Promise<WebhookEntry | undefined> {
+    const { directory } = this.options
+    const known = directory.now.webhooks.get(id)
+    if (known !== undefined || this.deleted.has(id)) return known
+    if (!await directory.catchUp(CATCH_UP_MS)) throw new Error('the directory is behind')
+    const endpoint = directory.now.webhooks.get(id)
+    if (endpoint === undefined) this.deleted.set(id, true)
+    return endpoint
+  }
+
+  private nowMs (): number {
+    return this.options.factLog.clock.nowMs()
+  }
+}

@@ -1,0 +1,221 @@
+import type { AnyFact } from '#streams/catalog.ts'
+import type { Recorded } from '#streams/define.ts'
+import { pendingAfter, type Pending } from '#streams/delivery/state.ts'
+
+/** A delivery that has not ended. */
+export interface Entry {
+  /** Of its last fact, which holds all that it needs. */
+  seq: number
+  /** The facts that its queue had had by then. */
+  count: number
+  delivery: string
+  replay: string
+  /** Deliveries with the same key go one after the other, in their order: those of one email's events, all batches. */
+  orderingKey: string
+  attempts: number
+  firstAttemptAt: string | null
+  /** Unix ms. */
+  dueMs: number
+  /** Null where so many wait that they are read again from the log. */
+  pending: Pending | null
+  isTaken: boolean
+}
+
+/** What a queue may hold in memory: in full, and by the place in the log; beyond, the log alone holds it. */
+const WHOLE_MAX = 500
+const ENTRIES_MAX = 10_000
+/** Entries looked at for one whose key is not at work. */
+const LOOKED_AT_MAX = 200
+/** A delivery that waits for long is said again behind so many newer facts of its queue for each such delivery: for one
+ *  more fact in twenty, who takes the queue over reads twenty at most for each delivery that waits. */
+const MOVE_DISTANCE = 20
+const MOVE_DISTANCE_MIN = 1000
+
+/** The deliveries of one endpoint that have not ended, new ones or replayed ones, as the log says: a fold over its
+ *  facts. It holds the oldest; what is newer is read when there is room. */
+export class DeliveryQueue {
+  private readonly entries = new Map<string, Entry>()
+  /** Never attempted, in the order of the log; and the others, the soonest first. */
+  private untried: Entry[] = []
+  private readonly retries: Entry[] = []
+  private count = 0
+  /** The last delivery in memory, and the last one in the log that was left there; the log holds more when that is
+   *  beyond. */
+  private readThrough = 0
+  private leftThrough = 0
+
+  get size (): number {
+    return this.entries.size
+  }
+
+  /** The log holds deliveries that are not in memory, and there is room. */
+  get wantsMore (): boolean {
+    return this.leftThrough > this.readThrough && this.entries.size <= ENTRIES_MAX / 2
+  }
+
+  /** The sequence after which more is to be read. */
+  get position (): number {
+    return this.readThrough
+  }
+
+  hasTaken (): boolean {
+    return this.entries.size > this.untried.length + this.retries.length
+  }
+
+  isEmpty (): boolean {
+    return this.entries.size === 0 && this.leftThrough <= this.readThrough
+  }
+
+  /** Every delivery whose last fact lies at or before this sequence has ended. Infinity = all have. */
+  through (): number {
+    let lowest = this.leftThrough > this.readThrough ? this.readThrough : Infinity
+    for (const { seq } of this.entries.values()) if (seq - 1 < lowest) lowest = seq - 1
+    return lowest
+  }
+
+  /** A new delivery, as it comes: left in the log when there is no room, or older ones lie there. */
+  offer (recorded: Recorded<AnyFact>): void {
+    if (this.leftThrough > this.readThrough || this.entries.size >= ENTRIES_MAX) this.leave(recorded.seq)
+    else this.apply(recorded)
+  }
+
+  /** A delivery that is in the log and not in memory. */
+  leave (seq: number): void {
+    this.leftThrough = Math.max(this.leftThrough, seq)
+  }
+
+  /** The next deliveries of the log after `position`. */
+  refill (page: Recorded<AnyFact>[]): void {
+    for (const recorded of page) {
+      this.readThrough = Math.max(this.readThrough, recorded.seq)
+      const owed = pendingAfter(recorded.fact)?.owed
+      if (owed !== undefined && !this.entries.has(owed.delivery)) this.apply(recorded)
+    }
+  }
+
+  /** The queue after a fact of one of its deliveries. */
+  apply ({ fact, seq }: Recorded<AnyFact>): void {
+    const pending = pendingAfter(fact)
+    if (pending === undefined) return
+    this.count++
+    if (fact.type === 'delivery.requested') this.readThrough = Math.max(this.readThrough, seq)
+    const { delivery, replay } = (fact as { data: { delivery: string, replay: string | null } }).data
+    const before = this.entries.get(delivery)
+    // A later replay overrules what an earlier one still does.
+    if (before !== undefined && before.replay > (replay ?? '')) return
+    if (before !== undefined) this.remove(before)
+    if (pending !== null) this.insert(entryOf(pending, seq, this.count, this.entries.size < WHOLE_MAX))
+  }
+
+  /** After a fold that left nothing in the log: what is beyond the bound lies there. */
+  trim (): void {
+    const spare = this.untried.splice(Math.max(0, ENTRIES_MAX - this.retries.length))
+    for (const { delivery } of spare) this.entries.delete(delivery)
+    if (spare.length === 0) return
+    this.leave(this.readThrough)
+    this.readThrough = spare[0]!.seq - 1
+  }
+
+  /** Takes the delivery that has been due for longest and whose key is not `isRunning`; null when there is none. */
+  take (nowMs: number, isRunning: (orderingKey: string) => boolean): Entry | null {
+    const isFree = ({ orderingKey }: Entry) => !isRunning(orderingKey)
+    const fresh = findEarly(this.untried, isFree)
+    const again = findEarly(this.retries, entry => entry.dueMs <= nowMs && isFree(entry))
+    if (fresh === -1 && again === -1) return null
+    const isFresh = again === -1 || (fresh !== -1 && this.untried[fresh]!.dueMs <= this.retries[again]!.dueMs)
+    const [entry] = isFresh ? this.untried.splice(fresh, 1) : this.retries.splice(again, 1)
+    entry!.isTaken = true
+    return entry!
+  }
+
+  /** A delivery that was taken and not brought further: it is due again at `dueMs`. */
+  putBack (entry: Entry, dueMs: number): void {
+    if (this.entries.get(entry.delivery) !== entry) return
+    entry.isTaken = false
+    if (entry.attempts === 0) {
+      const place = this.untried.findIndex(({ seq }) => seq > entry.seq)
+      this.untried.splice(place === -1 ? this.untried.length : place, 0, entry)
+      return
+    }
+    entry.dueMs = dueMs
+    this.insertRetry(entry)
+  }
+
+  /** The log no longer holds it. */
+  forget (entry: Entry): void {
+    if (this.entries.get(entry.delivery) === entry) this.remove(entry)
+  }
+
+  /** Nothing lies in the log beyond what is in memory. */
+  atEnd (): void {
+    this.readThrough = Math.max(this.readThrough, this.leftThrough)
+  }
+
+  /** Unix ms when the next delivery is due: -Infinity = one that was never tried waits; Infinity = none. */
+  nextDueMs (): number {
+    return this.untried.length > 0 ? -Infinity : this.retries[0]?.dueMs ?? Infinity
+  }
+
+  /** What has waited for its next attempt is due now, in the order of the log: the endpoint works again. A delivery
+   *  keeps its last attempts for what may come. */
+  hasten (nowMs: number, attemptsMax: number): void {
+    const late = this.retries.splice(0)
+    for (const entry of late) if (entry.attempts <= attemptsMax) entry.dueMs = Math.min(entry.dueMs, nowMs)
+    this.retries.push(...late.toSorted((a, b) => a.dueMs - b.dueMs || a.seq - b.seq))
+  }
+
+  /** Those that wait; not those that are taken. */
+  waiting (): Entry[] {
+    return [...this.untried, ...this.retries]
+  }
+
+  /** Deliveries that hold the cursor back for the sake of a few, and wait for their time. */
+  lagging (): Entry[] {
+    const found = this.retries.filter(({ count }) => this.count - count > MOVE_DISTANCE_MIN)
+    return found.filter(({ count }) => this.count - count > MOVE_DISTANCE * this.retries.length)
+  }
+
+  private insert (entry: Entry): void {
+    this.entries.set(entry.delivery, entry)
+    if (entry.attempts === 0) this.untried.push(entry)
+    else this.insertRetry(entry)
+  }
+
+  private insertRetry (entry: Entry): void {
+    let [low, high] = [0, this.retries.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.retries[middle]!.dueMs <= entry.dueMs) low = middle + 1
+      else high = middle
+    }
+    this.retries.splice(low, 0, entry)
+  }
+
+  private remove (entry: Entry): void {
+    this.entries.delete(entry.delivery)
+    if (entry.isTaken) return
+    const list = entry.attempts === 0 ? this.untried : this.retries
+    list.splice(list.indexOf(entry), 1)
+  }
+}
+
+function findEarly (entries: Entry[], test: (entry: Entry) => boolean): number {
+  for (let i = 0; i < entries.length && i < LOOKED_AT_MAX; i++) if (test(entries[i]!)) return i
+  return -1
+}
+
+function entryOf (pending: Pending, seq: number, count: number, whole: boolean): Entry {
+  const { owed: { delivery, replay, batch, events }, attempts, firstAttemptAt, dueAt } = pending
+  return {
+    seq,
+    count,
+    delivery,
+    replay: replay ?? '',
+    orderingKey: batch ? 'batch' : events[0]!.email,
+    attempts,
+    firstAttemptAt,
+    dueMs: Date.parse(dueAt),
+    pending: whole ? pending : null,
+    isTaken: false
+  }
+}

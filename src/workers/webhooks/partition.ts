@@ -1,0 +1,325 @@
+import {
+  advanceDispatch,
+  moveDelivery,
+  readDispatchCursor,
+  type DispatchCursor
+} from '#src/actions/delivery.ts'
+import type { LiveDirectory } from '#src/actions/directory.ts'
+import type { FactLog } from '#src/actions/fact-log.ts'
+import { sleep } from '#src/base/backoff.ts'
+import { asError } from '#src/base/errors.ts'
+import type { Log } from '#src/base/log.ts'
+import { repeat } from '#src/base/repeat.ts'
+import { Conflict } from '#src/nats/errors.ts'
+import { follow } from '#src/nats/follow.ts'
+import { getFact, lastSequence } from '#src/nats/get.ts'
+import { decodeMessage } from '#src/nats/message.ts'
+import { readMessages, readRange } from '#src/nats/range.ts'
+import { giveUpReason } from '#streams/delivery/decide.ts'
+import { QUEUES_BEHIND_MAX, type DispatchAdvanced } from '#streams/delivery/facts.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
+import { DELIVERY_KINDS, subjects, type DeliveryKind } from '#streams/subjects.ts'
+import type { DeliveryQueue } from './delivery-queue.ts'
+import type { Deliverer } from './deliverer.ts'
+import { Endpoint, type EndpointRules } from './endpoint.ts'
+
+export interface PartitionOptions {
+  factLog: FactLog
+  directory: LiveDirectory
+  deliverer: Deliverer
+  rules: Pick<EndpointRules, 'probeMs' | 'hastenAttemptsMax'>
+  /** Whether this process still works the partition. */
+  isHeld(): boolean
+  log: Log
+}
+
+/** Unless the endpoint's owner chose another number. */
+const CONCURRENCY = 8
+const FACTS_MAX = 500
+const GATHER_MS = 1
+/** Deliveries read at once for a queue that has left some in the log. */
+const PAGE = { max: 1000, bytesMax: 1024 * 1024 }
+/** How often it is looked whether an endpoint was paused, resumed or ended, and more must be read. */
+const LOOK_MS = 250
+const CURSOR_MS = 5000
+const CURSOR_AGAIN_MS = 1000
+const CURSOR_MS_MAX = 30_000
+/** A queue so many facts behind has a place of its own in the cursor. */
+const BEHIND = 2000
+const RESTART_MS = 1000
+/** Deliveries that are said again, or expire in a pause, in one look. */
+const STEPS_MAX = 500
+
+/** A queue that is read from its own place in the log. */
+type Behind = DispatchAdvanced['data']['behind'][number]
+
+/** Dispatches the deliveries of one partition: a fold over its facts, from the cursor on. What has ended is in the log
+ *  before the cursor passes it, so that whoever takes the partition over goes on where this process was. */
+export class Partition {
+  unhealthyReason: string | null = 'starting'
+  private readonly options: PartitionOptions
+  private readonly partition: number
+  private readonly endpoints = new Map<string, Endpoint>()
+  /** Queues that are being read from their own place. */
+  private readonly restoring = new Map<DeliveryQueue, Behind>()
+  private readonly refilling = new Set<DeliveryQueue>()
+  private readonly stopping = new AbortController()
+  private position: Record<DeliveryKind, number> = { delivery: 0, redelivery: 0 }
+  private cursor: DispatchCursor | null = null
+  private readonly running: Promise<void>
+
+  constructor (options: PartitionOptions, partition: number) {
+    this.options = options
+    this.partition = partition
+    this.running = this.run()
+  }
+
+  /** Begins nothing any more; resolves when what was under way has ended and the cursor says so. */
+  async stop (): Promise<void> {
+    this.stopping.abort()
+    await this.running
+  }
+
+  private async run (): Promise<void> {
+    const { signal } = this.stopping
+    while (!signal.aborted) {
+      await this.work().catch(error => this.onError(asError(error)))
+      await this.drain()
+      await sleep(RESTART_MS, signal)
+    }
+  }
+
+  private async work (): Promise<void> {
+    const { bus } = this.options.factLog
+    const ending = new AbortController()
+    const signal = AbortSignal.any([this.stopping.signal, ending.signal])
+    const cursor = await readDispatchCursor(this.options.factLog, this.partition)
+    const endSeq = await lastSequence(bus, 'WEBHOOKS')
+    this.position = { delivery: endSeq, redelivery: endSeq }
+    for (const behind of cursor.behind) this.restoring.set(this.queueOf(behind.webhook, behind.kind), behind)
+    await Promise.all(DELIVERY_KINDS.map(kind => this.restore(kind, cursor[kind], endSeq, signal)))
+    this.cursor = cursor
+    this.unhealthyReason = null
+    for (const endpoint of this.endpoints.values()) endpoint.pump()
+    const rounds = [this.looks(), this.cursors(ending)]
+    try {
+      await Promise.all([
+        this.restoreBehind(endSeq, signal),
+        ...DELIVERY_KINDS.map(kind => this.follow(kind, endSeq, signal))
+      ])
+    } finally {
+      ending.abort()
+      await Promise.all(rounds.map(round => round.stop()))
+    }
+  }
+
+  /** What the partition's queues have come to since the cursor, but for those with a place of their own. */
+  private async restore (kind: DeliveryKind, afterSeq: number, endSeq: number, signal: AbortSignal): Promise<void> {
+    const filters = [subjects.deliveryFacts(kind, this.partition)]
+    const { factLog: { bus } } = this.options
+    const onError = (error: Error) => this.onError(error)
+    for await (const page of readRange(bus, { stream: 'WEBHOOKS', filters, afterSeq, endSeq, signal, onError })) {
+      for (const message of page) {
+        const queue = this.queueOf(message.subject.split('.')[3]!, kind)
+        if (!this.restoring.has(queue)) queue.apply(decodeMessage(message))
+      }
+    }
+    for (const { queues } of this.endpoints.values()) queues[kind].trim()
+  }
+
+  private async restoreBehind (endSeq: number, signal: AbortSignal): Promise<void> {
+    const { factLog: { bus } } = this.options
+    for (const [queue, { webhook, kind, through: afterSeq }] of this.restoring) {
+      const subject = subjects.delivery(kind, webhook)
+      const filters = [subject, `${subject}.>`]
+      const onError = (error: Error) => this.onError(error)
+      for await (const page of readRange(bus, { stream: 'WEBHOOKS', filters, afterSeq, endSeq, signal, onError })) {
+        for (const message of page) queue.apply(decodeMessage(message))
+      }
+      if (signal.aborted) return
+      queue.trim()
+      this.restoring.delete(queue)
+      this.endpoints.get(webhook)?.pump()
+    }
+  }
+
+  private async follow (kind: DeliveryKind, afterSeq: number, signal: AbortSignal): Promise<void> {
+    const facts = follow(this.options.factLog.bus, {
+      stream: 'WEBHOOKS',
+      filter: subjects.deliveries(kind, this.partition),
+      afterSeq,
+      batchMax: FACTS_MAX,
+      gatherMs: GATHER_MS,
+      signal,
+      onError: error => this.onError(error),
+      onFollowing: () => {
+        this.unhealthyReason = null
+      }
+    })
+    for await (const batch of facts) {
+      const touched = new Set<Endpoint>()
+      for (const recorded of batch) {
+        const endpoint = this.endpointOf(recorded.subject.split('.')[3]!)
+        const queue = endpoint.queues[kind]
+        if (this.restoring.has(queue)) queue.leave(recorded.seq)
+        else queue.offer(recorded)
+        touched.add(endpoint)
+      }
+      this.position[kind] = batch.at(-1)!.seq
+      for (const endpoint of touched) endpoint.pump()
+    }
+  }
+
+  private looks () {
+    return repeat({
+      name: 'webhook endpoints',
+      round: async () => {
+        for (const endpoint of this.endpoints.values()) await this.look(endpoint)
+        return LOOK_MS
+      },
+      againMs: CURSOR_AGAIN_MS,
+      onError: error => this.onError(error)
+    })
+  }
+
+  private async look (endpoint: Endpoint): Promise<void> {
+    if (endpoint.isIdle()) {
+      endpoint.close()
+      this.endpoints.delete(endpoint.id)
+      return
+    }
+    const webhook = this.options.directory.now.webhooks.get(endpoint.id)
+    for (const kind of DELIVERY_KINDS) {
+      const queue = endpoint.queues[kind]
+      if (queue.wantsMore) await this.refill(endpoint, kind)
+      if (webhook?.paused === true) await this.expire(queue, webhook)
+      else await this.move(queue)
+    }
+    if (webhook === undefined || webhook.disabled !== null) endpoint.release()
+    else endpoint.pump()
+  }
+
+  /** Reads what was left in the log. */
+  private async refill (endpoint: Endpoint, kind: DeliveryKind): Promise<void> {
+    const queue = endpoint.queues[kind]
+    if (this.restoring.has(queue) || this.refilling.has(queue)) return
+    this.refilling.add(queue)
+    const { bus } = this.options.factLog
+    const filter = subjects.delivery(kind, endpoint.id)
+    try {
+      const { messages } = await readMessages(bus, 'WEBHOOKS', { filter, afterSeq: queue.position }, PAGE)
+      queue.refill(messages.map(decodeMessage))
+      // A replica may not have it yet: only the leader says that there is no more.
+      const from = { seq: queue.position + 1, next_by_subj: filter }
+      if (messages.length === 0 && await getFact(bus, 'WEBHOOKS', from, 'leader') === null) queue.atEnd()
+    } finally {
+      this.refilling.delete(queue)
+    }
+  }
+
+  /** What a pause has held for too long ends. */
+  private async expire (queue: DeliveryQueue, webhook: WebhookEntry): Promise<void> {
+    const nowMs = this.options.factLog.clock.nowMs()
+    const { account } = webhook
+    const expired = queue.waiting().filter(({ attempts, firstAttemptAt, dueMs }) => {
+      const dueAt = new Date(dueMs).toISOString()
+      return giveUpReason({ account, attempts, firstAttemptAt, dueAt }, webhook, nowMs) !== null
+    })
+    for (const entry of expired.slice(0, STEPS_MAX)) {
+      const pending = await this.options.deliverer.pendingOf(entry)
+      if (pending === null) queue.forget(entry)
+      else queue.apply(await this.options.deliverer.giveUp(pending, 'expired'))
+    }
+  }
+
+  private async move (queue: DeliveryQueue): Promise<void> {
+    for (const entry of queue.lagging().slice(0, STEPS_MAX)) {
+      const pending = await this.options.deliverer.pendingOf(entry)
+      if (pending === null) queue.forget(entry)
+      else if (!entry.isTaken) queue.apply(await moveDelivery(this.options.factLog, pending))
+    }
+  }
+
+  /** Says how far the partition has come. Refused = another process works it: this one begins again, if it still may.
+   */
+  private cursors (ending: AbortController) {
+    return repeat({
+      name: 'webhook dispatch cursor',
+      round: async () => {
+        await this.advance().catch(error => {
+          if (!(error instanceof Conflict)) throw error
+          this.onError(error)
+          ending.abort()
+        })
+        return CURSOR_MS
+      },
+      firstInMs: CURSOR_MS,
+      againMs: CURSOR_AGAIN_MS,
+      roundMsMax: CURSOR_MS_MAX,
+      onError: error => this.onError(error)
+    })
+  }
+
+  private async advance (): Promise<void> {
+    const { cursor } = this
+    if (cursor === null || !this.options.isHeld()) return
+    const { seq, ...before } = cursor
+    const now = this.reached()
+    if (JSON.stringify(now) === JSON.stringify(before)) return
+    this.cursor = { ...now, seq: await advanceDispatch(this.options.factLog, now, seq) }
+  }
+
+  private reached (): DispatchAdvanced['data'] {
+    const now = { partition: this.partition, ...this.position, behind: [] as Behind[] }
+    const late: Behind[] = []
+    for (const { id: webhook, queues } of this.endpoints.values()) {
+      for (const kind of DELIVERY_KINDS) {
+        const restored = this.restoring.get(queues[kind])
+        const through = restored?.through ?? queues[kind].through()
+        if (restored !== undefined || through < this.position[kind] - BEHIND) late.push({ webhook, kind, through })
+        else now[kind] = Math.min(now[kind], through)
+      }
+    }
+    late.sort((a, b) => a.through - b.through)
+    now.behind = late.slice(0, QUEUES_BEHIND_MAX)
+    for (const { kind, through } of late.slice(QUEUES_BEHIND_MAX)) now[kind] = Math.min(now[kind], through)
+    return now
+  }
+
+  /** Waits for what is under way, says how far that has come, and forgets all. */
+  private async drain (): Promise<void> {
+    for (const endpoint of this.endpoints.values()) endpoint.close()
+    while ([...this.endpoints.values()].some(endpoint => endpoint.isBusy())) await sleep(10)
+    await this.advance().catch(() => {})
+    this.endpoints.clear()
+    this.restoring.clear()
+    this.cursor = null
+  }
+
+  private queueOf (webhook: string, kind: DeliveryKind): DeliveryQueue {
+    return this.endpointOf(webhook).queues[kind]
+  }
+
+  private endpointOf (id: string): Endpoint {
+    const known = this.endpoints.get(id)
+    if (known !== undefined) return known
+    const { factLog, directory, deliverer, rules } = this.options
+    const endpoint = new Endpoint(id, {
+      ...rules,
+      concurrency: () => directory.now.webhooks.get(id)?.concurrency ?? CONCURRENCY,
+      mayStart: running =>
+        this.cursor !== null && this.options.isHeld() && directory.now.webhooks.get(id)?.paused !== true &&
+        deliverer.hasRoom(running),
+      deliver: (entry, queue) => deliverer.deliver(id, entry, queue, () => endpoint.pump()),
+      nowMs: () => factLog.clock.nowMs()
+    })
+    this.endpoints.set(id, endpoint)
+    return endpoint
+  }
+
+  private onError (error: Error): void {
+    if (this.stopping.signal.aborted) return
+    this.unhealthyReason = `webhook deliveries wait: ${error.message}`
+    this.options.log.warn({ err: error, partition: this.partition }, 'webhook dispatch interrupted; retrying')
+  }
+}
