@@ -2,12 +2,10 @@ import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
-import { scheduleDelivery } from '#src/actions/delivery.ts'
 import { changeWebhook } from '#src/actions/webhook.ts'
 import { sleep } from '#src/base/backoff.ts'
 import { follow } from '#src/nats/follow.ts'
 import { lastSequenceUnder } from '#src/nats/get.ts'
-import { subjects } from '#streams/subjects.ts'
 import { hurry, openHookRig, type HookRig } from '../support/hook-rig.ts'
 import {
   faultsInEnds,
@@ -138,35 +136,15 @@ async function writeRare ({ rig, chance }: Model, count: number, spreadMs: numbe
 }
 
 /** Resolves once all that the log owes has come to its end; rejects with what has not. */
-async function settled ({ rig, told, endpoints }: Model, remind: () => Promise<void> = async () => {}): Promise<void> {
+async function settled ({ rig, told, endpoints }: Model): Promise<void> {
   const { bus } = rig.factLog
   const events = await lastSequenceUnder(bus, 'EMAILS', 'email.>')
   await until(() => (told.events.at(-1)?.seq ?? 0) >= events)
   for (const endMs = Date.now() + SETTLED_MS; Date.now() < endMs; await sleep(250)) {
     if (unfinished(told, endpoints).length === 0) return
-    await remind()
   }
   const open = unfinished(told, endpoints)
   if (open.length > 0) throw new Error(`${open.length} are not at their end:\n${open.slice(0, 20).join('\n')}`)
-}
-
-/** The reconcile's part, which needs the view: a server that is killed may lose schedules of its last moments. */
-function reminder ({ rig, told }: Model): { remind: () => Promise<void>, count: () => number } {
-  const seen = new Map<string, number>()
-  let count = 0
-  const remind = async () => {
-    for (const [id, { over, steps, last }] of told.deliveries) {
-      if (over || last === null || last.dueAt === null) continue
-      const key = `${id} ${steps.length}`
-      const sinceMs = seen.get(key) ?? Date.now()
-      seen.set(key, sinceMs)
-      if (Date.now() - Math.max(sinceMs, last.heldAt === null ? Date.parse(last.dueAt) : 0) < 6000) continue
-      seen.set(key, Date.now())
-      count++
-      await scheduleDelivery(rig.factLog, { ...last, dueAt: new Date().toISOString() }, 5000)
-    }
-  }
-  return { remind, count: () => count }
 }
 
 async function pause ({ rig, endpoints }: Model, paused: boolean): Promise<void> {
@@ -272,12 +250,11 @@ t.test(
       await Promise.all(processes.map(process => process.start()))
       await pause(model, false)
       await write(model, PLAN.after)
-      const { remind, count } = reminder(model)
-      await settled(model, remind)
+      await settled(model)
       t.comment(
         `${told.events.length} events, ${told.deliveries.size} deliveries, ${
           endpoints.reduce((sum, { sink }) => sum + sink.requests.length, 0)
-        } requests, ${count()} schedules made again`
+        } requests`
       )
       t.same(allFaults(model), [])
       t.same(askedTwice(model), [])
@@ -289,11 +266,6 @@ t.test(
         'nothing more goes to who is gone'
       )
       t.equal(model.trapped(), 0, 'no redirect was followed')
-      t.equal(
-        await lastSequenceUnder(rig.factLog.bus, 'SCHEDULE', subjects.scheduleHeld('*', '*')),
-        0,
-        'no pause holds anything'
-      )
     })
   }
 )

@@ -4,7 +4,7 @@ import type { AnyFact } from '#streams/catalog.ts'
 import { ErasureAdvanced } from '#streams/erasure/facts.ts'
 import { NOTHING_ERASED } from '#streams/erasure/state.ts'
 import { EmailMoved, RequestClaimed, type EmailDelivered } from '#streams/email/facts.ts'
-import { webhookPartitionOf, subjects } from '#streams/subjects.ts'
+import { subjects } from '#streams/subjects.ts'
 import { UsageClosed } from '#streams/usage/facts.ts'
 import { FIRST_ACCOUNT } from '#src/actions/first-start.ts'
 import { stamp } from '#src/actions/fact-log.ts'
@@ -169,7 +169,7 @@ t.test('a delivery of an event that is another', async t => {
     account: FIRST_ACCOUNT,
     id: newId('ev', Date.now())
   }
-  const seq = await put(subjects.delivery(webhookPartitionOf(fact.data.webhook)), fact)
+  const seq = await put(subjects.delivery('delivery', fact.data.webhook), fact)
   await finds(t, 'pointer', `WEBHOOKS ${seq}`, /^names EMAILS 1 as ev_other, which it is not$/)
 })
 

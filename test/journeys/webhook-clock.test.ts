@@ -1,7 +1,6 @@
 import t from 'tap'
 import { changeWebhook, deleteWebhook } from '#src/actions/webhook.ts'
-import { getFact, lastSequenceUnder } from '#src/nats/get.ts'
-import { fireNow } from '#src/nats/schedule.ts'
+import { getFact } from '#src/nats/get.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Refusal } from '#streams/define.ts'
 import { GAPS_S } from '#streams/delivery/decide.ts'
@@ -17,9 +16,7 @@ import { until } from '../support/wait.ts'
 const MINUTE_MS = 60_000
 const DAY_MS = 86_400_000
 /** From so many failures on an endpoint's queue pauses, and never longer than this. */
-const LANE_FAILURES = 5
-const PAUSE_MS_MAX = 30_000
-const SCHEDULES = 'schedule.delivery.>'
+const PROBE_MS = 1000
 
 const attemptsIn = (facts: AnyFact[]) =>
   facts.filter((fact): fact is DeliveryAttempted => fact.type === 'delivery.attempted')
@@ -27,10 +24,8 @@ const attemptsIn = (facts: AnyFact[]) =>
 interface App {
   rig: HookRig
   sink: HookSink
-  /** Unix ms: stands still unless it is moved, and lies days ahead, so that the server fires no schedule by itself. */
+  /** Unix ms: stands still unless it is moved, and lies days ahead. */
   time: { nowMs: number }
-  /** What is scheduled has come due. */
-  fire(): Promise<void>
 }
 
 /** The role on the contract's gaps without jitter, in a time of its own. */
@@ -40,12 +35,7 @@ async function startApp (t: Ending): Promise<App> {
   t.teardown(() => sink.stop())
   const time = { nowMs: Math.ceil(Date.now() / 1000) * 1000 + 10 * DAY_MS }
   rig.start({ factLog: { ...rig.factLog, clock: { nowMs: () => time.nowMs } }, gapsS: GAPS_S })
-  const { bus } = rig.factLog
-  const fire = async () => {
-    await until(async () => await lastSequenceUnder(bus, 'SCHEDULE', SCHEDULES) > 0)
-    await fireNow(bus, SCHEDULES, () => 0)
-  }
-  return { rig, sink, time, fire }
+  return { rig, sink, time }
 }
 
 /** Makes an event and all attempts of its delivery, each at the time the log names for it. */
@@ -56,12 +46,8 @@ async function deliverTo (app: App, webhook: WebhookEntry): Promise<DeliveryAtte
     const attempts = its(await app.rig.facts(facts => its(facts).length === count))
     const { nextAttemptAt } = attempts.at(-1)!.data
     if (nextAttemptAt === null) return attempts
-    // A failing queue may hold it for a pause: then it comes that much after its 24 hours.
-    app.time.nowMs = Math.max(
-      Date.parse(nextAttemptAt),
-      Date.parse(attempts.at(-1)!.time) + (count >= LANE_FAILURES ? PAUSE_MS_MAX : 0)
-    )
-    await app.fire()
+    // A failing endpoint is asked once a second at most.
+    app.time.nowMs = Math.max(Date.parse(nextAttemptAt), app.time.nowMs + PROBE_MS)
   }
 }
 
@@ -126,7 +112,7 @@ t.test("6.4 whatever Retry-After says, no gap is shorter than the contract's and
           `series ${series}, attempt ${i + 1}: ${nextAttemptAt}`
         )}
     }
-    t.ok(Date.parse(attempts.at(-1)!.time) <= endMs + PAUSE_MS_MAX)
+    t.ok(Date.parse(attempts.at(-1)!.time) <= endMs + PROBE_MS)
     await deleteWebhook(rig.services, rig.asker, webhook.id)
   }
 })
@@ -155,12 +141,6 @@ async function tryAt ({ rig, time }: App, atMs: number): Promise<DeliveryAttempt
   const first = its(await rig.facts(facts => its(facts).length === rig.directory.now.webhooks.size))
   const failed = first.filter(({ data }) => data.nextAttemptAt !== null)
   time.nowMs = atMs
-  const { bus } = rig.factLog
-  for (const { data } of failed) {
-    const waiting = subjects.scheduleDelivery(data.webhook, data.delivery)
-    await until(async () => await lastSequenceUnder(bus, 'SCHEDULE', waiting) > 0)
-    await fireNow(bus, waiting, () => 0)
-  }
   return its(await rig.facts(facts => its(facts).length === first.length + failed.length))
 }
 
@@ -187,7 +167,6 @@ t.test('five days of failure disable an endpoint and end its deliveries; enablin
   t.equal(known(app, id).disabled, null)
   await tryAt(app, beganMs + 5 * DAY_MS)
   await until(() => known(app, id).disabled === 'failing')
-  await app.fire()
   const ended = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.failed')
   const failed = ended(await rig.facts(facts => ended(facts).length === 5))
   t.ok(failed.every(fact => fact.data.reason === 'endpoint_disabled' && fact.data.attempts === 2))

@@ -2,18 +2,14 @@ import fc from 'fast-check'
 import t from 'tap'
 import { deliveries, DELIVERY_STATES } from '#projections/deliveries/project.ts'
 import {
-  deliveryStates,
   failedDeliveries,
   getDelivery,
   listDeliveries,
-  overdueDeliveries,
   parsePlace,
   pruneAttempts,
   pruneDeliveries,
-  unheardDeliveries,
   type DeliveryFilters,
   type FailedDelivery,
-  type WaitingDelivery
 } from '#projections/deliveries/queries.ts'
 import { cursorText, type PageCursor } from '#projections/cursor.ts'
 import type { AnyFact } from '#streams/catalog.ts'
@@ -24,7 +20,7 @@ import {
   ACCOUNT,
   deliveryAttempted,
   deliveryFailed,
-  deliveryDeferred,
+  deliveryMoved,
   deliveryRequested,
   member,
   recorded,
@@ -34,7 +30,6 @@ import {
 import { LONG } from '../support/long.ts'
 import { apply, cut, freshPool, randomOf, shuffled } from './view.ts'
 
-const past = (seconds: number) => new Date(Date.now() - seconds * 1000).toISOString()
 const one = (id: string) => ({ account: ACCOUNT, id })
 
 async function allRows (pool: Pool): Promise<string[]> {
@@ -66,7 +61,6 @@ t.test('a delivery that is tried again and arrives', async t => {
   const pool = await freshPool(t)
   const request = deliveryRequested({})
   await apply(pool, deliveries, recorded([request], 1))
-  t.match((await ask(pool, deliveryStates(['whd_one', 'whd_none']))).get('whd_one'), { state: 'pending', replay: null })
   t.match(await ask(pool, getDelivery(one('whd_one'))), {
     state: 'pending',
     attempts: 0,
@@ -181,11 +175,6 @@ t.test('the row is about the greatest replay: a late fact of an older run only a
   const found = await ask(pool, getDelivery(one('whd_one')))
   t.match(found, { state: 'delivered', replay: 'rpl_2', attempts: 1, last: { status: 202 } })
   t.strictSame(found!.tries.map(({ replay, attempt }) => [replay, attempt]), [[null, 1], [null, 2], ['rpl_2', 1]])
-  t.strictSame((await ask(pool, deliveryStates(['whd_one']))).get('whd_one'), {
-    delivery: 'whd_one',
-    replay: 'rpl_2',
-    state: 'delivered'
-  })
 })
 
 const RUNS = [null, 'rpl_01', 'rpl_02']
@@ -202,7 +191,7 @@ const step = fc.record({
   const firstAttemptAt = timeAt(startS)
   if (kind === 'requested') return deliveryRequested(owed)
   if (kind === 'deferred') {
-    return deliveryDeferred({ ...owed, attempts: attempt - 1, firstAttemptAt, nextAttemptAt: timeAt(500 + startS) })
+    return deliveryMoved({ ...owed, attempts: attempt - 1, firstAttemptAt, nextAttemptAt: timeAt(500 + startS) })
   }
   if (kind === 'ended') return deliveryFailed({ ...owed, attempts: attempt - 1, reason: 'expired' })
   if (kind === 'delivered') return deliveryAttempted({ ...owed, attempt, firstAttemptAt, durationMs: startS })
@@ -232,7 +221,7 @@ function rowsByLaw (facts: Array<Recorded<AnyFact>>) {
     const { fact: last, seq } = arrived ?? run.at(-1)!
     const state = last.type === 'delivery.attempted'
       ? last.data.result
-      : { 'delivery.requested': 'pending', 'delivery.deferred': 'retrying', 'delivery.failed': 'failed' }[last.type]
+      : { 'delivery.requested': 'pending', 'delivery.moved': 'retrying', 'delivery.failed': 'failed' }[last.type]
     return {
       id,
       replay,
@@ -249,7 +238,7 @@ function rowsByLaw (facts: Array<Recorded<AnyFact>>) {
         )
       ),
       first_attempt_at: requests.map(({ data }) => data.firstAttemptAt).sort()[0] ?? null,
-      next_attempt_at: last.type === 'delivery.attempted' || last.type === 'delivery.deferred'
+      next_attempt_at: last.type === 'delivery.attempted' || last.type === 'delivery.moved'
         ? last.data.nextAttemptAt
         : null,
       error: arrived === undefined ? requests.at(-1)?.data.error ?? null : null,
@@ -475,63 +464,6 @@ t.test('failures of an endpoint in a stretch of time are given by pages, without
     106
   ]])
   t.strictSame(await ask(pool, failedDeliveries({ ...range, account: 'acc_other' }, { limit: 3, after: null })), [])
-})
-
-t.test('deliveries are overdue when their time has passed and nothing was heard', async t => {
-  const pool = await freshPool(t)
-  await apply(
-    pool,
-    deliveries,
-    recorded([
-      deliveryAttempted({ delivery: 'whd_a', result: 'retrying', nextAttemptAt: past(120) }),
-      deliveryAttempted({ delivery: 'whd_b', result: 'retrying', nextAttemptAt: past(10) }),
-      deliveryDeferred({ delivery: 'whd_c', replay: 'rpl_1', nextAttemptAt: past(240) }),
-      deliveryAttempted({ delivery: 'whd_d', result: 'retrying', nextAttemptAt: past(300) }),
-      deliveryFailed({ delivery: 'whd_d' }),
-      deliveryAttempted({ delivery: 'whd_e', result: 'retrying', nextAttemptAt: past(-100) })
-    ])
-  )
-  const overdue = async (limit: number, graceS: number, after: WaitingDelivery | null = null) =>
-    await ask(pool, overdueDeliveries({ limit, graceS, after }))
-  const page = await overdue(10, 60)
-  t.match(page, [{ id: 'whd_c', webhook: 'wh_one', replay: 'rpl_1', state_seq: 3 }, {
-    id: 'whd_a',
-    replay: null,
-    state_seq: 1
-  }])
-  t.equal(page.length, 2)
-  t.strictSame(
-    (await overdue(10, -200)).map(({ id }) => id),
-    ['whd_c', 'whd_a', 'whd_b', 'whd_e'],
-    'with those due soon'
-  )
-  t.strictSame((await overdue(1, 60, page[0]!)).map(({ id }) => id), ['whd_a'], 'the next page')
-  t.strictSame(await overdue(1, 60, page[1]!), [])
-})
-
-t.test('deliveries of which nothing was heard come in the order of the log', async t => {
-  const pool = await freshPool(t)
-  const asked = (delivery: string, secondsAgo: number) => ({
-    ...deliveryRequested({ delivery }),
-    time: past(secondsAgo)
-  })
-  await apply(
-    pool,
-    deliveries,
-    recorded([
-      asked('whd_b', 300),
-      asked('whd_a', 200),
-      asked('whd_c', 200),
-      deliveryAttempted({ delivery: 'whd_c' }),
-      asked('whd_d', 5),
-      asked('whd_e', 130)
-    ])
-  )
-  const unheard = async (limit: number, after: WaitingDelivery | null = null) =>
-    await ask(pool, unheardDeliveries({ limit, graceS: 120, after }))
-  const page = await unheard(2)
-  t.match(page, [{ id: 'whd_b', state_seq: 1, next_attempt_at: null }, { id: 'whd_a', state_seq: 2 }])
-  t.strictSame((await unheard(2, page[1]!)).map(({ id }) => id), ['whd_e'])
 })
 
 t.test('what has left the log leaves the view by pages, also what nobody heard of again', async t => {

@@ -3,7 +3,7 @@ import { replayBacklog } from '#projections/deliveries/backlog.ts'
 import { deliveries } from '#projections/deliveries/project.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import { ask } from '#src/postgres/query.ts'
-import { ACCOUNT, deliveryAttempted, deliveryDeferred, deliveryRequested, recorded } from '../support/facts.ts'
+import { ACCOUNT, deliveryAttempted, deliveryMoved, deliveryRequested, recorded } from '../support/facts.ts'
 import { apply, freshPool } from './view.ts'
 
 const inMs = (ms: number) => new Date(Date.now() + ms).toISOString()
@@ -12,10 +12,10 @@ const HOURS_MS = 10 * 3_600_000
 t.test("a replay's backlog is the replayed deliveries never tried, or due soon", async t => {
   const pool = await freshPool(t)
   const facts: AnyFact[] = [
-    deliveryDeferred({ delivery: 'whd_live', nextAttemptAt: inMs(1000) }),
-    deliveryDeferred({ delivery: 'whd_untried', replay: 'rpl_1', attempts: 0, nextAttemptAt: inMs(HOURS_MS) }),
-    deliveryDeferred({ delivery: 'whd_soon', replay: 'rpl_1', attempts: 2, nextAttemptAt: inMs(1000) }),
-    deliveryDeferred({ delivery: 'whd_overdue', replay: 'rpl_1', attempts: 2, nextAttemptAt: inMs(-HOURS_MS) }),
+    deliveryMoved({ delivery: 'whd_live', nextAttemptAt: inMs(1000) }),
+    deliveryRequested({ delivery: 'whd_untried', replay: 'rpl_1' }),
+    deliveryMoved({ delivery: 'whd_soon', replay: 'rpl_1', attempts: 2, nextAttemptAt: inMs(1000) }),
+    deliveryMoved({ delivery: 'whd_overdue', replay: 'rpl_1', attempts: 2, nextAttemptAt: inMs(-HOURS_MS) }),
     deliveryAttempted({
       delivery: 'whd_refused',
       replay: 'rpl_1',
@@ -23,22 +23,8 @@ t.test("a replay's backlog is the replayed deliveries never tried, or due soon",
       status: 500,
       nextAttemptAt: inMs(HOURS_MS)
     }),
-    deliveryDeferred({
-      delivery: 'whd_held',
-      replay: 'rpl_1',
-      attempts: 3,
-      nextAttemptAt: inMs(3_600_000),
-      heldAt: inMs(0)
-    }),
-    deliveryRequested({ delivery: 'whd_pending', replay: 'rpl_1' }),
     deliveryAttempted({ delivery: 'whd_done', replay: 'rpl_1' }),
-    deliveryDeferred({
-      delivery: 'whd_elsewhere',
-      webhook: 'wh_two',
-      replay: 'rpl_1',
-      attempts: 0,
-      nextAttemptAt: inMs(1000)
-    })
+    deliveryRequested({ delivery: 'whd_elsewhere', webhook: 'wh_two', replay: 'rpl_1' })
   ]
   await apply(pool, deliveries, recorded(facts, 1))
   const count = async (webhook: string, max = 500, account = ACCOUNT) =>

@@ -3,18 +3,16 @@ import type { AnyFact } from '#streams/catalog.ts'
 import {
   eventIn,
   GAPS_S,
-  holdUntilMs,
   isFor,
   isGone,
   isSuccess,
-  releaseHold,
-  deferUntilMs,
+  pausedMs,
   RETRY_MS_MAX,
   retryAfterMs,
   retryAtMs,
   giveUpReason
 } from '#streams/delivery/decide.ts'
-import { pendingAfter, attemptKey, type Pending } from '#streams/delivery/state.ts'
+import { pendingAfter, type Pending } from '#streams/delivery/state.ts'
 import { webhookEntry } from '../support/entries.ts'
 
 const FIRST_MS = Date.parse('2026-01-01T00:00:00.000Z')
@@ -94,18 +92,6 @@ t.test('6.4 no Retry-After and no slow receiver makes it longer than 24 hours', 
   )
 })
 
-t.test('a deferred delivery waits about as long as it already has, and not past its 24 hours', async t => {
-  t.equal(deferUntilMs(FIRST_MS, FIRST_MS, none), FIRST_MS + 5000)
-  t.equal(deferUntilMs(FIRST_MS, FIRST_MS + 60_000, none), FIRST_MS + 120_000)
-  t.equal(deferUntilMs(FIRST_MS, FIRST_MS + 60_000, almostOne), FIRST_MS + 105_000)
-  t.equal(deferUntilMs(FIRST_MS, FIRST_MS + 10 * HOUR_MS, none), FIRST_MS + 10.5 * HOUR_MS)
-  t.equal(deferUntilMs(FIRST_MS, FIRST_MS + RETRY_MS_MAX - 1, none), FIRST_MS + RETRY_MS_MAX)
-  t.equal(deferUntilMs(FIRST_MS, FIRST_MS + RETRY_MS_MAX, none), null)
-  let turns = 0
-  for (let nowMs: number | null = FIRST_MS; nowMs !== null; nowMs = deferUntilMs(FIRST_MS, nowMs, almostOne)) turns++
-  t.ok(turns < 100, `${turns} turns in a day`)
-})
-
 t.test('2xx is success, 410 is the end, all else failure', async t => {
   t.same([200, 201, 204, 299].map(isSuccess), [true, true, true, true])
   t.same([null, 100, 199, 300, 301, 304, 400, 410, 429, 500, 503].filter(status => isSuccess(status)), [])
@@ -126,8 +112,7 @@ const pending: Pending = {
   causation: 'ev_2',
   attempts: 0,
   firstAttemptAt: null,
-  dueAt: null,
-  heldAt: null
+  dueAt: '2026-01-01T00:00:00.000Z'
 }
 
 t.test('a delivery ends with its endpoint, or when a retry would come after 24 hours', async t => {
@@ -145,31 +130,20 @@ t.test('a delivery ends with its endpoint, or when a retry would come after 24 h
   )
 })
 
-t.test('a pause stops the 24 hours of a delivery from when its turn came, for 24 hours at most', async t => {
-  const held: Pending = {
-    ...pending,
-    attempts: 3,
-    firstAttemptAt: '2026-01-01T00:00:00.000Z',
-    heldAt: '2026-01-01T02:00:00.000Z'
-  }
+t.test('a pause stops the 24 hours of a delivery, for 24 hours at most', async t => {
   const at = (hours: number) => FIRST_MS + hours * HOUR_MS
-  t.match(releaseHold(held, at(5)), { heldAt: null, firstAttemptAt: '2026-01-01T03:00:00.000Z', attempts: 3 })
-  t.match(releaseHold(held, at(40)), { heldAt: null, firstAttemptAt: '2026-01-02T00:00:00.000Z' })
-  t.match(
-    releaseHold({ ...held, attempts: 0 }, at(40)),
-    { heldAt: null, firstAttemptAt: null },
-    'those of one never tried have not begun'
-  )
-  t.equal(releaseHold(pending, at(5)), pending, 'one that nothing holds stays as it is')
-  t.equal(giveUpReason(held, webhook, at(25.9)), null, 'the hours it was held do not count')
-  t.equal(giveUpReason(held, webhook, at(47.9)), null)
-  t.equal(giveUpReason(held, webhook, at(48.1)), 'expired', 'after 24 hours of pause they do')
-})
-
-t.test('what is held comes back every hour, and ends when 24 hours and those of the pause are over', async t => {
-  t.equal(holdUntilMs(FIRST_MS, FIRST_MS), FIRST_MS + HOUR_MS)
-  t.equal(holdUntilMs(FIRST_MS, FIRST_MS + 47.5 * HOUR_MS), FIRST_MS + 48 * HOUR_MS)
-  t.equal(holdUntilMs(FIRST_MS, FIRST_MS + 48 * HOUR_MS), null)
+  const retry = { ...pending, attempts: 3, firstAttemptAt: '2026-01-01T00:00:00.000Z' }
+  const resumed = { ...webhook, pauses: [{ fromMs: at(-3), toMs: at(-1) }, { fromMs: at(2), toMs: at(5) }] }
+  t.equal(pausedMs(resumed, at(0), at(6)), 3 * HOUR_MS, 'a pause before it does not count')
+  t.equal(pausedMs(resumed, at(4), at(6)), HOUR_MS)
+  t.equal(giveUpReason(retry, resumed, at(26.9)), null)
+  t.equal(giveUpReason(retry, resumed, at(27.1)), 'expired')
+  const paused = { ...webhook, paused: true, pauses: [{ fromMs: at(2), toMs: null }] }
+  t.equal(giveUpReason(retry, paused, at(47.9)), null)
+  t.equal(giveUpReason(retry, paused, at(48.1)), 'expired', 'after 24 hours of pause they do')
+  t.equal(giveUpReason(pending, paused, at(47.9)), null)
+  t.equal(giveUpReason(pending, paused, at(48.1)), 'expired', 'also what was never tried')
+  t.equal(giveUpReason(pending, { ...paused, paused: false }, at(48.1)), null, 'but not once the pause is over')
 })
 
 const fact = (type: string, data: Record<string, unknown> = {}) =>
@@ -210,19 +184,14 @@ t.test('an event is for the endpoints of its account that listen to its type, fr
 t.test('outcomes alone tell what is pending', async t => {
   const { owed } = pending
   const requested = pendingAfter(fact('delivery.requested', owed))
-  t.match(requested, { owed, attempts: 0, firstAttemptAt: null, dueAt: null, account: 'acc_1', causation: 'ev_1' })
+  t.match(requested, { owed, attempts: 0, firstAttemptAt: null, account: 'acc_1', causation: 'ev_1' })
   const firstAttemptAt = '2026-01-01T00:00:00.000Z'
   const nextAttemptAt = '2026-01-01T00:00:05.000Z'
-  t.match(pendingAfter(fact('delivery.deferred', { ...owed, attempts: 2, firstAttemptAt, nextAttemptAt })), {
+  t.match(pendingAfter(fact('delivery.moved', { ...owed, attempts: 2, firstAttemptAt, nextAttemptAt })), {
     owed,
     attempts: 2,
     firstAttemptAt,
     dueAt: nextAttemptAt
-  })
-  const heldAt = '2026-01-01T00:00:01.000Z'
-  t.match(pendingAfter(fact('delivery.deferred', { ...owed, attempts: 2, firstAttemptAt, nextAttemptAt, heldAt })), {
-    dueAt: nextAttemptAt,
-    heldAt
   })
   t.equal(
     pendingAfter(fact('delivery.requested', { ...owed, test: '{}' }))?.owed.test,
@@ -238,10 +207,4 @@ t.test('outcomes alone tell what is pending', async t => {
   t.equal(pendingAfter(fact('delivery.attempted', { ...owed, attempt: 3, firstAttemptAt, nextAttemptAt: null })), null)
   t.equal(pendingAfter(fact('delivery.failed', owed)), null)
   t.equal(pendingAfter(fact('email.delivered')), undefined)
-})
-
-t.test('a redelivery has the key of its try, a retry another', async t => {
-  t.equal(attemptKey(pending), attemptKey({ ...pending, causation: null }))
-  t.not(attemptKey(pending), attemptKey({ ...pending, dueAt: '2026-01-01T00:00:05.000Z' }))
-  t.not(attemptKey(pending), attemptKey({ ...pending, owed: { ...pending.owed, replay: 'rpl_1' } }), 'so has a replay')
 })

@@ -8,7 +8,7 @@ import { decodeFact, factTypes, type AnyFact } from '#streams/catalog.ts'
 import { emptyDirectory, evolveDirectory } from '#streams/directory.ts'
 import type { EmailDelivered, EmailErased, EmailRecorded } from '#streams/email/facts.ts'
 import { engagementEndOf, FACT_STREAMS, placeOf, type Place } from '#streams/place.ts'
-import { EMAIL_PARTITIONS, emailPartitionOf, isUnder, subjects, webhookPartitionOf } from '#streams/subjects.ts'
+import { EMAIL_PARTITIONS, emailPartitionOf, DELIVERY_KINDS, isUnder, subjects, webhookPartitionOf } from '#streams/subjects.ts'
 import { consumerPlans, streamPlans, type ConsumerPlan } from '#streams/topology.ts'
 import type { Append } from '#src/nats/append.ts'
 
@@ -58,8 +58,8 @@ t.test('who changes with its key changes place, and only then', async t => {
   )
   t.strictSame(placeOf({ ...delivered, id: 'ev_other', time: '2030-01-01T00:00:00.000Z' }), placeOf(delivered))
   const [first, again] = deliveries.map(fact => placeOf(fact).subject)
-  const partition = webhookPartitionOf(request.data.webhook)
-  t.strictSame([first, again], [subjects.delivery(partition), subjects.deliveryReplay(partition)])
+  const { webhook } = request.data
+  t.strictSame([first, again], DELIVERY_KINDS.map(kind => subjects.delivery(kind, webhook)))
 })
 
 t.test('each consumer is handed the facts that it is for', async t => {
@@ -69,14 +69,16 @@ t.test('each consumer is handed the facts that it is for', async t => {
   t.strictSame(under(consumerPlans.reactions), typesLike(/^email\.(?!requested)/))
   t.strictSame(under(consumerPlans.batchMembers), ['batch.joined'])
   t.strictSame(under(consumerPlans.replays), typesLike(/^replay\./))
-  t.strictSame(under(consumerPlans.deliveriesReplay), ['delivery.requested'])
-  const takers = deliveries.map(fact =>
-    [...consumerPlans.deliveries, consumerPlans.deliveriesReplay].filter(({ stream, filter_subject: filter }) =>
-      isIn(placeOf(fact), { stream, filter })
-    )
-  )
-  const own = consumerPlans.deliveries[webhookPartitionOf(request.data.webhook)]
-  t.strictSame(takers, [[own], [consumerPlans.deliveriesReplay]])
+})
+
+t.test('the dispatch of a partition is handed what is owed, by kind, and reads what came of it', async t => {
+  const partition = webhookPartitionOf(request.data.webhook)
+  const under = (filter: string) => typesUnder({ stream: 'WEBHOOKS', filter })
+  for (const kind of DELIVERY_KINDS) {
+    t.strictSame(under(subjects.deliveries(kind, partition)), ['delivery.requested'])
+    t.ok(under(subjects.deliveryFacts(kind, partition)).includes('delivery.requested'))
+  }
+  t.strictSame(under(subjects.deliveryFacts('delivery', partition)), typesLike(/^delivery\./))
 })
 
 t.test('the directory folds the facts under control., and no others', async t => {

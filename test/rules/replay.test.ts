@@ -183,9 +183,9 @@ t.test('what is owed is told by every fact of a delivery, and by no other', asyn
     { ...envelope, type: 'delivery.requested', time, data: owed },
     {
       ...envelope,
-      type: 'delivery.deferred',
+      type: 'delivery.moved',
       time,
-      data: { ...owed, attempts: 0, firstAttemptAt: time, nextAttemptAt: time }
+      data: { ...owed, attempts: 1, firstAttemptAt: time, nextAttemptAt: time }
     },
     { ...envelope, type: 'delivery.failed', time, data: { ...owed, attempts: 0, reason: 'expired' } },
     {

@@ -10,6 +10,7 @@ function webhook (extra: Partial<WebhookEntry> = {}): WebhookEntry {
   const times = {
     startAt: '2026-11-22T00:00:00.000Z',
     createdAt: '2026-11-22T00:00:00.000Z',
+    pauses: [],
     failingSince: null,
     workedAt: null,
     disabled: null

@@ -116,6 +116,7 @@ const webhook: WebhookEntry = {
   previous: null,
   startAt: '2026-01-01T00:00:00.000Z',
   createdAt: '2026-01-01T00:00:00.000Z',
+  pauses: [],
   failingSince: null,
   workedAt: null,
   disabled: null

@@ -3,7 +3,7 @@ import type { Fact, FactType, FactOf, Recorded } from '#streams/define.ts'
 import {
   DeliveryAttempted,
   DeliveryFailed,
-  DeliveryDeferred,
+  DeliveryMoved,
   DeliveryRequested,
   type Member
 } from '#streams/delivery/facts.ts'
@@ -220,8 +220,8 @@ export function deliveryAttempted (given: Partial<Data<typeof DeliveryAttempted>
   })
 }
 
-export function deliveryDeferred (given: Partial<Data<typeof DeliveryDeferred>>): DeliveryDeferred {
-  return fact(DeliveryDeferred, {
+export function deliveryMoved (given: Partial<Data<typeof DeliveryMoved>>): DeliveryMoved {
+  return fact(DeliveryMoved, {
     ...owed,
     attempts: 1,
     firstAttemptAt: timeAt(0),
@@ -253,4 +253,4 @@ export function recorded (facts: AnyFact[], fromSeq = 1): Array<Recorded<AnyFact
   return facts.map((one, i) => ({ fact: one, seq: fromSeq + i, subject: placeOf(one).subject }))
 }
 
-export type DeliveryStep = DeliveryRequested | DeliveryAttempted | DeliveryDeferred | DeliveryFailed
+export type DeliveryStep = DeliveryRequested | DeliveryAttempted | DeliveryMoved | DeliveryFailed

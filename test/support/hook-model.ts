@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { eventIn } from '#streams/delivery/decide.ts'
-import type { DeliveryAttempted, DeliveryFailed, DeliveryDeferred, DeliveryRequested } from '#streams/delivery/facts.ts'
+import type { DeliveryAttempted, DeliveryFailed, DeliveryMoved, DeliveryRequested } from '#streams/delivery/facts.ts'
 import { pendingAfter, type Pending } from '#streams/delivery/state.ts'
 import type { EventType } from '#streams/webhook/facts.ts'
 import type { WebhookSettings } from '#streams/webhook/decide.ts'
@@ -113,7 +113,7 @@ export function play (endpoint: Endpoint): void {
   })
 }
 
-type Step = DeliveryRequested | DeliveryAttempted | DeliveryDeferred | DeliveryFailed
+type Step = DeliveryRequested | DeliveryAttempted | DeliveryMoved | DeliveryFailed
 
 /** One delivery by the log. */
 export interface History {
@@ -250,25 +250,20 @@ function brief (step: Step): string {
       return 'requested'
     case 'delivery.attempted':
       return `${step.data.attempt} ${step.data.result} ${step.data.status ?? step.data.errorKind}`
-    case 'delivery.deferred':
-      return `${step.data.attempts} deferred`
+    case 'delivery.moved':
+      return `${step.data.attempts} moved`
     case 'delivery.failed':
       return `${step.data.attempts} ${step.data.reason}`
   }
 }
 
 /** Events that arrived before an earlier one of the same email, and how many emails were looked at. Order is promised
- *  while the endpoint answers: an email is left out when one of its deliveries had to be made again, or was deferred
- *  because the endpoint failed; and of batches, which go in one line, all. */
-export function overtaking (told: Told, { kind, sink, said, webhook }: Endpoint): { faults: string[], emails: number } {
+ *  while the endpoint answers: an email is left out when one of its deliveries had to be made again; and of batches,
+ *  which go in one line, all. */
+export function overtaking (told: Told, { kind, sink, said }: Endpoint): { faults: string[], emails: number } {
   const events = new Map(told.events.map(event => [event.id, event]))
   const again = new Set([...said].filter(([, statuses]) => statuses.length > 1).map(([id]) => id))
-  const deferred = [...told.deliveries.values()].filter(({ webhook: its, steps }) =>
-    its === webhook.id && kind.ends !== 'delivered' && steps.some(({ type }) => type === 'delivery.deferred')
-  )
-  const skipped = new Set(
-    [...again, ...deferred.map(({ steps }) => steps[0]!.data.events[0]!.id)].map(id => events.get(id)?.email)
-  )
+  const skipped = new Set([...again].map(id => events.get(id)?.email))
   if (kind.settings?.batch != null && again.size > 0) return { faults: [], emails: 0 }
   const heard = new Map<string, number[]>()
   for (const { body } of sink.requests) {

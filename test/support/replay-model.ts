@@ -1,5 +1,5 @@
 import type { AnyFact } from '#streams/catalog.ts'
-import type { DeliveryAttempted, DeliveryFailed, DeliveryDeferred, DeliveryRequested } from '#streams/delivery/facts.ts'
+import type { DeliveryAttempted, DeliveryFailed, DeliveryMoved, DeliveryRequested } from '#streams/delivery/facts.ts'
 import type { EmailRequested, EngagementFact, RecipientFact } from '#streams/email/facts.ts'
 import { evolve, newRecipient } from '#streams/email/state.ts'
 import { suppressionOf, type SuppressionFact } from '#streams/suppression/state.ts'
@@ -86,7 +86,7 @@ function templateLines (facts: Array<TemplateVersioned | TemplateDeleted>): Line
   })
 }
 
-type Step = DeliveryRequested | DeliveryAttempted | DeliveryDeferred | DeliveryFailed
+type Step = DeliveryRequested | DeliveryAttempted | DeliveryMoved | DeliveryFailed
 
 function isStep (fact: AnyFact): fact is Step {
   return fact.type.startsWith('delivery.')
@@ -110,7 +110,7 @@ function stateOf (step: Step): string {
   switch (step.type) {
     case 'delivery.requested':
       return 'pending'
-    case 'delivery.deferred':
+    case 'delivery.moved':
       return 'retrying'
     case 'delivery.attempted':
       return step.data.result
