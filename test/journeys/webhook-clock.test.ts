@@ -28,12 +28,25 @@ interface App {
   time: { nowMs: number }
 }
 
+/** Unix ms: what it was set to; with `runs` it goes on from there. */
+function openTime (beginMs: number, runs: boolean): { nowMs: number } {
+  let [setMs, realMs] = [beginMs, Date.now()]
+  return {
+    get nowMs () {
+      return runs ? setMs + Date.now() - realMs : setMs
+    },
+    set nowMs (ms) {
+      ;[setMs, realMs] = [ms, Date.now()]
+    }
+  }
+}
+
 /** The role on the contract's gaps without jitter, in a time of its own. */
-async function startApp (t: Ending): Promise<App> {
+async function startApp (t: Ending, runs = false): Promise<App> {
   const rig = await openHookRig(t)
   const sink = await startHookSink()
   t.teardown(() => sink.stop())
-  const time = { nowMs: Math.ceil(Date.now() / 1000) * 1000 + 10 * DAY_MS }
+  const time = openTime(Math.ceil(Date.now() / 1000) * 1000 + 10 * DAY_MS, runs)
   rig.start({ factLog: { ...rig.factLog, clock: { nowMs: () => time.nowMs } }, gapsS: GAPS_S })
   return { rig, sink, time }
 }
@@ -138,11 +151,15 @@ async function tryAt ({ rig, time }: App, atMs: number): Promise<DeliveryAttempt
   time.nowMs = atMs - MINUTE_MS
   const { id } = await rig.happen('delivered')
   const its = (facts: AnyFact[]) => attemptsIn(facts).filter(({ data }) => data.events[0]!.id === id)
-  const first = its(await rig.facts(facts => its(facts).length === rig.directory.now.webhooks.size))
+  const first = its(await rig.facts(facts => its(facts).length >= rig.directory.now.webhooks.size))
   const failed = first.filter(({ data }) => data.nextAttemptAt !== null)
   time.nowMs = atMs
-  return its(await rig.facts(facts => its(facts).length === first.length + failed.length))
+  return its(await rig.facts(facts => its(facts).length >= first.length + failed.length))
 }
+
+/** Seconds from `ms` to when it is said to have begun to fail. */
+const failingS = (app: App, id: string, ms: number) =>
+  Math.round((Date.parse(known(app, id).failingSince!) - ms) / 10_000) * 10
 
 const known = ({ rig }: App, id: string) => rig.directory.now.webhooks.get(id)!
 
@@ -152,7 +169,7 @@ async function reach ({ rig }: App, changed: { seq: number } | Refusal): Promise
 }
 
 t.test('five days of failure disable an endpoint and end its deliveries; enabling restarts the days', async t => {
-  const app = await startApp(t)
+  const app = await startApp(t, true)
   const { rig, sink, time } = app
   sink.answers(() => ({ status: 500 }))
   const { webhook: { id } } = await rig.listen(sink.url)
@@ -162,18 +179,23 @@ t.test('five days of failure disable an endpoint and end its deliveries; enablin
   t.equal(known(app, id).failingSince, null)
   await tryAt(app, beganMs + 15 * MINUTE_MS)
   await until(() => known(app, id).failingSince !== null)
-  t.equal(known(app, id).failingSince, new Date(beganMs - MINUTE_MS).toISOString(), 'since the very first attempt')
+  t.equal(failingS(app, id, beganMs - MINUTE_MS), 0, 'since the very first attempt')
   await tryAt(app, beganMs + 5 * DAY_MS - 30 * MINUTE_MS)
   t.equal(known(app, id).disabled, null)
   await tryAt(app, beganMs + 5 * DAY_MS)
   await until(() => known(app, id).disabled === 'failing')
   const ended = (facts: AnyFact[]) => facts.filter(fact => fact.type === 'delivery.failed')
   const failed = ended(await rig.facts(facts => ended(facts).length === 5))
-  t.ok(failed.every(fact => fact.data.reason === 'endpoint_disabled' && fact.data.attempts === 2))
-  t.equal(sink.requests.length, 10)
+  t.same(failed.map(fact => fact.data.reason).sort(), [
+    'endpoint_disabled',
+    'endpoint_disabled',
+    'expired',
+    'expired',
+    'expired'
+  ])
+  const before = sink.requests.length
   await reach(app, await changeWebhook(rig.services, rig.asker, id, { enabled: true }))
-  // Its queue still probes with pauses.
-  time.nowMs += MINUTE_MS
+  t.equal(sink.requests.length, before)
   const againMs = time.nowMs + MINUTE_MS
   await tryAt(app, againMs)
   await tryAt(app, againMs + 13 * MINUTE_MS)
@@ -181,7 +203,7 @@ t.test('five days of failure disable an endpoint and end its deliveries; enablin
 })
 
 t.test('an endpoint of which only first attempts are seen is failing after a quarter of an hour, too', async t => {
-  const app = await startApp(t)
+  const app = await startApp(t, true)
   const { rig, sink, time } = app
   sink.answers(() => ({ status: 503 }))
   const { webhook: { id } } = await rig.listen(sink.url)
@@ -190,14 +212,15 @@ t.test('an endpoint of which only first attempts are seen is failing after a qua
     time.nowMs = beganMs + minute * MINUTE_MS
     t.equal(known(app, id).failingSince, null, `minute ${minute}`)
     await rig.happen('delivered')
-    await rig.facts(facts => attemptsIn(facts).length === minute + 1)
+    const firsts = (facts: AnyFact[]) => attemptsIn(facts).filter(({ data }) => data.attempt === 1)
+    await rig.facts(facts => firsts(facts).length === minute + 1)
   }
   await until(() => known(app, id).failingSince !== null)
-  t.equal(known(app, id).failingSince, new Date(beganMs).toISOString())
+  t.equal(failingS(app, id, beganMs), 0)
 })
 
 t.test('an idle endpoint that has failed before is judged by its retries, not by a first attempt', async t => {
-  const app = await startApp(t)
+  const app = await startApp(t, true)
   const { rig, sink, time } = app
   let status = 500
   sink.answers(() => ({ status }))
@@ -224,7 +247,7 @@ t.test('an idle endpoint that has failed before is judged by its retries, not by
 })
 
 t.test('a success in between restarts the five days, and so does another URL', async t => {
-  const app = await startApp(t)
+  const app = await startApp(t, true)
   const { rig, sink, time } = app
   let status = 500
   sink.answers(() => ({ status }))
@@ -236,7 +259,7 @@ t.test('a success in between restarts the five days, and so does another URL', a
   await tryAt(app, beganMs)
   await tryAt(app, beganMs + 20 * MINUTE_MS)
   await until(() =>
-    [worked, moved].every(id => known(app, id).failingSince === new Date(beganMs - MINUTE_MS).toISOString())
+    [worked, moved].every(id => known(app, id).failingSince !== null && failingS(app, id, beganMs - MINUTE_MS) === 0)
   )
   time.nowMs = beganMs + 4 * DAY_MS - MINUTE_MS
   await reach(app, await changeWebhook(rig.services, rig.asker, moved, { url: `${sink.url}/moved` }))
@@ -245,16 +268,12 @@ t.test('a success in between restarts the five days, and so does another URL', a
   await tryAt(app, beganMs + 4 * DAY_MS)
   status = 500
   await until(() => known(app, worked).failingSince === null)
-  t.equal(known(app, worked).workedAt, new Date(beganMs + 4 * DAY_MS - MINUTE_MS).toISOString())
+  t.ok(Math.abs(Date.parse(known(app, worked).workedAt!) - (beganMs + 4 * DAY_MS - MINUTE_MS)) < 10_000)
   await tryAt(app, beganMs + 5 * DAY_MS)
   await until(() => known(app, moved).failingSince !== null)
-  t.equal(
-    known(app, moved).failingSince,
-    new Date(beganMs + 4 * DAY_MS - MINUTE_MS).toISOString(),
-    'the new address has failed since its first attempt'
-  )
+  t.equal(failingS(app, moved, beganMs + 4 * DAY_MS - MINUTE_MS), 0, 'the new address has failed since its first attempt')
   await tryAt(app, beganMs + 5 * DAY_MS + 20 * MINUTE_MS)
   await until(() => known(app, worked).failingSince !== null)
-  t.equal(known(app, worked).failingSince, new Date(beganMs + 5 * DAY_MS - MINUTE_MS).toISOString())
+  t.equal(failingS(app, worked, beganMs + 5 * DAY_MS - MINUTE_MS), 0)
   t.same([worked, moved].map(id => known(app, id).disabled), [null, null])
 })
