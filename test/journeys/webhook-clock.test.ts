@@ -272,7 +272,11 @@ t.test('a success in between restarts the five days, and so does another URL', a
   t.ok(Math.abs(Date.parse(known(app, worked).workedAt!) - (beganMs + 4 * DAY_MS - MINUTE_MS)) < 10_000)
   await tryAt(app, beganMs + 5 * DAY_MS)
   await until(() => known(app, moved).failingSince !== null)
-  t.equal(failingS(app, moved, beganMs + 4 * DAY_MS - MINUTE_MS), 0, 'the new address has failed since its first attempt')
+  t.equal(
+    failingS(app, moved, beganMs + 4 * DAY_MS - MINUTE_MS),
+    0,
+    'the new address has failed since its first attempt'
+  )
   await tryAt(app, beganMs + 5 * DAY_MS + 20 * MINUTE_MS)
   await until(() => known(app, worked).failingSince !== null)
   t.equal(failingS(app, worked, beganMs + 5 * DAY_MS - MINUTE_MS), 0)

@@ -9,7 +9,7 @@ import {
   pruneAttempts,
   pruneDeliveries,
   type DeliveryFilters,
-  type FailedDelivery,
+  type FailedDelivery
 } from '#projections/deliveries/queries.ts'
 import { cursorText, type PageCursor } from '#projections/cursor.ts'
 import type { AnyFact } from '#streams/catalog.ts'

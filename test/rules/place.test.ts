@@ -8,7 +8,14 @@ import { decodeFact, factTypes, type AnyFact } from '#streams/catalog.ts'
 import { emptyDirectory, evolveDirectory } from '#streams/directory.ts'
 import type { EmailDelivered, EmailErased, EmailRecorded } from '#streams/email/facts.ts'
 import { engagementEndOf, FACT_STREAMS, placeOf, type Place } from '#streams/place.ts'
-import { EMAIL_PARTITIONS, emailPartitionOf, DELIVERY_KINDS, isUnder, subjects, webhookPartitionOf } from '#streams/subjects.ts'
+import {
+  EMAIL_PARTITIONS,
+  emailPartitionOf,
+  DELIVERY_KINDS,
+  isUnder,
+  subjects,
+  webhookPartitionOf
+} from '#streams/subjects.ts'
 import { consumerPlans, streamPlans, type ConsumerPlan } from '#streams/topology.ts'
 import type { Append } from '#src/nats/append.ts'
 

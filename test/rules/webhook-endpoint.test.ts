@@ -129,7 +129,11 @@ t.test('who folds the log from the cursor on has the queue that folded all of it
       const seq = log.length + 1
       if (what !== 'ask' && !open.has(n)) continue
       const delivery = what === 'ask' ? ++next : n
-      const fact = { ask: () => ({ ...asked(delivery), seq }), arrive: () => arrived(n, seq), refuse: () => refused(n, seq, 60 + seq) }[
+      const fact = {
+        ask: () => ({ ...asked(delivery), seq }),
+        arrive: () => arrived(n, seq),
+        refuse: () => refused(n, seq, 60 + seq)
+      }[
         what
       ]!()
       if (what === 'ask') open.add(delivery)

@@ -129,7 +129,9 @@ export class Endpoint {
 
   private succeed (): void {
     const { rules } = this
-    if (this.isFailing()) for (const kind of DELIVERY_KINDS) this.queues[kind].hasten(rules.nowMs(), rules.hastenAttemptsMax)
+    if (this.isFailing()) {
+      for (const kind of DELIVERY_KINDS) this.queues[kind].hasten(rules.nowMs(), rules.hastenAttemptsMax)
+    }
     this.failures = this.heldUntilMs = 0
   }
 

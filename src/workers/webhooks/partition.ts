@@ -1,9 +1,4 @@
-import {
-  advanceDispatch,
-  moveDelivery,
-  readDispatchCursor,
-  type DispatchCursor
-} from '#src/actions/delivery.ts'
+import { advanceDispatch, moveDelivery, readDispatchCursor, type DispatchCursor } from '#src/actions/delivery.ts'
 import type { LiveDirectory } from '#src/actions/directory.ts'
 import type { FactLog } from '#src/actions/fact-log.ts'
 import { sleep } from '#src/base/backoff.ts'

@@ -158,7 +158,10 @@ function deliveryTable (
         cell: one =>
           html`${linkTo(one)}${several && html`<br><span class="hint">${endpointOf(visit, services, one)}</span>`}`
       },
-      { name: 'Status', cell: deliveryBadge },
+      {
+        name: 'Status',
+        cell: one => deliveryBadge(one, services.directory.now.webhooks.get(one.webhook) ?? null, nowMs)
+      },
       {
         name: 'Last response',
         cell: (

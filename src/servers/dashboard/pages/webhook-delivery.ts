@@ -97,7 +97,7 @@ function statusOf (visit: Visit, { services }: DashboardContext, delivery: Deliv
 ${advice !== null && html`<p class="box warn"><strong>${responseText(last!)}.</strong> ${advice}</p>`}
 <section class="card"><h2 class="unseen">Details</h2>${
     detailList([
-      ['Status', html`${deliveryBadge(delivery)}${delivery.test && html` ${badge('test')}`}`],
+      ['Status', html`${deliveryBadge(delivery, webhook, nowMs)}${delivery.test && html` ${badge('test')}`}`],
       [
         'Endpoint',
         webhook === null

@@ -1,5 +1,6 @@
 import type { DeliveryAttempt, DeliverySummary, LastAttempt } from '#projections/deliveries/queries.ts'
 import type { ErrorKind } from '#streams/delivery/facts.ts'
+import type { WebhookEntry } from '#streams/directory.ts'
 import type { Webhook } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
 import { badge, time } from '../parts.ts'
@@ -69,6 +70,9 @@ export function adviceFor ({ status, error_kind: kind }: LastAttempt): string | 
     : 'The receiver failed. Check its log at the time of the request.'
 }
 
+/** A delivery without an attempt waits for its endpoint. */
+const LATE_MS = 30_000
+
 const REASONS: Record<NonNullable<DeliverySummary['reason']>, string> = {
   endpoint_deleted: 'the endpoint was deleted',
   endpoint_disabled: 'the endpoint was disabled',
@@ -76,8 +80,21 @@ const REASONS: Record<NonNullable<DeliverySummary['reason']>, string> = {
   event_gone: 'the event has expired'
 }
 
-export function deliveryBadge ({ state, reason }: Pick<DeliverySummary, 'state' | 'reason'>): Html {
-  return html`${badge(state)}${reason !== null && html` <span class="hint">${REASONS[reason]}</span>`}`
+/** What a delivery without an attempt waits for, or why it failed without another. `webhook` null = it is deleted. */
+export function deliveryBadge (
+  { state, reason, requested_at: requested }: Pick<DeliverySummary, 'state' | 'reason' | 'requested_at'>,
+  webhook: Pick<WebhookEntry, 'paused' | 'failingSince'> | null,
+  nowMs: number
+): Html {
+  const isLate = nowMs - requested.getTime() > LATE_MS
+  const hint = state === 'pending' && isLate ? waitText(webhook) : reason === null ? null : REASONS[reason]
+  return html`${badge(state)}${hint !== null && html` <span class="hint">${hint}</span>`}`
+}
+
+function waitText (webhook: Pick<WebhookEntry, 'paused' | 'failingSince'> | null): string | null {
+  if (webhook === null) return null
+  if (webhook.paused) return 'waiting: endpoint paused'
+  return webhook.failingSince === null ? 'waiting: endpoint busy or down' : 'waiting: endpoint down'
 }
 
 /** The result of a request: its status, or why there is none. */
