@@ -84,7 +84,7 @@ export const subjects = {
   dueReplay: (webhook: string, replay: string) => `due.replay.${webhook}.${replay}`,
   limit: (window: number, key: string, limitClass: string) => `limit.${window}.${key}.${limitClass.replace(':', '-')}`,
   heartbeat: (worker: string) => `heartbeat.${worker}`,
-  /** A lease, of whoever beats there; `*` = all of a kind. */
+  /** A lease: the last message says who holds it; `*` = all of a kind. */
   lease: (kind: string, name: string) => `heartbeat.lease.${kind}.${name}`
 } as const
 

@@ -45,7 +45,7 @@ interface Beat {
 
 const PROCESS = 'process'
 
-/** Leases in the memory stream HEARTBEATS: whoever wrote the last message on a lease's subject holds it, and each
+/** Leases in the memory stream HEARTBEATS: the process that wrote the last message on a lease's subject holds it, and each
  *  message expects the one before, so that of two takers one fails. Times are the server's. A holder that stands still
  *  wakes up without its leases. When the stream is lost all leases are free, and the first taker gets each. */
 export class LeaseTable implements Leases {
@@ -85,11 +85,12 @@ export class LeaseTable implements Leases {
   }
 
   private async renew (): Promise<void> {
-    for (const name of [...this.held.keys()]) {
-      // Too late: somebody else may rely on it by now.
-      const seq = this.isHeld(name) ? this.held.get(name)!.seq : null
+    const before = [...this.held]
+    for (const [name, { seq }] of before) {
+      // Too late when it is not: somebody else may rely on it by now.
+      const isHeld = this.isHeld(name)
       this.held.delete(name)
-      if (seq !== null) await this.hold(name, seq)
+      if (isHeld) await this.hold(name, seq)
     }
   }
 

@@ -12,7 +12,7 @@ import { GAPS_S } from '#streams/delivery/decide.ts'
 import { WEBHOOK_PARTITIONS } from '#streams/subjects.ts'
 import { Requester, type OnAttempt } from './attempt.ts'
 import type { BodyCache } from './body-cache.ts'
-import { Deliverer } from './deliverer.ts'
+import { DeliveryWorker } from './delivery-worker.ts'
 import { EndpointHealth } from './endpoint-health.ts'
 import { Partition } from './partition.ts'
 import { createPoster } from './post.ts'
@@ -57,7 +57,7 @@ class Dispatch implements Role {
   private readonly options: DispatchOptions
   private readonly poster: ReturnType<typeof createPoster>
   private readonly health: EndpointHealth
-  private readonly deliverer: Deliverer
+  private readonly worker: DeliveryWorker
   private readonly gapsS: readonly number[]
   private readonly partitions = new Map<string, Partition>()
   private readonly leases: LeaseTable
@@ -70,7 +70,7 @@ class Dispatch implements Role {
     this.poster = createPoster({ ...options, timeoutMs })
     this.health = new EndpointHealth(options)
     const requester = new Requester({ ...options, poster: this.poster, health: this.health, random, gapsS })
-    this.deliverer = new Deliverer({ ...options, requester })
+    this.worker = new DeliveryWorker({ ...options, requester })
     this.leases = new LeaseTable(factLog.bus, {
       kind: 'webhooks',
       names: PARTITIONS,
@@ -94,7 +94,7 @@ class Dispatch implements Role {
 
   async stop (): Promise<void> {
     await this.rounds.stop()
-    this.deliverer.stop()
+    this.worker.stop()
     // Requests that have not ended are made again by another process, with the same id.
     const cutting = setTimeout(() => this.poster.cut(), STOP_MS)
     const held = [...this.partitions.keys()]
@@ -119,7 +119,7 @@ class Dispatch implements Role {
     const { gapsS } = this
     const partition = new Partition({
       ...this.options,
-      deliverer: this.deliverer,
+      worker: this.worker,
       rules: { probeMs: gapsS[0]! * 200, hastenAttemptsMax: gapsS.length - 2 },
       isHeld: () => this.leases.isHeld(name)
     }, Number(name))

@@ -15,13 +15,13 @@ import { QUEUES_BEHIND_MAX, type DispatchAdvanced } from '#streams/delivery/fact
 import type { WebhookEntry } from '#streams/directory.ts'
 import { DELIVERY_KINDS, subjects, type DeliveryKind } from '#streams/subjects.ts'
 import type { DeliveryQueue } from './delivery-queue.ts'
-import type { Deliverer } from './deliverer.ts'
+import type { DeliveryWorker } from './delivery-worker.ts'
 import { Endpoint, type EndpointRules } from './endpoint.ts'
 
 export interface PartitionOptions {
   factLog: FactLog
   directory: LiveDirectory
-  deliverer: Deliverer
+  worker: DeliveryWorker
   rules: Pick<EndpointRules, 'probeMs' | 'hastenAttemptsMax'>
   /** Whether this process still works the partition. */
   isHeld(): boolean
@@ -49,7 +49,7 @@ const STEPS_MAX = 500
 type Behind = DispatchAdvanced['data']['behind'][number]
 
 /** Dispatches the deliveries of one partition: a fold over its facts, from the cursor on. What has ended is in the log
- *  before the cursor passes it, so that whoever takes the partition over goes on where this process was. */
+ *  before the cursor passes it, so that the process that takes the partition over goes on where this process was. */
 export class Partition {
   unhealthyReason: string | null = 'starting'
   private readonly options: PartitionOptions
@@ -221,15 +221,15 @@ export class Partition {
       return giveUpReason({ account, attempts, firstAttemptAt, dueAt }, webhook, nowMs) !== null
     })
     for (const entry of expired.slice(0, STEPS_MAX)) {
-      const pending = await this.options.deliverer.pendingOf(entry)
+      const pending = await this.options.worker.pendingOf(entry)
       if (pending === null) queue.forget(entry)
-      else queue.apply(await this.options.deliverer.giveUp(pending, 'expired'))
+      else queue.apply(await this.options.worker.giveUp(pending, 'expired'))
     }
   }
 
   private async move (queue: DeliveryQueue): Promise<void> {
     for (const entry of queue.lagging().slice(0, STEPS_MAX)) {
-      const pending = await this.options.deliverer.pendingOf(entry)
+      const pending = await this.options.worker.pendingOf(entry)
       if (pending === null) queue.forget(entry)
       else if (!entry.isTaken) queue.apply(await moveDelivery(this.options.factLog, pending))
     }
@@ -298,14 +298,14 @@ export class Partition {
   private endpointOf (id: string): Endpoint {
     const known = this.endpoints.get(id)
     if (known !== undefined) return known
-    const { factLog, directory, deliverer, rules } = this.options
+    const { factLog, directory, worker, rules } = this.options
     const endpoint = new Endpoint(id, {
       ...rules,
       concurrency: () => directory.now.webhooks.get(id)?.concurrency ?? CONCURRENCY,
       mayStart: running =>
         this.cursor !== null && this.options.isHeld() && directory.now.webhooks.get(id)?.paused !== true &&
-        deliverer.hasRoom(running),
-      deliver: (entry, queue) => deliverer.deliver(id, entry, queue, () => endpoint.pump()),
+        worker.hasRoom(running),
+      deliver: (entry, queue) => worker.deliver(id, entry, queue, () => endpoint.pump()),
       nowMs: () => factLog.clock.nowMs()
     })
     this.endpoints.set(id, endpoint)

@@ -16,7 +16,7 @@ import type { DeliveryQueue, Entry } from './delivery-queue.ts'
 import type { EndpointAnswer } from './endpoint.ts'
 import { PostCut } from './post.ts'
 
-export interface DelivererOptions {
+export interface DeliveryWorkerOptions {
   factLog: FactLog
   directory: LiveDirectory
   requester: Requester
@@ -34,14 +34,14 @@ const RETRY_MS = 1000
 const NOT_ASKED: EndpointAnswer = { success: null, holdMs: 0 }
 
 /** Brings deliveries a step further, for all endpoints of this process. */
-export class Deliverer {
-  private readonly options: DelivererOptions
+export class DeliveryWorker {
+  private readonly options: DeliveryWorkerOptions
   private readonly deleted = new Memory<true>(DELETED_MAX)
   private readonly stopping = new AbortController()
   private requests = 0
   private records = 0
 
-  constructor (options: DelivererOptions) {
+  constructor (options: DeliveryWorkerOptions) {
     this.options = options
   }
 
@@ -69,7 +69,7 @@ export class Deliverer {
     try {
       return await this.step(webhook, entry, queue, onSettled)
     } catch (error) {
-      // A stop has cut the request: whoever goes on makes it again.
+      // A stop has cut the request: the process that goes on makes it again.
       if (!(error instanceof PostCut)) await this.waitAfter(asError(error), webhook, entry)
       queue.putBack(entry, this.nowMs())
       return NOT_ASKED
