@@ -45,9 +45,9 @@ interface Beat {
 
 const PROCESS = 'process'
 
-/** Leases in the memory stream HEARTBEATS: the process that wrote the last message on a lease's subject holds it, and each
- *  message expects the one before, so that of two takers one fails. Times are the server's. A holder that stands still
- *  wakes up without its leases. When the stream is lost all leases are free, and the first taker gets each. */
+/** Leases in the memory stream HEARTBEATS: the process that wrote the last message on a lease's subject holds it, and
+ *  each message expects the one before, so that of two takers one fails. Times are the server's. A holder that stands
+ *  still wakes up without its leases. When the stream is lost all leases are free, and the first taker gets each. */
 export class LeaseTable implements Leases {
   private readonly bus: Bus
   private readonly options: LeaseOptions

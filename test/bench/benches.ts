@@ -9,6 +9,7 @@ import { rebuild } from './rebuild.ts'
 import { sender } from './sender.ts'
 import { settingRows, sizesOf, type BenchName } from './settings.ts'
 import { webhookIsolation } from './webhook-isolation.ts'
+import { webhookOutage } from './webhook-outage.ts'
 import { webhooks } from './webhooks.ts'
 
 export const benches: { [Name in BenchName]: Bench<Name> } = {
@@ -21,6 +22,7 @@ export const benches: { [Name in BenchName]: Bench<Name> } = {
   rebuild,
   sender,
   'webhook-isolation': webhookIsolation,
+  'webhook-outage': webhookOutage,
   webhooks
 }
 

@@ -10,6 +10,7 @@ export type BenchName =
   | 'rebuild'
   | 'sender'
   | 'webhook-isolation'
+  | 'webhook-outage'
   | 'webhooks'
 
 /** What a bench measures with, and the least with which it still runs. */
@@ -31,10 +32,14 @@ const SETTINGS = {
     sizes: { dkim: [200, 1], mime: [300, 1], sender: [2500, 20] }
   },
   events: { about: 'webhook events of a turn', sizes: { webhooks: [5000, 20] } },
-  endpoints: { about: 'webhook endpoints, two an account', sizes: { 'webhook-isolation': [1000, 20] } },
+  endpoints: {
+    about: 'webhook endpoints, two an account; dead ones, one an account',
+    sizes: { 'webhook-isolation': [1000, 20], 'webhook-outage': [20, 2] }
+  },
+  deliveries: { about: 'deliveries that each dead endpoint is owed', sizes: { 'webhook-outage': [5000, 20] } },
   perS: {
     about: 'emails or webhook events a second',
-    sizes: { rebuild: [200, 20], 'webhook-isolation': [500, 40] }
+    sizes: { rebuild: [200, 20], 'webhook-isolation': [500, 40], 'webhook-outage': [20, 20] }
   },
   rounds: {
     about: 'turns of each contender; the figure is the median or the best of them',
@@ -60,7 +65,7 @@ const SETTINGS = {
   },
   turnMs: { about: 'milliseconds of a turn', sizes: { accept: [2500, 150] } },
   windowMs: { about: 'milliseconds that count', sizes: { 'end-to-end': [12_000, 300] } },
-  seconds: { about: 'seconds that count', sizes: { 'webhook-isolation': [60, 1] } },
+  seconds: { about: 'seconds that count', sizes: { 'webhook-isolation': [60, 1], 'webhook-outage': [1800, 2] } },
   aroundMs: {
     about: 'milliseconds of mail before and after a rebuild that runs beside it',
     sizes: { rebuild: [2000, 100] }

@@ -19,10 +19,16 @@ export type WebhookWorldQuestion =
   }
   /** So many events at once, of one account after the other. */
   | { ask: 'backlog', events: number }
-  /** So many a second for a while; counted or not. */
-  | { ask: 'drive', perS: number, durationMs: number, counted: boolean }
+  /** So many a second for a while; counted or not. `account`: all of one account; left out = of all by chance. */
+  | { ask: 'drive', perS: number, durationMs: number, counted: boolean, account?: number }
   /** Every `one`th endpoint dies: some refuse, some hang, some answer 500, some cut the line. */
   | { ask: 'kill', oneIn: number }
+  /** The first so many die. */
+  | { ask: 'kill', first: number }
+  /** The dead ones work again. */
+  | { ask: 'revive' }
+  /** Waits for what each endpoint still has to get. */
+  | { ask: 'recover', timeoutMs: number }
   /** Waits for what the living ones still have to get. */
   | { ask: 'settle', oneIn: number, timeoutMs: number }
 
@@ -59,6 +65,7 @@ interface Event {
 
 const http = createServer((incoming, outgoing) => void take(incoming, outgoing))
 const fronts: Server[] = []
+const ports: AddressInfo[] = []
 const sockets = new Map<number, Set<Socket>>()
 const deaths = new Map<number, Death>()
 const events = new Map<string, Event>()
@@ -81,7 +88,11 @@ answerWith<WebhookWorldQuestion>(async question => {
     case 'drive':
       return await drive(question)
     case 'kill':
-      return kill(question.oneIn)
+      return kill(question)
+    case 'revive':
+      return await revive()
+    case 'recover':
+      return await recover(question.timeoutMs)
     case 'settle':
       return await settle(question)
   }
@@ -115,6 +126,7 @@ async function listen (n: number): Promise<void> {
   sockets.set(n, its)
   fronts.push(front)
   await new Promise<void>(resolve => front.listen(0, '127.0.0.1', resolve))
+  ports.push(front.address() as AddressInfo)
 }
 
 async function take (incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
@@ -141,22 +153,20 @@ function note (endpoint: number, id: string): void {
 
 async function backlog (count: number): Promise<object> {
   for (let left = count; left > 0; left -= APPENDS_AT_ONCE) {
-    await Promise.all(
-      Array.from(
-        { length: Math.min(left, APPENDS_AT_ONCE) },
-        () => appendEvent(ground, accountOf(turn++ % accounts), makeEvent())
-      )
-    )
+    const many = { length: Math.min(left, APPENDS_AT_ONCE) }
+    await Promise.all(Array.from(many, () => happen(false, turn++ % accounts)))
   }
   return {}
 }
 
-async function drive ({ perS, durationMs, counted }: Extract<WebhookWorldQuestion, { ask: 'drive' }>): Promise<object> {
+async function drive (
+  { perS, durationMs, counted, account }: Extract<WebhookWorldQuestion, { ask: 'drive' }>
+): Promise<object> {
   const beginMs = performance.now()
   const appending = new Set<Promise<void>>()
   for (let made = 0; performance.now() - beginMs < durationMs; await sleep(TICK_MS)) {
     for (const due = Math.max(1, (performance.now() - beginMs) * perS / 1000); made < due; made++) {
-      const one = happen(counted).finally(() => appending.delete(one))
+      const one = happen(counted, account ?? scattered(turn++) % accounts).finally(() => appending.delete(one))
       appending.add(one)
     }
   }
@@ -167,8 +177,7 @@ async function drive ({ perS, durationMs, counted }: Extract<WebhookWorldQuestio
 /** The same in every run, and nobody's turn comes at even steps. */
 const scattered = (n: number): number => Math.imul(n + 1, 0x9e3779b1) >>> 8
 
-async function happen (counted: boolean): Promise<void> {
-  const account = scattered(turn++) % accounts
+async function happen (counted: boolean, account: number): Promise<void> {
   const event = makeEvent()
   events.set(event.id, {
     account,
@@ -185,9 +194,11 @@ async function happen (counted: boolean): Promise<void> {
   })
 }
 
-function kill (oneIn: number): object {
+function kill (question: Extract<WebhookWorldQuestion, { ask: 'kill' }>): object {
   for (let endpoint = 0; endpoint < endpoints; endpoint++) {
-    if (isMarked(endpoint, oneIn)) die(endpoint, DEATHS[Math.floor(endpoint / oneIn) % DEATHS.length]!)
+    const dies = 'first' in question ? endpoint < question.first : isMarked(endpoint, question.oneIn)
+    const turn = 'first' in question ? endpoint : Math.floor(endpoint / question.oneIn)
+    if (dies) die(endpoint, DEATHS[turn % DEATHS.length]!)
   }
   return {}
 }
@@ -199,6 +210,24 @@ function die (endpoint: number, death: Death): void {
   if (death !== 'refuse') return
   fronts[endpoint]!.close()
   for (const socket of sockets.get(endpoint)!) socket.destroy()
+}
+
+async function revive (): Promise<object> {
+  for (const [endpoint, death] of deaths) {
+    if (death !== 'refuse') continue
+    const { port } = ports[endpoint]!
+    await new Promise<void>(resolve => fronts[endpoint]!.listen(port, '127.0.0.1', resolve))
+  }
+  deaths.clear()
+  return {}
+}
+
+/** Until each event has come to each endpoint of its account: how many have not, and how long it took. */
+async function recover (timeoutMs: number): Promise<{ leftOver: number, ms: number }> {
+  const beginMs = performance.now()
+  const left = () => count(Infinity).lost
+  while (left() > 0 && performance.now() - beginMs < timeoutMs) await sleep(100)
+  return { leftOver: left(), ms: performance.now() - beginMs }
 }
 
 async function settle (

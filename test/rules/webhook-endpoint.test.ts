@@ -196,7 +196,7 @@ t.test('as many requests at once as it allows, and the next when one ends', asyn
   t.same(names(requests).at(-1), 'whd_3')
 })
 
-t.test('after five failures in a row it gets one request at a time, a second apart, and Retry-After counts', async t => {
+t.test('after five failures in a row it gets one request at a time, each a second after the last', async t => {
   const { endpoint, requests, time, live } = openEndpoint()
   for (let n = 1; n <= 20; n++) live.apply(asked(n))
   endpoint.pump()
