@@ -9,7 +9,7 @@ import { createLog } from '#src/base/log.ts'
 import type { Role } from '#src/base/role.ts'
 import { createVault } from '#src/base/secret.ts'
 import { connectBus, type Bus } from '#src/nats/connect.ts'
-import { ensureTopology, repair } from '#src/nats/ensure.ts'
+import { ensureTopology, keepTopology, repair } from '#src/nats/ensure.ts'
 import { follow } from '#src/nats/follow.ts'
 import { startWebhooks, type WebhooksOptions } from '#src/workers/webhooks/webhook-workers.ts'
 import type { AnyFact } from '#streams/catalog.ts'
@@ -51,6 +51,7 @@ export function hurry (ackWaitMs: number): void {
 export async function runHooks (natsUrl: string, { ackWaitMs, ...options }: ChildOptions = {}): Promise<void> {
   if (ackWaitMs !== undefined) hurry(ackWaitMs)
   const bus = await connectBus({ url: natsUrl, creds: null, name: 'hook child', log })
+  keepTopology(bus, topology)
   const directory = followDirectory(bus, log)
   await directory.catchUp(5000)
   const factLog = createFactLog(bus, systemClock)
