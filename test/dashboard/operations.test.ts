@@ -148,7 +148,7 @@ t.test('the pages show the state of roles, streams, consumers and projections', 
     new RegExp(
       `REQUESTS .* ${
         MAILS.toLocaleString('en-GB')
-      } .*CONTROL .* for ever 1, on disk.*deliveries of WEBHOOKS 0 0 0 Nothing pending.`
+      } .*CONTROL .* for ever 1, on disk.*batch-members of WEBHOOKS 0 0 0 Nothing pending.`
     )
   )
   t.match(await textAt('/projections'), /emails version 1 .* up to date 0 .*Rebuild .*erasures version 1/)

@@ -247,7 +247,7 @@ t.test('the longer a replay waits for the same reason, the more seldom it is loo
     600_000,
     600_000
   ])
-  t.strictSame([0, 1, 9].map(waits => nextTurnMs('behind', waits, 500)), [1000, 2000, 8000])
+  t.strictSame([0, 1, 9].map(waits => nextTurnMs('behind', waits, 500)), [5000, 10_000, 30_000])
   t.strictSame([0, 9].map(waits => nextTurnMs('failing', waits, 9876)), [9876, 9876], 'a wait that is known')
   t.equal(waitsBefore('paused', null), 0)
   t.equal(waitsBefore('paused', { why: 'paused', waits: 2 }), 3)
