@@ -53,7 +53,8 @@ export async function runHooks (natsUrl: string, { ackWaitMs, ...options }: Chil
   const bus = await connectBus({ url: natsUrl, creds: null, name: 'hook child', log })
   keepTopology(bus, topology)
   const directory = followDirectory(bus, log)
-  await directory.catchUp(5000)
+  // The server may be killed meanwhile.
+  while (!await directory.catchUp(5000).catch(() => false)) await sleep(100)
   const factLog = createFactLog(bus, systemClock)
   const repairIt = (plan: ConsumerPlan) => repair(bus, plan, topology)
   const quick = { allowPrivate: true, gapsS: QUICK_GAPS_S, timeoutMs: 2000, leaseMs: LEASE_MS, ...options }
