@@ -4,7 +4,7 @@ import type { DomainStatus, RecordState, SpfState } from './domain/facts.ts'
 import { firstKeys, turned, withNext, type DomainKeys } from './domain/keys.ts'
 import { NO_DEFAULTS, type SendDefaults } from './email/defaults.ts'
 import type { LimitClass, Scope } from './key/facts.ts'
-import type { EventType } from './webhook/facts.ts'
+import type { EventType, WebhookMode } from './webhook/facts.ts'
 
 export interface AccountEntry {
   id: string
@@ -61,6 +61,7 @@ export interface WebhookEntry {
   /** Several events in one request; null = one event a request. */
   batch: { maxEvents: number, maxWaitMs: number } | null
   everyDeferral: boolean
+  mode: WebhookMode
   sealedSecret: string
   /** The secret before the last rotation, while it still signs; Unix ms. */
   previous: { sealedSecret: string, untilMs: number } | null

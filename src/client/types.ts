@@ -133,6 +133,8 @@ export interface CreateWebhookAnswer {
     max_wait_ms: number
   } | null
   every_deferral: boolean
+  /** Whether it gets events of mail sent with live keys, with test keys, or with both. */
+  mode: 'live' | 'test' | 'both'
   /** It gets events from then on. */
   start_at: string
   /** `disabled`: nothing is sent. See `paused` too. */
@@ -170,6 +172,8 @@ export interface CreateWebhookRequest {
   } | null
   /** Whether each deferral of an email is an event, or only the first one and the end. */
   every_deferral?: boolean
+  /** Whether it gets events of mail sent with live keys, with test keys, or with both. */
+  mode?: 'live' | 'test' | 'both'
   /** Events from then on are sent, also past ones as far back as they are kept. Now when left out. */
   start_at?: string
 }
@@ -775,6 +779,8 @@ export interface RotateWebhookSecretAnswer {
     max_wait_ms: number
   } | null
   every_deferral: boolean
+  /** Whether it gets events of mail sent with live keys, with test keys, or with both. */
+  mode: 'live' | 'test' | 'both'
   /** It gets events from then on. */
   start_at: string
   /** `disabled`: nothing is sent. See `paused` too. */
@@ -1128,6 +1134,8 @@ export interface UpdateWebhookRequest {
   } | null
   /** Whether each deferral of an email is an event, or only the first one and the end. */
   every_deferral?: boolean
+  /** Whether it gets events of mail sent with live keys, with test keys, or with both. */
+  mode?: 'live' | 'test' | 'both'
   /** Enables an endpoint that was disabled: it gets events from now on. */
   status?: 'enabled'
 }
@@ -1145,6 +1153,8 @@ export interface Webhook {
     max_wait_ms: number
   } | null
   every_deferral: boolean
+  /** Whether it gets events of mail sent with live keys, with test keys, or with both. */
+  mode: 'live' | 'test' | 'both'
   /** It gets events from then on. */
   start_at: string
   /** `disabled`: nothing is sent. See `paused` too. */

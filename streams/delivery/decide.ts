@@ -128,12 +128,19 @@ export function eventIn (fact: AnyFact): Event | null {
   }
 }
 
-/** Is the event for the endpoint? It must be of its account, of one of its types, and not before its start. */
+/** Is it of mail of a test key. */
+function isTest (body: string): boolean {
+  return (JSON.parse(body) as { data?: { test?: boolean } }).data?.test === true
+}
+
+/** Is the event for the endpoint? It must be of its account, of one of its types and its mode, and not before its
+ *  start. */
 export function isFor (
   webhook: WebhookEntry,
   fact: AnyFact,
-  { type, isLaterDeferral }: Pick<Event, 'type' | 'isLaterDeferral'>
+  { type, isLaterDeferral, body }: Pick<Event, 'type' | 'isLaterDeferral' | 'body'>
 ): boolean {
-  const wanted = webhook.events.includes(type) && (webhook.everyDeferral || !isLaterDeferral)
+  const wanted = webhook.events.includes(type) && (webhook.everyDeferral || !isLaterDeferral) &&
+    (webhook.mode === 'both' || isTest(body) === (webhook.mode === 'test'))
   return wanted && webhook.account === fact.account && webhook.disabled === null && fact.time >= webhook.startAt
 }

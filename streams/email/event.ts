@@ -58,7 +58,8 @@ export function eventBody ({ id, type, createdAt, request, recipient, extra }: E
       message_id: recipient.messageId,
       sequence: recipient.sequence,
       template_id: request.template?.id ?? null,
-      ...rest
+      ...rest,
+      ...(request.test ? { test: true } : {})
     }
   })
 }

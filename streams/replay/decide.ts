@@ -88,7 +88,7 @@ export function isOf (
   { what, from, to }: Pick<Replay, 'what' | 'from' | 'to'>,
   webhook: WebhookEntry,
   fact: AnyFact,
-  event: Pick<Event, 'type' | 'isLaterDeferral'>
+  event: Pick<Event, 'type' | 'isLaterDeferral' | 'body'>
 ): boolean {
   return isFor({ ...webhook, startAt: from }, fact, event) && (what === 'backfill' || fact.time < to)
 }

@@ -12,7 +12,8 @@ import {
   WebhookRotationFinished,
   WebhookSecretRotated,
   webhookFacts,
-  type EventType
+  type EventType,
+  type WebhookMode
 } from './facts.ts'
 
 /** Endpoints an account may have: those of one partition, about an eighth, and a cursor must fit one atomic append
@@ -35,6 +36,8 @@ export interface WebhookSettings {
   batch: { maxEvents: number, maxWaitMs: number } | null
   /** Does it get an event for each deferral, or only for the first one and the outcome. */
   everyDeferral: boolean
+  /** The keys whose mail it hears of. */
+  mode: WebhookMode
 }
 
 /** Settings that are missing stay as they are. `enabled` enables a disabled endpoint. */
@@ -78,8 +81,8 @@ export function countFault (count: number): Refusal | null {
 
 /** What changes; nothing when the settings are the same. The order of events does not count. */
 export function decideChange (webhook: WebhookEntry, { enabled, ...changes }: WebhookChanges): WebhookDecision[] {
-  const { id, url, events, paused, concurrency, batch, everyDeferral } = webhook
-  const before: WebhookSettings = { url, events, paused, concurrency, batch, everyDeferral }
+  const { id, url, events, paused, concurrency, batch, everyDeferral, mode } = webhook
+  const before: WebhookSettings = { url, events, paused, concurrency, batch, everyDeferral, mode }
   const settings = { ...before, ...changes }
   return [
     ...(sameSettings(before, settings) ? [] : [{ type: WebhookChanged, data: { webhook: id, ...settings } }]),

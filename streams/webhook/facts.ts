@@ -22,6 +22,10 @@ export const BATCH_EVENTS_MAX = 100
 export const BATCH_WAIT_MS_MIN = 100
 export const BATCH_WAIT_MS_MAX = 60_000
 
+/** Mail of live keys, of test keys, or of both. */
+export const WEBHOOK_MODES = ['live', 'test', 'both'] as const
+export type WebhookMode = typeof WEBHOOK_MODES[number]
+
 /** The settings of an endpoint. */
 const settings = {
   url: Type.String({ maxLength: URL_LENGTH_MAX }),
@@ -36,7 +40,9 @@ const settings = {
     maxWaitMs: Type.Integer({ minimum: BATCH_WAIT_MS_MIN, maximum: BATCH_WAIT_MS_MAX })
   })),
   /** Does it get an event for each deferral, or only for the first one and the outcome. */
-  everyDeferral: Type.Boolean()
+  everyDeferral: Type.Boolean(),
+  /** The keys whose mail it hears of. */
+  mode: Type.Union(WEBHOOK_MODES.map(mode => Type.Literal(mode)))
 }
 
 export const WebhookCreated = factType(

@@ -40,6 +40,7 @@ t.test('2.4 an endpoint is made with its settings, and shows them', async t => {
     concurrency: null,
     batch: null,
     every_deferral: false,
+    mode: 'both',
     status: 'enabled',
     disabled_reason: null,
     failing_since: null,
@@ -51,7 +52,8 @@ t.test('2.4 an endpoint is made with its settings, and shows them', async t => {
     paused: true,
     concurrency: 100,
     batch: { max_events: 50, max_wait_ms: 2000 },
-    every_deferral: true
+    every_deferral: true,
+    mode: 'test'
   }
   const made = await create(settings)
   t.equal(made.status, 201)
@@ -235,6 +237,7 @@ t.test('422 for each value that means nothing', async t => {
       ['batch', {}],
       ['every_deferral', null],
       ['every_deferral', 'yes'],
+      ['mode', 'dead'],
       ['concurrency', 101],
       ['concurrency', 1.5],
       ['concurrency', '5'],
@@ -288,7 +291,8 @@ t.test('each fault is one sentence, which says what would be right', async t => 
       ['batch', [], batch],
       ['batch', true, batch],
       ['paused', null, paused],
-      ['every_deferral', 1, everyDeferral]
+      ['every_deferral', 1, everyDeferral],
+      ['mode', 'dead', 'mode must be live, test or both.']
     ] as const
   ) {
     t.strictSame(

@@ -53,7 +53,8 @@ export async function makeEndpoint (
     paused: false,
     concurrency,
     batch: null,
-    everyDeferral: false
+    everyDeferral: false,
+    mode: 'both'
   }
   const made = await createWebhook({ ...ground, settings: { webhookAllowPrivate: true } }, asker, settings)
   if (made instanceof Refusal) throw new Error(made.message)

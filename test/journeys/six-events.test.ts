@@ -225,3 +225,24 @@ t.test('a bounce that comes back later is email.bounced too, and ends mail to th
   t.match(await app.settled(id, 'bounced'), { recipients: [{ delivered_at: /Z$/, bounced_at: /Z$/ }] })
   t.match(await suppression('moved@example.com'), { reasons: [{ reason: 'bounce', email_id: id }] })
 })
+
+t.test('mail of a test key is marked, and endpoints may choose', async t => {
+  const [live, test] = [await startHookSink(), await startHookSink()]
+  t.teardown(async () => void await Promise.all([live.stop(), test.stop()]))
+  for (const [sink, mode] of [[live, 'live'], [test, 'test']] as const) {
+    await app.request('POST', '/api/webhooks', { body: { url: sink.url, events: ['email.delivered'], mode } })
+  }
+  const { secret: key } = await app.newKey({ test: true })
+  const { status, body: { id } } = await app.request('POST', '/api/emails', {
+    key,
+    body: { from: 'hello@example.com', to: ['ada@example.net'], subject: 'Test', text: 'Test' }
+  })
+  t.equal(status, 202)
+  t.match(await told(t, id, 'email.delivered'), { data: { test: true } })
+  const real = await sent('grace@example.net')
+  t.equal('test' in (await told(t, real.id, 'email.delivered')).data, false)
+  const ids = ({ requests }: typeof live) => requests.map(({ body }) => JSON.parse(body.toString()).data.email_id)
+  await test.waitFor(requests => requests.length === 1)
+  await live.waitFor(requests => requests.length === 1)
+  t.same([ids(test), ids(live)], [[id], [real.id]])
+})

@@ -13,6 +13,7 @@ import {
   giveUpReason
 } from '#streams/delivery/decide.ts'
 import { pendingAfter, type Pending } from '#streams/delivery/state.ts'
+import type { WebhookMode } from '#streams/webhook/facts.ts'
 import { webhookEntry } from '../support/entries.ts'
 
 const FIRST_MS = Date.parse('2026-01-01T00:00:00.000Z')
@@ -171,14 +172,19 @@ t.test('6.1 the events: delivered, bounced (also the first deferral and the fina
 
 t.test('an event is for the endpoints of its account that listen to its type, from their start on', async t => {
   const delivered = fact('email.delivered')
-  const event = { type: 'email.delivered', isLaterDeferral: false } as const
+  const event = { type: 'email.delivered', isLaterDeferral: false, body: '{"data":{}}' } as const
   t.equal(isFor(webhook, delivered, event), true)
   t.equal(isFor({ ...webhook, account: 'acc_2' }, delivered, event), false)
-  t.equal(isFor(webhook, delivered, { type: 'email.bounced', isLaterDeferral: false }), false)
+  t.equal(isFor(webhook, delivered, { ...event, type: 'email.bounced' }), false)
   t.equal(isFor(webhook, delivered, { ...event, isLaterDeferral: true }), false)
   t.equal(isFor({ ...webhook, everyDeferral: true }, delivered, { ...event, isLaterDeferral: true }), true)
   t.equal(isFor({ ...webhook, disabled: 'gone' }, delivered, event), false)
   t.equal(isFor({ ...webhook, startAt: '2026-01-01T00:00:00.001Z' }, delivered, event), false)
+  const tried = { ...event, body: '{"data":{"metadata":{"test":true},"test":true}}' }
+  const heard = (mode: WebhookMode) => [event, tried].map(one => isFor({ ...webhook, mode }, delivered, one))
+  t.same([heard('both'), heard('live'), heard('test')], [[true, true], [true, false], [false, true]])
+  const tagged = { ...event, body: '{"data":{"metadata":{"test":true}}}' }
+  t.equal(isFor({ ...webhook, mode: 'live' }, delivered, tagged), true, 'a field of its sender is no mark')
 })
 
 t.test('outcomes alone tell what is pending', async t => {

@@ -159,6 +159,7 @@ t.test('an endpoint after each command is what the directory makes of its facts'
     ...settings,
     batch: null,
     everyDeferral: false,
+    mode: 'both' as const,
     sealedSecret: 'v1.a.b',
     startAt: TIME
   }

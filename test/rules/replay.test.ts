@@ -32,7 +32,8 @@ function webhookWith (changes: Partial<WebhookEntry> = {}): WebhookEntry {
     paused: false,
     concurrency: null,
     batch: null,
-    everyDeferral: false
+    everyDeferral: false,
+    mode: 'both' as const
   }
   const data = { webhook: 'wh_one', ...settings, sealedSecret: 's', startAt: '2026-11-30T00:00:00.000Z' }
   evolveDirectory(directory, {

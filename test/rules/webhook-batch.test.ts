@@ -24,6 +24,7 @@ function webhook (extra: Partial<WebhookEntry> = {}): WebhookEntry {
     concurrency: null,
     batch: { maxEvents: 3, maxWaitMs: 1000 },
     everyDeferral: false,
+    mode: 'both',
     sealedSecret: '',
     previous: null,
     ...times,

@@ -112,6 +112,7 @@ const webhook: WebhookEntry = {
   concurrency: null,
   batch: null,
   everyDeferral: false,
+  mode: 'both',
   sealedSecret: 'old',
   previous: null,
   startAt: '2026-01-01T00:00:00.000Z',
@@ -128,7 +129,16 @@ const facts = (decided: WebhookDecision[] | Refusal) =>
 
 t.test('a change says all that may be changed as it is from now on', async t => {
   const { url, events } = webhook
-  const before = { webhook: 'wh_1', url, events, paused: false, concurrency: null, batch: null, everyDeferral: false }
+  const before = {
+    webhook: 'wh_1',
+    url,
+    events,
+    paused: false,
+    concurrency: null,
+    batch: null,
+    everyDeferral: false,
+    mode: 'both' as const
+  }
   const batch = { maxEvents: 10, maxWaitMs: 500 }
   const changed = (from: WebhookEntry, changes: WebhookChanges) => facts(decideChange(from, changes))
   t.same(changed(webhook, { paused: true }), [['webhook.changed', { ...before, paused: true }]])

@@ -32,6 +32,7 @@ export function webhookEntry (given: Partial<WebhookEntry> = {}): WebhookEntry {
     concurrency: null,
     batch: null,
     everyDeferral: false,
+    mode: 'both',
     sealedSecret: '',
     previous: null,
     startAt: '2026-01-01T00:00:00.000Z',

@@ -137,6 +137,7 @@ export async function openHookRig (t: Ending, natsUrl = freshAccount().natsUrl):
       concurrency: null,
       batch: null,
       everyDeferral: false,
+      mode: 'both',
       ...settings
     })
     if (made instanceof Refusal) throw new Error(made.message)

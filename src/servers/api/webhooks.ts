@@ -10,7 +10,8 @@ import {
   CONCURRENCY_MAX,
   EVENT_TYPES,
   EventTypeSchema,
-  URL_LENGTH_MAX
+  URL_LENGTH_MAX,
+  WEBHOOK_MODES
 } from '#streams/webhook/facts.ts'
 import type { Services } from '#src/actions/services.ts'
 import {
@@ -64,6 +65,10 @@ const settings = {
   }),
   every_deferral: Type.Boolean({
     description: 'Whether each deferral of an email is an event, or only the first one and the end.'
+  }),
+  mode: Type.Union(WEBHOOK_MODES.map(mode => Type.Literal(mode)), {
+    must: 'be live, test or both',
+    description: 'Whether it gets events of mail sent with live keys, with test keys, or with both.'
   })
 }
 const BODY = { must: MUST_BE_OBJECT, additionalProperties: false }
@@ -75,6 +80,7 @@ const CreateRequest = Type.Object({
   concurrency: Type.Optional(settings.concurrency),
   batch: Type.Optional(settings.batch),
   every_deferral: Type.Optional(settings.every_deferral),
+  mode: Type.Optional(settings.mode),
   start_at: Type.Optional(
     timeText('Events from then on are sent, also past ones as far back as they are kept. Now when left out.')
   )
@@ -126,6 +132,7 @@ const EXAMPLE = {
   concurrency: null,
   batch: null,
   every_deferral: false,
+  mode: 'both',
   start_at: '2026-11-21T12:00:00.000Z',
   status: 'enabled',
   disabled_reason: null,
@@ -141,6 +148,7 @@ const WebhookAnswer = Type.Object({
   concurrency: Nullable(Type.Integer()),
   batch: Nullable(Type.Object({ max_events: Type.Integer(), max_wait_ms: Type.Integer() })),
   every_deferral: Type.Boolean(),
+  mode: settings.mode,
   start_at: Type.String({ description: 'It gets events from then on.' }),
   status: Type.Union([Type.Literal('enabled'), Type.Literal('disabled')], {
     description: '`disabled`: nothing is sent. See `paused` too.'
@@ -261,7 +269,7 @@ function startFaults (request: FastifyRequest, keptSinceMs: number): FieldFault[
   })
 }
 
-const DEFAULTS = { paused: false, concurrency: null, batch: null, everyDeferral: false }
+const DEFAULTS = { paused: false, concurrency: null, batch: null, everyDeferral: false, mode: 'both' as const }
 
 function newWebhookOf ({ start_at: startAt, ...body }: Static<typeof CreateRequest>) {
   const start = startAt === undefined ? {} : { startAt: timestamp(parseTime(startAt)!) }
@@ -273,7 +281,7 @@ function changesOf ({ status, ...body }: Static<typeof ChangeRequest>): WebhookC
 }
 
 type RequestSettings = Partial<
-  Pick<Static<typeof CreateRequest>, 'paused' | 'concurrency' | 'batch' | 'every_deferral'>
+  Pick<Static<typeof CreateRequest>, 'paused' | 'concurrency' | 'batch' | 'every_deferral' | 'mode'>
 >
 
 /** The settings of a request as facts have them. */
@@ -288,8 +296,8 @@ function settingsOf<Body extends RequestSettings> ({ batch, every_deferral: ever
 }
 
 export function describeWebhook (webhook: WebhookEntry, nowMs: number): Static<typeof WebhookAnswer> {
-  const { id, url, events, paused, concurrency, batch, everyDeferral, startAt, disabled, failingSince, createdAt } =
-    webhook
+  const { id, url, events, paused, concurrency, batch, everyDeferral, mode, startAt, createdAt } = webhook
+  const { disabled, failingSince } = webhook
   const overlap = overlapOf(webhook, nowMs)
   return {
     id,
@@ -299,6 +307,7 @@ export function describeWebhook (webhook: WebhookEntry, nowMs: number): Static<t
     concurrency,
     batch: batch === null ? null : { max_events: batch.maxEvents, max_wait_ms: batch.maxWaitMs },
     every_deferral: everyDeferral,
+    mode,
     start_at: startAt,
     status: disabled === null ? 'enabled' : 'disabled',
     disabled_reason: disabled as 'gone' | 'failing' | null,

@@ -1,6 +1,7 @@
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { pendingAfter, type Pending } from '#streams/delivery/state.ts'
+import { subjects, type DeliveryKind } from '#streams/subjects.ts'
 
 /** A delivery that has not ended. */
 export interface Entry {
@@ -34,6 +35,8 @@ const MOVE_DISTANCE_MIN = 1000
 /** The deliveries of one endpoint that have not ended, new ones or replayed ones, as the log says: a fold over its
  *  facts. It holds the oldest; what is newer is read when there is room. */
 export class DeliveryQueue {
+  /** Where what it owes lies in WEBHOOKS. */
+  readonly subject: string
   private readonly entries = new Map<string, Entry>()
   /** Never attempted, in the order of the log; and the others, the soonest first. */
   private untried: Entry[] = []
@@ -43,6 +46,10 @@ export class DeliveryQueue {
    *  beyond. */
   private readThrough = 0
   private leftThrough = 0
+
+  constructor (webhook: string, kind: DeliveryKind) {
+    this.subject = subjects.delivery(kind, webhook)
+  }
 
   get size (): number {
     return this.entries.size
@@ -105,6 +112,15 @@ export class DeliveryQueue {
     if (before !== undefined && before.replay > (replay ?? '')) return
     if (before !== undefined) this.remove(before)
     if (pending !== null) this.insert(entryOf(pending, seq, this.count, this.entries.size < WHOLE_MAX))
+  }
+
+  /** Holds in full what it knew by its place only. */
+  complete (page: Recorded<AnyFact>[]): void {
+    for (const { fact, seq } of page) {
+      const pending = pendingAfter(fact)
+      const entry = pending == null ? undefined : this.entries.get(pending.owed.delivery)
+      if (entry?.seq === seq) entry.pending = pending!
+    }
   }
 
   /** After a fold that left nothing in the log: what is beyond the bound lies there. */

@@ -6,6 +6,8 @@ import { asError } from '#src/base/errors.ts'
 import type { Log } from '#src/base/log.ts'
 import { Memory } from '#src/base/memory.ts'
 import { getFact } from '#src/nats/get.ts'
+import { decodeMessage } from '#src/nats/message.ts'
+import { readMessages } from '#src/nats/range.ts'
 import type { AnyFact } from '#streams/catalog.ts'
 import type { Recorded } from '#streams/define.ts'
 import { giveUpReason, type GiveUpReason } from '#streams/delivery/decide.ts'
@@ -28,6 +30,7 @@ const REQUESTS_MAX = 2000
 const RECORDS_MAX = 4000
 const CATCH_UP_MS = 2000
 const DELETED_MAX = 50_000
+const AHEAD = { max: 100, bytesMax: 256 * 1024 }
 /** After something of ours did not answer. */
 const RETRY_MS = 1000
 
@@ -87,11 +90,20 @@ export class DeliveryWorker {
   }
 
   /** All that an attempt needs; null when the log no longer holds it. Throws what `isUnanswered` knows. */
-  async pendingOf ({ pending, seq }: Entry): Promise<Pending | null> {
-    if (pending !== null) return pending
+  async pendingOf (entry: Entry, queue: DeliveryQueue): Promise<Pending | null> {
     const { bus } = this.options.factLog
+    const { seq } = entry
+    if (entry.pending === null && entry.attempts === 0) await this.readAhead(entry, queue)
+    if (entry.pending !== null) return entry.pending
     const recorded = await getFact(bus, 'WEBHOOKS', { seq }) ?? await getFact(bus, 'WEBHOOKS', { seq }, 'leader')
     return recorded === null ? null : pendingAfter(recorded.fact) ?? null
+  }
+
+  /** Those that were never tried lie one behind the other: the next ones are read with this one. */
+  private async readAhead ({ seq }: Entry, queue: DeliveryQueue): Promise<void> {
+    const position = { filter: queue.subject, afterSeq: seq - 1 }
+    const { messages } = await readMessages(this.options.factLog.bus, 'WEBHOOKS', position, AHEAD)
+    queue.complete(messages.map(decodeMessage))
   }
 
   private async step (
@@ -100,7 +112,7 @@ export class DeliveryWorker {
     queue: DeliveryQueue,
     onSettled: () => void
   ): Promise<EndpointAnswer> {
-    const pending = await this.pendingOf(entry)
+    const pending = await this.pendingOf(entry, queue)
     if (pending === null) {
       queue.forget(entry)
       return NOT_ASKED

@@ -36,10 +36,7 @@ const TIMER_MS_MAX = 60_000
  *  has all others follow. */
 export class Endpoint {
   readonly id: string
-  readonly queues: Record<DeliveryKind, DeliveryQueue> = {
-    delivery: new DeliveryQueue(),
-    redelivery: new DeliveryQueue()
-  }
+  readonly queues: Record<DeliveryKind, DeliveryQueue>
   private readonly rules: EndpointRules
   private readonly running: Record<DeliveryKind, Set<string>> = { delivery: new Set(), redelivery: new Set() }
   private failures = 0
@@ -53,6 +50,7 @@ export class Endpoint {
   constructor (id: string, rules: EndpointRules) {
     this.id = id
     this.rules = rules
+    this.queues = { delivery: new DeliveryQueue(id, 'delivery'), redelivery: new DeliveryQueue(id, 'redelivery') }
   }
 
   /** Nothing runs or waits, and no failure is remembered: it can be dropped. */

@@ -124,9 +124,8 @@ export class Partition {
 
   private async restoreBehind (endSeq: number, signal: AbortSignal): Promise<void> {
     const { factLog: { bus } } = this.options
-    for (const [queue, { webhook, kind, through: afterSeq }] of this.restoring) {
-      const subject = subjects.delivery(kind, webhook)
-      const filters = [subject, `${subject}.>`]
+    for (const [queue, { webhook, through: afterSeq }] of this.restoring) {
+      const filters = [queue.subject, `${queue.subject}.>`]
       const onError = (error: Error) => this.onError(error)
       for await (const page of readRange(bus, { stream: 'WEBHOOKS', filters, afterSeq, endSeq, signal, onError })) {
         for (const message of page) queue.apply(decodeMessage(message))
@@ -200,7 +199,7 @@ export class Partition {
     if (this.restoring.has(queue) || this.refilling.has(queue)) return
     this.refilling.add(queue)
     const { bus } = this.options.factLog
-    const filter = subjects.delivery(kind, endpoint.id)
+    const filter = queue.subject
     try {
       const { messages } = await readMessages(bus, 'WEBHOOKS', { filter, afterSeq: queue.position }, PAGE)
       queue.refill(messages.map(decodeMessage))
@@ -221,7 +220,7 @@ export class Partition {
       return giveUpReason({ account, attempts, firstAttemptAt, dueAt }, webhook, nowMs) !== null
     })
     for (const entry of expired.slice(0, STEPS_MAX)) {
-      const pending = await this.options.worker.pendingOf(entry)
+      const pending = await this.options.worker.pendingOf(entry, queue)
       if (pending === null) queue.forget(entry)
       else queue.apply(await this.options.worker.giveUp(pending, 'expired'))
     }
@@ -229,7 +228,7 @@ export class Partition {
 
   private async move (queue: DeliveryQueue): Promise<void> {
     for (const entry of queue.lagging().slice(0, STEPS_MAX)) {
-      const pending = await this.options.worker.pendingOf(entry)
+      const pending = await this.options.worker.pendingOf(entry, queue)
       if (pending === null) queue.forget(entry)
       else if (!entry.isTaken) queue.apply(await moveDelivery(this.options.factLog, pending))
     }

@@ -182,8 +182,10 @@ function tiles (visit: Visit, { id }: Webhook, counts: DeliveryCounts | undefine
   return html`<h2 class="of-tiles">Deliveries of the last 24 hours</h2><ul class="tiles">${items}</ul>`
 }
 
+const MODE_TEXTS = { live: 'Sent with live keys', test: 'Sent with test keys', both: 'All' }
+
 function settings ({ nowMs }: Visit, webhook: Webhook): Html {
-  const { id, events, batch, concurrency, every_deferral: every, start_at: start, created_at: created } = webhook
+  const { id, events, batch, concurrency, every_deferral: every, mode, start_at: start, created_at: created } = webhook
   return html`<section class="card"><h2 class="unseen">Settings</h2>${
     detailList([
       ['Status', stateBadge(webhook, nowMs)],
@@ -195,6 +197,7 @@ function settings ({ nowMs }: Visit, webhook: Webhook): Html {
           : `Up to ${batch.max_events} events, sent after ${batch.max_wait_ms} ms at most`
       ],
       ['Concurrent requests', concurrency ?? '8 (default)'],
+      ['Emails', MODE_TEXTS[mode]],
       ['Deferrals', every ? 'An event for each' : 'An event for the first'],
       ['Id', copyable(id, 'Copy the id of the endpoint')],
       ['Created', time(created, nowMs)],
@@ -244,12 +247,13 @@ function rotate (visit: Visit, { secret_rotation: rotation }: Webhook): Html {
   return actionButton(visit, 'Rotate secret', { action, confirm, confirmLabel: 'Rotate secret' })
 }
 
-function formOf ({ url, events, every_deferral: everyDeferral, batch, concurrency }: Webhook): WebhookForm {
+function formOf ({ url, events, every_deferral: everyDeferral, mode, batch, concurrency }: Webhook): WebhookForm {
   const text = (value: number | null | undefined) => String(value ?? '')
   return {
     url,
     events,
     everyDeferral,
+    mode,
     batchEvents: text(batch?.max_events),
     batchWait: text(batch?.max_wait_ms),
     concurrency: text(concurrency),

@@ -1,7 +1,7 @@
 import { EVENT_TYPES } from '#streams/webhook/facts.ts'
 import type { CreateWebhookRequest } from '#src/client/client.ts'
 import { html, type Html } from '#src/base/html.ts'
-import { checkbox, faultBox, field, form, type Faults, type FormField } from '../parts.ts'
+import { checkbox, faultBox, field, form, select, type Faults, type FormField } from '../parts.ts'
 import type { SubmitOnce } from '../submit-once.ts'
 import { timeField, utcTime } from '../times.ts'
 import type { Visit } from '../visit.ts'
@@ -20,6 +20,7 @@ export interface WebhookForm {
   url: string
   events: string[]
   everyDeferral: boolean
+  mode: string
   batchEvents: string
   batchWait: string
   concurrency: string
@@ -30,6 +31,7 @@ export const NEW_FORM: WebhookForm = {
   url: '',
   events: [...EVENT_TYPES],
   everyDeferral: false,
+  mode: 'both',
   batchEvents: '',
   batchWait: '',
   concurrency: '',
@@ -42,6 +44,7 @@ export function formIn ({ form: given }: Visit): WebhookForm {
     url: text('url'),
     events: given.getAll('events'),
     everyDeferral: given.has('every_deferral'),
+    mode: text('mode') || 'both',
     batchEvents: text('batch.max_events'),
     batchWait: text('batch.max_wait_ms'),
     concurrency: text('concurrency'),
@@ -49,11 +52,14 @@ export function formIn ({ form: given }: Visit): WebhookForm {
   }
 }
 
-export type EndpointSettings = Pick<CreateWebhookRequest, 'url' | 'events' | 'every_deferral' | 'batch' | 'concurrency'>
+export type EndpointSettings = Pick<
+  CreateWebhookRequest,
+  'url' | 'events' | 'every_deferral' | 'mode' | 'batch' | 'concurrency'
+>
 
 /** The form as the API takes it; the API checks it. */
 export function settingsIn (
-  { url, events, everyDeferral, batchEvents, batchWait, concurrency }: WebhookForm
+  { url, events, everyDeferral, mode, batchEvents, batchWait, concurrency }: WebhookForm
 ): EndpointSettings {
   const batch = batchEvents === '' && batchWait === ''
     ? null
@@ -62,6 +68,7 @@ export function settingsIn (
     url,
     events,
     every_deferral: everyDeferral,
+    mode,
     batch,
     concurrency: concurrency === '' ? null : figureIn(concurrency)
   } as EndpointSettings
@@ -141,7 +148,7 @@ ${
   )
 }
 
-function eventFields ({ events, everyDeferral }: WebhookForm, faults: Faults): Html {
+function eventFields ({ events, everyDeferral, mode }: WebhookForm, faults: Faults): Html {
   const fault = faults.of('events') !== null && events.length === 0 ? NO_EVENT : faults.of('events')
   return html`<fieldset><legend>Events</legend><div class="checks">
 ${
@@ -163,8 +170,15 @@ ${
       'Send an event for every deferral of an email, not only for the first one',
       everyDeferral
     )
-  }</fieldset>`
+  }
+${select('mode', 'Emails', MODES, mode)}</fieldset>`
 }
+
+const MODES: Array<[string, string]> = [
+  ['both', 'Sent with live and test keys'],
+  ['live', 'Sent with live keys'],
+  ['test', 'Sent with test keys']
+]
 
 const NO_EVENT = 'Choose at least one event.'
 
