@@ -41,6 +41,10 @@ const groups: Record<string, Record<string, Entry>> = {
       does: 'show the settings, and check what they point to',
       load: async () => (await import('#src/cli/doctor.ts')).doctor
     },
+    bench: {
+      does: 'measure how many emails a second a running service accepts and delivers',
+      load: async () => (await import('#src/cli/bench.ts')).bench
+    },
     dashboard: {
       does: 'print a link that signs you in to the dashboard once',
       load: async () => (await import('#src/cli/dashboard.ts')).dashboard
@@ -73,6 +77,10 @@ const groups: Record<string, Record<string, Entry>> = {
     domains: {
       does: 'list, add, verify and remove sending domains, with their DNS records',
       load: async () => (await import('#src/cli/domains.ts')).domains
+    },
+    me: {
+      does: 'show what the key in JETPOST_API_KEY may do',
+      load: async () => (await import('#src/cli/me.ts')).me
     },
     erase: {
       does: 'erase an address from the log and the projections',

@@ -1,11 +1,12 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import type { Socket } from 'node:net'
 import type { Log } from '#src/base/log.ts'
 import { newId } from '#src/base/id.ts'
 import { systemClock } from '#src/base/clock.ts'
 import type { Services } from '#src/actions/services.ts'
 import { apiContext, type Api } from '#src/servers/api/context.ts'
-import { answer, malformedUrl, missingHost, notFound } from '#src/servers/api/errors.ts'
+import { answer, helpLink, malformedUrl, missingHost, notFound, type HttpProblem } from '#src/servers/api/errors.ts'
 import { batchRoutes } from '#src/servers/api/batches.ts'
 import { domainRoutes } from '#src/servers/api/domains.ts'
 import { emailActionRoutes } from '#src/servers/api/email-actions.ts'
@@ -18,6 +19,7 @@ import type { StreamLimits } from '#src/servers/api/event-stream.ts'
 import { Acceptor } from '#src/servers/api/idempotency.ts'
 import { createInternalKeys, internalFetch, type InternalKeys } from '#src/servers/api/internal-keys.ts'
 import { keyRoutes } from '#src/servers/api/keys.ts'
+import { meRoute } from '#src/servers/api/me.ts'
 import { closeIdleConnections } from '#src/servers/api/connections.ts'
 import { apiDescription, rememberRoutes } from '#src/servers/api/openapi.ts'
 import type { Reads } from '#src/postgres/reads.ts'
@@ -25,7 +27,7 @@ import { statsRoutes } from '#src/servers/api/stats.ts'
 import { suppressionRoutes } from '#src/servers/api/suppressions.ts'
 import { templateRoutes } from '#src/servers/api/templates.ts'
 import { webhookRoutes } from '#src/servers/api/webhooks.ts'
-import type { Limiter } from '#src/servers/api/limits.ts'
+import { limitHeaders, type Limiter } from '#src/servers/api/limits.ts'
 import { parserRefusals, type ParserRefusals } from '#src/servers/api/parser.ts'
 import { lacksHost, pathOf } from '#src/servers/api/target.ts'
 import { catcherPages } from '#src/servers/mailbox/pages.ts'
@@ -60,14 +62,24 @@ const PARAM_CHARS_MAX = 64 * 1024
 export function buildHttp (options: HttpOptions): FastifyInstance {
   const { log, metrics, api, operations } = options
   let limiter: Limiter | null = null
-  const app = createServer(options, parserRefusals(() => limiter))
+  const app = createServer(options, parserRefusals(() => limiter), refuse)
+
+  /** Refuses what has no context of its own, with the headers that every answer of the API has. */
+  function refuse (request: FastifyRequest, reply: FastifyReply, problem: HttpProblem): FastifyReply {
+    if (limiter !== null) {
+      reply.headers(limitHeaders(limiter.countUnauthenticated(request.ip, 'other')))
+      reply.header('link', helpLink(options.publicUrl))
+    }
+    return answer(reply.header('x-request-id', request.id), problem)
+  }
+
   app.addHook('onRequest', async (request, reply) => {
     reply.header('x-request-id', request.id)
     // Under /api the key and the window come first.
-    if (lacksHost(request.raw) && request.server.prefix !== '/api') return await answer(reply, missingHost())
+    if (lacksHost(request.raw) && request.server.prefix !== '/api') return await refuse(request, reply, missingHost())
   })
   recordRequests(app, metrics, log)
-  app.setNotFoundHandler(async (_request, reply) => await answer(reply, notFound()))
+  app.setNotFoundHandler(async (request, reply) => await refuse(request, reply, notFound()))
   healthRoutes(app, options.checks)
   metricsRoute(app, metrics)
   if (options.catcher !== null) void app.register(catcherPages, { catcher: options.catcher })
@@ -77,7 +89,8 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
   const internalKeys = createInternalKeys()
   void app.register(async plain => {
     const context = plain.withTypeProvider<TypeBoxTypeProvider>()
-    limiter = apiContext(context, { services: api.services, counters: api.counters, internalKeys, log })
+    const { services, counters } = api
+    limiter = apiContext(context, { services, counters, internalKeys, publicUrl: options.publicUrl, log })
     apiRoutes(context, api, log)
   }, { prefix: '/api' })
   void app.register(apiDescription, { routes, publicUrl: options.publicUrl })
@@ -85,7 +98,9 @@ export function buildHttp (options: HttpOptions): FastifyInstance {
   return app
 }
 
-function createServer ({ trustProxy, api }: HttpOptions, parser: ParserRefusals): FastifyInstance {
+type Refuse = (request: FastifyRequest, reply: FastifyReply, problem: HttpProblem) => FastifyReply
+
+function createServer ({ trustProxy, api }: HttpOptions, parser: ParserRefusals, refuse: Refuse): FastifyInstance {
   const app: FastifyInstance = Fastify({
     bodyLimit: REQUEST_BYTES_MAX,
     // A request that takes longer to arrive holds a socket for nothing.
@@ -100,10 +115,15 @@ function createServer ({ trustProxy, api }: HttpOptions, parser: ParserRefusals)
     // lack the headers.
     return503OnClosing: false,
     clientErrorHandler: parser.refuse,
-    frameworkErrors: (_error, request, reply) => refuseUrl(app, request, reply, api !== null)
+    frameworkErrors: (_error, request, reply) => {
+      if (api !== null && /^\/api(\/|$)/.test(pathOf(request.url))) return refuseUrlInApi(app, request, reply)
+      if (/^\/dashboard(\/|$)/.test(pathOf(request.url))) reply.headers(DASHBOARD_HEADERS)
+      void refuse(request, reply, malformedUrl())
+    }
   })
   closeIdleConnections(app)
   app.server.on('request', parser.expect)
+  app.server.on('connect', (_request, socket) => parser.refuseConnect(socket as Socket))
   // An expectation other than 100-continue is ignored. Source: RFC 9110 10.1.1.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
   return app
@@ -138,6 +158,7 @@ function apiRoutes (app: Api, { services, reads, streams = {} }: ApiModules, log
   templateRoutes(app, services, reads)
   domainRoutes(app, services)
   keyRoutes(app, services)
+  meRoute(app, services)
   webhookRoutes(app, services)
   suppressionRoutes(app, services, reads)
   erasureRoutes(app, services, reads)
@@ -176,14 +197,9 @@ function requestIdOf (given: string | string[] | undefined): string {
   return typeof given === 'string' && /^[A-Za-z0-9._-]{8,100}$/.test(given) ? given : newId('req', systemClock.nowMs())
 }
 
-/** A URL that cannot be decoded has no route. Under /api it goes to that context's not-found handler: keys, windows and
- *  headers hold. */
-function refuseUrl (app: FastifyInstance, request: FastifyRequest, reply: FastifyReply, hasApi: boolean): void {
-  const { raw } = request
-  if (/^\/dashboard(\/|$)/.test(pathOf(request.url))) reply.headers(DASHBOARD_HEADERS)
-  if (!hasApi || !/^\/api(\/|$)/.test(pathOf(request.url))) {
-    return void answer(reply.header('x-request-id', request.id), malformedUrl())
-  }
+/** A URL that cannot be decoded has no route. Under /api it goes to that context's not-found handler, for its keys and
+ *  windows. */
+function refuseUrlInApi (app: FastifyInstance, { raw }: FastifyRequest, reply: FastifyReply): void {
   // The context sees that the URL is not the original one, and answers 400 instead of 404.
   Object.assign(raw, { originalUrl: raw.url, url: '/api/' })
   app.routing(raw, reply.raw)

@@ -48,6 +48,13 @@ export function parseMailbox (text: string): Mailbox | null {
   return address === null || name === null ? null : { address, name: name === '' ? null : name }
 }
 
+/** True when only the name before an address is wrong: quotation marks or angle brackets that are not within quotes. */
+export function isNameUnquoted (text: string): boolean {
+  const open = text.lastIndexOf('<')
+  const isName = open < 1 || CONTROL.test(text) || parsePhrase(text.slice(0, open).trim()) !== null
+  return !isName && parseMailbox(text.slice(open)) !== null
+}
+
 /** A display name, out of its quotes; null when it is neither plain nor quoted. */
 function parsePhrase (text: string): string | null {
   if (!/["<>]/.test(text)) return text

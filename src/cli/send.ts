@@ -1,12 +1,12 @@
 import { createReadStream } from 'node:fs'
 import { basename } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import { readConfig } from '#src/base/config.ts'
 import { Complaint, errorCode } from '#src/base/errors.ts'
-import { type Email, Jetpost, JetpostError, type SendEmailRequest } from '#src/client/client.ts'
+import type { Email, Jetpost, SendEmailRequest } from '#src/client/client.ts'
 import { type CliCommand, readArgs, usageError } from './command.ts'
 import { print } from './table.ts'
 import { oneLine } from './text.ts'
+import { withApi } from './with-api.ts'
 
 const text = { type: 'string' } as const
 const texts = { type: 'string', multiple: true } as const
@@ -166,21 +166,4 @@ function report (email: Email, json: boolean): void {
     })),
     false
   )
-}
-
-/** The API as its clients have it, with the key of the environment. What it refuses is a Complaint. */
-async function withApi<T> (use: (jetpost: Jetpost) => Promise<T>): Promise<T> {
-  const { publicUrl, apiKey } = readConfig(process.env)
-  if (apiKey === null) throw new Complaint('Set JETPOST_API_KEY to an API key: jetpost keys create makes one.')
-  try {
-    return await use(new Jetpost({ url: publicUrl, key: apiKey }))
-  } catch (error) {
-    throw error instanceof JetpostError ? new Complaint(sentence(error, publicUrl)) : error
-  }
-}
-
-function sentence ({ status, message, requestId }: JetpostError, url: string): string {
-  if (status === null) return `${message}: is JETPOST_PUBLIC_URL, ${url}, where Jetpost serves?`
-  if (status === 401) return `${message}: the key in JETPOST_API_KEY is not one of ${url}.`
-  return status < 500 ? message : `${message} (request ${requestId})`
 }

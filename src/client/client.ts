@@ -97,6 +97,9 @@ export class Jetpost extends Caller {
     rotateDkim: this.method('rotateDomainKeys')
   }
 
+  /** The key that asks: its scopes, domains, limits and end, and the account it belongs to. */
+  readonly me = this.method('getMe')
+
   readonly keys = {
     /** The secret is `key` in the answer, and nowhere else. */
     create: this.method('createKey'),

@@ -16,10 +16,12 @@ export class JetpostError extends Error {
   readonly requestId: string | null
   /** Seconds to wait before it makes sense to try again, where the service says so. */
   readonly retryAfterS: number | null
+  /** The page of the documentation that says what is needed, where the service names one. */
+  readonly helpUrl: string | null
 
   constructor (
     message: string,
-    { code, status = null, details = [], body, requestId = null, retryAfterS = null, cause }: ErrorInput
+    { code, status = null, details = [], body, requestId = null, retryAfterS = null, helpUrl = null, cause }: ErrorInput
   ) {
     super(message, cause === undefined ? undefined : { cause })
     this.status = status
@@ -28,12 +30,13 @@ export class JetpostError extends Error {
     this.body = body
     this.requestId = requestId
     this.retryAfterS = retryAfterS
+    this.helpUrl = helpUrl
   }
 }
 
 type ErrorInput =
   & Pick<JetpostError, 'code'>
-  & Partial<Pick<JetpostError, 'status' | 'details' | 'body' | 'requestId' | 'retryAfterS' | 'cause'>>
+  & Partial<Pick<JetpostError, 'status' | 'details' | 'body' | 'requestId' | 'retryAfterS' | 'helpUrl' | 'cause'>>
 
 /** An answer that is no success. `text` = its body. */
 export function refusedBy ({ status, headers }: Response, text: string): JetpostError {
@@ -51,7 +54,8 @@ export function refusedBy ({ status, headers }: Response, text: string): Jetpost
       details: faults,
       body,
       requestId: headers.get('x-request-id'),
-      retryAfterS: secondsIn(headers.get('retry-after')) ?? (typeof retryAfter === 'number' ? retryAfter : null)
+      retryAfterS: secondsIn(headers.get('retry-after')) ?? (typeof retryAfter === 'number' ? retryAfter : null),
+      helpUrl: helpIn(headers.get('link'))
     }
   )
 }
@@ -76,4 +80,9 @@ function secondsIn (header: string | null): number | null {
 /** Why the key may not do that. Source: RFC 6750 3. */
 function reasonIn (challenge: string | null): string | null {
   return challenge === null ? null : /error_description="([^"]*)"/.exec(challenge)?.[1] ?? null
+}
+
+/** The target of the link whose relation is `help`. Source: RFC 8288 3. */
+function helpIn (links: string | null): string | null {
+  return /<([^>]*)>;\s*rel="?help"?/.exec(links ?? '')?.[1] ?? null
 }

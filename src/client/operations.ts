@@ -4,12 +4,12 @@ import type {
   CancelEmailAnswer, CreateDomainRequest, CreateErasureRequest, CreateKeyAnswer, CreateKeyRequest,
   CreateSuppressionRequest, CreateTemplateRequest, CreateWebhookAnswer, CreateWebhookRequest, Domain, Email,
   EmailContent, Erasure, Key, ListDomainsAnswer, ListEmailsAnswer, ListErasuresAnswer, ListEventsAnswer, ListKeysAnswer,
-  ListSuppressionsAnswer, ListTemplateVersionsAnswer, ListTemplatesAnswer, ListWebhooksAnswer, PreviewTemplateAnswer,
-  PreviewTemplateRequest, RescheduleEmailAnswer, RescheduleEmailRequest, RetryEmailAnswer, RotateKeyRequest,
-  RotateWebhookSecretAnswer, RotateWebhookSecretRequest, SendBatchAnswer, SendBatchRequest, SendEmailAnswer,
-  SendEmailRequest, Stats, Suppression, Template, TestWebhookAnswer, TestWebhookRequest, UpdateDomainRequest,
-  UpdateKeyRequest, UpdateTemplateRequest, UpdateWebhookRequest, Webhook, ListEmailsQuery, GetEmailQuery,
-  GetEmailRawQuery, PageQuery, GetTemplateQuery, ListSuppressionsQuery, GetStatsQuery, ListEventsQuery
+  ListSuppressionsAnswer, ListTemplateVersionsAnswer, ListTemplatesAnswer, ListWebhooksAnswer, Me,
+  PreviewTemplateAnswer, PreviewTemplateRequest, RescheduleEmailAnswer, RescheduleEmailRequest, RetryEmailAnswer,
+  RotateKeyRequest, RotateWebhookSecretAnswer, RotateWebhookSecretRequest, SendBatchAnswer, SendBatchRequest,
+  SendEmailAnswer, SendEmailRequest, Stats, Suppression, Template, TestWebhookAnswer, TestWebhookRequest,
+  UpdateDomainRequest, UpdateKeyRequest, UpdateTemplateRequest, UpdateWebhookRequest, Webhook, ListEmailsQuery,
+  GetEmailQuery, GetEmailRawQuery, PageQuery, GetTemplateQuery, ListSuppressionsQuery, GetStatsQuery, ListEventsQuery
 } from './types.ts'
 
 /** What each operation takes and answers, by its operationId. */
@@ -89,6 +89,9 @@ export interface Operations {
   /** Rotate the secret of a key. The previous secret works for `overlap_s` seconds more; an older one stops working.
    *  Both secrets are one key, with one id and one window. Scope: `keys:write`. */
   rotateKey: { takes: [id: string, body?: RotateKeyRequest], answer: CreateKeyAnswer }
+  /** Get the key that asks. Its scopes, domains, limits and end, and the account it belongs to. Any key may ask
+   *  this. */
+  getMe: { takes: [], answer: Me }
   /** Create a webhook endpoint. Scope: `webhooks:write`. */
   createWebhook: { takes: [body: CreateWebhookRequest], answer: CreateWebhookAnswer }
   /** List webhook endpoints. Scope: `webhooks:read`. */
@@ -177,6 +180,7 @@ export const operations = {
   updateKey: { method: 'PATCH', path: '/api/keys/{id}', takes: ['id', 'body'] },
   deleteKey: { method: 'DELETE', path: '/api/keys/{id}', takes: ['id'] },
   rotateKey: { method: 'POST', path: '/api/keys/{id}/rotate', takes: ['id', 'body'] },
+  getMe: { method: 'GET', path: '/api/me', takes: [] },
   createWebhook: { method: 'POST', path: '/api/webhooks', takes: ['body'] },
   listWebhooks: { method: 'GET', path: '/api/webhooks', takes: ['query'] },
   getWebhook: { method: 'GET', path: '/api/webhooks/{id}', takes: ['id'] },

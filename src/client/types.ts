@@ -672,6 +672,39 @@ export interface ListWebhooksAnswer {
   next_cursor: string | null
 }
 
+export interface Me {
+  id: string
+  name: string
+  /** The first characters of the secret. */
+  hint: string
+  scopes: Array<
+    | 'emails:send' | 'emails:read' | 'templates:read' | 'templates:write' | 'domains:read' | 'domains:write'
+    | 'keys:read' | 'keys:write' | 'webhooks:read' | 'webhooks:write' | 'suppressions:read' | 'suppressions:write'
+    | 'erasures:write' | 'dashboard' | 'full'>
+  domains: string[]
+  test: boolean
+  expires_at: string | null
+  /** Requests a minute, by class. The operator sets them. */
+  limits: {
+    'emails:send': number
+    'emails:list': number
+    'templates:create': number
+    other: number
+  }
+  track: {
+    opens: boolean | null
+    clicks: boolean | null
+  }
+  unsubscribe: boolean | null
+  /** Until when the previous secret works. `null` = it does not. */
+  previous_expires_at: string | null
+  created_at: string
+  account: {
+    id: string
+    name: string
+  }
+}
+
 export interface PreviewTemplateAnswer {
   version: number
   subject: string | null
@@ -1194,7 +1227,7 @@ export interface ListEmailsQuery {
   tag?: string
   /** The template it was made from. */
   template_id?: string
-  /** Values of `metadata`, by name. At most 5. */
+  /** Values of `metadata`, by name: `metadata[order]=7`. At most 5. */
   metadata?: Record<string, string>
   /** Created then or later. */
   created_after?: string

@@ -55,8 +55,41 @@ t.test('7 a body that is compressed or in another charset is 415, an unknown pat
     )
   }
   for (const path of ['/nope', '//api/emails', '/API/emails']) {
-    t.match(await app.request('GET', path), { status: 404, body: { error: 'Not found' } }, path)
+    const answer = await app.request('GET', path)
+    t.match(answer, { status: 404, body: { error: 'Not found' } }, path)
+    for (const header of HEADERS) t.ok(answer.headers.get(header), `${path}: ${header}`)
   }
+})
+
+t.test('7 an error leads to the documentation, of its operation where there is one', async t => {
+  const base = 'http://localhost:0/docs'
+  const requests: Array<[number, string, Parameters<typeof app.request>]> = [
+    [422, '#/Emails/sendEmail', ['POST', '/api/emails', { body: {} }]],
+    [401, '#/Emails/listEmails', ['GET', '/api/emails', { key: null }]],
+    [404, '#/Templates/getTemplate', ['GET', '/api/templates/tpl_nothing']],
+    [404, '', ['GET', '/api/nothing']],
+    [404, '', ['GET', '/nothing']]
+  ]
+  for (const [status, place, call] of requests) {
+    const answer = await app.request(...call)
+    t.equal(answer.status, status)
+    t.equal(answer.headers.get('link'), `<${base}${place}>; rel="help"`, call[1])
+  }
+  t.equal((await app.request('GET', '/api/emails')).headers.get('link'), null, 'a success needs none')
+})
+
+t.test('7 CONNECT is refused in the usual form, also while an answer is still to come', async t => {
+  const connect = 'CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n'
+  const answer = await app.speak(connect)
+  t.match(answer, /^HTTP\/1.1 405 Method Not Allowed\r\n/)
+  for (const header of [...HEADERS, 'allow']) t.match(answer.toLowerCase(), `\r\n${header}: `, header)
+  t.match(JSON.parse(answer.slice(answer.indexOf('\r\n\r\n') + 4)), {
+    error: 'The method must be DELETE, GET, HEAD, PATCH or POST: Jetpost is no proxy.',
+    code: 'method_not_allowed'
+  })
+  const list = `GET /api/emails HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${API_KEY}\r\n\r\n`
+  t.match(await app.speak(list + connect), /^HTTP\/1.1 200 /, 'the request before it is answered')
+  t.equal((await app.request('GET', '/healthz')).status, 200, 'and the server lives on')
 })
 
 t.test('7 405 says what is allowed', async t => {

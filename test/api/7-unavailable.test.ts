@@ -77,16 +77,34 @@ t.test('7 503 log_unavailable tells whether it may have been accepted', async t 
     }
   })
   t.strictSame(refused.json(), { error: 'The log is unavailable: try again.', code: 'log_unavailable' })
-  const unsure = await askFailing('POST', '/api/emails', mail, {
+  const late = {
     append: async () => {
       throw new LogUnavailable('late', true)
     }
-  })
-  t.equal(unsure.statusCode, 503)
-  t.strictSame(unsure.json(), {
-    error: 'The request may have been accepted: check before you send it again.',
-    code: 'log_unavailable'
-  })
+  }
+  const once = { 'idempotency-key': 'order-7' }
+  for (
+    const [path, body, headers, error] of [
+      [
+        '/api/emails',
+        mail,
+        once,
+        'The email may have been accepted: repeat the request with the same Idempotency-Key.'
+      ],
+      [
+        '/api/emails',
+        mail,
+        {},
+        'The email may have been accepted: check before you send it again. With an ' +
+        'Idempotency-Key you need not check.'
+      ],
+      ['/api/webhooks', hook, {}, 'The request may have been accepted: check before you send it again.']
+    ] as const
+  ) {
+    const unsure = await askFailing('POST', path, body, late, headers)
+    t.equal(unsure.statusCode, 503)
+    t.strictSame(unsure.json(), { error, code: 'log_unavailable' }, path)
+  }
 })
 
 t.test('7 a store that is silent, and others who were quicker, are no fault of ours', async t => {

@@ -84,6 +84,7 @@ t.test('every operation of the document has a method, and no method is of anothe
     templates,
     domains,
     keys,
+    me,
     webhooks,
     suppressions,
     erasures,
@@ -92,6 +93,7 @@ t.test('every operation of the document has a method, and no method is of anothe
   } = client
   t.strictSame(Object.keys(rest), [], 'this test knows all resources')
   t.type(tail, 'function', 'of the same operation as events.list; see below')
+  await me()
   for (const resource of [emails, events, templates, domains, keys, webhooks, suppressions, erasures, stats]) {
     for (const method of Object.values(resource) as Array<(...args: unknown[]) => unknown>) {
       const answer = method('x', {})
@@ -226,8 +228,10 @@ t.test('a refusal says what, in words and for programs', async t => {
   const reader = await app.newKey({ scopes: ['emails:read'] })
   t.match(await errorOf(new Jetpost({ url: app.url, key: reader.secret }).emails.send(mail)), {
     status: 403,
-    message: 'Insufficient API key permissions: The key must have the scope emails:send.'
+    message: 'Insufficient API key permissions: The key must have the scope emails:send.',
+    helpUrl: /\/docs#\/Emails\/sendEmail$/
   })
+  t.match(await new Jetpost({ url: app.url, key: reader.secret }).me(), { id: reader.id, scopes: ['emails:read'] })
   const another = new Jetpost({ url: app.url, key: await app.newAccountKey() })
   const { id } = await jetpost.emails.send(mail)
   t.match(await errorOf(another.emails.get(id)), { status: 404 })

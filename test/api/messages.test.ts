@@ -86,8 +86,8 @@ for (const { id, method, body, parameters } of operations) {
       if (place !== 'query') continue
       const query = (value: unknown) => `${encodeURIComponent(name)}=${encodeURIComponent(String(value))}`
       for (const { at, value } of wrongValues(document, schema)) {
-        if (typeof value === 'string' && at.length === 0) await send(id, { query: query(value) })
-        else if (Array.isArray(value)) await send(id, { query: value.map(query).join('&') })
+        if (Array.isArray(value)) await send(id, { query: value.map(query).join('&') })
+        else if (typeof value !== 'object' && at.length === 0) await send(id, { query: query(value) })
       }
       await send(id, { query: `${query('x')}&${query('x')}` })
     }
@@ -133,6 +133,8 @@ t.test('sendEmail: what no schema says', async () => {
   for (
     const change of [
       { from: 'nobody' },
+      { from: 'Jürgen "J" <j@example.com>' },
+      { to: ['Ada <Byron> <ada@example.com>'] },
       { from: 'ada@example.com' },
       { to: 'nobody' },
       { to: ['nobody'] },
@@ -186,6 +188,7 @@ t.test('sendEmail: what no schema says', async () => {
     `"variables":${variables}`
   )
   noteAnswer('sendEmail', await app.request('POST', '/api/emails', { raw }))
+  await send('sendBatch', { body: [MAIL] })
   await send('sendBatch', { body: { emails: [[], { ...MAIL, to: 'nobody' }] } })
 })
 
@@ -277,6 +280,12 @@ t.test('reads, suppressions, erasures: what no schema says', async () => {
     await send('listEmails', { query })
   }
   await send('listEmails', { query: 'event=x' })
+  const offset = (name: string) => `${name}=2026-11-21T12:00:00+01:00`
+  await send('listEmails', { query: `${offset('created_after')}&${offset('created_before')}&limit=1&limit=2` })
+  await send('listEvents', { query: offset('created_after') })
+  await send('listSuppressions', { query: offset('created_before') })
+  await send('getEmail', { params: { id }, query: offset('as_of') })
+  await send('getStats', { query: offset('from') })
   for (const at of ['soon', '2999-01-01T00:00:00Z']) await send('getEmail', { params: { id }, query: `as_of=${at}` })
   await send('getEmailRaw', { params: { id }, query: 'recipient=1' })
   for (const at of ['soon', '2020-01-01T00:00:00Z', '2999-01-01T00:00:00Z']) {
@@ -345,6 +354,10 @@ t.test('what no route says', async () => {
   await request('GET', '/api/nothing')
   await request('PUT', '/api/webhooks/wh_1')
   await request('POST', '/api/emails', { raw: 'a=b', headers: { 'content-type': 'text/plain' } })
+  await request('POST', '/api/emails', { body: MAIL, headers: { 'content-encoding': 'gzip' } })
+  await request('POST', '/api/emails', { body: MAIL, headers: { 'content-type': 'application/json; charset=latin1' } })
+  await speak(`GET /api/emails?q=${long(17_000)} HTTP/1.1\r\nHost: x\r\n\r\n`)
+  await speak('CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n')
   const { id, secret } = await app.newKey({})
   await app.limitKey(id, { 'emails:list': 1 })
   for (let i = 0; i < 3; i++) await request('GET', '/api/emails', { key: secret })
@@ -357,7 +370,10 @@ t.test('what a server that fails says', async () => {
   }
   const throwing = (error: Error) => ({ append: () => Promise.reject(error) })
   await failing('POST', '/api/emails', mail, throwing(new LogUnavailable('full', false)))
-  await failing('POST', '/api/emails', mail, throwing(new LogUnavailable('late', true)))
+  const late = throwing(new LogUnavailable('late', true))
+  await failing('POST', '/api/emails', mail, late)
+  await failing('POST', '/api/emails', mail, late, { 'idempotency-key': 'once' })
+  await failing('POST', '/api/webhooks', hook, late)
   await failing('POST', '/api/emails', mail, throwing(new Error('unforeseen')))
   await failing('POST', '/api/webhooks', hook, throwing(new Conflict('moved on')))
   await failing('GET', '/api/webhooks', undefined, { catchUp: false })

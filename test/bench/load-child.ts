@@ -1,5 +1,5 @@
 // The load generator: answers {url, key, inFlight, durationMs} with how fast POST /api/emails was.
-import { closedLoop, quantile, type Shot } from '../support/load.ts'
+import { closedLoop, quantile, type Shot } from '#src/cli/bench/load.ts'
 import { answerWith } from './child.ts'
 import { mailBody } from './mail.ts'
 

@@ -2,7 +2,7 @@
 // were.
 import { connect, headers, type MsgHdrs, type NatsConnection } from 'nats'
 import { randomUUID } from 'node:crypto'
-import { quantile } from '../support/load.ts'
+import { quantile } from '#src/cli/bench/load.ts'
 import { answerWith } from './child.ts'
 import type { Speed } from './load-child.ts'
 

@@ -3,7 +3,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createFront, type AddressInfo, type Server, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { quantile } from '../support/load.ts'
+import { quantile } from '#src/cli/bench/load.ts'
 import { answerWith } from './child.ts'
 import { appendEvent, makeEndpoint, makeEvent, openGround, type Ground } from './webhook-facts.ts'
 

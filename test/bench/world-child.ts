@@ -1,6 +1,6 @@
 // The world around Jetpost: a load generator, an SMTP sink and a webhook sink with one clock.
 import { startHookSink } from '../support/hook-sink.ts'
-import { closedLoop, quantile } from '../support/load.ts'
+import { closedLoop, quantile } from '#src/cli/bench/load.ts'
 import { startSink } from '../support/smtp-sink.ts'
 import { answerWith } from './child.ts'
 import { mailBody } from './mail.ts'

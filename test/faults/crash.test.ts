@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { closedLoop, fixedRate, type Shot } from '../support/load.ts'
+import { closedLoop, type Shot } from '#src/cli/bench/load.ts'
+import { fixedRate } from '../support/load.ts'
 import { LONG, LONG_ONLY } from '../support/long.ts'
 import { openWorld, reckon, smallMail, subscribe, type World } from '../support/reckoning.ts'
 import { signal, startTree, TREE_KEY, untilGone, type Tree } from '../support/tree.ts'

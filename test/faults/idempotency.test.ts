@@ -1,5 +1,5 @@
 import t from 'tap'
-import { closedLoop, type Shot } from '../support/load.ts'
+import { closedLoop, type Shot } from '#src/cli/bench/load.ts'
 import { LONG, LONG_ONLY } from '../support/long.ts'
 import { openWorld, smallMail } from '../support/reckoning.ts'
 import { startTree, TREE_KEY, type Tree } from '../support/tree.ts'

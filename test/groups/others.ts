@@ -1,3 +1,3 @@
 import { runFiles } from '../support/group.ts'
 
-await runFiles('test/{.,bench,nats,peers,support}/*.test.ts')
+await runFiles('test/{.,bench,clients,nats,peers,support}/*.test.ts')

@@ -52,9 +52,11 @@ t.test('words that a command does not take end with 2, and -h tells what it take
     const name of [
       'start',
       'doctor',
+      'bench',
       'accounts',
       'keys',
       'domains',
+      'me',
       'dashboard',
       'send',
       'tail',

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { parseAddress, parseDomain, parseMailbox } from '#streams/address.ts'
+import { isNameUnquoted, parseAddress, parseDomain, parseMailbox } from '#streams/address.ts'
 
 t.test('an address is normalised: domain in lower-case A-labels, local part as given', async t => {
   t.equal(parseAddress('Ada@EXAMPLE.com'), 'Ada@example.com')
@@ -63,6 +63,22 @@ t.test('a mailbox may have a name', async t => {
   for (
     const text of ['Ada', 'Ada <ada@example.com', 'A <a@b.de> B', 'a@b.de, c@d.de', 'A\n <a@b.de>', 'A <<a@b.de>>']
   ) t.equal(parseMailbox(text), null, text)
+})
+
+t.test('a name that must be quoted and is not is told from what is no address', async t => {
+  const wrong = [
+    'Jürgen "J" <j@example.com>',
+    'Ada "A" Byron <ada@example.com>',
+    'A <B> <a@b.de>',
+    '"A <a@b.de>',
+    'A> <a@b.de>'
+  ]
+  for (const text of wrong) t.ok(isNameUnquoted(text), text)
+  const right = ['"Jürgen \\"J\\"" <j@example.com>', 'Ada <ada@example.com>', '<a@b.de>', 'a@b.de']
+  for (const text of right) t.notOk(isNameUnquoted(text), text)
+  for (const text of ['', '<', 'Ada', '"A" B <ada>', 'A "B" <a@b.de', 'A "B"\n <a@b.de>']) {
+    t.notOk(isNameUnquoted(text), text)
+  }
 })
 
 t.test('a domain has two labels or more and no tricks', async t => {

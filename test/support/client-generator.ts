@@ -81,17 +81,12 @@ function bodyOf (document: Json, method: string, { requestBody }: Json): Taken |
 function queryOf (operation: string, parameters: Json[]): Operation['query'] {
   if (parameters.length === 0) return null
   const properties = Object.fromEntries(
-    parameters.map(({ name, description, schema }) => [name, { ...numeric(schema), description }])
+    parameters.map(({ name, description, schema }) => [name, { ...schema, description }])
   )
   const required = parameters.filter(parameter => parameter.required).map(({ name }) => name)
   const pagesAlone = Object.keys(properties).join() === 'limit,cursor'
   const type = pagesAlone ? 'PageQuery' : `${operation.charAt(0).toUpperCase()}${operation.slice(1)}Query`
   return { name: 'query', type, optional: required.length === 0, schema: { type: 'object', properties, required } }
-}
-
-/** In a query string even a number is text. */
-function numeric (schema: Json): Json {
-  return schema.pattern !== undefined && new RegExp(schema.pattern).test('7') ? { type: 'integer' } : schema
 }
 
 function answerOf ({ responses }: Json): string {
@@ -132,13 +127,9 @@ function typeOf (schema: Json, depth: number): string {
 
 const arrayOf = (item: string): string => (/^\w+$/.test(item) ? `${item}[]` : `Array<${item}>`)
 
-function objectType (
-  { properties, required = [], additionalProperties, patternProperties }: Json,
-  depth: number
-): string {
+function objectType ({ properties, required = [], additionalProperties }: Json, depth: number): string {
   if (properties !== undefined) return `{\n${fields(properties, required, depth)}\n${'  '.repeat(depth - 1)}}`
-  const [values] = Object.values<Json>(patternProperties ?? {})
-  const others = values ?? (typeof additionalProperties === 'object' ? additionalProperties : {})
+  const others = typeof additionalProperties === 'object' ? additionalProperties : {}
   return `Record<string, ${typeOf(others, depth)}>`
 }
 
@@ -186,18 +177,13 @@ function wrapped (parts: string[], glue: string, width: number): string[] {
 
 function typesFile (shapes: Map<string, Json>): string {
   const declarations = [...shapes].map(([name, schema]) => {
-    const type = typeOf(withoutNull(schema), 1)
+    const type = typeOf(schema, 1)
     const declared = type.startsWith('{')
       ? `export interface ${name} ${type}\n`
       : `export type ${name} =${type.startsWith('\n') ? '' : ' '}${type}\n`
     return schema.description === undefined ? declared : `${comment(schema.description)}\n${declared}`
   })
   return [HEAD, ...declarations].join('\n')
-}
-
-/** A body that may be null may as well be left out. */
-function withoutNull (schema: Json): Json {
-  return Array.isArray(schema.type) && schema.type.includes('object') ? { ...schema, type: 'object' } : schema
 }
 
 function operationsFile (operations: Operation[], shapes: string[]): string {

@@ -21,6 +21,15 @@ const suppressions = { standing: async (_account: string, addresses: string[]) =
 export const mail = { from: FROM, to: 'ada@example.com', subject: 's', text: 't' }
 export const hook = { url: 'https://a.example/hook', events: ['email.delivered'] }
 
+/** What NATS says of a subject without a message. */
+const NO_MESSAGE = { headers: { code: 404, status: '404' } }
+const bus = {
+  nc: { request: async () => NO_MESSAGE },
+  whenUp: async () => {},
+  onBreak: () => () => {},
+  upSinceMs: () => 0
+}
+
 /** How the servers behind the API fail. */
 export interface BackendFailure {
   catchUp?: boolean
@@ -42,7 +51,7 @@ export function failingServer (
   now.keysByHash.set(key.hash, key)
   now.webhooks.set(webhook.id, webhook)
   const directory = { now, catchUp: async () => catchUp, reached: async () => reached }
-  const factLog = { clock: systemClock, append, bus: { nc: {} } }
+  const factLog = { clock: systemClock, append, bus }
   const services = {
     directory,
     factLog,
@@ -70,10 +79,12 @@ export async function askFailing (
   method: 'GET' | 'POST' | 'DELETE',
   url: string,
   body: object | undefined,
-  failure: BackendFailure
+  failure: BackendFailure,
+  headers: Record<string, string> = {}
 ) {
   const http = failingServer(failure)
-  const answer = await http.inject({ method, url, headers: { authorization: `Bearer ${API_KEY}` }, payload: body })
+  const own = { authorization: `Bearer ${API_KEY}` }
+  const answer = await http.inject({ method, url, headers: { ...own, ...headers }, payload: body })
   await http.close()
   return answer
 }

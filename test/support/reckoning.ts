@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Test } from 'tap'
 import type { HookSink } from './hook-sink.ts'
 import { startHookSink } from './hook-sink.ts'
-import type { Shot } from './load.ts'
+import type { Shot } from '#src/cli/bench/load.ts'
 import { startSink, type Received, type Sink } from './smtp-sink.ts'
 import type { Tree } from './tree.ts'
 

@@ -147,6 +147,7 @@ export const recipes: Record<string, Recipe> = {
   createKey: { valid: simply, also: { 409: TOO_MANY } },
   listKeys: { valid: simply },
   getKey: { valid: key },
+  getMe: { valid: simply },
   updateKey: {
     valid: async app => ({ ...await key(app), body: { name: 'Another name' } }),
     also: { 409: async app => ({ ...await fixed(app), body: { expires_at: null } }) }

@@ -31,7 +31,7 @@ const BatchRequest = Type.Object({
       '`strict`: all emails are accepted, or none. `permissive`: those without faults are. `strict` when left out.'
   }))
 }, {
-  must: MUST_BE_OBJECT,
+  must: `${MUST_BE_OBJECT} with a list of emails, like {"emails":[{"from":…}]}`,
   additionalProperties: false,
   examples: [{
     emails: [{ from: 'ada@sandbox.jetpost.test', to: 'grace@example.com', subject: 'Hello', text: 'Hello' }],

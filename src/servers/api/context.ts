@@ -1,4 +1,5 @@
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type { TObject, TSchema } from '@sinclair/typebox'
 import type {
   FastifyBaseLogger,
   FastifyInstance,
@@ -23,9 +24,11 @@ import { type Authenticator, authorizationOf, createAuthenticator } from './auth
 import {
   answer,
   asProblem,
+  compressed,
   conflict,
   DEPTH_MAX,
   forbidden,
+  helpLink,
   HttpProblem,
   invalid,
   malformedJson,
@@ -39,9 +42,9 @@ import {
   unauthorized,
   unavailable,
   unknownFault,
-  unsupportedMediaType
+  wrongCharset
 } from './errors.ts'
-import { compileValidator, QUERY_MEMBER, SchemaFaults } from './faults.ts'
+import { compileQueryValidator, compileValidator, QUERY_MEMBER, SchemaFaults, type FaultWords } from './faults.ts'
 import type { InternalKeys } from './internal-keys.ts'
 import { createLimiter, limitClassOf, type Limiter, limitHeaders, type RateLimitStatus } from './limits.ts'
 import { lacksHost, pathOf } from './target.ts'
@@ -53,7 +56,8 @@ function parseJsonStrictly (app: Pick<FastifyInstance, keyof FastifyInstance>): 
   app.removeAllContentTypeParsers()
   const parse = app.getDefaultJsonParser('error', 'error')
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
-    if (!isPlainJson(request)) return done(unsupportedMediaType())
+    const problem = encodingProblem(request)
+    if (problem !== null) return done(problem)
     let text: string
     try {
       text = utf8.decode(body as Buffer)
@@ -69,10 +73,11 @@ function parseJsonStrictly (app: Pick<FastifyInstance, keyof FastifyInstance>): 
   })
 }
 
-/** False for a body that is compressed or in another charset: read as UTF-8 it would be garbage. */
-function isPlainJson ({ headers }: FastifyRequest): boolean {
+/** A body that is compressed or in another charset would be garbage, read as UTF-8. */
+function encodingProblem ({ headers }: FastifyRequest): HttpProblem | null {
   const charset = /;\s*charset\s*=\s*"?([^";\s]*)/i.exec(headers['content-type'] ?? '')?.[1] ?? 'utf-8'
-  return (headers['content-encoding'] ?? 'identity') === 'identity' && /^(utf-?8|us-ascii)$/i.test(charset)
+  if ((headers['content-encoding'] ?? 'identity') !== 'identity') return compressed()
+  return /^(utf-?8|us-ascii)$/i.test(charset) ? null : wrongCharset()
 }
 
 /** False where the route takes no body, or null for one. */
@@ -111,22 +116,21 @@ export interface ApiOptions {
   services: Services
   counters: Counters
   internalKeys: InternalKeys
+  /** Where clients find the documentation. */
+  publicUrl: string
   log: Log
 }
 
 /** What holds for all of /api, in the contract's order: 401 → 429 → 400/413/415 → 403 scope → 422 → the route's own.
  *  Returns the limiter, for what the HTTP parser refuses before any of this runs. */
-export function apiContext (app: Api, { services, counters, internalKeys, log }: ApiOptions): Limiter {
+export function apiContext (app: Api, { services, counters, internalKeys, publicUrl, log }: ApiOptions): Limiter {
   const { clock } = services.factLog
   const limiter = createLimiter(counters, clock)
   const methodsOf = rememberMethods(app)
   app.decorateRequest('key', null)
   app.decorateRequest('rateLimit', null)
   app.setValidatorCompiler(({ schema, httpPart }) =>
-    compileValidator(
-      schema as Parameters<typeof compileValidator>[0],
-      httpPart === 'querystring' ? QUERY_MEMBER : 'field'
-    )
+    httpPart === 'querystring' ? compileQueryValidator(schema as TObject) : compileValidator(schema as TSchema)
   )
   // Fastify's own way takes out of an answer what its schema does not name, for twice the time and a fifth of a second
   // of each start. Ours have no more in them.
@@ -141,6 +145,7 @@ export function apiContext (app: Api, { services, counters, internalKeys, log }:
   app.addHook('onSend', async (request, reply) => {
     const status = await request.rateLimit
     if (status !== null) reply.headers(limitHeaders(status))
+    if (reply.statusCode >= 400) reply.header('link', helpLink(publicUrl, request.routeOptions.schema))
   })
   app.setNotFoundHandler(request => {
     throw problemOfAbsent(request, methodsOf)
@@ -204,7 +209,8 @@ function problemOfAbsent (request: FastifyRequest, methodsOf: (path: string) => 
 
 /** What came with a request and its route does not read: an Idempotency-Key, a query, a body. Nothing that was sent is
  *  silently dropped. */
-function unreadFaults ({ headers, query, body, routeOptions: { config, schema } }: FastifyRequest): FieldFault[] {
+function unreadFaults (request: FastifyRequest): FieldFault[] {
+  const { headers, query, body, routeOptions: { config, schema } } = request
   const faults: FieldFault[] = []
   if (config.idempotent !== true && headers['idempotency-key'] !== undefined) {
     const must = 'only be sent to POST /api/emails and /api/emails/batch'
@@ -215,6 +221,10 @@ function unreadFaults ({ headers, query, body, routeOptions: { config, schema } 
   }
   if (schema?.body === undefined && body !== undefined && !isEmptyObject(body)) {
     faults.push(mustFault('body', 'not_supported', 'be left out'))
+  }
+  // To its schema null is a body that was left out.
+  if (schema?.body !== undefined && body === null && !needsBody(request)) {
+    faults.push(mustFault('body', 'invalid_value', (schema.body as Required<FaultWords>).must))
   }
   return faults
 }
@@ -242,18 +252,21 @@ function problemOf (error: unknown, request: FastifyRequest, log: Log): HttpProb
   if (error instanceof LogUnavailable || isUnanswered(error)) {
     const mayBeStored = error instanceof LogUnavailable && error.doubt
     log.warn({ requestId: request.id, mayBeStored, err: error }, 'JetStream is unavailable; answering 503')
-    return unavailable(
-      'log_unavailable',
-      mayBeStored
-        ? 'The request may have been accepted: check before you send it again.'
-        : 'The log is unavailable: try again.'
-    )
+    return unavailable('log_unavailable', mayBeStored ? doubtSentence(request) : 'The log is unavailable: try again.')
   }
   if (error instanceof ProjectionUnavailable) return unavailable(error.code, `${error.message}: try again.`)
   const problem = asProblem(error)
   if (problem !== null) return problem
   log.error({ requestId: request.id, err: error }, 'request failed; answering 500')
   return new HttpProblem(500, { error: 'Internal server error', code: 'internal', request_id: request.id })
+}
+
+/** What somebody should do who cannot know whether a request was accepted. */
+function doubtSentence ({ headers, routeOptions: { config } }: FastifyRequest): string {
+  if (config.idempotent !== true) return 'The request may have been accepted: check before you send it again.'
+  return headers['idempotency-key'] === undefined
+    ? 'The email may have been accepted: check before you send it again. With an Idempotency-Key you need not check.'
+    : 'The email may have been accepted: repeat the request with the same Idempotency-Key.'
 }
 
 /** The faults found by the schema; a route adds its own and refuses with all of them at once. */

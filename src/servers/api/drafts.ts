@@ -1,5 +1,5 @@
 import { Type, type Static } from '@sinclair/typebox'
-import { parseMailbox, type Mailbox } from '#streams/address.ts'
+import { isNameUnquoted, parseMailbox, type Mailbox } from '#streams/address.ts'
 import { AnyName, type FieldFault } from '#streams/define.ts'
 import { scheduleFault } from '#streams/email/decide.ts'
 import { RECIPIENTS_MAX } from '#streams/email/facts.ts'
@@ -199,8 +199,13 @@ export function readDraft (body: SendRequest, found: FieldFault[], context: Draf
 
 function readFrom (text: unknown, faults: FaultList): Mailbox | null {
   const mailbox = typeof text === 'string' ? parseMailbox(text) : null
-  if (mailbox === null && text !== undefined) faults.must('from', 'invalid_address', MUST_BE_ADDRESS)
+  if (mailbox === null && text !== undefined) faults.must('from', 'invalid_address', mustBeMailbox(text))
   return mailbox
+}
+
+function mustBeMailbox (text: unknown): string {
+  if (typeof text !== 'string' || !isNameUnquoted(text)) return MUST_BE_ADDRESS
+  return `${MUST_BE_ADDRESS}; a name with " or < in it must be quoted: "Ada \\"A\\" Byron" <ada@example.com>`
 }
 
 const KINDS = ['to', 'cc', 'bcc'] as const
@@ -226,7 +231,7 @@ function readMailboxes (name: string, given: unknown, max: number, faults: Fault
   return list.slice(0, max).flatMap((text, i) => {
     const mailbox = typeof text === 'string' ? parseMailbox(text) : null
     const field = Array.isArray(given) ? `${name}[${i}]` : name
-    if (mailbox === null) faults.must(field, 'invalid_address', MUST_BE_ADDRESS)
+    if (mailbox === null) faults.must(field, 'invalid_address', mustBeMailbox(text))
     return mailbox ?? []
   })
 }

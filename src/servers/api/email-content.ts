@@ -1,6 +1,7 @@
 import { Type } from '@sinclair/typebox'
 import { Attachment } from '#projections/emails/records.ts'
 import { Nullable } from '#streams/define.ts'
+import { RECIPIENTS_MAX } from '#streams/email/facts.ts'
 import type { Services } from '#src/actions/services.ts'
 import { readContent, readMessage } from '#src/actions/email.ts'
 import type { StoredRequest } from '#src/actions/recipient.ts'
@@ -30,9 +31,9 @@ const ContentAnswer = Type.Object({
 })
 const RawQuery = Type.Object({
   recipient: Type.Optional(
-    Type.String({
-      pattern: '^([0-9]|[1-4][0-9])$',
-      must: 'be a whole number from 0 to 49',
+    Type.Integer({
+      minimum: 0,
+      maximum: RECIPIENTS_MAX - 1,
       description: 'Which recipient, counted from 0 in `recipients`: each gets a message of its own. 0 when left out.'
     })
   )
@@ -78,7 +79,7 @@ export function contentRoutes (app: Api, services: Services, reads: Reads): void
   }, async (request, reply) => {
     refuseFaults(request)
     const { found, content } = await find(request)
-    const n = Number(request.query.recipient ?? 0)
+    const { recipient: n = 0 } = request.query
     if (n >= found.fact.data.recipients.length) {
       const { length } = found.fact.data.recipients
       throw invalid([mustFault('recipient', 'invalid_value', `be less than ${length}, the number of recipients`)])

@@ -14,7 +14,7 @@ import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { refuseFaults, type Api } from './context.ts'
 import { mustFault, notFound } from './errors.ts'
 import { ListQuery, readPage } from './pages.ts'
-import { IdParams, isEmailId, MUST_BE_TIME, timeText } from './params.ts'
+import { IdParams, isEmailId, MUST_BE_TIME, mustBeTime, timeText } from './params.ts'
 
 const text = (description: string, max: number) =>
   Type.Optional(Type.String({ minLength: 1, maxLength: max, description }))
@@ -37,8 +37,9 @@ const ListEmailsQuery = Type.Composite([
         maxProperties: 5,
         noun: 'filter',
         must: 'have at most 5 filters like metadata[order]=7',
-        description: 'Values of `metadata`, by name. At most 5.',
-        examples: [{ order: '7' }]
+        description: 'Values of `metadata`, by name: `metadata[order]=7`. At most 5.',
+        // Swagger UI asks with the first example of a parameter, or makes one up.
+        examples: [{}, { order: '7' }]
       }
     )),
     created_after: Type.Optional(timeText('Created then or later.')),
@@ -58,8 +59,7 @@ const GetEmailQuery = Type.Object({
     maxLength: 40,
     must: MUST_BE_TIME,
     description:
-      'Answers with what was known of the email at this time, to the millisecond. 404 when the email was sent later.',
-    examples: ['2026-11-21T12:00:00Z']
+      'Answers with what was known of the email at this time, to the millisecond. 404 when the email was sent later.'
   }))
 }, { additionalProperties: false })
 
@@ -125,7 +125,7 @@ export function readRoutes (app: Api, { factLog: { bus, clock } }: Pick<Services
 /** What the schema cannot say of a moment in the past; what it has refused may be of any type. */
 function momentFaults (asOf: unknown, clock: Clock): FieldFault[] {
   const ms = typeof asOf === 'string' && asOf.length <= 40 ? parseTime(asOf) : NaN
-  if (ms === null) return [mustFault('as_of', 'invalid_value', MUST_BE_TIME)]
+  if (ms === null) return [mustFault('as_of', 'invalid_value', mustBeTime(asOf as string))]
   return ms > clock.nowMs() ? [mustFault('as_of', 'invalid_value', 'not be in the future')] : []
 }
 
@@ -152,7 +152,7 @@ function meaningFaults (query: Record<string, unknown>): FieldFault[] {
     }
     const isTime = field === 'created_after' || field === 'created_before'
     if (isTime && typeof value === 'string' && parseTime(value) === null) {
-      faults.push(mustFault(field, 'invalid_value', MUST_BE_TIME))
+      faults.push(mustFault(field, 'invalid_value', mustBeTime(value)))
     }
   }
   return faults

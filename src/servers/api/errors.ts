@@ -119,16 +119,30 @@ export const malformedJson = () => refused(400, 'malformed_json', 'The body must
 /** A batch of emails with variables is less deep, and what reads a body may recurse. */
 export const DEPTH_MAX = 64
 export const tooDeep = () => refused(400, 'malformed_json', `The body must be nested at most ${DEPTH_MAX} levels deep.`)
-export const unsupportedMediaType = () =>
-  refused(
-    415,
-    'unsupported_media_type',
-    'The body must be application/json in UTF-8, without Content-Encoding.'
-  )
+const unsupportedMediaType = (sentence: string, headers?: Record<string, string>) =>
+  refused(415, 'unsupported_media_type', sentence, headers)
+export const notJson = () => unsupportedMediaType('The Content-Type of the body must be application/json.')
+export const wrongCharset = () => unsupportedMediaType('The body must be in UTF-8, the only charset of JSON.')
+/** Source of the header: RFC 9110 15.5.16. */
+export const compressed = () =>
+  unsupportedMediaType('The body must not be compressed: send it without Content-Encoding.', {
+    'accept-encoding': 'identity'
+  })
 export const malformedUrl = () => refused(400, 'malformed_request', 'The URL must be percent-encoded UTF-8.')
 export const missingHost = () => refused(400, 'malformed_request', 'The Host header is required.')
 export const unavailable = (code: string, sentence: string, retryAfterS = 2) =>
   refused(503, code, sentence, { 'retry-after': String(retryAfterS) })
+
+/** Where a person finds help: what the documentation says of an operation, or all of it. Source: RFC 8288. */
+export function helpLink (publicUrl: string, { operationId, tags = [] }: Described = {}): string {
+  const place = operationId === undefined ? '' : `#/${tags[0]}/${operationId}`
+  return `<${publicUrl}/docs${place}>; rel="help"`
+}
+
+interface Described {
+  operationId?: string
+  tags?: readonly string[]
+}
 
 function oneOf (words: string[]): string {
   return words.join(', ').replace(/, ([^,]*)$/, ' or $1')
@@ -136,7 +150,7 @@ function oneOf (words: string[]): string {
 
 /** Fastify's own refusals, by its error code. */
 const FASTIFY: Record<string, () => HttpProblem> = {
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: () => unsupportedMediaType(),
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: () => notJson(),
   FST_ERR_CTP_BODY_TOO_LARGE: () => refused(413, 'body_too_large', 'The body must be at most 20 MB.'),
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: () =>
     refused(400, 'malformed_request', 'The body must be as long as Content-Length says.'),

@@ -14,8 +14,8 @@ import { cursorsOf, type Cursors } from './event-cursors.ts'
 import { EventStreams, type StreamLimits } from './event-stream.ts'
 import { isAhead, eventsAfter, positionAt, positionNow, type Wanted } from './feed.ts'
 import { AnyEvent } from './openapi-webhooks.ts'
-import { ListQuery } from './pages.ts'
-import { MUST_BE_TIME, timeText } from './params.ts'
+import { LIMIT_DEFAULT, ListQuery } from './pages.ts'
+import { mustBeTime, timeText } from './params.ts'
 
 const MUST_BE_CURSOR = 'be a next_cursor or an event id of this feed'
 
@@ -74,7 +74,6 @@ takes no \`limit\`, and ends with its key. An account can have 20 streams on one
 \`too_many_streams\`. A client that reads nothing for a minute is disconnected.`
 
 const SCOPE = 'emails:read'
-const LIMIT_DEFAULT = '25'
 /** No other request can use the connection: kept alive, it would delay a stop. */
 const STREAM_HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
@@ -117,7 +116,7 @@ export function eventRoutes (app: Api, services: Services, { log, streams: limit
     const cursors = cursorsOf(services.tokens, request.key!.account)
     const wanted = read(request, cursors)
     const fromSeq = await positionOf(services, wanted, cursors, { after }) ?? 0
-    const { events, seq, more } = await eventsAfter(services, wanted, fromSeq, Number(limit))
+    const { events, seq, more } = await eventsAfter(services, wanted, fromSeq, limit)
     // Joined as they are, so that they are the very bytes that a webhook gets.
     const text = `{"data":[${events.map(({ body }) => body).join(',')}],"has_more":${more},"next_cursor":${
       JSON.stringify(cursors.cursorOf(seq))
@@ -182,7 +181,7 @@ function addMeaningFaults (request: FastifyRequest, { parseCursor }: Cursors, fa
   const query = request.query as Record<string, unknown>
   for (const name of ['created_after', 'created_before']) {
     const time = query[name]
-    if (isText(time) && parseTime(time) === null) faults.must(name, 'invalid_value', MUST_BE_TIME)
+    if (isText(time) && parseTime(time) === null) faults.must(name, 'invalid_value', mustBeTime(time))
   }
   for (const [field, cursor] of [['after', query.after], ['Last-Event-ID', lastEventId(request)]] as const) {
     if (isText(cursor) && parseCursor(cursor) === null) faults.must(field, 'invalid_cursor', MUST_BE_CURSOR)

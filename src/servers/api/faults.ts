@@ -1,10 +1,13 @@
-import type { TSchema } from '@sinclair/typebox'
+import type { TObject, TSchema } from '@sinclair/typebox'
 import { TypeCompiler, ValueErrorType, type ValueError } from '@sinclair/typebox/compiler'
 import type { FieldFault } from '#streams/define.ts'
 import { FAULTS_MAX, labelOf, mustFault, unknownFault } from './errors.ts'
 
 /** What messages call a name in a query. */
 export const QUERY_MEMBER = 'query parameter'
+
+/** A whole number in the one way it is written, so far that a double is exact. */
+const DIGITS = /^(0|[1-9]\d{0,14})$/
 
 /** What a schema may say for its faults, beside its `description`, which says what the field is. Neither is in the
  *  OpenAPI document. */
@@ -33,6 +36,19 @@ export function compileValidator (schema: TSchema, member = 'field') {
     if (check.Check(value)) return { value }
     return { error: new SchemaFaults(faultsOf(check.Errors(value), member)) }
   }
+}
+
+/** The same for a query string, in which a number is written in digits: what its schema calls an integer is read as
+ *  one. */
+export function compileQueryValidator (schema: TObject) {
+  const validate = compileValidator(schema, QUERY_MEMBER)
+  const numbers = Object.keys(schema.properties).filter(name => schema.properties[name]!.type === 'integer')
+  return (query: unknown) => validate(numbers.reduce(withNumber, query as Record<string, unknown>))
+}
+
+function withNumber (query: Record<string, unknown>, name: string): Record<string, unknown> {
+  const text = query[name]
+  return typeof text === 'string' && DIGITS.test(text) ? { ...query, [name]: Number(text) } : query
 }
 
 function faultsOf (errors: Iterable<ValueError>, member: string): FieldFault[] {

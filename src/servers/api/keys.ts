@@ -89,7 +89,7 @@ const Rotation = Type.Object({
 }, { additionalProperties: false })
 const RotateRequest = orNothing(Rotation, [{ overlap_s: 3600 }, { overlap_s: 0 }])
 
-const EXAMPLE = {
+export const KEY_EXAMPLE = {
   id: 'key_01m7yse7ke2esfck840wxx2ekh',
   name: 'Shop',
   hint: 'jp_live_4kQz…',
@@ -103,7 +103,7 @@ const EXAMPLE = {
   previous_expires_at: null,
   created_at: '2026-11-21T12:00:00.000Z'
 }
-const KeyAnswer = Type.Object({
+export const KeyAnswer = Type.Object({
   id: Type.String(),
   name: Type.String(),
   hint: Type.String({ description: 'The first characters of the secret.' }),
@@ -125,12 +125,12 @@ const KeyAnswer = Type.Object({
     description: 'Until when the previous secret works. `null` = it does not.'
   }),
   created_at: Type.String()
-}, { examples: [EXAMPLE] })
+}, { examples: [KEY_EXAMPLE] })
 const OpenAnswer = Type.Composite([
   Type.Object({ key: Type.String({ description: 'The secret, shown only here.' }) }),
   KeyAnswer
 ], {
-  examples: [{ key: 'jp_live_4kQz…9wA', ...EXAMPLE }]
+  examples: [{ key: 'jp_live_4kQz…9wA', ...KEY_EXAMPLE }]
 })
 
 const CREATE_TEXT = 'The secret is `key` in this answer and nowhere else. A key grants no more than it holds: ' +

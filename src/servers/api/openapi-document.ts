@@ -10,6 +10,7 @@ import {
   HEADERS,
   headersOf,
   INTRODUCTION,
+  OTHER_BODIES,
   TAGS,
   type Json
 } from './openapi-parts.ts'
@@ -104,7 +105,7 @@ function namedSchemas ({ schema: { operationId = '', body, response = {} } }: Ap
     ...answers.map(answer =>
       [/^Get[A-Z]/.test(name) ? name.slice('Get'.length) : `${name}Answer`, answer] as [string, unknown]
     ),
-    ...(body === undefined ? [] : [[`${name}Request`, body] as [string, unknown]])
+    ...(body === undefined ? [] : [[`${name}Request`, givenBody(body)] as [string, unknown]])
   ]
 }
 
@@ -121,8 +122,8 @@ function operationOf (route: ApiRoute, models: Models, routes: ApiRoute[]): Json
     requestBody: body === undefined
       ? undefined
       : {
-        required: !takesNull(body),
-        content: { 'application/json': { schema: models.refer(body), examples: examplesOf(body) } }
+        required: givenBody(body) === body,
+        content: { 'application/json': { schema: models.refer(givenBody(body)), examples: examplesOf(body) } }
       },
     responses: { ...successesOf(route, models, linksOf(route, routes)), ...errorsOf(route) },
     'x-rate-limit': { class: limitClass, limit: DEFAULT_LIMITS[limitClass], window_s: 60 }
@@ -188,11 +189,11 @@ function successesOf ({ schema: { response = {}, produces }, config }: ApiRoute,
     const json = answer.type === 'null'
       ? {}
       : { 'application/json': { schema: models.refer(answer), examples: examplesOf(answer) } }
-    const others = status === '200' ? Object.fromEntries((produces ?? []).map(type => [type, {}])) : {}
+    const others = (status === '200' ? produces ?? [] : []).map(type => [type, { schema: OTHER_BODIES[type] }])
     return [status, {
       description: answer.description ?? STATUS_CODES[status],
       headers,
-      content: { ...json, ...others },
+      content: { ...json, ...Object.fromEntries(others) },
       links: made ? links : undefined
     }]
   }))
@@ -237,8 +238,10 @@ function examplesOf ({ examples }: { examples?: unknown }): Json | undefined {
     : undefined
 }
 
-function takesNull ({ anyOf }: ObjectSchema): boolean {
-  return anyOf?.some(option => option.type === 'null') ?? false
+/** A body that may be left out is null to the validator; what is sent is the other option. */
+function givenBody (body: ObjectSchema): ObjectSchema {
+  const [some, none] = body.anyOf ?? []
+  return none?.type === 'null' ? some as ObjectSchema : body
 }
 
 function pathOf (url: string): string {

@@ -48,6 +48,12 @@ for a batch of several. Ignore keys that you do not know: more may be added. The
 **Lists** come newest first, a page at a time: pass \`next_cursor\` as \`cursor\` for the next page. **Times** are RFC
 3339 in UTC. **Reads** show every write that was answered with 2xx before, or answer 503.`
 
+/** What a body is that is not JSON. */
+export const OTHER_BODIES: Record<string, Json> = {
+  'message/rfc822': { type: 'string', format: 'binary' },
+  'text/event-stream': { type: 'string' }
+}
+
 const header = (description: string, schema: Json, required = true): Json => ({ description, required, schema })
 
 export const HEADERS: Record<string, Json> = {
@@ -58,6 +64,7 @@ export const HEADERS: Record<string, Json> = {
     type: 'string',
     pattern: '^[A-Za-z0-9._-]{8,100}$'
   }),
+  Link: header('Leads to the documentation of the operation, with `rel="help"`.', { type: 'string' }),
   'Retry-After': header('Seconds to wait before the next try.', { type: 'integer', minimum: 1 }),
   Location: header('Path of the new resource.', { type: 'string', format: 'uri-reference' }),
   'Idempotency-Replayed': header(
@@ -69,6 +76,8 @@ export const HEADERS: Record<string, Json> = {
     false
   )
 }
+/** Of every error. */
+const HELP = 'Link'
 const EVERYWHERE = ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset', 'X-Request-Id']
 
 export const ref = (kind: string, name: string): Json => ({ $ref: `#/components/${kind}/${name}` })
@@ -131,7 +140,7 @@ const ERRORS: Record<
     name: 'UnsupportedMediaType',
     description: 'The body is not JSON, compressed, or in another charset.',
     example: {
-      error: 'The body must be application/json in UTF-8, without Content-Encoding.',
+      error: 'The Content-Type of the body must be application/json.',
       code: 'unsupported_media_type'
     }
   },
@@ -169,7 +178,7 @@ export const ERROR_RESPONSES: Record<string, Json> = Object.fromEntries(
     { name, schema = 'Problem', description, example, headers = [] }
   ) => [name, {
     description,
-    headers: headersOf(...headers),
+    headers: headersOf(HELP, ...headers),
     content: { 'application/json': { schema: ref('schemas', schema), example } }
   }])
 )
@@ -180,7 +189,7 @@ export function errorResponse (status: number): Json {
   if (known !== undefined) return ref('responses', known.name)
   return {
     description: STATUS_CODES[status],
-    headers: headersOf(),
+    headers: headersOf(HELP),
     content: { 'application/json': { schema: ref('schemas', 'Problem') } }
   }
 }

@@ -56,7 +56,7 @@ function simplify (value: unknown, key: string): unknown {
   if (!isObject(value)) return value
   const entries = Object.entries(value).filter(([name, child]) => !isOurs(name, child))
   const schema = Object.fromEntries(entries.map(([name, child]) => [name, simplify(child, name)]))
-  return timed(anyNamed(choice(schema)), isTime(value, key))
+  return timed(named(choice(schema)), isTime(value, key))
 }
 
 /** Examples are the document's to place; `must` and `noun` are for faults. */
@@ -99,11 +99,16 @@ function choice (schema: Json): Json {
   }
 }
 
-/** A record of any names: the pattern that says so is read by JavaScript alone. */
-function anyNamed (schema: Json): Json {
+const ANY_NAME = '^[^]*$'
+
+/** A record: generators of clients know its values only by this name. The pattern of any names is read by JavaScript
+ *  alone. */
+function named (schema: Json): Json {
   const { patternProperties, ...rest } = schema
-  const values = isObject(patternProperties) ? patternProperties['^[^]*$'] : undefined
-  return values === undefined ? schema : { ...rest, additionalProperties: values }
+  if (!isObject(patternProperties)) return schema
+  const [[pattern, values] = []] = Object.entries(patternProperties)
+  const record = { ...rest, additionalProperties: values }
+  return pattern === ANY_NAME ? record : { ...record, propertyNames: { pattern } }
 }
 
 /** The format of a time says more than a pattern can. */

@@ -1,6 +1,6 @@
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import packageJson from '../../../package.json' with { type: 'json' }
 import { documentOf, type ApiRoute } from './openapi-document.ts'
 
@@ -39,12 +39,23 @@ export async function apiDescription (
   const text = JSON.stringify(document)
   app.get('/openapi.json', async (_request, reply) => reply.type('application/json; charset=utf-8').send(text))
   // The page asks this plugin for the document. It would make one itself, but with every error of every operation
-  // written out, and without the names of bodies.
-  await app.register(swagger, { mode: 'static', specification: { document: document as never } })
+  // written out, and without the names of bodies. What it asks on trial goes where it came from, under whatever name:
+  // its policy allows no other place.
+  const shown = { ...document, servers: [{ url: '..', description: 'This server' }] }
+  await app.register(swagger, { mode: 'static', specification: { document: shown as never } })
+  app.addHook('onSend', async (_request, reply, payload) => withViewport(reply, payload))
   await app.register(swaggerUi, {
     routePrefix: '/docs',
     staticCSP: PAGE_POLICY,
     theme: { title: 'Jetpost API' },
     uiConfig: { layout: 'BaseLayout', displayRequestDuration: true }
   })
+}
+
+/** Without it a telephone shows the page as wide as a computer does. */
+function withViewport (reply: FastifyReply, payload: unknown): unknown {
+  const isPage = String(reply.getHeader('content-type')).startsWith('text/html') && typeof payload === 'string'
+  return isPage
+    ? payload.replace('<head>', '<head>\n<meta name="viewport" content="width=device-width, initial-scale=1">')
+    : payload
 }

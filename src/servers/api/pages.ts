@@ -9,11 +9,7 @@ const MUST_BE_CURSOR = 'be a next_cursor of this list'
 /** What every list takes. */
 export const ListQuery = Type.Object({
   limit: Type.Optional(
-    Type.String({
-      pattern: '^([1-9]|[1-9][0-9]|100)$',
-      must: 'be a whole number from 1 to 100',
-      description: 'How many to list, 1 to 100. 25 when left out.'
-    })
+    Type.Integer({ minimum: 1, maximum: 100, description: 'How many to list, 1 to 100. 25 when left out.' })
   ),
   cursor: Type.Optional(
     Type.String({ maxLength: 500, must: MUST_BE_CURSOR, description: 'The `next_cursor` of the page before.' })
@@ -27,7 +23,7 @@ export function listAnswer<Item extends TSchema> (item: Item) {
   })
 }
 
-const LIMIT_DEFAULT = '25'
+export const LIMIT_DEFAULT = 25
 
 /** How long a page is, and after what it begins; null = at the newest. */
 export interface PageRequest<Cursor> {
@@ -42,13 +38,13 @@ export function readPage<Cursor> (
   parse: (cursor: string) => Cursor | null,
   more: FieldFault[] = []
 ): PageRequest<Cursor> {
-  const { limit = LIMIT_DEFAULT, cursor } = request.query as { limit?: string, cursor?: unknown }
+  const { limit = LIMIT_DEFAULT, cursor } = request.query as { limit?: number, cursor?: unknown }
   const faults = new FaultList([...schemaFaults(request), ...more])
   // What the schema has refused may be of any type.
   const before = typeof cursor === 'string' && !faults.has('cursor') ? parse(cursor) : null
   if (cursor !== undefined && before === null) faults.must('cursor', 'invalid_cursor', MUST_BE_CURSOR)
   if (faults.all.length > 0) throw invalid(faults.all)
-  return { limit: Number(limit), before }
+  return { limit, before }
 }
 
 /** Reads the cursors of a list held in memory; `prefix` = how the ids of its things begin. */

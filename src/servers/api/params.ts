@@ -19,6 +19,11 @@ export const MUST_BE_TIME = 'be a time with an offset, like 2026-11-21T12:00:00Z
 export const MUST_BE_ADDRESS = 'be an email address'
 export const MUST_BE_OBJECT = 'be a JSON object'
 
+/** The same of a time in a query, where a + that came as it is means a space. */
+export function mustBeTime (text: string, must = MUST_BE_TIME): string {
+  return /^[\d-]+T[\d:.]+ \d\d:?\d\d$/i.test(text) ? `${must}: write its + as %2B` : must
+}
+
 /** A time of a query. */
 export const timeText = (description: string) => Type.String({ maxLength: 40, description, must: MUST_BE_TIME })
 

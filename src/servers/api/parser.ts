@@ -4,19 +4,37 @@ import { systemClock } from '#src/base/clock.ts'
 import { newId } from '#src/base/id.ts'
 import { limitHeaders, type Limiter } from './limits.ts'
 
-/** Node's code → status and text. Node reads 16 kB of headers, and `requestTimeout` in http.ts is 60 s. */
-const REFUSALS: Record<string, [number, string]> = {
-  HPE_HEADER_OVERFLOW: [431, 'The headers must be at most 16 kB in all.'],
-  ERR_HTTP_REQUEST_TIMEOUT: [408, 'The request must arrive within 60 seconds.']
+interface Refused {
+  status: number
+  error: string
+  code?: string
+  headers?: Record<string, string>
 }
-const MALFORMED: [number, string] = [400, 'The request must be valid HTTP/1.1.']
+
+/** Node makes no request of the method CONNECT: under this name it is refused like what has a code of Node's. */
+const CONNECT = 'CONNECT'
+
+/** By Node's code. Node reads 16 kB of headers, and `requestTimeout` in http.ts is 60 s. */
+const REFUSALS: Record<string, Refused> = {
+  [CONNECT]: {
+    status: 405,
+    error: 'The method must be DELETE, GET, HEAD, PATCH or POST: Jetpost is no proxy.',
+    code: 'method_not_allowed',
+    headers: { allow: 'DELETE, GET, HEAD, PATCH, POST' }
+  },
+  HPE_HEADER_OVERFLOW: { status: 431, error: 'The URL and the headers must be at most 16 kB in all.' },
+  ERR_HTTP_REQUEST_TIMEOUT: { status: 408, error: 'The request must arrive within 60 seconds.' }
+}
+const MALFORMED: Refused = { status: 400, error: 'The request must be valid HTTP/1.1.' }
 
 /** Answers what the HTTP parser refuses. */
 export interface ParserRefusals {
   /** Called with each request. */
   expect(request: IncomingMessage, response: ServerResponse): void
   /** What the HTTP parser refuses never becomes a request; its answer gets the same headers. */
-  refuse(error: NodeJS.ErrnoException, socket: Socket): void
+  refuse(error: Pick<NodeJS.ErrnoException, 'code'>, socket: Socket): void
+  /** Refuses to be a proxy. */
+  refuseConnect(socket: Socket): void
 }
 
 /** `limiter` says whose headers an answer has; null while there are none. */
@@ -28,28 +46,39 @@ export function parserRefusals (limiter: () => Limiter | null): ParserRefusals {
     return (answers.get(socket) ?? []).filter(({ writableFinished, req }) => !writableFinished || !req.complete)
   }
 
+  function refuse ({ code }: Pick<NodeJS.ErrnoException, 'code'>, socket: Socket): void {
+    if (closing.has(socket)) return
+    if (code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
+    closing.add(socket)
+    // Answers come in the order of their requests: ours would be taken for that of an earlier one, so the line only
+    // ends after it.
+    const owed = open(socket).findLast(({ req, headersSent }) => req.complete || headersSent)
+    if (owed === undefined) socket.end(refusal(REFUSALS[code ?? ''] ?? MALFORMED, socket, limiter()))
+    else if (owed.writableFinished) socket.destroySoon()
+    else owed.once('close', () => socket.destroySoon())
+  }
+
   return {
     expect (request, response) {
       answers.set(request.socket, [...open(request.socket), response])
     },
-    refuse (error, socket) {
-      if (closing.has(socket)) return
-      if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
-      closing.add(socket)
-      // Answers come in the order of their requests: ours would be taken for that of an earlier one, so the line only
-      // ends after it.
-      const owed = open(socket).findLast(({ req, headersSent }) => req.complete || headersSent)
-      if (owed === undefined) socket.end(refusal(error, socket, limiter()))
-      else if (owed.writableFinished) socket.destroySoon()
-      else owed.once('close', () => socket.destroySoon())
+    refuse,
+    refuseConnect (socket) {
+      // Node has let go of the socket: its errors, what it still brings and its end are nobody's.
+      socket.on('error', () => {}).once('finish', () => socket.destroy()).resume()
+      refuse({ code: CONNECT }, socket)
     }
   }
 }
 
-function refusal ({ code = '' }: NodeJS.ErrnoException, socket: Socket, limiter: Limiter | null): string {
-  const [status, error] = REFUSALS[code] ?? MALFORMED
-  const body = JSON.stringify({ error, code: 'malformed_request' })
+function refusal (
+  { status, error, code = 'malformed_request', headers: more = {} }: Refused,
+  socket: Socket,
+  limiter: Limiter | null
+): string {
+  const body = JSON.stringify({ error, code })
   const headers = {
+    ...more,
     'content-type': 'application/json; charset=utf-8',
     'content-length': String(Buffer.byteLength(body)),
     connection: 'close',

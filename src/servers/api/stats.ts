@@ -21,7 +21,8 @@ import { parseTime, timestamp, type Clock } from '#src/base/clock.ts'
 import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { refuseFaults, schemaFaults, type Api } from './context.ts'
 import { FaultList } from './errors.ts'
-import { MUST_BE_TIME } from './params.ts'
+import type { FaultWords } from './faults.ts'
+import { MUST_BE_TIME, mustBeTime } from './params.ts'
 
 const MUST_BE_YEAR = `${MUST_BE_TIME}, from 1970 to 2199`
 const MUST_BE_DOMAIN = 'be a domain like example.com'
@@ -154,7 +155,8 @@ function readQuery (
   function read<T> (field: keyof typeof query, parse: (text: string) => T | null, code: string): T | null {
     const text = query[field]
     const value = text === undefined || faults.has(field) ? null : parse(text)
-    if (text !== undefined && value === null) faults.must(field, code, StatsQuery.properties[field].must as string)
+    const { must } = StatsQuery.properties[field] as FaultWords
+    if (text !== undefined && value === null) faults.must(field, code, mustBeTime(text, must))
     return value
   }
   const interval = faults.has('interval') ? 'day' : query.interval ?? 'day'

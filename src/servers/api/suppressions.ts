@@ -20,7 +20,16 @@ import { answerFrom, type Reads } from '#src/postgres/reads.ts'
 import { created, refuseFaults, schemaFaults, type Api } from './context.ts'
 import { FaultList, notFound } from './errors.ts'
 import { ListQuery, readPage } from './pages.ts'
-import { askerOf, granted, MUST_BE_ADDRESS, MUST_BE_OBJECT, MUST_BE_TIME, textFaults, timeText } from './params.ts'
+import {
+  askerOf,
+  granted,
+  MUST_BE_ADDRESS,
+  MUST_BE_OBJECT,
+  MUST_BE_TIME,
+  mustBeTime,
+  textFaults,
+  timeText
+} from './params.ts'
 
 const reason = (description: string) =>
   Type.Optional(Type.Union(REASONS.map(reason => Type.Literal(reason)), { description }))
@@ -132,16 +141,18 @@ function addressRoutes (app: Api, services: Services): void {
   })
 }
 
+type TextFilter = 'address' | 'created_after' | 'created_before'
+
 /** The filters of a query, and the faults of meaning in it where the schema has found none (`found`). */
 function readFilters (
   query: Static<typeof ListSuppressionsQuery>,
   found: FieldFault[]
 ): Pick<SuppressionListOptions, 'reason' | 'hash' | 'afterMs' | 'beforeMs'> & { faults: FieldFault[] } {
   const faults = new FaultList(found)
-  function read<T> (field: keyof typeof query, parse: (text: string) => T | null, code: string, must: string) {
+  function read<T> (field: TextFilter, parse: (text: string) => T | null, code: string, must: string) {
     const text = query[field]
     const value = text === undefined || faults.has(field) ? null : parse(text)
-    if (text !== undefined && value === null) faults.must(field, code, must)
+    if (text !== undefined && value === null) faults.must(field, code, mustBeTime(text, must))
     return value
   }
   const address = read('address', parseAddress, 'invalid_address', MUST_BE_ADDRESS)

@@ -35,13 +35,11 @@ import { ListQuery, readPage } from './pages.ts'
 import { askerOf, granted, IdParams, orNothing } from './params.ts'
 import { bodyOf, ChangeRequest, CreateRequest, missingBody, newBodyOf, soundFields } from './template-fields.ts'
 
+const VERSION_MAX = 999_999_999
+
 const VersionQuery = Type.Object({
   version: Type.Optional(
-    Type.String({
-      pattern: '^[1-9][0-9]{0,8}$',
-      must: 'be a whole number from 1 to 999999999',
-      description: 'Which version. The newest when left out.'
-    })
+    Type.Integer({ minimum: 1, maximum: VERSION_MAX, description: 'Which version. The newest when left out.' })
   )
 }, { additionalProperties: false })
 
@@ -51,7 +49,7 @@ const PreviewRequest = orNothing(
       Type.Record(AnyName, Type.Unknown(), { description: 'The values that fill the template, by name.' })
     ),
     version: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 999_999_999, description: 'Which version. The newest when left out.' })
+      Type.Integer({ minimum: 1, maximum: VERSION_MAX, description: 'Which version. The newest when left out.' })
     )
   }, { additionalProperties: false }),
   [{ variables: { order: '1042', items: [{ title: 'Ink', price: '3.10' }] } }]
@@ -171,8 +169,8 @@ function readRoutes (app: Api, reads: Reads): void {
     attachValidation: true
   }, async request => {
     refuseFaults(request)
-    const { version } = request.query
-    return await find(reads, request.key!.account, request.params.id, version === undefined ? null : Number(version))
+    const { key, params: { id }, query: { version = null } } = request
+    return await find(reads, key!.account, id, version)
   })
 }
 
