@@ -14,8 +14,8 @@ const RENEWALS = 5
 export interface Leases {
   /** Until the answer is false nobody else holds it, as long as clocks run alike. */
   isHeld(name: string): boolean
-  /** Gives one back at once. The next round of others finds it. */
-  free(name: string): Promise<void>
+  /** Gives back all at once, and counts no more when shares are made. The next round of others finds them. */
+  leave(): Promise<void>
   /** One round: renews what is held, takes what is free up to a fair share, and gives back what is beyond it. Resolves
    *  to the ms until the next round is due. Throws what `isUnanswered` knows. */
   round(): Promise<number>
@@ -65,11 +65,9 @@ export class LeaseTable implements Leases {
     return held !== undefined && performance.now() - held.renewedMs < this.leaseMs * RELY_SHARE
   }
 
-  async free (name: string): Promise<void> {
-    const held = this.held.get(name)
-    if (held === undefined) return
-    this.held.delete(name)
-    await this.write(name, '', held.seq)
+  async leave (): Promise<void> {
+    const names = [...this.held.keys()]
+    await Promise.all([this.write(`${PROCESS}.${this.options.holder}`, ''), ...names.map(name => this.free(name))])
   }
 
   async round (): Promise<number> {
@@ -82,6 +80,13 @@ export class LeaseTable implements Leases {
     await this.giveBack(share)
     await this.take(share, beats, isLive)
     return this.leaseMs / RENEWALS
+  }
+
+  private async free (name: string): Promise<void> {
+    const held = this.held.get(name)
+    if (held === undefined) return
+    this.held.delete(name)
+    await this.write(name, '', held.seq)
   }
 
   private async renew (): Promise<void> {
@@ -139,6 +144,6 @@ export class LeaseTable implements Leases {
 }
 
 function countProcesses (beats: Map<string, Beat>, isLive: (beat: Beat) => boolean): number {
-  const live = [...beats].filter(([name, beat]) => name.startsWith(`${PROCESS}.`) && isLive(beat))
+  const live = [...beats].filter(([name, beat]) => name.startsWith(`${PROCESS}.`) && beat.holder !== '' && isLive(beat))
   return Math.max(1, live.length)
 }

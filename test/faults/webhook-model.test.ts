@@ -36,8 +36,8 @@ const OPTIONS = { gapsS: GAPS_S, timeoutMs: 2000, ackWaitMs: ACK_WAIT_MS }
 /** Events before anything is killed, while, and after. `rare` ones go to the endpoints that make each of them long as
  *  well. */
 const PLAN = LONG
-  ? { calm: 300, rare: 2, stormMs: 150_000, stormRare: 20, after: 100 }
-  : { calm: 60, rare: 0, stormMs: 6000, stormRare: 2, after: 20 }
+  ? { calm: 300, rare: 2, stormMs: 150_000, stormRare: 20, after: 100, paceMs: 200 }
+  : { calm: 60, rare: 0, stormMs: 6000, stormRare: 2, after: 20, paceMs: 60 }
 const SETTLED_MS = LONG ? 300_000 : 90_000
 
 hurry(ACK_WAIT_MS)
@@ -122,7 +122,7 @@ async function write ({ rig, chance }: Model, count: number, signal?: AbortSigna
         () => null
       )
       email = happened?.email ?? email
-      await sleep(chance.int(0, 60), signal)
+      await sleep(chance.int(0, PLAN.paceMs), signal)
     }
   }
   await Promise.all([hand(), hand(), hand(), hand()])

@@ -97,11 +97,10 @@ class Dispatch implements Role {
     this.worker.stop()
     // Requests that have not ended are made again by another process, with the same id.
     const cutting = setTimeout(() => this.poster.cut(), STOP_MS)
-    const held = [...this.partitions.keys()]
-    await Promise.all(held.map(name => this.end(name)))
+    await Promise.all([...this.partitions.keys()].map(name => this.end(name)))
     clearTimeout(cutting)
-    // A lease that cannot be given back ends by itself.
-    await Promise.all(held.map(name => deadline(this.leases.free(name), FREE_MS, 'no answer').catch(asError)))
+    // Leases that cannot be given back end by themselves.
+    await deadline(this.leases.leave(), FREE_MS, 'no answer').catch(asError)
     await Promise.all([this.poster.close(), this.health.settled()])
   }
 
