@@ -27,7 +27,7 @@ const BEGIN_MS = Date.parse(timeAt(0))
 const nobody = () => false
 
 function queueOf (facts: Recorded<AnyFact>[]): DeliveryQueue {
-  const queue = new DeliveryQueue('wh_one', 'delivery')
+  const queue = new DeliveryQueue('wh_one', 'delivery', { whole: 0 })
   for (const fact of facts) queue.apply(fact)
   return queue
 }
@@ -86,7 +86,7 @@ t.test('one that was taken comes back to its place', async t => {
 t.test('ten thousand are in memory, the others stay in the log, and follow in their order', async t => {
   const count = 10_500
   const all = Array.from({ length: count }, (_, i) => asked(i + 1))
-  const queue = new DeliveryQueue('wh_one', 'delivery')
+  const queue = new DeliveryQueue('wh_one', 'delivery', { whole: 0 })
   for (const fact of all) queue.offer(fact)
   t.equal(queue.size, 10_000)
   t.equal(queue.position, 10_000)
@@ -122,7 +122,7 @@ t.test('who folds the log from the cursor on has the queue that folded all of it
   const step = fc.record({ n: fc.integer({ min: 1, max: 9 }), what: fc.constantFrom('arrive', 'refuse', 'ask') })
   fc.assert(fc.property(fc.array(step, { maxLength: 60 }), steps => {
     const log: Recorded<AnyFact>[] = []
-    const whole = new DeliveryQueue('wh_one', 'delivery')
+    const whole = new DeliveryQueue('wh_one', 'delivery', { whole: 0 })
     const open = new Set<number>()
     let next = 0
     for (const { n, what } of steps) {
@@ -176,6 +176,7 @@ function openEndpoint (rules: Partial<EndpointRules> = {}) {
       ),
     probeMs: 1000,
     hastenAttemptsMax: 8,
+    memory: { whole: 0 },
     nowMs: () => time.nowMs,
     ...rules
   })

@@ -22,9 +22,11 @@ export interface Entry {
   isTaken: boolean
 }
 
-/** What a queue may hold in memory: in full, and by the place in the log; beyond, the log alone holds it. */
-const WHOLE_MAX = 500
+/** Deliveries that a queue may hold in memory; beyond, the log alone holds them. So many of them in full, and more as
+ *  long as all queues of the process hold few; of the others it knows the place in the log. */
 const ENTRIES_MAX = 10_000
+const WHOLE_MAX = 500
+const WHOLE_OF_ALL_MAX = 50_000
 /** Entries looked at for one whose key is not at work. */
 const LOOKED_AT_MAX = 200
 /** A delivery that waits for long is said again behind so many newer facts of its queue for each such delivery: for one
@@ -32,11 +34,17 @@ const LOOKED_AT_MAX = 200
 const MOVE_DISTANCE = 20
 const MOVE_DISTANCE_MIN = 1000
 
+/** How many deliveries the queues of a process hold in full: about 1 kB each. */
+export interface QueueMemory {
+  whole: number
+}
+
 /** The deliveries of one endpoint that have not ended, new ones or replayed ones, as the log says: a fold over its
  *  facts. It holds the oldest; what is newer is read when there is room. */
 export class DeliveryQueue {
   /** Where what it owes lies in WEBHOOKS. */
   readonly subject: string
+  private readonly memory: QueueMemory
   private readonly entries = new Map<string, Entry>()
   /** Never attempted, in the order of the log; and the others, the soonest first. */
   private untried: Entry[] = []
@@ -47,8 +55,9 @@ export class DeliveryQueue {
   private readThrough = 0
   private leftThrough = 0
 
-  constructor (webhook: string, kind: DeliveryKind) {
+  constructor (webhook: string, kind: DeliveryKind, memory: QueueMemory) {
     this.subject = subjects.delivery(kind, webhook)
+    this.memory = memory
   }
 
   get size (): number {
@@ -111,7 +120,7 @@ export class DeliveryQueue {
     // A later replay overrules what an earlier one still does.
     if (before !== undefined && before.replay > (replay ?? '')) return
     if (before !== undefined) this.remove(before)
-    if (pending !== null) this.insert(entryOf(pending, seq, this.count, this.entries.size < WHOLE_MAX))
+    if (pending !== null) this.insert(entryOf(pending, seq, this.count), pending)
   }
 
   /** Holds in full what it knew by its place only. */
@@ -119,14 +128,14 @@ export class DeliveryQueue {
     for (const { fact, seq } of page) {
       const pending = pendingAfter(fact)
       const entry = pending == null ? undefined : this.entries.get(pending.owed.delivery)
-      if (entry?.seq === seq) entry.pending = pending!
+      if (entry?.seq === seq) this.hold(entry, pending!)
     }
   }
 
   /** After a fold that left nothing in the log: what is beyond the bound lies there. */
   trim (): void {
     const spare = this.untried.splice(Math.max(0, ENTRIES_MAX - this.retries.length))
-    for (const { delivery } of spare) this.entries.delete(delivery)
+    for (const entry of spare) this.drop(entry)
     if (spare.length === 0) return
     this.leave(this.readThrough)
     this.readThrough = spare[0]!.seq - 1
@@ -180,6 +189,11 @@ export class DeliveryQueue {
     this.retries.push(...late.toSorted((a, b) => a.dueMs - b.dueMs || a.seq - b.seq))
   }
 
+  /** Nobody uses it any more. */
+  close (): void {
+    for (const entry of this.entries.values()) this.drop(entry)
+  }
+
   /** Those that wait; not those that are taken. */
   waiting (): Entry[] {
     return [...this.untried, ...this.retries]
@@ -191,7 +205,8 @@ export class DeliveryQueue {
     return found.filter(({ count }) => this.count - count > MOVE_DISTANCE * this.retries.length)
   }
 
-  private insert (entry: Entry): void {
+  private insert (entry: Entry, pending: Pending): void {
+    if (this.entries.size < WHOLE_MAX || this.memory.whole < WHOLE_OF_ALL_MAX) this.hold(entry, pending)
     this.entries.set(entry.delivery, entry)
     if (entry.attempts === 0) this.untried.push(entry)
     else this.insertRetry(entry)
@@ -207,8 +222,18 @@ export class DeliveryQueue {
     this.retries.splice(low, 0, entry)
   }
 
-  private remove (entry: Entry): void {
+  private hold (entry: Entry, pending: Pending): void {
+    if (entry.pending === null) this.memory.whole++
+    entry.pending = pending
+  }
+
+  private drop (entry: Entry): void {
     this.entries.delete(entry.delivery)
+    if (entry.pending !== null) this.memory.whole--
+  }
+
+  private remove (entry: Entry): void {
+    this.drop(entry)
     if (entry.isTaken) return
     const list = entry.attempts === 0 ? this.untried : this.retries
     list.splice(list.indexOf(entry), 1)
@@ -220,7 +245,7 @@ function findEarly (entries: Entry[], test: (entry: Entry) => boolean): number {
   return -1
 }
 
-function entryOf (pending: Pending, seq: number, count: number, whole: boolean): Entry {
+function entryOf (pending: Pending, seq: number, count: number): Entry {
   const { owed: { delivery, replay, batch, events }, attempts, firstAttemptAt, dueAt } = pending
   return {
     seq,
@@ -231,7 +256,7 @@ function entryOf (pending: Pending, seq: number, count: number, whole: boolean):
     attempts,
     firstAttemptAt,
     dueMs: Date.parse(dueAt),
-    pending: whole ? pending : null,
+    pending: null,
     isTaken: false
   }
 }

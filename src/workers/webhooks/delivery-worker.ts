@@ -41,6 +41,8 @@ export class DeliveryWorker {
   private readonly options: DeliveryWorkerOptions
   private readonly deleted = new Memory<true>(DELETED_MAX)
   private readonly stopping = new AbortController()
+  /** Queues that are being read ahead. */
+  private readonly reading = new Map<DeliveryQueue, Promise<void>>()
   private requests = 0
   private records = 0
 
@@ -100,7 +102,15 @@ export class DeliveryWorker {
   }
 
   /** Those that were never tried lie one behind the other: the next ones are read with this one. */
-  private async readAhead ({ seq }: Entry, queue: DeliveryQueue): Promise<void> {
+  private async readAhead (entry: Entry, queue: DeliveryQueue): Promise<void> {
+    await this.reading.get(queue)
+    if (entry.pending !== null) return
+    const reading = this.readPage(entry, queue).finally(() => this.reading.delete(queue))
+    this.reading.set(queue, reading)
+    await reading
+  }
+
+  private async readPage ({ seq }: Entry, queue: DeliveryQueue): Promise<void> {
     const position = { filter: queue.subject, afterSeq: seq - 1 }
     const { messages } = await readMessages(this.options.factLog.bus, 'WEBHOOKS', position, AHEAD)
     queue.complete(messages.map(decodeMessage))

@@ -59,6 +59,7 @@ class Dispatch implements Role {
   private readonly health: EndpointHealth
   private readonly worker: DeliveryWorker
   private readonly gapsS: readonly number[]
+  private readonly memory = { whole: 0 }
   private readonly partitions = new Map<string, Partition>()
   private readonly leases: LeaseTable
   private readonly rounds: Role
@@ -119,7 +120,7 @@ class Dispatch implements Role {
     const partition = new Partition({
       ...this.options,
       worker: this.worker,
-      rules: { probeMs: gapsS[0]! * 200, hastenAttemptsMax: gapsS.length - 2 },
+      rules: { probeMs: gapsS[0]! * 200, hastenAttemptsMax: gapsS.length - 2, memory: this.memory },
       isHeld: () => this.leases.isHeld(name)
     }, Number(name))
     this.partitions.set(name, partition)

@@ -1,5 +1,5 @@
 import { DELIVERY_KINDS, type DeliveryKind } from '#streams/subjects.ts'
-import { DeliveryQueue, type Entry } from './delivery-queue.ts'
+import { DeliveryQueue, type Entry, type QueueMemory } from './delivery-queue.ts'
 
 /** What a delivery's turn says about the endpoint. `success`: true when it answered as it should, false when it failed,
  *  null when it was not asked. `holdMs`: how long it asks not to be called. */
@@ -19,6 +19,8 @@ export interface EndpointRules {
   probeMs: number
   /** When an endpoint works again, deliveries with more attempts than this keep their time. */
   hastenAttemptsMax: number
+  /** Of the queues of this process. */
+  memory: QueueMemory
   nowMs(): number
 }
 
@@ -50,7 +52,10 @@ export class Endpoint {
   constructor (id: string, rules: EndpointRules) {
     this.id = id
     this.rules = rules
-    this.queues = { delivery: new DeliveryQueue(id, 'delivery'), redelivery: new DeliveryQueue(id, 'redelivery') }
+    this.queues = {
+      delivery: new DeliveryQueue(id, 'delivery', rules.memory),
+      redelivery: new DeliveryQueue(id, 'redelivery', rules.memory)
+    }
   }
 
   /** Nothing runs or waits, and no failure is remembered: it can be dropped. */

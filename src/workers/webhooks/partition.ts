@@ -22,7 +22,7 @@ export interface PartitionOptions {
   factLog: FactLog
   directory: LiveDirectory
   worker: DeliveryWorker
-  rules: Pick<EndpointRules, 'probeMs' | 'hastenAttemptsMax'>
+  rules: Pick<EndpointRules, 'probeMs' | 'hastenAttemptsMax' | 'memory'>
   /** Whether this process still works the partition. */
   isHeld(): boolean
   log: Log
@@ -285,6 +285,7 @@ export class Partition {
     for (const endpoint of this.endpoints.values()) endpoint.close()
     while ([...this.endpoints.values()].some(endpoint => endpoint.isBusy())) await sleep(10)
     await this.advance().catch(() => {})
+    for (const { queues } of this.endpoints.values()) for (const kind of DELIVERY_KINDS) queues[kind].close()
     this.endpoints.clear()
     this.restoring.clear()
     this.cursor = null
