@@ -14,7 +14,7 @@ import type { AnyFact } from '#streams/catalog.ts'
 import type { FactLog } from '#src/actions/fact-log.ts'
 import { getDirectBatch } from '#src/nats/direct.ts'
 import { subjects } from '#streams/subjects.ts'
-import { openHookRig, type Happened, type HookRig } from '../support/hook-rig.ts'
+import { LEASE_MS, openHookRig, type Happened, type HookRig } from '../support/hook-rig.ts'
 import { startHookSink } from '../support/hook-sink.ts'
 import { LONG_ONLY } from '../support/long.ts'
 import { until } from '../support/wait.ts'
@@ -210,7 +210,7 @@ t.test('kill -9 of the process in the middle, thrice: every event arrives', asyn
     child.kill('SIGKILL')
     await once(child, 'exit')
   }
-  rig.start()
+  rig.start({ leaseMs: LEASE_MS })
   const delivered = () =>
     new Set(sink.requests.filter((_request, index) => index % 10 !== 0).map(request => request.headers['webhook-id']))
   await sink.waitFor(() => delivered().size === events.length, 30_000)

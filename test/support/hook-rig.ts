@@ -26,8 +26,8 @@ const RETENTION = { factsMs: 90 * 86_400_000, contentMs: 30 * 86_400_000 }
 /** The contract's gaps, a hundred times as fast. */
 const QUICK_GAPS_S = [0.05, 0.3, 1.2, 6, 18, 36, 72, 144, 216, 360]
 
-/** After a process was killed its partitions are free so soon. */
-const LEASE_MS = 2000
+/** After a process of its own was killed its partitions are free so soon. */
+export const LEASE_MS = 2000
 
 const log = createLog(process.env.JETPOST_LOG_LEVEL ?? 'silent')
 const topology = { retention: RETENTION, replicas: 1, log }
@@ -155,7 +155,6 @@ export async function openHookRig (t: Ending, natsUrl = freshAccount().natsUrl):
       random: () => 0,
       gapsS: QUICK_GAPS_S,
       timeoutMs: 2000,
-      leaseMs: LEASE_MS,
       repair: plan => repair((options.factLog ?? factLog).bus, plan, topology),
       ...options
     })
