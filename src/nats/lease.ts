@@ -14,11 +14,12 @@ const RENEWALS = 5
 export interface Leases {
   /** Until the answer is false nobody else holds it, as long as clocks run alike. */
   isHeld(name: string): boolean
-  /** Gives back all at once, and counts no more when shares are made. The next round of others finds them. */
+  /** Gives one back. The next round of others finds it. */
+  free(name: string): Promise<void>
+  /** Gives back all at once, and counts no more when shares are made. */
   leave(): Promise<void>
-  /** One round: renews what is held, takes what is free up to a fair share, and gives back what is beyond it. Resolves
-   *  to the ms until the next round is due. Throws what `isUnanswered` knows. */
-  round(): Promise<number>
+  /** One round: renews what is held, and takes what is free up to a fair share. Throws what `isUnanswered` knows. */
+  round(): Promise<LeaseRound>
 }
 
 export interface LeaseOptions {
@@ -26,9 +27,14 @@ export interface LeaseOptions {
   names: readonly string[]
   /** This process, among all that ask for these leases. */
   holder: string
-  /** Another process would take more than its share: called before the lease is given back. */
-  onSurplus(name: string): Promise<void>
   leaseMs?: number
+}
+
+export interface LeaseRound {
+  /** Beyond the fair share: to be given back, one a round. */
+  surplus: string | null
+  /** Ms until the next round is due. */
+  nextMs: number
 }
 
 interface Held {
@@ -70,19 +76,19 @@ export class LeaseTable implements Leases {
     await Promise.all([this.write(`${PROCESS}.${this.options.holder}`, ''), ...names.map(name => this.free(name))])
   }
 
-  async round (): Promise<number> {
+  async round (): Promise<LeaseRound> {
     await this.write(`${PROCESS}.${this.options.holder}`, this.options.holder)
     await this.renew()
     const beats = await this.read()
     const nowMs = beats.get(`${PROCESS}.${this.options.holder}`)?.storedMs ?? 0
     const isLive = ({ storedMs }: Beat) => nowMs - storedMs < this.leaseMs
     const share = Math.ceil(this.options.names.length / countProcesses(beats, isLive))
-    await this.giveBack(share)
     await this.take(share, beats, isLive)
-    return this.leaseMs / RENEWALS
+    const surplus = this.held.size > share ? [...this.held.keys()].at(-1)! : null
+    return { surplus, nextMs: this.leaseMs / RENEWALS }
   }
 
-  private async free (name: string): Promise<void> {
+  async free (name: string): Promise<void> {
     const held = this.held.get(name)
     if (held === undefined) return
     this.held.delete(name)
@@ -99,20 +105,17 @@ export class LeaseTable implements Leases {
     }
   }
 
-  private async giveBack (share: number): Promise<void> {
-    if (this.held.size <= share) return
-    const [name] = [...this.held.keys()].slice(-1)
-    await this.options.onSurplus(name!)
-    await this.free(name!)
-  }
-
   private async take (share: number, beats: Map<string, Beat>, isLive: (beat: Beat) => boolean): Promise<void> {
     for (const name of this.options.names) {
       if (this.held.size >= share) return
       const beat = beats.get(name)
-      if (this.held.has(name) || (beat !== undefined && beat.holder !== '' && isLive(beat))) continue
+      if (this.held.has(name) || (beat !== undefined && this.isOthers(beat) && isLive(beat))) continue
       await this.hold(name, beat?.seq ?? 0)
     }
+  }
+
+  private isOthers ({ holder }: Beat): boolean {
+    return holder !== '' && holder !== this.options.holder
   }
 
   private async hold (name: string, expectedSeq: number): Promise<void> {

@@ -61,11 +61,13 @@ class Dispatch implements Role {
   private readonly gapsS: readonly number[]
   private readonly memory = { whole: 0 }
   private readonly partitions = new Map<string, Partition>()
+  /** Partitions that end. */
+  private readonly ending = new Map<string, Promise<void>>()
   private readonly leases: LeaseTable
   private readonly rounds: Role
 
   constructor (options: DispatchOptions) {
-    const { random = Math.random, gapsS = GAPS_S, timeoutMs = TIMEOUT_MS, factLog, log, leaseMs } = options
+    const { random = Math.random, gapsS = GAPS_S, timeoutMs = TIMEOUT_MS, factLog, leaseMs } = options
     this.options = options
     this.gapsS = gapsS
     this.poster = createPoster({ ...options, timeoutMs })
@@ -76,7 +78,6 @@ class Dispatch implements Role {
       kind: 'webhooks',
       names: PARTITIONS,
       holder: newId('ev', factLog.clock.nowMs()),
-      onSurplus: name => this.end(name),
       leaseMs
     })
     this.rounds = repeat({
@@ -84,7 +85,7 @@ class Dispatch implements Role {
       round: () => this.round(),
       againMs: LEASES_AGAIN_MS,
       roundMsMax: LEASES_MS_MAX,
-      onError: error => log.warn({ err: error }, 'webhook partitions not renewed; retrying')
+      onError: error => this.onError(error)
     })
   }
 
@@ -99,6 +100,7 @@ class Dispatch implements Role {
     // Requests that have not ended are made again by another process, with the same id.
     const cutting = setTimeout(() => this.poster.cut(), STOP_MS)
     await Promise.all([...this.partitions.keys()].map(name => this.end(name)))
+    await Promise.all(this.ending.values())
     clearTimeout(cutting)
     // Leases that cannot be given back end by themselves.
     await deadline(this.leases.leave(), FREE_MS, 'no answer').catch(asError)
@@ -106,16 +108,20 @@ class Dispatch implements Role {
   }
 
   private async round (): Promise<number> {
-    const nextMs = await this.leases.round()
+    const { surplus, nextMs } = await this.leases.round()
     for (const name of PARTITIONS) {
       if (this.leases.isHeld(name)) this.begin(name)
-      else if (this.partitions.has(name)) await this.end(name)
+      else void this.end(name)
+    }
+    if (surplus !== null) {
+      void this.end(surplus).then(() => this.leases.free(surplus)).catch(error => this.onError(error))
     }
     return nextMs
   }
 
+  /** One that has not ended begins again in a later round. */
   private begin (name: string): void {
-    if (this.partitions.has(name)) return
+    if (this.partitions.has(name) || this.ending.has(name)) return
     const { gapsS } = this
     const partition = new Partition({
       ...this.options,
@@ -126,9 +132,17 @@ class Dispatch implements Role {
     this.partitions.set(name, partition)
   }
 
-  private async end (name: string): Promise<void> {
+  /** Requests may take long to end: nothing waits for that, and its lease is renewed meanwhile. */
+  private end (name: string): Promise<void> {
     const partition = this.partitions.get(name)
+    if (partition === undefined) return this.ending.get(name) ?? Promise.resolve()
     this.partitions.delete(name)
-    await partition?.stop()
+    const ended = partition.stop().finally(() => this.ending.delete(name))
+    this.ending.set(name, ended)
+    return ended
+  }
+
+  private onError (error: unknown): void {
+    this.options.log.warn({ err: asError(error) }, 'webhook partitions not renewed; retrying')
   }
 }
