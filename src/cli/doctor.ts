@@ -12,19 +12,25 @@ import { isCreated, liveSet } from '#src/postgres/table-sets.ts'
 import packageJson from '../../package.json' with { type: 'json' }
 import { readArgs, takeNothing, type CliCommand } from './command.ts'
 import { examineMail, withheld, type Check } from './doctor-mail.ts'
+import { examineProduction, type ProductionStep } from './doctor-production.ts'
 import { readSettings, type CommandSettings } from './settings.ts'
 import { paint } from './style.ts'
 import { print } from './table.ts'
 
 export const doctor: CliCommand = {
-  usage: 'jetpost doctor [--all] [--json]',
-  details: `  --all   every setting and every check, not only what is set and what is wrong
-  --json  all of it, and the embedded servers' credentials for their owner
-  Exit code 1 when a check fails.`,
+  usage: 'jetpost doctor [--all] [--json]\njetpost doctor --production [--json]',
+  details: `  --all         every setting and every check, not only what is set and what is wrong
+  --production  each step of docs/production.md, and what must be done for it
+  --json        all of it, and the embedded servers' credentials for their owner
+  Exit code 1 when a check fails, or a step is not done.`,
   async run (args) {
-    const { values: { all, json }, positionals } = readArgs(args, { all: { type: 'boolean', default: false } })
+    const { values: { all, json, production }, positionals } = readArgs(args, {
+      all: { type: 'boolean', default: false },
+      production: { type: 'boolean', default: false }
+    })
     takeNothing(positionals, doctor)
     const known = await readSettings()
+    if (production) return showSteps(await examineProduction(known), json)
     const servers = readServers(known.config.dataDir)
     const checks = await examine(known, servers)
     if (checks.some(check => check.ok === false)) process.exitCode = 1
@@ -74,6 +80,15 @@ function showSettings (settings: ShownSetting[], all: boolean): void {
   if (settings.length === 0) return console.log('No setting is set in the environment: all have their defaults.')
   print(settings.map(({ name, value, from, means }) => ({ setting: name, value, from, means })), false)
   if (!all) console.log(paint('dim', 'All others have their defaults: --all shows them.'))
+}
+
+function showSteps (steps: ProductionStep[], json: boolean): void {
+  if (steps.some(({ ok }) => !ok)) process.exitCode = 1
+  if (json) return print(steps.map(step => ({ ...step })), true)
+  print(
+    steps.map(({ name, ok, says }, i) => ({ step: `${i + 1}. ${name}`, result: ok ? 'ok' : 'FAILED', says })),
+    false
+  )
 }
 
 /** Those that are well in one line, unless all are wanted. */
