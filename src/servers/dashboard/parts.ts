@@ -2,6 +2,7 @@ import { UNITS } from '#src/base/figures.ts'
 import { JetpostError } from '#src/client/client.ts'
 import { Html, html, type Value } from '#src/base/html.ts'
 import { sha256Hex } from '#src/base/secret.ts'
+import { formText } from './form-texts.ts'
 import type { Visit } from './visit.ts'
 
 export { counted, duration, number, percent } from '#src/base/figures.ts'
@@ -285,8 +286,8 @@ export function faultsIn (error: unknown): Faults {
     details.filter(({ field }) => field === name || field.startsWith(`${name}.`) || field.startsWith(`${name}[`))
   const forbidden = status === 403 ? 'The key you signed in with may not do this.' : message
   return {
-    of: name => within(name).map(({ message: text }) => text).join(' ') || null,
-    summary: details.length === 0 ? forbidden : details.map(({ message: text }) => text).join(' ')
+    of: name => within(name).map(formText).join(' ') || null,
+    summary: details.length === 0 ? forbidden : details.map(formText).join(' ')
   }
 }
 
